@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file types.h
+ *  The handles and plain types that every public header shares.
+ */
+#ifndef TRYST_TYPES_H
+#define TRYST_TYPES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <tryst/status.h>
+
+#if defined(__GNUC__)
+#define TRYST_API __attribute__((visibility("default")))
+#define TRYST_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#else
+#define TRYST_API
+#define TRYST_PRINTF(format, first)
+#endif
+
+#ifdef __cplusplus
+#define TRYST_BEGIN_DECLS extern "C" {
+#define TRYST_END_DECLS }
+#else
+#define TRYST_BEGIN_DECLS
+#define TRYST_END_DECLS
+#endif
+
+/** A context: configuration, transports, registered memory, progress, trace. */
+typedef struct tryst_ctx tryst_ctx;
+/** Ordered ranks that came together, each with a device prefix and an incarnation. */
+typedef struct tryst_group tryst_group;
+/** A scope for keys inside a group (one training step, usually). */
+typedef struct tryst_step tryst_step;
+/** One asynchronous operation. */
+typedef struct tryst_op tryst_op;
+/** A key that was parsed once, for hot loops. */
+typedef struct tryst_key tryst_key;
+/** A registered (or library-allocated) region of memory. */
+typedef struct tryst_mem tryst_mem;
+/** A set of configuration values, not yet tied to a context. */
+typedef struct tryst_config tryst_config;
+
+/** Element types. 0 is invalid on purpose: a zeroed tensor is an error, not bytes. */
+typedef enum tryst_dtype {
+    TRYST_DTYPE_INVALID = 0,
+    TRYST_DTYPE_U8 = 1,
+    TRYST_DTYPE_I8 = 2,
+    TRYST_DTYPE_I32 = 3,
+    TRYST_DTYPE_I64 = 4,
+    TRYST_DTYPE_F16 = 5,
+    TRYST_DTYPE_BF16 = 6,
+    TRYST_DTYPE_F32 = 7,
+    TRYST_DTYPE_F64 = 8
+} tryst_dtype;
+
+/** Where a tensor's bytes live. Later kinds are added behind; host is the default. */
+typedef enum tryst_memory_kind {
+    TRYST_MEMORY_HOST = 0
+} tryst_memory_kind;
+
+/** Log levels; a context writes what is at or below its level (warnings unless set). */
+typedef enum tryst_log_level {
+    TRYST_LOG_DEFAULT = 0,
+    TRYST_LOG_ERROR = 1,
+    TRYST_LOG_WARN = 2,
+    TRYST_LOG_INFO = 3,
+    TRYST_LOG_DEBUG = 4,
+    TRYST_LOG_TRACE = 5
+} tryst_log_level;
+
+/** A tensor: `count` elements of `dtype`, contiguous at `data`.
+ *
+ *  `data` may be NULL where count is 0. `mem` is optional: the registration that covers the
+ *  bytes (tryst_mem_register, tryst_mem_alloc); without it the library finds one or copies.
+ *  `ready_event` is a device event for device memory and must be NULL for host memory.
+ */
+typedef struct tryst_tensor {
+    size_t struct_size; /**< sizeof(tryst_tensor) */
+    void *data;
+    uint64_t count; /**< elements, not bytes */
+    tryst_dtype dtype;
+    tryst_memory_kind memory;
+    int32_t device; /**< device ordinal of a device memory kind, else 0 */
+    int32_t reserved;
+    tryst_mem *mem;
+    void *ready_event;
+} tryst_tensor;
+
+/** What went wrong with an operation or a step, and where it began.
+ *  Strings are the library's and valid until the operation is released (or the step closed). */
+typedef struct tryst_error {
+    tryst_status status;        /**< what this operation reports */
+    tryst_status origin_status; /**< what the origin reported first */
+    int32_t origin_rank;        /**< rank where it began, -1 where unknown */
+    int32_t reserved;
+    uint64_t step;    /**< step id, UINT64_MAX where none */
+    const char *key;  /**< the whole key, "" where none */
+    const char *text; /**< one sentence: what, where, why, what to do */
+} tryst_error;
+
+#endif
