@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Time as something that is handed in.
+ *
+ * One idea: whoever needs the time takes a `const struct clock *`, and NULL is the machine's
+ * own monotonic clock, so schedulers, deadlines and rate limits run under a fake in tests.
+ * Invariant: a clock never goes back.
+ * Callers: every layer. */
+#ifndef TRYST_CORE_CLOCK_H
+#define TRYST_CORE_CLOCK_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define NS_PER_US 1000ULL
+#define NS_PER_MS 1000000ULL
+#define NS_PER_S 1000000000ULL
+
+struct clock {
+    uint64_t (*now_ns)(void *arg);
+    void *arg;
+};
+
+/* CLOCK_MONOTONIC: one scale for all processes of a machine, none across machines. */
+uint64_t clock_monotonic_ns(void);
+
+/* CLOCK_REALTIME since 1970, to compare moments of different machines; it may jump. */
+uint64_t clock_wall_ns(void);
+
+static inline uint64_t clock_now_ns(const struct clock *clock)
+{
+    return clock ? clock->now_ns(clock->arg) : clock_monotonic_ns();
+}
+
+/* A clock that stands still until the test moves it. Give `&fake.clock` to the code under
+ * test. Advancing and reading may happen in different threads. */
+struct clock_fake {
+    struct clock clock;
+    _Atomic uint64_t now_ns;
+};
+
+/* The record must stay where it is while anyone holds its clock. */
+void clock_fake_init(struct clock_fake *fake, uint64_t now_ns);
+void clock_fake_advance(struct clock_fake *fake, uint64_t by_ns);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every setting of the library, one row each.
+ *
+ * One idea: a row *is* the setting: its parser, default, limits, environment variable
+ * (TRYST_<ID>), help, `tryst-info -c` and the README's table all come from it.
+ * Invariant: the name is the ID in lower case and the default is allowed (a test checks).
+ * Add a row at the end of the block that it belongs to; nothing depends on the order but the
+ * tables that people read (and the digest, which covers equal versions only).
+ *
+ *   X(ID, "name", TYPE, "default", "allowed", flags, "help")
+ *
+ *   TYPE     BYTES   4096, 64K, 4M, 1G, 2T, 64KiB, 4MiB …      (powers of 1024)
+ *            TIME    50us, 500ms, 60s, 5m, 1h, 10ns, 0         (held in ns)
+ *            ENUM    one word of the allowed list; held as its index
+ *            BOOL    0 1 n y no yes off on false true
+ *            INT     a whole number
+ *            STRING  anything
+ *   allowed  BYTES, TIME, INT: "min..max", written as values are; ENUM: "a|b|c";
+ *            STRING: what it should look like, for people; "" is no limit
+ *   flags    CONFIG_AGREED  must be equal on all ranks: part of the handshake's digest
+ *            CONFIG_SECRET  never printed */
+#ifndef TRYST_CORE_CONFIG_TABLE_H
+#define TRYST_CORE_CONFIG_TABLE_H
+
+/* clang-format off */
+#define CONFIG_TABLE(X)                                                                      \
+    /* who we are and how the ranks find each other */                                       \
+    X(RANK, "rank", INT, "-1", "-1..1048575", 0,                                             \
+      "this process's rank; -1: not launched as part of a job")                              \
+    X(SIZE, "size", INT, "-1", "-1..1048576", 0,                                             \
+      "number of ranks of the job; -1: alone")                                               \
+    X(LOCAL_RANK, "local_rank", INT, "-1", "-1..1048575", 0,                                 \
+      "rank among those of this host; -1: found out by comparing hosts")                     \
+    X(LOCAL_SIZE, "local_size", INT, "-1", "-1..1048576", 0,                                 \
+      "number of ranks on this host; -1: found out by comparing hosts")                      \
+    X(BOOTSTRAP, "bootstrap", STRING, "", "host:port", 0,                                    \
+      "where rank 0 serves while the ranks come together")                                   \
+    X(TOKEN, "token", STRING, "", "text", CONFIG_SECRET,                                     \
+      "the job's secret, which each rank proves (visible to others in some process lists: "  \
+      "prefer token_file)")                                                                  \
+    X(TOKEN_FILE, "token_file", STRING, "", "path", 0,                                       \
+      "file, readable by its owner alone (0600), that holds the token")                      \
+    X(INSECURE, "insecure", BOOL, "0", "", 0,                                                \
+      "come together without a token; whoever reaches the port can join the job")            \
+    X(BOOTSTRAP_TIMEOUT, "bootstrap_timeout", TIME, "60s", "1ms..24h", 0,                    \
+      "how long the ranks may take to come together")                                        \
+    X(HOST_ID, "host_id", STRING, "", "text", 0,                                             \
+      "ranks with equal text count as one host; empty: boot id and namespaces decide")       \
+    /* transports */                                                                         \
+    X(TRANSPORT, "transport", ENUM, "auto", "auto|self|shm|ucx", 0,                          \
+      "transport for every peer; auto: the best that reaches each")                          \
+    X(NET, "net", STRING, "", "interface names or CIDR blocks, separated by commas", 0,      \
+      "network interfaces to use; empty: all that are up")                                   \
+    X(MODULE_PATH, "module_path", STRING, "", "directories, separated by colons", 0,         \
+      "where else to look for transport modules")                                            \
+    X(CONNECT_TIMEOUT, "connect_timeout", TIME, "30s", "1ms..24h", 0,                        \
+      "how long a connection to a peer may take to be made")                                 \
+    X(PEER_TIMEOUT, "peer_timeout", TIME, "15s", "100ms..24h", 0,                            \
+      "a peer whose kernel is silent for this long is given up")                             \
+    X(SHM_RING_BYTES, "shm_ring_bytes", BYTES, "32K", "4K..1G", 0,                           \
+      "shared ring per direction and peer of this host")                                     \
+    X(SHM_MECH, "shm_mech", ENUM, "auto", "auto|map|cma|ring", 0,                            \
+      "how shm moves bulk: map the peer's memory, copy from it (process_vm_readv), or copy " \
+      "through the ring; auto: the first that works between the two")                        \
+    /* what may be in flight or parked */                                                    \
+    X(WINDOW_BYTES, "window_bytes", BYTES, "4M", "4K..1T", 0,                                \
+      "bytes in flight towards one peer; an urgent slice waits for at most these")           \
+    X(RAIL_WINDOW_BYTES, "rail_window_bytes", BYTES, "16M", "4K..1T", 0,                     \
+      "bytes in flight on one rail (network interface), all peers together")                 \
+    X(SLICE_BYTES, "slice_bytes", BYTES, "1M", "4K..1G", 0,                                  \
+      "large tensors are cut into slices of this size; the receiver's counts")               \
+    X(POSTED_SLICES, "posted_slices", INT, "4", "1..1024", 0,                                \
+      "slices of one transfer that its receiver keeps posted")                               \
+    X(EAGER_MAX, "eager_max", BYTES, "2048", "0..64K", CONFIG_AGREED,                        \
+      "largest tensor that travels inside a frame instead of by rendezvous")                 \
+    X(EAGER_CREDIT, "eager_credit", BYTES, "64K", "4K..1G", CONFIG_AGREED,                   \
+      "bytes of such tensors that one peer may have under way before they are taken")        \
+    X(WANTS_MAX, "wants_max", INT, "256", "1..65536", CONFIG_AGREED,                         \
+      "receives announced to one producer that it has not yet taken up")                     \
+    X(FRAME_CREDITS, "frame_credits", INT, "64", "2..4096", CONFIG_AGREED,                   \
+      "frames under way to one peer that it has not yet read")                               \
+    X(PARKED_MAX, "parked_max", INT, "65536", "1..16777216", 0,                              \
+      "receives of one peer that wait here for their tensors")                               \
+    X(EARLY_MAX, "early_max", INT, "4096", "1..16777216", 0,                                 \
+      "records of one peer that wait here for their step to be opened")                      \
+    /* progress, waiting and seeing */                                                       \
+    X(PROGRESS_THREAD, "progress_thread", BOOL, "0", "", 0,                                  \
+      "a background thread makes progress")                                                  \
+    X(SPIN, "spin", TIME, "50us", "0..1s", 0,                                                \
+      "how long a wait spins before it sleeps")                                              \
+    X(STALL_WARN, "stall_warn", TIME, "60s", "0..24h", 0,                                    \
+      "an operation that waits longer is logged once, with the side that is missing; 0: "    \
+      "never")                                                                               \
+    X(LOG_LEVEL, "log_level", ENUM, "warn", "error|warn|info|debug|trace", 0,                \
+      "least urgent log lines that are written")                                             \
+    X(TRACE, "trace", BOOL, "0", "", 0,                                                      \
+      "record a trace (tryst_trace_write)")                                                  \
+    X(TRACE_EVENTS, "trace_events", INT, "65536", "64..16777216", 0,                         \
+      "events kept per thread (64 bytes each); the oldest are overwritten")
+/* clang-format on */
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Pool of objects of one size.
+ *
+ * One idea: a last-in first-out free list in front of chunks that are only given back when
+ * the pool closes, so a warm pool never allocates and the object it hands out is the one
+ * most likely in cache.
+ * Invariant: objects out + objects free = objects in all chunks (pool_is_valid says so).
+ * Callers: operations, frames, records: what comes and goes with every message. */
+#ifndef TRYST_CORE_POOL_H
+#define TRYST_CORE_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tryst/status.h"
+
+struct pool;
+
+struct pool_params {
+    const char *name;   /* for messages; static */
+    size_t item_bytes;  /* at least 1 */
+    size_t align;       /* power of two; 0 is 16 */
+    size_t chunk_items; /* how many objects to add at a time; 0 is about 16 KiB worth */
+    size_t items_max;   /* never more than this many; 0 is unbounded */
+};
+
+struct pool_counters {
+    size_t in_use, high_water, items; /* out now, most ever out, in all chunks */
+};
+
+/* Allocates nothing but the pool itself. TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID. */
+tryst_status pool_open(const struct pool_params *params, struct pool **pool_p);
+
+/* Makes sure that `items` objects exist, so that the next gets allocate nothing.
+ * TRYST_E_NOMEM when memory or items_max does not allow it. */
+tryst_status pool_warm(struct pool *pool, size_t items);
+
+/* Any thread; one short uncontended lock. The contents are undefined. NULL: at items_max,
+ * or no memory (only when the pool was not warm). */
+void *pool_get(struct pool *pool) __attribute__((warn_unused_result));
+
+/* Any thread, not only the one that got it. NULL is allowed. */
+void pool_put(struct pool *pool, void *item);
+
+/* Returns how many objects are still out. Callers assert that it is 0. If it is not, the
+ * memory is kept rather than pulled from under whoever holds it, and the leak stays visible
+ * in alloc_live_count. NULL is allowed. */
+size_t pool_close(struct pool *pool);
+
+struct pool_counters pool_counters(struct pool *pool);
+
+/* Walks the free list: each entry lies in a chunk on an object's start and the counts add up. */
+bool pool_is_valid(struct pool *pool);
+
+#endif
