@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file link.h
+ *  Links: one small socket of ours between two ranks.
+ *
+ *  A link carries small typed messages in order (and descriptors, on a Unix socket), and its
+ *  closing proves that the other *process* is gone (or left): fabrics do not prove that. Unix
+ *  sockets (abstract, SO_PEERCRED checked) on one host, TCP with keep-alive and TCP_USER_TIMEOUT
+ *  between hosts, so that silence means that the peer's kernel stopped answering.
+ *  What the messages mean is the business of the layer above (handshake, heartbeat, leave,
+ *  abort) and of the transports (connect messages).
+ *
+ *  Cost of an idle link: one descriptor and one struct; buffers only while bytes are in them.
+ *  Domain: progress domain; events come from inside poller functions.
+ */
+#ifndef TRANSPORTS_LINK_H
+#define TRANSPORTS_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "core/poller.h"
+#include "tryst/types.h"
+
+/** Largest payload of one message. */
+#define LINK_MESSAGE_MAX 4352u
+/** Bytes that may wait for a peer that does not read, before the link counts as broken. */
+#define LINK_BACKLOG_MAX (256u * 1024u)
+
+struct link;
+struct link_listener;
+struct log;
+
+struct link_events {
+    /** A message. `data` is valid during the call; the callee owns `fd` (-1: none). It may call
+     *  link_close on this link. */
+    void (*message)(void *arg, struct link *link, uint8_t type, const void *data, size_t bytes,
+                    int fd);
+    /** The socket closed or broke: no more messages will come (all that arrived were delivered
+     *  before). `text` says how. The callee calls link_close. */
+    void (*closed)(void *arg, struct link *link, tryst_status status, const char *text);
+};
+
+/** Where to reach a rank: both may be set; 96 bytes, travels in the bootstrap identity. */
+struct link_address {
+    uint64_t listener_id;   /**< random: names the abstract Unix socket "\0tryst-<hex>" */
+    uint8_t family;         /**< TCP: 4, 6 or 0 for none */
+    uint8_t reserved;
+    uint16_t port;          /**< host byte order */
+    uint32_t scope;         /**< IPv6 scope of nothing else than link-local addresses */
+    uint8_t ip[16];
+};
+
+/** Listen: always on an abstract Unix socket; on TCP too if `tcp_address` (an interface address)
+ *  is not NULL. `accepted` is called with a link that has no events yet; the callee sets them by
+ *  link_events_set. Connections are bounded: at most `pending_max` that have not delivered their
+ *  first message within 5 s; the oldest is dropped first. */
+tryst_status link_listen(struct poller *poller, const struct log *log,
+                         const struct sockaddr *tcp_address, unsigned pending_max,
+                         void (*accepted)(void *arg, struct link *link), void *arg,
+                         struct link_listener **listener_p, struct link_address *address_p);
+void link_listener_close(struct link_listener *listener);
+
+/** Connect without waiting; messages may be queued at once. `via_unix`: the peer is said to be
+ *  on this host. A refused or unreachable address ends in events->closed. */
+tryst_status link_connect(struct poller *poller, const struct log *log,
+                          const struct link_address *address, bool via_unix,
+                          uint64_t user_timeout_ns, const struct link_events *events, void *arg,
+                          struct link **link_p);
+
+void link_events_set(struct link *link, const struct link_events *events, void *arg);
+
+/** Queue one message; fd >= 0 sends a copy of that descriptor (Unix only, else
+ *  TRYST_E_UNSUPPORTED). TRYST_OK, TRYST_E_PEER (broken or over LINK_BACKLOG_MAX; `closed`
+ *  follows), TRYST_E_NOMEM. */
+tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t bytes, int fd);
+
+/** Pid of the peer by SO_PEERCRED, 0 where the kernel cannot tell (TCP, other namespace). */
+int32_t link_peer_pid(const struct link *link);
+bool link_is_unix(const struct link *link);
+
+/** Close. What is queued is sent if the socket takes it at once. No event follows. */
+void link_close(struct link *link);
+
+#endif

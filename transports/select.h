@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file select.h
+ *  Which transport joins two ranks: a pure function of both ranks' identities.
+ *
+ *  Idea: both ends compute the same ordered list of candidates from the same two identities, and
+ *  move to the next one together when one proves unreachable; so nothing is negotiated.
+ */
+#ifndef TRANSPORTS_SELECT_H
+#define TRANSPORTS_SELECT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transports/link.h"
+#include "transports/transport.h"
+
+struct config;
+
+/** Bits of host_identity.transports and the order of preference. */
+enum transport_kind {
+    TRANSPORT_SELF = 0,
+    TRANSPORT_SHM = 1,
+    TRANSPORT_UCX = 2,
+    TRANSPORT_OFI = 3,
+    TRANSPORT_KINDS = 4
+};
+
+/** One rail's interface as announced: enough to pair rails by subnet. */
+struct rail_address {
+    uint8_t family; /**< 4, 6, or 0 when unused */
+    uint8_t prefix_bits;
+    uint8_t reserved[6];
+    uint8_t ip[16];
+};
+
+/** What a rank tells all others about where it lives. Fixed layout: it travels. */
+struct host_identity {
+    uint64_t process_id; /**< random per process (not per context): equal means same process */
+    uint64_t host_id;    /**< hash of boot id and network namespace, or of TRYST_HOST_ID */
+    uint64_t pid_namespace;
+    int32_t pid;
+    uint32_t uid;
+    uint32_t transports;  /**< bit per transport_kind that this process could use */
+    uint32_t forced;      /**< 1 + transport_kind when TRYST_TRANSPORT forces one, else 0 */
+    uint32_t host_id_set; /**< 1 when TRYST_HOST_ID overrides */
+    uint32_t rails_count;
+    struct rail_address rails[8];
+    struct link_address link;
+    char host_name[64];
+};
+
+/** Fill in everything but `link` and the rails. */
+tryst_status identity_local(const struct config *config, uint32_t transports,
+                            struct host_identity *identity_p);
+bool identity_same_process(const struct host_identity *a, const struct host_identity *b);
+bool identity_same_host(const struct host_identity *a, const struct host_identity *b);
+
+/** The candidates that join `a` and `b`, best first; symmetric in a and b. Returns how many.
+ *  0: nothing reaches; `text` (TRANSPORT_TEXT_MAX) says why. */
+int select_candidates(const struct host_identity *a, const struct host_identity *b,
+                      enum transport_kind kinds[TRANSPORT_KINDS], char *text);
+
+/** Indices of the rails of `a` and `b` that share a subnet (longest prefix first, then lowest
+ *  indices), else 0 and 0: the same pair whichever end asks. */
+void select_rails(const struct host_identity *a, const struct host_identity *b, uint32_t *rail_a_p,
+                  uint32_t *rail_b_p);
+
+const char *transport_kind_name(enum transport_kind kind);
+
+#endif
