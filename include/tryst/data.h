@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file data.h
+ *  Training data: the bytes of any file, read in windows.
+ *
+ *  Row `row` of micro-batch `microbatch` of step `step` is a window of seq + 1 bytes at an
+ *  offset that a seeded generator gives for (seed, step, microbatch, row) alone. So every rank
+ *  finds the same windows by itself: the first stage takes bytes 0…seq−1 as input, the last
+ *  stage bytes 1…seq as target, and nothing is sent. pipeline/README.md gives the formula.
+ */
+#ifndef TRYST_DATA_H
+#define TRYST_DATA_H
+
+#include <tryst/types.h>
+
+TRYST_BEGIN_DECLS
+
+/** An open data file. */
+typedef struct tryst_data tryst_data;
+
+/** Open the regular file `path` for windows of `seq` bytes and their successors.
+ *
+ *  Owns:    the caller owns `*data_p`; the file is held open, not read into memory.
+ *  Returns: TRYST_OK
+ *           TRYST_E_IO       missing, unreadable, not a regular file, or shorter than a window
+ *                            (seq + 1 bytes); `error` (where capacity > 0) says which
+ *           TRYST_E_INVALID  seq < 1
+ *           TRYST_E_NOMEM
+ */
+TRYST_API tryst_status tryst_data_open(const char *path, int32_t seq, uint64_t seed, char *error,
+                                       size_t error_capacity, tryst_data **data_p);
+
+/** Read the windows of one micro-batch, `rows` of them, each [seq] bytes, row after row.
+ *  `input` and `target` may each be NULL.
+ *
+ *  Thread:  any; reads only.
+ *  Returns: TRYST_OK, or TRYST_E_IO (the file became shorter, or a read failed)
+ */
+TRYST_API tryst_status tryst_data_windows(const tryst_data *data, uint64_t step,
+                                          uint64_t microbatch, int32_t rows, uint8_t *input,
+                                          uint8_t *target);
+
+/** The offset of one window: what tryst_data_windows reads. */
+TRYST_API uint64_t tryst_data_offset(const tryst_data *data, uint64_t step, uint64_t microbatch,
+                                     int32_t row);
+
+/** Bytes of the file when it was opened. */
+TRYST_API uint64_t tryst_data_bytes(const tryst_data *data);
+
+/** NULL is allowed. */
+TRYST_API void tryst_data_close(tryst_data *data);
+
+TRYST_END_DECLS
+
+#endif
