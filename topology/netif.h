@@ -18,8 +18,8 @@
 
 #include "core/err.h"
 
-#define NETIF_NAME_BYTES 16   /* IFNAMSIZ, with its terminator */
-#define NETIF_TEXT_BYTES 64   /* what netif_address_text may need */
+#define NETIF_NAME_BYTES 16 /* IFNAMSIZ, with its terminator */
+#define NETIF_TEXT_BYTES 64 /* what netif_address_text may need */
 #define NETIF_NO_DEFAULT UINT32_MAX
 
 /* One address of one interface; an interface with three addresses is three of these. */
@@ -45,7 +45,7 @@ struct netif_list {
  * Blocks: for a few system calls; an answer that the kernel owes us is awaited for 2 s.
  * Returns TRYST_OK (possibly with count 0), TRYST_E_SYSTEM or TRYST_E_NOMEM. `*list_p` is
  * the caller's, for netif_list_close. */
-tryst_status netif_list_open(struct netif_list **list_p, struct err *err);
+tryst_status netif_list_open(struct err *err, struct netif_list **list_p);
 
 /* NULL is allowed. */
 void netif_list_close(struct netif_list *list);
@@ -58,7 +58,7 @@ void netif_list_close(struct netif_list *list);
  * TRYST_E_CONFIG when an item is malformed or matches nothing that is up: the text names it
  * and lists what there is. TRYST_E_NOMEM. */
 tryst_status netif_select(const struct netif_list *list, const char *wanted,
-                          struct netif_list **selected_p, struct err *err);
+                          struct err *err, struct netif_list **selected_p);
 
 /* What the kernel would do with a packet. */
 struct netroute {
@@ -71,8 +71,8 @@ struct netroute {
 /* Which way to `to` (AF_INET, AF_INET6)? Blocks as netif_list_open does.
  * Returns TRYST_OK, TRYST_E_UNREACHABLE (no route), TRYST_E_INVALID (family),
  * TRYST_E_SYSTEM. */
-tryst_status netroute_find(const struct sockaddr *to, struct netroute *route_p,
-                           struct err *err);
+tryst_status netroute_find(const struct sockaddr *to, struct err *err,
+                           struct netroute *route_p);
 
 /* A source of routes; NULL where one is asked for means the kernel (netroute_find). */
 struct netroute_table {
