@@ -35,6 +35,8 @@
       "number of ranks on this host; -1: found out by comparing hosts")                      \
     X(BOOTSTRAP, "bootstrap", STRING, "", "host:port", 0,                                    \
       "where rank 0 serves while the ranks come together")                                   \
+    X(BOOTSTRAP_FD, "bootstrap_fd", INT, "-1", "-1..1048575", 0,                             \
+      "rank 0: a listening socket for the bootstrap, inherited from a launcher; -1: none")   \
     X(TOKEN, "token", STRING, "", "text", CONFIG_SECRET,                                     \
       "the job's secret, which each rank proves (visible to others in some process lists: "  \
       "prefer token_file)")                                                                  \
