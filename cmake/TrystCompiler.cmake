@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+# How all of our C is compiled: the target tryst_flags, and where results go in the build tree.
+
+if(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or Sanitize" FORCE)
+endif()
+
+# No NDEBUG anywhere: asserts catch programmer errors, and those do not end with a release.
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
+set(CMAKE_C_FLAGS_DEBUG "-Og -g")
+set(CMAKE_C_FLAGS_SANITIZE "-O1 -g")
+
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+
+add_library(tryst_flags INTERFACE)
+target_compile_definitions(tryst_flags INTERFACE _GNU_SOURCE)
+target_compile_options(tryst_flags INTERFACE
+    -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+    -fno-omit-frame-pointer
+    $<$<BOOL:${TRYST_WERROR}>:-Werror>)
+if(TRYST_PARANOID)
+    target_compile_definitions(tryst_flags INTERFACE TRYST_PARANOID=1)
+endif()
+if(TRYST_SANITIZE)
+    target_compile_options(tryst_flags INTERFACE -fsanitize=${TRYST_SANITIZE} -fno-sanitize-recover=all)
+    target_link_options(tryst_flags INTERFACE -fsanitize=${TRYST_SANITIZE})
+endif()

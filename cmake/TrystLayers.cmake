@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+# The layer ladder, as include paths.
+#
+# A layer compiles with include/ (public headers), its own folder, and the headers that its DEPS
+# publish; the repository's root is on no include path, so an upward or skipping include finds
+# nothing. For that, each layer has two trees of links in the build directory:
+#
+#   publish/<layer>/<layer>/x.h    one link for each header in its PUBLISH list: what others see
+#   own/<layer>/<layer>            a link to its whole folder: what it and its unit tests see
+#
+# A relative include ("../core/x.h") gets past this; tests/build/ reads the compiler's dependency
+# output for it.
+
+set(TRYST_LAYER_ORDER core topology transports rendezvous commsched)
+
+# Make `link` point to `target`, whatever was there.
+function(tryst_link target link)
+    if(IS_SYMLINK ${link})
+        file(READ_SYMLINK ${link} current)
+        if(current STREQUAL target)
+            return()
+        endif()
+    endif()
+    get_filename_component(folder ${link} DIRECTORY)
+    file(MAKE_DIRECTORY ${folder})
+    file(REMOVE_RECURSE ${link})
+    file(CREATE_LINK ${target} ${link} SYMBOLIC)
+endfunction()
+
+# The two trees of one layer; links of headers that are not published any more go.
+function(tryst_publish layer)
+    set(tree ${PROJECT_BINARY_DIR}/publish/${layer}/${layer})
+    file(MAKE_DIRECTORY ${tree})
+    file(GLOB_RECURSE links LIST_DIRECTORIES false RELATIVE ${tree} ${tree}/*)
+    foreach(link IN LISTS links)
+        if(NOT link IN_LIST ARGN)
+            file(REMOVE ${tree}/${link})
+        endif()
+    endforeach()
+    foreach(header IN LISTS ARGN)
+        if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${header})
+            message(FATAL_ERROR "${layer} publishes ${header}, which does not exist")
+        endif()
+        tryst_link(${CMAKE_CURRENT_SOURCE_DIR}/${header} ${tree}/${header})
+    endforeach()
+    tryst_link(${PROJECT_SOURCE_DIR}/${layer} ${PROJECT_BINARY_DIR}/own/${layer}/${layer})
+endfunction()
+
+# Include paths of code that sees its own layer (or none: "") and what DEPS publish.
+function(tryst_see target own)
+    target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+    if(own)
+        target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/own/${own})
+    endif()
+    foreach(layer IN LISTS ARGN)
+        target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/publish/${layer})
+    endforeach()
+endfunction()
+
+# Objects of `layer`, compiled apart because they see something else than the rest of it.
+function(tryst_objects target layer)
+    cmake_parse_arguments(PARSE_ARGV 2 arg "" "OWN" "SOURCES;DEPS;LIBS")
+    add_library(${target} OBJECT ${arg_SOURCES})
+    target_link_libraries(${target} PRIVATE tryst_flags Threads::Threads ${arg_LIBS})
+    tryst_see(${target} "${arg_OWN}" ${arg_DEPS})
+    set_property(GLOBAL APPEND PROPERTY TRYST_OBJECTS_${layer} ${target})
+    set_property(GLOBAL APPEND PROPERTY TRYST_LIBS_${layer} ${arg_LIBS})
+endfunction()
+
+# tryst_layer(<name> [PUBLISH <headers>…] [SOURCES <files>…] [DEPS <layers>…] [LIBS <targets>…])
+#
+# DEPS are not transitive. A layer without sources only publishes.
+function(tryst_layer layer)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "PUBLISH;SOURCES;DEPS;LIBS")
+    if(arg_UNPARSED_ARGUMENTS)
+        message(FATAL_ERROR "tryst_layer(${layer}): what is ${arg_UNPARSED_ARGUMENTS}?")
+    endif()
+    tryst_publish(${layer} ${arg_PUBLISH})
+    if(arg_SOURCES)
+        tryst_objects(tryst_${layer} ${layer} OWN ${layer} SOURCES ${arg_SOURCES}
+                      DEPS ${arg_DEPS} LIBS ${arg_LIBS})
+    endif()
+endfunction()
+
+# tryst_backend(<layer> <name> SOURCES <files>… [DEPS <layers>…] [LIBS <targets>…])
+#
+# A part of a layer in a folder of its own that must not see its siblings' private headers: it
+# sees its own folder (by name of the header alone) and the published ones of its layer and DEPS.
+function(tryst_backend layer name)
+    cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;DEPS;LIBS")
+    tryst_objects(tryst_${layer}_${name} ${layer} SOURCES ${arg_SOURCES}
+                  DEPS ${layer} ${arg_DEPS} LIBS ${arg_LIBS})
+endfunction()
+
+# The module ABI id: its version plus a hash of the headers that make the ABI. It reaches the
+# loader and each module as TRYST_MODULE_ABI_ID.
+function(tryst_module_abi_id id_p)
+    set(text "")
+    foreach(header core/poller.h include/tryst/status.h include/tryst/types.h
+                   transports/memory.h transports/module.h transports/transport.h)
+        set(path ${PROJECT_SOURCE_DIR}/${header})
+        set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
+        file(SHA256 ${path} hash)
+        string(APPEND text "${hash}\n")
+    endforeach()
+    string(SHA256 hash "${text}")
+    string(SUBSTRING ${hash} 0 16 hash)
+    set(${id_p} "${PROJECT_VERSION}-${hash}" PARENT_SCOPE)
+endfunction()
+
+# tryst_module(<name> SOURCES <files>… [LIBS <targets>…])
+#
+# lib/tryst/tryst_<name>.so: links nothing of ours (-z defs proves it), sees the published headers
+# of core and transports and the public ones, and exports its entry alone.
+function(tryst_module name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
+    set(target tryst_module_${name})
+    set(map ${PROJECT_SOURCE_DIR}/cmake/module.map)
+    add_library(${target} MODULE ${arg_SOURCES})
+    tryst_see(${target} "" core transports)
+    tryst_module_abi_id(abi_id)
+    target_compile_definitions(${target} PRIVATE TRYST_MODULE_ABI_ID="${abi_id}")
+    target_link_libraries(${target} PRIVATE tryst_flags Threads::Threads ${arg_LIBS})
+    target_link_options(${target} PRIVATE -Wl,-z,defs -Wl,--version-script=${map})
+    set_target_properties(${target} PROPERTIES
+        PREFIX "" OUTPUT_NAME tryst_${name} LINK_DEPENDS ${map}
+        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/tryst)
+    install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tryst)
+endfunction()
+
+# tryst_tool(<name> SOURCES <files>… [LIBS <targets>…]): bin/<name>, on the public API alone.
+function(tryst_tool name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
+    add_executable(${name} ${arg_SOURCES})
+    target_link_libraries(${name} PRIVATE tryst_flags tryst ${arg_LIBS})
+    set_target_properties(${name} PROPERTIES INSTALL_RPATH "\$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+    install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endfunction()

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+# libtryst and libtryst_pipeline, shared and static, from the objects of the layers.
+
+# Object targets, and the third-party libraries, of some layers.
+function(tryst_collect objects_p libs_p)
+    set(objects "")
+    set(libs "")
+    foreach(layer IN LISTS ARGN)
+        get_property(targets GLOBAL PROPERTY TRYST_OBJECTS_${layer})
+        foreach(target IN LISTS targets)
+            list(APPEND objects $<TARGET_OBJECTS:${target}>)
+        endforeach()
+        get_property(layer_libs GLOBAL PROPERTY TRYST_LIBS_${layer})
+        list(APPEND libs ${layer_libs})
+    endforeach()
+    list(REMOVE_DUPLICATES libs)
+    list(REMOVE_ITEM libs tryst_xxhash) # a header
+    set(${objects_p} "${objects}" PARENT_SCOPE)
+    set(${libs_p} "${libs}" PARENT_SCOPE)
+endfunction()
+
+# tryst_library(<name> LAYERS <layers>… [NEEDS <library>])
+#
+# <name> is the shared library, <name>_static the static one; NEEDS is another one of ours.
+#
+# In an archive of plain objects every hidden name would still be global for the linker of a host
+# program, and could collide with the host's own `log_open` or `pool_get`. So all objects are linked
+# into one (ld -r) and what has hidden visibility is made local in it (objcopy --localize-hidden):
+# what remains global is what the shared library exports. The price: a static program takes all of
+# libtryst or none.
+function(tryst_library name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "NEEDS" "LAYERS")
+    tryst_collect(objects libs ${arg_LAYERS})
+    string(REPLACE "tryst_" "" alias ${name})
+    set(map ${PROJECT_SOURCE_DIR}/cmake/tryst.map)
+    set(include $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+    add_library(${name} SHARED ${objects})
+    set_target_properties(${name} PROPERTIES
+        VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
+        LINKER_LANGUAGE C LINK_DEPENDS ${map} EXPORT_NAME ${alias} INSTALL_RPATH "\$ORIGIN")
+    target_include_directories(${name} INTERFACE ${include})
+    target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:tryst_flags> Threads::Threads ${CMAKE_DL_LIBS} ${libs}
+                                  PUBLIC ${arg_NEEDS})
+    target_link_options(${name} PRIVATE -Wl,-z,defs -Wl,--version-script=${map})
+
+    set(prelinked ${PROJECT_BINARY_DIR}/prelinked/${name}.o)
+    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/prelinked)
+    add_custom_command(OUTPUT ${prelinked}
+        COMMAND ${CMAKE_LINKER} -r -o ${prelinked}.all ${objects}
+        COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${prelinked}.all ${prelinked}
+        COMMAND ${CMAKE_COMMAND} -E rm ${prelinked}.all
+        DEPENDS ${objects}
+        COMMENT "Linking ${name} into one object"
+        COMMAND_EXPAND_LISTS VERBATIM)
+    add_library(${name}_static STATIC ${prelinked})
+    set_source_files_properties(${prelinked} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+    set(needs_static "")
+    if(arg_NEEDS)
+        set(needs_static ${arg_NEEDS}_static)
+    endif()
+    set_target_properties(${name}_static PROPERTIES
+        OUTPUT_NAME ${name} LINKER_LANGUAGE C EXPORT_NAME ${alias}_static)
+    target_include_directories(${name}_static INTERFACE ${include})
+    target_link_libraries(${name}_static PUBLIC ${needs_static}
+                                         PRIVATE $<BUILD_INTERFACE:tryst_flags> Threads::Threads ${CMAKE_DL_LIBS} ${libs} m)
+endfunction()
+
+tryst_library(tryst LAYERS ${TRYST_LAYER_ORDER})
+if(TRYST_PIPELINE)
+    get_property(targets GLOBAL PROPERTY TRYST_OBJECTS_pipeline)
+    if(targets)
+        tryst_library(tryst_pipeline LAYERS pipeline NEEDS tryst)
+        set(TRYST_HAVE_PIPELINE ON)
+    endif()
+endif()

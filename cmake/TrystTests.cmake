@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+# tryst_test(<name> SOURCES <files>… LAYER <layer> | PUBLIC
+#            [LABELS fast|long|lab|gpu…] [TIMEOUT <seconds>] [LIBS <targets>…]
+#            [ENVIRONMENT <name=value>…] [ARGS <arguments>…] [SERIAL])
+#
+# A cmocka test, built as bin/tests/<name> and run as ctest's <name>.
+#   LAYER x  a unit test: sees all headers of layer x (as "x/header.h", private ones too) and all
+#            that the layers below publish, and links their objects, hidden symbols included
+#   PUBLIC   a test of the public API: include/ alone, linked with the shared libtryst
+# Label: fast unless stated. Exit 77 means skipped (cmocka's own skip() counts as passed).
+# Each test has a time limit, in which a sanitizer's slowness is not counted in: state the limit for
+# a plain build.
+
+# The layers from core up to `layer`. The pipeline embeds libtryst as others do.
+function(tryst_layers_up_to layer layers_p)
+    if(layer STREQUAL "pipeline")
+        set(${layers_p} pipeline PARENT_SCOPE)
+        return()
+    endif()
+    list(FIND TRYST_LAYER_ORDER ${layer} index)
+    if(index LESS 0)
+        message(FATAL_ERROR "there is no layer ${layer}")
+    endif()
+    math(EXPR count "${index} + 1")
+    list(SUBLIST TRYST_LAYER_ORDER 0 ${count} layers)
+    set(${layers_p} ${layers} PARENT_SCOPE)
+endfunction()
+
+# lib/internal/libtryst_internal_<layer>.a: the plain objects of one layer, for unit tests only.
+function(tryst_internal layer target_p)
+    set(target tryst_internal_${layer})
+    set(${target_p} "" PARENT_SCOPE)
+    tryst_collect(objects libs ${layer})
+    if(NOT objects)
+        return()
+    endif()
+    if(NOT TARGET ${target})
+        add_library(${target} STATIC EXCLUDE_FROM_ALL ${objects})
+        set_target_properties(${target} PROPERTIES
+            LINKER_LANGUAGE C ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/internal)
+        target_link_libraries(${target} PUBLIC ${libs} Threads::Threads ${CMAKE_DL_LIBS})
+    endif()
+    set(${target_p} ${target} PARENT_SCOPE)
+endfunction()
+
+function(tryst_test name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "PUBLIC;SERIAL" "LAYER;TIMEOUT"
+                          "SOURCES;LABELS;LIBS;ENVIRONMENT;ARGS")
+    if(arg_UNPARSED_ARGUMENTS)
+        message(FATAL_ERROR "tryst_test(${name}): what is ${arg_UNPARSED_ARGUMENTS}?")
+    endif()
+    add_executable(${name} ${arg_SOURCES})
+    set_target_properties(${name} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/tests)
+    # cmocka's header needs its system headers first, and its test functions take `void **state`.
+    target_compile_options(${name} PRIVATE -Wno-unused-parameter)
+    target_link_libraries(${name} PRIVATE tryst_flags PkgConfig::CMOCKA ${arg_LIBS})
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+    if(arg_PUBLIC)
+        target_link_libraries(${name} PRIVATE tryst)
+    else()
+        tryst_layers_up_to(${arg_LAYER} layers)
+        list(REVERSE layers)
+        foreach(layer IN LISTS layers)
+            tryst_internal(${layer} archive)
+            target_link_libraries(${name} PRIVATE ${archive})
+        endforeach()
+        if(arg_LAYER STREQUAL "pipeline")
+            target_link_libraries(${name} PRIVATE tryst)
+        endif()
+        tryst_see(${name} ${arg_LAYER} ${layers})
+    endif()
+    tryst_test_add(${name} COMMAND $<TARGET_FILE:${name}> ${arg_ARGS}
+                   LABELS "${arg_LABELS}" TIMEOUT "${arg_TIMEOUT}"
+                   ENVIRONMENT "${arg_ENVIRONMENT}")
+    if(arg_SERIAL)
+        set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+    endif()
+endfunction()
+
+# tryst_test_add(<name> COMMAND <command>… [LABELS …] [TIMEOUT …] [ENVIRONMENT …])
+# The same for a command that exists already (a script, a tool).
+function(tryst_test_add name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "COMMAND;LABELS;TIMEOUT;ENVIRONMENT")
+    if(NOT arg_LABELS)
+        set(arg_LABELS fast)
+    endif()
+    if(NOT arg_TIMEOUT)
+        set(arg_TIMEOUT 60)
+    endif()
+    if(TRYST_SANITIZE)
+        math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 5")
+    endif()
+    add_test(NAME ${name} COMMAND ${arg_COMMAND})
+    set_tests_properties(${name} PROPERTIES
+        LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
+        ENVIRONMENT "${arg_ENVIRONMENT}")
+endfunction()
