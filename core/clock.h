@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Time as something that is handed in.
  *
- * One idea: whoever needs the time takes a `const struct clock *`, and NULL is the machine's
- * own monotonic clock, so schedulers, deadlines and rate limits run under a fake in tests.
- * Invariant: a clock never goes back.
- * Callers: every layer. */
+ * One idea: whoever needs the time takes a `const struct clock *`, and NULL is the
+ * machine's own monotonic clock, so schedulers, deadlines and rate limits run under a
+ * fake in tests. Invariant: a clock never goes back. Callers: every layer. */
 #ifndef TRYST_CORE_CLOCK_H
 #define TRYST_CORE_CLOCK_H
 
 #include <stdatomic.h>
 #include <stdint.h>
 
-#define NS_PER_US 1000ULL
-#define NS_PER_MS 1000000ULL
-#define NS_PER_S 1000000000ULL
+#define NS_PER_US UINT64_C(1000)
+#define NS_PER_MS UINT64_C(1000000)
+#define NS_PER_S  UINT64_C(1000000000)
 
 struct clock {
     uint64_t (*now_ns)(void *arg);

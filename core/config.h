@@ -5,8 +5,8 @@
  * the rows.
  * Invariant: every value of an open config is one that its row allows; a value that is
  * refused changes nothing.
- * Callers: the context, which reads or is handed a config and passes it down; `tryst-info`.
- * One thread at a time while values change; any number may read. */
+ * Callers: the context, which reads or is handed a config and passes it down;
+ * `tryst-info`. One thread at a time while values change; any number may read. */
 #ifndef TRYST_CORE_CONFIG_H
 #define TRYST_CORE_CONFIG_H
 
@@ -24,12 +24,22 @@ enum config_id {
 #define CONFIG_ROW_ID(id, ...) CONFIG_##id,
     CONFIG_TABLE(CONFIG_ROW_ID)
 #undef CONFIG_ROW_ID
-    CONFIG_COUNT
+        CONFIG_COUNT
 };
 
 /* Indices of the enums, in the order of their rows' allowed lists. */
-enum { CONFIG_TRANSPORT_AUTO, CONFIG_TRANSPORT_SELF, CONFIG_TRANSPORT_SHM, CONFIG_TRANSPORT_UCX };
-enum { CONFIG_SHM_MECH_AUTO, CONFIG_SHM_MECH_MAP, CONFIG_SHM_MECH_CMA, CONFIG_SHM_MECH_RING };
+enum {
+    CONFIG_TRANSPORT_AUTO,
+    CONFIG_TRANSPORT_SELF,
+    CONFIG_TRANSPORT_SHM,
+    CONFIG_TRANSPORT_UCX
+};
+enum {
+    CONFIG_SHM_MECH_AUTO,
+    CONFIG_SHM_MECH_MAP,
+    CONFIG_SHM_MECH_CMA,
+    CONFIG_SHM_MECH_RING
+};
 
 enum config_flag { CONFIG_AGREED = 1, CONFIG_SECRET = 2 };
 
@@ -38,9 +48,9 @@ enum config_source { CONFIG_FROM_DEFAULT, CONFIG_FROM_ENVIRONMENT, CONFIG_FROM_S
 struct config;
 
 /* Defaults, then the environment. An unknown variable TRYST_… is warned about with the
- * nearest name (TRYST_TEST_… belongs to tests and is passed over); a variable that is set but
- * empty counts as not set. TRYST_OK, TRYST_E_NOMEM, or TRYST_E_CONFIG: `err` (may be NULL)
- * names the variable, the value and what is allowed. */
+ * nearest name (TRYST_TEST_… belongs to tests and is passed over); a variable that is set
+ * but empty counts as not set. TRYST_OK, TRYST_E_NOMEM, or TRYST_E_CONFIG: `err` (may be
+ * NULL) names the variable, the value and what is allowed. */
 tryst_status config_open(const struct log *log, struct err *err,
                          struct config **config_p);
 
@@ -55,9 +65,13 @@ void config_close(struct config *config); /* NULL is allowed; secrets are wiped 
 tryst_status config_set(struct config *config, const char *name, const char *value,
                         struct err *err);
 
-/* The value's text as it was given, NULL for an unknown name; secrets too. Valid until the
- * value is set again or the config closed. */
+/* The value's text as it was given, NULL for an unknown name; secrets too. Valid until
+ * the value is set again or the config closed. */
 const char *config_get_string(const struct config *config, const char *name);
+
+/* The value of any row but a STRING (TIME in ns, ENUM as index, INT in two's complement);
+ * false for such a row and for an unknown name. */
+bool config_get_number(const struct config *config, const char *name, uint64_t *value_p);
 
 /* By id; asking for another type than the row's is a programmer's error. */
 uint64_t config_bytes(const struct config *config, enum config_id id);
@@ -76,16 +90,17 @@ bool config_is_set(const struct config *config, enum config_id id); /* not the d
 const char *config_name(enum config_id id);        /* "window_bytes" */
 const char *config_environment(enum config_id id); /* "TRYST_WINDOW_BYTES" */
 
-/* Calls `fn` for each row in table order until it returns nonzero, and returns that. Secrets
- * read "(set)". Strings are valid during the call. */
+/* Calls `fn` for each row in table order until it returns nonzero, and returns that.
+ * Secrets read "(set)". Strings are valid during the call. */
 int config_visit(const struct config *config,
                  int (*fn)(void *arg, const tryst_config_item *item), void *arg);
 
-/* XXH3-64 over name and value of the rows that must be equal on all ranks, in table order. */
+/* XXH3-64 over name and value of the rows that must be equal on all ranks, in table
+ * order. */
 uint64_t config_digest(const struct config *config);
 
-/* For naming what differs once digests do: the values of those rows, in table order, each as
- * a number (a STRING as its hash). */
+/* For naming what differs once digests do: the values of those rows, in table order, each
+ * as a number (a STRING as its hash). */
 size_t config_agreed_count(void);
 void config_agreed_values(const struct config *config, uint64_t *values_p);
 
@@ -94,9 +109,9 @@ struct config_difference {
     char mine[32], theirs[32]; /* as text ("64K") */
 };
 
-/* Compares two such lists of `count` values; true when the lists differ, with the first row
- * that does. A list of another length than ours differs in no row that we could name: it
- * comes from another version, which the handshake compares before. */
+/* Compares two such lists of `count` values; true when the lists differ, with the first
+ * row that does. A list of another length than ours differs in no row that we could name:
+ * it comes from another version, which the handshake compares before. */
 bool config_agreed_differ(const uint64_t *mine, const uint64_t *theirs, size_t count,
                           struct config_difference *difference_p);
 

@@ -4,7 +4,8 @@
  * One idea: the place that decides an error writes down what, where, why and what to do;
  * everybody between it and the user only passes the record on.
  * Invariant: `text` is always a terminated string; `status` is TRYST_OK until err_set.
- * Callers: open, configuration and bootstrap, where a bare status would say too little. */
+ * Callers: open, configuration and bootstrap, where a bare status would say too little.
+ */
 #ifndef TRYST_CORE_ERR_H
 #define TRYST_CORE_ERR_H
 
@@ -18,11 +19,15 @@ struct err {
 };
 
 /* An initialiser: `struct err err = ERR_INIT;` */
-#define ERR_INIT {.status = TRYST_OK, .text = ""}
+#define ERR_INIT                       \
+    {                                  \
+        .status = TRYST_OK, .text = "" \
+    }
 
-/* Fills `err` (NULL is allowed: then only the status travels) and returns `status`, so that
- * `return err_set(err, …)` reads as one thing. A sentence that is too long is cut, and ends
- * in "...". `fmt`'s arguments may point into err->text (to put a prefix before it). Keeps errno. */
+/* Fills `err` (NULL is allowed: then only the status travels) and returns `status`, so
+ * that `return err_set(err, …)` reads as one thing. A sentence that is too long is cut,
+ * and ends in "...". `fmt`'s arguments may point into err->text (to put a prefix before
+ * it). Keeps errno. */
 tryst_status err_set(struct err *err, tryst_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -3,9 +3,9 @@
  *
  * One idea: one hash function in the whole library, compiled once. It guards against
  * mistakes, not against malice.
- * Invariant: values are the same on every machine that we run on (little-endian, seed 0), so
- * they may be compared between ranks and kept in files.
- * Callers: keys, configuration digest, weights digest. */
+ * Invariant: values are the same on every machine that we run on (little-endian, seed 0),
+ * so they may be compared between ranks and kept in files. Callers: keys, configuration
+ * digest, weights digest. */
 #ifndef TRYST_CORE_HASH_H
 #define TRYST_CORE_HASH_H
 
@@ -27,7 +27,8 @@ struct hash128 hash128_bytes(const void *data, size_t bytes);
 struct hash_stream;
 tryst_status hash_stream_open(struct hash_stream **stream_p);
 void hash_stream_add(struct hash_stream *stream, const void *data, size_t bytes);
-struct hash128 hash_stream_digest(const struct hash_stream *stream); /* may go on adding */
+struct hash128 hash_stream_digest(
+    const struct hash_stream *stream); /* may go on adding */
 void hash_stream_close(struct hash_stream *stream);
 
 /* 32 lower-case digits, most significant first, as `xxhsum -H2` prints it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Intrusive doubly linked list.
  *
- * One idea: the node lives inside the thing that is listed, so listing allocates nothing and
- * removal from the middle is constant time. The list is a ring through a sentinel.
+ * One idea: the node lives inside the thing that is listed, so listing allocates nothing
+ * and removal from the middle is constant time. The list is a ring through a sentinel.
  * Invariant: a node's `next` is NULL exactly when it is in no list (a zeroed node is in
  * none), so "is it queued?" is answered by the node and removing twice does no harm.
  * No locks: the caller owns the list. Callers: every layer. */
@@ -66,7 +66,8 @@ static inline void list_push_front(struct list *list, struct list_node *node)
 /* Takes `node` out of the list that it is in, whichever that is; false when in none. */
 static inline bool list_remove(struct list_node *node)
 {
-    if (!list_linked(node)) return false;
+    if (!list_linked(node))
+        return false;
     node->prev->next = node->next;
     node->next->prev = node->prev;
     list_node_init(node);
@@ -82,14 +83,16 @@ static inline struct list_node *list_first(const struct list *list)
 static inline struct list_node *list_pop_front(struct list *list)
 {
     struct list_node *node = list_first(list);
-    if (node) list_remove(node);
+    if (node)
+        list_remove(node);
     return node;
 }
 
 /* Moves all of `from` behind what `list` holds; `from` is then empty. */
 static inline void list_append(struct list *list, struct list *from)
 {
-    if (list_empty(from)) return;
+    if (list_empty(from))
+        return;
     from->head.next->prev = list->head.prev;
     list->head.prev->next = from->head.next;
     from->head.prev->next = &list->head;
@@ -98,8 +101,8 @@ static inline void list_append(struct list *list, struct list *from)
 }
 
 /* Walks while the body may remove the current node (and only that one). */
-#define list_for_each_safe(list, node, after)                                            \
-    for (struct list_node *node = (list)->head.next, *after = node->next;                \
+#define list_for_each_safe(list, node, after)                             \
+    for (struct list_node *node = (list)->head.next, *after = node->next; \
          node != &(list)->head; node = after, after = node->next)
 
 #endif

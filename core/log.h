@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Log lines.
  *
- * One idea: the level is tested before any argument is evaluated, and one line is one call
- * of one sink (by default one write(2) to stderr), so lines of several processes never mix.
- * Invariant: errno is as it was; nothing is allocated; nothing goes to stdout; a line holds
- * no control characters, whatever a peer put into its text.
- * Callers: every layer. Who *decides* an error logs it, once. */
+ * One idea: the level is tested before any argument is evaluated, and one line is one
+ * call of one sink (by default one write(2) to stderr), so lines of several processes
+ * never mix. Invariant: errno is as it was; nothing is allocated; nothing goes to stdout;
+ * a line holds no control characters, whatever a peer put into its text. Callers: every
+ * layer. Who *decides* an error logs it, once. */
 #ifndef TRYST_CORE_LOG_H
 #define TRYST_CORE_LOG_H
 
@@ -20,7 +20,8 @@
 /* Longest line; what is beyond it is cut, and the line then ends in "...". */
 #define LOG_LINE_BYTES 2048
 
-/* Where a context's lines go. Initialise with LOG_INIT, then change what should differ. */
+/* Where a context's lines go. Initialise with LOG_INIT, then change what should differ.
+ */
 struct log {
     tryst_log_level level;     /* TRYST_LOG_DEFAULT is warnings and up */
     _Atomic int rank;          /* -1: not known yet; relaxed, it only decorates */
@@ -29,12 +30,13 @@ struct log {
     const struct clock *clock; /* for rate limits; NULL: the machine's */
 };
 
-#define LOG_INIT                                                                         \
-    {                                                                                    \
-        .level = TRYST_LOG_WARN, .rank = -1, .sink = NULL, .arg = NULL, .clock = NULL    \
+#define LOG_INIT                                                                      \
+    {                                                                                 \
+        .level = TRYST_LOG_WARN, .rank = -1, .sink = NULL, .arg = NULL, .clock = NULL \
     }
 
-/* Everywhere below, a NULL log is the process default: stderr, warnings and up, no rank. */
+/* Everywhere below, a NULL log is the process default: stderr, warnings and up, no rank.
+ */
 static inline bool log_enabled(const struct log *log, tryst_log_level level)
 {
     tryst_log_level most = log ? log->level : TRYST_LOG_DEFAULT;
@@ -62,29 +64,30 @@ bool log_limit_pass(struct log_limit *limit, const struct clock *clock,
 void log_write_limited(const struct log *log, tryst_log_level level, uint64_t left_out,
                        const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-#define LOG_AT(log, level, ...)                                                          \
-    do {                                                                                 \
-        if (log_enabled((log), (level))) log_write((log), (level), __VA_ARGS__);         \
+#define LOG_AT(log, level, ...)                     \
+    do {                                            \
+        if (log_enabled((log), (level)))            \
+            log_write((log), (level), __VA_ARGS__); \
     } while (0)
 
 #define LOG_ERROR(log, ...) LOG_AT(log, TRYST_LOG_ERROR, __VA_ARGS__)
-#define LOG_WARN(log, ...) LOG_AT(log, TRYST_LOG_WARN, __VA_ARGS__)
-#define LOG_INFO(log, ...) LOG_AT(log, TRYST_LOG_INFO, __VA_ARGS__)
+#define LOG_WARN(log, ...)  LOG_AT(log, TRYST_LOG_WARN, __VA_ARGS__)
+#define LOG_INFO(log, ...)  LOG_AT(log, TRYST_LOG_INFO, __VA_ARGS__)
 #define LOG_DEBUG(log, ...) LOG_AT(log, TRYST_LOG_DEBUG, __VA_ARGS__)
 #define LOG_TRACE(log, ...) LOG_AT(log, TRYST_LOG_TRACE, __VA_ARGS__)
 
 /* At most one line per `interval_ns` from this `limit` (a struct log_limit *). */
-#define LOG_LIMITED(log, level, limit, interval_ns, ...)                                 \
-    do {                                                                                 \
-        const struct log *log_ = (log);                                                  \
-        uint64_t left_out_ = 0;                                                          \
-        if (log_enabled(log_, (level)) &&                                                \
-            log_limit_pass((limit), log_ ? log_->clock : NULL, (interval_ns),            \
-                           &left_out_))                                                  \
-            log_write_limited(log_, (level), left_out_, __VA_ARGS__);                    \
+#define LOG_LIMITED(log, level, limit, interval_ns, ...)                      \
+    do {                                                                      \
+        const struct log *log_ = (log);                                       \
+        uint64_t left_out_ = 0;                                               \
+        if (log_enabled(log_, (level)) &&                                     \
+            log_limit_pass((limit), log_ ? log_->clock : NULL, (interval_ns), \
+                           &left_out_))                                       \
+            log_write_limited(log_, (level), left_out_, __VA_ARGS__);         \
     } while (0)
 
-#define LOG_WARN_LIMITED(log, limit, interval_ns, ...)                                   \
+#define LOG_WARN_LIMITED(log, limit, interval_ns, ...) \
     LOG_LIMITED(log, TRYST_LOG_WARN, limit, interval_ns, __VA_ARGS__)
 
 #endif

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Queues from many threads to one.
  *
- * One idea: producers meet on a single word, and the consumer takes all that is there with
- * one exchange. `mpsc` is unbounded because its node is the thing submitted; `mpsc_ring`
- * copies small items into a fixed array and says TRYST_AGAIN when that is full.
- * Invariant: what one producer put in comes out in its order, each once.
- * Callers: submissions (mpsc), notices from our own helper threads (mpsc_ring).
+ * One idea: producers meet on a single word, and the consumer takes all that is there
+ * with one exchange. `mpsc` is unbounded because its node is the thing submitted;
+ * `mpsc_ring` copies small items into a fixed array and says TRYST_AGAIN when that is
+ * full. Invariant: what one producer put in comes out in its order, each once. Callers:
+ * submissions (mpsc), notices from our own helper threads (mpsc_ring).
  *
  * Memory order of mpsc. `top` is a stack of new nodes, newest first. A push writes
  * node->next and then swaps `top` from the old top to the node; the drain swaps `top` to
- * NULL and reverses what it got. Every change of `top` is a read-modify-write, so each push
- * heads a release sequence that lasts until the drain takes its node: the drain's acquire
- * synchronises with *all* pushes in the chain that it gets, not just the last, and hence
- * sees each node's fields as its producer left them. Nodes leave only all at once, so a push
- * never follows a pointer and there is no ABA: if `top` compares equal it *is* the current
- * top, whatever happened in between. A push is lock-free (a failed swap means that another
- * push or the drain succeeded); the drain is wait-free plus the reversal.
+ * NULL and reverses what it got. Every change of `top` is a read-modify-write, so each
+ * push heads a release sequence that lasts until the drain takes its node: the drain's
+ * acquire synchronises with *all* pushes in the chain that it gets, not just the last,
+ * and hence sees each node's fields as its producer left them. Nodes leave only all at
+ * once, so a push never follows a pointer and there is no ABA: if `top` compares equal it
+ * *is* the current top, whatever happened in between. A push is lock-free (a failed swap
+ * means that another push or the drain succeeded); the drain is wait-free plus the
+ * reversal.
  *
  * Sleeping. mpsc_push says whether the queue was empty; of the pushes between two drains
- * exactly one says so, and that producer wakes the sleeper. One that wants to spare the system
- * call when nobody sleeps may: push, then load a `sleeping` flag; the consumer: store the flag,
- * then test mpsc_empty, then sleep. That is Dekker's pattern and needs all four seq_cst, which
- * is why the push and mpsc_empty are (on x86 this is free: the swap is a full barrier). Either
- * the producer sees the flag, or the consumer sees the node. */
+ * exactly one says so, and that producer wakes the sleeper. One that wants to spare the
+ * system call when nobody sleeps may: push, then load a `sleeping` flag; the consumer:
+ * store the flag, then test mpsc_empty, then sleep. That is Dekker's pattern and needs
+ * all four seq_cst, which is why the push and mpsc_empty are (on x86 this is free: the
+ * swap is a full barrier). Either the producer sees the flag, or the consumer sees the
+ * node. */
 #ifndef TRYST_CORE_MPSC_H
 #define TRYST_CORE_MPSC_H
 
@@ -82,8 +84,8 @@ static inline struct mpsc_node *mpsc_drain(struct mpsc *queue)
     return oldest;
 }
 
-/* Bounded ring of fixed-size items (Vyukov's bounded queue, one consumer). The memory-order
- * argument stands beside the code, in mpsc.c. */
+/* Bounded ring of fixed-size items (Vyukov's bounded queue, one consumer). The
+ * memory-order argument stands beside the code, in mpsc.c. */
 struct mpsc_ring;
 
 /* Room for `items_max` items, rounded up to a power of two, of `item_bytes` each.

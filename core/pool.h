@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pool of objects of one size.
  *
- * One idea: a last-in first-out free list in front of chunks that are only given back when
- * the pool closes, so a warm pool never allocates and the object it hands out is the one
- * most likely in cache.
- * Invariant: objects out + objects free = objects in all chunks (pool_is_valid says so).
- * Callers: operations, frames, records: what comes and goes with every message. */
+ * One idea: a last-in first-out free list in front of chunks that are only given back
+ * when the pool closes, so a warm pool never allocates and the object it hands out is the
+ * one most likely in cache. Invariant: objects out + objects free = objects in all chunks
+ * (pool_is_valid says so). Callers: operations, frames, records: what comes and goes with
+ * every message. */
 #ifndef TRYST_CORE_POOL_H
 #define TRYST_CORE_POOL_H
 
@@ -43,13 +43,14 @@ void *pool_get(struct pool *pool) __attribute__((warn_unused_result));
 void pool_put(struct pool *pool, void *item);
 
 /* Returns how many objects are still out. Callers assert that it is 0. If it is not, the
- * memory is kept rather than pulled from under whoever holds it, and the leak stays visible
- * in alloc_live_count. NULL is allowed. */
+ * memory is kept rather than pulled from under whoever holds it, and the leak stays
+ * visible in alloc_live_count. NULL is allowed. */
 size_t pool_close(struct pool *pool);
 
 struct pool_counters pool_counters(struct pool *pool);
 
-/* Walks the free list: each entry lies in a chunk on an object's start and the counts add up. */
+/* Walks the free list: each entry lies in a chunk on an object's start and the counts add
+ * up. */
 bool pool_is_valid(struct pool *pool);
 
 #endif

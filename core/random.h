@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random numbers: repeatable ones from a seed, and secret ones from the kernel.
  *
- * One idea: a test, a schedule or an initialisation names its seed and gets the same stream
- * on every machine; tokens and nonces never come from that stream.
- * Invariant: the streams are fixed for ever (a test pins their first values).
- * Callers: fault scripts, tests, ids that start at random, tokens. */
+ * One idea: a test, a schedule or an initialisation names its seed and gets the same
+ * stream on every machine; tokens and nonces never come from that stream. Invariant: the
+ * streams are fixed for ever (a test pins their first values). Callers: fault scripts,
+ * tests, ids that start at random, tokens. */
 #ifndef TRYST_CORE_RANDOM_H
 #define TRYST_CORE_RANDOM_H
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What happened when, for a timeline (Chrome's and Perfetto's JSON).
  *
- * One idea: each thread writes fixed-size events into a ring of its own, so recording takes
- * no lock, no allocation and no system call but the clock; what is kept is the newest.
- * Invariant: a ring has one writer; a reader takes only events that were whole before and
- * after it copied them, and counts what it lost.
- * Callers: every layer, with the context's trace; NULL (tracing off) costs one branch.
+ * One idea: each thread writes fixed-size events into a ring of its own, so recording
+ * takes no lock, no allocation and no system call but the clock; what is kept is the
+ * newest. Invariant: a ring has one writer; a reader takes only events that were whole
+ * before and after it copied them, and counts what it lost. Callers: every layer, with
+ * the context's trace; NULL (tracing off) costs one branch.
  *
  * `name` and the labels are pointers to strings that outlive the trace (literals). */
 #ifndef TRYST_CORE_TRACE_H
@@ -27,9 +27,9 @@ struct trace_labels {
 };
 
 enum trace_kind {
-    TRACE_SPAN,       /* ph X: from `at_ns` for `extra` ns; spans of a thread nest */
-    TRACE_ASYNC,      /* ph b and e: may overlap others; drawn in rows by name; id = arg 2 */
-    TRACE_INSTANT,    /* ph i */
+    TRACE_SPAN,    /* ph X: from `at_ns` for `extra` ns; spans of a thread nest */
+    TRACE_ASYNC,   /* ph b and e: may overlap others; drawn in rows by name; id = arg 2 */
+    TRACE_INSTANT, /* ph i */
     TRACE_FLOW_BEGIN, /* ph s: an arrow leaves the span around this moment; extra = id */
     TRACE_FLOW_END,   /* ph f: and ends in the span around this one */
     TRACE_COUNTER     /* ph C: the arguments are series */
@@ -46,8 +46,9 @@ struct trace_event {
 
 struct trace;
 
-/* `events_per_thread` is rounded up to a power of two; a thread's ring is made by its first
- * event. `clock` may be NULL. TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (0 events). */
+/* `events_per_thread` is rounded up to a power of two; a thread's ring is made by its
+ * first event. `clock` may be NULL. TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (0 events).
+ */
 tryst_status trace_open(size_t events_per_thread, const struct clock *clock,
                         struct trace **trace_p);
 
@@ -62,8 +63,8 @@ uint64_t trace_lost_count(struct trace *trace);
 
 /* Writes this rank's events, as the body of a JSON array (no brackets), each on its line.
  * Other threads may go on recording. `first`: no comma before the first event. Bodies of
- * several ranks, the first written with `first` and the others without, concatenate between
- * trace_write_head and trace_write_tail into one document. TRYST_OK, TRYST_E_NOMEM, or
+ * several ranks, the first written with `first` and the others without, concatenate
+ * between trace_write_head and trace_write_tail into one document. TRYST_OK, or
  * TRYST_E_IO when `out` reports an error. */
 tryst_status trace_write_json(struct trace *trace, FILE *out, int rank, bool first);
 void trace_write_head(FILE *out);
@@ -79,13 +80,23 @@ static inline uint64_t trace_now_ns(const struct trace *trace)
     return trace ? trace_clock_ns(trace) : 0;
 }
 
+static inline uint64_t trace_length(uint64_t begin_ns, uint64_t end_ns)
+{
+    return end_ns > begin_ns ? end_ns - begin_ns : 0;
+}
+
 static inline void trace_span(struct trace *trace, const char *name,
                               const struct trace_labels *labels, uint64_t begin_ns,
                               uint64_t end_ns, uint64_t a0, uint64_t a1, uint64_t a2)
 {
-    if (!trace) return;
-    trace_record(trace, &(struct trace_event){begin_ns, end_ns - begin_ns, name, labels,
-                                              {a0, a1, a2}, TRACE_SPAN});
+    if (!trace)
+        return;
+    trace_record(trace, &(struct trace_event){begin_ns,
+                                              trace_length(begin_ns, end_ns),
+                                              name,
+                                              labels,
+                                              {a0, a1, a2},
+                                              TRACE_SPAN});
 }
 
 /* For what overlaps (transfers in flight): `id` keeps one apart from the next. */
@@ -93,34 +104,46 @@ static inline void trace_async(struct trace *trace, const char *name,
                                const struct trace_labels *labels, uint64_t begin_ns,
                                uint64_t end_ns, uint64_t id, uint64_t a0, uint64_t a1)
 {
-    if (!trace) return;
-    trace_record(trace, &(struct trace_event){begin_ns, end_ns - begin_ns, name, labels,
-                                              {a0, a1, id}, TRACE_ASYNC});
+    if (!trace)
+        return;
+    trace_record(trace, &(struct trace_event){begin_ns,
+                                              trace_length(begin_ns, end_ns),
+                                              name,
+                                              labels,
+                                              {a0, a1, id},
+                                              TRACE_ASYNC});
 }
 
 static inline void trace_instant(struct trace *trace, const char *name,
                                  const struct trace_labels *labels, uint64_t a0,
                                  uint64_t a1, uint64_t a2)
 {
-    if (!trace) return;
-    trace_record(trace, &(struct trace_event){trace_clock_ns(trace), 0, name, labels,
-                                              {a0, a1, a2}, TRACE_INSTANT});
+    if (!trace)
+        return;
+    trace_record(
+        trace, &(struct trace_event){
+                   trace_clock_ns(trace), 0, name, labels, {a0, a1, a2}, TRACE_INSTANT});
 }
 
 /* Both ends of an arrow compute the same `id` (the hash of key, step and number, say) and
- * use the same name. `at_ns` must lie inside a span of the calling thread: arrows join spans. */
+ * use the same name. `at_ns` must lie inside a span of the calling thread: arrows join
+ * spans. */
 static inline void trace_flow_begin(struct trace *trace, const char *name, uint64_t id,
                                     uint64_t at_ns)
 {
-    if (!trace) return;
-    trace_record(trace, &(struct trace_event){at_ns, id, name, NULL, {0}, TRACE_FLOW_BEGIN});
+    if (!trace)
+        return;
+    trace_record(trace,
+                 &(struct trace_event){at_ns, id, name, NULL, {0}, TRACE_FLOW_BEGIN});
 }
 
 static inline void trace_flow_end(struct trace *trace, const char *name, uint64_t id,
                                   uint64_t at_ns)
 {
-    if (!trace) return;
-    trace_record(trace, &(struct trace_event){at_ns, id, name, NULL, {0}, TRACE_FLOW_END});
+    if (!trace)
+        return;
+    trace_record(trace,
+                 &(struct trace_event){at_ns, id, name, NULL, {0}, TRACE_FLOW_END});
 }
 
 /* A sample of up to three series; with NULL labels one, called "value". */
@@ -128,9 +151,11 @@ static inline void trace_counter(struct trace *trace, const char *name,
                                  const struct trace_labels *labels, uint64_t a0,
                                  uint64_t a1, uint64_t a2)
 {
-    if (!trace) return;
-    trace_record(trace, &(struct trace_event){trace_clock_ns(trace), 0, name, labels,
-                                              {a0, a1, a2}, TRACE_COUNTER});
+    if (!trace)
+        return;
+    trace_record(
+        trace, &(struct trace_event){
+                   trace_clock_ns(trace), 0, name, labels, {a0, a1, a2}, TRACE_COUNTER});
 }
 
 #endif
