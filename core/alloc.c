@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The allocator; see alloc.h. Sizes are asked back from malloc (malloc_usable_size)
+ * rather than kept in a header of ours, so alignment and tools that watch malloc stay
+ * undisturbed. */
+#include "core/alloc.h"
+
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* All relaxed: they count, and order nothing. */
+static _Atomic uint64_t live_count, live_bytes, seen_count;
+
+/* The value of seen_count that fails; 0 is never. Relaxed: whoever needs the failure in
+ * another thread has synchronised with it by other means. */
+static _Atomic uint64_t fail_at;
+static _Atomic bool failed;
+
+static uint64_t counter_get(_Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void counter_add(_Atomic uint64_t *counter, uint64_t by)
+{
+    atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
+}
+
+/* Counts an attempt; true when a test wants this one to fail. */
+static bool must_fail(void)
+{
+    uint64_t seen = atomic_fetch_add_explicit(&seen_count, 1, memory_order_relaxed) + 1;
+    uint64_t at = counter_get(&fail_at);
+    if (at == 0 || seen < at)
+        return false;
+    /* the swap makes it exactly one, however many threads come by */
+    if (!atomic_compare_exchange_strong_explicit(&fail_at, &at, 0, memory_order_relaxed,
+                                                 memory_order_relaxed))
+        return false;
+    atomic_store_explicit(&failed, true, memory_order_relaxed);
+    return true;
+}
+
+static void *live_add(void *mem)
+{
+    if (!mem)
+        return NULL;
+    counter_add(&live_count, 1);
+    counter_add(&live_bytes, malloc_usable_size(mem));
+    return mem;
+}
+
+void *mem_alloc(size_t bytes)
+{
+    return must_fail() ? NULL : live_add(malloc(bytes ? bytes : 1));
+}
+
+void *mem_zalloc(size_t bytes)
+{
+    return mem_zalloc_array(1, bytes);
+}
+
+void *mem_zalloc_array(size_t count, size_t item_bytes)
+{
+    if (count == 0 || item_bytes == 0)
+        count = item_bytes = 1;
+    return must_fail() ? NULL : live_add(calloc(count, item_bytes));
+}
+
+void *mem_alloc_aligned(size_t align, size_t bytes)
+{
+    if (align < sizeof(void *))
+        align = sizeof(void *);
+    void *mem = NULL;
+    if (must_fail() || posix_memalign(&mem, align, bytes ? bytes : 1) != 0)
+        return NULL;
+    return live_add(mem);
+}
+
+void *mem_resize(void *mem, size_t bytes)
+{
+    if (!mem)
+        return mem_alloc(bytes);
+    if (must_fail())
+        return NULL;
+    size_t old_bytes = malloc_usable_size(mem);
+    void *resized = realloc(mem, bytes ? bytes : 1);
+    if (!resized)
+        return NULL;
+    counter_add(&live_bytes, malloc_usable_size(resized) - old_bytes);
+    return resized;
+}
+
+char *mem_strdup(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = mem_alloc(bytes);
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+void mem_free(void *mem)
+{
+    if (!mem)
+        return;
+    counter_add(&live_count, (uint64_t)-1);
+    counter_add(&live_bytes, -(uint64_t)malloc_usable_size(mem));
+    free(mem);
+}
+
+uint64_t alloc_live_count(void)
+{
+    return counter_get(&live_count);
+}
+
+uint64_t alloc_live_bytes(void)
+{
+    return counter_get(&live_bytes);
+}
+
+uint64_t alloc_seen_count(void)
+{
+    return counter_get(&seen_count);
+}
+
+void alloc_fail_at(uint64_t nth)
+{
+    atomic_store_explicit(&failed, false, memory_order_relaxed);
+    atomic_store_explicit(&fail_at, alloc_seen_count() + nth, memory_order_relaxed);
+}
+
+bool alloc_fail_off(void)
+{
+    atomic_store_explicit(&fail_at, 0, memory_order_relaxed);
+    return atomic_exchange_explicit(&failed, false, memory_order_relaxed);
+}

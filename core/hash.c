@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* XXH3; see hash.h. The header-only form, in this file alone, so that nothing of xxHash
+ * is exported or linked. */
+#define XXH_INLINE_ALL
+#include "core/hash.h"
+
+#include <stdio.h>
+#include <xxhash.h>
+
+#include "core/alloc.h"
+
+struct hash_stream {
+    XXH3_state_t state; /* wants 64-byte alignment */
+};
+
+static struct hash128 from_xxh(XXH128_hash_t hash)
+{
+    return (struct hash128){.low = hash.low64, .high = hash.high64};
+}
+
+uint64_t hash_bytes(const void *data, size_t bytes)
+{
+    return XXH3_64bits(data, bytes);
+}
+
+struct hash128 hash128_bytes(const void *data, size_t bytes)
+{
+    return from_xxh(XXH3_128bits(data, bytes));
+}
+
+tryst_status hash_stream_open(struct hash_stream **stream_p)
+{
+    struct hash_stream *stream =
+        mem_alloc_aligned(_Alignof(struct hash_stream), sizeof *stream);
+    if (!stream)
+        return TRYST_E_NOMEM;
+    XXH3_128bits_reset(&stream->state);
+    *stream_p = stream;
+    return TRYST_OK;
+}
+
+void hash_stream_add(struct hash_stream *stream, const void *data, size_t bytes)
+{
+    XXH3_128bits_update(&stream->state, data, bytes);
+}
+
+struct hash128 hash_stream_digest(const struct hash_stream *stream)
+{
+    return from_xxh(XXH3_128bits_digest(&stream->state));
+}
+
+void hash_stream_close(struct hash_stream *stream)
+{
+    mem_free(stream);
+}
+
+void hash128_hex(struct hash128 hash, char hex_p[HASH128_HEX_BYTES])
+{
+    snprintf(hex_p, HASH128_HEX_BYTES, "%016llx%016llx", (unsigned long long)hash.high,
+             (unsigned long long)hash.low);
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The object pool; see pool.h.
+ *
+ * A mutex guards a list of free objects, linked through their own first word. A lock-free
+ * list would need a tag against ABA beside every head; the lock is held for a handful of
+ * instructions and costs two uncontended atomics. Under AddressSanitizer an object that
+ * is in the pool is poisoned past its link, so a use after pool_put is reported where it
+ * happens. */
+#include "core/pool.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdint.h>
+
+#include "core/alloc.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define POOL_POISONS 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#define POOL_POISONS 1
+#endif
+#ifdef POOL_POISONS
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(mem, bytes)   ((void)(mem), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(mem, bytes) ((void)(mem), (void)(bytes))
+#endif
+
+#define ALIGN_DEFAULT       16
+#define CHUNK_BYTES_DEFAULT ((size_t)16 * 1024) /* four pages: small enough to waste */
+
+struct item {
+    struct item *next;
+};
+
+struct chunk {
+    struct chunk *next;
+    size_t items;
+};
+
+struct pool {
+    pthread_mutex_t lock; /* guards all below it that changes */
+    struct item *free;
+    struct chunk *chunks;
+    struct pool_counters counters;
+    struct pool_params params; /* with defaults filled in; constant */
+    size_t stride_bytes;       /* from one object to the next; constant */
+    size_t first_bytes;        /* from a chunk's start to its first object; constant */
+};
+
+static size_t round_up(size_t bytes, size_t align)
+{
+    return (bytes + align - 1) / align * align;
+}
+
+tryst_status pool_open(const struct pool_params *params, struct pool **pool_p)
+{
+    size_t align = params->align ? params->align : ALIGN_DEFAULT;
+    if (params->item_bytes == 0 || params->item_bytes > SIZE_MAX / 4 ||
+        (align & (align - 1)) != 0)
+        return TRYST_E_INVALID;
+    struct pool *pool = mem_zalloc(sizeof *pool);
+    if (!pool)
+        return TRYST_E_NOMEM;
+    if (align < sizeof(struct item))
+        align = sizeof(struct item);
+    pool->params = *params;
+    pool->params.align = align;
+    pool->stride_bytes = round_up(params->item_bytes, align);
+    pool->first_bytes = round_up(sizeof(struct chunk), align);
+    if (pool->params.chunk_items == 0)
+        pool->params.chunk_items = 1 + CHUNK_BYTES_DEFAULT / pool->stride_bytes;
+    pthread_mutex_init(&pool->lock, NULL);
+    *pool_p = pool;
+    return TRYST_OK;
+}
+
+static struct item *chunk_item(const struct pool *pool, struct chunk *chunk, size_t index)
+{
+    char *first = (char *)chunk + pool->first_bytes;
+    return (struct item *)(void *)(first + index * pool->stride_bytes);
+}
+
+static void item_poison(const struct pool *pool, struct item *item)
+{
+    ASAN_POISON_MEMORY_REGION(item + 1, pool->stride_bytes - sizeof *item);
+}
+
+static void item_unpoison(const struct pool *pool, struct item *item)
+{
+    ASAN_UNPOISON_MEMORY_REGION(item + 1, pool->stride_bytes - sizeof *item);
+}
+
+/* Adds one chunk of at most `items`, lock held; false at items_max or without memory. */
+static bool pool_grow(struct pool *pool, size_t items)
+{
+    size_t max = pool->params.items_max;
+    if (max && items > max - pool->counters.items)
+        items = max - pool->counters.items;
+    if (items == 0 || items > (SIZE_MAX / 2) / pool->stride_bytes)
+        return false;
+    struct chunk *chunk = mem_alloc_aligned(
+        pool->params.align, pool->first_bytes + items * pool->stride_bytes);
+    if (!chunk)
+        return false;
+    *chunk = (struct chunk){.next = pool->chunks, .items = items};
+    pool->chunks = chunk;
+    pool->counters.items += items;
+    for (size_t i = items; i-- > 0;) {
+        struct item *item = chunk_item(pool, chunk, i);
+        item->next = pool->free;
+        pool->free = item;
+        item_poison(pool, item);
+    }
+    return true;
+}
+
+tryst_status pool_warm(struct pool *pool, size_t items)
+{
+    pthread_mutex_lock(&pool->lock);
+    size_t have = pool->counters.items;
+    size_t max = pool->params.items_max;
+    bool done = items <= have;
+    if (!done && (!max || items <= max))
+        done = pool_grow(pool, items - have);
+    pthread_mutex_unlock(&pool->lock);
+    return done ? TRYST_OK : TRYST_E_NOMEM;
+}
+
+void *pool_get(struct pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    struct item *item = NULL;
+    if (pool->free || pool_grow(pool, pool->params.chunk_items)) {
+        item = pool->free;
+        pool->free = item->next;
+        size_t in_use = ++pool->counters.in_use;
+        if (in_use > pool->counters.high_water)
+            pool->counters.high_water = in_use;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    if (item)
+        item_unpoison(pool, item);
+    return item;
+}
+
+void pool_put(struct pool *pool, void *mem)
+{
+    struct item *item = mem;
+    if (!item)
+        return;
+    item_poison(pool, item);
+    pthread_mutex_lock(&pool->lock);
+    assert(pool->counters.in_use > 0);
+    item->next = pool->free;
+    pool->free = item;
+    pool->counters.in_use--;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+size_t pool_close(struct pool *pool)
+{
+    if (!pool)
+        return 0;
+    size_t out = pool_counters(pool).in_use;
+    if (out > 0)
+        return out;
+    for (struct chunk *chunk = pool->chunks, *next; chunk; chunk = next) {
+        next = chunk->next;
+        ASAN_UNPOISON_MEMORY_REGION(chunk_item(pool, chunk, 0),
+                                    chunk->items * pool->stride_bytes);
+        mem_free(chunk);
+    }
+    pthread_mutex_destroy(&pool->lock);
+    mem_free(pool);
+    return 0;
+}
+
+struct pool_counters pool_counters(struct pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    struct pool_counters counters = pool->counters;
+    pthread_mutex_unlock(&pool->lock);
+    return counters;
+}
+
+/* Whether `item` is the start of an object of one of the chunks. */
+static bool pool_holds(const struct pool *pool, const struct item *item)
+{
+    for (struct chunk *chunk = pool->chunks; chunk; chunk = chunk->next) {
+        uintptr_t first = (uintptr_t)chunk_item(pool, chunk, 0);
+        uintptr_t offset = (uintptr_t)item - first; /* huge when before the first */
+        if (offset < chunk->items * pool->stride_bytes)
+            return offset % pool->stride_bytes == 0;
+    }
+    return false;
+}
+
+bool pool_is_valid(struct pool *pool)
+{
+    pthread_mutex_lock(&pool->lock);
+    size_t free_count = 0;
+    size_t expected = pool->counters.items - pool->counters.in_use;
+    bool valid = pool->counters.in_use <= pool->counters.items;
+    for (struct item *item = pool->free; valid && item; item = item->next)
+        valid = pool_holds(pool, item) && ++free_count <= expected;
+    valid = valid && free_count == expected;
+    pthread_mutex_unlock(&pool->lock);
+    return valid;
+}

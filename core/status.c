@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names and sentences of statuses, from the one list in tryst/status.h. Called by anyone.
+ */
+#include "tryst/tryst.h"
+
+const char *tryst_status_name(tryst_status status)
+{
+    switch (status) {
+#define STATUS_NAME(name, value, text) \
+    case name: return #name;
+        TRYST_STATUS_MAP(STATUS_NAME)
+#undef STATUS_NAME
+    default: return "TRYST_E_UNKNOWN";
+    }
+}
+
+const char *tryst_status_str(tryst_status status)
+{
+    switch (status) {
+#define STATUS_TEXT(name, value, text) \
+    case name: return text;
+        TRYST_STATUS_MAP(STATUS_TEXT)
+#undef STATUS_TEXT
+    default: return "unknown status";
+    }
+}
