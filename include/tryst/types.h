@@ -11,10 +11,10 @@
 
 #if defined(__GNUC__)
 #define TRYST_API __attribute__((visibility("default")))
-#define TRYST_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define TRYST_PRINTF(format_at, first) __attribute__((format(printf, format_at, first)))
 #else
 #define TRYST_API
-#define TRYST_PRINTF(format, first)
+#define TRYST_PRINTF(format_at, first)
 #endif
 
 #ifdef __cplusplus
