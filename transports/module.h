@@ -2,12 +2,13 @@
 /** @file module.h
  *  The module ABI: what a loadable transport sees of us, and we of it.
  *
- *  A module exports one symbol, TRYST_MODULE_ENTRY, links nothing of ours, and reaches core only
- *  through this table, so one file works with the shared library, the static one, and a library
- *  that was loaded RTLD_LOCAL. Its ABI id is the version below plus a hash of the module headers
- *  (transport.h, memory.h, module.h, core/poller.h, tryst/types.h, tryst/status.h), computed by the
- *  build into TRYST_MODULE_ABI_ID; one that differs is refused. Modules are never unloaded.
- *  Built-in transports receive the same table, so that both kinds are written alike.
+ *  A module exports one symbol, TRYST_MODULE_ENTRY, links nothing of ours, and reaches
+ * core only through this table, so one file works with the shared library, the static
+ * one, and a library that was loaded RTLD_LOCAL. Its ABI id is the version below plus a
+ * hash of the module headers (transport.h, memory.h, module.h, core/poller.h,
+ * tryst/types.h, tryst/status.h), computed by the build into TRYST_MODULE_ABI_ID; one
+ * that differs is refused. Modules are never unloaded. Built-in transports receive the
+ * same table, so that both kinds are written alike.
  */
 #ifndef TRANSPORTS_MODULE_H
 #define TRANSPORTS_MODULE_H
@@ -20,16 +21,18 @@
 #include "tryst/types.h"
 
 #define TRYST_MODULE_ABI_VERSION 1u
-#define TRYST_MODULE_ENTRY "tryst_module_v1"
+#define TRYST_MODULE_ENTRY       "tryst_module_v1"
 
 struct poller;
 struct poller_source;
 
-/** What the library offers. `arg` is passed back by the caller in each call. */
+/** What the library offers. The first two fields are where they are for ever; a module
+ * looks at nothing else before it knows that the ids are equal. */
 typedef struct tryst_host {
-    uint32_t abi_version; /**< TRYST_MODULE_ABI_VERSION */
-    const char *abi_id;   /**< TRYST_MODULE_ABI_ID of the library */
-    void *arg;            /**< the context's own */
+    uint32_t abi_version;   /**< TRYST_MODULE_ABI_VERSION */
+    const char *abi_id;     /**< TRYST_MODULE_ABI_ID of the library */
+    const void *config_arg; /**< the context's own: its configuration */
+    const void *log_arg;    /**< and its log */
 
     void *(*alloc)(size_t bytes); /**< zeroed */
     void *(*alloc_aligned)(size_t alignment, size_t bytes);
@@ -38,7 +41,8 @@ typedef struct tryst_host {
     uint64_t (*now_ns)(const struct tryst_host *host);
     /** Configuration value by name, as text; NULL when there is no such name. */
     const char *(*config)(const struct tryst_host *host, const char *name);
-    /** The same for BYTES, TIME (ns), INT, BOOL and ENUM (index) rows. */
+    /** The same for BYTES, TIME (ns), INT, BOOL and ENUM (index) rows; 0 for a STRING and
+     * when there is no such name. */
     uint64_t (*config_number)(const struct tryst_host *host, const char *name);
     tryst_status (*poller_add)(struct poller *poller, struct poller_source *source);
     void (*poller_remove)(struct poller *poller, struct poller_source *source);
@@ -47,7 +51,8 @@ typedef struct tryst_host {
     uint64_t (*random_u64)(void);
 } tryst_host;
 
-/** What a module gives back: static data. */
+/** What a module gives back: static data. Its first field, too, is where it is for ever.
+ */
 typedef struct tryst_module {
     const char *abi_id; /**< TRYST_MODULE_ABI_ID that it was built with */
     const char *name;
@@ -55,20 +60,25 @@ typedef struct tryst_module {
     const struct transport_ops *ops;
 } tryst_module;
 
-/** The entry's type. NULL: refused (wrong abi_version, or the fabric cannot start); the module
- *  has logged why. */
+/** The entry's type. `host` is valid during the call only (each rail gets its context's
+ * own). When the host's id differs from its own, a module just returns its record, and is
+ * refused by it. NULL: the fabric cannot start; the module has logged why. */
 typedef const tryst_module *(*tryst_module_fn)(const tryst_host *host);
 
-/** Loader (module_load.c): find tryst_<name>.so beside the library, else in the compiled-in path,
- *  else in TRYST_MODULE_PATH; keep and restore signal dispositions around the load. The result
- *  is cached for the process. `text` (TRANSPORT_TEXT_MAX) says what was found or why not.
- *  TRYST_OK, TRYST_E_MODULE, TRYST_E_UNSUPPORTED (no such file). */
+/** Loader (module_load.c): find tryst_<name>.so in the folder tryst/ beside the shared
+ * library or beside it, else in the compiled-in folder, else in TRYST_MODULE_PATH; keep
+ * and restore signal dispositions around the load. What was loaded is kept for the
+ * process; a failure is tried anew by the next call. `text` (TRANSPORT_TEXT_MAX) says
+ * what was found or why not. Any thread. TRYST_OK, TRYST_E_MODULE (found but refused;
+ * logged), TRYST_E_UNSUPPORTED (no such file). */
 tryst_status module_load(const tryst_host *host, const char *name,
                          const struct transport_ops **ops_p, char *text);
 
-/** The table for a context (host.c). `config` and `log` must outlive it. */
+/** The table for a context (host.c). `config` and `log` must outlive it; a NULL log is
+ * the process default. */
 struct config;
 struct log;
-void module_host_init(tryst_host *host, struct config *config, const struct log *log);
+void module_host_init(tryst_host *host, const struct config *config,
+                      const struct log *log);
 
 #endif

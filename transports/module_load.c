@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds, loads and checks modules (module.h).
+ *
+ * Idea: a module is foreign code with foreign constructors, so what it can change in the
+ * process without being asked (signal dispositions) is put back, and what it returns is
+ * believed only when both sides were built from the same headers. Invariant: a module
+ * that was loaded stays loaded; the list of loaded ones only grows. Callers: the
+ * registry, when the ranks' identities show a need; tryst-info.
+ */
+#include "transports/module.h"
+
+#include "transports/signal_guard.h"
+#include "transports/transport.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef TRYST_MODULE_DIR
+#define TRYST_MODULE_DIR ""
+#endif
+
+enum { LOADED_MAX = 8, MODULE_NAME_MAX = 32 };
+
+/* Modules of this process. Guarded by load_lock, which is held during a load: two
+ * contexts that open at once load a module once. */
+static struct loaded {
+    char name[MODULE_NAME_MAX];
+    char text[TRANSPORT_TEXT_MAX];
+    const struct transport_ops *ops;
+} loaded[LOADED_MAX];
+static int loaded_count;
+static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* One attempt: what is wanted, and what became of it. */
+struct attempt {
+    const tryst_host *host;
+    const char *name;
+    char path[PATH_MAX];
+    char *text; /* TRANSPORT_TEXT_MAX */
+};
+
+static void text_set(struct attempt *attempt, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void text_set(struct attempt *attempt, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(attempt->text, TRANSPORT_TEXT_MAX, fmt, args);
+    va_end(args);
+}
+
+static tryst_status refuse(struct attempt *attempt)
+{
+    char line[PATH_MAX + TRANSPORT_TEXT_MAX + 32];
+    (void)snprintf(line, sizeof line, "module %s refused: %s", attempt->path,
+                   attempt->text);
+    attempt->host->log(attempt->host, TRYST_LOG_WARN, line);
+    return TRYST_E_MODULE;
+}
+
+static bool file_try(struct attempt *attempt, const char *dir, size_t dir_bytes,
+                     const char *sub)
+{
+    int written;
+    if (dir_bytes == 0)
+        return false;
+    written = snprintf(attempt->path, sizeof attempt->path, "%.*s%s/tryst_%s.so",
+                       (int)dir_bytes, dir, sub, attempt->name);
+    return written > 0 && (size_t)written < sizeof attempt->path &&
+           access(attempt->path, R_OK) == 0;
+}
+
+/* Only a shared library has a "beside": in the static case we are the host's program. */
+static bool file_try_beside(struct attempt *attempt)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    const char *slash;
+    if (!dladdr1((const void *)loaded, &info, (void **)&map, RTLD_DL_LINKMAP) || !map ||
+        map->l_name[0] == '\0')
+        return false;
+    slash = strrchr(map->l_name, '/');
+    if (!slash)
+        return false;
+    return file_try(attempt, map->l_name, (size_t)(slash - map->l_name), "/tryst") ||
+           file_try(attempt, map->l_name, (size_t)(slash - map->l_name), "");
+}
+
+static bool file_try_list(struct attempt *attempt, const char *list)
+{
+    while (list && *list) {
+        size_t bytes = strcspn(list, ":");
+        if (file_try(attempt, list, bytes, ""))
+            return true;
+        list += bytes + (list[bytes] == ':');
+    }
+    return false;
+}
+
+static bool file_find(struct attempt *attempt)
+{
+    return file_try_beside(attempt) ||
+           file_try(attempt, TRYST_MODULE_DIR, strlen(TRYST_MODULE_DIR), "") ||
+           file_try_list(attempt, attempt->host->config(attempt->host, "module_path"));
+}
+
+/* dlsym gives an object pointer; POSIX says that it may be read as a function pointer. */
+static tryst_module_fn entry_find(void *handle)
+{
+    void *symbol = dlsym(handle, TRYST_MODULE_ENTRY);
+    tryst_module_fn entry = NULL;
+    _Static_assert(sizeof entry == sizeof symbol, "POSIX dlsym");
+    memcpy(&entry, &symbol, sizeof entry);
+    return entry;
+}
+
+static tryst_status module_check(struct attempt *attempt, const tryst_module *module)
+{
+    if (!module) {
+        text_set(attempt, "it cannot start here (its own line says why)");
+        return refuse(attempt);
+    }
+    if (!module->abi_id || strcmp(module->abi_id, attempt->host->abi_id) != 0) {
+        text_set(attempt, "built for ABI %s, this library has %s: rebuild both together",
+                 module->abi_id ? module->abi_id : "none", attempt->host->abi_id);
+        return refuse(attempt);
+    }
+    if (strcmp(module->name, attempt->name) != 0 ||
+        module->ops->struct_size != sizeof(struct transport_ops)) {
+        text_set(attempt, "it calls itself %s, its table has %zu bytes", module->name,
+                 module->ops->struct_size);
+        return refuse(attempt);
+    }
+    return TRYST_OK;
+}
+
+static tryst_status module_open(struct attempt *attempt, const tryst_module **module_p)
+{
+    struct signal_guard guard;
+    const tryst_module *module = NULL;
+    tryst_module_fn entry = NULL;
+    void *handle;
+
+    signal_guard_begin(&guard);
+    handle = dlopen(attempt->path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (handle)
+        entry = entry_find(handle);
+    if (entry)
+        module = entry(attempt->host);
+    (void)signal_guard_end(&guard);
+
+    if (!entry) {
+        const char *reason = dlerror();
+        text_set(attempt, "%s", reason ? reason : "no entry " TRYST_MODULE_ENTRY);
+        return refuse(attempt);
+    }
+    *module_p = module;
+    return module_check(attempt, module);
+}
+
+static const struct loaded *loaded_find(const char *name)
+{
+    for (int i = 0; i < loaded_count; i++)
+        if (strcmp(loaded[i].name, name) == 0)
+            return &loaded[i];
+    return NULL;
+}
+
+static tryst_status loaded_add(struct attempt *attempt, const struct loaded **loaded_p)
+{
+    const tryst_module *module = NULL;
+    struct loaded *entry = &loaded[loaded_count];
+    tryst_status status;
+    if (loaded_count == LOADED_MAX || strlen(attempt->name) >= MODULE_NAME_MAX) {
+        text_set(attempt, "no place for another module (at most %d)", LOADED_MAX);
+        return TRYST_E_MODULE;
+    }
+    if (!file_find(attempt)) {
+        text_set(attempt,
+                 "no tryst_%s.so beside the library, in " TRYST_MODULE_DIR
+                 " or in TRYST_MODULE_PATH",
+                 attempt->name);
+        return TRYST_E_UNSUPPORTED;
+    }
+    status = module_open(attempt, &module);
+    if (status != TRYST_OK)
+        return status;
+    (void)snprintf(entry->name, sizeof entry->name, "%s", attempt->name);
+    (void)snprintf(entry->text, sizeof entry->text, "%s %s, %.100s", module->name,
+                   module->version, attempt->path);
+    entry->ops = module->ops;
+    loaded_count++;
+    *loaded_p = entry;
+    return TRYST_OK;
+}
+
+tryst_status module_load(const tryst_host *host, const char *name,
+                         const struct transport_ops **ops_p, char *text)
+{
+    struct attempt attempt = {.host = host, .name = name, .text = text};
+    const struct loaded *found;
+    tryst_status status = TRYST_OK;
+
+    pthread_mutex_lock(&load_lock);
+    found = loaded_find(name);
+    if (!found)
+        status = loaded_add(&attempt, &found);
+    pthread_mutex_unlock(&load_lock);
+    if (status != TRYST_OK)
+        return status;
+    (void)snprintf(text, TRANSPORT_TEXT_MAX, "%s", found->text);
+    *ops_p = found->ops;
+    return TRYST_OK;
+}
