@@ -77,9 +77,9 @@ void log_write_limited(const struct log *log, tryst_log_level level, uint64_t le
 #define LOG_TRACE(log, ...) LOG_AT(log, TRYST_LOG_TRACE, __VA_ARGS__)
 
 /* At most one line per `interval_ns` from this `limit` (a struct log_limit *). */
-#define LOG_LIMITED(log, level, limit, interval_ns, ...)                      \
+#define LOG_LIMITED(to, level, limit, interval_ns, ...)                       \
     do {                                                                      \
-        const struct log *log_ = (log);                                       \
+        const struct log *log_ = (to);                                        \
         uint64_t left_out_ = 0;                                               \
         if (log_enabled(log_, (level)) &&                                     \
             log_limit_pass((limit), log_ ? log_->clock : NULL, (interval_ns), \
