@@ -33,22 +33,26 @@ struct link_listener;
 struct log;
 
 struct link_events {
-    /** A message. `data` is valid during the call; the callee owns `fd` (-1: none). It may call
-     *  link_close on this link. */
-    void (*message)(void *arg, struct link *link, uint8_t type, const void *data, size_t bytes,
-                    int fd);
+    /** A message. `data` (8-byte aligned) is valid during the call; the callee owns `fd`
+     *  (-1: none). It may call link_close on this link. */
+    void (*message)(void *arg, struct link *link, uint8_t type, const void *data,
+                    size_t bytes, int fd);
     /** The socket closed or broke: no more messages will come (all that arrived were delivered
-     *  before). `text` says how. The callee calls link_close. */
+     *  before). `text` says how. The callee calls link_close, now or later.
+     *  TRYST_E_PEER: the other process is gone, or left, or does not read; also when nobody
+     *  listens any more at the address. TRYST_E_UNREACHABLE: no connection came about.
+     *  TRYST_E_PROTOCOL: it sent what no link of ours sends, or never spoke.
+     *  TRYST_E_NOMEM, TRYST_E_SYSTEM: this side could not go on. */
     void (*closed)(void *arg, struct link *link, tryst_status status, const char *text);
 };
 
-/** Where to reach a rank: both may be set; 96 bytes, travels in the bootstrap identity. */
+/** Where to reach a rank: both may be set; 32 bytes, travels in the bootstrap identity. */
 struct link_address {
-    uint64_t listener_id;   /**< random: names the abstract Unix socket "\0tryst-<hex>" */
-    uint8_t family;         /**< TCP: 4, 6 or 0 for none */
+    uint64_t listener_id; /**< random: names the abstract Unix socket "\0tryst-<hex>" */
+    uint8_t family;       /**< TCP: 4, 6 or 0 for none */
     uint8_t reserved;
-    uint16_t port;          /**< host byte order */
-    uint32_t scope;         /**< IPv6 scope of nothing else than link-local addresses */
+    uint16_t port;  /**< host byte order */
+    uint32_t scope; /**< IPv6 scope of nothing else than link-local addresses */
     uint8_t ip[16];
 };
 
@@ -59,22 +63,44 @@ struct link_address {
 tryst_status link_listen(struct poller *poller, const struct log *log,
                          const struct sockaddr *tcp_address, unsigned pending_max,
                          void (*accepted)(void *arg, struct link *link), void *arg,
-                         struct link_listener **listener_p, struct link_address *address_p);
+                         struct link_listener **listener_p,
+                         struct link_address *address_p);
+
+/** Stop listening; links that were accepted stay as they are. NULL is allowed. */
 void link_listener_close(struct link_listener *listener);
+
+/** Drop connections that have not spoken within 5 s at `now_ns` (CLOCK_MONOTONIC); each accept
+ *  does so too. For those dropped, events->closed follows from the poller. */
+void link_listener_tick(struct link_listener *listener, uint64_t now_ns);
+
+struct link_listener_counters {
+    uint64_t accepted;
+    uint64_t foreign; /**< Unix connections of another user, refused */
+    uint64_t silent;  /**< dropped before they spoke */
+    uint64_t failed;  /**< refused for want of memory or descriptors */
+};
+struct link_listener_counters link_listener_counters(
+    const struct link_listener *listener);
 
 /** Connect without waiting; messages may be queued at once. `via_unix`: the peer is said to be
  *  on this host. A refused or unreachable address ends in events->closed. */
 tryst_status link_connect(struct poller *poller, const struct log *log,
                           const struct link_address *address, bool via_unix,
-                          uint64_t user_timeout_ns, const struct link_events *events, void *arg,
-                          struct link **link_p);
+                          uint64_t user_timeout_ns, const struct link_events *events,
+                          void *arg, struct link **link_p);
 
 void link_events_set(struct link *link, const struct link_events *events, void *arg);
 
-/** Queue one message; fd >= 0 sends a copy of that descriptor (Unix only, else
- *  TRYST_E_UNSUPPORTED). TRYST_OK, TRYST_E_PEER (broken or over LINK_BACKLOG_MAX; `closed`
- *  follows), TRYST_E_NOMEM. */
-tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t bytes, int fd);
+/** TCP: give the peer's kernel up after this much silence (TRYST_PEER_TIMEOUT). An accepted link
+ *  has the setting's default until then. */
+void link_user_timeout_set(struct link *link, uint64_t user_timeout_ns);
+
+/** Queue one message of at most LINK_MESSAGE_MAX bytes; fd >= 0 sends a copy of that descriptor
+ *  (Unix only, else TRYST_E_UNSUPPORTED); the caller keeps its own. Both are the caller's again
+ *  on return. TRYST_OK, TRYST_E_PEER (broken or over LINK_BACKLOG_MAX; `closed` follows),
+ *  TRYST_E_NOMEM, TRYST_E_SYSTEM (no descriptor left to keep `fd` by): nothing was queued. */
+tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t bytes,
+                       int fd);
 
 /** Pid of the peer by SO_PEERCRED, 0 where the kernel cannot tell (TCP, other namespace). */
 int32_t link_peer_pid(const struct link *link);

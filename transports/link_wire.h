@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a link puts on its socket: a header, then `bytes` bytes, then the next header.
+ *
+ * Invariant: little-endian, 8 bytes, never reordered. Everything in it is hostile until checked:
+ * a wrong magic, an unknown flag or a length over LINK_MESSAGE_MAX ends the link. */
+#ifndef TRANSPORTS_LINK_WIRE_H
+#define TRANSPORTS_LINK_WIRE_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#define LINK_MAGIC 0x7254u /* "Tr" */
+
+/* A descriptor travels with the header's first byte (SCM_RIGHTS). */
+#define LINK_FLAG_FD 0x01u
+
+struct link_header {
+    uint32_t bytes; /* of the payload that follows, at most LINK_MESSAGE_MAX */
+    uint8_t type;   /* the layer above's */
+    uint8_t flags;  /* LINK_FLAG_… */
+    uint16_t magic; /* LINK_MAGIC */
+};
+
+static_assert(sizeof(struct link_header) == 8, "the header is part of the wire format");
+
+#endif
