@@ -77,7 +77,7 @@ function(tryst_layer layer)
     endif()
     tryst_publish(${layer} ${arg_PUBLISH})
     if(arg_SOURCES)
-        tryst_objects(tryst_${layer} ${layer} OWN ${layer} SOURCES ${arg_SOURCES}
+        tryst_objects(tryst_layer_${layer} ${layer} OWN ${layer} SOURCES ${arg_SOURCES}
                       DEPS ${arg_DEPS} LIBS ${arg_LIBS})
     endif()
 endfunction()
@@ -88,7 +88,7 @@ endfunction()
 # sees its own folder (by name of the header alone) and the published ones of its layer and DEPS.
 function(tryst_backend layer name)
     cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "SOURCES;DEPS;LIBS")
-    tryst_objects(tryst_${layer}_${name} ${layer} SOURCES ${arg_SOURCES}
+    tryst_objects(tryst_layer_${layer}_${name} ${layer} SOURCES ${arg_SOURCES}
                   DEPS ${layer} ${arg_DEPS} LIBS ${arg_LIBS})
 endfunction()
 
