@@ -74,7 +74,8 @@ typedef struct tryst_action {
 
 /** Write `action` as text, PyTorch's form: "3F1" (stage 3, forward, micro-batch 1); a version
  *  other than the one a synchronous program has is appended as "v-1". Returns `text`. */
-TRYST_API const char *tryst_action_format(const tryst_action *action, char *text, size_t capacity);
+TRYST_API const char *tryst_action_format(const tryst_action *action, char *text,
+                                          size_t capacity);
 
 /** An ordered list of actions for each rank. Plain data: not thread-safe while it is changed. */
 typedef struct tryst_program tryst_program;
@@ -86,7 +87,8 @@ typedef struct tryst_program tryst_program;
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a count below 1, or stages below ranks)
  */
-TRYST_API tryst_status tryst_program_open(int ranks_count, int stages_count, int microbatches_count,
+TRYST_API tryst_status tryst_program_open(int ranks_count, int stages_count,
+                                          int microbatches_count,
                                           tryst_program **program_p);
 
 TRYST_API void tryst_program_close(tryst_program *program);
@@ -111,7 +113,8 @@ TRYST_API tryst_status tryst_program_append(tryst_program *program, int rank,
  */
 TRYST_API tryst_status tryst_program_generate(const char *schedule, int ranks_count,
                                               int microbatches_count, char *error,
-                                              size_t error_capacity, tryst_program **program_p);
+                                              size_t error_capacity,
+                                              tryst_program **program_p);
 
 /** Name of the i-th generator, NULL behind the last. Static. */
 TRYST_API const char *tryst_program_schedule_name(int index);
@@ -120,8 +123,8 @@ TRYST_API int tryst_program_ranks(const tryst_program *program);
 TRYST_API int tryst_program_stages(const tryst_program *program);
 TRYST_API int tryst_program_microbatches(const tryst_program *program);
 /** A rank's actions, valid until the program is changed or closed. */
-TRYST_API const tryst_action *tryst_program_actions(const tryst_program *program, int rank,
-                                                    size_t *count_p);
+TRYST_API const tryst_action *tryst_program_actions(const tryst_program *program,
+                                                    int rank, size_t *count_p);
 /** Rank that holds `stage` (the first with an action of it), -1 where none does. */
 TRYST_API int tryst_program_rank_of(const tryst_program *program, int stage);
 
@@ -137,15 +140,17 @@ TRYST_API int tryst_program_rank_of(const tryst_program *program, int stage);
  *           TRYST_E_IO       the file cannot be read
  *           TRYST_E_PROGRAM  a cell is wrong; `error` gives row, column and text
  */
-TRYST_API tryst_status tryst_program_load_csv(const char *path, char *error, size_t error_capacity,
+TRYST_API tryst_status tryst_program_load_csv(const char *path, char *error,
+                                              size_t error_capacity,
                                               tryst_program **program_p);
 
 /** Save a program in the same form, with CRLF line ends as Python's csv module writes them.
  *  Where every action reads version 0 and each rank ends with its UPDATEs, these are left out, so
  *  PyTorch reads the file. Loading gives an equal program back.
  *  Returns: TRYST_OK, TRYST_E_IO (`error` says why) */
-TRYST_API tryst_status tryst_program_save_csv(const tryst_program *program, const char *path,
-                                              char *error, size_t error_capacity);
+TRYST_API tryst_status tryst_program_save_csv(const tryst_program *program,
+                                              const char *path, char *error,
+                                              size_t error_capacity);
 
 typedef struct tryst_check_params {
     size_t struct_size;
@@ -158,7 +163,7 @@ typedef struct tryst_check_params {
 /** What a rank holds at most while the program runs. */
 typedef struct tryst_program_peak {
     int32_t activations; /**< forwards not yet followed by their last backward part */
-    int32_t versions;    /**< weight versions kept at once, maximum over the rank's stages */
+    int32_t versions; /**< weight versions kept at once, maximum over the rank's stages */
 } tryst_program_peak;
 
 /** Check that a program is one that can run: every stage has each micro-batch's F once, and B
@@ -173,7 +178,8 @@ typedef struct tryst_program_peak {
  */
 TRYST_API tryst_status tryst_program_check(const tryst_program *program,
                                            const tryst_check_params *params, char *error,
-                                           size_t error_capacity, tryst_program_peak *peaks);
+                                           size_t error_capacity,
+                                           tryst_program_peak *peaks);
 
 /* ------------------------------------------------------------------------------------------- *
  *  Simulator
@@ -203,7 +209,8 @@ typedef struct tryst_sim_params {
 } tryst_sim_params;
 
 typedef struct tryst_sim_rank {
-    double busy_s;  /**< sum of the time that its actions took on a core of their own */
+    double
+        busy_s; /**< sum of its actions' times, longer than their costs where cores are short */
     double first_s; /**< begin of the first action */
     double last_s;  /**< end of the last action */
     /** Part of the time without work: over the makespan (as the 1F1B papers count), and over
@@ -237,7 +244,8 @@ typedef struct tryst_sim {
  *           TRYST_E_PROGRAM (the program cannot come to its end)
  */
 TRYST_API tryst_status tryst_program_simulate(const tryst_program *program,
-                                              const tryst_sim_params *params, tryst_sim **sim_p);
+                                              const tryst_sim_params *params,
+                                              tryst_sim **sim_p);
 TRYST_API void tryst_sim_close(tryst_sim *sim);
 
 /* ------------------------------------------------------------------------------------------- *
@@ -296,16 +304,17 @@ typedef struct tryst_engine tryst_engine;
 /** Provides a micro-batch: `input` (first stage) and `target` (last stage), as the stages'
  *  tryst_stage_info say; the other one is NULL. Called from tryst_engine_step. Anything but
  *  TRYST_OK fails the step with it. */
-typedef tryst_status (*tryst_feed_fn)(void *arg, uint64_t step, int32_t microbatch, void *input,
-                                      uint8_t *target);
+typedef tryst_status (*tryst_feed_fn)(void *arg, uint64_t step, int32_t microbatch,
+                                      void *input, uint8_t *target);
 
 /** Faults that tests put in, to see that a check finds them. */
 typedef enum tryst_engine_fault {
     TRYST_ENGINE_FAULT_NONE = 0,
-    TRYST_ENGINE_FAULT_SWAP = 1,  /**< two micro-batches' activations change places on the wire */
+    TRYST_ENGINE_FAULT_SWAP =
+        1, /**< two micro-batches' activations change places on the wire */
     /** a forward reads the weights from before the last update (stages must hold two versions) */
     TRYST_ENGINE_FAULT_STALE = 2,
-    TRYST_ENGINE_FAULT_DROP = 3   /**< one micro-batch's gradient is not added */
+    TRYST_ENGINE_FAULT_DROP = 3 /**< one micro-batch's gradient is not added */
 } tryst_engine_fault;
 
 typedef struct tryst_engine_params {
@@ -350,7 +359,8 @@ TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
  *  Returns: TRYST_OK, or the status of what failed; tryst_engine_error says what, with the rank
  *           where it began. After a failure the engine can only be closed.
  */
-TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step, double *loss_p);
+TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step,
+                                         double *loss_p);
 
 /** The sentence of the failure, "" before one. Valid until the engine closes. */
 TRYST_API const char *tryst_engine_error(const tryst_engine *engine);
@@ -362,23 +372,27 @@ typedef struct tryst_engine_stats {
     uint64_t end_ns;   /**< and when the last one ended */
     uint64_t compute_wall_ns;
     uint64_t compute_cpu_ns; /**< thread CPU time of the same */
-    uint64_t wait_ns;        /**< exposed communication: nothing to compute until data came */
+    uint64_t wait_ns; /**< exposed communication: nothing to compute until data came */
     uint64_t bytes_sent;
     uint64_t bytes_received;
-    uint64_t peak_activation_bytes; /**< inputs, outputs on their way and saved activations */
-    uint64_t buffer_allocations;    /**< buffers that had to be made; does not grow in the end */
+    uint64_t
+        peak_activation_bytes; /**< inputs, outputs on their way and saved activations */
+    uint64_t
+        buffer_allocations; /**< buffers that had to be made; does not grow in the end */
     /** By kind of action (index tryst_action_kind): how many, and their time. */
     uint64_t action_counts[8];
     uint64_t action_wall_ns[8];
     uint64_t action_cpu_ns[8];
 } tryst_engine_stats;
 
-TRYST_API void tryst_engine_stats_get(const tryst_engine *engine, tryst_engine_stats *stats_p);
+TRYST_API void tryst_engine_stats_get(const tryst_engine *engine,
+                                      tryst_engine_stats *stats_p);
 /** Begin to count anew; peaks stay. */
 TRYST_API void tryst_engine_stats_reset(tryst_engine *engine);
 
 /** What this rank did in its last step, in order of begin; valid until the next one. */
-TRYST_API const tryst_span *tryst_engine_spans(const tryst_engine *engine, size_t *count_p);
+TRYST_API const tryst_span *tryst_engine_spans(const tryst_engine *engine,
+                                               size_t *count_p);
 
 TRYST_API void tryst_engine_close(tryst_engine *engine);
 

@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The simulator: what a program costs, from the costs of its actions.
+ *
+ * A discrete-event simulation of all ranks. An action starts when its rank is free and what it
+ * needs has arrived; running actions share the cores equally (each at rate min(1, cores/running));
+ * a link carries one transfer at a time in the order in which they became ready, at
+ * bytes / bandwidth, and latency comes on top.
+ *
+ * The one idea: time jumps to the next moment at which something can change (an action ends or
+ * something arrives), so a result is exact, deterministic and independent of any time step. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "program.h"
+
+#define NEVER INFINITY
+
+typedef struct sim_rank {
+    size_t next; /* index of the action that runs, or starts next */
+    bool running;
+    double remaining_s; /* of the running action, at full rate */
+    int32_t held;       /* saved activations */
+} sim_rank;
+
+typedef struct simulation {
+    const tryst_program *program;
+    const tryst_sim_params *params;
+    tryst_sim *sim;
+    sim_rank *ranks;
+    int *owners;       /* [stages] */
+    double *made_s;    /* [items]: when the maker had it */
+    double *arrived_s; /* [items]: when its user on another stage has it */
+    double *link_s;    /* [ranks × ranks]: when the link is free */
+    double now_s;
+} simulation;
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Costs and transfers
+ * ------------------------------------------------------------------------------------------- */
+
+static double action_cost(const simulation *state, const tryst_action *action)
+{
+    const tryst_action_costs *costs = &state->params->costs[action->stage];
+    switch (action->kind) {
+    case TRYST_ACTION_FORWARD: return costs->forward_s;
+    case TRYST_ACTION_BACKWARD: return costs->backward_s;
+    case TRYST_ACTION_INPUT_GRAD: return costs->input_grad_s;
+    case TRYST_ACTION_WEIGHT_GRAD: return costs->weight_grad_s;
+    case TRYST_ACTION_UPDATE: return costs->update_s;
+    default: return 0;
+    }
+}
+
+/* The stage that uses an item besides its maker's own, -1 where none does; and the boundary that
+ * it crosses. */
+static int item_user(const simulation *state, program_item item, int *boundary_p)
+{
+    if (item.kind == PROGRAM_OUTPUT && item.stage + 1 < state->program->stages_count) {
+        *boundary_p = item.stage;
+        return item.stage + 1;
+    }
+    if (item.kind == PROGRAM_GRAD && item.stage > 0) {
+        *boundary_p = item.stage - 1;
+        return item.stage - 1;
+    }
+    return -1;
+}
+
+/* When an item made now is at its user. */
+static double transfer(simulation *state, program_item item)
+{
+    int boundary = 0;
+    const int user = item_user(state, item, &boundary);
+    const int from = state->owners[item.stage];
+    if (user < 0 || state->owners[user] == from) {
+        return state->now_s;
+    }
+    const tryst_sim_params *params = state->params;
+    double *free_s = &state->link_s[(size_t)from * (size_t)state->program->ranks_count +
+                                    (size_t)state->owners[user]];
+    const double bytes =
+        params->boundary_bytes ? (double)params->boundary_bytes[boundary] : 0;
+    const double wire_s =
+        params->link_bytes_per_s > 0 ? bytes / params->link_bytes_per_s : 0;
+    const double begin_s = *free_s > state->now_s ? *free_s : state->now_s;
+    *free_s = begin_s + wire_s;
+    return *free_s + params->link_latency_s;
+}
+
+static void make_items(simulation *state, const tryst_action *action)
+{
+    program_item items[PROGRAM_ITEMS_MAX];
+    const int count = program_makes(action, items);
+    for (int i = 0; i < count; i++) {
+        const size_t index = program_item_index(state->program, items[i]);
+        state->made_s[index] = state->now_s;
+        state->arrived_s[index] = transfer(state, items[i]);
+    }
+}
+
+/* When all that `action` needs is there; NEVER while some of it is not made. */
+static double ready_time(const simulation *state, const tryst_action *action)
+{
+    program_item items[PROGRAM_ITEMS_MAX];
+    const int count = program_needs(state->program, action, items);
+    double ready_s = 0;
+    for (int i = 0; i < count; i++) {
+        const size_t index = program_item_index(state->program, items[i]);
+        const double at_s = items[i].stage == action->stage ? state->made_s[index]
+                                                            : state->arrived_s[index];
+        ready_s = at_s > ready_s ? at_s : ready_s;
+    }
+    return ready_s;
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Time
+ * ------------------------------------------------------------------------------------------- */
+
+static const tryst_action *next_action(const simulation *state, int rank)
+{
+    const program_list *list = &state->program->lists[rank];
+    const size_t next = state->ranks[rank].next;
+    return next < list->count ? &list->actions[next] : NULL;
+}
+
+static void start_action(simulation *state, int rank, const tryst_action *action)
+{
+    sim_rank *self = &state->ranks[rank];
+    tryst_sim_rank *result = &state->sim->ranks[rank];
+    self->running = true;
+    self->remaining_s = action_cost(state, action);
+    state->sim->events[rank][self->next].begin_s = state->now_s;
+    if (self->next == 0) {
+        result->first_s = state->now_s;
+    }
+    if (action->kind == TRYST_ACTION_FORWARD) {
+        self->held++;
+        if (self->held > result->peak_activations) {
+            result->peak_activations = self->held;
+        }
+    }
+}
+
+static void end_action(simulation *state, int rank)
+{
+    sim_rank *self = &state->ranks[rank];
+    tryst_sim_rank *result = &state->sim->ranks[rank];
+    const tryst_action *action = next_action(state, rank);
+    tryst_sim_event *event = &state->sim->events[rank][self->next];
+    event->end_s = state->now_s;
+    result->busy_s += event->end_s - event->begin_s;
+    result->last_s = state->now_s;
+    if (action->kind == TRYST_ACTION_BACKWARD ||
+        action->kind == TRYST_ACTION_WEIGHT_GRAD) {
+        self->held--;
+    }
+    make_items(state, action);
+    self->running = false;
+    self->next++;
+}
+
+/* Start what can start now. Returns the first moment at which something else arrives. */
+static double start_ready(simulation *state, int *running_p)
+{
+    double next_s = NEVER;
+    *running_p = 0;
+    for (int rank = 0; rank < state->program->ranks_count; rank++) {
+        const tryst_action *action = next_action(state, rank);
+        if (action && !state->ranks[rank].running) {
+            const double ready_s = ready_time(state, action);
+            if (ready_s <= state->now_s) {
+                start_action(state, rank, action);
+            } else if (ready_s < next_s) {
+                next_s = ready_s;
+            }
+        }
+        *running_p += state->ranks[rank].running;
+    }
+    return next_s;
+}
+
+static double shortest_remaining(const simulation *state)
+{
+    double shortest_s = NEVER;
+    for (int rank = 0; rank < state->program->ranks_count; rank++) {
+        if (state->ranks[rank].running && state->ranks[rank].remaining_s < shortest_s) {
+            shortest_s = state->ranks[rank].remaining_s;
+        }
+    }
+    return shortest_s;
+}
+
+/* Work `work_s` off every running action; end those that are done. What is within a rounding
+ * error of the shortest ends with it. */
+static void work_off(simulation *state, double work_s)
+{
+    const double slack_s = 1e-12 * (work_s + state->now_s);
+    for (int rank = 0; rank < state->program->ranks_count; rank++) {
+        sim_rank *self = &state->ranks[rank];
+        if (!self->running) {
+            continue;
+        }
+        self->remaining_s -= work_s;
+        if (self->remaining_s <= slack_s) {
+            end_action(state, rank);
+        }
+    }
+}
+
+static tryst_status run(simulation *state)
+{
+    const int cores = state->params->cores_count;
+    for (;;) {
+        int running = 0;
+        const double arrival_s = start_ready(state, &running);
+        if (running == 0 && arrival_s == NEVER) {
+            break;
+        }
+        const double rate = cores > 0 && running > cores ? (double)cores / running : 1;
+        const double shortest_s = shortest_remaining(state);
+        const double end_s = running > 0 ? state->now_s + shortest_s / rate : NEVER;
+        if (end_s <= arrival_s) {
+            state->now_s = end_s;
+            work_off(state, shortest_s);
+        } else {
+            const double work_s = (arrival_s - state->now_s) * rate;
+            state->now_s = arrival_s;
+            work_off(state, work_s);
+        }
+    }
+    for (int rank = 0; rank < state->program->ranks_count; rank++) {
+        if (next_action(state, rank)) {
+            return TRYST_E_PROGRAM;
+        }
+    }
+    return TRYST_OK;
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Results
+ * ------------------------------------------------------------------------------------------- */
+
+static double idle_part(double busy_s, double whole_s)
+{
+    const double part = whole_s > 0 ? 1 - busy_s / whole_s : 0;
+    return part > 0 ? part : 0;
+}
+
+static void sum_up(simulation *state)
+{
+    tryst_sim *sim = state->sim;
+    const int count = sim->ranks_count;
+    sim->makespan_s = state->now_s;
+    for (int rank = 0; rank < count; rank++) {
+        tryst_sim_rank *self = &sim->ranks[rank];
+        self->bubble_makespan = idle_part(self->busy_s, sim->makespan_s);
+        self->bubble_span = idle_part(self->busy_s, self->last_s - self->first_s);
+        sim->bubble_makespan += self->bubble_makespan / count;
+        sim->bubble_span += self->bubble_span / count;
+    }
+}
+
+void tryst_sim_close(tryst_sim *sim)
+{
+    if (!sim) {
+        return;
+    }
+    for (int rank = 0; sim->events && rank < sim->ranks_count; rank++) {
+        free(sim->events[rank]);
+    }
+    free(sim->events);
+    free(sim->ranks);
+    free(sim);
+}
+
+static tryst_sim *sim_open(const tryst_program *program)
+{
+    const size_t ranks = (size_t)program->ranks_count;
+    tryst_sim *sim = calloc(1, sizeof *sim);
+    if (!sim) {
+        return NULL;
+    }
+    sim->ranks_count = program->ranks_count;
+    sim->ranks = calloc(ranks, sizeof *sim->ranks);
+    sim->events = calloc(ranks, sizeof *sim->events);
+    for (size_t rank = 0; sim->ranks && sim->events && rank < ranks; rank++) {
+        const size_t count = program->lists[rank].count;
+        sim->events[rank] = calloc(count ? count : 1, sizeof **sim->events);
+        if (!sim->events[rank]) {
+            tryst_sim_close(sim);
+            return NULL;
+        }
+    }
+    if (!sim->ranks || !sim->events) {
+        tryst_sim_close(sim);
+        return NULL;
+    }
+    return sim;
+}
+
+static void simulation_close(simulation *state)
+{
+    free(state->ranks);
+    free(state->owners);
+    free(state->made_s);
+    free(state->arrived_s);
+    free(state->link_s);
+}
+
+static tryst_status simulation_open(simulation *state)
+{
+    const tryst_program *program = state->program;
+    const size_t ranks = (size_t)program->ranks_count;
+    const size_t items = program_items_count(program);
+    state->ranks = calloc(ranks, sizeof *state->ranks);
+    state->owners = calloc((size_t)program->stages_count, sizeof *state->owners);
+    state->made_s = calloc(items, sizeof *state->made_s);
+    state->arrived_s = calloc(items, sizeof *state->arrived_s);
+    state->link_s = calloc(ranks * ranks, sizeof *state->link_s);
+    if (!state->ranks || !state->owners || !state->made_s || !state->arrived_s ||
+        !state->link_s) {
+        simulation_close(state);
+        return TRYST_E_NOMEM;
+    }
+    for (size_t i = 0; i < items; i++) {
+        state->made_s[i] = NEVER;
+        state->arrived_s[i] = NEVER;
+    }
+    for (int stage = 0; stage < program->stages_count; stage++) {
+        const int rank = tryst_program_rank_of(program, stage);
+        state->owners[stage] = rank >= 0 ? rank : 0;
+    }
+    return TRYST_OK;
+}
+
+static bool params_valid(const tryst_program *program, const tryst_sim_params *params)
+{
+    if (!params || !params->costs || params->link_latency_s < 0 ||
+        params->cores_count < 0) {
+        return false;
+    }
+    for (int stage = 0; stage < program->stages_count; stage++) {
+        const tryst_action_costs *costs = &params->costs[stage];
+        if (!(costs->forward_s >= 0 && costs->backward_s >= 0 &&
+              costs->input_grad_s >= 0 && costs->weight_grad_s >= 0 &&
+              costs->update_s >= 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+tryst_status tryst_program_simulate(const tryst_program *program,
+                                    const tryst_sim_params *params, tryst_sim **sim_p)
+{
+    if (!params_valid(program, params)) {
+        return TRYST_E_INVALID;
+    }
+    simulation state = {.program = program, .params = params, .sim = sim_open(program)};
+    if (!state.sim) {
+        return TRYST_E_NOMEM;
+    }
+    tryst_status status = simulation_open(&state);
+    if (status == TRYST_OK) {
+        status = run(&state);
+        simulation_close(&state);
+    }
+    if (status != TRYST_OK) {
+        tryst_sim_close(state.sim);
+        return status;
+    }
+    sum_up(&state);
+    *sim_p = state.sim;
+    return TRYST_OK;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sentences built piece by piece in the caller's buffer.
+ *
+ * A text that does not fit is cut and stays terminated; a NULL or empty buffer swallows all.
+ * Everything in pipeline/ that reports an error in words uses it. */
+#ifndef TRYST_PIPELINE_TEXT_H
+#define TRYST_PIPELINE_TEXT_H
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <tryst/types.h>
+
+typedef struct text {
+    char *data;
+    size_t capacity;
+    size_t used; /* characters wanted so far, the cut ones included */
+} text;
+
+static inline text text_begin(char *data, size_t capacity)
+{
+    if (data && capacity > 0) {
+        data[0] = '\0';
+    }
+    return (text){.data = data, .capacity = data ? capacity : 0};
+}
+
+TRYST_PRINTF(2, 3) static inline void text_add(text *out, const char *format, ...)
+{
+    const size_t room = out->used < out->capacity ? out->capacity - out->used : 0;
+    va_list args;
+    va_start(args, format);
+    const int wanted = vsnprintf(room ? out->data + out->used : NULL, room, format, args);
+    va_end(args);
+    if (wanted > 0) {
+        out->used += (size_t)wanted;
+    }
+}
+
+#endif

@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs: what the generators write, what the checker refuses, and the CSV form. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <tryst/pipeline.h>
+
+static char error[TRYST_PIPELINE_TEXT_MAX];
+
+static tryst_program *generate(const char *schedule, int ranks, int microbatches)
+{
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_generate(schedule, ranks, microbatches, error,
+                                            sizeof error, &program),
+                     TRYST_OK);
+    return program;
+}
+
+/* "0F0 0F1 0B0 …" of one rank. */
+static const char *rank_text(const tryst_program *program, int rank)
+{
+    static char line[4096];
+    size_t count = 0;
+    const tryst_action *actions = tryst_program_actions(program, rank, &count);
+    line[0] = '\0';
+    for (size_t i = 0; i < count; i++) {
+        char action[32];
+        strcat(line, i ? " " : "");
+        strcat(line, tryst_action_format(&actions[i], action, sizeof action));
+    }
+    return line;
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Generators
+ * ------------------------------------------------------------------------------------------- */
+
+static void test_generators(void **state)
+{
+    static const struct {
+        const char *schedule;
+        int ranks;
+        int microbatches;
+        int rank;
+        const char *actions;
+    } rows[] = {
+        {"naive", 1, 1, 0, "0F0 0B0 0UPDATE"},
+        {"naive", 2, 2, 1, "1F0 1B0 1F1 1B1 1UPDATE"},
+        {"gpipe", 2, 3, 0, "0F0 0F1 0F2 0B0 0B1 0B2 0UPDATE"},
+        {"gpipe", 3, 1, 2, "2F0 2B0 2UPDATE"},
+        {"1f1b", 1, 3, 0, "0F0 0B0 0F1 0B1 0F2 0B2 0UPDATE"},
+        {"1f1b", 2, 3, 0, "0F0 0F1 0B0 0F2 0B1 0B2 0UPDATE"},
+        {"1f1b", 2, 3, 1, "1F0 1B0 1F1 1B1 1F2 1B2 1UPDATE"},
+        {"1f1b", 4, 2, 0, "0F0 0F1 0B0 0B1 0UPDATE"},
+        {"1f1b", 4, 5, 1, "1F0 1F1 1F2 1B0 1F3 1B1 1F4 1B2 1B3 1B4 1UPDATE"},
+        {"1f1b", 5, 3, 2, "2F0 2F1 2F2 2B0 2B1 2B2 2UPDATE"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tryst_program *program =
+            generate(rows[i].schedule, rows[i].ranks, rows[i].microbatches);
+        assert_string_equal(rank_text(program, rows[i].rank), rows[i].actions);
+        assert_int_equal(tryst_program_rank_of(program, rows[i].rank), rows[i].rank);
+        tryst_program_close(program);
+    }
+}
+
+/* Backwards come in micro-batch order: the order in which gradients are added. */
+static void test_accumulation_order(void **state)
+{
+    for (int s = 0; tryst_program_schedule_name(s); s++) {
+        tryst_program *program = generate(tryst_program_schedule_name(s), 3, 7);
+        for (int rank = 0; rank < 3; rank++) {
+            size_t count = 0;
+            const tryst_action *actions = tryst_program_actions(program, rank, &count);
+            int next = 0;
+            for (size_t i = 0; i < count; i++) {
+                if (actions[i].kind == TRYST_ACTION_BACKWARD) {
+                    assert_int_equal(actions[i].microbatch, next++);
+                }
+            }
+            assert_int_equal(next, 7);
+        }
+        tryst_program_close(program);
+    }
+}
+
+static void test_generator_errors(void **state)
+{
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_generate("2f2b", 2, 2, error, sizeof error, &program),
+                     TRYST_E_PROGRAM);
+    assert_non_null(strstr(error, "naive, gpipe, 1f1b"));
+    assert_int_equal(tryst_program_generate("1f1b", 0, 2, error, sizeof error, &program),
+                     TRYST_E_INVALID);
+    assert_int_equal(tryst_program_generate("1f1b", 2, 0, error, sizeof error, &program),
+                     TRYST_E_INVALID);
+    assert_null(program);
+}
+
+/* Every generator's program passes the checker, and holds what the papers say. */
+static void test_peaks(void **state)
+{
+    for (int ranks = 1; ranks <= 9; ranks++) {
+        for (int microbatches = 1; microbatches <= 20; microbatches++) {
+            for (int s = 0; tryst_program_schedule_name(s); s++) {
+                const char *schedule = tryst_program_schedule_name(s);
+                tryst_program *program = generate(schedule, ranks, microbatches);
+                tryst_program_peak peaks[9];
+                assert_int_equal(
+                    tryst_program_check(program, NULL, error, sizeof error, peaks),
+                    TRYST_OK);
+                for (int rank = 0; rank < ranks; rank++) {
+                    const int behind =
+                        ranks - rank < microbatches ? ranks - rank : microbatches;
+                    const int expected = strcmp(schedule, "naive") == 0   ? 1
+                                         : strcmp(schedule, "gpipe") == 0 ? microbatches
+                                                                          : behind;
+                    assert_int_equal(peaks[rank].activations, expected);
+                    assert_int_equal(peaks[rank].versions, 1);
+                }
+                tryst_program_close(program);
+            }
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Checker
+ * ------------------------------------------------------------------------------------------- */
+
+static tryst_action_kind kind_of(const char **cursor)
+{
+    static const tryst_action_kind kinds[] = {
+        TRYST_ACTION_UPDATE,   TRYST_ACTION_REDUCE_GRAD, TRYST_ACTION_FORWARD,
+        TRYST_ACTION_BACKWARD, TRYST_ACTION_INPUT_GRAD,  TRYST_ACTION_WEIGHT_GRAD};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const char *name = tryst_action_kind_name(kinds[i]);
+        if (strncmp(*cursor, name, strlen(name)) == 0) {
+            *cursor += strlen(name);
+            return kinds[i];
+        }
+    }
+    fail_msg("no action in \"%s\"", *cursor);
+    return TRYST_ACTION_NONE;
+}
+
+/* "0F0 0B0 0UPDATE | 1F0 …": a rank's list between bars. */
+static tryst_program *parse(int ranks, int stages, int microbatches, const char *text_p)
+{
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_open(ranks, stages, microbatches, &program), TRYST_OK);
+    char *copy = strdup(text_p);
+    int rank = 0;
+    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " ")) {
+        if (*word == '|') {
+            rank++;
+            continue;
+        }
+        char *after = NULL;
+        tryst_action action = {.stage = (int32_t)strtol(word, &after, 10),
+                               .microbatch = -1};
+        const char *cursor = after;
+        action.kind = kind_of(&cursor);
+        action.version = action.kind == TRYST_ACTION_UPDATE;
+        if (*cursor && *cursor != 'v') {
+            action.microbatch = (int32_t)strtol(cursor, &after, 10);
+            cursor = after;
+        }
+        if (*cursor == 'v') {
+            action.version = (int32_t)strtol(cursor + 1, NULL, 10);
+        }
+        assert_int_equal(tryst_program_append(program, rank, &action), TRYST_OK);
+    }
+    free(copy);
+    return program;
+}
+
+static void test_checker_accepts(void **state)
+{
+    static const struct {
+        int ranks, stages, microbatches;
+        int activations0; /* peak of rank 0 */
+        int versions0;
+        const char *actions;
+    } rows[] = {
+        /* split backward: held until W */
+        {1, 1, 2, 2, 1, "0F0 0I0 0F1 0I1 0W0 0W1 0UPDATE"},
+        /* two stages on each rank, interleaved; and placed as a V */
+        {2, 4, 1, 2, 1,
+         "0F0 2F0 2B0 0B0 0UPDATE 2UPDATE | 1F0 3F0 3B0 1B0 1UPDATE 3UPDATE"},
+        {2, 4, 1, 2, 1,
+         "0F0 3F0 3B0 0B0 0UPDATE 3UPDATE | 1F0 2F0 2B0 1B0 1UPDATE 2UPDATE"},
+        /* PipeDream: an update after each backward, forward and backward read one version */
+        {2, 2, 3, 2, 2,
+         "0F0 0F1 0B0 0UPDATE 0F2v1 0B1v0 0UPDATEv2 0B2v1 0UPDATEv3 | "
+         "1F0 1B0 1UPDATE 1F1v1 1B1v1 1UPDATEv2 1F2v2 1B2v2 1UPDATEv3"},
+        /* a version that an earlier run of the program left */
+        {1, 1, 1, 1, 2, "0F0v-1 0B0v-1 0UPDATE"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tryst_program *program =
+            parse(rows[i].ranks, rows[i].stages, rows[i].microbatches, rows[i].actions);
+        tryst_program_peak peaks[2];
+        const tryst_status status =
+            tryst_program_check(program, NULL, error, sizeof error, peaks);
+        if (status != TRYST_OK) {
+            fail_msg("%s: %s", rows[i].actions, error);
+        }
+        assert_int_equal(peaks[0].activations, rows[i].activations0);
+        assert_int_equal(peaks[0].versions, rows[i].versions0);
+        tryst_program_close(program);
+    }
+}
+
+static void test_checker_refuses(void **state)
+{
+    static const struct {
+        int ranks, stages, microbatches;
+        const char *actions;
+        const char *says;
+        const char *marked; /* the grid's row with the mark begins so */
+    } rows[] = {
+        {1, 1, 1, "0F0 0F0 0B0 0UPDATE", "appears twice", "Step   1: [0F0]"},
+        {1, 1, 1, "0F0 0B0 0W0 0UPDATE", "appears twice", "Step   2: [0W0]"},
+        {1, 1, 2, "0F0 0F1 0B0 0UPDATE", "stage 0 has no backward", "Step   4: []"},
+        {1, 1, 1, "0F0 0I0 0UPDATE", "no weight gradient (W) of micro-batch 0",
+         "Step   3: []"},
+        {2, 2, 1, "0F0 0B0 0UPDATE |", "no rank has an action of this stage", NULL},
+        {2, 2, 1, "0F0 0B0 0UPDATE | 1F0 1B0 1UPDATE 0UPDATE", "already on rank 0",
+         "Step   3:"},
+        {1, 1, 1, "0B0 0F0 0UPDATE", "0B0 waits for the output of stage 0",
+         "Step   0: [0B0]"},
+        {1, 1, 1, "0F0 0W0 0I0 0UPDATE", "0W0 waits for the input's gradient",
+         "Step   1: [0W0]"},
+        /* crossed: each rank waits for what the other makes later */
+        {2, 2, 2, "0F0 0B0 0F1 0B1 0UPDATE | 1F1 1B1 1F0 1B0 1UPDATE",
+         "rank 1, position 0: 1F1 waits for the output of stage 0, micro-batch 1",
+         "Step   1: [0B0]"},
+        {1, 1, 1, "0F0v1 0B0 0UPDATE", "reads version 1, but the newest there is 0",
+         "Step   0: [0F0v1]"},
+        {1, 1, 1, "0F0 0B0", "followed by no UPDATE", "Step   2: []"},
+        {1, 1, 1, "0UPDATE 0F0 0B0 0UPDATEv2", "follows no backward",
+         "Step   0: [0UPDATE]"},
+        {1, 1, 1, "0F0 0B0 0UPDATEv3", "this update makes version 1",
+         "Step   2: [0UPDATEv3]"},
+        {1, 1, 1, "0F0 0B0 0REDUCE_GRAD 0UPDATE", "reserved",
+         "Step   2: [0REDUCE_GRADv0"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tryst_program *program =
+            parse(rows[i].ranks, rows[i].stages, rows[i].microbatches, rows[i].actions);
+        assert_int_equal(tryst_program_check(program, NULL, error, sizeof error, NULL),
+                         TRYST_E_PROGRAM);
+        if (!strstr(error, rows[i].says)) {
+            fail_msg("%s: expected \"%s\" in:\n%s", rows[i].actions, rows[i].says, error);
+        }
+        const char *mark = strstr(error, "<-- ERROR HERE");
+        if (rows[i].marked) {
+            assert_non_null(mark);
+            while (mark > error && mark[-1] != '\n') {
+                mark--;
+            }
+            if (strncmp(mark, rows[i].marked, strlen(rows[i].marked)) != 0) {
+                fail_msg("%s: the mark is at %s", rows[i].actions, error);
+            }
+        } else {
+            assert_null(mark);
+        }
+        tryst_program_close(program);
+    }
+}
+
+static void test_checker_limits(void **state)
+{
+    tryst_program *gpipe = generate("gpipe", 2, 4);
+    tryst_check_params params = {.struct_size = sizeof params, .activations_max = 4};
+    assert_int_equal(tryst_program_check(gpipe, &params, error, sizeof error, NULL),
+                     TRYST_OK);
+    params.activations_max = 3;
+    assert_int_equal(tryst_program_check(gpipe, &params, error, sizeof error, NULL),
+                     TRYST_E_PROGRAM);
+    assert_non_null(strstr(error, "4 saved activations, but room for 3"));
+    tryst_program_close(gpipe);
+
+    tryst_program *stale = parse(1, 1, 1, "0F0v-1 0B0v-1 0UPDATE");
+    params = (tryst_check_params){.struct_size = sizeof params, .versions_max = 2};
+    assert_int_equal(tryst_program_check(stale, &params, error, sizeof error, NULL),
+                     TRYST_OK);
+    params.versions_max = 1;
+    assert_int_equal(tryst_program_check(stale, &params, error, sizeof error, NULL),
+                     TRYST_E_PROGRAM);
+    assert_non_null(strstr(error, "of 1 kept versions the oldest there is 0"));
+    tryst_program_close(stale);
+}
+
+/* A long program shows the neighbourhood of the place, not thousands of rows. */
+static void test_grid_is_bounded(void **state)
+{
+    tryst_program *program = generate("1f1b", 4, 1000);
+    const tryst_check_params params = {.struct_size = sizeof params,
+                                       .activations_max = 3};
+    assert_int_equal(tryst_program_check(program, &params, error, sizeof error, NULL),
+                     TRYST_E_PROGRAM);
+    assert_non_null(strstr(error, "<-- ERROR HERE"));
+    assert_true(strlen(error) < 8192);
+    tryst_program_close(program);
+}
+
+static void test_append_refuses_ranges(void **state)
+{
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_open(2, 1, 1, &program), TRYST_E_INVALID);
+    assert_int_equal(tryst_program_open(2, 2, 2, &program), TRYST_OK);
+    static const struct {
+        int rank;
+        tryst_action action;
+    } rows[] = {
+        {2, {TRYST_ACTION_FORWARD, 0, 0, 0}},  {-1, {TRYST_ACTION_FORWARD, 0, 0, 0}},
+        {0, {TRYST_ACTION_FORWARD, 2, 0, 0}},  {0, {TRYST_ACTION_FORWARD, 0, 2, 0}},
+        {0, {TRYST_ACTION_FORWARD, 0, -1, 0}}, {0, {TRYST_ACTION_UPDATE, 0, 0, 1}},
+        {0, {TRYST_ACTION_NONE, 0, 0, 0}},     {0, {(tryst_action_kind)7, 0, 0, 0}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(tryst_program_append(program, rows[i].rank, &rows[i].action),
+                         TRYST_E_INVALID);
+    }
+    tryst_program_close(program);
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  CSV
+ * ------------------------------------------------------------------------------------------- */
+
+static char path[256];
+
+static void write_file(const char *content)
+{
+    FILE *stream = fopen(path, "w");
+    assert_non_null(stream);
+    fputs(content, stream);
+    assert_int_equal(fclose(stream), 0);
+}
+
+static const char *read_file(void)
+{
+    static char content[4096];
+    FILE *stream = fopen(path, "r");
+    assert_non_null(stream);
+    content[fread(content, 1, sizeof content - 1, stream)] = '\0';
+    fclose(stream);
+    return content;
+}
+
+static tryst_program *load(const char *content)
+{
+    tryst_program *program = NULL;
+    write_file(content);
+    if (tryst_program_load_csv(path, error, sizeof error, &program) != TRYST_OK) {
+        fail_msg("%s", error);
+    }
+    return program;
+}
+
+static void test_csv_save(void **state)
+{
+    tryst_program *program = generate("1f1b", 2, 3);
+    assert_int_equal(tryst_program_save_csv(program, path, error, sizeof error),
+                     TRYST_OK);
+    assert_string_equal(read_file(),
+                        "0F0,0F1,0B0,0F2,0B1,0B2\r\n1F0,1B0,1F1,1B1,1F2,1B2\r\n");
+    tryst_program_close(program);
+}
+
+static void test_csv_load(void **state)
+{
+    /* as PyTorch writes it: CRLF, idle slots empty; and with blanks, quotes, no last newline */
+    tryst_program *program = load("0F0,0F1,,0I0,0I1,0W0,0W1\r\n,1F0,1F1,1B0,1B1,,\r\n");
+    assert_int_equal(tryst_program_ranks(program), 2);
+    assert_int_equal(tryst_program_stages(program), 2);
+    assert_int_equal(tryst_program_microbatches(program), 2);
+    assert_string_equal(rank_text(program, 0), "0F0 0F1 0I0 0I1 0W0 0W1 0UPDATE");
+    assert_string_equal(rank_text(program, 1), "1F0 1F1 1B0 1B1 1UPDATE");
+    assert_int_equal(tryst_program_check(program, NULL, error, sizeof error, NULL),
+                     TRYST_OK);
+    tryst_program_close(program);
+    program = load(" 0F0 ,\"1F0\",1B0,0B0\n");
+    assert_string_equal(rank_text(program, 0), "0F0 1F0 1B0 0B0 0UPDATE 1UPDATE");
+    tryst_program_close(program);
+}
+
+static void test_csv_round_trip(void **state)
+{
+    static const char *const programs[] = {
+        "0F0 0F1 0B0 0UPDATE 0F2v1 0B1 0UPDATEv2 0B2v-1 0UPDATEv3",
+        "0F0 0I0 0F1 0I1 0W0 0W1 0UPDATE",
+        "0F0 0B0 0UPDATE",
+    };
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        tryst_program *saved = parse(1, 1, i == 0 ? 3 : i == 1 ? 2 : 1, programs[i]);
+        assert_int_equal(tryst_program_save_csv(saved, path, error, sizeof error),
+                         TRYST_OK);
+        tryst_program *loaded = NULL;
+        assert_int_equal(tryst_program_load_csv(path, error, sizeof error, &loaded),
+                         TRYST_OK);
+        assert_string_equal(rank_text(loaded, 0), programs[i]);
+        tryst_program_close(saved);
+        tryst_program_close(loaded);
+    }
+}
+
+static void test_csv_refuses(void **state)
+{
+    static const struct {
+        const char *content;
+        const char *says;
+    } rows[] = {
+        {"0F0,0SEND_F0\n", "row 1 (rank 0), column 2: \"0SEND_F0\" is communication"},
+        {"0F0\n1RECV_F0,1F0\n",
+         "row 2 (rank 1), column 1: \"1RECV_F0\" is communication"},
+        {"0UNSHARD,0F0\n", "\"0UNSHARD\" is sharding"},
+        {"0F0,0REDUCE_GRAD\n", "\"0REDUCE_GRAD\" is reserved"},
+        {"(0F0;1B0)OVERLAP_F_B\n", "OVERLAP_F_B"},
+        {"0F0,X\n", "column 2: \"X\" does not begin with a stage number"},
+        {"0F0,,0Q0\n", "column 3: \"0Q0\" has no known action"},
+        {"0F\n", "\"0F\" has no micro-batch number"},
+        {"0F0x\n", "\"0F0x\" has something behind its last number"},
+        {"0F0v\n", "\"0F0v\" has no version number"},
+        {"9999999F0\n", "does not begin with a stage number"},
+        {"0F99999,0B0\n", "needs at least 100000 forwards, but has 2 actions"},
+        {"", "no actions"},
+        {"0F0,0B0\n\n", "2 rows (ranks), but stages only to 0"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tryst_program *program = NULL;
+        write_file(rows[i].content);
+        assert_int_equal(tryst_program_load_csv(path, error, sizeof error, &program),
+                         TRYST_E_PROGRAM);
+        if (!strstr(error, rows[i].says)) {
+            fail_msg("\"%s\": expected \"%s\" in: %s", rows[i].content, rows[i].says,
+                     error);
+        }
+        assert_null(program);
+    }
+    tryst_program *program = NULL;
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(tryst_program_load_csv(path, error, sizeof error, &program),
+                     TRYST_E_IO);
+    assert_non_null(strstr(error, path));
+    assert_non_null(strstr(error, "No such file"));
+}
+
+static int set_up_path(void **state)
+{
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/tryst-program-XXXXXX", folder ? folder : "/tmp");
+    const int fd = mkstemp(path);
+    return fd < 0 || close(fd);
+}
+
+static int tear_down_path(void **state)
+{
+    unlink(path);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_generators),
+        cmocka_unit_test(test_accumulation_order),
+        cmocka_unit_test(test_generator_errors),
+        cmocka_unit_test(test_peaks),
+        cmocka_unit_test(test_checker_accepts),
+        cmocka_unit_test(test_checker_refuses),
+        cmocka_unit_test(test_checker_limits),
+        cmocka_unit_test(test_grid_is_bounded),
+        cmocka_unit_test(test_append_refuses_ranges),
+        cmocka_unit_test_setup_teardown(test_csv_save, set_up_path, tear_down_path),
+        cmocka_unit_test_setup_teardown(test_csv_load, set_up_path, tear_down_path),
+        cmocka_unit_test_setup_teardown(test_csv_round_trip, set_up_path, tear_down_path),
+        cmocka_unit_test_setup_teardown(test_csv_refuses, set_up_path, tear_down_path),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
