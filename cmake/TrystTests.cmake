@@ -52,7 +52,7 @@ function(tryst_test name)
     add_executable(${name} ${arg_SOURCES})
     set_target_properties(${name} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/tests)
-    # cmocka's header needs its system headers first, and its test functions take `void **state`.
+    # A cmocka test function takes `void **state`, which few need.
     target_compile_options(${name} PRIVATE -Wno-unused-parameter)
     target_link_libraries(${name} PRIVATE tryst_flags PkgConfig::CMOCKA ${arg_LIBS})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
@@ -69,14 +69,34 @@ function(tryst_test name)
             target_link_libraries(${name} PRIVATE tryst)
         endif()
         tryst_see(${name} ${arg_LAYER} ${layers})
+        # No shared library here that a module could stand beside.
+        list(APPEND arg_ENVIRONMENT TRYST_MODULE_PATH=${PROJECT_BINARY_DIR}/lib/tryst)
     endif()
     tryst_test_add(${name} COMMAND $<TARGET_FILE:${name}> ${arg_ARGS}
-                   LABELS "${arg_LABELS}" TIMEOUT "${arg_TIMEOUT}"
-                   ENVIRONMENT "${arg_ENVIRONMENT}")
+                   LABELS ${arg_LABELS} TIMEOUT ${arg_TIMEOUT}
+                   ENVIRONMENT ${arg_ENVIRONMENT})
     if(arg_SERIAL)
         set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
     endif()
 endfunction()
+
+# What a sanitized test runs with. gcc's TSan of Debian 12 knows only the address layouts of up to
+# 28 random bits and stops at start under more, so it gets a fixed layout where that is allowed.
+set(TRYST_TEST_LAUNCHER "")
+set(TRYST_TEST_ENVIRONMENT "")
+if(TRYST_SANITIZE)
+    set(TRYST_TEST_ENVIRONMENT
+        "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
+        "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0"
+        "UBSAN_OPTIONS=print_stacktrace=1"
+        "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan.supp:second_deadlock_stack=1")
+    if(TRYST_SANITIZE MATCHES thread)
+        execute_process(COMMAND setarch -R true RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
+        if(status EQUAL 0)
+            set(TRYST_TEST_LAUNCHER setarch -R)
+        endif()
+    endif()
+endif()
 
 # tryst_test_add(<name> COMMAND <command>… [LABELS …] [TIMEOUT …] [ENVIRONMENT …])
 # The same for a command that exists already (a script, a tool).
@@ -91,8 +111,8 @@ function(tryst_test_add name)
     if(TRYST_SANITIZE)
         math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 5")
     endif()
-    add_test(NAME ${name} COMMAND ${arg_COMMAND})
+    add_test(NAME ${name} COMMAND ${TRYST_TEST_LAUNCHER} ${arg_COMMAND})
     set_tests_properties(${name} PROPERTIES
         LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77
-        ENVIRONMENT "${arg_ENVIRONMENT}")
+        ENVIRONMENT "${TRYST_TEST_ENVIRONMENT};${arg_ENVIRONMENT}")
 endfunction()

@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A consumer builds and runs from what is installed: by find_package, shared and static, by
+# pkg-config, and by dlopen.
+set -eu
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+lib=$INSTALL/$LIBDIR
+
+expect() { # <what> <command…>
+    what=$1
+    shift
+    said=$("$@") || { echo "consumer: $what failed"; exit 1; }
+    [ "$said" = "$VERSION" ] || { echo "consumer: $what says '$said', not $VERSION"; exit 1; }
+}
+
+"$CMAKE" -S "$SOURCE/tests/build/consumer" -B "$dir/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    -DCMAKE_C_COMPILER="$CC" -DCMAKE_PREFIX_PATH="$INSTALL" >"$dir/log" ||
+    { cat "$dir/log"; exit 1; }
+"$CMAKE" --build "$dir/build" >"$dir/log" || { cat "$dir/log"; exit 1; }
+expect "find_package, shared" "$dir/build/consumer_shared"
+expect "find_package, static" "$dir/build/consumer_static"
+"$READELF" -d "$dir/build/consumer_static" | grep 'NEEDED.*libtryst' &&
+    { echo "consumer: the static one loads libtryst.so"; exit 1; }
+"$dir/build/consumer_dlopen" "$lib/libtryst.so"
+
+PKG_CONFIG_PATH=$lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
+export PKG_CONFIG_PATH
+# shellcheck disable=SC2046 # lists of options
+"$CC" -o "$dir/by_pc" "$SOURCE/tests/build/consumer/main.c" $(pkg-config --cflags --libs tryst)
+expect "pkg-config" env LD_LIBRARY_PATH="$lib" "$dir/by_pc"
+[ "$(pkg-config --modversion tryst)" = "$VERSION" ]

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A host program. It has functions of its own whose names Tryst uses inside: the program's are
+ * called, and Tryst works. Prints the library's version. */
+#include <stdio.h>
+#include <string.h>
+#include <tryst/tryst.h>
+
+int log_open(void);
+int pool_open(void);
+
+/* Not static: a clash would be the linker's business. */
+int log_open(void)
+{
+    return 41;
+}
+
+int pool_open(void)
+{
+    return 1;
+}
+
+int main(void)
+{
+    if (strcmp(tryst_status_name(TRYST_OK), "TRYST_OK") != 0 || log_open() + pool_open() != 42)
+        return 1;
+    printf("%d.%d.%d\n", TRYST_VERSION_MAJOR, TRYST_VERSION_MINOR, TRYST_VERSION_PATCH);
+    return 0;
+}

@@ -1,0 +1,10 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs into the build folder, for the tests that look at the result.
+set -eu
+rm -rf "$INSTALL"
+"$CMAKE" --install "$BUILD" --prefix "$INSTALL" >/dev/null
+for file in "include/tryst/tryst.h" "$LIBDIR/libtryst.so" "$LIBDIR/libtryst.a" \
+    "$LIBDIR/pkgconfig/tryst.pc" "$LIBDIR/cmake/tryst/tryst-config.cmake"; do
+    [ -e "$INSTALL/$file" ] || { echo "install: no $file"; exit 1; }
+done

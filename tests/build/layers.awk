@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+# Reads `ninja -t deps` and complains about each include that the layer ladder forbids.
+# usage: awk -v source=<repository> -v build=<build folder> -f layers.awk
+#
+# Include paths already keep upward and skipping includes from compiling; a relative include gets
+# past them, but not past the compiler's own list of what it read. A file's place decides: each
+# name below is a folder, a file's folder is the longest name that its path starts with, and it
+# may read its own folder's files, those of the folders listed, and include/.
+
+BEGIN {
+    may["core"] = ""
+    may["topology"] = "core"
+    may["transports"] = "core topology"
+    may["rendezvous"] = "core topology transports"
+    may["commsched"] = "core topology rendezvous"
+    may["commsched/context.c"] = "core topology transports rendezvous commsched"
+    may["pipeline"] = ""
+    may["tools"] = ""
+    # A unit test reads what its layer reads, and the layer.
+    may["tests"] = ""
+    may["tests/build"] = "tests"
+    may["tests/core"] = "tests core"
+    may["tests/topology"] = "tests core topology"
+    may["tests/transports"] = "tests core topology transports"
+    may["tests/rendezvous"] = "tests core topology transports rendezvous"
+    may["tests/commsched"] = "tests core topology transports rendezvous commsched"
+    may["tests/pipeline"] = "tests pipeline"
+    may["tests/tools"] = "tests tools"
+
+    # Headers of others that belong to some folders alone.
+    only["/uc[pst]/"] = "^(transports/ucx/|tests/transports/)"
+    only["/(cblas|openblas_config|f77blas)[^/]*\\.h$"] = "^(pipeline/|tests/pipeline/)"
+    only["/xxhash\\.h$"] = "^core/"
+}
+
+# "own/core/core/log.h" and "publish/core/core/log.h" are links to core/log.h.
+function place(path, parts) {
+    if (substr(path, 1, length(build) + 1) == build "/") path = substr(path, length(build) + 2)
+    else if (substr(path, 1, length(source) + 1) == source "/") return substr(path, length(source) + 2)
+    if (path ~ /^\//) return ""
+    if (path ~ /^(own|publish)\//) {
+        split(path, parts, "/")
+        sub(/^(own|publish)\/[^\/]*\//, "", path)
+        # A relative include that left the layer's link tree.
+        if (index(path, parts[2] "/") != 1) return "../" path
+    }
+    return path
+}
+
+function folder(path, name, best) {
+    best = ""
+    for (name in may)
+        if ((path == name || index(path, name "/") == 1) && length(name) > length(best)) best = name
+    return best
+}
+
+# Folder of a backend, "transports/shm"; "" for what is not in one.
+function backend(path) {
+    return match(path, /^transports\/[^\/]+\//) ? substr(path, 1, RLENGTH - 1) : ""
+}
+
+function complain(reader, read, why) {
+    printf "%s includes %s: %s\n", reader, read, why
+    failed = 1
+}
+
+function check(reader, path, read, from, to, pattern, list) {
+    read = place(path)
+    if (read == "") {
+        for (pattern in only)
+            if (path ~ pattern && reader !~ only[pattern])
+                complain(reader, path, "only " only[pattern] " may")
+        return
+    }
+    if (index(read, "include/") == 1) return
+    from = folder(reader)
+    to = folder(read)
+    if (to == "") {
+        complain(reader, read, "it is in no layer")
+        return
+    }
+    if (backend(read) != "" && backend(reader) != "" && backend(read) != backend(reader)) {
+        complain(reader, read, "a backend must not know another one")
+        return
+    }
+    if (to == from) return
+    list = " " may[from] " "
+    if (index(list, " " to " ") == 0) {
+        complain(reader, read, from " may include " (may[from] == "" ? "nothing else" : may[from]))
+        return
+    }
+    if (backend(read) != "" && from !~ /^tests/)
+        complain(reader, read, "it is private to " backend(read))
+}
+
+/^[^ ]/ { reader = ""; object = $1; next }
+NF == 0 { next }
+{
+    if (reader == "") {
+        # The source comes first.
+        reader = place($1)
+        if (folder(reader) == "" && reader != "") complain(object, reader, "it is in no layer")
+        if (reader != "") readers++
+        next
+    }
+    check(reader, $1)
+}
+END {
+    if (!readers) {
+        print "ninja -t deps lists no source of ours"
+        failed = 1
+    } else if (!failed) printf "%d sources include what they may\n", readers
+    exit failed
+}

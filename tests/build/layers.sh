@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The layer ladder holds: by what the compiler read (layers.awk), and by the include paths, under
+# which an upward, skipping or root-relative include does not even compile.
+set -eu
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fail=0
+
+"$NINJA" -C "$BUILD" -t deps | grep -v '^ninja: ' >"$dir/deps"
+awk -v source="$SOURCE" -v build="$BUILD" -f "$SOURCE/tests/build/layers.awk" "$dir/deps" || fail=1
+
+# The -I options with which a file of this folder is compiled.
+options() { # <folder or file>
+    grep "\"command\": .* -c $SOURCE/$1[^ ]*\.c\"" "$BUILD/compile_commands.json" | head -n 1 |
+        tr ' ' '\n' | grep '^-I' || true
+}
+
+try() { # <folder> <header> <yes or no>
+    options=$(options "$1")
+    [ -n "$options" ] || return 0 # nothing is compiled there
+    [ "$3" = no ] || [ -e "$BUILD/publish/${2%%/*}/$2" ] || return 0 # nobody publishes it
+    echo "#include \"$2\"" >"$dir/try.c"
+    # shellcheck disable=SC2086 # a list of options
+    if "$CC" -std=c11 -D_GNU_SOURCE $options -fsyntax-only "$dir/try.c" 2>"$dir/said"; then
+        said=yes
+    else
+        said=no
+    fi
+    [ "$said" = "$3" ] && return 0
+    echo "layers: #include \"$2\" in $1 compiles: $said; should be: $3"
+    cat "$dir/said"
+    fail=1
+}
+
+try core/ core/log.h yes
+try core/ topology/netif.h no
+try core/ transports/transport.h no
+try core/ include/tryst/tryst.h no
+try topology/ core/log.h yes
+try topology/ transports/transport.h no
+try transports/ topology/netif.h yes
+try transports/ rendezvous/bootstrap.h no
+try rendezvous/ transports/transport.h yes
+try rendezvous/ commsched/dispatch.h no
+try commsched/dispatch rendezvous/rendezvous.h yes
+try commsched/dispatch transports/transport.h no
+try commsched/context transports/transport.h yes
+try pipeline/ core/log.h no
+try tools/ core/log.h no
+try tools/ transports/transport.h no
+exit $fail

@@ -1,0 +1,78 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# layers.awk does complain: a small tree in which relative includes go where they must not is built
+# by ninja, and each of them has to be named; a tree without them has to pass.
+set -eu
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+mkdir -p "$dir/build"
+fail=0
+
+put() { # <file> <header to include>…
+    mkdir -p "$dir/$(dirname "$1")"
+    file=$dir/$1
+    shift
+    for header in "$@"; do echo "#include \"$header\""; done >"$file"
+    echo "typedef int unit;" >>"$file"
+}
+
+# check <description> <yes or no> <source>: does layers.awk accept this source?
+check() {
+    # shellcheck disable=SC2016 # ninja expands them
+    printf 'rule cc\n  command = %s -I%s -I%s -MD -MF $out.d -c $in -o $out\n  depfile = $out.d\n  deps = gcc\nbuild x.o: cc %s\n' \
+        "$CC" "$dir/include" "$dir/build/publish/core" "$dir/$3" >"$dir/build/build.ninja"
+    rm -f "$dir/build/.ninja_deps" "$dir/build/.ninja_log" "$dir/build/x.o"
+    "$NINJA" -C "$dir/build" >"$dir/said" || { cat "$dir/said"; exit 1; }
+    "$NINJA" -C "$dir/build" -t deps | grep -v '^ninja: ' >"$dir/deps"
+    if awk -v source="$dir" -v build="$dir/build" -f "$SOURCE/tests/build/layers.awk" \
+        "$dir/deps" >"$dir/said"; then
+        said=yes
+    else
+        said=no
+    fi
+    [ "$said" = "$2" ] && return 0
+    echo "planted: $1: accepted: $said; should be: $2"
+    cat "$dir/said" "$dir/deps"
+    fail=1
+}
+
+put include/tryst/tryst.h
+put core/log.h
+put topology/graph.h
+put transports/transport.h
+put transports/shm/ring.h
+put rendezvous/table.h
+put commsched/slice.h
+put commsched/op.h ../transports/transport.h
+mkdir -p "$dir/build/publish/core"
+ln -s "$dir/core" "$dir/build/publish/core/core"
+
+put core/good.c tryst/tryst.h core/log.h log.h
+check "its own layer and the public headers" yes core/good.c
+put core/up.c ../transports/transport.h
+check "upward" no core/up.c
+put rendezvous/down.c ../transports/transport.h core/log.h
+check "one down" yes rendezvous/down.c
+put commsched/skip.c ../transports/transport.h
+check "skipping a layer" no commsched/skip.c
+put commsched/deep.c op.h
+check "skipping a layer through a header" no commsched/deep.c
+put commsched/context.c ../transports/transport.h ../rendezvous/table.h slice.h ../core/log.h
+check "context.c sees all" yes commsched/context.c
+put transports/ucx/ucx.c ../shm/ring.h
+check "a backend of another backend" no transports/ucx/ucx.c
+put transports/ucx/ucx.c ../transport.h
+check "a backend of its layer" yes transports/ucx/ucx.c
+put rendezvous/shm.c ../transports/shm/ring.h
+check "a private header of a backend" no rendezvous/shm.c
+put tools/info.c ../core/log.h
+check "a tool of core" no tools/info.c
+put pipeline/engine.c ../rendezvous/table.h
+check "the pipeline of a layer" no pipeline/engine.c
+put tests/core/test_log.c ../../core/log.h
+check "a unit test of its layer" yes tests/core/test_log.c
+put tests/core/test_up.c ../../topology/graph.h
+check "a unit test of a layer above" no tests/core/test_up.c
+put elsewhere/x.c
+check "a source outside of the layers" no elsewhere/x.c
+exit $fail

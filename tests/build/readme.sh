@@ -1,0 +1,23 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The README's embedding example compiles against what is installed, and runs. It is the fenced
+# block that follows this line in README.md:
+#
+#   <!-- test: embed -->
+set -eu
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+if ! grep -q '^<!-- test: embed -->$' "$SOURCE/README.md" 2>/dev/null; then
+    echo "readme: skipped, README.md has no line '<!-- test: embed -->' yet"
+    exit 77
+fi
+awk '/^<!-- test: embed -->$/ { armed = 1; next }
+     armed && /^```/ { if (inside) exit; inside = 1; next }
+     inside' "$SOURCE/README.md" >"$dir/embed.c"
+[ "$(wc -l <"$dir/embed.c")" -ge 10 ] || { echo "readme: no example after the marker"; exit 1; }
+
+"$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$INSTALL/include" -o "$dir/embed" \
+    "$dir/embed.c" -L"$INSTALL/$LIBDIR" -ltryst -Wl,-rpath,"$INSTALL/$LIBDIR"
+cd "$dir"
+timeout 30 ./embed

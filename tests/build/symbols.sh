@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Our libraries export tryst_* and nothing else, the static ones as the shared ones, so that no
+# name of ours can collide with one of a host program; modules export their entry alone. The
+# soname carries the major version. libtryst needs neither BLAS nor a fabric.
+set -eu
+fail=0
+complain() { echo "symbols: $*"; fail=1; }
+
+# Names that are defined and global; @@VERSION goes.
+exported() { # <nm flags> <file>
+    "$NM" "$1" --defined-only "$2" | awk 'NF == 3 && $2 != "A" { sub(/@.*/, "", $3); print $3 }' | sort
+}
+
+check_library() { # <name> <exported names must be more than>
+    shared=$BUILD/lib/lib$1.so
+    static=$BUILD/lib/lib$1.a
+    names=$(exported -D "$shared")
+    static_names=$(exported -g "$static")
+    [ "$(echo "$names" | wc -l)" -ge "$2" ] || complain "$shared exports next to nothing: $names"
+    foreign=$(printf '%s\n%s\n' "$names" "$static_names" | grep -v '^tryst_') &&
+        complain "lib$1 exports more than tryst_*:" "$foreign"
+    [ "$names" = "$static_names" ] || complain "lib$1.so and lib$1.a export different names"
+
+    major=${VERSION%%.*}
+    soname=$("$READELF" -d "$shared" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
+    [ "$soname" = "lib$1.so.$major" ] || complain "soname is '$soname', not lib$1.so.$major"
+    [ "$(readlink "$BUILD/lib/$soname")" = "lib$1.so.$VERSION" ] ||
+        complain "$soname is not a link to lib$1.so.$VERSION"
+}
+
+check_library tryst 2
+[ "$PIPELINE" != ON ] || check_library tryst_pipeline 1
+
+needed=$("$READELF" -d "$BUILD/lib/libtryst.so" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p')
+foreign=$(echo "$needed" | grep -vE '^(libc|libm|libsodium|libjansson|ld-linux-x86-64|ld-linux-aarch64)\.so') &&
+    complain "libtryst.so needs more than libc, libsodium and jansson:" "$foreign"
+
+for module in "$BUILD"/lib/tryst/*.so; do
+    [ -e "$module" ] || continue
+    names=$(exported -D "$module")
+    [ "$names" = tryst_module_v1 ] || complain "$module exports:" "$names"
+    "$READELF" -d "$module" | grep 'NEEDED.*libtryst' && complain "$module links libtryst"
+done
+exit $fail
