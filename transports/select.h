@@ -35,13 +35,14 @@ struct rail_address {
 
 /** What a rank tells all others about where it lives. Fixed layout: it travels. */
 struct host_identity {
-    uint64_t process_id; /**< random per process (not per context): equal means same process */
-    uint64_t host_id;    /**< hash of boot id and network namespace, or of TRYST_HOST_ID */
+    uint64_t process_id; /**< random per process, shared by its contexts */
+    uint64_t host_id; /**< hash of boot id and network namespace, or of TRYST_HOST_ID */
+    uint64_t net_namespace; /**< the same hash whatever TRYST_HOST_ID says */
     uint64_t pid_namespace;
     int32_t pid;
     uint32_t uid;
-    uint32_t transports;  /**< bit per transport_kind that this process could use */
-    uint32_t forced;      /**< 1 + transport_kind when TRYST_TRANSPORT forces one, else 0 */
+    uint32_t transports; /**< bit per transport_kind that this process could use */
+    uint32_t forced; /**< 1 + transport_kind when TRYST_TRANSPORT forces one, else 0 */
     uint32_t host_id_set; /**< 1 when TRYST_HOST_ID overrides */
     uint32_t rails_count;
     struct rail_address rails[8];
@@ -49,11 +50,14 @@ struct host_identity {
     char host_name[64];
 };
 
-/** Fill in everything but `link` and the rails. */
+/** Fill in everything but `link` and the rails. TRYST_OK or TRYST_E_SYSTEM. */
 tryst_status identity_local(const struct config *config, uint32_t transports,
                             struct host_identity *identity_p);
 bool identity_same_process(const struct host_identity *a, const struct host_identity *b);
+/** They count as one host: a hint, since TRYST_HOST_ID may claim it. */
 bool identity_same_host(const struct host_identity *a, const struct host_identity *b);
+/** One host, and a Unix link can join the two: one network namespace and one user. */
+bool identity_unix_reaches(const struct host_identity *a, const struct host_identity *b);
 
 /** The candidates that join `a` and `b`, best first; symmetric in a and b. Returns how many.
  *  0: nothing reaches; `text` (TRANSPORT_TEXT_MAX) says why. */
@@ -61,9 +65,10 @@ int select_candidates(const struct host_identity *a, const struct host_identity 
                       enum transport_kind kinds[TRANSPORT_KINDS], char *text);
 
 /** Indices of the rails of `a` and `b` that share a subnet (longest prefix first, then lowest
- *  indices), else 0 and 0: the same pair whichever end asks. */
-void select_rails(const struct host_identity *a, const struct host_identity *b, uint32_t *rail_a_p,
-                  uint32_t *rail_b_p);
+ *  indices, first of the rank with the lower process_id), else 0 and 0: the same pair whichever
+ *  end asks. Loopback and link-local addresses count on one host only. */
+void select_rails(const struct host_identity *a, const struct host_identity *b,
+                  uint32_t *rail_a_p, uint32_t *rail_b_p);
 
 const char *transport_kind_name(enum transport_kind kind);
 

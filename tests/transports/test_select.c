@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Identities and selection, as tables of decisions; each row is asked from both ends. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/config.h"
+#include "core/random.h"
+#include "transports/select.h"
+
+#define SELF (1u << TRANSPORT_SELF)
+#define SHM (1u << TRANSPORT_SHM)
+#define UCX (1u << TRANSPORT_UCX)
+#define OFI (1u << TRANSPORT_OFI)
+#define ALL (SELF | SHM | UCX | OFI)
+#define USUAL (SELF | SHM | UCX)
+
+struct row {
+    const char *name;
+    struct host_identity a, b;
+    const char *kinds; /* in order, separated by spaces; "" none */
+    const char *says;  /* a part of the text when none */
+};
+
+/* process, host, net namespace, uid, transports, forced */
+#define ID(process, host, net, user, has, force)                                      \
+    {                                                                                 \
+        .process_id = process, .host_id = host, .net_namespace = net, .uid = user,    \
+        .transports = has, .forced = force, .pid = process, .host_name = "node" #host \
+    }
+
+#define FORCE_SELF 1
+#define FORCE_SHM 2
+#define FORCE_UCX 3
+
+static const struct row rows[] = {
+    {"same process", ID(1, 1, 1, 0, USUAL, 0), ID(1, 1, 1, 0, USUAL, 0), "self shm ucx",
+     ""},
+    {"same process, all built", ID(1, 1, 1, 0, ALL, 0), ID(1, 1, 1, 0, ALL, 0),
+     "self shm ucx ofi", ""},
+    {"same host", ID(1, 1, 1, 0, USUAL, 0), ID(2, 1, 1, 0, USUAL, 0), "shm ucx", ""},
+    {"same host, one without ucx", ID(1, 1, 1, 0, USUAL, 0),
+     ID(2, 1, 1, 0, SELF | SHM, 0), "shm", ""},
+    {"other host", ID(1, 1, 1, 0, USUAL, 0), ID(2, 2, 2, 0, USUAL, 0), "ucx", ""},
+    {"other host, both ofi too", ID(1, 1, 1, 0, ALL, 0), ID(2, 2, 2, 0, ALL, 0),
+     "ucx ofi", ""},
+    {"other host, ofi alone", ID(1, 1, 1, 0, SELF | SHM | OFI, 0), ID(2, 2, 2, 0, ALL, 0),
+     "ofi", ""},
+    {"other host, one without ucx", ID(1, 1, 1, 0, SELF | SHM, 0),
+     ID(2, 2, 2, 0, USUAL, 0), "", "pid 1 on node1 lacks the ucx module"},
+    {"host id claims one host, other network namespace", ID(1, 7, 1, 0, USUAL, 0),
+     ID(2, 7, 2, 0, USUAL, 0), "ucx", ""},
+    {"host id splits one host", ID(1, 7, 1, 0, USUAL, 0), ID(2, 8, 1, 0, USUAL, 0), "ucx",
+     ""},
+    {"host id splits one process", ID(1, 7, 1, 0, USUAL, 0), ID(1, 8, 1, 0, USUAL, 0),
+     "ucx", ""},
+    {"other user", ID(1, 1, 1, 1000, USUAL, 0), ID(2, 1, 1, 1001, USUAL, 0), "ucx", ""},
+    {"other user, no ucx", ID(1, 1, 1, 1000, SELF | SHM, 0),
+     ID(2, 1, 1, 1001, SELF | SHM, 0), "", "(other user or namespace)"},
+    {"ucx forced", ID(1, 1, 1, 0, USUAL, FORCE_UCX), ID(1, 1, 1, 0, USUAL, FORCE_UCX),
+     "ucx", ""},
+    {"shm forced in one process", ID(1, 1, 1, 0, USUAL, FORCE_SHM),
+     ID(1, 1, 1, 0, USUAL, FORCE_SHM), "shm", ""},
+    {"forced by one end", ID(1, 1, 1, 0, USUAL, FORCE_UCX), ID(2, 1, 1, 0, USUAL, 0),
+     "ucx", ""},
+    {"forced unlike", ID(1, 1, 1, 0, USUAL, FORCE_UCX), ID(2, 1, 1, 0, USUAL, FORCE_SHM),
+     "", "set it alike"},
+    {"self forced between processes", ID(1, 1, 1, 0, USUAL, FORCE_SELF),
+     ID(2, 1, 1, 0, USUAL, FORCE_SELF), "", "one process only"},
+    {"shm forced between hosts", ID(1, 1, 1, 0, USUAL, FORCE_SHM),
+     ID(2, 2, 2, 0, USUAL, FORCE_SHM), "", "needs one host, these are node"},
+    {"shm forced across network namespaces", ID(1, 7, 1, 0, USUAL, FORCE_SHM),
+     ID(2, 7, 2, 0, USUAL, FORCE_SHM), "", "one network namespace on node7"},
+    {"ucx forced, not built", ID(1, 1, 1, 0, USUAL, FORCE_UCX),
+     ID(2, 1, 1, 0, SELF | SHM, FORCE_UCX), "", "pid 2 on node1 has no ucx"},
+    {"a transport of a later version", ID(1, 1, 1, 0, USUAL, 9), ID(2, 1, 1, 0, USUAL, 0),
+     "", "unknown here"},
+};
+
+static const char *candidates_text(const struct host_identity *a,
+                                   const struct host_identity *b, char *says, char *text)
+{
+    enum transport_kind kinds[TRANSPORT_KINDS];
+    int count = select_candidates(a, b, kinds, says);
+    text[0] = '\0';
+    for (int i = 0; i < count; i++) {
+        if (i)
+            strcat(text, " ");
+        strcat(text, transport_kind_name(kinds[i]));
+    }
+    return text;
+}
+
+static void test_candidates(void **state)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct row *row = &rows[i];
+        char text[64], says[TRANSPORT_TEXT_MAX], says_back[TRANSPORT_TEXT_MAX];
+        if (strcmp(candidates_text(&row->a, &row->b, says, text), row->kinds) != 0)
+            fail_msg("%s: \"%s\", not \"%s\"", row->name, text, row->kinds);
+        if (strcmp(candidates_text(&row->b, &row->a, says_back, text), row->kinds) != 0)
+            fail_msg("%s, from the other end: \"%s\"", row->name, text);
+        if (!strstr(says, row->says) || !strstr(says_back, row->says))
+            fail_msg("%s: says \"%s\" and \"%s\"", row->name, says, says_back);
+        if (strlen(says) > TRANSPORT_TEXT_MAX - 2)
+            fail_msg("%s: \"%s\" was cut", row->name, says);
+    }
+}
+
+/* With the longest names every sentence still fits, and ends. */
+static void test_texts_fit(void **state)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct host_identity a = rows[i].a, b = rows[i].b;
+        char text[64], says[TRANSPORT_TEXT_MAX];
+        memset(a.host_name, 'x', sizeof a.host_name - 1);
+        memset(b.host_name, 'y', sizeof b.host_name - 1);
+        a.pid = b.pid = 4194303;
+        memset(says, '#', sizeof says);
+        candidates_text(&a, &b, says, text);
+        if (!memchr(says, '\0', sizeof says) || strlen(says) > TRANSPORT_TEXT_MAX - 2)
+            fail_msg("%s: \"%.*s\" was cut", rows[i].name, (int)sizeof says, says);
+    }
+}
+
+static struct host_identity identity_random(struct random *random)
+{
+    struct host_identity identity = {
+        .process_id = 1 + random_range(random, 2),
+        .host_id = 1 + random_range(random, 2),
+        .net_namespace = 1 + random_range(random, 2),
+        .uid = (uint32_t)random_range(random, 2),
+        .transports = SELF | (uint32_t)random_range(random, 16),
+        .forced = (uint32_t)random_range(random, 5),
+        .rails_count = (uint32_t)random_range(random, 9),
+        .link.listener_id = random_u64(random),
+    };
+    for (uint32_t i = 0; i < identity.rails_count; i++) {
+        struct rail_address *rail = &identity.rails[i];
+        rail->family = random_range(random, 2) ? 4 : 6;
+        rail->prefix_bits = (uint8_t)(8 * (1 + random_range(random, 3)));
+        for (int byte = 0; byte < 4; byte++)
+            rail->ip[byte] = (uint8_t)(10 + random_range(random, 2));
+    }
+    return identity;
+}
+
+static uint64_t seed_get(void)
+{
+    const char *text = getenv("TRYST_TEST_SEED");
+    uint64_t seed = text ? strtoull(text, NULL, 0) : 20;
+    print_message("TRYST_TEST_SEED=%llu\n", (unsigned long long)seed);
+    return seed;
+}
+
+static void test_both_ends_agree(void **state)
+{
+    struct random random;
+    random_seed(&random, seed_get());
+    for (int i = 0; i < 20000; i++) {
+        struct host_identity a = identity_random(&random), b = identity_random(&random);
+        char ab[64], ba[64], says[TRANSPORT_TEXT_MAX], says_back[TRANSPORT_TEXT_MAX];
+        candidates_text(&a, &b, says, ab);
+        candidates_text(&b, &a, says_back, ba);
+        assert_string_equal(ab, ba);
+        assert_int_equal(ab[0] == '\0', says[0] != '\0');
+        uint32_t rail_a, rail_b, back_a, back_b;
+        select_rails(&a, &b, &rail_a, &rail_b);
+        select_rails(&b, &a, &back_b, &back_a);
+        assert_int_equal(rail_a, back_a);
+        assert_int_equal(rail_b, back_b);
+        assert_true(rail_a == 0 || rail_a < a.rails_count);
+        assert_true(rail_b == 0 || rail_b < b.rails_count);
+    }
+}
+
+#define IP4(bits, w, x, y, z)                                  \
+    {                                                          \
+        .family = 4, .prefix_bits = bits, .ip = { w, x, y, z } \
+    }
+#define IP6(bits, first, second, last)                                         \
+    {                                                                          \
+        .family = 6, .prefix_bits = bits, .ip = { first, second, [15] = last } \
+    }
+
+struct rail_row {
+    const char *name;
+    uint64_t host_a, host_b;
+    struct rail_address a[3], b[3];
+    uint32_t want_a, want_b;
+};
+
+static const struct rail_row rail_rows[] = {
+    {"second and third share a subnet",
+     1,
+     2,
+     {IP4(24, 10, 0, 0, 1), IP4(24, 10, 0, 1, 1)},
+     {IP4(24, 10, 0, 7, 2), IP4(24, 10, 0, 8, 2), IP4(24, 10, 0, 1, 2)},
+     1,
+     2},
+    {"the longer prefix wins",
+     1,
+     2,
+     {IP4(8, 10, 0, 0, 1), IP4(24, 10, 9, 0, 1)},
+     {IP4(8, 10, 1, 0, 2), IP4(24, 10, 9, 0, 2)},
+     1,
+     1},
+    {"prefix inside a byte: same",
+     1,
+     2,
+     {IP4(24, 9, 9, 9, 9), IP4(20, 10, 0, 16, 1)},
+     {IP4(24, 8, 8, 8, 8), IP4(20, 10, 0, 31, 2)},
+     1,
+     1},
+    {"prefix inside a byte: other",
+     1,
+     2,
+     {IP4(24, 9, 9, 9, 9), IP4(20, 10, 0, 16, 1)},
+     {IP4(24, 8, 8, 8, 8), IP4(20, 10, 0, 32, 2)},
+     0,
+     0},
+    {"nothing in common", 1, 2, {IP4(24, 10, 0, 0, 1)}, {IP4(24, 10, 0, 1, 1)}, 0, 0},
+    {"loopback of two hosts",
+     1,
+     2,
+     {IP4(8, 127, 0, 0, 1), IP4(24, 10, 0, 0, 1)},
+     {IP4(8, 127, 0, 0, 1), IP4(24, 10, 0, 0, 2)},
+     1,
+     1},
+    {"loopback of one host", 1, 1, {IP4(8, 127, 0, 0, 1)}, {IP4(8, 127, 0, 0, 1)}, 0, 0},
+    {"IPv6",
+     1,
+     2,
+     {IP4(24, 10, 0, 0, 1), IP6(64, 0xfd, 1, 1)},
+     {IP6(64, 0xfd, 2, 2), IP6(64, 0xfd, 1, 2)},
+     1,
+     1},
+    {"link-local of two hosts",
+     1,
+     2,
+     {IP6(64, 0xfe, 0x80, 1), IP6(64, 0xfd, 1, 1)},
+     {IP6(64, 0xfe, 0x80, 2), IP6(48, 0xfd, 1, 2)},
+     1,
+     1},
+    {"a prefix that is too wide",
+     1,
+     2,
+     {IP4(24, 1, 1, 1, 1), IP4(200, 10, 0, 0, 1)},
+     {IP4(24, 2, 2, 2, 2), IP4(200, 10, 0, 0, 1)},
+     0,
+     0},
+};
+
+static void test_rails(void **state)
+{
+    for (size_t i = 0; i < sizeof rail_rows / sizeof rail_rows[0]; i++) {
+        const struct rail_row *row = &rail_rows[i];
+        struct host_identity a = {
+            .process_id = 1, .host_id = row->host_a, .rails_count = 3};
+        struct host_identity b = {
+            .process_id = 2, .host_id = row->host_b, .rails_count = 3};
+        uint32_t rail_a, rail_b;
+        memcpy(a.rails, row->a, sizeof row->a);
+        memcpy(b.rails, row->b, sizeof row->b);
+        select_rails(&a, &b, &rail_a, &rail_b);
+        if (rail_a != row->want_a || rail_b != row->want_b)
+            fail_msg("%s: rails %u and %u", row->name, rail_a, rail_b);
+    }
+    struct host_identity hostile = {.process_id = 1, .rails_count = UINT32_MAX};
+    uint32_t rail_a = 9, rail_b = 9;
+    select_rails(&hostile, &hostile, &rail_a, &rail_b);
+    assert_int_equal(rail_a, 0);
+    assert_int_equal(rail_b, 0);
+}
+
+static struct config *config_make(const char *host_id, const char *transport)
+{
+    struct config *config;
+    struct err err = ERR_INIT;
+    assert_int_equal(config_open_defaults(&config), TRYST_OK);
+    assert_int_equal(config_set(config, "host_id", host_id, &err), TRYST_OK);
+    assert_int_equal(config_set(config, "transport", transport, &err), TRYST_OK);
+    return config;
+}
+
+static struct host_identity local_get(const char *host_id, const char *transport)
+{
+    struct host_identity identity;
+    struct config *config = config_make(host_id, transport);
+    assert_int_equal(identity_local(config, USUAL, &identity), TRYST_OK);
+    config_close(config);
+    return identity;
+}
+
+static void test_local(void **state)
+{
+    struct host_identity a = local_get("", "auto"), b = local_get("", "shm");
+    struct host_identity red = local_get("red", "auto"), blue = local_get("blue", "auto");
+    assert_int_equal(a.pid, getpid());
+    assert_int_equal(a.uid, geteuid());
+    assert_int_equal(a.transports, USUAL);
+    assert_int_equal(a.forced, 0);
+    assert_int_equal(b.forced, 1 + TRANSPORT_SHM);
+    assert_int_equal(a.host_id_set, 0);
+    assert_int_equal(red.host_id_set, 1);
+    assert_true(a.process_id != 0 && a.pid_namespace != 0 && a.host_name[0]);
+    assert_true(identity_same_process(&a, &b) && identity_same_host(&a, &b));
+    assert_true(identity_unix_reaches(&a, &b));
+    assert_true(identity_same_process(&red, &blue));
+    assert_false(identity_same_host(&red, &blue) || identity_same_host(&a, &red));
+    assert_true(a.net_namespace == red.net_namespace);
+}
+
+/* A child is another process on the same host, and so is its sibling. */
+static void test_forked(void **state)
+{
+    struct host_identity parent = local_get("", "auto"), child[2];
+    for (int i = 0; i < 2; i++) {
+        int ends[2];
+        assert_int_equal(pipe(ends), 0);
+        pid_t pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            struct host_identity own = local_get("", "auto"),
+                                 again = local_get("", "auto");
+            bool good = identity_same_process(&own, &again) &&
+                        write(ends[1], &own, sizeof own) == (ssize_t)sizeof own;
+            _exit(good ? 0 : 1);
+        }
+        int exited;
+        assert_int_equal(waitpid(pid, &exited, 0), pid);
+        assert_int_equal(exited, 0);
+        assert_int_equal(read(ends[0], &child[i], sizeof child[i]), sizeof child[i]);
+        assert_int_equal(child[i].pid, pid);
+        assert_false(identity_same_process(&parent, &child[i]));
+        assert_true(identity_same_host(&parent, &child[i]));
+        close(ends[0]);
+        close(ends[1]);
+    }
+    assert_false(identity_same_process(&child[0], &child[1]));
+}
+
+static void test_names(void **state)
+{
+    assert_string_equal(transport_kind_name(TRANSPORT_SELF), "self");
+    assert_string_equal(transport_kind_name(TRANSPORT_OFI), "ofi");
+    assert_string_equal(transport_kind_name(TRANSPORT_KINDS), "unknown");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_candidates),      cmocka_unit_test(test_texts_fit),
+        cmocka_unit_test(test_both_ends_agree), cmocka_unit_test(test_rails),
+        cmocka_unit_test(test_local),           cmocka_unit_test(test_forked),
+        cmocka_unit_test(test_names),
+    };
+    return cmocka_run_group_tests_name("select", tests, NULL, NULL);
+}

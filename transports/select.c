@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Identities, and which transports join two of them.
+ *
+ * One idea: what joins two ranks follows from the two identities alone, in a way that does not
+ * depend on who asks, so both ends try the same transports in the same order.
+ * Invariant: select_candidates(a, b) equals select_candidates(b, a), and select_rails(a, b) is
+ * select_rails(b, a) with its results swapped.
+ * Callers: rendezvous, when a first operation needs a peer. */
+#include "transports/select.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/config.h"
+#include "core/fork.h"
+#include "core/hash.h"
+#include "core/random.h"
+
+/* `forced` is the setting's index: auto is 0, and the kinds follow in their order. */
+static_assert(CONFIG_TRANSPORT_AUTO == 0, "auto forces nothing");
+static_assert(CONFIG_TRANSPORT_SELF == 1 + TRANSPORT_SELF, "the enums run in parallel");
+static_assert(CONFIG_TRANSPORT_SHM == 1 + TRANSPORT_SHM, "the enums run in parallel");
+static_assert(CONFIG_TRANSPORT_UCX == 1 + TRANSPORT_UCX, "the enums run in parallel");
+
+static_assert(sizeof(struct link_address) == 32, "it travels");
+static_assert(sizeof(struct host_identity) == 344, "it travels");
+
+enum {
+    RAILS_MAX = sizeof((struct host_identity *)0)->rails / sizeof(struct rail_address)
+};
+
+const char *transport_kind_name(enum transport_kind kind)
+{
+    static const char *const names[TRANSPORT_KINDS] = {"self", "shm", "ucx", "ofi"};
+    return (unsigned)kind < TRANSPORT_KINDS ? names[kind] : "unknown";
+}
+
+/* ---- who am I ---- */
+
+/* The low 16 bits are the fork generation that the id was drawn in, so a child sees that the
+ * one it inherited is not its own. 0: not drawn yet. */
+static _Atomic(uint64_t) process_id;
+
+static tryst_status process_id_get(uint64_t *id_p)
+{
+    const uint64_t generation = fork_generation() & 0xffff;
+    /* relaxed: the id is all that is passed on; no other memory hangs on it. */
+    uint64_t old = atomic_load_explicit(&process_id, memory_order_relaxed);
+    while (old == 0 || (old & 0xffff) != generation) {
+        uint64_t drawn;
+        if (random_secret(&drawn, sizeof drawn) != TRYST_OK)
+            return TRYST_E_SYSTEM;
+        drawn = (drawn & ~UINT64_C(0xffff)) | generation;
+        /* relaxed, as above: of threads that draw at once, the first one's stays. */
+        if (atomic_compare_exchange_strong_explicit(
+                &process_id, &old, drawn, memory_order_relaxed, memory_order_relaxed))
+            old = drawn;
+    }
+    *id_p = old;
+    return TRYST_OK;
+}
+
+static uint64_t namespace_inode(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 ? (uint64_t)info.st_ino : 0;
+}
+
+/* Where abstract sockets are seen: this boot of this kernel, in this network namespace. Without
+ * /proc nobody is known to be here but this process. */
+static uint64_t net_namespace_id(uint64_t own_id)
+{
+    char text[64] = "";
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, 36) : -1;
+    uint64_t inode = namespace_inode("/proc/self/ns/net");
+    if (fd >= 0)
+        close(fd);
+    if (got <= 0 || inode == 0)
+        return own_id;
+    memcpy(text + 40, &inode, sizeof inode);
+    return hash_bytes(text, sizeof text);
+}
+
+tryst_status identity_local(const struct config *config, uint32_t transports,
+                            struct host_identity *identity_p)
+{
+    const char *host_id = config_str(config, CONFIG_HOST_ID);
+    struct host_identity identity = {
+        .pid_namespace = namespace_inode("/proc/self/ns/pid"),
+        .pid = (int32_t)getpid(),
+        .uid = (uint32_t)geteuid(),
+        .transports = transports,
+        .forced = (uint32_t)config_enum(config, CONFIG_TRANSPORT),
+        .host_id_set = host_id[0] != '\0',
+    };
+    tryst_status status = process_id_get(&identity.process_id);
+    if (status != TRYST_OK)
+        return status;
+    identity.net_namespace = net_namespace_id(identity.process_id);
+    identity.host_id = identity.host_id_set ? hash_bytes(host_id, strlen(host_id))
+                                            : identity.net_namespace;
+    if (gethostname(identity.host_name, sizeof identity.host_name) != 0)
+        identity.host_name[0] = '\0';
+    identity.host_name[sizeof identity.host_name - 1] = '\0';
+    *identity_p = identity;
+    return TRYST_OK;
+}
+
+bool identity_same_process(const struct host_identity *a, const struct host_identity *b)
+{
+    return a->process_id == b->process_id;
+}
+
+bool identity_same_host(const struct host_identity *a, const struct host_identity *b)
+{
+    return a->host_id == b->host_id;
+}
+
+bool identity_unix_reaches(const struct host_identity *a, const struct host_identity *b)
+{
+    return identity_same_host(a, b) && a->net_namespace == b->net_namespace &&
+           a->uid == b->uid;
+}
+
+/* ---- transports ---- */
+
+static bool kind_joins(enum transport_kind kind, const struct host_identity *a,
+                       const struct host_identity *b)
+{
+    if (!(a->transports & b->transports & (1u << kind)))
+        return false;
+    switch (kind) {
+    case TRANSPORT_SELF: return identity_same_process(a, b) && identity_same_host(a, b);
+    case TRANSPORT_SHM: return identity_unix_reaches(a, b);
+    default: return true;
+    }
+}
+
+static const char *host_text(const struct host_identity *identity)
+{
+    return identity->host_name[0] ? identity->host_name : "(host without a name)";
+}
+
+static void missing_text(enum transport_kind kind, const struct host_identity *a,
+                         const struct host_identity *b, char *text)
+{
+    const struct host_identity *lacks = a->transports & (1u << kind) ? b : a;
+    (void)snprintf(text, TRANSPORT_TEXT_MAX,
+                   "pid %d on %.32s has no %s: build it in, or set TRYST_MODULE_PATH "
+                   "(tryst-info says why)",
+                   lacks->pid, host_text(lacks), transport_kind_name(kind));
+}
+
+static void forced_text(enum transport_kind kind, const struct host_identity *a,
+                        const struct host_identity *b, char *text)
+{
+    const char *name = transport_kind_name(kind);
+    if (!(a->transports & b->transports & (1u << kind)))
+        missing_text(kind, a, b, text);
+    else if (kind == TRANSPORT_SELF)
+        (void)snprintf(
+            text, TRANSPORT_TEXT_MAX,
+            "TRYST_TRANSPORT=self joins ranks of one process only, these are %d on "
+            "%.24s and %d on %.24s: use auto",
+            a->pid, host_text(a), b->pid, host_text(b));
+    else if (!identity_same_host(a, b))
+        (void)snprintf(
+            text, TRANSPORT_TEXT_MAX,
+            "TRYST_TRANSPORT=%s needs one host, these are %.32s and %.32s: use "
+            "auto or ucx",
+            name, host_text(a), host_text(b));
+    else
+        (void)snprintf(text, TRANSPORT_TEXT_MAX,
+                       "TRYST_TRANSPORT=%s needs one user and one network namespace on "
+                       "%.32s: share it, or use auto or ucx",
+                       name, host_text(a));
+}
+
+static void nothing_text(const struct host_identity *a, const struct host_identity *b,
+                         char *text)
+{
+    const struct host_identity *lacks = a->transports & (1u << TRANSPORT_UCX) ? b : a;
+    (void)snprintf(
+        text, TRANSPORT_TEXT_MAX,
+        "shm does not reach (%s) and pid %d on %.32s lacks the ucx module: build "
+        "it or set TRYST_MODULE_PATH",
+        identity_same_host(a, b) ? "other user or namespace" : "other host", lacks->pid,
+        host_text(lacks));
+}
+
+int select_candidates(const struct host_identity *a, const struct host_identity *b,
+                      enum transport_kind kinds[TRANSPORT_KINDS], char *text)
+{
+    int count = 0;
+    uint32_t forced = a->forced ? a->forced : b->forced;
+    text[0] = '\0';
+    if (a->forced && b->forced && a->forced != b->forced) {
+        (void)snprintf(text, TRANSPORT_TEXT_MAX,
+                       "TRYST_TRANSPORT is %s for one rank (pid %d) and %s for the other "
+                       "(pid %d): set it alike",
+                       transport_kind_name(a->forced - 1), a->pid,
+                       transport_kind_name(b->forced - 1), b->pid);
+        return 0;
+    }
+    for (int kind = 0; kind < TRANSPORT_KINDS; kind++)
+        if ((!forced || forced == (uint32_t)kind + 1) && kind_joins(kind, a, b))
+            kinds[count++] = (enum transport_kind)kind;
+    if (count == 0 && forced > TRANSPORT_KINDS)
+        (void)snprintf(text, TRANSPORT_TEXT_MAX,
+                       "a rank forces a transport unknown here");
+    else if (count == 0 && forced)
+        forced_text(forced - 1, a, b, text);
+    else if (count == 0)
+        nothing_text(a, b, text);
+    return count;
+}
+
+/* ---- rails ---- */
+
+/* Bits of the subnet that both addresses are in by both prefixes, or -1. */
+static int subnet_bits(const struct rail_address *a, const struct rail_address *b)
+{
+    int width = a->family == 4 ? 32 : 128;
+    int bits = a->prefix_bits > b->prefix_bits ? a->prefix_bits : b->prefix_bits;
+    if ((a->family != 4 && a->family != 6) || a->family != b->family || bits > width)
+        return -1;
+    if (memcmp(a->ip, b->ip, (size_t)bits / 8) != 0)
+        return -1;
+    if (bits % 8 && (a->ip[bits / 8] ^ b->ip[bits / 8]) >> (8 - bits % 8))
+        return -1;
+    return bits;
+}
+
+/* Addresses that mean another place on each host: loopback, and IPv6 link-local. */
+static bool rail_is_local(const struct rail_address *rail)
+{
+    static const uint8_t loopback6[16] = {[15] = 1};
+    if (rail->family == 4)
+        return rail->ip[0] == 127;
+    return memcmp(rail->ip, loopback6, 16) == 0 ||
+           (rail->ip[0] == 0xfe && (rail->ip[1] & 0xc0) == 0x80);
+}
+
+static uint32_t rails_count(const struct host_identity *identity)
+{
+    return identity->rails_count < RAILS_MAX ? identity->rails_count : RAILS_MAX;
+}
+
+/* A total order of ranks, so that both ends break ties from the same side. */
+static bool comes_first(const struct host_identity *a, const struct host_identity *b)
+{
+    if (a->process_id != b->process_id)
+        return a->process_id < b->process_id;
+    return a->link.listener_id <= b->link.listener_id;
+}
+
+void select_rails(const struct host_identity *a, const struct host_identity *b,
+                  uint32_t *rail_a_p, uint32_t *rail_b_p)
+{
+    if (!comes_first(a, b)) {
+        select_rails(b, a, rail_b_p, rail_a_p);
+        return;
+    }
+    int best_bits = -1;
+    uint32_t best_a = 0, best_b = 0;
+    bool local_too = identity_same_host(a, b);
+    for (uint32_t i = 0; i < rails_count(a); i++)
+        for (uint32_t j = 0; j < rails_count(b); j++) {
+            int bits = subnet_bits(&a->rails[i], &b->rails[j]);
+            if (bits <= best_bits || (!local_too && rail_is_local(&a->rails[i])))
+                continue;
+            best_bits = bits;
+            best_a = i;
+            best_b = j;
+        }
+    *rail_a_p = best_a;
+    *rail_b_p = best_b;
+}
