@@ -26,8 +26,9 @@ typedef struct tryst_data tryst_data;
  *           TRYST_E_INVALID  seq < 1
  *           TRYST_E_NOMEM
  */
-TRYST_API tryst_status tryst_data_open(const char *path, int32_t seq, uint64_t seed, char *error,
-                                       size_t error_capacity, tryst_data **data_p);
+TRYST_API tryst_status tryst_data_open(const char *path, int32_t seq, uint64_t seed,
+                                       char *error, size_t error_capacity,
+                                       tryst_data **data_p);
 
 /** Read the windows of one micro-batch, `rows` of them, each [seq] bytes, row after row.
  *  `input` and `target` may each be NULL.
@@ -36,12 +37,12 @@ TRYST_API tryst_status tryst_data_open(const char *path, int32_t seq, uint64_t s
  *  Returns: TRYST_OK, or TRYST_E_IO (the file became shorter, or a read failed)
  */
 TRYST_API tryst_status tryst_data_windows(const tryst_data *data, uint64_t step,
-                                          uint64_t microbatch, int32_t rows, uint8_t *input,
-                                          uint8_t *target);
+                                          uint64_t microbatch, int32_t rows,
+                                          uint8_t *input, uint8_t *target);
 
 /** The offset of one window: what tryst_data_windows reads. */
-TRYST_API uint64_t tryst_data_offset(const tryst_data *data, uint64_t step, uint64_t microbatch,
-                                     int32_t row);
+TRYST_API uint64_t tryst_data_offset(const tryst_data *data, uint64_t step,
+                                     uint64_t microbatch, int32_t row);
 
 /** Bytes of the file when it was opened. */
 TRYST_API uint64_t tryst_data_bytes(const tryst_data *data);

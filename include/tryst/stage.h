@@ -71,15 +71,16 @@ typedef struct tryst_model {
  *
  *  Returns: TRYST_OK, or TRYST_E_CONFIG and a sentence in `error` (where capacity > 0).
  */
-TRYST_API tryst_status tryst_model_parse(const char *text, tryst_model *model, char *error,
-                                         size_t error_capacity);
+TRYST_API tryst_status tryst_model_parse(const char *text, tryst_model *model,
+                                         char *error, size_t error_capacity);
 
 /** Check `model` and write it to `*resolved_p` with every default filled in. Both may be one.
  *
  *  Returns: TRYST_OK, or TRYST_E_INVALID and a sentence in `error`.
  */
-TRYST_API tryst_status tryst_model_resolve(const tryst_model *model, tryst_model *resolved_p,
-                                           char *error, size_t error_capacity);
+TRYST_API tryst_status tryst_model_resolve(const tryst_model *model,
+                                           tryst_model *resolved_p, char *error,
+                                           size_t error_capacity);
 
 /** "mlp", "gpt", "sleep", or "invalid". Static. */
 TRYST_API const char *tryst_model_kind_name(tryst_model_kind kind);
@@ -96,9 +97,9 @@ typedef struct tryst_layers {
  *
  *  Returns: TRYST_OK, or TRYST_E_INVALID and a sentence (more stages than layers, bad index).
  */
-TRYST_API tryst_status tryst_model_split(const tryst_model *model, int32_t stages, int32_t stage,
-                                         tryst_layers *layers_p, char *error,
-                                         size_t error_capacity);
+TRYST_API tryst_status tryst_model_split(const tryst_model *model, int32_t stages,
+                                         int32_t stage, tryst_layers *layers_p,
+                                         char *error, size_t error_capacity);
 
 /* ------------------------------------------------------------------------------------------- *
  *  Optimisers
@@ -107,7 +108,7 @@ TRYST_API tryst_status tryst_model_split(const tryst_model *model, int32_t stage
 typedef enum tryst_optimizer_kind {
     TRYST_OPTIMIZER_DEFAULT = 0, /**< Adam */
     TRYST_OPTIMIZER_SGD = 1,     /**< v = momentum·v + g; w -= lr·v */
-    TRYST_OPTIMIZER_ADAM = 2     /**< Kingma and Ba, algorithm 1; bias correction in fp64 */
+    TRYST_OPTIMIZER_ADAM = 2 /**< Kingma and Ba, algorithm 1; bias correction in fp64 */
 } tryst_optimizer_kind;
 
 /** How gradients become weights. A zero field means its default; negative means really zero. */
@@ -142,9 +143,10 @@ typedef struct tryst_stage_info {
     tryst_dtype output_dtype;
     uint64_t input_count;
     uint64_t output_count;
-    uint64_t target_count; /**< last stage: bytes of `target`, U8, shaped like the windows */
-    uint64_t saved_bytes;  /**< what forward leaves for backward */
-    uint64_t kept_bytes;   /**< what backward_input leaves for backward_weight */
+    uint64_t
+        target_count; /**< last stage: bytes of `target`, U8, shaped like the windows */
+    uint64_t saved_bytes;   /**< what forward leaves for backward */
+    uint64_t kept_bytes;    /**< what backward_input leaves for backward_weight */
     uint64_t weights_count; /**< parameters (elements) of this stage */
     int32_t versions_count; /**< weight versions held */
     int32_t split_backward; /**< 1 where backward_input and backward_weight exist */
@@ -175,7 +177,7 @@ typedef struct tryst_stage_cost {
     double backward_weight_flops;
     double update_flops; /**< per update */
     uint64_t weights_bytes;
-    uint64_t output_bytes; /**< what leaves for the next stage */
+    uint64_t output_bytes;     /**< what leaves for the next stage */
     uint64_t activation_bytes; /**< held between forward and backward: input and saved */
     uint64_t forward_ns;
     uint64_t backward_ns;
@@ -184,15 +186,15 @@ typedef struct tryst_stage_cost {
 /** One parameter tensor of a stage. Pointers live as long as the stage; their contents change
  *  with updates. */
 typedef struct tryst_parameter {
-    const char *name;  /**< "blocks.3.attention.qkv.weight"; valid during the visit */
-    int32_t layer;     /**< layer of the model; -1 embedding, `layers` final norm and head */
-    int32_t rank;      /**< 1 or 2 dimensions */
+    const char *name; /**< "blocks.3.attention.qkv.weight"; valid during the visit */
+    int32_t layer; /**< layer of the model; -1 embedding, `layers` final norm and head */
+    int32_t rank;  /**< 1 or 2 dimensions */
     uint64_t shape[2]; /**< row-major; a weight is [out, in] */
     tryst_dtype dtype; /**< F32 */
     int32_t reserved;
-    uint64_t count;    /**< elements */
-    void *value;       /**< newest version; NULL in tryst_model_parameter_visit */
-    void *gradient;    /**< sum over micro-batches since the last update; NULL as above */
+    uint64_t count; /**< elements */
+    void *value;    /**< newest version; NULL in tryst_model_parameter_visit */
+    void *gradient; /**< sum over micro-batches since the last update; NULL as above */
 } tryst_parameter;
 
 /** Receives each parameter in layer order; nonzero stops the visit. */
@@ -257,7 +259,8 @@ typedef struct tryst_stage_params {
  *  Returns: TRYST_OK, TRYST_E_INVALID (model, layers or params; see `error`), TRYST_E_NOMEM
  */
 TRYST_API tryst_status tryst_stage_open(const tryst_model *model, tryst_layers layers,
-                                        const tryst_stage_params *params, tryst_stage **stage_p);
+                                        const tryst_stage_params *params,
+                                        tryst_stage **stage_p);
 
 /** Give a stage of any kind back. NULL is allowed. */
 TRYST_API void tryst_stage_close(tryst_stage *stage);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Optimisers over a stage's weights as one flat array. */
+#ifndef PIPELINE_OPTIMIZER_H
+#define PIPELINE_OPTIMIZER_H
+
+#include "real.h"
+
+#include <tryst/stage.h>
+
+/* Flat arrays one optimiser needs besides weights and gradients (moments), at most. */
+enum { OPTIMIZER_MOMENTS_MAX = 2 };
+
+typedef struct optimizer_state {
+    tryst_optimizer settings; /* resolved: no field means "default" */
+    /* beta1 and beta2 to the power of updates made so far, by repeated multiplication, so that
+     * they do not depend on anybody's pow(). */
+    double beta1_power;
+    double beta2_power;
+} optimizer_state;
+
+/* Fill in the defaults and check. Returns TRYST_OK or TRYST_E_INVALID with a sentence. */
+tryst_status optimizer_init(const tryst_optimizer *settings, char *error,
+                            size_t error_capacity, optimizer_state *optimizer_p);
+
+/* Moments that it needs: 1 for SGD with momentum, 2 for Adam. */
+int32_t optimizer_moments_count(const optimizer_state *optimizer);
+
+/* One update of `count` weights in place from gradients · scale; clears the gradients. The
+ * caller's moments start zeroed. No two arrays overlap. */
+void optimizer_update(optimizer_state *optimizer, uint64_t count, double scale,
+                      real *weights, real *gradients, real *const *moments);
+
+/* Flops per weight, for the simulator. */
+double optimizer_flops(const optimizer_state *optimizer);
+
+#endif

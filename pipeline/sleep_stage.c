@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A stage that sleeps instead of computing: it makes a schedule's shape visible without its
+ * arithmetic, and the measured bubble comparable with the simulator's.
+ *
+ * One idea: a sleep is a plain relative sleep, so late wake-ups add up as they would for real
+ * work. Activations are zeros, the loss is 0, and there are no parameters; weight versions are
+ * counted and checked all the same. Called through tryst_stage_ops. */
+#include "sleep_stage.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct sleep_stage {
+    tryst_stage base;
+    uint64_t forward_ns;
+    uint64_t backward_ns;
+    uint64_t newest;
+} sleep_stage;
+
+static void sleep_for(uint64_t duration_ns)
+{
+    struct timespec left = {.tv_sec = (time_t)(duration_ns / 1000000000u),
+                            .tv_nsec = (long)(duration_ns % 1000000000u)};
+    while (duration_ns && clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR) {
+    }
+}
+
+static tryst_status sleep_stage_check(const sleep_stage *stage, uint64_t version)
+{
+    uint64_t held = (uint64_t)stage->base.info.versions_count;
+    int known = version <= stage->newest && version + held > stage->newest;
+    return known ? TRYST_OK : TRYST_E_INVALID;
+}
+
+static tryst_status sleep_stage_forward(tryst_stage *base, const tryst_stage_work *work)
+{
+    sleep_stage *stage = (sleep_stage *)base;
+    tryst_status status = sleep_stage_check(stage, work->version);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    assert(work->output);
+    memset(work->output, 0,
+           base->info.is_last ? sizeof(double) : base->info.output_count * sizeof(float));
+    sleep_for(stage->forward_ns);
+    return TRYST_OK;
+}
+
+static tryst_status sleep_stage_back(tryst_stage *base, const tryst_stage_work *work,
+                                     uint64_t duration_ns)
+{
+    tryst_status status = sleep_stage_check((sleep_stage *)base, work->version);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    sleep_for(duration_ns);
+    return TRYST_OK;
+}
+
+static void sleep_stage_clear_gradient(tryst_stage *base, const tryst_stage_work *work)
+{
+    if (!base->info.is_first) {
+        assert(work->grad_input);
+        memset(work->grad_input, 0, base->info.input_count * sizeof(float));
+    }
+}
+
+static tryst_status sleep_stage_backward(tryst_stage *base, const tryst_stage_work *work)
+{
+    sleep_stage_clear_gradient(base, work);
+    return sleep_stage_back(base, work, ((sleep_stage *)base)->backward_ns);
+}
+
+static tryst_status sleep_stage_backward_input(tryst_stage *base,
+                                               const tryst_stage_work *work)
+{
+    sleep_stage_clear_gradient(base, work);
+    return sleep_stage_back(base, work, ((sleep_stage *)base)->backward_ns / 2);
+}
+
+static tryst_status sleep_stage_backward_weight(tryst_stage *base,
+                                                const tryst_stage_work *work)
+{
+    uint64_t whole_ns = ((sleep_stage *)base)->backward_ns;
+    return sleep_stage_back(base, work, whole_ns - whole_ns / 2);
+}
+
+static tryst_status sleep_stage_update(tryst_stage *base, int32_t microbatches)
+{
+    if (microbatches < 1) {
+        return TRYST_E_INVALID;
+    }
+    ((sleep_stage *)base)->newest++;
+    return TRYST_OK;
+}
+
+static void sleep_stage_versions(const tryst_stage *base, uint64_t *oldest_p,
+                                 uint64_t *newest_p)
+{
+    uint64_t newest = ((const sleep_stage *)base)->newest;
+    uint64_t held = (uint64_t)base->info.versions_count;
+    *oldest_p = newest + 1 > held ? newest + 1 - held : 0;
+    *newest_p = newest;
+}
+
+static int sleep_stage_parameter_visit(tryst_stage *base, tryst_parameter_fn fn,
+                                       void *arg)
+{
+    (void)base;
+    (void)fn;
+    (void)arg;
+    return 0;
+}
+
+static void sleep_stage_cost(const tryst_stage *base, tryst_stage_cost *cost_p)
+{
+    const sleep_stage *stage = (const sleep_stage *)base;
+    *cost_p = (tryst_stage_cost){
+        .struct_size = sizeof(*cost_p),
+        .output_bytes =
+            base->info.is_last ? sizeof(double) : base->info.output_count * sizeof(float),
+        .activation_bytes = base->info.input_count * sizeof(float),
+        .forward_ns = stage->forward_ns,
+        .backward_ns = stage->backward_ns,
+    };
+}
+
+static void sleep_stage_close(tryst_stage *base)
+{
+    free(base);
+}
+
+static const tryst_stage_ops sleep_stage_ops = {
+    .struct_size = sizeof(tryst_stage_ops),
+    .name = "sleep",
+    .forward = sleep_stage_forward,
+    .backward = sleep_stage_backward,
+    .backward_input = sleep_stage_backward_input,
+    .backward_weight = sleep_stage_backward_weight,
+    .update = sleep_stage_update,
+    .versions = sleep_stage_versions,
+    .parameter_visit = sleep_stage_parameter_visit,
+    .cost = sleep_stage_cost,
+    .close = sleep_stage_close,
+};
+
+tryst_status sleep_stage_open(const tryst_model *model, tryst_layers layers,
+                              const tryst_stage_params *params, tryst_stage **stage_p)
+{
+    sleep_stage *stage = calloc(1, sizeof(*stage));
+    if (!stage) {
+        return TRYST_E_NOMEM;
+    }
+    const uint64_t count =
+        (model->sleep_activation_bytes + sizeof(float) - 1) / sizeof(float);
+    tryst_stage_info *info = &stage->base.info;
+    stage->base.ops = &sleep_stage_ops;
+    info->struct_size = sizeof(*info);
+    info->layers = layers;
+    info->is_first = layers.first == 0;
+    info->is_last = layers.last == model->layers;
+    info->input_dtype = info->is_first ? TRYST_DTYPE_U8 : TRYST_DTYPE_F32;
+    info->output_dtype = info->is_last ? TRYST_DTYPE_F64 : TRYST_DTYPE_F32;
+    info->input_count = info->is_first ? 0 : count;
+    info->output_count = info->is_last ? 1 : count;
+    info->versions_count = params->versions_count;
+    info->split_backward = 1;
+    stage->forward_ns = model->sleep_forward_ns;
+    stage->backward_ns = model->sleep_backward_ns;
+    *stage_p = &stage->base;
+    return TRYST_OK;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stage that only sleeps. */
+#ifndef PIPELINE_SLEEP_STAGE_H
+#define PIPELINE_SLEEP_STAGE_H
+
+#include <tryst/stage.h>
+
+/* As tryst_stage_open, for a resolved model of kind TRYST_MODEL_SLEEP. */
+tryst_status sleep_stage_open(const tryst_model *model, tryst_layers layers,
+                              const tryst_stage_params *params, tryst_stage **stage_p);
+
+#endif
