@@ -22,7 +22,10 @@
 #include "core/alloc.h"
 
 #define CACHE_LINE_BYTES 64
-#define RING_ITEMS_MAX   ((size_t)1 << 31)
+/* With one cell, "filled at turn p" and "free for turn p + 1" would be the same number.
+ */
+#define RING_ITEMS_MIN ((size_t)2)
+#define RING_ITEMS_MAX ((size_t)1 << 31)
 
 struct cell {
     _Atomic uint64_t turn;
@@ -49,7 +52,7 @@ tryst_status mpsc_ring_open(size_t items_max, size_t item_bytes,
     if (items_max == 0 || items_max > RING_ITEMS_MAX || item_bytes == 0 ||
         item_bytes > CACHE_LINE_BYTES * CACHE_LINE_BYTES)
         return TRYST_E_INVALID;
-    size_t capacity = 1;
+    size_t capacity = RING_ITEMS_MIN;
     while (capacity < items_max)
         capacity *= 2;
     size_t cell_bytes = (sizeof(struct cell) + item_bytes + 7) / 8 * 8;

@@ -88,8 +88,9 @@ static inline struct mpsc_node *mpsc_drain(struct mpsc *queue)
  * memory-order argument stands beside the code, in mpsc.c. */
 struct mpsc_ring;
 
-/* Room for `items_max` items, rounded up to a power of two, of `item_bytes` each.
- * TRYST_OK, TRYST_E_NOMEM, or TRYST_E_INVALID for a size of zero or beyond 2^31 items. */
+/* Room for `items_max` items, rounded up to a power of two (at least 2), of `item_bytes`
+ * each. TRYST_OK, TRYST_E_NOMEM, or TRYST_E_INVALID for a size of zero or beyond 2^31
+ * items. */
 tryst_status mpsc_ring_open(size_t items_max, size_t item_bytes,
                             struct mpsc_ring **ring_p);
 
