@@ -64,9 +64,10 @@ void *mem_zalloc(size_t bytes)
 
 void *mem_zalloc_array(size_t count, size_t item_bytes)
 {
-    if (count == 0 || item_bytes == 0)
-        count = item_bytes = 1;
-    return must_fail() ? NULL : live_add(calloc(count, item_bytes));
+    size_t bytes;
+    if (must_fail() || __builtin_mul_overflow(count, item_bytes, &bytes))
+        return NULL;
+    return live_add(calloc(1, bytes ? bytes : 1));
 }
 
 void *mem_alloc_aligned(size_t align, size_t bytes)
