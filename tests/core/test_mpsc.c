@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Both queues alone and under threads; the threaded tests are meant for ThreadSanitizer
+ * too. */
+#include "support/unit.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+
+#include "core/alloc.h"
+#include "core/mpsc.h"
+
+enum { PRODUCERS = 4, EACH = 20000 };
+
+struct message {
+    struct mpsc_node node;
+    int producer, number;
+};
+
+static struct message messages[PRODUCERS][EACH];
+
+/* -------------------------------------------------------------------------------
+ * unbounded */
+
+static void a_drain_gives_all_in_order(void **state)
+{
+    struct mpsc queue;
+    struct mpsc_node nodes[5];
+    mpsc_init(&queue);
+    assert_true(mpsc_empty(&queue));
+    assert_null(mpsc_drain(&queue));
+    for (int i = 0; i < 5; i++)
+        assert_true(mpsc_push(&queue, &nodes[i]) == (i == 0));
+    assert_false(mpsc_empty(&queue));
+    struct mpsc_node *node = mpsc_drain(&queue);
+    for (int i = 0; i < 5; i++, node = node->next)
+        assert_ptr_equal(node, &nodes[i]);
+    assert_null(node);
+    assert_true(mpsc_empty(&queue));
+    assert_true(mpsc_push(&queue, &nodes[0])); /* empty again: wake again */
+    assert_ptr_equal(mpsc_drain(&queue), &nodes[0]);
+}
+
+struct traffic {
+    struct mpsc queue;
+    sem_t wake;
+    _Atomic int sleeping; /* seq_cst: the pattern in mpsc.h */
+    _Atomic uint64_t said_empty;
+    bool spare_wakes;
+};
+
+struct producer {
+    struct traffic *traffic;
+    int index;
+};
+
+static void *produce(void *arg)
+{
+    struct producer *producer = arg;
+    struct traffic *traffic = producer->traffic;
+    for (int i = 0; i < EACH; i++) {
+        struct message *message = &messages[producer->index][i];
+        message->producer = producer->index;
+        message->number = i;
+        bool was_empty = mpsc_push(&traffic->queue, &message->node);
+        traffic->said_empty += was_empty;
+        if (was_empty && (!traffic->spare_wakes || traffic->sleeping))
+            sem_post(&traffic->wake);
+        if (i % 64 == 0)
+            sched_yield();
+    }
+    return NULL;
+}
+
+/* Sleeps until woken; a lost wake-up shows as the time limit. */
+static void sleep_until_woken(struct traffic *traffic)
+{
+    struct timespec limit;
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += 20;
+    traffic->sleeping = 1;
+    if (mpsc_empty(&traffic->queue)) {
+        int failed;
+        while ((failed = sem_timedwait(&traffic->wake, &limit)) && errno == EINTR)
+            ;
+        assert_int_equal(failed, 0);
+    }
+    traffic->sleeping = 0;
+}
+
+/* Takes everything that the producers send, sleeping in between, and checks the order. */
+static void consume(struct traffic *traffic, uint64_t *drains_p)
+{
+    int next[PRODUCERS] = {0};
+    for (int left = PRODUCERS * EACH; left > 0;) {
+        struct mpsc_node *node = mpsc_drain(&traffic->queue);
+        if (!node) {
+            sleep_until_woken(traffic);
+            continue;
+        }
+        ++*drains_p;
+        for (; node; node = node->next, left--) {
+            struct message *message = (struct message *)(void *)node;
+            assert_int_equal(message->number, next[message->producer]++);
+        }
+    }
+}
+
+static void many_to_one(bool spare_wakes)
+{
+    struct traffic traffic = {.spare_wakes = spare_wakes};
+    struct producer producers[PRODUCERS];
+    pthread_t threads[PRODUCERS];
+    uint64_t drains = 0;
+    mpsc_init(&traffic.queue);
+    sem_init(&traffic.wake, 0, 0);
+    for (int i = 0; i < PRODUCERS; i++) {
+        producers[i] = (struct producer){.traffic = &traffic, .index = i};
+        assert_int_equal(pthread_create(&threads[i], NULL, produce, &producers[i]), 0);
+    }
+    consume(&traffic, &drains);
+    for (int i = 0; i < PRODUCERS; i++)
+        pthread_join(threads[i], NULL);
+    assert_true(mpsc_empty(&traffic.queue));
+    assert_int_equal(drains, traffic.said_empty); /* exactly one push in each batch */
+    sem_destroy(&traffic.wake);
+}
+
+static void each_batch_wakes_once(void **state)
+{
+    many_to_one(false);
+}
+
+static void wakes_spared_by_the_flag_are_never_missed(void **state)
+{
+    many_to_one(true);
+}
+
+/* ---------------------------------------------------------------------------------
+ * bounded */
+
+static void sizes_that_make_no_ring_are_refused(void **state)
+{
+    struct mpsc_ring *ring = NULL;
+    assert_int_equal(mpsc_ring_open(0, 8, &ring), TRYST_E_INVALID);
+    assert_int_equal(mpsc_ring_open(8, 0, &ring), TRYST_E_INVALID);
+    assert_int_equal(mpsc_ring_open(SIZE_MAX, 8, &ring), TRYST_E_INVALID);
+    assert_null(ring);
+    mpsc_ring_close(NULL);
+}
+
+static void full_says_again_and_nothing_is_lost(void **state)
+{
+    static const size_t asked[] = {1, 2, 3, 8, 100}, made[] = {2, 2, 4, 8, 128};
+    for (size_t i = 0; i < COUNT_OF(asked); i++) {
+        struct mpsc_ring *ring;
+        uint32_t in = 0, out = 0, item;
+        assert_int_equal(mpsc_ring_open(asked[i], sizeof item, &ring), TRYST_OK);
+        assert_int_equal(mpsc_ring_capacity(ring), made[i]);
+        assert_false(mpsc_ring_pop(ring, &item));
+        for (int round = 0; round < 50; round++) {
+            while (mpsc_ring_push(ring, &in) == TRYST_OK)
+                in++;
+            assert_int_equal(in - out, made[i]);
+            for (int n = 0; n <= round % (int)made[i]; n++) {
+                assert_true(mpsc_ring_pop(ring, &item));
+                assert_int_equal(item, out++);
+            }
+        }
+        mpsc_ring_close(ring);
+    }
+}
+
+static void odd_item_sizes_come_out_whole(void **state)
+{
+    for (size_t bytes = 1; bytes < 70; bytes++) {
+        struct mpsc_ring *ring;
+        unsigned char in[70], out[70];
+        assert_int_equal(mpsc_ring_open(4, bytes, &ring), TRYST_OK);
+        for (int i = 0; i < 10; i++) {
+            for (size_t b = 0; b < bytes; b++)
+                in[b] = (unsigned char)(b * 7 + (size_t)i);
+            assert_int_equal(mpsc_ring_push(ring, in), TRYST_OK);
+            assert_true(mpsc_ring_pop(ring, out));
+            assert_memory_equal(in, out, bytes);
+        }
+        mpsc_ring_close(ring);
+    }
+}
+
+struct parcel {
+    int producer, number, check;
+};
+
+static void *fill(void *arg)
+{
+    static _Atomic int indices;
+    int index = indices++ % PRODUCERS;
+    for (int i = 0; i < EACH; i++) {
+        struct parcel parcel = {index, i, index ^ i};
+        while (mpsc_ring_push(arg, &parcel) == TRYST_AGAIN)
+            sched_yield();
+    }
+    return NULL;
+}
+
+static void threads_fill_one_ring(void **state)
+{
+    struct mpsc_ring *ring;
+    pthread_t threads[PRODUCERS];
+    int next[PRODUCERS] = {0};
+    assert_int_equal(mpsc_ring_open(64, sizeof(struct parcel), &ring), TRYST_OK);
+    for (int i = 0; i < PRODUCERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, fill, ring), 0);
+    for (int left = PRODUCERS * EACH; left > 0;) {
+        struct parcel parcel;
+        if (!mpsc_ring_pop(ring, &parcel)) {
+            sched_yield();
+            continue;
+        }
+        left--;
+        assert_int_equal(parcel.check, parcel.producer ^ parcel.number);
+        assert_int_equal(parcel.number, next[parcel.producer]++);
+    }
+    for (int i = 0; i < PRODUCERS; i++)
+        pthread_join(threads[i], NULL);
+    struct parcel none;
+    assert_false(mpsc_ring_pop(ring, &none));
+    mpsc_ring_close(ring);
+}
+
+static tryst_status open_and_close(void)
+{
+    struct mpsc_ring *ring;
+    tryst_status status = mpsc_ring_open(8, 8, &ring);
+    if (status == TRYST_OK)
+        mpsc_ring_close(ring);
+    return status;
+}
+
+static void no_memory_is_a_status(void **state)
+{
+    WALK_ALLOCATIONS(open_and_close());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_drain_gives_all_in_order),
+        cmocka_unit_test(each_batch_wakes_once),
+        cmocka_unit_test(wakes_spared_by_the_flag_are_never_missed),
+        cmocka_unit_test(sizes_that_make_no_ring_are_refused),
+        cmocka_unit_test(full_says_again_and_nothing_is_lost),
+        cmocka_unit_test(odd_item_sizes_come_out_whole),
+        cmocka_unit_test(threads_fill_one_ring),
+        cmocka_unit_test(no_memory_is_a_status),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

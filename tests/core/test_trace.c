@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Traces are written and read back with jansson; the threaded tests are meant for
+ * ThreadSanitizer too. */
+#include "support/unit.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/trace.h"
+
+static const struct trace_labels labels3 = {{"a", "b", "c"}};
+static const struct trace_labels labels1 = {{"bytes"}};
+
+static struct trace *trace_of(size_t events, const struct clock *clock)
+{
+    struct trace *trace;
+    assert_int_equal(trace_open(events, clock, &trace), TRYST_OK);
+    return trace;
+}
+
+/* The document of several traces, parsed: ranks 0, 1, … */
+static json_t *written(struct trace **traces, int count)
+{
+    char *text;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    trace_write_head(out);
+    for (int rank = 0; rank < count; rank++)
+        assert_int_equal(trace_write_json(traces[rank], out, rank, rank == 0), TRYST_OK);
+    trace_write_tail(out);
+    fclose(out);
+    json_error_t error;
+    json_t *document = json_loads(text, 0, &error);
+    if (!document)
+        fail_msg("line %d: %s in\n%s", error.line, error.text, text);
+    free(text);
+    return document;
+}
+
+static json_t *events_of(json_t *document)
+{
+    return json_object_get(document, "traceEvents");
+}
+
+static const char *text_in(json_t *event, const char *field)
+{
+    const char *text = json_string_value(json_object_get(event, field));
+    return text ? text : "";
+}
+
+static int64_t number_in(json_t *event, const char *field)
+{
+    return json_integer_value(json_object_get(event, field));
+}
+
+/* The nth event with that name and phase, NULL if there are not so many. */
+static json_t *event_find(json_t *document, const char *name, const char *phase, int nth)
+{
+    size_t index;
+    json_t *event;
+    json_array_foreach(events_of(document), index, event)
+    {
+        if (strcmp(text_in(event, "name"), name) == 0 &&
+            strcmp(text_in(event, "ph"), phase) == 0 && nth-- == 0)
+            return event;
+    }
+    return NULL;
+}
+
+static void assert_us(json_t *event, const char *field, double us)
+{
+    double found = json_number_value(json_object_get(event, field));
+    assert_true(found > us - 1e-4 && found < us + 1e-4);
+}
+
+/* ------------------------------------------------------------------------------ one
+ * thread */
+
+static void without_a_trace_nothing_happens(void **state)
+{
+    assert_int_equal(trace_now_ns(NULL), 0);
+    trace_span(NULL, "x", NULL, 0, 1, 0, 0, 0);
+    trace_async(NULL, "x", NULL, 0, 1, 0, 0, 0);
+    trace_instant(NULL, "x", NULL, 0, 0, 0);
+    trace_flow_begin(NULL, "x", 1, 0);
+    trace_flow_end(NULL, "x", 1, 0);
+    trace_counter(NULL, "x", NULL, 0, 0, 0);
+    trace_thread_name(NULL, "x");
+    trace_close(NULL);
+}
+
+static void each_kind_becomes_its_phase(void **state)
+{
+    struct clock_fake fake;
+    clock_fake_init(&fake, 1234567);
+    struct trace *trace = trace_of(64, &fake.clock);
+    trace_span(trace, "span", &labels3, 1000, 4500, 1, 2, 3);
+    trace_span(trace, "backwards", NULL, 5000, 4000, 0, 0, 0);
+    trace_async(trace, "async", &labels1, 2000, 2001, 0xabc, 64, 0);
+    trace_instant(trace, "instant", NULL, 0, 0, 0);
+    trace_counter(trace, "plain", NULL, 42, 0, 0);
+    trace_counter(trace, "series", &labels3, 1, 2, UINT64_MAX);
+    json_t *document = written(&trace, 1);
+
+    json_t *event = event_find(document, "span", "X", 0);
+    assert_us(event, "ts", 1.0);
+    assert_us(event, "dur", 3.5);
+    assert_int_equal(number_in(json_object_get(event, "args"), "b"), 2);
+    assert_us(event_find(document, "backwards", "X", 0), "dur", 0);
+    assert_string_equal(text_in(event_find(document, "async", "b", 0), "id"),
+                        "0x0000000000000abc");
+    assert_us(event_find(document, "async", "e", 0), "ts", 2.001);
+    assert_us(event_find(document, "instant", "i", 0), "ts", 1234.567);
+    assert_null(json_object_get(event_find(document, "instant", "i", 0), "args"));
+    event = event_find(document, "plain", "C", 0);
+    assert_int_equal(number_in(json_object_get(event, "args"), "value"), 42);
+    event = event_find(document, "series", "C", 0);
+    assert_true(json_is_real(json_object_get(json_object_get(event, "args"), "c")));
+    json_decref(document);
+    trace_close(trace);
+}
+
+static void arguments_beyond_doubles_stay_exact(void **state)
+{
+    struct trace *trace = trace_of(64, NULL);
+    trace_instant(trace, "x", &labels3, UINT64_C(1) << 53, UINT64_MAX, 0);
+    json_t *document = written(&trace, 1);
+    json_t *args = json_object_get(event_find(document, "x", "i", 0), "args");
+    assert_true(number_in(args, "a") == INT64_C(1) << 53);
+    assert_string_equal(text_in(args, "b"), "0xffffffffffffffff");
+    json_decref(document);
+    trace_close(trace);
+}
+
+static void an_arrow_joins_two_ranks(void **state)
+{
+    struct trace *traces[2] = {trace_of(64, NULL), trace_of(64, NULL)};
+    trace_flow_begin(traces[0], "transfer", UINT64_C(0xfedcba9876543210), 100);
+    trace_flow_end(traces[1], "transfer", UINT64_C(0xfedcba9876543210), 200);
+    json_t *document = written(traces, 2);
+    json_t *begin = event_find(document, "transfer", "s", 0);
+    json_t *end = event_find(document, "transfer", "f", 0);
+    assert_int_equal(number_in(begin, "pid"), 0);
+    assert_int_equal(number_in(end, "pid"), 1);
+    assert_string_equal(text_in(begin, "id"), "0xfedcba9876543210");
+    assert_string_equal(text_in(begin, "id"), text_in(end, "id"));
+    assert_string_equal(text_in(begin, "cat"), text_in(end, "cat"));
+    assert_string_equal(text_in(end, "bp"), "e");
+    json_t *process = event_find(document, "process_name", "M", 1);
+    assert_string_equal(text_in(json_object_get(process, "args"), "name"), "rank 1");
+    json_decref(document);
+    trace_close(traces[0]);
+    trace_close(traces[1]);
+}
+
+static void names_may_hold_anything(void **state)
+{
+    static const char nasty[] =
+        "q\" b\\ n\n \x01 \x7f \xc3\xa9 \xff\xc3( \xf0\x9f\x8e\x89";
+    struct trace *trace = trace_of(64, NULL);
+    trace_instant(trace, nasty, NULL, 0, 0, 0);
+    trace_thread_name(trace, "a\"b");
+    json_t *document = written(&trace, 1);
+    json_t *thread = event_find(document, "thread_name", "M", 0);
+    assert_string_equal(text_in(json_object_get(thread, "args"), "name"), "a\"b");
+    assert_non_null(event_find(document,
+                               "q\" b\\ n\n \x01 \x7f \xc3\xa9 \xef\xbf\xbd\xef\xbf\xbd( "
+                               "\xf0\x9f\x8e\x89",
+                               "i", 0));
+    json_decref(document);
+    trace_close(trace);
+}
+
+static void a_long_thread_name_is_cut(void **state)
+{
+    struct trace *trace = trace_of(64, NULL);
+    trace_thread_name(trace, "first name, which is longer than the next");
+    trace_thread_name(trace, "012345678901234567890123456789\xc3\xa9");
+    json_t *document = written(&trace, 1);
+    json_t *thread = event_find(document, "thread_name", "M", 0);
+    assert_string_equal(text_in(json_object_get(thread, "args"), "name"),
+                        "012345678901234567890123456789\xef\xbf\xbd");
+    json_decref(document);
+    trace_close(trace);
+}
+
+static void the_oldest_are_overwritten_and_counted(void **state)
+{
+    struct trace *trace = trace_of(100, NULL); /* rounded up to 128 */
+    for (uint64_t i = 0; i < 128; i++)
+        trace_instant(trace, "x", &labels1, i, 0, 0);
+    assert_int_equal(trace_lost_count(trace), 0);
+    for (uint64_t i = 128; i < 300; i++)
+        trace_instant(trace, "x", &labels1, i, 0, 0);
+    assert_int_equal(trace_lost_count(trace), 300 - 128);
+    json_t *document = written(&trace, 1);
+    for (int i = 0; i < 128; i++) {
+        json_t *args = json_object_get(event_find(document, "x", "i", i), "args");
+        assert_int_equal(number_in(args, "bytes"), 300 - 128 + i);
+    }
+    assert_null(event_find(document, "x", "i", 128));
+    json_t *lost = event_find(document, "events lost before this", "i", 0);
+    assert_int_equal(number_in(json_object_get(lost, "args"), "count"), 300 - 128);
+    json_decref(document);
+    trace_close(trace);
+}
+
+static void traces_of_one_thread_keep_apart(void **state)
+{
+    struct trace *a = trace_of(16, NULL), *b = trace_of(16, NULL);
+    for (int i = 0; i < 5; i++) {
+        trace_instant(a, "in a", NULL, 0, 0, 0);
+        trace_instant(b, "in b", NULL, 0, 0, 0);
+    }
+    json_t *document = written(&a, 1);
+    assert_non_null(event_find(document, "in a", "i", 4));
+    assert_null(event_find(document, "in b", "i", 0));
+    json_decref(document);
+    trace_close(a);
+    a = trace_of(16, NULL); /* perhaps at the same address */
+    trace_instant(a, "again", NULL, 0, 0, 0);
+    document = written(&a, 1);
+    assert_null(event_find(document, "in a", "i", 0));
+    assert_non_null(event_find(document, "again", "i", 0));
+    json_decref(document);
+    trace_close(a);
+    trace_close(b);
+}
+
+static void an_empty_trace_is_a_document_too(void **state)
+{
+    struct trace *trace = trace_of(16, NULL);
+    json_t *document = written(&trace, 1);
+    assert_non_null(event_find(document, "process_name", "M", 0));
+    json_decref(document);
+    trace_close(trace);
+}
+
+static void a_full_disk_is_a_status(void **state)
+{
+    FILE *full = fopen("/dev/full", "w");
+    if (!full)
+        skip();
+    struct trace *trace = trace_of(16, NULL);
+    assert_int_equal(trace_write_json(trace, full, 0, true), TRYST_E_IO);
+    fclose(full);
+    trace_close(trace);
+}
+
+static void no_memory_loses_events_and_counts_them(void **state)
+{
+    struct trace *trace = NULL;
+    assert_int_equal(trace_open(0, NULL, &trace), TRYST_E_INVALID);
+    alloc_fail_at(1);
+    assert_int_equal(trace_open(16, NULL, &trace), TRYST_E_NOMEM);
+    assert_true(alloc_fail_off());
+    assert_null(trace);
+    trace = trace_of(16, NULL);
+    alloc_fail_at(1);
+    for (int i = 0; i < 3; i++)
+        trace_instant(trace, "x", NULL, 0, 0, 0);
+    trace_thread_name(trace, "x");
+    assert_true(alloc_fail_off());
+    assert_int_equal(trace_lost_count(trace), 3);
+    json_decref(written(&trace, 1));
+    trace_close(trace);
+}
+
+/* ---------------------------------------------------------------------------------
+ * threads */
+
+enum { THREADS = 3 };
+
+struct scene {
+    struct trace *trace;
+    _Atomic int go_on, recorded;
+};
+
+/* Events whose arguments belong together: one put together from two would show. */
+static void *record(void *arg)
+{
+    struct scene *scene = arg;
+    uint64_t i = 0;
+    trace_thread_name(scene->trace, "recorder");
+    while (scene->go_on) {
+        trace_instant(scene->trace, "whole", &labels3, i, i * 3, i + 7);
+        if (++i == 1000)
+            scene->recorded++;
+        if (i % 256 == 0)
+            sched_yield();
+    }
+    return NULL;
+}
+
+static void assert_all_whole(json_t *document)
+{
+    size_t index;
+    json_t *event;
+    json_array_foreach(events_of(document), index, event)
+    {
+        if (strcmp(text_in(event, "name"), "whole") != 0)
+            continue;
+        json_t *args = json_object_get(event, "args");
+        int64_t a = number_in(args, "a");
+        assert_true(number_in(args, "b") == a * 3);
+        assert_true(number_in(args, "c") == a + 7);
+    }
+}
+
+static void reading_while_others_write_gives_whole_events(void **state)
+{
+    struct scene scene = {.trace = trace_of(256, NULL), .go_on = 1};
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, record, &scene), 0);
+    while (scene.recorded < THREADS) /* every ring has wrapped */
+        sched_yield();
+    for (int i = 0; i < 50; i++) {
+        json_t *document = written(&scene.trace, 1);
+        assert_all_whole(document);
+        json_decref(document);
+        (void)trace_lost_count(scene.trace);
+    }
+    scene.go_on = 0;
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    json_t *document = written(&scene.trace, 1);
+    assert_all_whole(document);
+    assert_non_null(event_find(document, "thread_name", "M", THREADS - 1));
+    assert_non_null(event_find(document, "whole", "i", THREADS * 256 - 1));
+    json_decref(document);
+    trace_close(scene.trace);
+}
+
+static void *record_one(void *arg)
+{
+    trace_instant(arg, "short", NULL, 0, 0, 0);
+    return NULL;
+}
+
+/* A thread's kernel entry may outlive its join for a moment, so some rings are not
+ * reused. */
+static void threads_that_come_and_go_share_rings(void **state)
+{
+    enum { COMERS = 200 };
+    struct trace *trace = trace_of(256, NULL);
+    uint64_t live = alloc_live_count();
+    for (int i = 0; i < COMERS; i++) {
+        pthread_t thread;
+        assert_int_equal(pthread_create(&thread, NULL, record_one, trace), 0);
+        pthread_join(thread, NULL);
+    }
+    assert_in_range(alloc_live_count() - live, 1, COMERS / 4);
+    json_t *document = written(&trace, 1);
+    assert_non_null(event_find(document, "short", "i", COMERS - 1));
+    json_decref(document);
+    trace_close(trace);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_a_trace_nothing_happens),
+        cmocka_unit_test(each_kind_becomes_its_phase),
+        cmocka_unit_test(arguments_beyond_doubles_stay_exact),
+        cmocka_unit_test(an_arrow_joins_two_ranks),
+        cmocka_unit_test(names_may_hold_anything),
+        cmocka_unit_test(a_long_thread_name_is_cut),
+        cmocka_unit_test(the_oldest_are_overwritten_and_counted),
+        cmocka_unit_test(traces_of_one_thread_keep_apart),
+        cmocka_unit_test(an_empty_trace_is_a_document_too),
+        cmocka_unit_test(a_full_disk_is_a_status),
+        cmocka_unit_test(no_memory_loses_events_and_counts_them),
+        cmocka_unit_test(reading_while_others_write_gives_whole_events),
+        cmocka_unit_test(threads_that_come_and_go_share_rings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

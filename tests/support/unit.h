@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every unit test includes first: cmocka with the headers that it wants before it,
+ * the seed of random tests, and the walk through failing allocations.
+ *
+ * A random test prints its seed; TRYST_TEST_SEED=<number> runs it again with that one. */
+#ifndef TRYST_TESTS_UNIT_H
+#define TRYST_TESTS_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+static inline uint64_t unit_seed(void)
+{
+    const char *given = getenv("TRYST_TEST_SEED");
+    uint64_t seed = given ? strtoull(given, NULL, 0) : (uint64_t)time(NULL);
+    print_message("TRYST_TEST_SEED=%llu\n", (unsigned long long)seed);
+    return seed;
+}
+
+/* Runs `attempt` (an expression that is a tryst_status and undoes what it did when that
+ * is TRYST_OK) with its first allocation failing, then its second, … until one run meets
+ * no failure. Each failed run must say TRYST_E_NOMEM and leave nothing behind. Needs
+ * core/alloc.h. */
+#define WALK_ALLOCATIONS(attempt)                                                \
+    do {                                                                         \
+        uint64_t before_ = alloc_live_count();                                   \
+        bool came_to_pass_ = true;                                               \
+        for (uint64_t nth_ = 1; came_to_pass_; nth_++) {                         \
+            alloc_fail_at(nth_);                                                 \
+            tryst_status status_ = (attempt);                                    \
+            came_to_pass_ = alloc_fail_off();                                    \
+            assert_int_equal(status_, came_to_pass_ ? TRYST_E_NOMEM : TRYST_OK); \
+            assert_int_equal(alloc_live_count(), before_);                       \
+        }                                                                        \
+    } while (0)
+
+#endif
