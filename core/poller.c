@@ -2,9 +2,10 @@
 /*
  * One epoll set per context, with a wake-up and one timer.
  *
- * Invariant: an event is delivered only to a source that is still registered. A poller function
- * may remove (and free) any source; events that epoll had already returned for it in the same
- * batch are then dropped, because the rest of a batch is fetched anew whenever the epoch moved.
+ * Invariant: an event is delivered only to a source that is still registered. A poller
+ * function may remove (and free) any source; events that epoll had already returned for
+ * it in the same batch are then dropped, because the rest of a batch is fetched anew
+ * whenever the epoch moved.
  */
 #include "core/poller.h"
 
@@ -21,20 +22,23 @@ enum { POLLER_BATCH = 32 };
 
 static void wake_drain(struct poller_source *source, uint32_t events)
 {
-    struct poller *poller = (struct poller *)((char *)source - offsetof(struct poller, wake));
+    struct poller *poller =
+        (struct poller *)((char *)source - offsetof(struct poller, wake));
     uint64_t count;
     (void)events;
     if (read(source->fd, &count, sizeof count) < 0) {
         /* EAGAIN: somebody else's wake-up was already taken; nothing to do. */
     }
-    /* acq_rel: an exchange reads the newest value, so it pairs with every poller_wake that found
-     * 1 and therefore wrote nothing: what that thread did before is seen after this line. */
+    /* acq_rel: an exchange reads the newest value, so it pairs with every poller_wake
+     * that found 1 and therefore wrote nothing: what that thread did before is seen after
+     * this line. */
     (void)atomic_exchange_explicit(&poller->woken, 0, memory_order_acq_rel);
 }
 
 static void timer_drain(struct poller_source *source, uint32_t events)
 {
-    struct poller *poller = (struct poller *)((char *)source - offsetof(struct poller, timer));
+    struct poller *poller =
+        (struct poller *)((char *)source - offsetof(struct poller, timer));
     uint64_t count;
     (void)events;
     if (read(source->fd, &count, sizeof count) > 0)
@@ -81,7 +85,8 @@ tryst_status poller_add(struct poller *poller, struct poller_source *source)
     return rc == 0 ? TRYST_OK : TRYST_E_SYSTEM;
 }
 
-tryst_status poller_modify(struct poller *poller, struct poller_source *source, uint32_t events)
+tryst_status poller_modify(struct poller *poller, struct poller_source *source,
+                           uint32_t events)
 {
     struct epoll_event event = {.events = events, .data.ptr = source};
     if (source->events == events)
@@ -128,8 +133,9 @@ int poller_run(struct poller *poller, uint64_t timeout_ns)
 void poller_wake(struct poller *poller)
 {
     uint64_t one = 1;
-    /* acq_rel: pairs with the exchange in wake_drain, so at most one write is outstanding and none
-     * is lost: a wake that finds 1 is covered by an eventfd that is still readable. */
+    /* acq_rel: pairs with the exchange in wake_drain, so at most one write is outstanding
+     * and none is lost: a wake that finds 1 is covered by an eventfd that is still
+     * readable. */
     if (atomic_exchange_explicit(&poller->woken, 1, memory_order_acq_rel) != 0)
         return;
     if (write(poller->wake.fd, &one, sizeof one) < 0) {

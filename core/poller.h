@@ -2,9 +2,9 @@
 /** @file poller.h
  *  One epoll set per context, with a wake-up and one timer.
  *
- *  Idea: everything that can make a context runnable is a descriptor in one epoll set, so that a
- *  host's event loop sleeps on one descriptor. Sources are embedded in their owners; an event
- *  calls the source's function, in the progress domain.
+ *  Idea: everything that can make a context runnable is a descriptor in one epoll set, so
+ *  that a host's event loop sleeps on one descriptor. Sources are embedded in their
+ *  owners; an event calls the source's function, in the progress domain.
  *
  *  Threads: all calls are made by the thread that progresses, except poller_wake.
  */
@@ -40,15 +40,17 @@ struct poller {
 tryst_status poller_open(struct poller *poller);
 void poller_close(struct poller *poller);
 
-/** Register `source` (its fd, events and fn are set). TRYST_E_SYSTEM when epoll refuses. */
+/** Register `source` (its fd, events and fn are set). TRYST_E_SYSTEM when epoll
+ *  refuses. */
 tryst_status poller_add(struct poller *poller, struct poller_source *source);
 /** Change the events of a registered source. */
-tryst_status poller_modify(struct poller *poller, struct poller_source *source, uint32_t events);
+tryst_status poller_modify(struct poller *poller, struct poller_source *source,
+                           uint32_t events);
 /** Forget `source`; its owner may free it at once, also from inside a poller function. */
 void poller_remove(struct poller *poller, struct poller_source *source);
 
-/** Handle what is ready, waiting at most `timeout_ns` (0: not at all). Returns the number of
- *  sources called. */
+/** Handle what is ready, waiting at most `timeout_ns` (0: not at all). Returns the number
+ *  of sources called. */
 int poller_run(struct poller *poller, uint64_t timeout_ns);
 
 /** Make the epoll descriptor readable until the next poller_run. Any thread. */

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define CELL_MAX 40
+#define CELL_MAX    40
 #define ROWS_AROUND 24 /* a screenful either side of the mark */
 
 static size_t rows_count(const tryst_program *program)

@@ -16,15 +16,15 @@
 #ifdef PIPELINE_REAL_F64
 typedef double real;
 #define REAL_DTYPE TRYST_DTYPE_F64
-#define real_gemm cblas_dgemm
-#define real_sqrt sqrt
-#define real_log log
+#define real_gemm  cblas_dgemm
+#define real_sqrt  sqrt
+#define real_log   log
 #else
 typedef float real;
 #define REAL_DTYPE TRYST_DTYPE_F32
-#define real_gemm cblas_sgemm
-#define real_sqrt sqrtf
-#define real_log logf
+#define real_gemm  cblas_sgemm
+#define real_sqrt  sqrtf
+#define real_log   logf
 #endif
 
 /* Every matrix starts at a multiple of this. */

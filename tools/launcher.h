@@ -2,12 +2,13 @@
 /** @file launcher.h
  *  Local ranks: start N processes on this machine, watch them, end them all.
  *
- *  Idea: the launcher is a small event loop over the ranks' pidfds, their output pipes and a
- *  signalfd. It draws the job's token and makes the bootstrap's listening socket itself, so
- *  local ranks need no free port, no file and no secret on a command line.
- *  Invariant: nothing that it started outlives it, however it ends: each rank is a process
- *  group of its own, asks the kernel to be killed with its parent, and a watcher process (in a
- *  session of its own) kills the groups when the launcher's end of a pipe closes.
+ *  Idea: the launcher is a small event loop over the ranks' pidfds, their output pipes
+ *  and a signalfd. It draws the job's token and makes the bootstrap's listening socket
+ *  itself, so local ranks need no free port, no file and no secret on a command line.
+ *  Invariant: nothing that it started outlives it, however it ends: each rank is a
+ *  process group of its own, asks the kernel to be killed with its parent, and a watcher
+ *  process (in a session of its own) kills the groups when the launcher's end of a pipe
+ *  closes.
  *
  *      running ──a rank fails──▶ grace ──time──▶ TERM sent ──2 s──▶ KILL sent ──5 s──▶ given up
  *         │                        │                │                  │
@@ -26,14 +27,15 @@
 #define LAUNCHER_RANKS_MAX 4096
 
 struct launcher_params {
-    const char *name;       /**< before our own messages: "tryst-run" */
-    int ranks;              /**< how many */
-    char *const *argv;      /**< program (searched in PATH) and arguments, NULL-terminated */
+    const char *name; /**< before our own messages: "tryst-run" */
+    int ranks;        /**< how many */
+    /** program (searched in PATH) and arguments, NULL-terminated */
+    char *const *argv;
     int (*main_fn)(void *arg, int rank); /**< instead of argv: run this after fork */
     void *arg;
-    char *const *env;       /**< more "K=V" for all ranks, NULL-terminated; may be NULL */
-    uint64_t grace_ns;      /**< after the first failure; 0: 10 s */
-    bool no_prefix;         /**< ranks write to our stdout and stderr themselves */
+    char *const *env;  /**< more "K=V" for all ranks, NULL-terminated; may be NULL */
+    uint64_t grace_ns; /**< after the first failure; 0: 10 s */
+    bool no_prefix;    /**< ranks write to our stdout and stderr themselves */
 };
 
 /** Start the ranks and wait until all have ended.
@@ -41,20 +43,20 @@ struct launcher_params {
  *  Each rank sees TRYST_RANK, TRYST_SIZE, TRYST_LOCAL_RANK, TRYST_LOCAL_SIZE,
  *  TRYST_BOOTSTRAP (a loopback address) and TRYST_TOKEN; rank 0 also TRYST_BOOTSTRAP_FD.
  *  Rank 0 keeps our stdin unless that is a terminal; the others read /dev/null. Lines of
- *  output come as "[2] text" on the stream that they were written to, never mixed within a
- *  line. INT, TERM, HUP go to the ranks' process groups, USR1 and USR2 to the ranks.
+ *  output come as "[2] text" on the stream that they were written to, never mixed within
+ *  a line. INT, TERM, HUP go to the ranks' process groups, USR1 and USR2 to the ranks.
  *  When a rank fails, a line on stderr says which and why.
  *
- *  Returns the exit status for the caller: 0, that of the rank that failed first (128 + signal
- *  if it was killed), or 125 when the ranks could not be started (said on stderr).
+ *  Returns the exit status for the caller: 0, that of the rank that failed first (128 +
+ *  signal if it was killed), or 125 when the ranks could not be started (said on stderr).
  */
 int launcher_run(const struct launcher_params *params);
 
 /** Is this process a rank that some launcher started (TRYST_RANK and TRYST_SIZE set)? */
 bool launcher_is_rank(void);
 
-/** For a tool's `-n N`: run this very program N times with the same arguments. In the copies
- *  launcher_is_rank() is true, so call it only where that is false. */
+/** For a tool's `-n N`: run this very program N times with the same arguments. In the
+ *  copies launcher_is_rank() is true, so call it only where that is false. */
 int launcher_run_self(const char *name, int ranks, char *const *argv, bool no_prefix);
 
 #endif

@@ -2,14 +2,15 @@
 /** @file link.h
  *  Links: one small socket of ours between two ranks.
  *
- *  A link carries small typed messages in order (and descriptors, on a Unix socket), and its
- *  closing proves that the other *process* is gone (or left): fabrics do not prove that. Unix
- *  sockets (abstract, SO_PEERCRED checked) on one host, TCP with keep-alive and TCP_USER_TIMEOUT
- *  between hosts, so that silence means that the peer's kernel stopped answering.
- *  What the messages mean is the business of the layer above (handshake, heartbeat, leave,
- *  abort) and of the transports (connect messages).
+ *  A link carries small typed messages in order (and descriptors, on a Unix socket), and
+ *  its closing proves that the other *process* is gone (or left): fabrics do not prove
+ *  that. Unix sockets (abstract, SO_PEERCRED checked) on one host, TCP with keep-alive
+ *  and TCP_USER_TIMEOUT between hosts, so that silence means that the peer's kernel
+ *  stopped answering. What the messages mean is the business of the layer above
+ *  (handshake, heartbeat, leave, abort) and of the transports (connect messages).
  *
- *  Cost of an idle link: one descriptor and one struct; buffers only while bytes are in them.
+ *  Cost of an idle link: one descriptor and one struct; buffers only while bytes are in
+ *  them.
  *  Domain: progress domain; events come from inside poller functions.
  */
 #ifndef TRANSPORTS_LINK_H
@@ -25,7 +26,8 @@
 
 /** Largest payload of one message. */
 #define LINK_MESSAGE_MAX 4352u
-/** Bytes that may wait for a peer that does not read, before the link counts as broken. */
+/** Bytes that may wait for a peer that does not read, before the link counts as
+ *  broken. */
 #define LINK_BACKLOG_MAX (256u * 1024u)
 
 struct link;
@@ -37,16 +39,17 @@ struct link_events {
      *  (-1: none). It may call link_close on this link. */
     void (*message)(void *arg, struct link *link, uint8_t type, const void *data,
                     size_t bytes, int fd);
-    /** The socket closed or broke: no more messages will come (all that arrived were delivered
-     *  before). `text` says how. The callee calls link_close, now or later.
-     *  TRYST_E_PEER: the other process is gone, or left, or does not read; also when nobody
-     *  listens any more at the address. TRYST_E_UNREACHABLE: no connection came about.
-     *  TRYST_E_PROTOCOL: it sent what no link of ours sends, or never spoke.
+    /** The socket closed or broke: no more messages will come (all that arrived were
+     *  delivered before). `text` says how. The callee calls link_close, now or later.
+     *  TRYST_E_PEER: the other process is gone, or left, or does not read; also when
+     *  nobody listens any more at the address. TRYST_E_UNREACHABLE: no connection came
+     *  about. TRYST_E_PROTOCOL: it sent what no link of ours sends, or never spoke.
      *  TRYST_E_NOMEM, TRYST_E_SYSTEM: this side could not go on. */
     void (*closed)(void *arg, struct link *link, tryst_status status, const char *text);
 };
 
-/** Where to reach a rank: both may be set; 32 bytes, travels in the bootstrap identity. */
+/** Where to reach a rank: both may be set; 32 bytes, travels in the bootstrap
+ *  identity. */
 struct link_address {
     uint64_t listener_id; /**< random: names the abstract Unix socket "\0tryst-<hex>" */
     uint8_t family;       /**< TCP: 4, 6 or 0 for none */
@@ -56,10 +59,11 @@ struct link_address {
     uint8_t ip[16];
 };
 
-/** Listen: always on an abstract Unix socket; on TCP too if `tcp_address` (an interface address)
- *  is not NULL. `accepted` is called with a link that has no events yet; the callee sets them by
- *  link_events_set. Connections are bounded: at most `pending_max` that have not delivered their
- *  first message within 5 s; the oldest is dropped first. */
+/** Listen: always on an abstract Unix socket; on TCP too if `tcp_address` (an interface
+ *  address) is not NULL. `accepted` is called with a link that has no events yet; the
+ *  callee sets them by link_events_set. Connections are bounded: at most `pending_max`
+ *  that have not delivered their first message within 5 s; the oldest is dropped
+ *  first. */
 tryst_status link_listen(struct poller *poller, const struct log *log,
                          const struct sockaddr *tcp_address, unsigned pending_max,
                          void (*accepted)(void *arg, struct link *link), void *arg,
@@ -69,8 +73,8 @@ tryst_status link_listen(struct poller *poller, const struct log *log,
 /** Stop listening; links that were accepted stay as they are. NULL is allowed. */
 void link_listener_close(struct link_listener *listener);
 
-/** Drop connections that have not spoken within 5 s at `now_ns` (CLOCK_MONOTONIC); each accept
- *  does so too. For those dropped, events->closed follows from the poller. */
+/** Drop connections that have not spoken within 5 s at `now_ns` (CLOCK_MONOTONIC); each
+ *  accept does so too. For those dropped, events->closed follows from the poller. */
 void link_listener_tick(struct link_listener *listener, uint64_t now_ns);
 
 struct link_listener_counters {
@@ -82,8 +86,8 @@ struct link_listener_counters {
 struct link_listener_counters link_listener_counters(
     const struct link_listener *listener);
 
-/** Connect without waiting; messages may be queued at once. `via_unix`: the peer is said to be
- *  on this host. A refused or unreachable address ends in events->closed. */
+/** Connect without waiting; messages may be queued at once. `via_unix`: the peer is said
+ *  to be on this host. A refused or unreachable address ends in events->closed. */
 tryst_status link_connect(struct poller *poller, const struct log *log,
                           const struct link_address *address, bool via_unix,
                           uint64_t user_timeout_ns, const struct link_events *events,
@@ -91,18 +95,20 @@ tryst_status link_connect(struct poller *poller, const struct log *log,
 
 void link_events_set(struct link *link, const struct link_events *events, void *arg);
 
-/** TCP: give the peer's kernel up after this much silence (TRYST_PEER_TIMEOUT). An accepted link
- *  has the setting's default until then. */
+/** TCP: give the peer's kernel up after this much silence (TRYST_PEER_TIMEOUT). An
+ *  accepted link has the setting's default until then. */
 void link_user_timeout_set(struct link *link, uint64_t user_timeout_ns);
 
-/** Queue one message of at most LINK_MESSAGE_MAX bytes; fd >= 0 sends a copy of that descriptor
- *  (Unix only, else TRYST_E_UNSUPPORTED); the caller keeps its own. Both are the caller's again
- *  on return. TRYST_OK, TRYST_E_PEER (broken or over LINK_BACKLOG_MAX; `closed` follows),
- *  TRYST_E_NOMEM, TRYST_E_SYSTEM (no descriptor left to keep `fd` by): nothing was queued. */
+/** Queue one message of at most LINK_MESSAGE_MAX bytes; fd >= 0 sends a copy of that
+ *  descriptor (Unix only, else TRYST_E_UNSUPPORTED); the caller keeps its own. Both are
+ *  the caller's again on return. TRYST_OK, TRYST_E_PEER (broken or over LINK_BACKLOG_MAX;
+ *  `closed` follows), TRYST_E_NOMEM, TRYST_E_SYSTEM (no descriptor left to keep `fd` by):
+ *  nothing was queued. */
 tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t bytes,
                        int fd);
 
-/** Pid of the peer by SO_PEERCRED, 0 where the kernel cannot tell (TCP, other namespace). */
+/** Pid of the peer by SO_PEERCRED, 0 where the kernel cannot tell (TCP, other
+ *  namespace). */
 int32_t link_peer_pid(const struct link *link);
 bool link_is_unix(const struct link *link);
 

@@ -33,7 +33,7 @@ enum {
 #define SPEAK_WITHIN_NS (5 * NS_PER_S)
 /* Until the layer above says better (link_user_timeout_set): peer_timeout's default. */
 #define ACCEPTED_TIMEOUT_NS (15 * NS_PER_S)
-#define LOG_EVERY_NS (10 * NS_PER_S)
+#define LOG_EVERY_NS        (10 * NS_PER_S)
 
 struct link_listener {
     struct poller_source unix_source, tcp_source; /* fd -1: none */

@@ -19,7 +19,7 @@
 
 /* One message with its header. */
 #define LINK_RECORD_MAX (LINK_MESSAGE_MAX + (uint32_t)sizeof(struct link_header))
-#define LINK_TEXT_MAX 160
+#define LINK_TEXT_MAX   160
 
 enum link_state { LINK_CONNECTING, LINK_OPEN, LINK_BROKEN };
 
@@ -49,8 +49,8 @@ struct link {
     uint8_t state; /* enum link_state */
     bool is_unix;
     bool polled; /* registered with the poller */
-    bool inside; /* its poller function is on the stack: link_close leaves the struct to
-                    it */
+    /* its poller function is on the stack: link_close leaves the struct to it */
+    bool inside;
     bool ended;  /* nothing more will be read */
     bool closed; /* link_close was called */
     int32_t peer_pid;

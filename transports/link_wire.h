@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a link puts on its socket: a header, then `bytes` bytes, then the next header.
  *
- * Invariant: little-endian, 8 bytes, never reordered. Everything in it is hostile until checked:
- * a wrong magic, an unknown flag or a length over LINK_MESSAGE_MAX ends the link. */
+ * Invariant: little-endian, 8 bytes, never reordered. Everything in it is hostile until
+ * checked: a wrong magic, an unknown flag or a length over LINK_MESSAGE_MAX ends the
+ * link. */
 #ifndef TRANSPORTS_LINK_WIRE_H
 #define TRANSPORTS_LINK_WIRE_H
 

@@ -2,8 +2,9 @@
 /** @file select.h
  *  Which transport joins two ranks: a pure function of both ranks' identities.
  *
- *  Idea: both ends compute the same ordered list of candidates from the same two identities, and
- *  move to the next one together when one proves unreachable; so nothing is negotiated.
+ *  Idea: both ends compute the same ordered list of candidates from the same two
+ *  identities, and move to the next one together when one proves unreachable; so nothing
+ *  is negotiated.
  */
 #ifndef TRANSPORTS_SELECT_H
 #define TRANSPORTS_SELECT_H
@@ -59,14 +60,14 @@ bool identity_same_host(const struct host_identity *a, const struct host_identit
 /** One host, and a Unix link can join the two: one network namespace and one user. */
 bool identity_unix_reaches(const struct host_identity *a, const struct host_identity *b);
 
-/** The candidates that join `a` and `b`, best first; symmetric in a and b. Returns how many.
- *  0: nothing reaches; `text` (TRANSPORT_TEXT_MAX) says why. */
+/** The candidates that join `a` and `b`, best first; symmetric in a and b. Returns how
+ *  many. 0: nothing reaches; `text` (TRANSPORT_TEXT_MAX) says why. */
 int select_candidates(const struct host_identity *a, const struct host_identity *b,
                       enum transport_kind kinds[TRANSPORT_KINDS], char *text);
 
-/** Indices of the rails of `a` and `b` that share a subnet (longest prefix first, then lowest
- *  indices, first of the rank with the lower process_id), else 0 and 0: the same pair whichever
- *  end asks. Loopback and link-local addresses count on one host only. */
+/** Indices of the rails of `a` and `b` that share a subnet (longest prefix first, then
+ *  lowest indices, first of the rank with the lower process_id), else 0 and 0: the same
+ *  pair whichever end asks. Loopback and link-local addresses count on one host only. */
 void select_rails(const struct host_identity *a, const struct host_identity *b,
                   uint32_t *rail_a_p, uint32_t *rail_b_p);
 

@@ -4,15 +4,17 @@
  *
  *  A transport gives two channels between two ranks, and nothing else:
  *
- *    frames  small, ordered, reliable messages. The layer above bounds how many are unread, so
- *            the receiver always has room; locally the transport may answer AGAIN.
- *    bulk    a tagged, zero-copy message whose receive is always posted before its send starts.
- *            The receiver chooses the tag. Bulk and frames are not ordered among each other, and
- *            frames must never queue behind bulk.
+ *    frames  small, ordered, reliable messages. The layer above bounds how many are
+ *            unread, so the receiver always has room; locally the transport may answer
+ *            AGAIN.
+ *    bulk    a tagged, zero-copy message whose receive is always posted before its send
+ *            starts. The receiver chooses the tag. Bulk and frames are not ordered among
+ *            each other, and frames must never queue behind bulk.
  *
  *  Objects:
  *
- *    rail      one worker of the transport on one network interface (or on none: self, shm)
+ *    rail      one worker of the transport on one network interface (or on none: self,
+ *              shm)
  *    endpoint  one remote rank as seen from one rail; both ends hold one each
  *
  *  Endpoint states:
@@ -24,19 +26,21 @@
  *                    ▼                   ▼            ep_close           │
  *                 REFUSED             BROKEN ────────────────────────────┘
  *
- *  Connecting is an exchange of small messages over a *link*, a socket between the two ranks that
- *  the layer above owns (link.h): the endpoint asks events->connect_send to carry bytes (and at
- *  most one descriptor, on a Unix link) to the peer's endpoint, where ep_message delivers them.
- *  Both ends open their endpoint for the same transport and rails in the same order, so a message
- *  for an endpoint that is not open here yet is kept by the layer above until it is.
+ *  Connecting is an exchange of small messages over a *link*, a socket between the two
+ *  ranks that the layer above owns (link.h): the endpoint asks events->connect_send to
+ *  carry bytes (and at most one descriptor, on a Unix link) to the peer's endpoint, where
+ *  ep_message delivers them. Both ends open their endpoint for the same transport and
+ *  rails in the same order, so a message for an endpoint that is not open here yet is
+ *  kept by the layer above until it is.
  *
  *  Domain: every function below is called by the one thread that progresses the context
- *  (DESIGN §4), and every event and completion runs in that thread, from inside `progress` or a
- *  poller function, never from inside the call that started it (ep_open, ep_message,
- *  frame_send, bulk_*, ep_close): so no caller is re-entered. A transport needs no lock of its
- *  own. Nothing here waits.
+ *  (DESIGN §4), and every event and completion runs in that thread, from inside
+ *  `progress` or a poller function, never from inside the call that started it (ep_open,
+ *  ep_message, frame_send, bulk_*, ep_close): so no caller is re-entered. A transport
+ *  needs no lock of its own. Nothing here waits.
  *
- *  Statuses: TRYST_AGAIN means "no room now": nothing was taken, call again after progress.
+ *  Statuses: TRYST_AGAIN means "no room now": nothing was taken, call again after
+ *  progress.
  */
 #ifndef TRANSPORTS_TRANSPORT_H
 #define TRANSPORTS_TRANSPORT_H
@@ -57,14 +61,15 @@ struct tryst_host; /* module.h: what core offers to transports */
 /** Largest text that describes a mechanism or a reason, with its terminator. */
 #define TRANSPORT_TEXT_MAX 160
 
-/** A bulk message, send or receive: owned by the caller, embedded in its slice. The transport
- *  may use `scratch` from the call that takes it until `done` is called. */
+/** A bulk message, send or receive: owned by the caller, embedded in its slice. The
+ *  transport may use `scratch` from the call that takes it until `done` is called. */
 struct bulk {
     /** Completion: exactly once for each bulk_send or bulk_recv that returned TRYST_OK.
      *  TRYST_OK: send: the buffer may be reused; receive: `bytes` bytes are in place.
-     *  TRYST_E_CANCELED: withdrawn by bulk_cancel or ep_close. TRYST_E_MISMATCH: the message
-     *  was longer than the receive. TRYST_E_PEER: the data path died. After the call the
-     *  transport touches neither the bulk nor its buffer; `done` may free both. */
+     *  TRYST_E_CANCELED: withdrawn by bulk_cancel or ep_close. TRYST_E_MISMATCH: the
+     *  message was longer than the receive. TRYST_E_PEER: the data path died. After the
+     *  call the transport touches neither the bulk nor its buffer; `done` may free
+     *  both. */
     void (*done)(struct bulk *bulk, tryst_status status, size_t bytes);
     uint64_t tag;
     void *data; /**< for a send it is only read */
@@ -76,27 +81,33 @@ struct bulk {
     } scratch;
 };
 
-/** What the layer above installs, once per rail. `ep->arg` is the argument given to ep_open. */
+/** What the layer above installs, once per rail. `ep->arg` is the argument given to
+ *  ep_open. */
 struct rail_events {
-    /** A frame arrived. `data` (8-byte aligned) is valid during the call only. The callee does
-     *  not close the endpoint from inside. */
+    /** A frame arrived. `data` (8-byte aligned) is valid during the call only. The callee
+     *  does not close the endpoint from inside. */
     void (*frame)(struct endpoint *ep, const void *data, size_t bytes);
-    /** Connecting ended: TRYST_OK, or TRYST_E_UNREACHABLE (try the next transport). `text` says
-     *  how bulk moves, or why not. Both ends of a pair get the same outcome, or the second
-     *  learns of the first one's when its endpoint's messages stop (link closed). */
+    /** Connecting ended: TRYST_OK, or TRYST_E_UNREACHABLE (try the next transport).
+     *  `text` says how bulk moves, or why not. Both ends of a pair get the same outcome,
+     *  or the second learns of the first one's when its endpoint's messages stop (link
+     *  closed). */
     void (*ready)(struct endpoint *ep, tryst_status status, const char *text);
     /** The data path died (a fabric error, a protocol violation). Called at most once. */
     void (*failed)(struct endpoint *ep, tryst_status status, const char *text);
-    /** A bulk came for which no receive is posted: it was drained and nothing was written. */
+    /** A bulk came for which no receive is posted: it was drained and nothing was
+     *  written. */
     void (*unexpected)(struct endpoint *ep, uint64_t tag, size_t bytes);
-    /** The endpoint that ep_close was called on is gone: every bulk has completed, nothing reads
-     *  or writes our memory any more, and `ep` itself is freed when this returns. */
+    /** The endpoint that ep_close was called on is gone: every bulk has completed,
+     *  nothing reads or writes our memory any more, and `ep` itself is freed when this
+     *  returns. */
     void (*closed)(struct endpoint *ep);
-    /** Carry `bytes` (at most 4096) and, if fd >= 0, a copy of that descriptor to the peer's
-     *  endpoint. Ordered. The caller keeps its fd. TRYST_E_PEER when the link is gone. */
-    tryst_status (*connect_send)(struct endpoint *ep, const void *data, size_t bytes, int fd);
-    /** Wake the peer's process if it sleeps: cheap, unordered, may be merged; it makes the
-     *  peer's poller run and its rails progress. (shm's doorbell.) */
+    /** Carry `bytes` (at most 4096) and, if fd >= 0, a copy of that descriptor to the
+     *  peer's endpoint. Ordered. The caller keeps its fd. TRYST_E_PEER when the link is
+     *  gone. */
+    tryst_status (*connect_send)(struct endpoint *ep, const void *data, size_t bytes,
+                                 int fd);
+    /** Wake the peer's process if it sleeps: cheap, unordered, may be merged; it makes
+     *  the peer's poller run and its rails progress. (shm's doorbell.) */
     void (*doorbell)(struct endpoint *ep);
 };
 
@@ -104,29 +115,34 @@ struct rail_events {
 struct rail_params {
     const struct tryst_host *host; /**< allocator, log, clock, configuration */
     const struct rail_events *events;
-    struct poller *poller;       /**< register descriptors here, with `poller_source` */
-    const char *interface_name;  /**< network interface, or NULL */
+    struct poller *poller;      /**< register descriptors here, with `poller_source` */
+    const char *interface_name; /**< network interface, or NULL */
     const struct sockaddr *interface_address; /**< its address, or NULL */
-    uint32_t index;              /**< of this rail within the context */
-    bool own_shm_allowed;        /**< false: TRYST_HOST_ID overrides: no shared memory of the
-                                      fabric's own (ucx, ofi) */
+    uint32_t index;                           /**< of this rail within the context */
+    /** false: TRYST_HOST_ID overrides: no shared memory of the fabric's own (ucx, ofi) */
+    bool own_shm_allowed;
 };
 
 /** What is known of the peer when an endpoint is opened. */
 struct ep_params {
-    void *arg;           /**< ends up in ep->arg */
+    void *arg; /**< ends up in ep->arg */
     int32_t peer_rank;
     int32_t local_rank;
-    bool initiator;      /**< exactly one of the two ends has true: whoever speaks first */
-    bool loopback;       /**< the peer is this very context: no link, no messages */
+    /** exactly one of the two ends has true: whoever speaks first */
+    bool initiator;
+    bool loopback; /**< the peer is this very context: no link, no messages */
     bool same_process;
-    bool same_host;      /**< a hint; what needs it verifies it */
-    int32_t peer_pid;    /**< as the peer announced it, 0 unknown */
-    int peer_pidfd;      /**< opened by the layer above before anything was read from the peer,
-                              or -1; stays the caller's; readable once the peer died */
-    uint64_t cookie;     /**< session cookie: opens every connection of the transport's own */
-    uint64_t nonce;      /**< of this side: the transport may publish it to be read by the means
-                              in question (same_host is only a hint) */
+    bool same_host;   /**< a hint; what needs it verifies it */
+    int32_t peer_pid; /**< as the peer announced it, 0 unknown */
+    /** opened by the layer above before anything was read from the peer, or -1; stays the
+     *  caller's; readable once the peer died */
+    int peer_pidfd;
+    /** session cookie: opens every connection of the transport's own */
+    uint64_t cookie;
+    uint64_t
+        /** of this side: the transport may publish it to be read by the means in question
+         *  (same_host is only a hint) */
+        nonce;
     uint64_t peer_nonce; /**< what must be read there */
 };
 
@@ -148,12 +164,13 @@ struct endpoint {
 };
 
 struct transport_ops {
-    const char *name;    /**< "shm" */
-    size_t struct_size;  /**< sizeof(struct transport_ops): a longer, newer table is refused */
+    const char *name; /**< "shm" */
+    /** sizeof(struct transport_ops): a longer, newer table is refused */
+    size_t struct_size;
 
     /** Can this transport work in this process? Touches nothing lasting.
-     *  TRYST_OK or TRYST_E_UNSUPPORTED; `text` (TRANSPORT_TEXT_MAX) says what was found or why
-     *  not, for tryst-info. */
+     *  TRYST_OK or TRYST_E_UNSUPPORTED; `text` (TRANSPORT_TEXT_MAX) says what was found
+     *  or why not, for tryst-info. */
     tryst_status (*probe)(const struct tryst_host *host, char *text);
 
     /** Open a worker. TRYST_OK, TRYST_E_NOMEM, TRYST_E_SYSTEM, TRYST_E_UNSUPPORTED. */
@@ -161,45 +178,47 @@ struct transport_ops {
     /** Close it; every endpoint has reported `closed` before. */
     void (*rail_close)(struct rail *rail);
 
-    /** Handle what has arrived and complete what is done. Returns the number of events, 0 when
-     *  idle. Bounded work per call (a few dozen frames, a few MiB of copies). */
+    /** Handle what has arrived and complete what is done. Returns the number of events, 0
+     *  when idle. Bounded work per call (a few dozen frames, a few MiB of copies). */
     int (*progress)(struct rail *rail);
 
-    /** Prepare to sleep: TRYST_OK when a later event will make one of the descriptors that this
-     *  rail registered with the poller readable (or ring the doorbell), TRYST_AGAIN when there is
-     *  something to do now, TRYST_E_UNSUPPORTED when there is no such descriptor (the caller
-     *  then sleeps at most 1 ms at a time). */
+    /** Prepare to sleep: TRYST_OK when a later event will make one of the descriptors
+     *  that this rail registered with the poller readable (or ring the doorbell),
+     *  TRYST_AGAIN when there is something to do now, TRYST_E_UNSUPPORTED when there is
+     *  no such descriptor (the caller then sleeps at most 1 ms at a time). */
     tryst_status (*arm)(struct rail *rail);
 
     /** Begin connecting. TRYST_OK, TRYST_E_NOMEM, TRYST_E_UNREACHABLE. */
     tryst_status (*ep_open)(struct rail *rail, const struct ep_params *params,
                             struct endpoint **ep_p);
-    /** A connect message from the peer's endpoint. The transport owns `fd` (-1: none) from here
-     *  on. Content is hostile until checked; a bad one ends in events->ready(UNREACHABLE) or
-     *  events->failed(PROTOCOL). */
+    /** A connect message from the peer's endpoint. The transport owns `fd` (-1: none)
+     *  from here on. Content is hostile until checked; a bad one ends in
+     *  events->ready(UNREACHABLE) or events->failed(PROTOCOL). */
     void (*ep_message)(struct endpoint *ep, const void *data, size_t bytes, int fd);
-    /** Close by force: unsent frames are dropped, every bulk completes (CANCELED, or what it
-     *  achieved), the peer's later traffic goes nowhere, and then events->closed is called,
-     *  within a bounded time and without help from the peer, which may be dead or stopped. */
+    /** Close by force: unsent frames are dropped, every bulk completes (CANCELED, or what
+     *  it achieved), the peer's later traffic goes nowhere, and then events->closed is
+     *  called, within a bounded time and without help from the peer, which may be dead or
+     *  stopped. */
     void (*ep_close)(struct endpoint *ep);
 
     /** Queue one frame (1..frame_max bytes); `data` is reusable on return.
      *  TRYST_OK, TRYST_AGAIN, TRYST_E_PEER (broken; events->failed tells why). */
     tryst_status (*frame_send)(struct endpoint *ep, const void *data, size_t bytes);
 
-    /** Post a receive for `bulk->tag` from this endpoint's peer. TRYST_OK, TRYST_AGAIN (more
-     *  than posted_max), TRYST_E_PEER. */
+    /** Post a receive for `bulk->tag` from this endpoint's peer. TRYST_OK, TRYST_AGAIN
+     *  (more than posted_max), TRYST_E_PEER. */
     tryst_status (*bulk_recv)(struct endpoint *ep, struct bulk *bulk);
     /** Send `bulk` to the receive that the peer has posted under its tag.
      *  TRYST_OK, TRYST_AGAIN, TRYST_E_PEER. */
     tryst_status (*bulk_send)(struct endpoint *ep, struct bulk *bulk);
-    /** Withdraw a posted receive; `done` follows with TRYST_E_CANCELED, or with what it achieved
-     *  when its message came first. Sends cannot be withdrawn. */
+    /** Withdraw a posted receive; `done` follows with TRYST_E_CANCELED, or with what it
+     *  achieved when its message came first. Sends cannot be withdrawn. */
     void (*bulk_cancel)(struct endpoint *ep, struct bulk *bulk);
 
-    /** Registration of a region with this rail; NULL where none is needed. The handle is kept
-     *  in the region's slot of this rail (memory.h). */
-    tryst_status (*mem_register)(struct rail *rail, struct tryst_mem *mem, void **handle_p);
+    /** Registration of a region with this rail; NULL where none is needed. The handle is
+     *  kept in the region's slot of this rail (memory.h). */
+    tryst_status (*mem_register)(struct rail *rail, struct tryst_mem *mem,
+                                 void **handle_p);
     void (*mem_unregister)(struct rail *rail, void *handle);
 };
 

@@ -2,10 +2,11 @@
 /** @file data.h
  *  Training data: the bytes of any file, read in windows.
  *
- *  Row `row` of micro-batch `microbatch` of step `step` is a window of seq + 1 bytes at an
- *  offset that a seeded generator gives for (seed, step, microbatch, row) alone. So every rank
- *  finds the same windows by itself: the first stage takes bytes 0…seq−1 as input, the last
- *  stage bytes 1…seq as target, and nothing is sent. pipeline/README.md gives the formula.
+ *  Row `row` of micro-batch `microbatch` of step `step` is a window of seq + 1 bytes at
+ *  an offset that a seeded generator gives for (seed, step, microbatch, row) alone. So
+ *  every rank finds the same windows by itself: the first stage takes bytes 0…seq−1 as
+ *  input, the last stage bytes 1…seq as target, and nothing is sent. pipeline/README.md
+ *  gives the formula.
  */
 #ifndef TRYST_DATA_H
 #define TRYST_DATA_H
@@ -21,8 +22,9 @@ typedef struct tryst_data tryst_data;
  *
  *  Owns:    the caller owns `*data_p`; the file is held open, not read into memory.
  *  Returns: TRYST_OK
- *           TRYST_E_IO       missing, unreadable, not a regular file, or shorter than a window
- *                            (seq + 1 bytes); `error` (where capacity > 0) says which
+ *           TRYST_E_IO       missing, unreadable, not a regular file, or shorter than a
+ *                            window (seq + 1 bytes); `error` (where capacity > 0) says
+ *                            which
  *           TRYST_E_INVALID  seq < 1
  *           TRYST_E_NOMEM
  */

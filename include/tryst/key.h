@@ -7,8 +7,9 @@
  *      src_device;src_incarnation;dst_device;edge_name;frame_id:iter_id
  *      /job:worker/replica:0/task:1/device:CPU:0;00ab…;/job:worker/replica:0/task:2/device:CPU:0;act3;0:7
  *
- *  The device prefix of `src_device` names the producing rank, that of `dst_device` the consuming
- *  one; prefixes are compared by whole path components. The step is not part of the key.
+ *  The device prefix of `src_device` names the producing rank, that of `dst_device` the
+ *  consuming one; prefixes are compared by whole path components. The step is not part of
+ *  the key.
  */
 #ifndef TRYST_KEY_H
 #define TRYST_KEY_H
@@ -43,9 +44,9 @@ typedef struct tryst_key_error {
 
 /** Parse `key` (a terminated string).
  *
- *  Allocates nothing; views live as long as the caller's string. The grammar is TensorFlow's but
- *  stricter: 1 to 16 hexadecimal digits of incarnation, no empty device, no empty edge, exactly
- *  five parts. Legacy device names such as "/cpu:0" parse.
+ *  Allocates nothing; views live as long as the caller's string. The grammar is
+ *  TensorFlow's but stricter: 1 to 16 hexadecimal digits of incarnation, no empty device,
+ *  no empty edge, exactly five parts. Legacy device names such as "/cpu:0" parse.
  *
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK     `*parsed_p` is filled
@@ -56,29 +57,30 @@ TRYST_API tryst_status tryst_key_parse(const char *key, tryst_parsed_key *parsed
 
 /** Write the canonical key for `edge` from rank `src_rank` to rank `dst_rank` of `group`.
  *
- *  Devices are the ranks' registered prefixes plus "/device:CPU:0", the incarnation is that of
- *  the source. At most `capacity` bytes including the terminator are written.
+ *  Devices are the ranks' registered prefixes plus "/device:CPU:0", the incarnation is
+ *  that of the source. At most `capacity` bytes including the terminator are written.
  *
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK         `key` holds the terminated key
- *           TRYST_E_INVALID  a rank is out of range, `edge` is empty or holds ';', or `capacity`
- *                            is too small (TRYST_KEY_MAX + 1 always suffices for an edge under
- *                            256 bytes and a prefix under 256)
+ *           TRYST_E_INVALID  a rank is out of range, `edge` is empty or holds ';', or
+ *                            `capacity` is too small (TRYST_KEY_MAX + 1 always suffices
+ *                            for an edge under 256 bytes and a prefix under 256)
  */
-TRYST_API tryst_status tryst_key_build(const tryst_group *group, int src_rank, int dst_rank,
-                                       const char *edge, uint64_t frame, uint64_t iter, char *key,
-                                       size_t capacity);
+TRYST_API tryst_status tryst_key_build(const tryst_group *group, int src_rank,
+                                       int dst_rank, const char *edge, uint64_t frame,
+                                       uint64_t iter, char *key, size_t capacity);
 
 /** Parse, check and hash `key` once, for use in many steps of `group`.
  *
- *  Owns:    the caller owns `*key_p` and puts it back with tryst_key_release; operations keep
- *           what they need, so it may be released while they are pending.
+ *  Owns:    the caller owns `*key_p` and puts it back with tryst_key_release; operations
+ *           keep what they need, so it may be released while they are pending.
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK
  *           TRYST_E_KEY    does not parse, or names no rank of the group
  *           TRYST_E_NOMEM
  */
-TRYST_API tryst_status tryst_key_prepare(tryst_group *group, const char *key, tryst_key **key_p);
+TRYST_API tryst_status tryst_key_prepare(tryst_group *group, const char *key,
+                                         tryst_key **key_p);
 
 /** The prepared key's string, valid until it is released. */
 TRYST_API const char *tryst_key_string(const tryst_key *key);

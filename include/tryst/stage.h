@@ -2,30 +2,31 @@
 /** @file stage.h
  *  Stages: the consecutive layers of a model that one rank computes.
  *
- *  A stage is a table of functions (forward, backward, update, …) behind a base struct, so that
- *  the engine and the replay know nothing about models. `tryst_stage_open` builds the host
- *  stages of this library from a `tryst_model`; a stage of your own embeds `tryst_stage` as its
- *  first member and fills in the table.
+ *  A stage is a table of functions (forward, backward, update, …) behind a base struct,
+ *  so that the engine and the replay know nothing about models. `tryst_stage_open` builds
+ *  the host stages of this library from a `tryst_model`; a stage of your own embeds
+ *  `tryst_stage` as its first member and fills in the table.
  *
- *  The life of one micro-batch at one stage is one `tryst_stage_work`, whose fields the caller
- *  fills in as tensors appear:
+ *  The life of one micro-batch at one stage is one `tryst_stage_work`, whose fields the
+ *  caller fills in as tensors appear:
  *
- *      forward          reads  input, target (last stage)      writes output, saved
- *      backward         reads  input, target, saved,
- *                              grad_output (not last stage)    writes grad_input (not first),
- *                                                              adds to the gradients
- *    or, split,
- *      backward_input   as backward, but the weights' share
- *                       is left behind in kept                 writes grad_input, kept
- *      backward_weight  reads  input, saved, kept              adds to the gradients
+ *    forward          reads  input, target (last stage)      writes output, saved
+ *    backward         reads  input, target, saved,
+ *                            grad_output (not last stage)    writes grad_input (not first),
+ *                                                            adds to the gradients
+ *  or, split,
+ *    backward_input   as backward, but the weights' share
+ *                     is left behind in kept                 writes grad_input, kept
+ *    backward_weight  reads  input, saved, kept              adds to the gradients
  *
  *  `update` then makes the next weight version out of the gradients and clears them.
  *
- *  Weight versions count from 0 (the initial weights); each update makes the next one. A stage
- *  holds the newest `versions_count` of them, one for synchronous schedules.
+ *  Weight versions count from 0 (the initial weights); each update makes the next one. A
+ *  stage holds the newest `versions_count` of them, one for synchronous schedules.
  *
- *  Results depend on the model, the data, and the order of calls at each stage alone: never on
- *  the number of stages, ranks or threads. On one machine they are bitwise reproducible.
+ *  Results depend on the model, the data, and the order of calls at each stage alone:
+ *  never on the number of stages, ranks or threads. On one machine they are bitwise
+ *  reproducible.
  *
  *  Thread: one stage is used by one thread at a time; different stages are independent.
  */
@@ -40,7 +41,8 @@ TRYST_BEGIN_DECLS
  *  Models
  * ------------------------------------------------------------------------------------------- */
 
-/** Kinds of model. All read bytes and predict the next byte, but `SLEEP`, which only sleeps. */
+/** Kinds of model. All read bytes and predict the next byte, but `SLEEP`, which only
+ *  sleeps. */
 typedef enum tryst_model_kind {
     TRYST_MODEL_INVALID = 0,
     TRYST_MODEL_MLP = 1,
@@ -48,7 +50,8 @@ typedef enum tryst_model_kind {
     TRYST_MODEL_SLEEP = 3
 } tryst_model_kind;
 
-/** A model, equal on all ranks. A zero field means its default (in brackets: mlp, gpt, sleep). */
+/** A model, equal on all ranks. A zero field means its default (in brackets: mlp, gpt,
+ *  sleep). */
 typedef struct tryst_model {
     size_t struct_size;
     tryst_model_kind kind;
@@ -59,22 +62,23 @@ typedef struct tryst_model {
     int32_t microbatch_size; /**< windows in a micro-batch [4] */
     int32_t vocabulary;      /**< always 256 */
     uint64_t seed;           /**< of the initial weights [0] */
-    /** Sleep only: how long a whole forward and a whole backward of one stage last. A split
-     *  backward sleeps half in each part. */
+    /** Sleep only: how long a whole forward and a whole backward of one stage last. A
+     *  split backward sleeps half in each part. */
     uint64_t sleep_forward_ns;
     uint64_t sleep_backward_ns;
     uint64_t sleep_activation_bytes; /**< [4096], rounded up to whole floats */
 } tryst_model;
 
-/** Read "mlp", "gpt" or "sleep:F_ms,B_ms" (decimals allowed) into `model->kind` and the sleep
- *  times; the other fields are left as they are.
+/** Read "mlp", "gpt" or "sleep:F_ms,B_ms" (decimals allowed) into `model->kind` and the
+ *  sleep times; the other fields are left as they are.
  *
  *  Returns: TRYST_OK, or TRYST_E_CONFIG and a sentence in `error` (where capacity > 0).
  */
 TRYST_API tryst_status tryst_model_parse(const char *text, tryst_model *model,
                                          char *error, size_t error_capacity);
 
-/** Check `model` and write it to `*resolved_p` with every default filled in. Both may be one.
+/** Check `model` and write it to `*resolved_p` with every default filled in. Both may be
+ *  one.
  *
  *  Returns: TRYST_OK, or TRYST_E_INVALID and a sentence in `error`.
  */
@@ -91,11 +95,12 @@ typedef struct tryst_layers {
     int32_t last; /**< one past the last layer */
 } tryst_layers;
 
-/** The layers of stage `stage` out of `stages`: equal shares, the first stages get one more
- *  where they do not divide evenly. The embedding belongs to the first stage; the final norm,
- *  the head and the loss to the last.
+/** The layers of stage `stage` out of `stages`: equal shares, the first stages get one
+ *  more where they do not divide evenly. The embedding belongs to the first stage; the
+ *  final norm, the head and the loss to the last.
  *
- *  Returns: TRYST_OK, or TRYST_E_INVALID and a sentence (more stages than layers, bad index).
+ *  Returns: TRYST_OK, or TRYST_E_INVALID and a sentence (more stages than layers, bad
+ *  index).
  */
 TRYST_API tryst_status tryst_model_split(const tryst_model *model, int32_t stages,
                                          int32_t stage, tryst_layers *layers_p,
@@ -111,7 +116,8 @@ typedef enum tryst_optimizer_kind {
     TRYST_OPTIMIZER_ADAM = 2 /**< Kingma and Ba, algorithm 1; bias correction in fp64 */
 } tryst_optimizer_kind;
 
-/** How gradients become weights. A zero field means its default; negative means really zero. */
+/** How gradients become weights. A zero field means its default; negative means really
+ *  zero. */
 typedef struct tryst_optimizer {
     size_t struct_size;
     tryst_optimizer_kind kind;
@@ -135,8 +141,9 @@ typedef struct tryst_stage_info {
     tryst_layers layers;
     int32_t is_first;
     int32_t is_last;
-    /** First stage: the windows' bytes, U8 [microbatch_size, seq] (count 0: needs no data).
-     *  Else the output of the stage before. grad_input has the same shape (none on the first). */
+    /** First stage: the windows' bytes, U8 [microbatch_size, seq] (count 0: needs no
+     *  data). Else the output of the stage before. grad_input has the same shape (none on
+     *  the first). */
     tryst_dtype input_dtype;
     /** Last stage: the mean loss of the micro-batch, one F64, and no grad_output. Else
      *  activations; grad_output has the same shape. */
@@ -152,10 +159,11 @@ typedef struct tryst_stage_info {
     int32_t split_backward; /**< 1 where backward_input and backward_weight exist */
 } tryst_stage_info;
 
-/** What one micro-batch holds at one stage. Unused fields are NULL. Buffers are the caller's,
- *  64-byte aligned, and disjoint. `input`, `target` and `saved` stay unchanged from forward to
- *  the micro-batch's last backward action; `grad_output` and `output` are not read after the
- *  call that got them; `kept` lives from backward_input to backward_weight. */
+/** What one micro-batch holds at one stage. Unused fields are NULL. Buffers are the
+ *  caller's, 64-byte aligned, and disjoint. `input`, `target` and `saved` stay unchanged
+ *  from forward to the micro-batch's last backward action; `grad_output` and `output` are
+ *  not read after the call that got them; `kept` lives from backward_input to
+ *  backward_weight. */
 typedef struct tryst_stage_work {
     size_t struct_size;
     uint64_t version; /**< the weight version that this action reads */
@@ -168,8 +176,8 @@ typedef struct tryst_stage_work {
     void *kept;
 } tryst_stage_work;
 
-/** What a stage costs, for the simulator. Flops and bytes are per micro-batch. Times are 0
- *  where unknown (estimate them from flops, or measure). */
+/** What a stage costs, for the simulator. Flops and bytes are per micro-batch. Times are
+ *  0 where unknown (estimate them from flops, or measure). */
 typedef struct tryst_stage_cost {
     size_t struct_size;
     double forward_flops;
@@ -183,8 +191,8 @@ typedef struct tryst_stage_cost {
     uint64_t backward_ns;
 } tryst_stage_cost;
 
-/** One parameter tensor of a stage. Pointers live as long as the stage; their contents change
- *  with updates. */
+/** One parameter tensor of a stage. Pointers live as long as the stage; their contents
+ *  change with updates. */
 typedef struct tryst_parameter {
     const char *name; /**< "blocks.3.attention.qkv.weight"; valid during the visit */
     int32_t layer; /**< layer of the model; -1 embedding, `layers` final norm and head */
@@ -200,9 +208,9 @@ typedef struct tryst_parameter {
 /** Receives each parameter in layer order; nonzero stops the visit. */
 typedef int (*tryst_parameter_fn)(void *arg, const tryst_parameter *parameter);
 
-/** The table of a stage. No function blocks on anything but its own arithmetic (or sleep),
- *  none allocates but `open`'s counterpart `close` frees; no locks are taken. Programmer errors
- *  (a NULL that must not be) are asserted. */
+/** The table of a stage. No function blocks on anything but its own arithmetic (or
+ *  sleep), none allocates but `open`'s counterpart `close` frees; no locks are taken.
+ *  Programmer errors (a NULL that must not be) are asserted. */
 typedef struct tryst_stage_ops {
     size_t struct_size;
     const char *name;
@@ -215,13 +223,13 @@ typedef struct tryst_stage_ops {
      *  Same errors. Bitwise equal to backward_input followed by backward_weight. */
     tryst_status (*backward)(tryst_stage *stage, const tryst_stage_work *work);
 
-    /** The halves of backward; NULL both where the stage cannot split. Between them lie `saved`,
-     *  `input` and `kept`. */
+    /** The halves of backward; NULL both where the stage cannot split. Between them lie
+     *  `saved`, `input` and `kept`. */
     tryst_status (*backward_input)(tryst_stage *stage, const tryst_stage_work *work);
     tryst_status (*backward_weight)(tryst_stage *stage, const tryst_stage_work *work);
 
-    /** Make version newest + 1 from the newest and the gradients' sum divided by `microbatches`,
-     *  then clear the gradients. Overwrites the oldest version held.
+    /** Make version newest + 1 from the newest and the gradients' sum divided by
+     *  `microbatches`, then clear the gradients. Overwrites the oldest version held.
      *  Returns: TRYST_OK, or TRYST_E_INVALID when `microbatches` < 1. */
     tryst_status (*update)(tryst_stage *stage, int32_t microbatches);
 
@@ -252,11 +260,13 @@ typedef struct tryst_stage_params {
 
 /** Build the host stage for `layers` of `model`, with its initial weights.
  *
- *  The weights depend on (seed, layer, tensor) alone. Sets the number of threads of OpenBLAS,
- *  where that is the BLAS in use, to one for the whole process: sums must not depend on it.
+ *  The weights depend on (seed, layer, tensor) alone. Sets the number of threads of
+ *  OpenBLAS, where that is the BLAS in use, to one for the whole process: sums must not
+ *  depend on it.
  *
  *  Owns:    the caller owns `*stage_p` and gives it to tryst_stage_close.
- *  Returns: TRYST_OK, TRYST_E_INVALID (model, layers or params; see `error`), TRYST_E_NOMEM
+ *  Returns: TRYST_OK, TRYST_E_INVALID (model, layers or params; see `error`),
+ *  TRYST_E_NOMEM
  */
 TRYST_API tryst_status tryst_stage_open(const tryst_model *model, tryst_layers layers,
                                         const tryst_stage_params *params,

@@ -2,8 +2,8 @@
 /** @file status.h
  *  Every outcome that Tryst can report, in one list.
  *
- *  Values are fixed for ever and never reused. They come in bands that say what died, so that a
- *  caller can decide from the number alone how far the damage goes:
+ *  Values are fixed for ever and never reused. They come in bands that say what died, so
+ *  that a caller can decide from the number alone how far the damage goes:
  *
  *    0..99     nothing died: success, or "not yet"
  *    100..199  the call: this operation (or this argument); everything else goes on

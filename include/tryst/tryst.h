@@ -14,16 +14,17 @@
  *      tryst_group_close, tryst_close
  *
  *  Rules that hold everywhere:
- *   - Calls are thread-safe. Nothing blocks but tryst_group_open, the waits, and the closes of a
- *     group and a context, and each of these has a deadline.
- *   - Parameter structs carry `struct_size` (set it with sizeof); a zero field means its default;
- *     NULL means "all defaults".
+ *   - Calls are thread-safe. Nothing blocks but tryst_group_open, the waits, and the
+ *     closes of a group and a context, and each of these has a deadline.
+ *   - Parameter structs carry `struct_size` (set it with sizeof); a zero field means its
+ *     default; NULL means "all defaults".
  *   - Progress is made by whoever waits, by tryst_progress, or by a background thread
- *     (TRYST_PROGRESS_THREAD=1). Callbacks run only inside progress, wait or that thread, once
- *     per operation, under no lock; they may submit, cancel and release, but not wait.
+ *     (TRYST_PROGRESS_THREAD=1). Callbacks run only inside progress, wait or that thread,
+ *     once per operation, under no lock; they may submit, cancel and release, but not
+ *     wait.
  *   - The library owns no signal, prints nothing to stdout and never exits.
- *   - After fork, every call in the child returns TRYST_E_FORKED; the child holds no descriptor
- *     of ours and removes nothing.
+ *   - After fork, every call in the child returns TRYST_E_FORKED; the child holds no
+ *     descriptor of ours and removes nothing.
  *   - 64-bit little-endian hosts only.
  */
 #ifndef TRYST_TRYST_H
@@ -52,9 +53,10 @@ TRYST_API const char *tryst_version_string(void);
 /** Name of a status ("TRYST_E_PEER") and its meaning in words. Static, never NULL. */
 TRYST_API const char *tryst_status_name(tryst_status status);
 TRYST_API const char *tryst_status_str(tryst_status status);
-/** Visit every status in order of value; stops when `fn` returns nonzero and returns that. */
-TRYST_API int tryst_status_visit(int (*fn)(void *arg, tryst_status status, const char *name,
-                                           const char *text),
+/** Visit every status in order of value; stops when `fn` returns nonzero and returns
+ *  that. */
+TRYST_API int tryst_status_visit(int (*fn)(void *arg, tryst_status status,
+                                           const char *name, const char *text),
                                  void *arg);
 
 /** Bytes of one element; 0 for an invalid dtype. */
@@ -65,22 +67,24 @@ TRYST_API const char *tryst_dtype_name(tryst_dtype dtype);
 #define TRYST_FOREVER UINT64_MAX
 
 /* ------------------------------------------------------------------------------------------- *
- *  Configuration: TRYST_* environment variables, or the same names in lower case without the
- *  prefix, set here. What is set by name wins over the environment.
+ *  Configuration: TRYST_* environment variables, or the same names in lower case without
+ *  the prefix, set here. What is set by name wins over the environment.
  * ------------------------------------------------------------------------------------------- */
 
 /** Read the environment into a new configuration.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
- *           TRYST_E_CONFIG  a variable holds a bad value; `error` (if capacity > 0) names the
- *                           variable, the value and what is allowed
+ *           TRYST_E_CONFIG  a variable holds a bad value; `error` (if capacity > 0) names
+ *                           the variable, the value and what is allowed
  */
 TRYST_API tryst_status tryst_config_open(tryst_config **config_p, char *error,
                                          size_t error_capacity);
 
-/** Set one value by name ("window_bytes", "8M"). Same errors; nothing changes on failure. */
-TRYST_API tryst_status tryst_config_set(tryst_config *config, const char *name, const char *value,
-                                        char *error, size_t error_capacity);
+/** Set one value by name ("window_bytes", "8M"). Same errors; nothing changes on
+ *  failure. */
+TRYST_API tryst_status tryst_config_set(tryst_config *config, const char *name,
+                                        const char *value, char *error,
+                                        size_t error_capacity);
 
 TRYST_API void tryst_config_close(tryst_config *config);
 
@@ -97,7 +101,8 @@ typedef struct tryst_config_item {
 } tryst_config_item;
 
 TRYST_API int tryst_config_visit(const tryst_config *config,
-                                 int (*fn)(void *arg, const tryst_config_item *item), void *arg);
+                                 int (*fn)(void *arg, const tryst_config_item *item),
+                                 void *arg);
 
 /* ------------------------------------------------------------------------------------------- *
  *  Context
@@ -127,15 +132,16 @@ TRYST_API tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **c
 
 /** Close a context: its groups, steps and operations end; peers learn that it leaves.
  *
- *  Operations that are not complete fail with TRYST_E_CONTEXT, callbacks included, before this
- *  returns; handles of operations that the caller has not released stay readable
+ *  Operations that are not complete fail with TRYST_E_CONTEXT, callbacks included, before
+ *  this returns; handles of operations that the caller has not released stay readable
  *  (tryst_op_test, tryst_op_error) and must still be released.
  *  Blocks:  until buffers are quiet, at most the peer timeout. Not from a callback.
  *  Thread:  no other thread may be inside a call of this context.
  */
 TRYST_API void tryst_close(tryst_ctx *ctx);
 
-/** The context's clock in nanoseconds (CLOCK_MONOTONIC): deadlines and traces count in it. */
+/** The context's clock in nanoseconds (CLOCK_MONOTONIC): deadlines and traces count in
+ *  it. */
 TRYST_API uint64_t tryst_now_ns(const tryst_ctx *ctx);
 
 /* ------------------------------------------------------------------------------------------- *
@@ -143,14 +149,15 @@ TRYST_API uint64_t tryst_now_ns(const tryst_ctx *ctx);
  * ------------------------------------------------------------------------------------------- */
 
 /** Caller's all-gather for the bootstrap: every rank gives `bytes` bytes; `all` receives
- *  size × bytes in rank order. May block; called a fixed number of times on all ranks, in the
- *  same order, from inside tryst_group_open. Return nonzero to fail the bootstrap. */
+ *  size × bytes in rank order. May block; called a fixed number of times on all ranks, in
+ *  the same order, from inside tryst_group_open. Return nonzero to fail the bootstrap. */
 typedef int (*tryst_allgather_fn)(void *arg, const void *mine, void *all, size_t bytes);
 
 typedef struct tryst_group_params {
     size_t struct_size;
-    /** With it, `rank` and `size` count and no bootstrap server is used. Without it they come
-     *  from the configuration (TRYST_RANK, TRYST_SIZE, TRYST_BOOTSTRAP, TRYST_TOKEN…). */
+    /** With it, `rank` and `size` count and no bootstrap server is used. Without it they
+     *  come from the configuration (TRYST_RANK, TRYST_SIZE, TRYST_BOOTSTRAP,
+     *  TRYST_TOKEN…). */
     tryst_allgather_fn allgather;
     void *allgather_arg;
     int rank;
@@ -172,15 +179,16 @@ typedef struct tryst_group_params {
  *           TRYST_E_BOOTSTRAP  `error` names the ranks that did not arrive
  *           TRYST_E_TOKEN      no token, or a peer did not prove it
  *           TRYST_E_GROUP      two ranks with one device prefix, sizes that differ
- *           TRYST_E_HANDSHAKE  versions or settings differ; `error` names variable, values, ranks
+ *           TRYST_E_HANDSHAKE  versions or settings differ; `error` names variable,
+ *                              values, ranks
  *           TRYST_E_CONFIG     half-set environment; `error` names what is missing
  *           TRYST_E_SYSTEM, TRYST_E_NOMEM, TRYST_E_MODULE
  */
 TRYST_API tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
                                         tryst_group **group_p);
 
-/** Leave the group. Pending operations are cancelled first; peers read LEAVE, not a death.
- *  Blocks as tryst_close does. */
+/** Leave the group. Pending operations are cancelled first; peers read LEAVE, not a
+ *  death. Blocks as tryst_close does. */
 TRYST_API void tryst_group_close(tryst_group *group);
 
 TRYST_API int tryst_group_rank(const tryst_group *group);
@@ -197,8 +205,9 @@ typedef struct tryst_peer_info {
     const char *device_prefix;
     const char *host;      /**< host name that it announced */
     const char *transport; /**< "shm", "ucx", …; "" until first used */
-    const char *mechanism; /**< how bulk moves, with the reason ("cma: …"); "" until first used */
-    uint64_t bytes_sent;   /**< payload bytes */
+    /** how bulk moves, with the reason ("cma: …"); "" until first used */
+    const char *mechanism;
+    uint64_t bytes_sent; /**< payload bytes */
     uint64_t bytes_received;
 } tryst_peer_info;
 
@@ -215,19 +224,21 @@ TRYST_API tryst_status tryst_group_peer(const tryst_group *group, int rank,
  *  Returns: TRYST_OK, TRYST_E_INVALID (id not above the newest), TRYST_E_NOMEM,
  *           TRYST_E_FORKED, TRYST_E_CONTEXT
  */
-TRYST_API tryst_status tryst_step_open(tryst_group *group, uint64_t id, tryst_step **step_p);
+TRYST_API tryst_status tryst_step_open(tryst_group *group, uint64_t id,
+                                       tryst_step **step_p);
 
 /** Fail all pending and future operations of the step, on every rank of the group.
- *  `status` must be an error; `reason` (may be NULL) travels with it. The earliest cause known
- *  at an operation's completion is reported. Never blocks. */
-TRYST_API tryst_status tryst_step_abort(tryst_step *step, tryst_status status, const char *reason);
+ *  `status` must be an error; `reason` (may be NULL) travels with it. The earliest cause
+ *  known at an operation's completion is reported. Never blocks. */
+TRYST_API tryst_status tryst_step_abort(tryst_step *step, tryst_status status,
+                                        const char *reason);
 
-/** TRYST_OK, or why the step was aborted; `error_p` (may be NULL) receives the details, valid
- *  until the step is closed. */
+/** TRYST_OK, or why the step was aborted; `error_p` (may be NULL) receives the details,
+ *  valid until the step is closed. */
 TRYST_API tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p);
 
-/** Close the scope: cancel what is pending, then free all in it. Never blocks; the handle is
- *  gone at once. `op_p` (may be NULL) receives an operation that completes when every
+/** Close the scope: cancel what is pending, then free all in it. Never blocks; the handle
+ *  is gone at once. `op_p` (may be NULL) receives an operation that completes when every
  *  operation of the step has. A peer's record for a closed step is answered "closed". */
 TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
 
@@ -237,24 +248,24 @@ TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
 
 /** `priority` counts. Without this flag the default (middle) priority is used. */
 #define TRYST_OP_PRIORITY 1u
-/** Send only: the tensor is dead (its producer was not executed). Its data are not read; the
- *  receive completes with TRYST_E_DEAD, and so does the send once it was taken. */
+/** Send only: the tensor is dead (its producer was not executed). Its data are not read;
+ *  the receive completes with TRYST_E_DEAD, and so does the send once it was taken. */
 #define TRYST_OP_DEAD 2u
 
 /** Called once when the operation is complete. */
 typedef void (*tryst_op_fn)(void *arg, tryst_op *op, tryst_status status);
 
-/** Receive of unknown shape: called in progress when the sender's dtype and count are known.
- *  Set `tensor->data` (and `mem`) to room for them and return TRYST_OK; another status refuses
- *  and fails both sides with it. It must not block. */
+/** Receive of unknown shape: called in progress when the sender's dtype and count are
+ *  known. Set `tensor->data` (and `mem`) to room for them and return TRYST_OK; another
+ *  status refuses and fails both sides with it. It must not block. */
 typedef tryst_status (*tryst_alloc_fn)(void *arg, tryst_tensor *tensor);
 
 typedef struct tryst_op_params {
     size_t struct_size;
     uint32_t flags;
     int32_t priority; /**< smaller is more urgent; the more urgent side wins */
-    /** After this long, cancel: the operation then ends with TRYST_E_DEADLINE as soon as its
-     *  buffer is the caller's again. 0: none. */
+    /** After this long, cancel: the operation then ends with TRYST_E_DEADLINE as soon as
+     *  its buffer is the caller's again. 0: none. */
     uint64_t deadline_ns;
     tryst_op_fn callback;
     void *arg;
@@ -265,9 +276,9 @@ typedef struct tryst_op_params {
 
 /** Offer `tensor` under `key` in `step`.
  *
- *  The i-th send and the i-th receive of one key in one step meet. Small tensors are copied
- *  when they leave, but `tensor->data` stays the library's until the operation completes, which
- *  is when the consumer has all bytes.
+ *  The i-th send and the i-th receive of one key in one step meet. Small tensors are
+ *  copied when they leave, but `tensor->data` stays the library's until the operation
+ *  completes, which is when the consumer has all bytes.
  *
  *  Owns:    the bytes are the library's until completion; `key` and `*tensor` are copied.
  *  Thread:  any. Never blocks, never says "try again".
@@ -277,25 +288,27 @@ typedef struct tryst_op_params {
  *           TRYST_E_INVALID      tensor or params
  *           TRYST_E_ABORTED, TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
  */
-TRYST_API tryst_status tryst_send(tryst_step *step, const char *key, const tryst_tensor *tensor,
+TRYST_API tryst_status tryst_send(tryst_step *step, const char *key,
+                                  const tryst_tensor *tensor,
                                   const tryst_op_params *params, tryst_op **op_p);
 
 /** Post a receive for `key` in `step`; the bytes land in `tensor`.
  *
- *  dtype and count must equal the sender's, else both sides end with TRYST_E_MISMATCH. With
- *  `params->alloc`, `tensor` must be NULL. Otherwise as tryst_send; the key's destination must
- *  be this rank.
+ *  dtype and count must equal the sender's, else both sides end with TRYST_E_MISMATCH.
+ *  With `params->alloc`, `tensor` must be NULL. Otherwise as tryst_send; the key's
+ *  destination must be this rank.
  */
-TRYST_API tryst_status tryst_recv(tryst_step *step, const char *key, const tryst_tensor *tensor,
+TRYST_API tryst_status tryst_recv(tryst_step *step, const char *key,
+                                  const tryst_tensor *tensor,
                                   const tryst_op_params *params, tryst_op **op_p);
 
 /** The same by prepared key: nothing is parsed and nothing is hashed. */
 TRYST_API tryst_status tryst_send_key(tryst_step *step, const tryst_key *key,
-                                      const tryst_tensor *tensor, const tryst_op_params *params,
-                                      tryst_op **op_p);
+                                      const tryst_tensor *tensor,
+                                      const tryst_op_params *params, tryst_op **op_p);
 TRYST_API tryst_status tryst_recv_key(tryst_step *step, const tryst_key *key,
-                                      const tryst_tensor *tensor, const tryst_op_params *params,
-                                      tryst_op **op_p);
+                                      const tryst_tensor *tensor,
+                                      const tryst_op_params *params, tryst_op **op_p);
 
 /* ------------------------------------------------------------------------------------------- *
  *  Operations
@@ -305,28 +318,31 @@ TRYST_API tryst_status tryst_recv_key(tryst_step *step, const tryst_key *key,
 TRYST_API tryst_status tryst_op_test(const tryst_op *op);
 
 /** Wait until `op` is complete; makes progress meanwhile: spins briefly, then sleeps.
- *  Returns: the operation's final status, or TRYST_E_TIMEOUT when `timeout_ns` passed first
- *           (the operation goes on), or TRYST_E_FORKED. Not from a callback (TRYST_E_INVALID). */
+ *  Returns: the operation's final status, or TRYST_E_TIMEOUT when `timeout_ns` passed
+ *           first (the operation goes on), or TRYST_E_FORKED. Not from a callback
+ *           (TRYST_E_INVALID). */
 TRYST_API tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns);
 
-/** Wait for all of `ops` (NULL entries are skipped). Returns TRYST_OK when all ended well, the
- *  status of the first (by index) that did not, or TRYST_E_TIMEOUT. */
-TRYST_API tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count, uint64_t timeout_ns);
+/** Wait for all of `ops` (NULL entries are skipped). Returns TRYST_OK when all ended
+ *  well, the status of the first (by index) that did not, or TRYST_E_TIMEOUT. */
+TRYST_API tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count,
+                                      uint64_t timeout_ns);
 
-/** Ask for cancellation. The outcome comes with the completion: TRYST_E_CANCELED, or what the
- *  operation achieved when it was too late. Its counterpart ends with TRYST_E_CANCELED too.
- *  Never blocks. */
+/** Ask for cancellation. The outcome comes with the completion: TRYST_E_CANCELED, or what
+ *  the operation achieved when it was too late. Its counterpart ends with
+ *  TRYST_E_CANCELED too. Never blocks. */
 TRYST_API tryst_status tryst_op_cancel(tryst_op *op);
 
-/** Give the handle back. Before completion it detaches: the operation goes on, its buffer stays
- *  the library's until then, and its callback still runs. NULL is allowed. */
+/** Give the handle back. Before completion it detaches: the operation goes on, its buffer
+ *  stays the library's until then, and its callback still runs. NULL is allowed. */
 TRYST_API void tryst_op_release(tryst_op *op);
 
 /** The tensor as received (dtype, count and data, also from `alloc`), or as sent. */
 TRYST_API tryst_status tryst_op_tensor(const tryst_op *op, tryst_tensor *tensor_p);
 
-/** Details of a failed operation; TRYST_IN_PROGRESS before completion, TRYST_OK after success
- *  (`*error_p` untouched in both), else the status. Strings live until tryst_op_release. */
+/** Details of a failed operation; TRYST_IN_PROGRESS before completion, TRYST_OK after
+ *  success (`*error_p` untouched in both), else the status. Strings live until
+ *  tryst_op_release. */
 TRYST_API tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p);
 
 /* ------------------------------------------------------------------------------------------- *
@@ -337,42 +353,48 @@ TRYST_API tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p);
  *  nothing, or when another thread is progressing right now. */
 TRYST_API int tryst_progress(tryst_ctx *ctx);
 
-/** One epoll descriptor for the caller's event loop, valid until tryst_close; do not read it.
- *  Level-triggered: after tryst_arm said TRYST_OK it becomes readable when tryst_progress has
- *  something to do, timers included. -1 in a forked child. */
+/** One epoll descriptor for the caller's event loop, valid until tryst_close; do not read
+ *  it. Level-triggered: after tryst_arm said TRYST_OK it becomes readable when
+ *  tryst_progress has something to do, timers included. -1 in a forked child. */
 TRYST_API int tryst_event_fd(tryst_ctx *ctx);
 
 /** Prepare to sleep on tryst_event_fd. TRYST_OK: sleep; TRYST_AGAIN: progress first. */
 TRYST_API tryst_status tryst_arm(tryst_ctx *ctx);
 
-/** Wake whoever sleeps on the context (wait, event fd). Any thread. Not for signal handlers. */
+/** Wake whoever sleeps on the context (wait, event fd). Any thread. Not for signal
+ *  handlers. */
 TRYST_API void tryst_wake(tryst_ctx *ctx);
 
 /* ------------------------------------------------------------------------------------------- *
  *  Memory
  * ------------------------------------------------------------------------------------------- */
 
-/** Register [data, data + bytes) (a region of the caller's allocator, say), so that tensors in
- *  it move without registration per operation. The caller keeps the memory; unregister before
- *  freeing it and when no operation uses it.
- *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_NOMEM, TRYST_E_UNSUPPORTED (memory kind) */
+/** Register [data, data + bytes) (a region of the caller's allocator, say), so that
+ *  tensors in it move without registration per operation. The caller keeps the memory;
+ *  unregister before freeing it and when no operation uses it.
+ *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_NOMEM, TRYST_E_UNSUPPORTED (memory
+ *  kind) */
 TRYST_API tryst_status tryst_mem_register(tryst_ctx *ctx, void *data, size_t bytes,
                                           tryst_memory_kind memory, int32_t device,
                                           tryst_mem **mem_p);
 
-/** Allocate registered memory that peers of this machine can map (64-byte aligned at least). */
-TRYST_API tryst_status tryst_mem_alloc(tryst_ctx *ctx, size_t bytes, tryst_memory_kind memory,
-                                       int32_t device, void **data_p, tryst_mem **mem_p);
+/** Allocate registered memory that peers of this machine can map (64-byte aligned at
+ *  least). */
+TRYST_API tryst_status tryst_mem_alloc(tryst_ctx *ctx, size_t bytes,
+                                       tryst_memory_kind memory, int32_t device,
+                                       void **data_p, tryst_mem **mem_p);
 
-/** Undo tryst_mem_register (memory stays) or tryst_mem_alloc (memory is freed). NULL allowed. */
+/** Undo tryst_mem_register (memory stays) or tryst_mem_alloc (memory is freed). NULL
+ *  allowed. */
 TRYST_API void tryst_mem_release(tryst_mem *mem);
 
 /* ------------------------------------------------------------------------------------------- *
  *  Seeing
  * ------------------------------------------------------------------------------------------- */
 
-/** Write every pending operation to `fd`: key, step, peer, since when, which side is missing.
- *  Waits for the progress role at most 100 ms; says so if it could not have it. */
+/** Write every pending operation to `fd`: key, step, peer, since when, which side is
+ *  missing. Waits for the progress role at most 100 ms; says so if it could not have
+ *  it. */
 TRYST_API void tryst_dump(tryst_ctx *ctx, int fd);
 
 /** Visit the context's counters ("frames_sent", "bulk_bytes_received", …). */
@@ -388,12 +410,12 @@ typedef struct tryst_transport_info {
     const char *reason; /**< what was found, or why it is not available */
 } tryst_transport_info;
 
-TRYST_API int tryst_transport_visit(tryst_ctx *ctx,
-                                    int (*fn)(void *arg, const tryst_transport_info *info),
-                                    void *arg);
+TRYST_API int tryst_transport_visit(
+    tryst_ctx *ctx, int (*fn)(void *arg, const tryst_transport_info *info), void *arg);
 
-/** Add the caller's own span, or counter sample, to the trace (TRYST_TRACE=1; else free of
- *  cost). `name` must be a string that outlives the context. Times are tryst_now_ns. */
+/** Add the caller's own span, or counter sample, to the trace (TRYST_TRACE=1; else free
+ *  of cost). `name` must be a string that outlives the context. Times are
+ *  tryst_now_ns. */
 TRYST_API void tryst_trace_span(tryst_ctx *ctx, const char *name, uint64_t begin_ns,
                                 uint64_t end_ns, uint64_t arg);
 TRYST_API void tryst_trace_counter(tryst_ctx *ctx, const char *name, uint64_t value);

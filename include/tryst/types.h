@@ -10,7 +10,7 @@
 #include <tryst/status.h>
 
 #if defined(__GNUC__)
-#define TRYST_API __attribute__((visibility("default")))
+#define TRYST_API                      __attribute__((visibility("default")))
 #define TRYST_PRINTF(format_at, first) __attribute__((format(printf, format_at, first)))
 #else
 #define TRYST_API
@@ -19,7 +19,7 @@
 
 #ifdef __cplusplus
 #define TRYST_BEGIN_DECLS extern "C" {
-#define TRYST_END_DECLS }
+#define TRYST_END_DECLS   }
 #else
 #define TRYST_BEGIN_DECLS
 #define TRYST_END_DECLS
@@ -54,9 +54,7 @@ typedef enum tryst_dtype {
 } tryst_dtype;
 
 /** Where a tensor's bytes live. Later kinds are added behind; host is the default. */
-typedef enum tryst_memory_kind {
-    TRYST_MEMORY_HOST = 0
-} tryst_memory_kind;
+typedef enum tryst_memory_kind { TRYST_MEMORY_HOST = 0 } tryst_memory_kind;
 
 /** Log levels; a context writes what is at or below its level (warnings unless set). */
 typedef enum tryst_log_level {
@@ -70,9 +68,10 @@ typedef enum tryst_log_level {
 
 /** A tensor: `count` elements of `dtype`, contiguous at `data`.
  *
- *  `data` may be NULL where count is 0. `mem` is optional: the registration that covers the
- *  bytes (tryst_mem_register, tryst_mem_alloc); without it the library finds one or copies.
- *  `ready_event` is a device event for device memory and must be NULL for host memory.
+ *  `data` may be NULL where count is 0. `mem` is optional: the registration that covers
+ *  the bytes (tryst_mem_register, tryst_mem_alloc); without it the library finds one or
+ *  copies. `ready_event` is a device event for device memory and must be NULL for host
+ *  memory.
  */
 typedef struct tryst_tensor {
     size_t struct_size; /**< sizeof(tryst_tensor) */
@@ -87,7 +86,8 @@ typedef struct tryst_tensor {
 } tryst_tensor;
 
 /** What went wrong with an operation or a step, and where it began.
- *  Strings are the library's and valid until the operation is released (or the step closed). */
+ *  Strings are the library's and valid until the operation is released (or the step
+ *  closed). */
 typedef struct tryst_error {
     tryst_status status;        /**< what this operation reports */
     tryst_status origin_status; /**< what the origin reported first */

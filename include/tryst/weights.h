@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file weights.h
- *  The weights of a whole model as one array: fp32, little-endian, tensor after tensor in layer
- *  order, without gaps. Stages are consecutive layers, so the array is what
- *  tryst_stage_weights_copy gives for stage 0, 1, … one behind the other, wherever they ran.
+ *  The weights of a whole model as one array: fp32, little-endian, tensor after tensor in
+ *  layer order, without gaps. Stages are consecutive layers, so the array is what
+ *  tryst_stage_weights_copy gives for stage 0, 1, … one behind the other, wherever they
+ *  ran.
  */
 #ifndef TRYST_WEIGHTS_H
 #define TRYST_WEIGHTS_H
@@ -15,8 +16,9 @@ TRYST_BEGIN_DECLS
  *  Returns: TRYST_OK, or TRYST_E_UNSUPPORTED when a parameter is not F32. */
 TRYST_API tryst_status tryst_stage_weights_copy(tryst_stage *stage, float *weights);
 
-/** Visit every parameter of `model` in layer order, without building it: value and gradient
- *  are NULL. Returns what `fn` stopped with; 0 at the end; -1 where the model is not valid. */
+/** Visit every parameter of `model` in layer order, without building it: value and
+ *  gradient are NULL. Returns what `fn` stopped with; 0 at the end; -1 where the model is
+ *  not valid. */
 TRYST_API int tryst_model_parameter_visit(const tryst_model *model, tryst_parameter_fn fn,
                                           void *arg);
 
@@ -26,13 +28,13 @@ TRYST_API uint64_t tryst_model_weights_count(const tryst_model *model);
 /** Bytes of a digest as text, with the terminator. */
 #define TRYST_DIGEST_TEXT_BYTES 33
 
-/** XXH3-128 of `weights` as 32 lower-case hexadecimal digits in canonical (big-endian) order,
- *  as `xxhsum -H2` prints it. */
+/** XXH3-128 of `weights` as 32 lower-case hexadecimal digits in canonical (big-endian)
+ *  order, as `xxhsum -H2` prints it. */
 TRYST_API void tryst_weights_digest(const float *weights, uint64_t weights_count,
                                     char digest[TRYST_DIGEST_TEXT_BYTES]);
 
-/** Write all weights of `model` to `path` in safetensors form, each tensor under its name, with
- *  the model's fields as metadata. The file appears whole or not at all.
+/** Write all weights of `model` to `path` in safetensors form, each tensor under its
+ *  name, with the model's fields as metadata. The file appears whole or not at all.
  *
  *  Returns: TRYST_OK
  *           TRYST_E_INVALID  weights_count is not tryst_model_weights_count(model)

@@ -12,7 +12,7 @@ awk -v source="$SOURCE" -v build="$BUILD" -f "$SOURCE/tests/build/layers.awk" "$
 
 # The -I options with which a file of this folder is compiled.
 options() { # <folder or file>
-    grep "\"command\": .* -c $SOURCE/$1[^ ]*\.c\"" "$BUILD/compile_commands.json" | head -n 1 |
+    grep "\"command\": .* -c $SOURCE/$1[^/ ]*\.c\"" "$BUILD/compile_commands.json" | head -n 1 |
         tr ' ' '\n' | grep '^-I' || true
 }
 

@@ -44,8 +44,7 @@ static void chain_wire(chain *c, int microbatch)
         work->struct_size = sizeof(*work);
         work->saved = chain_alloc(info->saved_bytes);
         work->kept = chain_alloc(info->kept_bytes);
-        work->output =
-            chain_alloc(info->output_count * dtype_bytes(info->output_dtype));
+        work->output = chain_alloc(info->output_count * dtype_bytes(info->output_dtype));
         work->input =
             s == 0 ? (const void *)tokens : work_at(c, microbatch, s - 1)->output;
         if (info->is_last) {

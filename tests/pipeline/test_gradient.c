@@ -18,7 +18,7 @@
 
 /* Central differences of fourth order: they err by step⁴/30 · f⁽⁵⁾ and by rounding/step, both
  * near 1e-11 here. (Of second order they err by 1e-7 where a layer norm's variance is small.) */
-#define STEP 2e-4
+#define STEP               2e-4
 #define TOLERANCE_RELATIVE 1e-7
 #define TOLERANCE_ABSOLUTE 1e-9
 

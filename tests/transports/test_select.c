@@ -15,11 +15,11 @@
 #include "core/random.h"
 #include "transports/select.h"
 
-#define SELF (1u << TRANSPORT_SELF)
-#define SHM (1u << TRANSPORT_SHM)
-#define UCX (1u << TRANSPORT_UCX)
-#define OFI (1u << TRANSPORT_OFI)
-#define ALL (SELF | SHM | UCX | OFI)
+#define SELF  (1u << TRANSPORT_SELF)
+#define SHM   (1u << TRANSPORT_SHM)
+#define UCX   (1u << TRANSPORT_UCX)
+#define OFI   (1u << TRANSPORT_OFI)
+#define ALL   (SELF | SHM | UCX | OFI)
 #define USUAL (SELF | SHM | UCX)
 
 struct row {
@@ -37,8 +37,8 @@ struct row {
     }
 
 #define FORCE_SELF 1
-#define FORCE_SHM 2
-#define FORCE_UCX 3
+#define FORCE_SHM  2
+#define FORCE_UCX  3
 
 static const struct row rows[] = {
     {"same process", ID(1, 1, 1, 0, USUAL, 0), ID(1, 1, 1, 0, USUAL, 0), "self shm ucx",

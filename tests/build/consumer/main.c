@@ -21,7 +21,8 @@ int pool_open(void)
 
 int main(void)
 {
-    if (strcmp(tryst_status_name(TRYST_OK), "TRYST_OK") != 0 || log_open() + pool_open() != 42)
+    if (strcmp(tryst_status_name(TRYST_OK), "TRYST_OK") != 0 ||
+        log_open() + pool_open() != 42)
         return 1;
     printf("%d.%d.%d\n", TRYST_VERSION_MAJOR, TRYST_VERSION_MINOR, TRYST_VERSION_PATCH);
     return 0;
