@@ -30,7 +30,7 @@ BEGIN {
     # Headers of others that belong to some folders alone.
     only["/uc[pst]/"] = "^(transports/ucx/|tests/transports/)"
     only["/(cblas|openblas_config|f77blas)[^/]*\\.h$"] = "^(pipeline/|tests/pipeline/)"
-    only["/xxhash\\.h$"] = "^core/"
+    only["/xxhash\\.h$"] = "^(core|pipeline|tests)/"
 }
 
 # "own/core/core/log.h" and "publish/core/core/log.h" are links to core/log.h.
