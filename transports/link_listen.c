@@ -127,20 +127,24 @@ static void accept_fd(struct link_listener *listener, int fd, bool is_unix)
     accept_link(listener, fd, is_unix, pid);
 }
 
-/* Without a descriptor for it the connection would stay in the kernel's queue, and epoll
- * would report it for ever: take it with the spare one, and refuse it. */
-static void accept_refuse(struct link_listener *listener, int listen_fd)
+/* Without a descriptor for it the connection would stay in the kernel's queue, and epoll would
+ * report it for ever: take it with the spare one, and refuse it. False when there is none left
+ * to refuse (accept says EMFILE before it looks). */
+static bool accept_refuse(struct link_listener *listener, int listen_fd)
 {
-    listener->counters.failed++;
-    LOG_WARN_LIMITED(
-        listener->log, &listener->failed_limit, LOG_EVERY_NS,
-        "refused a connection: no descriptors left (raise the limit of open files)");
     if (listener->spare_fd >= 0)
         close(listener->spare_fd);
     int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd >= 0)
         close(fd);
     listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    listener->counters.failed++;
+    LOG_WARN_LIMITED(listener->log, &listener->failed_limit, LOG_EVERY_NS,
+                     "refused a connection: no descriptors left (raise the limit of open "
+                     "files)");
+    return true;
 }
 
 static void accept_some(struct link_listener *listener, int listen_fd, bool is_unix)
@@ -148,11 +152,11 @@ static void accept_some(struct link_listener *listener, int listen_fd, bool is_u
     link_listener_tick(listener, clock_monotonic_ns());
     for (int i = 0; i < ACCEPTS_MAX; i++) {
         int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        bool full = fd < 0 && (errno == EMFILE || errno == ENFILE);
+        bool gone = fd < 0 && (errno == ECONNABORTED || errno == EINTR);
         if (fd >= 0)
             accept_fd(listener, fd, is_unix);
-        else if (errno == EMFILE || errno == ENFILE)
-            accept_refuse(listener, listen_fd);
-        else if (errno != ECONNABORTED && errno != EINTR)
+        else if (!gone && !(full && accept_refuse(listener, listen_fd)))
             return;
     }
 }
