@@ -147,9 +147,9 @@ void *pool_get(struct pool *pool)
     return item;
 }
 
-void pool_put(struct pool *pool, void *mem)
+void pool_put(struct pool *pool, void *object)
 {
-    struct item *item = mem;
+    struct item *item = object;
     if (!item)
         return;
     item_poison(pool, item);

@@ -40,7 +40,7 @@ tryst_status pool_warm(struct pool *pool, size_t items);
 void *pool_get(struct pool *pool) __attribute__((warn_unused_result));
 
 /* Any thread, not only the one that got it. NULL is allowed. */
-void pool_put(struct pool *pool, void *mem);
+void pool_put(struct pool *pool, void *object);
 
 /* Returns how many objects are still out. Callers assert that it is 0. If it is not, the
  * memory is kept rather than pulled from under whoever holds it, and the leak stays

@@ -114,28 +114,25 @@ enum { THREADS = 4, ROUNDS = 2000 };
 
 static void *allocate_a_lot(void *arg)
 {
-    uintptr_t failures = 0;
+    _Atomic int *failures = arg;
     for (int i = 0; i < ROUNDS; i++) {
         void *mem = mem_alloc((size_t)i);
-        failures += mem == NULL;
+        *failures += mem == NULL;
         mem_free(mem);
     }
-    return (void *)failures;
+    return NULL;
 }
 
 static void of_many_threads_exactly_one_meets_the_failure(void **state)
 {
     uint64_t count = alloc_live_count(), bytes = alloc_live_bytes();
     pthread_t threads[THREADS];
-    uintptr_t failures = 0;
+    _Atomic int failures = 0;
     alloc_fail_at(THREADS * ROUNDS / 2);
     for (int i = 0; i < THREADS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, allocate_a_lot, NULL), 0);
-    for (int i = 0; i < THREADS; i++) {
-        void *result;
-        pthread_join(threads[i], &result);
-        failures += (uintptr_t)result;
-    }
+        assert_int_equal(pthread_create(&threads[i], NULL, allocate_a_lot, &failures), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
     assert_true(alloc_fail_off());
     assert_int_equal(failures, 1);
     assert_int_equal(alloc_live_count(), count);
