@@ -165,6 +165,9 @@ size_t pool_close(struct pool *pool)
 {
     if (!pool)
         return 0;
+#ifdef TRYST_PARANOID
+    assert(pool_is_valid(pool));
+#endif
     size_t out = pool_counters(pool).in_use;
     if (out > 0)
         return out;

@@ -83,35 +83,29 @@ static bool thread_has_ended(pid_t thread)
     return syscall(SYS_tgkill, getpid(), thread, 0) != 0 && errno == ESRCH;
 }
 
-static struct trace_ring *ring_open(struct trace *trace, pid_t thread)
+static struct trace_ring *ring_open(struct trace *trace)
 {
     struct trace_ring *ring =
         mem_zalloc(sizeof *ring + trace->capacity * sizeof(struct trace_event));
     if (!ring)
         return NULL;
     ring->capacity = trace->capacity;
-    ring->thread = thread;
     ring->row = trace->rings ? trace->rings->row + 1 : 0;
     ring->next = trace->rings;
     trace->rings = ring;
     return ring;
 }
 
-/* The ring of this thread: its own, that of a thread that has ended, or a new one; lock
- * held. */
+/* A ring that this thread may write, lock held: its own, or one whose thread has ended. */
 static struct trace_ring *ring_find(struct trace *trace, pid_t thread)
 {
-    struct trace_ring *ended = NULL;
-    for (struct trace_ring *ring = trace->rings; ring; ring = ring->next) {
+    for (struct trace_ring *ring = trace->rings; ring; ring = ring->next)
         if (ring->thread == thread)
             return ring;
-        if (!ended && thread_has_ended(ring->thread))
-            ended = ring;
-    }
-    if (!ended)
-        return ring_open(trace, thread);
-    ended->thread = thread;
-    return ended;
+    for (struct trace_ring *ring = trace->rings; ring; ring = ring->next)
+        if (thread_has_ended(ring->thread))
+            return ring;
+    return NULL;
 }
 
 /* NULL when there was no memory for one; then the thread asks no more. */
@@ -120,9 +114,15 @@ static struct trace_ring *ring_of_thread(struct trace *trace)
     if (cache.trace_id == trace->id)
         return cache.ring;
     int kept_errno = errno;
+    pid_t thread = (pid_t)syscall(SYS_gettid);
     pthread_mutex_lock(&trace->lock);
-    cache.ring = ring_find(trace, (pid_t)syscall(SYS_gettid));
+    struct trace_ring *ring = ring_find(trace, thread);
+    if (!ring)
+        ring = ring_open(trace);
+    if (ring)
+        ring->thread = thread;
     pthread_mutex_unlock(&trace->lock);
+    cache.ring = ring;
     cache.trace_id = trace->id;
     errno = kept_errno;
     return cache.ring;

@@ -66,7 +66,7 @@ static void write_number(FILE *out, uint64_t number, bool as_series)
     if (number <= EXACT_MAX)
         fprintf(out, "%" PRIu64, number);
     else if (as_series)
-        fprintf(out, "%.17g", (double)number);
+        fprintf(out, "%" PRIu64 "e0", number); /* a real, in any locale */
     else
         fprintf(out, "\"0x%" PRIx64 "\"", number);
 }
