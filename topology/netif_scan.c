@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From netlink messages to a list of interfaces: see netif_scan.h. */
+#include "netif_scan.h"
+
+#include <linux/if_addr.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/alloc.h"
+
+/* Makes room for one more item; false without memory. */
+static bool room_make(void **items, size_t count, size_t *capacity, size_t item_bytes)
+{
+    if (count < *capacity)
+        return true;
+    size_t more = *capacity ? 2 * *capacity : 8;
+    void *moved = mem_resize(*items, more * item_bytes);
+    if (!moved)
+        return false;
+    *items = moved;
+    *capacity = more;
+    return true;
+}
+
+static void link_attribute(void *arg, const struct rtattr *attribute)
+{
+    struct netif_link *link = arg;
+    size_t bytes = RTA_PAYLOAD(attribute);
+    if (attribute->rta_type == IFLA_MTU)
+        netlink_copy(attribute, &link->mtu, 4);
+    if (attribute->rta_type == IFLA_IFNAME && bytes > 0 && bytes <= sizeof link->name) {
+        memcpy(link->name, RTA_DATA(attribute), bytes);
+        link->name[sizeof link->name - 1] = '\0';
+    }
+}
+
+static tryst_status link_note(struct netif_scan *scan, const struct nlmsghdr *message)
+{
+    struct netif_link link = {.metric4 = NETIF_NO_DEFAULT, .metric6 = NETIF_NO_DEFAULT};
+    struct ifinfomsg fixed;
+    if (!netlink_attributes(message, sizeof fixed, link_attribute, &link))
+        return TRYST_OK;
+    memcpy(&fixed, NLMSG_DATA(message), sizeof fixed);
+    link.index = (uint32_t)fixed.ifi_index;
+    link.up = (fixed.ifi_flags & IFF_UP) && (fixed.ifi_flags & IFF_RUNNING);
+    link.loopback = (fixed.ifi_flags & IFF_LOOPBACK) != 0;
+    if (!room_make((void **)&scan->links, scan->links_count, &scan->links_capacity,
+                   sizeof link))
+        return TRYST_E_NOMEM;
+    scan->links[scan->links_count++] = link;
+    return TRYST_OK;
+}
+
+/* What an address message holds; `local` is ours where a peer's address comes too. */
+struct address_attributes {
+    uint8_t address[16], local[16];
+    size_t bytes;
+    uint32_t flags;
+    bool has_address, has_local;
+};
+
+static void address_attribute(void *arg, const struct rtattr *attribute)
+{
+    struct address_attributes *found = arg;
+    if (attribute->rta_type == IFA_ADDRESS)
+        found->has_address = netlink_copy(attribute, found->address, found->bytes);
+    if (attribute->rta_type == IFA_LOCAL)
+        found->has_local = netlink_copy(attribute, found->local, found->bytes);
+    if (attribute->rta_type == IFA_FLAGS)
+        netlink_copy(attribute, &found->flags, 4);
+}
+
+static void address_fill(struct netif *item, const uint8_t *bytes)
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+    if (item->family == AF_INET) {
+        memcpy(&v4.sin_addr, bytes, sizeof v4.sin_addr);
+        memcpy(&item->address, &v4, sizeof v4);
+        return;
+    }
+    memcpy(&v6.sin6_addr, bytes, sizeof v6.sin6_addr);
+    if (IN6_IS_ADDR_LINKLOCAL(&v6.sin6_addr))
+        v6.sin6_scope_id = item->index;
+    memcpy(&item->address, &v6, sizeof v6);
+}
+
+/* An address that is still being checked for duplicates, or is one, cannot be bound. */
+static tryst_status address_note(struct netif_scan *scan, const struct nlmsghdr *message)
+{
+    struct ifaddrmsg fixed;
+    if (message->nlmsg_len < NLMSG_LENGTH(sizeof fixed))
+        return TRYST_OK;
+    memcpy(&fixed, NLMSG_DATA(message), sizeof fixed);
+    struct address_attributes found = {.bytes = fixed.ifa_family == AF_INET ? 4 : 16,
+                                       .flags = fixed.ifa_flags};
+    if (fixed.ifa_family != AF_INET && fixed.ifa_family != AF_INET6)
+        return TRYST_OK;
+    if (!netlink_attributes(message, sizeof fixed, address_attribute, &found))
+        return TRYST_OK;
+    if (!found.has_address && !found.has_local)
+        return TRYST_OK;
+    if (found.flags & (IFA_F_TENTATIVE | IFA_F_DADFAILED))
+        return TRYST_OK;
+    if (fixed.ifa_prefixlen > 8 * found.bytes)
+        return TRYST_OK;
+    struct netif item = {.index = fixed.ifa_index,
+                         .family = fixed.ifa_family,
+                         .prefix_bits = fixed.ifa_prefixlen};
+    address_fill(&item, found.has_local ? found.local : found.address);
+    if (!room_make((void **)&scan->items, scan->items_count, &scan->items_capacity,
+                   sizeof item))
+        return TRYST_E_NOMEM;
+    scan->items[scan->items_count++] = item;
+    return TRYST_OK;
+}
+
+static struct netif_link *link_find(struct netif_scan *scan, uint32_t index)
+{
+    for (size_t i = 0; i < scan->links_count; i++)
+        if (scan->links[i].index == index)
+            return &scan->links[i];
+    return NULL;
+}
+
+struct route_attributes {
+    struct netif_scan *scan;
+    uint32_t metric, table;
+    int family;
+    uint32_t hops[8]; /* interfaces; a default route over more of them is unheard of */
+    size_t hops_count;
+};
+
+static void hop_note(struct route_attributes *found, uint32_t index)
+{
+    if (found->hops_count < sizeof found->hops / sizeof found->hops[0])
+        found->hops[found->hops_count++] = index;
+}
+
+static void hops_note(struct route_attributes *found, const struct rtattr *attribute)
+{
+    const char *at = RTA_DATA(attribute);
+    size_t left = RTA_PAYLOAD(attribute);
+    struct rtnexthop hop;
+    while (left >= sizeof hop) {
+        memcpy(&hop, at, sizeof hop);
+        if (hop.rtnh_len < sizeof hop || hop.rtnh_len > left)
+            return;
+        hop_note(found, (uint32_t)hop.rtnh_ifindex);
+        size_t step = NLMSG_ALIGN(hop.rtnh_len);
+        at += step;
+        left = step < left ? left - step : 0;
+    }
+}
+
+static void route_attribute(void *arg, const struct rtattr *attribute)
+{
+    struct route_attributes *found = arg;
+    uint32_t index;
+    if (attribute->rta_type == RTA_PRIORITY)
+        netlink_copy(attribute, &found->metric, 4);
+    if (attribute->rta_type == RTA_TABLE)
+        netlink_copy(attribute, &found->table, 4);
+    if (attribute->rta_type == RTA_OIF && netlink_copy(attribute, &index, 4))
+        hop_note(found, index);
+    if (attribute->rta_type == RTA_MULTIPATH)
+        hops_note(found, attribute);
+}
+
+/* Only default routes of the main table are of interest. Links are dumped first. */
+static tryst_status route_note(struct netif_scan *scan, const struct nlmsghdr *message)
+{
+    struct rtmsg fixed;
+    struct route_attributes found = {.scan = scan};
+    if (message->nlmsg_len < NLMSG_LENGTH(sizeof fixed))
+        return TRYST_OK;
+    memcpy(&fixed, NLMSG_DATA(message), sizeof fixed);
+    if (fixed.rtm_dst_len != 0 || fixed.rtm_type != RTN_UNICAST)
+        return TRYST_OK;
+    found.table = fixed.rtm_table;
+    if (!netlink_attributes(message, sizeof fixed, route_attribute, &found))
+        return TRYST_OK;
+    if (found.table != RT_TABLE_MAIN)
+        return TRYST_OK;
+    for (size_t i = 0; i < found.hops_count; i++) {
+        struct netif_link *link = link_find(scan, found.hops[i]);
+        if (!link)
+            continue;
+        uint32_t *metric = fixed.rtm_family == AF_INET ? &link->metric4 : &link->metric6;
+        if (found.metric < *metric)
+            *metric = found.metric;
+    }
+    return TRYST_OK;
+}
+
+tryst_status netif_scan_message(void *scan, const struct nlmsghdr *message)
+{
+    switch (message->nlmsg_type) {
+    case RTM_NEWLINK: return link_note(scan, message);
+    case RTM_NEWADDR: return address_note(scan, message);
+    case RTM_NEWROUTE: return route_note(scan, message);
+    default: return TRYST_OK;
+    }
+}
+
+static int item_compare(const void *left, const void *right)
+{
+    const struct netif *a = left, *b = right;
+    if (a->index != b->index)
+        return a->index < b->index ? -1 : 1;
+    if (a->family != b->family)
+        return a->family == AF_INET ? -1 : 1;
+    return memcmp(&a->address, &b->address, sizeof a->address);
+}
+
+tryst_status netif_scan_list(struct netif_scan *scan, struct netif_list **list_p)
+{
+    struct netif_list *list =
+        mem_zalloc(sizeof *list + scan->items_count * sizeof list->items[0]);
+    if (!list)
+        return TRYST_E_NOMEM;
+    for (size_t i = 0; i < scan->items_count; i++) {
+        struct netif item = scan->items[i];
+        const struct netif_link *link = link_find(scan, item.index);
+        if (!link)
+            continue;
+        memcpy(item.name, link->name, sizeof item.name);
+        item.mtu = link->mtu;
+        item.speed_bits_per_s = link->speed_bits_per_s;
+        item.default_metric = item.family == AF_INET ? link->metric4 : link->metric6;
+        item.up = link->up;
+        item.loopback = link->loopback;
+        list->items[list->count++] = item;
+    }
+    qsort(list->items, list->count, sizeof list->items[0], item_compare);
+    *list_p = list;
+    return TRYST_OK;
+}
+
+void netif_scan_wipe(struct netif_scan *scan)
+{
+    mem_free(scan->links);
+    mem_free(scan->items);
+    *scan = (struct netif_scan){0};
+}
