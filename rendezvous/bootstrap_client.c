@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank's connection to the bootstrap server: see bootstrap_client.h, and bootstrap.h for
+ * the states that it goes through. */
+#include "bootstrap_client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bootstrap_text.h"
+#include "core/random.h"
+
+/* Between attempts: long enough to be no burden, short against a human's patience. */
+#define RETRY_FIRST_NS (10 * NS_PER_MS)
+#define RETRY_MOST_NS  (250 * NS_PER_MS)
+/* One attempt, from connect to verdict; as long as the server keeps a half-open connection. */
+#define ATTEMPT_NS (5 * NS_PER_S)
+/* The server ends a request at our deadline and names who is missing; its answer may take
+ * this much longer to come. */
+#define ANSWER_SLACK_NS (2 * NS_PER_S)
+
+/* ---- bytes ---- */
+
+/* Reads or writes what the socket takes now. Bytes moved, 0 when it would block, -1 when the
+ * connection is over (errno 0: closed in order). */
+static ssize_t socket_move(int fd, void *data, size_t bytes, bool write)
+{
+    ssize_t moved;
+    do
+        moved = write ? send(fd, data, bytes, MSG_NOSIGNAL) : recv(fd, data, bytes, 0);
+    while (moved < 0 && errno == EINTR);
+    if (moved > 0)
+        return moved;
+    if (moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return 0;
+    if (moved == 0)
+        errno = 0;
+    return -1;
+}
+
+/* TRYST_E_PEER when the connection ended. */
+static tryst_status bytes_move(int fd, void *data, size_t bytes, bool write,
+                               const struct bootstrap_wait *wait, uint64_t until_ns)
+{
+    char *at = data;
+    while (bytes > 0) {
+        ssize_t moved = socket_move(fd, at, bytes, write);
+        if (moved < 0)
+            return TRYST_E_PEER;
+        at += moved;
+        bytes -= (size_t)moved;
+        if (moved > 0)
+            continue;
+        tryst_status status =
+            bootstrap_wait_fd(wait, fd, write ? POLLOUT : POLLIN, until_ns);
+        if (status != TRYST_OK)
+            return status;
+    }
+    return TRYST_OK;
+}
+
+/* ---- coming in ---- */
+
+/* What one attempt ended with, and what the next would need. */
+struct attempt {
+    const struct bootstrap_params *params;
+    const struct bootstrap_wait *wait;
+    struct err *err;
+    uint64_t until_ns;
+    char last[160]; /* why the last attempt did not work */
+};
+
+/* TRYST_AGAIN: not this time, try again; the reason is kept. */
+static tryst_status attempt_again(struct attempt *attempt, const char *why)
+{
+    snprintf(attempt->last, sizeof attempt->last, "%s", why);
+    return TRYST_AGAIN;
+}
+
+/* A move that did not come to its end, as an attempt's outcome. */
+static tryst_status attempt_broken(struct attempt *attempt, tryst_status status,
+                                   const char *why)
+{
+    if (status == TRYST_E_CANCELED)
+        return status;
+    return attempt_again(attempt, why);
+}
+
+static tryst_status challenge_check(struct attempt *attempt, const void *data,
+                                    struct bootstrap_wire_challenge *challenge_p)
+{
+    const char *address = attempt->params->address;
+    if (!bootstrap_challenge_decode(data, challenge_p))
+        return err_set(attempt->err, TRYST_E_HANDSHAKE,
+                       "what answers at %s is no Tryst bootstrap server; check "
+                       "TRYST_BOOTSTRAP",
+                       address);
+    if (challenge_p->version == BOOTSTRAP_WIRE_VERSION)
+        return TRYST_OK;
+    return err_set(
+        attempt->err, TRYST_E_HANDSHAKE,
+        "rank 0 at %s speaks bootstrap version %u, this rank %d speaks version %u; "
+        "run the same version of Tryst on all ranks",
+        address, challenge_p->version, attempt->params->rank, BOOTSTRAP_WIRE_VERSION);
+}
+
+static void proof_fill(const struct bootstrap_params *params,
+                       struct bootstrap_wire_proof *proof)
+{
+    *proof = (struct bootstrap_wire_proof){.rank = (uint32_t)params->rank,
+                                           .size = (uint32_t)params->size,
+                                           .pid = (uint32_t)getpid()};
+    if (gethostname(proof->host, sizeof proof->host) != 0)
+        snprintf(proof->host, sizeof proof->host, "?");
+    proof->host[sizeof proof->host - 1] = '\0';
+}
+
+static tryst_status verdict_denied(struct attempt *attempt)
+{
+    const struct bootstrap_params *params = attempt->params;
+    return err_set(attempt->err, TRYST_E_TOKEN,
+                   "rank 0 at %s did not accept %s of rank %d; give all ranks the same "
+                   "TRYST_TOKEN or TRYST_TOKEN_FILE (or TRYST_INSECURE=1 to all)",
+                   params->address,
+                   params->token_bytes ? "the token" : "the missing token", params->rank);
+}
+
+static tryst_status verdict_check(struct attempt *attempt,
+                                  const struct bootstrap_wire_proof *proof,
+                                  const uint8_t *client_nonce,
+                                  const uint8_t *server_nonce, const void *data)
+{
+    struct bootstrap_wire_verdict verdict;
+    uint8_t mac[BOOTSTRAP_MAC_BYTES];
+    const struct bootstrap_params *params = attempt->params;
+    struct bootstrap_token token = {params->token, params->token_bytes};
+    if (!bootstrap_verdict_decode(data, &verdict))
+        return err_set(attempt->err, TRYST_E_PROTOCOL,
+                       "rank 0 at %s answered our proof with nonsense", params->address);
+    if (verdict.code == BOOTSTRAP_VERDICT_DENIED)
+        return verdict_denied(attempt);
+    bootstrap_mac(&token, BOOTSTRAP_ROLE_SERVER, proof, verdict.code, client_nonce,
+                  server_nonce, mac);
+    if (!bootstrap_mac_equal(mac, verdict.mac))
+        return err_set(
+            attempt->err, TRYST_E_TOKEN,
+            "the server at %s does not know the job's token; it is not rank 0 of "
+            "this job (check TRYST_BOOTSTRAP)",
+            params->address);
+    if (verdict.code == BOOTSTRAP_VERDICT_AGAIN)
+        return attempt_again(attempt, "its last session is still closing");
+    return TRYST_OK;
+}
+
+/* HELLO to VERDICT on a fresh connection. */
+static tryst_status handshake(struct attempt *attempt, int fd)
+{
+    struct bootstrap_wire_hello hello = {.magic = BOOTSTRAP_WIRE_MAGIC,
+                                         .version = BOOTSTRAP_WIRE_VERSION};
+    struct bootstrap_wire_challenge challenge;
+    struct bootstrap_wire_proof proof;
+    struct bootstrap_token token = {attempt->params->token, attempt->params->token_bytes};
+    uint8_t answer[sizeof challenge], verdict[sizeof(struct bootstrap_wire_verdict)];
+    const struct bootstrap_wait *wait = attempt->wait;
+    uint64_t until_ns = attempt->until_ns;
+    if (random_secret(hello.nonce, sizeof hello.nonce) != TRYST_OK)
+        return err_set(attempt->err, TRYST_E_SYSTEM, "no random bytes: %s",
+                       strerror(errno));
+
+    tryst_status status = bytes_move(fd, &hello, sizeof hello, true, wait, until_ns);
+    if (status == TRYST_OK)
+        status = bytes_move(fd, answer, sizeof answer, false, wait, until_ns);
+    if (status != TRYST_OK)
+        return attempt_broken(attempt, status,
+                              "it took the connection but did not answer");
+    status = challenge_check(attempt, answer, &challenge);
+    if (status != TRYST_OK)
+        return status;
+
+    proof_fill(attempt->params, &proof);
+    bootstrap_mac(&token, BOOTSTRAP_ROLE_CLIENT, &proof, 0, hello.nonce, challenge.nonce,
+                  proof.mac);
+    status = bytes_move(fd, &proof, sizeof proof, true, wait, until_ns);
+    if (status == TRYST_OK)
+        status = bytes_move(fd, verdict, sizeof verdict, false, wait, until_ns);
+    if (status != TRYST_OK)
+        return attempt_broken(attempt, status, "it closed before the token was checked");
+    return verdict_check(attempt, &proof, hello.nonce, challenge.nonce, verdict);
+}
+
+/* One attempt at each address that the name has. */
+static tryst_status attempt_all(struct attempt *attempt, const struct addrinfo *found,
+                                int *fd_p)
+{
+    tryst_status status = TRYST_AGAIN;
+    for (; found && status == TRYST_AGAIN; found = found->ai_next) {
+        int error = 0;
+        attempt->until_ns = clock_now_ns(attempt->wait->clock) + ATTEMPT_NS;
+        int fd = bootstrap_connect(attempt->wait, found, attempt->until_ns, &error);
+        if (fd < 0) {
+            if (error == ECANCELED)
+                return TRYST_E_CANCELED;
+            attempt_again(attempt, strerror(error));
+            continue;
+        }
+        status = handshake(attempt, fd);
+        if (status == TRYST_OK)
+            *fd_p = fd;
+        else
+            close(fd);
+    }
+    return status;
+}
+
+static tryst_status too_late(const struct attempt *attempt, struct err *err)
+{
+    char seconds[SECONDS_TEXT_BYTES];
+    return err_set(
+        err, TRYST_E_BOOTSTRAP,
+        "rank %d: rank 0 was not reached at %s within %s (%s); was rank 0 started, "
+        "is TRYST_BOOTSTRAP right, does a firewall stand between? "
+        "TRYST_BOOTSTRAP_TIMEOUT gives it longer",
+        attempt->params->rank, attempt->params->address,
+        seconds_text(attempt->params->timeout_ns, seconds), attempt->last);
+}
+
+static tryst_status attempts_make(struct attempt *attempt, const struct addrinfo *found,
+                                  int *fd_p)
+{
+    uint64_t pause_ns = RETRY_FIRST_NS;
+    for (;;) {
+        tryst_status status = attempt_all(attempt, found, fd_p);
+        if (status != TRYST_AGAIN)
+            return status;
+        uint64_t now_ns = clock_now_ns(attempt->wait->clock);
+        if (now_ns >= attempt->wait->deadline_ns)
+            return too_late(attempt, attempt->err);
+        status = bootstrap_wait_fd(attempt->wait, -1, 0, now_ns + pause_ns);
+        if (status == TRYST_E_CANCELED)
+            return status;
+        pause_ns = 2 * pause_ns < RETRY_MOST_NS ? 2 * pause_ns : RETRY_MOST_NS;
+    }
+}
+
+tryst_status bootstrap_client_open(struct bootstrap_client *client,
+                                   const struct bootstrap_params *params,
+                                   const struct bootstrap_wait *wait, struct err *err)
+{
+    struct bootstrap_address parts;
+    struct addrinfo *found = NULL;
+    struct attempt attempt = {
+        .params = params, .wait = wait, .err = err, .last = "no answer"};
+    tryst_status status = bootstrap_address_parse(params->address, err, &parts);
+    if (status == TRYST_OK)
+        status = bootstrap_resolve(&parts, err, &found);
+    if (status != TRYST_OK)
+        return status;
+    *client = (struct bootstrap_client){.fd = -1};
+    snprintf(client->server, sizeof client->server, "%s", params->address);
+    status = attempts_make(&attempt, found, &client->fd);
+    freeaddrinfo(found);
+    if (status == TRYST_E_CANCELED)
+        err_set(err, status, "the bootstrap of rank %d was cancelled", params->rank);
+    return status;
+}
+
+void bootstrap_client_adopt(struct bootstrap_client *client, int fd)
+{
+    *client = (struct bootstrap_client){.fd = fd, .server = "this process"};
+}
+
+/* ---- asking ---- */
+
+/* A request on its way out while its reply may already be coming in (a session that fails
+ * tells us in the middle of a large request). */
+struct exchange {
+    struct bootstrap_client *client;
+    const struct bootstrap_wait *wait;
+    struct err *err;
+    struct {
+        const void *data;
+        size_t bytes;
+    } out[3];
+    size_t out_part;
+};
+
+static tryst_status exchange_died(struct exchange *exchange)
+{
+    return err_set(
+        exchange->err, TRYST_E_BOOTSTRAP,
+        "rank 0 (%s) closed the bootstrap connection: its process died or gave up; "
+        "see its own output",
+        exchange->client->server);
+}
+
+static tryst_status exchange_waited(struct exchange *exchange, tryst_status status)
+{
+    if (status == TRYST_E_CANCELED)
+        return err_set(exchange->err, status, "the bootstrap was cancelled");
+    if (status == TRYST_E_TIMEOUT)
+        return err_set(
+            exchange->err, TRYST_E_BOOTSTRAP,
+            "rank 0 (%s) took the connection but does not answer any more; is its "
+            "process stopped?",
+            exchange->client->server);
+    if (status == TRYST_E_PEER)
+        return exchange_died(exchange);
+    return err_set(exchange->err, status, "waiting for rank 0 failed: %s",
+                   strerror(errno));
+}
+
+/* Sends until all is out, or a reply begins. */
+static tryst_status exchange_send(struct exchange *exchange)
+{
+    int fd = exchange->client->fd;
+    while (exchange->out_part < 3) {
+        size_t bytes = exchange->out[exchange->out_part].bytes;
+        ssize_t moved =
+            bytes ? socket_move(fd, (void *)exchange->out[exchange->out_part].data, bytes,
+                                true)
+                  : 0;
+        if (moved < 0)
+            return TRYST_OK; /* what the server said last is still to be read */
+        exchange->out[exchange->out_part].data =
+            (const char *)exchange->out[exchange->out_part].data + moved;
+        exchange->out[exchange->out_part].bytes -= (size_t)moved;
+        if ((size_t)moved == bytes) {
+            exchange->out_part++;
+            continue;
+        }
+        if (moved > 0)
+            continue;
+        tryst_status status =
+            bootstrap_wait_fd(exchange->wait, fd, POLLOUT | POLLIN, UINT64_MAX);
+        if (status != TRYST_OK)
+            return status;
+        char peek;
+        if (recv(fd, &peek, 1, MSG_PEEK | MSG_DONTWAIT) >= 0)
+            return TRYST_OK;
+    }
+    return TRYST_OK;
+}
+
+static tryst_status failure_read(struct exchange *exchange,
+                                 const struct bootstrap_wire_frame *frame)
+{
+    char data[ERR_TEXT_BYTES], text[ERR_TEXT_BYTES];
+    tryst_status status = bytes_move(exchange->client->fd, data, (size_t)frame->bytes,
+                                     false, exchange->wait, UINT64_MAX);
+    if (status != TRYST_OK)
+        return exchange_waited(exchange, status);
+    bootstrap_text_decode(data, (size_t)frame->bytes, text);
+    return err_set(exchange->err, bootstrap_status_decode(frame->status), "%s", text);
+}
+
+static tryst_status reply_read(struct exchange *exchange,
+                               const struct bootstrap_request *request, uint64_t sequence,
+                               size_t *bytes_p)
+{
+    uint8_t data[sizeof(struct bootstrap_wire_frame)];
+    struct bootstrap_wire_frame frame;
+    int fd = exchange->client->fd;
+    tryst_status status =
+        bytes_move(fd, data, sizeof data, false, exchange->wait, UINT64_MAX);
+    if (status != TRYST_OK)
+        return exchange_waited(exchange, status);
+    bool known = bootstrap_reply_decode(data, request->capacity, &frame);
+    if (known && frame.type == BOOTSTRAP_FRAME_FAILED)
+        return failure_read(exchange, &frame);
+    bool whole =
+        request->type != BOOTSTRAP_FRAME_GATHER || frame.bytes == request->capacity;
+    if (!known || !whole || frame.sequence != sequence)
+        return err_set(exchange->err, TRYST_E_PROTOCOL,
+                       "rank 0 (%s) sent a reply that does not fit our request",
+                       exchange->client->server);
+    status = bytes_move(fd, request->result, (size_t)frame.bytes, false, exchange->wait,
+                        UINT64_MAX);
+    if (status != TRYST_OK)
+        return exchange_waited(exchange, status);
+    *bytes_p = (size_t)frame.bytes;
+    return frame.status == TRYST_OK ? TRYST_OK : bootstrap_status_decode(frame.status);
+}
+
+tryst_status bootstrap_client_ask(struct bootstrap_client *client,
+                                  const struct bootstrap_request *request,
+                                  const struct bootstrap_wait *wait, struct err *err,
+                                  size_t *bytes_p)
+{
+    uint64_t now_ns = clock_now_ns(wait->clock);
+    bool gathers = request->type == BOOTSTRAP_FRAME_GATHER;
+    struct bootstrap_wire_frame frame = {
+        .type = request->type,
+        .sequence = gathers ? client->gathers_count : 0,
+        .timeout_ns = wait->deadline_ns > now_ns ? wait->deadline_ns - now_ns : 0,
+        .bytes = request->head_bytes + request->body_bytes};
+    struct bootstrap_wait longer = *wait;
+    longer.deadline_ns += ANSWER_SLACK_NS;
+    struct exchange exchange = {.client = client,
+                                .wait = &longer,
+                                .err = err,
+                                .out = {{&frame, sizeof frame},
+                                        {request->head, request->head_bytes},
+                                        {request->body, request->body_bytes}}};
+    tryst_status status = exchange_send(&exchange);
+    client->midway = exchange.out_part < 3;
+    if (status != TRYST_OK)
+        return exchange_waited(&exchange, status);
+    if (gathers)
+        client->gathers_count++;
+    return reply_read(&exchange, request, frame.sequence, bytes_p);
+}
+
+/* ---- leaving ---- */
+
+void bootstrap_client_leave(struct bootstrap_client *client, const struct err *why)
+{
+    struct {
+        struct bootstrap_wire_frame frame;
+        char text[ERR_TEXT_BYTES];
+    } message = {.frame = {.type = BOOTSTRAP_FRAME_BYE}};
+    if (why) {
+        message.frame.type = BOOTSTRAP_FRAME_ABORT;
+        message.frame.status = why->status;
+        message.frame.bytes = strnlen(why->text, BOOTSTRAP_WIRE_TEXT_MAX);
+        memcpy(message.text, why->text, (size_t)message.frame.bytes);
+    }
+    /* An idle socket has room for it; one that has not is no session that could be left. */
+    size_t bytes = sizeof message.frame + (size_t)message.frame.bytes;
+    if (!client->midway && send(client->fd, &message, bytes, MSG_NOSIGNAL) < 0)
+        client->midway = true;
+    shutdown(client->fd, SHUT_WR);
+}
+
+void bootstrap_client_close(struct bootstrap_client *client, const struct err *why)
+{
+    bootstrap_client_leave(client, why);
+    close(client->fd);
+    client->fd = -1;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sockets with deadlines for the bootstrap: addresses, listening, connecting, waiting.
+ *
+ * One idea: every wait is one function that knows deadline, clock and cancel flag.
+ * Invariant: no descriptor here is ever blocking, and each is close-on-exec.
+ * Callers: bootstrap_client.c (connect), bootstrap.c (listen), bootstrap_server.c. */
+#ifndef TRYST_RENDEZVOUS_BOOTSTRAP_NET_H
+#define TRYST_RENDEZVOUS_BOOTSTRAP_NET_H
+
+#include <netdb.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "core/clock.h"
+#include "core/err.h"
+#include "core/log.h"
+#include "rendezvous/bootstrap.h"
+
+#define BOOTSTRAP_LISTENERS_MAX   4
+#define BOOTSTRAP_PEER_TEXT_BYTES 80 /* "[v6%scope]:port" */
+
+struct bootstrap_wait {
+    const struct clock *clock;
+    const atomic_bool *cancel; /* may be NULL */
+    uint64_t deadline_ns;
+};
+
+/* Until `events` (POLLIN, POLLOUT) or an error shows on `fd` (-1: only time passes).
+ * `until_ns` is an earlier end than the deadline, UINT64_MAX none.
+ * TRYST_OK, TRYST_E_TIMEOUT (either end), TRYST_E_CANCELED, TRYST_E_SYSTEM. */
+tryst_status bootstrap_wait_fd(const struct bootstrap_wait *wait, int fd, short events,
+                               uint64_t until_ns);
+
+/* "host:port" or "[v6]:port" in two; TRYST_E_CONFIG with a sentence. */
+struct bootstrap_address {
+    char host[256];
+    char port[8];
+};
+tryst_status bootstrap_address_parse(const char *text, struct err *err,
+                                     struct bootstrap_address *address_p);
+
+/* Asks the resolver (which has time limits of its own: resolv.conf's); freeaddrinfo the
+ * result. TRYST_E_CONFIG when there is no such host. */
+tryst_status bootstrap_resolve(const struct bootstrap_address *address, struct err *err,
+                               struct addrinfo **found_p);
+
+/* One attempt, at most until `until_ns`. -1 with *error_p (an errno) else. */
+int bootstrap_connect(const struct bootstrap_wait *wait, const struct addrinfo *to,
+                      uint64_t until_ns, int *error_p);
+
+/* Where rank 0 listens. The address decides when it is one of this machine's; a host name
+ * that means loopback here (Debian's 127.0.1.1) adds the chosen interface, where the other
+ * machines come in; an address that is not ours (forwarded) needs `net`, TRYST_NET's text.
+ * Never a wildcard. TRYST_E_BOOTSTRAP, TRYST_E_CONFIG, TRYST_E_SYSTEM, TRYST_E_NOMEM. */
+struct bootstrap_listeners {
+    int fds[BOOTSTRAP_LISTENERS_MAX];
+    size_t count;
+};
+tryst_status bootstrap_listen(const char *address, const char *net, struct err *err,
+                              struct bootstrap_listeners *listeners_p);
+void bootstrap_listeners_close(struct bootstrap_listeners *listeners);
+
+/* Is `fd` a listening TCP socket whose port is that of `address`? Makes it non-blocking and
+ * close-on-exec then. */
+bool bootstrap_listener_adopt(int fd, const char *address);
+
+/* "10.0.0.7:4711" of the other end; returns `text`. */
+char *bootstrap_peer_text(const struct sockaddr_storage *peer,
+                          char text[BOOTSTRAP_PEER_TEXT_BYTES]);
+
+#endif

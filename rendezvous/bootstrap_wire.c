@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decoders for what comes from the bootstrap's connections: see bootstrap_wire.h. */
+#include "bootstrap_wire.h"
+
+#include <string.h>
+
+/* Longest wait that a client may ask for: that of TRYST_BOOTSTRAP_TIMEOUT. */
+#define TIMEOUT_MAX_NS (24 * 3600 * NS_PER_S)
+
+bool bootstrap_hello_decode(const void *data, struct bootstrap_wire_hello *hello_p)
+{
+    memcpy(hello_p, data, sizeof *hello_p);
+    return hello_p->magic == BOOTSTRAP_WIRE_MAGIC;
+}
+
+bool bootstrap_challenge_decode(const void *data,
+                                struct bootstrap_wire_challenge *challenge_p)
+{
+    memcpy(challenge_p, data, sizeof *challenge_p);
+    return challenge_p->magic == BOOTSTRAP_WIRE_MAGIC;
+}
+
+static void text_clean(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e)
+            *text = '?';
+}
+
+/* The host stays as it came: it is part of the MAC. Only its end is checked here. */
+bool bootstrap_proof_decode(const void *data, struct bootstrap_wire_proof *proof_p)
+{
+    memcpy(proof_p, data, sizeof *proof_p);
+    return memchr(proof_p->host, '\0', sizeof proof_p->host) != NULL;
+}
+
+bool bootstrap_verdict_decode(const void *data, struct bootstrap_wire_verdict *verdict_p)
+{
+    memcpy(verdict_p, data, sizeof *verdict_p);
+    return verdict_p->code >= BOOTSTRAP_VERDICT_OK &&
+           verdict_p->code <= BOOTSTRAP_VERDICT_AGAIN;
+}
+
+static bool request_bytes_allowed(const struct bootstrap_wire_frame *frame, uint32_t size)
+{
+    switch (frame->type) {
+    case BOOTSTRAP_FRAME_GATHER: return frame->bytes <= BOOTSTRAP_GATHER_MAX / size;
+    case BOOTSTRAP_FRAME_PUT:
+        return frame->bytes >= BOOTSTRAP_WIRE_KEY_BYTES &&
+               frame->bytes <= BOOTSTRAP_WIRE_KEY_BYTES + BOOTSTRAP_VALUE_MAX;
+    case BOOTSTRAP_FRAME_GET: return frame->bytes == BOOTSTRAP_WIRE_KEY_BYTES;
+    case BOOTSTRAP_FRAME_BYE: return frame->bytes == 0;
+    case BOOTSTRAP_FRAME_ABORT: return frame->bytes <= BOOTSTRAP_WIRE_TEXT_MAX;
+    default: return false;
+    }
+}
+
+bool bootstrap_request_decode(const void *data, uint32_t size,
+                              struct bootstrap_wire_frame *frame_p)
+{
+    memcpy(frame_p, data, sizeof *frame_p);
+    return frame_p->timeout_ns <= TIMEOUT_MAX_NS && request_bytes_allowed(frame_p, size);
+}
+
+bool bootstrap_reply_decode(const void *data, size_t capacity,
+                            struct bootstrap_wire_frame *frame_p)
+{
+    memcpy(frame_p, data, sizeof *frame_p);
+    if (frame_p->type == BOOTSTRAP_FRAME_RESULT)
+        return frame_p->bytes <= capacity;
+    return frame_p->type == BOOTSTRAP_FRAME_FAILED &&
+           frame_p->bytes <= BOOTSTRAP_WIRE_TEXT_MAX;
+}
+
+bool bootstrap_name_decode(const void *data, char name_p[BOOTSTRAP_WIRE_KEY_BYTES])
+{
+    char name[BOOTSTRAP_WIRE_KEY_BYTES];
+    memcpy(name, data, sizeof name);
+    if (name[0] == '\0' || !memchr(name, '\0', sizeof name))
+        return false;
+    for (const char *at = name; *at; at++)
+        if ((unsigned char)*at < 0x21 || (unsigned char)*at > 0x7e)
+            return false;
+    memcpy(name_p, name, sizeof name);
+    return true;
+}
+
+void bootstrap_text_decode(const void *data, size_t bytes, char text_p[ERR_TEXT_BYTES])
+{
+    size_t kept = bytes < ERR_TEXT_BYTES ? bytes : ERR_TEXT_BYTES - 1;
+    if (kept)
+        memcpy(text_p, data, kept);
+    text_p[kept] = '\0';
+    text_clean(text_p);
+}
+
+tryst_status bootstrap_status_decode(int32_t status)
+{
+    static const tryst_status known[] = {
+#define STATUS_VALUE(name, value, text) value,
+        TRYST_STATUS_MAP(STATUS_VALUE)
+#undef STATUS_VALUE
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (known[i] == status && status >= 100)
+            return status;
+    return TRYST_E_PROTOCOL;
+}

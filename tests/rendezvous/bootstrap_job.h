@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job of several ranks as threads of the test, on a loopback port of its own. */
+#ifndef TRYST_TESTS_BOOTSTRAP_JOB_H
+#define TRYST_TESTS_BOOTSTRAP_JOB_H
+
+#include "support/unit.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "rendezvous/bootstrap.h"
+
+#define JOB_RANKS_MAX 16
+#define JOB_TOKEN     "a token for tests only"
+
+struct job;
+typedef tryst_status (*job_fn)(struct job *job, struct bootstrap *bootstrap, int rank,
+                               struct err *err);
+
+struct job_rank {
+    struct job *job;
+    struct bootstrap_params params;
+    bool absent; /* is not started */
+    tryst_status status;
+    struct err err;
+    uint8_t cookie[BOOTSTRAP_COOKIE_BYTES];
+    pthread_t thread;
+};
+
+struct job {
+    int size;
+    char address[64];
+    int listen_fd;
+    job_fn body; /* may be NULL: come together and leave */
+    struct job_rank ranks[JOB_RANKS_MAX];
+};
+
+/* A listening socket on a loopback port that nobody else has; its address as text. */
+static inline int job_listen(int family, char address[64])
+{
+    struct sockaddr_in v4 = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
+                              .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    struct sockaddr *at = family == AF_INET ? (void *)&v4 : (void *)&v6;
+    socklen_t bytes = family == AF_INET ? sizeof v4 : sizeof v6;
+    int fd = socket(family, SOCK_STREAM, 0);
+    if (fd < 0 || bind(fd, at, bytes) != 0 || listen(fd, 1024) != 0 ||
+        getsockname(fd, at, &bytes) != 0) {
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    if (family == AF_INET)
+        snprintf(address, 64, "127.0.0.1:%u", ntohs(v4.sin_port));
+    else
+        snprintf(address, 64, "[::1]:%u", ntohs(v6.sin6_port));
+    return fd;
+}
+
+/* Parameters of `size` ranks that will all succeed; change them before job_run. */
+static inline void job_init(struct job *job, int size, int family)
+{
+    memset(job, 0, sizeof *job);
+    job->size = size;
+    job->listen_fd = job_listen(family, job->address);
+    assert_true(job->listen_fd >= 0);
+    for (int rank = 0; rank < size; rank++) {
+        job->ranks[rank].job = job;
+        job->ranks[rank].params = (struct bootstrap_params){
+            .rank = rank,
+            .size = size,
+            .address = job->address,
+            .listen_fd = rank == 0 ? job->listen_fd : -1,
+            .token = JOB_TOKEN,
+            .token_bytes = sizeof JOB_TOKEN - 1,
+            .timeout_ns = 20 * NS_PER_S,
+        };
+    }
+}
+
+static inline void *job_rank_main(void *arg)
+{
+    struct job_rank *rank = arg;
+    struct bootstrap *bootstrap = NULL;
+    rank->status = bootstrap_open(&rank->params, &rank->err, &bootstrap);
+    if (rank->status != TRYST_OK)
+        return NULL;
+    memcpy(rank->cookie, bootstrap_cookie(bootstrap), sizeof rank->cookie);
+    if (rank->job->body)
+        rank->status =
+            rank->job->body(rank->job, bootstrap, rank->params.rank, &rank->err);
+    bootstrap_close(bootstrap, NULL);
+    return NULL;
+}
+
+static inline void job_start(struct job *job)
+{
+    for (int i = 0; i < job->size; i++)
+        if (!job->ranks[i].absent)
+            assert_int_equal(pthread_create(&job->ranks[i].thread, NULL, job_rank_main,
+                                            &job->ranks[i]),
+                             0);
+}
+
+static inline void job_join(struct job *job)
+{
+    for (int i = 0; i < job->size; i++)
+        if (!job->ranks[i].absent)
+            pthread_join(job->ranks[i].thread, NULL);
+}
+
+static inline void job_run(struct job *job)
+{
+    job_start(job);
+    job_join(job);
+}
+
+/* All that were started ended with `status`, and the sentence of each holds `text`. */
+static inline void job_expect(const struct job *job, tryst_status status,
+                              const char *text)
+{
+    for (int i = 0; i < job->size; i++) {
+        const struct job_rank *rank = &job->ranks[i];
+        if (rank->absent)
+            continue;
+        if (rank->status != status || (text && !strstr(rank->err.text, text)))
+            print_error("rank %d: status %d, expected %d: %s\n", i, rank->status, status,
+                        rank->err.text);
+        assert_int_equal(rank->status, status);
+        if (text)
+            assert_non_null(strstr(rank->err.text, text));
+    }
+}
+
+#endif
