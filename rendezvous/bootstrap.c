@@ -267,7 +267,8 @@ static tryst_status name_check(const struct bootstrap *bootstrap, const char *ke
                                char name_p[BOOTSTRAP_WIRE_KEY_BYTES], struct err *err)
 {
     char padded[BOOTSTRAP_WIRE_KEY_BYTES] = "";
-    strncpy(padded, key, sizeof padded);
+    memcpy(padded, key,
+           strnlen(key, sizeof padded)); /* a full one is too long: refused */
     if (!bootstrap_name_decode(padded, name_p))
         return err_set(
             err, TRYST_E_INVALID,
