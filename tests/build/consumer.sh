@@ -23,10 +23,20 @@ expect "find_package, static" "$dir/build/consumer_static"
 "$READELF" -d "$dir/build/consumer_static" | grep 'NEEDED.*libtryst' &&
     { echo "consumer: the static one loads libtryst.so"; exit 1; }
 "$dir/build/consumer_dlopen" "$lib/libtryst.so"
+if [ "$PIPELINE" = ON ]; then
+    expect "find_package, pipeline" "$dir/build/consumer_pipeline"
+    expect "find_package, static pipeline" "$dir/build/consumer_pipeline_static"
+fi
 
 PKG_CONFIG_PATH=$lib/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
 export PKG_CONFIG_PATH
 # shellcheck disable=SC2046 # lists of options
 "$CC" -o "$dir/by_pc" "$SOURCE/tests/build/consumer/main.c" $(pkg-config --cflags --libs tryst)
 expect "pkg-config" env LD_LIBRARY_PATH="$lib" "$dir/by_pc"
+if [ "$PIPELINE" = ON ]; then
+    # shellcheck disable=SC2046
+    "$CC" -o "$dir/pipeline_by_pc" "$SOURCE/tests/build/consumer/pipeline.c" \
+        $(pkg-config --cflags --libs tryst-pipeline)
+    expect "pkg-config, pipeline" env LD_LIBRARY_PATH="$lib" "$dir/pipeline_by_pc"
+fi
 [ "$(pkg-config --modversion tryst)" = "$VERSION" ]

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A host program of libtryst_pipeline. Prints the version of its headers. */
+#include <stdio.h>
+#include <tryst/stage.h>
+#include <tryst/tryst.h>
+
+int main(void)
+{
+    char error[256] = "";
+    tryst_model model = {.struct_size = sizeof model};
+    if (tryst_model_parse("gpt", &model, error, sizeof error) != TRYST_OK) {
+        fprintf(stderr, "%s\n", error);
+        return 1;
+    }
+    printf("%d.%d.%d\n", TRYST_VERSION_MAJOR, TRYST_VERSION_MINOR, TRYST_VERSION_PATCH);
+    return 0;
+}
