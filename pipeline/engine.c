@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine: runs one rank's part of a program, step after step.
+ *
+ * The one idea: a step is a loop over the rank's actions; before each, the engine posts receives
+ * ahead and waits for nothing but what this action needs. Transfers meet by key, so the loop
+ * knows nothing of other ranks' order, and any program that the checker passed runs.
+ *
+ * A program can name the same stage on one rank only; stages of the same rank hand tensors over
+ * without a transfer. Called by frameworks and tools through tryst/pipeline.h. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine.h"
+
+#define RECEIVES_AHEAD_DEFAULT 4 /* in 1F1B: two activations and two gradients */
+#define TIMEOUT_DEFAULT_NS     (600ull * 1000 * 1000 * 1000)
+/* Calls of tryst_progress between two actions: enough that what was just posted leaves. */
+#define PROGRESS_CALLS_MAX 8
+
+tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *format,
+                         ...)
+{
+    if (engine->failed != TRYST_OK) {
+        return engine->failed;
+    }
+    engine->failed = status;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(engine->error, sizeof engine->error, format, args);
+    va_end(args);
+    return status;
+}
+
+void engine_span(tryst_engine *engine, tryst_span span)
+{
+    /* the last step's sends that end in this one are not this one's */
+    if (span.begin_ns >= engine->step_begin_ns &&
+        engine->spans_count < engine->spans_capacity) {
+        engine->spans[engine->spans_count++] = span;
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Open and close
+ * ------------------------------------------------------------------------------------------- */
+
+static tryst_status engine_start(tryst_engine *engine)
+{
+    const tryst_program *program = engine->params.program;
+    engine->rank = tryst_group_rank(engine->params.group);
+    if (tryst_group_size(engine->params.group) != program->ranks_count) {
+        return engine_fail(engine, TRYST_E_INVALID,
+                           "the program is for %d ranks, but the group has %d",
+                           program->ranks_count, tryst_group_size(engine->params.group));
+    }
+    engine->list = &program->lists[engine->rank];
+    engine->stages_count = program->stages_count;
+    engine->microbatches_count = program->microbatches_count;
+    const tryst_status status = engine_plan_open(engine);
+    if (status != TRYST_OK) {
+        return engine_fail(engine, status, "the engine cannot start: %s",
+                           tryst_status_str(status));
+    }
+    return TRYST_OK;
+}
+
+tryst_status tryst_engine_open(const tryst_engine_params *params, tryst_engine **engine_p)
+{
+    text out = text_begin(params->error, params->error_capacity);
+    tryst_engine *engine = calloc(1, sizeof *engine);
+    if (!engine) {
+        text_add(&out, "no memory for an engine");
+        return TRYST_E_NOMEM;
+    }
+    engine->params = *params;
+    engine->pool.ctx = params->ctx;
+    if (params->receives_ahead_max <= 0) {
+        engine->params.receives_ahead_max = RECEIVES_AHEAD_DEFAULT;
+    }
+    if (params->timeout_ns == 0) {
+        engine->params.timeout_ns = TIMEOUT_DEFAULT_NS;
+    }
+    const tryst_status status = engine_start(engine);
+    if (status != TRYST_OK) {
+        text_add(&out, "%s", engine->error);
+        tryst_engine_close(engine);
+        return status;
+    }
+    *engine_p = engine;
+    return TRYST_OK;
+}
+
+void tryst_engine_close(tryst_engine *engine)
+{
+    if (!engine) {
+        return;
+    }
+    if (engine->failed == TRYST_OK) {
+        tryst_engine_finish(engine);
+    }
+    engine_abandon(engine);
+    buffer_pool_close(&engine->pool, engine->unquiet);
+    engine_plan_close(engine);
+    free(engine);
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  A step
+ * ------------------------------------------------------------------------------------------- */
+
+/* Let what was posted leave before a long computation. */
+static void push(tryst_engine *engine)
+{
+    for (int i = 0; i < PROGRESS_CALLS_MAX && tryst_progress(engine->params.ctx) > 0;
+         i++) {
+    }
+}
+
+static void read_versions(tryst_engine *engine)
+{
+    for (int stage = 0; stage < engine->stages_count; stage++) {
+        const tryst_stage *self = engine->stages[stage];
+        if (self) {
+            uint64_t oldest = 0;
+            self->ops->versions(self, &oldest, &engine->versions[stage]);
+        }
+    }
+}
+
+static tryst_status run_program(tryst_engine *engine)
+{
+    tryst_status status = TRYST_OK;
+    for (size_t i = 0; i < engine->list->count && status == TRYST_OK; i++) {
+        status = engine_post_receives(engine);
+        push(engine);
+        if (status == TRYST_OK) {
+            status = engine_reap(engine);
+        }
+        if (status == TRYST_OK) {
+            status = engine_take_receives(engine, i);
+        }
+        if (status == TRYST_OK) {
+            status = engine_run_action(engine, i);
+        }
+    }
+    push(engine);
+    return status == TRYST_OK ? engine_reap(engine) : status;
+}
+
+static void note_step(tryst_engine *engine)
+{
+    tryst_engine_stats *stats = &engine->stats;
+    if (stats->steps_count++ == 0) {
+        stats->begin_ns = engine->step_begin_ns;
+    }
+    stats->end_ns = tryst_now_ns(engine->params.ctx);
+}
+
+tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step, double *loss_p)
+{
+    if (engine->failed != TRYST_OK) {
+        return engine->failed;
+    }
+    engine->step_begin_ns = tryst_now_ns(engine->params.ctx);
+    engine->spans_count = 0;
+    read_versions(engine);
+    tryst_status status = engine_frame_open(engine, step);
+    if (status == TRYST_OK) {
+        status = run_program(engine);
+    }
+    if (status != TRYST_OK) {
+        engine_abandon(engine);
+        return status;
+    }
+    note_step(engine);
+    engine->steps_done++;
+    if (loss_p) {
+        const double *losses = tryst_engine_losses(engine);
+        *loss_p =
+            losses ? tryst_loss_mean(losses, engine->microbatches_count) : (double)NAN;
+    }
+    return TRYST_OK;
+}
+
+tryst_status tryst_engine_finish(tryst_engine *engine)
+{
+    for (int i = 0; i < 2 && engine->failed == TRYST_OK; i++) {
+        /* the older scope first */
+        engine_frame_finish(engine,
+                            &engine->frames[(engine->steps_done + (unsigned)i) % 2]);
+    }
+    if (engine->failed != TRYST_OK) {
+        engine_abandon(engine);
+    }
+    return engine->failed;
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Seeing
+ * ------------------------------------------------------------------------------------------- */
+
+const char *tryst_engine_error(const tryst_engine *engine)
+{
+    return engine->error;
+}
+
+const double *tryst_engine_losses(const tryst_engine *engine)
+{
+    return engine->stages[engine->stages_count - 1] ? engine->losses : NULL;
+}
+
+void tryst_engine_stats_get(const tryst_engine *engine, tryst_engine_stats *stats_p)
+{
+    *stats_p = engine->stats;
+    stats_p->peak_activation_bytes = engine->pool.bytes_peak;
+    stats_p->buffer_allocations = engine->pool.allocations_count;
+}
+
+void tryst_engine_stats_reset(tryst_engine *engine)
+{
+    engine->stats = (tryst_engine_stats){0};
+}
+
+const tryst_span *tryst_engine_spans(const tryst_engine *engine, size_t *count_p)
+{
+    *count_p = engine->spans_count;
+    return engine->spans;
+}

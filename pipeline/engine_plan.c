@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an engine fixes at open: the items that cross to or from other ranks, in program order,
+ * with their peers, shapes and prepared keys, so that a step builds no string and looks up
+ * nothing.
+ *
+ * An item's key is the edge "act<stage>" or "grad<stage>" (the stage that makes it), with the
+ * micro-batch as the iteration; the step is the scope. */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "engine.h"
+
+static bool stage_is_here(const tryst_engine *engine, int stage)
+{
+    return engine->stages[stage] != NULL;
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Do the stages fit the program?
+ * ------------------------------------------------------------------------------------------- */
+
+static tryst_status check_stage(tryst_engine *engine, int stage)
+{
+    const tryst_stage *self = engine->stages[stage];
+    const tryst_stage_info *info = &self->info;
+    const bool last = stage == engine->stages_count - 1;
+    if ((info->is_first != 0) != (stage == 0) || (info->is_last != 0) != last) {
+        return engine_fail(engine, TRYST_E_INVALID,
+                           "stage %d of %d: the stage given for it is not the %s one",
+                           stage, engine->stages_count,
+                           stage == 0 ? "first"
+                           : last     ? "last"
+                                      : "right");
+    }
+    const uint64_t data_count = (stage == 0 ? info->input_count : 0) + info->target_count;
+    if (data_count > 0 && !engine->params.feed) {
+        return engine_fail(engine, TRYST_E_INVALID,
+                           "stage %d reads data, but no feed was given", stage);
+    }
+    if (last || !stage_is_here(engine, stage + 1)) {
+        return TRYST_OK;
+    }
+    const tryst_stage_info *next = &engine->stages[stage + 1]->info;
+    if (next->input_count != info->output_count ||
+        next->input_dtype != info->output_dtype) {
+        return engine_fail(
+            engine, TRYST_E_INVALID,
+            "stage %d gives %llu elements of %s, but stage %d takes %llu of %s", stage,
+            (unsigned long long)info->output_count, tryst_dtype_name(info->output_dtype),
+            stage + 1, (unsigned long long)next->input_count,
+            tryst_dtype_name(next->input_dtype));
+    }
+    return TRYST_OK;
+}
+
+static tryst_status check_action(tryst_engine *engine, const tryst_action *action)
+{
+    const tryst_stage *stage = engine->params.stages[action->stage];
+    char name[32];
+    tryst_action_format(action, name, sizeof name);
+    if (!stage) {
+        return engine_fail(engine, TRYST_E_INVALID,
+                           "rank %d runs %s, but has no stage %d", engine->rank, name,
+                           action->stage);
+    }
+    if ((action->kind == TRYST_ACTION_INPUT_GRAD ||
+         action->kind == TRYST_ACTION_WEIGHT_GRAD) &&
+        !stage->info.split_backward) {
+        return engine_fail(engine, TRYST_E_INVALID,
+                           "%s: stage %d cannot split its backward into I and W", name,
+                           action->stage);
+    }
+    if (action->kind == TRYST_ACTION_REDUCE_GRAD) {
+        return engine_fail(engine, TRYST_E_INVALID, "%s is reserved and cannot run yet",
+                           name);
+    }
+    return TRYST_OK;
+}
+
+static tryst_status check_fits(tryst_engine *engine)
+{
+    tryst_status status = TRYST_OK;
+    for (size_t i = 0; i < engine->list->count && status == TRYST_OK; i++) {
+        const tryst_action *action = &engine->list->actions[i];
+        status = check_action(engine, action);
+        if (status == TRYST_OK) {
+            engine->stages[action->stage] = engine->params.stages[action->stage];
+        }
+    }
+    for (int stage = 0; stage < engine->stages_count && status == TRYST_OK; stage++) {
+        if (stage_is_here(engine, stage)) {
+            status = check_stage(engine, stage);
+        }
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Transfers
+ * ------------------------------------------------------------------------------------------- */
+
+/* The stage that uses an item besides its maker's own, -1 where none does. */
+static int item_user(const tryst_engine *engine, program_item item)
+{
+    if (item.kind == PROGRAM_OUTPUT && item.stage + 1 < engine->stages_count) {
+        return item.stage + 1;
+    }
+    return item.kind == PROGRAM_GRAD && item.stage > 0 ? item.stage - 1 : -1;
+}
+
+/* Shape of an item, told by whichever of its stages is here. */
+static void item_shape(const tryst_engine *engine, program_item item,
+                       tryst_dtype *dtype_p, uint64_t *count_p)
+{
+    /* the boundary behind stage `low`: its output, and the next one's input gradient */
+    const int low = item.kind == PROGRAM_OUTPUT ? item.stage : item.stage - 1;
+    const tryst_stage *maker = engine->stages[low];
+    const tryst_stage_info *info = maker ? &maker->info : &engine->stages[low + 1]->info;
+    *dtype_p = maker ? info->output_dtype : info->input_dtype;
+    *count_p = maker ? info->output_count : info->input_count;
+}
+
+static tryst_status prepare_key(tryst_engine *engine, engine_transfer *self, bool sends)
+{
+    char edge[32];
+    char key[TRYST_KEY_MAX + 1];
+    const int from = sends ? engine->rank : self->peer;
+    const int to = sends ? self->peer : engine->rank;
+    snprintf(edge, sizeof edge, "%s%d",
+             self->item.kind == PROGRAM_OUTPUT ? "act" : "grad", self->item.stage);
+    tryst_status status =
+        tryst_key_build(engine->params.group, from, to, edge, 0,
+                        (uint64_t)self->item.microbatch, key, sizeof key);
+    if (status == TRYST_OK) {
+        status = tryst_key_prepare(engine->params.group, key, &self->key);
+    }
+    if (status != TRYST_OK) {
+        return engine_fail(engine, status, "key of %s, micro-batch %d: %s", edge,
+                           self->item.microbatch, tryst_status_str(status));
+    }
+    return TRYST_OK;
+}
+
+/* The items that action `index` takes from (or makes for) other ranks. */
+static int crossing_items(const tryst_engine *engine, size_t index, bool sends,
+                          program_item items[PROGRAM_ITEMS_MAX])
+{
+    const tryst_action *action = &engine->list->actions[index];
+    program_item all[PROGRAM_ITEMS_MAX];
+    const int count = sends ? program_makes(action, all)
+                            : program_needs(engine->params.program, action, all);
+    int crossing = 0;
+    for (int i = 0; i < count; i++) {
+        const int other = sends ? item_user(engine, all[i]) : all[i].stage;
+        if (other >= 0 && !stage_is_here(engine, other)) {
+            items[crossing++] = all[i];
+        }
+    }
+    return crossing;
+}
+
+static tryst_status add_transfers(tryst_engine *engine, size_t index, bool sends,
+                                  engine_transfer *list, size_t *count)
+{
+    program_item items[PROGRAM_ITEMS_MAX];
+    const int crossing = crossing_items(engine, index, sends, items);
+    for (int i = 0; i < crossing; i++) {
+        engine_transfer *self = &list[*count];
+        const int other = sends ? item_user(engine, items[i]) : items[i].stage;
+        *self = (engine_transfer){
+            .item = items[i], .peer = engine->owners[other], .action = index};
+        item_shape(engine, items[i], &self->dtype, &self->count);
+        const tryst_status status = prepare_key(engine, self, sends);
+        if (status != TRYST_OK) {
+            return status;
+        }
+        (*count)++;
+    }
+    return TRYST_OK;
+}
+
+static tryst_status plan_transfers(tryst_engine *engine)
+{
+    const size_t most = engine->list->count * PROGRAM_ITEMS_MAX;
+    engine->receives = calloc(most + 1, sizeof *engine->receives);
+    engine->frames[0].sends = calloc(most + 1, sizeof *engine->receives);
+    engine->frames[1].sends = calloc(most + 1, sizeof *engine->receives);
+    if (!engine->receives || !engine->frames[0].sends || !engine->frames[1].sends) {
+        return TRYST_E_NOMEM;
+    }
+    tryst_status status = TRYST_OK;
+    for (size_t i = 0; i < engine->list->count && status == TRYST_OK; i++) {
+        status =
+            add_transfers(engine, i, false, engine->receives, &engine->receives_count);
+        if (status == TRYST_OK) {
+            status = add_transfers(engine, i, true, engine->frames[0].sends,
+                                   &engine->sends_count);
+        }
+    }
+    for (size_t i = 0; i < engine->sends_count; i++) {
+        engine->frames[1].sends[i] = engine->frames[0].sends[i];
+    }
+    return status;
+}
+
+static tryst_status allocate(tryst_engine *engine)
+{
+    const size_t stages = (size_t)engine->stages_count;
+    const size_t microbatches = (size_t)engine->microbatches_count;
+    engine->stages = calloc(stages, sizeof *engine->stages);
+    engine->owners = calloc(stages, sizeof *engine->owners);
+    engine->versions = calloc(stages, sizeof *engine->versions);
+    engine->pending = calloc(stages, sizeof *engine->pending);
+    engine->cells = calloc(stages * microbatches, sizeof *engine->cells);
+    /* an action and a wait each, and one span for each transfer */
+    engine->spans_capacity = engine->list->count * (2 + 2 * PROGRAM_ITEMS_MAX) + 8;
+    engine->spans = calloc(engine->spans_capacity, sizeof *engine->spans);
+    engine->losses = calloc(microbatches, sizeof *engine->losses);
+    const bool done = engine->stages && engine->owners && engine->versions &&
+                      engine->pending && engine->cells && engine->spans && engine->losses;
+    for (int stage = 0; done && stage < engine->stages_count; stage++) {
+        engine->owners[stage] = tryst_program_rank_of(engine->params.program, stage);
+    }
+    return done ? TRYST_OK : TRYST_E_NOMEM;
+}
+
+tryst_status engine_plan_open(tryst_engine *engine)
+{
+    tryst_status status = allocate(engine);
+    if (status == TRYST_OK) {
+        status = check_fits(engine);
+    }
+    return status == TRYST_OK ? plan_transfers(engine) : status;
+}
+
+void engine_plan_close(tryst_engine *engine)
+{
+    for (size_t i = 0; i < engine->receives_count; i++) {
+        tryst_key_release(engine->receives[i].key);
+    }
+    for (size_t i = 0; i < engine->sends_count; i++) {
+        tryst_key_release(engine->frames[0].sends[i].key); /* frame 1 shares them */
+    }
+    free(engine->receives);
+    free(engine->frames[0].sends);
+    free(engine->frames[1].sends);
+    free(engine->losses);
+    free(engine->spans);
+    free(engine->cells);
+    free(engine->pending);
+    free(engine->versions);
+    free(engine->owners);
+    free(engine->stages);
+}

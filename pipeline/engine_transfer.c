@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sends, receives, and the waits for them.
+ *
+ * The one idea: a receive is posted as soon as the window of receives_ahead_max has room, in the
+ * order in which the program will need them; a send is posted when its bytes exist and never
+ * waited for until the step after. So the only wait is for what the next action needs, and no
+ * order of transfers can hang a program that the checker passed.
+ *
+ * Invariant: a buffer that travels keeps a use until its operation has ended. */
+#include <assert.h>
+#include <string.h>
+
+#include "engine.h"
+
+/* How long a failed step may take to give its buffers back: the peer timeout and then some. */
+#define ABANDON_TIMEOUT_NS (30ull * 1000 * 1000 * 1000)
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Ends of operations
+ * ------------------------------------------------------------------------------------------- */
+
+static const char *item_text(const engine_transfer *self, bool sends, char words[96])
+{
+    snprintf(words, 96, "%s the %s of stage %d, micro-batch %d, %s rank %d",
+             sends ? "sending" : "receiving",
+             self->item.kind == PROGRAM_OUTPUT ? "output" : "input gradient",
+             self->item.stage, self->item.microbatch, sends ? "to" : "from", self->peer);
+    return words;
+}
+
+static tryst_status transfer_failed(tryst_engine *engine, const engine_transfer *self,
+                                    bool sends, tryst_status status)
+{
+    char words[96];
+    tryst_error details = {.origin_rank = -1, .text = ""};
+    tryst_op_error(self->op, &details);
+    const char *reason =
+        details.text && *details.text ? details.text : tryst_status_str(status);
+    return engine_fail(engine, status, "step %llu, rank %d, %s: %s",
+                       (unsigned long long)engine->frame->id, engine->rank,
+                       item_text(self, sends, words), reason);
+}
+
+static void note_end(tryst_engine *engine, engine_transfer *self, bool sends)
+{
+    self->ended = true;
+    engine_span(engine, (tryst_span){.begin_ns = self->begin_ns,
+                                     .end_ns = tryst_now_ns(engine->params.ctx),
+                                     .kind = sends ? TRYST_SPAN_SEND : TRYST_SPAN_RECEIVE,
+                                     .stage = self->item.stage,
+                                     .microbatch = self->item.microbatch,
+                                     .peer = self->peer,
+                                     .gradient = self->item.kind == PROGRAM_GRAD});
+}
+
+/* Look at one operation; when it has ended well, note it, and a send gives its buffer back. */
+static tryst_status look_at(tryst_engine *engine, engine_transfer *self, bool sends)
+{
+    if (!self->op || self->ended) {
+        return TRYST_OK;
+    }
+    const tryst_status status = tryst_op_test(self->op);
+    if (status == TRYST_IN_PROGRESS) {
+        return TRYST_OK;
+    }
+    if (status != TRYST_OK) {
+        return transfer_failed(engine, self, sends, status);
+    }
+    note_end(engine, self, sends);
+    tryst_op_release(self->op);
+    self->op = NULL;
+    if (sends) {
+        buffer_drop(self->memory);
+        self->memory = NULL;
+    }
+    return TRYST_OK;
+}
+
+static tryst_status reap_frame(tryst_engine *engine, engine_frame *frame)
+{
+    tryst_status status = TRYST_OK;
+    for (size_t i = frame->first_open; i < frame->posted_count && status == TRYST_OK;
+         i++) {
+        status = look_at(engine, &frame->sends[i], true);
+        if (frame->sends[i].ended && i == frame->first_open) {
+            frame->first_open++;
+        }
+    }
+    return status;
+}
+
+tryst_status engine_reap(tryst_engine *engine)
+{
+    tryst_status status = reap_frame(engine, &engine->frames[0]);
+    if (status == TRYST_OK) {
+        status = reap_frame(engine, &engine->frames[1]);
+    }
+    for (size_t i = engine->receives_taken;
+         i < engine->receives_posted && status == TRYST_OK; i++) {
+        status = look_at(engine, &engine->receives[i], false);
+    }
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Waits
+ * ------------------------------------------------------------------------------------------- */
+
+static void note_wait(tryst_engine *engine, const engine_transfer *self,
+                      uint64_t begin_ns)
+{
+    const uint64_t end_ns = tryst_now_ns(engine->params.ctx);
+    engine->stats.wait_ns += end_ns - begin_ns;
+    engine_span(engine, (tryst_span){.begin_ns = begin_ns,
+                                     .end_ns = end_ns,
+                                     .kind = TRYST_SPAN_WAIT,
+                                     .stage = self->item.stage,
+                                     .microbatch = self->item.microbatch,
+                                     .peer = self->peer,
+                                     .gradient = self->item.kind == PROGRAM_GRAD});
+    tryst_trace_span(engine->params.ctx, "wait", begin_ns, end_ns,
+                     (uint64_t)self->item.microbatch);
+}
+
+static tryst_status wait_for(tryst_engine *engine, engine_transfer *self, bool sends)
+{
+    if (self->ended) {
+        return TRYST_OK;
+    }
+    tryst_status status = look_at(engine, self, sends);
+    if (status != TRYST_OK || self->ended) {
+        return status;
+    }
+    const uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
+    status = tryst_wait(self->op, engine->params.timeout_ns);
+    note_wait(engine, self, begin_ns);
+    if (tryst_op_test(self->op) != TRYST_IN_PROGRESS) {
+        return look_at(engine, self, sends);
+    }
+    char words[96];
+    if (status == TRYST_E_TIMEOUT) {
+        return engine_fail(
+            engine, TRYST_E_DEADLINE,
+            "step %llu, rank %d, %s: nothing for %llu s; is that rank in the same "
+            "step of the same program?",
+            (unsigned long long)engine->frame->id, engine->rank,
+            item_text(self, sends, words),
+            (unsigned long long)(engine->params.timeout_ns / 1000000000));
+    }
+    return engine_fail(engine, status, "step %llu, rank %d, %s: %s",
+                       (unsigned long long)engine->frame->id, engine->rank,
+                       item_text(self, sends, words), tryst_status_str(status));
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Receives
+ * ------------------------------------------------------------------------------------------- */
+
+static tryst_tensor tensor_of(const engine_transfer *self)
+{
+    return (tryst_tensor){.struct_size = sizeof(tryst_tensor),
+                          .data = self->memory->data,
+                          .count = self->count,
+                          .dtype = self->dtype,
+                          .mem = self->memory->mem};
+}
+
+static uint64_t bytes_of(const engine_transfer *self)
+{
+    return self->count * tryst_dtype_bytes(self->dtype);
+}
+
+static tryst_status post_receive(tryst_engine *engine, engine_transfer *self)
+{
+    tryst_status status = buffer_get(&engine->pool, bytes_of(self), true, &self->memory);
+    if (status != TRYST_OK) {
+        return engine_fail(engine, status, "no memory for a receive of %llu bytes",
+                           (unsigned long long)bytes_of(self));
+    }
+    const tryst_tensor tensor = tensor_of(self);
+    self->ended = false;
+    self->begin_ns = tryst_now_ns(engine->params.ctx);
+    status = tryst_recv_key(engine->frame->step, self->key, &tensor, NULL, &self->op);
+    if (status != TRYST_OK) {
+        char words[96];
+        buffer_drop(self->memory);
+        self->memory = NULL;
+        return engine_fail(engine, status, "step %llu, rank %d, %s: %s",
+                           (unsigned long long)engine->frame->id, engine->rank,
+                           item_text(self, false, words), tryst_status_str(status));
+    }
+    return TRYST_OK;
+}
+
+tryst_status engine_post_receives(tryst_engine *engine)
+{
+    const size_t ahead = (size_t)engine->params.receives_ahead_max;
+    tryst_status status = TRYST_OK;
+    while (status == TRYST_OK && engine->receives_posted < engine->receives_count &&
+           engine->receives_posted - engine->receives_taken < ahead) {
+        status = post_receive(engine, &engine->receives[engine->receives_posted]);
+        engine->receives_posted += status == TRYST_OK;
+    }
+    return status;
+}
+
+static void put_into_cell(tryst_engine *engine, program_item item, buffer *memory)
+{
+    if (item.kind == PROGRAM_OUTPUT) {
+        engine_cell_of(engine, item.stage + 1, item.microbatch)->input = memory;
+    } else {
+        engine_cell_of(engine, item.stage - 1, item.microbatch)->grad_output = memory;
+    }
+}
+
+tryst_status engine_take_receives(tryst_engine *engine, size_t index)
+{
+    while (engine->receives_taken < engine->receives_count &&
+           engine->receives[engine->receives_taken].action == index) {
+        engine_transfer *self = &engine->receives[engine->receives_taken];
+        tryst_status status = engine_post_receives(engine);
+        if (status == TRYST_OK) {
+            status = wait_for(engine, self, false);
+        }
+        if (status != TRYST_OK) {
+            return status;
+        }
+        engine->stats.bytes_received += bytes_of(self);
+        put_into_cell(engine, self->item, self->memory);
+        self->memory = NULL;
+        engine->receives_taken++;
+    }
+    return TRYST_OK;
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Sends
+ * ------------------------------------------------------------------------------------------- */
+
+/* The key under which a send goes: its own, but for the fault that tests put in: micro-batches 0
+ * and 1 change places where they leave stage 0. */
+static const tryst_key *key_of(const tryst_engine *engine, const engine_transfer *self)
+{
+    const program_item item = self->item;
+    if (engine->params.fault != TRYST_ENGINE_FAULT_SWAP ||
+        engine->steps_done != engine->params.fault_step || item.kind != PROGRAM_OUTPUT ||
+        item.stage != 0 || item.microbatch > 1) {
+        return self->key;
+    }
+    for (size_t i = 0; i < engine->sends_count; i++) {
+        const engine_transfer *other = &engine->frame->sends[i];
+        if (other->item.kind == PROGRAM_OUTPUT && other->item.stage == 0 &&
+            other->item.microbatch == 1 - item.microbatch) {
+            return other->key;
+        }
+    }
+    return self->key;
+}
+
+static tryst_status post_send(tryst_engine *engine, engine_transfer *self, buffer *memory)
+{
+    self->memory = memory;
+    self->ended = false;
+    self->begin_ns = tryst_now_ns(engine->params.ctx);
+    const tryst_tensor tensor = tensor_of(self);
+    const tryst_status status = tryst_send_key(engine->frame->step, key_of(engine, self),
+                                               &tensor, NULL, &self->op);
+    if (status != TRYST_OK) {
+        char words[96];
+        self->memory = NULL;
+        buffer_drop(memory);
+        return engine_fail(engine, status, "step %llu, rank %d, %s: %s",
+                           (unsigned long long)engine->frame->id, engine->rank,
+                           item_text(self, true, words), tryst_status_str(status));
+    }
+    engine->stats.bytes_sent += bytes_of(self);
+    return TRYST_OK;
+}
+
+tryst_status engine_hand_on(tryst_engine *engine, size_t index, program_item item,
+                            buffer *memory)
+{
+    engine_frame *frame = engine->frame;
+    engine_transfer *next = frame->posted_count < engine->sends_count
+                                ? &frame->sends[frame->posted_count]
+                                : NULL;
+    if (!next || next->action != index) { /* its user is a stage of this rank */
+        put_into_cell(engine, item, memory);
+        return TRYST_OK;
+    }
+    assert(next->item.kind == item.kind && next->item.stage == item.stage);
+    const tryst_status status = post_send(engine, next, memory);
+    frame->posted_count += status == TRYST_OK;
+    return status;
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Scopes
+ * ------------------------------------------------------------------------------------------- */
+
+tryst_status engine_frame_open(tryst_engine *engine, uint64_t step)
+{
+    engine_frame *frame = &engine->frames[engine->steps_done % 2];
+    tryst_status status = engine_frame_finish(engine, frame);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    frame->id = step;
+    frame->posted_count = 0;
+    frame->first_open = 0;
+    engine->frame = frame;
+    engine->receives_posted = 0;
+    engine->receives_taken = 0;
+    for (size_t i = 0; i < engine->receives_count; i++) {
+        engine->receives[i].ended = false;
+    }
+    status = tryst_step_open(engine->params.group, step, &frame->step);
+    if (status != TRYST_OK) {
+        frame->step = NULL;
+        return engine_fail(engine, status, "step %llu cannot be opened: %s",
+                           (unsigned long long)step, tryst_status_str(status));
+    }
+    return TRYST_OK;
+}
+
+tryst_status engine_frame_finish(tryst_engine *engine, engine_frame *frame)
+{
+    if (!frame->step) {
+        return TRYST_OK;
+    }
+    for (size_t i = frame->first_open; i < frame->posted_count; i++) {
+        const tryst_status status = wait_for(engine, &frame->sends[i], true);
+        if (status != TRYST_OK) {
+            return status;
+        }
+    }
+    tryst_step *step = frame->step;
+    frame->step = NULL;
+    frame->first_open = frame->posted_count;
+    const tryst_status status = tryst_step_close(step, NULL);
+    if (status != TRYST_OK) {
+        return engine_fail(engine, status, "step %llu cannot be closed: %s",
+                           (unsigned long long)frame->id, tryst_status_str(status));
+    }
+    return TRYST_OK;
+}
+
+static void release_op(engine_transfer *self)
+{
+    tryst_op_release(self->op);
+    self->op = NULL;
+}
+
+static void abandon_frame(tryst_engine *engine, engine_frame *frame)
+{
+    tryst_op *quiet = NULL;
+    if (!frame->step) {
+        return;
+    }
+    tryst_step_abort(frame->step, engine->failed ? engine->failed : TRYST_E_CANCELED,
+                     engine->error);
+    if (tryst_step_close(frame->step, &quiet) != TRYST_OK || !quiet ||
+        tryst_wait(quiet, ABANDON_TIMEOUT_NS) == TRYST_E_TIMEOUT) {
+        engine->unquiet = true;
+    }
+    tryst_op_release(quiet);
+    frame->step = NULL;
+    for (size_t i = 0; i < engine->sends_count; i++) {
+        release_op(&frame->sends[i]);
+    }
+    for (size_t i = 0; frame == engine->frame && i < engine->receives_count; i++) {
+        release_op(&engine->receives[i]);
+    }
+}
+
+/* Ranks that are ahead of this one wait in scopes that are not open here: abort these too, or
+ * they would learn only that this rank has left, not why. Nobody is more than two ahead, because
+ * a scope is opened only when all but the one before are closed. */
+static void abort_ahead(tryst_engine *engine, uint64_t step)
+{
+    tryst_step *ahead = NULL;
+    if (tryst_step_open(engine->params.group, step, &ahead) == TRYST_OK) {
+        tryst_step_abort(ahead, engine->failed, engine->error);
+        tryst_step_close(ahead, NULL);
+    }
+}
+
+void engine_abandon(tryst_engine *engine)
+{
+    abandon_frame(engine, &engine->frames[0]);
+    abandon_frame(engine, &engine->frames[1]);
+    if (engine->failed != TRYST_OK && engine->frame && !engine->told_ahead) {
+        engine->told_ahead = true;
+        abort_ahead(engine, engine->frame->id + 1);
+        abort_ahead(engine, engine->frame->id + 2);
+    }
+}

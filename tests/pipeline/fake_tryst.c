@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Implements fake_tryst.h. One mutex, one list of operations per world, waits that poll: it has to
+ * be obviously right, not fast. */
+#include "fake_tryst.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct tryst_ctx {
+    fake_world *world;
+    int rank;
+};
+
+struct tryst_group {
+    fake_world *world;
+    int rank;
+};
+
+struct tryst_step {
+    fake_world *world;
+    int rank;
+    uint64_t id;
+};
+
+struct tryst_key {
+    fake_world *world;
+    char text[TRYST_KEY_MAX + 1];
+    int src_rank;
+    int dst_rank;
+};
+
+struct tryst_mem {
+    fake_world *world;
+    void *data;
+};
+
+struct tryst_op {
+    fake_world *world;
+    tryst_op *next;
+    bool sends;
+    bool released;
+    int rank;
+    int peer;
+    uint64_t step;
+    char key[TRYST_KEY_MAX + 1];
+    tryst_tensor tensor;
+    tryst_op *partner; /* while matched and not both complete */
+    uint64_t due_ns;   /* a matched receive completes then; a send after it */
+    tryst_status status;
+    char text[128];
+};
+
+struct fake_world {
+    pthread_mutex_t lock;
+    int ranks_count;
+    uint64_t random;
+    uint64_t delay_max_ns;
+    tryst_ctx *ctxs;
+    tryst_group *groups;
+    bool *killed;
+    tryst_op *ops; /* newest first */
+    int live_count;
+    struct {
+        uint64_t step;
+        char text[128];
+    } aborts[64]; /* one per step */
+    int aborts_count;
+};
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* xorshift64* */
+static uint64_t draw(fake_world *world)
+{
+    world->random ^= world->random >> 12;
+    world->random ^= world->random << 25;
+    world->random ^= world->random >> 27;
+    return world->random * 2685821657736338717ull;
+}
+
+fake_world *fake_world_open(int ranks_count, uint64_t seed, uint64_t delay_max_ns)
+{
+    fake_world *world = calloc(1, sizeof *world);
+    *world = (fake_world){.ranks_count = ranks_count,
+                          .random = seed * 2 + 1,
+                          .delay_max_ns = delay_max_ns,
+                          .ctxs = calloc((size_t)ranks_count, sizeof *world->ctxs),
+                          .groups = calloc((size_t)ranks_count, sizeof *world->groups),
+                          .killed = calloc((size_t)ranks_count, sizeof *world->killed)};
+    pthread_mutex_init(&world->lock, NULL);
+    for (int rank = 0; rank < ranks_count; rank++) {
+        world->ctxs[rank] = (tryst_ctx){world, rank};
+        world->groups[rank] = (tryst_group){world, rank};
+    }
+    return world;
+}
+
+int fake_world_close(fake_world *world)
+{
+    const int left = world->live_count;
+    while (world->ops) {
+        tryst_op *op = world->ops;
+        world->ops = op->next;
+        free(op);
+    }
+    pthread_mutex_destroy(&world->lock);
+    free(world->ctxs);
+    free(world->groups);
+    free(world->killed);
+    free(world);
+    return left;
+}
+
+tryst_ctx *fake_ctx(fake_world *world, int rank)
+{
+    return &world->ctxs[rank];
+}
+
+tryst_group *fake_group(fake_world *world, int rank)
+{
+    return &world->groups[rank];
+}
+
+static void count_live(fake_world *world, int change)
+{
+    pthread_mutex_lock(&world->lock);
+    world->live_count += change;
+    pthread_mutex_unlock(&world->lock);
+}
+
+void fake_kill(fake_world *world, int rank)
+{
+    pthread_mutex_lock(&world->lock);
+    world->killed[rank] = true;
+    pthread_mutex_unlock(&world->lock);
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Operations (under the lock)
+ * ------------------------------------------------------------------------------------------- */
+
+static void complete(tryst_op *op, tryst_status status, const char *text)
+{
+    op->status = status;
+    snprintf(op->text, sizeof op->text, "%s", text);
+    if (op->partner) {
+        op->partner->partner = NULL;
+        op->partner = NULL;
+    }
+}
+
+static void match(tryst_op *op)
+{
+    tryst_op *found = NULL;
+    for (tryst_op *other = op->world->ops; other; other = other->next) {
+        if (other != op && other->sends != op->sends &&
+            other->status == TRYST_IN_PROGRESS && !other->partner &&
+            other->step == op->step && strcmp(other->key, op->key) == 0) {
+            found = other; /* the last one found is the oldest */
+        }
+    }
+    if (found) {
+        const uint64_t span = op->world->delay_max_ns;
+        op->partner = found;
+        found->partner = op;
+        op->due_ns = now_ns() + (span ? draw(op->world) % span : 0);
+        found->due_ns = op->due_ns;
+    }
+}
+
+/* Both ends of a match that is due: copy, then complete. Called from the receiver's side only. */
+static void deliver(tryst_op *receive)
+{
+    tryst_op *send = receive->partner;
+    if (send->tensor.count != receive->tensor.count ||
+        send->tensor.dtype != receive->tensor.dtype) {
+        complete(receive, TRYST_E_MISMATCH, "sizes differ");
+        complete(send, TRYST_E_MISMATCH, "sizes differ");
+        return;
+    }
+    memcpy(receive->tensor.data, send->tensor.data,
+           send->tensor.count * tryst_dtype_bytes(send->tensor.dtype));
+    complete(receive, TRYST_OK, "");
+    complete(send, TRYST_OK, "");
+}
+
+static const char *find_abort(const fake_world *world, uint64_t step)
+{
+    for (int i = 0; i < world->aborts_count; i++) {
+        if (world->aborts[i].step == step) {
+            return world->aborts[i].text;
+        }
+    }
+    return NULL;
+}
+
+static tryst_status look(tryst_op *op)
+{
+    fake_world *world = op->world;
+    if (op->status != TRYST_IN_PROGRESS) {
+        return op->status;
+    }
+    if (op->partner && !op->sends && now_ns() >= op->due_ns) {
+        deliver(op);
+    } else if (op->peer >= 0 && (world->killed[op->peer] || world->killed[op->rank])) {
+        char text[64];
+        snprintf(text, sizeof text, "rank %d died",
+                 world->killed[op->peer] ? op->peer : op->rank);
+        complete(op, TRYST_E_PEER, text);
+    } else if (find_abort(world, op->step)) {
+        complete(op, TRYST_E_ABORTED, find_abort(world, op->step));
+    }
+    return op->status;
+}
+
+static tryst_status submit(tryst_step *step, const tryst_key *key,
+                           const tryst_tensor *tensor, bool sends, tryst_op **op_p)
+{
+    fake_world *world = step->world;
+    tryst_op *op = calloc(1, sizeof *op);
+    *op = (tryst_op){.world = world,
+                     .sends = sends,
+                     .rank = step->rank,
+                     .peer = sends ? key->dst_rank : key->src_rank,
+                     .step = step->id,
+                     .tensor = *tensor,
+                     .status = TRYST_IN_PROGRESS};
+    memcpy(op->key, key->text, sizeof op->key);
+    pthread_mutex_lock(&world->lock);
+    op->next = world->ops;
+    world->ops = op;
+    world->live_count++;
+    match(op);
+    pthread_mutex_unlock(&world->lock);
+    *op_p = op;
+    return TRYST_OK;
+}
+
+tryst_status tryst_send_key(tryst_step *step, const tryst_key *key,
+                            const tryst_tensor *tensor, const tryst_op_params *params,
+                            tryst_op **op_p)
+{
+    (void)params;
+    return submit(step, key, tensor, true, op_p);
+}
+
+tryst_status tryst_recv_key(tryst_step *step, const tryst_key *key,
+                            const tryst_tensor *tensor, const tryst_op_params *params,
+                            tryst_op **op_p)
+{
+    (void)params;
+    return submit(step, key, tensor, false, op_p);
+}
+
+tryst_status tryst_op_test(const tryst_op *op)
+{
+    pthread_mutex_lock(&op->world->lock);
+    const tryst_status status = look((tryst_op *)op);
+    pthread_mutex_unlock(&op->world->lock);
+    return status;
+}
+
+tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
+{
+    const uint64_t begin_ns = now_ns();
+    for (;;) {
+        const tryst_status status = tryst_op_test(op);
+        if (status != TRYST_IN_PROGRESS) {
+            return status;
+        }
+        if (now_ns() - begin_ns > timeout_ns) {
+            return TRYST_E_TIMEOUT;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    }
+}
+
+tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p)
+{
+    if (op->status == TRYST_OK || op->status == TRYST_IN_PROGRESS) {
+        return op->status;
+    }
+    *error_p =
+        (tryst_error){.status = op->status, .origin_rank = op->peer, .text = op->text};
+    return op->status;
+}
+
+static void unlink_op(fake_world *world, tryst_op *op)
+{
+    for (tryst_op **place = &world->ops; *place; place = &(*place)->next) {
+        if (*place == op) {
+            *place = op->next;
+            return;
+        }
+    }
+}
+
+void tryst_op_release(tryst_op *op)
+{
+    if (!op) {
+        return;
+    }
+    fake_world *world = op->world;
+    pthread_mutex_lock(&world->lock);
+    if (op->status == TRYST_IN_PROGRESS) {
+        abort(); /* the engine keeps every operation to its end */
+    }
+    unlink_op(world, op);
+    world->live_count--;
+    pthread_mutex_unlock(&world->lock);
+    free(op);
+}
+
+int tryst_progress(tryst_ctx *ctx)
+{
+    (void)ctx;
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Steps, keys, memory, the rest
+ * ------------------------------------------------------------------------------------------- */
+
+tryst_status tryst_step_open(tryst_group *group, uint64_t id, tryst_step **step_p)
+{
+    tryst_step *step = calloc(1, sizeof *step);
+    *step = (tryst_step){group->world, group->rank, id};
+    count_live(group->world, 1);
+    *step_p = step;
+    return TRYST_OK;
+}
+
+tryst_status tryst_step_abort(tryst_step *step, tryst_status status, const char *reason)
+{
+    fake_world *world = step->world;
+    (void)status;
+    pthread_mutex_lock(&world->lock);
+    if (!find_abort(world, step->id) && world->aborts_count < 64) {
+        world->aborts[world->aborts_count].step = step->id;
+        snprintf(world->aborts[world->aborts_count].text, sizeof world->aborts->text,
+                 "aborted: %s", reason);
+        world->aborts_count++;
+    }
+    pthread_mutex_unlock(&world->lock);
+    return TRYST_OK;
+}
+
+tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p)
+{
+    fake_world *world = step->world;
+    pthread_mutex_lock(&world->lock);
+    for (tryst_op *op = world->ops; op; op = op->next) {
+        if (op->rank == step->rank && op->step == step->id &&
+            op->status == TRYST_IN_PROGRESS) {
+            complete(op, TRYST_E_CANCELED, "the step was closed");
+        }
+    }
+    pthread_mutex_unlock(&world->lock);
+    if (op_p) {
+        tryst_op *op = calloc(1, sizeof *op);
+        *op = (tryst_op){
+            .world = world, .rank = step->rank, .peer = -1, .status = TRYST_OK};
+        count_live(world, 1);
+        *op_p = op;
+    }
+    count_live(world, -1);
+    free(step);
+    return TRYST_OK;
+}
+
+tryst_status tryst_key_build(const tryst_group *group, int src_rank, int dst_rank,
+                             const char *edge, uint64_t frame, uint64_t iter, char *key,
+                             size_t capacity)
+{
+    (void)group;
+    snprintf(key, capacity, "%d;%d;%s;%llu:%llu", src_rank, dst_rank, edge,
+             (unsigned long long)frame, (unsigned long long)iter);
+    return TRYST_OK;
+}
+
+tryst_status tryst_key_prepare(tryst_group *group, const char *key, tryst_key **key_p)
+{
+    tryst_key *self = calloc(1, sizeof *self);
+    self->world = group->world;
+    snprintf(self->text, sizeof self->text, "%s", key);
+    sscanf(key, "%d;%d;", &self->src_rank, &self->dst_rank);
+    count_live(group->world, 1);
+    *key_p = self;
+    return TRYST_OK;
+}
+
+void tryst_key_release(tryst_key *key)
+{
+    if (key) {
+        count_live(key->world, -1);
+        free(key);
+    }
+}
+
+tryst_status tryst_mem_alloc(tryst_ctx *ctx, size_t bytes, tryst_memory_kind memory,
+                             int32_t device, void **data_p, tryst_mem **mem_p)
+{
+    (void)memory;
+    (void)device;
+    tryst_mem *self = calloc(1, sizeof *self);
+    self->world = ctx->world;
+    self->data = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    count_live(ctx->world, 1);
+    *data_p = self->data;
+    *mem_p = self;
+    return TRYST_OK;
+}
+
+void tryst_mem_release(tryst_mem *mem)
+{
+    if (mem) {
+        count_live(mem->world, -1);
+        free(mem->data);
+        free(mem);
+    }
+}
+
+int tryst_group_rank(const tryst_group *group)
+{
+    return group->rank;
+}
+
+int tryst_group_size(const tryst_group *group)
+{
+    return group->world->ranks_count;
+}
+
+uint64_t tryst_now_ns(const tryst_ctx *ctx)
+{
+    (void)ctx;
+    return now_ns();
+}
+
+void tryst_trace_span(tryst_ctx *ctx, const char *name, uint64_t begin_ns,
+                      uint64_t end_ns, uint64_t arg)
+{
+    (void)ctx;
+    (void)name;
+    (void)begin_ns;
+    (void)end_ns;
+    (void)arg;
+}
+
+size_t tryst_dtype_bytes(tryst_dtype dtype)
+{
+    static const size_t bytes[] = {0, 1, 1, 4, 8, 2, 2, 4, 8};
+    return bytes[dtype];
+}
+
+const char *tryst_dtype_name(tryst_dtype dtype)
+{
+    static const char *const names[] = {"",    "u8",   "i8",  "i32", "i64",
+                                        "f16", "bf16", "f32", "f64"};
+    return names[dtype];
+}

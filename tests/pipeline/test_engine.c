@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine over a fake of the library (fake_tryst.h): ranks are threads, transfers come late and
+ * out of order by a seed (TRYST_TEST_SEED replays one), stages are canaries that know every byte
+ * that they must be given. */
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "canary.h"
+#include "fake_tryst.h"
+
+#define STAGES_MAX 16
+#define STEPS      4
+
+typedef struct job job;
+
+typedef struct rank_job {
+    job *owner;
+    int rank;
+    pthread_t thread;
+    tryst_status status;
+    char error[1024];
+    double loss;
+    tryst_engine_stats stats;
+    size_t spans_count;
+} rank_job;
+
+struct job {
+    fake_world *world;
+    const tryst_program *program;
+    canary stages[STAGES_MAX];
+    rank_job ranks[STAGES_MAX];
+    uint64_t steps_count;
+    uint64_t timeout_ns;
+    int absent_rank; /* never starts; -1: none */
+    int dying_rank;  /* stops before step 2 and counts as dead; -1: none */
+};
+
+static uint64_t seed = 1;
+
+static tryst_status run_steps(rank_job *self, tryst_engine *engine)
+{
+    job *owner = self->owner;
+    tryst_status status = TRYST_OK;
+    for (uint64_t step = 0; step < owner->steps_count && status == TRYST_OK; step++) {
+        if (self->rank == owner->dying_rank && step == 2) {
+            fake_kill(owner->world, self->rank);
+            return TRYST_OK;
+        }
+        for (int stage = 0; stage < tryst_program_stages(owner->program); stage++) {
+            if (tryst_program_rank_of(owner->program, stage) == self->rank) {
+                canary_begin(&owner->stages[stage], step);
+            }
+        }
+        status = tryst_engine_step(engine, step, &self->loss);
+    }
+    tryst_engine_spans(engine, &self->spans_count);
+    return status == TRYST_OK ? tryst_engine_finish(engine) : status;
+}
+
+static void *rank_main(void *arg)
+{
+    rank_job *self = arg;
+    job *owner = self->owner;
+    tryst_stage *stages[STAGES_MAX] = {0};
+    for (int stage = 0; stage < tryst_program_stages(owner->program); stage++) {
+        if (tryst_program_rank_of(owner->program, stage) == self->rank) {
+            stages[stage] = &owner->stages[stage].base;
+        }
+    }
+    const tryst_engine_params params = {.struct_size = sizeof params,
+                                        .ctx = fake_ctx(owner->world, self->rank),
+                                        .group = fake_group(owner->world, self->rank),
+                                        .program = owner->program,
+                                        .stages = stages,
+                                        .feed = canary_feed,
+                                        .timeout_ns = owner->timeout_ns,
+                                        .error = self->error,
+                                        .error_capacity = sizeof self->error};
+    tryst_engine *engine = NULL;
+    self->status = tryst_engine_open(&params, &engine);
+    if (self->status == TRYST_OK) {
+        self->status = run_steps(self, engine);
+        snprintf(self->error, sizeof self->error, "%s", tryst_engine_error(engine));
+        tryst_engine_stats_get(engine, &self->stats);
+        tryst_engine_close(engine);
+    }
+    return NULL;
+}
+
+static void job_init(job *self, const tryst_program *program, uint64_t delay_max_ns)
+{
+    *self = (job){.program = program,
+                  .steps_count = STEPS,
+                  .timeout_ns = 20ull * 1000000000,
+                  .absent_rank = -1,
+                  .dying_rank = -1};
+    self->world = fake_world_open(tryst_program_ranks(program), seed, delay_max_ns);
+    for (int stage = 0; stage < tryst_program_stages(program); stage++) {
+        canary_init(&self->stages[stage], program, stage, 37);
+        self->stages[stage].delay_max_ns = delay_max_ns / 4;
+        self->stages[stage].random += seed;
+    }
+}
+
+static void job_run(job *self)
+{
+    const int count = tryst_program_ranks(self->program);
+    for (int rank = 0; rank < count; rank++) {
+        self->ranks[rank] = (rank_job){.owner = self, .rank = rank};
+        if (rank != self->absent_rank) {
+            assert_int_equal(pthread_create(&self->ranks[rank].thread, NULL, rank_main,
+                                            &self->ranks[rank]),
+                             0);
+        }
+    }
+    for (int rank = 0; rank < count; rank++) {
+        if (rank != self->absent_rank) {
+            assert_int_equal(pthread_join(self->ranks[rank].thread, NULL), 0);
+        }
+    }
+}
+
+/* Everything ended well, every canary is content, nothing was left over. */
+static void job_expect_success(job *self, const char *name)
+{
+    for (int rank = 0; rank < tryst_program_ranks(self->program); rank++) {
+        if (self->ranks[rank].status != TRYST_OK) {
+            fail_msg("%s, rank %d: %s (seed %llu)", name, rank, self->ranks[rank].error,
+                     (unsigned long long)seed);
+        }
+    }
+    for (int stage = 0; stage < tryst_program_stages(self->program); stage++) {
+        if (self->stages[stage].errors_count > 0) {
+            fail_msg("%s: %s (seed %llu)", name, self->stages[stage].error,
+                     (unsigned long long)seed);
+        }
+    }
+    assert_int_equal(fake_world_close(self->world), 0);
+}
+
+static void run_well(const tryst_program *program, uint64_t delay_max_ns,
+                     const char *name)
+{
+    char error[4096];
+    if (tryst_program_check(program, NULL, error, sizeof error, NULL) != TRYST_OK) {
+        fail_msg("%s: %s", name, error);
+    }
+    job *self = malloc(sizeof *self);
+    job_init(self, program, delay_max_ns);
+    job_run(self);
+    const int last_rank =
+        tryst_program_rank_of(program, tryst_program_stages(program) - 1);
+    const double mean = (tryst_program_microbatches(program) - 1) / 2.0 + STEPS - 1;
+    assert_true(fabs(self->ranks[last_rank].loss - mean) < 1e-9);
+    for (int rank = 0; rank < tryst_program_ranks(program); rank++) {
+        assert_true(rank == last_rank || isnan(self->ranks[rank].loss));
+    }
+    job_expect_success(self, name);
+    free(self);
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  What runs
+ * ------------------------------------------------------------------------------------------- */
+
+static void test_schedules(void **state)
+{
+    static const int rows[][2] = {{1, 1}, {1, 5}, {2, 1}, {2, 2}, {2, 7},
+                                  {3, 2}, {3, 8}, {4, 3}, {4, 4}, {5, 6}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        for (int s = 0; tryst_program_schedule_name(s); s++) {
+            tryst_program *program = NULL;
+            char name[64];
+            snprintf(name, sizeof name, "%s p=%d m=%d", tryst_program_schedule_name(s),
+                     rows[i][0], rows[i][1]);
+            assert_int_equal(tryst_program_generate(tryst_program_schedule_name(s),
+                                                    rows[i][0], rows[i][1], NULL, 0,
+                                                    &program),
+                             TRYST_OK);
+            run_well(program, 0, name);
+            run_well(program, 300000, name);
+            tryst_program_close(program);
+        }
+    }
+}
+
+typedef struct listed {
+    int rank;
+    tryst_action action;
+} listed;
+
+static tryst_program *program_of(int ranks, int stages, int microbatches,
+                                 const listed *list, size_t count)
+{
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_open(ranks, stages, microbatches, &program), TRYST_OK);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(tryst_program_append(program, list[i].rank, &list[i].action),
+                         TRYST_OK);
+    }
+    return program;
+}
+
+#define F(r, s, m, v)                     \
+    {                                     \
+        r,                                \
+        {                                 \
+            TRYST_ACTION_FORWARD, s, m, v \
+        }                                 \
+    }
+#define B(r, s, m, v)                      \
+    {                                      \
+        r,                                 \
+        {                                  \
+            TRYST_ACTION_BACKWARD, s, m, v \
+        }                                  \
+    }
+#define I(r, s, m, v)                        \
+    {                                        \
+        r,                                   \
+        {                                    \
+            TRYST_ACTION_INPUT_GRAD, s, m, v \
+        }                                    \
+    }
+#define W(r, s, m, v)                         \
+    {                                         \
+        r,                                    \
+        {                                     \
+            TRYST_ACTION_WEIGHT_GRAD, s, m, v \
+        }                                     \
+    }
+#define U(r, s, v)                        \
+    {                                     \
+        r,                                \
+        {                                 \
+            TRYST_ACTION_UPDATE, s, -1, v \
+        }                                 \
+    }
+
+/* Shapes that later schedules need: several stages on a rank (round, and as a V where the middle
+ * pair meets on one rank), split backwards, and weight versions inside a program. */
+static void test_other_shapes(void **state)
+{
+    static const listed round[] = {
+        F(0, 0, 0, 0), F(0, 0, 1, 0), F(0, 2, 0, 0), F(0, 2, 1, 0), B(0, 2, 0, 0),
+        B(0, 2, 1, 0), B(0, 0, 0, 0), B(0, 0, 1, 0), U(0, 0, 1),    U(0, 2, 1),
+        F(1, 1, 0, 0), F(1, 1, 1, 0), F(1, 3, 0, 0), B(1, 3, 0, 0), F(1, 3, 1, 0),
+        B(1, 3, 1, 0), B(1, 1, 0, 0), B(1, 1, 1, 0), U(1, 1, 1),    U(1, 3, 1)};
+    static const listed vee[] = {
+        F(0, 0, 0, 0), F(0, 0, 1, 0), F(0, 3, 0, 0), I(0, 3, 0, 0), F(0, 3, 1, 0),
+        I(0, 3, 1, 0), W(0, 3, 0, 0), I(0, 0, 0, 0), W(0, 3, 1, 0), W(0, 0, 0, 0),
+        B(0, 0, 1, 0), U(0, 0, 1),    U(0, 3, 1),    F(1, 1, 0, 0), F(1, 2, 0, 0),
+        F(1, 1, 1, 0), F(1, 2, 1, 0), I(1, 2, 0, 0), I(1, 1, 0, 0), I(1, 2, 1, 0),
+        W(1, 2, 0, 0), I(1, 1, 1, 0), W(1, 1, 0, 0), W(1, 1, 1, 0), W(1, 2, 1, 0),
+        U(1, 1, 1),    U(1, 2, 1)};
+    static const listed pipedream[] = {
+        F(0, 0, 0, 0), F(0, 0, 1, 0), B(0, 0, 0, 0), U(0, 0, 1),    F(0, 0, 2, 1),
+        B(0, 0, 1, 0), U(0, 0, 2),    B(0, 0, 2, 1), U(0, 0, 3),    F(1, 1, 0, 0),
+        B(1, 1, 0, 0), U(1, 1, 1),    F(1, 1, 1, 1), B(1, 1, 1, 1), U(1, 1, 2),
+        F(1, 1, 2, 2), B(1, 1, 2, 2), U(1, 1, 3)};
+    static const struct {
+        const char *name;
+        int stages, microbatches;
+        const listed *list;
+        size_t count;
+    } rows[] = {{"round", 4, 2, round, sizeof round / sizeof *round},
+                {"vee", 4, 2, vee, sizeof vee / sizeof *vee},
+                {"pipedream", 2, 3, pipedream, sizeof pipedream / sizeof *pipedream}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tryst_program *program = program_of(2, rows[i].stages, rows[i].microbatches,
+                                            rows[i].list, rows[i].count);
+        run_well(program, 0, rows[i].name);
+        run_well(program, 500000, rows[i].name);
+        tryst_program_close(program);
+    }
+}
+
+/* Buffers are made until there are enough, in a few chunks of each kind, and then no more. */
+static void test_buffers_stop_growing(void **state)
+{
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_generate("gpipe", 3, 8, NULL, 0, &program), TRYST_OK);
+    job *self = malloc(sizeof *self);
+    job_init(self, program, 100000);
+    self->steps_count = 60;
+    job_run(self);
+    for (int rank = 0; rank < 3; rank++) {
+        /* input, target, saved, what travels: 4 + 4 + 8 buffers of each are above what M = 8
+         * can need (8 live, 4 ahead), so three chunks of four kinds */
+        assert_true(self->ranks[rank].stats.buffer_allocations <= 12);
+        assert_true(self->ranks[rank].stats.peak_activation_bytes >= 8 * 1000);
+        assert_int_equal(self->ranks[rank].stats.steps_count, 60);
+        assert_int_equal(self->ranks[rank].stats.action_counts[TRYST_ACTION_FORWARD],
+                         60 * 8);
+        assert_true(self->ranks[rank].spans_count >= 17);
+    }
+    job_expect_success(self, "gpipe");
+    free(self);
+    tryst_program_close(program);
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  What fails
+ * ------------------------------------------------------------------------------------------- */
+
+/* A rank dies between two steps: every other one ends with its name, and nothing is left over. */
+static void test_dead_rank(void **state)
+{
+    for (int dying = 0; dying < 4; dying++) {
+        tryst_program *program = NULL;
+        assert_int_equal(tryst_program_generate("1f1b", 4, 6, NULL, 0, &program),
+                         TRYST_OK);
+        job *self = malloc(sizeof *self);
+        char name[32];
+        job_init(self, program, 100000);
+        self->steps_count = 10;
+        self->dying_rank = dying;
+        job_run(self);
+        snprintf(name, sizeof name, "rank %d died", dying);
+        for (int rank = 0; rank < 4; rank++) {
+            if (rank == dying) {
+                continue;
+            }
+            assert_true(self->ranks[rank].status == TRYST_E_PEER ||
+                        self->ranks[rank].status == TRYST_E_ABORTED);
+            if (!strstr(self->ranks[rank].error, name)) {
+                fail_msg("rank %d does not say \"%s\": %s", rank, name,
+                         self->ranks[rank].error);
+            }
+        }
+        assert_int_equal(fake_world_close(self->world), 0);
+        free(self);
+        tryst_program_close(program);
+    }
+}
+
+/* A rank that never comes is given up after the engine's own time limit, by name. */
+static void test_silence_ends(void **state)
+{
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_generate("1f1b", 2, 2, NULL, 0, &program), TRYST_OK);
+    job *self = malloc(sizeof *self);
+    job_init(self, program, 0);
+    self->absent_rank = 1;
+    self->timeout_ns = 100000000;
+    job_run(self);
+    assert_int_equal(self->ranks[0].status, TRYST_E_DEADLINE);
+    assert_non_null(strstr(self->ranks[0].error,
+                           "receiving the input gradient of stage 1, "
+                           "micro-batch 0, from rank 1"));
+    assert_int_equal(fake_world_close(self->world), 0);
+    free(self);
+    tryst_program_close(program);
+}
+
+static void test_open_refuses(void **state)
+{
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_generate("1f1b", 2, 2, NULL, 0, &program), TRYST_OK);
+    fake_world *world = fake_world_open(3, 1, 0);
+    fake_world *fitting = fake_world_open(2, 1, 0);
+    char error[256];
+    canary own;
+    tryst_engine *engine = NULL;
+    tryst_stage *stages[2] = {NULL, NULL};
+    tryst_engine_params params = {.struct_size = sizeof params,
+                                  .ctx = fake_ctx(world, 0),
+                                  .group = fake_group(world, 0),
+                                  .program = program,
+                                  .stages = stages,
+                                  .feed = canary_feed,
+                                  .error = error,
+                                  .error_capacity = sizeof error};
+    assert_int_equal(tryst_engine_open(&params, &engine), TRYST_E_INVALID);
+    assert_non_null(strstr(error, "the program is for 2 ranks, but the group has 3"));
+    params.ctx = fake_ctx(fitting, 0);
+    params.group = fake_group(fitting, 0);
+    assert_int_equal(tryst_engine_open(&params, &engine), TRYST_E_INVALID);
+    assert_non_null(strstr(error, "rank 0 runs 0F0, but has no stage 0"));
+    canary_init(&own, program, 1, 37);
+    stages[0] = &own.base;
+    assert_int_equal(tryst_engine_open(&params, &engine), TRYST_E_INVALID);
+    assert_non_null(strstr(error, "not the first one"));
+    canary_init(&own, program, 0, 37);
+    params.feed = NULL;
+    assert_int_equal(tryst_engine_open(&params, &engine), TRYST_E_INVALID);
+    assert_non_null(strstr(error, "no feed was given"));
+    assert_null(engine);
+    assert_int_equal(fake_world_close(world), 0);
+    assert_int_equal(fake_world_close(fitting), 0);
+    tryst_program_close(program);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_other_shapes),
+        cmocka_unit_test(test_buffers_stop_growing),
+        cmocka_unit_test(test_dead_rank),
+        cmocka_unit_test(test_silence_ends),
+        cmocka_unit_test(test_open_refuses),
+    };
+    const char *given = getenv("TRYST_TEST_SEED");
+    seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+    printf("seed %llu (TRYST_TEST_SEED replays it)\n", (unsigned long long)seed);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
