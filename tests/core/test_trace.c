@@ -10,6 +10,7 @@
 
 #include "core/alloc.h"
 #include "core/trace.h"
+#include "core/trace_ring.h"
 
 static const struct trace_labels labels3 = {{"a", "b", "c"}};
 static const struct trace_labels labels1 = {{"bytes"}};
@@ -208,6 +209,30 @@ static void the_oldest_are_overwritten_and_counted(void **state)
     trace_close(trace);
 }
 
+/* The moments of a writer that threads can only meet by luck, staged one by one. */
+static void a_copy_fails_from_the_moment_that_its_slot_is_taken(void **state)
+{
+    enum { CAPACITY = 16 };
+    struct trace *trace = trace_of(CAPACITY, NULL);
+    struct trace_event event;
+    for (uint64_t i = 0; i < CAPACITY; i++)
+        trace_instant(trace, "x", NULL, i, 0, 0);
+    struct trace_ring *ring = trace_rings(trace);
+    assert_int_equal(trace_ring_ended(ring), CAPACITY);
+    assert_true(trace_ring_copy(ring, 0, &event));
+    assert_int_equal(event.arg[0], 0);
+    ring->begun++; /* event 16 has begun, and takes slot 0 */
+    assert_false(trace_ring_copy(ring, 0, &event));
+    assert_true(trace_ring_copy(ring, 1, &event));
+    assert_int_equal(event.arg[0], 1);
+    ring->begun--;
+    for (uint64_t i = CAPACITY; i < 3 * CAPACITY; i++)
+        trace_instant(trace, "x", NULL, i, 0, 0);
+    for (uint64_t i = 0; i < 3 * CAPACITY; i++)
+        assert_int_equal(trace_ring_copy(ring, i, &event), i >= 2 * CAPACITY);
+    trace_close(trace);
+}
+
 static void traces_of_one_thread_keep_apart(void **state)
 {
     struct trace *a = trace_of(16, NULL), *b = trace_of(16, NULL);
@@ -370,6 +395,7 @@ int main(void)
         cmocka_unit_test(names_may_hold_anything),
         cmocka_unit_test(a_long_thread_name_is_cut),
         cmocka_unit_test(the_oldest_are_overwritten_and_counted),
+        cmocka_unit_test(a_copy_fails_from_the_moment_that_its_slot_is_taken),
         cmocka_unit_test(traces_of_one_thread_keep_apart),
         cmocka_unit_test(an_empty_trace_is_a_document_too),
         cmocka_unit_test(a_full_disk_is_a_status),
