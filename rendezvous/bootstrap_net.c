@@ -293,7 +293,7 @@ static unsigned port_of(const struct sockaddr_storage *address)
 
 bool bootstrap_listener_adopt(int fd, const char *address)
 {
-    int listens = 0;
+    int listens = 0, on = 1;
     socklen_t bytes = sizeof listens;
     struct sockaddr_storage at = {0};
     socklen_t at_bytes = sizeof at;
@@ -304,6 +304,8 @@ bool bootstrap_listener_adopt(int fd, const char *address)
         return false;
     if (port_of(&at) == 0 || (colon && port_of(&at) != strtoul(colon + 1, NULL, 10)))
         return false;
+    /* Accepted sockets inherit it; else they keep the port from this process's next session. */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0;
 }
 

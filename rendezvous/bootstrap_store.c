@@ -3,6 +3,7 @@
  * A list is enough: it holds a few names per rank, for the moments of coming together. */
 #include "bootstrap_store.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -42,8 +43,7 @@ tryst_status store_put(struct store *store, const char *name, const void *value,
     if (!entry)
         return TRYST_E_NOMEM;
     list_node_init(&entry->node);
-    strncpy(entry->name, name, sizeof entry->name - 1);
-    entry->name[sizeof entry->name - 1] = '\0';
+    snprintf(entry->name, sizeof entry->name, "%s", name);
     entry->bytes = bytes;
     if (bytes)
         memcpy(entry->value, value, bytes);
