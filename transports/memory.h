@@ -14,6 +14,7 @@
 #ifndef TRANSPORTS_MEMORY_H
 #define TRANSPORTS_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -55,6 +56,7 @@ struct tryst_mem {
     size_t bytes;
     int32_t device;
     int fd;      /**< maps the same bytes (tryst_mem_alloc), or -1 */
+    bool owned;  /**< made by ops->alloc: release frees the bytes */
     uint64_t id; /**< unique in the context, never reused: names the region to peers */
     struct tryst_mem *next;
     struct {

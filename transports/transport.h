@@ -37,7 +37,9 @@
  *  (DESIGN §4), and every event and completion runs in that thread, from inside
  *  `progress` or a poller function, never from inside the call that started it (ep_open,
  *  ep_message, frame_send, bulk_*, ep_close): so no caller is re-entered. A transport
- *  needs no lock of its own. Nothing here waits.
+ *  needs no lock of its own. Nothing here waits. connect_send and doorbell are no events
+ *  but services of the layer above: a transport may call them from inside any function
+ *  (mem_unregister too), and they call nothing of the transport's.
  *
  *  Statuses: TRYST_AGAIN means "no room now": nothing was taken, call again after
  *  progress.
