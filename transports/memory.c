@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host's row of memory functions, regions, and their registrations.
+ *
+ * One idea: regions lie in an array sorted by address, each with the highest end of all regions up
+ * to it, so the region that covers some bytes is found by bisection even where regions overlap.
+ * Invariant: under the lock, region[i].data never decreases and reach[i] is the maximum of
+ * data + bytes over regions 0..i.
+ * Callers: the context (tryst_mem_*), operations (memory_find), rails (memory_rail_handle).
+ */
+#include "transports/memory.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "transports/memfd.h"
+#include "transports/transport.h"
+
+/* --- host memory --- */
+
+static size_t page_round(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return bytes > SIZE_MAX - page ? 0 : (bytes + page - 1) / page * page;
+}
+
+/* Where there is no memory file to be had, plain memory serves: peers then copy from it. */
+static tryst_status host_alloc(int32_t device, size_t bytes, void **data_p, int *fd_p)
+{
+    size_t size = page_round(bytes ? bytes : 1);
+    int fd = -1;
+    (void)device;
+    if (size == 0)
+        return TRYST_E_NOMEM;
+    (void)memfd_create_sealed("tryst-region", size, &fd);
+    int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+    void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, 0);
+    if (data == MAP_FAILED) {
+        if (fd >= 0)
+            close(fd);
+        return TRYST_E_NOMEM;
+    }
+    if (fd >= 0)
+        memfd_seal_writes(fd); /* peers get to read it, no more */
+    *data_p = data;
+    *fd_p = fd;
+    return TRYST_OK;
+}
+
+static void host_free(int32_t device, void *data, size_t bytes, int fd)
+{
+    (void)device;
+    munmap(data, page_round(bytes ? bytes : 1));
+    if (fd >= 0)
+        close(fd);
+}
+
+static tryst_status host_copy_async(int32_t device, void *stream, void *dst,
+                                    const void *src, size_t bytes)
+{
+    (void)device;
+    (void)stream;
+    memcpy(dst, src, bytes);
+    return TRYST_OK;
+}
+
+static tryst_status host_event_record(int32_t device, void *stream, void *event)
+{
+    (void)device;
+    (void)stream;
+    (void)event;
+    return TRYST_OK;
+}
+
+static tryst_status host_event_query(int32_t device, void *event)
+{
+    (void)device;
+    (void)event;
+    return TRYST_OK;
+}
+
+static const struct memory_ops host_ops = {
+    .name = "host",
+    .kind = TRYST_MEMORY_HOST,
+    .alloc = host_alloc,
+    .free = host_free,
+    .copy_async = host_copy_async,
+    .event_record = host_event_record,
+    .event_query = host_event_query,
+    .stream_wait = host_event_record,
+};
+
+const struct memory_ops *memory_ops_get(tryst_memory_kind kind)
+{
+    return kind == TRYST_MEMORY_HOST ? &host_ops : NULL;
+}
+
+/* --- regions --- */
+
+struct memory_entry {
+    struct tryst_mem *mem;
+    uintptr_t reach; /* see the invariant */
+};
+
+struct memory_cache {
+    pthread_mutex_t lock;
+    struct memory_entry *entries;
+    size_t count, room;
+    uint64_t next_id;
+};
+
+static uintptr_t region_start(const struct tryst_mem *mem)
+{
+    return (uintptr_t)mem->data;
+}
+
+static uintptr_t region_end(const struct tryst_mem *mem)
+{
+    return (uintptr_t)mem->data + mem->bytes;
+}
+
+tryst_status memory_cache_open(struct memory_cache **cache_p)
+{
+    struct memory_cache *cache = mem_zalloc(sizeof *cache);
+    if (!cache)
+        return TRYST_E_NOMEM;
+    if (pthread_mutex_init(&cache->lock, NULL) != 0) {
+        mem_free(cache);
+        return TRYST_E_NOMEM;
+    }
+    cache->next_id = 1;
+    *cache_p = cache;
+    return TRYST_OK;
+}
+
+size_t memory_cache_close(struct memory_cache *cache)
+{
+    size_t left = cache->count;
+    while (cache->count > 0)
+        memory_release(cache->entries[cache->count - 1].mem);
+    pthread_mutex_destroy(&cache->lock);
+    mem_free(cache->entries);
+    mem_free(cache);
+    return left;
+}
+
+/* Index of the first region that starts beyond `address`. */
+static size_t upper_bound(const struct memory_cache *cache, uintptr_t address)
+{
+    size_t low = 0, high = cache->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (region_start(cache->entries[middle].mem) <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void reach_update(struct memory_cache *cache, size_t from)
+{
+    for (size_t i = from; i < cache->count; i++) {
+        uintptr_t before = i ? cache->entries[i - 1].reach : 0;
+        uintptr_t end = region_end(cache->entries[i].mem);
+        cache->entries[i].reach = end > before ? end : before;
+    }
+}
+
+static tryst_status cache_reserve(struct memory_cache *cache)
+{
+    if (cache->count < cache->room)
+        return TRYST_OK;
+    size_t room = cache->room ? 2 * cache->room : 16;
+    struct memory_entry *entries = mem_resize(cache->entries, room * sizeof *entries);
+    if (!entries)
+        return TRYST_E_NOMEM;
+    cache->entries = entries;
+    cache->room = room;
+    return TRYST_OK;
+}
+
+/* Make it known; the cache owns it from here on. */
+static tryst_status cache_add(struct memory_cache *cache, struct tryst_mem *mem)
+{
+    pthread_mutex_lock(&cache->lock);
+    tryst_status status = cache_reserve(cache);
+    if (status == TRYST_OK) {
+        size_t at = upper_bound(cache, region_start(mem));
+        struct memory_entry *place = cache->entries + at;
+        memmove(place + 1, place, (cache->count - at) * sizeof *place);
+        place->mem = mem;
+        cache->count++;
+        mem->id = cache->next_id++;
+        reach_update(cache, at);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return status;
+}
+
+static void cache_remove(struct memory_cache *cache, const struct tryst_mem *mem)
+{
+    pthread_mutex_lock(&cache->lock);
+    size_t at = upper_bound(cache, region_start(mem));
+    while (at > 0 && cache->entries[at - 1].mem != mem)
+        at--;
+    if (at > 0) {
+        struct memory_entry *place = cache->entries + at - 1;
+        memmove(place, place + 1, (cache->count - at) * sizeof *place);
+        cache->count--;
+        reach_update(cache, at - 1);
+    }
+    pthread_mutex_unlock(&cache->lock);
+}
+
+/* A region like `model`, known to the cache. */
+static tryst_status region_add(const struct tryst_mem *model, struct tryst_mem **mem_p)
+{
+    struct tryst_mem *mem = mem_alloc(sizeof *mem);
+    if (!mem)
+        return TRYST_E_NOMEM;
+    *mem = *model;
+    tryst_status status = cache_add(mem->cache, mem);
+    if (status != TRYST_OK) {
+        mem_free(mem);
+        return status;
+    }
+    *mem_p = mem;
+    return TRYST_OK;
+}
+
+tryst_status memory_register(struct memory_cache *cache, void *data, size_t bytes,
+                             tryst_memory_kind kind, int32_t device,
+                             struct tryst_mem **mem_p)
+{
+    struct tryst_mem model = {
+        .cache = cache, .data = data, .bytes = bytes, .device = device, .fd = -1};
+    model.ops = memory_ops_get(kind);
+    if (!model.ops)
+        return TRYST_E_UNSUPPORTED;
+    if (!data || bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)data)
+        return TRYST_E_INVALID;
+    return region_add(&model, mem_p);
+}
+
+tryst_status memory_alloc(struct memory_cache *cache, size_t bytes,
+                          tryst_memory_kind kind, int32_t device,
+                          struct tryst_mem **mem_p)
+{
+    struct tryst_mem model = {
+        .cache = cache, .bytes = bytes, .device = device, .fd = -1, .owned = true};
+    model.ops = memory_ops_get(kind);
+    if (!model.ops)
+        return TRYST_E_UNSUPPORTED;
+    if (bytes == 0)
+        return TRYST_E_INVALID;
+    tryst_status status = model.ops->alloc(device, bytes, &model.data, &model.fd);
+    if (status != TRYST_OK)
+        return status;
+    status = region_add(&model, mem_p);
+    if (status != TRYST_OK)
+        model.ops->free(device, model.data, bytes, model.fd);
+    return status;
+}
+
+static void registration_undo(struct tryst_mem *mem, unsigned index)
+{
+    struct rail *rail = mem->registrations[index].rail;
+    if (!rail)
+        return;
+    if (rail->ops->mem_unregister)
+        rail->ops->mem_unregister(rail, mem->registrations[index].handle);
+    mem->registrations[index].rail = NULL;
+}
+
+void memory_release(struct tryst_mem *mem)
+{
+    if (!mem)
+        return;
+    for (unsigned i = 0; i < MEMORY_RAILS_MAX; i++)
+        registration_undo(mem, i);
+    cache_remove(mem->cache, mem);
+    if (mem->owned)
+        mem->ops->free(mem->device, mem->data, mem->bytes, mem->fd);
+    mem_free(mem);
+}
+
+struct tryst_mem *memory_find(struct memory_cache *cache, const void *data, size_t bytes)
+{
+    uintptr_t start = (uintptr_t)data, end = start + bytes;
+    struct tryst_mem *found = NULL;
+    if (end < start)
+        return NULL;
+    pthread_mutex_lock(&cache->lock);
+    size_t at = upper_bound(cache, start);
+    /* Backwards while some region further down still reaches that far. */
+    for (; at > 0 && !found && cache->entries[at - 1].reach >= end; at--)
+        if (region_end(cache->entries[at - 1].mem) >= end)
+            found = cache->entries[at - 1].mem;
+    pthread_mutex_unlock(&cache->lock);
+    return found;
+}
+
+/* --- registrations --- */
+
+tryst_status memory_rail_handle(struct tryst_mem *mem, struct rail *rail, void **handle_p)
+{
+    void *handle = NULL;
+    if (rail->index >= MEMORY_RAILS_MAX)
+        return TRYST_E_UNSUPPORTED;
+    if (mem->registrations[rail->index].rail != rail) {
+        tryst_status status = TRYST_OK;
+        if (rail->ops->mem_register)
+            status = rail->ops->mem_register(rail, mem, &handle);
+        if (status != TRYST_OK)
+            return status;
+        mem->registrations[rail->index].rail = rail;
+        mem->registrations[rail->index].handle = handle;
+    }
+    *handle_p = mem->registrations[rail->index].handle;
+    return TRYST_OK;
+}
+
+void memory_rail_forget(struct memory_cache *cache, struct rail *rail)
+{
+    if (rail->index >= MEMORY_RAILS_MAX)
+        return;
+    pthread_mutex_lock(&cache->lock);
+    for (size_t i = 0; i < cache->count; i++)
+        if (cache->entries[i].mem->registrations[rail->index].rail == rail)
+            registration_undo(cache->entries[i].mem, rail->index);
+    pthread_mutex_unlock(&cache->lock);
+}

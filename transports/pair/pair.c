@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Rails, endpoints, frames and sleeping over shared rings.
+ *
+ * One idea: an endpoint changes its state only in calls from above and in its own turn of
+ * pair_progress, and is freed only in that turn; so callbacks may call anything but progress.
+ * Invariant: an endpoint outside READY reads and writes nothing in the shared area but its own
+ * grant and `asleep`.
+ * Callers: the operation tables of shm and self.
+ */
+#include "pair.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "core/alloc.h"
+
+/* Entries handled in one endpoint's turn, so that one busy peer does not starve the others. */
+enum { ENTRIES_PER_TURN = 32 };
+
+/* --- rails --- */
+
+static uint64_t ring_bytes_configured(const tryst_host *host)
+{
+    uint64_t bytes = host->config_number(host, "shm_ring_bytes");
+    if (bytes < PAIR_RING_BYTES_MIN)
+        bytes = PAIR_RING_BYTES_MIN;
+    if (bytes > PAIR_RING_BYTES_MAX)
+        bytes = PAIR_RING_BYTES_MAX;
+    return bytes & ~UINT64_C(4095); /* whole pages */
+}
+
+tryst_status pair_rail_init(struct pair_rail *rail, const struct rail_params *params,
+                            const struct transport_ops *transport,
+                            const struct pair_ops *ops)
+{
+    rail->frame = mem_alloc_aligned(PAIR_LINE_BYTES, PAIR_FRAME_MAX);
+    if (!rail->frame)
+        return TRYST_E_NOMEM;
+    rail->base = (struct rail){.ops = transport,
+                               .events = params->events,
+                               .index = params->index,
+                               .tag_bits = 64,
+                               .frame_max = PAIR_FRAME_MAX,
+                               .bulk_max = UINT64_C(1) << 48,
+                               .posted_max = PAIR_POSTED_MAX};
+    rail->ops = ops;
+    rail->host = params->host;
+    rail->ring_bytes = ring_bytes_configured(params->host);
+    list_init(&rail->eps);
+    list_init(&rail->reads);
+    return TRYST_OK;
+}
+
+void pair_rail_close(struct rail *base)
+{
+    struct pair_rail *rail = (struct pair_rail *)base;
+    assert(list_empty(&rail->eps) && "every endpoint has reported closed");
+    mem_free(rail->frame);
+    mem_free(rail);
+}
+
+/* --- endpoints --- */
+
+tryst_status pair_ep_open(struct rail *base, const struct ep_params *params,
+                          struct endpoint **ep_p)
+{
+    struct pair_rail *rail = (struct pair_rail *)base;
+    struct pair_ep *ep = mem_zalloc(rail->ops->ep_bytes);
+    if (!ep)
+        return TRYST_E_NOMEM;
+    ep->base = (struct endpoint){.rail = base, .arg = params->arg};
+    ep->state = PAIR_OPENING;
+    ep->due = true;
+    ep->loopback = params->loopback;
+    ep->params = *params;
+    list_init(&ep->jobs);
+    list_init(&ep->finished);
+    list_init(&ep->waiting);
+    for (unsigned i = 0; i < PAIR_BUCKETS; i++)
+        list_init(&ep->posted[i]);
+    list_push_back(&rail->eps, &ep->node);
+    *ep_p = &ep->base;
+    return TRYST_OK;
+}
+
+void pair_area_init(struct pair_header *area, uint64_t ring_bytes,
+                    uint64_t initiator_nonce, uint64_t responder_nonce)
+{
+    area->magic = PAIR_MAGIC;
+    area->version = PAIR_VERSION;
+    area->header_bytes = PAIR_HEADER_BYTES;
+    area->ring_bytes = ring_bytes;
+    area->nonce[0] = initiator_nonce;
+    area->nonce[1] = responder_nonce;
+}
+
+const char *pair_area_check(const struct pair_header *area, uint64_t ring_bytes,
+                            uint64_t initiator_nonce, uint64_t responder_nonce)
+{
+    if (area->magic != PAIR_MAGIC)
+        return "this is no segment of ours";
+    if (area->version != PAIR_VERSION)
+        return "the segment has another layout version";
+    if (area->header_bytes != PAIR_HEADER_BYTES || area->ring_bytes != ring_bytes)
+        return "the segment's sizes are not as announced";
+    if (area->nonce[0] != initiator_nonce || area->nonce[1] != responder_nonce)
+        return "the segment belongs to other endpoints (nonces differ)";
+    return NULL;
+}
+
+void pair_attach(struct pair_ep *ep, struct pair_header *area, uint64_t ring_bytes)
+{
+    /* A loopback's writer and reader are one: side 0 and ring 0 are both ends. */
+    unsigned me = ep->params.initiator || ep->loopback ? 0 : 1;
+    unsigned peer = ep->loopback ? 0 : 1 - me;
+    uint8_t *rings = (uint8_t *)area + PAIR_HEADER_BYTES;
+    ep->area = area;
+    ep->mine = &area->side[me];
+    ep->theirs = &area->side[peer];
+    ep->tx = (struct ring_tx){.data = rings + me * ring_bytes,
+                              .tail = &area->ring[me].tail,
+                              .bytes = ring_bytes};
+    ep->rx = (struct ring_rx){.data = rings + peer * ring_bytes,
+                              .tail = &area->ring[peer].tail,
+                              .bytes = ring_bytes};
+}
+
+void pair_connected(struct pair_ep *ep, const char *text)
+{
+    ep->state = PAIR_READY;
+    ep->due = false;
+    ep->base.rail->events->ready(&ep->base, TRYST_OK, text);
+}
+
+void pair_refused(struct pair_ep *ep, const char *text)
+{
+    ep->state = PAIR_REFUSED;
+    ep->due = false;
+    ep->base.rail->events->ready(&ep->base, TRYST_E_UNREACHABLE, text);
+}
+
+/* From here on nothing that a peer reads in our memory counts. */
+static void grant_revoke(struct pair_ep *ep)
+{
+    /* seq_cst read-modify-write: what we do to the buffers afterwards cannot come before it.
+     * Partner: the reader's read-modify-write of this word after each copy. */
+    if (ep->mine)
+        atomic_fetch_or(&ep->mine->grant, PAIR_REVOKED);
+}
+
+void pair_fail(struct pair_ep *ep, tryst_status status, const char *format, ...)
+{
+    va_list args;
+    if (ep->state == PAIR_BROKEN || ep->state == PAIR_CLOSING)
+        return;
+    va_start(args, format);
+    vsnprintf(ep->text, sizeof ep->text, format, args);
+    va_end(args);
+    ep->state = PAIR_BROKEN;
+    ep->status = status;
+    ep->due = true;
+    grant_revoke(ep);
+    pair_ep_rail(ep)->host->log(pair_ep_rail(ep)->host, TRYST_LOG_WARN, ep->text);
+}
+
+void pair_ep_close(struct endpoint *base)
+{
+    struct pair_ep *ep = (struct pair_ep *)base;
+    ep->state = PAIR_CLOSING;
+    ep->due = true;
+    grant_revoke(ep);
+}
+
+static int closing_turn(struct pair_ep *ep)
+{
+    struct pair_rail *rail = pair_ep_rail(ep);
+    if (!rail->ops->quiet(ep))
+        return 0;
+    pair_bulk_end(ep, TRYST_E_CANCELED);
+    rail->ops->detach(ep);
+    list_remove(&ep->node);
+    rail->base.events->closed(&ep->base);
+    mem_free(ep);
+    return 1;
+}
+
+static int broken_turn(struct pair_ep *ep)
+{
+    if (!ep->failure_told) {
+        ep->failure_told = true;
+        ep->base.rail->events->failed(&ep->base, ep->status, ep->text);
+    }
+    if (ep->state != PAIR_BROKEN || !pair_ep_rail(ep)->ops->quiet(ep))
+        return 1;
+    ep->due = false;
+    pair_bulk_end(ep, TRYST_E_PEER);
+    return 1;
+}
+
+/* --- frames --- */
+
+tryst_status pair_frame_send(struct endpoint *base, const void *data, size_t bytes)
+{
+    struct pair_ep *ep = (struct pair_ep *)base;
+    assert(bytes >= 1 && bytes <= PAIR_FRAME_MAX);
+    if (__builtin_expect(ep->state != PAIR_READY, 0))
+        return ep->state == PAIR_OPENING ? TRYST_AGAIN : TRYST_E_PEER;
+    enum ring_answer room = ring_tx_room(&ep->tx, bytes, ep->tx.bytes);
+    if (__builtin_expect(room != RING_YES, 0)) {
+        ep->wants_room = true;
+        if (room == RING_NO)
+            return TRYST_AGAIN;
+        pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: the reader's tail is not possible");
+        return TRYST_E_PEER;
+    }
+    ring_tx_put(&ep->tx, PAIR_FRAME, NULL, 0, data, (uint32_t)bytes);
+    pair_wake(ep, PAIR_ASLEEP);
+    return TRYST_OK;
+}
+
+static void frame_deliver(struct pair_ep *ep, struct ring_entry entry)
+{
+    uint64_t *frame = pair_ep_rail(ep)->frame;
+    if (entry.bytes < 1 || entry.bytes > PAIR_FRAME_MAX) {
+        pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: a frame of %u bytes", entry.bytes);
+        return;
+    }
+    /* Copied first: what the layer above parses must not change under its hands. */
+    ring_rx_copy(&ep->rx, 0, frame, entry.bytes);
+    if (ring_rx_next(&ep->rx, entry.bytes))
+        pair_wake(ep, PAIR_WANTS_ROOM);
+    ep->base.rail->events->frame(&ep->base, frame, entry.bytes);
+}
+
+static int entries_read(struct pair_ep *ep)
+{
+    struct ring_entry entry;
+    int count = 0;
+    while (ep->state == PAIR_READY && count < ENTRIES_PER_TURN) {
+        enum ring_answer answer = ring_rx_peek(&ep->rx, &entry);
+        if (answer == RING_NO)
+            break;
+        count++;
+        if (answer == RING_BAD) {
+            pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: an entry of kind %#x, %u bytes",
+                      entry.kind, entry.bytes);
+        } else if (entry.kind == PAIR_FRAME) {
+            frame_deliver(ep, entry);
+        } else {
+            pair_bulk_entry(ep, entry);
+            if (ring_rx_next(&ep->rx, entry.bytes))
+                pair_wake(ep, PAIR_WANTS_ROOM);
+        }
+    }
+    return count;
+}
+
+/* --- progress and sleep --- */
+
+static int ready_turn(struct pair_ep *ep)
+{
+    int count = entries_read(ep);
+    if (ep->slots_used && ep->state == PAIR_READY)
+        count += pair_answers_take(ep);
+    if (ep->jobs_count && ep->state == PAIR_READY)
+        count += pair_jobs_advance(ep);
+    if (!list_empty(&ep->finished))
+        count += pair_finished_tell(ep);
+    return count;
+}
+
+static int due_turn(struct pair_ep *ep)
+{
+    switch ((enum pair_state)ep->state) {
+    case PAIR_OPENING:
+        ep->due = false;
+        pair_ep_rail(ep)->ops->connect(ep);
+        return 1;
+    case PAIR_BROKEN: return broken_turn(ep);
+    case PAIR_CLOSING: return closing_turn(ep);
+    case PAIR_READY:
+    case PAIR_REFUSED: ep->due = false; return 0;
+    }
+    return 0;
+}
+
+static void disarm(struct pair_rail *rail)
+{
+    rail->armed = false;
+    list_for_each_safe (&rail->eps, node, after) {
+        struct pair_ep *ep = container_of(node, struct pair_ep, node);
+        /* relaxed: a peer that still sees it rings once for nothing. */
+        if (ep->state == PAIR_READY)
+            atomic_store_explicit(&ep->mine->asleep, 0, memory_order_relaxed);
+    }
+}
+
+int pair_progress(struct rail *base)
+{
+    struct pair_rail *rail = (struct pair_rail *)base;
+    int count = 0;
+    if (rail->armed)
+        disarm(rail);
+    list_for_each_safe (&rail->eps, node, after) {
+        struct pair_ep *ep = container_of(node, struct pair_ep, node);
+        if (ep->state == PAIR_READY)
+            count += ready_turn(ep);
+        if (ep->due)
+            count += due_turn(ep);
+    }
+    if (!list_empty(&rail->reads))
+        count += pair_reads_advance(rail);
+    return count;
+}
+
+void pair_wake(struct pair_ep *ep, uint32_t reasons)
+{
+    /* seq_cst: after the store that the sleeper looks for; partner: sleep_begin. */
+    if (!(atomic_load(&ep->theirs->asleep) & reasons))
+        return;
+    /* One doorbell per sleep; relaxed, since the doorbell itself carries the news. */
+    if (atomic_exchange_explicit(&ep->theirs->asleep, 0, memory_order_relaxed) == 0)
+        return;
+    ep->base.rail->events->doorbell(&ep->base);
+}
+
+/* Say that we sleep, then look once more; false when there is something to do. */
+static bool sleep_begin(struct pair_ep *ep)
+{
+    bool room = ep->wants_room || ep->jobs_count > 0;
+    if (ep->loopback)
+        return !ring_rx_ready(&ep->rx) && !ep->slots_used && !ep->jobs_count;
+    /* seq_cst, before the loads below; partners: ring_tx_put, ring_rx_next and answer_give,
+     * each of which is followed by pair_wake's load. See pair_ring.h. */
+    atomic_store(&ep->mine->asleep, PAIR_ASLEEP | (room ? PAIR_WANTS_ROOM : 0));
+    if (ring_rx_ready(&ep->rx))
+        return false;
+    if (ep->slots_used && atomic_load(&ep->mine->answered) != 0)
+        return false;
+    if (!room || !ring_tx_moved(&ep->tx))
+        return true;
+    ep->wants_room = false; /* whoever still wants it asks again, and sees the new tail */
+    return false;
+}
+
+tryst_status pair_arm(struct rail *base)
+{
+    struct pair_rail *rail = (struct pair_rail *)base;
+    if (!list_empty(&rail->reads))
+        return TRYST_AGAIN;
+    rail->armed = true;
+    list_for_each_safe (&rail->eps, node, after) {
+        struct pair_ep *ep = container_of(node, struct pair_ep, node);
+        if (ep->due || !list_empty(&ep->finished) ||
+            (ep->state == PAIR_READY && !sleep_begin(ep))) {
+            disarm(rail);
+            return TRYST_AGAIN;
+        }
+    }
+    return TRYST_OK;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The endpoint that `shm` and `self` share: frames and bulk over two rings in common memory.
+ *
+ * One idea: how two ends come to share memory, and how one reads the other's buffers, differs
+ * between processes and threads; everything else does not. The first is a table (pair_ops), the
+ * second is here.
+ *
+ *   pair_ring.h   one ring
+ *   pair.c        rails, endpoints, frames, sleeping
+ *   pair_bulk.c   bulk: offers, answers, and copies through the ring
+ *
+ * Invariant: after `closed`, neither end's private memory is touched on behalf of the other: each
+ * side writes only its own memory and the shared area, and reads the other's private memory only
+ * in pair_ops.copy, whose result counts only while the other side's grant stands.
+ *
+ * Callers: shm/, self/. All in the progress domain.
+ */
+#ifndef TRANSPORTS_PAIR_H
+#define TRANSPORTS_PAIR_H
+
+#include "core/list.h"
+#include "pair_ring.h"
+#include "transports/module.h"
+#include "transports/transport.h"
+
+#define PAIR_BUCKETS \
+    32u /* of posted receives; tags are consecutive, so chains stay short */
+#define PAIR_POSTED_MAX 1024u /* receives per endpoint */
+
+/* How much one call of progress reads from a peer at most: at ~10 GB/s about 100 us, the longest
+ * that a frame waits behind a copy, while the per-piece checks (~1 us) stay near 1 %. */
+#define PAIR_PIECE_BYTES (UINT64_C(1) << 20)
+
+enum pair_state {
+    PAIR_OPENING, /* pair_ops.connect is at work */
+    PAIR_READY,
+    PAIR_REFUSED, /* events->ready(UNREACHABLE) was said */
+    PAIR_BROKEN, /* the peer broke the protocol; bulk completes, nothing moves any more */
+    PAIR_CLOSING /* ep_close was called: the next progress ends it */
+};
+
+/* What became of one piece. */
+enum pair_copy {
+    PAIR_COPY_OK,
+    PAIR_COPY_LATER,  /* the region's descriptor is still on its way: ep->waiting */
+    PAIR_COPY_RETRY,  /* not readable; the sender shall put it through the ring */
+    PAIR_COPY_DENIED, /* the same, and this mechanism works for nothing from this peer */
+    PAIR_COPY_GONE,   /* the peer withdrew its grant or died: what was read is dropped */
+    PAIR_COPY_BAD     /* no honest peer offers such an address */
+};
+
+/* Our state of one bulk, in bulk->scratch. */
+struct pair_op {
+    struct list_node node; /* first: bulk = container_of(node, struct bulk, scratch) */
+    struct pair_ep *ep;
+    uint64_t where;  /* as in pair_offer */
+    uint64_t region; /* as in pair_offer */
+    uint64_t bytes;  /* of the message */
+    uint64_t moved;
+    tryst_status status; /* once in ep->finished */
+    uint8_t mech;        /* enum pair_mech */
+    uint8_t slot;
+    uint8_t started; /* send through the ring: its first piece is out */
+    uint8_t reserved;
+};
+static_assert(sizeof(struct pair_op) <= sizeof(((struct bulk *)0)->scratch),
+              "fits a bulk");
+
+struct pair_ep;
+
+/* What differs between shm and self. */
+struct pair_ops {
+    size_t ep_bytes; /* of the endpoint, of which pair_ep is the first member */
+    /* OPENING and ep->due: the next step. Ends in pair_connected or pair_refused. */
+    void (*connect)(struct pair_ep *ep);
+    /* How to send `bulk` (its op's where and region are filled in): the best that still works. */
+    enum pair_mech (*choose)(struct pair_ep *ep, struct bulk *bulk);
+    /* The peer cannot use `mech` at all: choose it no more. */
+    void (*denied)(struct pair_ep *ep, enum pair_mech mech);
+    /* Read `bytes` at op->moved of what the peer offered into the receive's buffer. */
+    enum pair_copy (*copy)(struct pair_ep *ep, struct bulk *bulk, uint64_t bytes);
+    /* Has every reader of our memory seen that the grant is revoked? Only threads of this
+     * process are waited for; a process that still reads finds out by itself. */
+    bool (*quiet)(struct pair_ep *ep);
+    /* Let go of the area and all else; the endpoint is freed next. */
+    void (*detach)(struct pair_ep *ep);
+};
+
+struct pair_rail {
+    struct rail base;
+    const struct pair_ops *ops;
+    const tryst_host *host;
+    struct list eps;
+    struct list reads;   /* receives being read by pair_ops.copy, oldest first */
+    uint64_t ring_bytes; /* per direction, as configured */
+    bool armed;          /* `asleep` may be set in some area */
+    uint64_t *frame;     /* the frame being delivered, out of the peer's reach */
+};
+
+struct pair_ep {
+    struct endpoint base;
+    struct list_node node; /* in rail->eps */
+    /* what each poll looks at */
+    uint8_t state; /* enum pair_state */
+    bool due;      /* a step waits for progress */
+    bool loopback; /* both ends are this endpoint: one ring, one side */
+    bool wants_room;
+    bool failure_told;
+    uint32_t posted_count;
+    uint32_t jobs_count;
+    uint64_t slots_used;    /* our offers without an answer */
+    struct list jobs;       /* sends through the ring; the first one is moving */
+    struct list finished;   /* bulks to complete from progress */
+    struct pair_side *mine; /* NULL until connected */
+    struct pair_side *theirs;
+    struct ring_rx rx;
+    struct ring_tx tx;
+    /* bulk */
+    uint64_t slots_held;           /* the peer's offers that we have not answered */
+    struct bulk *slot[PAIR_SLOTS]; /* our offers */
+    struct list posted[PAIR_BUCKETS];
+    struct list waiting;   /* PAIR_COPY_LATER */
+    struct bulk *incoming; /* coming through the ring; NULL: dropped */
+    uint64_t incoming_left;
+    /* connecting, failing */
+    struct pair_header *area;
+    struct ep_params params;
+    tryst_status status; /* BROKEN, REFUSED: why */
+    char text[TRANSPORT_TEXT_MAX];
+};
+
+static inline struct pair_rail *pair_ep_rail(const struct pair_ep *ep)
+{
+    return (struct pair_rail *)ep->base.rail;
+}
+
+static inline struct pair_op *pair_op_of(struct bulk *bulk)
+{
+    return (struct pair_op *)(void *)&bulk->scratch;
+}
+
+static inline struct bulk *pair_bulk_of(struct list_node *node)
+{
+    return container_of(node, struct bulk, scratch);
+}
+
+/* --- for shm and self --- */
+
+/* Fill in a zeroed rail of theirs. TRYST_OK, TRYST_E_NOMEM. */
+tryst_status pair_rail_init(struct pair_rail *rail, const struct rail_params *params,
+                            const struct transport_ops *transport,
+                            const struct pair_ops *ops);
+void pair_rail_close(struct rail *rail); /* frees it */
+
+/* A new endpoint in `rail`, OPENING and due. TRYST_OK, TRYST_E_NOMEM. */
+tryst_status pair_ep_open(struct rail *rail, const struct ep_params *params,
+                          struct endpoint **ep_p);
+
+/* Write a fresh (zeroed) area's header. `initiator_nonce` belongs to side 0. */
+void pair_area_init(struct pair_header *area, uint64_t ring_bytes,
+                    uint64_t initiator_nonce, uint64_t responder_nonce);
+/* Is this an area of that size for these two? NULL, or what is wrong. */
+const char *pair_area_check(const struct pair_header *area, uint64_t ring_bytes,
+                            uint64_t initiator_nonce, uint64_t responder_nonce);
+/* Point the endpoint at an area that was checked. */
+void pair_attach(struct pair_ep *ep, struct pair_header *area, uint64_t ring_bytes);
+
+/* From pair_ops.connect: the end of connecting; the event is called. */
+void pair_connected(struct pair_ep *ep, const char *text);
+void pair_refused(struct pair_ep *ep, const char *text);
+
+/* The data path ends here: the next progress tells, and completes every bulk. */
+void pair_fail(struct pair_ep *ep, tryst_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Ring the peer's doorbell if it sleeps and asked for one of `reasons` (PAIR_ASLEEP, …). */
+void pair_wake(struct pair_ep *ep, uint32_t reasons);
+
+/* Slots of struct transport_ops. */
+int pair_progress(struct rail *rail);
+tryst_status pair_arm(struct rail *rail);
+void pair_ep_close(struct endpoint *ep);
+tryst_status pair_frame_send(struct endpoint *ep, const void *data, size_t bytes);
+tryst_status pair_bulk_recv(struct endpoint *ep, struct bulk *bulk);
+tryst_status pair_bulk_send(struct endpoint *ep, struct bulk *bulk);
+void pair_bulk_cancel(struct endpoint *ep, struct bulk *bulk);
+
+/* --- between pair.c and pair_bulk.c --- */
+
+/* Handle one entry that is not a frame; it is still in the ring. */
+void pair_bulk_entry(struct pair_ep *ep, struct ring_entry entry);
+int pair_answers_take(struct pair_ep *ep);
+int pair_jobs_advance(struct pair_ep *ep);
+int pair_finished_tell(struct pair_ep *ep);
+/* Complete everything with `status`; reads of this endpoint end. */
+void pair_bulk_end(struct pair_ep *ep, tryst_status status);
+/* One piece of the oldest read. */
+int pair_reads_advance(struct pair_rail *rail);
+
+#endif

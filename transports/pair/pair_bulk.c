@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bulk between the two ends of a pair.
+ *
+ * One idea: the receiver moves the bytes. A sender offers an address under one of 64 slots and is
+ * answered by a bit in its own line of the shared area, so answers need no ring space and can never
+ * wait behind anything. Only where the receiver cannot read the sender's memory do the bytes go
+ * through the ring, and then they may fill half of it, so frames always find the rest.
+ *
+ *   sender                                        receiver
+ *     OFFER{tag, bytes, where, slot}  ── ring ──▶   posted? read piece by piece (pair_ops.copy)
+ *     slot's bit in `answered`        ◀─────────    TAKEN: done, or no such receive
+ *                                                   RETRY, DENIED: cannot; through the ring
+ *     FIRST{tag, bytes, data} PIECE…  ── ring ──▶   copy out; no answer needed
+ *
+ * Invariant: each bulk taken is in exactly one place: finished, jobs or slot[] (a send);
+ * finished, posted[], waiting, rail->reads or `incoming` (a receive).
+ * Callers: pair.c and the operation tables.
+ */
+#include "pair.h"
+
+#define BIT(slot) (UINT64_C(1) << (slot))
+
+/* Largest piece of one entry: with its header and the word behind it a quarter of the ring. A
+ * reader may sit on less than a quarter that it has read, so in a drained ring two quarters
+ * are seen in use at most, and half is what pieces may fill: they never get stuck. */
+static uint64_t piece_max(const struct pair_ep *ep)
+{
+    return ep->tx.bytes / 4 - 16 - sizeof(struct pair_first);
+}
+
+static struct pair_op *op_start(struct pair_ep *ep, struct bulk *bulk)
+{
+    struct pair_op *op = pair_op_of(bulk);
+    *op = (struct pair_op){.ep = ep, .status = TRYST_OK};
+    return op;
+}
+
+/* Complete from progress, later. */
+static void finish(struct pair_ep *ep, struct bulk *bulk, tryst_status status)
+{
+    pair_op_of(bulk)->status = status;
+    list_push_back(&ep->finished, &pair_op_of(bulk)->node);
+}
+
+int pair_finished_tell(struct pair_ep *ep)
+{
+    struct list told;
+    struct list_node *node;
+    int count = 0;
+    list_init(&told);
+    list_append(&told, &ep->finished); /* what callbacks finish waits for the next turn */
+    while ((node = list_pop_front(&told))) {
+        struct bulk *bulk = pair_bulk_of(node);
+        struct pair_op *op = pair_op_of(bulk);
+        bulk->done(bulk, op->status, op->bytes);
+        count++;
+    }
+    return count;
+}
+
+/* --- receives --- */
+
+static struct list *bucket(struct pair_ep *ep, uint64_t tag)
+{
+    return &ep->posted[tag % PAIR_BUCKETS];
+}
+
+static void post(struct pair_ep *ep, struct bulk *bulk)
+{
+    list_push_back(bucket(ep, bulk->tag), &pair_op_of(bulk)->node);
+    ep->posted_count++;
+}
+
+/* The receive posted for `tag`, taken out; NULL when there is none. */
+static struct bulk *posted_take(struct pair_ep *ep, uint64_t tag)
+{
+    list_for_each_safe (bucket(ep, tag), node, after) {
+        struct bulk *bulk = pair_bulk_of(node);
+        if (bulk->tag != tag)
+            continue;
+        list_remove(node);
+        ep->posted_count--;
+        return bulk;
+    }
+    return NULL;
+}
+
+tryst_status pair_bulk_recv(struct endpoint *base, struct bulk *bulk)
+{
+    struct pair_ep *ep = (struct pair_ep *)base;
+    if (ep->state != PAIR_READY && ep->state != PAIR_OPENING)
+        return TRYST_E_PEER;
+    if (ep->posted_count >= PAIR_POSTED_MAX)
+        return TRYST_AGAIN;
+    op_start(ep, bulk);
+    post(ep, bulk);
+    return TRYST_OK;
+}
+
+void pair_bulk_cancel(struct endpoint *base, struct bulk *bulk)
+{
+    struct pair_ep *ep = (struct pair_ep *)base;
+    list_for_each_safe (bucket(ep, bulk->tag), node, after) {
+        if (pair_bulk_of(node) != bulk)
+            continue;
+        list_remove(node);
+        ep->posted_count--;
+        finish(ep, bulk, TRYST_E_CANCELED);
+        return;
+    }
+    /* Otherwise its message has come, and it completes with what that achieves. */
+}
+
+/* Answer the peer's offer in `slot`. */
+static void answer_give(struct pair_ep *ep, unsigned slot, uint8_t answer)
+{
+    ep->slots_held &= ~BIT(slot);
+    /* relaxed: published by the next line. */
+    atomic_store_explicit(&ep->theirs->answer[slot], answer, memory_order_relaxed);
+    /* seq_cst: release for our reads of the sender's buffer and for the answer; before
+     * pair_wake's load in the total order. Partner: pair_answers_take, sleep_begin. */
+    atomic_fetch_or(&ep->theirs->answered, BIT(slot));
+    pair_wake(ep, PAIR_ASLEEP);
+}
+
+static void unexpected(struct pair_ep *ep, uint64_t tag, uint64_t bytes)
+{
+    ep->base.rail->events->unexpected(&ep->base, tag, bytes);
+}
+
+/* A message of `bytes` has come for `tag`: its receive, taken out, or NULL. */
+static struct bulk *receive_match(struct pair_ep *ep, uint64_t tag, uint64_t bytes)
+{
+    struct bulk *bulk = posted_take(ep, tag);
+    if (!bulk)
+        return NULL;
+    pair_op_of(bulk)->bytes = bytes;
+    return bulk;
+}
+
+static void offer_take(struct pair_ep *ep, const struct pair_offer *offer)
+{
+    struct bulk *bulk = receive_match(ep, offer->tag, offer->bytes);
+    if (!bulk || offer->bytes > bulk->bytes) {
+        answer_give(ep, offer->slot, PAIR_ANSWER_TAKEN);
+        if (bulk)
+            finish(ep, bulk, TRYST_E_MISMATCH);
+        else
+            unexpected(ep, offer->tag, offer->bytes);
+        return;
+    }
+    struct pair_op *op = pair_op_of(bulk);
+    op->where = offer->where;
+    op->region = offer->region;
+    op->mech = (uint8_t)offer->mech;
+    op->slot = (uint8_t)offer->slot;
+    ep->slots_held |= BIT(offer->slot);
+    list_push_back(&pair_ep_rail(ep)->reads, &op->node);
+}
+
+static void offer_entry(struct pair_ep *ep, struct ring_entry entry)
+{
+    struct pair_offer offer;
+    if (entry.bytes != sizeof offer) {
+        pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: an offer of %u bytes", entry.bytes);
+        return;
+    }
+    ring_rx_copy(&ep->rx, 0, &offer, sizeof offer);
+    if (offer.slot >= PAIR_SLOTS || (ep->slots_held & BIT(offer.slot)) ||
+        offer.bytes > ep->base.rail->bulk_max ||
+        (offer.mech != PAIR_MECH_READ && offer.mech != PAIR_MECH_MAP)) {
+        pair_fail(ep, TRYST_E_PROTOCOL,
+                  "shared ring: an offer with slot %u, mechanism %u", offer.slot,
+                  offer.mech);
+        return;
+    }
+    offer_take(ep, &offer);
+}
+
+/* The receive has been read to its end, or cannot be. */
+static void read_end(struct pair_ep *ep, struct bulk *bulk, tryst_status status)
+{
+    struct pair_op *op = pair_op_of(bulk);
+    list_remove(&op->node);
+    answer_give(ep, op->slot, PAIR_ANSWER_TAKEN);
+    bulk->done(bulk, status, status == TRYST_OK ? op->bytes : op->moved);
+}
+
+static void read_refuse(struct pair_ep *ep, struct bulk *bulk, uint8_t answer)
+{
+    struct pair_op *op = pair_op_of(bulk);
+    uint8_t slot = op->slot;
+    list_remove(&op->node);
+    op_start(ep, bulk);
+    post(ep, bulk); /* before the answer, which brings the message again */
+    answer_give(ep, slot, answer);
+}
+
+int pair_reads_advance(struct pair_rail *rail)
+{
+    struct bulk *bulk = pair_bulk_of(list_first(&rail->reads));
+    struct pair_op *op = pair_op_of(bulk);
+    struct pair_ep *ep = op->ep;
+    uint64_t left = op->bytes - op->moved;
+    uint64_t bytes = left < PAIR_PIECE_BYTES ? left : PAIR_PIECE_BYTES;
+    switch (rail->ops->copy(ep, bulk, bytes)) {
+    case PAIR_COPY_OK:
+        op->moved += bytes;
+        if (op->moved == op->bytes)
+            read_end(ep, bulk, TRYST_OK);
+        break;
+    case PAIR_COPY_LATER:
+        list_remove(&op->node);
+        list_push_back(&ep->waiting, &op->node);
+        break;
+    case PAIR_COPY_RETRY: read_refuse(ep, bulk, PAIR_ANSWER_RETRY); break;
+    case PAIR_COPY_DENIED: read_refuse(ep, bulk, PAIR_ANSWER_DENIED); break;
+    case PAIR_COPY_GONE: read_end(ep, bulk, TRYST_E_PEER); break;
+    case PAIR_COPY_BAD:
+        pair_fail(ep, TRYST_E_PROTOCOL,
+                  "bulk: the peer offered memory that is not its own");
+        read_end(ep, bulk, TRYST_E_PEER);
+        break;
+    }
+    return 1;
+}
+
+/* --- copies through the ring: receiving --- */
+
+/* The payload from `skip` on is the next piece of `incoming`. */
+static void piece_take(struct pair_ep *ep, struct ring_entry entry, uint32_t skip)
+{
+    uint32_t bytes = entry.bytes - skip;
+    struct bulk *bulk = ep->incoming;
+    if (bytes > ep->incoming_left || (bytes == 0 && ep->incoming_left > 0)) {
+        pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: a piece of %u bytes", bytes);
+        return;
+    }
+    ep->incoming_left -= bytes;
+    if (!bulk)
+        return;
+    struct pair_op *op = pair_op_of(bulk);
+    ring_rx_copy(&ep->rx, skip, (uint8_t *)bulk->data + op->moved, bytes);
+    op->moved += bytes;
+    if (ep->incoming_left > 0)
+        return;
+    ep->incoming = NULL;
+    finish(ep, bulk, TRYST_OK);
+}
+
+static void first_entry(struct pair_ep *ep, struct ring_entry entry)
+{
+    struct pair_first first;
+    if (entry.bytes < sizeof first || ep->incoming_left > 0) {
+        pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: a bulk begins out of turn");
+        return;
+    }
+    ring_rx_copy(&ep->rx, 0, &first, sizeof first);
+    if (first.bytes > ep->base.rail->bulk_max) {
+        pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: a bulk of impossible size");
+        return;
+    }
+    struct bulk *bulk = receive_match(ep, first.tag, first.bytes);
+    ep->incoming_left = first.bytes;
+    ep->incoming = bulk && first.bytes <= bulk->bytes ? bulk : NULL;
+    piece_take(ep, entry, sizeof first);
+    if (bulk && first.bytes > bulk->bytes)
+        finish(ep, bulk, TRYST_E_MISMATCH);
+    if (!bulk && ep->state == PAIR_READY)
+        unexpected(ep, first.tag, first.bytes);
+}
+
+void pair_bulk_entry(struct pair_ep *ep, struct ring_entry entry)
+{
+    switch (entry.kind) {
+    case PAIR_OFFER: offer_entry(ep, entry); break;
+    case PAIR_FIRST: first_entry(ep, entry); break;
+    default:
+        piece_take(ep, entry, 0);
+        break; /* PAIR_PIECE; `incoming` decides if it fits */
+    }
+}
+
+/* --- sends --- */
+
+/* Put one piece into the ring if it may; false when it has to wait. */
+static bool piece_put(struct pair_ep *ep, struct bulk *bulk)
+{
+    struct pair_op *op = pair_op_of(bulk);
+    struct pair_first first = {.tag = bulk->tag, .bytes = bulk->bytes};
+    uint32_t head = op->started ? 0 : sizeof first;
+    uint64_t left = bulk->bytes - op->moved;
+    uint64_t bytes = left < piece_max(ep) ? left : piece_max(ep);
+    enum ring_answer room = ring_tx_room(&ep->tx, head + bytes, ep->tx.bytes / 2);
+    if (room == RING_BAD)
+        pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: the reader's tail is not possible");
+    if (room != RING_YES)
+        return false;
+    ring_tx_put(&ep->tx, op->started ? PAIR_PIECE : PAIR_FIRST, &first, head,
+                (const uint8_t *)bulk->data + op->moved, (uint32_t)bytes);
+    op->started = 1;
+    op->moved += bytes;
+    pair_wake(ep, PAIR_ASLEEP);
+    return true;
+}
+
+int pair_jobs_advance(struct pair_ep *ep)
+{
+    struct list_node *node;
+    int count = 0;
+    while ((node = list_first(&ep->jobs))) {
+        struct bulk *bulk = pair_bulk_of(node);
+        if (!piece_put(ep, bulk))
+            break;
+        count++;
+        if (pair_op_of(bulk)->moved < bulk->bytes)
+            continue;
+        list_remove(node);
+        ep->jobs_count--;
+        finish(ep, bulk, TRYST_OK);
+    }
+    return count;
+}
+
+static void job_add(struct pair_ep *ep, struct bulk *bulk)
+{
+    struct pair_op *op = op_start(ep, bulk);
+    op->bytes = bulk->bytes;
+    list_push_back(&ep->jobs, &op->node);
+    ep->jobs_count++;
+}
+
+/* Offer the bytes for reading. */
+static tryst_status offer_put(struct pair_ep *ep, struct bulk *bulk, enum pair_mech mech)
+{
+    struct pair_op *op = pair_op_of(bulk);
+    if (~ep->slots_used == 0)
+        return TRYST_AGAIN;
+    enum ring_answer room =
+        ring_tx_room(&ep->tx, sizeof(struct pair_offer), ep->tx.bytes);
+    if (room == RING_BAD) {
+        pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: the reader's tail is not possible");
+        return TRYST_E_PEER;
+    }
+    if (room == RING_NO) {
+        ep->wants_room = true;
+        return TRYST_AGAIN;
+    }
+    unsigned slot = (unsigned)__builtin_ctzll(~ep->slots_used);
+    struct pair_offer offer = {.tag = bulk->tag,
+                               .bytes = bulk->bytes,
+                               .where = op->where,
+                               .region = op->region,
+                               .slot = slot,
+                               .mech = mech};
+    op->mech = (uint8_t)mech;
+    op->bytes = bulk->bytes;
+    ep->slots_used |= BIT(slot);
+    ep->slot[slot] = bulk;
+    ring_tx_put(&ep->tx, PAIR_OFFER, &offer, sizeof offer, NULL, 0);
+    pair_wake(ep, PAIR_ASLEEP);
+    return TRYST_OK;
+}
+
+tryst_status pair_bulk_send(struct endpoint *base, struct bulk *bulk)
+{
+    struct pair_ep *ep = (struct pair_ep *)base;
+    if (ep->state != PAIR_READY)
+        return ep->state == PAIR_OPENING ? TRYST_AGAIN : TRYST_E_PEER;
+    op_start(ep, bulk);
+    enum pair_mech mech = pair_ep_rail(ep)->ops->choose(ep, bulk);
+    if (mech != PAIR_MECH_RING)
+        return offer_put(ep, bulk, mech);
+    if (ep->jobs_count >= PAIR_SLOTS)
+        return TRYST_AGAIN;
+    job_add(ep, bulk);
+    (void)pair_jobs_advance(ep);
+    return TRYST_OK;
+}
+
+static void answer_take(struct pair_ep *ep, unsigned slot)
+{
+    struct bulk *bulk = ep->slot[slot];
+    /* relaxed: the exchange of `answered` acquired it. */
+    uint8_t answer = atomic_load_explicit(&ep->mine->answer[slot], memory_order_relaxed);
+    ep->slot[slot] = NULL;
+    ep->slots_used &= ~BIT(slot);
+    if (answer == PAIR_ANSWER_TAKEN) {
+        bulk->done(bulk, TRYST_OK, bulk->bytes);
+        return;
+    }
+    if (answer == PAIR_ANSWER_DENIED)
+        pair_ep_rail(ep)->ops->denied(ep, pair_op_of(bulk)->mech);
+    else if (answer != PAIR_ANSWER_RETRY)
+        pair_fail(ep, TRYST_E_PROTOCOL, "shared segment: an answer of kind %u", answer);
+    job_add(ep, bulk);
+}
+
+int pair_answers_take(struct pair_ep *ep)
+{
+    /* relaxed: only to keep the line shared while nothing comes. */
+    if (atomic_load_explicit(&ep->mine->answered, memory_order_relaxed) == 0)
+        return 0;
+    /* acquire: the reader is done with the buffers; pairs with answer_give. */
+    uint64_t bits =
+        atomic_exchange_explicit(&ep->mine->answered, 0, memory_order_acquire);
+    int count = 0;
+    if (bits & ~ep->slots_used) {
+        pair_fail(ep, TRYST_E_PROTOCOL, "shared segment: an answer to no offer");
+        return 1;
+    }
+    /* A callback may close the endpoint; the rest then completes as cancelled. */
+    for (; bits && ep->state == PAIR_READY; bits &= bits - 1, count++)
+        answer_take(ep, (unsigned)__builtin_ctzll(bits));
+    return count;
+}
+
+/* --- the end --- */
+
+static void all_finish(struct pair_ep *ep, struct list *list, tryst_status status)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(list)))
+        finish(ep, pair_bulk_of(node), status);
+}
+
+static void reads_finish(struct pair_ep *ep, tryst_status status)
+{
+    list_for_each_safe (&pair_ep_rail(ep)->reads, node, after) {
+        struct bulk *bulk = pair_bulk_of(node);
+        if (pair_op_of(bulk)->ep != ep)
+            continue;
+        list_remove(node);
+        finish(ep, bulk, status);
+    }
+}
+
+void pair_bulk_end(struct pair_ep *ep, tryst_status status)
+{
+    for (unsigned i = 0; i < PAIR_BUCKETS; i++)
+        all_finish(ep, &ep->posted[i], status);
+    ep->posted_count = 0;
+    all_finish(ep, &ep->jobs, status);
+    ep->jobs_count = 0;
+    all_finish(ep, &ep->waiting, status);
+    reads_finish(ep, status);
+    if (ep->incoming)
+        finish(ep, ep->incoming, status);
+    ep->incoming = NULL;
+    for (; ep->slots_used; ep->slots_used &= ep->slots_used - 1)
+        finish(ep, ep->slot[__builtin_ctzll(ep->slots_used)], status);
+    (void)pair_finished_tell(ep);
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A ring with one writer and one reader, in memory that both map.
+ *
+ * One idea: no shared head. Each entry's first word is zero until the entry is whole, so the
+ * reader polls the very line that will bring the data. Only the tail is shared, and it is given
+ * back a quarter of the ring at a time.
+ *
+ * Why it is right (release/acquire, no fences):
+ *
+ *   - The writer stores payload and the zero word behind it, then the entry's word with (at
+ *     least) release. The reader loads that word with acquire, so it sees the payload, and the
+ *     zero word as the newest value at the next entry's place, never a leftover that was
+ *     there a round ago.
+ *   - The reader stores the tail with (at least) release after its last load from the entries
+ *     it gives back; the writer loads it with acquire before it writes there again, so no
+ *     write overtakes a read.
+ *   - The word behind the last entry is the writer's as well: an entry needs its own bytes and
+ *     8 more, so the reader never polls a word that the tail still guards.
+ *   - The word and the tail are stored seq_cst for another reason: their writer then loads the
+ *     other side's `asleep` (seq_cst), while that side stores `asleep` and then loads the word or
+ *     the tail (both seq_cst). In the one total order either the sleeper's load comes after the
+ *     store (it does not go to sleep), or the store comes first and the load of `asleep` finds
+ *     it set (it is woken). Anything weaker lets both miss.
+ *
+ * Nothing read here is trusted: a word with an unknown kind, bits that must be zero, or more
+ * bytes than the ring, and a tail that moves back or beyond the head, are reported as bad. Copies
+ * are bounded by the ring's own mapping whatever the peer writes.
+ *
+ * Callers: pair.c, pair_bulk.c. `limit` is the part of the ring that an entry may fill.
+ */
+#ifndef TRANSPORTS_PAIR_RING_H
+#define TRANSPORTS_PAIR_RING_H
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "pair_wire.h"
+
+struct ring_tx {
+    uint8_t *data;
+    _Atomic uint64_t *tail; /* the reader's */
+    uint64_t bytes;
+    uint64_t head;      /* bytes written since the beginning */
+    uint64_t offset;    /* head modulo bytes: where the next entry goes */
+    uint64_t tail_seen; /* the newest tail that was checked */
+};
+
+struct ring_rx {
+    uint8_t *data;
+    _Atomic uint64_t *tail;
+    uint64_t bytes;
+    uint64_t read;       /* bytes read since the beginning */
+    uint64_t offset;     /* read modulo bytes: the next entry's word */
+    uint64_t tail_given; /* as stored in *tail */
+};
+
+/* An entry's word, copied out and checked. */
+struct ring_entry {
+    uint32_t bytes; /* of the payload */
+    uint32_t kind;  /* enum pair_kind */
+};
+
+enum ring_answer { RING_NO = 0, RING_YES = 1, RING_BAD = 2 };
+
+static inline uint64_t ring_round(uint64_t bytes)
+{
+    return (bytes + 7) & ~UINT64_C(7);
+}
+
+static inline uint64_t ring_wrap(uint64_t offset, uint64_t bytes)
+{
+    return offset >= bytes ? offset - bytes : offset;
+}
+
+static inline _Atomic uint64_t *ring_word(uint8_t *data, uint64_t offset)
+{
+    return (_Atomic uint64_t *)(void *)(data + offset);
+}
+
+/* Takes the tail's newest value; RING_BAD when no honest reader could have stored it. */
+static inline enum ring_answer ring_tx_refresh(struct ring_tx *tx)
+{
+    /* acquire: pairs with the reader's store in ring_rx_give; see above. */
+    uint64_t tail = atomic_load_explicit(tx->tail, memory_order_acquire);
+    if (tail - tx->tail_seen > tx->head - tx->tail_seen || tail % 8 != 0)
+        return RING_BAD;
+    if (tail == tx->tail_seen)
+        return RING_NO;
+    tx->tail_seen = tail;
+    return RING_YES;
+}
+
+/* Is there room for an entry of `payload` bytes such that at most `limit` bytes are in use? */
+static inline enum ring_answer ring_tx_room(struct ring_tx *tx, uint64_t payload,
+                                            uint64_t limit)
+{
+    uint64_t need = 8 + ring_round(payload) + 8;
+    if (tx->head - tx->tail_seen + need <= limit)
+        return RING_YES;
+    if (ring_tx_refresh(tx) == RING_BAD)
+        return RING_BAD;
+    return tx->head - tx->tail_seen + need <= limit ? RING_YES : RING_NO;
+}
+
+/* Copy into the ring from `offset`, which may wrap; returns the offset behind, not rounded. */
+static inline uint64_t ring_copy_in(struct ring_tx *tx, uint64_t offset, const void *from,
+                                    uint64_t bytes)
+{
+    uint64_t first = tx->bytes - offset;
+    if (__builtin_expect(bytes <= first, 1)) {
+        memcpy(tx->data + offset, from, bytes);
+    } else {
+        memcpy(tx->data + offset, from, first);
+        memcpy(tx->data, (const uint8_t *)from + first, bytes - first);
+    }
+    return ring_wrap(offset + bytes, tx->bytes);
+}
+
+/* Write one entry, `head` (a multiple of 8 bytes) before `body`. ring_tx_room said yes. */
+static inline void ring_tx_put(struct ring_tx *tx, enum pair_kind kind, const void *head,
+                               uint32_t head_bytes, const void *body, uint32_t body_bytes)
+{
+    uint64_t place = tx->offset;
+    uint64_t payload = (uint64_t)head_bytes + body_bytes;
+    uint64_t size = 8 + ring_round(payload);
+    uint64_t offset = ring_wrap(place + 8, tx->bytes);
+    if (head_bytes)
+        offset = ring_copy_in(tx, offset, head, head_bytes);
+    if (body_bytes)
+        ring_copy_in(tx, offset, body, body_bytes);
+    tx->offset = ring_wrap(place + size, tx->bytes);
+    tx->head += size;
+    /* relaxed: published by the next store. */
+    atomic_store_explicit(ring_word(tx->data, tx->offset), 0, memory_order_relaxed);
+    /* seq_cst: release for the payload; its place in the total order, see above. Its partners
+     * are ring_rx_peek and ring_rx_ready. */
+    atomic_store_explicit(ring_word(tx->data, place), payload | (uint64_t)kind << 32,
+                          memory_order_seq_cst);
+}
+
+/* The next entry, if there is one. RING_BAD: a word that no honest writer stores. */
+static inline enum ring_answer ring_rx_peek(struct ring_rx *rx,
+                                            struct ring_entry *entry_p)
+{
+    /* acquire: pairs with the last store of ring_tx_put. */
+    uint64_t word =
+        atomic_load_explicit(ring_word(rx->data, rx->offset), memory_order_acquire);
+    if (__builtin_expect(word == 0, 1))
+        return RING_NO;
+    *entry_p = (struct ring_entry){(uint32_t)word, (uint32_t)(word >> 32)};
+    bool good = entry_p->kind - 1 < PAIR_PIECE && entry_p->bytes <= rx->bytes - 16;
+    return good ? RING_YES : RING_BAD;
+}
+
+/* The same question, asked before going to sleep. */
+static inline bool ring_rx_ready(struct ring_rx *rx)
+{
+    /* seq_cst: after the store of `asleep` in the total order; partner: ring_tx_put. */
+    return atomic_load_explicit(ring_word(rx->data, rx->offset), memory_order_seq_cst) !=
+           0;
+}
+
+/* Copy `bytes` of the payload, from `skip` on. The caller keeps within the entry. */
+static inline void ring_rx_copy(struct ring_rx *rx, uint64_t skip, void *to,
+                                uint64_t bytes)
+{
+    uint64_t offset = ring_wrap(rx->offset + 8, rx->bytes);
+    offset = ring_wrap(offset + skip, rx->bytes);
+    uint64_t first = rx->bytes - offset;
+    if (__builtin_expect(bytes <= first, 1)) {
+        memcpy(to, rx->data + offset, bytes);
+    } else {
+        memcpy(to, rx->data + offset, first);
+        memcpy((uint8_t *)to + first, rx->data, bytes - first);
+    }
+}
+
+/* Go to the next entry. Space is given back a quarter of the ring at a time; true when it was,
+ * and the caller then looks whether the writer sleeps for want of it. */
+static inline bool ring_rx_next(struct ring_rx *rx, uint32_t payload)
+{
+    uint64_t size = 8 + ring_round(payload);
+    rx->offset = ring_wrap(rx->offset + size, rx->bytes);
+    rx->read += size;
+    if (rx->read - rx->tail_given < rx->bytes / 4)
+        return false;
+    rx->tail_given = rx->read;
+    /* seq_cst: release for our reads; and before our load of `asleep` in the total order.
+     * Partner: ring_tx_refresh, and tail_moved before the writer sleeps. */
+    atomic_store_explicit(rx->tail, rx->read, memory_order_seq_cst);
+    return true;
+}
+
+/* Has the reader given space back since we looked? Asked by the writer before it sleeps. */
+static inline bool ring_tx_moved(const struct ring_tx *tx)
+{
+    /* seq_cst: after the store of `asleep` in the total order; partner: ring_rx_next. */
+    return atomic_load_explicit(tx->tail, memory_order_seq_cst) != tx->tail_seen;
+}
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What lies in the memory that the two ends of a pair share.
+ *
+ *   header page        who may use this memory, each side's words, each ring's tail
+ *   ring 0             side 0 writes, side 1 reads        (ring_bytes)
+ *   ring 1             side 1 writes, side 0 reads        (ring_bytes)
+ *
+ * Side 0 is the initiator. Each cache line has one writer (or is rarely written), so that polling
+ * stays in the reader's cache. Everything here may be scribbled upon by a faulty peer at any time:
+ * a reader copies a word out once, checks the copy and uses only the copy.
+ *
+ * A ring holds entries of 8-byte granularity, one behind the other, wrapping anywhere:
+ *
+ *   word     bits 0..31 payload bytes, 32..39 kind, 40..63 zero; 0: nothing here yet
+ *   payload  rounded up to 8 bytes
+ *
+ * The word doubles as the flag "this entry is whole": the writer first writes the payload and a
+ * zero word behind it, then the word. So one cache line carries a small frame and its arrival.
+ *
+ * Layout version: PAIR_VERSION. Append, never reorder. Little-endian hosts only.
+ */
+#ifndef TRANSPORTS_PAIR_WIRE_H
+#define TRANSPORTS_PAIR_WIRE_H
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PAIR_MAGIC        UINT64_C(0x3130524941505254) /* "TRPAIR01" */
+#define PAIR_VERSION      1u
+#define PAIR_LINE_BYTES   64
+#define PAIR_HEADER_BYTES 4096u
+#define PAIR_SLOTS        64u /* bulk sends under way per direction: the bits of one word */
+
+/* Largest frame. The ring must hold one beside a quarter that is read but not yet given back. */
+#define PAIR_FRAME_MAX      4096u
+#define PAIR_RING_BYTES_MIN 8192u
+#define PAIR_RING_BYTES_MAX (UINT64_C(1) << 30)
+
+/* pair_side.asleep */
+enum {
+    PAIR_ASLEEP = 1,     /* ring the doorbell for an entry or an answer */
+    PAIR_WANTS_ROOM = 2, /* and for ring space given back */
+};
+
+/* pair_side.grant: may the peer read memory that this side named in an OFFER entry? */
+enum {
+    PAIR_REVOKED = 1, /* no (set once, by the side itself) */
+    PAIR_READING = 2, /* a peer in this very process reads right now (transport self) */
+};
+
+/* pair_side.answer[slot] */
+enum {
+    PAIR_ANSWER_TAKEN =
+        1, /* the bytes were read (or are not wanted): the buffer is free */
+    PAIR_ANSWER_RETRY = 2, /* this cannot be read: send it through the ring */
+    PAIR_ANSWER_DENIED = 3 /* the same, and nothing can be read by this mechanism */
+};
+
+/* Words of one side. "own" lines are written by that side, "peer" lines by the other. */
+struct pair_side {
+    _Atomic uint32_t asleep; /* own sets and clears, peer clears when it rings */
+    uint8_t pad0[60];
+    _Atomic uint64_t answered; /* peer sets bits: slots with an answer; own takes them */
+    uint8_t pad1[56];
+    _Atomic uint8_t answer[PAIR_SLOTS]; /* peer */
+    _Atomic uint32_t grant; /* own; the peer only re-reads (by read-modify-write) */
+    uint8_t pad2[60];
+};
+
+/* Words of one ring: how far its reader has given space back, in bytes since the beginning. */
+struct pair_tail {
+    _Atomic uint64_t tail;
+    uint8_t pad[56];
+};
+
+struct pair_header {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t header_bytes;
+    uint64_t ring_bytes;
+    uint64_t nonce[2]; /* of side 0 and 1: this memory is for these two and no others */
+    uint8_t pad[24];
+    struct pair_side side[2];
+    struct pair_tail ring[2]; /* ring[i] is written by side i, its tail by the other */
+};
+
+/* Kinds of entries. */
+enum pair_kind {
+    PAIR_FRAME = 1, /* payload: a frame of the layer above */
+    PAIR_OFFER = 2, /* payload: struct pair_offer; the receiver reads the bytes itself */
+    PAIR_FIRST = 3, /* payload: struct pair_first, then the first piece of a bulk */
+    PAIR_PIECE = 4, /* payload: its next piece; one bulk at a time per direction */
+};
+
+/* Where a bulk's bytes can be read. */
+enum pair_mech {
+    PAIR_MECH_RING = 0, /* they come through the ring (never in an offer) */
+    PAIR_MECH_READ = 1, /* at `where` in the sender's address space */
+    PAIR_MECH_MAP = 2,  /* at offset `where` of `region`, which the receiver has mapped */
+};
+
+struct pair_offer {
+    uint64_t tag;
+    uint64_t bytes;
+    uint64_t where;
+    uint64_t region; /* id, PAIR_MECH_MAP only */
+    uint32_t slot;   /* the sender's; named in the answer */
+    uint32_t mech;
+};
+
+struct pair_first {
+    uint64_t tag;
+    uint64_t bytes; /* of the whole message */
+};
+
+static_assert(sizeof(struct pair_side) == 256, "four lines per side");
+static_assert(sizeof(struct pair_tail) == PAIR_LINE_BYTES, "one line per tail");
+static_assert(offsetof(struct pair_header, side) == 64, "the sides begin on a line");
+static_assert(sizeof(struct pair_header) == 704, "the header's layout is pinned");
+static_assert(sizeof(struct pair_header) <= PAIR_HEADER_BYTES,
+              "the header fits its page");
+static_assert(sizeof(struct pair_offer) == 40, "an offer's layout is pinned");
+static_assert(sizeof(struct pair_first) == 16, "a first piece's layout is pinned");
+static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
+                  ATOMIC_CHAR_LOCK_FREE == 2,
+              "atomics in shared memory must be lock-free");
+
+/* Bytes of the whole: the header and two rings. */
+static inline uint64_t pair_area_bytes(uint64_t ring_bytes)
+{
+    return PAIR_HEADER_BYTES + 2 * ring_bytes;
+}
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The transport between contexts of one process, and from a context to itself.
+ *
+ * One idea: the pair's common area is heap memory, found through a table of the process, and the
+ * receiver copies straight from the sender's buffer. Two contexts in two threads may close in
+ * any order: the area belongs to both (a count), and a closing sender waits for a reader that is
+ * in the middle of a piece (PAIR_READING in its grant).
+ * Invariant: an area is in the table from its making until its responder claims it or its
+ * initiator closes; a claim needs the number, both nonces and a table entry, never a pointer
+ * from a message.
+ *
+ *   initiator                                  responder
+ *     SELF_HELLO{cookie, nonces, number}  ──▶    claims the area
+ *     ready                               ◀──    SELF_ANSWER{status}, ready
+ *
+ * Callers: registry.c (transport_self).
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "pair.h"
+
+/* An area in common: freed by the last of its holders. */
+struct self_area {
+    struct list_node node; /* in the process's table while unclaimed */
+    uint64_t number;
+    _Atomic uint32_t holders;
+    uint64_t ring_bytes;
+    struct pair_header *header;
+};
+
+/* Connect messages. They stay within the process. */
+enum self_type { SELF_HELLO = 1, SELF_ANSWER = 2 };
+
+struct self_message {
+    uint32_t type;
+    uint32_t status; /* SELF_ANSWER: a tryst_status */
+    uint64_t cookie;
+    uint64_t nonce; /* the sender's */
+    uint64_t number;
+};
+
+enum self_step { STEP_START, STEP_WAIT, STEP_ANSWER, STEP_READY, STEP_REFUSED };
+
+struct self_ep {
+    struct pair_ep pair;
+    struct self_area *area;
+    enum self_step step;
+    tryst_status answer;
+};
+
+static struct {
+    pthread_mutex_t lock;
+    struct list areas; /* unclaimed; under the lock */
+    uint64_t number;
+} table = {.lock = PTHREAD_MUTEX_INITIALIZER,
+           .areas = {{&table.areas.head, &table.areas.head}}};
+
+/* --- areas --- */
+
+static struct self_area *area_make(uint64_t ring_bytes, const struct ep_params *params)
+{
+    size_t bytes = pair_area_bytes(ring_bytes);
+    struct self_area *area = mem_zalloc(sizeof *area);
+    if (!area)
+        return NULL;
+    area->header = mem_alloc_aligned(PAIR_LINE_BYTES, bytes);
+    if (!area->header) {
+        mem_free(area);
+        return NULL;
+    }
+    memset(area->header, 0, bytes);
+    pair_area_init(area->header, ring_bytes, params->nonce, params->peer_nonce);
+    area->ring_bytes = ring_bytes;
+    atomic_init(&area->holders, 1);
+    return area;
+}
+
+static void area_put(struct self_area *area)
+{
+    pthread_mutex_lock(&table.lock);
+    list_remove(&area->node); /* nobody can claim it any more */
+    pthread_mutex_unlock(&table.lock);
+    /* acq_rel: what either holder did in the area comes before the free. */
+    if (atomic_fetch_sub_explicit(&area->holders, 1, memory_order_acq_rel) != 1)
+        return;
+    mem_free(area->header);
+    mem_free(area);
+}
+
+static void area_publish(struct self_area *area)
+{
+    pthread_mutex_lock(&table.lock);
+    area->number = ++table.number;
+    list_push_back(&table.areas, &area->node);
+    pthread_mutex_unlock(&table.lock);
+}
+
+/* The unclaimed area of that number for these two, now held by the caller too; or NULL. */
+static struct self_area *area_claim(uint64_t number, uint64_t initiator,
+                                    uint64_t responder)
+{
+    struct self_area *found = NULL;
+    pthread_mutex_lock(&table.lock);
+    list_for_each_safe (&table.areas, node, after) {
+        struct self_area *area = container_of(node, struct self_area, node);
+        if (area->number != number)
+            continue;
+        if (pair_area_check(area->header, area->ring_bytes, initiator, responder))
+            break;
+        list_remove(node);
+        atomic_fetch_add_explicit(&area->holders, 1, memory_order_relaxed);
+        found = area;
+        break;
+    }
+    pthread_mutex_unlock(&table.lock);
+    return found;
+}
+
+/* --- connecting --- */
+
+static tryst_status message_send(struct self_ep *ep, enum self_type type,
+                                 tryst_status status)
+{
+    struct self_message message = {.type = type,
+                                   .status = (uint32_t)status,
+                                   .cookie = ep->pair.params.cookie,
+                                   .nonce = ep->pair.params.nonce,
+                                   .number = ep->area ? ep->area->number : 0};
+    struct endpoint *base = &ep->pair.base;
+    return base->rail->events->connect_send(base, &message, sizeof message, -1);
+}
+
+static void area_attach(struct self_ep *ep, struct self_area *area)
+{
+    ep->area = area;
+    pair_attach(&ep->pair, area->header, area->ring_bytes);
+}
+
+/* The initiator makes the area; a loopback is then already complete. */
+static void step_start(struct self_ep *ep)
+{
+    const struct ep_params *params = &ep->pair.params;
+    ep->step = STEP_WAIT;
+    if (!params->initiator && !params->loopback)
+        return;
+    struct self_area *area = area_make(pair_ep_rail(&ep->pair)->ring_bytes, params);
+    if (area)
+        area_attach(ep, area);
+    if (params->loopback) {
+        if (area)
+            pair_connected(&ep->pair, "self: loopback, copied in place");
+        else
+            pair_refused(&ep->pair, "self: no memory for the ring");
+        return;
+    }
+    if (area)
+        area_publish(area);
+    if (message_send(ep, SELF_HELLO, area ? TRYST_OK : TRYST_E_NOMEM) != TRYST_OK ||
+        !area)
+        pair_refused(&ep->pair,
+                     area ? "self: the link is gone" : "self: no memory for the ring");
+}
+
+static void self_connect(struct pair_ep *pair)
+{
+    struct self_ep *ep = (struct self_ep *)pair;
+    switch (ep->step) {
+    case STEP_START: step_start(ep); break;
+    case STEP_ANSWER:
+        (void)message_send(ep, SELF_ANSWER, ep->answer);
+        if (ep->answer == TRYST_OK)
+            pair_connected(pair, "self: copied by the receiver from the sender's buffer");
+        else
+            pair_refused(pair, "self: the peer's area is not in this process");
+        break;
+    case STEP_READY:
+        pair_connected(pair, "self: copied by the receiver from the sender's buffer");
+        break;
+    case STEP_REFUSED: pair_refused(pair, "self: the peer refused"); break;
+    case STEP_WAIT: break;
+    }
+}
+
+static void hello_take(struct self_ep *ep, const struct self_message *message)
+{
+    const struct ep_params *params = &ep->pair.params;
+    struct self_area *area = NULL;
+    if (message->status == TRYST_OK)
+        area = area_claim(message->number, params->peer_nonce, params->nonce);
+    if (area)
+        area_attach(ep, area);
+    ep->answer = area ? TRYST_OK : TRYST_E_UNREACHABLE;
+    ep->step = STEP_ANSWER;
+    ep->pair.due = true;
+}
+
+static void self_message(struct endpoint *base, const void *data, size_t bytes, int fd)
+{
+    struct self_ep *ep = (struct self_ep *)base;
+    const struct ep_params *params = &ep->pair.params;
+    struct self_message message;
+    if (fd >= 0)
+        close(fd); /* ours carry none */
+    if (ep->pair.state != PAIR_OPENING || bytes != sizeof message)
+        return;
+    memcpy(&message, data, sizeof message);
+    if (message.cookie != params->cookie || message.nonce != params->peer_nonce)
+        return;
+    if (message.type == SELF_HELLO && !params->initiator && ep->step <= STEP_WAIT) {
+        hello_take(ep, &message);
+    } else if (message.type == SELF_ANSWER && params->initiator &&
+               ep->step == STEP_WAIT) {
+        ep->step = message.status == TRYST_OK ? STEP_READY : STEP_REFUSED;
+        ep->pair.due = true;
+    }
+}
+
+/* --- moving bytes --- */
+
+/* Below this, two copies through the ring cost less than an offer and its answer. Measured:
+ * transports/pair/README.md. */
+enum { INLINE_BYTES = 1024 };
+
+static enum pair_mech self_choose(struct pair_ep *pair, struct bulk *bulk)
+{
+    (void)pair;
+    if (bulk->bytes <= INLINE_BYTES)
+        return PAIR_MECH_RING;
+    pair_op_of(bulk)->where = (uint64_t)(uintptr_t)bulk->data;
+    return PAIR_MECH_READ;
+}
+
+static void self_denied(struct pair_ep *pair, enum pair_mech mech)
+{
+    pair_fail(pair, TRYST_E_PROTOCOL, "self: the peer refuses mechanism %u", mech);
+}
+
+/* Take the sender's grant for the time of one piece; false when it is revoked. */
+static bool reading_begin(_Atomic uint32_t *grant)
+{
+    uint32_t granted = 0;
+    /* acquire: our reads stay behind it. Partner: grant_revoke, which then sees READING. */
+    return atomic_compare_exchange_strong_explicit(
+        grant, &granted, PAIR_READING, memory_order_acquire, memory_order_relaxed);
+}
+
+static enum pair_copy self_copy(struct pair_ep *pair, struct bulk *bulk, uint64_t bytes)
+{
+    struct pair_op *op = pair_op_of(bulk);
+    if (op->mech != PAIR_MECH_READ)
+        return PAIR_COPY_BAD;
+    if (!reading_begin(&pair->theirs->grant))
+        return PAIR_COPY_GONE;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): it came as a number through the ring
+    const uint8_t *from = (const uint8_t *)(uintptr_t)op->where;
+    memcpy((uint8_t *)bulk->data + op->moved, from + op->moved, bytes);
+    /* release: our reads come before it. Partner: self_quiet. */
+    atomic_fetch_and_explicit(&pair->theirs->grant, ~(uint32_t)PAIR_READING,
+                              memory_order_release);
+    return PAIR_COPY_OK;
+}
+
+static bool self_quiet(struct pair_ep *pair)
+{
+    /* acquire: a reader's last loads come before what we do next; partner: self_copy. */
+    return !pair->mine ||
+           !(atomic_load_explicit(&pair->mine->grant, memory_order_acquire) &
+             PAIR_READING);
+}
+
+static void self_detach(struct pair_ep *pair)
+{
+    struct self_ep *ep = (struct self_ep *)pair;
+    if (ep->area)
+        area_put(ep->area);
+}
+
+/* --- the table --- */
+
+static const struct pair_ops self_pair_ops = {
+    .ep_bytes = sizeof(struct self_ep),
+    .connect = self_connect,
+    .choose = self_choose,
+    .denied = self_denied,
+    .copy = self_copy,
+    .quiet = self_quiet,
+    .detach = self_detach,
+};
+
+static tryst_status self_probe(const struct tryst_host *host, char *text)
+{
+    (void)host;
+    snprintf(text, TRANSPORT_TEXT_MAX, "contexts of one process, copied in place");
+    return TRYST_OK;
+}
+
+static tryst_status self_rail_open(const struct rail_params *params,
+                                   struct rail **rail_p);
+
+const struct transport_ops transport_self = {
+    .name = "self",
+    .struct_size = sizeof(struct transport_ops),
+    .probe = self_probe,
+    .rail_open = self_rail_open,
+    .rail_close = pair_rail_close,
+    .progress = pair_progress,
+    .arm = pair_arm,
+    .ep_open = pair_ep_open,
+    .ep_message = self_message,
+    .ep_close = pair_ep_close,
+    .frame_send = pair_frame_send,
+    .bulk_recv = pair_bulk_recv,
+    .bulk_send = pair_bulk_send,
+    .bulk_cancel = pair_bulk_cancel,
+};
+
+static tryst_status self_rail_open(const struct rail_params *params, struct rail **rail_p)
+{
+    struct pair_rail *rail = mem_zalloc(sizeof *rail);
+    if (!rail)
+        return TRYST_E_NOMEM;
+    tryst_status status = pair_rail_init(rail, params, &transport_self, &self_pair_ops);
+    if (status != TRYST_OK) {
+        mem_free(rail);
+        return status;
+    }
+    *rail_p = &rail->base;
+    return TRYST_OK;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The transport between processes of one host.
+ *
+ * One idea: frames over rings in a shared segment, bulk read by its receiver straight from the
+ * sender's memory; no descriptor, no system call and no allocation on a frame's way.
+ * Invariant: what TRYST_SHM_MECH excludes is neither offered nor used.
+ * Callers: registry.c (transport_shm). The rest of the machinery: pair/.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "shm.h"
+#include "transports/memfd.h"
+
+/* Below this, two copies through the ring cost less than a system call that copies once and the
+ * answer. Measured: transports/shm/README.md. */
+enum { INLINE_BYTES = 4096 };
+
+static enum pair_mech shm_choose(struct pair_ep *pair, struct bulk *bulk)
+{
+    struct shm_ep *ep = (struct shm_ep *)pair;
+    struct pair_op *op = pair_op_of(bulk);
+    if (bulk->bytes <= INLINE_BYTES)
+        return PAIR_MECH_RING;
+    if (ep->out_mechs & SHM_CAN_MAP) {
+        const struct shm_region *region = shm_region_announce(ep, bulk);
+        if (region) {
+            op->region = region->id;
+            op->where = (uint64_t)((const uint8_t *)bulk->data -
+                                   (const uint8_t *)bulk->mem->data);
+            return PAIR_MECH_MAP;
+        }
+    }
+    if (!(ep->out_mechs & SHM_CAN_READ))
+        return PAIR_MECH_RING;
+    op->where = (uint64_t)(uintptr_t)bulk->data;
+    return PAIR_MECH_READ;
+}
+
+static void shm_denied(struct pair_ep *pair, enum pair_mech mech)
+{
+    struct shm_ep *ep = (struct shm_ep *)pair;
+    const tryst_host *host = pair_ep_rail(pair)->host;
+    char text[TRANSPORT_TEXT_MAX];
+    ep->out_mechs &=
+        mech == PAIR_MECH_MAP ? ~(uint32_t)SHM_CAN_MAP : ~(uint32_t)SHM_CAN_READ;
+    snprintf(text, sizeof text, "shm: rank %d cannot read our memory by %s any more",
+             (int)pair->params.peer_rank,
+             mech == PAIR_MECH_MAP ? "map" : "process_vm_readv");
+    host->log(host, TRYST_LOG_INFO, text);
+}
+
+/* Readers in other processes find out by themselves that the grant is gone. */
+static bool shm_quiet(struct pair_ep *pair)
+{
+    (void)pair;
+    return true;
+}
+
+static const struct pair_ops shm_pair_ops = {
+    .ep_bytes = sizeof(struct shm_ep),
+    .connect = shm_connect,
+    .choose = shm_choose,
+    .denied = shm_denied,
+    .copy = shm_copy,
+    .quiet = shm_quiet,
+    .detach = shm_detach,
+};
+
+static tryst_status shm_probe(const struct tryst_host *host, char *text)
+{
+    char reason[64];
+    int fd = -1, error = shm_read_probe();
+    (void)host;
+    if (memfd_create_sealed("tryst-probe", 4096, &fd) != TRYST_OK) {
+        snprintf(text, TRANSPORT_TEXT_MAX, "no memory files (memfd_create): %s",
+                 strerror_r(errno, reason, sizeof reason));
+        return TRYST_E_UNSUPPORTED;
+    }
+    close(fd);
+    if (error)
+        snprintf(text, TRANSPORT_TEXT_MAX, "map, ring (no cma: process_vm_readv: %s)",
+                 strerror_r(error, reason, sizeof reason));
+    else
+        snprintf(text, TRANSPORT_TEXT_MAX, "map, cma (process_vm_readv), ring");
+    return TRYST_OK;
+}
+
+static tryst_status shm_ep_open(struct rail *rail, const struct ep_params *params,
+                                struct endpoint **ep_p)
+{
+    struct endpoint *base;
+    tryst_status status = pair_ep_open(rail, params, &base);
+    if (status != TRYST_OK)
+        return status;
+    struct shm_ep *ep = (struct shm_ep *)base;
+    ep->nonce = params->nonce;
+    list_init(&ep->regions);
+    *ep_p = base;
+    return TRYST_OK;
+}
+
+static void shm_rail_close(struct rail *base)
+{
+    mem_free(((struct shm_rail *)base)->regions);
+    pair_rail_close(base);
+}
+
+static tryst_status shm_rail_open(const struct rail_params *params, struct rail **rail_p);
+
+const struct transport_ops transport_shm = {
+    .name = "shm",
+    .struct_size = sizeof(struct transport_ops),
+    .probe = shm_probe,
+    .rail_open = shm_rail_open,
+    .rail_close = shm_rail_close,
+    .progress = pair_progress,
+    .arm = pair_arm,
+    .ep_open = shm_ep_open,
+    .ep_message = shm_message,
+    .ep_close = pair_ep_close,
+    .frame_send = pair_frame_send,
+    .bulk_recv = pair_bulk_recv,
+    .bulk_send = pair_bulk_send,
+    .bulk_cancel = pair_bulk_cancel,
+    .mem_register = shm_mem_register,
+    .mem_unregister = shm_mem_unregister,
+};
+
+/* By the index of "auto|map|cma|ring": each caps what comes after it. */
+static uint32_t mechs_allowed(const tryst_host *host)
+{
+    static const uint32_t allowed[] = {SHM_CAN_MAP | SHM_CAN_READ,
+                                       SHM_CAN_MAP | SHM_CAN_READ, SHM_CAN_READ, 0};
+    uint64_t mech = host->config_number(host, "shm_mech");
+    return mech < 4 ? allowed[mech] : 0;
+}
+
+static tryst_status shm_rail_open(const struct rail_params *params, struct rail **rail_p)
+{
+    struct shm_rail *rail = mem_zalloc(sizeof *rail);
+    if (!rail)
+        return TRYST_E_NOMEM;
+    tryst_status status =
+        pair_rail_init(&rail->pair, params, &transport_shm, &shm_pair_ops);
+    if (status != TRYST_OK) {
+        mem_free(rail);
+        return status;
+    }
+    rail->mechs_allowed = mechs_allowed(params->host);
+    *rail_p = &rail->pair.base;
+    return TRYST_OK;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of `shm` share.
+ *
+ *   shm.c          the operation table, probe, rail
+ *   shm_connect.c  the segment and the messages before ready
+ *   shm_copy.c     reading the peer's memory: by mapping, by process_vm_readv
+ *   shm_region.c   regions: announced to peers, mapped from peers
+ */
+#ifndef TRANSPORTS_SHM_H
+#define TRANSPORTS_SHM_H
+
+#include "pair.h"
+#include "shm_wire.h"
+
+/* Regions of one peer that we map at most: each costs a mapping, of which a process has 65,530 by
+ * default. Further regions are read by process_vm_readv. */
+#define SHM_REGIONS_MAX 4096u
+
+#define SHM_WHY_MAX sizeof(((struct shm_message *)0)->text)
+
+struct shm_rail {
+    struct pair_rail pair;
+    uint32_t mechs_allowed;      /* SHM_CAN_…, as TRYST_SHM_MECH says */
+    struct shm_region **regions; /* by index; NULL: free */
+    uint32_t regions_room;
+};
+
+/* A region of ours with a descriptor: the rail's registration of it. */
+struct shm_region {
+    struct tryst_mem *mem;
+    uint64_t id;
+    uint32_t index; /* in rail->regions, and of the bit in each endpoint's `announced` */
+};
+
+enum shm_step {
+    SHM_START,
+    SHM_WAIT,
+    SHM_ANSWER,
+    SHM_VERIFY,
+    SHM_DONE,
+    SHM_REFUSING,
+    SHM_REFUSED
+};
+
+struct shm_ep {
+    struct pair_ep pair;
+    uint64_t nonce; /* ours: the peer reads it here */
+    uint64_t peer_nonce_address;
+    size_t area_bytes; /* of the mapping at pair.area */
+    enum shm_step step;
+    uint32_t in_mechs;  /* how we read from the peer */
+    uint32_t out_mechs; /* how the peer reads from us */
+    char in_why[SHM_WHY_MAX];
+    char out_why[SHM_WHY_MAX];
+    struct list regions; /* the peer's, mapped here: struct shm_mapped */
+    uint32_t regions_count;
+    uint32_t announced_words;
+    uint64_t *announced; /* bit per index: the peer knows that region of ours */
+};
+
+static inline struct shm_rail *shm_ep_rail(const struct shm_ep *ep)
+{
+    return (struct shm_rail *)ep->pair.base.rail;
+}
+
+/* shm_connect.c */
+void shm_connect(struct pair_ep *pair);
+void shm_message(struct endpoint *base, const void *data, size_t bytes, int fd);
+void shm_detach(struct pair_ep *pair);
+/* Send a message of `type` that is otherwise as `model` says. */
+tryst_status shm_tell(struct shm_ep *ep, enum shm_type type,
+                      const struct shm_message *model, int fd);
+
+/* shm_copy.c */
+/* Can we read the peer's memory, and is it really the peer's? `why` says how or why not. */
+bool shm_read_verify(struct shm_ep *ep, char why[SHM_WHY_MAX]);
+/* Is there anything to read memory with in this process? 0 or errno. */
+int shm_read_probe(void);
+enum pair_copy shm_copy(struct pair_ep *pair, struct bulk *bulk, uint64_t bytes);
+
+/* shm_region.c */
+tryst_status shm_mem_register(struct rail *rail, struct tryst_mem *mem, void **handle_p);
+void shm_mem_unregister(struct rail *rail, void *handle);
+/* The region of `bulk` that this peer can map, announced to it now if need be; or NULL. */
+struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bulk);
+/* A REGION or DROP message came. */
+void shm_region_take(struct shm_ep *ep, const struct shm_message *message, int fd);
+void shm_region_drop(struct shm_ep *ep, uint64_t id);
+/* [offset, offset + bytes) of the peer's region: OK, LATER (not announced yet), DENIED (could
+ * not be mapped), BAD (outside). */
+enum pair_copy shm_region_address(struct shm_ep *ep, uint64_t id, uint64_t offset,
+                                  uint64_t bytes, const void **data_p);
+void shm_regions_end(struct shm_ep *ep);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How two processes come to share a segment, and agree how bulk moves between them.
+ *
+ * One idea: messages only note what to do next; progress does it (events come from there alone).
+ * Invariant: an endpoint becomes ready only with a segment that carries both nonces, and uses
+ * process_vm_readv only after it has read the peer's nonce with it.
+ *
+ *   initiator  START ─ segment, HELLO ─▶ WAIT ── ACCEPT ──▶ VERIFY ─ CONFIRM ─▶ ready
+ *   responder  START ─────────────────▶ WAIT ── HELLO ───▶ ANSWER ─ ACCEPT ──▶ WAIT
+ *                                            ── CONFIRM ─▶ DONE ─────────────▶ ready
+ *   either     what fails here: REFUSING ─ REFUSE ─▶ refused;   REFUSE comes: REFUSED ─▶ refused
+ *
+ * Callers: pair.c (connect, detach), the operation table (message).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "shm.h"
+#include "transports/memfd.h"
+
+tryst_status shm_tell(struct shm_ep *ep, enum shm_type type,
+                      const struct shm_message *model, int fd)
+{
+    struct endpoint *base = &ep->pair.base;
+    struct shm_message message = {0};
+    if (model)
+        message = *model;
+    message.type = type;
+    message.version = SHM_VERSION;
+    message.cookie = ep->pair.params.cookie;
+    message.nonce = ep->nonce;
+    return base->rail->events->connect_send(base, &message, sizeof message, fd);
+}
+
+static void step_set(struct shm_ep *ep, enum shm_step step)
+{
+    ep->step = step;
+    ep->pair.due = true;
+}
+
+/* What fails on our side: the next progress tells the peer and the layer above. */
+static void refuse(struct shm_ep *ep, const char *what, int error)
+{
+    char reason[64];
+    if (error)
+        snprintf(ep->pair.text, sizeof ep->pair.text, "shm: %s: %s", what,
+                 strerror_r(error, reason, sizeof reason));
+    else
+        snprintf(ep->pair.text, sizeof ep->pair.text, "shm: %s", what);
+    step_set(ep, SHM_REFUSING);
+}
+
+/* --- the segment --- */
+
+static bool segment_map(struct shm_ep *ep, int fd, uint64_t ring_bytes)
+{
+    size_t bytes = pair_area_bytes(ring_bytes);
+    void *area =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+    if (area == MAP_FAILED)
+        return false;
+    /* A forked child must neither keep the segment alive nor speak in it. */
+    (void)madvise(area, bytes, MADV_DONTFORK);
+    ep->pair.area = area;
+    ep->area_bytes = bytes;
+    return true;
+}
+
+/* The initiator's first step. */
+static void segment_offer(struct shm_ep *ep)
+{
+    uint64_t ring_bytes = pair_ep_rail(&ep->pair)->ring_bytes;
+    struct shm_message hello = {.address = (uint64_t)(uintptr_t)&ep->nonce,
+                                .bytes = ring_bytes};
+    int fd = -1;
+    if (memfd_create_sealed("tryst-pair", pair_area_bytes(ring_bytes), &fd) != TRYST_OK) {
+        refuse(ep, "no shared segment", errno);
+        return;
+    }
+    if (!segment_map(ep, fd, ring_bytes)) {
+        refuse(ep, "the shared segment cannot be mapped", errno);
+    } else {
+        pair_area_init(ep->pair.area, ring_bytes, ep->nonce, ep->pair.params.peer_nonce);
+        pair_attach(&ep->pair, ep->pair.area, ring_bytes);
+        if (shm_tell(ep, SHM_HELLO, &hello, fd) != TRYST_OK)
+            refuse(ep, "the link cannot carry the segment's descriptor", 0);
+    }
+    close(fd);
+}
+
+static bool ring_bytes_valid(uint64_t bytes)
+{
+    return bytes >= PAIR_RING_BYTES_MIN && bytes <= PAIR_RING_BYTES_MAX &&
+           bytes % PAIR_LINE_BYTES == 0;
+}
+
+static void hello_take(struct shm_ep *ep, const struct shm_message *message, int fd)
+{
+    const struct ep_params *params = &ep->pair.params;
+    if (fd < 0 || !ring_bytes_valid(message->bytes)) {
+        refuse(ep, "the peer's segment did not come with its message", 0);
+        return;
+    }
+    const char *wrong = memfd_refusal(fd, pair_area_bytes(message->bytes));
+    if (!wrong && !segment_map(ep, fd, message->bytes)) {
+        refuse(ep, "the peer's segment cannot be mapped", errno);
+        return;
+    }
+    if (!wrong)
+        wrong =
+            pair_area_check(ep->pair.area, message->bytes, params->peer_nonce, ep->nonce);
+    if (wrong) {
+        refuse(ep, wrong, 0);
+        return;
+    }
+    pair_attach(&ep->pair, ep->pair.area, message->bytes);
+    ep->peer_nonce_address = message->address;
+    step_set(ep, SHM_ANSWER);
+}
+
+/* --- how bulk moves --- */
+
+static void mechs_find(struct shm_ep *ep)
+{
+    uint32_t allowed = shm_ep_rail(ep)->mechs_allowed;
+    ep->in_mechs = allowed & SHM_CAN_MAP;
+    if (!(allowed & SHM_CAN_READ))
+        snprintf(ep->in_why, sizeof ep->in_why, "as TRYST_SHM_MECH says");
+    else if (shm_read_verify(ep, ep->in_why))
+        ep->in_mechs |= SHM_CAN_READ;
+}
+
+static tryst_status mechs_tell(struct shm_ep *ep, enum shm_type type)
+{
+    struct shm_message message = {.address = (uint64_t)(uintptr_t)&ep->nonce,
+                                  .mechs = ep->in_mechs};
+    memcpy(message.text, ep->in_why, sizeof message.text);
+    return shm_tell(ep, type, &message, -1);
+}
+
+static void mechs_take(struct shm_ep *ep, const struct shm_message *message)
+{
+    uint32_t allowed = shm_ep_rail(ep)->mechs_allowed;
+    memcpy(ep->out_why, message->text, sizeof ep->out_why);
+    ep->out_why[sizeof ep->out_why - 1] = '\0';
+    ep->out_mechs = message->mechs & allowed;
+    if ((message->mechs & SHM_CAN_READ) && !(allowed & SHM_CAN_READ))
+        snprintf(ep->out_why, sizeof ep->out_why, "as TRYST_SHM_MECH says");
+}
+
+static const char *mechs_name(uint32_t mechs)
+{
+    if (mechs & SHM_CAN_MAP)
+        return mechs & SHM_CAN_READ ? "map+cma" : "map+ring";
+    return mechs & SHM_CAN_READ ? "cma" : "ring";
+}
+
+/* "map+cma: process_vm_readv verified", or for each direction where they differ. */
+static void connected(struct shm_ep *ep)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    const char *in = mechs_name(ep->in_mechs), *out = mechs_name(ep->out_mechs);
+    if (ep->in_mechs == ep->out_mechs)
+        snprintf(text, sizeof text, "%s: %s", in, ep->in_why);
+    else
+        snprintf(text, sizeof text, "in %s: %.55s; out %s: %.55s", in, ep->in_why, out,
+                 ep->out_why);
+    pair_connected(&ep->pair, text);
+}
+
+/* --- steps, in progress --- */
+
+static void step_answer(struct shm_ep *ep)
+{
+    mechs_find(ep);
+    ep->step = SHM_WAIT;
+    if (mechs_tell(ep, SHM_ACCEPT) != TRYST_OK)
+        pair_refused(&ep->pair, "shm: the link is gone");
+}
+
+static void step_verify(struct shm_ep *ep)
+{
+    mechs_find(ep);
+    if (mechs_tell(ep, SHM_CONFIRM) != TRYST_OK)
+        pair_refused(&ep->pair, "shm: the link is gone");
+    else
+        connected(ep);
+}
+
+static void step_refusing(struct shm_ep *ep)
+{
+    struct shm_message message = {0};
+    snprintf(message.text, sizeof message.text, "%.90s", ep->pair.text);
+    (void)shm_tell(ep, SHM_REFUSE, &message, -1);
+    pair_refused(&ep->pair, ep->pair.text);
+}
+
+void shm_connect(struct pair_ep *pair)
+{
+    struct shm_ep *ep = (struct shm_ep *)pair;
+    switch (ep->step) {
+    case SHM_START:
+        ep->step = SHM_WAIT;
+        if (pair->loopback)
+            pair_refused(pair, "shm: a context reaches itself by self");
+        else if (pair->params.initiator)
+            segment_offer(ep);
+        break;
+    case SHM_ANSWER: step_answer(ep); break;
+    case SHM_VERIFY: step_verify(ep); break;
+    case SHM_DONE: connected(ep); break;
+    case SHM_REFUSING: step_refusing(ep); break;
+    case SHM_REFUSED: pair_refused(pair, pair->text); break;
+    case SHM_WAIT: break;
+    }
+}
+
+/* --- messages --- */
+
+static void refuse_take(struct shm_ep *ep, const struct shm_message *message)
+{
+    snprintf(ep->pair.text, sizeof ep->pair.text, "%.*s (said the peer)",
+             (int)sizeof message->text, message->text);
+    step_set(ep, SHM_REFUSED);
+}
+
+static void opening_take(struct shm_ep *ep, const struct shm_message *message, int fd)
+{
+    bool initiator = ep->pair.params.initiator;
+    if (message->type == SHM_REFUSE) {
+        refuse_take(ep, message);
+    } else if (message->type == SHM_HELLO && !initiator && ep->step <= SHM_WAIT &&
+               !ep->pair.area) {
+        hello_take(ep, message, fd);
+    } else if (message->type == SHM_ACCEPT && initiator && ep->step == SHM_WAIT) {
+        ep->peer_nonce_address = message->address;
+        mechs_take(ep, message);
+        step_set(ep, SHM_VERIFY);
+    } else if (message->type == SHM_CONFIRM && !initiator && ep->step == SHM_WAIT &&
+               ep->pair.area) {
+        mechs_take(ep, message);
+        step_set(ep, SHM_DONE);
+    } else if (message->type == SHM_REGION && ep->step == SHM_DONE) {
+        shm_region_take(ep, message,
+                        fd); /* right behind CONFIRM, before our next progress */
+    } else if (message->type == SHM_DROP && ep->step == SHM_DONE) {
+        shm_region_drop(ep, message->region);
+    } else {
+        refuse(ep, "the peer sent a message out of turn", 0);
+    }
+}
+
+static void ready_take(struct shm_ep *ep, const struct shm_message *message, int fd)
+{
+    if (message->type == SHM_REGION)
+        shm_region_take(ep, message, fd);
+    else if (message->type == SHM_DROP)
+        shm_region_drop(ep, message->region);
+    else
+        pair_fail(&ep->pair, TRYST_E_PROTOCOL, "shm: a message of type %u when connected",
+                  message->type);
+}
+
+static void message_take(struct shm_ep *ep, const void *data, size_t bytes, int fd)
+{
+    const struct ep_params *params = &ep->pair.params;
+    struct shm_message message = {0};
+    const char *wrong = NULL;
+    memcpy(&message, data, bytes < sizeof message ? bytes : sizeof message);
+    if (bytes != sizeof message || message.version != SHM_VERSION)
+        wrong = "shm: a connect message of another version";
+    else if (message.cookie != params->cookie || message.nonce != params->peer_nonce)
+        wrong = "shm: a connect message with a wrong cookie or nonce";
+    if (ep->pair.state == PAIR_OPENING && wrong)
+        refuse(ep, wrong + 5, 0);
+    else if (ep->pair.state == PAIR_OPENING)
+        opening_take(ep, &message, fd);
+    else if (ep->pair.state == PAIR_READY && wrong)
+        pair_fail(&ep->pair, TRYST_E_PROTOCOL, "%s", wrong);
+    else if (ep->pair.state == PAIR_READY)
+        ready_take(ep, &message, fd);
+}
+
+void shm_message(struct endpoint *base, const void *data, size_t bytes, int fd)
+{
+    struct shm_ep *ep = (struct shm_ep *)base;
+    message_take(ep, data, bytes, fd);
+    if (fd >= 0)
+        close(fd);
+}
+
+void shm_detach(struct pair_ep *pair)
+{
+    struct shm_ep *ep = (struct shm_ep *)pair;
+    shm_regions_end(ep);
+    if (pair->area)
+        munmap(pair->area, ep->area_bytes);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading the peer's memory.
+ *
+ * One idea: what was read counts only if afterwards three things still hold, so nothing needs to
+ * be locked in the peer:
+ *   - its grant stands: its endpoint was open, so the buffer was still the bulk's;
+ *   - the address space that we read from still shows the peer's nonce, which the same system call
+ *     reads behind the data: no other program has taken that pid or replaced the image by exec;
+ *   - its pidfd is silent: the process lives.
+ * Otherwise the bytes are dropped and the receive fails.
+ * Callers: pair_bulk.c (pair_ops.copy), shm_connect.c (verification).
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "shm.h"
+
+static bool peer_lives(const struct shm_ep *ep)
+{
+    struct pollfd poll_fd = {.fd = ep->pair.params.peer_pidfd, .events = POLLIN};
+    if (poll_fd.fd < 0)
+        return true; /* the link tells */
+    return poll(&poll_fd, 1, 0) == 0;
+}
+
+/* `bytes` from the peer's `where` to `to`, and its nonce. 0 or errno. */
+static int peer_read(const struct shm_ep *ep, uint64_t where, void *to, size_t bytes,
+                     uint64_t *nonce_p)
+{
+    uint64_t nonce = 0;
+    // NOLINTBEGIN(performance-no-int-to-ptr): addresses of another process
+    struct iovec local[2] = {{to, bytes}, {&nonce, sizeof nonce}};
+    struct iovec remote[2] = {{(void *)(uintptr_t)where, bytes},
+                              {(void *)(uintptr_t)ep->peer_nonce_address, sizeof nonce}};
+    // NOLINTEND(performance-no-int-to-ptr)
+    ssize_t got = process_vm_readv(ep->pair.params.peer_pid, local, 2, remote, 2, 0);
+    if (got < 0)
+        return errno;
+    if ((size_t)got != bytes + sizeof nonce)
+        return EFAULT;
+    *nonce_p = nonce;
+    return 0;
+}
+
+bool shm_read_verify(struct shm_ep *ep, char why[SHM_WHY_MAX])
+{
+    const struct ep_params *params = &ep->pair.params;
+    uint64_t nonce = 0;
+    char reason[64];
+    if (params->peer_pidfd < 0 || params->peer_pid <= 0) {
+        snprintf(why, SHM_WHY_MAX, "no pidfd of the peer (another pid namespace?)");
+        return false;
+    }
+    int error = peer_read(ep, ep->peer_nonce_address, &nonce, sizeof nonce, &nonce);
+    if (error) {
+        snprintf(why, SHM_WHY_MAX, "process_vm_readv: %s",
+                 strerror_r(error, reason, sizeof reason));
+        return false;
+    }
+    if (nonce != params->peer_nonce || !peer_lives(ep)) {
+        snprintf(why, SHM_WHY_MAX, "process_vm_readv: pid %d is not the peer",
+                 (int)params->peer_pid);
+        return false;
+    }
+    snprintf(why, SHM_WHY_MAX, "process_vm_readv verified");
+    return true;
+}
+
+int shm_read_probe(void)
+{
+    uint64_t from = 1, to = 0;
+    struct iovec local = {&to, sizeof to}, remote = {&from, sizeof from};
+    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == sizeof to ? 0 : errno;
+}
+
+/* Did what we just read belong to the bulk all the time? */
+static enum pair_copy read_confirm(struct shm_ep *ep)
+{
+    /* acq_rel read-modify-write that changes nothing: release keeps our reads of the data before
+     * it (a plain load would not). Partner: grant_revoke, after which the peer may reuse the
+     * buffer; if we saw any of that, we see the revocation here. */
+    uint32_t grant =
+        atomic_fetch_or_explicit(&ep->pair.theirs->grant, 0, memory_order_acq_rel);
+    return grant == 0 && peer_lives(ep) ? PAIR_COPY_OK : PAIR_COPY_GONE;
+}
+
+static enum pair_copy read_failed(struct shm_ep *ep, int error)
+{
+    if (error == ESRCH || read_confirm(ep) != PAIR_COPY_OK)
+        return PAIR_COPY_GONE;
+    /* EFAULT: memory that the kernel does not copy from (a device's, say). */
+    return error == EFAULT ? PAIR_COPY_RETRY : PAIR_COPY_DENIED;
+}
+
+static enum pair_copy copy_by_read(struct shm_ep *ep, struct bulk *bulk, uint64_t bytes)
+{
+    struct pair_op *op = pair_op_of(bulk);
+    uint64_t nonce = 0;
+    if (!(ep->in_mechs & SHM_CAN_READ))
+        return PAIR_COPY_DENIED;
+    int error = peer_read(ep, op->where + op->moved, (uint8_t *)bulk->data + op->moved,
+                          bytes, &nonce);
+    if (error)
+        return read_failed(ep, error);
+    if (nonce != ep->pair.params.peer_nonce)
+        return PAIR_COPY_GONE;
+    return read_confirm(ep);
+}
+
+static enum pair_copy copy_by_map(struct shm_ep *ep, struct bulk *bulk, uint64_t bytes)
+{
+    struct pair_op *op = pair_op_of(bulk);
+    const void *data;
+    if (op->where > UINT64_MAX - op->bytes)
+        return PAIR_COPY_BAD;
+    enum pair_copy found =
+        shm_region_address(ep, op->region, op->where + op->moved, bytes, &data);
+    if (found != PAIR_COPY_OK)
+        return found;
+    memcpy((uint8_t *)bulk->data + op->moved, data, bytes);
+    return read_confirm(ep);
+}
+
+enum pair_copy shm_copy(struct pair_ep *pair, struct bulk *bulk, uint64_t bytes)
+{
+    struct shm_ep *ep = (struct shm_ep *)pair;
+    if (pair_op_of(bulk)->mech == PAIR_MECH_MAP)
+        return copy_by_map(ep, bulk, bytes);
+    return copy_by_read(ep, bulk, bytes);
+}
