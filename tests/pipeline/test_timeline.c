@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The timeline: what is drawn is there, and it is XML. (How it looks, a person has to see.) */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <tryst/pipeline.h>
+
+static char path[256];
+
+static const char *draw(const tryst_timeline_params *params)
+{
+    static char content[65536];
+    char error[256] = "";
+    if (tryst_timeline_write_svg(params, path, error, sizeof error) != TRYST_OK) {
+        fail_msg("%s", error);
+    }
+    FILE *stream = fopen(path, "r");
+    assert_non_null(stream);
+    content[fread(content, 1, sizeof content - 1, stream)] = '\0';
+    fclose(stream);
+    return content;
+}
+
+static int count_of(const char *content, const char *word)
+{
+    int count = 0;
+    for (const char *at = strstr(content, word); at; at = strstr(at + 1, word)) {
+        count++;
+    }
+    return count;
+}
+
+static void test_draws_all(void **state)
+{
+    static const tryst_span spans[] = {
+        {1000000, 3000000, TRYST_SPAN_FORWARD, 0, 7, -1, 0, 0},
+        {3000000, 4000000, TRYST_SPAN_WAIT, 1, 0, 1, 1, 0},
+        {4000000, 8000000, TRYST_SPAN_BACKWARD, 0, 7, -1, 0, 0},
+        {3000000, 3500000, TRYST_SPAN_SEND, 0, 7, 1, 0, 0},
+        {3600000, 3900000, TRYST_SPAN_RECEIVE, 1, 7, 1, 1, 0},
+    };
+    const tryst_timeline_rank ranks[] = {{spans, 5}, {spans, 1}};
+    const tryst_timeline_params params = {.struct_size = sizeof params,
+                                          .title = "a <title> & more",
+                                          .ranks = ranks,
+                                          .ranks_count = 2};
+    const char *content = draw(&params);
+    assert_int_equal(strncmp(content, "<svg ", 5), 0);
+    assert_non_null(strstr(content, "</svg>"));
+    assert_non_null(strstr(content, "a &lt;title&gt; &amp; more"));
+    assert_non_null(strstr(content, "time in the step, ms"));
+    assert_int_equal(
+        count_of(content, "<title>forward, stage 0, micro-batch 7: 2.000 ms"), 2);
+    assert_int_equal(
+        count_of(content, "send activation of stage 0, micro-batch 7, rank 1"), 1);
+    assert_int_equal(count_of(content, "receive gradient of stage 1"), 1);
+    assert_non_null(strstr(content, "computes 86 %, waits 14 %"));
+    /* the legend names what occurs, and nothing else */
+    assert_int_equal(count_of(content, "class='legend'>"), 5);
+    assert_null(strstr(content, ">weight gradient<"));
+}
+
+static void test_refuses(void **state)
+{
+    static const tryst_span bad[] = {{5, 4, TRYST_SPAN_FORWARD, 0, 0, -1, 0, 0}};
+    const tryst_timeline_rank empty = {NULL, 0};
+    const tryst_timeline_rank backwards = {bad, 1};
+    tryst_timeline_params params = {
+        .struct_size = sizeof params, .ranks = &empty, .ranks_count = 1};
+    char error[256];
+    assert_int_equal(tryst_timeline_write_svg(&params, path, error, sizeof error),
+                     TRYST_E_INVALID);
+    params.ranks = &backwards;
+    assert_int_equal(tryst_timeline_write_svg(&params, path, error, sizeof error),
+                     TRYST_E_INVALID);
+    params.ranks_count = 0;
+    assert_int_equal(tryst_timeline_write_svg(&params, path, error, sizeof error),
+                     TRYST_E_INVALID);
+    static const tryst_span good[] = {{4, 5, TRYST_SPAN_FORWARD, 0, 0, -1, 0, 0}};
+    const tryst_timeline_rank one = {good, 1};
+    params = (tryst_timeline_params){.ranks = &one, .ranks_count = 1};
+    assert_int_equal(
+        tryst_timeline_write_svg(&params, "/nonexistent/x.svg", error, sizeof error),
+        TRYST_E_IO);
+    assert_non_null(strstr(error, "/nonexistent/x.svg"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_draws_all),
+        cmocka_unit_test(test_refuses),
+    };
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/tryst-timeline-XXXXXX", folder ? folder : "/tmp");
+    const int fd = mkstemp(path);
+    if (fd < 0) {
+        return 1;
+    }
+    close(fd);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(path);
+    return failed;
+}
