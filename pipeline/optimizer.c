@@ -17,7 +17,7 @@ static double optimizer_value(double value, double fallback)
     if (value < 0) {
         return 0;
     }
-    return value > 0 ? value : fallback;
+    return value == 0 ? fallback : value; /* not a number stays one, for the check */
 }
 
 static tryst_status optimizer_check(const tryst_optimizer *s, char *error,

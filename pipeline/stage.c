@@ -87,7 +87,7 @@ static void model_fill(tryst_model *model)
 {
     model->struct_size = sizeof(*model);
     model_default(&model->layers, 8);
-    model_default(&model->hidden, 128);
+    model_default(&model->hidden, 64);
     model_default(&model->heads, 4);
     model_default(&model->seq, 64);
     model_default(&model->microbatch_size, 4);

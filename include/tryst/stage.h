@@ -56,7 +56,7 @@ typedef struct tryst_model {
     size_t struct_size;
     tryst_model_kind kind;
     int32_t layers;          /**< residual layers or transformer blocks [8, 8, 8] */
-    int32_t hidden;          /**< width of an activation row [128, 128, –] */
+    int32_t hidden;          /**< width of an activation row [64, 64, –] */
     int32_t heads;           /**< attention heads, a divisor of hidden [–, 4, –] */
     int32_t seq;             /**< bytes in a window [64, 64, –] */
     int32_t microbatch_size; /**< windows in a micro-batch [4] */
@@ -274,6 +274,17 @@ TRYST_API tryst_status tryst_stage_open(const tryst_model *model, tryst_layers l
 
 /** Give a stage of any kind back. NULL is allowed. */
 TRYST_API void tryst_stage_close(tryst_stage *stage);
+
+/** Say which BLAS computes, and by which of its kernels: "OpenBLAS, SkylakeX kernels, 1 thread".
+ *  Results are bitwise comparable between processes that say the same. Returns `text`. */
+TRYST_API const char *tryst_blas_describe(char *text, size_t capacity);
+
+/** OpenBLAS picks its kernels when it is loaded; one that is older than the processor falls back
+ *  to its slowest ("Prescott": three times slower on AVX-512 machines). Returns the value that the
+ *  environment variable OPENBLAS_CORETYPE should have had then, or NULL where all is well, the
+ *  variable is set, or another BLAS is in use. A program that cares sets it and executes itself
+ *  again; all ranks, and the replay, must do the same. Static. */
+TRYST_API const char *tryst_blas_core_hint(void);
 
 /** Mean of the losses of a step's micro-batches: summed in index order, in fp64. */
 TRYST_API double tryst_loss_mean(const double *losses, int32_t losses_count);
