@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file replay.h
+ *  The oracle for every schedule: one process that runs the same program in a plain loop.
+ *
+ *  It takes the actions of all ranks in turn, each as soon as its inputs exist, with activations
+ *  in plain arrays. It shares nothing with the engine or with the rendezvous, so what both get
+ *  wrong in the same way can only be the program or the stages. Because stages are bitwise
+ *  reproducible and each rank's actions keep their order, losses and weights must be *bitwise*
+ *  equal to the engine's, on machines of one kind (tryst_blas_describe says the same).
+ */
+#ifndef TRYST_REPLAY_H
+#define TRYST_REPLAY_H
+
+#include <stdbool.h>
+#include <tryst/pipeline.h>
+
+TRYST_BEGIN_DECLS
+
+typedef struct tryst_replay_params {
+    size_t struct_size;
+    /** As the engine ran it. */
+    const tryst_program *program;
+    /** All stages of the program, opened as the engine's were. They hold the final weights
+     *  afterwards (tryst_stage_weights_copy). */
+    tryst_stage *const *stages;
+    tryst_feed_fn feed; /**< NULL where the stages need no data */
+    void *feed_arg;
+    uint64_t first_step;
+    uint64_t steps_count;
+    double *losses; /**< [steps_count] receives the mean loss of each step */
+    char *error;    /**< receives a sentence on failure; optional */
+    size_t error_capacity;
+} tryst_replay_params;
+
+/** Run the program once per step. To see progress, call it for a few steps at a time: stages
+ *  carry everything from one call to the next.
+ *
+ *  Blocks:  while it computes; it waits for nobody.
+ *  Returns: TRYST_OK
+ *           TRYST_E_NOMEM
+ *           TRYST_E_PROGRAM  no rank can go on; `error` names the actions that are stuck
+ *           TRYST_E_INVALID  an action cannot run (a weight version that is not held, say)
+ *           or what `feed` returned
+ */
+TRYST_API tryst_status tryst_replay(const tryst_replay_params *params);
+
+/** What a run leaves behind. */
+typedef struct tryst_replay_result {
+    const double *losses; /**< [steps_count] */
+    const float *weights; /**< [weights_count], in layer order; NULL: not compared */
+} tryst_replay_result;
+
+/** Compare a run with its replay, bit by bit (so a NaN equals the same NaN).
+ *
+ *  `text` (where capacity > 0) receives one sentence: that they are equal, or the first step
+ *  whose loss differs, else the first tensor and element that differ, with both values.
+ *  Returns: true where all is equal.
+ */
+TRYST_API bool tryst_replay_equal(const tryst_model *model, uint64_t first_step,
+                                  uint64_t steps_count, const tryst_replay_result *run,
+                                  const tryst_replay_result *replay, char *text,
+                                  size_t capacity);
+
+TRYST_END_DECLS
+
+#endif
