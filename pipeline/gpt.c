@@ -14,6 +14,7 @@
 #include "kernels.h"
 #include "layer.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum {
@@ -253,6 +254,7 @@ static void gpt_backward_input(const layer_pass *pass)
     gpt_kept g = gpt_kept_map(model, &(real_carver){.base = pass->kept});
     gpt_scratch t = gpt_scratch_map(model, &(real_carver){.base = pass->scratch});
 
+    assert(g.doutput);
     memcpy(g.doutput, pass->grad_output, count * sizeof(real));
     linear_backward_input(rows, wide, hidden, g.doutput, w[GPT_DOWN_WEIGHT], t.dwidened);
     gelu_backward(count * GPT_WIDEN, s.up, t.dwidened, g.dup);

@@ -135,7 +135,7 @@ static void host_layer_initialise(const host_layer *layer, uint64_t seed, real *
         const layer_tensor *tensor = &layer->tensors[i];
         const uint64_t count = layer_tensor_count(tensor);
         const uint64_t stream =
-            random_stream(seed, (uint64_t)(layer->index + 1), (uint64_t)i);
+            random_stream(seed, (uint64_t)layer->index + 1, (uint64_t)i);
         const float bound = (float)tensor->bound;
         real *value = arena + layer->offsets[i];
         for (uint64_t j = 0; j < count; j++) {

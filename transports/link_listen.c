@@ -218,21 +218,23 @@ static int unix_listen(struct link_listener *listener, struct link_address *addr
 
 static int tcp_address_read(int fd, struct link_address *address)
 {
-    struct sockaddr_storage bound;
+    union {
+        struct sockaddr any;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } bound = {.in6 = {0}};
     socklen_t bytes = sizeof bound;
-    if (getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0)
+    if (getsockname(fd, &bound.any, &bytes) != 0)
         return -1;
-    if (bound.ss_family == AF_INET6) {
-        const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&bound;
+    if (bound.any.sa_family == AF_INET6) {
         address->family = 6;
-        address->port = ntohs(in6->sin6_port);
-        address->scope = in6->sin6_scope_id;
-        memcpy(address->ip, &in6->sin6_addr, 16);
+        address->port = ntohs(bound.in6.sin6_port);
+        address->scope = bound.in6.sin6_scope_id;
+        memcpy(address->ip, &bound.in6.sin6_addr, 16);
     } else {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)&bound;
         address->family = 4;
-        address->port = ntohs(in->sin_port);
-        memcpy(address->ip, &in->sin_addr, 4);
+        address->port = ntohs(bound.in.sin_port);
+        memcpy(address->ip, &bound.in.sin_addr, 4);
     }
     return 0;
 }

@@ -78,7 +78,7 @@ void chain_open(const tryst_model *model, int stages_count, int microbatches_cou
         assert_int_equal(tryst_stage_open(&c.model, layers, &params, &c.stages[s]),
                          TRYST_OK);
     }
-    c.works = calloc((size_t)(microbatches_count * stages_count), sizeof(*c.works));
+    c.works = calloc((size_t)microbatches_count * (size_t)stages_count, sizeof(*c.works));
     c.losses = calloc((size_t)microbatches_count, sizeof(*c.losses));
     c.tokens = chain_alloc((uint64_t)microbatches_count * 2 * windows_bytes(&c));
     for (int m = 0; m < microbatches_count; m++) {
