@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The oracle against a still plainer one (chain.h: all forwards of a micro-batch, then all its
+ * backwards), and its comparison, which must find every fault and name its place. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <tryst/replay.h>
+#include <tryst/weights.h>
+
+#include "chain.h"
+
+enum { STEPS = 3, STAGES_MAX = 4 };
+
+static const tryst_model model = {.kind = TRYST_MODEL_GPT,
+                                  .layers = 5,
+                                  .hidden = 12,
+                                  .heads = 2,
+                                  .seq = 9,
+                                  .microbatch_size = 2};
+
+/* What a run leaves behind. */
+typedef struct outcome {
+    double losses[STEPS];
+    float *weights;
+    uint64_t weights_count;
+} outcome;
+
+static void outcome_gather(outcome *o, tryst_stage *const *stages, int stages_count)
+{
+    o->weights_count = tryst_model_weights_count(&model);
+    o->weights = calloc(o->weights_count, sizeof(float));
+    assert_non_null(o->weights);
+    float *next = o->weights;
+    for (int s = 0; s < stages_count; s++) {
+        assert_int_equal(tryst_stage_weights_copy(stages[s], next), TRYST_OK);
+        next += stages[s]->info.weights_count;
+    }
+}
+
+static void outcome_free(outcome *o)
+{
+    free(o->weights);
+    o->weights = NULL;
+}
+
+/* ---- the two runs -------------------------------------------------------------------------- */
+
+/* The windows that chain_feed makes for a step, handed out one micro-batch at a time. */
+typedef struct feeder {
+    chain *chain;
+    uint64_t fed_step;
+    int swapped; /* micro-batches 0 and 1 change places in the last step */
+    tryst_status answer;
+} feeder;
+
+static tryst_status feed(void *arg, uint64_t step, int32_t microbatch, void *input,
+                         uint8_t *target)
+{
+    feeder *f = arg;
+    const uint64_t bytes =
+        (uint64_t)f->chain->model.microbatch_size * (uint64_t)f->chain->model.seq;
+    if (f->swapped && step == STEPS - 1 && microbatch < 2 && input) {
+        microbatch = 1 - microbatch;
+    }
+    if (step != f->fed_step) {
+        chain_feed(f->chain, step);
+        f->fed_step = step;
+    }
+    const uint8_t *windows = f->chain->tokens + (uint64_t)microbatch * 2 * bytes;
+    if (input) {
+        memcpy(input, windows, bytes);
+    }
+    if (target) {
+        memcpy(target, windows + bytes, bytes);
+    }
+    return f->answer;
+}
+
+static void run_chain(int microbatches, outcome *o)
+{
+    chain c;
+    chain_open(&model, 1, microbatches, NULL, 1, &c);
+    for (int step = 0; step < STEPS; step++) {
+        chain_feed(&c, (uint64_t)step);
+        o->losses[step] = chain_step(&c, (uint64_t)step, CHAIN_WHOLE);
+    }
+    outcome_gather(o, c.stages, 1);
+    chain_close(&c);
+}
+
+/* Replay STEPS steps; on failure `o` holds no weights. */
+static tryst_status run_replay(const tryst_program *program, int versions, feeder *f,
+                               char *error, size_t error_capacity, outcome *o)
+{
+    const int stages = tryst_program_stages(program);
+    chain c; /* for its stages and its windows */
+    chain_open(&model, stages, tryst_program_microbatches(program), NULL, versions, &c);
+    f->chain = &c;
+    f->fed_step = UINT64_MAX;
+    tryst_replay_params params = {.struct_size = sizeof(params),
+                                  .program = program,
+                                  .stages = c.stages,
+                                  .feed = feed,
+                                  .feed_arg = f,
+                                  .steps_count = STEPS,
+                                  .losses = o->losses,
+                                  .error = error,
+                                  .error_capacity = error_capacity};
+    tryst_status status = tryst_replay(&params);
+    o->weights = NULL;
+    if (status == TRYST_OK) {
+        outcome_gather(o, c.stages, stages);
+    }
+    chain_close(&c);
+    return status;
+}
+
+static tryst_program *generate(const char *schedule, int ranks, int microbatches)
+{
+    tryst_program *program = NULL;
+    char error[256];
+    assert_int_equal(tryst_program_generate(schedule, ranks, microbatches, error,
+                                            sizeof(error), &program),
+                     TRYST_OK);
+    return program;
+}
+
+static bool equal(const outcome *run, const outcome *replay, char *text, size_t capacity)
+{
+    const tryst_replay_result a = {run->losses, run->weights};
+    const tryst_replay_result b = {replay->losses, replay->weights};
+    return tryst_replay_equal(&model, 0, STEPS, &a, &b, text, capacity);
+}
+
+/* ---- tests --------------------------------------------------------------------------------- */
+
+static void test_schedules(void **state)
+{
+    static const char *const schedules[] = {"naive", "gpipe", "1f1b"};
+    char text[256];
+    for (int microbatches = 1; microbatches <= 6; microbatches++) {
+        outcome plain;
+        run_chain(microbatches, &plain);
+        for (int i = 0; i < 3; i++) {
+            for (int ranks = 1; ranks <= STAGES_MAX; ranks++) {
+                tryst_program *program = generate(schedules[i], ranks, microbatches);
+                feeder f = {0};
+                outcome replayed;
+                assert_int_equal(
+                    run_replay(program, 1, &f, text, sizeof(text), &replayed), TRYST_OK);
+                if (!equal(&plain, &replayed, text, sizeof(text))) {
+                    fail_msg("%s, %d ranks, %d micro-batches: %s", schedules[i], ranks,
+                             microbatches, text);
+                }
+                assert_non_null(strstr(text, "bitwise equal"));
+                outcome_free(&replayed);
+                tryst_program_close(program);
+            }
+        }
+        outcome_free(&plain);
+    }
+}
+
+static void append(tryst_program *program, int rank, tryst_action_kind kind, int stage,
+                   int microbatch, int version)
+{
+    const tryst_action action = {kind, stage, microbatch, version};
+    assert_int_equal(tryst_program_append(program, rank, &action), TRYST_OK);
+}
+
+/* Two stages on two ranks: forwards, then input gradients, then weight gradients. */
+static tryst_program *split_program(int reversed)
+{
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_open(2, 2, 3, &program), TRYST_OK);
+    for (int stage = 0; stage < 2; stage++) {
+        for (int m = 0; m < 3; m++) {
+            append(program, stage, TRYST_ACTION_FORWARD, stage, m, 0);
+        }
+        for (int m = 0; m < 3; m++) {
+            append(program, stage, TRYST_ACTION_INPUT_GRAD, stage, m, 0);
+        }
+        for (int m = 0; m < 3; m++) {
+            append(program, stage, TRYST_ACTION_WEIGHT_GRAD, stage, reversed ? 2 - m : m,
+                   0);
+        }
+        append(program, stage, TRYST_ACTION_UPDATE, stage, -1, 1);
+    }
+    return program;
+}
+
+static void test_split_backward(void **state)
+{
+    char text[256];
+    outcome plain, replayed;
+    run_chain(3, &plain);
+    for (int reversed = 0; reversed < 2; reversed++) {
+        tryst_program *program = split_program(reversed);
+        feeder f = {0};
+        assert_int_equal(run_replay(program, 1, &f, text, sizeof(text), &replayed),
+                         TRYST_OK);
+        /* Another order of accumulation gives other bits, and the comparison sees it. */
+        assert_int_equal(equal(&plain, &replayed, text, sizeof(text)), !reversed);
+        outcome_free(&replayed);
+        tryst_program_close(program);
+    }
+    outcome_free(&plain);
+}
+
+/* Micro-batch 1 reads the version from before the update that micro-batch 0 made. */
+static void test_versions(void **state)
+{
+    char text[256];
+    tryst_program *program = NULL;
+    outcome plain = {0}, replayed;
+    assert_int_equal(tryst_program_open(1, 1, 2, &program), TRYST_OK);
+    append(program, 0, TRYST_ACTION_FORWARD, 0, 0, 0);
+    append(program, 0, TRYST_ACTION_BACKWARD, 0, 0, 0);
+    append(program, 0, TRYST_ACTION_UPDATE, 0, -1, 1);
+    append(program, 0, TRYST_ACTION_FORWARD, 0, 1, 0);
+    append(program, 0, TRYST_ACTION_BACKWARD, 0, 1, 0);
+    append(program, 0, TRYST_ACTION_UPDATE, 0, -1, 2);
+    feeder f = {0};
+    assert_int_equal(run_replay(program, 2, &f, text, sizeof(text), &replayed), TRYST_OK);
+
+    chain c;
+    chain_open(&model, 1, 2, NULL, 2, &c);
+    for (int step = 0; step < STEPS; step++) {
+        chain_feed(&c, (uint64_t)step);
+        for (int m = 0; m < 2; m++) {
+            chain_forward(&c, m, (uint64_t)step * 2);
+            chain_backward(&c, m, (uint64_t)step * 2, CHAIN_WHOLE);
+            assert_int_equal(c.stages[0]->ops->update(c.stages[0], 1), TRYST_OK);
+        }
+        plain.losses[step] = tryst_loss_mean(c.losses, 2);
+    }
+    outcome_gather(&plain, c.stages, 1);
+    chain_close(&c);
+    assert_true(equal(&plain, &replayed, text, sizeof(text)));
+    outcome_free(&replayed);
+    outcome_free(&plain);
+
+    /* With one version the stale read is refused, by name. */
+    assert_int_equal(run_replay(program, 1, &f, text, sizeof(text), &replayed),
+                     TRYST_E_INVALID);
+    assert_non_null(strstr(text, "step 0, rank 0: 0F1 failed"));
+    tryst_program_close(program);
+}
+
+static void test_stuck(void **state)
+{
+    char text[256];
+    tryst_program *program = NULL;
+    outcome replayed;
+    feeder f = {0};
+    assert_int_equal(tryst_program_open(2, 2, 1, &program), TRYST_OK);
+    append(program, 0, TRYST_ACTION_BACKWARD, 0, 0, 0);
+    append(program, 0, TRYST_ACTION_FORWARD, 0, 0, 0);
+    append(program, 1, TRYST_ACTION_FORWARD, 1, 0, 0);
+    assert_int_equal(run_replay(program, 1, &f, text, sizeof(text), &replayed),
+                     TRYST_E_PROGRAM);
+    assert_non_null(strstr(text, "rank 0 waits for the inputs of 0B0"));
+    tryst_program_close(program);
+
+    program = generate("1f1b", 2, 2);
+    f.answer = TRYST_E_IO;
+    assert_int_equal(run_replay(program, 1, &f, text, sizeof(text), &replayed),
+                     TRYST_E_IO);
+    tryst_program_close(program);
+}
+
+static void test_stages_in_place(void **state)
+{
+    char text[256] = "";
+    double losses[1];
+    chain c;
+    chain_open(&model, 2, 1, NULL, 1, &c);
+    tryst_program *program = generate("gpipe", 2, 1);
+    tryst_stage *wrong[] = {c.stages[1], c.stages[0]};
+    tryst_replay_params params = {.program = program,
+                                  .stages = wrong,
+                                  .steps_count = 1,
+                                  .losses = losses,
+                                  .error = text,
+                                  .error_capacity = sizeof(text)};
+    assert_int_equal(tryst_replay(&params), TRYST_E_INVALID);
+    assert_non_null(strstr(text, "stage 0 of 2"));
+    wrong[0] = c.stages[0];
+    wrong[1] = NULL;
+    assert_int_equal(tryst_replay(&params), TRYST_E_INVALID);
+    tryst_program_close(program);
+    chain_close(&c);
+}
+
+/* Calls for a few steps at a time carry on where the last one stopped. */
+static void test_in_parts(void **state)
+{
+    outcome plain, parts;
+    chain c;
+    char text[256];
+    run_chain(2, &plain);
+    tryst_program *program = generate("1f1b", 2, 2);
+    chain_open(&model, 2, 2, NULL, 1, &c);
+    feeder f = {.chain = &c, .fed_step = UINT64_MAX};
+    for (uint64_t step = 0; step < STEPS; step++) {
+        tryst_replay_params params = {.program = program,
+                                      .stages = c.stages,
+                                      .feed = feed,
+                                      .feed_arg = &f,
+                                      .first_step = step,
+                                      .steps_count = 1,
+                                      .losses = &parts.losses[step]};
+        assert_int_equal(tryst_replay(&params), TRYST_OK);
+    }
+    outcome_gather(&parts, c.stages, 2);
+    assert_true(equal(&plain, &parts, text, sizeof(text)));
+    outcome_free(&parts);
+    outcome_free(&plain);
+    tryst_program_close(program);
+    chain_close(&c);
+}
+
+/* Each difference is found, and the sentence names the first. */
+static void test_comparison(void **state)
+{
+    char text[512];
+    outcome plain, replayed;
+    tryst_program *program = generate("gpipe", 2, 3);
+    feeder f = {.swapped = 1};
+    run_chain(3, &plain);
+    assert_int_equal(run_replay(program, 1, &f, text, sizeof(text), &replayed), TRYST_OK);
+    assert_false(equal(&plain, &replayed, text, sizeof(text)));
+    assert_non_null(strstr(text, "step 2 is the first whose loss differs"));
+    outcome_free(&replayed);
+
+    f.swapped = 0;
+    assert_int_equal(run_replay(program, 1, &f, text, sizeof(text), &replayed), TRYST_OK);
+    assert_true(equal(&plain, &replayed, text, sizeof(text)));
+    /* One bit of one weight: element 5 of the second tensor, positions [9, 12]. */
+    const uint64_t at = 256 * 12 + 5;
+    replayed.weights[at] = nextafterf(replayed.weights[at], 1);
+    assert_false(equal(&plain, &replayed, text, sizeof(text)));
+    assert_non_null(strstr(text, "embedding.position.weight[5]"));
+    assert_false(equal(&plain, &replayed, NULL, 0));
+    replayed.weights[at] = plain.weights[at];
+    replayed.weights[plain.weights_count - 1] = NAN;
+    assert_false(equal(&plain, &replayed, text, sizeof(text)));
+    assert_non_null(strstr(text, "head.weight[3071]"));
+    plain.weights[plain.weights_count - 1] = replayed.weights[plain.weights_count - 1];
+    assert_true(equal(&plain, &replayed, text, sizeof(text)));
+    replayed.losses[1] = nextafter(replayed.losses[1], 0);
+    assert_false(equal(&plain, &replayed, text, sizeof(text)));
+    assert_non_null(strstr(text, "step 1 "));
+    outcome_free(&replayed);
+    outcome_free(&plain);
+    tryst_program_close(program);
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+static int allocations_left = -1;
+
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+
+static int allocation_fails(void)
+{
+    if (allocations_left == 0) {
+        return 1;
+    }
+    allocations_left -= allocations_left > 0;
+    return 0;
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return allocation_fails() ? NULL : __real_calloc(count, bytes);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
+{
+    return allocation_fails() ? NULL : __real_aligned_alloc(alignment, bytes);
+}
+
+static void test_memory(void **state)
+{
+    char text[256];
+    double losses[1];
+    tryst_program *program = split_program(0);
+    for (int allowed = 0;; allowed++) {
+        chain c;
+        chain_open(&model, 2, 3, NULL, 1, &c);
+        feeder f = {.chain = &c, .fed_step = UINT64_MAX};
+        tryst_replay_params params = {.program = program,
+                                      .stages = c.stages,
+                                      .feed = feed,
+                                      .feed_arg = &f,
+                                      .steps_count = 1,
+                                      .losses = losses,
+                                      .error = text,
+                                      .error_capacity = sizeof(text)};
+        allocations_left = allowed;
+        tryst_status status = tryst_replay(&params);
+        allocations_left = -1;
+        chain_close(&c);
+        if (status == TRYST_OK) {
+            assert_true(allowed > 20);
+            break;
+        }
+        assert_int_equal(status, TRYST_E_NOMEM);
+    }
+    tryst_program_close(program);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_schedules),       cmocka_unit_test(test_split_backward),
+        cmocka_unit_test(test_versions),        cmocka_unit_test(test_stuck),
+        cmocka_unit_test(test_stages_in_place), cmocka_unit_test(test_in_parts),
+        cmocka_unit_test(test_comparison),      cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
