@@ -110,7 +110,7 @@ endfunction()
 
 # tryst_module(<name> SOURCES <files>… [LIBS <targets>…])
 #
-# lib/tryst/tryst_<name>.so: links nothing of ours (-z defs proves it), sees the published headers
+# lib/tryst/tryst_<name>.so: links nothing of ours (TRYST_LINK_DEFS proves it), sees the published headers
 # of core and transports and the public ones, and exports its entry alone.
 function(tryst_module name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
@@ -121,7 +121,7 @@ function(tryst_module name)
     tryst_module_abi_id(abi_id)
     target_compile_definitions(${target} PRIVATE TRYST_MODULE_ABI_ID="${abi_id}")
     target_link_libraries(${target} PRIVATE tryst_flags Threads::Threads ${arg_LIBS})
-    target_link_options(${target} PRIVATE -Wl,-z,defs -Wl,--version-script=${map})
+    target_link_options(${target} PRIVATE ${TRYST_LINK_DEFS} -Wl,--version-script=${map})
     set_target_properties(${target} PROPERTIES
         PREFIX "" OUTPUT_NAME tryst_${name} LINK_DEPENDS ${map}
         LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/tryst)

@@ -11,6 +11,10 @@
 # Each test has a time limit, in which a sanitizer's slowness is not counted in: state the limit for
 # a plain build.
 
+# A cmocka test function takes `void **state`, which few need. (After tryst_flags: the last wins.)
+add_library(tryst_test_flags INTERFACE)
+target_compile_options(tryst_test_flags INTERFACE -Wno-unused-parameter)
+
 # The layers from core up to `layer`. The pipeline embeds libtryst as others do.
 function(tryst_layers_up_to layer layers_p)
     if(layer STREQUAL "pipeline")
@@ -52,9 +56,7 @@ function(tryst_test name)
     add_executable(${name} ${arg_SOURCES})
     set_target_properties(${name} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/tests)
-    # A cmocka test function takes `void **state`, which few need.
-    target_compile_options(${name} PRIVATE -Wno-unused-parameter)
-    target_link_libraries(${name} PRIVATE tryst_flags PkgConfig::CMOCKA ${arg_LIBS})
+    target_link_libraries(${name} PRIVATE tryst_flags tryst_test_flags PkgConfig::CMOCKA ${arg_LIBS})
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     if(arg_PUBLIC)
         target_link_libraries(${name} PRIVATE tryst)
