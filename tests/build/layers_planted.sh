@@ -63,6 +63,11 @@ put transports/ucx/ucx.c ../shm/ring.h
 check "a backend of another backend" no transports/ucx/ucx.c
 put transports/ucx/ucx.c ../transport.h
 check "a backend of its layer" yes transports/ucx/ucx.c
+put transports/pair/pair.h
+put transports/shm/shm.c ../pair/pair.h ring.h
+check "a backend of what it shares" yes transports/shm/shm.c
+put transports/ucx/ucx.c ../pair/pair.h
+check "a backend of what others share" no transports/ucx/ucx.c
 put rendezvous/shm.c ../transports/shm/ring.h
 check "a private header of a backend" no rendezvous/shm.c
 put tools/info.c ../core/log.h
