@@ -17,7 +17,7 @@
 enum {
     PLOT_LEFT = 84,
     PLOT_WIDTH = 1000,
-    RIGHT_NOTES = 176,
+    RIGHT_NOTES = 200,
     TOP = 96,
     ROW_HEIGHT = 58,
     BAR_HEIGHT = 30,
