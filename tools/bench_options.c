@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and checks pp_bench's command line, so that what can be wrong is said at once, before any
+ * rank starts. */
+#include "bench_options.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RANKS_DEFAULT        4
+#define STEPS_DEFAULT        60
+#define MICROBATCHES_DEFAULT 8
+#define DATA_DEFAULT         "/usr/share/common-licenses/GPL-3"
+
+static const char help[] =
+    "Usage: pp_bench [options]\n"
+    "Train a small model on the bytes of a file, its layers spread over ranks (pipeline\n"
+    "parallelism), and say what it cost. Started by tryst-run, torchrun or mpirun it is "
+    "one\n"
+    "rank; else it starts its ranks on this machine itself.\n"
+    "\n"
+    "  -n RANKS                 ranks to start here (default 4)\n"
+    "      --model MODEL        gpt, mlp, or sleep:F_MS,B_MS, whose stages only sleep "
+    "(gpt)\n"
+    "      --layers N           layers, at least one for each stage (8)\n"
+    "      --hidden N           width of an activation (64)\n"
+    "      --heads N            attention heads, a divisor of hidden (4)\n"
+    "      --seq N              bytes in a window (64)\n"
+    "      --schedule NAME      naive, gpipe, 1f1b, or a FILE.csv in PyTorch's "
+    "compute_only\n"
+    "                           form, which sets ranks and micro-batches (1f1b)\n"
+    "      --microbatches N     micro-batches in a step (8)\n"
+    "      --microbatch-size N  windows in a micro-batch (4)\n"
+    "      --steps N            training steps (60)\n"
+    "      --optimizer NAME     adam or sgd (adam)\n"
+    "      --lr RATE            learning rate (adam 0.001, sgd 0.1)\n"
+    "      --seed N             of weights and data (0)\n"
+    "      --data FILE          text to learn (" DATA_DEFAULT ", else Tryst's LICENSE)\n"
+    "      --transport NAME     auto, shm, ucx; self runs the ranks as threads of one "
+    "process\n"
+    "                           (TRYST_TRANSPORT, else auto)\n"
+    "      --check              replay the run in one process and demand equal bits\n"
+    "      --trace FILE         write a trace for Perfetto (ui.perfetto.dev)\n"
+    "      --timeline FILE.svg  draw the last step\n"
+    "      --save-weights FILE  write the trained weights as safetensors\n"
+    "      --json FILE|-        write all figures as JSON\n"
+    "  -h, --help               print this\n"
+    "\n"
+    "Exit status: 0 done, 1 the run or the check failed, 2 the command line is wrong.\n";
+
+enum {
+    OPTION_MODEL = 256,
+    OPTION_LAYERS,
+    OPTION_HIDDEN,
+    OPTION_HEADS,
+    OPTION_SEQ,
+    OPTION_SCHEDULE,
+    OPTION_MICROBATCHES,
+    OPTION_MICROBATCH_SIZE,
+    OPTION_STEPS,
+    OPTION_OPTIMIZER,
+    OPTION_LR,
+    OPTION_SEED,
+    OPTION_DATA,
+    OPTION_TRANSPORT,
+    OPTION_CHECK,
+    OPTION_TRACE,
+    OPTION_TIMELINE,
+    OPTION_SAVE_WEIGHTS,
+    OPTION_JSON,
+    OPTION_FAULT
+};
+
+static const struct option long_options[] = {
+    {"model", required_argument, NULL, OPTION_MODEL},
+    {"layers", required_argument, NULL, OPTION_LAYERS},
+    {"hidden", required_argument, NULL, OPTION_HIDDEN},
+    {"heads", required_argument, NULL, OPTION_HEADS},
+    {"seq", required_argument, NULL, OPTION_SEQ},
+    {"schedule", required_argument, NULL, OPTION_SCHEDULE},
+    {"microbatches", required_argument, NULL, OPTION_MICROBATCHES},
+    {"microbatch-size", required_argument, NULL, OPTION_MICROBATCH_SIZE},
+    {"steps", required_argument, NULL, OPTION_STEPS},
+    {"optimizer", required_argument, NULL, OPTION_OPTIMIZER},
+    {"lr", required_argument, NULL, OPTION_LR},
+    {"seed", required_argument, NULL, OPTION_SEED},
+    {"data", required_argument, NULL, OPTION_DATA},
+    {"transport", required_argument, NULL, OPTION_TRANSPORT},
+    {"check", no_argument, NULL, OPTION_CHECK},
+    {"trace", required_argument, NULL, OPTION_TRACE},
+    {"timeline", required_argument, NULL, OPTION_TIMELINE},
+    {"save-weights", required_argument, NULL, OPTION_SAVE_WEIGHTS},
+    {"json", required_argument, NULL, OPTION_JSON},
+    {"fault", required_argument, NULL,
+     OPTION_FAULT}, /* for tests: swap|stale|drop[:STEP] */
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0}};
+
+TRYST_PRINTF(1, 2) static bool refuse(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("pp_bench: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return false;
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Values
+ * ------------------------------------------------------------------------------------------- */
+
+static bool read_int(const char *name, const char *value, int least, int most, int *int_p)
+{
+    char *end = NULL;
+    errno = 0;
+    const long number = strtol(value, &end, 10);
+    if (errno || end == value || *end || number < least || number > most) {
+        return refuse("--%s %s: wants a whole number from %d to %d", name, value, least,
+                      most);
+    }
+    *int_p = (int)number;
+    return true;
+}
+
+static bool read_u64(const char *name, const char *value, uint64_t *number_p)
+{
+    char *end = NULL;
+    errno = 0;
+    const unsigned long long number = strtoull(value, &end, 10);
+    if (errno || end == value || *end || *value == '-') {
+        return refuse("--%s %s: wants a whole number from 0", name, value);
+    }
+    *number_p = number;
+    return true;
+}
+
+static bool read_rate(const char *value, double *rate_p)
+{
+    char *end = NULL;
+    const double rate = strtod(value, &end);
+    if (end == value || *end || !isfinite(rate) || rate <= 0) {
+        return refuse("--lr %s: wants a number above 0", value);
+    }
+    *rate_p = rate;
+    return true;
+}
+
+static bool read_optimizer(const char *value, tryst_optimizer_kind *kind_p)
+{
+    if (strcmp(value, "adam") == 0) {
+        *kind_p = TRYST_OPTIMIZER_ADAM;
+        return true;
+    }
+    if (strcmp(value, "sgd") == 0) {
+        *kind_p = TRYST_OPTIMIZER_SGD;
+        return true;
+    }
+    return refuse("--optimizer %s: wants adam or sgd", value);
+}
+
+static bool read_fault(const char *value, bench_options *options)
+{
+    static const struct {
+        const char *name;
+        tryst_engine_fault fault;
+    } faults[] = {{"swap", TRYST_ENGINE_FAULT_SWAP},
+                  {"stale", TRYST_ENGINE_FAULT_STALE},
+                  {"drop", TRYST_ENGINE_FAULT_DROP}};
+    const size_t name_bytes = strcspn(value, ":");
+    options->fault_step = 1;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        if (strlen(faults[i].name) == name_bytes &&
+            strncmp(faults[i].name, value, name_bytes) == 0) {
+            options->fault = faults[i].fault;
+            return !value[name_bytes] ||
+                   read_u64("fault", value + name_bytes + 1, &options->fault_step);
+        }
+    }
+    return refuse("--fault %s: wants swap, stale or drop, and :STEP", value);
+}
+
+static bool read_model(const char *value, tryst_model *model)
+{
+    char error[256];
+    if (tryst_model_parse(value, model, error, sizeof error) != TRYST_OK) {
+        return refuse("--model %s: %s", value, error);
+    }
+    return true;
+}
+
+static bool read_option(int option, const char *value, bench_options *options)
+{
+    tryst_model *model = &options->model;
+    switch (option) {
+    case 'n':
+        options->ranks_given = true;
+        return read_int("n", value, 1, 4096, &options->ranks);
+    case OPTION_MODEL: return read_model(value, model);
+    case OPTION_LAYERS: return read_int("layers", value, 1, 100000, &model->layers);
+    case OPTION_HIDDEN: return read_int("hidden", value, 1, 65536, &model->hidden);
+    case OPTION_HEADS: return read_int("heads", value, 1, 1024, &model->heads);
+    case OPTION_SEQ: return read_int("seq", value, 1, 65536, &model->seq);
+    case OPTION_SCHEDULE: options->schedule = value; return true;
+    case OPTION_MICROBATCHES:
+        return read_int("microbatches", value, 1, 65536, &options->microbatches);
+    case OPTION_MICROBATCH_SIZE:
+        return read_int("microbatch-size", value, 1, 65536, &model->microbatch_size);
+    case OPTION_STEPS: return read_int("steps", value, 1, 1000000000, &options->steps);
+    case OPTION_OPTIMIZER: return read_optimizer(value, &options->optimizer.kind);
+    case OPTION_LR: return read_rate(value, &options->optimizer.lr);
+    case OPTION_SEED: return read_u64("seed", value, &model->seed);
+    case OPTION_DATA: options->data = value; return true;
+    case OPTION_TRANSPORT: options->transport = value; return true;
+    case OPTION_CHECK: options->check = true; return true;
+    case OPTION_TRACE: options->trace = value; return true;
+    case OPTION_TIMELINE: options->timeline = value; return true;
+    case OPTION_SAVE_WEIGHTS: options->save_weights = value; return true;
+    case OPTION_JSON: options->json = value; return true;
+    case OPTION_FAULT: return read_fault(value, options);
+    default: return refuse("see pp_bench --help");
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Do the values go together?
+ * ------------------------------------------------------------------------------------------- */
+
+static bool is_generator(const char *schedule)
+{
+    for (int i = 0; tryst_program_schedule_name(i); i++) {
+        if (strcmp(schedule, tryst_program_schedule_name(i)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_file(const char *schedule)
+{
+    const size_t bytes = strlen(schedule);
+    return strchr(schedule, '/') ||
+           (bytes > 4 && strcmp(schedule + bytes - 4, ".csv") == 0);
+}
+
+static bool load_schedule(bench_options *options, char *error, size_t capacity)
+{
+    if (tryst_program_load_csv(options->schedule, error, capacity, &options->program) !=
+        TRYST_OK) {
+        return refuse("--schedule %s", error);
+    }
+    const int ranks = tryst_program_ranks(options->program);
+    const int microbatches = tryst_program_microbatches(options->program);
+    if (options->ranks > 0 && options->ranks != ranks) {
+        return refuse("--schedule %s: its %d rows are ranks, but there are %d ranks",
+                      options->schedule, ranks, options->ranks);
+    }
+    if (options->microbatches > 0 && options->microbatches != microbatches) {
+        return refuse("--schedule %s: it has %d micro-batches, not %d", options->schedule,
+                      microbatches, options->microbatches);
+    }
+    options->ranks = ranks;
+    options->microbatches = microbatches;
+    return true;
+}
+
+static bool make_program(bench_options *options)
+{
+    static char error[TRYST_PIPELINE_TEXT_MAX];
+    if (!is_generator(options->schedule) && is_file(options->schedule)) {
+        if (!load_schedule(options, error, sizeof error)) {
+            return false;
+        }
+    } else {
+        options->ranks = options->ranks > 0 ? options->ranks : RANKS_DEFAULT;
+        options->microbatches =
+            options->microbatches > 0 ? options->microbatches : MICROBATCHES_DEFAULT;
+        if (tryst_program_generate(options->schedule, options->ranks,
+                                   options->microbatches, error, sizeof error,
+                                   &options->program) != TRYST_OK) {
+            return refuse("--schedule: %s, or a FILE.csv", error);
+        }
+    }
+    if (tryst_program_check(options->program, NULL, error, sizeof error, NULL) !=
+        TRYST_OK) {
+        return refuse("--schedule %s: %s", options->schedule, error);
+    }
+    return true;
+}
+
+static bool check_model(bench_options *options)
+{
+    char error[256];
+    const int stages = tryst_program_stages(options->program);
+    if (tryst_model_resolve(&options->model, &options->model, error, sizeof error) !=
+        TRYST_OK) {
+        return refuse("%s", error);
+    }
+    for (int stage = 0; stage < stages; stage++) {
+        tryst_layers layers;
+        if (tryst_model_split(&options->model, stages, stage, &layers, error,
+                              sizeof error) != TRYST_OK) {
+            return refuse("%s (-n, --layers)", error);
+        }
+    }
+    return true;
+}
+
+static bool check_data(bench_options *options)
+{
+    char error[512];
+    tryst_data *data = NULL;
+    if (options->model.kind == TRYST_MODEL_SLEEP) {
+        options->data = NULL;
+        return true;
+    }
+    if (!options->data) {
+        options->data = access(DATA_DEFAULT, R_OK) == 0 ? DATA_DEFAULT : BENCH_LICENSE;
+    }
+    if (tryst_data_open(options->data, options->model.seq, options->model.seed, error,
+                        sizeof error, &data) != TRYST_OK) {
+        return refuse("--data %s", error);
+    }
+    tryst_data_close(data);
+    return true;
+}
+
+/* A file that cannot be written should be known before the training, not after it. */
+static bool check_output(const char *name, const char *path)
+{
+    char folder[4096];
+    if (!path || strcmp(path, "-") == 0) {
+        return true;
+    }
+    if (snprintf(folder, sizeof folder, "%s", path) >= (int)sizeof folder) {
+        return refuse("--%s: the path is too long", name);
+    }
+    const bool exists = access(path, F_OK) == 0;
+    if (access(exists ? path : dirname(folder), W_OK) != 0) {
+        return refuse("--%s %s: cannot be written: %s", name, path, strerror(errno));
+    }
+    return true;
+}
+
+static bool check_transport(const bench_options *options)
+{
+    tryst_config *config = NULL;
+    char error[512];
+    if (tryst_config_open(&config, error, sizeof error) != TRYST_OK) {
+        return refuse("%s", error);
+    }
+    const bool fits =
+        !options->transport || tryst_config_set(config, "transport", options->transport,
+                                                error, sizeof error) == TRYST_OK;
+    tryst_config_close(config);
+    return fits || refuse("--transport: %s", error);
+}
+
+static bool check_faults(const bench_options *options)
+{
+    const bool swaps = options->fault == TRYST_ENGINE_FAULT_SWAP;
+    if (swaps && (options->ranks < 2 || options->microbatches < 2 ||
+                  strcmp(options->schedule, "naive") == 0)) {
+        return refuse(
+            "--fault swap needs two ranks, two micro-batches under way and gpipe or "
+            "1f1b");
+    }
+    return true;
+}
+
+static bool check_all(bench_options *options)
+{
+    return make_program(options) && check_model(options) && check_data(options) &&
+           check_transport(options) && check_faults(options) &&
+           check_output("trace", options->trace) &&
+           check_output("timeline", options->timeline) &&
+           check_output("save-weights", options->save_weights) &&
+           check_output("json", options->json);
+}
+
+bench_next bench_options_read(int argc, char **argv, int size, bench_options *options_p)
+{
+    bench_options options = {
+        .model = {.struct_size = sizeof options.model, .kind = TRYST_MODEL_GPT},
+        .optimizer = {.struct_size = sizeof options.optimizer,
+                      .kind = TRYST_OPTIMIZER_ADAM},
+        .schedule = "1f1b",
+        .steps = STEPS_DEFAULT};
+    int option;
+    while ((option = getopt_long(argc, argv, "n:h", long_options, NULL)) != -1) {
+        if (option == 'h') {
+            fputs(help, stdout);
+            return BENCH_EXIT_OK;
+        }
+        if (!read_option(option, optarg, &options)) {
+            return BENCH_EXIT_USAGE;
+        }
+    }
+    if (optind < argc) {
+        refuse("%s: not an option; see pp_bench --help", argv[optind]);
+        return BENCH_EXIT_USAGE;
+    }
+    if (size > 0 && options.ranks_given && options.ranks != size) {
+        refuse("-n %d, but a launcher started %d ranks", options.ranks, size);
+        return BENCH_EXIT_USAGE;
+    }
+    options.ranks = size > 0 ? size : options.ranks;
+    if (!check_all(&options)) {
+        bench_options_close(&options);
+        return BENCH_EXIT_USAGE;
+    }
+    *options_p = options;
+    return BENCH_RUN;
+}
+
+void bench_options_close(bench_options *options)
+{
+    tryst_program_close(options->program);
+    options->program = NULL;
+}

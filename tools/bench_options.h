@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pp_bench's command line, read and checked: what comes out of here can run. */
+#ifndef TRYST_TOOLS_BENCH_OPTIONS_H
+#define TRYST_TOOLS_BENCH_OPTIONS_H
+
+#include <stdbool.h>
+#include <tryst/data.h>
+#include <tryst/pipeline.h>
+
+typedef struct bench_options {
+    int ranks;
+    bool ranks_given;  /* -n */
+    tryst_model model; /* resolved */
+    tryst_optimizer optimizer;
+    const char *schedule; /* a generator's name or a file */
+    int microbatches;
+    int steps;
+    const char *data;      /* path; NULL where the model reads none */
+    const char *transport; /* NULL: the configuration's */
+    bool check;
+    const char *trace;
+    const char *timeline;
+    const char *save_weights;
+    const char *json;
+    tryst_engine_fault fault;
+    uint64_t fault_step;
+    tryst_program *program; /* checked */
+} bench_options;
+
+/* What main does next. */
+typedef enum bench_next { BENCH_RUN, BENCH_EXIT_OK, BENCH_EXIT_USAGE } bench_next;
+
+/* Read and check the command line. `size` is the number of ranks that a launcher gave, 0 where
+ * there is none. Says on stderr what is wrong; `--help` prints on stdout. */
+bench_next bench_options_read(int argc, char **argv, int size, bench_options *options_p);
+void bench_options_close(bench_options *options);
+
+#endif
