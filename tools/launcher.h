@@ -27,16 +27,22 @@
 #define LAUNCHER_RANKS_MAX 4096
 
 struct launcher_params {
-    const char *name; /**< before our own messages: "tryst-run" */
-    int ranks;        /**< how many */
-    /** program (searched in PATH) and arguments, NULL-terminated */
-    char *const *argv;
+    const char *name;  /**< before our own messages: "tryst-run" */
+    int ranks;         /**< how many */
+    char *const *argv; /**< program (searched in PATH) and arguments, NULL-terminated */
+    const char
+        *path; /**< the program's file, when argv[0] does not say it; may be NULL */
     int (*main_fn)(void *arg, int rank); /**< instead of argv: run this after fork */
     void *arg;
     char *const *env;  /**< more "K=V" for all ranks, NULL-terminated; may be NULL */
-    uint64_t grace_ns; /**< after the first failure; 0: 10 s */
+    uint64_t grace_ns; /**< after the first failure: LAUNCHER_GRACE_NS, usually */
     bool no_prefix;    /**< ranks write to our stdout and stderr themselves */
 };
+
+#define LAUNCHER_GRACE_NS (10ull * 1000000000ull)
+
+/** What launcher_run returns when it is the launcher that failed. */
+enum { LAUNCHER_FAILED = 125, LAUNCHER_NOT_RUNNABLE = 126, LAUNCHER_NOT_FOUND = 127 };
 
 /** Start the ranks and wait until all have ended.
  *

@@ -1,0 +1,674 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tryst-run as a user meets it: what it prints, how it ends, what it leaves behind.
+ * The program under test is given by TRYST_TEST_RUN; ranks are mostly small shell scripts.
+ * This binary is also a tool of its own kind: "self N" starts itself N times. */
+#include "support/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher.h"
+
+#define OUTPUT_MAX (8 << 20)
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* ---- running a command ---- */
+
+struct command {
+    pid_t pid;
+    int fds[2]; /* its stdout and stderr */
+    char *text[2];
+    size_t bytes[2];
+    int status; /* as a shell gives it */
+    double seconds, began;
+};
+
+/* tryst-run with these arguments (NULL-terminated). */
+static void command_start(struct command *command, const char *const *arguments)
+{
+    const char *argv[32] = {getenv("TRYST_TEST_RUN")};
+    int pipes[2][2];
+    size_t count = 1;
+    assert_non_null(argv[0]);
+    for (; arguments[count - 1]; count++)
+        argv[count] = arguments[count - 1];
+    memset(command, 0, sizeof *command);
+    command->began = now_s();
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pipe2(pipes[i], O_CLOEXEC), 0);
+        command->text[i] = calloc(1, OUTPUT_MAX);
+    }
+    command->pid = fork();
+    assert_true(command->pid >= 0);
+    if (command->pid == 0) {
+        dup2(pipes[0][1], STDOUT_FILENO);
+        dup2(pipes[1][1], STDERR_FILENO);
+        execv(argv[0], (char *const *)argv);
+        _exit(99);
+    }
+    for (int i = 0; i < 2; i++) {
+        close(pipes[i][1]);
+        command->fds[i] = pipes[i][0];
+    }
+}
+
+/* Reads what comes until `wanted` stands in stdout (NULL: until both are closed). */
+static void command_read(struct command *command, const char *wanted)
+{
+    double end = now_s() + 40;
+    while (command->fds[0] >= 0 || command->fds[1] >= 0) {
+        struct pollfd polls[2] = {{.fd = command->fds[0], .events = POLLIN},
+                                  {.fd = command->fds[1], .events = POLLIN}};
+        if (wanted && strstr(command->text[0], wanted))
+            return;
+        assert_true(now_s() < end);
+        poll(polls, 2, 100);
+        for (int i = 0; i < 2; i++) {
+            if (!polls[i].revents)
+                continue;
+            ssize_t got = read(command->fds[i], command->text[i] + command->bytes[i],
+                               OUTPUT_MAX - 1 - command->bytes[i]);
+            if (got > 0)
+                command->bytes[i] += (size_t)got;
+            if (got <= 0) {
+                close(command->fds[i]);
+                command->fds[i] = -1;
+            }
+        }
+    }
+}
+
+static void command_end(struct command *command)
+{
+    int status;
+    command_read(command, NULL);
+    assert_int_equal(waitpid(command->pid, &status, 0), command->pid);
+    command->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    command->seconds = now_s() - command->began;
+}
+
+static void command_free(struct command *command)
+{
+    for (int i = 0; i < 2; i++)
+        free(command->text[i]);
+}
+
+/* A whole run of `script` in `ranks` shells, with more options (may be NULL). */
+static void run_script(struct command *command, const char *ranks, const char *option,
+                       const char *script)
+{
+    const char *with[] = {"-n", ranks, option, "sh", "-c", script, NULL};
+    const char *without[] = {"-n", ranks, "sh", "-c", script, NULL};
+    command_start(command, option ? with : without);
+    command_end(command);
+}
+
+static void expect(const struct command *command, int status, const char *in_errors)
+{
+    bool said = !in_errors || strstr(command->text[1], in_errors);
+    if (command->status != status || !said)
+        print_error("status %d, expected %d; stderr:\n%s\n", command->status, status,
+                    command->text[1]);
+    assert_int_equal(command->status, status);
+    assert_true(said);
+}
+
+/* How many lines of stdout are exactly `line`. */
+static int lines_count(const struct command *command, const char *line)
+{
+    int count = 0;
+    size_t length = strlen(line);
+    for (const char *at = command->text[0]; (at = strstr(at, line)); at += length)
+        if ((at == command->text[0] || at[-1] == '\n') && at[length] == '\n')
+            count++;
+    return count;
+}
+
+/* ---- output ---- */
+
+/* Every rank writes its lines in pieces; each must come out whole, with its prefix. */
+static void lines_are_whole_and_prefixed(void **state)
+{
+    struct command command;
+    run_script(&command, "4", NULL,
+               "i=0; while [ $i -lt 500 ]; do printf \"line $i \"; printf 'of '; "
+               "echo $TRYST_RANK; i=$((i+1)); done");
+    expect(&command, 0, NULL);
+    int next[4] = {0}, rank, number, of;
+    char *rest = NULL;
+    for (char *line = strtok_r(command.text[0], "\n", &rest); line;
+         line = strtok_r(NULL, "\n", &rest)) {
+        char expected[64];
+        assert_int_equal(sscanf(line, "[%d] line %d of %d", &rank, &number, &of), 3);
+        assert_int_equal(rank, of);
+        snprintf(expected, sizeof expected, "[%d] line %d of %d", rank, next[rank]++,
+                 rank);
+        assert_string_equal(line, expected);
+    }
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(next[i], 500);
+    command_free(&command);
+}
+
+static void last_line_without_newline_comes_out(void **state)
+{
+    struct command command;
+    run_script(&command, "2", NULL,
+               "echo first; printf unfinished; printf complaint >&2");
+    expect(&command, 0, "[0] complaint\n");
+    expect(&command, 0, "[1] complaint\n");
+    assert_int_equal(lines_count(&command, "[0] unfinished"), 1);
+    assert_int_equal(lines_count(&command, "[1] unfinished"), 1);
+    assert_null(strstr(command.text[0], "complaint"));
+    command_free(&command);
+}
+
+static void endless_lines_lose_nothing(void **state)
+{
+    struct command command;
+    size_t letters = 0;
+    run_script(&command, "2", NULL, "head -c 300000 /dev/zero | tr '\\0' x");
+    expect(&command, 0, NULL);
+    for (size_t i = 0; i < command.bytes[0]; i++)
+        letters += command.text[0][i] == 'x';
+    assert_int_equal(letters, 600000);
+    command_free(&command);
+}
+
+static void without_prefix(void **state)
+{
+    struct command command;
+    run_script(&command, "2", "--no-prefix", "echo plain; echo error >&2");
+    expect(&command, 0, "error\nerror\n");
+    assert_string_equal(command.text[0], "plain\nplain\n");
+    command_free(&command);
+}
+
+/* Nobody reads our stdout, its pipe is full, and a rank fails: we end all the same. */
+static void reader_that_does_not_read_holds_up_nothing(void **state)
+{
+    struct command command;
+    const char *arguments[] = {"-n",
+                               "2",
+                               "--grace",
+                               "200ms",
+                               "sh",
+                               "-c",
+                               "[ $TRYST_RANK = 0 ] && { sleep 0.5; exit 9; }; "
+                               "while :; do echo much output; done",
+                               NULL};
+    int status;
+    double end = now_s() + 30;
+    command_start(&command, arguments);
+    while (waitpid(command.pid, &status, WNOHANG) == 0) {
+        assert_true(now_s() < end);
+        usleep(50000);
+    }
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 9);
+    command_read(&command, NULL);
+    command_free(&command);
+}
+
+/* ---- environment ---- */
+
+static void ranks_get_their_places(void **state)
+{
+    struct command command;
+    setenv("TRYST_TOKEN_FILE", "/nowhere", 1);
+    setenv("TRYST_INSECURE", "1", 1);
+    const char *arguments[] = {"-n",
+                               "3",
+                               "--env",
+                               "COLOUR=blue",
+                               "--env",
+                               "A=b=c",
+                               "sh",
+                               "-c",
+                               "echo $TRYST_RANK/$TRYST_SIZE $TRYST_LOCAL_RANK/"
+                               "$TRYST_LOCAL_SIZE $COLOUR $A "
+                               "${TRYST_TOKEN_FILE-none} ${TRYST_INSECURE-none}",
+                               NULL};
+    command_start(&command, arguments);
+    command_end(&command);
+    unsetenv("TRYST_TOKEN_FILE");
+    unsetenv("TRYST_INSECURE");
+    expect(&command, 0, NULL);
+    assert_int_equal(lines_count(&command, "[0] 0/3 0/3 blue b=c none none"), 1);
+    assert_int_equal(lines_count(&command, "[1] 1/3 1/3 blue b=c none none"), 1);
+    assert_int_equal(lines_count(&command, "[2] 2/3 2/3 blue b=c none none"), 1);
+    command_free(&command);
+}
+
+static void token_get(char token[33])
+{
+    struct command command;
+    run_script(&command, "2", NULL, "echo $TRYST_TOKEN");
+    expect(&command, 0, NULL);
+    char again[33] = "";
+    assert_int_equal(
+        sscanf(command.text[0], "[%*d] %32[0-9a-f]\n[%*d] %32[0-9a-f]\n", token, again),
+        2);
+    assert_string_equal(token, again);
+    assert_int_equal(strlen(token), 32);
+    command_free(&command);
+}
+
+static void each_run_draws_a_token(void **state)
+{
+    char first[33] = "", second[33] = "";
+    token_get(first);
+    token_get(second);
+    assert_string_not_equal(first, second);
+}
+
+/* The shell looks for it with what it has built in: grep would have it on its own line. */
+static void token_is_on_no_command_line(void **state)
+{
+    struct command command;
+    run_script(
+        &command, "2", NULL,
+        "all=$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' '); "
+        "case $all in *$TRYST_TOKEN*) echo exposed;; *tryst-run*) echo hidden;; esac");
+    expect(&command, 0, NULL);
+    assert_int_equal(lines_count(&command, "[0] hidden"), 1);
+    assert_int_equal(lines_count(&command, "[1] hidden"), 1);
+    command_free(&command);
+}
+
+/* Only rank 0 has the socket, and it listens at the address that all were given. */
+static void rank_0_inherits_the_socket(void **state)
+{
+    struct command command;
+    run_script(
+        &command, "2", NULL,
+        "port=$(printf %04X ${TRYST_BOOTSTRAP##*:}); fd=${TRYST_BOOTSTRAP_FD-none}; "
+        "inode=$(readlink /proc/$$/fd/$fd | tr -dc 0-9); "
+        "echo fd ${fd} $(awk -v p=$port -v i=${inode:-no} "
+        "'$10 == i && $4 == \"0A\" && $2 ~ p { print \"listens\" }' /proc/net/tcp)");
+    expect(&command, 0, NULL);
+    assert_non_null(strstr(command.text[0], "[0] fd "));
+    assert_non_null(strstr(command.text[0], " listens\n"));
+    assert_int_equal(lines_count(&command, "[1] fd none"), 1);
+    command_free(&command);
+}
+
+/* ---- endings ---- */
+
+static void exit_status_is_the_first_failure(void **state)
+{
+    struct command command;
+    run_script(&command, "3", NULL, "exit 0");
+    expect(&command, 0, NULL);
+    assert_string_equal(command.text[1], "");
+    command_free(&command);
+
+    run_script(&command, "3", NULL, "[ $TRYST_RANK = 1 ] && exit 3; sleep 0.3; exit 5");
+    expect(&command, 3, "rank 1 (pid ");
+    expect(&command, 3, "exited with status 3; the 2 others may take 10 s to end");
+    expect(&command, 3, "then rank 0");
+    command_free(&command);
+
+    run_script(&command, "3", NULL,
+               "[ $TRYST_RANK = 2 ] && kill -KILL $$; sleep 0.3; exit 5");
+    expect(&command, 128 + SIGKILL, "was killed by signal 9 (SIGKILL");
+    expect(&command, 128 + SIGKILL, "rank 2 (pid ");
+    command_free(&command);
+
+    run_script(&command, "1", NULL, "ulimit -c 0; kill -SEGV $$");
+    expect(&command, 128 + SIGSEGV, "rank 0 (pid ");
+    expect(&command, 128 + SIGSEGV, "SIGSEGV");
+    command_free(&command);
+}
+
+/* The last words of a rank stand before the line that tells of its end. */
+static void last_words_come_first(void **state)
+{
+    struct command command;
+    run_script(&command, "2", NULL, "echo last words of $TRYST_RANK >&2; exit 4");
+    expect(&command, 4, "[0] last words of 0");
+    const char *words = strstr(command.text[1], "[0] last words of 0");
+    const char *told = strstr(command.text[1], "rank 0 (pid");
+    assert_true(words && told && words < told);
+    command_free(&command);
+}
+
+static void programs_that_do_not_run(void **state)
+{
+    static const struct {
+        const char *arguments[6];
+        int status;
+        const char *text;
+    } cases[] = {
+        {{"-n", "3", "no-such-program", NULL}, 127, "cannot run 'no-such-program'"},
+        {{"-n", "2", "/etc/passwd", NULL}, 126, "cannot run '/etc/passwd'"},
+        {{"-n", "2", NULL}, 125, "which program?"},
+        {{"true", NULL}, 125, "how many ranks?"},
+        {{"-n", "0", "true", NULL}, 125, "not '0'"},
+        {{"-n", "2x", "true", NULL}, 125, "not '2x'"},
+        {{"-n", "2", "--env", "NOVALUE", "true", NULL}, 125, "not 'NOVALUE'"},
+        {{"-n", "2", "--grace", "soon", "true", NULL}, 125, "not 'soon'"},
+        {{"--wrong", NULL}, 125, "--wrong"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct command command;
+        command_start(&command, cases[i].arguments);
+        command_end(&command);
+        expect(&command, cases[i].status, cases[i].text);
+        assert_string_equal(command.text[0], "");
+        command_free(&command);
+    }
+}
+
+static void others_may_end_by_themselves(void **state)
+{
+    struct command command;
+    run_script(
+        &command, "3", NULL,
+        "[ $TRYST_RANK = 0 ] && exit 1; trap 'echo got TERM' TERM; sleep 1; echo done");
+    expect(&command, 1, NULL);
+    assert_int_equal(lines_count(&command, "[1] done"), 1);
+    assert_int_equal(lines_count(&command, "[2] done"), 1);
+    assert_null(strstr(command.text[0], "got TERM"));
+    assert_null(strstr(command.text[1], "SIGTERM"));
+    command_free(&command);
+}
+
+static void after_grace_they_are_ended(void **state)
+{
+    struct command command;
+    const char *arguments[] = {
+        "-n",
+        "3",
+        "--grace",
+        "300ms",
+        "sh",
+        "-c",
+        "[ $TRYST_RANK = 0 ] && exit 6; "
+        "if [ $TRYST_RANK = 1 ]; then trap 'echo got TERM; exit 0' TERM; "
+        "else trap '' TERM; fi; while :; do sleep 0.05; done",
+        NULL};
+    command_start(&command, arguments);
+    command_end(&command);
+    expect(&command, 6, "after 0.3 s of grace: ranks 1, 2; sending SIGTERM");
+    expect(&command, 6, "after SIGTERM: rank 2; sending SIGKILL");
+    assert_int_equal(lines_count(&command, "[1] got TERM"), 1);
+    assert_true(command.seconds < 10);
+    command_free(&command);
+}
+
+/* A stopped rank neither hears TERM nor stays. */
+static void stopped_ranks_are_ended_too(void **state)
+{
+    struct command command;
+    const char *arguments[] = {
+        "-n",
+        "2",
+        "--grace",
+        "300ms",
+        "sh",
+        "-c",
+        "[ $TRYST_RANK = 0 ] && { sleep 0.3; exit 6; }; kill -STOP $$; "
+        "sleep 100",
+        NULL};
+    command_start(&command, arguments);
+    command_end(&command);
+    expect(&command, 6, "rank 0");
+    assert_true(command.seconds < 10);
+    command_free(&command);
+}
+
+static void sixty_four_ranks(void **state)
+{
+    struct command command;
+    const char *arguments[] = {"-n", "64", "/bin/true", NULL};
+    command_start(&command, arguments);
+    command_end(&command);
+    expect(&command, 0, NULL);
+    command_free(&command);
+    run_script(&command, "64", NULL, "echo here");
+    for (int rank = 0; rank < 64; rank++) {
+        char line[32];
+        snprintf(line, sizeof line, "[%d] here", rank);
+        assert_int_equal(lines_count(&command, line), 1);
+    }
+    command_free(&command);
+}
+
+/* ---- signals ---- */
+
+static void signals_are_passed_on(void **state)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+    static const char *const names[] = {"INT", "TERM", "HUP", "USR1", "USR2"};
+    for (size_t i = 0; i < COUNT_OF(numbers); i++) {
+        struct command command;
+        char script[256];
+        snprintf(script, sizeof script,
+                 "trap 'echo caught %s; exit 0' %s; echo ready $TRYST_RANK; "
+                 "while :; do sleep 0.05; done",
+                 names[i], names[i]);
+        const char *arguments[] = {"-n", "2", "sh", "-c", script, NULL};
+        command_start(&command, arguments);
+        command_read(&command, "ready 0");
+        command_read(&command, "ready 1");
+        kill(command.pid, numbers[i]);
+        command_end(&command);
+        expect(&command, 0, NULL);
+        snprintf(script, sizeof script, "[0] caught %s", names[i]);
+        assert_int_equal(lines_count(&command, script), 1);
+        script[1] = '1';
+        assert_int_equal(lines_count(&command, script), 1);
+        command_free(&command);
+    }
+}
+
+/* ---- what is left behind ---- */
+
+/* Is the process there (a zombie that nobody reaps counts as gone)? */
+static bool is_alive(pid_t pid)
+{
+    char path[64], text[512] = "", state = 'Z';
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        return false;
+    if (fgets(text, sizeof text, file) && strrchr(text, ')'))
+        state = strrchr(text, ')')[2];
+    fclose(file);
+    return state != 'Z' && state != 'X';
+}
+
+/* Pids that the ranks printed as "pid N". */
+static size_t pids_read(const struct command *command, pid_t *pids, size_t most)
+{
+    size_t count = 0;
+    for (const char *at = command->text[0]; count < most && (at = strstr(at, "pid "));
+         at++)
+        pids[count++] = (pid_t)atoi(at + 4);
+    return count;
+}
+
+static void pids_expect_gone(const pid_t *pids, size_t count)
+{
+    double end = now_s() + 5;
+    for (size_t i = 0; i < count; i++)
+        while (is_alive(pids[i])) {
+            if (now_s() > end)
+                print_error("pid %d is still there\n", (int)pids[i]);
+            assert_true(now_s() < end);
+            usleep(10000);
+        }
+}
+
+/* Ranks with children of their own, deaf to TERM and HUP; then nobody can clean up. */
+static void killed_launcher_leaves_nothing(void **state)
+{
+    static const char script[] =
+        "trap '' TERM HUP INT; sleep 300 & echo pid $!; "
+        "(trap '' TERM HUP; sleep 300; sleep 300) & echo pid $!; "
+        "echo pid $$; echo ready $TRYST_RANK; wait; sleep 300";
+    static const char *const ready[] = {"ready 0", "ready 1", "ready 2", "ready 3"};
+    for (int form = 0; form < 2; form++) {
+        struct command command;
+        pid_t pids[16];
+        const char *plain[] = {"-n", "4", "--no-prefix", "sh", "-c", script, NULL};
+        const char *prefixed[] = {"-n", "4", "sh", "-c", script, NULL};
+        command_start(&command, form ? plain : prefixed);
+        for (size_t i = 0; i < COUNT_OF(ready); i++)
+            command_read(&command, ready[i]);
+        assert_int_equal(pids_read(&command, pids, 16), 12);
+        for (size_t i = 0; i < 12; i++)
+            assert_true(is_alive(pids[i]));
+        kill(command.pid, SIGKILL);
+        waitpid(command.pid, NULL, 0);
+        pids_expect_gone(pids, 12);
+        for (int i = 0; i < 2; i++)
+            close(command.fds[i]);
+        command_free(&command);
+    }
+}
+
+/* Who kills the launcher's whole process group reaches neither the watcher nor its work. */
+static void killed_group_leaves_nothing(void **state)
+{
+    struct command command;
+    pid_t pids[8];
+    const char *arguments[] = {
+        "-n",
+        "2",
+        "sh",
+        "-c",
+        "sleep 300 & echo pid $!; echo pid $$; echo ready $TRYST_RANK; "
+        "wait",
+        NULL};
+    command_start(&command, arguments);
+    setpgid(command.pid, command.pid); /* it has not forked yet, or did: both are fine */
+    command_read(&command, "ready 0");
+    command_read(&command, "ready 1");
+    assert_int_equal(pids_read(&command, pids, 8), 4);
+    kill(command.pid, SIGKILL);
+    kill(-command.pid, SIGKILL);
+    waitpid(command.pid, NULL, 0);
+    pids_expect_gone(pids, 4);
+    for (int i = 0; i < 2; i++)
+        close(command.fds[i]);
+    command_free(&command);
+}
+
+/* A rank that ends and leaves a process which holds its pipe: no waiting for that one. */
+static void leftovers_of_ended_ranks_go(void **state)
+{
+    struct command command;
+    pid_t pids[2];
+    run_script(&command, "2", NULL, "sleep 300 & echo pid $!");
+    expect(&command, 0, NULL);
+    assert_true(command.seconds < 10);
+    assert_int_equal(pids_read(&command, pids, 2), 2);
+    pids_expect_gone(pids, 2);
+    command_free(&command);
+}
+
+/* ---- the library form ---- */
+
+static int print_and_end(void *arg, int rank)
+{
+    printf("%s %d of %s\n", (const char *)arg, rank, getenv("TRYST_SIZE"));
+    return rank == 1 ? 4 : 0;
+}
+
+static void function_instead_of_program(void **state)
+{
+    struct launcher_params params = {.name = "test",
+                                     .ranks = 3,
+                                     .main_fn = print_and_end,
+                                     .arg = "function",
+                                     .grace_ns = LAUNCHER_GRACE_NS};
+    sigset_t before, after;
+    struct sigaction pipe_before, pipe_after;
+    sigprocmask(SIG_SETMASK, NULL, &before);
+    sigaction(SIGPIPE, NULL, &pipe_before);
+    assert_int_equal(launcher_run(&params), 4);
+    sigprocmask(SIG_SETMASK, NULL, &after);
+    sigaction(SIGPIPE, NULL, &pipe_after);
+    for (int number = 1; number < 32; number++)
+        assert_int_equal(sigismember(&before, number), sigismember(&after, number));
+    assert_true(pipe_before.sa_handler == pipe_after.sa_handler);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* no child is left to us */
+    assert_int_equal(errno, ECHILD);
+}
+
+static void tool_that_starts_itself(void **state)
+{
+    char self[4096];
+    ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
+    struct command command;
+    const char *arguments[] = {"self", "3", NULL};
+    char run[4096];
+    assert_true(bytes > 0);
+    self[bytes] = '\0';
+    snprintf(run, sizeof run, "%s", getenv("TRYST_TEST_RUN"));
+    setenv("TRYST_TEST_RUN", self, 1);
+    command_start(&command, arguments);
+    setenv("TRYST_TEST_RUN", run, 1);
+    command_end(&command);
+    expect(&command, 0, NULL);
+    for (int rank = 0; rank < 3; rank++) {
+        char line[32];
+        snprintf(line, sizeof line, "[%d] self 3", rank);
+        assert_int_equal(lines_count(&command, line), 1);
+    }
+    command_free(&command);
+}
+
+static int self_main(char **argv)
+{
+    if (!launcher_is_rank())
+        return launcher_run_self("test", atoi(argv[2]), argv, false);
+    printf("self %s\n", getenv("TRYST_SIZE"));
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lines_are_whole_and_prefixed),
+        cmocka_unit_test(last_line_without_newline_comes_out),
+        cmocka_unit_test(endless_lines_lose_nothing),
+        cmocka_unit_test(without_prefix),
+        cmocka_unit_test(reader_that_does_not_read_holds_up_nothing),
+        cmocka_unit_test(ranks_get_their_places),
+        cmocka_unit_test(each_run_draws_a_token),
+        cmocka_unit_test(token_is_on_no_command_line),
+        cmocka_unit_test(rank_0_inherits_the_socket),
+        cmocka_unit_test(exit_status_is_the_first_failure),
+        cmocka_unit_test(last_words_come_first),
+        cmocka_unit_test(programs_that_do_not_run),
+        cmocka_unit_test(others_may_end_by_themselves),
+        cmocka_unit_test(after_grace_they_are_ended),
+        cmocka_unit_test(stopped_ranks_are_ended_too),
+        cmocka_unit_test(sixty_four_ranks),
+        cmocka_unit_test(signals_are_passed_on),
+        cmocka_unit_test(killed_launcher_leaves_nothing),
+        cmocka_unit_test(killed_group_leaves_nothing),
+        cmocka_unit_test(leftovers_of_ended_ranks_go),
+        cmocka_unit_test(function_instead_of_program),
+        cmocka_unit_test(tool_that_starts_itself),
+    };
+    if (argc == 3 && strcmp(argv[1], "self") == 0)
+        return self_main(argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
