@@ -345,6 +345,12 @@ tryst_status tryst_replay(const tryst_replay_params *params)
 
 /* ---- comparison ---------------------------------------------------------------------------- */
 
+/* Bits, not values: a NaN equals itself, and zero is not minus zero. */
+static bool bits_equal(const void *a, const void *b, size_t bytes)
+{
+    return memcmp(a, b, bytes) == 0;
+}
+
 typedef struct weights_comparison {
     const float *run;
     const float *replay;
@@ -356,9 +362,9 @@ static int compare_parameter(void *arg, const tryst_parameter *parameter)
 {
     weights_comparison *c = arg;
     const uint64_t bytes = parameter->count * sizeof(float);
-    if (memcmp(c->run, c->replay, bytes) != 0) {
+    if (!bits_equal(c->run, c->replay, bytes)) {
         uint64_t i = 0;
-        while (memcmp(&c->run[i], &c->replay[i], sizeof(float)) == 0) {
+        while (bits_equal(&c->run[i], &c->replay[i], sizeof(float))) {
             i++;
         }
         fail_text(TRYST_OK, c->text, c->capacity,
@@ -379,13 +385,13 @@ bool tryst_replay_equal(const tryst_model *model, uint64_t first_step,
                         const tryst_replay_result *replay, char *text, size_t capacity)
 {
     for (uint64_t i = 0; i < steps_count; i++) {
-        if (memcmp(&run->losses[i], &replay->losses[i], sizeof(double)) != 0) {
+        if (!bits_equal(&run->losses[i], &replay->losses[i], sizeof(double))) {
             fail_text(
                 TRYST_OK, text, capacity,
                 "step %llu is the first whose loss differs: %.17g, and %.17g in the "
                 "replay (what went wrong is in this step's forwards, or in the backwards "
                 "and the update before)",
-                (unsigned long long)(first_step + i), run->losses[i], replay->losses[i]);
+                (unsigned long long)first_step + i, run->losses[i], replay->losses[i]);
             return false;
         }
     }

@@ -118,7 +118,7 @@ static void check_model(const tryst_model *model, int stages_count, uint64_t str
     print_message("%s: %llu elements, largest error %.3g\n",
                   tryst_model_kind_name(model->kind), (unsigned long long)k.checked,
                   k.worst);
-    assert_true(k.checked > 500);
+    assert_true(k.checked > 300);
     chain_close(&c);
 }
 
@@ -130,7 +130,7 @@ static void test_mlp(void **state)
                          .hidden = 20,
                          .seq = 5,
                          .microbatch_size = 2};
-    check_model(&model, 2, 5);
+    check_model(&model, 2, 11);
 }
 
 /* Every element of a small model. */
@@ -156,7 +156,7 @@ static void test_gpt_odd(void **state)
                          .heads = 3,
                          .seq = 19,
                          .microbatch_size = 1};
-    check_model(&model, 3, 83);
+    check_model(&model, 3, 131);
 }
 
 /* ---- fp32 against fp64 --------------------------------------------------------------------- */

@@ -367,10 +367,12 @@ static void test_comparison(void **state)
 
 static int allocations_left = -1;
 
+/* Visible, because the linker wraps what the shared libraries call too. */
+#define WRAPPED __attribute__((visibility("default")))
 void *__real_calloc(size_t count, size_t bytes);
-void *__wrap_calloc(size_t count, size_t bytes);
+WRAPPED void *__wrap_calloc(size_t count, size_t bytes);
 void *__real_aligned_alloc(size_t alignment, size_t bytes);
-void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+WRAPPED void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
 
 static int allocation_fails(void)
 {

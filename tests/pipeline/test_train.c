@@ -107,11 +107,11 @@ static void expect_fall(tryst_model_kind kind, tryst_optimizer optimizer, double
     tryst_model model = {.struct_size = sizeof(model),
                          .kind = kind,
                          .layers = 2,
-                         .hidden = 64,
+                         .hidden = 32,
                          .seq = 32,
                          .microbatch_size = 4};
     double first, last;
-    train(&model, &optimizer, 4, 150, &first, &last);
+    train(&model, &optimizer, 2, 120, &first, &last);
     assert_true(first > 5.0 && first < 6.0);
     assert_true(last < below);
 }
@@ -119,12 +119,12 @@ static void expect_fall(tryst_model_kind kind, tryst_optimizer optimizer, double
 static void test_gpt_adam(void **state)
 {
     expect_fall(TRYST_MODEL_GPT,
-                (tryst_optimizer){.kind = TRYST_OPTIMIZER_ADAM, .lr = 0.003}, 1.2);
+                (tryst_optimizer){.kind = TRYST_OPTIMIZER_ADAM, .lr = 0.003}, 1.7);
 }
 
 static void test_gpt_sgd(void **state)
 {
-    expect_fall(TRYST_MODEL_GPT, (tryst_optimizer){.kind = TRYST_OPTIMIZER_SGD}, 2.0);
+    expect_fall(TRYST_MODEL_GPT, (tryst_optimizer){.kind = TRYST_OPTIMIZER_SGD}, 2.1);
 }
 
 static void test_mlp_adam(void **state)
