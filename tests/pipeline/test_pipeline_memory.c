@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Each allocation of programs, checker, simulator and engine fails in turn: every call then says
+ * TRYST_E_NOMEM, gives nothing out, leaks nothing (AddressSanitizer), and a rank whose engine ran
+ * out of memory tells the others.
+ *
+ * The linker sends the archive's allocations here (--wrap); they fail by a countdown of the
+ * calling thread. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "canary.h"
+#include "fake_tryst.h"
+
+/* More allocations than any of the calls below makes. */
+#define ALLOCATIONS_MAX 400
+
+static _Thread_local int fail_after = -1; /* -1: never */
+
+void *__real_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *data, size_t bytes);
+int __real_posix_memalign(void **data_p, size_t align, size_t bytes);
+/* Visible, because the sanitizers' libraries refer to what they wrap. */
+TRYST_API void *__wrap_malloc(size_t bytes);
+TRYST_API void *__wrap_calloc(size_t count, size_t bytes);
+TRYST_API void *__wrap_realloc(void *data, size_t bytes);
+TRYST_API int __wrap_posix_memalign(void **data_p, size_t align, size_t bytes);
+
+static bool fails_now(void)
+{
+    if (fail_after < 0) {
+        return false;
+    }
+    return fail_after-- == 0;
+}
+
+void *__wrap_malloc(size_t bytes)
+{
+    return fails_now() ? NULL : __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return fails_now() ? NULL : __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *data, size_t bytes)
+{
+    return fails_now() ? NULL : __real_realloc(data, bytes);
+}
+
+int __wrap_posix_memalign(void **data_p, size_t align, size_t bytes)
+{
+    return fails_now() ? 12 : __real_posix_memalign(data_p, align, bytes);
+}
+
+/* Call `attempt` with the n-th allocation failing, n = 0, 1, …, until it succeeds. It returns the
+ * status; anything but TRYST_E_NOMEM before that is wrong. */
+static void fail_each(tryst_status (*attempt)(void *arg), void *arg)
+{
+    for (int n = 0; n < ALLOCATIONS_MAX; n++) {
+        fail_after = n;
+        const tryst_status status = attempt(arg);
+        const bool failed = fail_after == -1;
+        fail_after = -1;
+        if (status == TRYST_OK && !failed) {
+            assert_true(n > 0);
+            return;
+        }
+        assert_int_equal(status, TRYST_E_NOMEM);
+    }
+    fail_msg("still failing after %d allocations", ALLOCATIONS_MAX);
+}
+
+static tryst_status attempt_generate(void *arg)
+{
+    char error[256];
+    tryst_program *program = NULL;
+    const tryst_status status =
+        tryst_program_generate("1f1b", 3, 50, error, sizeof error, &program);
+    assert_true((status == TRYST_OK) == (program != NULL));
+    tryst_program_close(program);
+    return status;
+}
+
+static tryst_status attempt_check(void *arg)
+{
+    char error[4096];
+    return tryst_program_check(arg, NULL, error, sizeof error, NULL);
+}
+
+static tryst_status attempt_simulate(void *arg)
+{
+    const tryst_action_costs costs[3] = {
+        {.forward_s = 1}, {.forward_s = 1}, {.forward_s = 1}};
+    const tryst_sim_params params = {.struct_size = sizeof params, .costs = costs};
+    tryst_sim *sim = NULL;
+    const tryst_status status = tryst_program_simulate(arg, &params, &sim);
+    assert_true((status == TRYST_OK) == (sim != NULL));
+    tryst_sim_close(sim);
+    return status;
+}
+
+static tryst_status attempt_load(void *arg)
+{
+    char error[256];
+    tryst_program *program = NULL;
+    const tryst_status status =
+        tryst_program_load_csv(arg, error, sizeof error, &program);
+    assert_true((status == TRYST_OK) == (program != NULL));
+    tryst_program_close(program);
+    return status;
+}
+
+static void test_programs(void **state)
+{
+    char path[256];
+    const char *folder = getenv("TMPDIR");
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_generate("1f1b", 3, 200, NULL, 0, &program), TRYST_OK);
+    fail_each(attempt_generate, NULL);
+    fail_each(attempt_check, program);
+    fail_each(attempt_simulate, program);
+    snprintf(path, sizeof path, "%s/tryst-memory-XXXXXX", folder ? folder : "/tmp");
+    const int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_int_equal(tryst_program_save_csv(program, path, NULL, 0), TRYST_OK);
+    fail_each(attempt_load, path);
+    unlink(path);
+    tryst_program_close(program);
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Engine: rank 0 runs out of memory, rank 1 hears of it
+ * ------------------------------------------------------------------------------------------- */
+
+typedef struct half {
+    fake_world *world;
+    const tryst_program *program;
+    int rank;
+    tryst_status status;
+    char error[1024];
+} half;
+
+static tryst_status run_half(half *self, int countdown)
+{
+    canary stage;
+    tryst_stage *stages[2] = {NULL, NULL};
+    tryst_engine *engine = NULL;
+    canary_init(&stage, self->program, self->rank, 37);
+    stages[self->rank] = &stage.base;
+    const tryst_engine_params params = {.struct_size = sizeof params,
+                                        .ctx = fake_ctx(self->world, self->rank),
+                                        .group = fake_group(self->world, self->rank),
+                                        .program = self->program,
+                                        .stages = stages,
+                                        .feed = canary_feed,
+                                        .timeout_ns = 20ull * 1000000000,
+                                        .error = self->error,
+                                        .error_capacity = sizeof self->error};
+    fail_after = countdown;
+    self->status = tryst_engine_open(&params, &engine);
+    for (uint64_t step = 0; step < 3 && self->status == TRYST_OK; step++) {
+        canary_begin(&stage, step);
+        self->status = tryst_engine_step(engine, step, NULL);
+    }
+    if (engine) {
+        snprintf(self->error, sizeof self->error, "%s", tryst_engine_error(engine));
+    }
+    tryst_engine_close(engine);
+    return self->status;
+}
+
+static void *other_half(void *arg)
+{
+    run_half(arg, -1);
+    return NULL;
+}
+
+static void test_engine(void **state)
+{
+    tryst_program *program = NULL;
+    bool opened = false;
+    assert_int_equal(tryst_program_generate("gpipe", 2, 9, NULL, 0, &program), TRYST_OK);
+    for (int n = 0; n < ALLOCATIONS_MAX; n++) {
+        pthread_t thread;
+        fake_world *world = fake_world_open(2, 1, 0);
+        half here = {.world = world, .program = program, .rank = 0};
+        half there = {.world = world, .program = program, .rank = 1};
+        assert_int_equal(pthread_create(&thread, NULL, other_half, &there), 0);
+        const tryst_status status = run_half(&here, n);
+        const bool failed = fail_after == -1;
+        fail_after = -1;
+        if (strstr(here.error, "engine") && status != TRYST_OK) {
+            fake_kill(world, 0); /* it never came; in life its process ends */
+        }
+        opened = opened || strstr(here.error, "no memory for a") != NULL;
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(fake_world_close(world), 0);
+        if (!failed) {
+            assert_int_equal(status, TRYST_OK);
+            assert_int_equal(there.status, TRYST_OK);
+            assert_true(opened);
+            tryst_program_close(program);
+            return;
+        }
+        assert_int_equal(status, TRYST_E_NOMEM);
+        assert_true(there.status == TRYST_E_ABORTED || there.status == TRYST_E_PEER);
+        if (there.status == TRYST_E_ABORTED) {
+            assert_non_null(strstr(there.error, "no memory for a"));
+        }
+    }
+    fail_msg("still failing after %d allocations", ALLOCATIONS_MAX);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_programs),
+        cmocka_unit_test(test_engine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
