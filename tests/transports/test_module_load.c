@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The module loader and the host table, with modules made for the purpose
+ * (fake_module.c), whose folder is handed over in TRYST_MODULE_PATH.
+ */
+#include "core/alloc.h"
+#include "core/clock.h"
+#include "core/config.h"
+#include "core/log.h"
+#include "transports/module.h"
+#include "transports/signal_guard.h"
+
+// clang-format off
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char log_lines[4096];
+
+static void log_sink(void *arg, tryst_log_level level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    strncat(log_lines, line, sizeof log_lines - strlen(log_lines) - 2);
+    strcat(log_lines, "\n");
+}
+
+static struct log test_log = LOG_INIT;
+static struct config *config;
+static tryst_host host;
+
+static int setup(void **state)
+{
+    test_log.sink = log_sink;
+    assert_non_null(getenv("TRYST_TEST_MODULES"));
+    assert_int_equal(config_open_defaults(&config), TRYST_OK);
+    assert_int_equal(
+        config_set(config, "module_path", getenv("TRYST_TEST_MODULES"), NULL), TRYST_OK);
+    module_host_init(&host, config, &test_log);
+    log_lines[0] = '\0';
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    config_close(config);
+    return 0;
+}
+
+static void finds_by_path_and_keeps(void **state)
+{
+    char text[TRANSPORT_TEXT_MAX] = "";
+    const struct transport_ops *ops = NULL, *again = NULL;
+    assert_int_equal(module_load(&host, "fake", &ops, text), TRYST_OK);
+    assert_string_equal(ops->name, "fake");
+    assert_non_null(strstr(text, "fake 1.2"));
+    /* kept: found even where no path leads to it any more */
+    assert_int_equal(config_set(config, "module_path", "/nowhere", NULL), TRYST_OK);
+    assert_int_equal(module_load(&host, "fake", &again, text), TRYST_OK);
+    assert_ptr_equal(ops, again);
+    assert_string_equal(log_lines, "");
+}
+
+static void threads_of_a_load_block_signals(void **state)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    const struct transport_ops *ops = NULL;
+    assert_int_equal(module_load(&host, "fake", &ops, text), TRYST_OK);
+    assert_int_equal(ops->probe(&host, text), TRYST_OK);
+}
+
+static void handler(int signum)
+{
+    (void)signum;
+}
+
+/* fake2 has a constructor that has not run yet, so this load is what changes
+ * dispositions. */
+static void signals_are_as_before(void **state)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    const struct transport_ops *ops = NULL;
+    struct sigaction mine = {.sa_handler = handler, .sa_flags = SA_RESTART}, old, now;
+    struct sigaction segv_before; /* cmocka's own */
+    stack_t stack_before, stack_after;
+    sigset_t mask_before = {0}, mask_after = {0}; /* the kernel fills in 8 bytes */
+    assert_int_equal(sigaction(SIGHUP, &mine, &old), 0);
+    assert_int_equal(sigaction(SIGSEGV, NULL, &segv_before), 0);
+    assert_int_equal(sigaltstack(NULL, &stack_before), 0);
+    pthread_sigmask(SIG_SETMASK, NULL, &mask_before);
+    assert_int_equal(module_load(&host, "fake2", &ops, text), TRYST_OK);
+    pthread_sigmask(SIG_SETMASK, NULL, &mask_after);
+    assert_int_equal(sigaltstack(NULL, &stack_after), 0);
+    assert_int_equal(sigaction(SIGHUP, &old, &now), 0);
+    assert_ptr_equal(now.sa_handler, handler);
+    assert_int_equal(now.sa_flags & SA_RESTART, SA_RESTART);
+    assert_int_equal(sigaction(SIGSEGV, NULL, &now), 0);
+    assert_ptr_equal(now.sa_handler, segv_before.sa_handler);
+    assert_ptr_equal(stack_before.ss_sp, stack_after.ss_sp);
+    assert_memory_equal(&mask_before, &mask_after, sizeof mask_before);
+}
+
+static void other_abi_is_refused(void **state)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    const struct transport_ops *ops = NULL;
+    assert_int_equal(module_load(&host, "fakeold", &ops, text), TRYST_E_MODULE);
+    assert_null(ops);
+    assert_non_null(strstr(text, "0.0.0-other"));
+    assert_non_null(strstr(text, host.abi_id));
+    assert_non_null(strstr(log_lines, "tryst_fakeold.so refused"));
+}
+
+static void wrong_name_is_refused(void **state)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    const struct transport_ops *ops = NULL;
+    assert_int_equal(module_load(&host, "fakename", &ops, text), TRYST_E_MODULE);
+    assert_non_null(strstr(text, "calls itself somebody"));
+}
+
+static void without_entry_is_refused(void **state)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    const struct transport_ops *ops = NULL;
+    assert_int_equal(module_load(&host, "fakenone", &ops, text), TRYST_E_MODULE);
+    assert_non_null(strstr(text, TRYST_MODULE_ENTRY));
+}
+
+static void cannot_start_is_refused(void **state)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    const struct transport_ops *ops = NULL;
+    assert_int_equal(module_load(&host, "fakenull", &ops, text), TRYST_E_MODULE);
+    assert_non_null(strstr(log_lines, "warn: fakenull"));
+}
+
+static void missing_says_where_it_looked(void **state)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    const struct transport_ops *ops = NULL;
+    assert_int_equal(module_load(&host, "absent", &ops, text), TRYST_E_UNSUPPORTED);
+    assert_non_null(strstr(text, "tryst_absent.so"));
+    assert_non_null(strstr(text, "TRYST_MODULE_PATH"));
+    assert_string_equal(log_lines, "");
+}
+
+static void guard_restores_only_what_changed(void **state)
+{
+    struct signal_guard guard;
+    struct sigaction old, now;
+    assert_int_equal(sigaction(SIGUSR1, NULL, &old), 0);
+    signal_guard_begin(&guard);
+    signal(SIGUSR1, SIG_IGN);
+    assert_int_equal(signal_guard_end(&guard), 1);
+    assert_int_equal(sigaction(SIGUSR1, NULL, &now), 0);
+    assert_ptr_equal(now.sa_handler, old.sa_handler);
+    signal_guard_begin(&guard);
+    assert_int_equal(signal_guard_end(&guard), 0);
+}
+
+static uint64_t stopped_clock(void *arg)
+{
+    (void)arg;
+    return 42;
+}
+
+static void host_table(void **state)
+{
+    const struct clock clock = {stopped_clock, NULL};
+    void *memory = host.alloc(64);
+    for (size_t i = 0; i < sizeof host / sizeof(void *); i++)
+        assert_non_null(((void **)&host)[i]); /* every slot is set */
+    assert_int_equal(host.abi_version, TRYST_MODULE_ABI_VERSION);
+    assert_memory_equal(memory, (char[64]){0}, 64);
+    host.free(memory);
+    memory = host.alloc_aligned(4096, 100);
+    assert_int_equal((uintptr_t)memory % 4096, 0);
+    host.free(memory);
+    host.log(&host, TRYST_LOG_WARN, "100% sure");
+    assert_non_null(strstr(log_lines, "100% sure"));
+    assert_int_equal(config_set(config, "connect_timeout", "2s", NULL), TRYST_OK);
+    assert_string_equal(host.config(&host, "connect_timeout"), "2s");
+    assert_int_equal(host.config_number(&host, "connect_timeout"), 2000000000);
+    assert_int_equal(host.config_number(&host, "no_such"), 0);
+    assert_null(host.config(&host, "no_such"));
+    test_log.clock = &clock;
+    assert_int_equal(host.now_ns(&host), 42);
+    test_log.clock = NULL;
+    assert_true(host.random_u64() != host.random_u64());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(finds_by_path_and_keeps, setup, teardown),
+        cmocka_unit_test_setup_teardown(threads_of_a_load_block_signals, setup, teardown),
+        cmocka_unit_test_setup_teardown(signals_are_as_before, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_abi_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(wrong_name_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_entry_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(cannot_start_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(missing_says_where_it_looked, setup, teardown),
+        cmocka_unit_test(guard_restores_only_what_changed),
+        cmocka_unit_test_setup_teardown(host_table, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table through which transports reach core (module.h).
+ *
+ * Idea: one table per context, filled with thin adapters, is all that a transport sees of
+ * us, whether it is built in or was loaded; so a module links nothing of ours. Invariant:
+ * every slot is set. Callers: the context; tests.
+ */
+#include "transports/module.h"
+
+#include "core/alloc.h"
+#include "core/clock.h"
+#include "core/config.h"
+#include "core/log.h"
+#include "core/poller.h"
+#include "core/random.h"
+#include "transports/memory.h"
+
+#ifndef TRYST_MODULE_ABI_ID
+#define TRYST_MODULE_ABI_ID "unknown" /* a build without CMake: only such modules fit */
+#endif
+
+static void host_log(const tryst_host *host, tryst_log_level level, const char *text)
+{
+    const struct log *log = host->log_arg;
+    LOG_AT(log, level, "%s", text);
+}
+
+static uint64_t host_now_ns(const tryst_host *host)
+{
+    const struct log *log = host->log_arg;
+    return clock_now_ns(log ? log->clock : NULL);
+}
+
+static const char *host_config(const tryst_host *host, const char *name)
+{
+    return config_get_string(host->config_arg, name);
+}
+
+static uint64_t host_config_number(const tryst_host *host, const char *name)
+{
+    uint64_t value = 0;
+    (void)config_get_number(host->config_arg, name, &value);
+    return value;
+}
+
+static tryst_status host_mem_handle(struct tryst_mem *mem, struct rail *rail,
+                                    void **handle_p)
+{
+    return memory_rail_handle(mem, rail, handle_p);
+}
+
+static uint64_t host_random_u64(void)
+{
+    uint64_t number = 0;
+    if (random_secret(&number, sizeof number) != TRYST_OK)
+        number =
+            clock_monotonic_ns(); /* ids stay distinct; nothing secret hangs on them */
+    return number;
+}
+
+void module_host_init(tryst_host *host, const struct config *config,
+                      const struct log *log)
+{
+    *host = (tryst_host){
+        .abi_version = TRYST_MODULE_ABI_VERSION,
+        .abi_id = TRYST_MODULE_ABI_ID,
+        .config_arg = config,
+        .log_arg = log,
+        .alloc = mem_zalloc,
+        .alloc_aligned = mem_alloc_aligned,
+        .free = mem_free,
+        .log = host_log,
+        .now_ns = host_now_ns,
+        .config = host_config,
+        .config_number = host_config_number,
+        .poller_add = poller_add,
+        .poller_remove = poller_remove,
+        .mem_handle = host_mem_handle,
+        .random_u64 = host_random_u64,
+    };
+}
