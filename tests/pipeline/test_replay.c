@@ -379,7 +379,9 @@ static int allocation_fails(void)
     if (allocations_left == 0) {
         return 1;
     }
-    allocations_left -= allocations_left > 0;
+    if (allocations_left > 0) { /* else many threads may be here */
+        allocations_left--;
+    }
     return 0;
 }
 

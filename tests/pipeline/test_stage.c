@@ -3,6 +3,7 @@
  * stages and over both forms of backward, weight versions, optimisers, sleeping, and what happens
  * when memory is short. */
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -268,6 +269,41 @@ static void test_blas_threads(void **state)
                   tryst_blas_core_hint() ? tryst_blas_core_hint() : "-");
 }
 
+/* Ranks as threads: stages of one process compute at the same time, each on its own. */
+enum { THREADS = 4 };
+
+typedef struct rank_thread {
+    pthread_t thread;
+    double losses[STEPS];
+    char digest[TRYST_DIGEST_TEXT_BYTES];
+} rank_thread;
+
+static void *rank_main(void *arg)
+{
+    rank_thread *self = arg;
+    train(&small_gpt, 2, CHAIN_WHOLE, 1, NULL, self->losses, self->digest);
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    rank_thread ranks[THREADS];
+    double losses[STEPS];
+    char digest[TRYST_DIGEST_TEXT_BYTES];
+    train(&small_gpt, 2, CHAIN_WHOLE, 1, NULL, losses, digest);
+    for (int round = 0; round < 5; round++) {
+        for (int i = 0; i < THREADS; i++) {
+            assert_int_equal(pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]),
+                             0);
+        }
+        for (int i = 0; i < THREADS; i++) {
+            assert_int_equal(pthread_join(ranks[i].thread, NULL), 0);
+            assert_string_equal(ranks[i].digest, digest);
+            assert_memory_equal(ranks[i].losses, losses, sizeof(losses));
+        }
+    }
+}
+
 /* ---- versions ------------------------------------------------------------------------------ */
 
 /* A stage with three versions computes with each as a stage that stopped there would. */
@@ -505,7 +541,9 @@ static int allocation_fails(void)
     if (allocations_left == 0) {
         return 1;
     }
-    allocations_left -= allocations_left > 0;
+    if (allocations_left > 0) { /* else many threads may be here */
+        allocations_left--;
+    }
     return 0;
 }
 
@@ -553,9 +591,10 @@ int main(void)
         cmocka_unit_test(test_parse),        cmocka_unit_test(test_resolve),
         cmocka_unit_test(test_split),        cmocka_unit_test(test_open_refuses),
         cmocka_unit_test(test_equal_cuts),   cmocka_unit_test(test_digest_differs),
-        cmocka_unit_test(test_blas_threads), cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_optimizers),   cmocka_unit_test(test_parameters),
-        cmocka_unit_test(test_sleep),        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_blas_threads), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_versions),     cmocka_unit_test(test_optimizers),
+        cmocka_unit_test(test_parameters),   cmocka_unit_test(test_sleep),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
