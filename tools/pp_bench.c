@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench_rank.h"
 #include "launcher.h"
@@ -146,9 +147,20 @@ static int run(bench_options *options)
     return threads ? run_threads(options) : run_processes(options);
 }
 
+/* OpenBLAS chose its kernels when it was loaded. Where it chose ones far below the processor,
+ * start over with the right ones named; ranks and the replay inherit the choice. */
+static void use_best_kernels(char **argv)
+{
+    const char *core = tryst_blas_core_hint();
+    if (core && setenv("OPENBLAS_CORETYPE", core, 1) == 0) {
+        execv("/proc/self/exe", argv); /* else go on, slowly */
+    }
+}
+
 int main(int argc, char **argv)
 {
     bench_options options;
+    use_best_kernels(argv);
     const int size = launcher_is_rank() ? environment_number("TRYST_SIZE") : 0;
     switch (bench_options_read(argc, argv, size, &options)) {
     case BENCH_EXIT_OK: return 0;
