@@ -652,3 +652,11 @@ static void link_ready(struct poller_source *source, uint32_t events)
     if (link->closed)
         mem_free(link);
 }
+
+void link_forked(struct link *link)
+{
+    if (link->source.fd >= 0)
+        close(link->source.fd);
+    for (unsigned i = 0; i < link->fds_count; i++)
+        close(link->fds[i]);
+}

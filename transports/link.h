@@ -115,4 +115,9 @@ bool link_is_unix(const struct link *link);
 /** Close. What is queued is sent if the socket takes it at once. No event follows. */
 void link_close(struct link *link);
 
+/** In a forked child: close the descriptors and touch nothing else (async-signal-safe). The
+ *  objects stay as they are and are never used again. */
+void link_forked(struct link *link);
+void link_listener_forked(struct link_listener *listener);
+
 #endif

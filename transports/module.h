@@ -74,6 +74,9 @@ typedef const tryst_module *(*tryst_module_fn)(const tryst_host *host);
 tryst_status module_load(const tryst_host *host, const char *name,
                          const struct transport_ops **ops_p, char *text);
 
+/** Whether module_load would find a file; loads nothing. */
+bool module_find(const tryst_host *host, const char *name, char *text);
+
 /** The table for a context (host.c). `config` and `log` must outlive it; a NULL log is
  * the process default. */
 struct config;

@@ -219,3 +219,15 @@ tryst_status module_load(const tryst_host *host, const char *name,
     *ops_p = found->ops;
     return TRYST_OK;
 }
+
+bool module_find(const tryst_host *host, const char *name, char *text)
+{
+    struct attempt attempt = {.host = host, .name = name, .text = text};
+    bool found = file_find(&attempt);
+    if (found)
+        text_set(&attempt, "module %.120s, not loaded", attempt.path);
+    else
+        text_set(&attempt, "no tryst_%s.so beside the library, in " TRYST_MODULE_DIR
+                           " or in TRYST_MODULE_PATH", name);
+    return found;
+}

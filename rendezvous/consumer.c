@@ -1,0 +1,649 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The consuming side: receives announce themselves and take what comes.
+ *
+ * Idea: the receiver initiates. A receive goes out as a WANT that names it (id, and id + i for
+ * slice i), with a bounded run of slices posted before the WANT leaves. The bytes come as DATA or
+ * as bulk; slices are reposted as they arrive, and DONE tells how far it has come.
+ *
+ * Posted slices are bounded per peer. Half of them may be held by receives whose sender is not
+ * known to be ready; the rest is kept for those whose sender is (it sent an OFFER, or bulk). So
+ * receives posted early, in any order, can never keep a ready transfer from its slices.
+ *
+ * Invariants: a buffer is reported free only when no receive is posted in it; an id that was
+ * announced ends exactly once (its bulk, DATA, CANCELED, CLOSED, DEFERRED, or an OFFER of shape).
+ * Callers: submit.c (new receives), records.c (records, and consumer_announce when it packs a
+ * WANT), op_fail, peer.c.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "engine.h"
+#include "peer.h"
+
+struct recv_slice {
+    struct bulk bulk;
+    tryst_op *op;
+    uint32_t index;
+    bool posted;
+    bool arrived; /**< out of order: waits for the ones before it */
+};
+
+/** The posted slices of one receive: slice i uses slot i % depth. */
+struct recv_run {
+    uint32_t slices;
+    uint32_t slice_bytes;
+    uint32_t depth;
+    uint32_t next;        /**< first slice that was never posted */
+    uint32_t upto;        /**< all before it have arrived */
+    uint32_t outstanding; /**< posted and not complete */
+    bool ready;           /**< the sender is: its slots count as slots_ready */
+    bool withdrawn;       /**< the id ended: nothing more is posted */
+    struct recv_slice slots[];
+};
+
+static void slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes);
+
+/* ---- posted slices ------------------------------------------------------------------------ */
+
+static uint32_t *run_slots(struct peer *peer, const struct recv_run *run)
+{
+    return run->ready ? &peer->slots_ready : &peer->slots_ahead;
+}
+
+static void run_set_ready(struct peer *peer, struct recv_run *run)
+{
+    if (run->ready)
+        return;
+    peer->slots_ahead -= run->outstanding;
+    peer->slots_ready += run->outstanding;
+    run->ready = true;
+}
+
+static bool run_may_post(const struct peer *peer, const struct recv_run *run)
+{
+    uint32_t most = peer->ep->rail->posted_max;
+    return peer->slots_ahead + peer->slots_ready < most &&
+           (run->ready || peer->slots_ahead < most / 2) &&
+           peer->ep_state == PEER_EP_READY;
+}
+
+static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t index)
+{
+    struct recv_slice *slice = &run->slots[index % run->depth];
+    struct endpoint *ep = op->peer->ep;
+    uint64_t at = (uint64_t)index * run->slice_bytes;
+    uint64_t left = op->bytes - at;
+    assert(!slice->posted && !slice->arrived);
+    slice->op = op;
+    slice->index = index;
+    slice->bulk.done = slice_arrived;
+    slice->bulk.tag = (op->id + index) & op->rdv->id_mask;
+    slice->bulk.data = (char *)op->tensor.data + at;
+    slice->bulk.bytes = left < run->slice_bytes ? left : run->slice_bytes;
+    slice->bulk.mem = op->tensor.mem;
+    tryst_status status = ep->rail->ops->bulk_recv(ep, &slice->bulk);
+    if (status != TRYST_OK)
+        return status;
+    slice->posted = true;
+    run->outstanding++;
+    ++*run_slots(op->peer, run);
+    return TRYST_OK;
+}
+
+/** Post as many slices as there is room for. */
+static void run_post(tryst_op *op, struct recv_run *run)
+{
+    while (!run->withdrawn && run->next < run->slices &&
+           run->next < run->upto + run->depth && run_may_post(op->peer, run)) {
+        if (slice_post(op, run, run->next) != TRYST_OK)
+            break;
+        run->next++;
+    }
+    op->done_posted = run->next;
+}
+
+static tryst_status run_open(tryst_op *op)
+{
+    uint64_t slice_bytes = op->rdv->set.slice_bytes;
+    uint64_t slices = (op->bytes + slice_bytes - 1) / slice_bytes;
+    uint32_t depth = op->rdv->set.posted_slices;
+    if (slices > UINT32_MAX / 2)
+        return TRYST_E_UNSUPPORTED;
+    if (depth > slices)
+        depth = (uint32_t)slices;
+    struct recv_run *run = mem_zalloc(sizeof *run + depth * sizeof *run->slots);
+    if (!run)
+        return TRYST_E_NOMEM;
+    run->slices = (uint32_t)slices;
+    run->slice_bytes = (uint32_t)slice_bytes;
+    run->depth = depth;
+    op->run = run;
+    return TRYST_OK;
+}
+
+static void run_close(tryst_op *op)
+{
+    assert(op->run->outstanding == 0);
+    list_remove(&op->slot_node);
+    mem_free(op->run);
+    op->run = NULL;
+}
+
+/** The id has ended after `upto` slices were started: withdraw the others. */
+static void run_withdraw(tryst_op *op, uint32_t upto)
+{
+    struct recv_run *run = op->run;
+    struct endpoint *ep = op->peer->ep;
+    run->withdrawn = true;
+    for (uint32_t i = 0; i < run->depth; i++) {
+        struct recv_slice *slice = &run->slots[i];
+        if (slice->posted && slice->index >= upto && ep)
+            ep->rail->ops->bulk_cancel(ep, &slice->bulk);
+    }
+}
+
+void consumer_slots_serve(struct peer *peer)
+{
+    struct list_node *node;
+    while (peer->ep_state == PEER_EP_READY &&
+           (node = list_first(&peer->slots_waiting)) != NULL) {
+        tryst_op *op = container_of(node, tryst_op, slot_node);
+        uint32_t before = op->run->next;
+        run_post(op, op->run);
+        if (op->run->next == before)
+            return; /* no slot is free now */
+        list_remove(&op->slot_node);
+        op_mark(op, MARK_DONE);
+    }
+}
+
+/* ---- ends --------------------------------------------------------------------------------- */
+
+/** The id no longer stands for this receive. */
+static void id_drop(tryst_op *op)
+{
+    if (op->id)
+        idmap_remove(&op->rdv->ids, op->id);
+    op->id = 0;
+}
+
+static void marks_clear(tryst_op *op)
+{
+    op->marks = 0;
+    list_remove(&op->pending_node);
+}
+
+/** Report, and end unless DONE is still owed. */
+static void recv_finish(tryst_op *op, tryst_status status, int32_t origin_rank,
+                        const char *text)
+{
+    op_report(op, status, origin_rank, status, text);
+    if (op->marks & MARK_DONE)
+        op_state_set(op, OP_TAKEN);
+    else
+        op_end(op);
+}
+
+/** The id has ended without all bytes; the buffer comes back when nothing is posted in it. */
+static void recv_ending(tryst_op *op, tryst_status status, int32_t origin_rank,
+                        uint32_t upto, unsigned owed)
+{
+    bool own = op->fail != TRYST_OK && status == TRYST_E_CANCELED;
+    if (!own) {
+        op->fail = status;
+        op->origin_rank = origin_rank;
+    }
+    marks_clear(op);
+    id_drop(op);
+    if (owed)
+        op_mark(op, owed);
+    if (op->run)
+        run_withdraw(op, upto);
+    if (op->run && op->run->outstanding) {
+        op_state_set(op, OP_ENDING);
+        return;
+    }
+    if (op->run)
+        run_close(op);
+    recv_finish(op, op->fail, op->origin_rank, op->text);
+}
+
+static void slice_out_of_order(struct recv_run *run)
+{
+    struct recv_slice *first = &run->slots[run->upto % run->depth];
+    while (run->upto < run->next && first->arrived) {
+        first->arrived = false;
+        run->upto++;
+        first = &run->slots[run->upto % run->depth];
+    }
+}
+
+/** A slice is in place. */
+static void run_advance(tryst_op *op, struct recv_slice *slice)
+{
+    struct recv_run *run = op->run;
+    slice->arrived = true;
+    op->peer->bytes_received += slice->bulk.bytes;
+    op->rdv->counters.bulk_bytes_received += slice->bulk.bytes;
+    run_set_ready(op->peer, run);
+    slice_out_of_order(run);
+    op->done_upto = run->upto;
+    if (op->state != OP_WANTED)
+        return;
+    run_post(op, run);
+    op_mark(op, MARK_DONE);
+    if (run->upto < run->slices)
+        return;
+    /* The id lives until DONE is packed: op_end drops it. */
+    run_close(op);
+    recv_finish(op, TRYST_OK, -1, NULL);
+}
+
+static void slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
+{
+    struct recv_slice *slice = container_of(bulk, struct recv_slice, bulk);
+    tryst_op *op = slice->op;
+    struct peer *peer = op->peer;
+    struct recv_run *run = op->run;
+    slice->posted = false;
+    --*run_slots(peer, run);
+    run->outstanding--;
+    if (status == TRYST_OK && bytes == bulk->bytes)
+        run_advance(op, slice);
+    else if (status != TRYST_E_CANCELED && peer->life == PEER_ALIVE)
+        peer_give_up(peer, status == TRYST_OK ? TRYST_E_PROTOCOL : status,
+                     "a bulk receive from it failed");
+    if (op->run && op->run->withdrawn && op->run->outstanding == 0) {
+        run_close(op);
+        if (op->state == OP_ENDING)
+            recv_finish(op, op->fail, op->origin_rank, op->text);
+        else if (op->fail != TRYST_OK)
+            consumer_fail(op, op->fail, op->origin_rank, op->text);
+        else if (op->state == OP_POSTED)
+            op_mark(op, MARK_WANT); /* announced again only now */
+    }
+    consumer_slots_serve(peer);
+}
+
+/* ---- announcing --------------------------------------------------------------------------- */
+
+void consumer_submit(tryst_op *op)
+{
+    op->seq = op->entry->recv_next++;
+    list_push_back(&op->entry->recvs, &op->queue_node);
+    peer_need(op->peer);
+    struct early *early = entry_early_find(op->entry, op->seq);
+    op_state_set(op, OP_POSTED);
+    if (!early) {
+        op_mark(op, MARK_WANT);
+        return;
+    }
+    struct record_data data = {.header.status = early->status,
+                               .id = early->id,
+                               .payload_bytes = early->bytes,
+                               .dtype = early->dtype};
+    consumer_take(op, &data, early->payload);
+    early_free(early);
+}
+
+static tryst_status announce_id(tryst_op *op)
+{
+    uint64_t slices = op->run ? op->run->slices : 1;
+    uint64_t id = rendezvous_ids(op->rdv, slices);
+    if (idmap_insert(&op->rdv->ids, id, op) != TRYST_OK)
+        return TRYST_AGAIN; /* no memory: tried again at the next tick */
+    op->id = id;
+    return TRYST_OK;
+}
+
+static void announce_wait(tryst_op *op)
+{
+    list_remove(&op->pending_node);
+    list_push_back(&op->peer->wants_waiting, &op->pending_node);
+}
+
+tryst_status consumer_announce(tryst_op *op)
+{
+    struct peer *peer = op->peer;
+    bool bulk = op->state != OP_VOID && !(op->alloc && !op->tensor.data) &&
+                op->bytes > op->rdv->set.eager_max_bytes;
+    if (op->run)
+        return TRYST_AGAIN; /* the slices of its last id are being withdrawn */
+    if (peer->wants_sent - peer->wants_acked >= op->rdv->set.wants_max) {
+        announce_wait(op);
+        return TRYST_AGAIN;
+    }
+    if (bulk) {
+        tryst_status status = run_open(op);
+        if (status != TRYST_OK) {
+            consumer_fail(op, status, -1, "no memory to receive");
+            return TRYST_AGAIN;
+        }
+    }
+    if (announce_id(op) != TRYST_OK) {
+        if (op->run)
+            run_close(op);
+        announce_wait(op);
+        return TRYST_AGAIN;
+    }
+    if (op->run)
+        run_post(op, op->run);
+    peer->wants_sent++;
+    if (op->state != OP_VOID)
+        op_state_set(op, OP_WANTED);
+    return TRYST_OK;
+}
+
+/* ---- bytes arrive ------------------------------------------------------------------------- */
+
+/** dtype and size are known: provide memory through the caller. */
+static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
+{
+    size_t element = tryst_dtype_bytes((tryst_dtype)dtype);
+    if (!element || bytes % element)
+        return TRYST_E_MISMATCH;
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .dtype = (tryst_dtype)dtype,
+                           .count = bytes / element};
+    tryst_status status = op->alloc(op->alloc_arg, &tensor);
+    if (status != TRYST_OK)
+        return status;
+    if (bytes && !tensor.data)
+        return TRYST_E_INVALID;
+    tensor.count = bytes / element;
+    tensor.dtype = (tryst_dtype)dtype;
+    op->tensor = tensor;
+    op->bytes = bytes;
+    return TRYST_OK;
+}
+
+/** Copy DATA's bytes, or say why not. */
+static tryst_status data_place(tryst_op *op, const struct record_data *data,
+                               const void *payload)
+{
+    if (data->header.status != TRYST_OK)
+        return data->header.status;
+    if (op->alloc && !op->tensor.data) {
+        tryst_status status = recv_allocate(op, data->dtype, data->payload_bytes);
+        if (status != TRYST_OK)
+            return status;
+    } else if (data->dtype != op->tensor.dtype || data->payload_bytes != op->bytes) {
+        return TRYST_E_MISMATCH;
+    }
+    if (data->payload_bytes)
+        memcpy(op->tensor.data, payload, data->payload_bytes);
+    op->peer->bytes_received += data->payload_bytes;
+    return TRYST_OK;
+}
+
+void consumer_take(tryst_op *op, const struct record_data *data, const void *payload)
+{
+    int32_t producer = op->peer->rank;
+    marks_clear(op);
+    op->data_id = data->id;
+    if (op->state == OP_VOID) {
+        op->done_status = TRYST_E_CANCELED;
+        id_drop(op);
+        op_mark(op, MARK_DONE);
+        return; /* ends when DONE is packed */
+    }
+    tryst_status status = data_place(op, data, payload);
+    op->done_status = status;
+    if (op->run) {
+        /* Slices were posted for an answer that came as a status: withdraw them first. */
+        recv_ending(op, status, producer, 0, MARK_DONE);
+        return;
+    }
+    id_drop(op);
+    op_mark(op, MARK_DONE);
+    recv_finish(op, status, status == TRYST_OK ? -1 : producer,
+                status == TRYST_E_MISMATCH ? "dtype or size differ from the sender's"
+                                           : NULL);
+}
+
+static void data_refuse(struct peer *peer, uint64_t id, tryst_status status,
+                        int32_t origin_rank)
+{
+    peer_answer(peer, &(struct answer){id, status, origin_rank, RECORD_DONE, false});
+}
+
+static void data_keep(struct peer *peer, struct entry *entry,
+                      const struct record_data *data, const void *payload)
+{
+    struct early *early = mem_alloc(sizeof *early + data->payload_bytes);
+    if (!early) {
+        data_refuse(peer, data->id, TRYST_E_NOMEM, peer->rdv->group->roster.rank);
+        return;
+    }
+    memset(early, 0, sizeof *early);
+    early->peer = peer;
+    early->entry = entry;
+    early->seq = data->seq;
+    early->id = data->id;
+    early->dtype = data->dtype;
+    early->status = data->header.status;
+    early->bytes = data->payload_bytes;
+    memcpy(early->payload, payload, data->payload_bytes);
+    entry_early_insert(entry, early);
+    list_push_back(&peer->early_list, &early->peer_node);
+}
+
+/** The entry that eager DATA or an OFFER names here as the consumer. */
+static struct entry *incoming_entry(struct peer *peer, struct scope *scope, uint64_t hash,
+                                    const char *key, size_t key_bytes,
+                                    tryst_status *status_p)
+{
+    struct entry *entry = entry_find(scope, hash, key, key_bytes);
+    if (!entry) {
+        tryst_key *prepared;
+        *status_p = prepared_open(peer->rdv->group, key, key_bytes, &prepared);
+        if (*status_p != TRYST_OK)
+            return NULL;
+        entry = entry_get(scope, prepared);
+        prepared_unref(prepared);
+        *status_p = TRYST_E_NOMEM;
+        if (!entry)
+            return NULL;
+    }
+    *status_p = TRYST_E_KEY;
+    bool ours = entry->key->dst_rank == peer->rdv->group->roster.rank;
+    return ours && entry->key->src_rank == peer->rank ? entry : NULL;
+}
+
+static void data_eager(struct peer *peer, const struct record_data *data, const char *key,
+                       const void *payload)
+{
+    struct rendezvous *rdv = peer->rdv;
+    struct scope *scope = scope_find(rdv, data->step);
+    tryst_status status = TRYST_E_NOMEM;
+    if ((!scope && scope_is_closed(rdv, data->step)) ||
+        (scope && scope->state == SCOPE_CLOSING)) {
+        data_refuse(peer, data->id, TRYST_E_CLOSED, rdv->group->roster.rank);
+        return;
+    }
+    if (!scope && scope_open(rdv, data->step, &scope) == TRYST_OK)
+        list_push_back(&rdv->scopes, &scope->node);
+    if (scope && scope->abort_status != TRYST_OK) {
+        data_refuse(peer, data->id, TRYST_E_ABORTED, scope->abort_rank);
+        return;
+    }
+    struct entry *entry =
+        scope ? incoming_entry(peer, scope, data->key_hash, key, data->key_bytes, &status)
+              : NULL;
+    if (!entry) {
+        data_refuse(peer, data->id, status, rdv->group->roster.rank);
+        return;
+    }
+    tryst_op *op = entry_recv_find(entry, data->seq);
+    if (op && op->state != OP_TAKEN && op->state != OP_ENDING)
+        consumer_take(op, data, payload);
+    else if (op || data->seq < entry->recv_next)
+        data_refuse(peer, data->id, TRYST_E_CANCELED, rdv->group->roster.rank);
+    else if (entry_early_find(entry, data->seq))
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it sent one tensor twice");
+    else
+        data_keep(peer, entry, data, payload);
+}
+
+/** Our receive with this id, if it is one that this peer may answer. */
+static tryst_op *recv_by_id(struct peer *peer, uint64_t id)
+{
+    tryst_op *op = idmap_find(&peer->rdv->ids, id);
+    return op && op->kind == OP_RECV && op->peer == peer ? op : NULL;
+}
+
+void consumer_data(struct peer *peer, const struct record_data *data, const char *key,
+                   const void *payload)
+{
+    if (!data->want) {
+        data_eager(peer, data, key, payload);
+        return;
+    }
+    tryst_op *op = recv_by_id(peer, data->want);
+    if (op && (op->state == OP_WANTED || op->state == OP_VOID) && !op->done_upto)
+        consumer_take(op, data, payload);
+    else
+        peer_give_up(peer, TRYST_E_PROTOCOL,
+                     "it sent DATA for a receive that we did not announce");
+}
+
+/* ---- OFFER and the ends of an id ---------------------------------------------------------- */
+
+/** The producer's bytes are ready and we had posted nothing: post now. */
+static void offer_ready(tryst_op *op)
+{
+    run_set_ready(op->peer, op->run);
+    if (op->run->next > 0)
+        return; /* posted meanwhile, and DONE has said so */
+    if (!list_linked(&op->slot_node))
+        list_push_back(&op->peer->slots_waiting, &op->slot_node);
+    consumer_slots_serve(op->peer);
+}
+
+/** The shape that an ALLOC receive asked for: allocate and announce anew. */
+static void offer_shape(tryst_op *op, const struct record_offer *offer)
+{
+    id_drop(op);
+    op_state_set(op, OP_POSTED);
+    tryst_status status = recv_allocate(op, offer->dtype, offer->bytes);
+    if (status != TRYST_OK)
+        consumer_fail(op, status, op->rdv->group->roster.rank, "the shape was refused");
+    else
+        op_mark(op, MARK_WANT);
+}
+
+/** A tensor is ready for a receive that was deferred. */
+static void offer_deferred(struct peer *peer, const struct record_offer *offer,
+                           const char *key)
+{
+    struct scope *scope = scope_find(peer->rdv, offer->step);
+    struct entry *entry =
+        scope ? entry_find(scope, offer->key_hash, key, offer->key_bytes) : NULL;
+    tryst_op *op = entry ? entry_recv_find(entry, offer->seq) : NULL;
+    if (!op || op->peer != peer)
+        return; /* its own WANT is still to come */
+    if (op->state == OP_DEFERRED) {
+        op_state_set(op, OP_POSTED);
+        op_mark(op, MARK_WANT);
+    } else if (op->state == OP_VOID && !op->id && !(op->marks & MARK_WANT)) {
+        op_mark(op, MARK_WANT);
+    }
+}
+
+void consumer_offer(struct peer *peer, const struct record_offer *offer, const char *key)
+{
+    if (!offer->want) {
+        offer_deferred(peer, offer, key);
+        return;
+    }
+    tryst_op *op = recv_by_id(peer, offer->want);
+    if (!op || op->state != OP_WANTED)
+        return; /* crossed with its end */
+    if (op->run)
+        offer_ready(op);
+    else if (op->alloc && !op->tensor.data)
+        offer_shape(op, offer);
+    else
+        peer_give_up(peer, TRYST_E_PROTOCOL,
+                     "it offered bulk for a receive that takes none");
+}
+
+static void recv_deferred(tryst_op *op)
+{
+    id_drop(op);
+    op->marks &= (uint8_t)~MARK_CANCEL;
+    if (op->state == OP_VOID)
+        return; /* an OFFER will ask for its number again */
+    if (op->run) {
+        run_withdraw(op, 0);
+        if (op->run->outstanding == 0)
+            run_close(op);
+    }
+    op_state_set(op, OP_DEFERRED);
+    if (op->fail != TRYST_OK)
+        consumer_fail(op, op->fail, op->origin_rank, op->text);
+}
+
+void consumer_ended(struct peer *peer, const struct record_answer *answer)
+{
+    tryst_op *op = recv_by_id(peer, answer->id);
+    if (!op || (op->state != OP_WANTED && op->state != OP_VOID))
+        return;
+    if (answer->header.type == RECORD_DEFERRED) {
+        recv_deferred(op);
+    } else if (op->state == OP_VOID) {
+        op_end(op);
+    } else {
+        recv_ending(op, answer->header.status, answer->origin_rank, answer->upto, 0);
+    }
+}
+
+/* ---- failure ------------------------------------------------------------------------------ */
+
+/** Remember why it fails; false when it was failing already. */
+static bool fail_set(tryst_op *op, tryst_status status, int32_t origin_rank,
+                     const char *text)
+{
+    if (op->fail != TRYST_OK)
+        return false;
+    op->fail = status;
+    op->origin_rank = origin_rank;
+    if (text && !op->text)
+        op->text = mem_strdup(text);
+    return true;
+}
+
+void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
+                   const char *text)
+{
+    switch (op->state) {
+    case OP_POSTED:
+    case OP_DEFERRED:
+        fail_set(op, status, origin_rank, text);
+        if (op->run)
+            break; /* its slices are being withdrawn; then here again */
+        op_report(op, op->fail, op->origin_rank, op->fail, op->text);
+        op_state_set(op, OP_VOID);
+        break;
+    case OP_WANTED:
+        if (fail_set(op, status, origin_rank, text))
+            op_mark(op, MARK_CANCEL);
+        break;
+    default: break;
+    }
+}
+
+void consumer_peer_gone(tryst_op *op)
+{
+    if (op->run) {
+        assert(op->run->outstanding == 0);
+        run_close(op);
+    }
+    marks_clear(op);
+    op_report(op, op->peer->gone_status, op->peer->rank, op->peer->gone_status,
+              op->peer->gone_text);
+    op_end(op);
+}

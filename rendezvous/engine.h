@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file engine.h
+ *  The engine's state, shared by the files of this layer. What others see is rendezvous.h.
+ */
+#ifndef RENDEZVOUS_ENGINE_H
+#define RENDEZVOUS_ENGINE_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "core/clock.h"
+#include "core/config.h"
+#include "core/err.h"
+#include "core/list.h"
+#include "core/log.h"
+#include "core/mpsc.h"
+#include "core/poller.h"
+#include "core/pool.h"
+#include "core/trace.h"
+#include "idmap.h"
+#include "rendezvous/group.h"
+#include "rendezvous/op.h"
+#include "rendezvous/rendezvous.h"
+#include "rendezvous/transfer.h"
+#include "transports/link.h"
+#include "transports/select.h"
+#include "transports/transport.h"
+
+/** Bytes of eager credit that one DATA costs beyond its payload: bounds the number of them. */
+#define EAGER_OVERHEAD_BYTES 256u
+/** Largest inline tensor that always fits a frame beside the longest key. */
+#define EAGER_BYTES_LIMIT 2560u
+
+/** Settings, read once. */
+struct rendezvous_settings {
+    uint64_t eager_max_bytes, eager_credit_bytes;
+    uint64_t slice_bytes;
+    uint64_t peer_timeout_ns, connect_timeout_ns, stall_warn_ns;
+    uint32_t posted_slices, wants_max, parked_max, early_max, frame_credits;
+};
+
+struct rendezvous_counters {
+    uint64_t frames_sent, frames_received, frames_again;
+    uint64_t records_sent, records_received;
+    uint64_t data_eager, data_inline, wants_parked, wants_deferred, offers;
+    uint64_t bulk_bytes_sent, bulk_bytes_received, slices_started;
+    uint64_t operations, operations_failed, peers_given_up;
+    uint64_t unexpected_bulk, wrong_cookies, protocol_errors, links_refused;
+};
+
+struct rendezvous {
+    void *owner;
+    tryst_status (*rails_open)(void *owner, int kind, char *text);
+    const struct config *config;
+    const struct log *log;
+    const struct clock *clock;
+    struct poller *poller;
+    struct trace *trace;
+    const struct dispatch_ops *dispatch;
+    void *dispatch_arg;
+    struct rendezvous_settings set;
+
+    struct mpsc submissions;
+    _Atomic(uint32_t) sleeping; /**< the progressing thread sleeps, or is about to */
+    _Atomic(bool) closing;
+    uint64_t fork_generation;
+
+    struct pool *ops, *wants;
+    struct idmap ids; /**< our ids → tryst_op */
+    uint64_t id_next, id_mask;
+    struct list scopes;
+    uint64_t steps_end; /**< 1 + newest step id that was opened here, 0: none */
+    struct list completed;
+    struct list flush;
+    struct {
+        tryst_op **items;
+        size_t count, capacity;
+    } deadlines;
+
+    struct rail *rails[TRANSPORT_KINDS][8];
+    uint32_t rails_count[TRANSPORT_KINDS];
+    struct link_listener *listener;
+    struct list hello_links; /**< accepted links that have not said who they are */
+    struct tryst_group *group;
+    uint64_t cookie; /**< first half of the session cookie: opens every frame */
+
+    bool ids_wrapped; /**< ids began again at 1 */
+    uint32_t passes;
+    bool leaving;     /**< the group is being closed */
+    bool reap;        /**< a closing scope may have run empty */
+    uint64_t tick_ns; /**< when housekeeping runs next */
+    uint64_t pass_ns; /**< clock at the beginning of this pass, read lazily */
+    struct rendezvous_counters counters;
+};
+
+/** Hand a submission over (any thread) and wake the sleeper. */
+void rendezvous_submit(struct rendezvous *rdv, struct submission *submission);
+/** TRYST_OK, TRYST_E_FORKED or TRYST_E_CONTEXT (any thread). */
+tryst_status rendezvous_usable(const struct rendezvous *rdv);
+
+/** n consecutive ids that no live run uses. */
+uint64_t rendezvous_ids(struct rendezvous *rdv, uint64_t n);
+/** Fail `op` (cancel, deadline, abort) whatever its kind. */
+void op_fail(tryst_op *op, tryst_status status, int32_t origin_rank, const char *text);
+/** Mark a scope aborted and fail what is in it. Earliest (time, rank) wins. Returns true when
+ *  this cause is news. */
+bool scope_abort(struct scope *scope, tryst_status status, int32_t rank, uint64_t time_ns,
+                 const char *text);
+/** Abort a step by id, also one that is not open here yet, and tell all peers but `from`. */
+void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status,
+                      int32_t rank, uint64_t time_ns, const char *text,
+                      const struct peer *from);
+static inline uint64_t rendezvous_now(struct rendezvous *rdv)
+{
+    if (!rdv->pass_ns)
+        rdv->pass_ns = clock_now_ns(rdv->clock);
+    return rdv->pass_ns;
+}
+
+#endif

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a user may ask a group, and the engine's counters.
+ * Callers: users, at any time between tryst_group_open and tryst_group_close.
+ */
+#include "rendezvous/group.h"
+
+#include "engine.h"
+#include "peer.h"
+
+int tryst_group_rank(const tryst_group *group)
+{
+    return group->roster.rank;
+}
+
+int tryst_group_size(const tryst_group *group)
+{
+    return group->roster.size;
+}
+
+int tryst_group_local_rank(const tryst_group *group)
+{
+    return group->roster.local_rank;
+}
+
+int tryst_group_local_size(const tryst_group *group)
+{
+    return group->roster.local_size;
+}
+
+tryst_status tryst_group_peer(const tryst_group *group, int rank, tryst_peer_info *info_p)
+{
+    if (!group || !info_p || rank < 0 || rank >= group->roster.size)
+        return TRYST_E_INVALID;
+    const struct roster_entry *entry = &group->roster.entries[rank];
+    const struct peer *peer = &group->peers[rank];
+    bool ready = peer->ep_state == PEER_EP_READY;
+    *info_p = (tryst_peer_info){
+        .rank = rank,
+        .alive = peer->life == PEER_ALIVE,
+        .incarnation = entry->incarnation,
+        .device_prefix = entry->device_prefix,
+        .host = entry->host.host_name,
+        .transport = ready ? transport_kind_name(peer->candidates[peer->candidate]) : "",
+        .mechanism = ready ? peer->mechanism : "",
+        .bytes_sent = peer->bytes_sent,
+        .bytes_received = peer->bytes_received};
+    return TRYST_OK;
+}
+
+int rendezvous_counters_visit(const struct rendezvous *rdv,
+                              int (*fn)(void *arg, const char *name, uint64_t value),
+                              void *arg)
+{
+    const struct rendezvous_counters *c = &rdv->counters;
+    const struct {
+        const char *name;
+        uint64_t value;
+    } rows[] = {{"frames_sent", c->frames_sent},
+                {"frames_received", c->frames_received},
+                {"frames_again", c->frames_again},
+                {"records_sent", c->records_sent},
+                {"records_received", c->records_received},
+                {"data_eager", c->data_eager},
+                {"data_inline", c->data_inline},
+                {"wants_parked", c->wants_parked},
+                {"wants_deferred", c->wants_deferred},
+                {"offers", c->offers},
+                {"bulk_bytes_sent", c->bulk_bytes_sent},
+                {"bulk_bytes_received", c->bulk_bytes_received},
+                {"slices_started", c->slices_started},
+                {"operations", c->operations},
+                {"operations_failed", c->operations_failed},
+                {"peers_given_up", c->peers_given_up},
+                {"unexpected_bulk", c->unexpected_bulk},
+                {"wrong_cookies", c->wrong_cookies},
+                {"protocol_errors", c->protocol_errors},
+                {"links_refused", c->links_refused}};
+    int stop = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && !stop; i++)
+        stop = fn(arg, rows[i].name, rows[i].value);
+    return stop;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keys: parser, builder and prepared keys.
+ *
+ * Idea: one pass over the string that yields views into it; the grammar is TensorFlow's
+ * (framework/rendezvous.cc, util/device_name_utils.cc), made strict where TensorFlow's leniency
+ * would let two ranks mean different things by one string (tryst/key.h lists where).
+ * Invariant: parsing allocates nothing and reads no byte behind the given length.
+ * Callers: tryst_send and friends, and records.c for keys from the wire.
+ */
+#include <assert.h>
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/hash.h"
+#include "rendezvous/group.h"
+#include "rendezvous/prepared.h"
+
+enum { KEY_PARTS = 5, INCARNATION_DIGITS_MAX = 16 };
+
+static tryst_status key_fail(tryst_key_error *error_p, size_t position,
+                             const char *reason)
+{
+    if (error_p)
+        *error_p = (tryst_key_error){position, reason};
+    return TRYST_E_KEY;
+}
+
+/* ---- devices ------------------------------------------------------------------------------ */
+
+static bool name_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
+}
+
+/** Length of the run of name characters (or digits) at `text`. */
+static size_t run_bytes(const char *text, size_t bytes, bool digits)
+{
+    size_t n = 0;
+    while (n < bytes &&
+           (digits ? isdigit((unsigned char)text[n]) != 0 : name_char(text[n])))
+        n++;
+    return n;
+}
+
+/** "/job:NAME", "/replica:N", "/task:N": bytes consumed, 0 where it does not fit. */
+static size_t component_bytes(const char *text, size_t bytes, const char *head,
+                              bool digits)
+{
+    size_t head_bytes = strlen(head);
+    if (bytes <= head_bytes || memcmp(text, head, head_bytes) != 0)
+        return 0;
+    size_t value = run_bytes(text + head_bytes, bytes - head_bytes, digits);
+    return value ? head_bytes + value : 0;
+}
+
+/** "/device:TYPE:ID": bytes consumed, or 0. */
+static size_t device_bytes(const char *text, size_t bytes)
+{
+    size_t type = component_bytes(text, bytes, "/device:", false);
+    if (!type || type >= bytes || text[type] != ':')
+        return 0;
+    size_t id = run_bytes(text + type + 1, bytes - type - 1, true);
+    return id ? type + 1 + id : 0;
+}
+
+/** "/cpu:0" and "/gpu:1", the names of old: bytes consumed, or 0. */
+static size_t legacy_bytes(const char *text, size_t bytes)
+{
+    size_t n = component_bytes(text, bytes, "/cpu:", true);
+    return n ? n : component_bytes(text, bytes, "/gpu:", true);
+}
+
+/** NULL when `device` is a whole device name, else the reason, with the place in *at_p. */
+static const char *device_check(tryst_view device, size_t *at_p)
+{
+    static const struct {
+        const char *head;
+        bool digits;
+        const char *reason;
+    } parts[] = {{"/job:", false, "device: expected \"/job:NAME\""},
+                 {"/replica:", true, "device: expected \"/replica:N\""},
+                 {"/task:", true, "device: expected \"/task:N\""}};
+    size_t at = 0;
+    *at_p = 0;
+    if (!device.bytes)
+        return "device: empty";
+    if (legacy_bytes(device.data, device.bytes) == device.bytes)
+        return NULL;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        size_t n = component_bytes(device.data + at, device.bytes - at, parts[i].head,
+                                   parts[i].digits);
+        *at_p = at;
+        if (!n)
+            return parts[i].reason;
+        at += n;
+    }
+    size_t n = device_bytes(device.data + at, device.bytes - at);
+    *at_p = at;
+    if (!n)
+        return "device: expected \"/device:TYPE:ID\"";
+    *at_p = at + n;
+    return at + n == device.bytes ? NULL : "device: trailing characters";
+}
+
+/* ---- parser ------------------------------------------------------------------------------- */
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static const char *incarnation_parse(tryst_view part, uint64_t *value_p, size_t *at_p)
+{
+    uint64_t value = 0;
+    *at_p = 0;
+    if (!part.bytes)
+        return "incarnation: empty";
+    for (size_t i = 0; i < part.bytes; i++) {
+        int digit = hex_digit(part.data[i]);
+        *at_p = i;
+        if (digit < 0)
+            return "incarnation: not a hexadecimal digit";
+        if (i >= INCARNATION_DIGITS_MAX)
+            return "incarnation: more than 16 digits";
+        value = value << 4 | (uint64_t)digit;
+    }
+    *value_p = value;
+    return NULL;
+}
+
+/** Cut at ';' into exactly five parts. */
+static tryst_status key_split(const char *key, size_t bytes, tryst_view parts[KEY_PARTS],
+                              tryst_key_error *error_p)
+{
+    size_t begin = 0;
+    int count = 0;
+    for (size_t i = 0; i <= bytes; i++) {
+        if (i < bytes && key[i] != ';')
+            continue;
+        if (count == KEY_PARTS)
+            return key_fail(error_p, begin - 1, "more than five parts");
+        parts[count++] = (tryst_view){key + begin, i - begin};
+        begin = i + 1;
+    }
+    if (count < KEY_PARTS)
+        return key_fail(error_p, bytes, "fewer than five parts separated by ';'");
+    return TRYST_OK;
+}
+
+static tryst_status key_parse_bytes(const char *key, size_t bytes,
+                                    tryst_parsed_key *parsed_p, tryst_key_error *error_p)
+{
+    tryst_view part[KEY_PARTS];
+    tryst_parsed_key parsed;
+    const char *reason;
+    size_t at;
+    if (bytes > TRYST_KEY_MAX)
+        return key_fail(error_p, TRYST_KEY_MAX, "longer than 1023 bytes");
+    tryst_status status = key_split(key, bytes, part, error_p);
+    if (status != TRYST_OK)
+        return status;
+    if ((reason = device_check(part[0], &at)) != NULL)
+        return key_fail(error_p, at, reason);
+    if ((reason = incarnation_parse(part[1], &parsed.src_incarnation, &at)) != NULL)
+        return key_fail(error_p, (size_t)(part[1].data - key) + at, reason);
+    if ((reason = device_check(part[2], &at)) != NULL)
+        return key_fail(error_p, (size_t)(part[2].data - key) + at, reason);
+    if (!part[3].bytes)
+        return key_fail(error_p, (size_t)(part[3].data - key), "edge name: empty");
+    if (!part[4].bytes)
+        return key_fail(error_p, bytes, "frame and iteration: empty");
+    parsed.src_device = part[0];
+    parsed.dst_device = part[2];
+    parsed.edge = part[3];
+    parsed.frame_iter = part[4];
+    *parsed_p = parsed;
+    return TRYST_OK;
+}
+
+tryst_status tryst_key_parse(const char *key, tryst_parsed_key *parsed_p,
+                             tryst_key_error *error_p)
+{
+    tryst_parsed_key parsed;
+    if (!key)
+        return key_fail(error_p, 0, "no key");
+    tryst_status status =
+        key_parse_bytes(key, strnlen(key, TRYST_KEY_MAX + 1), &parsed, error_p);
+    if (status == TRYST_OK && parsed_p)
+        *parsed_p = parsed;
+    return status;
+}
+
+/* ---- builder ------------------------------------------------------------------------------ */
+
+tryst_status tryst_key_build(const tryst_group *group, int src_rank, int dst_rank,
+                             const char *edge, uint64_t frame, uint64_t iter, char *key,
+                             size_t capacity)
+{
+    if (!group || !edge || !*edge || strchr(edge, ';') || !key)
+        return TRYST_E_INVALID;
+    const struct roster *roster = &group->roster;
+    if (src_rank < 0 || src_rank >= roster->size || dst_rank < 0 ||
+        dst_rank >= roster->size)
+        return TRYST_E_INVALID;
+    const struct roster_entry *src = &roster->entries[src_rank];
+    const struct roster_entry *dst = &roster->entries[dst_rank];
+    int n = snprintf(
+        key, capacity,
+        "%s/device:CPU:0;%016" PRIx64 ";%s/device:CPU:0;%s;%" PRIu64 ":%" PRIu64,
+        src->device_prefix, src->incarnation, dst->device_prefix, edge, frame, iter);
+    if (n < 0 || (size_t)n >= capacity || n > TRYST_KEY_MAX)
+        return TRYST_E_INVALID;
+    return TRYST_OK;
+}
+
+/* ---- prepared keys ------------------------------------------------------------------------ */
+
+tryst_status prepared_open(const tryst_group *group, const char *string, size_t bytes,
+                           tryst_key **key_p)
+{
+    tryst_parsed_key parsed;
+    tryst_status status = key_parse_bytes(string, bytes, &parsed, NULL);
+    if (status != TRYST_OK)
+        return status;
+    int src =
+        roster_rank_of(&group->roster, parsed.src_device.data, parsed.src_device.bytes);
+    int dst =
+        roster_rank_of(&group->roster, parsed.dst_device.data, parsed.dst_device.bytes);
+    if (src < 0 || dst < 0)
+        return TRYST_E_KEY;
+    tryst_key *key = mem_alloc(sizeof *key + bytes + 1);
+    if (!key)
+        return TRYST_E_NOMEM;
+    uint64_t hash = hash_bytes(string, bytes);
+    atomic_init(&key->refs, 1);
+    key->src_rank = src;
+    key->dst_rank = dst;
+    key->bytes = (uint16_t)bytes;
+    key->src_incarnation = parsed.src_incarnation;
+    key->hash = hash ? hash : 1;
+    memcpy(key->string, string, bytes);
+    key->string[bytes] = '\0';
+    *key_p = key;
+    return TRYST_OK;
+}
+
+tryst_key *prepared_ref(tryst_key *key)
+{
+    /* relaxed: who makes a reference holds one already. */
+    atomic_fetch_add_explicit(&key->refs, 1, memory_order_relaxed);
+    return key;
+}
+
+void prepared_unref(tryst_key *key)
+{
+    /* acq_rel: the last one sees every other's use before it frees. */
+    if (key && atomic_fetch_sub_explicit(&key->refs, 1, memory_order_acq_rel) == 1)
+        mem_free(key);
+}
+
+tryst_status tryst_key_prepare(tryst_group *group, const char *key, tryst_key **key_p)
+{
+    if (!group || !key || !key_p)
+        return TRYST_E_INVALID;
+    return prepared_open(group, key, strnlen(key, TRYST_KEY_MAX + 1), key_p);
+}
+
+const char *tryst_key_string(const tryst_key *key)
+{
+    return key->string;
+}
+
+void tryst_key_release(tryst_key *key)
+{
+    prepared_unref(key);
+}

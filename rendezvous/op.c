@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of an operation: references, completion, and the states that op.h draws.
+ *
+ * Invariants: an operation is reported exactly once, and ended only after it was reported;
+ * `outcome` is the last thing written before its user may see it, after its callback has run.
+ * Callers: producer.c, consumer.c, step.c; op_complete_all once per progress pass.
+ */
+#include "rendezvous/op.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "engine.h"
+#include "peer.h"
+
+/* The operation whose callback this thread is running: it may read its own outcome early. */
+static _Thread_local const tryst_op *op_in_callback;
+
+tryst_op *op_open(struct rendezvous *rdv, enum op_kind kind)
+{
+    tryst_op *op = pool_get(rdv->ops);
+    if (!op)
+        return NULL;
+    memset(op, 0, sizeof *op);
+    atomic_init(&op->refs, 2); /* the user's handle and the protocol */
+    atomic_init(&op->outcome, TRYST_IN_PROGRESS);
+    op->kind = kind;
+    op->state = OP_SUBMITTED;
+    op->rdv = rdv;
+    op->heap_index = SIZE_MAX;
+    op->origin_rank = -1;
+    return op;
+}
+
+void op_ref(tryst_op *op)
+{
+    /* relaxed: who makes a reference holds one already. */
+    atomic_fetch_add_explicit(&op->refs, 1, memory_order_relaxed);
+}
+
+void op_unref(tryst_op *op)
+{
+    /* acq_rel: the last one sees every other's use before it gives the memory back. */
+    if (atomic_fetch_sub_explicit(&op->refs, 1, memory_order_acq_rel) != 1)
+        return;
+    prepared_unref(op->key);
+    mem_free(op->text);
+    pool_put(op->rdv->ops, op);
+}
+
+/* ---- states ------------------------------------------------------------------------------- */
+
+static const char *const state_names[] = {"submitted", "posted",  "wanted", "deferred",
+                                          "inline",    "matched", "ending", "taken",
+                                          "void",      "ended"};
+
+#define TO(state) (1u << (state))
+static const unsigned state_next[] = {
+    [OP_SUBMITTED] =
+        TO(OP_POSTED) | TO(OP_INLINE) | TO(OP_MATCHED) | TO(OP_TAKEN) | TO(OP_ENDED),
+    [OP_POSTED] = TO(OP_WANTED) | TO(OP_INLINE) | TO(OP_MATCHED) | TO(OP_TAKEN) |
+                  TO(OP_VOID) | TO(OP_ENDED),
+    [OP_WANTED] = TO(OP_DEFERRED) | TO(OP_POSTED) | TO(OP_TAKEN) | TO(OP_ENDING) |
+                  TO(OP_VOID) | TO(OP_ENDED),
+    [OP_DEFERRED] = TO(OP_POSTED) | TO(OP_TAKEN) | TO(OP_VOID) | TO(OP_ENDED),
+    [OP_INLINE] = TO(OP_VOID) | TO(OP_ENDED),
+    [OP_MATCHED] = TO(OP_ENDING) | TO(OP_ENDED),
+    [OP_ENDING] = TO(OP_ENDED),
+    [OP_TAKEN] = TO(OP_ENDED),
+    [OP_VOID] = TO(OP_INLINE) | TO(OP_ENDED),
+    [OP_ENDED] = 0,
+};
+#undef TO
+
+void op_state_set(tryst_op *op, enum op_state state)
+{
+    assert(state_next[op->state] & 1u << state);
+    op->state = (uint8_t)state;
+}
+
+const char *op_state_name(const tryst_op *op)
+{
+    return state_names[op->state];
+}
+
+/* ---- completion --------------------------------------------------------------------------- */
+
+void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
+               tryst_status origin_status, const char *text)
+{
+    if (op->reported)
+        return;
+    op->reported = true;
+    op->final = status;
+    op->origin_rank = origin_rank;
+    op->origin_status = origin_status;
+    if (text && !op->text)
+        op->text = mem_strdup(text); /* without memory the status alone must do */
+    deadline_remove(op->rdv, op);
+    op->rdv->counters.operations++;
+    op->rdv->counters.operations_failed += status != TRYST_OK;
+    op_ref(op);
+    list_push_back(&op->rdv->completed, &op->done_node);
+}
+
+void op_end(tryst_op *op)
+{
+    assert(op->reported && op->state != OP_ENDED);
+    struct scope *scope = op->scope;
+    op_state_set(op, OP_ENDED);
+    list_remove(&op->queue_node);
+    list_remove(&op->pending_node);
+    list_remove(&op->scope_node);
+    if (op->id)
+        idmap_remove(&op->rdv->ids, op->id);
+    op->scope = NULL;
+    op->entry = NULL;
+    if (scope && scope->state == SCOPE_CLOSING)
+        op->rdv->reap = true; /* freed at the end of the pass, when nobody walks it */
+    op_unref(op);
+}
+
+void op_mark(tryst_op *op, unsigned marks)
+{
+    op->marks |= (uint8_t)marks;
+    if (!list_linked(&op->pending_node))
+        list_push_back(&op->peer->pending, &op->pending_node);
+    peer_flush_later(op->peer);
+}
+
+int op_complete_all(struct rendezvous *rdv)
+{
+    int count = 0;
+    struct list_node *node;
+    while ((node = list_pop_front(&rdv->completed)) != NULL) {
+        tryst_op *op = container_of(node, tryst_op, done_node);
+        if (op->callback) {
+            const tryst_op *outer = op_in_callback;
+            op_in_callback = op;
+            op->callback(op->callback_arg, op, op->final);
+            op_in_callback = outer;
+        }
+        /* seq_cst: release of all results to tryst_op_test and tryst_wait, and ordered before
+         * the test for waiters (progress.c); partner: the loads there. */
+        atomic_store_explicit(&op->outcome, op->final, memory_order_seq_cst);
+        op_unref(op);
+        count++;
+    }
+    return count;
+}
+
+bool op_callback_runs(void)
+{
+    return op_in_callback != NULL;
+}
+
+/* ---- public ------------------------------------------------------------------------------- */
+
+tryst_status tryst_op_test(const tryst_op *op)
+{
+    if (!op)
+        return TRYST_E_INVALID;
+    if (op == op_in_callback)
+        return op->final;
+    /* acquire: partner of the store in op_complete_all. */
+    return atomic_load_explicit(&op->outcome, memory_order_acquire);
+}
+
+void tryst_op_release(tryst_op *op)
+{
+    if (op)
+        op_unref(op);
+}
+
+static void op_cancel_run(struct rendezvous *rdv, struct submission *submission)
+{
+    tryst_op *op = container_of(submission, tryst_op, cancel);
+    (void)rdv;
+    if (!op->reported && op->kind != OP_STEP_CLOSE)
+        op_fail(op, TRYST_E_CANCELED, -1, "cancelled by its owner");
+    op_unref(op);
+}
+
+tryst_status tryst_op_cancel(tryst_op *op)
+{
+    if (!op)
+        return TRYST_E_INVALID;
+    tryst_status usable = rendezvous_usable(op->rdv);
+    if (usable != TRYST_OK)
+        return usable;
+    /* relaxed: only decides who submits; the submission carries the rest. */
+    if (atomic_exchange_explicit(&op->cancel_asked, true, memory_order_relaxed))
+        return TRYST_OK;
+    op_ref(op);
+    op->cancel.run = op_cancel_run;
+    rendezvous_submit(op->rdv, &op->cancel);
+    return TRYST_OK;
+}
+
+tryst_status tryst_op_tensor(const tryst_op *op, tryst_tensor *tensor_p)
+{
+    tryst_status status = op ? tryst_op_test(op) : TRYST_E_INVALID;
+    if (status == TRYST_IN_PROGRESS || !op || !tensor_p)
+        return status;
+    *tensor_p = op->tensor;
+    return TRYST_OK;
+}
+
+tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p)
+{
+    tryst_status status = tryst_op_test(op);
+    if (status == TRYST_OK || status == TRYST_IN_PROGRESS || !op || !error_p)
+        return status;
+    *error_p = (tryst_error){.status = status,
+                             .origin_status = op->origin_status,
+                             .origin_rank = op->origin_rank,
+                             .step = op->step_id,
+                             .key = op->key ? op->key->string : "",
+                             .text = op->text ? op->text : tryst_status_str(status)};
+    return status;
+}
+
+/* ---- description -------------------------------------------------------------------------- */
+
+static const char *op_waits_for(const tryst_op *op)
+{
+    const struct peer *peer = op->peer;
+    if (op->kind == OP_STEP_CLOSE)
+        return "the step's operations";
+    if (peer && peer->ep_state != PEER_EP_READY)
+        return "a connection to the peer";
+    if (op->kind == OP_SEND)
+        return op->state == OP_POSTED   ? "the receive: the consumer has not posted it"
+               : op->state == OP_INLINE ? "the consumer's answer"
+                                        : "the consumer to take the bytes";
+    return op->run && op->done_upto ? "the rest of the bytes"
+                                    : "the send: the producer has not posted it";
+}
+
+void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacity)
+{
+    double since = (double)(now_ns - op->submitted_ns) / 1e9;
+    snprintf(text, capacity,
+             "%s of %s (step %" PRIu64 ", number %" PRIu64 ", %" PRIu64
+             " bytes, %s) has waited %.3f s for %s; peer: rank %d",
+             op->kind == OP_SEND   ? "send"
+             : op->kind == OP_RECV ? "receive"
+                                   : "close",
+             op->key ? op->key->string : "a step", op->step_id, op->seq, op->bytes,
+             op_state_name(op), since, op_waits_for(op), op->peer ? op->peer->rank : -1);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file op.h
+ *  One asynchronous operation, and the states that it goes through.
+ *
+ *  An operation has two lives. To the *user* it is in progress and then complete, once
+ *  (op_report). To the *protocol* it lives as long as something of it is still owed to a peer, or
+ *  as a tombstone that consumes its sequence number (op_end). Each life holds a reference, and so
+ *  does the user's handle.
+ *
+ *  A receive:
+ *
+ *                 DATA (from POSTED, WANTED or DEFERRED)
+ *              ┌──────────────┬────────────────────────────▶ TAKEN ── DONE sent ──▶ ENDED
+ *              │              │                                ▲
+ *   SUBMITTED ─▶ POSTED ─WANT─▶ WANTED ── bulk, all slices ────┘
+ *                 │ ▲            │  │
+ *                 │ │            │  └ DEFERRED ─▶ DEFERRED ─ OFFER ─▶ POSTED
+ *                 │ └ shape known (OFFER) ┘         │
+ *          cancel │            │ CANCELED, CLOSED   │ cancel
+ *                 ▼            ▼                    ▼
+ *               VOID        ENDING ── posted receives withdrawn ─────────────────▶ ENDED
+ *                 └ WANT(VOID) answered, or DATA came ───────────────────────────▶ ENDED
+ *
+ *   cancel while WANTED only sends CANCEL; the answer (CANCELED, or the bytes) decides.
+ *   VOID has been reported to the user; it stays to consume its number at the producer.
+ *
+ *  A send:
+ *
+ *                  no want, credit         DONE
+ *   SUBMITTED ──┬───────────────▶ INLINE ─────────▶ ENDED
+ *               │ no want              ▲ want, small
+ *               ├───────────▶ POSTED ──┤
+ *               │               │ │    └─▶ MATCHED ── all slices DONE, sends complete ─▶ ENDED
+ *               │        cancel │ │ want,     │ cancel before the first slice,
+ *               │               ▼ └ large     │ abort: CANCELED{started}
+ *               │             VOID            └──────▶ ENDING ── sends complete ───────▶ ENDED
+ *               └ want
+ *
+ *   A send that fails before its DATA was packed, is dead, or does not fit its WANT goes out as
+ *   DATA with a status and no bytes. VOID has been reported; the WANT of its number is answered
+ *   by such DATA.
+ */
+#ifndef RENDEZVOUS_OP_H
+#define RENDEZVOUS_OP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/list.h"
+#include "core/mpsc.h"
+#include "rendezvous/prepared.h"
+#include "tryst/tryst.h"
+
+struct entry;
+struct peer;
+struct recv_run;
+struct rendezvous;
+struct scope;
+struct want;
+
+enum op_kind { OP_SEND, OP_RECV, OP_STEP_CLOSE };
+
+enum op_state {
+    OP_SUBMITTED,
+    OP_POSTED,   /**< in the table, its counterpart not known */
+    OP_WANTED,   /**< receive: announced by a WANT that has not been answered */
+    OP_DEFERRED, /**< receive: the producer had no room; waits for an OFFER */
+    OP_INLINE,   /**< send: DATA pending or sent, its DONE not here */
+    OP_MATCHED,  /**< send: its slices are in the dispatch or under way */
+    OP_ENDING,   /**< failed; waits until the transport lets the buffer go */
+    OP_TAKEN,    /**< receive: reported; owes the producer its last DONE */
+    OP_VOID,     /**< reported as failed; stays to consume its number */
+    OP_ENDED
+};
+
+/** What an operation still has to say to its peer. */
+enum op_mark {
+    MARK_WANT = 1u,
+    MARK_DATA = 2u,
+    MARK_OFFER = 4u,
+    MARK_DONE = 8u,
+    MARK_CANCEL = 16u
+};
+
+/** Something handed to the progress domain by any thread. */
+struct submission {
+    struct mpsc_node node;
+    void (*run)(struct rendezvous *rdv, struct submission *submission);
+};
+
+struct tryst_op {
+    struct submission submit;
+    struct submission cancel;
+    _Atomic(uint32_t) refs;
+    _Atomic(int32_t) outcome; /**< TRYST_IN_PROGRESS until completion is visible */
+    _Atomic(bool) cancel_asked;
+
+    uint8_t kind;  /**< enum op_kind */
+    uint8_t state; /**< enum op_state */
+    uint8_t marks; /**< enum op_mark */
+    bool reported;
+    bool eager;    /**< send: holds eager credit */
+    bool warned;   /**< a stall of it was logged */
+    int32_t final; /**< status as reported; valid once `reported` */
+    int32_t fail;  /**< why it is failing, TRYST_OK while it is not */
+
+    struct rendezvous *rdv;
+    struct tryst_step *step; /**< where it was submitted; valid until it has a scope */
+    uint64_t step_id;
+    struct scope *scope;
+    struct entry *entry;
+    struct peer *peer;
+    tryst_key *key;
+    tryst_tensor tensor;
+    uint64_t bytes; /**< of the tensor */
+    uint64_t seq;
+    uint64_t id; /**< our id: of the WANT, or of the DATA */
+    uint64_t submitted_ns;
+    uint64_t deadline_at_ns; /**< absolute, 0 none */
+    size_t heap_index;       /**< in the deadline heap, SIZE_MAX when absent */
+    int32_t priority;
+    uint32_t flags;
+    tryst_op_fn callback;
+    void *callback_arg;
+    tryst_alloc_fn alloc;
+    void *alloc_arg;
+
+    struct list_node scope_node;   /**< scope->ops */
+    struct list_node queue_node;   /**< entry->sends or entry->recvs */
+    struct list_node pending_node; /**< peer->pending or wants_waiting */
+    struct list_node slot_node;    /**< peer->slots_waiting */
+    struct list_node done_node;    /**< rdv->completed */
+
+    uint64_t want_id;     /**< send: the WANT that DATA or OFFER answers, 0 eager */
+    struct want *want;    /**< send MATCHED or ENDING */
+    struct recv_run *run; /**< receive: posted slices, NULL when there are none */
+    uint64_t data_id;     /**< receive: the DATA that DONE answers, 0: the slices below */
+    int32_t done_status;
+    uint32_t done_posted; /**< receive: slices posted, as DONE will say */
+    uint32_t done_upto;
+
+    int32_t origin_rank;
+    int32_t origin_status;
+    char *text; /**< owned, may be NULL */
+};
+
+tryst_op *op_open(struct rendezvous *rdv, enum op_kind kind);
+void op_ref(tryst_op *op);
+void op_unref(tryst_op *op);
+
+/** Complete towards the user, once; later calls do nothing. `text` is copied. The user sees it
+ *  at the end of this progress pass. */
+void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
+               tryst_status origin_status, const char *text);
+/** The protocol is through with it (and it has been reported): leave every list, drop the
+ *  protocol's reference. */
+void op_end(tryst_op *op);
+/** Owe `marks` to the peer. */
+void op_mark(tryst_op *op, unsigned marks);
+/** Change the state; illegal transitions assert. */
+void op_state_set(tryst_op *op, enum op_state state);
+const char *op_state_name(const tryst_op *op);
+/** A sentence on what `op` waits for, into `text`. */
+void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacity);
+/** Run the callbacks of all that were reported and make their outcome visible. */
+int op_complete_all(struct rendezvous *rdv);
+
+/** Whether this thread is inside a callback of an operation. */
+bool op_callback_runs(void);
+
+/* Deadlines: a binary heap of operations by deadline_at_ns (deadline.c). */
+tryst_status deadline_add(struct rendezvous *rdv, tryst_op *op);
+void deadline_remove(struct rendezvous *rdv, tryst_op *op);
+/** Start the cancel of every operation whose time has come. */
+int deadline_run(struct rendezvous *rdv, uint64_t now_ns);
+/** 0 when there is none. */
+uint64_t deadline_next(const struct rendezvous *rdv);
+
+#endif

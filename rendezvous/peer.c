@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A peer: what is owed leaves in frames, and how a peer ends.
+ *
+ * Invariants: at most frame_credits counted frames are unread at the peer. A peer that is given up
+ * fails its operations only when its endpoint has reported `closed`.
+ * Callers: everybody in this layer.
+ */
+#include "peer.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/random.h"
+#include "engine.h"
+
+/* ---- open and close ----------------------------------------------------------------------- */
+
+tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank)
+{
+    const struct roster *roster = &rdv->group->roster;
+    memset(peer, 0, sizeof *peer);
+    peer->rdv = rdv;
+    peer->rank = rank;
+    peer->pidfd.fd = -1;
+    list_init(&peer->held);
+    list_init(&peer->pending);
+    list_init(&peer->wants_waiting);
+    list_init(&peer->slots_waiting);
+    list_init(&peer->want_answers);
+    list_init(&peer->wants_list);
+    list_init(&peer->early_list);
+    idmap_init(&peer->wants);
+    rdv->dispatch->lane_init(rdv->dispatch_arg, &peer->lane, 0);
+    if (random_secret(&peer->nonce, sizeof peer->nonce) != TRYST_OK)
+        return TRYST_E_SYSTEM;
+    peer->candidates_count =
+        select_candidates(&roster->entries[roster->rank].host,
+                          &roster->entries[rank].host, peer->candidates, peer->mechanism);
+    if (rank == roster->rank) {
+        peer->candidates[0] = TRANSPORT_SELF;
+        peer->candidates_count = 1;
+    }
+    return TRYST_OK;
+}
+
+static void held_drop(struct peer *peer)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(&peer->held)) != NULL) {
+        struct held_message *message = container_of(node, struct held_message, node);
+        if (message->fd >= 0)
+            close(message->fd);
+        mem_free(message);
+    }
+}
+
+void peer_close(struct peer *peer)
+{
+    assert(!peer->ep);
+    held_drop(peer);
+    peer_link_close(peer);
+    list_remove(&peer->flush_node);
+    producer_wants_drop(peer);
+    idmap_free(&peer->wants);
+    mem_free(peer->frame);
+    mem_free(peer->answers);
+    peer->frame = NULL;
+    peer->answers = NULL;
+}
+
+void peer_need(struct peer *peer)
+{
+    if (peer->life != PEER_ALIVE || peer->ep_state != PEER_EP_NONE)
+        return;
+    peer->ep_wanted = true;
+    if (peer->rank == peer->rdv->group->roster.rank || peer->link_state == PEER_LINK_UP)
+        peer_ep_open(peer, 0);
+    else if (peer->link_state == PEER_LINK_NONE)
+        peer_link_connect(peer);
+}
+
+/* ---- what is owed ------------------------------------------------------------------------- */
+
+uint32_t peer_answers_max(const struct peer *peer)
+{
+    const struct rendezvous_settings *set = &peer->rdv->set;
+    return set->wants_max + (uint32_t)(set->eager_credit_bytes / EAGER_OVERHEAD_BYTES) +
+           1;
+}
+
+void peer_answer(struct peer *peer, const struct answer *answer)
+{
+    if (peer->life >= PEER_GIVING_UP)
+        return;
+    uint32_t capacity = peer_answers_max(peer);
+    if (peer->answers_count == capacity || !peer->answers) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it sent more than its credit allows");
+        return;
+    }
+    peer->answers[(peer->answers_head + peer->answers_count++) % capacity] = *answer;
+    peer_flush_later(peer);
+}
+
+void peer_wants_resume(struct peer *peer)
+{
+    uint32_t quota = peer->rdv->set.wants_max - (peer->wants_sent - peer->wants_acked);
+    struct list_node *node;
+    while (quota-- && (node = list_pop_front(&peer->wants_waiting)) != NULL) {
+        list_push_back(&peer->pending, node);
+        peer_flush_later(peer);
+    }
+}
+
+void peer_flush_later(struct peer *peer)
+{
+    if (!list_linked(&peer->flush_node) && peer->ep_state == PEER_EP_READY)
+        list_push_back(&peer->rdv->flush, &peer->flush_node);
+}
+
+/* ---- frames out --------------------------------------------------------------------------- */
+
+/** Hand the built frame to the transport. */
+static tryst_status frame_push(struct peer *peer, size_t bytes)
+{
+    const struct frame_header *header = (const void *)peer->frame;
+    tryst_status status = peer->ep->rail->ops->frame_send(peer->ep, peer->frame, bytes);
+    if (status == TRYST_AGAIN) {
+        peer->held_bytes = bytes;
+        peer->rdv->counters.frames_again++;
+        return status;
+    }
+    peer->held_bytes = 0;
+    if (status != TRYST_OK) {
+        peer_give_up(peer, TRYST_E_PEER, "a frame could not be sent to it");
+        return status;
+    }
+    peer->frames_sent += !(header->flags & FRAME_CREDIT_ONLY);
+    peer->rdv->counters.frames_sent++;
+    return TRYST_OK;
+}
+
+/** Does the peer wait for credit or for its WANTs to be taken up? */
+static bool credit_is_due(const struct peer *peer)
+{
+    const struct rendezvous_settings *set = &peer->rdv->set;
+    uint32_t frames = (uint32_t)peer->frames_read - peer->frames_told;
+    uint32_t wants = peer->wants_got - peer->wants_unanswered - peer->wants_told;
+    return frames >= (set->frame_credits + 1) / 2 || wants >= (set->wants_max + 1) / 2;
+}
+
+static size_t frame_build(struct peer *peer)
+{
+    uint32_t unread = (uint32_t)peer->frames_sent - peer->frames_acked;
+    size_t bytes = 0;
+    if (unread < peer->rdv->set.frame_credits)
+        bytes = records_pack(peer, peer->frame, FRAME_BYTES_MAX);
+    if (!bytes && credit_is_due(peer)) {
+        frame_header_put(peer, peer->frame, 0, FRAME_CREDIT_ONLY);
+        bytes = sizeof(struct frame_header);
+    }
+    return bytes;
+}
+
+int peer_flush(struct peer *peer)
+{
+    int count = 0;
+    list_remove(&peer->flush_node);
+    while (peer->ep_state == PEER_EP_READY && peer->life <= PEER_LEFT) {
+        size_t bytes = peer->held_bytes ? peer->held_bytes : frame_build(peer);
+        if (!bytes)
+            break;
+        if (frame_push(peer, bytes) != TRYST_OK) {
+            peer_flush_later(peer);
+            break;
+        }
+        count++;
+    }
+    return count;
+}
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+void peer_give_up(struct peer *peer, tryst_status status, const char *text)
+{
+    struct rendezvous *rdv = peer->rdv;
+    bool left = peer->left;
+    if (peer->life >= PEER_GIVING_UP)
+        return;
+    peer->life = PEER_GIVING_UP;
+    peer->gone_status = status;
+    snprintf(peer->gone_text, sizeof peer->gone_text, "rank %d %s", peer->rank, text);
+    rdv->counters.peers_given_up += !left;
+    rdv->counters.protocol_errors += status == TRYST_E_PROTOCOL;
+    if (!left)
+        LOG_WARN(rdv->log, "%s; its operations fail", peer->gone_text);
+    rdv->reap =
+        true; /* the endpoint is closed at the end of the pass, outside its events */
+}
+
+static void gone_ops(struct peer *peer, struct list *ops)
+{
+    list_for_each_safe (ops, node, after) {
+        tryst_op *op = container_of(node, tryst_op, scope_node);
+        if (op->peer != peer)
+            continue;
+        if (op->kind == OP_SEND)
+            producer_peer_gone(op);
+        else
+            consumer_peer_gone(op);
+    }
+}
+
+void peer_gone(struct peer *peer)
+{
+    struct rendezvous *rdv = peer->rdv;
+    peer->life = PEER_GONE;
+    peer->ep_state = PEER_EP_NONE;
+    list_remove(&peer->flush_node);
+    held_drop(peer);
+    list_for_each_safe (&rdv->scopes, node, after) {
+        struct scope *scope = container_of(node, struct scope, node);
+        gone_ops(peer, &scope->ops);
+        gone_ops(peer, &scope->warned);
+    }
+    producer_wants_drop(peer);
+    peer->answers_count = 0;
+    peer->held_bytes = 0;
+    assert(list_empty(&peer->pending) && list_empty(&peer->wants_waiting));
+    peer_tree_repair(peer);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file peer.h
+ *  One remote rank: its link, its endpoint, and what is owed in both directions.
+ *
+ *  Life:
+ *
+ *     ALIVE ──link closes, data path dies, timeout──▶ GIVING_UP ──endpoint closed──▶ GONE
+ *       │ LEAVE                                           ▲
+ *       └──────▶ LEFT ──all its frames read───────────────┘
+ *
+ *  Only GONE fails operations: by then nothing reads or writes our memory (DESIGN §5).
+ *
+ *  Link:  NONE ─need─▶ CONNECTING ─HELLO each way─▶ UP        whoever needs it first connects; when
+ *         both do, the lower rank's connection stays.
+ *  Endpoint:  NONE ─need─▶ OPENING ─ready─▶ READY             refused: the next candidate
+ */
+#ifndef RENDEZVOUS_PEER_H
+#define RENDEZVOUS_PEER_H
+
+#include "core/list.h"
+#include "core/poller.h"
+#include "idmap.h"
+#include "rendezvous/op.h"
+#include "rendezvous/transfer.h"
+#include "table.h"
+#include "transports/link.h"
+#include "transports/select.h"
+#include "transports/transport.h"
+#include "wire.h"
+
+enum peer_life { PEER_ALIVE, PEER_LEFT, PEER_GIVING_UP, PEER_GONE };
+enum peer_link_state { PEER_LINK_NONE, PEER_LINK_CONNECTING, PEER_LINK_UP };
+enum peer_ep_state { PEER_EP_NONE, PEER_EP_OPENING, PEER_EP_READY, PEER_EP_CLOSING };
+
+/** An answer that has no operation to hang on. */
+struct answer {
+    uint64_t id;
+    int32_t status;
+    int32_t origin_rank;
+    uint8_t type;  /**< RECORD_DEFERRED, RECORD_CLOSED, RECORD_CANCELED or RECORD_DONE */
+    bool for_want; /**< counts as a WANT not yet taken up until it is sent */
+};
+
+/** A connect message that came before its endpoint was open. */
+struct held_message {
+    struct list_node node;
+    uint32_t candidate;
+    int fd;
+    size_t bytes;
+    uint8_t data[];
+};
+
+struct peer {
+    struct rendezvous *rdv;
+    int32_t rank;
+    uint8_t life;
+    uint8_t link_state;
+    uint8_t ep_state;
+    bool ep_wanted;   /**< something waits for an endpoint */
+    bool ep_next;     /**< the endpoint is being closed to try the next candidate */
+    bool via_tcp;     /**< the Unix socket did not lead there */
+    bool left;        /**< LEAVE came */
+    bool deferred;    /**< some of its WANTs were: offer it what becomes ready */
+    bool tree_parent; /**< its link belongs to the control tree */
+
+    /* link */
+    struct link *link;
+    struct poller_source pidfd; /**< fd -1: none */
+    uint64_t nonce, peer_nonce;
+    uint64_t connect_deadline_ns;
+
+    /* endpoint */
+    struct endpoint *ep;
+    enum transport_kind candidates[TRANSPORT_KINDS];
+    int candidates_count;
+    int candidate;
+    struct list held;
+    char mechanism[TRANSPORT_TEXT_MAX];
+
+    /* why it is gone */
+    int32_t gone_status;
+    char gone_text[TRANSPORT_TEXT_MAX];
+
+    /* frames out */
+    uint64_t frames_sent;
+    uint32_t frames_acked;
+    size_t held_bytes; /**< a built frame that the transport had no room for */
+    uint8_t *frame;    /**< FRAME_BYTES_MAX, allocated with the endpoint */
+    struct list pending;
+    struct list wants_waiting; /**< for WANT quota */
+    struct list slots_waiting; /**< receives whose sender is ready, for posted slots */
+    struct list_node flush_node;
+    struct list want_answers; /**< struct want: CANCELED or CLOSED is owed */
+    struct answer *answers;   /**< ring, allocated with the endpoint */
+    uint32_t answers_head, answers_count;
+    uint32_t wants_sent, wants_acked;
+    uint64_t eager_used;
+
+    /* frames in */
+    uint64_t frames_read;
+    uint32_t frames_told;
+    uint32_t wants_got, wants_unanswered, wants_told;
+    struct idmap wants; /**< its ids → struct want */
+    struct list wants_list;
+    uint32_t parked_count;
+    uint32_t early_wants; /**< of those, in steps not opened here yet */
+    struct list early_list;
+
+    /* bulk */
+    struct dispatch_lane lane;
+    uint32_t slots_ahead; /**< receives posted for senders not known to be ready */
+    uint32_t slots_ready;
+
+    /* liveness */
+    uint64_t heartbeat_sent; /**< frames_sent as last told */
+    uint64_t heartbeat_read;
+    uint64_t peer_sent;       /**< frames that the peer says it has sent */
+    uint64_t peer_read;       /**< frames of ours that the peer says it has read */
+    uint64_t behind_read;     /**< frames_read when that was last looked at */
+    uint64_t behind_since_ns; /**< frames_read < peer_sent since then, 0 not */
+    uint64_t leave_sent;      /**< frames that it had sent when it left */
+    uint64_t died_ns;         /**< its pidfd became readable, 0 not */
+
+    /* counters */
+    uint64_t bytes_sent, bytes_received, wrong_cookies;
+};
+
+tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank);
+/** Everything of it is closed already. */
+void peer_close(struct peer *peer);
+
+/** Begin what is missing between us and the peer: link, then endpoint. */
+void peer_need(struct peer *peer);
+/** Something was added to pending or answers: flush at the end of this pass. */
+void peer_flush_later(struct peer *peer);
+/** Build and send frames while there is something to say and credit to say it. */
+int peer_flush(struct peer *peer);
+/** WANT quota came back: announce those that waited for it. */
+void peer_wants_resume(struct peer *peer);
+/** Answers without an operation that can be owed at once. */
+uint32_t peer_answers_max(const struct peer *peer);
+/** Answer without an operation; a full ring is a violation by the peer. */
+void peer_answer(struct peer *peer, const struct answer *answer);
+
+/* peer_link.c */
+void peer_link_accept(struct rendezvous *rdv, struct link *link);
+void peer_hello_links_close(struct rendezvous *rdv);
+void peer_hello_links_forked(struct rendezvous *rdv);
+void peer_link_connect(struct peer *peer);
+void peer_heartbeat(struct peer *peer);
+void peer_leave(struct peer *peer);
+void peer_abort_send(struct peer *peer, const struct scope *scope);
+void peer_link_close(struct peer *peer);
+/** A rank that was this one's parent in the control tree is gone: join another. */
+void peer_tree_join(struct rendezvous *rdv);
+void peer_tree_repair(struct peer *peer);
+/** Housekeeping: connect deadlines, heartbeats, silent data paths. */
+void peer_tick(struct peer *peer, uint64_t now_ns);
+
+/* peer_ep.c */
+void peer_ep_open(struct peer *peer, int candidate);
+void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
+                     size_t bytes, int fd);
+void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text);
+/** End of a pass: close, reopen or finish giving up. */
+void peer_ep_reap(struct peer *peer);
+extern const struct rail_events peer_rail_events;
+
+/** The peer is lost: close by force what leads to it; operations fail when that is done. */
+void peer_give_up(struct peer *peer, tryst_status status, const char *text);
+/** Continue giving up once its endpoint is closed. */
+void peer_gone(struct peer *peer);
+
+/* records.c */
+void records_read(struct peer *peer, const void *frame, size_t bytes);
+/** Pack what the peer is owed into `frame`; returns its bytes, 0 when there is nothing to say. */
+size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity);
+void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records,
+                      unsigned flags);
+
+/* producer.c */
+void producer_submit(tryst_op *op);
+void producer_want(struct peer *peer, const struct record_want *want, const char *key);
+void producer_cancel(struct peer *peer, uint64_t id);
+void producer_done_want(struct peer *peer, const struct record_answer *done);
+void producer_done_send(struct peer *peer, const struct record_answer *done);
+/** Cancel a send, or fail it with `status`. */
+void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
+                   const char *text);
+/** The peer is gone: drop its wants, end the send. */
+void producer_peer_gone(tryst_op *op);
+void producer_wants_drop(struct peer *peer);
+/** The answer of `want` has been packed. */
+void producer_want_answered(struct want *want);
+/** The send's DATA was answered: its eager credit is free again. */
+void producer_eager_return(tryst_op *op);
+/** Answer and drop all that peers have parked in `scope` (closed or aborted). */
+void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
+                           int32_t origin_rank);
+
+/* consumer.c */
+void consumer_submit(tryst_op *op);
+/** The WANT of `op` is about to be packed: give it an id and post receives. TRYST_OK, or
+ *  TRYST_AGAIN when it may not be announced now (it then waits in a list of the peer). */
+tryst_status consumer_announce(tryst_op *op);
+void consumer_data(struct peer *peer, const struct record_data *data, const char *key,
+                   const void *payload);
+/** DATA is this receive's: copy, report, answer. */
+void consumer_take(tryst_op *op, const struct record_data *data, const void *payload);
+void consumer_offer(struct peer *peer, const struct record_offer *offer, const char *key);
+void consumer_ended(struct peer *peer, const struct record_answer *answer);
+void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
+                   const char *text);
+void consumer_peer_gone(tryst_op *op);
+/** Post slices for receives whose senders are ready. */
+void consumer_slots_serve(struct peer *peer);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A peer's endpoint: candidates are tried in the order that both ranks compute alike, and the
+ * transports' events end here.
+ *
+ * Invariant: at most one endpoint per peer is open; connect messages for a candidate that is not
+ * open here yet are held until it is.
+ * Callers: peer_need, the link (EP_* messages), the transports.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "engine.h"
+#include "peer.h"
+
+static void ep_link_send(struct peer *peer, uint8_t type, uint32_t candidate,
+                         const void *data, size_t bytes, int fd, tryst_status *status_p)
+{
+    uint8_t message[LINK_MESSAGE_MAX];
+    struct link_ep head = {.candidate = candidate};
+    tryst_status status = TRYST_E_PEER;
+    if (bytes <= sizeof message - sizeof head && peer->link) {
+        memcpy(message, &head, sizeof head);
+        if (bytes)
+            memcpy(message + sizeof head, data, bytes);
+        status = link_send(peer->link, type, message, sizeof head + bytes, fd);
+    }
+    if (status_p)
+        *status_p = status;
+}
+
+/* ---- candidates --------------------------------------------------------------------------- */
+
+static struct rail *candidate_rail(struct peer *peer, int candidate, char *text)
+{
+    struct rendezvous *rdv = peer->rdv;
+    const struct roster *roster = &rdv->group->roster;
+    enum transport_kind kind = peer->candidates[candidate];
+    uint32_t mine = 0;
+    uint32_t theirs = 0;
+    if (!rdv->rails_count[kind] && rdv->rails_open(rdv->owner, kind, text) != TRYST_OK)
+        return NULL;
+    if (rdv->rails_count[kind] > 1)
+        select_rails(&roster->entries[roster->rank].host,
+                     &roster->entries[peer->rank].host, &mine, &theirs);
+    return mine < rdv->rails_count[kind] ? rdv->rails[kind][mine] : NULL;
+}
+
+static void held_deliver(struct peer *peer)
+{
+    list_for_each_safe (&peer->held, node, after) {
+        struct held_message *message = container_of(node, struct held_message, node);
+        if (!peer->ep || message->candidate != (uint32_t)peer->candidate)
+            continue;
+        list_remove(node);
+        peer->ep->rail->ops->ep_message(peer->ep, message->data, message->bytes,
+                                        message->fd);
+        mem_free(message);
+    }
+}
+
+/** This candidate does not work: say so and go on with the next one, or give up. */
+static void candidate_refuse(struct peer *peer, const char *text)
+{
+    LOG_INFO(peer->rdv->log, "rank %d is not reached over %s: %s", peer->rank,
+             transport_kind_name(peer->candidates[peer->candidate]), text);
+    snprintf(peer->mechanism, sizeof peer->mechanism, "%s", text);
+    ep_link_send(peer, LINK_EP_REFUSED, (uint32_t)peer->candidate, text, strlen(text), -1,
+                 NULL);
+    peer->ep_next = true;
+    peer->rdv->reap = true;
+}
+
+static bool peer_buffers_open(struct peer *peer)
+{
+    if (!peer->frame)
+        peer->frame = mem_alloc_aligned(64, FRAME_BYTES_MAX);
+    if (!peer->answers)
+        peer->answers = mem_zalloc(peer_answers_max(peer) * sizeof *peer->answers);
+    return peer->frame && peer->answers;
+}
+
+void peer_ep_open(struct peer *peer, int candidate)
+{
+    struct rendezvous *rdv = peer->rdv;
+    const struct roster *roster = &rdv->group->roster;
+    const struct host_identity *mine = &roster->entries[roster->rank].host;
+    const struct host_identity *theirs = &roster->entries[peer->rank].host;
+    bool loopback = peer->rank == roster->rank;
+    peer->ep_next = false;
+    if (candidate >= peer->candidates_count) {
+        char text[TRANSPORT_TEXT_MAX];
+        snprintf(text, sizeof text, "is not reached by any transport: %.120s",
+                 peer->mechanism);
+        peer_give_up(peer, TRYST_E_UNREACHABLE, text);
+        return;
+    }
+    if (!peer_buffers_open(peer)) {
+        peer_give_up(peer, TRYST_E_NOMEM, "cannot be served: no memory for its frames");
+        return;
+    }
+    peer->candidate = candidate;
+    peer->ep_state = PEER_EP_OPENING;
+    if (!loopback)
+        ep_link_send(peer, LINK_EP_OPEN, (uint32_t)candidate, NULL, 0, -1, NULL);
+    struct ep_params params = {.arg = peer,
+                               .peer_rank = peer->rank,
+                               .local_rank = roster->rank,
+                               .initiator = roster->rank < peer->rank,
+                               .loopback = loopback,
+                               .same_process = identity_same_process(mine, theirs),
+                               .same_host = identity_same_host(mine, theirs),
+                               .peer_pid = theirs->pid,
+                               .peer_pidfd = peer->pidfd.fd,
+                               .cookie = rdv->cookie,
+                               .nonce = peer->nonce,
+                               .peer_nonce = peer->peer_nonce};
+    char reason[TRANSPORT_TEXT_MAX] = "";
+    struct rail *rail = candidate_rail(peer, candidate, reason);
+    tryst_status status =
+        rail ? rail->ops->ep_open(rail, &params, &peer->ep) : TRYST_E_UNSUPPORTED;
+    if (status != TRYST_OK) {
+        peer->ep = NULL;
+        candidate_refuse(peer, rail ? tryst_status_str(status) : reason);
+        return;
+    }
+    held_deliver(peer);
+}
+
+void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
+                     size_t bytes, int fd)
+{
+    if (peer->ep && candidate == (uint32_t)peer->candidate && !peer->ep_next &&
+        peer->ep_state != PEER_EP_CLOSING) {
+        peer->ep->rail->ops->ep_message(peer->ep, data, bytes, fd);
+        return;
+    }
+    bool early = candidate > (uint32_t)peer->candidate || peer->ep_state == PEER_EP_NONE;
+    struct held_message *message = early ? mem_alloc(sizeof *message + bytes) : NULL;
+    if (!message) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    memset(message, 0, sizeof *message);
+    message->candidate = candidate;
+    message->fd = fd;
+    message->bytes = bytes;
+    memcpy(message->data, data, bytes);
+    list_push_back(&peer->held, &message->node);
+}
+
+void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text)
+{
+    if (candidate != (uint32_t)peer->candidate || peer->ep_next)
+        return;
+    if (peer->ep_state == PEER_EP_READY && peer->frames_sent) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it refused a connection that was in use");
+        return;
+    }
+    if (peer->ep_state == PEER_EP_OPENING || peer->ep_state == PEER_EP_READY) {
+        snprintf(peer->mechanism, sizeof peer->mechanism, "%s", text);
+        peer->ep_next = true;
+        peer->rdv->reap = true;
+    }
+}
+
+/** End of the pass: close what must be closed, open what follows. */
+void peer_ep_reap(struct peer *peer)
+{
+    bool end = peer->life == PEER_GIVING_UP || peer->ep_next;
+    if (!end)
+        return;
+    if (peer->ep && peer->ep_state != PEER_EP_CLOSING) {
+        peer->ep_state = PEER_EP_CLOSING;
+        list_remove(&peer->flush_node);
+        peer->ep->rail->ops->ep_close(peer->ep);
+    }
+    if (peer->ep)
+        return; /* ep_closed follows */
+    if (peer->life == PEER_GIVING_UP) {
+        peer_link_close(peer);
+        peer_gone(peer);
+    } else if (peer->ep_next) {
+        peer_ep_open(peer, peer->candidate + 1);
+    }
+}
+
+/* ---- events of the transports ------------------------------------------------------------- */
+
+static void ep_frame(struct endpoint *ep, const void *data, size_t bytes)
+{
+    struct peer *peer = ep->arg;
+    if (peer->life <= PEER_LEFT)
+        records_read(peer, data, bytes);
+}
+
+static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
+{
+    struct peer *peer = ep->arg;
+    if (peer->life >= PEER_GIVING_UP || peer->ep_state != PEER_EP_OPENING)
+        return;
+    if (status != TRYST_OK) {
+        candidate_refuse(peer, text);
+        return;
+    }
+    peer->ep_state = PEER_EP_READY;
+    snprintf(peer->mechanism, sizeof peer->mechanism, "%s", text);
+    LOG_DEBUG(peer->rdv->log, "rank %d is reached over %s: %s", peer->rank,
+              transport_kind_name(peer->candidates[peer->candidate]), text);
+    peer_flush_later(peer);
+}
+
+static void ep_failed(struct endpoint *ep, tryst_status status, const char *text)
+{
+    char reason[TRANSPORT_TEXT_MAX];
+    snprintf(reason, sizeof reason, "was lost: %.120s", text);
+    peer_give_up(ep->arg, status == TRYST_E_PROTOCOL ? status : TRYST_E_PEER, reason);
+}
+
+static void ep_unexpected(struct endpoint *ep, uint64_t tag, size_t bytes)
+{
+    struct peer *peer = ep->arg;
+    char reason[TRANSPORT_TEXT_MAX];
+    peer->rdv->counters.unexpected_bulk++;
+    snprintf(reason, sizeof reason,
+             "sent bulk (tag %llx, %zu bytes) that was not asked for",
+             (unsigned long long)tag, bytes);
+    peer_give_up(peer, TRYST_E_PROTOCOL, reason);
+}
+
+static void ep_closed(struct endpoint *ep)
+{
+    struct peer *peer = ep->arg;
+    peer->ep = NULL;
+    peer->ep_state = PEER_EP_NONE;
+    peer->rdv->reap = true;
+}
+
+static tryst_status ep_connect_send(struct endpoint *ep, const void *data, size_t bytes,
+                                    int fd)
+{
+    struct peer *peer = ep->arg;
+    tryst_status status;
+    ep_link_send(peer, LINK_EP_MESSAGE, (uint32_t)peer->candidate, data, bytes, fd,
+                 &status);
+    return status;
+}
+
+static void ep_doorbell(struct endpoint *ep)
+{
+    struct peer *peer = ep->arg;
+    if (peer->link)
+        (void)link_send(peer->link, LINK_DOORBELL, NULL, 0, -1);
+}
+
+const struct rail_events peer_rail_events = {.frame = ep_frame,
+                                             .ready = ep_ready,
+                                             .failed = ep_failed,
+                                             .unexpected = ep_unexpected,
+                                             .closed = ep_closed,
+                                             .connect_send = ep_connect_send,
+                                             .doorbell = ep_doorbell};

@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A peer's link: who is there, and whether it still is.
+ *
+ * Idea: fabrics do not prove a death, so a socket of ours between the two ranks does. Its closing
+ * means that the process is gone, unless LEAVE came before. HEARTBEAT carries how many frames
+ * were sent and read, so a data path that swallows frames is noticed too. Silence of the
+ * process itself proves nothing: a rank that computes is alive.
+ * Invariant: nothing of a link is believed before its HELLO has shown cookie, rank and
+ * incarnation. When both ranks connect at once, the lower rank's connection stays.
+ * Callers: peer_need (connect), the listener (accept), housekeeping.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "engine.h"
+#include "peer.h"
+
+/** After a process has died its socket closes at once; wait this long for what it still holds. */
+#define DEATH_GRACE_NS (200 * NS_PER_MS)
+/** Passes of the rail that read what a dead peer has left in its frames. */
+enum { LAST_PASSES = 64 };
+
+static const struct link_events peer_events;
+static const struct link_events hello_events;
+
+/** An accepted link whose HELLO has not come. */
+struct hello_link {
+    struct list_node node;
+    struct rendezvous *rdv;
+    struct link *link;
+};
+
+/* ---- hello -------------------------------------------------------------------------------- */
+
+static void hello_send(struct peer *peer, struct link *link)
+{
+    const struct tryst_group *group = peer->rdv->group;
+    struct link_hello hello = {.magic = HELLO_MAGIC,
+                               .wire_version = WIRE_VERSION,
+                               .rank = group->roster.rank,
+                               .size = group->roster.size,
+                               .incarnation =
+                                   group->roster.entries[group->roster.rank].incarnation,
+                               .nonce = peer->nonce};
+    memcpy(hello.cookie, group->cookie, sizeof hello.cookie);
+    (void)link_send(link, LINK_HELLO, &hello, sizeof hello, -1);
+}
+
+/** The peer that a HELLO proves to come from, or NULL. */
+static struct peer *hello_check(struct rendezvous *rdv, uint8_t type, const void *data,
+                                size_t bytes)
+{
+    struct link_hello hello;
+    const struct tryst_group *group = rdv->group;
+    if (type != LINK_HELLO || bytes != sizeof hello || !group)
+        return NULL;
+    memcpy(&hello, data, sizeof hello);
+    if (hello.magic != HELLO_MAGIC || hello.wire_version != WIRE_VERSION ||
+        memcmp(hello.cookie, group->cookie, sizeof hello.cookie) != 0)
+        return NULL;
+    if (hello.rank < 0 || hello.rank >= group->roster.size ||
+        hello.rank == group->roster.rank ||
+        hello.incarnation != group->roster.entries[hello.rank].incarnation)
+        return NULL;
+    group->peers[hello.rank].peer_nonce = hello.nonce;
+    return &group->peers[hello.rank];
+}
+
+/* ---- the end of a process ----------------------------------------------------------------- */
+
+static void pidfd_ready(struct poller_source *source, uint32_t events)
+{
+    struct peer *peer = container_of(source, struct peer, pidfd);
+    (void)events;
+    poller_remove(peer->rdv->poller, source);
+    peer->died_ns = rendezvous_now(peer->rdv);
+    source->events = 0;
+    peer->rdv->tick_ns = 0; /* housekeeping decides, soon */
+}
+
+/** Watch the peer's process, where the kernel lets us. */
+static void pidfd_open_peer(struct peer *peer, int32_t pid)
+{
+    const struct roster *roster = &peer->rdv->group->roster;
+    if (pid <= 0 || peer->pidfd.fd >= 0 ||
+        identity_same_process(&roster->entries[roster->rank].host,
+                              &roster->entries[peer->rank].host))
+        return;
+    peer->pidfd.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    peer->pidfd.events = EPOLLIN;
+    peer->pidfd.fn = pidfd_ready;
+    if (peer->pidfd.fd >= 0 && poller_add(peer->rdv->poller, &peer->pidfd) != TRYST_OK)
+        peer->pidfd.events = 0;
+}
+
+static void pidfd_close_peer(struct peer *peer)
+{
+    if (peer->pidfd.fd < 0)
+        return;
+    if (peer->pidfd.events)
+        poller_remove(peer->rdv->poller, &peer->pidfd);
+    close(peer->pidfd.fd);
+    peer->pidfd.fd = -1;
+}
+
+/** Frames that were already received are read before a death is acted on. */
+static void last_frames_read(struct peer *peer)
+{
+    for (int i = 0; i < LAST_PASSES && peer->ep && peer->life <= PEER_LEFT; i++)
+        if (peer->ep->rail->ops->progress(peer->ep->rail) == 0)
+            return;
+}
+
+static void link_gone(struct peer *peer, const char *text)
+{
+    char reason[TRANSPORT_TEXT_MAX];
+    last_frames_read(peer);
+    if (peer->left) {
+        peer_give_up(peer, TRYST_E_PEER, "has left the group");
+        return;
+    }
+    snprintf(reason, sizeof reason, "died: %.120s", text);
+    peer_give_up(peer, TRYST_E_PEER, reason);
+}
+
+/* ---- connecting --------------------------------------------------------------------------- */
+
+static void link_up(struct peer *peer)
+{
+    peer->link_state = PEER_LINK_UP;
+    peer->via_tcp = false;
+    if (link_is_unix(peer->link))
+        pidfd_open_peer(peer, link_peer_pid(peer->link));
+    list_for_each_safe (&peer->rdv->scopes, node, after) {
+        struct scope *scope = container_of(node, struct scope, node);
+        if (scope->abort_status != TRYST_OK)
+            peer_abort_send(peer, scope);
+    }
+    if (peer->ep_wanted)
+        peer_need(peer);
+}
+
+void peer_link_connect(struct peer *peer)
+{
+    struct rendezvous *rdv = peer->rdv;
+    const struct roster *roster = &rdv->group->roster;
+    const struct host_identity *theirs = &roster->entries[peer->rank].host;
+    bool via_unix = !peer->via_tcp &&
+                    identity_unix_reaches(&roster->entries[roster->rank].host, theirs);
+    peer->link_state = PEER_LINK_CONNECTING;
+    if (!peer->connect_deadline_ns)
+        peer->connect_deadline_ns = rendezvous_now(rdv) + rdv->set.connect_timeout_ns;
+    tryst_status status =
+        link_connect(rdv->poller, rdv->log, &theirs->link, via_unix,
+                     rdv->set.peer_timeout_ns, &peer_events, peer, &peer->link);
+    if (status == TRYST_OK)
+        hello_send(peer, peer->link);
+    else
+        peer_give_up(peer, status, "cannot be connected to: no socket could be made");
+}
+
+static void hello_link_free(struct hello_link *hello)
+{
+    list_remove(&hello->node);
+    mem_free(hello);
+}
+
+/** An accepted link has shown whose it is: take it, unless ours is to stay. */
+static void link_adopt(struct peer *peer, struct link *link)
+{
+    int32_t rank = peer->rdv->group->roster.rank;
+    bool ours_stays =
+        peer->link_state == PEER_LINK_CONNECTING && peer->link && rank < peer->rank;
+    if (peer->life != PEER_ALIVE || peer->link_state == PEER_LINK_UP || ours_stays) {
+        (void)link_send(link, LINK_DUPLICATE, NULL, 0, -1);
+        link_close(link);
+        return;
+    }
+    if (peer->link)
+        link_close(peer->link);
+    peer->link = link;
+    link_events_set(link, &peer_events, peer);
+    hello_send(peer, link);
+    link_up(peer);
+}
+
+static void hello_message(void *arg, struct link *link, uint8_t type, const void *data,
+                          size_t bytes, int fd)
+{
+    struct hello_link *hello = arg;
+    struct rendezvous *rdv = hello->rdv;
+    struct peer *peer = hello_check(rdv, type, data, bytes);
+    if (fd >= 0)
+        close(fd);
+    hello_link_free(hello);
+    if (peer) {
+        link_adopt(peer, link);
+        return;
+    }
+    rdv->counters.links_refused++;
+    LOG_INFO(rdv->log, "a connection without this session's cookie was refused");
+    link_close(link);
+}
+
+static void hello_closed(void *arg, struct link *link, tryst_status status,
+                         const char *text)
+{
+    (void)status;
+    (void)text;
+    hello_link_free(arg);
+    link_close(link);
+}
+
+static const struct link_events hello_events = {.message = hello_message,
+                                                .closed = hello_closed};
+
+void peer_link_accept(struct rendezvous *rdv, struct link *link)
+{
+    struct hello_link *hello = mem_zalloc(sizeof *hello);
+    if (!hello) {
+        link_close(link);
+        return;
+    }
+    hello->rdv = rdv;
+    hello->link = link;
+    list_push_back(&rdv->hello_links, &hello->node);
+    link_events_set(link, &hello_events, hello);
+}
+
+void peer_hello_links_close(struct rendezvous *rdv)
+{
+    struct list_node *node;
+    while ((node = list_first(&rdv->hello_links)) != NULL) {
+        struct hello_link *hello = container_of(node, struct hello_link, node);
+        link_close(hello->link);
+        hello_link_free(hello);
+    }
+}
+
+void peer_hello_links_forked(struct rendezvous *rdv)
+{
+    list_for_each_safe (&rdv->hello_links, node, after)
+        link_forked(container_of(node, struct hello_link, node)->link);
+}
+
+/* ---- messages ----------------------------------------------------------------------------- */
+
+static void heartbeat_read(struct peer *peer, const void *data, size_t bytes)
+{
+    struct link_heartbeat beat;
+    if (bytes != sizeof beat)
+        return;
+    memcpy(&beat, data, sizeof beat);
+    peer->peer_sent = beat.sent;
+    peer->peer_read = beat.read;
+}
+
+static void leave_read(struct peer *peer, const void *data, size_t bytes)
+{
+    struct link_heartbeat leave;
+    if (bytes != sizeof leave)
+        return;
+    memcpy(&leave, data, sizeof leave);
+    peer->left = true;
+    peer->leave_sent = leave.sent;
+    peer->peer_read = leave.read;
+    if (peer->life == PEER_ALIVE)
+        peer->life = PEER_LEFT;
+    peer->rdv->tick_ns = 0;
+}
+
+static void abort_read(struct peer *peer, const void *data, size_t bytes)
+{
+    struct link_abort abort;
+    char text[256] = "";
+    if (bytes < sizeof abort)
+        return;
+    memcpy(&abort, data, sizeof abort);
+    if (abort.text_bytes != bytes - sizeof abort || abort.status < 100)
+        return;
+    size_t length = abort.text_bytes < sizeof text ? abort.text_bytes : sizeof text - 1;
+    memcpy(text, (const char *)data + sizeof abort, length);
+    rendezvous_abort(peer->rdv, abort.step, abort.status, abort.origin_rank,
+                     abort.time_ns, text, peer);
+}
+
+static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size_t bytes,
+                         int fd)
+{
+    struct link_ep head;
+    const char *rest = (const char *)data + sizeof head;
+    char text[TRANSPORT_TEXT_MAX];
+    if (bytes < sizeof head) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    memcpy(&head, data, sizeof head);
+    bytes -= sizeof head;
+    if (type == LINK_EP_MESSAGE) {
+        peer_ep_message(peer, head.candidate, rest, bytes, fd);
+        return;
+    }
+    if (fd >= 0)
+        close(fd);
+    if (type == LINK_EP_REFUSED) {
+        snprintf(text, sizeof text, "%.*s", (int)(bytes < 150 ? bytes : 150), rest);
+        peer_ep_refused(peer, head.candidate, text);
+    } else if (peer->ep_state == PEER_EP_NONE && !peer->ep_next) {
+        peer->ep_wanted = true;
+        peer_need(peer);
+    }
+}
+
+/** The first message on a connection of ours. */
+static void connect_answer(struct peer *peer, uint8_t type, const void *data,
+                           size_t bytes)
+{
+    if (type == LINK_DUPLICATE) {
+        /* The peer's own connection is on its way here and stays. */
+        link_close(peer->link);
+        peer->link = NULL;
+        return;
+    }
+    if (hello_check(peer->rdv, type, data, bytes) == peer) {
+        link_up(peer);
+        return;
+    }
+    peer_give_up(peer, TRYST_E_HANDSHAKE, "did not show this session's cookie");
+}
+
+static void peer_message(void *arg, struct link *link, uint8_t type, const void *data,
+                         size_t bytes, int fd)
+{
+    struct peer *peer = arg;
+    (void)link;
+    if (peer->link_state != PEER_LINK_UP) {
+        if (fd >= 0)
+            close(fd);
+        connect_answer(peer, type, data, bytes);
+        return;
+    }
+    switch (type) {
+    case LINK_EP_OPEN:
+    case LINK_EP_MESSAGE:
+    case LINK_EP_REFUSED: ep_link_read(peer, type, data, bytes, fd); return;
+    case LINK_HEARTBEAT: heartbeat_read(peer, data, bytes); break;
+    case LINK_LEAVE: leave_read(peer, data, bytes); break;
+    case LINK_ABORT: abort_read(peer, data, bytes); break;
+    default: break; /* DOORBELL: the poller has run, which was its purpose */
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+static void peer_closed(void *arg, struct link *link, tryst_status status,
+                        const char *text)
+{
+    struct peer *peer = arg;
+    const struct roster *roster = &peer->rdv->group->roster;
+    (void)status;
+    peer->link = NULL;
+    bool connecting = peer->link_state == PEER_LINK_CONNECTING;
+    bool unix_failed = connecting && link_is_unix(link) && !peer->via_tcp &&
+                       roster->entries[peer->rank].host.link.family != 0;
+    char reason[TRANSPORT_TEXT_MAX];
+    snprintf(reason, sizeof reason, "%s", text);
+    link_close(link);
+    if (peer->life >= PEER_GIVING_UP)
+        return;
+    if (unix_failed) {
+        peer->via_tcp = true;
+        peer_link_connect(peer);
+        return;
+    }
+    link_gone(peer, reason);
+}
+
+static const struct link_events peer_events = {.message = peer_message,
+                                               .closed = peer_closed};
+
+void peer_link_close(struct peer *peer)
+{
+    if (peer->link)
+        link_close(peer->link);
+    peer->link = NULL;
+    peer->link_state = PEER_LINK_NONE;
+    pidfd_close_peer(peer);
+}
+
+/* ---- what we tell ------------------------------------------------------------------------- */
+
+static void counts_send(struct peer *peer, uint8_t type)
+{
+    struct link_heartbeat beat = {.sent = peer->frames_sent, .read = peer->frames_read};
+    if (!peer->link || peer->link_state != PEER_LINK_UP)
+        return;
+    peer->heartbeat_sent = beat.sent;
+    peer->heartbeat_read = beat.read;
+    (void)link_send(peer->link, type, &beat, sizeof beat, -1);
+}
+
+void peer_heartbeat(struct peer *peer)
+{
+    if (peer->frames_sent != peer->heartbeat_sent ||
+        peer->frames_read != peer->heartbeat_read)
+        counts_send(peer, LINK_HEARTBEAT);
+}
+
+void peer_leave(struct peer *peer)
+{
+    counts_send(peer, LINK_LEAVE);
+}
+
+void peer_abort_send(struct peer *peer, const struct scope *scope)
+{
+    uint8_t message[sizeof(struct link_abort) + sizeof scope->abort_text];
+    size_t text_bytes = strlen(scope->abort_text);
+    struct link_abort abort = {.step = scope->id,
+                               .time_ns = scope->abort_time_ns,
+                               .status = scope->abort_status,
+                               .origin_rank = scope->abort_rank,
+                               .text_bytes = (uint32_t)text_bytes};
+    if (!peer->link || peer->link_state != PEER_LINK_UP)
+        return;
+    memcpy(message, &abort, sizeof abort);
+    memcpy(message + sizeof abort, scope->abort_text, text_bytes);
+    (void)link_send(peer->link, LINK_ABORT, message, sizeof abort + text_bytes, -1);
+}
+
+/* ---- control tree ------------------------------------------------------------------------- */
+
+/** The nearest living ancestor of `rank` in a binary tree; for a child of a dead root the lowest
+ *  living rank. -1: none. */
+static int tree_parent(const struct tryst_group *group, int rank)
+{
+    for (int up = (rank - 1) / 2; rank > 0; up = (up - 1) / 2) {
+        if (group->peers[up].life == PEER_ALIVE)
+            return up;
+        if (up == 0)
+            break;
+    }
+    for (int low = 0; low < rank; low++)
+        if (group->peers[low].life == PEER_ALIVE)
+            return low;
+    return -1;
+}
+
+void peer_tree_join(struct rendezvous *rdv)
+{
+    int parent = tree_parent(rdv->group, rdv->group->roster.rank);
+    if (parent < 0)
+        return;
+    struct peer *peer = &rdv->group->peers[parent];
+    peer->tree_parent = true;
+    if (peer->link_state == PEER_LINK_NONE)
+        peer_link_connect(peer);
+}
+
+void peer_tree_repair(struct peer *peer)
+{
+    if (peer->tree_parent && !peer->rdv->leaving)
+        peer_tree_join(peer->rdv);
+    peer->tree_parent = false;
+}
+
+/* ---- housekeeping ------------------------------------------------------------------------- */
+
+static void data_path_check(struct peer *peer, uint64_t now_ns)
+{
+    if (peer->frames_read >= peer->peer_sent || peer->frames_read != peer->behind_read) {
+        peer->behind_since_ns = 0;
+        peer->behind_read = peer->frames_read;
+    }
+    if (peer->frames_read >= peer->peer_sent)
+        return;
+    if (!peer->behind_since_ns)
+        peer->behind_since_ns = now_ns;
+    else if (now_ns - peer->behind_since_ns > peer->rdv->set.peer_timeout_ns)
+        peer_give_up(peer, TRYST_E_PEER,
+                     "has sent frames that do not arrive: its data path is dead");
+}
+
+void peer_tick(struct peer *peer, uint64_t now_ns)
+{
+    if (peer->life >= PEER_GIVING_UP)
+        return;
+    peer_wants_resume(peer);
+    if (peer->link_state == PEER_LINK_CONNECTING && now_ns > peer->connect_deadline_ns) {
+        peer_give_up(peer, TRYST_E_PEER,
+                     "could not be connected to within TRYST_CONNECT_TIMEOUT");
+        return;
+    }
+    if (peer->left && peer->frames_read >= peer->leave_sent) {
+        counts_send(peer, LINK_HEARTBEAT);
+        peer_give_up(peer, TRYST_E_PEER, "has left the group");
+        return;
+    }
+    if (peer->died_ns && now_ns - peer->died_ns > DEATH_GRACE_NS) {
+        link_gone(peer, "its process has ended");
+        return;
+    }
+    peer_heartbeat(peer);
+    data_path_check(peer, now_ns);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file prepared.h
+ *  A prepared key: parsed, resolved to ranks and hashed once; counted references.
+ *
+ *  Operations, table entries and the caller's handle share one object, so a hot loop copies and
+ *  parses nothing. Immutable after its making; references from any thread.
+ */
+#ifndef RENDEZVOUS_PREPARED_H
+#define RENDEZVOUS_PREPARED_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tryst/key.h"
+
+struct tryst_key {
+    _Atomic(uint32_t) refs;
+    int32_t src_rank;
+    int32_t dst_rank;
+    uint16_t bytes;
+    uint64_t src_incarnation;
+    uint64_t hash; /**< XXH3-64 of the string; never 0 */
+    char string[]; /**< terminated */
+};
+
+/** Parse `string` (`bytes` long, terminated or not) and resolve it in `group`.
+ *  TRYST_OK, TRYST_E_KEY, TRYST_E_NOMEM. */
+tryst_status prepared_open(const tryst_group *group, const char *string, size_t bytes,
+                           tryst_key **key_p);
+tryst_key *prepared_ref(tryst_key *key);
+void prepared_unref(tryst_key *key);
+
+#endif

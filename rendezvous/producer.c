@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The producing side: sends meet the WANTs of their consumer.
+ *
+ * Idea: a send goes out in one of three ways. Small and with credit: as DATA, ahead of any WANT.
+ * Small and wanted: as DATA that answers the WANT. Large and wanted: as a transfer that the
+ * dispatch starts slice by slice. Everything that can go wrong with a send travels as DATA with
+ * a status and no bytes, so its operation itself carries the answer and no queue can fill.
+ * Invariant: every WANT that is read here is answered exactly once: by DATA, by its bulk, by an
+ * OFFER (unknown shape), or by CANCELED, CLOSED or DEFERRED.
+ * Callers: submit.c (new sends), records.c (WANT, CANCEL, DONE), op_fail, peer.c.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "engine.h"
+#include "peer.h"
+
+/** One slice under way. */
+struct send_slice {
+    struct bulk bulk;
+    struct want *want;
+};
+
+static void want_maybe_free(struct want *want)
+{
+    if (!want->send && !want->in_flight && !list_linked(&want->answer_node) &&
+        !list_linked(&want->node))
+        want_free(want);
+}
+
+/** The WANT ends with CANCELED or CLOSED; the want itself carries the answer. */
+static void want_answer(struct want *want, uint8_t type, tryst_status status,
+                        int32_t origin_rank)
+{
+    if (want->answered || list_linked(&want->answer_node))
+        return;
+    want->answer = type;
+    want->status = status;
+    want->origin_rank = origin_rank;
+    list_push_back(&want->peer->want_answers, &want->answer_node);
+    peer_flush_later(want->peer);
+}
+
+void producer_want_answered(struct want *want)
+{
+    list_remove(&want->answer_node);
+    want->answered = true;
+    idmap_remove(&want->peer->wants, want->id);
+    want_maybe_free(want);
+}
+
+/* ---- sends leave -------------------------------------------------------------------------- */
+
+/** Give the send an id, so that DONE finds it. */
+static tryst_status send_id_take(tryst_op *op)
+{
+    if (op->id)
+        return TRYST_OK;
+    uint64_t id = rendezvous_ids(op->rdv, 1);
+    tryst_status status = idmap_insert(&op->rdv->ids, id, op);
+    if (status == TRYST_OK)
+        op->id = id;
+    return status;
+}
+
+/** DATA will go out, with `status` instead of bytes if that is not TRYST_OK. */
+static void send_inline(tryst_op *op, uint64_t want_id, tryst_status status)
+{
+    list_remove(&op->queue_node);
+    op->want_id = want_id;
+    op->fail = status;
+    op_state_set(op, OP_INLINE);
+    op_mark(op, MARK_DATA);
+}
+
+static void send_transfer(struct want *want, tryst_op *op)
+{
+    list_remove(&op->queue_node);
+    op->want = want;
+    want->send = op;
+    op_state_set(op, OP_MATCHED);
+    want->transfer.lane = &want->peer->lane;
+    if (op->flags & TRYST_OP_PRIORITY) {
+        bool both = want->flags & RECORD_PRIORITY;
+        if (!both || op->priority < want->transfer.priority)
+            want->transfer.priority = op->priority;
+    }
+    /* A consumer that could not post ahead is told that the bytes are ready. */
+    if (want->transfer.posted == 0) {
+        op->want_id = want->id;
+        op_mark(op, MARK_OFFER);
+    }
+    op->rdv->dispatch->add(op->rdv->dispatch_arg, &want->transfer);
+}
+
+/** The receive asked for the shape: tell it, and wait for the WANT that follows. */
+static void send_offer_shape(struct want *want, tryst_op *op)
+{
+    op->want_id = want->id;
+    want->answered = true;
+    idmap_remove(&want->peer->wants, want->id);
+    want_free(want);
+    if (op->state == OP_SUBMITTED) {
+        op_state_set(op, OP_POSTED);
+        entry_send_insert(op->entry, op);
+    }
+    op_mark(op, MARK_OFFER);
+}
+
+/** What of the send contradicts the WANT, as the status of both ends. */
+static tryst_status match_check(const struct want *want, const tryst_op *op)
+{
+    if (op->state == OP_VOID)
+        return op->final;
+    if (op->flags & TRYST_OP_DEAD)
+        return TRYST_E_DEAD;
+    if (want->flags & RECORD_ALLOC)
+        return TRYST_OK;
+    bool fits = want->dtype == op->tensor.dtype && want->transfer.bytes == op->bytes;
+    return fits ? TRYST_OK : TRYST_E_MISMATCH;
+}
+
+/** The receive of this number was given up: so is the send. */
+static void match_void(struct want *want, tryst_op *op)
+{
+    op_report(op, want->status, want->peer->rank, want->status,
+              "the consumer gave up the receive that this send would have met");
+    want_unpark(want);
+    want_maybe_free(want);
+    op_end(op);
+}
+
+static void producer_match(struct want *want, tryst_op *op)
+{
+    want_unpark(want);
+    if (want->flags & RECORD_VOID) {
+        match_void(want, op);
+        return;
+    }
+    tryst_status status = match_check(want, op);
+    bool small = op->bytes <= op->rdv->set.eager_max_bytes;
+    if (status == TRYST_OK && !small && !(want->flags & RECORD_ALLOC)) {
+        send_transfer(want, op);
+    } else if (status == TRYST_OK && !small) {
+        send_offer_shape(want, op);
+    } else if (send_id_take(op) != TRYST_OK) {
+        want_answer(want, RECORD_CANCELED, TRYST_E_NOMEM,
+                    want->peer->rdv->group->roster.rank);
+        op_report(op, TRYST_E_NOMEM, -1, TRYST_E_NOMEM, "no memory to send");
+        op_end(op);
+    } else {
+        send_inline(op, want->id, status);
+        want->answered = true;
+        idmap_remove(&want->peer->wants, want->id);
+        want_free(want);
+    }
+}
+
+/** Bytes of credit that DATA ahead of its WANT costs. */
+static uint64_t eager_charge(const tryst_op *op)
+{
+    bool dead = op->flags & TRYST_OP_DEAD;
+    return EAGER_OVERHEAD_BYTES + (dead ? 0 : op->bytes);
+}
+
+static bool send_eager(tryst_op *op)
+{
+    const struct rendezvous_settings *set = &op->rdv->set;
+    bool dead = op->flags & TRYST_OP_DEAD;
+    if (!dead && op->bytes > set->eager_max_bytes)
+        return false;
+    if (op->peer->eager_used + eager_charge(op) > set->eager_credit_bytes)
+        return false;
+    if (send_id_take(op) != TRYST_OK)
+        return false;
+    op->peer->eager_used += eager_charge(op);
+    op->eager = true;
+    op->rdv->counters.data_eager++;
+    send_inline(op, 0, dead ? TRYST_E_DEAD : TRYST_OK);
+    return true;
+}
+
+void producer_submit(tryst_op *op)
+{
+    op->seq = op->entry->send_next++;
+    peer_need(op->peer);
+    struct want *want = entry_want_find(op->entry, op->seq);
+    if (want) {
+        producer_match(want, op);
+    } else if (!send_eager(op)) {
+        op_state_set(op, OP_POSTED);
+        entry_send_insert(op->entry, op);
+        if (op->peer->deferred) {
+            op->want_id = 0;
+            op_mark(op, MARK_OFFER);
+        }
+    }
+}
+
+/* ---- WANTs arrive ------------------------------------------------------------------------- */
+
+static void want_refuse(struct peer *peer, uint64_t id, uint8_t type, tryst_status status,
+                        int32_t origin_rank)
+{
+    peer->wants_unanswered++;
+    if (type == RECORD_DEFERRED) {
+        peer->deferred = true;
+        peer->rdv->counters.wants_deferred++;
+    }
+    peer_answer(peer, &(struct answer){id, status, origin_rank, type, true});
+}
+
+/** The entry that a record names; NULL with *status_p set when there cannot be one. */
+static struct entry *want_entry(struct peer *peer, struct scope *scope,
+                                const struct record_want *rec, const char *key,
+                                tryst_status *status_p)
+{
+    const struct roster *roster = &peer->rdv->group->roster;
+    struct entry *entry = entry_find(scope, rec->key_hash, key, rec->key_bytes);
+    tryst_key *prepared = NULL;
+    if (!entry) {
+        *status_p = prepared_open(peer->rdv->group, key, rec->key_bytes, &prepared);
+        if (*status_p != TRYST_OK)
+            return NULL;
+        entry = entry_get(scope, prepared);
+        prepared_unref(prepared);
+        if (!entry) {
+            *status_p = TRYST_E_NOMEM;
+            return NULL;
+        }
+    }
+    if (entry->key->src_rank != roster->rank || entry->key->dst_rank != peer->rank)
+        *status_p = TRYST_E_KEY;
+    else if (entry->key->src_incarnation != roster->entries[roster->rank].incarnation)
+        *status_p = TRYST_E_INCARNATION;
+    else
+        return entry;
+    return NULL;
+}
+
+static struct want *want_open(struct peer *peer, struct entry *entry,
+                              const struct record_want *rec)
+{
+    struct want *want = pool_get(peer->rdv->wants);
+    if (!want)
+        return NULL;
+    memset(want, 0, sizeof *want);
+    if (idmap_insert(&peer->wants, rec->id, want) != TRYST_OK) {
+        pool_put(peer->rdv->wants, want);
+        return NULL;
+    }
+    want->peer = peer;
+    want->entry = entry;
+    want->id = rec->id;
+    want->seq = rec->seq;
+    want->dtype = rec->dtype;
+    want->flags = rec->header.flags;
+    want->rail = rec->rail;
+    want->status = rec->header.status;
+    want->transfer.bytes = rec->bytes;
+    want->transfer.slice_bytes = rec->slice_bytes;
+    want->transfer.slices =
+        (uint32_t)((rec->bytes + rec->slice_bytes - 1) / rec->slice_bytes);
+    want->transfer.posted = rec->posted;
+    want->transfer.priority = rec->header.flags & RECORD_PRIORITY ? rec->priority : 0;
+    list_push_back(&peer->wants_list, &want->peer_node);
+    return want;
+}
+
+static void want_park(struct want *want)
+{
+    struct peer *peer = want->peer;
+    entry_want_insert(want->entry, want);
+    peer->parked_count++;
+    peer->rdv->counters.wants_parked++;
+    if (want->entry->scope->state == SCOPE_EARLY) {
+        want->early = true;
+        peer->early_wants++;
+    }
+    if (want->flags & RECORD_VOID)
+        want_answer(want, RECORD_CANCELED, want->status, peer->rank);
+}
+
+static bool want_has_room(const struct peer *peer, const struct scope *scope)
+{
+    const struct rendezvous_settings *set = &peer->rdv->set;
+    return peer->parked_count < set->parked_max &&
+           (scope->state != SCOPE_EARLY || peer->early_wants < set->early_max);
+}
+
+/** A WANT for a live scope: match it, park it or defer it. */
+static void want_take(struct peer *peer, struct entry *entry,
+                      const struct record_want *rec)
+{
+    bool sent = rec->seq < entry->send_next;
+    tryst_op *op = sent ? entry_send_find(entry, rec->seq) : NULL;
+    if (sent && !op)
+        return; /* its DATA is under way and answers this WANT */
+    if (!sent && entry_want_find(entry, rec->seq)) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it announced one receive twice");
+        return;
+    }
+    struct want *want =
+        op || want_has_room(peer, entry->scope) ? want_open(peer, entry, rec) : NULL;
+    if (!want)
+        want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
+    else if (op && (want->flags & RECORD_VOID)) {
+        want_answer(want, RECORD_CANCELED, want->status, peer->rank);
+        producer_match(want, op);
+    } else if (op)
+        producer_match(want, op);
+    else
+        want_park(want);
+}
+
+void producer_want(struct peer *peer, const struct record_want *rec, const char *key)
+{
+    struct rendezvous *rdv = peer->rdv;
+    struct scope *scope = scope_find(rdv, rec->step);
+    tryst_status status = TRYST_OK;
+    peer->wants_got++;
+    peer_flush_later(peer); /* sends wants_taken once enough of them are owed */
+    if ((!scope && scope_is_closed(rdv, rec->step)) ||
+        (scope && scope->state == SCOPE_CLOSING)) {
+        want_refuse(peer, rec->id, RECORD_CLOSED, TRYST_E_CLOSED,
+                    rdv->group->roster.rank);
+        return;
+    }
+    if (!scope && scope_open(rdv, rec->step, &scope) == TRYST_OK)
+        list_push_back(&rdv->scopes, &scope->node);
+    if (!scope) {
+        want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
+        return;
+    }
+    if (scope->abort_status != TRYST_OK) {
+        want_refuse(peer, rec->id, RECORD_CANCELED, TRYST_E_ABORTED, scope->abort_rank);
+        return;
+    }
+    struct entry *entry = want_entry(peer, scope, rec, key, &status);
+    if (!entry && status == TRYST_E_NOMEM)
+        want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
+    else if (!entry)
+        want_refuse(peer, rec->id, RECORD_CANCELED, status, rdv->group->roster.rank);
+    else
+        want_take(peer, entry, rec);
+}
+
+void producer_cancel(struct peer *peer, uint64_t id)
+{
+    struct want *want = idmap_find(&peer->wants, id);
+    if (!want || list_linked(&want->answer_node))
+        return; /* the answer is on its way */
+    if (want->send) {
+        if (want->transfer.next == 0)
+            producer_fail(want->send, TRYST_E_CANCELED, peer->rank,
+                          "the consumer cancelled its receive");
+        return; /* else too late: the bulk is the answer */
+    }
+    want->flags |= RECORD_VOID;
+    want_answer(want, RECORD_CANCELED, TRYST_E_CANCELED, peer->rank);
+}
+
+/* ---- slices ------------------------------------------------------------------------------- */
+
+/** All slices have arrived and left the transport? */
+static void send_maybe_finish(struct want *want)
+{
+    tryst_op *op = want->send;
+    if (!op || want->in_flight)
+        return;
+    if (op->state == OP_ENDING) {
+        op_report(op, op->fail, op->origin_rank, op->fail, op->text);
+    } else if (want->transfer.upto == want->transfer.slices) {
+        op_report(op, TRYST_OK, -1, TRYST_OK, NULL);
+        want->answered = true;
+        idmap_remove(&want->peer->wants, want->id);
+    } else {
+        return;
+    }
+    want->send = NULL;
+    op->want = NULL;
+    op_end(op);
+    want_maybe_free(want);
+}
+
+static void slice_sent(struct bulk *bulk, tryst_status status, size_t bytes)
+{
+    struct send_slice *slice = container_of(bulk, struct send_slice, bulk);
+    struct want *want = slice->want;
+    struct peer *peer = want->peer;
+    (void)bytes;
+    mem_free(slice);
+    want->in_flight--;
+    if (status == TRYST_OK)
+        peer->bytes_sent += bulk->bytes;
+    else if (peer->life == PEER_ALIVE)
+        peer_give_up(peer, TRYST_E_PEER, "a bulk send to it failed");
+    send_maybe_finish(want);
+    if (!want->send)
+        want_maybe_free(want);
+}
+
+tryst_status transfer_start(struct transfer *transfer)
+{
+    struct want *want = container_of(transfer, struct want, transfer);
+    struct peer *peer = want->peer;
+    if (peer->ep_state != PEER_EP_READY)
+        return TRYST_AGAIN;
+    struct send_slice *slice = mem_zalloc(sizeof *slice);
+    if (!slice)
+        return TRYST_AGAIN;
+    uint32_t index = transfer->next;
+    slice->want = want;
+    slice->bulk.done = slice_sent;
+    slice->bulk.tag = (want->id + index) & peer->rdv->id_mask;
+    slice->bulk.data =
+        (char *)want->send->tensor.data + (uint64_t)index * transfer->slice_bytes;
+    slice->bulk.bytes = transfer_slice_bytes(transfer, index);
+    slice->bulk.mem = want->send->tensor.mem;
+    tryst_status status = peer->ep->rail->ops->bulk_send(peer->ep, &slice->bulk);
+    if (status != TRYST_OK) {
+        mem_free(slice);
+        return status;
+    }
+    want->in_flight++;
+    peer->rdv->counters.slices_started++;
+    peer->rdv->counters.bulk_bytes_sent += slice->bulk.bytes;
+    return TRYST_OK;
+}
+
+void producer_done_want(struct peer *peer, const struct record_answer *done)
+{
+    struct want *want = idmap_find(&peer->wants, done->id);
+    if (!want || !want->send)
+        return; /* ended meanwhile: we failed it */
+    struct transfer *transfer = &want->transfer;
+    if (done->upto > transfer->next || done->upto < transfer->upto ||
+        done->posted > transfer->slices || done->posted < done->upto) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it acknowledged slices that were not sent");
+        return;
+    }
+    const struct dispatch_ops *dispatch = peer->rdv->dispatch;
+    while (transfer->upto < done->upto) {
+        uint64_t bytes = transfer_slice_bytes(transfer, transfer->upto++);
+        dispatch->credit(peer->rdv->dispatch_arg, transfer, bytes);
+    }
+    if (done->posted > transfer->posted) {
+        transfer->posted = done->posted;
+        dispatch->posted(peer->rdv->dispatch_arg, transfer);
+    }
+    send_maybe_finish(want);
+}
+
+void producer_done_send(struct peer *peer, const struct record_answer *done)
+{
+    tryst_op *op = idmap_find(&peer->rdv->ids, done->id);
+    if (!op || op->kind != OP_SEND || op->peer != peer || op->state != OP_INLINE ||
+        (op->marks & MARK_DATA)) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it answered DATA that it was not sent");
+        return;
+    }
+    tryst_status status = done->header.status;
+    producer_eager_return(op);
+    op_report(op, status, status == TRYST_OK ? -1 : peer->rank, status, NULL);
+    if (status == TRYST_E_NOMEM) {
+        /* No receive took it: its number is still to be consumed. */
+        idmap_remove(&peer->rdv->ids, op->id);
+        op->id = 0;
+        op_state_set(op, OP_VOID);
+        entry_send_insert(op->entry, op);
+        return;
+    }
+    op_end(op);
+}
+
+void producer_eager_return(tryst_op *op)
+{
+    if (op->eager)
+        op->peer->eager_used -= eager_charge(op);
+    op->eager = false;
+}
+
+/* ---- failure ------------------------------------------------------------------------------ */
+
+static void fail_matched(tryst_op *op, tryst_status status, int32_t origin_rank,
+                         const char *text)
+{
+    struct want *want = op->want;
+    op->fail = status;
+    op->origin_rank = origin_rank;
+    if (text && !op->text)
+        op->text = mem_strdup(text);
+    op->rdv->dispatch->remove(op->rdv->dispatch_arg, &want->transfer);
+    op->marks &= (uint8_t)~MARK_OFFER;
+    op_state_set(op, OP_ENDING);
+    want_answer(want, RECORD_CANCELED, status, op->rdv->group->roster.rank);
+    send_maybe_finish(want);
+}
+
+void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
+                   const char *text)
+{
+    switch (op->state) {
+    case OP_POSTED:
+        op->marks = 0;
+        list_remove(&op->pending_node);
+        op_report(op, status, origin_rank, status, text);
+        op_state_set(op, OP_VOID);
+        break;
+    case OP_INLINE:
+        if (op->marks & MARK_DATA) {
+            op->fail = status;
+            op_report(op, status, origin_rank, status, text);
+        } else if (status != TRYST_E_CANCELED) {
+            op_report(op, status, origin_rank, status, text); /* the bytes were copied */
+        }
+        break;
+    case OP_MATCHED:
+        if (status != TRYST_E_CANCELED || op->want->transfer.next == 0)
+            fail_matched(op, status, origin_rank, text);
+        break;
+    default: break;
+    }
+}
+
+void producer_peer_gone(tryst_op *op)
+{
+    struct want *want = op->want;
+    producer_eager_return(op);
+    if (want) {
+        if (op->state == OP_MATCHED)
+            op->rdv->dispatch->remove(op->rdv->dispatch_arg, &want->transfer);
+        assert(want->in_flight == 0);
+        want->send = NULL;
+        op->want = NULL;
+    }
+    op_report(op, op->peer->gone_status, op->peer->rank, op->peer->gone_status,
+              op->peer->gone_text);
+    op_end(op);
+}
+
+void producer_wants_drop(struct peer *peer)
+{
+    struct list_node *node;
+    while ((node = list_first(&peer->wants_list)) != NULL)
+        want_free(container_of(node, struct want, peer_node));
+    while ((node = list_first(&peer->early_list)) != NULL)
+        early_free(container_of(node, struct early, peer_node));
+}
+
+void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
+                           int32_t origin_rank)
+{
+    for (size_t i = 0; i < scope->buckets_count; i++) {
+        for (struct entry *entry = scope->buckets[i]; entry; entry = entry->next) {
+            list_for_each_safe (&entry->wants, node, after) {
+                struct want *want = container_of(node, struct want, node);
+                want_unpark(want);
+                want_answer(want, type, status, origin_rank);
+                want_maybe_free(want);
+            }
+            list_for_each_safe (&entry->early, node, after) {
+                struct early *early = container_of(node, struct early, node);
+                peer_answer(early->peer, &(struct answer){early->id, status, origin_rank,
+                                                          RECORD_DONE, false});
+                early_free(early);
+            }
+        }
+    }
+}

@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records: packing what a peer is owed into frames, and reading frames that came.
+ *
+ * Idea: nothing is queued as bytes. What is owed hangs on its operation (marks), on its want, or
+ * in the peer's bounded ring of answers, and becomes bytes only when a frame leaves, so small ready
+ * pieces for one peer leave together and memory does not grow with what is owed.
+ * Invariant: a frame is checked whole, field by field, before any record of it acts; a frame that
+ * does not hold together ends the peer.
+ * Callers: peer_flush, and the frame event of the transports.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine.h"
+#include "peer.h"
+
+static size_t padded(size_t bytes)
+{
+    return (bytes + 7) & ~(size_t)7;
+}
+
+/** Copy and pad with zeros; returns the padded size. */
+static size_t put_padded(uint8_t *at, const void *data, size_t bytes)
+{
+    size_t whole = padded(bytes);
+    if (whole > bytes)
+        memset(at + whole - 8, 0, 8);
+    if (bytes)
+        memcpy(at, data, bytes);
+    return whole;
+}
+
+/* ---- packing ------------------------------------------------------------------------------ */
+
+struct packer {
+    struct peer *peer;
+    uint8_t *at;
+    size_t room;
+    unsigned records;
+};
+
+/** Room for one record of `bytes`, or NULL. */
+static uint8_t *packer_take(struct packer *packer, size_t bytes)
+{
+    if (bytes > packer->room)
+        return NULL;
+    uint8_t *at = packer->at;
+    packer->at += bytes;
+    packer->room -= bytes;
+    packer->records++;
+    return at;
+}
+
+static bool pack_answer(struct packer *packer, uint8_t type, uint8_t flags,
+                        const struct record_answer *fields)
+{
+    uint8_t *at = packer_take(packer, sizeof *fields);
+    if (!at)
+        return false;
+    struct record_answer record = *fields;
+    record.header.type = type;
+    record.header.flags = flags;
+    record.header.bytes = sizeof record;
+    memcpy(at, &record, sizeof record);
+    return true;
+}
+
+static bool pack_answers(struct packer *packer)
+{
+    struct peer *peer = packer->peer;
+    uint32_t capacity = peer_answers_max(peer);
+    while (peer->answers_count) {
+        const struct answer *answer = &peer->answers[peer->answers_head];
+        struct record_answer fields = {.header.status = answer->status,
+                                       .id = answer->id,
+                                       .origin_rank = answer->origin_rank,
+                                       .origin_status = answer->status};
+        uint8_t flags = answer->type == RECORD_DONE ? RECORD_SEND : 0;
+        if (!pack_answer(packer, answer->type, flags, &fields))
+            return false;
+        if (answer->for_want)
+            peer->wants_unanswered--;
+        peer->answers_head = (peer->answers_head + 1) % capacity;
+        peer->answers_count--;
+    }
+    return true;
+}
+
+static bool pack_want_answers(struct packer *packer)
+{
+    struct list_node *node;
+    while ((node = list_first(&packer->peer->want_answers)) != NULL) {
+        struct want *want = container_of(node, struct want, answer_node);
+        struct record_answer fields = {.header.status = want->status,
+                                       .id = want->id,
+                                       .upto = want->transfer.next,
+                                       .origin_rank = want->origin_rank,
+                                       .origin_status = want->status};
+        if (!pack_answer(packer, want->answer, 0, &fields))
+            return false;
+        producer_want_answered(want);
+    }
+    return true;
+}
+
+/** TRYST_OK: packed. TRYST_AGAIN: not now, but others may be. TRYST_IN_PROGRESS: frame full. */
+static tryst_status pack_want(struct packer *packer, tryst_op *op)
+{
+    size_t bytes = sizeof(struct record_want) + padded(op->key->bytes);
+    if (bytes > packer->room)
+        return TRYST_IN_PROGRESS;
+    tryst_status status = consumer_announce(op);
+    if (status != TRYST_OK)
+        return status;
+    bool is_void = op->state == OP_VOID;
+    bool alloc = op->alloc && !op->tensor.data;
+    uint8_t flags = (uint8_t)((is_void ? RECORD_VOID : 0) | (alloc ? RECORD_ALLOC : 0) |
+                              (op->flags & TRYST_OP_PRIORITY ? RECORD_PRIORITY : 0));
+    struct record_want record = {.header = {RECORD_WANT, flags, (uint16_t)bytes,
+                                            is_void ? TRYST_E_CANCELED : TRYST_OK},
+                                 .id = op->id,
+                                 .step = op->step_id,
+                                 .seq = op->seq,
+                                 .key_hash = op->key->hash,
+                                 .bytes = op->bytes,
+                                 .slice_bytes = (uint32_t)op->rdv->set.slice_bytes,
+                                 .posted = op->run ? op->done_posted : 0,
+                                 .priority = op->priority,
+                                 .dtype = (uint8_t)op->tensor.dtype,
+                                 .key_bytes = op->key->bytes};
+    uint8_t *at = packer_take(packer, bytes);
+    memcpy(at, &record, sizeof record);
+    put_padded(at + sizeof record, op->key->string, op->key->bytes);
+    op->marks &= (uint8_t)~MARK_WANT;
+    return TRYST_OK;
+}
+
+static tryst_status pack_data(struct packer *packer, tryst_op *op)
+{
+    size_t key_bytes = op->want_id ? 0 : op->key->bytes;
+    size_t payload_bytes = op->fail == TRYST_OK ? op->bytes : 0;
+    size_t bytes = sizeof(struct record_data) + padded(key_bytes) + padded(payload_bytes);
+    uint8_t *at = packer_take(packer, bytes);
+    if (!at)
+        return TRYST_IN_PROGRESS;
+    struct record_data record = {
+        .header = {RECORD_DATA, op->eager ? RECORD_EAGER : 0, (uint16_t)bytes, op->fail},
+        .id = op->id,
+        .want = op->want_id,
+        .step = op->step_id,
+        .seq = op->seq,
+        .key_hash = op->key->hash,
+        .payload_bytes = (uint32_t)payload_bytes,
+        .key_bytes = (uint16_t)key_bytes,
+        .dtype = (uint8_t)op->tensor.dtype};
+    memcpy(at, &record, sizeof record);
+    at += sizeof record;
+    at += put_padded(at, op->key->string, key_bytes);
+    put_padded(at, op->tensor.data, payload_bytes);
+    op->peer->bytes_sent += payload_bytes;
+    op->marks &= (uint8_t)~MARK_DATA;
+    op->rdv->counters.data_inline++;
+    return TRYST_OK;
+}
+
+static tryst_status pack_offer(struct packer *packer, tryst_op *op)
+{
+    size_t key_bytes = op->want_id ? 0 : op->key->bytes;
+    size_t bytes = sizeof(struct record_offer) + padded(key_bytes);
+    uint8_t *at = packer_take(packer, bytes);
+    if (!at)
+        return TRYST_IN_PROGRESS;
+    struct record_offer record = {.header = {RECORD_OFFER, 0, (uint16_t)bytes, TRYST_OK},
+                                  .want = op->want_id,
+                                  .step = op->step_id,
+                                  .seq = op->seq,
+                                  .key_hash = op->key->hash,
+                                  .bytes = op->bytes,
+                                  .key_bytes = (uint16_t)key_bytes,
+                                  .dtype = (uint8_t)op->tensor.dtype};
+    memcpy(at, &record, sizeof record);
+    put_padded(at + sizeof record, op->key->string, key_bytes);
+    op->marks &= (uint8_t)~MARK_OFFER;
+    op->rdv->counters.offers++;
+    return TRYST_OK;
+}
+
+static tryst_status pack_cancel(struct packer *packer, tryst_op *op)
+{
+    if (!pack_answer(packer, RECORD_CANCEL, 0, &(struct record_answer){.id = op->id}))
+        return TRYST_IN_PROGRESS;
+    op->marks &= (uint8_t)~MARK_CANCEL;
+    return TRYST_OK;
+}
+
+static tryst_status pack_done(struct packer *packer, tryst_op *op)
+{
+    struct record_answer fields = {.header.status =
+                                       op->data_id ? op->done_status : TRYST_OK,
+                                   .id = op->data_id ? op->data_id : op->id,
+                                   .upto = op->done_upto,
+                                   .posted = op->done_posted,
+                                   .origin_rank = op->rdv->group->roster.rank,
+                                   .origin_status = op->done_status};
+    if (!pack_answer(packer, RECORD_DONE, op->data_id ? RECORD_SEND : 0, &fields))
+        return TRYST_IN_PROGRESS;
+    op->marks &= (uint8_t)~MARK_DONE;
+    if (op->state == OP_TAKEN || (op->state == OP_VOID && op->data_id))
+        op_end(op);
+    return TRYST_OK;
+}
+
+static tryst_status pack_op(struct packer *packer, tryst_op *op)
+{
+    if (op->marks & MARK_WANT)
+        return pack_want(packer, op);
+    if (op->marks & MARK_DATA)
+        return pack_data(packer, op);
+    if (op->marks & MARK_OFFER)
+        return pack_offer(packer, op);
+    if (op->marks & MARK_CANCEL)
+        return pack_cancel(packer, op);
+    return pack_done(packer, op);
+}
+
+/** Pack the marks of pending operations until the frame is full. */
+static void pack_pending(struct packer *packer)
+{
+    struct list_node *node;
+    while ((node = list_first(&packer->peer->pending)) != NULL) {
+        tryst_op *op = container_of(node, tryst_op, pending_node);
+        op_ref(op); /* packing its last mark may end it */
+        tryst_status status = pack_op(packer, op);
+        bool through =
+            status == TRYST_AGAIN ? op->state != OP_VOID || op->run : !op->marks;
+        if (status != TRYST_IN_PROGRESS && through &&
+            list_first(&packer->peer->pending) == node)
+            list_remove(node);
+        op_unref(op);
+        if (status == TRYST_IN_PROGRESS)
+            return;
+    }
+}
+
+size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
+{
+    struct packer packer = {.peer = peer,
+                            .at = frame + sizeof(struct frame_header),
+                            .room = capacity - sizeof(struct frame_header)};
+    if (pack_answers(&packer) && pack_want_answers(&packer))
+        pack_pending(&packer);
+    peer->rdv->counters.records_sent += packer.records;
+    if (!packer.records)
+        return 0;
+    frame_header_put(peer, frame, packer.records, 0);
+    return (size_t)(packer.at - frame);
+}
+
+void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsigned flags)
+{
+    struct frame_header header = {.cookie = peer->rdv->cookie,
+                                  .frames_read = (uint32_t)peer->frames_read,
+                                  .wants_taken = peer->wants_got - peer->wants_unanswered,
+                                  .records = (uint16_t)records,
+                                  .flags = (uint16_t)flags};
+    memcpy(frame, &header, sizeof header);
+    peer->frames_told = header.frames_read;
+    peer->wants_told = header.wants_taken;
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+static const char *want_check(const struct record_want *want, size_t bytes)
+{
+    if (bytes != sizeof *want + padded(want->key_bytes) || !want->key_bytes)
+        return "WANT: key does not fit";
+    if (!want->id || !want->slice_bytes)
+        return "WANT: no id or no slice size";
+    if (want->bytes / want->slice_bytes >= UINT32_MAX / 2)
+        return "WANT: too many slices";
+    return want->posted <= want->bytes / want->slice_bytes + 1 ? NULL : "WANT: posted";
+}
+
+static const char *data_check(const struct record_data *data, size_t bytes)
+{
+    if (bytes != sizeof *data + padded(data->key_bytes) + padded(data->payload_bytes))
+        return "DATA: sizes do not add up";
+    return data->want || data->key_bytes ? NULL : "DATA: neither key nor want";
+}
+
+static const char *offer_check(const struct record_offer *offer, size_t bytes)
+{
+    if (bytes != sizeof *offer + padded(offer->key_bytes))
+        return "OFFER: key does not fit";
+    return offer->want || offer->key_bytes ? NULL : "OFFER: neither key nor want";
+}
+
+static void answer_read(struct peer *peer, const struct record_answer *answer)
+{
+    switch (answer->header.type) {
+    case RECORD_DONE:
+        if (answer->header.flags & RECORD_SEND)
+            producer_done_send(peer, answer);
+        else
+            producer_done_want(peer, answer);
+        break;
+    case RECORD_CANCEL: producer_cancel(peer, answer->id); break;
+    default: consumer_ended(peer, answer); break;
+    }
+}
+
+/** Act on one record; the reason when it is malformed. */
+static const char *record_read(struct peer *peer, const uint8_t *record, size_t bytes)
+{
+    const struct record_header *header = (const void *)record;
+    const char *wrong = NULL;
+    switch (header->type) {
+    case RECORD_WANT: {
+        const struct record_want *want = (const void *)record;
+        wrong = bytes < sizeof *want ? "WANT: short" : want_check(want, bytes);
+        if (!wrong)
+            producer_want(peer, want, (const char *)(want + 1));
+        return wrong;
+    }
+    case RECORD_DATA: {
+        const struct record_data *data = (const void *)record;
+        wrong = bytes < sizeof *data ? "DATA: short" : data_check(data, bytes);
+        if (!wrong)
+            consumer_data(peer, data, (const char *)(data + 1),
+                          (const uint8_t *)(data + 1) + padded(data->key_bytes));
+        return wrong;
+    }
+    case RECORD_OFFER: {
+        const struct record_offer *offer = (const void *)record;
+        wrong = bytes < sizeof *offer ? "OFFER: short" : offer_check(offer, bytes);
+        if (!wrong)
+            consumer_offer(peer, offer, (const char *)(offer + 1));
+        return wrong;
+    }
+    case RECORD_DONE:
+    case RECORD_CANCEL:
+    case RECORD_CANCELED:
+    case RECORD_DEFERRED:
+    case RECORD_CLOSED:
+        if (bytes != sizeof(struct record_answer))
+            return "answer: wrong size";
+        answer_read(peer, (const void *)record);
+        return NULL;
+    default: return "unknown record";
+    }
+}
+
+/** Whether the records tile the frame exactly. */
+static bool frame_check(const uint8_t *frame, size_t bytes, unsigned records)
+{
+    size_t at = sizeof(struct frame_header);
+    for (unsigned i = 0; i < records; i++) {
+        if (bytes - at < sizeof(struct record_header))
+            return false;
+        const struct record_header *header = (const void *)(frame + at);
+        if (header->bytes < sizeof *header || header->bytes % 8 ||
+            header->bytes > bytes - at)
+            return false;
+        at += header->bytes;
+    }
+    return at == bytes;
+}
+
+/** Credit and take-ups that the header returns; false when it returns what was not owed. */
+static bool header_read(struct peer *peer, const struct frame_header *header)
+{
+    uint32_t unacked = (uint32_t)peer->frames_sent - peer->frames_acked;
+    uint32_t acked = header->frames_read - peer->frames_acked;
+    uint32_t taken = header->wants_taken - peer->wants_acked;
+    if (acked > unacked || taken > peer->wants_sent - peer->wants_acked)
+        return false;
+    peer->frames_acked += acked;
+    if (taken) {
+        peer->wants_acked += taken;
+        peer_wants_resume(peer);
+    }
+    if (acked && (!list_empty(&peer->pending) || peer->answers_count))
+        peer_flush_later(peer);
+    return true;
+}
+
+void records_read(struct peer *peer, const void *frame, size_t bytes)
+{
+    const struct frame_header *header = frame;
+    struct rendezvous *rdv = peer->rdv;
+    if (bytes < sizeof *header || header->cookie != rdv->cookie) {
+        rdv->counters.wrong_cookies++;
+        return;
+    }
+    bool credit_only = header->flags & FRAME_CREDIT_ONLY;
+    if (header->group != 0 || !frame_check(frame, bytes, header->records) ||
+        (credit_only && header->records) || !header_read(peer, header)) {
+        peer_give_up(peer, TRYST_E_PROTOCOL,
+                     "it sent a frame that does not hold together");
+        return;
+    }
+    rdv->counters.frames_received++;
+    rdv->counters.records_received += header->records;
+    peer->frames_read += !credit_only;
+    peer_flush_later(peer);
+    const uint8_t *at = (const uint8_t *)frame + sizeof *header;
+    for (unsigned i = 0; i < header->records && peer->life <= PEER_LEFT; i++) {
+        const struct record_header *record = (const void *)at;
+        const char *wrong = record_read(peer, at, record->bytes);
+        if (wrong) {
+            peer_give_up(peer, TRYST_E_PROTOCOL, wrong);
+            return;
+        }
+        at += record->bytes;
+    }
+}

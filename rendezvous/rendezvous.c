@@ -1,0 +1,538 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rendezvous engine: one pass of it does everything that is due.
+ *
+ * Idea: a pass takes what users submitted, lets the rails deliver, settles what ended, lets the
+ * dispatch start slices, packs what is owed into frames and then completes operations, in this
+ * order: what becomes ready in a pass leaves in the same pass.
+ * Invariant: completions and endings run only at the places marked below, so no handler finds
+ * an object gone under its hands.
+ * Callers: commsched (progress, open, close).
+ */
+#include "rendezvous/rendezvous.h"
+
+#include "engine.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/fork.h"
+#include "core/random.h"
+#include "peer.h"
+#include "step.h"
+
+/** Housekeeping period: heartbeats, stalls, connect deadlines. */
+#define TICK_NS (500 * NS_PER_MS)
+/** The clock is read in one pass of so many when nothing happens. */
+enum { PASSES_PER_CLOCK = 16 };
+/** Accepted connections that have not said who they are. */
+enum { LINKS_PENDING_MAX = 64 };
+
+/* ---- open and close ----------------------------------------------------------------------- */
+
+static void settings_read(struct rendezvous *rdv)
+{
+    const struct config *config = rdv->config;
+    struct rendezvous_settings *set = &rdv->set;
+    set->eager_max_bytes = config_bytes(config, CONFIG_EAGER_MAX);
+    if (set->eager_max_bytes > EAGER_BYTES_LIMIT)
+        set->eager_max_bytes = EAGER_BYTES_LIMIT;
+    set->eager_credit_bytes = config_bytes(config, CONFIG_EAGER_CREDIT);
+    set->slice_bytes = config_bytes(config, CONFIG_SLICE_BYTES);
+    set->peer_timeout_ns = config_time_ns(config, CONFIG_PEER_TIMEOUT);
+    set->connect_timeout_ns = config_time_ns(config, CONFIG_CONNECT_TIMEOUT);
+    set->stall_warn_ns = config_time_ns(config, CONFIG_STALL_WARN);
+    set->posted_slices = (uint32_t)config_int(config, CONFIG_POSTED_SLICES);
+    set->wants_max = (uint32_t)config_int(config, CONFIG_WANTS_MAX);
+    set->parked_max = (uint32_t)config_int(config, CONFIG_PARKED_MAX);
+    set->early_max = (uint32_t)config_int(config, CONFIG_EARLY_MAX);
+    set->frame_credits = (uint32_t)config_int(config, CONFIG_FRAME_CREDITS);
+}
+
+static tryst_status pools_open(struct rendezvous *rdv)
+{
+    struct pool_params ops = {
+        .name = "operations", .item_bytes = sizeof(tryst_op), .align = 64};
+    struct pool_params wants = {.name = "wants", .item_bytes = sizeof(struct want)};
+    tryst_status status = pool_open(&ops, &rdv->ops);
+    return status == TRYST_OK ? pool_open(&wants, &rdv->wants) : status;
+}
+
+tryst_status rendezvous_open(const struct rendezvous_params *params, struct err *err,
+                             struct rendezvous **rdv_p)
+{
+    struct rendezvous *rdv = mem_zalloc(sizeof *rdv);
+    uint64_t start;
+    if (!rdv)
+        return err_set(err, TRYST_E_NOMEM, "no memory for the context");
+    rdv->owner = params->owner;
+    rdv->rails_open = params->rails_open;
+    rdv->config = params->config;
+    rdv->log = params->log;
+    rdv->clock = params->clock;
+    rdv->poller = params->poller;
+    rdv->trace = params->trace;
+    rdv->dispatch = params->dispatch;
+    rdv->dispatch_arg = params->dispatch_arg;
+    rdv->fork_generation = fork_generation();
+    rdv->id_mask = (1ull << 48) - 1;
+    mpsc_init(&rdv->submissions);
+    list_init(&rdv->scopes);
+    list_init(&rdv->completed);
+    list_init(&rdv->flush);
+    list_init(&rdv->hello_links);
+    idmap_init(&rdv->ids);
+    settings_read(rdv);
+    if (pools_open(rdv) != TRYST_OK || random_secret(&start, sizeof start) != TRYST_OK) {
+        rendezvous_close(rdv);
+        return err_set(err, TRYST_E_NOMEM, "no memory for the context's pools");
+    }
+    rdv->id_next = 1 + (start & (rdv->id_mask >> 1));
+    *rdv_p = rdv;
+    return TRYST_OK;
+}
+
+void rendezvous_close(struct rendezvous *rdv)
+{
+    /* Operations that users still hold keep the pool's memory, and this object, alive. */
+    size_t held = pool_counters(rdv->ops).in_use;
+    idmap_free(&rdv->ids);
+    mem_free(rdv->deadlines.items);
+    rdv->deadlines.items = NULL;
+    pool_close(rdv->wants);
+    if (held) {
+        LOG_WARN(rdv->log, "%zu operations were not released before tryst_close", held);
+        return;
+    }
+    pool_close(rdv->ops);
+    mem_free(rdv);
+}
+
+void *rendezvous_owner(const struct rendezvous *rdv)
+{
+    return rdv->owner;
+}
+
+/* ---- ids ---------------------------------------------------------------------------------- */
+
+/** Whether a live run owns one of [id, id + n). Only needed after a wrap of 2^48 ids. */
+static bool ids_taken(const struct rendezvous *rdv, uint64_t id, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (idmap_find(&rdv->ids, id + i))
+            return true;
+    return false;
+}
+
+uint64_t rendezvous_ids(struct rendezvous *rdv, uint64_t n)
+{
+    for (;;) {
+        if (rdv->id_next + n > rdv->id_mask) {
+            rdv->id_next = 1;
+            rdv->ids_wrapped = true;
+        }
+        uint64_t id = rdv->id_next;
+        rdv->id_next += n;
+        if (!rdv->ids_wrapped || !ids_taken(rdv, id, n))
+            return id;
+    }
+}
+
+/* ---- submissions -------------------------------------------------------------------------- */
+
+tryst_status rendezvous_usable(const struct rendezvous *rdv)
+{
+    if (rdv->fork_generation != fork_generation())
+        return TRYST_E_FORKED;
+    /* relaxed: a racing close is the user's error; this is for callbacks during it. */
+    return atomic_load_explicit(&rdv->closing, memory_order_relaxed) ? TRYST_E_CONTEXT
+                                                                     : TRYST_OK;
+}
+
+void rendezvous_submit(struct rendezvous *rdv, struct submission *submission)
+{
+    mpsc_push(&rdv->submissions, &submission->node);
+    /* seq_cst: Dekker with rendezvous_arm (push, then load; store, then look for pushes). */
+    if (atomic_load_explicit(&rdv->sleeping, memory_order_seq_cst))
+        poller_wake(rdv->poller);
+}
+
+static int submissions_run(struct rendezvous *rdv)
+{
+    int count = 0;
+    if (mpsc_empty(&rdv->submissions))
+        return 0;
+    struct mpsc_node *node = mpsc_drain(&rdv->submissions);
+    while (node) {
+        struct submission *submission = container_of(node, struct submission, node);
+        node = node->next;
+        submission->run(rdv, submission);
+        count++;
+    }
+    return count;
+}
+
+void op_fail(tryst_op *op, tryst_status status, int32_t origin_rank, const char *text)
+{
+    if (op->kind == OP_SEND)
+        producer_fail(op, status, origin_rank, text);
+    else if (op->kind == OP_RECV)
+        consumer_fail(op, status, origin_rank, text);
+}
+
+/* ---- a pass ------------------------------------------------------------------------------- */
+
+static int rails_progress(struct rendezvous *rdv)
+{
+    int count = 0;
+    for (int kind = 0; kind < TRANSPORT_KINDS; kind++)
+        for (uint32_t i = 0; i < rdv->rails_count[kind]; i++)
+            count += rdv->rails[kind][i]->ops->progress(rdv->rails[kind][i]);
+    return count;
+}
+
+static void scope_end(struct scope *scope)
+{
+    tryst_op *close_op = scope->close_op;
+    scope_free(scope);
+    if (!close_op)
+        return;
+    op_report(close_op, TRYST_OK, -1, TRYST_OK, NULL);
+    op_end(close_op);
+}
+
+/** Close endpoints, finish peers, free scopes: nobody else is walking them now. */
+static void reap(struct rendezvous *rdv)
+{
+    rdv->reap = false;
+    for (int i = 0; rdv->group && i < rdv->group->roster.size; i++)
+        peer_ep_reap(&rdv->group->peers[i]);
+    list_for_each_safe (&rdv->scopes, node, after) {
+        struct scope *scope = container_of(node, struct scope, node);
+        if (scope->state == SCOPE_CLOSING && list_empty(&scope->ops) &&
+            list_empty(&scope->warned))
+            scope_end(scope);
+    }
+}
+
+static int flush_all(struct rendezvous *rdv)
+{
+    struct list now;
+    struct list_node *node;
+    int count = 0;
+    list_init(&now);
+    list_append(&now, &rdv->flush); /* who has no room joins the next pass */
+    while ((node = list_first(&now)) != NULL)
+        count += peer_flush(container_of(node, struct peer, flush_node));
+    return count;
+}
+
+static void stall_warn(struct rendezvous *rdv, struct scope *scope, uint64_t now_ns)
+{
+    struct list_node *node;
+    while ((node = list_first(&scope->ops)) != NULL) {
+        tryst_op *op = container_of(node, tryst_op, scope_node);
+        char text[1400];
+        if (now_ns - op->submitted_ns < rdv->set.stall_warn_ns)
+            return;
+        list_remove(node);
+        list_push_back(&scope->warned, node);
+        if (op->reported)
+            continue;
+        op_describe(op, now_ns, text, sizeof text);
+        LOG_WARN(rdv->log, "stalled: %s", text);
+    }
+}
+
+static void tick(struct rendezvous *rdv, uint64_t now_ns)
+{
+    rdv->tick_ns = now_ns + TICK_NS;
+    for (int i = 0; rdv->group && i < rdv->group->roster.size; i++)
+        peer_tick(&rdv->group->peers[i], now_ns);
+    if (rdv->listener)
+        link_listener_tick(rdv->listener, now_ns);
+    if (rdv->set.stall_warn_ns) {
+        list_for_each_safe (&rdv->scopes, node, after)
+            stall_warn(rdv, container_of(node, struct scope, node), now_ns);
+    }
+}
+
+static int timers_run(struct rendezvous *rdv)
+{
+    int count = 0;
+    uint64_t now_ns = rendezvous_now(rdv);
+    if (now_ns >= rdv->tick_ns)
+        tick(rdv, now_ns);
+    if (rdv->deadlines.count)
+        count = deadline_run(rdv, now_ns);
+    return count;
+}
+
+int rendezvous_progress(struct rendezvous *rdv)
+{
+    rdv->pass_ns = 0;
+    int count = submissions_run(rdv);
+    count += rails_progress(rdv);
+    if (++rdv->passes % PASSES_PER_CLOCK == 0 || rdv->tick_ns == 0)
+        count += timers_run(rdv);
+    if (rdv->reap)
+        reap(rdv);
+    count += rdv->dispatch->run(rdv->dispatch_arg);
+    if (!list_empty(&rdv->flush))
+        count += flush_all(rdv);
+    if (rdv->reap)
+        reap(rdv);
+    return count + op_complete_all(rdv);
+}
+
+tryst_status rendezvous_arm(struct rendezvous *rdv)
+{
+    tryst_status worst = TRYST_OK;
+    /* seq_cst: partner of rendezvous_submit. */
+    atomic_store_explicit(&rdv->sleeping, 1, memory_order_seq_cst);
+    if (!mpsc_empty(&rdv->submissions) || !list_empty(&rdv->completed) || rdv->reap)
+        return TRYST_AGAIN;
+    for (int kind = 0; kind < TRANSPORT_KINDS; kind++) {
+        for (uint32_t i = 0; i < rdv->rails_count[kind]; i++) {
+            tryst_status status = rdv->rails[kind][i]->ops->arm(rdv->rails[kind][i]);
+            if (status == TRYST_AGAIN)
+                return status;
+            if (status != TRYST_OK)
+                worst = status;
+        }
+    }
+    /* Frames that the transport had no room for are tried again soon. */
+    return list_empty(&rdv->flush) ? worst : TRYST_E_UNSUPPORTED;
+}
+
+uint64_t rendezvous_next_ns(const struct rendezvous *rdv)
+{
+    uint64_t deadline = deadline_next(rdv);
+    uint64_t tick_at = rdv->group && rdv->group->roster.size > 1 ? rdv->tick_ns : 0;
+    if (!tick_at && !list_empty(&rdv->scopes) && rdv->set.stall_warn_ns)
+        tick_at = rdv->tick_ns;
+    if (!deadline || (tick_at && tick_at < deadline))
+        return tick_at;
+    return deadline;
+}
+
+/* ---- rails and listener -------------------------------------------------------------------- */
+
+const struct rail_events *const rendezvous_rail_events = &peer_rail_events;
+
+tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *rail)
+{
+    uint32_t *count = &rdv->rails_count[kind];
+    if (*count == sizeof rdv->rails[kind] / sizeof *rdv->rails[kind])
+        return TRYST_E_UNSUPPORTED;
+    rdv->rails[kind][(*count)++] = rail;
+    uint64_t mask = rail->tag_bits >= 64 ? UINT64_MAX : (1ull << rail->tag_bits) - 1;
+    rdv->id_mask &= mask;
+    return TRYST_OK;
+}
+
+void rendezvous_rails_forget(struct rendezvous *rdv)
+{
+    memset(rdv->rails_count, 0, sizeof rdv->rails_count);
+}
+
+static void link_accepted(void *arg, struct link *link)
+{
+    peer_link_accept(arg, link);
+}
+
+tryst_status rendezvous_listen(struct rendezvous *rdv, const void *tcp_address,
+                               struct link_address *address_p)
+{
+    return link_listen(rdv->poller, rdv->log, tcp_address, LINKS_PENDING_MAX,
+                       link_accepted, rdv, &rdv->listener, address_p);
+}
+
+void rendezvous_listen_stop(struct rendezvous *rdv)
+{
+    link_listener_close(rdv->listener);
+    rdv->listener = NULL;
+}
+
+void rendezvous_awake(struct rendezvous *rdv)
+{
+    /* relaxed: a submission that still sees 1 wakes once too often, which does no harm. */
+    atomic_store_explicit(&rdv->sleeping, 0, memory_order_relaxed);
+}
+
+void rendezvous_refuse(struct rendezvous *rdv)
+{
+    /* relaxed: see rendezvous_usable. */
+    atomic_store_explicit(&rdv->closing, true, memory_order_relaxed);
+}
+
+/* ---- group -------------------------------------------------------------------------------- */
+
+tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *group,
+                                   struct err *err)
+{
+    int size = group->roster.size;
+    group->rdv = rdv;
+    group->peers = mem_zalloc((size_t)size * sizeof *group->peers);
+    if (!group->peers)
+        return err_set(err, TRYST_E_NOMEM, "no memory for %d peers", size);
+    rdv->group = group;
+    memcpy(&rdv->cookie, group->cookie, sizeof rdv->cookie);
+    for (int i = 0; i < size; i++) {
+        tryst_status status = peer_open(&group->peers[i], rdv, i);
+        if (status != TRYST_OK) {
+            rdv->group = NULL;
+            mem_free(group->peers);
+            group->peers = NULL;
+            return err_set(err, status, "no random numbers for the peers' nonces");
+        }
+    }
+    peer_tree_join(rdv);
+    return TRYST_OK;
+}
+
+void rendezvous_group_leave(struct rendezvous *rdv)
+{
+    list_for_each_safe (&rdv->scopes, node, after) {
+        struct scope *scope = container_of(node, struct scope, node);
+        if (scope->step)
+            mem_free(scope->step); /* the user did not close it */
+        if (scope->state != SCOPE_CLOSING)
+            scope_close(scope);
+    }
+    rdv->leaving = true;
+    rdv->steps_end = UINT64_MAX; /* whatever comes now is answered CLOSED */
+}
+
+/** Nothing is owed to the peer any more, as far as this side knows. */
+static bool peer_is_quiet(const struct peer *peer)
+{
+    if (peer->life == PEER_GONE || !peer->ep ||
+        peer->rank == peer->rdv->group->roster.rank)
+        return true;
+    if (peer->life == PEER_GIVING_UP)
+        return false;
+    return list_empty(&peer->pending) && list_empty(&peer->want_answers) &&
+           !peer->answers_count && !peer->held_bytes &&
+           (peer->peer_read >= peer->frames_sent ||
+            peer->frames_acked == (uint32_t)peer->frames_sent);
+}
+
+bool rendezvous_group_quiet(const struct rendezvous *rdv)
+{
+    bool quiet = list_empty(&rdv->scopes);
+    for (int i = 0; i < rdv->group->roster.size; i++)
+        quiet = quiet && peer_is_quiet(&rdv->group->peers[i]);
+    return quiet;
+}
+
+void rendezvous_group_tell(struct rendezvous *rdv)
+{
+    for (int i = 0; i < rdv->group->roster.size; i++)
+        if (rdv->group->peers[i].life <= PEER_LEFT)
+            peer_leave(&rdv->group->peers[i]);
+}
+
+void rendezvous_group_cut(struct rendezvous *rdv)
+{
+    for (int i = 0; i < rdv->group->roster.size; i++) {
+        struct peer *peer = &rdv->group->peers[i];
+        peer->left = true; /* no warning: it is we who go */
+        peer_give_up(peer, TRYST_E_CONTEXT,
+                     "is no longer reached: this context is closing");
+    }
+}
+
+bool rendezvous_group_gone(const struct rendezvous *rdv)
+{
+    for (int i = 0; i < rdv->group->roster.size; i++)
+        if (rdv->group->peers[i].life != PEER_GONE)
+            return false;
+    return true;
+}
+
+void rendezvous_group_close(struct rendezvous *rdv)
+{
+    struct tryst_group *group = rdv->group;
+    reap(rdv);
+    list_for_each_safe (&rdv->scopes, node, after)
+        scope_free(container_of(node, struct scope, node));
+    for (int i = 0; i < group->roster.size; i++)
+        peer_close(&group->peers[i]);
+    peer_hello_links_close(rdv);
+    mem_free(group->peers);
+    group->peers = NULL;
+    rdv->group = NULL;
+}
+
+void rendezvous_forked(struct rendezvous *rdv)
+{
+    if (rdv->listener)
+        link_listener_forked(rdv->listener);
+    peer_hello_links_forked(rdv);
+    for (int i = 0; rdv->group && rdv->group->peers && i < rdv->group->roster.size; i++) {
+        struct peer *peer = &rdv->group->peers[i];
+        if (peer->link)
+            link_forked(peer->link);
+        if (peer->pidfd.fd >= 0)
+            close(peer->pidfd.fd);
+    }
+}
+
+/* ---- dump --------------------------------------------------------------------------------- */
+
+static int dump_ops(struct rendezvous *rdv, int fd, const struct list *ops)
+{
+    int count = 0;
+    uint64_t now_ns = clock_now_ns(rdv->clock);
+    list_for_each_safe (ops, node, after) {
+        const tryst_op *op = container_of(node, tryst_op, scope_node);
+        char text[1400];
+        if (op->reported)
+            continue;
+        op_describe(op, now_ns, text, sizeof text);
+        dprintf(fd, "  %s\n", text);
+        count++;
+    }
+    return count;
+}
+
+static void dump_peer(int fd, const struct peer *peer)
+{
+    static const char *const lives[] = {"alive", "left", "giving up", "gone"};
+    static const char *const links[] = {"no link", "connecting", "linked"};
+    static const char *const eps[] = {"no endpoint", "opening", "ready", "closing"};
+    dprintf(
+        fd,
+        "  rank %d: %s, %s, %s (%s: %s); frames sent %" PRIu64 " acked %u read %" PRIu64
+        "; wants sent %u taken %u, parked here %u; window in flight %" PRIu64 " bytes\n",
+        peer->rank, lives[peer->life], links[peer->link_state], eps[peer->ep_state],
+        peer->candidates_count ? transport_kind_name(peer->candidates[peer->candidate])
+                               : "-",
+        peer->mechanism, peer->frames_sent, peer->frames_acked, peer->frames_read,
+        peer->wants_sent, peer->wants_acked, peer->parked_count,
+        peer->lane.in_flight_bytes);
+}
+
+void rendezvous_dump(struct rendezvous *rdv, int fd)
+{
+    int count = 0;
+    if (!rdv->group) {
+        dprintf(fd, "tryst: no group\n");
+        return;
+    }
+    dprintf(fd, "tryst: rank %d of %d; peers:\n", rdv->group->roster.rank,
+            rdv->group->roster.size);
+    for (int i = 0; i < rdv->group->roster.size; i++)
+        dump_peer(fd, &rdv->group->peers[i]);
+    dprintf(fd, "pending operations:\n");
+    list_for_each_safe (&rdv->scopes, node, after) {
+        const struct scope *scope = container_of(node, struct scope, node);
+        count += dump_ops(rdv, fd, &scope->warned);
+        count += dump_ops(rdv, fd, &scope->ops);
+    }
+    dprintf(fd, "%d operations pending\n", count);
+}

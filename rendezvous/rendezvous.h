@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file rendezvous.h
+ *  The rendezvous engine of one context: operations meet by key and become transfers.
+ *
+ *  Domain: everything here is called by the thread that holds the context's progress role, but
+ *  rendezvous_usable.
+ */
+#ifndef RENDEZVOUS_RENDEZVOUS_H
+#define RENDEZVOUS_RENDEZVOUS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/clock.h"
+#include "core/config.h"
+#include "core/err.h"
+#include "core/log.h"
+#include "core/poller.h"
+#include "core/trace.h"
+#include "rendezvous/transfer.h"
+#include "tryst/types.h"
+
+struct link_address;
+struct rail;
+struct rail_events;
+struct rendezvous;
+struct tryst_group;
+
+struct rendezvous_params {
+    void *owner; /**< the context, for rendezvous_owner */
+    const struct config *config;
+    const struct log *log;
+    const struct clock *clock;
+    struct poller *poller;
+    struct trace *trace; /**< NULL: off */
+    const struct dispatch_ops *dispatch;
+    void *dispatch_arg;
+    /** Open the rails of transport `kind` (enum transport_kind) and add them: called at the first
+     *  need, in the progress domain. `text` (TRANSPORT_TEXT_MAX) says why not. */
+    tryst_status (*rails_open)(void *owner, int kind, char *text);
+};
+
+/** The events that the rails of this context are opened with. */
+extern const struct rail_events *const rendezvous_rail_events;
+
+tryst_status rendezvous_open(const struct rendezvous_params *params, struct err *err,
+                             struct rendezvous **rdv_p);
+/** No group is left. Handles that the user still holds stay readable; the object itself stays
+ *  with them. */
+void rendezvous_close(struct rendezvous *rdv);
+
+/** Take `group` (roster filled in) and make its peers; connects to the control tree. */
+tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *group,
+                                   struct err *err);
+/** Leaving, in this order, with rendezvous_progress (and the poller) between the steps:
+ *  leave: cancel everything, answer CLOSED from now on; until quiet (or a deadline)
+ *  tell:  LEAVE to all; until quiet again: they have read our last frames
+ *  cut:   close every endpoint and link; until gone
+ *  close: free the peers. */
+void rendezvous_group_leave(struct rendezvous *rdv);
+bool rendezvous_group_quiet(const struct rendezvous *rdv);
+void rendezvous_group_tell(struct rendezvous *rdv);
+void rendezvous_group_cut(struct rendezvous *rdv);
+bool rendezvous_group_gone(const struct rendezvous *rdv);
+void rendezvous_group_close(struct rendezvous *rdv);
+
+/** One pass: submissions, rails, deadlines, housekeeping, frames out, completions. The poller
+ *  is run by the caller. Returns the number of events. */
+int rendezvous_progress(struct rendezvous *rdv);
+/** Whether the caller may sleep on the poller: TRYST_OK, TRYST_AGAIN, or TRYST_E_UNSUPPORTED
+ *  (sleep in short naps). */
+tryst_status rendezvous_arm(struct rendezvous *rdv);
+/** When something must run at the latest (CLOCK_MONOTONIC ns), 0 none. */
+uint64_t rendezvous_next_ns(const struct rendezvous *rdv);
+void rendezvous_dump(struct rendezvous *rdv, int fd);
+
+/** Give the engine a rail of transport `kind` (enum transport_kind); it stays the caller's, who
+ *  closes it after rendezvous_group_close. */
+tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *rail);
+/** The rails are about to be closed, or were. */
+void rendezvous_rails_forget(struct rendezvous *rdv);
+/** Listen for links; `tcp_address` NULL: on this host only. The address goes to all peers. */
+tryst_status rendezvous_listen(struct rendezvous *rdv, const void *tcp_address,
+                               struct link_address *address_p);
+void rendezvous_listen_stop(struct rendezvous *rdv);
+/** The sleeper is awake: submissions need not wake it. */
+void rendezvous_awake(struct rendezvous *rdv);
+/** Refuse submissions from now on. */
+void rendezvous_refuse(struct rendezvous *rdv);
+int rendezvous_counters_visit(const struct rendezvous *rdv,
+                              int (*fn)(void *arg, const char *name, uint64_t value),
+                              void *arg);
+/** TRYST_OK, TRYST_E_FORKED or TRYST_E_CONTEXT. Any thread. */
+tryst_status rendezvous_usable(const struct rendezvous *rdv);
+/** Any thread. */
+void *rendezvous_owner(const struct rendezvous *rdv);
+/** In a forked child: close every socket of the group (async-signal-safe). */
+void rendezvous_forked(struct rendezvous *rdv);
+
+#endif

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps: scopes for keys, their abort and their close.
+ *
+ * Idea: the user's calls only hand in a submission; the scope changes in the progress domain,
+ * where nothing can slip between a check of its status and an insertion into its table.
+ * Invariant: after a scope is aborted or closing, an operation that reaches it is failed by the
+ * one who drains it, so no operation is queued behind the sweep.
+ * Callers: users; peer_link.c (an ABORT came); rendezvous_group_leave.
+ */
+#include "step.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "engine.h"
+#include "peer.h"
+#include "rendezvous/group.h"
+
+/* ---- open --------------------------------------------------------------------------------- */
+
+/** What came before the step was opened no longer counts against the early bound. */
+static void early_wants_settle(struct scope *scope)
+{
+    for (size_t i = 0; i < scope->buckets_count; i++) {
+        for (struct entry *entry = scope->buckets[i]; entry; entry = entry->next) {
+            list_for_each_safe (&entry->wants, node, after) {
+                struct want *want = container_of(node, struct want, node);
+                if (want->early)
+                    want->peer->early_wants--;
+                want->early = false;
+            }
+        }
+    }
+}
+
+static void step_open_run(struct rendezvous *rdv, struct submission *submission)
+{
+    tryst_step *step = container_of(submission, tryst_step, open);
+    struct scope *scope = scope_find(rdv, step->id);
+    if (scope) {
+        scope_free(step->scope); /* peers were here first: their scope has content */
+        step->scope = scope;
+        early_wants_settle(scope);
+    } else {
+        scope = step->scope;
+        list_push_back(&rdv->scopes, &scope->node);
+    }
+    scope->state = SCOPE_OPEN;
+    scope->step = step;
+    rdv->steps_end = step->id + 1;
+    if (scope->abort_status != TRYST_OK)
+        step_publish_abort(step, scope);
+}
+
+/** Ids increase: take `id` if it is above the newest. */
+static bool step_id_take(tryst_group *group, uint64_t id)
+{
+    /* relaxed: the number stands for itself; the submission orders the rest. */
+    uint64_t newest = atomic_load_explicit(&group->step_newest, memory_order_relaxed);
+    do {
+        if (id + 1 <= newest)
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&group->step_newest, &newest, id + 1,
+                                                    memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
+}
+
+tryst_status tryst_step_open(tryst_group *group, uint64_t id, tryst_step **step_p)
+{
+    if (!group || !step_p || id == UINT64_MAX)
+        return TRYST_E_INVALID;
+    tryst_status status = rendezvous_usable(group->rdv);
+    if (status != TRYST_OK)
+        return status;
+    tryst_step *step = mem_zalloc(sizeof *step);
+    if (!step)
+        return TRYST_E_NOMEM;
+    status = scope_open(group->rdv, id, &step->scope);
+    if (status != TRYST_OK)
+        goto free_step;
+    status = TRYST_E_INVALID;
+    if (!step_id_take(group, id))
+        goto free_scope;
+    step->group = group;
+    step->rdv = group->rdv;
+    step->id = id;
+    step->open.run = step_open_run;
+    rendezvous_submit(group->rdv, &step->open);
+    *step_p = step;
+    return TRYST_OK;
+free_scope:
+    scope_free(step->scope);
+free_step:
+    mem_free(step);
+    return status;
+}
+
+/* ---- abort -------------------------------------------------------------------------------- */
+
+void step_publish_abort(struct tryst_step *step, const struct scope *scope)
+{
+    /* relaxed: only the progress domain writes it. */
+    if (atomic_load_explicit(&step->described, memory_order_relaxed))
+        return;
+    step->origin_status = scope->abort_status;
+    step->origin_rank = scope->abort_rank;
+    snprintf(step->text, sizeof step->text, "%s", scope->abort_text);
+    /* release: the fields above before the flag; partner: the acquire in tryst_step_status. */
+    atomic_store_explicit(&step->described, true, memory_order_release);
+    atomic_store_explicit(&step->status, TRYST_E_ABORTED, memory_order_release);
+}
+
+static void abort_ops(struct scope *scope, struct list *ops)
+{
+    list_for_each_safe (ops, node, after)
+        op_fail(container_of(node, tryst_op, scope_node), TRYST_E_ABORTED,
+                scope->abort_rank, scope->abort_text);
+}
+
+bool scope_abort(struct scope *scope, tryst_status status, int32_t rank, uint64_t time_ns,
+                 const char *text)
+{
+    bool first = scope->abort_status == TRYST_OK;
+    bool earlier = time_ns < scope->abort_time_ns ||
+                   (time_ns == scope->abort_time_ns && rank < scope->abort_rank);
+    if (!first && !earlier)
+        return false;
+    scope->abort_status = status;
+    scope->abort_rank = rank;
+    scope->abort_time_ns = time_ns;
+    snprintf(scope->abort_text, sizeof scope->abort_text, "%s", text);
+    if (!first)
+        return true;
+    if (scope->step)
+        step_publish_abort(scope->step, scope);
+    producer_scope_answer(scope, RECORD_CANCELED, TRYST_E_ABORTED, rank);
+    abort_ops(scope, &scope->ops);
+    abort_ops(scope, &scope->warned);
+    return true;
+}
+
+void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status,
+                      int32_t rank, uint64_t time_ns, const char *text,
+                      const struct peer *from)
+{
+    struct scope *scope = scope_find(rdv, step);
+    if (!scope &&
+        (scope_is_closed(rdv, step) || scope_open(rdv, step, &scope) != TRYST_OK))
+        return;
+    if (!list_linked(&scope->node))
+        list_push_back(&rdv->scopes, &scope->node);
+    if (!scope_abort(scope, status, rank, time_ns, text))
+        return;
+    for (int i = 0; i < rdv->group->roster.size; i++)
+        if (&rdv->group->peers[i] != from)
+            peer_abort_send(&rdv->group->peers[i], scope);
+}
+
+static void step_abort_run(struct rendezvous *rdv, struct submission *submission)
+{
+    tryst_step *step = container_of(submission, tryst_step, abort);
+    int32_t rank = step->group->roster.rank;
+    rendezvous_abort(rdv, step->id, step->asked_status, rank, clock_wall_ns(),
+                     step->asked_text, NULL);
+}
+
+tryst_status tryst_step_abort(tryst_step *step, tryst_status status, const char *reason)
+{
+    if (!step || status < 100)
+        return TRYST_E_INVALID;
+    tryst_status usable = rendezvous_usable(step->rdv);
+    if (usable != TRYST_OK)
+        return usable;
+    /* relaxed: decides who writes the request; the submission publishes it. */
+    if (atomic_exchange_explicit(&step->abort_asked, true, memory_order_relaxed))
+        return TRYST_OK;
+    step->asked_status = status;
+    snprintf(step->asked_text, sizeof step->asked_text, "%s",
+             reason ? reason : tryst_status_str(status));
+    /* release: pairs with the acquire of a submission on another thread. */
+    atomic_store_explicit(&step->status, TRYST_E_ABORTED, memory_order_release);
+    step->abort.run = step_abort_run;
+    rendezvous_submit(step->rdv, &step->abort);
+    return TRYST_OK;
+}
+
+tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
+{
+    if (!step)
+        return TRYST_E_INVALID;
+    /* acquire: partners of the releases in step_publish_abort and tryst_step_abort. */
+    tryst_status status = atomic_load_explicit(&step->status, memory_order_acquire);
+    bool described = atomic_load_explicit(&step->described, memory_order_acquire);
+    if (status != TRYST_OK && error_p)
+        *error_p =
+            (tryst_error){.status = status,
+                          .origin_status = described ? step->origin_status : status,
+                          .origin_rank = described ? step->origin_rank : -1,
+                          .step = step->id,
+                          .key = "",
+                          .text = described ? step->text : "the step is being aborted"};
+    return status;
+}
+
+/* ---- close -------------------------------------------------------------------------------- */
+
+static void close_ops(struct list *ops)
+{
+    list_for_each_safe (ops, node, after) {
+        tryst_op *op = container_of(node, tryst_op, scope_node);
+        op_fail(op, TRYST_E_CANCELED, -1, "its step was closed");
+        /* Its number no longer matters: a WANT for this step is answered CLOSED. */
+        if (op->state == OP_VOID && !(op->marks & MARK_DONE))
+            op_end(op);
+    }
+}
+
+void scope_close(struct scope *scope)
+{
+    int32_t rank = scope->rdv->group->roster.rank;
+    scope->state = SCOPE_CLOSING;
+    scope->step = NULL;
+    producer_scope_answer(scope, RECORD_CLOSED, TRYST_E_CLOSED, rank);
+    close_ops(&scope->ops);
+    close_ops(&scope->warned);
+    scope->rdv->reap = true;
+}
+
+static void step_close_run(struct rendezvous *rdv, struct submission *submission)
+{
+    tryst_step *step = container_of(submission, tryst_step, close);
+    (void)rdv;
+    step->scope->close_op = step->close_op;
+    scope_close(step->scope);
+    mem_free(step);
+}
+
+tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p)
+{
+    if (!step)
+        return TRYST_E_INVALID;
+    tryst_status status = rendezvous_usable(step->rdv);
+    if (status != TRYST_OK)
+        return status;
+    if (op_p) {
+        step->close_op = op_open(step->rdv, OP_STEP_CLOSE);
+        if (!step->close_op)
+            return TRYST_E_NOMEM;
+        step->close_op->step_id = step->id;
+        step->close_op->submitted_ns = clock_now_ns(step->rdv->clock);
+        *op_p = step->close_op;
+    }
+    step->close.run = step_close_run;
+    rendezvous_submit(step->rdv, &step->close);
+    return TRYST_OK;
+}

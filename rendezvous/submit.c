@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tryst_send and tryst_recv: check the caller's arguments, make the operation, hand it in.
+ *
+ * Idea: a submission is one allocation from a pool and one push on a lock-free list; matching
+ * happens in the progress domain.
+ * Invariant: what is refused here has left no trace; what is accepted completes exactly once.
+ * Callers: users.
+ */
+#include <string.h>
+
+#include "engine.h"
+#include "peer.h"
+#include "rendezvous/group.h"
+#include "step.h"
+
+/** Not this operation's turn any more: its scope or its peer has failed. True if so. */
+static bool submit_refused(tryst_op *op)
+{
+    const struct scope *scope = op->scope;
+    const struct peer *peer = op->peer;
+    if (scope->state == SCOPE_CLOSING)
+        op_report(op, TRYST_E_CLOSED, -1, TRYST_E_CLOSED, "its step was closed");
+    else if (scope->abort_status != TRYST_OK)
+        op_report(op, TRYST_E_ABORTED, scope->abort_rank, scope->abort_status,
+                  scope->abort_text);
+    else if (peer->life >= PEER_GIVING_UP)
+        op_report(op, peer->gone_status, peer->rank, peer->gone_status, peer->gone_text);
+    else if (op->deadline_at_ns && deadline_add(op->rdv, op) != TRYST_OK)
+        op_report(op, TRYST_E_NOMEM, -1, TRYST_E_NOMEM, "no memory for its deadline");
+    else if (!(op->entry = entry_get(op->scope, op->key)))
+        op_report(op, TRYST_E_NOMEM, -1, TRYST_E_NOMEM, "no memory for its key");
+    return op->reported;
+}
+
+static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
+{
+    tryst_op *op = container_of(submission, tryst_op, submit);
+    op->scope = op->step->scope;
+    op->submitted_ns = rendezvous_now(rdv);
+    if (op->deadline_at_ns)
+        op->deadline_at_ns += op->submitted_ns;
+    op->peer =
+        &rdv->group->peers[op->kind == OP_SEND ? op->key->dst_rank : op->key->src_rank];
+    list_push_back(&op->scope->ops, &op->scope_node);
+    if (submit_refused(op))
+        op_end(op);
+    else if (op->kind == OP_SEND)
+        producer_submit(op);
+    else
+        consumer_submit(op);
+}
+
+/* ---- arguments ---------------------------------------------------------------------------- */
+
+static tryst_status tensor_check(const tryst_tensor *tensor, bool dead)
+{
+    if (tensor->struct_size != sizeof *tensor || tensor->memory != TRYST_MEMORY_HOST ||
+        tensor->ready_event)
+        return TRYST_E_INVALID;
+    size_t element = tryst_dtype_bytes(tensor->dtype);
+    if (!element || tensor->count > UINT64_MAX / 2 / element)
+        return TRYST_E_INVALID;
+    return tensor->count && !tensor->data && !dead ? TRYST_E_INVALID : TRYST_OK;
+}
+
+static tryst_status params_check(enum op_kind kind, const tryst_tensor *tensor,
+                                 const tryst_op_params *params)
+{
+    const uint32_t known = TRYST_OP_PRIORITY | (kind == OP_SEND ? TRYST_OP_DEAD : 0);
+    bool alloc = params && params->alloc;
+    if (params && (params->struct_size != sizeof *params || (params->flags & ~known)))
+        return TRYST_E_INVALID;
+    if (alloc)
+        return kind == OP_RECV && !tensor ? TRYST_OK : TRYST_E_INVALID;
+    if (!tensor)
+        return TRYST_E_INVALID;
+    return tensor_check(tensor, params && (params->flags & TRYST_OP_DEAD));
+}
+
+/** The key must name this rank on our side, and a live incarnation of the producer. */
+static tryst_status key_check(enum op_kind kind, const tryst_group *group,
+                              const tryst_key *key)
+{
+    const struct roster *roster = &group->roster;
+    int here = kind == OP_SEND ? key->src_rank : key->dst_rank;
+    if (here != roster->rank)
+        return TRYST_E_KEY;
+    bool current = key->src_incarnation == roster->entries[key->src_rank].incarnation;
+    return current ? TRYST_OK : TRYST_E_INCARNATION;
+}
+
+static void op_params_take(tryst_op *op, const tryst_tensor *tensor,
+                           const tryst_op_params *params)
+{
+    if (tensor) {
+        op->tensor = *tensor;
+        op->bytes = tensor->count * tryst_dtype_bytes(tensor->dtype);
+    }
+    if (!params)
+        return;
+    op->flags = params->flags;
+    op->priority = params->flags & TRYST_OP_PRIORITY ? params->priority : 0;
+    op->deadline_at_ns = params->deadline_ns; /* relative until it is drained */
+    op->callback = params->callback;
+    op->callback_arg = params->arg;
+    op->alloc = params->alloc;
+    op->alloc_arg = params->alloc_arg;
+}
+
+static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *key,
+                              const tryst_tensor *tensor, const tryst_op_params *params,
+                              tryst_op **op_p)
+{
+    struct rendezvous *rdv = step->rdv;
+    tryst_status status = rendezvous_usable(rdv);
+    if (status == TRYST_OK)
+        status = params_check(kind, tensor, params);
+    if (status == TRYST_OK)
+        status = key_check(kind, step->group, key);
+    if (status != TRYST_OK)
+        return status;
+    /* acquire: partner of the releases in step.c. */
+    if (atomic_load_explicit(&step->status, memory_order_acquire) != TRYST_OK)
+        return TRYST_E_ABORTED;
+    tryst_op *op = op_open(rdv, kind);
+    if (!op)
+        return TRYST_E_NOMEM;
+    op_params_take(op, tensor, params);
+    op->key = prepared_ref(key);
+    op->step = step;
+    op->step_id = step->id;
+    op->submit.run = op_submit_run;
+    if (op_p)
+        *op_p = op;
+    rendezvous_submit(rdv, &op->submit);
+    if (!op_p)
+        op_unref(op);
+    return TRYST_OK;
+}
+
+static tryst_status op_submit_string(enum op_kind kind, tryst_step *step,
+                                     const char *string, const tryst_tensor *tensor,
+                                     const tryst_op_params *params, tryst_op **op_p)
+{
+    tryst_key *key;
+    if (!step || !string)
+        return TRYST_E_INVALID;
+    tryst_status status = tryst_key_prepare(step->group, string, &key);
+    if (status != TRYST_OK)
+        return status;
+    status = op_submit(kind, step, key, tensor, params, op_p);
+    tryst_key_release(key);
+    return status;
+}
+
+/* ---- public ------------------------------------------------------------------------------- */
+
+tryst_status tryst_send(tryst_step *step, const char *key, const tryst_tensor *tensor,
+                        const tryst_op_params *params, tryst_op **op_p)
+{
+    return op_submit_string(OP_SEND, step, key, tensor, params, op_p);
+}
+
+tryst_status tryst_recv(tryst_step *step, const char *key, const tryst_tensor *tensor,
+                        const tryst_op_params *params, tryst_op **op_p)
+{
+    return op_submit_string(OP_RECV, step, key, tensor, params, op_p);
+}
+
+tryst_status tryst_send_key(tryst_step *step, const tryst_key *key,
+                            const tryst_tensor *tensor, const tryst_op_params *params,
+                            tryst_op **op_p)
+{
+    if (!step || !key)
+        return TRYST_E_INVALID;
+    return op_submit(OP_SEND, step, (tryst_key *)key, tensor, params, op_p);
+}
+
+tryst_status tryst_recv_key(tryst_step *step, const tryst_key *key,
+                            const tryst_tensor *tensor, const tryst_op_params *params,
+                            tryst_op **op_p)
+{
+    if (!step || !key)
+        return TRYST_E_INVALID;
+    return op_submit(OP_RECV, step, (tryst_key *)key, tensor, params, op_p);
+}
+
+/* ---- types -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    uint8_t bytes;
+} dtypes[] = {
+    [TRYST_DTYPE_INVALID] = {"invalid", 0}, [TRYST_DTYPE_U8] = {"u8", 1},
+    [TRYST_DTYPE_I8] = {"i8", 1},           [TRYST_DTYPE_I32] = {"i32", 4},
+    [TRYST_DTYPE_I64] = {"i64", 8},         [TRYST_DTYPE_F16] = {"f16", 2},
+    [TRYST_DTYPE_BF16] = {"bf16", 2},       [TRYST_DTYPE_F32] = {"f32", 4},
+    [TRYST_DTYPE_F64] = {"f64", 8},
+};
+
+size_t tryst_dtype_bytes(tryst_dtype dtype)
+{
+    return (unsigned)dtype < sizeof dtypes / sizeof *dtypes ? dtypes[dtype].bytes : 0;
+}
+
+const char *tryst_dtype_name(tryst_dtype dtype)
+{
+    return (unsigned)dtype < sizeof dtypes / sizeof *dtypes ? dtypes[dtype].name
+                                                            : "invalid";
+}

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rendezvous table: scopes, key entries and their ordered queues; see table.h.
+ *
+ * Idea: a chained hash table per step that doubles when it is full; the hash selects the bucket,
+ * the whole key decides. Queues are searched from the end where the next number usually goes.
+ * Callers: producer.c, consumer.c, step.c, records.c.
+ */
+#include "table.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "engine.h"
+#include "peer.h"
+
+enum { SCOPE_BUCKETS_MIN = 16 };
+
+/* ---- scopes ------------------------------------------------------------------------------- */
+
+tryst_status scope_open(struct rendezvous *rdv, uint64_t id, struct scope **scope_p)
+{
+    struct scope *scope = mem_zalloc(sizeof *scope);
+    if (!scope)
+        return TRYST_E_NOMEM;
+    scope->buckets = mem_zalloc(SCOPE_BUCKETS_MIN * sizeof(struct entry *));
+    if (!scope->buckets) {
+        mem_free(scope);
+        return TRYST_E_NOMEM;
+    }
+    scope->buckets_count = SCOPE_BUCKETS_MIN;
+    scope->rdv = rdv;
+    scope->id = id;
+    scope->state = SCOPE_EARLY;
+    scope->abort_rank = -1;
+    list_init(&scope->ops);
+    list_init(&scope->warned);
+    *scope_p = scope;
+    return TRYST_OK;
+}
+
+static void entry_free(struct entry *entry)
+{
+    struct list_node *node;
+    while ((node = list_first(&entry->wants)) != NULL)
+        want_free(container_of(node, struct want, node));
+    while ((node = list_first(&entry->early)) != NULL)
+        early_free(container_of(node, struct early, node));
+    assert(list_empty(&entry->sends) && list_empty(&entry->recvs));
+    prepared_unref(entry->key);
+    mem_free(entry);
+}
+
+void scope_free(struct scope *scope)
+{
+    assert(list_empty(&scope->ops) && list_empty(&scope->warned));
+    for (size_t i = 0; i < scope->buckets_count; i++) {
+        while (scope->buckets[i]) {
+            struct entry *entry = scope->buckets[i];
+            scope->buckets[i] = entry->next;
+            entry_free(entry);
+        }
+    }
+    list_remove(&scope->node);
+    mem_free(scope->buckets);
+    mem_free(scope);
+}
+
+struct scope *scope_find(struct rendezvous *rdv, uint64_t id)
+{
+    list_for_each_safe (&rdv->scopes, node, after) {
+        struct scope *scope = container_of(node, struct scope, node);
+        if (scope->id == id)
+            return scope;
+    }
+    return NULL;
+}
+
+bool scope_is_closed(const struct rendezvous *rdv, uint64_t id)
+{
+    /* Called for ids that have no scope: those up to the newest were opened and closed. */
+    return id < rdv->steps_end;
+}
+
+/* ---- entries ------------------------------------------------------------------------------ */
+
+static struct entry **bucket_of(const struct scope *scope, uint64_t hash)
+{
+    return &scope->buckets[hash & (scope->buckets_count - 1)];
+}
+
+struct entry *entry_find(struct scope *scope, uint64_t hash, const char *key,
+                         size_t key_bytes)
+{
+    struct entry *entry = *bucket_of(scope, hash);
+    while (entry && (entry->key->hash != hash || entry->key->bytes != key_bytes ||
+                     memcmp(entry->key->string, key, key_bytes) != 0))
+        entry = entry->next;
+    return entry;
+}
+
+/** Twice the buckets; without memory the chains just grow longer. */
+static void scope_grow(struct scope *scope)
+{
+    size_t old_count = scope->buckets_count;
+    struct entry **old = scope->buckets;
+    struct entry **buckets = mem_zalloc(2 * old_count * sizeof *buckets);
+    if (!buckets)
+        return;
+    scope->buckets = buckets;
+    scope->buckets_count = 2 * old_count;
+    for (size_t i = 0; i < old_count; i++) {
+        while (old[i]) {
+            struct entry *entry = old[i];
+            old[i] = entry->next;
+            struct entry **bucket = bucket_of(scope, entry->key->hash);
+            entry->next = *bucket;
+            *bucket = entry;
+        }
+    }
+    mem_free(old);
+}
+
+struct entry *entry_get(struct scope *scope, tryst_key *key)
+{
+    struct entry *entry = *bucket_of(scope, key->hash);
+    while (entry && entry->key != key &&
+           (entry->key->hash != key->hash || entry->key->bytes != key->bytes ||
+            memcmp(entry->key->string, key->string, key->bytes) != 0))
+        entry = entry->next;
+    if (entry)
+        return entry;
+    entry = mem_zalloc(sizeof *entry);
+    if (!entry)
+        return NULL;
+    entry->scope = scope;
+    entry->key = prepared_ref(key);
+    list_init(&entry->sends);
+    list_init(&entry->recvs);
+    list_init(&entry->wants);
+    list_init(&entry->early);
+    if (++scope->entries_count > scope->buckets_count)
+        scope_grow(scope);
+    struct entry **bucket = bucket_of(scope, key->hash);
+    entry->next = *bucket;
+    *bucket = entry;
+    return entry;
+}
+
+/* ---- queues ------------------------------------------------------------------------------- */
+
+#define QUEUE_FIND(list_, type, member, wanted)        \
+    list_for_each_safe (list_, node, after) {          \
+        type *item = container_of(node, type, member); \
+        if (item->seq == (wanted))                     \
+            return item;                               \
+        if (item->seq > (wanted))                      \
+            break;                                     \
+    }                                                  \
+    return NULL
+
+tryst_op *entry_send_find(struct entry *entry, uint64_t seq)
+{
+    QUEUE_FIND(&entry->sends, tryst_op, queue_node, seq);
+}
+
+tryst_op *entry_recv_find(struct entry *entry, uint64_t seq)
+{
+    QUEUE_FIND(&entry->recvs, tryst_op, queue_node, seq);
+}
+
+struct want *entry_want_find(struct entry *entry, uint64_t seq)
+{
+    QUEUE_FIND(&entry->wants, struct want, node, seq);
+}
+
+struct early *entry_early_find(struct entry *entry, uint64_t seq)
+{
+    QUEUE_FIND(&entry->early, struct early, node, seq);
+}
+
+/** Insert from the back: new numbers are almost always the largest. */
+#define QUEUE_INSERT(list_, type, member, item_)                      \
+    do {                                                              \
+        struct list_node *place = (list_)->head.prev;                 \
+        while (place != &(list_)->head &&                             \
+               container_of(place, type, member)->seq > (item_)->seq) \
+            place = place->prev;                                      \
+        list_insert_before(place->next, &(item_)->member);            \
+    } while (0)
+
+void entry_want_insert(struct entry *entry, struct want *want)
+{
+    QUEUE_INSERT(&entry->wants, struct want, node, want);
+}
+
+void entry_early_insert(struct entry *entry, struct early *early)
+{
+    QUEUE_INSERT(&entry->early, struct early, node, early);
+}
+
+void entry_send_insert(struct entry *entry, tryst_op *op)
+{
+    QUEUE_INSERT(&entry->sends, tryst_op, queue_node, op);
+}
+
+/* ---- what peers have parked here ---------------------------------------------------------- */
+
+void want_unpark(struct want *want)
+{
+    if (list_remove(&want->node))
+        want->peer->parked_count--;
+    if (want->early)
+        want->peer->early_wants--;
+    want->early = false;
+}
+
+void want_free(struct want *want)
+{
+    struct peer *peer = want->peer;
+    want_unpark(want);
+    list_remove(&want->answer_node);
+    list_remove(&want->peer_node);
+    if (!want->answered)
+        idmap_remove(&peer->wants, want->id);
+    pool_put(peer->rdv->wants, want);
+}
+
+void early_free(struct early *early)
+{
+    list_remove(&early->node);
+    list_remove(&early->peer_node);
+    mem_free(early);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file table.h
+ *  The rendezvous table: scopes (steps) of key entries, where sends and receives meet.
+ *
+ *  Idea: a key is a FIFO channel of numbered sends and receives. Number i meets number i, on
+ *  whichever side the match happens, so nothing depends on the order of arrival. An entry keeps the
+ *  next numbers until its step closes; its queues hold only what is unfinished.
+ *
+ *  Invariants: an entry is found by hash *and* whole key. `sends`, `recvs`, `wants` and `early`
+ *  ascend in seq. A number is in at most one of sends/wants and one of recvs/early.
+ *
+ *  One owner: the progressing thread. There is no shard lock to hold while a status is checked,
+ *  because checking and queueing happen in the same thread (rendezvous/README.md).
+ */
+#ifndef RENDEZVOUS_TABLE_H
+#define RENDEZVOUS_TABLE_H
+
+#include "core/list.h"
+#include "rendezvous/op.h"
+#include "rendezvous/transfer.h"
+
+/** DATA that came before its receive; holds the sender's eager credit. */
+struct early {
+    struct list_node node; /**< entry->early */
+    struct list_node peer_node;
+    struct peer *peer;
+    struct entry *entry;
+    uint64_t seq;
+    uint64_t id; /**< the producer's */
+    uint8_t dtype;
+    int32_t status; /**< why it has no bytes, or TRYST_OK */
+    uint32_t bytes;
+    _Alignas(8) uint8_t payload[];
+};
+
+/** A peer's receive, parked here until its tensor is ready; then a transfer. */
+struct want {
+    struct list_node node;      /**< entry->wants while parked */
+    struct list_node peer_node; /**< peer->wants_list */
+    struct peer *peer;
+    struct entry *entry;
+    uint64_t id; /**< the consumer's */
+    uint64_t seq;
+    uint8_t dtype;
+    uint8_t flags; /**< RECORD_VOID, RECORD_ALLOC, RECORD_PRIORITY */
+    uint8_t rail;
+    bool answered;  /**< its id has ended: out of peer->wants */
+    bool early;     /**< counted in peer->early_wants */
+    uint8_t answer; /**< RECORD_CANCELED or RECORD_CLOSED, while answer_node is linked */
+    int32_t status; /**< why, for the answer and for VOID */
+    int32_t origin_rank;
+    struct list_node answer_node; /**< peer->want_answers */
+    tryst_op *send;               /**< once matched */
+    uint32_t in_flight;           /**< slices handed to the transport and not complete */
+    struct transfer transfer;
+};
+
+struct entry {
+    struct entry *next; /**< bucket chain */
+    struct scope *scope;
+    tryst_key *key;
+    uint64_t send_next;
+    uint64_t recv_next;
+    struct list sends; /**< tryst_op: POSTED or VOID */
+    struct list recvs; /**< tryst_op: every receive that has not ended */
+    struct list wants; /**< struct want: parked */
+    struct list early; /**< struct early */
+};
+
+enum scope_state { SCOPE_EARLY, SCOPE_OPEN, SCOPE_CLOSING };
+
+struct scope {
+    struct list_node node; /**< rdv->scopes */
+    struct rendezvous *rdv;
+    tryst_step *step; /**< NULL while early, and again once closed */
+    uint64_t id;
+    uint8_t state;
+    struct entry **buckets;
+    size_t buckets_count; /**< power of two */
+    size_t entries_count;
+    struct list ops;    /**< unfinished operations, oldest first */
+    struct list warned; /**< the same, after they were warned about */
+    tryst_op *close_op; /**< OP_STEP_CLOSE, while closing */
+    /* Why it was aborted; status TRYST_OK while it was not. */
+    int32_t abort_status;
+    int32_t abort_rank;
+    uint64_t abort_time_ns;
+    char abort_text[256];
+};
+
+tryst_status scope_open(struct rendezvous *rdv, uint64_t id, struct scope **scope_p);
+/** No operation is left. Frees entries, parked wants and early data. */
+void scope_free(struct scope *scope);
+/** NULL when there is none. */
+struct scope *scope_find(struct rendezvous *rdv, uint64_t id);
+/** Whether `id` was opened and closed here (or skipped). */
+bool scope_is_closed(const struct rendezvous *rdv, uint64_t id);
+
+/** The entry of `key`, made if need be. NULL: no memory. */
+struct entry *entry_get(struct scope *scope, tryst_key *key);
+/** The entry of a key that came in a record, or NULL. */
+struct entry *entry_find(struct scope *scope, uint64_t hash, const char *key,
+                         size_t key_bytes);
+
+tryst_op *entry_send_find(struct entry *entry, uint64_t seq);
+tryst_op *entry_recv_find(struct entry *entry, uint64_t seq);
+struct want *entry_want_find(struct entry *entry, uint64_t seq);
+struct early *entry_early_find(struct entry *entry, uint64_t seq);
+void entry_want_insert(struct entry *entry, struct want *want);
+void entry_early_insert(struct entry *entry, struct early *early);
+void entry_send_insert(struct entry *entry, tryst_op *op);
+
+/** Take it out of its entry. */
+void want_unpark(struct want *want);
+void want_free(struct want *want);
+void early_free(struct early *early);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file wire.h
+ *  What travels between two ranks: frames of records, and the messages on their link.
+ *
+ *  All fields are little-endian and naturally aligned; records are padded to 8 bytes. Append,
+ *  never reorder; a change of meaning raises WIRE_VERSION. Everything here is hostile until
+ *  records.c has checked it.
+ *
+ *  A frame:   frame_header, then `records` records back to back.
+ *  A record:  record_header (type, flags, whole size), then the rest of its struct, then key and
+ *             payload where it has them, each padded to 8.
+ *
+ *  WANT      consumer → producer  "I have room for receive number `seq` of this key"
+ *  DATA      producer → consumer  the tensor itself, small; answered by DONE (WIRE_ANSWER_SEND)
+ *  OFFER     producer → consumer  "send number `seq` is ready": after a deferral, or the shape that
+ *                                 a receive of unknown shape (want != 0) asked for
+ *  DONE      consumer → producer  slices [0, upto) of want `id` are in place and [0, posted) are
+ *                                 posted (DESIGN's CREDIT rides here); or DATA `id` was taken
+ *  CANCEL    consumer → producer  give want `id` back if you can
+ *  CANCELED  producer → consumer  want `id` ends with `status` after `upto` slices were started
+ *  DEFERRED  producer → consumer  want `id` ends: no room; an OFFER will come
+ *  CLOSED    producer → consumer  want `id` ends: its step is closed here
+ *
+ *  DESIGN's PARKED is the header's `wants_taken`: cumulative, and every frame carries it.
+ */
+#ifndef RENDEZVOUS_WIRE_H
+#define RENDEZVOUS_WIRE_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#define WIRE_VERSION 1u
+/** Largest frame that is ever sent; every transport takes as much (transport.h). */
+#define FRAME_BYTES_MAX 4096u
+
+enum record_type {
+    RECORD_WANT = 1,
+    RECORD_DATA = 2,
+    RECORD_OFFER = 3,
+    RECORD_DONE = 4,
+    RECORD_CANCEL = 5,
+    RECORD_CANCELED = 6,
+    RECORD_DEFERRED = 7,
+    RECORD_CLOSED = 8
+};
+
+/** frame_header.flags: carries no record, costs no credit and is not counted. */
+#define FRAME_CREDIT_ONLY 1u
+
+struct frame_header {
+    uint64_t cookie;      /**< first half of the session cookie */
+    uint32_t frames_read; /**< frames of the receiver that were read here, cumulative */
+    uint32_t
+        wants_taken; /**< WANTs of the receiver that were taken up here, cumulative */
+    uint16_t records;
+    uint16_t flags;
+    uint32_t group; /**< id agreed at bootstrap; one group so far: 0 */
+};
+static_assert(sizeof(struct frame_header) == 24, "frame header");
+
+struct record_header {
+    uint8_t type;
+    uint8_t flags;
+    uint16_t bytes; /**< whole record, multiple of 8 */
+    int32_t status; /**< WANT with RECORD_VOID, DONE, CANCELED, CLOSED: a tryst_status */
+};
+static_assert(sizeof(struct record_header) == 8, "record header");
+
+/** WANT: the receive was given up before it was announced: it only consumes its number. */
+#define RECORD_VOID 1u
+/** WANT: dtype and size are not known; the receive asks for an OFFER or takes DATA. */
+#define RECORD_ALLOC 2u
+/** WANT: `priority` counts. */
+#define RECORD_PRIORITY 4u
+/** DATA, OFFER: the tensor is dead. */
+#define RECORD_DEAD 8u
+/** DATA: sent ahead of its WANT, under eager credit. */
+#define RECORD_EAGER 16u
+/** DONE: `id` is the id of a DATA, not of a WANT. */
+#define RECORD_SEND 32u
+
+struct record_want {
+    struct record_header header;
+    uint64_t id; /**< consumer's id and tag of slice 0 */
+    uint64_t step;
+    uint64_t seq;
+    uint64_t key_hash;
+    uint64_t bytes;       /**< of the tensor */
+    uint32_t slice_bytes; /**< slice i is bulk message id + i */
+    uint32_t posted;      /**< slices posted now */
+    int32_t priority;
+    uint8_t dtype;
+    uint8_t rail; /**< the consumer's rail that the bulk must come to */
+    uint16_t key_bytes;
+};
+static_assert(sizeof(struct record_want) == 64, "want");
+
+struct record_data {
+    struct record_header header;
+    uint64_t id; /**< producer's id of this send */
+    uint64_t
+        want; /**< the WANT that it answers, 0 when eager: then key and seq name it */
+    uint64_t step;
+    uint64_t seq;
+    uint64_t key_hash;
+    uint32_t payload_bytes;
+    uint16_t key_bytes; /**< 0 when `want` is set */
+    uint8_t dtype;
+    uint8_t reserved;
+};
+static_assert(sizeof(struct record_data) == 56, "data");
+
+struct record_offer {
+    struct record_header header;
+    uint64_t want; /**< the ALLOC WANT that it answers and ends, else 0 */
+    uint64_t step;
+    uint64_t seq;
+    uint64_t key_hash;
+    uint64_t bytes;
+    uint32_t reserved;
+    uint16_t key_bytes;
+    uint8_t dtype;
+    uint8_t reserved2;
+};
+static_assert(sizeof(struct record_offer) == 56, "offer");
+
+/** DONE, CANCEL, CANCELED, DEFERRED, CLOSED. */
+struct record_answer {
+    struct record_header header;
+    uint64_t id;
+    uint32_t upto;
+    uint32_t posted;
+    int32_t origin_rank;
+    int32_t origin_status;
+};
+static_assert(sizeof(struct record_answer) == 32, "answer");
+
+/* ---- messages on the link ---------------------------------------------------------------- */
+
+enum link_type {
+    LINK_HELLO = 1,     /**< first message each way */
+    LINK_HEARTBEAT = 2, /**< how far the frames have come */
+    LINK_LEAVE =
+        3, /**< this rank leaves after `sent` frames; closing is then no failure */
+    LINK_ABORT = 4,   /**< a step was aborted; floods the group */
+    LINK_EP_OPEN = 5, /**< open an endpoint on candidate `n` */
+    LINK_EP_MESSAGE = 6,
+    LINK_EP_REFUSED = 7,
+    LINK_DOORBELL = 8,
+    LINK_DUPLICATE = 9 /**< two links crossed: the lower rank's stays, this one closes */
+};
+
+#define HELLO_MAGIC 0x54535254u /* "TRST" */
+
+struct link_hello {
+    uint32_t magic;
+    uint32_t wire_version;
+    uint8_t cookie[16];
+    int32_t rank;
+    int32_t size;
+    uint64_t incarnation;
+    uint64_t nonce; /**< what the peer must find where shared memory is claimed */
+};
+static_assert(sizeof(struct link_hello) == 48, "hello");
+
+struct link_heartbeat {
+    uint64_t sent; /**< frames of this side that were handed to the transport */
+    uint64_t read; /**< frames of the other side that were read */
+};
+
+struct link_abort {
+    uint64_t step;
+    uint64_t time_ns; /**< wall clock of the origin: the earliest cause wins */
+    int32_t status;
+    int32_t origin_rank;
+    uint32_t text_bytes; /**< text follows, not terminated */
+    uint32_t reserved;
+};
+static_assert(sizeof(struct link_abort) == 32, "abort");
+
+struct link_ep {
+    uint32_t candidate; /**< index in select_candidates' order */
+    uint32_t reserved;
+};
+
+#endif
