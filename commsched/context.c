@@ -1,0 +1,608 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tryst_open, tryst_group_open and their ends: the one file that wires the layers.
+ *
+ * Idea: a context is opened without any peer; the group brings identities together, and only what
+ * they show to be needed is opened: rails at first use, modules with them.
+ * Invariant: everything is undone in reverse order, also when it fails half-way.
+ * Callers: users. It alone includes the headers of every layer.
+ */
+#include "context.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/err.h"
+#include "core/random.h"
+#include "dispatch.h"
+#include "rendezvous/bootstrap.h"
+#include "rendezvous/group.h"
+#include "rendezvous/rendezvous.h"
+#include "rendezvous/roster.h"
+#include "topology/netif.h"
+#include "transports/memory.h"
+#include "transports/module.h"
+#include "transports/select.h"
+#include "transports/transport.h"
+
+/** After our LEAVE, and for the last frames before it, peers get this long to read them. */
+#define LEAVE_NS (2 * NS_PER_S)
+/** Closing endpoints by force needs no peer: longer than this means that a fabric hangs. */
+#define CUT_NS (10 * NS_PER_S)
+
+enum { RAILS_MAX = 8 };
+
+struct wiring {
+    tryst_host host;
+    struct memory_cache *memory;
+    struct netif_list *interfaces; /* chosen by TRYST_NET; NULL: not asked for */
+    struct rail *rails[TRANSPORT_KINDS * RAILS_MAX];
+    uint32_t rails_count;
+};
+
+/* ---- transports --------------------------------------------------------------------------- */
+
+static const struct transport_ops *builtin_find(const char *name)
+{
+    for (size_t i = 0; transport_builtin[i]; i++)
+        if (strcmp(transport_builtin[i]->name, name) == 0)
+            return transport_builtin[i];
+    return NULL;
+}
+
+/** Built in, or a module that is loaded now. NULL with the reason in `text`. */
+static const struct transport_ops *transport_get(tryst_ctx *ctx, enum transport_kind kind,
+                                                 char *text)
+{
+    const char *name = transport_kind_name(kind);
+    const struct transport_ops *ops = builtin_find(name);
+    if (!ops && module_load(&ctx->wiring->host, name, &ops, text) != TRYST_OK)
+        return NULL;
+    return ops->probe(&ctx->wiring->host, text) == TRYST_OK ? ops : NULL;
+}
+
+static tryst_status rail_open(tryst_ctx *ctx, enum transport_kind kind,
+                              const struct transport_ops *ops, const struct netif *netif)
+{
+    struct wiring *wiring = ctx->wiring;
+    struct rail *rail;
+    struct rail_params params = {
+        .host = &wiring->host,
+        .events = rendezvous_rail_events,
+        .poller = &ctx->poller,
+        .interface_name = netif ? netif->name : NULL,
+        .interface_address = netif ? (const struct sockaddr *)&netif->address : NULL,
+        .index = wiring->rails_count,
+        .own_shm_allowed = !*config_str(ctx->config, CONFIG_HOST_ID)};
+    if (wiring->rails_count == MEMORY_RAILS_MAX)
+        return TRYST_E_UNSUPPORTED;
+    tryst_status status = ops->rail_open(&params, &rail);
+    if (status != TRYST_OK)
+        return status;
+    wiring->rails[wiring->rails_count++] = rail;
+    return rendezvous_rail_add(ctx->rdv, kind, rail);
+}
+
+/** rendezvous needs transport `kind` for the first time. */
+static tryst_status rails_open(void *owner, int kind, char *text)
+{
+    tryst_ctx *ctx = owner;
+    const struct netif_list *interfaces = ctx->wiring->interfaces;
+    bool network = kind != TRANSPORT_SELF && kind != TRANSPORT_SHM;
+    const struct transport_ops *ops = transport_get(ctx, (enum transport_kind)kind, text);
+    tryst_status status = TRYST_E_UNSUPPORTED;
+    if (!ops)
+        return status;
+    if (!network || !interfaces || !*config_str(ctx->config, CONFIG_NET))
+        status = rail_open(ctx, (enum transport_kind)kind, ops, NULL);
+    for (size_t i = 0;
+         status == TRYST_E_UNSUPPORTED && i < interfaces->count && i < RAILS_MAX; i++)
+        status = rail_open(ctx, (enum transport_kind)kind, ops, &interfaces->items[i]);
+    if (status != TRYST_OK)
+        snprintf(text, TRANSPORT_TEXT_MAX, "its worker could not be opened: %s",
+                 tryst_status_str(status));
+    return status;
+}
+
+static void rails_close(tryst_ctx *ctx)
+{
+    struct wiring *wiring = ctx->wiring;
+    while (wiring->rails_count) {
+        struct rail *rail = wiring->rails[--wiring->rails_count];
+        memory_rail_forget(wiring->memory, rail);
+        rail->ops->rail_close(rail);
+    }
+}
+
+/** What this process could use, without loading any module. */
+static uint32_t transports_available(tryst_ctx *ctx)
+{
+    uint32_t mask = 0;
+    char text[TRANSPORT_TEXT_MAX];
+    for (int kind = 0; kind < TRANSPORT_KINDS; kind++) {
+        const char *name = transport_kind_name((enum transport_kind)kind);
+        const struct transport_ops *ops = builtin_find(name);
+        bool there = ops ? ops->probe(&ctx->wiring->host, text) == TRYST_OK
+                         : module_find(&ctx->wiring->host, name, text);
+        mask |= (uint32_t)there << kind;
+    }
+    return mask;
+}
+
+int tryst_transport_visit(tryst_ctx *ctx,
+                          int (*fn)(void *arg, const tryst_transport_info *info),
+                          void *arg)
+{
+    int stop = 0;
+    if (!ctx || !fn || rendezvous_usable(ctx->rdv) != TRYST_OK)
+        return 0;
+    for (int kind = 0; kind < TRANSPORT_KINDS && !stop; kind++) {
+        char text[TRANSPORT_TEXT_MAX] = "";
+        const char *name = transport_kind_name((enum transport_kind)kind);
+        if (kind == TRANSPORT_OFI)
+            continue;
+        const struct transport_ops *ops =
+            transport_get(ctx, (enum transport_kind)kind, text);
+        tryst_transport_info info = {
+            .name = name, .available = ops != NULL, .reason = text};
+        for (uint32_t i = 0; ops && i < ctx->wiring->rails_count; i++)
+            info.rails += ctx->wiring->rails[i]->ops == ops;
+        stop = fn(arg, &info);
+    }
+    return stop;
+}
+
+/* ---- open --------------------------------------------------------------------------------- */
+
+static void error_tell(const struct err *err, char *text, size_t capacity)
+{
+    if (text && capacity)
+        snprintf(text, capacity, "%s",
+                 err->text[0] ? err->text : tryst_status_str(err->status));
+}
+
+static void forked_child(void *arg)
+{
+    tryst_ctx *ctx = arg;
+    rendezvous_forked(ctx->rdv);
+    close(ctx->poller.timer.fd);
+    close(ctx->poller.wake.fd);
+    close(ctx->poller.epoll_fd);
+}
+
+static tryst_status config_take(tryst_ctx *ctx, const tryst_open_params *params,
+                                struct err *err)
+{
+    ctx->log = (struct log)LOG_INIT;
+    ctx->log.sink = params ? params->log_fn : NULL;
+    ctx->log.arg = params ? params->log_arg : NULL;
+    tryst_status status = params && params->config
+                              ? config_copy(params->config->config, &ctx->config)
+                              : config_open(&ctx->log, err, &ctx->config);
+    if (status != TRYST_OK)
+        return err_set(err, status, "%s",
+                       err->text[0] ? err->text : "no memory for the settings");
+    ctx->log.level =
+        (tryst_log_level)(TRYST_LOG_ERROR + config_enum(ctx->config, CONFIG_LOG_LEVEL));
+    return TRYST_OK;
+}
+
+static tryst_status trace_take(tryst_ctx *ctx)
+{
+    if (!config_bool(ctx->config, CONFIG_TRACE))
+        return TRYST_OK;
+    return trace_open((size_t)config_int(ctx->config, CONFIG_TRACE_EVENTS), NULL,
+                      &ctx->trace);
+}
+
+static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
+{
+    struct dispatch_params dispatch = {
+        .window_bytes = config_bytes(ctx->config, CONFIG_WINDOW_BYTES),
+        .rail_window_bytes = config_bytes(ctx->config, CONFIG_RAIL_WINDOW_BYTES),
+        .start = transfer_start};
+    tryst_status status = dispatch_open(&dispatch, &ctx->dispatch);
+    if (status != TRYST_OK)
+        return err_set(err, status, "no memory for the dispatch");
+    struct rendezvous_params params = {.owner = ctx,
+                                       .config = ctx->config,
+                                       .log = &ctx->log,
+                                       .poller = &ctx->poller,
+                                       .trace = ctx->trace,
+                                       .dispatch = &dispatch_ops,
+                                       .dispatch_arg = ctx->dispatch,
+                                       .rails_open = rails_open};
+    return rendezvous_open(&params, err, &ctx->rdv);
+}
+
+static tryst_status wiring_open(tryst_ctx *ctx, struct err *err)
+{
+    ctx->wiring = mem_zalloc(sizeof *ctx->wiring);
+    if (!ctx->wiring)
+        return err_set(err, TRYST_E_NOMEM, "no memory for the context");
+    module_host_init(&ctx->wiring->host, ctx->config, &ctx->log);
+    tryst_status status = memory_cache_open(&ctx->wiring->memory);
+    if (status == TRYST_OK)
+        return status;
+    mem_free(ctx->wiring);
+    return err_set(err, status, "no memory for the registration cache");
+}
+
+static void wiring_close(tryst_ctx *ctx)
+{
+    rails_close(ctx);
+    memory_cache_close(ctx->wiring->memory);
+    netif_list_close(ctx->wiring->interfaces);
+    mem_free(ctx->wiring);
+}
+
+static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
+                             struct err *err)
+{
+    tryst_status status = config_take(ctx, params, err);
+    if (status != TRYST_OK)
+        return status;
+    status = poller_open(&ctx->poller);
+    if (status != TRYST_OK) {
+        err_set(err, status,
+                "epoll, eventfd or timerfd: %s; raise the descriptor limit (ulimit "
+                "-n)",
+                strerror(errno));
+        goto close_config;
+    }
+    status = trace_take(ctx);
+    if (status != TRYST_OK) {
+        err_set(err, status, "no memory for the trace");
+        goto close_poller;
+    }
+    status = wiring_open(ctx, err);
+    if (status != TRYST_OK)
+        goto close_trace;
+    status = engine_open(ctx, err);
+    if (status != TRYST_OK)
+        goto close_wiring;
+    status = progress_open(ctx);
+    if (status != TRYST_OK) {
+        err_set(err, status, "a mutex could not be made");
+        goto close_engine;
+    }
+    ctx->fork.child = forked_child;
+    ctx->fork.arg = ctx;
+    status = fork_handler_add(&ctx->fork);
+    if (status == TRYST_OK)
+        return status;
+    err_set(err, status, "the fork handler could not be registered");
+    progress_close(ctx);
+close_engine:
+    rendezvous_close(ctx->rdv);
+close_wiring:
+    if (ctx->dispatch)
+        dispatch_close(ctx->dispatch);
+    wiring_close(ctx);
+close_trace:
+    trace_close(ctx->trace);
+close_poller:
+    poller_close(&ctx->poller);
+close_config:
+    config_close(ctx->config);
+    return status;
+}
+
+tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **ctx_p)
+{
+    struct err err = ERR_INIT;
+    if (!ctx_p || (params && params->struct_size != sizeof *params))
+        return TRYST_E_INVALID;
+    tryst_ctx *ctx = mem_zalloc(sizeof *ctx);
+    tryst_status status = ctx ? ctx_open(ctx, params, &err)
+                              : err_set(&err, TRYST_E_NOMEM, "no memory for the context");
+    if (status != TRYST_OK) {
+        if (params)
+            error_tell(&err, params->error, params->error_capacity);
+        mem_free(ctx);
+        return status;
+    }
+    *ctx_p = ctx;
+    return TRYST_OK;
+}
+
+void tryst_close(tryst_ctx *ctx)
+{
+    if (!ctx)
+        return;
+    if (rendezvous_usable(ctx->rdv) == TRYST_E_FORKED)
+        return; /* the parent's; our copy goes with the process */
+    if (ctx->group)
+        tryst_group_close(ctx->group);
+    progress_thread_stop(ctx);
+    fork_handler_remove(&ctx->fork);
+    rendezvous_refuse(ctx->rdv);
+    progress_close(ctx);
+    rendezvous_close(ctx->rdv);
+    dispatch_close(ctx->dispatch);
+    wiring_close(ctx);
+    trace_close(ctx->trace);
+    poller_close(&ctx->poller);
+    config_close(ctx->config);
+    mem_free(ctx);
+}
+
+/* ---- group -------------------------------------------------------------------------------- */
+
+/** Interfaces that TRYST_NET allows, best first for a listener. */
+static tryst_status interfaces_take(tryst_ctx *ctx, struct err *err)
+{
+    struct netif_list *all;
+    if (ctx->wiring->interfaces)
+        return TRYST_OK;
+    tryst_status status = netif_list_open(err, &all);
+    if (status != TRYST_OK)
+        return status;
+    const char *wanted = config_str(ctx->config, CONFIG_NET);
+    if (*wanted) {
+        status = netif_select(all, wanted, err, &ctx->wiring->interfaces);
+        netif_list_close(all);
+        return status;
+    }
+    ctx->wiring->interfaces = all;
+    return TRYST_OK;
+}
+
+/** The address that links listen on: an interface that is up, loopback only if nothing else is. */
+static const struct sockaddr *listen_address(const tryst_ctx *ctx)
+{
+    const struct netif *best = NULL;
+    for (size_t i = 0; i < ctx->wiring->interfaces->count; i++) {
+        const struct netif *netif = &ctx->wiring->interfaces->items[i];
+        if (!netif->up)
+            continue;
+        if (!best || (best->loopback && !netif->loopback) ||
+            (best->loopback == netif->loopback &&
+             netif->default_metric < best->default_metric))
+            best = netif;
+    }
+    return best ? (const struct sockaddr *)&best->address : NULL;
+}
+
+static void rails_announce(const tryst_ctx *ctx, struct host_identity *identity)
+{
+    const struct netif_list *list = ctx->wiring->interfaces;
+    identity->rails_count = 0;
+    if (!*config_str(ctx->config, CONFIG_NET))
+        return;
+    for (size_t i = 0; i < list->count && i < RAILS_MAX; i++) {
+        struct rail_address *rail = &identity->rails[identity->rails_count++];
+        const struct sockaddr_storage *address = &list->items[i].address;
+        rail->prefix_bits = (uint8_t)list->items[i].prefix_bits;
+        if (address->ss_family == AF_INET) {
+            rail->family = 4;
+            memcpy(rail->ip,
+                   &((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
+        } else {
+            rail->family = 6;
+            memcpy(rail->ip,
+                   &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr, 16);
+        }
+    }
+}
+
+static tryst_status entry_make(tryst_ctx *ctx, int rank, const char *prefix,
+                               struct roster_entry *entry, struct err *err)
+{
+    memset(entry, 0, sizeof *entry);
+    if (prefix && strlen(prefix) >= sizeof entry->device_prefix)
+        return err_set(err, TRYST_E_INVALID, "the device prefix is longer than %zu bytes",
+                       sizeof entry->device_prefix - 1);
+    if (prefix)
+        snprintf(entry->device_prefix, sizeof entry->device_prefix, "%s", prefix);
+    else
+        snprintf(entry->device_prefix, sizeof entry->device_prefix,
+                 "/job:worker/replica:0/task:%d", rank);
+    tryst_status status = random_secret(&entry->incarnation, sizeof entry->incarnation);
+    if (status != TRYST_OK)
+        return err_set(err, status, "no random numbers for the incarnation");
+    status = identity_local(ctx->config, transports_available(ctx), &entry->host);
+    if (status != TRYST_OK)
+        return err_set(err, status, "this host's identity could not be read from /proc");
+    rails_announce(ctx, &entry->host);
+    const struct sockaddr *tcp = listen_address(ctx);
+    status = rendezvous_listen(ctx->rdv, tcp, &entry->host.link);
+    if (status != TRYST_OK)
+        return err_set(err, status, "no listening socket for links could be made: %s",
+                       strerror(errno));
+    return TRYST_OK;
+}
+
+/** Bring the ranks together; fills roster and cookie. */
+static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *params,
+                                 struct bootstrap_params *bootstrap_params,
+                                 struct tryst_group *group, struct err *err)
+{
+    struct bootstrap *bootstrap = NULL;
+    struct roster_entry *mine = mem_alloc(sizeof *mine);
+    int rank = bootstrap_params->rank;
+    int size = bootstrap_params->size;
+    if (!mine)
+        return err_set(err, TRYST_E_NOMEM, "no memory for this rank's entry");
+    tryst_status status =
+        entry_make(ctx, rank, params ? params->device_prefix : NULL, mine, err);
+    if (status == TRYST_OK && size > 1)
+        status = bootstrap_open(bootstrap_params, err, &bootstrap);
+    if (status == TRYST_OK)
+        status =
+            roster_open(bootstrap, rank, size, ctx->config, mine, err, &group->roster);
+    if (status == TRYST_OK && bootstrap)
+        memcpy(group->cookie, bootstrap_cookie(bootstrap), sizeof group->cookie);
+    else if (status == TRYST_OK)
+        status = random_secret(group->cookie, sizeof group->cookie);
+    bootstrap_close(bootstrap, status == TRYST_OK ? NULL : err);
+    mem_free(mine);
+    return status;
+}
+
+/** Where rank, size and the way to the others come from. */
+static tryst_status group_params_take(tryst_ctx *ctx, const tryst_group_params *params,
+                                      struct bootstrap_env *env, struct err *err)
+{
+    if (params && params->allgather) {
+        memset(env, 0, sizeof *env);
+        env->params.rank = params->rank;
+        env->params.size = params->size;
+        env->params.allgather = params->allgather;
+        env->params.allgather_arg = params->allgather_arg;
+        env->params.listen_fd = -1;
+        env->params.log = &ctx->log;
+        if (params->size < 1 || params->rank < 0 || params->rank >= params->size)
+            return err_set(err, TRYST_E_INVALID, "rank %d of %d", params->rank,
+                           params->size);
+    } else {
+        tryst_status status = bootstrap_env_read(ctx->config, &ctx->log, err, env);
+        if (status != TRYST_OK)
+            return status;
+    }
+    if (params && params->timeout_ns)
+        env->params.timeout_ns = params->timeout_ns;
+    return TRYST_OK;
+}
+
+static tryst_status group_open(tryst_ctx *ctx, const tryst_group_params *params,
+                               struct tryst_group *group, struct err *err)
+{
+    struct bootstrap_env *env = mem_zalloc(sizeof *env);
+    if (!env)
+        return err_set(err, TRYST_E_NOMEM, "no memory for the bootstrap");
+    tryst_status status = group_params_take(ctx, params, env, err);
+    if (status == TRYST_OK)
+        status = interfaces_take(ctx, err);
+    if (status != TRYST_OK)
+        goto free_env;
+    atomic_store_explicit(&ctx->log.rank, env->params.rank, memory_order_relaxed);
+    status = group_gather(ctx, params, &env->params, group, err);
+    if (status != TRYST_OK)
+        goto stop_listening;
+    status = rendezvous_group_open(ctx->rdv, group, err);
+    if (status != TRYST_OK)
+        goto close_roster;
+    mem_free(env);
+    return TRYST_OK;
+close_roster:
+    roster_close(&group->roster);
+stop_listening:
+    rendezvous_listen_stop(ctx->rdv);
+free_env:
+    mem_free(env);
+    return status;
+}
+
+tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
+                              tryst_group **group_p)
+{
+    struct err err = ERR_INIT;
+    if (!ctx || !group_p || ctx->group ||
+        (params && params->struct_size != sizeof *params))
+        return TRYST_E_INVALID;
+    tryst_status status = rendezvous_usable(ctx->rdv);
+    if (status != TRYST_OK)
+        return status;
+    struct tryst_group *group = mem_zalloc(sizeof *group);
+    if (!group)
+        return TRYST_E_NOMEM;
+    group->ctx = ctx;
+    status = group_open(ctx, params, group, &err);
+    if (status == TRYST_OK) {
+        ctx->group = group;
+        if (config_bool(ctx->config, CONFIG_PROGRESS_THREAD))
+            status = progress_thread_start(ctx);
+    }
+    if (status == TRYST_OK) {
+        *group_p = group;
+        return status;
+    }
+    if (params)
+        error_tell(&err, params->error, params->error_capacity);
+    LOG_ERROR(&ctx->log, "%s", err.text[0] ? err.text : tryst_status_str(status));
+    if (ctx->group)
+        tryst_group_close(group);
+    else
+        mem_free(group);
+    return status;
+}
+
+static bool is_quiet(void *arg)
+{
+    return rendezvous_group_quiet(((tryst_ctx *)arg)->rdv);
+}
+
+static bool is_gone(void *arg)
+{
+    return rendezvous_group_gone(((tryst_ctx *)arg)->rdv);
+}
+
+void tryst_group_close(tryst_group *group)
+{
+    if (!group || rendezvous_usable(group->rdv) == TRYST_E_FORKED)
+        return;
+    tryst_ctx *ctx = group->ctx;
+    progress_thread_stop(ctx);
+    if (!progress_role_take(ctx, CUT_NS)) {
+        LOG_ERROR(&ctx->log, "a group cannot be closed while another thread waits in it");
+        return;
+    }
+    rendezvous_progress(ctx->rdv); /* what was submitted before the close */
+    rendezvous_group_leave(ctx->rdv);
+    progress_until(ctx, is_quiet, ctx, LEAVE_NS);
+    rendezvous_group_tell(ctx->rdv);
+    progress_until(ctx, is_quiet, ctx, LEAVE_NS);
+    rendezvous_group_cut(ctx->rdv);
+    if (!progress_until(ctx, is_gone, ctx, CUT_NS)) {
+        LOG_ERROR(&ctx->log,
+                  "a fabric does not let go of its endpoints; the group's memory is "
+                  "left as it is");
+        return;
+    }
+    rendezvous_group_close(ctx->rdv);
+    rendezvous_listen_stop(ctx->rdv);
+    rails_close(ctx);
+    rendezvous_rails_forget(ctx->rdv);
+    progress_role_put(ctx);
+    roster_close(&group->roster);
+    ctx->group = NULL;
+    mem_free(group);
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+tryst_status tryst_mem_register(tryst_ctx *ctx, void *data, size_t bytes,
+                                tryst_memory_kind memory, int32_t device,
+                                tryst_mem **mem_p)
+{
+    if (!ctx || !data || !bytes || !mem_p)
+        return TRYST_E_INVALID;
+    tryst_status status = rendezvous_usable(ctx->rdv);
+    if (status != TRYST_OK)
+        return status;
+    return memory_register(ctx->wiring->memory, data, bytes, memory, device, mem_p);
+}
+
+tryst_status tryst_mem_alloc(tryst_ctx *ctx, size_t bytes, tryst_memory_kind memory,
+                             int32_t device, void **data_p, tryst_mem **mem_p)
+{
+    if (!ctx || !bytes || !data_p || !mem_p)
+        return TRYST_E_INVALID;
+    tryst_status status = rendezvous_usable(ctx->rdv);
+    if (status == TRYST_OK)
+        status = memory_alloc(ctx->wiring->memory, bytes, memory, device, mem_p);
+    if (status == TRYST_OK)
+        *data_p = (*mem_p)->data;
+    return status;
+}
+
+void tryst_mem_release(tryst_mem *mem)
+{
+    if (mem)
+        memory_release(mem);
+}

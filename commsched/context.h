@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file context.h
+ *  The context as the files of this layer see it. Wired together in context.c.
+ */
+#ifndef COMMSCHED_CONTEXT_H
+#define COMMSCHED_CONTEXT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "core/config.h"
+#include "core/fork.h"
+#include "core/list.h"
+#include "core/log.h"
+#include "core/poller.h"
+#include "core/trace.h"
+#include "tryst/tryst.h"
+
+struct dispatch;
+struct rendezvous;
+
+/** Who progresses, and who waits for that or for an operation (progress.c).
+ *
+ *  The role:  free ─role_try─▶ held ─role_put─▶ free; one holder. A thread that does not get it
+ *  waits in `line` with a condition of its own; the holder wakes those whose operation is done,
+ *  and on leaving the first of the others. */
+struct progress {
+    _Atomic(bool) held;
+    _Atomic(uint32_t) waiting; /**< threads in line */
+    _Atomic(uint32_t) urgent;  /**< of those, how many want the role itself, soon */
+    pthread_mutex_t lock;      /**< guards line */
+    struct list line;
+    bool armed;      /**< tryst_arm was the last thing: run the poller first */
+    uint32_t passes; /**< since the poller ran */
+    pthread_t thread;
+    bool thread_runs;
+    pthread_mutex_t thread_lock;
+    _Atomic(bool) thread_stop;
+    uint64_t spin_ns;
+};
+
+struct tryst_config {
+    struct config *config;
+};
+
+struct tryst_ctx {
+    struct config *config;
+    struct log log;
+    struct poller poller;
+    struct trace *trace;
+    struct dispatch *dispatch;
+    struct rendezvous *rdv;
+    struct tryst_group *group;
+    struct progress progress;
+    struct fork_handler fork;
+    struct wiring *wiring; /**< what only context.c knows: host table, memory, rails */
+};
+
+/* progress.c */
+tryst_status progress_open(tryst_ctx *ctx);
+void progress_close(tryst_ctx *ctx);
+/** Take the role, waiting at most `timeout_ns`; false: not to be had. */
+bool progress_role_take(tryst_ctx *ctx, uint64_t timeout_ns);
+void progress_role_put(tryst_ctx *ctx);
+/** Put the role, and let a thread that wants it have it before this one tries again. */
+void progress_role_pass(tryst_ctx *ctx);
+/** With the role: make progress until `done(arg)`, `timeout_ns` have passed, or another thread
+ *  wants the role itself. Returns done(arg). */
+bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
+                    uint64_t timeout_ns);
+/** Start the background thread if there is none. */
+tryst_status progress_thread_start(tryst_ctx *ctx);
+void progress_thread_stop(tryst_ctx *ctx);
+
+#endif

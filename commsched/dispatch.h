@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file dispatch.h
+ *  The first dispatch: matched transfers start slice by slice under byte windows.
+ *
+ *  Idea: bytes in flight are bounded per peer and per rail, and a slice's window comes back with
+ *  the receiver's DONE. Transfers to one peer start in the order in which they were matched; peers
+ *  take turns. A transfer whose receiver has no slice posted is passed over, one that only lacks
+ *  window is not: what waits for window must not be starved by smaller ones.
+ *
+ *  Invariants: lane->in_flight_bytes is the sum of started and not yet credited bytes of its
+ *  transfers; it exceeds the window only by a slice that is alone in flight.
+ */
+#ifndef COMMSCHED_DISPATCH_H
+#define COMMSCHED_DISPATCH_H
+
+#include "rendezvous/transfer.h"
+
+struct dispatch;
+
+struct dispatch_params {
+    uint64_t window_bytes;      /**< per peer */
+    uint64_t rail_window_bytes; /**< per rail */
+    /** transfer_start, or a test's. */
+    tryst_status (*start)(struct transfer *transfer);
+};
+
+tryst_status dispatch_open(const struct dispatch_params *params,
+                           struct dispatch **dispatch_p);
+void dispatch_close(struct dispatch *dispatch);
+
+/** The table for rendezvous; its `arg` is the dispatch. */
+extern const struct dispatch_ops dispatch_ops;
+
+/** Bytes in flight on all lanes of `rail`. */
+uint64_t dispatch_rail_bytes(const struct dispatch *dispatch, uint32_t rail);
+
+#endif

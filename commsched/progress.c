@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Progress: one thread at a time drives the engine; the others sleep until it is their turn or
+ * their operation is done.
+ *
+ * Idea: whoever waits drives. A thread that finds the role taken joins a line with a condition
+ * variable of its own, so exactly the threads whose operations are done are woken, and the role is
+ * handed to the first in line when its holder leaves.
+ *
+ * Invariant: while the role is free, no thread is in line without having been signalled.
+ *
+ * Memory order. Two patterns of store, then load, on both sides (Dekker) keep wake-ups from being
+ * lost; all four accesses of each are seq_cst:
+ *   - holder: `held` = false, then load `waiting`; a thread joining: `waiting` + 1, then try
+ *     `held`. Either the holder sees the thread and signals it, or the thread sees the role free.
+ *   - holder: store an outcome (op.c), then load `waiting`; a thread joining: `waiting` + 1, then
+ *     load the outcome.
+ * Taking the role is an acquire, giving it a release: all that the progress domain holds passes
+ * from one holder to the next.
+ *
+ * Callers: users' waits and tryst_progress, the background thread, open and close.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+#include "context.h"
+#include "rendezvous/op.h"
+#include "rendezvous/rendezvous.h"
+
+/** A pass that finds nothing costs about 0.1 µs, an epoll call about 1 µs: look at the
+ *  descriptors in one pass of so many. */
+enum { PASSES_PER_POLL = 64 };
+/** Idle passes between two looks at the clock, and before the processor is offered to others. */
+enum { PASSES_PER_CLOCK = 16, PASSES_PER_YIELD = 64 };
+/** Sleep in naps of this length where a transport has no descriptor to wake by. */
+#define NAP_NS (1 * NS_PER_MS)
+/** Longest sleep; everything that matters wakes the poller before. */
+#define SLEEP_MAX_NS (60 * NS_PER_S)
+/** A thread in line looks again after this long, whatever happens. */
+#define LINE_MAX_NS (1 * NS_PER_S)
+
+struct waiter {
+    struct list_node node;
+    pthread_cond_t wake;
+    const tryst_op *op; /* NULL: waits for the role only */
+    bool signalled;
+};
+
+tryst_status progress_open(tryst_ctx *ctx)
+{
+    struct progress *progress = &ctx->progress;
+    list_init(&progress->line);
+    progress->spin_ns = config_time_ns(ctx->config, CONFIG_SPIN);
+    if (pthread_mutex_init(&progress->lock, NULL) != 0)
+        return TRYST_E_SYSTEM;
+    if (pthread_mutex_init(&progress->thread_lock, NULL) != 0) {
+        pthread_mutex_destroy(&progress->lock);
+        return TRYST_E_SYSTEM;
+    }
+    return TRYST_OK;
+}
+
+void progress_close(tryst_ctx *ctx)
+{
+    pthread_mutex_destroy(&ctx->progress.lock);
+    pthread_mutex_destroy(&ctx->progress.thread_lock);
+}
+
+/* ---- role --------------------------------------------------------------------------------- */
+
+static bool role_try(struct progress *progress)
+{
+    /* relaxed: a cheap look before the exchange. */
+    if (atomic_load_explicit(&progress->held, memory_order_relaxed))
+        return false;
+    return !atomic_exchange_explicit(&progress->held, true, memory_order_seq_cst);
+}
+
+/** Signal the first in line that nobody has signalled; threads that want the role itself first. */
+static void line_wake_first(struct progress *progress)
+{
+    struct waiter *first = NULL;
+    list_for_each_safe (&progress->line, node, after) {
+        struct waiter *waiter = container_of(node, struct waiter, node);
+        if (waiter->signalled)
+            continue;
+        if (!first || (!waiter->op && first->op))
+            first = waiter;
+    }
+    if (first) {
+        first->signalled = true;
+        pthread_cond_signal(&first->wake);
+    }
+}
+
+void progress_role_put(tryst_ctx *ctx)
+{
+    struct progress *progress = &ctx->progress;
+    rendezvous_awake(ctx->rdv);
+    atomic_store_explicit(&progress->held, false, memory_order_seq_cst);
+    if (!atomic_load_explicit(&progress->waiting, memory_order_seq_cst))
+        return;
+    pthread_mutex_lock(&progress->lock);
+    line_wake_first(progress);
+    pthread_mutex_unlock(&progress->lock);
+}
+
+/** Wake those in line whose operations have completed. */
+static void line_wake_done(struct progress *progress)
+{
+    if (!atomic_load_explicit(&progress->waiting, memory_order_seq_cst))
+        return;
+    pthread_mutex_lock(&progress->lock);
+    list_for_each_safe (&progress->line, node, after) {
+        struct waiter *waiter = container_of(node, struct waiter, node);
+        if (waiter->op && !waiter->signalled &&
+            tryst_op_test(waiter->op) != TRYST_IN_PROGRESS) {
+            waiter->signalled = true;
+            pthread_cond_signal(&waiter->wake);
+        }
+    }
+    pthread_mutex_unlock(&progress->lock);
+}
+
+static struct timespec timespec_of(uint64_t ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(ns / NS_PER_S),
+                             .tv_nsec = (long)(ns % NS_PER_S)};
+}
+
+static void cond_open(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+/** Sleep in line until `op` is done, the role is free, or `until_ns`. */
+static void line_wait(struct progress *progress, const tryst_op *op, uint64_t until_ns)
+{
+    struct waiter waiter = {.op = op};
+    uint64_t latest = clock_monotonic_ns() + LINE_MAX_NS;
+    struct timespec at = timespec_of(until_ns < latest ? until_ns : latest);
+    int rc = 0;
+    cond_open(&waiter.wake);
+    pthread_mutex_lock(&progress->lock);
+    list_push_back(&progress->line, &waiter.node);
+    atomic_fetch_add_explicit(&progress->waiting, 1, memory_order_seq_cst);
+    while (!waiter.signalled && rc == 0 &&
+           atomic_load_explicit(&progress->held, memory_order_seq_cst) &&
+           (!op || tryst_op_test(op) == TRYST_IN_PROGRESS))
+        rc = pthread_cond_timedwait(&waiter.wake, &progress->lock, &at);
+    atomic_fetch_sub_explicit(&progress->waiting, 1, memory_order_seq_cst);
+    list_remove(&waiter.node);
+    /* A signal that was meant to pass the role on must not end with a thread that does not
+     * take it. */
+    bool pass_on = waiter.signalled && op && tryst_op_test(op) != TRYST_IN_PROGRESS &&
+                   !atomic_load_explicit(&progress->held, memory_order_seq_cst);
+    if (pass_on)
+        line_wake_first(progress);
+    pthread_mutex_unlock(&progress->lock);
+    pthread_cond_destroy(&waiter.wake);
+}
+
+bool progress_role_take(tryst_ctx *ctx, uint64_t timeout_ns)
+{
+    struct progress *progress = &ctx->progress;
+    uint64_t now_ns = clock_monotonic_ns();
+    uint64_t until_ns =
+        timeout_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + timeout_ns;
+    if (role_try(progress))
+        return true;
+    /* relaxed: a hint to the holder; the line does the rest. */
+    atomic_fetch_add_explicit(&progress->urgent, 1, memory_order_relaxed);
+    poller_wake(&ctx->poller);
+    bool got = role_try(progress);
+    while (!got && clock_monotonic_ns() < until_ns) {
+        line_wait(progress, NULL, until_ns);
+        got = role_try(progress);
+    }
+    atomic_fetch_sub_explicit(&progress->urgent, 1, memory_order_relaxed);
+    return got;
+}
+
+/* ---- driving ------------------------------------------------------------------------------ */
+
+/** One pass of everything. Role held. */
+static int pass(tryst_ctx *ctx)
+{
+    struct progress *progress = &ctx->progress;
+    int count = 0;
+    if (progress->armed || ++progress->passes >= PASSES_PER_POLL) {
+        progress->passes = 0;
+        progress->armed = false;
+        count += poller_run(&ctx->poller, 0);
+    }
+    count += rendezvous_progress(ctx->rdv);
+    if (count)
+        line_wake_done(progress);
+    return count;
+}
+
+static uint64_t sleep_ns(tryst_ctx *ctx, uint64_t now_ns, uint64_t until_ns,
+                         tryst_status armed)
+{
+    uint64_t next_ns = rendezvous_next_ns(ctx->rdv);
+    uint64_t most = armed == TRYST_OK ? SLEEP_MAX_NS : NAP_NS;
+    if (next_ns && next_ns <= now_ns)
+        return 0;
+    if (next_ns && next_ns - now_ns < most)
+        most = next_ns - now_ns;
+    if (until_ns <= now_ns)
+        return 0;
+    return until_ns - now_ns < most ? until_ns - now_ns : most;
+}
+
+/** Does another thread want the role itself? */
+static bool role_is_wanted(const tryst_ctx *ctx)
+{
+    /* relaxed: a hint; seen one pass later it does as well. */
+    return atomic_load_explicit(&ctx->progress.urgent, memory_order_relaxed) != 0;
+}
+
+/** Sleep on the descriptors until something happens. Role held. */
+static void sleep_armed(tryst_ctx *ctx, uint64_t until_ns)
+{
+    tryst_status armed = rendezvous_arm(ctx->rdv);
+    if (armed != TRYST_AGAIN && !role_is_wanted(ctx)) {
+        uint64_t now_ns = clock_monotonic_ns();
+        poller_run(&ctx->poller, sleep_ns(ctx, now_ns, until_ns, armed));
+        ctx->progress.passes = 0;
+    }
+    rendezvous_awake(ctx->rdv);
+}
+
+bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
+                    uint64_t timeout_ns)
+{
+    uint64_t begin_ns = 0; /* read when it first matters */
+    uint64_t idle_ns = 0;
+    uint32_t idle = 0;
+    uint32_t turns = 0;
+    while (!done(arg) && !role_is_wanted(ctx)) {
+        if (pass(ctx) > 0) {
+            idle = 0;
+            idle_ns = 0;
+        } else {
+            idle++;
+        }
+        if (idle % PASSES_PER_YIELD == PASSES_PER_YIELD - 1)
+            sched_yield();
+        if (++turns % PASSES_PER_CLOCK)
+            continue;
+        uint64_t now_ns = clock_monotonic_ns();
+        begin_ns = begin_ns ? begin_ns : now_ns;
+        idle_ns = idle_ns ? idle_ns : now_ns;
+        if (now_ns - begin_ns >= timeout_ns)
+            break;
+        if (idle && now_ns - idle_ns >= ctx->progress.spin_ns) {
+            uint64_t left = timeout_ns - (now_ns - begin_ns);
+            sleep_armed(ctx, left > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + left);
+            idle_ns = 0;
+        }
+    }
+    return done(arg);
+}
+
+void progress_role_pass(tryst_ctx *ctx)
+{
+    progress_role_put(ctx);
+    for (int i = 0; i < 1000 && role_is_wanted(ctx) &&
+                    !atomic_load_explicit(&ctx->progress.held, memory_order_relaxed);
+         i++)
+        sched_yield();
+}
+
+static bool op_is_done(void *arg)
+{
+    return tryst_op_test(arg) != TRYST_IN_PROGRESS;
+}
+
+/* ---- public ------------------------------------------------------------------------------- */
+
+static tryst_ctx *op_ctx(const tryst_op *op)
+{
+    return rendezvous_owner(op->rdv);
+}
+
+tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
+{
+    if (!op || op_callback_runs())
+        return TRYST_E_INVALID;
+    tryst_status status = tryst_op_test(op);
+    if (status != TRYST_IN_PROGRESS)
+        return status;
+    status = rendezvous_usable(op->rdv);
+    if (status == TRYST_E_FORKED)
+        return status;
+    tryst_ctx *ctx = op_ctx(op);
+    uint64_t begin_ns = clock_monotonic_ns();
+    uint64_t spent_ns = 0;
+    while (!op_is_done(op) && (spent_ns <= timeout_ns)) {
+        if (role_try(&ctx->progress)) {
+            progress_until(ctx, op_is_done, op, timeout_ns - spent_ns);
+            progress_role_pass(ctx);
+        } else {
+            uint64_t left = timeout_ns - spent_ns;
+            uint64_t until = left > UINT64_MAX - begin_ns - spent_ns
+                                 ? UINT64_MAX
+                                 : begin_ns + spent_ns + left;
+            line_wait(&ctx->progress, op, until);
+        }
+        spent_ns = clock_monotonic_ns() - begin_ns;
+        if (spent_ns >= timeout_ns)
+            break;
+    }
+    status = tryst_op_test(op);
+    return status == TRYST_IN_PROGRESS ? TRYST_E_TIMEOUT : status;
+}
+
+tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count, uint64_t timeout_ns)
+{
+    uint64_t begin_ns = clock_monotonic_ns();
+    tryst_status first = TRYST_OK;
+    if (!ops && ops_count)
+        return TRYST_E_INVALID;
+    for (size_t i = 0; i < ops_count; i++) {
+        if (!ops[i])
+            continue;
+        uint64_t spent_ns =
+            timeout_ns == TRYST_FOREVER ? 0 : clock_monotonic_ns() - begin_ns;
+        tryst_status status =
+            tryst_wait(ops[i], spent_ns < timeout_ns ? timeout_ns - spent_ns : 0);
+        if (status == TRYST_E_TIMEOUT || status == TRYST_E_FORKED)
+            return status;
+        if (first == TRYST_OK)
+            first = status;
+    }
+    return first;
+}
+
+int tryst_progress(tryst_ctx *ctx)
+{
+    if (!ctx || rendezvous_usable(ctx->rdv) == TRYST_E_FORKED || op_callback_runs() ||
+        !role_try(&ctx->progress))
+        return 0;
+    rendezvous_awake(ctx->rdv);
+    int count = pass(ctx);
+    progress_role_put(ctx);
+    return count;
+}
+
+int tryst_event_fd(tryst_ctx *ctx)
+{
+    return ctx && rendezvous_usable(ctx->rdv) != TRYST_E_FORKED ? ctx->poller.epoll_fd
+                                                                : -1;
+}
+
+tryst_status tryst_arm(tryst_ctx *ctx)
+{
+    if (!ctx)
+        return TRYST_E_INVALID;
+    if (rendezvous_usable(ctx->rdv) == TRYST_E_FORKED)
+        return TRYST_E_FORKED;
+    if (!role_try(&ctx->progress))
+        return TRYST_AGAIN;
+    tryst_status status = rendezvous_arm(ctx->rdv);
+    if (status == TRYST_AGAIN) {
+        progress_role_put(ctx);
+        return status;
+    }
+    uint64_t next_ns = rendezvous_next_ns(ctx->rdv);
+    uint64_t nap_ns = clock_monotonic_ns() + NAP_NS;
+    bool nap = status != TRYST_OK && (!next_ns || nap_ns < next_ns);
+    poller_timer_set(&ctx->poller, nap ? nap_ns : next_ns);
+    ctx->progress.armed = true;
+    /* Unlike progress_role_put: submissions must go on waking the descriptor. */
+    atomic_store_explicit(&ctx->progress.held, false, memory_order_seq_cst);
+    if (atomic_load_explicit(&ctx->progress.waiting, memory_order_seq_cst)) {
+        pthread_mutex_lock(&ctx->progress.lock);
+        line_wake_first(&ctx->progress);
+        pthread_mutex_unlock(&ctx->progress.lock);
+    }
+    return TRYST_OK;
+}
+
+void tryst_wake(tryst_ctx *ctx)
+{
+    if (ctx && rendezvous_usable(ctx->rdv) != TRYST_E_FORKED)
+        poller_wake(&ctx->poller);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The background thread: holds the progress role as long as nobody wants it more.
+ * Invariant: all signals are blocked in it. Callers: open (TRYST_PROGRESS_THREAD), close.
+ */
+#include <signal.h>
+
+#include "context.h"
+
+static bool stop_asked(void *arg)
+{
+    tryst_ctx *ctx = arg;
+    /* acquire: pairs with the release in progress_thread_stop. */
+    return atomic_load_explicit(&ctx->progress.thread_stop, memory_order_acquire);
+}
+
+static void *thread_main(void *arg)
+{
+    tryst_ctx *ctx = arg;
+    trace_thread_name(ctx->trace, "progress");
+    while (!stop_asked(ctx)) {
+        if (!progress_role_take(ctx, NS_PER_S))
+            continue;
+        progress_until(ctx, stop_asked, ctx, TRYST_FOREVER);
+        progress_role_pass(ctx);
+    }
+    return NULL;
+}
+
+/** pthread_create with every signal blocked in the new thread. */
+static int thread_create_blocked(pthread_t *thread, tryst_ctx *ctx)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(thread, NULL, thread_main, ctx);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+tryst_status progress_thread_start(tryst_ctx *ctx)
+{
+    struct progress *progress = &ctx->progress;
+    tryst_status status = TRYST_OK;
+    pthread_mutex_lock(&progress->thread_lock);
+    if (!progress->thread_runs) {
+        progress->thread_runs = thread_create_blocked(&progress->thread, ctx) == 0;
+        status = progress->thread_runs ? TRYST_OK : TRYST_E_SYSTEM;
+    }
+    pthread_mutex_unlock(&progress->thread_lock);
+    return status;
+}
+
+void progress_thread_stop(tryst_ctx *ctx)
+{
+    struct progress *progress = &ctx->progress;
+    if (!progress->thread_runs)
+        return;
+    /* release: pairs with the acquire in stop_asked. */
+    atomic_store_explicit(&progress->thread_stop, true, memory_order_release);
+    poller_wake(&ctx->poller);
+    pthread_join(progress->thread, NULL);
+    progress->thread_runs = false;
+}
