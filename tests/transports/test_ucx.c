@@ -1,0 +1,621 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ucx module by itself: what the conformance suite cannot know, namely how it uses UCX. Two
+ * ranks in one thread (each with a UCX worker of its own); the killed ones are processes. Each test
+ * runs over UCX's shared memory and over its TCP.
+ */
+#include "ucx_rank.h"
+
+// clang-format off
+#include <stdarg.h>
+#include <setjmp.h>
+#include <cmocka.h>
+// clang-format on
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+enum { WAIT_S = 20 };
+
+struct pair {
+    const char *name;
+    bool own_shm;
+    int link[2];
+    struct ucx_rank rank[2];
+};
+
+static struct pair shm_pair = {.name = "shm", .own_shm = true};
+static struct pair tcp_pair = {.name = "tcp", .own_shm = false};
+
+static uint64_t deadline_ns;
+
+static void deadline_set(void)
+{
+    deadline_ns = clock_monotonic_ns() + WAIT_S * NS_PER_S;
+}
+
+static void pair_turn(struct pair *pair)
+{
+    assert_true(clock_monotonic_ns() < deadline_ns);
+    (void)rank_turn(&pair->rank[0]);
+    (void)rank_turn(&pair->rank[1]);
+}
+
+#define PAIR_UNTIL(pair, condition) \
+    do {                            \
+        deadline_set();             \
+        while (!(condition))        \
+            pair_turn(pair);        \
+    } while (0)
+
+static void pair_start(struct pair *pair)
+{
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair->link), 0);
+    for (int me = 0; me < 2; me++) {
+        assert_int_equal(rank_start(&pair->rank[me]), TRYST_OK);
+        assert_int_equal(rank_rail_open(&pair->rank[me], "lo", pair->own_shm), TRYST_OK);
+    }
+}
+
+static void pair_connect(struct pair *pair, uint64_t cookie0, uint64_t cookie1)
+{
+    assert_int_equal(rank_ep_open(&pair->rank[0], 0, pair->link[0], cookie0), TRYST_OK);
+    assert_int_equal(rank_ep_open(&pair->rank[1], 1, pair->link[1], cookie1), TRYST_OK);
+}
+
+static int pair_setup(struct pair *pair, void **state)
+{
+    *state = pair;
+    pair_start(pair);
+    pair_connect(pair, 77, 77);
+    PAIR_UNTIL(pair, pair->rank[0].ready && pair->rank[1].ready);
+    assert_int_equal(pair->rank[0].ready_status, TRYST_OK);
+    assert_int_equal(pair->rank[1].ready_status, TRYST_OK);
+    return 0;
+}
+
+static void pair_close(struct pair *pair)
+{
+    for (int me = 0; me < 2; me++)
+        if (pair->rank[me].ep)
+            pair->rank[me].rail->ops->ep_close(pair->rank[me].ep);
+    PAIR_UNTIL(pair, !pair->rank[0].ep && !pair->rank[1].ep);
+}
+
+static int pair_teardown(void **state)
+{
+    struct pair *pair = *state;
+    pair_close(pair);
+    for (int me = 0; me < 2; me++) {
+        assert_string_equal(pair->rank[me].log_text, "");
+        rank_stop(&pair->rank[me]);
+        close(pair->link[me]);
+    }
+    return 0;
+}
+
+static int setup_shm(void **state)
+{
+    return pair_setup(&shm_pair, state);
+}
+
+static int setup_tcp(void **state)
+{
+    return pair_setup(&tcp_pair, state);
+}
+
+static tryst_status frame_send(struct ucx_rank *rank, const void *data, size_t bytes)
+{
+    return rank->rail->ops->frame_send(rank->ep, data, bytes);
+}
+
+/* ---- frames ---- */
+
+static uint32_t frame_bytes(uint32_t number)
+{
+    return 4 + number * 2654435761u % 4093; /* 4..4096 */
+}
+
+static void frame_check(struct ucx_rank *rank, const void *data, size_t bytes)
+{
+    uint32_t number = (uint32_t)rank->frames - 1;
+    const unsigned char *text = data;
+    assert_int_equal((uintptr_t)data % 8, 0);
+    assert_int_equal(bytes, frame_bytes(number));
+    assert_memory_equal(data, &number, 4);
+    if (bytes > 4)
+        assert_int_equal(text[bytes - 1], (unsigned char)number);
+}
+
+static void frames_come_in_order(void **state)
+{
+    enum { COUNT = 3000 };
+    struct pair *pair = *state;
+    unsigned char frame[4096];
+    uint32_t again = 0;
+    pair->rank[1].on_frame = frame_check;
+    deadline_set();
+    for (uint32_t i = 0; i < COUNT; i++) {
+        memset(frame, (int)i, sizeof frame);
+        memcpy(frame, &i, 4);
+        while (frame_send(&pair->rank[0], frame, frame_bytes(i)) == TRYST_AGAIN) {
+            again++;
+            pair_turn(pair);
+        }
+        if (i % 1000 == 999)
+            pair_turn(pair);
+    }
+    memset(frame, 0xee, sizeof frame); /* reusable on return */
+    PAIR_UNTIL(pair, pair->rank[1].frames == COUNT);
+    assert_true(again > 0); /* the receiver slept for hundreds of frames */
+}
+
+/* ---- bulk ---- */
+
+struct test_bulk {
+    struct bulk bulk;
+    int done;
+    tryst_status status;
+    size_t bytes;
+};
+
+static void bulk_done(struct bulk *bulk, tryst_status status, size_t bytes)
+{
+    struct test_bulk *test = (struct test_bulk *)bulk;
+    test->done++;
+    test->status = status;
+    test->bytes = bytes;
+}
+
+static void test_bulk_set(struct test_bulk *test, uint64_t tag, void *data, size_t bytes)
+{
+    *test = (struct test_bulk){.bulk = {bulk_done, tag, data, bytes, NULL, {{0}}}};
+}
+
+static void bulk_round(struct pair *pair, size_t bytes, size_t offset)
+{
+    const struct transport_ops *ops = pair->rank[0].rail->ops;
+    unsigned char *from = malloc(bytes + 64), *to = calloc(1, bytes + 64);
+    struct test_bulk send, recv;
+    for (size_t i = 0; i < bytes; i++)
+        from[offset + i] = (unsigned char)(i * 131 + bytes);
+    test_bulk_set(&send, 5, from + offset, bytes);
+    test_bulk_set(&recv, 5, to + offset, bytes);
+    assert_int_equal(ops->bulk_recv(pair->rank[1].ep, &recv.bulk), TRYST_OK);
+    assert_int_equal(ops->bulk_send(pair->rank[0].ep, &send.bulk), TRYST_OK);
+    assert_int_equal(send.done + recv.done, 0); /* never from inside the call */
+    PAIR_UNTIL(pair, send.done && recv.done);
+    assert_int_equal(send.status, TRYST_OK);
+    assert_int_equal(recv.status, TRYST_OK);
+    assert_int_equal(recv.bytes, bytes);
+    assert_memory_equal(to + offset, from + offset, bytes);
+    assert_int_equal(to[offset + bytes], 0);
+    free(from);
+    free(to);
+}
+
+static void bulk_of_every_protocol(void **state)
+{
+    static const size_t sizes[] = {0,    1,    64,    2047,    7999,
+                                   8000, 8001, 65536, 1000003, 20000000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (size_t offset = 0; offset < 8; offset += 7)
+            bulk_round(*state, sizes[i], offset);
+}
+
+static void bulk_too_long(void **state)
+{
+    struct pair *pair = *state;
+    const struct transport_ops *ops = pair->rank[0].rail->ops;
+    static unsigned char from[100000], to[100000];
+    static const size_t sizes[] = {100, 100000};
+    for (int i = 0; i < 2; i++) {
+        struct test_bulk send, recv;
+        test_bulk_set(&send, 6, from, sizes[i]);
+        test_bulk_set(&recv, 6, to, 50);
+        assert_int_equal(ops->bulk_recv(pair->rank[1].ep, &recv.bulk), TRYST_OK);
+        assert_int_equal(ops->bulk_send(pair->rank[0].ep, &send.bulk), TRYST_OK);
+        PAIR_UNTIL(pair, send.done && recv.done);
+        assert_int_equal(recv.status, TRYST_E_MISMATCH);
+    }
+}
+
+static void bulk_registered(void **state)
+{
+    enum { BYTES = 1 << 20 };
+    struct pair *pair = *state;
+    struct tryst_mem mem = {.data = malloc(BYTES), .bytes = BYTES};
+    void *handle = NULL;
+    struct rail *rail = pair->rank[0].rail;
+    assert_int_equal(rail->ops->mem_register(rail, &mem, &handle), TRYST_OK);
+    assert_non_null(handle);
+    rail->ops->mem_unregister(rail, handle);
+    free(mem.data);
+}
+
+static void cancel_withdraws(void **state)
+{
+    struct pair *pair = *state;
+    const struct transport_ops *ops = pair->rank[0].rail->ops;
+    unsigned char to[16] = {0};
+    struct test_bulk recv;
+    test_bulk_set(&recv, 9, to, sizeof to);
+    assert_int_equal(ops->bulk_recv(pair->rank[1].ep, &recv.bulk), TRYST_OK);
+    ops->bulk_cancel(pair->rank[1].ep, &recv.bulk);
+    assert_int_equal(recv.done, 0);
+    PAIR_UNTIL(pair, recv.done);
+    assert_int_equal(recv.status, TRYST_E_CANCELED);
+    assert_int_equal(recv.done, 1);
+}
+
+/* Messages without a receive are drained, small or large, and named. */
+static void unexpected_is_drained(void **state)
+{
+    struct pair *pair = *state;
+    static unsigned char from[100000];
+    static const size_t sizes[] = {16, sizeof from};
+    for (int i = 0; i < 2; i++) {
+        struct test_bulk send;
+        test_bulk_set(&send, 0xabcdef012345 + (uint64_t)i, from, sizes[i]);
+        assert_int_equal(pair->rank[0].rail->ops->bulk_send(pair->rank[0].ep, &send.bulk),
+                         TRYST_OK);
+        PAIR_UNTIL(pair, send.done && pair->rank[1].unexpected == i + 1);
+        assert_true(pair->rank[1].unexpected_tag == send.bulk.tag);
+        assert_int_equal(pair->rank[1].unexpected_bytes, sizes[i]);
+    }
+}
+
+static void posted_max_is_again(void **state)
+{
+    struct pair *pair = *state;
+    struct rail *rail = pair->rank[1].rail;
+    struct test_bulk *recvs = calloc(rail->posted_max + 1, sizeof *recvs);
+    unsigned char to[8];
+    for (uint32_t i = 0; i <= rail->posted_max; i++) {
+        test_bulk_set(&recvs[i], 100 + i, to, sizeof to);
+        assert_int_equal(rail->ops->bulk_recv(pair->rank[1].ep, &recvs[i].bulk),
+                         i < rail->posted_max ? TRYST_OK : TRYST_AGAIN);
+    }
+    rail->ops->ep_close(pair->rank[1].ep);
+    PAIR_UNTIL(pair, pair->rank[1].closed);
+    for (uint32_t i = 0; i < rail->posted_max; i++) {
+        assert_int_equal(recvs[i].done, 1);
+        assert_int_equal(recvs[i].status, TRYST_E_CANCELED);
+    }
+    free(recvs);
+}
+
+/* Both ends closed with everything in flight; each bulk is done once, before `closed`. */
+static void close_with_work(void **state)
+{
+    enum { COUNT = 6, BYTES = 8 << 20 };
+    struct pair *pair = *state;
+    const struct transport_ops *ops = pair->rank[0].rail->ops;
+    unsigned char *from = calloc(1, BYTES), *to = calloc(1, BYTES);
+    struct test_bulk send[COUNT], recv[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        test_bulk_set(&send[i], (uint64_t)i, from, BYTES);
+        test_bulk_set(&recv[i], (uint64_t)i, to, BYTES);
+        assert_int_equal(ops->bulk_recv(pair->rank[1].ep, &recv[i].bulk), TRYST_OK);
+        assert_int_equal(ops->bulk_send(pair->rank[0].ep, &send[i].bulk), TRYST_OK);
+    }
+    for (int i = 0; i < 20; i++)
+        pair_turn(pair);
+    ops->ep_close(pair->rank[1].ep);
+    PAIR_UNTIL(pair, pair->rank[1].closed);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(recv[i].done, 1);
+    memset(to, 0x5a, BYTES); /* ours again: the sender, still going, must not reach it */
+    for (int i = 0; i < 2000; i++)
+        pair_turn(pair);
+    for (size_t i = 0; i < BYTES; i++)
+        assert_int_equal(to[i], 0x5a);
+    ops->ep_close(pair->rank[0].ep);
+    PAIR_UNTIL(pair, pair->rank[0].closed);
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(send[i].done, 1);
+    free(from);
+    free(to);
+}
+
+/* ---- connecting ---- */
+
+static void wrong_cookie_is_dropped(void **state)
+{
+    struct pair *pair = &tcp_pair;
+    pair_start(pair);
+    pair_connect(pair, 1, 2);
+    deadline_set();
+    for (int i = 0; i < 3000; i++)
+        pair_turn(pair);
+    assert_int_equal(pair->rank[0].ready + pair->rank[1].ready, 0);
+    pair_close(pair);
+    for (int me = 0; me < 2; me++) {
+        rank_stop(&pair->rank[me]);
+        close(pair->link[me]);
+    }
+}
+
+static void bad_connect_messages(void **state)
+{
+    struct pair *pair = &tcp_pair;
+    static const char nonsense[64] = "this is no connect message";
+    pair_start(pair);
+    pair_connect(pair, 1, 1);
+    pair->rank[0].rail->ops->ep_message(pair->rank[0].ep, nonsense, sizeof nonsense, -1);
+    assert_int_equal(pair->rank[0].ready, 0);
+    PAIR_UNTIL(pair, pair->rank[0].ready && pair->rank[1].ready); /* the other is told */
+    assert_int_equal(pair->rank[0].ready_status, TRYST_E_UNREACHABLE);
+    assert_int_equal(pair->rank[1].ready_status, TRYST_E_UNREACHABLE);
+    assert_non_null(strstr(pair->rank[1].text, "the peer says"));
+    pair_close(pair);
+    for (int me = 0; me < 2; me++) {
+        rank_stop(&pair->rank[me]);
+        close(pair->link[me]);
+    }
+}
+
+static void loopback(void **state)
+{
+    static struct ucx_rank rank;
+    static unsigned char from[50000] = {1, 2, 3}, to[50000];
+    struct test_bulk send, recv;
+    const struct transport_ops *ops;
+    uint32_t number = 0;
+    assert_int_equal(rank_start(&rank), TRYST_OK);
+    assert_int_equal(rank_rail_open(&rank, "lo", true), TRYST_OK);
+    assert_int_equal(rank_ep_open(&rank, 0, -1, 5), TRYST_OK);
+    ops = rank.rail->ops;
+    deadline_set();
+    while (!rank.ready && clock_monotonic_ns() < deadline_ns)
+        (void)rank_turn(&rank);
+    assert_int_equal(rank.ready, 1);
+    assert_int_equal(rank.ready_status, TRYST_OK);
+    assert_int_equal(frame_send(&rank, &number, 4), TRYST_OK);
+    test_bulk_set(&send, 5, from, sizeof from);
+    test_bulk_set(&recv, 5, to, sizeof to);
+    assert_int_equal(ops->bulk_recv(rank.ep, &recv.bulk), TRYST_OK);
+    assert_int_equal(ops->bulk_send(rank.ep, &send.bulk), TRYST_OK);
+    while ((!recv.done || !send.done || !rank.frames) &&
+           clock_monotonic_ns() < deadline_ns)
+        (void)rank_turn(&rank);
+    assert_int_equal(rank.frames, 1);
+    assert_int_equal(recv.status, TRYST_OK);
+    assert_memory_equal(from, to, sizeof to);
+    ops->ep_close(rank.ep);
+    while (!rank.closed && clock_monotonic_ns() < deadline_ns)
+        (void)rank_turn(&rank);
+    assert_int_equal(rank.closed, 1);
+    rank_stop(&rank);
+}
+
+/* ---- sleeping ---- */
+
+static int rank_sleep(struct ucx_rank *rank, int timeout_ms)
+{
+    struct epoll_event event;
+    for (int i = 0; i < 1000; i++) {
+        tryst_status status = rank->rail->ops->arm(rank->rail);
+        if (status == TRYST_OK)
+            return epoll_wait(rank->poller.epoll_fd, &event, 1, timeout_ms);
+        assert_int_equal(status, TRYST_AGAIN);
+        (void)rank_turn(rank);
+    }
+    return -1;
+}
+
+static void sleeps_and_wakes(void **state)
+{
+    struct pair *pair = *state;
+    uint32_t number = 0;
+    for (int i = 0; i < 200; i++) { /* settle */
+        pair_turn(pair);
+        usleep(100);
+    }
+    assert_int_equal(rank_sleep(&pair->rank[1], 50), 0); /* nothing comes: it sleeps */
+    for (int i = 0; i < 300; i++) {
+        int frames = pair->rank[1].frames;
+        assert_int_equal(frame_send(&pair->rank[0], &number, 4), TRYST_OK);
+        (void)rank_turn(&pair->rank[0]);
+        deadline_set();
+        while (pair->rank[1].frames == frames) {
+            assert_true(clock_monotonic_ns() < deadline_ns);
+            if (!rank_turn(&pair->rank[1]))
+                assert_int_equal(rank_sleep(&pair->rank[1], 2000), 1); /* none is lost */
+        }
+    }
+}
+
+/* ---- killed peers ---- */
+
+/* The child's end of a kill test: connects, takes part in bulk one way, and waits for its end. */
+static void victim(bool own_shm, int link, bool sends, size_t bytes)
+{
+    static struct ucx_rank rank;
+    struct test_bulk bulk[4];
+    unsigned char *data = malloc(bytes);
+    memset(data, 7, bytes);
+    if (rank_start(&rank) != TRYST_OK ||
+        rank_rail_open(&rank, "lo", own_shm) != TRYST_OK ||
+        rank_ep_open(&rank, 1, link, 3) != TRYST_OK)
+        _exit(1);
+    while (!rank.ready)
+        (void)rank_turn(&rank);
+    while (sends && !rank.frames) /* the survivor has posted */
+        (void)rank_turn(&rank);
+    for (int i = 0; i < 4; i++) {
+        test_bulk_set(&bulk[i], (uint64_t)i, data, bytes);
+        if (sends)
+            (void)rank.rail->ops->bulk_send(rank.ep, &bulk[i].bulk);
+        else
+            (void)rank.rail->ops->bulk_recv(rank.ep, &bulk[i].bulk);
+    }
+    if (!sends)
+        (void)frame_send(&rank, "posted", 6);
+    for (;;)
+        (void)rank_turn(&rank);
+}
+
+static void one_kill(bool own_shm, bool victim_sends, int signal_number,
+                     uint64_t after_ns)
+{
+    enum { BYTES = 8 << 20 };
+    static struct ucx_rank rank;
+    struct test_bulk bulk[4];
+    unsigned char *data = malloc(BYTES);
+    uint64_t at;
+    int link[2];
+    pid_t pid;
+    memset(data, 1, BYTES);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, link), 0);
+    pid = fork();
+    if (pid == 0)
+        victim(own_shm, link[1], victim_sends, BYTES);
+    assert_int_equal(rank_start(&rank), TRYST_OK);
+    assert_int_equal(rank_rail_open(&rank, "lo", own_shm), TRYST_OK);
+    assert_int_equal(rank_ep_open(&rank, 0, link[0], 3), TRYST_OK);
+    deadline_set();
+    while (!(victim_sends ? rank.ready : rank.frames) &&
+           clock_monotonic_ns() < deadline_ns)
+        (void)rank_turn(&rank);
+    assert_int_equal(rank.ready_status, TRYST_OK);
+    for (int i = 0; i < 4; i++) {
+        test_bulk_set(&bulk[i], (uint64_t)i, data, BYTES);
+        assert_int_equal(victim_sends ? rank.rail->ops->bulk_recv(rank.ep, &bulk[i].bulk)
+                                      : rank.rail->ops->bulk_send(rank.ep, &bulk[i].bulk),
+                         TRYST_OK);
+    }
+    if (victim_sends)
+        assert_int_equal(frame_send(&rank, "posted", 6), TRYST_OK);
+    at = clock_monotonic_ns() + after_ns;
+    while (clock_monotonic_ns() < at)
+        (void)rank_turn(&rank);
+    kill(pid, signal_number);
+    if (signal_number == SIGKILL)
+        waitpid(pid, NULL, 0);
+    at = clock_monotonic_ns();
+    rank.rail->ops->ep_close(rank.ep);
+    while (!rank.closed && clock_monotonic_ns() < at + 5 * NS_PER_S)
+        (void)rank_turn(&rank);
+    assert_int_equal(rank.closed, 1);
+    assert_true(clock_monotonic_ns() - at < 2 * NS_PER_S);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(bulk[i].done, 1);
+    memset(data, 0x5a, BYTES); /* used again at once, and left alone */
+    if (signal_number == SIGSTOP)
+        kill(pid, SIGCONT);
+    at = clock_monotonic_ns() + 20 * NS_PER_MS;
+    while (clock_monotonic_ns() < at)
+        (void)rank_turn(&rank);
+    for (size_t i = 0; i < BYTES; i++)
+        assert_int_equal(data[i], 0x5a);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    rank_stop(&rank);
+    close(link[0]);
+    close(link[1]);
+    free(data);
+}
+
+static void killed_in_bulk(void **state)
+{
+    static const uint64_t after[] = {0, 300 * NS_PER_US, 2 * NS_PER_MS};
+    for (int i = 0; i < 3; i++)
+        for (int how = 0; how < 8; how++)
+            one_kill(how & 1, how & 2, how & 4 ? SIGSTOP : SIGKILL, after[i]);
+}
+
+/* ---- what it touches in the process ---- */
+
+static void code_snapshot(unsigned char (*code_p)[16])
+{
+    static const char *const names[] = {"mmap", "munmap",  "mremap", "brk",
+                                        "sbrk", "madvise", "shmat",  "shmdt"};
+    for (int i = 0; i < 8; i++)
+        memcpy(code_p[i], dlsym(RTLD_DEFAULT, names[i]), 16);
+}
+
+/* UCX's memory hooks overwrite the first bytes of mmap and others. */
+static void process_is_left_alone(void **state)
+{
+    unsigned char before[8][16], after[8][16];
+    struct sigaction hup, segv;
+    sigset_t mask_before = {0}, mask_after = {0};
+    code_snapshot(before);
+    pthread_sigmask(SIG_SETMASK, NULL, &mask_before);
+    pair_setup(&shm_pair, state);
+    bulk_round(&shm_pair, 1 << 20, 0);
+    code_snapshot(after);
+    pthread_sigmask(SIG_SETMASK, NULL, &mask_after);
+    assert_memory_equal(before, after, sizeof before);
+    assert_memory_equal(&mask_before, &mask_after, sizeof mask_before);
+    assert_int_equal(sigaction(SIGHUP, NULL, &hup), 0);
+    assert_ptr_equal(hup.sa_handler, SIG_DFL);
+    assert_int_equal(sigaction(SIGBUS, NULL, &segv), 0);
+    assert_false(segv.sa_flags & SA_ONSTACK);
+    pair_teardown(state);
+}
+
+static int open_fds(void)
+{
+    char path[32];
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        count += access(path, F_OK) == 0;
+    }
+    return count;
+}
+
+static void cycles_leave_nothing(void **state)
+{
+    int before = 0;
+    for (int i = 0; i < 20; i++) {
+        if (i == 5)
+            before = open_fds();
+        pair_setup(i % 2 ? &shm_pair : &tcp_pair, state);
+        bulk_round(*state, 10000, 0);
+        pair_teardown(state);
+    }
+    assert_int_equal(open_fds(), before);
+}
+
+#define OVER_BOTH(test)                                         \
+    {#test " over shm", test, setup_shm, pair_teardown, NULL},  \
+    {                                                           \
+#test " over tcp", test, setup_tcp, pair_teardown, NULL \
+    }
+
+int main(void)
+{
+    static struct ucx_rank probe;
+    char text[TRANSPORT_TEXT_MAX];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(process_is_left_alone),
+        OVER_BOTH(frames_come_in_order),
+        OVER_BOTH(bulk_of_every_protocol),
+        OVER_BOTH(bulk_too_long),
+        OVER_BOTH(bulk_registered),
+        OVER_BOTH(cancel_withdraws),
+        OVER_BOTH(unexpected_is_drained),
+        OVER_BOTH(posted_max_is_again),
+        OVER_BOTH(close_with_work),
+        OVER_BOTH(sleeps_and_wakes),
+        cmocka_unit_test(wrong_cookie_is_dropped),
+        cmocka_unit_test(bad_connect_messages),
+        cmocka_unit_test(loopback),
+        cmocka_unit_test(cycles_leave_nothing),
+        cmocka_unit_test(killed_in_bulk),
+    };
+    if (rank_start(&probe) != TRYST_OK)
+        return 1;
+    if (!rank_module(&probe, text)) {
+        printf("skipped: %s\n", text);
+        return 77;
+    }
+    rank_stop(&probe);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

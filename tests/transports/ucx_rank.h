@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One rank with one rail of the ucx module and one endpoint, for tests: the link is a socket pair
+ * of packets, so that two ranks may live in one thread or in two processes.
+ */
+#ifndef UCX_RANK_H
+#define UCX_RANK_H
+
+#include "core/clock.h"
+#include "core/config.h"
+#include "core/log.h"
+#include "core/poller.h"
+#include "transports/module.h"
+#include "transports/transport.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct ucx_rank {
+    struct config *config;
+    struct log log;
+    tryst_host host;
+    struct poller poller;
+    struct rail *rail;
+    struct endpoint *ep;
+    int link; /* to the other rank, -1 for loopback */
+    int ready, failed, closed, unexpected, frames; /* how often */
+    tryst_status ready_status, failed_status;
+    char text[TRANSPORT_TEXT_MAX];
+    uint64_t unexpected_tag;
+    size_t unexpected_bytes;
+    void (*on_frame)(struct ucx_rank *rank, const void *data, size_t bytes);
+    void *arg;
+    char log_text[8192];
+};
+
+static void rank_log(void *arg, tryst_log_level level, const char *line)
+{
+    struct ucx_rank *rank = arg;
+    (void)level;
+    strncat(rank->log_text, line, sizeof rank->log_text - strlen(rank->log_text) - 2);
+    strcat(rank->log_text, "\n");
+}
+
+static void rank_on_frame(struct endpoint *ep, const void *data, size_t bytes)
+{
+    struct ucx_rank *rank = ep->arg;
+    rank->frames++;
+    if (rank->on_frame)
+        rank->on_frame(rank, data, bytes);
+}
+
+static void rank_on_ready(struct endpoint *ep, tryst_status status, const char *text)
+{
+    struct ucx_rank *rank = ep->arg;
+    rank->ready++;
+    rank->ready_status = status;
+    snprintf(rank->text, sizeof rank->text, "%s", text);
+}
+
+static void rank_on_failed(struct endpoint *ep, tryst_status status, const char *text)
+{
+    struct ucx_rank *rank = ep->arg;
+    rank->failed++;
+    rank->failed_status = status;
+    snprintf(rank->text, sizeof rank->text, "%s", text);
+}
+
+static void rank_on_unexpected(struct endpoint *ep, uint64_t tag, size_t bytes)
+{
+    struct ucx_rank *rank = ep->arg;
+    rank->unexpected++;
+    rank->unexpected_tag = tag;
+    rank->unexpected_bytes = bytes;
+}
+
+static void rank_on_closed(struct endpoint *ep)
+{
+    struct ucx_rank *rank = ep->arg;
+    rank->closed++;
+    rank->ep = NULL;
+}
+
+static tryst_status rank_connect_send(struct endpoint *ep, const void *data, size_t bytes,
+                                      int fd)
+{
+    struct ucx_rank *rank = ep->arg;
+    (void)fd;
+    return send(rank->link, data, bytes, MSG_NOSIGNAL) == (ssize_t)bytes ? TRYST_OK
+                                                                         : TRYST_E_PEER;
+}
+
+static void rank_doorbell(struct endpoint *ep)
+{
+    (void)ep;
+}
+
+static const struct rail_events rank_events = {
+    rank_on_frame,  rank_on_ready,     rank_on_failed, rank_on_unexpected,
+    rank_on_closed, rank_connect_send, rank_doorbell};
+
+/* The module's ops, or NULL with the reason in `text`. */
+static inline const struct transport_ops *rank_module(struct ucx_rank *rank, char *text)
+{
+    const struct transport_ops *ops = NULL;
+    return module_load(&rank->host, "ucx", &ops, text) == TRYST_OK ? ops : NULL;
+}
+
+static inline tryst_status rank_start(struct ucx_rank *rank)
+{
+    memset(rank, 0, sizeof *rank);
+    rank->link = -1;
+    rank->log = (struct log)LOG_INIT;
+    rank->log.sink = rank_log;
+    rank->log.arg = rank;
+    if (config_open(&rank->log, NULL, &rank->config) != TRYST_OK ||
+        poller_open(&rank->poller) != TRYST_OK)
+        return TRYST_E_SYSTEM;
+    module_host_init(&rank->host, rank->config, &rank->log);
+    return TRYST_OK;
+}
+
+static inline tryst_status rank_rail_open(struct ucx_rank *rank,
+                                          const char *interface_name, bool own_shm)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    const struct transport_ops *ops = rank_module(rank, text);
+    struct rail_params params = {.host = &rank->host,
+                                 .events = &rank_events,
+                                 .poller = &rank->poller,
+                                 .interface_name = interface_name,
+                                 .own_shm_allowed = own_shm};
+    tryst_status status = ops ? ops->rail_open(&params, &rank->rail) : TRYST_E_MODULE;
+    if (status == TRYST_OK)
+        rank->rail->ops = ops;
+    return status;
+}
+
+static inline tryst_status rank_ep_open(struct ucx_rank *rank, int me, int link,
+                                        uint64_t cookie)
+{
+    struct ep_params params = {.arg = rank,
+                               .peer_rank = 1 - me,
+                               .local_rank = me,
+                               .initiator = me == 0,
+                               .loopback = link < 0,
+                               .same_host = true,
+                               .peer_pidfd = -1,
+                               .cookie = cookie};
+    rank->link = link;
+    return rank->rail->ops->ep_open(rank->rail, &params, &rank->ep);
+}
+
+/* One turn: the link, then the fabric. Returns the fabric's events. */
+static inline int rank_turn(struct ucx_rank *rank)
+{
+    char message[4352];
+    ssize_t bytes;
+    while (rank->link >= 0 && rank->ep &&
+           (bytes = recv(rank->link, message, sizeof message, MSG_DONTWAIT)) > 0)
+        rank->rail->ops->ep_message(rank->ep, message, (size_t)bytes, -1);
+    return rank->rail->ops->progress(rank->rail);
+}
+
+static inline void rank_stop(struct ucx_rank *rank)
+{
+    if (rank->rail)
+        rank->rail->ops->rail_close(rank->rail);
+    poller_close(&rank->poller);
+    config_close(rank->config);
+    rank->rail = NULL;
+}
+
+#endif

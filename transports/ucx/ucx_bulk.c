@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bulk: UCP tagged messages with a full mask.
+ *
+ * Idea: the receiver's tag names one posted receive, so tag matching never searches; what
+ * completes is put on the rail's list and reported from progress.
+ * Invariant: ep->active holds what UCX may still read or write, and sends_active + recvs_active
+ * count it; an endpoint is not gone before both are zero and all was reported.
+ */
+#include "ucx_private.h"
+
+#include <string.h>
+
+tryst_status ucx_status(ucs_status_t status)
+{
+    switch (status) {
+    case UCS_OK: return TRYST_OK;
+    case UCS_ERR_CANCELED: return TRYST_E_CANCELED;
+    case UCS_ERR_MESSAGE_TRUNCATED: return TRYST_E_MISMATCH;
+    default: return TRYST_E_PEER;
+    }
+}
+
+/* From inside a call or a callback: note it for ucx_bulk_report. */
+static void bulk_complete(struct ucx_bulk *bulk, tryst_status status, size_t bytes)
+{
+    struct ucx_ep *ep = bulk->ep;
+    if (bulk->is_send)
+        ep->sends_active--;
+    else
+        ep->recvs_active--;
+    bulk->status = status;
+    bulk->bytes = bytes;
+    bulk->request = NULL;
+    (void)list_remove(&bulk->node);
+    list_push_back(&ep_rail(ep)->done, &bulk->node);
+    ep->unreported++;
+}
+
+int ucx_bulk_report(struct ucx_rail *rail)
+{
+    struct list done;
+    struct list_node *node;
+    int count = 0;
+    list_init(&done);
+    list_append(&done, &rail->done);
+    while ((node = list_pop_front(&done)) != NULL) {
+        struct ucx_bulk *bulk = container_of(node, struct ucx_bulk, node);
+        struct bulk *public = bulk_public(bulk);
+        bulk->ep->unreported--;
+        public->done(public, bulk->status, bulk->bytes);
+        count++;
+    }
+    return count;
+}
+
+static void param_set(struct ucx_ep *ep, struct bulk *bulk, ucp_request_param_t *param)
+{
+    struct rail *rail = ep->base.rail;
+    void *handle = NULL;
+    param->op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                          UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    param->memory_type = UCS_MEMORY_TYPE_HOST;
+    param->user_data = bulk_private(bulk);
+    if (!bulk->mem ||
+        ep_rail(ep)->host->mem_handle(bulk->mem, rail, &handle) != TRYST_OK || !handle)
+        return; /* without a registration UCX makes its own, or copies */
+    param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+    param->memh = handle;
+}
+
+static void private_set(struct ucx_ep *ep, struct bulk *bulk, bool is_send)
+{
+    struct ucx_bulk *private = bulk_private(bulk);
+    memset(private, 0, sizeof *private);
+    private->ep = ep;
+    private->is_send = is_send;
+}
+
+static void recv_completed(void *request, ucs_status_t status,
+                           const ucp_tag_recv_info_t *info, void *user_data)
+{
+    ucp_request_free(request);
+    bulk_complete(user_data, ucx_status(status), status == UCS_OK ? info->length : 0);
+}
+
+static void send_completed(void *request, ucs_status_t status, void *user_data)
+{
+    struct ucx_bulk *bulk = user_data;
+    ucp_request_free(request);
+    bulk_complete(bulk, ucx_status(status),
+                  status == UCS_OK ? bulk_public(bulk)->bytes : 0);
+}
+
+/* What a tag call returned: TRYST_OK when the bulk is UCX's, or done at once. */
+static tryst_status started(struct ucx_ep *ep, struct bulk *bulk,
+                            ucs_status_ptr_t request, size_t bytes)
+{
+    struct ucx_bulk *private = bulk_private(bulk);
+    ucs_status_t status;
+    if (UCS_PTR_IS_PTR(request)) {
+        if (!list_linked(&private->node)) { /* else UCX has called back already */
+            private->request = request;
+            list_push_back(&ep->active, &private->node);
+        }
+        return TRYST_OK;
+    }
+    status = UCS_PTR_STATUS(request);
+    if (status == UCS_OK || status == UCS_ERR_MESSAGE_TRUNCATED) {
+        bulk_complete(private, ucx_status(status), status == UCS_OK ? bytes : 0);
+        return TRYST_OK;
+    }
+    if (private->is_send)
+        ep->sends_active--;
+    else
+        ep->recvs_active--;
+    if (status == UCS_ERR_NO_MEMORY)
+        return TRYST_AGAIN;
+    ucx_ep_fail(ep, TRYST_E_PEER, "bulk refused: %s", ucs_status_string(status));
+    return TRYST_E_PEER;
+}
+
+tryst_status ucx_bulk_recv(struct endpoint *base, struct bulk *bulk)
+{
+    struct ucx_ep *ep = (struct ucx_ep *)base;
+    struct ucx_rail *rail = ep_rail(ep);
+    const tryst_host *previous;
+    ucp_tag_recv_info_t info = {0};
+    ucp_request_param_t param = {.cb.recv = recv_completed};
+    ucs_status_ptr_t request;
+    tryst_status status;
+    if (ep->state != UCX_EP_READY || !rail->worker)
+        return TRYST_E_PEER;
+    if (ep->recvs_active >= UCX_POSTED_MAX)
+        return TRYST_AGAIN;
+    previous = ucx_log_begin(rail->host);
+    private_set(ep, bulk, false);
+    param_set(ep, bulk, &param);
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_RECV_INFO;
+    param.recv_info.tag_info = &info;
+    ep->recvs_active++;
+    request = ucp_tag_recv_nbx(rail->worker, bulk->data, bulk->bytes,
+                               ucx_tag(ep->id, bulk->tag), UINT64_MAX, &param);
+    status = started(ep, bulk, request, info.length);
+    ucx_log_end(previous);
+    return status;
+}
+
+tryst_status ucx_bulk_send(struct endpoint *base, struct bulk *bulk)
+{
+    struct ucx_ep *ep = (struct ucx_ep *)base;
+    const tryst_host *previous;
+    ucp_request_param_t param = {.cb.send = send_completed};
+    ucs_status_ptr_t request;
+    tryst_status status;
+    if (ep->state != UCX_EP_READY || !ep->bulk)
+        return TRYST_E_PEER;
+    if (ep->sends_active >= UCX_SENDS_MAX)
+        return TRYST_AGAIN;
+    previous = ucx_log_begin(ep_rail(ep)->host);
+    private_set(ep, bulk, true);
+    param_set(ep, bulk, &param);
+    ep->sends_active++;
+    request = ucp_tag_send_nbx(ep->bulk, bulk->data, bulk->bytes,
+                               ucx_tag(ep->peer_id, bulk->tag), &param);
+    status = started(ep, bulk, request, bulk->bytes);
+    ucx_log_end(previous);
+    return status;
+}
+
+/* UCX calls recv_completed from inside the cancel when the receive is unmatched; a matched one
+ * goes on and completes by itself. Sends cannot be withdrawn. */
+static void request_cancel(struct ucx_bulk *bulk)
+{
+    if (bulk->request && !bulk->is_send)
+        ucp_request_cancel(ep_rail(bulk->ep)->worker, bulk->request);
+}
+
+void ucx_bulk_cancel(struct endpoint *base, struct bulk *bulk)
+{
+    struct ucx_ep *ep = (struct ucx_ep *)base;
+    const tryst_host *previous = ucx_log_begin(ep_rail(ep)->host);
+    request_cancel(bulk_private(bulk));
+    ucx_log_end(previous);
+}
+
+void ucx_bulk_cancel_all(struct ucx_ep *ep)
+{
+    list_for_each_safe (&ep->active, node, after)
+        request_cancel(container_of(node, struct ucx_bulk, node));
+}
+
+void ucx_bulk_abandon_all(struct ucx_ep *ep, tryst_status status)
+{
+    list_for_each_safe (&ep->active, node, after)
+        bulk_complete(container_of(node, struct ucx_bulk, node), status, 0);
+}
+
+/* A message without a receive breaks the contract, unless its endpoint was closed: take it in
+ * with no room, which ends it for its sender too. */
+static int message_drain(struct ucx_rail *rail, ucp_tag_message_h message,
+                         const ucp_tag_recv_info_t *info)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                                       .memory_type = UCS_MEMORY_TYPE_HOST};
+    static char nothing[1];
+    uint32_t slot = (uint32_t)(info->sender_tag >> UCX_TAG_BITS);
+    uint64_t tag = info->sender_tag & (((uint64_t)1 << UCX_TAG_BITS) - 1);
+    struct ucx_ep *ep = slot < rail->slots_count ? rail->slots[slot] : NULL;
+    ucs_status_ptr_t request =
+        ucp_tag_msg_recv_nbx(rail->worker, nothing, 0, message, &param);
+    if (UCS_PTR_IS_PTR(request))
+        ucp_request_free(request); /* UCX keeps it until the message is through */
+    rail->drained++;
+    if (ep && ep->state == UCX_EP_READY)
+        ep->base.rail->events->unexpected(&ep->base, tag, info->length);
+    return 1;
+}
+
+int ucx_bulk_drain(struct ucx_rail *rail)
+{
+    ucp_tag_recv_info_t info;
+    ucp_tag_message_h message;
+    int count = 0;
+    while (rail->worker && count < 16 &&
+           (message = ucp_tag_probe_nb(rail->worker, 0, 0, 1, &info)) != NULL)
+        count += message_drain(rail, message, &info);
+    return count;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * UCX's settings, and where its log lines go.
+ *
+ * Idea: every setting that we need is a row with its reason, given to UCX through
+ * ucp_config_modify; the environment is read by UCX as always and written by nobody.
+ * Callers: ucx_rail.c.
+ */
+#include "ucx_private.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <ucs/debug/log_def.h>
+
+struct setting {
+    const char *name, *value;
+};
+
+static const struct setting settings[] = {
+    /* Eager messages of one packet only. A receive is then either unmatched (cancel withdraws
+     * it), or done at once, or a rendezvous, which closing the endpoint ends. A longer eager
+     * message whose sender dies in the middle leaves a receive that nothing ends. */
+    {"RNDV_THRESH", "8000"},
+    /* The receiver reads. Else UCX may let the sender write (RDMA write, TCP's emulated put), and
+     * a peer that was given up while it was stopped would write into our memory when it goes
+     * on. In error mode PEER, UCX reads only memory that it can take back (RDMA with invalidation);
+     * elsewhere (shm, tcp) bulk travels in fragments whose id dies with the receive. */
+    {"RNDV_SCHEME", "get_zcopy"},
+    {"TCP_PUT_ENABLE", "n"},
+    /* No registration cache: it patches mmap, munmap and others in the whole process. Regions
+     * are registered explicitly (tryst_mem_register). */
+    {"RCACHE_ENABLE", "n"},
+};
+
+/* In error mode PEER, UCX drops shared memory without a word (measured with 1.13.1) unless its
+ * transports are told to notice dead peers. The SYSV_ and POSIX_ spellings are ignored. */
+static const struct setting setting_shm = {"MM_ERROR_HANDLING", "y"};
+static const struct setting setting_no_shm = {"TLS", "^sm"};
+
+/* The RDMA device behind a network interface, as UCX names it ("mlx5_0:1"): the kernel lists it
+ * in sysfs. False where there is none. */
+static bool rdma_device_find(const char *interface, char *device_p, size_t bytes)
+{
+    char path[128];
+    unsigned port = 0;
+    struct dirent *entry;
+    FILE *file;
+    DIR *dir;
+    (void)snprintf(path, sizeof path, "/sys/class/net/%.32s/device/infiniband",
+                   interface);
+    dir = opendir(path);
+    if (!dir)
+        return false;
+    do
+        entry = readdir(dir);
+    while (entry && entry->d_name[0] == '.');
+    (void)snprintf(path, sizeof path, "/sys/class/net/%.32s/dev_port", interface);
+    file = entry ? fopen(path, "re") : NULL;
+    if (file) {
+        if (fscanf(file, "%u", &port) != 1)
+            port = 0;
+        (void)fclose(file);
+    }
+    if (entry)
+        (void)snprintf(device_p, bytes, "%.64s:%u", entry->d_name, port + 1);
+    (void)closedir(dir);
+    return entry != NULL;
+}
+
+static ucs_status_t devices_set(ucp_config_t *config, const char *interface)
+{
+    char device[80], list[128];
+    if (!rdma_device_find(interface, device, sizeof device))
+        return ucp_config_modify(config, "NET_DEVICES", interface);
+    (void)snprintf(list, sizeof list, "%s,%.32s", device, interface);
+    return ucp_config_modify(config, "NET_DEVICES", list);
+}
+
+static ucs_status_t setting_apply(ucp_config_t *config, const struct setting *setting,
+                                  const char **name_p)
+{
+    *name_p = setting->name;
+    return ucp_config_modify(config, setting->name, setting->value);
+}
+
+static ucs_status_t settings_apply(ucp_config_t *config, const struct rail_params *params,
+                                   const char **name_p)
+{
+    ucs_status_t status = setting_apply(
+        config, params->own_shm_allowed ? &setting_shm : &setting_no_shm, name_p);
+    for (size_t i = 0; status == UCS_OK && i < sizeof settings / sizeof settings[0]; i++)
+        status = setting_apply(config, &settings[i], name_p);
+    if (status == UCS_OK && params->interface_name) {
+        *name_p = "NET_DEVICES";
+        status = devices_set(config, params->interface_name);
+    }
+    return status;
+}
+
+tryst_status ucx_context_open(const struct rail_params *params, ucp_context_h *context_p,
+                              char *text)
+{
+    const ucp_params_t ucp_params = {
+        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+        .features = UCP_FEATURE_AM | UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP,
+        .name = "tryst",
+    };
+    const char *step = "reading UCX's configuration";
+    ucp_config_t *config = NULL;
+    ucs_status_t status = ucp_config_read(NULL, NULL, &config);
+    if (status == UCS_OK)
+        status = settings_apply(config, params, &step);
+    if (status == UCS_OK) {
+        step = "ucp_init";
+        status = ucp_init(&ucp_params, config, context_p);
+    }
+    if (config)
+        ucp_config_release(config);
+    if (status == UCS_OK)
+        return TRYST_OK;
+    (void)snprintf(text, TRANSPORT_TEXT_MAX, "%s: %s", step, ucs_status_string(status));
+    return status == UCS_ERR_NO_MEMORY ? TRYST_E_NOMEM : TRYST_E_UNSUPPORTED;
+}
+
+/* The context in whose call this thread is, or NULL: UCX has one list of log handlers per
+ * process, and lines of another user of UCX are not ours. */
+static __thread const tryst_host *log_host;
+
+static tryst_log_level log_level(ucs_log_level_t level, const char *message)
+{
+    /* a setting of ours for a transport that this machine does not have */
+    if (strncmp(message, "invalid configuration", 21) == 0)
+        return TRYST_LOG_DEBUG;
+    if (level <= UCS_LOG_LEVEL_WARN)
+        return TRYST_LOG_WARN; /* UCX's errors too: we decide what is an error of ours */
+    return level <= UCS_LOG_LEVEL_INFO ? TRYST_LOG_INFO : TRYST_LOG_DEBUG;
+}
+
+static ucs_log_func_rc_t log_handler(const char *file, unsigned line,
+                                     const char *function, ucs_log_level_t level,
+                                     const ucs_log_component_config_t *component,
+                                     const char *message, va_list args)
+{
+    char text[512];
+    int used;
+    (void)function;
+    (void)component;
+    if (!log_host || level == UCS_LOG_LEVEL_FATAL)
+        return UCS_LOG_FUNC_RC_CONTINUE;
+    used = snprintf(text, sizeof text, "ucx: ");
+    (void)vsnprintf(text + used, sizeof text - (size_t)used, message, args);
+    used = (int)strlen(text);
+    (void)snprintf(text + used, sizeof text - (size_t)used, " (%s:%u)", file, line);
+    log_host->log(log_host, log_level(level, message), text);
+    return UCS_LOG_FUNC_RC_STOP;
+}
+
+void ucx_log_setup(void)
+{
+    ucs_log_push_handler(log_handler);
+}
+
+const tryst_host *ucx_log_begin(const tryst_host *host)
+{
+    const tryst_host *previous = log_host;
+    log_host = host;
+    return previous;
+}
+
+void ucx_log_end(const tryst_host *previous)
+{
+    log_host = previous;
+}

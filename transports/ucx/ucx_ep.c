@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Endpoints: connecting, failing, closing.
+ *
+ * Idea: calls and UCX's callbacks only mark work on the endpoint; ucx_ep_work does it, from
+ * progress. There are two UCP endpoints per pair, one for frames and one for bulk, so that where
+ * the fabric is a byte stream, frames never queue behind payload.
+ *
+ *   OPENING ── both HELLOs and HEARD ──▶ READY ── UCX's error, a broken rule ──▶ BROKEN
+ *      └─ refused, UCX's error ─▶ BROKEN           any ── ep_close ──▶ CLOSING ──▶ freed
+ *
+ * Invariant: an endpoint is freed when no send, no receive and no slot of it is in UCX's hands.
+ */
+#include "ucx_private.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "transports/signal_guard.h"
+
+/* Closing by force ends within milliseconds (README.md); after this it never will. */
+#define CLOSE_LIMIT_NS 3000000000ull
+enum { CONNECT_MESSAGE_MAX = 4096 };
+
+struct ucx_ep *ucx_ep_find(struct ucx_rail *rail, uint64_t id)
+{
+    uint32_t slot = ucx_id_slot(id);
+    struct ucx_ep *ep = slot < rail->slots_count ? rail->slots[slot] : NULL;
+    return ep && ep->id == id ? ep : NULL;
+}
+
+void ucx_ep_work_add(struct ucx_ep *ep, enum ucx_work what)
+{
+    ep->work |= what;
+    if (!list_linked(&ep->work_node))
+        list_push_back(&ep_rail(ep)->work, &ep->work_node);
+}
+
+void ucx_ep_fail(struct ucx_ep *ep, tryst_status status, const char *fmt, ...)
+{
+    va_list args;
+    if (ep->state != UCX_EP_OPENING && ep->state != UCX_EP_READY)
+        return;
+    va_start(args, fmt);
+    (void)vsnprintf(ep->text, sizeof ep->text, fmt, args);
+    va_end(args);
+    /* who was never ready learns of it through `ready` */
+    ep->fail_status = ep->state == UCX_EP_OPENING ? TRYST_E_UNREACHABLE : status;
+    ep->state = UCX_EP_BROKEN;
+    ucx_ep_work_add(ep, UCX_WORK_FAILED);
+}
+
+/* ---- the rail's table of endpoints ---- */
+
+static tryst_status table_grow(struct ucx_rail *rail)
+{
+    uint32_t count = rail->slots_count ? rail->slots_count : 64;
+    struct ucx_ep **slots;
+    /* at most half full, so a free place is near and ids come back late */
+    while (count < UCX_SLOTS_MAX + 1 && count < 2 * (rail->slots_used + 1))
+        count *= 2;
+    if (count == rail->slots_count)
+        return rail->slots_used < count - 1 ? TRYST_OK : TRYST_E_NOMEM;
+    slots = rail->host->alloc(count * sizeof(struct ucx_ep *));
+    if (!slots)
+        return TRYST_E_NOMEM;
+    if (rail->slots_count)
+        memcpy(slots, rail->slots, rail->slots_count * sizeof *slots);
+    rail->host->free(rail->slots);
+    rail->slots = slots;
+    rail->slots_count = count;
+    return TRYST_OK;
+}
+
+static tryst_status table_add(struct ucx_rail *rail, struct ucx_ep *ep)
+{
+    uint32_t slot;
+    if (table_grow(rail) != TRYST_OK)
+        return TRYST_E_NOMEM;
+    slot = rail->slot_next % rail->slots_count;
+    while (rail->slots[slot])
+        slot = (slot + 1) % rail->slots_count;
+    rail->slot_next = slot + 1;
+    rail->slots[slot] = ep;
+    rail->slots_used++;
+    ep->id = (rail->host->random_u64() & ~(uint64_t)0xffff) | slot;
+    return TRYST_OK;
+}
+
+static void table_remove(struct ucx_rail *rail, struct ucx_ep *ep)
+{
+    rail->slots[ucx_id_slot(ep->id)] = NULL;
+    rail->slots_used--;
+}
+
+/* ---- opening ---- */
+
+tryst_status ucx_ep_open(struct rail *base, const struct ep_params *params,
+                         struct endpoint **ep_p)
+{
+    struct ucx_rail *rail = (struct ucx_rail *)base;
+    struct ucx_ep *ep;
+    if (!rail->worker)
+        return TRYST_E_UNREACHABLE;
+    ep = rail->host->alloc(sizeof *ep);
+    if (!ep)
+        return TRYST_E_NOMEM;
+    ep->base = (struct endpoint){.rail = base, .arg = params->arg};
+    ep->cookie = params->cookie;
+    ep->peer_rank = params->peer_rank;
+    ep->loopback = params->loopback;
+    ep->slots_free = (1u << UCX_SLOT_COUNT) - 1;
+    list_init(&ep->active);
+    for (int i = 0; i < UCX_SLOT_COUNT; i++)
+        ep->slots[i].ep = ep;
+    if (table_add(rail, ep) != TRYST_OK) {
+        rail->host->free(ep);
+        return TRYST_E_NOMEM;
+    }
+    ucx_ep_work_add(ep, UCX_WORK_CONNECT);
+    *ep_p = &ep->base;
+    return TRYST_OK;
+}
+
+static tryst_status connect_part_send(struct ucx_ep *ep, enum ucx_connect_kind kind,
+                                      const void *data, size_t total, size_t offset)
+{
+    unsigned char message[CONNECT_MESSAGE_MAX];
+    struct ucx_connect *head = (struct ucx_connect *)message;
+    size_t bytes = total - offset;
+    if (bytes > sizeof message - sizeof *head)
+        bytes = sizeof message - sizeof *head;
+    *head = (struct ucx_connect){.magic = UCX_CONNECT_MAGIC,
+                                 .version = UCX_WIRE_VERSION,
+                                 .kind = (uint16_t)kind,
+                                 .total_bytes = (uint32_t)total,
+                                 .offset_bytes = (uint32_t)offset,
+                                 .ep_id = ep->id};
+    memcpy(message + sizeof *head, (const unsigned char *)data + offset, bytes);
+    return ep->base.rail->events->connect_send(&ep->base, message, sizeof *head + bytes,
+                                               -1);
+}
+
+static tryst_status address_send(struct ucx_ep *ep)
+{
+    struct ucx_rail *rail = ep_rail(ep);
+    tryst_status status = TRYST_OK;
+    size_t step = CONNECT_MESSAGE_MAX - sizeof(struct ucx_connect);
+    ep->address_sent = true;
+    if (ep->loopback)
+        return TRYST_OK;
+    for (size_t at = 0; status == TRYST_OK && at < rail->address_bytes; at += step)
+        status = connect_part_send(ep, UCX_CONNECT_ADDRESS, rail->address,
+                                   rail->address_bytes, at);
+    return status;
+}
+
+/* Check and store one part; true when the address is whole. */
+static bool address_take(struct ucx_ep *ep, const struct ucx_connect *head,
+                         const void *data, size_t bytes)
+{
+    if (head->offset_bytes == 0 && !ep->peer_address && head->total_bytes > 0 &&
+        head->total_bytes <= UCX_ADDRESS_MAX) {
+        ep->peer_address = ep_rail(ep)->host->alloc(head->total_bytes);
+        ep->peer_address_total = head->total_bytes;
+        ep->peer_id = head->ep_id;
+    }
+    if (!ep->peer_address || head->ep_id != ep->peer_id ||
+        head->total_bytes != ep->peer_address_total ||
+        head->offset_bytes != ep->peer_address_bytes || bytes == 0 ||
+        bytes > head->total_bytes - head->offset_bytes) {
+        ucx_ep_fail(ep, TRYST_E_PROTOCOL, "a part of the peer's address does not fit");
+        return false;
+    }
+    memcpy(ep->peer_address + head->offset_bytes, data, bytes);
+    ep->peer_address_bytes += (uint32_t)bytes;
+    return ep->peer_address_bytes == ep->peer_address_total;
+}
+
+static void connect_take(struct ucx_ep *ep, const struct ucx_connect *head,
+                         const char *data, size_t bytes)
+{
+    if (head->magic != UCX_CONNECT_MAGIC || head->version != UCX_WIRE_VERSION)
+        ucx_ep_fail(ep, TRYST_E_PROTOCOL, "not a connect message of ucx version %u",
+                    UCX_WIRE_VERSION);
+    else if (head->kind == UCX_CONNECT_REFUSED)
+        ucx_ep_fail(ep, TRYST_E_PEER, "the peer says: %.*s",
+                    (int)(bytes < 120 ? bytes : 120), data);
+    else if (head->kind == UCX_CONNECT_ADDRESS && address_take(ep, head, data, bytes))
+        ucx_ep_work_add(ep, UCX_WORK_CONNECT);
+}
+
+void ucx_ep_message(struct endpoint *base, const void *data, size_t bytes, int fd)
+{
+    struct ucx_ep *ep = (struct ucx_ep *)base;
+    struct ucx_connect head;
+    if (fd >= 0)
+        close(fd);
+    if (ep->state != UCX_EP_OPENING && ep->state != UCX_EP_READY)
+        return;
+    if (bytes < sizeof head) {
+        ucx_ep_fail(ep, TRYST_E_PROTOCOL, "a connect message of %zu bytes", bytes);
+        return;
+    }
+    memcpy(&head, data, sizeof head);
+    connect_take(ep, &head, (const char *)data + sizeof head, bytes - sizeof head);
+}
+
+static void ucp_failed(void *arg, ucp_ep_h ucp_ep, ucs_status_t status)
+{
+    (void)ucp_ep;
+    ucx_ep_fail(arg, TRYST_E_PEER, "UCX: %s", ucs_status_string(status));
+}
+
+static ucs_status_t ucp_ep_open(struct ucx_ep *ep, ucp_ep_h *ucp_ep_p)
+{
+    struct ucx_rail *rail = ep_rail(ep);
+    const ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_USER_DATA,
+        .address = ep->loopback ? rail->address : (const ucp_address_t *)ep->peer_address,
+        .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+        .err_handler = {.cb = ucp_failed, .arg = ep},
+        .user_data = ep,
+    };
+    return ucp_ep_create(rail->worker, &params, ucp_ep_p);
+}
+
+/* Frames first on both sides: UCX pairs the endpoints of two workers in order of creation. */
+static void connect_start(struct ucx_ep *ep)
+{
+    sigset_t mask;
+    ucs_status_t status;
+    tryst_status sent;
+    if (ep->loopback)
+        ep->peer_id = ep->id;
+    signal_mask_begin(&mask);
+    status = ucp_ep_open(ep, &ep->frames);
+    if (status == UCS_OK)
+        status = ucp_ep_open(ep, &ep->bulk);
+    signal_mask_end(&mask);
+    if (status != UCS_OK) {
+        ucx_ep_fail(ep, TRYST_E_UNREACHABLE, "UCX finds no way on %s: %s",
+                    ep_rail(ep)->name, ucs_status_string(status));
+        return;
+    }
+    sent = ucx_am_send(ep, ep->frames, UCX_AM_HELLO, NULL, 0);
+    if (sent == TRYST_OK)
+        sent = ucx_am_send(ep, ep->bulk, UCX_AM_HELLO_BULK, NULL, 0);
+    if (sent != TRYST_OK)
+        ucx_ep_fail(ep, sent, "UCX has no memory for a first message");
+}
+
+static void connect_go_on(struct ucx_ep *ep)
+{
+    const uint8_t hellos = UCX_SEEN_HELLO | UCX_SEEN_HELLO_BULK;
+    bool known = ep->loopback || (ep->peer_address_total > 0 &&
+                                  ep->peer_address_bytes == ep->peer_address_total);
+    if (ep->state != UCX_EP_OPENING)
+        return;
+    if (!ep->address_sent && address_send(ep) != TRYST_OK) {
+        ucx_ep_fail(ep, TRYST_E_PEER, "the link closed while connecting");
+        return;
+    }
+    if (known && !ep->frames)
+        connect_start(ep);
+    if (ep->state != UCX_EP_OPENING || !ep->bulk)
+        return; /* failed, or the peer's address is not here yet */
+    if ((ep->seen & hellos) == hellos && !ep->heard_sent &&
+        ucx_am_send(ep, ep->frames, UCX_AM_HEARD, NULL, 0) == TRYST_OK)
+        ep->heard_sent = true;
+    if (ep->heard_sent && ep->seen & UCX_SEEN_HEARD)
+        ucx_ep_ready_say(ep);
+}
+
+void ucx_ep_ready_say(struct ucx_ep *ep)
+{
+    ep->state = UCX_EP_READY;
+    (void)snprintf(ep->text, sizeof ep->text, "ucx %s on %s", ucp_get_version_string(),
+                   ep_rail(ep)->name);
+    ep->base.rail->events->ready(&ep->base, TRYST_OK, ep->text);
+}
+
+/* ---- failing and closing ---- */
+
+static void failed_say(struct ucx_ep *ep)
+{
+    const struct rail_events *events = ep->base.rail->events;
+    if (ep->fail_status != TRYST_E_UNREACHABLE) {
+        events->failed(&ep->base, ep->fail_status, ep->text);
+        return;
+    }
+    if (!ep->loopback) /* the peer may still be waiting for us */
+        (void)connect_part_send(ep, UCX_CONNECT_REFUSED, ep->text, strlen(ep->text), 0);
+    events->ready(&ep->base, TRYST_E_UNREACHABLE, ep->text);
+}
+
+void ucx_ep_close(struct endpoint *base)
+{
+    struct ucx_ep *ep = (struct ucx_ep *)base;
+    if (ep->state == UCX_EP_CLOSING)
+        return;
+    ep->state = UCX_EP_CLOSING;
+    ep->work = 0;
+    ucx_ep_work_add(ep, UCX_WORK_CLOSE);
+}
+
+static void close_completed(void *request, ucs_status_t status, void *user_data)
+{
+    struct ucx_ep *ep = user_data;
+    (void)status;
+    ucp_request_free(request);
+    ep->closes_active--;
+}
+
+static void ucp_ep_drop(struct ucx_ep *ep, ucp_ep_h *ucp_ep)
+{
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK |
+                        UCP_OP_ATTR_FIELD_USER_DATA,
+        .flags = UCP_EP_CLOSE_FLAG_FORCE,
+        .cb.send = close_completed,
+        .user_data = ep,
+    };
+    if (*ucp_ep && UCS_PTR_IS_PTR(ucp_ep_close_nbx(*ucp_ep, &param)))
+        ep->closes_active++;
+    *ucp_ep = NULL;
+}
+
+static void close_start(struct ucx_ep *ep)
+{
+    struct ucx_rail *rail = ep_rail(ep);
+    ep->close_at_ns = rail->host->now_ns(rail->host) + CLOSE_LIMIT_NS;
+    ucx_bulk_cancel_all(ep); /* first: what is unmatched cannot become matched any more */
+    ucp_ep_drop(ep, &ep->bulk);
+    ucp_ep_drop(ep, &ep->frames);
+}
+
+void ucx_ep_abandon(struct ucx_ep *ep)
+{
+    ep->frames = ep->bulk = NULL;
+    ep->closes_active = 0;
+    ep->slots_free = (1u << UCX_SLOT_COUNT) - 1;
+    ucx_bulk_abandon_all(ep,
+                         ep->state == UCX_EP_CLOSING ? TRYST_E_CANCELED : TRYST_E_PEER);
+    ucx_ep_fail(ep, TRYST_E_PEER, "the rail on %s was given up", ep_rail(ep)->name);
+}
+
+static bool close_ended(const struct ucx_ep *ep)
+{
+    return ep->sends_active == 0 && ep->recvs_active == 0 && ep->unreported == 0 &&
+           ep->closes_active == 0 && ep->slots_free == (1u << UCX_SLOT_COUNT) - 1;
+}
+
+static void close_go_on(struct ucx_ep *ep)
+{
+    struct ucx_rail *rail = ep_rail(ep);
+    if (!ep->close_at_ns)
+        close_start(ep);
+    if (!close_ended(ep)) {
+        if (rail->worker && rail->host->now_ns(rail->host) > ep->close_at_ns)
+            ucx_rail_abandon(rail);
+        ucx_ep_work_add(ep, UCX_WORK_CLOSE);
+        return;
+    }
+    table_remove(rail, ep);
+    ep->base.rail->events->closed(&ep->base);
+    rail->host->free(ep->peer_address);
+    rail->host->free(ep);
+}
+
+void ucx_ep_work(struct ucx_ep *ep)
+{
+    uint32_t work = ep->work;
+    ep->work = 0;
+    if (work & UCX_WORK_CLOSE) {
+        close_go_on(ep);
+        return;
+    }
+    if (work & UCX_WORK_CONNECT)
+        connect_go_on(ep);
+    if (work & UCX_WORK_FAILED && ep->state == UCX_EP_BROKEN)
+        failed_say(ep);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames and the handshake: UCP active messages, always eager.
+ *
+ * Idea: the header is checked (cookie, then endpoint, then kind) before anything else of a message
+ * is looked at; a frame goes up from inside UCX's callback without a copy.
+ * Invariant: a send slot is taken from the send until UCX's callback, or free.
+ */
+#include "ucx_private.h"
+
+#include <string.h>
+
+static struct ucx_slot *slot_get(struct ucx_ep *ep)
+{
+    uint32_t index;
+    if (!ep->slots_free)
+        return NULL;
+    index = (uint32_t)__builtin_ctz(ep->slots_free);
+    ep->slots_free &= ep->slots_free - 1;
+    return &ep->slots[index];
+}
+
+static void slot_put(struct ucx_slot *slot)
+{
+    slot->ep->slots_free |= 1u << (slot - slot->ep->slots);
+}
+
+static void send_completed(void *request, ucs_status_t status, void *user_data)
+{
+    struct ucx_slot *slot = user_data;
+    struct ucx_ep *ep = slot->ep;
+    slot_put(slot);
+    ucp_request_free(request);
+    if (status != UCS_OK && ep->state != UCX_EP_CLOSING)
+        ucx_ep_fail(ep, TRYST_E_PEER, "a frame was not sent: %s",
+                    ucs_status_string(status));
+}
+
+tryst_status ucx_am_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind,
+                         const void *data, size_t bytes)
+{
+    struct ucx_slot *slot = slot_get(ep);
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                        UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+        .flags = UCP_AM_SEND_FLAG_EAGER,
+        .cb.send = send_completed,
+        .memory_type = UCS_MEMORY_TYPE_HOST,
+        .user_data = slot,
+    };
+    ucs_status_ptr_t request;
+    if (!slot)
+        return TRYST_AGAIN;
+    /* UCX 1.13 reads header and data until the send completes: both live in the slot. */
+    slot->header = (struct ucx_am){ep->cookie, ep->peer_id, kind, ep->send_sequence};
+    if (bytes)
+        memcpy(slot->data, data, bytes);
+    request = ucp_am_send_nbx(ucp_ep, UCX_AM_ID, &slot->header, sizeof slot->header,
+                              slot->data, bytes, &param);
+    if (UCS_PTR_IS_PTR(request))
+        return TRYST_OK;
+    slot_put(slot);
+    if (request == NULL)
+        return TRYST_OK;
+    if (UCS_PTR_STATUS(request) == UCS_ERR_NO_MEMORY)
+        return TRYST_AGAIN;
+    ucx_ep_fail(ep, TRYST_E_PEER, "a frame was refused: %s",
+                ucs_status_string(UCS_PTR_STATUS(request)));
+    return TRYST_E_PEER;
+}
+
+tryst_status ucx_frame_send(struct endpoint *base, const void *data, size_t bytes)
+{
+    struct ucx_ep *ep = (struct ucx_ep *)base;
+    const tryst_host *previous;
+    tryst_status status;
+    if (ep->state != UCX_EP_READY || !ep->frames || bytes == 0 || bytes > UCX_FRAME_MAX)
+        return TRYST_E_PEER;
+    previous = ucx_log_begin(ep_rail(ep)->host);
+    status = ucx_am_send(ep, ep->frames, UCX_AM_FRAME, data, bytes);
+    ucx_log_end(previous);
+    if (status == TRYST_OK)
+        ep->send_sequence++;
+    return status;
+}
+
+static void frame_deliver(struct ucx_ep *ep, const struct ucx_am *am, const void *data,
+                          size_t bytes)
+{
+    uint64_t aligned[UCX_FRAME_MAX / 8];
+    if (am->sequence != ep->recv_sequence) {
+        ucx_ep_fail(ep, TRYST_E_PROTOCOL, "frame %u came when %u was due", am->sequence,
+                    ep->recv_sequence);
+        return;
+    }
+    ep->recv_sequence++;
+    if ((uintptr_t)data % 8) {
+        memcpy(aligned, data, bytes);
+        data = aligned;
+    }
+    ep->base.rail->events->frame(&ep->base, data, bytes);
+}
+
+static void am_take(struct ucx_ep *ep, const struct ucx_am *am, const void *data,
+                    size_t bytes)
+{
+    switch (am->kind) {
+    case UCX_AM_HELLO: ep->seen |= UCX_SEEN_HELLO; break;
+    case UCX_AM_HELLO_BULK: ep->seen |= UCX_SEEN_HELLO_BULK; break;
+    case UCX_AM_HEARD: ep->seen |= UCX_SEEN_HEARD; break;
+    case UCX_AM_FRAME:
+        /* sent after the peer's HEARD, which may have come in this same round */
+        if (ep->state == UCX_EP_OPENING && ep->heard_sent && ep->seen & UCX_SEEN_HEARD)
+            ucx_ep_ready_say(ep);
+        if (ep->state == UCX_EP_READY && bytes > 0 && bytes <= UCX_FRAME_MAX)
+            frame_deliver(ep, am, data, bytes);
+        else if (ep->state == UCX_EP_OPENING || ep->state == UCX_EP_READY)
+            ucx_ep_fail(ep, TRYST_E_PROTOCOL, "a frame of %zu bytes came out of turn",
+                        bytes);
+        return;
+    default: ucx_ep_fail(ep, TRYST_E_PROTOCOL, "unknown message %u", am->kind); return;
+    }
+    if (ep->state == UCX_EP_OPENING)
+        ucx_ep_work_add(ep, UCX_WORK_CONNECT);
+}
+
+static ucs_status_t am_received(void *arg, const void *header, size_t header_bytes,
+                                void *data, size_t bytes,
+                                const ucp_am_recv_param_t *param)
+{
+    struct ucx_rail *rail = arg;
+    struct ucx_ep *ep = NULL;
+    struct ucx_am am;
+    if (header_bytes == sizeof am && !(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)) {
+        memcpy(&am, header, sizeof am);
+        ep = ucx_ep_find(rail, am.ep_id);
+    }
+    if (ep && ep->cookie == am.cookie)
+        am_take(ep, &am, data, bytes);
+    else
+        rail->strangers++; /* also what comes late for an endpoint that was closed */
+    return UCS_OK;
+}
+
+tryst_status ucx_frames_open(struct ucx_rail *rail)
+{
+    const ucp_am_handler_param_t param = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .id = UCX_AM_ID,
+        .flags = UCP_AM_FLAG_WHOLE_MSG,
+        .cb = am_received,
+        .arg = rail,
+    };
+    ucs_status_t status = ucp_worker_set_am_recv_handler(rail->worker, &param);
+    return status == UCS_OK ? TRYST_OK : TRYST_E_SYSTEM;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file ucx_wire.h
+ *  What two ucx endpoints say to each other. Little-endian, as all of Tryst's wires.
+ *
+ *  Connecting, over the link (struct ucx_connect, then a part of the worker address):
+ *
+ *      A                                       B
+ *      ADDRESS{id of A's endpoint, part} ────▶  ◀──── ADDRESS{id of B's endpoint, part}
+ *      (whole: create two UCP endpoints, one for frames and one for bulk)
+ *
+ *  and then over the fabric, as active messages (struct ucx_am), the first proof that it works:
+ *
+ *      HELLO on the frames endpoint  ────▶      ◀────  the same
+ *      HELLO on the bulk endpoint    ────▶
+ *      HEARD, once both HELLOs came  ────▶      ready when both HELLOs and HEARD came
+ *      FRAME …                       ────▶
+ *
+ *  Who cannot go on says REFUSED over the link, with the reason as text.
+ */
+#ifndef UCX_WIRE_H
+#define UCX_WIRE_H
+
+#include <stdint.h>
+
+#define UCX_CONNECT_MAGIC 0x58435554u /* "TUCX" */
+#define UCX_WIRE_VERSION  1u
+#define UCX_AM_ID         1u
+/** The largest worker address that we take: UCX's own are some hundred bytes per device. */
+#define UCX_ADDRESS_MAX (64u * 1024u)
+
+enum ucx_connect_kind { UCX_CONNECT_ADDRESS = 1, UCX_CONNECT_REFUSED = 2 };
+
+/** Heads each connect message; the rest of the message is a part of the address, or text. */
+struct ucx_connect {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t kind;         /**< enum ucx_connect_kind */
+    uint32_t total_bytes;  /**< of the whole address, at most UCX_ADDRESS_MAX */
+    uint32_t offset_bytes; /**< of this part in it; parts come in order */
+    uint64_t ep_id; /**< of the sender's endpoint: what goes into headers towards it */
+};
+_Static_assert(sizeof(struct ucx_connect) == 24, "wire");
+
+enum ucx_am_kind {
+    UCX_AM_HELLO = 1,
+    UCX_AM_HELLO_BULK = 2,
+    UCX_AM_HEARD = 3,
+    UCX_AM_FRAME = 4
+};
+
+/** Header of each active message. */
+struct ucx_am {
+    uint64_t cookie; /**< of the session; checked first */
+    uint64_t
+        ep_id; /**< of the receiving endpoint: its slot in the low 16 bits, the rest random */
+    uint32_t kind; /**< enum ucx_am_kind */
+    uint32_t
+        sequence; /**< counts frames, from 0: an active message lane is ordered; this proves it */
+};
+_Static_assert(sizeof(struct ucx_am) == 24, "wire");
+
+/* A UCP tag: the receiving endpoint's slot above the 48 bits that the layer above chose, so that
+ * a bulk that nobody waits for names the endpoint that it came to. */
+#define UCX_TAG_BITS 48u
+
+static inline uint64_t ucx_tag(uint64_t receiver_ep_id, uint64_t tag)
+{
+    return (receiver_ep_id << UCX_TAG_BITS) | tag;
+}
+
+static inline uint32_t ucx_id_slot(uint64_t ep_id)
+{
+    return (uint32_t)(ep_id & 0xffff);
+}
+
+#endif
