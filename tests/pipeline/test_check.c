@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What pp_bench --check does, without processes: the engine trains real stages on threads over the
+ * stand-in for libtryst (delayed and reordered by TRYST_TEST_SEED), and the replay must agree bit
+ * by bit; with a fault put into the engine it must not, and must name the step. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <tryst/data.h>
+#include <tryst/replay.h>
+#include <tryst/weights.h>
+
+#include "fake_tryst.h"
+
+enum { STEPS = 4, FAULT_STEP = 1, RANKS_MAX = 4 };
+
+static const tryst_model model = {.kind = TRYST_MODEL_GPT,
+                                  .layers = 5,
+                                  .hidden = 16,
+                                  .heads = 2,
+                                  .seq = 12,
+                                  .microbatch_size = 2};
+
+static uint64_t seed = 1;
+static char data_path[600];
+
+static int setup(void **state)
+{
+    const char *tmp = getenv("TMPDIR"), *text = getenv("TRYST_TEST_SEED");
+    seed = text ? strtoull(text, NULL, 0) : seed;
+    print_message("TRYST_TEST_SEED=%llu\n", (unsigned long long)seed);
+    snprintf(data_path, sizeof(data_path), "%s/tryst_check_XXXXXX", tmp ? tmp : "/tmp");
+    int fd = mkstemp(data_path);
+    uint64_t random = seed;
+    for (int i = 0; fd >= 0 && i < 3000; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        dprintf(fd, "%c", 'a' + (int)(random >> 61));
+    }
+    return fd < 0 ? 1 : close(fd);
+}
+
+static int teardown(void **state)
+{
+    return unlink(data_path);
+}
+
+/* ---- one run ------------------------------------------------------------------------------- */
+
+typedef struct run {
+    const tryst_program *program;
+    fake_world *world;
+    tryst_data *data;
+    tryst_stage *stages[RANKS_MAX]; /* one per rank */
+    tryst_engine_fault fault;
+    double losses[STEPS];
+    float *weights;
+} run;
+
+typedef struct run_rank {
+    run *owner;
+    int rank;
+    pthread_t thread;
+    tryst_status status;
+    char error[256];
+} run_rank;
+
+static tryst_status feed(void *arg, uint64_t step, int32_t microbatch, void *input,
+                         uint8_t *target)
+{
+    run *r = arg;
+    return tryst_data_windows(r->data, step, (uint64_t)microbatch, model.microbatch_size,
+                              input, target);
+}
+
+static void *rank_main(void *arg)
+{
+    run_rank *self = arg;
+    run *owner = self->owner;
+    const int last = tryst_program_ranks(owner->program) - 1;
+    tryst_stage *mine[RANKS_MAX] = {0};
+    mine[self->rank] = owner->stages[self->rank];
+    const tryst_engine_params params = {.struct_size = sizeof(params),
+                                        .ctx = fake_ctx(owner->world, self->rank),
+                                        .group = fake_group(owner->world, self->rank),
+                                        .program = owner->program,
+                                        .stages = mine,
+                                        .feed = feed,
+                                        .feed_arg = owner,
+                                        .fault = (int32_t)owner->fault,
+                                        .fault_step = FAULT_STEP,
+                                        .timeout_ns = 20ull * 1000000000,
+                                        .error = self->error,
+                                        .error_capacity = sizeof(self->error)};
+    tryst_engine *engine = NULL;
+    self->status = tryst_engine_open(&params, &engine);
+    for (uint64_t step = 0; step < STEPS && self->status == TRYST_OK; step++) {
+        double loss;
+        self->status = tryst_engine_step(engine, step, &loss);
+        if (self->rank == last) {
+            owner->losses[step] = loss;
+        }
+    }
+    self->status = self->status == TRYST_OK ? tryst_engine_finish(engine) : self->status;
+    if (engine) {
+        snprintf(self->error, sizeof(self->error), "%s", tryst_engine_error(engine));
+        tryst_engine_close(engine);
+    }
+    return NULL;
+}
+
+/* Versions: two, because a stale read needs one more than the schedule does. */
+static void run_open(run *r, const tryst_program *program)
+{
+    const int stages = tryst_program_stages(program);
+    const tryst_stage_params params = {.struct_size = sizeof(params),
+                                       .versions_count = 2};
+    *r = (run){.program = program};
+    assert_int_equal(tryst_data_open(data_path, model.seq, seed, NULL, 0, &r->data),
+                     TRYST_OK);
+    for (int s = 0; s < stages; s++) {
+        tryst_layers layers;
+        assert_int_equal(tryst_model_split(&model, stages, s, &layers, NULL, 0),
+                         TRYST_OK);
+        assert_int_equal(tryst_stage_open(&model, layers, &params, &r->stages[s]),
+                         TRYST_OK);
+    }
+}
+
+static void run_gather(run *r)
+{
+    float *next = r->weights = calloc(tryst_model_weights_count(&model), sizeof(float));
+    assert_non_null(r->weights);
+    for (int s = 0; s < tryst_program_stages(r->program); s++) {
+        assert_int_equal(tryst_stage_weights_copy(r->stages[s], next), TRYST_OK);
+        next += r->stages[s]->info.weights_count;
+    }
+}
+
+static void run_close(run *r)
+{
+    free(r->weights);
+    for (int s = 0; s < tryst_program_stages(r->program); s++) {
+        tryst_stage_close(r->stages[s]);
+    }
+    tryst_data_close(r->data);
+}
+
+static void run_engine(run *r, uint64_t delay_max_ns)
+{
+    const int count = tryst_program_ranks(r->program);
+    run_rank ranks[RANKS_MAX];
+    r->world = fake_world_open(count, seed, delay_max_ns);
+    for (int rank = 0; rank < count; rank++) {
+        ranks[rank] = (run_rank){.owner = r, .rank = rank};
+        assert_int_equal(
+            pthread_create(&ranks[rank].thread, NULL, rank_main, &ranks[rank]), 0);
+    }
+    for (int rank = 0; rank < count; rank++) {
+        assert_int_equal(pthread_join(ranks[rank].thread, NULL), 0);
+    }
+    for (int rank = 0; rank < count; rank++) {
+        if (ranks[rank].status != TRYST_OK) {
+            fail_msg("rank %d: %s", rank, ranks[rank].error);
+        }
+    }
+    assert_int_equal(fake_world_close(r->world), 0);
+    run_gather(r);
+}
+
+static void run_replayed(run *r)
+{
+    char error[256] = "";
+    const tryst_replay_params params = {.struct_size = sizeof(params),
+                                        .program = r->program,
+                                        .stages = r->stages,
+                                        .feed = feed,
+                                        .feed_arg = r,
+                                        .steps_count = STEPS,
+                                        .losses = r->losses,
+                                        .error = error,
+                                        .error_capacity = sizeof(error)};
+    if (tryst_replay(&params) != TRYST_OK) {
+        fail_msg("%s", error);
+    }
+    run_gather(r);
+}
+
+/* Train by engine and by replay. `digest` (may be NULL) receives the engine's weights'. */
+static bool check(const tryst_program *program, tryst_engine_fault fault, char *text,
+                  size_t capacity, char *digest)
+{
+    run trained, replayed;
+    run_open(&trained, program);
+    run_open(&replayed, program);
+    trained.fault = fault;
+    run_engine(&trained, 100000);
+    run_replayed(&replayed);
+    const tryst_replay_result a = {trained.losses, trained.weights};
+    const tryst_replay_result b = {replayed.losses, replayed.weights};
+    const bool equal = tryst_replay_equal(&model, 0, STEPS, &a, &b, text, capacity);
+    if (digest) {
+        tryst_weights_digest(trained.weights, tryst_model_weights_count(&model), digest);
+    }
+    run_close(&replayed);
+    run_close(&trained);
+    return equal;
+}
+
+/* ---- tests --------------------------------------------------------------------------------- */
+
+static tryst_program *generate(const char *schedule, int ranks, int microbatches)
+{
+    tryst_program *program = NULL;
+    assert_int_equal(
+        tryst_program_generate(schedule, ranks, microbatches, NULL, 0, &program),
+        TRYST_OK);
+    return program;
+}
+
+/* One digest for each number of micro-batches, whatever the schedule and the ranks. */
+static void test_equal(void **state)
+{
+    static const int microbatches[] = {2, 3, 6};
+    for (int i = 0; i < 3; i++) {
+        char expected[TRYST_DIGEST_TEXT_BYTES] = "", text[256];
+        for (int s = 0; tryst_program_schedule_name(s); s++) {
+            for (int ranks = 1; ranks <= RANKS_MAX; ranks++) {
+                const char *schedule = tryst_program_schedule_name(s);
+                char digest[TRYST_DIGEST_TEXT_BYTES];
+                tryst_program *program = generate(schedule, ranks, microbatches[i]);
+                if (!check(program, TRYST_ENGINE_FAULT_NONE, text, sizeof(text),
+                           digest)) {
+                    fail_msg("%s, %d ranks, %d micro-batches: %s", schedule, ranks,
+                             microbatches[i], text);
+                }
+                if (!expected[0]) {
+                    memcpy(expected, digest, sizeof(digest));
+                }
+                assert_string_equal(digest, expected);
+                tryst_program_close(program);
+            }
+        }
+    }
+}
+
+/* Activations swapped, weights stale: seen in the step itself. A gradient dropped: one later. */
+static void test_faults(void **state)
+{
+    static const struct {
+        tryst_engine_fault fault;
+        const char *words;
+    } faults[] = {{TRYST_ENGINE_FAULT_SWAP, "step 1 is the first whose loss differs"},
+                  {TRYST_ENGINE_FAULT_STALE, "step 1 is the first whose loss differs"},
+                  {TRYST_ENGINE_FAULT_DROP, "step 2 is the first whose loss differs"}};
+    for (int s = 0; tryst_program_schedule_name(s); s++) {
+        for (int i = 0; i < 3; i++) {
+            char text[256];
+            const bool is_naive = strcmp(tryst_program_schedule_name(s), "naive") == 0;
+            if (is_naive && faults[i].fault == TRYST_ENGINE_FAULT_SWAP) {
+                continue; /* there is one micro-batch under way: none to change places with */
+            }
+            tryst_program *program = generate(tryst_program_schedule_name(s), 3, 4);
+            assert_false(check(program, faults[i].fault, text, sizeof(text), NULL));
+            if (!strstr(text, faults[i].words)) {
+                fail_msg("%s, fault %d: %s", tryst_program_schedule_name(s),
+                         (int)faults[i].fault, text);
+            }
+            tryst_program_close(program);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equal),
+        cmocka_unit_test(test_faults),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
