@@ -24,6 +24,9 @@ int main(void)
     if (strcmp(tryst_status_name(TRYST_OK), "TRYST_OK") != 0 ||
         log_open() + pool_open() != 42)
         return 1;
-    printf("%d.%d.%d\n", TRYST_VERSION_MAJOR, TRYST_VERSION_MINOR, TRYST_VERSION_PATCH);
+    if (tryst_version() !=
+        (TRYST_VERSION_MAJOR << 16 | TRYST_VERSION_MINOR << 8 | TRYST_VERSION_PATCH))
+        return 1;
+    printf("%s\n", tryst_version_string());
     return 0;
 }

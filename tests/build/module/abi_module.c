@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A module that stands in for tryst_ucx.so: it needs no fabric, tries what the library's table
+ * offers, and says in its probe how that went. */
+#include "transports/module.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define AVAILABLE "abi-test: all calls answered"
+
+static const char *first_fault(const tryst_host *host)
+{
+    unsigned char *data = host->alloc(100);
+    if (!data)
+        return "alloc";
+    for (int i = 0; i < 100; i++)
+        if (data[i] != 0)
+            return "alloc does not zero";
+    host->free(data);
+    data = host->alloc_aligned(4096, 4096);
+    if (!data || (uintptr_t)data % 4096 != 0)
+        return "alloc_aligned";
+    host->free(data);
+    if (host->now_ns(host) == 0 || host->now_ns(host) > host->now_ns(host))
+        return "now_ns";
+    if (!host->config(host, "transport") || host->config(host, "no_such_name"))
+        return "config";
+    if (host->random_u64() == host->random_u64())
+        return "random_u64";
+    host->log(host, TRYST_LOG_WARN, "abi-test: a line from the module");
+    return NULL;
+}
+
+static tryst_status probe(const tryst_host *host, char *text)
+{
+    const char *fault = first_fault(host);
+    snprintf(text, TRANSPORT_TEXT_MAX, "%s", fault ? fault : AVAILABLE);
+    return fault ? TRYST_E_UNSUPPORTED : TRYST_OK;
+}
+
+static tryst_status rail_open(const struct rail_params *params, struct rail **rail_p)
+{
+    (void)params, (void)rail_p;
+    return TRYST_E_UNSUPPORTED;
+}
+
+static const struct transport_ops ops = {
+    .name = "ucx",
+    .struct_size = sizeof(struct transport_ops),
+    .probe = probe,
+    .rail_open = rail_open,
+};
+
+TRYST_API const tryst_module *tryst_module_v1(const tryst_host *host);
+
+const tryst_module *tryst_module_v1(const tryst_host *host)
+{
+    static const tryst_module module = {
+        .abi_id = TRYST_MODULE_ABI_ID, .name = "ucx", .version = "0", .ops = &ops};
+    return host->abi_version == TRYST_MODULE_ABI_VERSION ? &module : NULL;
+}
