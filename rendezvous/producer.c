@@ -391,15 +391,17 @@ static void slice_sent(struct bulk *bulk, tryst_status status, size_t bytes)
     struct send_slice *slice = container_of(bulk, struct send_slice, bulk);
     struct want *want = slice->want;
     struct peer *peer = want->peer;
+    uint64_t slice_bytes = bulk->bytes;
     (void)bytes;
     mem_free(slice);
     want->in_flight--;
     if (status == TRYST_OK)
-        peer->bytes_sent += bulk->bytes;
+        peer->bytes_sent += slice_bytes;
     else if (peer->life == PEER_ALIVE)
         peer_give_up(peer, TRYST_E_PEER, "a bulk send to it failed");
-    send_maybe_finish(want);
-    if (!want->send)
+    if (want->send)
+        send_maybe_finish(want);
+    else
         want_maybe_free(want);
 }
 

@@ -46,7 +46,7 @@ static uint64_t speed_read(int fd, const char *name)
     snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
     if (ioctl(fd, SIOCETHTOOL, &request) != 0)
         return 0;
-    uint32_t mega = ethtool_cmd_speed(&command);
+    uint32_t mega = (uint32_t)command.speed_hi << 16 | command.speed;
     return mega == (uint32_t)SPEED_UNKNOWN ? 0 : (uint64_t)mega * 1000000;
 }
 
