@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Endings: close with work in flight, while connecting, a peer that is killed or stopped, and
+ * many lives in a row. After `closed` every buffer is filled anew and watched: whoever writes
+ * into it then, or still reads from it, is found. */
+#include "cases.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+
+enum { FLIGHT = 8, FLIGHT_BYTES = 2000003, RECYCLED = 424242 };
+
+/* Bulks in flight, both ways. */
+struct flight {
+    struct traffic recvs[FLIGHT], sends[FLIGHT];
+    int started; /* sends that were taken */
+};
+
+static uint64_t flight_pattern(int from, int i)
+{
+    return conf_round * 1000 + (uint64_t)(from * 100 + i);
+}
+
+static void flight_make(struct flight *flight, struct conf_peer *peer)
+{
+    struct conf_ctx *ctx = peer->ctx;
+    flight->started = 0;
+    for (int i = 0; i < FLIGHT; i++) {
+        traffic_recv_make(&flight->recvs[i], peer, 100 + (uint64_t)i, FLIGHT_BYTES, 0);
+        traffic_send_make(&flight->sends[i], peer, 100 + (uint64_t)i, FLIGHT_BYTES, 1,
+                          flight_pattern(ctx->rank, i));
+        traffic_start(&flight->recvs[i]);
+    }
+}
+
+/* Start what the transport takes now. A peer that goes is no failure here. */
+static void flight_push(struct flight *flight, struct conf_peer *peer)
+{
+    while (flight->started < FLIGHT && !peer->closing) {
+        tryst_status status = traffic_try(&flight->sends[flight->started]);
+        if (status == TRYST_AGAIN)
+            return;
+        if (status == TRYST_E_PEER && (peer->left || peer->failed || conf_dead(peer)))
+            return;
+        CONF_EQUAL(peer->ctx, status, TRYST_OK);
+        flight->started++;
+    }
+}
+
+/* All that was taken completed once, with the right bytes where it says so; now the buffers are
+ * somebody else's. */
+static void flight_check(struct flight *flight, struct conf_peer *peer)
+{
+    for (int i = 0; i < FLIGHT; i++) {
+        traffic_check_either(&flight->recvs[i], flight_pattern(peer->rank, i));
+        if (i < flight->started)
+            CONF_EQUAL(peer->ctx, flight->sends[i].done, 1);
+        pattern_fill(flight->recvs[i].data, FLIGHT_BYTES, RECYCLED);
+        pattern_fill(flight->sends[i].data, FLIGHT_BYTES, RECYCLED);
+    }
+}
+
+static void flight_free(struct flight *flight, struct conf_ctx *ctx)
+{
+    for (int i = 0; i < FLIGHT; i++) {
+        size_t at = pattern_differs(flight->recvs[i].data, FLIGHT_BYTES, RECYCLED);
+        if (at != FLIGHT_BYTES)
+            CONF_FAIL(ctx,
+                      "receive %d: byte %zu was written after the endpoint had closed", i,
+                      at);
+        traffic_free(&flight->recvs[i]);
+        traffic_free(&flight->sends[i]);
+    }
+    free(flight);
+}
+
+static void step_for(struct conf_ctx *ctx, uint64_t ns, struct flight *flight,
+                     struct conf_peer *peer)
+{
+    uint64_t until = clock_monotonic_ns() + ns;
+    while (clock_monotonic_ns() < until) {
+        flight_push(flight, peer);
+        conf_step(ctx);
+        conf_check_others(ctx);
+    }
+}
+
+/* Rank 0, rank 1 or both close; the other does when it is told. */
+void body_close_busy(struct conf_ctx *ctx)
+{
+    struct conf_peer *peer = conf_pair(ctx);
+    struct flight *flight = calloc(1, sizeof *flight);
+    bool first = conf_round % 3 == 2 || conf_round % 3 == (uint64_t)ctx->rank;
+    flight_make(flight, peer);
+    conf_barrier(ctx);
+    peer->may_fail = true;
+    step_for(ctx, random_range(&ctx->random, 3 * NS_PER_MS), flight, peer);
+    if (first)
+        conf_ep_close(peer);
+    while (!first && !peer->left && !peer->link_closed) {
+        flight_push(flight, peer);
+        conf_step(ctx);
+        conf_check_others(ctx);
+    }
+    if (!peer->closing)
+        conf_ep_close(peer);
+    conf_closed(peer);
+    flight_check(flight, peer);
+    conf_idle(ctx, 20 * NS_PER_MS);
+    conf_barrier(ctx);
+    flight_free(flight, ctx);
+    conf_close(ctx);
+}
+
+/* Closed while it connects, or at once, and then once more for real. */
+void body_close_opening(struct conf_ctx *ctx)
+{
+    for (int round = 0; round < 30; round++) {
+        conf_open(ctx);
+        struct conf_peer *peer = conf_link(ctx, 1 - ctx->rank);
+        peer->may_fail = true;
+        if (ctx->rank == 0 || round % 3) {
+            conf_ep_open(peer);
+            uint64_t until =
+                clock_monotonic_ns() + random_range(&ctx->random, 500 * NS_PER_US);
+            while (round % 2 && clock_monotonic_ns() < until)
+                conf_step(ctx);
+            conf_ep_close(peer);
+            conf_closed(peer);
+        }
+        conf_close(ctx);
+    }
+    conf_pair(ctx);
+    conf_close(ctx);
+}
+
+/* Connect messages damaged on the way: refused, failed, or by luck still good; never a crash,
+ * a leak or an endpoint that does not close. */
+void body_connect_hostile(struct conf_ctx *ctx)
+{
+    for (int round = 0; round < 40; round++) {
+        conf_open(ctx);
+        ctx->mutate = ctx->rank == 1;
+        struct conf_peer *peer = conf_link(ctx, 1 - ctx->rank);
+        peer->may_fail = true;
+        conf_ep_open(peer);
+        uint64_t until = clock_monotonic_ns() + 5 * NS_PER_MS;
+        while (clock_monotonic_ns() < until)
+            conf_step(ctx);
+        conf_barrier(ctx);
+        conf_ep_close(peer);
+        conf_closed(peer);
+        conf_close(ctx);
+    }
+    ctx->mutate = false;
+    conf_pair(ctx);
+    conf_close(ctx);
+}
+
+/* ---- killed ---- */
+
+/* What the layer above does when a peer dies, and what must hold afterwards. */
+static void survive(struct conf_ctx *ctx, struct conf_peer *peer, struct flight *flight)
+{
+    uint64_t until = clock_monotonic_ns() + conf_wait_s * conf_patience * NS_PER_S;
+    conf_where(ctx, __FILE__, __LINE__, "the peer's death");
+    while (!conf_dead(peer)) {
+        flight_push(flight, peer);
+        conf_step(ctx);
+        conf_check_others(ctx);
+        CONF_CHECK(ctx, clock_monotonic_ns() < until);
+    }
+    conf_ep_close(peer);
+    conf_closed(peer);
+    flight_check(flight, peer);
+    conf_idle(ctx, 200 * NS_PER_MS);
+    flight_free(flight, ctx);
+    conf_close_alone(ctx);
+}
+
+static void die(struct conf_ctx *ctx, struct conf_peer *peer, struct flight *flight)
+{
+    step_for(ctx, random_range(&ctx->random, 4 * NS_PER_MS), flight, peer);
+    (void)kill(getpid(), SIGKILL);
+    CONF_FAIL(ctx, "still alive");
+}
+
+static void killed(struct conf_ctx *ctx, bool leaves_child)
+{
+    atomic_store(&ctx->shared->ranks[1].mortal, 1);
+    struct conf_peer *peer = conf_pair(ctx);
+    struct flight *flight = calloc(1, sizeof *flight);
+    peer->may_fail = true;
+    flight_make(flight, peer);
+    conf_barrier(ctx);
+    if (ctx->rank == 0)
+        survive(ctx, peer, flight);
+    if (ctx->rank == 1 && leaves_child && fork() == 0) {
+        usleep(1500000); /* holds every descriptor of its parent, and does nothing */
+        _exit(0);
+    }
+    if (ctx->rank == 1)
+        die(ctx, peer, flight);
+}
+
+void body_killed(struct conf_ctx *ctx)
+{
+    killed(ctx, false);
+}
+
+void body_killed_leaves_child(struct conf_ctx *ctx)
+{
+    killed(ctx, true);
+}
+
+/* A peer that stands still for 2 s is alive: nothing fails, and all goes on. */
+void body_stopped(struct conf_ctx *ctx)
+{
+    struct conf_peer *peer = conf_pair(ctx);
+    struct flight *flight = calloc(1, sizeof *flight);
+    flight_make(flight, peer);
+    conf_barrier(ctx);
+    step_for(ctx, random_range(&ctx->random, NS_PER_MS), flight, peer);
+    if (ctx->rank == 0) {
+        CONF_CHECK(ctx, kill(ctx->shared->pids[1], SIGSTOP) == 0);
+        step_for(ctx, 2 * NS_PER_S, flight, peer);
+        CONF_CHECK(ctx, kill(ctx->shared->pids[1], SIGCONT) == 0);
+    }
+    while (flight->started < FLIGHT || peer->bulk_live > 0) {
+        flight_push(flight, peer);
+        conf_step(ctx);
+        conf_check_others(ctx);
+    }
+    for (int i = 0; i < FLIGHT; i++) {
+        traffic_check(&flight->recvs[i], flight_pattern(peer->rank, i));
+        traffic_check(&flight->sends[i], 0);
+    }
+    flight_check(flight, peer);
+    conf_barrier(ctx);
+    flight_free(flight, ctx);
+    conf_close(ctx);
+}
+
+/* ---- many lives ---- */
+
+static void count_frame(struct conf_peer *peer, const void *data, size_t bytes)
+{
+    CONF_EQUAL(peer->ctx, bytes, 8);
+}
+
+static void life(struct conf_ctx *ctx, uint64_t number)
+{
+    struct traffic recv, send;
+    conf_open(ctx);
+    struct conf_peer *peer = &ctx->peers[1 - ctx->rank];
+    peer->on_frame = count_frame;
+    conf_connect(ctx, peer->rank);
+    traffic_recv_make(&recv, peer, number, 70000, 0);
+    traffic_send_make(&send, peer, number, 70000, 1, number);
+    traffic_start(&recv);
+    conf_frame(peer, &number, 8);
+    CONF_WAIT(ctx, peer->frames_read == 1);
+    traffic_start(&send);
+    CONF_WAIT(ctx, recv.done && send.done);
+    traffic_check(&recv, number);
+    traffic_free(&recv);
+    traffic_free(&send);
+    conf_close(ctx);
+}
+
+static long resident_kib(void)
+{
+    long pages = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file && fscanf(file, "%ld %ld", &pages, &resident) != 2)
+        resident = 0;
+    if (file)
+        (void)fclose(file);
+    return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static int descriptors(void)
+{
+    int count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* In processes of their own the books can be read after each life. The slope allowed is 1 KiB a
+ * life, a quarter of the smallest thing that could leak as pages. */
+void body_cycles(struct conf_ctx *ctx)
+{
+    const uint64_t lives = ctx->subject->run_long ? 1000 : 200;
+    uint64_t live = 0;
+    long resident = 0;
+    int fds = 0;
+    for (uint64_t i = 0; i < lives; i++) {
+        life(ctx, i);
+        if (ctx->threads)
+            continue;
+        if (i == 99) {
+            live = alloc_live_count();
+            resident = resident_kib();
+            fds = descriptors();
+        } else if (i > 99) {
+            CONF_EQUAL(ctx, alloc_live_count(), live);
+            CONF_EQUAL(ctx, descriptors(), fds);
+        }
+    }
+    long grown = resident_kib() - resident;
+    if (!ctx->threads && conf_patience == 1 && grown > 128 + (long)(lives - 100))
+        CONF_FAIL(ctx, "resident memory grew by %ld KiB in %llu lives", grown,
+                  (unsigned long long)(lives - 100));
+}

@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank of a conformance test: its context, links, endpoints and waiting (harness.h). */
+#include "harness.h"
+#include "sabotage.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/clock.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+const unsigned conf_patience = 5;
+#else
+const unsigned conf_patience = 1;
+#endif
+
+unsigned conf_wait_s = 20, conf_wake_s = 5;
+
+/* Types of messages on the harness's links. */
+enum { MESSAGE_HELLO = 1, MESSAGE_CONNECT = 2, MESSAGE_DOORBELL = 3, MESSAGE_LEAVE = 4 };
+
+/* An accepted link that has not said who it is. */
+struct conf_guest {
+    struct conf_ctx *ctx;
+    int pidfd;
+};
+
+/* A connect message for an endpoint that is not open yet. */
+struct conf_early {
+    struct conf_early *next;
+    size_t bytes;
+    int fd;
+    uint8_t data[];
+};
+
+/* ---- failing ---- */
+
+void conf_where(struct conf_ctx *ctx, const char *file, int line, const char *what)
+{
+    const char *name = strrchr(file, '/');
+    (void)snprintf(ctx->shared->ranks[ctx->rank].where,
+                   sizeof ctx->shared->ranks[ctx->rank].where, "%s:%d: %s",
+                   name ? name + 1 : file, line, what);
+}
+
+void conf_fail(struct conf_ctx *ctx, const char *file, int line, const char *fmt, ...)
+{
+    struct conf_rank *mine = &ctx->shared->ranks[ctx->rank];
+    const char *name = strrchr(file, '/');
+    int length = snprintf(mine->failure, sizeof mine->failure,
+                          "%s:%d: ", name ? name + 1 : file, line);
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(mine->failure + length, sizeof mine->failure - (size_t)length, fmt,
+                    args);
+    va_end(args);
+    atomic_store(&ctx->shared->failed, 1);
+    longjmp(ctx->escape, 1);
+}
+
+void conf_check_others(struct conf_ctx *ctx)
+{
+    if (atomic_load(&ctx->shared->failed))
+        longjmp(ctx->escape, 2);
+}
+
+/* ---- the transport's events ---- */
+
+static struct conf_peer *peer_of(struct endpoint *ep)
+{
+    struct conf_peer *peer = ep->arg;
+    struct conf_ctx *ctx = peer->ctx;
+    if (ctx->inside)
+        CONF_FAIL(ctx, "an event came from inside the call that started it");
+    if (peer->ep != ep || peer->closed)
+        CONF_FAIL(ctx, "an event for an endpoint that is not open");
+    return peer;
+}
+
+static void on_frame(struct endpoint *ep, const void *data, size_t bytes)
+{
+    struct conf_peer *peer = peer_of(ep);
+    struct conf_ctx *ctx = peer->ctx;
+    CONF_CHECK(ctx, (uintptr_t)data % 8 == 0);
+    CONF_CHECK(ctx, bytes >= 1 && bytes <= ctx->rail->frame_max);
+    CONF_CHECK(ctx, !peer->closing);
+    if (peer->on_frame)
+        peer->on_frame(peer, data, bytes);
+    peer->frames_read++;
+    atomic_store(&ctx->shared->ranks[ctx->rank].frames_read[peer->rank],
+                 peer->frames_read);
+}
+
+static void on_ready(struct endpoint *ep, tryst_status status, const char *text)
+{
+    struct conf_peer *peer = peer_of(ep);
+    CONF_CHECK(peer->ctx, !peer->ready_called && !peer->closing);
+    CONF_CHECK(peer->ctx, status == TRYST_OK || status == TRYST_E_UNREACHABLE);
+    CONF_CHECK(peer->ctx, text && text[0]);
+    peer->ready_called = true;
+    peer->ready = status == TRYST_OK;
+    peer->ready_status = status;
+    (void)snprintf(peer->text, sizeof peer->text, "%s", text);
+}
+
+static void on_failed(struct endpoint *ep, tryst_status status, const char *text)
+{
+    struct conf_peer *peer = peer_of(ep);
+    CONF_CHECK(peer->ctx, !peer->failed);
+    CONF_CHECK(peer->ctx, text && text[0]);
+    if (!peer->may_fail && !peer->left && !peer->link_closed)
+        CONF_FAIL(peer->ctx, "the endpoint to rank %d failed: %d, %s", peer->rank, status,
+                  text);
+    peer->failed = true;
+    peer->failed_status = status;
+    (void)snprintf(peer->text, sizeof peer->text, "%s", text);
+}
+
+static void on_unexpected(struct endpoint *ep, uint64_t tag, size_t bytes)
+{
+    struct conf_peer *peer = peer_of(ep);
+    peer->unexpected_count++;
+    peer->unexpected_tag = tag;
+    peer->unexpected_bytes = bytes;
+}
+
+static void on_ep_closed(struct endpoint *ep)
+{
+    struct conf_peer *peer = peer_of(ep);
+    CONF_CHECK(peer->ctx, peer->closing);
+    CONF_EQUAL(peer->ctx, peer->bulk_live, 0); /* closed comes last */
+    peer->closed = true;
+    peer->ep = NULL;
+}
+
+/* One bit flipped, one byte drawn anew, the end cut off, or the descriptor gone. */
+static tryst_status mutated_send(struct conf_peer *peer, const void *data, size_t bytes,
+                                 int fd)
+{
+    struct random *random = &peer->ctx->random;
+    uint8_t copy[4096];
+    memcpy(copy, data, bytes);
+    switch (bytes ? random_range(random, 5) : 4) {
+    case 0:
+        copy[random_range(random, bytes)] ^= (uint8_t)(1u << random_range(random, 8));
+        break;
+    case 1: copy[random_range(random, bytes)] = (uint8_t)random_u64(random); break;
+    case 2: bytes = random_range(random, bytes); break;
+    case 3: fd = -1; break;
+    default: break;
+    }
+    return link_send(peer->link, MESSAGE_CONNECT, copy, bytes, fd);
+}
+
+static tryst_status connect_send(struct endpoint *ep, const void *data, size_t bytes,
+                                 int fd)
+{
+    struct conf_peer *peer = ep->arg; /* may be asked for from inside ep_open */
+    CONF_CHECK(peer->ctx, bytes <= 4096);
+    CONF_CHECK(peer->ctx, peer->rank != peer->ctx->rank);
+    if (!peer->link || peer->link_closed)
+        return TRYST_E_PEER;
+    if (peer->ctx->mutate)
+        return mutated_send(peer, data, bytes, fd);
+    return link_send(peer->link, MESSAGE_CONNECT, data, bytes, fd);
+}
+
+static void doorbell(struct endpoint *ep)
+{
+    struct conf_peer *peer = ep->arg;
+    if (peer->rank == peer->ctx->rank)
+        poller_wake(&peer->ctx->poller);
+    else if (peer->link && !peer->link_closed)
+        (void)link_send(peer->link, MESSAGE_DOORBELL, NULL, 0, -1);
+}
+
+static const struct rail_events events = {
+    .frame = on_frame,
+    .ready = on_ready,
+    .failed = on_failed,
+    .unexpected = on_unexpected,
+    .closed = on_ep_closed,
+    .connect_send = connect_send,
+    .doorbell = doorbell,
+};
+
+/* ---- links ---- */
+
+static void ep_message(struct conf_peer *peer, const void *data, size_t bytes, int fd)
+{
+    peer->ctx->inside++;
+    peer->ctx->ops->ep_message(peer->ep, data, bytes, fd);
+    peer->ctx->inside--;
+}
+
+static void early_keep(struct conf_peer *peer, const void *data, size_t bytes, int fd)
+{
+    struct conf_early *early = malloc(sizeof *early + bytes);
+    CONF_CHECK(peer->ctx, early != NULL);
+    *early = (struct conf_early){.bytes = bytes, .fd = fd};
+    memcpy(early->data, data, bytes);
+    *peer->early_end = early;
+    peer->early_end = &early->next;
+}
+
+static void early_take(struct conf_peer *peer)
+{
+    while (peer->early) {
+        struct conf_early *early = peer->early;
+        peer->early = early->next;
+        if (peer->ep)
+            ep_message(peer, early->data, early->bytes, early->fd);
+        else if (early->fd >= 0)
+            close(early->fd);
+        free(early);
+    }
+    peer->early_end = &peer->early;
+}
+
+static void link_message(void *arg, struct link *link, uint8_t type, const void *data,
+                         size_t bytes, int fd)
+{
+    struct conf_peer *peer = arg;
+    if (type == MESSAGE_CONNECT && peer->ep && !peer->closing)
+        ep_message(peer, data, bytes, fd);
+    else if (type == MESSAGE_CONNECT && !peer->closing)
+        early_keep(peer, data, bytes, fd);
+    else if (fd >= 0)
+        close(fd);
+    if (type == MESSAGE_LEAVE)
+        peer->left = true;
+}
+
+static void link_closed(void *arg, struct link *link, tryst_status status,
+                        const char *text)
+{
+    struct conf_peer *peer = arg;
+    peer->link_closed = true;
+    peer->link = NULL;
+    link_close(link);
+}
+
+static const struct link_events peer_events = {link_message, link_closed};
+
+static int pidfd_of(struct conf_ctx *ctx, const struct link *link)
+{
+    int32_t pid = link_peer_pid(link);
+    return ctx->threads || pid <= 0 ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+static void guest_message(void *arg, struct link *link, uint8_t type, const void *data,
+                          size_t bytes, int fd)
+{
+    struct conf_guest *guest = arg;
+    struct conf_ctx *ctx = guest->ctx;
+    int rank;
+    CONF_CHECK(ctx, type == MESSAGE_HELLO && bytes == sizeof rank && fd < 0);
+    memcpy(&rank, data, sizeof rank);
+    CONF_CHECK(ctx, rank >= 0 && rank < ctx->rank && !ctx->peers[rank].link);
+    ctx->peers[rank].link = link;
+    ctx->peers[rank].pidfd = guest->pidfd;
+    link_events_set(link, &peer_events, &ctx->peers[rank]);
+    free(guest);
+}
+
+static void guest_closed(void *arg, struct link *link, tryst_status status,
+                         const char *text)
+{
+    struct conf_guest *guest = arg;
+    if (guest->pidfd >= 0)
+        close(guest->pidfd);
+    free(guest);
+    link_close(link);
+}
+
+static const struct link_events guest_events = {guest_message, guest_closed};
+
+static void link_accepted(void *arg, struct link *link)
+{
+    struct conf_guest *guest = malloc(sizeof *guest);
+    guest->ctx = arg;
+    guest->pidfd = pidfd_of(arg, link);
+    link_events_set(link, &guest_events, guest);
+}
+
+static void link_call(struct conf_peer *peer)
+{
+    struct conf_ctx *ctx = peer->ctx;
+    CONF_EQUAL(ctx,
+               link_connect(&ctx->poller, &ctx->log,
+                            &ctx->shared->ranks[peer->rank].address, true, 5 * NS_PER_S,
+                            &peer_events, peer, &peer->link),
+               TRYST_OK);
+    peer->pidfd = pidfd_of(ctx, peer->link);
+    CONF_EQUAL(ctx,
+               link_send(peer->link, MESSAGE_HELLO, &ctx->rank, sizeof ctx->rank, -1),
+               TRYST_OK);
+}
+
+struct conf_peer *conf_link(struct conf_ctx *ctx, int rank)
+{
+    struct conf_peer *peer = &ctx->peers[rank];
+    CONF_WAIT(ctx, atomic_load(&ctx->shared->ranks[rank].published) >= ctx->opens);
+    if (ctx->rank < rank)
+        link_call(peer);
+    else if (ctx->rank > rank)
+        CONF_WAIT(ctx, peer->link != NULL);
+    return peer;
+}
+
+/* ---- endpoints ---- */
+
+void conf_ep_open(struct conf_peer *peer)
+{
+    struct conf_ctx *ctx = peer->ctx;
+    const struct conf_shared *shared = ctx->shared;
+    struct ep_params params = {
+        .arg = peer,
+        .peer_rank = peer->rank,
+        .local_rank = ctx->rank,
+        .initiator = ctx->rank < peer->rank,
+        .loopback = ctx->rank == peer->rank,
+        .same_process = ctx->threads || ctx->rank == peer->rank,
+        .same_host = true,
+        .peer_pid = shared->pids[peer->rank],
+        .peer_pidfd = peer->pidfd,
+        .cookie = 0x5ec7e7,
+        .nonce = shared->ranks[ctx->rank].nonce,
+        .peer_nonce = shared->ranks[peer->rank].nonce,
+    };
+    ctx->inside++;
+    tryst_status status = ctx->ops->ep_open(ctx->rail, &params, &peer->ep);
+    ctx->inside--;
+    CONF_EQUAL(ctx, status, TRYST_OK);
+    CONF_CHECK(ctx, peer->ep->arg == peer && peer->ep->rail == ctx->rail);
+    early_take(peer);
+}
+
+struct conf_peer *conf_connect(struct conf_ctx *ctx, int rank)
+{
+    struct conf_peer *peer = conf_link(ctx, rank);
+    conf_ep_open(peer);
+    CONF_WAIT(ctx, peer->ready_called);
+    if (!peer->ready)
+        CONF_FAIL(ctx, "rank %d is not reached: %s", rank, peer->text);
+    return peer;
+}
+
+void conf_ep_close(struct conf_peer *peer)
+{
+    struct conf_ctx *ctx = peer->ctx;
+    CONF_CHECK(ctx, peer->ep && !peer->closing);
+    peer->closing = true;
+    peer->may_fail = true;
+    if (peer->link)
+        (void)link_send(peer->link, MESSAGE_LEAVE, NULL, 0, -1);
+    ctx->inside++;
+    ctx->ops->ep_close(peer->ep);
+    ctx->inside--;
+    CONF_CHECK(ctx, !peer->closed);
+}
+
+void conf_closed(struct conf_peer *peer)
+{
+    CONF_WAIT_FOR(peer->ctx, 2 * conf_patience, peer->closed);
+}
+
+static void peer_close(struct conf_peer *peer)
+{
+    if (peer->ep && !peer->closing)
+        conf_ep_close(peer);
+    if (peer->ep)
+        conf_closed(peer);
+    early_take(peer);
+    if (peer->link)
+        link_close(peer->link);
+    if (peer->pidfd >= 0)
+        close(peer->pidfd);
+    peer->link = NULL;
+    peer->pidfd = -1;
+}
+
+/* ---- the context ---- */
+
+static void peers_init(struct conf_ctx *ctx)
+{
+    for (int i = 0; i < ctx->size; i++) {
+        ctx->peers[i] = (struct conf_peer){.ctx = ctx, .rank = i, .pidfd = -1};
+        ctx->peers[i].early_end = &ctx->peers[i].early;
+        atomic_store(&ctx->shared->ranks[ctx->rank].frames_read[i], 0);
+    }
+}
+
+void conf_open(struct conf_ctx *ctx)
+{
+    struct conf_rank *mine = &ctx->shared->ranks[ctx->rank];
+    struct rail_params params = {.host = &ctx->host,
+                                 .events = &events,
+                                 .poller = &ctx->poller,
+                                 .own_shm_allowed = true};
+    const struct sockaddr_in loopback = {.sin_family = AF_INET,
+                                         .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    char text[TRANSPORT_TEXT_MAX];
+    peers_init(ctx);
+    params.interface_name = "lo";
+    params.interface_address = (const struct sockaddr *)&loopback;
+    const struct transport_ops *ops = conf_ops(ctx->subject, text);
+    if (!ops)
+        CONF_FAIL(ctx, "%s: %s", ctx->subject->transport, text);
+    CONF_EQUAL(ctx, poller_open(&ctx->poller), TRYST_OK);
+    ctx->ops = sabotage_ops(ops, ctx->subject->sabotage);
+    CONF_EQUAL(ctx, ctx->ops->rail_open(&params, &ctx->rail), TRYST_OK);
+    CONF_CHECK(ctx, ctx->rail->ops == ops && ctx->rail->events == &events);
+    CONF_CHECK(ctx, ctx->rail->tag_bits >= 48 && ctx->rail->frame_max >= 4096);
+    CONF_CHECK(ctx, ctx->rail->posted_max >= 64 && ctx->rail->bulk_max > 0);
+    CONF_EQUAL(ctx, memory_cache_open(&ctx->regions), TRYST_OK);
+    CONF_EQUAL(ctx,
+               link_listen(&ctx->poller, &ctx->log, NULL, (unsigned)ctx->size,
+                           link_accepted, ctx, &ctx->listener, &mine->address),
+               TRYST_OK);
+    mine->nonce = ctx->host.random_u64();
+    atomic_store(&mine->published, ++ctx->opens);
+}
+
+void conf_close(struct conf_ctx *ctx)
+{
+    for (int i = 0; i < ctx->size; i++)
+        ctx->peers[i].may_fail = true;
+    conf_barrier(ctx);
+    conf_close_alone(ctx);
+}
+
+void conf_close_alone(struct conf_ctx *ctx)
+{
+    for (int i = 0; i < ctx->size; i++)
+        peer_close(&ctx->peers[i]);
+    memory_rail_forget(ctx->regions, ctx->rail);
+    CONF_EQUAL(ctx, memory_cache_close(ctx->regions), 0);
+    ctx->ops->rail_close(ctx->rail);
+    ctx->rail = NULL;
+    link_listener_close(ctx->listener);
+    ctx->listener = NULL;
+    poller_close(&ctx->poller);
+}
+
+struct conf_peer *conf_pair(struct conf_ctx *ctx)
+{
+    conf_open(ctx);
+    return conf_connect(ctx, 1 - ctx->rank);
+}
+
+/* ---- progress ---- */
+
+/* After this many idle steps a rank sleeps, at most for SLEEP_NS: the cores are few. Wake-ups
+ * that are lost cost time here, and are looked for by a test of their own. */
+enum { SPINS = 200, POLL_EVERY = 16 };
+#define SLEEP_NS (2 * NS_PER_MS)
+
+void conf_step(struct conf_ctx *ctx)
+{
+    int events_count = ctx->rail ? ctx->ops->progress(ctx->rail) : 0;
+    if (events_count == 0 || ctx->idle_count % POLL_EVERY == 0)
+        events_count += poller_run(&ctx->poller, 0);
+    ctx->idle_count = events_count ? 0 : ctx->idle_count + 1;
+    if (ctx->idle_count <= SPINS)
+        return;
+    tryst_status status = ctx->rail ? ctx->ops->arm(ctx->rail) : TRYST_OK;
+    if (status == TRYST_AGAIN)
+        return;
+    CONF_CHECK(ctx, status == TRYST_OK || status == TRYST_E_UNSUPPORTED);
+    (void)poller_run(&ctx->poller, status == TRYST_OK ? SLEEP_NS : NS_PER_MS);
+}
+
+/* Nothing to do now, and nothing else but an event may make it otherwise. */
+void conf_sleep_once(struct conf_ctx *ctx)
+{
+    const uint64_t limit = conf_wake_s * conf_patience * NS_PER_S;
+    conf_check_others(ctx);
+    if (ctx->ops->progress(ctx->rail) > 0)
+        return;
+    tryst_status status = ctx->ops->arm(ctx->rail);
+    if (status == TRYST_AGAIN)
+        return;
+    CONF_CHECK(ctx, status == TRYST_OK || status == TRYST_E_UNSUPPORTED);
+    uint64_t begin = clock_monotonic_ns();
+    int called = poller_run(&ctx->poller, status == TRYST_OK ? limit : NS_PER_MS);
+    if (called == 0 && clock_monotonic_ns() - begin >= limit)
+        CONF_FAIL(
+            ctx, "a lost wake-up: armed, and nothing came within %u s; was waiting at %s",
+            conf_wake_s * conf_patience, ctx->shared->ranks[ctx->rank].where);
+}
+
+bool conf_dead(const struct conf_peer *peer)
+{
+    struct pollfd poll_fd = {.fd = peer->pidfd, .events = POLLIN};
+    return peer->link_closed || (peer->pidfd >= 0 && poll(&poll_fd, 1, 0) == 1);
+}
+
+void conf_idle(struct conf_ctx *ctx, uint64_t ns)
+{
+    uint64_t until = clock_monotonic_ns() + ns;
+    conf_where(ctx, __FILE__, __LINE__, "idle for a while");
+    while (clock_monotonic_ns() < until) {
+        conf_step(ctx);
+        conf_check_others(ctx);
+    }
+}
+
+void conf_barrier(struct conf_ctx *ctx)
+{
+    struct conf_shared *shared = ctx->shared;
+    uint64_t want = ++ctx->barriers * (uint64_t)ctx->size;
+    atomic_fetch_add(&shared->arrived, 1);
+    CONF_WAIT(ctx, atomic_load(&shared->arrived) >= want);
+}
+
+/* ---- frames ---- */
+
+tryst_status conf_frame_try(struct conf_peer *peer, const void *data, size_t bytes)
+{
+    struct conf_ctx *ctx = peer->ctx;
+    ctx->inside++;
+    tryst_status status = ctx->ops->frame_send(peer->ep, data, bytes);
+    ctx->inside--;
+    if (status == TRYST_AGAIN)
+        ctx->again_count++;
+    peer->frames_sent += status == TRYST_OK;
+    return status;
+}
+
+void conf_frame(struct conf_peer *peer, const void *data, size_t bytes)
+{
+    tryst_status status;
+    CONF_WAIT(peer->ctx, (status = conf_frame_try(peer, data, bytes)) != TRYST_AGAIN);
+    CONF_EQUAL(peer->ctx, status, TRYST_OK);
+}
+
+uint64_t conf_unread(const struct conf_peer *peer)
+{
+    const struct conf_shared *shared = peer->ctx->shared;
+    return peer->frames_sent -
+           atomic_load(&shared->ranks[peer->rank].frames_read[peer->ctx->rank]);
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting the ranks of a conformance test, watching them, and saying what went wrong.
+ *
+ * The test's process itself never opens a transport: ranks are forked from it, as threads too
+ * (of one child), so a crash or a hang is one failed test, and each starts from a clean state. */
+#include "harness.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/clock.h"
+
+uint64_t conf_round;
+
+static struct config *config_make(const struct conf_subject *subject)
+{
+    struct config *config = NULL;
+    struct err err = ERR_INIT;
+    if (config_open(NULL, &err, &config) != TRYST_OK)
+        fail_msg("configuration: %s", err.text);
+    for (int i = 0; subject->settings[i]; i++) {
+        char name[64];
+        const char *value = strchr(subject->settings[i], '=');
+        (void)snprintf(name, sizeof name, "%.*s", (int)(value - subject->settings[i]),
+                       subject->settings[i]);
+        if (config_set(config, name, value + 1, &err) != TRYST_OK)
+            fail_msg("configuration: %s", err.text);
+    }
+    return config;
+}
+
+const struct transport_ops *conf_ops(const struct conf_subject *subject, char *text)
+{
+    const struct transport_ops *ops = NULL;
+    (void)snprintf(text, TRANSPORT_TEXT_MAX, "no such transport");
+    for (int i = 0; transport_builtin[i]; i++)
+        if (strcmp(transport_builtin[i]->name, subject->transport) == 0)
+            return transport_builtin[i];
+    struct config *config = config_make(subject);
+    tryst_host host;
+    module_host_init(&host, config, NULL);
+    tryst_status status = module_load(&host, subject->transport, &ops, text);
+    config_close(config);
+    return status == TRYST_OK ? ops : NULL;
+}
+
+/* ---- a rank ---- */
+
+struct start {
+    const struct conf_subject *subject;
+    struct conf_shared *shared;
+    conf_body body;
+    int rank, size;
+    bool threads, good;
+};
+
+static void log_to_failure(void *arg, tryst_log_level level, const char *line)
+{
+    const struct conf_ctx *ctx = arg;
+    if (getenv("TRYST_TEST_VERBOSE") || level == TRYST_LOG_ERROR)
+        (void)fprintf(stderr, "[rank %d] %s\n", ctx->rank, line);
+}
+
+static struct conf_ctx *ctx_make(const struct start *start)
+{
+    struct conf_ctx *ctx = calloc(1, sizeof *ctx);
+    ctx->rank = start->rank;
+    ctx->size = start->size;
+    ctx->threads = start->threads;
+    ctx->subject = start->subject;
+    ctx->shared = start->shared;
+    ctx->log.level = getenv("TRYST_TEST_VERBOSE") ? TRYST_LOG_TRACE : TRYST_LOG_WARN;
+    atomic_store(&ctx->log.rank, start->rank);
+    ctx->log.sink = log_to_failure;
+    ctx->log.arg = ctx;
+    ctx->config = config_make(start->subject);
+    module_host_init(&ctx->host, ctx->config, &ctx->log);
+    const char *seed = getenv("TRYST_TEST_SEED");
+    random_seed(&ctx->random, (seed ? strtoull(seed, NULL, 0) : 1) * 1000000 +
+                                  conf_round * 1000 + (uint64_t)ctx->rank);
+    return ctx;
+}
+
+static void rank_run(struct start *start)
+{
+    struct conf_ctx *ctx = ctx_make(start);
+    if (setjmp(ctx->escape) == 0) {
+        start->body(ctx);
+        start->good = true;
+    }
+    config_close(ctx->config);
+    free(ctx);
+    atomic_store(&start->shared->ranks[start->rank].passed, 1);
+}
+
+static int fds_open(void)
+{
+    int count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* What a fabric keeps for the process (descriptors of its library) is there after one rail. */
+static void warm_body(struct conf_ctx *ctx)
+{
+    ctx->size = 1;
+    conf_open(ctx);
+    memory_rail_forget(ctx->regions, ctx->rail);
+    memory_cache_close(ctx->regions);
+    ctx->ops->rail_close(ctx->rail);
+    link_listener_close(ctx->listener);
+    poller_close(&ctx->poller);
+}
+
+static void *thread_run(void *arg)
+{
+    rank_run(arg);
+    return NULL;
+}
+
+static bool ranks_run(struct start *starts, int count)
+{
+    pthread_t threads[CONF_RANKS_MAX];
+    bool good = true;
+    for (int i = 1; i < count; i++)
+        if (pthread_create(&threads[i], NULL, thread_run, &starts[i]) != 0)
+            abort();
+    rank_run(&starts[0]);
+    for (int i = 1; i < count; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < count; i++)
+        good = good && starts[i].good;
+    return good;
+}
+
+/* A child's life: `count` ranks from `first` on, then the books. */
+static void child_run(const struct start *first, int count)
+{
+    struct start starts[CONF_RANKS_MAX];
+    struct start warm = *first;
+    struct conf_rank *corner = &first->shared->ranks[first->rank];
+    warm.body = warm_body;
+    warm.shared = calloc(1, sizeof *warm.shared); /* the others must not see it */
+    rank_run(&warm);
+    memcpy(corner->failure, warm.shared->ranks[warm.rank].failure,
+           sizeof corner->failure);
+    free(warm.shared);
+    int fds = fds_open();
+    uint64_t live = alloc_live_count();
+    for (int i = 0; i < count; i++) {
+        starts[i] = *first;
+        starts[i].rank += i;
+        first->shared->pids[first->rank + i] = getpid();
+    }
+    bool good = warm.good && ranks_run(starts, count);
+    if (good && alloc_live_count() != live) {
+        (void)snprintf(corner->failure, sizeof corner->failure,
+                       "leak: %llu allocations alive, %llu before",
+                       (unsigned long long)alloc_live_count(), (unsigned long long)live);
+        good = false;
+    }
+    if (good && fds_open() != fds) {
+        (void)snprintf(corner->failure, sizeof corner->failure,
+                       "leak: %d descriptors open, %d before", fds_open(), fds);
+        good = false;
+    }
+    if (!good)
+        atomic_store(&first->shared->failed, 1);
+    exit(good ? 0 : 1);
+}
+
+/* ---- watching ---- */
+
+static void dump(const struct conf_shared *shared, int ranks)
+{
+    for (int i = 0; i < ranks && i < 8; i++)
+        (void)fprintf(stderr, "  rank %d: %s%s%s\n", i, shared->ranks[i].where,
+                      shared->ranks[i].failure[0] ? " FAILED " : "",
+                      shared->ranks[i].failure);
+}
+
+/* Has the child ended? It stays a zombie: a rank's death must be seen before it is reaped. */
+static bool child_ended(pid_t pid, siginfo_t *info)
+{
+    memset(info, 0, sizeof *info);
+    return waitid(P_PID, (id_t)pid, info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info->si_pid == pid;
+}
+
+static bool child_good(const struct conf_rank *rank, const siginfo_t *info)
+{
+    if (info->si_code == CLD_EXITED)
+        return info->si_status == 0;
+    return info->si_status == SIGKILL && rank->mortal;
+}
+
+/* Until all have ended, one has crashed (the others learn of it), or the time is up. */
+static bool children_watch(struct conf_shared *shared, const pid_t *pids, int count,
+                           unsigned limit_s, char *text, size_t text_bytes)
+{
+    uint64_t until = clock_monotonic_ns() + limit_s * NS_PER_S;
+    bool good = true;
+    for (int ended = 0; ended < count;) {
+        ended = 0;
+        for (int i = 0; i < count; i++) {
+            siginfo_t info;
+            if (!child_ended(pids[i], &info))
+                continue;
+            ended++;
+            if (child_good(&shared->ranks[i], &info) || !good)
+                continue;
+            good = false;
+            (void)snprintf(text, text_bytes, "rank %d %s %d", i,
+                           info.si_code == CLD_EXITED ? "exited with" : "died of signal",
+                           info.si_status);
+            atomic_store(&shared->failed, 1);
+        }
+        if (clock_monotonic_ns() > until) {
+            (void)snprintf(text, text_bytes, "not through after %u s", limit_s);
+            return false;
+        }
+        for (int i = 0; i < count && atomic_load(&shared->failed); i++)
+            (void)kill(pids[i], SIGCONT); /* a rank that was stopped must see it, too */
+        usleep(500);
+    }
+    return good;
+}
+
+static const char *first_failure(const struct conf_shared *shared, int ranks)
+{
+    for (int i = 0; i < ranks; i++)
+        if (shared->ranks[i].failure[0])
+            return shared->ranks[i].failure;
+    return "";
+}
+
+bool conf_try(const struct conf_subject *subject, enum conf_mode mode, int ranks,
+              unsigned limit_s, conf_body body, char *text)
+{
+    struct conf_shared *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
+                                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct start start = {.subject = subject,
+                          .shared = shared,
+                          .body = body,
+                          .size = ranks,
+                          .threads = mode == CONF_THREADS};
+    int children = start.threads ? 1 : ranks;
+    pid_t pids[CONF_RANKS_MAX];
+    char ending[128] = "";
+    assert_ptr_not_equal(shared, MAP_FAILED);
+    (void)fflush(NULL);
+    for (int i = 0; i < children; i++) {
+        start.rank = i;
+        pids[i] = fork();
+        assert_true(pids[i] >= 0);
+        if (pids[i] == 0)
+            child_run(&start, start.threads ? ranks : 1);
+    }
+    bool good = children_watch(shared, pids, children, limit_s * conf_patience, ending,
+                               sizeof ending);
+    if (!good && !subject->sabotage)
+        dump(shared, ranks);
+    for (int i = 0; i < children; i++) {
+        (void)kill(pids[i], SIGCONT);
+        (void)kill(pids[i], SIGKILL);
+        (void)waitpid(pids[i], NULL, 0);
+    }
+    (void)snprintf(text, CONF_TEXT_MAX, "%s: %s", ending, first_failure(shared, ranks));
+    munmap(shared, sizeof *shared);
+    return good;
+}
+
+void conf_run(const struct conf_subject *subject, enum conf_mode mode, int ranks,
+              unsigned limit_s, conf_body body)
+{
+    char text[CONF_TEXT_MAX];
+    if (!conf_try(subject, mode, ranks, limit_s, body, text))
+        fail_msg("%s, %s: %s", subject->name,
+                 mode == CONF_THREADS ? "threads" : "processes", text);
+}

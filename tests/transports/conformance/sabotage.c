@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Transports with one known fault each (sabotage.h). */
+#include "sabotage.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/clock.h"
+#include "harness.h"
+
+static const struct transport_ops *good;
+static struct transport_ops bad;
+static unsigned calls;
+static uint8_t *watched;  /* the buffer of the last receive */
+static uint64_t since_ns; /* the last event, or the close */
+
+static tryst_status frame_lost(struct endpoint *ep, const void *data, size_t bytes)
+{
+    return ++calls % 1000 ? good->frame_send(ep, data, bytes) : TRYST_OK;
+}
+
+static tryst_status frame_twice(struct endpoint *ep, const void *data, size_t bytes)
+{
+    tryst_status status = good->frame_send(ep, data, bytes);
+    if (status == TRYST_OK && ++calls % 1000 == 0)
+        (void)good->frame_send(ep, data, bytes);
+    return status;
+}
+
+static tryst_status frame_changed(struct endpoint *ep, const void *data, size_t bytes)
+{
+    uint8_t *copy = malloc(bytes);
+    memcpy(copy, data, bytes);
+    copy[bytes / 2] ^= ++calls % 1000 == 0;
+    tryst_status status = good->frame_send(ep, copy, bytes);
+    free(copy);
+    return status;
+}
+
+/* The second of two goes first. */
+static tryst_status frames_swapped(struct endpoint *ep, const void *data, size_t bytes)
+{
+    static uint8_t held[1 << 20];
+    static size_t held_bytes;
+    if (++calls == 1000) {
+        memcpy(held, data, bytes);
+        held_bytes = bytes;
+        return TRYST_OK;
+    }
+    tryst_status status = good->frame_send(ep, data, bytes);
+    if (status == TRYST_OK && held_bytes &&
+        good->frame_send(ep, held, held_bytes) == TRYST_OK)
+        held_bytes = 0;
+    return status;
+}
+
+/* Control waits for payload. */
+static tryst_status frame_behind(struct endpoint *ep, const void *data, size_t bytes)
+{
+    const struct conf_peer *peer = ep->arg;
+    return peer->bulk_live ? TRYST_AGAIN : good->frame_send(ep, data, bytes);
+}
+
+static tryst_status bulk_changed(struct endpoint *ep, struct bulk *bulk)
+{
+    if (bulk->bytes > 5000)
+        ((uint8_t *)bulk->data)[4999] ^= 1;
+    return good->bulk_send(ep, bulk);
+}
+
+static tryst_status bulk_beyond(struct endpoint *ep, struct bulk *bulk)
+{
+    ((uint8_t *)bulk->data)[bulk->bytes] = 0;
+    return good->bulk_recv(ep, bulk);
+}
+
+static tryst_status bulk_watched(struct endpoint *ep, struct bulk *bulk)
+{
+    watched = bulk->data;
+    return good->bulk_recv(ep, bulk);
+}
+
+static void close_noted(struct endpoint *ep)
+{
+    since_ns = clock_monotonic_ns();
+    good->ep_close(ep);
+}
+
+static int progress_writing(struct rail *rail)
+{
+    if (since_ns && watched && clock_monotonic_ns() > since_ns + 15 * NS_PER_MS) {
+        *watched ^= 1;
+        watched = NULL;
+    }
+    return good->progress(rail);
+}
+
+static struct endpoint *broken_ep;
+
+static tryst_status recv_noted(struct endpoint *ep, struct bulk *bulk)
+{
+    broken_ep = ep;
+    return good->bulk_recv(ep, bulk);
+}
+
+/* Takes a peer that is silent for a second for dead. */
+static int progress_impatient(struct rail *rail)
+{
+    int events = good->progress(rail);
+    if (events || !since_ns)
+        since_ns = clock_monotonic_ns();
+    if (broken_ep && clock_monotonic_ns() > since_ns + NS_PER_S) {
+        struct endpoint *ep = broken_ep;
+        broken_ep = NULL;
+        rail->events->failed(ep, TRYST_E_PEER, "silent");
+    }
+    return events;
+}
+
+static void cancel_inside(struct endpoint *ep, struct bulk *bulk)
+{
+    bulk->done(bulk, TRYST_E_CANCELED, 0);
+}
+
+static void cancel_ignored(struct endpoint *ep, struct bulk *bulk)
+{
+    (void)ep;
+    (void)bulk;
+}
+
+static void close_ignored(struct endpoint *ep)
+{
+    (void)ep;
+}
+
+static void close_inside(struct endpoint *ep)
+{
+    ep->rail->events->closed(ep);
+}
+
+static tryst_status arm_not(struct rail *rail)
+{
+    (void)rail;
+    return TRYST_OK;
+}
+
+static tryst_status rail_leaking(const struct rail_params *params, struct rail **rail_p)
+{
+    return mem_alloc(10) ? good->rail_open(params, rail_p) : TRYST_E_NOMEM;
+}
+
+static tryst_status rail_leaking_fd(const struct rail_params *params,
+                                    struct rail **rail_p)
+{
+    return dup(STDERR_FILENO) >= 0 ? good->rail_open(params, rail_p) : TRYST_E_SYSTEM;
+}
+
+/* Memory that no counter of ours sees. */
+static tryst_status rail_growing(const struct rail_params *params, struct rail **rail_p)
+{
+    static uint8_t *volatile kept;
+    kept = malloc(20000);
+    memset(kept, 1, 20000);
+    return good->rail_open(params, rail_p);
+}
+
+const struct transport_ops *sabotage_ops(const struct transport_ops *ops,
+                                         const char *fault)
+{
+    static const struct {
+        const char *fault;
+        struct transport_ops with;
+    } faults[] = {
+        {"frame_lost", {.frame_send = frame_lost}},
+        {"frame_twice", {.frame_send = frame_twice}},
+        {"frame_changed", {.frame_send = frame_changed}},
+        {"frames_swapped", {.frame_send = frames_swapped}},
+        {"frame_behind", {.frame_send = frame_behind}},
+        {"bulk_changed", {.bulk_send = bulk_changed}},
+        {"bulk_beyond", {.bulk_recv = bulk_beyond}},
+        {"written_after_close",
+         {.bulk_recv = bulk_watched,
+          .ep_close = close_noted,
+          .progress = progress_writing}},
+        {"impatient", {.bulk_recv = recv_noted, .progress = progress_impatient}},
+        {"cancel_inside", {.bulk_cancel = cancel_inside}},
+        {"cancel_ignored", {.bulk_cancel = cancel_ignored}},
+        {"close_ignored", {.ep_close = close_ignored}},
+        {"close_inside", {.ep_close = close_inside}},
+        {"arm_not", {.arm = arm_not}},
+        {"leak", {.rail_open = rail_leaking}},
+        {"leak_fd", {.rail_open = rail_leaking_fd}},
+        {"leak_unseen", {.rail_open = rail_growing}},
+    };
+    if (!fault)
+        return ops;
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        const struct transport_ops *with = &faults[i].with;
+        if (strcmp(faults[i].fault, fault) != 0)
+            continue;
+        good = ops;
+        bad = *ops;
+        bad.frame_send = with->frame_send ? with->frame_send : ops->frame_send;
+        bad.bulk_send = with->bulk_send ? with->bulk_send : ops->bulk_send;
+        bad.bulk_recv = with->bulk_recv ? with->bulk_recv : ops->bulk_recv;
+        bad.bulk_cancel = with->bulk_cancel ? with->bulk_cancel : ops->bulk_cancel;
+        bad.ep_close = with->ep_close ? with->ep_close : ops->ep_close;
+        bad.progress = with->progress ? with->progress : ops->progress;
+        bad.arm = with->arm ? with->arm : ops->arm;
+        bad.rail_open = with->rail_open ? with->rail_open : ops->rail_open;
+        return &bad;
+    }
+    abort();
+}

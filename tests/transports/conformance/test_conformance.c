@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The conformance suite: one table of cases, run for one transport per call.
+ *
+ *   test_conformance NAME TRANSPORT [OPTION…] [setting=value…]
+ *
+ *   --threads   it reaches its own process only: no processes, nobody is killed
+ *   --regions   bulk buffers are memory that the library allocated (memory.h)
+ *   --long      the long cases instead of the fast ones
+ *   --only X    cases whose name contains X
+ *
+ * CMakeLists.txt has one line per transport. Exit 77: the transport is not there (and why).
+ * TRYST_TEST_SEED replays, TRYST_TEST_VERBOSE shows the transports' log. */
+#include "cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROCESSES = 1, THREADS = 2, BOTH = 3, ONESELF = 4, LONG = 8 };
+
+struct conf_case {
+    const char *name;
+    conf_body body;
+    unsigned modes;
+    int ranks;
+    int times;        /* repetitions, each with a seed of its own */
+    unsigned limit_s; /* for each */
+};
+
+static const struct conf_case cases[] = {
+    {"frames_order", body_frames_order, BOTH, 2, 1, 40},
+    {"frames_full", body_frames_full, BOTH, 2, 1, 20},
+    {"loopback", body_loopback, ONESELF, 1, 1, 20},
+    {"bulk_sizes", body_bulk_sizes, BOTH, 2, 1, 20},
+    {"bulk_many", body_bulk_many, BOTH, 2, 1, 20},
+    {"bulk_mismatch", body_bulk_mismatch, BOTH, 2, 1, 20},
+    {"bulk_cancel", body_bulk_cancel, BOTH, 2, 1, 20},
+    {"bulk_unexpected", body_bulk_unexpected, BOTH, 2, 1, 20},
+    {"control_ahead", body_control_ahead, BOTH, 2, 1, 20},
+    {"peers_64", body_peers, BOTH, 65, 1, 60},
+    {"close_busy", body_close_busy, BOTH, 2, 12, 20},
+    {"close_opening", body_close_opening, BOTH, 2, 1, 20},
+    {"connect_hostile", body_connect_hostile, BOTH, 2, 1, 20},
+    {"killed", body_killed, PROCESSES, 2, 10, 20},
+    {"killed_leaves_child", body_killed_leaves_child, PROCESSES, 2, 2, 20},
+    {"stopped", body_stopped, PROCESSES, 2, 1, 20},
+    {"sleep", body_sleep, BOTH, 2, 1, 60},
+    {"cycles", body_cycles, BOTH, 2, 1, 60},
+    {"bulk_huge", body_bulk_huge, LONG | BOTH, 2, 1, 300},
+    {"cycles_1000", body_cycles, LONG | BOTH, 2, 1, 300},
+    {"close_busy_often", body_close_busy, LONG | BOTH, 2, 100, 20},
+    {"killed_often", body_killed, LONG | PROCESSES, 2, 100, 20},
+};
+
+enum { CASES = sizeof cases / sizeof cases[0] };
+
+/* One case in one mode: what a cmocka test is given. */
+struct conf_test {
+    const struct conf_subject *subject;
+    const struct conf_case *what;
+    enum conf_mode mode;
+    char name[64];
+};
+
+static bool memory_there(const struct conf_case *what)
+{
+    long kib = 0;
+    char line[128];
+    FILE *file = fopen("/proc/meminfo", "r");
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %ld", &kib) == 1)
+            break;
+    if (file)
+        (void)fclose(file);
+    return what->body != body_bulk_huge || kib > 10L << 20;
+}
+
+static void test_run(void **state)
+{
+    const struct conf_test *test = *state;
+    const char *seed = getenv("TRYST_TEST_SEED");
+    if (!memory_there(test->what)) {
+        print_message("skipped: 4 GiB twice need 10 GiB of memory available\n");
+        skip();
+    }
+    for (int i = 0; i < test->what->times; i++) {
+        conf_round = (uint64_t)i;
+        if (i == 0)
+            print_message("TRYST_TEST_SEED=%s\n", seed ? seed : "1");
+        conf_run(test->subject, test->mode, test->what->ranks, test->what->limit_s,
+                 test->what->body);
+    }
+}
+
+static bool mode_applies(const struct conf_subject *subject, const struct conf_case *what,
+                         enum conf_mode mode)
+{
+    bool run_long = what->modes & LONG;
+    if (run_long != subject->run_long)
+        return false;
+    if (what->modes & ONESELF)
+        return subject->threads_only && mode == CONF_THREADS;
+    if (mode == CONF_PROCESSES)
+        return (what->modes & PROCESSES) && !subject->threads_only;
+    return what->modes & THREADS;
+}
+
+static size_t tests_make(const struct conf_subject *subject, const char *only,
+                         struct conf_test *tests)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < CASES; i++) {
+        if (only && !strstr(cases[i].name, only))
+            continue;
+        if (subject->threads_only && cases[i].modes == PROCESSES)
+            print_message("%s is skipped: %s lives in one process\n", cases[i].name,
+                          subject->transport);
+        for (int mode = 0; mode < 2; mode++) {
+            if (!mode_applies(subject, &cases[i], (enum conf_mode)mode))
+                continue;
+            struct conf_test *test = &tests[count++];
+            *test = (struct conf_test){subject, &cases[i], (enum conf_mode)mode, ""};
+            (void)snprintf(test->name, sizeof test->name, "%s, %s, %s", subject->name,
+                           cases[i].name, mode == CONF_THREADS ? "threads" : "processes");
+        }
+    }
+    return count;
+}
+
+static bool arguments_read(int argc, char **argv, struct conf_subject *subject,
+                           const char **only_p)
+{
+    int settings = 0;
+    if (argc < 3)
+        return false;
+    subject->name = argv[1];
+    subject->transport = argv[2];
+    for (int i = 3; i < argc; i++) {
+        if (strcmp(argv[i], "--threads") == 0)
+            subject->threads_only = true;
+        else if (strcmp(argv[i], "--regions") == 0)
+            subject->regions = true;
+        else if (strcmp(argv[i], "--long") == 0)
+            subject->run_long = true;
+        else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+            *only_p = argv[++i];
+        else if (strchr(argv[i], '=') && settings < 7)
+            subject->settings[settings++] = argv[i];
+        else
+            return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct conf_subject subject = {0};
+    static struct conf_test tests[2 * CASES];
+    static struct CMUnitTest units[2 * CASES];
+    const char *only = NULL;
+    char text[TRANSPORT_TEXT_MAX];
+    if (!arguments_read(argc, argv, &subject, &only)) {
+        (void)fprintf(stderr, "usage: see the head of test_conformance.c\n");
+        return 2;
+    }
+    if (!conf_ops(&subject, text)) {
+        (void)printf("skipped: %s: %s\n", subject.transport, text);
+        return 77;
+    }
+    size_t count = tests_make(&subject, only, tests);
+    for (size_t i = 0; i < count; i++)
+        units[i] = (struct CMUnitTest){tests[i].name, test_run, NULL, NULL, &tests[i]};
+    return _cmocka_run_group_tests(subject.name, units, count, NULL, NULL) != 0;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The suite finds what it is there for: over shm with one fault each, the case named must fail,
+ * and say what is expected here. */
+#include "cases.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+struct fault {
+    const char *name;
+    conf_body body;
+    const char *says;
+};
+
+static const struct fault faults[] = {
+    {"frame_lost", body_frames_order, "is not the one that was sent"},
+    {"frame_twice", body_frames_order, "is not the one that was sent"},
+    {"frame_changed", body_frames_order, "is not the one that was sent"},
+    {"frames_swapped", body_frames_order, "is not the one that was sent"},
+    {"frame_behind", body_control_ahead, "passed a frame"},
+    {"bulk_changed", body_bulk_sizes, "is wrong"},
+    {"bulk_beyond", body_bulk_sizes, "behind the buffer"},
+    {"written_after_close", body_close_busy, "written after the endpoint had closed"},
+    {"impatient", body_stopped, "failed"},
+    {"cancel_inside", body_bulk_cancel, "inside the call"},
+    {"cancel_ignored", body_bulk_cancel, "waited"},
+    {"close_ignored", body_killed, "waited 2 s"},
+    {"close_inside", body_close_opening, "inside the call"},
+    {"arm_not", body_sleep, "a lost wake-up"},
+    {"leak", body_cycles, "alloc_live_count"},
+    {"leak_fd", body_cycles, "descriptors"},
+    {"leak_unseen", body_cycles, "resident memory grew"},
+};
+
+static void test_found(void **state)
+{
+    const struct fault *fault = *state;
+    const struct conf_subject subject = {
+        .name = fault->name, .transport = "shm", .sabotage = fault->name};
+    char text[CONF_TEXT_MAX];
+    if (conf_patience > 1 && strcmp(fault->name, "leak_unseen") == 0)
+        skip(); /* sanitizers keep what is freed */
+    if (conf_try(&subject, CONF_PROCESSES, 2, 60, fault->body, text))
+        fail_msg("%s was not found", fault->name);
+    print_message("found: %s\n", text);
+    if (!strstr(text, fault->says))
+        fail_msg("%s was found by accident", fault->name);
+}
+
+/* And without a fault these very cases pass. */
+static void test_good(void **state)
+{
+    const struct conf_subject subject = {.name = "good", .transport = "shm"};
+    char text[CONF_TEXT_MAX];
+    if (!conf_try(&subject, CONF_PROCESSES, 2, 60, body_cycles, text))
+        fail_msg("%s", text);
+}
+
+int main(void)
+{
+    conf_wait_s = 4;
+    conf_wake_s = 2;
+    enum { FAULTS = sizeof faults / sizeof faults[0] };
+    struct CMUnitTest tests[FAULTS + 1];
+    tests[0] = (struct CMUnitTest){"good", test_good, NULL, NULL, NULL};
+    for (size_t i = 0; i < FAULTS; i++)
+        tests[i + 1] = (struct CMUnitTest){faults[i].name, test_found, NULL, NULL,
+                                           (void *)(uintptr_t)&faults[i]};
+    return _cmocka_run_group_tests("sabotage", tests, FAULTS + 1, NULL, NULL) != 0;
+}

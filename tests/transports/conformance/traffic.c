@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bulk messages whose bytes can be checked (traffic.h). */
+#include "traffic.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t pattern_word(uint64_t pattern, uint64_t index)
+{
+    return (pattern + 1) * 0x9e3779b97f4a7c15 + index * 0xbf58476d1ce4e5b9;
+}
+
+void pattern_fill(void *data, size_t bytes, uint64_t pattern)
+{
+    uint8_t *at = data;
+    for (size_t i = 0; i < bytes; i += 8) {
+        uint64_t word = pattern_word(pattern, i / 8);
+        memcpy(at + i, &word, bytes - i < 8 ? bytes - i : 8);
+    }
+}
+
+size_t pattern_differs(const void *data, size_t bytes, uint64_t pattern)
+{
+    const uint8_t *at = data;
+    for (size_t i = 0; i < bytes; i += 8) {
+        uint64_t word = pattern_word(pattern, i / 8);
+        size_t piece = bytes - i < 8 ? bytes - i : 8;
+        for (size_t k = 0; memcmp(at + i, &word, piece) != 0 && k < piece; k++)
+            if (at[i + k] != ((uint8_t *)&word)[k])
+                return i + k;
+    }
+    return bytes;
+}
+
+static void on_done(struct bulk *bulk, tryst_status status, size_t bytes)
+{
+    struct traffic *traffic =
+        (struct traffic *)((char *)bulk - offsetof(struct traffic, bulk));
+    struct conf_ctx *ctx = traffic->peer->ctx;
+    if (ctx->inside)
+        CONF_FAIL(ctx, "a bulk completed inside the call that started or closed it");
+    CONF_EQUAL(ctx, traffic->done, 0);
+    CONF_CHECK(ctx, !traffic->peer->closed);
+    CONF_CHECK(ctx, status == TRYST_OK || status == TRYST_E_CANCELED ||
+                        status == TRYST_E_MISMATCH || status == TRYST_E_PEER);
+    traffic->done = 1;
+    traffic->status = status;
+    traffic->got = bytes;
+    traffic->peer->bulk_live--;
+    memset(bulk, 0xdd, sizeof *bulk);
+}
+
+static void traffic_make(struct traffic *traffic, struct conf_peer *peer, uint64_t tag,
+                         size_t bytes, unsigned offset)
+{
+    struct conf_ctx *ctx = peer->ctx;
+    size_t whole = bytes + 2 * TRAFFIC_BORDER + 8;
+    *traffic = (struct traffic){.peer = peer, .bytes = bytes, .tag = tag};
+    if (ctx->subject->regions) {
+        CONF_EQUAL(ctx,
+                   memory_alloc(ctx->regions, whole, TRYST_MEMORY_HOST, 0, &traffic->mem),
+                   TRYST_OK);
+        traffic->base = traffic->mem->data;
+    } else {
+        traffic->base = malloc(whole);
+        CONF_CHECK(ctx, traffic->base != NULL);
+    }
+    memset(traffic->base, TRAFFIC_UNTOUCHED, whole);
+    traffic->data = traffic->base + TRAFFIC_BORDER + offset;
+    traffic->bulk = (struct bulk){.done = on_done,
+                                  .tag = tag,
+                                  .data = traffic->data,
+                                  .bytes = bytes,
+                                  .mem = traffic->mem};
+    memset(&traffic->bulk.scratch, 0xee, sizeof traffic->bulk.scratch);
+}
+
+void traffic_recv_make(struct traffic *traffic, struct conf_peer *peer, uint64_t tag,
+                       size_t bytes, unsigned offset)
+{
+    traffic_make(traffic, peer, tag, bytes, offset);
+}
+
+void traffic_send_make(struct traffic *traffic, struct conf_peer *peer, uint64_t tag,
+                       size_t bytes, unsigned offset, uint64_t pattern)
+{
+    traffic_make(traffic, peer, tag, bytes, offset);
+    traffic->is_send = true;
+    pattern_fill(traffic->data, bytes, pattern);
+}
+
+void traffic_free(struct traffic *traffic)
+{
+    if (traffic->mem)
+        memory_release(traffic->mem);
+    else
+        free(traffic->base);
+    traffic->base = NULL;
+    traffic->mem = NULL;
+}
+
+tryst_status traffic_try(struct traffic *traffic)
+{
+    struct conf_peer *peer = traffic->peer;
+    struct conf_ctx *ctx = peer->ctx;
+    const struct transport_ops *ops = ctx->ops;
+    ctx->inside++;
+    tryst_status status = traffic->is_send ? ops->bulk_send(peer->ep, &traffic->bulk)
+                                           : ops->bulk_recv(peer->ep, &traffic->bulk);
+    ctx->inside--;
+    if (status == TRYST_AGAIN)
+        ctx->again_count++;
+    peer->bulk_live += status == TRYST_OK;
+    return status;
+}
+
+void traffic_start(struct traffic *traffic)
+{
+    tryst_status status;
+    CONF_WAIT(traffic->peer->ctx, (status = traffic_try(traffic)) != TRYST_AGAIN);
+    CONF_EQUAL(traffic->peer->ctx, status, TRYST_OK);
+}
+
+static void check_bytes(struct traffic *traffic, size_t from, size_t to, const char *what)
+{
+    for (size_t i = from; i < to; i++)
+        if (traffic->base[i] != TRAFFIC_UNTOUCHED)
+            CONF_FAIL(traffic->peer->ctx,
+                      "tag %llu, %zu bytes: byte %lld %s was overwritten with 0x%02x",
+                      (unsigned long long)traffic->tag, traffic->bytes,
+                      (long long)(traffic->base + i - traffic->data), what,
+                      traffic->base[i]);
+}
+
+static void check_border(struct traffic *traffic)
+{
+    size_t begin = (size_t)(traffic->data - traffic->base);
+    check_bytes(traffic, 0, begin, "before the buffer");
+    check_bytes(traffic, begin + traffic->bytes, traffic->bytes + 2 * TRAFFIC_BORDER + 8,
+                "behind the buffer");
+}
+
+void traffic_check_either(struct traffic *traffic, uint64_t pattern)
+{
+    struct conf_ctx *ctx = traffic->peer->ctx;
+    CONF_EQUAL(ctx, traffic->done, 1);
+    check_border(traffic);
+    if (traffic->is_send || traffic->status != TRYST_OK)
+        return;
+    size_t at = pattern_differs(traffic->data, traffic->got, pattern);
+    if (at != traffic->got)
+        CONF_FAIL(ctx,
+                  "tag %llu: byte %zu of %zu is wrong (0x%02x), and it completed with OK",
+                  (unsigned long long)traffic->tag, at, traffic->got, traffic->data[at]);
+}
+
+void traffic_check(struct traffic *traffic, uint64_t pattern)
+{
+    struct conf_ctx *ctx = traffic->peer->ctx;
+    CONF_EQUAL(ctx, traffic->status, TRYST_OK);
+    if (!traffic->is_send)
+        CONF_EQUAL(ctx, traffic->got, traffic->bytes);
+    traffic_check_either(traffic, pattern);
+}
+
+void traffic_check_untouched(struct traffic *traffic)
+{
+    check_border(traffic);
+    check_bytes(traffic, (size_t)(traffic->data - traffic->base),
+                (size_t)(traffic->data - traffic->base) + traffic->bytes,
+                "of the buffer");
+}
+
+void signal_add(struct conf_ctx *ctx, unsigned word, uint64_t by)
+{
+    atomic_fetch_add(&ctx->shared->words[word], by);
+}
+
+void signal_wait(struct conf_ctx *ctx, unsigned word, uint64_t at_least)
+{
+    CONF_WAIT(ctx, atomic_load(&ctx->shared->words[word]) >= at_least);
+}
+
+size_t size_log_uniform(struct random *random, size_t most)
+{
+    unsigned bits = 64 - (unsigned)__builtin_clzll(most);
+    size_t size = (size_t)1 << random_range(random, bits);
+    size += random_range(random, size);
+    return size > most ? most : size;
+}
