@@ -125,7 +125,7 @@ static tryst_status compare(const second_run *self, bench_result *result)
     const tryst_replay_result replayed = {.losses = self->losses,
                                           .weights = self->weights};
     result->checked =
-        tryst_replay_equal(&self->options->model, 0, (uint64_t)self->options->steps, &ran,
+        tryst_replay_equal(&self->options->model, 1, (uint64_t)self->options->steps, &ran,
                            &replayed, words, sizeof words);
     if (!result->checked) {
         fprintf(stderr, "pp_bench: check failed: %s\n", words);

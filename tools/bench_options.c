@@ -175,7 +175,7 @@ static bool read_fault(const char *value, bench_options *options)
                   {"stale", TRYST_ENGINE_FAULT_STALE},
                   {"drop", TRYST_ENGINE_FAULT_DROP}};
     const size_t name_bytes = strcspn(value, ":");
-    options->fault_step = 1;
+    options->fault_step = 2;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         if (strlen(faults[i].name) == name_bytes &&
             strncmp(faults[i].name, value, name_bytes) == 0) {

@@ -23,7 +23,7 @@ typedef struct bench_options {
     const char *save_weights;
     const char *json;
     tryst_engine_fault fault;
-    uint64_t fault_step;
+    uint64_t fault_step;    /* counted from 1, as steps are printed */
     tryst_program *program; /* checked */
 } bench_options;
 

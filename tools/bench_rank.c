@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One rank of pp_bench: open everything, train, gather, report, close everything.
  *
- * The engine opens scope k + 1 for step k. Scope 0 is the bench's own and stays open: losses go to
+ * Steps are counted from 0 inside and from 1 where people read. The engine opens scope k + 1 for
+ * step k, so that its messages count from 1 too. Scope 0 is the bench's own and stays open: losses go to
  * rank 0 through it while the training runs, everything else at its end. */
 #include "bench_rank.h"
 
@@ -149,7 +150,7 @@ static tryst_status open_engine(bench_run *run)
                                         .feed = run->data ? feed : NULL,
                                         .feed_arg = run,
                                         .fault = (int32_t)run->options->fault,
-                                        .fault_step = run->options->fault_step,
+                                        .fault_step = run->options->fault_step - 1,
                                         .error = error,
                                         .error_capacity = sizeof error};
     const tryst_status status = tryst_engine_open(&params, &run->engine);
@@ -256,6 +257,7 @@ static tryst_status train_step(bench_run *run, uint64_t step)
     run->seconds[step] = (double)(tryst_now_ns(run->ctx) - begin_ns) / 1e9;
     status = share_loss(run, step, loss);
     if (status == TRYST_OK) {
+        tryst_progress(run->ctx); /* the loss has often come by now */
         status = note_losses(run, step + 1, false);
     }
     if (step == 0 && run->options->steps > 1) {

@@ -234,12 +234,14 @@ static json_t *json_document(const bench_run *run, const bench_result *result,
                              const figures *self)
 {
     const bench_options *options = run->options;
+    char blas[128];
     json_t *document = json_pack(
-        "{ss,ss,ss,si,si,si,si,so,so,so,so,so,so,ss}", "version", tryst_version_string(),
-        "model", tryst_model_kind_name(options->model.kind), "schedule",
-        options->schedule, "ranks", run->size, "microbatches", options->microbatches,
-        "microbatch_size", options->model.microbatch_size, "cores", self->cores_count,
-        "steps", json_steps(run, result), "tokens_per_s", number(self->tokens_per_s),
+        "{ss,ss,ss,ss,si,si,si,si,so,so,so,so,so,so,ss}", "version",
+        tryst_version_string(), "blas", tryst_blas_describe(blas, sizeof blas), "model",
+        tryst_model_kind_name(options->model.kind), "schedule", options->schedule,
+        "ranks", run->size, "microbatches", options->microbatches, "microbatch_size",
+        options->model.microbatch_size, "cores", self->cores_count, "steps",
+        json_steps(run, result), "tokens_per_s", number(self->tokens_per_s),
         "bubble_measured", number(self->measured_mean), "bubble_predicted",
         number(self->predicted_mean), "peak_activation_bytes", json_peaks(result),
         "per_rank", json_ranks(result, self), "weights_digest", result->digest);

@@ -134,6 +134,7 @@ static int run_processes(bench_options *options)
                                            .ranks = options->ranks,
                                            .main_fn = process_main,
                                            .arg = options,
+                                           .grace_ns = LAUNCHER_GRACE_NS,
                                            .no_prefix = true};
     return launcher_run(&params) == 0 ? 0 : 1;
 }

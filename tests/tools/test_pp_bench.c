@@ -1,0 +1,676 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pp_bench as a user runs it: what it refuses, what it leaves behind, that every schedule trains to
+ * the same bits on any number of ranks, that --check finds faults, that sleeping stages show the
+ * bubble of the closed form, and that a killed rank ends the run with its name.
+ *
+ *   test_pp_bench GROUP [TRANSPORT…]     GROUP: usage, matrix, matrix-all, bubble, kill, kill-20
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define ARGS_MAX 64
+
+static char folder[256];
+static char **transports;
+static int transports_count;
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Running it
+ * ------------------------------------------------------------------------------------------- */
+
+typedef struct run {
+    pid_t pid;
+    int exit_status; /* 128 + signal where it was killed */
+    char out[65536];
+    char err[65536];
+} run;
+
+static char *in_folder(const char *name)
+{
+    static char paths[8][320];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static void read_into(const char *path, char *text, size_t capacity)
+{
+    FILE *stream = fopen(path, "r");
+    text[0] = '\0';
+    if (stream) {
+        text[fread(text, 1, capacity - 1, stream)] = '\0';
+        fclose(stream);
+    }
+}
+
+static void redirect(const char *path, int fd)
+{
+    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (file < 0 || dup2(file, fd) < 0) {
+        _exit(126);
+    }
+    close(file);
+}
+
+/* Start pp_bench with words separated by blanks. */
+static void bench_start(run *self, const char *words)
+{
+    static char copy[4096];
+    char *argv[ARGS_MAX] = {getenv("TRYST_TEST_PP_BENCH")};
+    int argc = 1;
+    assert_non_null(argv[0]);
+    snprintf(copy, sizeof copy, "%s", words);
+    for (char *word = strtok(copy, " "); word && argc < ARGS_MAX - 1;
+         word = strtok(NULL, " ")) {
+        argv[argc++] = word;
+    }
+    *self = (run){0};
+    self->pid = fork();
+    assert_true(self->pid >= 0);
+    if (self->pid == 0) {
+        redirect(in_folder("out"), STDOUT_FILENO);
+        redirect(in_folder("err"), STDERR_FILENO);
+        execv(argv[0], argv);
+        _exit(127);
+    }
+}
+
+static void bench_end(run *self)
+{
+    int status = 0;
+    assert_int_equal(waitpid(self->pid, &status, 0), self->pid);
+    self->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    read_into(in_folder("out"), self->out, sizeof self->out);
+    read_into(in_folder("err"), self->err, sizeof self->err);
+}
+
+static const run *bench(const char *words)
+{
+    static run self;
+    bench_start(&self, words);
+    bench_end(&self);
+    return &self;
+}
+
+static void expect_exit(const run *self, const char *words, int exit_status)
+{
+    if (self->exit_status != exit_status) {
+        fail_msg("pp_bench %s: exit %d, not %d\n%s%s", words, self->exit_status,
+                 exit_status, self->out, self->err);
+    }
+}
+
+static void expect_says(const char *text, const char *words, const char *says)
+{
+    if (!strstr(text, says)) {
+        fail_msg("pp_bench %s: does not say \"%s\":\n%s", words, says, text);
+    }
+}
+
+static json_t *load_json(const char *name)
+{
+    json_error_t error;
+    json_t *document = json_load_file(in_folder(name), 0, &error);
+    if (!document) {
+        fail_msg("%s: %s", name, error.text);
+    }
+    return document;
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Usage and what it leaves behind
+ * ------------------------------------------------------------------------------------------- */
+
+static void test_refuses(void **state)
+{
+    static const struct {
+        const char *words;
+        const char *says;
+    } rows[] = {
+        {"--bogus", "see pp_bench --help"},
+        {"extra", "extra: not an option"},
+        {"-n 0", "-n 0: wants a whole number from 1"},
+        {"-n 9 --layers 8", "9 stages need at least 9 layers"},
+        {"--model foo", "mlp, gpt, or sleep:"},
+        {"--model sleep:x,y", "--model sleep:x,y"},
+        {"--schedule 2f2b", "naive, gpipe, 1f1b"},
+        {"--schedule nowhere.csv", "nowhere.csv: No such file"},
+        {"--data /nonexistent/file", "/nonexistent/file"},
+        {"--optimizer lamb", "wants adam or sgd"},
+        {"--lr -1", "--lr -1: wants a number above 0"},
+        {"--heads 3", "does not divide into 3 heads"},
+        {"--transport pigeon", "pigeon"},
+        {"--json /nonexistent/x.json", "/nonexistent/x.json: cannot be written"},
+        {"--timeline /nonexistent/x.svg", "/nonexistent/x.svg: cannot be written"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const run *self = bench(rows[i].words);
+        expect_exit(self, rows[i].words, 2);
+        expect_says(self->err, rows[i].words, rows[i].says);
+        assert_string_equal(self->out, "");
+    }
+}
+
+static void write_file(const char *name, const char *content)
+{
+    FILE *stream = fopen(in_folder(name), "w");
+    assert_non_null(stream);
+    fputs(content, stream);
+    fclose(stream);
+}
+
+/* A file that is short, and schedules that do not fit: said before any rank starts. */
+static void test_refuses_files(void **state)
+{
+    static const struct {
+        const char *schedule;
+        const char *says;
+    } rows[] = {
+        {"0F0,0SEND_F0,0B0\n1F0,1B0\n", "row 1 (rank 0), column 2: \"0SEND_F0\""},
+        {"0B0,0F0\n1F0,1B0\n", "<-- ERROR HERE"},
+        {"0F0,0B0\n1F0,1B0\n2F0,2B0\n", "its 3 rows are ranks, but there are 2"},
+    };
+    char words[600];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        write_file("bad.csv", rows[i].schedule);
+        snprintf(words, sizeof words, "-n 2 --schedule %s", in_folder("bad.csv"));
+        const run *self = bench(words);
+        expect_exit(self, words, 2);
+        expect_says(self->err, words, rows[i].says);
+    }
+    write_file("short.txt", "too short");
+    snprintf(words, sizeof words, "-n 2 --data %s", in_folder("short.txt"));
+    const run *self = bench(words);
+    expect_exit(self, words, 2);
+    expect_says(self->err, words, "short.txt");
+}
+
+static void test_help(void **state)
+{
+    const run *self = bench("--help");
+    expect_exit(self, "--help", 0);
+    expect_says(self->out, "--help", "--save-weights FILE");
+    assert_string_equal(self->err, "");
+}
+
+static void expect_number(const json_t *document, const char *name)
+{
+    if (!json_is_number(json_object_get(document, name))) {
+        fail_msg("the JSON has no number \"%s\"", name);
+    }
+}
+
+static void check_json(const json_t *document, int steps, int ranks)
+{
+    const json_t *list = json_object_get(document, "steps");
+    static const char *const numbers[] = {"tokens_per_s", "bubble_measured",
+                                          "bubble_predicted"};
+    assert_int_equal(json_array_size(list), (size_t)steps);
+    for (int i = 0; i < steps; i++) {
+        expect_number(json_array_get(list, (size_t)i), "loss");
+        expect_number(json_array_get(list, (size_t)i), "seconds");
+    }
+    const double first =
+        json_number_value(json_object_get(json_array_get(list, 0), "loss"));
+    const double last = json_number_value(
+        json_object_get(json_array_get(list, (size_t)steps - 1), "loss"));
+    assert_true(last < first - 0.5); /* it learns */
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        expect_number(document, numbers[i]);
+    }
+    assert_int_equal(json_array_size(json_object_get(document, "peak_activation_bytes")),
+                     (size_t)ranks);
+    assert_int_equal(
+        strlen(json_string_value(json_object_get(document, "weights_digest"))), 32);
+    assert_string_equal(json_string_value(json_object_get(document, "check")), "passed");
+}
+
+/* safetensors: eight bytes of length, then a JSON header with the names of tensors. */
+static void check_safetensors(const char *name)
+{
+    uint64_t bytes = 0;
+    json_error_t error;
+    FILE *stream = fopen(in_folder(name), "r");
+    assert_non_null(stream);
+    assert_int_equal(fread(&bytes, sizeof bytes, 1, stream), 1);
+    assert_true(bytes > 2 && bytes < 1 << 20);
+    char *header = malloc(bytes);
+    assert_int_equal(fread(header, 1, bytes, stream), bytes);
+    json_t *document = json_loadb(header, bytes, 0, &error);
+    assert_non_null(document);
+    assert_non_null(json_object_get(document, "embedding.token.weight"));
+    assert_non_null(json_object_get(document, "head.weight"));
+    json_decref(document);
+    free(header);
+    fclose(stream);
+}
+
+/* One process per rank in the trace, with spans of the engine in each. */
+static void check_trace(const char *name, int ranks)
+{
+    json_t *document = load_json(name);
+    int seen[8] = {0};
+    size_t index;
+    json_t *event;
+    json_array_foreach(json_object_get(document, "traceEvents"), index, event)
+    {
+        const char *what = json_string_value(json_object_get(event, "name"));
+        const json_int_t rank = json_integer_value(json_object_get(event, "pid"));
+        if (what && strcmp(what, "forward") == 0 && rank >= 0 && rank < 8) {
+            seen[rank]++;
+        }
+    }
+    for (int rank = 0; rank < ranks; rank++) {
+        assert_true(seen[rank] > 0);
+    }
+    json_decref(document);
+}
+
+static void test_leaves_behind(void **state)
+{
+    static char svg[1 << 20];
+    char words[2048];
+    snprintf(
+        words, sizeof words,
+        "-n 3 --model gpt --layers 3 --hidden 32 --seq 16 --steps 12 --lr 0.01 "
+        "--microbatches 4 --check --json %s --timeline %s --save-weights %s --trace %s",
+        in_folder("run.json"), in_folder("run.svg"), in_folder("run.safetensors"),
+        in_folder("run.trace"));
+    const run *self = bench(words);
+    expect_exit(self, words, 0);
+    expect_says(self->out, words, "step  12/12");
+    expect_says(self->out, words, "bitwise equal");
+    expect_says(self->out, words, "communication measured predicted");
+    json_t *document = load_json("run.json");
+    check_json(document, 12, 3);
+    json_decref(document);
+    read_into(in_folder("run.svg"), svg, sizeof svg);
+    expect_says(svg, words, "1f1b, 3 ranks, 4 micro-batches: step 12 of 12");
+    expect_says(svg, words, ">rank 2<");
+    expect_says(svg, words, "receive gradient of stage 1");
+    check_safetensors("run.safetensors");
+    check_trace("run.trace", 3);
+}
+
+/* With --json - stdout is JSON and nothing else. */
+static void test_json_on_stdout(void **state)
+{
+    const char *words =
+        "-n 2 --model mlp --layers 2 --hidden 16 --seq 8 --steps 2 --json -";
+    const run *self = bench(words);
+    json_error_t error;
+    expect_exit(self, words, 0);
+    json_t *document = json_loads(self->out, 0, &error);
+    assert_non_null(document);
+    json_decref(document);
+    expect_says(self->err, words, "loss");
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Equal bits
+ * ------------------------------------------------------------------------------------------- */
+
+#define TINY "--layers 4 --hidden 16 --heads 2 --seq 8 --microbatch-size 2 --steps 3"
+
+static void digest_of(const char *words, char digest[40])
+{
+    char all[1024];
+    snprintf(all, sizeof all, "%s --check --json %s", words, in_folder("m.json"));
+    const run *self = bench(all);
+    expect_exit(self, all, 0);
+    expect_says(self->out, all, "bitwise equal");
+    json_t *document = load_json("m.json");
+    snprintf(digest, 40, "%s",
+             json_string_value(json_object_get(document, "weights_digest")));
+    json_decref(document);
+}
+
+static void expect_one_digest(const char *words, char first[40])
+{
+    char digest[40];
+    digest_of(words, digest);
+    if (!*first) {
+        memcpy(first, digest, sizeof digest);
+    }
+    if (strcmp(first, digest) != 0) {
+        fail_msg("pp_bench %s: weights %s, but %s before", words, digest, first);
+    }
+}
+
+static const char *const schedules[] = {"naive", "gpipe", "1f1b"};
+
+/* All ranks × schedules × transports of one model and M give one digest. */
+static void check_matrix(const char *model, int microbatches, int ranks_least,
+                         int ranks_most)
+{
+    char first[40] = "";
+    char words[512];
+    for (int ranks = ranks_least; ranks <= ranks_most; ranks++) {
+        for (size_t s = 0; s < sizeof schedules / sizeof *schedules; s++) {
+            for (int t = 0; t < transports_count; t++) {
+                snprintf(words, sizeof words,
+                         "-n %d --model %s --schedule %s --microbatches %d --transport "
+                         "%s " TINY,
+                         ranks, model, schedules[s], microbatches, transports[t]);
+                expect_one_digest(words, first);
+            }
+        }
+    }
+}
+
+/* M = 3: more than, equal to and fewer than 1 … 4 ranks. */
+static void test_matrix(void **state)
+{
+    check_matrix("mlp", 3, 1, 4);
+}
+
+static void test_matrix_gpt(void **state)
+{
+    check_matrix("gpt", 4, 4, 4);
+}
+
+static void test_matrix_all(void **state)
+{
+    static const char *const models[] = {"mlp", "gpt"};
+    static const int microbatches[] = {1, 2, 3, 4, 7};
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        for (size_t m = 0; m < sizeof microbatches / sizeof *microbatches; m++) {
+            check_matrix(models[i], microbatches[m], 1, 4);
+        }
+    }
+}
+
+/* A file's program runs too, split backwards and two stages on a rank included. */
+static void test_csv(void **state)
+{
+    char words[600];
+    char digest[40];
+    write_file("vee.csv", "0F0,0F1,3F0,3I0,3F1,3I1,3W0,0I0,3W1,0W0,0B1\r\n"
+                          "1F0,2F0,1F1,2F1,2I0,1I0,2I1,2W0,1I1,1W0,1W1,2W1\r\n");
+    snprintf(words, sizeof words, "--model mlp " TINY " --schedule %s",
+             in_folder("vee.csv"));
+    digest_of(words, digest);
+}
+
+/* Each deliberate fault makes --check fail, and the message names the step. */
+static void test_faults(void **state)
+{
+    static const char *const faults[] = {"swap", "stale", "drop"};
+    char words[512];
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        for (int s = 1; s < 3; s++) {
+            snprintf(words, sizeof words,
+                     "-n 3 --model gpt " TINY
+                     " --steps 5 --microbatches 4 --schedule %s --check --fault %s:2",
+                     schedules[s], faults[i]);
+            const run *self = bench(words);
+            expect_exit(self, words, 1);
+            expect_says(self->err, words, "check failed");
+            /* what is swapped or stale shows in its own step, what is dropped in the next */
+            expect_says(self->err, words,
+                        strcmp(faults[i], "drop") == 0 ? "step 3" : "step 2");
+        }
+    }
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Bubble
+ * ------------------------------------------------------------------------------------------- */
+
+/* Stages that only sleep, so that ranks need no core: the measured bubble is within 0.03 of
+ * (p−1)/(m+p−1), and so is the predicted one. */
+static void check_bubble(const char *schedule, int ranks, int microbatches)
+{
+    char words[512];
+    const double expected = (ranks - 1.0) / (microbatches + ranks - 1);
+    snprintf(
+        words, sizeof words,
+        "-n %d --model sleep:10,20 --layers %d --schedule %s --microbatches %d --steps 4 "
+        "--json %s",
+        ranks, ranks, schedule, microbatches, in_folder("b.json"));
+    const run *self = bench(words);
+    expect_exit(self, words, 0);
+    json_t *document = load_json("b.json");
+    const double measured =
+        json_number_value(json_object_get(document, "bubble_measured"));
+    const double predicted =
+        json_number_value(json_object_get(document, "bubble_predicted"));
+    json_decref(document);
+    printf("%s, %d ranks, %d micro-batches: bubble %.4f measured, %.4f predicted, %.4f "
+           "ideal\n",
+           schedule, ranks, microbatches, measured, predicted, expected);
+    if (fabs(measured - expected) > 0.03 || fabs(predicted - expected) > 0.03) {
+        fail_msg("pp_bench %s: bubble %.4f measured, %.4f predicted, %.4f expected",
+                 words, measured, predicted, expected);
+    }
+}
+
+static void test_bubble(void **state)
+{
+    check_bubble("1f1b", 4, 8);
+    check_bubble("gpipe", 4, 8);
+    check_bubble("1f1b", 8, 16);
+    check_bubble("gpipe", 8, 16);
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Kill
+ * ------------------------------------------------------------------------------------------- */
+
+static uint64_t seed;
+
+static uint64_t draw(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed;
+}
+
+/* Parent and session of a process; false where it is gone. */
+static bool read_stat(pid_t pid, pid_t *parent_p, pid_t *session_p)
+{
+    char path[64];
+    char line[512];
+    int parent = 0;
+    int session = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    read_into(path, line, sizeof line);
+    const char *after = strrchr(line, ')');
+    if (!after || sscanf(after + 1, " %*c %d %*d %d", &parent, &session) != 2) {
+        return false;
+    }
+    *parent_p = parent;
+    *session_p = session;
+    return true;
+}
+
+/* The ranks that `launcher` has started: its children, but the watcher, which leads a session. */
+static int find_ranks(pid_t launcher, pid_t ranks[16])
+{
+    int count = 0;
+    DIR *processes = opendir("/proc");
+    assert_non_null(processes);
+    for (struct dirent *entry = readdir(processes); entry; entry = readdir(processes)) {
+        const pid_t pid = (pid_t)atoi(entry->d_name);
+        pid_t parent = 0;
+        pid_t session = 0;
+        if (pid > 0 && read_stat(pid, &parent, &session) && parent == launcher &&
+            session != pid && count < 16) {
+            ranks[count++] = pid;
+        }
+    }
+    closedir(processes);
+    return count;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static int count_of(const char *text, const char *word)
+{
+    int count = 0;
+    for (const char *at = strstr(text, word); at; at = strstr(at + 1, word)) {
+        count++;
+    }
+    return count;
+}
+
+/* Kill one of four ranks at a random moment of a run: pp_bench ends with 1 within 5 s, and every
+ * survivor says the same rank. */
+static void kill_one(const char *transport)
+{
+    char words[512];
+    char name[32];
+    pid_t ranks[16];
+    run self;
+    snprintf(
+        words, sizeof words,
+        "-n 4 --transport %s --model gpt --layers 4 --hidden 32 --seq 16 --steps 1000000",
+        transport);
+    bench_start(&self, words);
+    const uint64_t begin_ms = now_ms();
+    while (find_ranks(self.pid, ranks) < 4) {
+        assert_true(now_ms() - begin_ms < 10000);
+        usleep(1000);
+    }
+    usleep((useconds_t)(draw() % 700000));
+    assert_int_equal(find_ranks(self.pid, ranks), 4);
+    /* started one after the other: in order of their ids, but for a wrap */
+    assert_int_equal(kill(ranks[draw() % 4], SIGKILL), 0);
+    const uint64_t killed_ms = now_ms();
+    bench_end(&self);
+    const uint64_t took_ms = now_ms() - killed_ms;
+    expect_exit(&self, words, 1);
+    if (took_ms > 5000) {
+        fail_msg("pp_bench %s: took %llu ms after the kill:\n%s", words,
+                 (unsigned long long)took_ms, self.err);
+    }
+    int named = -1;
+    for (int rank = 0; rank < 4; rank++) {
+        snprintf(name, sizeof name, "pp_bench: rank %d: ", rank);
+        named = strstr(self.err, name) ? named : rank;
+    }
+    assert_true(named >= 0); /* the dead say nothing */
+    snprintf(name, sizeof name, "rank %d", named);
+    if (count_of(self.err, name) < 3) {
+        fail_msg("pp_bench %s: not all survivors name %s:\n%s", words, name, self.err);
+    }
+}
+
+static void kill_often(int count)
+{
+    for (int t = 0; t < transports_count; t++) {
+        for (int i = 0; i < count; i++) {
+            kill_one(transports[t]);
+        }
+    }
+}
+
+static void test_kill(void **state)
+{
+    kill_often(3);
+}
+
+static void test_kill_20(void **state)
+{
+    kill_often(20);
+}
+
+/* ------------------------------------------------------------------------------------------- *
+ *  Groups
+ * ------------------------------------------------------------------------------------------- */
+
+static int run_group(const char *group)
+{
+    const struct CMUnitTest usage[] = {
+        cmocka_unit_test(test_refuses),        cmocka_unit_test(test_refuses_files),
+        cmocka_unit_test(test_help),           cmocka_unit_test(test_leaves_behind),
+        cmocka_unit_test(test_json_on_stdout), cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_faults),
+    };
+    const struct CMUnitTest matrix[] = {cmocka_unit_test(test_matrix),
+                                        cmocka_unit_test(test_matrix_gpt)};
+    const struct CMUnitTest matrix_all[] = {cmocka_unit_test(test_matrix_all)};
+    const struct CMUnitTest bubble[] = {cmocka_unit_test(test_bubble)};
+    const struct CMUnitTest kill_few[] = {cmocka_unit_test(test_kill)};
+    const struct CMUnitTest kill_many[] = {cmocka_unit_test(test_kill_20)};
+    if (strcmp(group, "usage") == 0) {
+        return cmocka_run_group_tests(usage, NULL, NULL);
+    }
+    if (strcmp(group, "matrix") == 0) {
+        return cmocka_run_group_tests(matrix, NULL, NULL);
+    }
+    if (strcmp(group, "matrix-all") == 0) {
+        return cmocka_run_group_tests(matrix_all, NULL, NULL);
+    }
+    if (strcmp(group, "bubble") == 0) {
+        return cmocka_run_group_tests(bubble, NULL, NULL);
+    }
+    if (strcmp(group, "kill") == 0) {
+        return cmocka_run_group_tests(kill_few, NULL, NULL);
+    }
+    if (strcmp(group, "kill-20") == 0) {
+        return cmocka_run_group_tests(kill_many, NULL, NULL);
+    }
+    fprintf(stderr, "no group %s\n", group);
+    return 1;
+}
+
+static void remove_folder(void)
+{
+    DIR *entries = opendir(folder);
+    for (struct dirent *entry = entries ? readdir(entries) : NULL; entry;
+         entry = readdir(entries)) {
+        unlinkat(dirfd(entries), entry->d_name, 0);
+    }
+    if (entries) {
+        closedir(entries);
+    }
+    rmdir(folder);
+}
+
+int main(int argc, char **argv)
+{
+    const char *parent = getenv("TMPDIR");
+    const char *given = getenv("TRYST_TEST_SEED");
+    if (argc < 2) {
+        fprintf(stderr, "usage: test_pp_bench GROUP [TRANSPORT…]\n");
+        return 1;
+    }
+    transports = argv + 2;
+    transports_count = argc - 2;
+    seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+    seed = seed ? seed : 1;
+    printf("seed %llu (TRYST_TEST_SEED replays it)\n", (unsigned long long)seed);
+    snprintf(folder, sizeof folder, "%s/tryst-bench-XXXXXX", parent ? parent : "/tmp");
+    if (!mkdtemp(folder)) {
+        perror(folder);
+        return 1;
+    }
+    const int failed = run_group(argv[1]);
+    remove_folder();
+    return failed;
+}
