@@ -83,6 +83,7 @@ static tryst_status rail_open(tryst_ctx *ctx, enum transport_kind kind,
     tryst_status status = ops->rail_open(&params, &rail);
     if (status != TRYST_OK)
         return status;
+    rail->ops = ops;
     wiring->rails[wiring->rails_count++] = rail;
     return rendezvous_rail_add(ctx->rdv, kind, rail);
 }
