@@ -83,7 +83,7 @@ static bool put(struct ring_tx *tx, uint64_t n)
 static int take(struct ring_rx *rx, uint64_t n)
 {
     uint8_t bytes[4096];
-    struct ring_entry entry;
+    struct ring_entry entry = {0};
     enum ring_answer answer = ring_rx_peek(rx, &entry);
     if (answer == RING_NO)
         return 0;
@@ -116,7 +116,7 @@ static void test_full_and_room_again(void **state)
 {
     struct fixture *f = *state;
     uint8_t frame[4096] = {0};
-    struct ring_entry entry;
+    struct ring_entry entry = {0};
     assert_int_equal(ring_tx_room(&f->tx, 4096, RING_BYTES), RING_YES);
     ring_tx_put(&f->tx, PAIR_FRAME, NULL, 0, frame, 4000);
     ring_tx_put(&f->tx, PAIR_FRAME, NULL, 0, frame, 4000);
@@ -138,7 +138,7 @@ static void test_leftovers_are_no_entries(void **state)
 {
     struct fixture *f = *state;
     uint64_t fake[512];
-    struct ring_entry entry;
+    struct ring_entry entry = {0};
     for (unsigned i = 0; i < 512; i++)
         fake[i] = 8 | (uint64_t)PAIR_FRAME << 32;
     for (unsigned round = 0; round < 4000; round++) {
@@ -165,7 +165,7 @@ static void test_hostile_words(void **state)
         UINT32_MAX | UINT64_C(1) << 32,            /* the same */
         UINT64_MAX,
     };
-    struct ring_entry entry;
+    struct ring_entry entry = {0};
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         memcpy(f->data, &bad[i], 8);
         assert_int_equal(ring_rx_peek(&f->rx, &entry), RING_BAD);

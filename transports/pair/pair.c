@@ -235,7 +235,7 @@ static void frame_deliver(struct pair_ep *ep, struct ring_entry entry)
 
 static int entries_read(struct pair_ep *ep)
 {
-    struct ring_entry entry;
+    struct ring_entry entry = {0};
     int count = 0;
     while (ep->state == PAIR_READY && count < ENTRIES_PER_TURN) {
         enum ring_answer answer = ring_rx_peek(&ep->rx, &entry);

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A peer that scribbles: on its rings, its answers, its messages. Whatever it writes, we answer with
+ * a status and touch no memory but our own (ASan watches). */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/random.h"
+#include "pair_pump.h"
+#include "transports/pair/pair.h"
+#include "transports/shm/shm_wire.h"
+
+struct fixture {
+    struct node a, b; /* b is the hostile one */
+};
+
+static struct pair_ep *pair_of(struct node *node)
+{
+    return (struct pair_ep *)node->ep;
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    nodes_connect(&f->a, &f->b, &transport_shm);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    node_close(&f->a);
+    node_close(&f->b);
+    free(f);
+    return 0;
+}
+
+static void fails_with(struct fixture *f, const char *text)
+{
+    assert_true(nodes_until(&f->a, NULL, &f->a.failed, 1000));
+    assert_int_equal(f->a.failed_status, TRYST_E_PROTOCOL);
+    if (!strstr(f->a.text, text))
+        fail_msg("\"%s\" does not say \"%s\"", f->a.text, text);
+    assert_int_equal(f->a.ops->frame_send(f->a.ep, "x", 1), TRYST_E_PEER);
+    struct test_bulk bulk;
+    test_bulk_init(&bulk, 1, NULL, 0, NULL);
+    assert_int_equal(f->a.ops->bulk_send(f->a.ep, &bulk.bulk), TRYST_E_PEER);
+    assert_int_equal(f->a.ops->bulk_recv(f->a.ep, &bulk.bulk), TRYST_E_PEER);
+}
+
+static void put(struct fixture *f, unsigned kind, const void *payload, uint32_t bytes)
+{
+    struct ring_tx *tx = &pair_of(&f->b)->tx;
+    ring_tx_put(tx, (enum pair_kind)kind, NULL, 0, payload, bytes);
+}
+
+static void test_unknown_kind(void **state)
+{
+    put(*state, 9, "x", 1);
+    fails_with(*state, "entry of kind");
+}
+
+static void test_empty_frame(void **state)
+{
+    put(*state, PAIR_FRAME, NULL, 0);
+    fails_with(*state, "a frame of 0 bytes");
+}
+
+static void test_frame_too_long(void **state)
+{
+    uint8_t frame[4104] = {0};
+    put(*state, PAIR_FRAME, frame, sizeof frame);
+    fails_with(*state, "a frame of 4104 bytes");
+}
+
+static void offer_fails(void **state, const struct pair_offer *offer, const char *text)
+{
+    put(*state, PAIR_OFFER, offer, sizeof *offer);
+    fails_with(*state, text);
+}
+
+static void test_offer_slot(void **state)
+{
+    struct pair_offer offer = {.slot = 64, .mech = PAIR_MECH_READ, .bytes = 1};
+    offer_fails(state, &offer, "slot 64");
+}
+
+static void test_offer_mech(void **state)
+{
+    struct pair_offer offer = {.slot = 3, .mech = 3, .bytes = 1};
+    offer_fails(state, &offer, "mechanism 3");
+}
+
+static void test_offer_bytes(void **state)
+{
+    struct pair_offer offer = {.slot = 3, .mech = PAIR_MECH_READ, .bytes = UINT64_MAX};
+    offer_fails(state, &offer, "offer");
+}
+
+static void test_offer_short(void **state)
+{
+    put(*state, PAIR_OFFER, "short", 5);
+    fails_with(*state, "an offer of 5 bytes");
+}
+
+static void test_offer_slot_twice(void **state)
+{
+    struct fixture *f = *state;
+    struct pair_offer offer = {
+        .tag = 1, .slot = 3, .mech = PAIR_MECH_MAP, .region = 5, .bytes = 9000};
+    static uint8_t data[9000];
+    struct test_bulk recv[2];
+    for (unsigned i = 0; i < 2; i++) {
+        test_bulk_init(&recv[i], 1, data, sizeof data, NULL);
+        assert_int_equal(f->a.ops->bulk_recv(f->a.ep, &recv[i].bulk), TRYST_OK);
+    }
+    put(f, PAIR_OFFER, &offer, sizeof offer);
+    nodes_settle(&f->a, NULL, 5); /* waits for the region */
+    assert_false(recv[0].done);
+    put(f, PAIR_OFFER, &offer, sizeof offer);
+    fails_with(f, "slot 3");
+    assert_true(recv[0].done && recv[1].done);
+    assert_int_equal(recv[0].status, TRYST_E_PEER);
+    assert_int_equal(recv[1].status, TRYST_E_PEER);
+}
+
+/* An address that is nobody's: the kernel says so, and the receive waits for the bytes. */
+static void test_offer_address(void **state)
+{
+    struct fixture *f = *state;
+    struct pair_offer offer = {.tag = 1,
+                               .slot = 0,
+                               .mech = PAIR_MECH_READ,
+                               .where = UINT64_MAX - 100,
+                               .bytes = 9000};
+    static uint8_t data[9000];
+    struct test_bulk recv;
+    test_bulk_init(&recv, 1, data, sizeof data, NULL);
+    assert_int_equal(f->a.ops->bulk_recv(f->a.ep, &recv.bulk), TRYST_OK);
+    put(f, PAIR_OFFER, &offer, sizeof offer);
+    nodes_settle(&f->a, NULL, 5);
+    assert_false(recv.done);
+    node_close_ep(&f->a);
+    assert_int_equal(recv.status, TRYST_E_CANCELED);
+}
+
+static void region_tell(struct fixture *f, uint64_t bytes, int fd)
+{
+    struct shm_message message = {.type = SHM_REGION,
+                                  .version = SHM_VERSION,
+                                  .cookie = f->a.params.cookie,
+                                  .nonce = f->a.params.peer_nonce,
+                                  .region = 5,
+                                  .bytes = bytes};
+    f->a.ops->ep_message(f->a.ep, &message, sizeof message, fd);
+}
+
+static void test_offer_outside_region(void **state)
+{
+    struct fixture *f = *state;
+    struct pair_offer offer = {.tag = 1,
+                               .slot = 0,
+                               .mech = PAIR_MECH_MAP,
+                               .region = 5,
+                               .where = 60000,
+                               .bytes = 9000};
+    static uint8_t data[9000];
+    struct test_bulk recv;
+    int fd = memfd_create("hostile", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fd, 65536), 0);
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    region_tell(f, 65536, fd);
+    test_bulk_init(&recv, 1, data, sizeof data, NULL);
+    assert_int_equal(f->a.ops->bulk_recv(f->a.ep, &recv.bulk), TRYST_OK);
+    put(f, PAIR_OFFER, &offer, sizeof offer);
+    fails_with(f, "memory that is not its own");
+    assert_int_equal(recv.status, TRYST_E_PEER);
+}
+
+/* Regions that could fault under our hands are not mapped; the bulk then goes another way. */
+static void test_region_unsealed(void **state)
+{
+    struct fixture *f = *state;
+    struct pair_offer offer = {
+        .tag = 1, .slot = 0, .mech = PAIR_MECH_MAP, .region = 5, .bytes = 9000};
+    static uint8_t data[9000];
+    struct test_bulk recv;
+    int fd = memfd_create("hostile", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fd, 65536), 0);
+    region_tell(f, 65536, fd);
+    test_bulk_init(&recv, 1, data, sizeof data, NULL);
+    assert_int_equal(f->a.ops->bulk_recv(f->a.ep, &recv.bulk), TRYST_OK);
+    put(f, PAIR_OFFER, &offer, sizeof offer);
+    nodes_settle(&f->a, NULL, 5);
+    assert_false(recv.done || f->a.failed);
+    assert_int_equal(atomic_load(&pair_of(&f->b)->mine->answer[0]), PAIR_ANSWER_DENIED);
+    region_tell(f, 65536, -1); /* the same id again */
+    fails_with(f, "once more");
+}
+
+static void test_piece_without_first(void **state)
+{
+    put(*state, PAIR_PIECE, "x", 1);
+    fails_with(*state, "a piece of 1 bytes");
+}
+
+static void test_first_too_short(void **state)
+{
+    put(*state, PAIR_FIRST, "x", 1);
+    fails_with(*state, "out of turn");
+}
+
+static void test_first_with_too_much(void **state)
+{
+    struct {
+        struct pair_first first;
+        uint8_t data[104];
+    } entry = {.first = {.tag = 1, .bytes = 99}};
+    put(*state, PAIR_FIRST, &entry, sizeof entry);
+    fails_with(*state, "a piece of 104 bytes");
+}
+
+static void test_first_within_a_bulk(void **state)
+{
+    struct {
+        struct pair_first first;
+        uint8_t data[104];
+    } entry = {.first = {.tag = 1, .bytes = 200}};
+    put(*state, PAIR_FIRST, &entry, sizeof entry);
+    put(*state, PAIR_FIRST, &entry, sizeof entry);
+    fails_with(*state, "out of turn");
+}
+
+static void test_answer_to_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct test_bulk send;
+    static uint8_t data[9000];
+    test_bulk_init(&send, 1, data, sizeof data, NULL);
+    assert_int_equal(f->a.ops->bulk_send(f->a.ep, &send.bulk), TRYST_OK);
+    atomic_store(&pair_of(&f->a)->mine->answered, UINT64_C(1) << 40);
+    fails_with(f, "an answer to no offer");
+    assert_int_equal(send.status, TRYST_E_PEER);
+}
+
+static void test_answer_of_no_kind(void **state)
+{
+    struct fixture *f = *state;
+    struct test_bulk send;
+    static uint8_t data[9000];
+    test_bulk_init(&send, 1, data, sizeof data, NULL);
+    assert_int_equal(f->a.ops->bulk_send(f->a.ep, &send.bulk), TRYST_OK);
+    atomic_store(&pair_of(&f->a)->mine->answer[0], 77);
+    atomic_store(&pair_of(&f->a)->mine->answered, 1);
+    fails_with(f, "an answer of kind 77");
+    assert_int_equal(send.done_count, 1);
+}
+
+static void test_tail(void **state)
+{
+    struct fixture *f = *state;
+    uint8_t frame[4096] = {0};
+    atomic_store(pair_of(&f->a)->tx.tail, 1 << 30);
+    while (f->a.ops->frame_send(f->a.ep, frame, sizeof frame) == TRYST_OK)
+        continue;
+    fails_with(f, "tail is not possible");
+}
+
+static void test_stray_message(void **state)
+{
+    struct fixture *f = *state;
+    f->a.ops->ep_message(f->a.ep, "hello", 5, dup(0));
+    fails_with(f, "another version");
+}
+
+/* --- before ready --- */
+
+struct hello {
+    const char *name;
+    struct shm_message message;
+    bool with_fd, sealed;
+    size_t size;
+    uint64_t magic;
+    const char *says;
+};
+
+static int segment_make(const struct hello *row)
+{
+    if (!row->with_fd)
+        return -1;
+    int fd = memfd_create("hostile", MFD_ALLOW_SEALING | MFD_CLOEXEC);
+    CHECK(ftruncate(fd, (off_t)row->size) == 0);
+    struct pair_header header = {.magic = row->magic,
+                                 .version = PAIR_VERSION,
+                                 .header_bytes = PAIR_HEADER_BYTES,
+                                 .ring_bytes = 8192,
+                                 .nonce = {0x1111, 0x2222}};
+    CHECK(pwrite(fd, &header, sizeof header, 0) == sizeof header);
+    if (row->sealed)
+        CHECK(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK) == 0);
+    return fd;
+}
+
+#define GOOD                                                                      \
+    {                                                                             \
+        .type = SHM_HELLO, .version = SHM_VERSION, .cookie = 77, .nonce = 0x1111, \
+        .bytes = 8192                                                             \
+    }
+#define SIZE (PAIR_HEADER_BYTES + 2 * 8192)
+
+static void test_hostile_hello(void **state)
+{
+    static const struct hello rows[] = {
+        {"unsealed", GOOD, true, false, SIZE, PAIR_MAGIC, "not sealed"},
+        {"small", GOOD, true, true, SIZE - 1, PAIR_MAGIC, "smaller than announced"},
+        {"no descriptor", GOOD, false, false, 0, 0, "did not come"},
+        {"no segment", GOOD, true, true, SIZE, 1234, "no segment of ours"},
+        {"cookie",
+         {.type = SHM_HELLO, .version = SHM_VERSION, .cookie = 78, .nonce = 0x1111},
+         true,
+         true,
+         SIZE,
+         PAIR_MAGIC,
+         "wrong cookie"},
+        {"nonce",
+         {.type = SHM_HELLO, .version = SHM_VERSION, .cookie = 77, .nonce = 0x1112},
+         true,
+         true,
+         SIZE,
+         PAIR_MAGIC,
+         "wrong cookie or nonce"},
+        {"version",
+         {.type = SHM_HELLO, .version = 9, .cookie = 77, .nonce = 0x1111},
+         true,
+         true,
+         SIZE,
+         PAIR_MAGIC,
+         "another version"},
+        {"ring size",
+         {.type = SHM_HELLO,
+          .version = SHM_VERSION,
+          .cookie = 77,
+          .nonce = 0x1111,
+          .bytes = UINT64_MAX & ~UINT64_C(63)},
+         true,
+         true,
+         SIZE,
+         PAIR_MAGIC,
+         "did not come"},
+        {"turn",
+         {.type = SHM_CONFIRM, .version = SHM_VERSION, .cookie = 77, .nonce = 0x1111},
+         true,
+         true,
+         SIZE,
+         PAIR_MAGIC,
+         "out of turn"},
+    };
+    (void)state;
+    unsigned descriptors = descriptors_open();
+    for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct node a = {0}, b = {0};
+        nodes_link(&a, &b, &transport_shm);
+        assert_true(node_open(&b)); /* the responder; a is only its link */
+        b.ops->ep_message(b.ep, &rows[i].message, sizeof rows[i].message,
+                          segment_make(&rows[i]));
+        assert_true(nodes_until(&b, NULL, &b.ready, 1000));
+        assert_int_equal(b.ready_status, TRYST_E_UNREACHABLE);
+        if (!strstr(b.text, rows[i].says))
+            fail_msg("%s: %s", rows[i].name, b.text);
+        node_close(&b);
+        node_close(&a);
+    }
+    assert_int_equal(descriptors_open(), descriptors);
+}
+
+/* --- everything at once --- */
+
+static void scribble(struct pair_ep *ep, struct random *random, unsigned words)
+{
+    uint64_t bytes = pair_area_bytes(ep->tx.bytes);
+    while (words--) {
+        uint64_t at = random_range(random, bytes / 8);
+        uint64_t value = random_u64(random);
+        switch (random_range(random, 4)) {
+        case 0: value &= UINT64_C(0x3000000ff); break; /* looks like an entry */
+        case 1: value %= bytes; break;
+        default: break;
+        }
+        if (random_range(random, 2))
+            at = random_range(random, 88); /* the header */
+        if (random_range(random, 4) == 0)  /* the next entry */
+            at = (PAIR_HEADER_BYTES + ep->tx.bytes + ep->rx.offset) / 8;
+        ((uint64_t *)(void *)ep->area)[at] = value;
+    }
+}
+
+static void storm(uint64_t seed)
+{
+    enum { COUNT = 6, BYTES = 20000 };
+    struct node a = {.mech = seed % 4}, b = {.mech = seed % 4};
+    struct test_bulk send[COUNT], recv[COUNT];
+    struct random random;
+    uint8_t *data = calloc(2 * COUNT, BYTES);
+    bool sent[COUNT] = {0}, posted[COUNT] = {0};
+    random_seed(&random, seed);
+    nodes_connect(&a, &b, &transport_shm);
+    for (unsigned i = 0; i < COUNT; i++) {
+        test_bulk_init(&send[i], i, data + (size_t)i * BYTES, BYTES, NULL);
+        test_bulk_init(&recv[i], i, data + (size_t)(COUNT + i) * BYTES, BYTES, NULL);
+        posted[i] = a.ops->bulk_recv(a.ep, &recv[i].bulk) == TRYST_OK;
+        sent[i] = a.ops->bulk_send(a.ep, &send[i].bulk) == TRYST_OK;
+    }
+    for (unsigned round = 0; round < 60; round++) {
+        uint8_t frame[300] = {0};
+        scribble(pair_of(&a), &random, 1 + (unsigned)random_range(&random, 8));
+        (void)a.ops->frame_send(a.ep, frame, 1 + random_range(&random, sizeof frame));
+        node_pump(&a);
+        if (random_range(&random, 3) == 0 && a.ops->arm(a.rail) == TRYST_OK)
+            node_pump(&a);
+    }
+    node_close(&a);
+    node_close(&b);
+    for (unsigned i = 0; i < COUNT; i++) {
+        if (sent[i])
+            assert_int_equal(send[i].done_count, 1);
+        if (posted[i])
+            assert_int_equal(recv[i].done_count, 1);
+    }
+    free(data);
+}
+
+static void test_storm(void **state)
+{
+    const char *text = getenv("TRYST_TEST_SEED");
+    uint64_t seed = text ? strtoull(text, NULL, 0) : now_ns();
+    (void)state;
+    print_message("TRYST_TEST_SEED=%llu\n", (unsigned long long)seed);
+    for (unsigned i = 0; i < 400; i++)
+        storm(seed + i);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_unknown_kind),        TEST(test_empty_frame),
+        TEST(test_frame_too_long),      TEST(test_offer_slot),
+        TEST(test_offer_mech),          TEST(test_offer_bytes),
+        TEST(test_offer_short),         TEST(test_offer_slot_twice),
+        TEST(test_offer_address),       TEST(test_offer_outside_region),
+        TEST(test_region_unsealed),     TEST(test_piece_without_first),
+        TEST(test_first_too_short),     TEST(test_first_with_too_much),
+        TEST(test_first_within_a_bulk), TEST(test_answer_to_nothing),
+        TEST(test_answer_of_no_kind),   TEST(test_tail),
+        TEST(test_stray_message),       cmocka_unit_test(test_hostile_hello),
+        cmocka_unit_test(test_storm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

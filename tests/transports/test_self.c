@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is particular to self: finding the other end in this process, and not being fooled. Traffic,
+ * sleep and closing: test_pair.c, test_pair_ends.c. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/alloc.h"
+#include "pair_pump.h"
+
+static void both_ready(struct node *a, struct node *b, tryst_status status)
+{
+    assert_true(nodes_until(a, b, &a->ready, 2000) && nodes_until(a, b, &b->ready, 2000));
+    assert_int_equal(a->ready_status, status);
+    assert_int_equal(b->ready_status, status);
+    node_close(a);
+    node_close(b);
+}
+
+static void test_probe(void **state)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    assert_int_equal(transport_self.probe(NULL, text), TRYST_OK);
+    assert_true(strlen(text) > 0);
+}
+
+/* The responder expects another nonce: the area is not its. */
+static void test_wrong_nonce(void **state)
+{
+    struct node a = {0}, b = {0};
+    uint64_t alive = alloc_live_count();
+    nodes_link(&a, &b, &transport_self);
+    a.params.peer_nonce = 0x3333; /* so the area says */
+    assert_true(node_open(&a) && node_open(&b));
+    nodes_settle(&a, &b, 20);
+    assert_true(b.ready && b.ready_status == TRYST_E_UNREACHABLE);
+    node_close(&a);
+    node_close(&b);
+    assert_int_equal(alloc_live_count(), alive);
+}
+
+static void child_answers(struct node *node)
+{
+    CHECK(node_open(node));
+    CHECK(nodes_until(node, NULL, &node->ready, 5000));
+    CHECK(node->ready_status == TRYST_E_UNREACHABLE);
+    while (!node->link_lost)
+        node_pump(node);
+    node_close(node);
+}
+
+/* Not the same process after all: the area is not in the other's table. */
+static void test_other_process(void **state)
+{
+    struct node a = {0}, b = {0};
+    pid_t child = nodes_fork(&a, &b, &transport_self, child_answers);
+    assert_true(node_open(&a));
+    assert_true(nodes_until(&a, NULL, &a.ready, 5000));
+    assert_int_equal(a.ready_status, TRYST_E_UNREACHABLE);
+    node_close(&a);
+    assert_int_equal(child_wait(child), 0);
+}
+
+/* The initiator closes before its area is claimed; a late claim finds nothing. */
+static void test_closed_before_claim(void **state)
+{
+    struct node a = {0}, b = {0};
+    uint64_t alive = alloc_live_count();
+    nodes_link(&a, &b, &transport_self);
+    assert_true(node_open(&a));
+    nodes_settle(&a, NULL, 3);
+    node_close_ep(&a);
+    assert_true(node_open(&b));
+    assert_true(nodes_until(&b, NULL, &b.ready, 2000));
+    assert_int_equal(b.ready_status, TRYST_E_UNREACHABLE);
+    node_close(&b);
+    node_close(&a);
+    assert_int_equal(alloc_live_count(), alive);
+}
+
+static void test_allocation_failures(void **state)
+{
+    for (uint64_t nth = 1;; nth++) {
+        uint64_t alive = alloc_live_count();
+        struct node a = {0}, b = {0};
+        nodes_link(&a, &b, &transport_self);
+        alloc_fail_at(nth);
+        if (node_open(&a) && node_open(&b)) {
+            nodes_settle(&a, &b, 30);
+            assert_true(a.ready && b.ready);
+            assert_int_equal(a.ready_status, b.ready_status);
+        }
+        node_close(&a);
+        node_close(&b);
+        assert_int_equal(alloc_live_count(), alive);
+        if (!alloc_fail_off())
+            break;
+    }
+}
+
+static void test_stray_messages(void **state)
+{
+    struct node a = {0}, b = {0};
+    unsigned descriptors = descriptors_open();
+    uint8_t junk[200] = {1};
+    nodes_link(&a, &b, &transport_self);
+    assert_true(node_open(&a) && node_open(&b));
+    for (size_t bytes = 0; bytes < sizeof junk; bytes += 8) {
+        a.ops->ep_message(a.ep, junk, bytes, dup(0));
+        b.ops->ep_message(b.ep, junk, bytes, -1);
+    }
+    both_ready(&a, &b, TRYST_OK);
+    assert_int_equal(descriptors_open(), descriptors);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_probe),
+        cmocka_unit_test(test_wrong_nonce),
+        cmocka_unit_test(test_other_process),
+        cmocka_unit_test(test_closed_before_claim),
+        cmocka_unit_test(test_allocation_failures),
+        cmocka_unit_test(test_stray_messages),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
