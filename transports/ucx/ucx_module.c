@@ -17,7 +17,7 @@ static tryst_status ucx_probe(const struct tryst_host *host, char *text)
     return TRYST_OK;
 }
 
-static const struct transport_ops ops = {
+const struct transport_ops ucx_ops = {
     .name = "ucx",
     .struct_size = sizeof(struct transport_ops),
     .probe = ucx_probe,
@@ -36,7 +36,8 @@ static const struct transport_ops ops = {
     .mem_unregister = ucx_mem_unregister,
 };
 
-static tryst_module module = {.abi_id = TRYST_MODULE_ABI_ID, .name = "ucx", .ops = &ops};
+static tryst_module module = {
+    .abi_id = TRYST_MODULE_ABI_ID, .name = "ucx", .ops = &ucx_ops};
 
 const tryst_module *tryst_module_v1(const tryst_host *host)
     __attribute__((visibility("default")));

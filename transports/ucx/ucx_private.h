@@ -132,6 +132,9 @@ const tryst_host *ucx_log_begin(const tryst_host *host);
 void ucx_log_end(const tryst_host *previous);
 void ucx_log_setup(void);
 
+/* ucx_module.c */
+extern const struct transport_ops ucx_ops;
+
 /* ucx_rail.c */
 tryst_status ucx_rail_open(const struct rail_params *params, struct rail **rail_p);
 void ucx_rail_close(struct rail *rail);

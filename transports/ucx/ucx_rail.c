@@ -90,6 +90,7 @@ static struct ucx_rail *rail_new(const struct rail_params *params)
     struct ucx_rail *rail = params->host->alloc(sizeof *rail);
     if (!rail)
         return NULL;
+    rail->base.ops = &ucx_ops;
     rail->base.events = params->events;
     rail->base.index = params->index;
     rail->base.tag_bits = UCX_TAG_BITS;
