@@ -17,8 +17,9 @@
 #include "engine.h"
 #include "peer.h"
 
-/* The operation whose callback this thread is running: it may read its own outcome early. */
-static _Thread_local const tryst_op *op_in_callback;
+/* The operation whose callback this thread is running: it may read its own outcome early.
+ * initial-exec: one load instead of a call; a library that is loaded late has room for it. */
+static _Thread_local const tryst_op *op_in_callback __attribute__((tls_model("initial-exec")));
 
 tryst_op *op_open(struct rendezvous *rdv, enum op_kind kind)
 {
@@ -164,10 +165,9 @@ tryst_status tryst_op_test(const tryst_op *op)
 {
     if (!op)
         return TRYST_E_INVALID;
-    if (op == op_in_callback)
-        return op->final;
     /* acquire: partner of the store in op_complete_all. */
-    return atomic_load_explicit(&op->outcome, memory_order_acquire);
+    tryst_status status = atomic_load_explicit(&op->outcome, memory_order_acquire);
+    return status == TRYST_IN_PROGRESS && op == op_in_callback ? op->final : status;
 }
 
 void tryst_op_release(tryst_op *op)
