@@ -383,6 +383,7 @@ void consumer_take(tryst_op *op, const struct record_data *data, const void *pay
 {
     int32_t producer = op->peer->rank;
     marks_clear(op);
+    list_remove(&op->deferred_node);
     op->data_id = data->id;
     if (op->state == OP_VOID) {
         op->done_status = TRYST_E_CANCELED;
@@ -453,39 +454,56 @@ static struct entry *incoming_entry(struct peer *peer, struct scope *scope, uint
     return ours && entry->key->src_rank == peer->rank ? entry : NULL;
 }
 
-static void data_eager(struct peer *peer, const struct record_data *data, const char *key,
+/** The scope of eager DATA takes nothing new: the status to answer with, or TRYST_OK. */
+static tryst_status scope_refuses(const struct rendezvous *rdv, const struct scope *scope,
+                                  uint64_t step)
+{
+    if (scope ? scope->state == SCOPE_CLOSING : scope_is_closed(rdv, step))
+        return TRYST_E_CLOSED;
+    return scope && scope->abort_status != TRYST_OK ? TRYST_E_ABORTED : TRYST_OK;
+}
+
+/** No receive is posted for it: keep it until one is, or say why not. */
+static void data_early(struct peer *peer, struct scope *scope,
+                       const struct record_data *data, const char *key,
                        const void *payload)
 {
     struct rendezvous *rdv = peer->rdv;
-    struct scope *scope = scope_find(rdv, data->step);
-    tryst_status status = TRYST_E_NOMEM;
-    if ((!scope && scope_is_closed(rdv, data->step)) ||
-        (scope && scope->state == SCOPE_CLOSING)) {
-        data_refuse(peer, data->id, TRYST_E_CLOSED, rdv->group->roster.rank);
-        return;
+    tryst_status status = scope_refuses(rdv, scope, data->step);
+    int32_t origin_rank =
+        scope && status == TRYST_E_ABORTED ? scope->abort_rank : rdv->group->roster.rank;
+    struct entry *entry = NULL;
+    if (status == TRYST_OK) {
+        status = TRYST_E_NOMEM;
+        if (!scope && scope_open(rdv, data->step, &scope) == TRYST_OK)
+            list_push_back(&rdv->scopes, &scope->node);
+        if (scope)
+            entry = incoming_entry(peer, scope, data->key_hash, key, data->key_bytes,
+                                   &status);
     }
-    if (!scope && scope_open(rdv, data->step, &scope) == TRYST_OK)
-        list_push_back(&rdv->scopes, &scope->node);
-    if (scope && scope->abort_status != TRYST_OK) {
-        data_refuse(peer, data->id, TRYST_E_ABORTED, scope->abort_rank);
-        return;
-    }
-    struct entry *entry =
-        scope ? incoming_entry(peer, scope, data->key_hash, key, data->key_bytes, &status)
-              : NULL;
-    if (!entry) {
-        data_refuse(peer, data->id, status, rdv->group->roster.rank);
-        return;
-    }
-    tryst_op *op = entry_recv_find(entry, data->seq);
-    if (op && op->state != OP_TAKEN && op->state != OP_ENDING)
-        consumer_take(op, data, payload);
-    else if (op || data->seq < entry->recv_next)
-        data_refuse(peer, data->id, TRYST_E_CANCELED, rdv->group->roster.rank);
+    if (!entry)
+        data_refuse(peer, data->id, status, origin_rank);
+    else if (data->seq < entry->recv_next)
+        data_refuse(peer, data->id, TRYST_E_CANCELED, origin_rank);
     else if (entry_early_find(entry, data->seq))
         peer_give_up(peer, TRYST_E_PROTOCOL, "it sent one tensor twice");
     else
         data_keep(peer, entry, data, payload);
+}
+
+/** A receive that is posted takes it in any case, also when its step is being closed or aborted:
+ *  the producer answers no WANT whose DATA is under way. */
+static void data_eager(struct peer *peer, const struct record_data *data, const char *key,
+                       const void *payload)
+{
+    struct scope *scope = scope_find(peer->rdv, data->step);
+    struct entry *entry =
+        scope ? entry_find(scope, data->key_hash, key, data->key_bytes) : NULL;
+    tryst_op *op = entry ? entry_recv_find(entry, data->seq) : NULL;
+    if (op && op->peer == peer && op->state != OP_TAKEN && op->state != OP_ENDING)
+        consumer_take(op, data, payload);
+    else
+        data_early(peer, scope, data, key, payload);
 }
 
 /** Our receive with this id, if it is one that this peer may answer. */
@@ -528,11 +546,26 @@ static void offer_shape(tryst_op *op, const struct record_offer *offer)
 {
     id_drop(op);
     op_state_set(op, OP_POSTED);
-    tryst_status status = recv_allocate(op, offer->dtype, offer->bytes);
+    tryst_status status =
+        op->fail != TRYST_OK ? op->fail : recv_allocate(op, offer->dtype, offer->bytes);
     if (status != TRYST_OK)
         consumer_fail(op, status, op->rdv->group->roster.rank, "the shape was refused");
-    else
-        op_mark(op, MARK_WANT);
+    op_mark(op, MARK_WANT); /* a refusal is told by WANT(VOID) */
+}
+
+/** A deferred receive announces itself again. */
+static void consumer_reannounce(tryst_op *op)
+{
+    list_remove(&op->deferred_node);
+    op_state_set(op, OP_POSTED);
+    op_mark(op, MARK_WANT);
+}
+
+void consumer_tick(struct peer *peer)
+{
+    struct list_node *node = list_first(&peer->deferred_ops);
+    if (node)
+        consumer_reannounce(container_of(node, tryst_op, deferred_node));
 }
 
 /** A tensor is ready for a receive that was deferred. */
@@ -546,8 +579,7 @@ static void offer_deferred(struct peer *peer, const struct record_offer *offer,
     if (!op || op->peer != peer)
         return; /* its own WANT is still to come */
     if (op->state == OP_DEFERRED) {
-        op_state_set(op, OP_POSTED);
-        op_mark(op, MARK_WANT);
+        consumer_reannounce(op);
     } else if (op->state == OP_VOID && !op->id && !(op->marks & MARK_WANT)) {
         op_mark(op, MARK_WANT);
     }
@@ -583,6 +615,7 @@ static void recv_deferred(tryst_op *op)
             run_close(op);
     }
     op_state_set(op, OP_DEFERRED);
+    list_push_back(&op->peer->deferred_ops, &op->deferred_node);
     if (op->fail != TRYST_OK)
         consumer_fail(op, op->fail, op->origin_rank, op->text);
 }
@@ -626,6 +659,7 @@ void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
         if (op->run)
             break; /* its slices are being withdrawn; then here again */
         op_report(op, op->fail, op->origin_rank, op->fail, op->text);
+        list_remove(&op->deferred_node);
         op_state_set(op, OP_VOID);
         break;
     case OP_WANTED:

@@ -5,7 +5,7 @@
 #ifndef RENDEZVOUS_GROUP_H
 #define RENDEZVOUS_GROUP_H
 
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdint.h>
 
 #include "rendezvous/roster.h"
@@ -19,8 +19,9 @@ struct tryst_group {
     struct rendezvous *rdv;
     struct roster roster;
     uint8_t cookie[16];
-    _Atomic(uint64_t) step_newest; /**< 1 + newest id opened by the user; 0: none yet */
-    struct peer *peers;            /**< by rank; our own is the loopback peer */
+    pthread_mutex_t step_lock; /**< ids are taken and handed in in one order */
+    uint64_t steps_end;        /**< 1 + newest id that the user opened; under step_lock */
+    struct peer *peers;        /**< by rank; our own is the loopback peer */
 };
 
 #endif

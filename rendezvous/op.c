@@ -19,7 +19,8 @@
 
 /* The operation whose callback this thread is running: it may read its own outcome early.
  * initial-exec: one load instead of a call; a library that is loaded late has room for it. */
-static _Thread_local const tryst_op *op_in_callback __attribute__((tls_model("initial-exec")));
+static _Thread_local const tryst_op *op_in_callback
+    __attribute__((tls_model("initial-exec")));
 
 tryst_op *op_open(struct rendezvous *rdv, enum op_kind kind)
 {
@@ -63,11 +64,12 @@ static const char *const state_names[] = {"submitted", "posted",  "wanted", "def
 static const unsigned state_next[] = {
     [OP_SUBMITTED] =
         TO(OP_POSTED) | TO(OP_INLINE) | TO(OP_MATCHED) | TO(OP_TAKEN) | TO(OP_ENDED),
-    [OP_POSTED] = TO(OP_WANTED) | TO(OP_INLINE) | TO(OP_MATCHED) | TO(OP_TAKEN) |
-                  TO(OP_VOID) | TO(OP_ENDED),
+    [OP_POSTED] = TO(OP_WANTED) | TO(OP_ENDING) | TO(OP_INLINE) | TO(OP_MATCHED) |
+                  TO(OP_TAKEN) | TO(OP_VOID) | TO(OP_ENDED),
     [OP_WANTED] = TO(OP_DEFERRED) | TO(OP_POSTED) | TO(OP_TAKEN) | TO(OP_ENDING) |
                   TO(OP_VOID) | TO(OP_ENDED),
-    [OP_DEFERRED] = TO(OP_POSTED) | TO(OP_TAKEN) | TO(OP_VOID) | TO(OP_ENDED),
+    [OP_DEFERRED] =
+        TO(OP_POSTED) | TO(OP_TAKEN) | TO(OP_ENDING) | TO(OP_VOID) | TO(OP_ENDED),
     [OP_INLINE] = TO(OP_VOID) | TO(OP_ENDED),
     [OP_MATCHED] = TO(OP_ENDING) | TO(OP_ENDED),
     [OP_ENDING] = TO(OP_ENDED),
@@ -116,6 +118,7 @@ void op_end(tryst_op *op)
     list_remove(&op->queue_node);
     list_remove(&op->pending_node);
     list_remove(&op->scope_node);
+    list_remove(&op->deferred_node);
     if (op->id)
         idmap_remove(&op->rdv->ids, op->id);
     op->scope = NULL;

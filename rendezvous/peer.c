@@ -30,6 +30,7 @@ tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank)
     list_init(&peer->pending);
     list_init(&peer->wants_waiting);
     list_init(&peer->slots_waiting);
+    list_init(&peer->deferred_ops);
     list_init(&peer->want_answers);
     list_init(&peer->wants_list);
     list_init(&peer->early_list);

@@ -88,6 +88,7 @@ struct peer {
     uint8_t *frame;    /**< FRAME_BYTES_MAX, allocated with the endpoint */
     struct list pending;
     struct list wants_waiting; /**< for WANT quota */
+    struct list deferred_ops;  /**< receives that it deferred, oldest first */
     struct list slots_waiting; /**< receives whose sender is ready, for posted slots */
     struct list_node flush_node;
     struct list want_answers; /**< struct want: CANCELED or CLOSED is owed */
@@ -207,6 +208,8 @@ void consumer_data(struct peer *peer, const struct record_data *data, const char
                    const void *payload);
 /** DATA is this receive's: copy, report, answer. */
 void consumer_take(tryst_op *op, const struct record_data *data, const void *payload);
+/** Announce the oldest deferred receive again, in case the producer's step was closed. */
+void consumer_tick(struct peer *peer);
 void consumer_offer(struct peer *peer, const struct record_offer *offer, const char *key);
 void consumer_ended(struct peer *peer, const struct record_answer *answer);
 void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,

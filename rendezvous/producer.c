@@ -305,9 +305,13 @@ static void want_take(struct peer *peer, struct entry *entry,
     }
     struct want *want =
         op || want_has_room(peer, entry->scope) ? want_open(peer, entry, rec) : NULL;
-    if (!want)
+    if (!want) {
         want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
-    else if (op && (want->flags & RECORD_VOID)) {
+        if (op) { /* no memory for the want, but its send is ready: ask it to come again */
+            op->want_id = 0;
+            op_mark(op, MARK_OFFER);
+        }
+    } else if (op && (want->flags & RECORD_VOID)) {
         want_answer(want, RECORD_CANCELED, want->status, peer->rank);
         producer_match(want, op);
     } else if (op)
@@ -507,8 +511,8 @@ void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
 {
     switch (op->state) {
     case OP_POSTED:
-        op->marks = 0;
-        list_remove(&op->pending_node);
+        /* An OFFER that is owed still leaves: the receive that it wakes is answered by the
+         * WANT that follows. */
         op_report(op, status, origin_rank, status, text);
         op_state_set(op, OP_VOID);
         break;

@@ -105,6 +105,12 @@ static bool pack_want_answers(struct packer *packer)
     return true;
 }
 
+/** What the send ends with whose receive was given up. */
+static tryst_status void_status(const tryst_op *op)
+{
+    return op->final == TRYST_E_DEADLINE ? TRYST_E_CANCELED : op->final;
+}
+
 /** TRYST_OK: packed. TRYST_AGAIN: not now, but others may be. TRYST_IN_PROGRESS: frame full. */
 static tryst_status pack_want(struct packer *packer, tryst_op *op)
 {
@@ -119,7 +125,7 @@ static tryst_status pack_want(struct packer *packer, tryst_op *op)
     uint8_t flags = (uint8_t)((is_void ? RECORD_VOID : 0) | (alloc ? RECORD_ALLOC : 0) |
                               (op->flags & TRYST_OP_PRIORITY ? RECORD_PRIORITY : 0));
     struct record_want record = {.header = {RECORD_WANT, flags, (uint16_t)bytes,
-                                            is_void ? TRYST_E_CANCELED : TRYST_OK},
+                                            is_void ? void_status(op) : TRYST_OK},
                                  .id = op->id,
                                  .step = op->step_id,
                                  .seq = op->seq,
@@ -214,6 +220,8 @@ static tryst_status pack_done(struct packer *packer, tryst_op *op)
 
 static tryst_status pack_op(struct packer *packer, tryst_op *op)
 {
+    if (!op->marks)
+        return TRYST_OK; /* what it had to say was withdrawn */
     if (op->marks & MARK_WANT)
         return pack_want(packer, op);
     if (op->marks & MARK_DATA)

@@ -379,6 +379,7 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
     group->peers = mem_zalloc((size_t)size * sizeof *group->peers);
     if (!group->peers)
         return err_set(err, TRYST_E_NOMEM, "no memory for %d peers", size);
+    pthread_mutex_init(&group->step_lock, NULL);
     rdv->group = group;
     memcpy(&rdv->cookie, group->cookie, sizeof rdv->cookie);
     for (int i = 0; i < size; i++) {
@@ -465,6 +466,7 @@ void rendezvous_group_close(struct rendezvous *rdv)
     peer_hello_links_close(rdv);
     mem_free(group->peers);
     group->peers = NULL;
+    pthread_mutex_destroy(&group->step_lock);
     rdv->group = NULL;
 }
 

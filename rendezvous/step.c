@@ -54,18 +54,17 @@ static void step_open_run(struct rendezvous *rdv, struct submission *submission)
         step_publish_abort(step, scope);
 }
 
-/** Ids increase: take `id` if it is above the newest. */
-static bool step_id_take(tryst_group *group, uint64_t id)
+/** Ids increase: take the step's if it is above the newest, and hand the step in. */
+static bool step_hand_in(tryst_group *group, tryst_step *step)
 {
-    /* relaxed: the number stands for itself; the submission orders the rest. */
-    uint64_t newest = atomic_load_explicit(&group->step_newest, memory_order_relaxed);
-    do {
-        if (id + 1 <= newest)
-            return false;
-    } while (!atomic_compare_exchange_weak_explicit(&group->step_newest, &newest, id + 1,
-                                                    memory_order_relaxed,
-                                                    memory_order_relaxed));
-    return true;
+    pthread_mutex_lock(&group->step_lock);
+    bool above = step->id >= group->steps_end;
+    if (above) {
+        group->steps_end = step->id + 1;
+        rendezvous_submit(group->rdv, &step->open);
+    }
+    pthread_mutex_unlock(&group->step_lock);
+    return above;
 }
 
 tryst_status tryst_step_open(tryst_group *group, uint64_t id, tryst_step **step_p)
@@ -81,17 +80,15 @@ tryst_status tryst_step_open(tryst_group *group, uint64_t id, tryst_step **step_
     status = scope_open(group->rdv, id, &step->scope);
     if (status != TRYST_OK)
         goto free_step;
-    status = TRYST_E_INVALID;
-    if (!step_id_take(group, id))
-        goto free_scope;
     step->group = group;
     step->rdv = group->rdv;
     step->id = id;
     step->open.run = step_open_run;
-    rendezvous_submit(group->rdv, &step->open);
-    *step_p = step;
-    return TRYST_OK;
-free_scope:
+    if (step_hand_in(group, step)) {
+        *step_p = step;
+        return TRYST_OK;
+    }
+    status = TRYST_E_INVALID;
     scope_free(step->scope);
 free_step:
     mem_free(step);
