@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See harness.h. Order: failing and watching, a rank's context, running ranks, short forms. */
+#include "harness.h"
+
+#include "support/unit.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *mode = "self";
+
+const char *harness_mode(void)
+{
+    return mode;
+}
+
+bool harness_has_processes(void)
+{
+    return strcmp(mode, "self") != 0;
+}
+
+bool harness_is_sanitized(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return true;
+#else
+    return false;
+#endif
+}
+
+/* ---- failing and watching ----------------------------------------------------------------- */
+
+/* The contexts of this process, for dumps. */
+static _Atomic(tryst_ctx *) contexts[HARNESS_RANKS_MAX];
+static _Thread_local int this_rank = -1;
+
+static void dump_all(void)
+{
+    for (int i = 0; i < HARNESS_RANKS_MAX; i++) {
+        tryst_ctx *ctx = atomic_load(&contexts[i]);
+        if (ctx)
+            tryst_dump(ctx, 2);
+    }
+}
+
+void harness_fail(const char *file, int line, const char *format, ...)
+{
+    static atomic_flag failing = ATOMIC_FLAG_INIT;
+    char text[2048];
+    va_list list;
+    if (atomic_flag_test_and_set(&failing))
+        for (;;)
+            pause(); /* another thread is ending this process */
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    dprintf(2, "rank %d failed: %s:%d: %s\n", this_rank, file, line, text);
+    dump_all();
+    _exit(1);
+}
+
+static void *watchdog_main(void *arg)
+{
+    unsigned seconds = *(const unsigned *)arg;
+    for (unsigned i = 0; i < seconds * 10; i++)
+        harness_sleep_ms(100);
+    dprintf(2, "watchdog: the run has lasted %u s; what each context waits for:\n",
+            seconds);
+    dump_all();
+    _exit(2);
+}
+
+static void watchdog_start(const unsigned *seconds)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, watchdog_main, (void *)seconds) != 0)
+        _exit(3);
+    pthread_detach(thread);
+}
+
+/* ---- a rank's context --------------------------------------------------------------------- */
+
+static void config_put(tryst_config *config, const char *name, const char *value)
+{
+    char error[256] = "";
+    if (tryst_config_set(config, name, value, error, sizeof error) != TRYST_OK)
+        harness_fail(__FILE__, __LINE__, "%s", error);
+}
+
+static void config_put_number(tryst_config *config, const char *name, int value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%d", value);
+    config_put(config, name, text);
+}
+
+static void config_put_mode(tryst_config *config)
+{
+    if (strncmp(mode, "shm-", 4) == 0) {
+        config_put(config, "transport", "shm");
+        config_put(config, "shm_mech", mode + 4);
+    } else {
+        config_put(config, "transport", mode);
+    }
+}
+
+static int listen_port(int fd)
+{
+    struct sockaddr_in address;
+    socklen_t bytes = sizeof address;
+    CHECK(getsockname(fd, (struct sockaddr *)&address, &bytes) == 0);
+    return ntohs(address.sin_port);
+}
+
+tryst_config *harness_config(const struct harness_rank *rank)
+{
+    tryst_config *config;
+    char error[256] = "", address[32];
+    if (tryst_config_open(&config, error, sizeof error) != TRYST_OK)
+        harness_fail(__FILE__, __LINE__, "%s", error);
+    config_put_mode(config);
+    config_put_number(config, "rank", rank->rank);
+    config_put_number(config, "size", rank->size);
+    snprintf(address, sizeof address, "127.0.0.1:%d", listen_port(rank->listen_fd));
+    config_put(config, "bootstrap", address);
+    config_put(config, "token", "a token of the tests");
+    config_put(config, "bootstrap_timeout", "20s");
+    if (rank->rank == 0)
+        config_put_number(config, "bootstrap_fd", dup(rank->listen_fd));
+    for (const char *const *item = rank->params->config; item && *item; item += 2)
+        config_put(config, item[0], item[1]);
+    return config;
+}
+
+void harness_open(struct harness_rank *rank)
+{
+    char error[1024] = "";
+    tryst_config *config = harness_config(rank);
+    tryst_open_params params = {.struct_size = sizeof params,
+                                .config = config,
+                                .error = error,
+                                .error_capacity = sizeof error};
+    if (tryst_open(&params, &rank->ctx) != TRYST_OK)
+        harness_fail(__FILE__, __LINE__, "tryst_open: %s", error);
+    tryst_config_close(config);
+    tryst_group_params group = {
+        .struct_size = sizeof group, .error = error, .error_capacity = sizeof error};
+    if (tryst_group_open(rank->ctx, &group, &rank->group) != TRYST_OK)
+        harness_fail(__FILE__, __LINE__, "tryst_group_open: %s", error);
+    atomic_store(&contexts[rank->rank], rank->ctx);
+}
+
+void harness_close(struct harness_rank *rank)
+{
+    if (!rank->ctx)
+        return;
+    atomic_store(&contexts[rank->rank], NULL);
+    tryst_group_close(rank->group);
+    tryst_close(rank->ctx);
+    rank->ctx = NULL;
+    rank->group = NULL;
+}
+
+/* ---- running ranks ------------------------------------------------------------------------ */
+
+static void rank_run(struct harness_rank *rank)
+{
+    this_rank = rank->rank;
+    if (!rank->params->no_group)
+        harness_open(rank);
+    rank->params->main(rank);
+    if (!rank->params->no_group)
+        harness_close(rank);
+}
+
+static void *rank_thread(void *arg)
+{
+    rank_run(arg);
+    return NULL;
+}
+
+static void ranks_as_threads(struct harness_rank *ranks, int size)
+{
+    pthread_t threads[HARNESS_RANKS_MAX];
+    for (int i = 0; i < size; i++)
+        CHECK(pthread_create(&threads[i], NULL, rank_thread, &ranks[i]) == 0);
+    for (int i = 0; i < size; i++)
+        pthread_join(threads[i], NULL);
+}
+
+/* A child process that runs `count` ranks from `ranks`. */
+static pid_t child_start(struct harness_rank *ranks, int count, const unsigned *timeout_s)
+{
+    pid_t parent = getpid();
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(3);
+    watchdog_start(timeout_s);
+    if (count > 1)
+        ranks_as_threads(ranks, count);
+    else
+        rank_run(ranks);
+    close(ranks->listen_fd);
+    fflush(NULL);
+    exit(0); /* not _exit: the leak checker looks now */
+}
+
+static int child_result(int index, int status, const struct harness_params *params)
+{
+    bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    if (params->killed != HARNESS_NOBODY && index == params->killed && killed)
+        return 0;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+        return 0;
+    if (WIFSIGNALED(status))
+        print_error("rank %d was ended by signal %d\n", index, WTERMSIG(status));
+    else
+        print_error("rank %d ended with status %d\n", index, WEXITSTATUS(status));
+    return 1;
+}
+
+static int loopback_listen(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(fd, HARNESS_RANKS_MAX) != 0)
+        return -1;
+    return fd;
+}
+
+/* Once one child has failed the others get 3 s, and are then killed. */
+static int children_wait(const pid_t *pids, int count,
+                         const struct harness_params *params)
+{
+    int failed = 0, left = count;
+    bool ended[HARNESS_RANKS_MAX] = {false};
+    uint64_t kill_at_ns = UINT64_MAX;
+    while (left) {
+        for (int i = 0; i < count; i++) {
+            int status;
+            if (ended[i] || waitpid(pids[i], &status, WNOHANG) != pids[i])
+                continue;
+            ended[i] = true;
+            left--;
+            failed += child_result(i, status, params);
+        }
+        if (failed && kill_at_ns == UINT64_MAX)
+            kill_at_ns = harness_now_ns() + 3000000000ull;
+        for (int i = 0; i < count && harness_now_ns() > kill_at_ns; i++)
+            if (!ended[i])
+                kill(pids[i], SIGKILL);
+        harness_sleep_ms(2);
+    }
+    return failed;
+}
+
+int harness_run(const struct harness_params *params)
+{
+    struct harness_rank ranks[HARNESS_RANKS_MAX];
+    pid_t pids[HARNESS_RANKS_MAX];
+    bool processes = harness_has_processes();
+    unsigned timeout_s = params->timeout_s ? params->timeout_s : 20;
+    int listen_fd = loopback_listen();
+    if (harness_is_sanitized())
+        timeout_s *= 5;
+    if (listen_fd < 0) {
+        print_error("no socket on the loopback: %s\n", strerror(errno));
+        return 1;
+    }
+    for (int i = 0; i < params->size; i++)
+        ranks[i] = (struct harness_rank){.rank = i,
+                                         .size = params->size,
+                                         .arg = params->arg,
+                                         .params = params,
+                                         .listen_fd = listen_fd};
+    int children = processes ? params->size : 1;
+    for (int i = 0; i < children; i++)
+        pids[i] = child_start(&ranks[i], processes ? 1 : params->size, &timeout_s);
+    close(listen_fd);
+    return children_wait(pids, children, params);
+}
+
+/* ---- shared memory and time --------------------------------------------------------------- */
+
+void *harness_share(size_t bytes)
+{
+    void *data =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED)
+        harness_fail(__FILE__, __LINE__, "mmap: %s", strerror(errno));
+    return data;
+}
+
+void harness_unshare(void *data, size_t bytes)
+{
+    munmap(data, bytes);
+}
+
+void harness_barrier(struct harness_rank *rank, _Atomic(uint32_t) *counter)
+{
+    uint32_t size = (uint32_t)rank->size;
+    uint32_t turn = atomic_fetch_add(counter, 1) / size;
+    while (atomic_load(counter) < (turn + 1) * size) {
+        tryst_progress(rank->ctx);
+        harness_sleep_ms(1);
+    }
+}
+
+void harness_sleep_ms(unsigned ms)
+{
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * 1000000};
+    while (nanosleep(&time, &time) != 0 && errno == EINTR)
+        continue;
+}
+
+uint64_t harness_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- short forms -------------------------------------------------------------------------- */
+
+struct harness_key harness_key(const struct harness_rank *rank, int src, int dst,
+                               const char *edge)
+{
+    struct harness_key key;
+    CHECK_STATUS(
+        tryst_key_build(rank->group, src, dst, edge, 0, 0, key.text, sizeof key.text),
+        TRYST_OK);
+    return key;
+}
+
+tryst_tensor harness_tensor(void *data, size_t bytes)
+{
+    return (tryst_tensor){.struct_size = sizeof(tryst_tensor),
+                          .data = data,
+                          .count = bytes,
+                          .dtype = TRYST_DTYPE_U8};
+}
+
+tryst_step *harness_step(const struct harness_rank *rank, uint64_t id)
+{
+    tryst_step *step;
+    CHECK_STATUS(tryst_step_open(rank->group, id, &step), TRYST_OK);
+    return step;
+}
+
+tryst_op *harness_send(const struct harness_rank *rank, tryst_step *step, int dst,
+                       const char *edge, const void *data, size_t bytes)
+{
+    tryst_op *op;
+    struct harness_key key = harness_key(rank, rank->rank, dst, edge);
+    tryst_tensor tensor = harness_tensor((void *)data, bytes);
+    CHECK_STATUS(tryst_send(step, key.text, &tensor, NULL, &op), TRYST_OK);
+    return op;
+}
+
+tryst_op *harness_recv(const struct harness_rank *rank, tryst_step *step, int src,
+                       const char *edge, void *data, size_t bytes)
+{
+    tryst_op *op;
+    struct harness_key key = harness_key(rank, src, rank->rank, edge);
+    tryst_tensor tensor = harness_tensor(data, bytes);
+    CHECK_STATUS(tryst_recv(step, key.text, &tensor, NULL, &op), TRYST_OK);
+    return op;
+}
+
+void harness_end(tryst_op *op, tryst_status wanted)
+{
+    tryst_status status = tryst_wait(op, TRYST_FOREVER);
+    tryst_error error = {.text = "", .key = ""};
+    tryst_op_error(op, &error);
+    if (status != wanted)
+        harness_fail(__FILE__, __LINE__, "operation ended with %s, not %s: %s (%s)",
+                     tryst_status_name(status), tryst_status_name(wanted), error.text,
+                     error.key);
+    tryst_op_release(op);
+}
+
+void harness_step_close(tryst_step *step)
+{
+    tryst_op *op;
+    CHECK_STATUS(tryst_step_close(step, &op), TRYST_OK);
+    harness_end(op, TRYST_OK);
+}
+
+void harness_fill(void *data, size_t bytes, uint64_t seed)
+{
+    uint64_t word = seed * 0x9E3779B97F4A7C15ull + 1;
+    unsigned char *at = data;
+    for (; bytes >= 8; bytes -= 8, at += 8, word += 0x0101010101010101ull)
+        memcpy(at, &word, 8);
+    memcpy(at, &word, bytes);
+}
+
+size_t harness_mismatch(const void *data, size_t bytes, uint64_t seed)
+{
+    uint64_t word = seed * 0x9E3779B97F4A7C15ull + 1;
+    const unsigned char *at = data;
+    for (size_t i = 0; i < bytes; i += 8, word += 0x0101010101010101ull) {
+        size_t part = bytes - i < 8 ? bytes - i : 8;
+        if (memcmp(at + i, &word, part) != 0)
+            for (size_t j = i; j < i + part; j++)
+                if (at[j] != ((const unsigned char *)&word)[j - i])
+                    return j;
+    }
+    return SIZE_MAX;
+}
+
+struct counter_search {
+    const char *name;
+    uint64_t value;
+    bool found;
+};
+
+static int counter_look(void *arg, const char *name, uint64_t value)
+{
+    struct counter_search *search = arg;
+    if (strcmp(name, search->name) != 0)
+        return 0;
+    search->value = value;
+    search->found = true;
+    return 1;
+}
+
+uint64_t harness_counter(const tryst_ctx *ctx, const char *name)
+{
+    struct counter_search search = {.name = name};
+    tryst_counter_visit(ctx, counter_look, &search);
+    if (!search.found)
+        harness_fail(__FILE__, __LINE__, "there is no counter %s", name);
+    return search.value;
+}
+
+size_t harness_heap_bytes(void)
+{
+    struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+int harness_fds(void)
+{
+    int count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    CHECK(dir != NULL);
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count - 3; /* ".", "..", and the directory itself */
+}
+
+/* ---- main --------------------------------------------------------------------------------- */
+
+static char probe_word = 1;
+
+/* May one process of this machine read another's memory? Containers forbid it. */
+static bool cma_works(void)
+{
+    int status;
+    pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid == 0) {
+        char word = 0;
+        struct iovec to = {&word, 1}, from = {&probe_word, 1};
+        _exit(process_vm_readv(parent, &to, 1, &from, 1, 0) == 1 ? 0 : 1);
+    }
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+int harness_main(int argc, char **argv, const struct CMUnitTest *tests, size_t count)
+{
+    static const char *const modes[] = {"self",    "shm",      "shm-map",
+                                        "shm-cma", "shm-ring", "ucx"};
+    bool known = false;
+    if (argc > 1)
+        mode = argv[1];
+    if (argc > 2)
+        cmocka_set_test_filter(argv[2]);
+    for (size_t i = 0; i < COUNT_OF(modes); i++)
+        known = known || strcmp(mode, modes[i]) == 0;
+    if (!known) {
+        fprintf(stderr, "usage: %s [self|shm|shm-map|shm-cma|shm-ring|ucx [pattern]]\n",
+                argv[0]);
+        return 2;
+    }
+    if (strcmp(mode, "shm-cma") == 0 && !cma_works()) {
+        printf("skipped: process_vm_readv is not allowed here\n");
+        return HARNESS_SKIP;
+    }
+    return _cmocka_run_group_tests(mode, tests, count, NULL, NULL);
+}
