@@ -105,7 +105,7 @@ static void draw_axis(const drawing *self)
                 x, TOP - 8, x, bottom, x, bottom + 18, at_ns / unit_ns);
     }
     fprintf(self->out, "<text x='%d' y='%d' class='unit'>time in the step, %s</text>\n",
-            PLOT_LEFT + PLOT_WIDTH + 14, bottom + 18, unit);
+            PLOT_LEFT + PLOT_WIDTH + 28, bottom + 18, unit);
 }
 
 static bool kind_occurs(const drawing *self, int kind)

@@ -393,6 +393,23 @@ static tryst_status save_weights(bench_run *run, const bench_result *result)
                               : bench_fail(run, status, "--save-weights %s", error);
 }
 
+static void say_written(const bench_options *options)
+{
+    const struct {
+        const char *what;
+        const char *path;
+    } files[] = {
+        {"timeline of the last step", options->timeline},
+        {"trace (open it in ui.perfetto.dev)", options->trace},
+        {"weights", options->save_weights},
+        {"figures", options->json && strcmp(options->json, "-") ? options->json : NULL}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (files[i].path) {
+            fprintf(bench_human(options), "%s: %s\n", files[i].what, files[i].path);
+        }
+    }
+}
+
 tryst_status bench_report(bench_run *run, const bench_result *result)
 {
     const bench_options *options = run->options;
@@ -414,6 +431,9 @@ tryst_status bench_report(bench_run *run, const bench_result *result)
     }
     if (status == TRYST_OK && options->json) {
         status = write_json(run, result, &self);
+    }
+    if (status == TRYST_OK) {
+        say_written(options);
     }
     figures_close(&self);
     return status;
