@@ -43,10 +43,12 @@ struct bootstrap {
 static struct bootstrap_wait wait_begin(const struct bootstrap *bootstrap)
 {
     const struct bootstrap_params *params = &bootstrap->params;
-    return (struct bootstrap_wait){.clock = params->clock,
-                                   .cancel = params->cancel,
-                                   .deadline_ns =
-                                       clock_now_ns(params->clock) + params->timeout_ns};
+    struct bootstrap_wait wait = {.clock = params->clock,
+                                  .cancel = params->cancel,
+                                  .deadline_ns = clock_now_ns(params->clock),
+                                  .timeout_ns = params->timeout_ns};
+    wait.deadline_ns += params->timeout_ns;
+    return wait;
 }
 
 static tryst_status params_check(const struct bootstrap_params *params, struct err *err)
@@ -73,6 +75,8 @@ static void params_copy(struct bootstrap *bootstrap,
     bootstrap->params = *params;
     if (params->timeout_ns == 0)
         bootstrap->params.timeout_ns = TIMEOUT_DEFAULT_NS;
+    if (params->timeout_ns > BOOTSTRAP_WIRE_TIMEOUT_MAX_NS)
+        bootstrap->params.timeout_ns = BOOTSTRAP_WIRE_TIMEOUT_MAX_NS;
     snprintf(bootstrap->address, sizeof bootstrap->address, "%s",
              params->address ? params->address : "");
     if (params->token_bytes)

@@ -56,7 +56,7 @@ struct bootstrap_params {
     size_t token_bytes;
     bool insecure;              /* no token: whoever reaches the port may join */
     const char *bind_interface; /* rank 0: TRYST_NET's syntax; NULL: `address` decides */
-    uint64_t timeout_ns;        /* for each call below, from its beginning; 0: 60 s */
+    uint64_t timeout_ns;        /* for each call below; 0: 60 s; at most a day */
     const struct log *log;
     const struct clock *clock; /* NULL: the machine's */
     const atomic_bool *cancel; /* may be NULL; set (relaxed) by anyone to give up soon */

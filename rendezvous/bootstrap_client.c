@@ -394,6 +394,7 @@ tryst_status bootstrap_client_ask(struct bootstrap_client *client,
         .type = request->type,
         .sequence = gathers ? client->gathers_count : 0,
         .timeout_ns = wait->deadline_ns > now_ns ? wait->deadline_ns - now_ns : 0,
+        .patience_ns = wait->timeout_ns,
         .bytes = request->head_bytes + request->body_bytes};
     struct bootstrap_wait longer = *wait;
     longer.deadline_ns += ANSWER_SLACK_NS;

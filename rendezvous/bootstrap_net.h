@@ -24,6 +24,7 @@ struct bootstrap_wait {
     const struct clock *clock;
     const atomic_bool *cancel; /* may be NULL */
     uint64_t deadline_ns;
+    uint64_t timeout_ns; /* from the beginning to the deadline */
 };
 
 /* Until `events` (POLLIN, POLLOUT) or an error shows on `fd` (-1: only time passes).

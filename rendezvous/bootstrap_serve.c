@@ -50,6 +50,16 @@ void serve_tell(struct server *server, struct conn *conn)
                (size_t)frame.bytes, CONN_LINGER);
 }
 
+/* Once rank 0 has left, the others have this long to leave too, or to hear of the failure. */
+static void end_set(struct server *server)
+{
+    bool failed = server->failure.status != TRYST_OK;
+    uint64_t stay_ns = failed && server->timeout_ns > SERVER_LINGER_NS
+                           ? SERVER_LINGER_NS
+                           : server->timeout_ns;
+    server->end_ns = clock_now_ns(server->clock) + stay_ns;
+}
+
 void serve_fail(struct server *server, tryst_status status, const char *fmt, ...)
 {
     char text[ERR_TEXT_BYTES];
@@ -61,7 +71,7 @@ void serve_fail(struct server *server, tryst_status status, const char *fmt, ...
     va_end(args);
     err_set(&server->failure, status, "%s", text);
     if (server->own_left)
-        server->end_ns = clock_now_ns(server->clock) + SERVER_LINGER_NS;
+        end_set(server);
     for (size_t i = 0; i < server->conns_count; i++)
         serve_tell(server, &server->conns[i]);
 }
@@ -100,7 +110,7 @@ static void fail_absent(struct server *server, const char *absent, uint64_t wait
 void serve_overdue(struct server *server, const struct conn *conn)
 {
     char ranks[RANKS_TEXT_BYTES], seconds[SECONDS_TEXT_BYTES];
-    uint64_t waited_ns = conn->request.timeout_ns;
+    uint64_t waited_ns = conn->request.patience_ns;
     int count;
     if (conn->request.type == BOOTSTRAP_FRAME_GET) {
         serve_fail(server, TRYST_E_BOOTSTRAP,
@@ -144,9 +154,7 @@ static void member_leave(struct server *server, struct conn *conn)
     member->left = true;
     if (conn->rank == 0) {
         server->own_left = true;
-        server->end_ns =
-            clock_now_ns(server->clock) +
-            (server->failure.status == TRYST_OK ? server->timeout_ns : SERVER_LINGER_NS);
+        end_set(server);
     }
     conn->told = true;
     conn->state = CONN_LINGER;

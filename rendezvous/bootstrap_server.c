@@ -311,6 +311,7 @@ static bool members_gone(const struct server *server)
     return true;
 }
 
+/* After a failure, ranks that are still on their way are given until end_ns to hear of it. */
 static bool server_ended(const struct server *server, uint64_t now_ns)
 {
     if (!server->own_left)
@@ -318,7 +319,7 @@ static bool server_ended(const struct server *server, uint64_t now_ns)
     if (now_ns >= server->end_ns)
         return true;
     if (server->failure.status != TRYST_OK)
-        return members_gone(server);
+        return server->joined_count == server->size && members_gone(server);
     return server->left_count == server->size;
 }
 

@@ -38,7 +38,7 @@
 #define SERVER_UNPROVED_EXTRA 64
 /* From accept to proof. A peer on the other side of the earth needs half a second. */
 #define SERVER_HANDSHAKE_NS (5 * NS_PER_S)
-/* After a failure, how long rank 0 stays to tell it to those who are still connected. */
+/* After a failure, how long rank 0 stays to tell it to those who are connected or come. */
 #define SERVER_LINGER_NS (1 * NS_PER_S)
 
 enum conn_state {

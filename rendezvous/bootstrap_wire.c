@@ -4,9 +4,6 @@
 
 #include <string.h>
 
-/* Longest wait that a client may ask for: that of TRYST_BOOTSTRAP_TIMEOUT. */
-#define TIMEOUT_MAX_NS (24 * 3600 * NS_PER_S)
-
 bool bootstrap_hello_decode(const void *data, struct bootstrap_wire_hello *hello_p)
 {
     memcpy(hello_p, data, sizeof *hello_p);
@@ -59,7 +56,8 @@ bool bootstrap_request_decode(const void *data, uint32_t size,
                               struct bootstrap_wire_frame *frame_p)
 {
     memcpy(frame_p, data, sizeof *frame_p);
-    return frame_p->timeout_ns <= TIMEOUT_MAX_NS && request_bytes_allowed(frame_p, size);
+    return frame_p->timeout_ns <= BOOTSTRAP_WIRE_TIMEOUT_MAX_NS &&
+           request_bytes_allowed(frame_p, size);
 }
 
 bool bootstrap_reply_decode(const void *data, size_t capacity,

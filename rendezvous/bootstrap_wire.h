@@ -108,16 +108,19 @@ enum bootstrap_frame_type {
 
 /* In front of every payload. */
 struct bootstrap_wire_frame {
-    uint32_t type;       /* enum bootstrap_frame_type */
-    int32_t status;      /* RESULT, ABORT, FAILED: a tryst_status; else 0 */
-    uint64_t sequence;   /* GATHER: which one, from 0; RESULT: the same; else 0 */
-    uint64_t timeout_ns; /* GATHER, GET: how long the client will wait; else 0 */
-    uint64_t bytes;      /* of the payload */
+    uint32_t type;        /* enum bootstrap_frame_type */
+    int32_t status;       /* RESULT, ABORT, FAILED: a tryst_status; else 0 */
+    uint64_t sequence;    /* GATHER: which one, from 0; RESULT: the same; else 0 */
+    uint64_t timeout_ns;  /* GATHER, GET: how much longer the client will wait; else 0 */
+    uint64_t patience_ns; /* the same, counted from the beginning; for messages only */
+    uint64_t bytes;       /* of the payload */
 };
-_Static_assert(sizeof(struct bootstrap_wire_frame) == 32, "wire");
+_Static_assert(sizeof(struct bootstrap_wire_frame) == 40, "wire");
 
 #define BOOTSTRAP_WIRE_KEY_BYTES (BOOTSTRAP_KEY_MAX + 1)
 #define BOOTSTRAP_WIRE_TEXT_MAX  (ERR_TEXT_BYTES - 1)
+/* Longest wait that a client may ask for: the most that TRYST_BOOTSTRAP_TIMEOUT allows. */
+#define BOOTSTRAP_WIRE_TIMEOUT_MAX_NS (24 * 3600 * NS_PER_S)
 
 /* What each rank gives to the first all-gather, whatever carries it. */
 struct bootstrap_wire_member {
