@@ -72,7 +72,7 @@ static const unsigned state_next[] = {
         TO(OP_POSTED) | TO(OP_TAKEN) | TO(OP_ENDING) | TO(OP_VOID) | TO(OP_ENDED),
     [OP_INLINE] = TO(OP_VOID) | TO(OP_ENDED),
     [OP_MATCHED] = TO(OP_ENDING) | TO(OP_ENDED),
-    [OP_ENDING] = TO(OP_ENDED),
+    [OP_ENDING] = TO(OP_TAKEN) | TO(OP_ENDED),
     [OP_TAKEN] = TO(OP_ENDED),
     [OP_VOID] = TO(OP_INLINE) | TO(OP_ENDED),
     [OP_ENDED] = 0,
