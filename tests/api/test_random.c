@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Random traffic between 4 ranks: each submits its part in an order of its own.
+ *
+ * Idea: one seed gives the whole plan (who sends what to whom, what is cancelled, dead or does not
+ * fit), so both ends of a key know what may happen without asking each other. What each end saw
+ * goes into shared memory and is compared in the end.
+ * Keys are used several times: number i meets number i, whatever the order of the keys.
+ *
+ * TRYST_TEST_SEED replays a run. TRYST_TEST_OPS and TRYST_TEST_BYTES set its size. */
+#include "harness.h"
+
+#include "support/unit.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+enum { RANKS = 4, SUBMITTERS = 3, STEP_PAIRS = 400, UNSEEN = -1 };
+
+/* What is done to a pair beside sending and receiving it. */
+enum fate {
+    PLAIN,
+    CANCEL_SEND,
+    CANCEL_RECV,
+    CANCEL_BOTH,
+    DEADLINE_SEND,
+    DEADLINE_RECV,
+    DEAD,
+    MISMATCH,
+    NO_SEND, /* a receive alone, with a deadline */
+    NO_RECV, /* a send alone, cancelled */
+    FATES
+};
+
+struct pair {
+    int src, dst, edge; /* edge: several pairs of one step share one */
+    uint64_t index;     /* of the run: names the bytes */
+    uint64_t bytes;
+    int fate;
+    bool alloc;
+    uint64_t deadline_ns;
+};
+
+struct outcome {
+    _Atomic(int32_t) send, recv;
+    _Atomic(uint32_t) send_calls, recv_calls;
+};
+
+struct random_run {
+    uint64_t seed;
+    uint64_t ops;
+    uint64_t bytes_max;
+    bool threads, progress_thread;
+    _Atomic(uint32_t) counter;
+    size_t outcomes_bytes;
+    struct outcome outcomes[];
+};
+
+/* ---- the plan ----------------------------------------------------------------------------- */
+
+static double random_unit(uint64_t *state)
+{
+    return (double)(harness_random(state) >> 11) / 9007199254740992.0;
+}
+
+static int random_below(uint64_t *state, int n)
+{
+    return (int)(harness_random(state) % (uint64_t)n);
+}
+
+static int fate_draw(uint64_t *state)
+{
+    int at = random_below(state, 100);
+    return at < 80 ? PLAIN : at < 98 ? 1 + (at - 80) / 2 : PLAIN;
+}
+
+/* The pairs of one step, from the seed and the step alone. */
+static void plan_step(const struct random_run *run, uint64_t step, struct pair *pairs)
+{
+    uint64_t state = run->seed * 0x9E3779B97F4A7C15ull + step * 0xD1B54A32D192ED03ull + 1;
+    for (int i = 0; i < 16; i++)
+        harness_random(&state);
+    for (int i = 0; i < STEP_PAIRS; i++) {
+        struct pair *pair = &pairs[i];
+        pair->src = random_below(&state, RANKS);
+        pair->dst = random_below(&state, RANKS);
+        pair->edge = random_below(&state, 20);
+        pair->index = (step - 1) * STEP_PAIRS + (uint64_t)i;
+        pair->bytes =
+            (uint64_t)exp(random_unit(&state) * log((double)run->bytes_max + 1)) - 1;
+        pair->fate = fate_draw(&state);
+        pair->alloc = random_below(&state, 10) == 0;
+        pair->deadline_ns = 1 + (uint64_t)(random_unit(&state) * 4e6);
+        if (pair->fate == NO_SEND || pair->fate == NO_RECV)
+            pair->edge = 1000 + i; /* would shift the numbers of the others */
+    }
+}
+
+/* ---- one rank ----------------------------------------------------------------------------- */
+
+struct side {
+    struct rank_run *owner;
+    const struct pair *pair;
+    bool is_send;
+    bool cancel;
+    int place; /* in the order of submission */
+    char *data;
+    uint64_t bytes;
+    _Atomic(tryst_op *) op;
+};
+
+struct rank_run {
+    struct harness_rank *rank;
+    struct random_run *run;
+    struct pair pairs[STEP_PAIRS];
+    struct side sides[2 * STEP_PAIRS];
+    struct side *order[2 * STEP_PAIRS];
+    int count;
+    tryst_step *step;
+    uint64_t state;
+    pthread_barrier_t start;
+};
+
+static void on_done(void *arg, tryst_op *op, tryst_status status)
+{
+    struct side *side = arg;
+    struct outcome *outcome = &side->owner->run->outcomes[side->pair->index];
+    CHECK_STATUS(tryst_op_test(op), status);
+    atomic_fetch_add(side->is_send ? &outcome->send_calls : &outcome->recv_calls, 1);
+    atomic_store(side->is_send ? &outcome->send : &outcome->recv, status);
+}
+
+static tryst_status on_alloc(void *arg, tryst_tensor *tensor)
+{
+    struct side *side = arg;
+    CHECK_EQ(tensor->count, side->pair->bytes);
+    CHECK_EQ(tensor->dtype, TRYST_DTYPE_U8);
+    tensor->data = side->data;
+    return TRYST_OK;
+}
+
+static void side_add(struct rank_run *self, const struct pair *pair, bool is_send)
+{
+    struct side *side = &self->sides[self->count];
+    *side = (struct side){.owner = self,
+                          .pair = pair,
+                          .is_send = is_send,
+                          .bytes = pair->bytes,
+                          .place = (int)(harness_random(&self->state) >> 33)};
+    side->cancel = pair->fate == CANCEL_BOTH ||
+                   pair->fate == (is_send ? CANCEL_SEND : CANCEL_RECV) ||
+                   pair->fate == NO_RECV;
+    if (pair->fate == MISMATCH && !is_send)
+        side->bytes = pair->bytes + 1;
+    side->data = malloc(side->bytes + 1);
+    CHECK(side->data);
+    if (is_send)
+        harness_fill(side->data, side->bytes, pair->index);
+    self->order[self->count++] = side;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct side *x = *(struct side *const *)a, *y = *(struct side *const *)b;
+    return (x->place > y->place) - (x->place < y->place);
+}
+
+static bool same_key(const struct side *a, const struct side *b)
+{
+    return a->is_send == b->is_send && a->pair->src == b->pair->src &&
+           a->pair->dst == b->pair->dst && a->pair->edge == b->pair->edge;
+}
+
+/* Any order, but the uses of one key in the plan's order: that is what numbers them. */
+static void order_make(struct rank_run *self)
+{
+    for (int i = 0; i < self->count; i++)
+        for (int j = i + 1; j < self->count; j++)
+            if (same_key(&self->sides[i], &self->sides[j]) &&
+                self->sides[i].place > self->sides[j].place) {
+                int place = self->sides[i].place;
+                self->sides[i].place = self->sides[j].place;
+                self->sides[j].place = place;
+            }
+    qsort(self->order, (size_t)self->count, sizeof self->order[0], by_place);
+}
+
+static void side_submit(struct side *side)
+{
+    const struct pair *pair = side->pair;
+    const struct harness_rank *rank = side->owner->rank;
+    char edge[24];
+    tryst_op *op;
+    bool alloc = !side->is_send && pair->alloc && pair->fate != MISMATCH;
+    tryst_tensor tensor = harness_tensor(side->data, side->bytes);
+    tryst_op_params params = {
+        .struct_size = sizeof params, .callback = on_done, .arg = side};
+    if (pair->fate == (side->is_send ? DEADLINE_SEND : DEADLINE_RECV) ||
+        pair->fate == NO_SEND)
+        params.deadline_ns = pair->deadline_ns;
+    if (pair->fate == DEAD && side->is_send)
+        params.flags = TRYST_OP_DEAD;
+    if (alloc) {
+        params.alloc = on_alloc;
+        params.alloc_arg = side;
+    }
+    snprintf(edge, sizeof edge, "e%d", pair->edge);
+    struct harness_key key = harness_key(rank, pair->src, pair->dst, edge);
+    tryst_step *step = side->owner->step;
+    CHECK_STATUS(side->is_send
+                     ? tryst_send(step, key.text, &tensor, &params, &op)
+                     : tryst_recv(step, key.text, alloc ? NULL : &tensor, &params, &op),
+                 TRYST_OK);
+    if (side->cancel && pair->deadline_ns % 2)
+        CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
+    atomic_store(&side->op, op);
+    if (side->cancel && pair->deadline_ns % 2 == 0)
+        CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
+}
+
+struct submitter {
+    struct rank_run *self;
+    int index; /* 0 … SUBMITTERS − 1 */
+};
+
+/* One key is always submitted by the same thread: two would not agree on its numbers. */
+static void *submitter_main(void *arg)
+{
+    const struct submitter *submitter = arg;
+    struct rank_run *self = submitter->self;
+    pthread_barrier_wait(&self->start);
+    for (int i = 0; i < self->count; i++) {
+        const struct pair *pair = self->order[i]->pair;
+        if ((pair->edge + pair->src + pair->dst) % SUBMITTERS == submitter->index)
+            side_submit(self->order[i]);
+    }
+    return NULL;
+}
+
+static void side_wait(struct side *side)
+{
+    struct outcome *outcome = &side->owner->run->outcomes[side->pair->index];
+    tryst_op *op;
+    while (!(op = atomic_load(&side->op)))
+        harness_sleep_ms(1);
+    tryst_status status = tryst_wait(op, TRYST_FOREVER);
+    CHECK_EQ(atomic_load(side->is_send ? &outcome->send : &outcome->recv), status);
+    if (!side->is_send && status == TRYST_OK) {
+        size_t at = harness_mismatch(side->data, side->bytes, side->pair->index);
+        if (at != SIZE_MAX)
+            harness_fail(__FILE__, __LINE__, "pair %llu: byte %zu of %llu is wrong",
+                         (unsigned long long)side->pair->index, at,
+                         (unsigned long long)side->bytes);
+    }
+    tryst_op_release(op);
+    free(side->data);
+}
+
+static void step_run(struct rank_run *self, uint64_t step)
+{
+    int me = self->rank->rank;
+    pthread_t threads[SUBMITTERS];
+    struct submitter submitters[SUBMITTERS];
+    plan_step(self->run, step, self->pairs);
+    self->count = 0;
+    for (int i = 0; i < STEP_PAIRS; i++) {
+        const struct pair *pair = &self->pairs[i];
+        if (pair->src == me && pair->fate != NO_SEND)
+            side_add(self, pair, true);
+        if (pair->dst == me && pair->fate != NO_RECV)
+            side_add(self, pair, false);
+    }
+    order_make(self);
+    self->step = harness_step(self->rank, step);
+    for (int i = 0; self->run->threads && i < SUBMITTERS; i++) {
+        submitters[i] = (struct submitter){self, i};
+        CHECK(pthread_create(&threads[i], NULL, submitter_main, &submitters[i]) == 0);
+    }
+    if (self->run->threads)
+        pthread_barrier_wait(&self->start);
+    else
+        for (int i = 0; i < self->count; i++)
+            side_submit(self->order[i]);
+    for (int i = 0; i < self->count; i++)
+        side_wait(&self->sides[i]);
+    for (int i = 0; self->run->threads && i < SUBMITTERS; i++)
+        pthread_join(threads[i], NULL);
+    harness_step_close(self->step);
+}
+
+static void random_main(struct harness_rank *rank)
+{
+    struct random_run *run = rank->arg;
+    struct rank_run *self = calloc(1, sizeof *self);
+    uint64_t steps = run->ops / (2 * STEP_PAIRS) + 1;
+    size_t warm_bytes = 0;
+    int warm_fds = 0;
+    CHECK(self);
+    self->rank = rank;
+    self->run = run;
+    self->state = run->seed ^ ((uint64_t)rank->rank + 1) << 32;
+    pthread_barrier_init(&self->start, NULL, SUBMITTERS + 1);
+    for (uint64_t step = 1; step <= steps; step++) {
+        step_run(self, step);
+        if (step == steps / 2 || step == steps) {
+            harness_barrier(rank, &run->counter);
+            if (step == steps / 2) {
+                warm_bytes = harness_heap_bytes();
+                warm_fds = harness_fds();
+            }
+        }
+    }
+    /* Pools keep what they once needed; a leak would grow with the operations. */
+    size_t grown = harness_heap_bytes() - warm_bytes;
+    if (harness_has_processes() && !harness_is_sanitized() &&
+        harness_heap_bytes() > warm_bytes + 64 * (run->ops / 8) / 10 + 512 * 1024)
+        harness_fail(__FILE__, __LINE__, "the heap has grown by %zu bytes in %llu steps",
+                     grown, (unsigned long long)(steps - steps / 2));
+    if (harness_has_processes())
+        CHECK_EQ(harness_fds(), warm_fds);
+    harness_barrier(rank, &run->counter);
+    pthread_barrier_destroy(&self->start);
+    free(self);
+}
+
+/* ---- both ends together ------------------------------------------------------------------- */
+
+static bool is_given_up(int32_t status)
+{
+    return status == TRYST_E_CANCELED || status == TRYST_E_DEADLINE;
+}
+
+static bool outcome_is_legal(const struct pair *pair, int32_t send, int32_t recv)
+{
+    switch (pair->fate) {
+    case PLAIN: return send == TRYST_OK && recv == TRYST_OK;
+    case DEAD: return send == TRYST_E_DEAD && recv == TRYST_E_DEAD;
+    case MISMATCH: return send == TRYST_E_MISMATCH && recv == TRYST_E_MISMATCH;
+    case NO_SEND: return send == UNSEEN && recv == TRYST_E_DEADLINE;
+    case NO_RECV: return send == TRYST_E_CANCELED && recv == UNSEEN;
+    case DEADLINE_SEND:
+        /* Its bytes had been copied, so it did not wait for the answer. */
+        if (send == TRYST_E_DEADLINE && recv == TRYST_OK)
+            return true;
+        break;
+    default: break;
+    }
+    return (send == TRYST_OK && recv == TRYST_OK) ||
+           (is_given_up(send) && is_given_up(recv));
+}
+
+static int outcomes_check(const struct random_run *run)
+{
+    struct pair *pairs = calloc(STEP_PAIRS, sizeof *pairs);
+    int wrong = 0;
+    int given_up = 0;
+    for (uint64_t step = 1; step <= run->ops / (2 * STEP_PAIRS) + 1; step++) {
+        plan_step(run, step, pairs);
+        for (int i = 0; i < STEP_PAIRS; i++) {
+            const struct outcome *outcome = &run->outcomes[pairs[i].index];
+            int32_t send = atomic_load(&outcome->send),
+                    recv = atomic_load(&outcome->recv);
+            uint32_t sends = atomic_load(&outcome->send_calls);
+            uint32_t recvs = atomic_load(&outcome->recv_calls);
+            given_up += is_given_up(send) || is_given_up(recv);
+            if (outcome_is_legal(&pairs[i], send, recv) &&
+                sends == (pairs[i].fate != NO_SEND) &&
+                recvs == (pairs[i].fate != NO_RECV))
+                continue;
+            if (wrong++ < 5)
+                print_error(
+                    "step %llu pair %d (%d to %d, %llu bytes, fate %d, alloc %d): "
+                    "send %d (%u callbacks), recv %d (%u)\n",
+                    (unsigned long long)step, i, pairs[i].src, pairs[i].dst,
+                    (unsigned long long)pairs[i].bytes, pairs[i].fate, pairs[i].alloc,
+                    send, sends, recv, recvs);
+        }
+    }
+    free(pairs);
+    if (!given_up)
+        print_error("nothing was cancelled: the plan tests too little\n");
+    return wrong + !given_up;
+}
+
+static uint64_t from_environment(const char *name, uint64_t fallback)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 0) : fallback;
+}
+
+static void random_run(uint64_t seed, bool threads, bool progress_thread,
+                       const char *const *more)
+{
+    uint64_t ops = from_environment("TRYST_TEST_OPS", 10000) / 4;
+    size_t pairs = (ops / (2 * STEP_PAIRS) + 1) * STEP_PAIRS;
+    size_t bytes = sizeof(struct random_run) + pairs * sizeof(struct outcome);
+    struct random_run *run = harness_share(bytes);
+    const char *config[16] = {"progress_thread", progress_thread ? "1" : "0"};
+    for (int i = 0; more && more[i]; i++)
+        config[2 + i] = more[i];
+    *run = (struct random_run){.seed = seed,
+                               .ops = ops,
+                               .bytes_max = from_environment("TRYST_TEST_BYTES", 1 << 20),
+                               .threads = threads,
+                               .progress_thread = progress_thread};
+    for (size_t i = 0; i < pairs; i++) {
+        atomic_init(&run->outcomes[i].send, UNSEEN);
+        atomic_init(&run->outcomes[i].recv, UNSEEN);
+    }
+    struct harness_params params = {
+        .size = RANKS,
+        .main = random_main,
+        .arg = run,
+        .config = config,
+        .timeout_s = (unsigned)from_environment("TRYST_TEST_SECONDS", 30)};
+    int failed = harness_run(&params);
+    if (!failed)
+        failed = outcomes_check(run);
+    harness_unshare(run, bytes);
+    if (failed)
+        print_error("replay: TRYST_TEST_SEED=%llu\n", (unsigned long long)seed);
+    assert_int_equal(failed, 0);
+}
+
+static void test_one_thread(void **state)
+{
+    random_run(unit_seed(), false, false, NULL);
+}
+
+static void test_one_thread_and_progress_thread(void **state)
+{
+    random_run(unit_seed(), false, true, NULL);
+}
+
+static void test_three_threads(void **state)
+{
+    random_run(unit_seed(), true, false, NULL);
+}
+
+/* Also with every bound of the protocol at its least. */
+static void test_three_threads_and_progress_thread(void **state)
+{
+    random_run(unit_seed(), true, true, NULL);
+}
+
+static void test_tight(void **state)
+{
+    static const char *const tight[] = {"wants_max",     "1",  "parked_max", "2",
+                                        "frame_credits", "2",  "early_max",  "1",
+                                        "eager_credit",  "4K", NULL};
+    random_run(unit_seed(), false, false, tight);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_thread),
+        cmocka_unit_test(test_one_thread_and_progress_thread),
+        cmocka_unit_test(test_three_threads),
+        cmocka_unit_test(test_three_threads_and_progress_thread),
+        cmocka_unit_test(test_tight),
+    };
+    return HARNESS_MAIN(argc, argv, tests);
+}
