@@ -326,9 +326,11 @@ static void random_main(struct harness_rank *rank)
 
 /* ---- both ends together ------------------------------------------------------------------- */
 
+/* CLOSED: the other side had given up, and had closed the step before this side heard of it. */
 static bool is_given_up(int32_t status)
 {
-    return status == TRYST_E_CANCELED || status == TRYST_E_DEADLINE;
+    return status == TRYST_E_CANCELED || status == TRYST_E_DEADLINE ||
+           status == TRYST_E_CLOSED;
 }
 
 static bool outcome_is_legal(const struct pair *pair, int32_t send, int32_t recv)
@@ -337,7 +339,7 @@ static bool outcome_is_legal(const struct pair *pair, int32_t send, int32_t recv
     case PLAIN: return send == TRYST_OK && recv == TRYST_OK;
     case DEAD: return send == TRYST_E_DEAD && recv == TRYST_E_DEAD;
     case MISMATCH: return send == TRYST_E_MISMATCH && recv == TRYST_E_MISMATCH;
-    case NO_SEND: return send == UNSEEN && recv == TRYST_E_DEADLINE;
+    case NO_SEND: return send == UNSEEN && is_given_up(recv);
     case NO_RECV: return send == TRYST_E_CANCELED && recv == UNSEEN;
     case DEADLINE_SEND:
         /* Its bytes had been copied, so it did not wait for the answer. */
