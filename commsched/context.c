@@ -100,8 +100,9 @@ static tryst_status rails_open(void *owner, int kind, char *text)
         return status;
     if (!network || !interfaces || !*config_str(ctx->config, CONFIG_NET))
         status = rail_open(ctx, (enum transport_kind)kind, ops, NULL);
-    for (size_t i = 0;
-         status == TRYST_E_UNSUPPORTED && i < interfaces->count && i < RAILS_MAX; i++)
+    for (size_t i = 0; status == TRYST_E_UNSUPPORTED && network && interfaces &&
+                       i < interfaces->count && i < RAILS_MAX;
+         i++)
         status = rail_open(ctx, (enum transport_kind)kind, ops, &interfaces->items[i]);
     if (status != TRYST_OK)
         snprintf(text, TRANSPORT_TEXT_MAX, "its worker could not be opened: %s",

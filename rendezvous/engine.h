@@ -95,8 +95,6 @@ struct rendezvous {
 
 /** Hand a submission over (any thread) and wake the sleeper. */
 void rendezvous_submit(struct rendezvous *rdv, struct submission *submission);
-/** TRYST_OK, TRYST_E_FORKED or TRYST_E_CONTEXT (any thread). */
-tryst_status rendezvous_usable(const struct rendezvous *rdv);
 
 /** n consecutive ids that no live run uses. */
 uint64_t rendezvous_ids(struct rendezvous *rdv, uint64_t n);

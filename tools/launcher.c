@@ -257,7 +257,7 @@ static bool death_look(struct rank *rank)
  * exits by itself, with its reason. */
 static void deaths_handle(struct loop *loop)
 {
-    bool fresh[LAUNCHER_RANKS_MAX];
+    bool fresh[LAUNCHER_RANKS_MAX] = {false};
     bool any = false;
     for (int i = 0; i < ranks_count(loop); i++) {
         fresh[i] = death_look(&loop->launcher->ranks[i]);

@@ -21,8 +21,6 @@
 
 #include "launcher_ranks.h"
 
-extern char **environ;
-
 /* ---- what all ranks share ---- */
 
 static int loopback_listen(const struct sockaddr *at, socklen_t bytes)

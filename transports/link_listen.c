@@ -310,7 +310,8 @@ struct link_listener_counters link_listener_counters(const struct link_listener 
 
 void link_listener_forked(struct link_listener *listener)
 {
-    const int fds[] = {listener->unix_source.fd, listener->tcp_source.fd, listener->spare_fd};
+    const int fds[] = {listener->unix_source.fd, listener->tcp_source.fd,
+                       listener->spare_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
             close(fds[i]);

@@ -227,7 +227,9 @@ bool module_find(const tryst_host *host, const char *name, char *text)
     if (found)
         text_set(&attempt, "module %.120s, not loaded", attempt.path);
     else
-        text_set(&attempt, "no tryst_%s.so beside the library, in " TRYST_MODULE_DIR
-                           " or in TRYST_MODULE_PATH", name);
+        text_set(&attempt,
+                 "no tryst_%s.so beside the library, in " TRYST_MODULE_DIR
+                 " or in TRYST_MODULE_PATH",
+                 name);
     return found;
 }

@@ -110,7 +110,7 @@ struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bul
 {
     const tryst_host *host = ep->pair.base.rail ? pair_ep_rail(&ep->pair)->host : NULL;
     void *handle = NULL;
-    if (!bulk->mem || bulk->mem->fd < 0)
+    if (!host || !bulk->mem || bulk->mem->fd < 0)
         return NULL;
     if (host->mem_handle(bulk->mem, ep->pair.base.rail, &handle) != TRYST_OK)
         return NULL;

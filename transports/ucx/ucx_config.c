@@ -10,6 +10,7 @@
 
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <ucs/debug/log_def.h>
 
@@ -58,8 +59,8 @@ static bool rdma_device_find(const char *interface, char *device_p, size_t bytes
     (void)snprintf(path, sizeof path, "/sys/class/net/%.32s/dev_port", interface);
     file = entry ? fopen(path, "re") : NULL;
     if (file) {
-        if (fscanf(file, "%u", &port) != 1)
-            port = 0;
+        char line[16];
+        port = fgets(line, sizeof line, file) ? (unsigned)strtoul(line, NULL, 0) : 0;
         (void)fclose(file);
     }
     if (entry)
