@@ -26,6 +26,7 @@ void body_close_opening(struct conf_ctx *ctx);
 void body_connect_hostile(struct conf_ctx *ctx);
 void body_killed(struct conf_ctx *ctx);
 void body_killed_leaves_child(struct conf_ctx *ctx);
+void body_killed_others(struct conf_ctx *ctx);
 void body_stopped(struct conf_ctx *ctx);
 void body_cycles(struct conf_ctx *ctx);
 

@@ -162,6 +162,34 @@ void body_connect_hostile(struct conf_ctx *ctx)
     conf_close(ctx);
 }
 
+/* A frame holds a number; the highest one that came is kept. */
+static void number_frame(struct conf_peer *peer, const void *data, size_t bytes)
+{
+    uint64_t number, *highest = peer->arg;
+    CONF_EQUAL(peer->ctx, bytes, sizeof number);
+    memcpy(&number, data, sizeof number);
+    if (number > *highest)
+        *highest = number;
+}
+
+/* A bulk each way and a frame each way, which tells that the receive is posted. Numbers are
+ * at least 1 and rise. */
+static void exchange(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t number)
+{
+    struct traffic recv, send;
+    const uint64_t *highest = peer->arg;
+    traffic_recv_make(&recv, peer, number, 70000, 0);
+    traffic_send_make(&send, peer, number, 70000, 1, number);
+    traffic_start(&recv);
+    conf_frame(peer, &number, sizeof number);
+    CONF_WAIT(ctx, *highest >= number);
+    traffic_start(&send);
+    CONF_WAIT(ctx, recv.done && send.done);
+    traffic_check(&recv, number);
+    traffic_free(&recv);
+    traffic_free(&send);
+}
+
 /* ---- killed ---- */
 
 /* What the layer above does when a peer dies, and what must hold afterwards. */
@@ -218,6 +246,52 @@ void body_killed_leaves_child(struct conf_ctx *ctx)
     killed(ctx, true);
 }
 
+/* Three ranks; one of them is killed with work in flight. Meanwhile and afterwards the other two
+ * notice nothing in what they have with each other. */
+void body_killed_others(struct conf_ctx *ctx)
+{
+    const int friend_rank = ctx->rank == 0 ? 2 : 0;
+    struct conf_peer *victim = &ctx->peers[1], *friend = &ctx->peers[friend_rank];
+    struct flight *flight = calloc(1, sizeof *flight);
+    uint64_t until, count = 0, highest = 0;
+    atomic_store(&ctx->shared->ranks[1].mortal, 1);
+    conf_open(ctx);
+    for (int i = 0; i < 3; i++)
+        if (i != ctx->rank)
+            conf_connect(ctx, i);
+    victim->may_fail = true;
+    flight_make(flight, ctx->rank == 1 ? &ctx->peers[0] : victim);
+    conf_barrier(ctx);
+    if (ctx->rank == 1) {
+        ctx->peers[0].may_fail = ctx->peers[2].may_fail = true;
+        die(ctx, &ctx->peers[0], flight);
+    }
+    friend->on_frame = number_frame;
+    friend->arg = &highest;
+    until = clock_monotonic_ns() + 5 * NS_PER_S * conf_patience;
+    conf_where(ctx, __FILE__, __LINE__, "the death of rank 1");
+    while (!victim->closed) {
+        flight_push(flight, victim);
+        if (!victim->closing && conf_dead(victim))
+            conf_ep_close(victim);
+        if (conf_unread(friend) < CONF_CREDITS)
+            (void)conf_frame_try(friend, &count, sizeof count);
+        conf_step(ctx);
+        conf_check_others(ctx);
+        CONF_CHECK(ctx, clock_monotonic_ns() < until);
+    }
+    CONF_CHECK(ctx, !friend->failed);
+    flight_check(flight, victim);
+    for (count = 0; count < 20; count++)
+        exchange(ctx, friend, 1000 + count);
+    CONF_CHECK(ctx, !friend->failed);
+    flight_free(flight, ctx);
+    friend->may_fail = true;
+    signal_add(ctx, 0, 1);
+    signal_wait(ctx, 0, 2);
+    conf_close_alone(ctx);
+}
+
 /* A peer that stands still for 2 s is alive: nothing fails, and all goes on. */
 void body_stopped(struct conf_ctx *ctx)
 {
@@ -248,28 +322,15 @@ void body_stopped(struct conf_ctx *ctx)
 
 /* ---- many lives ---- */
 
-static void count_frame(struct conf_peer *peer, const void *data, size_t bytes)
-{
-    CONF_EQUAL(peer->ctx, bytes, 8);
-}
-
 static void life(struct conf_ctx *ctx, uint64_t number)
 {
-    struct traffic recv, send;
     conf_open(ctx);
     struct conf_peer *peer = &ctx->peers[1 - ctx->rank];
-    peer->on_frame = count_frame;
+    uint64_t highest = 0;
+    peer->on_frame = number_frame;
+    peer->arg = &highest;
     conf_connect(ctx, peer->rank);
-    traffic_recv_make(&recv, peer, number, 70000, 0);
-    traffic_send_make(&send, peer, number, 70000, 1, number);
-    traffic_start(&recv);
-    conf_frame(peer, &number, 8);
-    CONF_WAIT(ctx, peer->frames_read == 1);
-    traffic_start(&send);
-    CONF_WAIT(ctx, recv.done && send.done);
-    traffic_check(&recv, number);
-    traffic_free(&recv);
-    traffic_free(&send);
+    exchange(ctx, peer, number + 1);
     conf_close(ctx);
 }
 
