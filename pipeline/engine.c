@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine: runs one rank's part of a program, step after step.
  *
- * The one idea: a step is a loop over the rank's actions; before each, the engine posts receives
- * ahead and waits for nothing but what this action needs. Transfers meet by key, so the loop
- * knows nothing of other ranks' order, and any program that the checker passed runs.
+ * The one idea: a step is a loop over the rank's actions; before each, the engine posts
+ * receives ahead and waits for nothing but what this action needs. Transfers meet by key,
+ * so the loop knows nothing of other ranks' order, and any program that the checker
+ * passed runs.
  *
- * A program can name the same stage on one rank only; stages of the same rank hand tensors over
- * without a transfer. Called by frameworks and tools through tryst/pipeline.h. */
+ * A program can name the same stage on one rank only; stages of the same rank hand
+ * tensors over without a transfer. Called by frameworks and tools through
+ * tryst/pipeline.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +17,8 @@
 
 #define RECEIVES_AHEAD_DEFAULT 4 /* in 1F1B: two activations and two gradients */
 #define TIMEOUT_DEFAULT_NS     (600ull * 1000 * 1000 * 1000)
-/* Calls of tryst_progress between two actions: enough that what was just posted leaves. */
+/* Calls of tryst_progress between two actions: enough that what was just posted leaves.
+ */
 #define PROGRESS_CALLS_MAX 8
 
 tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *format,
@@ -41,9 +44,9 @@ void engine_span(tryst_engine *engine, tryst_span span)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Open and close
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static tryst_status engine_start(tryst_engine *engine)
 {
@@ -105,9 +108,9 @@ void tryst_engine_close(tryst_engine *engine)
     free(engine);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  A step
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 /* Let what was posted leave before a long computation. */
 static void push(tryst_engine *engine)
@@ -196,9 +199,9 @@ tryst_status tryst_engine_finish(tryst_engine *engine)
     return engine->failed;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Seeing
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 const char *tryst_engine_error(const tryst_engine *engine)
 {

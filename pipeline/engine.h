@@ -2,10 +2,9 @@
 /* The engine's own structures, shared by its files:
  *
  *   engine.c           open, step, finish, close: the loop over a rank's actions
- *   engine_plan.c      what is fixed at open: which items travel, to whom, under which keys
- *   engine_transfer.c  sends, receives, waits and their failures
- *   engine_action.c    one action: its buffers before, during and after
- *   engine_buffer.c    the buffers
+ *   engine_plan.c      what is fixed at open: which items travel, to whom, under which
+ * keys engine_transfer.c  sends, receives, waits and their failures engine_action.c one
+ * action: its buffers before, during and after engine_buffer.c    the buffers
  */
 #ifndef TRYST_PIPELINE_ENGINE_H
 #define TRYST_PIPELINE_ENGINE_H
@@ -86,7 +85,8 @@ static inline engine_cell *engine_cell_of(tryst_engine *engine, int stage, int m
                           (size_t)microbatch];
 }
 
-/* Remember the first failure; returns `status`. The sentence is cut where it is too long. */
+/* Remember the first failure; returns `status`. The sentence is cut where it is too long.
+ */
 TRYST_PRINTF(3, 4)
 tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *format,
                          ...);
@@ -107,7 +107,8 @@ tryst_status engine_reap(tryst_engine *engine);
 tryst_status engine_post_receives(tryst_engine *engine);
 /* Wait for all that action `index` needs from other ranks and put it into its cell. */
 tryst_status engine_take_receives(tryst_engine *engine, size_t index);
-/* Hand `memory`, one use of which goes along, to the user of `item`: a cell here or a send. */
+/* Hand `memory`, one use of which goes along, to the user of `item`: a cell here or a
+ * send. */
 tryst_status engine_hand_on(tryst_engine *engine, size_t index, program_item item,
                             buffer *memory);
 

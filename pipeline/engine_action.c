@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One action: get its buffers, call the stage, hand on what it made, free what it used up.
+/* One action: get its buffers, call the stage, hand on what it made, free what it used
+ * up.
  *
  * The life of a micro-batch's buffers at a stage:
  *
@@ -49,9 +50,9 @@ static tryst_status get(tryst_engine *engine, uint64_t bytes, bool travels,
                              (unsigned long long)bytes);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  The stage's functions, measured
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static const char *const trace_names[] = {
     "", "forward", "backward", "input grad", "weight grad", "update", "reduce grad"};
@@ -113,9 +114,9 @@ static tryst_status call_stage(tryst_engine *engine, const tryst_action *action,
     return TRYST_OK;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Faults that tests put in
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static bool fault_is(const tryst_engine *engine, tryst_engine_fault fault,
                      const tryst_action *action, int stage)
@@ -143,7 +144,8 @@ static int clear_gradient(void *arg, const tryst_parameter *parameter)
     return 0;
 }
 
-/* The first micro-batch's gradient is all that has been added so far: clearing drops it. */
+/* The first micro-batch's gradient is all that has been added so far: clearing drops it.
+ */
 static void maybe_drop_gradient(tryst_engine *engine, const tryst_action *action)
 {
     if (fault_is(engine, TRYST_ENGINE_FAULT_DROP, action, 0)) {
@@ -152,9 +154,9 @@ static void maybe_drop_gradient(tryst_engine *engine, const tryst_action *action
     }
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  The actions
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 /* Buffers for the data of a micro-batch, filled by the caller's feed. */
 static tryst_status feed_cell(tryst_engine *engine, const tryst_action *action,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers of an engine: blocks of a few sizes, each counted by its users and reused at once.
+/* Buffers of an engine: blocks of a few sizes, each counted by its users and reused at
+ * once.
  *
- * Blocks are cut from chunks that double, so that an engine has few regions, and in the steady
- * state none is made. Blocks that travel are cut from tryst_mem_alloc's memory, which peers of
- * one machine can map; the others (saved activations) from plain memory. */
+ * Blocks are cut from chunks that double, so that an engine has few regions, and in the
+ * steady state none is made. Blocks that travel are cut from tryst_mem_alloc's memory,
+ * which peers of one machine can map; the others (saved activations) from plain memory.
+ */
 #ifndef TRYST_PIPELINE_ENGINE_BUFFER_H
 #define TRYST_PIPELINE_ENGINE_BUFFER_H
 
@@ -50,8 +52,8 @@ tryst_status buffer_get(buffer_pool *pool, size_t bytes, bool travels, buffer **
 void buffer_hold(buffer *self);
 /* One user less; the last one's drop frees it. NULL is allowed. */
 void buffer_drop(buffer *self);
-/* Free all memory. With `leave`, memory that travels is left to the library for ever: some
- * operation may still touch it. */
+/* Free all memory. With `leave`, memory that travels is left to the library for ever:
+ * some operation may still touch it. */
 void buffer_pool_close(buffer_pool *pool, bool leave);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an engine fixes at open: the items that cross to or from other ranks, in program order,
- * with their peers, shapes and prepared keys, so that a step builds no string and looks up
- * nothing.
+/* What an engine fixes at open: the items that cross to or from other ranks, in program
+ * order, with their peers, shapes and prepared keys, so that a step builds no string and
+ * looks up nothing.
  *
- * An item's key is the edge "act<stage>" or "grad<stage>" (the stage that makes it), with the
- * micro-batch as the iteration; the step is the scope. */
+ * An item's key is the edge "act<stage>" or "grad<stage>" (the stage that makes it), with
+ * the micro-batch as the iteration; the step is the scope. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -15,9 +15,9 @@ static bool stage_is_here(const tryst_engine *engine, int stage)
     return engine->stages[stage] != NULL;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Do the stages fit the program?
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static tryst_status check_stage(tryst_engine *engine, int stage)
 {
@@ -95,9 +95,9 @@ static tryst_status check_fits(tryst_engine *engine)
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Transfers
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 /* The stage that uses an item besides its maker's own, -1 where none does. */
 static int item_user(const tryst_engine *engine, program_item item)

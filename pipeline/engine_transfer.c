@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sends, receives, and the waits for them.
  *
- * The one idea: a receive is posted as soon as the window of receives_ahead_max has room, in the
- * order in which the program will need them; a send is posted when its bytes exist and never
- * waited for until the step after. So the only wait is for what the next action needs, and no
- * order of transfers can hang a program that the checker passed.
+ * The one idea: a receive is posted as soon as the window of receives_ahead_max has room,
+ * in the order in which the program will need them; a send is posted when its bytes exist
+ * and never waited for until the step after. So the only wait is for what the next action
+ * needs, and no order of transfers can hang a program that the checker passed.
  *
  * Invariant: a buffer that travels keeps a use until its operation has ended. */
 #include <assert.h>
@@ -12,12 +12,13 @@
 
 #include "engine.h"
 
-/* How long a failed step may take to give its buffers back: the peer timeout and then some. */
+/* How long a failed step may take to give its buffers back: the peer timeout and then
+ * some. */
 #define ABANDON_TIMEOUT_NS (30ull * 1000 * 1000 * 1000)
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Ends of operations
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static const char *item_text(const engine_transfer *self, bool sends, char words[96])
 {
@@ -53,7 +54,8 @@ static void note_end(tryst_engine *engine, engine_transfer *self, bool sends)
                                      .gradient = self->item.kind == PROGRAM_GRAD});
 }
 
-/* Look at one operation; when it has ended well, note it, and a send gives its buffer back. */
+/* Look at one operation; when it has ended well, note it, and a send gives its buffer
+ * back. */
 static tryst_status look_at(tryst_engine *engine, engine_transfer *self, bool sends)
 {
     if (!self->op || self->ended) {
@@ -102,9 +104,9 @@ tryst_status engine_reap(tryst_engine *engine)
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Waits
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static void note_wait(tryst_engine *engine, const engine_transfer *self,
                       uint64_t begin_ns)
@@ -152,9 +154,9 @@ static tryst_status wait_for(tryst_engine *engine, engine_transfer *self, bool s
                        item_text(self, sends, words), tryst_status_str(status));
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Receives
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static tryst_tensor tensor_of(const engine_transfer *self)
 {
@@ -233,12 +235,12 @@ tryst_status engine_take_receives(tryst_engine *engine, size_t index)
     return TRYST_OK;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Sends
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
-/* The key under which a send goes: its own, but for the fault that tests put in: micro-batches 0
- * and 1 change places where they leave stage 0. */
+/* The key under which a send goes: its own, but for the fault that tests put in:
+ * micro-batches 0 and 1 change places where they leave stage 0. */
 static const tryst_key *key_of(const tryst_engine *engine, const engine_transfer *self)
 {
     const program_item item = self->item;
@@ -294,9 +296,9 @@ tryst_status engine_hand_on(tryst_engine *engine, size_t index, program_item ite
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Scopes
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 tryst_status engine_frame_open(tryst_engine *engine, uint64_t step)
 {
@@ -373,9 +375,9 @@ static void abandon_frame(tryst_engine *engine, engine_frame *frame)
     }
 }
 
-/* Ranks that are ahead of this one wait in scopes that are not open here: abort these too, or
- * they would learn only that this rank has left, not why. Nobody is more than two ahead, because
- * a scope is opened only when all but the one before are closed. */
+/* Ranks that are ahead of this one wait in scopes that are not open here: abort these
+ * too, or they would learn only that this rank has left, not why. Nobody is more than two
+ * ahead, because a scope is opened only when all but the one before are closed. */
 static void abort_ahead(tryst_engine *engine, uint64_t step)
 {
     tryst_step *ahead = NULL;

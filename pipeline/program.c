@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Programs: lists of compute actions, one per rank.
  *
- * The one idea: transfers are not in a program. program_needs and program_makes say what data an
- * action takes and leaves; all else (checker, simulator, engine) follows from these two, so a new
- * schedule is a new generator and nothing more.
+ * The one idea: transfers are not in a program. program_needs and program_makes say what
+ * data an action takes and leaves; all else (checker, simulator, engine) follows from
+ * these two, so a new schedule is a new generator and nothing more.
  *
- * Invariant: every action's rank, stage and micro-batch are in range (append refuses others). */
+ * Invariant: every action's rank, stage and micro-batch are in range (append refuses
+ * others). */
 #include "program.h"
 
 #include <stdlib.h>
@@ -190,9 +191,9 @@ bool program_is_synchronous(const tryst_program *program)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  What actions need and make
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 int program_needs(const tryst_program *program, const tryst_action *action,
                   program_item items[PROGRAM_ITEMS_MAX])
@@ -216,7 +217,8 @@ int program_needs(const tryst_program *program, const tryst_action *action,
     case TRYST_ACTION_WEIGHT_GRAD:
         items[count++] = (program_item){PROGRAM_GRAD, stage, microbatch};
         break;
-    default: /* UPDATE and REDUCE_GRAD take what their own rank has added up: program order */
+    default: /* UPDATE and REDUCE_GRAD take what their own rank has added up: program
+                order */
         break;
     }
     return count;

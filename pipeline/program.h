@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program behind tryst_program, shared by generators, checker, CSV, simulator and engine. */
+/* The program behind tryst_program, shared by generators, checker, CSV, simulator and
+ * engine. */
 #ifndef TRYST_PIPELINE_PROGRAM_H
 #define TRYST_PIPELINE_PROGRAM_H
 
@@ -43,7 +44,8 @@ int program_makes(const tryst_action *action, program_item items[PROGRAM_ITEMS_M
 size_t program_items_count(const tryst_program *program);
 size_t program_item_index(const tryst_program *program, program_item item);
 
-/* True when every action reads version 0 and each rank's UPDATEs, to version 1, stand last. */
+/* True when every action reads version 0 and each rank's UPDATEs, to version 1, stand
+ * last. */
 bool program_is_synchronous(const tryst_program *program);
 
 /* Append one UPDATE for each stage of `rank`, in ascending order. */

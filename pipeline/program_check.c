@@ -4,9 +4,9 @@
  * Four passes, each of which may assume what the ones before have proved:
  *   placing   a stage's actions are on one rank, no action twice, B and I/W not mixed
  *   counting  every stage has every micro-batch's forward and backward
- *   dry run   all ranks walk their lists, an action only when what it needs is made; if nobody
- *             can move before the end, the program waits for itself
- *   versions  rank by rank: what is read exists then, gradients reach an UPDATE, and the peaks
+ *   dry run   all ranks walk their lists, an action only when what it needs is made; if
+ * nobody can move before the end, the program waits for itself versions  rank by rank:
+ * what is read exists then, gradients reach an UPDATE, and the peaks
  *
  * The first error ends it: a sentence, then the grid with the place marked. */
 #include <stdlib.h>
@@ -40,9 +40,9 @@ static const char *action_text(const tryst_action *action, char text_p[32])
     return tryst_action_format(action, text_p, 32);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Placing and counting
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static tryst_status place_action(check *state, int rank, size_t position)
 {
@@ -124,9 +124,9 @@ static tryst_status check_counting(check *state)
     return TRYST_OK;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Dry run
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 /* The first item that `action` lacks; false where it lacks none. */
 static bool first_lacking(const check *state, const tryst_action *action,
@@ -201,9 +201,9 @@ static tryst_status check_dry_run(check *state)
     return ended ? TRYST_OK : say_stuck(state);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Versions and peaks
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static tryst_status check_update(check *state, int rank, size_t position)
 {
@@ -309,9 +309,9 @@ static tryst_status check_versions(check *state)
     return TRYST_OK;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  All of it
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static void check_close(check *state)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs as CSV files, in the compute-only form of torch.distributed.pipelining: one row per
- * rank, one cell per time slot, empty cells idle.
+/* Programs as CSV files, in the compute-only form of torch.distributed.pipelining: one
+ * row per rank, one cell per time slot, empty cells idle.
  *
  *   0F0,0F1,,0B0,0B1
  *   ,1F0,1B0,1F1,1B1
  *
- * What that form lacks is written only where it is needed: "0UPDATE" cells, and a version behind
- * an action ("0F2v1"). The one idea: a file is read in two passes over one list of parsed cells,
- * because the numbers of ranks, stages and micro-batches are known only at its end. */
+ * What that form lacks is written only where it is needed: "0UPDATE" cells, and a version
+ * behind an action ("0F2v1"). The one idea: a file is read in two passes over one list of
+ * parsed cells, because the numbers of ranks, stages and micro-batches are known only at
+ * its end. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,9 +36,9 @@ typedef struct csv {
     bool has_update;
 } csv;
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  One cell
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 /* Read digits at *cursor_p; false where there is none or the number is absurd. */
 static bool read_number(const char **cursor_p, int32_t *number_p)
@@ -137,9 +138,9 @@ static const char *read_action(const char *cell_text, tryst_action *action)
     return *cursor ? "has something behind its last number" : NULL;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Loading
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static tryst_status add_cell(csv *file, const cell *next)
 {
@@ -238,7 +239,8 @@ static tryst_status load_rows(csv *file, FILE *stream)
     return status;
 }
 
-/* Every stage has a forward of every micro-batch, so the numbers cannot outgrow the cells. */
+/* Every stage has a forward of every micro-batch, so the numbers cannot outgrow the
+ * cells. */
 static tryst_status check_size(csv *file)
 {
     const uint64_t forwards =
@@ -310,9 +312,9 @@ tryst_status tryst_program_load_csv(const char *path, char *error, size_t error_
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Saving
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static void save_row(FILE *stream, const program_list *list, bool synchronous)
 {

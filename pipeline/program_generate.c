@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The schedules that have a name: one function each, which writes one rank's list.
  *
- * The one idea: a generator only orders a rank's compute actions; it knows nothing of transfers.
- * Adding a schedule is adding a function and its row in the table. */
+ * The one idea: a generator only orders a rank's compute actions; it knows nothing of
+ * transfers. Adding a schedule is adding a function and its row in the table. */
 #include <string.h>
 
 #include "program.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program as a grid of text, one row per position and one column per rank, with one cell
- * marked: how every error of the checker shows its place.
+/* A program as a grid of text, one row per position and one column per rank, with one
+ * cell marked: how every error of the checker shows its place.
  *
  * Long programs show the rows around the mark only. */
 #include "program_grid.h"

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator: what a program costs, from the costs of its actions.
  *
- * A discrete-event simulation of all ranks. An action starts when its rank is free and what it
- * needs has arrived; running actions share the cores equally (each at rate min(1, cores/running));
- * a link carries one transfer at a time in the order in which they became ready, at
- * bytes / bandwidth, and latency comes on top.
+ * A discrete-event simulation of all ranks. An action starts when its rank is free and
+ * what it needs has arrived; running actions share the cores equally (each at rate min(1,
+ * cores/running)); a link carries one transfer at a time in the order in which they
+ * became ready, at bytes / bandwidth, and latency comes on top.
  *
- * The one idea: time jumps to the next moment at which something can change (an action ends or
- * something arrives), so a result is exact, deterministic and independent of any time step. */
+ * The one idea: time jumps to the next moment at which something can change (an action
+ * ends or something arrives), so a result is exact, deterministic and independent of any
+ * time step. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -34,9 +35,9 @@ typedef struct simulation {
     double now_s;
 } simulation;
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Costs and transfers
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static double action_cost(const simulation *state, const tryst_action *action)
 {
@@ -51,8 +52,8 @@ static double action_cost(const simulation *state, const tryst_action *action)
     }
 }
 
-/* The stage that uses an item besides its maker's own, -1 where none does; and the boundary that
- * it crosses. */
+/* The stage that uses an item besides its maker's own, -1 where none does; and the
+ * boundary that it crosses. */
 static int item_user(const simulation *state, program_item item, int *boundary_p)
 {
     if (item.kind == PROGRAM_OUTPUT && item.stage + 1 < state->program->stages_count) {
@@ -113,9 +114,9 @@ static double ready_time(const simulation *state, const tryst_action *action)
     return ready_s;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Time
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static const tryst_action *next_action(const simulation *state, int rank)
 {
@@ -191,8 +192,8 @@ static double shortest_remaining(const simulation *state)
     return shortest_s;
 }
 
-/* Work `work_s` off every running action; end those that are done. What is within a rounding
- * error of the shortest ends with it. */
+/* Work `work_s` off every running action; end those that are done. What is within a
+ * rounding error of the shortest ends with it. */
 static void work_off(simulation *state, double work_s)
 {
     const double slack_s = 1e-12 * (work_s + state->now_s);
@@ -237,9 +238,9 @@ static tryst_status run(simulation *state)
     return TRYST_OK;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Results
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static double idle_part(double busy_s, double whole_s)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sentences built piece by piece in the caller's buffer.
  *
- * A text that does not fit is cut and stays terminated; a NULL or empty buffer swallows all.
- * Everything in pipeline/ that reports an error in words uses it. */
+ * A text that does not fit is cut and stays terminated; a NULL or empty buffer swallows
+ * all. Everything in pipeline/ that reports an error in words uses it. */
 #ifndef TRYST_PIPELINE_TEXT_H
 #define TRYST_PIPELINE_TEXT_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A timeline as a self-contained SVG: one row per rank, compute as a bar with micro-batch numbers,
- * sends and receives as two thin lanes below it, because they overlap it.
+/* A timeline as a self-contained SVG: one row per rank, compute as a bar with micro-batch
+ * numbers, sends and receives as two thin lanes below it, because they overlap it.
  *
- * The one idea: all that is drawn are tryst_span records, whether they were measured or come from
- * a simulation; this file knows nothing of where. */
+ * The one idea: all that is drawn are tryst_span records, whether they were measured or
+ * come from a simulation; this file knows nothing of where. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -77,11 +77,12 @@ static int row_top(int rank)
     return TOP + rank * ROW_HEIGHT;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Around the rows
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
-/* The largest of 1, 2, 5 times a power of ten that gives at least TICKS_WANTED / 2 ticks. */
+/* The largest of 1, 2, 5 times a power of ten that gives at least TICKS_WANTED / 2 ticks.
+ */
 static double tick_step(double span)
 {
     const double rough = span / TICKS_WANTED;
@@ -97,7 +98,9 @@ static void draw_axis(const drawing *self)
     const char *unit = span_ns < 2e6 ? "µs" : span_ns < 2e9 ? "ms" : "s";
     const double unit_ns = span_ns < 2e6 ? 1e3 : span_ns < 2e9 ? 1e6 : 1e9;
     const double step_ns = tick_step(span_ns);
-    for (double at_ns = 0; at_ns <= span_ns * 1.0001; at_ns += step_ns) {
+    const int ticks = (int)(span_ns / step_ns + 0.0001);
+    for (int i = 0; i <= ticks; i++) {
+        const double at_ns = i * step_ns;
         const double x = PLOT_LEFT + at_ns / span_ns * PLOT_WIDTH;
         fprintf(self->out,
                 "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' stroke='#e5e7eb'/>\n"
@@ -144,9 +147,9 @@ static void draw_head(const drawing *self)
             x);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Rows
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static bool is_transfer(int kind)
 {
@@ -218,9 +221,9 @@ static void draw_row(const drawing *self, int rank)
             100 * compute_ns / whole_ns, 100 * wait_ns / whole_ns);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  All of it
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static bool find_bounds(drawing *self)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --check: replay the run in this process with a plain loop over the program, and demand that every
- * loss and every weight has equal bits. */
+/* --check: replay the run in this process with a plain loop over the program, and demand
+ * that every loss and every weight has equal bits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything to rank 0, by key: first the facts, which say how much else there is, then spans,
- * weights and traces. */
+/* Everything to rank 0, by key: first the facts, which say how much else there is, then
+ * spans, weights and traces. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,9 +79,9 @@ static tryst_status gathering_close(bench_run *run, gathering *self, tryst_statu
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  What this rank has
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 typedef struct own {
     bench_facts facts;
@@ -90,33 +90,41 @@ typedef struct own {
     float **weights; /* [stages] */
 } own;
 
+static tryst_status read_whole(int fd, char **text_p, uint64_t *bytes_p)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0) {
+        return TRYST_E_SYSTEM;
+    }
+    char *text = malloc((size_t)info.st_size + 1);
+    if (!text) {
+        return TRYST_E_NOMEM;
+    }
+    if (pread(fd, text, (size_t)info.st_size, 0) != info.st_size) {
+        free(text);
+        return TRYST_E_SYSTEM;
+    }
+    text[info.st_size] = '\0';
+    *text_p = text;
+    *bytes_p = (uint64_t)info.st_size;
+    return TRYST_OK;
+}
+
 /* The context's trace as one block of memory. */
 static tryst_status read_trace(bench_run *run, char **trace_p, uint64_t *bytes_p)
 {
-    struct stat info;
     tryst_status status = TRYST_E_SYSTEM;
-    char *trace = NULL;
     const int fd = memfd_create("trace", MFD_CLOEXEC);
-    if (fd < 0) {
-        return bench_fail(run, status, "no memory for the trace");
-    }
-    status = tryst_trace_write(run->ctx, fd);
-    if (status == TRYST_OK && fstat(fd, &info) == 0) {
-        trace = malloc((size_t)info.st_size + 1);
-        if (!trace || pread(fd, trace, (size_t)info.st_size, 0) != info.st_size) {
-            status = TRYST_E_SYSTEM;
+    if (fd >= 0) {
+        status = tryst_trace_write(run->ctx, fd);
+        if (status == TRYST_OK) {
+            status = read_whole(fd, trace_p, bytes_p);
         }
+        close(fd);
     }
-    close(fd);
-    if (status != TRYST_OK) {
-        free(trace);
-        return bench_fail(run, status, "the trace cannot be read: %s",
-                          tryst_status_str(status));
-    }
-    trace[info.st_size] = '\0';
-    *trace_p = trace;
-    *bytes_p = (uint64_t)info.st_size;
-    return TRYST_OK;
+    return status == TRYST_OK ? status
+                              : bench_fail(run, status, "the trace cannot be read: %s",
+                                           tryst_status_str(status));
 }
 
 static int usable_cores(void)
@@ -171,9 +179,9 @@ static tryst_status own_open(bench_run *run, own *self)
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Send and receive
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static tryst_status send_all(bench_run *run, const own *self)
 {
@@ -253,7 +261,8 @@ static int count_parameter(void *arg, const tryst_parameter *parameter)
     return 0;
 }
 
-/* Parameters of one stage, told by the model alone: the stage itself is on another rank. */
+/* Parameters of one stage, told by the model alone: the stage itself is on another rank.
+ */
 static uint64_t stage_weights(const bench_run *run, int stage)
 {
     const tryst_model *model = &run->options->model;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads and checks pp_bench's command line, so that what can be wrong is said at once, before any
- * rank starts. */
+/* Reads and checks pp_bench's command line, so that what can be wrong is said at once,
+ * before any rank starts. */
 #include "bench_options.h"
 
 #include <errno.h>
@@ -113,9 +113,9 @@ TRYST_PRINTF(1, 2) static bool refuse(const char *format, ...)
     return false;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Values
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static bool read_int(const char *name, const char *value, int least, int most, int *int_p)
 {
@@ -229,9 +229,9 @@ static bool read_option(int option, const char *value, bench_options *options)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Do the values go together?
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static bool is_generator(const char *schedule)
 {

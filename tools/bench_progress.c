@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What people see while pp_bench trains: what is trained, then on a terminal one line that is
- * rewritten, elsewhere ten lines. */
+/* What people see while pp_bench trains: what is trained, then on a terminal one line
+ * that is rewritten, elsewhere ten lines. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

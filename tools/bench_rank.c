@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One rank of pp_bench: open everything, train, gather, report, close everything.
  *
- * Steps are counted from 0 inside and from 1 where people read. The engine opens scope k + 1 for
- * step k, so that its messages count from 1 too. Scope 0 is the bench's own and stays open: losses go to
- * rank 0 through it while the training runs, everything else at its end. */
+ * Steps are counted from 0 inside and from 1 where people read. The engine opens scope k
+ * + 1 for step k, so that its messages count from 1 too. Scope 0 is the bench's own and
+ * stays open: losses go to rank 0 through it while the training runs, everything else at
+ * its end. */
 #include "bench_rank.h"
 
 #include <math.h>
@@ -14,7 +15,8 @@
 
 #define SCOPE_ID       0
 #define SCOPE_OF_STEP0 1
-/* After the last step: ranks differ by less than a step, and rank 0 by what it has to gather. */
+/* After the last step: ranks differ by less than a step, and rank 0 by what it has to
+ * gather. */
 #define GATHER_TIMEOUT_NS (120ull * 1000 * 1000 * 1000)
 
 tryst_status bench_fail(bench_run *run, tryst_status status, const char *format, ...)
@@ -31,9 +33,9 @@ tryst_status bench_fail(bench_run *run, tryst_status status, const char *format,
     return status;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Open and close
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static tryst_status open_context(bench_run *run)
 {
@@ -197,9 +199,9 @@ static void run_close(bench_run *run)
     free(run->seconds);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Training
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static int last_rank(const bench_run *run)
 {
@@ -287,9 +289,9 @@ static tryst_status train(bench_run *run)
     return note_losses(run, steps, true);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  All of it
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static tryst_status run_open(bench_run *run)
 {

@@ -70,7 +70,8 @@ tryst_status bench_fail(bench_run *run, tryst_status status, const char *format,
 /* bench_gather.c: collect everything on rank 0; all ranks call it. */
 tryst_status bench_gather(bench_run *run, bench_result *result_p);
 void bench_result_close(bench_result *result);
-/* Send or receive `bytes` under (edge, iter) in the run's scope; the operation comes back. */
+/* Send or receive `bytes` under (edge, iter) in the run's scope; the operation comes
+ * back. */
 tryst_status bench_post(bench_run *run, bool sends, int peer, const char *edge,
                         uint64_t iter, void *data, uint64_t bytes, tryst_op **op_p);
 

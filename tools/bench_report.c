@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pp_bench leaves behind on rank 0: a table for people, and the files that were asked for.
+/* What pp_bench leaves behind on rank 0: a table for people, and the files that were
+ * asked for.
  *
- * Bubble, measured: the part of a rank's time in which it ran no action, from the end of the first
- * step (caches, buffers, connections) to the end of the last. Predicted: the simulator's, from the
- * measured costs of the actions and the cores that the ranks share, with free communication; so
- * the difference is what communication and the machine add. */
+ * Bubble, measured: the part of a rank's time in which it ran no action, from the end of
+ * the first step (caches, buffers, connections) to the end of the last. Predicted: the
+ * simulator's, from the measured costs of the actions and the cores that the ranks share,
+ * with free communication; so the difference is what communication and the machine add.
+ */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -24,9 +26,9 @@ typedef struct figures {
     int cores_count; /* that all ranks share; 0: several hosts */
 } figures;
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Figures
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 /* A stage that sleeps needs no core: what it costs is wall time. */
 static bool needs_cores(const bench_run *run)
@@ -116,9 +118,9 @@ static void figures_close(figures *self)
     free(self->predicted);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  The table
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static const char *bytes_text(uint64_t bytes, char words[16])
 {
@@ -178,9 +180,9 @@ static void say_table(const bench_run *run, const bench_result *result,
     fprintf(out, "   weights %s\n", result->digest);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  JSON
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 /* JSON has no NaN and no infinity. */
 static json_t *number(double value)
@@ -271,9 +273,9 @@ static tryst_status write_json(bench_run *run, const bench_result *result,
                   : TRYST_OK;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Timeline
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static const tryst_span *find_send(const bench_result *result, int from, int to,
                                    const tryst_span *receive)
@@ -289,9 +291,10 @@ static const tryst_span *find_send(const bench_result *result, int from, int to,
     return NULL;
 }
 
-/* A receive is posted long before its bytes move, and a send's end is noticed only when its rank
- * looks. Both ends together say when the transfer ran: from the send's begin to the receive's
- * end. (On one host all ranks have one clock; elsewhere what does not fit is left as it is.) */
+/* A receive is posted long before its bytes move, and a send's end is noticed only when
+ * its rank looks. Both ends together say when the transfer ran: from the send's begin to
+ * the receive's end. (On one host all ranks have one clock; elsewhere what does not fit
+ * is left as it is.) */
 static void pair_transfers(const bench_result *result)
 {
     for (int rank = 0; rank < result->ranks_count; rank++) {
@@ -351,11 +354,12 @@ static tryst_status write_timeline(bench_run *run, const bench_result *result,
     return status == TRYST_OK ? status : bench_fail(run, status, "--timeline %s", error);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Trace
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
-/* Each rank's trace is a document {"…":…,"traceEvents":[…]}; one document takes all events. */
+/* Each rank's trace is a document {"…":…,"traceEvents":[…]}; one document takes all
+ * events. */
 static tryst_status write_trace(bench_run *run, const bench_result *result)
 {
     const char *path = run->options->trace;
@@ -398,11 +402,12 @@ static void say_written(const bench_options *options)
     const struct {
         const char *what;
         const char *path;
-    } files[] = {
-        {"timeline of the last step", options->timeline},
-        {"trace (open it in ui.perfetto.dev)", options->trace},
-        {"weights", options->save_weights},
-        {"figures", options->json && strcmp(options->json, "-") ? options->json : NULL}};
+    } files[] = {{"timeline of the last step", options->timeline},
+                 {"trace (open it in ui.perfetto.dev)", options->trace},
+                 {"weights", options->save_weights},
+                 {"figures", options->json && strcmp(options->json, "-") != 0
+                                 ? options->json
+                                 : NULL}};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         if (files[i].path) {
             fprintf(bench_human(options), "%s: %s\n", files[i].what, files[i].path);

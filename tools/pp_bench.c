@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pp_bench: train a small model with its layers spread over ranks, and say what it cost.
  *
- * Ranks are processes of a launcher, processes that it starts itself, or with --transport self
- * threads of this process. What a rank does is in bench_rank.c; this file decides only who is
- * one. */
+ * Ranks are processes of a launcher, processes that it starts itself, or with --transport
+ * self threads of this process. What a rank does is in bench_rank.c; this file decides
+ * only who is one. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +13,9 @@
 #include "bench_rank.h"
 #include "launcher.h"
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Ranks as threads
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 typedef struct thread_ranks {
     const bench_options *options;
@@ -34,7 +34,8 @@ typedef struct thread_rank {
     int exit_status;
 } thread_rank;
 
-/* All-gather between threads: the last to arrive opens the round, the last to leave ends it. */
+/* All-gather between threads: the last to arrive opens the round, the last to leave ends
+ * it. */
 static int thread_allgather(void *arg, const void *mine, void *all, size_t bytes)
 {
     thread_rank *self = arg;
@@ -111,14 +112,14 @@ static int run_threads(const bench_options *options)
     return exit_status;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Ranks as processes
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static int environment_number(const char *name)
 {
     const char *value = getenv(name);
-    return value ? atoi(value) : -1;
+    return value ? (int)strtol(value, NULL, 10) : -1;
 }
 
 static int process_main(void *arg, int rank)
@@ -148,8 +149,9 @@ static int run(bench_options *options)
     return threads ? run_threads(options) : run_processes(options);
 }
 
-/* OpenBLAS chose its kernels when it was loaded. Where it chose ones far below the processor,
- * start over with the right ones named; ranks and the replay inherit the choice. */
+/* OpenBLAS chose its kernels when it was loaded. Where it chose ones far below the
+ * processor, start over with the right ones named; ranks and the replay inherit the
+ * choice. */
 static void use_best_kernels(char **argv)
 {
     const char *core = tryst_blas_core_hint();

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stage that computes nothing but knows what it must be given: every byte that it reads has a
- * value that follows from (what, stage, micro-batch, step), so a tensor that is swapped, late,
- * overwritten or freed too early is seen where it happens, and so is an action out of order. */
+/* A stage that computes nothing but knows what it must be given: every byte that it reads
+ * has a value that follows from (what, stage, micro-batch, step), so a tensor that is
+ * swapped, late, overwritten or freed too early is seen where it happens, and so is an
+ * action out of order. */
 #ifndef TRYST_TESTS_CANARY_H
 #define TRYST_TESTS_CANARY_H
 

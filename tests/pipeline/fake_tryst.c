@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Implements fake_tryst.h. One mutex, one list of operations per world, waits that poll: it has to
- * be obviously right, not fast. */
+/* Implements fake_tryst.h. One mutex, one list of operations per world, waits that poll:
+ * it has to be obviously right, not fast. */
 #include "fake_tryst.h"
 
 #include <pthread.h>
@@ -143,9 +143,9 @@ void fake_kill(fake_world *world, int rank)
     pthread_mutex_unlock(&world->lock);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Operations (under the lock)
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static void complete(tryst_op *op, tryst_status status, const char *text)
 {
@@ -176,7 +176,8 @@ static void match(tryst_op *op)
     }
 }
 
-/* Both ends of a match that is due: copy, then complete. Called from the receiver's side only. */
+/* Both ends of a match that is due: copy, then complete. Called from the receiver's side
+ * only. */
 static void deliver(tryst_op *receive)
 {
     tryst_op *send = receive->partner;
@@ -325,9 +326,9 @@ int tryst_progress(tryst_ctx *ctx)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Steps, keys, memory, the rest
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 tryst_status tryst_step_open(tryst_group *group, uint64_t id, tryst_step **step_p)
 {
@@ -391,7 +392,9 @@ tryst_status tryst_key_prepare(tryst_group *group, const char *key, tryst_key **
     tryst_key *self = calloc(1, sizeof *self);
     self->world = group->world;
     snprintf(self->text, sizeof self->text, "%s", key);
-    sscanf(key, "%d;%d;", &self->src_rank, &self->dst_rank);
+    char *after = NULL;
+    self->src_rank = (int)strtol(key, &after, 10);
+    self->dst_rank = (int)strtol(after + 1, NULL, 10);
     count_live(group->world, 1);
     *key_p = self;
     return TRYST_OK;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for libtryst: the public calls that the pipeline engine makes, between threads of one
- * process, with completions delayed and reordered by a seed.
+/* A stand-in for libtryst: the public calls that the pipeline engine makes, between
+ * threads of one process, with completions delayed and reordered by a seed.
  *
- * It keeps the contract at its loosest: bytes are copied at the last moment (when the receiver
- * sees its operation complete), and a send completes only after that; so an engine that touches a
- * buffer too early trains on wrong bytes and a test sees it. */
+ * It keeps the contract at its loosest: bytes are copied at the last moment (when the
+ * receiver sees its operation complete), and a send completes only after that; so an
+ * engine that touches a buffer too early trains on wrong bytes and a test sees it. */
 #ifndef TRYST_TESTS_FAKE_TRYST_H
 #define TRYST_TESTS_FAKE_TRYST_H
 
@@ -19,7 +19,8 @@ int fake_world_close(fake_world *world);
 tryst_ctx *fake_ctx(fake_world *world, int rank);
 tryst_group *fake_group(fake_world *world, int rank);
 
-/* From now on nothing moves to or from `rank`: others' operations fail with TRYST_E_PEER. */
+/* From now on nothing moves to or from `rank`: others' operations fail with TRYST_E_PEER.
+ */
 void fake_kill(fake_world *world, int rank);
 
 #endif

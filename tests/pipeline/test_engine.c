@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine over a fake of the library (fake_tryst.h): ranks are threads, transfers come late and
- * out of order by a seed (TRYST_TEST_SEED replays one), stages are canaries that know every byte
- * that they must be given. */
+/* The engine over a fake of the library (fake_tryst.h): ranks are threads, transfers come
+ * late and out of order by a seed (TRYST_TEST_SEED replays one), stages are canaries that
+ * know every byte that they must be given. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -169,9 +169,9 @@ static void run_well(const tryst_program *program, uint64_t delay_max_ns,
     free(self);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  What runs
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static void test_schedules(void **state)
 {
@@ -247,8 +247,9 @@ static tryst_program *program_of(int ranks, int stages, int microbatches,
         }                                 \
     }
 
-/* Shapes that later schedules need: several stages on a rank (round, and as a V where the middle
- * pair meets on one rank), split backwards, and weight versions inside a program. */
+/* Shapes that later schedules need: several stages on a rank (round, and as a V where the
+ * middle pair meets on one rank), split backwards, and weight versions inside a program.
+ */
 static void test_other_shapes(void **state)
 {
     static const listed round[] = {
@@ -285,7 +286,8 @@ static void test_other_shapes(void **state)
     }
 }
 
-/* Buffers are made until there are enough, in a few chunks of each kind, and then no more. */
+/* Buffers are made until there are enough, in a few chunks of each kind, and then no
+ * more. */
 static void test_buffers_stop_growing(void **state)
 {
     tryst_program *program = NULL;
@@ -295,8 +297,8 @@ static void test_buffers_stop_growing(void **state)
     self->steps_count = 60;
     job_run(self);
     for (int rank = 0; rank < 3; rank++) {
-        /* input, target, saved, what travels: 4 + 4 + 8 buffers of each are above what M = 8
-         * can need (8 live, 4 ahead), so three chunks of four kinds */
+        /* input, target, saved, what travels: 4 + 4 + 8 buffers of each are above what M
+         * = 8 can need (8 live, 4 ahead), so three chunks of four kinds */
         assert_true(self->ranks[rank].stats.buffer_allocations <= 12);
         assert_true(self->ranks[rank].stats.peak_activation_bytes >= 8 * 1000);
         assert_int_equal(self->ranks[rank].stats.steps_count, 60);
@@ -309,11 +311,12 @@ static void test_buffers_stop_growing(void **state)
     tryst_program_close(program);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  What fails
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
-/* A rank dies between two steps: every other one ends with its name, and nothing is left over. */
+/* A rank dies between two steps: every other one ends with its name, and nothing is left
+ * over. */
 static void test_dead_rank(void **state)
 {
     for (int dying = 0; dying < 4; dying++) {

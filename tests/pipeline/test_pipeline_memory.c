@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each allocation of programs, checker, simulator and engine fails in turn: every call then says
- * TRYST_E_NOMEM, gives nothing out, leaks nothing (AddressSanitizer), and a rank whose engine ran
- * out of memory tells the others.
+/* Each allocation of programs, checker, simulator and engine fails in turn: every call
+ * then says TRYST_E_NOMEM, gives nothing out, leaks nothing (AddressSanitizer), and a
+ * rank whose engine ran out of memory tells the others.
  *
- * The linker sends the archive's allocations here (--wrap); they fail by a countdown of the
- * calling thread. */
+ * The linker sends the archive's allocations here (--wrap); they fail by a countdown of
+ * the calling thread. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,8 +63,8 @@ int __wrap_posix_memalign(void **data_p, size_t align, size_t bytes)
     return fails_now() ? 12 : __real_posix_memalign(data_p, align, bytes);
 }
 
-/* Call `attempt` with the n-th allocation failing, n = 0, 1, …, until it succeeds. It returns the
- * status; anything but TRYST_E_NOMEM before that is wrong. */
+/* Call `attempt` with the n-th allocation failing, n = 0, 1, …, until it succeeds. It
+ * returns the status; anything but TRYST_E_NOMEM before that is wrong. */
 static void fail_each(tryst_status (*attempt)(void *arg), void *arg)
 {
     for (int n = 0; n < ALLOCATIONS_MAX; n++) {
@@ -140,9 +140,9 @@ static void test_programs(void **state)
     tryst_program_close(program);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Engine: rank 0 runs out of memory, rank 1 hears of it
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 typedef struct half {
     fake_world *world;

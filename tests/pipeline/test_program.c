@@ -40,9 +40,9 @@ static const char *rank_text(const tryst_program *program, int rank)
     return line;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Generators
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static void test_generators(void **state)
 {
@@ -133,9 +133,9 @@ static void test_peaks(void **state)
     }
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Checker
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static tryst_action_kind kind_of(const char **cursor)
 {
@@ -199,7 +199,8 @@ static void test_checker_accepts(void **state)
          "0F0 2F0 2B0 0B0 0UPDATE 2UPDATE | 1F0 3F0 3B0 1B0 1UPDATE 3UPDATE"},
         {2, 4, 1, 2, 1,
          "0F0 3F0 3B0 0B0 0UPDATE 3UPDATE | 1F0 2F0 2B0 1B0 1UPDATE 2UPDATE"},
-        /* PipeDream: an update after each backward, forward and backward read one version */
+        /* PipeDream: an update after each backward, forward and backward read one version
+         */
         {2, 2, 3, 2, 2,
          "0F0 0F1 0B0 0UPDATE 0F2v1 0B1v0 0UPDATEv2 0B2v1 0UPDATEv3 | "
          "1F0 1B0 1UPDATE 1F1v1 1B1v1 1UPDATEv2 1F2v2 1B2v2 1UPDATEv3"},
@@ -335,9 +336,9 @@ static void test_append_refuses_ranges(void **state)
     tryst_program_close(program);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  CSV
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static char path[256];
 
@@ -381,7 +382,8 @@ static void test_csv_save(void **state)
 
 static void test_csv_load(void **state)
 {
-    /* as PyTorch writes it: CRLF, idle slots empty; and with blanks, quotes, no last newline */
+    /* as PyTorch writes it: CRLF, idle slots empty; and with blanks, quotes, no last
+     * newline */
     tryst_program *program = load("0F0,0F1,,0I0,0I1,0W0,0W1\r\n,1F0,1F1,1B0,1B1,,\r\n");
     assert_int_equal(tryst_program_ranks(program), 2);
     assert_int_equal(tryst_program_stages(program), 2);

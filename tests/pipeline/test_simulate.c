@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulator against closed forms from the papers, and against cases worked out by hand. */
+/* The simulator against closed forms from the papers, and against cases worked out by
+ * hand. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,8 +45,8 @@ static void assert_close(double value, double expected)
     }
 }
 
-/* Equal stages, free communication: bubble (p−1)/(m+p−1), peaks min(p−r, m) and m; for m below,
- * at and above p, p = 1 and 2, and odd p. */
+/* Equal stages, free communication: bubble (p−1)/(m+p−1), peaks min(p−r, m) and m; for m
+ * below, at and above p, p = 1 and 2, and odd p. */
 static void test_closed_forms(void **state)
 {
     tryst_action_costs costs[RANKS_MAX];
@@ -69,7 +70,8 @@ static void test_closed_forms(void **state)
                 assert_int_equal(one->ranks[r].peak_activations, p - r < m ? p - r : m);
                 assert_int_equal(naive->ranks[r].peak_activations, 1);
             }
-            /* by span: the last rank of 1F1B never waits, rank 0 waits all of the bubble */
+            /* by span: the last rank of 1F1B never waits, rank 0 waits all of the bubble
+             */
             assert_close(one->ranks[p - 1].bubble_span, 0);
             assert_close(one->ranks[0].bubble_span, bubble);
             tryst_sim_close(gpipe);
@@ -99,8 +101,8 @@ static void test_link(void **state)
     tryst_sim_close(sim);
 }
 
-/* A link carries one transfer at a time: gpipe's outputs, made each second, queue behind one
- * another at two seconds each. The last of 4 arrives at 1 + 4·2. */
+/* A link carries one transfer at a time: gpipe's outputs, made each second, queue behind
+ * one another at two seconds each. The last of 4 arrives at 1 + 4·2. */
 static void test_link_is_shared(void **state)
 {
     tryst_action_costs costs[RANKS_MAX];
@@ -113,8 +115,8 @@ static void test_link_is_shared(void **state)
     tryst_sim_close(sim);
 }
 
-/* Four ranks on fewer cores: never faster than all work over the cores, nor than with a core
- * each; and on one core exactly all work, since that core is never without any. */
+/* Four ranks on fewer cores: never faster than all work over the cores, nor than with a
+ * core each; and on one core exactly all work, since that core is never without any. */
 static void test_cores(void **state)
 {
     tryst_action_costs costs[RANKS_MAX];

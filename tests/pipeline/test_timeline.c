@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The timeline: what is drawn is there, and it is XML. (How it looks, a person has to see.) */
+/* The timeline: what is drawn is there, and it is XML. (How it looks, a person has to
+ * see.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

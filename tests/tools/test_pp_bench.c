@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pp_bench as a user runs it: what it refuses, what it leaves behind, that every schedule trains to
- * the same bits on any number of ranks, that --check finds faults, that sleeping stages show the
- * bubble of the closed form, and that a killed rank ends the run with its name.
+/* pp_bench as a user runs it: what it refuses, what it leaves behind, that every schedule
+ * trains to the same bits on any number of ranks, that --check finds faults, that
+ * sleeping stages show the bubble of the closed form, and that a killed rank ends the run
+ * with its name.
  *
- *   test_pp_bench GROUP [TRANSPORT…]     GROUP: usage, matrix, matrix-all, bubble, kill, kill-20
+ *   test_pp_bench GROUP [TRANSPORT…]     GROUP: usage, matrix, matrix-all, bubble, kill,
+ * kill-20
  */
 #include <dirent.h>
 #include <errno.h>
@@ -31,9 +33,9 @@ static char folder[256];
 static char **transports;
 static int transports_count;
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Running it
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 typedef struct run {
     pid_t pid;
@@ -135,9 +137,9 @@ static json_t *load_json(const char *name)
     return document;
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Usage and what it leaves behind
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static void test_refuses(void **state)
 {
@@ -324,9 +326,9 @@ static void test_json_on_stdout(void **state)
     expect_says(self->err, words, "loss");
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Equal bits
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 #define TINY "--layers 4 --hidden 16 --heads 2 --seq 8 --microbatch-size 2 --steps 3"
 
@@ -424,16 +426,17 @@ static void test_faults(void **state)
             const run *self = bench(words);
             expect_exit(self, words, 1);
             expect_says(self->err, words, "check failed");
-            /* what is swapped or stale shows in its own step, what is dropped in the next */
+            /* what is swapped or stale shows in its own step, what is dropped in the next
+             */
             expect_says(self->err, words,
                         strcmp(faults[i], "drop") == 0 ? "step 3" : "step 2");
         }
     }
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Bubble
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 #define BUBBLE_TOLERANCE 0.03
 #define BUBBLE_ATTEMPTS \
@@ -450,8 +453,8 @@ static double bubble_of(const char *words, const char *name)
     return bubble;
 }
 
-/* Stages that only sleep, so that ranks need no core: the measured bubble is within 0.03 of
- * (p−1)/(m+p−1), and so is the one predicted from the measured costs. */
+/* Stages that only sleep, so that ranks need no core: the measured bubble is within 0.03
+ * of (p−1)/(m+p−1), and so is the one predicted from the measured costs. */
 static void check_bubble(const char *schedule, int ranks, int microbatches)
 {
     char words[256];
@@ -483,9 +486,9 @@ static void test_bubble(void **state)
     check_bubble("gpipe", 8, 16);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Kill
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static uint64_t seed;
 
@@ -502,27 +505,27 @@ static bool read_stat(pid_t pid, pid_t *parent_p, pid_t *session_p)
 {
     char path[64];
     char line[512];
-    int parent = 0;
-    int session = 0;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     read_into(path, line, sizeof line);
-    const char *after = strrchr(line, ')');
-    if (!after || sscanf(after + 1, " %*c %d %*d %d", &parent, &session) != 2) {
+    char *cursor = strrchr(line, ')');
+    if (!cursor || strlen(cursor) < 4) {
         return false;
     }
-    *parent_p = parent;
-    *session_p = session;
+    *parent_p = (pid_t)strtol(cursor + 3, &cursor, 10); /* behind ") S" */
+    strtol(cursor, &cursor, 10);                        /* its group */
+    *session_p = (pid_t)strtol(cursor, &cursor, 10);
     return true;
 }
 
-/* The ranks that `launcher` has started: its children, but the watcher, which leads a session. */
+/* The ranks that `launcher` has started: its children, but the watcher, which leads a
+ * session. */
 static int find_ranks(pid_t launcher, pid_t ranks[16])
 {
     int count = 0;
     DIR *processes = opendir("/proc");
     assert_non_null(processes);
     for (struct dirent *entry = readdir(processes); entry; entry = readdir(processes)) {
-        const pid_t pid = (pid_t)atoi(entry->d_name);
+        const pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
         pid_t parent = 0;
         pid_t session = 0;
         if (pid > 0 && read_stat(pid, &parent, &session) && parent == launcher &&
@@ -550,8 +553,8 @@ static int count_of(const char *text, const char *word)
     return count;
 }
 
-/* Kill one of four ranks at a random moment of a run: pp_bench ends with 1 within 5 s, and every
- * survivor says the same rank. */
+/* Kill one of four ranks at a random moment of a run: pp_bench ends with 1 within 5 s,
+ * and every survivor says the same rank. */
 static void kill_one(const char *transport)
 {
     char words[512];
@@ -611,9 +614,9 @@ static void test_kill_20(void **state)
     kill_often(20);
 }
 
-/* ------------------------------------------------------------------------------------------- *
+/* ----------------------------------------------------------------------------------- *
  *  Groups
- * ------------------------------------------------------------------------------------------- */
+ * ----------------------------------------------------------------------------------- */
 
 static int run_group(const char *group)
 {
