@@ -2,9 +2,10 @@
 /* The engine's own structures, shared by its files:
  *
  *   engine.c           open, step, finish, close: the loop over a rank's actions
- *   engine_plan.c      what is fixed at open: which items travel, to whom, under which
- * keys engine_transfer.c  sends, receives, waits and their failures engine_action.c one
- * action: its buffers before, during and after engine_buffer.c    the buffers
+ *   engine_plan.c      fixed at open: which items travel, to whom, under which keys
+ *   engine_transfer.c  sends, receives, waits and their failures
+ *   engine_action.c    one action: its buffers before, during and after
+ *   engine_buffer.c    the buffers
  */
 #ifndef TRYST_PIPELINE_ENGINE_H
 #define TRYST_PIPELINE_ENGINE_H

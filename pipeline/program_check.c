@@ -5,8 +5,8 @@
  *   placing   a stage's actions are on one rank, no action twice, B and I/W not mixed
  *   counting  every stage has every micro-batch's forward and backward
  *   dry run   all ranks walk their lists, an action only when what it needs is made; if
- * nobody can move before the end, the program waits for itself versions  rank by rank:
- * what is read exists then, gradients reach an UPDATE, and the peaks
+ *             nobody can move before the end, the program waits for itself
+ *   versions  rank by rank: what is read exists then, gradients reach an UPDATE; peaks
  *
  * The first error ends it: a sentence, then the grid with the place marked. */
 #include <stdlib.h>

@@ -3,8 +3,9 @@
  *  Pipeline-parallel training: schedules as programs, and one engine that runs them all.
  *
  *  A *program* is a list of compute actions per rank. Transfers are not in it: what an
- * action needs follows from its kind, and each transfer meets by key (stage, micro-batch,
- * kind), so no program can hang by the order of its transfers. The life of a program:
+ *  action needs follows from its kind, and each transfer meets by key (stage,
+ *  micro-batch, kind), so no program can hang by the order of its transfers. The life of
+ *  a program:
  *
  *      tryst_program_generate, tryst_program_load_csv, or tryst_program_open + append
  *      tryst_program_check      each action once, dependencies, versions, peak memory
@@ -15,8 +16,8 @@
  *      tryst_engine_close, tryst_program_close
  *
  *  Errors are a status plus a sentence (or a whole grid with the place marked) in the
- * caller's buffer; a text that does not fit is cut and still terminated.
- * TRYST_PIPELINE_TEXT_MAX always suffices.
+ *  caller's buffer; a text that does not fit is cut and still terminated.
+ *  TRYST_PIPELINE_TEXT_MAX always suffices.
  */
 #ifndef TRYST_PIPELINE_H
 #define TRYST_PIPELINE_H
@@ -36,13 +37,13 @@ TRYST_BEGIN_DECLS
 
 /** What a rank does. Letters as PyTorch's pipelining writes them.
  *
- *   kind         needs                                            makes
- *   FORWARD      output of the stage before (or the data)         output, saved
- * activations BACKWARD     own FORWARD, gradient from the stage behind      gradient of
- * its input; weights' INPUT_GRAD   as BACKWARD gradient of its input only WEIGHT_GRAD own
- * INPUT_GRAD                                   gradient of the weights UPDATE       own
- * BACKWARD or WEIGHT_GRAD since the last one   the next weight version REDUCE_GRAD
- * reserved for replicated stages: the gradient summed over them
+ *   kind         needs                                   makes
+ *   FORWARD      output of the stage before, or data     output, saved activations
+ *   BACKWARD     own FORWARD, gradient from behind       gradients of input and weights
+ *   INPUT_GRAD   as BACKWARD                             gradient of its input only
+ *   WEIGHT_GRAD  own INPUT_GRAD                          gradient of the weights
+ *   UPDATE       a BACKWARD or WEIGHT_GRAD before it     the next weight version
+ *   REDUCE_GRAD  reserved for replicated stages: the gradient summed over them
  */
 typedef enum tryst_action_kind {
     TRYST_ACTION_NONE = 0,
@@ -60,10 +61,10 @@ TRYST_API const char *tryst_action_kind_name(tryst_action_kind kind);
 /** One action of one rank.
  *
  *  `version` counts a stage's updates from the program's start: F, B, I and W read
- * version 0 (the weights as the program found them), 1 (after the program's first UPDATE
- * of that stage), …; negative ones are weights that an earlier run of the program left
- * stashed. UPDATE's version is the one it makes. Synchronous schedules read 0 everywhere
- * and end with UPDATE to 1. `microbatch` is -1 for UPDATE and REDUCE_GRAD.
+ *  version 0 (the weights as the program found them), 1 (after the program's first UPDATE
+ *  of that stage), …; negative ones are weights that an earlier run of the program left
+ *  stashed. UPDATE's version is the one it makes. Synchronous schedules read 0 everywhere
+ *  and end with UPDATE to 1. `microbatch` is -1 for UPDATE and REDUCE_GRAD.
  */
 typedef struct tryst_action {
     tryst_action_kind kind;
@@ -73,22 +74,22 @@ typedef struct tryst_action {
 } tryst_action;
 
 /** Write `action` as text, PyTorch's form: "3F1" (stage 3, forward, micro-batch 1); a
- * version other than the one a synchronous program has is appended as "v-1". Returns
- * `text`. */
+ *  version other than the one a synchronous program has is appended as "v-1". Returns
+ *  `text`. */
 TRYST_API const char *tryst_action_format(const tryst_action *action, char *text,
                                           size_t capacity);
 
 /** An ordered list of actions for each rank. Plain data: not thread-safe while it is
- * changed. */
+ *  changed. */
 typedef struct tryst_program tryst_program;
 
 /** Open an empty program.
  *
  *  Any number of stages may sit on one rank, in any placement (interleaved, V); where a
- * stage sits is where its actions are.
+ *  stage sits is where its actions are.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a count below 1, or stages below
- * ranks)
+ *  ranks)
  */
 TRYST_API tryst_status tryst_program_open(int ranks_count, int stages_count,
                                           int microbatches_count,
@@ -97,17 +98,19 @@ TRYST_API tryst_status tryst_program_open(int ranks_count, int stages_count,
 TRYST_API void tryst_program_close(tryst_program *program);
 
 /** Append one action to a rank's list. Only ranges are checked here; tryst_program_check
- * does the rest. Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (rank, stage or
- * micro-batch out of range) */
+ *  does the rest.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (rank, stage or micro-batch out of
+ *  range) */
 TRYST_API tryst_status tryst_program_append(tryst_program *program, int rank,
                                             const tryst_action *action);
 
 /** Generate a schedule by name, one stage per rank:
  *
  *   naive  one micro-batch at a time: forward through all stages, then backward
- *   gpipe  all forwards, then all backwards, both in order 0 … M−1   (Huang et al. 2019)
+ *   gpipe  all forwards, then all backwards, both in order 0 … M−1 (Huang et al. 2019)
  *   1f1b   min(p−1−r, M) forwards, then one forward and one backward in turn, then the
- * remaining backwards (PipeDream-Flush, Narayanan et al. 2021; DAPPLE, Fan et al. 2021)
+ *          remaining backwards (PipeDream-Flush, Narayanan et al. 2021; DAPPLE, Fan et
+ *          al. 2021)
  *
  *  All three accumulate gradients in micro-batch order and end with UPDATE.
  *
@@ -132,14 +135,13 @@ TRYST_API const tryst_action *tryst_program_actions(const tryst_program *program
 TRYST_API int tryst_program_rank_of(const tryst_program *program, int stage);
 
 /** Load a program from a CSV file in the compute-only form of
- * torch.distributed.pipelining
- *  (_load_csv/_dump_csv): one row per rank, one cell per time slot, "0F0", "0B0", "0I0",
- * "0W0"; empty cells are idle and are dropped.
+ *  torch.distributed.pipelining (_load_csv/_dump_csv): one row per rank, one cell per
+ *  time slot, "0F0", "0B0", "0I0", "0W0"; empty cells are idle and are dropped.
  *
  *  Ranks are rows; stages and micro-batches are counted from the cells. A file without
- * UPDATE gets one per stage at the end of its rank's row; with any ("0UPDATE"), what it
- * says is taken. Communication actions (SEND_F, …) are refused: transfers follow from the
- * data here.
+ *  UPDATE gets one per stage at the end of its rank's row; with any ("0UPDATE"), what it
+ *  says is taken. Communication actions (SEND_F, …) are refused: transfers follow from
+ *  the data here.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM,
  *           TRYST_E_IO       the file cannot be read
@@ -150,9 +152,9 @@ TRYST_API tryst_status tryst_program_load_csv(const char *path, char *error,
                                               tryst_program **program_p);
 
 /** Save a program in the same form, with CRLF line ends as Python's csv module writes
- * them. Where every action reads version 0 and each rank ends with its UPDATEs, these are
- * left out, so PyTorch reads the file. Loading gives an equal program back. Returns:
- * TRYST_OK, TRYST_E_IO (`error` says why) */
+ *  them. Where every action reads version 0 and each rank ends with its UPDATEs, these
+ *  are left out, so PyTorch reads the file. Loading gives an equal program back.
+ *  Returns: TRYST_OK, TRYST_E_IO (`error` says why) */
 TRYST_API tryst_status tryst_program_save_csv(const tryst_program *program,
                                               const char *path, char *error,
                                               size_t error_capacity);
@@ -172,15 +174,16 @@ typedef struct tryst_program_peak {
 } tryst_program_peak;
 
 /** Check that a program is one that can run: every stage has each micro-batch's F once,
- * and B once or I and W once each; all of a stage is on one rank; a dry run of all ranks
- * comes to its end; every version read exists then and is kept; each backward is followed
- * by an UPDATE.
+ *  and B once or I and W once each; all of a stage is on one rank; a dry run of all ranks
+ *  comes to its end; every version read exists then and is kept; each backward is
+ *  followed by an UPDATE.
  *
  *  `peaks` (may be NULL) receives one entry per rank.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM,
  *           TRYST_E_PROGRAM  `error` holds the sentence and the grid, one row per
- * position and one column per rank, with "<-- ERROR HERE" behind the row that is wrong
+ *                            position and one column per rank, with "<-- ERROR HERE"
+ *                            behind the row that is wrong
  */
 TRYST_API tryst_status tryst_program_check(const tryst_program *program,
                                            const tryst_check_params *params, char *error,
@@ -204,23 +207,23 @@ typedef struct tryst_sim_params {
     size_t struct_size;
     const tryst_action_costs *costs; /**< one per stage */
     /** Bytes that stage s sends to stage s + 1 forward and gets back as gradient, one per
-     * stage. NULL: nothing. */
+     *  stage. NULL: nothing. */
     const uint64_t *boundary_bytes;
     double link_latency_s;
     double link_bytes_per_s; /**< each direction of each pair of ranks. 0: unlimited */
     /** Cores that the ranks share, each getting an equal part when more compute than
-     * there are. 0: a core for every rank. */
+     *  there are. 0: a core for every rank. */
     int32_t cores_count;
     int32_t reserved;
 } tryst_sim_params;
 
 typedef struct tryst_sim_rank {
-    double busy_s; /**< sum of its actions' times, longer than their costs where cores are
-                      short */
+    /** Sum of its actions' times: longer than their costs where cores are short. */
+    double busy_s;
     double first_s; /**< begin of the first action */
     double last_s;  /**< end of the last action */
     /** Part of the time without work: over the makespan (as the 1F1B papers count), and
-     * over the rank's own span (as the zero-bubble papers do). */
+     *  over the rank's own span (as the zero-bubble papers do). */
     double bubble_makespan;
     double bubble_span;
     int32_t peak_activations;
@@ -298,7 +301,7 @@ typedef struct tryst_timeline_params {
 
 /** Draw one row per rank as a self-contained SVG.
  *  Returns: TRYST_OK, TRYST_E_INVALID (no ranks, no spans), TRYST_E_NOMEM, TRYST_E_IO
- * (`error`) */
+ *  (`error`) */
 TRYST_API tryst_status tryst_timeline_write_svg(const tryst_timeline_params *params,
                                                 const char *path, char *error,
                                                 size_t error_capacity);
@@ -311,8 +314,8 @@ TRYST_API tryst_status tryst_timeline_write_svg(const tryst_timeline_params *par
 typedef struct tryst_engine tryst_engine;
 
 /** Provides a micro-batch: `input` (first stage) and `target` (last stage), as the
- * stages' tryst_stage_info say; the other one is NULL. Called from tryst_engine_step.
- * Anything but TRYST_OK fails the step with it. */
+ *  stages' tryst_stage_info say; the other one is NULL. Called from tryst_engine_step.
+ *  Anything but TRYST_OK fails the step with it. */
 typedef tryst_status (*tryst_feed_fn)(void *arg, uint64_t step, int32_t microbatch,
                                       void *input, uint8_t *target);
 
@@ -322,7 +325,7 @@ typedef enum tryst_engine_fault {
     TRYST_ENGINE_FAULT_SWAP =
         1, /**< two micro-batches' activations change places on the wire */
     /** a forward reads the weights from before the last update (stages must hold two
-       versions) */
+     *  versions) */
     TRYST_ENGINE_FAULT_STALE = 2,
     TRYST_ENGINE_FAULT_DROP = 3 /**< one micro-batch's gradient is not added */
 } tryst_engine_fault;
@@ -332,10 +335,10 @@ typedef struct tryst_engine_params {
     tryst_ctx *ctx;
     tryst_group *group;
     /** Checked (tryst_program_check), with as many ranks as the group; outlives the
-     * engine. */
+     *  engine. */
     const tryst_program *program;
     /** One per stage of the program; NULL for the stages of other ranks. The engine
-     * borrows them. */
+     *  borrows them. */
     tryst_stage *const *stages;
     /** Where the data come from; NULL where the stages need none. */
     tryst_feed_fn feed;
@@ -346,7 +349,7 @@ typedef struct tryst_engine_params {
     int32_t fault;
     uint64_t fault_step;
     /** A step that hears nothing for this long gives up, so that no wait is without an
-     * end. 0: the default, 10 minutes. */
+     *  end. 0: the default, 10 minutes. */
     uint64_t timeout_ns;
     char *error; /**< receives a sentence on failure; optional */
     size_t error_capacity;
@@ -355,7 +358,8 @@ typedef struct tryst_engine_params {
 /** Bind this rank's part of a program to its stages: prepare keys and buffers.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (ranks differ, a stage is missing or
- * cannot do what the program asks of it, its sizes do not fit its neighbour's here)
+ *  cannot
+ *           do what the program asks of it, its sizes do not fit its neighbour's here)
  */
 TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
                                          tryst_engine **engine_p);
@@ -363,25 +367,26 @@ TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
 /** Run the program once in the scope `step` (ids as tryst_step_open wants them).
  *
  *  All that this rank needed has come when this returns; its last sends may still be on
- * their way (the next call, or tryst_engine_finish, waits for them), and other ranks may
- * still be in this step or already in the next. `*loss_p` (may be NULL) receives
- * tryst_loss_mean of the micro-batches on the rank of the last stage, and NAN elsewhere.
+ *  their way (the next call, or tryst_engine_finish, waits for them), and other ranks may
+ *  still be in this step or already in the next. `*loss_p` (may be NULL) receives
+ *  tryst_loss_mean of the micro-batches on the rank of the last stage, and NAN elsewhere.
  *
  *  A failure aborts the step on every rank, with the sentence of its cause.
  *
  *  Blocks:  while data are missing, making progress; at most timeout_ns without any.
  *  Returns: TRYST_OK, or the status of what failed; tryst_engine_error says what, with
- * the rank where it began. After a failure the engine can only be closed.
+ *  the rank
+ *           where it began. After a failure the engine can only be closed.
  */
 TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step,
                                          double *loss_p);
 
 /** Wait until every send has ended and close the scopes. Blocks and fails as
- * tryst_engine_step does. More steps may follow. */
+ *  tryst_engine_step does. More steps may follow. */
 TRYST_API tryst_status tryst_engine_finish(tryst_engine *engine);
 
 /** Loss of each micro-batch of the last step, by index; NULL but on the rank of the last
- * stage. */
+ *  stage. */
 TRYST_API const double *tryst_engine_losses(const tryst_engine *engine);
 
 /** The sentence of the failure, "" before one. Valid until the engine closes. */
@@ -413,12 +418,12 @@ TRYST_API void tryst_engine_stats_get(const tryst_engine *engine,
 TRYST_API void tryst_engine_stats_reset(tryst_engine *engine);
 
 /** What this rank did in its last step, sends once they have ended; valid until the next
- * call. */
+ *  call. */
 TRYST_API const tryst_span *tryst_engine_spans(const tryst_engine *engine,
                                                size_t *count_p);
 
 /** NULL is allowed. After a failure waits until buffers are quiet, at most some seconds;
- * memory that an operation may still touch then is left alone. */
+ *  memory that an operation may still touch then is left alone. */
 TRYST_API void tryst_engine_close(tryst_engine *engine);
 
 TRYST_END_DECLS

@@ -4,8 +4,9 @@
  * sleeping stages show the bubble of the closed form, and that a killed rank ends the run
  * with its name.
  *
- *   test_pp_bench GROUP [TRANSPORT…]     GROUP: usage, matrix, matrix-all, bubble, kill,
- * kill-20
+ *   test_pp_bench GROUP [TRANSPORT…]
+ *
+ * GROUP: usage, matrix, matrix-all, bubble, kill, kill-20
  */
 #include <dirent.h>
 #include <errno.h>
