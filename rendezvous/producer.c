@@ -440,8 +440,8 @@ tryst_status transfer_start(struct transfer *transfer)
 void producer_done_want(struct peer *peer, const struct record_answer *done)
 {
     struct want *want = idmap_find(&peer->wants, done->id);
-    if (!want || !want->send)
-        return; /* ended meanwhile: we failed it */
+    if (!want || !want->send || want->send->state != OP_MATCHED)
+        return; /* ended meanwhile: we failed it, and its window is back already */
     struct transfer *transfer = &want->transfer;
     if (done->upto > transfer->next || done->upto < transfer->upto ||
         done->posted > transfer->slices || done->posted < done->upto) {

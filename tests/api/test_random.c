@@ -340,7 +340,7 @@ static bool outcome_is_legal(const struct pair *pair, int32_t send, int32_t recv
     case DEAD: return send == TRYST_E_DEAD && recv == TRYST_E_DEAD;
     case MISMATCH: return send == TRYST_E_MISMATCH && recv == TRYST_E_MISMATCH;
     case NO_SEND: return send == UNSEEN && is_given_up(recv);
-    case NO_RECV: return send == TRYST_E_CANCELED && recv == UNSEEN;
+    case NO_RECV: return is_given_up(send) && recv == UNSEEN;
     case DEADLINE_SEND:
         /* Its bytes had been copied, so it did not wait for the answer. */
         if (send == TRYST_E_DEADLINE && recv == TRYST_OK)
