@@ -128,7 +128,7 @@ static void test_alloc_without_file(void **state)
 
 static void test_find_nested(void **state)
 {
-    static char data[1000];
+    static char room[1001], *const data = room + 1; /* so that data - 1 is a place */
     struct tryst_mem *outer = add(*state, data, 1000),
                      *inner = add(*state, data + 100, 50),
                      *twin = add(*state, data + 100, 50),
