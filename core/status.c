@@ -24,3 +24,21 @@ const char *tryst_status_str(tryst_status status)
     default: return "unknown status";
     }
 }
+
+int tryst_status_visit(int (*fn)(void *arg, tryst_status status, const char *name,
+                                 const char *text),
+                       void *arg)
+{
+    static const struct {
+        tryst_status status;
+        const char *name, *text;
+    } statuses[] = {
+#define STATUS_ROW(name, value, text) {name, #name, text},
+        TRYST_STATUS_MAP(STATUS_ROW)
+#undef STATUS_ROW
+    };
+    int stop = 0;
+    for (size_t i = 0; i < sizeof statuses / sizeof statuses[0] && !stop; i++)
+        stop = fn(arg, statuses[i].status, statuses[i].name, statuses[i].text);
+    return stop;
+}

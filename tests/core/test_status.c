@@ -56,6 +56,28 @@ static void an_unknown_value_has_a_name_too(void **state)
     assert_string_equal(tryst_status_str(12345), "unknown status");
 }
 
+struct visit {
+    size_t count, stop_at;
+};
+
+static int visited(void *arg, tryst_status status, const char *name, const char *text)
+{
+    struct visit *visit = arg;
+    assert_int_equal(status, list[visit->count].value);
+    assert_string_equal(name, list[visit->count].name);
+    assert_string_equal(text, tryst_status_str(status));
+    return ++visit->count == visit->stop_at ? 42 : 0;
+}
+
+static void a_visit_sees_all_in_order_and_stops_when_told(void **state)
+{
+    struct visit all = {0}, some = {.stop_at = 3};
+    assert_int_equal(tryst_status_visit(visited, &all), 0);
+    assert_int_equal(all.count, COUNT_OF(list));
+    assert_int_equal(tryst_status_visit(visited, &some), 42);
+    assert_int_equal(some.count, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -64,6 +86,7 @@ int main(void)
         cmocka_unit_test(errors_lie_in_a_band_and_the_rest_does_not),
         cmocka_unit_test(some_values_are_pinned),
         cmocka_unit_test(an_unknown_value_has_a_name_too),
+        cmocka_unit_test(a_visit_sees_all_in_order_and_stops_when_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
