@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tryst-info: what this build is, what it can use here, how it is configured, what its statuses
+ * mean. All of it comes from the library through the public API; nothing is known twice. */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tryst/tryst.h>
+
+static const char help[] =
+    "usage: tryst-info [option]\n"
+    "\n"
+    "Without an option: version, build options and transports, with what was found "
+    "here.\n"
+    "\n"
+    "  -c, --config      every setting: its variable, value, where that came from, "
+    "default\n"
+    "      --markdown    the settings as a Markdown table of names, defaults and "
+    "meanings\n"
+    "      --status      every status code, by band\n"
+    "  -h, --help        print this\n"
+    "\n"
+    "Exit status: 0 done, 1 a setting or the library is broken, 2 the command line is "
+    "wrong.\n";
+
+/* ---- settings ----------------------------------------------------------------------------- */
+
+static int config_row(void *arg, const tryst_config_item *item)
+{
+    (void)arg;
+    printf("%s=%s", item->environment, item->value);
+    if (strcmp(item->origin, "default") != 0)
+        printf("  (%s; default %s)", item->origin,
+               *item->fallback ? item->fallback : "empty");
+    printf("\n    %s: %s%s%s\n", item->type, item->help,
+           *item->allowed ? "; allowed: " : "", item->allowed);
+    return 0;
+}
+
+/* A bar would end a table's cell. */
+static void cell_print(const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '|')
+            putchar('\\');
+        putchar(*text);
+    }
+}
+
+static int markdown_row(void *arg, const tryst_config_item *item)
+{
+    (void)arg;
+    printf("| `%s` | %s | ", item->environment, item->type);
+    if (*item->fallback) {
+        printf("`");
+        cell_print(item->fallback);
+        printf("`");
+    }
+    printf(" | ");
+    cell_print(item->help);
+    if (*item->allowed) {
+        printf(" (");
+        cell_print(item->allowed);
+        printf(")");
+    }
+    printf(" |\n");
+    return 0;
+}
+
+static int config_print(int (*row)(void *arg, const tryst_config_item *item))
+{
+    char error[512] = "";
+    tryst_config *config;
+    tryst_status status = tryst_config_open(&config, error, sizeof error);
+    if (status != TRYST_OK) {
+        fprintf(stderr, "tryst-info: %s\n", *error ? error : tryst_status_str(status));
+        return 1;
+    }
+    tryst_config_visit(config, row, NULL);
+    tryst_config_close(config);
+    return 0;
+}
+
+static int markdown_print(void)
+{
+    printf("| variable | type | default | meaning |\n|---|---|---|---|\n");
+    return config_print(markdown_row);
+}
+
+/* ---- statuses ----------------------------------------------------------------------------- */
+
+static const char *band_of(tryst_status status)
+{
+    static const char *const bands[] = {"nothing died", "the call failed",
+                                        "the peer failed", "the group failed",
+                                        "the context failed"};
+    return status / 100 < 5 ? bands[status / 100] : "";
+}
+
+static int status_row(void *arg, tryst_status status, const char *name, const char *text)
+{
+    const char **band = arg;
+    if (band_of(status) != *band) {
+        *band = band_of(status);
+        printf("%s\n", *band);
+    }
+    printf("  %3d  %-22s %s\n", status, name, text);
+    return 0;
+}
+
+static int statuses_print(void)
+{
+    const char *band = NULL;
+    tryst_status_visit(status_row, &band);
+    return 0;
+}
+
+/* ---- version, build, transports ----------------------------------------------------------- */
+
+static int transport_row(void *arg, const tryst_transport_info *info)
+{
+    (void)arg;
+    printf("  %-5s %s%s%s\n", info->name, info->available ? "available" : "not available",
+           *info->reason ? ": " : "", info->reason);
+    return 0;
+}
+
+static int overview_print(void)
+{
+    char error[512] = "";
+    tryst_ctx *ctx;
+    tryst_open_params params = {
+        .struct_size = sizeof params, .error = error, .error_capacity = sizeof error};
+    printf("tryst %s (headers %d.%d.%d)\n", tryst_version_string(), TRYST_VERSION_MAJOR,
+           TRYST_VERSION_MINOR, TRYST_VERSION_PATCH);
+    printf("build: %s\n", TRYST_INFO_BUILD);
+    tryst_status status = tryst_open(&params, &ctx);
+    if (status != TRYST_OK) {
+        fprintf(stderr, "tryst-info: %s\n", *error ? error : tryst_status_str(status));
+        return 1;
+    }
+    printf("transports:\n");
+    tryst_transport_visit(ctx, transport_row, NULL);
+    tryst_close(ctx);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    enum { STATUS = 256, MARKDOWN };
+    static const struct option longs[] = {{"config", no_argument, NULL, 'c'},
+                                          {"markdown", no_argument, NULL, MARKDOWN},
+                                          {"status", no_argument, NULL, STATUS},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int letter, what = 0;
+    while ((letter = getopt_long(argc, argv, "ch", longs, NULL)) != -1) {
+        if (letter == '?')
+            return 2;
+        if (letter != 'c' || what != MARKDOWN) /* "-c --markdown" in either order */
+            what = letter;
+    }
+    if (optind < argc) {
+        fprintf(stderr, "tryst-info: what is '%s'? See tryst-info --help\n",
+                argv[optind]);
+        return 2;
+    }
+    switch (what) {
+    case 'h': fputs(help, stdout); return 0;
+    case 'c': return config_print(config_row);
+    case MARKDOWN: return markdown_print();
+    case STATUS: return statuses_print();
+    default: return overview_print();
+    }
+}
