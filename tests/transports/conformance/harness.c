@@ -22,7 +22,7 @@ const unsigned conf_patience = 5;
 const unsigned conf_patience = 1;
 #endif
 
-unsigned conf_wait_s = 20, conf_wake_s = 5;
+_Atomic unsigned conf_wait_s = 20, conf_wake_s = 5;
 
 /* Types of messages on the harness's links. */
 enum { MESSAGE_HELLO = 1, MESSAGE_CONNECT = 2, MESSAGE_DOORBELL = 3, MESSAGE_LEAVE = 4 };

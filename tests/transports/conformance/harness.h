@@ -135,7 +135,7 @@ extern uint64_t conf_round;
 
 /* How long anything that should come may take, and how long a sleeper may sleep; times
  * conf_patience. 20 and 5, but for test_sabotage.c. */
-extern unsigned conf_wait_s, conf_wake_s;
+extern _Atomic unsigned conf_wait_s, conf_wake_s;
 
 /* Slower builds (sanitizers) get more time: 1 in plain builds. */
 extern const unsigned conf_patience;
