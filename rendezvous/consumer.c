@@ -187,6 +187,26 @@ static void recv_finish(tryst_op *op, tryst_status status, int32_t origin_rank,
         op_end(op);
 }
 
+/** Nothing is posted any more: finish, unless the reason is still on its way. */
+static void recv_settle(tryst_op *op)
+{
+    if (op->state != OP_ENDING)
+        op_state_set(op, OP_ENDING);
+    if (op->run && op->run->outstanding)
+        return;
+    if (op->run)
+        run_close(op);
+    if (!op->awaits_cause)
+        recv_finish(op, op->fail, op->origin_rank, op->text);
+}
+
+/** The answer says ABORTED, but the ABORT itself, with its sentence, has not come yet. */
+static bool cause_is_coming(const tryst_op *op, tryst_status status)
+{
+    return status == TRYST_E_ABORTED && op->scope->abort_status == TRYST_OK &&
+           op->scope->state == SCOPE_OPEN;
+}
+
 /** The id has ended without all bytes; the buffer comes back when nothing is posted in it. */
 static void recv_ending(tryst_op *op, tryst_status status, int32_t origin_rank,
                         uint32_t upto, unsigned owed)
@@ -196,19 +216,25 @@ static void recv_ending(tryst_op *op, tryst_status status, int32_t origin_rank,
         op->fail = status;
         op->origin_rank = origin_rank;
     }
+    op->awaits_cause = cause_is_coming(op, op->fail);
+    op->rdv->awaiting_cause |= op->awaits_cause;
     marks_clear(op);
     id_drop(op);
     if (owed)
         op_mark(op, owed);
     if (op->run)
         run_withdraw(op, upto);
-    if (op->run && op->run->outstanding) {
-        op_state_set(op, OP_ENDING);
+    recv_settle(op);
+}
+
+void consumer_cause(tryst_op *op, int32_t origin_rank, const char *text)
+{
+    if (!op->awaits_cause)
         return;
-    }
-    if (op->run)
-        run_close(op);
-    recv_finish(op, op->fail, op->origin_rank, op->text);
+    op->awaits_cause = false;
+    op->origin_rank = origin_rank;
+    op->text = op->text ? op->text : mem_strdup(text);
+    recv_settle(op);
 }
 
 static void slice_out_of_order(struct recv_run *run)
@@ -259,7 +285,7 @@ static void slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
     if (op->run && op->run->withdrawn && op->run->outstanding == 0) {
         run_close(op);
         if (op->state == OP_ENDING)
-            recv_finish(op, op->fail, op->origin_rank, op->text);
+            recv_settle(op);
         else if (op->fail != TRYST_OK)
             consumer_fail(op, op->fail, op->origin_rank, op->text);
         else if (op->state == OP_POSTED)
@@ -666,7 +692,10 @@ void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
         if (fail_set(op, status, origin_rank, text))
             op_mark(op, MARK_CANCEL);
         break;
-    default: break;
+    default:
+        if (status == TRYST_E_ABORTED)
+            consumer_cause(op, origin_rank, text);
+        break;
     }
 }
 

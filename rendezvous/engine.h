@@ -86,10 +86,11 @@ struct rendezvous {
 
     bool ids_wrapped; /**< ids began again at 1 */
     uint32_t passes;
-    bool leaving;     /**< the group is being closed */
-    bool reap;        /**< a closing scope may have run empty */
-    uint64_t tick_ns; /**< when housekeeping runs next */
-    uint64_t pass_ns; /**< clock at the beginning of this pass, read lazily */
+    bool awaiting_cause; /**< some receive may await the reason of an abort */
+    bool leaving;        /**< the group is being closed */
+    bool reap;           /**< a closing scope may have run empty */
+    uint64_t tick_ns;    /**< when housekeeping runs next */
+    uint64_t pass_ns;    /**< clock at the beginning of this pass, read lazily */
     struct rendezvous_counters counters;
 };
 

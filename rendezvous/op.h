@@ -100,10 +100,11 @@ struct tryst_op {
     uint8_t state; /**< enum op_state */
     uint8_t marks; /**< enum op_mark */
     bool reported;
-    bool eager;    /**< send: holds eager credit */
-    bool warned;   /**< a stall of it was logged */
-    int32_t final; /**< status as reported; valid once `reported` */
-    int32_t fail;  /**< why it is failing, TRYST_OK while it is not */
+    bool awaits_cause; /**< receive: the peer aborted; the reason is on its way */
+    bool eager;        /**< send: holds eager credit */
+    bool warned;       /**< a stall of it was logged */
+    int32_t final;     /**< status as reported; valid once `reported` */
+    int32_t fail;      /**< why it is failing, TRYST_OK while it is not */
 
     struct rendezvous *rdv;
     struct tryst_step *step; /**< where it was submitted; valid until it has a scope */

@@ -215,6 +215,8 @@ void consumer_ended(struct peer *peer, const struct record_answer *answer);
 void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
                    const char *text);
 void consumer_peer_gone(tryst_op *op);
+/** A receive that waits to hear why its step was aborted now knows. */
+void consumer_cause(tryst_op *op, int32_t origin_rank, const char *text);
 /** Post slices for receives whose senders are ready. */
 void consumer_slots_serve(struct peer *peer);
 

@@ -247,11 +247,30 @@ static void stall_warn(struct rendezvous *rdv, struct scope *scope, uint64_t now
     }
 }
 
+/** The reason of an abort did not come within a tick: say what is known. */
+static void causes_settle(struct list *ops)
+{
+    list_for_each_safe (ops, node, after) {
+        tryst_op *op = container_of(node, tryst_op, scope_node);
+        char text[64];
+        snprintf(text, sizeof text, "rank %d aborted the step", op->origin_rank);
+        if (op->kind == OP_RECV && op->awaits_cause)
+            consumer_cause(op, op->origin_rank, text);
+    }
+}
+
 static void tick(struct rendezvous *rdv, uint64_t now_ns)
 {
     rdv->tick_ns = now_ns + TICK_NS;
     for (int i = 0; rdv->group && i < rdv->group->roster.size; i++)
         peer_tick(&rdv->group->peers[i], now_ns);
+    if (rdv->awaiting_cause) {
+        rdv->awaiting_cause = false;
+        list_for_each_safe (&rdv->scopes, node, after) {
+            causes_settle(&container_of(node, struct scope, node)->ops);
+            causes_settle(&container_of(node, struct scope, node)->warned);
+        }
+    }
     if (rdv->listener)
         link_listener_tick(rdv->listener, now_ns);
     if (rdv->set.stall_warn_ns) {
