@@ -118,6 +118,8 @@ static void member_join(struct server *server, struct conn *conn, int rank, uint
     member->peer = conn->peer;
     host_copy(member->host, host);
     server->joined_count++;
+    LOG_INFO(server->log, "bootstrap: rank %d of %d is here (pid %u on %s), %d have come",
+             rank, server->size, pid, member->host, server->joined_count);
 }
 
 /* Whether the rank was here, has left in order, and now comes for the next session while
@@ -142,7 +144,7 @@ void admit_proof(struct server *server, struct conn *conn)
         return;
     }
     conn->proved = true;
-    if (server->failure.status == TRYST_OK && !contradicts(server, conn, &proof))
+    if (!contradicts(server, conn, &proof))
         member_join(server, conn, (int)proof.rank, proof.pid, proof.host);
     verdict_write(server, conn, &proof, BOOTSTRAP_VERDICT_OK, CONN_HEADER);
 }

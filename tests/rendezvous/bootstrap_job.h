@@ -36,6 +36,8 @@ struct job {
     int size;
     char address[64];
     int listen_fd;
+    struct log log; /* rank 0's: counts who has joined */
+    _Atomic int joined_count;
     job_fn body; /* may be NULL: come together and leave */
     struct job_rank ranks[JOB_RANKS_MAX];
 };
@@ -63,6 +65,24 @@ static inline int job_listen(int family, char address[64])
     return fd;
 }
 
+static inline void job_note(void *arg, tryst_log_level level, const char *line)
+{
+    struct job *job = arg;
+    if (strstr(line, " is here "))
+        atomic_fetch_add(&job->joined_count, 1);
+    if (level <= TRYST_LOG_WARN)
+        print_message("%s\n", line);
+}
+
+/* Waits until `count` ranks have joined. */
+static inline void job_await(struct job *job, int count)
+{
+    for (int i = 0; atomic_load(&job->joined_count) < count; i++) {
+        assert_true(i < 2000);
+        usleep(10000);
+    }
+}
+
 /* Parameters of `size` ranks that will all succeed; change them before job_run. */
 static inline void job_init(struct job *job, int size, int family)
 {
@@ -70,12 +90,17 @@ static inline void job_init(struct job *job, int size, int family)
     job->size = size;
     job->listen_fd = job_listen(family, job->address);
     assert_true(job->listen_fd >= 0);
+    job->log = (struct log)LOG_INIT;
+    job->log.level = TRYST_LOG_INFO;
+    job->log.sink = job_note;
+    job->log.arg = job;
     for (int rank = 0; rank < size; rank++) {
         job->ranks[rank].job = job;
         job->ranks[rank].params = (struct bootstrap_params){
             .rank = rank,
             .size = size,
             .address = job->address,
+            .log = &job->log,
             .listen_fd = rank == 0 ? job->listen_fd : -1,
             .token = JOB_TOKEN,
             .token_bytes = sizeof JOB_TOKEN - 1,
