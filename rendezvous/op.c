@@ -90,6 +90,33 @@ const char *op_state_name(const tryst_op *op)
     return state_names[op->state];
 }
 
+/* ---- trace -------------------------------------------------------------------------- */
+
+void op_trace_flow(const tryst_op *op)
+{
+    struct trace *trace = op->rdv->trace;
+    if (!trace)
+        return;
+    uint64_t id = op->key->hash ^ (op->seq + 1) * 0x9e3779b97f4a7c15ull ^
+                  (op->step_id + 1) * 0xbf58476d1ce4e5b9ull;
+    if (op->kind == OP_SEND)
+        trace_flow_begin(trace, "transfer", id, trace_now_ns(trace));
+    else
+        trace_flow_end(trace, "transfer", id, trace_now_ns(trace));
+}
+
+/** The operation as the user saw it: from its submission to its completion. */
+static void op_trace_life(const tryst_op *op)
+{
+    static const struct trace_labels labels = {{"bytes", "peer", "id"}};
+    struct trace *trace = op->rdv->trace;
+    if (!trace || !op->peer)
+        return;
+    trace_async(trace, op->kind == OP_SEND ? "send" : "receive", &labels,
+                op->submitted_ns, trace_now_ns(trace), (uint64_t)(uintptr_t)op, op->bytes,
+                (uint64_t)op->peer->rank);
+}
+
 /* ---- completion --------------------------------------------------------------------------- */
 
 void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
@@ -103,6 +130,9 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
     op->origin_status = origin_status;
     if (text && !op->text)
         op->text = mem_strdup(text); /* without memory the status alone must do */
+    op_trace_life(op);
+    if (op->kind == OP_RECV && status == TRYST_OK)
+        op_trace_flow(op);
     deadline_remove(op->rdv, op);
     op->rdv->counters.operations++;
     op->rdv->counters.operations_failed += status != TRYST_OK;

@@ -432,6 +432,8 @@ tryst_status transfer_start(struct transfer *transfer)
         return status;
     }
     want->in_flight++;
+    if (index == 0)
+        op_trace_flow(want->send);
     peer->rdv->counters.slices_started++;
     peer->rdv->counters.bulk_bytes_sent += slice->bulk.bytes;
     return TRYST_OK;

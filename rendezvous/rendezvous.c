@@ -290,7 +290,7 @@ static int timers_run(struct rendezvous *rdv)
     return count;
 }
 
-int rendezvous_progress(struct rendezvous *rdv)
+static int pass(struct rendezvous *rdv)
 {
     rdv->pass_ns = 0;
     int count = submissions_run(rdv);
@@ -305,6 +305,16 @@ int rendezvous_progress(struct rendezvous *rdv)
     if (rdv->reap)
         reap(rdv);
     return count + op_complete_all(rdv);
+}
+
+int rendezvous_progress(struct rendezvous *rdv)
+{
+    uint64_t begin_ns = trace_now_ns(rdv->trace);
+    int count = pass(rdv);
+    if (rdv->trace && count)
+        trace_span(rdv->trace, "progress", NULL, begin_ns, trace_now_ns(rdv->trace), 0, 0,
+                   0);
+    return count;
 }
 
 tryst_status rendezvous_arm(struct rendezvous *rdv)
