@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -226,7 +227,11 @@ int node_pump(struct node *node)
     int count = 0;
     while (node->link >= 0 && !node->link_lost && link_read(node))
         count++;
-    return count + (node->rail ? node->ops->progress(node->rail) : 0);
+    if (node->rail)
+        count += node->ops->progress(node->rail);
+    if (count == 0)
+        sched_yield(); /* the other end may need this core */
+    return count;
 }
 
 bool nodes_until(struct node *a, struct node *b, const bool *flag, unsigned ms)
@@ -263,7 +268,7 @@ void node_close_ep(struct node *node)
     node->closed = false;
     node->ops->ep_close(node->ep);
     CHECK(!node->closed); /* never from inside the call */
-    CHECK(nodes_until(node, NULL, &node->closed, 5000));
+    CHECK(nodes_until(node, NULL, &node->closed, 20000));
 }
 
 void node_close(struct node *node)

@@ -290,9 +290,9 @@ static void disarm(struct pair_rail *rail)
     rail->armed = false;
     list_for_each_safe (&rail->eps, node, after) {
         struct pair_ep *ep = container_of(node, struct pair_ep, node);
-        /* relaxed: a peer that still sees it rings once for nothing. */
+        /* acq_rel: keeps the order of `asleep` whole, see pair_ring.h. */
         if (ep->state == PAIR_READY)
-            atomic_store_explicit(&ep->mine->asleep, 0, memory_order_relaxed);
+            (void)atomic_exchange_explicit(&ep->mine->asleep, 0, memory_order_acq_rel);
     }
 }
 
@@ -316,11 +316,13 @@ int pair_progress(struct rail *base)
 
 void pair_wake(struct pair_ep *ep, uint32_t reasons)
 {
-    /* seq_cst: after the store that the sleeper looks for; partner: sleep_begin. */
-    if (!(atomic_load(&ep->theirs->asleep) & reasons))
+    /* acq_rel read-modify-writes, as all of `asleep`: behind the store that the sleeper looks
+     * for; partner: sleep_begin. pair_ring.h argues it. */
+    if (!(atomic_fetch_add_explicit(&ep->theirs->asleep, 0, memory_order_acq_rel) &
+          reasons))
         return;
-    /* One doorbell per sleep; relaxed, since the doorbell itself carries the news. */
-    if (atomic_exchange_explicit(&ep->theirs->asleep, 0, memory_order_relaxed) == 0)
+    /* One doorbell per sleep: the first who takes it back rings. */
+    if (atomic_exchange_explicit(&ep->theirs->asleep, 0, memory_order_acq_rel) == 0)
         return;
     ep->base.rail->events->doorbell(&ep->base);
 }
@@ -331,12 +333,14 @@ static bool sleep_begin(struct pair_ep *ep)
     bool room = ep->wants_room || ep->jobs_count > 0;
     if (ep->loopback)
         return !ring_rx_ready(&ep->rx) && !ep->slots_used && !ep->jobs_count;
-    /* seq_cst, before the loads below; partners: ring_tx_put, ring_rx_next and answer_give,
-     * each of which is followed by pair_wake's load. See pair_ring.h. */
-    atomic_store(&ep->mine->asleep, PAIR_ASLEEP | (room ? PAIR_WANTS_ROOM : 0));
+    /* acq_rel: before the looks below; partner: pair_wake behind each store they look for. */
+    (void)atomic_exchange_explicit(&ep->mine->asleep,
+                                   PAIR_ASLEEP | (room ? PAIR_WANTS_ROOM : 0),
+                                   memory_order_acq_rel);
     if (ring_rx_ready(&ep->rx))
         return false;
-    if (ep->slots_used && atomic_load(&ep->mine->answered) != 0)
+    if (ep->slots_used &&
+        atomic_load_explicit(&ep->mine->answered, memory_order_relaxed) != 0)
         return false;
     if (!room || !ring_tx_moved(&ep->tx))
         return true;

@@ -151,10 +151,10 @@ static inline struct bulk *pair_bulk_of(struct list_node *node)
 tryst_status pair_rail_init(struct pair_rail *rail, const struct rail_params *params,
                             const struct transport_ops *transport,
                             const struct pair_ops *ops);
-void pair_rail_close(struct rail *rail); /* frees it */
+void pair_rail_close(struct rail *base); /* frees it */
 
 /* A new endpoint in `rail`, OPENING and due. TRYST_OK, TRYST_E_NOMEM. */
-tryst_status pair_ep_open(struct rail *rail, const struct ep_params *params,
+tryst_status pair_ep_open(struct rail *base, const struct ep_params *params,
                           struct endpoint **ep_p);
 
 /* Write a fresh (zeroed) area's header. `initiator_nonce` belongs to side 0. */
@@ -178,13 +178,13 @@ void pair_fail(struct pair_ep *ep, tryst_status status, const char *format, ...)
 void pair_wake(struct pair_ep *ep, uint32_t reasons);
 
 /* Slots of struct transport_ops. */
-int pair_progress(struct rail *rail);
-tryst_status pair_arm(struct rail *rail);
-void pair_ep_close(struct endpoint *ep);
-tryst_status pair_frame_send(struct endpoint *ep, const void *data, size_t bytes);
-tryst_status pair_bulk_recv(struct endpoint *ep, struct bulk *bulk);
-tryst_status pair_bulk_send(struct endpoint *ep, struct bulk *bulk);
-void pair_bulk_cancel(struct endpoint *ep, struct bulk *bulk);
+int pair_progress(struct rail *base);
+tryst_status pair_arm(struct rail *base);
+void pair_ep_close(struct endpoint *base);
+tryst_status pair_frame_send(struct endpoint *base, const void *data, size_t bytes);
+tryst_status pair_bulk_recv(struct endpoint *base, struct bulk *bulk);
+tryst_status pair_bulk_send(struct endpoint *base, struct bulk *bulk);
+void pair_bulk_cancel(struct endpoint *base, struct bulk *bulk);
 
 /* --- between pair.c and pair_bulk.c --- */
 

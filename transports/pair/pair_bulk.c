@@ -118,9 +118,9 @@ static void answer_give(struct pair_ep *ep, unsigned slot, uint8_t answer)
     ep->slots_held &= ~BIT(slot);
     /* relaxed: published by the next line. */
     atomic_store_explicit(&ep->theirs->answer[slot], answer, memory_order_relaxed);
-    /* seq_cst: release for our reads of the sender's buffer and for the answer; before
-     * pair_wake's load in the total order. Partner: pair_answers_take, sleep_begin. */
-    atomic_fetch_or(&ep->theirs->answered, BIT(slot));
+    /* release: our reads of the sender's buffer and the answer come first. Partner:
+     * pair_answers_take. */
+    atomic_fetch_or_explicit(&ep->theirs->answered, BIT(slot), memory_order_release);
     pair_wake(ep, PAIR_ASLEEP);
 }
 

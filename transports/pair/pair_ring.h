@@ -8,20 +8,22 @@
  *
  * Why it is right (release/acquire, no fences):
  *
- *   - The writer stores payload and the zero word behind it, then the entry's word with (at
- *     least) release. The reader loads that word with acquire, so it sees the payload, and the
- *     zero word as the newest value at the next entry's place, never a leftover that was
- *     there a round ago.
- *   - The reader stores the tail with (at least) release after its last load from the entries
- *     it gives back; the writer loads it with acquire before it writes there again, so no
- *     write overtakes a read.
- *   - The word behind the last entry is the writer's as well: an entry needs its own bytes and
- *     8 more, so the reader never polls a word that the tail still guards.
- *   - The word and the tail are stored seq_cst for another reason: their writer then loads the
- *     other side's `asleep` (seq_cst), while that side stores `asleep` and then loads the word or
- *     the tail (both seq_cst). In the one total order either the sleeper's load comes after the
- *     store (it does not go to sleep), or the store comes first and the load of `asleep` finds
- *     it set (it is woken). Anything weaker lets both miss.
+ *   - The writer stores payload and the zero word behind it, then the entry's word with
+ *     release. The reader loads that word with acquire, so it sees the payload, and the zero
+ *     word as the newest value at the next entry's place, never a leftover that was there a
+ *     round ago.
+ *   - The reader stores the tail with release after its last load from the entries it gives
+ *     back; the writer loads it with acquire before it writes there again, so no write
+ *     overtakes a read.
+ *   - The word behind the last entry is the writer's as well: an entry needs its own bytes
+ *     and 8 more, so the reader never polls a word that the tail still guards.
+ *
+ * Sleeping without a lost wake-up: whoever stores something that the other side may sleep
+ * for (a word, a tail, an answer) then does a read-modify-write of that side's `asleep`; the
+ * sleeper sets `asleep` by a read-modify-write and then looks at word, tail and answers once
+ * more. All writes of `asleep` are acq_rel read-modify-writes, so they stand in one order and
+ * each sees all that was stored before the earlier ones: if the sleeper's comes later, its
+ * look finds the store; if it comes first, the other side finds `asleep` set and rings.
  *
  * Nothing read here is trusted: a word with an unknown kind, bits that must be zero, or more
  * bytes than the ring, and a tail that moves back or beyond the head, are reported as bad. Copies
@@ -133,10 +135,9 @@ static inline void ring_tx_put(struct ring_tx *tx, enum pair_kind kind, const vo
     tx->head += size;
     /* relaxed: published by the next store. */
     atomic_store_explicit(ring_word(tx->data, tx->offset), 0, memory_order_relaxed);
-    /* seq_cst: release for the payload; its place in the total order, see above. Its partners
-     * are ring_rx_peek and ring_rx_ready. */
+    /* release: payload and zero word come first. Partner: ring_rx_peek. */
     atomic_store_explicit(ring_word(tx->data, place), payload | (uint64_t)kind << 32,
-                          memory_order_seq_cst);
+                          memory_order_release);
 }
 
 /* The next entry, if there is one. RING_BAD: a word that no honest writer stores. */
@@ -156,8 +157,8 @@ static inline enum ring_answer ring_rx_peek(struct ring_rx *rx,
 /* The same question, asked before going to sleep. */
 static inline bool ring_rx_ready(struct ring_rx *rx)
 {
-    /* seq_cst: after the store of `asleep` in the total order; partner: ring_tx_put. */
-    return atomic_load_explicit(ring_word(rx->data, rx->offset), memory_order_seq_cst) !=
+    /* relaxed: what it finds is read by ring_rx_peek. */
+    return atomic_load_explicit(ring_word(rx->data, rx->offset), memory_order_relaxed) !=
            0;
 }
 
@@ -186,17 +187,16 @@ static inline bool ring_rx_next(struct ring_rx *rx, uint32_t payload)
     if (rx->read - rx->tail_given < rx->bytes / 4)
         return false;
     rx->tail_given = rx->read;
-    /* seq_cst: release for our reads; and before our load of `asleep` in the total order.
-     * Partner: ring_tx_refresh, and tail_moved before the writer sleeps. */
-    atomic_store_explicit(rx->tail, rx->read, memory_order_seq_cst);
+    /* release: our reads come first. Partner: ring_tx_refresh. */
+    atomic_store_explicit(rx->tail, rx->read, memory_order_release);
     return true;
 }
 
 /* Has the reader given space back since we looked? Asked by the writer before it sleeps. */
 static inline bool ring_tx_moved(const struct ring_tx *tx)
 {
-    /* seq_cst: after the store of `asleep` in the total order; partner: ring_rx_next. */
-    return atomic_load_explicit(tx->tail, memory_order_seq_cst) != tx->tail_seen;
+    /* relaxed: what it finds is read by ring_tx_refresh. */
+    return atomic_load_explicit(tx->tail, memory_order_relaxed) != tx->tail_seen;
 }
 
 #endif

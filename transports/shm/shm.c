@@ -16,17 +16,15 @@
 #include "shm.h"
 #include "transports/memfd.h"
 
-/* Below this, two copies through the ring cost less than a system call that copies once and the
- * answer. Measured: transports/shm/README.md. */
-enum { INLINE_BYTES = 4096 };
+/* Up to here two copies through the ring take less time than an offer and its answer, with one copy
+ * from a mapping (a plain memcpy) or by a system call. Measured: README.md. */
+enum { INLINE_MAP_BYTES = 512, INLINE_READ_BYTES = 4096 };
 
 static enum pair_mech shm_choose(struct pair_ep *pair, struct bulk *bulk)
 {
     struct shm_ep *ep = (struct shm_ep *)pair;
     struct pair_op *op = pair_op_of(bulk);
-    if (bulk->bytes <= INLINE_BYTES)
-        return PAIR_MECH_RING;
-    if (ep->out_mechs & SHM_CAN_MAP) {
+    if (bulk->bytes > INLINE_MAP_BYTES && (ep->out_mechs & SHM_CAN_MAP)) {
         const struct shm_region *region = shm_region_announce(ep, bulk);
         if (region) {
             op->region = region->id;
@@ -35,7 +33,7 @@ static enum pair_mech shm_choose(struct pair_ep *pair, struct bulk *bulk)
             return PAIR_MECH_MAP;
         }
     }
-    if (!(ep->out_mechs & SHM_CAN_READ))
+    if (bulk->bytes <= INLINE_READ_BYTES || !(ep->out_mechs & SHM_CAN_READ))
         return PAIR_MECH_RING;
     op->where = (uint64_t)(uintptr_t)bulk->data;
     return PAIR_MECH_READ;

@@ -80,8 +80,8 @@ int shm_read_probe(void);
 enum pair_copy shm_copy(struct pair_ep *pair, struct bulk *bulk, uint64_t bytes);
 
 /* shm_region.c */
-tryst_status shm_mem_register(struct rail *rail, struct tryst_mem *mem, void **handle_p);
-void shm_mem_unregister(struct rail *rail, void *handle);
+tryst_status shm_mem_register(struct rail *base, struct tryst_mem *mem, void **handle_p);
+void shm_mem_unregister(struct rail *base, void *handle);
 /* The region of `bulk` that this peer can map, announced to it now if need be; or NULL. */
 struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bulk);
 /* A REGION or DROP message came. */

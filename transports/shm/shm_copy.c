@@ -85,7 +85,7 @@ static enum pair_copy read_confirm(struct shm_ep *ep)
      * it (a plain load would not). Partner: grant_revoke, after which the peer may reuse the
      * buffer; if we saw any of that, we see the revocation here. */
     uint32_t grant =
-        atomic_fetch_or_explicit(&ep->pair.theirs->grant, 0, memory_order_acq_rel);
+        atomic_fetch_add_explicit(&ep->pair.theirs->grant, 0, memory_order_acq_rel);
     return grant == 0 && peer_lives(ep) ? PAIR_COPY_OK : PAIR_COPY_GONE;
 }
 

@@ -108,7 +108,7 @@ static bool announced_reserve(struct shm_ep *ep, uint32_t index)
 
 struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bulk)
 {
-    const tryst_host *host = ep->pair.base.rail ? pair_ep_rail(&ep->pair)->host : NULL;
+    const tryst_host *host = pair_ep_rail(&ep->pair)->host;
     void *handle = NULL;
     if (!host || !bulk->mem || bulk->mem->fd < 0)
         return NULL;
