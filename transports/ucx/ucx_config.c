@@ -29,6 +29,10 @@ static const struct setting settings[] = {
      * elsewhere (shm, tcp) bulk travels in fragments whose id dies with the receive. */
     {"RNDV_SCHEME", "get_zcopy"},
     {"TCP_PUT_ENABLE", "n"},
+    /* Copy fragments into packets. When a connection breaks under a fragment that is sent without
+     * a copy, UCX 1.13.1 completes it twice over TCP and ends the process: "uct_iface.h:884
+     * Assertion `comp->count > 0' failed" (conformance, ucx_tcp, killed). */
+    {"ZCOPY_THRESH", "inf"},
     /* No registration cache: it patches mmap, munmap and others in the whole process. Regions
      * are registered explicitly (tryst_mem_register). */
     {"RCACHE_ENABLE", "n"},

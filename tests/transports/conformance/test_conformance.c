@@ -8,6 +8,7 @@
  *   --long      the long cases instead of the fast ones
  *   --only X    cases whose name contains X
  *   --except X  none of those
+ *   UCX_Y=z     into the environment, for the fabric's library
  *
  * CMakeLists.txt has one line per transport. Exit 77: the transport is not there (and why).
  * TRYST_TEST_SEED replays, TRYST_TEST_VERBOSE shows the transports' log. */
@@ -159,6 +160,8 @@ static bool arguments_read(int argc, char **argv, struct conf_subject *subject,
             *only_p = argv[++i];
         else if (strcmp(argv[i], "--except") == 0 && i + 1 < argc)
             *except_p = argv[++i];
+        else if (strncmp(argv[i], "UCX_", 4) == 0)
+            (void)putenv(argv[i]);
         else if (strchr(argv[i], '=') && settings < 7)
             subject->settings[settings++] = argv[i];
         else
