@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TRYST_NET and the pairing of interfaces, as tables. */
+#include "support/unit.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "topology/netif.h"
+
+/* "eth0 10.0.0.1/24 up 10G": name, address, flags (up, down, lo), speed in Gbit/s. */
+struct entry {
+    const char *name, *address;
+    unsigned prefix_bits;
+    const char *flags;
+    unsigned gigabits;
+};
+
+#define ENTRIES_MAX 8
+
+static struct netif_list *host_make(const struct entry *entries)
+{
+    struct netif_list *list =
+        test_calloc(1, sizeof *list + ENTRIES_MAX * sizeof list->items[0]);
+    for (size_t i = 0; i < ENTRIES_MAX && entries[i].name; i++) {
+        struct netif *item = &list->items[list->count++];
+        struct sockaddr_in *v4 = (void *)&item->address;
+        struct sockaddr_in6 *v6 = (void *)&item->address;
+        snprintf(item->name, sizeof item->name, "%s", entries[i].name);
+        item->family = strchr(entries[i].address, ':') ? AF_INET6 : AF_INET;
+        item->address.ss_family = (sa_family_t)item->family;
+        assert_int_equal(inet_pton(item->family, entries[i].address,
+                                   item->family == AF_INET ? (void *)&v4->sin_addr
+                                                           : (void *)&v6->sin6_addr),
+                         1);
+        item->index = (uint32_t)i + 1;
+        item->prefix_bits = entries[i].prefix_bits;
+        item->up = strcmp(entries[i].flags, "down") != 0;
+        item->loopback = strcmp(entries[i].flags, "lo") == 0;
+        item->speed_bits_per_s = entries[i].gigabits * 1000000000ull;
+    }
+    return list;
+}
+
+static const struct entry machine[ENTRIES_MAX] = {
+    {"lo", "127.0.0.1", 8, "lo", 0},        {"lo", "::1", 128, "lo", 0},
+    {"eth0", "10.0.0.1", 24, "up", 10},     {"eth0", "fd00::1", 64, "up", 10},
+    {"eth0", "fe80::1", 64, "up", 10},      {"ib0", "192.168.7.1", 16, "up", 100},
+    {"docker0", "172.17.0.1", 16, "up", 0}, {"eth1", "10.0.1.1", 24, "down", 10},
+};
+
+/* The addresses of a selection, separated by blanks. */
+static void selection_text(const struct netif_list *list, char *text, size_t bytes)
+{
+    text[0] = '\0';
+    for (size_t i = 0; i < list->count; i++) {
+        char address[NETIF_TEXT_BYTES];
+        size_t used = strlen(text);
+        snprintf(text + used, bytes - used, "%s%s", i ? " " : "",
+                 netif_address_text((struct sockaddr *)&list->items[i].address, address));
+    }
+}
+
+static void what_tryst_net_selects(void **state)
+{
+    static const struct {
+        const char *wanted, *selected; /* or the error's words */
+        tryst_status status;
+    } cases[] = {
+        {NULL, "10.0.0.1 fd00::1 192.168.7.1", TRYST_OK},
+        {"", "10.0.0.1 fd00::1 192.168.7.1", TRYST_OK},
+        {" , ", "10.0.0.1 fd00::1 192.168.7.1", TRYST_OK},
+        {"eth0", "10.0.0.1 fd00::1", TRYST_OK},
+        {"ib0,eth0", "10.0.0.1 fd00::1 192.168.7.1", TRYST_OK},
+        {"eth0, eth0", "10.0.0.1 fd00::1", TRYST_OK},
+        {"10.0.0.0/8", "10.0.0.1", TRYST_OK},
+        {"10.0.0.0/8,fd00::/8", "10.0.0.1 fd00::1", TRYST_OK},
+        {"192.168.7.1", "192.168.7.1", TRYST_OK},
+        {"fd00::1", "fd00::1", TRYST_OK},
+        {"lo", "127.0.0.1 ::1", TRYST_OK},
+        {"127.0.0.0/8", "127.0.0.1", TRYST_OK},
+        {"docker0", "172.17.0.1", TRYST_OK},
+        {"fe80::/10", "fe80::1", TRYST_OK},
+        {"0.0.0.0/0", "127.0.0.1 10.0.0.1 192.168.7.1 172.17.0.1", TRYST_OK},
+        {"eth7", "'eth7' matches no interface", TRYST_E_CONFIG},
+        {"eth", "'eth' matches no interface", TRYST_E_CONFIG},
+        {"eth0,eth7", "'eth7' matches no interface", TRYST_E_CONFIG},
+        {"eth1", "'eth1' names only interfaces that are down", TRYST_E_CONFIG},
+        {"10.0.1.0/24", "'10.0.1.0/24' names only interfaces that are down",
+         TRYST_E_CONFIG},
+        {"11.0.0.0/8", "'11.0.0.0/8' matches no interface", TRYST_E_CONFIG},
+        {"10.0.0.0/33", "'10.0.0.0/33' is no CIDR block", TRYST_E_CONFIG},
+        {"10.0.0.0/", "'10.0.0.0/' is no CIDR block", TRYST_E_CONFIG},
+        {"10.0.0/8", "'10.0.0/8' is no CIDR block", TRYST_E_CONFIG},
+        {"fd00::/129", "'fd00::/129' is no CIDR block", TRYST_E_CONFIG},
+        {"10.0.0.0/8x", "'10.0.0.0/8x' is no CIDR block", TRYST_E_CONFIG},
+        {"10.0.0.0/-1", "'10.0.0.0/-1' is no CIDR block", TRYST_E_CONFIG},
+    };
+    struct netif_list *list = host_make(machine);
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct netif_list *selected = NULL;
+        struct err err = ERR_INIT;
+        tryst_status status = netif_select(list, cases[i].wanted, &err, &selected);
+        if (status != cases[i].status)
+            print_error("case %zu: %s\n", i, err.text);
+        assert_int_equal(status, cases[i].status);
+        if (status != TRYST_OK) {
+            assert_non_null(strstr(err.text, cases[i].selected));
+            assert_non_null(strstr(err.text, "eth0 10.0.0.1/24"));
+            assert_non_null(strstr(err.text, "eth1 10.0.1.1/24 (down)"));
+            continue;
+        }
+        char text[512];
+        selection_text(selected, text, sizeof text);
+        assert_string_equal(text, cases[i].selected);
+        netif_list_close(selected);
+    }
+    test_free(list);
+}
+
+static void what_is_chosen_where_there_is_little(void **state)
+{
+    static const struct {
+        struct entry entries[ENTRIES_MAX];
+        const char *wanted, *selected;
+    } cases[] = {
+        {{{"lo", "127.0.0.1", 8, "lo", 0}}, NULL, "127.0.0.1"},
+        {{{"lo", "127.0.0.1", 8, "lo", 0}, {"eth0", "10.0.0.1", 24, "down", 0}},
+         NULL,
+         "127.0.0.1"},
+        {{{"lo", "127.0.0.1", 8, "lo", 0}, {"docker0", "172.17.0.1", 16, "up", 0}},
+         NULL,
+         "172.17.0.1"},
+        {{{"lo", "127.0.0.1", 8, "lo", 0}, {"eth0", "fe80::5", 64, "up", 0}},
+         NULL,
+         "127.0.0.1"},
+        {{{"lo", "127.0.0.1", 8, "lo", 0}, {"eth0", "fe80::5", 64, "up", 0}},
+         "eth0",
+         "fe80::5"},
+        {{{NULL, NULL, 0, NULL, 0}}, NULL, ""},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct netif_list *list = host_make(cases[i].entries), *selected = NULL;
+        char text[512];
+        assert_int_equal(netif_select(list, cases[i].wanted, NULL, &selected), TRYST_OK);
+        selection_text(selected, text, sizeof text);
+        assert_string_equal(text, cases[i].selected);
+        netif_list_close(selected);
+        test_free(list);
+    }
+}
+
+static tryst_status select_and_close(const struct netif_list *list)
+{
+    struct netif_list *selected = NULL;
+    tryst_status status = netif_select(list, "eth0", NULL, &selected);
+    netif_list_close(selected);
+    return status;
+}
+
+static void selection_without_memory(void **state)
+{
+    struct netif_list *list = host_make(machine);
+    WALK_ALLOCATIONS(select_and_close(list));
+    test_free(list);
+}
+
+/* Everything in 10/8 is reached by interface 1, everything in 192.168/16 by interface 2. */
+static tryst_status route_by_table(void *arg, const struct sockaddr *to,
+                                   struct netroute *route_p)
+{
+    const struct sockaddr_in *v4 = (const void *)to;
+    (void)arg;
+    if (to->sa_family != AF_INET)
+        return TRYST_E_UNREACHABLE;
+    uint32_t first = ntohl(v4->sin_addr.s_addr) >> 24;
+    if (first != 10 && first != 192)
+        return TRYST_E_UNREACHABLE;
+    *route_p = (struct netroute){.index = first == 10 ? 1 : 2, .gateway = true};
+    return TRYST_OK;
+}
+
+static void which_pair_is_best(void **state)
+{
+    static const struct {
+        struct entry local[ENTRIES_MAX], remote[ENTRIES_MAX];
+        bool same_host, found, subnet;
+        size_t local_index, remote_index;
+    } cases[] = {
+        /* one subnet */
+        {{{"a", "10.0.0.1", 24, "up", 1}},
+         {{"a", "10.0.0.2", 24, "up", 1}},
+         0,
+         1,
+         1,
+         0,
+         0},
+        /* the faster of two subnets that are shared */
+        {{{"a", "10.0.0.1", 24, "up", 1}, {"b", "10.1.0.1", 24, "up", 10}},
+         {{"a", "10.1.0.2", 24, "up", 10}, {"b", "10.0.0.2", 24, "up", 10}},
+         0,
+         1,
+         1,
+         1,
+         0},
+        /* the slower end counts */
+        {{{"a", "10.0.0.1", 24, "up", 10}, {"b", "10.1.0.1", 24, "up", 10}},
+         {{"a", "10.0.0.2", 24, "up", 1}, {"b", "10.1.0.2", 24, "up", 5}},
+         0,
+         1,
+         1,
+         1,
+         1},
+        /* a subnet, though slow, before a route */
+        {{{"a", "10.0.0.1", 24, "up", 100}, {"b", "192.168.0.1", 24, "up", 1}},
+         {{"a", "10.7.0.2", 24, "up", 100}, {"b", "192.168.0.2", 24, "up", 1}},
+         0,
+         1,
+         1,
+         1,
+         1},
+        /* IPv4 before IPv6 where all else is equal */
+        {{{"a", "fd00::1", 64, "up", 1}, {"a", "10.0.0.1", 24, "up", 1}},
+         {{"a", "fd00::2", 64, "up", 1}, {"a", "10.0.0.2", 24, "up", 1}},
+         0,
+         1,
+         1,
+         1,
+         1},
+        /* IPv6 where only that is shared */
+        {{{"a", "fd00::1", 64, "up", 1}, {"a", "11.0.0.1", 24, "up", 1}},
+         {{"a", "fd00::2", 64, "up", 1}, {"a", "12.0.0.2", 24, "up", 1}},
+         0,
+         1,
+         1,
+         0,
+         0},
+        /* by route, through the interface that the route names */
+        {{{"a", "10.0.0.1", 24, "up", 1}, {"b", "192.168.0.1", 24, "up", 1}},
+         {{"a", "192.168.5.2", 24, "up", 1}},
+         0,
+         1,
+         0,
+         1,
+         0},
+        /* no route */
+        {{{"a", "10.0.0.1", 24, "up", 1}},
+         {{"a", "44.0.0.2", 24, "up", 1}},
+         0,
+         0,
+         0,
+         0,
+         0},
+        /* prefixes of different length are no common subnet, but there is a route */
+        {{{"a", "10.0.0.1", 24, "up", 1}},
+         {{"a", "10.0.0.2", 16, "up", 1}},
+         0,
+         1,
+         0,
+         0,
+         0},
+        /* down at one end */
+        {{{"a", "10.0.0.1", 24, "up", 1}},
+         {{"a", "10.0.0.2", 24, "down", 1}},
+         0,
+         0,
+         0,
+         0,
+         0},
+        /* loopback on two hosts is two loopbacks */
+        {{{"lo", "127.0.0.1", 8, "lo", 0}},
+         {{"lo", "127.0.0.1", 8, "lo", 0}},
+         0,
+         0,
+         0,
+         0,
+         0},
+        {{{"lo", "127.0.0.1", 8, "lo", 0}},
+         {{"lo", "127.0.0.1", 8, "lo", 0}},
+         1,
+         1,
+         1,
+         0,
+         0},
+        /* and comes last on one host */
+        {{{"lo", "127.0.0.1", 8, "lo", 0}, {"a", "10.0.0.1", 24, "up", 0}},
+         {{"lo", "127.0.0.1", 8, "lo", 0}, {"a", "10.0.0.1", 24, "up", 0}},
+         1,
+         1,
+         1,
+         1,
+         1},
+        /* link-local may be another link: anything else first */
+        {{{"a", "fe80::1", 64, "up", 100}, {"b", "192.168.0.1", 24, "up", 1}},
+         {{"a", "fe80::2", 64, "up", 100}, {"b", "192.168.3.2", 24, "up", 1}},
+         0,
+         1,
+         0,
+         1,
+         1},
+        {{{"a", "fe80::1", 64, "up", 1}}, {{"a", "fe80::2", 64, "up", 1}}, 0, 1, 1, 0, 0},
+        {{{NULL, NULL, 0, NULL, 0}}, {{"a", "10.0.0.2", 24, "up", 1}}, 0, 0, 0, 0, 0},
+    };
+    const struct netroute_table routes = {.find = route_by_table};
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct netif_list *local = host_make(cases[i].local);
+        struct netif_list *remote = host_make(cases[i].remote);
+        struct netif_pair pair = {9, 9, false};
+        tryst_status status =
+            netif_pair(local, remote, cases[i].same_host, &routes, &pair);
+        print_message("case %zu: status %d, pair %zu %zu\n", i, status, pair.local,
+                      pair.remote);
+        assert_int_equal(status, cases[i].found ? TRYST_OK : TRYST_E_UNREACHABLE);
+        if (cases[i].found) {
+            assert_int_equal(pair.subnet, cases[i].subnet);
+            assert_int_equal(pair.local, cases[i].local_index);
+            assert_int_equal(pair.remote, cases[i].remote_index);
+        }
+        test_free(local);
+        test_free(remote);
+    }
+}
+
+static void prefixes_hold_addresses(void **state)
+{
+    static const struct {
+        const char *block, *address;
+        uint32_t bits;
+        bool holds;
+    } cases[] = {
+        {"10.0.0.0", "10.255.0.1", 8, true}, {"10.0.0.0", "11.0.0.1", 8, false},
+        {"10.0.0.0", "10.0.0.1", 31, true},  {"10.0.0.0", "10.0.0.2", 31, false},
+        {"10.0.0.1", "10.0.0.1", 32, true},  {"10.0.0.1", "10.0.0.1", 33, false},
+        {"1.2.3.4", "250.0.0.1", 0, true},   {"fd00::", "fd12::1", 8, true},
+        {"fd00::", "fe80::1", 8, false},     {"fd00::", "fd00::1", 127, true},
+        {"fd00::", "fd00::2", 127, false},   {"::", "fd00::2", 129, false},
+        {"0.0.0.0", "::1", 0, false},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct entry entries[ENTRIES_MAX] = {{"x", cases[i].block, 0, "up", 0},
+                                             {"y", cases[i].address, 0, "up", 0}};
+        struct netif_list *list = host_make(entries);
+        assert_int_equal(netif_prefix_holds((struct sockaddr *)&list->items[0].address,
+                                            cases[i].bits,
+                                            (struct sockaddr *)&list->items[1].address),
+                         cases[i].holds);
+        test_free(list);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_tryst_net_selects),
+        cmocka_unit_test(what_is_chosen_where_there_is_little),
+        cmocka_unit_test(selection_without_memory),
+        cmocka_unit_test(which_pair_is_best),
+        cmocka_unit_test(prefixes_hold_addresses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
