@@ -539,6 +539,11 @@ static bool is_quiet(void *arg)
     return rendezvous_group_quiet(((tryst_ctx *)arg)->rdv);
 }
 
+static bool is_read(void *arg)
+{
+    return rendezvous_group_read(((tryst_ctx *)arg)->rdv);
+}
+
 static bool is_gone(void *arg)
 {
     return rendezvous_group_gone(((tryst_ctx *)arg)->rdv);
@@ -558,7 +563,7 @@ void tryst_group_close(tryst_group *group)
     rendezvous_group_leave(ctx->rdv);
     progress_until(ctx, is_quiet, ctx, LEAVE_NS);
     rendezvous_group_tell(ctx->rdv);
-    progress_until(ctx, is_quiet, ctx, LEAVE_NS);
+    progress_until(ctx, is_read, ctx, LEAVE_NS);
     rendezvous_group_cut(ctx->rdv);
     if (!progress_until(ctx, is_gone, ctx, CUT_NS)) {
         LOG_ERROR(&ctx->log,

@@ -63,6 +63,7 @@ struct rendezvous {
     struct mpsc submissions;
     _Atomic(uint32_t) sleeping; /**< the progressing thread sleeps, or is about to */
     _Atomic(bool) closing;
+    _Atomic(size_t) orphans; /**< after the close: operations that users still hold */
     uint64_t fork_generation;
 
     struct pool *ops, *wants;
@@ -97,6 +98,8 @@ struct rendezvous {
 /** Hand a submission over (any thread) and wake the sleeper. */
 void rendezvous_submit(struct rendezvous *rdv, struct submission *submission);
 
+/** One of the operations that outlived the context was released. */
+void rendezvous_orphan_gone(struct rendezvous *rdv);
 /** n consecutive ids that no live run uses. */
 uint64_t rendezvous_ids(struct rendezvous *rdv, uint64_t n);
 /** Fail `op` (cancel, deadline, abort) whatever its kind. */

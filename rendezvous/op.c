@@ -49,9 +49,13 @@ void op_unref(tryst_op *op)
     /* acq_rel: the last one sees every other's use before it gives the memory back. */
     if (atomic_fetch_sub_explicit(&op->refs, 1, memory_order_acq_rel) != 1)
         return;
+    struct rendezvous *rdv = op->rdv;
     prepared_unref(op->key);
     mem_free(op->text);
-    pool_put(op->rdv->ops, op);
+    pool_put(rdv->ops, op);
+    /* relaxed: set before tryst_close returns, and no call may race with that. */
+    if (atomic_load_explicit(&rdv->orphans, memory_order_relaxed))
+        rendezvous_orphan_gone(rdv);
 }
 
 /* ---- states ------------------------------------------------------------------------------- */

@@ -120,7 +120,8 @@ static void link_gone(struct peer *peer, const char *text)
 {
     char reason[TRANSPORT_TEXT_MAX];
     last_frames_read(peer);
-    if (peer->left) {
+    if (peer->left || peer->rdv->leaving) {
+        peer->left = true;
         peer_give_up(peer, TRYST_E_PEER, "has left the group");
         return;
     }

@@ -95,20 +95,36 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     return TRYST_OK;
 }
 
+static void engine_free(struct rendezvous *rdv)
+{
+    pool_close(rdv->ops);
+    mem_free(rdv);
+}
+
 void rendezvous_close(struct rendezvous *rdv)
 {
-    /* Operations that users still hold keep the pool's memory, and this object, alive. */
-    size_t held = pool_counters(rdv->ops).in_use;
+    size_t held = rdv->ops ? pool_counters(rdv->ops).in_use : 0;
     idmap_free(&rdv->ids);
     mem_free(rdv->deadlines.items);
     rdv->deadlines.items = NULL;
     pool_close(rdv->wants);
-    if (held) {
-        LOG_WARN(rdv->log, "%zu operations were not released before tryst_close", held);
+    rdv->wants = NULL;
+    if (!held) {
+        engine_free(rdv);
         return;
     }
-    pool_close(rdv->ops);
-    mem_free(rdv);
+    /* Handles stay readable: the last one that is released frees the rest. */
+    LOG_INFO(rdv->log, "%zu operations were not released before tryst_close", held);
+    rdv->log = NULL;
+    /* relaxed: no call of this context is under way. */
+    atomic_store_explicit(&rdv->orphans, held, memory_order_relaxed);
+}
+
+void rendezvous_orphan_gone(struct rendezvous *rdv)
+{
+    /* acq_rel: whoever frees sees every other's release. */
+    if (atomic_fetch_sub_explicit(&rdv->orphans, 1, memory_order_acq_rel) == 1)
+        engine_free(rdv);
 }
 
 void *rendezvous_owner(const struct rendezvous *rdv)
@@ -431,24 +447,29 @@ void rendezvous_group_leave(struct rendezvous *rdv)
         if (scope->step)
             mem_free(scope->step); /* the user did not close it */
         if (scope->state != SCOPE_CLOSING)
-            scope_close(scope);
+            scope_close(scope, TRYST_E_CONTEXT, "its group is being closed");
     }
     rdv->leaving = true;
     rdv->steps_end = UINT64_MAX; /* whatever comes now is answered CLOSED */
 }
 
-/** Nothing is owed to the peer any more, as far as this side knows. */
+/** Nothing is left to be sent to the peer. */
 static bool peer_is_quiet(const struct peer *peer)
 {
-    if (peer->life == PEER_GONE || !peer->ep ||
-        peer->rank == peer->rdv->group->roster.rank)
+    if (peer->life == PEER_GONE || !peer->ep)
         return true;
-    if (peer->life == PEER_GIVING_UP)
-        return false;
-    return list_empty(&peer->pending) && list_empty(&peer->want_answers) &&
-           !peer->answers_count && !peer->held_bytes &&
-           (peer->peer_read >= peer->frames_sent ||
-            peer->frames_acked == (uint32_t)peer->frames_sent);
+    return peer->life <= PEER_LEFT && list_empty(&peer->pending) &&
+           list_empty(&peer->want_answers) && !peer->answers_count && !peer->held_bytes;
+}
+
+/** The peer has read all that was sent; it says so in answer to LEAVE. */
+static bool peer_has_read(const struct peer *peer)
+{
+    return peer->life == PEER_GONE || !peer->ep ||
+           peer->rank == peer->rdv->group->roster.rank ||
+           (peer->life <= PEER_LEFT &&
+            (peer->peer_read >= peer->frames_sent ||
+             peer->frames_acked == (uint32_t)peer->frames_sent));
 }
 
 bool rendezvous_group_quiet(const struct rendezvous *rdv)
@@ -457,6 +478,14 @@ bool rendezvous_group_quiet(const struct rendezvous *rdv)
     for (int i = 0; i < rdv->group->roster.size; i++)
         quiet = quiet && peer_is_quiet(&rdv->group->peers[i]);
     return quiet;
+}
+
+bool rendezvous_group_read(const struct rendezvous *rdv)
+{
+    bool all = true;
+    for (int i = 0; i < rdv->group->roster.size; i++)
+        all = all && peer_has_read(&rdv->group->peers[i]);
+    return all;
 }
 
 void rendezvous_group_tell(struct rendezvous *rdv)
@@ -493,6 +522,7 @@ void rendezvous_group_close(struct rendezvous *rdv)
     for (int i = 0; i < group->roster.size; i++)
         peer_close(&group->peers[i]);
     peer_hello_links_close(rdv);
+    op_complete_all(rdv);
     mem_free(group->peers);
     group->peers = NULL;
     pthread_mutex_destroy(&group->step_lock);

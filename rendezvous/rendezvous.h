@@ -54,11 +54,12 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
                                    struct err *err);
 /** Leaving, in this order, with rendezvous_progress (and the poller) between the steps:
  *  leave: cancel everything, answer CLOSED from now on; until quiet (or a deadline)
- *  tell:  LEAVE to all; until quiet again: they have read our last frames
+ *  tell:  LEAVE to all; until they have read our last frames (or a deadline)
  *  cut:   close every endpoint and link; until gone
  *  close: free the peers. */
 void rendezvous_group_leave(struct rendezvous *rdv);
 bool rendezvous_group_quiet(const struct rendezvous *rdv);
+bool rendezvous_group_read(const struct rendezvous *rdv);
 void rendezvous_group_tell(struct rendezvous *rdv);
 void rendezvous_group_cut(struct rendezvous *rdv);
 bool rendezvous_group_gone(const struct rendezvous *rdv);

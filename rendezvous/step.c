@@ -204,25 +204,25 @@ tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
 
 /* ---- close -------------------------------------------------------------------------------- */
 
-static void close_ops(struct list *ops)
+static void close_ops(struct list *ops, tryst_status status, const char *text)
 {
     list_for_each_safe (ops, node, after) {
         tryst_op *op = container_of(node, tryst_op, scope_node);
-        op_fail(op, TRYST_E_CANCELED, -1, "its step was closed");
+        op_fail(op, status, -1, text);
         /* Its number no longer matters: a WANT for this step is answered CLOSED. */
         if (op->state == OP_VOID && !(op->marks & MARK_DONE))
             op_end(op);
     }
 }
 
-void scope_close(struct scope *scope)
+void scope_close(struct scope *scope, tryst_status status, const char *text)
 {
     int32_t rank = scope->rdv->group->roster.rank;
     scope->state = SCOPE_CLOSING;
     scope->step = NULL;
     producer_scope_answer(scope, RECORD_CLOSED, TRYST_E_CLOSED, rank);
-    close_ops(&scope->ops);
-    close_ops(&scope->warned);
+    close_ops(&scope->ops, status, text);
+    close_ops(&scope->warned, status, text);
     scope->rdv->reap = true;
 }
 
@@ -231,7 +231,7 @@ static void step_close_run(struct rendezvous *rdv, struct submission *submission
     tryst_step *step = container_of(submission, tryst_step, close);
     (void)rdv;
     step->scope->close_op = step->close_op;
-    scope_close(step->scope);
+    scope_close(step->scope, TRYST_E_CANCELED, "its step was closed");
     mem_free(step);
 }
 
