@@ -208,6 +208,11 @@ const char *tryst_engine_error(const tryst_engine *engine)
     return engine->error;
 }
 
+const char *tryst_engine_cause(const tryst_engine *engine)
+{
+    return *engine->cause ? engine->cause : engine->error;
+}
+
 const double *tryst_engine_losses(const tryst_engine *engine)
 {
     return engine->stages[engine->stages_count - 1] ? engine->losses : NULL;

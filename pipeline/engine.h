@@ -78,6 +78,7 @@ struct tryst_engine {
     bool told_ahead;
     bool unquiet; /* operations could not be ended: memory that travels stays */
     char error[ENGINE_ERROR_MAX];
+    char cause[ENGINE_ERROR_MAX]; /* another rank's sentence, where it stopped us */
 };
 
 static inline engine_cell *engine_cell_of(tryst_engine *engine, int stage, int microbatch)

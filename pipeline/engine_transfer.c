@@ -9,12 +9,15 @@
  * Invariant: a buffer that travels keeps a use until its operation has ended. */
 #include <assert.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine.h"
 
 /* How long a failed step may take to give its buffers back: the peer timeout and then
  * some. */
 #define ABANDON_TIMEOUT_NS (30ull * 1000 * 1000 * 1000)
+/* How long the cause of an abort may come behind its first sign: it takes another way. */
+#define CAUSE_WAIT_MS 500
 
 /* ----------------------------------------------------------------------------------- *
  *  Ends of operations
@@ -29,17 +32,66 @@ static const char *item_text(const engine_transfer *self, bool sends, char words
     return words;
 }
 
+static bool step_cause(const tryst_step *step, tryst_error *error_p)
+{
+    return step && tryst_step_status(step, error_p) != TRYST_OK;
+}
+
+/* How long to look for the cause of a failure elsewhere: a death that was seen here is one
+ * itself, but a cancelled operation, or a peer that went away while we were connecting, can
+ * be the first sign of an abort. */
+static int cause_wait_ms(tryst_status status)
+{
+    return status == TRYST_E_ABORTED || status == TRYST_E_CANCELED ||
+                   status == TRYST_E_UNREACHABLE
+               ? CAUSE_WAIT_MS
+               : 1;
+}
+
+/* Why a scope of ours was aborted, when another rank did it. */
+static bool find_cause(tryst_engine *engine, tryst_status status, tryst_error *error_p)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    for (int i = cause_wait_ms(status); i > 0; i--) {
+        if (step_cause(engine->frame->step, error_p) ||
+            step_cause(engine->frames[0].step, error_p) ||
+            step_cause(engine->frames[1].step, error_p)) {
+            return true;
+        }
+        if (tryst_progress(engine->params.ctx) == 0 && i > 1) {
+            nanosleep(&pause, NULL);
+        }
+    }
+    return false;
+}
+
+/* A transfer failed with `status` and, where the library said one, a reason. */
 static tryst_status transfer_failed(tryst_engine *engine, const engine_transfer *self,
-                                    bool sends, tryst_status status)
+                                    bool sends, tryst_status status, const char *reason)
 {
     char words[96];
-    tryst_error details = {.origin_rank = -1, .text = ""};
+    tryst_error cause = {.origin_rank = -1};
+    const unsigned long long step = (unsigned long long)engine->frame->id;
+    if (find_cause(engine, status, &cause)) {
+        char who[32] = "another rank";
+        if (cause.origin_rank >= 0) {
+            snprintf(who, sizeof who, "rank %d", cause.origin_rank);
+        }
+        snprintf(engine->cause, sizeof engine->cause, "%s", cause.text);
+        return engine_fail(engine, TRYST_E_ABORTED, "step %llu: %s stopped it: %s", step,
+                           who, cause.text);
+    }
+    return engine_fail(engine, status, "step %llu, rank %d, %s: %s", step, engine->rank,
+                       item_text(self, sends, words),
+                       reason && *reason ? reason : tryst_status_str(status));
+}
+
+static tryst_status op_failed(tryst_engine *engine, const engine_transfer *self,
+                              bool sends, tryst_status status)
+{
+    tryst_error details = {.text = ""};
     tryst_op_error(self->op, &details);
-    const char *reason =
-        details.text && *details.text ? details.text : tryst_status_str(status);
-    return engine_fail(engine, status, "step %llu, rank %d, %s: %s",
-                       (unsigned long long)engine->frame->id, engine->rank,
-                       item_text(self, sends, words), reason);
+    return transfer_failed(engine, self, sends, status, details.text);
 }
 
 static void note_end(tryst_engine *engine, engine_transfer *self, bool sends)
@@ -66,7 +118,7 @@ static tryst_status look_at(tryst_engine *engine, engine_transfer *self, bool se
         return TRYST_OK;
     }
     if (status != TRYST_OK) {
-        return transfer_failed(engine, self, sends, status);
+        return op_failed(engine, self, sends, status);
     }
     note_end(engine, self, sends);
     tryst_op_release(self->op);
@@ -184,12 +236,9 @@ static tryst_status post_receive(tryst_engine *engine, engine_transfer *self)
     self->begin_ns = tryst_now_ns(engine->params.ctx);
     status = tryst_recv_key(engine->frame->step, self->key, &tensor, NULL, &self->op);
     if (status != TRYST_OK) {
-        char words[96];
         buffer_drop(self->memory);
         self->memory = NULL;
-        return engine_fail(engine, status, "step %llu, rank %d, %s: %s",
-                           (unsigned long long)engine->frame->id, engine->rank,
-                           item_text(self, false, words), tryst_status_str(status));
+        return transfer_failed(engine, self, false, status, NULL);
     }
     return TRYST_OK;
 }
@@ -268,12 +317,9 @@ static tryst_status post_send(tryst_engine *engine, engine_transfer *self, buffe
     const tryst_status status = tryst_send_key(engine->frame->step, key_of(engine, self),
                                                &tensor, NULL, &self->op);
     if (status != TRYST_OK) {
-        char words[96];
         self->memory = NULL;
         buffer_drop(memory);
-        return engine_fail(engine, status, "step %llu, rank %d, %s: %s",
-                           (unsigned long long)engine->frame->id, engine->rank,
-                           item_text(self, true, words), tryst_status_str(status));
+        return transfer_failed(engine, self, true, status, NULL);
     }
     engine->stats.bytes_sent += bytes_of(self);
     return TRYST_OK;
@@ -360,7 +406,7 @@ static void abandon_frame(tryst_engine *engine, engine_frame *frame)
         return;
     }
     tryst_step_abort(frame->step, engine->failed ? engine->failed : TRYST_E_CANCELED,
-                     engine->error);
+                     tryst_engine_cause(engine));
     if (tryst_step_close(frame->step, &quiet) != TRYST_OK || !quiet ||
         tryst_wait(quiet, ABANDON_TIMEOUT_NS) == TRYST_E_TIMEOUT) {
         engine->unquiet = true;
@@ -382,7 +428,7 @@ static void abort_ahead(tryst_engine *engine, uint64_t step)
 {
     tryst_step *ahead = NULL;
     if (tryst_step_open(engine->params.group, step, &ahead) == TRYST_OK) {
-        tryst_step_abort(ahead, engine->failed, engine->error);
+        tryst_step_abort(ahead, engine->failed, tryst_engine_cause(engine));
         tryst_step_close(ahead, NULL);
     }
 }

@@ -19,6 +19,17 @@
  * gather. */
 #define GATHER_TIMEOUT_NS (120ull * 1000 * 1000 * 1000)
 
+/* The engine failed: say its sentence here, and tell the others the cause alone. */
+static tryst_status engine_failed(bench_run *run, tryst_status status)
+{
+    fprintf(stderr, "pp_bench: rank %d: %s\n", run->rank,
+            tryst_engine_error(run->engine));
+    if (run->scope) {
+        tryst_step_abort(run->scope, status, tryst_engine_cause(run->engine));
+    }
+    return status;
+}
+
 tryst_status bench_fail(bench_run *run, tryst_status status, const char *format, ...)
 {
     char words[1024];
@@ -254,7 +265,7 @@ static tryst_status train_step(bench_run *run, uint64_t step)
     const uint64_t begin_ns = tryst_now_ns(run->ctx);
     tryst_status status = tryst_engine_step(run->engine, SCOPE_OF_STEP0 + step, &loss);
     if (status != TRYST_OK) {
-        return bench_fail(run, status, "%s", tryst_engine_error(run->engine));
+        return engine_failed(run, status);
     }
     run->seconds[step] = (double)(tryst_now_ns(run->ctx) - begin_ns) / 1e9;
     status = share_loss(run, step, loss);
@@ -284,7 +295,7 @@ static tryst_status train(bench_run *run)
     }
     const tryst_status status = tryst_engine_finish(run->engine);
     if (status != TRYST_OK) {
-        return bench_fail(run, status, "%s", tryst_engine_error(run->engine));
+        return engine_failed(run, status);
     }
     return note_losses(run, steps, true);
 }

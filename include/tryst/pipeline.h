@@ -392,6 +392,10 @@ TRYST_API const double *tryst_engine_losses(const tryst_engine *engine);
 /** The sentence of the failure, "" before one. Valid until the engine closes. */
 TRYST_API const char *tryst_engine_error(const tryst_engine *engine);
 
+/** Where another rank stopped this one, that rank's own sentence; else tryst_engine_error.
+ *  What to pass on, so that a cause is not wrapped once more on every rank. */
+TRYST_API const char *tryst_engine_cause(const tryst_engine *engine);
+
 /** What this rank did since it was opened, or since the last tryst_engine_stats_reset. */
 typedef struct tryst_engine_stats {
     uint64_t steps_count;

@@ -354,6 +354,19 @@ tryst_status tryst_step_abort(tryst_step *step, tryst_status status, const char 
     return TRYST_OK;
 }
 
+tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
+{
+    fake_world *world = step->world;
+    pthread_mutex_lock(&world->lock);
+    const char *text = find_abort(world, step->id);
+    pthread_mutex_unlock(&world->lock);
+    if (text) {
+        *error_p = (tryst_error){
+            .status = TRYST_E_ABORTED, .origin_rank = 0, .step = step->id, .text = text};
+    }
+    return text ? TRYST_E_ABORTED : TRYST_OK;
+}
+
 tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p)
 {
     fake_world *world = step->world;
