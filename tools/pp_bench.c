@@ -13,6 +13,10 @@
 #include "bench_rank.h"
 #include "launcher.h"
 
+/* Ranks end by themselves within two seconds of another's death; but those that were still
+ * waiting for it to come at all would do so until the bootstrap's deadline. */
+#define GRACE_NS (3ull * 1000 * 1000 * 1000)
+
 /* ----------------------------------------------------------------------------------- *
  *  Ranks as threads
  * ----------------------------------------------------------------------------------- */
@@ -135,7 +139,7 @@ static int run_processes(bench_options *options)
                                            .ranks = options->ranks,
                                            .main_fn = process_main,
                                            .arg = options,
-                                           .grace_ns = LAUNCHER_GRACE_NS,
+                                           .grace_ns = GRACE_NS,
                                            .no_prefix = true};
     return launcher_run(&params) == 0 ? 0 : 1;
 }
