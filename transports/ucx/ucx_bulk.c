@@ -32,6 +32,9 @@ static void bulk_complete(struct ucx_bulk *bulk, tryst_status status, size_t byt
     bulk->status = status;
     bulk->bytes = bytes;
     bulk->request = NULL;
+    if (bulk->landing)
+        ucx_landing_put(bulk->landing);
+    bulk->landing = NULL;
     (void)list_remove(&bulk->node);
     list_push_back(&ep_rail(ep)->done, &bulk->node);
     ep->unreported++;
@@ -56,15 +59,15 @@ int ucx_bulk_report(struct ucx_rail *rail)
 
 static void param_set(struct ucx_ep *ep, struct bulk *bulk, ucp_request_param_t *param)
 {
-    struct rail *rail = ep->base.rail;
+    struct ucx_rail *rail = ep_rail(ep);
     void *handle = NULL;
     param->op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                           UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     param->memory_type = UCS_MEMORY_TYPE_HOST;
     param->user_data = bulk_private(bulk);
-    if (!bulk->mem ||
-        ep_rail(ep)->host->mem_handle(bulk->mem, rail, &handle) != TRYST_OK || !handle)
-        return; /* without a registration UCX makes its own, or copies */
+    if (!rail->direct || !bulk->mem ||
+        rail->host->mem_handle(bulk->mem, &rail->base, &handle) != TRYST_OK || !handle)
+        return; /* without a registration UCX makes its own */
     param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
     param->memh = handle;
 }
@@ -82,6 +85,18 @@ static void recv_completed(void *request, ucs_status_t status,
 {
     ucp_request_free(request);
     bulk_complete(user_data, ucx_status(status), status == UCS_OK ? info->length : 0);
+}
+
+static void landing_completed(void *request, ucs_status_t status,
+                              const ucp_tag_recv_info_t *info, void *user_data)
+{
+    struct ucx_landing *landing = user_data;
+    if (landing->bulk) {
+        recv_completed(request, status, info, landing->bulk);
+    } else {
+        ucp_request_free(request);
+        ucx_landing_put(landing);
+    }
 }
 
 static void send_completed(void *request, ucs_status_t status, void *user_data)
@@ -114,33 +129,53 @@ static tryst_status started(struct ucx_ep *ep, struct bulk *bulk,
         ep->sends_active--;
     else
         ep->recvs_active--;
+    if (private->landing)
+        ucx_landing_put(private->landing);
     if (status == UCS_ERR_NO_MEMORY)
         return TRYST_AGAIN;
     ucx_ep_fail(ep, TRYST_E_PEER, "bulk refused: %s", ucs_status_string(status));
-    return TRYST_E_PEER;
+    return ucx_ep_usable(ep);
+}
+
+static ucs_status_ptr_t recv_start(struct ucx_ep *ep, struct bulk *bulk,
+                                   ucp_tag_recv_info_t *info)
+{
+    struct ucx_rail *rail = ep_rail(ep);
+    struct ucx_landing *landing;
+    ucp_request_param_t param = {.cb.recv = recv_completed, .recv_info.tag_info = info};
+    ucp_tag_t tag = ucx_tag(ep->id, bulk->tag);
+    param_set(ep, bulk, &param);
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_RECV_INFO;
+    if (rail->direct)
+        return ucp_tag_recv_nbx(rail->worker, bulk->data, bulk->bytes, tag, UINT64_MAX,
+                                &param);
+    landing = ucx_landing_get(rail, bulk_private(bulk));
+    if (!landing)
+        return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    bulk_private(bulk)->landing = landing;
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    param.datatype = rail->landing_type;
+    param.cb.recv = landing_completed;
+    param.user_data = landing;
+    return ucp_tag_recv_nbx(rail->worker, landing, 1, tag, UINT64_MAX, &param);
 }
 
 tryst_status ucx_bulk_recv(struct endpoint *base, struct bulk *bulk)
 {
     struct ucx_ep *ep = (struct ucx_ep *)base;
-    struct ucx_rail *rail = ep_rail(ep);
     const tryst_host *previous;
     ucp_tag_recv_info_t info = {0};
-    ucp_request_param_t param = {.cb.recv = recv_completed};
     ucs_status_ptr_t request;
     tryst_status status;
-    if (ep->state != UCX_EP_READY || !rail->worker)
-        return TRYST_E_PEER;
+    status = ucx_ep_usable(ep);
+    if (status != TRYST_OK)
+        return status;
     if (ep->recvs_active >= UCX_POSTED_MAX)
         return TRYST_AGAIN;
-    previous = ucx_log_begin(rail->host);
+    previous = ucx_log_begin(ep_rail(ep)->host);
     private_set(ep, bulk, false);
-    param_set(ep, bulk, &param);
-    param.op_attr_mask |= UCP_OP_ATTR_FIELD_RECV_INFO;
-    param.recv_info.tag_info = &info;
     ep->recvs_active++;
-    request = ucp_tag_recv_nbx(rail->worker, bulk->data, bulk->bytes,
-                               ucx_tag(ep->id, bulk->tag), UINT64_MAX, &param);
+    request = recv_start(ep, bulk, &info);
     status = started(ep, bulk, request, info.length);
     ucx_log_end(previous);
     return status;
@@ -153,8 +188,9 @@ tryst_status ucx_bulk_send(struct endpoint *base, struct bulk *bulk)
     ucp_request_param_t param = {.cb.send = send_completed};
     ucs_status_ptr_t request;
     tryst_status status;
-    if (ep->state != UCX_EP_READY || !ep->bulk)
-        return TRYST_E_PEER;
+    status = ucx_ep_usable(ep);
+    if (status != TRYST_OK)
+        return status;
     if (ep->sends_active >= UCX_SENDS_MAX)
         return TRYST_AGAIN;
     previous = ucx_log_begin(ep_rail(ep)->host);
@@ -186,8 +222,15 @@ void ucx_bulk_cancel(struct endpoint *base, struct bulk *bulk)
 
 void ucx_bulk_cancel_all(struct ucx_ep *ep)
 {
-    list_for_each_safe (&ep->active, node, after)
-        request_cancel(container_of(node, struct ucx_bulk, node));
+    list_for_each_safe (&ep->active, node, after) {
+        struct ucx_bulk *bulk = container_of(node, struct ucx_bulk, node);
+        request_cancel(bulk);
+        if (!bulk->landing)
+            continue; /* it was unmatched, or it is direct */
+        ucx_landing_revoke(bulk->landing);
+        bulk->landing = NULL;
+        bulk_complete(bulk, TRYST_E_CANCELED, 0);
+    }
 }
 
 void ucx_bulk_abandon_all(struct ucx_ep *ep, tryst_status status)

@@ -19,66 +19,85 @@ struct setting {
 };
 
 static const struct setting settings[] = {
-    /* Eager messages of one packet only. A receive is then either unmatched (cancel withdraws
-     * it), or done at once, or a rendezvous, which closing the endpoint ends. A longer eager
-     * message whose sender dies in the middle leaves a receive that nothing ends. */
-    {"RNDV_THRESH", "8000"},
-    /* The receiver reads. Else UCX may let the sender write (RDMA write, TCP's emulated put), and
-     * a peer that was given up while it was stopped would write into our memory when it goes
-     * on. In error mode PEER, UCX reads only memory that it can take back (RDMA with invalidation);
-     * elsewhere (shm, tcp) bulk travels in fragments whose id dies with the receive. */
-    {"RNDV_SCHEME", "get_zcopy"},
-    {"TCP_PUT_ENABLE", "n"},
-    /* Copy fragments into packets. When a connection breaks under a fragment that is sent without
-     * a copy, UCX 1.13.1 completes it twice over TCP and ends the process: "uct_iface.h:884
-     * Assertion `comp->count > 0' failed" (conformance, ucx_tcp, killed). */
-    {"ZCOPY_THRESH", "inf"},
     /* No registration cache: it patches mmap, munmap and others in the whole process. Regions
      * are registered explicitly (tryst_mem_register). */
     {"RCACHE_ENABLE", "n"},
+    /* TCP's emulated put lets the sender name an address in our memory. */
+    {"TCP_PUT_ENABLE", "n"},
 };
+
+/* Where UCX copies (shared memory, TCP): no rendezvous. The receive is posted first, so there is
+ * nothing to agree on; the sender's part ends when its bytes are under way, and the receiver's
+ * can be taken back (ucx_landing.c). */
+static const struct setting settings_copied[] = {
+    {"RNDV_THRESH", "inf"},
+    /* Sending from the caller's memory without a copy ends in an assertion in libuct 1.13.1 when the
+     * TCP connection breaks ("comp->count > 0"), which aborts the process. */
+    {"ZCOPY_THRESH", "inf"},
+};
+
+/* Where RDMA moves it, beyond one packet: rendezvous, and the receiver reads. (Else a peer that was
+ * given up while it was stopped would write into our memory when it goes on.) In error mode PEER,
+ * UCX reads only memory that it can take back. And no shared memory of UCX's, which would copy. */
+static const struct setting settings_direct[] = {
+    {"RNDV_THRESH", "8000"}, {"RNDV_SCHEME", "get_zcopy"}, {"TLS", "^sm"}};
 
 /* In error mode PEER, UCX drops shared memory without a word (measured with 1.13.1) unless its
  * transports are told to notice dead peers. The SYSV_ and POSIX_ spellings are ignored. */
 static const struct setting setting_shm = {"MM_ERROR_HANDLING", "y"};
 static const struct setting setting_no_shm = {"TLS", "^sm"};
 
-/* The RDMA device behind a network interface, as UCX names it ("mlx5_0:1"): the kernel lists it
- * in sysfs. False where there is none. */
-static bool rdma_device_find(const char *interface, char *device_p, size_t bytes)
+/* The first RDMA device that sysfs lists in `path`; false where there is none. */
+static bool rdma_device_first(const char *path, char *device_p, size_t bytes)
 {
-    char path[128];
-    unsigned port = 0;
     struct dirent *entry;
-    FILE *file;
-    DIR *dir;
-    (void)snprintf(path, sizeof path, "/sys/class/net/%.32s/device/infiniband",
-                   interface);
-    dir = opendir(path);
+    DIR *dir = opendir(path);
     if (!dir)
         return false;
     do
         entry = readdir(dir);
     while (entry && entry->d_name[0] == '.');
-    (void)snprintf(path, sizeof path, "/sys/class/net/%.32s/dev_port", interface);
-    file = entry ? fopen(path, "re") : NULL;
-    if (file) {
-        char line[16];
-        port = fgets(line, sizeof line, file) ? (unsigned)strtoul(line, NULL, 0) : 0;
-        (void)fclose(file);
-    }
     if (entry)
-        (void)snprintf(device_p, bytes, "%.64s:%u", entry->d_name, port + 1);
+        (void)snprintf(device_p, bytes, "%.64s", entry->d_name);
     (void)closedir(dir);
     return entry != NULL;
 }
 
-static ucs_status_t devices_set(ucp_config_t *config, const char *interface)
+/* The RDMA device behind a network interface, as UCX names it ("mlx5_0:1"). */
+static bool rdma_device_find(const char *interface_name, char *device_p, size_t bytes)
 {
-    char device[80], list[128];
-    if (!rdma_device_find(interface, device, sizeof device))
-        return ucp_config_modify(config, "NET_DEVICES", interface);
-    (void)snprintf(list, sizeof list, "%s,%.32s", device, interface);
+    char path[128], device[72];
+    unsigned port = 0;
+    FILE *file;
+    (void)snprintf(path, sizeof path, "/sys/class/net/%.32s/device/infiniband",
+                   interface_name);
+    if (!rdma_device_first(path, device, sizeof device))
+        return false;
+    (void)snprintf(path, sizeof path, "/sys/class/net/%.32s/dev_port", interface_name);
+    file = fopen(path, "re");
+    if (file) {
+        if (fscanf(file, "%u", &port) != 1)
+            port = 0;
+        (void)fclose(file);
+    }
+    (void)snprintf(device_p, bytes, "%s:%u", device, port + 1);
+    return true;
+}
+
+bool ucx_rdma_present(const char *interface_name)
+{
+    char device[96];
+    return interface_name
+               ? rdma_device_find(interface_name, device, sizeof device)
+               : rdma_device_first("/sys/class/infiniband", device, sizeof device);
+}
+
+static ucs_status_t devices_set(ucp_config_t *config, const char *interface_name)
+{
+    char device[96], list[144];
+    if (!rdma_device_find(interface_name, device, sizeof device))
+        return ucp_config_modify(config, "NET_DEVICES", interface_name);
+    (void)snprintf(list, sizeof list, "%s,%.32s", device, interface_name);
     return ucp_config_modify(config, "NET_DEVICES", list);
 }
 
@@ -89,13 +108,36 @@ static ucs_status_t setting_apply(ucp_config_t *config, const struct setting *se
     return ucp_config_modify(config, setting->name, setting->value);
 }
 
-static ucs_status_t settings_apply(ucp_config_t *config, const struct rail_params *params,
-                                   const char **name_p)
+static ucs_status_t list_apply(ucp_config_t *config, const struct setting *list,
+                               size_t count, const char **name_p)
 {
-    ucs_status_t status = setting_apply(
-        config, params->own_shm_allowed ? &setting_shm : &setting_no_shm, name_p);
-    for (size_t i = 0; status == UCS_OK && i < sizeof settings / sizeof settings[0]; i++)
-        status = setting_apply(config, &settings[i], name_p);
+    ucs_status_t status = UCS_OK;
+    for (size_t i = 0; status == UCS_OK && i < count; i++)
+        status = setting_apply(config, &list[i], name_p);
+    return status;
+}
+
+static ucs_status_t kind_apply(ucp_config_t *config, bool direct, bool shm,
+                               const char **name_p)
+{
+    ucs_status_t status;
+    if (direct)
+        return list_apply(config, settings_direct,
+                          sizeof settings_direct / sizeof *settings_direct, name_p);
+    status = list_apply(config, settings_copied,
+                        sizeof settings_copied / sizeof *settings_copied, name_p);
+    if (status == UCS_OK)
+        status = setting_apply(config, shm ? &setting_shm : &setting_no_shm, name_p);
+    return status;
+}
+
+static ucs_status_t settings_apply(ucp_config_t *config, const struct rail_params *params,
+                                   bool direct, const char **name_p)
+{
+    ucs_status_t status =
+        list_apply(config, settings, sizeof settings / sizeof *settings, name_p);
+    if (status == UCS_OK)
+        status = kind_apply(config, direct, params->own_shm_allowed, name_p);
     if (status == UCS_OK && params->interface_name) {
         *name_p = "NET_DEVICES";
         status = devices_set(config, params->interface_name);
@@ -103,8 +145,8 @@ static ucs_status_t settings_apply(ucp_config_t *config, const struct rail_param
     return status;
 }
 
-tryst_status ucx_context_open(const struct rail_params *params, ucp_context_h *context_p,
-                              char *text)
+tryst_status ucx_context_open(const struct rail_params *params, bool direct,
+                              ucp_context_h *context_p, char *text)
 {
     const ucp_params_t ucp_params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
@@ -115,7 +157,7 @@ tryst_status ucx_context_open(const struct rail_params *params, ucp_context_h *c
     ucp_config_t *config = NULL;
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
     if (status == UCS_OK)
-        status = settings_apply(config, params, &step);
+        status = settings_apply(config, params, direct, &step);
     if (status == UCS_OK) {
         step = "ucp_init";
         status = ucp_init(&ucp_params, config, context_p);

@@ -31,6 +31,13 @@ struct ucx_ep *ucx_ep_find(struct ucx_rail *rail, uint64_t id)
     return ep && ep->id == id ? ep : NULL;
 }
 
+tryst_status ucx_ep_usable(const struct ucx_ep *ep)
+{
+    if (ep->state == UCX_EP_READY)
+        return TRYST_OK;
+    return ep->work & UCX_WORK_FAILED ? TRYST_AGAIN : TRYST_E_PEER;
+}
+
 void ucx_ep_work_add(struct ucx_ep *ep, enum ucx_work what)
 {
     ep->work |= what;
@@ -361,8 +368,14 @@ static void close_go_on(struct ucx_ep *ep)
     if (!ep->close_at_ns)
         close_start(ep);
     if (!close_ended(ep)) {
-        if (rail->worker && rail->host->now_ns(rail->host) > ep->close_at_ns)
+        if (rail->worker && rail->host->now_ns(rail->host) > ep->close_at_ns) {
+            ucx_rail_log(
+                rail, TRYST_LOG_ERROR,
+                "UCX does not let go of a closed endpoint (%u sends, %u receives, "
+                "%u closes, slots %x)",
+                ep->sends_active, ep->recvs_active, ep->closes_active, ep->slots_free);
             ucx_rail_abandon(rail);
+        }
         ucx_ep_work_add(ep, UCX_WORK_CLOSE);
         return;
     }

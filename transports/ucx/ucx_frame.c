@@ -8,6 +8,7 @@
  */
 #include "ucx_private.h"
 
+#include <assert.h>
 #include <string.h>
 
 static struct ucx_slot *slot_get(struct ucx_ep *ep)
@@ -66,7 +67,7 @@ tryst_status ucx_am_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind,
         return TRYST_AGAIN;
     ucx_ep_fail(ep, TRYST_E_PEER, "a frame was refused: %s",
                 ucs_status_string(UCS_PTR_STATUS(request)));
-    return TRYST_E_PEER;
+    return ucx_ep_usable(ep);
 }
 
 tryst_status ucx_frame_send(struct endpoint *base, const void *data, size_t bytes)
@@ -74,8 +75,10 @@ tryst_status ucx_frame_send(struct endpoint *base, const void *data, size_t byte
     struct ucx_ep *ep = (struct ucx_ep *)base;
     const tryst_host *previous;
     tryst_status status;
-    if (ep->state != UCX_EP_READY || !ep->frames || bytes == 0 || bytes > UCX_FRAME_MAX)
-        return TRYST_E_PEER;
+    assert(bytes > 0 && bytes <= UCX_FRAME_MAX);
+    status = ucx_ep_usable(ep);
+    if (status != TRYST_OK)
+        return status;
     previous = ucx_log_begin(ep_rail(ep)->host);
     status = ucx_am_send(ep, ep->frames, UCX_AM_FRAME, data, bytes);
     ucx_log_end(previous);

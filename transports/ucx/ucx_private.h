@@ -48,10 +48,14 @@ struct ucx_rail {
     size_t address_bytes;
     struct ucx_ep **slots; /**< by ucx_id_slot; slots_count entries */
     uint32_t slots_count, slots_used, slot_next;
-    struct list work;   /**< endpoints with something to do outside UCX's callbacks */
-    struct list done;   /**< bulks to report; nothing is reported from inside a call */
-    uint64_t drained;   /**< messages without a receive */
-    uint64_t strangers; /**< active messages with a wrong cookie or endpoint id */
+    bool direct;                 /**< RDMA: UCX moves bulk itself (ucx_bulk.c) */
+    ucp_datatype_t landing_type; /**< how bulk is received where it does not */
+    struct list landings;        /**< free ones */
+    struct list orphans; /**< those of receives that a closed endpoint left in UCX */
+    struct list work;    /**< endpoints with something to do outside UCX's callbacks */
+    struct list done;    /**< bulks to report; nothing is reported from inside a call */
+    uint64_t drained;    /**< messages without a receive */
+    uint64_t strangers;  /**< active messages with a wrong cookie or endpoint id */
     uint32_t idle_turns;
     char name[32]; /**< of the interface, or "any interface" */
 };
@@ -97,11 +101,21 @@ struct ucx_ep {
     struct ucx_slot slots[UCX_SLOT_COUNT];
 };
 
+/** Where UCX's fragments of one receive land: it asks us to copy each (ucx_landing.c). */
+struct ucx_landing {
+    struct list_node node; /**< of rail->landings or rail->orphans */
+    struct ucx_rail *rail;
+    struct ucx_bulk *bulk; /**< NULL once revoked: what still comes is dropped */
+    unsigned char *data;
+    size_t bytes;
+};
+
 /** Our use of bulk.scratch. */
 struct ucx_bulk {
     struct list_node node; /**< of ep->active, then of rail->done */
     struct ucx_ep *ep;
-    void *request; /**< UCX's, while active */
+    void *request;               /**< UCX's, while active */
+    struct ucx_landing *landing; /**< of a receive that is not direct, while active */
     size_t bytes;
     tryst_status status;
     bool is_send;
@@ -125,8 +139,10 @@ static inline struct ucx_rail *ep_rail(struct ucx_ep *ep)
 }
 
 /* ucx_config.c: the one place that knows UCX's settings, and what UCX logs. */
-tryst_status ucx_context_open(const struct rail_params *params, ucp_context_h *context_p,
-                              char *text);
+tryst_status ucx_context_open(const struct rail_params *params, bool direct,
+                              ucp_context_h *context_p, char *text);
+/** Whether an RDMA device is behind this interface (NULL: anywhere). */
+bool ucx_rdma_present(const char *interface_name);
 /** Around every call into UCX that may log: its lines go to our log, not to stdout. */
 const tryst_host *ucx_log_begin(const tryst_host *host);
 void ucx_log_end(const tryst_host *previous);
@@ -163,6 +179,9 @@ void ucx_ep_ready_say(struct ucx_ep *ep);
 /** UCX is gone: nothing of this endpoint is in its hands any more. */
 void ucx_ep_abandon(struct ucx_ep *ep);
 struct ucx_ep *ucx_ep_find(struct ucx_rail *rail, uint64_t id);
+/** TRYST_OK when traffic may start; TRYST_AGAIN while `failed` is still to be said (the layer above
+ *  hears the reason first); else TRYST_E_PEER. */
+tryst_status ucx_ep_usable(const struct ucx_ep *ep);
 
 /* ucx_frame.c */
 tryst_status ucx_frame_send(struct endpoint *ep, const void *data, size_t bytes);
@@ -174,13 +193,23 @@ tryst_status ucx_frames_open(struct ucx_rail *rail);
 tryst_status ucx_bulk_recv(struct endpoint *ep, struct bulk *bulk);
 tryst_status ucx_bulk_send(struct endpoint *ep, struct bulk *bulk);
 void ucx_bulk_cancel(struct endpoint *ep, struct bulk *bulk);
-/** Withdraw every receive; without a worker, complete every bulk with `status`. */
+/** Take back every receive: afterwards only direct ones that are matched are still UCX's. */
 void ucx_bulk_cancel_all(struct ucx_ep *ep);
+/** Without a worker: complete every bulk with `status`. */
 void ucx_bulk_abandon_all(struct ucx_ep *ep, tryst_status status);
 /** Report what has completed; returns how many. */
 int ucx_bulk_report(struct ucx_rail *rail);
 /** Take in messages that nobody waits for; returns how many. */
 int ucx_bulk_drain(struct ucx_rail *rail);
 tryst_status ucx_status(ucs_status_t status);
+
+/* ucx_landing.c */
+tryst_status ucx_landings_open(struct ucx_rail *rail);
+void ucx_landings_close(struct ucx_rail *rail); /* after the worker */
+/** For a receive of `bulk`; NULL: no memory. */
+struct ucx_landing *ucx_landing_get(struct ucx_rail *rail, struct ucx_bulk *bulk);
+void ucx_landing_put(struct ucx_landing *landing);
+/** UCX keeps its receive, and reaches nothing of ours through it any more. */
+void ucx_landing_revoke(struct ucx_landing *landing);
 
 #endif

@@ -78,6 +78,7 @@ static void rail_free(struct ucx_rail *rail)
 {
     const tryst_host *previous = ucx_log_begin(rail->host);
     worker_close(rail);
+    ucx_landings_close(rail);
     if (rail->context)
         ucp_cleanup(rail->context);
     ucx_log_end(previous);
@@ -102,6 +103,9 @@ static struct ucx_rail *rail_new(const struct rail_params *params)
     rail->poller = params->poller;
     rail->source.fd = -1;
     rail->slot_next = (uint32_t)params->host->random_u64() % UCX_SLOTS_MAX;
+    rail->direct = ucx_rdma_present(params->interface_name);
+    list_init(&rail->landings);
+    list_init(&rail->orphans);
     list_init(&rail->work);
     list_init(&rail->done);
     (void)snprintf(rail->name, sizeof rail->name, "%s",
@@ -117,12 +121,14 @@ static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *
     tryst_status status;
 
     signal_guard_begin(&guard); /* UCX loads its own modules and starts a thread */
-    status = ucx_context_open(params, &rail->context, text);
+    status = ucx_context_open(params, rail->direct, &rail->context, text);
     if (status == TRYST_OK)
         ucs_status = worker_open(rail);
     (void)signal_guard_end(&guard);
     if (status == TRYST_OK && ucs_status == UCS_OK)
         status = ucx_frames_open(rail);
+    if (status == TRYST_OK && ucs_status == UCS_OK)
+        status = ucx_landings_open(rail);
     if (ucs_status != UCS_OK) {
         (void)snprintf(text, sizeof text, "worker: %s", ucs_status_string(ucs_status));
         status = ucs_status == UCS_ERR_NO_MEMORY ? TRYST_E_NOMEM : TRYST_E_SYSTEM;
@@ -172,9 +178,6 @@ void ucx_rail_close(struct rail *base)
 
 void ucx_rail_abandon(struct ucx_rail *rail)
 {
-    ucx_rail_log(rail, TRYST_LOG_ERROR,
-                 "UCX holds on to a receive of a closed endpoint: its worker "
-                 "is destroyed, and all connections of this rail with it");
     worker_close(rail);
     for (uint32_t i = 0; i < rail->slots_count; i++)
         if (rail->slots[i])

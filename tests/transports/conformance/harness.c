@@ -405,7 +405,8 @@ void conf_open(struct conf_ctx *ctx)
     struct rail_params params = {.host = &ctx->host,
                                  .events = &events,
                                  .poller = &ctx->poller,
-                                 .own_shm_allowed = true};
+                                 .own_shm_allowed =
+                                     !*config_str(ctx->config, CONFIG_HOST_ID)};
     const struct sockaddr_in loopback = {.sin_family = AF_INET,
                                          .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     char text[TRANSPORT_TEXT_MAX];

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Landings: receives that can be taken back at any moment.
+ *
+ * Why: a receive that was matched is UCX's until its last byte, and when the sender has died or
+ * stopped, UCX may hold on to it for ever, even after its endpoint was closed by force. (Measured
+ * with 1.13.1 over shared memory: closing waits for the dead peer's full ring to drain.)
+ *
+ * Idea: where UCX moves bulk in fragments that it copies (shared memory, TCP), it is given a
+ * *generic datatype*: it hands each fragment to us, and we copy. To take a receive back is to
+ * forget its buffer; the UCX request stays behind in the worker, harmless, until it ends or the
+ * rail closes.
+ * Invariant: UCX knows no address of the caller's memory, only that of the landing, which lives
+ * until UCX has called back, or the worker is gone.
+ * Callers: ucx_bulk.c. Where an RDMA device moves bulk (ucx_rail.direct), none of this is used.
+ */
+#include "ucx_private.h"
+
+#include <string.h>
+
+static void *unpack_start(void *context, void *buffer, size_t count)
+{
+    (void)context;
+    (void)count;
+    return buffer; /* the landing */
+}
+
+static void *pack_start(void *context, const void *buffer, size_t count)
+{
+    (void)context;
+    (void)buffer;
+    (void)count;
+    return NULL; /* never sent */
+}
+
+static size_t packed_size(void *state)
+{
+    const struct ucx_landing *landing = state;
+    return landing->bytes;
+}
+
+static size_t pack(void *state, size_t offset, void *data, size_t bytes)
+{
+    (void)state;
+    (void)offset;
+    (void)data;
+    (void)bytes;
+    return 0;
+}
+
+static ucs_status_t unpack(void *state, size_t offset, const void *data, size_t bytes)
+{
+    struct ucx_landing *landing = state;
+    if (!landing->bulk)
+        return UCS_OK; /* revoked: swallow it, so that UCX comes to an end with it */
+    if (offset > landing->bytes || bytes > landing->bytes - offset)
+        return UCS_ERR_MESSAGE_TRUNCATED;
+    memcpy(landing->data + offset, data, bytes);
+    return UCS_OK;
+}
+
+static void finish(void *state)
+{
+    (void)state; /* the receive's callback follows, or has been */
+}
+
+tryst_status ucx_landings_open(struct ucx_rail *rail)
+{
+    static const ucp_generic_dt_ops_t ops = {.start_pack = pack_start,
+                                             .start_unpack = unpack_start,
+                                             .packed_size = packed_size,
+                                             .pack = pack,
+                                             .unpack = unpack,
+                                             .finish = finish};
+    ucs_status_t status = ucp_dt_create_generic(&ops, rail, &rail->landing_type);
+    return status == UCS_OK ? TRYST_OK : TRYST_E_NOMEM;
+}
+
+static void list_free(struct ucx_rail *rail, struct list *list)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(list)) != NULL)
+        rail->host->free(container_of(node, struct ucx_landing, node));
+}
+
+void ucx_landings_close(struct ucx_rail *rail)
+{
+    list_free(rail, &rail->landings);
+    list_free(rail, &rail->orphans);
+    if (rail->landing_type)
+        ucp_dt_destroy(rail->landing_type);
+}
+
+struct ucx_landing *ucx_landing_get(struct ucx_rail *rail, struct ucx_bulk *bulk)
+{
+    struct list_node *node = list_pop_front(&rail->landings);
+    struct ucx_landing *landing = node ? container_of(node, struct ucx_landing, node)
+                                       : rail->host->alloc(sizeof *landing);
+    if (!landing)
+        return NULL;
+    landing->rail = rail;
+    landing->bulk = bulk;
+    landing->data = bulk_public(bulk)->data;
+    landing->bytes = bulk_public(bulk)->bytes;
+    return landing;
+}
+
+void ucx_landing_put(struct ucx_landing *landing)
+{
+    landing->bulk = NULL;
+    landing->data = NULL;
+    (void)list_remove(&landing->node);
+    list_push_front(&landing->rail->landings, &landing->node);
+}
+
+void ucx_landing_revoke(struct ucx_landing *landing)
+{
+    landing->bulk = NULL;
+    landing->data = NULL;
+    list_push_back(&landing->rail->orphans, &landing->node);
+}
