@@ -160,6 +160,13 @@ void consumer_slots_serve(struct peer *peer)
     }
 }
 
+/** Nothing of a ready run is posted: it gets the next slots. */
+static void slots_wait(tryst_op *op)
+{
+    if (!list_linked(&op->slot_node))
+        list_push_back(&op->peer->slots_waiting, &op->slot_node);
+}
+
 /* ---- ends --------------------------------------------------------------------------------- */
 
 /** The id no longer stands for this receive. */
@@ -261,6 +268,9 @@ static void run_advance(tryst_op *op, struct recv_slice *slice)
         return;
     run_post(op, run);
     op_mark(op, MARK_DONE);
+    if (!run->outstanding && run->next < run->slices)
+        slots_wait(
+            op); /* no slot, or the transport had no room: else nobody posts again */
     if (run->upto < run->slices)
         return;
     /* The id lives until DONE is packed: op_end drops it. */
@@ -280,7 +290,7 @@ static void slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
     if (status == TRYST_OK && bytes == bulk->bytes)
         run_advance(op, slice);
     else if (status != TRYST_E_CANCELED && peer->life == PEER_ALIVE)
-        peer_give_up(peer, status == TRYST_OK ? TRYST_E_PROTOCOL : status,
+        peer_give_up(peer, status == TRYST_E_PEER ? status : TRYST_E_PROTOCOL,
                      "a bulk receive from it failed");
     if (op->run && op->run->withdrawn && op->run->outstanding == 0) {
         run_close(op);
@@ -369,14 +379,14 @@ tryst_status consumer_announce(tryst_op *op)
 static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
 {
     size_t element = tryst_dtype_bytes((tryst_dtype)dtype);
-    if (!element || bytes % element)
+    if (!element || bytes % element || bytes > UINT64_MAX / 2)
         return TRYST_E_MISMATCH;
     tryst_tensor tensor = {.struct_size = sizeof tensor,
                            .dtype = (tryst_dtype)dtype,
                            .count = bytes / element};
     tryst_status status = op->alloc(op->alloc_arg, &tensor);
-    if (status != TRYST_OK)
-        return status;
+    if (status != TRYST_OK) /* what is no failure cannot be told to the producer as one */
+        return status < 100 ? TRYST_E_INVALID : status;
     if (bytes && !tensor.data)
         return TRYST_E_INVALID;
     tensor.count = bytes / element;
@@ -440,6 +450,11 @@ static void data_refuse(struct peer *peer, uint64_t id, tryst_status status,
 static void data_keep(struct peer *peer, struct entry *entry,
                       const struct record_data *data, const void *payload)
 {
+    uint64_t charge = EAGER_OVERHEAD_BYTES + data->payload_bytes;
+    if (peer->early_bytes + charge > peer->rdv->set.eager_credit_bytes) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it sent more than its credit allows");
+        return;
+    }
     struct early *early = mem_alloc(sizeof *early + data->payload_bytes);
     if (!early) {
         data_refuse(peer, data->id, TRYST_E_NOMEM, peer->rdv->group->roster.rank);
@@ -454,30 +469,9 @@ static void data_keep(struct peer *peer, struct entry *entry,
     early->status = data->header.status;
     early->bytes = data->payload_bytes;
     memcpy(early->payload, payload, data->payload_bytes);
+    peer->early_bytes += charge;
     entry_early_insert(entry, early);
     list_push_back(&peer->early_list, &early->peer_node);
-}
-
-/** The entry that eager DATA or an OFFER names here as the consumer. */
-static struct entry *incoming_entry(struct peer *peer, struct scope *scope, uint64_t hash,
-                                    const char *key, size_t key_bytes,
-                                    tryst_status *status_p)
-{
-    struct entry *entry = entry_find(scope, hash, key, key_bytes);
-    if (!entry) {
-        tryst_key *prepared;
-        *status_p = prepared_open(peer->rdv->group, key, key_bytes, &prepared);
-        if (*status_p != TRYST_OK)
-            return NULL;
-        entry = entry_get(scope, prepared);
-        prepared_unref(prepared);
-        *status_p = TRYST_E_NOMEM;
-        if (!entry)
-            return NULL;
-    }
-    *status_p = TRYST_E_KEY;
-    bool ours = entry->key->dst_rank == peer->rdv->group->roster.rank;
-    return ours && entry->key->src_rank == peer->rank ? entry : NULL;
 }
 
 /** The scope of eager DATA takes nothing new: the status to answer with, or TRYST_OK. */
@@ -500,12 +494,13 @@ static void data_early(struct peer *peer, struct scope *scope,
         scope && status == TRYST_E_ABORTED ? scope->abort_rank : rdv->group->roster.rank;
     struct entry *entry = NULL;
     if (status == TRYST_OK) {
+        scope = scope ? scope : scope_open_early(rdv, data->step);
         status = TRYST_E_NOMEM;
-        if (!scope && scope_open(rdv, data->step, &scope) == TRYST_OK)
-            list_push_back(&rdv->scopes, &scope->node);
-        if (scope)
-            entry = incoming_entry(peer, scope, data->key_hash, key, data->key_bytes,
-                                   &status);
+    }
+    if (scope && status == TRYST_E_NOMEM) {
+        struct record_key named = {data->key_hash, key, data->key_bytes, peer->rank,
+                                   rdv->group->roster.rank};
+        entry = entry_take(scope, &named, true, &status);
     }
     if (!entry)
         data_refuse(peer, data->id, status, origin_rank);
@@ -562,8 +557,7 @@ static void offer_ready(tryst_op *op)
     run_set_ready(op->peer, op->run);
     if (op->run->next > 0)
         return; /* posted meanwhile, and DONE has said so */
-    if (!list_linked(&op->slot_node))
-        list_push_back(&op->peer->slots_waiting, &op->slot_node);
+    slots_wait(op);
     consumer_slots_serve(op->peer);
 }
 
@@ -574,9 +568,9 @@ static void offer_shape(tryst_op *op, const struct record_offer *offer)
     op_state_set(op, OP_POSTED);
     tryst_status status =
         op->fail != TRYST_OK ? op->fail : recv_allocate(op, offer->dtype, offer->bytes);
+    op_mark(op, MARK_WANT); /* a refusal is told by WANT(VOID) */
     if (status != TRYST_OK)
         consumer_fail(op, status, op->rdv->group->roster.rank, "the shape was refused");
-    op_mark(op, MARK_WANT); /* a refusal is told by WANT(VOID) */
 }
 
 /** A deferred receive announces itself again. */
@@ -589,6 +583,7 @@ static void consumer_reannounce(tryst_op *op)
 
 void consumer_tick(struct peer *peer)
 {
+    consumer_slots_serve(peer); /* those that the transport had no room for */
     struct list_node *node = list_first(&peer->deferred_ops);
     if (node)
         consumer_reannounce(container_of(node, tryst_op, deferred_node));
@@ -675,6 +670,18 @@ static bool fail_set(tryst_op *op, tryst_status status, int32_t origin_rank,
     return true;
 }
 
+/** Report it; its number stays to be consumed, unless its step is being closed. */
+static void recv_void(tryst_op *op)
+{
+    op_report(op, op->fail, op->origin_rank, op->fail, op->text);
+    list_remove(&op->deferred_node);
+    op_state_set(op, OP_VOID);
+    if (op->scope->state == SCOPE_CLOSING)
+        op_end(op);
+    else if (op->marks & MARK_WANT)
+        op_mark(op, MARK_WANT); /* it may have left the list to wait for its slices */
+}
+
 void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
                    const char *text)
 {
@@ -684,9 +691,7 @@ void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
         fail_set(op, status, origin_rank, text);
         if (op->run)
             break; /* its slices are being withdrawn; then here again */
-        op_report(op, op->fail, op->origin_rank, op->fail, op->text);
-        list_remove(&op->deferred_node);
-        op_state_set(op, OP_VOID);
+        recv_void(op);
         break;
     case OP_WANTED:
         if (fail_set(op, status, origin_rank, text))
@@ -706,6 +711,8 @@ void consumer_peer_gone(tryst_op *op)
         run_close(op);
     }
     marks_clear(op);
+    if (op->fail != TRYST_OK) /* a derived error never replaces a cause */
+        op_report(op, op->fail, op->origin_rank, op->fail, op->text);
     op_report(op, op->peer->gone_status, op->peer->rank, op->peer->gone_status,
               op->peer->gone_text);
     op_end(op);

@@ -85,7 +85,8 @@ struct rendezvous {
     struct tryst_group *group;
     uint64_t cookie; /**< first half of the session cookie: opens every frame */
 
-    bool ids_wrapped; /**< ids began again at 1 */
+    uint64_t ids_clear_end; /**< ids in [id_next, ids_clear_end) are no live run's */
+    bool start_failed;      /**< the last slice that was to start did not */
     uint32_t passes;
     bool awaiting_cause; /**< some receive may await the reason of an abort */
     bool leaving;        /**< the group is being closed */

@@ -106,6 +106,7 @@ struct peer {
     uint32_t parked_count;
     uint32_t early_wants; /**< of those, in steps not opened here yet */
     struct list early_list;
+    uint64_t early_bytes; /**< of its eager credit, held by early_list */
 
     /* bulk */
     struct dispatch_lane lane;

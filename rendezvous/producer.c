@@ -213,34 +213,6 @@ static void want_refuse(struct peer *peer, uint64_t id, uint8_t type, tryst_stat
     peer_answer(peer, &(struct answer){id, status, origin_rank, type, true});
 }
 
-/** The entry that a record names; NULL with *status_p set when there cannot be one. */
-static struct entry *want_entry(struct peer *peer, struct scope *scope,
-                                const struct record_want *rec, const char *key,
-                                tryst_status *status_p)
-{
-    const struct roster *roster = &peer->rdv->group->roster;
-    struct entry *entry = entry_find(scope, rec->key_hash, key, rec->key_bytes);
-    tryst_key *prepared = NULL;
-    if (!entry) {
-        *status_p = prepared_open(peer->rdv->group, key, rec->key_bytes, &prepared);
-        if (*status_p != TRYST_OK)
-            return NULL;
-        entry = entry_get(scope, prepared);
-        prepared_unref(prepared);
-        if (!entry) {
-            *status_p = TRYST_E_NOMEM;
-            return NULL;
-        }
-    }
-    if (entry->key->src_rank != roster->rank || entry->key->dst_rank != peer->rank)
-        *status_p = TRYST_E_KEY;
-    else if (entry->key->src_incarnation != roster->entries[roster->rank].incarnation)
-        *status_p = TRYST_E_INCARNATION;
-    else
-        return entry;
-    return NULL;
-}
-
 static struct want *want_open(struct peer *peer, struct entry *entry,
                               const struct record_want *rec)
 {
@@ -284,11 +256,13 @@ static void want_park(struct want *want)
         want_answer(want, RECORD_CANCELED, want->status, peer->rank);
 }
 
+/** `scope` NULL: not open here yet. */
 static bool want_has_room(const struct peer *peer, const struct scope *scope)
 {
     const struct rendezvous_settings *set = &peer->rdv->set;
+    bool early = !scope || scope->state == SCOPE_EARLY;
     return peer->parked_count < set->parked_max &&
-           (scope->state != SCOPE_EARLY || peer->early_wants < set->early_max);
+           (!early || peer->early_wants < set->early_max);
 }
 
 /** A WANT for a live scope: match it, park it or defer it. */
@@ -325,6 +299,10 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
     struct rendezvous *rdv = peer->rdv;
     struct scope *scope = scope_find(rdv, rec->step);
     tryst_status status = TRYST_OK;
+    if (idmap_find(&peer->wants, rec->id)) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it gave two receives one id");
+        return;
+    }
     peer->wants_got++;
     peer_flush_later(peer); /* sends wants_taken once enough of them are owed */
     if ((!scope && scope_is_closed(rdv, rec->step)) ||
@@ -333,8 +311,9 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
                     rdv->group->roster.rank);
         return;
     }
-    if (!scope && scope_open(rdv, rec->step, &scope) == TRYST_OK)
-        list_push_back(&rdv->scopes, &scope->node);
+    bool room = want_has_room(peer, scope);
+    if (!scope && room)
+        scope = scope_open_early(rdv, rec->step);
     if (!scope) {
         want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
         return;
@@ -343,7 +322,10 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
         want_refuse(peer, rec->id, RECORD_CANCELED, TRYST_E_ABORTED, scope->abort_rank);
         return;
     }
-    struct entry *entry = want_entry(peer, scope, rec, key, &status);
+    /* Without room no entry is made: it would hold no send either. */
+    struct record_key named = {rec->key_hash, key, rec->key_bytes,
+                               rdv->group->roster.rank, peer->rank};
+    struct entry *entry = entry_take(scope, &named, room, &status);
     if (!entry && status == TRYST_E_NOMEM)
         want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
     else if (!entry)
@@ -413,6 +395,7 @@ tryst_status transfer_start(struct transfer *transfer)
 {
     struct want *want = container_of(transfer, struct want, transfer);
     struct peer *peer = want->peer;
+    peer->rdv->start_failed = true; /* until it has not */
     if (peer->ep_state != PEER_EP_READY)
         return TRYST_AGAIN;
     struct send_slice *slice = mem_zalloc(sizeof *slice);
@@ -431,6 +414,7 @@ tryst_status transfer_start(struct transfer *transfer)
         mem_free(slice);
         return status;
     }
+    peer->rdv->start_failed = false;
     want->in_flight++;
     if (index == 0)
         op_trace_flow(want->send);
@@ -473,7 +457,7 @@ void producer_done_send(struct peer *peer, const struct record_answer *done)
     tryst_status status = done->header.status;
     producer_eager_return(op);
     op_report(op, status, status == TRYST_OK ? -1 : peer->rank, status, NULL);
-    if (status == TRYST_E_NOMEM) {
+    if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {
         /* No receive took it: its number is still to be consumed. */
         idmap_remove(&peer->rdv->ids, op->id);
         op->id = 0;
@@ -545,6 +529,8 @@ void producer_peer_gone(tryst_op *op)
         want->send = NULL;
         op->want = NULL;
     }
+    if (op->state == OP_ENDING) /* a derived error never replaces a cause */
+        op_report(op, op->fail, op->origin_rank, op->fail, op->text);
     op_report(op, op->peer->gone_status, op->peer->rank, op->peer->gone_status,
               op->peer->gone_text);
     op_end(op);

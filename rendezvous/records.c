@@ -191,6 +191,8 @@ static tryst_status pack_offer(struct packer *packer, tryst_op *op)
     put_padded(at + sizeof record, op->key->string, key_bytes);
     op->marks &= (uint8_t)~MARK_OFFER;
     op->rdv->counters.offers++;
+    if (op->state == OP_VOID && op->scope->state == SCOPE_CLOSING)
+        op_end(op); /* the last that it owed */
     return TRYST_OK;
 }
 
@@ -207,7 +209,7 @@ static tryst_status pack_done(struct packer *packer, tryst_op *op)
     struct record_answer fields = {.header.status =
                                        op->data_id ? op->done_status : TRYST_OK,
                                    .id = op->data_id ? op->data_id : op->id,
-                                   .upto = op->done_upto,
+                                   .upto = op->data_id ? 1 : op->done_upto,
                                    .posted = op->done_posted,
                                    .origin_rank = op->rdv->group->roster.rank,
                                    .origin_status = op->done_status};
@@ -287,9 +289,15 @@ static const char *want_check(const struct record_want *want, size_t bytes)
         return "WANT: key does not fit";
     if (!want->id || !want->slice_bytes)
         return "WANT: no id or no slice size";
+    if (want->slice_bytes < SLICE_BYTES_MIN)
+        return "WANT: slices too small";
     if (want->bytes / want->slice_bytes >= UINT32_MAX / 2)
         return "WANT: too many slices";
-    return want->posted <= want->bytes / want->slice_bytes + 1 ? NULL : "WANT: posted";
+    if (want->header.flags & RECORD_VOID && want->header.status < 100)
+        return "WANT: given up, but without a failure";
+    uint64_t slices =
+        want->bytes / want->slice_bytes + !!(want->bytes % want->slice_bytes);
+    return want->posted <= slices ? NULL : "WANT: posted";
 }
 
 static const char *data_check(const struct record_data *data, size_t bytes)
@@ -325,6 +333,8 @@ static const char *record_read(struct peer *peer, const uint8_t *record, size_t 
 {
     const struct record_header *header = (const void *)record;
     const char *wrong = NULL;
+    if (header->status != TRYST_OK && header->status < 100)
+        return "a status that ends nothing";
     switch (header->type) {
     case RECORD_WANT: {
         const struct record_want *want = (const void *)record;
@@ -355,6 +365,9 @@ static const char *record_read(struct peer *peer, const uint8_t *record, size_t 
     case RECORD_CLOSED:
         if (bytes != sizeof(struct record_answer))
             return "answer: wrong size";
+        if ((header->type == RECORD_CANCELED || header->type == RECORD_CLOSED) &&
+            header->status == TRYST_OK)
+            return "answer: a failure that is none";
         answer_read(peer, (const void *)record);
         return NULL;
     default: return "unknown record";

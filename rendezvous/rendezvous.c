@@ -91,6 +91,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
         return err_set(err, TRYST_E_NOMEM, "no memory for the context's pools");
     }
     rdv->id_next = 1 + (start & (rdv->id_mask >> 1));
+    rdv->ids_clear_end = rdv->id_mask + 1;
     *rdv_p = rdv;
     return TRYST_OK;
 }
@@ -134,27 +135,42 @@ void *rendezvous_owner(const struct rendezvous *rdv)
 
 /* ---- ids ---------------------------------------------------------------------------------- */
 
-/** Whether a live run owns one of [id, id + n). Only needed after a wrap of 2^48 ids. */
-static bool ids_taken(const struct rendezvous *rdv, uint64_t id, uint64_t n)
+/** How many ids from op->id on are this operation's, at most. */
+static uint64_t op_ids(const tryst_op *op)
 {
-    for (uint64_t i = 0; i < n; i++)
-        if (idmap_find(&rdv->ids, id + i))
-            return true;
-    return false;
+    uint64_t slices = op->bytes / op->rdv->set.slice_bytes + 1;
+    return op->kind == OP_RECV ? slices : 1;
+}
+
+/** id_next stands before a live run or the end: find how far it may go, or step behind the run.
+ *  Only after a wrap is there any. */
+static void ids_search(struct rendezvous *rdv, uint64_t n)
+{
+    uint64_t begin = rdv->id_mask + 1;
+    uint64_t end = begin;
+    if (rdv->id_next + n > rdv->id_mask + 1)
+        rdv->id_next = 1;
+    rdv->ids_clear_end = rdv->id_next;
+    for (size_t i = 0; rdv->ids.slots && i <= rdv->ids.mask; i++) {
+        const struct idmap_slot *slot = &rdv->ids.slots[i];
+        if (!slot->id || slot->id >= begin ||
+            slot->id + op_ids(slot->value) <= rdv->id_next)
+            continue;
+        begin = slot->id;
+        end = slot->id + op_ids(slot->value);
+    }
+    if (begin >= rdv->id_next + n)
+        rdv->ids_clear_end = begin;
+    else
+        rdv->id_next = end;
 }
 
 uint64_t rendezvous_ids(struct rendezvous *rdv, uint64_t n)
 {
-    for (;;) {
-        if (rdv->id_next + n > rdv->id_mask) {
-            rdv->id_next = 1;
-            rdv->ids_wrapped = true;
-        }
-        uint64_t id = rdv->id_next;
-        rdv->id_next += n;
-        if (!rdv->ids_wrapped || !ids_taken(rdv, id, n))
-            return id;
-    }
+    while (rdv->id_next + n > rdv->ids_clear_end)
+        ids_search(rdv, n);
+    rdv->id_next += n;
+    return rdv->id_next - n;
 }
 
 /* ---- submissions -------------------------------------------------------------------------- */
@@ -315,6 +331,7 @@ static int pass(struct rendezvous *rdv)
         count += timers_run(rdv);
     if (rdv->reap)
         reap(rdv);
+    rdv->start_failed = false;
     count += rdv->dispatch->run(rdv->dispatch_arg);
     if (!list_empty(&rdv->flush))
         count += flush_all(rdv);
@@ -349,8 +366,8 @@ tryst_status rendezvous_arm(struct rendezvous *rdv)
                 worst = status;
         }
     }
-    /* Frames that the transport had no room for are tried again soon. */
-    return list_empty(&rdv->flush) ? worst : TRYST_E_UNSUPPORTED;
+    /* Frames and slices that the transport had no room for are tried again soon. */
+    return list_empty(&rdv->flush) && !rdv->start_failed ? worst : TRYST_E_UNSUPPORTED;
 }
 
 uint64_t rendezvous_next_ns(const struct rendezvous *rdv)
@@ -376,6 +393,8 @@ tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *
     rdv->rails[kind][(*count)++] = rail;
     uint64_t mask = rail->tag_bits >= 64 ? UINT64_MAX : (1ull << rail->tag_bits) - 1;
     rdv->id_mask &= mask;
+    if (rdv->ids_clear_end > rdv->id_mask + 1)
+        rdv->ids_clear_end = rdv->id_mask + 1;
     return TRYST_OK;
 }
 

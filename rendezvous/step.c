@@ -35,6 +35,16 @@ static void early_wants_settle(struct scope *scope)
     }
 }
 
+/** Ids only increase: what peers said of steps before `id` that were not opened is answered. */
+static void skipped_close(struct rendezvous *rdv, uint64_t id)
+{
+    list_for_each_safe (&rdv->scopes, node, after) {
+        struct scope *scope = container_of(node, struct scope, node);
+        if (scope->state == SCOPE_EARLY && scope->id < id)
+            scope_close(scope, TRYST_E_CLOSED, "its step was passed over");
+    }
+}
+
 static void step_open_run(struct rendezvous *rdv, struct submission *submission)
 {
     tryst_step *step = container_of(submission, tryst_step, open);
@@ -47,6 +57,7 @@ static void step_open_run(struct rendezvous *rdv, struct submission *submission)
         scope = step->scope;
         list_push_back(&rdv->scopes, &scope->node);
     }
+    skipped_close(rdv, step->id);
     scope->state = SCOPE_OPEN;
     scope->step = step;
     rdv->steps_end = step->id + 1;
@@ -144,11 +155,10 @@ void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status
                       const struct peer *from)
 {
     struct scope *scope = scope_find(rdv, step);
-    if (!scope &&
-        (scope_is_closed(rdv, step) || scope_open(rdv, step, &scope) != TRYST_OK))
+    if (!scope && !scope_is_closed(rdv, step))
+        scope = scope_open_early(rdv, step);
+    if (!scope)
         return;
-    if (!list_linked(&scope->node))
-        list_push_back(&rdv->scopes, &scope->node);
     if (!scope_abort(scope, status, rank, time_ns, text))
         return;
     for (int i = 0; i < rdv->group->roster.size; i++)
@@ -209,8 +219,10 @@ static void close_ops(struct list *ops, tryst_status status, const char *text)
     list_for_each_safe (ops, node, after) {
         tryst_op *op = container_of(node, tryst_op, scope_node);
         op_fail(op, status, -1, text);
-        /* Its number no longer matters: a WANT for this step is answered CLOSED. */
-        if (op->state == OP_VOID && !(op->marks & MARK_DONE))
+        /* Its number no longer matters: a WANT for this step is answered CLOSED. But DONE, and
+         * the OFFER that answers a WANT, are owed. */
+        bool owes = op->marks & MARK_DONE || (op->marks & MARK_OFFER && op->want_id);
+        if (op->state == OP_VOID && !owes)
             op_end(op);
     }
 }

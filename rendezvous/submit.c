@@ -39,7 +39,9 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
     op->scope = op->step->scope;
     op->submitted_ns = rendezvous_now(rdv);
     if (op->deadline_at_ns)
-        op->deadline_at_ns += op->submitted_ns;
+        op->deadline_at_ns = op->deadline_at_ns > UINT64_MAX - op->submitted_ns
+                                 ? UINT64_MAX
+                                 : op->deadline_at_ns + op->submitted_ns;
     op->peer =
         &rdv->group->peers[op->kind == OP_SEND ? op->key->dst_rank : op->key->src_rank];
     list_push_back(&op->scope->ops, &op->scope_node);

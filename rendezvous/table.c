@@ -67,6 +67,18 @@ void scope_free(struct scope *scope)
     mem_free(scope);
 }
 
+struct scope *scope_open_early(struct rendezvous *rdv, uint64_t id)
+{
+    struct scope *scope;
+    uint32_t count = 0;
+    list_for_each_safe (&rdv->scopes, node, after)
+        count += container_of(node, struct scope, node)->state == SCOPE_EARLY;
+    if (count >= rdv->set.early_max || scope_open(rdv, id, &scope) != TRYST_OK)
+        return NULL;
+    list_push_back(&rdv->scopes, &scope->node);
+    return scope;
+}
+
 struct scope *scope_find(struct rendezvous *rdv, uint64_t id)
 {
     list_for_each_safe (&rdv->scopes, node, after) {
@@ -145,6 +157,38 @@ struct entry *entry_get(struct scope *scope, tryst_key *key)
     struct entry **bucket = bucket_of(scope, key->hash);
     entry->next = *bucket;
     *bucket = entry;
+    return entry;
+}
+
+static tryst_status record_key_check(const struct rendezvous *rdv, const tryst_key *key,
+                                     const struct record_key *named)
+{
+    const struct roster *roster = &rdv->group->roster;
+    if (key->src_rank != named->src_rank || key->dst_rank != named->dst_rank)
+        return TRYST_E_KEY;
+    bool ours = key->src_rank == roster->rank;
+    bool current = key->src_incarnation == roster->entries[key->src_rank].incarnation;
+    return ours && !current ? TRYST_E_INCARNATION : TRYST_OK;
+}
+
+struct entry *entry_take(struct scope *scope, const struct record_key *named,
+                         bool may_make, tryst_status *status_p)
+{
+    struct entry *entry = entry_find(scope, named->hash, named->string, named->bytes);
+    tryst_key *key;
+    if (entry) {
+        *status_p = record_key_check(scope->rdv, entry->key, named);
+        return *status_p == TRYST_OK ? entry : NULL;
+    }
+    *status_p = prepared_open(scope->rdv->group, named->string, named->bytes, &key);
+    if (*status_p != TRYST_OK)
+        return NULL;
+    *status_p = record_key_check(scope->rdv, key, named);
+    if (*status_p == TRYST_OK) {
+        entry = may_make ? entry_get(scope, key) : NULL;
+        *status_p = entry ? TRYST_OK : TRYST_E_NOMEM;
+    }
+    prepared_unref(key);
     return entry;
 }
 
@@ -229,6 +273,7 @@ void want_free(struct want *want)
 
 void early_free(struct early *early)
 {
+    early->peer->early_bytes -= EAGER_OVERHEAD_BYTES + early->bytes;
     list_remove(&early->node);
     list_remove(&early->peer_node);
     mem_free(early);

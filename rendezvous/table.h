@@ -91,6 +91,9 @@ struct scope {
 tryst_status scope_open(struct rendezvous *rdv, uint64_t id, struct scope **scope_p);
 /** No operation is left. Frees entries, parked wants and early data. */
 void scope_free(struct scope *scope);
+/** A scope for what a peer says of a step that is not open here yet; in rdv->scopes. NULL: no
+ *  memory, or early_max of them are there already. */
+struct scope *scope_open_early(struct rendezvous *rdv, uint64_t id);
 /** NULL when there is none. */
 struct scope *scope_find(struct rendezvous *rdv, uint64_t id);
 /** Whether `id` was opened and closed here (or skipped). */
@@ -101,6 +104,19 @@ struct entry *entry_get(struct scope *scope, tryst_key *key);
 /** The entry of a key that came in a record, or NULL. */
 struct entry *entry_find(struct scope *scope, uint64_t hash, const char *key,
                          size_t key_bytes);
+
+/** A key as a record names it, and the ranks that it must name for the record to be right. */
+struct record_key {
+    uint64_t hash;
+    const char *string;
+    size_t bytes;
+    int32_t src_rank, dst_rank;
+};
+/** The entry of such a key, made if need be and if `may_make`. NULL with *status_p: TRYST_E_KEY,
+ *  TRYST_E_INCARNATION (this rank is the source, in another life), TRYST_E_NOMEM (also where it
+ *  may not be made). What is wrong leaves no entry behind. */
+struct entry *entry_take(struct scope *scope, const struct record_key *named,
+                         bool may_make, tryst_status *status_p);
 
 tryst_op *entry_send_find(struct entry *entry, uint64_t seq);
 tryst_op *entry_recv_find(struct entry *entry, uint64_t seq);

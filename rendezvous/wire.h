@@ -15,7 +15,8 @@
  *  OFFER     producer → consumer  "send number `seq` is ready": after a deferral, or the shape that
  *                                 a receive of unknown shape (want != 0) asked for
  *  DONE      consumer → producer  slices [0, upto) of want `id` are in place and [0, posted) are
- *                                 posted (DESIGN's CREDIT rides here); or DATA `id` was taken
+ *                                 posted (DESIGN's CREDIT rides here); or DATA `id` came
+ *                                 (`upto` 1: a receive took it)
  *  CANCEL    consumer → producer  give want `id` back if you can
  *  CANCELED  producer → consumer  want `id` ends with `status` after `upto` slices were started
  *  DEFERRED  producer → consumer  want `id` ends: no room; an OFFER will come
@@ -32,6 +33,9 @@
 #define WIRE_VERSION 1u
 /** Largest frame that is ever sent; every transport takes as much (transport.h). */
 #define FRAME_BYTES_MAX 4096u
+/** Smallest slice that a WANT may ask for (TRYST_SLICE_BYTES allows no smaller one): bounds what
+ *  one peer's window costs in slices. */
+#define SLICE_BYTES_MIN 4096u
 
 enum record_type {
     RECORD_WANT = 1,

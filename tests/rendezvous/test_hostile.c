@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frames as an enemy, or a bug, would write them. Whatever comes: no crash and no byte out of
+ * bounds (under AddressSanitizer; each frame lies in memory of exactly its size), the peer is given
+ * up for its fault or the frame was harmless, and memory stays bounded.
+ *
+ * TRYST_TEST_SEED replays; TRYST_TEST_FRAMES sets how many random frames are tried. */
+#include "world.h"
+
+static struct world world;
+static uint8_t buffer[1 << 16];
+static char key[TRYST_KEY_MAX + 1];
+
+struct frame {
+    size_t bytes;
+    unsigned records;
+    _Alignas(8) uint8_t data[FRAME_BYTES_MAX];
+};
+
+/* Rank 0 is the one under test, rank 1 the enemy: its engine stands still. */
+static void begin(const struct world_setting *settings)
+{
+    world_open(&world, 2, settings);
+    world_join(&world, 0, 1);
+    world.sides[1].still = true;
+}
+
+static void end(void)
+{
+    world_close(&world);
+}
+
+static struct peer *enemy(void)
+{
+    return world_peer(&world, 0, 1);
+}
+
+/* ---- building ----------------------------------------------------------------------------- */
+
+static void frame_begin(struct frame *frame)
+{
+    memset(frame, 0, sizeof *frame);
+    frame->bytes = sizeof(struct frame_header);
+}
+
+static void frame_end(struct frame *frame)
+{
+    struct frame_header header = {.cookie = world.sides[0].rdv->cookie,
+                                  .frames_read = enemy()->frames_acked,
+                                  .wants_taken = enemy()->wants_acked,
+                                  .records = (uint16_t)frame->records};
+    memcpy(frame->data, &header, sizeof header);
+}
+
+static void frame_add(struct frame *frame, const void *record, size_t bytes,
+                      const char *name, size_t payload)
+{
+    size_t name_bytes = name ? strlen(name) : 0;
+    size_t whole = bytes + ((name_bytes + 7) & ~(size_t)7) + ((payload + 7) & ~(size_t)7);
+    assert_true(frame->bytes + whole <= sizeof frame->data);
+    memcpy(frame->data + frame->bytes, record, bytes);
+    if (name)
+        memcpy(frame->data + frame->bytes + bytes, name, name_bytes);
+    ((struct record_header *)(void *)(frame->data + frame->bytes))->bytes =
+        (uint16_t)whole;
+    frame->bytes += whole;
+    frame->records++;
+}
+
+static void add_want(struct frame *frame, uint64_t id, uint64_t step, uint64_t seq,
+                     uint64_t bytes, uint8_t flags)
+{
+    struct record_want want = {
+        .header = {RECORD_WANT, flags, 0, flags & RECORD_VOID ? TRYST_E_CANCELED : 0},
+        .id = id,
+        .step = step,
+        .seq = seq,
+        .bytes = bytes,
+        .slice_bytes = 4096,
+        .posted = bytes > 4096 ? 2 : 0,
+        .dtype = TRYST_DTYPE_U8,
+        .key_bytes = (uint16_t)strlen(key)};
+    frame_add(frame, &want, sizeof want, key, 0);
+}
+
+static void add_data(struct frame *frame, uint64_t id, uint64_t want, uint64_t step,
+                     uint64_t seq, uint32_t bytes, const char *name)
+{
+    struct record_data data = {.header = {RECORD_DATA, 0, 0, 0},
+                               .id = id,
+                               .want = want,
+                               .step = step,
+                               .seq = seq,
+                               .payload_bytes = bytes,
+                               .dtype = TRYST_DTYPE_U8,
+                               .key_bytes = (uint16_t)(name ? strlen(name) : 0)};
+    frame_add(frame, &data, sizeof data, name, bytes);
+}
+
+static void add_offer(struct frame *frame, uint64_t want, uint64_t step, uint64_t seq,
+                      uint64_t bytes, const char *name)
+{
+    struct record_offer offer = {.header = {RECORD_OFFER, 0, 0, 0},
+                                 .want = want,
+                                 .step = step,
+                                 .seq = seq,
+                                 .bytes = bytes,
+                                 .dtype = TRYST_DTYPE_U8,
+                                 .key_bytes = (uint16_t)(name ? strlen(name) : 0)};
+    frame_add(frame, &offer, sizeof offer, name, 0);
+}
+
+static void add_answer(struct frame *frame, uint8_t type, uint8_t flags, uint64_t id,
+                       tryst_status status, uint32_t upto, uint32_t posted)
+{
+    struct record_answer answer = {.header = {type, flags, 0, status},
+                                   .id = id,
+                                   .upto = upto,
+                                   .posted = posted,
+                                   .origin_rank = 1};
+    frame_add(frame, &answer, sizeof answer, NULL, 0);
+}
+
+static void inject(struct frame *frame)
+{
+    frame_end(frame);
+    world_inject(&world, 0, 1, frame->data, frame->bytes);
+}
+
+/* ---- one fault each ----------------------------------------------------------------------- */
+
+struct fault {
+    const char *name;
+    void (*make)(struct frame *frame);
+    const char *reason; /* part of the text, NULL: harmless */
+};
+
+static void make_want(struct frame *frame)
+{
+    add_want(frame, 77, 1, 0, 10000, 0);
+}
+
+static struct record_want *first_want(struct frame *frame)
+{
+    make_want(frame);
+    return (void *)(frame->data + sizeof(struct frame_header));
+}
+
+static void make_twice(struct frame *frame)
+{
+    make_want(frame);
+    add_want(frame, 78, 1, 0, 10000, 0);
+}
+
+static void make_same_id(struct frame *frame)
+{
+    make_want(frame);
+    add_want(frame, 77, 1, 1, 10000, 0);
+}
+
+static void make_no_id(struct frame *frame)
+{
+    first_want(frame)->id = 0;
+}
+
+static void make_tiny_slices(struct frame *frame)
+{
+    struct record_want *want = first_want(frame);
+    want->slice_bytes = 1;
+    want->posted = 10000;
+}
+
+static void make_posted(struct frame *frame)
+{
+    first_want(frame)->posted = 4;
+}
+
+static void make_many_slices(struct frame *frame)
+{
+    first_want(frame)->bytes = UINT64_MAX;
+}
+
+static void make_long_key(struct frame *frame)
+{
+    first_want(frame)->key_bytes = 2000;
+}
+
+static void make_odd_key(struct frame *frame)
+{
+    first_want(frame)->key_bytes -= 9;
+}
+
+static void make_void_ok(struct frame *frame)
+{
+    first_want(frame)->header.flags = RECORD_VOID;
+}
+
+static void make_status(struct frame *frame)
+{
+    first_want(frame)->header.status = TRYST_IN_PROGRESS;
+}
+
+static void make_wrong_key(struct frame *frame)
+{
+    struct record_want *want = first_want(frame);
+    memcpy(want + 1, "/job:", 5);
+    memset((char *)(want + 1) + 5, 'x', 20);
+}
+
+static void make_huge_seq(struct frame *frame)
+{
+    first_want(frame)->seq = UINT64_MAX;
+}
+
+static void make_step_never(struct frame *frame)
+{
+    first_want(frame)->step = UINT64_MAX;
+}
+
+static void make_done_unknown(struct frame *frame)
+{
+    add_answer(frame, RECORD_DONE, RECORD_SEND, 4242, TRYST_OK, 1, 0);
+}
+
+static void make_done_want_unknown(struct frame *frame)
+{
+    add_answer(frame, RECORD_DONE, 0, 4242, TRYST_OK, 1, 1);
+}
+
+static void make_cancel_unknown(struct frame *frame)
+{
+    add_answer(frame, RECORD_CANCEL, 0, 0, TRYST_OK, 0, 0);
+}
+
+static void make_canceled_ok(struct frame *frame)
+{
+    add_answer(frame, RECORD_CANCELED, 0, 5, TRYST_OK, 0, 0);
+}
+
+static void make_data_unknown(struct frame *frame)
+{
+    add_data(frame, 5, 4242, 1, 0, 8, NULL);
+}
+
+static void make_data_nameless(struct frame *frame)
+{
+    add_data(frame, 5, 0, 1, 0, 8, NULL);
+}
+
+static void make_offer_unknown(struct frame *frame)
+{
+    add_offer(frame, 4242, 1, 0, 1 << 20, NULL);
+}
+
+static void make_type(struct frame *frame)
+{
+    add_answer(frame, 99, 0, 0, TRYST_OK, 0, 0);
+}
+
+static void make_short(struct frame *frame)
+{
+    struct record_header header = {RECORD_WANT, 0, 8, 0};
+    frame_add(frame, &header, sizeof header, NULL, 0);
+}
+
+static void make_too_many_records(struct frame *frame)
+{
+    make_want(frame);
+    frame->records = 2;
+}
+
+static void make_ragged(struct frame *frame)
+{
+    make_want(frame);
+    frame->bytes -= 8;
+}
+
+static const struct fault faults[] = {
+    {"plain", make_want, NULL},
+    {"twice", make_twice, "announced one receive twice"},
+    {"one id twice", make_same_id, "gave two receives one id"},
+    {"no id", make_no_id, "WANT: no id"},
+    {"slices of a byte", make_tiny_slices, "WANT: slices too small"},
+    {"posted more than there are", make_posted, "WANT: posted"},
+    {"too many slices", make_many_slices, "WANT: too many slices"},
+    {"key longer than the record", make_long_key, "WANT: key does not fit"},
+    {"key shorter", make_odd_key, "WANT: key does not fit"},
+    {"void without a failure", make_void_ok, "WANT: given up"},
+    {"a status that is none", make_status, "a status that ends nothing"},
+    {"a key that does not parse", make_wrong_key, NULL},
+    {"the last number", make_huge_seq, NULL},
+    {"the last step", make_step_never, NULL},
+    {"DONE for no send", make_done_unknown, "answered DATA that it was not sent"},
+    {"DONE for no want", make_done_want_unknown, NULL},
+    {"CANCEL for no want", make_cancel_unknown, NULL},
+    {"CANCELED without a failure", make_canceled_ok, "a failure that is none"},
+    {"DATA for no want", make_data_unknown, "that we did not announce"},
+    {"DATA without a name", make_data_nameless, "DATA: neither key nor want"},
+    {"OFFER for no want", make_offer_unknown, NULL},
+    {"unknown record", make_type, "unknown record"},
+    {"short record", make_short, "WANT: short"},
+    {"more records than bytes", make_too_many_records, "does not hold together"},
+    {"bytes left out", make_ragged, "does not hold together"},
+};
+
+static void test_faults(void **state)
+{
+    for (size_t i = 0; i < COUNT_OF(faults); i++) {
+        struct frame frame;
+        begin(NULL);
+        tryst_step *step = world_step(&world, 0, 1);
+        strcpy(key, world_key(&world, 0, 1, "e"));
+        world_settle(&world);
+        frame_begin(&frame);
+        faults[i].make(&frame);
+        inject(&frame);
+        world_settle(&world);
+        bool given_up = enemy()->life >= PEER_GIVING_UP;
+        if (given_up != (faults[i].reason != NULL))
+            fail_msg("%s: %s", faults[i].name, enemy()->gone_text);
+        if (given_up) {
+            assert_int_equal(enemy()->gone_status, TRYST_E_PROTOCOL);
+            if (!strstr(enemy()->gone_text, faults[i].reason))
+                fail_msg("%s: %s", faults[i].name, enemy()->gone_text);
+        }
+        assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
+        end();
+    }
+}
+
+/* The wrong cookie: dropped and counted, nothing else. */
+static void test_cookie(void **state)
+{
+    struct frame frame;
+    begin(NULL);
+    strcpy(key, world_key(&world, 0, 1, "e"));
+    frame_begin(&frame);
+    make_type(&frame);
+    frame_end(&frame);
+    frame.data[0] ^= 1;
+    world_inject(&world, 0, 1, frame.data, frame.bytes);
+    world_inject(&world, 0, 1, frame.data, 7);
+    world_settle(&world);
+    assert_int_equal(enemy()->life, PEER_ALIVE);
+    assert_int_equal(world.sides[0].rdv->counters.wrong_cookies, 2);
+    end();
+}
+
+/* ---- statuses that must not reach the user ------------------------------------------------ */
+
+/* A receive that is refused with a "success" or with "in progress" is not reported as either. */
+static void test_status_lies(void **state)
+{
+    static const tryst_status lies[] = {TRYST_OK, TRYST_IN_PROGRESS, TRYST_AGAIN, -5};
+    static const uint8_t types[] = {RECORD_CANCELED, RECORD_CLOSED};
+    for (size_t i = 0; i < COUNT_OF(lies) * COUNT_OF(types); i++) {
+        struct frame frame;
+        begin(NULL);
+        tryst_step *step = world_step(&world, 0, 1);
+        strcpy(key, world_key(&world, 1, 0, "e"));
+        tryst_op *op = world_recv(&world, 0, step, key, buffer, 10000, NULL);
+        world_settle(&world);
+        frame_begin(&frame);
+        add_answer(&frame, types[i % 2], 0, op->id, lies[i / 2], 0, 0);
+        inject(&frame);
+        world_settle(&world);
+        world_done(op, TRYST_E_PROTOCOL);
+        assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
+        end();
+    }
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+static const struct world_setting narrow[] = {{"early_max", "16"},
+                                              {"parked_max", "16"},
+                                              {"wants_max", "64"},
+                                              {"eager_credit", "4K"},
+                                              {0}};
+
+enum flood { FLOOD_STEPS, FLOOD_KEYS, FLOOD_OPEN_KEYS, FLOOD_DATA_KEYS, FLOOD_FOREIGN };
+
+static void flood_add(struct frame *frame, enum flood flood, uint64_t i)
+{
+    char edge[32];
+    snprintf(edge, sizeof edge, "e%llu", (unsigned long long)i);
+    bool foreign = flood == FLOOD_FOREIGN;
+    bool data = flood == FLOOD_DATA_KEYS || foreign;
+    strcpy(key, world_key(&world, data && !foreign, !data || foreign,
+                          flood == FLOOD_STEPS ? "e" : edge));
+    uint64_t step = flood == FLOOD_STEPS ? 100 + i : flood == FLOOD_OPEN_KEYS ? 1 : 50;
+    if (data)
+        add_data(frame, 1000 + i, 0, step, 0, 8, key);
+    else
+        add_want(frame, 1000 + i, step, 0, 10000, 0);
+}
+
+/* An enemy that announces or sends without end: what it leaves here stays bounded, and who says
+ * more than its credit is given up. */
+static void test_floods(void **state)
+{
+    for (int flood = FLOOD_STEPS; flood <= FLOOD_FOREIGN; flood++) {
+        uint64_t most = 0;
+        begin(narrow);
+        tryst_step *step = world_step(&world, 0, 1);
+        world_settle(&world);
+        uint64_t before = alloc_live_bytes();
+        for (uint64_t i = 0; i < 4000 && enemy()->life == PEER_ALIVE; i++) {
+            struct frame frame;
+            frame_begin(&frame);
+            flood_add(&frame, (enum flood)flood, i);
+            inject(&frame);
+            enemy()->frames_acked = (uint32_t)enemy()->frames_sent; /* it reads on */
+            world_pass(&world);
+            uint64_t now = alloc_live_bytes() - before;
+            most = now > most ? now : most;
+        }
+        if (most > 300000)
+            fail_msg("flood %d left %llu bytes", flood, (unsigned long long)most);
+        assert_int_equal(enemy()->life >= PEER_GIVING_UP, flood == FLOOD_DATA_KEYS);
+        assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
+        end();
+    }
+}
+
+/* ---- fuzz --------------------------------------------------------------------------------- */
+
+/* Operations in every state, so that mutated records find something to hit. */
+static void targets_open(tryst_step *step, tryst_op **ops, int *count_p)
+{
+    int n = 0;
+    char to[TRYST_KEY_MAX + 1];
+    for (int i = 0; i < 4; i++) {
+        char edge[16];
+        snprintf(edge, sizeof edge, "f%d", i);
+        strcpy(to, world_key(&world, 0, 1, edge));
+        strcpy(key, world_key(&world, 1, 0, edge));
+        size_t bytes = i % 2 ? 20000 : 64;
+        ops[n++] = world_send(&world, 0, step, to, buffer, bytes, NULL);
+        ops[n++] = world_recv(&world, 0, step, key, buffer, bytes, NULL);
+    }
+    *count_p = n;
+}
+
+/* A plausible frame against those operations. */
+static void plausible(struct frame *frame, struct random *random, tryst_op *const *ops,
+                      int count)
+{
+    char name[TRYST_KEY_MAX + 1];
+    frame_begin(frame);
+    for (uint64_t n = 1 + random_range(random, 4); n > 0; n--) {
+        const tryst_op *op = ops[random_range(random, (uint64_t)count)];
+        bool done = tryst_op_test(op) != TRYST_IN_PROGRESS;
+        uint64_t id = done || !op->id ? 1 + random_range(random, 50) : op->id;
+        uint64_t seq = random_range(random, 3);
+        uint32_t upto = (uint32_t)random_range(random, 4);
+        strcpy(key, op->key->string);
+        strcpy(name, op->key->string);
+        switch (random_range(random, 10)) {
+        case 0:
+            add_want(frame, 1 + random_range(random, 1 << 20), op->step_id, seq,
+                     op->bytes, (uint8_t)random_range(random, 8));
+            break;
+        case 1: add_data(frame, 1 + random_range(random, 50), 0, 1, seq, 64, name); break;
+        case 2:
+            add_data(frame, 1 + random_range(random, 50), id, 1, seq, 64, NULL);
+            break;
+        case 3: add_offer(frame, id, 1, seq, op->bytes, NULL); break;
+        case 4: add_offer(frame, 0, 1, seq, op->bytes, name); break;
+        case 5: add_answer(frame, RECORD_DONE, RECORD_SEND, id, 0, 1, 0); break;
+        case 6: {
+            struct list_node *want = list_first(&enemy()->wants_list);
+            if (want)
+                id = container_of(want, struct want, peer_node)->id;
+            add_answer(frame, RECORD_DONE, 0, id, 0, upto, upto + 2);
+            add_answer(frame, RECORD_CANCEL, 0, id, 0, 0, 0);
+            break;
+        }
+        case 7:
+            add_answer(frame, RECORD_CANCELED, 0, id, TRYST_E_CANCELED, upto, 0);
+            break;
+        case 8: add_answer(frame, RECORD_DEFERRED, 0, id, 0, 0, 0); break;
+        default: add_answer(frame, RECORD_CLOSED, 0, id, TRYST_E_CLOSED, 0, 0); break;
+        }
+    }
+    frame_end(frame);
+}
+
+static void mutate(struct frame *frame, struct random *random)
+{
+    for (uint64_t n = random_range(random, 4); n > 0; n--) {
+        size_t at = 8 + random_range(random, frame->bytes - 8); /* the cookie stays */
+        if (random_range(random, 2))
+            frame->data[at] ^= (uint8_t)(1u << random_range(random, 8));
+        else
+            frame->data[at] = (uint8_t)random_u64(random);
+    }
+    if (random_range(random, 16) == 0)
+        frame->bytes = random_range(random, frame->bytes + 1);
+}
+
+/* One life of the enemy: frames until it is given up. Returns how many. */
+static uint64_t fuzz_life(struct random *random)
+{
+    static const struct world_setting settings[] = {{"slice_bytes", "4K"},
+                                                    {"parked_max", "4"},
+                                                    {"posted_slices", "2"},
+                                                    {"eager_credit", "4K"},
+                                                    {0}};
+    tryst_op *ops[16];
+    int count;
+    uint64_t frames = 0;
+    begin(settings);
+    tryst_step *step = world_step(&world, 0, 1);
+    targets_open(step, ops, &count);
+    world_settle(&world);
+    while (enemy()->life == PEER_ALIVE && frames < 64) {
+        struct frame frame;
+        plausible(&frame, random, ops, count);
+        mutate(&frame, random);
+        world_inject(&world, 0, 1, frame.data, frame.bytes);
+        enemy()->frames_acked = (uint32_t)enemy()->frames_sent;
+        frames++;
+        if (random_range(random, 8) == 0)
+            tryst_op_cancel(ops[random_range(random, (uint64_t)count)]);
+        if (random_range(random, 2))
+            world_pass(&world);
+    }
+    world_settle(&world);
+    if (enemy()->life == PEER_GONE)
+        assert_int_equal(enemy()->gone_status, TRYST_E_PROTOCOL);
+    else
+        peer_give_up(enemy(), TRYST_E_PEER, "is not needed any more");
+    world_settle(&world);
+    for (int i = 0; i < count; i++) {
+        assert_int_not_equal(tryst_op_test(ops[i]), TRYST_IN_PROGRESS);
+        tryst_op_release(ops[i]);
+    }
+    assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
+    end();
+    return frames;
+}
+
+static void test_fuzz(void **state)
+{
+    const char *wanted = getenv("TRYST_TEST_FRAMES");
+    uint64_t most = wanted ? strtoull(wanted, NULL, 0) : 100000;
+    uint64_t before = alloc_live_count();
+    struct random random;
+    random_seed(&random, unit_seed());
+    for (uint64_t frames = 0; frames < most;)
+        frames += fuzz_life(&random);
+    assert_int_equal(alloc_live_count(), before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_faults),      cmocka_unit_test(test_cookie),
+        cmocka_unit_test(test_status_lies), cmocka_unit_test(test_floods),
+        cmocka_unit_test(test_fuzz),
+    };
+    const char *only = getenv("TRYST_TEST_ONLY"); /* for a debugger */
+    if (only)
+        cmocka_set_test_filter(only);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A little world for tests of the engine: up to three `struct rendezvous` in one thread, over links,
+ * rails and a dispatch that are made here, under a clock that stands still.
+ *
+ * Idea: nothing moves unless world_pass is called, and every queue can be held, so each crossing of
+ * records and bulk is a test of a few lines. The links replace those of transports/link.c: all of
+ * link.h is defined in world_link.c, so the linker never looks for the others. */
+#ifndef TESTS_RENDEZVOUS_WORLD_H
+#define TESTS_RENDEZVOUS_WORLD_H
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/random.h"
+#include "rendezvous/engine.h"
+#include "rendezvous/group.h"
+#include "rendezvous/peer.h"
+#include "rendezvous/step.h"
+#include "support/unit.h"
+
+enum { WORLD_RANKS_MAX = 3 };
+
+struct world_rail {
+    struct rail base;
+    struct world *world;
+    int rank;
+};
+
+/* One end; what it sent waits in its own queues until the other end's rail progresses. */
+struct world_ep {
+    struct endpoint base;
+    struct list_node node;
+    int rank, peer;
+    bool told_ready, closing;
+    struct list frames; /* struct world_frame, on the way to the peer */
+    struct list posted; /* struct bulk: receives, by scratch */
+    struct list canceled;
+    struct list sends; /* on the way to the peer */
+    struct list sent;  /* arrived, completion due here */
+};
+
+struct side {
+    struct world *world;
+    int rank;
+    struct rendezvous *rdv;
+    struct config *config;
+    struct log log;
+    struct poller poller;
+    struct tryst_group group;
+    struct world_rail rail;
+    struct list transfers; /* what the dispatch may start */
+    uint64_t in_flight_bytes, in_flight_high_bytes;
+    /* knobs */
+    bool still;          /* makes no pass at all */
+    bool hold_frames;    /* frames towards it stay where they are */
+    bool hold_bulk;      /* bulk towards it */
+    bool hold_sent;      /* completions of its sends */
+    bool hold_cancels;   /* completions of its withdrawn receives */
+    bool hold_close;     /* its endpoints do not come to an end */
+    bool hold_dispatch;  /* its transfers do not start */
+    uint32_t frames_max; /* frames under way from it until AGAIN; 0: any number */
+    uint32_t recv_again; /* so many bulk_recv answer AGAIN */
+    uint64_t window_bytes;
+    /* seen */
+    uint32_t posted_high, posted_now;
+    uint32_t unexpected;
+    char log_text[8192];
+};
+
+struct world {
+    struct clock_fake clock;
+    int size;
+    struct side sides[WORLD_RANKS_MAX];
+    struct list eps;
+    struct list links;
+    struct link_listener *listeners[WORLD_RANKS_MAX];
+};
+
+struct world_setting {
+    const char *name, *value;
+};
+
+/* All but `size` ranks' settings are defaults. `settings` ends with a NULL name. */
+tryst_status world_try_open(struct world *world, int size,
+                            const struct world_setting *settings);
+void world_open(struct world *world, int size, const struct world_setting *settings);
+/* Leave, tell, cut, close; fails the test when an object is left. */
+void world_close(struct world *world);
+
+/* One pass of every side; returns the number of events. */
+int world_pass(struct world *world);
+/* Until nothing moves. */
+void world_settle(struct world *world);
+void world_advance(struct world *world, uint64_t ns);
+/* Let two ranks have an endpoint before the test begins. */
+void world_join(struct world *world, int a, int b);
+
+struct peer *world_peer(struct world *world, int rank, int of);
+/* `bytes` of a frame arrive at `rank` as if `from` had sent them. */
+void world_inject(struct world *world, int rank, int from, const void *frame,
+                  size_t bytes);
+/* The link between the two breaks, as by a death. */
+void world_link_cut(struct world *world, int a, int b);
+
+tryst_step *world_step(struct world *world, int rank, uint64_t id);
+const char *world_key(struct world *world, int src, int dst, const char *edge);
+tryst_op *world_send(struct world *world, int rank, tryst_step *step, const char *key,
+                     void *data, size_t bytes, const tryst_op_params *params);
+tryst_op *world_recv(struct world *world, int rank, tryst_step *step, const char *key,
+                     void *data, size_t bytes, const tryst_op_params *params);
+/* The operation is complete with `status`; then it is released. */
+#define world_done(op, wanted)                         \
+    do {                                               \
+        assert_int_equal(tryst_op_test(op), (wanted)); \
+        tryst_op_release(op);                          \
+    } while (0)
+
+/* world_link.c */
+int world_links_run(struct world *world);
+void world_links_close(struct world *world);
+/* world_rail.c */
+extern const struct transport_ops world_transport;
+int world_rail_progress(struct world *world, struct side *side);
+struct world_ep *world_ep_find(struct world *world, int rank, int peer);
+extern struct world *world_current;
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Links between the sides of a world: messages wait in the receiver's list until
+ * world_links_run. */
+#include "world.h"
+
+struct link_listener {
+    void (*accepted)(void *arg, struct link *link);
+    void *arg;
+    uint64_t id;
+};
+
+struct message {
+    struct list_node node;
+    uint8_t type;
+    size_t bytes;
+    _Alignas(8) uint8_t data[];
+};
+
+struct link {
+    struct list_node node;
+    struct link *other;
+    struct list inbox;
+    const struct link_events *events;
+    void *arg;
+    struct link_listener *accept; /* not handed over yet */
+    bool told, closed;
+};
+
+tryst_status link_listen(struct poller *poller, const struct log *log,
+                         const struct sockaddr *tcp_address, unsigned pending_max,
+                         void (*accepted)(void *arg, struct link *link), void *arg,
+                         struct link_listener **listener_p,
+                         struct link_address *address_p)
+{
+    struct link_listener *listener = malloc(sizeof *listener);
+    int slot = 0;
+    while (world_current->listeners[slot])
+        slot++;
+    *listener = (struct link_listener){accepted, arg, (uint64_t)slot + 1};
+    world_current->listeners[slot] = listener;
+    memset(address_p, 0, sizeof *address_p);
+    address_p->listener_id = listener->id;
+    *listener_p = listener;
+    return TRYST_OK;
+}
+
+void link_listener_close(struct link_listener *listener)
+{
+    if (listener)
+        world_current->listeners[listener->id - 1] = NULL;
+    free(listener);
+}
+
+void link_listener_tick(struct link_listener *listener, uint64_t now_ns)
+{
+}
+
+static struct link *link_make(struct link_listener *accept)
+{
+    struct link *link = calloc(1, sizeof *link);
+    list_init(&link->inbox);
+    link->accept = accept;
+    list_push_back(&world_current->links, &link->node);
+    return link;
+}
+
+tryst_status link_connect(struct poller *poller, const struct log *log,
+                          const struct link_address *address, bool via_unix,
+                          uint64_t user_timeout_ns, const struct link_events *events,
+                          void *arg, struct link **link_p)
+{
+    struct link_listener *listener =
+        address->listener_id ? world_current->listeners[address->listener_id - 1] : NULL;
+    struct link *link = link_make(NULL);
+    link_events_set(link, events, arg);
+    if (listener) {
+        link->other = link_make(listener);
+        link->other->other = link;
+    }
+    *link_p = link;
+    return TRYST_OK;
+}
+
+void link_events_set(struct link *link, const struct link_events *events, void *arg)
+{
+    link->events = events;
+    link->arg = arg;
+}
+
+void link_user_timeout_set(struct link *link, uint64_t user_timeout_ns)
+{
+}
+
+tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t bytes,
+                       int fd)
+{
+    if (!link->other)
+        return TRYST_E_PEER;
+    struct message *message = malloc(sizeof *message + bytes);
+    memset(message, 0, sizeof *message);
+    message->type = type;
+    message->bytes = bytes;
+    if (bytes)
+        memcpy(message->data, data, bytes);
+    list_push_back(&link->other->inbox, &message->node);
+    return TRYST_OK;
+}
+
+int32_t link_peer_pid(const struct link *link)
+{
+    return 0;
+}
+
+bool link_is_unix(const struct link *link)
+{
+    return false;
+}
+
+void link_close(struct link *link)
+{
+    if (link->other)
+        link->other->other = NULL;
+    link->other = NULL;
+    link->closed = true;
+}
+
+void link_forked(struct link *link)
+{
+}
+
+void link_listener_forked(struct link_listener *listener)
+{
+}
+
+static int link_run(struct link *link)
+{
+    int count = 0;
+    struct list_node *node;
+    if (link->accept) {
+        struct link_listener *listener = link->accept;
+        link->accept = NULL;
+        listener->accepted(listener->arg, link);
+        count++;
+    }
+    while (!link->closed && (node = list_pop_front(&link->inbox)) != NULL) {
+        struct message *message = container_of(node, struct message, node);
+        link->events->message(link->arg, link, message->type, message->data,
+                              message->bytes, -1);
+        free(message);
+        count++;
+    }
+    if (!link->closed && !link->other && !link->told && link->events) {
+        link->told = true;
+        link->events->closed(link->arg, link, TRYST_E_PEER, "the socket was closed");
+        count++;
+    }
+    return count;
+}
+
+static void link_free(struct link *link)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(&link->inbox)) != NULL)
+        free(container_of(node, struct message, node));
+    list_remove(&link->node);
+    free(link);
+}
+
+int world_links_run(struct world *world)
+{
+    int count = 0;
+    struct list_node *last = world->links.head.prev;
+    for (struct list_node *node = world->links.head.next; node != &world->links.head;
+         node = node->next) {
+        count += link_run(container_of(node, struct link, node));
+        if (node == last)
+            break;
+    }
+    list_for_each_safe (&world->links, node, after) {
+        struct link *link = container_of(node, struct link, node);
+        if (link->closed)
+            link_free(link);
+    }
+    return count;
+}
+
+void world_links_close(struct world *world)
+{
+    list_for_each_safe (&world->links, node, after)
+        link_free(container_of(node, struct link, node));
+}
+
+void world_link_cut(struct world *world, int a, int b)
+{
+    struct link *link = world_peer(world, a, b)->link;
+    struct link *other = link->other;
+    link->other = NULL;
+    other->other = NULL;
+}

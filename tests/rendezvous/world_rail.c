@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A transport that moves what it is told to move, when it is told to. */
+#include "world.h"
+
+struct world_frame {
+    struct list_node node;
+    size_t bytes;
+    _Alignas(8) uint8_t data[];
+};
+
+/* Lives in bulk->scratch. */
+struct bulk_state {
+    struct list_node node;
+    struct bulk *bulk;
+};
+
+static struct bulk_state *bulk_state(struct bulk *bulk)
+{
+    struct bulk_state *state = (void *)&bulk->scratch;
+    assert_true(sizeof *state <= sizeof bulk->scratch);
+    return state;
+}
+
+static void bulk_push(struct list *list, struct bulk *bulk)
+{
+    struct bulk_state *state = bulk_state(bulk);
+    memset(state, 0, sizeof *state);
+    state->bulk = bulk;
+    list_push_back(list, &state->node);
+}
+
+static struct bulk *bulk_pop(struct list *list)
+{
+    struct list_node *node = list_pop_front(list);
+    return node ? container_of(node, struct bulk_state, node)->bulk : NULL;
+}
+
+static struct world_ep *world_ep(struct endpoint *ep)
+{
+    return container_of(ep, struct world_ep, base);
+}
+
+static struct world_rail *ep_rail(struct world_ep *ep)
+{
+    return container_of(ep->base.rail, struct world_rail, base);
+}
+
+static struct side *ep_side(struct world_ep *ep)
+{
+    return &ep_rail(ep)->world->sides[ep->rank];
+}
+
+struct world_ep *world_ep_find(struct world *world, int rank, int peer)
+{
+    list_for_each_safe (&world->eps, node, after) {
+        struct world_ep *ep = container_of(node, struct world_ep, node);
+        if (ep->rank == rank && ep->peer == peer)
+            return ep;
+    }
+    return NULL;
+}
+
+static tryst_status on_ep_open(struct rail *rail, const struct ep_params *params,
+                               struct endpoint **ep_p)
+{
+    struct world_rail *own = container_of(rail, struct world_rail, base);
+    struct world_ep *ep = mem_zalloc(sizeof *ep);
+    if (!ep)
+        return TRYST_E_NOMEM;
+    ep->base = (struct endpoint){rail, params->arg};
+    ep->rank = params->local_rank;
+    ep->peer = params->peer_rank;
+    list_init(&ep->frames);
+    list_init(&ep->posted);
+    list_init(&ep->canceled);
+    list_init(&ep->sends);
+    list_init(&ep->sent);
+    list_push_back(&own->world->eps, &ep->node);
+    *ep_p = &ep->base;
+    return TRYST_OK;
+}
+
+static void on_ep_message(struct endpoint *ep, const void *data, size_t bytes, int fd)
+{
+}
+
+static void on_ep_close(struct endpoint *ep)
+{
+    assert_false(world_ep(ep)->closing);
+    world_ep(ep)->closing = true;
+}
+
+static tryst_status on_frame_send(struct endpoint *base, const void *data, size_t bytes)
+{
+    struct world_ep *ep = world_ep(base);
+    uint32_t under_way = 0;
+    assert_false(ep->closing);
+    assert_true(bytes <= FRAME_BYTES_MAX);
+    list_for_each_safe (&ep->frames, node, after)
+        under_way++;
+    if (ep_side(ep)->frames_max && under_way >= ep_side(ep)->frames_max)
+        return TRYST_AGAIN;
+    struct world_frame *frame = malloc(sizeof *frame + bytes);
+    memset(frame, 0, sizeof *frame);
+    frame->bytes = bytes;
+    memcpy(frame->data, data, bytes);
+    list_push_back(&ep->frames, &frame->node);
+    return TRYST_OK;
+}
+
+static tryst_status on_bulk_recv(struct endpoint *base, struct bulk *bulk)
+{
+    struct world_ep *ep = world_ep(base);
+    struct side *side = ep_side(ep);
+    assert_false(ep->closing);
+    if (side->recv_again) {
+        side->recv_again--;
+        return TRYST_AGAIN;
+    }
+    assert_true(side->posted_now < base->rail->posted_max);
+    if (++side->posted_now > side->posted_high)
+        side->posted_high = side->posted_now;
+    bulk_push(&ep->posted, bulk);
+    return TRYST_OK;
+}
+
+static tryst_status on_bulk_send(struct endpoint *base, struct bulk *bulk)
+{
+    assert_false(world_ep(base)->closing);
+    bulk_push(&world_ep(base)->sends, bulk);
+    return TRYST_OK;
+}
+
+static void on_bulk_cancel(struct endpoint *base, struct bulk *bulk)
+{
+    struct world_ep *ep = world_ep(base);
+    list_remove(&bulk_state(bulk)->node);
+    bulk_push(&ep->canceled, bulk);
+}
+
+static void recv_done(struct side *side, struct bulk *bulk, tryst_status status,
+                      size_t bytes)
+{
+    side->posted_now--;
+    bulk->done(bulk, status, bytes);
+}
+
+static struct bulk *posted_find(struct world_ep *ep, uint64_t tag)
+{
+    list_for_each_safe (&ep->posted, node, after) {
+        struct bulk *bulk = container_of(node, struct bulk_state, node)->bulk;
+        if (bulk->tag == tag)
+            return bulk;
+    }
+    return NULL;
+}
+
+/* A send of the peer arrives here. */
+static void bulk_arrive(struct world_ep *ep, struct world_ep *from, struct bulk *send)
+{
+    struct bulk *recv = posted_find(ep, send->tag);
+    bulk_push(&from->sent, send);
+    if (!recv) {
+        ep_side(ep)->unexpected++;
+        ep->base.rail->events->unexpected(&ep->base, send->tag, send->bytes);
+        return;
+    }
+    list_remove(&bulk_state(recv)->node);
+    assert_true(send->bytes <= recv->bytes);
+    memcpy(recv->data, send->data, send->bytes);
+    recv_done(ep_side(ep), recv, TRYST_OK, send->bytes);
+}
+
+static int ep_receive(struct world *world, struct world_ep *ep)
+{
+    struct side *side = ep_side(ep);
+    struct world_ep *from = world_ep_find(world, ep->peer, ep->rank);
+    struct list_node *node;
+    struct bulk *bulk;
+    int count = 0;
+    while (from && !side->hold_frames && (node = list_pop_front(&from->frames)) != NULL) {
+        struct world_frame *frame = container_of(node, struct world_frame, node);
+        ep->base.rail->events->frame(&ep->base, frame->data, frame->bytes);
+        free(frame);
+        count++;
+    }
+    while (from && !side->hold_bulk && (bulk = bulk_pop(&from->sends)) != NULL) {
+        bulk_arrive(ep, from, bulk);
+        count++;
+    }
+    return count;
+}
+
+static int ep_complete(struct world_ep *ep)
+{
+    struct side *side = ep_side(ep);
+    struct bulk *bulk;
+    int count = 0;
+    while (!side->hold_sent && (bulk = bulk_pop(&ep->sent)) != NULL) {
+        bulk->done(bulk, TRYST_OK, bulk->bytes);
+        count++;
+    }
+    while (!side->hold_cancels && (bulk = bulk_pop(&ep->canceled)) != NULL) {
+        recv_done(side, bulk, TRYST_E_CANCELED, 0);
+        count++;
+    }
+    return count;
+}
+
+static void ep_end(struct world_ep *ep)
+{
+    struct side *side = ep_side(ep);
+    struct bulk *bulk;
+    struct list_node *node;
+    while ((bulk = bulk_pop(&ep->sends)) != NULL || (bulk = bulk_pop(&ep->sent)) != NULL)
+        bulk->done(bulk, TRYST_E_CANCELED, 0);
+    while ((bulk = bulk_pop(&ep->posted)) != NULL ||
+           (bulk = bulk_pop(&ep->canceled)) != NULL)
+        recv_done(side, bulk, TRYST_E_CANCELED, 0);
+    while ((node = list_pop_front(&ep->frames)) != NULL)
+        free(container_of(node, struct world_frame, node));
+    list_remove(&ep->node);
+    ep->base.rail->events->closed(&ep->base);
+    mem_free(ep);
+}
+
+static int ep_progress(struct world *world, struct world_ep *ep)
+{
+    int count = 0;
+    if (ep->closing) {
+        if (ep_side(ep)->hold_close)
+            return 0;
+        ep_end(ep);
+        return 1;
+    }
+    if (!ep->told_ready) {
+        ep->told_ready = true;
+        ep->base.rail->events->ready(&ep->base, TRYST_OK, "made up");
+        count++;
+    }
+    return count + ep_receive(world, ep) + ep_complete(ep);
+}
+
+static int on_progress(struct rail *rail)
+{
+    struct world_rail *own = container_of(rail, struct world_rail, base);
+    int count = 0;
+    list_for_each_safe (&own->world->eps, node, after) {
+        struct world_ep *ep = container_of(node, struct world_ep, node);
+        if (ep->rank == own->rank)
+            count += ep_progress(own->world, ep);
+    }
+    return count;
+}
+
+static tryst_status on_arm(struct rail *rail)
+{
+    return TRYST_OK;
+}
+
+const struct transport_ops world_transport = {.name = "shm",
+                                              .struct_size = sizeof(struct transport_ops),
+                                              .progress = on_progress,
+                                              .arm = on_arm,
+                                              .ep_open = on_ep_open,
+                                              .ep_message = on_ep_message,
+                                              .ep_close = on_ep_close,
+                                              .frame_send = on_frame_send,
+                                              .bulk_recv = on_bulk_recv,
+                                              .bulk_send = on_bulk_send,
+                                              .bulk_cancel = on_bulk_cancel};
