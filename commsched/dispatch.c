@@ -83,12 +83,14 @@ static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
 
 static void on_remove(void *arg, struct transfer *transfer)
 {
+    struct dispatch *dispatch = arg;
     struct dispatch_lane *lane = transfer->lane;
     list_remove(&transfer->node);
     if (list_empty(&lane->transfers))
         list_remove(&lane->active);
+    dispatch->moved = true; /* what stood behind it may fit */
     for (uint32_t i = transfer->upto; i < transfer->next; i++)
-        bytes_return(arg, lane, transfer_slice_bytes(transfer, i));
+        bytes_return(dispatch, lane, transfer_slice_bytes(transfer, i));
 }
 
 /* ---- starting slices ---------------------------------------------------------------------- */
