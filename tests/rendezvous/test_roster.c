@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The roster: every rank comes to the same verdict, and names what differs. The gathering itself is
+ * played: bootstrap_allgather is defined here. */
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/config.h"
+#include "rendezvous/bootstrap.h"
+#include "rendezvous/roster.h"
+#include "support/unit.h"
+
+enum { RANKS = 12 };
+
+static struct roster_entry gathered[RANKS];
+static tryst_status gather_status;
+
+tryst_status bootstrap_allgather(struct bootstrap *bootstrap, const void *mine,
+                                 size_t bytes, void *all, struct err *err)
+{
+    assert_int_equal(bytes, sizeof *gathered);
+    memcpy(all, gathered, sizeof gathered);
+    return gather_status;
+}
+
+static struct config *config;
+static struct roster_entry base;
+
+/* A job in which all fits together. */
+static int begin(void **state)
+{
+    struct roster roster;
+    memset(&base, 0, sizeof base);
+    gather_status = TRYST_OK;
+    assert_int_equal(config_open_defaults(&config), TRYST_OK);
+    snprintf(base.device_prefix, sizeof base.device_prefix, "/job:a/replica:0/task:0");
+    base.host.host_id = 1;
+    assert_int_equal(roster_open(NULL, 0, 1, config, &base, NULL, &roster), TRYST_OK);
+    roster_close(&roster);
+    for (int i = 0; i < RANKS; i++) {
+        gathered[i] = base;
+        gathered[i].host.host_id = 1 + (uint64_t)i / 4;
+        snprintf(gathered[i].device_prefix, sizeof gathered[i].device_prefix,
+                 "/job:a/replica:0/task:%d", i);
+    }
+    return 0;
+}
+
+static int end(void **state)
+{
+    config_close(config);
+    return 0;
+}
+
+/* What the ranks say; all must say the same of the job. */
+static tryst_status open_all(char *text, size_t capacity)
+{
+    tryst_status first = TRYST_OK;
+    for (int rank = 0; rank < RANKS; rank++) {
+        struct err err = ERR_INIT;
+        struct roster roster;
+        struct roster_entry mine = gathered[rank];
+        tryst_status status = roster_open((struct bootstrap *)&gathered, rank, RANKS,
+                                          config, &mine, &err, &roster);
+        if (status == TRYST_OK)
+            roster_close(&roster);
+        if (rank == 0) {
+            first = status;
+            snprintf(text, capacity, "%s", err.text);
+        }
+        assert_int_equal(status, first);
+    }
+    return first;
+}
+
+static void test_fits(void **state)
+{
+    struct roster roster;
+    struct roster_entry mine = gathered[6];
+    assert_int_equal(roster_open((struct bootstrap *)&gathered, 6, RANKS, config, &mine,
+                                 NULL, &roster),
+                     TRYST_OK);
+    assert_int_equal(roster.rank, 6);
+    assert_int_equal(roster.size, RANKS);
+    assert_int_equal(roster.local_size, 4);
+    assert_int_equal(roster.local_rank, 2);
+    assert_int_equal(roster_rank_of(&roster, "/job:a/replica:0/task:1/device:CPU:0", 36),
+                     1);
+    assert_int_equal(roster_rank_of(&roster, "/job:a/replica:0/task:11/device:CPU:0", 37),
+                     11);
+    roster_close(&roster);
+}
+
+struct row {
+    const char *name;
+    void (*spoil)(void);
+    tryst_status status;
+    const char *says[4]; /* parts of the sentence */
+};
+
+static void spoil_wire(void)
+{
+    gathered[7].wire_version++;
+}
+
+static void spoil_count(void)
+{
+    gathered[7].agreed_count--;
+}
+
+static void spoil_order(void)
+{
+    gathered[3].byte_order = 0x04030201;
+}
+
+static void spoil_setting(void)
+{
+    struct config *other;
+    assert_int_equal(config_open_defaults(&other), TRYST_OK);
+    assert_int_equal(config_set(other, "wants_max", "77", NULL), TRYST_OK);
+    config_agreed_values(other, gathered[5].agreed);
+    config_close(other);
+}
+
+static void spoil_prefix(void)
+{
+    strcpy(gathered[4].device_prefix, gathered[2].device_prefix);
+}
+
+static void spoil_nested(void)
+{
+    strcpy(gathered[4].device_prefix, "/job:a/replica:0/task:2/sub");
+}
+
+static void spoil_root(void)
+{
+    strcpy(gathered[4].device_prefix, "/job:a");
+}
+
+static void spoil_endless(void)
+{
+    memset(gathered[4].device_prefix, 'x', sizeof gathered[4].device_prefix);
+    memset(gathered[4].host.host_name, 'x', sizeof gathered[4].host.host_name);
+    gathered[4].host.rails_count = UINT32_MAX;
+}
+
+static const struct row rows[] = {
+    {"all alike", NULL, TRYST_OK, {0}},
+    {"wire version",
+     spoil_wire,
+     TRYST_E_HANDSHAKE,
+     {"rank 7", "wire version", "install"}},
+    {"number of settings", spoil_count, TRYST_E_HANDSHAKE, {"rank 7"}},
+    {"byte order", spoil_order, TRYST_E_HANDSHAKE, {"rank 3", "byte order"}},
+    {"a setting",
+     spoil_setting,
+     TRYST_E_HANDSHAKE,
+     {"TRYST_WANTS_MAX", "256 on rank 0", "77 on rank 5"}},
+    {"one prefix twice",
+     spoil_prefix,
+     TRYST_E_GROUP,
+     {"ranks 2 and 4", "/job:a/replica:0/task:2", "give each rank its own"}},
+    {"a prefix inside another", spoil_nested, TRYST_E_GROUP, {"ranks 2 and 4", "sub"}},
+    {"a prefix over all", spoil_root, TRYST_E_GROUP, {"ranks 4 and 0"}},
+    {"text without an end", spoil_endless, TRYST_OK, {0}},
+};
+
+static void test_verdicts(void **state)
+{
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char text[ERR_TEXT_BYTES];
+        struct roster_entry before[RANKS];
+        memcpy(before, gathered, sizeof before);
+        if (rows[i].spoil)
+            rows[i].spoil();
+        tryst_status status = open_all(text, sizeof text);
+        if (status != rows[i].status)
+            fail_msg("%s: %d, %s", rows[i].name, status, text);
+        for (int j = 0; j < 4 && rows[i].says[j]; j++)
+            if (!strstr(text, rows[i].says[j]))
+                fail_msg("%s: \"%s\" does not say \"%s\"", rows[i].name, text,
+                         rows[i].says[j]);
+        memcpy(gathered, before, sizeof before);
+    }
+}
+
+static tryst_status open_one(void)
+{
+    struct roster roster;
+    struct roster_entry mine = gathered[0];
+    tryst_status status = roster_open((struct bootstrap *)&gathered, 0, RANKS, config,
+                                      &mine, NULL, &roster);
+    if (status == TRYST_OK)
+        roster_close(&roster);
+    return status;
+}
+
+static void test_failures(void **state)
+{
+    WALK_ALLOCATIONS(open_one());
+    uint64_t before = alloc_live_count();
+    gather_status = TRYST_E_BOOTSTRAP;
+    assert_int_equal(open_one(), TRYST_E_BOOTSTRAP);
+    assert_int_equal(alloc_live_count(), before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_fits, begin, end),
+        cmocka_unit_test_setup_teardown(test_verdicts, begin, end),
+        cmocka_unit_test_setup_teardown(test_failures, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table: scopes by id, entries by hash and whole key, queues in order of number. */
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/hash.h"
+#include "core/random.h"
+#include "rendezvous/engine.h"
+#include "rendezvous/peer.h"
+#include "rendezvous/table.h"
+#include "support/unit.h"
+
+static struct rendezvous rdv;
+static struct roster_entry entries[2];
+static struct tryst_group group = {.roster = {.rank = 0, .size = 2, .entries = entries}};
+static struct peer peer;
+
+static int begin(void **state)
+{
+    struct pool_params wants = {.name = "wants", .item_bytes = sizeof(struct want)};
+    memset(&rdv, 0, sizeof rdv);
+    memset(&peer, 0, sizeof peer);
+    list_init(&rdv.scopes);
+    rdv.set.early_max = 4;
+    rdv.group = &group;
+    peer.rdv = &rdv;
+    for (int i = 0; i < 2; i++) {
+        entries[i].incarnation = 16 + (uint64_t)i;
+        snprintf(entries[i].device_prefix, sizeof entries[i].device_prefix,
+                 "/job:a/replica:0/task:%d", i);
+    }
+    return pool_open(&wants, &rdv.wants);
+}
+
+static int end(void **state)
+{
+    list_for_each_safe (&rdv.scopes, node, after)
+        scope_free(container_of(node, struct scope, node));
+    return (int)pool_close(rdv.wants);
+}
+
+static tryst_key *key_make(const char *edge, uint64_t hash)
+{
+    char text[TRYST_KEY_MAX + 1];
+    tryst_key *key;
+    assert_int_equal(tryst_key_build(&group, 0, 1, edge, 0, 0, text, sizeof text),
+                     TRYST_OK);
+    assert_int_equal(tryst_key_prepare(&group, text, &key), TRYST_OK);
+    key->hash = hash ? hash : key->hash;
+    return key;
+}
+
+static struct scope *scope_make(uint64_t id)
+{
+    struct scope *scope;
+    assert_int_equal(scope_open(&rdv, id, &scope), TRYST_OK);
+    list_push_back(&rdv.scopes, &scope->node);
+    return scope;
+}
+
+static void test_scopes(void **state)
+{
+    struct scope *one = scope_make(1);
+    struct scope *nine = scope_make(9);
+    rdv.steps_end = 10;
+    assert_ptr_equal(scope_find(&rdv, 1), one);
+    assert_ptr_equal(scope_find(&rdv, 9), nine);
+    assert_null(scope_find(&rdv, 2));
+    assert_true(scope_is_closed(&rdv, 2)); /* passed over */
+    assert_false(scope_is_closed(&rdv, 10));
+    scope_free(one);
+    assert_null(scope_find(&rdv, 1));
+    assert_true(scope_is_closed(&rdv, 1));
+}
+
+/* Steps that only peers know of are bounded. */
+static void test_early_scopes(void **state)
+{
+    scope_make(1)->state = SCOPE_OPEN;
+    for (uint64_t id = 10; id < 14; id++)
+        assert_non_null(scope_open_early(&rdv, id));
+    assert_null(scope_open_early(&rdv, 14));
+    scope_find(&rdv, 10)->state = SCOPE_OPEN;
+    assert_non_null(scope_open_early(&rdv, 14));
+}
+
+/* One hash for all keys, or one bucket: each key has its own entry all the same. */
+static void test_collisions(void **state)
+{
+    static const uint64_t hashes[] = {0, 42};
+    enum { KEYS = 100 };
+    for (size_t h = 0; h < COUNT_OF(hashes); h++) {
+        struct scope *scope = scope_make(1 + h);
+        struct entry *made[KEYS];
+        for (int i = 0; i < KEYS; i++) {
+            char edge[16];
+            snprintf(edge, sizeof edge, "e%d", i);
+            tryst_key *key = key_make(edge, hashes[h]);
+            made[i] = entry_get(scope, key);
+            assert_ptr_equal(entry_get(scope, key), made[i]);
+            tryst_key_release(key);
+            key = key_make(edge, hashes[h]); /* another handle of the same key */
+            assert_ptr_equal(entry_get(scope, key), made[i]);
+            tryst_key_release(key);
+        }
+        assert_int_equal(scope->entries_count, KEYS);
+        assert_true(scope->buckets_count >= KEYS);
+        for (int i = 0; i < KEYS; i++) {
+            const tryst_key *key = made[i]->key;
+            for (int j = 0; j < i; j++)
+                assert_ptr_not_equal(made[i], made[j]);
+            assert_ptr_equal(entry_find(scope, key->hash, key->string, key->bytes),
+                             made[i]);
+            assert_null(entry_find(scope, key->hash, key->string, key->bytes - 1u));
+            assert_null(entry_find(scope, key->hash + 1, key->string, key->bytes));
+        }
+    }
+}
+
+/* Keys of records: what does not name these two ranks leaves no entry behind. */
+static void test_record_keys(void **state)
+{
+#define DEV(rank) "/job:a/replica:0/task:" rank "/device:CPU:0"
+    static const struct {
+        const char *key;
+        bool may_make;
+        tryst_status status;
+    } rows[] = {{DEV("0") ";10;" DEV("1") ";e;0:0", true, TRYST_OK},
+                {DEV("0") ";10;" DEV("1") ";e;0:0", false, TRYST_OK}, /* there already */
+                {DEV("0") ";10;" DEV("1") ";f;0:0", false, TRYST_E_NOMEM},
+                {DEV("0") ";11;" DEV("1") ";e;0:0", true, TRYST_E_INCARNATION},
+                {DEV("1") ";11;" DEV("0") ";e;0:0", true, TRYST_E_KEY},
+                {DEV("0") ";10;" DEV("2") ";e;0:0", true, TRYST_E_KEY},
+                {"nonsense", true, TRYST_E_KEY}};
+    struct scope *scope = scope_make(1);
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct record_key named = {hash_bytes(rows[i].key, strlen(rows[i].key)),
+                                   rows[i].key, strlen(rows[i].key), 0, 1};
+        tryst_status status = TRYST_IN_PROGRESS;
+        struct entry *entry = entry_take(scope, &named, rows[i].may_make, &status);
+        assert_int_equal(status, rows[i].status);
+        assert_int_equal(entry != NULL, status == TRYST_OK);
+        assert_int_equal(scope->entries_count, 1);
+    }
+}
+
+static void test_queues(void **state)
+{
+    enum { COUNT = 50 };
+    struct random random;
+    struct scope *scope = scope_make(1);
+    tryst_key *key = key_make("e", 0);
+    struct entry *entry = entry_get(scope, key);
+    static tryst_op sends[COUNT];
+    struct want *wants[COUNT];
+    int order[COUNT];
+    tryst_key_release(key);
+    random_seed(&random, unit_seed());
+    list_init(&peer.wants_list);
+    for (int i = 0; i < COUNT; i++)
+        order[i] = i;
+    for (int i = COUNT - 1; i > 0; i--) {
+        int j = (int)random_range(&random, (uint64_t)i + 1);
+        int swap = order[i];
+        order[i] = order[j];
+        order[j] = swap;
+    }
+    for (int i = 0; i < COUNT; i++) {
+        uint64_t seq = 2 * (uint64_t)order[i];
+        struct want *want = pool_get(rdv.wants);
+        memset(want, 0, sizeof *want);
+        want->peer = &peer;
+        want->entry = entry;
+        want->seq = seq;
+        want->answered = true;
+        entry_want_insert(entry, want);
+        peer.parked_count++;
+        wants[order[i]] = want;
+        sends[order[i]].seq = seq;
+        entry_send_insert(entry, &sends[order[i]]);
+    }
+    uint64_t next = 0;
+    list_for_each_safe (&entry->wants, node, after) {
+        assert_int_equal(container_of(node, struct want, node)->seq, next);
+        next += 2;
+    }
+    for (uint64_t i = 0; i < COUNT; i++) {
+        assert_ptr_equal(entry_want_find(entry, 2 * i), wants[i]);
+        assert_ptr_equal(entry_send_find(entry, 2 * i), &sends[i]);
+        assert_null(entry_want_find(entry, 2 * i + 1));
+        assert_null(entry_send_find(entry, 2 * i + 1));
+        assert_null(entry_recv_find(entry, 2 * i));
+        assert_null(entry_early_find(entry, 2 * i));
+    }
+    for (int i = 0; i < COUNT; i++)
+        list_remove(&sends[i].queue_node);
+    want_unpark(wants[7]);
+    want_unpark(wants[7]); /* twice does no harm */
+    assert_null(entry_want_find(entry, 14));
+    assert_int_equal(peer.parked_count, COUNT - 1);
+    want_free(wants[7]);
+    scope_free(scope); /* frees the others */
+    assert_int_equal(peer.parked_count, 0);
+    assert_int_equal(pool_counters(rdv.wants).in_use, 0);
+}
+
+static void test_no_memory(void **state)
+{
+    uint64_t before = alloc_live_count();
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        struct scope *scope;
+        alloc_fail_at(nth);
+        assert_int_equal(scope_open(&rdv, 1, &scope), TRYST_E_NOMEM);
+        assert_true(alloc_fail_off());
+        assert_int_equal(alloc_live_count(), before);
+    }
+    struct scope *scope = scope_make(1);
+    for (int i = 0; i < 40; i++) {
+        char edge[16];
+        snprintf(edge, sizeof edge, "e%d", i);
+        tryst_key *key = key_make(edge, 0);
+        alloc_fail_at(1);
+        assert_null(entry_get(scope, key));
+        assert_true(alloc_fail_off());
+        alloc_fail_at(2); /* growing the table: its chains only get longer */
+        assert_non_null(entry_get(scope, key));
+        alloc_fail_off();
+        tryst_key_release(key);
+    }
+    assert_int_equal(scope->buckets_count, 16);
+    assert_int_equal(scope->entries_count, 40);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_scopes),      TEST(test_early_scopes), TEST(test_collisions),
+        TEST(test_record_keys), TEST(test_queues),       TEST(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
