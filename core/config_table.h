@@ -59,7 +59,7 @@
       "how long a connection to a peer may take to be made")                                 \
     X(PEER_TIMEOUT, "peer_timeout", TIME, "15s", "100ms..24h", 0,                            \
       "a peer whose kernel is silent for this long is given up")                             \
-    X(SHM_RING_BYTES, "shm_ring_bytes", BYTES, "28K", "8K..1G", 0,                           \
+    X(SHM_RING_BYTES, "shm_ring_bytes", BYTES, "22K", "8K..1G", 0,                           \
       "shared ring per direction and peer of this host")                                     \
     X(SHM_MECH, "shm_mech", ENUM, "auto", "auto|map|cma|ring", 0,                            \
       "how shm moves bulk: map the peer's memory, copy from it (process_vm_readv), or copy " \

@@ -186,6 +186,7 @@ static void link_adopt(struct peer *peer, struct link *link)
         link_close(peer->link);
     peer->link = link;
     link_events_set(link, &peer_events, peer);
+    link_user_timeout_set(link, peer->rdv->set.peer_timeout_ns);
     hello_send(peer, link);
     link_up(peer);
 }
