@@ -57,8 +57,10 @@ lint_shell() {
 tidy_one() { # <file> <build>
     local stamp=$2/lint/$1 said
     [[ $stamp -nt $1 && $stamp -nt $2/lint/headers ]] && return 0
+    # As old as the text that was read, should the file change meanwhile.
+    mkdir -p "${stamp%/*}" && touch "$stamp.new"
     if said=$(clang-tidy --quiet -p "$2" "$1" 2>&1); then
-        mkdir -p "${stamp%/*}" && touch "$stamp"
+        mv "$stamp.new" "$stamp"
     else
         printf '%s\n' "$said"
         return 1

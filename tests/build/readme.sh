@@ -8,10 +8,6 @@ set -eu
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-if ! grep -q '^<!-- test: embed -->$' "$SOURCE/README.md" 2>/dev/null; then
-    echo "readme: skipped, README.md has no line '<!-- test: embed -->' yet"
-    exit 77
-fi
 awk '/^<!-- test: embed -->$/ { armed = 1; next }
      armed && /^```/ { if (inside) exit; inside = 1; next }
      inside' "$SOURCE/README.md" >"$dir/embed.c"
