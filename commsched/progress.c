@@ -290,6 +290,24 @@ static tryst_ctx *op_ctx(const tryst_op *op)
     return rendezvous_owner(op->rdv);
 }
 
+/** Until `op` is done: drive, or stand in line while another thread drives. */
+static void op_await(tryst_ctx *ctx, tryst_op *op, uint64_t timeout_ns)
+{
+    uint64_t begin_ns = clock_monotonic_ns();
+    for (uint64_t spent_ns = 0; !op_is_done(op) && spent_ns < timeout_ns;
+         spent_ns = clock_monotonic_ns() - begin_ns) {
+        uint64_t left_ns = timeout_ns - spent_ns;
+        if (role_try(&ctx->progress)) {
+            progress_until(ctx, op_is_done, op, left_ns);
+            progress_role_pass(ctx);
+        } else {
+            uint64_t now_ns = begin_ns + spent_ns;
+            line_wait(&ctx->progress, op,
+                      left_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + left_ns);
+        }
+    }
+}
+
 tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
 {
     if (!op || op_callback_runs())
@@ -297,26 +315,18 @@ tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
     tryst_status status = tryst_op_test(op);
     if (status != TRYST_IN_PROGRESS)
         return status;
-    status = rendezvous_usable(op->rdv);
-    if (status == TRYST_E_FORKED)
-        return status;
+    if (rendezvous_usable(op->rdv) == TRYST_E_FORKED)
+        return TRYST_E_FORKED;
     tryst_ctx *ctx = op_ctx(op);
-    uint64_t begin_ns = clock_monotonic_ns();
-    uint64_t spent_ns = 0;
-    while (!op_is_done(op) && (spent_ns <= timeout_ns)) {
-        if (role_try(&ctx->progress)) {
-            progress_until(ctx, op_is_done, op, timeout_ns - spent_ns);
-            progress_role_pass(ctx);
-        } else {
-            uint64_t left = timeout_ns - spent_ns;
-            uint64_t until = left > UINT64_MAX - begin_ns - spent_ns
-                                 ? UINT64_MAX
-                                 : begin_ns + spent_ns + left;
-            line_wait(&ctx->progress, op, until);
-        }
-        spent_ns = clock_monotonic_ns() - begin_ns;
-        if (spent_ns >= timeout_ns)
-            break;
+    /* The usual case needs no clock: the role is free and the operation ends in time. */
+    if (timeout_ns && role_try(&ctx->progress)) {
+        bool done = progress_until(ctx, op_is_done, op, timeout_ns);
+        bool wanted = role_is_wanted(ctx);
+        progress_role_pass(ctx);
+        if (!done && wanted)
+            op_await(ctx, op, timeout_ns);
+    } else {
+        op_await(ctx, op, timeout_ns);
     }
     status = tryst_op_test(op);
     return status == TRYST_IN_PROGRESS ? TRYST_E_TIMEOUT : status;
