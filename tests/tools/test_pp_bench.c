@@ -442,18 +442,17 @@ static void test_faults(void **state)
  * ----------------------------------------------------------------------------------- */
 
 #define BUBBLE_TOLERANCE 0.03
-#define BUBBLE_ATTEMPTS \
-    3 /* a neighbour on the machine only ever adds to a measured bubble */
+#define BUBBLE_ATTEMPTS  8 /* a neighbour on the machine only ever adds to a bubble */
 
-static double bubble_of(const char *words, const char *name)
+static void run_bubble(const char *words, double *measured_p, double *predicted_p)
 {
     char all[600];
     snprintf(all, sizeof all, "%s --json %s", words, in_folder("b.json"));
     expect_exit(bench(all), all, 0);
     json_t *document = load_json("b.json");
-    const double bubble = json_number_value(json_object_get(document, name));
+    *measured_p = json_number_value(json_object_get(document, "bubble_measured"));
+    *predicted_p = json_number_value(json_object_get(document, "bubble_predicted"));
     json_decref(document);
-    return bubble;
 }
 
 /* Stages that only sleep, so that ranks need no core: the measured bubble is within 0.03
@@ -461,24 +460,24 @@ static double bubble_of(const char *words, const char *name)
 static void check_bubble(const char *schedule, int ranks, int microbatches)
 {
     char words[256];
-    double measured = 1;
     const double expected = (ranks - 1.0) / (microbatches + ranks - 1);
-    snprintf(
-        words, sizeof words,
-        "-n %d --model sleep:10,20 --layers %d --schedule %s --microbatches %d --steps 4",
-        ranks, ranks, schedule, microbatches);
-    for (int i = 0; i < BUBBLE_ATTEMPTS && fabs(measured - expected) > BUBBLE_TOLERANCE;
-         i++) {
-        measured = bubble_of(words, "bubble_measured");
-        printf("%s, %d ranks, %d micro-batches: bubble %.4f measured, %.4f ideal\n",
-               schedule, ranks, microbatches, measured, expected);
+    snprintf(words, sizeof words,
+             "-n %d --model sleep:10,20 --layers %d --schedule %s --microbatches %d "
+             "--steps 4",
+             ranks, ranks, schedule, microbatches);
+    for (int i = 0; i < BUBBLE_ATTEMPTS; i++) {
+        double measured = 0;
+        double predicted = 0;
+        run_bubble(words, &measured, &predicted);
+        printf("%s, %d ranks, %d micro-batches: bubble %.4f measured, %.4f predicted, "
+               "%.4f ideal\n",
+               schedule, ranks, microbatches, measured, predicted, expected);
+        if (fabs(measured - expected) <= BUBBLE_TOLERANCE &&
+            fabs(predicted - expected) <= BUBBLE_TOLERANCE) {
+            return;
+        }
     }
-    const double predicted = bubble_of(words, "bubble_predicted");
-    if (fabs(measured - expected) > BUBBLE_TOLERANCE ||
-        fabs(predicted - expected) > BUBBLE_TOLERANCE) {
-        fail_msg("pp_bench %s: bubble %.4f measured, %.4f predicted, %.4f expected",
-                 words, measured, predicted, expected);
-    }
+    fail_msg("pp_bench %s: never within %.2f of %.4f", words, BUBBLE_TOLERANCE, expected);
 }
 
 static void test_bubble(void **state)
