@@ -29,7 +29,7 @@ static uint64_t host_config_number(const tryst_host *host, const char *name)
 {
     const struct node *node = host->config_arg;
     if (strcmp(name, "shm_ring_bytes") == 0)
-        return node->ring_bytes ? node->ring_bytes : 28 * 1024;
+        return node->ring_bytes ? node->ring_bytes : 22 * 1024;
     return strcmp(name, "shm_mech") == 0 ? node->mech : 0;
 }
 

@@ -27,7 +27,7 @@ static uint64_t ring_bytes_configured(const tryst_host *host)
         bytes = PAIR_RING_BYTES_MIN;
     if (bytes > PAIR_RING_BYTES_MAX)
         bytes = PAIR_RING_BYTES_MAX;
-    return bytes & ~UINT64_C(4095); /* whole pages */
+    return bytes & ~(uint64_t)(PAIR_LINE_BYTES - 1);
 }
 
 tryst_status pair_rail_init(struct pair_rail *rail, const struct rail_params *params,
