@@ -211,7 +211,7 @@ static void token_file_is_ours_alone(void **state)
     char folder[256], path[300];
     struct bootstrap_env env;
     struct err err = ERR_INIT;
-    snprintf(folder, sizeof folder, "%s/tryst-XXXXXX", base ? base : "/tmp");
+    snprintf(folder, sizeof folder, "%s/tryst-XXXXXX", base ? base : P_tmpdir);
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/token", folder);
 
