@@ -26,11 +26,24 @@ static bool submit_refused(tryst_op *op)
                   scope->abort_text);
     else if (peer->life >= PEER_GIVING_UP)
         op_report(op, peer->gone_status, peer->rank, peer->gone_status, peer->gone_text);
-    else if (op->deadline_at_ns && deadline_add(op->rdv, op) != TRYST_OK)
-        op_report(op, TRYST_E_NOMEM, -1, TRYST_E_NOMEM, "no memory for its deadline");
-    else if (!(op->entry = entry_get(op->scope, op->key)))
-        op_report(op, TRYST_E_NOMEM, -1, TRYST_E_NOMEM, "no memory for its key");
     return op->reported;
+}
+
+/** Without its entry an operation has no number, and all later ones of its key would meet the
+ *  wrong ones: so the step fails, on all ranks. True if so. */
+static bool submit_starved(tryst_op *op)
+{
+    struct rendezvous *rdv = op->rdv;
+    uint64_t step_id = op->step_id;
+    op->entry = entry_get(op->scope, op->key);
+    if (op->entry && (!op->deadline_at_ns || deadline_add(rdv, op) == TRYST_OK))
+        return false;
+    op_report(op, TRYST_E_NOMEM, -1, TRYST_E_NOMEM, "no memory for its key or deadline");
+    op_end(op);
+    rendezvous_abort(rdv, step_id, TRYST_E_NOMEM, rdv->group->roster.rank,
+                     clock_wall_ns(), "no memory for an operation's key or deadline",
+                     NULL);
+    return true;
 }
 
 static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
@@ -47,6 +60,8 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
     list_push_back(&op->scope->ops, &op->scope_node);
     if (submit_refused(op))
         op_end(op);
+    else if (submit_starved(op))
+        return;
     else if (op->kind == OP_SEND)
         producer_submit(op);
     else

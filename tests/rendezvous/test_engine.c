@@ -619,6 +619,28 @@ static void test_post_again(void **state)
     end(steps);
 }
 
+/* The transport has no room for a slice: the context may nap, but not sleep. */
+static void test_start_again(void **state)
+{
+    tryst_step *steps[2];
+    begin(small_slices);
+    steps_open(steps, 1);
+    tryst_op *recv = recv1(steps, "a", 0, LARGE, NULL);
+    world_settle(&world);
+    assert_int_equal(rendezvous_arm(world.sides[0].rdv), TRYST_OK);
+    world.sides[0].send_again = 100;
+    tryst_op *send = send0(steps, "a", 0, LARGE, NULL);
+    for (int i = 0; i < 4; i++)
+        world_pass(&world);
+    assert_int_equal(rendezvous_arm(world.sides[0].rdv), TRYST_E_UNSUPPORTED);
+    world.sides[0].send_again = 0;
+    world_settle(&world);
+    assert_int_equal(rendezvous_arm(world.sides[0].rdv), TRYST_OK);
+    world_done(recv, TRYST_OK);
+    world_done(send, TRYST_OK);
+    end(steps);
+}
+
 /* Ids begin again: a live run is passed over, wherever it is touched. */
 static void test_id_wrap(void **state)
 {
@@ -962,6 +984,7 @@ int main(void)
         cmocka_unit_test(test_frames_again),
         cmocka_unit_test(test_slots),
         cmocka_unit_test(test_post_again),
+        cmocka_unit_test(test_start_again),
         cmocka_unit_test(test_id_wrap),
         cmocka_unit_test(test_early_nomem),
         cmocka_unit_test(test_no_memory),

@@ -250,7 +250,7 @@ static void knobs_release(struct side *side)
     side->still = side->hold_frames = side->hold_bulk = side->hold_sent = false;
     side->hold_cancels = side->hold_close = side->hold_dispatch = false;
     side->frames_max = 0;
-    side->recv_again = 0;
+    side->recv_again = side->send_again = 0;
 }
 
 void world_close(struct world *world)

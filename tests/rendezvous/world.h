@@ -60,6 +60,7 @@ struct side {
     bool hold_dispatch;  /* its transfers do not start */
     uint32_t frames_max; /* frames under way from it until AGAIN; 0: any number */
     uint32_t recv_again; /* so many bulk_recv answer AGAIN */
+    uint32_t send_again; /* so many bulk_send answer AGAIN */
     uint64_t window_bytes;
     /* seen */
     uint32_t posted_high, posted_now;

@@ -126,7 +126,12 @@ static tryst_status on_bulk_recv(struct endpoint *base, struct bulk *bulk)
 
 static tryst_status on_bulk_send(struct endpoint *base, struct bulk *bulk)
 {
+    struct side *side = ep_side(world_ep(base));
     assert_false(world_ep(base)->closing);
+    if (side->send_again) {
+        side->send_again--;
+        return TRYST_AGAIN;
+    }
     bulk_push(&world_ep(base)->sends, bulk);
     return TRYST_OK;
 }
