@@ -75,25 +75,27 @@ static void say_step(const bench_run *run, uint64_t done, uint64_t now_ns)
             seconds / (double)done * (double)((uint64_t)options->steps - done));
 }
 
-void bench_progress_step(bench_run *run, uint64_t step)
+bool bench_progress_due(const bench_run *run, uint64_t step)
 {
     const uint64_t done = step + 1;
     const uint64_t steps = (uint64_t)run->options->steps;
-    const uint64_t now_ns = tryst_now_ns(run->ctx);
-    FILE *out = bench_human(run->options);
-    if (isatty(fileno(out))) {
-        if (now_ns - run->last_progress_ns < TERMINAL_PERIOD_NS && done != steps) {
-            return;
-        }
-        run->last_progress_ns = now_ns;
-        fputc('\r', out);
-        say_step(run, done, now_ns);
-        fputs("\033[K", out);
-    } else if (done == 1 || done == steps ||
-               done * LINES_ELSEWHERE / steps != (done - 1) * LINES_ELSEWHERE / steps) {
-        say_step(run, done, now_ns);
-        fputc('\n', out);
+    if (done == 1 || done == steps) {
+        return true;
     }
+    if (isatty(fileno(bench_human(run->options)))) {
+        return tryst_now_ns(run->ctx) - run->last_progress_ns >= TERMINAL_PERIOD_NS;
+    }
+    return done * LINES_ELSEWHERE / steps != (done - 1) * LINES_ELSEWHERE / steps;
+}
+
+void bench_progress_step(bench_run *run, uint64_t step)
+{
+    FILE *out = bench_human(run->options);
+    const bool terminal = isatty(fileno(out));
+    run->last_progress_ns = tryst_now_ns(run->ctx);
+    fputs(terminal ? "\r" : "", out);
+    say_step(run, step + 1, run->last_progress_ns);
+    fputs(terminal ? "\033[K" : "\n", out);
     fflush(out);
 }
 

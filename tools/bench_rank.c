@@ -270,7 +270,6 @@ static tryst_status train_step(bench_run *run, uint64_t step)
     run->seconds[step] = (double)(tryst_now_ns(run->ctx) - begin_ns) / 1e9;
     status = share_loss(run, step, loss);
     if (status == TRYST_OK) {
-        tryst_progress(run->ctx); /* the loss has often come by now */
         status = note_losses(run, step + 1, false);
     }
     if (step == 0 && run->options->steps > 1) {
@@ -285,12 +284,13 @@ static tryst_status train(bench_run *run)
     const uint64_t steps = (uint64_t)run->options->steps;
     run->begin_ns = tryst_now_ns(run->ctx);
     for (uint64_t step = 0; step < steps; step++) {
-        const tryst_status status = train_step(run, step);
+        tryst_status status = train_step(run, step);
+        if (status == TRYST_OK && run->rank == 0 && bench_progress_due(run, step)) {
+            status = note_losses(run, step + 1, true);
+            bench_progress_step(run, step);
+        }
         if (status != TRYST_OK) {
             return status;
-        }
-        if (run->rank == 0) {
-            bench_progress_step(run, step);
         }
     }
     const tryst_status status = tryst_engine_finish(run->engine);

@@ -80,7 +80,9 @@ tryst_status bench_check(const bench_run *run, bench_result *result);
 
 /* bench_progress.c */
 void bench_progress_begin(const bench_run *run);
-/* `step` has ended; the newest loss known is that of step losses_ended − 1. */
+/* Is it time to say something about `step`? */
+bool bench_progress_due(const bench_run *run, uint64_t step);
+/* `step` has ended, and its loss is known. */
 void bench_progress_step(bench_run *run, uint64_t step);
 void bench_progress_end(const bench_run *run);
 /* Where people read: stdout, or stderr where stdout is JSON's. */
