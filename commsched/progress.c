@@ -158,7 +158,8 @@ static void line_wait(struct progress *progress, const tryst_op *op, uint64_t un
     list_remove(&waiter.node);
     /* A signal that was meant to pass the role on must not end with a thread that does not
      * take it. */
-    bool pass_on = waiter.signalled && op && tryst_op_test(op) != TRYST_IN_PROGRESS &&
+    bool takes = rc == 0 && (!op || tryst_op_test(op) == TRYST_IN_PROGRESS);
+    bool pass_on = waiter.signalled && !takes &&
                    !atomic_load_explicit(&progress->held, memory_order_seq_cst);
     if (pass_on)
         line_wake_first(progress);
