@@ -278,6 +278,19 @@ static void run_advance(tryst_op *op, struct recv_slice *slice)
     recv_finish(op, TRYST_OK, -1, NULL);
 }
 
+/** Its id has ended while it was failing: now it can. */
+static void recv_fail_late(tryst_op *op)
+{
+    bool offered = op->state == OP_POSTED;
+    consumer_fail(op, op->fail, op->origin_rank, op->text);
+    if (op->state != OP_VOID)
+        return;
+    if (offered)
+        op_mark(op, MARK_WANT); /* its OFFER has been: nobody asks again */
+    else if (op->scope->state == SCOPE_CLOSING)
+        op_end(op); /* the sweep of the close went by before */
+}
+
 static void slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
 {
     struct recv_slice *slice = container_of(bulk, struct recv_slice, bulk);
@@ -297,7 +310,7 @@ static void slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
         if (op->state == OP_ENDING)
             recv_settle(op);
         else if (op->fail != TRYST_OK)
-            consumer_fail(op, op->fail, op->origin_rank, op->text);
+            recv_fail_late(op);
         else if (op->state == OP_POSTED)
             op_mark(op, MARK_WANT); /* announced again only now */
     }
@@ -628,8 +641,11 @@ static void recv_deferred(tryst_op *op)
 {
     id_drop(op);
     op->marks &= (uint8_t)~MARK_CANCEL;
-    if (op->state == OP_VOID)
-        return; /* an OFFER will ask for its number again */
+    if (op->state == OP_VOID) {
+        if (op->scope->state == SCOPE_CLOSING)
+            op_end(op);
+        return; /* else an OFFER will ask for its number again */
+    }
     if (op->run) {
         run_withdraw(op, 0);
         if (op->run->outstanding == 0)
@@ -637,8 +653,8 @@ static void recv_deferred(tryst_op *op)
     }
     op_state_set(op, OP_DEFERRED);
     list_push_back(&op->peer->deferred_ops, &op->deferred_node);
-    if (op->fail != TRYST_OK)
-        consumer_fail(op, op->fail, op->origin_rank, op->text);
+    if (op->fail != TRYST_OK && !op->run)
+        recv_fail_late(op);
 }
 
 void consumer_ended(struct peer *peer, const struct record_answer *answer)
