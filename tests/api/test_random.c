@@ -51,7 +51,7 @@ struct random_run {
     uint64_t seed;
     uint64_t ops;
     uint64_t bytes_max;
-    bool threads, progress_thread;
+    bool threads, progress_thread, tight;
     _Atomic(uint32_t) counter;
     size_t outcomes_bytes;
     struct outcome outcomes[];
@@ -286,6 +286,9 @@ static void step_run(struct rank_run *self, uint64_t step)
         side_wait(&self->sides[i]);
     for (int i = 0; self->run->threads && i < SUBMITTERS; i++)
         pthread_join(threads[i], NULL);
+    /* Where receives are deferred, a close may leave nobody to take a cancelled one's OFFER. */
+    if (self->run->tight)
+        harness_barrier(self->rank, &self->run->counter);
     harness_step_close(self->step);
 }
 
@@ -405,7 +408,8 @@ static void random_run(uint64_t seed, bool threads, bool progress_thread,
                                .ops = ops,
                                .bytes_max = from_environment("TRYST_TEST_BYTES", 1 << 20),
                                .threads = threads,
-                               .progress_thread = progress_thread};
+                               .progress_thread = progress_thread,
+                               .tight = more != NULL};
     for (size_t i = 0; i < pairs; i++) {
         atomic_init(&run->outcomes[i].send, UNSEEN);
         atomic_init(&run->outcomes[i].recv, UNSEEN);
