@@ -132,6 +132,9 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
     op->final = status;
     op->origin_rank = origin_rank;
     op->origin_status = origin_status;
+    /* What was aborted says why, not only that. */
+    if (status == TRYST_E_ABORTED && op->scope && op->scope->abort_status != TRYST_OK)
+        op->origin_status = op->scope->abort_status;
     if (text && !op->text)
         op->text = mem_strdup(text); /* without memory the status alone must do */
     op_trace_life(op);
