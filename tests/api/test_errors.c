@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Everything that can become of an operation beside success, at both of its ends. */
+#include "harness.h"
+
+#include "support/unit.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SMALL = 100, LARGE = 3 << 20 };
+static const size_t sizes[] = {SMALL, LARGE};
+
+static void run_two(void (*main)(struct harness_rank *rank), const char *const *config)
+{
+    _Atomic(uint32_t) *counter = harness_share(sizeof *counter);
+    struct harness_params params = {
+        .size = 2, .main = main, .arg = counter, .config = config};
+    int failed = harness_run(&params);
+    harness_unshare(counter, sizeof *counter);
+    assert_int_equal(failed, 0);
+}
+
+static tryst_op *submit(struct harness_rank *rank, tryst_step *step, const char *edge,
+                        const tryst_tensor *tensor, const tryst_op_params *params)
+{
+    tryst_op *op;
+    struct harness_key key = harness_key(rank, 0, 1, edge);
+    CHECK_STATUS(rank->rank == 0 ? tryst_send(step, key.text, tensor, params, &op)
+                                 : tryst_recv(step, key.text, tensor, params, &op),
+                 TRYST_OK);
+    return op;
+}
+
+/* ---- both ends disagree ------------------------------------------------------------------- */
+
+static void mismatch_main(struct harness_rank *rank)
+{
+    char *data = calloc(1, LARGE + 1);
+    tryst_step *step = harness_step(rank, 1);
+    CHECK(data);
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        tryst_tensor tensor = harness_tensor(data, sizes[i] + (size_t)rank->rank);
+        harness_end(submit(rank, step, "size", &tensor, NULL), TRYST_E_MISMATCH);
+        tensor = harness_tensor(data, sizes[i]);
+        tensor.dtype = rank->rank ? TRYST_DTYPE_I8 : TRYST_DTYPE_U8;
+        harness_end(submit(rank, step, "dtype", &tensor, NULL), TRYST_E_MISMATCH);
+        /* one end small, the other large */
+        tensor = harness_tensor(data, sizes[(i + (size_t)rank->rank) % 2]);
+        harness_end(submit(rank, step, "kind", &tensor, NULL), TRYST_E_MISMATCH);
+        tensor =
+            harness_tensor(data, sizes[i]); /* and the key's next number still meets */
+        harness_end(submit(rank, step, "size", &tensor, NULL), TRYST_OK);
+    }
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_mismatch(void **state)
+{
+    run_two(mismatch_main, NULL);
+}
+
+static void dead_main(struct harness_rank *rank)
+{
+    char *data = calloc(1, LARGE);
+    tryst_step *step = harness_step(rank, 1);
+    tryst_op_params dead = {.struct_size = sizeof dead,
+                            .flags = rank->rank == 0 ? TRYST_OP_DEAD : 0};
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        tryst_tensor tensor = harness_tensor(data, sizes[i]);
+        harness_end(submit(rank, step, "dead", &tensor, &dead), TRYST_E_DEAD);
+        harness_end(submit(rank, step, "dead", &tensor, NULL), TRYST_OK);
+    }
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_dead(void **state)
+{
+    run_two(dead_main, NULL);
+}
+
+static void arguments_main(struct harness_rank *rank)
+{
+    char data[8] = {0};
+    tryst_op *op = NULL;
+    tryst_step *step = harness_step(rank, 1), *again = NULL;
+    tryst_tensor tensor = harness_tensor(data, sizeof data), bad = tensor;
+    struct harness_key out = harness_key(rank, rank->rank, 1 - rank->rank, "e");
+    char *incarnation = strchr(out.text, ';') + 1;
+    CHECK_STATUS(tryst_send(step, "no key", &tensor, NULL, &op), TRYST_E_KEY);
+    CHECK_STATUS(tryst_recv(step, out.text, &tensor, NULL, &op), TRYST_E_KEY);
+    CHECK_STATUS(tryst_send(step, out.text, NULL, NULL, &op), TRYST_E_INVALID);
+    bad.dtype = TRYST_DTYPE_INVALID;
+    CHECK_STATUS(tryst_send(step, out.text, &bad, NULL, &op), TRYST_E_INVALID);
+    bad = tensor;
+    bad.data = NULL;
+    CHECK_STATUS(tryst_send(step, out.text, &bad, NULL, &op), TRYST_E_INVALID);
+    tryst_op_params params = {.struct_size = 3};
+    CHECK_STATUS(tryst_send(step, out.text, &tensor, &params, &op), TRYST_E_INVALID);
+    CHECK_STATUS(tryst_step_open(rank->group, 1, &again), TRYST_E_INVALID);
+    *incarnation = *incarnation == '1' ? '2' : '1';
+    CHECK_STATUS(tryst_send(step, out.text, &tensor, NULL, &op), TRYST_E_INCARNATION);
+    struct harness_key in = harness_key(rank, 1 - rank->rank, rank->rank, "e");
+    incarnation = strchr(in.text, ';') + 1;
+    *incarnation = *incarnation == '1' ? '2' : '1';
+    CHECK_STATUS(tryst_recv(step, in.text, &tensor, NULL, &op), TRYST_E_INCARNATION);
+    CHECK(op == NULL && again == NULL);
+    harness_step_close(step);
+}
+
+static void test_arguments(void **state)
+{
+    run_two(arguments_main, NULL);
+}
+
+/* ---- receives of unknown shape ------------------------------------------------------------ */
+
+struct alloc_call {
+    char *data;
+    uint64_t count;
+    tryst_dtype dtype;
+    tryst_status answer;
+    int calls;
+};
+
+static tryst_status on_alloc(void *arg, tryst_tensor *tensor)
+{
+    struct alloc_call *call = arg;
+    call->count = tensor->count;
+    call->dtype = tensor->dtype;
+    call->calls++;
+    tensor->data = call->data;
+    return call->answer;
+}
+
+static void alloc_once(struct harness_rank *rank, tryst_step *step, size_t bytes,
+                       bool send_first, tryst_status answer)
+{
+    struct alloc_call call = {.data = malloc(bytes + 1), .answer = answer};
+    tryst_tensor tensor = harness_tensor(call.data, bytes / 4), got;
+    tryst_op_params params = {.struct_size = sizeof params};
+    tensor.dtype = TRYST_DTYPE_F32;
+    if (rank->rank == 0)
+        harness_fill(call.data, bytes, bytes);
+    if (rank->rank == 1) {
+        params.alloc = on_alloc;
+        params.alloc_arg = &call;
+    }
+    if ((rank->rank == 0) == send_first)
+        harness_barrier(rank, rank->arg);
+    tryst_op *op = submit(rank, step, "shape", rank->rank == 0 ? &tensor : NULL, &params);
+    if ((rank->rank == 0) != send_first)
+        harness_barrier(rank, rank->arg);
+    CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), answer);
+    if (rank->rank == 1) {
+        CHECK_EQ(call.calls, 1);
+        CHECK_EQ(call.count, bytes / 4);
+        CHECK_EQ(call.dtype, TRYST_DTYPE_F32);
+    }
+    if (rank->rank == 1 && answer == TRYST_OK) {
+        CHECK_STATUS(tryst_op_tensor(op, &got), TRYST_OK);
+        CHECK(got.data == call.data && got.count == bytes / 4);
+        CHECK_EQ(harness_mismatch(call.data, bytes, bytes), SIZE_MAX);
+    }
+    tryst_op_release(op);
+    free(call.data);
+}
+
+static void alloc_main(struct harness_rank *rank)
+{
+    tryst_step *step = harness_step(rank, 1);
+    for (int i = 0; i < 2; i++)
+        for (int first = 0; first < 2; first++) {
+            alloc_once(rank, step, sizes[i], first, TRYST_OK);
+            alloc_once(rank, step, sizes[i], first, TRYST_E_UNSUPPORTED);
+        }
+    harness_step_close(step);
+}
+
+static void test_alloc(void **state)
+{
+    run_two(alloc_main, NULL);
+}
+
+/* ---- cancel, deadline, close -------------------------------------------------------------- */
+
+/* One end gives up before the other has come; the other learns it when it comes. */
+static void cancel_main(struct harness_rank *rank)
+{
+    char *data = calloc(1, LARGE);
+    tryst_step *step = harness_step(rank, 1);
+    for (int i = 0; i < 2; i++)
+        for (int canceler = 0; canceler < 2; canceler++) {
+            tryst_tensor tensor = harness_tensor(data, sizes[i]);
+            if (rank->rank == canceler) {
+                tryst_op *op = submit(rank, step, "c", &tensor, NULL);
+                for (int k = 0; k < 10 * canceler; k++)
+                    tryst_progress(rank->ctx); /* parked, or not even announced */
+                CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
+                if (sizes[i] == LARGE || canceler == 1)
+                    harness_end(op, TRYST_E_CANCELED);
+                else
+                    tryst_op_release(
+                        op); /* its bytes may have left: the consumer decides */
+                harness_barrier(rank, rank->arg);
+            } else {
+                harness_barrier(rank, rank->arg);
+                tryst_op *op = submit(rank, step, "c", &tensor, NULL);
+                tryst_status status = tryst_wait(op, TRYST_FOREVER);
+                if (sizes[i] == LARGE || canceler == 1 || status != TRYST_OK)
+                    CHECK_STATUS(status, TRYST_E_CANCELED);
+                tryst_op_release(op);
+            }
+            harness_barrier(rank, rank->arg);
+        }
+    tryst_tensor tensor = harness_tensor(data, LARGE); /* the numbers are still in step */
+    harness_end(submit(rank, step, "c", &tensor, NULL), TRYST_OK);
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_cancel(void **state)
+{
+    run_two(cancel_main, NULL);
+}
+
+static void deadline_main(struct harness_rank *rank)
+{
+    char *data = calloc(1, LARGE);
+    tryst_step *step = harness_step(rank, 1);
+    tryst_tensor tensor = harness_tensor(data, LARGE);
+    tryst_op_params params = {.struct_size = sizeof params, .deadline_ns = 30000000};
+    tryst_error error;
+    tryst_op *op = submit(rank, step, rank->rank ? "nobody sends" : "nobody receives",
+                          &tensor, &params);
+    uint64_t begin_ns = harness_now_ns();
+    CHECK_STATUS(tryst_wait(op, 1000000), TRYST_E_TIMEOUT); /* that of the wait alone */
+    CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_E_DEADLINE);
+    CHECK(harness_now_ns() - begin_ns >= 29000000);
+    CHECK_STATUS(tryst_op_error(op, &error), TRYST_E_DEADLINE);
+    if (!strstr(error.text, rank->rank ? "send" : "receive") ||
+        !strstr(error.key, "nobody"))
+        harness_fail(__FILE__, __LINE__, "what it waited for: %s (%s)", error.text,
+                     error.key);
+    CHECK_EQ(error.step, 1);
+    tryst_op_release(op);
+    harness_barrier(rank, rank->arg);
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_deadline(void **state)
+{
+    run_two(deadline_main, NULL);
+}
+
+static void close_pending_main(struct harness_rank *rank)
+{
+    char *data = calloc(1, LARGE);
+    tryst_step *step = harness_step(rank, 1);
+    tryst_tensor small = harness_tensor(data, SMALL), large = harness_tensor(data, LARGE);
+    tryst_op *ops[2] = {submit(rank, step, rank->rank ? "a" : "b", &small, NULL),
+                        submit(rank, step, rank->rank ? "c" : "d", &large, NULL)};
+    harness_barrier(rank, rank->arg);
+    harness_step_close(step);
+    for (int i = 0; i < 2; i++) {
+        tryst_status status = tryst_op_test(ops[i]);
+        CHECK(status == TRYST_E_CANCELED || status == TRYST_E_CLOSED);
+        tryst_op_release(ops[i]);
+    }
+    free(data);
+}
+
+static void test_close_with_pending(void **state)
+{
+    run_two(close_pending_main, NULL);
+}
+
+/* The producer is a step ahead; what it sent waits for the step to be opened here. */
+static void early_main(struct harness_rank *rank)
+{
+    char *data = calloc(1, LARGE);
+    tryst_tensor small = harness_tensor(data, SMALL), large = harness_tensor(data, LARGE);
+    if (rank->rank == 1)
+        harness_barrier(rank, rank->arg);
+    tryst_step *step = harness_step(rank, 9);
+    tryst_op *ops[2] = {submit(rank, step, "s", &small, NULL),
+                        submit(rank, step, "l", &large, NULL)};
+    for (int i = 0; i < 50; i++)
+        tryst_progress(rank->ctx);
+    if (rank->rank == 0)
+        harness_barrier(rank, rank->arg);
+    harness_end(ops[0], TRYST_OK);
+    harness_end(ops[1], TRYST_OK);
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_early(void **state)
+{
+    run_two(early_main, NULL);
+}
+
+/* ---- abort -------------------------------------------------------------------------------- */
+
+static void abort_main(struct harness_rank *rank)
+{
+    char data[SMALL] = {0};
+    char *large = calloc(1, LARGE);
+    tryst_step *step = harness_step(rank, 1), *other = harness_step(rank, 2);
+    tryst_error error;
+    tryst_op *op = NULL, *ops[2];
+    int from = (rank->rank + 2) % 3;
+    ops[0] = harness_recv(rank, step, from, "never", data, sizeof data);
+    ops[1] = harness_recv(rank, step, from, "never2", large, LARGE);
+    tryst_op *kept = harness_recv(rank, other, from, "x", data, sizeof data);
+    harness_barrier(rank, rank->arg);
+    if (rank->rank == 1)
+        CHECK_STATUS(tryst_step_abort(step, TRYST_E_IO, "the disk is on fire"), TRYST_OK);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(tryst_wait(ops[i], TRYST_FOREVER), TRYST_E_ABORTED);
+        CHECK_STATUS(tryst_op_error(ops[i], &error), TRYST_E_ABORTED);
+        CHECK_EQ(error.origin_rank, 1);
+        CHECK_EQ(error.origin_status, TRYST_E_IO);
+        CHECK(strstr(error.text, "the disk is on fire"));
+        tryst_op_release(ops[i]);
+    }
+    CHECK_STATUS(tryst_step_status(step, &error), TRYST_E_ABORTED);
+    CHECK_EQ(error.origin_rank, 1);
+    tryst_tensor tensor = harness_tensor(data, sizeof data);
+    struct harness_key key = harness_key(rank, from, rank->rank, "later");
+    CHECK_STATUS(tryst_recv(step, key.text, &tensor, NULL, &op), TRYST_E_ABORTED);
+    /* the other step goes on */
+    tryst_op *send = harness_send(rank, other, (rank->rank + 1) % 3, "x", large, SMALL);
+    harness_end(kept, TRYST_OK);
+    harness_end(send, TRYST_OK);
+    harness_barrier(rank, rank->arg);
+    harness_step_close(step);
+    harness_step_close(other);
+    free(large);
+}
+
+static void test_abort(void **state)
+{
+    _Atomic(uint32_t) *counter = harness_share(sizeof *counter);
+    struct harness_params params = {.size = 3, .main = abort_main, .arg = counter};
+    int failed = harness_run(&params);
+    harness_unshare(counter, sizeof *counter);
+    assert_int_equal(failed, 0);
+}
+
+/* ---- handles and callbacks ---------------------------------------------------------------- */
+
+struct chain {
+    struct harness_rank *rank;
+    tryst_step *step;
+    char data[SMALL];
+    int left;
+    _Atomic(int) ended;
+    bool waited;
+};
+
+/* Each completion submits the next operation; waiting is refused. */
+static void on_link(void *arg, tryst_op *op, tryst_status status)
+{
+    struct chain *chain = arg;
+    CHECK_STATUS(status, TRYST_OK);
+    CHECK_STATUS(tryst_wait(op, 0), TRYST_E_INVALID);
+    if (chain->left-- > 0) {
+        tryst_tensor tensor = harness_tensor(chain->data, SMALL);
+        tryst_op_params params = {
+            .struct_size = sizeof params, .callback = on_link, .arg = chain};
+        tryst_op_release(submit(chain->rank, chain->step, "chain", &tensor, &params));
+    }
+    atomic_fetch_add(&chain->ended, 1);
+}
+
+static void callbacks_main(struct harness_rank *rank)
+{
+    struct chain chain = {.rank = rank, .step = harness_step(rank, 1), .left = 200};
+    tryst_tensor tensor = harness_tensor(chain.data, SMALL);
+    tryst_op_params params = {
+        .struct_size = sizeof params, .callback = on_link, .arg = &chain};
+    tryst_op_release(submit(rank, chain.step, "chain", &tensor, &params));
+    CHECK_EQ(atomic_load(&chain.ended), 0); /* never inside a submission */
+    while (atomic_load(&chain.ended) < 201)
+        if (!tryst_progress(rank->ctx))
+            usleep(100);
+    harness_step_close(chain.step);
+}
+
+static void test_callbacks(void **state)
+{
+    run_two(callbacks_main, NULL);
+}
+
+/* Nothing but poll, on the context's descriptor. */
+static void event_loop_main(struct harness_rank *rank)
+{
+    char *data = calloc(1, LARGE);
+    tryst_step *step = harness_step(rank, 1);
+    for (int i = 0; i < 20; i++) {
+        tryst_tensor tensor = harness_tensor(data, sizes[i % 2]);
+        if (rank->rank == i % 2)
+            harness_sleep_ms(3);
+        tryst_op *op = submit(rank, step, "loop", &tensor, NULL);
+        while (tryst_op_test(op) == TRYST_IN_PROGRESS) {
+            struct pollfd fd = {.fd = tryst_event_fd(rank->ctx), .events = POLLIN};
+            if (tryst_progress(rank->ctx) == 0 && tryst_arm(rank->ctx) == TRYST_OK)
+                CHECK(poll(&fd, 1, 10000) == 1);
+        }
+        harness_end(op, TRYST_OK);
+    }
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_event_loop(void **state)
+{
+    run_two(event_loop_main, NULL);
+}
+
+static void fork_main(struct harness_rank *rank)
+{
+    char data[SMALL] = {0};
+    int status;
+    tryst_step *step = harness_step(rank, 1);
+    tryst_tensor tensor = harness_tensor(data, SMALL);
+    tryst_op *op = submit(rank, step, "f", &tensor, NULL), *child_op;
+    struct harness_key key = harness_key(rank, 0, 1, "f");
+    pid_t pid = fork();
+    if (pid == 0) {
+        bool ok = tryst_wait(op, 0) == TRYST_E_FORKED && tryst_progress(rank->ctx) == 0 &&
+                  tryst_event_fd(rank->ctx) == -1 &&
+                  tryst_op_cancel(op) == TRYST_E_FORKED;
+        tryst_status said = rank->rank == 0
+                                ? tryst_send(step, key.text, &tensor, NULL, &child_op)
+                                : tryst_recv(step, key.text, &tensor, NULL, &child_op);
+        tryst_close(rank->ctx); /* harmless */
+        _exit(ok && said == TRYST_E_FORKED ? 0 : 1);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    harness_end(op, TRYST_OK);
+    harness_end(submit(rank, step, "f", &tensor, NULL), TRYST_OK);
+    harness_step_close(step);
+}
+
+static void test_fork(void **state)
+{
+    if (!harness_has_processes())
+        skip(); /* threads of one process would fork one another */
+    run_two(fork_main, NULL);
+}
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+static void memory_main(struct harness_rank *rank)
+{
+    void *own, *data = aligned_alloc(4096, LARGE + 4096);
+    tryst_mem *allocated, *registered;
+    tryst_step *step = harness_step(rank, 1);
+    CHECK_STATUS(
+        tryst_mem_alloc(rank->ctx, LARGE, TRYST_MEMORY_HOST, 0, &own, &allocated),
+        TRYST_OK);
+    CHECK((uintptr_t)own % 64 == 0);
+    CHECK_STATUS(tryst_mem_register(rank->ctx, data, LARGE + 4096, TRYST_MEMORY_HOST, 0,
+                                    &registered),
+                 TRYST_OK);
+    for (int i = 0; i < 8; i++) {
+        void *at = i % 2 ? own : (char *)data + 1;
+        tryst_tensor tensor = harness_tensor(at, LARGE);
+        tensor.mem = i % 4 < 2 ? (i % 2 ? allocated : registered) : NULL;
+        if (rank->rank == 0)
+            harness_fill(at, LARGE, (uint64_t)i);
+        harness_end(submit(rank, step, "m", &tensor, NULL), TRYST_OK);
+        CHECK_EQ(harness_mismatch(at, LARGE, (uint64_t)i), SIZE_MAX);
+    }
+    harness_step_close(step);
+    tryst_mem_release(allocated);
+    tryst_mem_release(registered);
+    free(data);
+}
+
+static void test_memory(void **state)
+{
+    run_two(memory_main, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mismatch),   cmocka_unit_test(test_dead),
+        cmocka_unit_test(test_arguments),  cmocka_unit_test(test_alloc),
+        cmocka_unit_test(test_cancel),     cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_early),      cmocka_unit_test(test_close_with_pending),
+        cmocka_unit_test(test_abort),      cmocka_unit_test(test_callbacks),
+        cmocka_unit_test(test_event_loop), cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_memory),
+    };
+    return HARNESS_MAIN(argc, argv, tests);
+}
