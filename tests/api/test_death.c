@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that are killed or stopped: who needed a dead one hears of it soon and by name, who did not
+ * goes on; a rank that only stands still is not dead. TRYST_TEST_STOP_MS sets for how long. */
+#include "harness.h"
+
+#include "support/unit.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { RANKS = 3, VICTIM = 2, BYTES = 1 << 20 };
+
+struct death {
+    _Atomic(uint32_t) counter;
+    _Atomic(int) pids[RANKS];
+    _Atomic(int) orphan; /* the victim's child, which lives on */
+    _Atomic(bool) victim_is_dead;
+    bool forks;
+};
+
+/* Traffic of all with all under one edge; what a rank was sent by another is its own. */
+static void exchange(struct harness_rank *rank, tryst_step *step, const char *edge,
+                     int ranks_count)
+{
+    char *data = malloc(2 * RANKS * (size_t)BYTES);
+    tryst_op *ops[2 * RANKS] = {NULL};
+    for (int i = 0; i < ranks_count; i++) {
+        if (i == rank->rank)
+            continue;
+        ops[2 * i] =
+            harness_recv(rank, step, i, edge, data + 2 * (size_t)i * BYTES, BYTES);
+        ops[2 * i + 1] =
+            harness_send(rank, step, i, edge, data + (2 * (size_t)i + 1) * BYTES, BYTES);
+    }
+    for (int i = 0; i < 2 * ranks_count; i++)
+        if (ops[i])
+            harness_end(ops[i], TRYST_OK);
+    free(data);
+}
+
+static void victim_dies(struct death *death)
+{
+    if (death->forks) {
+        pid_t pid = fork();
+        if (pid == 0)
+            for (;;)
+                pause();
+        atomic_store(&death->orphan, pid);
+    }
+    atomic_fetch_add(&death->counter, 1);
+    raise(SIGKILL);
+}
+
+static void killed_main(struct harness_rank *rank)
+{
+    struct death *death = rank->arg;
+    char *data = calloc(4, BYTES), text[16];
+    tryst_step *step = harness_step(rank, 1);
+    exchange(rank, step, "before", RANKS);
+    tryst_op *ops[4] = {NULL};
+    if (rank->rank == VICTIM) {
+        while (atomic_load(&death->counter) < RANKS - 1)
+            harness_sleep_ms(1);
+        victim_dies(death);
+    }
+    ops[0] = harness_recv(rank, step, VICTIM, "never", data, BYTES);
+    ops[1] = harness_send(rank, step, VICTIM, "never", data + BYTES, BYTES);
+    ops[2] = harness_recv(rank, step, VICTIM, "never small", data + 2 * BYTES, 8);
+    ops[3] = harness_send(rank, step, VICTIM, "never small", data + 3 * BYTES, 8);
+    atomic_fetch_add(&death->counter, 1);
+    while (atomic_load(&death->counter) < RANKS)
+        harness_sleep_ms(1);
+    uint64_t begin_ns = harness_now_ns();
+    snprintf(text, sizeof text, "rank %d", VICTIM);
+    for (int i = 0; i < 4; i++) {
+        tryst_error error;
+        CHECK_STATUS(tryst_wait(ops[i], TRYST_FOREVER), TRYST_E_PEER);
+        CHECK_STATUS(tryst_op_error(ops[i], &error), TRYST_E_PEER);
+        CHECK_EQ(error.origin_rank, VICTIM);
+        if (!strstr(error.text, text))
+            harness_fail(__FILE__, __LINE__, "does not name rank %d: %s", VICTIM,
+                         error.text);
+        tryst_op_release(ops[i]);
+    }
+    uint64_t took_ms = (harness_now_ns() - begin_ns) / 1000000;
+    if (took_ms > (harness_is_sanitized() ? 10000 : 2000))
+        harness_fail(__FILE__, __LINE__, "known after %llu ms",
+                     (unsigned long long)took_ms);
+    memset(data, 1, 4 * (size_t)BYTES); /* they are ours again */
+    exchange(rank, step, "after", RANKS - 1);
+    harness_step_close(step);
+    free(data);
+}
+
+static void killed_run(bool forks)
+{
+    struct death *death = harness_share(sizeof *death);
+    death->forks = forks;
+    struct harness_params params = {
+        .size = RANKS, .main = killed_main, .arg = death, .killed = VICTIM};
+    int failed = harness_run(&params);
+    pid_t orphan = atomic_load(&death->orphan);
+    if (orphan > 0)
+        kill(orphan, SIGKILL);
+    harness_unshare(death, sizeof *death);
+    assert_int_equal(failed, 0);
+}
+
+static void test_killed(void **state)
+{
+    killed_run(false);
+}
+
+/* Its child holds what plain fork gave it; the rank is dead all the same. */
+static void test_killed_with_a_living_child(void **state)
+{
+    killed_run(true);
+}
+
+static unsigned stop_ms(void)
+{
+    const char *text = getenv("TRYST_TEST_STOP_MS");
+    return text ? (unsigned)strtoul(text, NULL, 10) : 5000;
+}
+
+static void stopped_main(struct harness_rank *rank)
+{
+    struct death *death = rank->arg;
+    tryst_step *step = harness_step(rank, 1);
+    exchange(rank, step, "before", RANKS);
+    if (rank->rank == VICTIM)
+        atomic_store(&death->pids[VICTIM], getpid());
+    harness_barrier(rank, &death->counter);
+    if (rank->rank == 0) {
+        pid_t pid = atomic_load(&death->pids[VICTIM]), waker;
+        CHECK(kill(pid, SIGSTOP) == 0);
+        waker = fork();
+        if (waker == 0) {
+            harness_sleep_ms(stop_ms());
+            kill(pid, SIGCONT);
+            _exit(0);
+        }
+    }
+    exchange(rank, step, "after", RANKS);
+    CHECK_EQ(harness_counter(rank->ctx, "peers_given_up"), 0);
+    harness_barrier(rank, &death->counter);
+    harness_step_close(step);
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        continue;
+}
+
+static void test_stopped(void **state)
+{
+    struct death *death = harness_share(sizeof *death);
+    struct harness_params params = {.size = RANKS,
+                                    .main = stopped_main,
+                                    .arg = death,
+                                    .timeout_s = stop_ms() / 1000 + 20};
+    int failed = harness_run(&params);
+    harness_unshare(death, sizeof *death);
+    assert_int_equal(failed, 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_killed_with_a_living_child),
+        cmocka_unit_test(test_stopped),
+    };
+    return HARNESS_MAIN(argc, argv, tests);
+}
