@@ -31,7 +31,7 @@
 
 /** A pass that finds nothing costs about 0.1 µs, an epoll call about 1 µs: look at the
  *  descriptors in one pass of so many. */
-enum { PASSES_PER_POLL = 64 };
+enum { PASSES_PER_POLL = 256 };
 /** Idle passes between two looks at the clock, and before the processor is offered to others. */
 enum { PASSES_PER_CLOCK = 16, PASSES_PER_YIELD = 64 };
 /** Sleep in naps of this length where a transport has no descriptor to wake by. */
@@ -98,6 +98,7 @@ static void line_wake_first(struct progress *progress)
 void progress_role_put(tryst_ctx *ctx)
 {
     struct progress *progress = &ctx->progress;
+    rendezvous_settle(ctx->rdv);
     rendezvous_awake(ctx->rdv);
     atomic_store_explicit(&progress->held, false, memory_order_seq_cst);
     if (!atomic_load_explicit(&progress->waiting, memory_order_seq_cst))

@@ -326,6 +326,10 @@ void consumer_submit(tryst_op *op)
     peer_need(op->peer);
     struct early *early = entry_early_find(op->entry, op->seq);
     op_state_set(op, OP_POSTED);
+    if (!early && !op->alloc && op->bytes <= op->rdv->set.eager_max_bytes) {
+        op_mark_lazily(op, MARK_WANT);
+        return;
+    }
     if (!early) {
         op_mark(op, MARK_WANT);
         return;

@@ -73,6 +73,8 @@ struct rendezvous {
     uint64_t steps_end; /**< 1 + newest step id that was opened here, 0: none */
     struct list completed;
     struct list flush;
+    struct list lazy_peers;
+    uint32_t lazy_idle; /**< passes without an event since somebody was lazy */
     struct {
         tryst_op **items;
         size_t count, capacity;

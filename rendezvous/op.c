@@ -173,6 +173,17 @@ void op_mark(tryst_op *op, unsigned marks)
     peer_flush_later(op->peer);
 }
 
+void op_mark_lazily(tryst_op *op, unsigned marks)
+{
+    struct peer *peer = op->peer;
+    op->marks |= (uint8_t)marks;
+    if (list_linked(&op->pending_node))
+        return;
+    list_push_back(&peer->lazy, &op->pending_node);
+    if (!list_linked(&peer->lazy_node))
+        list_push_back(&op->rdv->lazy_peers, &peer->lazy_node);
+}
+
 int op_complete_all(struct rendezvous *rdv)
 {
     int count = 0;

@@ -160,6 +160,9 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
 void op_end(tryst_op *op);
 /** Owe `marks` to the peer. */
 void op_mark(tryst_op *op, unsigned marks);
+/** Owe `marks` without hurry: they leave when the engine has nothing else to do for a while,
+ *  or its thread leaves (rendezvous_settle). */
+void op_mark_lazily(tryst_op *op, unsigned marks);
 /** Change the state; illegal transitions assert. */
 void op_state_set(tryst_op *op, enum op_state state);
 const char *op_state_name(const tryst_op *op);

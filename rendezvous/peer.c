@@ -28,6 +28,7 @@ tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank)
     peer->pidfd.fd = -1;
     list_init(&peer->held);
     list_init(&peer->pending);
+    list_init(&peer->lazy);
     list_init(&peer->wants_waiting);
     list_init(&peer->slots_waiting);
     list_init(&peer->deferred_ops);
@@ -65,6 +66,7 @@ void peer_close(struct peer *peer)
     held_drop(peer);
     peer_link_close(peer);
     list_remove(&peer->flush_node);
+    list_remove(&peer->lazy_node);
     producer_wants_drop(peer);
     idmap_free(&peer->wants);
     mem_free(peer->frame);

@@ -68,6 +68,8 @@ void rendezvous_group_close(struct rendezvous *rdv);
 /** One pass: submissions, rails, deadlines, housekeeping, frames out, completions. The poller
  *  is run by the caller. Returns the number of events. */
 int rendezvous_progress(struct rendezvous *rdv);
+/** What is owed without hurry leaves now: call it before the role is put. */
+void rendezvous_settle(struct rendezvous *rdv);
 /** Whether the caller may sleep on the poller: TRYST_OK, TRYST_AGAIN, or TRYST_E_UNSUPPORTED
  *  (sleep in short naps). */
 tryst_status rendezvous_arm(struct rendezvous *rdv);
