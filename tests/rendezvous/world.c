@@ -200,9 +200,12 @@ void world_open(struct world *world, int size, const struct world_setting *setti
 int world_pass(struct world *world)
 {
     int count = world_links_run(world);
-    for (int i = 0; i < world->size; i++)
-        if (!world->sides[i].still)
-            count += rendezvous_progress(world->sides[i].rdv);
+    for (int i = 0; i < world->size; i++) {
+        if (world->sides[i].still)
+            continue;
+        count += rendezvous_progress(world->sides[i].rdv);
+        rendezvous_settle(world->sides[i].rdv); /* as a thread does that leaves */
+    }
     return count;
 }
 
