@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the manual promises of operations that succeed, and of calls that are refused; the ways to
+ * fail are in test_errors.c. */
+#include "harness.h"
+
+#include "support/unit.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { SMALL = 100, LARGE = 3 << 20 };
+static const size_t sizes[] = {SMALL, LARGE};
+
+static void run_two(void (*main)(struct harness_rank *rank))
+{
+    _Atomic(uint32_t) *counter = harness_share(sizeof *counter);
+    struct harness_params params = {.size = 2, .main = main, .arg = counter};
+    int failed = harness_run(&params);
+    harness_unshare(counter, sizeof *counter);
+    assert_int_equal(failed, 0);
+}
+
+/** Send on rank 0, receive on rank 1. */
+static tryst_op *submit(struct harness_rank *rank, tryst_step *step, const char *edge,
+                        void *data, size_t bytes, const tryst_op_params *params)
+{
+    tryst_op *op;
+    tryst_tensor tensor = harness_tensor(data, bytes);
+    struct harness_key key = harness_key(rank, 0, 1, edge);
+    CHECK_STATUS(rank->rank == 0 ? tryst_send(step, key.text, &tensor, params, &op)
+                                 : tryst_recv(step, key.text, &tensor, params, &op),
+                 TRYST_OK);
+    return op;
+}
+
+/* ---- what meets what ---------------------------------------------------------------------- */
+
+/* The i-th send meets the i-th receive, small or large, whichever end was first. */
+static void duplicates_main(struct harness_rank *rank)
+{
+    enum { COUNT = 24 };
+    char *data = malloc((size_t)COUNT * LARGE);
+    CHECK(data);
+    for (uint64_t first = 0; first < 2; first++) {
+        tryst_op *ops[COUNT];
+        tryst_step *step = harness_step(rank, 1 + first);
+        if ((uint64_t)rank->rank != first)
+            harness_barrier(rank, rank->arg);
+        for (size_t i = 0; i < COUNT; i++) {
+            size_t bytes = sizes[i % 3 == 1];
+            if (rank->rank == 0)
+                harness_fill(data + i * LARGE, bytes, i);
+            ops[i] = submit(rank, step, "same", data + i * LARGE, bytes, NULL);
+        }
+        if ((uint64_t)rank->rank == first)
+            harness_barrier(rank, rank->arg);
+        for (size_t i = COUNT; i-- > 0;)
+            harness_end(ops[i], TRYST_OK);
+        for (size_t i = 0; i < COUNT; i++)
+            CHECK_EQ(harness_mismatch(data + i * LARGE, sizes[i % 3 == 1], i), SIZE_MAX);
+        harness_step_close(step);
+    }
+    free(data);
+}
+
+static void test_duplicates_in_order(void **state)
+{
+    run_two(duplicates_main);
+}
+
+/* One key in two open steps is two keys. */
+static void two_steps_main(struct harness_rank *rank)
+{
+    uint32_t values[2] = {rank->rank ? 0 : 11, rank->rank ? 0 : 22};
+    tryst_step *steps[2] = {harness_step(rank, 1), harness_step(rank, 2)};
+    tryst_op *ops[2];
+    for (int i = 0; i < 2; i++) {
+        int k = rank->rank == 0 ? i : 1 - i;
+        ops[k] = submit(rank, steps[k], "k", &values[k], sizeof values[k], NULL);
+    }
+    harness_end(ops[0], TRYST_OK);
+    harness_end(ops[1], TRYST_OK);
+    CHECK_EQ(values[0], 11);
+    CHECK_EQ(values[1], 22);
+    harness_step_close(steps[0]);
+    harness_step_close(steps[1]);
+}
+
+static void test_two_steps_do_not_mix(void **state)
+{
+    run_two(two_steps_main);
+}
+
+static void empty_main(struct harness_rank *rank)
+{
+    tryst_step *step = harness_step(rank, 1);
+    tryst_tensor got;
+    char byte = 7;
+    tryst_op *op = submit(rank, step, "empty", NULL, 0, NULL);
+    CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_OK);
+    CHECK_STATUS(tryst_op_tensor(op, &got), TRYST_OK);
+    CHECK_EQ(got.count, 0);
+    CHECK_EQ(got.dtype, TRYST_DTYPE_U8);
+    tryst_op_release(op);
+    harness_end(submit(rank, step, "empty", &byte, 0, NULL), TRYST_OK);
+    CHECK_EQ(byte, 7);
+    /* nothing and something do not agree */
+    harness_end(submit(rank, step, "empty", &byte, (size_t)rank->rank, NULL),
+                TRYST_E_MISMATCH);
+    harness_step_close(step);
+}
+
+static void test_empty_tensors(void **state)
+{
+    run_two(empty_main);
+}
+
+static void priority_main(struct harness_rank *rank)
+{
+    enum { COUNT = 8 };
+    static const int32_t priorities[] = {0, 5, -5, INT32_MAX, INT32_MIN};
+    char *data = malloc((size_t)COUNT * LARGE);
+    tryst_op *ops[COUNT];
+    char edge[16];
+    tryst_step *step = harness_step(rank, 1);
+    CHECK(data);
+    for (size_t i = 0; i < COUNT; i++) {
+        tryst_op_params params = {
+            .struct_size = sizeof params,
+            .flags = i % 2 ? TRYST_OP_PRIORITY : 0,
+            .priority = priorities[(i + (size_t)rank->rank) % COUNT_OF(priorities)]};
+        snprintf(edge, sizeof edge, "p%zu", i);
+        if (rank->rank == 0)
+            harness_fill(data + i * LARGE, LARGE, i);
+        ops[i] = submit(rank, step, edge, data + i * LARGE, LARGE, &params);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        harness_end(ops[i], TRYST_OK);
+        CHECK_EQ(harness_mismatch(data + i * LARGE, LARGE, i), SIZE_MAX);
+    }
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_priorities(void **state)
+{
+    run_two(priority_main);
+}
+
+/* ---- handles ------------------------------------------------------------------------------ */
+
+struct seen {
+    tryst_status status;
+    _Atomic(int) calls;
+};
+
+static void on_end(void *arg, tryst_op *op, tryst_status status)
+{
+    struct seen *seen = arg;
+    seen->status = status;
+    atomic_fetch_add(&seen->calls, 1);
+}
+
+/* Released at once: the operation goes on, and its callback is called, once. */
+static void released_main(struct harness_rank *rank)
+{
+    char *data = calloc(1, LARGE);
+    tryst_step *step = harness_step(rank, 1);
+    CHECK(data);
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        struct seen seen = {.status = TRYST_IN_PROGRESS};
+        tryst_op_params params = {
+            .struct_size = sizeof params, .callback = on_end, .arg = &seen};
+        if (rank->rank == 0)
+            harness_fill(data, sizes[i], i + 1);
+        tryst_op_release(submit(rank, step, "r", data, sizes[i], &params));
+        while (atomic_load(&seen.calls) == 0)
+            if (!tryst_progress(rank->ctx))
+                harness_sleep_ms(1);
+        CHECK_STATUS(seen.status, TRYST_OK);
+        CHECK_EQ(harness_mismatch(data, sizes[i], i + 1), SIZE_MAX);
+        for (int k = 0; k < 20; k++)
+            tryst_progress(rank->ctx);
+        CHECK_EQ(atomic_load(&seen.calls), 1);
+    }
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_release_before_completion(void **state)
+{
+    run_two(released_main);
+}
+
+/* Cancelled while the bytes move: both ends hear the same, and the next number meets. */
+static void cancel_moving_main(struct harness_rank *rank)
+{
+    enum { BYTES = 24 << 20, ROUNDS = 8 };
+    char *data = calloc(1, BYTES);
+    tryst_step *step = harness_step(rank, 1);
+    CHECK(data);
+    for (int i = 0; i < ROUNDS; i++) {
+        tryst_op *op = submit(rank, step, "m", data, BYTES, NULL);
+        if (rank->rank == i % 2) {
+            for (int k = 0; k < 8 * i; k++)
+                tryst_progress(rank->ctx);
+            CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
+        }
+        tryst_status status = tryst_wait(op, TRYST_FOREVER);
+        CHECK(status == TRYST_OK || status == TRYST_E_CANCELED);
+        memset(data, i, BYTES); /* it is ours again */
+        tryst_op_release(op);
+        harness_barrier(rank, rank->arg);
+    }
+    harness_fill(data, BYTES, rank->rank == 0 ? 99 : 0);
+    harness_end(submit(rank, step, "m", data, BYTES, NULL), TRYST_OK);
+    CHECK_EQ(harness_mismatch(data, BYTES, 99), SIZE_MAX);
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_cancel_while_moving(void **state)
+{
+    run_two(cancel_moving_main);
+}
+
+/* ---- refused calls ------------------------------------------------------------------------ */
+
+/* A refused call leaves nothing: no operation is counted and the key's numbers stay. */
+static void refused_main(struct harness_rank *rank)
+{
+    char data[SMALL] = {0};
+    tryst_step *step = harness_step(rank, 10), *other = NULL;
+    tryst_op *op = NULL;
+    struct harness_key key = harness_key(rank, 0, 1, "e");
+    tryst_tensor tensor = harness_tensor(data, SMALL), bad = tensor;
+    tryst_op_params params = {.struct_size = sizeof params};
+    tryst_status (*call)(tryst_step *, const char *, const tryst_tensor *,
+                         const tryst_op_params *, tryst_op **) =
+        rank->rank == 0 ? tryst_send : tryst_recv;
+    uint64_t operations = harness_counter(rank->ctx, "operations");
+    bad.struct_size = 4;
+    CHECK_STATUS(call(step, key.text, &bad, NULL, &op), TRYST_E_INVALID);
+    bad = tensor;
+    bad.dtype = (tryst_dtype)99;
+    CHECK_STATUS(call(step, key.text, &bad, NULL, &op), TRYST_E_INVALID);
+    bad = tensor;
+    bad.count = UINT64_MAX;
+    bad.dtype = TRYST_DTYPE_F64;
+    CHECK_STATUS(call(step, key.text, &bad, NULL, &op), TRYST_E_INVALID);
+    params.struct_size = 0;
+    CHECK_STATUS(call(step, key.text, &tensor, &params, &op), TRYST_E_INVALID);
+    CHECK_STATUS(call(step, "a;b", &tensor, NULL, &op), TRYST_E_KEY);
+    CHECK_STATUS(call(step, "", &tensor, NULL, &op), TRYST_E_KEY);
+    CHECK_STATUS(tryst_step_open(rank->group, 10, &other), TRYST_E_INVALID);
+    CHECK_STATUS(tryst_step_open(rank->group, 9, &other), TRYST_E_INVALID);
+    CHECK(op == NULL && other == NULL);
+    CHECK_EQ(harness_counter(rank->ctx, "operations"), operations);
+    harness_end(submit(rank, step, "e", data, SMALL, NULL), TRYST_OK);
+    harness_step_close(step);
+    other = harness_step(rank, 11);
+    harness_step_close(other);
+}
+
+static void test_refused_without_trace(void **state)
+{
+    run_two(refused_main);
+}
+
+/* ---- peers -------------------------------------------------------------------------------- */
+
+static void peers_main(struct harness_rank *rank)
+{
+    char *data = calloc(1, LARGE), prefix[64];
+    tryst_step *step = harness_step(rank, 1);
+    tryst_peer_info info;
+    CHECK(data);
+    harness_end(submit(rank, step, "e", data, LARGE, NULL), TRYST_OK);
+    for (int i = 0; i < 2; i++) {
+        snprintf(prefix, sizeof prefix, "/job:worker/replica:0/task:%d", i);
+        CHECK_STATUS(tryst_group_peer(rank->group, i, &info), TRYST_OK);
+        CHECK_EQ(info.rank, i);
+        CHECK_EQ(info.alive, 1);
+        CHECK(info.incarnation != 0 && info.host[0] != '\0');
+        CHECK(strcmp(info.device_prefix, prefix) == 0);
+    }
+    CHECK_STATUS(tryst_group_peer(rank->group, 1 - rank->rank, &info), TRYST_OK);
+    CHECK(strncmp(info.transport, harness_mode(), strlen(info.transport)) == 0);
+    CHECK(info.transport[0] != '\0' && info.mechanism[0] != '\0');
+    CHECK_EQ(rank->rank == 0 ? info.bytes_sent : info.bytes_received, LARGE);
+    CHECK_EQ(rank->rank == 0 ? info.bytes_received : info.bytes_sent, 0);
+    CHECK_STATUS(tryst_group_peer(rank->group, 2, &info), TRYST_E_INVALID);
+    CHECK_STATUS(tryst_group_peer(rank->group, -1, &info), TRYST_E_INVALID);
+    harness_barrier(rank, rank->arg); /* both look while both are there */
+    harness_step_close(step);
+    free(data);
+}
+
+static void test_peer_info(void **state)
+{
+    run_two(peers_main);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_duplicates_in_order),
+        cmocka_unit_test(test_two_steps_do_not_mix),
+        cmocka_unit_test(test_empty_tensors),
+        cmocka_unit_test(test_priorities),
+        cmocka_unit_test(test_release_before_completion),
+        cmocka_unit_test(test_cancel_while_moving),
+        cmocka_unit_test(test_refused_without_trace),
+        cmocka_unit_test(test_peer_info),
+    };
+    return HARNESS_MAIN(argc, argv, tests);
+}
