@@ -27,6 +27,7 @@ static tryst_status read_settings(const char *const *settings, struct err *err,
     return status;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the length is the table's. */
 static void environment_as_a_table(void **state)
 {
     static const struct {

@@ -210,7 +210,7 @@ static void soak(bool failing)
     for (uint64_t i = 0; i < lives; i++) {
         random_seed(&rng, seed + i); /* one life replays with TRYST_TEST_LIVES=1 */
         if (wanted)
-            print_message("life %llu\n", (unsigned long long)(seed + i));
+            print_message("life %" PRIu64 "\n", seed + i);
         life(failing);
     }
 }

@@ -180,6 +180,7 @@ static tryst_status route_by_table(void *arg, const struct sockaddr *to,
     return TRYST_OK;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the length is the table's. */
 static void which_pair_is_best(void **state)
 {
     static const struct {
