@@ -4,6 +4,7 @@
  * send has met its receive: nothing may hang, nothing may be left, and what succeeded is right.
  *
  * TRYST_TEST_SEED replays. */
+#include <inttypes.h>
 #include "world.h"
 
 enum { KEYS = 6, OPS = 60, BYTES_MAX = 40000 };

@@ -67,7 +67,8 @@ static bool rdma_device_first(const char *path, char *device_p, size_t bytes)
 static bool rdma_device_find(const char *interface_name, char *device_p, size_t bytes)
 {
     char path[128], device[72];
-    unsigned port = 0;
+    char text[16] = "";
+    unsigned long port;
     FILE *file;
     (void)snprintf(path, sizeof path, "/sys/class/net/%.32s/device/infiniband",
                    interface_name);
@@ -76,11 +77,12 @@ static bool rdma_device_find(const char *interface_name, char *device_p, size_t 
     (void)snprintf(path, sizeof path, "/sys/class/net/%.32s/dev_port", interface_name);
     file = fopen(path, "re");
     if (file) {
-        if (fscanf(file, "%u", &port) != 1)
-            port = 0;
+        if (!fgets(text, sizeof text, file))
+            text[0] = '\0';
         (void)fclose(file);
     }
-    (void)snprintf(device_p, bytes, "%s:%u", device, port + 1);
+    port = strtoul(text, NULL, 10); /* nothing readable: the first port */
+    (void)snprintf(device_p, bytes, "%s:%lu", device, port + 1);
     return true;
 }
 
