@@ -24,6 +24,7 @@
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/roster.h"
 #include "topology/netif.h"
+#include "transports/fault.h"
 #include "transports/memory.h"
 #include "transports/module.h"
 #include "transports/select.h"
@@ -65,6 +66,21 @@ static const struct transport_ops *transport_get(tryst_ctx *ctx, enum transport_
     return ops->probe(&ctx->wiring->host, text) == TRYST_OK ? ops : NULL;
 }
 
+/** A rail of `ops`, or one that misbehaves as TRYST_FAULT says (read by fault_check before). */
+static tryst_status rail_start(tryst_ctx *ctx, const struct transport_ops *ops,
+                               const struct rail_params *params, struct rail **rail_p)
+{
+    struct fault_script script;
+    char why[TRANSPORT_TEXT_MAX];
+    const char *fault = config_str(ctx->config, CONFIG_FAULT);
+    if (*fault && fault_script_parse(fault, &script, why) == TRYST_OK)
+        return fault_rail_open(ops, &script, params, rail_p);
+    tryst_status status = ops->rail_open(params, rail_p);
+    if (status == TRYST_OK)
+        (*rail_p)->ops = ops;
+    return status;
+}
+
 static tryst_status rail_open(tryst_ctx *ctx, enum transport_kind kind,
                               const struct transport_ops *ops, const struct netif *netif)
 {
@@ -80,10 +96,9 @@ static tryst_status rail_open(tryst_ctx *ctx, enum transport_kind kind,
         .own_shm_allowed = !*config_str(ctx->config, CONFIG_HOST_ID)};
     if (wiring->rails_count == MEMORY_RAILS_MAX)
         return TRYST_E_UNSUPPORTED;
-    tryst_status status = ops->rail_open(&params, &rail);
+    tryst_status status = rail_start(ctx, ops, &params, &rail);
     if (status != TRYST_OK)
         return status;
-    rail->ops = ops;
     wiring->rails[wiring->rails_count++] = rail;
     return rendezvous_rail_add(ctx->rdv, kind, rail);
 }
@@ -193,6 +208,16 @@ static tryst_status config_take(tryst_ctx *ctx, const tryst_open_params *params,
     return TRYST_OK;
 }
 
+static tryst_status fault_check(const tryst_ctx *ctx, struct err *err)
+{
+    struct fault_script script;
+    char why[TRANSPORT_TEXT_MAX];
+    if (fault_script_parse(config_str(ctx->config, CONFIG_FAULT), &script, why) ==
+        TRYST_OK)
+        return TRYST_OK;
+    return err_set(err, TRYST_E_CONFIG, "TRYST_FAULT: %s", why);
+}
+
 static tryst_status trace_take(tryst_ctx *ctx)
 {
     if (!config_bool(ctx->config, CONFIG_TRACE))
@@ -248,6 +273,9 @@ static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
     tryst_status status = config_take(ctx, params, err);
     if (status != TRYST_OK)
         return status;
+    status = fault_check(ctx, err);
+    if (status != TRYST_OK)
+        goto close_config;
     status = poller_open(&ctx->poller);
     if (status != TRYST_OK) {
         err_set(err, status,

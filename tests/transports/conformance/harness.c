@@ -399,6 +399,23 @@ static void peers_init(struct conf_ctx *ctx)
     }
 }
 
+/* With a setting fault=…, through the fault wrapper. */
+static void rail_start(struct conf_ctx *ctx, const struct transport_ops *ops,
+                       const struct rail_params *params)
+{
+    const char *text = config_str(ctx->config, CONFIG_FAULT);
+    struct fault_script script;
+    char why[TRANSPORT_TEXT_MAX];
+    if (!*text) {
+        CONF_EQUAL(ctx, ops->rail_open(params, &ctx->rail), TRYST_OK);
+        ctx->ops = ops;
+        return;
+    }
+    CONF_EQUAL(ctx, fault_script_parse(text, &script, why), TRYST_OK);
+    CONF_EQUAL(ctx, fault_rail_open(ops, &script, params, &ctx->rail), TRYST_OK);
+    ctx->ops = ctx->rail->ops;
+}
+
 void conf_open(struct conf_ctx *ctx)
 {
     struct conf_rank *mine = &ctx->shared->ranks[ctx->rank];
@@ -417,9 +434,8 @@ void conf_open(struct conf_ctx *ctx)
     if (!ops)
         CONF_FAIL(ctx, "%s: %s", ctx->subject->transport, text);
     CONF_EQUAL(ctx, poller_open(&ctx->poller), TRYST_OK);
-    ctx->ops = sabotage_ops(ops, ctx->subject->sabotage);
-    CONF_EQUAL(ctx, ctx->ops->rail_open(&params, &ctx->rail), TRYST_OK);
-    CONF_CHECK(ctx, ctx->rail->ops == ops && ctx->rail->events == &events);
+    rail_start(ctx, sabotage_ops(ops, ctx->subject->sabotage), &params);
+    CONF_CHECK(ctx, ctx->rail->events == &events);
     CONF_CHECK(ctx, ctx->rail->tag_bits >= 48 && ctx->rail->frame_max >= 4096);
     CONF_CHECK(ctx, ctx->rail->posted_max >= 64 && ctx->rail->bulk_max > 0);
     CONF_EQUAL(ctx, memory_cache_open(&ctx->regions), TRYST_OK);

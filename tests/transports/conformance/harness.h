@@ -22,6 +22,7 @@
 #include "core/config.h"
 #include "core/log.h"
 #include "core/random.h"
+#include "transports/fault.h"
 #include "transports/link.h"
 #include "transports/memory.h"
 #include "transports/module.h"

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fault wrapper over self: what it breaks it breaks as the script says, and it keeps the rest of
+ * the contract. (The conformance suite runs over it too.)
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/alloc.h"
+#include "pair_pump.h"
+#include "transports/fault.h"
+#include "transports/memory.h"
+
+static struct fault_script script; /* of the rails that are opened next */
+static struct transport_ops test_ops;
+
+static tryst_status test_rail_open(const struct rail_params *params, struct rail **rail_p)
+{
+    return fault_rail_open(&transport_self, &script, params, rail_p);
+}
+
+static void pair_open(struct node *a, struct node *b, const char *text)
+{
+    char why[TRANSPORT_TEXT_MAX];
+    assert_int_equal(fault_script_parse(text, &script, why), TRYST_OK);
+    test_ops = fault_ops;
+    test_ops.rail_open = test_rail_open;
+    memset(a, 0, sizeof *a);
+    memset(b, 0, sizeof *b);
+    nodes_connect(a, b, &test_ops);
+}
+
+static tryst_status frame(struct node *node, uint64_t number)
+{
+    return node->ops->frame_send(node->ep, &number, sizeof number);
+}
+
+/* ---- scripts ---- */
+
+static void script_texts(void **state)
+{
+    static const struct {
+        const char *text;
+        bool good;
+    } rows[] = {
+        {"", true},
+        {"seed=7", true},
+        {"again=0.25,seed=3", true},
+        {"again=0", true},
+        {"kill=1,", true},
+        {"drop_every=2,drop_after=9,silent=4", true},
+        {"again=1", false},
+        {"again=-1", false},
+        {"again=nan", false},
+        {"again=", false},
+        {"kill", false},
+        {"kill=x", false},
+        {"kill=-1", false},
+        {"kill=1x", false},
+        {"drop=1", false},
+        {"=1", false},
+        {",", false},
+        {"kill=1,,kill=2", false},
+        {"seed= 1", false},
+        {"kill=99999999999999999999", false},
+        {"drop_every=000000000000000000000000000000000000000000000000000000000000000001",
+         false},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fault_script parsed = {.seed = 99};
+        char why[TRANSPORT_TEXT_MAX] = "";
+        tryst_status status = fault_script_parse(rows[i].text, &parsed, why);
+        if (status != (rows[i].good ? TRYST_OK : TRYST_E_CONFIG))
+            fail_msg("\"%s\": %d", rows[i].text, status);
+        assert_int_equal(why[0] == '\0', rows[i].good);
+        if (!rows[i].good)
+            assert_int_equal(parsed.seed, 99); /* written on success only */
+    }
+}
+
+static void script_values(void **state)
+{
+    struct fault_script parsed;
+    char why[TRANSPORT_TEXT_MAX];
+    const char *text = "seed=7,again=0.25,drop_every=3,drop_after=4,kill=5,silent=6";
+    (void)state;
+    assert_int_equal(fault_script_parse(text, &parsed, why), TRYST_OK);
+    assert_true(parsed.seed == 7 && parsed.again == 0.25 && parsed.drop_every == 3);
+    assert_true(parsed.drop_after == 4 && parsed.kill == 5 && parsed.silent == 6);
+    assert_int_equal(fault_script_parse("kill=3,oops=1", &parsed, why), TRYST_E_CONFIG);
+    assert_non_null(strstr(why, "\"oops=1\""));
+    assert_non_null(strstr(why, "drop_after"));
+}
+
+/* ---- faults ---- */
+
+struct seen {
+    uint64_t numbers[512];
+    unsigned count;
+};
+
+static void note(struct node *node, const void *data, size_t bytes)
+{
+    struct seen *seen = node->arg;
+    CHECK(bytes == 8 && seen->count < 512);
+    memcpy(&seen->numbers[seen->count++], data, 8);
+}
+
+/* Sends 1..count from a to b; which came is in `seen`. Returns how often AGAIN was said. */
+static unsigned frames_run(struct node *a, struct node *b, unsigned count,
+                           struct seen *seen)
+{
+    unsigned again = 0;
+    memset(seen, 0, sizeof *seen);
+    b->on_frame = note;
+    b->arg = seen;
+    for (uint64_t i = 1; i <= count; i++) {
+        tryst_status status;
+        while ((status = frame(a, i)) == TRYST_AGAIN) {
+            again++;
+            assert_int_equal(a->ops->arm(a->rail),
+                             TRYST_AGAIN); /* nobody may sleep on it */
+            (void)node_pump(a);
+            (void)node_pump(b);
+        }
+        assert_int_equal(status, TRYST_OK);
+    }
+    nodes_settle(a, b, 50);
+    return again;
+}
+
+static void without_faults(void **state)
+{
+    struct node a, b;
+    struct seen seen;
+    uint64_t alive = alloc_live_count();
+    (void)state;
+    pair_open(&a, &b, "");
+    assert_int_equal(frames_run(&a, &b, 100, &seen), 0);
+    assert_int_equal(seen.count, 100);
+    node_close(&a);
+    node_close(&b);
+    assert_int_equal(alloc_live_count(), alive);
+}
+
+static void again_is_repeatable(void **state)
+{
+    struct node a, b;
+    struct seen seen;
+    unsigned first;
+    (void)state;
+    pair_open(&a, &b, "seed=5,again=0.5");
+    first = frames_run(&a, &b, 200, &seen);
+    assert_in_range(first, 100, 400); /* 200 are expected */
+    assert_int_equal(seen.count, 200);
+    for (unsigned i = 0; i < 200; i++)
+        assert_int_equal(seen.numbers[i], i + 1);
+    node_close(&a);
+    node_close(&b);
+    pair_open(&a, &b, "seed=5,again=0.5");
+    assert_int_equal(frames_run(&a, &b, 200, &seen), first);
+    node_close(&a);
+    node_close(&b);
+    pair_open(&a, &b, "seed=6,again=0.5");
+    assert_int_not_equal(frames_run(&a, &b, 200, &seen), first);
+    node_close(&a);
+    node_close(&b);
+}
+
+static void drops(void **state)
+{
+    struct node a, b;
+    struct seen seen;
+    (void)state;
+    pair_open(&a, &b, "drop_every=3");
+    (void)frames_run(&a, &b, 9, &seen);
+    assert_int_equal(seen.count, 6);
+    assert_memory_equal(seen.numbers, ((uint64_t[]){1, 2, 4, 5, 7, 8}), 48);
+    node_close(&a);
+    node_close(&b);
+    pair_open(&a, &b, "drop_after=4");
+    (void)frames_run(&a, &b, 9, &seen);
+    assert_int_equal(seen.count, 4);
+    node_close(&a);
+    node_close(&b);
+}
+
+static void silent(void **state)
+{
+    struct node a, b;
+    struct seen seen;
+    (void)state;
+    pair_open(&a, &b, "silent=5");
+    (void)frames_run(&a, &b, 9, &seen);
+    assert_int_equal(seen.count, 5); /* from then on */
+    assert_false(a.failed || b.failed);
+    (void)frames_run(&b, &a, 3, &seen);
+    assert_int_equal(seen.count, 0); /* both ways */
+    node_close(&a);
+    node_close(&b);
+}
+
+static void killed_loudly(void **state)
+{
+    struct node a, b;
+    struct test_bulk recv;
+    char data[100];
+    (void)state;
+    pair_open(&a, &b, "kill=3");
+    test_bulk_init(&recv, 77, data, sizeof data, NULL);
+    assert_int_equal(a.ops->bulk_recv(a.ep, &recv.bulk), TRYST_OK);
+    assert_int_equal(frame(&a, 1), TRYST_OK);
+    assert_int_equal(frame(&a, 2), TRYST_OK); /* the third event */
+    assert_false(a.failed);                   /* not from inside the call */
+    assert_int_equal(frame(&a, 3), TRYST_AGAIN);
+    assert_int_equal(a.ops->arm(a.rail), TRYST_AGAIN);
+    (void)node_pump(&a);
+    assert_true(a.failed);
+    assert_int_equal(a.failed_status, TRYST_E_PEER);
+    assert_non_null(strstr(a.text, "event 3"));
+    assert_int_equal(frame(&a, 4), TRYST_E_PEER);
+    assert_int_equal(a.ops->bulk_recv(a.ep, &recv.bulk), TRYST_E_PEER);
+    a.failed = false;
+    nodes_settle(&a, &b, 20);
+    assert_false(a.failed); /* once */
+    assert_int_equal(recv.done_count, 0);
+    a.ops->ep_close(a.ep);
+    assert_true(nodes_until(&a, &b, &a.closed, 2000));
+    assert_int_equal(recv.done_count, 1); /* before `closed` */
+    assert_int_equal(recv.status, TRYST_E_CANCELED);
+    node_close(&a);
+    node_close(&b);
+}
+
+static void closed_before_said(void **state)
+{
+    struct node a, b;
+    (void)state;
+    pair_open(&a, &b, "kill=1");
+    assert_int_equal(frame(&a, 1), TRYST_OK);
+    a.ops->ep_close(a.ep);
+    assert_true(nodes_until(&a, &b, &a.closed, 2000));
+    assert_false(a.failed);
+    node_close(&a);
+    node_close(&b);
+}
+
+/* ---- registrations ---- */
+
+static struct rail inner_rail;
+static const tryst_host *inner_host;
+static int registered, unregistered;
+
+static tryst_status inner_register(struct rail *rail, struct tryst_mem *mem,
+                                   void **handle_p)
+{
+    (void)mem;
+    assert_ptr_equal(rail, &inner_rail);
+    *handle_p = &registered;
+    registered++;
+    return TRYST_OK;
+}
+
+static void inner_unregister(struct rail *rail, void *handle)
+{
+    assert_ptr_equal(rail, &inner_rail);
+    assert_ptr_equal(handle, &registered);
+    unregistered++;
+}
+
+static tryst_status inner_open(const struct rail_params *params, struct rail **rail_p)
+{
+    inner_rail = (struct rail){.events = params->events, .index = params->index};
+    inner_host = params->host;
+    *rail_p = &inner_rail;
+    return TRYST_OK;
+}
+
+static void inner_close(struct rail *rail)
+{
+    assert_ptr_equal(rail, &inner_rail);
+}
+
+/* A region's slot holds the rail that the context knows, so that forgetting works. */
+static void registrations_are_the_outer_rails(void **state)
+{
+    static const struct transport_ops inner = {.name = "inner",
+                                               .struct_size = sizeof inner,
+                                               .rail_open = inner_open,
+                                               .rail_close = inner_close,
+                                               .mem_register = inner_register,
+                                               .mem_unregister = inner_unregister};
+    struct rail_params params = {.index = 3};
+    struct memory_cache *cache;
+    struct tryst_mem *mem;
+    struct rail *rail;
+    tryst_host host;
+    void *handle = NULL;
+    static char data[4096];
+    (void)state;
+    module_host_init(&host, NULL, NULL);
+    params.host = &host;
+    script = (struct fault_script){.seed = 1};
+    assert_int_equal(fault_rail_open(&inner, &script, &params, &rail), TRYST_OK);
+    assert_int_equal(memory_cache_open(&cache), TRYST_OK);
+    assert_int_equal(
+        memory_register(cache, data, sizeof data, TRYST_MEMORY_HOST, 0, &mem), TRYST_OK);
+    assert_int_equal(inner_host->mem_handle(mem, &inner_rail, &handle), TRYST_OK);
+    assert_ptr_equal(handle, &registered);
+    assert_ptr_equal(mem->registrations[3].rail, rail);
+    memory_rail_forget(cache, rail);
+    assert_int_equal(registered, 1);
+    assert_int_equal(unregistered, 1);
+    rail->ops->rail_close(rail);
+    memory_release(mem);
+    (void)memory_cache_close(cache);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(script_texts),
+        cmocka_unit_test(script_values),
+        cmocka_unit_test(without_faults),
+        cmocka_unit_test(again_is_repeatable),
+        cmocka_unit_test(drops),
+        cmocka_unit_test(silent),
+        cmocka_unit_test(killed_loudly),
+        cmocka_unit_test(closed_before_said),
+        cmocka_unit_test(registrations_are_the_outer_rails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file fault.h
+ *  A transport that misbehaves on purpose, around any other.
+ *
+ *  Idea: a rail whose inner rail is the real one. It keeps the contract of transport.h (each bulk
+ *  is done once, `closed` comes last, nothing is called from inside a call) and breaks the network:
+ *  so every error path above can be walked, over the real transport, repeatably.
+ *
+ *  A script is text, items separated by commas; the same seed gives the same faults for the
+ *  same calls:
+ *
+ *      seed=7         of the random numbers (1)
+ *      again=0.2      answer AGAIN to this share of frame_send, bulk_send and bulk_recv
+ *      drop_every=50  lose every 50th frame that is sent on the rail
+ *      drop_after=100 lose every frame that is sent after the first 100
+ *      kill=50        at the rail's 50th event (a frame or bulk that is started, a frame that
+ *                     comes) the endpoint of that event breaks, and says so: events->failed
+ *      silent=50      likewise, but without a word: its frames are lost from then on, both ways
+ */
+#ifndef TRANSPORTS_FAULT_H
+#define TRANSPORTS_FAULT_H
+
+#include <stdint.h>
+
+#include "transports/transport.h"
+
+struct fault_script {
+    uint64_t seed;
+    double again;
+    uint64_t drop_every, drop_after; /**< 0: never */
+    uint64_t kill, silent;           /**< 0: never */
+};
+
+/** TRYST_OK, or TRYST_E_CONFIG: `why` (TRANSPORT_TEXT_MAX) says which item is wrong and what is
+ *  allowed. Empty text is a script without faults. */
+tryst_status fault_script_parse(const char *text, struct fault_script *script_p,
+                                char *why);
+
+/** The table of such rails. Its rail_open and probe are NULL: see below. */
+extern const struct transport_ops fault_ops;
+
+/** Open a rail of `inner` under `script` (copied). As transport_ops.rail_open, and rail->ops is set
+ *  to fault_ops, through which all must go from then on. */
+tryst_status fault_rail_open(const struct transport_ops *inner,
+                             const struct fault_script *script,
+                             const struct rail_params *params, struct rail **rail_p);
+
+#endif

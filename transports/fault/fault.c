@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The fault wrapper (fault.h).
+ *
+ * Idea: each endpoint of ours has one of the inner transport behind it, whose `arg` is ours; calls go
+ * down and events come up through it, and each passes the script on its way. Bulks are the caller's
+ * own and go down as they are, so their `done` is the inner transport's word.
+ * Invariant: what the script takes away is taken before the inner transport has seen it, or after
+ * it has let go; so the inner transport's own contract holds throughout.
+ * Callers: the context when TRYST_FAULT is set; tests.
+ */
+#include "transports/fault.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/alloc.h"
+#include "core/list.h"
+#include "core/random.h"
+#include "transports/module.h"
+
+struct fault_rail {
+    struct rail base;
+    struct rail_events inner_events;
+    tryst_host inner_host; /* the context's, but registrations go through us */
+    const tryst_host *host;
+    struct rail *inner;
+    struct fault_script script;
+    struct random random;
+    uint64_t frames, events;
+    struct list failing; /* endpoints that are to say `failed` */
+    bool again_said;     /* without need: the caller must not sleep on it */
+};
+
+struct fault_ep {
+    struct endpoint base;
+    struct endpoint *inner;
+    struct list_node node; /* of rail->failing */
+    bool silent, broken, failed_said;
+    char text[TRANSPORT_TEXT_MAX];
+};
+
+static struct fault_rail *ep_rail(const struct fault_ep *ep)
+{
+    return (struct fault_rail *)ep->base.rail;
+}
+
+static struct fault_ep *inner_ep(const struct endpoint *inner)
+{
+    return inner->arg;
+}
+
+/* ---- the script ---- */
+
+/* Something is started or comes on `ep`. */
+static void event_count(struct fault_ep *ep)
+{
+    struct fault_rail *rail = ep_rail(ep);
+    const struct fault_script *script = &rail->script;
+    uint64_t event = ++rail->events;
+    if (script->silent == event)
+        ep->silent = true;
+    if (script->kill != event || ep->broken || ep->failed_said)
+        return;
+    ep->broken = true;
+    (void)snprintf(ep->text, sizeof ep->text, "fault script: killed at event %llu",
+                   (unsigned long long)event);
+    list_push_back(&rail->failing, &ep->node);
+}
+
+/* TRYST_OK: go on. The layer above hears of the break before it is refused for it. */
+static tryst_status gate(struct fault_ep *ep)
+{
+    struct fault_rail *rail = ep_rail(ep);
+    if (ep->broken)
+        return ep->failed_said ? TRYST_E_PEER : TRYST_AGAIN;
+    if (rail->script.again > 0 && random_unit(&rail->random) < rail->script.again) {
+        rail->again_said = true;
+        return TRYST_AGAIN;
+    }
+    return TRYST_OK;
+}
+
+static bool frame_lost(struct fault_ep *ep)
+{
+    struct fault_rail *rail = ep_rail(ep);
+    const struct fault_script *script = &rail->script;
+    uint64_t number = ++rail->frames;
+    return ep->silent || (script->drop_every && number % script->drop_every == 0) ||
+           (script->drop_after && number > script->drop_after);
+}
+
+/* ---- events, upwards ---- */
+
+static void on_frame(struct endpoint *inner, const void *data, size_t bytes)
+{
+    struct fault_ep *ep = inner_ep(inner);
+    if (!ep->silent && !ep->broken)
+        ep->base.rail->events->frame(&ep->base, data, bytes);
+    event_count(ep);
+}
+
+static void on_ready(struct endpoint *inner, tryst_status status, const char *text)
+{
+    struct fault_ep *ep = inner_ep(inner);
+    ep->base.rail->events->ready(&ep->base, status, text);
+}
+
+static void failed_say(struct fault_ep *ep, tryst_status status, const char *text)
+{
+    (void)list_remove(&ep->node);
+    if (ep->failed_said)
+        return;
+    ep->broken = ep->failed_said = true;
+    ep->base.rail->events->failed(&ep->base, status, text);
+}
+
+static void on_failed(struct endpoint *inner, tryst_status status, const char *text)
+{
+    failed_say(inner_ep(inner), status, text);
+}
+
+static void on_unexpected(struct endpoint *inner, uint64_t tag, size_t bytes)
+{
+    struct fault_ep *ep = inner_ep(inner);
+    ep->base.rail->events->unexpected(&ep->base, tag, bytes);
+}
+
+static void on_closed(struct endpoint *inner)
+{
+    struct fault_ep *ep = inner_ep(inner);
+    struct fault_rail *rail = ep_rail(ep);
+    (void)list_remove(&ep->node);
+    rail->base.events->closed(&ep->base);
+    mem_free(ep);
+}
+
+static tryst_status on_connect_send(struct endpoint *inner, const void *data,
+                                    size_t bytes, int fd)
+{
+    struct fault_ep *ep = inner_ep(inner);
+    return ep->base.rail->events->connect_send(&ep->base, data, bytes, fd);
+}
+
+static void on_doorbell(struct endpoint *inner)
+{
+    struct fault_ep *ep = inner_ep(inner);
+    ep->base.rail->events->doorbell(&ep->base);
+}
+
+static const struct rail_events events = {on_frame,      on_ready,  on_failed,
+                                          on_unexpected, on_closed, on_connect_send,
+                                          on_doorbell};
+
+/* ---- calls, downwards ---- */
+
+static void fault_rail_close(struct rail *base)
+{
+    struct fault_rail *rail = (struct fault_rail *)base;
+    rail->inner->ops->rail_close(rail->inner);
+    mem_free(rail);
+}
+
+static int fault_progress(struct rail *base)
+{
+    struct fault_rail *rail = (struct fault_rail *)base;
+    int count = rail->again_said;
+    struct list_node *node;
+    rail->again_said = false;
+    while ((node = list_first(&rail->failing)) != NULL) {
+        struct fault_ep *ep = container_of(node, struct fault_ep, node);
+        failed_say(ep, TRYST_E_PEER, ep->text);
+        count++;
+    }
+    return count + rail->inner->ops->progress(rail->inner);
+}
+
+static tryst_status fault_arm(struct rail *base)
+{
+    struct fault_rail *rail = (struct fault_rail *)base;
+    if (rail->again_said || !list_empty(&rail->failing))
+        return TRYST_AGAIN;
+    return rail->inner->ops->arm(rail->inner);
+}
+
+static tryst_status fault_ep_open(struct rail *base, const struct ep_params *params,
+                                  struct endpoint **ep_p)
+{
+    struct fault_rail *rail = (struct fault_rail *)base;
+    struct ep_params inner_params = *params;
+    struct fault_ep *ep = mem_zalloc(sizeof *ep);
+    tryst_status status;
+    if (!ep)
+        return TRYST_E_NOMEM;
+    ep->base = (struct endpoint){.rail = base, .arg = params->arg};
+    inner_params.arg = ep;
+    status = rail->inner->ops->ep_open(rail->inner, &inner_params, &ep->inner);
+    if (status != TRYST_OK) {
+        mem_free(ep);
+        return status;
+    }
+    *ep_p = &ep->base;
+    return TRYST_OK;
+}
+
+static void fault_ep_message(struct endpoint *base, const void *data, size_t bytes,
+                             int fd)
+{
+    struct fault_ep *ep = (struct fault_ep *)base;
+    ep->inner->rail->ops->ep_message(ep->inner, data, bytes, fd);
+}
+
+static void fault_ep_close(struct endpoint *base)
+{
+    struct fault_ep *ep = (struct fault_ep *)base;
+    (void)list_remove(&ep->node);
+    ep->failed_said = true; /* nobody listens any more */
+    ep->inner->rail->ops->ep_close(ep->inner);
+}
+
+static tryst_status fault_frame_send(struct endpoint *base, const void *data,
+                                     size_t bytes)
+{
+    struct fault_ep *ep = (struct fault_ep *)base;
+    tryst_status status = gate(ep);
+    if (status != TRYST_OK)
+        return status;
+    if (frame_lost(ep))
+        status = TRYST_OK;
+    else
+        status = ep->inner->rail->ops->frame_send(ep->inner, data, bytes);
+    if (status == TRYST_OK)
+        event_count(ep);
+    else
+        ep_rail(ep)->frames--; /* it comes again under the same number */
+    return status;
+}
+
+static tryst_status fault_bulk_recv(struct endpoint *base, struct bulk *bulk)
+{
+    struct fault_ep *ep = (struct fault_ep *)base;
+    tryst_status status = gate(ep);
+    if (status == TRYST_OK)
+        status = ep->inner->rail->ops->bulk_recv(ep->inner, bulk);
+    if (status == TRYST_OK)
+        event_count(ep);
+    return status;
+}
+
+static tryst_status fault_bulk_send(struct endpoint *base, struct bulk *bulk)
+{
+    struct fault_ep *ep = (struct fault_ep *)base;
+    tryst_status status = gate(ep);
+    if (status == TRYST_OK)
+        status = ep->inner->rail->ops->bulk_send(ep->inner, bulk);
+    if (status == TRYST_OK)
+        event_count(ep);
+    return status;
+}
+
+static void fault_bulk_cancel(struct endpoint *base, struct bulk *bulk)
+{
+    struct fault_ep *ep = (struct fault_ep *)base;
+    ep->inner->rail->ops->bulk_cancel(ep->inner, bulk);
+}
+
+/* ---- registrations: the region's slot belongs to the rail that the context knows ---- */
+
+static tryst_status fault_mem_register(struct rail *base, struct tryst_mem *mem,
+                                       void **handle_p)
+{
+    struct rail *inner = ((struct fault_rail *)base)->inner;
+    if (inner->ops->mem_register)
+        return inner->ops->mem_register(inner, mem, handle_p);
+    *handle_p = NULL;
+    return TRYST_OK;
+}
+
+static void fault_mem_unregister(struct rail *base, void *handle)
+{
+    struct rail *inner = ((struct fault_rail *)base)->inner;
+    if (inner->ops->mem_unregister)
+        inner->ops->mem_unregister(inner, handle);
+}
+
+/* The inner rail asks for its handle. Its events are a part of our rail. */
+static tryst_status inner_mem_handle(struct tryst_mem *mem, struct rail *inner,
+                                     void **handle_p)
+{
+    struct fault_rail *rail =
+        (struct fault_rail *)((char *)inner->events -
+                              offsetof(struct fault_rail, inner_events));
+    return rail->host->mem_handle(mem, &rail->base, handle_p);
+}
+
+/* ---- opening ---- */
+
+const struct transport_ops fault_ops = {
+    .name = "fault",
+    .struct_size = sizeof(struct transport_ops),
+    .rail_close = fault_rail_close,
+    .progress = fault_progress,
+    .arm = fault_arm,
+    .ep_open = fault_ep_open,
+    .ep_message = fault_ep_message,
+    .ep_close = fault_ep_close,
+    .frame_send = fault_frame_send,
+    .bulk_recv = fault_bulk_recv,
+    .bulk_send = fault_bulk_send,
+    .bulk_cancel = fault_bulk_cancel,
+    .mem_register = fault_mem_register,
+    .mem_unregister = fault_mem_unregister,
+};
+
+tryst_status fault_rail_open(const struct transport_ops *inner,
+                             const struct fault_script *script,
+                             const struct rail_params *params, struct rail **rail_p)
+{
+    struct rail_params inner_params = *params;
+    struct fault_rail *rail = mem_zalloc(sizeof *rail);
+    tryst_status status;
+    if (!rail)
+        return TRYST_E_NOMEM;
+    rail->host = params->host;
+    rail->inner_host = *params->host;
+    rail->inner_host.mem_handle = inner_mem_handle;
+    rail->inner_events = events;
+    rail->script = *script;
+    random_seed(&rail->random, script->seed + params->index);
+    list_init(&rail->failing);
+    inner_params.host = &rail->inner_host;
+    inner_params.events = &rail->inner_events;
+    status = inner->rail_open(&inner_params, &rail->inner);
+    if (status != TRYST_OK) {
+        mem_free(rail);
+        return status;
+    }
+    rail->inner->ops = inner;
+    rail->base = *rail->inner; /* the same limits */
+    rail->base.ops = &fault_ops;
+    rail->base.events = params->events;
+    *rail_p = &rail->base;
+    return TRYST_OK;
+}
