@@ -39,9 +39,9 @@ static void environment_as_a_table(void **state)
         {{NULL}, TRYST_OK, NULL, 0, 1},
         {{"size=1"}, TRYST_OK, NULL, 0, 1},
         {{"size=1", "rank=0"}, TRYST_OK, NULL, 0, 1},
-        {{"rank=2", "size=4", "bootstrap=h:1", "token=" TOKEN}, TRYST_OK, NULL, 2, 4},
+        {{"rank=2", "size=4", "bootstrap=h:1", ("token=" TOKEN)}, TRYST_OK, NULL, 2, 4},
         {{"rank=0", "size=2", "bootstrap=h:1", "insecure=1"}, TRYST_OK, NULL, 0, 2},
-        {{"token=" TOKEN}, TRYST_OK, NULL, 0, 1},
+        {{("token=" TOKEN)}, TRYST_OK, NULL, 0, 1},
         {{"rank=1"},
          TRYST_E_CONFIG,
          "TRYST_RANK is set, but TRYST_SIZE and TRYST_BOOTSTRAP are not",
@@ -72,7 +72,7 @@ static void environment_as_a_table(void **state)
          "TRYST_RANK and TRYST_BOOTSTRAP are set, but TRYST_SIZE is not",
          0,
          0},
-        {{"rank=4", "size=4", "bootstrap=h:1", "token=" TOKEN},
+        {{"rank=4", "size=4", "bootstrap=h:1", ("token=" TOKEN)},
          TRYST_E_CONFIG,
          "TRYST_RANK=4, but TRYST_SIZE=4",
          0,
@@ -121,7 +121,7 @@ static void environment_as_a_table(void **state)
 static void everything_arrives(void **state)
 {
     static const char *const settings[8] = {
-        "rank=0",          "size=2",   "bootstrap=h:1",       "token=" TOKEN,
+        "rank=0",          "size=2",   "bootstrap=h:1",       ("token=" TOKEN),
         "bootstrap_fd=17", "net=eth0", "bootstrap_timeout=3s"};
     struct bootstrap_env env;
     struct err err = ERR_INIT;
@@ -141,7 +141,7 @@ static void everything_arrives(void **state)
 static void socket_is_for_rank_0_alone(void **state)
 {
     static const char *const settings[8] = {"rank=1", "size=2", "bootstrap=h:1",
-                                            "token=" TOKEN, "bootstrap_fd=17"};
+                                            ("token=" TOKEN), "bootstrap_fd=17"};
     struct bootstrap_env env;
     struct err err = ERR_INIT;
     assert_int_equal(read_settings(settings, &err, &env), TRYST_OK);

@@ -4,8 +4,8 @@
  * send has met its receive: nothing may hang, nothing may be left, and what succeeded is right.
  *
  * TRYST_TEST_SEED replays. */
-#include <inttypes.h>
 #include "world.h"
+#include <inttypes.h>
 
 enum { KEYS = 6, OPS = 60, BYTES_MAX = 40000 };
 
