@@ -500,6 +500,21 @@ static tryst_status scope_refuses(const struct rendezvous *rdv, const struct sco
     return scope && scope->abort_status != TRYST_OK ? TRYST_E_ABORTED : TRYST_OK;
 }
 
+void consumer_data_cancel(struct peer *peer, uint64_t id)
+{
+    list_for_each_safe (&peer->early_list, node, after) {
+        struct early *early = container_of(node, struct early, peer_node);
+        if (early->id != id || early->status != TRYST_OK)
+            continue;
+        early->status = TRYST_E_CANCELED;
+        peer_answer(peer,
+                    &(struct answer){id, TRYST_E_CANCELED, peer->rdv->group->roster.rank,
+                                     RECORD_CANCELED, false});
+        return;
+    }
+    /* Else it was taken, and DONE is on its way: too late. */
+}
+
 /** No receive is posted for it: keep it until one is, or say why not. */
 static void data_early(struct peer *peer, struct scope *scope,
                        const struct record_data *data, const char *key,

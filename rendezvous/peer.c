@@ -91,8 +91,9 @@ void peer_need(struct peer *peer)
 uint32_t peer_answers_max(const struct peer *peer)
 {
     const struct rendezvous_settings *set = &peer->rdv->set;
-    return set->wants_max + (uint32_t)(set->eager_credit_bytes / EAGER_OVERHEAD_BYTES) +
-           1;
+    /* For each DATA under way: CANCELED once, and DONE. */
+    return set->wants_max +
+           2 * (uint32_t)(set->eager_credit_bytes / EAGER_OVERHEAD_BYTES) + 1;
 }
 
 void peer_answer(struct peer *peer, const struct answer *answer)

@@ -188,6 +188,8 @@ void producer_want(struct peer *peer, const struct record_want *want, const char
 void producer_cancel(struct peer *peer, uint64_t id);
 void producer_done_want(struct peer *peer, const struct record_answer *done);
 void producer_done_send(struct peer *peer, const struct record_answer *done);
+/** The consumer has dropped this DATA's bytes; its receive, if one comes, ends as cancelled. */
+void producer_data_canceled(struct peer *peer, uint64_t id);
 /** Cancel a send, or fail it with `status`. */
 void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
                    const char *text);
@@ -204,6 +206,8 @@ void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status statu
 
 /* consumer.c */
 void consumer_submit(tryst_op *op);
+/** The producer gives up DATA `id`: if no receive has taken it, none will get its bytes. */
+void consumer_data_cancel(struct peer *peer, uint64_t id);
 /** The WANT of `op` is about to be packed: give it an id and post receives. TRYST_OK, or
  *  TRYST_AGAIN when it may not be announced now (it then waits in a list of the peer). */
 tryst_status consumer_announce(tryst_op *op);

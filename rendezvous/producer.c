@@ -456,6 +456,7 @@ void producer_done_send(struct peer *peer, const struct record_answer *done)
     }
     tryst_status status = done->header.status;
     producer_eager_return(op);
+    op->marks &= (uint8_t)~MARK_CANCEL;
     op_report(op, status, status == TRYST_OK ? -1 : peer->rank, status, NULL);
     if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {
         /* No receive took it: its number is still to be consumed. */
@@ -466,6 +467,14 @@ void producer_done_send(struct peer *peer, const struct record_answer *done)
         return;
     }
     op_end(op);
+}
+
+void producer_data_canceled(struct peer *peer, uint64_t id)
+{
+    tryst_op *op = idmap_find(&peer->rdv->ids, id);
+    /* Its credit stays taken until DONE: the number still waits for its receive there. */
+    if (op && op->kind == OP_SEND && op->peer == peer && op->state == OP_INLINE)
+        op_report(op, TRYST_E_CANCELED, -1, TRYST_E_CANCELED, "cancelled by its owner");
 }
 
 void producer_eager_return(tryst_op *op)
@@ -508,6 +517,8 @@ void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
             op_report(op, status, origin_rank, status, text);
         } else if (status != TRYST_E_CANCELED) {
             op_report(op, status, origin_rank, status, text); /* the bytes were copied */
+        } else if (op->eager) {
+            op_mark(op, MARK_CANCEL); /* perhaps no receive has come for it */
         }
         break;
     case OP_MATCHED:

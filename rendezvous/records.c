@@ -77,7 +77,7 @@ static bool pack_answers(struct packer *packer)
                                        .id = answer->id,
                                        .origin_rank = answer->origin_rank,
                                        .origin_status = answer->status};
-        uint8_t flags = answer->type == RECORD_DONE ? RECORD_SEND : 0;
+        uint8_t flags = answer->for_want ? 0 : RECORD_SEND;
         if (!pack_answer(packer, answer->type, flags, &fields))
             return false;
         if (answer->for_want)
@@ -198,7 +198,8 @@ static tryst_status pack_offer(struct packer *packer, tryst_op *op)
 
 static tryst_status pack_cancel(struct packer *packer, tryst_op *op)
 {
-    if (!pack_answer(packer, RECORD_CANCEL, 0, &(struct record_answer){.id = op->id}))
+    uint8_t flags = op->kind == OP_SEND ? RECORD_SEND : 0;
+    if (!pack_answer(packer, RECORD_CANCEL, flags, &(struct record_answer){.id = op->id}))
         return TRYST_IN_PROGRESS;
     op->marks &= (uint8_t)~MARK_CANCEL;
     return TRYST_OK;
@@ -314,15 +315,25 @@ static const char *offer_check(const struct record_offer *offer, size_t bytes)
     return offer->want || offer->key_bytes ? NULL : "OFFER: neither key nor want";
 }
 
-static void answer_read(struct peer *peer, const struct record_answer *answer)
+/** The answer is about a DATA, by its producer's id. */
+static void data_answer_read(struct peer *peer, const struct record_answer *answer)
 {
     switch (answer->header.type) {
-    case RECORD_DONE:
-        if (answer->header.flags & RECORD_SEND)
-            producer_done_send(peer, answer);
-        else
-            producer_done_want(peer, answer);
-        break;
+    case RECORD_DONE: producer_done_send(peer, answer); break;
+    case RECORD_CANCEL: consumer_data_cancel(peer, answer->id); break;
+    case RECORD_CANCELED: producer_data_canceled(peer, answer->id); break;
+    default: peer_give_up(peer, TRYST_E_PROTOCOL, "it answered DATA as a WANT"); break;
+    }
+}
+
+static void answer_read(struct peer *peer, const struct record_answer *answer)
+{
+    if (answer->header.flags & RECORD_SEND) {
+        data_answer_read(peer, answer);
+        return;
+    }
+    switch (answer->header.type) {
+    case RECORD_DONE: producer_done_want(peer, answer); break;
     case RECORD_CANCEL: producer_cancel(peer, answer->id); break;
     default: consumer_ended(peer, answer); break;
     }

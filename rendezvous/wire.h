@@ -80,7 +80,8 @@ static_assert(sizeof(struct record_header) == 8, "record header");
 #define RECORD_DEAD 8u
 /** DATA: sent ahead of its WANT, under eager credit. */
 #define RECORD_EAGER 16u
-/** DONE: `id` is the id of a DATA, not of a WANT. */
+/** DONE, CANCEL, CANCELED: `id` is the id of a DATA, not of a WANT; CANCEL then goes from producer
+ *  to consumer, who answers CANCELED if it still holds the bytes. DONE follows all the same. */
 #define RECORD_SEND 32u
 
 struct record_want {
