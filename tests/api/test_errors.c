@@ -229,6 +229,34 @@ static void test_cancel(void **state)
     run_two(cancel_main, NULL);
 }
 
+/* A small send leaves at once; where no receive ever comes, its cancel ends it all the same, and a
+ * receive that comes later learns of it. */
+static void unreceived_main(struct harness_rank *rank)
+{
+    char data[SMALL] = {0};
+    tryst_step *step = harness_step(rank, 1);
+    tryst_tensor tensor = harness_tensor(data, SMALL);
+    for (int i = 0; i < 2; i++) {
+        const char *edge = i ? "late" : "never";
+        if (rank->rank == 0) {
+            tryst_op *op = submit(rank, step, edge, &tensor, NULL);
+            CHECK_STATUS(tryst_wait(op, 50000000), TRYST_E_TIMEOUT);
+            CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
+            harness_end(op, TRYST_E_CANCELED);
+        }
+        harness_barrier(rank, rank->arg);
+    }
+    if (rank->rank == 1)
+        harness_end(submit(rank, step, "late", &tensor, NULL), TRYST_E_CANCELED);
+    harness_end(submit(rank, step, "late", &tensor, NULL), TRYST_OK);
+    harness_step_close(step);
+}
+
+static void test_cancel_unreceived(void **state)
+{
+    run_two(unreceived_main, NULL);
+}
+
 static void deadline_main(struct harness_rank *rank)
 {
     char *data = calloc(1, LARGE);
@@ -497,12 +525,19 @@ static void test_memory(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mismatch),   cmocka_unit_test(test_dead),
-        cmocka_unit_test(test_arguments),  cmocka_unit_test(test_alloc),
-        cmocka_unit_test(test_cancel),     cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_early),      cmocka_unit_test(test_close_with_pending),
-        cmocka_unit_test(test_abort),      cmocka_unit_test(test_callbacks),
-        cmocka_unit_test(test_event_loop), cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_mismatch),
+        cmocka_unit_test(test_dead),
+        cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_alloc),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_cancel_unreceived),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_early),
+        cmocka_unit_test(test_close_with_pending),
+        cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_callbacks),
+        cmocka_unit_test(test_event_loop),
+        cmocka_unit_test(test_fork),
         cmocka_unit_test(test_memory),
     };
     return HARNESS_MAIN(argc, argv, tests);
