@@ -56,8 +56,8 @@ struct ucx_rail {
     struct list done;    /**< bulks to report; nothing is reported from inside a call */
     uint64_t drained;    /**< messages without a receive */
     uint64_t strangers;  /**< active messages with a wrong cookie or endpoint id */
-    uint32_t idle_turns;
-    char name[32]; /**< of the interface, or "any interface" */
+    uint32_t turns;      /**< calls of progress since the last look */
+    char name[32];       /**< of the interface, or "any interface" */
 };
 
 enum ucx_ep_state {
