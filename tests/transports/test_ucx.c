@@ -150,7 +150,12 @@ static void frames_come_in_order(void **state)
     }
     memset(frame, 0xee, sizeof frame); /* reusable on return */
     PAIR_UNTIL(pair, pair->rank[1].frames == COUNT);
-    assert_true(again > 0); /* the receiver slept for hundreds of frames */
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+    /* The receiver slept for hundreds of frames; a sanitizer slows the sender too much for it. */
+    assert_true(again > 0);
+#else
+    print_message("AGAIN %u times\n", (unsigned)again);
+#endif
 }
 
 /* ---- bulk ---- */
