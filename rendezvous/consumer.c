@@ -326,7 +326,8 @@ void consumer_submit(tryst_op *op)
     peer_need(op->peer);
     struct early *early = entry_early_find(op->entry, op->seq);
     op_state_set(op, OP_POSTED);
-    if (!early && !op->alloc && op->bytes <= op->rdv->set.eager_max_bytes) {
+    if (!early && !op->peer->hurry && !op->alloc &&
+        op->bytes <= op->rdv->set.eager_max_bytes) {
         op_mark_lazily(op, MARK_WANT);
         return;
     }
@@ -437,6 +438,7 @@ void consumer_take(tryst_op *op, const struct record_data *data, const void *pay
     int32_t producer = op->peer->rank;
     marks_clear(op);
     list_remove(&op->deferred_node);
+    op->peer->hurry = data->want != 0;
     op->data_id = data->id;
     if (op->state == OP_VOID) {
         op->done_status = TRYST_E_CANCELED;

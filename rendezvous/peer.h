@@ -87,6 +87,8 @@ struct peer {
     size_t held_bytes; /**< a built frame that the transport had no room for */
     uint8_t *frame;    /**< FRAME_BYTES_MAX, allocated with the endpoint */
     struct list pending;
+    bool
+        hurry; /**< its DATA waits for our WANTs: small receives announce themselves at once */
     struct list lazy; /**< owed, but not in a hurry; then moved to pending */
     struct list_node lazy_node;
     struct list wants_waiting; /**< for WANT quota */

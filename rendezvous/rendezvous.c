@@ -333,6 +333,7 @@ static void lazy_release(struct rendezvous *rdv)
     rdv->lazy_idle = 0;
     while ((node = list_pop_front(&rdv->lazy_peers)) != NULL) {
         struct peer *peer = container_of(node, struct peer, lazy_node);
+        peer->hurry = true; /* until DATA comes ahead of its WANT again */
         list_append(&peer->pending, &peer->lazy);
         peer_flush_later(peer);
     }
