@@ -11,13 +11,14 @@
  *             payload where it has them, each padded to 8.
  *
  *  WANT      consumer → producer  "I have room for receive number `seq` of this key"
- *  DATA      producer → consumer  the tensor itself, small; answered by DONE (WIRE_ANSWER_SEND)
+ *  DATA      producer → consumer  the tensor itself, small; answered by DONE (RECORD_SEND)
  *  OFFER     producer → consumer  "send number `seq` is ready": after a deferral, or the shape that
  *                                 a receive of unknown shape (want != 0) asked for
  *  DONE      consumer → producer  slices [0, upto) of want `id` are in place and [0, posted) are
  *                                 posted (DESIGN's CREDIT rides here); or DATA `id` came
  *                                 (`upto` 1: a receive took it)
  *  CANCEL    consumer → producer  give want `id` back if you can
+ *            producer → consumer  (RECORD_SEND) give DATA `id` back if no receive has taken it
  *  CANCELED  producer → consumer  want `id` ends with `status` after `upto` slices were started
  *  DEFERRED  producer → consumer  want `id` ends: no room; an OFFER will come
  *  CLOSED    producer → consumer  want `id` ends: its step is closed here
