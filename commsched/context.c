@@ -348,6 +348,8 @@ void tryst_close(tryst_ctx *ctx)
         return; /* the parent's; our copy goes with the process */
     if (ctx->group)
         tryst_group_close(ctx->group);
+    if (ctx->group)
+        return; /* it could not be closed, and said why: what a fabric still uses must stay */
     progress_thread_stop(ctx);
     fork_handler_remove(&ctx->fork);
     rendezvous_refuse(ctx->rdv);

@@ -77,8 +77,6 @@ static_assert(sizeof(struct record_header) == 8, "record header");
 #define RECORD_ALLOC 2u
 /** WANT: `priority` counts. */
 #define RECORD_PRIORITY 4u
-/** DATA, OFFER: the tensor is dead. */
-#define RECORD_DEAD 8u
 /** DATA: sent ahead of its WANT, under eager credit. */
 #define RECORD_EAGER 16u
 /** DONE, CANCEL, CANCELED: `id` is the id of a DATA, not of a WANT; CANCEL then goes from producer
