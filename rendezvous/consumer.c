@@ -623,6 +623,19 @@ void consumer_tick(struct peer *peer)
         consumer_reannounce(container_of(node, tryst_op, deferred_node));
 }
 
+void consumer_asked(struct peer *peer, uint64_t step)
+{
+    /* A scope that still closes may have WANTs under way, and would strand their answers. One that
+     * finds no room is asked about again. */
+    bool gone = scope_is_closed(peer->rdv, step) && !scope_find(peer->rdv, step);
+    if (!gone || peer->asked == ASKS_MAX)
+        return;
+    peer->asked++;
+    peer_answer(peer,
+                &(struct answer){step, TRYST_E_CLOSED, peer->rdv->group->roster.rank,
+                                 RECORD_CLOSED, false});
+}
+
 /** A tensor is ready for a receive that was deferred. */
 static void offer_deferred(struct peer *peer, const struct record_offer *offer,
                            const char *key)

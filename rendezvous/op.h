@@ -131,7 +131,7 @@ struct tryst_op {
     struct list_node queue_node;    /**< entry->sends or entry->recvs */
     struct list_node pending_node;  /**< peer->pending or wants_waiting */
     struct list_node slot_node;     /**< peer->slots_waiting */
-    struct list_node deferred_node; /**< peer->deferred_ops */
+    struct list_node deferred_node; /**< peer->deferred_ops; send: peer->posted_sends */
     struct list_node done_node;     /**< rdv->completed */
 
     uint64_t want_id;     /**< send: the WANT that DATA or OFFER answers, 0 eager */

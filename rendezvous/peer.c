@@ -32,6 +32,7 @@ tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank)
     list_init(&peer->wants_waiting);
     list_init(&peer->slots_waiting);
     list_init(&peer->deferred_ops);
+    list_init(&peer->posted_sends);
     list_init(&peer->want_answers);
     list_init(&peer->wants_list);
     list_init(&peer->early_list);
@@ -92,7 +93,7 @@ uint32_t peer_answers_max(const struct peer *peer)
 {
     const struct rendezvous_settings *set = &peer->rdv->set;
     /* For each DATA under way: CANCELED once, and DONE. */
-    return set->wants_max +
+    return set->wants_max + ASKS_MAX +
            2 * (uint32_t)(set->eager_credit_bytes / EAGER_OVERHEAD_BYTES) + 1;
 }
 
@@ -232,6 +233,7 @@ void peer_gone(struct peer *peer)
     }
     producer_wants_drop(peer);
     peer->answers_count = 0;
+    peer->asked = 0;
     peer->held_bytes = 0;
     assert(list_empty(&peer->pending) && list_empty(&peer->wants_waiting));
     peer_tree_repair(peer);

@@ -41,6 +41,9 @@ struct answer {
     bool for_want; /**< counts as a WANT not yet taken up until it is sent */
 };
 
+/** Steps that are asked about in one frame; the others have their turn at the next tick. */
+enum { ASKS_MAX = 16 };
+
 /** A connect message that came before its endpoint was open. */
 struct held_message {
     struct list_node node;
@@ -93,6 +96,7 @@ struct peer {
     struct list_node lazy_node;
     struct list wants_waiting; /**< for WANT quota */
     struct list deferred_ops;  /**< receives that it deferred, oldest first */
+    struct list posted_sends;  /**< POSTED, that it has not asked for */
     struct list slots_waiting; /**< receives whose sender is ready, for posted slots */
     struct list_node flush_node;
     struct list want_answers; /**< struct want: CANCELED or CLOSED is owed */
@@ -100,6 +104,8 @@ struct peer {
     uint32_t answers_head, answers_count;
     uint32_t wants_sent, wants_acked;
     uint64_t eager_used;
+    bool ask;          /**< ASK is owed: for the steps that are open here, */
+    uint32_t ask_from; /**< from this one on, in the order of rdv->scopes */
 
     /* frames in */
     uint64_t frames_read;
@@ -111,6 +117,7 @@ struct peer {
     uint32_t early_wants; /**< of those, in steps not opened here yet */
     struct list early_list;
     uint64_t early_bytes; /**< of its eager credit, held by early_list */
+    uint32_t asked;       /**< answers to its ASKs among `answers`, at most ASKS_MAX */
 
     /* bulk */
     struct dispatch_lane lane;
@@ -192,6 +199,10 @@ void producer_done_want(struct peer *peer, const struct record_answer *done);
 void producer_done_send(struct peer *peer, const struct record_answer *done);
 /** The consumer has dropped this DATA's bytes; its receive, if one comes, ends as cancelled. */
 void producer_data_canceled(struct peer *peer, uint64_t id);
+/** Ask the peer about the steps in which sends wait for it. */
+void producer_tick(struct peer *peer);
+/** The peer has closed `step`: what it has not asked for fails. */
+void producer_step_closed(struct peer *peer, uint64_t step);
 /** Cancel a send, or fail it with `status`. */
 void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
                    const char *text);
@@ -217,6 +228,8 @@ void consumer_data(struct peer *peer, const struct record_data *data, const char
                    const void *payload);
 /** DATA is this receive's: copy, report, answer. */
 void consumer_take(tryst_op *op, const struct record_data *data, const void *payload);
+/** The producer asks whether `step` is closed here. */
+void consumer_asked(struct peer *peer, uint64_t step);
 /** Announce the oldest deferred receive again, in case the producer's step was closed. */
 void consumer_tick(struct peer *peer);
 void consumer_offer(struct peer *peer, const struct record_offer *offer, const char *key);

@@ -96,6 +96,16 @@ static void send_transfer(struct want *want, tryst_op *op)
     op->rdv->dispatch->add(op->rdv->dispatch_arg, &want->transfer);
 }
 
+/** It waits for a WANT of its number. */
+static void send_post(tryst_op *op)
+{
+    if (op->state == OP_SUBMITTED) {
+        op_state_set(op, OP_POSTED);
+        entry_send_insert(op->entry, op);
+    }
+    list_push_back(&op->peer->posted_sends, &op->deferred_node);
+}
+
 /** The receive asked for the shape: tell it, and wait for the WANT that follows. */
 static void send_offer_shape(struct want *want, tryst_op *op)
 {
@@ -103,10 +113,7 @@ static void send_offer_shape(struct want *want, tryst_op *op)
     want->answered = true;
     idmap_remove(&want->peer->wants, want->id);
     want_free(want);
-    if (op->state == OP_SUBMITTED) {
-        op_state_set(op, OP_POSTED);
-        entry_send_insert(op->entry, op);
-    }
+    send_post(op);
     op_mark(op, MARK_OFFER);
 }
 
@@ -136,6 +143,7 @@ static void match_void(struct want *want, tryst_op *op)
 static void producer_match(struct want *want, tryst_op *op)
 {
     want_unpark(want);
+    list_remove(&op->deferred_node);
     if (want->flags & RECORD_VOID) {
         match_void(want, op);
         return;
@@ -191,8 +199,7 @@ void producer_submit(tryst_op *op)
     if (want) {
         producer_match(want, op);
     } else if (!send_eager(op)) {
-        op_state_set(op, OP_POSTED);
-        entry_send_insert(op->entry, op);
+        send_post(op);
         if (op->peer->deferred) {
             op->want_id = 0;
             op_mark(op, MARK_OFFER);
@@ -510,6 +517,7 @@ void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
          * WANT that follows. */
         op_report(op, status, origin_rank, status, text);
         op_state_set(op, OP_VOID);
+        list_remove(&op->deferred_node);
         break;
     case OP_INLINE:
         if (op->marks & MARK_DATA) {
@@ -526,6 +534,26 @@ void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
             fail_matched(op, status, origin_rank, text);
         break;
     default: break;
+    }
+}
+
+void producer_tick(struct peer *peer)
+{
+    /* Our own steps are open as long as sends wait in them. */
+    if (list_empty(&peer->posted_sends) || peer->rank == peer->rdv->group->roster.rank)
+        return;
+    peer->ask = true;
+    peer_flush_later(peer);
+}
+
+void producer_step_closed(struct peer *peer, uint64_t step)
+{
+    char text[64];
+    snprintf(text, sizeof text, "rank %d has closed the step", peer->rank);
+    list_for_each_safe (&peer->posted_sends, node, after) {
+        tryst_op *op = container_of(node, tryst_op, deferred_node);
+        if (op->step_id == step)
+            producer_fail(op, TRYST_E_CLOSED, peer->rank, text);
     }
 }
 

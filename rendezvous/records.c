@@ -77,11 +77,13 @@ static bool pack_answers(struct packer *packer)
                                        .id = answer->id,
                                        .origin_rank = answer->origin_rank,
                                        .origin_status = answer->status};
-        uint8_t flags = answer->for_want ? 0 : RECORD_SEND;
+        bool for_step = !answer->for_want && answer->type == RECORD_CLOSED;
+        uint8_t flags = answer->for_want ? 0 : for_step ? RECORD_STEP : RECORD_SEND;
         if (!pack_answer(packer, answer->type, flags, &fields))
             return false;
         if (answer->for_want)
             peer->wants_unanswered--;
+        peer->asked -= for_step;
         peer->answers_head = (peer->answers_head + 1) % capacity;
         peer->answers_count--;
     }
@@ -103,6 +105,27 @@ static bool pack_want_answers(struct packer *packer)
         producer_want_answered(want);
     }
     return true;
+}
+
+/** Ask about the steps that are open here, as many as there is room for. */
+static void pack_asks(struct packer *packer)
+{
+    struct peer *peer = packer->peer;
+    uint32_t at = 0;
+    uint32_t asks = 0;
+    peer->ask = false;
+    list_for_each_safe (&peer->rdv->scopes, node, after) {
+        const struct scope *scope = container_of(node, struct scope, node);
+        if (at++ < peer->ask_from || scope->state != SCOPE_OPEN)
+            continue;
+        if (asks++ == ASKS_MAX ||
+            !pack_answer(packer, RECORD_ASK, 0,
+                         &(struct record_answer){.id = scope->id})) {
+            peer->ask_from = at - 1;
+            return;
+        }
+    }
+    peer->ask_from = 0;
 }
 
 /** What the send ends with whose receive was given up. */
@@ -261,8 +284,11 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
     struct packer packer = {.peer = peer,
                             .at = frame + sizeof(struct frame_header),
                             .room = capacity - sizeof(struct frame_header)};
-    if (pack_answers(&packer) && pack_want_answers(&packer))
+    if (pack_answers(&packer) && pack_want_answers(&packer)) {
+        if (peer->ask)
+            pack_asks(&packer);
         pack_pending(&packer);
+    }
     peer->rdv->counters.records_sent += packer.records;
     if (!packer.records)
         return 0;
@@ -335,6 +361,13 @@ static void answer_read(struct peer *peer, const struct record_answer *answer)
     switch (answer->header.type) {
     case RECORD_DONE: producer_done_want(peer, answer); break;
     case RECORD_CANCEL: producer_cancel(peer, answer->id); break;
+    case RECORD_ASK: consumer_asked(peer, answer->id); break;
+    case RECORD_CLOSED:
+        if (answer->header.flags & RECORD_STEP)
+            producer_step_closed(peer, answer->id);
+        else
+            consumer_ended(peer, answer);
+        break;
     default: consumer_ended(peer, answer); break;
     }
 }
@@ -374,6 +407,7 @@ static const char *record_read(struct peer *peer, const uint8_t *record, size_t 
     case RECORD_CANCELED:
     case RECORD_DEFERRED:
     case RECORD_CLOSED:
+    case RECORD_ASK:
         if (bytes != sizeof(struct record_answer))
             return "answer: wrong size";
         if ((header->type == RECORD_CANCELED || header->type == RECORD_CLOSED) &&

@@ -22,6 +22,10 @@
  *  CANCELED  producer → consumer  want `id` ends with `status` after `upto` slices were started
  *  DEFERRED  producer → consumer  want `id` ends: no room; an OFFER will come
  *  CLOSED    producer → consumer  want `id` ends: its step is closed here
+ *            consumer → producer  (RECORD_STEP) step `id` is closed here for good: no WANT of it
+ *                                 is under way, and none will come
+ *  ASK       producer → consumer  sends of step `id` wait for your WANT: is it closed at yours?
+ *                                 Answered only when it is; asked again at every tick
  *
  *  DESIGN's PARKED is the header's `wants_taken`: cumulative, and every frame carries it.
  */
@@ -46,7 +50,8 @@ enum record_type {
     RECORD_CANCEL = 5,
     RECORD_CANCELED = 6,
     RECORD_DEFERRED = 7,
-    RECORD_CLOSED = 8
+    RECORD_CLOSED = 8,
+    RECORD_ASK = 9
 };
 
 /** frame_header.flags: carries no record, costs no credit and is not counted. */
@@ -82,6 +87,8 @@ static_assert(sizeof(struct record_header) == 8, "record header");
 /** DONE, CANCEL, CANCELED: `id` is the id of a DATA, not of a WANT; CANCEL then goes from producer
  *  to consumer, who answers CANCELED if it still holds the bytes. DONE follows all the same. */
 #define RECORD_SEND 32u
+/** CLOSED: `id` is that of a step. */
+#define RECORD_STEP 64u
 
 struct record_want {
     struct record_header header;
@@ -128,7 +135,7 @@ struct record_offer {
 };
 static_assert(sizeof(struct record_offer) == 56, "offer");
 
-/** DONE, CANCEL, CANCELED, DEFERRED, CLOSED. */
+/** DONE, CANCEL, CANCELED, DEFERRED, CLOSED, ASK. */
 struct record_answer {
     struct record_header header;
     uint64_t id;

@@ -311,6 +311,45 @@ static void test_close_with_pending(void **state)
     run_two(close_pending_main, NULL);
 }
 
+/* The consumer closes its step without having received: the sends learn of it, though nothing of
+ * theirs has left. One receive was posted, and given up before it was announced. */
+static void unwanted_main(struct harness_rank *rank)
+{
+    char *data = calloc(1, LARGE);
+    tryst_step *step = harness_step(rank, 1);
+    tryst_tensor large = harness_tensor(data, LARGE);
+    tryst_error error;
+    tryst_op *ops[2] = {NULL};
+    /* They know each other, so what the consumer says next can only be about the step. */
+    harness_end(submit(rank, step, "first", &large, NULL), TRYST_OK);
+    if (rank->rank == 0)
+        for (int i = 0; i < 2; i++)
+            ops[i] = submit(rank, step, i ? "given up" : "never", &large, NULL);
+    harness_barrier(rank, rank->arg);
+    if (rank->rank == 1) {
+        ops[1] = submit(rank, step, "given up", &large, NULL);
+        CHECK_STATUS(tryst_op_cancel(ops[1]), TRYST_OK);
+        harness_step_close(step);
+        harness_end(ops[1], TRYST_E_CANCELED);
+    }
+    for (int i = 0; i < 2 && rank->rank == 0; i++) {
+        tryst_status status = tryst_wait(ops[i], TRYST_FOREVER);
+        CHECK(status == TRYST_E_CLOSED || (i == 1 && status == TRYST_E_CANCELED));
+        CHECK_STATUS(tryst_op_error(ops[i], &error), status);
+        CHECK_EQ(error.origin_rank, 1);
+        tryst_op_release(ops[i]);
+    }
+    harness_barrier(rank, rank->arg);
+    if (rank->rank == 0)
+        harness_step_close(step);
+    free(data);
+}
+
+static void test_close_unreceived(void **state)
+{
+    run_two(unwanted_main, NULL);
+}
+
 /* The producer is a step ahead; what it sent waits for the step to be opened here. */
 static void early_main(struct harness_rank *rank)
 {
@@ -534,6 +573,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_early),
         cmocka_unit_test(test_close_with_pending),
+        cmocka_unit_test(test_close_unreceived),
         cmocka_unit_test(test_abort),
         cmocka_unit_test(test_callbacks),
         cmocka_unit_test(test_event_loop),

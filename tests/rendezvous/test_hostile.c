@@ -251,6 +251,22 @@ static void make_offer_unknown(struct frame *frame)
     add_offer(frame, 4242, 1, 0, 1 << 20, NULL);
 }
 
+/* Step 0 was passed over, step 1 is open, the last one is not: more questions than are answered. */
+static void make_asks(struct frame *frame)
+{
+    for (int i = 0; i < 2 * ASKS_MAX; i++)
+        add_answer(frame, RECORD_ASK, 0, 0, TRYST_OK, 0, 0);
+    add_answer(frame, RECORD_ASK, 0, 1, TRYST_OK, 0, 0);
+    add_answer(frame, RECORD_ASK, 0, UINT64_MAX, TRYST_OK, 0, 0);
+}
+
+static void make_step_closed(struct frame *frame)
+{
+    make_want(frame);
+    for (uint64_t step = 0; step < 3; step++)
+        add_answer(frame, RECORD_CLOSED, RECORD_STEP, step, TRYST_E_CLOSED, 0, 0);
+}
+
 static void make_type(struct frame *frame)
 {
     add_answer(frame, 99, 0, 0, TRYST_OK, 0, 0);
@@ -296,6 +312,8 @@ static const struct fault faults[] = {
     {"DATA for no want", make_data_unknown, "that we did not announce"},
     {"DATA without a name", make_data_nameless, "DATA: neither key nor want"},
     {"OFFER for no want", make_offer_unknown, NULL},
+    {"questions about steps", make_asks, NULL},
+    {"steps closed while their WANT is parked", make_step_closed, NULL},
     {"unknown record", make_type, "unknown record"},
     {"short record", make_short, "WANT: short"},
     {"more records than bytes", make_too_many_records, "does not hold together"},
@@ -455,7 +473,7 @@ static void plausible(struct frame *frame, struct random *random, tryst_op *cons
         uint32_t upto = (uint32_t)random_range(random, 4);
         strcpy(key, op->key->string);
         strcpy(name, op->key->string);
-        switch (random_range(random, 10)) {
+        switch (random_range(random, 12)) {
         case 0:
             add_want(frame, 1 + random_range(random, 1 << 20), op->step_id, seq,
                      op->bytes, (uint8_t)random_range(random, 8));
@@ -479,6 +497,10 @@ static void plausible(struct frame *frame, struct random *random, tryst_op *cons
             add_answer(frame, RECORD_CANCELED, 0, id, TRYST_E_CANCELED, upto, 0);
             break;
         case 8: add_answer(frame, RECORD_DEFERRED, 0, id, 0, 0, 0); break;
+        case 9: add_answer(frame, RECORD_ASK, 0, upto, 0, 0, 0); break;
+        case 10:
+            add_answer(frame, RECORD_CLOSED, RECORD_STEP, upto, TRYST_E_CLOSED, 0, 0);
+            break;
         default: add_answer(frame, RECORD_CLOSED, 0, id, TRYST_E_CLOSED, 0, 0); break;
         }
     }

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A step that one side has closed while the other still waits in it: whoever waits learns of it. */
+#include "world.h"
+
+#define LARGE (64u << 10) /* beyond eager_max */
+#define TICKS (2 * NS_PER_S)
+
+static struct world world;
+static uint8_t out[1 << 16], in[1 << 16];
+
+static void begin(const struct world_setting *settings)
+{
+    world_open(&world, 2, settings);
+    world_join(&world, 0, 1);
+}
+
+static const char *key_named(const char *edge)
+{
+    return world_key(&world, 0, 1, edge);
+}
+
+static tryst_op *send0(tryst_step *step, const char *edge, size_t bytes)
+{
+    return world_send(&world, 0, step, key_named(edge), out, bytes, NULL);
+}
+
+static tryst_op *recv1(tryst_step *step, const char *edge, size_t bytes)
+{
+    return world_recv(&world, 1, step, key_named(edge), in, bytes, NULL);
+}
+
+static void step_close(tryst_step *step)
+{
+    assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
+    world_settle(&world);
+}
+
+/* The send has ended because rank 1 closed its step. */
+static void check_told(tryst_op *send)
+{
+    tryst_error error;
+    assert_int_equal(tryst_op_error(send, &error), TRYST_E_CLOSED);
+    assert_int_equal(error.origin_rank, 1);
+    assert_non_null(strstr(error.text, "has closed the step"));
+    tryst_op_release(send);
+}
+
+/* No receive ever came: neither for a large send, nor for small ones beyond the credit. */
+static void test_never_received(void **state)
+{
+    static const struct world_setting settings[] = {{"eager_credit", "4K"}, {0}};
+    enum { SMALL = 2000 };
+    tryst_op *sends[3];
+    begin(settings);
+    tryst_step *steps[2] = {world_step(&world, 0, 1), world_step(&world, 1, 1)};
+    for (int i = 0; i < 2; i++)
+        sends[i] = send0(steps[0], "small", SMALL);
+    sends[2] = send0(steps[0], "large", LARGE);
+    world_advance(&world, TICKS);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(tryst_op_test(sends[i]), TRYST_IN_PROGRESS);
+    step_close(steps[1]);
+    world_done(sends[0], TRYST_E_CLOSED); /* DATA was there, and is answered */
+    world_advance(&world, TICKS);
+    check_told(sends[1]);
+    check_told(sends[2]);
+    tryst_op *late = send0(steps[0], "late", LARGE);
+    world_advance(&world, TICKS);
+    check_told(late);
+    step_close(steps[0]);
+    world_close(&world);
+}
+
+/* A receive was posted, and ends before its WANT has left: with its step, by a cancel, or while the
+ * shape that it asked for is on its way. */
+static void test_given_up_unannounced(void **state)
+{
+    for (int canceled = 0; canceled < 2; canceled++) {
+        begin(NULL);
+        tryst_step *steps[2] = {world_step(&world, 0, 1), world_step(&world, 1, 1)};
+        tryst_op *send = send0(steps[0], "a", LARGE);
+        world_settle(&world);
+        tryst_op *recv = recv1(steps[1], "a", LARGE);
+        if (canceled)
+            tryst_op_cancel(recv);
+        step_close(steps[1]);
+        world_advance(&world, TICKS);
+        world_done(recv, TRYST_E_CANCELED);
+        tryst_status status = tryst_op_test(send);
+        assert_true(status == TRYST_E_CANCELED || status == TRYST_E_CLOSED);
+        tryst_op_release(send);
+        step_close(steps[0]);
+        world_close(&world);
+    }
+}
+
+static tryst_status on_alloc(void *arg, tryst_tensor *tensor)
+{
+    tensor->data = arg;
+    return TRYST_OK;
+}
+
+static void test_shape_crosses_close(void **state)
+{
+    tryst_op_params params = {
+        .struct_size = sizeof params, .alloc = on_alloc, .alloc_arg = in};
+    begin(NULL);
+    tryst_step *steps[2] = {world_step(&world, 0, 1), world_step(&world, 1, 1)};
+    tryst_op *recv = world_recv(&world, 1, steps[1], key_named("a"), NULL, 0, &params);
+    world_settle(&world);
+    world.sides[1].hold_frames = true;
+    tryst_op *send = send0(steps[0], "a", LARGE);
+    world_settle(&world); /* the OFFER is under way */
+    step_close(steps[1]);
+    world.sides[1].hold_frames = false;
+    world_advance(&world, TICKS);
+    world_done(recv, TRYST_E_CANCELED);
+    tryst_status status = tryst_op_test(send);
+    assert_true(status == TRYST_E_CANCELED || status == TRYST_E_CLOSED);
+    tryst_op_release(send);
+    step_close(steps[0]);
+    world_close(&world);
+}
+
+/* The consumer never opens the step, but a later one. As long as it may still come, the send
+ * waits. */
+static void test_passed_over(void **state)
+{
+    begin(NULL);
+    tryst_step *first = world_step(&world, 0, 1), *second = world_step(&world, 0, 2);
+    tryst_op *lost = send0(first, "a", LARGE), *met = send0(second, "a", LARGE);
+    world_advance(&world, 5 * NS_PER_S);
+    assert_int_equal(tryst_op_test(lost), TRYST_IN_PROGRESS);
+    tryst_step *theirs = world_step(&world, 1, 2);
+    world_advance(&world, TICKS);
+    check_told(lost);
+    assert_int_equal(tryst_op_test(met), TRYST_IN_PROGRESS);
+    tryst_op *recv = recv1(theirs, "a", LARGE);
+    world_settle(&world);
+    world_done(met, TRYST_OK);
+    world_done(recv, TRYST_OK);
+    step_close(first);
+    step_close(second);
+    step_close(theirs);
+    world_close(&world);
+}
+
+/* The question does not overtake the answer to a WANT: while the consumer's step still closes,
+ * nothing is said of it. */
+static void test_asked_while_closing(void **state)
+{
+    begin(NULL);
+    tryst_step *steps[2] = {world_step(&world, 0, 1), world_step(&world, 1, 1)};
+    tryst_op *never = send0(steps[0], "never", LARGE);
+    tryst_op *recv = recv1(steps[1], "a", LARGE);
+    world_settle(&world);
+    world.sides[0].hold_frames = true; /* CANCEL does not come through */
+    step_close(steps[1]);
+    world_advance(&world, TICKS);
+    assert_int_equal(tryst_op_test(recv), TRYST_IN_PROGRESS);
+    assert_int_equal(tryst_op_test(never), TRYST_IN_PROGRESS);
+    world.sides[0].hold_frames = false;
+    world_advance(&world, TICKS);
+    world_done(recv, TRYST_E_CANCELED);
+    check_told(never);
+    step_close(steps[0]);
+    world_close(&world);
+}
+
+/* More open steps than one question holds: all get their turn. */
+static void test_many_steps(void **state)
+{
+    enum { STEPS = 3 * ASKS_MAX + 1 };
+    static tryst_step *steps[2][STEPS];
+    static tryst_op *sends[STEPS];
+    begin(NULL);
+    for (uint64_t i = 0; i < STEPS; i++)
+        for (int rank = 0; rank < 2; rank++)
+            steps[rank][i] = world_step(&world, rank, i + 1);
+    for (int i = 0; i < STEPS; i++)
+        sends[i] = send0(steps[0][i], "a", LARGE);
+    for (int i = 1; i < STEPS; i += 2)
+        step_close(steps[1][i]);
+    for (int i = 0; i < 10; i++)
+        world_advance(&world, NS_PER_S);
+    for (int i = 1; i < STEPS; i += 2)
+        check_told(sends[i]);
+    for (int i = 0; i < STEPS; i += 2)
+        assert_int_equal(tryst_op_test(sends[i]), TRYST_IN_PROGRESS);
+    for (int i = 0; i < STEPS; i++) {
+        step_close(steps[0][i]);
+        if (i % 2 == 0) {
+            step_close(steps[1][i]);
+            world_done(sends[i], TRYST_E_CANCELED);
+        }
+    }
+    world_close(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_never_received),
+        cmocka_unit_test(test_given_up_unannounced),
+        cmocka_unit_test(test_shape_crosses_close),
+        cmocka_unit_test(test_passed_over),
+        cmocka_unit_test(test_asked_while_closing),
+        cmocka_unit_test(test_many_steps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
