@@ -71,6 +71,7 @@ struct peer {
     struct poller_source pidfd; /**< fd -1: none */
     uint64_t nonce, peer_nonce;
     uint64_t connect_deadline_ns;
+    bool connect_again; /**< its listener was full: at the next tick */
 
     /* endpoint */
     struct endpoint *ep;

@@ -22,6 +22,8 @@
 
 /** After a process has died its socket closes at once; wait this long for what it still holds. */
 #define DEATH_GRACE_NS (200 * NS_PER_MS)
+/** A listener whose queue is full is tried again after this. */
+#define RECONNECT_NS (20 * NS_PER_MS)
 /** Passes of the rail that read what a dead peer has left in its frames. */
 enum { LAST_PASSES = 64 };
 
@@ -135,6 +137,7 @@ static void link_up(struct peer *peer)
 {
     peer->link_state = PEER_LINK_UP;
     peer->via_tcp = false;
+    peer->connect_again = false;
     if (link_is_unix(peer->link))
         pidfd_open_peer(peer, link_peer_pid(peer->link));
     list_for_each_safe (&peer->rdv->scopes, node, after) {
@@ -159,10 +162,14 @@ void peer_link_connect(struct peer *peer)
     tryst_status status =
         link_connect(rdv->poller, rdv->log, &theirs->link, via_unix,
                      rdv->set.peer_timeout_ns, &peer_events, peer, &peer->link);
+    peer->connect_again = status == TRYST_AGAIN;
     if (status == TRYST_OK)
         hello_send(peer, peer->link);
-    else
-        peer_give_up(peer, status, "cannot be connected to: no socket could be made");
+    else if (status == TRYST_AGAIN && rdv->tick_ns > rendezvous_now(rdv) + RECONNECT_NS)
+        rdv->tick_ns = rendezvous_now(rdv) + RECONNECT_NS;
+    else if (status != TRYST_AGAIN)
+        peer_give_up(peer, TRYST_E_PEER,
+                     "cannot be connected to: no socket could be made");
 }
 
 static void hello_link_free(struct hello_link *hello)
@@ -500,6 +507,8 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
                      "could not be connected to within TRYST_CONNECT_TIMEOUT");
         return;
     }
+    if (peer->connect_again && peer->link_state == PEER_LINK_CONNECTING && !peer->left)
+        peer_link_connect(peer);
     if (peer->left && peer->frames_read >= peer->leave_sent) {
         counts_send(peer, LINK_HEARTBEAT);
         peer_give_up(peer, TRYST_E_PEER, "has left the group");

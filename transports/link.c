@@ -517,19 +517,24 @@ bool link_peer_is_ours(int fd, int32_t *pid_p)
     return true;
 }
 
-static void unix_connect(struct link *link, uint64_t listener_id)
+/* False: the listener's queue is full. Unlike TCP's, such a connect does not go on by itself. */
+static bool unix_connect(struct link *link, uint64_t listener_id)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
                           "tryst-%016llx", (unsigned long long)listener_id);
     socklen_t bytes =
         (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-    if (connect(link->source.fd, (struct sockaddr *)&address, bytes) != 0)
-        connect_failed(link, errno);
+    int error = connect(link->source.fd, (struct sockaddr *)&address, bytes) ? errno : 0;
+    if (error == EAGAIN)
+        return false;
+    if (error)
+        connect_failed(link, error);
     else if (!link_peer_is_ours(link->source.fd, &link->peer_pid))
         link_break(link, TRYST_E_PEER, "another user's process listens there");
     else
         link->state = LINK_OPEN;
+    return true;
 }
 
 static socklen_t tcp_address_fill(const struct link_address *from,
@@ -616,9 +621,11 @@ tryst_status link_connect(struct poller *poller, const struct log *log,
         return TRYST_E_NOMEM;
     }
     link_events_set(link, events, arg);
-    if (via_unix)
-        unix_connect(link, address->listener_id);
-    else
+    if (via_unix && !unix_connect(link, address->listener_id)) {
+        link_close(link);
+        return TRYST_AGAIN;
+    }
+    if (!via_unix)
         tcp_connect(link, address, user_timeout_ns);
     if (link->state == LINK_OPEN)
         link->source.events = EPOLLIN;

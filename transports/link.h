@@ -87,7 +87,9 @@ struct link_listener_counters link_listener_counters(
     const struct link_listener *listener);
 
 /** Connect without waiting; messages may be queued at once. `via_unix`: the peer is said
- *  to be on this host. A refused or unreachable address ends in events->closed. */
+ *  to be on this host. A refused or unreachable address ends in events->closed.
+ *  TRYST_AGAIN: the Unix listener's queue is full; try again a little later. TRYST_E_NOMEM,
+ *  TRYST_E_SYSTEM: no link was made. */
 tryst_status link_connect(struct poller *poller, const struct log *log,
                           const struct link_address *address, bool via_unix,
                           uint64_t user_timeout_ns, const struct link_events *events,

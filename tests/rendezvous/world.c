@@ -260,6 +260,7 @@ void world_close(struct world *world)
 {
     for (int i = 0; i < world->size; i++)
         knobs_release(&world->sides[i]);
+    world->link_again = 0;
     world_settle(world);
     for (int i = 0; i < world->size; i++)
         rendezvous_group_leave(world->sides[i].rdv);

@@ -74,6 +74,7 @@ struct world {
     struct side sides[WORLD_RANKS_MAX];
     struct list eps;
     struct list links;
+    uint32_t link_again; /* so many link_connect answer AGAIN */
     struct link_listener *listeners[WORLD_RANKS_MAX];
 };
 

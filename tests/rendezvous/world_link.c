@@ -71,6 +71,10 @@ tryst_status link_connect(struct poller *poller, const struct log *log,
 {
     struct link_listener *listener =
         address->listener_id ? world_current->listeners[address->listener_id - 1] : NULL;
+    if (world_current->link_again) {
+        world_current->link_again--;
+        return TRYST_AGAIN;
+    }
     struct link *link = link_make(NULL);
     link_events_set(link, events, arg);
     if (listener) {

@@ -491,6 +491,55 @@ static void test_refused(void **state)
     stop();
 }
 
+/* A listener of ours whose queue takes no more than a few: the id of its name. */
+static int small_listen(uint64_t id)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int length = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "tryst-%016llx",
+                          (unsigned long long)id);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t bytes =
+        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    assert_int_equal(bind(fd, (struct sockaddr *)&name, bytes), 0);
+    assert_int_equal(listen(fd, 3), 0);
+    return fd;
+}
+
+/* Many connect at once: those that find the queue full are told to come again, and none of them is
+ * taken for a failure. */
+static void test_queue_full(void **state)
+{
+    enum { MANY = 80 };
+    static struct end ends[MANY];
+    int fds[MANY], taken = 0, open = 0, again = 0;
+    start();
+    struct link_address small = {.listener_id = address.listener_id ^ 2};
+    int fd = small_listen(small.listener_id);
+    while (open < MANY) {
+        int before = open;
+        tryst_status status = TRYST_OK;
+        while (open < MANY && status == TRYST_OK) {
+            status = connect_to(&small, true, &ends[open]);
+            open += status == TRYST_OK;
+        }
+        again += status == TRYST_AGAIN;
+        assert_true(status == TRYST_OK || status == TRYST_AGAIN);
+        assert_true(open - before <= 4); /* the queue, and one more that is being taken */
+        pump_ms(1);
+        while (taken < open)
+            fds[taken++] = accept(fd, NULL, NULL);
+    }
+    assert_true(again >= MANY / 4 - 1);
+    pump_ms(10);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(ends[i].closed, 0);
+        link_close(ends[i].link);
+        close(fds[i]);
+    }
+    close(fd);
+    stop();
+}
+
 /* The last message before a close comes, although the closing side had bytes unread. */
 static void last_word_run(bool via_unix)
 {
@@ -913,17 +962,29 @@ static void test_allocation_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order_unix),     cmocka_unit_test(test_order_tcp),
-        cmocka_unit_test(test_order_tcp6),     cmocka_unit_test(test_fds_queued),
-        cmocka_unit_test(test_fd_over_tcp),    cmocka_unit_test(test_backlog_unix),
-        cmocka_unit_test(test_backlog_tcp),    cmocka_unit_test(test_killed_unix),
-        cmocka_unit_test(test_killed_tcp),     cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_last_word),      cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_fuzz),           cmocka_unit_test(test_half),
-        cmocka_unit_test(test_pending_bound),  cmocka_unit_test(test_foreign_user),
-        cmocka_unit_test(test_no_descriptors), cmocka_unit_test(test_close_inside),
-        cmocka_unit_test(test_echo),           cmocka_unit_test(test_idle_cost),
-        cmocka_unit_test(test_open_close),     cmocka_unit_test(test_allocation_failures),
+        cmocka_unit_test(test_order_unix),
+        cmocka_unit_test(test_order_tcp),
+        cmocka_unit_test(test_order_tcp6),
+        cmocka_unit_test(test_fds_queued),
+        cmocka_unit_test(test_fd_over_tcp),
+        cmocka_unit_test(test_backlog_unix),
+        cmocka_unit_test(test_backlog_tcp),
+        cmocka_unit_test(test_killed_unix),
+        cmocka_unit_test(test_killed_tcp),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_queue_full),
+        cmocka_unit_test(test_last_word),
+        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_fuzz),
+        cmocka_unit_test(test_half),
+        cmocka_unit_test(test_pending_bound),
+        cmocka_unit_test(test_foreign_user),
+        cmocka_unit_test(test_no_descriptors),
+        cmocka_unit_test(test_close_inside),
+        cmocka_unit_test(test_echo),
+        cmocka_unit_test(test_idle_cost),
+        cmocka_unit_test(test_open_close),
+        cmocka_unit_test(test_allocation_failures),
     };
     return cmocka_run_group_tests_name("link", tests, NULL, NULL);
 }
