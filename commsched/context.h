@@ -31,8 +31,9 @@ struct progress {
     _Atomic(uint32_t) urgent;  /**< of those, how many want the role itself, soon */
     pthread_mutex_t lock;      /**< guards line */
     struct list line;
-    bool armed;      /**< tryst_arm was the last thing: run the poller first */
-    uint32_t passes; /**< since the poller ran */
+    bool armed;          /**< tryst_arm was the last thing: run the poller first */
+    uint32_t passes;     /**< since the poller ran */
+    uint64_t poll_at_ns; /**< tryst_progress runs it again from then on */
     pthread_t thread;
     bool thread_runs;
     pthread_mutex_t thread_lock;

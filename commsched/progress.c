@@ -34,6 +34,8 @@
 enum { PASSES_PER_POLL = 256 };
 /** Idle passes between two looks at the clock, and before the processor is offered to others. */
 enum { PASSES_PER_CLOCK = 16, PASSES_PER_YIELD = 64 };
+/** Calls of tryst_progress that find nothing look at the descriptors this often. */
+#define POLL_NS (1 * NS_PER_MS)
 /** Sleep in naps of this length where a transport has no descriptor to wake by. */
 #define NAP_NS (1 * NS_PER_MS)
 /** Longest sleep; everything that matters wakes the poller before. */
@@ -355,6 +357,18 @@ tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count, uint64_t tim
     return first;
 }
 
+/** A caller that comes seldom must not need PASSES_PER_POLL calls to hear of a death. */
+static int poll_when_due(tryst_ctx *ctx)
+{
+    struct progress *progress = &ctx->progress;
+    uint64_t now_ns = clock_monotonic_ns();
+    if (now_ns < progress->poll_at_ns)
+        return 0;
+    progress->poll_at_ns = now_ns + POLL_NS;
+    progress->passes = 0;
+    return poller_run(&ctx->poller, 0);
+}
+
 int tryst_progress(tryst_ctx *ctx)
 {
     if (!ctx || rendezvous_usable(ctx->rdv) == TRYST_E_FORKED || op_callback_runs() ||
@@ -362,6 +376,8 @@ int tryst_progress(tryst_ctx *ctx)
         return 0;
     rendezvous_awake(ctx->rdv);
     int count = pass(ctx);
+    if (!count)
+        count = poll_when_due(ctx);
     progress_role_put(ctx);
     return count;
 }
