@@ -25,11 +25,19 @@
 #include "transports/link.h"
 #include "transports/select.h"
 #include "transports/transport.h"
+#include "wire.h"
 
 /** Bytes of eager credit that one DATA costs beyond its payload: bounds the number of them. */
 #define EAGER_OVERHEAD_BYTES 256u
 /** Largest inline tensor that always fits a frame beside the longest key. */
 #define EAGER_BYTES_LIMIT 2560u
+
+/** Aborts of steps that are closed here, kept for links that come up later: the newest. */
+enum { ABORT_NOTES = 8 };
+struct abort_note {
+    struct link_abort head;
+    char text[256];
+};
 
 /** Settings, read once. */
 struct rendezvous_settings {
@@ -86,6 +94,9 @@ struct rendezvous {
     struct list hello_links; /**< accepted links that have not said who they are */
     struct tryst_group *group;
     uint64_t cookie; /**< first half of the session cookie: opens every frame */
+
+    struct abort_note aborts[ABORT_NOTES];
+    uint32_t aborts_count; /**< ever; aborts[n % ABORT_NOTES] is the next */
 
     uint64_t ids_clear_end; /**< ids in [id_next, ids_clear_end) are no live run's */
     bool start_failed;      /**< the last slice that was to start did not */

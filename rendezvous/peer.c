@@ -59,6 +59,7 @@ static void held_drop(struct peer *peer)
             close(message->fd);
         mem_free(message);
     }
+    peer->held_count = 0;
 }
 
 void peer_close(struct peer *peer)
@@ -78,7 +79,7 @@ void peer_close(struct peer *peer)
 
 void peer_need(struct peer *peer)
 {
-    if (peer->life != PEER_ALIVE || peer->ep_state != PEER_EP_NONE)
+    if (peer->life != PEER_ALIVE || peer->ep_state != PEER_EP_NONE || peer->unreached_ns)
         return;
     peer->ep_wanted = true;
     if (peer->rank == peer->rdv->group->roster.rank || peer->link_state == PEER_LINK_UP)

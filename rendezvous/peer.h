@@ -41,6 +41,9 @@ struct answer {
     bool for_want; /**< counts as a WANT not yet taken up until it is sent */
 };
 
+/** After a process has died its socket closes at once; wait this long for what it still holds. */
+#define PEER_DEATH_GRACE_NS (200 * NS_PER_MS)
+
 /** Steps that are asked about in one frame; the others have their turn at the next tick. */
 enum { ASKS_MAX = 16 };
 
@@ -72,13 +75,17 @@ struct peer {
     uint64_t nonce, peer_nonce;
     uint64_t connect_deadline_ns;
     bool connect_again; /**< its listener was full: at the next tick */
+    uint64_t
+        refused_ns; /**< no link comes about; dead, unless we hear that it has left. 0 not */
 
     /* endpoint */
     struct endpoint *ep;
     enum transport_kind candidates[TRANSPORT_KINDS];
     int candidates_count;
     int candidate;
+    uint64_t unreached_ns; /**< no candidate is left; so, unless its link closes. 0 not */
     struct list held;
+    uint32_t held_count;
     char mechanism[TRANSPORT_TEXT_MAX];
 
     /* why it is gone */
@@ -164,6 +171,8 @@ void peer_link_connect(struct peer *peer);
 void peer_heartbeat(struct peer *peer);
 void peer_leave(struct peer *peer);
 void peer_abort_send(struct peer *peer, const struct scope *scope);
+/** An aborted scope is being freed: links that come up later are told of it all the same. */
+void peer_abort_note(const struct scope *scope);
 void peer_link_close(struct peer *peer);
 /** A rank that was this one's parent in the control tree is gone: join another. */
 void peer_tree_join(struct rendezvous *rdv);
@@ -176,6 +185,8 @@ void peer_ep_open(struct peer *peer, int candidate);
 void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
                      size_t bytes, int fd);
 void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text);
+/** No candidate works, and the peer lives: give it up. */
+void peer_ep_unreached(struct peer *peer);
 /** End of a pass: close, reopen or finish giving up. */
 void peer_ep_reap(struct peer *peer);
 extern const struct rail_events peer_rail_events;

@@ -15,6 +15,10 @@
 #include "engine.h"
 #include "peer.h"
 
+/** Connect messages for candidates that are not open here yet, per peer: a few of each candidate are
+ *  usual. */
+enum { HELD_MAX = 64 };
+
 static void ep_link_send(struct peer *peer, uint8_t type, uint32_t candidate,
                          const void *data, size_t bytes, int fd, tryst_status *status_p)
 {
@@ -55,6 +59,7 @@ static void held_deliver(struct peer *peer)
         if (!peer->ep || message->candidate != (uint32_t)peer->candidate)
             continue;
         list_remove(node);
+        peer->held_count--;
         peer->ep->rail->ops->ep_message(peer->ep, message->data, message->bytes,
                                         message->fd);
         mem_free(message);
@@ -90,15 +95,19 @@ void peer_ep_open(struct peer *peer, int candidate)
     const struct host_identity *theirs = &roster->entries[peer->rank].host;
     bool loopback = peer->rank == roster->rank;
     peer->ep_next = false;
+    if (candidate >= peer->candidates_count && loopback) {
+        peer_ep_unreached(peer);
+        return;
+    }
     if (candidate >= peer->candidates_count) {
-        char text[TRANSPORT_TEXT_MAX];
-        snprintf(text, sizeof text, "is not reached by any transport: %.120s",
-                 peer->mechanism);
-        peer_give_up(peer, TRYST_E_UNREACHABLE, text);
+        /* A fabric may see a death before our link does, which says so: wait for that a moment. */
+        peer->unreached_ns = rendezvous_now(rdv);
+        if (rdv->tick_ns > peer->unreached_ns + PEER_DEATH_GRACE_NS)
+            rdv->tick_ns = peer->unreached_ns + PEER_DEATH_GRACE_NS;
         return;
     }
     if (!peer_buffers_open(peer)) {
-        peer_give_up(peer, TRYST_E_NOMEM, "cannot be served: no memory for its frames");
+        peer_give_up(peer, TRYST_E_PEER, "cannot be served: no memory for its frames");
         return;
     }
     peer->candidate = candidate;
@@ -129,6 +138,14 @@ void peer_ep_open(struct peer *peer, int candidate)
     held_deliver(peer);
 }
 
+void peer_ep_unreached(struct peer *peer)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    snprintf(text, sizeof text, "is not reached by any transport: %.120s",
+             peer->mechanism);
+    peer_give_up(peer, TRYST_E_UNREACHABLE, text);
+}
+
 void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
                      size_t bytes, int fd)
 {
@@ -138,6 +155,10 @@ void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
         return;
     }
     bool early = candidate > (uint32_t)peer->candidate || peer->ep_state == PEER_EP_NONE;
+    if (early && peer->held_count == HELD_MAX) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it sent connect messages without end");
+        early = false;
+    }
     struct held_message *message = early ? mem_alloc(sizeof *message + bytes) : NULL;
     if (!message) {
         if (fd >= 0)
@@ -150,6 +171,7 @@ void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
     message->bytes = bytes;
     memcpy(message->data, data, bytes);
     list_push_back(&peer->held, &message->node);
+    peer->held_count++;
 }
 
 void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text)

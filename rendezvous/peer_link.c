@@ -20,21 +20,22 @@
 #include "engine.h"
 #include "peer.h"
 
-/** After a process has died its socket closes at once; wait this long for what it still holds. */
-#define DEATH_GRACE_NS (200 * NS_PER_MS)
 /** A listener whose queue is full is tried again after this. */
 #define RECONNECT_NS (20 * NS_PER_MS)
+/** A rank that cannot be connected to is dead, unless we hear within this that it has left. */
+#define REFUSED_GRACE_NS (500 * NS_PER_MS)
 /** Passes of the rail that read what a dead peer has left in its frames. */
 enum { LAST_PASSES = 64 };
 
 static const struct link_events peer_events;
 static const struct link_events hello_events;
 
-/** An accepted link whose HELLO has not come. */
+/** An accepted link whose HELLO has not come, or one that does not stay: it may still say LEAVE. */
 struct hello_link {
     struct list_node node;
     struct rendezvous *rdv;
     struct link *link;
+    struct peer *peer; /**< NULL before HELLO */
 };
 
 /* ---- hello -------------------------------------------------------------------------------- */
@@ -131,20 +132,121 @@ static void link_gone(struct peer *peer, const char *text)
     peer_give_up(peer, TRYST_E_PEER, reason);
 }
 
+/** No connection comes about. That is a death, unless the rank has left: of that we may hear in a
+ *  moment from others, or in what it sent before. */
+static void link_refused(struct peer *peer, const char *text)
+{
+    if (peer->left || peer->rdv->leaving) {
+        link_gone(peer, text);
+        return;
+    }
+    peer->refused_ns = rendezvous_now(peer->rdv);
+    snprintf(peer->gone_text, sizeof peer->gone_text, "%s", text);
+    if (peer->tree_parent)
+        peer_tree_join(peer->rdv); /* its parent knows */
+}
+
+/* ---- aborts ------------------------------------------------------------------------------- */
+
+static void abort_send(struct peer *peer, const struct abort_note *note)
+{
+    if (peer->link && peer->link_state == PEER_LINK_UP)
+        (void)link_send(peer->link, LINK_ABORT, note,
+                        sizeof note->head + note->head.text_bytes, -1);
+}
+
+static void abort_note_make(const struct scope *scope, struct abort_note *note)
+{
+    size_t text_bytes = strlen(scope->abort_text);
+    note->head = (struct link_abort){.step = scope->id,
+                                     .time_ns = scope->abort_time_ns,
+                                     .status = scope->abort_status,
+                                     .origin_rank = scope->abort_rank,
+                                     .text_bytes = (uint32_t)text_bytes};
+    memcpy(note->text, scope->abort_text, text_bytes);
+}
+
+void peer_abort_send(struct peer *peer, const struct scope *scope)
+{
+    struct abort_note note;
+    abort_note_make(scope, &note);
+    abort_send(peer, &note);
+}
+
+void peer_abort_note(const struct scope *scope)
+{
+    struct rendezvous *rdv = scope->rdv;
+    if (scope->abort_status != TRYST_OK)
+        abort_note_make(scope, &rdv->aborts[rdv->aborts_count++ % ABORT_NOTES]);
+}
+
+/* ---- who has left ------------------------------------------------------------------------- */
+
+static int tree_parent(const struct tryst_group *group, int rank);
+
+static void left_send(struct peer *to, int32_t rank)
+{
+    struct link_left left = {.rank = rank};
+    if (to->link && to->link_state == PEER_LINK_UP && to->rank != rank && !to->left)
+        (void)link_send(to->link, LINK_LEFT, &left, sizeof left, -1);
+}
+
+/** The rank has left in good order. All hear of it through the control tree, since a rank without
+ *  a link to it would take it for dead. */
+static void left_note(struct peer *peer, const struct peer *from)
+{
+    const struct tryst_group *group = peer->rdv->group;
+    int rank = group->roster.rank;
+    if (peer->left)
+        return;
+    peer->left = true;
+    if (peer->life == PEER_ALIVE)
+        peer->life = PEER_LEFT;
+    peer->rdv->tick_ns = 0;
+    int parent = tree_parent(group, rank);
+    for (int i = 0; i < group->roster.size; i++)
+        if (&group->peers[i] != from && (i == parent || tree_parent(group, i) == rank))
+            left_send(&group->peers[i], peer->rank);
+}
+
+static void left_read(struct peer *from, const void *data, size_t bytes)
+{
+    const struct tryst_group *group = from->rdv->group;
+    struct link_left left;
+    if (bytes != sizeof left)
+        return;
+    memcpy(&left, data, sizeof left);
+    if (left.rank < 0 || left.rank >= group->roster.size ||
+        left.rank == group->roster.rank)
+        return;
+    struct peer *peer = &group->peers[left.rank];
+    if (peer->link_state !=
+        PEER_LINK_UP) /* else it says so itself, after its last frames */
+        left_note(peer, from);
+}
+
 /* ---- connecting --------------------------------------------------------------------------- */
 
 static void link_up(struct peer *peer)
 {
+    struct rendezvous *rdv = peer->rdv;
     peer->link_state = PEER_LINK_UP;
     peer->via_tcp = false;
+    peer->refused_ns = 0;
     peer->connect_again = false;
     if (link_is_unix(peer->link))
         pidfd_open_peer(peer, link_peer_pid(peer->link));
-    list_for_each_safe (&peer->rdv->scopes, node, after) {
+    list_for_each_safe (&rdv->scopes, node, after) {
         struct scope *scope = container_of(node, struct scope, node);
         if (scope->abort_status != TRYST_OK)
             peer_abort_send(peer, scope);
     }
+    uint32_t notes = rdv->aborts_count < ABORT_NOTES ? rdv->aborts_count : ABORT_NOTES;
+    for (uint32_t i = 0; i < notes; i++)
+        abort_send(peer, &rdv->aborts[i]);
+    for (int i = 0; i < rdv->group->roster.size && !rdv->leaving; i++)
+        if (rdv->group->peers[i].left)
+            left_send(peer, i);
     if (peer->ep_wanted)
         peer_need(peer);
 }
@@ -178,6 +280,27 @@ static void hello_link_free(struct hello_link *hello)
     mem_free(hello);
 }
 
+/** A link that does not stay: the peer closes it, but may leave before it reads that. */
+static void link_linger(struct peer *peer, struct link *link)
+{
+    struct rendezvous *rdv = peer->rdv;
+    struct hello_link *hello = mem_zalloc(sizeof *hello);
+    list_for_each_safe (&rdv->hello_links, node, after) {
+        struct hello_link *other = container_of(node, struct hello_link, node);
+        if (other->peer != peer)
+            continue;
+        link_close(other->link); /* one for each peer is enough */
+        hello_link_free(other);
+    }
+    if (!hello) {
+        link_close(link);
+        return;
+    }
+    *hello = (struct hello_link){.rdv = rdv, .link = link, .peer = peer};
+    list_push_back(&rdv->hello_links, &hello->node);
+    link_events_set(link, &hello_events, hello);
+}
+
 /** An accepted link has shown whose it is: take it, unless ours is to stay. */
 static void link_adopt(struct peer *peer, struct link *link)
 {
@@ -186,7 +309,10 @@ static void link_adopt(struct peer *peer, struct link *link)
         peer->link_state == PEER_LINK_CONNECTING && peer->link && rank < peer->rank;
     if (peer->life != PEER_ALIVE || peer->link_state == PEER_LINK_UP || ours_stays) {
         (void)link_send(link, LINK_DUPLICATE, NULL, 0, -1);
-        link_close(link);
+        if (ours_stays)
+            link_linger(peer, link);
+        else
+            link_close(link);
         return;
     }
     if (peer->link)
@@ -203,9 +329,14 @@ static void hello_message(void *arg, struct link *link, uint8_t type, const void
 {
     struct hello_link *hello = arg;
     struct rendezvous *rdv = hello->rdv;
-    struct peer *peer = hello_check(rdv, type, data, bytes);
     if (fd >= 0)
         close(fd);
+    if (hello->peer) {
+        if (type == LINK_LEAVE && hello->peer->link_state != PEER_LINK_UP)
+            left_note(hello->peer, hello->peer);
+        return;
+    }
+    struct peer *peer = hello_check(rdv, type, data, bytes);
     hello_link_free(hello);
     if (peer) {
         link_adopt(peer, link);
@@ -275,12 +406,9 @@ static void leave_read(struct peer *peer, const void *data, size_t bytes)
     if (bytes != sizeof leave)
         return;
     memcpy(&leave, data, sizeof leave);
-    peer->left = true;
     peer->leave_sent = leave.sent;
     peer->peer_read = leave.read;
-    if (peer->life == PEER_ALIVE)
-        peer->life = PEER_LEFT;
-    peer->rdv->tick_ns = 0;
+    left_note(peer, peer);
 }
 
 static void abort_read(struct peer *peer, const void *data, size_t bytes)
@@ -330,12 +458,10 @@ static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size
 static void connect_answer(struct peer *peer, uint8_t type, const void *data,
                            size_t bytes)
 {
-    if (type == LINK_DUPLICATE) {
-        /* The peer's own connection is on its way here and stays. */
-        link_close(peer->link);
-        peer->link = NULL;
+    /* The peer's own connection is on its way here and stays. Until then ours is the one that
+     * LEAVE can go over, or the peer's end be seen by. */
+    if (type == LINK_DUPLICATE)
         return;
-    }
     if (hello_check(peer->rdv, type, data, bytes) == peer) {
         link_up(peer);
         return;
@@ -361,6 +487,7 @@ static void peer_message(void *arg, struct link *link, uint8_t type, const void 
     case LINK_HEARTBEAT: heartbeat_read(peer, data, bytes); break;
     case LINK_LEAVE: leave_read(peer, data, bytes); break;
     case LINK_ABORT: abort_read(peer, data, bytes); break;
+    case LINK_LEFT: left_read(peer, data, bytes); break;
     default: break; /* DOORBELL: the poller has run, which was its purpose */
     }
     if (fd >= 0)
@@ -387,7 +514,10 @@ static void peer_closed(void *arg, struct link *link, tryst_status status,
         peer_link_connect(peer);
         return;
     }
-    link_gone(peer, reason);
+    if (connecting)
+        link_refused(peer, reason);
+    else
+        link_gone(peer, reason);
 }
 
 static const struct link_events peer_events = {.message = peer_message,
@@ -423,23 +553,11 @@ void peer_heartbeat(struct peer *peer)
 
 void peer_leave(struct peer *peer)
 {
-    counts_send(peer, LINK_LEAVE);
-}
-
-void peer_abort_send(struct peer *peer, const struct scope *scope)
-{
-    uint8_t message[sizeof(struct link_abort) + sizeof scope->abort_text];
-    size_t text_bytes = strlen(scope->abort_text);
-    struct link_abort abort = {.step = scope->id,
-                               .time_ns = scope->abort_time_ns,
-                               .status = scope->abort_status,
-                               .origin_rank = scope->abort_rank,
-                               .text_bytes = (uint32_t)text_bytes};
-    if (!peer->link || peer->link_state != PEER_LINK_UP)
-        return;
-    memcpy(message, &abort, sizeof abort);
-    memcpy(message + sizeof abort, scope->abort_text, text_bytes);
-    (void)link_send(peer->link, LINK_ABORT, message, sizeof abort + text_bytes, -1);
+    static const struct link_heartbeat nothing;
+    if (peer->link && peer->link_state == PEER_LINK_CONNECTING) /* read after our HELLO */
+        (void)link_send(peer->link, LINK_LEAVE, &nothing, sizeof nothing, -1);
+    else
+        counts_send(peer, LINK_LEAVE);
 }
 
 /* ---- control tree ------------------------------------------------------------------------- */
@@ -449,13 +567,13 @@ void peer_abort_send(struct peer *peer, const struct scope *scope)
 static int tree_parent(const struct tryst_group *group, int rank)
 {
     for (int up = (rank - 1) / 2; rank > 0; up = (up - 1) / 2) {
-        if (group->peers[up].life == PEER_ALIVE)
+        if (group->peers[up].life == PEER_ALIVE && !group->peers[up].refused_ns)
             return up;
         if (up == 0)
             break;
     }
     for (int low = 0; low < rank; low++)
-        if (group->peers[low].life == PEER_ALIVE)
+        if (group->peers[low].life == PEER_ALIVE && !group->peers[low].refused_ns)
             return low;
     return -1;
 }
@@ -507,14 +625,26 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
                      "could not be connected to within TRYST_CONNECT_TIMEOUT");
         return;
     }
+    if (peer->refused_ns && !peer->left) {
+        if (now_ns - peer->refused_ns >= REFUSED_GRACE_NS) {
+            char reason[TRANSPORT_TEXT_MAX];
+            memcpy(reason, peer->gone_text, sizeof reason);
+            link_gone(peer, reason);
+        }
+        return;
+    }
     if (peer->connect_again && peer->link_state == PEER_LINK_CONNECTING && !peer->left)
         peer_link_connect(peer);
+    if (peer->unreached_ns && now_ns - peer->unreached_ns >= PEER_DEATH_GRACE_NS) {
+        peer_ep_unreached(peer);
+        return;
+    }
     if (peer->left && peer->frames_read >= peer->leave_sent) {
         counts_send(peer, LINK_HEARTBEAT);
         peer_give_up(peer, TRYST_E_PEER, "has left the group");
         return;
     }
-    if (peer->died_ns && now_ns - peer->died_ns > DEATH_GRACE_NS) {
+    if (peer->died_ns && now_ns - peer->died_ns > PEER_DEATH_GRACE_NS) {
         link_gone(peer, "its process has ended");
         return;
     }

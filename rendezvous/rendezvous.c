@@ -233,6 +233,7 @@ static int rails_progress(struct rendezvous *rdv)
 static void scope_end(struct scope *scope)
 {
     tryst_op *close_op = scope->close_op;
+    peer_abort_note(scope);
     scope_free(scope);
     if (!close_op)
         return;

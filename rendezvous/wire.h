@@ -158,7 +158,8 @@ enum link_type {
     LINK_EP_MESSAGE = 6,
     LINK_EP_REFUSED = 7,
     LINK_DOORBELL = 8,
-    LINK_DUPLICATE = 9 /**< two links crossed: the lower rank's stays, this one closes */
+    LINK_DUPLICATE = 9, /**< two links crossed: the lower rank's stays, this one closes */
+    LINK_LEFT = 10      /**< another rank has left; goes through the control tree */
 };
 
 #define HELLO_MAGIC 0x54535254u /* "TRST" */
@@ -188,6 +189,12 @@ struct link_abort {
     uint32_t reserved;
 };
 static_assert(sizeof(struct link_abort) == 32, "abort");
+
+/** For who has no link to that rank: nobody listens there any more, and that is no death. */
+struct link_left {
+    int32_t rank;
+    uint32_t reserved;
+};
 
 struct link_ep {
     uint32_t candidate; /**< index in select_candidates' order */

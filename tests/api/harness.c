@@ -151,6 +151,7 @@ void harness_open(struct harness_rank *rank)
     tryst_config *config = harness_config(rank);
     tryst_open_params params = {.struct_size = sizeof params,
                                 .config = config,
+                                .log_fn = rank->params->log_fn,
                                 .error = error,
                                 .error_capacity = sizeof error};
     if (tryst_open(&params, &rank->ctx) != TRYST_OK)

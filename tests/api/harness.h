@@ -35,6 +35,7 @@ struct harness_params {
     const char *const *config; /**< name, value, name, value, …, NULL; may be NULL */
     unsigned timeout_s;        /**< for the whole run; 0: 20 s */
     bool no_group;             /**< the test opens contexts and groups itself */
+    tryst_log_fn log_fn;       /**< NULL: to stderr */
     int killed; /**< this rank is expected to die of SIGKILL; HARNESS_NOBODY: none */
 };
 enum { HARNESS_NOBODY = 0 }; /* rank 0 is never the one that is killed on purpose */

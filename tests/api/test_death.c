@@ -19,6 +19,7 @@ struct death {
     _Atomic(int) orphan; /* the victim's child, which lives on */
     _Atomic(bool) victim_is_dead;
     bool forks;
+    uint64_t after_us;
 };
 
 /* Traffic of all with all under one edge; what a rank was sent by another is its own. */
@@ -125,6 +126,105 @@ static void test_killed_with_a_living_child(void **state)
     killed_run(true);
 }
 
+static void log_no_death(void *arg, tryst_log_level level, const char *line)
+{
+    if (strstr(line, "died"))
+        harness_fail(__FILE__, __LINE__, "a false alarm: %s", line);
+}
+
+/* Ranks leave in good order before others have so much as a link to them, some at once. */
+static void leaver_main(struct harness_rank *rank)
+{
+    struct death *death = rank->arg;
+    char data[8] = {0};
+    tryst_error error;
+    harness_open(rank);
+    tryst_step *step = harness_step(rank, 1);
+    if (rank->rank == VICTIM) {
+        harness_step_close(step);
+        harness_close(rank);
+        atomic_store(&death->victim_is_dead, true);
+        return;
+    }
+    while (rank->rank == 1 && !atomic_load(&death->victim_is_dead))
+        harness_sleep_ms(1); /* rank 1 hears nothing before it is too late */
+    for (int i = 0; i < 2; i++) {
+        tryst_op *op = harness_recv(rank, step, VICTIM, "never", data, sizeof data);
+        CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_E_PEER);
+        CHECK_STATUS(tryst_op_error(op, &error), TRYST_E_PEER);
+        if (!strstr(error.text, "rank 2 has left"))
+            harness_fail(__FILE__, __LINE__, "not said to have left: %s", error.text);
+        tryst_op_release(op);
+    }
+    harness_step_close(step);
+    harness_barrier(rank, &death->counter);
+    harness_close(rank);
+}
+
+static void test_left(void **state)
+{
+    for (int i = 0; i < 3; i++) {
+        struct death *death = harness_share(sizeof *death);
+        atomic_store(&death->counter, 1); /* the victim does not come to the barrier */
+        struct harness_params params = {.size = RANKS,
+                                        .main = leaver_main,
+                                        .arg = death,
+                                        .no_group = true,
+                                        .log_fn = log_no_death};
+        int failed = harness_run(&params);
+        harness_unshare(death, sizeof *death);
+        assert_int_equal(failed, 0);
+    }
+}
+
+/* The victim dies some time after it has joined, while all connect to all. Whatever the fabric makes
+ * of it, the others call it dead, and connect to each other. */
+static void connecting_main(struct harness_rank *rank)
+{
+    struct death *death = rank->arg;
+    char *data = calloc(2, BYTES);
+    tryst_step *step = harness_step(rank, 1);
+    tryst_op *ops[2];
+    if (rank->rank == VICTIM) {
+        uint64_t end_ns = harness_now_ns() + death->after_us * 1000;
+        for (int i = 0; i < RANKS - 1; i++)
+            harness_send(rank, step, i, "never", data, BYTES);
+        while (harness_now_ns() < end_ns)
+            tryst_progress(rank->ctx);
+        raise(SIGKILL);
+    }
+    ops[0] = harness_send(rank, step, VICTIM, "large", data, BYTES);
+    ops[1] = harness_recv(rank, step, VICTIM, "small", data + BYTES, 8);
+    exchange(rank, step, "living", RANKS - 1);
+    for (int i = 0; i < 2; i++) {
+        tryst_error error;
+        CHECK_STATUS(tryst_wait(ops[i], TRYST_FOREVER), TRYST_E_PEER);
+        CHECK_STATUS(tryst_op_error(ops[i], &error), TRYST_E_PEER);
+        CHECK_EQ(error.origin_rank, VICTIM);
+        if (!strstr(error.text, "rank 2 died") && !strstr(error.text, "rank 2 was lost"))
+            harness_fail(__FILE__, __LINE__, "not called dead: %s", error.text);
+        tryst_op_release(ops[i]);
+    }
+    harness_step_close(step);
+    free(data);
+}
+
+/* TRYST_TEST_DEATHS sets how many. */
+static void test_killed_connecting(void **state)
+{
+    const char *text = getenv("TRYST_TEST_DEATHS");
+    unsigned deaths = text ? (unsigned)strtoul(text, NULL, 10) : 5;
+    for (unsigned i = 0; i < deaths; i++) {
+        struct death *death = harness_share(sizeof *death);
+        death->after_us = (uint64_t)i * i * 37 % 20000;
+        struct harness_params params = {
+            .size = RANKS, .main = connecting_main, .arg = death, .killed = VICTIM};
+        int failed = harness_run(&params);
+        harness_unshare(death, sizeof *death);
+        assert_int_equal(failed, 0);
+    }
+}
+
 static unsigned stop_ms(void)
 {
     const char *text = getenv("TRYST_TEST_STOP_MS");
@@ -172,8 +272,8 @@ static void test_stopped(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed),
-        cmocka_unit_test(test_killed_with_a_living_child),
+        cmocka_unit_test(test_killed),  cmocka_unit_test(test_killed_with_a_living_child),
+        cmocka_unit_test(test_left),    cmocka_unit_test(test_killed_connecting),
         cmocka_unit_test(test_stopped),
     };
     return HARNESS_MAIN(argc, argv, tests);

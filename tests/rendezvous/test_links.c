@@ -6,7 +6,33 @@
 #define LARGE (64u << 10) /* beyond eager_max */
 
 static struct world world;
-static uint8_t out[1 << 16];
+static uint8_t out[1 << 16], in[1 << 16];
+
+static bool said(int rank, const char *text)
+{
+    return strstr(world.sides[rank].log_text, text) != NULL;
+}
+
+/* What a rank does that closes its group, with nobody else's help. */
+static void leave(int rank)
+{
+    struct rendezvous *rdv = world.sides[rank].rdv;
+    void (*const acts[])(struct rendezvous *) = {
+        rendezvous_group_leave, rendezvous_group_tell, rendezvous_group_cut};
+    for (size_t i = 0; i < COUNT_OF(acts); i++) {
+        acts[i](rdv);
+        for (int k = 0; k < 20; k++)
+            rendezvous_progress(rdv);
+    }
+    assert_true(rendezvous_group_gone(rdv));
+    rendezvous_listen_stop(rdv);
+}
+
+static tryst_op *send_to(int dst, tryst_step *step)
+{
+    return world_send(&world, dst == 0, step, world_key(&world, dst == 0, dst, "a"), out,
+                      LARGE, NULL);
+}
 
 /* The operation failed because of rank `rank`, of which `text` is said. */
 static void check_failed(tryst_op *op, int rank, const char *text)
@@ -17,6 +43,160 @@ static void check_failed(tryst_op *op, int rank, const char *text)
     if (!strstr(error.text, text))
         fail_msg("%s", error.text);
     tryst_op_release(op);
+}
+
+/* Rank 1 has left before rank 0 looked at its link; while rank 0 was connecting too; or after it
+ * had read that its own link would not stay, but before it took the one that would. */
+static void test_left_before_link(void **state)
+{
+    for (int crossing = 0; crossing < 3; crossing++) {
+        world_open(&world, 2, NULL);
+        world.hold_links = true;
+        tryst_step *step = world_step(&world, 0, 1);
+        tryst_op *send = send_to(1, step);
+        if (crossing)
+            for (int i = 0; i < 5; i++)
+                rendezvous_progress(world.sides[0].rdv);
+        world.hold_links = crossing < 2;
+        world.sides[1].hold_accepts = true;
+        world_settle(&world);
+        world.hold_links = world.sides[0].still = true;
+        leave(1);
+        world.hold_links = world.sides[0].still = false;
+        world_settle(&world);
+        world_advance(&world, 3 * NS_PER_S);
+        check_failed(send, 1, "rank 1 has left the group");
+        assert_false(said(0, "died"));
+        assert_int_equal(world.sides[0].rdv->counters.peers_given_up, 0);
+        tryst_step_close(step, NULL);
+        world_close(&world);
+    }
+}
+
+/* The same, but rank 1 dies. */
+static void test_died_before_link(void **state)
+{
+    for (int crossing = 0; crossing < 2; crossing++) {
+        world_open(&world, 2, NULL);
+        world.hold_links = true;
+        tryst_step *step = world_step(&world, 0, 1);
+        tryst_op *send = send_to(1, step);
+        if (crossing)
+            for (int i = 0; i < 5; i++)
+                rendezvous_progress(world.sides[0].rdv);
+        world_kill(&world, 1);
+        world.hold_links = false;
+        world_settle(&world);
+        world_advance(&world, 1500 * NS_PER_MS);
+        check_failed(send, 1, "rank 1 died: ");
+        assert_true(said(0, "rank 1 died"));
+        tryst_step_close(step, NULL);
+        world_close(&world);
+    }
+}
+
+/* Ranks 1 and 2 have no link to each other: rank 1 hears through rank 0 that rank 2 has left, also
+ * when its own link to rank 0 comes up only afterwards. */
+static void test_left_is_passed_on(void **state)
+{
+    for (int late = 0; late < 2; late++) {
+        world_open(&world, 3, NULL);
+        world.hold_links = world.links_backwards =
+            late; /* rank 2's link comes up first */
+        world_settle(&world);
+        tryst_step *step = world_step(&world, 1, 1);
+        leave(2);
+        world.hold_links = false;
+        world_settle(&world);
+        world_advance(&world, NS_PER_S);
+        assert_int_equal(world_peer(&world, 1, 2)->life, PEER_GONE);
+        tryst_op *send =
+            world_send(&world, 1, step, world_key(&world, 1, 2, "a"), out, LARGE, NULL);
+        world_settle(&world);
+        check_failed(send, 2, "rank 2 has left the group");
+        for (int i = 0; i < 2; i++) {
+            assert_false(said(i, "died"));
+            assert_int_equal(world.sides[i].rdv->counters.peers_given_up, 0);
+        }
+        tryst_step_close(step, NULL);
+        world_close(&world);
+    }
+}
+
+/* Nobody has said so before the connection was refused; it comes in time. */
+static void test_left_is_heard_late(void **state)
+{
+    world_open(&world, 3, NULL);
+    world_settle(&world);
+    tryst_step *step = world_step(&world, 1, 1);
+    leave(2);
+    world.sides[0].still = true;
+    world.hold_links = true; /* rank 0 has not read it yet */
+    tryst_op *send =
+        world_send(&world, 1, step, world_key(&world, 1, 2, "a"), out, LARGE, NULL);
+    world_settle(&world);
+    assert_int_equal(world_peer(&world, 1, 2)->link_state, PEER_LINK_CONNECTING);
+    world_peer(&world, 1, 2)->rdv->tick_ns = UINT64_MAX; /* nor has rank 1 looked */
+    world.hold_links = world.sides[0].still = false;
+    world_settle(&world);
+    world_advance(&world, 100 * NS_PER_MS);
+    check_failed(send, 2, "rank 2 has left the group");
+    assert_false(said(1, "died"));
+    tryst_step_close(step, NULL);
+    world_close(&world);
+}
+
+/* It was the parent in the control tree that left, so nothing comes through it: the next one says
+ * it. */
+static void test_parent_left(void **state)
+{
+    world_open(&world, 3, NULL);
+    world.hold_links = true;
+    struct peer *peer = world_peer(&world, 2, 0);
+    link_close(peer->link); /* its listener was full, say */
+    peer->link = NULL;
+    peer->connect_again = true;
+    world.hold_links = false;
+    world.sides[2].still = true;
+    world_settle(&world);
+    leave(0);
+    world_settle(&world);
+    world.sides[2].still = false;
+    world_advance(&world, NS_PER_S / 2);
+    world_advance(&world, 3 * NS_PER_S);
+    assert_int_equal(peer->life, PEER_GONE);
+    assert_string_equal(peer->gone_text, "rank 0 has left the group");
+    assert_false(said(2, "died"));
+    world_close(&world);
+}
+
+/* The step is aborted and closed at rank 0 before any link is up: the others hear of it. */
+static void test_abort_before_link(void **state)
+{
+    tryst_error error;
+    world_open(&world, 3, NULL);
+    world.hold_links = true;
+    tryst_step *steps[3];
+    for (int i = 0; i < 3; i++)
+        steps[i] = world_step(&world, i, 1);
+    tryst_op *recv =
+        world_recv(&world, 1, steps[1], world_key(&world, 2, 1, "a"), in, LARGE, NULL);
+    assert_int_equal(tryst_step_abort(steps[0], TRYST_E_IO, "the disk is on fire"),
+                     TRYST_OK);
+    assert_int_equal(tryst_step_close(steps[0], NULL), TRYST_OK);
+    world_settle(&world);
+    assert_int_equal(tryst_op_test(recv), TRYST_IN_PROGRESS);
+    world.hold_links = false;
+    world_advance(&world, NS_PER_S);
+    assert_int_equal(tryst_op_error(recv, &error), TRYST_E_ABORTED);
+    assert_int_equal(error.origin_rank, 0);
+    assert_non_null(strstr(error.text, "the disk is on fire"));
+    tryst_op_release(recv);
+    for (int i = 1; i < 3; i++) {
+        assert_int_equal(tryst_step_status(steps[i], NULL), TRYST_E_ABORTED);
+        tryst_step_close(steps[i], NULL);
+    }
+    world_close(&world);
 }
 
 /* A listener whose queue is full is tried again, up to the deadline. */
@@ -47,8 +227,64 @@ static void test_connect_again(void **state)
     }
 }
 
+/* No transport leads there. A peer that has died meanwhile is called dead. */
+static void test_unreached(void **state)
+{
+    for (int dead = 0; dead < 2; dead++) {
+        tryst_error error;
+        world_open(&world, 2, NULL);
+        world_settle(&world);
+        world.sides[0].no_rails = true;
+        tryst_step *step = world_step(&world, 0, 1);
+        tryst_op *send = send_to(1, step);
+        if (dead)
+            world.hold_links = true;
+        for (int i = 0; i < 20; i++)
+            world_pass(&world);
+        assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS);
+        if (dead)
+            world_kill(&world, 1);
+        world.hold_links = false;
+        world_settle(&world);
+        world_advance(&world, NS_PER_S);
+        assert_int_equal(tryst_op_error(send, &error),
+                         dead ? TRYST_E_PEER : TRYST_E_UNREACHABLE);
+        assert_non_null(
+            strstr(error.text, dead ? "rank 1 died"
+                                    : "rank 1 is not reached by any transport: "
+                                      "no such thing here"));
+        tryst_op_release(send);
+        tryst_step_close(step, NULL);
+        world_close(&world);
+    }
+}
+
+/* Connect messages for candidates to come are kept, but not without bound. */
+static void test_held_bound(void **state)
+{
+    world_open(&world, 2, NULL);
+    world_join(&world, 0, 1);
+    struct peer *peer = world_peer(&world, 0, 1);
+    for (int i = 0; i < 1000 && peer->life == PEER_ALIVE; i++)
+        peer_ep_message(peer, 5, "x", 1, -1);
+    assert_int_equal(peer->life, PEER_GIVING_UP);
+    assert_int_equal(peer->gone_status, TRYST_E_PROTOCOL);
+    assert_true(peer->held_count <= 64);
+    world_close(&world);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_connect_again)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_left_before_link),
+        cmocka_unit_test(test_died_before_link),
+        cmocka_unit_test(test_left_is_passed_on),
+        cmocka_unit_test(test_left_is_heard_late),
+        cmocka_unit_test(test_parent_left),
+        cmocka_unit_test(test_abort_before_link),
+        cmocka_unit_test(test_connect_again),
+        cmocka_unit_test(test_unreached),
+        cmocka_unit_test(test_held_bound),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,8 +78,10 @@ static const struct dispatch_ops world_dispatch = {on_lane_init, on_add,    on_p
 static tryst_status side_rails_open(void *owner, int kind, char *text)
 {
     struct side *side = owner;
-    if (kind != TRANSPORT_SHM && kind != TRANSPORT_SELF)
+    if (kind != TRANSPORT_SELF && (kind != TRANSPORT_SHM || side->no_rails)) {
+        snprintf(text, TRANSPORT_TEXT_MAX, "no such thing here");
         return TRYST_E_UNSUPPORTED;
+    }
     return rendezvous_rail_add(side->rdv, kind, &side->rail.base);
 }
 
@@ -252,6 +254,7 @@ static void knobs_release(struct side *side)
 {
     side->still = side->hold_frames = side->hold_bulk = side->hold_sent = false;
     side->hold_cancels = side->hold_close = side->hold_dispatch = false;
+    side->hold_accepts = false;
     side->frames_max = 0;
     side->recv_again = side->send_again = 0;
 }
@@ -260,6 +263,7 @@ void world_close(struct world *world)
 {
     for (int i = 0; i < world->size; i++)
         knobs_release(&world->sides[i]);
+    world->hold_links = false;
     world->link_again = 0;
     world_settle(world);
     for (int i = 0; i < world->size; i++)

@@ -58,6 +58,8 @@ struct side {
     bool hold_cancels;   /* completions of its withdrawn receives */
     bool hold_close;     /* its endpoints do not come to an end */
     bool hold_dispatch;  /* its transfers do not start */
+    bool hold_accepts;   /* it does not accept links */
+    bool no_rails;       /* it has no transport but self */
     uint32_t frames_max; /* frames under way from it until AGAIN; 0: any number */
     uint32_t recv_again; /* so many bulk_recv answer AGAIN */
     uint32_t send_again; /* so many bulk_send answer AGAIN */
@@ -74,7 +76,9 @@ struct world {
     struct side sides[WORLD_RANKS_MAX];
     struct list eps;
     struct list links;
-    uint32_t link_again; /* so many link_connect answer AGAIN */
+    bool hold_links;      /* no link moves */
+    bool links_backwards; /* the youngest link first */
+    uint32_t link_again;  /* so many link_connect answer AGAIN */
     struct link_listener *listeners[WORLD_RANKS_MAX];
 };
 
@@ -103,6 +107,8 @@ void world_inject(struct world *world, int rank, int from, const void *frame,
                   size_t bytes);
 /* The link between the two breaks, as by a death. */
 void world_link_cut(struct world *world, int a, int b);
+/* The rank dies: all its links break, nobody listens there any more, and it makes no pass. */
+void world_kill(struct world *world, int rank);
 
 tryst_step *world_step(struct world *world, int rank, uint64_t id);
 const char *world_key(struct world *world, int src, int dst, const char *edge);

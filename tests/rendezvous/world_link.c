@@ -44,10 +44,25 @@ tryst_status link_listen(struct poller *poller, const struct log *log,
     return TRYST_OK;
 }
 
+static void link_part(struct link *link)
+{
+    if (link->other)
+        link->other->other = NULL;
+    link->other = NULL;
+}
+
 void link_listener_close(struct link_listener *listener)
 {
     if (listener)
         world_current->listeners[listener->id - 1] = NULL;
+    list_for_each_safe (&world_current->links, node, after) {
+        struct link *link = container_of(node, struct link, node);
+        if (!listener || link->accept != listener)
+            continue;
+        link_part(link); /* it stood in the queue */
+        link->accept = NULL;
+        link->closed = true;
+    }
     free(listener);
 }
 
@@ -122,9 +137,7 @@ bool link_is_unix(const struct link *link)
 
 void link_close(struct link *link)
 {
-    if (link->other)
-        link->other->other = NULL;
-    link->other = NULL;
+    link_part(link);
     link->closed = true;
 }
 
@@ -140,6 +153,8 @@ static int link_run(struct link *link)
 {
     int count = 0;
     struct list_node *node;
+    if (link->accept && world_current->sides[link->accept->id - 1].hold_accepts)
+        return 0;
     if (link->accept) {
         struct link_listener *listener = link->accept;
         link->accept = NULL;
@@ -174,10 +189,13 @@ int world_links_run(struct world *world)
 {
     int count = 0;
     struct list_node *last = world->links.head.prev;
-    for (struct list_node *node = world->links.head.next; node != &world->links.head;
-         node = node->next) {
-        count += link_run(container_of(node, struct link, node));
-        if (node == last)
+    if (world->hold_links)
+        return 0;
+    bool back = world->links_backwards;
+    struct list_node *at = back ? last : world->links.head.next;
+    for (; at != &world->links.head; at = back ? at->prev : at->next) {
+        count += link_run(container_of(at, struct link, node));
+        if (at == last && !back)
             break;
     }
     list_for_each_safe (&world->links, node, after) {
@@ -197,7 +215,19 @@ void world_links_close(struct world *world)
 void world_link_cut(struct world *world, int a, int b)
 {
     struct link *link = world_peer(world, a, b)->link;
-    struct link *other = link->other;
-    link->other = NULL;
-    other->other = NULL;
+    link_part(link);
+}
+
+void world_kill(struct world *world, int rank)
+{
+    struct side *side = &world->sides[rank];
+    rendezvous_listen_stop(side->rdv);
+    for (int i = 0; i < world->size; i++) {
+        struct link *link = side->group.peers[i].link;
+        if (link && link->other) {
+            link_part(link);
+            link->told = true; /* the dead hear nothing */
+        }
+    }
+    side->still = true;
 }
