@@ -123,7 +123,8 @@ void peer_wants_resume(struct peer *peer)
 
 void peer_flush_later(struct peer *peer)
 {
-    if (!list_linked(&peer->flush_node) && peer->ep_state == PEER_EP_READY)
+    if (!list_linked(&peer->flush_node) && peer->ep_state == PEER_EP_READY &&
+        !peer->lost_ns)
         list_push_back(&peer->rdv->flush, &peer->flush_node);
 }
 
@@ -175,7 +176,7 @@ int peer_flush(struct peer *peer)
 {
     int count = 0;
     list_remove(&peer->flush_node);
-    while (peer->ep_state == PEER_EP_READY && peer->life <= PEER_LEFT) {
+    while (peer->ep_state == PEER_EP_READY && peer->life <= PEER_LEFT && !peer->lost_ns) {
         size_t bytes = peer->held_bytes ? peer->held_bytes : frame_build(peer);
         if (!bytes)
             break;

@@ -141,6 +141,7 @@ struct peer {
     uint64_t behind_since_ns; /**< frames_read < peer_sent since then, 0 not */
     uint64_t leave_sent;      /**< frames that it had sent when it left */
     uint64_t died_ns;         /**< its pidfd became readable, 0 not */
+    uint64_t lost_ns;         /**< its data path broke, 0 not; `mechanism` says how */
 
     /* counters */
     uint64_t bytes_sent, bytes_received, wrong_cookies;

@@ -235,11 +235,21 @@ static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
     peer_flush_later(peer);
 }
 
+/** A path that breaks while the link is up may be that of a peer that has left: its LEAVE travels
+ *  on another connection, and comes a moment later. Housekeeping waits for that. */
 static void ep_failed(struct endpoint *ep, tryst_status status, const char *text)
 {
+    struct peer *peer = ep->arg;
     char reason[TRANSPORT_TEXT_MAX];
     snprintf(reason, sizeof reason, "was lost: %.120s", text);
-    peer_give_up(ep->arg, status == TRYST_E_PROTOCOL ? status : TRYST_E_PEER, reason);
+    if (status == TRYST_E_PROTOCOL || peer->link_state != PEER_LINK_UP) {
+        peer_give_up(peer, status == TRYST_E_PROTOCOL ? status : TRYST_E_PEER, reason);
+        return;
+    }
+    snprintf(peer->mechanism, sizeof peer->mechanism, "%s", reason);
+    peer->lost_ns = rendezvous_now(peer->rdv);
+    list_remove(&peer->flush_node);
+    peer->rdv->tick_ns = 0;
 }
 
 static void ep_unexpected(struct endpoint *ep, uint64_t tag, size_t bytes)

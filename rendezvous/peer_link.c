@@ -24,6 +24,8 @@
 #define RECONNECT_NS (20 * NS_PER_MS)
 /** A rank that cannot be connected to is dead, unless we hear within this that it has left. */
 #define REFUSED_GRACE_NS (500 * NS_PER_MS)
+/* A LEAVE that was sent before the path broke is here by then, even if TCP had to repeat it. */
+#define LOST_GRACE_NS (1 * NS_PER_S)
 /** Passes of the rail that read what a dead peer has left in its frames. */
 enum { LAST_PASSES = 64 };
 
@@ -642,6 +644,11 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     if (peer->left && peer->frames_read >= peer->leave_sent) {
         counts_send(peer, LINK_HEARTBEAT);
         peer_give_up(peer, TRYST_E_PEER, "has left the group");
+        return;
+    }
+    if (peer->lost_ns && (peer->left || now_ns - peer->lost_ns > LOST_GRACE_NS)) {
+        peer_give_up(peer, TRYST_E_PEER,
+                     peer->left ? "has left the group" : peer->mechanism);
         return;
     }
     if (peer->died_ns && now_ns - peer->died_ns > PEER_DEATH_GRACE_NS) {

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A data path that breaks is judged by what the link says next: LEAVE, the end of the process, or
+ * nothing, which means that the path alone was lost. The two travel on connections of their own, so
+ * any order may come. */
+#include "world.h"
+
+static struct world world;
+static tryst_step *steps[2];
+static uint8_t in[100];
+
+/* A receive of rank 0 waits for rank 1 when rank 0's path breaks. */
+static tryst_op *begin_broken(void)
+{
+    world_open(&world, 2, NULL);
+    world_join(&world, 0, 1);
+    for (int i = 0; i < 2; i++)
+        steps[i] = world_step(&world, i, 1);
+    tryst_op *recv = world_recv(&world, 0, steps[0], world_key(&world, 1, 0, "a"), in,
+                                sizeof in, NULL);
+    world_settle(&world);
+    peer_rail_events.failed(&world_ep_find(&world, 0, 1)->base, TRYST_E_PEER, "reset");
+    world_settle(&world);
+    assert_int_equal(tryst_op_test(recv), TRYST_IN_PROGRESS);
+    assert_int_equal(world.sides[0].rdv->counters.peers_given_up, 0);
+    return recv;
+}
+
+static void expect_lost(tryst_op *recv, const char *text, uint64_t given_up)
+{
+    tryst_error error;
+    world_settle(&world);
+    assert_int_equal(tryst_op_error(recv, &error), TRYST_E_PEER);
+    if (!strstr(error.text, text))
+        fail_msg("'%s' instead of '%s'", error.text, text);
+    assert_int_equal(world.sides[0].rdv->counters.peers_given_up, given_up);
+    tryst_op_release(recv);
+}
+
+/* `count`: how many of the ranks have not left (leaving closes the steps). */
+static void end(int count)
+{
+    for (int i = 0; i < count; i++)
+        assert_int_equal(tryst_step_close(steps[i], NULL), TRYST_OK);
+    world_settle(&world);
+    world_close(&world);
+}
+
+static void test_leave_comes(void **state)
+{
+    tryst_op *recv = begin_broken();
+    rendezvous_group_leave(world.sides[1].rdv);
+    rendezvous_group_tell(world.sides[1].rdv);
+    expect_lost(recv, "has left the group", 0);
+    assert_null(strstr(world.sides[0].log_text, "was lost"));
+    end(1);
+}
+
+static void test_nothing_comes(void **state)
+{
+    tryst_op *recv = begin_broken();
+    world_advance(&world, 900 * NS_PER_MS);
+    world_settle(&world);
+    assert_int_equal(tryst_op_test(recv), TRYST_IN_PROGRESS);
+    world_advance(&world, 600 * NS_PER_MS);
+    expect_lost(recv, "was lost: reset", 1);
+    end(2);
+}
+
+static void test_death_comes(void **state)
+{
+    tryst_op *recv = begin_broken();
+    world_link_cut(&world, 0, 1);
+    expect_lost(recv, "died", 1);
+    end(2);
+}
+
+/* What is submitted meanwhile waits for the verdict with the rest, and nothing is sent. */
+static void test_meanwhile(void **state)
+{
+    tryst_op *recv = begin_broken();
+    uint64_t frames = world.sides[0].rdv->counters.frames_sent;
+    tryst_op *send = world_send(&world, 0, steps[0], world_key(&world, 0, 1, "b"), in,
+                                sizeof in, NULL);
+    world_settle(&world);
+    assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS);
+    assert_int_equal(world.sides[0].rdv->counters.frames_sent, frames);
+    world_advance(&world, 1500 * NS_PER_MS);
+    expect_lost(recv, "was lost: reset", 1);
+    world_done(send, TRYST_E_PEER);
+    end(2);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_leave_comes),
+        cmocka_unit_test(test_nothing_comes),
+        cmocka_unit_test(test_death_comes),
+        cmocka_unit_test(test_meanwhile),
+    };
+    return cmocka_run_group_tests_name("leaving", tests, NULL, NULL);
+}
