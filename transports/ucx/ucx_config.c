@@ -105,11 +105,16 @@ static ucs_status_t devices_set(ucp_config_t *config, const char *interface_name
     return ucp_config_modify(config, "NET_DEVICES", list);
 }
 
+/* What is TCP's own, 1.13 knows under its bare name ("PUT_ENABLE") and newer ones by the name of
+ * the variable; either takes the other for a setting of some transport that is not there. */
 static ucs_status_t setting_apply(ucp_config_t *config, const struct setting *setting,
                                   const char **name_p)
 {
+    ucs_status_t status = ucp_config_modify(config, setting->name, setting->value);
     *name_p = setting->name;
-    return ucp_config_modify(config, setting->name, setting->value);
+    if (status == UCS_OK && strncmp(setting->name, "TCP_", 4) == 0)
+        status = ucp_config_modify(config, setting->name + 4, setting->value);
+    return status;
 }
 
 static ucs_status_t list_apply(ucp_config_t *config, const struct setting *list,
