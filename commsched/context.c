@@ -579,6 +579,28 @@ static bool is_gone(void *arg)
     return rendezvous_group_gone(((tryst_ctx *)arg)->rdv);
 }
 
+/** Leave, and close every endpoint by force. Says so when a fabric holds on to some. */
+static void group_cut(tryst_ctx *ctx)
+{
+    char ranks[256];
+    progress_pass(ctx); /* what was submitted before the close */
+    rendezvous_group_leave(ctx->rdv);
+    progress_until(ctx, is_quiet, ctx, LEAVE_NS);
+    rendezvous_group_tell(ctx->rdv);
+    progress_until(ctx, is_read, ctx, LEAVE_NS);
+    rendezvous_group_cut(ctx->rdv);
+    ctx->cut = true;
+    if (progress_until(ctx, is_gone, ctx, CUT_NS))
+        return;
+    rendezvous_group_held(ctx->rdv, ranks, sizeof ranks);
+    LOG_ERROR(
+        &ctx->log,
+        "the group cannot be closed: after %d s a fabric has not let go of the "
+        "endpoint to %s; its memory, and the buffers of operations under way there, "
+        "must stay as they are until this process ends",
+        (int)(CUT_NS / NS_PER_S), ranks);
+}
+
 void tryst_group_close(tryst_group *group)
 {
     if (!group || rendezvous_usable(group->rdv) == TRYST_E_FORKED)
@@ -589,18 +611,15 @@ void tryst_group_close(tryst_group *group)
         LOG_ERROR(&ctx->log, "a group cannot be closed while another thread waits in it");
         return;
     }
-    rendezvous_progress(ctx->rdv); /* what was submitted before the close */
-    rendezvous_group_leave(ctx->rdv);
-    progress_until(ctx, is_quiet, ctx, LEAVE_NS);
-    rendezvous_group_tell(ctx->rdv);
-    progress_until(ctx, is_read, ctx, LEAVE_NS);
-    rendezvous_group_cut(ctx->rdv);
-    if (!progress_until(ctx, is_gone, ctx, CUT_NS)) {
-        LOG_ERROR(&ctx->log,
-                  "a fabric does not let go of its endpoints; the group's memory is "
-                  "left as it is");
+    if (!ctx->cut)
+        group_cut(ctx);
+    else if (!is_gone(ctx)) /* a second try: perhaps the fabric has let go meanwhile */
+        progress_until(ctx, is_gone, ctx, 0);
+    if (!is_gone(ctx)) {
+        progress_role_put(ctx);
         return;
     }
+    ctx->cut = false;
     rendezvous_group_close(ctx->rdv);
     rendezvous_listen_stop(ctx->rdv);
     rails_close(ctx);

@@ -53,6 +53,7 @@ struct tryst_ctx {
     struct dispatch *dispatch;
     struct rendezvous *rdv;
     struct tryst_group *group;
+    bool cut; /**< the group's endpoints were closed by force, but not all have ended */
     struct progress progress;
     struct fork_handler fork;
     struct wiring *wiring; /**< what only context.c knows: host table, memory, rails */
@@ -64,6 +65,8 @@ void progress_close(tryst_ctx *ctx);
 /** Take the role, waiting at most `timeout_ns`; false: not to be had. */
 bool progress_role_take(tryst_ctx *ctx, uint64_t timeout_ns);
 void progress_role_put(tryst_ctx *ctx);
+/** With the role: one pass of everything. Returns the number of events. */
+int progress_pass(tryst_ctx *ctx);
 /** Put the role, and let a thread that wants it have it before this one tries again. */
 void progress_role_pass(tryst_ctx *ctx);
 /** With the role: make progress until `done(arg)`, `timeout_ns` have passed, or another thread

@@ -569,6 +569,20 @@ bool rendezvous_group_gone(const struct rendezvous *rdv)
     return true;
 }
 
+void rendezvous_group_held(const struct rendezvous *rdv, char *text, size_t capacity)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < rdv->group->roster.size; i++) {
+        const struct peer *peer = &rdv->group->peers[i];
+        if (peer->life == PEER_GONE || !peer->ep || used >= capacity)
+            continue;
+        used += (size_t)snprintf(text + used, capacity - used, "%srank %d (%s)",
+                                 used ? ", " : "", i,
+                                 transport_kind_name(peer->candidates[peer->candidate]));
+    }
+}
+
 void rendezvous_group_close(struct rendezvous *rdv)
 {
     struct tryst_group *group = rdv->group;

@@ -63,6 +63,8 @@ bool rendezvous_group_read(const struct rendezvous *rdv);
 void rendezvous_group_tell(struct rendezvous *rdv);
 void rendezvous_group_cut(struct rendezvous *rdv);
 bool rendezvous_group_gone(const struct rendezvous *rdv);
+/** Which peers' endpoints have not come to an end: "rank 1 (ucx), rank 3 (ucx)". */
+void rendezvous_group_held(const struct rendezvous *rdv, char *text, size_t capacity);
 void rendezvous_group_close(struct rendezvous *rdv);
 
 /** One pass: submissions, rails, deadlines, housekeeping, frames out, completions. The poller

@@ -16,6 +16,8 @@
  *      kill=50        at the rail's 50th event (a frame or bulk that is started, a frame that
  *                     comes) the endpoint of that event breaks, and says so: events->failed
  *      silent=50      likewise, but without a word: its frames are lost from then on, both ways
+ *      stuck=1        endpoints that are closed never come to an end, as with a fabric that hangs:
+ *                     the inner transport does not even hear of the close (0)
  */
 #ifndef TRANSPORTS_FAULT_H
 #define TRANSPORTS_FAULT_H
@@ -29,6 +31,7 @@ struct fault_script {
     double again;
     uint64_t drop_every, drop_after; /**< 0: never */
     uint64_t kill, silent;           /**< 0: never */
+    uint64_t stuck;                  /**< not 0: ep_close does nothing */
 };
 
 /** TRYST_OK, or TRYST_E_CONFIG: `why` (TRANSPORT_TEXT_MAX) says which item is wrong and what is

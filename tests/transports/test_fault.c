@@ -89,11 +89,13 @@ static void script_values(void **state)
 {
     struct fault_script parsed;
     char why[TRANSPORT_TEXT_MAX];
-    const char *text = "seed=7,again=0.25,drop_every=3,drop_after=4,kill=5,silent=6";
+    const char *text =
+        "seed=7,again=0.25,drop_every=3,drop_after=4,kill=5,silent=6,stuck=1";
     (void)state;
     assert_int_equal(fault_script_parse(text, &parsed, why), TRYST_OK);
     assert_true(parsed.seed == 7 && parsed.again == 0.25 && parsed.drop_every == 3);
     assert_true(parsed.drop_after == 4 && parsed.kill == 5 && parsed.silent == 6);
+    assert_int_equal(parsed.stuck, 1);
     assert_int_equal(fault_script_parse("kill=3,oops=1", &parsed, why), TRYST_E_CONFIG);
     assert_non_null(strstr(why, "\"oops=1\""));
     assert_non_null(strstr(why, "drop_after"));

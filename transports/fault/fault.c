@@ -215,6 +215,8 @@ static void fault_ep_close(struct endpoint *base)
     struct fault_ep *ep = (struct fault_ep *)base;
     (void)list_remove(&ep->node);
     ep->failed_said = true; /* nobody listens any more */
+    if (ep_rail(ep)->script.stuck)
+        return;
     ep->inner->rail->ops->ep_close(ep->inner);
 }
 

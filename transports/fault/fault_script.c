@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALLOWED "seed, again, drop_every, drop_after, kill, silent"
+#define ALLOWED "seed, again, drop_every, drop_after, kill, silent, stuck"
 
 static bool number_parse(const char *text, uint64_t *number_p)
 {
@@ -54,6 +54,8 @@ static bool item_take(const char *name, const char *value, struct fault_script *
         return number_parse(value, &script->kill);
     if (strcmp(name, "silent") == 0)
         return number_parse(value, &script->silent);
+    if (strcmp(name, "stuck") == 0)
+        return number_parse(value, &script->stuck);
     return false;
 }
 
