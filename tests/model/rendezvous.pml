@@ -8,18 +8,24 @@
  * time, or not at all where the operation ends first. Both sides post all they have unless they
  * close first.
  *
+ * A receive announces itself at any time after it was posted. So the late announcement of small ones
+ * (rendezvous_settle) is in here too, up to one that comes after everything else.
+ *
  * Bytes travel as eager DATA ahead of a WANT (under credit) or as DATA that answers a WANT; with
  * -DLARGE as a transfer in two events (bulk, its DONE), which a cancel overtakes only before it
  * starts. One slice stands for all: what differs between slices is the window's business.
+ * A cancel of eager DATA asks the consumer, who gives it back (CANCELED_SEND) if no receive has
+ * taken it; its number and credit wait for DONE all the same.
+ *
+ * A producer with sends that wait for a WANT asks whether the consumer has closed (ASK). The consumer
+ * answers (CLOSED_STEP) once all of its receives have ended; it is asked too early at most once.
  *
  * What must hold (assertions on the way, and the monitor's when nothing can move any more):
  *   - both ends of a number that both posted have ended, and agree; a side that closed has ended
- *     all of its own; a receive ends when its producer has closed;
+ *     all of its own; a receive ends when its producer has closed, a send when its consumer has;
  *   - each id comes to an end, and counts only once (an answer that crossed eager DATA is void);
  *   - bytes reach only the receive of their number, and never one that was reported;
  *   - eager credit and WANT quota have come back.
- * One send may wait: its receive was cancelled, deferred, and the consumer has closed since. Nobody
- * is left to take its OFFER; it ends with its own step, or by its deadline.
  *
  * Broken variants, each of which must be found (rendezvous.sh runs them):
  *   BREAK_CANCEL_PARKED  the CANCEL of a parked WANT is not answered
@@ -32,7 +38,12 @@
  *   BREAK_CREDIT         a refusal does not give the eager credit back
  *   BREAK_QUOTA          a deferred WANT is never counted as taken up
  *   BREAK_EARLY_REPORT   a cancelled receive is reported before its id was answered
- *   BREAK_CLOSED_VOID    a closing consumer drops what it cancelled and has not announced */
+ *   BREAK_LAZY           a small receive waits for its DATA and never announces itself
+ *   BREAK_ASK            nobody asks whether the consumer has closed
+ *   BREAK_ASK_EARLY      a consumer that still closes says so, and what it had not asked for ends
+ *   BREAK_TAKE_BACK      a send is reported as cancelled before the consumer has agreed
+ *   BREAK_TAKE_BACK_BYTES   the consumer gives DATA back, and its receive the bytes
+ *   BREAK_TAKE_BACK_CREDIT  credit and number of DATA that was given back are used again at once */
 
 #define N         2
 #define WANTS_MAX 1
@@ -43,7 +54,7 @@
 #define IDS       8
 
 mtype = { WANT, WANT_VOID, DATA, DATA_FAIL, OFFER, DONE, DONE_FAIL, CANCEL, CANCELED, DEFERRED,
-          CLOSED, BULK, BULK_DONE };
+          CLOSED, BULK, BULK_DONE, CANCEL_SEND, CANCELED_SEND, ASK, CLOSED_STEP };
 
 /* What may happen, drawn at the start. */
 bit drawn, may_close_c, may_close_p;
@@ -67,6 +78,7 @@ bit recv_want[N];       /* MARK_WANT */
 bit recv_cancel[N];     /* MARK_CANCEL */
 bit recv_failing[N];    /* cancel was asked */
 byte recv_next, early;  /* early: 1 + number of DATA that came before its receive */
+bit early_dead;         /* it was given back: the receive of its number ends as cancelled */
 bit c_closed;
 byte wants_out;         /* announced and not taken up */
 byte id_next = 1;
@@ -84,6 +96,7 @@ byte park_number = NOBODY; /* the one parked WANT */
 byte park_id;
 bit park_void;
 bit p_closed, deferred;
+bit asked, ask_wasted;  /* ASK is under way; one was too early */
 byte eager_used;
 byte taken_up;          /* the header's wants_taken, not yet seen by the consumer */
 
@@ -100,6 +113,9 @@ inline answer(id_)
 }
 
 /* ---- consumer ---------------------------------------------------------------------------- */
+
+#define RECV_ENDED(i_) (recv[i_] == R_NONE || recv[i_] == R_ENDED)
+#define RECVS_ENDED    (c_closed && RECV_ENDED(0) && RECV_ENDED(1))
 
 inline recv_report(i_, ok_)
 {
@@ -195,6 +211,24 @@ inline consumer_read()
         :: recv[number] == R_VOID && recv_id[number] == 0 -> recv_want[number] = 1
         :: else
         fi
+    :: what == CANCEL_SEND ->
+        if
+        :: early == number + 1 && !early_dead ->
+#ifndef BREAK_TAKE_BACK_BYTES
+            early_dead = 1;
+#endif
+            c2p!CANCELED_SEND, number, 0
+        :: else /* taken, and DONE is on its way, or it is dead already */
+        fi
+    :: what == ASK ->
+        if
+#ifndef BREAK_ASK_EARLY
+        :: !RECVS_ENDED -> asked = 0; ask_wasted = 1
+        :: RECVS_ENDED -> c2p!CLOSED_STEP, 0, 0
+#else
+        :: c2p!CLOSED_STEP, 0, 0
+#endif
+        fi
     :: what == DEFERRED ->
         recv_id_end(number, id);
         if
@@ -234,20 +268,19 @@ inline consumer_close()
     i = 0;
     do
     :: i < N ->
-        recv_fail(i);
         if
-#ifdef BREAK_CLOSED_VOID
-        :: recv[i] == R_VOID && recv_id[i] == 0 -> recv_want[i] = 0; recv[i] = R_ENDED
-#else
+        :: recv[i] == R_POSTED || recv[i] == R_DEFERRED -> /* nothing is left to be told */
+            recv_report(i, 0);
+            recv_want[i] = 0;
+            recv[i] = R_ENDED
         :: recv[i] == R_VOID && recv_id[i] == 0 && !recv_want[i] -> recv[i] = R_ENDED
-#endif
-        :: else
+        :: else -> recv_fail(i)
         fi;
         i++
     :: else -> break
     od;
     if
-    :: early != 0 -> c2p!DONE_FAIL, early - 1, 0; early = 0
+    :: early != 0 -> c2p!DONE_FAIL, early - 1, 0; early = 0; early_dead = 0
     :: else
     fi;
     i = 0
@@ -269,8 +302,12 @@ end:
         recv_next++;
         recv[i] = R_POSTED;
         if
-        :: early == i + 1 -> early = 0; data_take(i, 1)
+        :: early == i + 1 -> early = 0; data_take(i, !early_dead); early_dead = 0
+#if !defined(BREAK_LAZY) || defined(LARGE)
         :: else -> recv_want[i] = 1
+#else
+        :: else
+#endif
         fi;
         i = 0; ok = 0 }
     :: atomic { may_cancel_recv[0] && RECV_CAN_FAIL(0) && !c_closed ->
@@ -370,6 +407,20 @@ inline credit_return(i_)
     fi
 }
 
+inline step_closed(i_) /* producer_step_closed */
+{
+    if
+    :: send[i_] == S_POSTED ->
+        send_report(i_, 0);
+#ifdef BREAK_ASK_EARLY
+        send[i_] = S_ENDED
+#else
+        send[i_] = S_VOID
+#endif
+    :: else
+    fi
+}
+
 inline producer_read()
 {
     c2p?what, number, id;
@@ -401,12 +452,26 @@ inline producer_read()
 #endif
         send_report(number, (what == DONE));
         send[number] = S_ENDED
+    :: what == CANCELED_SEND ->
+        assert(send[number] == S_INLINE); /* DONE comes behind it */
+        send_report(number, 0);
+#ifdef BREAK_TAKE_BACK_CREDIT
+        credit_return(number);
+        send[number] = S_ENDED
+#endif
+    :: what == CLOSED_STEP ->
+        asked = 0;
+        step_closed(0);
+        step_closed(1)
     :: what == BULK_DONE ->
         assert(send[number] == S_STARTED && send_want[number] == id);
         send_report(number, 1);
         send[number] = S_ENDED
     fi
 }
+
+/* DATA that has left, of which nobody has said what became of it. */
+#define SEND_UNTAKEN(i_) (send[i_] == S_INLINE && send_eager[i_] && !send_reported[i_])
 
 inline send_fail(i_) /* cancel or close */
 {
@@ -419,6 +484,11 @@ inline send_fail(i_) /* cancel or close */
         send[i_] = S_VOID
     :: send[i_] == S_MATCHED ->
         send_report(i_, 0); send[i_] = S_ENDED; p2c!CANCELED, i_, send_want[i_]
+    :: SEND_UNTAKEN(i_) ->
+        p2c!CANCEL_SEND, i_, 0
+#ifdef BREAK_TAKE_BACK
+        ; send_report(i_, 0)
+#endif
     :: else
     fi
 }
@@ -449,7 +519,7 @@ inline producer_close()
     i = 0
 }
 
-#define SEND_CAN_FAIL(i_) (send[i_] == S_POSTED || send[i_] == S_MATCHED)
+#define SEND_CAN_FAIL(i_) (send[i_] == S_POSTED || send[i_] == S_MATCHED || SEND_UNTAKEN(i_))
 
 active proctype producer()
 {
@@ -487,6 +557,12 @@ end:
     :: atomic { send_offer[1] -> send_offer[1] = 0; p2c!OFFER, 1, 0 }
     :: atomic { send[0] == S_MATCHED -> send[0] = S_STARTED; p2c!BULK, 0, send_want[0] }
     :: atomic { send[1] == S_MATCHED -> send[1] = S_STARTED; p2c!BULK, 1, send_want[1] }
+#ifndef BREAK_ASK
+    /* the tick, once the consumer may have closed */
+    :: atomic { c_closed && !p_closed && !asked && (send[0] == S_POSTED || send[1] == S_POSTED) &&
+                (RECVS_ENDED || !ask_wasted) ->
+        asked = 1; p2c!ASK, 0, 0 }
+#endif
     :: atomic { nempty(c2p) -> producer_read(); what = 0; number = 0; id = 0 }
     od
 }
@@ -511,8 +587,7 @@ active proctype monitor()
         do
         :: i < N ->
             assert(recv[i] == R_NONE || recv_reported[i] || (send[i] == S_NONE && !p_closed));
-            assert(send[i] == S_NONE || send_reported[i] || recv[i] == R_NONE ||
-                   (c_closed && deferred));
+            assert(send[i] == S_NONE || send_reported[i] || (recv[i] == R_NONE && !c_closed));
             assert(send[i] != S_INLINE && send[i] != S_MATCHED && send[i] != S_STARTED);
             assert(!c_closed || recv[i] == R_NONE || recv[i] == R_ENDED);
             assert(!p_closed || send[i] == S_NONE || send[i] == S_ENDED);
