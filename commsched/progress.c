@@ -10,11 +10,14 @@
  * Invariant: while the role is free, no thread is in line without having been signalled.
  *
  * Memory order. Two patterns of store, then load, on both sides (Dekker) keep wake-ups from being
- * lost; all four accesses of each are seq_cst:
+ * lost:
  *   - holder: `held` = false, then load `waiting`; a thread joining: `waiting` + 1, then try
  *     `held`. Either the holder sees the thread and signals it, or the thread sees the role free.
- *   - holder: store an outcome (op.c), then load `waiting`; a thread joining: `waiting` + 1, then
- *     load the outcome.
+ *     All four are seq_cst.
+ *   - holder: store outcomes (op.c, release), then add 0 to `waiting`; a thread joining: `waiting`
+ *     + 1, then load the outcome. Both are acq_rel read-modify-writes of one word, so one comes
+ *     first: either the holder reads the thread's 1, or the thread sees the outcomes. One for all
+ *     that completed in a pass.
  * Taking the role is an acquire, giving it a release: all that the progress domain holds passes
  * from one holder to the next.
  *
@@ -113,7 +116,8 @@ void progress_role_put(tryst_ctx *ctx)
 /** Wake those in line whose operations have completed. */
 static void line_wake_done(struct progress *progress)
 {
-    if (!atomic_load_explicit(&progress->waiting, memory_order_seq_cst))
+    /* acq_rel: see above. */
+    if (!atomic_fetch_add_explicit(&progress->waiting, 0, memory_order_acq_rel))
         return;
     pthread_mutex_lock(&progress->lock);
     list_for_each_safe (&progress->line, node, after) {
@@ -287,9 +291,12 @@ void progress_role_pass(tryst_ctx *ctx)
         sched_yield();
 }
 
+/** Outside callbacks: those see their own operation's outcome before others do. */
 static bool op_is_done(void *arg)
 {
-    return tryst_op_test(arg) != TRYST_IN_PROGRESS;
+    const tryst_op *op = arg;
+    /* acquire: partner of the store in op_complete_all. */
+    return atomic_load_explicit(&op->outcome, memory_order_acquire) != TRYST_IN_PROGRESS;
 }
 
 /* ---- public ------------------------------------------------------------------------------- */

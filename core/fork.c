@@ -16,7 +16,7 @@ static struct list handlers; /* guarded by lock */
 
 /* Relaxed: written while the child has one thread, and its later threads come after it.
  */
-static _Atomic uint64_t generation;
+_Atomic uint64_t fork_count;
 
 static void before_fork(void)
 {
@@ -30,7 +30,7 @@ static void after_fork_in_parent(void)
 
 static void after_fork_in_child(void)
 {
-    atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&fork_count, 1, memory_order_relaxed);
     list_for_each_safe (&handlers, node, after) {
         struct fork_handler *handler = container_of(node, struct fork_handler, node);
         handler->child(handler->arg);
@@ -47,7 +47,7 @@ static void watch(void)
 uint64_t fork_generation(void)
 {
     pthread_once(&once, watch);
-    return atomic_load_explicit(&generation, memory_order_relaxed);
+    return atomic_load_explicit(&fork_count, memory_order_relaxed);
 }
 
 tryst_status fork_handler_add(struct fork_handler *handler)

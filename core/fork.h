@@ -11,6 +11,7 @@
 #ifndef TRYST_CORE_FORK_H
 #define TRYST_CORE_FORK_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "core/list.h"
@@ -18,6 +19,14 @@
 
 /* 0 in a process that was not forked since the library first looked. Any thread. */
 uint64_t fork_generation(void);
+
+/* The same for whoever has called fork_generation before: one load. */
+static inline uint64_t fork_generation_now(void)
+{
+    extern _Atomic uint64_t fork_count;
+    /* relaxed: see fork.c. */
+    return atomic_load_explicit(&fork_count, memory_order_relaxed);
+}
 
 /* Something to do in a child. `child` runs with only the forking thread alive and
  * possibly in the middle of anybody's malloc: async-signal-safe calls only (close is

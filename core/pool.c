@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The object pool; see pool.h.
  *
- * A mutex guards a list of free objects, linked through their own first word. A lock-free
- * list would need a tag against ABA beside every head; the lock is held for a handful of
- * instructions and costs two uncontended atomics. Under AddressSanitizer an object that
- * is in the pool is poisoned past its link, so a use after pool_put is reported where it
- * happens. */
+ * A mutex guards a list of free objects, linked through their own first word. In front of
+ * it stands a handful of slots that hold one free object each: what comes and goes with
+ * every message moves through them with one exchange and no lock. An exchange takes or
+ * gives a whole object, so there is no link to follow and no ABA, as a lock-free list
+ * would have.
+ *
+ * Memory order of a slot: who puts an object in releases it, who takes it out acquires
+ * it; so whoever gets an object comes after all that its last user did to it.
+ *
+ * Under AddressSanitizer an object that is in the pool is poisoned past its link, so a
+ * use after pool_put is reported where it happens. */
 #include "core/pool.h"
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "core/alloc.h"
@@ -29,6 +36,9 @@
 #define ASAN_UNPOISON_MEMORY_REGION(mem, bytes) ((void)(mem), (void)(bytes))
 #endif
 
+/* A ping-pong keeps a receive and two sends under way. */
+enum { SLOTS = 4 };
+
 #define ALIGN_DEFAULT       16
 #define CHUNK_BYTES_DEFAULT ((size_t)16 * 1024) /* four pages: small enough to waste */
 
@@ -42,10 +52,11 @@ struct chunk {
 };
 
 struct pool {
-    pthread_mutex_t lock; /* guards all below it that changes */
+    _Atomic(struct item *) slots[SLOTS]; /* free objects, or NULL */
+    pthread_mutex_t lock;                /* guards all below it that changes */
     struct item *free;
     struct chunk *chunks;
-    struct pool_counters counters;
+    struct pool_counters counters; /* in_use counts what is in the slots as well */
     struct pool_params params; /* with defaults filled in; constant */
     size_t stride_bytes;       /* from one object to the next; constant */
     size_t first_bytes;        /* from a chunk's start to its first object; constant */
@@ -130,7 +141,38 @@ tryst_status pool_warm(struct pool *pool, size_t items)
     return done ? TRYST_OK : TRYST_E_NOMEM;
 }
 
-void *pool_get(struct pool *pool)
+/* An object from a slot, or NULL. */
+static struct item *slot_take(struct pool *pool)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        /* relaxed: a look before the exchange. acquire: partner of slot_give. */
+        if (!atomic_load_explicit(&pool->slots[i], memory_order_relaxed))
+            continue;
+        struct item *item =
+            atomic_exchange_explicit(&pool->slots[i], NULL, memory_order_acquire);
+        if (item)
+            return item;
+    }
+    return NULL;
+}
+
+/* Into the first slot, where the next one who asks looks first; false when that is taken
+ * and so are the others. */
+static bool slot_give(struct pool *pool, struct item *item)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        struct item *none = NULL;
+        /* relaxed: a look before the exchange. release: partner of slot_take. */
+        if (!atomic_load_explicit(&pool->slots[i], memory_order_relaxed) &&
+            atomic_compare_exchange_strong_explicit(&pool->slots[i], &none, item,
+                                                    memory_order_release,
+                                                    memory_order_relaxed))
+            return true;
+    }
+    return false;
+}
+
+static struct item *list_take(struct pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
     struct item *item = NULL;
@@ -142,6 +184,24 @@ void *pool_get(struct pool *pool)
             pool->counters.high_water = in_use;
     }
     pthread_mutex_unlock(&pool->lock);
+    return item;
+}
+
+static void list_give(struct pool *pool, struct item *item)
+{
+    pthread_mutex_lock(&pool->lock);
+    assert(pool->counters.in_use > 0);
+    item->next = pool->free;
+    pool->free = item;
+    pool->counters.in_use--;
+    pthread_mutex_unlock(&pool->lock);
+}
+
+void *pool_get(struct pool *pool)
+{
+    struct item *item = slot_take(pool);
+    if (!item)
+        item = list_take(pool);
     if (item)
         item_unpoison(pool, item);
     return item;
@@ -153,12 +213,16 @@ void pool_put(struct pool *pool, void *object)
     if (!item)
         return;
     item_poison(pool, item);
-    pthread_mutex_lock(&pool->lock);
-    assert(pool->counters.in_use > 0);
-    item->next = pool->free;
-    pool->free = item;
-    pool->counters.in_use--;
-    pthread_mutex_unlock(&pool->lock);
+    if (!slot_give(pool, item))
+        list_give(pool, item);
+}
+
+/* Back to the list with all that the slots hold. */
+static void slots_empty(struct pool *pool)
+{
+    struct item *item;
+    while ((item = slot_take(pool)) != NULL)
+        list_give(pool, item);
 }
 
 size_t pool_close(struct pool *pool)
@@ -184,6 +248,7 @@ size_t pool_close(struct pool *pool)
 
 struct pool_counters pool_counters(struct pool *pool)
 {
+    slots_empty(pool);
     pthread_mutex_lock(&pool->lock);
     struct pool_counters counters = pool->counters;
     pthread_mutex_unlock(&pool->lock);
@@ -204,6 +269,7 @@ static bool pool_holds(const struct pool *pool, const struct item *item)
 
 bool pool_is_valid(struct pool *pool)
 {
+    slots_empty(pool);
     pthread_mutex_lock(&pool->lock);
     size_t free_count = 0;
     size_t expected = pool->counters.items - pool->counters.in_use;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pool of objects of one size.
  *
- * One idea: a last-in first-out free list in front of chunks that are only given back
+ * One idea: a free list, the last in first out, in front of chunks that are only given back
  * when the pool closes, so a warm pool never allocates and the object it hands out is the
  * one most likely in cache. Invariant: objects out + objects free = objects in all chunks
  * (pool_is_valid says so). Callers: operations, frames, records: what comes and goes with
@@ -24,8 +24,9 @@ struct pool_params {
     size_t items_max;   /* never more than this many; 0 is unbounded */
 };
 
+/* Out now, most ever out (a few that were just given back may count), in all chunks. */
 struct pool_counters {
-    size_t in_use, high_water, items; /* out now, most ever out, in all chunks */
+    size_t in_use, high_water, items;
 };
 
 /* Allocates nothing but the pool itself. TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID. */
@@ -35,7 +36,7 @@ tryst_status pool_open(const struct pool_params *params, struct pool **pool_p);
  * TRYST_E_NOMEM when memory or items_max does not allow it. */
 tryst_status pool_warm(struct pool *pool, size_t items);
 
-/* Any thread; one short uncontended lock. The contents are undefined. NULL: at items_max,
+/* Any thread; one atomic exchange, or one short lock. The contents are undefined. NULL: at items_max,
  * or no memory (only when the pool was not warm). */
 void *pool_get(struct pool *pool) __attribute__((warn_unused_result));
 

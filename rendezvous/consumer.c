@@ -517,6 +517,21 @@ void consumer_data_cancel(struct peer *peer, uint64_t id)
     /* Else it was taken, and DONE is on its way: too late. */
 }
 
+/** The entry of DATA, made if need be and if it names its key. */
+static struct entry *data_entry(struct peer *peer, struct scope *scope,
+                                const struct record_data *data, const char *key,
+                                tryst_status *status_p)
+{
+    struct record_key named = {data->key_hash, key, data->key_bytes, peer->rank,
+                               peer->rdv->group->roster.rank};
+    struct entry *entry = data->key_bytes
+                              ? entry_take(scope, &named, true, status_p)
+                              : entry_known(scope, data->key_hash, peer->rank);
+    if (entry)
+        entry->known = true;
+    return entry;
+}
+
 /** No receive is posted for it: keep it until one is, or say why not. */
 static void data_early(struct peer *peer, struct scope *scope,
                        const struct record_data *data, const char *key,
@@ -528,13 +543,11 @@ static void data_early(struct peer *peer, struct scope *scope,
         scope && status == TRYST_E_ABORTED ? scope->abort_rank : rdv->group->roster.rank;
     struct entry *entry = NULL;
     if (status == TRYST_OK) {
-        scope = scope ? scope : scope_open_early(rdv, data->step);
-        status = TRYST_E_NOMEM;
-    }
-    if (scope && status == TRYST_E_NOMEM) {
-        struct record_key named = {data->key_hash, key, data->key_bytes, peer->rank,
-                                   rdv->group->roster.rank};
-        entry = entry_take(scope, &named, true, &status);
+        if (!scope && data->key_bytes)
+            scope = scope_open_early(rdv, data->step);
+        status = TRYST_E_NOMEM; /* also when the DATA that named its key met with that */
+        if (scope)
+            entry = data_entry(peer, scope, data, key, &status);
     }
     if (!entry)
         data_refuse(peer, data->id, status, origin_rank);
@@ -552,12 +565,16 @@ static void data_eager(struct peer *peer, const struct record_data *data, const 
                        const void *payload)
 {
     struct scope *scope = scope_find(peer->rdv, data->step);
-    struct entry *entry =
-        scope ? entry_find(scope, data->key_hash, key, data->key_bytes) : NULL;
+    struct entry *entry = NULL;
+    if (scope)
+        entry = data->key_bytes
+                    ? entry_find(scope, data->key_hash, key, data->key_bytes)
+                    : entry_known(scope, data->key_hash, peer->rank);
     tryst_op *op = entry ? entry_recv_find(entry, data->seq) : NULL;
-    if (op && op->peer == peer && op->state != OP_TAKEN && op->state != OP_ENDING)
+    if (op && op->peer == peer && op->state != OP_TAKEN && op->state != OP_ENDING) {
+        entry->known = true;
         consumer_take(op, data, payload);
-    else
+    } else
         data_early(peer, scope, data, key, payload);
 }
 

@@ -90,6 +90,8 @@ struct rendezvous {
 
     struct rail *rails[TRANSPORT_KINDS][8];
     uint32_t rails_count[TRANSPORT_KINDS];
+    struct rail *rails_all[TRANSPORT_KINDS * 8]; /**< the same, as they were opened */
+    uint32_t rails_all_count;
     struct link_listener *listener;
     struct list hello_links; /**< accepted links that have not said who they are */
     struct tryst_group *group;

@@ -28,7 +28,8 @@ tryst_op *op_open(struct rendezvous *rdv, enum op_kind kind)
     if (!op)
         return NULL;
     memset(op, 0, sizeof *op);
-    atomic_init(&op->refs, 2); /* the user's handle and the protocol */
+    atomic_init(&op->refs, 2); /* the user's handle and the progress domain */
+    op->holds = 1;             /* the protocol */
     atomic_init(&op->outcome, TRYST_IN_PROGRESS);
     op->kind = kind;
     op->state = OP_SUBMITTED;
@@ -46,8 +47,10 @@ void op_ref(tryst_op *op)
 
 void op_unref(tryst_op *op)
 {
-    /* acq_rel: the last one sees every other's use before it gives the memory back. */
-    if (atomic_fetch_sub_explicit(&op->refs, 1, memory_order_acq_rel) != 1)
+    /* acquire and acq_rel: the last one sees every other's use before it gives the memory back.
+     * Who finds a single reference has it, and only who has one can make another. */
+    if (atomic_load_explicit(&op->refs, memory_order_acquire) != 1 &&
+        atomic_fetch_sub_explicit(&op->refs, 1, memory_order_acq_rel) != 1)
         return;
     struct rendezvous *rdv = op->rdv;
     prepared_unref(op->key);
@@ -143,7 +146,7 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
     deadline_remove(op->rdv, op);
     op->rdv->counters.operations++;
     op->rdv->counters.operations_failed += status != TRYST_OK;
-    op_ref(op);
+    op_hold(op);
     list_push_back(&op->rdv->completed, &op->done_node);
 }
 
@@ -162,7 +165,7 @@ void op_end(tryst_op *op)
     op->entry = NULL;
     if (scope && scope->state == SCOPE_CLOSING)
         op->rdv->reap = true; /* freed at the end of the pass, when nobody walks it */
-    op_unref(op);
+    op_let_go(op);
 }
 
 void op_mark(tryst_op *op, unsigned marks)
@@ -196,10 +199,9 @@ int op_complete_all(struct rendezvous *rdv)
             op->callback(op->callback_arg, op, op->final);
             op_in_callback = outer;
         }
-        /* seq_cst: release of all results to tryst_op_test and tryst_wait, and ordered before
-         * the test for waiters (progress.c); partner: the loads there. */
-        atomic_store_explicit(&op->outcome, op->final, memory_order_seq_cst);
-        op_unref(op);
+        /* release: of all results, to tryst_op_test and tryst_wait. */
+        atomic_store_explicit(&op->outcome, op->final, memory_order_release);
+        op_let_go(op);
         count++;
     }
     return count;

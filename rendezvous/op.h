@@ -4,8 +4,8 @@
  *
  *  An operation has two lives. To the *user* it is in progress and then complete, once
  *  (op_report). To the *protocol* it lives as long as something of it is still owed to a peer, or
- *  as a tombstone that consumes its sequence number (op_end). Each life holds a reference, and so
- *  does the user's handle.
+ *  as a tombstone that consumes its sequence number (op_end). Each life is a hold; all holds
+ *  together are one reference, and the user's handle is another.
  *
  *  A receive:
  *
@@ -92,7 +92,7 @@ struct submission {
 struct tryst_op {
     struct submission submit;
     struct submission cancel;
-    _Atomic(uint32_t) refs;
+    _Atomic(uint32_t) refs;   /**< the user's handle, the holds together, a cancel */
     _Atomic(int32_t) outcome; /**< TRYST_IN_PROGRESS until completion is visible */
     _Atomic(bool) cancel_asked;
 
@@ -102,7 +102,7 @@ struct tryst_op {
     bool reported;
     bool awaits_cause; /**< receive: the peer aborted; the reason is on its way */
     bool eager;        /**< send: holds eager credit */
-    bool warned;       /**< a stall of it was logged */
+    uint8_t holds;     /**< of the progress domain: see op_hold */
     int32_t final;     /**< status as reported; valid once `reported` */
     int32_t fail;      /**< why it is failing, TRYST_OK while it is not */
 
@@ -150,6 +150,16 @@ struct tryst_op {
 tryst_op *op_open(struct rendezvous *rdv, enum op_kind kind);
 void op_ref(tryst_op *op);
 void op_unref(tryst_op *op);
+/** Keep it for the progress domain, which alone may call these two: no atomic is needed. */
+static inline void op_hold(tryst_op *op)
+{
+    op->holds++;
+}
+static inline void op_let_go(tryst_op *op)
+{
+    if (--op->holds == 0)
+        op_unref(op);
+}
 
 /** Complete towards the user, once; later calls do nothing. `text` is copied. The user sees it
  *  at the end of this progress pass. */

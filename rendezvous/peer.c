@@ -150,8 +150,7 @@ static tryst_status frame_push(struct peer *peer, size_t bytes)
     return TRYST_OK;
 }
 
-/** Does the peer wait for credit or for its WANTs to be taken up? */
-static bool credit_is_due(const struct peer *peer)
+bool peer_credit_is_due(const struct peer *peer)
 {
     const struct rendezvous_settings *set = &peer->rdv->set;
     uint32_t frames = (uint32_t)peer->frames_read - peer->frames_told;
@@ -159,13 +158,19 @@ static bool credit_is_due(const struct peer *peer)
     return frames >= (set->frame_credits + 1) / 2 || wants >= (set->wants_max + 1) / 2;
 }
 
+static bool peer_is_owed(const struct peer *peer)
+{
+    return !list_empty(&peer->pending) || peer->answers_count ||
+           !list_empty(&peer->want_answers);
+}
+
 static size_t frame_build(struct peer *peer)
 {
     uint32_t unread = (uint32_t)peer->frames_sent - peer->frames_acked;
     size_t bytes = 0;
-    if (unread < peer->rdv->set.frame_credits)
+    if (peer_is_owed(peer) && unread < peer->rdv->set.frame_credits)
         bytes = records_pack(peer, peer->frame, FRAME_BYTES_MAX);
-    if (!bytes && credit_is_due(peer)) {
+    if (!bytes && peer_credit_is_due(peer)) {
         frame_header_put(peer, peer->frame, 0, FRAME_CREDIT_ONLY);
         bytes = sizeof(struct frame_header);
     }

@@ -157,6 +157,8 @@ void peer_need(struct peer *peer);
 void peer_flush_later(struct peer *peer);
 /** Build and send frames while there is something to say and credit to say it. */
 int peer_flush(struct peer *peer);
+/** Does the peer wait for credit or for its WANTs to be taken up? */
+bool peer_credit_is_due(const struct peer *peer);
 /** WANT quota came back: announce those that waited for it. */
 void peer_wants_resume(struct peer *peer);
 /** Answers without an operation that can be owed at once. */

@@ -462,6 +462,8 @@ void producer_done_send(struct peer *peer, const struct record_answer *done)
         return;
     }
     tryst_status status = done->header.status;
+    if (status != TRYST_OK)
+        op->entry->told = false; /* perhaps there was no memory to learn the key there */
     producer_eager_return(op);
     op->marks &= (uint8_t)~MARK_CANCEL;
     op_report(op, status, status == TRYST_OK ? -1 : peer->rank, status, NULL);

@@ -168,7 +168,9 @@ static tryst_status pack_want(struct packer *packer, tryst_op *op)
 
 static tryst_status pack_data(struct packer *packer, tryst_op *op)
 {
-    size_t key_bytes = op->want_id ? 0 : op->key->bytes;
+    struct entry *entry = op->entry;
+    bool named = op->want_id || (entry->told && !entry->twin);
+    size_t key_bytes = named ? 0 : op->key->bytes;
     size_t payload_bytes = op->fail == TRYST_OK ? op->bytes : 0;
     size_t bytes = sizeof(struct record_data) + padded(key_bytes) + padded(payload_bytes);
     uint8_t *at = packer_take(packer, bytes);
@@ -186,7 +188,10 @@ static tryst_status pack_data(struct packer *packer, tryst_op *op)
         .dtype = (uint8_t)op->tensor.dtype};
     memcpy(at, &record, sizeof record);
     at += sizeof record;
-    at += put_padded(at, op->key->string, key_bytes);
+    if (!named) {
+        entry->told = true;
+        at += put_padded(at, op->key->string, key_bytes);
+    }
     put_padded(at, op->tensor.data, payload_bytes);
     op->peer->bytes_sent += payload_bytes;
     op->marks &= (uint8_t)~MARK_DATA;
@@ -266,14 +271,14 @@ static void pack_pending(struct packer *packer)
     struct list_node *node;
     while ((node = list_first(&packer->peer->pending)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, pending_node);
-        op_ref(op); /* packing its last mark may end it */
+        op_hold(op); /* packing its last mark may end it */
         tryst_status status = pack_op(packer, op);
         bool through =
             status == TRYST_AGAIN ? op->state != OP_VOID || op->run : !op->marks;
         if (status != TRYST_IN_PROGRESS && through &&
             list_first(&packer->peer->pending) == node)
             list_remove(node);
-        op_unref(op);
+        op_let_go(op);
         if (status == TRYST_IN_PROGRESS)
             return;
     }
@@ -329,9 +334,9 @@ static const char *want_check(const struct record_want *want, size_t bytes)
 
 static const char *data_check(const struct record_data *data, size_t bytes)
 {
-    if (bytes != sizeof *data + padded(data->key_bytes) + padded(data->payload_bytes))
-        return "DATA: sizes do not add up";
-    return data->want || data->key_bytes ? NULL : "DATA: neither key nor want";
+    bool adds_up =
+        bytes == sizeof *data + padded(data->key_bytes) + padded(data->payload_bytes);
+    return adds_up ? NULL : "DATA: sizes do not add up";
 }
 
 static const char *offer_check(const struct record_offer *offer, size_t bytes)
@@ -471,7 +476,8 @@ void records_read(struct peer *peer, const void *frame, size_t bytes)
     rdv->counters.frames_received++;
     rdv->counters.records_received += header->records;
     peer->frames_read += !credit_only;
-    peer_flush_later(peer);
+    if (peer_credit_is_due(peer))
+        peer_flush_later(peer);
     const uint8_t *at = (const uint8_t *)frame + sizeof *header;
     for (unsigned i = 0; i < header->records && peer->life <= PEER_LEFT; i++) {
         const struct record_header *record = (const void *)at;

@@ -181,7 +181,7 @@ uint64_t rendezvous_ids(struct rendezvous *rdv, uint64_t n)
 
 tryst_status rendezvous_usable(const struct rendezvous *rdv)
 {
-    if (rdv->fork_generation != fork_generation())
+    if (rdv->fork_generation != fork_generation_now())
         return TRYST_E_FORKED;
     /* relaxed: a racing close is the user's error; this is for callbacks during it. */
     return atomic_load_explicit(&rdv->closing, memory_order_relaxed) ? TRYST_E_CONTEXT
@@ -224,9 +224,8 @@ void op_fail(tryst_op *op, tryst_status status, int32_t origin_rank, const char 
 static int rails_progress(struct rendezvous *rdv)
 {
     int count = 0;
-    for (int kind = 0; kind < TRANSPORT_KINDS; kind++)
-        for (uint32_t i = 0; i < rdv->rails_count[kind]; i++)
-            count += rdv->rails[kind][i]->ops->progress(rdv->rails[kind][i]);
+    for (uint32_t i = 0; i < rdv->rails_all_count; i++)
+        count += rdv->rails_all[i]->ops->progress(rdv->rails_all[i]);
     return count;
 }
 
@@ -394,14 +393,12 @@ tryst_status rendezvous_arm(struct rendezvous *rdv)
     if (!mpsc_empty(&rdv->submissions) || !list_empty(&rdv->completed) || rdv->reap)
         return TRYST_AGAIN;
     rendezvous_settle(rdv);
-    for (int kind = 0; kind < TRANSPORT_KINDS; kind++) {
-        for (uint32_t i = 0; i < rdv->rails_count[kind]; i++) {
-            tryst_status status = rdv->rails[kind][i]->ops->arm(rdv->rails[kind][i]);
-            if (status == TRYST_AGAIN)
-                return status;
-            if (status != TRYST_OK)
-                worst = status;
-        }
+    for (uint32_t i = 0; i < rdv->rails_all_count; i++) {
+        tryst_status status = rdv->rails_all[i]->ops->arm(rdv->rails_all[i]);
+        if (status == TRYST_AGAIN)
+            return status;
+        if (status != TRYST_OK)
+            worst = status;
     }
     /* Frames and slices that the transport had no room for are tried again soon. */
     return list_empty(&rdv->flush) && !rdv->start_failed ? worst : TRYST_E_UNSUPPORTED;
@@ -428,6 +425,7 @@ tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *
     if (*count == sizeof rdv->rails[kind] / sizeof *rdv->rails[kind])
         return TRYST_E_UNSUPPORTED;
     rdv->rails[kind][(*count)++] = rail;
+    rdv->rails_all[rdv->rails_all_count++] = rail;
     uint64_t mask = rail->tag_bits >= 64 ? UINT64_MAX : (1ull << rail->tag_bits) - 1;
     rdv->id_mask &= mask;
     if (rdv->ids_clear_end > rdv->id_mask + 1)
@@ -438,6 +436,7 @@ tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *
 void rendezvous_rails_forget(struct rendezvous *rdv)
 {
     memset(rdv->rails_count, 0, sizeof rdv->rails_count);
+    rdv->rails_all_count = 0;
 }
 
 static void link_accepted(void *arg, struct link *link)

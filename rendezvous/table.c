@@ -112,6 +112,15 @@ struct entry *entry_find(struct scope *scope, uint64_t hash, const char *key,
     return entry;
 }
 
+struct entry *entry_known(struct scope *scope, uint64_t hash, int32_t src_rank)
+{
+    struct entry *entry = *bucket_of(scope, hash);
+    while (entry && (entry->key->hash != hash || !entry->known ||
+                     entry->key->src_rank != src_rank))
+        entry = entry->next;
+    return entry;
+}
+
 /** Twice the buckets; without memory the chains just grow longer. */
 static void scope_grow(struct scope *scope)
 {
@@ -134,6 +143,16 @@ static void scope_grow(struct scope *scope)
     mem_free(old);
 }
 
+/** Keys that share a hash are told apart by name alone. */
+static void twins_mark(struct scope *scope, struct entry *entry)
+{
+    struct entry *other = *bucket_of(scope, entry->key->hash);
+    for (; other; other = other->next) {
+        if (other->key->hash == entry->key->hash)
+            other->twin = entry->twin = true;
+    }
+}
+
 struct entry *entry_get(struct scope *scope, tryst_key *key)
 {
     struct entry *entry = *bucket_of(scope, key->hash);
@@ -154,6 +173,7 @@ struct entry *entry_get(struct scope *scope, tryst_key *key)
     list_init(&entry->early);
     if (++scope->entries_count > scope->buckets_count)
         scope_grow(scope);
+    twins_mark(scope, entry);
     struct entry **bucket = bucket_of(scope, key->hash);
     entry->next = *bucket;
     *bucket = entry;

@@ -61,6 +61,9 @@ struct entry {
     tryst_key *key;
     uint64_t send_next;
     uint64_t recv_next;
+    bool told;         /**< as producer: a DATA has left that names the key in full */
+    bool known;        /**< as consumer: such a DATA has come; later ones may name only the hash */
+    bool twin;         /**< another key of the step has its hash: always named in full */
     struct list sends; /**< tryst_op: POSTED or VOID */
     struct list recvs; /**< tryst_op: every receive that has not ended */
     struct list wants; /**< struct want: parked */
@@ -104,6 +107,9 @@ struct entry *entry_get(struct scope *scope, tryst_key *key);
 /** The entry of a key that came in a record, or NULL. */
 struct entry *entry_find(struct scope *scope, uint64_t hash, const char *key,
                          size_t key_bytes);
+
+/** The entry of the key with this hash that DATA from `src_rank` has named in full, or NULL. */
+struct entry *entry_known(struct scope *scope, uint64_t hash, int32_t src_rank);
 
 /** A key as a record names it, and the ranks that it must name for the record to be right. */
 struct record_key {

@@ -124,6 +124,70 @@ static void test_numbers(void **state)
     end(steps);
 }
 
+/* Send one small tensor, and say how many bytes its frame had. */
+static size_t send0_bytes(tryst_step *steps[2], int n, tryst_op **op_p)
+{
+    *op_p = send0(steps, "a", n, 100, NULL);
+    world_settle(&world);
+    return world.sides[0].frame_bytes;
+}
+
+/* The key travels once in a step; after that, its hash does. */
+static void test_key_named_once(void **state)
+{
+    begin(NULL);
+    for (uint64_t id = 1; id <= 2; id++) {
+        tryst_step *steps[2];
+        tryst_op *sends[3];
+        size_t bytes[3];
+        steps_open(steps, id);
+        for (int i = 0; i < 3; i++)
+            bytes[i] = send0_bytes(steps, i, &sends[i]);
+        assert_true(bytes[0] > bytes[1] + strlen(key_named("a")));
+        assert_int_equal(bytes[1], bytes[2]);
+        for (int i = 0; i < 3; i++) {
+            tryst_op *recv = recv1(steps, "a", i, 100, NULL);
+            world_settle(&world);
+            world_done(recv, TRYST_OK);
+            world_done(sends[i], TRYST_OK);
+            assert_memory_equal(in[i], out[i], 100);
+        }
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(tryst_step_close(steps[i], NULL), TRYST_OK);
+        world_settle(&world);
+    }
+    end(NULL);
+}
+
+/* No memory to learn the key: what names only its hash meets with the same, until it is told again. */
+static void test_key_not_learned(void **state)
+{
+    for (int fails = 1; fails <= 2; fails++) { /* the key, its entry */
+        tryst_step *steps[2];
+        tryst_op *sends[3];
+        begin(NULL);
+        steps_open(steps, 1);
+        world.sides[1].hold_frames = true;
+        size_t first = send0_bytes(steps, 0, &sends[0]);
+        assert_true(send0_bytes(steps, 1, &sends[1]) < first);
+        world.sides[1].hold_frames = false;
+        alloc_fail_at(fails);
+        world_settle(&world);
+        assert_true(alloc_fail_off());
+        world_done(sends[0], TRYST_E_NOMEM);
+        world_done(sends[1], TRYST_E_NOMEM);
+        assert_int_equal(send0_bytes(steps, 2, &sends[2]), first);
+        for (int i = 0; i < 3; i++) {
+            tryst_op *recv = recv1(steps, "a", i, 100, NULL);
+            world_settle(&world);
+            world_done(recv, i < 2 ? TRYST_E_NOMEM : TRYST_OK);
+        }
+        world_done(sends[2], TRYST_OK);
+        assert_memory_equal(in[2], out[2], 100);
+        end(steps);
+    }
+}
+
 static void test_mismatch(void **state)
 {
     static const size_t sizes[][2] = {{10, 11}, {10, LARGE}, {LARGE, 10}, {LARGE, 9000}};
@@ -966,6 +1030,8 @@ int main(void)
         cmocka_unit_test(test_meet),
         cmocka_unit_test(test_want_crosses_data),
         cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_key_named_once),
+        cmocka_unit_test(test_key_not_learned),
         cmocka_unit_test(test_mismatch),
         cmocka_unit_test(test_deferred),
         cmocka_unit_test(test_deferred_withdrawing),

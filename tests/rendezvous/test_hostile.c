@@ -310,7 +310,7 @@ static const struct fault faults[] = {
     {"CANCEL for no want", make_cancel_unknown, NULL},
     {"CANCELED without a failure", make_canceled_ok, "a failure that is none"},
     {"DATA for no want", make_data_unknown, "that we did not announce"},
-    {"DATA without a name", make_data_nameless, "DATA: neither key nor want"},
+    {"DATA whose key was never named", make_data_nameless, NULL},
     {"OFFER for no want", make_offer_unknown, NULL},
     {"questions about steps", make_asks, NULL},
     {"steps closed while their WANT is parked", make_step_closed, NULL},

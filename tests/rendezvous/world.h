@@ -67,6 +67,7 @@ struct side {
     /* seen */
     uint32_t posted_high, posted_now;
     uint32_t unexpected;
+    size_t frame_bytes; /* of the newest frame from it */
     char log_text[8192];
 };
 

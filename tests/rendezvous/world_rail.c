@@ -100,6 +100,7 @@ static tryst_status on_frame_send(struct endpoint *base, const void *data, size_
         under_way++;
     if (ep_side(ep)->frames_max && under_way >= ep_side(ep)->frames_max)
         return TRYST_AGAIN;
+    ep_side(ep)->frame_bytes = bytes;
     struct world_frame *frame = malloc(sizeof *frame + bytes);
     memset(frame, 0, sizeof *frame);
     frame->bytes = bytes;

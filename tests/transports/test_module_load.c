@@ -26,7 +26,9 @@ static void log_sink(void *arg, tryst_log_level level, const char *line)
 {
     (void)arg;
     (void)level;
-    strncat(log_lines, line, sizeof log_lines - strlen(log_lines) - 2);
+    if (strlen(log_lines) + strlen(line) + 2 > sizeof log_lines)
+        return; /* full: what matters came before */
+    strcat(log_lines, line);
     strcat(log_lines, "\n");
 }
 

@@ -43,7 +43,9 @@ static void rank_log(void *arg, tryst_log_level level, const char *line)
 {
     struct ucx_rank *rank = arg;
     (void)level;
-    strncat(rank->log_text, line, sizeof rank->log_text - strlen(rank->log_text) - 2);
+    if (strlen(rank->log_text) + strlen(line) + 2 > sizeof rank->log_text)
+        return; /* full: what matters came before */
+    strcat(rank->log_text, line);
     strcat(rank->log_text, "\n");
 }
 
