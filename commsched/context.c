@@ -242,7 +242,9 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
                                        .trace = ctx->trace,
                                        .dispatch = &dispatch_ops,
                                        .dispatch_arg = ctx->dispatch,
-                                       .rails_open = rails_open};
+                                       .rails_open = rails_open,
+                                       .enter = progress_enter,
+                                       .leave = progress_leave};
     return rendezvous_open(&params, err, &ctx->rdv);
 }
 

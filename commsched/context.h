@@ -62,6 +62,9 @@ struct tryst_ctx {
 /* progress.c */
 tryst_status progress_open(tryst_ctx *ctx);
 void progress_close(tryst_ctx *ctx);
+/** The role for one submission: taken if it is free, and put without looking at what is owed. */
+bool progress_enter(void *ctx);
+void progress_leave(void *ctx);
 /** Take the role, waiting at most `timeout_ns`; false: not to be had. */
 bool progress_role_take(tryst_ctx *ctx, uint64_t timeout_ns);
 void progress_role_put(tryst_ctx *ctx);

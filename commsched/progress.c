@@ -100,17 +100,32 @@ static void line_wake_first(struct progress *progress)
     }
 }
 
-void progress_role_put(tryst_ctx *ctx)
+/** The role is free; somebody in line may take it. */
+static void role_give(struct progress *progress)
 {
-    struct progress *progress = &ctx->progress;
-    rendezvous_settle(ctx->rdv);
-    rendezvous_awake(ctx->rdv);
     atomic_store_explicit(&progress->held, false, memory_order_seq_cst);
     if (!atomic_load_explicit(&progress->waiting, memory_order_seq_cst))
         return;
     pthread_mutex_lock(&progress->lock);
     line_wake_first(progress);
     pthread_mutex_unlock(&progress->lock);
+}
+
+void progress_role_put(tryst_ctx *ctx)
+{
+    rendezvous_settle(ctx->rdv);
+    rendezvous_awake(ctx->rdv);
+    role_give(&ctx->progress);
+}
+
+bool progress_enter(void *ctx)
+{
+    return role_try(&((tryst_ctx *)ctx)->progress);
+}
+
+void progress_leave(void *ctx)
+{
+    role_give(&((tryst_ctx *)ctx)->progress);
 }
 
 /** Wake those in line whose operations have completed. */
@@ -419,12 +434,7 @@ tryst_status tryst_arm(tryst_ctx *ctx)
     poller_timer_set(&ctx->poller, nap ? nap_ns : next_ns);
     ctx->progress.armed = true;
     /* Unlike progress_role_put: submissions must go on waking the descriptor. */
-    atomic_store_explicit(&ctx->progress.held, false, memory_order_seq_cst);
-    if (atomic_load_explicit(&ctx->progress.waiting, memory_order_seq_cst)) {
-        pthread_mutex_lock(&ctx->progress.lock);
-        line_wake_first(&ctx->progress);
-        pthread_mutex_unlock(&ctx->progress.lock);
-    }
+    role_give(&ctx->progress);
     return TRYST_OK;
 }
 

@@ -438,7 +438,7 @@ void consumer_take(tryst_op *op, const struct record_data *data, const void *pay
     int32_t producer = op->peer->rank;
     marks_clear(op);
     list_remove(&op->deferred_node);
-    op->peer->hurry = data->want != 0;
+    op->peer->hurry = data->header.flags & RECORD_WAITED;
     op->data_id = data->id;
     if (op->state == OP_VOID) {
         op->done_status = TRYST_E_CANCELED;
@@ -454,7 +454,10 @@ void consumer_take(tryst_op *op, const struct record_data *data, const void *pay
         return;
     }
     id_drop(op);
-    op_mark(op, MARK_DONE);
+    if (status == TRYST_OK)
+        ride_add(op);
+    else
+        op_mark(op, MARK_DONE);
     recv_finish(op, status, status == TRYST_OK ? -1 : producer,
                 status == TRYST_E_MISMATCH ? "dtype or size differ from the sender's"
                                            : NULL);

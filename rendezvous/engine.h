@@ -59,6 +59,8 @@ struct rendezvous_counters {
 struct rendezvous {
     void *owner;
     tryst_status (*rails_open)(void *owner, int kind, char *text);
+    bool (*enter)(void *owner);
+    void (*leave)(void *owner);
     const struct config *config;
     const struct log *log;
     const struct clock *clock;
@@ -82,6 +84,7 @@ struct rendezvous {
     struct list completed;
     struct list flush;
     struct list lazy_peers;
+    struct list riding; /**< peers to whom a DONE waits for a frame to ride on (ride.c) */
     uint32_t lazy_idle; /**< passes without an event since somebody was lazy */
     struct {
         tryst_op **items;

@@ -102,6 +102,7 @@ struct tryst_op {
     bool reported;
     bool awaits_cause; /**< receive: the peer aborted; the reason is on its way */
     bool eager;        /**< send: holds eager credit */
+    bool waited;       /**< send: small, and waited for its WANT */
     uint8_t holds;     /**< of the progress domain: see op_hold */
     int32_t final;     /**< status as reported; valid once `reported` */
     int32_t fail;      /**< why it is failing, TRYST_OK while it is not */

@@ -29,6 +29,7 @@ tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank)
     list_init(&peer->held);
     list_init(&peer->pending);
     list_init(&peer->lazy);
+    ride_open(&peer->ride);
     list_init(&peer->wants_waiting);
     list_init(&peer->slots_waiting);
     list_init(&peer->deferred_ops);
@@ -69,6 +70,7 @@ void peer_close(struct peer *peer)
     peer_link_close(peer);
     list_remove(&peer->flush_node);
     list_remove(&peer->lazy_node);
+    list_remove(&peer->ride.node);
     producer_wants_drop(peer);
     idmap_free(&peer->wants);
     mem_free(peer->frame);
@@ -160,7 +162,7 @@ bool peer_credit_is_due(const struct peer *peer)
 
 static bool peer_is_owed(const struct peer *peer)
 {
-    return !list_empty(&peer->pending) || peer->answers_count ||
+    return !list_empty(&peer->pending) || peer->answers_count || peer->ask ||
            !list_empty(&peer->want_answers);
 }
 
@@ -232,6 +234,7 @@ void peer_gone(struct peer *peer)
     peer->life = PEER_GONE;
     peer->ep_state = PEER_EP_NONE;
     list_remove(&peer->flush_node);
+    list_remove(&peer->ride.node); /* its operations are ended with the others */
     held_drop(peer);
     list_for_each_safe (&rdv->scopes, node, after) {
         struct scope *scope = container_of(node, struct scope, node);

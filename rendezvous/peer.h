@@ -56,6 +56,19 @@ struct held_message {
     uint8_t data[];
 };
 
+/** DONEs for small tensors of this peer that wait for a frame to ride on, and what was learnt of
+ *  whether one comes (ride.c). */
+struct ride {
+    struct list ops; /**< TAKEN: only their DONE is owed */
+    struct list_node node;
+    uint32_t count;
+    uint32_t prompt; /**< answers in a row that came within RIDE_PROMPT_NS */
+    uint32_t need;   /**< so many of them make a DONE wait for the next one */
+    bool waits;      /**< a DONE waits although our thread has left */
+    bool missed;     /**< a DONE left alone; had it waited, would there have been a ride? */
+    uint64_t since_ns;
+};
+
 struct peer {
     struct rendezvous *rdv;
     int32_t rank;
@@ -102,6 +115,7 @@ struct peer {
         hurry; /**< its DATA waits for our WANTs: small receives announce themselves at once */
     struct list lazy; /**< owed, but not in a hurry; then moved to pending */
     struct list_node lazy_node;
+    struct ride ride;
     struct list wants_waiting; /**< for WANT quota */
     struct list deferred_ops;  /**< receives that it deferred, oldest first */
     struct list posted_sends;  /**< POSTED, that it has not asked for */
@@ -198,6 +212,19 @@ extern const struct rail_events peer_rail_events;
 void peer_give_up(struct peer *peer, tryst_status status, const char *text);
 /** Continue giving up once its endpoint is closed. */
 void peer_gone(struct peer *peer);
+
+/* ride.c */
+void ride_open(struct ride *ride);
+/** Owe the DONE of `op`, to leave with the next frame. */
+void ride_add(tryst_op *op);
+/** A frame is being built: all that wait come along. */
+void ride_board(struct peer *peer);
+/** A small send to the peer was submitted: the frame that DONEs wait for. */
+void ride_answered(struct peer *peer);
+/** Our thread leaves the engine: DONEs leave, or wait for its answer. */
+void ride_leave(struct rendezvous *rdv);
+/** Nothing happens, or nobody will look for a while: DONEs leave. */
+void ride_end(struct rendezvous *rdv);
 
 /* records.c */
 void records_read(struct peer *peer, const void *frame, size_t bytes);

@@ -160,6 +160,7 @@ static void producer_match(struct want *want, tryst_op *op)
         op_report(op, TRYST_E_NOMEM, -1, TRYST_E_NOMEM, "no memory to send");
         op_end(op);
     } else {
+        op->waited = op->state == OP_POSTED;
         send_inline(op, want->id, status);
         want->answered = true;
         idmap_remove(&want->peer->wants, want->id);
@@ -176,6 +177,7 @@ static uint64_t eager_charge(const tryst_op *op)
 
 static bool send_eager(tryst_op *op)
 {
+    ride_answered(op->peer);
     const struct rendezvous_settings *set = &op->rdv->set;
     bool dead = op->flags & TRYST_OP_DEAD;
     if (!dead && op->bytes > set->eager_max_bytes)

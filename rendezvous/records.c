@@ -177,7 +177,9 @@ static tryst_status pack_data(struct packer *packer, tryst_op *op)
     if (!at)
         return TRYST_IN_PROGRESS;
     struct record_data record = {
-        .header = {RECORD_DATA, op->eager ? RECORD_EAGER : 0, (uint16_t)bytes, op->fail},
+        .header = {RECORD_DATA,
+                   (uint8_t)((op->eager ? RECORD_EAGER : 0) | (op->waited ? RECORD_WAITED : 0)),
+                   (uint16_t)bytes, op->fail},
         .id = op->id,
         .want = op->want_id,
         .step = op->step_id,
@@ -289,6 +291,8 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
     struct packer packer = {.peer = peer,
                             .at = frame + sizeof(struct frame_header),
                             .room = capacity - sizeof(struct frame_header)};
+    if (list_linked(&peer->ride.node))
+        ride_board(peer);
     if (pack_answers(&packer) && pack_want_answers(&packer)) {
         if (peer->ask)
             pack_asks(&packer);

@@ -28,9 +28,9 @@
 #define TICK_NS (500 * NS_PER_MS)
 /** The clock is read in one pass of so many when nothing happens. */
 enum { PASSES_PER_CLOCK = 16 };
-/** Idle passes (about 0.1 µs each) after which a small receive announces itself. A round trip
- *  between two spinning ranks takes about 15. */
-enum { LAZY_PASSES = 64 };
+/** Idle passes (some 30 ns each) after which a small receive announces itself: many round trips
+ *  between two spinning ranks. */
+enum { LAZY_PASSES = 512 };
 /** Accepted connections that have not said who they are. */
 enum { LINKS_PENDING_MAX = 64 };
 
@@ -73,6 +73,8 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
         return err_set(err, TRYST_E_NOMEM, "no memory for the context");
     rdv->owner = params->owner;
     rdv->rails_open = params->rails_open;
+    rdv->enter = params->enter;
+    rdv->leave = params->leave;
     rdv->config = params->config;
     rdv->log = params->log;
     rdv->clock = params->clock;
@@ -87,6 +89,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     list_init(&rdv->completed);
     list_init(&rdv->flush);
     list_init(&rdv->lazy_peers);
+    list_init(&rdv->riding);
     list_init(&rdv->hello_links);
     idmap_init(&rdv->ids);
     settings_read(rdv);
@@ -188,14 +191,6 @@ tryst_status rendezvous_usable(const struct rendezvous *rdv)
                                                                      : TRYST_OK;
 }
 
-void rendezvous_submit(struct rendezvous *rdv, struct submission *submission)
-{
-    mpsc_push(&rdv->submissions, &submission->node);
-    /* seq_cst: Dekker with rendezvous_arm (push, then load; store, then look for pushes). */
-    if (atomic_load_explicit(&rdv->sleeping, memory_order_seq_cst))
-        poller_wake(rdv->poller);
-}
-
 static int submissions_run(struct rendezvous *rdv)
 {
     int count = 0;
@@ -209,6 +204,52 @@ static int submissions_run(struct rendezvous *rdv)
         count++;
     }
     return count;
+}
+
+/** Frames for those peers that wait for nothing of ours: they have read all. */
+static void flush_prompt(struct rendezvous *rdv)
+{
+    struct list now;
+    struct list_node *node;
+    list_init(&now);
+    list_append(&now, &rdv->flush);
+    while ((node = list_pop_front(&now)) != NULL) {
+        struct peer *peer = container_of(node, struct peer, flush_node);
+        if (peer->frames_acked == (uint32_t)peer->frames_sent)
+            peer_flush(peer);
+        else
+            list_push_back(&rdv->flush, node);
+    }
+}
+
+/** A submission by a thread that finds the role free needs no queue, and what it owes to a peer
+ *  that has read all that it was sent leaves at once; to others it leaves with the next pass, packed
+ *  with its like. Nobody is called back here: what completes is told by the next pass.
+ *  False: the role is taken, or its last holder sleeps outside (tryst_arm) and must be woken. */
+static bool submission_run_here(struct rendezvous *rdv, struct submission *submission)
+{
+    if (!rdv->enter || !rdv->enter(rdv->owner))
+        return false;
+    /* relaxed: written by holders of the role only. */
+    bool runs = !atomic_load_explicit(&rdv->sleeping, memory_order_relaxed);
+    if (runs) {
+        rdv->pass_ns = 0;
+        submissions_run(rdv); /* those that came before */
+        submission->run(rdv, submission);
+        flush_prompt(rdv);
+    }
+    rdv->leave(rdv->owner);
+    return runs;
+}
+
+void rendezvous_submit(struct rendezvous *rdv, struct submission *submission)
+{
+    if (submission_run_here(rdv, submission))
+        return;
+    mpsc_push(&rdv->submissions, &submission->node);
+    /* seq_cst: Dekker with rendezvous_arm (push, then load; store, then look for pushes). */
+    if (atomic_load_explicit(&rdv->sleeping, memory_order_seq_cst))
+        poller_wake(rdv->poller);
 }
 
 void op_fail(tryst_op *op, tryst_status status, int32_t origin_rank, const char *text)
@@ -333,7 +374,6 @@ static void lazy_release(struct rendezvous *rdv)
     rdv->lazy_idle = 0;
     while ((node = list_pop_front(&rdv->lazy_peers)) != NULL) {
         struct peer *peer = container_of(node, struct peer, lazy_node);
-        peer->hurry = true; /* until DATA comes ahead of its WANT again */
         list_append(&peer->pending, &peer->lazy);
         peer_flush_later(peer);
     }
@@ -349,6 +389,8 @@ static void lazy_watch(struct rendezvous *rdv, int events)
 
 void rendezvous_settle(struct rendezvous *rdv)
 {
+    if (!list_empty(&rdv->riding))
+        ride_leave(rdv);
     if (!list_empty(&rdv->lazy_peers))
         lazy_release(rdv);
     if (!list_empty(&rdv->flush))
@@ -368,6 +410,8 @@ static int pass(struct rendezvous *rdv)
     count += rdv->dispatch->run(rdv->dispatch_arg);
     if (!list_empty(&rdv->lazy_peers))
         lazy_watch(rdv, count);
+    if (!count && !list_empty(&rdv->riding))
+        ride_end(rdv);
     if (!list_empty(&rdv->flush))
         count += flush_all(rdv);
     if (rdv->reap)
@@ -392,6 +436,7 @@ tryst_status rendezvous_arm(struct rendezvous *rdv)
     atomic_store_explicit(&rdv->sleeping, 1, memory_order_seq_cst);
     if (!mpsc_empty(&rdv->submissions) || !list_empty(&rdv->completed) || rdv->reap)
         return TRYST_AGAIN;
+    ride_end(rdv);
     rendezvous_settle(rdv);
     for (uint32_t i = 0; i < rdv->rails_all_count; i++) {
         tryst_status status = rdv->rails_all[i]->ops->arm(rdv->rails_all[i]);

@@ -38,6 +38,10 @@ struct rendezvous_params {
     /** Open the rails of transport `kind` (enum transport_kind) and add them: called at the first
      *  need, in the progress domain. `text` (TRANSPORT_TEXT_MAX) says why not. */
     tryst_status (*rails_open)(void *owner, int kind, char *text);
+    /** Take the progress role if it is free, and put it: for submissions, from any thread. NULL:
+     *  submissions are always queued. */
+    bool (*enter)(void *owner);
+    void (*leave)(void *owner);
 };
 
 /** The events that the rails of this context are opened with. */
@@ -70,7 +74,7 @@ void rendezvous_group_close(struct rendezvous *rdv);
 /** One pass: submissions, rails, deadlines, housekeeping, frames out, completions. The poller
  *  is run by the caller. Returns the number of events. */
 int rendezvous_progress(struct rendezvous *rdv);
-/** What is owed without hurry leaves now: call it before the role is put. */
+/** A thread leaves: what is owed without hurry leaves now. Call it before the role is put. */
 void rendezvous_settle(struct rendezvous *rdv);
 /** Whether the caller may sleep on the poller: TRYST_OK, TRYST_AGAIN, or TRYST_E_UNSUPPORTED
  *  (sleep in short naps). */

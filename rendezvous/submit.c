@@ -50,7 +50,9 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
 {
     tryst_op *op = container_of(submission, tryst_op, submit);
     op->scope = op->step->scope;
-    op->submitted_ns = rendezvous_now(rdv);
+    /* For "has waited for 60 s" the coarse clock does, at a quarter of the price. */
+    op->submitted_ns = rdv->trace || op->deadline_at_ns ? rendezvous_now(rdv)
+                                                        : clock_coarse_ns(rdv->clock);
     if (op->deadline_at_ns)
         op->deadline_at_ns = op->deadline_at_ns > UINT64_MAX - op->submitted_ns
                                  ? UINT64_MAX

@@ -82,6 +82,8 @@ static_assert(sizeof(struct record_header) == 8, "record header");
 #define RECORD_ALLOC 2u
 /** WANT: `priority` counts. */
 #define RECORD_PRIORITY 4u
+/** DATA: its send had to wait for the WANT: announce the next receives at once. */
+#define RECORD_WAITED 8u
 /** DATA: sent ahead of its WANT, under eager credit. */
 #define RECORD_EAGER 16u
 /** DONE, CANCEL, CANCELED: `id` is the id of a DATA, not of a WANT; CANCEL then goes from producer

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What leaves at once and what waits for company: submissions by a thread that finds the role
+ * free, and DONEs that wait for a frame to ride on. Passes and leaves are made one by one. */
+#include "world.h"
+
+enum { BYTES = 100, NEED = 8, GATHER = 8 };
+
+static struct world world;
+static tryst_step *steps[2];
+static uint8_t out[BYTES] = {1, 2, 3}, in[BYTES];
+static int entered, left;
+static bool role_is_free;
+
+static void begin(void)
+{
+    world_open(&world, 2, NULL);
+    world_join(&world, 0, 1);
+    for (int i = 0; i < 2; i++)
+        steps[i] = world_step(&world, i, 1);
+    world_settle(&world);
+}
+
+static void end(void)
+{
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(tryst_step_close(steps[i], NULL), TRYST_OK);
+    world_settle(&world);
+    world_close(&world);
+}
+
+static tryst_op *send_from(int rank)
+{
+    const char *key = world_key(&world, rank, 1 - rank, "e");
+    return world_send(&world, rank, steps[rank], key, out, BYTES, NULL);
+}
+
+static tryst_op *recv_at(int rank)
+{
+    const char *key = world_key(&world, 1 - rank, rank, "e");
+    return world_recv(&world, rank, steps[rank], key, in, BYTES, NULL);
+}
+
+static int pass(int rank)
+{
+    return rendezvous_progress(world.sides[rank].rdv);
+}
+
+static void leave(int rank)
+{
+    rendezvous_settle(world.sides[rank].rdv);
+}
+
+static uint64_t frames_from(int rank)
+{
+    return world.sides[rank].rdv->counters.frames_sent;
+}
+
+/* ---- DONEs -------------------------------------------------------------------------------- */
+
+/* `from` asks, the other answers `after_ns` later; returns how many frames the answerer needed. */
+static uint64_t round_trip(int from, uint64_t after_ns)
+{
+    int to = 1 - from;
+    uint64_t before = frames_from(to);
+    tryst_op *ask_recv = recv_at(to);
+    tryst_op *answer_recv = recv_at(from);
+    tryst_op *ask = send_from(from);
+    pass(to);
+    pass(from);
+    pass(to);
+    assert_int_equal(tryst_op_test(ask_recv), TRYST_OK);
+    leave(to);
+    clock_fake_advance(&world.clock, after_ns);
+    tryst_op *answer = send_from(to);
+    pass(to);
+    pass(from);
+    assert_int_equal(tryst_op_test(ask), TRYST_OK);
+    leave(from);
+    for (int i = 0; i < 3; i++) { /* `from` answers nothing: its DONE leaves when it is idle */
+        pass(from);
+        pass(to);
+    }
+    world_done(answer, TRYST_OK);
+    world_done(answer_recv, TRYST_OK);
+    world_done(ask_recv, TRYST_OK);
+    world_done(ask, TRYST_OK);
+    assert_memory_equal(in, out, BYTES);
+    return frames_from(to) - before;
+}
+
+/* Answers that come promptly teach a rank to let its DONEs wait for them. */
+static void test_rides(void **state)
+{
+    begin();
+    for (int i = 0; i < NEED; i++)
+        assert_int_equal(round_trip(0, 0), 2); /* DONE, then the answer */
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(round_trip(0, 0), 1); /* together */
+    end();
+}
+
+/* A rank that computes before it answers never lets a sender wait. */
+static void test_slow_answers_teach_nothing(void **state)
+{
+    begin();
+    for (int i = 0; i < 3 * NEED; i++)
+        assert_int_equal(round_trip(0, 10 * NS_PER_MS), 2);
+    end();
+}
+
+/* The bet is lost: the DONE leaves late, and it takes twice as many to bet again. */
+static void test_lost(void **state)
+{
+    begin();
+    for (int i = 0; i < NEED; i++)
+        round_trip(0, 0);
+    assert_int_equal(round_trip(0, 10 * NS_PER_MS), 1); /* it waited: late, but together */
+    for (int i = 0; i < 2 * NEED; i++)
+        assert_int_equal(round_trip(0, 0), 2);
+    assert_int_equal(round_trip(0, 0), 1);
+    tryst_op *recv = recv_at(1);
+    pass(1);
+    tryst_op *send = send_from(0);
+    pass(0);
+    pass(1);
+    leave(1);
+    clock_fake_advance(&world.clock, 10 * NS_PER_MS);
+    assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS); /* rank 1 computes */
+    pass(1); /* it is back, and has nothing to do */
+    pass(0);
+    world_done(send, TRYST_OK);
+    world_done(recv, TRYST_OK);
+    for (int i = 0; i < 4 * NEED; i++)
+        assert_int_equal(round_trip(0, 0), 2);
+    assert_int_equal(round_trip(0, 0), 1);
+    end();
+}
+
+/* Many receives in busy passes: DONEs gather, but only so many. */
+static void test_gathered(void **state)
+{
+    tryst_op *sends[GATHER], *recvs[GATHER];
+    begin();
+    for (int i = 0; i < GATHER; i++) {
+        recvs[i] = recv_at(1);
+        pass(1);
+    }
+    uint64_t before = frames_from(1);
+    for (int i = 0; i < GATHER; i++) {
+        assert_int_equal(frames_from(1), before);
+        sends[i] = send_from(0);
+        pass(0);
+        assert_true(pass(1) > 0); /* never idle */
+    }
+    assert_int_equal(frames_from(1), before + 1);
+    pass(0);
+    for (int i = 0; i < GATHER; i++) {
+        world_done(sends[i], TRYST_OK);
+        world_done(recvs[i], TRYST_OK);
+    }
+    end();
+}
+
+/* Before anybody sleeps, everything has left. */
+static void test_sleep(void **state)
+{
+    begin();
+    for (int i = 0; i < NEED; i++)
+        round_trip(0, 0);
+    tryst_op *recv = recv_at(1);
+    pass(1);
+    tryst_op *send = send_from(0);
+    pass(0);
+    pass(1);
+    leave(1); /* waits for the answer */
+    uint64_t before = frames_from(1);
+    rendezvous_arm(world.sides[1].rdv);
+    assert_int_equal(frames_from(1), before + 1);
+    rendezvous_awake(world.sides[1].rdv);
+    pass(0);
+    world_done(send, TRYST_OK);
+    world_done(recv, TRYST_OK);
+    end();
+}
+
+/* The peer dies while a DONE waits for a ride to it. */
+static void test_gone(void **state)
+{
+    begin();
+    tryst_op *recv = recv_at(1);
+    pass(1);
+    tryst_op *send = send_from(0);
+    pass(0);
+    pass(1);
+    world_done(recv, TRYST_OK);
+    world_link_cut(&world, 0, 1);
+    world_settle(&world);
+    world_advance(&world, 2 * NS_PER_S);
+    world_done(send, TRYST_E_PEER);
+    end();
+}
+
+/* ---- submissions -------------------------------------------------------------------------- */
+
+static bool enter(void *owner)
+{
+    (void)owner;
+    entered += role_is_free;
+    return role_is_free;
+}
+
+static void role_put(void *owner)
+{
+    (void)owner;
+    left++;
+}
+
+/* Rank 0's submissions may find the role free. */
+static void begin_with_role(void)
+{
+    begin();
+    entered = left = 0;
+    role_is_free = true;
+    world.sides[0].rdv->enter = enter;
+    world.sides[0].rdv->leave = role_put;
+}
+
+static void end_with_role(void)
+{
+    assert_int_equal(entered, left);
+    role_is_free = false;
+    end();
+}
+
+/* The first of its kind leaves without a pass; the next ones wait for one, and leave together. */
+static void test_leaves_at_once(void **state)
+{
+    tryst_op *sends[4];
+    begin_with_role();
+    uint64_t before = frames_from(0);
+    for (int i = 0; i < 4; i++) {
+        sends[i] = send_from(0);
+        assert_int_equal(frames_from(0), before + 1);
+    }
+    pass(0);
+    assert_int_equal(frames_from(0), before + 2);
+    for (int i = 0; i < 4; i++) {
+        tryst_op *recv = recv_at(1);
+        world_settle(&world);
+        world_done(recv, TRYST_OK);
+        world_done(sends[i], TRYST_OK);
+    }
+    end_with_role();
+}
+
+/* Whoever finds the role taken queues, and what was queued goes first. */
+static void test_queued_goes_first(void **state)
+{
+    begin_with_role();
+    role_is_free = false;
+    tryst_op *first = send_from(0);
+    role_is_free = true;
+    tryst_op *second = send_from(0);
+    assert_int_equal(first->seq, 0);
+    assert_int_equal(second->seq, 1);
+    tryst_op *recvs[2] = {recv_at(1), recv_at(1)};
+    world_settle(&world);
+    for (int i = 0; i < 2; i++)
+        world_done(recvs[i], TRYST_OK);
+    world_done(first, TRYST_OK);
+    world_done(second, TRYST_OK);
+    end_with_role();
+}
+
+/* While a host sleeps on the descriptor a submission queues, so that it is woken. */
+static void test_sleeper_is_woken(void **state)
+{
+    begin_with_role();
+    rendezvous_arm(world.sides[0].rdv);
+    uint64_t before = frames_from(0);
+    tryst_op *send = send_from(0);
+    assert_int_equal(frames_from(0), before);
+    assert_false(mpsc_empty(&world.sides[0].rdv->submissions));
+    rendezvous_awake(world.sides[0].rdv);
+    tryst_op *recv = recv_at(1);
+    world_settle(&world);
+    world_done(send, TRYST_OK);
+    world_done(recv, TRYST_OK);
+    end_with_role();
+}
+
+static void count_call(void *arg, tryst_op *op, tryst_status status)
+{
+    (void)op;
+    (void)status;
+    ++*(int *)arg;
+}
+
+/* What completes inside a submission is told by the next pass, never by the submission. */
+static void test_no_callback_inside(void **state)
+{
+    int calls = 0;
+    tryst_op_params params = {
+        .struct_size = sizeof params, .callback = count_call, .arg = &calls};
+    begin_with_role();
+    tryst_op *send = send_from(1);
+    world_settle(&world); /* its bytes wait at rank 0 */
+    tryst_op *recv = world_recv(&world, 0, steps[0], world_key(&world, 1, 0, "e"), in, BYTES,
+                                &params);
+    assert_memory_equal(in, out, BYTES);
+    assert_int_equal(calls, 0);
+    assert_int_equal(tryst_op_test(recv), TRYST_IN_PROGRESS);
+    pass(0);
+    assert_int_equal(calls, 1);
+    world_settle(&world);
+    world_done(recv, TRYST_OK);
+    world_done(send, TRYST_OK);
+    end_with_role();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rides),
+        cmocka_unit_test(test_slow_answers_teach_nothing),
+        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_gathered),
+        cmocka_unit_test(test_sleep),
+        cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_leaves_at_once),
+        cmocka_unit_test(test_queued_goes_first),
+        cmocka_unit_test(test_sleeper_is_woken),
+        cmocka_unit_test(test_no_callback_inside),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
