@@ -24,7 +24,9 @@
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/roster.h"
 #include "topology/netif.h"
+#include "topology/port_range.h"
 #include "transports/fault.h"
+#include "transports/link.h"
 #include "transports/memory.h"
 #include "transports/module.h"
 #include "transports/select.h"
@@ -40,7 +42,9 @@ enum { RAILS_MAX = 8 };
 struct wiring {
     tryst_host host;
     struct memory_cache *memory;
-    struct netif_list *interfaces; /* chosen by TRYST_NET; NULL: not asked for */
+    /* Chosen by TRYST_NET or by default, one address each: the rails of every network
+     * transport, in the order in which they are announced. NULL: no group yet. */
+    struct netif_list *interfaces;
     struct rail *rails[TRANSPORT_KINDS * RAILS_MAX];
     uint32_t rails_count;
 };
@@ -66,7 +70,7 @@ static const struct transport_ops *transport_get(tryst_ctx *ctx, enum transport_
     return ops->probe(&ctx->wiring->host, text) == TRYST_OK ? ops : NULL;
 }
 
-/** A rail of `ops`, or one that misbehaves as TRYST_FAULT says (read by fault_check before). */
+/** A rail of `ops`, or one that misbehaves as TRYST_FAULT says (read by settings_check before). */
 static tryst_status rail_start(tryst_ctx *ctx, const struct transport_ops *ops,
                                const struct rail_params *params, struct rail **rail_p)
 {
@@ -103,22 +107,45 @@ static tryst_status rail_open(tryst_ctx *ctx, enum transport_kind kind,
     return rendezvous_rail_add(ctx->rdv, kind, rail);
 }
 
-/** rendezvous needs transport `kind` for the first time. */
+/** One rail for each interface. What cannot be opened leaves its place empty, so that the others
+ *  keep the numbers that were announced. TRYST_OK when at least one could. */
+static tryst_status rails_of_interfaces(tryst_ctx *ctx, enum transport_kind kind,
+                                        const struct transport_ops *ops)
+{
+    const struct netif_list *interfaces = ctx->wiring->interfaces;
+    tryst_status worst = TRYST_E_UNSUPPORTED;
+    bool any = false;
+    for (size_t i = 0; i < interfaces->count && i < RAILS_MAX; i++) {
+        tryst_status status = rail_open(ctx, kind, ops, &interfaces->items[i]);
+        any = any || status == TRYST_OK;
+        if (status == TRYST_OK)
+            continue;
+        worst = status;
+        LOG_WARN(&ctx->log, "%s cannot use the interface %s: %s",
+                 transport_kind_name(kind), interfaces->items[i].name,
+                 tryst_status_str(status));
+        (void)rendezvous_rail_add(ctx->rdv, kind, NULL);
+    }
+    if (!any)
+        rendezvous_rails_none(ctx->rdv, kind);
+    return any ? TRYST_OK : worst;
+}
+
+/** rendezvous needs transport `kind` for the first time. Where there is one interface and nobody
+ *  named it, the fabric sees the machine as it is. */
 static tryst_status rails_open(void *owner, int kind, char *text)
 {
     tryst_ctx *ctx = owner;
     const struct netif_list *interfaces = ctx->wiring->interfaces;
-    bool network = kind != TRANSPORT_SELF && kind != TRANSPORT_SHM;
+    bool network = kind != TRANSPORT_SELF && kind != TRANSPORT_SHM && interfaces;
     const struct transport_ops *ops = transport_get(ctx, (enum transport_kind)kind, text);
-    tryst_status status = TRYST_E_UNSUPPORTED;
+    tryst_status status;
     if (!ops)
-        return status;
-    if (!network || !interfaces || !*config_str(ctx->config, CONFIG_NET))
+        return TRYST_E_UNSUPPORTED;
+    if (network && (interfaces->count > 1 || *config_str(ctx->config, CONFIG_NET)))
+        status = rails_of_interfaces(ctx, (enum transport_kind)kind, ops);
+    else
         status = rail_open(ctx, (enum transport_kind)kind, ops, NULL);
-    for (size_t i = 0; status == TRYST_E_UNSUPPORTED && network && interfaces &&
-                       i < interfaces->count && i < RAILS_MAX;
-         i++)
-        status = rail_open(ctx, (enum transport_kind)kind, ops, &interfaces->items[i]);
     if (status != TRYST_OK)
         snprintf(text, TRANSPORT_TEXT_MAX, "its worker could not be opened: %s",
                  tryst_status_str(status));
@@ -208,14 +235,16 @@ static tryst_status config_take(tryst_ctx *ctx, const tryst_open_params *params,
     return TRYST_OK;
 }
 
-static tryst_status fault_check(const tryst_ctx *ctx, struct err *err)
+/** Settings with a grammar of their own: what is wrong with them is said at once. */
+static tryst_status settings_check(const tryst_ctx *ctx, struct err *err)
 {
     struct fault_script script;
+    struct port_range ports;
     char why[TRANSPORT_TEXT_MAX];
-    if (fault_script_parse(config_str(ctx->config, CONFIG_FAULT), &script, why) ==
+    if (fault_script_parse(config_str(ctx->config, CONFIG_FAULT), &script, why) !=
         TRYST_OK)
-        return TRYST_OK;
-    return err_set(err, TRYST_E_CONFIG, "TRYST_FAULT: %s", why);
+        return err_set(err, TRYST_E_CONFIG, "TRYST_FAULT: %s", why);
+    return port_range_parse(config_str(ctx->config, CONFIG_PORT_RANGE), err, &ports);
 }
 
 static tryst_status trace_take(tryst_ctx *ctx)
@@ -275,7 +304,7 @@ static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
     tryst_status status = config_take(ctx, params, err);
     if (status != TRYST_OK)
         return status;
-    status = fault_check(ctx, err);
+    status = settings_check(ctx, err);
     if (status != TRYST_OK)
         goto close_config;
     status = poller_open(&ctx->poller);
@@ -367,50 +396,49 @@ void tryst_close(tryst_ctx *ctx)
 
 /* ---- group -------------------------------------------------------------------------------- */
 
-/** Interfaces that TRYST_NET allows, best first for a listener. */
+/** Interfaces that TRYST_NET allows, or all that lead out of this machine. */
 static tryst_status interfaces_take(tryst_ctx *ctx, struct err *err)
 {
-    struct netif_list *all;
+    struct netif_list *all = NULL;
+    struct netif_list *chosen = NULL;
     if (ctx->wiring->interfaces)
         return TRYST_OK;
     tryst_status status = netif_list_open(err, &all);
-    if (status != TRYST_OK)
-        return status;
-    const char *wanted = config_str(ctx->config, CONFIG_NET);
-    if (*wanted) {
-        status = netif_select(all, wanted, err, &ctx->wiring->interfaces);
-        netif_list_close(all);
-        return status;
-    }
-    ctx->wiring->interfaces = all;
-    return TRYST_OK;
+    if (status == TRYST_OK)
+        status = netif_select(all, config_str(ctx->config, CONFIG_NET), err, &chosen);
+    if (status == TRYST_OK)
+        status = netif_first_each(chosen, err, &ctx->wiring->interfaces);
+    netif_list_close(chosen);
+    netif_list_close(all);
+    return status;
 }
 
-/** The address that links listen on: an interface that is up, loopback only if nothing else is. */
-static const struct sockaddr *listen_address(const tryst_ctx *ctx)
+/** Where links listen: at every rail's interface; announced is the one of the default route, else
+ *  the first. */
+static void listen_addresses(const tryst_ctx *ctx, struct link_tcp *tcp)
 {
-    const struct netif *best = NULL;
-    for (size_t i = 0; i < ctx->wiring->interfaces->count; i++) {
-        const struct netif *netif = &ctx->wiring->interfaces->items[i];
-        if (!netif->up)
-            continue;
-        if (!best || (best->loopback && !netif->loopback) ||
-            (best->loopback == netif->loopback &&
-             netif->default_metric < best->default_metric))
-            best = netif;
-    }
-    return best ? (const struct sockaddr *)&best->address : NULL;
+    const struct netif_list *list = ctx->wiring->interfaces;
+    const struct netif *best = list->count ? &list->items[0] : NULL;
+    for (size_t i = 1; i < list->count && i < RAILS_MAX; i++)
+        if (list->items[i].default_metric < best->default_metric)
+            best = &list->items[i];
+    tcp->count = 0;
+    if (best)
+        tcp->addresses[tcp->count++] = best->address;
+    for (size_t i = 0; i < list->count && i < RAILS_MAX; i++)
+        if (&list->items[i] != best)
+            tcp->addresses[tcp->count++] = list->items[i].address;
 }
 
 static void rails_announce(const tryst_ctx *ctx, struct host_identity *identity)
 {
     const struct netif_list *list = ctx->wiring->interfaces;
     identity->rails_count = 0;
-    if (!*config_str(ctx->config, CONFIG_NET))
-        return;
     for (size_t i = 0; i < list->count && i < RAILS_MAX; i++) {
         struct rail_address *rail = &identity->rails[identity->rails_count++];
         const struct sockaddr_storage *address = &list->items[i].address;
+        uint64_t mbit = list->items[i].speed_bits_per_s / 1000000;
+        rail->speed_mbit_per_s = mbit < UINT32_MAX ? (uint32_t)mbit : UINT32_MAX;
         rail->prefix_bits = (uint8_t)list->items[i].prefix_bits;
         if (address->ss_family == AF_INET) {
             rail->family = 4;
@@ -443,8 +471,13 @@ static tryst_status entry_make(tryst_ctx *ctx, int rank, const char *prefix,
     if (status != TRYST_OK)
         return err_set(err, status, "this host's identity could not be read from /proc");
     rails_announce(ctx, &entry->host);
-    const struct sockaddr *tcp = listen_address(ctx);
-    status = rendezvous_listen(ctx->rdv, tcp, &entry->host.link);
+    struct link_tcp tcp = {.count = 0};
+    status =
+        port_range_parse(config_str(ctx->config, CONFIG_PORT_RANGE), err, &tcp.ports);
+    if (status != TRYST_OK)
+        return status;
+    listen_addresses(ctx, &tcp);
+    status = rendezvous_listen(ctx->rdv, &tcp, &entry->host.link);
     if (status != TRYST_OK)
         return err_set(err, status, "no listening socket for links could be made: %s",
                        strerror(errno));

@@ -53,6 +53,8 @@
       "transport for every peer; auto: the best that reaches each")                          \
     X(NET, "net", STRING, "", "interface names or CIDR blocks, separated by commas", 0,      \
       "network interfaces to use; empty: all that are up")                                   \
+    X(PORT_RANGE, "port_range", STRING, "", "first-last, or one port", 0,                     \
+      "TCP ports that may be listened on, by us and by the fabric; empty: any")              \
     X(MODULE_PATH, "module_path", STRING, "", "directories, separated by colons", 0,         \
       "where else to look for transport modules")                                            \
     X(CONNECT_TIMEOUT, "connect_timeout", TIME, "30s", "1ms..24h", 0,                        \

@@ -184,6 +184,8 @@ void peer_answer(struct peer *peer, const struct answer *answer);
 void peer_link_accept(struct rendezvous *rdv, struct link *link);
 void peer_hello_links_close(struct rendezvous *rdv);
 void peer_hello_links_forked(struct rendezvous *rdv);
+/** Which interfaces of both ends join the two (select_rails); false: none is known to. */
+bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *theirs_p);
 void peer_link_connect(struct peer *peer);
 void peer_heartbeat(struct peer *peer);
 void peer_leave(struct peer *peer);

@@ -37,19 +37,31 @@ static void ep_link_send(struct peer *peer, uint8_t type, uint32_t candidate,
 
 /* ---- candidates --------------------------------------------------------------------------- */
 
+bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *theirs_p)
+{
+    const struct roster *roster = &peer->rdv->group->roster;
+    return select_rails(&roster->entries[roster->rank].host,
+                        &roster->entries[peer->rank].host,
+                        select_turn(roster->rank, peer->rank), mine_p, theirs_p);
+}
+
+/** The rail on the interface that leads to the peer. Where that one could not be opened, the
+ *  first that could: the kernel may know a way from there. */
 static struct rail *candidate_rail(struct peer *peer, int candidate, char *text)
 {
     struct rendezvous *rdv = peer->rdv;
-    const struct roster *roster = &rdv->group->roster;
     enum transport_kind kind = peer->candidates[candidate];
     uint32_t mine = 0;
     uint32_t theirs = 0;
     if (!rdv->rails_count[kind] && rdv->rails_open(rdv->owner, kind, text) != TRYST_OK)
         return NULL;
     if (rdv->rails_count[kind] > 1)
-        select_rails(&roster->entries[roster->rank].host,
-                     &roster->entries[peer->rank].host, &mine, &theirs);
-    return mine < rdv->rails_count[kind] ? rdv->rails[kind][mine] : NULL;
+        (void)peer_rails(peer, &mine, &theirs);
+    if (mine >= rdv->rails_count[kind])
+        mine = 0;
+    for (uint32_t i = 0; i < rdv->rails_count[kind] && !rdv->rails[kind][mine]; i++)
+        mine = i;
+    return rdv->rails[kind][mine];
 }
 
 static void held_deliver(struct peer *peer)

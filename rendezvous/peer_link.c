@@ -253,6 +253,21 @@ static void link_up(struct peer *peer)
         peer_need(peer);
 }
 
+/** Where the peer's listener is reached from here: at the interface that shares a subnet with one
+ *  of ours, else at the address that it announced. The port is one for all. */
+static struct link_address link_address_of(const struct peer *peer)
+{
+    uint32_t mine = 0;
+    uint32_t theirs = 0;
+    const struct host_identity *host = &peer->rdv->group->roster.entries[peer->rank].host;
+    struct link_address address = host->link;
+    if (address.family && peer_rails(peer, &mine, &theirs)) {
+        address.family = host->rails[theirs].family;
+        memcpy(address.ip, host->rails[theirs].ip, sizeof address.ip);
+    }
+    return address;
+}
+
 void peer_link_connect(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -263,9 +278,10 @@ void peer_link_connect(struct peer *peer)
     peer->link_state = PEER_LINK_CONNECTING;
     if (!peer->connect_deadline_ns)
         peer->connect_deadline_ns = rendezvous_now(rdv) + rdv->set.connect_timeout_ns;
+    struct link_address address = link_address_of(peer);
     tryst_status status =
-        link_connect(rdv->poller, rdv->log, &theirs->link, via_unix,
-                     rdv->set.peer_timeout_ns, &peer_events, peer, &peer->link);
+        link_connect(rdv->poller, rdv->log, &address, via_unix, rdv->set.peer_timeout_ns,
+                     &peer_events, peer, &peer->link);
     peer->connect_again = status == TRYST_AGAIN;
     if (status == TRYST_OK)
         hello_send(peer, peer->link);

@@ -470,12 +470,19 @@ tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *
     if (*count == sizeof rdv->rails[kind] / sizeof *rdv->rails[kind])
         return TRYST_E_UNSUPPORTED;
     rdv->rails[kind][(*count)++] = rail;
+    if (!rail)
+        return TRYST_OK;
     rdv->rails_all[rdv->rails_all_count++] = rail;
     uint64_t mask = rail->tag_bits >= 64 ? UINT64_MAX : (1ull << rail->tag_bits) - 1;
     rdv->id_mask &= mask;
     if (rdv->ids_clear_end > rdv->id_mask + 1)
         rdv->ids_clear_end = rdv->id_mask + 1;
     return TRYST_OK;
+}
+
+void rendezvous_rails_none(struct rendezvous *rdv, int kind)
+{
+    rdv->rails_count[kind] = 0;
 }
 
 void rendezvous_rails_forget(struct rendezvous *rdv)
@@ -489,11 +496,11 @@ static void link_accepted(void *arg, struct link *link)
     peer_link_accept(arg, link);
 }
 
-tryst_status rendezvous_listen(struct rendezvous *rdv, const void *tcp_address,
+tryst_status rendezvous_listen(struct rendezvous *rdv, const struct link_tcp *tcp,
                                struct link_address *address_p)
 {
-    return link_listen(rdv->poller, rdv->log, tcp_address, LINKS_PENDING_MAX,
-                       link_accepted, rdv, &rdv->listener, address_p);
+    return link_listen(rdv->poller, rdv->log, tcp, LINKS_PENDING_MAX, link_accepted, rdv,
+                       &rdv->listener, address_p);
 }
 
 void rendezvous_listen_stop(struct rendezvous *rdv)

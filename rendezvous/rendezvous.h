@@ -21,6 +21,7 @@
 #include "tryst/types.h"
 
 struct link_address;
+struct link_tcp;
 struct rail;
 struct rail_events;
 struct rendezvous;
@@ -84,12 +85,15 @@ uint64_t rendezvous_next_ns(const struct rendezvous *rdv);
 void rendezvous_dump(struct rendezvous *rdv, int fd);
 
 /** Give the engine a rail of transport `kind` (enum transport_kind); it stays the caller's, who
- *  closes it after rendezvous_group_close. */
+ *  closes it after rendezvous_group_close. `rail` NULL: an interface that was announced, of
+ *  which no rail could be made; the next place counts for the next one. */
 tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *rail);
+/** None of transport `kind` could be opened: asked for again, rails_open may try anew. */
+void rendezvous_rails_none(struct rendezvous *rdv, int kind);
 /** The rails are about to be closed, or were. */
 void rendezvous_rails_forget(struct rendezvous *rdv);
-/** Listen for links; `tcp_address` NULL: on this host only. The address goes to all peers. */
-tryst_status rendezvous_listen(struct rendezvous *rdv, const void *tcp_address,
+/** Listen for links; `tcp` NULL: on this host only. The address goes to all peers. */
+tryst_status rendezvous_listen(struct rendezvous *rdv, const struct link_tcp *tcp,
                                struct link_address *address_p);
 void rendezvous_listen_stop(struct rendezvous *rdv);
 /** The sleeper is awake: submissions need not wake it. */

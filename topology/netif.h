@@ -60,6 +60,10 @@ void netif_list_close(struct netif_list *list);
 tryst_status netif_select(const struct netif_list *list, const char *wanted,
                           struct err *err, struct netif_list **selected_p);
 
+/* The first entry of each interface: what a rail is made of. TRYST_OK or TRYST_E_NOMEM. */
+tryst_status netif_first_each(const struct netif_list *list, struct err *err,
+                              struct netif_list **firsts_p);
+
 /* What the kernel would do with a packet. */
 struct netroute {
     uint32_t index;                 /* interface that it leaves by */

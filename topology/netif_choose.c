@@ -224,6 +224,28 @@ tryst_status netif_select(const struct netif_list *list, const char *wanted,
     return status;
 }
 
+static bool seen_before(const struct netif_list *list, size_t at)
+{
+    for (size_t i = 0; i < at; i++)
+        if (strcmp(list->items[i].name, list->items[at].name) == 0)
+            return true;
+    return false;
+}
+
+tryst_status netif_first_each(const struct netif_list *list, struct err *err,
+                              struct netif_list **firsts_p)
+{
+    bool *marks = mem_zalloc(list->count + 1);
+    tryst_status status = TRYST_E_NOMEM;
+    for (size_t i = 0; marks && i < list->count; i++)
+        marks[i] = !seen_before(list, i);
+    if (marks)
+        status = marks_copy(list, marks, firsts_p);
+    mem_free(marks);
+    return status == TRYST_OK ? status
+                              : err_set(err, status, "no memory to choose interfaces");
+}
+
 /* ---- pairing ---- */
 
 static uint64_t smaller_speed(const struct netif *a, const struct netif *b)

@@ -22,6 +22,7 @@
 #include <sys/socket.h>
 
 #include "core/poller.h"
+#include "topology/port_range.h"
 #include "tryst/types.h"
 
 /** Largest payload of one message. */
@@ -59,13 +60,23 @@ struct link_address {
     uint8_t ip[16];
 };
 
-/** Listen: always on an abstract Unix socket; on TCP too if `tcp_address` (an interface
- *  address) is not NULL. `accepted` is called with a link that has no events yet; the
- *  callee sets them by link_events_set. Connections are bounded: at most `pending_max`
- *  that have not delivered their first message within 5 s; the oldest is dropped
- *  first. */
+/** Interface addresses at which one host's TCP listener is reached. */
+#define LINK_TCP_MAX 8u
+struct link_tcp {
+    struct sockaddr_storage addresses[LINK_TCP_MAX]; /**< the first is announced */
+    unsigned count;
+    struct port_range ports; /**< the port is one of these */
+};
+
+/** Listen: always on an abstract Unix socket; on TCP too if `tcp` is not NULL, at all of its
+ *  addresses and everywhere on the same port, so a peer may put any of them into what
+ *  `*address_p` says. `accepted` is called with a link that has no events yet; the callee
+ *  sets them by link_events_set. Connections are bounded: at most `pending_max` that have
+ *  not delivered their first message within 5 s; the oldest is dropped first.
+ *  TRYST_OK, TRYST_E_NOMEM, TRYST_E_SYSTEM (errno; EADDRINUSE: no port of the range is
+ *  free). */
 tryst_status link_listen(struct poller *poller, const struct log *log,
-                         const struct sockaddr *tcp_address, unsigned pending_max,
+                         const struct link_tcp *tcp, unsigned pending_max,
                          void (*accepted)(void *arg, struct link *link), void *arg,
                          struct link_listener **listener_p,
                          struct link_address *address_p);

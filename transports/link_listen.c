@@ -26,7 +26,8 @@
 
 enum {
     ACCEPTS_MAX = 16, /* per poller call */
-    NAME_TRIES = 8    /* random names; one collision has a chance of 2^-64 */
+    NAME_TRIES = 8,   /* random names; one collision has a chance of 2^-64 */
+    PORT_TRIES = 16 /* ports that the kernel finds free at one address, but not at all */
 };
 
 /* How long an accepted connection may stay silent. */
@@ -35,8 +36,15 @@ enum {
 #define ACCEPTED_TIMEOUT_NS (15 * NS_PER_S)
 #define LOG_EVERY_NS        (10 * NS_PER_S)
 
+struct tcp_listener {
+    struct poller_source source;
+    struct link_listener *owner;
+};
+
 struct link_listener {
-    struct poller_source unix_source, tcp_source; /* fd -1: none */
+    struct poller_source unix_source; /* fd -1: none */
+    struct tcp_listener tcp[LINK_TCP_MAX];
+    unsigned tcp_count;
     struct poller *poller;
     const struct log *log;
     void (*accepted)(void *arg, struct link *link);
@@ -171,7 +179,7 @@ static void unix_ready(struct poller_source *source, uint32_t events)
 static void tcp_ready(struct poller_source *source, uint32_t events)
 {
     (void)events;
-    accept_some(container_of(source, struct link_listener, tcp_source), source->fd,
+    accept_some(container_of(source, struct tcp_listener, source)->owner, source->fd,
                 false);
 }
 
@@ -239,22 +247,87 @@ static int tcp_address_read(int fd, struct link_address *address)
     return 0;
 }
 
-static int tcp_listen(struct link_listener *listener, const struct sockaddr *at,
+static void tcp_forget(struct link_listener *listener)
+{
+    int error = errno;
+    while (listener->tcp_count)
+        close(listener->tcp[--listener->tcp_count].source.fd);
+    errno = error;
+}
+
+/* One more socket, listening at `at` and `port` (0: any); -1 and errno. */
+static int tcp_add(struct link_listener *listener, const struct sockaddr_storage *from,
+                   uint16_t port)
+{
+    int on = 1;
+    struct sockaddr_storage at = *from;
+    bool six = at.ss_family == AF_INET6;
+    socklen_t bytes = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    int fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    struct tcp_listener *tcp = &listener->tcp[listener->tcp_count++];
+    *tcp = (struct tcp_listener){.source = {.fn = tcp_ready, .fd = fd, .events = EPOLLIN},
+                                 .owner = listener};
+    if (six)
+        ((struct sockaddr_in6 *)&at)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *)&at)->sin_port = htons(port);
+    /* A port of a range may still be in TIME_WAIT after an earlier job. */
+    if (port)
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, (struct sockaddr *)&at, bytes) != 0)
+        return -1;
+    return listen(fd, SOMAXCONN);
+}
+
+/* At every address on one port (0: whichever is free at the first). */
+static int tcp_try(struct link_listener *listener, const struct link_tcp *tcp,
+                   uint16_t port, struct link_address *address)
+{
+    for (unsigned i = 0; i < tcp->count; i++) {
+        if (tcp_add(listener, &tcp->addresses[i], i ? address->port : port) != 0 ||
+            (i == 0 && tcp_address_read(listener->tcp[0].source.fd, address) != 0)) {
+            tcp_forget(listener);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int tcp_bind(struct link_listener *listener, const struct link_tcp *tcp,
+                    struct link_address *address)
+{
+    uint32_t ports = port_range_count(tcp->ports);
+    uint32_t tries = ports ? ports : PORT_TRIES;
+    uint64_t start =
+        0; /* anywhere in the range: other ranks of this host begin elsewhere */
+    if (ports && random_secret(&start, sizeof start) != TRYST_OK)
+        return -1;
+    for (uint32_t i = 0; i < tries; i++) {
+        uint64_t port = ports ? tcp->ports.first + (start % ports + i) % ports : 0;
+        if (tcp_try(listener, tcp, (uint16_t)port, address) == 0)
+            return 0;
+        if (errno != EADDRINUSE)
+            return -1;
+    }
+    return -1;
+}
+
+static int tcp_listen(struct link_listener *listener, const struct link_tcp *tcp,
                       struct link_address *address)
 {
-    struct poller_source *source = &listener->tcp_source;
-    socklen_t bytes = at->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                                : sizeof(struct sockaddr_in);
-    source->fn = tcp_ready;
-    source->fd = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (source->fd < 0 || bind(source->fd, at, bytes) != 0 ||
-        tcp_address_read(source->fd, address) != 0)
+    assert(tcp->count <= LINK_TCP_MAX);
+    if (tcp_bind(listener, tcp, address) != 0)
         return -1;
-    return source_listen(listener, source);
+    for (unsigned i = 0; i < listener->tcp_count; i++)
+        if (poller_add(listener->poller, &listener->tcp[i].source) != TRYST_OK)
+            return -1;
+    return 0;
 }
 
 tryst_status link_listen(struct poller *poller, const struct log *log,
-                         const struct sockaddr *tcp_address, unsigned pending_max,
+                         const struct link_tcp *tcp, unsigned pending_max,
                          void (*accepted)(void *arg, struct link *link), void *arg,
                          struct link_listener **listener_p,
                          struct link_address *address_p)
@@ -268,13 +341,18 @@ tryst_status link_listen(struct poller *poller, const struct log *log,
     listener->accepted = accepted;
     listener->arg = arg;
     listener->pending_max = pending_max ? pending_max : 1;
-    listener->unix_source.fd = listener->tcp_source.fd = -1;
+    listener->unix_source.fd = -1;
     listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     list_init(&listener->pending);
     if (unix_listen(listener, &address) != 0 ||
-        (tcp_address && tcp_listen(listener, tcp_address, &address) != 0)) {
-        LOG_ERROR(log, "cannot listen for the links of other ranks: %s", strerror(errno));
+        (tcp && tcp->count && tcp_listen(listener, tcp, &address) != 0)) {
+        bool ports = errno == EADDRINUSE && tcp && tcp->ports.first;
+        LOG_ERROR(log, "cannot listen for the links of other ranks: %s%s",
+                  strerror(errno),
+                  ports ? " (every port of TRYST_PORT_RANGE; widen it)" : "");
+        int error = errno;
         link_listener_close(listener);
+        errno = error;
         return TRYST_E_SYSTEM;
     }
     *listener_p = listener;
@@ -296,7 +374,8 @@ void link_listener_close(struct link_listener *listener)
         return;
     list_for_each_safe (&listener->pending, node, after)
         link_spoke(container_of(node, struct link, pending));
-    source_close(listener, &listener->tcp_source);
+    for (unsigned i = 0; i < listener->tcp_count; i++)
+        source_close(listener, &listener->tcp[i].source);
     source_close(listener, &listener->unix_source);
     if (listener->spare_fd >= 0)
         close(listener->spare_fd);
@@ -310,9 +389,10 @@ struct link_listener_counters link_listener_counters(const struct link_listener 
 
 void link_listener_forked(struct link_listener *listener)
 {
-    const int fds[] = {listener->unix_source.fd, listener->tcp_source.fd,
-                       listener->spare_fd};
+    const int fds[] = {listener->unix_source.fd, listener->spare_fd};
     for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
         if (fds[i] >= 0)
             close(fds[i]);
+    for (unsigned i = 0; i < listener->tcp_count; i++)
+        close(listener->tcp[i].source.fd);
 }

@@ -260,25 +260,63 @@ static bool comes_first(const struct host_identity *a, const struct host_identit
     return a->link.listener_id <= b->link.listener_id;
 }
 
-void select_rails(const struct host_identity *a, const struct host_identity *b,
-                  uint32_t *rail_a_p, uint32_t *rail_b_p)
+/* How good a pair of rails is. */
+struct rails_score {
+    int bits; /* of the common subnet; -1: there is none */
+    uint32_t speed_mbit_per_s;
+};
+
+static struct rails_score rails_score(const struct rail_address *a,
+                                      const struct rail_address *b, bool same_host)
 {
-    if (!comes_first(a, b)) {
-        select_rails(b, a, rail_b_p, rail_a_p);
-        return;
-    }
-    int best_bits = -1;
-    uint32_t best_a = 0, best_b = 0;
-    bool local_too = identity_same_host(a, b);
+    struct rails_score score = {subnet_bits(a, b), a->speed_mbit_per_s};
+    if (b->speed_mbit_per_s < score.speed_mbit_per_s)
+        score.speed_mbit_per_s = b->speed_mbit_per_s;
+    if (!same_host && rail_is_local(a))
+        score.bits = -1;
+    return score;
+}
+
+static int score_compare(struct rails_score a, struct rails_score b)
+{
+    if ((a.bits < 0) != (b.bits < 0))
+        return a.bits < 0 ? -1 : 1;
+    if (a.speed_mbit_per_s != b.speed_mbit_per_s)
+        return a.speed_mbit_per_s < b.speed_mbit_per_s ? -1 : 1;
+    return (a.bits > b.bits) - (a.bits < b.bits);
+}
+
+bool select_rails(const struct host_identity *a, const struct host_identity *b,
+                  uint32_t turn, uint32_t *rail_a_p, uint32_t *rail_b_p)
+{
+    if (!comes_first(a, b))
+        return select_rails(b, a, turn, rail_b_p, rail_a_p);
+    struct rails_score best = {.bits = -1};
+    uint8_t pairs[RAILS_MAX * RAILS_MAX][2] = {{0, 0}};
+    uint32_t pairs_count = 0;
+    bool same_host = identity_same_host(a, b);
     for (uint32_t i = 0; i < rails_count(a); i++)
         for (uint32_t j = 0; j < rails_count(b); j++) {
-            int bits = subnet_bits(&a->rails[i], &b->rails[j]);
-            if (bits <= best_bits || (!local_too && rail_is_local(&a->rails[i])))
+            struct rails_score score = rails_score(&a->rails[i], &b->rails[j], same_host);
+            int better = score_compare(score, best);
+            if (score.bits < 0 || better < 0)
                 continue;
-            best_bits = bits;
-            best_a = i;
-            best_b = j;
+            if (better > 0)
+                pairs_count = 0;
+            best = score;
+            pairs[pairs_count][0] = (uint8_t)i;
+            pairs[pairs_count++][1] = (uint8_t)j;
         }
-    *rail_a_p = best_a;
-    *rail_b_p = best_b;
+    uint32_t chosen = pairs_count ? turn % pairs_count : 0;
+    *rail_a_p = pairs[chosen][0];
+    *rail_b_p = pairs[chosen][1];
+    return pairs_count > 0;
+}
+
+uint32_t select_turn(int32_t a, int32_t b)
+{
+    uint32_t low = (uint32_t)(a < b ? a : b);
+    uint32_t apart = (uint32_t)(a < b ? b : a) - low;
+    /* In a chain `low` counts; at one rank the triangular numbers take every remainder. */
+    return low + (apart ? apart * (apart - 1) / 2 : 0);
 }

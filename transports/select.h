@@ -30,7 +30,8 @@ enum transport_kind {
 struct rail_address {
     uint8_t family; /**< 4, 6, or 0 when unused */
     uint8_t prefix_bits;
-    uint8_t reserved[6];
+    uint8_t reserved[2];
+    uint32_t speed_mbit_per_s; /**< as the driver says, 0 unknown */
     uint8_t ip[16];
 };
 
@@ -65,11 +66,17 @@ bool identity_unix_reaches(const struct host_identity *a, const struct host_iden
 int select_candidates(const struct host_identity *a, const struct host_identity *b,
                       enum transport_kind kinds[TRANSPORT_KINDS], char *text);
 
-/** Indices of the rails of `a` and `b` that share a subnet (longest prefix first, then
- *  lowest indices, first of the rank with the lower process_id), else 0 and 0: the same
- *  pair whichever end asks. Loopback and link-local addresses count on one host only. */
-void select_rails(const struct host_identity *a, const struct host_identity *b,
-                  uint32_t *rail_a_p, uint32_t *rail_b_p);
+/** Indices of the rails of `a` and `b` that share a subnet: those with the larger slower end,
+ *  then with the longer prefix; of those that are equally good, ordered by indices (first of
+ *  the rank with the lower process_id), number `turn` modulo how many there are, so that pairs
+ *  spread over them. False and 0 and 0 where none do. The same pair whichever end asks.
+ *  Loopback and link-local addresses count on one host only. */
+bool select_rails(const struct host_identity *a, const struct host_identity *b,
+                  uint32_t turn, uint32_t *rail_a_p, uint32_t *rail_b_p);
+
+/** A `turn` for the pair of ranks `a` and `b`: neighbours in a chain, and the leaves of a star,
+ *  get numbers that differ. */
+uint32_t select_turn(int32_t a, int32_t b);
 
 const char *transport_kind_name(enum transport_kind kind);
 

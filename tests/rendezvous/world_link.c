@@ -27,7 +27,7 @@ struct link {
 };
 
 tryst_status link_listen(struct poller *poller, const struct log *log,
-                         const struct sockaddr *tcp_address, unsigned pending_max,
+                         const struct link_tcp *tcp, unsigned pending_max,
                          void (*accepted)(void *arg, struct link *link), void *arg,
                          struct link_listener **listener_p,
                          struct link_address *address_p)

@@ -7,6 +7,7 @@
 
 #include "core/alloc.h"
 #include "topology/netif.h"
+#include "topology/port_range.h"
 
 /* "eth0 10.0.0.1/24 up 10G": name, address, flags (up, down, lo), speed in Gbit/s. */
 struct entry {
@@ -349,9 +350,63 @@ static void prefixes_hold_addresses(void **state)
     }
 }
 
+/* One rail for each interface: its first address. */
+static void test_first_each(void **state)
+{
+    char text[256];
+    struct err err = ERR_INIT;
+    struct netif_list *list = host_make(machine), *firsts;
+    assert_int_equal(netif_first_each(list, &err, &firsts), TRYST_OK);
+    selection_text(firsts, text, sizeof text);
+    assert_string_equal(text, "127.0.0.1 10.0.0.1 192.168.7.1 172.17.0.1 10.0.1.1");
+    netif_list_close(firsts);
+    uint64_t before = alloc_live_count();
+    for (uint64_t nth = 1; nth <= 2; nth++) {
+        alloc_fail_at(nth);
+        assert_int_equal(netif_first_each(list, &err, &firsts), TRYST_E_NOMEM);
+        assert_true(alloc_fail_off());
+        assert_int_equal(alloc_live_count(), before);
+    }
+    test_free(list);
+}
+
+static void test_port_range(void **state)
+{
+    static const struct {
+        const char *text;
+        uint16_t first, last; /* both 0 and good: any */
+        bool good;
+    } cases[] = {
+        {"", 0, 0, true},           {"30000-30099", 30000, 30099, true},
+        {"4711", 4711, 4711, true}, {"1-65535", 1, 65535, true},
+        {"7-7", 7, 7, true},        {"0", 0, 0, false},
+        {"0-10", 0, 0, false},      {"10-9", 0, 0, false},
+        {"1-65536", 0, 0, false},   {"-5", 0, 0, false},
+        {"5-", 0, 0, false},        {"5-6-7", 0, 0, false},
+        {" 5", 0, 0, false},        {"5 - 6", 0, 0, false},
+        {"http", 0, 0, false},      {"00000000005", 0, 0, false},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct err err = ERR_INIT;
+        struct port_range range = {9, 9};
+        tryst_status status = port_range_parse(cases[i].text, &err, &range);
+        if ((status == TRYST_OK) != cases[i].good)
+            fail_msg("'%s': status %d", cases[i].text, status);
+        if (!cases[i].good) {
+            assert_int_equal(status, TRYST_E_CONFIG);
+            assert_non_null(strstr(err.text, "TRYST_PORT_RANGE"));
+        } else {
+            assert_int_equal(range.first, cases[i].first);
+            assert_int_equal(range.last, cases[i].last);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_first_each),
+        cmocka_unit_test(test_port_range),
         cmocka_unit_test(what_tryst_net_selects),
         cmocka_unit_test(what_is_chosen_where_there_is_little),
         cmocka_unit_test(selection_without_memory),

@@ -191,7 +191,7 @@ static void pump_ms(int ms)
 
 static int live_before, fds_before;
 
-static void start_on(const struct sockaddr *tcp, unsigned pending_max)
+static void start_on(const struct link_tcp *tcp, unsigned pending_max)
 {
     memset(accepted, 0, sizeof accepted);
     accepted_count = 0;
@@ -205,11 +205,47 @@ static void start_on(const struct sockaddr *tcp, unsigned pending_max)
                      TRYST_OK);
 }
 
+/* One address of the loopback interface: 127.0.0.<last>, or ::1. */
+static void tcp_add(struct link_tcp *tcp, int family, unsigned last)
+{
+    struct sockaddr_in in = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(0x7f000000u + last)};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
+    if (family == AF_INET)
+        memcpy(&tcp->addresses[tcp->count++], &in, sizeof in);
+    else
+        memcpy(&tcp->addresses[tcp->count++], &in6, sizeof in6);
+}
+
+/* A socket bound there, or -1. */
+static int bound_at(const struct sockaddr_storage *from, uint16_t port)
+{
+    struct sockaddr_storage at = *from;
+    bool six = at.ss_family == AF_INET6;
+    int fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ((struct sockaddr_in *)&at)->sin_port = htons(port); /* at the same place in both */
+    if (fd >= 0 &&
+        bind(fd, (struct sockaddr *)&at,
+             six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in)) == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static bool can_bind(const struct sockaddr_storage *at, uint16_t port)
+{
+    int fd = bound_at(at, port);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
 static void start(void)
 {
-    struct sockaddr_in tcp = {.sin_family = AF_INET,
-                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    start_on((struct sockaddr *)&tcp, 8);
+    struct link_tcp tcp = {.count = 0};
+    tcp_add(&tcp, AF_INET, 1);
+    start_on(&tcp, 8);
     assert_int_equal(address.family, 4);
     assert_true(address.port != 0);
 }
@@ -302,20 +338,90 @@ static void test_order_tcp(void **state)
 
 static void test_order_tcp6(void **state)
 {
-    struct sockaddr_in6 tcp = {.sin6_family = AF_INET6,
-                               .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool there = fd >= 0 && bind(fd, (struct sockaddr *)&tcp, sizeof tcp) == 0;
-    if (fd >= 0)
-        close(fd);
-    if (!there) {
+    struct link_tcp tcp = {.count = 0};
+    tcp_add(&tcp, AF_INET6, 1);
+    if (!can_bind(&tcp.addresses[0], 0)) {
         print_message("skipped: no IPv6 loopback here\n");
         skip();
     }
-    start_on((struct sockaddr *)&tcp, 8);
+    start_on(&tcp, 8);
     assert_int_equal(address.family, 6);
     order_run(false, seed_get());
     stop();
+}
+
+/* A host with several interfaces is reached at each of them, on one port. */
+static void test_many_addresses(void **state)
+{
+    struct link_tcp tcp = {.count = 0};
+    struct link_address announced;
+    tcp_add(&tcp, AF_INET, 2);
+    tcp_add(&tcp, AF_INET, 3);
+    tcp_add(&tcp, AF_INET, 1);
+    tcp_add(&tcp, AF_INET6, 1);
+    tcp.count -= !can_bind(&tcp.addresses[3], 0);
+    start_on(&tcp, 8);
+    announced = address;
+    assert_int_equal(announced.ip[3], 2);
+    for (unsigned i = 0; i < tcp.count; i++) {
+        const struct sockaddr_in6 *in6 = (const void *)&tcp.addresses[i];
+        const struct sockaddr_in *in = (const void *)&tcp.addresses[i];
+        struct end near = {0};
+        address = announced;
+        address.family = tcp.addresses[i].ss_family == AF_INET6 ? 6 : 4;
+        if (address.family == 6)
+            memcpy(address.ip, &in6->sin6_addr, 16);
+        else
+            memcpy(address.ip, &in->sin_addr, 4);
+        assert_int_equal(connect_to(&address, false, &near), TRYST_OK);
+        PUMP_UNTIL(accepted_count == (int)i + 1 || near.closed);
+        assert_int_equal(near.closed, 0);
+        link_close(near.link);
+        PUMP_UNTIL(accepted[i].closed == 1);
+    }
+    stop();
+}
+
+/* Only ports of the range are taken, each that is free, and none is a clear failure. */
+static void test_port_range(void **state)
+{
+    enum { PORTS = 3 };
+    struct link_tcp tcp = {.count = 0};
+    struct link_listener *listeners[PORTS + 1] = {NULL};
+    struct link_address addresses[PORTS + 1];
+    unsigned seen = 0;
+    uint16_t first = 0;
+    tcp_add(&tcp, AF_INET, 1);
+    tcp_add(&tcp, AF_INET, 2);
+    for (uint16_t port = 20011; !first && port < 30000; port += PORTS) {
+        unsigned busy = 0;
+        for (int i = 0; i < PORTS; i++)
+            busy += !can_bind(&tcp.addresses[0], (uint16_t)(port + i)) ||
+                    !can_bind(&tcp.addresses[1], (uint16_t)(port + i));
+        first = busy ? 0 : port;
+    }
+    assert_true(first != 0);
+    tcp.ports = (struct port_range){first, (uint16_t)(first + PORTS - 1)};
+    assert_int_equal(poller_open(&poller), TRYST_OK);
+    for (unsigned i = 0; i <= PORTS; i++) {
+        tryst_status status = link_listen(&poller, &quiet, &tcp, 4, on_accepted, NULL,
+                                          &listeners[i], &addresses[i]);
+        assert_int_equal(status, i < PORTS ? TRYST_OK : TRYST_E_SYSTEM);
+        if (status == TRYST_OK)
+            seen |= 1u << (addresses[i].port - first);
+    }
+    assert_int_equal(seen, (1u << PORTS) - 1);
+    /* One that is taken at the second address alone does not do. */
+    link_listener_close(listeners[1]);
+    int fd = bound_at(&tcp.addresses[1], addresses[1].port);
+    assert_true(fd >= 0 && listen(fd, 1) == 0);
+    assert_int_equal(link_listen(&poller, &quiet, &tcp, 4, on_accepted, NULL,
+                                 &listeners[1], &addresses[1]),
+                     TRYST_E_SYSTEM);
+    close(fd);
+    link_listener_close(listeners[0]);
+    link_listener_close(listeners[2]);
+    poller_close(&poller);
 }
 
 /* Descriptors wait in our queue, too, when the socket is full. */
@@ -729,11 +835,11 @@ static void test_half(void **state)
 
 static void test_pending_bound(void **state)
 {
-    struct sockaddr_in tcp = {.sin_family = AF_INET,
-                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct link_tcp tcp = {.count = 0};
     int fds[10];
     struct link_header header = {0, 0, 0, LINK_MAGIC};
-    start_on((struct sockaddr *)&tcp, 4);
+    tcp_add(&tcp, AF_INET, 1);
+    start_on(&tcp, 4);
     fds[0] = raw_connect(true);
     PUMP_UNTIL(accepted_count == 1);
     link_events_set(accepted[0].link, &swallow, &accepted[0]);
@@ -913,8 +1019,7 @@ static void test_open_close(void **state)
  * closes, and memory and descriptors come back. True when nothing failed. */
 static bool failure_step(uint64_t nth)
 {
-    struct sockaddr_in tcp = {.sin_family = AF_INET,
-                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct link_tcp tcp = {.count = 0};
     struct end near = {0};
     struct random sizes;
     live_before = (int)alloc_live_count();
@@ -923,11 +1028,12 @@ static bool failure_step(uint64_t nth)
     accepted_count = 0;
     random_seed(&sizes, 9);
     random_seed(&accepted[0].sizes, 9);
+    tcp_add(&tcp, AF_INET, 1);
     assert_int_equal(poller_open(&poller), TRYST_OK);
     listener = NULL;
     alloc_fail_at(nth);
-    tryst_status status = link_listen(&poller, &quiet, (struct sockaddr *)&tcp, 4,
-                                      on_accepted, NULL, &listener, &address);
+    tryst_status status =
+        link_listen(&poller, &quiet, &tcp, 4, on_accepted, NULL, &listener, &address);
     assert_true(status == TRYST_OK || status == TRYST_E_NOMEM);
     if (status == TRYST_OK)
         status = connect_to(&address, nth % 2, &near);
@@ -965,6 +1071,8 @@ int main(void)
         cmocka_unit_test(test_order_unix),
         cmocka_unit_test(test_order_tcp),
         cmocka_unit_test(test_order_tcp6),
+        cmocka_unit_test(test_many_addresses),
+        cmocka_unit_test(test_port_range),
         cmocka_unit_test(test_fds_queued),
         cmocka_unit_test(test_fd_over_tcp),
         cmocka_unit_test(test_backlog_unix),

@@ -172,8 +172,9 @@ static void test_both_ends_agree(void **state)
         assert_string_equal(ab, ba);
         assert_int_equal(ab[0] == '\0', says[0] != '\0');
         uint32_t rail_a, rail_b, back_a, back_b;
-        select_rails(&a, &b, &rail_a, &rail_b);
-        select_rails(&b, &a, &back_b, &back_a);
+        uint32_t turn = (uint32_t)random_u64(&random);
+        bool joined = select_rails(&a, &b, turn, &rail_a, &rail_b);
+        assert_int_equal(select_rails(&b, &a, turn, &back_b, &back_a), joined);
         assert_int_equal(rail_a, back_a);
         assert_int_equal(rail_b, back_b);
         assert_true(rail_a == 0 || rail_a < a.rails_count);
@@ -195,6 +196,7 @@ struct rail_row {
     uint64_t host_a, host_b;
     struct rail_address a[3], b[3];
     uint32_t want_a, want_b;
+    bool apart; /* no rails share a subnet */
 };
 
 static const struct rail_row rail_rows[] = {
@@ -204,58 +206,80 @@ static const struct rail_row rail_rows[] = {
      {IP4(24, 10, 0, 0, 1), IP4(24, 10, 0, 1, 1)},
      {IP4(24, 10, 0, 7, 2), IP4(24, 10, 0, 8, 2), IP4(24, 10, 0, 1, 2)},
      1,
-     2},
+     2,
+     false},
     {"the longer prefix wins",
      1,
      2,
      {IP4(8, 10, 0, 0, 1), IP4(24, 10, 9, 0, 1)},
      {IP4(8, 10, 1, 0, 2), IP4(24, 10, 9, 0, 2)},
      1,
-     1},
+     1,
+     false},
     {"prefix inside a byte: same",
      1,
      2,
      {IP4(24, 9, 9, 9, 9), IP4(20, 10, 0, 16, 1)},
      {IP4(24, 8, 8, 8, 8), IP4(20, 10, 0, 31, 2)},
      1,
-     1},
+     1,
+     false},
     {"prefix inside a byte: other",
      1,
      2,
      {IP4(24, 9, 9, 9, 9), IP4(20, 10, 0, 16, 1)},
      {IP4(24, 8, 8, 8, 8), IP4(20, 10, 0, 32, 2)},
      0,
-     0},
-    {"nothing in common", 1, 2, {IP4(24, 10, 0, 0, 1)}, {IP4(24, 10, 0, 1, 1)}, 0, 0},
+     0,
+     true},
+    {"nothing in common",
+     1,
+     2,
+     {IP4(24, 10, 0, 0, 1)},
+     {IP4(24, 10, 0, 1, 1)},
+     0,
+     0,
+     true},
     {"loopback of two hosts",
      1,
      2,
      {IP4(8, 127, 0, 0, 1), IP4(24, 10, 0, 0, 1)},
      {IP4(8, 127, 0, 0, 1), IP4(24, 10, 0, 0, 2)},
      1,
-     1},
-    {"loopback of one host", 1, 1, {IP4(8, 127, 0, 0, 1)}, {IP4(8, 127, 0, 0, 1)}, 0, 0},
+     1,
+     false},
+    {"loopback of one host",
+     1,
+     1,
+     {IP4(8, 127, 0, 0, 1)},
+     {IP4(8, 127, 0, 0, 1)},
+     0,
+     0,
+     false},
     {"IPv6",
      1,
      2,
      {IP4(24, 10, 0, 0, 1), IP6(64, 0xfd, 1, 1)},
      {IP6(64, 0xfd, 2, 2), IP6(64, 0xfd, 1, 2)},
      1,
-     1},
+     1,
+     false},
     {"link-local of two hosts",
      1,
      2,
      {IP6(64, 0xfe, 0x80, 1), IP6(64, 0xfd, 1, 1)},
      {IP6(64, 0xfe, 0x80, 2), IP6(48, 0xfd, 1, 2)},
      1,
-     1},
+     1,
+     false},
     {"a prefix that is too wide",
      1,
      2,
      {IP4(24, 1, 1, 1, 1), IP4(200, 10, 0, 0, 1)},
      {IP4(24, 2, 2, 2, 2), IP4(200, 10, 0, 0, 1)},
      0,
-     0},
+     0,
+     true},
 };
 
 static void test_rails(void **state)
@@ -269,15 +293,72 @@ static void test_rails(void **state)
         uint32_t rail_a, rail_b;
         memcpy(a.rails, row->a, sizeof row->a);
         memcpy(b.rails, row->b, sizeof row->b);
-        select_rails(&a, &b, &rail_a, &rail_b);
-        if (rail_a != row->want_a || rail_b != row->want_b)
+        bool joined = select_rails(&a, &b, 0, &rail_a, &rail_b);
+        if (rail_a != row->want_a || rail_b != row->want_b || joined != !row->apart)
             fail_msg("%s: rails %u and %u", row->name, rail_a, rail_b);
     }
     struct host_identity hostile = {.process_id = 1, .rails_count = UINT32_MAX};
     uint32_t rail_a = 9, rail_b = 9;
-    select_rails(&hostile, &hostile, &rail_a, &rail_b);
+    select_rails(&hostile, &hostile, 0, &rail_a, &rail_b);
     assert_int_equal(rail_a, 0);
     assert_int_equal(rail_b, 0);
+}
+
+/* A fast interface is better than a narrow subnet; an unknown speed is the slowest. */
+static void test_rails_speed(void **state)
+{
+    struct host_identity a = {.process_id = 1, .host_id = 1, .rails_count = 2};
+    struct host_identity b = {.process_id = 2, .host_id = 2, .rails_count = 2};
+    struct rail_address slow = IP4(24, 10, 1, 0, 1), fast = IP4(16, 10, 2, 0, 1);
+    uint32_t rail_a, rail_b;
+    slow.speed_mbit_per_s = 1000;
+    fast.speed_mbit_per_s = 100000;
+    a.rails[0] = slow;
+    a.rails[1] = fast;
+    b.rails[0] = fast;
+    b.rails[1] = slow;
+    b.rails[0].ip[3] = b.rails[1].ip[3] = 2;
+    assert_true(select_rails(&a, &b, 0, &rail_a, &rail_b));
+    assert_true(rail_a == 1 && rail_b == 0);
+    b.rails[0].speed_mbit_per_s = 0;
+    assert_true(select_rails(&a, &b, 0, &rail_a, &rail_b));
+    assert_true(rail_a == 0 && rail_b == 1);
+}
+
+/* Two hosts on two switches: pairs take turns, and both ends of each know whose it is. */
+static void test_rails_turns(void **state)
+{
+    struct host_identity host[2] = {
+        {.process_id = 1,
+         .host_id = 1,
+         .rails_count = 2,
+         .rails = {IP4(24, 10, 0, 0, 1), IP4(24, 10, 0, 1, 1)}},
+        {.process_id = 2,
+         .host_id = 2,
+         .rails_count = 2,
+         .rails = {IP4(24, 10, 0, 1, 2), IP4(24, 10, 0, 0, 2)}}};
+    uint32_t used = 0;
+    for (uint32_t turn = 0; turn < 4; turn++) {
+        uint32_t a, b, other_a, other_b;
+        assert_true(select_rails(&host[0], &host[1], turn, &a, &b));
+        assert_true(select_rails(&host[1], &host[0], turn, &other_b, &other_a));
+        assert_true(a == other_a && b == other_b && a == 1 - b);
+        used |= 1u << a;
+    }
+    assert_int_equal(used, 3);
+    /* neighbours in a chain, and the leaves of a star at either end of the ranks */
+    for (int32_t n = 2; n < 16; n++) {
+        uint32_t odd[3] = {0, 0, 0};
+        for (int32_t i = 0; i < n; i++) {
+            assert_int_equal(select_turn(i, i + 1), select_turn(i + 1, i));
+            odd[0] += select_turn(i, i + 1) % 2;
+            odd[1] += select_turn(0, i + 1) % 2;
+            odd[2] += select_turn(n, i) % 2;
+        }
+        for (int i = 0; i < 3; i++)
+            assert_in_range(odd[i], n / 2 - 1, (n + 1) / 2 + 1);
+        assert_true(select_turn(n, n - 1) % 2 != select_turn(n, n + 1) % 2);
+    }
 }
 
 static struct config *config_make(const char *host_id, const char *transport)
@@ -359,6 +440,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_candidates),      cmocka_unit_test(test_texts_fit),
         cmocka_unit_test(test_both_ends_agree), cmocka_unit_test(test_rails),
+        cmocka_unit_test(test_rails_speed),     cmocka_unit_test(test_rails_turns),
         cmocka_unit_test(test_local),           cmocka_unit_test(test_forked),
         cmocka_unit_test(test_names),
     };

@@ -140,6 +140,24 @@ static ucs_status_t kind_apply(ucp_config_t *config, bool direct, bool shm,
     return status;
 }
 
+/* An interface with both families: the one of the address that was chosen and announced. And the
+ * ports that a firewall lets through. */
+static ucs_status_t sockets_apply(ucp_config_t *config, const struct rail_params *params,
+                                  const char **name_p)
+{
+    const char *ports = params->host->config(params->host, "port_range");
+    bool six =
+        params->interface_address && params->interface_address->sa_family == AF_INET6;
+    ucs_status_t status = UCS_OK;
+    if (six)
+        status =
+            setting_apply(config, &(struct setting){"TCP_AF_PRIO", "inet6,inet"}, name_p);
+    if (status == UCS_OK && ports && *ports)
+        status =
+            setting_apply(config, &(struct setting){"TCP_PORT_RANGE", ports}, name_p);
+    return status;
+}
+
 static ucs_status_t settings_apply(ucp_config_t *config, const struct rail_params *params,
                                    bool direct, const char **name_p)
 {
@@ -151,6 +169,8 @@ static ucs_status_t settings_apply(ucp_config_t *config, const struct rail_param
         *name_p = "NET_DEVICES";
         status = devices_set(config, params->interface_name);
     }
+    if (status == UCS_OK)
+        status = sockets_apply(config, params, name_p);
     return status;
 }
 
