@@ -7,12 +7,15 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -91,6 +94,42 @@ static void watchdog_start(const unsigned *seconds)
     pthread_detach(thread);
 }
 
+/* ---- a lab -------------------------------------------------------------------------------- */
+
+/* Where rank `rank` runs in a lab, as netlab.sh lists it. */
+struct lab_place {
+    char host[64], bootstrap[64];
+};
+
+bool harness_in_lab(void)
+{
+    return getenv("NETLAB") != NULL;
+}
+
+static struct lab_place lab_place(int rank)
+{
+    struct lab_place place;
+    FILE *file = fopen("/run/netlab/ranks", "re");
+    CHECK(file != NULL);
+    for (int i = 0; i <= rank; i++)
+        CHECK(fscanf(file, "%63s %63s", place.host, place.bootstrap) == 2);
+    fclose(file);
+    return place;
+}
+
+/* This process moves to its rank's host, with the /sys of that host: fabrics look there. */
+static void lab_enter(int rank)
+{
+    struct lab_place place = lab_place(rank);
+    char path[96];
+    snprintf(path, sizeof path, "/run/netns/%s", place.host);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    CHECK(fd >= 0 && setns(fd, CLONE_NEWNET) == 0);
+    CHECK(unshare(CLONE_NEWNS) == 0 && umount2("/sys", MNT_DETACH) == 0);
+    CHECK(mount("netlab", "/sys", "sysfs", 0, NULL) == 0);
+    close(fd);
+}
+
 /* ---- a rank's context --------------------------------------------------------------------- */
 
 static void config_put(tryst_config *config, const char *name, const char *value)
@@ -134,11 +173,18 @@ tryst_config *harness_config(const struct harness_rank *rank)
     config_put_mode(config);
     config_put_number(config, "rank", rank->rank);
     config_put_number(config, "size", rank->size);
-    snprintf(address, sizeof address, "127.0.0.1:%d", listen_port(rank->listen_fd));
-    config_put(config, "bootstrap", address);
+    if (harness_in_lab()) {
+        struct lab_place place = lab_place(rank->rank);
+        config_put(config, "bootstrap", place.bootstrap);
+        config_put(config, "host_id",
+                   place.host); /* the machine's memory is not the host's */
+    } else {
+        snprintf(address, sizeof address, "127.0.0.1:%d", listen_port(rank->listen_fd));
+        config_put(config, "bootstrap", address);
+    }
     config_put(config, "token", "a token of the tests");
     config_put(config, "bootstrap_timeout", "20s");
-    if (rank->rank == 0)
+    if (rank->rank == 0 && !harness_in_lab())
         config_put_number(config, "bootstrap_fd", dup(rank->listen_fd));
     for (const char *const *item = rank->params->config; item && *item; item += 2)
         config_put(config, item[0], item[1]);
@@ -234,6 +280,8 @@ static pid_t child_start(struct harness_rank *ranks, int count, const unsigned *
     if (getppid() != parent)
         _exit(3);
     watchdog_start(timeout_s);
+    if (harness_in_lab())
+        lab_enter(ranks->rank);
     if (count > 1)
         ranks_as_threads(ranks, count);
     else

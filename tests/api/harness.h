@@ -45,6 +45,8 @@ int harness_run(const struct harness_params *params);
 
 /** "self", "shm", "shm-cma", …: how this program was called. */
 const char *harness_mode(void);
+/** Called within tests/netlab: each rank runs on a host of its own. */
+bool harness_in_lab(void);
 bool harness_has_processes(void);
 /** Whether a sanitizer slows this build down. */
 bool harness_is_sanitized(void);

@@ -389,6 +389,25 @@ static int outcomes_check(const struct random_run *run)
     return wrong + !given_up;
 }
 
+/* In a lab: what must have crossed each pair of hosts, for comparison with their interfaces. */
+static void payload_print(const struct random_run *run)
+{
+    struct pair *pairs = calloc(STEP_PAIRS, sizeof *pairs);
+    uint64_t bytes[RANKS][RANKS] = {{0}};
+    for (uint64_t step = 1; step <= run->ops / (2 * STEP_PAIRS) + 1; step++) {
+        plan_step(run, step, pairs);
+        for (int i = 0; i < STEP_PAIRS; i++)
+            if (atomic_load(&run->outcomes[pairs[i].index].recv) == TRYST_OK)
+                bytes[pairs[i].src][pairs[i].dst] += pairs[i].bytes;
+    }
+    for (int src = 0; src < RANKS; src++)
+        for (int dst = 0; dst < RANKS; dst++)
+            if (src != dst)
+                printf("payload %d %d %llu\n", src, dst,
+                       (unsigned long long)bytes[src][dst]);
+    free(pairs);
+}
+
 static uint64_t from_environment(const char *name, uint64_t fallback)
 {
     const char *text = getenv(name);
@@ -424,6 +443,8 @@ static void random_run(uint64_t seed, bool threads, bool progress_thread,
     int failed = harness_run(&params);
     if (!failed)
         failed = outcomes_check(run);
+    if (harness_in_lab())
+        payload_print(run);
     harness_unshare(run, bytes);
     if (failed)
         print_error("replay: TRYST_TEST_SEED=%llu\n", (unsigned long long)seed);

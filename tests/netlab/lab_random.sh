@@ -1,0 +1,21 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The random test (tests/api/test_random.c) with each rank on a host of its own; then the interfaces'
+# counters must account for what it says has arrived.
+# usage: lab_random.sh <netlab.sh> <api_random> <transport> <lab>
+set -euo pipefail
+here=$(dirname "$(readlink -f "$0")")
+if [ "$1" != --within ]; then
+    exec "$1" "$4" "$0" --within "$2" "$3"
+fi
+# shellcheck source=tests/netlab/account.sh
+. "$here/account.sh"
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+"$NETLAB" bytes >"$dir/before"
+"$2" "$3" | tee "$dir/said"
+"$NETLAB" bytes >"$dir/after"
+sed -n 's/^payload //p' "$dir/said" >"$dir/ranks"
+[ -s "$dir/ranks" ] || { echo "it did not say what it had sent"; exit 1; }
+name_interfaces "$dir/ranks" >"$dir/payload"
+account "$dir/before" "$dir/after" "$dir/payload"

@@ -1,0 +1,52 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Nothing of a lab outlives it, however it ends: by itself, by a failure, by SIGTERM, by SIGKILL.
+# usage: test_teardown.sh <netlab.sh>
+set -euo pipefail
+here=$(dirname "$(readlink -f "$0")")
+netlab=$1
+star=$here/labs/star.lab
+mark=7000$$ # seconds that no other sleep is asked for
+interfaces=$(ls /sys/class/net)
+
+fail() { echo "FAILED: $*"; exit 1; }
+
+# Processes of the lab, and those that still hold a mount of it.
+left() {
+    { grep -lszx "$mark" /proc/[0-9]*/cmdline; grep -ls '^netlab /run ' /proc/[0-9]*/mounts; } |
+        cut -d / -f 3 | sort -u
+}
+
+gone() { # <how it ended>
+    local _
+    for _ in {1..50}; do
+        [ -n "$(left)" ] || break
+        sleep 0.1
+    done
+    [ -z "$(left)" ] || fail "after $1: processes $(left | tr '\n' ' ')"
+    [ "$(ls /sys/class/net)" = "$interfaces" ] || fail "after $1: other interfaces than before"
+    echo "after $1: nothing is left"
+}
+
+status=0
+"$netlab" "$star" true || status=$?
+[ $status -ne 77 ] || exit 77
+[ $status -eq 0 ] || fail "true in a lab ended with $status"
+gone "its end"
+"$netlab" "$star" sh -c 'touch /dev/shm/netlab_left; sleep 7000 & exit 3' && fail "no failure" || status=$?
+[ $status -eq 3 ] || fail "exit 3 in a lab ended with $status"
+[ ! -e /dev/shm/netlab_left ] || fail "a file in /dev/shm"
+gone "a failure"
+for signal in TERM KILL; do
+    # shellcheck disable=SC2016 # expands in the lab
+    "$netlab" "$star" sh -c '"$NETLAB" ranks sleep "$0"' $mark >/dev/null 2>&1 &
+    pid=$!
+    for _ in {1..100}; do
+        [ "$(left | wc -l)" -lt 7 ] || break # four ranks, two shells, process 1
+        sleep 0.1
+    done
+    [ "$(left | wc -l)" -ge 7 ] || fail "the lab did not start"
+    kill -$signal $pid
+    wait $pid 2>/dev/null && fail "SIG$signal did not end it"
+    gone "SIG$signal"
+done
