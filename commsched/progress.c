@@ -36,7 +36,7 @@
  *  descriptors in one pass of so many. */
 enum { PASSES_PER_POLL = 256 };
 /** Idle passes between two looks at the clock, and before the processor is offered to others. */
-enum { PASSES_PER_CLOCK = 16, PASSES_PER_YIELD = 64 };
+enum { PASSES_PER_CLOCK = 64, PASSES_PER_YIELD = 256 };
 /** Calls of tryst_progress that find nothing look at the descriptors this often. */
 #define POLL_NS (1 * NS_PER_MS)
 /** Sleep in naps of this length where a transport has no descriptor to wake by. */

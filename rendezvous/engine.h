@@ -114,7 +114,7 @@ struct rendezvous {
     struct rendezvous_counters counters;
 };
 
-/** Hand a submission over (any thread) and wake the sleeper. */
+/** Run a submission, here if the progress role is free, else hand it over. Any thread. */
 void rendezvous_submit(struct rendezvous *rdv, struct submission *submission);
 
 /** One of the operations that outlived the context was released. */

@@ -222,7 +222,7 @@ void ride_add(tryst_op *op);
 /** A frame is being built: all that wait come along. */
 void ride_board(struct peer *peer);
 /** A small send to the peer was submitted: the frame that DONEs wait for. */
-void ride_answered(struct peer *peer);
+void ride_answered(struct peer *peer, uint64_t now_ns);
 /** Our thread leaves the engine: DONEs leave, or wait for its answer. */
 void ride_leave(struct rendezvous *rdv);
 /** Nothing happens, or nobody will look for a while: DONEs leave. */

@@ -59,9 +59,9 @@ void ride_add(tryst_op *op)
         ride_alone(peer);
 }
 
-static bool ride_is_prompt(const struct peer *peer)
+static bool ride_is_prompt(const struct ride *ride, uint64_t now_ns)
 {
-    return clock_coarse_ns(peer->rdv->clock) - peer->ride.since_ns <= RIDE_PROMPT_NS;
+    return now_ns - ride->since_ns <= RIDE_PROMPT_NS;
 }
 
 /** The bet was lost. */
@@ -71,12 +71,12 @@ static void ride_lost(struct ride *ride)
     ride->need = ride->need < RIDE_NEED_MAX ? 2 * ride->need : RIDE_NEED_MAX;
 }
 
-void ride_answered(struct peer *peer)
+void ride_answered(struct peer *peer, uint64_t now_ns)
 {
     struct ride *ride = &peer->ride;
     if (!ride->waits && !ride->missed)
         return;
-    if (ride_is_prompt(peer)) {
+    if (ride_is_prompt(ride, now_ns)) {
         ride->prompt += ride->prompt < UINT32_MAX;
         if (ride->prompt % RIDE_GOOD == 0 && ride->need > RIDE_NEED_MIN)
             ride->need /= 2;
@@ -107,7 +107,7 @@ void ride_end(struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->riding, node, after) {
         struct peer *peer = container_of(node, struct peer, ride.node);
-        if (peer->ride.waits && !ride_is_prompt(peer))
+        if (peer->ride.waits && !ride_is_prompt(&peer->ride, clock_coarse_ns(rdv->clock)))
             ride_lost(&peer->ride);
         peer->ride.waits = peer->ride.missed = false;
         ride_alone(peer);
