@@ -214,7 +214,7 @@ int world_pass(struct world *world)
 void world_settle(struct world *world)
 {
     int idle = 0;
-    for (int i = 0; i < 100000 && idle < 20; i++)
+    for (int i = 0; i < 100000 && idle < 80; i++)
         idle = world_pass(world) ? 0 : idle + 1;
     assert_true(idle == 20);
 }
