@@ -213,10 +213,11 @@ int world_pass(struct world *world)
 
 void world_settle(struct world *world)
 {
+    enum { IDLE = 80 }; /* more than the passes between two looks at the clock */
     int idle = 0;
-    for (int i = 0; i < 100000 && idle < 80; i++)
+    for (int i = 0; i < 100000 && idle < IDLE; i++)
         idle = world_pass(world) ? 0 : idle + 1;
-    assert_true(idle == 20);
+    assert_true(idle == IDLE);
 }
 
 void world_advance(struct world *world, uint64_t ns)
