@@ -384,7 +384,8 @@ tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count, uint64_t tim
     return first;
 }
 
-/** A caller that comes seldom must not need PASSES_PER_POLL calls to hear of a death. */
+/** A caller that comes seldom must not need PASSES_PER_POLL calls to hear of a death, nor the
+ *  engine's number of them to look at the clock. */
 static int poll_when_due(tryst_ctx *ctx)
 {
     struct progress *progress = &ctx->progress;
@@ -393,6 +394,7 @@ static int poll_when_due(tryst_ctx *ctx)
         return 0;
     progress->poll_at_ns = now_ns + POLL_NS;
     progress->passes = 0;
+    rendezvous_clock_due(ctx->rdv);
     return poller_run(&ctx->poller, 0);
 }
 

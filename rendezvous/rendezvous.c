@@ -418,6 +418,11 @@ static int pass(struct rendezvous *rdv)
     return list_empty(&rdv->completed) ? count : count + op_complete_all(rdv);
 }
 
+void rendezvous_clock_due(struct rendezvous *rdv)
+{
+    rdv->passes = PASSES_PER_CLOCK - 1;
+}
+
 int rendezvous_progress(struct rendezvous *rdv)
 {
     uint64_t begin_ns = trace_now_ns(rdv->trace);

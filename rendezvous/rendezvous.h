@@ -75,6 +75,8 @@ void rendezvous_group_close(struct rendezvous *rdv);
 /** One pass: submissions, rails, deadlines, housekeeping, frames out, completions. The poller
  *  is run by the caller. Returns the number of events. */
 int rendezvous_progress(struct rendezvous *rdv);
+/** The next pass looks at the clock. */
+void rendezvous_clock_due(struct rendezvous *rdv);
 /** A thread leaves: what is owed without hurry leaves now. Call it before the role is put. */
 void rendezvous_settle(struct rendezvous *rdv);
 /** Whether the caller may sleep on the poller: TRYST_OK, TRYST_AGAIN, or TRYST_E_UNSUPPORTED
