@@ -65,7 +65,7 @@ struct ride {
     uint32_t prompt; /**< answers in a row that came within RIDE_PROMPT_NS */
     uint32_t need;   /**< so many of them make a DONE wait for the next one */
     bool waits;      /**< a DONE waits although our thread has left */
-    bool missed;     /**< a DONE left alone; had it waited, would there have been a ride? */
+    bool missed; /**< a DONE left alone; had it waited, would there have been a ride? */
     uint64_t since_ns;
 };
 
@@ -190,6 +190,10 @@ void peer_link_connect(struct peer *peer);
 void peer_heartbeat(struct peer *peer);
 void peer_leave(struct peer *peer);
 void peer_abort_send(struct peer *peer, const struct scope *scope);
+/** An abort of a step that is not open here any more: it may be, behind us in the control tree.
+ *  `head` without text_bytes. */
+void peer_abort_pass_on(struct rendezvous *rdv, const struct link_abort *head,
+                        const char *text, const struct peer *from);
 /** An aborted scope is being freed: links that come up later are told of it all the same. */
 void peer_abort_note(const struct scope *scope);
 void peer_link_close(struct peer *peer);

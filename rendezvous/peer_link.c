@@ -182,9 +182,31 @@ void peer_abort_note(const struct scope *scope)
         abort_note_make(scope, &rdv->aborts[rdv->aborts_count++ % ABORT_NOTES]);
 }
 
-/* ---- who has left ------------------------------------------------------------------------- */
-
 static int tree_parent(const struct tryst_group *group, int rank);
+
+static bool tree_neighbours(const struct tryst_group *group, int a, int b)
+{
+    return tree_parent(group, a) == b || tree_parent(group, b) == a;
+}
+
+void peer_abort_pass_on(struct rendezvous *rdv, const struct link_abort *head,
+                        const char *text, const struct peer *from)
+{
+    const struct tryst_group *group = rdv->group;
+    struct abort_note note = {.head = *head};
+    note.head.text_bytes = (uint32_t)strnlen(text, sizeof note.text);
+    memcpy(note.text, text, note.head.text_bytes);
+    uint32_t notes = rdv->aborts_count < ABORT_NOTES ? rdv->aborts_count : ABORT_NOTES;
+    for (uint32_t i = 0; i < notes; i++)
+        if (memcmp(&rdv->aborts[i].head, &note.head, sizeof note.head) == 0)
+            return; /* all behind us know */
+    rdv->aborts[rdv->aborts_count++ % ABORT_NOTES] = note;
+    for (int i = 0; i < group->roster.size; i++)
+        if (&group->peers[i] != from && tree_neighbours(group, group->roster.rank, i))
+            abort_send(&group->peers[i], &note);
+}
+
+/* ---- who has left ------------------------------------------------------------------------- */
 
 static void left_send(struct peer *to, int32_t rank)
 {
@@ -198,16 +220,14 @@ static void left_send(struct peer *to, int32_t rank)
 static void left_note(struct peer *peer, const struct peer *from)
 {
     const struct tryst_group *group = peer->rdv->group;
-    int rank = group->roster.rank;
     if (peer->left)
         return;
     peer->left = true;
     if (peer->life == PEER_ALIVE)
         peer->life = PEER_LEFT;
     peer->rdv->tick_ns = 0;
-    int parent = tree_parent(group, rank);
     for (int i = 0; i < group->roster.size; i++)
-        if (&group->peers[i] != from && (i == parent || tree_parent(group, i) == rank))
+        if (&group->peers[i] != from && tree_neighbours(group, group->roster.rank, i))
             left_send(&group->peers[i], peer->rank);
 }
 

@@ -157,8 +157,12 @@ void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status
     struct scope *scope = scope_find(rdv, step);
     if (!scope && !scope_is_closed(rdv, step))
         scope = scope_open_early(rdv, step);
-    if (!scope)
+    if (!scope) {
+        struct link_abort head = {
+            .step = step, .time_ns = time_ns, .status = status, .origin_rank = rank};
+        peer_abort_pass_on(rdv, &head, text, from);
         return;
+    }
     if (!scope_abort(scope, status, rank, time_ns, text))
         return;
     for (int i = 0; i < rdv->group->roster.size; i++)

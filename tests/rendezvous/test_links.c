@@ -199,6 +199,25 @@ static void test_abort_before_link(void **state)
     world_close(&world);
 }
 
+/* The rank between two others has closed the step: it passes on what it does not need itself. */
+static void test_abort_through_closed(void **state)
+{
+    world_open(&world, 3, NULL);
+    world_settle(&world);
+    tryst_step *steps[3];
+    for (int i = 0; i < 3; i++)
+        steps[i] = world_step(&world, i, 1);
+    assert_int_equal(tryst_step_close(steps[0], NULL), TRYST_OK);
+    world_settle(&world);
+    assert_int_equal(tryst_step_abort(steps[1], TRYST_E_IO, "the disk is on fire"),
+                     TRYST_OK);
+    world_settle(&world);
+    assert_int_equal(tryst_step_status(steps[2], NULL), TRYST_E_ABORTED);
+    for (int i = 1; i < 3; i++)
+        tryst_step_close(steps[i], NULL);
+    world_close(&world);
+}
+
 /* A listener whose queue is full is tried again, up to the deadline. */
 static void test_connect_again(void **state)
 {
@@ -282,6 +301,7 @@ int main(void)
         cmocka_unit_test(test_left_is_heard_late),
         cmocka_unit_test(test_parent_left),
         cmocka_unit_test(test_abort_before_link),
+        cmocka_unit_test(test_abort_through_closed),
         cmocka_unit_test(test_connect_again),
         cmocka_unit_test(test_unreached),
         cmocka_unit_test(test_held_bound),
