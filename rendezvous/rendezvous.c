@@ -269,15 +269,39 @@ static int rails_progress(struct rendezvous *rdv)
     return count;
 }
 
+static void close_report(tryst_op *close_op)
+{
+    if (!close_op)
+        return;
+    op_report(close_op, TRYST_OK, -1, TRYST_OK, NULL);
+    op_end(close_op);
+}
+
 static void scope_end(struct scope *scope)
 {
     tryst_op *close_op = scope->close_op;
     peer_abort_note(scope);
     scope_free(scope);
-    if (!close_op)
+    close_report(close_op);
+}
+
+static bool ops_reported(const struct list *ops)
+{
+    list_for_each_safe (ops, node, after)
+        if (!container_of(node, tryst_op, scope_node)->reported)
+            return false;
+    return true;
+}
+
+/** What is left of a closing scope may wait for a peer's step to close (a small send that nobody has
+ *  received, and was given back): its close need not. */
+static void close_settle(struct scope *scope)
+{
+    if (scope->state != SCOPE_CLOSING || !ops_reported(&scope->ops) ||
+        !ops_reported(&scope->warned))
         return;
-    op_report(close_op, TRYST_OK, -1, TRYST_OK, NULL);
-    op_end(close_op);
+    close_report(scope->close_op);
+    scope->close_op = NULL;
 }
 
 /** Close endpoints, finish peers, free scopes: nobody else is walking them now. */
@@ -349,9 +373,11 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
     }
     if (rdv->listener)
         link_listener_tick(rdv->listener, now_ns);
-    if (rdv->set.stall_warn_ns) {
-        list_for_each_safe (&rdv->scopes, node, after)
-            stall_warn(rdv, container_of(node, struct scope, node), now_ns);
+    list_for_each_safe (&rdv->scopes, node, after) {
+        struct scope *scope = container_of(node, struct scope, node);
+        if (rdv->set.stall_warn_ns)
+            stall_warn(rdv, scope, now_ns);
+        close_settle(scope);
     }
 }
 

@@ -71,6 +71,29 @@ static void test_never_received(void **state)
     world_close(&world);
 }
 
+/* The producer closes its step, in which nobody has received a small send: send and close end,
+ * whatever the consumer does. */
+static void test_close_of_unreceived(void **state)
+{
+    tryst_op *close_op;
+    begin(NULL);
+    tryst_step *steps[2] = {world_step(&world, 0, 1), world_step(&world, 1, 1)};
+    tryst_op *send = send0(steps[0], "small", 100);
+    world_settle(&world);
+    assert_int_equal(tryst_step_close(steps[0], &close_op), TRYST_OK);
+    world_advance(&world, TICKS);
+    world_done(send, TRYST_E_CANCELED);
+    world_done(close_op, TRYST_OK);
+    assert_false(list_empty(&world.sides[0].rdv->scopes)); /* its credit is still out */
+    tryst_op *recv = recv1(steps[1], "small", 100);
+    world_settle(&world);
+    world_done(recv, TRYST_E_CANCELED);
+    assert_true(list_empty(&world.sides[0].rdv->scopes));
+    assert_int_equal(world_peer(&world, 0, 1)->eager_used, 0);
+    step_close(steps[1]);
+    world_close(&world);
+}
+
 /* A receive was posted, and ends before its WANT has left: with its step, by a cancel, or while the
  * shape that it asked for is on its way. */
 static void test_given_up_unannounced(void **state)
@@ -201,6 +224,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_never_received),
+        cmocka_unit_test(test_close_of_unreceived),
         cmocka_unit_test(test_given_up_unannounced),
         cmocka_unit_test(test_shape_crosses_close),
         cmocka_unit_test(test_passed_over),
