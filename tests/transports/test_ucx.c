@@ -4,7 +4,8 @@
  * ranks in one thread (each with a UCX worker of its own); the killed ones are processes. Each test
  * runs over UCX's shared memory and over its TCP.
  */
-#include "ucx_rank.h"
+#define MODULE_NAME "ucx"
+#include "module_rank.h"
 
 // clang-format off
 #include <stdarg.h>
@@ -25,7 +26,7 @@ struct pair {
     const char *name;
     bool own_shm;
     int link[2];
-    struct ucx_rank rank[2];
+    struct module_rank rank[2];
 };
 
 static struct pair shm_pair = {.name = "shm", .own_shm = true};
@@ -108,7 +109,7 @@ static int setup_tcp(void **state)
     return pair_setup(&tcp_pair, state);
 }
 
-static tryst_status frame_send(struct ucx_rank *rank, const void *data, size_t bytes)
+static tryst_status frame_send(struct module_rank *rank, const void *data, size_t bytes)
 {
     return rank->rail->ops->frame_send(rank->ep, data, bytes);
 }
@@ -120,7 +121,7 @@ static uint32_t frame_bytes(uint32_t number)
     return 4 + number * 2654435761u % 4093; /* 4..4096 */
 }
 
-static void frame_check(struct ucx_rank *rank, const void *data, size_t bytes)
+static void frame_check(struct module_rank *rank, const void *data, size_t bytes)
 {
     uint32_t number = (uint32_t)rank->frames - 1;
     const unsigned char *text = data;
@@ -366,7 +367,7 @@ static void bad_connect_messages(void **state)
 
 static void loopback(void **state)
 {
-    static struct ucx_rank rank;
+    static struct module_rank rank;
     static unsigned char from[50000] = {1, 2, 3}, to[50000];
     struct test_bulk send, recv;
     const struct transport_ops *ops;
@@ -400,7 +401,7 @@ static void loopback(void **state)
 
 /* ---- sleeping ---- */
 
-static int rank_sleep(struct ucx_rank *rank, int timeout_ms)
+static int rank_sleep(struct module_rank *rank, int timeout_ms)
 {
     struct epoll_event event;
     for (int i = 0; i < 1000; i++) {
@@ -440,7 +441,7 @@ static void sleeps_and_wakes(void **state)
 /* The child's end of a kill test: connects, takes part in bulk one way, and waits for its end. */
 static void victim(bool own_shm, int link, bool sends, size_t bytes)
 {
-    static struct ucx_rank rank;
+    static struct module_rank rank;
     struct test_bulk bulk[4];
     unsigned char *data = malloc(bytes);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
@@ -470,7 +471,7 @@ static void one_kill(bool own_shm, bool victim_sends, int signal_number,
                      uint64_t after_ns)
 {
     enum { BYTES = 8 << 20 };
-    static struct ucx_rank rank;
+    static struct module_rank rank;
     struct test_bulk bulk[4];
     unsigned char *data = malloc(BYTES);
     uint64_t at;
@@ -623,7 +624,7 @@ static void tcp_settings_take_effect(void **state)
 
 int main(void)
 {
-    static struct ucx_rank probe;
+    static struct module_rank probe;
     char text[TRANSPORT_TEXT_MAX];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(process_is_left_alone),

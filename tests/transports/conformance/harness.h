@@ -42,6 +42,7 @@ struct conf_subject {
     bool threads_only;       /* reaches its own process only: nothing can be killed */
     bool regions;            /* bulk buffers are registered regions */
     bool run_long;
+    long leaks_kib;       /* what the fabric's library loses in a life (closing.c) */
     const char *sabotage; /* a fault of sabotage.c, or NULL */
 };
 

@@ -7,8 +7,9 @@
  *   --regions   bulk buffers are memory that the library allocated (memory.h)
  *   --long      the long cases instead of the fast ones
  *   --only X    cases whose name contains X
- *   --except X  none of those
- *   UCX_Y=z     into the environment, for the fabric's library
+ *   --except X  none of those (up to 4 times)
+ *   --leaks N   the fabric's library is known to lose up to N KiB a life
+ *   UCX_Y=z     into the environment, for the fabric's library; FI_Y=z likewise
  *
  * CMakeLists.txt has one line per transport. Exit 77: the transport is not there (and why).
  * TRYST_TEST_SEED replays, TRYST_TEST_VERBOSE shows the transports' log. */
@@ -115,17 +116,33 @@ static bool mode_applies(const struct conf_subject *subject, const struct conf_c
     return what->modes & THREADS;
 }
 
-static size_t tests_make(const struct conf_subject *subject, const char *only,
-                         const char *except, struct conf_test *tests)
+enum { EXCEPTS_MAX = 4 };
+
+/* Which cases the command line chose. */
+struct choice {
+    const char *only, *excepts[EXCEPTS_MAX];
+    int excepts_count;
+};
+
+static bool is_chosen(const struct choice *choice, const char *name)
+{
+    if (choice->only && !strstr(name, choice->only))
+        return false;
+    for (int i = 0; i < choice->excepts_count; i++)
+        if (strstr(name, choice->excepts[i])) {
+            print_message("%s is left out by --except %s\n", name, choice->excepts[i]);
+            return false;
+        }
+    return true;
+}
+
+static size_t tests_make(const struct conf_subject *subject, const struct choice *choice,
+                         struct conf_test *tests)
 {
     size_t count = 0;
     for (size_t i = 0; i < CASES; i++) {
-        if (only && !strstr(cases[i].name, only))
+        if (!is_chosen(choice, cases[i].name))
             continue;
-        if (except && strstr(cases[i].name, except)) {
-            print_message("%s is left out by --except %s\n", cases[i].name, except);
-            continue;
-        }
         if (subject->threads_only && cases[i].modes == PROCESSES)
             print_message("%s is skipped: %s lives in one process\n", cases[i].name,
                           subject->transport);
@@ -142,7 +159,7 @@ static size_t tests_make(const struct conf_subject *subject, const char *only,
 }
 
 static bool arguments_read(int argc, char **argv, struct conf_subject *subject,
-                           const char **only_p, const char **except_p)
+                           struct choice *choice)
 {
     int settings = 0;
     if (argc < 3)
@@ -157,10 +174,13 @@ static bool arguments_read(int argc, char **argv, struct conf_subject *subject,
         else if (strcmp(argv[i], "--long") == 0)
             subject->run_long = true;
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
-            *only_p = argv[++i];
-        else if (strcmp(argv[i], "--except") == 0 && i + 1 < argc)
-            *except_p = argv[++i];
-        else if (strncmp(argv[i], "UCX_", 4) == 0)
+            choice->only = argv[++i];
+        else if (strcmp(argv[i], "--except") == 0 && i + 1 < argc &&
+                 choice->excepts_count < EXCEPTS_MAX)
+            choice->excepts[choice->excepts_count++] = argv[++i];
+        else if (strcmp(argv[i], "--leaks") == 0 && i + 1 < argc)
+            subject->leaks_kib = strtol(argv[++i], NULL, 10);
+        else if (strncmp(argv[i], "UCX_", 4) == 0 || strncmp(argv[i], "FI_", 3) == 0)
             (void)putenv(argv[i]);
         else if (strchr(argv[i], '=') && settings < 7)
             subject->settings[settings++] = argv[i];
@@ -175,9 +195,9 @@ int main(int argc, char **argv)
     struct conf_subject subject = {0};
     static struct conf_test tests[2 * CASES];
     static struct CMUnitTest units[2 * CASES];
-    const char *only = NULL, *except = NULL;
+    struct choice choice = {0};
     char text[TRANSPORT_TEXT_MAX];
-    if (!arguments_read(argc, argv, &subject, &only, &except)) {
+    if (!arguments_read(argc, argv, &subject, &choice)) {
         (void)fprintf(stderr, "usage: see the head of test_conformance.c\n");
         return 2;
     }
@@ -185,7 +205,7 @@ int main(int argc, char **argv)
         (void)printf("skipped: %s: %s\n", subject.transport, text);
         return 77;
     }
-    size_t count = tests_make(&subject, only, except, tests);
+    size_t count = tests_make(&subject, &choice, tests);
     for (size_t i = 0; i < count; i++)
         units[i] = (struct CMUnitTest){tests[i].name, test_run, NULL, NULL, &tests[i]};
     return _cmocka_run_group_tests(subject.name, units, count, NULL, NULL) != 0;

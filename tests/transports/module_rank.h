@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rank with one rail of the ucx module and one endpoint, for tests: the link is a socket pair
- * of packets, so that two ranks may live in one thread or in two processes.
+ * One rank with one rail of a module (MODULE_NAME) and one endpoint, for tests: the link is a socket
+ * pair of packets, so that two ranks may live in one thread or in two processes.
  */
-#ifndef UCX_RANK_H
-#define UCX_RANK_H
+#ifndef MODULE_RANK_H
+#define MODULE_RANK_H
 
 #include "core/clock.h"
 #include "core/config.h"
@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-struct ucx_rank {
+struct module_rank {
     struct config *config;
     struct log log;
     tryst_host host;
@@ -34,14 +34,14 @@ struct ucx_rank {
     char text[TRANSPORT_TEXT_MAX];
     uint64_t unexpected_tag;
     size_t unexpected_bytes;
-    void (*on_frame)(struct ucx_rank *rank, const void *data, size_t bytes);
+    void (*on_frame)(struct module_rank *rank, const void *data, size_t bytes);
     void *arg;
     char log_text[8192];
 };
 
 static void rank_log(void *arg, tryst_log_level level, const char *line)
 {
-    struct ucx_rank *rank = arg;
+    struct module_rank *rank = arg;
     (void)level;
     if (strlen(rank->log_text) + strlen(line) + 2 > sizeof rank->log_text)
         return; /* full: what matters came before */
@@ -51,7 +51,7 @@ static void rank_log(void *arg, tryst_log_level level, const char *line)
 
 static void rank_on_frame(struct endpoint *ep, const void *data, size_t bytes)
 {
-    struct ucx_rank *rank = ep->arg;
+    struct module_rank *rank = ep->arg;
     rank->frames++;
     if (rank->on_frame)
         rank->on_frame(rank, data, bytes);
@@ -59,7 +59,7 @@ static void rank_on_frame(struct endpoint *ep, const void *data, size_t bytes)
 
 static void rank_on_ready(struct endpoint *ep, tryst_status status, const char *text)
 {
-    struct ucx_rank *rank = ep->arg;
+    struct module_rank *rank = ep->arg;
     rank->ready++;
     rank->ready_status = status;
     snprintf(rank->text, sizeof rank->text, "%s", text);
@@ -67,7 +67,7 @@ static void rank_on_ready(struct endpoint *ep, tryst_status status, const char *
 
 static void rank_on_failed(struct endpoint *ep, tryst_status status, const char *text)
 {
-    struct ucx_rank *rank = ep->arg;
+    struct module_rank *rank = ep->arg;
     rank->failed++;
     rank->failed_status = status;
     snprintf(rank->text, sizeof rank->text, "%s", text);
@@ -75,7 +75,7 @@ static void rank_on_failed(struct endpoint *ep, tryst_status status, const char 
 
 static void rank_on_unexpected(struct endpoint *ep, uint64_t tag, size_t bytes)
 {
-    struct ucx_rank *rank = ep->arg;
+    struct module_rank *rank = ep->arg;
     rank->unexpected++;
     rank->unexpected_tag = tag;
     rank->unexpected_bytes = bytes;
@@ -83,7 +83,7 @@ static void rank_on_unexpected(struct endpoint *ep, uint64_t tag, size_t bytes)
 
 static void rank_on_closed(struct endpoint *ep)
 {
-    struct ucx_rank *rank = ep->arg;
+    struct module_rank *rank = ep->arg;
     rank->closed++;
     rank->ep = NULL;
 }
@@ -91,7 +91,7 @@ static void rank_on_closed(struct endpoint *ep)
 static tryst_status rank_connect_send(struct endpoint *ep, const void *data, size_t bytes,
                                       int fd)
 {
-    struct ucx_rank *rank = ep->arg;
+    struct module_rank *rank = ep->arg;
     (void)fd;
     return send(rank->link, data, bytes, MSG_NOSIGNAL) == (ssize_t)bytes ? TRYST_OK
                                                                          : TRYST_E_PEER;
@@ -107,13 +107,14 @@ static const struct rail_events rank_events = {
     rank_on_closed, rank_connect_send, rank_doorbell};
 
 /* The module's ops, or NULL with the reason in `text`. */
-static inline const struct transport_ops *rank_module(struct ucx_rank *rank, char *text)
+static inline const struct transport_ops *rank_module(struct module_rank *rank,
+                                                      char *text)
 {
     const struct transport_ops *ops = NULL;
-    return module_load(&rank->host, "ucx", &ops, text) == TRYST_OK ? ops : NULL;
+    return module_load(&rank->host, MODULE_NAME, &ops, text) == TRYST_OK ? ops : NULL;
 }
 
-static inline tryst_status rank_start(struct ucx_rank *rank)
+static inline tryst_status rank_start(struct module_rank *rank)
 {
     memset(rank, 0, sizeof *rank);
     rank->link = -1;
@@ -127,8 +128,9 @@ static inline tryst_status rank_start(struct ucx_rank *rank)
     return TRYST_OK;
 }
 
-static inline tryst_status rank_rail_open(struct ucx_rank *rank,
-                                          const char *interface_name, bool own_shm)
+static inline tryst_status rank_rail_open_at(struct module_rank *rank,
+                                             const char *interface_name,
+                                             const struct sockaddr *address, bool own_shm)
 {
     char text[TRANSPORT_TEXT_MAX];
     const struct transport_ops *ops = rank_module(rank, text);
@@ -136,6 +138,7 @@ static inline tryst_status rank_rail_open(struct ucx_rank *rank,
                                  .events = &rank_events,
                                  .poller = &rank->poller,
                                  .interface_name = interface_name,
+                                 .interface_address = address,
                                  .own_shm_allowed = own_shm};
     tryst_status status = ops ? ops->rail_open(&params, &rank->rail) : TRYST_E_MODULE;
     if (status == TRYST_OK)
@@ -143,7 +146,13 @@ static inline tryst_status rank_rail_open(struct ucx_rank *rank,
     return status;
 }
 
-static inline tryst_status rank_ep_open(struct ucx_rank *rank, int me, int link,
+static inline tryst_status rank_rail_open(struct module_rank *rank,
+                                          const char *interface_name, bool own_shm)
+{
+    return rank_rail_open_at(rank, interface_name, NULL, own_shm);
+}
+
+static inline tryst_status rank_ep_open(struct module_rank *rank, int me, int link,
                                         uint64_t cookie)
 {
     struct ep_params params = {.arg = rank,
@@ -159,7 +168,7 @@ static inline tryst_status rank_ep_open(struct ucx_rank *rank, int me, int link,
 }
 
 /* One turn: the link, then the fabric. Returns the fabric's events. */
-static inline int rank_turn(struct ucx_rank *rank)
+static inline int rank_turn(struct module_rank *rank)
 {
     char message[4352];
     ssize_t bytes;
@@ -169,7 +178,7 @@ static inline int rank_turn(struct ucx_rank *rank)
     return rank->rail->ops->progress(rank->rail);
 }
 
-static inline void rank_stop(struct ucx_rank *rank)
+static inline void rank_stop(struct module_rank *rank)
 {
     if (rank->rail)
         rank->rail->ops->rail_close(rank->rail);
