@@ -187,8 +187,6 @@ int tryst_transport_visit(tryst_ctx *ctx,
     for (int kind = 0; kind < TRANSPORT_KINDS && !stop; kind++) {
         char text[TRANSPORT_TEXT_MAX] = "";
         const char *name = transport_kind_name((enum transport_kind)kind);
-        if (kind == TRANSPORT_OFI)
-            continue;
         const struct transport_ops *ops =
             transport_get(ctx, (enum transport_kind)kind, text);
         tryst_transport_info info = {

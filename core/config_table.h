@@ -49,7 +49,7 @@
     X(HOST_ID, "host_id", STRING, "", "text", 0,                                             \
       "ranks with equal text count as one host; empty: boot id and namespaces decide")       \
     /* transports */                                                                         \
-    X(TRANSPORT, "transport", ENUM, "auto", "auto|self|shm|ucx", 0,                          \
+    X(TRANSPORT, "transport", ENUM, "auto", "auto|self|shm|ucx|ofi", 0,                      \
       "transport for every peer; auto: the best that reaches each")                          \
     X(NET, "net", STRING, "", "interface names or CIDR blocks, separated by commas", 0,      \
       "network interfaces to use; empty: all that are up")                                   \

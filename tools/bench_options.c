@@ -42,7 +42,7 @@ static const char help[] =
     "      --lr RATE            learning rate (adam 0.001, sgd 0.1)\n"
     "      --seed N             of weights and data (0)\n"
     "      --data FILE          text to learn (" DATA_DEFAULT ", else Tryst's LICENSE)\n"
-    "      --transport NAME     auto, shm, ucx; self runs the ranks as threads of one "
+    "      --transport NAME     auto, shm, ucx, ofi; self runs the ranks as threads of one "
     "process\n"
     "                           (TRYST_TRANSPORT, else auto)\n"
     "      --check              replay the run in one process and demand equal bits\n"

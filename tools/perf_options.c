@@ -30,7 +30,7 @@ static const char help[] =
     "                       ones, fewer large ones)\n"
     "  -w, --warmup N       transfers before those (a tenth, at least 10)\n"
     "  -O, --window N       bandwidth: transfers outstanding (32)\n"
-    "      --transport NAME auto, shm, ucx (TRYST_TRANSPORT, else auto)\n"
+    "      --transport NAME auto, shm, ucx, ofi (TRYST_TRANSPORT, else auto)\n"
     "  -j, --json FILE|-    write the figures as JSON (- is stdout, without the table)\n"
     "  -h, --help           print this\n"
     "\n"
@@ -127,7 +127,7 @@ static bool sizes_parse(struct perf_options *options, const char *given)
 static bool transport_is_known(const char *name)
 {
     return strcmp(name, "auto") == 0 || strcmp(name, "shm") == 0 ||
-           strcmp(name, "ucx") == 0;
+           strcmp(name, "ucx") == 0 || strcmp(name, "ofi") == 0;
 }
 
 static int option_take(int letter, const char *value, struct perf_options *options)
@@ -160,7 +160,7 @@ static int option_take(int letter, const char *value, struct perf_options *optio
         return 0;
     case 't':
         if (!transport_is_known(value))
-            return usage("--transport %s: wants auto, shm or ucx", value);
+            return usage("--transport %s: wants auto, shm, ucx or ofi", value);
         options->transport = value;
         return 0;
     case 'j': options->json = value; return 0;

@@ -26,6 +26,7 @@ static_assert(CONFIG_TRANSPORT_AUTO == 0, "auto forces nothing");
 static_assert(CONFIG_TRANSPORT_SELF == 1 + TRANSPORT_SELF, "the enums run in parallel");
 static_assert(CONFIG_TRANSPORT_SHM == 1 + TRANSPORT_SHM, "the enums run in parallel");
 static_assert(CONFIG_TRANSPORT_UCX == 1 + TRANSPORT_UCX, "the enums run in parallel");
+static_assert(CONFIG_TRANSPORT_OFI == 1 + TRANSPORT_OFI, "the enums run in parallel");
 
 static_assert(sizeof(struct link_address) == 32, "it travels");
 static_assert(sizeof(struct host_identity) == 344, "it travels");
@@ -173,7 +174,7 @@ static void forced_text(enum transport_kind kind, const struct host_identity *a,
         (void)snprintf(
             text, TRANSPORT_TEXT_MAX,
             "TRYST_TRANSPORT=%s needs one host, these are %.32s and %.32s: use "
-            "auto or ucx",
+            "auto, ucx or ofi",
             name, host_text(a), host_text(b));
     else
         (void)snprintf(text, TRANSPORT_TEXT_MAX,

@@ -97,6 +97,7 @@ static void constants_name_the_words(void **state)
                  {CONFIG_TRANSPORT, CONFIG_TRANSPORT_SELF, "self"},
                  {CONFIG_TRANSPORT, CONFIG_TRANSPORT_SHM, "shm"},
                  {CONFIG_TRANSPORT, CONFIG_TRANSPORT_UCX, "ucx"},
+                 {CONFIG_TRANSPORT, CONFIG_TRANSPORT_OFI, "ofi"},
                  {CONFIG_SHM_MECH, CONFIG_SHM_MECH_AUTO, "auto"},
                  {CONFIG_SHM_MECH, CONFIG_SHM_MECH_MAP, "map"},
                  {CONFIG_SHM_MECH, CONFIG_SHM_MECH_CMA, "cma"},
@@ -174,7 +175,7 @@ static void a_bad_variable_names_itself_its_value_and_what_is_allowed(void **sta
     } cases[] = {
         {"TRYST_WINDOW_BYTES", "7Q", {"TRYST_WINDOW_BYTES", "\"7Q\"", "from 4K to 1T"}},
         {"TRYST_PEER_TIMEOUT", "15", {"TRYST_PEER_TIMEOUT", "\"15\"", "60s"}},
-        {"TRYST_TRANSPORT", "tcp", {"TRYST_TRANSPORT", "\"tcp\"", "auto|self|shm|ucx"}},
+        {"TRYST_TRANSPORT", "tcp", {"TRYST_TRANSPORT", "\"tcp\"", "auto|self|shm|ucx|ofi"}},
         {"TRYST_TRACE", "maybe", {"TRYST_TRACE", "\"maybe\"", "yes"}},
         {"TRYST_RANK", "-2", {"TRYST_RANK", "\"-2\"", "from -1"}},
     };

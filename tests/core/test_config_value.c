@@ -126,12 +126,13 @@ static void booleans(void **state)
 static void words(void **state)
 {
     static const struct parse_case cases[] = {
-        {"auto", 0},           {"self", 1},     {"shm", 2},        {"ucx", 3},
-        {"", REFUSED},         {"sh", REFUSED}, {"shmm", REFUSED}, {"SHM", REFUSED},
-        {"self|shm", REFUSED}, {"0", REFUSED},
+        {"auto", 0},      {"self", 1},           {"shm", 2},      {"ucx", 3},
+        {"ofi", 4},       {"", REFUSED},         {"sh", REFUSED}, {"shmm", REFUSED},
+        {"SHM", REFUSED}, {"self|shm", REFUSED}, {"0", REFUSED},
     };
-    check((struct config_row){.type = CONFIG_TYPE_ENUM, .allowed = "auto|self|shm|ucx"},
-          cases, COUNT_OF(cases));
+    check(
+        (struct config_row){.type = CONFIG_TYPE_ENUM, .allowed = "auto|self|shm|ucx|ofi"},
+        cases, COUNT_OF(cases));
 }
 
 static void limits_are_inclusive_and_in_the_values_own_spelling(void **state)

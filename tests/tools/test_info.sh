@@ -24,7 +24,7 @@ says '^  shm '
 says '^TRYST_WINDOW_BYTES=4M$' -c
 says 'BYTES: .*; allowed: ' -c
 # shellcheck disable=SC2016 # Markdown, not commands
-says '^| `TRYST_TRANSPORT` | ENUM | `auto` | .*auto\\|self\\|shm\\|ucx' --markdown
+says '^| `TRYST_TRANSPORT` | ENUM | `auto` | .*auto\\|self\\|shm\\|ucx\\|ofi' --markdown
 # shellcheck disable=SC2016
 says '^| `TRYST_TRANSPORT` |' -c --markdown
 says '^ *200  TRYST_E_PEER ' --status

@@ -39,6 +39,7 @@ struct row {
 #define FORCE_SELF 1
 #define FORCE_SHM  2
 #define FORCE_UCX  3
+#define FORCE_OFI  4
 
 static const struct row rows[] = {
     {"same process", ID(1, 1, 1, 0, USUAL, 0), ID(1, 1, 1, 0, USUAL, 0), "self shm ucx",
@@ -80,6 +81,9 @@ static const struct row rows[] = {
      ID(2, 7, 2, 0, USUAL, FORCE_SHM), "", "one network namespace on node7"},
     {"ucx forced, not built", ID(1, 1, 1, 0, USUAL, FORCE_UCX),
      ID(2, 1, 1, 0, SELF | SHM, FORCE_UCX), "", "pid 2 on node1 has no ucx"},
+    {"ofi forced", ID(1, 1, 1, 0, ALL, FORCE_OFI), ID(1, 1, 1, 0, ALL, 0), "ofi", ""},
+    {"ofi forced, not built", ID(1, 1, 1, 0, ALL, FORCE_OFI),
+     ID(2, 1, 1, 0, USUAL, FORCE_OFI), "", "pid 2 on node1 has no ofi"},
     {"a transport of a later version", ID(1, 1, 1, 0, USUAL, 9), ID(2, 1, 1, 0, USUAL, 0),
      "", "unknown here"},
 };

@@ -595,7 +595,7 @@ static void cycles_leave_nothing(void **state)
  * shows from outside proves the spelling of all that begin like it: the ports it listens on. */
 static void tcp_settings_take_effect(void **state)
 {
-    static struct ucx_rank rank;
+    static struct module_rank rank;
     int listening = 0;
     assert_int_equal(rank_start(&rank), TRYST_OK);
     assert_int_equal(config_set(rank.config, "port_range", "21500-21999", NULL),

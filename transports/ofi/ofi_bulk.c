@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bulk: tagged messages between two fabric endpoints that belong to this pair of ranks alone.
+ *
+ * Idea: the receiver announces each receive (POSTED), so the sender knows what is posted and how
+ * large it is, and the fabric never gets a message that has no receive or does not fit: nothing
+ * hangs on how a provider treats those. And closing by force is closing the pair's own fabric
+ * endpoint, which drops what is outstanding, whatever the peer does.
+ *
+ *   receive:  posted + POSTED ── data ──▶ done            send:  held (asked) ── POSTED ──┐
+ *                │ bulk_cancel: REVOKE                        │ posted already            ▼
+ *                ├─ REVOKED: fi_cancel ──▶ CANCELED           └─────────▶ (room?) fi_tsend ─▶ done
+ *                └─ STARTED: data ──▶ done                        NOBODY or too long: done, unsent
+ *
+ * Invariant: ep->active holds what the fabric may read or write; each bulk that was taken is in
+ * exactly one of ep->active, ep->held and rail->done.
+ */
+#include "ofi_private.h"
+
+#include <string.h>
+
+#include "transports/signal_guard.h"
+
+static uint64_t fabric_tag(const struct ofi_rail *rail, uint64_t receiver_ep_id,
+                           uint64_t tag)
+{
+    return (receiver_ep_id & rail->slot_mask) << OFI_TAG_BITS | tag;
+}
+
+/* ---- completing ---- */
+
+/* From inside a call or from progress: note it for ofi_bulk_report. */
+static void op_complete(struct ofi_op *op, tryst_status status, size_t bytes)
+{
+    struct ofi_ep *ep = op->ep;
+    if (op->work.what == OFI_WHAT_SEND)
+        ep->sends_active--;
+    else
+        ep->recvs_active--;
+    op->status = status;
+    op->bytes = bytes;
+    op->ep = NULL;
+    (void)list_remove(&op->node);
+    list_push_back(&ep_rail(ep)->done, &op->node);
+}
+
+int ofi_bulk_report(struct ofi_rail *rail)
+{
+    struct list done;
+    struct list_node *node;
+    int count = 0;
+    list_init(&done);
+    list_append(&done, &rail->done);
+    while ((node = list_pop_front(&done)) != NULL) {
+        struct ofi_op *op = container_of(node, struct ofi_op, node);
+        struct bulk *bulk = op->bulk;
+        tryst_status status = op->status;
+        size_t bytes = op->bytes;
+        ofi_op_put(rail, op);
+        bulk->done(bulk, status, bytes);
+        count++;
+    }
+    return count;
+}
+
+void ofi_bulk_completed(struct ofi_op *op, int error, size_t bytes)
+{
+    struct ofi_ep *ep = op->ep;
+    bool is_send = op->work.what == OFI_WHAT_SEND;
+    tryst_status status = TRYST_OK;
+    ep->bulk_reached = ep->bulk_reached || (!is_send && !error);
+    if (op->canceled && error == FI_ECANCELED)
+        status = op->too_long ? TRYST_E_MISMATCH : TRYST_E_CANCELED;
+    else if (ep->state == OFI_EP_CLOSING && error)
+        status = TRYST_E_CANCELED;
+    else if (error == FI_ETRUNC)
+        status = TRYST_E_MISMATCH;
+    else if (error)
+        status = TRYST_E_PEER;
+    if (status == TRYST_E_PEER)
+        ofi_ep_fail(ep, TRYST_E_PEER, "a bulk was not %s: %s",
+                    is_send ? "sent" : "received", fi_strerror(error));
+    op_complete(op, status, status != TRYST_OK ? 0 : is_send ? op->bulk->bytes : bytes);
+}
+
+/* The message cannot come any more, or nobody wants it. It completes in the queue. */
+static void recv_withdraw(struct ofi_op *op)
+{
+    struct ofi_ep *ep = op->ep;
+    if (op->canceled)
+        return;
+    op->canceled = true;
+    (void)fi_cancel(&ep->bulk->fid, &op->work.context);
+}
+
+void ofi_bulk_cancel_all(struct ofi_ep *ep)
+{
+    list_for_each_safe (&ep->active, node, after) {
+        struct ofi_op *op = container_of(node, struct ofi_op, node);
+        if (op->work.what == OFI_WHAT_RECV)
+            recv_withdraw(op);
+    }
+}
+
+void ofi_bulk_abandon(struct ofi_ep *ep)
+{
+    struct ofi_rail *rail = ep_rail(ep);
+    list_for_each_safe (&ep->active, node, after) {
+        rail->live--;
+        op_complete(container_of(node, struct ofi_op, node), TRYST_E_CANCELED, 0);
+    }
+    list_for_each_safe (&ep->held, node, after)
+        op_complete(container_of(node, struct ofi_op, node), TRYST_E_CANCELED, 0);
+}
+
+/* ---- starting ---- */
+
+/* The pair's own fabric endpoint, made when bulk first needs it. */
+static tryst_status place_open(struct ofi_ep *ep, bool receives)
+{
+    struct ofi_rail *rail = ep_rail(ep);
+    unsigned char address[OFI_ADDRESS_MAX];
+    size_t bytes;
+    struct signal_guard guard;
+    int rc;
+    if (!ep->bulk) {
+        signal_guard_begin(&guard); /* shm installs handlers here */
+        rc = ofi_endpoint_open(rail, &ep->bulk, address, &bytes);
+        (void)signal_guard_end(&guard);
+        if (rc != 0) {
+            ep->bulk = NULL;
+            ofi_ep_fail(ep, rc == -FI_ENOMEM ? TRYST_E_NOMEM : TRYST_E_SYSTEM,
+                        "no endpoint for bulk on %s: %s", rail->name, fi_strerror(-rc));
+            return ofi_ep_usable(ep);
+        }
+    }
+    if (receives && !ep->place_told) {
+        ep->place_told = ep->place_due = true;
+        ofi_ep_due(ep, OFI_DUE_PUMP);
+    }
+    return TRYST_OK;
+}
+
+static struct ofi_op *op_start(struct ofi_ep *ep, struct bulk *bulk, enum ofi_what what)
+{
+    struct ofi_op *op = ofi_op_get(ep_rail(ep));
+    if (!op)
+        return NULL;
+    op->work.what = what;
+    op->ep = ep;
+    op->bulk = bulk;
+    bulk->scratch.pointers[0] = op;
+    return op;
+}
+
+/* The fabric has taken it, has no room, or the endpoint is broken. */
+static tryst_status op_started(struct ofi_op *op, ssize_t rc)
+{
+    struct ofi_ep *ep = op->ep;
+    if (rc == 0) {
+        (void)list_remove(&op->node);
+        list_push_back(&ep->active, &op->node);
+        ep_rail(ep)->live++;
+        return TRYST_OK;
+    }
+    if (rc == -FI_EAGAIN || rc == -FI_ENOMEM)
+        return TRYST_AGAIN;
+    ofi_ep_fail(ep, TRYST_E_PEER, "bulk refused: %s", fi_strerror((int)-rc));
+    return ofi_ep_usable(ep);
+}
+
+static tryst_status recv_start(struct ofi_ep *ep, struct bulk *bulk)
+{
+    struct ofi_rail *rail = ep_rail(ep);
+    struct ofi_op *op;
+    void *desc;
+    tryst_status status = place_open(ep, true);
+    if (status != TRYST_OK)
+        return status;
+    op = op_start(ep, bulk, OFI_WHAT_RECV);
+    if (!op)
+        return TRYST_AGAIN;
+    status = ofi_op_desc(op, &desc);
+    if (status == TRYST_OK)
+        status = op_started(
+            op, fi_trecv(ep->bulk, bulk->data, bulk->bytes, desc, FI_ADDR_UNSPEC,
+                         fabric_tag(rail, ep->id, bulk->tag), 0, &op->work.context));
+    else
+        status = TRYST_AGAIN;
+    if (status != TRYST_OK) {
+        ofi_op_put(rail, op);
+        return status;
+    }
+    ep->recvs_active++;
+    ofi_record_add(ep, OFI_POSTED, bulk->tag, bulk->bytes);
+    return TRYST_OK;
+}
+
+tryst_status ofi_bulk_recv(struct endpoint *base, struct bulk *bulk)
+{
+    struct ofi_ep *ep = (struct ofi_ep *)base;
+    const tryst_host *previous;
+    tryst_status status = ofi_ep_usable(ep);
+    if (status != TRYST_OK)
+        return status;
+    if (ep->recvs_active >= OFI_POSTED_MAX || ep_rail(ep)->live >= OFI_CQ_SIZE)
+        return TRYST_AGAIN;
+    previous = ofi_log_begin(ep_rail(ep)->host);
+    status = recv_start(ep, bulk);
+    ofi_log_end(previous);
+    return status;
+}
+
+/* A send whose receive is known: to the fabric, if that has room. */
+static tryst_status send_push(struct ofi_op *op)
+{
+    struct ofi_ep *ep = op->ep;
+    struct ofi_rail *rail = ep_rail(ep);
+    struct bulk *bulk = op->bulk;
+    void *desc;
+    tryst_status status;
+    if (rail->live >= OFI_CQ_SIZE)
+        return TRYST_AGAIN;
+    status = place_open(ep, false);
+    if (status != TRYST_OK)
+        return status;
+    if (ofi_op_desc(op, &desc) != TRYST_OK)
+        return TRYST_AGAIN;
+    return op_started(op, fi_tsend(ep->bulk, bulk->data, bulk->bytes, desc, ep->peer_bulk,
+                                   fabric_tag(rail, ep->peer_id, bulk->tag),
+                                   &op->work.context));
+}
+
+/* Its receive is here, with so much room. */
+static void send_match(struct ofi_op *op, uint64_t room)
+{
+    struct ofi_ep *ep = op->ep;
+    op->asked = false;
+    if (op->bulk->bytes > room) {
+        ofi_record_add(ep, OFI_TOO_LONG, op->bulk->tag, op->bulk->bytes);
+        op_complete(op, TRYST_OK, op->bulk->bytes);
+    } else if (send_push(op) != TRYST_OK) {
+        ofi_ep_due(ep, OFI_DUE_PUMP); /* it stays among the held ones */
+    }
+}
+
+tryst_status ofi_bulk_send(struct endpoint *base, struct bulk *bulk)
+{
+    struct ofi_ep *ep = (struct ofi_ep *)base;
+    const tryst_host *previous;
+    struct ofi_op *op;
+    uint64_t room;
+    tryst_status status = ofi_ep_usable(ep);
+    if (status != TRYST_OK)
+        return status;
+    if (ep->sends_active >= OFI_SENDS_MAX || !(op = op_start(ep, bulk, OFI_WHAT_SEND)))
+        return TRYST_AGAIN;
+    previous = ofi_log_begin(ep_rail(ep)->host);
+    ep->sends_active++;
+    list_push_back(&ep->held, &op->node);
+    if (ofi_posted_take(&ep->posted, bulk->tag, &room)) {
+        send_match(op, room);
+    } else {
+        op->asked = true;
+        ofi_record_add(ep, OFI_ASK, bulk->tag, op->number);
+    }
+    ofi_log_end(previous);
+    return TRYST_OK;
+}
+
+tryst_status ofi_held_start(struct ofi_ep *ep)
+{
+    tryst_status status = TRYST_OK;
+    list_for_each_safe (&ep->held, node, after) {
+        struct ofi_op *op = container_of(node, struct ofi_op, node);
+        if (!op->asked && (status = send_push(op)) != TRYST_OK)
+            return status;
+    }
+    return status;
+}
+
+/* ---- cancelling ---- */
+
+void ofi_bulk_cancel(struct endpoint *base, struct bulk *bulk)
+{
+    struct ofi_ep *ep = (struct ofi_ep *)base;
+    struct ofi_op *op = bulk->scratch.pointers[0];
+    if (op->ep != ep || op->work.what != OFI_WHAT_RECV || op->revoked)
+        return; /* it is through, or being withdrawn */
+    op->revoked = true;
+    if (ep->state == OFI_EP_READY)
+        ofi_record_add(ep, OFI_REVOKE, bulk->tag, op->number);
+}
+
+/* ---- the peer's records ---- */
+
+static struct ofi_op *recv_find(struct ofi_ep *ep, uint64_t tag)
+{
+    list_for_each_safe (&ep->active, node, after) {
+        struct ofi_op *op = container_of(node, struct ofi_op, node);
+        if (op->work.what == OFI_WHAT_RECV && op->bulk->tag == tag)
+            return op;
+    }
+    return NULL;
+}
+
+static struct ofi_op *asked_find(struct ofi_ep *ep, uint64_t tag)
+{
+    list_for_each_safe (&ep->held, node, after) {
+        struct ofi_op *op = container_of(node, struct ofi_op, node);
+        if (op->asked && op->bulk->tag == tag)
+            return op;
+    }
+    return NULL;
+}
+
+static void posted_take(struct ofi_ep *ep, uint64_t tag, uint64_t room)
+{
+    struct ofi_op *op = ep->sends_active ? asked_find(ep, tag) : NULL;
+    tryst_status status = TRYST_OK;
+    if (ep->peer_bulk == FI_ADDR_UNSPEC)
+        ofi_ep_fail(ep, TRYST_E_PROTOCOL, "a receive was announced without a place");
+    else if (op)
+        send_match(op, room);
+    else
+        status = ofi_posted_add(ep_rail(ep)->host, &ep->posted, tag, room);
+    if (status != TRYST_OK)
+        ofi_ep_fail(ep, status, "a receive too many was announced, or no memory");
+}
+
+static void revoke_take(struct ofi_ep *ep, uint64_t tag, uint64_t number)
+{
+    uint64_t room;
+    bool withdrawn = ofi_posted_take(&ep->posted, tag, &room);
+    ofi_record_add(ep, withdrawn ? OFI_REVOKED : OFI_STARTED, tag, number);
+}
+
+/* Not posted may also mean that it has completed by now: the sender knows. */
+static void ask_take(struct ofi_ep *ep, uint64_t tag, uint64_t number)
+{
+    struct ofi_op *op = recv_find(ep, tag);
+    if (!op || op->canceled)
+        ofi_record_add(ep, OFI_NOBODY, tag, number);
+}
+
+static void nobody_take(struct ofi_ep *ep, uint64_t tag, uint64_t number)
+{
+    struct ofi_op *op = asked_find(ep, tag);
+    if (!op || op->number != number)
+        return;
+    ofi_record_add(ep, OFI_DROPPED, tag, op->bulk->bytes);
+    op_complete(op, TRYST_OK, op->bulk->bytes);
+}
+
+void ofi_bulk_record(struct ofi_ep *ep, const struct ofi_record *record)
+{
+    uint64_t tag = ofi_record_tag(record);
+    struct ofi_op *op = NULL;
+    switch (ofi_record_kind(record)) {
+    case OFI_POSTED: posted_take(ep, tag, record->value); break;
+    case OFI_REVOKE: revoke_take(ep, tag, record->value); break;
+    case OFI_ASK: ask_take(ep, tag, record->value); break;
+    case OFI_NOBODY: nobody_take(ep, tag, record->value); break;
+    case OFI_DROPPED:
+        ep->base.rail->events->unexpected(&ep->base, tag, (size_t)record->value);
+        break;
+    case OFI_STARTED: break; /* its data comes, or TOO_LONG has */
+    case OFI_REVOKED:
+        op = recv_find(ep, tag);
+        if (op && op->revoked && op->number == record->value)
+            recv_withdraw(op);
+        break;
+    case OFI_TOO_LONG:
+        op = recv_find(ep, tag);
+        if (op) {
+            op->too_long = true;
+            recv_withdraw(op);
+        }
+        break;
+    default:
+        ofi_ep_fail(ep, TRYST_E_PROTOCOL, "unknown record %u", ofi_record_kind(record));
+        break;
+    }
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Messages between rails: the handshake, records, and frames.
+ *
+ * Idea: what is to be said about bulk waits on its endpoint and rides in front of the next frame,
+ * so an announcement is always there before the frame that depends on it, and mostly costs no
+ * message of its own. The head is checked (cookie, then endpoint, then order) before anything
+ * else of a message is looked at.
+ * Invariant: a packet is in the fabric's hands, or in exactly one list.
+ */
+#include "ofi_private.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- records ---- */
+
+static tryst_status records_grow(struct ofi_ep *ep)
+{
+    const tryst_host *host = ep_rail(ep)->host;
+    uint32_t capacity = ep->records_capacity ? 2 * ep->records_capacity : 32;
+    struct ofi_record *records;
+    if (capacity > OFI_RECORDS_LIMIT)
+        return TRYST_E_PROTOCOL;
+    records = host->alloc(capacity * sizeof *records);
+    if (!records)
+        return TRYST_E_NOMEM;
+    for (uint32_t i = 0; i < ep->records_count; i++)
+        records[i] = ep->records[(ep->records_head + i) % ep->records_capacity];
+    host->free(ep->records);
+    ep->records = records;
+    ep->records_capacity = capacity;
+    ep->records_head = 0;
+    return TRYST_OK;
+}
+
+void ofi_record_add(struct ofi_ep *ep, enum ofi_record_kind kind, uint64_t tag,
+                    uint64_t value)
+{
+    tryst_status status = TRYST_OK;
+    if (ep->records_count == ep->records_capacity)
+        status = records_grow(ep);
+    if (status == TRYST_E_PROTOCOL)
+        ofi_ep_fail(ep, status, "the peer asks faster than it reads the answers");
+    else if (status != TRYST_OK)
+        ofi_ep_fail(ep, status, "no memory for a record");
+    if (status != TRYST_OK)
+        return;
+    ep->records[(ep->records_head + ep->records_count) % ep->records_capacity] =
+        ofi_record_make(kind, tag, value);
+    ep->records_count++;
+    ofi_ep_due(ep, OFI_DUE_PUMP);
+}
+
+static uint32_t records_pack(const struct ofi_ep *ep, void *data)
+{
+    uint32_t count =
+        ep->records_count < OFI_RECORDS_MAX ? ep->records_count : OFI_RECORDS_MAX;
+    for (uint32_t i = 0; i < count; i++)
+        memcpy((unsigned char *)data + i * sizeof(struct ofi_record),
+               &ep->records[(ep->records_head + i) % ep->records_capacity],
+               sizeof(struct ofi_record));
+    return count;
+}
+
+static void records_pop(struct ofi_ep *ep, uint32_t count)
+{
+    if (!count)
+        return;
+    ep->records_head = (ep->records_head + count) % ep->records_capacity;
+    ep->records_count -= count;
+}
+
+/* ---- sending ---- */
+
+/* From a buffer that may be reused at once: inject where it is short, else a packet. */
+static int message_start(struct ofi_ep *ep, struct ofi_packet *packet, size_t bytes)
+{
+    struct ofi_rail *rail = ep_rail(ep);
+    ssize_t rc;
+    if (bytes <= rail->info->tx_attr->inject_size) {
+        rc = fi_inject(rail->messages, packet->data, bytes, ep->peer_messages);
+        if (rc == 0)
+            ofi_packet_put(rail, packet);
+        return (int)rc;
+    }
+    packet->work.what = OFI_WHAT_TX;
+    packet->ep = ep;
+    rc = fi_send(rail->messages, packet->data, bytes, packet->desc, ep->peer_messages,
+                 &packet->work.context);
+    if (rc == 0) {
+        list_push_back(&ep->packets, &packet->node);
+        ep->packets_active++;
+        rail->live++;
+    }
+    return (int)rc;
+}
+
+tryst_status ofi_message_send(struct ofi_ep *ep, enum ofi_kind kind, const void *data,
+                              size_t bytes)
+{
+    struct ofi_rail *rail = ep_rail(ep);
+    struct ofi_head head = {.cookie = ep->cookie,
+                            .ep_id = ep->peer_id,
+                            .sequence = ep->send_sequence,
+                            .kind = (uint16_t)kind};
+    struct ofi_packet *packet;
+    unsigned char *at;
+    int rc;
+    if (ep->packets_active >= OFI_EP_PACKETS_MAX || rail->live >= OFI_CQ_SIZE ||
+        !(packet = ofi_packet_get(rail)))
+        return TRYST_AGAIN;
+    at = packet->data + sizeof head;
+    if (kind == OFI_DATA)
+        head.records = (uint16_t)records_pack(ep, at);
+    at += head.records * sizeof(struct ofi_record);
+    memcpy(packet->data, &head, sizeof head);
+    if (bytes)
+        memcpy(at, data, bytes);
+    rc = message_start(ep, packet, (size_t)(at - packet->data) + bytes);
+    if (rc == 0) {
+        ep->send_sequence++;
+        records_pop(ep, head.records);
+        return TRYST_OK;
+    }
+    ofi_packet_put(rail, packet);
+    if (rc == -FI_EAGAIN || rc == -FI_ENOMEM)
+        return TRYST_AGAIN;
+    ofi_ep_fail(ep, TRYST_E_PEER, "a message was refused: %s", fi_strerror(-rc));
+    return ofi_ep_usable(ep);
+}
+
+void ofi_message_sent(struct ofi_rail *rail, struct ofi_packet *packet, int error)
+{
+    struct ofi_ep *ep = packet->ep;
+    ofi_packet_put(rail, packet);
+    if (!ep)
+        return; /* its endpoint closed before */
+    ep->packets_active--;
+    if (error)
+        ofi_ep_fail(ep, TRYST_E_PEER, "a message was not sent: %s", fi_strerror(error));
+}
+
+tryst_status ofi_records_send(struct ofi_ep *ep)
+{
+    struct ofi_rail *rail = ep_rail(ep);
+    tryst_status status = TRYST_OK;
+    if (ep->place_due) {
+        unsigned char address[OFI_ADDRESS_MAX];
+        size_t bytes = sizeof address;
+        if (fi_getname(&ep->bulk->fid, address, &bytes) != 0) {
+            ofi_ep_fail(ep, TRYST_E_SYSTEM, "the bulk endpoint on %s has no address",
+                        rail->name);
+            return TRYST_E_PEER;
+        }
+        status = ofi_message_send(ep, OFI_PLACE, address, bytes);
+        if (status != TRYST_OK)
+            return status;
+        ep->place_due = false;
+    }
+    while (status == TRYST_OK && ep->records_count > 0)
+        status = ofi_message_send(ep, OFI_DATA, NULL, 0);
+    return status;
+}
+
+tryst_status ofi_frame_send(struct endpoint *base, const void *data, size_t bytes)
+{
+    struct ofi_ep *ep = (struct ofi_ep *)base;
+    const tryst_host *previous;
+    tryst_status status = ofi_ep_usable(ep);
+    assert(bytes > 0 && bytes <= OFI_FRAME_MAX);
+    if (status != TRYST_OK)
+        return status;
+    previous = ofi_log_begin(ep_rail(ep)->host);
+    if (ep->place_due || ep->records_count > OFI_RECORDS_MAX)
+        status = ofi_records_send(ep);
+    if (status == TRYST_OK)
+        status = ofi_message_send(ep, OFI_DATA, data, bytes);
+    ofi_log_end(previous);
+    return status;
+}
+
+/* ---- receiving ---- */
+
+void ofi_message_post(struct ofi_rail *rail, struct ofi_packet *packet)
+{
+    ssize_t rc;
+    packet->work.what = OFI_WHAT_RX;
+    rc = fi_recv(rail->messages, packet->data, sizeof packet->data, packet->desc,
+                 FI_ADDR_UNSPEC, &packet->work.context);
+    if (rc == 0) {
+        rail->live++;
+        return;
+    }
+    list_push_back(&rail->unposted, &packet->node); /* progress tries again */
+    if (rc != -FI_EAGAIN)
+        ofi_rail_log(rail, TRYST_LOG_ERROR, "a receive was refused: %s",
+                     fi_strerror((int)-rc));
+}
+
+static void data_take(struct ofi_ep *ep, const struct ofi_head *head,
+                      const unsigned char *data, size_t bytes)
+{
+    size_t records_bytes = head->records * sizeof(struct ofi_record);
+    if (head->records > OFI_RECORDS_MAX || records_bytes > bytes ||
+        bytes - records_bytes > OFI_FRAME_MAX) {
+        ofi_ep_fail(ep, TRYST_E_PROTOCOL, "a message of %u records in %zu bytes",
+                    head->records, bytes);
+        return;
+    }
+    for (uint32_t i = 0; i < head->records && ep->state == OFI_EP_READY; i++) {
+        struct ofi_record record;
+        memcpy(&record, data + i * sizeof record, sizeof record);
+        ofi_bulk_record(ep, &record);
+    }
+    if (bytes > records_bytes && ep->state == OFI_EP_READY)
+        ep->base.rail->events->frame(&ep->base, data + records_bytes,
+                                     bytes - records_bytes);
+}
+
+static void place_take(struct ofi_ep *ep, const void *data, size_t bytes)
+{
+    struct ofi_rail *rail = ep_rail(ep);
+    unsigned char address[OFI_ADDRESS_MAX] = {0};
+    if (bytes == 0 || bytes > sizeof address || ep->peer_bulk != FI_ADDR_UNSPEC) {
+        ofi_ep_fail(ep, TRYST_E_PROTOCOL, "an address of %zu bytes, or a second one",
+                    bytes);
+        return;
+    }
+    memcpy(address, data, bytes);
+    if (fi_av_insert(rail->av, address, 1, &ep->peer_bulk, 0, NULL) != 1) {
+        ep->peer_bulk = FI_ADDR_UNSPEC;
+        ofi_ep_fail(ep, TRYST_E_PROTOCOL,
+                    "the address of the peer's bulk endpoint does "
+                    "not parse");
+    }
+}
+
+/* The handshake's and DATA's order is the endpoint's state: what comes out of turn ends it. */
+static void message_take(struct ofi_ep *ep, const struct ofi_head *head,
+                         const unsigned char *data, size_t bytes)
+{
+    bool opening = ep->state == OFI_EP_OPENING;
+    if (head->sequence != ep->recv_sequence) {
+        ofi_ep_fail(ep, TRYST_E_PROTOCOL, "message %u came when %u was due",
+                    head->sequence, ep->recv_sequence);
+        return;
+    }
+    ep->recv_sequence++;
+    if (head->kind == OFI_HELLO && opening && !ep->hello_seen) {
+        ep->hello_seen = true;
+        ofi_ep_due(ep, OFI_DUE_CONNECT);
+        return;
+    }
+    if (head->kind == OFI_HEARD && opening && ep->hello_seen && !ep->heard_seen) {
+        ep->heard_seen = true;
+        ofi_ep_due(ep, OFI_DUE_CONNECT);
+        return;
+    }
+    /* sent after the peer's HEARD, which may have come in this same round */
+    if (opening && ep->heard_sent && ep->heard_seen)
+        ofi_ep_ready_say(ep);
+    if (ep->state == OFI_EP_READY && head->kind == OFI_DATA)
+        data_take(ep, head, data, bytes);
+    else if (ep->state == OFI_EP_READY && head->kind == OFI_PLACE)
+        place_take(ep, data, bytes);
+    else
+        ofi_ep_fail(ep, TRYST_E_PROTOCOL, "a message of kind %u came out of turn",
+                    head->kind);
+}
+
+void ofi_message_received(struct ofi_rail *rail, struct ofi_packet *packet, size_t bytes)
+{
+    struct ofi_head head;
+    struct ofi_ep *ep = NULL;
+    if (bytes >= sizeof head && bytes <= sizeof packet->data) {
+        memcpy(&head, packet->data, sizeof head);
+        ep = ofi_ep_find(rail, head.ep_id);
+    }
+    if (!ep || ep->cookie != head.cookie)
+        rail->strangers++; /* also what comes late for an endpoint that was closed */
+    else if (ep->state == OFI_EP_OPENING || ep->state == OFI_EP_READY)
+        message_take(ep, &head, packet->data + sizeof head, bytes - sizeof head);
+}

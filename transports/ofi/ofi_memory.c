@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a rail gives to the fabric: packets, operations, registrations.
+ *
+ * Idea: all of it belongs to the rail, so what the fabric does not give back when an endpoint
+ * closes (a message to a peer that is stopped) stays valid until the fabric itself is gone.
+ * Invariant: where the fabric wants its memory registered (FI_MR_LOCAL), a chunk of packets has
+ * one registration, a region of the caller's one per rail, and any other bulk one of its own.
+ * Callers: ofi_rail.c, ofi_frame.c, ofi_bulk.c.
+ */
+#include "ofi_private.h"
+
+static tryst_status mr_open(struct ofi_rail *rail, const void *data, size_t bytes,
+                            struct fid_mr **mr_p)
+{
+    int rc = fi_mr_reg(rail->domain, data, bytes, FI_SEND | FI_RECV, 0, ++rail->mr_key, 0,
+                       mr_p, NULL);
+    if (rc == 0)
+        return TRYST_OK;
+    ofi_rail_log(rail, TRYST_LOG_WARN, "cannot register %zu bytes: %s", bytes,
+                 fi_strerror(-rc));
+    return rc == -FI_ENOMEM || rc == -FI_EAGAIN ? TRYST_E_NOMEM : TRYST_E_SYSTEM;
+}
+
+static struct ofi_chunk *chunk_new(struct ofi_rail *rail)
+{
+    struct ofi_chunk *chunk = rail->host->alloc(sizeof *chunk);
+    if (!chunk)
+        return NULL;
+    if (rail->mr_local &&
+        mr_open(rail, chunk->packets, sizeof chunk->packets, &chunk->mr) != TRYST_OK) {
+        rail->host->free(chunk);
+        return NULL;
+    }
+    for (int i = 0; i < OFI_CHUNK_PACKETS; i++) {
+        chunk->packets[i].desc = chunk->mr ? fi_mr_desc(chunk->mr) : NULL;
+        list_push_back(&rail->packets, &chunk->packets[i].node);
+    }
+    chunk->next = rail->chunks;
+    rail->chunks = chunk;
+    return chunk;
+}
+
+struct ofi_packet *ofi_packet_get(struct ofi_rail *rail)
+{
+    struct list_node *node;
+    if (list_empty(&rail->packets) && !chunk_new(rail))
+        return NULL;
+    node = list_pop_front(&rail->packets);
+    return container_of(node, struct ofi_packet, node);
+}
+
+void ofi_packet_put(struct ofi_rail *rail, struct ofi_packet *packet)
+{
+    packet->ep = NULL;
+    (void)list_remove(&packet->node);
+    list_push_front(&rail->packets, &packet->node);
+}
+
+struct ofi_op *ofi_op_get(struct ofi_rail *rail)
+{
+    struct list_node *node = list_pop_front(&rail->ops);
+    struct ofi_op *op =
+        node ? container_of(node, struct ofi_op, node) : rail->host->alloc(sizeof *op);
+    if (op)
+        *op = (struct ofi_op){.number = ++rail->numbers};
+    return op;
+}
+
+void ofi_op_put(struct ofi_rail *rail, struct ofi_op *op)
+{
+    if (op->mr)
+        (void)fi_close(&op->mr->fid);
+    op->mr = NULL;
+    (void)list_remove(&op->node);
+    list_push_front(&rail->ops, &op->node);
+}
+
+/* After the fabric's endpoints, before its domain. */
+void ofi_memory_free(struct ofi_rail *rail)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(&rail->ops)) != NULL)
+        rail->host->free(container_of(node, struct ofi_op, node));
+    while (rail->chunks) {
+        struct ofi_chunk *chunk = rail->chunks;
+        rail->chunks = chunk->next;
+        if (chunk->mr)
+            (void)fi_close(&chunk->mr->fid);
+        rail->host->free(chunk);
+    }
+}
+
+tryst_status ofi_mem_register(struct rail *base, struct tryst_mem *mem, void **handle_p)
+{
+    struct ofi_rail *rail = (struct ofi_rail *)base;
+    const tryst_host *previous;
+    struct fid_mr *mr = NULL;
+    tryst_status status = TRYST_OK;
+    if (rail->mr_local) {
+        previous = ofi_log_begin(rail->host);
+        status = mr_open(rail, mem->data, mem->bytes, &mr);
+        ofi_log_end(previous);
+    }
+    if (status == TRYST_OK)
+        *handle_p = mr;
+    return status;
+}
+
+void ofi_mem_unregister(struct rail *base, void *handle)
+{
+    struct fid_mr *mr = handle;
+    const tryst_host *previous = ofi_log_begin(((struct ofi_rail *)base)->host);
+    if (mr)
+        (void)fi_close(&mr->fid);
+    ofi_log_end(previous);
+}
+
+tryst_status ofi_op_desc(struct ofi_op *op, void **desc_p)
+{
+    struct ofi_rail *rail = ep_rail(op->ep);
+    struct bulk *bulk = op->bulk;
+    void *handle = NULL;
+    tryst_status status = TRYST_OK;
+    *desc_p = NULL;
+    if (!rail->mr_local || bulk->bytes == 0)
+        return TRYST_OK;
+    if (bulk->mem &&
+        rail->host->mem_handle(bulk->mem, &rail->base, &handle) == TRYST_OK && handle) {
+        *desc_p = fi_mr_desc((struct fid_mr *)handle);
+        return TRYST_OK;
+    }
+    if (!op->mr)
+        status = mr_open(rail, bulk->data, bulk->bytes, &op->mr);
+    if (status == TRYST_OK)
+        *desc_p = fi_mr_desc(op->mr);
+    return status;
+}

@@ -1,0 +1,450 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A rail: one domain of libfabric on one interface, with one completion queue for everything.
+ *
+ * Idea: libfabric calls nobody back; what completed is read from the queue in progress, and the
+ * context of each entry says what it was. So an event or a `done` is only ever called from
+ * ofi_rail_progress.
+ * Invariant: `live` counts the operations in the fabric's hands, and is at most OFI_CQ_SIZE, so
+ * the queue cannot overflow.
+ * Callers: the layer above, through the ops table (ofi_module.c).
+ */
+#include "ofi_private.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <time.h>
+
+#include "transports/signal_guard.h"
+
+#define SETTLE_NS 50000000ull
+enum { ENTRIES = 32, READS_MAX = 2 };
+
+void ofi_rail_log(const struct ofi_rail *rail, tryst_log_level level, const char *fmt,
+                  ...)
+{
+    char text[512];
+    va_list args;
+    int used =
+        snprintf(text, sizeof text, "ofi rail %u on %s: ", rail->base.index, rail->name);
+    va_start(args, fmt);
+    (void)vsnprintf(text + used, sizeof text - (size_t)used, fmt, args);
+    va_end(args);
+    rail->host->log(rail->host, level, text);
+}
+
+/* ---- opening ---- */
+
+static int queue_open(struct ofi_rail *rail)
+{
+    struct fi_cq_attr attr = {
+        .size = OFI_CQ_SIZE, .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_FD};
+    int rc = fi_cq_open(rail->domain, &attr, &rail->cq, NULL);
+    if (rc == 0)
+        return fi_control(&rail->cq->fid, FI_GETWAIT, &rail->source.fd);
+    /* shm has no descriptor to wait on (FI_ENOSYS), others say FI_EINVAL */
+    attr.wait_obj = FI_WAIT_NONE;
+    rail->source.fd = -1;
+    return fi_cq_open(rail->domain, &attr, &rail->cq, NULL);
+}
+
+static int domain_open(struct ofi_rail *rail, const char **step_p)
+{
+    struct fi_av_attr attr = {.type = rail->info->domain_attr->av_type};
+    int rc;
+    if (attr.type == FI_AV_UNSPEC)
+        attr.type = FI_AV_TABLE;
+    *step_p = "fi_fabric";
+    rc = fi_fabric(rail->info->fabric_attr, &rail->fabric, NULL);
+    if (rc == 0) {
+        *step_p = "fi_domain";
+        rc = fi_domain(rail->fabric, rail->info, &rail->domain, NULL);
+    }
+    if (rc == 0) {
+        *step_p = "fi_av_open";
+        rc = fi_av_open(rail->domain, &attr, &rail->av, NULL);
+    }
+    if (rc == 0) {
+        *step_p = "fi_cq_open";
+        rc = queue_open(rail);
+    }
+    return rc;
+}
+
+static int endpoint_try(struct ofi_rail *rail, struct fid_ep **ep_p,
+                        unsigned char *address, size_t *bytes_p)
+{
+    struct fid_ep *ep = NULL;
+    int rc = fi_endpoint(rail->domain, rail->info, &ep, NULL);
+    if (rc != 0)
+        return rc;
+    rc = fi_ep_bind(ep, &rail->av->fid, 0);
+    if (rc == 0)
+        rc = fi_ep_bind(ep, &rail->cq->fid, FI_TRANSMIT | FI_RECV);
+    if (rc == 0)
+        rc = fi_enable(ep);
+    *bytes_p = OFI_ADDRESS_MAX;
+    if (rc == 0)
+        rc = fi_getname(&ep->fid, address, bytes_p);
+    if (rc != 0)
+        (void)fi_close(&ep->fid);
+    else
+        *ep_p = ep;
+    return rc;
+}
+
+/* The port of an IP address that an endpoint is to listen on, or NULL. */
+static in_port_t *port_of(const struct fi_info *info)
+{
+    if (info->src_addr && info->addr_format == FI_SOCKADDR_IN)
+        return &((struct sockaddr_in *)info->src_addr)->sin_port;
+    if (info->src_addr && info->addr_format == FI_SOCKADDR_IN6)
+        return &((struct sockaddr_in6 *)info->src_addr)->sin6_port;
+    return NULL;
+}
+
+/* Within TRYST_PORT_RANGE, beginning anywhere, so that ranks of one host rarely meet. */
+int ofi_endpoint_open(struct ofi_rail *rail, struct fid_ep **ep_p, unsigned char *address,
+                      size_t *bytes_p)
+{
+    in_port_t *port = rail->ports_count ? port_of(rail->info) : NULL;
+    uint32_t first = (uint32_t)rail->host->random_u64();
+    int rc = -FI_EADDRINUSE;
+    if (!port)
+        return endpoint_try(rail, ep_p, address, bytes_p);
+    for (uint32_t i = 0; rc == -FI_EADDRINUSE && i < rail->ports_count; i++) {
+        *port = htons((uint16_t)(rail->port_first + (first + i) % rail->ports_count));
+        rc = endpoint_try(rail, ep_p, address, bytes_p);
+    }
+    *port = 0;
+    return rc;
+}
+
+/* The library has checked it: "first-last", or one port. */
+static void ports_read(struct ofi_rail *rail)
+{
+    const char *text = rail->host->config(rail->host, "port_range");
+    char *rest = NULL;
+    unsigned long first = text ? strtoul(text, &rest, 10) : 0, last = first;
+    if (first && *rest == '-')
+        last = strtoul(rest + 1, NULL, 10);
+    rail->port_first = (uint32_t)first;
+    rail->ports_count = first && last >= first ? (uint32_t)(last - first + 1) : 0;
+}
+
+static void unposted_post(struct ofi_rail *rail)
+{
+    struct list todo;
+    struct list_node *node;
+    list_init(&todo);
+    list_append(&todo, &rail->unposted);
+    while ((node = list_pop_front(&todo)) != NULL)
+        ofi_message_post(rail, container_of(node, struct ofi_packet, node));
+}
+
+static tryst_status receives_post(struct ofi_rail *rail)
+{
+    for (int i = 0; i < OFI_RX_COUNT; i++) {
+        struct ofi_packet *packet = ofi_packet_get(rail);
+        if (!packet)
+            return TRYST_E_NOMEM;
+        ofi_message_post(rail, packet);
+    }
+    return rail->live > 0 ? TRYST_OK : TRYST_E_SYSTEM;
+}
+
+static void limits_set(struct ofi_rail *rail)
+{
+    uint64_t format = rail->info->ep_attr->mem_tag_format;
+    unsigned bits = format ? 64 - (unsigned)__builtin_clzll(format) : 64;
+    uint64_t most = (uint64_t)1 << 46; /* half of the address space is no limit */
+    rail->slot_mask = ((uint64_t)1 << (bits - OFI_TAG_BITS)) - 1;
+    rail->base.tag_bits = OFI_TAG_BITS;
+    rail->base.frame_max = OFI_FRAME_MAX;
+    rail->base.bulk_max = rail->info->ep_attr->max_msg_size < most
+                              ? rail->info->ep_attr->max_msg_size
+                              : most;
+    rail->base.posted_max = OFI_POSTED_MAX;
+    rail->parks = ofi_info_parks(rail->info);
+    rail->mr_local = rail->info->domain_attr->mr_mode & FI_MR_LOCAL;
+}
+
+static struct ofi_rail *rail_new(const struct rail_params *params)
+{
+    struct ofi_rail *rail = params->host->alloc(sizeof *rail);
+    if (!rail)
+        return NULL;
+    rail->base.ops = &ofi_ops;
+    rail->base.events = params->events;
+    rail->base.index = params->index;
+    rail->host = params->host;
+    rail->poller = params->poller;
+    rail->source.fd = -1;
+    rail->slot_next = (uint32_t)params->host->random_u64() % OFI_SLOTS_MAX;
+    ports_read(rail);
+    list_init(&rail->packets);
+    list_init(&rail->unposted);
+    list_init(&rail->ops);
+    list_init(&rail->done);
+    list_init(&rail->work);
+    list_init(&rail->stalled);
+    (void)snprintf(rail->name, sizeof rail->name, "%s",
+                   params->interface_name ? params->interface_name : "any interface");
+    return rail;
+}
+
+static tryst_status fabric_start(struct ofi_rail *rail, const struct rail_params *params)
+{
+    char text[TRANSPORT_TEXT_MAX] = "";
+    const char *step = "";
+    tryst_status status = ofi_info_choose(params, &rail->info, text);
+    int rc = 0;
+    if (status == TRYST_OK) {
+        rc = domain_open(rail, &step);
+        if (rc == 0) {
+            step = "fi_endpoint";
+            rc = ofi_endpoint_open(rail, &rail->messages, rail->address,
+                                   &rail->address_bytes);
+        }
+        if (rc != 0) {
+            (void)snprintf(text, sizeof text, "%s (%s): %s", step,
+                           rail->info->fabric_attr->prov_name, fi_strerror(-rc));
+            status = rc == -FI_ENOMEM ? TRYST_E_NOMEM : TRYST_E_SYSTEM;
+        }
+    }
+    if (status != TRYST_OK)
+        ofi_rail_log(rail, TRYST_LOG_WARN, "cannot open: %s", text);
+    return status;
+}
+
+/* Its wait descriptor is level-triggered; progress, which the context calls next, does the work. */
+static void source_ready(struct poller_source *source, uint32_t events)
+{
+    (void)source;
+    (void)events;
+}
+
+static tryst_status source_add(struct ofi_rail *rail)
+{
+    tryst_status status;
+    if (rail->source.fd < 0)
+        return TRYST_OK;
+    rail->source.events = EPOLLIN;
+    rail->source.fn = source_ready;
+    status = rail->host->poller_add(rail->poller, &rail->source);
+    if (status != TRYST_OK)
+        rail->source.fn = NULL;
+    return status;
+}
+
+/* libfabric never closes what it has accepted but not heard of when its listener is closed; so let
+ * that come to an end, where there may be some: it looks every 10 ms (rxm). */
+static void settle(struct ofi_rail *rail)
+{
+    const struct timespec nap = {.tv_nsec = 200000};
+    uint64_t until = rail->host->now_ns(rail->host) + SETTLE_NS;
+    struct fi_cq_tagged_entry entries[ENTRIES];
+    struct fi_cq_err_entry error = {0};
+    while (rail->host->now_ns(rail->host) < until) {
+        ssize_t got = fi_cq_read(rail->cq, entries, ENTRIES);
+        if (got == -FI_EAVAIL)
+            (void)fi_cq_readerr(rail->cq, &error, 0);
+        else if (got <= 0)
+            (void)nanosleep(&nap, NULL);
+    }
+}
+
+static void parked_close(struct ofi_rail *rail)
+{
+    while (rail->parked) {
+        struct ofi_parked *parked = rail->parked;
+        rail->parked = parked->next;
+        (void)fi_close(&parked->ep->fid);
+        rail->host->free(parked);
+    }
+}
+
+static void fid_close(struct ofi_rail *rail, struct fid *fid, const char *what)
+{
+    int rc = fid ? fi_close(fid) : 0;
+    if (rc != 0)
+        ofi_rail_log(rail, TRYST_LOG_INFO, "libfabric keeps its %s: %s", what,
+                     fi_strerror(-rc));
+}
+
+static void rail_free(struct ofi_rail *rail)
+{
+    const tryst_host *previous = ofi_log_begin(rail->host);
+    if (rail->source.fn)
+        rail->host->poller_remove(rail->poller, &rail->source);
+    if (rail->unsettled)
+        settle(rail);
+    parked_close(rail);
+    fid_close(rail, rail->messages ? &rail->messages->fid : NULL, "endpoint");
+    ofi_memory_free(rail);
+    fid_close(rail, rail->cq ? &rail->cq->fid : NULL, "completion queue");
+    fid_close(rail, rail->av ? &rail->av->fid : NULL, "address vector");
+    fid_close(rail, rail->domain ? &rail->domain->fid : NULL, "domain");
+    fid_close(rail, rail->fabric ? &rail->fabric->fid : NULL, "fabric");
+    fi_freeinfo(rail->info);
+    ofi_log_end(previous);
+    rail->host->free(rail->slots);
+    rail->host->free(rail);
+}
+
+tryst_status ofi_rail_open(const struct rail_params *params, struct rail **rail_p)
+{
+    struct ofi_rail *rail = rail_new(params);
+    const tryst_host *previous;
+    struct signal_guard guard;
+    tryst_status status;
+    if (!rail)
+        return TRYST_E_NOMEM;
+    previous = ofi_log_begin(rail->host);
+    signal_guard_begin(&guard); /* providers load libraries, and some start threads */
+    status = fabric_start(rail, params);
+    (void)signal_guard_end(&guard);
+    if (status == TRYST_OK) {
+        limits_set(rail);
+        status = receives_post(rail);
+    }
+    if (status == TRYST_OK)
+        status = source_add(rail);
+    ofi_log_end(previous);
+    if (status != TRYST_OK) {
+        rail_free(rail);
+        return status;
+    }
+    *rail_p = &rail->base;
+    return TRYST_OK;
+}
+
+void ofi_rail_close(struct rail *base)
+{
+    struct ofi_rail *rail = (struct ofi_rail *)base;
+    if (rail->strangers)
+        ofi_rail_log(rail, TRYST_LOG_INFO,
+                     "closed; %llu messages with a wrong cookie or endpoint",
+                     (unsigned long long)rail->strangers);
+    rail_free(rail);
+}
+
+/* ---- progress ---- */
+
+static void completed(struct ofi_rail *rail, struct ofi_work *work, int error,
+                      size_t bytes)
+{
+    struct ofi_packet *packet = container_of(work, struct ofi_packet, work);
+    rail->live--;
+    switch (work->what) {
+    case OFI_WHAT_RX:
+        if (!error)
+            ofi_message_received(rail, packet, bytes);
+        ofi_message_post(rail, packet);
+        break;
+    case OFI_WHAT_TX: ofi_message_sent(rail, packet, error); break;
+    case OFI_WHAT_RECV:
+    case OFI_WHAT_SEND:
+        ofi_bulk_completed(container_of(work, struct ofi_op, work), error, bytes);
+        break;
+    }
+}
+
+/* One failed operation; false when there is none. Providers report trouble of their own without
+ * an operation, too: that names no pair, and what comes of it is seen there. */
+static bool error_take(struct ofi_rail *rail)
+{
+    struct fi_cq_err_entry entry = {0};
+    if (fi_cq_readerr(rail->cq, &entry, 0) <= 0)
+        return false;
+    if (entry.op_context)
+        completed(rail, entry.op_context, entry.err ? entry.err : FI_EIO, entry.len);
+    else
+        ofi_rail_log(rail, TRYST_LOG_INFO, "libfabric reports: %s",
+                     fi_strerror(entry.err));
+    return true;
+}
+
+/* TRYST_AGAIN: nothing was there. */
+static tryst_status queue_read(struct ofi_rail *rail, int *count_p)
+{
+    struct fi_cq_tagged_entry entries[ENTRIES];
+    ssize_t got = fi_cq_read(rail->cq, entries, ENTRIES);
+    if (got == -FI_EAVAIL && error_take(rail)) {
+        *count_p += 1;
+        return TRYST_OK;
+    }
+    for (ssize_t i = 0; i < got; i++)
+        if (entries[i].op_context)
+            completed(rail, entries[i].op_context, 0, entries[i].len);
+    if (got <= 0)
+        return TRYST_AGAIN;
+    *count_p += (int)got;
+    return TRYST_OK;
+}
+
+int ofi_cq_drain(struct ofi_rail *rail)
+{
+    int count = 0;
+    /* what has completed is at most the queue; more that comes meanwhile is other pairs' */
+    for (int i = 0; i <= OFI_CQ_SIZE && queue_read(rail, &count) == TRYST_OK; i++)
+        if (count > OFI_CQ_SIZE)
+            break;
+    return count;
+}
+
+static int work_run(struct ofi_rail *rail)
+{
+    struct list todo;
+    struct list_node *node;
+    int count = 0;
+    list_init(&todo);
+    list_append(&todo, &rail->work); /* what is added meanwhile waits for the next call */
+    list_append(&todo, &rail->stalled);
+    while ((node = list_pop_front(&todo)) != NULL)
+        count += ofi_ep_work(container_of(node, struct ofi_ep, work_node));
+    return count;
+}
+
+int ofi_rail_progress(struct rail *base)
+{
+    struct ofi_rail *rail = (struct ofi_rail *)base;
+    const tryst_host *previous = ofi_log_begin(rail->host);
+    int count = 0;
+    for (int i = 0; i < READS_MAX && queue_read(rail, &count) == TRYST_OK; i++)
+        ;
+    if (!list_empty(&rail->unposted))
+        unposted_post(rail);
+    if (!list_empty(&rail->done))
+        count += ofi_bulk_report(rail);
+    if (!list_empty(&rail->work) || !list_empty(&rail->stalled))
+        count += work_run(rail);
+    ofi_log_end(previous);
+    return count;
+}
+
+tryst_status ofi_rail_arm(struct rail *base)
+{
+    struct ofi_rail *rail = (struct ofi_rail *)base;
+    struct fid *fids[1] = {&rail->cq->fid};
+    const tryst_host *previous;
+    int rc;
+    if (!list_empty(&rail->work) || !list_empty(&rail->done))
+        return TRYST_AGAIN;
+    if (rail->source.fd < 0)
+        return TRYST_E_UNSUPPORTED;
+    previous = ofi_log_begin(rail->host);
+    rc = fi_trywait(rail->fabric, fids, 1);
+    ofi_log_end(previous);
+    if (rc == -FI_EAGAIN)
+        return TRYST_AGAIN;
+    /* what the fabric had no room for is tried again soon: no event says when there is */
+    if (rc != 0 || !list_empty(&rail->stalled) || !list_empty(&rail->unposted))
+        return TRYST_E_UNSUPPORTED;
+    return TRYST_OK;
+}

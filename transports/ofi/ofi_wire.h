@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file ofi_wire.h
+ *  What two ofi endpoints say to each other. Little-endian, as all of Tryst's wires.
+ *
+ *  Connecting, over the link (struct ofi_connect, then an address of the fabric):
+ *
+ *      A (initiator)                            B
+ *      ADDRESS{provider, id, address of    ───▶  ◀─── the same
+ *              A's rail}
+ *
+ *  and then over the fabric, as untagged messages between the two rails (struct ofi_head):
+ *
+ *      HELLO                         ────▶      (the initiator speaks first, so that two
+ *                                    ◀────  HELLO     connections never cross)
+ *      HEARD                         ────▶      ready when HELLO (B: HEARD) came
+ *      DATA{records, a frame} …      ────▶
+ *
+ *  Who cannot go on says REFUSED over the link, with the reason as text.
+ *
+ *  Bulk has a fabric endpoint of its own per pair, made by each side when it first needs it;
+ *  PLACE carries its address. Records announce it:
+ *
+ *      receiver                                 sender
+ *      fi_trecv, POSTED{tag, room}   ────▶      keeps (tag, room)
+ *                                    ◀────  fi_tsend, when the bulk is given and fits
+ *
+ *      bulk longer than its room:    ◀────  TOO_LONG{tag, bytes}; nothing else is sent
+ *      no POSTED for the tag here:   ◀────  ASK{tag, number}
+ *             NOBODY{tag, number}    ────▶      unless it is posted: then POSTED is on its way
+ *                                    ◀────  DROPPED{tag, bytes}, unless POSTED has come
+ *      withdrawn: REVOKE{tag, number}────▶
+ *                                    ◀────  REVOKED{tag, number}, or STARTED{tag, number}
+ *
+ *  So a message that the fabric gets always has its receive, and that is large enough.
+ */
+#ifndef OFI_WIRE_H
+#define OFI_WIRE_H
+
+#include <stdint.h>
+
+#define OFI_CONNECT_MAGIC 0x49464f54u /* "TOFI" */
+#define OFI_WIRE_VERSION  1u
+/** The largest address that we take: fabrics' own are 16 to some 100 bytes. */
+#define OFI_ADDRESS_MAX 512u
+
+enum ofi_connect_kind { OFI_CONNECT_ADDRESS = 1, OFI_CONNECT_REFUSED = 2 };
+
+/** Heads each connect message; the address, or a text, follows. */
+struct ofi_connect {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t kind;     /**< enum ofi_connect_kind */
+    uint64_t ep_id;    /**< of the sender's endpoint: goes into heads towards it */
+    char provider[32]; /**< "tcp;ofi_rxm", zero-padded: must be equal */
+};
+_Static_assert(sizeof(struct ofi_connect) == 48, "wire");
+
+enum ofi_kind {
+    OFI_HELLO = 1,
+    OFI_HEARD = 2,
+    OFI_PLACE = 3, /**< the address of the sender's bulk endpoint follows */
+    OFI_DATA = 4   /**< `records` records follow, then a frame, if any bytes are left */
+};
+
+/** Heads each message of the fabric. */
+struct ofi_head {
+    uint64_t cookie; /**< of the session; checked first */
+    uint64_t ep_id;  /**< of the receiving endpoint: its slot in the low 16 bits, the rest
+                          random */
+    uint32_t sequence; /**< counts the pair's messages from 0: the order is the fabric's
+                            (FI_ORDER_SAS), this proves it */
+    uint16_t kind;     /**< enum ofi_kind */
+    uint16_t records;  /**< at most OFI_RECORDS_MAX */
+};
+_Static_assert(sizeof(struct ofi_head) == 24, "wire");
+
+#define OFI_RECORDS_MAX 16u
+#define OFI_TAG_BITS    48u
+
+enum ofi_record_kind {
+    OFI_POSTED = 1,
+    OFI_REVOKE = 2,
+    OFI_REVOKED = 3,
+    OFI_STARTED = 4,
+    OFI_ASK = 5,
+    OFI_NOBODY = 6,
+    OFI_DROPPED = 7,
+    OFI_TOO_LONG = 8
+};
+
+struct ofi_record {
+    uint64_t kind_tag; /**< the tag, and above its 48 bits the kind */
+    uint64_t value;    /**< bytes, or a number that comes back unchanged */
+};
+_Static_assert(sizeof(struct ofi_record) == 16, "wire");
+
+static inline struct ofi_record ofi_record_make(enum ofi_record_kind kind, uint64_t tag,
+                                                uint64_t value)
+{
+    return (struct ofi_record){(uint64_t)kind << OFI_TAG_BITS | tag, value};
+}
+
+static inline uint64_t ofi_record_tag(const struct ofi_record *record)
+{
+    return record->kind_tag & (((uint64_t)1 << OFI_TAG_BITS) - 1);
+}
+
+static inline uint32_t ofi_record_kind(const struct ofi_record *record)
+{
+    return (uint32_t)(record->kind_tag >> OFI_TAG_BITS);
+}
+
+static inline uint32_t ofi_id_slot(uint64_t ep_id)
+{
+    return (uint32_t)(ep_id & 0xffff);
+}
+
+#endif
