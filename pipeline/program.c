@@ -174,18 +174,37 @@ int tryst_program_rank_of(const tryst_program *program, int stage)
     return -1;
 }
 
+/* Whether what `list` holds from `first` on is what program_append_updates would append to what
+ * stands before. */
+static bool ends_as_usual(const program_list *list, size_t first, int stages_count)
+{
+    const program_list before = {list->actions, first, first};
+    size_t at = first;
+    for (int stage = 0; stage < stages_count; stage++) {
+        if (!list_has_stage(&before, stage)) {
+            continue;
+        }
+        if (at == list->count || list->actions[at].kind != TRYST_ACTION_UPDATE ||
+            list->actions[at].stage != stage || list->actions[at].version != 1) {
+            return false;
+        }
+        at++;
+    }
+    return at == list->count;
+}
+
 bool program_is_synchronous(const tryst_program *program)
 {
     for (int rank = 0; rank < program->ranks_count; rank++) {
         const program_list *list = &program->lists[rank];
-        bool updating = false;
-        for (size_t i = 0; i < list->count; i++) {
-            const tryst_action *action = &list->actions[i];
-            const bool is_update = action->kind == TRYST_ACTION_UPDATE;
-            if (action->version != (is_update ? 1 : 0) || (updating && !is_update)) {
+        size_t first = 0;
+        while (first < list->count && list->actions[first].kind != TRYST_ACTION_UPDATE) {
+            if (list->actions[first++].version != 0) {
                 return false;
             }
-            updating = is_update;
+        }
+        if (!ends_as_usual(list, first, program->stages_count)) {
+            return false;
         }
     }
     return true;

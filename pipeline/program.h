@@ -44,8 +44,8 @@ int program_makes(const tryst_action *action, program_item items[PROGRAM_ITEMS_M
 size_t program_items_count(const tryst_program *program);
 size_t program_item_index(const tryst_program *program, program_item item);
 
-/* True when every action reads version 0 and each rank's UPDATEs, to version 1, stand
- * last. */
+/* True when every action reads version 0, and after them each rank has what
+ * program_append_updates appends, and nothing else: only then can a file leave the UPDATEs out. */
 bool program_is_synchronous(const tryst_program *program);
 
 /* Append one UPDATE for each stage of `rank`, in ascending order. */

@@ -33,7 +33,7 @@ typedef struct csv {
     int rows_count;
     int stages_count;
     int microbatches_count;
-    bool has_update;
+    size_t updates_count;
 } csv;
 
 /* ----------------------------------------------------------------------------------- *
@@ -161,7 +161,7 @@ static tryst_status add_cell(csv *file, const cell *next)
     if (action->microbatch >= file->microbatches_count) {
         file->microbatches_count = action->microbatch + 1;
     }
-    file->has_update = file->has_update || action->kind == TRYST_ACTION_UPDATE;
+    file->updates_count += action->kind == TRYST_ACTION_UPDATE;
     return TRYST_OK;
 }
 
@@ -249,18 +249,23 @@ static tryst_status check_size(csv *file)
         text_add(file->out, "%s: no actions", file->path);
         return TRYST_E_PROGRAM;
     }
+    if (file->microbatches_count == 0) {
+        text_add(file->out, "%s: no micro-batch: there are only UPDATEs", file->path);
+        return TRYST_E_PROGRAM;
+    }
     if (file->stages_count < file->rows_count) {
         text_add(file->out,
                  "%s: %d rows (ranks), but stages only to %d; every rank needs one",
                  file->path, file->rows_count, file->stages_count - 1);
         return TRYST_E_PROGRAM;
     }
-    if (forwards > file->cells_count) {
+    /* Not counting UPDATEs, which the same program may be saved without. */
+    if (forwards > file->cells_count - file->updates_count) {
         text_add(file->out,
                  "%s: names stage %d and micro-batch %d, so it needs at least %llu "
                  "forwards, but has %zu actions in all",
                  file->path, file->stages_count - 1, file->microbatches_count - 1,
-                 (unsigned long long)forwards, file->cells_count);
+                 (unsigned long long)forwards, file->cells_count - file->updates_count);
         return TRYST_E_PROGRAM;
     }
     return TRYST_OK;
@@ -275,7 +280,8 @@ static tryst_status build_program(const csv *file, tryst_program **program_p)
         status =
             tryst_program_append(program, file->cells[i].rank, &file->cells[i].action);
     }
-    for (int rank = 0; rank < file->rows_count && !file->has_update && status == TRYST_OK;
+    for (int rank = 0;
+         rank < file->rows_count && file->updates_count == 0 && status == TRYST_OK;
          rank++) {
         status = program_append_updates(program, rank);
     }
