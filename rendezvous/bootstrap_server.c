@@ -323,26 +323,31 @@ static bool server_ended(const struct server *server, uint64_t now_ns)
     return server->left_count == server->size;
 }
 
+bool server_turn(struct server *server, bool wait)
+{
+    uint64_t now_ns = clock_now_ns(server->clock);
+    drop_overdue(server, now_ns);
+    if (server_ended(server, now_ns))
+        return false;
+    size_t count = polls_fill(server, now_ns);
+    int ready = poll(server->polls, count, wait ? poll_ms(server, now_ns) : 0);
+    if (ready > 0)
+        polls_handle(server, count);
+    return true;
+}
+
 static void *server_run(void *arg)
 {
     struct server *server = arg;
     pthread_setname_np(pthread_self(), "tryst-boot");
-    for (;;) {
-        uint64_t now_ns = clock_now_ns(server->clock);
-        drop_overdue(server, now_ns);
-        if (server_ended(server, now_ns))
-            break;
-        size_t count = polls_fill(server, now_ns);
-        int ready = poll(server->polls, count, poll_ms(server, now_ns));
-        if (ready > 0)
-            polls_handle(server, count);
-    }
+    while (server_turn(server, true))
+        continue;
     return NULL;
 }
 
 /* ---- beginning and end ---- */
 
-static void server_free(struct server *server)
+void server_close(struct server *server)
 {
     for (size_t i = 0; server->conns && i < server->conns_count; i++)
         conn_close(&server->conns[i]);
@@ -389,9 +394,9 @@ static int thread_start(struct server *server)
     return error;
 }
 
-tryst_status server_start(const struct bootstrap_params *params,
-                          const struct bootstrap_listeners *listeners, int own_fd,
-                          struct err *err, struct server **server_p)
+tryst_status server_open(const struct bootstrap_params *params,
+                         const struct bootstrap_listeners *listeners, int own_fd,
+                         struct err *err, struct server **server_p)
 {
     struct server *server = mem_zalloc(sizeof *server);
     if (!server) {
@@ -414,12 +419,24 @@ tryst_status server_start(const struct bootstrap_params *params,
     if (status != TRYST_OK) {
         if (!server->conns_count)
             close(own_fd);
-        server_free(server);
+        server_close(server);
         return err_set(err, status, "no memory for the bootstrap server");
     }
+    *server_p = server;
+    return TRYST_OK;
+}
+
+tryst_status server_start(const struct bootstrap_params *params,
+                          const struct bootstrap_listeners *listeners, int own_fd,
+                          struct err *err, struct server **server_p)
+{
+    struct server *server = NULL;
+    tryst_status status = server_open(params, listeners, own_fd, err, &server);
+    if (status != TRYST_OK)
+        return status;
     int error = thread_start(server);
     if (error) {
-        server_free(server);
+        server_close(server);
         return err_set(err, TRYST_E_SYSTEM, "no thread for the bootstrap server: %s",
                        strerror(error));
     }
@@ -430,5 +447,5 @@ tryst_status server_start(const struct bootstrap_params *params,
 void server_join(struct server *server)
 {
     pthread_join(server->thread, NULL);
-    server_free(server);
+    server_close(server);
 }

@@ -133,6 +133,14 @@ tryst_status server_start(const struct bootstrap_params *params,
 /* Waits until it ends (rank 0 has left, and all others too or their time is over). */
 void server_join(struct server *server);
 
+/* The same without a thread, for tests: server_turn looks once at all connections (and waits for
+ * the first event if told to); false when it has ended. */
+tryst_status server_open(const struct bootstrap_params *params,
+                         const struct bootstrap_listeners *listeners, int own_fd,
+                         struct err *err, struct server **server_p);
+bool server_turn(struct server *server, bool wait);
+void server_close(struct server *server);
+
 /* ---- bootstrap_server.c, for the other two ---- */
 
 /* Sends `head` (copied) and `body` (must stay), then goes to state `after`. */

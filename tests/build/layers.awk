@@ -16,7 +16,7 @@ BEGIN {
     may["commsched/context.c"] = "core topology transports rendezvous commsched"
     may["pipeline"] = ""
     may["tools"] = ""
-    # A unit test reads what its layer reads, and the layer.
+    # A unit test reads what its layer reads, and the layer; a fuzzer any up to rendezvous.
     may["tests"] = ""
     may["tests/build"] = "tests"
     may["tests/core"] = "tests core"
@@ -25,6 +25,7 @@ BEGIN {
     may["tests/rendezvous"] = "tests core topology transports rendezvous"
     may["tests/commsched"] = "tests core topology transports rendezvous commsched"
     may["tests/pipeline"] = "tests pipeline"
+    may["tests/fuzz"] = "tests tests/rendezvous core topology transports rendezvous"
     may["tests/tools"] = "tests tools"
 
     # Backends do not know each other; pair/ is no backend but what two of them share.

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any file is a program or is refused with a sentence; a program can be checked, and what is saved
+ * of it loads as the same program. */
+#include "fuzz.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tryst/pipeline.h"
+
+/* A file in memory with a path. */
+struct file {
+    int fd;
+    char path[40];
+};
+
+static void file_open(struct file *file)
+{
+    file->fd = memfd_create("fuzz", MFD_CLOEXEC);
+    FUZZ_CHECK(file->fd >= 0);
+    snprintf(file->path, sizeof file->path, "/proc/self/fd/%d", file->fd);
+}
+
+static void programs_compare(const tryst_program *a, const tryst_program *b)
+{
+    FUZZ_CHECK(tryst_program_ranks(a) == tryst_program_ranks(b));
+    for (int rank = 0; rank < tryst_program_ranks(a); rank++) {
+        size_t a_count, b_count;
+        const tryst_action *ours = tryst_program_actions(a, rank, &a_count);
+        const tryst_action *theirs = tryst_program_actions(b, rank, &b_count);
+        FUZZ_CHECK(a_count == b_count);
+        for (size_t i = 0; i < a_count; i++)
+            FUZZ_CHECK(ours[i].kind == theirs[i].kind &&
+                       ours[i].stage == theirs[i].stage &&
+                       ours[i].microbatch == theirs[i].microbatch &&
+                       ours[i].version == theirs[i].version);
+    }
+}
+
+static void program_use(const tryst_program *program)
+{
+    static const tryst_check_params params = {.struct_size = sizeof params};
+    char error[512] = "";
+    struct file saved;
+    tryst_program *again;
+    tryst_status status =
+        tryst_program_check(program, &params, error, sizeof error, NULL);
+    FUZZ_CHECK(status == TRYST_OK || (status == TRYST_E_PROGRAM && error[0]));
+    file_open(&saved);
+    FUZZ_CHECK(tryst_program_save_csv(program, saved.path, error, sizeof error) ==
+               TRYST_OK);
+    status = tryst_program_load_csv(saved.path, error, sizeof error, &again);
+    if (status != TRYST_OK)
+        fprintf(stderr, "what was saved does not load: %s\n", error);
+    FUZZ_CHECK(status == TRYST_OK);
+    programs_compare(program, again);
+    tryst_program_close(again);
+    close(saved.fd);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    char error[256] = "";
+    struct file file;
+    tryst_program *program;
+    file_open(&file);
+    FUZZ_CHECK(write(file.fd, data, bytes) == (ssize_t)bytes);
+    tryst_status status =
+        tryst_program_load_csv(file.path, error, sizeof error, &program);
+    FUZZ_CHECK(status == TRYST_OK || status == TRYST_E_PROGRAM);
+    FUZZ_CHECK(status == TRYST_OK || error[0]);
+    if (status == TRYST_OK) {
+        program_use(program);
+        tryst_program_close(program);
+    }
+    close(file.fd);
+    return 0;
+}
