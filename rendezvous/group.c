@@ -34,15 +34,16 @@ tryst_status tryst_group_peer(const tryst_group *group, int rank, tryst_peer_inf
         return TRYST_E_INVALID;
     const struct roster_entry *entry = &group->roster.entries[rank];
     const struct peer *peer = &group->peers[rank];
-    bool ready = peer->ep_state == PEER_EP_READY;
+    /* What was used stays known when the peer is gone. */
+    bool used = peer->ep_state == PEER_EP_READY || peer->frames_sent || peer->frames_read;
     *info_p = (tryst_peer_info){
         .rank = rank,
         .alive = peer->life == PEER_ALIVE,
         .incarnation = entry->incarnation,
         .device_prefix = entry->device_prefix,
         .host = entry->host.host_name,
-        .transport = ready ? transport_kind_name(peer->candidates[peer->candidate]) : "",
-        .mechanism = ready ? peer->mechanism : "",
+        .transport = used ? transport_kind_name(peer->candidates[peer->candidate]) : "",
+        .mechanism = used ? peer->mechanism : "",
         .bytes_sent = peer->bytes_sent,
         .bytes_received = peer->bytes_received};
     return TRYST_OK;

@@ -6,7 +6,7 @@
 
 static struct world world;
 static tryst_step *steps[2];
-static uint8_t in[100];
+static uint8_t in[20000]; /* large, so that its receive is announced at once */
 
 /* A receive of rank 0 waits for rank 1 when rank 0's path breaks. */
 static tryst_op *begin_broken(void)
@@ -52,6 +52,10 @@ static void test_leave_comes(void **state)
     rendezvous_group_tell(world.sides[1].rdv);
     expect_lost(recv, "has left the group", 0);
     assert_null(strstr(world.sides[0].log_text, "was lost"));
+    tryst_peer_info info; /* who has gone is still known by how it was reached */
+    assert_int_equal(tryst_group_peer(&world.sides[0].group, 1, &info), TRYST_OK);
+    assert_int_equal(info.alive, 0);
+    assert_true(info.transport[0] && info.mechanism[0]);
     end(1);
 }
 
