@@ -96,40 +96,39 @@ static tryst_status op_end(const struct perf *perf, tryst_op *op, const char *wh
     return status;
 }
 
-static tryst_status ping_send(struct perf *perf, const tryst_key *key,
-                              const tryst_tensor *tensor)
+/* The last send; its answer comes with the next message or soon. */
+static tryst_status ping_sent(struct perf *perf, tryst_op *op)
 {
-    tryst_status status = tryst_send_key(perf->step, key, tensor, NULL, &perf->sent);
-    return status == TRYST_OK ? status : fail(perf, "send", status, "");
-}
-
-/* The send before this receive; its answer has come with what was received. */
-static tryst_status ping_sent(struct perf *perf)
-{
-    tryst_op *op = perf->sent;
-    perf->sent = NULL;
     return op ? op_end(perf, op, "send") : TRYST_OK;
 }
 
-/* There and back once. Rank 0 posts its receive first, so that its announcement travels with the
- * send. */
+/* Send, and only then look after the send before. */
+static tryst_status ping_send(struct perf *perf, const tryst_key *key,
+                              const tryst_tensor *tensor)
+{
+    tryst_op *before = perf->sent;
+    perf->sent = NULL;
+    tryst_status status = tryst_send_key(perf->step, key, tensor, NULL, &perf->sent);
+    if (status != TRYST_OK)
+        fail(perf, "send", status, "");
+    tryst_status ended = ping_sent(perf, before);
+    return status == TRYST_OK ? ended : status;
+}
+
+/* There and back once. Each rank posts its receive while its message is on the way. */
 static tryst_status pingpong_once(struct perf *perf, const tryst_tensor *tensor)
 {
     bool first = perf->rank == 0;
     tryst_op *recv;
-    tryst_status status =
+    tryst_status status = first ? ping_send(perf, perf->there, tensor) : TRYST_OK;
+    if (status != TRYST_OK)
+        return status;
+    status =
         tryst_recv_key(perf->step, first ? perf->back : perf->there, tensor, NULL, &recv);
     if (status != TRYST_OK)
         return fail(perf, "receive", status, "");
-    if (first)
-        status = ping_send(perf, perf->there, tensor);
-    if (status == TRYST_OK)
-        status = op_end(perf, recv, "receive");
-    if (status == TRYST_OK)
-        status = ping_sent(perf);
-    if (status == TRYST_OK && !first)
-        status = ping_send(perf, perf->back, tensor);
-    return status;
+    status = op_end(perf, recv, "receive");
+    return status == TRYST_OK && !first ? ping_send(perf, perf->back, tensor) : status;
 }
 
 static tryst_status pingpong(struct perf *perf, uint64_t bytes, uint64_t iters)
@@ -145,7 +144,9 @@ static tryst_status pingpong(struct perf *perf, uint64_t bytes, uint64_t iters)
             perf->samples[i - warmup] = (now - before) / 2;
         before = now;
     }
-    return status == TRYST_OK ? ping_sent(perf) : status;
+    tryst_status ended = ping_sent(perf, perf->sent);
+    perf->sent = NULL;
+    return status == TRYST_OK ? ended : status;
 }
 
 /* `window` operations are always under way: the oldest is waited for, then the next submitted. */
