@@ -57,9 +57,9 @@ struct pool {
     struct item *free;
     struct chunk *chunks;
     struct pool_counters counters; /* in_use counts what is in the slots as well */
-    struct pool_params params; /* with defaults filled in; constant */
-    size_t stride_bytes;       /* from one object to the next; constant */
-    size_t first_bytes;        /* from a chunk's start to its first object; constant */
+    struct pool_params params;     /* with defaults filled in; constant */
+    size_t stride_bytes;           /* from one object to the next; constant */
+    size_t first_bytes; /* from a chunk's start to its first object; constant */
 };
 
 static size_t round_up(size_t bytes, size_t align)
@@ -164,9 +164,8 @@ static bool slot_give(struct pool *pool, struct item *item)
         struct item *none = NULL;
         /* relaxed: a look before the exchange. release: partner of slot_take. */
         if (!atomic_load_explicit(&pool->slots[i], memory_order_relaxed) &&
-            atomic_compare_exchange_strong_explicit(&pool->slots[i], &none, item,
-                                                    memory_order_release,
-                                                    memory_order_relaxed))
+            atomic_compare_exchange_strong_explicit(
+                &pool->slots[i], &none, item, memory_order_release, memory_order_relaxed))
             return true;
     }
     return false;

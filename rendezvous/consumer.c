@@ -570,9 +570,8 @@ static void data_eager(struct peer *peer, const struct record_data *data, const 
     struct scope *scope = scope_find(peer->rdv, data->step);
     struct entry *entry = NULL;
     if (scope)
-        entry = data->key_bytes
-                    ? entry_find(scope, data->key_hash, key, data->key_bytes)
-                    : entry_known(scope, data->key_hash, peer->rank);
+        entry = data->key_bytes ? entry_find(scope, data->key_hash, key, data->key_bytes)
+                                : entry_known(scope, data->key_hash, peer->rank);
     tryst_op *op = entry ? entry_recv_find(entry, data->seq) : NULL;
     if (op && op->peer == peer && op->state != OP_TAKEN && op->state != OP_ENDING) {
         entry->known = true;

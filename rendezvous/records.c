@@ -176,18 +176,18 @@ static tryst_status pack_data(struct packer *packer, tryst_op *op)
     uint8_t *at = packer_take(packer, bytes);
     if (!at)
         return TRYST_IN_PROGRESS;
-    struct record_data record = {
-        .header = {RECORD_DATA,
-                   (uint8_t)((op->eager ? RECORD_EAGER : 0) | (op->waited ? RECORD_WAITED : 0)),
-                   (uint16_t)bytes, op->fail},
-        .id = op->id,
-        .want = op->want_id,
-        .step = op->step_id,
-        .seq = op->seq,
-        .key_hash = op->key->hash,
-        .payload_bytes = (uint32_t)payload_bytes,
-        .key_bytes = (uint16_t)key_bytes,
-        .dtype = (uint8_t)op->tensor.dtype};
+    struct record_data record = {.header = {RECORD_DATA,
+                                            (uint8_t)((op->eager ? RECORD_EAGER : 0) |
+                                                      (op->waited ? RECORD_WAITED : 0)),
+                                            (uint16_t)bytes, op->fail},
+                                 .id = op->id,
+                                 .want = op->want_id,
+                                 .step = op->step_id,
+                                 .seq = op->seq,
+                                 .key_hash = op->key->hash,
+                                 .payload_bytes = (uint32_t)payload_bytes,
+                                 .key_bytes = (uint16_t)key_bytes,
+                                 .dtype = (uint8_t)op->tensor.dtype};
     memcpy(at, &record, sizeof record);
     at += sizeof record;
     if (!named) {

@@ -61,8 +61,9 @@ struct entry {
     tryst_key *key;
     uint64_t send_next;
     uint64_t recv_next;
-    bool told;         /**< as producer: a DATA has left that names the key in full */
-    bool known;        /**< as consumer: such a DATA has come; later ones may name only the hash */
+    bool told; /**< as producer: a DATA has left that names the key in full */
+    bool
+        known; /**< as consumer: such a DATA has come; later ones may name only the hash */
     bool twin;         /**< another key of the step has its hash: always named in full */
     struct list sends; /**< tryst_op: POSTED or VOID */
     struct list recvs; /**< tryst_op: every receive that has not ended */

@@ -111,12 +111,14 @@ static_assert(sizeof(struct record_want) == 64, "want");
 struct record_data {
     struct record_header header;
     uint64_t id; /**< producer's id of this send */
-    uint64_t want; /**< the WANT that it answers; 0 when eager: then key and seq name it */
+    uint64_t
+        want; /**< the WANT that it answers; 0 when eager: then key and seq name it */
     uint64_t step;
     uint64_t seq;
     uint64_t key_hash;
     uint32_t payload_bytes;
-    uint16_t key_bytes; /**< 0 when `want` is set, or when an earlier DATA of the step has named
+    uint16_t
+        key_bytes; /**< 0 when `want` is set, or when an earlier DATA of the step has named
                              the key in full and no other key of the step has its hash */
     uint8_t dtype;
     uint8_t reserved;

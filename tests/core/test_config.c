@@ -175,7 +175,9 @@ static void a_bad_variable_names_itself_its_value_and_what_is_allowed(void **sta
     } cases[] = {
         {"TRYST_WINDOW_BYTES", "7Q", {"TRYST_WINDOW_BYTES", "\"7Q\"", "from 4K to 1T"}},
         {"TRYST_PEER_TIMEOUT", "15", {"TRYST_PEER_TIMEOUT", "\"15\"", "60s"}},
-        {"TRYST_TRANSPORT", "tcp", {"TRYST_TRANSPORT", "\"tcp\"", "auto|self|shm|ucx|ofi"}},
+        {"TRYST_TRANSPORT",
+         "tcp",
+         {"TRYST_TRANSPORT", "\"tcp\"", "auto|self|shm|ucx|ofi"}},
         {"TRYST_TRACE", "maybe", {"TRYST_TRACE", "\"maybe\"", "yes"}},
         {"TRYST_RANK", "-2", {"TRYST_RANK", "\"-2\"", "from -1"}},
     };

@@ -76,7 +76,8 @@ static uint64_t round_trip(int from, uint64_t after_ns)
     pass(from);
     assert_int_equal(tryst_op_test(ask), TRYST_OK);
     leave(from);
-    for (int i = 0; i < 3; i++) { /* `from` answers nothing: its DONE leaves when it is idle */
+    for (int i = 0; i < 3;
+         i++) { /* `from` answers nothing: its DONE leaves when it is idle */
         pass(from);
         pass(to);
     }
@@ -114,7 +115,8 @@ static void test_lost(void **state)
     begin();
     for (int i = 0; i < NEED; i++)
         round_trip(0, 0);
-    assert_int_equal(round_trip(0, 10 * NS_PER_MS), 1); /* it waited: late, but together */
+    assert_int_equal(round_trip(0, 10 * NS_PER_MS),
+                     1); /* it waited: late, but together */
     for (int i = 0; i < 2 * NEED; i++)
         assert_int_equal(round_trip(0, 0), 2);
     assert_int_equal(round_trip(0, 0), 1);
@@ -305,8 +307,8 @@ static void test_no_callback_inside(void **state)
     begin_with_role();
     tryst_op *send = send_from(1);
     world_settle(&world); /* its bytes wait at rank 0 */
-    tryst_op *recv = world_recv(&world, 0, steps[0], world_key(&world, 1, 0, "e"), in, BYTES,
-                                &params);
+    tryst_op *recv =
+        world_recv(&world, 0, steps[0], world_key(&world, 1, 0, "e"), in, BYTES, &params);
     assert_memory_equal(in, out, BYTES);
     assert_int_equal(calls, 0);
     assert_int_equal(tryst_op_test(recv), TRYST_IN_PROGRESS);
