@@ -477,8 +477,11 @@ static tryst_status entry_make(tryst_ctx *ctx, int rank, const char *prefix,
     listen_addresses(ctx, &tcp);
     status = rendezvous_listen(ctx->rdv, &tcp, &entry->host.link);
     if (status != TRYST_OK)
-        return err_set(err, status, "no listening socket for links could be made: %s",
-                       strerror(errno));
+        return err_set(err, status, "no listening socket for links could be made: %s%s",
+                       strerror(errno),
+                       errno == EADDRINUSE && tcp.ports.first
+                           ? "; every port of TRYST_PORT_RANGE is taken: widen it"
+                           : "");
     return TRYST_OK;
 }
 

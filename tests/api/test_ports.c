@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TRYST_PORT_RANGE: what is no range is refused at open, what is taken at the group's, both with a
+ * sentence that says what to do. (That ranks listen nowhere else is tests/netlab/lab_ports.sh's.) */
+#include "support/unit.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <tryst/tryst.h>
+
+static char error[1024];
+
+static tryst_status open_with(const char *range, tryst_ctx **ctx_p)
+{
+    tryst_config *config;
+    assert_int_equal(tryst_config_open(&config, error, sizeof error), TRYST_OK);
+    assert_int_equal(tryst_config_set(config, "port_range", range, error, sizeof error),
+                     TRYST_OK);
+    tryst_open_params params = {.struct_size = sizeof params,
+                                .config = config,
+                                .error = error,
+                                .error_capacity = sizeof error};
+    tryst_status status = tryst_open(&params, ctx_p);
+    tryst_config_close(config);
+    return status;
+}
+
+static tryst_status group_with(const char *range)
+{
+    tryst_ctx *ctx;
+    tryst_group *group;
+    tryst_group_params params = {
+        .struct_size = sizeof params, .error = error, .error_capacity = sizeof error};
+    assert_int_equal(open_with(range, &ctx), TRYST_OK);
+    tryst_status status = tryst_group_open(ctx, &params, &group);
+    if (status == TRYST_OK)
+        tryst_group_close(group);
+    tryst_close(ctx);
+    return status;
+}
+
+static void test_no_range(void **state)
+{
+    tryst_ctx *ctx;
+    assert_int_equal(open_with("9-1", &ctx), TRYST_E_CONFIG);
+    assert_non_null(strstr(error, "TRYST_PORT_RANGE='9-1'"));
+    assert_non_null(strstr(error, "30000-30099"));
+}
+
+/* One port, taken by somebody at every address, and then free again. */
+static void test_taken(void **state)
+{
+    char range[16];
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t bytes = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
+    snprintf(range, sizeof range, "%u", ntohs(at.sin_port));
+    assert_int_equal(group_with(range), TRYST_E_SYSTEM);
+    assert_non_null(strstr(error, "TRYST_PORT_RANGE"));
+    close(fd);
+    assert_int_equal(group_with(range), TRYST_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_range),
+                                       cmocka_unit_test(test_taken)};
+    return cmocka_run_group_tests_name("ports", tests, NULL, NULL);
+}
