@@ -115,8 +115,10 @@ static tryst_status ping_send(struct perf *perf, const tryst_key *key,
     return status == TRYST_OK ? ended : status;
 }
 
-/* There and back once. Each rank posts its receive while its message is on the way. */
-static tryst_status pingpong_once(struct perf *perf, const tryst_tensor *tensor)
+/* There and back once. Each rank posts its receive, and looks at the clock, while its message is on
+ * the way: from one *left_s_p to the next is one round trip. */
+static tryst_status pingpong_once(struct perf *perf, const tryst_tensor *tensor,
+                                  double *left_s_p)
 {
     bool first = perf->rank == 0;
     tryst_op *recv;
@@ -127,8 +129,14 @@ static tryst_status pingpong_once(struct perf *perf, const tryst_tensor *tensor)
         tryst_recv_key(perf->step, first ? perf->back : perf->there, tensor, NULL, &recv);
     if (status != TRYST_OK)
         return fail(perf, "receive", status, "");
+    if (first)
+        *left_s_p = now_s();
     status = op_end(perf, recv, "receive");
-    return status == TRYST_OK && !first ? ping_send(perf, perf->back, tensor) : status;
+    if (status != TRYST_OK || first)
+        return status;
+    status = ping_send(perf, perf->back, tensor);
+    *left_s_p = now_s();
+    return status;
 }
 
 static tryst_status pingpong(struct perf *perf, uint64_t bytes, uint64_t iters)
@@ -136,13 +144,13 @@ static tryst_status pingpong(struct perf *perf, uint64_t bytes, uint64_t iters)
     tryst_tensor tensor = tensor_of(perf, bytes);
     uint64_t warmup = warmup_of(perf->options, iters);
     tryst_status status = TRYST_OK;
-    double before = now_s();
-    for (uint64_t i = 0; i < warmup + iters && status == TRYST_OK; i++) {
-        status = pingpong_once(perf, &tensor);
-        double now = now_s();
-        if (i >= warmup)
-            perf->samples[i - warmup] = (now - before) / 2;
-        before = now;
+    double before = 0, left = 0;
+    /* Once more than is counted: a round trip ends where the next begins. */
+    for (uint64_t i = 0; i <= warmup + iters && status == TRYST_OK; i++) {
+        status = pingpong_once(perf, &tensor, &left);
+        if (i > warmup)
+            perf->samples[i - warmup - 1] = (left - before) / 2;
+        before = left;
     }
     tryst_status ended = ping_sent(perf, perf->sent);
     perf->sent = NULL;
