@@ -36,6 +36,7 @@ static const char help[] =
     "\n"
     "Seconds are the median over all transfers, p99 the 99th percentile; in bandwidth,\n"
     "seconds are the time from one completion to the next, averaged over a window.\n"
+    "Ranks that are started here are bound to a processor each.\n"
     "Exit status: 0 done, 1 the measurement failed, 2 the command line is wrong.\n";
 
 static int usage(const char *format, ...) __attribute__((format(printf, 1, 2)));

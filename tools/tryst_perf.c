@@ -5,6 +5,7 @@
  * meets number i, so nothing is parsed, allocated or agreed on while the clock runs.
  * Rank 0 measures, prints and writes; rank 1 only answers. */
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -406,6 +407,26 @@ static int rank_main(void *arg, int rank)
     return exit_status;
 }
 
+/* One processor of the ones that we were given, for each rank: two that spin on one processor measure
+ * the scheduler. Where there is only one, so be it. */
+static void rank_bind(int rank)
+{
+    cpu_set_t given, mine;
+    CPU_ZERO(&mine);
+    if (sched_getaffinity(0, sizeof given, &given) != 0 || CPU_COUNT(&given) < 2)
+        return;
+    for (int cpu = 0, nth = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &given) && nth++ == rank)
+            CPU_SET(cpu, &mine);
+    (void)sched_setaffinity(0, sizeof mine, &mine);
+}
+
+static int local_main(void *arg, int rank)
+{
+    rank_bind(rank);
+    return rank_main(arg, rank);
+}
+
 int main(int argc, char **argv)
 {
     struct perf_options options;
@@ -416,7 +437,7 @@ int main(int argc, char **argv)
         return rank_main(&options, 0);
     struct launcher_params params = {.name = "tryst-perf",
                                      .ranks = 2,
-                                     .main_fn = rank_main,
+                                     .main_fn = local_main,
                                      .arg = &options,
                                      .grace_ns = LAUNCHER_GRACE_NS,
                                      .no_prefix = true};

@@ -16,6 +16,17 @@ shift
 [ $# -gt 0 ] || set -- shm ucx
 window=32
 command -v ucx_perftest >/dev/null 2>&1 || { echo "skipped: ucx_perftest is not installed (ucx-utils)"; exit 77; }
+# tryst-perf binds its ranks to the first two processors that it may use: so do we.
+bind=$(awk '/^Cpus_allowed_list/ {
+    n = split($2, part, ",")
+    for (i = 1; i <= n && count < 2; i++) {
+        split(part[i], ends, "-")
+        last = ends[2] == "" ? ends[1] : ends[2]
+        for (cpu = ends[1]; cpu <= last && count < 2; cpu++) { printf "%s ", cpu; count++ }
+    }
+}' /proc/self/status)
+server_cpu=${bind%% *} client_cpu=${bind#* }
+client_cpu=${client_cpu%% *}
 dir=$(mktemp -d)
 server=
 cleanup() {
@@ -46,11 +57,13 @@ theirs() {
         port=$((20000 + ($$ * 7 + port * 997 + tries) % 10000))
         tries=$((tries + 1))
         # shellcheck disable=SC2086 # an option or none
-        env "$@" timeout 120 ucx_perftest $more -p $port >"$dir/server" 2>&1 &
+        env "$@" timeout 120 taskset -c "$server_cpu" \
+            ucx_perftest $more -p $port >"$dir/server" 2>&1 &
         server=$!
         sleep 0.5
         # shellcheck disable=SC2086
-        env "$@" timeout 120 ucx_perftest $more -p $port 127.0.0.1 -t "$test" -s "$bytes" \
+        env "$@" timeout 120 taskset -c "${client_cpu:-$server_cpu}" \
+            ucx_perftest $more -p $port 127.0.0.1 -t "$test" -s "$bytes" \
             -n "$iterations" -w $((iterations / 10)) -O $window -f -v >"$dir/client" 2>"$dir/errors" && status=0 || status=$?
         kill "$server" 2>/dev/null || true
         wait "$server" 2>/dev/null || true

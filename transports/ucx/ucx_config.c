@@ -201,7 +201,7 @@ tryst_status ucx_context_open(const struct rail_params *params, bool direct,
 
 /* The context in whose call this thread is, or NULL: UCX has one list of log handlers per
  * process, and lines of another user of UCX are not ours. */
-static __thread const tryst_host *log_host;
+static __thread const tryst_host *log_host __attribute__((tls_model("initial-exec")));
 
 static tryst_log_level log_level(ucs_log_level_t level, const char *message)
 {
