@@ -21,6 +21,9 @@
 
 #include "transports/signal_guard.h"
 
+/* Matched before any bulk is, so it may be one that bulk has, too. */
+#define GREETING_TAG 0u
+
 static uint64_t fabric_tag(const struct ofi_rail *rail, uint64_t receiver_ep_id,
                            uint64_t tag)
 {
@@ -63,12 +66,30 @@ int ofi_bulk_report(struct ofi_rail *rail)
     return count;
 }
 
+/* The connection is made; or it failed, which is the end of the endpoint. */
+static void greeting_completed(struct ofi_op *op, int error)
+{
+    struct ofi_ep *ep = op->ep;
+    bool canceled = op->canceled;
+    ofi_op_put(ep_rail(ep), op);
+    if (error && !canceled)
+        ofi_ep_fail(ep, TRYST_E_PEER, "no connection for bulk: %s", fi_strerror(error));
+    if (error || ep->bulk_reached)
+        return;
+    ep->bulk_reached = true;
+    if (ep->state == OFI_EP_READY)
+        ofi_ep_due(ep, OFI_DUE_PUMP);
+}
+
 void ofi_bulk_completed(struct ofi_op *op, int error, size_t bytes)
 {
     struct ofi_ep *ep = op->ep;
     bool is_send = op->work.what == OFI_WHAT_SEND;
     tryst_status status = TRYST_OK;
-    ep->bulk_reached = ep->bulk_reached || (!is_send && !error);
+    if (op->greeting) {
+        greeting_completed(op, error);
+        return;
+    }
     if (op->canceled && error == FI_ECANCELED)
         status = op->too_long ? TRYST_E_MISMATCH : TRYST_E_CANCELED;
     else if (ep->state == OFI_EP_CLOSING && error)
@@ -106,8 +127,12 @@ void ofi_bulk_abandon(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
     list_for_each_safe (&ep->active, node, after) {
+        struct ofi_op *op = container_of(node, struct ofi_op, node);
         rail->live--;
-        op_complete(container_of(node, struct ofi_op, node), TRYST_E_CANCELED, 0);
+        if (op->greeting)
+            ofi_op_put(rail, op);
+        else
+            op_complete(op, TRYST_E_CANCELED, 0);
     }
     list_for_each_safe (&ep->held, node, after)
         op_complete(container_of(node, struct ofi_op, node), TRYST_E_CANCELED, 0);
@@ -115,29 +140,28 @@ void ofi_bulk_abandon(struct ofi_ep *ep)
 
 /* ---- starting ---- */
 
-/* The pair's own fabric endpoint, made when bulk first needs it. */
-static tryst_status place_open(struct ofi_ep *ep, bool receives)
+tryst_status ofi_bulk_open(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
     unsigned char address[OFI_ADDRESS_MAX];
     size_t bytes;
     struct signal_guard guard;
     int rc;
-    if (!ep->bulk) {
-        signal_guard_begin(&guard); /* shm installs handlers here */
-        rc = ofi_endpoint_open(rail, &ep->bulk, address, &bytes);
-        (void)signal_guard_end(&guard);
-        if (rc != 0) {
-            ep->bulk = NULL;
-            ofi_ep_fail(ep, rc == -FI_ENOMEM ? TRYST_E_NOMEM : TRYST_E_SYSTEM,
-                        "no endpoint for bulk on %s: %s", rail->name, fi_strerror(-rc));
-            return ofi_ep_usable(ep);
-        }
+    if (ep->bulk)
+        return TRYST_OK;
+    signal_guard_begin(&guard); /* shm installs handlers here */
+    rc = ofi_endpoint_open(rail, &ep->bulk, address, &bytes);
+    (void)signal_guard_end(&guard);
+    if (rc != 0) {
+        ep->bulk = NULL;
+        ofi_ep_fail(ep, rc == -FI_ENOMEM ? TRYST_E_NOMEM : TRYST_E_SYSTEM,
+                    "no endpoint for bulk on %s: %s", rail->name, fi_strerror(-rc));
+        return ofi_ep_usable(ep);
     }
-    if (receives && !ep->place_told) {
-        ep->place_told = ep->place_due = true;
-        ofi_ep_due(ep, OFI_DUE_PUMP);
-    }
+    ep->place_due = true;
+    ep->greeted = ep->loopback;
+    ep->bulk_reached = ep->initiator;
+    ofi_ep_due(ep, OFI_DUE_PUMP);
     return TRYST_OK;
 }
 
@@ -169,12 +193,41 @@ static tryst_status op_started(struct ofi_op *op, ssize_t rc)
     return ofi_ep_usable(ep);
 }
 
+tryst_status ofi_bulk_greet(struct ofi_ep *ep)
+{
+    struct ofi_rail *rail = ep_rail(ep);
+    struct ofi_op *op;
+    tryst_status status;
+    ssize_t rc;
+    if (ep->greeted)
+        return TRYST_OK;
+    if (rail->live >= OFI_CQ_SIZE || !(op = ofi_op_get(rail)))
+        return TRYST_AGAIN;
+    op->ep = ep;
+    op->greeting = true;
+    op->work.what = ep->initiator ? OFI_WHAT_SEND : OFI_WHAT_RECV;
+    if (ep->initiator)
+        rc = fi_tsend(ep->bulk, NULL, 0, NULL, ep->peer_bulk,
+                      fabric_tag(rail, ep->peer_id, GREETING_TAG), &op->work.context);
+    else
+        rc = fi_trecv(ep->bulk, NULL, 0, NULL, FI_ADDR_UNSPEC,
+                      fabric_tag(rail, ep->id, GREETING_TAG), 0, &op->work.context);
+    status = op_started(op, rc);
+    if (status == TRYST_OK)
+        ep->greeted = true;
+    else
+        ofi_op_put(rail, op);
+    return status;
+}
+
 static tryst_status recv_start(struct ofi_ep *ep, struct bulk *bulk)
 {
     struct ofi_rail *rail = ep_rail(ep);
     struct ofi_op *op;
     void *desc;
-    tryst_status status = place_open(ep, true);
+    tryst_status status = ofi_bulk_open(ep);
+    if (status == TRYST_OK && !ep->initiator)
+        status = ofi_bulk_greet(ep); /* its receive is the first */
     if (status != TRYST_OK)
         return status;
     op = op_start(ep, bulk, OFI_WHAT_RECV);
@@ -219,9 +272,12 @@ static tryst_status send_push(struct ofi_op *op)
     struct bulk *bulk = op->bulk;
     void *desc;
     tryst_status status;
-    if (rail->live >= OFI_CQ_SIZE)
+    status = ofi_bulk_open(ep);
+    if (status != TRYST_OK)
+        return status;
+    if (rail->live >= OFI_CQ_SIZE || !ep->bulk_reached)
         return TRYST_AGAIN;
-    status = place_open(ep, false);
+    status = ofi_bulk_greet(ep); /* it is first */
     if (status != TRYST_OK)
         return status;
     if (ofi_op_desc(op, &desc) != TRYST_OK)
@@ -271,6 +327,10 @@ tryst_status ofi_bulk_send(struct endpoint *base, struct bulk *bulk)
 tryst_status ofi_held_start(struct ofi_ep *ep)
 {
     tryst_status status = TRYST_OK;
+    if (ep->bulk && ep->peer_bulk != FI_ADDR_UNSPEC)
+        status = ofi_bulk_greet(ep);
+    if (status != TRYST_OK)
+        return status;
     list_for_each_safe (&ep->held, node, after) {
         struct ofi_op *op = container_of(node, struct ofi_op, node);
         if (!op->asked && (status = send_push(op)) != TRYST_OK)
@@ -298,7 +358,7 @@ static struct ofi_op *recv_find(struct ofi_ep *ep, uint64_t tag)
 {
     list_for_each_safe (&ep->active, node, after) {
         struct ofi_op *op = container_of(node, struct ofi_op, node);
-        if (op->work.what == OFI_WHAT_RECV && op->bulk->tag == tag)
+        if (op->work.what == OFI_WHAT_RECV && !op->greeting && op->bulk->tag == tag)
             return op;
     }
     return NULL;

@@ -285,7 +285,7 @@ static bool park(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
     struct ofi_parked *parked;
-    if (!rail->parks && (ep->bulk_reached || !ep->place_told))
+    if (!rail->parks && ep->bulk_reached)
         return false; /* nobody is connecting to it: it can just be closed */
     ofi_bulk_cancel_all(ep);
     (void)ofi_cq_drain(rail);
@@ -294,7 +294,7 @@ static bool park(struct ofi_ep *ep)
     parked->ep = ep->bulk;
     parked->next = rail->parked;
     rail->parked = parked;
-    rail->unsettled = rail->unsettled || (ep->place_told && !ep->bulk_reached);
+    rail->unsettled = rail->unsettled || !ep->bulk_reached;
     return true;
 }
 

@@ -146,6 +146,11 @@ tryst_status ofi_records_send(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
     tryst_status status = TRYST_OK;
+    /* who learns the place may greet at once */
+    if (ep->place_due && !ep->initiator)
+        status = ofi_bulk_greet(ep);
+    if (status != TRYST_OK)
+        return status;
     if (ep->place_due) {
         unsigned char address[OFI_ADDRESS_MAX];
         size_t bytes = sizeof address;
@@ -234,7 +239,10 @@ static void place_take(struct ofi_ep *ep, const void *data, size_t bytes)
         ofi_ep_fail(ep, TRYST_E_PROTOCOL,
                     "the address of the peer's bulk endpoint does "
                     "not parse");
+        return;
     }
+    (void)ofi_bulk_open(ep);
+    ofi_ep_due(ep, OFI_DUE_PUMP); /* the greeting */
 }
 
 /* The handshake's and DATA's order is the endpoint's state: what comes out of turn ends it. */

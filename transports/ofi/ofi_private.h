@@ -77,6 +77,7 @@ struct ofi_op {
     uint64_t number;   /**< of this posting: REVOKED and STARTED name it */
     size_t bytes;
     tryst_status status;
+    bool greeting; /**< no bulk, but what makes the connection (ofi_bulk_greet) */
     bool asked; /**< held send: waits for POSTED or NOBODY; else for room in the fabric */
     bool revoked;  /**< receive: REVOKE was sent */
     bool canceled; /**< receive: fi_cancel was called */
@@ -162,13 +163,13 @@ struct ofi_ep {
     enum ofi_ep_state state;
     bool initiator, loopback;
     bool address_sent, peer_known, hello_sent, hello_seen, heard_sent, heard_seen;
-    bool place_told,
-        place_due; /**< our bulk endpoint's address was, or has to be, told */
+    bool place_due; /**< our bulk endpoint's address has to be told */
     uint64_t id, peer_id, cookie;
     int32_t peer_rank;
     fi_addr_t peer_messages, peer_bulk;
     struct fid_ep *bulk; /**< NULL until it is needed */
-    bool bulk_reached;   /**< something came there: the peer's connection is made */
+    bool greeted;        /**< the greeting was sent, or its receive is posted */
+    bool bulk_reached;   /**< bulk may be sent: the connection is the initiator's */
     uint32_t send_sequence, recv_sequence;
     uint32_t packets_active;
     struct list packets;                 /**< being sent */
@@ -267,6 +268,10 @@ void ofi_bulk_cancel(struct endpoint *ep, struct bulk *bulk);
 void ofi_bulk_completed(struct ofi_op *op, int error, size_t bytes);
 /** One of the peer's records. */
 void ofi_bulk_record(struct ofi_ep *ep, const struct ofi_record *record);
+/** Open the pair's fabric endpoint and tell its place, if that was not done. */
+tryst_status ofi_bulk_open(struct ofi_ep *ep);
+/** The initiator's greeting, or its receive at the other side. TRYST_AGAIN: try later. */
+tryst_status ofi_bulk_greet(struct ofi_ep *ep);
 /** Start held sends. TRYST_AGAIN: the fabric has no room for some. */
 tryst_status ofi_held_start(struct ofi_ep *ep);
 /** Report what has completed; returns how many. */

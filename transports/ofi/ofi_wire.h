@@ -17,8 +17,10 @@
  *
  *  Who cannot go on says REFUSED over the link, with the reason as text.
  *
- *  Bulk has a fabric endpoint of its own per pair, made by each side when it first needs it;
- *  PLACE carries its address. Records announce it:
+ *  Bulk has a fabric endpoint of its own per pair, made by each side when it first needs it, or
+ *  when the other's PLACE comes, which carries its address. The initiator then sends an empty
+ *  greeting there, and the other side sends nothing before that, so that there, too, two
+ *  connections never cross. Records announce bulk:
  *
  *      receiver                                 sender
  *      fi_trecv, POSTED{tag, room}   ────▶      keeps (tag, room)
