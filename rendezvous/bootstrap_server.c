@@ -403,7 +403,8 @@ tryst_status server_open(const struct bootstrap_params *params,
         struct bootstrap_listeners all = *listeners;
         bootstrap_listeners_close(&all);
         close(own_fd);
-        return err_set(err, TRYST_E_NOMEM, "no memory for the bootstrap server");
+        err_set(err, TRYST_E_NOMEM, "no memory for the bootstrap server");
+        return TRYST_E_NOMEM;
     }
     server->size = params->size;
     server->timeout_ns = params->timeout_ns;
@@ -420,7 +421,8 @@ tryst_status server_open(const struct bootstrap_params *params,
         if (!server->conns_count)
             close(own_fd);
         server_close(server);
-        return err_set(err, status, "no memory for the bootstrap server");
+        err_set(err, status, "no memory for the bootstrap server");
+        return status;
     }
     *server_p = server;
     return TRYST_OK;
