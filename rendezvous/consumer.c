@@ -496,15 +496,6 @@ static void data_keep(struct peer *peer, struct entry *entry,
     list_push_back(&peer->early_list, &early->peer_node);
 }
 
-/** The scope of eager DATA takes nothing new: the status to answer with, or TRYST_OK. */
-static tryst_status scope_refuses(const struct rendezvous *rdv, const struct scope *scope,
-                                  uint64_t step)
-{
-    if (scope ? scope->state == SCOPE_CLOSING : scope_is_closed(rdv, step))
-        return TRYST_E_CLOSED;
-    return scope && scope->abort_status != TRYST_OK ? TRYST_E_ABORTED : TRYST_OK;
-}
-
 void consumer_data_cancel(struct peer *peer, uint64_t id)
 {
     list_for_each_safe (&peer->early_list, node, after) {
@@ -541,9 +532,8 @@ static void data_early(struct peer *peer, struct scope *scope,
                        const void *payload)
 {
     struct rendezvous *rdv = peer->rdv;
-    tryst_status status = scope_refuses(rdv, scope, data->step);
-    int32_t origin_rank =
-        scope && status == TRYST_E_ABORTED ? scope->abort_rank : rdv->group->roster.rank;
+    int32_t origin_rank;
+    tryst_status status = step_refuses(rdv, scope, data->step, &origin_rank);
     struct entry *entry = NULL;
     if (status == TRYST_OK) {
         if (!scope && data->key_bytes)

@@ -127,6 +127,11 @@ void op_fail(tryst_op *op, tryst_status status, int32_t origin_rank, const char 
  *  this cause is news. */
 bool scope_abort(struct scope *scope, tryst_status status, int32_t rank, uint64_t time_ns,
                  const char *text);
+/** What a record of a step is refused with, and by whom: TRYST_E_ABORTED, also when the abort was
+ *  followed by the close (as far back as ABORT_NOTES remember), else TRYST_E_CLOSED. TRYST_OK: the
+ *  step takes it, or is not open here yet. `scope`: scope_find's answer. */
+tryst_status step_refuses(const struct rendezvous *rdv, const struct scope *scope,
+                          uint64_t step, int32_t *origin_rank_p);
 /** Abort a step by id, also one that is not open here yet, and tell all peers but `from`. */
 void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status,
                       int32_t rank, uint64_t time_ns, const char *text,

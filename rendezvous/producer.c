@@ -307,17 +307,18 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
 {
     struct rendezvous *rdv = peer->rdv;
     struct scope *scope = scope_find(rdv, rec->step);
-    tryst_status status = TRYST_OK;
+    int32_t origin_rank;
+    tryst_status status = step_refuses(rdv, scope, rec->step, &origin_rank);
     if (idmap_find(&peer->wants, rec->id)) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it gave two receives one id");
         return;
     }
     peer->wants_got++;
     peer_flush_later(peer); /* sends wants_taken once enough of them are owed */
-    if ((!scope && scope_is_closed(rdv, rec->step)) ||
-        (scope && scope->state == SCOPE_CLOSING)) {
-        want_refuse(peer, rec->id, RECORD_CLOSED, TRYST_E_CLOSED,
-                    rdv->group->roster.rank);
+    if (status != TRYST_OK) {
+        want_refuse(peer, rec->id,
+                    status == TRYST_E_CLOSED ? RECORD_CLOSED : RECORD_CANCELED, status,
+                    origin_rank);
         return;
     }
     bool room = want_has_room(peer, scope);
@@ -325,10 +326,6 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
         scope = scope_open_early(rdv, rec->step);
     if (!scope) {
         want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
-        return;
-    }
-    if (scope->abort_status != TRYST_OK) {
-        want_refuse(peer, rec->id, RECORD_CANCELED, TRYST_E_ABORTED, scope->abort_rank);
         return;
     }
     /* Without room no entry is made: it would hold no send either. */

@@ -121,6 +121,25 @@ void step_publish_abort(struct tryst_step *step, const struct scope *scope)
     atomic_store_explicit(&step->status, TRYST_E_ABORTED, memory_order_release);
 }
 
+tryst_status step_refuses(const struct rendezvous *rdv, const struct scope *scope,
+                          uint64_t step, int32_t *origin_rank_p)
+{
+    bool closed = scope ? scope->state == SCOPE_CLOSING : scope_is_closed(rdv, step);
+    uint32_t notes = rdv->aborts_count < ABORT_NOTES ? rdv->aborts_count : ABORT_NOTES;
+    if (scope && scope->abort_status != TRYST_OK) {
+        *origin_rank_p = scope->abort_rank;
+        return TRYST_E_ABORTED;
+    }
+    for (uint32_t i = 0; i < notes && closed && !scope; i++) {
+        if (rdv->aborts[i].head.step == step) {
+            *origin_rank_p = rdv->aborts[i].head.origin_rank;
+            return TRYST_E_ABORTED;
+        }
+    }
+    *origin_rank_p = rdv->group->roster.rank;
+    return closed ? TRYST_E_CLOSED : TRYST_OK;
+}
+
 static void abort_ops(struct scope *scope, struct list *ops)
 {
     list_for_each_safe (ops, node, after)

@@ -938,6 +938,36 @@ static void test_abort(void **state)
     end(steps);
 }
 
+/* A rank aborts and closes, and its word on the link is late: what comes for that step meanwhile hears
+ * of the abort, not only of the close. */
+static void test_abort_then_close(void **state)
+{
+    static const size_t sizes[] = {10, LARGE};
+    for (size_t i = 0; i < 2 * COUNT_OF(sizes); i++) {
+        tryst_step *steps[2];
+        tryst_error error;
+        size_t bytes = sizes[i / 2];
+        begin(small_slices);
+        steps_open(steps, 1);
+        world.hold_links = true;
+        int by = (int)(i % 2);
+        assert_int_equal(tryst_step_abort(steps[by], TRYST_E_DEADLINE, "too slow"),
+                         TRYST_OK);
+        assert_int_equal(tryst_step_close(steps[by], NULL), TRYST_OK);
+        world_settle(&world);
+        tryst_op *op =
+            by ? send0(steps, "a", 0, bytes, NULL) : recv1(steps, "a", 0, bytes, NULL);
+        world_settle(&world);
+        world.hold_links = false;
+        world_settle(&world);
+        assert_int_equal(tryst_op_error(op, &error), TRYST_E_ABORTED);
+        assert_int_equal(error.origin_rank, by);
+        tryst_op_release(op);
+        assert_int_equal(tryst_step_close(steps[1 - by], NULL), TRYST_OK);
+        end(NULL);
+    }
+}
+
 /* Of two causes the earlier counts, whichever came first here; equal times go by rank. */
 static void test_abort_earliest(void **state)
 {
@@ -1057,6 +1087,7 @@ int main(void)
         cmocka_unit_test(test_peer_gone),
         cmocka_unit_test(test_cause_outlives_peer),
         cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_abort_then_close),
         cmocka_unit_test(test_abort_earliest),
         cmocka_unit_test(test_closed),
         cmocka_unit_test(test_stall_and_deadline_text),
