@@ -248,26 +248,6 @@ static void ranks_as_threads(struct harness_rank *ranks, int size)
         pthread_join(threads[i], NULL);
 }
 
-static int tasks_count(void)
-{
-    int count = 0;
-    DIR *dir = opendir("/proc/self/task");
-    while (dir && readdir(dir))
-        count++;
-    if (dir)
-        closedir(dir);
-    return count - 2;
-}
-
-/* A thread that was joined is still listed by the kernel for an instant, and LeakSanitizer, which
- * stops all that are listed, may fall over it. */
-static void tasks_await(void)
-{
-    const struct timespec nap = {.tv_nsec = 1000000};
-    for (int i = 0; i < 1000 && harness_is_sanitized() && tasks_count() > 2; i++)
-        nanosleep(&nap, NULL); /* two stay: this one and the watchdog */
-}
-
 /* A child process that runs `count` ranks from `ranks`. */
 static pid_t child_start(struct harness_rank *ranks, int count, const unsigned *timeout_s)
 {
@@ -288,7 +268,6 @@ static pid_t child_start(struct harness_rank *ranks, int count, const unsigned *
         rank_run(ranks);
     close(ranks->listen_fd);
     fflush(NULL);
-    tasks_await();
     exit(0); /* not _exit: the leak checker looks now */
 }
 
