@@ -632,11 +632,26 @@ void consumer_tick(struct peer *peer)
         consumer_reannounce(container_of(node, tryst_op, deferred_node));
 }
 
+/** Does a receive from the peer still wait for an answer of its own? */
+static bool scope_receives_from(const struct list *ops, const struct peer *peer)
+{
+    list_for_each_safe (ops, node, after) {
+        const tryst_op *op = container_of(node, tryst_op, scope_node);
+        if (op->kind == OP_RECV && op->peer == peer)
+            return true;
+    }
+    return false;
+}
+
 void consumer_asked(struct peer *peer, uint64_t step)
 {
-    /* A scope that still closes may have WANTs under way, and would strand their answers. One that
+    /* While it closes, receives may have WANTs under way, whose answers must not be missing. One that
      * finds no room is asked about again. */
-    bool gone = scope_is_closed(peer->rdv, step) && !scope_find(peer->rdv, step);
+    const struct scope *scope = scope_find(peer->rdv, step);
+    bool gone = scope ? scope->state == SCOPE_CLOSING &&
+                            !scope_receives_from(&scope->ops, peer) &&
+                            !scope_receives_from(&scope->warned, peer)
+                      : scope_is_closed(peer->rdv, step);
     if (!gone || peer->asked == ASKS_MAX)
         return;
     peer->asked++;

@@ -104,6 +104,7 @@ struct rendezvous {
     uint32_t aborts_count; /**< ever; aborts[n % ABORT_NOTES] is the next */
 
     uint64_t ids_clear_end; /**< ids in [id_next, ids_clear_end) are no live run's */
+    bool stirred;           /**< a submission has run since the last pass */
     bool start_failed;      /**< the last slice that was to start did not */
     uint32_t passes;
     bool awaiting_cause; /**< some receive may await the reason of an abort */
@@ -116,6 +117,8 @@ struct rendezvous {
 
 /** Run a submission, here if the progress role is free, else hand it over. Any thread. */
 void rendezvous_submit(struct rendezvous *rdv, struct submission *submission);
+/** The same for one that calls the user back: it runs in a pass. */
+void rendezvous_queue(struct rendezvous *rdv, struct submission *submission);
 
 /** One of the operations that outlived the context was released. */
 void rendezvous_orphan_gone(struct rendezvous *rdv);

@@ -160,7 +160,7 @@ bool peer_credit_is_due(const struct peer *peer)
     return frames >= (set->frame_credits + 1) / 2 || wants >= (set->wants_max + 1) / 2;
 }
 
-static bool peer_is_owed(const struct peer *peer)
+bool peer_is_owed(const struct peer *peer)
 {
     return !list_empty(&peer->pending) || peer->answers_count || peer->ask ||
            !list_empty(&peer->want_answers);

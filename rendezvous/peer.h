@@ -56,17 +56,11 @@ struct held_message {
     uint8_t data[];
 };
 
-/** DONEs for small tensors of this peer that wait for a frame to ride on, and what was learnt of
- *  whether one comes (ride.c). */
+/** DONEs for small tensors of this peer that wait for a frame to ride on (ride.c). */
 struct ride {
     struct list ops; /**< TAKEN: only their DONE is owed */
     struct list_node node;
     uint32_t count;
-    uint32_t prompt; /**< answers in a row that came within RIDE_PROMPT_NS */
-    uint32_t need;   /**< so many of them make a DONE wait for the next one */
-    bool waits;      /**< a DONE waits although our thread has left */
-    bool missed; /**< a DONE left alone; had it waited, would there have been a ride? */
-    uint64_t since_ns;
 };
 
 struct peer {
@@ -171,6 +165,8 @@ void peer_need(struct peer *peer);
 void peer_flush_later(struct peer *peer);
 /** Build and send frames while there is something to say and credit to say it. */
 int peer_flush(struct peer *peer);
+/** Is there something to say to it? (What waits for a ride does not count.) */
+bool peer_is_owed(const struct peer *peer);
 /** Does the peer wait for credit or for its WANTs to be taken up? */
 bool peer_credit_is_due(const struct peer *peer);
 /** WANT quota came back: announce those that waited for it. */
@@ -225,11 +221,7 @@ void ride_open(struct ride *ride);
 void ride_add(tryst_op *op);
 /** A frame is being built: all that wait come along. */
 void ride_board(struct peer *peer);
-/** A small send to the peer was submitted: the frame that DONEs wait for. */
-void ride_answered(struct peer *peer, uint64_t now_ns);
-/** Our thread leaves the engine: DONEs leave, or wait for its answer. */
-void ride_leave(struct rendezvous *rdv);
-/** Nothing happens, or nobody will look for a while: DONEs leave. */
+/** Nothing happens, or our thread leaves the engine: DONEs leave. */
 void ride_end(struct rendezvous *rdv);
 
 /* records.c */

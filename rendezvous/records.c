@@ -457,7 +457,7 @@ static bool header_read(struct peer *peer, const struct frame_header *header)
         peer->wants_acked += taken;
         peer_wants_resume(peer);
     }
-    if (acked && (!list_empty(&peer->pending) || peer->answers_count))
+    if (acked && peer_is_owed(peer))
         peer_flush_later(peer);
     return true;
 }

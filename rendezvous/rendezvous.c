@@ -220,20 +220,21 @@ static void flush_prompt(struct rendezvous *rdv)
     }
 }
 
-/** A submission by a thread that finds the role free needs no queue, and what it owes to a peer
- *  that has read all that it was sent leaves at once; to others it leaves with the next pass, packed
- *  with its like. Nobody is called back here: what completes is told by the next pass.
+/** A submission by a thread that finds the role free, and no other before it, needs no queue, and what
+ *  it owes to a peer that has read all that it was sent leaves at once; to others it leaves with the
+ *  next pass, packed with its like. Nobody is called back here: what completes is told by the next
+ *  pass, which also lets the dispatch start; so tryst_arm asks for one.
  *  False: the role is taken, or its last holder sleeps outside (tryst_arm) and must be woken. */
 static bool submission_run_here(struct rendezvous *rdv, struct submission *submission)
 {
     if (!rdv->enter || !rdv->enter(rdv->owner))
         return false;
     /* relaxed: written by holders of the role only. */
-    bool runs = !atomic_load_explicit(&rdv->sleeping, memory_order_relaxed);
+    bool runs = !atomic_load_explicit(&rdv->sleeping, memory_order_relaxed) &&
+                mpsc_empty(&rdv->submissions);
     if (runs) {
         rdv->pass_ns = 0;
-        if (!mpsc_empty(&rdv->submissions))
-            submissions_run(rdv); /* those that came before */
+        rdv->stirred = true;
         submission->run(rdv, submission);
         flush_prompt(rdv);
     }
@@ -241,14 +242,18 @@ static bool submission_run_here(struct rendezvous *rdv, struct submission *submi
     return runs;
 }
 
-void rendezvous_submit(struct rendezvous *rdv, struct submission *submission)
+void rendezvous_queue(struct rendezvous *rdv, struct submission *submission)
 {
-    if (submission_run_here(rdv, submission))
-        return;
     mpsc_push(&rdv->submissions, &submission->node);
     /* seq_cst: Dekker with rendezvous_arm (push, then load; store, then look for pushes). */
     if (atomic_load_explicit(&rdv->sleeping, memory_order_seq_cst))
         poller_wake(rdv->poller);
+}
+
+void rendezvous_submit(struct rendezvous *rdv, struct submission *submission)
+{
+    if (!submission_run_here(rdv, submission))
+        rendezvous_queue(rdv, submission);
 }
 
 void op_fail(tryst_op *op, tryst_status status, int32_t origin_rank, const char *text)
@@ -359,6 +364,18 @@ static void causes_settle(struct list *ops)
     }
 }
 
+/** What was owed without hurry joins what is owed. */
+static void lazy_release(struct rendezvous *rdv)
+{
+    struct list_node *node;
+    rdv->lazy_idle = 0;
+    while ((node = list_pop_front(&rdv->lazy_peers)) != NULL) {
+        struct peer *peer = container_of(node, struct peer, lazy_node);
+        list_append(&peer->pending, &peer->lazy);
+        peer_flush_later(peer);
+    }
+}
+
 __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_t now_ns)
 {
     rdv->tick_ns = now_ns + TICK_NS;
@@ -371,6 +388,8 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
             causes_settle(&container_of(node, struct scope, node)->warned);
         }
     }
+    lazy_release(rdv); /* however busy the engine is */
+    ride_end(rdv);
     if (rdv->listener)
         link_listener_tick(rdv->listener, now_ns);
     list_for_each_safe (&rdv->scopes, node, after) {
@@ -392,18 +411,6 @@ static int timers_run(struct rendezvous *rdv)
     return count;
 }
 
-/** What was owed without hurry joins what is owed. */
-static void lazy_release(struct rendezvous *rdv)
-{
-    struct list_node *node;
-    rdv->lazy_idle = 0;
-    while ((node = list_pop_front(&rdv->lazy_peers)) != NULL) {
-        struct peer *peer = container_of(node, struct peer, lazy_node);
-        list_append(&peer->pending, &peer->lazy);
-        peer_flush_later(peer);
-    }
-}
-
 /** A small receive waits a little before it announces itself: its DATA is usually on the way. */
 static void lazy_watch(struct rendezvous *rdv, int events)
 {
@@ -414,8 +421,7 @@ static void lazy_watch(struct rendezvous *rdv, int events)
 
 void rendezvous_settle(struct rendezvous *rdv)
 {
-    if (!list_empty(&rdv->riding))
-        ride_leave(rdv);
+    ride_end(rdv);
     if (!list_empty(&rdv->lazy_peers))
         lazy_release(rdv);
     if (!list_empty(&rdv->flush))
@@ -425,6 +431,7 @@ void rendezvous_settle(struct rendezvous *rdv)
 static int pass(struct rendezvous *rdv)
 {
     rdv->pass_ns = 0;
+    rdv->stirred = false;
     int count = mpsc_empty(&rdv->submissions) ? 0 : submissions_run(rdv);
     count += rails_progress(rdv);
     if (++rdv->passes % PASSES_PER_CLOCK == 0 || rdv->tick_ns == 0)
@@ -464,10 +471,11 @@ tryst_status rendezvous_arm(struct rendezvous *rdv)
     tryst_status worst = TRYST_OK;
     /* seq_cst: partner of rendezvous_submit. */
     atomic_store_explicit(&rdv->sleeping, 1, memory_order_seq_cst);
-    if (!mpsc_empty(&rdv->submissions) || !list_empty(&rdv->completed) || rdv->reap)
+    if (!mpsc_empty(&rdv->submissions) || rdv->stirred)
         return TRYST_AGAIN;
-    ride_end(rdv);
     rendezvous_settle(rdv);
+    if (!list_empty(&rdv->completed) || rdv->reap)
+        return TRYST_AGAIN;
     for (uint32_t i = 0; i < rdv->rails_all_count; i++) {
         tryst_status status = rdv->rails_all[i]->ops->arm(rdv->rails_all[i]);
         if (status == TRYST_AGAIN)

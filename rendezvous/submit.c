@@ -152,7 +152,10 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
     op->submit.run = op_submit_run;
     if (op_p)
         *op_p = op;
-    rendezvous_submit(rdv, &op->submit);
+    if (op->alloc)
+        rendezvous_queue(rdv, &op->submit);
+    else
+        rendezvous_submit(rdv, &op->submit);
     if (!op_p)
         op_unref(op);
     return TRYST_OK;

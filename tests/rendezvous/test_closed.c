@@ -190,6 +190,42 @@ static void test_asked_while_closing(void **state)
     world_close(&world);
 }
 
+/* The closing rank still owes a small send's number: that does not keep it from answering. */
+static void test_asked_while_a_send_is_left(void **state)
+{
+    begin(NULL);
+    tryst_step *steps[2] = {world_step(&world, 0, 1), world_step(&world, 1, 1)};
+    tryst_op *small =
+        world_send(&world, 1, steps[1], world_key(&world, 1, 0, "small"), in, 100, NULL);
+    tryst_op *large = send0(steps[0], "large", LARGE);
+    world_settle(&world);
+    step_close(steps[1]);
+    world_advance(&world, TICKS);
+    world_done(small, TRYST_E_CANCELED);
+    check_told(large);
+    step_close(steps[0]);
+    world_close(&world);
+}
+
+/* More answers than all frame credits hold: the rest leaves when credit returns. */
+static void test_answers_beyond_credit(void **state)
+{
+    static const struct world_setting settings[] = {
+        {"frame_credits", "2"}, {"wants_max", "1024"}, {0}};
+    enum { RECVS = 600 };
+    static tryst_op *recvs[RECVS];
+    begin(settings);
+    tryst_step *steps[2] = {world_step(&world, 0, 1), world_step(&world, 1, 1)};
+    for (int i = 0; i < RECVS; i++)
+        recvs[i] = recv1(steps[1], "a", LARGE);
+    world_settle(&world);
+    step_close(steps[0]);
+    for (int i = 0; i < RECVS; i++)
+        world_done(recvs[i], TRYST_E_CLOSED);
+    step_close(steps[1]);
+    world_close(&world);
+}
+
 /* More open steps than one question holds: all get their turn. */
 static void test_many_steps(void **state)
 {
@@ -229,6 +265,8 @@ int main(void)
         cmocka_unit_test(test_shape_crosses_close),
         cmocka_unit_test(test_passed_over),
         cmocka_unit_test(test_asked_while_closing),
+        cmocka_unit_test(test_asked_while_a_send_is_left),
+        cmocka_unit_test(test_answers_beyond_credit),
         cmocka_unit_test(test_many_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
