@@ -42,7 +42,7 @@ static const struct conf_case cases[] = {
     {"frames_full", body_frames_full, BOTH, 2, 1, 20},
     {"loopback", body_loopback, ONESELF, 1, 1, 20},
     {"bulk_sizes", body_bulk_sizes, BOTH, 2, 1, 20},
-    {"bulk_many", body_bulk_many, BOTH, 2, 1, 20},
+    {"bulk_many", body_bulk_many, BOTH, 2, 1, 60},
     {"bulk_mismatch", body_bulk_mismatch, BOTH, 2, 1, 20},
     {"bulk_cancel", body_bulk_cancel, BOTH, 2, 1, 20},
     {"bulk_unexpected", body_bulk_unexpected, BOTH, 2, 1, 20},
