@@ -243,7 +243,7 @@ static void close_ops(struct list *ops, tryst_status status, const char *text)
         tryst_op *op = container_of(node, tryst_op, scope_node);
         op_fail(op, status, -1, text);
         /* DONE is owed, the OFFER that answers a WANT, and, unless the group ends, the WANT(VOID)
-         * of what was not announced yet: its send ends with it. */
+         * of what was given up before, unannounced: its send ends with it. */
         unsigned owed = status == TRYST_E_CONTEXT ? MARK_DONE : MARK_DONE | MARK_WANT;
         bool owes = op->marks & owed || (op->marks & MARK_OFFER && op->want_id);
         if (op->state == OP_VOID && !owes)

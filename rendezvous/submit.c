@@ -2,8 +2,8 @@
 /*
  * tryst_send and tryst_recv: check the caller's arguments, make the operation, hand it in.
  *
- * Idea: a submission is one allocation from a pool and one push on a lock-free list; matching
- * happens in the progress domain.
+ * Idea: a submission is one allocation from a pool and a run in the progress domain: here and now
+ * where that is free, else after one push on a lock-free list.
  * Invariant: what is refused here has left no trace; what is accepted completes exactly once.
  * Callers: users.
  */
