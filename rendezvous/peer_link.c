@@ -148,6 +148,15 @@ static void link_refused(struct peer *peer, const char *text)
         peer_tree_join(peer->rdv); /* its parent knows */
 }
 
+/** It lives, but one of the two processes lacks what a link needs. */
+static void link_short(struct peer *peer, const char *text)
+{
+    char reason[TRANSPORT_TEXT_MAX];
+    last_frames_read(peer);
+    snprintf(reason, sizeof reason, "cannot be connected to: %.130s", text);
+    peer_give_up(peer, TRYST_E_UNREACHABLE, reason);
+}
+
 /* ---- aborts ------------------------------------------------------------------------------- */
 
 static void abort_send(struct peer *peer, const struct abort_note *note)
@@ -308,8 +317,9 @@ void peer_link_connect(struct peer *peer)
     else if (status == TRYST_AGAIN && rdv->tick_ns > rendezvous_now(rdv) + RECONNECT_NS)
         rdv->tick_ns = rendezvous_now(rdv) + RECONNECT_NS;
     else if (status != TRYST_AGAIN)
-        peer_give_up(peer, TRYST_E_PEER,
-                     "cannot be connected to: no socket could be made");
+        peer_give_up(peer, TRYST_E_UNREACHABLE,
+                     "cannot be connected to: no socket or no memory for it here (is the "
+                     "limit of open files, ulimit -n, reached?)");
 }
 
 static void hello_link_free(struct hello_link *hello)
@@ -537,7 +547,7 @@ static void peer_closed(void *arg, struct link *link, tryst_status status,
 {
     struct peer *peer = arg;
     const struct roster *roster = &peer->rdv->group->roster;
-    (void)status;
+    bool short_of = status == TRYST_E_NOMEM || status == TRYST_E_SYSTEM;
     peer->link = NULL;
     bool connecting = peer->link_state == PEER_LINK_CONNECTING;
     bool unix_failed = connecting && link_is_unix(link) && !peer->via_tcp &&
@@ -552,7 +562,9 @@ static void peer_closed(void *arg, struct link *link, tryst_status status,
         peer_link_connect(peer);
         return;
     }
-    if (connecting)
+    if (short_of && !peer->left)
+        link_short(peer, reason);
+    else if (connecting)
         link_refused(peer, reason);
     else
         link_gone(peer, reason);

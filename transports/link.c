@@ -29,6 +29,7 @@
 #include "core/alloc.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "transports/transport.h"
 
 enum {
     READ_BYTES = 16 * 1024, /* per read: a dozen connect messages; it is on the stack */
@@ -127,7 +128,8 @@ static void received_drop(struct link *link)
     link->partial = NULL;
     link->partial_bytes = 0;
     for (int i = 0; i < link->fds_count; i++)
-        close(link->fds[i]);
+        if (link->fds[i] >= 0)
+            close(link->fds[i]);
     link->fds_count = 0;
 }
 
@@ -183,7 +185,11 @@ static ssize_t socket_send(int fd, struct iovec *iov, size_t count, int pass_fd)
     return sent;
 }
 
-/* Bytes taken, 0 when the socket is full, -1 when the link is now broken. */
+/* What link_put says beside the bytes taken. */
+enum { PUT_BROKEN = -1, PUT_NO_FD = -2 };
+
+/* Bytes taken, 0 when the socket is full, PUT_BROKEN when the link now is. PUT_NO_FD: too many of
+ * this user's descriptors are on their way already; once they have been read there is room. */
 static ssize_t link_put(struct link *link, struct iovec *iov, size_t count, int pass_fd)
 {
     ssize_t sent = socket_send(link->source.fd, iov, count, pass_fd);
@@ -191,8 +197,10 @@ static ssize_t link_put(struct link *link, struct iovec *iov, size_t count, int 
         return sent;
     if (errno == EAGAIN || errno == ENOBUFS)
         return 0;
+    if (errno == ETOOMANYREFS)
+        return PUT_NO_FD;
     break_system(link, TRYST_E_PEER, "the connection broke while sending", errno);
-    return -1;
+    return PUT_BROKEN;
 }
 
 static void link_flush(struct link *link)
@@ -298,7 +306,7 @@ tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t
                                {(void *)(uintptr_t)data, bytes}};
         sent = link_put(link, iov, bytes ? 2 : 1, fd);
         if (sent < 0)
-            return TRYST_E_PEER;
+            return sent == PUT_NO_FD ? TRYST_E_SYSTEM : TRYST_E_PEER;
         if ((size_t)sent == sizeof header + bytes)
             return TRYST_OK;
     }
@@ -313,6 +321,28 @@ static void protocol_break(struct link *link, const char *what)
     link->ended = true;
 }
 
+static void fd_keep(struct link *link, int fd)
+{
+    if (link->fds_count < sizeof link->fds / sizeof *link->fds) {
+        link->fds[link->fds_count++] = fd;
+        return;
+    }
+    if (fd >= 0)
+        close(fd);
+    protocol_break(link, "descriptors without messages");
+}
+
+/* The kernel had one for us, and no place in our table: its message goes without. */
+static void fd_lost(struct link *link)
+{
+    if (!link->fd_lost)
+        LOG_WARN(link->log,
+                 "a peer's descriptor could not be received: this process has as "
+                 "many open as it may (raise the limit, ulimit -n)");
+    link->fd_lost = true;
+    fd_keep(link, TRANSPORT_FD_LOST);
+}
+
 /* Take the descriptors of one read; the kernel hands over those of one sendmsg at a time.
  */
 static void fds_take(struct link *link, struct msghdr *message)
@@ -325,19 +355,11 @@ static void fds_take(struct link *link, struct msghdr *message)
         for (size_t i = 0; i < count; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof fd, sizeof fd);
-            if (link->fds_count < 2) {
-                link->fds[link->fds_count++] = fd;
-                continue;
-            }
-            close(fd);
-            protocol_break(link, "descriptors without messages");
+            fd_keep(link, fd);
         }
     }
-    if (message->msg_flags & MSG_CTRUNC) {
-        link_break(
-            link, TRYST_E_SYSTEM,
-            "a descriptor could not be received; is the limit of open files reached?");
-    }
+    if (message->msg_flags & MSG_CTRUNC)
+        fd_lost(link);
 }
 
 static ssize_t socket_receive(struct link *link, void *data, size_t bytes)
@@ -366,7 +388,7 @@ static const char *header_fault(const struct link *link, const struct link_heade
         return "a message without our mark";
     if (header->bytes > LINK_MESSAGE_MAX)
         return "a message that is too long";
-    if (header->flags & ~LINK_FLAG_FD)
+    if (header->flags & ~(LINK_FLAG_FD | LINK_FLAG_REFUSED))
         return "an unknown flag";
     if ((header->flags & LINK_FLAG_FD) && link->fds_count == 0)
         return "a message lacks its descriptor";
@@ -401,6 +423,14 @@ static size_t messages_deliver(struct link *link, const uint8_t *data, size_t by
         const char *fault = header_fault(link, &header);
         if (fault) {
             protocol_break(link, fault);
+            break;
+        }
+        if (header.flags & LINK_FLAG_REFUSED) {
+            link_break(
+                link, TRYST_E_SYSTEM,
+                "its process has no descriptor left (raise its limit of open files, "
+                "ulimit -n)");
+            link->ended = true;
             break;
         }
         if (bytes - used - sizeof header < header.bytes)
@@ -665,5 +695,6 @@ void link_forked(struct link *link)
     if (link->source.fd >= 0)
         close(link->source.fd);
     for (unsigned i = 0; i < link->fds_count; i++)
-        close(link->fds[i]);
+        if (link->fds[i] >= 0)
+            close(link->fds[i]);
 }

@@ -37,7 +37,8 @@ struct log;
 
 struct link_events {
     /** A message. `data` (8-byte aligned) is valid during the call; the callee owns `fd`
-     *  (-1: none). It may call link_close on this link. */
+     *  (-1: none was sent; TRANSPORT_FD_LOST: this process has no descriptor left for it, which
+     *  has been logged). It may call link_close on this link. */
     void (*message)(void *arg, struct link *link, uint8_t type, const void *data,
                     size_t bytes, int fd);
     /** The socket closed or broke: no more messages will come (all that arrived were
@@ -45,7 +46,8 @@ struct link_events {
      *  TRYST_E_PEER: the other process is gone, or left, or does not read; also when
      *  nobody listens any more at the address. TRYST_E_UNREACHABLE: no connection came
      *  about. TRYST_E_PROTOCOL: it sent what no link of ours sends, or never spoke.
-     *  TRYST_E_NOMEM, TRYST_E_SYSTEM: this side could not go on. */
+     *  TRYST_E_NOMEM, TRYST_E_SYSTEM: this side could not go on, or the process there has no
+     *  descriptor left for a connection. */
     void (*closed)(void *arg, struct link *link, tryst_status status, const char *text);
 };
 
@@ -115,8 +117,9 @@ void link_user_timeout_set(struct link *link, uint64_t user_timeout_ns);
 /** Queue one message of at most LINK_MESSAGE_MAX bytes; fd >= 0 sends a copy of that
  *  descriptor (Unix only, else TRYST_E_UNSUPPORTED); the caller keeps its own. Both are
  *  the caller's again on return. TRYST_OK, TRYST_E_PEER (broken or over LINK_BACKLOG_MAX;
- *  `closed` follows), TRYST_E_NOMEM, TRYST_E_SYSTEM (no descriptor left to keep `fd` by):
- *  nothing was queued. */
+ *  `closed` follows), TRYST_E_NOMEM, TRYST_E_SYSTEM (no descriptor left to keep `fd` by, or
+ *  the kernel holds as many of this user's descriptors in sockets as a process may have
+ *  open): nothing was queued. */
 tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t bytes,
                        int fd);
 

@@ -27,7 +27,8 @@
 enum {
     ACCEPTS_MAX = 16, /* per poller call */
     NAME_TRIES = 8,   /* random names; one collision has a chance of 2^-64 */
-    PORT_TRIES = 16 /* ports that the kernel finds free at one address, but not at all */
+    PORT_TRIES = 16, /* ports that the kernel finds free at one address, but not at all */
+    DRAIN_READS_MAX = 16 /* of a connection that is refused */
 };
 
 /* How long an accepted connection may stay silent. */
@@ -135,6 +136,17 @@ static void accept_fd(struct link_listener *listener, int fd, bool is_unix)
     accept_link(listener, fd, is_unix, pid);
 }
 
+/* Say why. What the peer has sent is read first, lest closing resets what we say (TCP). */
+static void refusal_send(int fd)
+{
+    const struct link_header header = {.flags = LINK_FLAG_REFUSED, .magic = LINK_MAGIC};
+    char unread[256];
+    for (int i = 0; i < DRAIN_READS_MAX; i++)
+        if (recv(fd, unread, sizeof unread, MSG_DONTWAIT) <= 0)
+            break;
+    (void)send(fd, &header, sizeof header, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 /* Without a descriptor for it the connection would stay in the kernel's queue, and epoll would
  * report it for ever: take it with the spare one, and refuse it. False when there is none left
  * to refuse (accept says EMFILE before it looks). */
@@ -143,8 +155,10 @@ static bool accept_refuse(struct link_listener *listener, int listen_fd)
     if (listener->spare_fd >= 0)
         close(listener->spare_fd);
     int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0)
+    if (fd >= 0) {
+        refusal_send(fd);
         close(fd);
+    }
     listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;

@@ -44,11 +44,12 @@ struct link {
     uint32_t backlog_bytes;          /* in them */
     uint32_t partial_bytes;          /* of a message that came in part */
     uint8_t *partial;                /* LINK_RECORD_MAX, or NULL */
-    int fds[2];                      /* received, their messages not yet complete */
+    int fds[2]; /* received (or TRANSPORT_FD_LOST), their messages not yet complete */
     uint8_t fds_count;
     uint8_t state; /* enum link_state */
     bool is_unix;
-    bool polled; /* registered with the poller */
+    bool polled;  /* registered with the poller */
+    bool fd_lost; /* a descriptor was, and that has been logged */
     /* its poller function is on the stack: link_close leaves the struct to it */
     bool inside;
     bool ended;  /* nothing more will be read */

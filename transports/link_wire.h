@@ -14,6 +14,8 @@
 
 /* A descriptor travels with the header's first byte (SCM_RIGHTS). */
 #define LINK_FLAG_FD 0x01u
+/* The listener has no descriptor for this connection; it closes, and nothing else was sent. */
+#define LINK_FLAG_REFUSED 0x02u
 
 struct link_header {
     uint32_t bytes; /* of the payload that follows, at most LINK_MESSAGE_MAX */

@@ -63,6 +63,9 @@ struct tryst_host; /* module.h: what core offers to transports */
 /** Largest text that describes a mechanism or a reason, with its terminator. */
 #define TRANSPORT_TEXT_MAX 160
 
+/** In place of a descriptor that the peer sent and that this process had no room for. */
+#define TRANSPORT_FD_LOST (-2)
+
 /** A bulk message, send or receive: owned by the caller, embedded in its slice. The
  *  transport may use `scratch` from the call that takes it until `done` is called. */
 struct bulk {
@@ -193,8 +196,8 @@ struct transport_ops {
     /** Begin connecting. TRYST_OK, TRYST_E_NOMEM, TRYST_E_UNREACHABLE. */
     tryst_status (*ep_open)(struct rail *rail, const struct ep_params *params,
                             struct endpoint **ep_p);
-    /** A connect message from the peer's endpoint. The transport owns `fd` (-1: none)
-     *  from here on. Content is hostile until checked; a bad one ends in
+    /** A connect message from the peer's endpoint. The transport owns `fd` (-1: none;
+     *  TRANSPORT_FD_LOST: one was sent and could not be received) from here on. Content is hostile until checked; a bad one ends in
      *  events->ready(UNREACHABLE) or events->failed(PROTOCOL). */
     void (*ep_message)(struct endpoint *ep, const void *data, size_t bytes, int fd);
     /** Close by force: unsent frames are dropped, every bulk completes (CANCELED, or what

@@ -31,6 +31,7 @@
 #include "core/random.h"
 #include "transports/link.h"
 #include "transports/link_wire.h"
+#include "transports/transport.h"
 
 enum { ENDS_MAX = 16 };
 
@@ -39,7 +40,7 @@ struct end {
     struct link *link;
     uint64_t received, received_bytes;
     uint64_t sent;
-    uint64_t fds;
+    uint64_t fds, fds_lost;
     struct random sizes; /* the sender's stream, replayed */
     bool close_at_message, keep_open;
     int closed;
@@ -104,6 +105,7 @@ static void on_message(void *arg, struct link *link, uint8_t type, const void *d
         close(fd);
         end->fds++;
     }
+    end->fds_lost += fd == TRANSPORT_FD_LOST;
     end->received++;
     end->received_bytes += bytes;
     if (end->close_at_message) {
@@ -724,7 +726,7 @@ static const struct hostile hostiles[] = {
     {"wrong mark over TCP", {8, 0, 0, 0x1234}, 8, 0, true, "our mark"},
     {"too long", {LINK_MESSAGE_MAX + 1, 0, 0, LINK_MAGIC}, 64, 0, false, "too long"},
     {"as long as can be", {UINT32_MAX, 0, 0, LINK_MAGIC}, 64, 0, true, "too long"},
-    {"unknown flag", {8, 0, 2, LINK_MAGIC}, 8, 0, false, "flag"},
+    {"unknown flag", {8, 0, 4, LINK_MAGIC}, 8, 0, false, "flag"},
     {"no descriptor", {8, 0, 1, LINK_MAGIC}, 8, 0, false, "lacks its descriptor"},
     {"a descriptor over TCP", {8, 0, 1, LINK_MAGIC}, 8, 0, true, "lacks its descriptor"},
     {"a descriptor too many", {8, 0, 1, LINK_MAGIC}, 8, 2, false, "without messages"},
@@ -896,16 +898,27 @@ static void test_foreign_user(void **state)
     stop();
 }
 
-/* Out of descriptors: the connection is refused, and epoll is not left ringing. */
-static void test_no_descriptors(void **state)
+/* No descriptor can be made from here on; returns the limit as it was. */
+static struct rlimit descriptors_end(void)
 {
-    struct rlimit before, now;
-    start();
-    int first = raw_connect(true), second = raw_connect(true);
+    struct rlimit before;
+    int lowest = dup(0);
+    close(lowest);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    now = before;
-    now.rlim_cur = (rlim_t)second + 1;
+    struct rlimit now = {.rlim_cur = (rlim_t)lowest, .rlim_max = before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &now), 0);
+    return before;
+}
+
+/* Out of descriptors: the connection is refused with the reason, and epoll is not left ringing. */
+static void no_descriptors(bool via_unix)
+{
+    struct end near;
+    start();
+    int first = raw_connect(via_unix);
+    assert_int_equal(connect_to(&address, via_unix, &near), TRYST_OK);
+    assert_int_equal(link_send(near.link, 0, "hello", 5, -1), TRYST_OK);
+    struct rlimit before = descriptors_end();
     for (int i = 0; i < 10; i++)
         poller_run(&poller, NS_PER_MS);
     int idle = poller_run(&poller, 0);
@@ -913,12 +926,80 @@ static void test_no_descriptors(void **state)
     assert_int_equal(idle, 0);
     assert_int_equal(accepted_count, 0);
     assert_int_equal(link_listener_counters(listener).failed, 2);
+    assert_int_equal(near.closed, 1);
+    assert_int_equal(near.status, TRYST_E_SYSTEM);
+    assert_non_null(strstr(near.text, "ulimit -n"));
     close(first);
-    close(second);
     first = raw_connect(true);
     PUMP_UNTIL(accepted_count == 1);
     close(first);
     PUMP_UNTIL(accepted[0].closed == 1);
+    stop();
+}
+
+static void test_no_descriptors(void **state)
+{
+    no_descriptors(true);
+    no_descriptors(false);
+}
+
+/* A message whose descriptor finds no place comes all the same, and so do those behind it. */
+static void test_descriptor_lost(void **state)
+{
+    struct end near;
+    struct random sizes;
+    start();
+    join(true, &near);
+    random_seed(&sizes, 3);
+    random_seed(&accepted[0].sizes, 3);
+    for (int i = 0; i < 10; i++)
+        assert_int_equal(send_next(&near, &sizes, i % 2), TRYST_OK);
+    struct rlimit before = descriptors_end();
+    PUMP_UNTIL(accepted[0].received == 10 || accepted[0].closed);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(accepted[0].closed, 0);
+    assert_int_equal(accepted[0].fds_lost, 5);
+    assert_int_equal(log_lines, 1);
+    assert_int_equal(send_next(&near, &sizes, true), TRYST_OK);
+    PUMP_UNTIL(accepted[0].fds == 1);
+    link_close(near.link);
+    stop();
+}
+
+/* More descriptors on their way than the kernel lets one user have: 0, or what went wrong. */
+static int send_too_many(struct link *link)
+{
+    enum { TIMES = 64, LIMIT = 16 };
+    struct rlimit limit = {LIMIT, LIMIT};
+    tryst_status status = TRYST_OK;
+    int sent = 0;
+    if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0)
+        return 1;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 2;
+    while (status == TRYST_OK && sent < TIMES)
+        status = link_send(link, 0, "region", 6, 0), sent++;
+    if (status != TRYST_E_SYSTEM)
+        return 3;
+    return link_send(link, 0, "no region", 9, -1) == TRYST_OK ? 0 : 4;
+}
+
+static void test_too_many_on_their_way(void **state)
+{
+    struct end near;
+    int exited;
+    start();
+    join(true, &near);
+    link_events_set(accepted[0].link, &swallow, &accepted[0]);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(send_too_many(near.link));
+    assert_int_equal(waitpid(pid, &exited, 0), pid);
+    assert_int_equal(exited, 0);
+    PUMP_UNTIL(accepted[0].received > 10);
+    assert_int_equal(accepted[0].closed, 0);
+    link_close(near.link);
     stop();
 }
 
@@ -1088,6 +1169,8 @@ int main(void)
         cmocka_unit_test(test_pending_bound),
         cmocka_unit_test(test_foreign_user),
         cmocka_unit_test(test_no_descriptors),
+        cmocka_unit_test(test_descriptor_lost),
+        cmocka_unit_test(test_too_many_on_their_way),
         cmocka_unit_test(test_close_inside),
         cmocka_unit_test(test_echo),
         cmocka_unit_test(test_idle_cost),

@@ -101,6 +101,10 @@ static bool ring_bytes_valid(uint64_t bytes)
 static void hello_take(struct shm_ep *ep, const struct shm_message *message, int fd)
 {
     const struct ep_params *params = &ep->pair.params;
+    if (fd == TRANSPORT_FD_LOST) {
+        refuse(ep, "no descriptor left for the segment (ulimit -n)", 0);
+        return;
+    }
     if (fd < 0 || !ring_bytes_valid(message->bytes)) {
         refuse(ep, "the peer's segment did not come with its message", 0);
         return;

@@ -8,6 +8,7 @@
  *   --long      the long cases instead of the fast ones
  *   --only X    cases whose name contains X
  *   --except X  none of those (up to 4 times)
+ *   --descriptors N  a rank may have so many open (RLIMIT_NOFILE)
  *   --leaks N   the fabric's library is known to lose up to N KiB a life
  *   UCX_Y=z     into the environment, for the fabric's library; FI_Y=z likewise
  *
@@ -25,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { PROCESSES = 1, THREADS = 2, BOTH = 3, ONESELF = 4, LONG = 8 };
 
@@ -158,6 +160,15 @@ static size_t tests_make(const struct conf_subject *subject, const struct choice
     return count;
 }
 
+static void descriptors_limit(rlim_t most)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && most < limit.rlim_cur) {
+        limit.rlim_cur = most;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 static bool arguments_read(int argc, char **argv, struct conf_subject *subject,
                            struct choice *choice)
 {
@@ -178,6 +189,8 @@ static bool arguments_read(int argc, char **argv, struct conf_subject *subject,
         else if (strcmp(argv[i], "--except") == 0 && i + 1 < argc &&
                  choice->excepts_count < EXCEPTS_MAX)
             choice->excepts[choice->excepts_count++] = argv[++i];
+        else if (strcmp(argv[i], "--descriptors") == 0 && i + 1 < argc)
+            descriptors_limit(strtoul(argv[++i], NULL, 10));
         else if (strcmp(argv[i], "--leaks") == 0 && i + 1 < argc)
             subject->leaks_kib = strtol(argv[++i], NULL, 10);
         else if (strncmp(argv[i], "UCX_", 4) == 0 || strncmp(argv[i], "FI_", 3) == 0)
