@@ -199,6 +199,12 @@ tryst_status tryst_engine_finish(tryst_engine *engine)
     return engine->failed;
 }
 
+void tryst_engine_abort(tryst_engine *engine, tryst_status status, const char *reason)
+{
+    engine_fail(engine, status, "%s", reason);
+    engine_abandon(engine);
+}
+
 /* ----------------------------------------------------------------------------------- *
  *  Seeing
  * ----------------------------------------------------------------------------------- */

@@ -38,12 +38,12 @@ static bool step_cause(const tryst_step *step, tryst_error *error_p)
 }
 
 /* How long to look for the cause of a failure elsewhere: a death that was seen here is one
- * itself, but a cancelled operation, or a peer that went away while we were connecting, can
- * be the first sign of an abort. */
+ * itself, but a cancelled operation, a step that its peer has closed, or a peer that went away
+ * while we were connecting, can be the first sign of an abort. */
 static int cause_wait_ms(tryst_status status)
 {
     return status == TRYST_E_ABORTED || status == TRYST_E_CANCELED ||
-                   status == TRYST_E_UNREACHABLE
+                   status == TRYST_E_CLOSED || status == TRYST_E_UNREACHABLE
                ? CAUSE_WAIT_MS
                : 1;
 }

@@ -36,9 +36,9 @@ tryst_status bench_post(bench_run *run, bool sends, int peer, const char *edge,
         status = sends ? tryst_send(run->scope, key, &tensor, NULL, op_p)
                        : tryst_recv(run->scope, key, &tensor, NULL, op_p);
     }
-    return status == TRYST_OK ? status
-                              : bench_fail(run, status, "%s of rank %d: %s", edge, from,
-                                           tryst_status_str(status));
+    char what[96];
+    snprintf(what, sizeof what, "%s of rank %d", edge, from);
+    return status == TRYST_OK ? status : bench_transfer_fail(run, status, NULL, what);
 }
 
 static tryst_status gathering_open(bench_run *run, size_t most, gathering *self)
@@ -68,9 +68,7 @@ static tryst_status gathering_close(bench_run *run, gathering *self, tryst_statu
         if (status == TRYST_OK) {
             status = tryst_wait(self->ops[i], GATHER_TIMEOUT_NS);
             if (status != TRYST_OK) {
-                tryst_error details = {.text = tryst_status_str(status)};
-                tryst_op_error(self->ops[i], &details);
-                bench_fail(run, status, "gathering the results: %s", details.text);
+                bench_transfer_fail(run, status, self->ops[i], "gathering the results");
             }
         }
         tryst_op_release(self->ops[i]);

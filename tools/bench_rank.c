@@ -38,10 +38,25 @@ tryst_status bench_fail(bench_run *run, tryst_status status, const char *format,
     vsnprintf(words, sizeof words, format, args);
     va_end(args);
     fprintf(stderr, "pp_bench: rank %d: %s\n", run->rank, words);
+    if (run->engine) {
+        tryst_engine_abort(run->engine, status, words);
+    }
     if (run->scope) {
         tryst_step_abort(run->scope, status, words);
     }
     return status;
+}
+
+/* A death stops the scope on every rank, and then the words of whoever saw it say more than
+ * those of the transfer. */
+tryst_status bench_transfer_fail(bench_run *run, tryst_status status, const tryst_op *op,
+                                 const char *what)
+{
+    tryst_error details = {.text = tryst_status_str(status)};
+    if (tryst_step_status(run->scope, &details) == TRYST_OK && op) {
+        tryst_op_error(op, &details);
+    }
+    return bench_fail(run, status, "%s: %s", what, details.text);
 }
 
 /* ----------------------------------------------------------------------------------- *
@@ -232,10 +247,10 @@ static tryst_status note_losses(bench_run *run, uint64_t steps_count, bool wait)
                 return TRYST_OK;
             }
             if (status != TRYST_OK) {
-                tryst_error details = {.text = tryst_status_str(status)};
-                tryst_op_error(*op, &details);
-                return bench_fail(run, status, "the loss of step %llu: %s",
-                                  (unsigned long long)run->losses_ended, details.text);
+                char what[64];
+                snprintf(what, sizeof what, "the loss of step %llu",
+                         (unsigned long long)run->losses_ended);
+                return bench_transfer_fail(run, status, *op, what);
             }
             tryst_op_release(*op);
             *op = NULL;

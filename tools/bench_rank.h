@@ -67,6 +67,10 @@ int bench_rank_run(const bench_options *options, const bench_place *place);
 TRYST_PRINTF(3, 4)
 tryst_status bench_fail(bench_run *run, tryst_status status, const char *format, ...);
 
+/* The same for a transfer in the run's scope, `op` or, where none was made, NULL. */
+tryst_status bench_transfer_fail(bench_run *run, tryst_status status, const tryst_op *op,
+                                 const char *what);
+
 /* bench_gather.c: collect everything on rank 0; all ranks call it. */
 tryst_status bench_gather(bench_run *run, bench_result *result_p);
 void bench_result_close(bench_result *result);

@@ -385,6 +385,13 @@ TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step,
  *  tryst_engine_step does. More steps may follow. */
 TRYST_API tryst_status tryst_engine_finish(tryst_engine *engine);
 
+/** The caller itself must stop: abort the scopes that are open, here and where other ranks are
+ *  ahead, so that every rank ends with `reason` as its cause. Afterwards the engine counts as failed
+ *  with `status` (an error) and can only be closed; after a failure of its own this does nothing.
+ *  Blocks: until its buffers are quiet, at most some seconds. */
+TRYST_API void tryst_engine_abort(tryst_engine *engine, tryst_status status,
+                                  const char *reason);
+
 /** Loss of each micro-batch of the last step, by index; NULL but on the rank of the last
  *  stage. */
 TRYST_API const double *tryst_engine_losses(const tryst_engine *engine);

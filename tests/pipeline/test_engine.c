@@ -41,8 +41,9 @@ struct job {
     rank_job ranks[STAGES_MAX];
     uint64_t steps_count;
     uint64_t timeout_ns;
-    int absent_rank; /* never starts; -1: none */
-    int dying_rank;  /* stops before step 2 and counts as dead; -1: none */
+    int absent_rank;   /* never starts; -1: none */
+    int dying_rank;    /* stops before step 2 and counts as dead; -1: none */
+    int quitting_rank; /* aborts before step 2; -1: none */
 };
 
 static uint64_t seed = 1;
@@ -55,6 +56,10 @@ static tryst_status run_steps(rank_job *self, tryst_engine *engine)
         if (self->rank == owner->dying_rank && step == 2) {
             fake_kill(owner->world, self->rank);
             return TRYST_OK;
+        }
+        if (self->rank == owner->quitting_rank && step == 2) {
+            tryst_engine_abort(engine, TRYST_E_INVALID, "the disk is full");
+            return TRYST_E_INVALID;
         }
         for (int stage = 0; stage < tryst_program_stages(owner->program); stage++) {
             if (tryst_program_rank_of(owner->program, stage) == self->rank) {
@@ -103,7 +108,8 @@ static void job_init(job *self, const tryst_program *program, uint64_t delay_max
                   .steps_count = STEPS,
                   .timeout_ns = 20ull * 1000000000,
                   .absent_rank = -1,
-                  .dying_rank = -1};
+                  .dying_rank = -1,
+                  .quitting_rank = -1};
     self->world = fake_world_open(tryst_program_ranks(program), seed, delay_max_ns);
     for (int stage = 0; stage < tryst_program_stages(program); stage++) {
         canary_init(&self->stages[stage], program, stage, 37);
@@ -347,6 +353,32 @@ static void test_dead_rank(void **state)
     }
 }
 
+/* A rank's caller stops between two steps: every other one ends with its reason, and its own
+ * engine with it too. */
+static void test_aborted(void **state)
+{
+    for (int quitting = 0; quitting < 4; quitting++) {
+        tryst_program *program = NULL;
+        assert_int_equal(tryst_program_generate("1f1b", 4, 6, NULL, 0, &program),
+                         TRYST_OK);
+        job *self = malloc(sizeof *self);
+        job_init(self, program, 100000);
+        self->steps_count = 10;
+        self->quitting_rank = quitting;
+        job_run(self);
+        for (int rank = 0; rank < 4; rank++) {
+            assert_int_equal(self->ranks[rank].status,
+                             rank == quitting ? TRYST_E_INVALID : TRYST_E_ABORTED);
+            if (!strstr(self->ranks[rank].error, "the disk is full")) {
+                fail_msg("rank %d does not say why: %s", rank, self->ranks[rank].error);
+            }
+        }
+        assert_int_equal(fake_world_close(self->world), 0);
+        free(self);
+        tryst_program_close(program);
+    }
+}
+
 /* A rank that never comes is given up after the engine's own time limit, by name. */
 static void test_silence_ends(void **state)
 {
@@ -411,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_other_shapes),
         cmocka_unit_test(test_buffers_stop_growing),
         cmocka_unit_test(test_dead_rank),
+        cmocka_unit_test(test_aborted),
         cmocka_unit_test(test_silence_ends),
         cmocka_unit_test(test_open_refuses),
     };
