@@ -307,10 +307,7 @@ static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
         goto close_config;
     status = poller_open(&ctx->poller);
     if (status != TRYST_OK) {
-        err_set(err, status,
-                "epoll, eventfd or timerfd: %s; raise the descriptor limit (ulimit "
-                "-n)",
-                strerror(errno));
+        err_set(err, status, "epoll, eventfd or timerfd: %s", err_reason(errno));
         goto close_config;
     }
     status = trace_take(ctx);
@@ -478,7 +475,7 @@ static tryst_status entry_make(tryst_ctx *ctx, int rank, const char *prefix,
     status = rendezvous_listen(ctx->rdv, &tcp, &entry->host.link);
     if (status != TRYST_OK)
         return err_set(err, status, "no listening socket for links could be made: %s%s",
-                       strerror(errno),
+                       err_reason(errno),
                        errno == EADDRINUSE && tcp.ports.first
                            ? "; every port of TRYST_PORT_RANGE is taken: widen it"
                            : "");

@@ -8,6 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *err_reason(int error)
+{
+    if (error == EMFILE)
+        return "too many open files (raise the limit of this process, ulimit -n)";
+    if (error == ENFILE)
+        return "too many open files on this machine (raise fs.file-max)";
+    return strerror(error);
+}
+
 tryst_status err_set(struct err *err, tryst_status status, const char *fmt, ...)
 {
     if (!err)

@@ -31,4 +31,8 @@ struct err {
 tryst_status err_set(struct err *err, tryst_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* strerror, and what to do where a limit of the process or the system is the reason. The text is
+ * this thread's until its next call. */
+const char *err_reason(int error);
+
 #endif

@@ -112,7 +112,7 @@ static tryst_status serve(struct bootstrap *bootstrap, struct err *err)
         return status;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
         bootstrap_listeners_close(&listeners);
-        return err_set(err, TRYST_E_SYSTEM, "no socket pair: %s", strerror(errno));
+        return err_set(err, TRYST_E_SYSTEM, "no socket pair: %s", err_reason(errno));
     }
     status =
         server_start(&bootstrap->params, &listeners, pair[0], err, &bootstrap->server);

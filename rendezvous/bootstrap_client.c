@@ -202,7 +202,7 @@ static tryst_status attempt_all(struct attempt *attempt, const struct addrinfo *
         if (fd < 0) {
             if (error == ECANCELED)
                 return TRYST_E_CANCELED;
-            attempt_again(attempt, strerror(error));
+            attempt_again(attempt, err_reason(error));
             continue;
         }
         status = handshake(attempt, fd);

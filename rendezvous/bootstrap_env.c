@@ -128,7 +128,7 @@ static tryst_status token_file_read(struct bootstrap_env *env, const char *path,
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return err_set(err, TRYST_E_IO, "TRYST_TOKEN_FILE=%.200s: %s", path,
-                       strerror(errno));
+                       err_reason(errno));
     tryst_status status = token_file_check(fd, path, err);
     while (status == TRYST_OK && got > 0 && used < sizeof text) {
         got = read(fd, text + used, sizeof text - used);

@@ -234,7 +234,7 @@ static tryst_status listening_refuse(const struct listening *listening,
             "address is forwarded to this machine",
             address);
     return err_set(err, TRYST_E_BOOTSTRAP, "rank 0 cannot serve at %s: %s", address,
-                   strerror(listening->error));
+                   err_reason(listening->error));
 }
 
 static tryst_status listening_start(struct listening *listening, const char *address,

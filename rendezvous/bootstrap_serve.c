@@ -95,7 +95,10 @@ static bool is_gone(const void *arg, int rank)
 static void fail_absent(struct server *server, const char *absent, uint64_t waited_ns)
 {
     char seconds[SECONDS_TEXT_BYTES], refused[192] = "";
-    if (server->refused_count)
+    if (server->accept_error)
+        snprintf(refused, sizeof refused, "; rank 0 could not take connections: %s",
+                 err_reason(server->accept_error));
+    else if (server->refused_count)
         snprintf(refused, sizeof refused,
                  "; %llu connections were turned away, the last: %s",
                  (unsigned long long)server->refused_count, server->refused);

@@ -200,6 +200,7 @@ static void accept_some(struct server *server, int listener)
         }
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             size_t count;
+            server->accept_error = errno;
             struct conn *oldest = unproved_oldest(server, &count);
             if (oldest)
                 conn_close(oldest);

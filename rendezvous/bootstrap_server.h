@@ -103,6 +103,7 @@ struct server {
     char address[BOOTSTRAP_ADDRESS_MAX];
     struct bootstrap_listeners listeners;
     uint64_t accept_pause_ns; /* no accept before this: descriptors ran out */
+    int accept_error;         /* the errno that said so last, 0: never */
 
     struct conn *conns;
     size_t conns_count, unproved_max;

@@ -24,7 +24,7 @@ tryst_status netlink_open(struct err *err, struct netlink *netlink_p)
         setsockopt(netlink.fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) {
         tryst_status status =
             err_set(err, TRYST_E_SYSTEM, "no netlink socket to ask for interfaces: %s",
-                    strerror(errno));
+                    err_reason(errno));
         netlink_close(&netlink);
         return status;
     }
