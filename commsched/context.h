@@ -32,6 +32,7 @@ struct progress {
     pthread_mutex_t lock;      /**< guards line */
     struct list line;
     bool armed;          /**< tryst_arm was the last thing: run the poller first */
+    bool loop_sleeps;    /**< tryst_arm said OK, and no tryst_progress came since */
     uint32_t passes;     /**< since the poller ran */
     uint64_t poll_at_ns; /**< tryst_progress runs it again from then on */
     pthread_t thread;

@@ -113,9 +113,14 @@ static void role_give(struct progress *progress)
 
 void progress_role_put(tryst_ctx *ctx)
 {
+    struct progress *progress = &ctx->progress;
     rendezvous_settle(ctx->rdv);
-    rendezvous_awake(ctx->rdv);
-    role_give(&ctx->progress);
+    if (!progress->armed)
+        rendezvous_awake(ctx->rdv);
+    /* Its rails are no longer armed, and submissions will not wake it. */
+    if (progress->loop_sleeps && !progress->armed)
+        poller_wake(&ctx->poller);
+    role_give(progress);
 }
 
 bool progress_enter(void *ctx)
@@ -404,6 +409,7 @@ int tryst_progress(tryst_ctx *ctx)
         !role_try(&ctx->progress))
         return 0;
     rendezvous_awake(ctx->rdv);
+    ctx->progress.loop_sleeps = false;
     int count = pass(ctx);
     if (!count)
         count = poll_when_due(ctx);
@@ -435,6 +441,7 @@ tryst_status tryst_arm(tryst_ctx *ctx)
     bool nap = status != TRYST_OK && (!next_ns || nap_ns < next_ns);
     poller_timer_set(&ctx->poller, nap ? nap_ns : next_ns);
     ctx->progress.armed = true;
+    ctx->progress.loop_sleeps = true;
     /* Unlike progress_role_put: submissions must go on waking the descriptor. */
     role_give(&ctx->progress);
     return TRYST_OK;

@@ -107,6 +107,60 @@ static void test_wake(void **state)
     run_two(wake_main, NULL, false);
 }
 
+/* A thread that waits takes the role from under a loop that sleeps: on leaving it wakes the loop, which
+ * alone would otherwise hear of what this thread submits next. */
+struct visitor {
+    struct harness_rank *rank;
+    tryst_step *step;
+    char in, out;
+};
+
+static void *visitor_main(void *arg)
+{
+    struct visitor *visitor = arg;
+    struct harness_rank *rank = visitor->rank;
+    tryst_step *step = visitor->step;
+    for (int i = 0; i < 2;
+         i++) { /* the second one takes the wake-up that the first left */
+        tryst_op *never = harness_recv(rank, step, rank->rank, "never", &visitor->in, 1);
+        CHECK_STATUS(tryst_wait(never, 20 * 1000000ull), TRYST_E_TIMEOUT);
+        tryst_op_release(never);
+    }
+    tryst_op_release(harness_recv(rank, step, rank->rank, "self", &visitor->in, 1));
+    tryst_op_release(harness_send(rank, step, rank->rank, "self", &visitor->out, 1));
+    return NULL;
+}
+
+static void visitor_run(struct harness_rank *rank)
+{
+    struct pollfd fd = {.fd = tryst_event_fd(rank->ctx), .events = POLLIN};
+    struct visitor visitor = {rank, harness_step(rank, 1), 0, 0};
+    pthread_t thread;
+    while (tryst_arm(rank->ctx) != TRYST_OK)
+        tryst_progress(rank->ctx);
+    CHECK(pthread_create(&thread, NULL, visitor_main, &visitor) == 0);
+    pthread_join(thread, NULL);
+    CHECK_EQ(poll(&fd, 1, 0), 1);
+    harness_step_close(visitor.step);
+    /* The loop's own turns leave it asleep when it arms again. */
+    while (tryst_progress(rank->ctx) != 0 || tryst_arm(rank->ctx) != TRYST_OK)
+        continue;
+    while (poll(&fd, 1, 0) == 1)
+        while (tryst_progress(rank->ctx) != 0 || tryst_arm(rank->ctx) != TRYST_OK)
+            continue;
+}
+
+static void visitor_ranks_main(struct harness_rank *rank)
+{
+    visitor_run(rank);
+    harness_barrier(rank, rank->arg);
+}
+
+static void test_visitor(void **state)
+{
+    run_two(visitor_ranks_main, NULL, false);
+}
+
 /* ---- threads ------------------------------------------------------------------------------ */
 
 struct worker {
@@ -341,6 +395,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trips_by_poll),
         cmocka_unit_test(test_wake),
+        cmocka_unit_test(test_visitor),
         cmocka_unit_test(test_threads_wait),
         cmocka_unit_test(test_threads_wait_beside_a_progress_thread),
         cmocka_unit_test(test_signals_untouched),
