@@ -546,6 +546,8 @@ static tryst_status group_open(tryst_ctx *ctx, const tryst_group_params *params,
     if (status != TRYST_OK)
         goto free_env;
     atomic_store_explicit(&ctx->log.rank, env->params.rank, memory_order_relaxed);
+    rendezvous_live_open(ctx->rdv, env->params.rank, env->params.size,
+                         &ctx->progress.held);
     status = group_gather(ctx, params, &env->params, group, err);
     if (status != TRYST_OK)
         goto stop_listening;
@@ -558,6 +560,7 @@ close_roster:
     roster_close(&group->roster);
 stop_listening:
     rendezvous_listen_stop(ctx->rdv);
+    rendezvous_live_close(ctx->rdv);
 free_env:
     mem_free(env);
     return status;
@@ -616,6 +619,7 @@ static bool is_gone(void *arg)
 static void group_cut(tryst_ctx *ctx)
 {
     char ranks[256];
+    rendezvous_live_closing(ctx->rdv);
     progress_pass(ctx); /* what was submitted before the close */
     rendezvous_group_leave(ctx->rdv);
     progress_until(ctx, is_quiet, ctx, LEAVE_NS);
@@ -657,6 +661,7 @@ void tryst_group_close(tryst_group *group)
     rendezvous_listen_stop(ctx->rdv);
     rails_close(ctx);
     rendezvous_rails_forget(ctx->rdv);
+    rendezvous_live_close(ctx->rdv);
     progress_role_put(ctx);
     roster_close(&group->roster);
     ctx->group = NULL;

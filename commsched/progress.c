@@ -258,16 +258,25 @@ static bool role_is_wanted(const tryst_ctx *ctx)
     return atomic_load_explicit(&ctx->progress.urgent, memory_order_relaxed) != 0;
 }
 
-/** Sleep on the descriptors until something happens. Role held. */
-static void sleep_armed(tryst_ctx *ctx, uint64_t until_ns)
+/** Sleep on the descriptors until something happens; `op` is what for, if it is one. Role held. */
+static void sleep_armed(tryst_ctx *ctx, tryst_op *op, uint64_t until_ns)
 {
     tryst_status armed = rendezvous_arm(ctx->rdv);
     if (armed != TRYST_AGAIN && !role_is_wanted(ctx)) {
         uint64_t now_ns = clock_monotonic_ns();
+        rendezvous_live_sleep(ctx->rdv, op, TRYST_LIVE_IN_WAIT, now_ns);
         poller_run(&ctx->poller, sleep_ns(ctx, now_ns, until_ns, armed));
         ctx->progress.passes = 0;
     }
     rendezvous_awake(ctx->rdv);
+}
+
+/** Outside callbacks: those see their own operation's outcome before others do. */
+static bool op_is_done(void *arg)
+{
+    const tryst_op *op = arg;
+    /* acquire: partner of the store in op_complete_all. */
+    return atomic_load_explicit(&op->outcome, memory_order_acquire) != TRYST_IN_PROGRESS;
 }
 
 bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
@@ -295,7 +304,8 @@ bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
             break;
         if (idle && now_ns - idle_ns >= ctx->progress.spin_ns) {
             uint64_t left = timeout_ns - (now_ns - begin_ns);
-            sleep_armed(ctx, left > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + left);
+            sleep_armed(ctx, done == op_is_done ? arg : NULL,
+                        left > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + left);
             idle_ns = 0;
         }
     }
@@ -309,14 +319,6 @@ void progress_role_pass(tryst_ctx *ctx)
                     !atomic_load_explicit(&ctx->progress.held, memory_order_relaxed);
          i++)
         sched_yield();
-}
-
-/** Outside callbacks: those see their own operation's outcome before others do. */
-static bool op_is_done(void *arg)
-{
-    const tryst_op *op = arg;
-    /* acquire: partner of the store in op_complete_all. */
-    return atomic_load_explicit(&op->outcome, memory_order_acquire) != TRYST_IN_PROGRESS;
 }
 
 /* ---- public ------------------------------------------------------------------------------- */
@@ -437,11 +439,13 @@ tryst_status tryst_arm(tryst_ctx *ctx)
         return status;
     }
     uint64_t next_ns = rendezvous_next_ns(ctx->rdv);
-    uint64_t nap_ns = clock_monotonic_ns() + NAP_NS;
+    uint64_t now_ns = clock_monotonic_ns();
+    uint64_t nap_ns = now_ns + NAP_NS;
     bool nap = status != TRYST_OK && (!next_ns || nap_ns < next_ns);
     poller_timer_set(&ctx->poller, nap ? nap_ns : next_ns);
     ctx->progress.armed = true;
     ctx->progress.loop_sleeps = true;
+    rendezvous_live_sleep(ctx->rdv, NULL, TRYST_LIVE_ARMED, now_ns);
     /* Unlike progress_role_put: submissions must go on waking the descriptor. */
     role_give(&ctx->progress);
     return TRYST_OK;

@@ -18,6 +18,7 @@
 #include "core/pool.h"
 #include "core/trace.h"
 #include "idmap.h"
+#include "live.h"
 #include "rendezvous/group.h"
 #include "rendezvous/op.h"
 #include "rendezvous/rendezvous.h"
@@ -52,7 +53,7 @@ struct rendezvous_counters {
     uint64_t records_sent, records_received;
     uint64_t data_eager, data_inline, wants_parked, wants_deferred, offers;
     uint64_t bulk_bytes_sent, bulk_bytes_received, slices_started;
-    uint64_t operations, operations_failed, peers_given_up;
+    uint64_t submitted, operations, operations_failed, peers_given_up;
     uint64_t unexpected_bulk, wrong_cookies, protocol_errors, links_refused;
 };
 
@@ -76,11 +77,13 @@ struct rendezvous {
     _Atomic(size_t) orphans; /**< after the close: operations that users still hold */
     uint64_t fork_generation;
 
+    struct live *live; /**< NULL: no group, or no page */
     struct pool *ops, *wants;
     struct idmap ids; /**< our ids → tryst_op */
     uint64_t id_next, id_mask;
     struct list scopes;
     uint64_t steps_end; /**< 1 + newest step id that was opened here, 0: none */
+    uint64_t steps_open;
     struct list completed;
     struct list flush;
     struct list lazy_peers;

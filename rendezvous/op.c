@@ -144,6 +144,8 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
     if (op->kind == OP_RECV && status == TRYST_OK)
         op_trace_flow(op);
     deadline_remove(op->rdv, op);
+    if (op->live)
+        live_op_forget(op->rdv->live, op);
     op->rdv->counters.operations++;
     op->rdv->counters.operations_failed += status != TRYST_OK;
     op_hold(op);

@@ -113,6 +113,7 @@ struct tryst_op {
     struct scope *scope;
     struct entry *entry;
     struct peer *peer;
+    void *live; /**< its record on the live page, while it is pending; or NULL */
     tryst_key *key;
     tryst_tensor tensor;
     uint64_t bytes; /**< of the tensor */

@@ -213,6 +213,7 @@ void peer_give_up(struct peer *peer, tryst_status status, const char *text)
         LOG_WARN(rdv->log, "%s; its operations fail", peer->gone_text);
     rdv->reap =
         true; /* the endpoint is closed at the end of the pass, outside its events */
+    live_peer(rdv->live, peer);
 }
 
 static void gone_ops(struct peer *peer, struct list *ops)
@@ -246,5 +247,6 @@ void peer_gone(struct peer *peer)
     peer->asked = 0;
     peer->held_bytes = 0;
     assert(list_empty(&peer->pending) && list_empty(&peer->wants_waiting));
+    live_peer(rdv->live, peer);
     peer_tree_repair(peer);
 }

@@ -244,6 +244,7 @@ static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
     snprintf(peer->mechanism, sizeof peer->mechanism, "%s", text);
     LOG_DEBUG(peer->rdv->log, "rank %d is reached over %s: %s", peer->rank,
               transport_kind_name(peer->candidates[peer->candidate]), text);
+    live_peer(peer->rdv->live, peer);
     peer_flush_later(peer);
 }
 

@@ -234,6 +234,7 @@ static void left_note(struct peer *peer, const struct peer *from)
     peer->left = true;
     if (peer->life == PEER_ALIVE)
         peer->life = PEER_LEFT;
+    live_peer(peer->rdv->live, peer);
     peer->rdv->tick_ns = 0;
     for (int i = 0; i < group->roster.size; i++)
         if (&group->peers[i] != from && tree_neighbours(group, group->roster.rank, i))
@@ -267,6 +268,7 @@ static void link_up(struct peer *peer)
     peer->connect_again = false;
     if (link_is_unix(peer->link))
         pidfd_open_peer(peer, link_peer_pid(peer->link));
+    live_peer(rdv->live, peer);
     list_for_each_safe (&rdv->scopes, node, after) {
         struct scope *scope = container_of(node, struct scope, node);
         if (scope->abort_status != TRYST_OK)

@@ -20,6 +20,7 @@
 
 #include "core/alloc.h"
 #include "core/fork.h"
+#include "core/hash.h"
 #include "core/random.h"
 #include "peer.h"
 #include "step.h"
@@ -398,6 +399,8 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
             stall_warn(rdv, scope, now_ns);
         close_settle(scope);
     }
+    if (rdv->live)
+        live_tick(rdv->live, rdv, now_ns);
 }
 
 static int timers_run(struct rendezvous *rdv)
@@ -511,6 +514,8 @@ tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *
     if (!rail)
         return TRYST_OK;
     rdv->rails_all[rdv->rails_all_count++] = rail;
+    if (rdv->live)
+        live_transport(rdv->live, kind);
     uint64_t mask = rail->tag_bits >= 64 ? UINT64_MAX : (1ull << rail->tag_bits) - 1;
     rdv->id_mask &= mask;
     if (rdv->ids_clear_end > rdv->id_mask + 1)
@@ -551,6 +556,7 @@ void rendezvous_awake(struct rendezvous *rdv)
 {
     /* relaxed: a submission that still sees 1 wakes once too often, which does no harm. */
     atomic_store_explicit(&rdv->sleeping, 0, memory_order_relaxed);
+    rendezvous_live_awake(rdv);
 }
 
 void rendezvous_refuse(struct rendezvous *rdv)
@@ -582,6 +588,11 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
         }
     }
     peer_tree_join(rdv);
+    if (rdv->live) {
+        /* What shows which ranks belong together must not show the cookie itself. */
+        live_session(rdv->live, hash_bytes(group->cookie, sizeof group->cookie));
+        live_phase(rdv->live, TRYST_LIVE_OPEN);
+    }
     return TRYST_OK;
 }
 
@@ -690,6 +701,8 @@ void rendezvous_group_close(struct rendezvous *rdv)
 
 void rendezvous_forked(struct rendezvous *rdv)
 {
+    if (rdv->live)
+        live_forked(rdv->live);
     if (rdv->listener)
         link_listener_forked(rdv->listener);
     peer_hello_links_forked(rdv);

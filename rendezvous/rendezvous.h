@@ -18,6 +18,7 @@
 #include "core/poller.h"
 #include "core/trace.h"
 #include "rendezvous/transfer.h"
+#include "tryst/live.h"
 #include "tryst/types.h"
 
 struct link_address;
@@ -85,6 +86,17 @@ tryst_status rendezvous_arm(struct rendezvous *rdv);
 /** When something must run at the latest (CLOCK_MONOTONIC ns), 0 none. */
 uint64_t rendezvous_next_ns(const struct rendezvous *rdv);
 void rendezvous_dump(struct rendezvous *rdv, int fd);
+
+/** Make the page that tryst-info --live reads, before the ranks come together. `held` is the byte
+ *  that says whether a thread is inside the engine. Without memory or descriptors there is none. */
+void rendezvous_live_open(struct rendezvous *rdv, int rank, int size, const void *held);
+void rendezvous_live_closing(struct rendezvous *rdv);
+void rendezvous_live_close(struct rendezvous *rdv);
+/** The thread is about to sleep, for `op` (NULL: for whatever comes). */
+void rendezvous_live_sleep(struct rendezvous *rdv, tryst_op *op,
+                           enum tryst_live_sleep how, uint64_t now_ns);
+/** It is awake (rendezvous_awake says so too). */
+void rendezvous_live_awake(struct rendezvous *rdv);
 
 /** Give the engine a rail of transport `kind` (enum transport_kind); it stays the caller's, who
  *  closes it after rendezvous_group_close. `rail` NULL: an interface that was announced, of

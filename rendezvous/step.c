@@ -61,6 +61,9 @@ static void step_open_run(struct rendezvous *rdv, struct submission *submission)
     scope->state = SCOPE_OPEN;
     scope->step = step;
     rdv->steps_end = step->id + 1;
+    rdv->steps_open++;
+    if (rdv->live)
+        live_steps(rdv->live, rdv);
     if (scope->abort_status != TRYST_OK)
         step_publish_abort(step, scope);
 }
@@ -253,20 +256,28 @@ static void close_ops(struct list *ops, tryst_status status, const char *text)
 
 void scope_close(struct scope *scope, tryst_status status, const char *text)
 {
-    int32_t rank = scope->rdv->group->roster.rank;
+    struct rendezvous *rdv = scope->rdv;
+    int32_t rank = rdv->group->roster.rank;
+    rdv->steps_open -= scope->state == SCOPE_OPEN;
+    if (rdv->live)
+        live_steps(rdv->live, rdv);
     scope->state = SCOPE_CLOSING;
     scope->step = NULL;
     producer_scope_answer(scope, RECORD_CLOSED, TRYST_E_CLOSED, rank);
     close_ops(&scope->ops, status, text);
     close_ops(&scope->warned, status, text);
-    scope->rdv->reap = true;
+    rdv->reap = true;
 }
 
 static void step_close_run(struct rendezvous *rdv, struct submission *submission)
 {
     tryst_step *step = container_of(submission, tryst_step, close);
-    (void)rdv;
     step->scope->close_op = step->close_op;
+    if (step->close_op) {
+        rdv->counters.submitted++;
+        if (rdv->live)
+            live_op_add(rdv->live, step->close_op, NULL, -1);
+    }
     scope_close(step->scope, TRYST_E_CANCELED, "its step was closed");
     mem_free(step);
 }

@@ -60,14 +60,19 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
     op->peer =
         &rdv->group->peers[op->kind == OP_SEND ? op->key->dst_rank : op->key->src_rank];
     list_push_back(&op->scope->ops, &op->scope_node);
-    if (submit_refused(op))
+    rdv->counters.submitted++;
+    if (submit_refused(op)) {
         op_end(op);
-    else if (submit_starved(op))
         return;
-    else if (op->kind == OP_SEND)
+    }
+    if (submit_starved(op))
+        return;
+    if (op->kind == OP_SEND)
         producer_submit(op);
     else
         consumer_submit(op);
+    if (rdv->live && !op->reported)
+        live_op_add(rdv->live, op, op->key, op->peer->rank);
 }
 
 /* ---- arguments ---------------------------------------------------------------------------- */
