@@ -67,7 +67,7 @@
       "how shm moves bulk: map the peer's memory, copy from it (process_vm_readv), or copy " \
       "through the ring; auto: the first that works between the two")                        \
     X(FAULT, "fault", STRING, "", "seed=7,again=0.2,drop_every=50,kill=90", 0,               \
-      "for tests: make every transport misbehave so (transports/fault.h has all items)")     \
+      "for tests: make every transport misbehave so (transports/fault/README.md has all items)")     \
     /* what may be in flight or parked */                                                    \
     X(WINDOW_BYTES, "window_bytes", BYTES, "4M", "4K..1T", 0,                                \
       "bytes in flight towards one peer; an urgent slice waits for at most these")           \

@@ -6,7 +6,8 @@
  * goes into shared memory and is compared in the end.
  * Keys are used several times: number i meets number i, whatever the order of the keys.
  *
- * TRYST_TEST_SEED replays a run. TRYST_TEST_OPS and TRYST_TEST_BYTES set its size. */
+ * TRYST_TEST_SEED replays a run. TRYST_TEST_OPS, TRYST_TEST_STEP_PAIRS, TRYST_TEST_BYTES and
+ * TRYST_TEST_LEAST (the smallest tensor's bytes) set its size. */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -50,7 +51,8 @@ struct outcome {
 struct random_run {
     uint64_t seed;
     uint64_t ops;
-    uint64_t bytes_max;
+    uint64_t bytes_least, bytes_max;
+    int step_pairs; /* at most STEP_PAIRS */
     bool threads, progress_thread, tight;
     _Atomic(uint32_t) counter;
     size_t outcomes_bytes;
@@ -58,6 +60,11 @@ struct random_run {
 };
 
 /* ---- the plan ----------------------------------------------------------------------------- */
+
+static uint64_t steps_count(const struct random_run *run)
+{
+    return run->ops / (2 * (uint64_t)run->step_pairs) + 1;
+}
 
 static double random_unit(uint64_t *state)
 {
@@ -81,14 +88,16 @@ static void plan_step(const struct random_run *run, uint64_t step, struct pair *
     uint64_t state = run->seed * 0x9E3779B97F4A7C15ull + step * 0xD1B54A32D192ED03ull + 1;
     for (int i = 0; i < 16; i++)
         harness_random(&state);
-    for (int i = 0; i < STEP_PAIRS; i++) {
+    for (int i = 0; i < run->step_pairs; i++) {
         struct pair *pair = &pairs[i];
         pair->src = random_below(&state, RANKS);
         pair->dst = random_below(&state, RANKS);
         pair->edge = random_below(&state, 20);
-        pair->index = (step - 1) * STEP_PAIRS + (uint64_t)i;
+        pair->index = (step - 1) * (uint64_t)run->step_pairs + (uint64_t)i;
         pair->bytes =
             (uint64_t)exp(random_unit(&state) * log((double)run->bytes_max + 1)) - 1;
+        if (pair->bytes < run->bytes_least)
+            pair->bytes = run->bytes_least;
         pair->fate = fate_draw(&state);
         pair->alloc = random_below(&state, 10) == 0;
         pair->deadline_ns = 1 + (uint64_t)(random_unit(&state) * 4e6);
@@ -264,7 +273,7 @@ static void step_run(struct rank_run *self, uint64_t step)
     struct submitter submitters[SUBMITTERS];
     plan_step(self->run, step, self->pairs);
     self->count = 0;
-    for (int i = 0; i < STEP_PAIRS; i++) {
+    for (int i = 0; i < self->run->step_pairs; i++) {
         const struct pair *pair = &self->pairs[i];
         if (pair->src == me && pair->fate != NO_SEND)
             side_add(self, pair, true);
@@ -296,7 +305,7 @@ static void random_main(struct harness_rank *rank)
 {
     struct random_run *run = rank->arg;
     struct rank_run *self = calloc(1, sizeof *self);
-    uint64_t steps = run->ops / (2 * STEP_PAIRS) + 1;
+    uint64_t steps = steps_count(run);
     size_t warm_bytes = 0;
     int warm_fds = 0;
     CHECK(self);
@@ -361,9 +370,9 @@ static int outcomes_check(const struct random_run *run)
     struct pair *pairs = calloc(STEP_PAIRS, sizeof *pairs);
     int wrong = 0;
     int given_up = 0;
-    for (uint64_t step = 1; step <= run->ops / (2 * STEP_PAIRS) + 1; step++) {
+    for (uint64_t step = 1; step <= steps_count(run); step++) {
         plan_step(run, step, pairs);
-        for (int i = 0; i < STEP_PAIRS; i++) {
+        for (int i = 0; i < run->step_pairs; i++) {
             const struct outcome *outcome = &run->outcomes[pairs[i].index];
             int32_t send = atomic_load(&outcome->send),
                     recv = atomic_load(&outcome->recv);
@@ -394,9 +403,9 @@ static void payload_print(const struct random_run *run)
 {
     struct pair *pairs = calloc(STEP_PAIRS, sizeof *pairs);
     uint64_t bytes[RANKS][RANKS] = {{0}};
-    for (uint64_t step = 1; step <= run->ops / (2 * STEP_PAIRS) + 1; step++) {
+    for (uint64_t step = 1; step <= steps_count(run); step++) {
         plan_step(run, step, pairs);
-        for (int i = 0; i < STEP_PAIRS; i++)
+        for (int i = 0; i < run->step_pairs; i++)
             if (atomic_load(&run->outcomes[pairs[i].index].recv) == TRYST_OK)
                 bytes[pairs[i].src][pairs[i].dst] += pairs[i].bytes;
     }
@@ -418,7 +427,9 @@ static void random_run(uint64_t seed, bool threads, bool progress_thread,
                        const char *const *more)
 {
     uint64_t ops = from_environment("TRYST_TEST_OPS", 10000) / 4;
-    size_t pairs = (ops / (2 * STEP_PAIRS) + 1) * STEP_PAIRS;
+    uint64_t step_pairs = from_environment("TRYST_TEST_STEP_PAIRS", STEP_PAIRS);
+    assert_in_range(step_pairs, 1, STEP_PAIRS);
+    size_t pairs = (ops / (2 * step_pairs) + 1) * step_pairs;
     size_t bytes = sizeof(struct random_run) + pairs * sizeof(struct outcome);
     struct random_run *run = harness_share(bytes);
     const char *config[16] = {"progress_thread", progress_thread ? "1" : "0"};
@@ -426,6 +437,8 @@ static void random_run(uint64_t seed, bool threads, bool progress_thread,
         config[2 + i] = more[i];
     *run = (struct random_run){.seed = seed,
                                .ops = ops,
+                               .step_pairs = (int)step_pairs,
+                               .bytes_least = from_environment("TRYST_TEST_LEAST", 0),
                                .bytes_max = from_environment("TRYST_TEST_BYTES", 1 << 20),
                                .threads = threads,
                                .progress_thread = progress_thread,

@@ -41,6 +41,12 @@ static void host_log(const tryst_host *host, tryst_log_level level, const char *
         fprintf(stderr, "log: %s\n", text);
 }
 
+static uint64_t host_now_ns(const tryst_host *host)
+{
+    const struct node *node = host->config_arg;
+    return node->fake_ns ? node->fake_ns : now_ns();
+}
+
 static tryst_status host_mem_handle(struct tryst_mem *mem, struct rail *rail,
                                     void **handle_p)
 {
@@ -149,6 +155,7 @@ static void node_prepare(struct node *node, const struct transport_ops *ops, int
                               .config_arg = node,
                               .config_number = host_config_number,
                               .log = host_log,
+                              .now_ns = host_now_ns,
                               .mem_handle = host_mem_handle};
     node->params = (struct ep_params){.arg = node,
                                       .same_host = true,

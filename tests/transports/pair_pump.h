@@ -26,6 +26,7 @@ struct node {
     tryst_host host;
     uint64_t ring_bytes; /* configuration: shm_ring_bytes; 0: the default */
     uint64_t mech;       /* configuration: shm_mech */
+    uint64_t fake_ns;    /* what the clock says; 0: the real one */
     struct rail *rail;
     struct endpoint *ep;
     struct ep_params params;

@@ -55,6 +55,10 @@ static void script_texts(void **state)
         {"again=0", true},
         {"kill=1,", true},
         {"drop_every=2,drop_after=9,silent=4", true},
+        {"delay_us=200,reorder=0.5,unregistered=1,rank=0", true},
+        {"reorder=1.1", false},
+        {"delay_us=10000001", false},
+        {"delay_us=1ms", false},
         {"again=1", false},
         {"again=-1", false},
         {"again=nan", false},
@@ -89,16 +93,43 @@ static void script_values(void **state)
 {
     struct fault_script parsed;
     char why[TRANSPORT_TEXT_MAX];
-    const char *text =
-        "seed=7,again=0.25,drop_every=3,drop_after=4,kill=5,silent=6,stuck=1";
+    const char *text = "seed=7,again=0.25,drop_every=3,drop_after=4,kill=5,silent=6,"
+                       "stuck=1,delay_us=200,reorder=0.5,unregistered=1,rank=8";
     (void)state;
     assert_int_equal(fault_script_parse(text, &parsed, why), TRYST_OK);
     assert_true(parsed.seed == 7 && parsed.again == 0.25 && parsed.drop_every == 3);
     assert_true(parsed.drop_after == 4 && parsed.kill == 5 && parsed.silent == 6);
+    assert_true(parsed.reorder == 0.5 && parsed.unregistered == 1);
+    assert_true(parsed.delay_us == 200 && parsed.rank == 8 && parsed.one_rank);
     assert_int_equal(parsed.stuck, 1);
-    assert_int_equal(fault_script_parse("kill=3,oops=1", &parsed, why), TRYST_E_CONFIG);
-    assert_non_null(strstr(why, "\"oops=1\""));
-    assert_non_null(strstr(why, "drop_after"));
+    assert_int_equal(fault_script_parse("rank=0", &parsed, why), TRYST_OK);
+    assert_true(parsed.one_rank && parsed.rank == 0);
+    assert_int_equal(fault_script_parse("", &parsed, why), TRYST_OK);
+    assert_false(parsed.one_rank);
+}
+
+/* What is wrong, where, and what would be right. */
+static void script_reasons(void **state)
+{
+    static const struct {
+        const char *text, *why;
+    } rows[] = {
+        {"kill=3,oops=1",
+         "character 8: \"oops\" is not one of seed, rank, again, delay_us, "
+         "reorder, unregistered, drop_every, drop_after, kill, silent, "
+         "stuck"},
+        {"kill=3,again=1", "character 14: again wants a share, 0 to below 1, not \"1\""},
+        {"kill", "character 5: kill wants a number, not \"\""},
+        {"delay_us=x", "character 10: delay_us wants microseconds, up to 10000000, not "
+                       "\"x\""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fault_script parsed;
+        char why[TRANSPORT_TEXT_MAX];
+        assert_int_equal(fault_script_parse(rows[i].text, &parsed, why), TRYST_E_CONFIG);
+        assert_string_equal(why, rows[i].why);
+    }
 }
 
 /* ---- faults ---- */
@@ -254,6 +285,181 @@ static void closed_before_said(void **state)
     node_close(&b);
 }
 
+/* ---- held back ---- */
+
+#define FAKE_NS UINT64_C(5000000000)
+
+static void pair_open_at(struct node *a, struct node *b, const char *text)
+{
+    pair_open(a, b, text);
+    a->fake_ns = b->fake_ns = FAKE_NS;
+}
+
+static void delayed(void **state)
+{
+    struct node a, b;
+    struct seen seen;
+    struct test_bulk recv, send;
+    char from[1000], to[1000] = {0};
+    (void)state;
+    pair_open_at(&a, &b, "delay_us=100");
+    memset(from, 7, sizeof from);
+    test_bulk_init(&recv, 5, to, sizeof to, NULL);
+    test_bulk_init(&send, 5, from, sizeof from, NULL);
+    assert_int_equal(b.ops->bulk_recv(b.ep, &recv.bulk), TRYST_OK);
+    assert_int_equal(a.ops->bulk_send(a.ep, &send.bulk), TRYST_OK);
+    (void)frames_run(&a, &b, 64, &seen);
+    assert_in_range(seen.count, 0, 63);           /* 64 draws of 0 are no chance */
+    assert_int_equal(frame(&a, 65), TRYST_AGAIN); /* the queue is bounded */
+    assert_int_equal(a.ops->arm(a.rail), TRYST_E_UNSUPPORTED); /* no poller here */
+    a.fake_ns += 100000;
+    assert_int_equal(a.ops->arm(a.rail), TRYST_AGAIN);
+    nodes_settle(&a, &b, 50);
+    assert_int_equal(seen.count, 64);
+    for (unsigned i = 0; i < 64; i++)
+        assert_int_equal(seen.numbers[i], i + 1);
+    assert_true(recv.done && send.done);
+    assert_memory_equal(from, to, sizeof to);
+    assert_int_equal(frame(&a, 65), TRYST_OK);
+    node_close(&a);
+    node_close(&b);
+}
+
+static void closed_while_held(void **state)
+{
+    struct node a, b;
+    struct test_bulk send;
+    char data[10] = {0};
+    uint64_t alive = alloc_live_count();
+    (void)state;
+    pair_open_at(&a, &b, "delay_us=10000000");
+    test_bulk_init(&send, 5, data, sizeof data, NULL);
+    assert_int_equal(a.ops->bulk_send(a.ep, &send.bulk), TRYST_OK);
+    for (uint64_t i = 0; i < 10; i++)
+        assert_int_equal(frame(&a, i), TRYST_OK);
+    a.ops->ep_close(a.ep);
+    assert_int_equal(send.done_count, 0); /* not from inside the call */
+    assert_true(nodes_until(&a, &b, &a.closed, 2000));
+    assert_int_equal(send.done_count, 1);
+    assert_int_equal(send.status, TRYST_E_CANCELED);
+    node_close(&a);
+    node_close(&b);
+    assert_int_equal(alloc_live_count(), alive);
+}
+
+enum { BULKS = 40 };
+
+struct order {
+    unsigned places[BULKS]; /* of each receive in the order of completion */
+    unsigned late;          /* not done before time passed */
+    unsigned moved;
+};
+
+static unsigned done_count(const struct test_bulk *recvs)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < BULKS; i++)
+        count += recvs[i].done;
+    return count;
+}
+
+static void order_note(struct order *order, const struct test_bulk *recvs, unsigned *next)
+{
+    for (unsigned i = 0; i < BULKS; i++)
+        if (recvs[i].done && order->places[i] == BULKS)
+            order->places[i] = (*next)++;
+}
+
+/* Bulks of one byte, one after the other. */
+static struct order order_run(const char *text)
+{
+    struct node a, b;
+    struct test_bulk recvs[BULKS], sends[BULKS];
+    struct order order = {.late = 0};
+    char from[BULKS], to[BULKS];
+    unsigned next = 0;
+    pair_open_at(&a, &b, text);
+    for (unsigned i = 0; i < BULKS; i++) {
+        order.places[i] = BULKS;
+        from[i] = (char)(i + 1);
+        test_bulk_init(&recvs[i], i, to + i, 1, NULL);
+        test_bulk_init(&sends[i], i, from + i, 1, NULL);
+        assert_int_equal(b.ops->bulk_recv(b.ep, &recvs[i].bulk), TRYST_OK);
+    }
+    for (unsigned i = 0; i < BULKS; i++) {
+        assert_int_equal(a.ops->bulk_send(a.ep, &sends[i].bulk), TRYST_OK);
+        nodes_settle(&a, &b, 4);
+        order_note(&order, recvs, &next);
+    }
+    order.late = BULKS - done_count(recvs);
+    a.fake_ns += 1000000;
+    nodes_settle(&a, &b, 50);
+    order_note(&order, recvs, &next);
+    assert_int_equal(done_count(recvs), BULKS);
+    assert_memory_equal(from, to, BULKS);
+    for (unsigned i = 0; i < BULKS; i++) {
+        assert_int_equal(sends[i].done_count, 1);
+        order.moved += order.places[i] != i;
+    }
+    node_close(&a);
+    node_close(&b);
+    return order;
+}
+
+static void reordered(void **state)
+{
+    (void)state;
+    struct order plain = order_run(""), first = order_run("seed=3,reorder=0.5"),
+                 second = order_run("seed=3,reorder=0.5"),
+                 other = order_run("seed=4,reorder=0.5"), all = order_run("reorder=1");
+    assert_int_equal(plain.moved, 0);
+    assert_in_range(first.moved, BULKS / 4, BULKS);
+    assert_memory_equal(first.places, second.places, sizeof first.places);
+    assert_memory_not_equal(first.places, other.places, sizeof first.places);
+    assert_int_equal(all.late, BULKS); /* each waits for another, until time has passed */
+}
+
+static void silent_bulk(void **state)
+{
+    struct node a, b;
+    struct test_bulk recv, send;
+    char data[10] = {0};
+    (void)state;
+    pair_open(&a, &b, "silent=1");
+    assert_int_equal(frame(&a, 1), TRYST_OK);
+    test_bulk_init(&recv, 5, data, 5, NULL);
+    test_bulk_init(&send, 5, data + 5, 5, NULL);
+    assert_int_equal(b.ops->bulk_recv(b.ep, &recv.bulk), TRYST_OK);
+    assert_int_equal(a.ops->bulk_send(a.ep, &send.bulk), TRYST_OK);
+    nodes_settle(&a, &b, 50);
+    assert_false(recv.done || send.done);
+    assert_int_equal(a.ops->arm(a.rail), TRYST_OK); /* nobody spins on it */
+    a.ops->ep_close(a.ep);
+    assert_true(nodes_until(&a, &b, &a.closed, 2000));
+    assert_int_equal(send.status, TRYST_E_CANCELED);
+    node_close(&a);
+    node_close(&b);
+}
+
+static void another_rank(void **state)
+{
+    struct node a, b;
+    struct seen seen;
+    (void)state; /* both are rank 0 here */
+    pair_open(&a, &b, "rank=1,kill=1,again=0.9,drop_every=1,delay_us=1000000");
+    assert_int_equal(frames_run(&a, &b, 9, &seen), 0);
+    assert_int_equal(seen.count, 9);
+    assert_false(a.failed || b.failed);
+    node_close(&a);
+    node_close(&b);
+    pair_open(&a, &b, "rank=0,kill=1");
+    assert_int_equal(frame(&a, 1), TRYST_OK);
+    nodes_settle(&a, &b, 5);
+    assert_true(a.failed);
+    node_close(&a);
+    node_close(&b);
+}
+
 /* ---- registrations ---- */
 
 static struct rail inner_rail;
@@ -325,18 +531,50 @@ static void registrations_are_the_outer_rails(void **state)
     (void)memory_cache_close(cache);
 }
 
+static void registrations_fail(void **state)
+{
+    static const struct transport_ops inner = {.name = "inner",
+                                               .struct_size = sizeof inner,
+                                               .rail_open = inner_open,
+                                               .rail_close = inner_close,
+                                               .mem_register = inner_register,
+                                               .mem_unregister = inner_unregister};
+    struct rail_params params = {.index = 3};
+    struct rail *rail;
+    tryst_host host;
+    void *handle;
+    int before = registered, failed = 0;
+    (void)state;
+    module_host_init(&host, NULL, NULL);
+    params.host = &host;
+    script = (struct fault_script){.seed = 1, .unregistered = 0.5};
+    assert_int_equal(fault_rail_open(&inner, &script, &params, &rail), TRYST_OK);
+    for (int i = 0; i < 100; i++)
+        failed += rail->ops->mem_register(rail, NULL, &handle) == TRYST_E_NOMEM;
+    assert_in_range(failed, 20, 80);
+    assert_int_equal(registered - before, 100 - failed);
+    rail->ops->rail_close(rail);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(script_texts),
         cmocka_unit_test(script_values),
+        cmocka_unit_test(script_reasons),
         cmocka_unit_test(without_faults),
         cmocka_unit_test(again_is_repeatable),
         cmocka_unit_test(drops),
         cmocka_unit_test(silent),
         cmocka_unit_test(killed_loudly),
         cmocka_unit_test(closed_before_said),
+        cmocka_unit_test(delayed),
+        cmocka_unit_test(closed_while_held),
+        cmocka_unit_test(reordered),
+        cmocka_unit_test(silent_bulk),
+        cmocka_unit_test(another_rank),
         cmocka_unit_test(registrations_are_the_outer_rails),
+        cmocka_unit_test(registrations_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,46 +4,18 @@
  *
  * Idea: each endpoint of ours has one of the inner transport behind it, whose `arg` is ours; calls go
  * down and events come up through it, and each passes the script on its way. Bulks are the caller's
- * own and go down as they are, so their `done` is the inner transport's word.
+ * own and go down as they are, at once or later (fault_hold.c), so their `done` is the inner
+ * transport's word.
  * Invariant: what the script takes away is taken before the inner transport has seen it, or after
  * it has let go; so the inner transport's own contract holds throughout.
  * Callers: the context when TRYST_FAULT is set; tests.
  */
-#include "transports/fault.h"
+#include "fault_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/alloc.h"
-#include "core/list.h"
-#include "core/random.h"
-#include "transports/module.h"
-
-struct fault_rail {
-    struct rail base;
-    struct rail_events inner_events;
-    tryst_host inner_host; /* the context's, but registrations go through us */
-    const tryst_host *host;
-    struct rail *inner;
-    struct fault_script script;
-    struct random random;
-    uint64_t frames, events;
-    struct list failing; /* endpoints that are to say `failed` */
-    bool again_said;     /* without need: the caller must not sleep on it */
-};
-
-struct fault_ep {
-    struct endpoint base;
-    struct endpoint *inner;
-    struct list_node node; /* of rail->failing */
-    bool silent, broken, failed_said;
-    char text[TRANSPORT_TEXT_MAX];
-};
-
-static struct fault_rail *ep_rail(const struct fault_ep *ep)
-{
-    return (struct fault_rail *)ep->base.rail;
-}
 
 static struct fault_ep *inner_ep(const struct endpoint *inner)
 {
@@ -57,6 +29,8 @@ static void event_count(struct fault_ep *ep)
 {
     struct fault_rail *rail = ep_rail(ep);
     const struct fault_script *script = &rail->script;
+    if (ep->spared)
+        return;
     uint64_t event = ++rail->events;
     if (script->silent == event)
         ep->silent = true;
@@ -65,7 +39,12 @@ static void event_count(struct fault_ep *ep)
     ep->broken = true;
     (void)snprintf(ep->text, sizeof ep->text, "fault script: killed at event %llu",
                    (unsigned long long)event);
-    list_push_back(&rail->failing, &ep->node);
+    list_push_back(&rail->failing, &ep->failing_node);
+}
+
+static bool share_drawn(struct fault_rail *rail, enum fault_stream stream, double share)
+{
+    return share > 0 && random_unit(&rail->random[stream]) < share;
 }
 
 /* TRYST_OK: go on. The layer above hears of the break before it is refused for it. */
@@ -74,7 +53,7 @@ static tryst_status gate(struct fault_ep *ep)
     struct fault_rail *rail = ep_rail(ep);
     if (ep->broken)
         return ep->failed_said ? TRYST_E_PEER : TRYST_AGAIN;
-    if (rail->script.again > 0 && random_unit(&rail->random) < rail->script.again) {
+    if (!ep->spared && share_drawn(rail, STREAM_AGAIN, rail->script.again)) {
         rail->again_said = true;
         return TRYST_AGAIN;
     }
@@ -85,6 +64,8 @@ static bool frame_lost(struct fault_ep *ep)
 {
     struct fault_rail *rail = ep_rail(ep);
     const struct fault_script *script = &rail->script;
+    if (ep->spared)
+        return false;
     uint64_t number = ++rail->frames;
     return ep->silent || (script->drop_every && number % script->drop_every == 0) ||
            (script->drop_after && number > script->drop_after);
@@ -108,7 +89,7 @@ static void on_ready(struct endpoint *inner, tryst_status status, const char *te
 
 static void failed_say(struct fault_ep *ep, tryst_status status, const char *text)
 {
-    (void)list_remove(&ep->node);
+    (void)list_remove(&ep->failing_node);
     if (ep->failed_said)
         return;
     ep->broken = ep->failed_said = true;
@@ -130,6 +111,8 @@ static void on_closed(struct endpoint *inner)
 {
     struct fault_ep *ep = inner_ep(inner);
     struct fault_rail *rail = ep_rail(ep);
+    hold_ep_end(ep);
+    (void)list_remove(&ep->failing_node);
     (void)list_remove(&ep->node);
     rail->base.events->closed(&ep->base);
     mem_free(ep);
@@ -158,6 +141,7 @@ static void fault_rail_close(struct rail *base)
 {
     struct fault_rail *rail = (struct fault_rail *)base;
     rail->inner->ops->rail_close(rail->inner);
+    hold_close(rail);
     mem_free(rail);
 }
 
@@ -168,10 +152,11 @@ static int fault_progress(struct rail *base)
     struct list_node *node;
     rail->again_said = false;
     while ((node = list_first(&rail->failing)) != NULL) {
-        struct fault_ep *ep = container_of(node, struct fault_ep, node);
+        struct fault_ep *ep = container_of(node, struct fault_ep, failing_node);
         failed_say(ep, TRYST_E_PEER, ep->text);
         count++;
     }
+    count += hold_release(rail);
     return count + rail->inner->ops->progress(rail->inner);
 }
 
@@ -180,7 +165,11 @@ static tryst_status fault_arm(struct rail *base)
     struct fault_rail *rail = (struct fault_rail *)base;
     if (rail->again_said || !list_empty(&rail->failing))
         return TRYST_AGAIN;
-    return rail->inner->ops->arm(rail->inner);
+    tryst_status held = hold_arm(rail);
+    if (held == TRYST_AGAIN)
+        return held;
+    tryst_status inner = rail->inner->ops->arm(rail->inner);
+    return inner == TRYST_OK ? held : inner;
 }
 
 static tryst_status fault_ep_open(struct rail *base, const struct ep_params *params,
@@ -193,12 +182,16 @@ static tryst_status fault_ep_open(struct rail *base, const struct ep_params *par
     if (!ep)
         return TRYST_E_NOMEM;
     ep->base = (struct endpoint){.rail = base, .arg = params->arg};
+    ep->spared =
+        rail->script.one_rank && rail->script.rank != (uint64_t)params->local_rank;
+    hold_ep_init(ep);
     inner_params.arg = ep;
     status = rail->inner->ops->ep_open(rail->inner, &inner_params, &ep->inner);
     if (status != TRYST_OK) {
         mem_free(ep);
         return status;
     }
+    list_push_back(&rail->eps, &ep->node);
     *ep_p = &ep->base;
     return TRYST_OK;
 }
@@ -213,9 +206,10 @@ static void fault_ep_message(struct endpoint *base, const void *data, size_t byt
 static void fault_ep_close(struct endpoint *base)
 {
     struct fault_ep *ep = (struct fault_ep *)base;
-    (void)list_remove(&ep->node);
+    (void)list_remove(&ep->failing_node);
     ep->failed_said = true; /* nobody listens any more */
-    if (ep_rail(ep)->script.stuck)
+    hold_ep_close(ep);
+    if (ep_rail(ep)->script.stuck && !ep->spared)
         return;
     ep->inner->rail->ops->ep_close(ep->inner);
 }
@@ -230,10 +224,10 @@ static tryst_status fault_frame_send(struct endpoint *base, const void *data,
     if (frame_lost(ep))
         status = TRYST_OK;
     else
-        status = ep->inner->rail->ops->frame_send(ep->inner, data, bytes);
+        status = hold_frame(ep, data, bytes);
     if (status == TRYST_OK)
         event_count(ep);
-    else
+    else if (!ep->spared)
         ep_rail(ep)->frames--; /* it comes again under the same number */
     return status;
 }
@@ -254,7 +248,7 @@ static tryst_status fault_bulk_send(struct endpoint *base, struct bulk *bulk)
     struct fault_ep *ep = (struct fault_ep *)base;
     tryst_status status = gate(ep);
     if (status == TRYST_OK)
-        status = ep->inner->rail->ops->bulk_send(ep->inner, bulk);
+        status = hold_bulk(ep, bulk);
     if (status == TRYST_OK)
         event_count(ep);
     return status;
@@ -271,7 +265,10 @@ static void fault_bulk_cancel(struct endpoint *base, struct bulk *bulk)
 static tryst_status fault_mem_register(struct rail *base, struct tryst_mem *mem,
                                        void **handle_p)
 {
-    struct rail *inner = ((struct fault_rail *)base)->inner;
+    struct fault_rail *rail = (struct fault_rail *)base;
+    struct rail *inner = rail->inner;
+    if (share_drawn(rail, STREAM_UNREGISTERED, rail->script.unregistered))
+        return TRYST_E_NOMEM;
     if (inner->ops->mem_register)
         return inner->ops->mem_register(inner, mem, handle_p);
     *handle_p = NULL;
@@ -328,19 +325,28 @@ tryst_status fault_rail_open(const struct transport_ops *inner,
     rail->inner_host.mem_handle = inner_mem_handle;
     rail->inner_events = events;
     rail->script = *script;
-    random_seed(&rail->random, script->seed + params->index);
+    for (unsigned i = 0; i < STREAMS; i++)
+        random_seed(&rail->random[i], (script->seed + params->index) ^ (uint64_t)i << 56);
+    list_init(&rail->eps);
     list_init(&rail->failing);
     inner_params.host = &rail->inner_host;
     inner_params.events = &rail->inner_events;
     status = inner->rail_open(&inner_params, &rail->inner);
-    if (status != TRYST_OK) {
-        mem_free(rail);
-        return status;
-    }
+    if (status != TRYST_OK)
+        goto free_rail;
     rail->inner->ops = inner;
+    status = hold_open(rail, params->poller);
+    if (status != TRYST_OK)
+        goto close_inner;
     rail->base = *rail->inner; /* the same limits */
     rail->base.ops = &fault_ops;
     rail->base.events = params->events;
     *rail_p = &rail->base;
     return TRYST_OK;
+
+close_inner:
+    inner->rail_close(rail->inner);
+free_rail:
+    mem_free(rail);
+    return status;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fault scripts as text (fault.h).
+ * Fault scripts as text (fault.h). One row per item is its name, its type and its place.
  */
 #include "transports/fault.h"
 
@@ -10,9 +10,44 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALLOWED "seed, again, drop_every, drop_after, kill, silent, stuck"
+enum type {
+    NUMBER,      /* digits */
+    TIME,        /* up to 10 s */
+    SHARE,       /* 0 to 1 */
+    SHARE_BELOW, /* but not 1: who always says AGAIN would never do anything */
+    TYPES
+};
 
-static bool number_parse(const char *text, uint64_t *number_p)
+static const char *const wants[TYPES] = {
+    [NUMBER] = "a number",
+    [TIME] = "microseconds, up to 10000000",
+    [SHARE] = "a share, 0 to 1",
+    [SHARE_BELOW] = "a share, 0 to below 1",
+};
+
+#define TIME_MAX UINT64_C(10000000)
+
+static const struct item {
+    const char *name;
+    enum type type;
+    size_t at;
+} items[] = {
+    {"seed", NUMBER, offsetof(struct fault_script, seed)},
+    {"rank", NUMBER, offsetof(struct fault_script, rank)},
+    {"again", SHARE_BELOW, offsetof(struct fault_script, again)},
+    {"delay_us", TIME, offsetof(struct fault_script, delay_us)},
+    {"reorder", SHARE, offsetof(struct fault_script, reorder)},
+    {"unregistered", SHARE, offsetof(struct fault_script, unregistered)},
+    {"drop_every", NUMBER, offsetof(struct fault_script, drop_every)},
+    {"drop_after", NUMBER, offsetof(struct fault_script, drop_after)},
+    {"kill", NUMBER, offsetof(struct fault_script, kill)},
+    {"silent", NUMBER, offsetof(struct fault_script, silent)},
+    {"stuck", NUMBER, offsetof(struct fault_script, stuck)},
+};
+
+enum { ITEMS = sizeof items / sizeof items[0] };
+
+static bool number_parse(const char *text, uint64_t most, uint64_t *number_p)
 {
     char *end;
     unsigned long long number;
@@ -20,67 +55,95 @@ static bool number_parse(const char *text, uint64_t *number_p)
         return false;
     errno = 0;
     number = strtoull(text, &end, 10);
-    if (errno || *end)
+    if (errno || *end || number > most)
         return false;
     *number_p = number;
     return true;
 }
 
-/* 0 to just below 1: a transport that always says AGAIN would never do anything. */
-static bool share_parse(const char *text, double *share_p)
+static bool share_parse(const char *text, bool below, double *share_p)
 {
     char *end;
     double share;
     if ((*text < '0' || *text > '9') && *text != '.')
         return false;
     share = strtod(text, &end);
-    if (*end || !(share >= 0 && share < 1))
+    if (*end || !(share >= 0 && share <= 1) || (below && share == 1))
         return false;
     *share_p = share;
     return true;
 }
 
-static bool item_take(const char *name, const char *value, struct fault_script *script)
+static const struct item *item_find(const char *name, size_t bytes)
 {
-    if (strcmp(name, "again") == 0)
-        return share_parse(value, &script->again);
-    if (strcmp(name, "seed") == 0)
-        return number_parse(value, &script->seed);
-    if (strcmp(name, "drop_every") == 0)
-        return number_parse(value, &script->drop_every);
-    if (strcmp(name, "drop_after") == 0)
-        return number_parse(value, &script->drop_after);
-    if (strcmp(name, "kill") == 0)
-        return number_parse(value, &script->kill);
-    if (strcmp(name, "silent") == 0)
-        return number_parse(value, &script->silent);
-    if (strcmp(name, "stuck") == 0)
-        return number_parse(value, &script->stuck);
-    return false;
+    for (int i = 0; i < ITEMS; i++)
+        if (strlen(items[i].name) == bytes && memcmp(items[i].name, name, bytes) == 0)
+            return &items[i];
+    return NULL;
+}
+
+static bool item_take(const struct item *item, const char *value,
+                      struct fault_script *script)
+{
+    void *place = (char *)script + item->at;
+    switch (item->type) {
+    case NUMBER: return number_parse(value, UINT64_MAX, place);
+    case TIME: return number_parse(value, TIME_MAX, place);
+    default: return share_parse(value, item->type == SHARE_BELOW, place);
+    }
+}
+
+static tryst_status refuse_name(const char *name, size_t bytes, size_t at, char *why)
+{
+    int used = snprintf(why, TRANSPORT_TEXT_MAX, "character %zu: \"%.*s\" is not one of ",
+                        at, (int)(bytes < 24 ? bytes : 24), name);
+    for (int i = 0; i < ITEMS && used < TRANSPORT_TEXT_MAX; i++)
+        used += snprintf(why + used, TRANSPORT_TEXT_MAX - (size_t)used, "%s%s",
+                         i ? ", " : "", items[i].name);
+    return TRYST_E_CONFIG;
+}
+
+static tryst_status refuse_value(const struct item *item, const char *value, size_t bytes,
+                                 size_t at, char *why)
+{
+    (void)snprintf(why, TRANSPORT_TEXT_MAX, "character %zu: %s wants %s, not \"%.*s\"",
+                   at, item->name, wants[item->type], (int)(bytes < 24 ? bytes : 24),
+                   value);
+    return TRYST_E_CONFIG;
+}
+
+/* `bytes` of text from character `at` on: name=value. */
+static tryst_status item_parse(const char *text, size_t bytes, size_t at,
+                               struct fault_script *script, char *why)
+{
+    char copy[64];
+    const char *value = memchr(text, '=', bytes);
+    size_t name_bytes = value ? (size_t)(value - text) : bytes;
+    const struct item *item = item_find(text, name_bytes);
+    if (!item)
+        return refuse_name(text, name_bytes, at, why);
+    value = text + name_bytes + (value != NULL);
+    size_t value_bytes = bytes - (size_t)(value - text);
+    (void)snprintf(copy, sizeof copy, "%.*s", (int)value_bytes, value);
+    if (value_bytes >= sizeof copy || !item_take(item, copy, script))
+        return refuse_value(item, value, value_bytes, at + (size_t)(value - text), why);
+    if (item->at == offsetof(struct fault_script, rank))
+        script->one_rank = true;
+    return TRYST_OK;
 }
 
 tryst_status fault_script_parse(const char *text, struct fault_script *script_p,
                                 char *why)
 {
     struct fault_script script = {.seed = 1};
-    while (*text) {
-        char item[64];
-        size_t bytes = strcspn(text, ",");
-        char *value;
-        (void)snprintf(item, sizeof item, "%.*s", (int)bytes, text);
-        value = strchr(item, '=');
-        if (value)
-            *value++ = '\0';
-        if (bytes >= sizeof item || !value || !item_take(item, value, &script)) {
-            (void)snprintf(why, TRANSPORT_TEXT_MAX,
-                           "\"%.*s\" is not one of " ALLOWED
-                           " =number (again: 0 to below 1)",
-                           (int)(bytes < 40 ? bytes : 40), text);
-            return TRYST_E_CONFIG;
-        }
-        text += bytes;
-        if (*text == ',')
-            text++;
+    for (const char *at = text; *at;) {
+        size_t bytes = strcspn(at, ",");
+        tryst_status status =
+            item_parse(at, bytes, (size_t)(at - text) + 1, &script, why);
+        if (status != TRYST_OK)
+            return status;
+        at += bytes;
+        at += *at == ',';
     }
     *script_p = script;
     return TRYST_OK;

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames and bulks that the script holds back.
+ *
+ * Idea: who sends is told OK, and the inner transport hears of it later. A frame is copied; a bulk is
+ * the caller's own until it is done, and its scratch, which the inner transport does not use yet, holds
+ * our notes. Both leave in the order of their start, except bulks that were drawn to be passed.
+ * Invariant: a bulk that is held ends once: by the inner transport, or here, from inside progress.
+ * Callers: fault.c.
+ */
+#include "fault_private.h"
+
+#include <assert.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/clock.h"
+
+enum { FRAMES_MAX = 64, PASSED_MAX = 4 };
+
+/* For a bulk that is to be passed, when no other comes. */
+#define PASSED_WAIT_NS (1 * NS_PER_MS)
+
+struct held_frame {
+    struct list_node node;
+    uint64_t due_ns;
+    size_t bytes;
+    uint8_t data[];
+};
+
+/* In bulk->scratch. */
+struct held_bulk {
+    struct list_node node;
+    uint64_t due_ns;
+    uint64_t until_ns; /* waits no longer for others */
+    uint32_t to_pass;  /* how many later ones are to go first */
+};
+
+_Static_assert(sizeof(struct held_bulk) <= sizeof((struct bulk *)0)->scratch, "fits");
+
+static struct held_bulk *bulk_held(struct bulk *bulk)
+{
+    return (struct held_bulk *)&bulk->scratch;
+}
+
+static struct bulk *held_bulk_of(struct list_node *node)
+{
+    return (struct bulk *)((char *)node - offsetof(struct bulk, scratch));
+}
+
+static uint64_t hold_now(const struct fault_rail *rail)
+{
+    return rail->host->now_ns ? rail->host->now_ns(rail->host) : clock_monotonic_ns();
+}
+
+/* ---- opening and closing ---- */
+
+static void timer_fired(struct poller_source *source, uint32_t events)
+{
+    uint64_t count;
+    ssize_t got = read(source->fd, &count, sizeof count);
+    (void)events;
+    (void)got; /* progress comes next, and looks at the clock */
+}
+
+tryst_status hold_open(struct fault_rail *rail, struct poller *poller)
+{
+    rail->due_ns = UINT64_MAX;
+    if (!poller || (rail->script.delay_us == 0 && rail->script.reorder == 0))
+        return TRYST_OK;
+    rail->timer = (struct poller_source){
+        .fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
+        .events = EPOLLIN,
+        .fn = timer_fired};
+    if (rail->timer.fd < 0)
+        return TRYST_E_SYSTEM;
+    tryst_status status = poller_add(poller, &rail->timer);
+    if (status != TRYST_OK) {
+        (void)close(rail->timer.fd);
+        return status;
+    }
+    rail->poller = poller;
+    return TRYST_OK;
+}
+
+void hold_close(struct fault_rail *rail)
+{
+    if (!rail->poller)
+        return;
+    poller_remove(rail->poller, &rail->timer);
+    (void)close(rail->timer.fd);
+}
+
+void hold_ep_init(struct fault_ep *ep)
+{
+    list_init(&ep->frames);
+    list_init(&ep->bulks);
+}
+
+/* ---- taking ---- */
+
+/* Not before what was started earlier. */
+static uint64_t due_draw(struct fault_rail *rail, uint64_t *newest_ns)
+{
+    uint64_t now_ns = hold_now(rail), delay_ns = rail->script.delay_us * NS_PER_US;
+    if (delay_ns > 0)
+        delay_ns = random_range(&rail->random[STREAM_DELAY], delay_ns + 1);
+    if (now_ns + delay_ns > *newest_ns)
+        *newest_ns = now_ns + delay_ns;
+    return *newest_ns;
+}
+
+static void due_note(struct fault_rail *rail, uint64_t due_ns)
+{
+    if (due_ns < rail->due_ns)
+        rail->due_ns = due_ns;
+}
+
+tryst_status hold_frame(struct fault_ep *ep, const void *data, size_t bytes)
+{
+    struct fault_rail *rail = ep_rail(ep);
+    if (ep->spared || rail->script.delay_us == 0)
+        return ep->inner->rail->ops->frame_send(ep->inner, data, bytes);
+    if (ep->frames_count == FRAMES_MAX)
+        return TRYST_AGAIN;
+    struct held_frame *frame = mem_alloc(sizeof *frame + bytes);
+    if (!frame)
+        return TRYST_AGAIN;
+    list_node_init(&frame->node);
+    frame->due_ns = due_draw(rail, &ep->frame_due_ns);
+    frame->bytes = bytes;
+    memcpy(frame->data, data, bytes);
+    list_push_back(&ep->frames, &frame->node);
+    ep->frames_count++;
+    rail->held_count++;
+    due_note(rail, frame->due_ns);
+    return TRYST_OK;
+}
+
+static uint32_t to_pass_draw(struct fault_rail *rail)
+{
+    struct random *random = &rail->random[STREAM_REORDER];
+    if (rail->script.reorder == 0 || random_unit(random) >= rail->script.reorder)
+        return 0;
+    return 1 + (uint32_t)random_range(random, PASSED_MAX);
+}
+
+/* What a silent endpoint sends stays here until it closes. */
+tryst_status hold_bulk(struct fault_ep *ep, struct bulk *bulk)
+{
+    struct fault_rail *rail = ep_rail(ep);
+    if (!ep->silent &&
+        (ep->spared || (rail->script.delay_us == 0 && rail->script.reorder == 0)))
+        return ep->inner->rail->ops->bulk_send(ep->inner, bulk);
+    struct held_bulk *held = bulk_held(bulk);
+    list_node_init(&held->node);
+    held->due_ns = due_draw(rail, &ep->bulk_due_ns);
+    held->until_ns = held->due_ns + PASSED_WAIT_NS;
+    held->to_pass = to_pass_draw(rail);
+    list_push_back(&ep->bulks, &held->node);
+    rail->held_count++;
+    due_note(rail, held->due_ns);
+    return TRYST_OK;
+}
+
+/* ---- letting go ---- */
+
+static void frame_drop(struct fault_ep *ep, struct held_frame *frame)
+{
+    (void)list_remove(&frame->node);
+    ep->frames_count--;
+    ep_rail(ep)->held_count--;
+    mem_free(frame);
+}
+
+/* The inner transport without room ends the round; what it frees wakes us by itself. */
+static int frames_release(struct fault_ep *ep, uint64_t now_ns)
+{
+    int count = 0;
+    list_for_each_safe (&ep->frames, node, after) {
+        struct held_frame *frame = container_of(node, struct held_frame, node);
+        if (frame->due_ns > now_ns) {
+            due_note(ep_rail(ep), frame->due_ns);
+            break;
+        }
+        if (ep->inner->rail->ops->frame_send(ep->inner, frame->data, frame->bytes) ==
+            TRYST_AGAIN)
+            break;
+        frame_drop(ep, frame); /* broken: nobody needs it; events->failed says so */
+        count++;
+    }
+    return count;
+}
+
+static void bulk_take(struct fault_ep *ep, struct held_bulk *held)
+{
+    (void)list_remove(&held->node);
+    ep_rail(ep)->held_count--;
+}
+
+/* The one before `place` has gone: those before it have one less to wait for. */
+static void passed_count(struct fault_ep *ep, const struct list_node *place)
+{
+    list_for_each_safe (&ep->bulks, node, after) {
+        struct held_bulk *held = container_of(node, struct held_bulk, node);
+        if (node == place)
+            return;
+        if (held->to_pass > 0)
+            held->to_pass--;
+    }
+}
+
+/* The first bulk that may go now; NULL: none, and when to look again is noted. */
+static struct held_bulk *bulk_next(struct fault_ep *ep, uint64_t now_ns)
+{
+    list_for_each_safe (&ep->bulks, node, after) {
+        struct held_bulk *held = container_of(node, struct held_bulk, node);
+        if (held->due_ns > now_ns) {
+            due_note(ep_rail(ep), held->due_ns);
+            return NULL;
+        }
+        if (held->to_pass == 0 || held->until_ns <= now_ns)
+            return held;
+        due_note(ep_rail(ep), held->until_ns);
+    }
+    return NULL;
+}
+
+/* `done` may start, and even close, what it likes: so the list is read anew each time. */
+static int bulks_release(struct fault_ep *ep, uint64_t now_ns)
+{
+    struct held_bulk *held;
+    int count = 0;
+    while (!ep->closing && (held = bulk_next(ep, now_ns)) != NULL) {
+        struct bulk *bulk = held_bulk_of(&held->node);
+        struct held_bulk saved = *held; /* the inner transport takes the scratch */
+        struct list_node *after = held->node.next;
+        bulk_take(ep, held);
+        tryst_status status = ep->inner->rail->ops->bulk_send(ep->inner, bulk);
+        if (status == TRYST_AGAIN) {
+            *held = saved;
+            list_node_init(&held->node);
+            list_insert_before(after, &held->node);
+            ep_rail(ep)->held_count++;
+            break;
+        }
+        passed_count(ep, after);
+        count++;
+        if (status != TRYST_OK)
+            bulk->done(bulk, status, 0);
+    }
+    return count;
+}
+
+static int bulks_withdraw(struct fault_ep *ep)
+{
+    struct list_node *node;
+    int count = 0;
+    while ((node = list_first(&ep->bulks)) != NULL) {
+        struct bulk *bulk = held_bulk_of(node);
+        bulk_take(ep, bulk_held(bulk));
+        bulk->done(bulk, TRYST_E_CANCELED, 0);
+        count++;
+    }
+    return count;
+}
+
+static int ep_release(struct fault_ep *ep, uint64_t now_ns)
+{
+    if (ep->closing)
+        return ep_rail(ep)->script.stuck ? 0 : bulks_withdraw(ep);
+    if (ep->broken)
+        return 0;
+    return frames_release(ep, now_ns) + (ep->silent ? 0 : bulks_release(ep, now_ns));
+}
+
+int hold_release(struct fault_rail *rail)
+{
+    int count = 0;
+    if (rail->held_count == 0)
+        return 0;
+    uint64_t now_ns = hold_now(rail);
+    rail->due_ns = UINT64_MAX;
+    list_for_each_safe (&rail->eps, node, after)
+        count += ep_release(container_of(node, struct fault_ep, node), now_ns);
+    return count;
+}
+
+tryst_status hold_arm(struct fault_rail *rail)
+{
+    if (rail->held_count == 0 || rail->due_ns == UINT64_MAX)
+        return TRYST_OK;
+    if (rail->due_ns <= hold_now(rail))
+        return TRYST_AGAIN;
+    if (!rail->poller)
+        return TRYST_E_UNSUPPORTED;
+    struct itimerspec at = {.it_value = {.tv_sec = (time_t)(rail->due_ns / NS_PER_S),
+                                         .tv_nsec = (long)(rail->due_ns % NS_PER_S)}};
+    return timerfd_settime(rail->timer.fd, TFD_TIMER_ABSTIME, &at, NULL) == 0
+               ? TRYST_OK
+               : TRYST_E_UNSUPPORTED;
+}
+
+void hold_ep_close(struct fault_ep *ep)
+{
+    struct list_node *node;
+    ep->closing = true;
+    while ((node = list_first(&ep->frames)) != NULL)
+        frame_drop(ep, container_of(node, struct held_frame, node));
+    if (!list_empty(&ep->bulks) && !ep_rail(ep)->script.stuck)
+        due_note(ep_rail(ep), 0);
+}
+
+void hold_ep_end(struct fault_ep *ep)
+{
+    (void)bulks_withdraw(ep);
+}
