@@ -114,7 +114,8 @@ struct rendezvous {
     bool leaving;        /**< the group is being closed */
     bool reap;           /**< a closing scope may have run empty */
     uint64_t tick_ns;    /**< when housekeeping runs next */
-    uint64_t pass_ns;    /**< clock at the beginning of this pass, read lazily */
+    uint64_t looked_ns;  /**< when timers_run was here last */
+    uint64_t pass_ns;    /**< the clock, as this pass or event first read it; 0 not yet */
     struct rendezvous_counters counters;
 };
 

@@ -32,6 +32,8 @@ enum { PASSES_PER_CLOCK = 64 };
 /** Idle passes (some 30 ns each) after which a small receive announces itself: many round trips
  *  between two spinning ranks. */
 enum { LAZY_PASSES = 512 };
+/** Polls (of 32 events) that a rank makes first that has not looked for long. */
+enum { LATE_POLLS = 64 };
 /** Accepted connections that have not said who they are. */
 enum { LINKS_PENDING_MAX = 64 };
 
@@ -239,6 +241,7 @@ static bool submission_run_here(struct rendezvous *rdv, struct submission *submi
         submission->run(rdv, submission);
         flush_prompt(rdv);
     }
+    rdv->pass_ns = 0;
     rdv->leave(rdv->owner);
     return runs;
 }
@@ -403,10 +406,21 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
         live_tick(rdv->live, rdv, now_ns);
 }
 
+/** Nobody has looked for long, so time-outs may have passed for which the answers have come: those
+ *  first. */
+static void look_first(struct rendezvous *rdv)
+{
+    for (int i = 0; i < LATE_POLLS && poller_run(rdv->poller, 0) > 0; i++)
+        rails_progress(rdv);
+}
+
 static int timers_run(struct rendezvous *rdv)
 {
     int count = 0;
     uint64_t now_ns = rendezvous_now(rdv);
+    if (now_ns - rdv->looked_ns > 2 * TICK_NS)
+        look_first(rdv);
+    rdv->looked_ns = now_ns;
     if (now_ns >= rdv->tick_ns)
         tick(rdv, now_ns);
     if (rdv->deadlines.count)
@@ -429,6 +443,7 @@ void rendezvous_settle(struct rendezvous *rdv)
         lazy_release(rdv);
     if (!list_empty(&rdv->flush))
         flush_all(rdv);
+    rdv->pass_ns = 0;
 }
 
 static int pass(struct rendezvous *rdv)
@@ -463,6 +478,7 @@ int rendezvous_progress(struct rendezvous *rdv)
 {
     uint64_t begin_ns = trace_now_ns(rdv->trace);
     int count = pass(rdv);
+    rdv->pass_ns = 0; /* events may come before the next one, long after this */
     if (rdv->trace && count)
         trace_span(rdv->trace, "progress", NULL, begin_ns, trace_now_ns(rdv->trace), 0, 0,
                    0);

@@ -146,6 +146,31 @@ static void test_left_is_heard_late(void **state)
     world_close(&world);
 }
 
+/* A rank that has made no pass for long finds that nobody listens at another. It might hear that this
+ * one has left, for as long as always, and counts that from when it looked. */
+static void test_refused_after_a_pause(void **state)
+{
+    world_open(&world, 3, NULL);
+    world_settle(&world);
+    tryst_step *step = world_step(&world, 1, 1);
+    world_kill(&world, 2);
+    world.hold_links = true;
+    tryst_op *send =
+        world_send(&world, 1, step, world_key(&world, 1, 2, "a"), out, LARGE, NULL);
+    world_settle(&world);
+    do /* the last pass is one that reads the clock */
+        rendezvous_progress(world.sides[1].rdv);
+    while (world.sides[1].rdv->passes % 64);
+    clock_fake_advance(&world.clock, 10 * NS_PER_S);
+    world.hold_links = false;
+    world_settle(&world);
+    assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS);
+    world_advance(&world, NS_PER_S);
+    check_failed(send, 2, "rank 2 died: ");
+    tryst_step_close(step, NULL);
+    world_close(&world);
+}
+
 /* It was the parent in the control tree that left, so nothing comes through it: the next one says
  * it. */
 static void test_parent_left(void **state)
@@ -299,6 +324,7 @@ int main(void)
         cmocka_unit_test(test_died_before_link),
         cmocka_unit_test(test_left_is_passed_on),
         cmocka_unit_test(test_left_is_heard_late),
+        cmocka_unit_test(test_refused_after_a_pause),
         cmocka_unit_test(test_parent_left),
         cmocka_unit_test(test_abort_before_link),
         cmocka_unit_test(test_abort_through_closed),
