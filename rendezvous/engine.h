@@ -33,7 +33,8 @@
 /** Largest inline tensor that always fits a frame beside the longest key. */
 #define EAGER_BYTES_LIMIT 2560u
 
-/** Aborts of steps that are closed here, kept for links that come up later: the newest. */
+/** Aborts of steps that are closed here, kept for links that come up later: those of the newest
+ *  steps, one each (abort.c). */
 enum { ABORT_NOTES = 8 };
 struct abort_note {
     struct link_abort head;
@@ -104,7 +105,7 @@ struct rendezvous {
     uint64_t cookie; /**< first half of the session cookie: opens every frame */
 
     struct abort_note aborts[ABORT_NOTES];
-    uint32_t aborts_count; /**< ever; aborts[n % ABORT_NOTES] is the next */
+    uint32_t aborts_count;
 
     uint64_t ids_clear_end; /**< ids in [id_next, ids_clear_end) are no live run's */
     bool stirred;           /**< a submission has run since the last pass */

@@ -185,16 +185,11 @@ bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *theirs_p);
 void peer_link_connect(struct peer *peer);
 void peer_heartbeat(struct peer *peer);
 void peer_leave(struct peer *peer);
-void peer_abort_send(struct peer *peer, const struct scope *scope);
-/** An abort of a step that is not open here any more: it may be, behind us in the control tree.
- *  `head` without text_bytes. */
-void peer_abort_pass_on(struct rendezvous *rdv, const struct link_abort *head,
-                        const char *text, const struct peer *from);
-/** An aborted scope is being freed: links that come up later are told of it all the same. */
-void peer_abort_note(const struct scope *scope);
 void peer_link_close(struct peer *peer);
 /** A rank that was this one's parent in the control tree is gone: join another. */
 void peer_tree_join(struct rendezvous *rdv);
+/** Is one of the two the other's parent there, as far as we know who lives? */
+bool peer_tree_neighbours(const struct tryst_group *group, int a, int b);
 void peer_tree_repair(struct peer *peer);
 /** Housekeeping: connect deadlines, heartbeats, silent data paths. */
 void peer_tick(struct peer *peer, uint64_t now_ns);
@@ -214,6 +209,22 @@ extern const struct rail_events peer_rail_events;
 void peer_give_up(struct peer *peer, tryst_status status, const char *text);
 /** Continue giving up once its endpoint is closed. */
 void peer_gone(struct peer *peer);
+
+/* abort.c */
+void abort_send(struct peer *peer, const struct scope *scope);
+/** A link came up: all that it has missed. */
+void abort_send_all(struct peer *peer);
+/** An abort of a step that is not open here any more: it may be, behind us in the control tree.
+ *  `head` without text_bytes. */
+void abort_pass_on(struct rendezvous *rdv, const struct link_abort *head,
+                   const char *text, const struct peer *from);
+/** An aborted scope is being freed: links that come up later are told of it all the same. */
+void abort_note_scope(const struct scope *scope);
+/** Why `step`, which is closed here, was aborted; NULL: not that we remember. */
+const struct link_abort *abort_note_find(const struct rendezvous *rdv, uint64_t step);
+/** Of two causes the earlier one counts. */
+bool abort_is_earlier(uint64_t time_ns, int32_t rank, uint64_t than_ns,
+                      int32_t than_rank);
 
 /* ride.c */
 void ride_open(struct ride *ride);

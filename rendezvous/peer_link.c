@@ -157,64 +157,6 @@ static void link_short(struct peer *peer, const char *text)
     peer_give_up(peer, TRYST_E_UNREACHABLE, reason);
 }
 
-/* ---- aborts ------------------------------------------------------------------------------- */
-
-static void abort_send(struct peer *peer, const struct abort_note *note)
-{
-    if (peer->link && peer->link_state == PEER_LINK_UP)
-        (void)link_send(peer->link, LINK_ABORT, note,
-                        sizeof note->head + note->head.text_bytes, -1);
-}
-
-static void abort_note_make(const struct scope *scope, struct abort_note *note)
-{
-    size_t text_bytes = strlen(scope->abort_text);
-    note->head = (struct link_abort){.step = scope->id,
-                                     .time_ns = scope->abort_time_ns,
-                                     .status = scope->abort_status,
-                                     .origin_rank = scope->abort_rank,
-                                     .text_bytes = (uint32_t)text_bytes};
-    memcpy(note->text, scope->abort_text, text_bytes);
-}
-
-void peer_abort_send(struct peer *peer, const struct scope *scope)
-{
-    struct abort_note note;
-    abort_note_make(scope, &note);
-    abort_send(peer, &note);
-}
-
-void peer_abort_note(const struct scope *scope)
-{
-    struct rendezvous *rdv = scope->rdv;
-    if (scope->abort_status != TRYST_OK)
-        abort_note_make(scope, &rdv->aborts[rdv->aborts_count++ % ABORT_NOTES]);
-}
-
-static int tree_parent(const struct tryst_group *group, int rank);
-
-static bool tree_neighbours(const struct tryst_group *group, int a, int b)
-{
-    return tree_parent(group, a) == b || tree_parent(group, b) == a;
-}
-
-void peer_abort_pass_on(struct rendezvous *rdv, const struct link_abort *head,
-                        const char *text, const struct peer *from)
-{
-    const struct tryst_group *group = rdv->group;
-    struct abort_note note = {.head = *head};
-    note.head.text_bytes = (uint32_t)strnlen(text, sizeof note.text);
-    memcpy(note.text, text, note.head.text_bytes);
-    uint32_t notes = rdv->aborts_count < ABORT_NOTES ? rdv->aborts_count : ABORT_NOTES;
-    for (uint32_t i = 0; i < notes; i++)
-        if (memcmp(&rdv->aborts[i].head, &note.head, sizeof note.head) == 0)
-            return; /* all behind us know */
-    rdv->aborts[rdv->aborts_count++ % ABORT_NOTES] = note;
-    for (int i = 0; i < group->roster.size; i++)
-        if (&group->peers[i] != from && tree_neighbours(group, group->roster.rank, i))
-            abort_send(&group->peers[i], &note);
-}
-
 /* ---- who has left ------------------------------------------------------------------------- */
 
 static void left_send(struct peer *to, int32_t rank)
@@ -237,7 +179,8 @@ static void left_note(struct peer *peer, const struct peer *from)
     live_peer(peer->rdv->live, peer);
     peer->rdv->tick_ns = 0;
     for (int i = 0; i < group->roster.size; i++)
-        if (&group->peers[i] != from && tree_neighbours(group, group->roster.rank, i))
+        if (&group->peers[i] != from &&
+            peer_tree_neighbours(group, group->roster.rank, i))
             left_send(&group->peers[i], peer->rank);
 }
 
@@ -269,14 +212,7 @@ static void link_up(struct peer *peer)
     if (link_is_unix(peer->link))
         pidfd_open_peer(peer, link_peer_pid(peer->link));
     live_peer(rdv->live, peer);
-    list_for_each_safe (&rdv->scopes, node, after) {
-        struct scope *scope = container_of(node, struct scope, node);
-        if (scope->abort_status != TRYST_OK)
-            peer_abort_send(peer, scope);
-    }
-    uint32_t notes = rdv->aborts_count < ABORT_NOTES ? rdv->aborts_count : ABORT_NOTES;
-    for (uint32_t i = 0; i < notes; i++)
-        abort_send(peer, &rdv->aborts[i]);
+    abort_send_all(peer);
     for (int i = 0; i < rdv->group->roster.size && !rdv->leaving; i++)
         if (rdv->group->peers[i].left)
             left_send(peer, i);
@@ -628,6 +564,11 @@ static int tree_parent(const struct tryst_group *group, int rank)
         if (group->peers[low].life == PEER_ALIVE && !group->peers[low].refused_ns)
             return low;
     return -1;
+}
+
+bool peer_tree_neighbours(const struct tryst_group *group, int a, int b)
+{
+    return tree_parent(group, a) == b || tree_parent(group, b) == a;
 }
 
 void peer_tree_join(struct rendezvous *rdv)

@@ -289,7 +289,7 @@ static void close_report(tryst_op *close_op)
 static void scope_end(struct scope *scope)
 {
     tryst_op *close_op = scope->close_op;
-    peer_abort_note(scope);
+    abort_note_scope(scope);
     scope_free(scope);
     close_report(close_op);
 }

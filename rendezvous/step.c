@@ -128,16 +128,14 @@ tryst_status step_refuses(const struct rendezvous *rdv, const struct scope *scop
                           uint64_t step, int32_t *origin_rank_p)
 {
     bool closed = scope ? scope->state == SCOPE_CLOSING : scope_is_closed(rdv, step);
-    uint32_t notes = rdv->aborts_count < ABORT_NOTES ? rdv->aborts_count : ABORT_NOTES;
+    const struct link_abort *note = closed && !scope ? abort_note_find(rdv, step) : NULL;
     if (scope && scope->abort_status != TRYST_OK) {
         *origin_rank_p = scope->abort_rank;
         return TRYST_E_ABORTED;
     }
-    for (uint32_t i = 0; i < notes && closed && !scope; i++) {
-        if (rdv->aborts[i].head.step == step) {
-            *origin_rank_p = rdv->aborts[i].head.origin_rank;
-            return TRYST_E_ABORTED;
-        }
+    if (note) {
+        *origin_rank_p = note->origin_rank;
+        return TRYST_E_ABORTED;
     }
     *origin_rank_p = rdv->group->roster.rank;
     return closed ? TRYST_E_CLOSED : TRYST_OK;
@@ -154,9 +152,8 @@ bool scope_abort(struct scope *scope, tryst_status status, int32_t rank, uint64_
                  const char *text)
 {
     bool first = scope->abort_status == TRYST_OK;
-    bool earlier = time_ns < scope->abort_time_ns ||
-                   (time_ns == scope->abort_time_ns && rank < scope->abort_rank);
-    if (!first && !earlier)
+    if (!first &&
+        !abort_is_earlier(time_ns, rank, scope->abort_time_ns, scope->abort_rank))
         return false;
     scope->abort_status = status;
     scope->abort_rank = rank;
@@ -182,14 +179,14 @@ void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status
     if (!scope) {
         struct link_abort head = {
             .step = step, .time_ns = time_ns, .status = status, .origin_rank = rank};
-        peer_abort_pass_on(rdv, &head, text, from);
+        abort_pass_on(rdv, &head, text, from);
         return;
     }
     if (!scope_abort(scope, status, rank, time_ns, text))
         return;
     for (int i = 0; i < rdv->group->roster.size; i++)
         if (&rdv->group->peers[i] != from)
-            peer_abort_send(&rdv->group->peers[i], scope);
+            abort_send(&rdv->group->peers[i], scope);
 }
 
 static void step_abort_run(struct rendezvous *rdv, struct submission *submission)

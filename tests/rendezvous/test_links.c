@@ -243,6 +243,49 @@ static void test_abort_through_closed(void **state)
     world_close(&world);
 }
 
+static void aborted_late(uint64_t step, int32_t origin, uint64_t time_ns)
+{
+    rendezvous_abort(world.sides[0].rdv, step, TRYST_E_IO, origin, time_ns, "once more",
+                     world_peer(&world, 0, 1));
+}
+
+static tryst_status refused(uint64_t step, int32_t *origin_p)
+{
+    struct rendezvous *rdv = world.sides[0].rdv;
+    return step_refuses(rdv, scope_find(rdv, step), step, origin_p);
+}
+
+/* Of two causes of one step the earlier one stays, whichever is heard of first, also after the step was
+ * closed; and what is heard of old steps does not drive out what is known of newer ones. */
+static void test_abort_notes(void **state)
+{
+    enum { STEPS = 20, KEPT = 8 };
+    int32_t origin = -1;
+    world_open(&world, 3, NULL);
+    world_settle(&world);
+    for (uint64_t i = 1; i <= STEPS; i++) {
+        tryst_step *step = world_step(&world, 0, i);
+        rendezvous_abort(world.sides[0].rdv, i, TRYST_E_IO, 1, 100, "first", NULL);
+        tryst_step_close(step, NULL);
+        world_settle(&world);
+    }
+    aborted_late(STEPS, 2, 99);
+    assert_int_equal(refused(STEPS, &origin), TRYST_E_ABORTED);
+    assert_int_equal(origin, 2);
+    aborted_late(STEPS, 0, 100); /* later than that */
+    assert_int_equal(refused(STEPS, &origin), TRYST_E_ABORTED);
+    assert_int_equal(origin, 2);
+    aborted_late(STEPS, 0, 99); /* as early, a lower rank */
+    assert_int_equal(refused(STEPS, &origin), TRYST_E_ABORTED);
+    assert_int_equal(origin, 0);
+    for (uint64_t i = 1; i <= KEPT; i++)
+        aborted_late(i, 2, 50 + i);
+    for (uint64_t i = STEPS - KEPT + 1; i <= STEPS; i++)
+        assert_int_equal(refused(i, &origin), TRYST_E_ABORTED);
+    assert_int_equal(refused(1, &origin), TRYST_E_CLOSED);
+    world_close(&world);
+}
+
 /* A listener whose queue is full is tried again, up to the deadline. */
 static void test_connect_again(void **state)
 {
@@ -328,6 +371,7 @@ int main(void)
         cmocka_unit_test(test_parent_left),
         cmocka_unit_test(test_abort_before_link),
         cmocka_unit_test(test_abort_through_closed),
+        cmocka_unit_test(test_abort_notes),
         cmocka_unit_test(test_connect_again),
         cmocka_unit_test(test_unreached),
         cmocka_unit_test(test_held_bound),
