@@ -262,16 +262,18 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
     tryst_status status = dispatch_open(&dispatch, &ctx->dispatch);
     if (status != TRYST_OK)
         return err_set(err, status, "no memory for the dispatch");
-    struct rendezvous_params params = {.owner = ctx,
-                                       .config = ctx->config,
-                                       .log = &ctx->log,
-                                       .poller = &ctx->poller,
-                                       .trace = ctx->trace,
-                                       .dispatch = &dispatch_ops,
-                                       .dispatch_arg = ctx->dispatch,
-                                       .rails_open = rails_open,
-                                       .enter = progress_enter,
-                                       .leave = progress_leave};
+    struct rendezvous_params params = {
+        .owner = ctx,
+        .config = ctx->config,
+        .log = &ctx->log,
+        .poller = &ctx->poller,
+        .trace = ctx->trace,
+        .dispatch = &dispatch_ops,
+        .dispatch_arg = ctx->dispatch,
+        .rails_open = rails_open,
+        .enter = progress_enter,
+        .leave = progress_leave,
+        .courier_call = config_bool(ctx->config, CONFIG_HOLD_DONE) ? courier_call : NULL};
     return rendezvous_open(&params, err, &ctx->rdv);
 }
 
@@ -326,12 +328,19 @@ static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
         err_set(err, status, "a mutex could not be made");
         goto close_engine;
     }
+    status = courier_open(ctx);
+    if (status != TRYST_OK) {
+        err_set(err, status, "a mutex could not be made");
+        goto close_progress;
+    }
     ctx->fork.child = forked_child;
     ctx->fork.arg = ctx;
     status = fork_handler_add(&ctx->fork);
     if (status == TRYST_OK)
         return status;
     err_set(err, status, "the fork handler could not be registered");
+    courier_close(ctx);
+close_progress:
     progress_close(ctx);
 close_engine:
     rendezvous_close(ctx->rdv);
@@ -377,6 +386,7 @@ void tryst_close(tryst_ctx *ctx)
     if (ctx->group)
         return; /* it could not be closed, and said why: what a fabric still uses must stay */
     progress_thread_stop(ctx);
+    courier_close(ctx);
     fork_handler_remove(&ctx->fork);
     rendezvous_refuse(ctx->rdv);
     progress_close(ctx);

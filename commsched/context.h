@@ -42,6 +42,17 @@ struct progress {
     uint64_t spin_ns;
 };
 
+/** The thread that beats for DONEs that stay behind (courier.c). It runs from the first call on, and
+ *  rests between calls. */
+struct courier {
+    pthread_mutex_t lock; /**< guards the rest */
+    pthread_cond_t wake;
+    pthread_t thread;
+    bool runs;
+    bool called;
+    bool stop;
+};
+
 struct tryst_config {
     struct config *config;
 };
@@ -56,6 +67,7 @@ struct tryst_ctx {
     struct tryst_group *group;
     bool cut; /**< the group's endpoints were closed by force, but not all have ended */
     struct progress progress;
+    struct courier courier;
     struct fork_handler fork;
     struct wiring *wiring; /**< what only context.c knows: host table, memory, rails */
 };
@@ -80,5 +92,15 @@ bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
 /** Start the background thread if there is none. */
 tryst_status progress_thread_start(tryst_ctx *ctx);
 void progress_thread_stop(tryst_ctx *ctx);
+
+/* thread.c */
+/** pthread_create with every signal blocked in the new thread. Returns an errno. */
+int thread_create_blocked(pthread_t *thread, void *(*fn)(void *arg), void *arg);
+
+/* courier.c */
+tryst_status courier_open(tryst_ctx *ctx);
+void courier_close(tryst_ctx *ctx);
+/** With the role: begin to beat. False: no thread could be made. */
+bool courier_call(void *ctx);
 
 #endif

@@ -27,14 +27,13 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/** pthread_create with every signal blocked in the new thread. */
-static int thread_create_blocked(pthread_t *thread, tryst_ctx *ctx)
+int thread_create_blocked(pthread_t *thread, void *(*fn)(void *arg), void *arg)
 {
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(thread, NULL, thread_main, ctx);
+    int rc = pthread_create(thread, NULL, fn, arg);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }
@@ -45,7 +44,8 @@ tryst_status progress_thread_start(tryst_ctx *ctx)
     tryst_status status = TRYST_OK;
     pthread_mutex_lock(&progress->thread_lock);
     if (!progress->thread_runs) {
-        progress->thread_runs = thread_create_blocked(&progress->thread, ctx) == 0;
+        progress->thread_runs =
+            thread_create_blocked(&progress->thread, thread_main, ctx) == 0;
         status = progress->thread_runs ? TRYST_OK : TRYST_E_SYSTEM;
     }
     pthread_mutex_unlock(&progress->thread_lock);

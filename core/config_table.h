@@ -94,6 +94,9 @@
       "a background thread makes progress")                                                  \
     X(SPIN, "spin", TIME, "50us", "0..1s", 0,                                                \
       "how long a wait spins before it sleeps")                                              \
+    X(HOLD_DONE, "hold_done", BOOL, "1", "", 0,                                              \
+      "where small tensors are always answered promptly, the answer takes their DONE along "   \
+      "(at most 4 ms later; a thread of ours sees to it)")                                     \
     X(STALL_WARN, "stall_warn", TIME, "60s", "0..24h", 0,                                    \
       "an operation that waits longer is logged once, with the side that is missing; 0: "    \
       "never")                                                                               \

@@ -63,6 +63,7 @@ struct rendezvous {
     tryst_status (*rails_open)(void *owner, int kind, char *text);
     bool (*enter)(void *owner);
     void (*leave)(void *owner);
+    bool (*courier_call)(void *owner);
     const struct config *config;
     const struct log *log;
     const struct clock *clock;
@@ -89,7 +90,10 @@ struct rendezvous {
     struct list flush;
     struct list lazy_peers;
     struct list riding; /**< peers to whom a DONE waits for a frame to ride on (ride.c) */
-    uint32_t lazy_idle; /**< passes without an event since somebody was lazy */
+    uint32_t beats;     /**< the clock of those who wait there */
+    uint32_t courier_idle;  /**< beats of the courier that found nobody waiting */
+    bool courier_is_called; /**< beats come also while no thread is in the engine */
+    uint32_t lazy_idle;     /**< passes without an event since somebody was lazy */
     struct {
         tryst_op **items;
         size_t count, capacity;

@@ -56,11 +56,18 @@ struct held_message {
     uint8_t data[];
 };
 
-/** DONEs for small tensors of this peer that wait for a frame to ride on (ride.c). */
+/** DONEs for small tensors of this peer that wait for a frame to ride on, and what was learnt of
+ *  whether one comes (ride.c). */
 struct ride {
     struct list ops; /**< TAKEN: only their DONE is owed */
     struct list_node node;
     uint32_t count;
+    uint32_t beat;   /**< rdv->beats when the first of them came */
+    uint32_t prompt; /**< prompt answers in a row */
+    uint32_t need;   /**< so many of them make DONEs stay for the next one */
+    bool stays;      /**< they do, although our thread has left */
+    bool left; /**< the last ones left alone; would an answer have taken them along? */
+    uint64_t left_ns; /**< then; coarse */
 };
 
 struct peer {
@@ -232,8 +239,16 @@ void ride_open(struct ride *ride);
 void ride_add(tryst_op *op);
 /** A frame is being built: all that wait come along. */
 void ride_board(struct peer *peer);
-/** Nothing happens, or our thread leaves the engine: DONEs leave. */
+/** Nothing happens, or our thread is about to sleep: DONEs leave. */
 void ride_end(struct rendezvous *rdv);
+/** A small tensor leaves for the peer, submitted at `now_ns` (coarse). */
+void ride_answered(struct peer *peer, uint64_t now_ns);
+/** Our thread leaves the engine: DONEs leave first, or stay for an answer. */
+void ride_leave(struct rendezvous *rdv);
+/** Time passes: those that have waited for two beats leave. */
+void ride_beat(struct rendezvous *rdv);
+/** A beat of the courier; false: it may rest. */
+bool ride_courier(struct rendezvous *rdv);
 
 /* records.c */
 void records_read(struct peer *peer, const void *frame, size_t bytes);

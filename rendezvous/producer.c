@@ -177,6 +177,7 @@ static uint64_t eager_charge(const tryst_op *op)
 
 static bool send_eager(tryst_op *op)
 {
+    ride_answered(op->peer, op->submitted_ns);
     const struct rendezvous_settings *set = &op->rdv->set;
     bool dead = op->flags & TRYST_OP_DEAD;
     if (!dead && op->bytes > set->eager_max_bytes)

@@ -78,6 +78,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     rdv->rails_open = params->rails_open;
     rdv->enter = params->enter;
     rdv->leave = params->leave;
+    rdv->courier_call = params->courier_call;
     rdv->config = params->config;
     rdv->log = params->log;
     rdv->clock = params->clock;
@@ -393,7 +394,6 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
         }
     }
     lazy_release(rdv); /* however busy the engine is */
-    ride_end(rdv);
     if (rdv->listener)
         link_listener_tick(rdv->listener, now_ns);
     list_for_each_safe (&rdv->scopes, node, after) {
@@ -425,6 +425,8 @@ static int timers_run(struct rendezvous *rdv)
         tick(rdv, now_ns);
     if (rdv->deadlines.count)
         count = deadline_run(rdv, now_ns);
+    if (!list_empty(&rdv->riding))
+        ride_beat(rdv);
     return count;
 }
 
@@ -438,12 +440,21 @@ static void lazy_watch(struct rendezvous *rdv, int events)
 
 void rendezvous_settle(struct rendezvous *rdv)
 {
-    ride_end(rdv);
+    if (!list_empty(&rdv->riding))
+        ride_leave(rdv);
     if (!list_empty(&rdv->lazy_peers))
         lazy_release(rdv);
     if (!list_empty(&rdv->flush))
         flush_all(rdv);
     rdv->pass_ns = 0;
+}
+
+bool rendezvous_courier(struct rendezvous *rdv)
+{
+    bool goes_on = ride_courier(rdv);
+    if (!list_empty(&rdv->flush))
+        flush_all(rdv);
+    return goes_on;
 }
 
 static int pass(struct rendezvous *rdv)
@@ -492,6 +503,7 @@ tryst_status rendezvous_arm(struct rendezvous *rdv)
     atomic_store_explicit(&rdv->sleeping, 1, memory_order_seq_cst);
     if (!mpsc_empty(&rdv->submissions) || rdv->stirred)
         return TRYST_AGAIN;
+    ride_end(rdv);
     rendezvous_settle(rdv);
     if (!list_empty(&rdv->completed) || rdv->reap)
         return TRYST_AGAIN;

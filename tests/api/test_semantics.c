@@ -68,6 +68,45 @@ static void test_duplicates_in_order(void **state)
     run_two(duplicates_main);
 }
 
+/* A barrier that makes no progress: as of another library. */
+static void meet_elsewhere(_Atomic(uint32_t) *counter)
+{
+    uint32_t turn = atomic_fetch_add(counter, 1) / 2;
+    while (atomic_load(counter) < (turn + 1) * 2)
+        harness_sleep_ms(1);
+}
+
+/* Rank 1 answers promptly many times, and then waits for rank 0 outside the library: rank 0's send
+ * ends all the same. */
+static void waits_elsewhere_main(struct harness_rank *rank)
+{
+    enum { ROUNDS = 60 };
+    uint64_t out = 1, in = 0;
+    tryst_step *step = harness_step(rank, 1);
+    for (int turn = 0; turn < 5; turn++) {
+        for (int i = 0; i < ROUNDS; i++) {
+            if (rank->rank == 0)
+                tryst_op_release(harness_send(rank, step, 1, "ask", &out, sizeof out));
+            harness_end(harness_recv(rank, step, 1 - rank->rank,
+                                     rank->rank ? "ask" : "answer", &in, sizeof in),
+                        TRYST_OK);
+            if (rank->rank == 1)
+                tryst_op_release(harness_send(rank, step, 0, "answer", &out, sizeof out));
+        }
+        tryst_op *last = rank->rank == 0
+                             ? harness_send(rank, step, 1, "last", &out, sizeof out)
+                             : harness_recv(rank, step, 0, "last", &in, sizeof in);
+        harness_end(last, TRYST_OK);
+        meet_elsewhere(rank->arg);
+    }
+    harness_step_close(step);
+}
+
+static void test_waits_elsewhere(void **state)
+{
+    run_two(waits_elsewhere_main);
+}
+
 /* One key in two open steps is two keys. */
 static void two_steps_main(struct harness_rank *rank)
 {
@@ -305,6 +344,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_duplicates_in_order),
+        cmocka_unit_test(test_waits_elsewhere),
         cmocka_unit_test(test_two_steps_do_not_mix),
         cmocka_unit_test(test_empty_tensors),
         cmocka_unit_test(test_priorities),

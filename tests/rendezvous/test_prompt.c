@@ -3,13 +3,15 @@
  * free, and DONEs that wait for a frame to ride on. Passes and leaves are made one by one. */
 #include "world.h"
 
-enum { BYTES = 100, GATHER = 8 };
+enum { BYTES = 100, GATHER = 8, NEED = 8, BEATS_IDLE = 50 };
 
 static struct world world;
 static tryst_step *steps[2];
 static uint8_t out[BYTES] = {1, 2, 3}, in[BYTES];
 static int entered, left;
 static bool role_is_free;
+static bool courier_can;
+static int couriers;
 
 static void begin(void)
 {
@@ -88,6 +90,121 @@ static void test_rides(void **state)
     begin();
     for (int i = 0; i < 5; i++)
         assert_int_equal(round_trip(false), 1);
+    end();
+}
+
+static bool courier(void *owner)
+{
+    (void)owner;
+    couriers++;
+    return courier_can;
+}
+
+/* A world in which a courier can be called. */
+static void begin_with_courier(bool can)
+{
+    begin();
+    couriers = 0;
+    courier_can = can;
+    world.sides[1].rdv->courier_call = courier;
+}
+
+/* Prompt answers teach rank 1 to let its DONEs stay for them. */
+static void learn(void)
+{
+    for (int i = 0; i < NEED; i++)
+        assert_int_equal(round_trip(true), 2); /* DONE, then the answer */
+    assert_int_equal(couriers, 0);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(round_trip(true), 1); /* together */
+    assert_int_equal(couriers, 1);
+}
+
+/* Rank 1 receives, and its thread leaves for good: the send, whose DONE stays at rank 1. */
+static tryst_op *stay_behind(void)
+{
+    tryst_op *recv = recv_at(1);
+    pass(1);
+    tryst_op *send = send_from(0);
+    pass(0);
+    pass(1);
+    world_done(recv, TRYST_OK);
+    leave(1);
+    pass(0);
+    assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS);
+    return send;
+}
+
+/* The bet is lost: the courier sends the DONE at its second beat, and more answers are asked for. */
+static void test_courier(void **state)
+{
+    begin_with_courier(true);
+    learn();
+    tryst_op *send = stay_behind();
+    assert_true(rendezvous_courier(world.sides[1].rdv));
+    pass(0);
+    assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS);
+    assert_true(rendezvous_courier(world.sides[1].rdv));
+    pass(0);
+    world_done(send, TRYST_OK);
+    for (int i = 0; i < 2 * NEED; i++)
+        assert_int_equal(round_trip(true), 2);
+    assert_int_equal(round_trip(true), 1);
+    end();
+}
+
+/* With nothing to do the courier rests, and is called again. */
+static void test_courier_rests(void **state)
+{
+    int beats = 0;
+    begin_with_courier(true);
+    learn();
+    while (rendezvous_courier(world.sides[1].rdv))
+        assert_true(++beats < BEATS_IDLE);
+    assert_int_equal(round_trip(true), 1);
+    assert_int_equal(couriers, 2);
+    end();
+}
+
+/* A thread that is back without an answer sends the DONE in its first pass without an event. */
+static void test_back_without_answer(void **state)
+{
+    begin_with_courier(true);
+    learn();
+    tryst_op *send = stay_behind();
+    assert_int_equal(pass(1), 1); /* the frame */
+    pass(0);
+    world_done(send, TRYST_OK);
+    assert_int_equal(round_trip(true), 2); /* lost as well */
+    end();
+}
+
+/* No thread could be made: nothing ever stays. */
+static void test_no_courier(void **state)
+{
+    begin_with_courier(false);
+    for (int i = 0; i < 3 * NEED; i++)
+        assert_int_equal(round_trip(true), 2);
+    assert_true(couriers > 0);
+    end();
+}
+
+/* A busy engine, whose passes all have events, beats for itself. */
+static void test_busy_engine(void **state)
+{
+    enum { MANY = 300 };
+    begin_with_courier(true);
+    learn();
+    tryst_op *send = stay_behind();
+    int passes = 0;
+    world.sides[1].busy_dispatch = true;
+    while (tryst_op_test(send) == TRYST_IN_PROGRESS && passes++ < MANY) {
+        assert_true(pass(1) > 0);
+        pass(0);
+    }
+    assert_true(passes > 2 && passes < MANY);
+    world.sides[1].busy_dispatch = false;
+    world_done(send, TRYST_OK);
     end();
 }
 
@@ -311,6 +428,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rides),
+        cmocka_unit_test(test_courier),
+        cmocka_unit_test(test_courier_rests),
+        cmocka_unit_test(test_back_without_answer),
+        cmocka_unit_test(test_no_courier),
+        cmocka_unit_test(test_busy_engine),
         cmocka_unit_test(test_leaves_first),
         cmocka_unit_test(test_gathered),
         cmocka_unit_test(test_sleep),

@@ -67,7 +67,7 @@ static int on_run(void *arg)
             count += transfer->next != before;
         }
     }
-    return count;
+    return count + side->busy_dispatch;
 }
 
 static const struct dispatch_ops world_dispatch = {on_lane_init, on_add,    on_posted,

@@ -58,6 +58,7 @@ struct side {
     bool hold_cancels;   /* completions of its withdrawn receives */
     bool hold_close;     /* its endpoints do not come to an end */
     bool hold_dispatch;  /* its transfers do not start */
+    bool busy_dispatch;  /* it says that one has started, always */
     bool hold_accepts;   /* it does not accept links */
     bool no_rails;       /* it has no transport but self */
     uint32_t frames_max; /* frames under way from it until AGAIN; 0: any number */
