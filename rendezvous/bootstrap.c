@@ -90,6 +90,10 @@ static void params_copy(struct bootstrap *bootstrap,
     store_init(&bootstrap->store);
 }
 
+/* A port in use is tried again for this long: the job before may be leaving it, or a connection that
+ * the kernel gave this port as its own end. */
+#define LISTEN_TRIES_NS (2 * NS_PER_S)
+
 /* Rank 0: what it was handed if that is such a socket, else sockets of its own. */
 static tryst_status listeners_get(const struct bootstrap_params *params, struct err *err,
                                   struct bootstrap_listeners *listeners_p)
@@ -100,7 +104,10 @@ static tryst_status listeners_get(const struct bootstrap_params *params, struct 
             (struct bootstrap_listeners){.fds = {params->listen_fd}, .count = 1};
         return TRYST_OK;
     }
-    return bootstrap_listen(params->address, params->bind_interface, err, listeners_p);
+    uint64_t tries_ns = params->timeout_ns / 4;
+    tries_ns = tries_ns < LISTEN_TRIES_NS ? tries_ns : LISTEN_TRIES_NS;
+    return bootstrap_listen(params->address, params->bind_interface,
+                            clock_monotonic_ns() + tries_ns, err, listeners_p);
 }
 
 static tryst_status serve(struct bootstrap *bootstrap, struct err *err)

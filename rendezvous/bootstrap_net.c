@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "topology/netif.h"
@@ -17,6 +18,8 @@
 #define LOOK_MS 20
 /* Connections that the kernel keeps for us until we accept them. */
 #define BACKLOG 1024
+/* A port in use is tried again so often. */
+#define LISTEN_PAUSE_NS (20 * NS_PER_MS)
 
 static int wait_ms(const struct bootstrap_wait *wait, uint64_t left_ns)
 {
@@ -113,6 +116,17 @@ static int connect_finish(const struct bootstrap_wait *wait, int fd, uint64_t un
     return error;
 }
 
+/** A port that nobody listens on may be the one that the kernel picks for this end: TCP then
+ *  connects the socket with itself. */
+static bool is_connected_to_itself(int fd)
+{
+    struct sockaddr_storage here = {0}, there = {0};
+    socklen_t here_bytes = sizeof here, there_bytes = sizeof there;
+    return getsockname(fd, (struct sockaddr *)&here, &here_bytes) == 0 &&
+           getpeername(fd, (struct sockaddr *)&there, &there_bytes) == 0 &&
+           here_bytes == there_bytes && memcmp(&here, &there, here_bytes) == 0;
+}
+
 int bootstrap_connect(const struct bootstrap_wait *wait, const struct addrinfo *to,
                       uint64_t until_ns, int *error_p)
 {
@@ -125,6 +139,8 @@ int bootstrap_connect(const struct bootstrap_wait *wait, const struct addrinfo *
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (connect(fd, to->ai_addr, to->ai_addrlen) != 0)
         error = errno == EINPROGRESS ? connect_finish(wait, fd, until_ns) : errno;
+    if (error == 0 && is_connected_to_itself(fd))
+        error = ECONNREFUSED;
     if (error == 0)
         return fd;
     close(fd);
@@ -263,11 +279,19 @@ static tryst_status listening_start(struct listening *listening, const char *add
     return status;
 }
 
-tryst_status bootstrap_listen(const char *address, const char *net, struct err *err,
-                              struct bootstrap_listeners *listeners_p)
+tryst_status bootstrap_listen(const char *address, const char *net, uint64_t until_ns,
+                              struct err *err, struct bootstrap_listeners *listeners_p)
 {
+    const struct timespec pause = {.tv_nsec = (long)LISTEN_PAUSE_NS};
     struct listening listening = {.error = 0};
     tryst_status status = listening_start(&listening, address, net, err);
+    while (status != TRYST_OK && listening.error == EADDRINUSE &&
+           clock_monotonic_ns() < until_ns) {
+        bootstrap_listeners_close(&listening.listeners);
+        nanosleep(&pause, NULL);
+        listening = (struct listening){.error = 0};
+        status = listening_start(&listening, address, net, err);
+    }
     if (status == TRYST_OK)
         *listeners_p = listening.listeners;
     else

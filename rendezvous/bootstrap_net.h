@@ -53,13 +53,14 @@ int bootstrap_connect(const struct bootstrap_wait *wait, const struct addrinfo *
 /* Where rank 0 listens. The address decides when it is one of this machine's; a host name
  * that means loopback here (Debian's 127.0.1.1) adds the chosen interface, where the other
  * machines come in; an address that is not ours (forwarded) needs `net`, TRYST_NET's text.
- * Never a wildcard. TRYST_E_BOOTSTRAP, TRYST_E_CONFIG, TRYST_E_SYSTEM, TRYST_E_NOMEM. */
+ * Never a wildcard. A port in use is tried again until `until_ns` (CLOCK_MONOTONIC).
+ * TRYST_E_BOOTSTRAP, TRYST_E_CONFIG, TRYST_E_SYSTEM, TRYST_E_NOMEM. */
 struct bootstrap_listeners {
     int fds[BOOTSTRAP_LISTENERS_MAX];
     size_t count;
 };
-tryst_status bootstrap_listen(const char *address, const char *net, struct err *err,
-                              struct bootstrap_listeners *listeners_p);
+tryst_status bootstrap_listen(const char *address, const char *net, uint64_t until_ns,
+                              struct err *err, struct bootstrap_listeners *listeners_p);
 void bootstrap_listeners_close(struct bootstrap_listeners *listeners);
 
 /* Is `fd` a listening TCP socket whose port is that of `address`? Makes it non-blocking and

@@ -20,7 +20,8 @@
  *     default; NULL means "all defaults".
  *   - Progress is made by whoever waits, by tryst_progress, or by a background thread
  *     (TRYST_PROGRESS_THREAD=1). A rank that plays ping-pong gets a thread that acknowledges what
- *     it has received while it is elsewhere (TRYST_HOLD_DONE=0: none). Callbacks run only inside progress, wait or that thread,
+ *     it has received while it is elsewhere (TRYST_HOLD_DONE=0: none). Callbacks run only
+ *     inside progress, wait or the background thread,
  *     once per operation, under no lock; they may submit, cancel and release, but not
  *     wait.
  *   - The library owns no signal, prints nothing to stdout and never exits.

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "rendezvous/bootstrap_net.h"
 #include "rendezvous/bootstrap_text.h"
 
 static uint64_t since_ns(uint64_t began_ns)
@@ -209,6 +210,46 @@ static void rank_0_claimed_twice(void **state)
     assert_int_equal(job.ranks[1].status, TRYST_E_BOOTSTRAP);
     assert_non_null(strstr(job.ranks[1].err.text, "the port is in use"));
     assert_int_equal(job.ranks[0].status, TRYST_E_BOOTSTRAP);
+}
+
+static void *leave_port(void *arg)
+{
+    usleep(300000);
+    close(*(int *)arg);
+    return NULL;
+}
+
+/* The port of the last job is still in use when rank 0 comes, for a moment. */
+static void port_that_comes_free(void **state)
+{
+    struct job job;
+    pthread_t thread;
+    job_init(&job, 2, AF_INET);
+    int fd = job.listen_fd;
+    job.ranks[0].params.listen_fd = -1;
+    assert_int_equal(pthread_create(&thread, NULL, leave_port, &fd), 0);
+    job_run(&job);
+    pthread_join(thread, NULL);
+    job_expect(&job, TRYST_OK, NULL);
+}
+
+/* Nobody listens there; sooner or later the kernel picks that very port for our own end. */
+static void never_connected_to_itself(void **state)
+{
+    enum { TRIES = 60000 };
+    struct bootstrap_wait wait = {.deadline_ns = UINT64_MAX};
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    char address[64];
+    int fd = job_listen(AF_INET, address), error;
+    socklen_t bytes = sizeof at;
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
+    close(fd);
+    struct addrinfo to = {.ai_family = AF_INET,
+                          .ai_socktype = SOCK_STREAM,
+                          .ai_addr = (struct sockaddr *)&at,
+                          .ai_addrlen = sizeof at};
+    for (int i = 0; i < TRIES; i++)
+        assert_int_equal(bootstrap_connect(&wait, &to, UINT64_MAX, &error), -1);
 }
 
 static tryst_status gather_own_size(struct job *job, struct bootstrap *bootstrap,
@@ -574,6 +615,8 @@ int main(void)
         cmocka_unit_test(rank_beyond_the_size),
         cmocka_unit_test(one_rank_claimed_twice),
         cmocka_unit_test(rank_0_claimed_twice),
+        cmocka_unit_test(port_that_comes_free),
+        cmocka_unit_test(never_connected_to_itself),
         cmocka_unit_test(all_gathers_of_different_size),
         cmocka_unit_test(rank_that_leaves_early_is_named),
         cmocka_unit_test(token_that_differs),
