@@ -7,6 +7,8 @@
 
 #include <tryst/tryst.h>
 
+#include "live.h"
+
 static const char help[] =
     "usage: tryst-info [option]\n"
     "\n"
@@ -18,10 +20,17 @@ static const char help[] =
     "      --markdown    the settings as a Markdown table of names, defaults and "
     "meanings\n"
     "      --status      every status code, by band\n"
+    "\n"
+    "  --live PID|NAME   what the ranks of a process are doing: peers, operations that "
+    "wait, for\n"
+    "                    whom and since when; also of one that hangs or is stopped\n"
+    "  --live --job [PID|NAME]\n"
+    "                    all ranks of that job on this host, and who waits for whom\n"
+    "      --json        the same for programs\n"
     "  -h, --help        print this\n"
     "\n"
-    "Exit status: 0 done, 1 a setting or the library is broken, 2 the command line is "
-    "wrong.\n";
+    "Exit status: 0 done, 1 a setting or the library is broken, or there is nothing to "
+    "look at,\n2 the command line is wrong.\n";
 
 /* ---- settings ----------------------------------------------------------------------------- */
 
@@ -145,31 +154,68 @@ static int overview_print(void)
     return 0;
 }
 
-int main(int argc, char **argv)
+/* ---- the command line --------------------------------------------------------------------- */
+
+enum { STATUS = 256, MARKDOWN, LIVE, JOB, JSON };
+
+struct choice {
+    int what; /* the option that says what to print, 0: the overview */
+    bool job, json;
+};
+
+/* False: the command line is wrong, which was said. */
+static bool options_read(int argc, char **argv, struct choice *choice)
 {
-    enum { STATUS = 256, MARKDOWN };
-    static const struct option longs[] = {{"config", no_argument, NULL, 'c'},
-                                          {"markdown", no_argument, NULL, MARKDOWN},
-                                          {"status", no_argument, NULL, STATUS},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int letter, what = 0;
+    static const struct option longs[] = {
+        {"config", no_argument, NULL, 'c'},    {"markdown", no_argument, NULL, MARKDOWN},
+        {"status", no_argument, NULL, STATUS}, {"live", no_argument, NULL, LIVE},
+        {"job", no_argument, NULL, JOB},       {"json", no_argument, NULL, JSON},
+        {"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0}};
+    int letter;
     while ((letter = getopt_long(argc, argv, "ch", longs, NULL)) != -1) {
         if (letter == '?')
-            return 2;
-        if (letter != 'c' || what != MARKDOWN) /* "-c --markdown" in either order */
-            what = letter;
+            return false;
+        if (letter == JOB)
+            choice->job = true;
+        else if (letter == JSON)
+            choice->json = true;
+        else if (letter != 'c' || choice->what != MARKDOWN) /* in either order */
+            choice->what = letter;
     }
-    if (optind < argc) {
+    if ((choice->job || choice->json) && choice->what != LIVE) {
+        fprintf(stderr, "tryst-info: --job and --json go with --live\n");
+        return false;
+    }
+    return true;
+}
+
+/* At most one word may follow the options, and only with --live. */
+static bool words_check(int argc, char **argv, const struct choice *choice)
+{
+    int words = argc - optind;
+    if (words > (choice->what == LIVE)) {
         fprintf(stderr, "tryst-info: what is '%s'? See tryst-info --help\n",
-                argv[optind]);
-        return 2;
+                argv[optind + (choice->what == LIVE)]);
+        return false;
     }
-    switch (what) {
+    if (choice->what == LIVE && !words && !choice->job) {
+        fprintf(stderr, "tryst-info: --live needs a PID or a NAME, or --job\n");
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    struct choice choice = {0, false, false};
+    if (!options_read(argc, argv, &choice) || !words_check(argc, argv, &choice))
+        return 2;
+    switch (choice.what) {
     case 'h': fputs(help, stdout); return 0;
     case 'c': return config_print(config_row);
     case MARKDOWN: return markdown_print();
     case STATUS: return statuses_print();
+    case LIVE: return live_main(argv[optind], choice.job, choice.json);
     default: return overview_print();
     }
 }

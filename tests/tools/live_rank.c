@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that hang, each in its way, for test_live.sh. Usage: live_rank <folder> <how>
+ *
+ * A rank writes its pid to <folder>/rank.<N> when it is about to hang. "page:<what>" is no rank at
+ * all: it holds a page that is torn, damaged or foreign. An alarm ends whatever the test left. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <tryst/live.h>
+#include <tryst/tryst.h>
+
+enum { WATCHDOG_S = 90 };
+
+static const char *folder;
+static tryst_ctx *ctx;
+static tryst_group *group;
+static int me;
+
+static void ready(void)
+{
+    char path[512];
+    char done[sizeof path + 8];
+    snprintf(path, sizeof path, "%s/rank.%d", folder, me);
+    snprintf(done, sizeof done, "%s.tmp", path);
+    FILE *file = fopen(done, "w");
+    if (!file || fprintf(file, "%d\n", (int)getpid()) < 0 || fclose(file) != 0 ||
+        rename(done, path) != 0)
+        exit(1);
+}
+
+/* Until rank `rank` hangs. */
+static void await(int rank)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/rank.%d", folder, rank);
+    while (access(path, F_OK) != 0)
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+}
+
+static tryst_step *step_open(uint64_t id)
+{
+    tryst_step *step;
+    if (tryst_step_open(group, id, &step) != TRYST_OK)
+        exit(1);
+    return step;
+}
+
+static tryst_op *post(tryst_step *step, bool send, int peer, const char *edge,
+                      size_t bytes)
+{
+    char key[TRYST_KEY_MAX + 1];
+    tryst_op *op;
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .data = calloc(1, bytes),
+                           .count = bytes,
+                           .dtype = TRYST_DTYPE_U8};
+    if (tryst_key_build(group, send ? me : peer, send ? peer : me, edge, 0, 0, key,
+                        sizeof key) != TRYST_OK ||
+        (send ? tryst_send(step, key, &tensor, NULL, &op)
+              : tryst_recv(step, key, &tensor, NULL, &op)) != TRYST_OK)
+        exit(1);
+    return op;
+}
+
+static void hang_in(tryst_op *op)
+{
+    ready();
+    exit(tryst_wait(op, TRYST_FOREVER) != TRYST_OK);
+}
+
+static void hang_outside(void)
+{
+    ready();
+    for (;;)
+        pause();
+}
+
+/* ---- how to hang -------------------------------------------------------------------------- */
+
+/* Rank 1 waits for what rank 0 never sends; rank 0 hangs outside, right after a submission. */
+static void never(void)
+{
+    tryst_step *step = step_open(1);
+    if (me == 1)
+        hang_in(post(step, false, 0, "act", 8));
+    post(step, false, 1, "late", 8);
+    hang_outside();
+}
+
+/* Rank 1 is in step 2, rank 0 still in step 1, and computes. */
+static void behind(void)
+{
+    step_open(1);
+    if (me == 1)
+        hang_in(post(step_open(2), false, 0, "act", 8));
+    ready();
+    for (volatile unsigned i = 0;; i++)
+        ;
+}
+
+static void stopped(void)
+{
+    tryst_step *step = step_open(1);
+    if (me == 1)
+        hang_in(post(step, false, 0, "act", 8));
+    ready();
+    kill(getpid(), SIGSTOP);
+    hang_outside();
+}
+
+static void mutual(void)
+{
+    hang_in(post(step_open(1), false, 1 - me, me ? "down" : "up", 8));
+}
+
+/* Rank 2 waits for 1, rank 1 for 0, and 0 sits in a kernel call. */
+static void chain(void)
+{
+    int ends[2];
+    char byte;
+    tryst_step *step = step_open(1);
+    if (me == 2)
+        hang_in(post(step, false, 1, "second", 8));
+    if (me == 1) {
+        await(2);
+        hang_in(post(step, false, 0, "first", 8));
+    }
+    if (pipe(ends) != 0)
+        exit(1);
+    ready();
+    (void)!read(ends[0], &byte, 1);
+    hang_outside();
+}
+
+/* Rank 0 sends what rank 1 does not receive: small (it has left already), then large. */
+static void unreceived(size_t bytes)
+{
+    tryst_step *step = step_open(1);
+    if (me == 0)
+        hang_in(post(step, true, 1, "grad", bytes));
+    ready();
+    for (;;) { /* lives, and receives nothing */
+        tryst_progress(ctx);
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+}
+static void small(void)
+{
+    unreceived(8);
+}
+static void large(void)
+{
+    unreceived(1 << 20);
+}
+
+/* A loop of its own that sleeps on the event descriptor's timer: rank 0 polls. */
+static void killed(void)
+{
+    tryst_step *step = step_open(1);
+    if (me == 1)
+        hang_in(post(step, false, 0, "act", 8));
+    hang_outside();
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} ways[] = {{"never", never},   {"behind", behind}, {"stopped", stopped},
+            {"mutual", mutual}, {"chain", chain},   {"small", small},
+            {"large", large},   {"killed", killed}};
+
+/* ---- pages that are none ------------------------------------------------------------------ */
+
+static void page_make(const char *what)
+{
+    enum { PEERS = 2, OPS = 4, ROOM = 512 };
+    size_t bytes = ROOM + PEERS * sizeof(struct tryst_live_peer) +
+                   OPS * sizeof(struct tryst_live_op);
+    int fd = memfd_create(TRYST_LIVE_NAME "0", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0)
+        exit(1);
+    char *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED)
+        exit(1);
+    if (strcmp(what, "unsealed") != 0)
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+    struct tryst_live_header header = {
+        .magic = strcmp(what, "young") == 0 ? 0 : TRYST_LIVE_MAGIC,
+        .layout = TRYST_LIVE_LAYOUT + (strcmp(what, "layout") == 0),
+        .header_bytes = sizeof header,
+        .version = "9.8.7",
+        .peers_offset = ROOM,
+        .peers_count = PEERS,
+        .peer_bytes = sizeof(struct tryst_live_peer),
+        .ops_offset = ROOM + PEERS * sizeof(struct tryst_live_peer),
+        .ops_count = strcmp(what, "damaged") == 0 ? 1000000 : OPS,
+        .op_bytes = sizeof(struct tryst_live_op),
+        .page_bytes = bytes,
+        .pid = strcmp(what, "copy") == 0 ? 1 : getpid(),
+        .size = PEERS,
+        .phase = TRYST_LIVE_OPEN,
+        .session = 5,
+        .pending = 2};
+    memcpy(page, &header, sizeof header);
+    struct tryst_live_op *ops = (void *)(page + header.ops_offset);
+    ops[0] = (struct tryst_live_op){.begun = 5,
+                                    .ended = 5,
+                                    .kind = TRYST_LIVE_RECV,
+                                    .state = TRYST_LIVE_POSTED,
+                                    .peer = 1,
+                                    .key_bytes = 3,
+                                    .key = "whole"};
+    /* killed in the middle of it, and full of nonsense */
+    ops[1] = (struct tryst_live_op){.begun = 7,
+                                    .ended = 6,
+                                    .kind = 200,
+                                    .state = 77,
+                                    .peer = -123456,
+                                    .key_bytes = UINT64_MAX,
+                                    .since_ns = UINT64_MAX,
+                                    .done_bytes = UINT64_MAX,
+                                    .key = "half\033[31m"};
+    ready();
+    for (;;)
+        pause();
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3)
+        return 2;
+    folder = argv[1];
+    alarm(WATCHDOG_S);
+    if (strncmp(argv[2], "page:", 5) == 0)
+        page_make(argv[2] + 5);
+    if (tryst_open(NULL, &ctx) != TRYST_OK)
+        return 1;
+    if (strcmp(argv[2], "gather") == 0) {
+        me = atoi(getenv("TRYST_RANK"));
+        ready();
+        if (me == 1)
+            for (;;)
+                pause();
+    }
+    if (tryst_group_open(ctx, NULL, &group) != TRYST_OK)
+        return 1;
+    me = tryst_group_rank(group);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (strcmp(ways[i].name, argv[2]) == 0)
+            ways[i].run();
+    return 2;
+}

@@ -1,0 +1,198 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# tryst-info --live on ranks that hang: the sentence, and what is said of one rank.
+# Usage: test_live.sh <tryst-run> <tryst-info> <live_rank> <how> [README.md]
+set -eu
+run=$1 info=$2 rank=$3 how=$4
+dir=$(mktemp -d)
+job=
+pids=
+pid_0="" pid_1=""
+
+cleanup() {
+    for pid in $pids; do kill -KILL "$pid" 2>/dev/null || true; done
+    if [ -n "$job" ]; then
+        kill -TERM "$job" 2>/dev/null || true
+        wait "$job" 2>/dev/null || true
+    fi
+    rm -rf "$dir"
+}
+trap cleanup EXIT
+trap 'exit 1' INT TERM HUP
+
+fail() {
+    echo "live: $how: $*"
+    for file in out err job; do [ ! -s "$dir/$file" ] || sed "s/^/    $file: /" "$dir/$file"; done
+    exit 1
+}
+
+ranks() { # <count>: started, and each about to hang
+    TRYST_TRANSPORT=${TRYST_TRANSPORT:-shm} "$run" -n "$1" --grace 1s "$rank" "$dir" "$how" \
+        >"$dir/job" 2>&1 &
+    job=$!
+    hung "$1"
+}
+hung() { # <count>
+    number=0
+    while [ $number -lt "$1" ]; do
+        turns=0
+        while [ ! -s "$dir/rank.$number" ]; do
+            turns=$((turns + 1))
+            [ $turns -lt 600 ] || fail "rank $number does not come"
+            sleep 0.05
+        done
+        read -r pid <"$dir/rank.$number"
+        eval "pid_$number=$pid"
+        pids="$pids $pid"
+        number=$((number + 1))
+    done
+}
+# The last line matches, sooner or later (a rank sleeps soon after it said that it would).
+sentence() { # <pattern> <options…>
+    pattern=$1
+    shift
+    turns=0
+    until "$info" --live "$@" >"$dir/out" 2>"$dir/err" && tail -n 1 "$dir/out" | grep -Eq "$pattern"; do
+        turns=$((turns + 1))
+        [ $turns -lt 100 ] || fail "the sentence is not '$pattern'"
+        sleep 0.1
+    done
+}
+says() { # <pattern>: somewhere in what the last call printed
+    grep -Eq -- "$1" "$dir/out" || fail "it does not say '$1'"
+}
+refused() { # <pattern> <options…>
+    pattern=$1
+    shift
+    "$info" --live "$@" >"$dir/out" 2>"$dir/err" && fail "'$*' is not refused"
+    grep -Eq "$pattern" "$dir/err" || fail "'$*' does not say '$pattern'"
+}
+waited='has waited [0-9.]+ s for rank'
+
+case $how in
+never)
+    ranks 2
+    sentence "^rank 1 $waited 0 to send act;0:0 of step 1, which has not sent it: rank 0 \(pid $pid_0\) has been outside the library for [0-9.]+ s, asleep in the kernel.*; its newest step is 1" \
+        --job "$pid_1"
+    # any rank leads to its job, and so does the name of the program
+    sentence "^rank 1 $waited 0 to send act;0:0" --job "$pid_0"
+    sentence "" "$pid_0"
+    says '^rank 0 of 2: live_rank, pid '
+    says 'receive from rank 1: /job:worker/replica:0/task:1/device:CPU:0;[0-9a-f]{16};/job:worker/replica:0/task:0/device:CPU:0;late;0:0 \(step 1, number 0, 8 bytes\)'
+    sentence '' live_rank
+    says '^rank 1 of 2: live_rank, pid '
+    says '; the thread sleeps on this one'
+    says '    rank 0: alive, linked, endpoint opening over shm' # it never came by to answer
+    ;;
+behind)
+    ranks 2
+    sentence "^rank 1 $waited 0 to send act;0:0 of step 2, which has not opened step 2 yet: rank 0 \(pid $pid_0\) has been outside the library for [0-9.]+ s, .*; its newest step is 1" \
+        --job "$pid_0"
+    ;;
+stopped)
+    ranks 2
+    sentence "^rank 1 $waited 0 to send act;0:0 of step 1, which has not sent it: rank 0 \(pid $pid_0\) is stopped \(by SIGSTOP or its like, about [0-9.]+ s ago; kill -CONT $pid_0 lets it go on\), its newest step is 1" \
+        --job "$pid_1"
+    sentence '' "$pid_0" # and its page can be read
+    says '^rank 0 of 2'
+    # the one that waits is stopped as well: what it waited for is still seen
+    kill -STOP "$pid_1"
+    sentence '' "$pid_1"
+    says 'it is stopped'
+    says 'act;0:0 .*; the thread sleeps on this one'
+    kill -CONT "$pid_0" "$pid_1"
+    ;;
+mutual)
+    ranks 2
+    sentence "^ranks (0 and 1|1 and 0) wait for each other: rank . $waited . to send (up|down);0:0 of step 1, and rank . $waited . to send (up|down);0:0 of step 1; none of them has done it" \
+        --job "$pid_0"
+    ;;
+chain)
+    ranks 3
+    sentence "^rank 2 $waited 1 to send second;0:0 of step 1, which has not sent it and itself $waited 0 to send first;0:0 of step 1, which has not sent it: rank 0 \(pid $pid_0\) has been outside the library for [0-9.]+ s, asleep in the kernel( call read)?" \
+        --job "$pid_0"
+    ;;
+small | large)
+    ranks 2
+    sentence "^rank 0 $waited 1 to receive grad;0:0 of step 1, which has not posted that receive: rank 1 \(pid $pid_1\) makes progress \(.*\), its newest step is 1" \
+        --job "$pid_0"
+    ;;
+killed)
+    ranks 2
+    sentence "^rank 1 $waited 0 " --job "$pid_1"
+    # without its launcher nobody ends the other: a death is a death all the same
+    kill -STOP "$pid_1"
+    kill -KILL "$pid_0"
+    sentence "^no rank of this host waits for another: rank 1 \(pid $pid_1\) is stopped" --job "$pid_1"
+    refused 'there is no process|has no Tryst group open' "$pid_0"
+    kill -CONT "$pid_1"
+    ;;
+gather)
+    ranks 2
+    sentence '^1 of 2 ranks have waited up to [0-9.]+ s in tryst_group_open; not on this host: rank 1\.$' --job "$pid_0"
+    refused 'has no Tryst group open: it has not called tryst_group_open yet' "$pid_1"
+    ;;
+json)
+    how=mutual
+    ranks 2
+    sentence '^}$' --job --json "$pid_0"
+    command -v python3 >/dev/null || { echo "live: skipped, no python3 to read JSON"; exit 77; }
+    python3 - "$dir/out" "$pid_0" <<'PYTHON' || fail "the JSON is not as it should be"
+import json, sys
+job = json.load(open(sys.argv[1]))
+first, second = job["ranks"]
+assert [first["rank"], second["rank"]] == [0, 1] and first["size"] == 2
+assert first["pid"] == int(sys.argv[2])
+assert len(first["peers"]) == 2 and first["peers"][1]["life"] == "alive"
+operation, = second["operations"]
+assert operation["kind"] == "receive" and operation["peer"] == 0 and operation["step"] == 1
+assert operation["key"].endswith(";down;0:0") and operation["bytes"] == 8
+assert operation["age_s"] >= 0 and not operation["torn"]
+assert isinstance(job["sentence"], str) and job["sentence"].endswith(".")
+PYTHON
+    ;;
+pages)
+    for what in torn layout damaged unsealed copy young; do
+        rm -f "$dir/rank.0"
+        "$rank" "$dir" "page:$what" &
+        hung 1
+        case $what in
+        torn)
+            sentence '' "$pid_0"
+            says 'one line of it may be wrong'
+            says 'receive from rank 1: who \(step 0'
+            says 'the process ended while it wrote this line, which may be wrong'
+            ! grep -q "$(printf '\033')" "$dir/out" || fail "it lets escape codes through"
+            sentence '' --json "$pid_0"
+            sentence 'rank 0' --job "$pid_0"
+            ;;
+        layout) refused 'has layout 2 \(library 9\.8\.7\), this tryst-info reads 1: use the tryst-info of that library' "$pid_0" ;;
+        damaged | unsealed) refused 'its live page is damaged' "$pid_0" ;;
+        copy) refused 'has no Tryst group open' "$pid_0" ;;
+        young) refused 'is not ready yet; look again' "$pid_0" ;;
+        esac
+    done
+    refused 'there is no process 2147483647: it has ended, or runs in a container' 2147483647
+    refused "process $$ \(.*\) has no Tryst group open" $$
+    refused "no process called 'no-such-program' has a Tryst group open" no-such-program
+    if [ "$(id -u)" -ne 0 ]; then
+        refused 'process 1 belongs to user 0: run tryst-info as that user, or as root' 1
+    fi
+    ;;
+readme)
+    # The commands of README's "A job hangs", on a job that does.
+    readme=$5
+    how=never
+    ranks 2
+    sentence "^rank 1 $waited 0 " --job "$pid_1"
+    awk '/^<!-- test: hang -->$/ { armed = 1; next }
+         armed && /^```/ { if (inside) exit; inside = 1; next }
+         inside' "$readme" | sed "s/4711/$pid_0/" >"$dir/commands"
+    [ "$(grep -c '^tryst-info --live' "$dir/commands")" -ge 3 ] || fail "README has no commands after its marker"
+    PATH=$(dirname "$info"):$PATH sh -e "$dir/commands" >"$dir/out" 2>"$dir/err" || fail "README's commands end with $?"
+    says "^rank 1 $waited 0 to send"
+    says '^rank 0 of 2'
+    says '"sentence": "rank 1 '
+    ;;
+*) fail "how is that?" ;;
+esac
