@@ -59,6 +59,20 @@ else()
     tryst_report(ofi "left out: TRYST_OFI=OFF")
 endif()
 
+# Open MPI and Slurm say by PMIx where rank 0 is. Only its header is used; nothing links it.
+set(TRYST_HAVE_PMIX OFF)
+if(TRYST_PMIX)
+    pkg_check_modules(PMIX QUIET pmix>=3)
+    if(PMIX_FOUND)
+        set(TRYST_HAVE_PMIX ON)
+        tryst_report(pmix "${PMIX_VERSION} (loaded where a launcher speaks it)")
+    else()
+        tryst_report(pmix "left out: PMIx 3 or newer not found (libpmix-dev)")
+    endif()
+else()
+    tryst_report(pmix "left out: TRYST_PMIX=OFF")
+endif()
+
 # pipeline/ calls CBLAS. Only libtryst_pipeline links it.
 set(TRYST_HAVE_PIPELINE OFF)
 if(TRYST_PIPELINE)

@@ -505,8 +505,10 @@ static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *param
         return err_set(err, TRYST_E_NOMEM, "no memory for this rank's entry");
     tryst_status status =
         entry_make(ctx, rank, params ? params->device_prefix : NULL, mine, err);
-    if (status == TRYST_OK && size > 1)
+    if (status == TRYST_OK && size > 1) {
         status = bootstrap_open(bootstrap_params, err, &bootstrap);
+        bootstrap_params->listen_fd = -1; /* the bootstrap's now */
+    }
     if (status == TRYST_OK)
         status =
             roster_open(bootstrap, rank, size, ctx->config, mine, err, &group->roster);
@@ -531,17 +533,30 @@ static tryst_status group_params_take(tryst_ctx *ctx, const tryst_group_params *
         env->params.allgather_arg = params->allgather_arg;
         env->params.listen_fd = -1;
         env->params.log = &ctx->log;
+        env->local_rank = (int)config_int(ctx->config, CONFIG_LOCAL_RANK);
+        env->local_size = (int)config_int(ctx->config, CONFIG_LOCAL_SIZE);
         if (params->size < 1 || params->rank < 0 || params->rank >= params->size)
             return err_set(err, TRYST_E_INVALID, "rank %d of %d", params->rank,
                            params->size);
     } else {
-        tryst_status status = bootstrap_env_read(ctx->config, &ctx->log, err, env);
+        tryst_status status = bootstrap_env_read(
+            ctx->config, params ? params->timeout_ns : 0, &ctx->log, err, env);
         if (status != TRYST_OK)
             return status;
     }
     if (params && params->timeout_ns)
         env->params.timeout_ns = params->timeout_ns;
     return TRYST_OK;
+}
+
+/** What launcher or user say of the place on this host counts, where it is one. */
+static void local_place_take(const struct bootstrap_env *env, struct roster *roster)
+{
+    int size = env->local_size > 0 ? env->local_size : roster->local_size;
+    if (env->local_rank < 0 || env->local_rank >= size)
+        return;
+    roster->local_rank = env->local_rank;
+    roster->local_size = size;
 }
 
 static tryst_status group_open(tryst_ctx *ctx, const tryst_group_params *params,
@@ -561,9 +576,11 @@ static tryst_status group_open(tryst_ctx *ctx, const tryst_group_params *params,
     status = group_gather(ctx, params, &env->params, group, err);
     if (status != TRYST_OK)
         goto stop_listening;
+    local_place_take(env, &group->roster);
     status = rendezvous_group_open(ctx->rdv, group, err);
     if (status != TRYST_OK)
         goto close_roster;
+    bootstrap_env_wipe(env);
     mem_free(env);
     return TRYST_OK;
 close_roster:
@@ -572,6 +589,7 @@ stop_listening:
     rendezvous_listen_stop(ctx->rdv);
     rendezvous_live_close(ctx->rdv);
 free_env:
+    bootstrap_env_wipe(env);
     mem_free(env);
     return status;
 }

@@ -4,12 +4,14 @@
  * Callers: users.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "context.h"
 #include "core/alloc.h"
 #include "core/err.h"
+#include "rendezvous/launch.h"
 #include "rendezvous/rendezvous.h"
 
 #define TEXT_OF(x) #x
@@ -74,6 +76,32 @@ void tryst_config_close(tryst_config *config)
         return;
     config_close(config->config);
     mem_free(config);
+}
+
+tryst_status tryst_launch_find(const tryst_config *config, tryst_launch *launch_p,
+                               char *error, size_t error_capacity)
+{
+    struct err err = ERR_INIT;
+    struct launch launch;
+    struct config *own = NULL;
+    tryst_status status = TRYST_OK;
+    if (!launch_p)
+        return TRYST_E_INVALID;
+    if (!config)
+        status = config_open(NULL, &err, &own);
+    if (status == TRYST_OK)
+        status = launch_detect(config ? config->config : own, getenv, &err, &launch);
+    config_close(own);
+    if (status != TRYST_OK)
+        return told(status, &err, error, error_capacity);
+    _Static_assert(sizeof launch_p->why == sizeof launch.why, "one text");
+    *launch_p = (tryst_launch){.launcher = launcher_name(launch.launcher),
+                               .rank = launch.rank,
+                               .size = launch.size,
+                               .local_rank = launch.local_rank,
+                               .local_size = launch.local_size};
+    memcpy(launch_p->why, launch.why, sizeof launch_p->why);
+    return TRYST_OK;
 }
 
 int tryst_config_visit(const tryst_config *config,

@@ -37,6 +37,9 @@
       "where rank 0 serves while the ranks come together")                                   \
     X(BOOTSTRAP_FD, "bootstrap_fd", INT, "-1", "-1..1048575", 0,                             \
       "rank 0: a listening socket for the bootstrap, inherited from a launcher; -1: none")   \
+    X(PORT, "port", INT, "0", "0..65535", 0,                                                 \
+      "rank 0's port while the ranks come together, where the launcher names none; 0: "      \
+      "MASTER_PORT+1 (torchrun), one of port_range or any (PMIx, tryst-run)")                \
     X(TOKEN, "token", STRING, "", "text", CONFIG_SECRET,                                     \
       "the job's secret, which each rank proves (visible to others in some process lists: "  \
       "prefer token_file)")                                                                  \

@@ -110,6 +110,14 @@ static tryst_status listeners_get(const struct bootstrap_params *params, struct 
                             clock_monotonic_ns() + tries_ns, err, listeners_p);
 }
 
+/* The socket is ours, whatever comes of it. */
+static void listener_drop(const struct bootstrap_params *params)
+{
+    if (params->listen_fd >= 0 &&
+        bootstrap_listener_adopt(params->listen_fd, params->address))
+        close(params->listen_fd);
+}
+
 static tryst_status serve(struct bootstrap *bootstrap, struct err *err)
 {
     struct bootstrap_listeners listeners;
@@ -136,8 +144,10 @@ static tryst_status connect_all(struct bootstrap *bootstrap,
     if (bootstrap->backend != BACKEND_SERVER)
         return TRYST_OK;
     tryst_status status = bootstrap_auth_init(err);
-    if (status != TRYST_OK)
+    if (status != TRYST_OK) {
+        listener_drop(&bootstrap->params);
         return status;
+    }
     if (bootstrap->params.rank == 0)
         return serve(bootstrap, err);
     return bootstrap_client_open(&bootstrap->client, &bootstrap->params, wait, err);
@@ -205,11 +215,14 @@ tryst_status bootstrap_open(const struct bootstrap_params *params, struct err *e
 {
     struct err why = ERR_INIT;
     tryst_status status = params_check(params, err);
-    if (status != TRYST_OK)
-        return status;
-    struct bootstrap *bootstrap = mem_zalloc(sizeof *bootstrap);
-    if (!bootstrap)
-        return err_set(err, TRYST_E_NOMEM, "no memory for the bootstrap");
+    struct bootstrap *bootstrap =
+        status == TRYST_OK ? mem_zalloc(sizeof *bootstrap) : NULL;
+    if (!bootstrap) {
+        listener_drop(params);
+        return status == TRYST_OK
+                   ? err_set(err, TRYST_E_NOMEM, "no memory for the bootstrap")
+                   : status;
+    }
     params_copy(bootstrap, params);
     struct bootstrap_wait wait = wait_begin(bootstrap);
     status = connect_all(bootstrap, &wait, &why);

@@ -68,8 +68,8 @@ struct bootstrap_params {
 struct bootstrap;
 
 /* Brings the ranks together; returns when all have come. Parameters are copied. `listen_fd`
- * is taken over if it is a listening socket with the port of `address`; any other descriptor
- * is left alone and rank 0 listens at `address` itself. With size 1 nothing is opened.
+ * is taken over, also on failure, if it is a listening socket with the port of `address`; any
+ * other descriptor is left alone and rank 0 listens at `address` itself. With size 1 nothing is opened.
  * TRYST_OK             a session cookie has been agreed on
  * TRYST_E_BOOTSTRAP    ranks did not arrive (named), died (named), or rank 0 was not reached
  * TRYST_E_TOKEN        no token, or not the same one at both ends
@@ -105,24 +105,33 @@ const uint8_t *bootstrap_cookie(const struct bootstrap *bootstrap);
  * sentence and our rank's name instead of going on. NULL bootstrap is allowed. */
 void bootstrap_close(struct bootstrap *bootstrap, const struct err *why);
 
-/* Parameters as the configuration (the environment, usually) states them, with the memory
+/* Parameters as the configuration and the launcher's variables state them, with the memory
  * that they point into. */
 struct bootstrap_env {
     struct bootstrap_params params; /* points into this record: do not copy it */
+    int local_rank, local_size;     /* -1: nobody has said */
+    bool owns_listener;             /* params.listen_fd is ours until bootstrap_open */
     char address[BOOTSTRAP_ADDRESS_MAX];
     char net[BOOTSTRAP_NET_MAX];
     uint8_t token[BOOTSTRAP_TOKEN_MAX];
 };
 
-/* Reads rank, size, bootstrap, bootstrap_fd, token, token_file, insecure, net and
- * bootstrap_timeout. Nothing set: one rank, alone.
- * TRYST_E_CONFIG  half of it is set: names what is missing, or what contradicts
- * TRYST_E_TOKEN   no token: the text has the line to type; a token file that others can
- *                 read: the text has the chmod */
-tryst_status bootstrap_env_read(const struct config *config, const struct log *log,
-                                struct err *err, struct bootstrap_env *env_p);
+/* Reads rank, size, local_rank, local_size, bootstrap, bootstrap_fd, port, port_range, token,
+ * token_file, insecure, net and bootstrap_timeout, and the launchers' variables (launch.h).
+ * Nothing set: one rank, alone. What launched us, and why we think so, is one line (info).
+ * Under PMIx rank 0 makes its listening socket here and publishes address and token, and the
+ * others wait for them: at most `timeout_ns` (0: bootstrap_timeout). Also on failure the
+ * record must be wiped.
+ * TRYST_E_CONFIG     half of it is set: names what is missing, or what contradicts
+ * TRYST_E_TOKEN      no token: the text has the line to type; a token file that others can
+ *                    read: the text has the chmod
+ * TRYST_E_BOOTSTRAP  PMIx does not answer, or rank 0 published nothing
+ * TRYST_E_NOMEM, TRYST_E_SYSTEM */
+tryst_status bootstrap_env_read(const struct config *config, uint64_t timeout_ns,
+                                const struct log *log, struct err *err,
+                                struct bootstrap_env *env_p);
 
-/* Wipes the token. */
+/* Wipes the token, closes a listening socket that bootstrap_open has not got. */
 void bootstrap_env_wipe(struct bootstrap_env *env);
 
 #endif

@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/random.h"
 #include "topology/netif.h"
 
 /* A cancel flag, or a clock that is not the kernel's, is looked at this often. */
@@ -304,6 +305,84 @@ void bootstrap_listeners_close(struct bootstrap_listeners *listeners)
     for (size_t i = 0; i < listeners->count; i++)
         close(listeners->fds[i]);
     listeners->count = 0;
+}
+
+/* ---- at an address of our choice ---- */
+
+/* Of the interfaces that `net` (or nobody) chose, the one of the default route. */
+static tryst_status here_choose(bool loopback, const char *net, struct err *err,
+                                struct sockaddr_storage *at_p)
+{
+    struct netif_list *list = NULL, *selected = NULL;
+    struct sockaddr_in v4 = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    memset(at_p, 0, sizeof *at_p);
+    memcpy(at_p, &v4, sizeof v4);
+    if (loopback)
+        return TRYST_OK;
+    tryst_status status = netif_list_open(err, &list);
+    if (status == TRYST_OK)
+        status = netif_select(list, net, err, &selected);
+    for (size_t i = 0, best = 0; status == TRYST_OK && i < selected->count; i++) {
+        const struct netif *items = selected->items;
+        if (items[i].default_metric < items[best].default_metric)
+            best = i;
+        *at_p = items[best].address;
+    }
+    netif_list_close(selected);
+    netif_list_close(list);
+    return status;
+}
+
+static void port_put(struct sockaddr_storage *at, uint16_t port)
+{
+    if (at->ss_family == AF_INET)
+        ((struct sockaddr_in *)at)->sin_port = htons(port);
+    else
+        ((struct sockaddr_in6 *)at)->sin6_port = htons(port);
+}
+
+/* Anywhere in the range, so that jobs which begin together rarely meet. -1 with errno. */
+static int here_bind(struct sockaddr_storage *at, struct port_range ports)
+{
+    uint32_t count = port_range_count(ports), tries = count ? count : 1;
+    uint64_t start = 0;
+    int fd = -1;
+    if (count && random_secret(&start, sizeof start) != TRYST_OK)
+        return -1;
+    for (uint32_t i = 0; i < tries && fd < 0; i++) {
+        if (i && errno != EADDRINUSE)
+            break;
+        port_put(at, count ? (uint16_t)(ports.first + (start % count + i) % count) : 0);
+        fd = listen_at((struct sockaddr *)at, netif_address_bytes((struct sockaddr *)at));
+    }
+    return fd;
+}
+
+tryst_status bootstrap_listen_here(bool loopback, const char *net,
+                                   struct port_range ports, struct err *err, int *fd_p,
+                                   char address_p[BOOTSTRAP_ADDRESS_MAX])
+{
+    struct sockaddr_storage at;
+    socklen_t bytes = sizeof at;
+    tryst_status status = here_choose(loopback, net, err, &at);
+    if (status != TRYST_OK)
+        return status;
+    int fd = here_bind(&at, ports);
+    if (fd < 0)
+        return err_set(err, TRYST_E_BOOTSTRAP, "rank 0 has no port to serve at: %s%s",
+                       strerror(errno),
+                       ports.first && errno == EADDRINUSE
+                           ? " (every port that TRYST_PORT or TRYST_PORT_RANGE names)"
+                           : "");
+    if (getsockname(fd, (struct sockaddr *)&at, &bytes) != 0) {
+        status = err_set(err, TRYST_E_SYSTEM, "a socket's address: %s", strerror(errno));
+        close(fd);
+        return status;
+    }
+    bootstrap_peer_text(&at, address_p);
+    *fd_p = fd;
+    return TRYST_OK;
 }
 
 static unsigned port_of(const struct sockaddr_storage *address)

@@ -16,6 +16,7 @@
 #include "core/err.h"
 #include "core/log.h"
 #include "rendezvous/bootstrap.h"
+#include "topology/port_range.h"
 
 #define BOOTSTRAP_LISTENERS_MAX   4
 #define BOOTSTRAP_PEER_TEXT_BYTES 80 /* "[v6%scope]:port" */
@@ -62,6 +63,14 @@ struct bootstrap_listeners {
 tryst_status bootstrap_listen(const char *address, const char *net, uint64_t until_ns,
                               struct err *err, struct bootstrap_listeners *listeners_p);
 void bootstrap_listeners_close(struct bootstrap_listeners *listeners);
+
+/* The same where the ranks learn the address only now: at loopback, or at the interface that
+ * TRYST_NET or the default route chooses; at a port of `ports` (none given: any).
+ * `address_p` gets "host:port". TRYST_E_BOOTSTRAP, TRYST_E_CONFIG, TRYST_E_SYSTEM,
+ * TRYST_E_NOMEM. */
+tryst_status bootstrap_listen_here(bool loopback, const char *net,
+                                   struct port_range ports, struct err *err, int *fd_p,
+                                   char address_p[BOOTSTRAP_ADDRESS_MAX]);
 
 /* Is `fd` a listening TCP socket whose port is that of `address`? Makes it non-blocking and
  * close-on-exec then. */

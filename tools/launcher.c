@@ -19,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <tryst/tryst.h>
+
 #include "launcher_ranks.h"
 
 #define MS     1000000ull
@@ -540,10 +542,22 @@ give_back:
     return status;
 }
 
-bool launcher_is_rank(void)
+int launcher_place(const char *name, int *rank_p, int *size_p)
 {
-    const char *rank = getenv("TRYST_RANK"), *size = getenv("TRYST_SIZE");
-    return rank && *rank && size && *size;
+    char error[512] = "";
+    tryst_launch launch;
+    tryst_status status = tryst_launch_find(NULL, &launch, error, sizeof error);
+    if (status != TRYST_OK) {
+        fprintf(stderr, "%s: %s\n", name, *error ? error : tryst_status_str(status));
+        return -1;
+    }
+    if (launch.size < 0) {
+        fprintf(stderr, "%s: %s; set TRYST_SIZE for this program\n", name, launch.why);
+        return -1;
+    }
+    *rank_p = launch.rank;
+    *size_p = launch.size;
+    return strcmp(launch.launcher, "none") != 0;
 }
 
 int launcher_run_self(const char *name, int ranks, char *const *argv, bool no_prefix)

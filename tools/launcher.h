@@ -58,11 +58,12 @@ enum { LAUNCHER_FAILED = 125, LAUNCHER_NOT_RUNNABLE = 126, LAUNCHER_NOT_FOUND = 
  */
 int launcher_run(const struct launcher_params *params);
 
-/** Is this process a rank that some launcher started (TRYST_RANK and TRYST_SIZE set)? */
-bool launcher_is_rank(void);
+/** Is this process a rank that some launcher started (tryst_launch_find)? 1, with its place; 0:
+ *  no; -1 after a message: what is set is half of something. */
+int launcher_place(const char *name, int *rank_p, int *size_p);
 
 /** For a tool's `-n N`: run this very program N times with the same arguments. In the
- *  copies launcher_is_rank() is true, so call it only where that is false. */
+ *  copies launcher_place() is 1, so call it only where that is 0. */
 int launcher_run_self(const char *name, int ranks, char *const *argv, bool no_prefix);
 
 #endif

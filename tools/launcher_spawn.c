@@ -32,26 +32,94 @@ static int loopback_listen(const struct sockaddr *at, socklen_t bytes)
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(fd, at, bytes) == 0 && listen(fd, LAUNCHER_RANKS_MAX) == 0)
         return fd;
+    int error = errno;
     close(fd);
+    errno = error;
     return -1;
 }
 
-static bool listen_prepare(struct launcher *launcher)
+/* What the ranks will see of a variable: --env's value, else ours; "" when there is none. */
+static const char *rank_variable(const struct launcher *launcher, const char *name)
+{
+    size_t bytes = strlen(name);
+    const char *value = getenv(name);
+    for (char *const *item = launcher->params->env; item && *item; item++)
+        if (strncmp(*item, name, bytes) == 0 && (*item)[bytes] == '=')
+            value = *item + bytes + 1;
+    return value ? value : "";
+}
+
+/* A port at `*text_p`, which then stands behind it. */
+static bool port_read(const char **text_p, unsigned *port_p)
+{
+    size_t digits = strspn(*text_p, "0123456789");
+    unsigned long port = digits > 0 && digits <= 5 ? strtoul(*text_p, NULL, 10) : 0;
+    *text_p += digits;
+    *port_p = (unsigned)port;
+    return port > 0 && port <= UINT16_MAX;
+}
+
+/* TRYST_PORT, or TRYST_PORT_RANGE; 0 to 0: any. False when one of them is no such thing. */
+static bool ports_read(const struct launcher *launcher, unsigned *first_p,
+                       unsigned *last_p)
+{
+    const char *port = rank_variable(launcher, "TRYST_PORT");
+    const char *range = rank_variable(launcher, "TRYST_PORT_RANGE");
+    unsigned first = 0, last = 0;
+    bool good = true;
+    if (*port && strcmp(port, "0") != 0)
+        range = port;
+    if (*range) {
+        good = port_read(&range, &first);
+        last = first;
+        if (good && *range == '-' && (!*port || strcmp(port, "0") == 0)) {
+            range++;
+            good = port_read(&range, &last);
+        }
+        good = good && !*range && first <= last;
+    }
+    *first_p = first;
+    *last_p = last;
+    return good;
+}
+
+/* At loopback, at one of the ports: anywhere among them, as other jobs begin elsewhere. */
+static int ports_listen(struct sockaddr *at, socklen_t bytes, unsigned first,
+                        unsigned last)
+{
+    unsigned count = last - first + 1, start = 0;
+    in_port_t *port = at->sa_family == AF_INET ? &((struct sockaddr_in *)at)->sin_port
+                                               : &((struct sockaddr_in6 *)at)->sin6_port;
+    int fd = -1;
+    if (getrandom(&start, sizeof start, 0) != (ssize_t)sizeof start)
+        return -1;
+    for (unsigned i = 0; i < count && fd < 0; i++) {
+        if (i > 0 && errno != EADDRINUSE)
+            break;
+        *port = htons((uint16_t)(first + (start % count + i) % count));
+        fd = loopback_listen(at, bytes);
+    }
+    return fd;
+}
+
+static bool listen_prepare(struct launcher *launcher, unsigned first, unsigned last)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET,
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
                               .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     socklen_t bytes = sizeof v4;
-    launcher->listen_fd = loopback_listen((struct sockaddr *)&v4, sizeof v4);
+    launcher->listen_fd = ports_listen((struct sockaddr *)&v4, sizeof v4, first, last);
     if (launcher->listen_fd >= 0 &&
         getsockname(launcher->listen_fd, (struct sockaddr *)&v4, &bytes) == 0) {
         snprintf(launcher->address, sizeof launcher->address, "127.0.0.1:%u",
                  ntohs(v4.sin_port));
         return true;
     }
+    if (launcher->listen_fd < 0 && errno == EADDRINUSE)
+        return false;
     bytes = sizeof v6;
-    launcher->listen_fd = loopback_listen((struct sockaddr *)&v6, sizeof v6);
+    launcher->listen_fd = ports_listen((struct sockaddr *)&v6, sizeof v6, first, last);
     if (launcher->listen_fd < 0 ||
         getsockname(launcher->listen_fd, (struct sockaddr *)&v6, &bytes) != 0)
         return false;
@@ -63,6 +131,7 @@ static bool listen_prepare(struct launcher *launcher)
 bool spawn_prepare(struct launcher *launcher)
 {
     unsigned char secret[16];
+    unsigned first, last;
     const char *name = launcher->params->name;
     if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret) {
         sink_say(&launcher->sinks[1], name, "no random bytes for a token: %s",
@@ -71,10 +140,21 @@ bool spawn_prepare(struct launcher *launcher)
     }
     for (size_t i = 0; i < sizeof secret; i++)
         snprintf(launcher->token + 2 * i, 3, "%02x", secret[i]);
-    if (listen_prepare(launcher))
+    if (!ports_read(launcher, &first, &last)) {
+        sink_say(&launcher->sinks[1], name,
+                 "TRYST_PORT='%.40s', TRYST_PORT_RANGE='%.40s': write a port, and "
+                 "first-last, for example 30000-30099",
+                 rank_variable(launcher, "TRYST_PORT"),
+                 rank_variable(launcher, "TRYST_PORT_RANGE"));
+        return false;
+    }
+    if (listen_prepare(launcher, first, last))
         return true;
-    sink_say(&launcher->sinks[1], name, "no loopback socket for the bootstrap: %s",
-             strerror(errno));
+    sink_say(&launcher->sinks[1], name, "no loopback socket for the bootstrap: %s%s",
+             strerror(errno),
+             first && errno == EADDRINUSE
+                 ? " (every port that TRYST_PORT or TRYST_PORT_RANGE names)"
+                 : "");
     return false;
 }
 

@@ -120,12 +120,6 @@ static int run_threads(const bench_options *options)
  *  Ranks as processes
  * ----------------------------------------------------------------------------------- */
 
-static int environment_number(const char *name)
-{
-    const char *value = getenv(name);
-    return value ? (int)strtol(value, NULL, 10) : -1;
-}
-
 static int process_main(void *arg, int rank)
 {
     const bench_options *options = arg;
@@ -144,10 +138,11 @@ static int run_processes(bench_options *options)
     return launcher_run(&params) == 0 ? 0 : 1;
 }
 
-static int run(bench_options *options)
+/* `rank` -1: no launcher has made this process one. */
+static int run(bench_options *options, int rank)
 {
-    if (launcher_is_rank()) {
-        return process_main(options, environment_number("TRYST_RANK"));
+    if (rank >= 0) {
+        return process_main(options, rank);
     }
     const bool threads = options->transport && strcmp(options->transport, "self") == 0;
     return threads ? run_threads(options) : run_processes(options);
@@ -167,14 +162,23 @@ static void use_best_kernels(char **argv)
 int main(int argc, char **argv)
 {
     bench_options options;
+    int rank = -1;
+    int size = 0;
     use_best_kernels(argv);
-    const int size = launcher_is_rank() ? environment_number("TRYST_SIZE") : 0;
+    const int place = launcher_place("pp_bench", &rank, &size);
+    if (place < 0) {
+        return 2;
+    }
+    if (place == 0) {
+        rank = -1;
+        size = 0;
+    }
     switch (bench_options_read(argc, argv, size, &options)) {
     case BENCH_EXIT_OK: return 0;
     case BENCH_EXIT_USAGE: return 2;
     case BENCH_RUN: break;
     }
-    const int exit_status = run(&options);
+    const int exit_status = run(&options, rank);
     bench_options_close(&options);
     return exit_status;
 }

@@ -433,7 +433,11 @@ int main(int argc, char **argv)
     int status = perf_options_read(argc, argv, &options);
     if (status)
         return status < 0 ? 0 : status;
-    if (launcher_is_rank())
+    int rank, size;
+    const int place = launcher_place("tryst-perf", &rank, &size);
+    if (place < 0)
+        return 2;
+    if (place)
         return rank_main(&options, 0);
     struct launcher_params params = {.name = "tryst-perf",
                                      .ranks = 2,

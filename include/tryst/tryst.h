@@ -107,6 +107,50 @@ TRYST_API int tryst_config_visit(const tryst_config *config,
                                  void *arg);
 
 /* ------------------------------------------------------------------------------------------- *
+ *  Launchers
+ *
+ *  Rank, size and the way to the other ranks come from TRYST_* (by hand, or tryst-run), else
+ *  from the first of these whose variables are all there, inner ones before those that start
+ *  them:
+ *
+ *    torchrun   RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE; rank 0 serves at MASTER_ADDR,
+ *               port TRYST_PORT, else MASTER_PORT+1 (torchrun's own store has MASTER_PORT)
+ *    hydra      MPICH's mpiexec: PMI_RANK, PMI_SIZE; and TRYST_BOOTSTRAP
+ *    pmix       Open MPI's mpirun, srun --mpi=pmix, PRRTE: PMIX_RANK, PMIX_NAMESPACE; rank 0
+ *               publishes its address there, and a token that it draws
+ *    openmpi    without PMIx in this build: OMPI_COMM_WORLD_RANK, …_SIZE; and TRYST_BOOTSTRAP
+ *    slurm      srun without PMIx: SLURM_PROCID, SLURM_STEP_NUM_TASKS; and TRYST_BOOTSTRAP
+ *
+ *  All but pmix need a token, TRYST_TOKEN or TRYST_TOKEN_FILE on every rank. Each TRYST_* that is set
+ *  replaces what a launcher says; TRYST_SIZE=1 makes a process alone under any of them. A
+ *  launcher whose variables are half there counts only if no other is whole, and then it is an
+ *  error that names what is missing. RANK or WORLD_SIZE alone are nobody's. What was found, and
+ *  why, is one log line (info).
+ * ------------------------------------------------------------------------------------------- */
+
+/** What launched this process. */
+typedef struct tryst_launch {
+    /** "none" (it is alone), "tryst" (TRYST_RANK and TRYST_SIZE: tryst-run, or by hand),
+     *  "torchrun", "hydra", "pmix", "openmpi", "slurm". Static. */
+    const char *launcher;
+    int32_t rank;
+    int32_t size;       /**< -1: PMIx will say, when the group is opened */
+    int32_t local_rank; /**< among those of this host; -1: nobody has said */
+    int32_t local_size; /**< -1: nobody has said */
+    char why[512]; /**< which variables say so, and which launchers were passed over */
+} tryst_launch;
+
+/** What tryst_group_open would take rank and size from. `config` NULL: the environment.
+ *
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, or
+ *           TRYST_E_CONFIG     half set, or contradicting; `error` says what is missing and how
+ *                              to set it
+ */
+TRYST_API tryst_status tryst_launch_find(const tryst_config *config,
+                                         tryst_launch *launch_p, char *error,
+                                         size_t error_capacity);
+
+/* ------------------------------------------------------------------------------------------- *
  *  Context
  * ------------------------------------------------------------------------------------------- */
 
@@ -158,8 +202,7 @@ typedef int (*tryst_allgather_fn)(void *arg, const void *mine, void *all, size_t
 typedef struct tryst_group_params {
     size_t struct_size;
     /** With it, `rank` and `size` count and no bootstrap server is used. Without it they
-     *  come from the configuration (TRYST_RANK, TRYST_SIZE, TRYST_BOOTSTRAP,
-     *  TRYST_TOKEN…). */
+     *  come from the configuration or the launcher: see "Launchers" above. */
     tryst_allgather_fn allgather;
     void *allgather_arg;
     int rank;
@@ -175,7 +218,7 @@ typedef struct tryst_group_params {
 
 /** Bring the ranks together: the group of all ranks of the job. Once per context.
  *
- *  With TRYST_SIZE unset (or 1) the group is this rank alone and nothing is contacted.
+ *  With TRYST_SIZE=1, or no launcher, the group is this rank alone and nothing is contacted.
  *  Blocks:  until all ranks have come, or the deadline; not from a callback.
  *  Returns: TRYST_OK
  *           TRYST_E_BOOTSTRAP  `error` names the ranks that did not arrive
@@ -195,7 +238,8 @@ TRYST_API void tryst_group_close(tryst_group *group);
 
 TRYST_API int tryst_group_rank(const tryst_group *group);
 TRYST_API int tryst_group_size(const tryst_group *group);
-/** Rank and number of ranks among those of this host. */
+/** Rank and number of ranks among those of this host: as the launcher or TRYST_LOCAL_RANK and
+ *  TRYST_LOCAL_SIZE say, else found out by comparing hosts. */
 TRYST_API int tryst_group_local_rank(const tryst_group *group);
 TRYST_API int tryst_group_local_size(const tryst_group *group);
 

@@ -50,7 +50,7 @@ int main(int argc, char **argv)
     struct err err = ERR_INIT;
     tryst_status status = config_open(NULL, &err, &config);
     if (status == TRYST_OK)
-        status = bootstrap_env_read(config, NULL, &err, &env);
+        status = bootstrap_env_read(config, 0, NULL, &err, &env);
     if (status == TRYST_OK && (env.params.size < 2 || env.params.size > 64))
         return 3;
     if (status == TRYST_OK)

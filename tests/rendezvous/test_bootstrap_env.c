@@ -22,7 +22,7 @@ static tryst_status read_settings(const char *const *settings, struct err *err,
         snprintf(name, sizeof name, "%.*s", (int)(value - settings[i]), settings[i]);
         assert_int_equal(config_set(config, name, value + 1, err), TRYST_OK);
     }
-    tryst_status status = bootstrap_env_read(config, NULL, err, env);
+    tryst_status status = bootstrap_env_read(config, 0, NULL, err, env);
     config_close(config);
     return status;
 }
@@ -174,13 +174,13 @@ static void insecure_is_said_aloud(void **state)
     assert_int_equal(config_set(config, "size", "2", NULL), TRYST_OK);
     assert_int_equal(config_set(config, "bootstrap", "h:1", NULL), TRYST_OK);
     assert_int_equal(config_set(config, "insecure", "1", NULL), TRYST_OK);
-    assert_int_equal(bootstrap_env_read(config, &log, NULL, &env), TRYST_OK);
+    assert_int_equal(bootstrap_env_read(config, 0, &log, NULL, &env), TRYST_OK);
     assert_true(env.params.insecure);
     assert_int_equal(lines.count, 1);
     assert_non_null(strstr(lines.last, "TRYST_INSECURE=1"));
     /* With a token it does not matter. */
     assert_int_equal(config_set(config, "token", TOKEN, NULL), TRYST_OK);
-    assert_int_equal(bootstrap_env_read(config, &log, NULL, &env), TRYST_OK);
+    assert_int_equal(bootstrap_env_read(config, 0, &log, NULL, &env), TRYST_OK);
     assert_false(env.params.insecure);
     assert_int_equal(lines.count, 1);
     config_close(config);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -304,6 +305,61 @@ static void rank_0_inherits_the_socket(void **state)
     assert_non_null(strstr(command.text[0], " listens\n"));
     assert_int_equal(lines_count(&command, "[1] fd none"), 1);
     command_free(&command);
+}
+
+/* What is no range is refused; a range of one port serves one job at a time. */
+static void bootstrap_obeys_the_port_range(void **state)
+{
+    static const struct {
+        const char *setting, *said;
+        int status;
+    } wrong[] = {{"TRYST_PORT_RANGE=9-1", "TRYST_PORT_RANGE='9-1'", LAUNCHER_FAILED},
+                 {"TRYST_PORT_RANGE=7x", "TRYST_PORT_RANGE='7x'", LAUNCHER_FAILED},
+                 {"TRYST_PORT_RANGE=0-5", "write a port", LAUNCHER_FAILED},
+                 {"TRYST_PORT=70000", "TRYST_PORT='70000'", LAUNCHER_FAILED}};
+    const char *wait_for_input = "echo port ${TRYST_BOOTSTRAP##*:}; read line";
+    for (size_t i = 0; i < COUNT_OF(wrong); i++) {
+        char option[64];
+        struct command command;
+        snprintf(option, sizeof option, "--env=%s", wrong[i].setting);
+        run_script(&command, "2", option, "echo started");
+        expect(&command, wrong[i].status, wrong[i].said);
+        assert_null(strstr(command.text[0], "started"));
+        command_free(&command);
+    }
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof at;
+    int input[2], own = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), saved = dup(0);
+    char range[64], expected[64];
+    assert_int_equal(bind(own, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(listen(own, 1), 0); /* the first port of the range is taken */
+    assert_int_equal(getsockname(own, (struct sockaddr *)&at, &bytes), 0);
+    int port = ntohs(at.sin_port);
+    snprintf(range, sizeof range, "--env=TRYST_PORT_RANGE=%d-%d", port, port);
+    struct command first, second;
+    run_script(&first, "1", range, "echo started");
+    expect(&first, LAUNCHER_FAILED,
+           "every port that TRYST_PORT or TRYST_PORT_RANGE names");
+    command_free(&first);
+    close(own);
+
+    assert_int_equal(pipe2(input, O_CLOEXEC), 0);
+    dup2(input[0], 0);
+    const char *arguments[] = {"-n", "1", range, "sh", "-c", wait_for_input, NULL};
+    command_start(&first, arguments);
+    snprintf(expected, sizeof expected, "[0] port %d\n", port);
+    command_read(&first, expected);
+    run_script(&second, "1", range, "echo started"); /* whose rank holds it now */
+    expect(&second, LAUNCHER_FAILED, "Address already in use");
+    close(input[0]);
+    close(input[1]);
+    dup2(saved, 0);
+    close(saved);
+    command_end(&first);
+    assert_non_null(strstr(first.text[0], expected));
+    command_free(&first);
+    command_free(&second);
 }
 
 /* ---- endings ---- */
@@ -636,7 +692,8 @@ static void tool_that_starts_itself(void **state)
 
 static int self_main(char **argv)
 {
-    if (!launcher_is_rank())
+    int rank, size;
+    if (launcher_place("test", &rank, &size) == 0)
         return launcher_run_self("test", atoi(argv[2]), argv, false);
     printf("self %s\n", getenv("TRYST_SIZE"));
     return 0;
@@ -654,6 +711,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_run_draws_a_token),
         cmocka_unit_test(token_is_on_no_command_line),
         cmocka_unit_test(rank_0_inherits_the_socket),
+        cmocka_unit_test(bootstrap_obeys_the_port_range),
         cmocka_unit_test(exit_status_is_the_first_failure),
         cmocka_unit_test(last_words_come_first),
         cmocka_unit_test(programs_that_do_not_run),

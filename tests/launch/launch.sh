@@ -1,0 +1,136 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Four ranks under one launcher: `launched` (comes together, passes a number around, three times) and
+# pp_bench --check. 77: skipped, with the reason.
+# usage: launch.sh openmpi|openmpi_without_pmix|hydra|torchrun|tryst_run|slurm LAUNCHED PP_BENCH|none yes|no
+#        (yes: this build has PMIx)
+# shellcheck disable=SC2016 # what stands in single quotes is for the ranks' shells
+set -u
+launcher=$1 launched=$2 bench=$3 pmix=$4
+here=$(dirname "$(readlink -f "$0")")
+skip() { echo "skipped: $*"; exit 77; }
+fail() { echo "launch: $*"; cat "$out"; exit 1; }
+have() { command -v "$1" >/dev/null || skip "no $1 here (apt-get install $2)"; }
+
+# What the test itself was started with is nobody's business.
+for name in $(compgen -e | grep -E '^(TRYST|SLURM|PMIX?|OMPI|MPI)_|^(MASTER_(ADDR|PORT)|(LOCAL_)?(RANK|WORLD_SIZE))$'); do
+    case $name in TRYST_TEST_*) ;; *) unset "$name" ;; esac
+done
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+
+# A port that nobody has now, nor the next one, and that the kernel gives to nobody.
+port() {
+    local first number
+    read -r first _ </proc/sys/net/ipv4/ip_local_port_range
+    [ "$first" -gt 12000 ] || first=32768
+    while :; do
+        number=$((10240 + (RANDOM * 32768 + RANDOM) % (first - 10242)))
+        cat /proc/net/tcp /proc/net/tcp6 2>/dev/null |
+            grep -qiE ":($(printf '%04X|%04X' $number $((number + 1)))) " || { echo $number; return; }
+    done
+}
+
+ranks_meet() { # <word of tryst_launch_find> <command that starts 4 of the program at its end…>
+    local word=$1 rank
+    shift
+    timeout 50 "$@" "$launched" >"$out" 2>&1 || fail "'$*' ends with $?"
+    for rank in 0 1 2 3; do
+        [ "$(grep -c "rank $rank of 4, local $rank of 4, by $word\$" "$out")" -eq 3 ] ||
+            fail "rank $rank has not met the others three times"
+    done
+}
+trains() { # <the same command>
+    [ "$bench" != none ] || return 0
+    timeout 50 "$@" "$bench" --check --steps 2 >"$out" 2>&1 || fail "'$*' ends with $?"
+    grep -q 'bitwise equal' "$out" || fail "pp_bench has not checked"
+}
+# The ports that rank 0 says at level info that it serves at are those that it may.
+serves_at() { # <pattern>
+    grep -qE "info: .*rank 0 serves at $1" "$out" || fail "rank 0 does not serve at $1"
+}
+
+# The README's command for a launcher, up to its program: words, with what stands for a host or a port
+# of the reader's replaced.
+readme() { # <first word>
+    sed -n "/^<!-- test: launch -->/,/^\`\`\`\$/s/^\($1 .*\) \.\/train.*/\1/p" "$here/../../README.md" |
+        sed "s/node1:4711/127.0.0.1:$(port)/"
+}
+from_readme() { # <first word>: into the array `line`
+    read -r -a line <<<"$(readme "$1")"
+    [ ${#line[@]} -gt 1 ] || fail "the README has no line that begins with $1"
+}
+
+token=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \n')
+from_readme mpirun
+ompi=(mpirun.openmpi --oversubscribe "${line[@]:1}")
+[ "$(id -u)" -ne 0 ] || ompi+=(--allow-run-as-root)
+
+case $launcher in
+openmpi)
+    have mpirun.openmpi openmpi-bin
+    [ "$pmix" = yes ] || skip "this build has no PMIx (apt-get install libpmix-dev)"
+    ranks_meet pmix "${ompi[@]}"
+    trains "${ompi[@]}"
+    # the size from PMIx itself; and a port that a firewall lets through
+    at=$(port)
+    TRYST_PORT_RANGE=$at-$((at + 1)) TRYST_TRANSPORT=shm TRYST_LOG_LEVEL=info TRYST_NET=lo \
+        ranks_meet pmix "${ompi[@]}" sh -c 'unset OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_LOCAL_SIZE
+            [ "$PMIX_RANK" = 0 ] || unset TRYST_PORT_RANGE; exec "$1"' sh
+    serves_at "127.0.0.1:($at|$((at + 1)))\$"
+    ;;
+openmpi_without_pmix)
+    have mpirun.openmpi openmpi-bin
+    TRYST_BOOTSTRAP=127.0.0.1:$(port) TRYST_TOKEN=$token \
+        ranks_meet openmpi "${ompi[@]}" sh -c 'unset PMIX_RANK PMIX_NAMESPACE; exec "$1"' sh
+    ;;
+hydra)
+    have mpiexec.hydra mpich
+    from_readme mpiexec.hydra
+    TRYST_TOKEN=$token ranks_meet hydra "${line[@]}"
+    from_readme mpiexec.hydra
+    TRYST_TOKEN=$token trains "${line[@]}"
+    timeout 50 mpiexec.hydra -n 4 "$launched" >"$out" 2>&1 && fail "without TRYST_BOOTSTRAP?"
+    grep -q 'TRYST_BOOTSTRAP is missing' "$out" || fail "does not say what is missing"
+    ;;
+torchrun)
+    # its variables, by four shells: torchrun itself comes with a gigabyte
+    export MASTER_ADDR=127.0.0.1 WORLD_SIZE=4 LOCAL_WORLD_SIZE=4 TRYST_TOKEN=$token TRYST_LOG_LEVEL=info
+    MASTER_PORT=$(port)
+    export MASTER_PORT
+    four() {
+        local rank status=0 pids=()
+        for rank in 0 1 2 3; do
+            RANK=$rank LOCAL_RANK=$rank "$@" &
+            pids+=($!)
+        done
+        for rank in "${pids[@]}"; do wait "$rank" || status=1; done
+        return $status
+    }
+    export -f four
+    ranks_meet torchrun bash -c 'four "$@"' bash
+    serves_at "127.0.0.1:$((MASTER_PORT + 1)) \\(MASTER_ADDR, MASTER_PORT\\+1\\)"
+    trains bash -c 'four "$@"' bash
+    ;;
+tryst_run)
+    at=$(port)
+    from_readme tryst-run
+    line=("$TRYST_TEST_RUN" "${line[@]:1}" --no-prefix)
+    TRYST_PORT_RANGE=$at-$((at + 40)) ranks_meet tryst "${line[@]}"
+    # ours wins over another launcher's around it
+    if command -v mpirun.openmpi >/dev/null; then
+        ranks_meet tryst "${ompi[@]/%4/1}" "${line[@]}"
+    fi
+    ;;
+slurm)
+    [ "$pmix" = yes ] || skip "this build has no PMIx (apt-get install libpmix-dev)"
+    from_readme srun
+    slurm=("$here/slurm.sh" "${line[@]}" --overcommit)
+    timeout 50 "${slurm[@]}" true >"$out" 2>&1 || { status=$?; cat "$out"; exit $status; }
+    ranks_meet pmix "${slurm[@]}"
+    trains "${slurm[@]}"
+    TRYST_BOOTSTRAP=127.0.0.1:$(port) TRYST_TOKEN=$token \
+        ranks_meet slurm "$here/slurm.sh" srun --mpi=none --overcommit -n 4
+    ;;
+*) fail "what is '$launcher'?" ;;
+esac

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank of a job that some launcher has started: comes together with the others, passes a number
+ * around the ring, leaves; three times, with new contexts. Prints "rank 2 of 4, local 2 of 4, by
+ * pmix". Signals, mask, threads and descriptors are as before after each time. */
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <tryst/tryst.h>
+
+enum { TIMES = 3, WAIT_S = 30 };
+
+static void die(const char *what, const char *why)
+{
+    fprintf(stderr, "launched: %s: %s\n", what, why);
+    exit(1);
+}
+
+static void check(tryst_status status, const char *what, const char *error)
+{
+    if (status != TRYST_OK)
+        die(what, *error ? error : tryst_status_str(status));
+}
+
+/* What a library must leave as it was. */
+struct process {
+    struct sigaction actions[NSIG];
+    sigset_t mask;
+    int threads, descriptors;
+};
+
+static int entries_count(const char *path)
+{
+    DIR *dir = opendir(path);
+    int count = 0;
+    if (!dir)
+        die(path, "cannot be read");
+    while (readdir(dir))
+        count++;
+    closedir(dir);
+    return count;
+}
+
+static void process_look(struct process *process)
+{
+    memset(process, 0, sizeof *process);
+    for (int i = 1; i < NSIG; i++)
+        sigaction(i, NULL, &process->actions[i]);
+    sigprocmask(SIG_SETMASK, NULL, &process->mask);
+    process->threads = entries_count("/proc/self/task");
+    process->descriptors = entries_count("/proc/self/fd");
+}
+
+/* The first time a socket that the launcher has handed over is closed. */
+static void process_compare(const struct process *before, int closed)
+{
+    struct process now;
+    process_look(&now);
+    for (int i = 1; i < NSIG; i++)
+        if (now.actions[i].sa_handler != before->actions[i].sa_handler ||
+            sigismember(&now.mask, i) != sigismember(&before->mask, i))
+            die("a signal is handled otherwise now", strsignal(i));
+    if (now.threads != before->threads)
+        die("threads", "more or fewer than before");
+    if (now.descriptors + closed != before->descriptors)
+        die("descriptors", "more or fewer than before");
+}
+
+static void ring(tryst_group *group)
+{
+    char key[TRYST_KEY_MAX + 1];
+    tryst_op *ops[2];
+    tryst_step *step;
+    int me = tryst_group_rank(group), size = tryst_group_size(group);
+    int before = (me + size - 1) % size;
+    int32_t out = me, in = -1;
+    tryst_tensor send = {
+        .struct_size = sizeof send, .data = &out, .count = 1, .dtype = TRYST_DTYPE_I32};
+    tryst_tensor recv = send;
+    recv.data = &in;
+    check(tryst_step_open(group, 1, &step), "step", "");
+    check(tryst_key_build(group, me, (me + 1) % size, "r", 0, 0, key, sizeof key), "key",
+          "");
+    check(tryst_send(step, key, &send, NULL, &ops[0]), "send", "");
+    check(tryst_key_build(group, before, me, "r", 0, 0, key, sizeof key), "key", "");
+    check(tryst_recv(step, key, &recv, NULL, &ops[1]), "recv", "");
+    check(tryst_wait_all(ops, 2, WAIT_S * 1000000000ull), "the ring", "");
+    if (in != before)
+        die("the ring", "another number came");
+    tryst_op_release(ops[0]);
+    tryst_op_release(ops[1]);
+    check(tryst_step_close(step, NULL), "step", "");
+}
+
+static void meet(const tryst_launch *launch)
+{
+    char error[1024] = "";
+    tryst_ctx *ctx;
+    tryst_group *group;
+    tryst_open_params open = {
+        .struct_size = sizeof open, .error = error, .error_capacity = sizeof error};
+    tryst_group_params params = {
+        .struct_size = sizeof params, .error = error, .error_capacity = sizeof error};
+    check(tryst_open(&open, &ctx), "tryst_open", error);
+    check(tryst_group_open(ctx, &params, &group), "tryst_group_open", error);
+    if (tryst_group_rank(group) != launch->rank ||
+        (launch->size >= 0 && tryst_group_size(group) != launch->size))
+        die("the group", "has another rank or size than tryst_launch_find said");
+    ring(group);
+    printf("rank %d of %d, local %d of %d, by %s\n", tryst_group_rank(group),
+           tryst_group_size(group), tryst_group_local_rank(group),
+           tryst_group_local_size(group), launch->launcher);
+    fflush(stdout);
+    tryst_group_close(group);
+    tryst_close(ctx);
+}
+
+int main(void)
+{
+    char error[1024] = "";
+    tryst_launch launch;
+    struct process before;
+    check(tryst_launch_find(NULL, &launch, error, sizeof error), "tryst_launch_find",
+          error);
+    for (int i = 0; i < TIMES; i++) {
+        const char *pause = getenv("TRYST_TEST_PAUSE_MS"); /* before each meeting */
+        struct timespec time = {.tv_nsec = pause ? atol(pause) * 1000000 : 0};
+        nanosleep(&time, NULL);
+        process_look(&before);
+        meet(&launch);
+        process_compare(&before, i == 0 && getenv("TRYST_BOOTSTRAP_FD") != NULL);
+    }
+    return 0;
+}
