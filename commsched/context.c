@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -457,9 +458,18 @@ static void rails_announce(const tryst_ctx *ctx, struct host_identity *identity)
     }
 }
 
-static tryst_status entry_make(tryst_ctx *ctx, int rank, const char *prefix,
-                               struct roster_entry *entry, struct err *err)
+/** The port that rank 0 serves at, which no link may take in passing. 0: none. */
+static uint16_t bootstrap_port(const struct bootstrap_params *params)
 {
+    const char *colon = params->address ? strrchr(params->address, ':') : NULL;
+    return colon ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
+}
+
+static tryst_status entry_make(tryst_ctx *ctx, const struct bootstrap_params *params,
+                               const char *prefix, struct roster_entry *entry,
+                               struct err *err)
+{
+    int rank = params->rank;
     memset(entry, 0, sizeof *entry);
     if (prefix && strlen(prefix) >= sizeof entry->device_prefix)
         return err_set(err, TRYST_E_INVALID, "the device prefix is longer than %zu bytes",
@@ -476,7 +486,7 @@ static tryst_status entry_make(tryst_ctx *ctx, int rank, const char *prefix,
     if (status != TRYST_OK)
         return err_set(err, status, "this host's identity could not be read from /proc");
     rails_announce(ctx, &entry->host);
-    struct link_tcp tcp = {.count = 0};
+    struct link_tcp tcp = {.count = 0, .avoid = bootstrap_port(params)};
     status =
         port_range_parse(config_str(ctx->config, CONFIG_PORT_RANGE), err, &tcp.ports);
     if (status != TRYST_OK)
@@ -503,8 +513,8 @@ static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *param
     int size = bootstrap_params->size;
     if (!mine)
         return err_set(err, TRYST_E_NOMEM, "no memory for this rank's entry");
-    tryst_status status =
-        entry_make(ctx, rank, params ? params->device_prefix : NULL, mine, err);
+    tryst_status status = entry_make(ctx, bootstrap_params,
+                                     params ? params->device_prefix : NULL, mine, err);
     if (status == TRYST_OK && size > 1) {
         status = bootstrap_open(bootstrap_params, err, &bootstrap);
         bootstrap_params->listen_fd = -1; /* the bootstrap's now */

@@ -68,6 +68,7 @@ struct link_tcp {
     struct sockaddr_storage addresses[LINK_TCP_MAX]; /**< the first is announced */
     unsigned count;
     struct port_range ports; /**< the port is one of these */
+    uint16_t avoid;          /**< a port of the range that somebody else needs; 0: none */
 };
 
 /** Listen: always on an abstract Unix socket; on TCP too if `tcp` is not NULL, at all of its

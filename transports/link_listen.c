@@ -320,6 +320,9 @@ static int tcp_bind(struct link_listener *listener, const struct link_tcp *tcp,
         return -1;
     for (uint32_t i = 0; i < tries; i++) {
         uint64_t port = ports ? tcp->ports.first + (start % ports + i) % ports : 0;
+        errno = EADDRINUSE;
+        if (port && port == tcp->avoid)
+            continue;
         if (tcp_try(listener, tcp, (uint16_t)port, address) == 0)
             return 0;
         if (errno != EADDRINUSE)
