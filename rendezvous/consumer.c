@@ -643,21 +643,55 @@ static bool scope_receives_from(const struct list *ops, const struct peer *peer)
     return false;
 }
 
+/** Is `scope` closed to the peer for good: no WANT of it is under way, and none will come? While it
+ *  closes, receives may have WANTs under way, whose answers must not be missing. */
+static bool scope_is_over(const struct scope *scope, const struct peer *peer)
+{
+    return scope->state == SCOPE_CLOSING && !scope_receives_from(&scope->ops, peer) &&
+           !scope_receives_from(&scope->warned, peer);
+}
+
+/** False: no room now. */
+static bool asker_answer(struct peer *peer, const struct scope *scope, uint64_t step)
+{
+    int32_t origin_rank;
+    tryst_status status = step_refuses(peer->rdv, scope, step, &origin_rank);
+    if (peer->asked == ASKS_MAX)
+        return false;
+    peer->asked++;
+    peer_answer(peer, &(struct answer){step, status, origin_rank, RECORD_CLOSED, false});
+    return true;
+}
+
+static void asker_note(struct scope *scope, const struct peer *peer)
+{
+    size_t words = (size_t)peer->rdv->group->roster.size / 64 + 1;
+    if (!scope->askers)
+        scope->askers = mem_zalloc(words * sizeof *scope->askers);
+    if (scope->askers) /* else it asks again, at a tick */
+        scope->askers[peer->rank / 64] |= 1ull << peer->rank % 64;
+}
+
 void consumer_asked(struct peer *peer, uint64_t step)
 {
-    /* While it closes, receives may have WANTs under way, whose answers must not be missing. One that
-     * finds no room is asked about again. */
-    const struct scope *scope = scope_find(peer->rdv, step);
-    bool gone = scope ? scope->state == SCOPE_CLOSING &&
-                            !scope_receives_from(&scope->ops, peer) &&
-                            !scope_receives_from(&scope->warned, peer)
-                      : scope_is_closed(peer->rdv, step);
-    if (!gone || peer->asked == ASKS_MAX)
-        return;
-    peer->asked++;
-    peer_answer(peer,
-                &(struct answer){step, TRYST_E_CLOSED, peer->rdv->group->roster.rank,
-                                 RECORD_CLOSED, false});
+    struct scope *scope = scope_find(peer->rdv, step);
+    bool over = scope ? scope_is_over(scope, peer) : scope_is_closed(peer->rdv, step);
+    if (over)
+        (void)asker_answer(peer, scope, step);
+    else if (scope)
+        asker_note(scope, peer);
+}
+
+void consumer_askers_answer(struct scope *scope)
+{
+    const struct tryst_group *group = scope->rdv->group;
+    for (int i = 0; scope->askers && i < group->roster.size; i++) {
+        struct peer *peer = &group->peers[i];
+        uint64_t bit = 1ull << i % 64;
+        if ((scope->askers[i / 64] & bit) && scope_is_over(scope, peer) &&
+            asker_answer(peer, scope, scope->id))
+            scope->askers[i / 64] &= ~bit;
+    }
 }
 
 /** A tensor is ready for a receive that was deferred. */

@@ -150,6 +150,8 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
     op->rdv->counters.operations_failed += status != TRYST_OK;
     op_hold(op);
     list_push_back(&op->rdv->completed, &op->done_node);
+    if (op->scope && op->scope->state == SCOPE_CLOSING)
+        op->rdv->reap = true; /* its close may end */
 }
 
 void op_end(tryst_op *op)
@@ -185,8 +187,7 @@ void op_mark_lazily(tryst_op *op, unsigned marks)
     if (list_linked(&op->pending_node))
         return;
     list_push_back(&peer->lazy, &op->pending_node);
-    if (!list_linked(&peer->lazy_node))
-        list_push_back(&op->rdv->lazy_peers, &peer->lazy_node);
+    peer_lazily(peer);
 }
 
 int op_complete_all(struct rendezvous *rdv)

@@ -130,6 +130,12 @@ void peer_flush_later(struct peer *peer)
         list_push_back(&peer->rdv->flush, &peer->flush_node);
 }
 
+void peer_lazily(struct peer *peer)
+{
+    if (!list_linked(&peer->lazy_node))
+        list_push_back(&peer->rdv->lazy_peers, &peer->lazy_node);
+}
+
 /* ---- frames out --------------------------------------------------------------------------- */
 
 /** Hand the built frame to the transport. */

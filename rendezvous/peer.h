@@ -170,6 +170,8 @@ void peer_close(struct peer *peer);
 void peer_need(struct peer *peer);
 /** Something was added to pending or answers: flush at the end of this pass. */
 void peer_flush_later(struct peer *peer);
+/** The same without hurry: once nothing happens, or our thread leaves the engine. */
+void peer_lazily(struct peer *peer);
 /** Build and send frames while there is something to say and credit to say it. */
 int peer_flush(struct peer *peer);
 /** Is there something to say to it? (What waits for a ride does not count.) */
@@ -266,9 +268,10 @@ void producer_done_send(struct peer *peer, const struct record_answer *done);
 /** The consumer has dropped this DATA's bytes; its receive, if one comes, ends as cancelled. */
 void producer_data_canceled(struct peer *peer, uint64_t id);
 /** Ask the peer about the steps in which sends wait for it. */
-void producer_tick(struct peer *peer);
-/** The peer has closed `step`: what it has not asked for fails. */
-void producer_step_closed(struct peer *peer, uint64_t step);
+void producer_ask(struct peer *peer);
+/** The peer has closed a step (after an abort, if the status says so): what it has not asked for
+ *  fails. */
+void producer_step_closed(struct peer *peer, const struct record_answer *closed);
 /** Cancel a send, or fail it with `status`. */
 void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
                    const char *text);
@@ -294,8 +297,10 @@ void consumer_data(struct peer *peer, const struct record_data *data, const char
                    const void *payload);
 /** DATA is this receive's: copy, report, answer. */
 void consumer_take(tryst_op *op, const struct record_data *data, const void *payload);
-/** The producer asks whether `step` is closed here. */
+/** The producer asks whether `step` is closed here: answered once it is. */
 void consumer_asked(struct peer *peer, uint64_t step);
+/** `scope` closes: answer those who asked and whose receives in it have all ended. */
+void consumer_askers_answer(struct scope *scope);
 /** Announce the oldest deferred receive again, in case the producer's step was closed. */
 void consumer_tick(struct peer *peer);
 void consumer_offer(struct peer *peer, const struct record_offer *offer, const char *key);

@@ -612,7 +612,7 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
         return;
     peer_wants_resume(peer);
     consumer_tick(peer);
-    producer_tick(peer);
+    producer_ask(peer);
     if (peer->link_state == PEER_LINK_CONNECTING && now_ns > peer->connect_deadline_ns) {
         peer_give_up(peer, TRYST_E_PEER,
                      "could not be connected to within TRYST_CONNECT_TIMEOUT");

@@ -104,6 +104,7 @@ static void send_post(tryst_op *op)
         entry_send_insert(op->entry, op);
     }
     list_push_back(&op->peer->posted_sends, &op->deferred_node);
+    peer_lazily(op->peer); /* then it is asked whether a WANT may still come */
 }
 
 /** The receive asked for the shape: tell it, and wait for the WANT that follows. */
@@ -538,7 +539,7 @@ void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
     }
 }
 
-void producer_tick(struct peer *peer)
+void producer_ask(struct peer *peer)
 {
     /* Our own steps are open as long as sends wait in them. */
     if (list_empty(&peer->posted_sends) || peer->rank == peer->rdv->group->roster.rank)
@@ -547,14 +548,17 @@ void producer_tick(struct peer *peer)
     peer_flush_later(peer);
 }
 
-void producer_step_closed(struct peer *peer, uint64_t step)
+void producer_step_closed(struct peer *peer, const struct record_answer *closed)
 {
     char text[64];
-    snprintf(text, sizeof text, "rank %d has closed the step", peer->rank);
+    bool aborted = closed->header.status == TRYST_E_ABORTED;
+    int32_t rank = aborted ? closed->origin_rank : peer->rank;
+    snprintf(text, sizeof text, "rank %d has %s the step", rank,
+             aborted ? "aborted" : "closed");
     list_for_each_safe (&peer->posted_sends, node, after) {
         tryst_op *op = container_of(node, tryst_op, deferred_node);
-        if (op->step_id == step)
-            producer_fail(op, TRYST_E_CLOSED, peer->rank, text);
+        if (op->step_id == closed->id)
+            producer_fail(op, aborted ? TRYST_E_ABORTED : TRYST_E_CLOSED, rank, text);
     }
 }
 

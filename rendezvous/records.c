@@ -373,7 +373,7 @@ static void answer_read(struct peer *peer, const struct record_answer *answer)
     case RECORD_ASK: consumer_asked(peer, answer->id); break;
     case RECORD_CLOSED:
         if (answer->header.flags & RECORD_STEP)
-            producer_step_closed(peer, answer->id);
+            producer_step_closed(peer, answer);
         else
             consumer_ended(peer, answer);
         break;

@@ -307,8 +307,7 @@ static bool ops_reported(const struct list *ops)
  *  received, and was given back): its close need not. */
 static void close_settle(struct scope *scope)
 {
-    if (scope->state != SCOPE_CLOSING || !ops_reported(&scope->ops) ||
-        !ops_reported(&scope->warned))
+    if (!ops_reported(&scope->ops) || !ops_reported(&scope->warned))
         return;
     close_report(scope->close_op);
     scope->close_op = NULL;
@@ -322,8 +321,11 @@ static void reap(struct rendezvous *rdv)
         peer_ep_reap(&rdv->group->peers[i]);
     list_for_each_safe (&rdv->scopes, node, after) {
         struct scope *scope = container_of(node, struct scope, node);
-        if (scope->state == SCOPE_CLOSING && list_empty(&scope->ops) &&
-            list_empty(&scope->warned))
+        if (scope->state != SCOPE_CLOSING)
+            continue;
+        consumer_askers_answer(scope);
+        close_settle(scope);
+        if (list_empty(&scope->ops) && list_empty(&scope->warned))
             scope_end(scope);
     }
 }
@@ -377,6 +379,7 @@ static void lazy_release(struct rendezvous *rdv)
     while ((node = list_pop_front(&rdv->lazy_peers)) != NULL) {
         struct peer *peer = container_of(node, struct peer, lazy_node);
         list_append(&peer->pending, &peer->lazy);
+        producer_ask(peer);
         peer_flush_later(peer);
     }
 }
@@ -400,7 +403,6 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
         struct scope *scope = container_of(node, struct scope, node);
         if (rdv->set.stall_warn_ns)
             stall_warn(rdv, scope, now_ns);
-        close_settle(scope);
     }
     if (rdv->live)
         live_tick(rdv->live, rdv, now_ns);

@@ -64,6 +64,7 @@ void scope_free(struct scope *scope)
     }
     list_remove(&scope->node);
     mem_free(scope->buckets);
+    mem_free(scope->askers);
     mem_free(scope);
 }
 

@@ -85,6 +85,7 @@ struct scope {
     struct list ops;    /**< unfinished operations, oldest first */
     struct list warned; /**< the same, after they were warned about */
     tryst_op *close_op; /**< OP_STEP_CLOSE, while closing */
+    uint64_t *askers;   /**< bit per rank: it asked whether the step is closed; or NULL */
     /* Why it was aborted; status TRYST_OK while it was not. */
     int32_t abort_status;
     int32_t abort_rank;

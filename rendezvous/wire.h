@@ -25,7 +25,8 @@
  *            consumer → producer  (RECORD_STEP) step `id` is closed here for good: no WANT of it
  *                                 is under way, and none will come
  *  ASK       producer → consumer  sends of step `id` wait for your WANT: is it closed at yours?
- *                                 Answered only when it is; asked again at every tick
+ *                                 Answered once it is; asked again at every tick, in case the
+ *                                 consumer did not know the step or had no memory to note it
  *
  *  DESIGN's PARKED is the header's `wants_taken`: cumulative, and every frame carries it.
  */

@@ -17,8 +17,9 @@
  * A cancel of eager DATA asks the consumer, who gives it back (CANCELED_SEND) if no receive has
  * taken it; its number and credit wait for DONE all the same.
  *
- * A producer with sends that wait for a WANT asks whether the consumer has closed (ASK). The consumer
- * answers (CLOSED_STEP) once all of its receives have ended; it is asked too early at most once.
+ * A producer with sends that wait for a WANT asks whether the consumer has closed (ASK), at any time
+ * and once until it is answered. The consumer notes that, and answers (CLOSED_STEP) when it has closed
+ * and all of its receives have ended.
  *
  * What must hold (assertions on the way, and the monitor's when nothing can move any more):
  *   - both ends of a number that both posted have ended, and agree; a side that closed has ended
@@ -40,6 +41,7 @@
  *   BREAK_EARLY_REPORT   a cancelled receive is reported before its id was answered
  *   BREAK_LAZY           a small receive waits for its DATA and never announces itself
  *   BREAK_ASK            nobody asks whether the consumer has closed
+ *   BREAK_ASK_NOTE       a consumer that is asked before it has closed forgets it
  *   BREAK_ASK_EARLY      a consumer that still closes says so, and what it had not asked for ends
  *   BREAK_TAKE_BACK      a send is reported as cancelled before the consumer has agreed
  *   BREAK_TAKE_BACK_BYTES   the consumer gives DATA back, and its receive the bytes
@@ -96,7 +98,7 @@ byte park_number = NOBODY; /* the one parked WANT */
 byte park_id;
 bit park_void;
 bit p_closed, deferred;
-bit asked, ask_wasted;  /* ASK is under way; one was too early */
+bit asked, noted;       /* ASK was sent and not answered; the consumer knows */
 byte eager_used;
 byte taken_up;          /* the header's wants_taken, not yet seen by the consumer */
 
@@ -223,7 +225,11 @@ inline consumer_read()
     :: what == ASK ->
         if
 #ifndef BREAK_ASK_EARLY
-        :: !RECVS_ENDED -> asked = 0; ask_wasted = 1
+#ifndef BREAK_ASK_NOTE
+        :: !RECVS_ENDED -> noted = 1
+#else
+        :: !RECVS_ENDED
+#endif
         :: RECVS_ENDED -> c2p!CLOSED_STEP, 0, 0
 #else
         :: c2p!CLOSED_STEP, 0, 0
@@ -323,6 +329,7 @@ end:
     :: atomic { nempty(p2c) -> consumer_read(); what = 0; number = 0; id = 0; known = 0; ok = 0 }
     /* a credit-only frame returns the quota when there is nothing else to say */
     :: atomic { taken_up != 0 && empty(p2c) -> wants_out = wants_out - taken_up; taken_up = 0 }
+    :: atomic { noted && RECVS_ENDED -> noted = 0; c2p!CLOSED_STEP, 0, 0 }
     /* the tick: a deferred receive asks again once the producer's step may have closed */
 #ifndef BREAK_CLOSED_DEFERRED
     :: atomic { p_closed && recv[0] == R_DEFERRED -> recv[0] = R_POSTED; recv_want[0] = 1 }
@@ -558,9 +565,7 @@ end:
     :: atomic { send[0] == S_MATCHED -> send[0] = S_STARTED; p2c!BULK, 0, send_want[0] }
     :: atomic { send[1] == S_MATCHED -> send[1] = S_STARTED; p2c!BULK, 1, send_want[1] }
 #ifndef BREAK_ASK
-    /* the tick, once the consumer may have closed */
-    :: atomic { c_closed && !p_closed && !asked && (send[0] == S_POSTED || send[1] == S_POSTED) &&
-                (RECVS_ENDED || !ask_wasted) ->
+    :: atomic { !p_closed && !asked && (send[0] == S_POSTED || send[1] == S_POSTED) ->
         asked = 1; p2c!ASK, 0, 0 }
 #endif
     :: atomic { nempty(c2p) -> producer_read(); what = 0; number = 0; id = 0 }

@@ -71,6 +71,29 @@ static void test_never_received(void **state)
     world_close(&world);
 }
 
+/* None of that takes a tick: the clock stands still. */
+static void test_told_at_once(void **state)
+{
+    begin(NULL);
+    tryst_step *steps[2] = {world_step(&world, 0, 1), world_step(&world, 1, 1)};
+    tryst_op *early = send0(steps[0], "early", LARGE);
+    world_settle(&world);
+    tryst_op *recv = recv1(steps[1], "other", LARGE);
+    world_settle(&world);
+    world.sides[0].hold_frames = true; /* the WANT's CANCEL: the step goes on closing */
+    step_close(steps[1]);
+    assert_int_equal(tryst_op_test(early), TRYST_IN_PROGRESS);
+    world.sides[0].hold_frames = false;
+    world_settle(&world);
+    world_done(recv, TRYST_E_CANCELED);
+    check_told(early);
+    tryst_op *late = send0(steps[0], "late", LARGE);
+    world_settle(&world);
+    check_told(late);
+    step_close(steps[0]);
+    world_close(&world);
+}
+
 /* The producer closes its step, in which nobody has received a small send: send and close end,
  * whatever the consumer does. */
 static void test_close_of_unreceived(void **state)
@@ -81,7 +104,7 @@ static void test_close_of_unreceived(void **state)
     tryst_op *send = send0(steps[0], "small", 100);
     world_settle(&world);
     assert_int_equal(tryst_step_close(steps[0], &close_op), TRYST_OK);
-    world_advance(&world, TICKS);
+    world_settle(&world);
     world_done(send, TRYST_E_CANCELED);
     world_done(close_op, TRYST_OK);
     assert_false(list_empty(&world.sides[0].rdv->scopes)); /* its credit is still out */
@@ -260,6 +283,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_never_received),
+        cmocka_unit_test(test_told_at_once),
         cmocka_unit_test(test_close_of_unreceived),
         cmocka_unit_test(test_given_up_unannounced),
         cmocka_unit_test(test_shape_crosses_close),
