@@ -404,7 +404,8 @@ static void abort_read(struct peer *peer, const void *data, size_t bytes)
     if (bytes < sizeof abort)
         return;
     memcpy(&abort, data, sizeof abort);
-    if (abort.text_bytes != bytes - sizeof abort || abort.status < 100)
+    if (abort.text_bytes != bytes - sizeof abort || abort.status < 100 ||
+        abort.origin_rank < 0 || abort.origin_rank >= peer->rdv->group->roster.size)
         return;
     size_t length = abort.text_bytes < sizeof text ? abort.text_bytes : sizeof text - 1;
     memcpy(text, (const char *)data + sizeof abort, length);

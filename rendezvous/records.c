@@ -381,6 +381,12 @@ static void answer_read(struct peer *peer, const struct record_answer *answer)
     }
 }
 
+/** Users index by it. */
+static bool rank_is_any(const struct peer *peer, int32_t rank)
+{
+    return rank >= -1 && rank < peer->rdv->group->roster.size;
+}
+
 /** Act on one record; the reason when it is malformed. */
 static const char *record_read(struct peer *peer, const uint8_t *record, size_t bytes)
 {
@@ -422,6 +428,8 @@ static const char *record_read(struct peer *peer, const uint8_t *record, size_t 
         if ((header->type == RECORD_CANCELED || header->type == RECORD_CLOSED) &&
             header->status == TRYST_OK)
             return "answer: a failure that is none";
+        if (!rank_is_any(peer, ((const struct record_answer *)record)->origin_rank))
+            return "answer: no rank of the group";
         answer_read(peer, (const void *)record);
         return NULL;
     default: return "unknown record";

@@ -236,6 +236,14 @@ static void make_canceled_ok(struct frame *frame)
     add_answer(frame, RECORD_CANCELED, 0, 5, TRYST_OK, 0, 0);
 }
 
+static void make_canceled_by_nobody(struct frame *frame)
+{
+    struct record_answer answer = {.header = {RECORD_CANCELED, 0, 0, TRYST_E_CANCELED},
+                                   .id = 5,
+                                   .origin_rank = 1000};
+    frame_add(frame, &answer, sizeof answer, NULL, 0);
+}
+
 static void make_data_unknown(struct frame *frame)
 {
     add_data(frame, 5, 4242, 1, 0, 8, NULL);
@@ -309,6 +317,7 @@ static const struct fault faults[] = {
     {"DONE for no want", make_done_want_unknown, NULL},
     {"CANCEL for no want", make_cancel_unknown, NULL},
     {"CANCELED without a failure", make_canceled_ok, "a failure that is none"},
+    {"CANCELED by no rank", make_canceled_by_nobody, "no rank of the group"},
     {"DATA for no want", make_data_unknown, "that we did not announce"},
     {"DATA whose key was never named", make_data_nameless, NULL},
     {"OFFER for no want", make_offer_unknown, NULL},
@@ -382,6 +391,26 @@ static void test_status_lies(void **state)
         inject(&frame);
         world_settle(&world);
         world_done(op, TRYST_E_PROTOCOL);
+        assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
+        end();
+    }
+}
+
+/* An abort by a rank that there is none of aborts nothing. */
+static void test_abort_by_nobody(void **state)
+{
+    static const int32_t origins[] = {-1, 2, INT32_MIN, INT32_MAX, 1};
+    for (size_t i = 0; i < COUNT_OF(origins); i++) {
+        struct link_abort abort = {
+            .step = 1, .time_ns = 1, .status = TRYST_E_IO, .origin_rank = origins[i]};
+        begin(NULL);
+        tryst_step *step = world_step(&world, 0, 1);
+        assert_int_equal(link_send(world_peer(&world, 1, 0)->link, LINK_ABORT, &abort,
+                                   sizeof abort, -1),
+                         TRYST_OK);
+        world_settle(&world);
+        assert_int_equal(tryst_step_status(step, NULL),
+                         origins[i] == 1 ? TRYST_E_ABORTED : TRYST_OK);
         assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
         end();
     }
@@ -578,8 +607,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_faults),      cmocka_unit_test(test_cookie),
-        cmocka_unit_test(test_status_lies), cmocka_unit_test(test_floods),
-        cmocka_unit_test(test_fuzz),
+        cmocka_unit_test(test_status_lies), cmocka_unit_test(test_abort_by_nobody),
+        cmocka_unit_test(test_floods),      cmocka_unit_test(test_fuzz),
     };
     const char *only = getenv("TRYST_TEST_ONLY"); /* for a debugger */
     if (only)
