@@ -153,8 +153,12 @@ tryst_status tryst_trace_write(tryst_ctx *ctx, int fd)
     }
     /* relaxed: it only names the process in the picture. */
     int rank = atomic_load_explicit(&ctx->log.rank, memory_order_relaxed);
+    struct trace_shift shift;
+    shift.known =
+        rendezvous_clock(ctx->rdv, &shift.by_ns, &shift.offset_ns, &shift.error_ns);
     trace_write_head(out);
-    tryst_status status = trace_write_json(ctx->trace, out, rank < 0 ? 0 : rank, true);
+    tryst_status status =
+        trace_write_json(ctx->trace, out, rank < 0 ? 0 : rank, true, &shift);
     trace_write_tail(out);
     if (fclose(out) != 0 && status == TRYST_OK)
         status = TRYST_E_IO;

@@ -16,6 +16,7 @@
 struct writer {
     FILE *out;
     int rank, row;
+    int64_t shift_ns;
     bool first; /* nothing written yet: no comma */
 };
 
@@ -234,6 +235,7 @@ static void write_ring(struct writer *writer, struct trace_ring *ring)
             lost++;
             continue;
         }
+        event.at_ns += (uint64_t)writer->shift_ns;
         if (lost > 0)
             write_lost(writer, event.at_ns, lost);
         lost = 0;
@@ -241,10 +243,38 @@ static void write_ring(struct writer *writer, struct trace_ring *ring)
     }
 }
 
-tryst_status trace_write_json(struct trace *trace, FILE *out, int rank, bool first)
+/* Which clock its times are of: a label beside the process's name, and figures for programs. */
+static void write_shift(struct writer *writer, const struct trace_shift *shift)
+{
+    char label[128];
+    if (!shift->known)
+        snprintf(label, sizeof label, "its own clock: rank 0's is not known here");
+    else if (shift->offset_ns == 0 && shift->error_ns == 0)
+        snprintf(label, sizeof label, "the clock of rank 0");
+    else
+        snprintf(label, sizeof label,
+                 "rank 0's clock, %+.3f us from its own, within %.3f us",
+                 (double)shift->offset_ns / 1e3, (double)shift->error_ns / 1e3);
+    event_open(writer, "process_labels", "M");
+    fputs(",\"args\":{\"labels\":", writer->out);
+    write_string(writer->out, label);
+    if (shift->known)
+        fprintf(writer->out,
+                ",\"clock_offset_ns\":%" PRId64 ",\"clock_error_ns\":%" PRIu64,
+                shift->offset_ns, shift->error_ns);
+    fputc('}', writer->out);
+    event_close(writer);
+}
+
+tryst_status trace_write_json(struct trace *trace, FILE *out, int rank, bool first,
+                              const struct trace_shift *shift)
 {
     struct writer writer = {.out = out, .rank = rank, .row = 0, .first = first};
     write_process(&writer);
+    if (shift) {
+        writer.shift_ns = shift->by_ns;
+        write_shift(&writer, shift);
+    }
     for (struct trace_ring *ring = trace_rings(trace); ring; ring = ring->next) {
         writer.row = ring->row;
         write_thread(&writer, trace, ring);

@@ -112,8 +112,14 @@ struct rendezvous {
     uint32_t aborts_count;
 
     uint64_t ids_clear_end; /**< ids in [id_next, ids_clear_end) are no live run's */
-    bool stirred;           /**< a submission has run since the last pass */
-    bool start_failed;      /**< the last slice that was to start did not */
+    int64_t clock_skew_ns;  /**< for tests: what this rank's clock is ahead */
+    uint64_t clock_id;
+    int32_t root_rank;               /**< from whom rank 0's time was taken, -1 */
+    _Atomic(int64_t) root_ns;        /**< rank 0's clock minus ours */
+    _Atomic(uint64_t) root_error_ns; /**< UINT64_MAX: not known */
+
+    bool stirred;      /**< a submission has run since the last pass */
+    bool start_failed; /**< the last slice that was to start did not */
     uint32_t passes;
     bool awaiting_cause; /**< some receive may await the reason of an abort */
     bool leaving;        /**< the group is being closed */
@@ -129,6 +135,10 @@ void rendezvous_submit(struct rendezvous *rdv, struct submission *submission);
 /** The same for one that calls the user back: it runs in a pass. */
 void rendezvous_queue(struct rendezvous *rdv, struct submission *submission);
 
+/** The group is open: whose clock is whose. */
+void rendezvous_clock_open(struct rendezvous *rdv);
+/** A name for the clock that this process reads, the same on all that read it; 0: not known. */
+uint64_t rendezvous_clock_id(int64_t skew_ns);
 /** One of the operations that outlived the context was released. */
 void rendezvous_orphan_gone(struct rendezvous *rdv);
 /** n consecutive ids that no live run uses. */

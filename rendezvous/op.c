@@ -99,17 +99,22 @@ const char *op_state_name(const tryst_op *op)
 
 /* ---- trace -------------------------------------------------------------------------- */
 
-void op_trace_flow(const tryst_op *op)
+void op_trace_flow(const tryst_op *op, uint64_t at_ns)
 {
+    static const struct trace_labels labels = {{"bytes", "peer", "step"}};
     struct trace *trace = op->rdv->trace;
     if (!trace)
         return;
+    bool send = op->kind == OP_SEND;
     uint64_t id = op->key->hash ^ (op->seq + 1) * 0x9e3779b97f4a7c15ull ^
                   (op->step_id + 1) * 0xbf58476d1ce4e5b9ull;
-    if (op->kind == OP_SEND)
-        trace_flow_begin(trace, "transfer", id, trace_now_ns(trace));
+    /* Arrows join spans: each has one of its own, wherever the engine was called from. */
+    trace_span(trace, send ? "leaves" : "arrives", &labels, at_ns,
+               trace_now_ns(trace) + 1, op->bytes, (uint64_t)op->peer->rank, op->step_id);
+    if (send)
+        trace_flow_begin(trace, "transfer", id, at_ns);
     else
-        trace_flow_end(trace, "transfer", id, trace_now_ns(trace));
+        trace_flow_end(trace, "transfer", id, at_ns);
 }
 
 /** The operation as the user saw it: from its submission to its completion. */
@@ -142,7 +147,7 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
         op->text = mem_strdup(text); /* without memory the status alone must do */
     op_trace_life(op);
     if (op->kind == OP_RECV && status == TRYST_OK)
-        op_trace_flow(op);
+        op_trace_flow(op, trace_now_ns(op->rdv->trace));
     deadline_remove(op->rdv, op);
     if (op->live)
         live_op_forget(op->rdv->live, op);

@@ -183,9 +183,10 @@ void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacit
 /** Run the callbacks of all that were reported and make their outcome visible. */
 int op_complete_all(struct rendezvous *rdv);
 
-/** The arrow of this transfer in the trace leaves (send) or arrives (receive) now. Both ends
- *  compute the same id from key, number and step. */
-void op_trace_flow(const tryst_op *op);
+/** The arrow of this transfer in the trace leaves (send) or arrives (receive) at `at_ns`
+ *  (trace_now_ns); for a send that is before the transport has it. Both ends compute the same id
+ *  from key, number and step. */
+void op_trace_flow(const tryst_op *op, uint64_t at_ns);
 /** Whether this thread is inside a callback of an operation. */
 bool op_callback_runs(void);
 

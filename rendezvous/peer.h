@@ -70,6 +70,16 @@ struct ride {
     uint64_t left_ns; /**< then; coarse */
 };
 
+/** The peer's clock minus ours, between two bounds (clock_offset.c). */
+struct peer_clock {
+    bool known;
+    uint32_t answers; /**< messages that were answered at once */
+    int64_t low_ns, high_ns;
+    uint64_t at_ns;    /**< of our clock, when they were true */
+    uint64_t their_ns; /**< what its last message said, */
+    uint64_t read_ns;  /**< and when that was read */
+};
+
 struct peer {
     struct rendezvous *rdv;
     int32_t rank;
@@ -158,6 +168,8 @@ struct peer {
     uint64_t died_ns;         /**< its pidfd became readable, 0 not */
     uint64_t lost_ns;         /**< its data path broke, 0 not; `mechanism` says how */
 
+    struct peer_clock clock;
+
     /* counters */
     uint64_t bytes_sent, bytes_received, wrong_cookies;
 };
@@ -202,6 +214,11 @@ bool peer_tree_neighbours(const struct tryst_group *group, int a, int b);
 void peer_tree_repair(struct peer *peer);
 /** Housekeeping: connect deadlines, heartbeats, silent data paths. */
 void peer_tick(struct peer *peer, uint64_t now_ns);
+
+/* clock_offset.c */
+/** Tell the peer what time it is here, if this rank traces. */
+void peer_clock_send(struct peer *peer);
+void peer_clock_read(struct peer *peer, const void *data, size_t bytes);
 
 /* peer_ep.c */
 void peer_ep_open(struct peer *peer, int candidate);

@@ -212,6 +212,7 @@ static void link_up(struct peer *peer)
     if (link_is_unix(peer->link))
         pidfd_open_peer(peer, link_peer_pid(peer->link));
     live_peer(rdv->live, peer);
+    peer_clock_send(peer);
     abort_send_all(peer);
     for (int i = 0; i < rdv->group->roster.size && !rdv->leaving; i++)
         if (rdv->group->peers[i].left)
@@ -475,6 +476,7 @@ static void peer_message(void *arg, struct link *link, uint8_t type, const void 
     case LINK_LEAVE: leave_read(peer, data, bytes); break;
     case LINK_ABORT: abort_read(peer, data, bytes); break;
     case LINK_LEFT: left_read(peer, data, bytes); break;
+    case LINK_CLOCK: peer_clock_read(peer, data, bytes); break;
     default: break; /* DOORBELL: the poller has run, which was its purpose */
     }
     if (fd >= 0)
@@ -648,5 +650,6 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
         return;
     }
     peer_heartbeat(peer);
+    peer_clock_send(peer);
     data_path_check(peer, now_ns);
 }

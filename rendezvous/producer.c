@@ -416,6 +416,7 @@ tryst_status transfer_start(struct transfer *transfer)
         (char *)want->send->tensor.data + (uint64_t)index * transfer->slice_bytes;
     slice->bulk.bytes = transfer_slice_bytes(transfer, index);
     slice->bulk.mem = want->send->tensor.mem;
+    uint64_t begin_ns = trace_now_ns(peer->rdv->trace);
     tryst_status status = peer->ep->rail->ops->bulk_send(peer->ep, &slice->bulk);
     if (status != TRYST_OK) {
         mem_free(slice);
@@ -424,7 +425,7 @@ tryst_status transfer_start(struct transfer *transfer)
     peer->rdv->start_failed = false;
     want->in_flight++;
     if (index == 0)
-        op_trace_flow(want->send);
+        op_trace_flow(want->send, begin_ns);
     peer->rdv->counters.slices_started++;
     peer->rdv->counters.bulk_bytes_sent += slice->bulk.bytes;
     return TRYST_OK;

@@ -197,7 +197,7 @@ static tryst_status pack_data(struct packer *packer, tryst_op *op)
     put_padded(at, op->tensor.data, payload_bytes);
     op->peer->bytes_sent += payload_bytes;
     op->marks &= (uint8_t)~MARK_DATA;
-    op_trace_flow(op);
+    op_trace_flow(op, trace_now_ns(op->rdv->trace));
     op->rdv->counters.data_inline++;
     return TRYST_OK;
 }

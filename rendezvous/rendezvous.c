@@ -617,6 +617,7 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
             return err_set(err, status, "no random numbers for the peers' nonces");
         }
     }
+    rendezvous_clock_open(rdv);
     peer_tree_join(rdv);
     if (rdv->live) {
         /* What shows which ranks belong together must not show the cookie itself. */

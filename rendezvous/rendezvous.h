@@ -95,6 +95,13 @@ tryst_status rendezvous_arm(struct rendezvous *rdv);
 uint64_t rendezvous_next_ns(const struct rendezvous *rdv);
 void rendezvous_dump(struct rendezvous *rdv, int fd);
 
+/** For tests: this rank's clock is to be ahead by `skew_ns`. Before rendezvous_group_open. */
+void rendezvous_clock_skew(struct rendezvous *rdv, int64_t skew_ns);
+/** Rank 0's clock minus ours, and how far that may be off; false: not known, so 0. `*shift_ns_p`
+ *  makes rank 0's time of the trace's (the two differ under rendezvous_clock_skew). Any thread. */
+bool rendezvous_clock(const struct rendezvous *rdv, int64_t *shift_ns_p,
+                      int64_t *offset_ns_p, uint64_t *error_ns_p);
+
 /** Make the page that tryst-info --live reads, before the ranks come together. `held` is the byte
  *  that says whether a thread is inside the engine. Without memory or descriptors there is none. */
 void rendezvous_live_open(struct rendezvous *rdv, int rank, int size, const void *held);

@@ -164,7 +164,8 @@ enum link_type {
     LINK_EP_REFUSED = 7,
     LINK_DOORBELL = 8,
     LINK_DUPLICATE = 9, /**< two links crossed: the lower rank's stays, this one closes */
-    LINK_LEFT = 10      /**< another rank has left; goes through the control tree */
+    LINK_LEFT = 10,     /**< another rank has left; goes through the control tree */
+    LINK_CLOCK = 11     /**< what time it is at the sender (clock_offset.c) */
 };
 
 #define HELLO_MAGIC 0x54535254u /* "TRST" */
@@ -194,6 +195,17 @@ struct link_abort {
     uint32_t reserved;
 };
 static_assert(sizeof(struct link_abort) == 32, "abort");
+
+/** Of ranks that trace, with each tick and when the link comes up. Clocks are the traces'. */
+struct link_clock {
+    uint64_t now_ns;  /**< when this was sent, by the sender's clock */
+    uint64_t echo_ns; /**< now_ns of the receiver's last one that was read; 0: none yet */
+    uint64_t held_ns; /**< how long ago that was read */
+    uint64_t clock_id;      /**< equal: both read the same clock; 0: not known */
+    int64_t root_ns;        /**< rank 0's clock minus the sender's */
+    uint64_t root_error_ns; /**< how far that may be off; UINT64_MAX: not known */
+};
+static_assert(sizeof(struct link_clock) == 48, "clock");
 
 /** For who has no link to that rank: nobody listens there any more, and that is no death. */
 struct link_left {

@@ -8,6 +8,7 @@
 #include <tryst/tryst.h>
 
 #include "live.h"
+#include "trace_merge.h"
 
 static const char help[] =
     "usage: tryst-info [option]\n"
@@ -27,6 +28,10 @@ static const char help[] =
     "  --live --job [PID|NAME]\n"
     "                    all ranks of that job on this host, and who waits for whom\n"
     "      --json        the same for programs\n"
+    "\n"
+    "  --merge-traces FILE...\n"
+    "                    the traces of several ranks (tryst_trace_write) as one, to "
+    "standard output\n"
     "  -h, --help        print this\n"
     "\n"
     "Exit status: 0 done, 1 a setting or the library is broken, or there is nothing to "
@@ -156,7 +161,7 @@ static int overview_print(void)
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-enum { STATUS = 256, MARKDOWN, LIVE, JOB, JSON };
+enum { STATUS = 256, MARKDOWN, LIVE, JOB, JSON, MERGE };
 
 struct choice {
     int what; /* the option that says what to print, 0: the overview */
@@ -166,11 +171,15 @@ struct choice {
 /* False: the command line is wrong, which was said. */
 static bool options_read(int argc, char **argv, struct choice *choice)
 {
-    static const struct option longs[] = {
-        {"config", no_argument, NULL, 'c'},    {"markdown", no_argument, NULL, MARKDOWN},
-        {"status", no_argument, NULL, STATUS}, {"live", no_argument, NULL, LIVE},
-        {"job", no_argument, NULL, JOB},       {"json", no_argument, NULL, JSON},
-        {"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0}};
+    static const struct option longs[] = {{"config", no_argument, NULL, 'c'},
+                                          {"markdown", no_argument, NULL, MARKDOWN},
+                                          {"status", no_argument, NULL, STATUS},
+                                          {"live", no_argument, NULL, LIVE},
+                                          {"job", no_argument, NULL, JOB},
+                                          {"json", no_argument, NULL, JSON},
+                                          {"merge-traces", no_argument, NULL, MERGE},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
     int letter;
     while ((letter = getopt_long(argc, argv, "ch", longs, NULL)) != -1) {
         if (letter == '?')
@@ -189,10 +198,15 @@ static bool options_read(int argc, char **argv, struct choice *choice)
     return true;
 }
 
-/* At most one word may follow the options, and only with --live. */
+/* Words follow the options only where something is to be named. */
 static bool words_check(int argc, char **argv, const struct choice *choice)
 {
     int words = argc - optind;
+    if (choice->what == MERGE) {
+        if (!words)
+            fprintf(stderr, "tryst-info: --merge-traces needs files\n");
+        return words > 0;
+    }
     if (words > (choice->what == LIVE)) {
         fprintf(stderr, "tryst-info: what is '%s'? See tryst-info --help\n",
                 argv[optind + (choice->what == LIVE)]);
@@ -215,6 +229,7 @@ int main(int argc, char **argv)
     case 'c': return config_print(config_row);
     case MARKDOWN: return markdown_print();
     case STATUS: return statuses_print();
+    case MERGE: return trace_merge(argv + optind, stdout);
     case LIVE: return live_main(argv[optind], choice.job, choice.json);
     default: return overview_print();
     }

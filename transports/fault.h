@@ -25,6 +25,8 @@
  *                     and bulks that it is to send never arrive
  *      stuck=1        endpoints that are closed never come to an end, as with a fabric that hangs:
  *                     the inner transport does not even hear of the close (0)
+ *      clock_us=5000  the rank's clock is ahead by so much, in traces and to its peers (0): no
+ *                     matter of transports, but of the same script
  */
 #ifndef TRANSPORTS_FAULT_H
 #define TRANSPORTS_FAULT_H
@@ -42,6 +44,7 @@ struct fault_script {
     uint64_t drop_every, drop_after; /**< 0: never */
     uint64_t kill, silent;           /**< 0: never */
     uint64_t stuck;                  /**< not 0: ep_close does nothing */
+    uint64_t clock_us;               /**< this rank's clock is ahead */
 };
 
 /** TRYST_OK, or TRYST_E_CONFIG: `why` (TRANSPORT_TEXT_MAX) says at which character (from 1) which

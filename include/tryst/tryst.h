@@ -466,7 +466,10 @@ TRYST_API void tryst_trace_span(tryst_ctx *ctx, const char *name, uint64_t begin
                                 uint64_t end_ns, uint64_t arg);
 TRYST_API void tryst_trace_counter(tryst_ctx *ctx, const char *name, uint64_t value);
 
-/** Write this rank's trace as Chrome/Perfetto JSON to `fd`. */
+/** Write this rank's trace as Chrome/Perfetto JSON to `fd`. Times are moved onto rank 0's
+ *  clock, as far as that is known here (ranks that trace measure it beside their
+ *  heartbeats); the process's label says by how much, and within which error. So the
+ *  documents of all ranks are one picture: `tryst-info --merge-traces` joins them. */
 TRYST_API tryst_status tryst_trace_write(tryst_ctx *ctx, int fd);
 
 TRYST_END_DECLS

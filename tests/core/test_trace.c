@@ -30,7 +30,7 @@ static json_t *written(struct trace **traces, int count)
     FILE *out = open_memstream(&text, &bytes);
     trace_write_head(out);
     for (int rank = 0; rank < count; rank++)
-        assert_int_equal(trace_write_json(traces[rank], out, rank, rank == 0), TRYST_OK);
+        assert_int_equal(trace_write_json(traces[rank], out, rank, rank == 0, NULL), TRYST_OK);
     trace_write_tail(out);
     fclose(out);
     json_error_t error;
@@ -270,7 +270,7 @@ static void a_full_disk_is_a_status(void **state)
     if (!full)
         skip();
     struct trace *trace = trace_of(16, NULL);
-    assert_int_equal(trace_write_json(trace, full, 0, true), TRYST_E_IO);
+    assert_int_equal(trace_write_json(trace, full, 0, true, NULL), TRYST_E_IO);
     fclose(full);
     trace_close(trace);
 }

@@ -159,7 +159,7 @@ static void large(void)
     unreceived(1 << 20);
 }
 
-/* A loop of its own that sleeps on the event descriptor's timer: rank 0 polls. */
+/* As never, for a test that kills rank 0. */
 static void killed(void)
 {
     tryst_step *step = step_open(1);
@@ -168,12 +168,36 @@ static void killed(void)
     hang_outside();
 }
 
+/* No hang: messages both ways, and the trace of it in <folder>/trace.<rank>. */
+static void traced(void)
+{
+    tryst_step *step = step_open(1);
+    char path[512];
+    tryst_op *ops[40];
+    for (int i = 0; i < 20; i++) {
+        char edge[16];
+        snprintf(edge, sizeof edge, "edge%d", i);
+        ops[2 * i] = post(step, true, 1 - me, edge, i % 2 ? 100000 : 8);
+        ops[2 * i + 1] = post(step, false, 1 - me, edge, i % 2 ? 100000 : 8);
+    }
+    if (tryst_wait_all(ops, 40, TRYST_FOREVER) != TRYST_OK)
+        exit(1);
+    snprintf(path, sizeof path, "%s/trace.%d", folder, me);
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 || tryst_trace_write(ctx, fd) != TRYST_OK)
+        exit(1);
+    tryst_step_close(step, NULL);
+    tryst_group_close(group);
+    tryst_close(ctx);
+    exit(0);
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
-} ways[] = {{"never", never},   {"behind", behind}, {"stopped", stopped},
-            {"mutual", mutual}, {"chain", chain},   {"small", small},
-            {"large", large},   {"killed", killed}};
+} ways[] = {{"traced", traced},   {"never", never},   {"behind", behind},
+            {"stopped", stopped}, {"mutual", mutual}, {"chain", chain},
+            {"small", small},     {"large", large},   {"killed", killed}};
 
 /* ---- pages that are none ------------------------------------------------------------------ */
 

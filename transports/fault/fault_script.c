@@ -43,6 +43,7 @@ static const struct item {
     {"kill", NUMBER, offsetof(struct fault_script, kill)},
     {"silent", NUMBER, offsetof(struct fault_script, silent)},
     {"stuck", NUMBER, offsetof(struct fault_script, stuck)},
+    {"clock_us", TIME, offsetof(struct fault_script, clock_us)},
 };
 
 enum { ITEMS = sizeof items / sizeof items[0] };

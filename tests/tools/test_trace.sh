@@ -1,0 +1,42 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The merged trace of pp_bench: all ranks on one clock, arrows that arrive after they have left. Once
+# with the machine's clock for all, which must be exact, and once with one rank's clock a second ahead.
+# Usage: test_trace.sh <pp_bench> <trace_check> <tryst-run> <tryst-info> <live_rank>
+set -eu
+bench=$1 check=$2 run=$3 info=$4 rank=$5
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fail=0
+
+traced() { # <name> <what trace_check expects…>
+    name=$1
+    shift
+    "$bench" -n 3 --model mlp --layers 3 --hidden 16 --seq 8 --steps 2 --microbatches 3 \
+        --transport shm --trace "$dir/$name.json" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+    "$check" "$dir/$name.json" 3 "$@" >"$dir/out" || { echo "trace: $name:"; fail=1; }
+    cat "$dir/out"
+}
+traced same -1 0
+TRYST_FAULT=rank=1,clock_us=1000000
+export TRYST_FAULT
+traced ahead 1 1000000
+# and the check itself sees a false clock
+if "$check" "$dir/ahead.json" 3 2 1000000 >/dev/null; then
+    echo "trace: trace_check takes anything"
+    fail=1
+fi
+
+# A program of one's own: a file for each rank, merged.
+TRYST_TRACE=1 "$run" -n 2 "$rank" "$dir" traced >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+"$info" --merge-traces "$dir/trace.0" "$dir/trace.1" >"$dir/merged.json"
+"$check" "$dir/merged.json" 2 1 1000000 || { echo "trace: merged:"; fail=1; }
+refused() { # <pattern> <file>
+    "$info" --merge-traces "$2" >"$dir/out" 2>"$dir/err" && fail=1
+    grep -q "$1" "$dir/err" || { echo "trace: it does not say '$1'"; fail=1; }
+}
+refused 'no trace that' "$check"
+head -c 1000 "$dir/trace.0" >"$dir/half"
+refused 'ends early' "$dir/half"
+refused 'No such file' "$dir/none"
+exit $fail
