@@ -26,6 +26,8 @@ static const struct setting settings[] = {
     {"TCP_PUT_ENABLE", "n"},
     /* Packets of what is copied: 8K, the default, costs 1.5 to 2 times the CPU time. */
     {"TCP_TX_SEG_SIZE", "32K"},
+    /* Shared memory: a small frame lies in the element itself, not in a segment beside it. */
+    {"MM_FIFO_ELEM_SIZE", "256"},
 };
 
 /* Where UCX copies (shared memory, TCP): no rendezvous. The receive is posted first, so there is
