@@ -152,8 +152,10 @@ static void link_refused(struct peer *peer, const char *text)
 static void link_short(struct peer *peer, const char *text)
 {
     char reason[TRANSPORT_TEXT_MAX];
+    bool connecting = peer->link_state == PEER_LINK_CONNECTING;
     last_frames_read(peer);
-    snprintf(reason, sizeof reason, "cannot be connected to: %.130s", text);
+    snprintf(reason, sizeof reason, "%s: %.130s",
+             connecting ? "cannot be connected to" : "is no longer reached", text);
     peer_give_up(peer, TRYST_E_UNREACHABLE, reason);
 }
 
