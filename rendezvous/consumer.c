@@ -6,10 +6,6 @@
  * slice i), with a bounded run of slices posted before the WANT leaves. The bytes come as DATA or
  * as bulk; slices are reposted as they arrive, and DONE tells how far it has come.
  *
- * Posted slices are bounded per peer. Half of them may be held by receives whose sender is not
- * known to be ready; the rest is kept for those whose sender is (it sent an OFFER, or bulk). So
- * receives posted early, in any order, can never keep a ready transfer from its slices.
- *
  * Invariants: a buffer is reported free only when no receive is posted in it; an id that was
  * announced ends exactly once (its bulk, DATA, CANCELED, CLOSED, DEFERRED, or an OFFER of shape).
  * Callers: submit.c (new receives), records.c (records, and consumer_announce when it packs a
@@ -22,150 +18,7 @@
 #include "core/alloc.h"
 #include "engine.h"
 #include "peer.h"
-
-struct recv_slice {
-    struct bulk bulk;
-    tryst_op *op;
-    uint32_t index;
-    bool posted;
-    bool arrived; /**< out of order: waits for the ones before it */
-};
-
-/** The posted slices of one receive: slice i uses slot i % depth. */
-struct recv_run {
-    uint32_t slices;
-    uint32_t slice_bytes;
-    uint32_t depth;
-    uint32_t next;        /**< first slice that was never posted */
-    uint32_t upto;        /**< all before it have arrived */
-    uint32_t outstanding; /**< posted and not complete */
-    bool ready;           /**< the sender is: its slots count as slots_ready */
-    bool withdrawn;       /**< the id ended: nothing more is posted */
-    struct recv_slice slots[];
-};
-
-static void slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes);
-
-/* ---- posted slices ------------------------------------------------------------------------ */
-
-static uint32_t *run_slots(struct peer *peer, const struct recv_run *run)
-{
-    return run->ready ? &peer->slots_ready : &peer->slots_ahead;
-}
-
-static void run_set_ready(struct peer *peer, struct recv_run *run)
-{
-    if (run->ready)
-        return;
-    peer->slots_ahead -= run->outstanding;
-    peer->slots_ready += run->outstanding;
-    run->ready = true;
-}
-
-static bool run_may_post(const struct peer *peer, const struct recv_run *run)
-{
-    uint32_t most = peer->ep->rail->posted_max;
-    return peer->slots_ahead + peer->slots_ready < most &&
-           (run->ready || peer->slots_ahead < most / 2) &&
-           peer->ep_state == PEER_EP_READY;
-}
-
-static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t index)
-{
-    struct recv_slice *slice = &run->slots[index % run->depth];
-    struct endpoint *ep = op->peer->ep;
-    uint64_t at = (uint64_t)index * run->slice_bytes;
-    uint64_t left = op->bytes - at;
-    assert(!slice->posted && !slice->arrived);
-    slice->op = op;
-    slice->index = index;
-    slice->bulk.done = slice_arrived;
-    slice->bulk.tag = (op->id + index) & op->rdv->id_mask;
-    slice->bulk.data = (char *)op->tensor.data + at;
-    slice->bulk.bytes = left < run->slice_bytes ? left : run->slice_bytes;
-    slice->bulk.mem = op->tensor.mem;
-    tryst_status status = ep->rail->ops->bulk_recv(ep, &slice->bulk);
-    if (status != TRYST_OK)
-        return status;
-    slice->posted = true;
-    run->outstanding++;
-    ++*run_slots(op->peer, run);
-    return TRYST_OK;
-}
-
-/** Post as many slices as there is room for. */
-static void run_post(tryst_op *op, struct recv_run *run)
-{
-    while (!run->withdrawn && run->next < run->slices &&
-           run->next < run->upto + run->depth && run_may_post(op->peer, run)) {
-        if (slice_post(op, run, run->next) != TRYST_OK)
-            break;
-        run->next++;
-    }
-    op->done_posted = run->next;
-}
-
-static tryst_status run_open(tryst_op *op)
-{
-    uint64_t slice_bytes = op->rdv->set.slice_bytes;
-    uint64_t slices = (op->bytes + slice_bytes - 1) / slice_bytes;
-    uint32_t depth = op->rdv->set.posted_slices;
-    if (slices > UINT32_MAX / 2)
-        return TRYST_E_UNSUPPORTED;
-    if (depth > slices)
-        depth = (uint32_t)slices;
-    struct recv_run *run = mem_zalloc(sizeof *run + depth * sizeof *run->slots);
-    if (!run)
-        return TRYST_E_NOMEM;
-    run->slices = (uint32_t)slices;
-    run->slice_bytes = (uint32_t)slice_bytes;
-    run->depth = depth;
-    op->run = run;
-    return TRYST_OK;
-}
-
-static void run_close(tryst_op *op)
-{
-    assert(op->run->outstanding == 0);
-    list_remove(&op->slot_node);
-    mem_free(op->run);
-    op->run = NULL;
-}
-
-/** The id has ended after `upto` slices were started: withdraw the others. */
-static void run_withdraw(tryst_op *op, uint32_t upto)
-{
-    struct recv_run *run = op->run;
-    struct endpoint *ep = op->peer->ep;
-    run->withdrawn = true;
-    for (uint32_t i = 0; i < run->depth; i++) {
-        struct recv_slice *slice = &run->slots[i];
-        if (slice->posted && slice->index >= upto && ep)
-            ep->rail->ops->bulk_cancel(ep, &slice->bulk);
-    }
-}
-
-void consumer_slots_serve(struct peer *peer)
-{
-    struct list_node *node;
-    while (peer->ep_state == PEER_EP_READY &&
-           (node = list_first(&peer->slots_waiting)) != NULL) {
-        tryst_op *op = container_of(node, tryst_op, slot_node);
-        uint32_t before = op->run->next;
-        run_post(op, op->run);
-        if (op->run->next == before)
-            return; /* no slot is free now */
-        list_remove(&op->slot_node);
-        op_mark(op, MARK_DONE);
-    }
-}
-
-/** Nothing of a ready run is posted: it gets the next slots. */
-static void slots_wait(tryst_op *op)
-{
-    if (!list_linked(&op->slot_node))
-        list_push_back(&op->peer->slots_waiting, &op->slot_node);
-}
+#include "recv_run.h"
 
 /* ---- ends --------------------------------------------------------------------------------- */
 
@@ -202,7 +55,7 @@ static void recv_settle(tryst_op *op)
     if (op->run && op->run->outstanding)
         return;
     if (op->run)
-        run_close(op);
+        recv_run_close(op);
     if (!op->awaits_cause)
         recv_finish(op, op->fail, op->origin_rank, op->text);
 }
@@ -230,7 +83,7 @@ static void recv_ending(tryst_op *op, tryst_status status, int32_t origin_rank,
     if (owed)
         op_mark(op, owed);
     if (op->run)
-        run_withdraw(op, upto);
+        recv_run_withdraw(op, upto);
     recv_settle(op);
 }
 
@@ -244,37 +97,26 @@ void consumer_cause(tryst_op *op, int32_t origin_rank, const char *text)
     recv_settle(op);
 }
 
-static void slice_out_of_order(struct recv_run *run)
-{
-    struct recv_slice *first = &run->slots[run->upto % run->depth];
-    while (run->upto < run->next && first->arrived) {
-        first->arrived = false;
-        run->upto++;
-        first = &run->slots[run->upto % run->depth];
-    }
-}
-
 /** A slice is in place. */
-static void run_advance(tryst_op *op, struct recv_slice *slice)
+static void slice_in_place(tryst_op *op, struct recv_slice *slice)
 {
     struct recv_run *run = op->run;
-    slice->arrived = true;
     op->peer->bytes_received += slice->bulk.bytes;
     op->rdv->counters.bulk_bytes_received += slice->bulk.bytes;
-    run_set_ready(op->peer, run);
-    slice_out_of_order(run);
+    recv_run_set_ready(op->peer, run);
+    recv_run_advance(run, slice);
     op->done_upto = run->upto;
     if (op->state != OP_WANTED)
         return;
-    run_post(op, run);
+    recv_run_post(op, run);
     op_mark(op, MARK_DONE);
     if (!run->outstanding && run->next < run->slices)
-        slots_wait(
+        recv_run_wait(
             op); /* no slot, or the transport had no room: else nobody posts again */
     if (run->upto < run->slices)
         return;
     /* The id lives until DONE is packed: op_end drops it. */
-    run_close(op);
+    recv_run_close(op);
     recv_finish(op, TRYST_OK, -1, NULL);
 }
 
@@ -291,22 +133,19 @@ static void recv_fail_late(tryst_op *op)
         op_end(op); /* the sweep of the close went by before */
 }
 
-static void slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
+void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
 {
     struct recv_slice *slice = container_of(bulk, struct recv_slice, bulk);
     tryst_op *op = slice->op;
     struct peer *peer = op->peer;
-    struct recv_run *run = op->run;
-    slice->posted = false;
-    --*run_slots(peer, run);
-    run->outstanding--;
+    recv_run_slot_back(peer, slice);
     if (status == TRYST_OK && bytes == bulk->bytes)
-        run_advance(op, slice);
+        slice_in_place(op, slice);
     else if (status != TRYST_E_CANCELED && peer->life == PEER_ALIVE)
         peer_give_up(peer, status == TRYST_E_PEER ? status : TRYST_E_PROTOCOL,
                      "a bulk receive from it failed");
     if (op->run && op->run->withdrawn && op->run->outstanding == 0) {
-        run_close(op);
+        recv_run_close(op);
         if (op->state == OP_ENDING)
             recv_settle(op);
         else if (op->fail != TRYST_OK)
@@ -371,7 +210,7 @@ tryst_status consumer_announce(tryst_op *op)
         return TRYST_AGAIN;
     }
     if (bulk) {
-        tryst_status status = run_open(op);
+        tryst_status status = recv_run_open(op);
         if (status != TRYST_OK) {
             consumer_fail(op, status, -1, "no memory to receive");
             return TRYST_AGAIN;
@@ -379,12 +218,12 @@ tryst_status consumer_announce(tryst_op *op)
     }
     if (announce_id(op) != TRYST_OK) {
         if (op->run)
-            run_close(op);
+            recv_run_close(op);
         announce_wait(op);
         return TRYST_AGAIN;
     }
     if (op->run)
-        run_post(op, op->run);
+        recv_run_post(op, op->run);
     peer->wants_sent++;
     if (op->state != OP_VOID)
         op_state_set(op, OP_WANTED);
@@ -597,10 +436,10 @@ void consumer_data(struct peer *peer, const struct record_data *data, const char
 /** The producer's bytes are ready and we had posted nothing: post now. */
 static void offer_ready(tryst_op *op)
 {
-    run_set_ready(op->peer, op->run);
+    recv_run_set_ready(op->peer, op->run);
     if (op->run->next > 0)
         return; /* posted meanwhile, and DONE has said so */
-    slots_wait(op);
+    recv_run_wait(op);
     consumer_slots_serve(op->peer);
 }
 
@@ -630,68 +469,6 @@ void consumer_tick(struct peer *peer)
     struct list_node *node = list_first(&peer->deferred_ops);
     if (node)
         consumer_reannounce(container_of(node, tryst_op, deferred_node));
-}
-
-/** Does a receive from the peer still wait for an answer of its own? */
-static bool scope_receives_from(const struct list *ops, const struct peer *peer)
-{
-    list_for_each_safe (ops, node, after) {
-        const tryst_op *op = container_of(node, tryst_op, scope_node);
-        if (op->kind == OP_RECV && op->peer == peer)
-            return true;
-    }
-    return false;
-}
-
-/** Is `scope` closed to the peer for good: no WANT of it is under way, and none will come? While it
- *  closes, receives may have WANTs under way, whose answers must not be missing. */
-static bool scope_is_over(const struct scope *scope, const struct peer *peer)
-{
-    return scope->state == SCOPE_CLOSING && !scope_receives_from(&scope->ops, peer) &&
-           !scope_receives_from(&scope->warned, peer);
-}
-
-/** False: no room now. */
-static bool asker_answer(struct peer *peer, const struct scope *scope, uint64_t step)
-{
-    int32_t origin_rank;
-    tryst_status status = step_refuses(peer->rdv, scope, step, &origin_rank);
-    if (peer->asked == ASKS_MAX)
-        return false;
-    peer->asked++;
-    peer_answer(peer, &(struct answer){step, status, origin_rank, RECORD_CLOSED, false});
-    return true;
-}
-
-static void asker_note(struct scope *scope, const struct peer *peer)
-{
-    size_t words = (size_t)peer->rdv->group->roster.size / 64 + 1;
-    if (!scope->askers)
-        scope->askers = mem_zalloc(words * sizeof *scope->askers);
-    if (scope->askers) /* else it asks again, at a tick */
-        scope->askers[peer->rank / 64] |= 1ull << peer->rank % 64;
-}
-
-void consumer_asked(struct peer *peer, uint64_t step)
-{
-    struct scope *scope = scope_find(peer->rdv, step);
-    bool over = scope ? scope_is_over(scope, peer) : scope_is_closed(peer->rdv, step);
-    if (over)
-        (void)asker_answer(peer, scope, step);
-    else if (scope)
-        asker_note(scope, peer);
-}
-
-void consumer_askers_answer(struct scope *scope)
-{
-    const struct tryst_group *group = scope->rdv->group;
-    for (int i = 0; scope->askers && i < group->roster.size; i++) {
-        struct peer *peer = &group->peers[i];
-        uint64_t bit = 1ull << i % 64;
-        if ((scope->askers[i / 64] & bit) && scope_is_over(scope, peer) &&
-            asker_answer(peer, scope, scope->id))
-            scope->askers[i / 64] &= ~bit;
-    }
 }
 
 /** A tensor is ready for a receive that was deferred. */
@@ -739,9 +516,9 @@ static void recv_deferred(tryst_op *op)
         return; /* else an OFFER will ask for its number again */
     }
     if (op->run) {
-        run_withdraw(op, 0);
+        recv_run_withdraw(op, 0);
         if (op->run->outstanding == 0)
-            run_close(op);
+            recv_run_close(op);
     }
     op_state_set(op, OP_DEFERRED);
     list_push_back(&op->peer->deferred_ops, &op->deferred_node);
@@ -816,7 +593,7 @@ void consumer_peer_gone(tryst_op *op)
 {
     if (op->run) {
         assert(op->run->outstanding == 0);
-        run_close(op);
+        recv_run_close(op);
     }
     marks_clear(op);
     if (op->fail != TRYST_OK) /* a derived error never replaces a cause */

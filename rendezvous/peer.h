@@ -284,11 +284,6 @@ void producer_done_want(struct peer *peer, const struct record_answer *done);
 void producer_done_send(struct peer *peer, const struct record_answer *done);
 /** The consumer has dropped this DATA's bytes; its receive, if one comes, ends as cancelled. */
 void producer_data_canceled(struct peer *peer, uint64_t id);
-/** Ask the peer about the steps in which sends wait for it. */
-void producer_ask(struct peer *peer);
-/** The peer has closed a step (after an abort, if the status says so): what it has not asked for
- *  fails. */
-void producer_step_closed(struct peer *peer, const struct record_answer *closed);
 /** Cancel a send, or fail it with `status`. */
 void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
                    const char *text);
@@ -314,10 +309,6 @@ void consumer_data(struct peer *peer, const struct record_data *data, const char
                    const void *payload);
 /** DATA is this receive's: copy, report, answer. */
 void consumer_take(tryst_op *op, const struct record_data *data, const void *payload);
-/** The producer asks whether `step` is closed here: answered once it is. */
-void consumer_asked(struct peer *peer, uint64_t step);
-/** `scope` closes: answer those who asked and whose receives in it have all ended. */
-void consumer_askers_answer(struct scope *scope);
 /** Announce the oldest deferred receive again, in case the producer's step was closed. */
 void consumer_tick(struct peer *peer);
 void consumer_offer(struct peer *peer, const struct record_offer *offer, const char *key);
@@ -327,7 +318,20 @@ void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
 void consumer_peer_gone(tryst_op *op);
 /** A receive that waits to hear why its step was aborted now knows. */
 void consumer_cause(tryst_op *op, int32_t origin_rank, const char *text);
+
+/* recv_run.c */
 /** Post slices for receives whose senders are ready. */
 void consumer_slots_serve(struct peer *peer);
+
+/* closed.c */
+/** Ask the peer about the steps in which sends wait for it. */
+void producer_ask(struct peer *peer);
+/** The peer has closed a step (after an abort, if the status says so): what it has not asked for
+ *  fails. */
+void producer_step_closed(struct peer *peer, const struct record_answer *closed);
+/** The producer asks whether `step` is closed here: answered once it is. */
+void consumer_asked(struct peer *peer, uint64_t step);
+/** `scope` closes: answer those who asked and whose receives in it have all ended. */
+void consumer_askers_answer(struct scope *scope);
 
 #endif

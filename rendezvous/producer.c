@@ -540,29 +540,6 @@ void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
     }
 }
 
-void producer_ask(struct peer *peer)
-{
-    /* Our own steps are open as long as sends wait in them. */
-    if (list_empty(&peer->posted_sends) || peer->rank == peer->rdv->group->roster.rank)
-        return;
-    peer->ask = true;
-    peer_flush_later(peer);
-}
-
-void producer_step_closed(struct peer *peer, const struct record_answer *closed)
-{
-    char text[64];
-    bool aborted = closed->header.status == TRYST_E_ABORTED;
-    int32_t rank = aborted ? closed->origin_rank : peer->rank;
-    snprintf(text, sizeof text, "rank %d has %s the step", rank,
-             aborted ? "aborted" : "closed");
-    list_for_each_safe (&peer->posted_sends, node, after) {
-        tryst_op *op = container_of(node, tryst_op, deferred_node);
-        if (op->step_id == closed->id)
-            producer_fail(op, aborted ? TRYST_E_ABORTED : TRYST_E_CLOSED, rank, text);
-    }
-}
-
 void producer_peer_gone(tryst_op *op)
 {
     struct want *want = op->want;

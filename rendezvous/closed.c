@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps that one side has closed while the other still sends in them.
+ *
+ * Idea: a send that waits for its WANT has put nothing on the wire that could be answered CLOSED. So its
+ * producer asks (ASK), once nothing else happens, and the consumer notes who asked and answers when
+ * the step is closed for good.
+ * Invariant: it is answered only when no WANT of the step is under way to the asker and none will
+ * come, so what the producer has not been asked for by then it never will be.
+ * Callers: the tick and lazy_release (ask), records.c (ASK and its answer), reap (a step closes).
+ */
+#include <stdio.h>
+
+#include "core/alloc.h"
+#include "engine.h"
+#include "peer.h"
+
+/* ---- the producer ------------------------------------------------------------------------- */
+
+void producer_ask(struct peer *peer)
+{
+    /* Our own steps are open as long as sends wait in them. */
+    if (list_empty(&peer->posted_sends) || peer->rank == peer->rdv->group->roster.rank)
+        return;
+    peer->ask = true;
+    peer_flush_later(peer);
+}
+
+void producer_step_closed(struct peer *peer, const struct record_answer *closed)
+{
+    char text[64];
+    bool aborted = closed->header.status == TRYST_E_ABORTED;
+    int32_t rank = aborted ? closed->origin_rank : peer->rank;
+    snprintf(text, sizeof text, "rank %d has %s the step", rank,
+             aborted ? "aborted" : "closed");
+    list_for_each_safe (&peer->posted_sends, node, after) {
+        tryst_op *op = container_of(node, tryst_op, deferred_node);
+        if (op->step_id == closed->id)
+            producer_fail(op, aborted ? TRYST_E_ABORTED : TRYST_E_CLOSED, rank, text);
+    }
+}
+
+/* ---- the consumer ------------------------------------------------------------------------- */
+
+/** Does a receive from the peer still wait for an answer of its own? */
+static bool scope_receives_from(const struct list *ops, const struct peer *peer)
+{
+    list_for_each_safe (ops, node, after) {
+        const tryst_op *op = container_of(node, tryst_op, scope_node);
+        if (op->kind == OP_RECV && op->peer == peer)
+            return true;
+    }
+    return false;
+}
+
+/** Is `scope` closed to the peer for good: no WANT of it is under way, and none will come? While it
+ *  closes, receives may have WANTs under way, whose answers must not be missing. */
+static bool scope_is_over(const struct scope *scope, const struct peer *peer)
+{
+    return scope->state == SCOPE_CLOSING && !scope_receives_from(&scope->ops, peer) &&
+           !scope_receives_from(&scope->warned, peer);
+}
+
+/** False: no room now. */
+static bool asker_answer(struct peer *peer, const struct scope *scope, uint64_t step)
+{
+    int32_t origin_rank;
+    tryst_status status = step_refuses(peer->rdv, scope, step, &origin_rank);
+    if (peer->asked == ASKS_MAX)
+        return false;
+    peer->asked++;
+    peer_answer(peer, &(struct answer){step, status, origin_rank, RECORD_CLOSED, false});
+    return true;
+}
+
+static void asker_note(struct scope *scope, const struct peer *peer)
+{
+    size_t words = (size_t)peer->rdv->group->roster.size / 64 + 1;
+    if (!scope->askers)
+        scope->askers = mem_zalloc(words * sizeof *scope->askers);
+    if (scope->askers) /* else it asks again, at a tick */
+        scope->askers[peer->rank / 64] |= 1ull << peer->rank % 64;
+}
+
+void consumer_asked(struct peer *peer, uint64_t step)
+{
+    struct scope *scope = scope_find(peer->rdv, step);
+    bool over = scope ? scope_is_over(scope, peer) : scope_is_closed(peer->rdv, step);
+    if (over)
+        (void)asker_answer(peer, scope, step);
+    else if (scope)
+        asker_note(scope, peer);
+}
+
+void consumer_askers_answer(struct scope *scope)
+{
+    const struct tryst_group *group = scope->rdv->group;
+    for (int i = 0; scope->askers && i < group->roster.size; i++) {
+        struct peer *peer = &group->peers[i];
+        uint64_t bit = 1ull << i % 64;
+        if ((scope->askers[i / 64] & bit) && scope_is_over(scope, peer) &&
+            asker_answer(peer, scope, scope->id))
+            scope->askers[i / 64] &= ~bit;
+    }
+}
