@@ -121,7 +121,10 @@ uint64_t tryst_now_ns(const tryst_ctx *ctx)
 int tryst_counter_visit(const tryst_ctx *ctx,
                         int (*fn)(void *arg, const char *name, uint64_t value), void *arg)
 {
-    return ctx && fn ? rendezvous_counters_visit(ctx->rdv, fn, arg) : 0;
+    if (!ctx || !fn)
+        return 0;
+    int stop = rendezvous_counters_visit(ctx->rdv, fn, arg);
+    return stop ? stop : fn(arg, "memory_bytes", alloc_live_bytes());
 }
 
 void tryst_trace_span(tryst_ctx *ctx, const char *name, uint64_t begin_ns,

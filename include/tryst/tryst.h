@@ -443,7 +443,8 @@ TRYST_API void tryst_mem_release(tryst_mem *mem);
  *  it. */
 TRYST_API void tryst_dump(tryst_ctx *ctx, int fd);
 
-/** Visit the context's counters ("frames_sent", "bulk_bytes_received", …). */
+/** Visit the context's counters ("frames_sent", "bulk_bytes_received", …), and what all contexts of
+ *  the process have allocated ("memory_bytes"). */
 TRYST_API int tryst_counter_visit(const tryst_ctx *ctx,
                                   int (*fn)(void *arg, const char *name, uint64_t value),
                                   void *arg);

@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <tryst/tryst.h>
 
-enum { HARNESS_RANKS_MAX = 16, HARNESS_SKIP = 77 };
+enum { HARNESS_RANKS_MAX = 64, HARNESS_SKIP = 77 };
 
 /** One rank, as its main function sees it. */
 struct harness_rank {

@@ -6,7 +6,7 @@
  *
  *   test_pp_bench GROUP [TRANSPORT…]
  *
- * GROUP: usage, matrix, matrix-all, bubble, kill, kill-20
+ * GROUP: usage, matrix, matrix-all, bubble, kill, kill-20, kill-100
  */
 #include <dirent.h>
 #include <errno.h>
@@ -649,6 +649,11 @@ static void test_kill_20(void **state)
     kill_often(20);
 }
 
+static void test_kill_100(void **state)
+{
+    kill_often(100);
+}
+
 /* ----------------------------------------------------------------------------------- *
  *  Groups
  * ----------------------------------------------------------------------------------- */
@@ -667,6 +672,7 @@ static int run_group(const char *group)
     const struct CMUnitTest bubble[] = {cmocka_unit_test(test_bubble)};
     const struct CMUnitTest kill_few[] = {cmocka_unit_test(test_kill)};
     const struct CMUnitTest kill_many[] = {cmocka_unit_test(test_kill_20)};
+    const struct CMUnitTest kill_most[] = {cmocka_unit_test(test_kill_100)};
     if (strcmp(group, "usage") == 0) {
         return cmocka_run_group_tests(usage, NULL, NULL);
     }
@@ -684,6 +690,9 @@ static int run_group(const char *group)
     }
     if (strcmp(group, "kill-20") == 0) {
         return cmocka_run_group_tests(kill_many, NULL, NULL);
+    }
+    if (strcmp(group, "kill-100") == 0) {
+        return cmocka_run_group_tests(kill_most, NULL, NULL);
     }
     fprintf(stderr, "no group %s\n", group);
     return 1;
