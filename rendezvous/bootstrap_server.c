@@ -32,6 +32,12 @@ void conn_close(struct conn *conn)
     *conn = (struct conn){.state = CONN_FREE, .fd = -1, .rank = -1};
 }
 
+static void unproved_drop(struct server *server, struct conn *conn)
+{
+    server->silent_count += conn->state == CONN_HELLO || conn->state == CONN_PROOF;
+    conn_close(conn);
+}
+
 static struct conn *slot_free(struct server *server)
 {
     for (size_t i = 0; i < server->conns_count; i++)
@@ -61,7 +67,7 @@ static struct conn *slot_take(struct server *server, int fd)
     size_t count;
     struct conn *oldest = unproved_oldest(server, &count);
     if (count >= server->unproved_max)
-        conn_close(oldest);
+        unproved_drop(server, oldest);
     struct conn *conn = slot_free(server);
     if (!conn)
         return NULL;
@@ -203,7 +209,7 @@ static void accept_some(struct server *server, int listener)
             server->accept_error = errno;
             struct conn *oldest = unproved_oldest(server, &count);
             if (oldest)
-                conn_close(oldest);
+                unproved_drop(server, oldest);
             server->accept_pause_ns = clock_now_ns(server->clock) + ACCEPT_PAUSE_NS;
         }
         return;
@@ -219,7 +225,7 @@ static void drop_overdue(struct server *server, uint64_t now_ns)
         if (conn->state == CONN_FREE)
             continue;
         if (!conn->proved && now_ns - conn->since_ns >= SERVER_HANDSHAKE_NS)
-            conn_close(conn);
+            unproved_drop(server, conn);
         if (conn->state == CONN_WAITING && now_ns >= conn->wait_end_ns)
             serve_overdue(server, conn);
     }
@@ -447,8 +453,21 @@ tryst_status server_start(const struct bootstrap_params *params,
     return TRYST_OK;
 }
 
+/* The first was told when it came. */
+static void strangers_tell(const struct server *server)
+{
+    if (server->refused_count + server->silent_count > 1)
+        LOG_WARN(server->log,
+                 "bootstrap: %llu connections were turned away (the last: %s), and %llu "
+                 "dropped that did not speak in time",
+                 (unsigned long long)server->refused_count,
+                 server->refused_count ? server->refused : "none",
+                 (unsigned long long)server->silent_count);
+}
+
 void server_join(struct server *server)
 {
     pthread_join(server->thread, NULL);
+    strangers_tell(server);
     server_close(server);
 }

@@ -115,9 +115,10 @@ struct server {
     struct gather gather;
     struct store store;
 
-    struct err failure; /* status TRYST_OK: none */
-    bool own_left;      /* rank 0 said BYE or ABORT */
-    uint64_t end_ns;    /* then: not beyond this */
+    struct err failure;    /* status TRYST_OK: none */
+    bool own_left;         /* rank 0 said BYE or ABORT */
+    uint64_t end_ns;       /* then: not beyond this */
+    uint64_t silent_count; /* dropped before they had said enough */
     uint64_t refused_count;
     char refused[128]; /* the last connection that did not become a member, and why */
 

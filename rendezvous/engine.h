@@ -58,6 +58,9 @@ struct rendezvous_counters {
     uint64_t unexpected_bulk, wrong_cookies, protocol_errors, links_refused;
 };
 
+/** Strangers are logged once in this time, with how many there were. */
+#define STRANGERS_LOG_NS (10 * NS_PER_S)
+
 struct rendezvous {
     void *owner;
     tryst_status (*rails_open)(void *owner, int kind, char *text);
@@ -127,6 +130,7 @@ struct rendezvous {
     uint64_t tick_ns;    /**< when housekeeping runs next */
     uint64_t looked_ns;  /**< when timers_run was here last */
     uint64_t pass_ns;    /**< the clock, as this pass or event first read it; 0 not yet */
+    struct log_limit links_limit, cookies_limit;
     struct rendezvous_counters counters;
 };
 

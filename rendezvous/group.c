@@ -54,6 +54,9 @@ int rendezvous_counters_visit(const struct rendezvous *rdv,
                               void *arg)
 {
     const struct rendezvous_counters *c = &rdv->counters;
+    struct link_listener_counters links = {0};
+    if (rdv->listener)
+        links = link_listener_counters(rdv->listener);
     const struct {
         const char *name;
         uint64_t value;
@@ -76,7 +79,10 @@ int rendezvous_counters_visit(const struct rendezvous *rdv,
                 {"unexpected_bulk", c->unexpected_bulk},
                 {"wrong_cookies", c->wrong_cookies},
                 {"protocol_errors", c->protocol_errors},
-                {"links_refused", c->links_refused}};
+                {"links_refused", c->links_refused},
+                {"links_silent", links.silent},
+                {"links_foreign", links.foreign},
+                {"links_failed", links.failed}};
     int stop = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && !stop; i++)
         stop = fn(arg, rows[i].name, rows[i].value);

@@ -98,7 +98,8 @@ struct peer {
     struct poller_source pidfd; /**< fd -1: none */
     uint64_t nonce, peer_nonce;
     uint64_t connect_deadline_ns;
-    bool connect_again; /**< its listener was full: at the next tick */
+    bool connect_again; /**< its listener was full, or dropped us: at the next tick */
+    bool duplicate;     /**< it said that its own connection to us stays */
     uint64_t
         refused_ns; /**< no link comes about; dead, unless we hear that it has left. 0 not */
 

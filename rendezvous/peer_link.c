@@ -56,18 +56,25 @@ static void hello_send(struct peer *peer, struct link *link)
     (void)link_send(link, LINK_HELLO, &hello, sizeof hello, -1);
 }
 
-/** The peer that a HELLO proves to come from, or NULL. */
+/** The peer that a HELLO proves to come from, or NULL with what is wrong with it. */
 static struct peer *hello_check(struct rendezvous *rdv, uint8_t type, const void *data,
-                                size_t bytes)
+                                size_t bytes, const char **wrong_p)
 {
     struct link_hello hello;
     const struct tryst_group *group = rdv->group;
+    *wrong_p = "did not say HELLO first";
     if (type != LINK_HELLO || bytes != sizeof hello || !group)
         return NULL;
     memcpy(&hello, data, sizeof hello);
-    if (hello.magic != HELLO_MAGIC || hello.wire_version != WIRE_VERSION ||
-        memcmp(hello.cookie, group->cookie, sizeof hello.cookie) != 0)
+    if (hello.magic != HELLO_MAGIC)
         return NULL;
+    *wrong_p = "speaks another wire version";
+    if (hello.wire_version != WIRE_VERSION)
+        return NULL;
+    *wrong_p = "did not show this session's cookie";
+    if (memcmp(hello.cookie, group->cookie, sizeof hello.cookie) != 0)
+        return NULL;
+    *wrong_p = "is no rank of this group";
     if (hello.rank < 0 || hello.rank >= group->roster.size ||
         hello.rank == group->roster.rank ||
         hello.incarnation != group->roster.entries[hello.rank].incarnation)
@@ -238,6 +245,14 @@ static struct link_address link_address_of(const struct peer *peer)
     return address;
 }
 
+static void connect_later(struct peer *peer)
+{
+    struct rendezvous *rdv = peer->rdv;
+    peer->connect_again = true;
+    if (rdv->tick_ns > rendezvous_now(rdv) + RECONNECT_NS)
+        rdv->tick_ns = rendezvous_now(rdv) + RECONNECT_NS;
+}
+
 void peer_link_connect(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -246,18 +261,19 @@ void peer_link_connect(struct peer *peer)
     bool via_unix = !peer->via_tcp &&
                     identity_unix_reaches(&roster->entries[roster->rank].host, theirs);
     peer->link_state = PEER_LINK_CONNECTING;
+    peer->duplicate = false;
     if (!peer->connect_deadline_ns)
         peer->connect_deadline_ns = rendezvous_now(rdv) + rdv->set.connect_timeout_ns;
     struct link_address address = link_address_of(peer);
     tryst_status status =
         link_connect(rdv->poller, rdv->log, &address, via_unix, rdv->set.peer_timeout_ns,
                      &peer_events, peer, &peer->link);
-    peer->connect_again = status == TRYST_AGAIN;
+    peer->connect_again = false;
     if (status == TRYST_OK)
         hello_send(peer, peer->link);
-    else if (status == TRYST_AGAIN && rdv->tick_ns > rendezvous_now(rdv) + RECONNECT_NS)
-        rdv->tick_ns = rendezvous_now(rdv) + RECONNECT_NS;
-    else if (status != TRYST_AGAIN)
+    else if (status == TRYST_AGAIN)
+        connect_later(peer);
+    else
         peer_give_up(peer, TRYST_E_UNREACHABLE,
                      "cannot be connected to: no socket or no memory for it here (is the "
                      "limit of open files, ulimit -n, reached?)");
@@ -313,6 +329,17 @@ static void link_adopt(struct peer *peer, struct link *link)
     link_up(peer);
 }
 
+/** Somebody came who is none of ours. */
+static void stranger_note(struct rendezvous *rdv, const struct link *link,
+                          const char *what)
+{
+    char who[LINK_PEER_TEXT_BYTES];
+    rdv->counters.links_refused++;
+    link_peer_text(link, who);
+    LOG_WARN_LIMITED(rdv->log, &rdv->links_limit, STRANGERS_LOG_NS,
+                     "refused a connection from %s: %s", who, what);
+}
+
 static void hello_message(void *arg, struct link *link, uint8_t type, const void *data,
                           size_t bytes, int fd)
 {
@@ -325,23 +352,24 @@ static void hello_message(void *arg, struct link *link, uint8_t type, const void
             left_note(hello->peer, hello->peer);
         return;
     }
-    struct peer *peer = hello_check(rdv, type, data, bytes);
+    const char *wrong;
+    struct peer *peer = hello_check(rdv, type, data, bytes, &wrong);
     hello_link_free(hello);
     if (peer) {
         link_adopt(peer, link);
         return;
     }
-    rdv->counters.links_refused++;
-    LOG_INFO(rdv->log, "a connection without this session's cookie was refused");
+    stranger_note(rdv, link, wrong);
     link_close(link);
 }
 
 static void hello_closed(void *arg, struct link *link, tryst_status status,
                          const char *text)
 {
-    (void)status;
-    (void)text;
-    hello_link_free(arg);
+    struct hello_link *hello = arg;
+    if (status == TRYST_E_PROTOCOL && !hello->peer)
+        stranger_note(hello->rdv, link, text);
+    hello_link_free(hello);
     link_close(link);
 }
 
@@ -450,9 +478,12 @@ static void connect_answer(struct peer *peer, uint8_t type, const void *data,
 {
     /* The peer's own connection is on its way here and stays. Until then ours is the one that
      * LEAVE can go over, or the peer's end be seen by. */
-    if (type == LINK_DUPLICATE)
+    const char *wrong;
+    if (type == LINK_DUPLICATE) {
+        peer->duplicate = true;
         return;
-    if (hello_check(peer->rdv, type, data, bytes) == peer) {
+    }
+    if (hello_check(peer->rdv, type, data, bytes, &wrong) == peer) {
         link_up(peer);
         return;
     }
@@ -495,11 +526,18 @@ static void peer_closed(void *arg, struct link *link, tryst_status status,
     bool connecting = peer->link_state == PEER_LINK_CONNECTING;
     bool unix_failed = connecting && link_is_unix(link) && !peer->via_tcp &&
                        roster->entries[peer->rank].host.link.family != 0;
+    /* It listens, and has dropped us among others who did not speak: that proves no death. */
+    bool dropped = connecting && status == TRYST_E_PEER && link_has_met(link) &&
+                   !peer->duplicate && !peer->left;
     char reason[TRANSPORT_TEXT_MAX];
     snprintf(reason, sizeof reason, "%s", text);
     link_close(link);
     if (peer->life >= PEER_GIVING_UP)
         return;
+    if (dropped) {
+        connect_later(peer);
+        return;
+    }
     if (unix_failed) {
         peer->via_tcp = true;
         peer_link_connect(peer);

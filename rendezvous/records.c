@@ -476,6 +476,10 @@ void records_read(struct peer *peer, const void *frame, size_t bytes)
     struct rendezvous *rdv = peer->rdv;
     if (bytes < sizeof *header || header->cookie != rdv->cookie) {
         rdv->counters.wrong_cookies++;
+        LOG_WARN_LIMITED(rdv->log, &rdv->cookies_limit, STRANGERS_LOG_NS,
+                         "dropped a frame without this session's cookie, which came by "
+                         "the endpoint to rank %d",
+                         peer->rank);
         return;
     }
     bool credit_only = header->flags & FRAME_CREDIT_ONLY;

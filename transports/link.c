@@ -13,6 +13,7 @@
  * complete. */
 #include "link_private.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -84,6 +85,32 @@ int32_t link_peer_pid(const struct link *link)
 bool link_is_unix(const struct link *link)
 {
     return link->is_unix;
+}
+
+bool link_has_met(const struct link *link)
+{
+    return link->met;
+}
+
+void link_peer_text(const struct link *link, char text[LINK_PEER_TEXT_BYTES])
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } peer = {.in6 = {0}};
+    char ip[INET6_ADDRSTRLEN] = "?";
+    socklen_t bytes = sizeof peer;
+    if (link->is_unix) {
+        (void)snprintf(text, LINK_PEER_TEXT_BYTES, "pid %d", link->peer_pid);
+        return;
+    }
+    (void)getpeername(link->source.fd, &peer.any, &bytes);
+    bool six = peer.any.sa_family == AF_INET6;
+    const void *from = six ? (const void *)&peer.in6.sin6_addr : &peer.in.sin_addr;
+    (void)inet_ntop(six ? AF_INET6 : AF_INET, from, ip, sizeof ip);
+    (void)snprintf(text, LINK_PEER_TEXT_BYTES, "%s port %u", ip,
+                   ntohs(six ? peer.in6.sin6_port : peer.in.sin_port));
 }
 
 /* ---- breaking and closing ---- */
@@ -522,6 +549,12 @@ static void connect_failed(struct link *link, int error)
                  nobody ? "no process listens there any more" : "cannot connect", error);
 }
 
+static void connect_done(struct link *link)
+{
+    link->state = LINK_OPEN;
+    link->met = true;
+}
+
 static void connect_finish(struct link *link)
 {
     int error = 0;
@@ -533,7 +566,7 @@ static void connect_finish(struct link *link)
     if (error)
         connect_failed(link, error);
     else
-        link->state = LINK_OPEN;
+        connect_done(link);
 }
 
 bool link_peer_is_ours(int fd, int32_t *pid_p)
@@ -563,7 +596,7 @@ static bool unix_connect(struct link *link, uint64_t listener_id)
     else if (!link_peer_is_ours(link->source.fd, &link->peer_pid))
         link_break(link, TRYST_E_PEER, "another user's process listens there");
     else
-        link->state = LINK_OPEN;
+        connect_done(link);
     return true;
 }
 

@@ -45,7 +45,8 @@ struct link_events {
      *  delivered before). `text` says how. The callee calls link_close, now or later.
      *  TRYST_E_PEER: the other process is gone, or left, or does not read; also when
      *  nobody listens any more at the address. TRYST_E_UNREACHABLE: no connection came
-     *  about. TRYST_E_PROTOCOL: it sent what no link of ours sends, or never spoke.
+     *  about. TRYST_E_PROTOCOL: it sent what no link of ours sends. TRYST_E_TIMEOUT: it was
+     *  accepted and never spoke.
      *  TRYST_E_NOMEM, TRYST_E_SYSTEM: this side could not go on, or the process there has no
      *  descriptor left for a connection. */
     void (*closed)(void *arg, struct link *link, tryst_status status, const char *text);
@@ -128,6 +129,12 @@ tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t
  *  namespace). */
 int32_t link_peer_pid(const struct link *link);
 bool link_is_unix(const struct link *link);
+/** A link of ours that was connecting: whether the connection came about, and what closed it later
+ *  was the process that listens there. */
+bool link_has_met(const struct link *link);
+/** Who is at the other end, for a log line: "pid 12" or "10.0.0.2 port 4567". */
+#define LINK_PEER_TEXT_BYTES 64u
+void link_peer_text(const struct link *link, char text[LINK_PEER_TEXT_BYTES]);
 
 /** Close. What is queued is sent if the socket takes it at once. No event follows. */
 void link_close(struct link *link);

@@ -77,7 +77,7 @@ static void pending_drop(struct link_listener *listener, const char *why)
     LOG_WARN_LIMITED(listener->log, &listener->silent_limit, LOG_EVERY_NS,
                      "dropped a connection that %s", why);
     link_spoke(link);
-    link_break(link, TRYST_E_PROTOCOL, "dropped: it %s", why);
+    link_break(link, TRYST_E_TIMEOUT, "dropped: it %s", why);
 }
 
 void link_listener_tick(struct link_listener *listener, uint64_t now_ns)

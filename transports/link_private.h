@@ -53,6 +53,7 @@ struct link {
     /* its poller function is on the stack: link_close leaves the struct to it */
     bool inside;
     bool ended;  /* nothing more will be read */
+    bool met;    /* connecting: somebody listened there */
     bool closed; /* link_close was called */
     int32_t peer_pid;
     tryst_status status; /* why it is BROKEN */

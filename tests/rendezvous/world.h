@@ -81,6 +81,7 @@ struct world {
     bool hold_links;      /* no link moves */
     bool links_backwards; /* the youngest link first */
     uint32_t link_again;  /* so many link_connect answer AGAIN */
+    uint32_t link_drops;  /* so many accepted links are dropped before they are read */
     struct link_listener *listeners[WORLD_RANKS_MAX];
 };
 

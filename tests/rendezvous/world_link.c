@@ -24,6 +24,7 @@ struct link {
     void *arg;
     struct link_listener *accept; /* not handed over yet */
     bool told, closed;
+    bool met; /* somebody listened */
 };
 
 tryst_status link_listen(struct poller *poller, const struct log *log,
@@ -95,6 +96,7 @@ tryst_status link_connect(struct poller *poller, const struct log *log,
     if (listener) {
         link->other = link_make(listener);
         link->other->other = link;
+        link->met = true;
     }
     *link_p = link;
     return TRYST_OK;
@@ -135,6 +137,21 @@ bool link_is_unix(const struct link *link)
     return false;
 }
 
+bool link_has_met(const struct link *link)
+{
+    return link->met;
+}
+
+void link_peer_text(const struct link *link, char text[LINK_PEER_TEXT_BYTES])
+{
+    snprintf(text, LINK_PEER_TEXT_BYTES, "somebody");
+}
+
+struct link_listener_counters link_listener_counters(const struct link_listener *listener)
+{
+    return (struct link_listener_counters){0};
+}
+
 void link_close(struct link *link)
 {
     link_part(link);
@@ -155,6 +172,13 @@ static int link_run(struct link *link)
     struct list_node *node;
     if (link->accept && world_current->sides[link->accept->id - 1].hold_accepts)
         return 0;
+    if (link->accept && world_current->link_drops) {
+        world_current->link_drops--; /* the oldest of too many that say nothing */
+        link_part(link);
+        link->accept = NULL;
+        link->closed = true;
+        return 1;
+    }
     if (link->accept) {
         struct link_listener *listener = link->accept;
         link->accept = NULL;

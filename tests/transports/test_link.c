@@ -854,7 +854,7 @@ static void test_pending_bound(void **state)
     PUMP_UNTIL(accepted[5].closed == 1);
     for (int i = 0; i < 10; i++) /* the oldest went first */
         assert_int_equal(accepted[i].closed, i >= 1 && i <= 5);
-    assert_int_equal(accepted[1].status, TRYST_E_PROTOCOL);
+    assert_int_equal(accepted[1].status, TRYST_E_TIMEOUT);
     link_listener_tick(listener, clock_monotonic_ns() + 4 * NS_PER_S);
     pump_ms(5);
     assert_int_equal(accepted[9].closed, 0);
