@@ -4,11 +4,11 @@
  *
  * Invariant: an event is delivered only to a source that is still registered. A poller
  * function may remove (and free) any source; events that epoll had already returned for
- * it in the same batch are then dropped, because the rest of a batch is fetched anew
- * whenever the epoch moved.
+ * it in the same batch are then taken out of that.
  */
 #include "core/poller.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -101,20 +101,25 @@ void poller_remove(struct poller *poller, struct poller_source *source)
 {
     if (source->fd >= 0)
         (void)epoll_ctl(poller->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
-    poller->epoch++;
+    for (int i = 0; i < poller->batch_count; i++)
+        if (poller->batch[i].data.ptr == source)
+            poller->batch[i].data.ptr = NULL;
 }
 
 static int batch_deliver(struct poller *poller, struct epoll_event *events, int count)
 {
-    uint64_t epoch = poller->epoch;
     int called = 0;
+    poller->batch = events;
+    poller->batch_count = count;
     for (int i = 0; i < count; i++) {
         struct poller_source *source = events[i].data.ptr;
+        if (!source)
+            continue;
         called++;
         source->fn(source, events[i].events);
-        if (poller->epoch != epoch)
-            break; /* level-triggered: the rest is reported again */
     }
+    poller->batch = NULL;
+    poller->batch_count = 0;
     return called;
 }
 
@@ -127,6 +132,7 @@ int poller_run(struct poller *poller, uint64_t timeout_ns)
     if (count < 0 && errno == ENOSYS)
         count = epoll_wait(poller->epoll_fd, events, POLLER_BATCH,
                            (int)((timeout_ns + 999999) / 1000000));
+    assert(!poller->batch); /* no poller function runs the poller */
     return count > 0 ? batch_deliver(poller, events, count) : 0;
 }
 

@@ -18,6 +18,7 @@
 
 #include "tryst/status.h"
 
+struct epoll_event;
 struct poller_source;
 typedef void (*poller_fn)(struct poller_source *source, uint32_t epoll_events);
 
@@ -33,8 +34,9 @@ struct poller {
     struct poller_source wake;  /**< eventfd */
     struct poller_source timer; /**< timerfd */
     uint64_t timer_ns;          /**< absolute expiry as armed, 0 when off */
-    uint64_t epoch;             /**< bumped by every remove: stale events are skipped */
-    _Atomic(uint32_t) woken;    /**< 1 while a wake-up is in the eventfd */
+    struct epoll_event *batch;  /**< what is being delivered; NULL: nothing is */
+    int batch_count;
+    _Atomic(uint32_t) woken; /**< 1 while a wake-up is in the eventfd */
 };
 
 tryst_status poller_open(struct poller *poller);
