@@ -78,6 +78,7 @@ static void pending_drop(struct link_listener *listener, const char *why)
                      "dropped a connection that %s", why);
     link_spoke(link);
     link_break(link, TRYST_E_TIMEOUT, "dropped: it %s", why);
+    link->ended = true; /* what it may say yet is too late: a broken link is nobody's */
 }
 
 void link_listener_tick(struct link_listener *listener, uint64_t now_ns)

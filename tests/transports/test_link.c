@@ -872,6 +872,32 @@ static void test_pending_bound(void **state)
     stop();
 }
 
+/* One that is dropped is dropped, also where it has spoken meanwhile: whoever took it for a link
+ * would see that link break. */
+static void test_dropped_unread(void **state)
+{
+    int fds[5];
+    struct link_header header = {0, 0, 0, LINK_MAGIC};
+    start_on(NULL, 4);
+    for (int i = 0; i < 5; i++) {
+        fds[i] = raw_connect(true);
+        raw_send(fds[i], &header, sizeof header, 0);
+    }
+    PUMP_UNTIL(accepted_count == 5);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(accepted[i].received, 0);
+        link_events_set(accepted[i].link, &swallow, &accepted[i]);
+    }
+    PUMP_UNTIL(accepted[0].closed == 1 && accepted[4].received == 1);
+    assert_int_equal(accepted[0].received, 0);
+    assert_int_equal(accepted[0].status, TRYST_E_TIMEOUT);
+    for (int i = 1; i < 5; i++)
+        PUMP_UNTIL(accepted[i].received == 1);
+    for (int i = 0; i < 5; i++)
+        close(fds[i]);
+    stop();
+}
+
 static void test_foreign_user(void **state)
 {
     int exited;
@@ -1167,6 +1193,7 @@ int main(void)
         cmocka_unit_test(test_fuzz),
         cmocka_unit_test(test_half),
         cmocka_unit_test(test_pending_bound),
+        cmocka_unit_test(test_dropped_unread),
         cmocka_unit_test(test_foreign_user),
         cmocka_unit_test(test_no_descriptors),
         cmocka_unit_test(test_descriptor_lost),
