@@ -150,7 +150,7 @@ static tryst_status text_get(struct meeting *meeting, const struct pmix_api *api
 static tryst_status meet(struct meeting *meeting)
 {
     struct signal_guard guard;
-    struct pmix_api api = {NULL};
+    struct pmix_api api = {0};
     pmix_proc_t self;
     signal_guard_begin(&guard);
     tryst_status status = api_load(meeting, &api);
