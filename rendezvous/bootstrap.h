@@ -131,6 +131,13 @@ tryst_status bootstrap_env_read(const struct config *config, uint64_t timeout_ns
                                 const struct log *log, struct err *err,
                                 struct bootstrap_env *env_p);
 
+/* Whether there is a token that can be used, as bootstrap_env_read would find it; waits for
+ * nobody. TRYST_E_TOKEN, TRYST_E_IO. */
+tryst_status bootstrap_token_check(const struct config *config, struct err *err);
+
+/* Whether PMIx's library loads. False adds ", but …" to what `text` is. */
+bool bootstrap_pmix_usable(char *text, size_t capacity);
+
 /* Wipes the token, closes a listening socket that bootstrap_open has not got. */
 void bootstrap_env_wipe(struct bootstrap_env *env);
 

@@ -241,6 +241,14 @@ static tryst_status pmix_read(const struct config *config, const struct launch *
 }
 #endif
 
+#ifndef TRYST_HAVE_PMIX
+bool bootstrap_pmix_usable(char *text, size_t capacity)
+{
+    (void)snprintf(text, capacity, ", but this build has no PMIx");
+    return false;
+}
+#endif
+
 /* ---- all of it ---- */
 
 tryst_status bootstrap_env_read(const struct config *config, uint64_t timeout_ns,
@@ -278,6 +286,14 @@ tryst_status bootstrap_env_read(const struct config *config, uint64_t timeout_ns
         return status;
 #endif
     return token_read(config, log, err, env);
+}
+
+tryst_status bootstrap_token_check(const struct config *config, struct err *err)
+{
+    struct bootstrap_env env = {.params = {.rank = 1, .size = 2, .listen_fd = -1}};
+    tryst_status status = token_read(config, NULL, err, &env);
+    bootstrap_env_wipe(&env);
+    return status;
 }
 
 void bootstrap_env_wipe(struct bootstrap_env *env)

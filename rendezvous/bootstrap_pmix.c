@@ -14,6 +14,7 @@
 #include "bootstrap_auth.h"
 #include "core/alloc.h"
 #include "core/clock.h"
+#include "rendezvous/bootstrap.h"
 #include "transports/signal_guard.h"
 
 /* PMIx 3 to 5 carry this name. */
@@ -259,6 +260,22 @@ bool bootstrap_pmix_heard(char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p)
     }
     pthread_mutex_unlock(&heard.lock);
     return known;
+}
+
+bool bootstrap_pmix_usable(char *text, size_t capacity)
+{
+    struct pmix_api api = {NULL};
+    struct meeting *meeting = meeting_new(NULL, 0);
+    struct signal_guard guard;
+    if (!meeting)
+        return true; /* no memory says nothing about PMIx */
+    signal_guard_begin(&guard);
+    bool usable = api_load(meeting, &api) == TRYST_OK;
+    (void)signal_guard_end(&guard);
+    if (!usable)
+        (void)snprintf(text, capacity, ", but %s", meeting->why);
+    meeting_free(meeting);
+    return usable;
 }
 
 tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct err *err,

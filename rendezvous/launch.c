@@ -295,7 +295,7 @@ static tryst_status numbers_read(struct detecting *self, const struct launcher_r
     }
     why_add(launch, ": %s=%d, ", row->rank, launch->rank);
     if (launch->size >= 0)
-        why_add(launch, "%d ranks", launch->size);
+        why_add(launch, "%d rank%s", launch->size, launch->size == 1 ? "" : "s");
     else
         why_add(launch, "as many ranks as PMIx says");
     return status;

@@ -16,6 +16,9 @@ static const char help[] =
     "Without an option: version, build options and transports, with what was found "
     "here.\n"
     "\n"
+    "      --check       before a job: what of this machine and its settings stands in "
+    "its way,\n"
+    "                    and how to mend it\n"
     "  -c, --config      every setting: its variable, value, where that came from, "
     "default\n"
     "      --markdown    the settings as a Markdown table of names, defaults and "
@@ -35,7 +38,9 @@ static const char help[] =
     "  -h, --help        print this\n"
     "\n"
     "Exit status: 0 done, 1 a setting or the library is broken, or there is nothing to "
-    "look at,\n2 the command line is wrong.\n";
+    "look at,\n2 the command line is wrong; of --check 0 all is well, 3 with warnings, 4 "
+    "with "
+    "failures.\n";
 
 /* ---- settings ----------------------------------------------------------------------------- */
 
@@ -101,6 +106,27 @@ static int markdown_print(void)
     return config_print(markdown_row);
 }
 
+/* ---- preflight ---------------------------------------------------------------------------- */
+
+static int check_row(void *arg, const tryst_check_item *item)
+{
+    static const char *const words[] = {"ok", "warn", "FAIL"};
+    tryst_check_level *worst = arg;
+    if (item->level > *worst)
+        *worst = item->level;
+    printf("%-4s  %-15s %s\n", words[item->level], item->name, item->text);
+    if (item->level != TRYST_CHECK_OK)
+        printf("      %-15s -> %s\n", "", item->fix);
+    return 0;
+}
+
+static int check_print(void)
+{
+    tryst_check_level worst = TRYST_CHECK_OK;
+    (void)tryst_check_visit(NULL, check_row, &worst);
+    return worst == TRYST_CHECK_OK ? 0 : worst == TRYST_CHECK_WARN ? 3 : 4;
+}
+
 /* ---- statuses ----------------------------------------------------------------------------- */
 
 static const char *band_of(tryst_status status)
@@ -161,7 +187,7 @@ static int overview_print(void)
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-enum { STATUS = 256, MARKDOWN, LIVE, JOB, JSON, MERGE };
+enum { STATUS = 256, MARKDOWN, CHECK, LIVE, JOB, JSON, MERGE };
 
 struct choice {
     int what; /* the option that says what to print, 0: the overview */
@@ -171,15 +197,12 @@ struct choice {
 /* False: the command line is wrong, which was said. */
 static bool options_read(int argc, char **argv, struct choice *choice)
 {
-    static const struct option longs[] = {{"config", no_argument, NULL, 'c'},
-                                          {"markdown", no_argument, NULL, MARKDOWN},
-                                          {"status", no_argument, NULL, STATUS},
-                                          {"live", no_argument, NULL, LIVE},
-                                          {"job", no_argument, NULL, JOB},
-                                          {"json", no_argument, NULL, JSON},
-                                          {"merge-traces", no_argument, NULL, MERGE},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct option longs[] = {
+        {"config", no_argument, NULL, 'c'},  {"markdown", no_argument, NULL, MARKDOWN},
+        {"check", no_argument, NULL, CHECK}, {"status", no_argument, NULL, STATUS},
+        {"live", no_argument, NULL, LIVE},   {"job", no_argument, NULL, JOB},
+        {"json", no_argument, NULL, JSON},   {"merge-traces", no_argument, NULL, MERGE},
+        {"help", no_argument, NULL, 'h'},    {NULL, 0, NULL, 0}};
     int letter;
     while ((letter = getopt_long(argc, argv, "ch", longs, NULL)) != -1) {
         if (letter == '?')
@@ -230,6 +253,7 @@ int main(int argc, char **argv)
     case MARKDOWN: return markdown_print();
     case STATUS: return statuses_print();
     case MERGE: return trace_merge(argv + optind, stdout);
+    case CHECK: return check_print();
     case LIVE: return live_main(argv[optind], choice.job, choice.json);
     default: return overview_print();
     }

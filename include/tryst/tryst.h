@@ -460,6 +460,28 @@ typedef struct tryst_transport_info {
 TRYST_API int tryst_transport_visit(
     tryst_ctx *ctx, int (*fn)(void *arg, const tryst_transport_info *info), void *arg);
 
+/** How one thing of this machine, or of the settings, suits a job. */
+typedef enum tryst_check_level {
+    TRYST_CHECK_OK = 0,
+    TRYST_CHECK_WARN = 1, /**< something will be slower, or go wrong under load */
+    TRYST_CHECK_FAIL = 2  /**< a job will not run, or not safely */
+} tryst_check_level;
+
+typedef struct tryst_check_item {
+    const char *name; /**< "locked memory" */
+    tryst_check_level level;
+    const char *text; /**< what was found */
+    const char *fix;  /**< what to do about it; "" when ok */
+} tryst_check_item;
+
+/** Look, before a job does, at: settings, launcher, token, locked memory, /dev/shm, ptrace
+ *  scope, descriptors, interfaces, ports, and which transports load here. `config` NULL: the
+ *  environment. Calls `fn` for each until it returns nonzero, and returns that. Strings are
+ *  valid during the visit. Nothing is contacted; modules stay loaded. */
+TRYST_API int tryst_check_visit(const tryst_config *config,
+                                int (*fn)(void *arg, const tryst_check_item *item),
+                                void *arg);
+
 /** Add the caller's own span, or counter sample, to the trace (TRYST_TRACE=1; else free
  *  of cost). `name` must be a string that outlives the context. Times are
  *  tryst_now_ns. */

@@ -1,0 +1,117 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# tryst-info --check: each thing that it looks at is put wrong, by environment, limits, or a namespace
+# with a machine that lacks something; it must say so, say what to do, and end with the worst.
+# Usage: test_check.sh <tryst-info> <libtryst.so> <README.md>
+# shellcheck disable=SC2016,SC2317 # single quotes are for other shells; `on` is called by name
+set -u
+info=$1 library=$2 readme=$3
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+fail=0
+for name in $(compgen -e | grep -E '^(TRYST|SLURM|PMIX?|OMPI|MPI)_|^(MASTER_(ADDR|PORT)|(LOCAL_)?(RANK|WORLD_SIZE))$'); do
+    unset "$name"
+done
+bad() { echo "check: $*"; cat "$dir/out"; fail=1; }
+
+# The status that the levels of the last output ask for.
+worst() {
+    grep -q '^FAIL ' "$dir/out" && { echo 4; return; }
+    grep -q '^warn ' "$dir/out" && { echo 3; return; }
+    echo 0
+}
+
+# says <level> <name> <pattern of the text> [<pattern of the fix>] -- <command>
+says() {
+    local level=$1 name=$2 text=$3 fix=$4 status line
+    shift 5
+    "$@" >"$dir/out" 2>"$dir/err"
+    status=$?
+    line=$(grep -E "^(ok|warn|FAIL) +$name " "$dir/out")
+    [ "$status" -eq "$(worst)" ] || bad "'$*' ends with $status, the worst is $(worst)"
+    [[ $line =~ ^$level\ .*$text ]] || bad "'$name' is not '$level' with '$text': $line"
+    [ -z "$fix" ] ||
+        grep -A 1 -E "^$level +$name " "$dir/out" | grep -qE -e "-> .*$fix" ||
+        bad "'$name' names no fix like '$fix'"
+}
+none='' # no fix is looked for
+
+# The README's command is this one, and a machine on which tests run is good enough for it.
+[ "$(sed -n '/^<!-- test: check -->/,/^```$/s/^tryst-info \([^ ]*\).*/\1/p' "$readme")" = --check ] ||
+    { : >"$dir/out"; bad "the README has no tryst-info --check"; }
+says ok 'launcher' 'alone' "$none" -- "$info" --check
+for name in launcher token 'locked memory' /dev/shm 'ptrace scope' descriptors interfaces ports \
+    'transport self' 'transport shm' 'transport ucx' 'transport ofi'; do
+    grep -qE "^(ok|warn|FAIL) +$name " "$dir/out" || bad "no line about $name"
+done
+
+# --- by modules that are not there, or none ---
+# From here on the library is a copy that has no modules beside it, which is quick to look at.
+mkdir -p "$dir/lib/tryst"
+for name in "$(dirname "$library")"/libtryst.so*; do
+    cp "$(readlink -f "$library")" "$dir/lib/$(basename "$name")"
+done
+export LD_LIBRARY_PATH=$dir/lib
+says warn 'transport ucx' 'no tryst_ucx.so' 'libucx-dev' -- "$info" --check
+says warn 'other machines' 'neither' 'libfabric-dev' -- "$info" --check
+says FAIL 'transport ofi' 'TRYST_TRANSPORT asks' 'libfabric-dev' -- env TRYST_TRANSPORT=ofi "$info" --check
+echo junk >"$dir/lib/tryst/tryst_ucx.so"
+says warn 'transport ucx' 'file too short' "$none" -- "$info" --check
+rm "$dir/lib/tryst/tryst_ucx.so"
+
+# --- by environment ---
+says FAIL settings 'TRYST_WINDOW_BYTES' 'tryst-info -c' -- env TRYST_WINDOW_BYTES=many "$info" --check
+says FAIL launcher 'but not RANK' 'manual' -- env WORLD_SIZE=2 MASTER_ADDR=h "$info" --check
+says ok launcher 'hydra: PMI_RANK=1, 3 ranks' "$none" -- \
+    env PMI_RANK=1 PMI_SIZE=3 TRYST_BOOTSTRAP=h:1 "$info" --check
+says FAIL token 'no job token' 'TRYST_TOKEN' -- \
+    env PMI_RANK=1 PMI_SIZE=3 TRYST_BOOTSTRAP=h:1 "$info" --check
+says FAIL token 'has 5 characters' 'same token' -- env TRYST_TOKEN=short "$info" --check
+says ok token 'TRYST_TOKEN' "$none" -- env TRYST_TOKEN=0123456789abcdef "$info" --check
+! grep -q 0123456789abcdef "$dir/out" || bad "the token is shown"
+says warn token 'TRYST_INSECURE' 'unset TRYST_INSECURE' -- env TRYST_INSECURE=1 "$info" --check
+echo 0123456789abcdef >"$dir/token"
+chmod 0644 "$dir/token"
+says FAIL token 'chmod 600' "$none" -- env TRYST_TOKEN_FILE="$dir/token" "$info" --check
+chmod 0600 "$dir/token"
+says ok token "$dir/token" "$none" -- env TRYST_TOKEN_FILE="$dir/token" "$info" --check
+says FAIL ports 'no range' '30000-30099' -- env TRYST_PORT_RANGE=9-1 "$info" --check
+says FAIL context 'TRYST_PORT_RANGE' "$none" -- env TRYST_PORT_RANGE=9-1 "$info" --check
+says warn ports '2 of them' 'widen' -- env TRYST_PORT_RANGE=30000-30001 "$info" --check
+says FAIL interfaces 'nope0' 'TRYST_NET' -- env TRYST_NET=nope0 "$info" --check
+says warn interfaces 'loopback alone' 'TRYST_NET' -- env TRYST_NET=lo "$info" --check
+
+# --- by limits ---
+says FAIL descriptors '40; 3 peers' 'hard limit' -- sh -c 'ulimit -n 40; exec "$0" --check' "$info"
+says warn descriptors '80; 3 peers' 'ulimit -n' -- sh -c 'ulimit -Sn 80; exec "$0" --check' "$info"
+says warn descriptors '9 peers|, 4000 peers|3999 peers' "$none" -- sh -c \
+    'ulimit -Sn 256; PMI_RANK=1 PMI_SIZE=4000 TRYST_BOOTSTRAP=h:1 exec "$0" --check' "$info"
+
+# --- by a machine that lacks something ---
+spaces=(unshare --mount --net)
+[ "$(id -u)" -eq 0 ] || spaces=(unshare --user --map-root-user --mount --net)
+if [ -n "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ]; then
+    echo "left out: namespaces, which a sanitizer does not go well with"
+elif ! command -v setpriv >/dev/null || ! "${spaces[@]}" mount -t tmpfs none /mnt 2>/dev/null; then
+    echo "left out: namespaces, which are not to be had here"
+else
+    on() { # <shell commands> <capability to be without>: in namespaces of its own
+        "${spaces[@]}" sh -ec "$1"'; exec setpriv --bounding-set -'"$2"' "$0" --check' "$info"
+    }
+    says warn /dev/shm '1 MiB' 'shm-size' -- on 'mount -t tmpfs -o size=1m none /dev/shm' sys_boot
+    says warn /dev/shm 'not usable' 'mount -t tmpfs' -- on 'mount -t tmpfs -o ro none /dev/shm' sys_boot
+    says FAIL interfaces 'none is up' 'ip link' -- on : sys_boot
+    says warn interfaces 'loopback alone' 'ip link' -- on 'ip link set lo up' sys_boot
+    rdma='mount -t tmpfs none /sys/class; mkdir /sys/class/infiniband'
+    says FAIL 'locked memory' '64 KiB, and there are RDMA' 'memlock' -- on "$rdma; ulimit -l 64" ipc_lock
+    if (ulimit -l unlimited) 2>/dev/null; then # else the hard limit is below, and we may not raise it
+        says warn 'locked memory' '100000 KiB' 'unlimited' -- on "$rdma; ulimit -l 100000" ipc_lock
+        says ok 'locked memory' 'unlimited' "$none" -- on "$rdma; ulimit -l unlimited" ipc_lock
+    fi
+    says ok 'locked memory' 'no RDMA' "$none" -- on 'ulimit -l 64' ipc_lock
+    yama='mount -t tmpfs none /proc/sys/kernel; mkdir /proc/sys/kernel/yama
+        echo 1 >/proc/sys/kernel/yama/ptrace_scope'
+    says warn 'ptrace scope' 'ptrace_scope 1' 'sysctl -w' -- on "$yama" sys_ptrace
+    says ok 'ptrace scope' 'ptrace_scope 1' "$none" -- on "$yama" sys_boot
+fi
+exit $fail
