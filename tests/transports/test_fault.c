@@ -117,7 +117,7 @@ static void script_reasons(void **state)
         {"kill=3,oops=1",
          "character 8: \"oops\" is not one of seed, rank, again, delay_us, "
          "reorder, unregistered, drop_every, drop_after, kill, silent, "
-         "stuck"},
+         "stuck, clock_us"},
         {"kill=3,again=1", "character 14: again wants a share, 0 to below 1, not \"1\""},
         {"kill", "character 5: kill wants a number, not \"\""},
         {"delay_us=x", "character 10: delay_us wants microseconds, up to 10000000, not "
