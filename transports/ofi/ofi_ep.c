@@ -21,9 +21,7 @@
 
 struct ofi_ep *ofi_ep_find(struct ofi_rail *rail, uint64_t id)
 {
-    uint32_t slot = ofi_id_slot(id);
-    struct ofi_ep *ep = slot < rail->slots_count ? rail->slots[slot] : NULL;
-    return ep && ep->id == id ? ep : NULL;
+    return ep_table_find(&rail->table, id);
 }
 
 tryst_status ofi_ep_usable(const struct ofi_ep *ep)
@@ -55,49 +53,6 @@ void ofi_ep_fail(struct ofi_ep *ep, tryst_status status, const char *fmt, ...)
     ofi_ep_due(ep, OFI_DUE_FAILED);
 }
 
-/* ---- the rail's table of endpoints ---- */
-
-static tryst_status table_grow(struct ofi_rail *rail)
-{
-    uint32_t count = rail->slots_count ? rail->slots_count : 64;
-    struct ofi_ep **slots;
-    /* at most half full, so a free place is near and ids come back late */
-    while (count < OFI_SLOTS_MAX + 1 && count < 2 * (rail->slots_used + 1))
-        count *= 2;
-    if (count == rail->slots_count)
-        return rail->slots_used < count - 1 ? TRYST_OK : TRYST_E_NOMEM;
-    slots = rail->host->alloc(count * sizeof(struct ofi_ep *));
-    if (!slots)
-        return TRYST_E_NOMEM;
-    if (rail->slots_count)
-        memcpy(slots, rail->slots, rail->slots_count * sizeof(struct ofi_ep *));
-    rail->host->free(rail->slots);
-    rail->slots = slots;
-    rail->slots_count = count;
-    return TRYST_OK;
-}
-
-static tryst_status table_add(struct ofi_rail *rail, struct ofi_ep *ep)
-{
-    uint32_t slot;
-    if (table_grow(rail) != TRYST_OK)
-        return TRYST_E_NOMEM;
-    slot = rail->slot_next % rail->slots_count;
-    while (rail->slots[slot])
-        slot = (slot + 1) % rail->slots_count;
-    rail->slot_next = slot + 1;
-    rail->slots[slot] = ep;
-    rail->slots_used++;
-    ep->id = (rail->host->random_u64() & ~(uint64_t)0xffff) | slot;
-    return TRYST_OK;
-}
-
-static void table_remove(struct ofi_rail *rail, struct ofi_ep *ep)
-{
-    rail->slots[ofi_id_slot(ep->id)] = NULL;
-    rail->slots_used--;
-}
-
 /* ---- opening ---- */
 
 tryst_status ofi_ep_open(struct rail *base, const struct ep_params *params,
@@ -116,7 +71,7 @@ tryst_status ofi_ep_open(struct rail *base, const struct ep_params *params,
     list_init(&ep->packets);
     list_init(&ep->active);
     list_init(&ep->held);
-    if (table_add(rail, ep) != TRYST_OK) {
+    if (ep_table_add(&rail->table, rail->host, ep, &ep->id) != TRYST_OK) {
         rail->host->free(ep);
         return TRYST_E_NOMEM;
     }
@@ -331,7 +286,7 @@ static void close_end(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
     (void)list_remove(&ep->work_node);
-    table_remove(rail, ep);
+    ep_table_remove(&rail->table, ep->id);
     if (ep->peer_bulk != FI_ADDR_UNSPEC)
         (void)fi_av_remove(rail->av, &ep->peer_bulk, 1, 0);
     if (ep->peer_messages != FI_ADDR_UNSPEC)

@@ -21,6 +21,7 @@
 #include "core/list.h"
 #include "core/poller.h"
 #include "ofi_wire.h"
+#include "transports/ep_table.h"
 #include "transports/module.h"
 #include "transports/transport.h"
 
@@ -103,15 +104,14 @@ struct ofi_rail {
     uint64_t slot_mask; /**< bits of a slot that fit above a tag */
     uint64_t numbers;
     struct ofi_chunk *chunks;
-    struct list packets;   /**< free ones */
-    struct list unposted;  /**< receives that the fabric had no room for */
-    struct list ops;       /**< free ones */
-    struct list done;      /**< bulks to report; nothing is reported from inside a call */
-    struct list work;      /**< endpoints with something to do in the next progress */
-    struct list stalled;   /**< those that the fabric told to try again */
-    uint32_t live;         /**< operations in the fabric's hands */
-    struct ofi_ep **slots; /**< by ofi_id_slot; slots_count entries */
-    uint32_t slots_count, slots_used, slot_next;
+    struct list packets;  /**< free ones */
+    struct list unposted; /**< receives that the fabric had no room for */
+    struct list ops;      /**< free ones */
+    struct list done;     /**< bulks to report; nothing is reported from inside a call */
+    struct list work;     /**< endpoints with something to do in the next progress */
+    struct list stalled;  /**< those that the fabric told to try again */
+    uint32_t live;        /**< operations in the fabric's hands */
+    struct ep_table table;
     struct ofi_parked *parked; /**< fabric endpoints of pairs that are gone */
     bool parks;                /**< closing one is left to the rail's end (ofi_park) */
     bool unsettled;            /**< a connection towards us may be half made */

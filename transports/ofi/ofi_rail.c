@@ -185,7 +185,7 @@ static struct ofi_rail *rail_new(const struct rail_params *params)
     rail->host = params->host;
     rail->poller = params->poller;
     rail->source.fd = -1;
-    rail->slot_next = (uint32_t)params->host->random_u64() % OFI_SLOTS_MAX;
+    ep_table_init(&rail->table, params->host, OFI_SLOTS_MAX);
     ports_read(rail);
     list_init(&rail->packets);
     list_init(&rail->unposted);
@@ -293,7 +293,7 @@ static void rail_free(struct ofi_rail *rail)
     fid_close(rail, rail->fabric ? &rail->fabric->fid : NULL, "fabric");
     fi_freeinfo(rail->info);
     ofi_log_end(previous);
-    rail->host->free(rail->slots);
+    ep_table_end(&rail->table, rail->host);
     rail->host->free(rail);
 }
 

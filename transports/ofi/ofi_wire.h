@@ -112,9 +112,4 @@ static inline uint32_t ofi_record_kind(const struct ofi_record *record)
     return (uint32_t)(record->kind_tag >> OFI_TAG_BITS);
 }
 
-static inline uint32_t ofi_id_slot(uint64_t ep_id)
-{
-    return (uint32_t)(ep_id & 0xffff);
-}
-
 #endif

@@ -249,7 +249,7 @@ static int message_drain(struct ucx_rail *rail, ucp_tag_message_h message,
     static char nothing[1];
     uint32_t slot = (uint32_t)(info->sender_tag >> UCX_TAG_BITS);
     uint64_t tag = info->sender_tag & (((uint64_t)1 << UCX_TAG_BITS) - 1);
-    struct ucx_ep *ep = slot < rail->slots_count ? rail->slots[slot] : NULL;
+    struct ucx_ep *ep = ep_table_at(&rail->table, slot);
     ucs_status_ptr_t request =
         ucp_tag_msg_recv_nbx(rail->worker, nothing, 0, message, &param);
     if (UCS_PTR_IS_PTR(request))

@@ -26,9 +26,7 @@ enum { CONNECT_MESSAGE_MAX = 4096 };
 
 struct ucx_ep *ucx_ep_find(struct ucx_rail *rail, uint64_t id)
 {
-    uint32_t slot = ucx_id_slot(id);
-    struct ucx_ep *ep = slot < rail->slots_count ? rail->slots[slot] : NULL;
-    return ep && ep->id == id ? ep : NULL;
+    return ep_table_find(&rail->table, id);
 }
 
 tryst_status ucx_ep_usable(const struct ucx_ep *ep)
@@ -59,49 +57,6 @@ void ucx_ep_fail(struct ucx_ep *ep, tryst_status status, const char *fmt, ...)
     ucx_ep_work_add(ep, UCX_WORK_FAILED);
 }
 
-/* ---- the rail's table of endpoints ---- */
-
-static tryst_status table_grow(struct ucx_rail *rail)
-{
-    uint32_t count = rail->slots_count ? rail->slots_count : 64;
-    struct ucx_ep **slots;
-    /* at most half full, so a free place is near and ids come back late */
-    while (count < UCX_SLOTS_MAX + 1 && count < 2 * (rail->slots_used + 1))
-        count *= 2;
-    if (count == rail->slots_count)
-        return rail->slots_used < count - 1 ? TRYST_OK : TRYST_E_NOMEM;
-    slots = rail->host->alloc(count * sizeof(struct ucx_ep *));
-    if (!slots)
-        return TRYST_E_NOMEM;
-    if (rail->slots_count)
-        memcpy(slots, rail->slots, rail->slots_count * sizeof *slots);
-    rail->host->free(rail->slots);
-    rail->slots = slots;
-    rail->slots_count = count;
-    return TRYST_OK;
-}
-
-static tryst_status table_add(struct ucx_rail *rail, struct ucx_ep *ep)
-{
-    uint32_t slot;
-    if (table_grow(rail) != TRYST_OK)
-        return TRYST_E_NOMEM;
-    slot = rail->slot_next % rail->slots_count;
-    while (rail->slots[slot])
-        slot = (slot + 1) % rail->slots_count;
-    rail->slot_next = slot + 1;
-    rail->slots[slot] = ep;
-    rail->slots_used++;
-    ep->id = (rail->host->random_u64() & ~(uint64_t)0xffff) | slot;
-    return TRYST_OK;
-}
-
-static void table_remove(struct ucx_rail *rail, struct ucx_ep *ep)
-{
-    rail->slots[ucx_id_slot(ep->id)] = NULL;
-    rail->slots_used--;
-}
-
 /* ---- opening ---- */
 
 tryst_status ucx_ep_open(struct rail *base, const struct ep_params *params,
@@ -122,7 +77,7 @@ tryst_status ucx_ep_open(struct rail *base, const struct ep_params *params,
     list_init(&ep->active);
     for (int i = 0; i < UCX_SLOT_COUNT; i++)
         ep->slots[i].ep = ep;
-    if (table_add(rail, ep) != TRYST_OK) {
+    if (ep_table_add(&rail->table, rail->host, ep, &ep->id) != TRYST_OK) {
         rail->host->free(ep);
         return TRYST_E_NOMEM;
     }
@@ -379,7 +334,7 @@ static void close_go_on(struct ucx_ep *ep)
         ucx_ep_work_add(ep, UCX_WORK_CLOSE);
         return;
     }
-    table_remove(rail, ep);
+    ep_table_remove(&rail->table, ep->id);
     ep->base.rail->events->closed(&ep->base);
     rail->host->free(ep->peer_address);
     rail->host->free(ep);

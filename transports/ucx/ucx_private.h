@@ -12,6 +12,7 @@
 
 #include "core/list.h"
 #include "core/poller.h"
+#include "transports/ep_table.h"
 #include "transports/module.h"
 #include "transports/transport.h"
 #include "ucx_wire.h"
@@ -46,8 +47,7 @@ struct ucx_rail {
     ucp_worker_h worker; /**< NULL once it had to be destroyed under its endpoints */
     ucp_address_t *address;
     size_t address_bytes;
-    struct ucx_ep **slots; /**< by ucx_id_slot; slots_count entries */
-    uint32_t slots_count, slots_used, slot_next;
+    struct ep_table table;
     bool direct;                 /**< RDMA: UCX moves bulk itself (ucx_bulk.c) */
     ucp_datatype_t landing_type; /**< how bulk is received where it does not */
     struct list landings;        /**< free ones */

@@ -81,7 +81,7 @@ static void rail_free(struct ucx_rail *rail)
     if (rail->context)
         ucp_cleanup(rail->context);
     ucx_log_end(previous);
-    rail->host->free(rail->slots);
+    ep_table_end(&rail->table, rail->host);
     rail->host->free(rail);
 }
 
@@ -101,7 +101,7 @@ static struct ucx_rail *rail_new(const struct rail_params *params)
     rail->host = params->host;
     rail->poller = params->poller;
     rail->source.fd = -1;
-    rail->slot_next = (uint32_t)params->host->random_u64() % UCX_SLOTS_MAX;
+    ep_table_init(&rail->table, params->host, UCX_SLOTS_MAX);
     rail->direct = ucx_rdma_present(params->interface_name);
     list_init(&rail->landings);
     list_init(&rail->orphans);
@@ -178,9 +178,9 @@ void ucx_rail_close(struct rail *base)
 void ucx_rail_abandon(struct ucx_rail *rail)
 {
     worker_close(rail);
-    for (uint32_t i = 0; i < rail->slots_count; i++)
-        if (rail->slots[i])
-            ucx_ep_abandon(rail->slots[i]);
+    for (uint32_t i = 0; i < rail->table.count; i++)
+        if (ep_table_at(&rail->table, i))
+            ucx_ep_abandon(ep_table_at(&rail->table, i));
 }
 
 static int work_run(struct ucx_rail *rail)

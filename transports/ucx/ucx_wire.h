@@ -68,9 +68,4 @@ static inline uint64_t ucx_tag(uint64_t receiver_ep_id, uint64_t tag)
     return (receiver_ep_id << UCX_TAG_BITS) | tag;
 }
 
-static inline uint32_t ucx_id_slot(uint64_t ep_id)
-{
-    return (uint32_t)(ep_id & 0xffff);
-}
-
 #endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file ep_table.h
+ *  A rail's table of endpoints, for modules whose frames and tags name the receiving endpoint.
+ *
+ *  Idea: an id is a slot of this table in its low 16 bits and 48 random bits above, so finding is one
+ *  look, and an id that was never given, or has ended, finds nothing. Compiled into each module.
+ *  Invariant: the table is at most half full until it has its greatest size, and slots are taken in
+ *  turn, so that one comes back late.
+ */
+#ifndef TRANSPORTS_EP_TABLE_H
+#define TRANSPORTS_EP_TABLE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "transports/module.h"
+
+struct ep_table {
+    struct ep_table_slot {
+        uint64_t id;
+        void *ep; /**< NULL: free */
+    } * slots;
+    uint32_t count, used, next;
+    uint32_t most; /**< endpoints at once */
+};
+
+static inline uint32_t ep_table_slot_of(uint64_t id)
+{
+    return (uint32_t)(id & 0xffff);
+}
+
+/** `most` is a power of two less one, at most 65535. */
+static inline void ep_table_init(struct ep_table *table, const tryst_host *host,
+                                 uint32_t most)
+{
+    *table = (struct ep_table){.most = most, .next = (uint32_t)host->random_u64() % most};
+}
+
+static inline void ep_table_end(struct ep_table *table, const tryst_host *host)
+{
+    host->free(table->slots);
+    table->slots = NULL;
+}
+
+/** What is in `slot`, or NULL; any number is allowed. */
+static inline void *ep_table_at(const struct ep_table *table, uint32_t slot)
+{
+    return slot < table->count ? table->slots[slot].ep : NULL;
+}
+
+/** The endpoint that has `id`, or NULL. */
+static inline void *ep_table_find(const struct ep_table *table, uint64_t id)
+{
+    void *ep = ep_table_at(table, ep_table_slot_of(id));
+    return ep && table->slots[ep_table_slot_of(id)].id == id ? ep : NULL;
+}
+
+static inline tryst_status ep_table_grow(struct ep_table *table, const tryst_host *host)
+{
+    uint32_t count = table->count ? table->count : 64;
+    while (count < table->most + 1 && count < 2 * (table->used + 1))
+        count *= 2;
+    if (count == table->count)
+        return table->used < count - 1 ? TRYST_OK : TRYST_E_NOMEM;
+    struct ep_table_slot *slots = host->alloc(count * sizeof *slots);
+    if (!slots)
+        return TRYST_E_NOMEM;
+    if (table->count)
+        memcpy(slots, table->slots, table->count * sizeof *slots);
+    host->free(table->slots);
+    table->slots = slots;
+    table->count = count;
+    return TRYST_OK;
+}
+
+/** Give `ep` an id. TRYST_OK or TRYST_E_NOMEM, also when there are `most`. */
+static inline tryst_status ep_table_add(struct ep_table *table, const tryst_host *host,
+                                        void *ep, uint64_t *id_p)
+{
+    if (ep_table_grow(table, host) != TRYST_OK)
+        return TRYST_E_NOMEM;
+    uint32_t slot = table->next % table->count;
+    while (table->slots[slot].ep)
+        slot = (slot + 1) % table->count;
+    table->next = slot + 1;
+    table->used++;
+    *id_p = (host->random_u64() & ~(uint64_t)0xffff) | slot;
+    table->slots[slot] = (struct ep_table_slot){*id_p, ep};
+    return TRYST_OK;
+}
+
+static inline void ep_table_remove(struct ep_table *table, uint64_t id)
+{
+    table->slots[ep_table_slot_of(id)].ep = NULL;
+    table->used--;
+}
+
+#endif
