@@ -41,6 +41,9 @@ struct abort_note {
     char text[256];
 };
 
+/** Housekeeping period: heartbeats, stalls, connect deadlines. */
+#define TICK_NS (500 * NS_PER_MS)
+
 /** Settings, read once. */
 struct rendezvous_settings {
     uint64_t eager_max_bytes, eager_credit_bytes;

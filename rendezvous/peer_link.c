@@ -634,6 +634,13 @@ void peer_tree_repair(struct peer *peer)
 
 /* ---- housekeeping ------------------------------------------------------------------------- */
 
+/** How long frames may be missing: the heartbeat that tells of them comes up to a tick late, and so
+ *  does the look that finds it; the peer is to be named within TRYST_PEER_TIMEOUT. */
+static uint64_t behind_limit_ns(uint64_t timeout_ns)
+{
+    return timeout_ns > 4 * TICK_NS ? timeout_ns - 2 * TICK_NS : timeout_ns / 2;
+}
+
 static void data_path_check(struct peer *peer, uint64_t now_ns)
 {
     if (peer->frames_read >= peer->peer_sent || peer->frames_read != peer->behind_read) {
@@ -644,7 +651,8 @@ static void data_path_check(struct peer *peer, uint64_t now_ns)
         return;
     if (!peer->behind_since_ns)
         peer->behind_since_ns = now_ns;
-    else if (now_ns - peer->behind_since_ns > peer->rdv->set.peer_timeout_ns)
+    else if (now_ns - peer->behind_since_ns >
+             behind_limit_ns(peer->rdv->set.peer_timeout_ns))
         peer_give_up(peer, TRYST_E_PEER,
                      "has sent frames that do not arrive: its data path is dead");
 }

@@ -25,8 +25,6 @@
 #include "peer.h"
 #include "step.h"
 
-/** Housekeeping period: heartbeats, stalls, connect deadlines. */
-#define TICK_NS (500 * NS_PER_MS)
 /** The clock is read in one pass of so many when nothing happens. */
 enum { PASSES_PER_CLOCK = 64 };
 /** Idle passes (some 30 ns each) after which a small receive announces itself: many round trips
