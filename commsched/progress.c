@@ -115,6 +115,7 @@ void progress_role_put(tryst_ctx *ctx)
 {
     struct progress *progress = &ctx->progress;
     rendezvous_settle(ctx->rdv);
+    rendezvous_live_leave(ctx->rdv);
     if (!progress->armed)
         rendezvous_awake(ctx->rdv);
     /* Its rails are no longer armed, and submissions will not wake it. */
@@ -261,10 +262,10 @@ static bool role_is_wanted(const tryst_ctx *ctx)
 /** Sleep on the descriptors until something happens; `op` is what for, if it is one. Role held. */
 static void sleep_armed(tryst_ctx *ctx, tryst_op *op, uint64_t until_ns)
 {
+    uint64_t now_ns = clock_monotonic_ns();
+    rendezvous_live_wait(ctx->rdv, op, TRYST_LIVE_IN_WAIT, now_ns);
     tryst_status armed = rendezvous_arm(ctx->rdv);
     if (armed != TRYST_AGAIN && !role_is_wanted(ctx)) {
-        uint64_t now_ns = clock_monotonic_ns();
-        rendezvous_live_sleep(ctx->rdv, op, TRYST_LIVE_IN_WAIT, now_ns);
         poller_run(&ctx->poller, sleep_ns(ctx, now_ns, until_ns, armed));
         ctx->progress.passes = 0;
     }
@@ -445,7 +446,7 @@ tryst_status tryst_arm(tryst_ctx *ctx)
     poller_timer_set(&ctx->poller, nap ? nap_ns : next_ns);
     ctx->progress.armed = true;
     ctx->progress.loop_sleeps = true;
-    rendezvous_live_sleep(ctx->rdv, NULL, TRYST_LIVE_ARMED, now_ns);
+    rendezvous_live_wait(ctx->rdv, NULL, TRYST_LIVE_ARMED, now_ns);
     /* Unlike progress_role_put: submissions must go on waking the descriptor. */
     role_give(&ctx->progress);
     return TRYST_OK;

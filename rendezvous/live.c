@@ -221,7 +221,7 @@ void live_session(struct live *live, uint64_t session)
     live_put(word_of(&live->header->session), session);
 }
 
-/* ---- sleep -------------------------------------------------------------------------------- */
+/* ---- waiting ------------------------------------------------------------------------------ */
 
 /** gettid costs a kernel call: asked once for each thread that takes turns. */
 static int32_t thread_id(struct live *live)
@@ -271,30 +271,32 @@ static uint64_t op_place(const struct live *live, const tryst_op *op)
                : 0;
 }
 
-void rendezvous_live_sleep(struct rendezvous *rdv, tryst_op *op,
-                           enum tryst_live_sleep how, uint64_t now_ns)
+void rendezvous_live_wait(struct rendezvous *rdv, tryst_op *op, enum tryst_live_wait how,
+                          uint64_t now_ns)
 {
     struct live *live = rdv->live;
-    if (!live)
+    if (!live || (live->waits == how && live->waits_for == op))
         return;
     if (op)
         op_ensure(rdv, op);
     struct tryst_live_where where = {.since_ns = now_ns,
                                      .op = op_place(live, op),
-                                     .asleep = how,
+                                     .waits = how,
                                      .tid = thread_id(live)};
-    live->asleep = true;
+    live->waits = how;
+    live->waits_for = op;
     record_put(&live->header->where, &where, sizeof where);
     counts_put(live, rdv, now_ns);
 }
 
-void rendezvous_live_awake(struct rendezvous *rdv)
+void rendezvous_live_leave(struct rendezvous *rdv)
 {
     struct live *live = rdv->live;
-    if (!live || !live->asleep)
+    if (!live || live->waits == TRYST_LIVE_BUSY)
         return;
-    struct tryst_live_where where = {.tid = live->tid, .since_ns = 0};
-    live->asleep = false;
+    struct tryst_live_where where = {.waits = TRYST_LIVE_BUSY, .tid = live->tid};
+    live->waits = TRYST_LIVE_BUSY;
+    live->waits_for = NULL;
     record_put(&live->header->where, &where, sizeof where);
 }
 

@@ -46,7 +46,8 @@ struct live {
     live_word
         *places[LIVE_OPS_MAX]; /**< records that are free: the first `places_count` */
     uint32_t places_count;
-    bool asleep;
+    uint8_t waits;             /**< enum tryst_live_wait, as it stands on the page */
+    const tryst_op *waits_for; /**< likewise; only compared */
     uint32_t peers_count;
     struct tryst_live_header *header;
     char *page; /**< the same, in bytes */

@@ -584,7 +584,6 @@ void rendezvous_awake(struct rendezvous *rdv)
 {
     /* relaxed: a submission that still sees 1 wakes once too often, which does no harm. */
     atomic_store_explicit(&rdv->sleeping, 0, memory_order_relaxed);
-    rendezvous_live_awake(rdv);
 }
 
 void rendezvous_refuse(struct rendezvous *rdv)

@@ -107,11 +107,12 @@ bool rendezvous_clock(const struct rendezvous *rdv, int64_t *shift_ns_p,
 void rendezvous_live_open(struct rendezvous *rdv, int rank, int size, const void *held);
 void rendezvous_live_closing(struct rendezvous *rdv);
 void rendezvous_live_close(struct rendezvous *rdv);
-/** The thread is about to sleep, for `op` (NULL: for whatever comes). */
-void rendezvous_live_sleep(struct rendezvous *rdv, tryst_op *op,
-                           enum tryst_live_sleep how, uint64_t now_ns);
-/** It is awake (rendezvous_awake says so too). */
-void rendezvous_live_awake(struct rendezvous *rdv);
+/** The thread has spun in vain, and will sleep for `op` (NULL: for whatever comes) where the transports
+ *  allow it. Said again as often as one likes. */
+void rendezvous_live_wait(struct rendezvous *rdv, tryst_op *op, enum tryst_live_wait how,
+                          uint64_t now_ns);
+/** It leaves the engine. */
+void rendezvous_live_leave(struct rendezvous *rdv);
 
 /** Give the engine a rail of transport `kind` (enum transport_kind); it stays the caller's, who
  *  closes it after rendezvous_group_close. `rail` NULL: an interface that was announced, of

@@ -193,15 +193,48 @@ static void say_absent(struct text *text, const struct chain *chain)
             number);
 }
 
+/* Frames that one says it has sent and the other that it has not read. */
+static uint64_t frames_unread(const struct live_rank *from, const struct live_rank *to)
+{
+    if ((uint32_t)to->header.rank >= from->header.peers_count ||
+        (uint32_t)from->header.rank >= to->header.peers_count)
+        return 0;
+    uint64_t sent = from->peers[to->header.rank].frames_sent;
+    uint64_t read = to->peers[from->header.rank].frames_read;
+    return sent > read ? sent - read : 0;
+}
+
+/* What is on the way between two ranks of which each has done its part. */
+static void say_under_way(struct text *text, const struct live_rank *a,
+                          const struct live_rank *b, const struct live_op *op)
+{
+    uint64_t there = frames_unread(a, b);
+    const struct live_rank *from = there ? a : b;
+    const struct live_rank *to = there ? b : a;
+    uint64_t frames = there ? there : frames_unread(b, a);
+    if (frames)
+        say(text,
+            "but %" PRIu64 " frame%s from rank %d to rank %d %s not been read there",
+            frames, frames == 1 ? "" : "s", from->header.rank, to->header.rank,
+            frames == 1 ? "has" : "have");
+    else if (a->peers[op->record.peer].endpoint != 2)
+        say(text, "but there is no connection between them yet");
+    else
+        say(text, "and the bytes are on their way over %s",
+            a->peers[op->record.peer].transport);
+}
+
 static void say_met(struct text *text, const struct chain *chain)
 {
     const struct live_rank *asks = chain->ranks[chain->count - 1];
     char place[512];
     live_place_text(chain->last, place, sizeof place);
-    say(text,
-        "; both sides have posted it (rank %d %.1f s ago), and what it waits for is %s",
-        chain->last_rank, chain->met->age_s,
-        live_missing_text(asks, chain->ops[chain->count - 1]));
+    say(text, "; both sides have posted it (rank %d %.1f s ago), ", chain->last_rank,
+        chain->met->age_s);
+    if ((uint32_t)chain->last_rank < asks->header.peers_count)
+        say_under_way(text, asks, chain->last, chain->ops[chain->count - 1]);
+    else
+        say(text, "and the bytes are on their way");
     say(text, "; rank %d (pid %d) %s", chain->last_rank, (int)chain->last->pid, place);
 }
 

@@ -136,7 +136,7 @@ void live_place_text(const struct live_rank *rank, char *text, size_t capacity)
         snprintf(text, capacity, "sleeps in its event loop (tryst_arm), %s", step);
         break;
     case LIVE_DRIVES:
-        snprintf(text, capacity, "makes progress (%s), %s", activity, step);
+        snprintf(text, capacity, "was in the library just now (%s), %s", activity, step);
         break;
     case LIVE_STUCK:
         snprintf(text, capacity,

@@ -27,6 +27,7 @@ enum { COPY_TRIES = 20000 };
 enum { PEERS_MOST = 1 << 16, OPS_MOST = 1 << 16 };
 /* The engine's housekeeping runs every half second while it is driven at all. */
 #define SEEN_RECENTLY_S 1.5
+#define SILENT_S        5.0
 
 typedef _Atomic(uint64_t) live_word;
 
@@ -168,7 +169,9 @@ static void place_find(struct live_rank *rank)
         if (rank->ops[i].record.since_ns > seen_ns)
             seen_ns = rank->ops[i].record.since_ns;
     bool lively = age_of(seen_ns) < SEEN_RECENTLY_S;
-    if (where->asleep == TRYST_LIVE_IN_WAIT)
+    /* Whoever waits for other ranks wakes up every half second; alone there is no need to. */
+    bool silent = header->size > 1 && age_of(seen_ns) > SILENT_S;
+    if (where->waits == TRYST_LIVE_IN_WAIT)
         rank->waits_for = op_at_place(rank, where->op);
     if (rank->proc.state == 'Z' || rank->proc.state == 'X')
         place_since(rank, LIVE_ENDED, 0);
@@ -180,13 +183,14 @@ static void place_find(struct live_rank *rank)
         place_since(rank, LIVE_GATHERS, header->opened_ns);
     else if (header->phase == TRYST_LIVE_CLOSING)
         place_since(rank, LIVE_CLOSES, 0);
-    else if (where->asleep == TRYST_LIVE_IN_WAIT)
+    else if (where->waits == TRYST_LIVE_IN_WAIT && !silent)
         place_since(rank, LIVE_WAITS, where->since_ns);
-    else if (where->asleep == TRYST_LIVE_ARMED && lively)
+    else if (where->waits == TRYST_LIVE_ARMED && lively)
         place_since(rank, LIVE_ARMED, where->since_ns);
     else if (lively)
         place_since(rank, LIVE_DRIVES, 0);
-    else if (live_proc_byte(rank->pid, header->held_address) == 1)
+    else if (where->waits == TRYST_LIVE_IN_WAIT ||
+             live_proc_byte(rank->pid, header->held_address) == 1)
         place_since(rank, LIVE_STUCK, seen_ns);
     else
         place_since(rank, LIVE_OUTSIDE, seen_ns);

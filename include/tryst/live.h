@@ -40,11 +40,12 @@ enum tryst_live_phase {
     TRYST_LIVE_CLOSING = 3 /**< in tryst_group_close */
 };
 
-/** Whether its thread sleeps: where.asleep. */
-enum tryst_live_sleep {
-    TRYST_LIVE_AWAKE = 0,
-    TRYST_LIVE_IN_WAIT = 1, /**< inside tryst_wait, or the progress thread */
-    TRYST_LIVE_ARMED = 2    /**< outside: tryst_arm was its last call, its loop sleeps */
+/** What its thread does, once it has done it for longer than TRYST_SPIN: where.waits. */
+enum tryst_live_wait {
+    TRYST_LIVE_BUSY = 0, /**< nothing of these */
+    TRYST_LIVE_IN_WAIT =
+        1,               /**< inside tryst_wait, or the progress thread: mostly asleep */
+    TRYST_LIVE_ARMED = 2 /**< outside: tryst_arm was its last call, its loop sleeps */
 };
 
 /** op.kind; a close waits for the operations of its step. */
@@ -66,10 +67,10 @@ enum tryst_live_state {
 /** Where the thread is that progresses. A record. */
 struct tryst_live_where {
     uint64_t begun, ended;
-    uint64_t since_ns; /**< when `asleep` was last written */
-    uint64_t op; /**< 1 + place of the operation that it waits for; 0: none, or many */
-    uint32_t asleep; /**< enum tryst_live_sleep */
-    int32_t tid;     /**< thread, as its own pid namespace counts */
+    uint64_t since_ns; /**< when that began */
+    uint64_t op;    /**< 1 + place of the operation that it waits for; 0: none, or many */
+    uint32_t waits; /**< enum tryst_live_wait */
+    int32_t tid;    /**< thread, as its own pid namespace counts */
 };
 
 struct tryst_live_header {

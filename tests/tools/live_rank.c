@@ -4,6 +4,7 @@
  * A rank writes its pid to <folder>/rank.<N> when it is about to hang. "page:<what>" is no rank at
  * all: it holds a page that is torn, damaged or foreign. An alarm ends whatever the test left. */
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,6 +169,75 @@ static void killed(void)
     hang_outside();
 }
 
+/* Each of three ranks waits for the next. */
+static void circle(void)
+{
+    hang_in(post(step_open(1), false, (me + 1) % 3, "round", 8));
+}
+
+/* Rank 1 sleeps in a loop of its own, as hosts with an event loop do. */
+static void armed(void)
+{
+    tryst_step *step = step_open(1);
+    if (me == 0)
+        hang_outside();
+    post(step, false, 0, "act", 8);
+    ready();
+    for (;;) {
+        struct pollfd ready_fd = {.fd = tryst_event_fd(ctx), .events = POLLIN};
+        if (tryst_arm(ctx) == TRYST_OK)
+            poll(&ready_fd, 1, -1);
+        while (tryst_progress(ctx) > 0)
+            ;
+    }
+}
+
+/* Rank 1's progress thread (TRYST_PROGRESS_THREAD) serves it, but its own thread never sends. */
+static void thread(void)
+{
+    tryst_step *step = step_open(1);
+    if (me == 1)
+        hang_outside();
+    hang_in(post(step, false, 1, "act", 8));
+}
+
+/* Both sides have come, but frames of rank 0 are lost (TRYST_FAULT). */
+static void met(void)
+{
+    tryst_step *step = step_open(1);
+    tryst_op *first = post(step, me == 0, 1 - me, "first", 8);
+    if (tryst_wait(first, TRYST_FOREVER) != TRYST_OK)
+        exit(1);
+    hang_in(post(step, me == 0, 1 - me, "second", 8));
+}
+
+static void hang(void *arg, tryst_op *op, tryst_status status)
+{
+    (void)arg;
+    (void)op;
+    (void)status;
+    hang_outside();
+}
+
+/* Rank 0 hangs in a callback, from inside tryst_progress. */
+static void callback(void)
+{
+    char key[TRYST_KEY_MAX + 1], byte;
+    tryst_step *step = step_open(1);
+    tryst_tensor tensor = {
+        .struct_size = sizeof tensor, .data = &byte, .count = 1, .dtype = TRYST_DTYPE_U8};
+    tryst_op_params params = {.struct_size = sizeof params, .callback = hang};
+    if (me == 1) {
+        post(step, true, 0, "go", 1);
+        hang_in(post(step, false, 0, "act", 8));
+    }
+    if (tryst_key_build(group, 1, 0, "go", 0, 0, key, sizeof key) != TRYST_OK ||
+        tryst_recv(step, key, &tensor, &params, NULL) != TRYST_OK)
+        exit(1);
+    for (;;)
+        tryst_progress(ctx);
+}
+
 /* No hang: messages both ways, and the trace of it in <folder>/trace.<rank>. */
 static void traced(void)
 {
@@ -195,9 +265,12 @@ static void traced(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} ways[] = {{"traced", traced},   {"never", never},   {"behind", behind},
-            {"stopped", stopped}, {"mutual", mutual}, {"chain", chain},
-            {"small", small},     {"large", large},   {"killed", killed}};
+} ways[] = {
+    {"never", never},   {"behind", behind},     {"stopped", stopped}, {"mutual", mutual},
+    {"chain", chain},   {"small", small},       {"large", large},     {"killed", killed},
+    {"circle", circle}, {"armed", armed},       {"thread", thread},   {"met", met},
+    {"traced", traced}, {"callback", callback},
+};
 
 /* ---- pages that are none ------------------------------------------------------------------ */
 

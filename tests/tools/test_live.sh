@@ -7,7 +7,7 @@ run=$1 info=$2 rank=$3 how=$4
 dir=$(mktemp -d)
 job=
 pids=
-pid_0="" pid_1=""
+pid_0="" pid_1="" pid_2=""
 
 cleanup() {
     for pid in $pids; do kill -KILL "$pid" 2>/dev/null || true; done
@@ -47,16 +47,21 @@ hung() { # <count>
         number=$((number + 1))
     done
 }
-# The last line matches, sooner or later (a rank sleeps soon after it said that it would).
-sentence() { # <pattern> <options…>
+# Some line, or the last one, matches sooner or later (a rank hangs soon after it said that it would).
+line() { # <pattern> <options…>
     pattern=$1
     shift
     turns=0
-    until "$info" --live "$@" >"$dir/out" 2>"$dir/err" && tail -n 1 "$dir/out" | grep -Eq "$pattern"; do
+    until "$info" --live "$@" >"$dir/out" 2>"$dir/err" && sed -n "${lines:-p}" "$dir/out" | grep -Eq "$pattern"; do
         turns=$((turns + 1))
-        [ $turns -lt 100 ] || fail "the sentence is not '$pattern'"
+        [ $turns -lt 100 ] || fail "no line, or not the last, is '$pattern'"
         sleep 0.1
     done
+}
+sentence() { # <pattern> <options…>
+    lines="\$p"
+    line "$@"
+    lines=p
 }
 says() { # <pattern>: somewhere in what the last call printed
     grep -Eq -- "$1" "$dir/out" || fail "it does not say '$1'"
@@ -106,6 +111,37 @@ mutual)
     ranks 2
     sentence "^ranks (0 and 1|1 and 0) wait for each other: rank . $waited . to send (up|down);0:0 of step 1, and rank . $waited . to send (up|down);0:0 of step 1; none of them has done it" \
         --job "$pid_0"
+    line '^  it waits inside the library, its newest step is 1' "$pid_0" # also where a transport cannot sleep
+    says '; the thread sleeps on this one'
+    ;;
+circle)
+    ranks 3
+    sentence "^3 ranks wait for each other in a circle: rank . $waited . to send round;0:0 of step 1, and rank . $waited . to send round;0:0 of step 1, and rank . $waited . to send round;0:0 of step 1; none of them has done it" \
+        --job "$pid_2"
+    ;;
+armed)
+    ranks 2
+    sentence "^rank 1 $waited 0 to send act;0:0 of step 1, which has not sent it: rank 0 \(pid $pid_0\) has been outside" --job "$pid_1"
+    line '^  it sleeps in its event loop \(tryst_arm\)' "$pid_1"
+    ;;
+thread)
+    TRYST_PROGRESS_THREAD=1
+    export TRYST_PROGRESS_THREAD
+    ranks 2
+    sentence "^rank 0 $waited 1 to send act;0:0 of step 1, which has not sent it: rank 1 \(pid $pid_1\) sleeps inside the library, ready for whatever comes, and its first thread is asleep in the kernel.*; its newest step is 1" \
+        --job "$pid_0"
+    ;;
+met)
+    TRYST_FAULT=rank=0,drop_after=1
+    export TRYST_FAULT
+    ranks 2
+    sentence "^rank (0 $waited 1 to receive|1 $waited 0 to send) second;0:0 of step 1; both sides have posted it \(rank . [0-9.]+ s ago\), but 1 frame from rank 0 to rank 1 has not been read there; rank . \(pid [0-9]+\) waits inside the library" \
+        --job "$pid_1"
+    ;;
+callback)
+    ranks 2
+    sentence "^rank 1 $waited 0 to send act;0:0 of step 1, which has not sent it: rank 0 \(pid $pid_0\) is inside the library and has given no sign of life for [0-9.]+ s, asleep in the kernel.*; its newest step is 1" \
+        --job "$pid_1"
     ;;
 chain)
     ranks 3
@@ -114,7 +150,7 @@ chain)
     ;;
 small | large)
     ranks 2
-    sentence "^rank 0 $waited 1 to receive grad;0:0 of step 1, which has not posted that receive: rank 1 \(pid $pid_1\) makes progress \(.*\), its newest step is 1" \
+    sentence "^rank 0 $waited 1 to receive grad;0:0 of step 1, which has not posted that receive: rank 1 \(pid $pid_1\) was in the library just now \(.*\), its newest step is 1" \
         --job "$pid_0"
     ;;
 killed)
