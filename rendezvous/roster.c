@@ -28,8 +28,16 @@ static tryst_status versions_check(const struct roster *roster, struct err *err)
             return err_set(
                 err, TRYST_E_HANDSHAKE,
                 "rank %d has another byte order; all hosts must be little-endian", i);
-        if (theirs->wire_version != mine->wire_version ||
+        if (theirs->wire_version == mine->wire_version &&
             theirs->agreed_count != mine->agreed_count)
+            return err_set(
+                err, TRYST_E_HANDSHAKE,
+                "rank %d (library %u.%u.%u) compares %u settings with the others', rank "
+                "%d compares %u; install one version of tryst on all hosts",
+                i, theirs->library_version >> 16, theirs->library_version >> 8 & 255,
+                theirs->library_version & 255, theirs->agreed_count, roster->rank,
+                mine->agreed_count);
+        if (theirs->wire_version != mine->wire_version)
             return err_set(
                 err, TRYST_E_HANDSHAKE,
                 "rank %d speaks wire version %u (library %u.%u.%u), rank %d speaks "

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that do not fit together: an older library, or a setting that must be equal and is not. Every
+ * rank gets the status, and a sentence that names what differs, the values and the ranks.
+ *
+ * An older peer is played in the caller's all-gather, which changes what one rank gives. */
+#include "harness.h"
+
+#include "support/unit.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { RANKS = 3, BLOB_MAX = 64 * 1024 };
+
+struct meeting {
+    _Atomic(uint32_t) given;
+    _Atomic(uint32_t) turns;        /* how many all-gathers have ended */
+    bool old;                       /* rank 2 speaks the wire version before ours */
+    char blobs[2][RANKS][BLOB_MAX]; /* a turn's are read until the next one has ended */
+};
+
+/* A rank's entry begins with wire version and byte order (rendezvous/roster.h). */
+static void version_lower(char *blob, size_t bytes)
+{
+    uint32_t words[2];
+    if (bytes < sizeof words)
+        return;
+    memcpy(words, blob, sizeof words);
+    words[0] -= words[1] == 0x01020304;
+    memcpy(blob, words, sizeof words);
+}
+
+static int meeting_gather(void *arg, const void *mine, void *all, size_t bytes)
+{
+    struct harness_rank *rank = arg;
+    struct meeting *meeting = rank->arg;
+    uint32_t turn = atomic_load(&meeting->turns);
+    char(*blobs)[BLOB_MAX] = meeting->blobs[turn % 2];
+    char *blob = blobs[rank->rank];
+    CHECK(bytes <= BLOB_MAX);
+    memcpy(blob, mine, bytes);
+    if (meeting->old && rank->rank == 2)
+        version_lower(blob, bytes);
+    if (atomic_fetch_add(&meeting->given, 1) + 1 == RANKS * (turn + 1))
+        atomic_store(&meeting->turns, turn + 1);
+    while (atomic_load(&meeting->turns) == turn)
+        harness_sleep_ms(1);
+    for (int i = 0; i < RANKS; i++)
+        memcpy((char *)all + (size_t)i * bytes, blobs[i], bytes);
+    return 0;
+}
+
+static void says(const char *text, const char *part)
+{
+    if (!strstr(text, part))
+        harness_fail(__FILE__, __LINE__, "\"%s\" does not say \"%s\"", text, part);
+}
+
+static tryst_ctx *context_open(const struct harness_rank *rank)
+{
+    tryst_ctx *ctx;
+    tryst_config *config = harness_config(rank);
+    tryst_open_params params = {
+        .struct_size = sizeof params, .config = config, .log_fn = rank->params->log_fn};
+    CHECK_STATUS(tryst_open(&params, &ctx), TRYST_OK);
+    tryst_config_close(config);
+    return ctx;
+}
+
+static void log_line(void *arg, tryst_log_level level, const char *line)
+{
+    (void)arg, (void)level, (void)line; /* the sentence that is expected is logged, too */
+}
+
+static void old_main(struct harness_rank *rank)
+{
+    char error[1024] = "";
+    tryst_group *group = NULL;
+    tryst_ctx *ctx = context_open(rank);
+    tryst_group_params params = {.struct_size = sizeof params,
+                                 .allgather = meeting_gather,
+                                 .allgather_arg = rank,
+                                 .rank = rank->rank,
+                                 .size = rank->size,
+                                 .error = error,
+                                 .error_capacity = sizeof error};
+    CHECK_STATUS(tryst_group_open(ctx, &params, &group), TRYST_E_HANDSHAKE);
+    says(error, rank->rank == 2 ? "rank 2 speaks 0" : "rank 2 speaks wire version 0");
+    says(error, "install one version of tryst on all hosts");
+    tryst_close(ctx);
+}
+
+static void setting_main(struct harness_rank *rank)
+{
+    char error[1024] = "";
+    tryst_group *group = NULL;
+    if (rank->rank == 1)
+        setenv("TRYST_WANTS_MAX", "77", 1);
+    tryst_ctx *ctx = context_open(rank);
+    tryst_group_params params = {
+        .struct_size = sizeof params, .error = error, .error_capacity = sizeof error};
+    CHECK_STATUS(tryst_group_open(ctx, &params, &group), TRYST_E_HANDSHAKE);
+    says(error, "TRYST_WANTS_MAX must be equal on all ranks");
+    says(error, "256 on rank 0");
+    says(error, "77 on rank 1");
+    tryst_close(ctx);
+}
+
+static void run(void (*main_fn)(struct harness_rank *rank), bool old)
+{
+    struct meeting *meeting = harness_share(sizeof *meeting);
+    meeting->old = old;
+    struct harness_params params = {.size = RANKS,
+                                    .main = main_fn,
+                                    .arg = meeting,
+                                    .no_group = true,
+                                    .log_fn = log_line};
+    int failed = harness_run(&params);
+    harness_unshare(meeting, sizeof *meeting);
+    assert_int_equal(failed, 0);
+}
+
+static void test_old_peer(void **state)
+{
+    run(old_main, true);
+}
+
+static void test_setting(void **state)
+{
+    run(setting_main, false);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_old_peer),
+        cmocka_unit_test(test_setting),
+    };
+    return HARNESS_MAIN(argc, argv, tests);
+}
