@@ -141,6 +141,10 @@ struct rendezvous {
 void rendezvous_submit(struct rendezvous *rdv, struct submission *submission);
 /** The same for one that calls the user back: it runs in a pass. */
 void rendezvous_queue(struct rendezvous *rdv, struct submission *submission);
+/** Run what was handed over; how many. Part of a pass. */
+int submissions_run(struct rendezvous *rdv);
+/** Close endpoints, finish peers, free scopes: nobody else is walking them now. */
+void rendezvous_reap(struct rendezvous *rdv);
 
 /** The group is open: whose clock is whose. */
 void rendezvous_clock_open(struct rendezvous *rdv);

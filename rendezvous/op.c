@@ -177,6 +177,14 @@ void op_end(tryst_op *op)
     op_let_go(op);
 }
 
+void op_fail(tryst_op *op, tryst_status status, int32_t origin_rank, const char *text)
+{
+    if (op->kind == OP_SEND)
+        producer_fail(op, status, origin_rank, text);
+    else if (op->kind == OP_RECV)
+        consumer_fail(op, status, origin_rank, text);
+}
+
 void op_mark(tryst_op *op, unsigned marks)
 {
     op->marks |= (uint8_t)marks;

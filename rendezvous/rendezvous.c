@@ -13,17 +13,13 @@
 
 #include "engine.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/alloc.h"
 #include "core/fork.h"
-#include "core/hash.h"
 #include "core/random.h"
 #include "peer.h"
-#include "step.h"
 
 /** The clock is read in one pass of so many when nothing happens. */
 enum { PASSES_PER_CLOCK = 64 };
@@ -182,91 +178,6 @@ uint64_t rendezvous_ids(struct rendezvous *rdv, uint64_t n)
     return rdv->id_next - n;
 }
 
-/* ---- submissions -------------------------------------------------------------------------- */
-
-tryst_status rendezvous_usable(const struct rendezvous *rdv)
-{
-    if (rdv->fork_generation != fork_generation_now())
-        return TRYST_E_FORKED;
-    /* relaxed: a racing close is the user's error; this is for callbacks during it. */
-    return atomic_load_explicit(&rdv->closing, memory_order_relaxed) ? TRYST_E_CONTEXT
-                                                                     : TRYST_OK;
-}
-
-static int submissions_run(struct rendezvous *rdv)
-{
-    int count = 0;
-    struct mpsc_node *node = mpsc_drain(&rdv->submissions);
-    while (node) {
-        struct submission *submission = container_of(node, struct submission, node);
-        node = node->next;
-        submission->run(rdv, submission);
-        count++;
-    }
-    return count;
-}
-
-/** Frames for those peers that wait for nothing of ours: they have read all. */
-static void flush_prompt(struct rendezvous *rdv)
-{
-    struct list now;
-    struct list_node *node;
-    list_init(&now);
-    list_append(&now, &rdv->flush);
-    while ((node = list_pop_front(&now)) != NULL) {
-        struct peer *peer = container_of(node, struct peer, flush_node);
-        if (peer->frames_acked == (uint32_t)peer->frames_sent)
-            peer_flush(peer);
-        else
-            list_push_back(&rdv->flush, node);
-    }
-}
-
-/** A submission by a thread that finds the role free, and no other before it, needs no queue, and what
- *  it owes to a peer that has read all that it was sent leaves at once; to others it leaves with the
- *  next pass, packed with its like. Nobody is called back here: what completes is told by the next
- *  pass, which also lets the dispatch start; so tryst_arm asks for one.
- *  False: the role is taken, or its last holder sleeps outside (tryst_arm) and must be woken. */
-static bool submission_run_here(struct rendezvous *rdv, struct submission *submission)
-{
-    if (!rdv->enter || !rdv->enter(rdv->owner))
-        return false;
-    /* relaxed: written by holders of the role only. */
-    bool runs = !atomic_load_explicit(&rdv->sleeping, memory_order_relaxed) &&
-                mpsc_empty(&rdv->submissions);
-    if (runs) {
-        rdv->pass_ns = 0;
-        rdv->stirred = true;
-        submission->run(rdv, submission);
-        flush_prompt(rdv);
-    }
-    rdv->pass_ns = 0;
-    rdv->leave(rdv->owner);
-    return runs;
-}
-
-void rendezvous_queue(struct rendezvous *rdv, struct submission *submission)
-{
-    mpsc_push(&rdv->submissions, &submission->node);
-    /* seq_cst: Dekker with rendezvous_arm (push, then load; store, then look for pushes). */
-    if (atomic_load_explicit(&rdv->sleeping, memory_order_seq_cst))
-        poller_wake(rdv->poller);
-}
-
-void rendezvous_submit(struct rendezvous *rdv, struct submission *submission)
-{
-    if (!submission_run_here(rdv, submission))
-        rendezvous_queue(rdv, submission);
-}
-
-void op_fail(tryst_op *op, tryst_status status, int32_t origin_rank, const char *text)
-{
-    if (op->kind == OP_SEND)
-        producer_fail(op, status, origin_rank, text);
-    else if (op->kind == OP_RECV)
-        consumer_fail(op, status, origin_rank, text);
-}
-
 /* ---- a pass ------------------------------------------------------------------------------- */
 
 static int rails_progress(struct rendezvous *rdv)
@@ -312,7 +223,7 @@ static void close_settle(struct scope *scope)
 }
 
 /** Close endpoints, finish peers, free scopes: nobody else is walking them now. */
-static void reap(struct rendezvous *rdv)
+void rendezvous_reap(struct rendezvous *rdv)
 {
     rdv->reap = false;
     for (int i = 0; rdv->group && i < rdv->group->roster.size; i++)
@@ -466,7 +377,7 @@ static int pass(struct rendezvous *rdv)
     if (++rdv->passes % PASSES_PER_CLOCK == 0 || rdv->tick_ns == 0)
         count += timers_run(rdv);
     if (rdv->reap)
-        reap(rdv);
+        rendezvous_reap(rdv);
     rdv->start_failed = false;
     count += rdv->dispatch->run(rdv->dispatch_arg);
     if (!list_empty(&rdv->lazy_peers))
@@ -476,7 +387,7 @@ static int pass(struct rendezvous *rdv)
     if (!list_empty(&rdv->flush))
         count += flush_all(rdv);
     if (rdv->reap)
-        reap(rdv);
+        rendezvous_reap(rdv);
     return list_empty(&rdv->completed) ? count : count + op_complete_all(rdv);
 }
 
@@ -584,216 +495,4 @@ void rendezvous_awake(struct rendezvous *rdv)
 {
     /* relaxed: a submission that still sees 1 wakes once too often, which does no harm. */
     atomic_store_explicit(&rdv->sleeping, 0, memory_order_relaxed);
-}
-
-void rendezvous_refuse(struct rendezvous *rdv)
-{
-    /* relaxed: see rendezvous_usable. */
-    atomic_store_explicit(&rdv->closing, true, memory_order_relaxed);
-}
-
-/* ---- group -------------------------------------------------------------------------------- */
-
-tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *group,
-                                   struct err *err)
-{
-    int size = group->roster.size;
-    group->rdv = rdv;
-    group->peers = mem_zalloc((size_t)size * sizeof *group->peers);
-    if (!group->peers)
-        return err_set(err, TRYST_E_NOMEM, "no memory for %d peers", size);
-    pthread_mutex_init(&group->step_lock, NULL);
-    rdv->group = group;
-    memcpy(&rdv->cookie, group->cookie, sizeof rdv->cookie);
-    for (int i = 0; i < size; i++) {
-        tryst_status status = peer_open(&group->peers[i], rdv, i);
-        if (status != TRYST_OK) {
-            rdv->group = NULL;
-            mem_free(group->peers);
-            group->peers = NULL;
-            return err_set(err, status, "no random numbers for the peers' nonces");
-        }
-    }
-    rendezvous_clock_open(rdv);
-    peer_tree_join(rdv);
-    if (rdv->live) {
-        /* What shows which ranks belong together must not show the cookie itself. */
-        live_session(rdv->live, hash_bytes(group->cookie, sizeof group->cookie));
-        live_phase(rdv->live, TRYST_LIVE_OPEN);
-    }
-    return TRYST_OK;
-}
-
-void rendezvous_group_leave(struct rendezvous *rdv)
-{
-    list_for_each_safe (&rdv->scopes, node, after) {
-        struct scope *scope = container_of(node, struct scope, node);
-        if (scope->step)
-            mem_free(scope->step); /* the user did not close it */
-        if (scope->state != SCOPE_CLOSING)
-            scope_close(scope, TRYST_E_CONTEXT, "its group is being closed");
-    }
-    rdv->leaving = true;
-    rdv->steps_end = UINT64_MAX; /* whatever comes now is answered CLOSED */
-}
-
-/** Nothing is left to be sent to the peer. */
-static bool peer_is_quiet(const struct peer *peer)
-{
-    if (peer->life == PEER_GONE || !peer->ep)
-        return true;
-    return peer->life <= PEER_LEFT && list_empty(&peer->pending) &&
-           list_empty(&peer->want_answers) && !peer->answers_count && !peer->held_bytes;
-}
-
-/** The peer has read all that was sent; it says so in answer to LEAVE. */
-static bool peer_has_read(const struct peer *peer)
-{
-    return peer->life == PEER_GONE || !peer->ep ||
-           peer->rank == peer->rdv->group->roster.rank ||
-           (peer->life <= PEER_LEFT &&
-            (peer->peer_read >= peer->frames_sent ||
-             peer->frames_acked == (uint32_t)peer->frames_sent));
-}
-
-bool rendezvous_group_quiet(const struct rendezvous *rdv)
-{
-    bool quiet = list_empty(&rdv->scopes);
-    for (int i = 0; i < rdv->group->roster.size; i++)
-        quiet = quiet && peer_is_quiet(&rdv->group->peers[i]);
-    return quiet;
-}
-
-bool rendezvous_group_read(const struct rendezvous *rdv)
-{
-    bool all = true;
-    for (int i = 0; i < rdv->group->roster.size; i++)
-        all = all && peer_has_read(&rdv->group->peers[i]);
-    return all;
-}
-
-void rendezvous_group_tell(struct rendezvous *rdv)
-{
-    for (int i = 0; i < rdv->group->roster.size; i++)
-        if (rdv->group->peers[i].life <= PEER_LEFT)
-            peer_leave(&rdv->group->peers[i]);
-}
-
-void rendezvous_group_cut(struct rendezvous *rdv)
-{
-    for (int i = 0; i < rdv->group->roster.size; i++) {
-        struct peer *peer = &rdv->group->peers[i];
-        peer->left = true; /* no warning: it is we who go */
-        peer_give_up(peer, TRYST_E_CONTEXT,
-                     "is no longer reached: this context is closing");
-    }
-}
-
-bool rendezvous_group_gone(const struct rendezvous *rdv)
-{
-    for (int i = 0; i < rdv->group->roster.size; i++)
-        if (rdv->group->peers[i].life != PEER_GONE)
-            return false;
-    return true;
-}
-
-void rendezvous_group_held(const struct rendezvous *rdv, char *text, size_t capacity)
-{
-    size_t used = 0;
-    text[0] = '\0';
-    for (int i = 0; i < rdv->group->roster.size; i++) {
-        const struct peer *peer = &rdv->group->peers[i];
-        if (peer->life == PEER_GONE || !peer->ep || used >= capacity)
-            continue;
-        used += (size_t)snprintf(text + used, capacity - used, "%srank %d (%s)",
-                                 used ? ", " : "", i,
-                                 transport_kind_name(peer->candidates[peer->candidate]));
-    }
-}
-
-void rendezvous_group_close(struct rendezvous *rdv)
-{
-    struct tryst_group *group = rdv->group;
-    reap(rdv);
-    list_for_each_safe (&rdv->scopes, node, after)
-        scope_free(container_of(node, struct scope, node));
-    for (int i = 0; i < group->roster.size; i++)
-        peer_close(&group->peers[i]);
-    peer_hello_links_close(rdv);
-    op_complete_all(rdv);
-    mem_free(group->peers);
-    group->peers = NULL;
-    pthread_mutex_destroy(&group->step_lock);
-    rdv->group = NULL;
-}
-
-void rendezvous_forked(struct rendezvous *rdv)
-{
-    if (rdv->live)
-        live_forked(rdv->live);
-    if (rdv->listener)
-        link_listener_forked(rdv->listener);
-    peer_hello_links_forked(rdv);
-    for (int i = 0; rdv->group && rdv->group->peers && i < rdv->group->roster.size; i++) {
-        struct peer *peer = &rdv->group->peers[i];
-        if (peer->link)
-            link_forked(peer->link);
-        if (peer->pidfd.fd >= 0)
-            close(peer->pidfd.fd);
-    }
-}
-
-/* ---- dump --------------------------------------------------------------------------------- */
-
-static int dump_ops(struct rendezvous *rdv, int fd, const struct list *ops)
-{
-    int count = 0;
-    uint64_t now_ns = clock_now_ns(rdv->clock);
-    list_for_each_safe (ops, node, after) {
-        const tryst_op *op = container_of(node, tryst_op, scope_node);
-        char text[1400];
-        if (op->reported)
-            continue;
-        op_describe(op, now_ns, text, sizeof text);
-        dprintf(fd, "  %s\n", text);
-        count++;
-    }
-    return count;
-}
-
-static void dump_peer(int fd, const struct peer *peer)
-{
-    static const char *const lives[] = {"alive", "left", "giving up", "gone"};
-    static const char *const links[] = {"no link", "connecting", "linked"};
-    static const char *const eps[] = {"no endpoint", "opening", "ready", "closing"};
-    dprintf(
-        fd,
-        "  rank %d: %s, %s, %s (%s: %s); frames sent %" PRIu64 " acked %u read %" PRIu64
-        "; wants sent %u taken %u, parked here %u; window in flight %" PRIu64 " bytes\n",
-        peer->rank, lives[peer->life], links[peer->link_state], eps[peer->ep_state],
-        peer->candidates_count ? transport_kind_name(peer->candidates[peer->candidate])
-                               : "-",
-        peer->mechanism, peer->frames_sent, peer->frames_acked, peer->frames_read,
-        peer->wants_sent, peer->wants_acked, peer->parked_count,
-        peer->lane.in_flight_bytes);
-}
-
-void rendezvous_dump(struct rendezvous *rdv, int fd)
-{
-    int count = 0;
-    if (!rdv->group) {
-        dprintf(fd, "tryst: no group\n");
-        return;
-    }
-    dprintf(fd, "tryst: rank %d of %d; peers:\n", rdv->group->roster.rank,
-            rdv->group->roster.size);
-    for (int i = 0; i < rdv->group->roster.size; i++)
-        dump_peer(fd, &rdv->group->peers[i]);
-    dprintf(fd, "pending operations:\n");
-    list_for_each_safe (&rdv->scopes, node, after) {
-        const struct scope *scope = container_of(node, struct scope, node);
-        count += dump_ops(rdv, fd, &scope->warned);
-        count += dump_ops(rdv, fd, &scope->ops);
-    }
-    dprintf(fd, "%d operations pending\n", count);
 }

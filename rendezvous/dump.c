@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tryst_dump's text: every peer, and every operation that is not complete, with what it waits for.
+ *
+ * Invariant: reads only; it may run while the engine is stuck.
+ * Callers: commsched/context.c.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "engine.h"
+#include "peer.h"
+
+static int dump_ops(struct rendezvous *rdv, int fd, const struct list *ops)
+{
+    int count = 0;
+    uint64_t now_ns = clock_now_ns(rdv->clock);
+    list_for_each_safe (ops, node, after) {
+        const tryst_op *op = container_of(node, tryst_op, scope_node);
+        char text[1400];
+        if (op->reported)
+            continue;
+        op_describe(op, now_ns, text, sizeof text);
+        dprintf(fd, "  %s\n", text);
+        count++;
+    }
+    return count;
+}
+
+static void dump_peer(int fd, const struct peer *peer)
+{
+    static const char *const lives[] = {"alive", "left", "giving up", "gone"};
+    static const char *const links[] = {"no link", "connecting", "linked"};
+    static const char *const eps[] = {"no endpoint", "opening", "ready", "closing"};
+    dprintf(
+        fd,
+        "  rank %d: %s, %s, %s (%s: %s); frames sent %" PRIu64 " acked %u read %" PRIu64
+        "; wants sent %u taken %u, parked here %u; window in flight %" PRIu64 " bytes\n",
+        peer->rank, lives[peer->life], links[peer->link_state], eps[peer->ep_state],
+        peer->candidates_count ? transport_kind_name(peer->candidates[peer->candidate])
+                               : "-",
+        peer->mechanism, peer->frames_sent, peer->frames_acked, peer->frames_read,
+        peer->wants_sent, peer->wants_acked, peer->parked_count,
+        peer->lane.in_flight_bytes);
+}
+
+void rendezvous_dump(struct rendezvous *rdv, int fd)
+{
+    int count = 0;
+    if (!rdv->group) {
+        dprintf(fd, "tryst: no group\n");
+        return;
+    }
+    dprintf(fd, "tryst: rank %d of %d; peers:\n", rdv->group->roster.rank,
+            rdv->group->roster.size);
+    for (int i = 0; i < rdv->group->roster.size; i++)
+        dump_peer(fd, &rdv->group->peers[i]);
+    dprintf(fd, "pending operations:\n");
+    list_for_each_safe (&rdv->scopes, node, after) {
+        const struct scope *scope = container_of(node, struct scope, node);
+        count += dump_ops(rdv, fd, &scope->warned);
+        count += dump_ops(rdv, fd, &scope->ops);
+    }
+    dprintf(fd, "%d operations pending\n", count);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * This rank in its group: it joins, leaves in good order, is cut off, and forgets.
+ *
+ * Idea: leaving takes steps, each of which commsched lets take its time: end what is under way (leave),
+ * wait until the others have what they were sent (quiet, read), say so (tell), close by force what is
+ * left (cut), and wait until no fabric touches our memory (gone).
+ * Callers: commsched/context.c.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/hash.h"
+#include "engine.h"
+#include "peer.h"
+#include "step.h"
+
+tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *group,
+                                   struct err *err)
+{
+    int size = group->roster.size;
+    group->rdv = rdv;
+    group->peers = mem_zalloc((size_t)size * sizeof *group->peers);
+    if (!group->peers)
+        return err_set(err, TRYST_E_NOMEM, "no memory for %d peers", size);
+    pthread_mutex_init(&group->step_lock, NULL);
+    rdv->group = group;
+    memcpy(&rdv->cookie, group->cookie, sizeof rdv->cookie);
+    for (int i = 0; i < size; i++) {
+        tryst_status status = peer_open(&group->peers[i], rdv, i);
+        if (status != TRYST_OK) {
+            rdv->group = NULL;
+            mem_free(group->peers);
+            group->peers = NULL;
+            return err_set(err, status, "no random numbers for the peers' nonces");
+        }
+    }
+    rendezvous_clock_open(rdv);
+    peer_tree_join(rdv);
+    if (rdv->live) {
+        /* What shows which ranks belong together must not show the cookie itself. */
+        live_session(rdv->live, hash_bytes(group->cookie, sizeof group->cookie));
+        live_phase(rdv->live, TRYST_LIVE_OPEN);
+    }
+    return TRYST_OK;
+}
+
+void rendezvous_group_leave(struct rendezvous *rdv)
+{
+    list_for_each_safe (&rdv->scopes, node, after) {
+        struct scope *scope = container_of(node, struct scope, node);
+        if (scope->step)
+            mem_free(scope->step); /* the user did not close it */
+        if (scope->state != SCOPE_CLOSING)
+            scope_close(scope, TRYST_E_CONTEXT, "its group is being closed");
+    }
+    rdv->leaving = true;
+    rdv->steps_end = UINT64_MAX; /* whatever comes now is answered CLOSED */
+}
+
+/** Nothing is left to be sent to the peer. */
+static bool peer_is_quiet(const struct peer *peer)
+{
+    if (peer->life == PEER_GONE || !peer->ep)
+        return true;
+    return peer->life <= PEER_LEFT && list_empty(&peer->pending) &&
+           list_empty(&peer->want_answers) && !peer->answers_count && !peer->held_bytes;
+}
+
+/** The peer has read all that was sent; it says so in answer to LEAVE. */
+static bool peer_has_read(const struct peer *peer)
+{
+    return peer->life == PEER_GONE || !peer->ep ||
+           peer->rank == peer->rdv->group->roster.rank ||
+           (peer->life <= PEER_LEFT &&
+            (peer->peer_read >= peer->frames_sent ||
+             peer->frames_acked == (uint32_t)peer->frames_sent));
+}
+
+bool rendezvous_group_quiet(const struct rendezvous *rdv)
+{
+    bool quiet = list_empty(&rdv->scopes);
+    for (int i = 0; i < rdv->group->roster.size; i++)
+        quiet = quiet && peer_is_quiet(&rdv->group->peers[i]);
+    return quiet;
+}
+
+bool rendezvous_group_read(const struct rendezvous *rdv)
+{
+    bool all = true;
+    for (int i = 0; i < rdv->group->roster.size; i++)
+        all = all && peer_has_read(&rdv->group->peers[i]);
+    return all;
+}
+
+void rendezvous_group_tell(struct rendezvous *rdv)
+{
+    for (int i = 0; i < rdv->group->roster.size; i++)
+        if (rdv->group->peers[i].life <= PEER_LEFT)
+            peer_leave(&rdv->group->peers[i]);
+}
+
+void rendezvous_group_cut(struct rendezvous *rdv)
+{
+    for (int i = 0; i < rdv->group->roster.size; i++) {
+        struct peer *peer = &rdv->group->peers[i];
+        peer->left = true; /* no warning: it is we who go */
+        peer_give_up(peer, TRYST_E_CONTEXT,
+                     "is no longer reached: this context is closing");
+    }
+}
+
+bool rendezvous_group_gone(const struct rendezvous *rdv)
+{
+    for (int i = 0; i < rdv->group->roster.size; i++)
+        if (rdv->group->peers[i].life != PEER_GONE)
+            return false;
+    return true;
+}
+
+void rendezvous_group_held(const struct rendezvous *rdv, char *text, size_t capacity)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < rdv->group->roster.size; i++) {
+        const struct peer *peer = &rdv->group->peers[i];
+        if (peer->life == PEER_GONE || !peer->ep || used >= capacity)
+            continue;
+        used += (size_t)snprintf(text + used, capacity - used, "%srank %d (%s)",
+                                 used ? ", " : "", i,
+                                 transport_kind_name(peer->candidates[peer->candidate]));
+    }
+}
+
+void rendezvous_group_close(struct rendezvous *rdv)
+{
+    struct tryst_group *group = rdv->group;
+    rendezvous_reap(rdv);
+    list_for_each_safe (&rdv->scopes, node, after)
+        scope_free(container_of(node, struct scope, node));
+    for (int i = 0; i < group->roster.size; i++)
+        peer_close(&group->peers[i]);
+    peer_hello_links_close(rdv);
+    op_complete_all(rdv);
+    mem_free(group->peers);
+    group->peers = NULL;
+    pthread_mutex_destroy(&group->step_lock);
+    rdv->group = NULL;
+}
+
+void rendezvous_forked(struct rendezvous *rdv)
+{
+    if (rdv->live)
+        live_forked(rdv->live);
+    if (rdv->listener)
+        link_listener_forked(rdv->listener);
+    peer_hello_links_forked(rdv);
+    for (int i = 0; rdv->group && rdv->group->peers && i < rdv->group->roster.size; i++) {
+        struct peer *peer = &rdv->group->peers[i];
+        if (peer->link)
+            link_forked(peer->link);
+        if (peer->pidfd.fd >= 0)
+            close(peer->pidfd.fd);
+    }
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Submissions: how what users ask for gets into the progress domain.
+ *
+ * Idea: a thread that finds the role free runs its submission itself; else it is pushed on a list
+ * without locks, and the next pass runs it.
+ * Invariants: submissions of one thread run in their order; none is left on the list of an engine whose
+ * thread sleeps.
+ * Callers: users' calls (submit.c, step.c, op.c); a pass.
+ */
+#include "core/fork.h"
+#include "engine.h"
+#include "peer.h"
+
+tryst_status rendezvous_usable(const struct rendezvous *rdv)
+{
+    if (rdv->fork_generation != fork_generation_now())
+        return TRYST_E_FORKED;
+    /* relaxed: a racing close is the user's error; this is for callbacks during it. */
+    return atomic_load_explicit(&rdv->closing, memory_order_relaxed) ? TRYST_E_CONTEXT
+                                                                     : TRYST_OK;
+}
+
+int submissions_run(struct rendezvous *rdv)
+{
+    int count = 0;
+    struct mpsc_node *node = mpsc_drain(&rdv->submissions);
+    while (node) {
+        struct submission *submission = container_of(node, struct submission, node);
+        node = node->next;
+        submission->run(rdv, submission);
+        count++;
+    }
+    return count;
+}
+
+/** Frames for those peers that wait for nothing of ours: they have read all. */
+static void flush_prompt(struct rendezvous *rdv)
+{
+    struct list now;
+    struct list_node *node;
+    list_init(&now);
+    list_append(&now, &rdv->flush);
+    while ((node = list_pop_front(&now)) != NULL) {
+        struct peer *peer = container_of(node, struct peer, flush_node);
+        if (peer->frames_acked == (uint32_t)peer->frames_sent)
+            peer_flush(peer);
+        else
+            list_push_back(&rdv->flush, node);
+    }
+}
+
+/** A submission by a thread that finds the role free, and no other before it, needs no queue, and what
+ *  it owes to a peer that has read all that it was sent leaves at once; to others it leaves with the
+ *  next pass, packed with its like. Nobody is called back here: what completes is told by the next
+ *  pass, which also lets the dispatch start; so tryst_arm asks for one.
+ *  False: the role is taken, or its last holder sleeps outside (tryst_arm) and must be woken. */
+static bool submission_run_here(struct rendezvous *rdv, struct submission *submission)
+{
+    if (!rdv->enter || !rdv->enter(rdv->owner))
+        return false;
+    /* relaxed: written by holders of the role only. */
+    bool runs = !atomic_load_explicit(&rdv->sleeping, memory_order_relaxed) &&
+                mpsc_empty(&rdv->submissions);
+    if (runs) {
+        rdv->pass_ns = 0;
+        rdv->stirred = true;
+        submission->run(rdv, submission);
+        flush_prompt(rdv);
+    }
+    rdv->pass_ns = 0;
+    rdv->leave(rdv->owner);
+    return runs;
+}
+
+void rendezvous_queue(struct rendezvous *rdv, struct submission *submission)
+{
+    mpsc_push(&rdv->submissions, &submission->node);
+    /* seq_cst: Dekker with rendezvous_arm (push, then load; store, then look for pushes). */
+    if (atomic_load_explicit(&rdv->sleeping, memory_order_seq_cst))
+        poller_wake(rdv->poller);
+}
+
+void rendezvous_submit(struct rendezvous *rdv, struct submission *submission)
+{
+    if (!submission_run_here(rdv, submission))
+        rendezvous_queue(rdv, submission);
+}
+
+void rendezvous_refuse(struct rendezvous *rdv)
+{
+    /* relaxed: see rendezvous_usable. */
+    atomic_store_explicit(&rdv->closing, true, memory_order_relaxed);
+}
