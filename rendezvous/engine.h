@@ -44,6 +44,9 @@ struct abort_note {
 /** Housekeeping period: heartbeats, stalls, connect deadlines. */
 #define TICK_NS (500 * NS_PER_MS)
 
+/** Interfaces that one kind of transport uses. */
+enum { PLACES_MAX = 8 };
+
 /** Settings, read once. */
 struct rendezvous_settings {
     uint64_t eager_max_bytes, eager_credit_bytes;
@@ -105,10 +108,13 @@ struct rendezvous {
         size_t count, capacity;
     } deadlines;
 
-    struct rail *rails[TRANSPORT_KINDS][8];
-    uint32_t rails_count[TRANSPORT_KINDS];
-    struct rail *rails_all[TRANSPORT_KINDS * 8]; /**< the same, as they were opened */
-    uint32_t rails_all_count;
+    struct {
+        struct rail *rail;
+        uint32_t kind;  /**< enum transport_kind */
+        uint32_t place; /**< of its interface among those of this kind, as announced */
+    } rails[TRANSPORT_KINDS * PLACES_MAX]; /**< as they were opened */
+    uint32_t rails_count;
+    uint32_t places[TRANSPORT_KINDS]; /**< interfaces of a kind, with or without a rail */
     struct link_listener *listener;
     struct list hello_links; /**< accepted links that have not said who they are */
     struct tryst_group *group;

@@ -53,15 +53,19 @@ static struct rail *candidate_rail(struct peer *peer, int candidate, char *text)
     enum transport_kind kind = peer->candidates[candidate];
     uint32_t mine = 0;
     uint32_t theirs = 0;
-    if (!rdv->rails_count[kind] && rdv->rails_open(rdv->owner, kind, text) != TRYST_OK)
+    if (!rdv->places[kind] && rdv->rails_open(rdv->owner, kind, text) != TRYST_OK)
         return NULL;
-    if (rdv->rails_count[kind] > 1)
+    if (rdv->places[kind] > 1)
         (void)peer_rails(peer, &mine, &theirs);
-    if (mine >= rdv->rails_count[kind])
-        mine = 0;
-    for (uint32_t i = 0; i < rdv->rails_count[kind] && !rdv->rails[kind][mine]; i++)
-        mine = i;
-    return rdv->rails[kind][mine];
+    struct rail *first = NULL;
+    for (uint32_t i = 0; i < rdv->rails_count; i++) {
+        if (rdv->rails[i].kind != (uint32_t)kind)
+            continue;
+        if (rdv->rails[i].place == mine)
+            return rdv->rails[i].rail;
+        first = first ? first : rdv->rails[i].rail;
+    }
+    return first;
 }
 
 static void held_deliver(struct peer *peer)

@@ -183,8 +183,10 @@ uint64_t rendezvous_ids(struct rendezvous *rdv, uint64_t n)
 static int rails_progress(struct rendezvous *rdv)
 {
     int count = 0;
-    for (uint32_t i = 0; i < rdv->rails_all_count; i++)
-        count += rdv->rails_all[i]->ops->progress(rdv->rails_all[i]);
+    for (uint32_t i = 0; i < rdv->rails_count; i++) {
+        struct rail *rail = rdv->rails[i].rail;
+        count += rail->ops->progress(rail);
+    }
     return count;
 }
 
@@ -418,8 +420,9 @@ tryst_status rendezvous_arm(struct rendezvous *rdv)
     rendezvous_settle(rdv);
     if (!list_empty(&rdv->completed) || rdv->reap)
         return TRYST_AGAIN;
-    for (uint32_t i = 0; i < rdv->rails_all_count; i++) {
-        tryst_status status = rdv->rails_all[i]->ops->arm(rdv->rails_all[i]);
+    for (uint32_t i = 0; i < rdv->rails_count; i++) {
+        struct rail *rail = rdv->rails[i].rail;
+        tryst_status status = rail->ops->arm(rail);
         if (status == TRYST_AGAIN)
             return status;
         if (status != TRYST_OK)
@@ -446,13 +449,15 @@ const struct rail_events *const rendezvous_rail_events = &peer_rail_events;
 
 tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *rail)
 {
-    uint32_t *count = &rdv->rails_count[kind];
-    if (*count == sizeof rdv->rails[kind] / sizeof *rdv->rails[kind])
+    if (rdv->places[kind] == PLACES_MAX)
         return TRYST_E_UNSUPPORTED;
-    rdv->rails[kind][(*count)++] = rail;
+    uint32_t place = rdv->places[kind]++;
     if (!rail)
         return TRYST_OK;
-    rdv->rails_all[rdv->rails_all_count++] = rail;
+    uint32_t at = rdv->rails_count++;
+    rdv->rails[at].rail = rail;
+    rdv->rails[at].kind = (uint32_t)kind;
+    rdv->rails[at].place = place;
     if (rdv->live)
         live_transport(rdv->live, kind);
     uint64_t mask = rail->tag_bits >= 64 ? UINT64_MAX : (1ull << rail->tag_bits) - 1;
@@ -464,13 +469,13 @@ tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *
 
 void rendezvous_rails_none(struct rendezvous *rdv, int kind)
 {
-    rdv->rails_count[kind] = 0;
+    rdv->places[kind] = 0;
 }
 
 void rendezvous_rails_forget(struct rendezvous *rdv)
 {
-    memset(rdv->rails_count, 0, sizeof rdv->rails_count);
-    rdv->rails_all_count = 0;
+    memset(rdv->places, 0, sizeof rdv->places);
+    rdv->rails_count = 0;
 }
 
 static void link_accepted(void *arg, struct link *link)
