@@ -129,7 +129,10 @@ static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *
     if (status == TRYST_OK && ucs_status == UCS_OK)
         status = ucx_landings_open(rail);
     if (ucs_status != UCS_OK) {
-        (void)snprintf(text, sizeof text, "worker: %s", ucs_status_string(ucs_status));
+        bool no_room =
+            ucs_status == UCS_ERR_NO_MEMORY || ucs_status == UCS_ERR_NO_RESOURCE;
+        (void)snprintf(text, sizeof text, "worker: %s%s", ucs_status_string(ucs_status),
+                       no_room ? "; is /dev/shm full? UCX takes 4.3 MB of it here" : "");
         status = ucs_status == UCS_ERR_NO_MEMORY ? TRYST_E_NOMEM : TRYST_E_SYSTEM;
     }
     if (status != TRYST_OK)
