@@ -164,6 +164,33 @@ static void text_clean(char *text)
             *text = '?';
 }
 
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* "pp_bench", "python3 train.py": what it was called, since its own name may be "exe". */
+static void command_read(pid_t pid, struct live_proc *proc)
+{
+    char path[64], words[1024] = "";
+    size_t bytes = 0;
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
+    if (!file_read(path, words, sizeof words, &bytes) || !words[0]) {
+        snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+        (void)file_read(path, words, sizeof words, NULL);
+        words[strcspn(words, "\n")] = '\0';
+        bytes = 0;
+    }
+    const char *program = base_of(words);
+    size_t next = strlen(words) + 1;
+    const char *script = next < bytes ? words + next : "";
+    bool shown = strncmp(program, "python", 6) == 0 && script[0] && script[0] != '-';
+    snprintf(proc->command, sizeof proc->command, "%.40s%s%.20s", program,
+             shown ? " " : "", shown ? base_of(script) : "");
+    text_clean(proc->command);
+}
+
 void live_proc_read(pid_t pid, int32_t tid, struct live_proc *proc_p)
 {
     char text[4096];
@@ -173,9 +200,7 @@ void live_proc_read(pid_t pid, int32_t tid, struct live_proc *proc_p)
         const char *end = strrchr(text, ')');
         proc_p->state = end && end[1] ? end[2] : 0;
     }
-    if (proc_file_read(pid, pid, "comm", proc_p->command, sizeof proc_p->command))
-        proc_p->command[strcspn(proc_p->command, "\n")] = '\0';
-    text_clean(proc_p->command);
+    command_read(pid, proc_p);
     if (proc_file_read(pid, thread, "status", text, sizeof text)) {
         int tracer = status_last(text, "\nTracerPid:");
         proc_p->tracer = tracer > 0 ? tracer : 0;
@@ -186,8 +211,7 @@ void live_proc_read(pid_t pid, int32_t tid, struct live_proc *proc_p)
 
 static bool word_is(const char *word, const char *name)
 {
-    const char *slash = strrchr(word, '/');
-    return strcmp(word, name) == 0 || (slash && strcmp(slash + 1, name) == 0);
+    return strcmp(word, name) == 0 || strcmp(base_of(word), name) == 0;
 }
 
 /* Its own name, or that of the program or script among its first words: "python3 train.py". */
