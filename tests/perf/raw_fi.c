@@ -187,6 +187,7 @@ int main(int argc, char **argv)
                         ? pingpong(data, bytes, count)
                         : bandwidth(data, bytes, count, window);
     swap(&(char){0}, 1);
+    must("fi_close", fi_close(&ep->fid)); /* else shm leaves its file in /dev/shm */
     if (first)
         printf("%g\n", figure);
     return 0;
