@@ -2,9 +2,9 @@
 /** @file idmap.h
  *  64-bit id → pointer, for the ids that travel in records.
  *
- *  Idea: ids are consecutive, so the low bits are a perfect hash while fewer are live than there
- *  are slots; open addressing with linear probing and backward-shift deletion keeps a live id
- *  near its home and leaves no tombstones.
+ *  Idea: open addressing with linear probing and backward-shift deletion keeps a live id near its
+ *  home and leaves no tombstones. Ids are consecutive: four share a cache line, and lines are
+ *  hashed, since a removal walks to the end of its cluster.
  *  Invariant: no empty slot lies between an id's home and its place. Load is at most 1/2.
  *  No locks (progress domain). Id 0 is never stored.
  */
