@@ -28,7 +28,7 @@ static void limit_set(int left)
     struct rlimit limit;
     close(lowest);
     CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
-    limit.rlim_cur = (rlim_t)(lowest + left);
+    limit.rlim_cur = (rlim_t)lowest + (rlim_t)left;
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
 
