@@ -180,8 +180,11 @@ static void belongings_compare(const struct belongings *before)
     belongings_look(&now);
     for (int i = 1; i < NSIG; i++) {
         const struct sigaction *a = &before->actions[i], *b = &now.actions[i];
+        /* TSan keeps handlers' masks to itself */
+        bool masks = a->sa_handler == on_signal && !harness_is_sanitized();
         if (a->sa_handler != b->sa_handler || ((a->sa_flags ^ b->sa_flags) & ~RESTORER) ||
-            sigismember(&a->sa_mask, SIGHUP) != sigismember(&b->sa_mask, SIGHUP))
+            (masks &&
+             sigismember(&a->sa_mask, SIGHUP) != sigismember(&b->sa_mask, SIGHUP)))
             harness_fail(__FILE__, __LINE__, "signal %d is handled otherwise now", i);
         CHECK_EQ(sigismember(&now.mask, i), sigismember(&before->mask, i));
     }
