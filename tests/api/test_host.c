@@ -440,6 +440,19 @@ static void other_open(const struct harness_rank *rank, struct harness_rank *oth
     tryst_config_close(config);
 }
 
+/* Both processes have come here; until then all contexts go on: who has left one waits in it for its
+ * peers to hear of that, while they may still want an answer of another one. */
+static void contexts_meet(struct harness_rank *ranks, int count)
+{
+    _Atomic(uint32_t) *come = (_Atomic(uint32_t) *)ranks[0].arg + 2;
+    atomic_fetch_add(come, 1);
+    while (atomic_load(come) < 2) {
+        for (int c = 0; c < count; c++)
+            tryst_progress(ranks[c].ctx);
+        harness_sleep_ms(1);
+    }
+}
+
 static void two_jobs_main(struct harness_rank *rank)
 {
     struct host host = {.ending = false};
@@ -452,6 +465,7 @@ static void two_jobs_main(struct harness_rank *rank)
     for (int i = 0; i < 2; i++)
         loop_add(&host.loop, tryst_event_fd(ranks[i].ctx));
     talk(&host, ranks, 2, 1);
+    contexts_meet(ranks, 2);
     harness_close(rank); /* the other one goes on without it */
     talk(&host, &ranks[1], 1, 2);
     tryst_group_close(ranks[1].group);
