@@ -16,8 +16,8 @@
 
 enum { SMALL = 64, LARGE = 1 << 20, LOST_MS = 15000 };
 
-static void run_two(void (*main)(struct harness_rank *rank), const char *const *config,
-                    bool no_group)
+static void run_two_for(void (*main)(struct harness_rank *rank),
+                        const char *const *config, bool no_group, unsigned timeout_s)
 {
     _Atomic(uint32_t) *counter = harness_share(sizeof *counter);
     struct harness_params params = {.size = 2,
@@ -25,10 +25,16 @@ static void run_two(void (*main)(struct harness_rank *rank), const char *const *
                                     .arg = counter,
                                     .config = config,
                                     .no_group = no_group,
-                                    .timeout_s = 40};
+                                    .timeout_s = timeout_s};
     int failed = harness_run(&params);
     harness_unshare(counter, sizeof *counter);
     assert_int_equal(failed, 0);
+}
+
+static void run_two(void (*main)(struct harness_rank *rank), const char *const *config,
+                    bool no_group)
+{
+    run_two_for(main, config, no_group, 40);
 }
 
 /* ---- event loop --------------------------------------------------------------------------- */
@@ -443,7 +449,7 @@ static void reopen_main(struct harness_rank *rank)
 
 static void test_reopen(void **state)
 {
-    run_two(reopen_main, NULL, true);
+    run_two_for(reopen_main, NULL, true, 40 + (unsigned)rounds_count() / 4);
 }
 
 int main(int argc, char **argv)
