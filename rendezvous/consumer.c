@@ -277,6 +277,7 @@ void consumer_take(tryst_op *op, const struct record_data *data, const void *pay
     int32_t producer = op->peer->rank;
     marks_clear(op);
     list_remove(&op->deferred_node);
+    list_remove(&op->queue_node); /* nobody looks for its number again */
     op->peer->hurry = data->header.flags & RECORD_WAITED;
     op->data_id = data->id;
     if (op->state == OP_VOID) {
