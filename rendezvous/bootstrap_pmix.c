@@ -39,6 +39,7 @@ struct meeting {
     pthread_cond_t ended;
     bool done;      /* guarded by the lock, as all below that is written */
     bool abandoned; /* the caller has gone */
+    bool asked;     /* PMIx works, and was asked for what rank 0 publishes */
     uint64_t deadline_ns;
     bool tells;
     char text[BOOTSTRAP_PMIX_TEXT_BYTES];
@@ -129,6 +130,9 @@ static tryst_status text_get(struct meeting *meeting, const struct pmix_api *api
     pmix_info_t limit;
     pmix_status_t code = PMIX_ERR_NOT_FOUND;
     root.rank = 0;
+    pthread_mutex_lock(&meeting->lock);
+    meeting->asked = true;
+    pthread_mutex_unlock(&meeting->lock);
     memset(&limit, 0, sizeof limit);
     key_set(limit.key, PMIX_TIMEOUT);
     limit.value.type = PMIX_INT;
@@ -223,8 +227,9 @@ static int thread_start(struct meeting *meeting, pthread_t *thread_p)
     return error;
 }
 
-/* Whether the thread came to its end before the deadline; if not, all is its own. */
-static bool meeting_wait(struct meeting *meeting, pthread_t thread)
+/* Whether the thread came to its end before the deadline; if not, all is its own, and *asked_p
+ * says how far it was. */
+static bool meeting_wait(struct meeting *meeting, pthread_t thread, bool *asked_p)
 {
     const struct timespec end = {.tv_sec = (time_t)(meeting->deadline_ns / NS_PER_S),
                                  .tv_nsec = (long)(meeting->deadline_ns % NS_PER_S)};
@@ -234,6 +239,7 @@ static bool meeting_wait(struct meeting *meeting, pthread_t thread)
         error = pthread_cond_timedwait(&meeting->ended, &meeting->lock, &end);
     bool done = meeting->done;
     meeting->abandoned = !done;
+    *asked_p = meeting->asked;
     pthread_mutex_unlock(&meeting->lock);
     if (done)
         pthread_join(thread, NULL);
@@ -282,6 +288,7 @@ tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct e
                                  char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p)
 {
     pthread_t thread;
+    bool asked = false;
     struct meeting *meeting = meeting_new(tell, timeout_ns);
     if (!meeting)
         return err_set(err, TRYST_E_NOMEM, "no memory to ask PMIx");
@@ -290,11 +297,15 @@ tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct e
         meeting_free(meeting);
         return err_set(err, TRYST_E_SYSTEM, "no thread to ask PMIx: %s", strerror(error));
     }
-    if (!meeting_wait(meeting, thread))
-        return err_set(err, TRYST_E_BOOTSTRAP,
-                       "PMIx has not answered within %llu ms; is the launcher alive? "
-                       "(TRYST_BOOTSTRAP and TRYST_TOKEN go without it)",
-                       (unsigned long long)(timeout_ns / NS_PER_MS));
+    if (!meeting_wait(meeting, thread, &asked))
+        return err_set(err, TRYST_E_BOOTSTRAP, "%s within %llu ms; %s",
+                       asked ? "rank 0 has published no address by PMIx"
+                             : "PMIx has not answered",
+                       (unsigned long long)(timeout_ns / NS_PER_MS),
+                       asked ? "look at its own output: it has not opened its group "
+                               "(TRYST_BOOTSTRAP_TIMEOUT gives it longer)"
+                             : "is the launcher alive? (TRYST_BOOTSTRAP and TRYST_TOKEN "
+                               "go without it)");
     tryst_status status = meeting->status;
     if (status == TRYST_OK) {
         heard_set(meeting);
