@@ -30,7 +30,8 @@ static json_t *written(struct trace **traces, int count)
     FILE *out = open_memstream(&text, &bytes);
     trace_write_head(out);
     for (int rank = 0; rank < count; rank++)
-        assert_int_equal(trace_write_json(traces[rank], out, rank, rank == 0, NULL), TRYST_OK);
+        assert_int_equal(trace_write_json(traces[rank], out, rank, rank == 0, NULL),
+                         TRYST_OK);
     trace_write_tail(out);
     fclose(out);
     json_error_t error;
