@@ -8,6 +8,8 @@ netlab=$1
 star=$here/labs/star.lab
 mark=7000$$ # seconds that no other sleep is asked for
 interfaces=$(ls /sys/class/net)
+pid= # of the lab that runs
+trap '[ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null || true' EXIT
 
 fail() { echo "FAILED: $*"; exit 1; }
 
@@ -49,5 +51,6 @@ for signal in TERM KILL; do
     [ $runs -eq 1 ] || fail "the lab did not start"
     kill -$signal $pid
     wait $pid 2>/dev/null && fail "SIG$signal did not end it"
+    pid=
     gone "SIG$signal"
 done
