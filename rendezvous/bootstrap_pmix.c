@@ -270,7 +270,7 @@ bool bootstrap_pmix_heard(char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p)
 
 bool bootstrap_pmix_usable(char *text, size_t capacity)
 {
-    struct pmix_api api = {NULL};
+    struct pmix_api api = {0};
     struct meeting *meeting = meeting_new(NULL, 0);
     struct signal_guard guard;
     if (!meeting)
