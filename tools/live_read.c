@@ -337,8 +337,16 @@ static void process_refused(pid_t pid, int reason, char *error, size_t capacity)
 {
     char path[64];
     struct stat owner;
+    struct live_proc proc;
     snprintf(path, sizeof path, "/proc/%d", (int)pid);
-    if (stat(path, &owner) != 0)
+    live_proc_read(pid, 0, &proc);
+    if (proc.state == 'Z' || proc.state == 'X')
+        snprintf(
+            error, capacity,
+            "there is no process %d any more: it has ended, and whoever started it has "
+            "not looked yet",
+            (int)pid);
+    else if (stat(path, &owner) != 0)
         snprintf(error, capacity,
                  "there is no process %d: it has ended, or runs in a container (run "
                  "tryst-info inside)",
