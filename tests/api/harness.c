@@ -510,6 +510,16 @@ size_t harness_heap_bytes(void)
     return info.uordblks + info.hblkhd;
 }
 
+size_t harness_resident_bytes(void)
+{
+    unsigned long all = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    CHECK(file != NULL);
+    CHECK(fscanf(file, "%lu %lu", &all, &resident) == 2); /* NOLINT(cert-err34-c) */
+    fclose(file);
+    return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
 int harness_fds(void)
 {
     int count = 0;

@@ -117,6 +117,8 @@ size_t harness_mismatch(const void *data, size_t bytes, uint64_t seed);
 uint64_t harness_counter(const tryst_ctx *ctx, const char *name);
 /** Bytes that malloc has handed out in this process, in all arenas. */
 size_t harness_heap_bytes(void);
+/** Bytes of this process that are in memory. */
+size_t harness_resident_bytes(void);
 /** Open descriptors of this process. */
 int harness_fds(void);
 

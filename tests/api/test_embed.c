@@ -363,17 +363,6 @@ static void test_log_sink(void **state)
     run_two(sink_main, config, true);
 }
 
-/* Pages of this process that are in memory, in bytes. */
-static size_t resident_bytes(void)
-{
-    unsigned long all = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    CHECK(file != NULL);
-    CHECK(fscanf(file, "%lu %lu", &all, &resident) == 2); /* NOLINT(cert-err34-c) */
-    fclose(file);
-    return resident * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 static int threads_count(void)
 {
     int count = 0;
@@ -400,7 +389,7 @@ static struct remains remains_look(struct harness_rank *rank)
         remains = (struct remains){.fds = harness_fds(),
                                    .threads = threads_count(),
                                    .heap_bytes = harness_heap_bytes(),
-                                   .resident_bytes = resident_bytes()};
+                                   .resident_bytes = harness_resident_bytes()};
     meet(rank);
     return remains;
 }

@@ -221,15 +221,6 @@ static void targets_find(struct scene *scene, int from, int end, const bool *kno
     }
 }
 
-static size_t resident_bytes(void)
-{
-    long pages = 0, unused;
-    FILE *file = fopen("/proc/self/statm", "re");
-    CHECK(file && fscanf(file, "%ld %ld", &unused, &pages) == 2);
-    fclose(file);
-    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 /* One step: a small and a large tensor to the rank `hop` further on, and from the one before. */
 static void step_run(struct harness_rank *rank, uint64_t id, int hop, char *out, char *in)
 {
@@ -257,7 +248,7 @@ struct cost {
 static void cost_look(struct cost *cost)
 {
     int fds = harness_fds();
-    size_t bytes = resident_bytes();
+    size_t bytes = harness_resident_bytes();
     cost->fds_most = fds > cost->fds_most ? fds : cost->fds_most;
     cost->bytes_most = bytes > cost->bytes_most ? bytes : cost->bytes_most;
 }
@@ -306,7 +297,7 @@ static void run_main(struct harness_rank *rank)
         targets_find(scene, 0, DESCRIPTORS_END, known);
     }
     cost.fds = harness_fds();
-    cost.bytes = resident_bytes();
+    cost.bytes = harness_resident_bytes();
     harness_barrier(rank, &scene->barrier);
     atomic_store(&scene->begin, true);
     for (; id <= atomic_load(&scene->stop_at); id++) {
