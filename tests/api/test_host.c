@@ -393,6 +393,41 @@ static void test_guest_with_a_progress_thread(void **state)
     run_two(guest_main, config);
 }
 
+/* ---- a program that signals itself all the time ------------------------------------------- */
+
+/* Nearly every kernel call of the library finds a signal there, also those that do not wait: poll
+ * says so even with a timeout of 0. */
+static void stormed_main(struct harness_rank *rank)
+{
+    const struct itimerval storm = {.it_interval.tv_usec = 100, .it_value.tv_usec = 100};
+    const struct itimerval never = {.it_interval.tv_usec = 0};
+    static char out[LARGE], in[LARGE];
+    struct sigaction actions[COUNT_OF(handled)];
+    handlers_set(actions);
+    CHECK(setitimer(ITIMER_REAL, &storm, NULL) == 0);
+    harness_open(rank);
+    for (int i = 0; i < ROUNDS; i++) {
+        tryst_step *step = harness_step(rank, (uint64_t)i);
+        harness_fill(out, LARGE, fill_seed(i, 0, rank->rank));
+        tryst_op *recv = harness_recv(rank, step, 1 - rank->rank, "t", in, LARGE);
+        harness_end(harness_send(rank, step, 1 - rank->rank, "t", out, LARGE), TRYST_OK);
+        harness_end(recv, TRYST_OK);
+        CHECK_EQ(harness_mismatch(in, LARGE, fill_seed(i, 0, 1 - rank->rank)), SIZE_MAX);
+        harness_step_close(step);
+    }
+    harness_close(rank);
+    CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    CHECK(atomic_load(&alarms) > 0);
+    handlers_restore(actions);
+}
+
+static void test_storm_of_signals(void **state)
+{
+    if (!harness_has_processes())
+        skip();
+    run_two(stormed_main, NULL);
+}
+
 /* ---- two contexts of one process ---------------------------------------------------------- */
 
 /* Rank 1 serves at a socket of its own; the port goes to rank 0 by shared memory. */
@@ -483,6 +518,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_guest),
         cmocka_unit_test(test_guest_with_a_progress_thread),
+        cmocka_unit_test(test_storm_of_signals),
         cmocka_unit_test(test_two_contexts_in_two_jobs),
     };
     return HARNESS_MAIN(argc, argv, tests);

@@ -25,7 +25,9 @@ static bool peer_lives(const struct shm_ep *ep)
     struct pollfd poll_fd = {.fd = ep->pair.params.peer_pidfd, .events = POLLIN};
     if (poll_fd.fd < 0)
         return true; /* the link tells */
-    return poll(&poll_fd, 1, 0) == 0;
+    /* Negative is no word of the peer: even a poll that does not wait is interrupted by a signal
+     * of this program's. */
+    return poll(&poll_fd, 1, 0) <= 0;
 }
 
 /* `bytes` from the peer's `where` to `to`, and its nonce. 0 or errno. */
