@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plans: which trees carry which share of a tensor, with a proof of how good that is.
+ *
+ * One idea: the best rooted trees are a linear program over far too many trees; link prices pick the
+ * few that matter (column generation: Gilmore and Gomory 1961; minimum-cost arborescences: Chu and Liu 1965, Edmonds
+ * 1967), and the same prices prove how far any plan of trees on these routes can be from ours.
+ * Invariants: shares are ≥ 0 and sum to 1 (per root where every rank is one: see plan_op); `time` is recomputed
+ * from the trees, never taken from the solver; `bound` ≤ time is what the prices prove by themselves;
+ * equal inputs give equal bits.
+ * Callers: tryst/topo.h's implementation; collectives later.
+ *
+ * Times are seconds per byte of the tensor ("s_per_byte"): the busiest link's load ÷ capacity.
+ */
+#ifndef TRYST_TOPOLOGY_PLAN_H
+#define TRYST_TOPOLOGY_PLAN_H
+
+#include "overlay.h"
+
+/* What one tensor's byte is, and what a tree is made of:
+ *   all-reduce      a byte of the tensor that every rank has and gets: in-tree, then out-tree, any root
+ *   broadcast       a byte of the root's tensor: out-trees from `root`
+ *   reduce          in-trees to `root`
+ *   all-gather      a byte of the whole result, of which each rank brings 1/n: out-trees from every
+ *                   rank; the shares of each root's trees sum to 1
+ *   reduce-scatter  the mirror of it: in-trees
+ */
+enum plan_op {
+    PLAN_ALLREDUCE,
+    PLAN_BROADCAST,
+    PLAN_REDUCE,
+    PLAN_ALLGATHER,
+    PLAN_REDUCE_SCATTER,
+    PLAN_OPS
+};
+
+/* Parents by position in the group; GRAPH_NONE at the root, and the array is NULL where the operation has
+ * no such half. */
+struct plan_tree {
+    double share;
+    uint32_t root;
+    uint32_t *broadcast_parent;
+    uint32_t *reduce_parent;
+    uint32_t depth; /* most edges from a rank down to the root or from it up */
+};
+
+struct plan_params {
+    enum plan_op op;
+    uint32_t root;      /* broadcast, reduce */
+    uint32_t trees_max; /* 0: as few as cost nothing */
+    double gap_max;     /* stop here; 0: to the optimum */
+    uint64_t budget_ns; /* stop then; 0: none. A plan that stopped so says it */
+};
+
+struct plan {
+    enum plan_op op;
+    uint32_t ranks_count, trees_count, links_count; /* as the overlay's */
+    struct plan_tree *trees;
+    double *load;  /* by overlay link: bytes per byte of tensor */
+    double *price; /* by overlay link: sum of price × capacity = 1 */
+    double s_per_byte, bound_s_per_byte;
+    uint32_t iterations, columns;
+    uint64_t digest; /* of operation, trees and shares: what ranks compare */
+};
+
+/** TRYST_E_NOMEM; TRYST_E_INVALID. `before` (NULL: none) is a plan of the same group whose trees are a start. */
+tryst_status plan_open(struct overlay *overlay, const struct plan_params *params,
+                       const struct plan *before, struct err *err, struct plan **plan_p);
+void plan_close(struct plan *plan);
+
+#endif
