@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See text.h. Room doubles, so a picture of a megabyte is copied a few times and no more. */
+#include "text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/alloc.h"
+
+#define ROOM_FIRST 1024
+
+/* Room for `more` bytes and the end. */
+static bool room_make(struct text *text, size_t more)
+{
+    if (text->failed)
+        return false;
+    if (text->room - text->bytes > more)
+        return true;
+    size_t room = text->room ? text->room : ROOM_FIRST;
+    while (room - text->bytes <= more)
+        room *= 2;
+    char *data = mem_resize(text->data, room);
+    if (!data) {
+        text->failed = true;
+        return false;
+    }
+    text->data = data;
+    text->room = room;
+    return true;
+}
+
+void text_add_bytes(struct text *text, const char *data, size_t bytes)
+{
+    if (!room_make(text, bytes))
+        return;
+    memcpy(text->data + text->bytes, data, bytes);
+    text->bytes += bytes;
+    text->data[text->bytes] = '\0';
+}
+
+void text_add(struct text *text, const char *string)
+{
+    text_add_bytes(text, string, strlen(string));
+}
+
+void text_addf(struct text *text, const char *fmt, ...)
+{
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, fmt, args);
+    if (length >= 0 && room_make(text, (size_t)length)) {
+        vsnprintf(text->data + text->bytes, (size_t)length + 1, fmt, again);
+        text->bytes += (size_t)length;
+    }
+    va_end(again);
+    va_end(args);
+}
+
+/* The host program may have set a locale whose point is a comma (or two bytes). */
+static void number_add(struct text *text, const char *digits)
+{
+    for (bool point = false; *digits; digits++) {
+        bool plain = strchr("0123456789+-einaf", *digits) != NULL;
+        if (plain)
+            text_add_bytes(text, digits, 1);
+        else if (!point)
+            text_add(text, ".");
+        point = point || !plain;
+    }
+}
+
+void text_add_number(struct text *text, double value)
+{
+    char digits[40];
+    int precision = 14;
+    do
+        snprintf(digits, sizeof digits, "%.*g", ++precision, value);
+    while (precision < 17 && strtod(digits, NULL) != value);
+    number_add(text, digits);
+}
+
+void text_add_fixed(struct text *text, double value, int decimals)
+{
+    char digits[400]; /* the largest double has 309 digits */
+    snprintf(digits, sizeof digits, "%.*f", decimals, value);
+    number_add(text, digits);
+}
+
+/* Length of the UTF-8 character at `s` (1 to 4), 0 when there is none (overlong forms, surrogates and what is
+ * beyond U+10FFFF are none). */
+static size_t utf8_length(const unsigned char *s)
+{
+    size_t length = s[0] < 0x80                    ? 1
+                    : s[0] >= 0xc2 && s[0] <= 0xdf ? 2
+                    : s[0] >= 0xe0 && s[0] <= 0xef ? 3
+                    : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
+                                                   : 0;
+    for (size_t i = 1; i < length; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
+    bool beyond = (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf4 && s[1] >= 0x90);
+    return overlong || beyond ? 0 : length;
+}
+
+void text_add_json(struct text *text, const char *string)
+{
+    const unsigned char *s = (const unsigned char *)string;
+    text_add(text, "\"");
+    while (*s) {
+        size_t length = utf8_length(s);
+        if (!length)
+            text_add(text, "\\ufffd");
+        else if (*s == '"' || *s == '\\')
+            text_addf(text, "\\%c", *s);
+        else if (*s < 0x20)
+            text_addf(text, "\\u%04x", *s);
+        else
+            text_add_bytes(text, (const char *)s, length);
+        s += length ? length : 1;
+    }
+    text_add(text, "\"");
+}
+
+void text_add_xml(struct text *text, const char *string)
+{
+    const unsigned char *s = (const unsigned char *)string;
+    while (*s) {
+        size_t length = utf8_length(s);
+        if (!length || *s < 0x20 || *s == 0x7f)
+            text_add(text, "\xef\xbf\xbd"); /* XML 1.0 has no control characters */
+        else if (strchr("<>&\"", *s))
+            text_addf(text, "&#%d;", *s);
+        else
+            text_add_bytes(text, (const char *)s, length);
+        s += length ? length : 1;
+    }
+}
+
+void text_pad(struct text *text, size_t column)
+{
+    size_t at = text->bytes, characters = 0;
+    while (at > 0 && text->data[at - 1] != '\n')
+        characters += (text->data[--at] & 0xc0) != 0x80;
+    for (; characters < column && !text->failed; characters++)
+        text_add(text, " ");
+}
+
+tryst_status text_take(struct text *text, struct err *err, char **string_p)
+{
+    text_add(text, "");
+    if (text->failed) {
+        text_drop(text);
+        return err_set(err, TRYST_E_NOMEM, "no memory for the text of a graph");
+    }
+    *string_p = text->data;
+    *text = (struct text){0};
+    return TRYST_OK;
+}
+
+void text_drop(struct text *text)
+{
+    mem_free(text->data);
+    *text = (struct text){0};
+}
