@@ -118,16 +118,20 @@ void graph_close(struct graph *graph);
  *  TRYST_E_INVALID with a sentence: a name twice, empty, or a parent that is not there. */
 tryst_status graph_node_add(struct graph *graph, const struct graph_node *node,
                             struct err *err, uint32_t *node_p);
-/** TRYST_E_INVALID: ends that are not there or equal, a number that is NaN, 0 or below (but unknown). */
+/** TRYST_E_INVALID: ends that are not there or equal, a bandwidth that is NaN, 0 or below, a latency
+ *  that is NaN or below 0 (but GRAPH_UNKNOWN). */
 tryst_status graph_link_add(struct graph *graph, const struct graph_link *link,
                             struct err *err, uint32_t *link_p);
 /** Both directions alike; the second link follows the first. */
 tryst_status graph_wire_add(struct graph *graph, const struct graph_link *link,
                             struct err *err);
+/** Copies `via`. TRYST_E_INVALID: ends that are no ranks, a rank between. */
 tryst_status graph_route_add(struct graph *graph, const struct graph_route *route,
                              struct err *err);
 
-/** Nothing is added afterwards (numbers of links may still be improved): builds the adjacency. */
+/** Nothing is added afterwards (numbers of links may still be improved): builds the adjacency.
+ *  TRYST_E_NOMEM; TRYST_E_INVALID: a given route that takes a link that is not there, passes a node twice or is
+ *  there twice. A graph that was refused may be added to, or closed. */
 tryst_status graph_seal(struct graph *graph, struct err *err);
 
 /** By name; GRAPH_NONE. */
