@@ -19,6 +19,7 @@
 #include "graph.h"
 
 struct overlay {
+    const struct graph *graph;
     uint32_t ranks_count; /* of the group, by position in `members` */
     uint32_t
         links_count; /* those of the graph that a route uses and that limit, numbered anew */

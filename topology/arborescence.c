@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Minimum-cost arborescences: contraction along a growing path (see arborescence.h).
+ *
+ * One idea: every live node (a vertex, or a cycle that was contracted) holds a slot; `in` has for each
+ * slot a row with the cheapest edge from every other slot into it, its cost reduced by what the
+ * edges inside have already paid. A path grows from the cheapest edge to the cheapest edge; where it
+ * meets itself, the cycle becomes one node. Each contraction of k slots costs O(k n), so O(n²) in all.
+ * Invariant: after a success `nodes_count` nodes form a tree whose leaves are the vertices and whose top
+ * is the last node; each node but the top has the edge that enters it within its cycle.
+ */
+#include "arborescence.h"
+
+#include <assert.h>
+#include <math.h>
+
+#include "core/alloc.h"
+
+#define NONE UINT32_MAX
+
+struct edge {
+    uint32_t from, to; /* vertices */
+};
+
+struct node {
+    uint32_t parent;            /* the node that it was contracted into; NONE: the top */
+    uint32_t first, kids_count; /* in `kids`: what was contracted into it */
+    struct edge edge;           /* the cheapest that enters it */
+    double reduced;             /* its cost above what the edges inside pay */
+};
+
+struct arborescence {
+    uint32_t count, nodes_count, kids_count;
+    const double *cost;
+    bool reversed;
+    double *in;        /* [to slot × count + from slot] */
+    struct edge *edge; /* likewise: which edge that is */
+    struct node *nodes;
+    uint32_t *kids;
+    uint32_t *slot_node;    /* slot → node; NONE: gone */
+    uint32_t *path, *where; /* slots; slot → position in the path, or NONE */
+    double paid;            /* sum of `reduced` over all nodes but the top */
+    struct {
+        uint32_t vertex, stop;
+    } * stack;
+};
+
+void arborescence_close(struct arborescence *a)
+{
+    if (!a)
+        return;
+    mem_free(a->in);
+    mem_free(a->edge);
+    mem_free(a->nodes);
+    mem_free(a->kids);
+    mem_free(a->slot_node);
+    mem_free(a->path);
+    mem_free(a->where);
+    mem_free(a->stack);
+    mem_free(a);
+}
+
+tryst_status arborescence_open(uint32_t count, struct arborescence **arborescence_p)
+{
+    size_t n = count;
+    struct arborescence *a = mem_zalloc(sizeof *a);
+    if (!a)
+        return TRYST_E_NOMEM;
+    a->count = count;
+    a->in = mem_zalloc_array(n * n, sizeof *a->in);
+    a->edge = mem_zalloc_array(n * n, sizeof *a->edge);
+    a->nodes = mem_zalloc_array(2 * n, sizeof *a->nodes);
+    a->kids = mem_zalloc_array(2 * n, sizeof *a->kids);
+    a->slot_node = mem_zalloc_array(n, sizeof *a->slot_node);
+    a->path = mem_zalloc_array(n, sizeof *a->path);
+    a->where = mem_zalloc_array(n, sizeof *a->where);
+    a->stack = mem_zalloc_array(2 * n, sizeof *a->stack);
+    if (!a->in || !a->edge || !a->nodes || !a->kids || !a->slot_node || !a->path ||
+        !a->where || !a->stack) {
+        arborescence_close(a);
+        return TRYST_E_NOMEM;
+    }
+    *arborescence_p = a;
+    return TRYST_OK;
+}
+
+static double edge_cost(const struct arborescence *a, struct edge edge)
+{
+    size_t n = a->count;
+    return a->reversed ? a->cost[edge.to * n + edge.from]
+                       : a->cost[edge.from * n + edge.to];
+}
+
+static void matrix_fill(struct arborescence *a)
+{
+    uint32_t n = a->count;
+    for (uint32_t to = 0; to < n; to++)
+        for (uint32_t from = 0; from < n; from++) {
+            struct edge edge = {from, to};
+            size_t at = (size_t)to * n + from;
+            a->in[at] = from == to ? INFINITY : edge_cost(a, edge);
+            a->edge[at] = edge;
+        }
+}
+
+static void nodes_reset(struct arborescence *a)
+{
+    a->nodes_count = a->count;
+    a->kids_count = 0;
+    a->paid = 0;
+    for (uint32_t i = 0; i < a->count; i++) {
+        a->nodes[i] = (struct node){.parent = NONE};
+        a->slot_node[i] = i;
+        a->where[i] = NONE;
+    }
+}
+
+/* The slot from which the cheapest edge enters `slot`; NONE: no edge does. */
+static uint32_t cheapest(const struct arborescence *a, uint32_t slot)
+{
+    const double *row = a->in + (size_t)slot * a->count;
+    double least = INFINITY;
+    uint32_t from = NONE;
+    for (uint32_t i = 0; i < a->count; i++)
+        if (row[i] < least) {
+            least = row[i];
+            from = i;
+        }
+    return from;
+}
+
+/* Row of the slot `to`: the cheapest of what enters the cycle's slots, less what they have paid. */
+static void cycle_entries(struct arborescence *a, const uint32_t *cycle, uint32_t length)
+{
+    size_t n = a->count;
+    double *into = a->in + cycle[0] * n;
+    struct edge *edge = a->edge + cycle[0] * n;
+    double paid = a->nodes[a->slot_node[cycle[0]]].reduced;
+    for (size_t from = 0; from < n; from++)
+        into[from] -= paid;
+    for (uint32_t k = 1; k < length; k++) {
+        const double *row = a->in + cycle[k] * n;
+        const struct edge *edges = a->edge + cycle[k] * n;
+        paid = a->nodes[a->slot_node[cycle[k]]].reduced;
+        for (size_t from = 0; from < n; from++)
+            if (row[from] - paid < into[from]) {
+                into[from] = row[from] - paid;
+                edge[from] = edges[from];
+            }
+    }
+    for (uint32_t k = 0; k < length; k++)
+        into[cycle[k]] = INFINITY;
+}
+
+/* Column of the cycle's slot: the cheapest of what leaves its slots; the others' columns end. */
+static void cycle_exits(struct arborescence *a, const uint32_t *cycle, uint32_t length)
+{
+    size_t n = a->count;
+    for (uint32_t to = 0; to < n; to++) {
+        if (a->slot_node[to] == NONE)
+            continue;
+        double *row = a->in + to * n;
+        struct edge *edges = a->edge + to * n;
+        for (uint32_t k = 1; k < length; k++) {
+            if (row[cycle[k]] < row[cycle[0]]) {
+                row[cycle[0]] = row[cycle[k]];
+                edges[cycle[0]] = edges[cycle[k]];
+            }
+            row[cycle[k]] = INFINITY;
+        }
+    }
+    a->in[cycle[0] * n + cycle[0]] = INFINITY;
+}
+
+/* The path from `cycle` on becomes one node in the slot cycle[0]. */
+static void cycle_contract(struct arborescence *a, const uint32_t *cycle, uint32_t length)
+{
+    uint32_t made = a->nodes_count++;
+    struct node *node = &a->nodes[made];
+    *node = (struct node){.parent = NONE, .first = a->kids_count, .kids_count = length};
+    cycle_entries(a, cycle, length);
+    for (uint32_t k = 0; k < length; k++) {
+        uint32_t kid = a->slot_node[cycle[k]];
+        a->kids[a->kids_count++] = kid;
+        a->nodes[kid].parent = made;
+        a->paid += a->nodes[kid].reduced;
+        a->slot_node[cycle[k]] = NONE;
+        a->where[cycle[k]] = NONE;
+    }
+    a->slot_node[cycle[0]] = made;
+    cycle_exits(a, cycle, length);
+}
+
+bool arborescence_contract(struct arborescence *a, const double *cost, bool reversed)
+{
+    uint32_t live = a->count, length = 0;
+    a->cost = cost;
+    a->reversed = reversed;
+    matrix_fill(a);
+    nodes_reset(a);
+    a->path[length] = 0;
+    a->where[0] = length++;
+    while (live > 1) {
+        uint32_t top = a->path[length - 1];
+        uint32_t from = cheapest(a, top);
+        if (from == NONE)
+            return false;
+        size_t at = (size_t)top * a->count + from;
+        a->nodes[a->slot_node[top]].edge = a->edge[at];
+        a->nodes[a->slot_node[top]].reduced = a->in[at];
+        uint32_t first = a->where[from];
+        if (first == NONE) {
+            a->path[length] = from;
+            a->where[from] = length++;
+            continue;
+        }
+        cycle_contract(a, a->path + first, length - first);
+        live -= length - first - 1;
+        length = first + 1;
+        a->where[a->path[first]] = first;
+    }
+    return true;
+}
+
+double arborescence_cost(const struct arborescence *a, uint32_t root)
+{
+    double cost = a->paid;
+    for (uint32_t node = root; a->nodes[node].parent != NONE;
+         node = a->nodes[node].parent)
+        cost -= a->nodes[node].reduced;
+    return cost;
+}
+
+double arborescence_tree(struct arborescence *a, uint32_t root, uint32_t *parent_p)
+{
+    double cost = 0;
+    uint32_t depth = 0;
+    assert(root < a->count);
+    parent_p[root] = NONE;
+    a->stack[depth].vertex = root;
+    a->stack[depth++].stop = a->nodes_count - 1;
+    while (depth > 0) {
+        depth--;
+        uint32_t stop = a->stack[depth].stop;
+        for (uint32_t at = a->stack[depth].vertex; at != stop; at = a->nodes[at].parent) {
+            const struct node *up = &a->nodes[a->nodes[at].parent];
+            for (uint32_t k = 0; k < up->kids_count; k++) {
+                uint32_t kid = a->kids[up->first + k];
+                if (kid == at)
+                    continue;
+                struct edge edge = a->nodes[kid].edge;
+                parent_p[edge.to] = edge.from;
+                cost += edge_cost(a, edge);
+                a->stack[depth].vertex = edge.to;
+                a->stack[depth++].stop = kid;
+            }
+        }
+    }
+    return cost;
+}
