@@ -47,6 +47,7 @@ static void entry_free(struct entry *entry)
         want_free(container_of(node, struct want, node));
     while ((node = list_first(&entry->early)) != NULL)
         early_free(container_of(node, struct early, node));
+    list_remove(&entry->recv_cursor);
     assert(list_empty(&entry->sends) && list_empty(&entry->recvs));
     prepared_unref(entry->key);
     mem_free(entry);
@@ -170,6 +171,7 @@ struct entry *entry_get(struct scope *scope, tryst_key *key)
     entry->key = prepared_ref(key);
     list_init(&entry->sends);
     list_init(&entry->recvs);
+    list_push_back(&entry->recvs, &entry->recv_cursor);
     list_init(&entry->wants);
     list_init(&entry->early);
     if (++scope->entries_count > scope->buckets_count)
@@ -230,9 +232,30 @@ tryst_op *entry_send_find(struct entry *entry, uint64_t seq)
     QUEUE_FIND(&entry->sends, tryst_op, queue_node, seq);
 }
 
+static uint64_t recv_seq(const struct list_node *node)
+{
+    return container_of(node, tryst_op, queue_node)->seq;
+}
+
+/* Tensors come nearly in order while thousands of receives may wait: the cursor, a node of the list
+ * that is nobody's, stays where the last one was, also when that one leaves. */
 tryst_op *entry_recv_find(struct entry *entry, uint64_t seq)
 {
-    QUEUE_FIND(&entry->recvs, tryst_op, queue_node, seq);
+    struct list_node *head = &entry->recvs.head, *cursor = &entry->recv_cursor;
+    struct list_node *place = cursor->next;
+    while (place != head && recv_seq(place) < seq)
+        place = place->next;
+    if (place == cursor->next)
+        for (struct list_node *before = cursor->prev;
+             before != head && recv_seq(before) >= seq; before = before->prev)
+            place = before;
+    if (place != cursor->next) {
+        list_remove(cursor);
+        list_insert_before(place, cursor);
+    }
+    return place != head && recv_seq(place) == seq
+               ? container_of(place, tryst_op, queue_node)
+               : NULL;
 }
 
 struct want *entry_want_find(struct entry *entry, uint64_t seq)

@@ -66,9 +66,10 @@ struct entry {
         known; /**< as consumer: such a DATA has come; later ones may name only the hash */
     bool twin;         /**< another key of the step has its hash: always named in full */
     struct list sends; /**< tryst_op: POSTED or VOID */
-    struct list recvs; /**< tryst_op: every receive that has not ended */
-    struct list wants; /**< struct want: parked */
-    struct list early; /**< struct early */
+    struct list recvs; /**< tryst_op: every receive that has not ended; and recv_cursor */
+    struct list_node recv_cursor; /**< before the receive that was looked for last */
+    struct list wants;            /**< struct want: parked */
+    struct list early;            /**< struct early */
 };
 
 enum scope_state { SCOPE_EARLY, SCOPE_OPEN, SCOPE_CLOSING };
