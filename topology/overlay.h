@@ -3,13 +3,14 @@
  * The overlay: which pairs of ranks can send to each other, and what each pair's bytes load.
  *
  * One idea: a plan's edge i → j is the traffic of a route, which is shortest in hops and then widest;
- * k routes equal in both carry 1/k each. They are counted on the graph of such routes, never listed,
+ * k routes equal in both (parallel links make routes of their own) carry 1/k each. They are counted on the graph of such routes, never listed,
  * so a fat tree with thousands of equal routes costs no more than its links. Two questions are all that a
  * planner asks: what does every edge cost at these link prices, and what does an amount over an edge
- * load. Given routes (graph_route) replace found ones.
+ * load. Given routes (graph_route) replace found ones: of parallel links on one the widest that
+ * are enough share alike, and a given route that needs a link that is down is no route, rather than another one.
  * Invariant: for any prices p, amount a and edge i → j: sum over links of p × load(i → j, a) equals
  * a × cost(i → j) (a test holds it to that). Infinite capacities never load. Links that are down do
- * not exist. The order of all sums is fixed: equal graphs give equal bits.
+ * not exist; one of unknown bandwidth is the narrowest. The order of all sums is fixed: equal graphs give equal bits.
  * Threads: none of its own; an open overlay is only read, but for its scratch memory: one caller at a time.
  * Callers: plan.
  */
@@ -44,6 +45,11 @@ void overlay_costs(struct overlay *overlay, const double *price, double *cost);
 void overlay_load(struct overlay *overlay, uint32_t i, uint32_t j, double amount,
                   double *load);
 
+/** Calls `fn` with each link of the graph on the routes i → j (those that do not limit too) and the share of the
+ *  routes that pass it, from the end to the beginning. Nothing where there is no route. */
+void overlay_walk(struct overlay *overlay, uint32_t i, uint32_t j,
+                  void (*fn)(void *arg, uint32_t link, double share), void *arg);
+
 /** Hops of the route (links), latency in ns (the mean over equal routes; GRAPH_UNKNOWN), and the bandwidth
  *  that a single flow i → j gets alone: min over links of capacity / share. */
 struct overlay_edge {
@@ -51,7 +57,7 @@ struct overlay_edge {
     double routes; /* how many equal ones; 0: none */
     double latency_ns;
     double bytes_per_s;
-    uint32_t bottleneck; /* overlay link */
+    uint32_t bottleneck; /* overlay link; GRAPH_NONE where nothing limits */
 };
 void overlay_edge(struct overlay *overlay, uint32_t i, uint32_t j,
                   struct overlay_edge *edge_p);
