@@ -61,7 +61,8 @@
     X(MODULE_PATH, "module_path", STRING, "", "directories, separated by colons", 0,         \
       "where else to look for transport modules")                                            \
     X(CONNECT_TIMEOUT, "connect_timeout", TIME, "30s", "1ms..24h", 0,                        \
-      "how long a connection to a peer may take to be made")                                 \
+      "how long a connection to a peer may take to be made, and each transport that is then "     \
+      "tried; while one of the two ranks does not look, that time does not run")             \
     X(PEER_TIMEOUT, "peer_timeout", TIME, "15s", "100ms..24h", 0,                            \
       "a peer whose kernel is silent for this long is given up")                             \
     X(SHM_RING_BYTES, "shm_ring_bytes", BYTES, "22K", "8K..1G", 0,                           \

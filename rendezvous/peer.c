@@ -217,6 +217,7 @@ void peer_give_up(struct peer *peer, tryst_status status, const char *text)
     rdv->counters.protocol_errors += status == TRYST_E_PROTOCOL;
     if (!left)
         LOG_WARN(rdv->log, "%s; its operations fail", peer->gone_text);
+    peer_gave_up_send(peer);
     rdv->reap =
         true; /* the endpoint is closed at the end of the pass, outside its events */
     live_peer(rdv->live, peer);

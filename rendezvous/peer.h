@@ -12,7 +12,8 @@
  *
  *  Link:  NONE ─need─▶ CONNECTING ─HELLO each way─▶ UP        whoever needs it first connects; when
  *         both do, the lower rank's connection stays.
- *  Endpoint:  NONE ─need─▶ OPENING ─ready─▶ READY             refused: the next candidate
+ *  Endpoint:  NONE ─need─▶ OPENING ─ready─▶ READY             refused, or not ready in time: the next
+ *         candidate
  */
 #ifndef RENDEZVOUS_PEER_H
 #define RENDEZVOUS_PEER_H
@@ -108,6 +109,10 @@ struct peer {
     enum transport_kind candidates[TRANSPORT_KINDS];
     int candidates_count;
     int candidate;
+    int refused_ahead; /**< candidates below this one were refused by the peer before we tried them */
+    bool answered; /**< OPENING: the peer has looked since we asked it (by EP_OPEN) */
+    uint64_t opening_ns;        /**< OPENING: so long did both look, */
+    uint64_t opening_looked_ns; /**< as of then */
     uint64_t unreached_ns; /**< no candidate is left; so, unless its link closes. 0 not */
     struct list held;
     uint32_t held_count;
@@ -206,6 +211,10 @@ void peer_hello_links_forked(struct rendezvous *rdv);
 bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *theirs_p);
 void peer_link_connect(struct peer *peer);
 void peer_heartbeat(struct peer *peer);
+/** The peer asks whether we look. */
+void peer_heartbeat_answer(struct peer *peer);
+/** We have given the peer up, in gone_text, and it lives. */
+void peer_gave_up_send(struct peer *peer);
 void peer_leave(struct peer *peer);
 void peer_link_close(struct peer *peer);
 /** A rank that was this one's parent in the control tree is gone: join another. */
@@ -226,6 +235,8 @@ void peer_ep_open(struct peer *peer, int candidate);
 void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
                      size_t bytes, int fd);
 void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text);
+/** Housekeeping: an endpoint that does not become ready. */
+void peer_ep_tick(struct peer *peer, uint64_t now_ns);
 /** No candidate works, and the peer lives: give it up. */
 void peer_ep_unreached(struct peer *peer);
 /** End of a pass: close, reopen or finish giving up. */

@@ -3,8 +3,9 @@
  * A peer's endpoint: candidates are tried in the order that both ranks compute alike, and the
  * transports' events end here.
  *
- * Invariant: at most one endpoint per peer is open; connect messages for a candidate that is not
- * open here yet are held until it is.
+ * Invariants: at most one endpoint per peer is open; connect messages for a candidate that is not
+ * open here yet are held until it is. None stays OPENING while both ranks look for longer than
+ * TRYST_CONNECT_TIMEOUT.
  * Callers: peer_need, the link (EP_* messages), the transports.
  */
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/descriptors.h"
 #include "engine.h"
 #include "peer.h"
 
@@ -103,6 +105,13 @@ static bool peer_buffers_open(struct peer *peer)
     return peer->frame && peer->answers;
 }
 
+/** Ask the peer whether it looks; that it answers is what makes time count. */
+static void opening_ask(struct peer *peer)
+{
+    peer->answered = false;
+    ep_link_send(peer, LINK_EP_OPEN, (uint32_t)peer->candidate, NULL, 0, -1, NULL);
+}
+
 void peer_ep_open(struct peer *peer, int candidate)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -111,6 +120,8 @@ void peer_ep_open(struct peer *peer, int candidate)
     const struct host_identity *theirs = &roster->entries[peer->rank].host;
     bool loopback = peer->rank == roster->rank;
     peer->ep_next = false;
+    if (candidate < peer->refused_ahead)
+        candidate = peer->refused_ahead;
     if (candidate >= peer->candidates_count && loopback) {
         peer_ep_unreached(peer);
         return;
@@ -128,8 +139,10 @@ void peer_ep_open(struct peer *peer, int candidate)
     }
     peer->candidate = candidate;
     peer->ep_state = PEER_EP_OPENING;
+    peer->opening_ns = 0;
+    peer->opening_looked_ns = rendezvous_now(rdv);
     if (!loopback)
-        ep_link_send(peer, LINK_EP_OPEN, (uint32_t)candidate, NULL, 0, -1, NULL);
+        opening_ask(peer);
     struct ep_params params = {.arg = peer,
                                .peer_rank = peer->rank,
                                .local_rank = roster->rank,
@@ -192,6 +205,11 @@ void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
 
 void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text)
 {
+    if (candidate >= (uint32_t)peer->candidates_count)
+        return;
+    /* It may be ahead, while we still close what came before. */
+    if (peer->refused_ahead <= (int)candidate)
+        peer->refused_ahead = (int)candidate + 1;
     if (candidate != (uint32_t)peer->candidate || peer->ep_next)
         return;
     if (peer->ep_state == PEER_EP_READY && peer->frames_sent) {
@@ -202,6 +220,46 @@ void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text)
         snprintf(peer->mechanism, sizeof peer->mechanism, "%s", text);
         peer->ep_next = true;
         peer->rdv->reap = true;
+    }
+}
+
+/** It has had its time. If the peer found it ready and uses it, there is no way back for it. */
+static void opening_end(struct peer *peer, const char *why)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    const char *name = transport_kind_name(peer->candidates[peer->candidate]);
+    snprintf(text, sizeof text, "%s%s did not connect within %s",
+             peer->peer_sent ? "was lost: " : "", name, why);
+    if (peer->peer_sent)
+        peer_give_up(peer, TRYST_E_PEER, text);
+    else
+        candidate_refuse(peer, text);
+}
+
+/** Only time in which both ranks looked counts: who computes, or is stopped, is not late, and gets no
+ *  second question before it has answered the first. Who lacks descriptors says so a little before
+ *  the other, who cannot know why, says anything. */
+void peer_ep_tick(struct peer *peer, uint64_t now_ns)
+{
+    uint64_t limit_ns = peer->rdv->set.connect_timeout_ns;
+    uint64_t early_ns = limit_ns >= 4 * TICK_NS ? 2 * TICK_NS : 0;
+    uint64_t passed_ns = now_ns - peer->opening_looked_ns;
+    if (peer->ep_state != PEER_EP_OPENING || peer->ep_next)
+        return;
+    peer->opening_looked_ns = now_ns;
+    if (!peer->answered)
+        return;
+    peer->opening_ns += passed_ns < TICK_NS ? passed_ns : TICK_NS;
+    if (peer->opening_ns >= limit_ns) {
+        opening_end(peer, "TRYST_CONNECT_TIMEOUT");
+    } else if (peer->opening_ns + early_ns >= limit_ns && !descriptors_left(1)) {
+        char why[96];
+        snprintf(why, sizeof why,
+                 "TRYST_CONNECT_TIMEOUT; rank %d has no descriptor left (ulimit -n)",
+                 peer->rdv->group->roster.rank);
+        opening_end(peer, why);
+    } else {
+        opening_ask(peer);
     }
 }
 

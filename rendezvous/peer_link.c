@@ -415,6 +415,7 @@ static void heartbeat_read(struct peer *peer, const void *data, size_t bytes)
     memcpy(&beat, data, sizeof beat);
     peer->peer_sent = beat.sent;
     peer->peer_read = beat.read;
+    peer->answered = true;
 }
 
 static void leave_read(struct peer *peer, const void *data, size_t bytes)
@@ -426,6 +427,18 @@ static void leave_read(struct peer *peer, const void *data, size_t bytes)
     peer->leave_sent = leave.sent;
     peer->peer_read = leave.read;
     left_note(peer, peer);
+}
+
+/** The peer lives, and has closed what led to us. */
+static void gave_up_read(struct peer *peer, const char *text, size_t bytes)
+{
+    char reason[TRANSPORT_TEXT_MAX];
+    last_frames_read(peer);
+    if (peer->left || peer->rdv->leaving)
+        return;
+    snprintf(reason, sizeof reason, "gave up: %.*s", (int)(bytes < 130 ? bytes : 130),
+             text);
+    peer_give_up(peer, TRYST_E_PEER, reason);
 }
 
 static void abort_read(struct peer *peer, const void *data, size_t bytes)
@@ -466,10 +479,13 @@ static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size
     if (type == LINK_EP_REFUSED) {
         snprintf(text, sizeof text, "%.*s", (int)(bytes < 150 ? bytes : 150), rest);
         peer_ep_refused(peer, head.candidate, text);
-    } else if (peer->ep_state == PEER_EP_NONE && !peer->ep_next) {
+        return;
+    }
+    if (peer->ep_state == PEER_EP_NONE && !peer->ep_next) {
         peer->ep_wanted = true;
         peer_need(peer);
     }
+    peer_heartbeat_answer(peer);
 }
 
 /** The first message on a connection of ours. */
@@ -509,6 +525,7 @@ static void peer_message(void *arg, struct link *link, uint8_t type, const void 
     case LINK_LEAVE: leave_read(peer, data, bytes); break;
     case LINK_ABORT: abort_read(peer, data, bytes); break;
     case LINK_LEFT: left_read(peer, data, bytes); break;
+    case LINK_GAVE_UP: gave_up_read(peer, data, bytes); break;
     case LINK_CLOCK: peer_clock_read(peer, data, bytes); break;
     default: break; /* DOORBELL: the poller has run, which was its purpose */
     }
@@ -580,6 +597,19 @@ void peer_heartbeat(struct peer *peer)
     if (peer->frames_sent != peer->heartbeat_sent ||
         peer->frames_read != peer->heartbeat_read)
         counts_send(peer, LINK_HEARTBEAT);
+}
+
+void peer_heartbeat_answer(struct peer *peer)
+{
+    counts_send(peer, LINK_HEARTBEAT);
+}
+
+void peer_gave_up_send(struct peer *peer)
+{
+    if (peer->link && peer->link_state == PEER_LINK_UP && !peer->left &&
+        !peer->rdv->leaving)
+        (void)link_send(peer->link, LINK_GAVE_UP, peer->gone_text,
+                        strlen(peer->gone_text), -1);
 }
 
 void peer_leave(struct peer *peer)
@@ -700,4 +730,5 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     peer_heartbeat(peer);
     peer_clock_send(peer);
     data_path_check(peer, now_ns);
+    peer_ep_tick(peer, now_ns);
 }

@@ -165,7 +165,8 @@ enum link_type {
     LINK_DOORBELL = 8,
     LINK_DUPLICATE = 9, /**< two links crossed: the lower rank's stays, this one closes */
     LINK_LEFT = 10,     /**< another rank has left; goes through the control tree */
-    LINK_CLOCK = 11     /**< what time it is at the sender (clock_offset.c) */
+    LINK_CLOCK = 11,    /**< what time it is at the sender (clock_offset.c) */
+    LINK_GAVE_UP = 12   /**< the sender has given the receiver up; a text says why */
 };
 
 #define HELLO_MAGIC 0x54535254u /* "TRST" */

@@ -23,6 +23,8 @@
  *                     comes) the endpoint of that event breaks, and says so: events->failed
  *      silent=50      likewise, but without a word: its frames are lost from then on, both ways,
  *                     and bulks that it is to send never arrive
+ *      mute=1         connect messages of this rank are lost: no endpoint of it becomes ready, here or
+ *                     at the peer (0)
  *      stuck=1        endpoints that are closed never come to an end, as with a fabric that hangs:
  *                     the inner transport does not even hear of the close (0)
  *      clock_us=5000  the rank's clock is ahead by so much, in traces and to its peers (0): no
@@ -43,6 +45,7 @@ struct fault_script {
     uint64_t delay_us;
     uint64_t drop_every, drop_after; /**< 0: never */
     uint64_t kill, silent;           /**< 0: never */
+    uint64_t mute;                   /**< not 0: nobody can connect */
     uint64_t stuck;                  /**< not 0: ep_close does nothing */
     uint64_t clock_us;               /**< this rank's clock is ahead */
 };

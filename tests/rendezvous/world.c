@@ -78,7 +78,7 @@ static const struct dispatch_ops world_dispatch = {on_lane_init, on_add,    on_p
 static tryst_status side_rails_open(void *owner, int kind, char *text)
 {
     struct side *side = owner;
-    if (kind != TRANSPORT_SELF && (kind != TRANSPORT_SHM || side->no_rails)) {
+    if (kind != TRANSPORT_SELF && (side->no_rails || kind == side->no_kind)) {
         snprintf(text, TRANSPORT_TEXT_MAX, "no such thing here");
         return TRYST_E_UNSUPPORTED;
     }

@@ -32,6 +32,7 @@ struct world_ep {
     struct list_node node;
     int rank, peer;
     bool told_ready, closing;
+    bool unready;       /* nothing comes of it */
     struct list frames; /* struct world_frame, on the way to the peer */
     struct list posted; /* struct bulk: receives, by scratch */
     struct list canceled;
@@ -61,6 +62,8 @@ struct side {
     bool busy_dispatch;  /* it says that one has started, always */
     bool hold_accepts;   /* it does not accept links */
     bool no_rails;       /* it has no transport but self */
+    int no_kind;         /* nor this one; 0: (self) all */
+    uint32_t unready;    /* so many endpoints of it never become ready */
     uint32_t frames_max; /* frames under way from it until AGAIN; 0: any number */
     uint32_t recv_again; /* so many bulk_recv answer AGAIN */
     uint32_t send_again; /* so many bulk_send answer AGAIN */

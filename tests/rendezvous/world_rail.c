@@ -70,6 +70,8 @@ static tryst_status on_ep_open(struct rail *rail, const struct ep_params *params
     ep->base = (struct endpoint){rail, params->arg};
     ep->rank = params->local_rank;
     ep->peer = params->peer_rank;
+    ep->unready = ep_side(ep)->unready > 0;
+    ep_side(ep)->unready -= ep->unready;
     list_init(&ep->frames);
     list_init(&ep->posted);
     list_init(&ep->canceled);
@@ -239,6 +241,8 @@ static int ep_progress(struct world *world, struct world_ep *ep)
         ep_end(ep);
         return 1;
     }
+    if (ep->unready)
+        return 0;
     if (!ep->told_ready) {
         ep->told_ready = true;
         ep->base.rail->events->ready(&ep->base, TRYST_OK, "made up");

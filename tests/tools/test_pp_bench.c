@@ -595,8 +595,8 @@ static void wait_for_ranks(pid_t launcher, pid_t ranks[16])
 #endif
 
 /* Kill one of four ranks at a random moment of a run: pp_bench ends with 1 within
- * KILL_MS_MAX, and every survivor says the same rank. */
-static void kill_one(const char *transport)
+ * KILL_MS_MAX, and every survivor says the same rank. Returns the milliseconds that it took. */
+static uint64_t kill_one(const char *transport)
 {
     char words[512];
     pid_t ranks[16];
@@ -620,7 +620,7 @@ static void kill_one(const char *transport)
     }
     const int dead = killed_rank(&self);
     if (!strstr(self.err, ": step ")) {
-        return; /* during the bootstrap the launcher's message counts */
+        return took_ms; /* during the bootstrap the launcher's message counts */
     }
     for (int rank = 0; rank < 4; rank++) {
         if (rank != dead && !names(&self, rank, dead)) {
@@ -628,14 +628,19 @@ static void kill_one(const char *transport)
                      self.err);
         }
     }
+    return took_ms;
 }
 
 static void kill_often(int count)
 {
     for (int t = 0; t < transports_count; t++) {
+        uint64_t worst_ms = 0;
         for (int i = 0; i < count; i++) {
-            kill_one(transports[t]);
+            const uint64_t took_ms = kill_one(transports[t]);
+            worst_ms = took_ms > worst_ms ? took_ms : worst_ms;
         }
+        printf("%s: %d killed, all ended within %llu ms\n", transports[t], count,
+               (unsigned long long)worst_ms);
     }
 }
 

@@ -94,13 +94,14 @@ static void script_values(void **state)
     struct fault_script parsed;
     char why[TRANSPORT_TEXT_MAX];
     const char *text = "seed=7,again=0.25,drop_every=3,drop_after=4,kill=5,silent=6,"
-                       "stuck=1,delay_us=200,reorder=0.5,unregistered=1,rank=8";
+                       "mute=1,stuck=1,delay_us=200,reorder=0.5,unregistered=1,rank=8";
     (void)state;
     assert_int_equal(fault_script_parse(text, &parsed, why), TRYST_OK);
     assert_true(parsed.seed == 7 && parsed.again == 0.25 && parsed.drop_every == 3);
     assert_true(parsed.drop_after == 4 && parsed.kill == 5 && parsed.silent == 6);
     assert_true(parsed.reorder == 0.5 && parsed.unregistered == 1);
     assert_true(parsed.delay_us == 200 && parsed.rank == 8 && parsed.one_rank);
+    assert_int_equal(parsed.mute, 1);
     assert_int_equal(parsed.stuck, 1);
     assert_int_equal(fault_script_parse("rank=0", &parsed, why), TRYST_OK);
     assert_true(parsed.one_rank && parsed.rank == 0);
@@ -117,7 +118,7 @@ static void script_reasons(void **state)
         {"kill=3,oops=1",
          "character 8: \"oops\" is not one of seed, rank, again, delay_us, "
          "reorder, unregistered, drop_every, drop_after, kill, silent, "
-         "stuck, clock_us"},
+         "mute, stuck, clock_us"},
         {"kill=3,again=1", "character 14: again wants a share, 0 to below 1, not \"1\""},
         {"kill", "character 5: kill wants a number, not \"\""},
         {"delay_us=x", "character 10: delay_us wants microseconds, up to 10000000, not "

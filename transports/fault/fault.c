@@ -122,6 +122,8 @@ static tryst_status on_connect_send(struct endpoint *inner, const void *data,
                                     size_t bytes, int fd)
 {
     struct fault_ep *ep = inner_ep(inner);
+    if (ep_rail(ep)->script.mute && !ep->spared)
+        return TRYST_OK;
     return ep->base.rail->events->connect_send(&ep->base, data, bytes, fd);
 }
 

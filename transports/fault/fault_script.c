@@ -42,6 +42,7 @@ static const struct item {
     {"drop_after", NUMBER, offsetof(struct fault_script, drop_after)},
     {"kill", NUMBER, offsetof(struct fault_script, kill)},
     {"silent", NUMBER, offsetof(struct fault_script, silent)},
+    {"mute", NUMBER, offsetof(struct fault_script, mute)},
     {"stuck", NUMBER, offsetof(struct fault_script, stuck)},
     {"clock_us", TIME, offsetof(struct fault_script, clock_us)},
 };
