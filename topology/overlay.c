@@ -505,7 +505,7 @@ tryst_status overlay_open(const struct graph *graph, const uint32_t *members,
         return no_memory(err, members_count);
     }
     overlay->own = own;
-    own->graph = graph;
+    overlay->graph = own->graph = graph;
     overlay->ranks_count = members ? members_count : graph->ranks_count;
     tryst_status status = overlay_fill(overlay, members, err);
     if (status != TRYST_OK) {

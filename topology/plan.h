@@ -49,7 +49,10 @@ struct plan_params {
     uint32_t root;      /* broadcast, reduce */
     uint32_t trees_max; /* 0: as few as cost nothing */
     double gap_max;     /* stop here; 0: to the optimum */
-    uint64_t budget_ns; /* stop then; 0: none. A plan that stopped so says it */
+    uint64_t
+        budget_ns; /* stop then; 0: none. Such a plan is as good as the machine was fast: it need
+                           not be the same twice */
+    bool weights_only; /* multiplicative weights, though there is an LP */
 };
 
 struct plan {

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opens a plan and checks all that can be checked without the solver: trees, shares, loads, bound. */
+#ifndef TRYST_TESTS_PLAN_CHECK_H
+#define TRYST_TESTS_PLAN_CHECK_H
+
+#include "topology/plan.h"
+
+struct plan *plan_check_open(struct overlay *overlay, const struct plan_params *params,
+                             const struct plan *before);
+
+#endif

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plans: from an overlay to trees, shares and their proof (see plan.h).
+ *
+ * One idea: multiplicative weights bring good trees and prices fast, column generation over their trees
+ * ends exactly, and what is handed out is computed anew from trees and prices alone, as anyone would
+ * who checks it.
+ */
+#include "plan.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/hash.h"
+#include "plan_work.h"
+
+#define GAP_EXACT \
+    1e-9 /* what gap_max 0 means: rounding makes less of it a matter of luck */
+#define GAP_WEIGHTS 1e-2 /* where multiplicative weights leave off when an LP follows */
+#define SHARE_GRAIN \
+    0x1p-40 /* shares are multiples of it, so that they sum to 1 exactly */
+
+static void tree_wipe(struct plan_tree *tree)
+{
+    if (tree->reduce_parent != tree->broadcast_parent)
+        mem_free(tree->reduce_parent);
+    mem_free(tree->broadcast_parent);
+}
+
+void plan_close(struct plan *plan)
+{
+    if (!plan)
+        return;
+    for (uint32_t i = 0; plan->trees && i < plan->trees_count; i++)
+        tree_wipe(&plan->trees[i]);
+    mem_free(plan->trees);
+    mem_free(plan->load);
+    mem_free(plan->price);
+    mem_free(plan);
+}
+
+/* --- solve ------------------------------------------------------------------------------- */
+
+/* Trees of an earlier plan that this overlay still has, with their shares; groups that lost some are
+ * scaled up again. */
+static tryst_status before_add(struct plan_work *work, const struct plan *before)
+{
+    double *left = mem_zalloc_array(work->groups, sizeof *left);
+    if (!left)
+        return TRYST_E_NOMEM;
+    tryst_status status = TRYST_OK;
+    for (uint32_t i = 0; i < before->trees_count && !status; i++) {
+        const struct plan_tree *tree = &before->trees[i];
+        uint32_t column;
+        status = plan_work_add(work, tree->root, tree->broadcast_parent,
+                               tree->reduce_parent, &column);
+        if (!status) {
+            work->columns[column].share += tree->share;
+            left[work->columns[column].group] += tree->share;
+        } else if (status == TRYST_E_INVALID) {
+            status = TRYST_OK; /* it crosses what is gone */
+        }
+    }
+    for (uint32_t i = 0; i < work->columns_count && !status; i++)
+        if (left[work->columns[i].group] > 0)
+            work->columns[i].share /= left[work->columns[i].group];
+    mem_free(left);
+    return status;
+}
+
+static tryst_status solve(struct plan_work *work, const struct plan_params *params)
+{
+    double gap = params->gap_max > 0 ? params->gap_max : GAP_EXACT;
+    struct plan_mwu_params mwu = {.gap = fmax(gap, GAP_WEIGHTS), .calls_max = 1000};
+    tryst_status status = plan_mwu(work, &mwu);
+    if (!status)
+        status =
+            params->weights_only ? TRYST_E_UNSUPPORTED : plan_columns(work, gap, 2000);
+    if (status == TRYST_E_UNSUPPORTED) {
+        mwu.gap = fmax(gap, 1e-4);
+        status = plan_mwu(work, &mwu);
+    }
+    return status;
+}
+
+/* --- hand out ---------------------------------------------------------------------------- */
+
+static int column_order(const struct plan_column *a, const struct plan_column *b)
+{
+    if (a->group != b->group)
+        return a->group < b->group ? -1 : 1;
+    if (a->share != b->share)
+        return a->share > b->share ? -1 : 1;
+    if (a->root != b->root)
+        return a->root < b->root ? -1 : 1;
+    return a->hash < b->hash ? -1 : a->hash > b->hash;
+}
+
+/* Columns in use by group, then share, the largest first. Few: insertion is enough. */
+static uint32_t columns_sort(const struct plan_work *work, uint32_t *order)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < work->columns_count; i++) {
+        const struct plan_column *column = &work->columns[i];
+        uint32_t at = count;
+        if (!(column->share > 0))
+            continue;
+        for (; at > 0 && column_order(column, &work->columns[order[at - 1]]) < 0; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+        count++;
+    }
+    return count;
+}
+
+/* Shares on the grain, each group's sum exactly 1; the largest takes what rounding leaves. */
+static void shares_round(struct plan_work *work)
+{
+    for (uint32_t group = 0; group < work->groups; group++) {
+        struct plan_column *largest = NULL;
+        double sum = 0;
+        for (uint32_t i = 0; i < work->columns_count; i++) {
+            struct plan_column *column = &work->columns[i];
+            if (column->group != group)
+                continue;
+            column->share = floor(column->share / SHARE_GRAIN + 0.5) * SHARE_GRAIN;
+            sum += column->share;
+            if (!largest || column->share > largest->share)
+                largest = column;
+        }
+        if (largest)
+            largest->share += 1 - sum;
+    }
+}
+
+static tryst_status tree_copy(const struct plan_column *column, uint32_t ranks,
+                              struct plan_tree *tree)
+{
+    *tree = (struct plan_tree){
+        .share = column->share, .root = column->root, .depth = column->depth};
+    size_t bytes = ranks * sizeof *column->down;
+    if (column->down) {
+        tree->broadcast_parent = mem_alloc(bytes);
+        if (!tree->broadcast_parent)
+            return TRYST_E_NOMEM;
+        memcpy(tree->broadcast_parent, column->down, bytes);
+    }
+    if (column->up) {
+        tree->reduce_parent = mem_alloc(bytes);
+        if (!tree->reduce_parent)
+            return TRYST_E_NOMEM;
+        memcpy(tree->reduce_parent, column->up, bytes);
+    }
+    return TRYST_OK;
+}
+
+static tryst_status trees_copy(struct plan *plan, struct plan_work *work)
+{
+    uint32_t *order = mem_zalloc_array(work->columns_count, sizeof *order);
+    if (!order)
+        return TRYST_E_NOMEM;
+    shares_round(work);
+    uint32_t count = columns_sort(work, order);
+    tryst_status status = TRYST_E_NOMEM;
+    plan->trees = mem_zalloc_array(count, sizeof *plan->trees);
+    if (plan->trees)
+        status = TRYST_OK;
+    for (uint32_t i = 0; i < count && !status; i++) {
+        status = tree_copy(&work->columns[order[i]], work->ranks, &plan->trees[i]);
+        plan->trees_count = i + 1;
+    }
+    mem_free(order);
+    return status;
+}
+
+static void half_load(struct plan *plan, struct overlay *overlay, const uint32_t *parent,
+                      bool down, double amount)
+{
+    for (uint32_t i = 0; parent && i < plan->ranks_count; i++)
+        if (parent[i] != GRAPH_NONE)
+            overlay_load(overlay, down ? parent[i] : i, down ? i : parent[i], amount,
+                         plan->load);
+}
+
+/* Loads and the time, from the trees alone. */
+static void loads_set(struct plan *plan, struct overlay *overlay, double weight)
+{
+    for (uint32_t i = 0; i < plan->trees_count; i++) {
+        const struct plan_tree *tree = &plan->trees[i];
+        half_load(plan, overlay, tree->broadcast_parent, true, tree->share * weight);
+        half_load(plan, overlay, tree->reduce_parent, false, tree->share * weight);
+    }
+    for (uint32_t i = 0; i < plan->links_count; i++)
+        plan->s_per_byte = fmax(plan->s_per_byte, plan->load[i] / overlay->capacity[i]);
+}
+
+/* What the prices prove: each root's cheapest tree, from costs alone, with no row merged. */
+static double bound_proved(struct plan_work *work, const double *price)
+{
+    double least = INFINITY, sum = 0;
+    overlay_costs(work->overlay, price, work->cost);
+    double *cost = mem_zalloc_array(work->ranks, sizeof *cost);
+    if (!cost)
+        return -1;
+    struct arborescence *halves[2] = {work->has_down ? work->down : NULL,
+                                      work->has_up ? (work->up ? work->up : work->down)
+                                                   : NULL};
+    for (int half = 0; half < 2; half++) {
+        if (!halves[half])
+            continue;
+        arborescence_contract(halves[half], work->cost, half == 1);
+        for (uint32_t root = 0; root < work->ranks; root++)
+            cost[root] += arborescence_tree(halves[half], root, work->parent[0]);
+    }
+    for (uint32_t root = 0; root < work->ranks; root++) {
+        least = fmin(least, cost[root]);
+        sum += cost[root];
+    }
+    double bound = least;
+    if (work->all_roots)
+        bound = sum / work->ranks;
+    else if (work->op != PLAN_ALLREDUCE)
+        bound = cost[work->root];
+    mem_free(cost);
+    return bound;
+}
+
+static tryst_status proof_set(struct plan *plan, struct plan_work *work)
+{
+    const struct overlay *overlay = work->overlay;
+    double sum = 0;
+    for (uint32_t i = 0; i < plan->links_count; i++) {
+        uint32_t row = work->link_row[i];
+        plan->price[i] =
+            work->best_row_price[row] / (work->row_links[row] * overlay->capacity[i]);
+        sum += plan->price[i] * overlay->capacity[i];
+    }
+    for (uint32_t i = 0; sum > 0 && i < plan->links_count; i++)
+        plan->price[i] /= sum;
+    double bound = bound_proved(work, plan->price);
+    if (bound < 0)
+        return TRYST_E_NOMEM;
+    plan->bound_s_per_byte = fmin(bound, plan->s_per_byte); /* rounding may cross them */
+    return TRYST_OK;
+}
+
+static tryst_status digest_set(struct plan *plan)
+{
+    struct hash_stream *stream;
+    tryst_status status = hash_stream_open(&stream);
+    if (status)
+        return status;
+    uint32_t head[3] = {(uint32_t)plan->op, plan->ranks_count, plan->trees_count};
+    size_t bytes = plan->ranks_count * sizeof(uint32_t);
+    hash_stream_add(stream, head, sizeof head);
+    for (uint32_t i = 0; i < plan->trees_count; i++) {
+        const struct plan_tree *tree = &plan->trees[i];
+        hash_stream_add(stream, &tree->share, sizeof tree->share);
+        hash_stream_add(stream, &tree->root, sizeof tree->root);
+        if (tree->broadcast_parent)
+            hash_stream_add(stream, tree->broadcast_parent, bytes);
+        if (tree->reduce_parent)
+            hash_stream_add(stream, tree->reduce_parent, bytes);
+    }
+    plan->digest = hash_stream_digest(stream).low;
+    hash_stream_close(stream);
+    return TRYST_OK;
+}
+
+static tryst_status plan_make(struct plan_work *work, struct plan **plan_p)
+{
+    struct plan *plan = mem_zalloc(sizeof *plan);
+    if (!plan)
+        return TRYST_E_NOMEM;
+    plan->op = work->op;
+    plan->ranks_count = work->ranks;
+    plan->links_count = work->links;
+    plan->iterations = work->priced_count;
+    plan->columns = work->columns_count;
+    plan->load = mem_zalloc_array(work->links, sizeof *plan->load);
+    plan->price = mem_zalloc_array(work->links, sizeof *plan->price);
+    tryst_status status = plan->load && plan->price ? TRYST_OK : TRYST_E_NOMEM;
+    if (!status)
+        status = trees_copy(plan, work);
+    if (!status) {
+        loads_set(plan, work->overlay, work->weight);
+        status = proof_set(plan, work);
+    }
+    if (!status)
+        status = digest_set(plan);
+    if (status)
+        plan_close(plan);
+    else
+        *plan_p = plan;
+    return status;
+}
+
+tryst_status plan_open(struct overlay *overlay, const struct plan_params *params,
+                       const struct plan *before, struct err *err, struct plan **plan_p)
+{
+    struct plan_work *work;
+    if (params->op >= PLAN_OPS || params->root >= overlay->ranks_count)
+        return err_set(err, TRYST_E_INVALID,
+                       "no plan for operation %d with root %u: there are %u ranks",
+                       (int)params->op, params->root, overlay->ranks_count);
+    tryst_status status = plan_work_open(overlay, params, err, &work);
+    if (status)
+        return status;
+    if (before && before->op == params->op && before->ranks_count == work->ranks)
+        status = before_add(work, before);
+    if (!status)
+        status = solve(work, params);
+    if (!status)
+        status = plan_make(work, plan_p);
+    plan_work_close(work);
+    return status ? err_set(err, status, "no memory to plan for %u ranks",
+                            overlay->ranks_count)
+                  : TRYST_OK;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Column generation to the optimum, where there is an LP.
+ *
+ * One idea: the master's prices jump about long before its time is right, so the oracle is also asked
+ * between them and the best prices so far (P. Wentges 1997); any prices prove a bound, and both
+ * answers are columns. It ends when time and bound meet, or no column is new.
+ * Invariant: the shares left behind are the master's last optimum.
+ */
+#include "plan_work.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "lp.h"
+
+#define INWARD \
+    0.5 /* how far from the master's prices to the best ones the first question goes */
+
+struct generation {
+    struct plan_work *work;
+    struct lp *lp;
+    double *price, *between; /* by row */
+    uint32_t known; /* columns of the pool that the master has: all before this */
+};
+
+static void generation_wipe(struct generation *generation)
+{
+    lp_close(generation->lp);
+    mem_free(generation->price);
+    mem_free(generation->between);
+}
+
+static tryst_status generation_init(struct generation *generation, struct plan_work *work)
+{
+    *generation = (struct generation){.work = work};
+    tryst_status status = lp_open(work->rows, work->groups, &generation->lp);
+    if (status)
+        return status;
+    generation->price = mem_zalloc_array(work->rows, sizeof *generation->price);
+    generation->between = mem_zalloc_array(work->rows, sizeof *generation->between);
+    return generation->price && generation->between ? TRYST_OK : TRYST_E_NOMEM;
+}
+
+static tryst_status columns_hand_in(struct generation *generation)
+{
+    for (; generation->known < generation->work->columns_count; generation->known++) {
+        const struct plan_column *column = &generation->work->columns[generation->known];
+        tryst_status status =
+            lp_column_add(generation->lp, column->group, column->values_count,
+                          column->rows, column->values);
+        if (status)
+            return status;
+    }
+    return TRYST_OK;
+}
+
+/* The cheapest trees at these prices, into the pool. */
+static tryst_status ask(struct plan_work *work, const double *row_price)
+{
+    plan_work_price(work, row_price);
+    for (uint32_t group = 0; group < work->groups; group++) {
+        uint32_t column;
+        tryst_status status =
+            plan_work_take(work, plan_work_best_root(work, group), &column);
+        if (status)
+            return status;
+    }
+    return TRYST_OK;
+}
+
+static void shares_set(struct generation *generation)
+{
+    for (uint32_t i = 0; i < generation->work->columns_count; i++)
+        generation->work->columns[i].share =
+            i < generation->known ? lp_share(generation->lp, i) : 0;
+}
+
+static tryst_status generate(struct generation *generation, double gap,
+                             uint32_t calls_max)
+{
+    struct plan_work *work = generation->work;
+    uint32_t calls_end = work->priced_count + calls_max;
+    for (;;) {
+        tryst_status status = columns_hand_in(generation);
+        if (status)
+            return status;
+        if (!lp_solve(generation->lp, 0))
+            return TRYST_E_UNSUPPORTED; /* Clp gave up: what was before stays */
+        double time = lp_time(generation->lp);
+        if (time - work->bound <= gap * time || work->priced_count >= calls_end ||
+            plan_work_late(work))
+            return TRYST_OK;
+        lp_prices(generation->lp, generation->price);
+        for (uint32_t i = 0; i < work->rows; i++)
+            generation->between[i] =
+                INWARD * work->best_row_price[i] + (1 - INWARD) * generation->price[i];
+        status = ask(work, generation->between);
+        if (!status)
+            status = ask(work, generation->price);
+        if (status)
+            return status;
+        if (work->columns_count == generation->known)
+            return TRYST_OK; /* no tree is better than those that the master has */
+    }
+}
+
+tryst_status plan_columns(struct plan_work *work, double gap, uint32_t calls_max)
+{
+    struct generation generation;
+    if (!work->rows)
+        return TRYST_OK;
+    tryst_status status = generation_init(&generation, work);
+    if (!status)
+        status = generate(&generation, gap, calls_max);
+    if (!status)
+        shares_set(&generation);
+    generation_wipe(&generation);
+    return status;
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shares by multiplicative weights: no LP needed, and no size too large.
+ *
+ * One idea: each row weighs exp(its time ÷ mu); the weighted average of the times, in place of their
+ * maximum, is smooth, so it can be walked down: share moves from the dearest tree in use to the cheapest tree
+ * that the oracle knows, as far as the exact line search says. The weights, scaled to sum 1, are
+ * the prices of the bound. mu shrinks when what is left to gain at this mu is small.
+ * (The weights are those of Garg and Koenemann 1998; the steps are the blended pairwise conditional
+ * gradients of Tsuji, Tanaka and Pokutta 2022, which take trees out of use again and so keep few.)
+ * Invariants: shares of a group sum to 1; the shares left behind are the best that were seen.
+ */
+#include "plan_work.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+
+#define STEPS_PER_CALL \
+    64 /* moves among the trees in use before the oracle is asked again */
+#define SEARCH_STEPS 12
+
+struct mwu {
+    struct plan_work *work;
+    double *time, *weight; /* by row; weight = exp((time - top) / mu) */
+    double *price;         /* by row: weight ÷ sum */
+    double sum, top, mu, log_rows;
+    double *change; /* by row: of the step being tried */
+    uint32_t *touched, touched_count;
+    uint32_t *active, active_count, active_room; /* columns with a share */
+    double *share, *kept;                        /* by column; kept: of the best time */
+    uint32_t share_room;
+    double best_time;
+    uint32_t *cheap, *dear; /* by group: columns in use, GRAPH_NONE: none */
+    double *cheap_cost, *dear_cost;
+};
+
+static void mwu_wipe(struct mwu *mwu)
+{
+    mem_free(mwu->time);
+    mem_free(mwu->weight);
+    mem_free(mwu->price);
+    mem_free(mwu->change);
+    mem_free(mwu->touched);
+    mem_free(mwu->active);
+    mem_free(mwu->share);
+    mem_free(mwu->kept);
+    mem_free(mwu->cheap);
+    mem_free(mwu->dear);
+    mem_free(mwu->cheap_cost);
+    mem_free(mwu->dear_cost);
+}
+
+static tryst_status mwu_init(struct mwu *mwu, struct plan_work *work)
+{
+    uint32_t rows = work->rows, groups = work->groups;
+    *mwu = (struct mwu){.work = work, .log_rows = log(rows + 1.0), .best_time = INFINITY};
+    mwu->time = mem_zalloc_array(rows, sizeof *mwu->time);
+    mwu->weight = mem_zalloc_array(rows, sizeof *mwu->weight);
+    mwu->price = mem_zalloc_array(rows, sizeof *mwu->price);
+    mwu->change = mem_zalloc_array(rows, sizeof *mwu->change);
+    mwu->touched = mem_zalloc_array(rows, sizeof *mwu->touched);
+    mwu->cheap = mem_zalloc_array(groups, sizeof *mwu->cheap);
+    mwu->dear = mem_zalloc_array(groups, sizeof *mwu->dear);
+    mwu->cheap_cost = mem_zalloc_array(groups, sizeof *mwu->cheap_cost);
+    mwu->dear_cost = mem_zalloc_array(groups, sizeof *mwu->dear_cost);
+    if (!mwu->time || !mwu->weight || !mwu->price || !mwu->change || !mwu->touched ||
+        !mwu->cheap || !mwu->dear || !mwu->cheap_cost || !mwu->dear_cost)
+        return TRYST_E_NOMEM;
+    return TRYST_OK;
+}
+
+/* Room for a share of each column of the pool. */
+static tryst_status shares_room(struct mwu *mwu)
+{
+    uint32_t need = mwu->work->columns_count;
+    if (need <= mwu->share_room)
+        return TRYST_OK;
+    uint32_t room = 2 * need + 64;
+    double *share = mem_resize(mwu->share, room * sizeof *share);
+    if (share)
+        mwu->share = share;
+    double *kept = share ? mem_resize(mwu->kept, room * sizeof *kept) : NULL;
+    if (kept)
+        mwu->kept = kept;
+    uint32_t *active = kept ? mem_resize(mwu->active, room * sizeof *active) : NULL;
+    if (!active)
+        return TRYST_E_NOMEM;
+    mwu->active = active;
+    size_t old = mwu->share_room, more = room - old;
+    memset(share + old, 0, more * sizeof *share);
+    memset(kept + old, 0, more * sizeof *kept);
+    mwu->share_room = room;
+    return TRYST_OK;
+}
+
+/* Weights anew from the times. */
+static void weights_set(struct mwu *mwu)
+{
+    uint32_t rows = mwu->work->rows;
+    mwu->top = 0;
+    for (uint32_t i = 0; i < rows; i++)
+        mwu->top = fmax(mwu->top, mwu->time[i]);
+    mwu->sum = 0;
+    for (uint32_t i = 0; i < rows; i++) {
+        mwu->weight[i] = exp((mwu->time[i] - mwu->top) / mwu->mu);
+        mwu->sum += mwu->weight[i];
+    }
+}
+
+/* Times anew from the shares, so that rounding does not add up. */
+static void times_set(struct mwu *mwu)
+{
+    memset(mwu->time, 0, mwu->work->rows * sizeof *mwu->time);
+    for (uint32_t i = 0; i < mwu->active_count; i++) {
+        const struct plan_column *column = &mwu->work->columns[mwu->active[i]];
+        double share = mwu->share[mwu->active[i]];
+        for (uint32_t k = 0; k < column->values_count; k++)
+            mwu->time[column->rows[k]] += share * column->values[k];
+    }
+}
+
+/* Keeps the shares when their time is the best so far. */
+static void best_keep(struct mwu *mwu)
+{
+    if (mwu->top >= mwu->best_time)
+        return;
+    mwu->best_time = mwu->top;
+    memcpy(mwu->kept, mwu->share, mwu->share_room * sizeof *mwu->kept);
+}
+
+/* --- one step --------------------------------------------------------------------------- */
+
+static void change_add(struct mwu *mwu, const struct plan_column *column, double sign)
+{
+    for (uint32_t k = 0; k < column->values_count; k++) {
+        uint32_t row = column->rows[k];
+        if (mwu->change[row] == 0)
+            mwu->touched[mwu->touched_count++] = row;
+        mwu->change[row] += sign * column->values[k];
+        if (mwu->change[row] == 0)
+            mwu->change[row] = 1e-300; /* stays touched */
+    }
+}
+
+/* How the smooth time changes with the step at `step`; its second derivative beside. */
+static double slope_at(const struct mwu *mwu, double step, double *curve_p)
+{
+    double slope = 0, curve = 0;
+    for (uint32_t i = 0; i < mwu->touched_count; i++) {
+        uint32_t row = mwu->touched[i];
+        double change = mwu->change[row];
+        double power = (mwu->time[row] - mwu->top + step * change) / mwu->mu;
+        double term = change * exp(fmin(power, 500));
+        slope += term;
+        curve += term * change / mwu->mu;
+    }
+    *curve_p = curve;
+    return slope;
+}
+
+/* The step in 0 … most at which the smooth time is least: Newton within a bracket. */
+static double step_search(const struct mwu *mwu, double most)
+{
+    double curve, low = 0, high = most, step;
+    double slope = slope_at(mwu, 0, &curve);
+    if (slope >= 0)
+        return 0;
+    step = curve > 0 ? -slope / curve : most;
+    if (step >= most && slope_at(mwu, most, &curve) <= 0)
+        return most;
+    for (int i = 0; i < SEARCH_STEPS; i++) {
+        if (!(step > low && step < high))
+            step = (low + high) / 2;
+        slope = slope_at(mwu, step, &curve);
+        if (slope > 0)
+            high = step;
+        else
+            low = step;
+        double next = curve > 0 ? step - slope / curve : low;
+        if (fabs(next - step) <= 1e-3 * step)
+            return fmin(fmax(next, low), high);
+        step = next;
+    }
+    return low > 0 ? low : step;
+}
+
+static void step_take(struct mwu *mwu, double step)
+{
+    for (uint32_t i = 0; i < mwu->touched_count; i++) {
+        uint32_t row = mwu->touched[i];
+        double was = mwu->weight[row];
+        mwu->time[row] += step * mwu->change[row];
+        mwu->weight[row] = exp(fmin((mwu->time[row] - mwu->top) / mwu->mu, 500));
+        mwu->sum += mwu->weight[row] - was;
+    }
+}
+
+/* Moves share from one column to another of its group. */
+static void share_move(struct mwu *mwu, uint32_t from, uint32_t to)
+{
+    const struct plan_column *columns = mwu->work->columns;
+    change_add(mwu, &columns[to], 1);
+    change_add(mwu, &columns[from], -1);
+    double most = mwu->share[from], step = step_search(mwu, most);
+    if (step > 0) {
+        step_take(mwu, step);
+        if (mwu->share[to] == 0)
+            mwu->active[mwu->active_count++] = to;
+        mwu->share[to] += step;
+        mwu->share[from] = step < most ? most - step : 0;
+    }
+    for (uint32_t i = 0; i < mwu->touched_count; i++)
+        mwu->change[mwu->touched[i]] = 0;
+    mwu->touched_count = 0;
+}
+
+static void active_sweep(struct mwu *mwu)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < mwu->active_count; i++)
+        if (mwu->share[mwu->active[i]] > 0)
+            mwu->active[left++] = mwu->active[i];
+    mwu->active_count = left;
+}
+
+/* The cheapest and the dearest column in use of each group; returns the sum of their distances. */
+static double active_rank(struct mwu *mwu)
+{
+    struct plan_work *work = mwu->work;
+    double gain = 0;
+    for (uint32_t i = 0; i < work->rows; i++)
+        mwu->price[i] = mwu->weight[i] / mwu->sum;
+    for (uint32_t g = 0; g < work->groups; g++)
+        mwu->cheap[g] = mwu->dear[g] = GRAPH_NONE;
+    for (uint32_t i = 0; i < mwu->active_count; i++) {
+        const struct plan_column *column = &work->columns[mwu->active[i]];
+        double cost = plan_column_cost(column, mwu->price);
+        uint32_t g = column->group;
+        if (mwu->cheap[g] == GRAPH_NONE || cost < mwu->cheap_cost[g]) {
+            mwu->cheap[g] = mwu->active[i];
+            mwu->cheap_cost[g] = cost;
+        }
+        if (mwu->dear[g] == GRAPH_NONE || cost > mwu->dear_cost[g]) {
+            mwu->dear[g] = mwu->active[i];
+            mwu->dear_cost[g] = cost;
+        }
+    }
+    for (uint32_t g = 0; g < work->groups; g++)
+        gain += mwu->dear_cost[g] - mwu->cheap_cost[g];
+    return gain;
+}
+
+/* Moves share among the columns in use until little is to be gained there. */
+static void active_settle(struct mwu *mwu, double enough)
+{
+    for (int i = 0; i < STEPS_PER_CALL; i++) {
+        if (active_rank(mwu) <= enough)
+            return;
+        for (uint32_t g = 0; g < mwu->work->groups; g++)
+            if (mwu->cheap[g] != mwu->dear[g])
+                share_move(mwu, mwu->dear[g], mwu->cheap[g]);
+        active_sweep(mwu);
+    }
+    active_rank(mwu);
+}
+
+/* --- the loop --------------------------------------------------------------------------- */
+
+/* The shares that the columns have; groups without any get the tree of the first prices. */
+static tryst_status start_set(struct mwu *mwu)
+{
+    struct plan_work *work = mwu->work;
+    for (uint32_t i = 0; i < work->columns_count; i++)
+        if (work->columns[i].share > 0)
+            mwu->cheap_cost[work->columns[i].group] = 1;
+    for (uint32_t g = 0; g < work->groups; g++) {
+        uint32_t column;
+        if (mwu->cheap_cost[g] > 0)
+            continue;
+        tryst_status status = plan_work_take(work, plan_work_best_root(work, g), &column);
+        if (status)
+            return status;
+        work->columns[column].share = 1;
+    }
+    tryst_status status = shares_room(mwu);
+    if (status)
+        return status;
+    for (uint32_t i = 0; i < work->columns_count; i++)
+        if (work->columns[i].share > 0) {
+            mwu->active[mwu->active_count++] = i;
+            mwu->share[i] = work->columns[i].share;
+        }
+    return TRYST_OK;
+}
+
+/* Asks the oracle and moves share to what it says. `*gain_p`: what is left at this mu. */
+static tryst_status oracle_step(struct mwu *mwu, double *gain_p)
+{
+    struct plan_work *work = mwu->work;
+    double average = 0;
+    active_rank(mwu);
+    for (uint32_t i = 0; i < work->rows; i++)
+        average += mwu->price[i] * mwu->time[i];
+    *gain_p = average - plan_work_price(work, mwu->price);
+    for (uint32_t g = 0; g < work->groups; g++) {
+        uint32_t column;
+        tryst_status status = plan_work_take(work, plan_work_best_root(work, g), &column);
+        if (!status)
+            status = shares_room(mwu);
+        if (status)
+            return status;
+        if (column != mwu->dear[g])
+            share_move(mwu, mwu->dear[g], column);
+    }
+    active_sweep(mwu);
+    return TRYST_OK;
+}
+
+static bool good_enough(const struct mwu *mwu, const struct plan_mwu_params *params)
+{
+    return mwu->best_time - mwu->work->bound <= params->gap * mwu->best_time;
+}
+
+static tryst_status walk_down(struct mwu *mwu, const struct plan_mwu_params *params)
+{
+    struct plan_work *work = mwu->work;
+    double gain = INFINITY;
+    times_set(mwu);
+    mwu->mu = 1;
+    weights_set(mwu);
+    mwu->mu = fmax(mwu->top - work->bound, 1e-3 * mwu->top) / mwu->log_rows;
+    for (uint32_t calls = 0; calls < params->calls_max && !plan_work_late(work);
+         calls++) {
+        times_set(mwu);
+        weights_set(mwu);
+        best_keep(mwu);
+        if (good_enough(mwu, params))
+            break;
+        tryst_status status = oracle_step(mwu, &gain);
+        if (status)
+            return status;
+        active_settle(mwu, gain / 2);
+        if (gain <= 0.5 * mwu->mu * mwu->log_rows)
+            mwu->mu = fmax(mwu->mu / 2, params->gap * mwu->top / (4 * mwu->log_rows));
+    }
+    times_set(mwu);
+    weights_set(mwu);
+    best_keep(mwu);
+    return TRYST_OK;
+}
+
+tryst_status plan_mwu(struct plan_work *work, const struct plan_mwu_params *params)
+{
+    struct mwu mwu;
+    tryst_status status = mwu_init(&mwu, work);
+    if (!status)
+        status = start_set(&mwu);
+    if (!status && work->rows > 0)
+        status = walk_down(&mwu, params);
+    else if (!status)
+        memcpy(mwu.kept, mwu.share, mwu.share_room * sizeof *mwu.kept);
+    if (!status)
+        for (uint32_t i = 0; i < work->columns_count; i++)
+            work->columns[i].share = mwu.kept[i];
+    mwu_wipe(&mwu);
+    return status;
+}
