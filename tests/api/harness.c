@@ -2,6 +2,7 @@
 /* See harness.h. Order: failing and watching, a rank's context, running ranks, short forms. */
 #include "harness.h"
 
+#include "support/resident.h"
 #include "support/unit.h"
 
 #include <arpa/inet.h>
@@ -512,12 +513,8 @@ size_t harness_heap_bytes(void)
 
 size_t harness_resident_bytes(void)
 {
-    unsigned long all = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    CHECK(file != NULL);
-    CHECK(fscanf(file, "%lu %lu", &all, &resident) == 2); /* NOLINT(cert-err34-c) */
-    fclose(file);
-    return resident * (size_t)sysconf(_SC_PAGESIZE);
+    return harness_is_sanitized() ? 0
+                                  : resident_kib() << 10; /* not ours to count there */
 }
 
 int harness_fds(void)

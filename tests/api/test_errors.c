@@ -266,10 +266,17 @@ static void deadline_main(struct harness_rank *rank)
     tryst_error error;
     /* Connecting may take longer than the deadline: be connected first. */
     harness_end(submit(rank, step, "connect", &tensor, NULL), TRYST_OK);
+    /* A wait that ends before the deadline says so, and nothing of the operation. */
+    tryst_op_params hour = {.struct_size = sizeof hour,
+                            .deadline_ns = 3600 * 1000000000ull};
+    tryst_op *op =
+        submit(rank, step, rank->rank ? "not sent" : "not received", &tensor, &hour);
+    CHECK_STATUS(tryst_wait(op, 1000000), TRYST_E_TIMEOUT);
+    CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
+    harness_end(op, TRYST_E_CANCELED);
     uint64_t begin_ns = harness_now_ns();
-    tryst_op *op = submit(rank, step, rank->rank ? "nobody sends" : "nobody receives",
-                          &tensor, &params);
-    CHECK_STATUS(tryst_wait(op, 1000000), TRYST_E_TIMEOUT); /* that of the wait alone */
+    op = submit(rank, step, rank->rank ? "nobody sends" : "nobody receives", &tensor,
+                &params);
     CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_E_DEADLINE);
     CHECK(harness_now_ns() - begin_ns >= params.deadline_ns);
     CHECK_STATUS(tryst_op_error(op, &error), TRYST_E_DEADLINE);

@@ -7,14 +7,16 @@
 
 #include <stdatomic.h>
 
-enum { RANKS = 3, BYTES = 100000, PAUSE_MS = 1300 }; /* more than two ticks */
+enum { RANKS = 3, BYTES = 100000, PAUSE_MS = 1300, TURNS = 100 }; /* two ticks and more */
 
 struct shared {
     _Atomic(uint32_t) counter;
     _Atomic(bool) paused;
+    _Atomic(uint32_t) turns; /* of rank 2 */
 };
 
-/* Rank 1 begins to connect to rank 2, of whom it has seen nothing yet, and then computes. */
+/* Rank 1 begins to connect to rank 2, of whom it has seen nothing yet, and then computes, for so long
+ * that rank 2 has had all it needs to answer. */
 static void pause_main(struct harness_rank *rank)
 {
     struct shared *shared = rank->arg;
@@ -23,13 +25,18 @@ static void pause_main(struct harness_rank *rank)
     harness_barrier(rank, &shared->counter);
     if (rank->rank == 1) {
         tryst_op *send = harness_send(rank, step, 2, "late", data, BYTES);
+        uint32_t before = atomic_load(&shared->turns);
         harness_sleep_ms(PAUSE_MS);
+        while (atomic_load(&shared->turns) < before + TURNS)
+            harness_sleep_ms(1);
         atomic_store(&shared->paused, true);
         harness_end(send, TRYST_OK);
     }
     while (!atomic_load(&shared->paused)) {
         tryst_progress(rank->ctx);
         harness_sleep_ms(1);
+        if (rank->rank == 2)
+            atomic_fetch_add(&shared->turns, 1);
     }
     if (rank->rank == 2)
         harness_end(harness_recv(rank, step, 1, "late", data, BYTES), TRYST_OK);

@@ -3,6 +3,7 @@
 #ifndef TRYST_TESTS_BOOTSTRAP_JOB_H
 #define TRYST_TESTS_BOOTSTRAP_JOB_H
 
+#include "support/asleep.h"
 #include "support/unit.h"
 
 #include <arpa/inet.h>
@@ -81,6 +82,13 @@ static inline void job_await(struct job *job, int count)
         assert_true(i < 2000);
         usleep(10000);
     }
+}
+
+/* Waits until `count` ranks have joined and all that run wait for something. */
+static inline void job_settle(struct job *job, int count)
+{
+    job_await(job, count);
+    assert_true(threads_asleep());
 }
 
 /* Parameters of `size` ranks that will all succeed; change them before job_run. */

@@ -142,8 +142,7 @@ static void half_open_connections_are_bounded(void **state)
     size_t open_count = 0;
     job_begin(&job, 4);
     peer_greet(&peers[0], &job, BOOTSTRAP_WIRE_VERSION);
-    job_await(&job, 3);
-    usleep(100000); /* and have asked for what they need */
+    job_settle(&job, 3); /* and have asked for what they need */
     uint64_t live = alloc_live_count(), seen = alloc_seen_count();
     for (size_t i = 1; i < COUNT_OF(peers); i++)
         peer_greet(&peers[i], &job, BOOTSTRAP_WIRE_VERSION);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "support/resident.h"
 
 enum { FLIGHT = 8, FLIGHT_BYTES = 2000003, RECYCLED = 424242 };
 
@@ -195,13 +196,14 @@ static void exchange(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t numb
 /* What the layer above does when a peer dies, and what must hold afterwards. */
 static void survive(struct conf_ctx *ctx, struct conf_peer *peer, struct flight *flight)
 {
-    uint64_t until = clock_monotonic_ns() + conf_wait_s * conf_patience * NS_PER_S;
+    struct patience patience = patience_begin();
     conf_where(ctx, __FILE__, __LINE__, "the peer's death");
     while (!conf_dead(peer)) {
         flight_push(flight, peer);
         conf_step(ctx);
         conf_check_others(ctx);
-        CONF_CHECK(ctx, clock_monotonic_ns() < until);
+        CONF_CHECK(ctx,
+                   patience_spent_ns(&patience) < conf_wait_s * conf_patience * NS_PER_S);
     }
     conf_ep_close(peer);
     conf_closed(peer);
@@ -253,7 +255,7 @@ void body_killed_others(struct conf_ctx *ctx)
     const int friend_rank = ctx->rank == 0 ? 2 : 0;
     struct conf_peer *victim = &ctx->peers[1], *friend = &ctx->peers[friend_rank];
     struct flight *flight = calloc(1, sizeof *flight);
-    uint64_t until, count = 0, highest = 0;
+    uint64_t count = 0, highest = 0;
     atomic_store(&ctx->shared->ranks[1].mortal, 1);
     conf_open(ctx);
     for (int i = 0; i < 3; i++)
@@ -268,7 +270,7 @@ void body_killed_others(struct conf_ctx *ctx)
     }
     friend->on_frame = number_frame;
     friend->arg = &highest;
-    until = clock_monotonic_ns() + 5 * NS_PER_S * conf_patience;
+    struct patience patience = patience_begin();
     conf_where(ctx, __FILE__, __LINE__, "the death of rank 1");
     while (!victim->closed) {
         flight_push(flight, victim);
@@ -278,7 +280,7 @@ void body_killed_others(struct conf_ctx *ctx)
             (void)conf_frame_try(friend, &count, sizeof count);
         conf_step(ctx);
         conf_check_others(ctx);
-        CONF_CHECK(ctx, clock_monotonic_ns() < until);
+        CONF_CHECK(ctx, patience_spent_ns(&patience) < 5 * NS_PER_S * conf_patience);
     }
     CONF_CHECK(ctx, !friend->failed);
     flight_check(flight, victim);
@@ -334,17 +336,6 @@ static void life(struct conf_ctx *ctx, uint64_t number)
     conf_close(ctx);
 }
 
-static long resident_kib(void)
-{
-    long pages = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-    if (file && fscanf(file, "%ld %ld", &pages, &resident) != 2)
-        resident = 0;
-    if (file)
-        (void)fclose(file);
-    return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
 static int descriptors(void)
 {
     int count = 0;
@@ -369,14 +360,14 @@ void body_cycles(struct conf_ctx *ctx)
             continue;
         if (i == 99) {
             live = alloc_live_count();
-            resident = resident_kib();
+            resident = (long)resident_kib();
             fds = descriptors();
         } else if (i > 99) {
             CONF_EQUAL(ctx, alloc_live_count(), live);
             CONF_EQUAL(ctx, descriptors(), fds);
         }
     }
-    long grown = resident_kib() - resident;
+    long grown = (long)resident_kib() - resident;
     long most = 128 + (1 + ctx->subject->leaks_kib) * (long)(lives - 100);
     if (!ctx->threads && conf_patience == 1 && grown > most)
         CONF_FAIL(ctx, "resident memory grew by %ld KiB in %llu lives", grown,

@@ -140,8 +140,7 @@ void body_peers(struct conf_ctx *ctx)
     static _Thread_local struct traffic bulk_in[CONF_RANKS_MAX], bulk_out[CONF_RANKS_MAX];
     static _Thread_local uint8_t buffer[1 << 20];
     int first = ctx->rank == 0 ? 1 : 0, last = ctx->rank == 0 ? ctx->size - 1 : 0;
-    if (!ctx->threads)
-        conf_wait_s = 90; /* 65 processes may have two cores */
+    conf_wait_s = 90; /* 65 ranks may have two cores */
     conf_open(ctx);
     for (int i = first; i <= last; i++) {
         stream_start(&outs[i], ctx, ctx->rank, i);

@@ -507,9 +507,13 @@ void conf_sleep_once(struct conf_ctx *ctx)
     if (status == TRYST_AGAIN)
         return;
     CONF_CHECK(ctx, status == TRYST_OK || status == TRYST_E_UNSUPPORTED);
-    uint64_t begin = clock_monotonic_ns();
-    int called = poller_run(&ctx->poller, status == TRYST_OK ? limit : NS_PER_MS);
-    if (called == 0 && clock_monotonic_ns() - begin >= limit)
+    struct patience patience = patience_begin();
+    int called = 0;
+    do /* one sleep, but cut: where the machine stood still the others come before it ends */
+        called = poller_run(&ctx->poller, status == TRYST_OK ? PATIENCE_STEP : NS_PER_MS);
+    while (called == 0 && status == TRYST_OK && !atomic_load(&ctx->shared->failed) &&
+           patience_spent_ns(&patience) < limit);
+    if (called == 0 && patience.spent_ns >= limit)
         CONF_FAIL(
             ctx, "a lost wake-up: armed, and nothing came within %u s; was waiting at %s",
             conf_wake_s * conf_patience, ctx->shared->ranks[ctx->rank].where);

@@ -22,6 +22,7 @@
 #include "core/config.h"
 #include "core/log.h"
 #include "core/random.h"
+#include "support/patience.h"
 #include "transports/fault.h"
 #include "transports/link.h"
 #include "transports/memory.h"
@@ -215,10 +216,10 @@ void conf_check_others(struct conf_ctx *ctx);
 #define CONF_WAIT_TEXT(ctx, seconds, text, condition)                               \
     do {                                                                            \
         conf_where((ctx), __FILE__, __LINE__, text);                                \
-        uint64_t until_ = clock_monotonic_ns() + (uint64_t)(seconds)*NS_PER_S;      \
+        struct patience patience_ = patience_begin();                               \
         while (!(condition)) {                                                      \
             conf_check_others(ctx);                                                 \
-            if (clock_monotonic_ns() > until_)                                      \
+            if (patience_spent_ns(&patience_) > (uint64_t)(seconds)*NS_PER_S)       \
                 CONF_FAIL((ctx), "waited %u s for: %s", (unsigned)(seconds), text); \
             conf_step(ctx);                                                         \
         }                                                                           \
