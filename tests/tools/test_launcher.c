@@ -55,6 +55,10 @@ static void command_start(struct command *command, const char *const *arguments)
     command->pid = fork();
     assert_true(command->pid >= 0);
     if (command->pid == 0) {
+        /* What a shell finds ignored it cannot trap: a job in the background ignores INT, one under
+         * nohup HUP. */
+        for (int number = 1; number < 32; number++)
+            signal(number, SIG_DFL);
         dup2(pipes[0][1], STDOUT_FILENO);
         dup2(pipes[1][1], STDERR_FILENO);
         execv(argv[0], (char *const *)argv);
