@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A text of others that is being read into a graph: what each importer gets, and how it refuses.
+ *
+ * One idea: all refusals have one form, "name:line:column: reason", so editors and people find the place.
+ * Callers: the importers behind graph_io.
+ */
+#ifndef TRYST_TOPOLOGY_SOURCE_H
+#define TRYST_TOPOLOGY_SOURCE_H
+
+#include "graph.h"
+#include "json_place.h"
+
+struct source {
+    const char *text;
+    size_t bytes;
+    const char *name;
+    struct err *err; /* NULL: nobody asks why */
+};
+
+/** "name:line:column: reason" into source->err; a column of 0 is left out. Returns TRYST_E_INVALID. */
+tryst_status source_refuse(const struct source *source, struct text_place place,
+                           const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+tryst_status source_no_memory(const struct source *source);
+
+/** What the graph said of what was added there: TRYST_E_INVALID gets the place, all else passes. */
+tryst_status source_judge(const struct source *source, struct text_place place,
+                          tryst_status status, const struct err *why);
+
+/* The importers: each opens a graph, fills it and leaves the seal to graph_read; nothing on failure. */
+tryst_status cluster_json_read(const struct source *source, struct graph **graph_p);
+tryst_status graph_json_read(const struct source *source, struct graph **graph_p);
+tryst_status hwloc_xml_read(const struct source *source, struct graph **graph_p);
+tryst_status nccl_xml_read(const struct source *source, struct graph **graph_p);
+tryst_status synthetic_read(const struct source *source, struct graph **graph_p);
+
+#endif
