@@ -156,7 +156,7 @@ static tryst_status wire_add(const struct fit_samples *samples, struct graph *gr
                              double latency_ns, struct err *err)
 {
     uint32_t n = samples->ranks_count;
-    uint64_t all = n == 64 ? UINT64_MAX : BIT(n) - 1;
+    uint64_t all = fit_all(n);
     tryst_status status =
         half_add(graph, node, above, fit_capacity(samples, set), latency_ns, err);
     if (status == TRYST_OK)
@@ -205,7 +205,7 @@ static tryst_status port_add(const struct fit_samples *samples, struct graph *gr
                              uint32_t rank, struct err *err, uint32_t *port_p)
 {
     uint32_t n = samples->ranks_count;
-    uint64_t all = n == 64 ? UINT64_MAX : BIT(n) - 1;
+    uint64_t all = fit_all(n);
     double out = 0, in = 0;
     for (uint32_t other = 0; other < n; other++) {
         out += other == rank ? 0 : fit_pair_capacity(samples, rank, other);

@@ -16,6 +16,8 @@
 #ifndef TRYST_TOPOLOGY_FIT_H
 #define TRYST_TOPOLOGY_FIT_H
 
+#include <assert.h>
+
 #include "graph.h"
 
 enum { FIT_RANKS_MAX = 64 };
@@ -85,6 +87,12 @@ struct fit_cuts {
     uint32_t groups_count;
     uint32_t explained;
 };
+
+static inline uint64_t fit_all(uint32_t ranks_count)
+{
+    assert(ranks_count > 0 && ranks_count <= FIT_RANKS_MAX);
+    return UINT64_MAX >> (FIT_RANKS_MAX - ranks_count);
+}
 
 /* The most that was seen to leave `set`, over all rounds. */
 double fit_capacity(const struct fit_samples *samples, uint64_t set);

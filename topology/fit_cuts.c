@@ -229,8 +229,7 @@ static void search_close(struct search *search)
 static tryst_status search_open(const struct fit_samples *samples, struct search *search)
 {
     uint32_t n = samples->ranks_count;
-    *search =
-        (struct search){.samples = samples, .all = n == 64 ? UINT64_MAX : BIT(n) - 1};
+    *search = (struct search){.samples = samples, .all = fit_all(n)};
     search->explained =
         mem_zalloc_array(samples->rounds_count, sizeof *search->explained);
     search->candidates = mem_zalloc_array(n, sizeof *search->candidates);

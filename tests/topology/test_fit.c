@@ -151,15 +151,10 @@ static void probe_close(struct probe *probe)
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-static uint64_t all_of(uint32_t n)
-{
-    return n == 64 ? UINT64_MAX : BIT(n) - 1;
-}
-
 /* The ranks that hang below switch `node`: what reaches rank 0's side only through its wire. */
 static bool has_group(const struct fit_cuts *cuts, uint64_t set, uint32_t n)
 {
-    uint64_t named = set & 1 ? all_of(n) & ~set : set;
+    uint64_t named = set & 1 ? fit_all(n) & ~set : set;
     for (uint32_t g = 0; g < cuts->groups_count; g++)
         if (cuts->groups[g] == named)
             return true;
@@ -189,7 +184,7 @@ static double visible(const struct network *net, uint32_t g)
 {
     double up = load_without(net, g, net->groups[g]) / net->group_up[g];
     double down =
-        load_without(net, g, all_of(net->n) & ~net->groups[g]) / net->group_down[g];
+        load_without(net, g, fit_all(net->n) & ~net->groups[g]) / net->group_down[g];
     return up > down ? up : down;
 }
 
@@ -225,7 +220,7 @@ static void expect_found(const struct network *net, double luck, uint64_t seed,
             continue;
         expect_near(fit_capacity(&probe.samples, net->groups[g]), net->group_up[g], 0.1,
                     "up");
-        expect_near(fit_capacity(&probe.samples, all_of(net->n) & ~net->groups[g]),
+        expect_near(fit_capacity(&probe.samples, fit_all(net->n) & ~net->groups[g]),
                     net->group_down[g], 0.1, "down");
     }
     if (exact && matched != cuts.groups_count)
