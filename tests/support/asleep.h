@@ -13,7 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { ASLEEP_LOOKS = 5, ASLEEP_TURNS = 20000 };
+/* Who waits under a clock of the test's looks at it every 20 ms: so many looks of 1 ms see that. */
+enum { ASLEEP_LOOKS = 100, ASLEEP_TURNS = 20000 };
 
 /* The state of thread `id` of this process, as /proc has it; 'X' where it is gone. */
 static inline char thread_state(const char *id)
