@@ -464,7 +464,7 @@ static bool private_room(struct overlay_private *own, size_t members_count)
 }
 
 static tryst_status overlay_fill(struct overlay *overlay, const uint32_t *members,
-                                 struct err *err)
+                                 bool connected, struct err *err)
 {
     struct overlay_private *own = overlay->own;
     uint32_t count = overlay->ranks_count;
@@ -479,7 +479,7 @@ static tryst_status overlay_fill(struct overlay *overlay, const uint32_t *member
     status = givens_make(own, err);
     if (status == TRYST_OK)
         status = origins_open(own, count, err);
-    if (status == TRYST_OK)
+    if (status == TRYST_OK && connected)
         status = connected_check(own, count, err);
     bool *link_used = mem_zalloc(own->graph->links_count);
     if (!link_used && status == TRYST_OK)
@@ -492,9 +492,9 @@ static tryst_status overlay_fill(struct overlay *overlay, const uint32_t *member
     return status;
 }
 
-tryst_status overlay_open(const struct graph *graph, const uint32_t *members,
-                          uint32_t members_count, struct err *err,
-                          struct overlay **overlay_p)
+static tryst_status open_any(const struct graph *graph, const uint32_t *members,
+                             uint32_t members_count, bool connected, struct err *err,
+                             struct overlay **overlay_p)
 {
     assert(graph->sealed);
     struct overlay *overlay = mem_zalloc(sizeof *overlay);
@@ -505,9 +505,9 @@ tryst_status overlay_open(const struct graph *graph, const uint32_t *members,
         return no_memory(err, members_count);
     }
     overlay->own = own;
-    overlay->graph = own->graph = graph;
+    own->graph = overlay->graph = graph;
     overlay->ranks_count = members ? members_count : graph->ranks_count;
-    tryst_status status = overlay_fill(overlay, members, err);
+    tryst_status status = overlay_fill(overlay, members, connected, err);
     if (status != TRYST_OK) {
         overlay_close(overlay);
         return status;
@@ -516,4 +516,18 @@ tryst_status overlay_open(const struct graph *graph, const uint32_t *members,
     overlay->capacity = own->capacity;
     *overlay_p = overlay;
     return TRYST_OK;
+}
+
+tryst_status overlay_open(const struct graph *graph, const uint32_t *members,
+                          uint32_t members_count, struct err *err,
+                          struct overlay **overlay_p)
+{
+    return open_any(graph, members, members_count, true, err, overlay_p);
+}
+
+tryst_status overlay_open_pair(const struct graph *graph, uint32_t from, uint32_t to,
+                               struct err *err, struct overlay **overlay_p)
+{
+    const uint32_t members[] = {from, to};
+    return open_any(graph, members, 2, false, err, overlay_p);
 }

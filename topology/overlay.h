@@ -35,6 +35,9 @@ struct overlay {
 tryst_status overlay_open(const struct graph *graph, const uint32_t *members,
                           uint32_t members_count, struct err *err,
                           struct overlay **overlay_p);
+/** The overlay of two ranks, 0 and 1 in it, of which each may or may not reach the other. */
+tryst_status overlay_open_pair(const struct graph *graph, uint32_t from, uint32_t to,
+                               struct err *err, struct overlay **overlay_p);
 void overlay_close(struct overlay *overlay);
 
 /** cost[i × ranks + j] = what one byte from i to j costs at `price` (by overlay link, ≥ 0);

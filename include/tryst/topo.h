@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file topo.h
+ *  Topology and plans: see a machine or a cluster as one graph, and plan trees over it that are
+ *  provably near what its links allow.
+ *
+ *  A *topology* is a graph of nodes and directed links, some of whose nodes are *ranks*. It is
+ *  detected, or read from a file: the dump that tryst_topo_write makes, a cluster JSON (below), or
+ *  what another tool has saved (hwloc XML, NCCL topology XML), or a synthetic string.
+ *
+ *  A *plan* says for one collective which trees carry which share of the data, what that loads, how
+ *  long a byte takes through the busiest link, and a lower bound over all plans of rooted trees on
+ *  the same routes, with the link prices that prove it. tryst_plan_verify checks one without the
+ *  solver. Equal topologies and parameters give equal plans, bit for bit.
+ *
+ *  Routes: from rank to rank, never through a rank; shortest in links, then widest; k equal ones
+ *  (two switches side by side, two parallel links) carry 1/k each.
+ *
+ *  Cluster JSON:
+ *
+ *      {"ranks": ["h0","h1"], "nodes": ["sw0"],
+ *       "links": [{"a":"h0","b":"sw0","gbit_per_s":0.8,"latency_us":20},
+ *                 {"from":"h1","to":"sw0","gbit_per_s":0.4},
+ *                 {"from":"sw0","to":"h1","gbit_per_s":0.2}],
+ *       "routes": [{"from":"h0","to":"h1","via":["sw0"]}]}
+ *
+ *  "a"/"b" is both ways, "from"/"to" one way; "nodes", "routes" and "latency_us" may be left out; a
+ *  route that is given replaces the one that would be found.
+ *
+ *  Objects are plain memory: no thread, no descriptor. One thread at a time may use a topology and its
+ *  plans; different topologies are independent. Nothing here waits for anyone.
+ *
+ *  On failure `error` (optional: NULL, or capacity 0) holds a sentence.
+ */
+#ifndef TRYST_TOPO_H
+#define TRYST_TOPO_H
+
+#include <tryst/types.h>
+
+TRYST_BEGIN_DECLS
+
+/** A graph of a machine or a cluster. */
+typedef struct tryst_topo tryst_topo;
+/** Trees, shares and their proof, for one operation on one topology. */
+typedef struct tryst_plan tryst_plan;
+
+/** A buffer of this size takes every error text of this header. */
+#define TRYST_TOPO_TEXT_MAX 512
+
+/* ----------------------------------------------------------------------------------- *
+ *  Topology
+ * ----------------------------------------------------------------------------------- */
+
+/** This machine, as far as the system tells: what it does not tell stays unknown.
+ *
+ *  Owns:    the caller owns `*topo_p`.
+ *  Blocks:  for reads of /sys and calls of drivers.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_SYSTEM, TRYST_E_UNSUPPORTED
+ */
+TRYST_API tryst_status tryst_topo_detect(tryst_topo **topo_p, char *error,
+                                         size_t error_capacity);
+
+/** A topology from the file at `path`; "-" is standard input. What kind of file it is, its text tells.
+ *
+ *  Owns:    the caller owns `*topo_p`.
+ *  Blocks:  for the reads.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, or
+ *           TRYST_E_IO           the file could not be read
+ *           TRYST_E_INVALID      it is malformed; `error` is "file:line:column: reason"
+ *           TRYST_E_UNSUPPORTED  a kind that this build cannot read
+ */
+TRYST_API tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p, char *error,
+                                       size_t error_capacity);
+
+/** The same from `bytes` bytes at `text`, which need no terminator; `name` stands for the file in
+ *  error texts. Same errors, without TRYST_E_IO. */
+TRYST_API tryst_status tryst_topo_parse(const char *text, size_t bytes, const char *name,
+                                        tryst_topo **topo_p, char *error,
+                                        size_t error_capacity);
+
+/** NULL is allowed. The plans of a topology are closed before it. */
+TRYST_API void tryst_topo_close(tryst_topo *topo);
+
+/** The topology as text in `format`: "json" (loads back to an equal topology), "text", "dot", "svg",
+ *  "xml" (hwloc's), "nccl-xml". A `plan` of this topology (NULL: none) is drawn over it by "svg" and
+ *  "dot" and told by "text".
+ *
+ *  Owns:    `*text_p`, terminated, is the caller's, for tryst_topo_text_free.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, or
+ *           TRYST_E_UNSUPPORTED  no such format, or this build cannot write it
+ */
+TRYST_API tryst_status tryst_topo_write(const tryst_topo *topo, const char *format,
+                                        const tryst_plan *plan, char **text_p,
+                                        char *error, size_t error_capacity);
+
+/** Gives back a text of this header. NULL is allowed. */
+TRYST_API void tryst_topo_text_free(char *text);
+
+/** How many ranks there are; they are numbered from 0, in the file's order. */
+TRYST_API int tryst_topo_ranks(const tryst_topo *topo);
+
+/** The name of a rank, valid until the topology is closed; NULL when there is no such rank. */
+TRYST_API const char *tryst_topo_rank_name(const tryst_topo *topo, int rank);
+
+/** The number of the rank of that name; -1 when there is none. */
+TRYST_API int tryst_topo_rank_find(const tryst_topo *topo, const char *name);
+
+/* ----------------------------------------------------------------------------------- *
+ *  Plans
+ * ----------------------------------------------------------------------------------- */
+
+/** What is planned, and what one byte is of which plans count seconds:
+ *
+ *   operation        one byte of                      trees
+ *   ALLREDUCE        the tensor that each rank has    in-tree up, then out-tree down, any root
+ *   BROADCAST        the root's tensor                out-trees from the root
+ *   REDUCE           the tensor that each rank has    in-trees to the root
+ *   ALLGATHER        the whole result, of which each  out-trees from every rank; the shares of
+ *                    of n ranks brings 1/n            each root's trees sum to 1
+ *   REDUCE_SCATTER   the tensor that each rank has    in-trees to every rank, likewise
+ */
+typedef enum tryst_plan_op {
+    TRYST_PLAN_ALLREDUCE = 0,
+    TRYST_PLAN_BROADCAST = 1,
+    TRYST_PLAN_REDUCE = 2,
+    TRYST_PLAN_ALLGATHER = 3,
+    TRYST_PLAN_REDUCE_SCATTER = 4
+} tryst_plan_op;
+
+/** "allreduce", "broadcast", "reduce", "allgather", "reduce_scatter"; NULL for another value. */
+TRYST_API const char *tryst_plan_op_name(tryst_plan_op op);
+
+typedef struct tryst_plan_params {
+    size_t struct_size;
+    tryst_plan_op op;
+    /** BROADCAST, REDUCE: the root, by its place in the group. */
+    int32_t root;
+    /** The group: rank numbers in its order. NULL: all ranks. */
+    const int32_t *ranks;
+    int32_t ranks_count;
+    /** At most so many trees (per root, where every rank is one); 0: as few as cost nothing. */
+    int32_t trees_max;
+    /** Stop at this gap (0.01: 1 %); 0: the optimum, as far as that is feasible. */
+    double gap_max;
+} tryst_plan_params;
+
+/** Plan one operation. `params` NULL: an all-reduce of all ranks.
+ *
+ *  Owns:    the caller owns `*plan_p`; `topo` must outlive it.
+ *  Blocks:  for the computation: milliseconds for tens of ranks, up to a minute for a thousand.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, or
+ *           TRYST_E_INVALID  a rank, root or operation that there is not; ranks that are not
+ *                            strongly connected (`error` names the cut); a bandwidth that is
+ *                            unknown on a route (`error` names the link)
+ */
+TRYST_API tryst_status tryst_plan_open(const tryst_topo *topo,
+                                       const tryst_plan_params *params,
+                                       tryst_plan **plan_p, char *error,
+                                       size_t error_capacity);
+
+/** NULL is allowed. */
+TRYST_API void tryst_plan_close(tryst_plan *plan);
+
+/** What a plan comes to. Times are seconds per byte; INFINITY where there is no ring. */
+typedef struct tryst_plan_info {
+    tryst_plan_op op;
+    int32_t ranks_count, trees_count;
+    int32_t depth_max;       /**< the deepest tree's edges from root to leaf */
+    double s_per_byte;       /**< through the busiest link */
+    double bound_s_per_byte; /**< what the prices prove: no plan of trees is faster */
+    double gap;              /**< how much longer than the bound, as a part of it */
+    double
+        ring_s_per_byte; /**< the best ring over all rank orders (n ≤ 8), or a good one */
+    uint64_t digest; /**< of operation, trees and shares: equal plans have equal ones */
+} tryst_plan_info;
+
+TRYST_API void tryst_plan_info_get(const tryst_plan *plan, tryst_plan_info *info_p);
+
+/** The plan as JSON, in Gbit and seconds per Gbit (`tryst-topo plan --help` shows one). The text is
+ *  the caller's, for tryst_topo_text_free. TRYST_OK, TRYST_E_NOMEM. */
+TRYST_API tryst_status tryst_plan_json(const tryst_plan *plan, char **text_p, char *error,
+                                       size_t error_capacity);
+
+/** The plan for people: times, trees and the busiest links. Otherwise as tryst_plan_json. */
+TRYST_API tryst_status tryst_plan_text(const tryst_plan *plan, char **text_p, char *error,
+                                       size_t error_capacity);
+
+/** Check a plan's JSON against a topology: each tree spans, shares sum to 1, and loads, times, ring,
+ *  gap and the bound that the prices prove come out as written. Uses no solver.
+ *
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, or
+ *           TRYST_E_INVALID  something is not as written, or not even a plan: `error` says
+ *                            what, with `name` in front
+ */
+TRYST_API tryst_status tryst_plan_verify(const tryst_topo *topo, const char *json,
+                                         size_t bytes, const char *name, char *error,
+                                         size_t error_capacity);
+
+/* ----------------------------------------------------------------------------------- *
+ *  One route
+ * ----------------------------------------------------------------------------------- */
+
+/** Which way data goes from rank `from` to rank `to`. */
+typedef struct tryst_route_info {
+    int32_t hops;            /**< links */
+    double routes;           /**< how many equal ones share the data */
+    double bytes_per_s;      /**< of one flow alone; INFINITY when no link limits */
+    double latency_ns;       /**< mean over equal routes; below 0: unknown */
+    double bottleneck_share; /**< of the flow, through the bottleneck */
+    const char *bottleneck_from, *bottleneck_to; /**< NULL: no link limits */
+} tryst_route_info;
+
+/** The route between two ranks. Names are valid until the topology is closed.
+ *
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, or
+ *           TRYST_E_INVALID      no such rank, twice the same one, or an unknown bandwidth on the way
+ *           TRYST_E_UNREACHABLE  there is no route
+ */
+TRYST_API tryst_status tryst_topo_route(const tryst_topo *topo, int from, int to,
+                                        tryst_route_info *info_p, char *error,
+                                        size_t error_capacity);
+
+/** The same for people, with each link of the route and its share, and how long `bytes` take. The
+ *  text is the caller's, for tryst_topo_text_free. Same errors. */
+TRYST_API tryst_status tryst_topo_explain(const tryst_topo *topo, int from, int to,
+                                          uint64_t bytes, char **text_p, char *error,
+                                          size_t error_capacity);
+
+TRYST_END_DECLS
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tryst-topo: what its words share. All that it knows comes from tryst/topo.h. */
+#ifndef TRYST_TOOLS_TOPO_TOOL_H
+#define TRYST_TOOLS_TOPO_TOOL_H
+
+#include <stdbool.h>
+#include <tryst/topo.h>
+#include <tryst/tryst.h>
+
+/* Exit statuses. */
+enum { TOPO_FINE = 0, TOPO_WRONG = 1, TOPO_USAGE = 2 };
+
+/* The command line of any word; what a word does not know stays NULL and is refused. */
+struct topo_options {
+    const char *input, *format, *output, *json;
+    const char *op, *root, *ranks, *size, *trees_max, *gap, *from, *to;
+    const char *file; /* the plan to verify */
+    bool help, probe;
+};
+
+extern const char topo_help[], topo_help_plan[], topo_help_verify[], topo_help_explain[];
+
+/* Reads argv behind the word, of which `allowed` are the options (their names, NULL at the end). False: it said
+ * what is wrong. */
+bool topo_options_read(int argc, char **argv, const char *const *allowed,
+                       struct topo_options *options);
+
+/* "1M" (1024 × 1024), "64KiB", "1500"; false: it said what is wrong. */
+bool topo_size_parse(const char *text, uint64_t *bytes_p);
+/* A whole number of 0 and up, for `option`. */
+bool topo_count_parse(const char *option, const char *text, int32_t *count_p);
+/* A rank by its name or number; -1: it said what is wrong. */
+int topo_rank_parse(const tryst_topo *topo, const char *text, const char *input);
+/* "0,2-4", "h0,h2"; the caller frees. False: it said what is wrong. */
+bool topo_ranks_parse(const tryst_topo *topo, const char *text, const char *input,
+                      int32_t **ranks_p, int32_t *count_p);
+
+/* One sentence on stderr; returns `exit_status`. */
+int topo_fail(int exit_status, const char *fmt, ...) TRYST_PRINTF(2, 3);
+
+/* All of `text` into the file `path`, or to stdout ("-" or NULL). Returns the exit status. */
+int topo_text_put(const char *text, const char *path);
+/* The whole file ("-": standard input), terminated, the caller's to free; NULL: it said what is wrong. */
+char *topo_file_get(const char *path, size_t *bytes_p);
+
+#endif

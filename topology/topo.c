@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The public face of topologies and plans (tryst/topo.h).
+ *
+ * One idea: arguments are checked here and nowhere below; everything else is one call of the layer.
+ * Callers: programs and tools.
+ */
+#include "tryst/topo.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "graph_io.h"
+#include "overlay.h"
+#include "plan_explain.h"
+#include "plan_report.h"
+#include "plan_ring.h"
+
+#define FILE_BYTES_MAX (1ul << 30)
+#define READ_BYTES     65536u
+
+struct tryst_topo {
+    struct graph *graph;
+};
+
+struct tryst_plan {
+    struct plan_report report;
+    struct overlay *overlay;
+    struct plan *plan;
+    uint32_t *members; /* NULL: all ranks */
+};
+
+/* Hands the sentence to the caller and passes the status on. */
+static tryst_status told(tryst_status status, const struct err *err, char *error,
+                         size_t error_capacity)
+{
+    if (status != TRYST_OK && error && error_capacity)
+        snprintf(error, error_capacity, "%s",
+                 *err->text ? err->text : "no memory for that");
+    return status;
+}
+
+/* ---- topologies --------------------------------------------------------------------------- */
+
+/* Takes the graph over. */
+static tryst_status topo_wrap(struct graph *graph, struct err *err, tryst_topo **topo_p)
+{
+    tryst_topo *topo = mem_zalloc(sizeof *topo);
+    if (!topo) {
+        graph_close(graph);
+        return err_set(err, TRYST_E_NOMEM, "no memory for a topology");
+    }
+    topo->graph = graph;
+    *topo_p = topo;
+    return TRYST_OK;
+}
+
+tryst_status tryst_topo_detect(tryst_topo **topo_p, char *error, size_t error_capacity)
+{
+    struct err err = ERR_INIT;
+    if (!topo_p)
+        return TRYST_E_INVALID;
+    return told(err_set(&err, TRYST_E_UNSUPPORTED,
+                        "this version detects nothing yet: give it a file"),
+                &err, error, error_capacity);
+}
+
+static tryst_status text_parse(const char *text, size_t bytes, const char *name,
+                               struct err *err, tryst_topo **topo_p)
+{
+    struct graph *graph;
+    tryst_status status = graph_read(text, bytes, name, GRAPH_AUTO, err, &graph);
+    return status == TRYST_OK ? topo_wrap(graph, err, topo_p) : status;
+}
+
+tryst_status tryst_topo_parse(const char *text, size_t bytes, const char *name,
+                              tryst_topo **topo_p, char *error, size_t error_capacity)
+{
+    struct err err = ERR_INIT;
+    if (!text || !name || !topo_p)
+        return TRYST_E_INVALID;
+    tryst_status status = text_parse(text, bytes, name, &err, topo_p);
+    return told(status, &err, error, error_capacity);
+}
+
+static tryst_status file_read(FILE *file, const char *name, struct text *text,
+                              struct err *err)
+{
+    char part[READ_BYTES];
+    size_t got;
+    while ((got = fread(part, 1, sizeof part, file)) > 0) {
+        text_add_bytes(text, part, got);
+        if (text->bytes > FILE_BYTES_MAX)
+            return err_set(err, TRYST_E_INVALID, "%s is larger than 1 GiB", name);
+    }
+    if (ferror(file))
+        return err_set(err, TRYST_E_IO, "%s cannot be read: %s", name, strerror(errno));
+    if (text->failed)
+        return err_set(err, TRYST_E_NOMEM, "no memory to read %s", name);
+    return TRYST_OK;
+}
+
+tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p, char *error,
+                             size_t error_capacity)
+{
+    struct err err = ERR_INIT;
+    struct text text = {0};
+    if (!path || !topo_p)
+        return TRYST_E_INVALID;
+    bool standard = strcmp(path, "-") == 0;
+    const char *name = standard ? "standard input" : path;
+    FILE *file = standard ? stdin : fopen(path, "rbe");
+    tryst_status status;
+    if (file)
+        status = file_read(file, name, &text, &err);
+    else
+        status =
+            err_set(&err, TRYST_E_IO, "%s cannot be opened: %s", path, err_reason(errno));
+    if (file && !standard)
+        fclose(file);
+    if (status == TRYST_OK)
+        status = text_parse(text.data ? text.data : "", text.bytes, name, &err, topo_p);
+    text_drop(&text);
+    return told(status, &err, error, error_capacity);
+}
+
+void tryst_topo_close(tryst_topo *topo)
+{
+    if (!topo)
+        return;
+    graph_close(topo->graph);
+    mem_free(topo);
+}
+
+tryst_status tryst_topo_write(const tryst_topo *topo, const char *format,
+                              const tryst_plan *plan, char **text_p, char *error,
+                              size_t error_capacity)
+{
+    struct err err = ERR_INIT;
+    if (!topo || !format || !text_p)
+        return TRYST_E_INVALID;
+    struct graph_overlaid overlaid = {plan ? plan->plan : NULL,
+                                      plan ? plan->members : NULL};
+    enum graph_format kind = graph_format_parse(format);
+    tryst_status status;
+    if (kind == GRAPH_FORMATS || kind == GRAPH_AUTO)
+        status = err_set(&err, TRYST_E_UNSUPPORTED,
+                         "there is no format \"%.60s\": json, text, dot, svg, xml or "
+                         "nccl-xml",
+                         format);
+    else
+        status = graph_write(topo->graph, kind, plan ? &overlaid : NULL, &err, text_p);
+    return told(status, &err, error, error_capacity);
+}
+
+void tryst_topo_text_free(char *text)
+{
+    mem_free(text);
+}
+
+int tryst_topo_ranks(const tryst_topo *topo)
+{
+    return topo ? (int)topo->graph->ranks_count : 0;
+}
+
+static bool rank_exists(const tryst_topo *topo, int rank)
+{
+    return rank >= 0 && (uint32_t)rank < topo->graph->ranks_count;
+}
+
+const char *tryst_topo_rank_name(const tryst_topo *topo, int rank)
+{
+    if (!topo || !rank_exists(topo, rank))
+        return NULL;
+    return topo->graph->nodes[topo->graph->ranks[rank]].name;
+}
+
+int tryst_topo_rank_find(const tryst_topo *topo, const char *name)
+{
+    uint32_t node = topo && name ? graph_find(topo->graph, name) : GRAPH_NONE;
+    uint32_t rank = node == GRAPH_NONE ? GRAPH_NONE : graph_rank_of(topo->graph, node);
+    return rank == GRAPH_NONE ? -1 : (int)rank;
+}
+
+/* ---- plans -------------------------------------------------------------------------------- */
+
+const char *tryst_plan_op_name(tryst_plan_op op)
+{
+    bool known = (int)op >= 0 && (int)op < PLAN_OPS;
+    return known ? plan_op_name((enum plan_op)op) : NULL;
+}
+
+static tryst_status params_check(const tryst_topo *topo, const tryst_plan_params *params,
+                                 struct err *err)
+{
+    bool rooted = params->op == TRYST_PLAN_BROADCAST || params->op == TRYST_PLAN_REDUCE;
+    int64_t count =
+        params->ranks ? params->ranks_count : (int64_t)topo->graph->ranks_count;
+    if ((int)params->op < 0 || (int)params->op >= PLAN_OPS)
+        return err_set(err, TRYST_E_INVALID, "there is no operation %d", (int)params->op);
+    if (count < 1)
+        return err_set(err, TRYST_E_INVALID, "there are no ranks to plan for");
+    if (rooted && (params->root < 0 || params->root >= count))
+        return err_set(err, TRYST_E_INVALID,
+                       "there is no root %d in a group of %lld ranks, counted from 0",
+                       (int)params->root, (long long)count);
+    if (params->trees_max < 0 || !(params->gap_max >= 0))
+        return err_set(err, TRYST_E_INVALID, "a negative limit makes no sense");
+    for (int32_t i = 0; params->ranks && i < params->ranks_count; i++)
+        if (!rank_exists(topo, params->ranks[i]))
+            return err_set(err, TRYST_E_INVALID,
+                           "there is no rank %d: there are %u, counted from 0",
+                           (int)params->ranks[i], topo->graph->ranks_count);
+    return TRYST_OK;
+}
+
+static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
+                              const tryst_plan_params *params, struct err *err)
+{
+    struct plan_params wanted = {.op = (enum plan_op)params->op,
+                                 .root = (uint32_t)params->root,
+                                 .trees_max = (uint32_t)params->trees_max,
+                                 .gap_max = params->gap_max};
+    bool rooted = params->op == TRYST_PLAN_BROADCAST || params->op == TRYST_PLAN_REDUCE;
+    uint32_t count = params->ranks ? (uint32_t)params->ranks_count : 0;
+    if (!rooted)
+        wanted.root = 0;
+    if (params->ranks) {
+        plan->members = mem_alloc(count * sizeof *plan->members);
+        if (!plan->members)
+            return err_set(err, TRYST_E_NOMEM, "no memory for %u ranks", count);
+        for (uint32_t i = 0; i < count; i++)
+            plan->members[i] = (uint32_t)params->ranks[i];
+    }
+    tryst_status status =
+        overlay_open(topo->graph, plan->members, count, err, &plan->overlay);
+    if (status == TRYST_OK)
+        status = plan_open(plan->overlay, &wanted, NULL, err, &plan->plan);
+    if (status != TRYST_OK)
+        return status;
+    plan->report = (struct plan_report){.graph = topo->graph,
+                                        .overlay = plan->overlay,
+                                        .plan = plan->plan,
+                                        .members = plan->members,
+                                        .root = wanted.root};
+    return plan_ring(plan->overlay, wanted.op, wanted.root, err,
+                     &plan->report.ring_s_per_byte);
+}
+
+tryst_status tryst_plan_open(const tryst_topo *topo, const tryst_plan_params *params,
+                             tryst_plan **plan_p, char *error, size_t error_capacity)
+{
+    static const tryst_plan_params usual = {.struct_size = sizeof usual};
+    struct err err = ERR_INIT;
+    if (!topo || !plan_p || (params && params->struct_size != sizeof *params))
+        return TRYST_E_INVALID;
+    params = params ? params : &usual;
+    tryst_plan *plan = NULL;
+    tryst_status status = params_check(topo, params, &err);
+    if (status == TRYST_OK && !(plan = mem_zalloc(sizeof *plan)))
+        status = err_set(&err, TRYST_E_NOMEM, "no memory for a plan");
+    if (status == TRYST_OK)
+        status = plan_fill(plan, topo, params, &err);
+    if (status != TRYST_OK) {
+        tryst_plan_close(plan);
+        return told(status, &err, error, error_capacity);
+    }
+    *plan_p = plan;
+    return TRYST_OK;
+}
+
+void tryst_plan_close(tryst_plan *plan)
+{
+    if (!plan)
+        return;
+    plan_close(plan->plan);
+    overlay_close(plan->overlay);
+    mem_free(plan->members);
+    mem_free(plan);
+}
+
+void tryst_plan_info_get(const tryst_plan *plan, tryst_plan_info *info_p)
+{
+    const struct plan *p = plan->plan;
+    *info_p = (tryst_plan_info){.op = (tryst_plan_op)p->op,
+                                .ranks_count = (int32_t)p->ranks_count,
+                                .trees_count = (int32_t)p->trees_count,
+                                .s_per_byte = p->s_per_byte,
+                                .bound_s_per_byte = p->bound_s_per_byte,
+                                .gap = plan_gap(p->s_per_byte, p->bound_s_per_byte),
+                                .ring_s_per_byte = plan->report.ring_s_per_byte,
+                                .digest = p->digest};
+    for (uint32_t t = 0; t < p->trees_count; t++)
+        if ((int32_t)p->trees[t].depth > info_p->depth_max)
+            info_p->depth_max = (int32_t)p->trees[t].depth;
+}
+
+/* Everything of a plan as text by one of its writers. */
+static tryst_status plan_written(const tryst_plan *plan,
+                                 void (*write)(const struct plan_report *, struct text *),
+                                 char **text_p, char *error, size_t error_capacity)
+{
+    struct err err = ERR_INIT;
+    struct text text = {0};
+    if (!plan || !text_p)
+        return TRYST_E_INVALID;
+    write(&plan->report, &text);
+    return told(text_take(&text, &err, text_p), &err, error, error_capacity);
+}
+
+tryst_status tryst_plan_json(const tryst_plan *plan, char **text_p, char *error,
+                             size_t error_capacity)
+{
+    return plan_written(plan, plan_json_write, text_p, error, error_capacity);
+}
+
+tryst_status tryst_plan_text(const tryst_plan *plan, char **text_p, char *error,
+                             size_t error_capacity)
+{
+    return plan_written(plan, plan_text_write, text_p, error, error_capacity);
+}
+
+tryst_status tryst_plan_verify(const tryst_topo *topo, const char *json, size_t bytes,
+                               const char *name, char *error, size_t error_capacity)
+{
+    struct err err = ERR_INIT;
+    if (!topo || !json || !name)
+        return TRYST_E_INVALID;
+    tryst_status status = plan_verify(topo->graph, json, bytes, name, &err);
+    return told(status, &err, error, error_capacity);
+}
+
+/* ---- one route ---------------------------------------------------------------------------- */
+
+static tryst_status pair_open(const tryst_topo *topo, int from, int to, struct err *err,
+                              struct overlay **overlay_p)
+{
+    const int ends[] = {from, to};
+    for (int i = 0; i < 2; i++)
+        if (!rank_exists(topo, ends[i]))
+            return err_set(err, TRYST_E_INVALID,
+                           "there is no rank %d: there are %u, counted from 0", ends[i],
+                           topo->graph->ranks_count);
+    if (from == to)
+        return err_set(err, TRYST_E_INVALID, "from \"%.60s\" to itself there is no way",
+                       tryst_topo_rank_name(topo, from));
+    tryst_status status =
+        overlay_open_pair(topo->graph, (uint32_t)from, (uint32_t)to, err, overlay_p);
+    if (status != TRYST_OK)
+        return status;
+    struct overlay_edge edge;
+    overlay_edge(*overlay_p, 0, 1, &edge);
+    if (edge.routes > 0)
+        return TRYST_OK;
+    overlay_close(*overlay_p);
+    return err_set(err, TRYST_E_UNREACHABLE,
+                   "there is no route from \"%.60s\" to \"%.60s\" (routes never pass "
+                   "through a rank)",
+                   tryst_topo_rank_name(topo, from), tryst_topo_rank_name(topo, to));
+}
+
+tryst_status tryst_topo_route(const tryst_topo *topo, int from, int to,
+                              tryst_route_info *info_p, char *error,
+                              size_t error_capacity)
+{
+    struct err err = ERR_INIT;
+    struct overlay *overlay;
+    struct overlay_edge edge;
+    if (!topo || !info_p)
+        return TRYST_E_INVALID;
+    tryst_status status = pair_open(topo, from, to, &err, &overlay);
+    if (status != TRYST_OK)
+        return told(status, &err, error, error_capacity);
+    overlay_edge(overlay, 0, 1, &edge);
+    tryst_route_info info = {.hops = (int32_t)edge.hops,
+                             .routes = edge.routes,
+                             .bytes_per_s = edge.bytes_per_s,
+                             .latency_ns = edge.latency_ns};
+    if (edge.bottleneck != GRAPH_NONE) {
+        const struct graph_link *link =
+            &topo->graph->links[overlay->links[edge.bottleneck]];
+        info.bottleneck_share = overlay->capacity[edge.bottleneck] / edge.bytes_per_s;
+        info.bottleneck_from = topo->graph->nodes[link->from].name;
+        info.bottleneck_to = topo->graph->nodes[link->to].name;
+    }
+    overlay_close(overlay);
+    *info_p = info;
+    return TRYST_OK;
+}
+
+tryst_status tryst_topo_explain(const tryst_topo *topo, int from, int to, uint64_t bytes,
+                                char **text_p, char *error, size_t error_capacity)
+{
+    struct err err = ERR_INIT;
+    struct overlay *overlay;
+    struct text text = {0};
+    if (!topo || !text_p)
+        return TRYST_E_INVALID;
+    tryst_status status = pair_open(topo, from, to, &err, &overlay);
+    if (status != TRYST_OK)
+        return told(status, &err, error, error_capacity);
+    route_text_write(topo->graph, overlay, bytes, &text);
+    overlay_close(overlay);
+    return told(text_take(&text, &err, text_p), &err, error, error_capacity);
+}
