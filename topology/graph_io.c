@@ -32,8 +32,9 @@ enum graph_format graph_format_parse(const char *text)
 typedef tryst_status (*read_fn)(const struct source *source, struct graph **graph_p);
 
 static const read_fn readers[GRAPH_FORMATS] = {
-    [GRAPH_JSON] = graph_json_read,
-    [GRAPH_CLUSTER] = cluster_json_read,
+    [GRAPH_JSON] = graph_json_read,     [GRAPH_CLUSTER] = cluster_json_read,
+    [GRAPH_HWLOC_XML] = hwloc_xml_read, [GRAPH_NCCL_XML] = nccl_xml_read,
+    [GRAPH_SYNTHETIC] = synthetic_read,
 };
 
 /* Whether `word` stands in the text before `limit` bytes. */

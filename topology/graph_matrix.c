@@ -33,17 +33,14 @@ static uint32_t machine_of(const struct graph *graph, uint32_t node)
     return node;
 }
 
-/* The nodes of these kinds in the first machine that has any. */
-static void rows_take(struct matrix *matrix, uint32_t kinds)
+/* The nodes of this kind in one machine (that of the first row; without rows, the first that has any). */
+static void rows_take(struct matrix *matrix, enum graph_node_kind kind)
 {
     const struct graph *graph = matrix->graph;
-    uint32_t machine = GRAPH_NONE;
-    matrix->rows_count = matrix->left_out = 0;
     for (uint32_t i = 0; i < graph->nodes_count; i++) {
-        if (!(kinds >> graph->nodes[i].kind & 1))
+        if (graph->nodes[i].kind != kind)
             continue;
-        if (!matrix->rows_count)
-            machine = machine_of(graph, i);
+        uint32_t machine = machine_of(graph, matrix->rows_count ? matrix->rows[0] : i);
         if (matrix->rows_count < ROWS_MAX && machine_of(graph, i) == machine)
             matrix->rows[matrix->rows_count++] = i;
         else
@@ -53,11 +50,13 @@ static void rows_take(struct matrix *matrix, uint32_t kinds)
 
 static void rows_choose(struct matrix *matrix)
 {
-    static const uint32_t choices[] = {1u << NODE_GPU | 1u << NODE_NIC, 1u << NODE_NUMA,
-                                       1u << NODE_RANK};
-    matrix->rows_count = 0;
-    for (int i = 0; i < 3 && matrix->rows_count < 2; i++)
-        rows_take(matrix, choices[i]);
+    rows_take(matrix, NODE_GPU);
+    rows_take(matrix, NODE_NIC);
+    static const enum graph_node_kind others[] = {NODE_NUMA, NODE_RANK};
+    for (int i = 0; i < 2 && matrix->rows_count < 2; i++) {
+        matrix->rows_count = matrix->left_out = 0;
+        rows_take(matrix, others[i]);
+    }
 }
 
 /* -----------------------------------------------------------------------------
@@ -86,12 +85,12 @@ static void latency_cell(struct text *text, const struct path *path)
 /* "numa1, cpus 4-7": the NUMA node that a device is at. */
 static void affinity_add(const struct graph *graph, struct text *text, uint32_t node)
 {
-    while (node != GRAPH_NONE && !graph->nodes[node].cpus &&
-           graph->nodes[node].kind != NODE_MACHINE)
+    while (node != GRAPH_NONE && graph->nodes[node].kind != NODE_NUMA &&
+           graph->nodes[node].kind != NODE_PACKAGE)
         node = graph->nodes[node].parent;
-    if (node == GRAPH_NONE || graph->nodes[node].kind == NODE_MACHINE)
+    if (node == GRAPH_NONE)
         return;
-    text_addf(text, "%s", graph->nodes[node].name);
+    text_addf(text, "%s", words_short(graph, node));
     if (graph->nodes[node].cpus)
         text_addf(text, ", cpus %s", graph->nodes[node].cpus);
 }
@@ -101,7 +100,7 @@ static void head_add(struct matrix *matrix, const char *what)
     text_addf(matrix->text, "\n%s", what);
     for (uint32_t i = 0; i < matrix->rows_count; i++) {
         text_pad(matrix->text, matrix->name_width + i * matrix->cell_width);
-        text_add(matrix->text, matrix->graph->nodes[matrix->rows[i]].name);
+        text_add(matrix->text, words_short(matrix->graph, matrix->rows[i]));
     }
 }
 
@@ -119,7 +118,7 @@ static void row_add(struct matrix *matrix, uint32_t row,
     struct text *text = matrix->text;
     if (!row_paths(matrix, row))
         return;
-    text_addf(text, "\n%s", matrix->graph->nodes[matrix->rows[row]].name);
+    text_addf(text, "\n%s", words_short(matrix->graph, matrix->rows[row]));
     for (uint32_t i = 0; i < matrix->rows_count; i++) {
         text_pad(text, matrix->name_width + i * matrix->cell_width);
         if (i == row)
@@ -138,7 +137,7 @@ static void rates_add(struct matrix *matrix)
     head_add(matrix, "GB/s");
     if (devices) {
         text_pad(matrix->text, end);
-        text_add(matrix->text, "at");
+        text_add(matrix->text, "near");
     }
     for (uint32_t i = 0; i < matrix->rows_count; i++) {
         row_add(matrix, i, rate_cell);
@@ -182,7 +181,7 @@ static void widths_measure(struct matrix *matrix)
     matrix->name_width = 6;
     matrix->cell_width = 10;
     for (uint32_t i = 0; i < matrix->rows_count; i++) {
-        size_t length = strlen(matrix->graph->nodes[matrix->rows[i]].name);
+        size_t length = strlen(words_short(matrix->graph, matrix->rows[i]));
         if (matrix->name_width < length + 2)
             matrix->name_width = length + 2;
         if (matrix->cell_width < length + 2)
@@ -205,10 +204,10 @@ void graph_matrix_write(const struct graph *graph, struct text *text)
     rates_add(&matrix);
     if (matrix.left_out)
         text_addf(text, "(%u more are left out here)\n", matrix.left_out);
-    text_add(text, "NV# NVLinks, C2C chip to chip, PIX one PCIe switch, PXB several, PHB "
-                   "a host bridge, NODE within a "
-                   "package,\nSYS between packages, NET a network, LOC no wire, - no "
-                   "way, ? unknown.\n");
+    text_add(text,
+             "NV# NVLinks, PXN NVLinks and PCIe, C2C chip to chip, PIX one PCIe switch, "
+             "PXB several,\nPHB a host bridge, NODE within a package, SYS between "
+             "packages, NET a network,\nLOC no wire, - no way, ? unknown.\n");
     latencies_add(&matrix);
     mem_free(matrix.paths);
 }

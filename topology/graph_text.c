@@ -74,8 +74,12 @@ static bool link_is_line(const struct graph *graph, const struct graph_link *lin
 {
     const struct graph_node *from = &graph->nodes[link->from],
                             *to = &graph->nodes[link->to];
-    if (from->parent == link->to || to->parent == link->from)
+    if (to->parent == link->from)
         return false;
+    if (from->parent == link->to)
+        return link_rank(graph, link) > 0; /* the first one is on the node's own line */
+    if (link->kind == WIRE_ATTACH && link->bytes_per_s.value == GRAPH_UNLIMITED)
+        return false; /* no wire */
     bool one_way = !link_between(graph, link->to, link->from, link_rank(graph, link));
     if (one_way || is_switch(from) != is_switch(to))
         return one_way || !is_switch(from);
@@ -119,7 +123,7 @@ static void near_add(struct tree *tree, uint32_t node)
         if (graph->nodes[i].kind != NODE_NIC || tree->paths[i].hops != least ||
             tree->paths[i].kinds & network)
             continue;
-        text_addf(tree->text, "%s%s", before, graph->nodes[i].name);
+        text_addf(tree->text, "%s%s", before, words_short(graph, i));
         before = " ";
     }
 }
@@ -129,7 +133,7 @@ static void node_add(struct tree *tree, uint32_t number)
     const struct graph *graph = tree->graph;
     const struct graph_node *node = &graph->nodes[number];
     struct text *text = tree->text;
-    text_add(text, node->name);
+    text_add(text, words_short(graph, number));
     if (node->kind == NODE_RANK)
         text_addf(text, ", rank %u", graph_rank_of(graph, number));
     if (node->label)
@@ -147,6 +151,9 @@ static void node_add(struct tree *tree, uint32_t number)
             words_link(text, up, back);
         }
     }
+    if (is_switch(node))
+        text_addf(text, ", %s, %u links", words_node_kind(node->kind),
+                  graph->out_first[number + 1] - graph->out_first[number]);
     ranks_add(tree, number);
     near_add(tree, number);
     text_add(text, "\n");
@@ -193,7 +200,7 @@ static void wires_add(struct tree *tree, uint32_t node, unsigned depth)
             continue;
         line_begin(tree, depth, children ? "│ " : "  ");
         text_addf(tree->text, "%s %s  ", back ? "<->" : "-->",
-                  graph->nodes[link->to].name);
+                  words_short(graph, link->to));
         words_link(tree->text, link, back);
         text_add(tree->text, "\n");
     }
@@ -219,11 +226,22 @@ static void children_add(struct tree *tree, uint32_t parent, unsigned depth)
     }
 }
 
+/* A network behind one port, which that port's line has named. */
+static bool is_plain_network(const struct tree *tree, uint32_t node)
+{
+    const struct graph *graph = tree->graph;
+    return graph->nodes[node].kind == NODE_SWITCH &&
+           tree->first_child[node] == GRAPH_NONE && !graph->nodes[node].label &&
+           graph->out_first[node + 1] - graph->out_first[node] == 1;
+}
+
 static void roots_add(struct tree *tree)
 {
     uint32_t top = tree->graph->nodes_count;
     for (uint32_t i = tree->first_child[top]; i != GRAPH_NONE;
          i = tree->next_sibling[i]) {
+        if (is_plain_network(tree, i))
+            continue;
         node_add(tree, i);
         wires_add(tree, i, 0);
         children_add(tree, i, 0);

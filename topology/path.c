@@ -88,6 +88,8 @@ const char *path_word(const struct path *path, char word_p[8])
         word = "NET";
     else if (bit_has(kinds, WIRE_UPI))
         word = "SYS";
+    else if (bit_has(kinds, WIRE_NVLINK) && bit_has(kinds, WIRE_PCI))
+        word = "PXN";
     else if (bit_has(kinds, WIRE_C2C))
         word = "C2C";
     else if (bit_has(kinds, WIRE_NVLINK))

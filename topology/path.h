@@ -17,15 +17,16 @@ struct path {
     double bytes_per_s; /* GRAPH_UNKNOWN when one on the way is; GRAPH_UNLIMITED */
     double
         latency_ns; /* the sum; GRAPH_UNKNOWN when one on the way is (WIRE_ATTACH counts 0) */
-    uint32_t kinds;                      /* bit k: a link of enum graph_link_kind k */
-    uint16_t pci_switches, host_bridges; /* passed through; a package counts as a bridge of its own */
-    uint16_t width; /* least width of an NVLink on the way, 0: none known */
+    uint32_t kinds; /* bit k: a link of enum graph_link_kind k */
+    uint16_t pci_switches,
+        host_bridges; /* passed through; a package counts as a bridge of its own */
+    uint16_t width;   /* least width of an NVLink on the way, 0: none known */
 };
 
 /** The paths from `from` to every node, one for each of nodes_count. The graph is sealed. TRYST_E_NOMEM. */
 tryst_status path_find(const struct graph *graph, uint32_t from, struct path *paths);
 
-/** nvidia-smi's word for a path: NV18, C2C, PIX, PXB, PHB, NODE, SYS; NET through a network; LOC; "-". */
+/** nvidia-smi's and NCCL's word for a path: NV18, PXN, C2C, PIX, PXB, PHB, NODE, SYS; NET through a network; LOC; "-". */
 const char *path_word(const struct path *path, char word_p[8]);
 
 #endif

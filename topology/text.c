@@ -125,15 +125,25 @@ void text_add_json(struct text *text, const char *string)
     text_add(text, "\"");
 }
 
+static const char *xml_escape(unsigned char c)
+{
+    return c == '<'   ? "&lt;"
+           : c == '>' ? "&gt;"
+           : c == '&' ? "&amp;"
+           : c == '"' ? "&quot;"
+                      : NULL;
+}
+
 void text_add_xml(struct text *text, const char *string)
 {
     const unsigned char *s = (const unsigned char *)string;
     while (*s) {
         size_t length = utf8_length(s);
+        const char *escape = xml_escape(*s);
         if (!length || *s < 0x20 || *s == 0x7f)
             text_add(text, "\xef\xbf\xbd"); /* XML 1.0 has no control characters */
-        else if (strchr("<>&\"", *s))
-            text_addf(text, "&#%d;", *s);
+        else if (escape)
+            text_add(text, escape);
         else
             text_add_bytes(text, (const char *)s, length);
         s += length ? length : 1;

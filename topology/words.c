@@ -2,6 +2,8 @@
 /* See words.h. */
 #include "words.h"
 
+#include <string.h>
+
 void words_rate(struct text *text, double bytes_per_s)
 {
     double gigabytes = bytes_per_s / 1e9;
@@ -64,7 +66,8 @@ void words_link(struct text *text, const struct graph_link *link,
         words_rate(text, back->bytes_per_s.value);
         text_add(text, " in");
     }
-    text_add(text, " GB/s");
+    if (link->bytes_per_s.value != GRAPH_UNLIMITED)
+        text_add(text, " GB/s");
     number_origin(text, &link->bytes_per_s);
     if (link->latency_ns.value != GRAPH_UNKNOWN) {
         text_add(text, ", ");
@@ -75,6 +78,20 @@ void words_link(struct text *text, const struct graph_link *link,
         text_add(text, ", down");
     else if (!back)
         text_add(text, ", one way");
+}
+
+const char *words_short(const struct graph *graph, uint32_t node)
+{
+    const char *name = graph->nodes[node].name;
+    uint32_t top = graph->nodes[node].parent;
+    while (top != GRAPH_NONE && graph->nodes[top].kind != NODE_MACHINE)
+        top = graph->nodes[top].parent;
+    if (top == GRAPH_NONE)
+        return name;
+    size_t length = strlen(graph->nodes[top].name);
+    bool prefixed = strncmp(name, graph->nodes[top].name, length) == 0 && name[length] == '/' &&
+                    name[length + 1];
+    return prefixed ? name + length + 1 : name;
 }
 
 const char *words_node_kind(enum graph_node_kind kind)

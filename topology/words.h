@@ -16,6 +16,8 @@ void words_link_kind(struct text *text, const struct graph_link *link);
 /* "PCIe Gen5 x16 63.0 GB/s 500 ns"; `back` (NULL: one way only) is the other direction. */
 void words_link(struct text *text, const struct graph_link *link,
                 const struct graph_link *back);
+/* A node's name without the name of the machine that it is in ("node3/gpu0": "gpu0"). */
+const char *words_short(const struct graph *graph, uint32_t node);
 /* "NUMA node", "network switch". */
 const char *words_node_kind(enum graph_node_kind kind);
 

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Machines that nobody here owns, as files: each is read, shown and compared with the text that was looked at once
+ * (machines/x.xml, machines/x.txt), and its dump comes back as the same bytes. Then what is wrong with such files,
+ * refused with its line.
+ *
+ * After a wanted change of the text: TRYST_TEST_UPDATE=1 writes the texts anew; look at the difference.
+ */
+#include "support/unit.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "topology/graph_io.h"
+
+#define FILE_MAX (1 << 20)
+
+static char *file_read(const char *name, size_t *bytes_p)
+{
+    char path[512];
+    snprintf(path, sizeof path, TEST_MACHINES "/%s", name);
+    FILE *file = fopen(path, "r");
+    if (!file)
+        fail_msg("%s cannot be opened", path);
+    char *text = test_calloc(1, FILE_MAX);
+    *bytes_p = fread(text, 1, FILE_MAX - 1, file);
+    fclose(file);
+    return text;
+}
+
+static void file_write(const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, TEST_MACHINES "/%s", name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static char *text_of(const struct graph *graph, enum graph_format format)
+{
+    char *text;
+    assert_int_equal(graph_write(graph, format, NULL, NULL, &text), TRYST_OK);
+    return text;
+}
+
+static void dump_comes_back(const struct graph *graph)
+{
+    struct err err = ERR_INIT;
+    struct graph *again;
+    char *dump = text_of(graph, GRAPH_JSON), *second;
+    if (graph_read(dump, strlen(dump), "dump", GRAPH_JSON, &err, &again) != TRYST_OK)
+        fail_msg("%s", err.text);
+    second = text_of(again, GRAPH_JSON);
+    assert_string_equal(dump, second);
+    assert_true(graph_equal(graph, again));
+    mem_free(dump);
+    mem_free(second);
+    graph_close(again);
+}
+
+/* `text` as a graph looks as machines/<name>.txt says. */
+static void look_is(const char *text, size_t bytes, const char *name,
+                    enum graph_format format)
+{
+    char file[64];
+    struct err err = ERR_INIT;
+    struct graph *graph;
+    tryst_status status = graph_read(text, bytes, name, GRAPH_AUTO, &err, &graph);
+    if (status == TRYST_E_UNSUPPORTED)
+        skip(); /* built without hwloc or libxml2 */
+    if (status != TRYST_OK)
+        fail_msg("%s", err.text);
+    char *look = text_of(graph, format);
+    snprintf(file, sizeof file, "%s.%s", name, format == GRAPH_TEXT ? "txt" : "nccl.xml");
+    if (getenv("TRYST_TEST_UPDATE"))
+        file_write(file, look);
+    size_t expected_bytes;
+    char *expected = file_read(file, &expected_bytes);
+    if (strcmp(look, expected) != 0)
+        fail_msg("%s looks different now:\n%s", name, look);
+    dump_comes_back(graph);
+    test_free(expected);
+    mem_free(look);
+    graph_close(graph);
+}
+
+static void saved(const char *name)
+{
+    char file[64];
+    size_t bytes;
+    snprintf(file, sizeof file, "%s.xml", name);
+    char *text = file_read(file, &bytes);
+    look_is(text, bytes, name, GRAPH_TEXT);
+    test_free(text);
+}
+
+static void two_sockets(void **state)
+{
+    saved("two-sockets");
+}
+
+static void pcie_switches(void **state)
+{
+    saved("pcie-switches");
+}
+
+static void laptop(void **state)
+{
+    saved("laptop");
+}
+
+static void dgx_h100(void **state)
+{
+    saved("dgx-h100");
+}
+
+static void grace_hopper(void **state)
+{
+    saved("grace-hopper");
+}
+
+static void synthetic(void **state)
+{
+    static const char words[] =
+        "node:2 numa:2 gpu:4 nvlink:450GB nic:2x400Gb latency:2us upi:20GB";
+    look_is(words, strlen(words), "synthetic", GRAPH_TEXT);
+}
+
+/* -----------------------------------------------------------------------------
+ * what is wrong */
+
+struct wrong {
+    const char *text, *reason;
+};
+
+static const struct wrong wrongs[] = {
+    {"node:4", "t:1:1: nothing joins the nodes"},
+    {"node:4 gpus:8", "t:1:8: a synthetic topology is made of node:"},
+    {"node:4 nic:2x50", "t:1:16: a unit must stand here"},
+    {"node:0 nic:1GB", "t:1:6: the number must be 1 to 65536"},
+    {"gpu:8\n nvlink:fast", "t:2:9: a number must stand here"},
+    {"gpu:8 gpu:4", "t:1:7: this stands there twice"},
+    {"gpu:8,nic:1GB", "t:1:6: a blank must stand between"},
+    {"nic:0GB", "t:1:5: the number must be above 0"},
+    {"pcie:5", "t:1:7: pcie is generation x lanes"},
+    {"node:60000 gpu:1000 nic:1GB", "t:1:1: it is too large"},
+    {"", "t:1:1: it is empty"},
+    {"<a><b></a>", "t:1:"},
+    {"<topology>\n <object/>\n</topology>", "t:2: an <object> without a type"},
+    {"<topology>\n\n <thing/>\n</topology>", "t:3: hwloc has no element <thing>"},
+    {"<topology version=\"2.0\"/>", "t:1: it is XML, but hwloc finds no topology in it"},
+    {"<network/>", "t:1: <network> begins neither"},
+    {"<!DOCTYPE topology [<!ENTITY a \"b\">]>\n<topology/>", "t:1: it declares entities"},
+    {"<system version=\"2\"/>", "t:1: <system> must say version=\"1\""},
+    {"<system version=\"1\"/>", "t:1: <system> has no <cpu>"},
+    {"<system version=\"1\">\n <cpu numaid=\"x\"/></system>",
+     "t:2: numaid=\"x\" of <cpu>"},
+    {"<system version=\"1\">\n <cpu affinity=\"z\"/></system>",
+     "t:2: affinity=\"z\" is no mask"},
+    {"<system version=\"1\">\n <cpu numaid=\"0\">\n  <pci/></cpu></system>",
+     "t:3: <pci> has no busid"},
+    {"<system version=\"1\"><cpu>\n<pci busid=\"1\">\n<gpu/></pci></cpu></system>",
+     "t:3: <gpu> has no dev"},
+    {"<system version=\"1\"><cpu>\n<pci busid=\"1\"><gpu dev=\"0\">\n<nvlink "
+     "tclass=\"0x030200\" "
+     "target=\"9\"/></gpu></pci></cpu></system>",
+     "t:3: there is no other GPU at \"9\""},
+    {"<system version=\"1\"><cpu><pci busid=\"1\"><gpu dev=\"0\"/></pci><pci busid=\"2\">"
+     "<gpu dev=\"0\"/></pci></cpu></system>",
+     "t:1: the name \"gpu0\" is there twice"},
+};
+
+static void wrong_is_placed(void **state)
+{
+    for (size_t i = 0; i < COUNT_OF(wrongs); i++) {
+        struct err err = ERR_INIT;
+        struct graph *graph = NULL;
+        tryst_status status = graph_read(wrongs[i].text, strlen(wrongs[i].text), "t",
+                                         GRAPH_AUTO, &err, &graph);
+        if (status == TRYST_E_UNSUPPORTED)
+            continue;
+        if (status != TRYST_E_INVALID ||
+            strncmp(err.text, wrongs[i].reason, strlen(wrongs[i].reason)) != 0)
+            fail_msg("%s\nsaid: %s\nwanted: %s", wrongs[i].text, err.text,
+                     wrongs[i].reason);
+        assert_null(graph);
+    }
+}
+
+/* -----------------------------------------------------------------------------
+ * memory */
+
+static tryst_status read_and_show(const char *text, size_t bytes)
+{
+    struct graph *graph;
+    char *look;
+    tryst_status status = graph_read(text, bytes, "t", GRAPH_AUTO, NULL, &graph);
+    if (status != TRYST_OK)
+        return status;
+    status = graph_write(graph, GRAPH_TEXT, NULL, NULL, &look);
+    graph_close(graph);
+    if (status == TRYST_OK)
+        mem_free(look);
+    return status;
+}
+
+static void memory_may_fail(void **state)
+{
+    static const char *const names[] = {"grace-hopper.xml", "laptop.xml"};
+    static const char words[] = "node:2 gpu:2 nic:1GB nvlink:1GB";
+    WALK_ALLOCATIONS(read_and_show(words, strlen(words)));
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        size_t bytes;
+        char *text = file_read(names[i], &bytes);
+        if (read_and_show(text, bytes) == TRYST_OK)
+            WALK_ALLOCATIONS(read_and_show(text, bytes));
+        test_free(text);
+    }
+}
+
+/* This machine, whatever it is: it can be seen, and its dump comes back. */
+static void this_machine(void **state)
+{
+    struct err err = ERR_INIT;
+    struct graph *graph;
+    if (graph_detect(&err, &graph) != TRYST_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(graph->nodes[0].kind, NODE_MACHINE);
+    assert_true(graph->ranks_count > 0);
+    for (uint32_t i = 0; i < graph->links_count; i++)
+        assert_true(graph->links[i].bytes_per_s.value == GRAPH_UNKNOWN ||
+                    graph->links[i].bytes_per_s.value > 0);
+    char *look = text_of(graph, GRAPH_TEXT);
+    print_message("%s", look);
+    mem_free(look);
+    dump_comes_back(graph);
+    graph_close(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_sockets),     cmocka_unit_test(pcie_switches),
+        cmocka_unit_test(laptop),          cmocka_unit_test(dgx_h100),
+        cmocka_unit_test(grace_hopper),    cmocka_unit_test(synthetic),
+        cmocka_unit_test(wrong_is_placed), cmocka_unit_test(memory_may_fail),
+        cmocka_unit_test(this_machine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
