@@ -279,7 +279,7 @@ static tryst_status device_add(struct reader *reader, enum machine_pci_kind kind
 
 static tryst_status nic_read(struct reader *reader, const struct xml_node *nic)
 {
-    uint32_t pci;
+    uint32_t pci = MACHINE_NONE;
     tryst_status status = device_add(reader, PCI_NIC, NULL, MACHINE_NONE, &pci);
     return status == TRYST_OK ? nets_read(reader, nic, pci) : status;
 }
@@ -289,7 +289,7 @@ static tryst_status pci_read(struct reader *reader, const struct xml_node *node,
 {
     const struct xml_node *gpu = child_find(node, "gpu"), *nic = child_find(node, "nic");
     const char *address;
-    uint32_t pci;
+    uint32_t pci = MACHINE_NONE;
     tryst_status status = text_need(reader, node, "busid", &address);
     if (status == TRYST_OK)
         status = device_add(reader,

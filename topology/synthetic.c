@@ -117,7 +117,7 @@ static tryst_status unit_read(struct reader *reader, const struct unit *units,
 static tryst_status quantity_read(struct reader *reader, const struct unit *units,
                                   const char *reason, struct graph_number *number_p)
 {
-    double value, factor;
+    double value = 0, factor = 0;
     tryst_status status = decimal_read(reader, &value);
     if (status == TRYST_OK)
         status = unit_read(reader, units, reason, &factor);

@@ -61,11 +61,13 @@ static tryst_status topo_wrap(struct graph *graph, struct err *err, tryst_topo *
 tryst_status tryst_topo_detect(tryst_topo **topo_p, char *error, size_t error_capacity)
 {
     struct err err = ERR_INIT;
+    struct graph *graph;
     if (!topo_p)
         return TRYST_E_INVALID;
-    return told(err_set(&err, TRYST_E_UNSUPPORTED,
-                        "this version detects nothing yet: give it a file"),
-                &err, error, error_capacity);
+    tryst_status status = graph_detect(&err, &graph);
+    if (status == TRYST_OK)
+        status = topo_wrap(graph, &err, topo_p);
+    return told(status, &err, error, error_capacity);
 }
 
 static tryst_status text_parse(const char *text, size_t bytes, const char *name,
@@ -103,6 +105,12 @@ static tryst_status file_read(FILE *file, const char *name, struct text *text,
     return TRYST_OK;
 }
 
+/* "node:4 gpu:8": words, where a path was wanted and no such file is. */
+static bool words_are_synthetic(const char *path)
+{
+    return strchr(path, ':') && !strchr(path, '/');
+}
+
 tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p, char *error,
                              size_t error_capacity)
 {
@@ -116,6 +124,9 @@ tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p, char *error,
     tryst_status status;
     if (file)
         status = file_read(file, name, &text, &err);
+    else if (errno == ENOENT && words_are_synthetic(path))
+        return told(text_parse(path, strlen(path), "synthetic", &err, topo_p), &err,
+                    error, error_capacity);
     else
         status =
             err_set(&err, TRYST_E_IO, "%s cannot be opened: %s", path, err_reason(errno));

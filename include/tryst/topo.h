@@ -60,6 +60,8 @@ TRYST_API tryst_status tryst_topo_detect(tryst_topo **topo_p, char *error,
                                          size_t error_capacity);
 
 /** A topology from the file at `path`; "-" is standard input. What kind of file it is, its text tells.
+ *  Where there is no such file and the path has a colon and no slash, it is itself the text of a synthetic
+ *  topology ("node:4 gpu:8 nic:2x50GB").
  *
  *  Owns:    the caller owns `*topo_p`.
  *  Blocks:  for the reads.

@@ -128,6 +128,30 @@ static void synthetic(void **state)
     look_is(words, strlen(words), "synthetic", GRAPH_TEXT);
 }
 
+/* What NCCL's form can hold comes back from it: the same look. */
+static void nccl_there_and_back(void **state)
+{
+    struct err err = ERR_INIT;
+    struct graph *graph, *again;
+    size_t bytes;
+    char *text = file_read("dgx-h100.xml", &bytes);
+    tryst_status status = graph_read(text, bytes, "dgx", GRAPH_AUTO, &err, &graph);
+    test_free(text);
+    if (status == TRYST_E_UNSUPPORTED)
+        skip();
+    assert_int_equal(status, TRYST_OK);
+    char *xml = text_of(graph, GRAPH_NCCL_XML), *look = text_of(graph, GRAPH_TEXT);
+    if (graph_read(xml, strlen(xml), "again", GRAPH_NCCL_XML, &err, &again) != TRYST_OK)
+        fail_msg("%s", err.text);
+    char *second = text_of(again, GRAPH_TEXT);
+    assert_string_equal(look, second);
+    mem_free(xml);
+    mem_free(look);
+    mem_free(second);
+    graph_close(graph);
+    graph_close(again);
+}
+
 /* -----------------------------------------------------------------------------
  * what is wrong */
 
@@ -242,10 +266,15 @@ static void this_machine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_sockets),     cmocka_unit_test(pcie_switches),
-        cmocka_unit_test(laptop),          cmocka_unit_test(dgx_h100),
-        cmocka_unit_test(grace_hopper),    cmocka_unit_test(synthetic),
-        cmocka_unit_test(wrong_is_placed), cmocka_unit_test(memory_may_fail),
+        cmocka_unit_test(two_sockets),
+        cmocka_unit_test(pcie_switches),
+        cmocka_unit_test(laptop),
+        cmocka_unit_test(dgx_h100),
+        cmocka_unit_test(grace_hopper),
+        cmocka_unit_test(synthetic),
+        cmocka_unit_test(nccl_there_and_back),
+        cmocka_unit_test(wrong_is_placed),
+        cmocka_unit_test(memory_may_fail),
         cmocka_unit_test(this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
