@@ -22,7 +22,8 @@
 
 /** A listener whose queue is full is tried again after this. */
 #define RECONNECT_NS (20 * NS_PER_MS)
-/** A rank that cannot be connected to is dead, unless we hear within this that it has left. */
+/** A rank that cannot be connected to is dead, unless we hear within this that it has left; counted
+ *  from when we are linked with the one that would tell us. */
 #define REFUSED_GRACE_NS (500 * NS_PER_MS)
 /* A LEAVE that was sent before the path broke is here by then, even if TCP had to repeat it. */
 #define LOST_GRACE_NS (1 * NS_PER_S)
@@ -31,6 +32,8 @@ enum { LAST_PASSES = 64 };
 
 static const struct link_events peer_events;
 static const struct link_events hello_events;
+
+static int tree_parent(const struct tryst_group *group, int rank);
 
 /** An accepted link whose HELLO has not come, or one that does not stay: it may still say LEAVE. */
 struct hello_link {
@@ -211,6 +214,14 @@ static void left_read(struct peer *from, const void *data, size_t bytes)
 
 /* ---- connecting --------------------------------------------------------------------------- */
 
+/** Only now can we hear from our parent who has left. */
+static void refused_again(struct rendezvous *rdv)
+{
+    for (int i = 0; i < rdv->group->roster.size; i++)
+        if (rdv->group->peers[i].refused_ns)
+            rdv->group->peers[i].refused_ns = rendezvous_now(rdv);
+}
+
 static void link_up(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
@@ -218,6 +229,8 @@ static void link_up(struct peer *peer)
     peer->via_tcp = false;
     peer->refused_ns = 0;
     peer->connect_again = false;
+    if (peer->tree_parent)
+        refused_again(rdv);
     if (link_is_unix(peer->link))
         pidfd_open_peer(peer, link_peer_pid(peer->link));
     live_peer(rdv->live, peer);
@@ -687,6 +700,14 @@ static void data_path_check(struct peer *peer, uint64_t now_ns)
                      "has sent frames that do not arrive: its data path is dead");
 }
 
+/** Nothing of what our parent in the control tree knows can have come: it has not answered yet. (It may
+ *  still be opening its group; a parent that has died is refused as well, and then another one is.) */
+static bool parent_is_silent(const struct tryst_group *group)
+{
+    int parent = tree_parent(group, group->roster.rank);
+    return parent >= 0 && group->peers[parent].link_state == PEER_LINK_CONNECTING;
+}
+
 void peer_tick(struct peer *peer, uint64_t now_ns)
 {
     if (peer->life >= PEER_GIVING_UP)
@@ -700,7 +721,8 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
         return;
     }
     if (peer->refused_ns && !peer->left) {
-        if (now_ns - peer->refused_ns >= REFUSED_GRACE_NS) {
+        if (now_ns - peer->refused_ns >= REFUSED_GRACE_NS &&
+            !parent_is_silent(peer->rdv->group)) {
             char reason[TRANSPORT_TEXT_MAX];
             memcpy(reason, peer->gone_text, sizeof reason);
             link_gone(peer, reason);

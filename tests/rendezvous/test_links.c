@@ -147,6 +147,38 @@ static void test_left_is_heard_late(void **state)
     world_close(&world);
 }
 
+/* The parent in the control tree is still about to join (it loads its modules, say) while rank 2 comes
+ * and leaves: rank 1 calls rank 2 nothing before it has heard what the parent knows, or, where the
+ * parent never comes, before connecting took too long. */
+static void test_left_before_the_parent_came(void **state)
+{
+    for (int never = 0; never < 2; never++) {
+        static const struct world_setting settings[] = {{"connect_timeout", "5s"}, {0}};
+        world_open(&world, 3, settings);
+        world.sides[0].still = world.sides[0].hold_accepts = true;
+        world_settle(&world);
+        tryst_step *step = world_step(&world, 1, 1);
+        leave(2);
+        tryst_op *send =
+            world_send(&world, 1, step, world_key(&world, 1, 2, "a"), out, LARGE, NULL);
+        for (int i = 0; i < (never ? 60 : 30); i++)
+            world_advance(&world, NS_PER_S / 10);
+        if (!never) {
+            assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS);
+            world.sides[0].still = world.sides[0].hold_accepts = false;
+            world_settle(&world);
+            world_advance(&world, NS_PER_S / 10);
+            check_failed(send, 2, "rank 2 has left the group");
+            assert_false(said(1, "died"));
+            assert_int_equal(world.sides[1].rdv->counters.peers_given_up, 0);
+        } else {
+            check_failed(send, 2, "rank 2 ");
+        }
+        tryst_step_close(step, NULL);
+        world_close(&world);
+    }
+}
+
 /* A rank that has made no pass for long finds that nobody listens at another. It might hear that this
  * one has left, for as long as always, and counts that from when it looked. */
 static void test_refused_after_a_pause(void **state)
@@ -541,6 +573,7 @@ int main(void)
         cmocka_unit_test(test_died_before_link),
         cmocka_unit_test(test_left_is_passed_on),
         cmocka_unit_test(test_left_is_heard_late),
+        cmocka_unit_test(test_left_before_the_parent_came),
         cmocka_unit_test(test_refused_after_a_pause),
         cmocka_unit_test(test_parent_left),
         cmocka_unit_test(test_abort_before_link),
