@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/descriptors.h"
 #include "core/err.h"
 #include "core/random.h"
 #include "dispatch.h"
@@ -39,6 +40,8 @@
 #define CUT_NS (10 * NS_PER_S)
 
 enum { RAILS_MAX = 8 };
+/* A rail takes up to 16 of them (UCX with two interfaces). */
+enum { RAIL_DESCRIPTORS = 32 };
 
 struct wiring {
     tryst_host host;
@@ -149,7 +152,9 @@ static tryst_status rails_open(void *owner, int kind, char *text)
         status = rail_open(ctx, (enum transport_kind)kind, ops, NULL);
     if (status != TRYST_OK)
         snprintf(text, TRANSPORT_TEXT_MAX, "its worker could not be opened: %s",
-                 tryst_status_str(status));
+                 descriptors_left(RAIL_DESCRIPTORS)
+                     ? tryst_status_str(status)
+                     : "few descriptors are left (raise the limit, ulimit -n)");
     return status;
 }
 

@@ -11,6 +11,7 @@
 #include "core/alloc.h"
 #include "core/clock.h"
 #include "core/config.h"
+#include "core/descriptors.h"
 #include "core/log.h"
 #include "core/poller.h"
 #include "core/random.h"
@@ -78,5 +79,6 @@ void module_host_init(tryst_host *host, const struct config *config,
         .poller_remove = poller_remove,
         .mem_handle = host_mem_handle,
         .random_u64 = host_random_u64,
+        .descriptors_left = descriptors_left,
     };
 }

@@ -49,6 +49,9 @@ typedef struct tryst_host {
     tryst_status (*mem_handle)(struct tryst_mem *mem, struct rail *rail, void **handle_p);
     /** A random number that the peer cannot guess. */
     uint64_t (*random_u64)(void);
+    /** Could this process make `count` descriptors more just now (128 at most)? For libraries that
+     * abort where they find none. */
+    bool (*descriptors_left)(unsigned count);
 } tryst_host;
 
 /** What a module gives back: static data. Its first field, too, is where it is for ever.

@@ -195,6 +195,7 @@ static void host_table(void **state)
     assert_int_equal(host.now_ns(&host), 42);
     test_log.clock = NULL;
     assert_true(host.random_u64() != host.random_u64());
+    assert_true(host.descriptors_left(3));
 }
 
 int main(void)

@@ -23,6 +23,8 @@
 
 /* Matched before any bulk is, so it may be one that bulk has, too. */
 #define GREETING_TAG 0u
+/* How often those are looked at that have not come. */
+#define WATCH_NS 500000000ull
 
 static uint64_t fabric_tag(const struct ofi_rail *rail, uint64_t receiver_ep_id,
                            uint64_t tag)
@@ -66,6 +68,15 @@ int ofi_bulk_report(struct ofi_rail *rail)
     return count;
 }
 
+/* libfabric says EIO where it found no descriptor. */
+static const char *few_left(const struct ofi_rail *rail)
+{
+    enum { ENDPOINT_DESCRIPTORS = 4 };
+    return rail->host->descriptors_left(ENDPOINT_DESCRIPTORS)
+               ? ""
+               : "; few descriptors are left (raise the limit, ulimit -n)";
+}
+
 /* The connection is made; or it failed, which is the end of the endpoint. */
 static void greeting_completed(struct ofi_op *op, int error)
 {
@@ -73,7 +84,8 @@ static void greeting_completed(struct ofi_op *op, int error)
     bool canceled = op->canceled;
     ofi_op_put(ep_rail(ep), op);
     if (error && !canceled)
-        ofi_ep_fail(ep, TRYST_E_PEER, "no connection for bulk: %s", fi_strerror(error));
+        ofi_ep_fail(ep, TRYST_E_PEER, "no connection for bulk: %s%s", fi_strerror(error),
+                    few_left(ep_rail(ep)));
     if (error || ep->bulk_reached)
         return;
     ep->bulk_reached = true;
@@ -155,12 +167,16 @@ tryst_status ofi_bulk_open(struct ofi_ep *ep)
     if (rc != 0) {
         ep->bulk = NULL;
         ofi_ep_fail(ep, rc == -FI_ENOMEM ? TRYST_E_NOMEM : TRYST_E_SYSTEM,
-                    "no endpoint for bulk on %s: %s", rail->name, fi_strerror(-rc));
+                    "no endpoint for bulk on %s: %s%s", rail->name, fi_strerror(-rc),
+                    few_left(rail));
         return ofi_ep_usable(ep);
     }
     ep->place_due = true;
     ep->greeted = ep->loopback;
     ep->bulk_reached = ep->initiator;
+    ep->bulk_at_ns = rail->host->now_ns(rail->host);
+    if (!ep->bulk_reached && !rail->watch_at_ns)
+        rail->watch_at_ns = ep->bulk_at_ns + WATCH_NS;
     ofi_ep_due(ep, OFI_DUE_PUMP);
     return TRYST_OK;
 }
@@ -191,6 +207,28 @@ static tryst_status op_started(struct ofi_op *op, ssize_t rc)
         return TRYST_AGAIN;
     ofi_ep_fail(ep, TRYST_E_PEER, "bulk refused: %s", fi_strerror((int)-rc));
     return ofi_ep_usable(ep);
+}
+
+/* The initiator's connection to our endpoint: where accepting finds no descriptor, libfabric leaves it
+ * in the queue and tells neither side. */
+void ofi_bulk_watch(struct ofi_rail *rail)
+{
+    uint64_t now_ns = rail->host->now_ns(rail->host);
+    uint64_t limit_ns = rail->host->config_number(rail->host, "connect_timeout");
+    bool any = false;
+    if (now_ns < rail->watch_at_ns)
+        return;
+    for (uint32_t i = 0; i < rail->table.count; i++) {
+        struct ofi_ep *ep = ep_table_at(&rail->table, i);
+        if (!ep || ep->state != OFI_EP_READY || !ep->bulk || ep->bulk_reached)
+            continue;
+        any = true;
+        if (now_ns - ep->bulk_at_ns > limit_ns && !rail->host->descriptors_left(1))
+            ofi_ep_fail(ep, TRYST_E_PEER,
+                        "no descriptor is left for its bulk connection (raise the "
+                        "limit, ulimit -n)");
+    }
+    rail->watch_at_ns = any ? now_ns + WATCH_NS : 0;
 }
 
 tryst_status ofi_bulk_greet(struct ofi_ep *ep)

@@ -115,8 +115,10 @@ struct ofi_rail {
     struct ofi_parked *parked; /**< fabric endpoints of pairs that are gone */
     bool parks;                /**< closing one is left to the rail's end (ofi_park) */
     bool unsettled;            /**< a connection towards us may be half made */
-    uint64_t strangers;        /**< messages with a wrong cookie or endpoint id */
-    char name[32];             /**< of the interface, or "any interface" */
+    uint64_t
+        watch_at_ns; /**< when to look for bulk connections that do not come; 0 never */
+    uint64_t strangers; /**< messages with a wrong cookie or endpoint id */
+    char name[32];      /**< of the interface, or "any interface" */
 };
 
 /** A pair's fabric endpoint that nobody uses any more. */
@@ -169,6 +171,7 @@ struct ofi_ep {
     fi_addr_t peer_messages, peer_bulk;
     struct fid_ep *bulk; /**< NULL until it is needed */
     bool greeted;        /**< the greeting was sent, or its receive is posted */
+    uint64_t bulk_at_ns; /**< when it was made */
     bool bulk_reached;   /**< bulk may be sent: the connection is the initiator's */
     uint32_t send_sequence, recv_sequence;
     uint32_t packets_active;
@@ -270,6 +273,8 @@ void ofi_bulk_completed(struct ofi_op *op, int error, size_t bytes);
 void ofi_bulk_record(struct ofi_ep *ep, const struct ofi_record *record);
 /** Open the pair's fabric endpoint and tell its place, if that was not done. */
 tryst_status ofi_bulk_open(struct ofi_ep *ep);
+/** Bulk connections that this process has no descriptor for: nobody else would ever say so. */
+void ofi_bulk_watch(struct ofi_rail *rail);
 /** The initiator's greeting, or its receive at the other side. TRYST_AGAIN: try later. */
 tryst_status ofi_bulk_greet(struct ofi_ep *ep);
 /** Start held sends. TRYST_AGAIN: the fabric has no room for some. */

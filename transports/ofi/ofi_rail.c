@@ -422,6 +422,8 @@ int ofi_rail_progress(struct rail *base)
         unposted_post(rail);
     if (!list_empty(&rail->done))
         count += ofi_bulk_report(rail);
+    if (rail->watch_at_ns)
+        ofi_bulk_watch(rail);
     if (!list_empty(&rail->work) || !list_empty(&rail->stalled))
         count += work_run(rail);
     ofi_log_end(previous);

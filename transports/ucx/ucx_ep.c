@@ -43,6 +43,18 @@ void ucx_ep_work_add(struct ucx_ep *ep, enum ucx_work what)
         list_push_back(&ep_rail(ep)->work, &ep->work_node);
 }
 
+static void opening_begin(struct ucx_ep *ep)
+{
+    ep->opening = true;
+    ep_rail(ep)->opening++;
+}
+
+static void opening_end(struct ucx_ep *ep)
+{
+    ep_rail(ep)->opening -= ep->opening;
+    ep->opening = false;
+}
+
 void ucx_ep_fail(struct ucx_ep *ep, tryst_status status, const char *fmt, ...)
 {
     va_list args;
@@ -54,6 +66,7 @@ void ucx_ep_fail(struct ucx_ep *ep, tryst_status status, const char *fmt, ...)
     /* who was never ready learns of it through `ready` */
     ep->fail_status = ep->state == UCX_EP_OPENING ? TRYST_E_UNREACHABLE : status;
     ep->state = UCX_EP_BROKEN;
+    opening_end(ep);
     ucx_ep_work_add(ep, UCX_WORK_FAILED);
 }
 
@@ -223,6 +236,16 @@ static void connect_go_on(struct ucx_ep *ep)
                                   ep->peer_address_bytes == ep->peer_address_total);
     if (ep->state != UCX_EP_OPENING)
         return;
+    /* Before the peer knows where to connect, and again before we do. */
+    if ((!ep->address_sent || (known && !ep->frames)) &&
+        !ucx_rail_has_room(ep_rail(ep))) {
+        ucx_ep_fail(ep, TRYST_E_UNREACHABLE,
+                    "UCX aborts without descriptors, and few are left (raise the limit, "
+                    "ulimit -n)");
+        return;
+    }
+    if (!ep->opening)
+        opening_begin(ep);
     if (!ep->address_sent && address_send(ep) != TRYST_OK) {
         ucx_ep_fail(ep, TRYST_E_PEER, "the link closed while connecting");
         return;
@@ -241,6 +264,7 @@ static void connect_go_on(struct ucx_ep *ep)
 void ucx_ep_ready_say(struct ucx_ep *ep)
 {
     ep->state = UCX_EP_READY;
+    opening_end(ep);
     (void)snprintf(ep->text, sizeof ep->text, "ucx %s on %s", ucp_get_version_string(),
                    ep_rail(ep)->name);
     ep->base.rail->events->ready(&ep->base, TRYST_OK, ep->text);
@@ -266,6 +290,7 @@ void ucx_ep_close(struct endpoint *base)
     if (ep->state == UCX_EP_CLOSING)
         return;
     ep->state = UCX_EP_CLOSING;
+    opening_end(ep);
     ep->work = 0;
     ucx_ep_work_add(ep, UCX_WORK_CLOSE);
 }

@@ -54,6 +54,7 @@ struct ucx_rail {
     struct list orphans; /**< those of receives that a closed endpoint left in UCX */
     struct list work;    /**< endpoints with something to do outside UCX's callbacks */
     struct list done;    /**< bulks to report; nothing is reported from inside a call */
+    uint32_t opening;    /**< endpoints that connect */
     uint64_t drained;    /**< messages without a receive */
     uint64_t strangers;  /**< active messages with a wrong cookie or endpoint id */
     uint32_t turns;      /**< calls of progress since the last look */
@@ -83,6 +84,7 @@ struct ucx_ep {
     uint32_t work;
     enum ucx_ep_state state;
     bool loopback, address_sent, heard_sent;
+    bool opening; /**< counted in rail->opening */
     uint8_t seen; /**< enum ucx_seen */
     uint64_t id, peer_id, cookie;
     int32_t peer_rank;
@@ -160,6 +162,8 @@ tryst_status ucx_mem_register(struct rail *rail, struct tryst_mem *mem, void **h
 void ucx_mem_unregister(struct rail *rail, void *handle);
 void ucx_rail_log(const struct ucx_rail *rail, tryst_log_level level, const char *fmt,
                   ...) __attribute__((format(printf, 3, 4)));
+/** Are there descriptors for one more endpoint to connect? */
+bool ucx_rail_has_room(const struct ucx_rail *rail);
 /** Last resort: destroy the worker, so that nothing touches our memory any more. */
 void ucx_rail_abandon(struct ucx_rail *rail);
 

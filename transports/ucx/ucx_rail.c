@@ -21,6 +21,21 @@
  * not be at once. */
 enum { DRAIN_TURNS = 64 };
 
+/* What a rail and a connection may take at their worst (README.md): UCX aborts the process where it
+ * finds none in the midst of either. */
+enum {
+    RAIL_DESCRIPTORS = 32,
+    PAIR_DESCRIPTORS = 6,
+    SPARE_DESCRIPTORS = 10,
+    PAIRS_MAX = 16
+};
+
+bool ucx_rail_has_room(const struct ucx_rail *rail)
+{
+    unsigned pairs = rail->opening < PAIRS_MAX ? rail->opening + 1 : PAIRS_MAX;
+    return rail->host->descriptors_left(SPARE_DESCRIPTORS + pairs * PAIR_DESCRIPTORS);
+}
+
 void ucx_rail_log(const struct ucx_rail *rail, tryst_log_level level, const char *fmt,
                   ...)
 {
@@ -119,6 +134,14 @@ static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *
     ucs_status_t ucs_status = UCS_OK;
     tryst_status status;
 
+    if (!rail->host->descriptors_left(RAIL_DESCRIPTORS)) {
+        ucx_rail_log(rail, TRYST_LOG_WARN,
+                     "not opened: UCX aborts the process when it runs out of "
+                     "descriptors, and fewer than %d are left (raise the limit, "
+                     "ulimit -n)",
+                     RAIL_DESCRIPTORS);
+        return TRYST_E_SYSTEM;
+    }
     signal_guard_begin(&guard); /* UCX loads its own modules and starts a thread */
     status = ucx_context_open(params, rail->direct, &rail->context, text);
     if (status == TRYST_OK)
