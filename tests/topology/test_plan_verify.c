@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A plan that was made holds, and with any one of its numbers changed it does not; what the check computes by itself
+ * (cheapest trees, rings) is held to all trees and all orders of small groups. */
+#include "support/unit.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/random.h"
+#include "topology/plan_report.h"
+#include "topology/plan_ring.h"
+
+#define GRAPHS 60u
+
+/* ---- building ----------------------------------------------------------------------------- */
+
+static void node_new(struct graph *graph, const char *name, enum graph_node_kind kind)
+{
+    struct graph_node node = {
+        .name = name, .kind = kind, .parent = GRAPH_NONE, .os_index = GRAPH_NONE};
+    assert_int_equal(graph_node_add(graph, &node, NULL, NULL), TRYST_OK);
+}
+
+static void wire_new(struct graph *graph, uint32_t a, uint32_t b, double bytes_per_s)
+{
+    struct graph_link link = {.from = a,
+                              .to = b,
+                              .bytes_per_s = {bytes_per_s, ORIGIN_IMPORTED},
+                              .latency_ns = {GRAPH_UNKNOWN, ORIGIN_NONE}};
+    assert_int_equal(graph_wire_add(graph, &link, NULL), TRYST_OK);
+}
+
+static struct graph *graph_new(uint32_t ranks, uint32_t inner)
+{
+    struct graph *graph;
+    char name[16];
+    assert_int_equal(graph_open(&graph), TRYST_OK);
+    for (uint32_t i = 0; i < ranks + inner; i++) {
+        snprintf(name, sizeof name, "n%u", i);
+        node_new(graph, name, i < ranks ? NODE_RANK : NODE_SWITCH);
+    }
+    return graph;
+}
+
+static struct overlay *overlay_new(struct graph *graph)
+{
+    struct err err = ERR_INIT;
+    struct overlay *overlay;
+    if (!graph->sealed)
+        assert_int_equal(graph_seal(graph, NULL), TRYST_OK);
+    if (overlay_open(graph, NULL, 0, &err, &overlay) != TRYST_OK)
+        fail_msg("%s", err.text);
+    return overlay;
+}
+
+static double rate_draw(struct random *random)
+{
+    return 1e7 * (double)(1 + random_range(random, 8));
+}
+
+/* Ranks on a random tree of switches, and a few wires more. */
+static struct graph *graph_draw(struct random *random, uint32_t ranks)
+{
+    uint32_t inner = 1 + (uint32_t)random_range(random, 3);
+    struct graph *graph = graph_new(ranks, inner);
+    for (uint32_t i = 0; i < ranks; i++)
+        wire_new(graph, i, ranks + (uint32_t)random_range(random, inner),
+                 rate_draw(random));
+    for (uint32_t i = 1; i < inner; i++)
+        wire_new(graph, ranks + i, ranks + (uint32_t)random_range(random, i),
+                 rate_draw(random));
+    for (uint64_t k = random_range(random, 4); k > 0; k--) {
+        uint32_t a = (uint32_t)random_range(random, ranks + inner);
+        uint32_t b = (uint32_t)random_range(random, ranks + inner);
+        if (a != b)
+            wire_new(graph, a, b, rate_draw(random));
+    }
+    return graph;
+}
+
+/* ---- the cheapest tree -------------------------------------------------------------------- */
+
+static bool parents_span(const uint32_t *parent, uint32_t n, uint32_t root)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t at = i, steps = 0;
+        while (at != root && steps++ <= n)
+            at = parent[at];
+        if (at != root)
+            return false;
+    }
+    return true;
+}
+
+static double cheapest_of_all(const double *cost, uint32_t n, uint32_t root, bool inwards)
+{
+    uint32_t parent[6] = {0};
+    double best = INFINITY;
+    for (;;) {
+        double sum = 0;
+        for (uint32_t i = 0; i < n; i++)
+            if (i != root)
+                sum += inwards ? cost[i * n + parent[i]] : cost[parent[i] * n + i];
+        if (sum < best && parents_span(parent, n, root))
+            best = sum;
+        uint32_t digit = 0;
+        while (digit < n && ++parent[digit] == n)
+            parent[digit++] = 0;
+        if (digit == n)
+            return best;
+    }
+}
+
+static void cheapest_tree(void **state)
+{
+    struct random random;
+    double cost[25], scratch[25];
+    uint32_t numbers[15];
+    random_seed(&random, unit_seed());
+    for (int k = 0; k < 2000; k++) {
+        uint32_t n = 1 + (uint32_t)random_range(&random, 5);
+        for (uint32_t e = 0; e < n * n; e++)
+            cost[e] =
+                random_range(&random, 4) ? (double)random_range(&random, 20) : INFINITY;
+        for (uint32_t root = 0; root < n; root++)
+            for (int inwards = 0; inwards < 2; inwards++)
+                assert_true(cheapest_of_all(cost, n, root, inwards) ==
+                            cheapest_tree_cost(cost, n, root, inwards, scratch, numbers));
+    }
+}
+
+/* ---- rings -------------------------------------------------------------------------------- */
+
+static double ring_of(struct overlay *overlay, enum plan_op op, uint32_t root)
+{
+    double s_per_byte;
+    assert_int_equal(plan_ring(overlay, op, root, NULL, &s_per_byte), TRYST_OK);
+    return s_per_byte;
+}
+
+/* The longest link of one order, by the definition; INFINITY where an edge is missing. */
+static double order_time(struct overlay *overlay, enum plan_op op, const uint32_t *order)
+{
+    uint32_t n = overlay->ranks_count;
+    bool chain = op == PLAN_BROADCAST || op == PLAN_REDUCE;
+    double load[64] = {0}, time = 0;
+    double amount = chain ? 1 : op == PLAN_ALLREDUCE ? 2.0 * (n - 1) / n : (n - 1.0) / n;
+    for (uint32_t k = 0; k + chain < n; k++) {
+        uint32_t from = order[k], to = order[(k + 1) % n];
+        struct overlay_edge edge;
+        overlay_edge(overlay, op == PLAN_REDUCE ? to : from,
+                     op == PLAN_REDUCE ? from : to, &edge);
+        if (!(edge.routes > 0))
+            return INFINITY;
+        overlay_load(overlay, op == PLAN_REDUCE ? to : from,
+                     op == PLAN_REDUCE ? from : to, amount, load);
+    }
+    for (uint32_t l = 0; l < overlay->links_count; l++)
+        time = fmax(time, load[l] / overlay->capacity[l]);
+    return time;
+}
+
+static double orders_time(struct overlay *overlay, enum plan_op op, uint32_t root,
+                          uint32_t *order, uint32_t k)
+{
+    uint32_t n = overlay->ranks_count;
+    if (k == n) {
+        bool chain = op == PLAN_BROADCAST || op == PLAN_REDUCE;
+        return chain && order[0] != root ? INFINITY : order_time(overlay, op, order);
+    }
+    double best = INFINITY;
+    for (uint32_t i = k; i < n; i++) {
+        uint32_t kept = order[i];
+        order[i] = order[k];
+        order[k] = kept;
+        best = fmin(best, orders_time(overlay, op, root, order, k + 1));
+        order[k] = order[i];
+        order[i] = kept;
+    }
+    return best;
+}
+
+static void rings_of_small_groups(void **state)
+{
+    uint64_t seed = unit_seed();
+    for (uint32_t k = 0; k < GRAPHS; k++) {
+        struct random random;
+        random_seed(&random, seed + k);
+        uint32_t n = 2 + (uint32_t)random_range(&random, 4), order[8];
+        struct graph *graph = graph_draw(&random, n);
+        struct overlay *overlay = overlay_new(graph);
+        for (uint32_t op = 0; op < PLAN_OPS; op++) {
+            uint32_t root = (uint32_t)random_range(&random, n);
+            for (uint32_t i = 0; i < n; i++)
+                order[i] = i;
+            double best = orders_time(overlay, (enum plan_op)op, root, order, 0);
+            double found = ring_of(overlay, (enum plan_op)op, root);
+            assert_true(fabs(best - found) <= 1e-12 * best);
+        }
+        overlay_close(overlay);
+        graph_close(graph);
+    }
+}
+
+/* A line of three has no ring, and a chain from its ends alone; an even grid of ranks has one. */
+static void rings_by_hand(void **state)
+{
+    enum { SIDE = 6, MANY = 12 };
+    struct graph *graph = graph_new(3, 0);
+    wire_new(graph, 0, 1, 1e9);
+    wire_new(graph, 1, 2, 5e8);
+    struct overlay *overlay = overlay_new(graph);
+    assert_true(isinf(ring_of(overlay, PLAN_ALLREDUCE, 0)));
+    assert_true(isinf(ring_of(overlay, PLAN_BROADCAST, 1)));
+    assert_true(ring_of(overlay, PLAN_BROADCAST, 0) == 1 / 5e8);
+    assert_true(ring_of(overlay, PLAN_REDUCE, 2) == 1 / 5e8);
+    overlay_close(overlay);
+    graph_close(graph);
+
+    graph = graph_new(MANY, 1); /* a star, one host slower */
+    for (uint32_t i = 0; i < MANY; i++)
+        wire_new(graph, i, MANY, i ? 1e9 : 5e8);
+    overlay = overlay_new(graph);
+    assert_true(fabs(ring_of(overlay, PLAN_ALLREDUCE, 0) * 5e8 - 22.0 / 12) < 1e-9);
+    overlay_close(overlay);
+    graph_close(graph);
+
+    graph = graph_new(SIDE * SIDE, 0);
+    for (uint32_t x = 0; x < SIDE; x++)
+        for (uint32_t y = 0; y < SIDE; y++) {
+            wire_new(graph, x * SIDE + y, (x + 1) % SIDE * SIDE + y, 1e9);
+            wire_new(graph, x * SIDE + y, x * SIDE + (y + 1) % SIDE, 1e9);
+        }
+    overlay = overlay_new(graph);
+    assert_true(fabs(ring_of(overlay, PLAN_ALLGATHER, 0) * 1e9 - 35.0 / 36) < 1e-9);
+    overlay_close(overlay);
+    graph_close(graph);
+}
+
+/* Ranks of two racks, interleaved in the file: the ring crosses the trunk once each way all the same. */
+static void ring_of_two_racks(void **state)
+{
+    enum { RANKS = 16 };
+    struct graph *graph = graph_new(RANKS, 2);
+    for (uint32_t i = 0; i < RANKS; i++)
+        wire_new(graph, i, RANKS + i % 2, 1e9);
+    wire_new(graph, RANKS, RANKS + 1, 1e9);
+    struct overlay *overlay = overlay_new(graph);
+    assert_true(fabs(ring_of(overlay, PLAN_ALLREDUCE, 0) * 1e9 - 30.0 / 16) < 1e-9);
+    overlay_close(overlay);
+    graph_close(graph);
+}
+
+/* ---- documents ---------------------------------------------------------------------------- */
+
+static char *plan_json(struct graph *graph, enum plan_op op, uint32_t root)
+{
+    struct overlay *overlay = overlay_new(graph);
+    struct plan_params params = {.op = op, .root = root};
+    struct text text = {0};
+    struct plan *plan;
+    char *json;
+    assert_int_equal(plan_open(overlay, &params, NULL, NULL, &plan), TRYST_OK);
+    struct plan_report report = {.graph = graph,
+                                 .overlay = overlay,
+                                 .plan = plan,
+                                 .root = root,
+                                 .ring_s_per_byte = ring_of(overlay, op, root)};
+    plan_json_write(&report, &text);
+    assert_int_equal(text_take(&text, NULL, &json), TRYST_OK);
+    plan_close(plan);
+    overlay_close(overlay);
+    return json;
+}
+
+static tryst_status json_verify(const struct graph *graph, json_t *root, struct err *err)
+{
+    char *text = json_dumps(root, JSON_REAL_PRECISION(17));
+    assert_non_null(text);
+    tryst_status status = plan_verify(graph, text, strlen(text), "p.json", err);
+    free(text);
+    return status;
+}
+
+/* Changes each number below `value` in turn; each time the document must be refused. */
+static void numbers_change(const struct graph *graph, json_t *root, json_t *value)
+{
+    json_t *part;
+    size_t i;
+    const char *name;
+    struct err err = ERR_INIT;
+    json_t *share = json_object_get(value, "share");
+    if (share && json_number_value(share) < 1e-6)
+        return; /* a tree that carries next to nothing may be any tree */
+    json_object_foreach(value, name, part) numbers_change(graph, root, part);
+    json_array_foreach(value, i, part) numbers_change(graph, root, part);
+    if (!json_is_number(value))
+        return;
+    json_int_t whole = json_integer_value(value);
+    double real = json_real_value(value);
+    if (json_is_integer(value))
+        json_integer_set(value, whole + 1);
+    else
+        json_real_set(value, real * (1 + 1e-6) + 1e-7);
+    if (json_verify(graph, root, &err) != TRYST_E_INVALID) {
+        char *text = json_dumps(root, JSON_INDENT(1));
+        fail_msg("%.17g was changed, and the plan still holds:\n%s",
+                 json_is_integer(value) ? (double)whole : real, text);
+    }
+    assert_memory_equal(err.text, "p.json: ", 8);
+    if (json_is_integer(value))
+        json_integer_set(value, whole);
+    else
+        json_real_set(value, real);
+}
+
+static void changed_plans_fail(void **state)
+{
+    uint64_t seed = unit_seed();
+    for (uint32_t k = 0; k < GRAPHS; k++) {
+        struct random random;
+        struct err err = ERR_INIT;
+        random_seed(&random, seed + k);
+        uint32_t n = 2 + (uint32_t)random_range(&random, 4);
+        enum plan_op op = (enum plan_op)(k % PLAN_OPS);
+        bool rooted = op == PLAN_BROADCAST || op == PLAN_REDUCE;
+        struct graph *graph = graph_draw(&random, n);
+        assert_int_equal(graph_seal(graph, NULL), TRYST_OK);
+        char *text =
+            plan_json(graph, op, rooted ? (uint32_t)random_range(&random, n) : 0);
+        if (plan_verify(graph, text, strlen(text), "p.json", &err) != TRYST_OK)
+            fail_msg("%s\n%s", err.text, text);
+        json_t *root = json_loads(text, 0, NULL);
+        assert_int_equal(json_verify(graph, root, &err), TRYST_OK);
+        numbers_change(graph, root, root);
+        assert_int_equal(json_verify(graph, root, &err), TRYST_OK); /* all is back */
+        json_decref(root);
+        mem_free(text);
+        graph_close(graph);
+    }
+}
+
+/* Members that lack or are of another kind. */
+static void parts_missing(void **state)
+{
+    static const char *const names[] = {"op",
+                                        "time_s_per_gbit",
+                                        "lower_bound_s_per_gbit",
+                                        "gap",
+                                        "ring_s_per_gbit",
+                                        "trees",
+                                        "links",
+                                        NULL};
+    struct graph *graph = graph_new(3, 1);
+    struct err err = ERR_INIT;
+    for (uint32_t i = 0; i < 3; i++)
+        wire_new(graph, i, 3, 1e8);
+    assert_int_equal(graph_seal(graph, NULL), TRYST_OK);
+    char *text = plan_json(graph, PLAN_ALLREDUCE, 0);
+    json_t *root = json_loads(text, 0, NULL);
+    for (int k = 0; names[k]; k++) {
+        json_t *kept = json_incref(json_object_get(root, names[k]));
+        json_object_del(root, names[k]);
+        assert_int_equal(json_verify(graph, root, &err), TRYST_E_INVALID);
+        assert_non_null(strstr(err.text, names[k]));
+        json_object_set_new(root, names[k], json_string("x"));
+        assert_int_equal(json_verify(graph, root, &err), TRYST_E_INVALID);
+        json_object_set_new(root, names[k], kept);
+    }
+    assert_int_equal(json_verify(graph, root, &err), TRYST_OK);
+    json_array_append_new(json_object_get(root, "links"), json_object());
+    assert_int_equal(json_verify(graph, root, &err), TRYST_E_INVALID);
+    json_decref(root);
+    assert_int_equal(plan_verify(graph, "[1,", 3, "p.json", &err), TRYST_E_INVALID);
+    assert_non_null(strstr(err.text, "p.json:1:"));
+    assert_int_equal(plan_verify(graph, "[]", 2, "p.json", &err), TRYST_E_INVALID);
+    WALK_ALLOCATIONS(plan_verify(graph, text, strlen(text), "p.json", NULL));
+    mem_free(text);
+    graph_close(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cheapest_tree), cmocka_unit_test(rings_of_small_groups),
+        cmocka_unit_test(rings_by_hand), cmocka_unit_test(ring_of_two_racks),
+        cmocka_unit_test(parts_missing), cmocka_unit_test(changed_plans_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
