@@ -35,7 +35,11 @@ enum {
     GAP,
     JSON,
     FROM,
-    TO
+    TO,
+    TRANSPORT,
+    PROBE_CACHE,
+    PROBE_SECONDS,
+    PROBE_AGAIN
 };
 
 static const struct option longs[] = {
@@ -52,6 +56,11 @@ static const struct option longs[] = {
     {"json", required_argument, NULL, JSON},
     {"from", required_argument, NULL, FROM},
     {"to", required_argument, NULL, TO},
+    {"local-ranks", required_argument, NULL, 'n'},
+    {"transport", required_argument, NULL, TRANSPORT},
+    {"probe-cache", required_argument, NULL, PROBE_CACHE},
+    {"probe-seconds", required_argument, NULL, PROBE_SECONDS},
+    {"probe-again", no_argument, NULL, PROBE_AGAIN},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -71,6 +80,10 @@ static const char **option_place(struct topo_options *options, int what)
     case JSON: return &options->json;
     case FROM: return &options->from;
     case TO: return &options->to;
+    case 'n': return &options->local_ranks;
+    case TRANSPORT: return &options->transport;
+    case PROBE_CACHE: return &options->probe_cache;
+    case PROBE_SECONDS: return &options->probe_seconds;
     default: return NULL;
     }
 }
@@ -94,7 +107,7 @@ bool topo_options_read(int argc, char **argv, const char *const *allowed,
                        struct topo_options *options)
 {
     int what;
-    while ((what = getopt_long(argc, argv, "ho:", longs, NULL)) != -1) {
+    while ((what = getopt_long(argc, argv, "hn:o:", longs, NULL)) != -1) {
         if (what == '?')
             return false; /* getopt has said it */
         if (what == 'h') {
@@ -107,6 +120,8 @@ bool topo_options_read(int argc, char **argv, const char *const *allowed,
         }
         if (what == PROBE)
             options->probe = true;
+        else if (what == PROBE_AGAIN)
+            options->probe_again = true;
         else
             *option_place(options, what) = optarg;
     }
@@ -154,6 +169,18 @@ bool topo_size_parse(const char *text, uint64_t *bytes_p)
         "1024 x 1024, ... bytes (64K, 1M)",
         text);
     return false;
+}
+
+bool topo_number_parse(const char *option, const char *text, double *number_p)
+{
+    char *end;
+    double number = strtod(text, &end);
+    if (end == text || *end || !(number > 0 && number < 1e9)) {
+        topo_fail(0, "%s %s: a number above 0 is needed", option, text);
+        return false;
+    }
+    *number_p = number;
+    return true;
 }
 
 bool topo_count_parse(const char *option, const char *text, int32_t *count_p)

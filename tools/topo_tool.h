@@ -15,7 +15,8 @@ struct topo_options {
     const char *input, *format, *output, *json;
     const char *op, *root, *ranks, *size, *trees_max, *gap, *from, *to;
     const char *file; /* the plan to verify */
-    bool help, probe;
+    const char *local_ranks, *transport, *probe_cache, *probe_seconds;
+    bool help, probe, probe_again;
 };
 
 extern const char topo_help[], topo_help_plan[], topo_help_verify[], topo_help_explain[];
@@ -29,6 +30,8 @@ bool topo_options_read(int argc, char **argv, const char *const *allowed,
 bool topo_size_parse(const char *text, uint64_t *bytes_p);
 /* A whole number of 0 and up, for `option`. */
 bool topo_count_parse(const char *option, const char *text, int32_t *count_p);
+/* A number above 0, for `option`. */
+bool topo_number_parse(const char *option, const char *text, double *number_p);
 /* A rank by its name or number; -1: it said what is wrong. */
 int topo_rank_parse(const tryst_topo *topo, const char *text, const char *input);
 /* "0,2-4", "h0,h2"; the caller frees. False: it said what is wrong. */

@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "launcher.h"
+#include "topo_probe.h"
 #include "topo_tool.h"
 
-#define SIZE_USUAL (UINT64_C(1) << 20)
+#define SIZE_USUAL          (UINT64_C(1) << 20)
+#define PROBE_SECONDS_USUAL 60
 
 static tryst_topo *topo_open(const struct topo_options *options)
 {
@@ -48,11 +51,76 @@ static int topo_put(const tryst_topo *topo, const struct topo_options *options,
     return text_end(status, text, options->output, error);
 }
 
-static int show_main(const struct topo_options *options)
+static int probe_options_make(const struct topo_options *options,
+                              struct probe_options *probe)
+{
+    *probe = (struct probe_options){.transport = options->transport,
+                                    .cache = options->probe_cache,
+                                    .seconds_max = PROBE_SECONDS_USUAL,
+                                    .again = options->probe_again};
+    if (options->input)
+        return topo_fail(TOPO_USAGE, "--input reads and --probe measures: one of them");
+    if (options->probe_seconds &&
+        !topo_number_parse("--probe-seconds", options->probe_seconds,
+                           &probe->seconds_max))
+        return TOPO_USAGE;
+    return TOPO_FINE;
+}
+
+/* One rank of the job; rank 0 has the graph. */
+static int probe_rank(void *arg, int rank)
+{
+    const struct topo_options *options = arg;
+    struct probe_options probe;
+    tryst_topo *topo;
+    (void)rank;
+    int result = probe_options_make(options, &probe);
+    if (result != TOPO_FINE)
+        return result;
+    result = probe_run(&probe, &topo);
+    if (result == TOPO_FINE && topo)
+        result = topo_put(topo, options, NULL);
+    tryst_topo_close(topo);
+    return result;
+}
+
+static int probe_main(struct topo_options *options)
+{
+    struct probe_options probe;
+    int rank, size;
+    int32_t ranks = 0;
+    const int place = launcher_place("tryst-topo", &rank, &size);
+    if (place < 0)
+        return TOPO_USAGE;
+    if (place)
+        return probe_rank(options, rank);
+    if (options->local_ranks && !topo_count_parse("-n", options->local_ranks, &ranks))
+        return TOPO_USAGE;
+    if (ranks < 2)
+        return topo_fail(TOPO_USAGE,
+                         "--probe measures between ranks: start it by tryst-run, "
+                         "mpirun, srun or torchrun, or with -n 2 or more");
+    int result = probe_options_make(options, &probe);
+    if (result != TOPO_FINE)
+        return result;
+    struct launcher_params params = {.name = "tryst-topo",
+                                     .ranks = ranks,
+                                     .main_fn = probe_rank,
+                                     .arg = options,
+                                     .grace_ns = LAUNCHER_GRACE_NS,
+                                     .no_prefix = true};
+    return launcher_run(&params);
+}
+
+static int show_main(struct topo_options *options)
 {
     if (options->probe)
-        return topo_fail(TOPO_USAGE, "--probe is not there yet: this version detects and "
-                                     "reads, it does not measure");
+        return probe_main(options);
+    if (options->local_ranks || options->transport || options->probe_cache ||
+        options->probe_seconds || options->probe_again)
+        return topo_fail(TOPO_USAGE,
+                         "-n, --transport, --probe-seconds, --probe-cache and "
+                         "--probe-again go with --probe");
     tryst_topo *topo = topo_open(options);
     if (!topo)
         return TOPO_USAGE;
@@ -150,7 +218,7 @@ static int plan_put(const tryst_topo *topo, const tryst_plan *plan,
     return text_end(status, text, options->output, error);
 }
 
-static int plan_main(const struct topo_options *options)
+static int plan_main(struct topo_options *options)
 {
     char error[TRYST_TOPO_TEXT_MAX] = "";
     tryst_plan_params params = {.struct_size = sizeof params};
@@ -174,7 +242,7 @@ static int plan_main(const struct topo_options *options)
 
 /* ---- verify ------------------------------------------------------------------------------- */
 
-static int verify_main(const struct topo_options *options)
+static int verify_main(struct topo_options *options)
 {
     char error[TRYST_TOPO_TEXT_MAX] = "";
     size_t bytes = 0;
@@ -201,7 +269,7 @@ static int verify_main(const struct topo_options *options)
 
 /* ---- explain ------------------------------------------------------------------------------ */
 
-static int explain_main(const struct topo_options *options)
+static int explain_main(struct topo_options *options)
 {
     char error[TRYST_TOPO_TEXT_MAX] = "", *text = NULL;
     uint64_t bytes = SIZE_USUAL;
@@ -226,7 +294,9 @@ static int explain_main(const struct topo_options *options)
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-static const char *const show_options[] = {"input", "format", "output", "probe", NULL};
+static const char *const show_options[] = {
+    "input",     "format",      "output",        "probe",       "local-ranks",
+    "transport", "probe-cache", "probe-seconds", "probe-again", NULL};
 static const char *const plan_options[] = {"input",  "op",        "root", "ranks",
                                            "size",   "trees-max", "gap",  "json",
                                            "format", "output",    NULL};
@@ -237,7 +307,7 @@ static const char *const explain_options[] = {"input", "from",   "to",
 static const struct word {
     const char *name, *help;
     const char *const *options;
-    int (*main)(const struct topo_options *options);
+    int (*main)(struct topo_options *options);
 } words[] = {
     {"", topo_help, show_options, show_main},
     {"plan", topo_help_plan, plan_options, plan_main},

@@ -4,7 +4,7 @@
  *
  * The groups, nested in each other, are a tree of switches under one root; rank i's wire goes to the
  * smallest group that holds it. Latencies are shared out over the tree's wires by non-negative
- * least squares (coordinate descent, which needs no more than sums).
+ * least squares (SIRT: Gilbert 1972).
  * Callers: fit.h's.
  */
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "core/alloc.h"
 #include "fit.h"
 
-enum { LATENCY_ROUNDS = 200 };
+enum { LATENCY_ROUNDS = 300 };
 
 /* Fewer groups explain less by chance than a wire for each pair: the mesh must be better by this. */
 static const double MESH_BETTER = 0.05;
@@ -74,25 +74,33 @@ static bool wire_on_path(const struct fit_cuts *cuts, uint32_t n, uint32_t wire,
     return !(set & BIT(i)) != !(set & BIT(j));
 }
 
-/* One step of coordinate descent: the value of `wire` that leaves the least squares. */
-static double wire_settle(const struct fit_samples *samples, const struct fit_cuts *cuts,
-                          const double *wires, uint32_t count, uint32_t wire)
+/* One step: each path's residual is shared out equally among its wires, each wire takes the mean of what its paths
+ * give it. From 0 this goes to the solution of least norm: what the paths do not tell apart is shared equally. */
+static void wires_step(const struct fit_samples *samples, const struct fit_cuts *cuts,
+                       double *wires, uint32_t count)
 {
-    uint32_t n = samples->ranks_count, paths = 0;
-    double rest = 0;
+    uint32_t n = samples->ranks_count;
+    double gift[2 * FIT_RANKS_MAX] = {0};
+    uint32_t paths[2 * FIT_RANKS_MAX] = {0};
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t j = 0; j < n; j++) {
-            double known = i == j ? GRAPH_UNKNOWN : samples->latency_ns[i * n + j];
-            if (known < 0 || !wire_on_path(cuts, n, wire, i, j))
+            double left = i == j ? GRAPH_UNKNOWN : samples->latency_ns[i * n + j];
+            uint32_t length = 0;
+            if (left < 0)
                 continue;
             for (uint32_t w = 0; w < count; w++)
-                known -= w != wire && wire_on_path(cuts, n, w, i, j) ? wires[w] : 0;
-            rest += known;
-            paths++;
+                if (wire_on_path(cuts, n, w, i, j)) {
+                    left -= wires[w];
+                    length++;
+                }
+            for (uint32_t w = 0; w < count; w++)
+                if (wire_on_path(cuts, n, w, i, j)) {
+                    gift[w] += left / length;
+                    paths[w]++;
+                }
         }
-    if (!paths)
-        return GRAPH_UNKNOWN;
-    return rest > 0 ? rest / paths : 0;
+    for (uint32_t w = 0; w < count; w++)
+        wires[w] = paths[w] ? fmax(0, wires[w] + gift[w] / paths[w]) : GRAPH_UNKNOWN;
 }
 
 static void latencies_share(const struct fit_samples *samples,
@@ -102,8 +110,7 @@ static void latencies_share(const struct fit_samples *samples,
     for (uint32_t w = 0; w < count; w++)
         wires[w] = samples->latency_ns ? 0 : GRAPH_UNKNOWN;
     for (uint32_t round = 0; round < LATENCY_ROUNDS && samples->latency_ns; round++)
-        for (uint32_t w = 0; w < count; w++)
-            wires[w] = wire_settle(samples, cuts, wires, count, w);
+        wires_step(samples, cuts, wires, count);
 }
 
 /* ---- the graph ------------------------------------------------------------------------------ */
@@ -158,10 +165,10 @@ static tryst_status wire_add(const struct fit_samples *samples, struct graph *gr
     uint32_t n = samples->ranks_count;
     uint64_t all = fit_all(n);
     tryst_status status =
-        half_add(graph, node, above, fit_capacity(samples, set), latency_ns, err);
+        half_add(graph, node, above, fit_usual(samples, set), latency_ns, err);
     if (status == TRYST_OK)
-        status = half_add(graph, above, node, fit_capacity(samples, all & ~set),
-                          latency_ns, err);
+        status =
+            half_add(graph, above, node, fit_usual(samples, all & ~set), latency_ns, err);
     return status;
 }
 
@@ -235,7 +242,7 @@ static tryst_status mesh_build(const struct fit_samples *samples, struct graph *
                 samples->latency_ns ? samples->latency_ns[i * n + j] : GRAPH_UNKNOWN;
             if (i != j)
                 status = half_add(graph, ports[i], ports[j],
-                                  fit_pair_capacity(samples, i, j), latency, err);
+                                  fit_pair_usual(samples, i, j), latency, err);
         }
     return status;
 }

@@ -9,6 +9,8 @@
  * nothing else does, in two rounds at least: in the one where it carried most, any set looks full.
  * Callers: fit.c.
  */
+#include <stdlib.h>
+
 #include "core/alloc.h"
 #include "fit.h"
 
@@ -47,6 +49,54 @@ double fit_capacity(const struct fit_samples *samples, uint64_t set)
         most = sum > most ? sum : most;
     }
     return most;
+}
+
+/* ---- capacities ----------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The upper quartile of those within FIT_FULL of the largest; 0 where there are none. */
+static double near_usual(double *values, uint32_t count)
+{
+    uint32_t first = 0;
+    if (!count)
+        return 0;
+    qsort(values, count, sizeof *values, by_value);
+    while (values[first] < FIT_FULL * values[count - 1])
+        first++;
+    return values[first + 3 * (count - first - 1) / 4];
+}
+
+double fit_usual(const struct fit_samples *samples, uint64_t set)
+{
+    double *sums = mem_zalloc_array(samples->rounds_count, sizeof *sums);
+    if (!sums)
+        return fit_capacity(samples, set);
+    for (uint32_t r = 0; r < samples->rounds_count; r++)
+        sums[r] = round_sum(&samples->rounds[r], set);
+    double usual = near_usual(sums, samples->rounds_count);
+    mem_free(sums);
+    return usual;
+}
+
+/* A pair is in four rounds, and some mixed ones. */
+enum { PAIR_ROUNDS_MAX = 64 };
+
+double fit_pair_usual(const struct fit_samples *samples, uint32_t from, uint32_t to)
+{
+    double rates[PAIR_ROUNDS_MAX];
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < samples->rounds_count; r++)
+        for (uint32_t f = 0; f < samples->rounds[r].count; f++) {
+            const struct fit_flow *flow = &samples->rounds[r].flows[f];
+            if (flow->from == from && flow->to == to && count < PAIR_ROUNDS_MAX)
+                rates[count++] = flow->bytes_per_s;
+        }
+    return near_usual(rates, count);
 }
 
 /* ---- what is explained --------------------------------------------------------------------- */

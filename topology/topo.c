@@ -18,6 +18,7 @@
 #include "plan_explain.h"
 #include "plan_report.h"
 #include "plan_ring.h"
+#include "topo_own.h"
 
 #define FILE_BYTES_MAX (1ul << 30)
 #define READ_BYTES     65536u
@@ -33,9 +34,8 @@ struct tryst_plan {
     uint32_t *members; /* NULL: all ranks */
 };
 
-/* Hands the sentence to the caller and passes the status on. */
-static tryst_status told(tryst_status status, const struct err *err, char *error,
-                         size_t error_capacity)
+tryst_status topo_told(tryst_status status, const struct err *err, char *error,
+                       size_t error_capacity)
 {
     if (status != TRYST_OK && error && error_capacity)
         snprintf(error, error_capacity, "%s",
@@ -45,8 +45,7 @@ static tryst_status told(tryst_status status, const struct err *err, char *error
 
 /* ---- topologies --------------------------------------------------------------------------- */
 
-/* Takes the graph over. */
-static tryst_status topo_wrap(struct graph *graph, struct err *err, tryst_topo **topo_p)
+tryst_status topo_wrap(struct graph *graph, struct err *err, tryst_topo **topo_p)
 {
     tryst_topo *topo = mem_zalloc(sizeof *topo);
     if (!topo) {
@@ -67,7 +66,7 @@ tryst_status tryst_topo_detect(tryst_topo **topo_p, char *error, size_t error_ca
     tryst_status status = graph_detect(&err, &graph);
     if (status == TRYST_OK)
         status = topo_wrap(graph, &err, topo_p);
-    return told(status, &err, error, error_capacity);
+    return topo_told(status, &err, error, error_capacity);
 }
 
 static tryst_status text_parse(const char *text, size_t bytes, const char *name,
@@ -85,7 +84,7 @@ tryst_status tryst_topo_parse(const char *text, size_t bytes, const char *name,
     if (!text || !name || !topo_p)
         return TRYST_E_INVALID;
     tryst_status status = text_parse(text, bytes, name, &err, topo_p);
-    return told(status, &err, error, error_capacity);
+    return topo_told(status, &err, error, error_capacity);
 }
 
 static tryst_status file_read(FILE *file, const char *name, struct text *text,
@@ -125,7 +124,7 @@ tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p, char *error,
     if (file)
         status = file_read(file, name, &text, &err);
     else if (errno == ENOENT && words_are_synthetic(path))
-        return told(text_parse(path, strlen(path), "synthetic", &err, topo_p), &err,
+        return topo_told(text_parse(path, strlen(path), "synthetic", &err, topo_p), &err,
                     error, error_capacity);
     else
         status =
@@ -135,7 +134,7 @@ tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p, char *error,
     if (status == TRYST_OK)
         status = text_parse(text.data ? text.data : "", text.bytes, name, &err, topo_p);
     text_drop(&text);
-    return told(status, &err, error, error_capacity);
+    return topo_told(status, &err, error, error_capacity);
 }
 
 void tryst_topo_close(tryst_topo *topo)
@@ -164,7 +163,7 @@ tryst_status tryst_topo_write(const tryst_topo *topo, const char *format,
                          format);
     else
         status = graph_write(topo->graph, kind, plan ? &overlaid : NULL, &err, text_p);
-    return told(status, &err, error, error_capacity);
+    return topo_told(status, &err, error, error_capacity);
 }
 
 void tryst_topo_text_free(char *text)
@@ -277,7 +276,7 @@ tryst_status tryst_plan_open(const tryst_topo *topo, const tryst_plan_params *pa
         status = plan_fill(plan, topo, params, &err);
     if (status != TRYST_OK) {
         tryst_plan_close(plan);
-        return told(status, &err, error, error_capacity);
+        return topo_told(status, &err, error, error_capacity);
     }
     *plan_p = plan;
     return TRYST_OK;
@@ -319,7 +318,7 @@ static tryst_status plan_written(const tryst_plan *plan,
     if (!plan || !text_p)
         return TRYST_E_INVALID;
     write(&plan->report, &text);
-    return told(text_take(&text, &err, text_p), &err, error, error_capacity);
+    return topo_told(text_take(&text, &err, text_p), &err, error, error_capacity);
 }
 
 tryst_status tryst_plan_json(const tryst_plan *plan, char **text_p, char *error,
@@ -341,7 +340,7 @@ tryst_status tryst_plan_verify(const tryst_topo *topo, const char *json, size_t 
     if (!topo || !json || !name)
         return TRYST_E_INVALID;
     tryst_status status = plan_verify(topo->graph, json, bytes, name, &err);
-    return told(status, &err, error, error_capacity);
+    return topo_told(status, &err, error, error_capacity);
 }
 
 /* ---- one route ---------------------------------------------------------------------------- */
@@ -384,7 +383,7 @@ tryst_status tryst_topo_route(const tryst_topo *topo, int from, int to,
         return TRYST_E_INVALID;
     tryst_status status = pair_open(topo, from, to, &err, &overlay);
     if (status != TRYST_OK)
-        return told(status, &err, error, error_capacity);
+        return topo_told(status, &err, error, error_capacity);
     overlay_edge(overlay, 0, 1, &edge);
     tryst_route_info info = {.hops = (int32_t)edge.hops,
                              .routes = edge.routes,
@@ -412,8 +411,8 @@ tryst_status tryst_topo_explain(const tryst_topo *topo, int from, int to, uint64
         return TRYST_E_INVALID;
     tryst_status status = pair_open(topo, from, to, &err, &overlay);
     if (status != TRYST_OK)
-        return told(status, &err, error, error_capacity);
+        return topo_told(status, &err, error, error_capacity);
     route_text_write(topo->graph, overlay, bytes, &text);
     overlay_close(overlay);
-    return told(text_take(&text, &err, text_p), &err, error, error_capacity);
+    return topo_told(text_take(&text, &err, text_p), &err, error, error_capacity);
 }

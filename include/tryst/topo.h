@@ -227,6 +227,56 @@ TRYST_API tryst_status tryst_topo_explain(const tryst_topo *topo, int from, int 
                                           uint64_t bytes, char **text_p, char *error,
                                           size_t error_capacity);
 
+/* ----------------------------------------------------------------------------------- *
+ *  Probes
+ * ----------------------------------------------------------------------------------- */
+
+/** One flow of a probe: data from one rank to another, while the other flows of its round run. */
+typedef struct tryst_probe_flow {
+    int32_t round; /**< from 0, without gaps; flows stand in the order of their rounds */
+    int32_t from, to;
+    double bytes_per_s; /**< as `to` received it; 0 until it was measured */
+} tryst_probe_flow;
+
+/** What a probe of `ranks_count` ranks (2 to 64) measures, and what at the same time. The first n(n−1) flows
+ *  are each ordered pair once, in rounds in which no two flows share a host (`hosts`: a number for each
+ *  rank; NULL: each has its own). Then, for three ranks or more, rounds in which every rank sends and
+ *  receives, and rounds in which one rank sends to all, or receives from all: shared wires show there.
+ *
+ *  Owns:    `*flows_p` is the caller's, for tryst_probe_flows_free.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID
+ */
+TRYST_API tryst_status tryst_probe_schedule(int ranks_count, const int32_t *hosts,
+                                            tryst_probe_flow **flows_p,
+                                            int *flows_count_p, char *error,
+                                            size_t error_capacity);
+
+/** NULL is allowed. */
+TRYST_API void tryst_probe_flows_free(tryst_probe_flow *flows);
+
+/** How well a fitted topology agrees with what was measured. */
+typedef struct tryst_probe_info {
+    int32_t flows; /**< of all rounds */
+    int32_t
+        explained; /**< those that were as fast as a full link of the topology lets them */
+    int32_t groups; /**< wires that several ranks share: trunks, interfaces */
+    int32_t mesh;   /**< 1: no switch, a wire for each pair */
+} tryst_probe_info;
+
+/** The topology that explains what the flows got: the fewest switches and shared wires between the
+ *  ranks `names`, each capacity a sum that was measured.
+ *
+ *  `latency_ns` (NULL: none) is half a round trip by [from × ranks + to]; below 0: unknown.
+ *  Owns:    the caller owns `*topo_p`; nothing given is kept.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, or
+ *           TRYST_E_INVALID  a pair that was not measured, a rate that is none (`error` names it)
+ */
+TRYST_API tryst_status tryst_topo_fit(int ranks_count, const char *const *names,
+                                      const tryst_probe_flow *flows, int flows_count,
+                                      const double *latency_ns, tryst_probe_info *info_p,
+                                      tryst_topo **topo_p, char *error,
+                                      size_t error_capacity);
+
 TRYST_END_DECLS
 
 #endif

@@ -218,10 +218,11 @@ static void expect_found(const struct network *net, double luck, uint64_t seed,
                      (unsigned long long)net->groups[g]);
         if (!found)
             continue;
-        expect_near(fit_capacity(&probe.samples, net->groups[g]), net->group_up[g], 0.1,
-                    "up");
-        expect_near(fit_capacity(&probe.samples, fit_all(net->n) & ~net->groups[g]),
-                    net->group_down[g], 0.1, "down");
+        double tolerance = exact ? 0.1 : 0.15;
+        expect_near(fit_usual(&probe.samples, net->groups[g]), net->group_up[g],
+                    tolerance, "up");
+        expect_near(fit_usual(&probe.samples, fit_all(net->n) & ~net->groups[g]),
+                    net->group_down[g], tolerance, "down");
     }
     if (exact && matched != cuts.groups_count)
         fail_msg("seed %llu: %u of %u groups are none", (unsigned long long)seed,
@@ -272,8 +273,8 @@ static void test_star_capacities(void **state)
     net.down[2] = 300 * MBIT;
     probe_open(&net, 0.04, 4, &probe);
     for (uint32_t i = 0; i < 4; i++) {
-        expect_near(fit_capacity(&probe.samples, BIT(i)), net.up[i], 0.1, "up");
-        expect_near(fit_capacity(&probe.samples, 15 & ~BIT(i)), net.down[i], 0.1, "down");
+        expect_near(fit_usual(&probe.samples, BIT(i)), net.up[i], 0.1, "up");
+        expect_near(fit_usual(&probe.samples, 15 & ~BIT(i)), net.down[i], 0.1, "down");
     }
     probe_close(&probe);
 }
@@ -486,7 +487,7 @@ static void test_no_memory(void **state)
         struct graph *graph;
         alloc_fail_at(++nth);
         tryst_status status = graph_fit(&probe.samples, NULL, &report, &graph);
-        if (status == TRYST_OK)
+        if (status == TRYST_OK) /* also where the most is taken instead */
             graph_close(graph);
         else
             assert_int_equal(status, TRYST_E_NOMEM);

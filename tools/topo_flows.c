@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Flows of a probe.
+ *
+ * One idea: the receiver measures, by its own clock alone: bytes between two arrivals and the time between
+ * them, after what the queues on the way could swallow at the start. The sender decides when a flow is over and
+ * says so in the last tensor; receives that were posted beyond it are cancelled.
+ * Invariant: nothing waits for ever: a round that makes no progress for STALL_NS fails.
+ * Callers: topo_probe.c. */
+#include "topo_flows.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define STALL_NS UINT64_C(20000000000)
+#define SKIP \
+    0.3 /* of the time, at the start: bursts that shapers let through, TCP's slow start */
+
+enum { PINGS = 200, SAMPLES_MIN = 4 };
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static tryst_tensor tensor_of(void *data, size_t bytes)
+{
+    return (tryst_tensor){.struct_size = sizeof(tryst_tensor),
+                          .data = data,
+                          .count = bytes,
+                          .dtype = TRYST_DTYPE_U8};
+}
+
+static tryst_status op_end(tryst_op *op)
+{
+    tryst_status status = tryst_wait(op, STALL_NS);
+    if (status == TRYST_E_TIMEOUT) { /* its buffer goes with the caller */
+        (void)tryst_op_cancel(op);
+        (void)tryst_wait(op, STALL_NS);
+    }
+    tryst_op_release(op);
+    return status;
+}
+
+static tryst_status step_end(tryst_step *step)
+{
+    tryst_op *op;
+    tryst_status status = tryst_step_close(step, &op);
+    return status == TRYST_OK ? op_end(op) : status;
+}
+
+static tryst_status key_open(const struct flows *flows, int from, int to,
+                             tryst_key **key_p)
+{
+    char key[TRYST_KEY_MAX + 1];
+    tryst_status status =
+        tryst_key_build(flows->group, from, to, "probe", 0, 0, key, sizeof key);
+    return status == TRYST_OK ? tryst_key_prepare(flows->group, key, key_p) : status;
+}
+
+/* ---- single messages ----------------------------------------------------------------------- */
+
+/* This rank's end of one message in `step`; *op_p NULL where it has none. */
+static tryst_status end_post(const struct flows *flows, tryst_step *step, int from,
+                             int to, void *data, size_t bytes, tryst_op **op_p)
+{
+    tryst_tensor tensor = tensor_of(data, bytes);
+    tryst_key *key;
+    *op_p = NULL;
+    if (flows->rank != from && flows->rank != to)
+        return TRYST_OK;
+    tryst_status status = key_open(flows, from, to, &key);
+    if (status != TRYST_OK)
+        return status;
+    status = flows->rank == from ? tryst_send_key(step, key, &tensor, NULL, op_p)
+                                 : tryst_recv_key(step, key, &tensor, NULL, op_p);
+    tryst_key_release(key);
+    return status;
+}
+
+tryst_status flows_move(struct flows *flows, int from, int to, void *data, size_t bytes)
+{
+    tryst_step *step;
+    tryst_op *op = NULL;
+    tryst_status status = tryst_step_open(flows->group, flows->step_id++, &step);
+    if (status != TRYST_OK)
+        return status;
+    status = end_post(flows, step, from, to, data, bytes, &op);
+    if (status == TRYST_OK && op)
+        status = op_end(op);
+    tryst_status closed = step_end(step);
+    return status == TRYST_OK ? closed : status;
+}
+
+/* Each rank's word to rank 0, or its answer to each. */
+static tryst_status words_pass(const struct flows *flows, tryst_step *step, bool back)
+{
+    char word[2] = {0};
+    tryst_status status = TRYST_OK;
+    for (int other = 1; other < flows->size && status == TRYST_OK; other++) {
+        tryst_op *op;
+        status = end_post(flows, step, back ? 0 : other, back ? other : 0, &word[back], 1,
+                          &op);
+        if (status == TRYST_OK && op)
+            status = op_end(op);
+    }
+    return status;
+}
+
+tryst_status flows_meet(struct flows *flows)
+{
+    tryst_step *step;
+    tryst_status status = tryst_step_open(flows->group, flows->step_id++, &step);
+    if (status != TRYST_OK)
+        return status;
+    status = words_pass(flows, step, false);
+    if (status == TRYST_OK)
+        status = words_pass(flows, step, true);
+    tryst_status closed = step_end(step);
+    return status == TRYST_OK ? closed : status;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static tryst_status ping_once(tryst_step *step, tryst_key *there, tryst_key *back,
+                              bool first)
+{
+    uint64_t word = 0;
+    tryst_tensor tensor = tensor_of(&word, sizeof word);
+    tryst_op *ops[2];
+    tryst_status status =
+        tryst_recv_key(step, first ? back : there, &tensor, NULL, &ops[0]);
+    if (status == TRYST_OK && !first)
+        status = op_end(ops[0]);
+    if (status == TRYST_OK)
+        status = tryst_send_key(step, first ? there : back, &tensor, NULL, &ops[1]);
+    if (status == TRYST_OK)
+        status = op_end(ops[1]);
+    return status == TRYST_OK && first ? op_end(ops[0]) : status;
+}
+
+tryst_status flows_ping(struct flows *flows, int a, int b, double *latency_ns_p)
+{
+    double samples[PINGS];
+    tryst_key *there = NULL, *back = NULL;
+    tryst_step *step;
+    tryst_status status = tryst_step_open(flows->group, flows->step_id++, &step);
+    if (status != TRYST_OK)
+        return status;
+    status = key_open(flows, a, b, &there);
+    if (status == TRYST_OK)
+        status = key_open(flows, b, a, &back);
+    for (int i = -PINGS / 10; i < PINGS && status == TRYST_OK; i++) {
+        uint64_t begin_ns = now_ns();
+        status = ping_once(step, there, back, flows->rank == a);
+        if (i >= 0)
+            samples[i] = (double)(now_ns() - begin_ns) / 2;
+    }
+    tryst_key_release(there);
+    tryst_key_release(back);
+    tryst_status closed = step_end(step);
+    if (status != TRYST_OK || closed != TRYST_OK)
+        return status == TRYST_OK ? closed : status;
+    qsort(samples, PINGS, sizeof *samples, by_value);
+    *latency_ns_p = samples[PINGS / 2];
+    return TRYST_OK;
+}
+
+/* ---- flows --------------------------------------------------------------------------------- */
+
+/* Tensors that came after first_ns, until last_ns. */
+struct span {
+    uint64_t count, first_ns, last_ns;
+};
+
+struct stream {
+    tryst_probe_flow *flow;
+    bool sends, last; /* the last tensor is submitted, or has come */
+    tryst_key *key;
+    uint8_t *data;
+    tryst_op *ops[FLOW_WINDOW];
+    uint64_t submitted, ended;
+    struct span all, middle; /* receiving: arrivals in all, and those that count */
+};
+
+struct round {
+    const struct flows *flows;
+    tryst_step *step;
+    struct stream *streams;
+    int count;
+    uint64_t begin_ns, moved_ns; /* when something ended last */
+};
+
+static tryst_status stream_submit(struct round *round, struct stream *stream, bool last)
+{
+    uint64_t at = stream->submitted % FLOW_WINDOW;
+    tryst_tensor tensor = tensor_of(stream->data + at * FLOW_BYTES, FLOW_BYTES);
+    if (stream->sends)
+        stream->data[at * FLOW_BYTES] = last;
+    tryst_status status =
+        stream->sends
+            ? tryst_send_key(round->step, stream->key, &tensor, NULL, &stream->ops[at])
+            : tryst_recv_key(round->step, stream->key, &tensor, NULL, &stream->ops[at]);
+    if (status == TRYST_OK)
+        stream->submitted++;
+    return status;
+}
+
+/* `count` tensors were found to have come. What is found first of all has come at an unknown time, so it only
+ * starts the clock. */
+static void span_count(struct span *span, uint64_t count, uint64_t at_ns)
+{
+    if (!span->first_ns)
+        span->first_ns = at_ns;
+    else
+        span->count += count;
+    span->last_ns = at_ns;
+}
+
+static void arrivals_count(const struct round *round, struct stream *stream,
+                           uint64_t count)
+{
+    uint64_t at_ns = now_ns(), age_ns = at_ns - round->begin_ns;
+    if (!count)
+        return;
+    span_count(&stream->all, count, at_ns);
+    if ((double)age_ns >= SKIP * (double)round->flows->flow_ns &&
+        age_ns <= round->flows->flow_ns)
+        span_count(&stream->middle, count, at_ns);
+}
+
+/* From the middle; from all of it where the flow is too slow for that. */
+static double stream_rate(const struct stream *stream)
+{
+    const struct span *span =
+        stream->middle.count < SAMPLES_MIN ? &stream->all : &stream->middle;
+    uint64_t ns = span->last_ns - span->first_ns;
+    return span->count && ns ? (double)span->count * FLOW_BYTES / (double)ns * 1e9 : 0;
+}
+
+static void receives_cancel(const struct stream *stream)
+{
+    for (int i = 0; i < FLOW_WINDOW; i++)
+        if (stream->ops[i])
+            (void)tryst_op_cancel(stream->ops[i]);
+}
+
+/* Ends what is complete, in order. */
+static tryst_status stream_reap(struct round *round, struct stream *stream)
+{
+    uint64_t arrived = 0;
+    for (; stream->ended < stream->submitted; stream->ended++) {
+        uint64_t at = stream->ended % FLOW_WINDOW;
+        tryst_status status = tryst_op_test(stream->ops[at]);
+        if (status == TRYST_IN_PROGRESS)
+            break;
+        tryst_op_release(stream->ops[at]);
+        stream->ops[at] = NULL;
+        round->moved_ns = now_ns();
+        if (!stream->sends && stream->last &&
+            (status == TRYST_E_CANCELED || status == TRYST_E_CLOSED))
+            continue; /* posted for what the sender did not send any more */
+        if (status != TRYST_OK)
+            return status;
+        arrived += !stream->sends;
+        if (stream->sends || !stream->data[at * FLOW_BYTES])
+            continue;
+        stream->last = true;
+        receives_cancel(stream);
+    }
+    arrivals_count(round, stream, arrived);
+    return TRYST_OK;
+}
+
+static tryst_status stream_turn(struct round *round, struct stream *stream)
+{
+    tryst_status status = stream_reap(round, stream);
+    while (status == TRYST_OK && !stream->last &&
+           stream->submitted - stream->ended < FLOW_WINDOW) {
+        bool last = stream->sends && now_ns() - round->begin_ns >= round->flows->flow_ns;
+        status = stream_submit(round, stream, last);
+        stream->last = last;
+    }
+    return status;
+}
+
+static bool stream_is_over(const struct stream *stream)
+{
+    return stream->last && stream->ended == stream->submitted;
+}
+
+/* Until something has happened, or a little later. */
+static void round_sleep(const struct round *round)
+{
+    struct pollfd poll_fd = {.fd = tryst_event_fd(round->flows->ctx), .events = POLLIN};
+    if (tryst_progress(round->flows->ctx) == 0 &&
+        tryst_arm(round->flows->ctx) == TRYST_OK)
+        (void)poll(&poll_fd, 1, 1);
+}
+
+static tryst_status round_turn(struct round *round, bool *over_p)
+{
+    *over_p = true;
+    for (int s = 0; s < round->count; s++) {
+        tryst_status status = stream_turn(round, &round->streams[s]);
+        if (status != TRYST_OK)
+            return status;
+        *over_p &= stream_is_over(&round->streams[s]);
+    }
+    return now_ns() - round->moved_ns > STALL_NS ? TRYST_E_TIMEOUT : TRYST_OK;
+}
+
+static void streams_close(struct round *round)
+{
+    for (int s = 0; s < round->count; s++) {
+        for (int i = 0; i < FLOW_WINDOW; i++)
+            if (round->streams[s].ops[i]) {
+                (void)tryst_op_cancel(round->streams[s].ops[i]);
+                (void)tryst_wait(round->streams[s].ops[i], STALL_NS);
+                tryst_op_release(round->streams[s].ops[i]);
+            }
+        tryst_key_release(round->streams[s].key);
+        free(round->streams[s].data);
+    }
+    free(round->streams);
+}
+
+static tryst_status streams_open(struct round *round, tryst_probe_flow *flow, int count)
+{
+    int rank = round->flows->rank;
+    round->streams = calloc((size_t)count, sizeof *round->streams);
+    if (!round->streams)
+        return TRYST_E_NOMEM;
+    for (int f = 0; f < count; f++) {
+        if (flow[f].from != rank && flow[f].to != rank)
+            continue;
+        struct stream *stream = &round->streams[round->count++];
+        stream->flow = &flow[f];
+        stream->sends = flow[f].from == rank;
+        stream->data = calloc(FLOW_WINDOW, FLOW_BYTES);
+        tryst_status status =
+            stream->data ? key_open(round->flows, flow[f].from, flow[f].to, &stream->key)
+                         : TRYST_E_NOMEM;
+        if (status != TRYST_OK)
+            return status;
+    }
+    return TRYST_OK;
+}
+
+tryst_status flows_run(struct flows *flows, tryst_probe_flow *flow, int count)
+{
+    struct round round = {.flows = flows};
+    bool over = false;
+    tryst_status status = tryst_step_open(flows->group, flows->step_id++, &round.step);
+    if (status != TRYST_OK)
+        return status;
+    status = streams_open(&round, flow, count);
+    round.begin_ns = round.moved_ns = now_ns();
+    while (status == TRYST_OK && !over) {
+        status = round_turn(&round, &over);
+        if (status == TRYST_OK && !over)
+            round_sleep(&round);
+    }
+    for (int s = 0; s < round.count; s++)
+        if (!round.streams[s].sends)
+            round.streams[s].flow->bytes_per_s = stream_rate(&round.streams[s]);
+    streams_close(&round);
+    tryst_status closed = step_end(round.step);
+    return status == TRYST_OK ? closed : status;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The public face of probes (tryst/topo.h): flows in a list with round numbers, as programs keep them,
+ * and rounds of pairs, as fit.h wants them.
+ * Callers: programs and tools.
+ */
+#include <string.h>
+
+#include "core/alloc.h"
+#include "fit.h"
+#include "topo_own.h"
+
+static void flows_fill(const struct fit_schedule *schedule, tryst_probe_flow *flows)
+{
+    for (uint32_t r = 0; r < schedule->rounds_count; r++)
+        for (uint32_t i = schedule->first[r]; i < schedule->first[r + 1]; i++)
+            flows[i] = (tryst_probe_flow){.round = (int32_t)r,
+                                          .from = (int32_t)schedule->pairs[i].from,
+                                          .to = (int32_t)schedule->pairs[i].to};
+}
+
+tryst_status tryst_probe_schedule(int ranks_count, const int32_t *hosts,
+                                  tryst_probe_flow **flows_p, int *flows_count_p,
+                                  char *error, size_t error_capacity)
+{
+    struct err err = ERR_INIT;
+    struct fit_schedule schedule;
+    if (ranks_count < 0 || !flows_p || !flows_count_p)
+        return TRYST_E_INVALID;
+    tryst_status status = fit_schedule_open((uint32_t)ranks_count,
+                                            (const uint32_t *)hosts, &err, &schedule);
+    if (status != TRYST_OK)
+        return topo_told(status, &err, error, error_capacity);
+    tryst_probe_flow *flows = mem_zalloc_array(schedule.pairs_count, sizeof *flows);
+    if (flows) {
+        flows_fill(&schedule, flows);
+        *flows_p = flows;
+        *flows_count_p = (int)schedule.pairs_count;
+    }
+    fit_schedule_close(&schedule);
+    return flows ? TRYST_OK : topo_told(TRYST_E_NOMEM, &err, error, error_capacity);
+}
+
+void tryst_probe_flows_free(tryst_probe_flow *flows)
+{
+    mem_free(flows);
+}
+
+/* Rounds over `kept`, which the flows are copied into. TRYST_E_INVALID: numbers that do not rise one by one. */
+static tryst_status rounds_make(const tryst_probe_flow *flows, int count,
+                                struct fit_flow *kept, struct fit_round *rounds,
+                                uint32_t *rounds_count_p, struct err *err)
+{
+    uint32_t rounds_count = 0;
+    for (int i = 0; i < count; i++) {
+        bool next = flows[i].round == (int32_t)rounds_count;
+        if (!next && (rounds_count == 0 || flows[i].round != (int32_t)rounds_count - 1))
+            return err_set(err, TRYST_E_INVALID,
+                           "probe: flow %d is of round %d, after round %d", i,
+                           (int)flows[i].round, (int)rounds_count - 1);
+        kept[i] = (struct fit_flow){(uint32_t)flows[i].from, (uint32_t)flows[i].to,
+                                    flows[i].bytes_per_s};
+        if (next)
+            rounds[rounds_count++] = (struct fit_round){&kept[i], 0};
+        rounds[rounds_count - 1].count++;
+    }
+    *rounds_count_p = rounds_count;
+    return TRYST_OK;
+}
+
+static tryst_status samples_fit(struct fit_samples *samples,
+                                const tryst_probe_flow *flows, int count, struct err *err,
+                                tryst_probe_info *info_p, tryst_topo **topo_p)
+{
+    struct fit_flow *kept = mem_zalloc_array((size_t)count, sizeof *kept);
+    struct fit_round *rounds = mem_zalloc_array((size_t)count, sizeof *rounds);
+    struct fit_report report;
+    struct graph *graph;
+    tryst_status status = kept && rounds ? TRYST_OK : TRYST_E_NOMEM;
+    if (status == TRYST_OK)
+        status = rounds_make(flows, count, kept, rounds, &samples->rounds_count, err);
+    samples->rounds = rounds;
+    if (status == TRYST_OK)
+        status = graph_fit(samples, err, &report, &graph);
+    if (status == TRYST_OK)
+        status = topo_wrap(graph, err, topo_p);
+    if (status == TRYST_OK && info_p)
+        *info_p = (tryst_probe_info){.flows = (int32_t)report.flows,
+                                     .explained = (int32_t)report.explained,
+                                     .groups = (int32_t)report.groups,
+                                     .mesh = report.mesh};
+    mem_free(kept);
+    mem_free(rounds);
+    return status;
+}
+
+tryst_status tryst_topo_fit(int ranks_count, const char *const *names,
+                            const tryst_probe_flow *flows, int flows_count,
+                            const double *latency_ns, tryst_probe_info *info_p,
+                            tryst_topo **topo_p, char *error, size_t error_capacity)
+{
+    struct err err = ERR_INIT;
+    if (ranks_count < 0 || flows_count < 0 || !names || (!flows && flows_count) ||
+        !topo_p)
+        return TRYST_E_INVALID;
+    struct fit_samples samples = {
+        .ranks_count = (uint32_t)ranks_count, .names = names, .latency_ns = latency_ns};
+    tryst_status status = samples_fit(&samples, flows, flows_count, &err, info_p, topo_p);
+    return topo_told(status, &err, error, error_capacity);
+}
