@@ -361,7 +361,7 @@ static void test_mesh(void **state)
 static void test_random(void **state)
 {
     uint32_t clear = 0;
-    for (uint64_t seed = 100; seed < 400; seed++) {
+    for (uint64_t seed = 100; seed < 200; seed++) {
         struct random dice;
         random_seed(&dice, seed);
         struct network net = {.n = 6 + (uint32_t)random_range(&dice, 7)};
@@ -381,7 +381,7 @@ static void test_random(void **state)
         expect_found(&net, 0.03, seed, exact);
         clear += exact;
     }
-    assert_true(clear > 60);
+    assert_true(clear > 20);
 }
 
 static void test_latency(void **state)
