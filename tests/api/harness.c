@@ -2,6 +2,7 @@
 /* See harness.h. Order: failing and watching, a rank's context, running ranks, short forms. */
 #include "harness.h"
 
+#include "support/child.h"
 #include "support/resident.h"
 #include "support/unit.h"
 
@@ -17,7 +18,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -252,14 +252,9 @@ static void ranks_as_threads(struct harness_rank *ranks, int size)
 /* A child process that runs `count` ranks from `ranks`. */
 static pid_t child_start(struct harness_rank *ranks, int count, const unsigned *timeout_s)
 {
-    pid_t parent = getpid();
-    fflush(NULL);
-    pid_t pid = fork();
+    pid_t pid = child_fork();
     if (pid != 0)
         return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
-        _exit(3);
     watchdog_start(timeout_s);
     if (harness_in_lab())
         lab_enter(ranks->rank);

@@ -9,6 +9,7 @@
  *
  * Usage: commsched_alloc_walk self|shm|ucx|ofi [every]: one rank with itself, or two.
  * With `every`, each so-manieth allocation alone; which ones TRYST_TEST_SEED says. */
+#include "support/child.h"
 #include "support/unit.h"
 
 #include <arpa/inet.h>
@@ -20,7 +21,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <tryst/tryst.h>
@@ -504,15 +504,10 @@ static int loopback_listen(void)
 
 static pid_t rank_start(int rank, int failing, uint64_t nth, int listen_fd)
 {
-    pid_t parent = getpid();
-    fflush(NULL);
-    pid_t pid = fork();
+    pid_t pid = child_fork();
     if (pid != 0)
         return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(TRY_S);
-    if (getppid() != parent)
-        _exit(3);
     struct script *script = calloc(1, sizeof *script);
     script->rank = rank;
     script->peer = size - 1 - rank;
