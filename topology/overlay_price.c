@@ -115,8 +115,12 @@ static void class_cost(const struct overlay *overlay, const struct origin *origi
     const double *counts = counts_of(own, origin, class);
     uint32_t first = ends_from(origin, class->class);
     uint32_t next = ends_from(origin, class->class + 1);
+    uint32_t needed = next; /* wider ends only for a member whose own link is no wider */
+    for (uint32_t k = 0; k < origin->members_count; k++)
+        if (own->up_class[own->by_origin[origin->members_first + k]] == class->class)
+            needed = origin->ends_count;
     nodes_cost(own, origin, class, counts);
-    for (uint32_t e = first; e < origin->ends_count; e++)
+    for (uint32_t e = first; e < needed; e++)
         own->end_cost[e] =
             end_cost(own, origin, &origin->ends[e], class->place_min, counts);
     for (uint32_t k = 0; k < origin->members_count; k++) {

@@ -17,7 +17,12 @@
 
 #define GAP_EXACT \
     1e-9 /* what gap_max 0 means: rounding makes less of it a matter of luck */
-#define GAP_WEIGHTS 1e-2 /* where multiplicative weights leave off when an LP follows */
+#define GAP_WEIGHTS       1e-3 /* where multiplicative weights leave off when an LP follows */
+#define GAP_WEIGHTS_ALONE 1e-4 /* where they leave off when none does */
+#define CALL_WORK         4e6
+#define CALLS_MIN         400
+#define CALLS_MAX         2000
+#define CLASSES_CALLS     200
 #define SHARE_GRAIN \
     0x1p-40 /* shares are multiples of it, so that they sum to 1 exactly */
 
@@ -69,19 +74,73 @@ static tryst_status before_add(struct plan_work *work, const struct plan *before
     return status;
 }
 
-static tryst_status solve(struct plan_work *work, const struct plan_params *params)
+/* Counted, not timed, so that plans repeat: about a second of calls to the oracle at n = 64. */
+static uint32_t calls_max(const struct plan_work *work)
+{
+    double one = (double)work->ranks * work->ranks + work->rows;
+    return (uint32_t)fmin(fmax(CALL_WORK / one, CALLS_MIN), CALLS_MAX);
+}
+
+/* The time at which nothing more is asked for. */
+static double time_enough(const struct plan_work *work, double gap)
+{
+    return work->bound / (1 - gap);
+}
+
+/* Prices of the network's symmetry classes: few rows, so a few calls, and a bound of the whole problem. */
+static tryst_status classes_price(struct plan_work *work,
+                                  const struct plan_params *params)
+{
+    struct plan_work *classes;
+    struct plan_mwu_params mwu = {.gap = GAP_WEIGHTS, .calls_max = CLASSES_CALLS};
+    tryst_status status = plan_work_open(work->overlay, params, true, NULL, &classes);
+    if (status)
+        return status;
+    if (classes->rows && classes->rows <= work->rows / 4) {
+        status = plan_mwu(classes, &mwu);
+        if (!status && !params->weights_only)
+            status = plan_columns(classes, GAP_EXACT, CLASSES_CALLS);
+        if (!status || status == TRYST_E_UNSUPPORTED) {
+            status = TRYST_OK;
+            plan_work_price(classes, classes->best_row_price);
+            plan_work_price_links(work, classes->price);
+            work->priced_count += classes->priced_count;
+        }
+    }
+    plan_work_close(classes);
+    return status;
+}
+
+static tryst_status shares_solve(struct plan_work *work, const struct plan_params *params,
+                                 double gap)
+{
+    struct plan_mwu_params mwu = {.gap = fmax(gap, GAP_WEIGHTS),
+                                  .calls_max = calls_max(work)};
+    tryst_status status = plan_mwu(work, &mwu);
+    if (!status && !params->weights_only)
+        status = plan_columns(work, gap, CALLS_MAX);
+    if (status && status != TRYST_E_UNSUPPORTED)
+        return status;
+    mwu.gap = fmax(gap, GAP_WEIGHTS_ALONE);
+    if (plan_work_time(work, NULL) <= time_enough(work, mwu.gap))
+        return TRYST_OK;
+    return plan_mwu(work, &mwu);
+}
+
+static tryst_status solve(struct plan_work *work, const struct plan_params *params,
+                          bool start)
 {
     double gap = params->gap_max > 0 ? params->gap_max : GAP_EXACT;
-    struct plan_mwu_params mwu = {.gap = fmax(gap, GAP_WEIGHTS), .calls_max = 1000};
-    tryst_status status = plan_mwu(work, &mwu);
-    if (!status)
-        status =
-            params->weights_only ? TRYST_E_UNSUPPORTED : plan_columns(work, gap, 2000);
-    if (status == TRYST_E_UNSUPPORTED) {
-        mwu.gap = fmax(gap, 1e-4);
-        status = plan_mwu(work, &mwu);
+    bool found = false;
+    tryst_status status = TRYST_OK;
+    if (!start) {
+        status = classes_price(work, params);
+        if (!status)
+            status = plan_seed(work, INFINITY, time_enough(work, gap), 0, &found);
     }
-    return status;
+    if (!status && !(plan_work_time(work, NULL) <= time_enough(work, gap) && found))
+        status = shares_solve(work, params, gap);
+    return status ? status : plan_simplify(work, params, time_enough(work, gap));
 }
 
 /* --- hand out ---------------------------------------------------------------------------- */
@@ -304,13 +363,15 @@ tryst_status plan_open(struct overlay *overlay, const struct plan_params *params
         return err_set(err, TRYST_E_INVALID,
                        "no plan for operation %d with root %u: there are %u ranks",
                        (int)params->op, params->root, overlay->ranks_count);
-    tryst_status status = plan_work_open(overlay, params, err, &work);
+    tryst_status status = plan_work_open(overlay, params, false, err, &work);
     if (status)
         return status;
-    if (before && before->op == params->op && before->ranks_count == work->ranks)
+    bool started =
+        before && before->op == params->op && before->ranks_count == work->ranks;
+    if (started)
         status = before_add(work, before);
     if (!status)
-        status = solve(work, params);
+        status = solve(work, params, started);
     if (!status)
         status = plan_make(work, plan_p);
     plan_work_close(work);

@@ -5,7 +5,7 @@
  * One idea: the master's prices jump about long before its time is right, so the oracle is also asked
  * between them and the best prices so far (P. Wentges 1997); any prices prove a bound, and both
  * answers are columns. It ends when time and bound meet, or no column is new.
- * Invariant: the shares left behind are the master's last optimum.
+ * Invariant: the shares left behind are the master's last optimum, or those from before it.
  */
 #include "plan_work.h"
 
@@ -14,13 +14,19 @@
 #include "core/alloc.h"
 #include "lp.h"
 
-#define INWARD \
-    0.5 /* how far from the master's prices to the best ones the first question goes */
+/* How far from the master's prices to the best ones the first question goes. */
+#define INWARD 0.7
+
+/* Beyond these an LP takes longer than it gains: a mesh of 64 has 2016 rows, all of them tight, and Clp
+ * turns for minutes where the weights need a second for 1e-3. Counted, not timed, so that plans repeat. */
+#define ROWS_MAX   700
+#define PIVOT_WORK 2e7 /* pivots × rows */
 
 struct generation {
     struct plan_work *work;
     struct lp *lp;
     double *price, *between; /* by row */
+    double pivots_left;
     uint32_t known; /* columns of the pool that the master has: all before this */
 };
 
@@ -33,7 +39,8 @@ static void generation_wipe(struct generation *generation)
 
 static tryst_status generation_init(struct generation *generation, struct plan_work *work)
 {
-    *generation = (struct generation){.work = work};
+    *generation =
+        (struct generation){.work = work, .pivots_left = PIVOT_WORK / work->rows};
     tryst_status status = lp_open(work->rows, work->groups, &generation->lp);
     if (status)
         return status;
@@ -85,8 +92,11 @@ static tryst_status generate(struct generation *generation, double gap,
         tryst_status status = columns_hand_in(generation);
         if (status)
             return status;
-        if (!lp_solve(generation->lp, 0))
-            return TRYST_E_UNSUPPORTED; /* Clp gave up: what was before stays */
+        if (generation->pivots_left < 1 ||
+            !lp_solve(generation->lp, (uint32_t)generation->pivots_left))
+            return TRYST_OK; /* given up: the shares of the solve before stay */
+        generation->pivots_left -= lp_pivots(generation->lp);
+        shares_set(generation);
         double time = lp_time(generation->lp);
         if (time - work->bound <= gap * time || work->priced_count >= calls_end ||
             plan_work_late(work))
@@ -108,13 +118,11 @@ static tryst_status generate(struct generation *generation, double gap,
 tryst_status plan_columns(struct plan_work *work, double gap, uint32_t calls_max)
 {
     struct generation generation;
-    if (!work->rows)
+    if (!work->rows || work->rows > ROWS_MAX)
         return TRYST_OK;
     tryst_status status = generation_init(&generation, work);
     if (!status)
         status = generate(&generation, gap, calls_max);
-    if (!status)
-        shares_set(&generation);
     generation_wipe(&generation);
     return status;
 }

@@ -17,8 +17,11 @@
 
 #include "core/alloc.h"
 
-#define STEPS_PER_CALL \
-    64 /* moves among the trees in use before the oracle is asked again */
+/* Rankings of the trees in use before the oracle is asked again: fewer where they cost more than it. */
+#define RANKS_MAX    64
+#define RANKS_MIN    3
+#define RANK_WORK    64.0
+#define MOVES_MAX    16 /* after each ranking, for each group */
 #define SEARCH_STEPS 12
 
 struct mwu {
@@ -30,6 +33,8 @@ struct mwu {
     uint32_t *touched, touched_count;
     uint32_t *active, active_count, active_room; /* columns with a share */
     double *share, *kept;                        /* by column; kept: of the best time */
+    double *cost;                                /* by position in `active`: as ranked */
+    double values_count;                         /* of all in use */
     uint32_t share_room;
     double best_time;
     uint32_t *cheap, *dear; /* by group: columns in use, GRAPH_NONE: none */
@@ -44,6 +49,7 @@ static void mwu_wipe(struct mwu *mwu)
     mem_free(mwu->change);
     mem_free(mwu->touched);
     mem_free(mwu->active);
+    mem_free(mwu->cost);
     mem_free(mwu->share);
     mem_free(mwu->kept);
     mem_free(mwu->cheap);
@@ -85,9 +91,12 @@ static tryst_status shares_room(struct mwu *mwu)
     if (kept)
         mwu->kept = kept;
     uint32_t *active = kept ? mem_resize(mwu->active, room * sizeof *active) : NULL;
-    if (!active)
+    if (active)
+        mwu->active = active;
+    double *cost = active ? mem_resize(mwu->cost, room * sizeof *cost) : NULL;
+    if (!cost)
         return TRYST_E_NOMEM;
-    mwu->active = active;
+    mwu->cost = cost;
     size_t old = mwu->share_room, more = room - old;
     memset(share + old, 0, more * sizeof *share);
     memset(kept + old, 0, more * sizeof *kept);
@@ -234,9 +243,12 @@ static double active_rank(struct mwu *mwu)
         mwu->price[i] = mwu->weight[i] / mwu->sum;
     for (uint32_t g = 0; g < work->groups; g++)
         mwu->cheap[g] = mwu->dear[g] = GRAPH_NONE;
+    mwu->values_count = 0;
     for (uint32_t i = 0; i < mwu->active_count; i++) {
         const struct plan_column *column = &work->columns[mwu->active[i]];
         double cost = plan_column_cost(column, mwu->price);
+        mwu->cost[i] = cost;
+        mwu->values_count += column->values_count;
         uint32_t g = column->group;
         if (mwu->cheap[g] == GRAPH_NONE || cost < mwu->cheap_cost[g]) {
             mwu->cheap[g] = mwu->active[i];
@@ -252,18 +264,31 @@ static double active_rank(struct mwu *mwu)
     return gain;
 }
 
+/* Moves share to each group's cheapest column from those in the dearer half of its range. */
+static void active_move(struct mwu *mwu)
+{
+    uint32_t ranked = mwu->active_count, moves = MOVES_MAX * mwu->work->groups;
+    for (uint32_t i = 0; i < ranked && moves > 0; i++) {
+        uint32_t g = mwu->work->columns[mwu->active[i]].group;
+        double middle = (mwu->cheap_cost[g] + mwu->dear_cost[g]) / 2;
+        if (mwu->cheap[g] == mwu->dear[g] || !(mwu->cost[i] > middle))
+            continue;
+        share_move(mwu, mwu->active[i], mwu->cheap[g]);
+        moves--;
+    }
+    active_sweep(mwu);
+}
+
 /* Moves share among the columns in use until little is to be gained there. */
 static void active_settle(struct mwu *mwu, double enough)
 {
-    for (int i = 0; i < STEPS_PER_CALL; i++) {
+    double n = mwu->work->ranks, most = RANK_WORK * n * n / fmax(mwu->values_count, 1);
+    most = fmin(fmax(most, RANKS_MIN), RANKS_MAX);
+    for (int i = 0; i < most; i++) {
         if (active_rank(mwu) <= enough)
             return;
-        for (uint32_t g = 0; g < mwu->work->groups; g++)
-            if (mwu->cheap[g] != mwu->dear[g])
-                share_move(mwu, mwu->dear[g], mwu->cheap[g]);
-        active_sweep(mwu);
+        active_move(mwu);
     }
-    active_rank(mwu);
 }
 
 /* --- the loop --------------------------------------------------------------------------- */

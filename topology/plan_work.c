@@ -108,7 +108,7 @@ static tryst_status rows_make(struct plan_work *work)
     work->mirrored = room && work->op == PLAN_ALLREDUCE && count > 0 &&
                      mirror_find(work->overlay, ends, mirror) &&
                      routes_mirrored(work, mirror, other);
-    for (uint32_t i = 0; room && i < count; i++) {
+    for (uint32_t i = 0; room && !work->averaged && i < count; i++) {
         bool second = work->mirrored && mirror[i] < i;
         work->link_row[i] = second ? work->link_row[mirror[i]] : work->rows++;
         work->row_links[work->link_row[i]]++;
@@ -116,7 +116,14 @@ static tryst_status rows_make(struct plan_work *work)
     mem_free(ends);
     mem_free(mirror);
     mem_free(other);
-    return room ? TRYST_OK : TRYST_E_NOMEM;
+    if (!room)
+        return TRYST_E_NOMEM;
+    if (!work->averaged)
+        return TRYST_OK;
+    tryst_status status = plan_classes(work, work->link_row, &work->rows);
+    for (uint32_t i = 0; !status && i < count; i++)
+        work->row_links[work->link_row[i]]++;
+    return status;
 }
 
 /* --- open and close ---------------------------------------------------------------------- */
@@ -184,25 +191,36 @@ static tryst_status room_make(struct plan_work *work)
     return TRYST_OK;
 }
 
-/* So that times come out near 1 and above: scaled by the bound of equal prices. */
+/* So that times come out near 1 and above: scaled by the better bound of two guesses: all rows weigh the
+ * same, or all bytes (which is exact where everything is full, as in a mesh). */
 static void scale_set(struct plan_work *work)
 {
+    double sum = 0;
     for (uint32_t i = 0; i < work->rows; i++)
         work->row_value[i] = 1.0 / work->rows;
-    double bound = plan_work_price(work, work->row_value);
-    if (bound > 0) {
-        work->scale = 1 / bound;
+    plan_work_price(work, work->row_value);
+    memset(work->row_value, 0, work->rows * sizeof *work->row_value);
+    for (uint32_t i = 0; i < work->links; i++) {
+        work->row_value[work->link_row[i]] += work->overlay->capacity[i];
+        sum += work->overlay->capacity[i];
+    }
+    for (uint32_t i = 0; i < work->rows; i++)
+        work->row_value[i] /= sum;
+    plan_work_price(work, work->row_value);
+    if (work->bound > 0) {
+        work->scale = 1 / work->bound;
         work->bound = 1;
     }
 }
 
 tryst_status plan_work_open(struct overlay *overlay, const struct plan_params *params,
-                            struct err *err, struct plan_work **work_p)
+                            bool averaged, struct err *err, struct plan_work **work_p)
 {
     struct plan_work *work = mem_zalloc(sizeof *work);
     if (!work)
         return err_set(err, TRYST_E_NOMEM, "no memory to plan");
     work->overlay = overlay;
+    work->averaged = averaged;
     work->ranks = overlay->ranks_count;
     work->links = overlay->links_count;
     op_set(work, params);
@@ -268,6 +286,20 @@ static double bound_now(const struct plan_work *work)
     for (uint32_t group = 0; group < work->groups; group++)
         bound += plan_work_root_cost(work, plan_work_best_root(work, group));
     return bound;
+}
+
+double plan_work_price_links(struct plan_work *work, const double *price)
+{
+    double sum = 0, *row_price = work->row_value;
+    memset(row_price, 0, work->rows * sizeof *row_price);
+    for (uint32_t i = 0; i < work->links; i++) {
+        double value = price[i] * work->overlay->capacity[i];
+        row_price[work->link_row[i]] += value;
+        sum += value;
+    }
+    for (uint32_t i = 0; i < work->rows; i++)
+        row_price[i] /= sum;
+    return plan_work_price(work, row_price);
 }
 
 double plan_work_price(struct plan_work *work, const double *row_price)
@@ -423,7 +455,10 @@ static tryst_status column_values(struct plan_work *work, struct plan_column *co
         double value =
             work->load[i] / work->overlay->capacity[i] * work->weight * work->scale;
         double *most = &work->row_value[work->link_row[i]];
-        *most = value > *most ? value : *most;
+        if (work->averaged)
+            *most += value / work->row_links[work->link_row[i]];
+        else
+            *most = value > *most ? value : *most;
     }
     for (uint32_t i = 0; i < work->rows; i++)
         count += work->row_value[i] > 0;

@@ -37,6 +37,8 @@ struct plan_work {
     uint32_t root; /* broadcast, reduce */
     uint32_t ranks, links, rows, groups;
     bool mirrored, all_roots;
+    bool
+        averaged; /* a row is a class of links that look alike, and values are means over it */
     bool has_down, has_up;
     double weight, scale;
 
@@ -57,13 +59,18 @@ struct plan_work {
     uint64_t end_ns; /* 0: none */
 };
 
+/** With `averaged` the rows are classes (plan_class.c): few where a network is regular. Bounds stay bounds;
+ *  times are those of averages, which only a plan that wears all links of a class alike has. */
 tryst_status plan_work_open(struct overlay *overlay, const struct plan_params *params,
-                            struct err *err, struct plan_work **work_p);
+                            bool averaged, struct err *err, struct plan_work **work_p);
 void plan_work_close(struct plan_work *work);
 
 /** Prices the rows (≥ 0, sum 1), finds the cheapest trees at these prices, keeps the bound if it is the best.
  *  Returns the bound of these prices. */
 double plan_work_price(struct plan_work *work, const double *row_price);
+
+/** The same for prices of links, such as another work's. */
+double plan_work_price_links(struct plan_work *work, const double *price);
 
 /** After plan_work_price: the cost of the cheapest tree of `root` (scaled; without the bound's sum). */
 double plan_work_root_cost(const struct plan_work *work, uint32_t root);
@@ -87,6 +94,16 @@ double plan_work_time(struct plan_work *work, double *value_p);
 /** Whether the caller's time is up. */
 bool plan_work_late(const struct plan_work *work);
 
+/** Classes of links that look alike: link → class. */
+tryst_status plan_classes(const struct plan_work *work, uint32_t *class_p,
+                          uint32_t *count_p);
+
+/** Builds few, shallow trees for the prices that proved the bound and sets the shares to the best set that
+ *  it found, when that is better than `time_max` (scaled) or equal with fewer trees than `trees_max` (0: any);
+ *  else leaves the shares. `*found_p` says which. */
+tryst_status plan_seed(struct plan_work *work, double time_max, double time_enough,
+                       uint32_t trees_max, bool *found_p);
+
 /** The solvers; each leaves shares in the columns. */
 struct plan_mwu_params {
     double gap;         /* relative, to stop at */
@@ -97,7 +114,9 @@ tryst_status plan_mwu(struct plan_work *work, const struct plan_mwu_params *para
 /** Column generation to `gap`; TRYST_E_UNSUPPORTED: no LP here (the shares are as they were). */
 tryst_status plan_columns(struct plan_work *work, double gap, uint32_t calls_max);
 
-/** Fewer and shallower trees for the current time; at most `trees_max` (0: any number). */
-tryst_status plan_simplify(struct plan_work *work, const struct plan_params *params);
+/** Fewer and shallower trees in a time no longer than the present one or `time_enough` (scaled); at most
+ *  params->trees_max of each group (0: any number), whatever that costs. */
+tryst_status plan_simplify(struct plan_work *work, const struct plan_params *params,
+                           double time_enough);
 
 #endif

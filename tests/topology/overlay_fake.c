@@ -94,6 +94,10 @@ struct overlay *fake_open(uint32_t ranks, uint32_t nodes, const struct fake_link
     struct overlay_private *own = test_calloc(1, sizeof *own);
     own->graph.links = test_calloc(links_count + 1, sizeof *own->graph.links);
     own->graph.links_count = links_count;
+    own->graph.nodes = test_calloc(nodes, sizeof *own->graph.nodes);
+    own->graph.nodes_count = nodes;
+    for (uint32_t i = 0; i < nodes; i++)
+        own->graph.nodes[i].kind = i < ranks ? NODE_RANK : NODE_SWITCH;
     own->numbers = test_calloc(links_count + 1, sizeof *own->numbers);
     own->capacity = test_calloc(links_count + 1, sizeof *own->capacity);
     own->first = test_calloc((size_t)ranks * ranks + 1, sizeof *own->first);
@@ -117,6 +121,7 @@ void fake_close(struct overlay *overlay)
 {
     struct overlay_private *own = overlay->own;
     test_free(own->graph.links);
+    test_free(own->graph.nodes);
     test_free(own->numbers);
     test_free(own->capacity);
     test_free(own->first);

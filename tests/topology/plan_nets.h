@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Families of networks to plan for, as graphs. */
+#ifndef TRYST_TESTS_PLAN_NETS_H
+#define TRYST_TESTS_PLAN_NETS_H
+
+#include "core/random.h"
+#include "topology/graph.h"
+
+enum net_family {
+    NET_STAR,     /* hosts at one switch */
+    NET_RACKS,    /* two racks and a trunk */
+    NET_RING,     /* ranks in a ring */
+    NET_LINE,     /* ranks in a line */
+    NET_TORUS,    /* ranks in two rings */
+    NET_MESH,     /* a link for each pair */
+    NET_FAT_TREE, /* leaves with hosts, spines; 2:1 */
+    NET_DRAGONFLY, /* groups of switches, all joined in the group, one link for each pair of groups */
+    NET_FAMILIES
+};
+
+extern const char *const net_names[NET_FAMILIES];
+
+/* About n ranks (a torus rounds down to a × b). `random` NULL: all links of a kind alike; else their rates
+ * vary, and in every other network also by direction. */
+struct graph *net_open(enum net_family family, uint32_t n, struct random *random);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Fewer and shallower trees for the same time.
+ *
+ * One idea: first the trees that plan_seed can build for the price of nothing; where it cannot, the
+ * master goes on: the tree with the least share is shut and the rest solved again, for as long as the time
+ * stays. With `trees_max` it goes on beyond, and the time is what it is then.
+ * Invariant: the time is never longer than before, unless trees_max asks for it.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "lp.h"
+#include "plan_work.h"
+
+#define GRAIN 1e-9 /* relative: times that differ less are one */
+#define PIVOT_WORK \
+    1e6 /* pivots × rows of all solves: a second or so; counted, so that plans repeat */
+
+struct thinning {
+    struct plan_work *work;
+    struct lp *lp;
+    uint32_t *column; /* LP column → the pool's */
+    bool *shut,
+        *kept; /* by LP column; kept: it has been tried, and time went up without it */
+    uint32_t *group_open; /* columns that are not shut, by group */
+    uint32_t count, open;
+    double pivots_left;
+};
+
+static uint32_t columns_used(const struct plan_work *work)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < work->columns_count; i++)
+        count += work->columns[i].share > 0;
+    return count;
+}
+
+static void thinning_wipe(struct thinning *thinning)
+{
+    lp_close(thinning->lp);
+    mem_free(thinning->column);
+    mem_free(thinning->shut);
+    mem_free(thinning->kept);
+    mem_free(thinning->group_open);
+}
+
+static tryst_status thinning_init(struct thinning *thinning, struct plan_work *work)
+{
+    uint32_t count = columns_used(work);
+    *thinning = (struct thinning){.work = work, .pivots_left = PIVOT_WORK / work->rows};
+    tryst_status status = lp_open(work->rows, work->groups, &thinning->lp);
+    if (status)
+        return status;
+    thinning->column = mem_zalloc_array(count, sizeof *thinning->column);
+    thinning->shut = mem_zalloc_array(count, sizeof *thinning->shut);
+    thinning->kept = mem_zalloc_array(count, sizeof *thinning->kept);
+    thinning->group_open = mem_zalloc_array(work->groups, sizeof *thinning->group_open);
+    if (!thinning->column || !thinning->shut || !thinning->kept || !thinning->group_open)
+        return TRYST_E_NOMEM;
+    for (uint32_t i = 0; i < work->columns_count && !status; i++) {
+        const struct plan_column *column = &work->columns[i];
+        if (!(column->share > 0))
+            continue;
+        status = lp_column_add(thinning->lp, column->group, column->values_count,
+                               column->rows, column->values);
+        thinning->group_open[column->group]++;
+        thinning->column[thinning->count++] = i;
+    }
+    thinning->open = thinning->count;
+    return status;
+}
+
+static void column_shut(struct thinning *thinning, uint32_t column, bool shut)
+{
+    uint32_t group = thinning->work->columns[thinning->column[column]].group;
+    thinning->shut[column] = shut;
+    thinning->open += shut ? UINT32_MAX : 1;
+    thinning->group_open[group] += shut ? UINT32_MAX : 1;
+    lp_column_shut(thinning->lp, column, shut);
+}
+
+static bool solve(struct thinning *thinning)
+{
+    if (thinning->pivots_left < 1 ||
+        !lp_solve(thinning->lp, (uint32_t)thinning->pivots_left))
+        return false;
+    thinning->pivots_left -= lp_pivots(thinning->lp) + 1;
+    return true;
+}
+
+static void shares_take(struct thinning *thinning)
+{
+    for (uint32_t i = 0; i < thinning->count; i++)
+        thinning->work->columns[thinning->column[i]].share =
+            thinning->shut[i] ? 0 : lp_share(thinning->lp, i);
+}
+
+/* The open column with the least share that may go; the deeper of equals. */
+static uint32_t least_find(const struct thinning *thinning, bool any)
+{
+    const struct plan_column *columns = thinning->work->columns, *best = NULL;
+    uint32_t least = GRAPH_NONE;
+    for (uint32_t i = 0; i < thinning->count; i++) {
+        const struct plan_column *column = &columns[thinning->column[i]];
+        if (thinning->shut[i] || (thinning->kept[i] && !any) ||
+            thinning->group_open[column->group] < 2)
+            continue;
+        if (!best || column->share < best->share ||
+            (column->share == best->share && column->depth > best->depth)) {
+            best = column;
+            least = i;
+        }
+    }
+    return least;
+}
+
+static void unused_shut(struct thinning *thinning)
+{
+    for (uint32_t i = 0; i < thinning->count; i++)
+        if (!thinning->shut[i] &&
+            !(thinning->work->columns[thinning->column[i]].share > 0))
+            column_shut(thinning, i, true);
+}
+
+/* Shuts what can go at no cost, then, down to `most` trees, what cannot. */
+static void thin(struct thinning *thinning, double limit, uint32_t most)
+{
+    for (;;) {
+        bool forced = false;
+        uint32_t column = least_find(thinning, false);
+        if (column == GRAPH_NONE && thinning->open > most) {
+            column = least_find(thinning, true);
+            forced = true;
+        }
+        if (column == GRAPH_NONE)
+            return;
+        column_shut(thinning, column, true);
+        if (!solve(thinning))
+            return;
+        double time = lp_time(thinning->lp);
+        if (time <= limit || forced) {
+            limit = fmax(limit, time * (1 + GRAIN));
+            shares_take(thinning);
+            unused_shut(thinning);
+        } else {
+            column_shut(thinning, column, false);
+            thinning->kept[column] = true;
+        }
+    }
+}
+
+static tryst_status thin_all(struct plan_work *work, double limit, uint32_t most)
+{
+    struct thinning thinning;
+    tryst_status status = thinning_init(&thinning, work);
+    if (!status && solve(&thinning) && lp_time(thinning.lp) <= limit) {
+        shares_take(&thinning);
+        unused_shut(&thinning);
+        thin(&thinning, limit, most);
+    }
+    thinning_wipe(&thinning);
+    return status == TRYST_E_UNSUPPORTED ? TRYST_OK : status;
+}
+
+tryst_status plan_simplify(struct plan_work *work, const struct plan_params *params,
+                           double time_enough)
+{
+    uint32_t used = columns_used(work);
+    double time = plan_work_time(work, NULL);
+    double limit = fmax(time * (1 + GRAIN), time_enough);
+    uint32_t most = params->trees_max ? params->trees_max * work->groups : UINT32_MAX;
+    tryst_status status = TRYST_OK;
+    if (!work->rows || used <= work->groups)
+        return TRYST_OK;
+    if (!params->weights_only)
+        status = thin_all(work, limit, most);
+    used = columns_used(work);
+    bool found = false, forced = used > most;
+    if (!status && (forced || !work->all_roots) && used > work->groups)
+        status =
+            plan_seed(work, forced ? INFINITY : limit, limit,
+                      forced ? params->trees_max : (used - 1) / work->groups, &found);
+    return status;
+}
