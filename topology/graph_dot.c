@@ -11,6 +11,7 @@
 struct dot {
     const struct graph *graph;
     struct text *text;
+    double most; /* of all bandwidths */
 };
 
 static void node_add(struct dot *dot, uint32_t number, const char *indent)
@@ -77,7 +78,7 @@ static void link_add(struct dot *dot, uint32_t i)
     words_link(&words, link, wire ? link + 1 : NULL);
     text_addf(dot->text, "  n%u -> n%u [dir=%s, color=\"%s\", penwidth=", link->from,
               link->to, wire ? "none" : "forward", look_link_colour(link->kind));
-    text_add_fixed(dot->text, look_link_width(link->bytes_per_s.value), 1);
+    text_add_fixed(dot->text, look_link_width(link->bytes_per_s.value, dot->most), 1);
     text_addf(dot->text, "%s, tooltip=",
               link->down || link->bytes_per_s.value == GRAPH_UNKNOWN ? ", style=dashed"
                                                                      : "");
@@ -109,7 +110,7 @@ static void tree_add(struct dot *dot, const struct graph_overlaid *overlaid,
 void graph_dot_write(const struct graph *graph, const struct graph_overlaid *overlaid,
                      struct text *text)
 {
-    struct dot dot = {graph, text};
+    struct dot dot = {graph, text, look_most(graph)};
     text_add(
         text,
         "digraph tryst {\n  node [style=filled, fontname=\"sans-serif\", fontsize=11];\n"

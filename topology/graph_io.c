@@ -111,6 +111,7 @@ tryst_status graph_write(const struct graph *graph, enum graph_format format,
     case GRAPH_TEXT: graph_text_write(graph, overlaid, &text); break;
     case GRAPH_DOT: graph_dot_write(graph, overlaid, &text); break;
     case GRAPH_NCCL_XML: nccl_xml_write(graph, &text); break;
+    case GRAPH_SVG: graph_svg_write(graph, overlaid, &text); break;
     default:
         return err_set(err, TRYST_E_UNSUPPORTED, "a graph cannot be written as %s",
                        format < GRAPH_FORMATS ? format_names[format] : "that");

@@ -33,11 +33,21 @@ const char *look_tree_colour(uint32_t tree)
     return colours[tree % (sizeof colours / sizeof colours[0])];
 }
 
-double look_link_width(double bytes_per_s)
+double look_most(const struct graph *graph)
 {
-    if (!(bytes_per_s > 1e9)) /* unknown ones too */
+    double most = GRAPH_UNKNOWN;
+    for (uint32_t i = 0; i < graph->links_count; i++) {
+        double value = graph->links[i].bytes_per_s.value;
+        if (isfinite(value) && value > most)
+            most = value;
+    }
+    return most;
+}
+
+double look_link_width(double bytes_per_s, double most)
+{
+    if (!(bytes_per_s > 0) || !isfinite(bytes_per_s) || !(most > 0))
         return 1;
-    if (bytes_per_s == GRAPH_UNLIMITED)
-        return 1;
-    return 1 + 1.1 * log2(bytes_per_s / 1e9) / 2;
+    double width = 6 + 0.9 * log2(bytes_per_s / most);
+    return width < 1 ? 1 : width;
 }

@@ -12,7 +12,9 @@ const char *look_node_fill(enum graph_node_kind kind);
 const char *look_link_colour(enum graph_link_kind kind);
 /* Of trees; they repeat. */
 const char *look_tree_colour(uint32_t tree);
-/* A line's width in points: 1 at 1 GB/s and below, wider by 1.1 for each factor of 4. */
-double look_link_width(double bytes_per_s);
+/* The widest bandwidth of the graph that limits; GRAPH_UNKNOWN where there is none. */
+double look_most(const struct graph *graph);
+/* A line's width in points: 6 for `most`, 0.9 less for each halving, at least 1 (so for unknown ones). */
+double look_link_width(double bytes_per_s, double most);
 
 #endif

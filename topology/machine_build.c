@@ -26,7 +26,7 @@ struct builder {
     uint32_t *package, *numa; /* → node */
     uint32_t *useful; /* by PCI device: how many of its children lead to a GPU or a NIC */
     uint32_t nv_switch;
-    uint32_t gpus_count, nics_count;
+    uint32_t gpus_count, nics_count, switches_count;
 };
 
 /* -----------------------------------------------------------------------------
@@ -212,7 +212,7 @@ static tryst_status host_bridge_build(struct builder *builder, struct machine_pc
 }
 
 static tryst_status device_name_add(struct builder *builder, struct machine_pci *pci,
-                                    struct graph_node node, uint32_t number)
+                                    struct graph_node node)
 {
     if (pci->kind == PCI_GPU) {
         uint32_t index = builder->gpus_count++;
@@ -225,11 +225,11 @@ static tryst_status device_name_add(struct builder *builder, struct machine_pci 
     if (pci->kind == PCI_NIC)
         return node_add(builder, node, &pci->node, "nic%u", builder->nics_count++);
     return pci->address ? node_add(builder, node, &pci->node, "pci:%s", pci->address)
-                        : node_add(builder, node, &pci->node, "pciswitch%u", number);
+                        : node_add(builder, node, &pci->node, "pciswitch%u",
+                                   builder->switches_count++);
 }
 
-static tryst_status device_build(struct builder *builder, struct machine_pci *pci,
-                                 uint32_t number)
+static tryst_status device_build(struct builder *builder, struct machine_pci *pci)
 {
     enum graph_node_kind kind = pci->kind == PCI_GPU   ? NODE_GPU
                                 : pci->kind == PCI_NIC ? NODE_NIC
@@ -238,7 +238,7 @@ static tryst_status device_build(struct builder *builder, struct machine_pci *pc
     struct graph_node node = node_of(kind, upper);
     node.pci = pci->address;
     node.label = pci->label;
-    tryst_status status = device_name_add(builder, pci, node, number);
+    tryst_status status = device_name_add(builder, pci, node);
     if (status == TRYST_OK)
         status = pci_link(builder, pci, upper);
     return status;
@@ -255,7 +255,7 @@ static tryst_status pci_build(struct builder *builder)
             status = host_bridge_build(builder, pci, i);
         else if (pci->kind == PCI_GPU || pci->kind == PCI_NIC ||
                  (pci->kind == PCI_BRIDGE && builder->useful[i] > 1))
-            status = device_build(builder, pci, i);
+            status = device_build(builder, pci);
     }
     return status;
 }
