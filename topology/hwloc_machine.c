@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/alloc.h"
+#include "pci_class.h"
 
 #define CPUS_BYTES 1024
 
@@ -120,20 +120,6 @@ static void processors_read(struct walk *walk, hwloc_obj_t obj, uint32_t package
 /* -----------------------------------------------------------------------------
  * PCI */
 
-/* Intel, NVIDIA and AMD make GPUs; other display controllers are consoles of management boards or of
- * virtual machines. Class 0x12 are accelerators without a display. */
-static bool is_gpu(const struct hwloc_pcidev_attr_s *pci)
-{
-    bool maker =
-        pci->vendor_id == 0x10de || pci->vendor_id == 0x1002 || pci->vendor_id == 0x8086;
-    return (pci->class_id >> 8 == 0x03 && maker) || pci->class_id >> 8 == 0x12;
-}
-
-static bool is_nv_switch(const struct hwloc_pcidev_attr_s *pci)
-{
-    return pci->class_id == 0x0680 && pci->vendor_id == 0x10de;
-}
-
 static struct machine_pci *pci_add(struct walk *walk, enum machine_pci_kind kind,
                                    const struct hwloc_pcidev_attr_s *attr,
                                    const struct place *place)
@@ -195,7 +181,8 @@ static void nic_read(struct walk *walk, hwloc_obj_t obj, const struct place *pla
     pci->label = label;
     if (name)
         port_add(walk, walk->machine->pci_count - 1, name,
-                 obj->attr->pcidev.class_id == 0x0207 ? WIRE_INFINIBAND : WIRE_ETHERNET);
+                 pci_is_infiniband(obj->attr->pcidev.class_id) ? WIRE_INFINIBAND
+                                                               : WIRE_ETHERNET);
 }
 
 static void gpu_read(struct walk *walk, hwloc_obj_t obj, const struct place *place)
@@ -213,11 +200,11 @@ static void gpu_read(struct walk *walk, hwloc_obj_t obj, const struct place *pla
 static void device_read(struct walk *walk, hwloc_obj_t obj, const struct place *place)
 {
     const struct hwloc_pcidev_attr_s *attr = &obj->attr->pcidev;
-    if (is_gpu(attr))
+    if (pci_is_gpu(attr->class_id, attr->vendor_id))
         gpu_read(walk, obj, place);
-    else if (attr->class_id >> 8 == 0x02)
+    else if (pci_is_nic(attr->class_id))
         nic_read(walk, obj, place);
-    else if (is_nv_switch(attr))
+    else if (pci_is_nv_switch(attr->class_id, attr->vendor_id))
         pci_add(walk, PCI_NV_SWITCH, attr, place);
 }
 

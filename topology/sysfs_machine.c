@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pci_class.h"
 #include "sysfs.h"
 #include "sysfs_file.h"
 
@@ -208,11 +209,9 @@ static tryst_status device_read(const char *root, struct machine *machine,
                                 const char *address)
 {
     char link[PATH_MAX], path[PATH_MAX];
-    unsigned long class = hex_read(root, address, "class") >> 16;
-    unsigned long vendor = hex_read(root, address, "vendor");
-    bool maker = vendor == 0x10de || vendor == 0x1002 || vendor == 0x8086;
-    bool gpu = (class == 0x03 && maker) || class == 0x12;
-    if (!gpu && class != 0x02)
+    unsigned class = (unsigned)(hex_read(root, address, "class") >> 8);
+    bool gpu = pci_is_gpu(class, (unsigned)hex_read(root, address, "vendor"));
+    if (!gpu && !pci_is_nic(class))
         return TRYST_OK;
     snprintf(link, sizeof link, "%s/bus/pci/devices/%s", root, address);
     ssize_t length = readlink(link, path, sizeof path - 1);

@@ -12,18 +12,15 @@ tryst_status detect_hwloc(struct err *err, struct machine *machine)
 }
 #endif
 
-#if !TRYST_HAVE_HWLOC || !TRYST_HAVE_XML
+#if !TRYST_HAVE_XML
 tryst_status hwloc_xml_read(const struct source *source, struct graph **graph_p)
 {
     (void)graph_p;
-    return err_set(
-        source->err, TRYST_E_UNSUPPORTED,
-        "%s: reading hwloc's XML needs a build with libhwloc-dev and libxml2-dev",
-        source->name);
+    return err_set(source->err, TRYST_E_UNSUPPORTED,
+                   "%s: reading hwloc's XML needs a build with libxml2-dev",
+                   source->name);
 }
-#endif
 
-#if !TRYST_HAVE_XML
 tryst_status nccl_xml_read(const struct source *source, struct graph **graph_p)
 {
     (void)graph_p;

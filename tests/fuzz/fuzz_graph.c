@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any text is a topology or is refused with a sentence, whatever format it is taken for; of a topology every
+ * picture can be made, and its dump reads back as the same topology. The first byte chooses the format. */
+#include "fuzz.h"
+
+#include "core/alloc.h"
+#include "topology/graph_io.h"
+
+static void dump_compare(const struct graph *graph)
+{
+    struct graph *again;
+    struct err err = ERR_INIT;
+    char *dump, *second;
+    FUZZ_CHECK(graph_write(graph, GRAPH_JSON, NULL, NULL, &dump) == TRYST_OK);
+    tryst_status status =
+        graph_read(dump, strlen(dump), "dump", GRAPH_JSON, &err, &again);
+    if (status != TRYST_OK)
+        fprintf(stderr, "the dump does not load: %s\n%s\n", err.text, dump);
+    FUZZ_CHECK(status == TRYST_OK);
+    FUZZ_CHECK(graph_write(again, GRAPH_JSON, NULL, NULL, &second) == TRYST_OK);
+    FUZZ_CHECK(strcmp(dump, second) == 0);
+    mem_free(dump);
+    mem_free(second);
+    graph_close(again);
+}
+
+static void pictures_make(const struct graph *graph)
+{
+    static const enum graph_format formats[] = {GRAPH_TEXT, GRAPH_DOT, GRAPH_SVG,
+                                                GRAPH_NCCL_XML};
+    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+        char *text;
+        FUZZ_CHECK(graph_write(graph, formats[i], NULL, NULL, &text) == TRYST_OK);
+        mem_free(text);
+    }
+}
+
+#define NODES_MAX \
+    2000 /* a few words of a synthetic topology make more than pictures are for */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static const enum graph_format formats[] = {GRAPH_AUTO,     GRAPH_JSON,
+                                                GRAPH_CLUSTER,  GRAPH_HWLOC_XML,
+                                                GRAPH_NCCL_XML, GRAPH_SYNTHETIC};
+    struct err err = ERR_INIT;
+    struct graph *graph;
+    struct fuzz_input input = {data, bytes};
+    enum graph_format format = formats[fuzz_byte(&input) % 6];
+    char *text = fuzz_text(input.data, input.bytes);
+    tryst_status status = graph_read(text, input.bytes, "f", format, &err, &graph);
+    FUZZ_CHECK(status == TRYST_OK || status == TRYST_E_INVALID ||
+               status == TRYST_E_UNSUPPORTED);
+    FUZZ_CHECK(status == TRYST_OK || err.text[0]);
+    if (status == TRYST_OK) {
+        if (graph->nodes_count < NODES_MAX) {
+            dump_compare(graph);
+            pictures_make(graph);
+        }
+        graph_close(graph);
+    }
+    free(text);
+    return 0;
+}
