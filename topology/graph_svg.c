@@ -461,7 +461,7 @@ static void edge_draw(struct svg *svg, uint32_t tree, struct svg_place a,
     double bow = (length * 0.12 + 10 + 5.0 * (tree / 2)) * (tree % 2 ? -1 : 1);
     double back = b.h * 0.62; /* the arrow ends beside the box */
     text_addf(svg->text,
-              "<path fill=\"none\" stroke=\"%s\" stroke-opacity=\"0.85\" "
+              "<path fill=\"none\" stroke=\"%s\" stroke-opacity=\"0.55\" "
               "marker-end=\"url(#arrow%u)\" d=\"",
               look_tree_colour(tree), tree);
     step(svg, "M", ax, ay);
@@ -571,33 +571,18 @@ static void legend_widths(struct svg *svg, double y)
     }
 }
 
-static void legend_trees(struct svg *svg, double y)
+/* Each tree by itself, and how many there are; returns how far down that goes. */
+static double trees_below(struct svg *svg, double y, double width)
 {
-    double x = MARGIN;
+    char words[128];
     uint32_t shown = trees_shown(svg);
-    for (uint32_t t = 0; t < shown; t++) {
-        const struct plan_tree *tree = &svg->overlaid->plan->trees[t];
-        struct text words = {0};
-        text_addf(&words, "tree %u: root %u, ", t,
-                  svg->overlaid->members ? svg->overlaid->members[tree->root]
-                                         : tree->root);
-        text_add_fixed(&words, tree->share * 100, 1);
-        text_add(&words, " %");
-        if (words.data)
-            x = legend_item(svg, x, y, look_tree_colour(t), 2, false, words.data);
-        svg->text->failed = svg->text->failed || words.failed;
-        text_drop(&words);
-        if (t % 4 == 3) {
-            x = MARGIN;
-            y += LEGEND_ROW;
-        }
-    }
-    if (shown && shown < svg->overlaid->plan->trees_count) {
-        char words[64];
-        snprintf(words, sizeof words, "%u of %u trees are drawn", shown,
-                 svg->overlaid->plan->trees_count);
-        label(svg, x, y, 11, "start", "#3e4c59", false, words);
-    }
+    if (!shown)
+        return y;
+    snprintf(words, sizeof words,
+             "%u of %u trees; each number is a rank, the filled one the root", shown,
+             svg->overlaid->plan->trees_count);
+    label(svg, MARGIN, y + 16, 12, "start", "#3e4c59", false, words);
+    return svg_trees_draw(svg->text, svg->overlaid, shown, MARGIN, y + 24, width);
 }
 
 /* -----------------------------------------------------------------------------
@@ -657,34 +642,45 @@ static void drawing_add(struct svg *svg)
             panel_draw(svg, i);
     combs_draw(svg);
     links_draw(svg);
+    trees_draw(svg); /* under the boxes, so that these can be read */
     for (uint32_t i = 0; i < svg->graph->nodes_count; i++)
         node_draw(svg, i);
-    trees_draw(svg);
     for (uint32_t i = 0; i < svg->graph->ranks_count; i++)
         rank_draw(svg, i);
     text_add(svg->text, "</g>\n");
 }
 
+/* The body first, because how long the page is comes last. */
+static void body_draw(struct svg *svg, double width, double *height_p)
+{
+    double bottom = svg->top + svg->layout.height + 14;
+    head_draw(svg);
+    drawing_add(svg);
+    legend_kinds(svg, MARGIN, bottom + LEGEND_ROW);
+    legend_widths(svg, bottom + 2 * LEGEND_ROW);
+    *height_p = trees_below(svg, bottom + 2.6 * LEGEND_ROW, width - 2 * MARGIN) + MARGIN;
+}
+
 void graph_svg_write(const struct graph *graph, const struct graph_overlaid *overlaid,
                      struct text *text)
 {
+    struct text body = {0};
     struct svg svg = {
-        .graph = graph, .text = text, .overlaid = overlaid, .most = look_most(graph)};
+        .graph = graph, .text = &body, .overlaid = overlaid, .most = look_most(graph)};
+    double height;
     if (svg_layout_open(graph, &svg.layout) != TRYST_OK) {
         text->failed = true;
         return;
     }
-    uint32_t tree_rows = (trees_shown(&svg) + 4) / 4;
     svg.top = MARGIN + HEAD;
     double width = 2 * MARGIN + svg.layout.width;
-    double bottom = svg.top + svg.layout.height + 14;
     width = width < 640 ? 640 : width;
-    page_begin(&svg, width, bottom + (2 + tree_rows) * LEGEND_ROW + MARGIN);
-    head_draw(&svg);
-    drawing_add(&svg);
-    legend_kinds(&svg, MARGIN, bottom + LEGEND_ROW);
-    legend_widths(&svg, bottom + 2 * LEGEND_ROW);
-    legend_trees(&svg, bottom + 3 * LEGEND_ROW);
+    body_draw(&svg, width, &height);
+    svg.text = text;
+    page_begin(&svg, width, height);
+    text_add_bytes(text, body.data ? body.data : "", body.bytes);
     text_add(text, "</svg>\n");
+    text->failed = text->failed || body.failed;
+    text_drop(&body);
     svg_layout_close(&svg.layout);
 }

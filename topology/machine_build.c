@@ -108,6 +108,26 @@ static tryst_status upi_build(struct builder *builder)
     return status;
 }
 
+/* To its package; one that is the whole machine's, to all packages. */
+static tryst_status memory_wires_build(struct builder *builder, uint32_t number)
+{
+    const struct machine *machine = builder->machine;
+    const struct machine_numa *numa = &machine->numas[number];
+    struct graph_link link = {.from = builder->numa[number],
+                              .to = hub_of(builder, numa->package),
+                              .kind = WIRE_MEMORY,
+                              .bytes_per_s = numa->bytes_per_s,
+                              .latency_ns = numa->latency_ns};
+    if (link.to != builder->top || !machine->packages_count)
+        return graph_wire_add(builder->graph, &link, builder->err);
+    tryst_status status = TRYST_OK;
+    for (uint32_t i = 0; status == TRYST_OK && i < machine->packages_count; i++) {
+        link.to = builder->package[i];
+        status = graph_wire_add(builder->graph, &link, builder->err);
+    }
+    return status;
+}
+
 static tryst_status numas_build(struct builder *builder)
 {
     const struct machine *machine = builder->machine;
@@ -118,13 +138,8 @@ static tryst_status numas_build(struct builder *builder)
         node.os_index = numa->os_index;
         node.cpus = numa->cpus && *numa->cpus ? numa->cpus : NULL;
         status = node_add(builder, node, &builder->numa[i], "numa%u", i);
-        struct graph_link link = {.from = builder->numa[i],
-                                  .to = node.parent,
-                                  .kind = WIRE_MEMORY,
-                                  .bytes_per_s = numa->bytes_per_s,
-                                  .latency_ns = numa->latency_ns};
         if (status == TRYST_OK)
-            status = graph_wire_add(builder->graph, &link, builder->err);
+            status = memory_wires_build(builder, i);
     }
     return status;
 }
@@ -195,6 +210,18 @@ static tryst_status pci_link(struct builder *builder, const struct machine_pci *
     return graph_wire_add(builder->graph, &link, builder->err);
 }
 
+/* No wire to the package; what belongs to no single one, to all of them. */
+static tryst_status hub_wire_add(struct builder *builder, uint32_t node, uint32_t package)
+{
+    uint32_t hub = hub_of(builder, package), count = builder->machine->packages_count;
+    tryst_status status = TRYST_OK;
+    if (hub != builder->top || !count)
+        return wire_add(builder, node, hub, WIRE_ATTACH, unlimited);
+    for (uint32_t i = 0; status == TRYST_OK && i < count; i++)
+        status = wire_add(builder, node, builder->package[i], WIRE_ATTACH, unlimited);
+    return status;
+}
+
 /* A host bridge sits in the NUMA node that it is nearest to, and is wired to the package. */
 static tryst_status host_bridge_build(struct builder *builder, struct machine_pci *pci,
                                       uint32_t number)
@@ -207,7 +234,7 @@ static tryst_status host_bridge_build(struct builder *builder, struct machine_pc
         pci->address ? node_add(builder, node, &pci->node, "hostbridge:%s", pci->address)
                      : node_add(builder, node, &pci->node, "hostbridge%u", number);
     if (status == TRYST_OK)
-        status = wire_add(builder, pci->node, hub, WIRE_ATTACH, unlimited);
+        status = hub_wire_add(builder, pci->node, pci->package);
     return status;
 }
 

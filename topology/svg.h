@@ -11,7 +11,8 @@
 #ifndef TRYST_TOPOLOGY_SVG_H
 #define TRYST_TOPOLOGY_SVG_H
 
-#include "graph.h"
+#include "graph_io.h"
+#include "text.h"
 
 struct svg_place {
     double x, y, w, h; /* of its box; w 0: it has none */
@@ -42,6 +43,12 @@ uint32_t svg_comb_of(const struct svg_layout *layout, uint32_t node);
 double svg_bar_y(const struct svg_layout *layout, uint32_t machine, uint32_t comb);
 /* The box of the node or, of a rank that sits in something, of that. */
 struct svg_place svg_place_of(const struct svg_layout *layout, uint32_t node);
+
+#define SVG_TREE_RANKS 128 /* of more ranks no tree is drawn by itself */
+/* The first `count` trees one by one (svg_trees.c), in rows of at most `width`; returns how far down they go. */
+double svg_trees_draw(struct text *text, const struct graph_overlaid *overlaid,
+                      uint32_t count, double left, double top, double width);
+
 uint32_t svg_machine_of(const struct graph *graph, uint32_t node);
 
 #endif

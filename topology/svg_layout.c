@@ -240,6 +240,9 @@ static void machines_place(struct svg_layout *layout, uint32_t count,
         below = GAP;
     uint32_t columns = (uint32_t)ceil(sqrt(count * (h + below) / (w + GAP) * 1.7));
     columns = columns < 1 ? 1 : columns > count ? count : columns;
+    for (uint32_t near = columns > 1 ? columns - 1 : 1; near <= columns + 1; near++)
+        if (count % near == 0 && count % columns != 0)
+            columns = near; /* no half row where that costs little */
     layout->columns = columns;
     layout->spine_x = left - GAP;
     uint32_t seen = 0;

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where a progress thread and a rank's memory go, as a table over a machine of two NUMA nodes with four GPUs each
+ * and a NIC at each node; then that what the process was given is kept. */
+#include "support/unit.h"
+
+#include <sched.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "topology/bind.h"
+#include "topology/graph_io.h"
+
+static const char machine[] =
+    "{\"tryst_graph\": 1, \"nodes\": [\n"
+    "{\"name\": \"m\", \"kind\": \"machine\"},\n"
+    "{\"name\": \"p0\", \"kind\": \"package\", \"parent\": \"m\", \"cpus\": \"0-7\"},\n"
+    "{\"name\": \"p1\", \"kind\": \"package\", \"parent\": \"m\", \"cpus\": \"8-15\"},\n"
+    "{\"name\": \"n0\", \"kind\": \"numa\", \"parent\": \"p0\", \"os_index\": 0, "
+    "\"cpus\": \"0-7\"},\n"
+    "{\"name\": \"n1\", \"kind\": \"numa\", \"parent\": \"p1\", \"os_index\": 4, "
+    "\"cpus\": \"8-15\"},\n"
+    "{\"name\": \"g0\", \"kind\": \"gpu\", \"parent\": \"n0\"},\n"
+    "{\"name\": \"g1\", \"kind\": \"gpu\", \"parent\": \"p1\"},\n"
+    "{\"name\": \"nic0\", \"kind\": \"nic\", \"parent\": \"n0\"},\n"
+    "{\"name\": \"r0\", \"kind\": \"rank\", \"parent\": \"g0\"},\n"
+    "{\"name\": \"r1\", \"kind\": \"rank\", \"parent\": \"g1\"},\n"
+    "{\"name\": \"net\", \"kind\": \"switch\"}],\n"
+    "\"links\": [\n"
+    "{\"from\": \"r0\", \"to\": \"g0\", \"kind\": \"attach\"}, {\"from\": \"g0\", "
+    "\"to\": \"p0\", \"kind\": \"pci\"},\n"
+    "{\"from\": \"r1\", \"to\": \"g1\", \"kind\": \"attach\"}, {\"from\": \"g1\", "
+    "\"to\": \"p1\", \"kind\": \"pci\"},\n"
+    "{\"from\": \"p1\", \"to\": \"p0\", \"kind\": \"upi\"}, {\"from\": \"p0\", \"to\": "
+    "\"nic0\", \"kind\": \"pci\"},\n"
+    "{\"from\": \"nic0\", \"to\": \"net\", \"kind\": \"ethernet\"}]}\n";
+
+struct row {
+    uint32_t rank;
+    const char *cpus, *nodes; /* given */
+    const char *chosen;       /* processors; "": none */
+    uint32_t memory;
+    bool second; /* not near the NIC, or nothing */
+};
+
+static const struct row rows[] = {
+    {0, "0-15", "0,4", "0-7", 0, false},
+    {1, "0-15", "0,4", "0-7", 4, false},     /* its NIC is at the other package */
+    {1, "8-15", "0,4", "8-15", 4, true},     /* taskset: nothing near the NIC */
+    {0, "2-3,8-15", "0,4", "2-3", 0, false}, /* cgroup: only a part */
+    {0, "3,8-15", "0,4", "", 0, true},       /* one processor is no choice */
+    {1, "3,8-15", "0,4", "8-15", 4, true},
+    {0, "0-15", "4", "0-7", GRAPH_NONE, false}, /* memory of its node was not given */
+    {0, "100-120", "0,4", "", 0, true},
+};
+
+static struct graph *graph_make(void)
+{
+    struct err err = ERR_INIT;
+    struct graph *graph;
+    if (graph_read(machine, strlen(machine), "machine", GRAPH_JSON, &err, &graph) !=
+        TRYST_OK)
+        fail_msg("%s", err.text);
+    return graph;
+}
+
+static void decisions(void **state)
+{
+    struct graph *graph = graph_make();
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct bind_given given;
+        struct bind_choice choice;
+        struct bind_set expected;
+        assert_true(bind_set_parse(rows[i].cpus, &given.cpus));
+        assert_true(bind_set_parse(rows[i].nodes, &given.nodes));
+        assert_true(bind_set_parse(rows[i].chosen, &expected));
+        assert_int_equal(bind_decide(graph, rows[i].rank, &given, &choice), TRYST_OK);
+        if (memcmp(&expected, &choice.cpus, sizeof expected) != 0 ||
+            choice.memory_node != rows[i].memory ||
+            (choice.why != NULL) != rows[i].second)
+            fail_msg("row %zu: %u processors, memory %u, %s", i,
+                     bind_set_count(&choice.cpus), choice.memory_node,
+                     choice.why ? choice.why : "as wanted");
+        assert_string_equal(graph->nodes[choice.nic].name, "nic0");
+    }
+    graph_close(graph);
+}
+
+static void lists(void **state)
+{
+    struct bind_set set;
+    static const char *const wrong[] = {"a", "1-", "3-1", "1 2", "-1", "1,,2"};
+    assert_true(bind_set_parse("0-3,8,4000-9000\n", &set));
+    assert_int_equal(bind_set_count(&set), 5 + BIND_MAX - 4000);
+    assert_true(bind_set_parse("", &set));
+    assert_int_equal(bind_set_count(&set), 0);
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
+        assert_false(bind_set_parse(wrong[i], &set));
+}
+
+/* On this machine: what is chosen was given, and applying it leaves a subset. */
+static void this_machine(void **state)
+{
+    struct err err = ERR_INIT;
+    struct graph *graph;
+    struct bind_given given, after;
+    struct bind_choice choice;
+    assert_int_equal(graph_detect(&err, &graph), TRYST_OK);
+    assert_int_equal(bind_given_read(&err, &given), TRYST_OK);
+    assert_true(bind_set_count(&given.cpus) > 0);
+    assert_int_equal(bind_decide(graph, 0, &given, &choice), TRYST_OK);
+    assert_int_equal(bind_thread(&choice, &err), TRYST_OK);
+    assert_int_equal(bind_given_read(&err, &after), TRYST_OK);
+    for (uint32_t i = 0; i < BIND_MAX; i++)
+        assert_true(!bind_set_has(&after.cpus, i) || bind_set_has(&given.cpus, i));
+    void *memory = test_malloc(1 << 20);
+    if (bind_memory(&choice, memory, 1 << 20, &err) != TRYST_OK)
+        print_message("%s\n", err.text); /* a container may forbid it */
+    memset(memory, 1, 1 << 20);
+    test_free(memory);
+    graph_close(graph);
+}
+
+static tryst_status decide_once(const struct graph *graph)
+{
+    struct bind_given given = {0};
+    struct bind_choice choice;
+    return bind_decide(graph, 0, &given, &choice);
+}
+
+static void memory_may_fail(void **state)
+{
+    struct graph *graph = graph_make();
+    WALK_ALLOCATIONS(decide_once(graph));
+    graph_close(graph);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(decisions),
+        cmocka_unit_test(lists),
+        cmocka_unit_test(this_machine),
+        cmocka_unit_test(memory_may_fail),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
