@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/clock.h"
 #include "core/random.h"
 #include "topology/overlay.h"
 
@@ -481,6 +482,55 @@ static void routes_beyond_number(void **state)
     graph_close(graph);
 }
 
+/* A fat tree of 1,024 ranks: as far as the levels say, and said how fast. */
+static void fat_tree(void **state)
+{
+    enum { PODS = 16, HALF = PODS / 2, RANKS = PODS * HALF * HALF, EDGES = PODS * HALF };
+    struct graph *graph = graph_new(RANKS, 2 * EDGES + HALF * HALF);
+    for (uint32_t i = 0; i < RANKS; i++)
+        wire_new(graph, i, RANKS + i / HALF, 1e9);
+    for (uint32_t e = 0; e < EDGES; e++)
+        for (uint32_t k = 0; k < HALF; k++) {
+            uint32_t above = RANKS + EDGES + e / HALF * HALF + k;
+            wire_new(graph, RANKS + e, above, 1e9);
+            wire_new(graph, RANKS + EDGES + e, RANKS + 2 * EDGES + e % HALF * HALF + k,
+                     1e9);
+        }
+    uint64_t begin = clock_monotonic_ns();
+    struct overlay *overlay = overlay_new(graph);
+    uint64_t opened = clock_monotonic_ns();
+    double *cost = malloc(sizeof *cost * RANKS * RANKS);
+    double *load = calloc(2ul * overlay->links_count, sizeof *load);
+    assert_non_null(cost);
+    assert_non_null(load);
+    double *price = load + overlay->links_count;
+    for (uint32_t l = 0; l < overlay->links_count; l++)
+        price[l] = 1;
+    uint64_t asked = clock_monotonic_ns();
+    overlay_costs(overlay, price, cost);
+    uint64_t priced = clock_monotonic_ns();
+    for (uint32_t i = 0; i < RANKS; i++)
+        overlay_load(overlay, i, (i + RANKS / 2) % RANKS, 1, load);
+    print_message("%u links: open %.0f ms, all costs %.1f ms, a load %.1f us\n",
+                  overlay->links_count, (double)(opened - begin) / 1e6,
+                  (double)(priced - asked) / 1e6,
+                  (double)(clock_monotonic_ns() - priced) / 1e3 / RANKS);
+    for (uint32_t i = 0; i < RANKS; i++)
+        for (uint32_t j = 0; j < RANKS; j++) {
+            double hops = i == j                               ? 0
+                          : i / HALF == j / HALF               ? 2
+                          : i / HALF / HALF == j / HALF / HALF ? 4
+                                                               : 6;
+            assert_true(fabs(cost[(size_t)i * RANKS + j] - hops) < 1e-9);
+        }
+    for (uint32_t l = 0; l < overlay->links_count; l++)
+        assert_true(fabs(load[l] - 1) < 1e-9); /* each rank to the other half fills all */
+    free(load);
+    free(cost);
+    overlay_close(overlay);
+    graph_close(graph);
+}
+
 static void refused(void **state)
 {
     static const uint32_t twice[] = {0, 1, 0}, far[] = {0, 3};
@@ -540,6 +590,7 @@ int main(void)
         cmocka_unit_test(parallel_links),
         cmocka_unit_test(ranks_do_not_forward),
         cmocka_unit_test(routes_beyond_number),
+        cmocka_unit_test(fat_tree),
         cmocka_unit_test(refused),
         cmocka_unit_test(no_memory),
     };
