@@ -6,17 +6,27 @@ set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 netlab=$1
 star=$here/labs/star.lab
-mark=7000$$ # seconds that no other sleep is asked for
+mark=7000$$ # seconds that no other sleep is asked for; also the sign of our labs in the environment
 interfaces=$(ls /sys/class/net)
 pid= # of the lab that runs
 trap '[ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null || true' EXIT
 
 fail() { echo "FAILED: $*"; exit 1; }
 
-# Processes of the lab, and those that still hold a mount of it.
+# All that our labs have started (other labs of this machine are other tests').
 left() {
-    { grep -lszx "$mark" /proc/[0-9]*/cmdline; grep -ls '^netlab /run ' /proc/[0-9]*/mounts; } |
-        cut -d / -f 3 | sort -u
+    { grep -lszx "TEARDOWN=$mark" /proc/[0-9]*/environ || true; } | cut -d / -f 3
+}
+lab() { env TEARDOWN=$mark "$netlab" "$star" "$@"; }
+
+# All four ranks sleep.
+runs() {
+    local file command seconds count=0
+    for file in /proc/[0-9]*/cmdline; do
+        { read -rd '' command && read -rd '' seconds; } 2>/dev/null <"$file" || continue
+        [ "$command $seconds" != "sleep $mark" ] || count=$((count + 1))
+    done
+    [ $count -eq 4 ]
 }
 
 gone() { # <how it ended>
@@ -31,24 +41,24 @@ gone() { # <how it ended>
 }
 
 status=0
-"$netlab" "$star" true || status=$?
+lab true || status=$?
 [ $status -ne 77 ] || exit 77
 [ $status -eq 0 ] || fail "true in a lab ended with $status"
 gone "its end"
-"$netlab" "$star" sh -c 'touch /dev/shm/netlab_left; sleep 7000 & exit 3' && fail "no failure" || status=$?
+lab sh -c 'touch /dev/shm/netlab_left; sleep 7000 & exit 3' && fail "no failure" || status=$?
 [ $status -eq 3 ] || fail "exit 3 in a lab ended with $status"
 [ ! -e /dev/shm/netlab_left ] || fail "a file in /dev/shm"
 gone "a failure"
 for signal in TERM KILL; do
     # shellcheck disable=SC2016 # expands in the lab
-    "$netlab" "$star" sh -c '"$NETLAB" ranks sleep "$0"' $mark >/dev/null 2>&1 &
+    env TEARDOWN=$mark "$netlab" "$star" sh -c '"$NETLAB" ranks sleep "$0"' $mark >/dev/null 2>&1 &
     pid=$!
-    runs=0 # as of one look: processes that come and go may be missing from the next
-    for _ in {1..100}; do
-        [ "$(left | wc -l)" -lt 7 ] || { runs=1 && break; } # four ranks, two shells, process 1
+    started=0
+    for _ in {1..200}; do
+        ! runs || { started=1 && break; }
         sleep 0.1
     done
-    [ $runs -eq 1 ] || fail "the lab did not start"
+    [ $started -eq 1 ] || fail "the lab did not start"
     kill -$signal $pid
     wait $pid 2>/dev/null && fail "SIG$signal did not end it"
     pid=
