@@ -556,7 +556,8 @@ static int killed_rank(const run *self)
     while (at > self->err && at[-1] != '\n') {
         at--;
     }
-    return (int)strtol(at + strlen("pp_bench: rank "), NULL, 10);
+    /* "pp_bench: rank 2 (pid …", or "pp_bench: then rank 2 …" if a survivor was seen to end first */
+    return (int)strtol(strstr(at, "rank ") + strlen("rank "), NULL, 10);
 }
 
 /* Does a line of `rank` name `dead`? */
