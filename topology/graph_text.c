@@ -319,6 +319,56 @@ static void unknown_add(const struct graph *graph, struct text *text)
                        "look on the host.\n");
 }
 
+/* -----------------------------------------------------------------------------
+ * a plan */
+
+#define TREES_MAX 16
+
+/* "6 -> 0 2 4, 0 -> 1": who hands to whom, or in a reduce who gets from whom. */
+static void tree_told(const struct graph_overlaid *overlaid, const struct plan_tree *tree,
+                      struct text *text)
+{
+    const uint32_t *parent =
+        tree->broadcast_parent ? tree->broadcast_parent : tree->reduce_parent;
+    uint32_t count = overlaid->plan->ranks_count;
+    const char *before = ": ";
+    for (uint32_t i = 0; parent && i < count; i++) {
+        bool any = false;
+        for (uint32_t j = 0; j < count; j++) {
+            if (parent[j] != i)
+                continue;
+            if (!any)
+                text_addf(text, "%s%u ->", before,
+                          overlaid->members ? overlaid->members[i] : i);
+            text_addf(text, " %u", overlaid->members ? overlaid->members[j] : j);
+            any = true;
+            before = ", ";
+        }
+    }
+}
+
+static void plan_told(const struct graph_overlaid *overlaid, struct text *text)
+{
+    const struct plan *plan = overlaid->plan;
+    text_add(text, "\nplan: ");
+    text_add_number(text, plan->s_per_byte * 1e9);
+    text_add(text, " s for each GB; no plan of trees takes less than ");
+    text_add_number(text, plan->bound_s_per_byte * 1e9);
+    text_add(text, "\n");
+    for (uint32_t i = 0; i < plan->trees_count && i < TREES_MAX; i++) {
+        const struct plan_tree *tree = &plan->trees[i];
+        text_addf(text, "tree %u, ", i);
+        text_add_fixed(text, tree->share * 100, 1);
+        text_addf(text, " %%, root %u, depth %u",
+                  overlaid->members ? overlaid->members[tree->root] : tree->root,
+                  tree->depth);
+        tree_told(overlaid, tree, text);
+        text_add(text, "\n");
+    }
+    if (plan->trees_count > TREES_MAX)
+        text_addf(text, "(%u more)\n", plan->trees_count - TREES_MAX);
+}
+
 static void tree_close(struct tree *tree)
 {
     mem_free(tree->first_child);
@@ -343,6 +393,7 @@ void graph_text_write(const struct graph *graph, const struct graph_overlaid *ov
     } else {
         text->failed = true;
     }
+    if (overlaid && overlaid->plan)
+        plan_told(overlaid, text);
     tree_close(&tree);
-    (void)overlaid;
 }

@@ -261,9 +261,10 @@ static void class_read(const struct xml_node *node, unsigned *class_p, unsigned 
         *vendor_p = (unsigned)strtoul(end + 2, NULL, 16) & 0xffff;
 }
 
-static tryst_status device_add(struct reader *reader, const struct xml_node *node,
-                               enum machine_pci_kind kind, const char *address,
-                               const struct place *place, struct machine_pci **pci_p)
+/* NULL: no memory. */
+static struct machine_pci *device_add(struct reader *reader, const struct xml_node *node,
+                                      enum machine_pci_kind kind, const char *address,
+                                      const struct place *place)
 {
     struct machine *machine = &reader->machine;
     const char *kept;
@@ -275,7 +276,7 @@ static tryst_status device_add(struct reader *reader, const struct xml_node *nod
         reader->devices = devices;
     struct machine_pci *pci = good && devices ? machine_pci_add(machine, kind) : NULL;
     if (!pci)
-        return source_no_memory(reader->source);
+        return NULL;
     devices[count - 1] = node;
     pci->address = kept;
     pci->parent = place->parent;
@@ -284,8 +285,7 @@ static tryst_status device_add(struct reader *reader, const struct xml_node *nod
     double speed = speed_read(node);
     if (speed > 0)
         pci->bytes_per_s = (struct graph_number){speed * 1e9, ORIGIN_IMPORTED};
-    *pci_p = pci;
-    return TRYST_OK;
+    return pci;
 }
 
 /* The name of the OpenFabrics device in it, else of the network interface; NULL. */
@@ -320,15 +320,13 @@ static tryst_status port_add(struct reader *reader, uint32_t nic, const char *na
 static tryst_status nic_read(struct reader *reader, const struct xml_node *node,
                              unsigned class, const struct place *place)
 {
-    struct machine_pci *pci;
     const char *name, *label;
-    if (!keep(reader, port_name(node), &name) ||
-        !keep(reader, info_of(node, "PCIDevice"), &label))
+    struct machine_pci *pci = NULL;
+    if (keep(reader, port_name(node), &name) &&
+        keep(reader, info_of(node, "PCIDevice"), &label))
+        pci = device_add(reader, node, PCI_NIC, xml_attribute(node, "pci_busid"), place);
+    if (!pci)
         return source_no_memory(reader->source);
-    tryst_status status =
-        device_add(reader, node, PCI_NIC, xml_attribute(node, "pci_busid"), place, &pci);
-    if (status != TRYST_OK)
-        return status;
     pci->name = name;
     pci->label = label;
     if (!name)
@@ -340,35 +338,34 @@ static tryst_status nic_read(struct reader *reader, const struct xml_node *node,
 static tryst_status gpu_read(struct reader *reader, const struct xml_node *node,
                              const struct place *place)
 {
-    struct machine_pci *pci;
     const char *model = info_of(node, "PCIDevice"), *label;
+    struct machine_pci *pci = NULL;
     for (const struct xml_node *child = xml_child(node); child; child = xml_next(child))
         if (type_is(child, "OSDev") && info_of(child, "GPUModel"))
             model = info_of(child, "GPUModel");
-    if (!keep(reader, model, &label))
+    if (keep(reader, model, &label))
+        pci = device_add(reader, node, PCI_GPU, xml_attribute(node, "pci_busid"), place);
+    if (!pci)
         return source_no_memory(reader->source);
-    tryst_status status =
-        device_add(reader, node, PCI_GPU, xml_attribute(node, "pci_busid"), place, &pci);
-    if (status == TRYST_OK)
-        pci->label = label;
-    return status;
+    pci->label = label;
+    return TRYST_OK;
 }
 
 static tryst_status device_read(struct reader *reader, const struct xml_node *node,
                                 const struct place *place)
 {
     unsigned class, vendor;
-    struct machine_pci *pci;
+    const char *address = xml_attribute(node, "pci_busid");
     class_read(node, &class, &vendor);
-    if (!xml_attribute(node, "pci_busid"))
+    if (!address)
         return refuse(reader, node, "a PCIDev without a pci_busid");
     if (pci_is_gpu(class, vendor))
         return gpu_read(reader, node, place);
     if (pci_is_nic(class))
         return nic_read(reader, node, class, place);
-    if (pci_is_nv_switch(class, vendor))
-        return device_add(reader, node, PCI_NV_SWITCH, xml_attribute(node, "pci_busid"),
-                          place, &pci);
+    if (pci_is_nv_switch(class, vendor) &&
+        !device_add(reader, node, PCI_NV_SWITCH, address, place))
+        return source_no_memory(reader->source);
     return TRYST_OK;
 }
 
@@ -384,17 +381,14 @@ static tryst_status bridge_read(struct reader *reader, const struct xml_node *no
     const char *address = xml_attribute(node, "pci_busid");
     char name[16];
     bool host = !address || (type && type[0] == '0');
-    struct machine_pci *pci;
     if (host) {
         bool usual = below && strlen(below) >= 8 && below[4] == ':' && below[5] == '[';
         snprintf(name, sizeof name, "%.5s%.2s", usual ? below : "?",
                  usual ? below + 6 : "");
         address = name;
     }
-    tryst_status status = device_add(reader, node, host ? PCI_HOST_BRIDGE : PCI_BRIDGE,
-                                     address, &place, &pci);
-    if (status != TRYST_OK)
-        return status;
+    if (!device_add(reader, node, host ? PCI_HOST_BRIDGE : PCI_BRIDGE, address, &place))
+        return source_no_memory(reader->source);
     place.parent = reader->machine.pci_count - 1;
     return io_read(reader, node, place);
 }
@@ -507,8 +501,8 @@ static tryst_status nvlink_add(struct reader *reader, uint32_t from, uint32_t to
                                double bytes_per_s)
 {
     struct machine *machine = &reader->machine;
-    if (from == MACHINE_NONE || to == MACHINE_NONE || from == to || !(bytes_per_s > 0) ||
-        machine->pci[from].kind != PCI_GPU)
+    if (!machine->pci || from == MACHINE_NONE || to == MACHINE_NONE || from == to ||
+        !(bytes_per_s > 0) || machine->pci[from].kind != PCI_GPU)
         return TRYST_OK;
     bool to_switch = machine->pci[to].kind == PCI_NV_SWITCH;
     if (!to_switch && (machine->pci[to].kind != PCI_GPU || to < from))
