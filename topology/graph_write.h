@@ -17,6 +17,7 @@ void graph_dot_write(const struct graph *graph, const struct graph_overlaid *ove
 void graph_svg_write(const struct graph *graph, const struct graph_overlaid *overlaid,
                      struct text *text);
 void nccl_xml_write(const struct graph *graph, struct text *text);
-void hwloc_xml_write(const struct graph *graph, struct text *text);
+/* TRYST_E_UNSUPPORTED: not one machine. */
+tryst_status hwloc_xml_write(const struct graph *graph, struct err *err, struct text *text);
 
 #endif

@@ -128,28 +128,41 @@ static void synthetic(void **state)
     look_is(words, strlen(words), "synthetic", GRAPH_TEXT);
 }
 
-/* What NCCL's form can hold comes back from it: the same look. */
-static void nccl_there_and_back(void **state)
+/* What another form can hold comes back from it: the same look. */
+static void there_and_back(const char *file, enum graph_format format)
 {
     struct err err = ERR_INIT;
     struct graph *graph, *again;
     size_t bytes;
-    char *text = file_read("dgx-h100.xml", &bytes);
-    tryst_status status = graph_read(text, bytes, "dgx", GRAPH_AUTO, &err, &graph);
+    char *text = file_read(file, &bytes);
+    tryst_status status = graph_read(text, bytes, file, GRAPH_AUTO, &err, &graph);
     test_free(text);
     if (status == TRYST_E_UNSUPPORTED)
         skip();
     assert_int_equal(status, TRYST_OK);
-    char *xml = text_of(graph, GRAPH_NCCL_XML), *look = text_of(graph, GRAPH_TEXT);
-    if (graph_read(xml, strlen(xml), "again", GRAPH_NCCL_XML, &err, &again) != TRYST_OK)
+    char *xml = text_of(graph, format), *look = text_of(graph, GRAPH_TEXT);
+    if (graph_read(xml, strlen(xml), "again", format, &err, &again) != TRYST_OK)
         fail_msg("%s", err.text);
     char *second = text_of(again, GRAPH_TEXT);
-    assert_string_equal(look, second);
+    if (strcmp(look, second) != 0)
+        fail_msg("%s was:\n%s\nand is:\n%s", file, look, second);
     mem_free(xml);
     mem_free(look);
     mem_free(second);
     graph_close(graph);
     graph_close(again);
+}
+
+static void nccl_there_and_back(void **state)
+{
+    there_and_back("dgx-h100.xml", GRAPH_NCCL_XML);
+}
+
+static void hwloc_there_and_back(void **state)
+{
+    there_and_back("laptop.xml", GRAPH_HWLOC_XML);
+    there_and_back("pcie-switches.xml", GRAPH_HWLOC_XML);
+    there_and_back("two-sockets.xml", GRAPH_HWLOC_XML);
 }
 
 /* -----------------------------------------------------------------------------
@@ -277,6 +290,7 @@ int main(void)
         cmocka_unit_test(grace_hopper),
         cmocka_unit_test(synthetic),
         cmocka_unit_test(nccl_there_and_back),
+        cmocka_unit_test(hwloc_there_and_back),
         cmocka_unit_test(wrong_is_placed),
         cmocka_unit_test(memory_may_fail),
         cmocka_unit_test(this_machine),
