@@ -22,7 +22,9 @@
 #define CALL_WORK         4e6
 #define CALLS_MIN         400
 #define CALLS_MAX         2000
-#define CLASSES_CALLS     200
+#define MEND_EFFORT \
+    0.05 /* of a plan that starts from one of before: tens of milliseconds at n = 64 */
+#define CLASSES_CALLS 200
 #define SHARE_GRAIN \
     0x1p-40 /* shares are multiples of it, so that they sum to 1 exactly */
 
@@ -78,7 +80,7 @@ static tryst_status before_add(struct plan_work *work, const struct plan *before
 static uint32_t calls_max(const struct plan_work *work)
 {
     double one = (double)work->ranks * work->ranks + work->rows;
-    return (uint32_t)fmin(fmax(CALL_WORK / one, CALLS_MIN), CALLS_MAX);
+    return (uint32_t)fmin(fmax(CALL_WORK / one, CALLS_MIN), CALLS_MAX) * work->effort;
 }
 
 /* The time at which nothing more is asked for. */
@@ -138,7 +140,11 @@ static tryst_status solve(struct plan_work *work, const struct plan_params *para
         if (!status)
             status = plan_seed(work, INFINITY, time_enough(work, gap), 0, &found);
     }
-    if (!status && !(plan_work_time(work, NULL) <= time_enough(work, gap) && found))
+    uint32_t most = params->trees_max ? params->trees_max : UINT32_MAX;
+    if (!status && found && plan_work_time(work, NULL) <= time_enough(work, gap) &&
+        plan_work_used(work) <= (uint64_t)most * work->groups)
+        return TRYST_OK; /* built, and as good as the bound */
+    if (!status)
         status = shares_solve(work, params, gap);
     return status ? status : plan_simplify(work, params, time_enough(work, gap));
 }
@@ -368,8 +374,10 @@ tryst_status plan_open(struct overlay *overlay, const struct plan_params *params
         return status;
     bool started =
         before && before->op == params->op && before->ranks_count == work->ranks;
-    if (started)
+    if (started) {
+        work->effort = MEND_EFFORT;
         status = before_add(work, before);
+    }
     if (!status)
         status = solve(work, params, started);
     if (!status)

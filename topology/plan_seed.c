@@ -17,9 +17,12 @@
 #include "core/alloc.h"
 #include "plan_work.h"
 
-#define NONE    GRAPH_NONE
-#define SAMPLES 8    /* edges of a rank that are looked at for the link that all share */
-#define NEAR    0.05 /* what a link costs that nobody has loaded yet */
+#define NONE      GRAPH_NONE
+#define SAMPLES   8 /* edges of a rank that are looked at for the link that all share */
+#define LEVEL     0.25
+#define EXTRA_MAX 16 /* up to how many trees more are taken where that halves the depth */
+#define LEAF      4.0  /* how many levels later a rank joins that can have no children */
+#define NEAR      0.05 /* what a link costs that nobody has loaded yet */
 #define EDGE_WORK \
     2e8 /* edges looked at in all: a second or so; counted, so that plans repeat */
 
@@ -37,8 +40,10 @@ struct seed {
     double *row_price;               /* scratch by row */
     double time, work_left;          /* the target; edges that may still be looked at */
     uint32_t *parent, *depth, *best; /* by rank */
+    uint32_t *open, open_count;      /* in the tree, with room */
     double *room; /* by rank: children that it may still take in this tree */
     double tie;   /* costs that differ less are equal */
+    double level; /* what a level of depth is worth, as strain */
 };
 
 static void seed_wipe(struct seed *seed)
@@ -52,6 +57,7 @@ static void seed_wipe(struct seed *seed)
     mem_free(seed->parent);
     mem_free(seed->depth);
     mem_free(seed->best);
+    mem_free(seed->open);
     mem_free(seed->room);
 }
 
@@ -82,7 +88,7 @@ static struct access access_find(struct plan_work *work, uint32_t rank, bool out
 static tryst_status seed_init(struct seed *seed, struct plan_work *work)
 {
     size_t n = work->ranks;
-    *seed = (struct seed){.work = work, .work_left = EDGE_WORK};
+    *seed = (struct seed){.work = work, .work_left = EDGE_WORK * work->effort};
     seed->out = mem_zalloc_array(n, sizeof *seed->out);
     seed->in = mem_zalloc_array(n, sizeof *seed->in);
     seed->cost = mem_zalloc_array(n * n, sizeof *seed->cost);
@@ -92,9 +98,11 @@ static tryst_status seed_init(struct seed *seed, struct plan_work *work)
     seed->parent = mem_zalloc_array(n, sizeof *seed->parent);
     seed->depth = mem_zalloc_array(n, sizeof *seed->depth);
     seed->best = mem_zalloc_array(n, sizeof *seed->best);
+    seed->open = mem_zalloc_array(n, sizeof *seed->open);
     seed->room = mem_zalloc_array(n, sizeof *seed->room);
     if (!seed->out || !seed->in || !seed->cost || !seed->strain || !seed->used ||
-        !seed->row_price || !seed->parent || !seed->depth || !seed->best || !seed->room)
+        !seed->row_price || !seed->parent || !seed->depth || !seed->best || !seed->open ||
+        !seed->room)
         return TRYST_E_NOMEM;
     for (uint32_t i = 0; i < n && n > 1; i++) {
         seed->out[i] = access_find(work, i, true, seed->row_price);
@@ -133,6 +141,16 @@ static void costs_set(struct seed *seed)
     seed->tie = sum > 0 ? 1e-6 * cheapest / (double)n : 0;
 }
 
+static double near_least(const struct seed *seed)
+{
+    size_t n = seed->work->ranks;
+    double least = INFINITY;
+    for (size_t i = 0; i < n * n; i++)
+        if (i / n != i % n && seed->strain[i] < least)
+            least = seed->strain[i];
+    return least;
+}
+
 /* What the trees before have loaded, as prices; and a little for every link, so that near ranks meet
  * before far ones. A row without a price counts when it fills up. */
 static void strain_set(struct seed *seed)
@@ -146,6 +164,8 @@ static void strain_set(struct seed *seed)
     }
     overlay_costs(work->overlay, work->price, work->cost);
     costs_fold(work, work->cost, seed->strain);
+    if (!(seed->level > 0))
+        seed->level = LEVEL * near_least(seed);
     seed->work_left -= 4.0 * work->ranks * work->ranks;
 }
 
@@ -163,7 +183,14 @@ static double room_of(const struct seed *seed, uint32_t rank, double unit, doubl
     return floor(left / (unit * to->value) + 1e-6);
 }
 
-/* Is `from` a better parent for `to` than `than`? By cost, room, strain, depth, number. */
+/* Strain and depth in one: a level is worth a part of the way to the nearest rank. */
+static double effort_of(const struct seed *seed, uint32_t from, uint32_t to)
+{
+    return seed->strain[(size_t)from * seed->work->ranks + to] +
+           seed->level * seed->depth[from];
+}
+
+/* Is `from` a better parent for `to` than `than`? By cost, room, effort, number. */
 static bool parent_better(const struct seed *seed, uint32_t from, uint32_t than,
                           uint32_t to)
 {
@@ -176,19 +203,21 @@ static bool parent_better(const struct seed *seed, uint32_t from, uint32_t than,
     bool room = seed->room[from] >= 1, room_than = seed->room[than] >= 1;
     if (room != room_than)
         return room;
-    gain = seed->strain[from * n + to] - seed->strain[than * n + to];
-    if (fabs(gain) > 1e-9)
-        return gain < 0;
-    return seed->depth[from] < seed->depth[than];
+    return effort_of(seed, from, to) < effort_of(seed, than, to) - 1e-9;
 }
 
+/* The best parent of `to`: of those that can still take a child, else of all. */
 static void parent_find(struct seed *seed, uint32_t to)
 {
-    seed->best[to] = NONE;
-    for (uint32_t from = 0; from < seed->work->ranks; from++)
-        if (seed->depth[from] != NONE && parent_better(seed, from, seed->best[to], to))
-            seed->best[to] = from;
-    seed->work_left -= seed->work->ranks;
+    uint32_t best = NONE;
+    for (uint32_t k = 0; k < seed->open_count; k++)
+        if (parent_better(seed, seed->open[k], best, to))
+            best = seed->open[k];
+    for (uint32_t from = 0; best == NONE && from < seed->work->ranks; from++)
+        if (seed->depth[from] != NONE && parent_better(seed, from, best, to))
+            best = from;
+    seed->best[to] = best;
+    seed->work_left -= seed->open_count;
 }
 
 /* Should `a` join before `b`, each at its best parent? */
@@ -206,30 +235,47 @@ static bool child_first(const struct seed *seed, uint32_t a, uint32_t b)
     bool room_a = seed->room[seed->best[a]] >= 1, room_b = seed->room[seed->best[b]] >= 1;
     if (room_a != room_b)
         return room_a;
-    gain = seed->strain[from_a] - seed->strain[from_b];
+    gain = effort_of(seed, seed->best[a], a) - effort_of(seed, seed->best[b], b);
+    gain += seed->level * LEAF * ((seed->room[a] < 1) - (seed->room[b] < 1));
     if (fabs(gain) > 1e-9)
         return gain < 0;
-    uint32_t depth_a = seed->depth[seed->best[a]], depth_b = seed->depth[seed->best[b]];
-    if (depth_a != depth_b)
-        return depth_a < depth_b;
     return seed->room[a] > seed->room[b];
 }
 
 static uint32_t child_next(struct seed *seed)
 {
-    for (;;) {
-        uint32_t next = NONE;
-        for (uint32_t i = 0; i < seed->work->ranks; i++)
-            if (seed->depth[i] == NONE && child_first(seed, i, next))
-                next = i;
-        seed->work_left -= seed->work->ranks;
-        if (next == NONE || seed->room[seed->best[next]] >= 1)
-            return next;
-        uint32_t full = seed->best[next]; /* a parent that filled up: is there another? */
-        parent_find(seed, next);
-        if (seed->best[next] == full || seed->room[seed->best[next]] < 1)
-            return next;
-    }
+    uint32_t next = NONE;
+    for (uint32_t i = 0; i < seed->work->ranks; i++)
+        if (seed->depth[i] == NONE && child_first(seed, i, next))
+            next = i;
+    seed->work_left -= seed->work->ranks;
+    return next != NONE && seed->best[next] != NONE ? next : NONE;
+}
+
+/* `rank` has joined the tree: some may want it for their parent. */
+static void rank_joined(struct seed *seed, uint32_t rank, uint32_t depth)
+{
+    seed->depth[rank] = depth;
+    if (seed->room[rank] >= 1)
+        seed->open[seed->open_count++] = rank;
+    for (uint32_t i = 0; i < seed->work->ranks; i++)
+        if (seed->depth[i] == NONE && parent_better(seed, rank, seed->best[i], i))
+            seed->best[i] = rank;
+}
+
+/* `rank` has one more child; when that was the last, those who wanted it look elsewhere. */
+static void room_take(struct seed *seed, uint32_t rank)
+{
+    bool last = seed->room[rank] >= 1 && seed->room[rank] < 2;
+    seed->room[rank] -= 1;
+    if (!last)
+        return;
+    for (uint32_t k = 0; k < seed->open_count; k++)
+        if (seed->open[k] == rank)
+            seed->open[k--] = seed->open[--seed->open_count];
+    for (uint32_t i = 0; i < seed->work->ranks; i++)
+        if (seed->depth[i] == NONE && seed->best[i] == rank)
+            parent_find(seed, i);
 }
 
 /* Grows one tree into seed->parent. False: the overlay does not have all edges that it takes. */
@@ -242,17 +288,16 @@ static bool tree_grow(struct seed *seed, uint32_t root, double unit, double late
     }
     seed->room[root] += seed->work->has_down && seed->work->has_up;
     seed->parent[root] = NONE;
-    seed->depth[root] = 0;
-    for (uint32_t last = root, joined = 1; joined < n; joined++) {
-        for (uint32_t i = 0; i < n; i++)
-            if (seed->depth[i] == NONE && parent_better(seed, last, seed->best[i], i))
-                seed->best[i] = last;
-        last = child_next(seed);
-        if (last == NONE)
+    seed->open_count = 0;
+    rank_joined(seed, root, 0);
+    for (uint32_t joined = 1; joined < n; joined++) {
+        uint32_t next = child_next(seed);
+        if (next == NONE)
             return false;
-        seed->parent[last] = seed->best[last];
-        seed->depth[last] = seed->depth[seed->best[last]] + 1;
-        seed->room[seed->best[last]] -= 1;
+        uint32_t parent = seed->best[next];
+        seed->parent[next] = parent;
+        rank_joined(seed, next, seed->depth[parent] + 1);
+        room_take(seed, parent);
     }
     return true;
 }
@@ -349,7 +394,7 @@ static tryst_status sets_try(struct seed *seed, double time_max, double time_eno
     for (uint32_t count = 1; count <= trees_max;
          count = count_after(count, work->ranks)) {
         bool done;
-        if (fewest && (count > 2 * fewest + 2 || depth < 4))
+        if (fewest && (count > EXTRA_MAX || depth < 4))
             break;
         tryst_status status = set_grow(seed, count, column, &done);
         if (status)

@@ -29,14 +29,6 @@ struct thinning {
     double pivots_left;
 };
 
-static uint32_t columns_used(const struct plan_work *work)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < work->columns_count; i++)
-        count += work->columns[i].share > 0;
-    return count;
-}
-
 static void thinning_wipe(struct thinning *thinning)
 {
     lp_close(thinning->lp);
@@ -48,8 +40,9 @@ static void thinning_wipe(struct thinning *thinning)
 
 static tryst_status thinning_init(struct thinning *thinning, struct plan_work *work)
 {
-    uint32_t count = columns_used(work);
-    *thinning = (struct thinning){.work = work, .pivots_left = PIVOT_WORK / work->rows};
+    uint32_t count = plan_work_used(work);
+    *thinning = (struct thinning){.work = work,
+                                  .pivots_left = PIVOT_WORK * work->effort / work->rows};
     tryst_status status = lp_open(work->rows, work->groups, &thinning->lp);
     if (status)
         return status;
@@ -167,7 +160,7 @@ static tryst_status thin_all(struct plan_work *work, double limit, uint32_t most
 tryst_status plan_simplify(struct plan_work *work, const struct plan_params *params,
                            double time_enough)
 {
-    uint32_t used = columns_used(work);
+    uint32_t used = plan_work_used(work);
     double time = plan_work_time(work, NULL);
     double limit = fmax(time * (1 + GRAIN), time_enough);
     uint32_t most = params->trees_max ? params->trees_max * work->groups : UINT32_MAX;
@@ -176,7 +169,7 @@ tryst_status plan_simplify(struct plan_work *work, const struct plan_params *par
         return TRYST_OK;
     if (!params->weights_only)
         status = thin_all(work, limit, most);
-    used = columns_used(work);
+    used = plan_work_used(work);
     bool found = false, forced = used > most;
     if (!status && (forced || !work->all_roots) && used > work->groups)
         status =

@@ -221,6 +221,7 @@ tryst_status plan_work_open(struct overlay *overlay, const struct plan_params *p
         return err_set(err, TRYST_E_NOMEM, "no memory to plan");
     work->overlay = overlay;
     work->averaged = averaged;
+    work->effort = 1;
     work->ranks = overlay->ranks_count;
     work->links = overlay->links_count;
     op_set(work, params);
@@ -584,6 +585,14 @@ tryst_status plan_work_take(struct plan_work *work, uint32_t root, uint32_t *col
         up = work->parent[1];
     }
     return plan_work_add(work, root, down, up, column_p);
+}
+
+uint32_t plan_work_used(const struct plan_work *work)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < work->columns_count; i++)
+        count += work->columns[i].share > 0;
+    return count;
 }
 
 double plan_work_time(struct plan_work *work, double *value_p)

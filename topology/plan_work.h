@@ -56,6 +56,8 @@ struct plan_work {
     double *best_row_price; /* by row */
     double bound;           /* scaled as the rows' values are */
     uint32_t priced_count;
+    double
+        effort; /* 1; less where a plan of before is to be mended quickly: scales all that is counted */
     uint64_t end_ns; /* 0: none */
 };
 
@@ -90,6 +92,9 @@ double plan_column_cost(const struct plan_column *column, const double *row_pric
 
 /** The longest row under the columns' shares; `value_p` (NULL: not wanted) gets all rows. */
 double plan_work_time(struct plan_work *work, double *value_p);
+
+/** How many columns have a share. */
+uint32_t plan_work_used(const struct plan_work *work);
 
 /** Whether the caller's time is up. */
 bool plan_work_late(const struct plan_work *work);
