@@ -18,7 +18,7 @@ unset PKG_CONFIG_PATH
 "$CMAKE" -S "$SOURCE" -B "$dir/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTRYST_WERROR=ON \
     -DCMAKE_C_COMPILER="$CC" -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON >"$dir/log" 2>&1 ||
     { cat "$dir/log"; exit 1; }
-for what in ucx ofi pmix pipeline tests; do
+for what in ucx ofi pmix hwloc libxml2 pipeline tests; do
     grep -qE "^ +$what +left out: .*not found" "$dir/log" ||
         { echo "minimal: configure does not say that $what was left out"; fail=1; }
 done
@@ -28,5 +28,11 @@ done
 "$CC" -I"$SOURCE/include" -o "$dir/main" "$SOURCE/tests/build/consumer/main.c" \
     -L"$dir/build/lib" -ltryst
 [ "$(LD_LIBRARY_PATH=$dir/build/lib "$dir/main")" = "$VERSION" ] || fail=1
+# Without hwloc the machine comes from /sys alone.
+if ! "$dir/build/bin/tryst-topo" >"$dir/topo" 2>&1 || ! grep -q '^1 machine' "$dir/topo"; then
+    echo "minimal: tryst-topo does not see this machine"
+    cat "$dir/topo"
+    fail=1
+fi
 [ $fail -eq 0 ] || cat "$dir/log"
 exit $fail
