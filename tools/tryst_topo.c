@@ -198,6 +198,8 @@ static bool params_read(const tryst_topo *topo, const struct topo_options *optio
         return false;
     if (options->gap && !gap_parse(options->gap, &params->gap_max))
         return false;
+    if (options->size && !topo_size_parse(options->size, &params->size_bytes))
+        return false;
     return root_parse(topo, options, params);
 }
 

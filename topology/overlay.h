@@ -53,6 +53,9 @@ void overlay_load(struct overlay *overlay, uint32_t i, uint32_t j, double amount
 void overlay_walk(struct overlay *overlay, uint32_t i, uint32_t j,
                   void (*fn)(void *arg, uint32_t link, double share), void *arg);
 
+/** What a rank hangs on: the node of the graph to which its one live link leads, or the rank's own node. */
+uint32_t overlay_near(const struct overlay *overlay, uint32_t i);
+
 /** Hops of the route (links), latency in ns (the mean over equal routes; GRAPH_UNKNOWN), and the bandwidth
  *  that a single flow i → j gets alone: min over links of capacity / share. */
 struct overlay_edge {

@@ -160,11 +160,39 @@ static void links_write(const struct plan_report *report, struct text *text)
     }
 }
 
+static void costs_write(const struct plan_report *report, struct text *text)
+{
+    const struct cost_table *costs = &report->costs;
+    if (!costs->bytes)
+        return;
+    text_add(text, "  predicted for ");
+    bytes_write(text, costs->bytes);
+    text_addf(text, ": %s wins%s\n", costs->shapes[costs->wins].name,
+              costs->latency_unknown ? " (latencies that are unknown count as 0)" : "");
+    for (uint32_t s = 0; s < costs->shapes_count; s++) {
+        const struct cost_shape *shape = &costs->shapes[s];
+        text_addf(text, "    %-10s", shape->name);
+        time_write(text, cost_total_s(shape));
+        text_add(text, " = latency ");
+        time_write(text, shape->latency_s);
+        text_add(text, " + moving ");
+        time_write(text, shape->move_s);
+        if (s == 0) {
+            text_add(text, " + filling ");
+            time_write(text, shape->fill_s);
+        } else {
+            text_addf(text, ", root %s", member_name(report, shape->root));
+        }
+        text_add(text, "\n");
+    }
+}
+
 void plan_text_write(const struct plan_report *report, struct text *text)
 {
     head_write(report, text);
     trees_write(report, text);
     links_write(report, text);
+    costs_write(report, text);
 }
 
 /* ---- a route ------------------------------------------------------------------------------ */

@@ -112,6 +112,29 @@ static void links_write(const struct plan_report *report, struct text *text)
     text_add(text, "]");
 }
 
+/* What each shape takes for one size. */
+static void costs_write(const struct plan_report *report, struct text *text)
+{
+    const struct cost_table *costs = &report->costs;
+    if (!costs->bytes)
+        return;
+    text_addf(text, ",\n \"size_bytes\": %llu, \"wins\": \"%s\", \"latency_known\": %s",
+              (unsigned long long)costs->bytes, costs->shapes[costs->wins].name,
+              costs->latency_unknown ? "false" : "true");
+    text_add(text, ",\n \"predicted\": [");
+    for (uint32_t s = 0; s < costs->shapes_count; s++) {
+        const struct cost_shape *shape = &costs->shapes[s];
+        text_addf(text, "%s{\"shape\": \"%s\", \"root\": %u", s ? ",\n  " : "\n  ",
+                  shape->name, shape->root);
+        number_write(text, "total_s", cost_total_s(shape));
+        number_write(text, "latency_s", shape->latency_s);
+        number_write(text, "move_s", shape->move_s);
+        number_write(text, "fill_s", shape->fill_s);
+        text_add(text, "}");
+    }
+    text_add(text, "]");
+}
+
 void plan_json_write(const struct plan_report *report, struct text *text)
 {
     const struct plan *plan = report->plan;
@@ -132,5 +155,6 @@ void plan_json_write(const struct plan_report *report, struct text *text)
     number_write(text, "ring_s_per_gbit", report->ring_s_per_byte * BYTES_PER_GBIT);
     trees_write(report, text);
     links_write(report, text);
+    costs_write(report, text);
     text_add(text, "}\n");
 }

@@ -15,6 +15,7 @@
 #include <stddef.h>
 
 #include "plan.h"
+#include "plan_cost.h"
 #include "text.h"
 
 #define BYTES_PER_GBIT 1.25e8
@@ -25,8 +26,9 @@ struct plan_report {
     const struct plan *plan;
     const uint32_t
         *members; /* rank numbers; NULL: all ranks, and the document does not list them */
-    uint32_t root;          /* broadcast, reduce: a member */
-    double ring_s_per_byte; /* INFINITY: no ring */
+    uint32_t root;           /* broadcast, reduce: a member */
+    double ring_s_per_byte;  /* INFINITY: no ring */
+    struct cost_table costs; /* bytes 0: none */
 };
 
 /** "allreduce"…; PLAN_OPS for an unknown name. */

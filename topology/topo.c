@@ -125,7 +125,7 @@ tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p, char *error,
         status = file_read(file, name, &text, &err);
     else if (errno == ENOENT && words_are_synthetic(path))
         return topo_told(text_parse(path, strlen(path), "synthetic", &err, topo_p), &err,
-                    error, error_capacity);
+                         error, error_capacity);
     else
         status =
             err_set(&err, TRYST_E_IO, "%s cannot be opened: %s", path, err_reason(errno));
@@ -256,8 +256,12 @@ static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
                                         .plan = plan->plan,
                                         .members = plan->members,
                                         .root = wanted.root};
-    return plan_ring(plan->overlay, wanted.op, wanted.root, err,
-                     &plan->report.ring_s_per_byte);
+    status = plan_ring(plan->overlay, wanted.op, wanted.root, err,
+                       &plan->report.ring_s_per_byte);
+    if (status == TRYST_OK && params->size_bytes)
+        status = plan_cost(plan->overlay, plan->plan, wanted.root, params->size_bytes,
+                           err, &plan->report.costs);
+    return status;
 }
 
 tryst_status tryst_plan_open(const tryst_topo *topo, const tryst_plan_params *params,

@@ -143,6 +143,9 @@ typedef struct tryst_plan_params {
     int32_t trees_max;
     /** Stop at this gap (0.01: 1 %); 0: the optimum, as far as that is feasible. */
     double gap_max;
+    /** Also predict what an operation of this size takes, with the plan and with shapes made for small
+     *  messages (flat, binomial, k-ary, two-level); its text and JSON say so. 0: none. */
+    uint64_t size_bytes;
 } tryst_plan_params;
 
 /** Plan one operation. `params` NULL: an all-reduce of all ranks.

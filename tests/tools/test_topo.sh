@@ -100,6 +100,20 @@ says '"tryst_graph"' --input slow.json --format json
 cp out dump.json
 plan dump.json 5
 
+# which shape wins depends on the size: a broadcast to eight behind one switch
+{
+    printf '{"ranks":["a","b","c","d","e","f","g","h"],"nodes":["s"],"links":['
+    for rank in a b c d e f g; do printf '{"a":"%s","b":"s","gbit_per_s":1,"latency_us":10},' $rank; done
+    printf '{"a":"h","b":"s","gbit_per_s":1,"latency_us":10}]}'
+} >eight.json
+says 'predicted for 1 bytes: flat wins$' plan --input eight.json --op broadcast --size 1
+says '    flat      20.06 us = latency 20 us + moving 0.056 us, root a' plan --input eight.json --op broadcast --size 1
+says '    binomial  60.02 us = latency 60 us + moving 0.024 us, root a' plan --input eight.json --op broadcast --size 1
+says 'predicted for 64 MiB: plan wins$' plan --input eight.json --op broadcast --size 64M
+"$topo" plan --input eight.json --op broadcast --size 1 --json sized.json
+grep -q '"size_bytes": 1, "wins": "flat", "latency_known": true' sized.json || bad "the JSON does not say which shape wins"
+"$topo" verify sized.json --input eight.json >out || bad "a plan with predicted times does not hold"
+
 refused() { # <pattern> <options…>: exit status 2, one line on stderr, nothing on stdout
     pattern=$1
     shift
@@ -123,6 +137,7 @@ refused 'goes with --op' plan --input slow.json --root h1
 refused 'not among --ranks' plan --input slow.json --op reduce --ranks 0,1 --root h2
 refused 'twice' plan --input slow.json --ranks 0,0
 refused 'trees-max' plan --input slow.json --trees-max many
+refused 'a size is' plan --input slow.json --size much
 refused 'what is' plan --input slow.json extra
 refused 'does not belong' plan --input slow.json --from h0
 refused 'no-such' plan --no-such
