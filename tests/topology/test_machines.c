@@ -9,6 +9,8 @@
 #include "support/unit.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/alloc.h"
 #include "topology/graph_io.h"
@@ -230,6 +232,30 @@ static void wrong_is_placed(void **state)
     }
 }
 
+/* A library says nothing by itself, whatever the XML. */
+static void nothing_is_printed(void **state)
+{
+    static const char *const texts[] = {
+        "<?xml version=\"1.0\" encoding=\"EUC-JP\"?>\n<system a=\"\xd7\x30\"/>",
+        "<?xml version=\"1.0\" encoding=\"UTF-16\"?>\n<system/>", "<system>\xff</system>",
+        "<system", "<!DOCTYPE a SYSTEM \"x.dtd\"><system>&b;</system>"};
+    int said = memfd_create("stderr", MFD_CLOEXEC), kept = dup(STDERR_FILENO);
+    assert_true(said >= 0 && kept >= 0);
+    fflush(stderr);
+    dup2(said, STDERR_FILENO);
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        struct graph *graph;
+        if (graph_read(texts[i], strlen(texts[i]), "t", GRAPH_NCCL_XML, NULL, &graph) ==
+            TRYST_OK)
+            graph_close(graph);
+    }
+    fflush(stderr);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    assert_int_equal(lseek(said, 0, SEEK_END), 0);
+    close(said);
+}
+
 /* -----------------------------------------------------------------------------
  * memory */
 
@@ -293,6 +319,7 @@ int main(void)
         cmocka_unit_test(hwloc_there_and_back),
         cmocka_unit_test(wrong_is_placed),
         cmocka_unit_test(memory_may_fail),
+        cmocka_unit_test(nothing_is_printed),
         cmocka_unit_test(this_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
