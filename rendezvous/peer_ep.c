@@ -267,6 +267,8 @@ void peer_ep_tick(struct peer *peer, uint64_t now_ns)
 void peer_ep_reap(struct peer *peer)
 {
     bool end = peer->life == PEER_GIVING_UP || peer->ep_next;
+    if (!end && peer->ep_wanted && peer->link_state == PEER_LINK_UP)
+        peer_need(peer); /* its link came up in this pass */
     if (!end)
         return;
     if (peer->ep && peer->ep_state != PEER_EP_CLOSING) {

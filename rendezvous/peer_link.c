@@ -239,8 +239,9 @@ static void link_up(struct peer *peer)
     for (int i = 0; i < rdv->group->roster.size && !rdv->leaving; i++)
         if (rdv->group->peers[i].left)
             left_send(peer, i);
+    /* Not here: what the peer says next may be LEAVE, and opening a rail may take a second. */
     if (peer->ep_wanted)
-        peer_need(peer);
+        rdv->reap = true;
 }
 
 /** Where the peer's listener is reached from here: at the interface that shares a subnet with one

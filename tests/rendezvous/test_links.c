@@ -73,6 +73,30 @@ static void test_left_before_link(void **state)
     }
 }
 
+/* HELLO and LEAVE come together: both are read before an endpoint is opened, which takes some fabrics so
+ * long that others would have given up waiting for our word of who has left. */
+static void test_left_before_endpoint(void **state)
+{
+    world_open(&world, 2, NULL);
+    world.hold_links = true;
+    tryst_step *step = world_step(&world, 0, 1);
+    tryst_op *send = send_to(1, step);
+    world_settle(&world);
+    world.hold_links = false;
+    world_links_run(&world); /* our HELLO, which rank 1 answers */
+    world.hold_links = world.sides[0].still = true;
+    leave(1);
+    world.hold_links = world.sides[0].still = false;
+    world_links_run(&world); /* that answer, and LEAVE */
+    assert_true(world_peer(&world, 0, 1)->left);
+    assert_int_equal(world_peer(&world, 0, 1)->ep_state, PEER_EP_NONE);
+    world_settle(&world);
+    world_advance(&world, NS_PER_S);
+    check_failed(send, 1, "rank 1 has left the group");
+    tryst_step_close(step, NULL);
+    world_close(&world);
+}
+
 /* The same, but rank 1 dies. */
 static void test_died_before_link(void **state)
 {
@@ -570,6 +594,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_left_before_link),
+        cmocka_unit_test(test_left_before_endpoint),
         cmocka_unit_test(test_died_before_link),
         cmocka_unit_test(test_left_is_passed_on),
         cmocka_unit_test(test_left_is_heard_late),
