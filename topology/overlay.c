@@ -366,10 +366,8 @@ static tryst_status links_use(const struct overlay_private *own, uint32_t member
 {
     bool *node_used = mem_alloc(own->inner_count + 1ul);
     bool *end_used = mem_alloc(members_count);
-    tryst_status status = TRYST_OK;
-    if (!node_used || !end_used)
-        status = no_memory(err, members_count);
-    for (uint32_t o = 0; status == TRYST_OK && o < own->origins_count; o++)
+    bool fine = node_used && end_used;
+    for (uint32_t o = 0; fine && o < own->origins_count; o++)
         for (uint32_t c = 0; c < own->origins[o].classes_count; c++)
             class_use(own, &own->origins[o], &own->origins[o].classes[c], node_used,
                       end_used, link_used);
@@ -377,7 +375,7 @@ static tryst_status links_use(const struct overlay_private *own, uint32_t member
         link_used[own->given_links[k].link] = true;
     mem_free(end_used);
     mem_free(node_used);
-    return status;
+    return fine ? TRYST_OK : no_memory(err, members_count);
 }
 
 static tryst_status links_number(struct overlay *overlay, const bool *link_used,
@@ -481,11 +479,12 @@ static tryst_status overlay_fill(struct overlay *overlay, const uint32_t *member
         status = origins_open(own, count, err);
     if (status == TRYST_OK && connected)
         status = connected_check(own, count, err);
+    if (status != TRYST_OK)
+        return status;
     bool *link_used = mem_zalloc(own->graph->links_count);
-    if (!link_used && status == TRYST_OK)
-        status = no_memory(err, count);
-    if (status == TRYST_OK)
-        status = links_use(own, count, link_used, err);
+    if (!link_used)
+        return no_memory(err, count);
+    status = links_use(own, count, link_used, err);
     if (status == TRYST_OK)
         status = links_number(overlay, link_used, err);
     mem_free(link_used);

@@ -50,4 +50,9 @@ tryst_status plan_verify(const struct graph *graph, const char *json, size_t byt
 double cheapest_tree_cost(const double *cost, uint32_t n, uint32_t root, bool inwards,
                           double *scratch, uint32_t *numbers);
 
+/** The same for each root at once, into costs_p[n]. False: not strongly connected, and nothing is written. `numbers` holds
+ *  5 n, `sums` 2 n. */
+bool cheapest_tree_costs(const double *cost, uint32_t n, bool inwards, double *scratch,
+                         uint32_t *numbers, double *sums, double *costs_p);
+
 #endif

@@ -29,10 +29,11 @@ struct verify {
     uint32_t n;
     struct overlay *overlay;
     double *load, *price;     /* by overlay link; price: seconds per byte of load */
+    double *roots;            /* 4 n: costs by root, out and in, and scratch */
     double *cost, *scratch;   /* n × n */
     double *share;            /* by root: the sum of its trees' shares */
     uint32_t *parent, *depth; /* by member; one tree */
-    uint32_t *numbers;        /* scratch of cheapest_tree_cost: 3 n */
+    uint32_t *numbers;        /* scratch: 5 n */
     double time, bound, ring; /* recomputed, in seconds per Gbit */
 };
 
@@ -139,9 +140,11 @@ static tryst_status rooms_make(struct verify *verify)
     verify->share = mem_zalloc_array(n, sizeof(double));
     verify->parent = mem_zalloc_array(n, sizeof(uint32_t));
     verify->depth = mem_zalloc_array(n, sizeof(uint32_t));
-    verify->numbers = mem_zalloc_array(3 * n, sizeof(uint32_t));
+    verify->numbers = mem_zalloc_array(5 * n, sizeof(uint32_t));
+    verify->roots = mem_zalloc_array(4 * n, sizeof(double));
     bool fine = verify->load && verify->price && verify->cost && verify->scratch &&
-                verify->share && verify->parent && verify->depth && verify->numbers;
+                verify->share && verify->parent && verify->depth && verify->numbers &&
+                verify->roots;
     return fine ? TRYST_OK : no_memory(verify);
 }
 
@@ -225,8 +228,8 @@ static tryst_status tree_check(struct verify *verify, json_t *tree, const char *
                                double time, uint32_t *root_p)
 {
     bool all_roots = verify->op == PLAN_ALLGATHER || verify->op == PLAN_REDUCE_SCATTER;
-    double share, bandwidth;
-    uint32_t root, depth = 0, said;
+    double share = 0, bandwidth = 0;
+    uint32_t root = 0, depth = 0, said = 0;
     tryst_status status = number_get(verify, tree, what, "share", &share);
     if (status != TRYST_OK)
         return status;
@@ -313,7 +316,7 @@ static tryst_status link_check(struct verify *verify, json_t *item, uint32_t l,
     const char *right_from = graph->nodes[link->from].name;
     const char *right_to = graph->nodes[link->to].name;
     char what[160];
-    double load, weight;
+    double load = 0, weight = 0;
     snprintf(what, sizeof what, "link %.60s -> %.60s", right_from, right_to);
     if (!from || !to || strcmp(from, right_from) != 0 || strcmp(to, right_to) != 0)
         return wrong(verify, "\"links\": item %u must be the %s", l, what);
@@ -369,11 +372,21 @@ static double bound_find(struct verify *verify)
     case PLAN_REDUCE: return tree_cost(verify, verify->plan_root, true);
     default: break;
     }
+    double *out = verify->roots, *in = verify->roots + verify->n;
+    double *sums = verify->roots + 2ul * verify->n;
+    bool connected = true;
+    memset(verify->roots, 0, 2ul * verify->n * sizeof *verify->roots);
+    if (verify->op != PLAN_REDUCE_SCATTER)
+        connected = cheapest_tree_costs(verify->cost, verify->n, false, verify->scratch,
+                                        verify->numbers, sums, out);
+    if (verify->op != PLAN_ALLGATHER && connected)
+        connected = cheapest_tree_costs(verify->cost, verify->n, true, verify->scratch,
+                                        verify->numbers, sums, in);
+    if (!connected)
+        return INFINITY;
     for (uint32_t r = 0; r < verify->n; r++) {
-        double out = verify->op == PLAN_REDUCE_SCATTER ? 0 : tree_cost(verify, r, false);
-        double in = verify->op == PLAN_ALLGATHER ? 0 : tree_cost(verify, r, true);
-        best = fmin(best, out + in);
-        sum += (out + in) / verify->n;
+        best = fmin(best, out[r] + in[r]);
+        sum += (out[r] + in[r]) / verify->n;
     }
     return verify->op == PLAN_ALLREDUCE ? best : sum;
 }
@@ -382,7 +395,7 @@ static tryst_status said_check(const struct verify *verify, const char *member,
                                double right)
 {
     json_t *value = json_object_get(verify->root, member);
-    double said;
+    double said = 0;
     if (!isfinite(right)) {
         if (json_is_null(value))
             return TRYST_OK;
@@ -454,9 +467,9 @@ tryst_status plan_verify(const struct graph *graph, const char *json, size_t byt
     tryst_status status = json_is_object(verify.root)
                               ? all_check(&verify)
                               : wrong(&verify, "a plan is an object, {…}");
-    void *const rooms[] = {verify.members, verify.load,    verify.price,
-                           verify.cost,    verify.scratch, verify.share,
-                           verify.parent,  verify.depth,   verify.numbers};
+    void *const rooms[] = {verify.members, verify.load,  verify.price,  verify.cost,
+                           verify.scratch, verify.share, verify.parent, verify.depth,
+                           verify.numbers, verify.roots};
     for (size_t k = 0; k < sizeof rooms / sizeof *rooms; k++)
         mem_free(rooms[k]);
     overlay_close(verify.overlay);

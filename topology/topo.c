@@ -272,12 +272,13 @@ tryst_status tryst_plan_open(const tryst_topo *topo, const tryst_plan_params *pa
     if (!topo || !plan_p || (params && params->struct_size != sizeof *params))
         return TRYST_E_INVALID;
     params = params ? params : &usual;
-    tryst_plan *plan = NULL;
     tryst_status status = params_check(topo, params, &err);
-    if (status == TRYST_OK && !(plan = mem_zalloc(sizeof *plan)))
-        status = err_set(&err, TRYST_E_NOMEM, "no memory for a plan");
-    if (status == TRYST_OK)
-        status = plan_fill(plan, topo, params, &err);
+    if (status != TRYST_OK)
+        return topo_told(status, &err, error, error_capacity);
+    tryst_plan *plan = mem_zalloc(sizeof *plan);
+    if (!plan)
+        return topo_told(TRYST_E_NOMEM, &err, error, error_capacity);
+    status = plan_fill(plan, topo, params, &err);
     if (status != TRYST_OK) {
         tryst_plan_close(plan);
         return topo_told(status, &err, error, error_capacity);
@@ -381,12 +382,12 @@ tryst_status tryst_topo_route(const tryst_topo *topo, int from, int to,
                               size_t error_capacity)
 {
     struct err err = ERR_INIT;
-    struct overlay *overlay;
+    struct overlay *overlay = NULL;
     struct overlay_edge edge;
     if (!topo || !info_p)
         return TRYST_E_INVALID;
     tryst_status status = pair_open(topo, from, to, &err, &overlay);
-    if (status != TRYST_OK)
+    if (status != TRYST_OK || !overlay)
         return topo_told(status, &err, error, error_capacity);
     overlay_edge(overlay, 0, 1, &edge);
     tryst_route_info info = {.hops = (int32_t)edge.hops,
@@ -409,12 +410,12 @@ tryst_status tryst_topo_explain(const tryst_topo *topo, int from, int to, uint64
                                 char **text_p, char *error, size_t error_capacity)
 {
     struct err err = ERR_INIT;
-    struct overlay *overlay;
+    struct overlay *overlay = NULL;
     struct text text = {0};
     if (!topo || !text_p)
         return TRYST_E_INVALID;
     tryst_status status = pair_open(topo, from, to, &err, &overlay);
-    if (status != TRYST_OK)
+    if (status != TRYST_OK || !overlay)
         return topo_told(status, &err, error, error_capacity);
     route_text_write(topo->graph, overlay, bytes, &text);
     overlay_close(overlay);

@@ -116,19 +116,26 @@ static double cheapest_of_all(const double *cost, uint32_t n, uint32_t root, boo
 static void cheapest_tree(void **state)
 {
     struct random random;
-    double cost[25], scratch[25];
-    uint32_t numbers[15];
+    double cost[25], scratch[25], sums[10], costs[5];
+    uint32_t numbers[25], connected = 0;
     random_seed(&random, unit_seed());
     for (int k = 0; k < 2000; k++) {
         uint32_t n = 1 + (uint32_t)random_range(&random, 5);
         for (uint32_t e = 0; e < n * n; e++)
             cost[e] =
                 random_range(&random, 4) ? (double)random_range(&random, 20) : INFINITY;
+        for (int inwards = 0; inwards < 2; inwards++)
+            if (cheapest_tree_costs(cost, n, inwards, scratch, numbers, sums, costs)) {
+                connected++;
+                for (uint32_t root = 0; root < n; root++)
+                    assert_true(cheapest_of_all(cost, n, root, inwards) == costs[root]);
+            }
         for (uint32_t root = 0; root < n; root++)
             for (int inwards = 0; inwards < 2; inwards++)
                 assert_true(cheapest_of_all(cost, n, root, inwards) ==
                             cheapest_tree_cost(cost, n, root, inwards, scratch, numbers));
     }
+    assert_in_range(connected, 1000, 4000);
 }
 
 /* ---- rings -------------------------------------------------------------------------------- */
