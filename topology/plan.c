@@ -19,8 +19,8 @@
     1e-9 /* what gap_max 0 means: rounding makes less of it a matter of luck */
 #define GAP_WEIGHTS       1e-3 /* where multiplicative weights leave off when an LP follows */
 #define GAP_WEIGHTS_ALONE 1e-4 /* where they leave off when none does */
-#define CALL_WORK         4e6
-#define CALLS_MIN         400
+#define CALL_WORK         2e6
+#define CALLS_MIN         200
 #define CALLS_MAX         2000
 #define MEND_EFFORT \
     0.05 /* of a plan that starts from one of before: tens of milliseconds at n = 64 */

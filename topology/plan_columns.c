@@ -20,7 +20,7 @@
 /* Beyond these an LP takes longer than it gains: a mesh of 64 has 2016 rows, all of them tight, and Clp
  * turns for minutes where the weights need a second for 1e-3. Counted, not timed, so that plans repeat. */
 #define ROWS_MAX   700
-#define PIVOT_WORK 2e7 /* pivots × rows */
+#define PIVOT_WORK 2e6 /* pivots × rows */
 
 struct generation {
     struct plan_work *work;
@@ -95,7 +95,7 @@ static tryst_status generate(struct generation *generation, double gap,
         if (generation->pivots_left < 1 ||
             !lp_solve(generation->lp, (uint32_t)generation->pivots_left))
             return TRYST_OK; /* given up: the shares of the solve before stay */
-        generation->pivots_left -= lp_pivots(generation->lp);
+        generation->pivots_left -= lp_pivots(generation->lp) + LP_SOLVE_PIVOTS;
         shares_set(generation);
         double time = lp_time(generation->lp);
         if (time - work->bound <= gap * time || work->priced_count >= calls_end ||

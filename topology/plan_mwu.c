@@ -12,6 +12,7 @@
  */
 #include "plan_work.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -135,6 +136,7 @@ static void best_keep(struct mwu *mwu)
 {
     if (mwu->top >= mwu->best_time)
         return;
+    assert(mwu->share && mwu->kept); /* start_set made room */
     mwu->best_time = mwu->top;
     memcpy(mwu->kept, mwu->share, mwu->share_room * sizeof *mwu->kept);
 }
@@ -210,6 +212,7 @@ static void step_take(struct mwu *mwu, double step)
 static void share_move(struct mwu *mwu, uint32_t from, uint32_t to)
 {
     const struct plan_column *columns = mwu->work->columns;
+    assert(mwu->share);
     change_add(mwu, &columns[to], 1);
     change_add(mwu, &columns[from], -1);
     double most = mwu->share[from], step = step_search(mwu, most);
@@ -384,7 +387,7 @@ tryst_status plan_mwu(struct plan_work *work, const struct plan_mwu_params *para
         status = start_set(&mwu);
     if (!status && work->rows > 0)
         status = walk_down(&mwu, params);
-    else if (!status)
+    else if (!status && mwu.kept && mwu.share)
         memcpy(mwu.kept, mwu.share, mwu.share_room * sizeof *mwu.kept);
     if (!status)
         for (uint32_t i = 0; i < work->columns_count; i++)

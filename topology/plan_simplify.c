@@ -79,7 +79,7 @@ static bool solve(struct thinning *thinning)
     if (thinning->pivots_left < 1 ||
         !lp_solve(thinning->lp, (uint32_t)thinning->pivots_left))
         return false;
-    thinning->pivots_left -= lp_pivots(thinning->lp) + 1;
+    thinning->pivots_left -= lp_pivots(thinning->lp) + LP_SOLVE_PIVOTS;
     return true;
 }
 
@@ -157,23 +157,43 @@ static tryst_status thin_all(struct plan_work *work, double limit, uint32_t most
     return status == TRYST_E_UNSUPPORTED ? TRYST_OK : status;
 }
 
+/* At most so many trees of a group, in the least time for which they can be built. */
+static tryst_status build_few(struct plan_work *work, double time, uint32_t trees_max)
+{
+    static const double slower[] = {1, 1.03, 1.08, 1.15, 1.25, 1.4, 1.7, 2.2, 3, 5};
+    double best = INFINITY;
+    for (size_t i = 0; i < sizeof slower / sizeof *slower; i++) {
+        bool found;
+        tryst_status status = plan_seed(work, best, time * slower[i], trees_max, &found);
+        if (status)
+            return status;
+        if (found)
+            best = plan_work_time(work, NULL);
+        if (best <= time * slower[i])
+            break;
+    }
+    return TRYST_OK;
+}
+
 tryst_status plan_simplify(struct plan_work *work, const struct plan_params *params,
                            double time_enough)
 {
-    uint32_t used = plan_work_used(work);
     double time = plan_work_time(work, NULL);
     double limit = fmax(time * (1 + GRAIN), time_enough);
-    uint32_t most = params->trees_max ? params->trees_max * work->groups : UINT32_MAX;
+    uint64_t most =
+        params->trees_max ? (uint64_t)params->trees_max * work->groups : UINT32_MAX;
     tryst_status status = TRYST_OK;
-    if (!work->rows || used <= work->groups)
+    bool found;
+    if (!work->rows || plan_work_used(work) <= work->groups)
         return TRYST_OK;
     if (!params->weights_only)
-        status = thin_all(work, limit, most);
-    used = plan_work_used(work);
-    bool found = false, forced = used > most;
-    if (!status && (forced || !work->all_roots) && used > work->groups)
-        status =
-            plan_seed(work, forced ? INFINITY : limit, limit,
-                      forced ? params->trees_max : (used - 1) / work->groups, &found);
+        status = thin_all(work, limit, UINT32_MAX);
+    uint32_t used = plan_work_used(work);
+    if (!status && used > most)
+        status = build_few(work, limit, params->trees_max);
+    else if (!status && !work->all_roots && used > 1)
+        status = plan_seed(work, limit, limit, used - 1, &found);
+    if (!status && plan_work_used(work) > most && !params->weights_only)
+        status = thin_all(work, plan_work_time(work, NULL) * (1 + GRAIN), (uint32_t)most);
     return status;
 }

@@ -366,6 +366,7 @@ static uint32_t farthest(const uint32_t *depth, uint32_t n)
 static void tree_turn(uint32_t *parent, uint32_t root)
 {
     uint32_t above = NONE;
+    assert(parent);
     for (uint32_t at = root; at != NONE;) {
         uint32_t next = parent[at];
         parent[at] = above;
@@ -378,6 +379,7 @@ static void tree_turn(uint32_t *parent, uint32_t root)
 static uint32_t tree_centre(struct plan_work *work, uint32_t *parent, uint32_t root)
 {
     uint32_t n = work->ranks, *depth = work->walk, *chain = depth + n;
+    assert(parent);
     tree_depth(parent, root, n, depth, chain);
     uint32_t end = farthest(depth, n);
     tree_turn(parent, end);
@@ -561,6 +563,7 @@ tryst_status plan_work_add(struct plan_work *work, uint32_t root, const uint32_t
             return TRYST_E_INVALID;
         deep = least > deep ? least : deep;
     }
+    assert(!work->mirrored || (down && up));
     if (work->mirrored && (down == up || !memcmp(down, up, n * sizeof *down))) {
         if (down != work->parent[0])
             memcpy(work->parent[0], down, n * sizeof *down);

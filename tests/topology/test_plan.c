@@ -257,6 +257,46 @@ static void equal_input_gives_equal_bits(void **state)
     }
 }
 
+/* The same ranks with one host slower, from the plan of before: trees are mended, the proof is new. */
+static void a_plan_of_before_is_a_start(void **state)
+{
+    double rate[16];
+    for (uint32_t i = 0; i < 16; i++)
+        rate[i] = 1;
+    for (int op = 0; op < PLAN_OPS; op++) {
+        struct plan_params params = {.op = (enum plan_op)op};
+        struct overlay *overlay = star_of(16, rate);
+        struct plan *before = plan_check_open(overlay, &params, NULL);
+        fake_close(overlay);
+        rate[5] = 0.25;
+        overlay = star_of(16, rate);
+        struct plan *after = plan_check_open(overlay, &params, before);
+        assert_true(after->s_per_byte - after->bound_s_per_byte <=
+                    0.01 * after->s_per_byte);
+        assert_true(after->s_per_byte > before->s_per_byte);
+        plan_close(before);
+        plan_close(after);
+        fake_close(overlay);
+        rate[5] = 1;
+    }
+}
+
+static void trees_max_is_kept(void **state)
+{
+    struct overlay *overlay = star(8);
+    double least = 1.75e-9;
+    for (uint32_t most = 1; most <= 4; most++) {
+        struct plan_params params = {.op = PLAN_ALLREDUCE, .trees_max = most};
+        struct plan *plan = plan_check_open(overlay, &params, NULL);
+        assert_true(plan->trees_count <= most);
+        /* a path alone takes 2 s per GB */
+        assert_true(plan->s_per_byte <= (most == 4 ? least * (1 + 1e-6) : 2e-9 * 1.34));
+        assert_true(fabs(plan->bound_s_per_byte - least) <= 1e-6 * least);
+        plan_close(plan);
+    }
+    fake_close(overlay);
+}
+
 static void a_wrong_root_is_refused(void **state)
 {
     struct overlay *overlay = star(4);
@@ -297,6 +337,8 @@ int main(void)
         cmocka_unit_test(weights_alone_come_near),
         cmocka_unit_test(every_plan_keeps_its_word),
         cmocka_unit_test(equal_input_gives_equal_bits),
+        cmocka_unit_test(a_plan_of_before_is_a_start),
+        cmocka_unit_test(trees_max_is_kept),
         cmocka_unit_test(a_wrong_root_is_refused),
         cmocka_unit_test(no_memory_is_said),
     };
