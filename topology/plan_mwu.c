@@ -389,9 +389,8 @@ tryst_status plan_mwu(struct plan_work *work, const struct plan_mwu_params *para
         status = walk_down(&mwu, params);
     else if (!status && mwu.kept && mwu.share)
         memcpy(mwu.kept, mwu.share, mwu.share_room * sizeof *mwu.kept);
-    if (!status)
-        for (uint32_t i = 0; i < work->columns_count; i++)
-            work->columns[i].share = mwu.kept[i];
+    for (uint32_t i = 0; !status && mwu.kept && i < work->columns_count; i++)
+        work->columns[i].share = mwu.kept[i];
     mwu_wipe(&mwu);
     return status;
 }
