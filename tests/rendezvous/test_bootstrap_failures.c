@@ -104,7 +104,7 @@ static tryst_status one_lags(struct job *job, struct bootstrap *bootstrap, int r
                              struct err *err)
 {
     while (rank == 2 && atomic_load(&gave_up) < job->size - 1)
-        usleep(1000);
+        usleep(20000);
     tryst_status status = bootstrap_barrier(bootstrap, err);
     atomic_fetch_add(&gave_up, 1);
     return status;

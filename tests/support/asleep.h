@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Who waits under a clock of the test's looks at it every 20 ms: so many looks of 1 ms see that. */
-enum { ASLEEP_LOOKS = 100, ASLEEP_TURNS = 20000 };
+/* Who waits under a clock of the test's looks at it every 20 ms: after FIRST_MS it has, or is awake. */
+enum { ASLEEP_FIRST_MS = 100, ASLEEP_LOOKS = 5, ASLEEP_TURNS = 20000 };
 
 /* The state of thread `id` of this process, as /proc has it; 'X' where it is gone. */
 static inline char thread_state(const char *id)
@@ -53,6 +53,7 @@ static inline int threads_look(int *awake_p)
 static inline bool threads_asleep(void)
 {
     int looks = 0, awake;
+    usleep(ASLEEP_FIRST_MS * 1000);
     for (int i = 0; i < ASLEEP_TURNS && looks < ASLEEP_LOOKS; i++) {
         (void)threads_look(&awake);
         looks = awake ? 0 : looks + 1;
