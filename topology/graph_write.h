@@ -18,6 +18,7 @@ void graph_svg_write(const struct graph *graph, const struct graph_overlaid *ove
                      struct text *text);
 void nccl_xml_write(const struct graph *graph, struct text *text);
 /* TRYST_E_UNSUPPORTED: not one machine. */
-tryst_status hwloc_xml_write(const struct graph *graph, struct err *err, struct text *text);
+tryst_status hwloc_xml_write(const struct graph *graph, struct err *err,
+                             struct text *text);
 
 #endif

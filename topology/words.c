@@ -89,8 +89,8 @@ const char *words_short(const struct graph *graph, uint32_t node)
     if (top == GRAPH_NONE)
         return name;
     size_t length = strlen(graph->nodes[top].name);
-    bool prefixed = strncmp(name, graph->nodes[top].name, length) == 0 && name[length] == '/' &&
-                    name[length + 1];
+    bool prefixed = strncmp(name, graph->nodes[top].name, length) == 0 &&
+                    name[length] == '/' && name[length + 1];
     return prefixed ? name + length + 1 : name;
 }
 
