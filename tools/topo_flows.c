@@ -15,10 +15,13 @@
 #include <time.h>
 
 #define STALL_NS UINT64_C(20000000000)
-#define SKIP \
-    0.3 /* of the time, at the start: bursts that shapers let through, TCP's slow start */
 
-enum { PINGS = 200, SAMPLES_MIN = 4 };
+/* Of a round's time: what the start is not counted of (bursts that shapers let through, TCP's slow start), and
+ * how late an arrival may stand for the end. */
+#define SKIP 0.3
+#define LATE 0.9
+
+enum { PINGS = 200 };
 
 static uint64_t now_ns(void)
 {
@@ -176,11 +179,6 @@ tryst_status flows_ping(struct flows *flows, int a, int b, double *latency_ns_p)
 
 /* ---- flows --------------------------------------------------------------------------------- */
 
-/* Tensors that came after first_ns, until last_ns. */
-struct span {
-    uint64_t count, first_ns, last_ns;
-};
-
 struct stream {
     tryst_probe_flow *flow;
     bool sends, last; /* the last tensor is submitted, or has come */
@@ -188,7 +186,8 @@ struct stream {
     uint8_t *data;
     tryst_op *ops[FLOW_WINDOW];
     uint64_t submitted, ended;
-    struct span all, middle; /* receiving: arrivals in all, and those that count */
+    /* Receiving: all tensors and when some were found last; those that count, from when to when. */
+    uint64_t arrived, last_ns, counted, first_ns, counted_ns;
 };
 
 struct round {
@@ -214,36 +213,44 @@ static tryst_status stream_submit(struct round *round, struct stream *stream, bo
     return status;
 }
 
-/* `count` tensors were found to have come. What is found first of all has come at an unknown time, so it only
- * starts the clock. */
-static void span_count(struct span *span, uint64_t count, uint64_t at_ns)
+/* The time that counts, from its begin: all flows of a round are judged over the same one, or what two took in
+ * turn would add up to more than their wire has. */
+static uint64_t middle_ns(const struct round *round, double part)
 {
-    if (!span->first_ns)
-        span->first_ns = at_ns;
-    else
-        span->count += count;
-    span->last_ns = at_ns;
+    return round->begin_ns + (uint64_t)(part * (double)round->flows->flow_ns);
 }
 
+/* `count` tensors were found to have come: since the time of the find before. */
 static void arrivals_count(const struct round *round, struct stream *stream,
                            uint64_t count)
 {
-    uint64_t at_ns = now_ns(), age_ns = at_ns - round->begin_ns;
+    uint64_t at_ns = now_ns(), from_ns = middle_ns(round, SKIP);
     if (!count)
         return;
-    span_count(&stream->all, count, at_ns);
-    if ((double)age_ns >= SKIP * (double)round->flows->flow_ns &&
-        age_ns <= round->flows->flow_ns)
-        span_count(&stream->middle, count, at_ns);
+    stream->arrived += count;
+    if (at_ns > from_ns && at_ns <= middle_ns(round, 1)) {
+        if (!stream->counted)
+            stream->first_ns = stream->last_ns ? stream->last_ns : from_ns;
+        stream->counted += count;
+        stream->counted_ns = at_ns;
+    }
+    stream->last_ns = at_ns;
 }
 
-/* From the middle; from all of it where the flow is too slow for that. */
-static double stream_rate(const struct stream *stream)
+static double rate_of(uint64_t count, uint64_t ns)
 {
-    const struct span *span =
-        stream->middle.count < SAMPLES_MIN ? &stream->all : &stream->middle;
-    uint64_t ns = span->last_ns - span->first_ns;
-    return span->count && ns ? (double)span->count * FLOW_BYTES / (double)ns * 1e9 : 0;
+    return ns ? (double)count * FLOW_BYTES / (double)ns * 1e9 : 0;
+}
+
+/* Until the last find, if that was near the end; else until the end. Of a flow that had nothing then, the mean over
+ * all of it. */
+static double stream_rate(const struct round *round, const struct stream *stream)
+{
+    uint64_t end_ns = stream->counted_ns >= middle_ns(round, LATE) ? stream->counted_ns
+                                                                   : middle_ns(round, 1);
+    if (!stream->counted)
+        return rate_of(stream->arrived, stream->last_ns - round->begin_ns);
+    return rate_of(stream->counted, end_ns - stream->first_ns);
 }
 
 static void receives_cancel(const struct stream *stream)
@@ -371,7 +378,7 @@ tryst_status flows_run(struct flows *flows, tryst_probe_flow *flow, int count)
     }
     for (int s = 0; s < round.count; s++)
         if (!round.streams[s].sends)
-            round.streams[s].flow->bytes_per_s = stream_rate(&round.streams[s]);
+            round.streams[s].flow->bytes_per_s = stream_rate(&round, &round.streams[s]);
     streams_close(&round);
     tryst_status closed = step_end(round.step);
     return status == TRYST_OK ? closed : status;

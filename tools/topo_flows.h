@@ -7,8 +7,8 @@
 #include <tryst/tryst.h>
 
 enum {
-    FLOW_BYTES = 256 << 10, /* of one tensor */
-    FLOW_WINDOW = 8         /* tensors of a flow under way at any time */
+    FLOW_BYTES = 64 << 10, /* of one tensor */
+    FLOW_WINDOW = 16       /* tensors of a flow under way at any time */
 };
 
 struct flows {
