@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Flows of a probe.
  *
- * One idea: the receiver measures, by its own clock alone: bytes between two arrivals and the time between
- * them, after what the queues on the way could swallow at the start. The sender decides when a flow is over and
+ * One idea: the receiver measures, by its own clock alone: what came over a time that is the same for all flows of
+ * a round, after what the queues on the way could swallow at the start. The sender decides when a flow is over and
  * says so in the last tensor; receives that were posted beyond it are cancelled.
  * Invariant: nothing waits for ever: a round that makes no progress for STALL_NS fails.
  * Callers: topo_probe.c. */
