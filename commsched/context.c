@@ -289,7 +289,7 @@ static tryst_status wiring_open(tryst_ctx *ctx, struct err *err)
     if (!ctx->wiring)
         return err_set(err, TRYST_E_NOMEM, "no memory for the context");
     module_host_init(&ctx->wiring->host, ctx->config, &ctx->log);
-    tryst_status status = memory_cache_open(&ctx->wiring->memory);
+    tryst_status status = memory_cache_open(&ctx->wiring->host, &ctx->wiring->memory);
     if (status == TRYST_OK)
         return status;
     mem_free(ctx->wiring);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's row of memory functions, regions, and their registrations.
+ * Regions and their registrations.
  *
  * One idea: regions lie in an array sorted by address, each with the highest end of all regions up
  * to it, so the region that covers some bytes is found by bisection even where regions overlap.
@@ -12,93 +12,9 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "core/alloc.h"
-#include "transports/memfd.h"
 #include "transports/transport.h"
-
-/* --- host memory --- */
-
-static size_t page_round(size_t bytes)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return bytes > SIZE_MAX - page ? 0 : (bytes + page - 1) / page * page;
-}
-
-/* Where there is no memory file to be had, plain memory serves: peers then copy from it. */
-static tryst_status host_alloc(int32_t device, size_t bytes, void **data_p, int *fd_p)
-{
-    size_t size = page_round(bytes ? bytes : 1);
-    int fd = -1;
-    (void)device;
-    if (size == 0)
-        return TRYST_E_NOMEM;
-    (void)memfd_create_sealed("tryst-region", size, &fd);
-    int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
-    void *data = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd, 0);
-    if (data == MAP_FAILED) {
-        if (fd >= 0)
-            close(fd);
-        return TRYST_E_NOMEM;
-    }
-    if (fd >= 0)
-        memfd_seal_writes(fd); /* peers get to read it, no more */
-    *data_p = data;
-    *fd_p = fd;
-    return TRYST_OK;
-}
-
-static void host_free(int32_t device, void *data, size_t bytes, int fd)
-{
-    (void)device;
-    munmap(data, page_round(bytes ? bytes : 1));
-    if (fd >= 0)
-        close(fd);
-}
-
-static tryst_status host_copy_async(int32_t device, void *stream, void *dst,
-                                    const void *src, size_t bytes)
-{
-    (void)device;
-    (void)stream;
-    memcpy(dst, src, bytes);
-    return TRYST_OK;
-}
-
-static tryst_status host_event_record(int32_t device, void *stream, void *event)
-{
-    (void)device;
-    (void)stream;
-    (void)event;
-    return TRYST_OK;
-}
-
-static tryst_status host_event_query(int32_t device, void *event)
-{
-    (void)device;
-    (void)event;
-    return TRYST_OK;
-}
-
-static const struct memory_ops host_ops = {
-    .name = "host",
-    .kind = TRYST_MEMORY_HOST,
-    .alloc = host_alloc,
-    .free = host_free,
-    .copy_async = host_copy_async,
-    .event_record = host_event_record,
-    .event_query = host_event_query,
-    .stream_wait = host_event_record,
-};
-
-const struct memory_ops *memory_ops_get(tryst_memory_kind kind)
-{
-    return kind == TRYST_MEMORY_HOST ? &host_ops : NULL;
-}
-
-/* --- regions --- */
 
 struct memory_entry {
     struct tryst_mem *mem;
@@ -106,6 +22,7 @@ struct memory_entry {
 };
 
 struct memory_cache {
+    const struct tryst_host *host; /* or NULL */
     pthread_mutex_t lock;
     struct memory_entry *entries;
     size_t count, room;
@@ -122,7 +39,8 @@ static uintptr_t region_end(const struct tryst_mem *mem)
     return (uintptr_t)mem->data + mem->bytes;
 }
 
-tryst_status memory_cache_open(struct memory_cache **cache_p)
+tryst_status memory_cache_open(const struct tryst_host *host,
+                               struct memory_cache **cache_p)
 {
     struct memory_cache *cache = mem_zalloc(sizeof *cache);
     if (!cache)
@@ -131,6 +49,7 @@ tryst_status memory_cache_open(struct memory_cache **cache_p)
         mem_free(cache);
         return TRYST_E_NOMEM;
     }
+    cache->host = host;
     cache->next_id = 1;
     *cache_p = cache;
     return TRYST_OK;
@@ -232,15 +151,26 @@ static tryst_status region_add(const struct tryst_mem *model, struct tryst_mem *
     return TRYST_OK;
 }
 
+static tryst_status kind_find(const struct memory_cache *cache, tryst_memory_kind kind,
+                              const struct memory_ops **ops_p)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    *ops_p = memory_ops_get(kind);
+    if (*ops_p)
+        return TRYST_OK;
+    return cache->host ? memory_ops_load(cache->host, kind, ops_p, text)
+                       : TRYST_E_UNSUPPORTED;
+}
+
 tryst_status memory_register(struct memory_cache *cache, void *data, size_t bytes,
                              tryst_memory_kind kind, int32_t device,
                              struct tryst_mem **mem_p)
 {
     struct tryst_mem model = {
         .cache = cache, .data = data, .bytes = bytes, .device = device, .fd = -1};
-    model.ops = memory_ops_get(kind);
-    if (!model.ops)
-        return TRYST_E_UNSUPPORTED;
+    tryst_status status = kind_find(cache, kind, &model.ops);
+    if (status != TRYST_OK)
+        return status;
     if (!data || bytes == 0 || bytes > UINTPTR_MAX - (uintptr_t)data)
         return TRYST_E_INVALID;
     return region_add(&model, mem_p);
@@ -252,12 +182,12 @@ tryst_status memory_alloc(struct memory_cache *cache, size_t bytes,
 {
     struct tryst_mem model = {
         .cache = cache, .bytes = bytes, .device = device, .fd = -1, .owned = true};
-    model.ops = memory_ops_get(kind);
-    if (!model.ops)
-        return TRYST_E_UNSUPPORTED;
+    tryst_status status = kind_find(cache, kind, &model.ops);
+    if (status != TRYST_OK)
+        return status;
     if (bytes == 0)
         return TRYST_E_INVALID;
-    tryst_status status = model.ops->alloc(device, bytes, &model.data, &model.fd);
+    status = model.ops->alloc(device, bytes, &model.data, &model.fd);
     if (status != TRYST_OK)
         return status;
     status = region_add(&model, mem_p);

@@ -2,8 +2,8 @@
 /** @file memory.h
  *  Memory kinds, regions and their registrations.
  *
- *  A *kind* is a row of functions; host memory is the first row, devices are added
- *  behind. A *region* (tryst_mem) is a range of one kind that was registered, or
+ *  A *kind* is a row of functions: host memory is built in (memory_host.c), a device's row
+ *  comes in a module that is loaded when it is first asked for (memory_kinds.c). A *region* (tryst_mem) is a range of one kind that was registered, or
  *  allocated by us in a way that peers of this machine can map. Each rail keeps at most
  *  one registration per region, in `registrations[rail->index]`, made when a bulk first
  *  uses the region on that rail and undone when the region is released.
@@ -23,27 +23,115 @@
 /** Rails per context at most: registrations are an array in the region. */
 #define MEMORY_RAILS_MAX 16
 
+/** What is known of one device of a kind. */
+struct memory_device {
+    char name[64];         /**< "NVIDIA H100 80GB HBM3" */
+    char bus_id[20];       /**< PCI address, "0000:1b:00.0"; "" for host */
+    uint64_t bytes;        /**< of its memory, 0 unknown */
+    uint64_t bytes_free;   /**< just now, 0 unknown */
+    int32_t version_major; /**< what code it runs: 9.0 is sm_90 */
+    int32_t version_minor;
+    bool wait_words; /**< streams wait for words by themselves, without a kernel */
+};
+
+/** How a peer process reaches a range of device memory. It travels as it is; whoever gets it
+ *  checks it before use. */
+struct memory_ipc {
+    uint32_t how; /**< enum memory_ipc_how */
+    uint32_t reserved;
+    uint64_t base;   /**< the exporter's address of the allocation that holds the range */
+    uint64_t bytes;  /**< of that allocation */
+    uint64_t offset; /**< of the range in it */
+    uint8_t handle[64]; /**< the driver's, empty for a descriptor */
+};
+
+enum memory_ipc_how {
+    MEMORY_IPC_NONE = 0,
+    MEMORY_IPC_LEGACY = 1,     /**< the driver's handle of a plain allocation */
+    MEMORY_IPC_DESCRIPTOR = 2, /**< a descriptor travels beside it */
+    MEMORY_IPC_FABRIC = 3 /**< the driver's handle, good between machines of one fabric */
+};
+
+/** One kind of memory. Any thread calls any of these; none waits for a device (free, close and
+ *  the first call on a device may, as the driver likes). The calling thread's current device
+ *  context is afterwards what it was. `device` is an ordinal of this kind; one that does not
+ *  exist is TRYST_E_INVALID. A failure of the device or its driver is TRYST_E_SYSTEM, and is
+ *  logged by who finds it; TRYST_E_UNSUPPORTED is for what this machine cannot. */
 struct memory_ops {
     const char *name; /**< "host" */
     tryst_memory_kind kind;
+    /** sizeof(struct memory_ops): another one is refused */
+    size_t struct_size;
+    bool on_device; /**< the host must not touch the bytes */
+
+    /** How many devices there are; `text` (TRANSPORT_TEXT_MAX) names them, or says why there
+     *  are none (TRYST_E_UNSUPPORTED). */
+    tryst_status (*devices)(int32_t *count_p, char *text);
+    /** One device. */
+    tryst_status (*describe)(int32_t device, struct memory_device *info_p);
+    /** TRYST_OK when `data` is of this kind, else TRYST_E_INVALID. (To the host's row
+     *  everything is: ask it last.) */
+    tryst_status (*locate)(const void *data, int32_t *device_p);
+
     /** Allocate `bytes`, aligned to a page; *fd_p receives a descriptor that maps the
      *  same bytes from offset 0 (sealed against shrinking), or -1. TRYST_OK,
      *  TRYST_E_NOMEM. */
     tryst_status (*alloc)(int32_t device, size_t bytes, void **data_p, int *fd_p);
     void (*free)(int32_t device, void *data, size_t bytes, int fd);
-    /** Copy within this kind; completes before returning for host. `stream` is a device
-     *  stream or NULL. */
+    /** Host memory that all devices of this kind copy from and to without a detour. Aligned to
+     *  a page. TRYST_OK, TRYST_E_NOMEM. */
+    tryst_status (*pinned_alloc)(int32_t device, size_t bytes, void **data_p);
+    void (*pinned_free)(int32_t device, void *data, size_t bytes);
+
+    /** A stream of ours: it waits for no other stream by itself. `urgent`: its work goes before
+     *  that of plain streams. For host, *stream_p is NULL. */
+    tryst_status (*stream_open)(int32_t device, bool urgent, void **stream_p);
+    /** What was queued in it still happens. */
+    void (*stream_close)(int32_t device, void *stream);
+    /** Copy in any direction: pinned or other host memory, this device, another of this kind.
+     *  Both are left alone until the stream has come so far; complete on return for host. */
     tryst_status (*copy_async)(int32_t device, void *stream, void *dst, const void *src,
                                size_t bytes);
-    /** Device events; host answers TRYST_OK at once. event_query: TRYST_OK or
-     *  TRYST_IN_PROGRESS. */
+
+    /** An event: it has passed until it is recorded. For host, *event_p is NULL, and it always
+     *  has. */
+    tryst_status (*event_open)(int32_t device, void **event_p);
+    void (*event_close)(int32_t device, void *event);
+    /** It passes when `stream` has done what was queued before. */
     tryst_status (*event_record)(int32_t device, void *stream, void *event);
+    /** TRYST_OK or TRYST_IN_PROGRESS. */
     tryst_status (*event_query)(int32_t device, void *event);
+    /** What is queued in `stream` from here on waits for the event's latest record. */
     tryst_status (*stream_wait)(int32_t device, void *stream, void *event);
+    /** What is queued in `stream` from here on waits until (int32_t)(*word - value) >= 0.
+     *  `word` is pinned, is written with release, and stays until then. Host: TRYST_OK when
+     *  that is so now, else TRYST_E_UNSUPPORTED. */
+    tryst_status (*stream_wait_word)(int32_t device, void *stream, const uint32_t *word,
+                                     uint32_t value);
+
+    /** Offer a range to other processes of this machine. *fd_p receives a descriptor of the
+     *  caller's, or -1. TRYST_E_UNSUPPORTED: this memory cannot be offered. */
+    tryst_status (*ipc_export)(int32_t device, const void *data, size_t bytes,
+                               struct memory_ipc *ipc_p, int *fd_p);
+    /** Make another process's range usable here, on `device`. `fd` stays the caller's.
+     *  TRYST_E_INVALID: not such an offer. */
+    tryst_status (*ipc_import)(int32_t device, const struct memory_ipc *ipc, int fd,
+                               void **data_p);
+    /** Undo it, when nothing uses the range any more. */
+    void (*ipc_close)(int32_t device, void *data, const struct memory_ipc *ipc);
 };
 
-/** The row of `kind`, or NULL. */
+struct tryst_host;
+
+/** The row of `kind`, or NULL where it has not been loaded. Any thread, costs a load. */
 const struct memory_ops *memory_ops_get(tryst_memory_kind kind);
+
+/** The same; what is a module (tryst_<name>.so) is loaded first, as module_load does. `text`
+ *  (TRANSPORT_TEXT_MAX) names the devices, or says why there are none. A failure is tried anew
+ *  by the next call. Any thread. TRYST_OK, TRYST_E_UNSUPPORTED (no such kind, no module, no
+ *  driver, no device), TRYST_E_MODULE (found but refused; logged). */
+tryst_status memory_ops_load(const struct tryst_host *host, tryst_memory_kind kind,
+                             const struct memory_ops **ops_p, char *text);
 
 struct memory_cache;
 struct rail;
@@ -65,8 +153,10 @@ struct tryst_mem {
     } registrations[MEMORY_RAILS_MAX];
 };
 
-/** One cache per context. */
-tryst_status memory_cache_open(struct memory_cache **cache_p);
+/** One cache per context. `host` loads the kinds that it is asked for; NULL: only those that
+ *  are loaded already. */
+tryst_status memory_cache_open(const struct tryst_host *host,
+                               struct memory_cache **cache_p);
 /** Releases every region that is left; returns how many there were. */
 size_t memory_cache_close(struct memory_cache *cache);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file module.h
- *  The module ABI: what a loadable transport sees of us, and we of it.
+ *  The module ABI: what a loadable transport, or memory kind, sees of us, and we of it.
  *
  *  A module exports one symbol, TRYST_MODULE_ENTRY, links nothing of ours, and reaches
  * core only through this table, so one file works with the shared library, the static
@@ -20,7 +20,7 @@
 #include "transports/transport.h"
 #include "tryst/types.h"
 
-#define TRYST_MODULE_ABI_VERSION 1u
+#define TRYST_MODULE_ABI_VERSION 2u
 #define TRYST_MODULE_ENTRY       "tryst_module_v1"
 
 struct poller;
@@ -59,8 +59,9 @@ typedef struct tryst_host {
 typedef struct tryst_module {
     const char *abi_id; /**< TRYST_MODULE_ABI_ID that it was built with */
     const char *name;
-    const char *version; /**< of the fabric's library, for tryst-info */
-    const struct transport_ops *ops;
+    const char *version;             /**< of the fabric's library, for tryst-info */
+    const struct transport_ops *ops; /**< or NULL: no transport in it */
+    const struct memory_ops *memory; /**< or NULL: no kind of memory in it */
 } tryst_module;
 
 /** The entry's type. `host` is valid during the call only (each rail gets its context's
@@ -76,6 +77,11 @@ typedef const tryst_module *(*tryst_module_fn)(const tryst_host *host);
  * logged), TRYST_E_UNSUPPORTED (no such file). */
 tryst_status module_load(const tryst_host *host, const char *name,
                          const struct transport_ops **ops_p, char *text);
+
+/** The same for a module's row of memory functions. (Whoever wants the kind asks
+ * memory_ops_load.) */
+tryst_status module_load_memory(const tryst_host *host, const char *name,
+                                const struct memory_ops **memory_p, char *text);
 
 /** Whether module_load would find a file; loads nothing. */
 bool module_find(const tryst_host *host, const char *name, char *text);

@@ -32,7 +32,7 @@ enum { LOADED_MAX = 8, MODULE_NAME_MAX = 32 };
 static struct loaded {
     char name[MODULE_NAME_MAX];
     char text[TRANSPORT_TEXT_MAX];
-    const struct transport_ops *ops;
+    const tryst_module *module;
 } loaded[LOADED_MAX];
 static int loaded_count;
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -132,10 +132,15 @@ static tryst_status module_check(struct attempt *attempt, const tryst_module *mo
                  module->abi_id ? module->abi_id : "none", attempt->host->abi_id);
         return refuse(attempt);
     }
-    if (strcmp(module->name, attempt->name) != 0 ||
-        module->ops->struct_size != sizeof(struct transport_ops)) {
-        text_set(attempt, "it calls itself %s, its table has %zu bytes", module->name,
-                 module->ops->struct_size);
+    if (strcmp(module->name, attempt->name) != 0) {
+        text_set(attempt, "it calls itself %s", module->name);
+        return refuse(attempt);
+    }
+    if ((module->ops && module->ops->struct_size != sizeof(struct transport_ops)) ||
+        (module->memory && module->memory->struct_size != sizeof(struct memory_ops))) {
+        text_set(attempt, "its tables have %zu and %zu bytes",
+                 module->ops ? module->ops->struct_size : 0,
+                 module->memory ? module->memory->struct_size : 0);
         return refuse(attempt);
     }
     return TRYST_OK;
@@ -195,14 +200,15 @@ static tryst_status loaded_add(struct attempt *attempt, const struct loaded **lo
     (void)snprintf(entry->name, sizeof entry->name, "%s", attempt->name);
     (void)snprintf(entry->text, sizeof entry->text, "%s %s, %.100s", module->name,
                    module->version, attempt->path);
-    entry->ops = module->ops;
+    entry->module = module;
     loaded_count++;
     *loaded_p = entry;
     return TRYST_OK;
 }
 
-tryst_status module_load(const tryst_host *host, const char *name,
-                         const struct transport_ops **ops_p, char *text)
+/* The record of a module, loaded now or before. */
+static tryst_status module_get(const tryst_host *host, const char *name,
+                               const tryst_module **module_p, char *text)
 {
     struct attempt attempt = {.host = host, .name = name, .text = text};
     const struct loaded *found;
@@ -216,7 +222,37 @@ tryst_status module_load(const tryst_host *host, const char *name,
     if (status != TRYST_OK)
         return status;
     (void)snprintf(text, TRANSPORT_TEXT_MAX, "%s", found->text);
-    *ops_p = found->ops;
+    *module_p = found->module;
+    return TRYST_OK;
+}
+
+tryst_status module_load(const tryst_host *host, const char *name,
+                         const struct transport_ops **ops_p, char *text)
+{
+    const tryst_module *module;
+    tryst_status status = module_get(host, name, &module, text);
+    if (status != TRYST_OK)
+        return status;
+    if (!module->ops) {
+        (void)snprintf(text, TRANSPORT_TEXT_MAX, "module %s has no transport", name);
+        return TRYST_E_UNSUPPORTED;
+    }
+    *ops_p = module->ops;
+    return TRYST_OK;
+}
+
+tryst_status module_load_memory(const tryst_host *host, const char *name,
+                                const struct memory_ops **memory_p, char *text)
+{
+    const tryst_module *module;
+    tryst_status status = module_get(host, name, &module, text);
+    if (status != TRYST_OK)
+        return status;
+    if (!module->memory) {
+        (void)snprintf(text, TRANSPORT_TEXT_MAX, "module %s has no kind of memory", name);
+        return TRYST_E_UNSUPPORTED;
+    }
+    *memory_p = module->memory;
     return TRYST_OK;
 }
 

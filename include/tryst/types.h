@@ -54,7 +54,11 @@ typedef enum tryst_dtype {
 } tryst_dtype;
 
 /** Where a tensor's bytes live. Later kinds are added behind; host is the default. */
-typedef enum tryst_memory_kind { TRYST_MEMORY_HOST = 0 } tryst_memory_kind;
+typedef enum tryst_memory_kind {
+    TRYST_MEMORY_HOST = 0,
+    TRYST_MEMORY_CUDA =
+        1 /**< memory of an NVIDIA GPU; `device` is the driver's ordinal */
+} tryst_memory_kind;
 
 /** Log levels; a context writes what is at or below its level (warnings unless set). */
 typedef enum tryst_log_level {

@@ -5,6 +5,7 @@
  *   FAKE_ABI_ID       the ABI id that it claims
  *   FAKE_NO_ENTRY     without the entry
  *   FAKE_NULL         its entry returns NULL
+ *   FAKE_MEMORY       a row of memory functions of so many bytes instead of a transport
  * Like libucs, its constructor installs handlers for SIGSEGV and SIGHUP and an alternate
  * stack, and starts a thread; `probe` answers OK when that thread had SIGINT blocked.
  */
@@ -42,6 +43,7 @@ __attribute__((constructor)) static void fake_loaded(void)
 }
 
 #ifndef FAKE_NO_ENTRY
+#ifndef FAKE_MEMORY
 static tryst_status fake_probe(const struct tryst_host *host, char *text)
 {
     (void)host;
@@ -51,8 +53,14 @@ static tryst_status fake_probe(const struct tryst_host *host, char *text)
 
 static const struct transport_ops ops = {
     .name = FAKE_NAME, .struct_size = sizeof(struct transport_ops), .probe = fake_probe};
+#endif
 #ifndef FAKE_NULL
-static const tryst_module module = {FAKE_ABI_ID, FAKE_NAME, "1.2", &ops};
+#ifdef FAKE_MEMORY
+static const struct memory_ops memory = {.name = FAKE_NAME, .struct_size = FAKE_MEMORY};
+static const tryst_module module = {FAKE_ABI_ID, FAKE_NAME, "1.2", NULL, &memory};
+#else
+static const tryst_module module = {FAKE_ABI_ID, FAKE_NAME, "1.2", &ops, NULL};
+#endif
 #endif
 
 __attribute__((visibility("default"))) const tryst_module *tryst_module_v1(

@@ -518,7 +518,7 @@ static void registrations_are_the_outer_rails(void **state)
     params.host = &host;
     script = (struct fault_script){.seed = 1};
     assert_int_equal(fault_rail_open(&inner, &script, &params, &rail), TRYST_OK);
-    assert_int_equal(memory_cache_open(&cache), TRYST_OK);
+    assert_int_equal(memory_cache_open(NULL, &cache), TRYST_OK);
     assert_int_equal(
         memory_register(cache, data, sizeof data, TRYST_MEMORY_HOST, 0, &mem), TRYST_OK);
     assert_int_equal(inner_host->mem_handle(mem, &inner_rail, &handle), TRYST_OK);

@@ -20,11 +20,12 @@
 #include "core/random.h"
 #include "pair_pump.h"
 #include "transports/memory.h"
+#include "transports/transport.h"
 
 static int setup(void **state)
 {
     struct memory_cache *cache;
-    CHECK(memory_cache_open(&cache) == TRYST_OK);
+    CHECK(memory_cache_open(NULL, &cache) == TRYST_OK);
     *state = cache;
     return 0;
 }
@@ -55,6 +56,53 @@ static void test_host_row(void **state)
     assert_int_equal(host->event_record(0, NULL, NULL), TRYST_OK);
     assert_int_equal(host->event_query(0, NULL), TRYST_OK);
     assert_int_equal(host->stream_wait(0, NULL, NULL), TRYST_OK);
+}
+
+/* Each slot of the host's row is there, and answers at once. */
+static void test_host_row_devices(void **state)
+{
+    const struct memory_ops *host = memory_ops_get(TRYST_MEMORY_HOST), *again;
+    struct memory_device info;
+    struct memory_ipc ipc;
+    char text[TRANSPORT_TEXT_MAX];
+    int32_t count, device = 7;
+    uint32_t word = 5;
+    void *pinned = NULL, *stream = text, *event = text;
+    int fd;
+    (void)state;
+    for (size_t at = offsetof(struct memory_ops, devices); at < sizeof *host; at += 8)
+        assert_non_null(*(void *const *)((const char *)host + at));
+    assert_int_equal(host->struct_size, sizeof *host);
+    assert_false(host->on_device);
+    assert_int_equal(host->devices(&count, text), TRYST_OK);
+    assert_int_equal(count, 1);
+    assert_int_equal(host->describe(0, &info), TRYST_OK);
+    assert_true(info.bytes >= info.bytes_free && info.bytes > 0);
+    assert_int_equal(host->describe(1, &info), TRYST_E_INVALID);
+    assert_int_equal(host->locate(text, &device), TRYST_OK);
+    assert_int_equal(device, 0);
+    assert_int_equal(host->pinned_alloc(0, 5000, &pinned), TRYST_OK);
+    assert_int_equal((uintptr_t)pinned % 4096, 0);
+    memset(pinned, 1, 5000);
+    host->pinned_free(0, pinned, 5000);
+    assert_int_equal(host->pinned_alloc(0, SIZE_MAX, &pinned), TRYST_E_NOMEM);
+    assert_int_equal(host->stream_open(0, true, &stream), TRYST_OK);
+    assert_null(stream);
+    assert_int_equal(host->event_open(0, &event), TRYST_OK);
+    assert_null(event);
+    host->event_close(0, event);
+    host->stream_close(0, stream);
+    assert_int_equal(host->stream_wait_word(0, NULL, &word, 5), TRYST_OK);
+    assert_int_equal(host->stream_wait_word(0, NULL, &word, 6), TRYST_E_UNSUPPORTED);
+    assert_int_equal(host->stream_wait_word(0, NULL, &word, UINT32_MAX), TRYST_OK);
+    assert_int_equal(host->ipc_export(0, text, 1, &ipc, &fd), TRYST_E_UNSUPPORTED);
+    assert_int_equal(host->ipc_import(0, &ipc, -1, &pinned), TRYST_E_UNSUPPORTED);
+    host->ipc_close(0, NULL, &ipc);
+    assert_int_equal(memory_ops_load(NULL, TRYST_MEMORY_HOST, &again, text), TRYST_OK);
+    assert_ptr_equal(again, host);
+    assert_int_equal(memory_ops_load(NULL, (tryst_memory_kind)7, &again, text),
+                     TRYST_E_UNSUPPORTED);
+    assert_non_null(strstr(text, "kind 7"));
 }
 
 static void test_bad_arguments(void **state)
@@ -198,7 +246,7 @@ static void test_close_releases_all(void **state)
     unsigned descriptors = descriptors_open();
     uint64_t alive = alloc_live_count();
     (void)state;
-    assert_int_equal(memory_cache_open(&cache), TRYST_OK);
+    assert_int_equal(memory_cache_open(NULL, &cache), TRYST_OK);
     (void)add(cache, data, 10);
     assert_int_equal(memory_alloc(cache, 5, TRYST_MEMORY_HOST, 0, &mem), TRYST_OK);
     assert_int_equal(memory_cache_close(cache), 2);
@@ -214,7 +262,7 @@ static void test_allocation_failures(void **state)
         struct tryst_mem *mems[40];
         unsigned count = 0;
         alloc_fail_at(nth);
-        if (memory_cache_open(&cache) == TRYST_OK) {
+        if (memory_cache_open(NULL, &cache) == TRYST_OK) {
             for (unsigned i = 0; i < 40; i++)
                 count += memory_alloc(cache, 100, TRYST_MEMORY_HOST, 0, &mems[count]) ==
                          TRYST_OK;
@@ -306,6 +354,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_host_row),
+        TEST(test_host_row_devices),
         TEST(test_bad_arguments),
         TEST(test_alloc),
         TEST(test_alloc_without_file),

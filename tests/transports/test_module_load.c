@@ -126,6 +126,25 @@ static void wrong_name_is_refused(void **state)
     assert_non_null(strstr(text, "calls itself somebody"));
 }
 
+static void memory_and_no_transport(void **state)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    const struct transport_ops *ops = NULL;
+    const struct memory_ops *memory = NULL;
+    assert_int_equal(module_load_memory(&host, "fakememory", &memory, text), TRYST_OK);
+    assert_string_equal(memory->name, "fakememory");
+    assert_int_equal(module_load(&host, "fakememory", &ops, text), TRYST_E_UNSUPPORTED);
+    assert_non_null(strstr(text, "no transport"));
+    memory = NULL;
+    assert_int_equal(module_load_memory(&host, "fake", &memory, text),
+                     TRYST_E_UNSUPPORTED);
+    assert_non_null(strstr(text, "no kind of memory"));
+    assert_int_equal(module_load_memory(&host, "fakesmall", &memory, text),
+                     TRYST_E_MODULE);
+    assert_non_null(strstr(text, "0 and 8 bytes"));
+    assert_null(memory);
+}
+
 static void without_entry_is_refused(void **state)
 {
     char text[TRANSPORT_TEXT_MAX];
@@ -206,6 +225,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(signals_are_as_before, setup, teardown),
         cmocka_unit_test_setup_teardown(other_abi_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_name_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(memory_and_no_transport, setup, teardown),
         cmocka_unit_test_setup_teardown(without_entry_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(cannot_start_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(missing_says_where_it_looked, setup, teardown),

@@ -56,7 +56,7 @@ static int setup(void **state)
     else
         nodes_connect(&f->a, &f->b, variant->ops);
     f->to = variant->loopback ? &f->a : &f->b;
-    CHECK(memory_cache_open(&f->cache) == TRYST_OK);
+    CHECK(memory_cache_open(NULL, &f->cache) == TRYST_OK);
     *state = f;
     return 0;
 }

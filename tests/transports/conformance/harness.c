@@ -438,7 +438,7 @@ void conf_open(struct conf_ctx *ctx)
     CONF_CHECK(ctx, ctx->rail->events == &events);
     CONF_CHECK(ctx, ctx->rail->tag_bits >= 48 && ctx->rail->frame_max >= 4096);
     CONF_CHECK(ctx, ctx->rail->posted_max >= 64 && ctx->rail->bulk_max > 0);
-    CONF_EQUAL(ctx, memory_cache_open(&ctx->regions), TRYST_OK);
+    CONF_EQUAL(ctx, memory_cache_open(NULL, &ctx->regions), TRYST_OK);
     CONF_EQUAL(ctx,
                link_listen(&ctx->poller, &ctx->log, NULL, (unsigned)ctx->size,
                            link_accepted, ctx, &ctx->listener, &mine->address),
