@@ -29,6 +29,7 @@
 #include <time.h>
 
 #include "context.h"
+#include "idle.h"
 #include "rendezvous/op.h"
 #include "rendezvous/rendezvous.h"
 
@@ -39,8 +40,6 @@ enum { PASSES_PER_POLL = 256 };
 enum { PASSES_PER_CLOCK = 64, PASSES_PER_YIELD = 256 };
 /** Calls of tryst_progress that find nothing look at the descriptors this often. */
 #define POLL_NS (1 * NS_PER_MS)
-/** Sleep in naps of this length where a transport has no descriptor to wake by. */
-#define NAP_NS (1 * NS_PER_MS)
 /** Longest sleep; everything that matters wakes the poller before. */
 #define SLEEP_MAX_NS (60 * NS_PER_S)
 /** A thread in line looks again after this long, whatever happens. */
@@ -242,7 +241,7 @@ static uint64_t sleep_ns(tryst_ctx *ctx, uint64_t now_ns, uint64_t until_ns,
                          tryst_status armed)
 {
     uint64_t next_ns = rendezvous_next_ns(ctx->rdv);
-    uint64_t most = armed == TRYST_OK ? SLEEP_MAX_NS : NAP_NS;
+    uint64_t most = armed == TRYST_OK ? SLEEP_MAX_NS : IDLE_NAP_NS;
     if (next_ns && next_ns <= now_ns)
         return 0;
     if (next_ns && next_ns - now_ns < most)
@@ -259,13 +258,15 @@ static bool role_is_wanted(const tryst_ctx *ctx)
     return atomic_load_explicit(&ctx->progress.urgent, memory_order_relaxed) != 0;
 }
 
-/** Sleep on the descriptors until something happens; `op` is what for, if it is one. Role held. */
-static void sleep_armed(tryst_ctx *ctx, tryst_op *op, uint64_t until_ns)
+/** Sleep on the descriptors until something happens, if it is time to; `op` is what for, if it is one.
+ *  Role held. */
+static void sleep_armed(tryst_ctx *ctx, tryst_op *op, uint64_t until_ns,
+                        struct idle *idle)
 {
     uint64_t now_ns = clock_monotonic_ns();
     rendezvous_live_wait(ctx->rdv, op, TRYST_LIVE_IN_WAIT, now_ns);
     tryst_status armed = rendezvous_arm(ctx->rdv);
-    if (armed != TRYST_AGAIN && !role_is_wanted(ctx)) {
+    if (idle_sleeps(idle, ctx->progress.spin_ns, armed) && !role_is_wanted(ctx)) {
         poller_run(&ctx->poller, sleep_ns(ctx, now_ns, until_ns, armed));
         ctx->progress.passes = 0;
     }
@@ -284,30 +285,27 @@ bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
                     uint64_t timeout_ns)
 {
     uint64_t begin_ns = 0; /* read when it first matters */
-    uint64_t idle_ns = 0;
-    uint32_t idle = 0;
+    uint64_t spin_ns = ctx->progress.spin_ns;
+    struct idle idle;
     uint32_t turns = 0;
+    idle_begin(&idle, spin_ns);
     while (!done(arg) && !role_is_wanted(ctx)) {
-        if (pass(ctx) > 0) {
-            idle = 0;
-            idle_ns = 0;
-        } else {
-            idle++;
-        }
-        if (idle % PASSES_PER_YIELD == PASSES_PER_YIELD - 1)
+        if (pass(ctx) > 0)
+            idle_begin(&idle, spin_ns);
+        else
+            idle.passes++;
+        if (idle.passes % PASSES_PER_YIELD == PASSES_PER_YIELD - 1)
             sched_yield();
         if (++turns % PASSES_PER_CLOCK)
             continue;
         uint64_t now_ns = clock_monotonic_ns();
         begin_ns = begin_ns ? begin_ns : now_ns;
-        idle_ns = idle_ns ? idle_ns : now_ns;
         if (now_ns - begin_ns >= timeout_ns)
             break;
-        if (idle && now_ns - idle_ns >= ctx->progress.spin_ns) {
+        if (idle_is_due(&idle, now_ns)) {
             uint64_t left = timeout_ns - (now_ns - begin_ns);
             sleep_armed(ctx, done == op_is_done ? arg : NULL,
-                        left > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + left);
-            idle_ns = 0;
+                        left > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + left, &idle);
         }
     }
     return done(arg);
@@ -441,7 +439,7 @@ tryst_status tryst_arm(tryst_ctx *ctx)
     }
     uint64_t next_ns = rendezvous_next_ns(ctx->rdv);
     uint64_t now_ns = clock_monotonic_ns();
-    uint64_t nap_ns = now_ns + NAP_NS;
+    uint64_t nap_ns = now_ns + IDLE_NAP_NS;
     bool nap = status != TRYST_OK && (!next_ns || nap_ns < next_ns);
     poller_timer_set(&ctx->poller, nap ? nap_ns : next_ns);
     ctx->progress.armed = true;

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file idle.h
+ *  A driver that finds nothing to do: how long it spins, and when it sleeps.
+ *
+ *  Idea: spin for about as long as it would take to be woken; then waiting costs at most twice what
+ *  it has to. A descriptor wakes within some 50 us (TRYST_SPIN). Where there is none, or a transport
+ *  had no room, the sleep is a nap of 1 ms, so the spinning is that much longer. It has to be:
+ *  between the slices of a stream there is more idle time than TRYST_SPIN, and a rank that naps
+ *  through its turn makes its peer nap too (a third of the bandwidth was left over libfabric's shm).
+ *
+ *      spin ── spin_ns ──▶ arm ──┬─ a descriptor ─────────────────────────▶ sleep, then spin again
+ *                                └─ none ── 20 · spin_ns in all ──▶ arm ──▶ nap ── spin_ns ──▶ nap …
+ *
+ *  Any event begins anew. Touches neither clock nor descriptors, so it is tested as a table
+ *  (tests/commsched/test_idle.c). Caller: progress.c.
+ */
+#ifndef COMMSCHED_IDLE_H
+#define COMMSCHED_IDLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/clock.h"
+#include "tryst/status.h"
+
+/** Length of a nap, and how many times as long as before a sleep with a descriptor one spins first. */
+#define IDLE_NAP_NS (1 * NS_PER_MS)
+enum { IDLE_NAP_SPINS = 20 };
+
+struct idle {
+    uint64_t since_ns; /**< 0: idle_is_due has not been asked yet */
+    uint64_t limit_ns; /**< spin that long */
+    uint32_t passes;   /**< that found nothing */
+    bool naps;         /**< it was long enough for naps */
+};
+
+/** Something happened, or nothing can have happened yet. */
+static inline void idle_begin(struct idle *idle, uint64_t spin_ns)
+{
+    *idle = (struct idle){.limit_ns = spin_ns};
+}
+
+/** Has it spun long enough to arm the rails? */
+static inline bool idle_is_due(struct idle *idle, uint64_t now_ns)
+{
+    idle->since_ns = idle->since_ns ? idle->since_ns : now_ns;
+    return idle->passes && now_ns - idle->since_ns >= idle->limit_ns;
+}
+
+/** It was due, and arming the rails answered `armed`: TRYST_OK, they will wake us; TRYST_AGAIN, there
+ *  is something to do; else a sleep would be a nap. True: sleep now. False: spin on. */
+static inline bool idle_sleeps(struct idle *idle, uint64_t spin_ns, tryst_status armed)
+{
+    bool nap = armed != TRYST_OK && armed != TRYST_AGAIN;
+    if (nap && !idle->naps) {
+        idle->naps = true;
+        if (spin_ns) {
+            idle->limit_ns = IDLE_NAP_SPINS * spin_ns;
+            return false;
+        }
+    }
+    idle->limit_ns = spin_ns;
+    idle->since_ns = 0;
+    return armed != TRYST_AGAIN;
+}
+
+#endif
