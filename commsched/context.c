@@ -27,12 +27,14 @@
 #include "rendezvous/roster.h"
 #include "topology/netif.h"
 #include "topology/port_range.h"
+#include "transports/device.h"
 #include "transports/fault.h"
 #include "transports/link.h"
 #include "transports/memory.h"
 #include "transports/module.h"
 #include "transports/select.h"
 #include "transports/transport.h"
+#include "tryst/device.h"
 
 /** After our LEAVE, and for the last frames before it, peers get this long to read them. */
 #define LEAVE_NS (2 * NS_PER_S)
@@ -755,4 +757,28 @@ void tryst_mem_release(tryst_mem *mem)
 {
     if (mem)
         memory_release(mem);
+}
+
+/* ---- devices ------------------------------------------------------------------------------ */
+
+tryst_status tryst_device_count(tryst_ctx *ctx, tryst_memory_kind memory,
+                                int32_t *count_p, char *text, size_t capacity)
+{
+    if (!ctx || !count_p)
+        return TRYST_E_INVALID;
+    tryst_status status = rendezvous_usable(ctx->rdv);
+    return status == TRYST_OK
+               ? device_count(&ctx->wiring->host, memory, count_p, text, capacity)
+               : status;
+}
+
+tryst_status tryst_device_open(tryst_ctx *ctx, tryst_memory_kind memory, int32_t ordinal,
+                               tryst_device **device_p, char *error, size_t capacity)
+{
+    if (!ctx || !device_p)
+        return TRYST_E_INVALID;
+    tryst_status status = rendezvous_usable(ctx->rdv);
+    return status == TRYST_OK ? device_open(&ctx->wiring->host, memory, ordinal, device_p,
+                                            error, capacity)
+                              : status;
 }

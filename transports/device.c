@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tryst/device.h: a device's row of memory functions, by handle.
+ *
+ * Idea: a handle is a row and an ordinal, nothing else, so it needs no context and no lock.
+ * Callers: users; the context opens handles (device_count, device_open), since it has the host table
+ * that a module is loaded with.
+ */
+#include "transports/device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "transports/memory.h"
+#include "transports/transport.h"
+#include "tryst/device.h"
+
+struct tryst_device {
+    const struct memory_ops *ops;
+    int32_t ordinal;
+};
+
+tryst_status device_count(const struct tryst_host *host, tryst_memory_kind kind,
+                          int32_t *count_p, char *text, size_t capacity)
+{
+    char words[TRANSPORT_TEXT_MAX] = "";
+    const struct memory_ops *ops;
+    tryst_status status = memory_ops_load(host, kind, &ops, words);
+    if (status == TRYST_OK)
+        status = ops->devices(count_p, words);
+    if (text && capacity)
+        (void)snprintf(text, capacity, "%s", words);
+    return status;
+}
+
+tryst_status device_open(const struct tryst_host *host, tryst_memory_kind kind,
+                         int32_t ordinal, struct tryst_device **device_p, char *error,
+                         size_t capacity)
+{
+    int32_t count;
+    tryst_status status = device_count(host, kind, &count, error, capacity);
+    if (status != TRYST_OK)
+        return status;
+    if (ordinal < 0 || ordinal >= count) {
+        if (error && capacity)
+            (void)snprintf(error, capacity,
+                           "there is no device %d: %d of that kind, from 0", (int)ordinal,
+                           (int)count);
+        return TRYST_E_INVALID;
+    }
+    struct tryst_device *device = mem_zalloc(sizeof *device);
+    if (!device)
+        return TRYST_E_NOMEM;
+    device->ops = memory_ops_get(kind);
+    device->ordinal = ordinal;
+    *device_p = device;
+    return TRYST_OK;
+}
+
+void tryst_device_close(tryst_device *device)
+{
+    mem_free(device);
+}
+
+tryst_status tryst_device_describe(const tryst_device *device, tryst_device_info *info_p)
+{
+    struct memory_device found = {.name = ""};
+    if (!device || !info_p)
+        return TRYST_E_INVALID;
+    tryst_status status = device->ops->describe(device->ordinal, &found);
+    if (status != TRYST_OK)
+        return status;
+    *info_p = (tryst_device_info){.struct_size = sizeof *info_p,
+                                  .memory = device->ops->kind,
+                                  .ordinal = device->ordinal,
+                                  .bytes = found.bytes,
+                                  .bytes_free = found.bytes_free,
+                                  .version_major = found.version_major,
+                                  .version_minor = found.version_minor};
+    (void)snprintf(info_p->name, sizeof info_p->name, "%s", found.name);
+    (void)snprintf(info_p->bus_id, sizeof info_p->bus_id, "%s", found.bus_id);
+    return TRYST_OK;
+}
+
+tryst_status tryst_stream_open(const tryst_device *device, int urgent, void **stream_p)
+{
+    return device->ops->stream_open(device->ordinal, urgent != 0, stream_p);
+}
+
+void tryst_stream_close(const tryst_device *device, void *stream)
+{
+    if (stream)
+        device->ops->stream_close(device->ordinal, stream);
+}
+
+tryst_status tryst_event_open(const tryst_device *device, void **event_p)
+{
+    return device->ops->event_open(device->ordinal, event_p);
+}
+
+void tryst_event_close(const tryst_device *device, void *event)
+{
+    if (event)
+        device->ops->event_close(device->ordinal, event);
+}
+
+tryst_status tryst_event_record(const tryst_device *device, void *stream, void *event)
+{
+    return device->ops->event_record(device->ordinal, stream, event);
+}
+
+tryst_status tryst_event_test(const tryst_device *device, void *event)
+{
+    return device->ops->event_query(device->ordinal, event);
+}
+
+tryst_status tryst_stream_wait(const tryst_device *device, void *stream, void *event)
+{
+    return device->ops->stream_wait(device->ordinal, stream, event);
+}
+
+tryst_status tryst_copy_async(const tryst_device *device, void *stream, void *to,
+                              const void *from, size_t bytes)
+{
+    return device->ops->copy_async(device->ordinal, stream, to, from, bytes);
+}
+
+tryst_status tryst_pinned_alloc(const tryst_device *device, size_t bytes, void **data_p)
+{
+    return device->ops->pinned_alloc(device->ordinal, bytes, data_p);
+}
+
+void tryst_pinned_free(const tryst_device *device, void *data, size_t bytes)
+{
+    if (data)
+        device->ops->pinned_free(device->ordinal, data, bytes);
+}
