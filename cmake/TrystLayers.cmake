@@ -92,12 +92,10 @@ function(tryst_backend layer name)
                   DEPS ${layer} ${arg_DEPS} LIBS ${arg_LIBS})
 endfunction()
 
-# The module ABI id: its version plus a hash of the headers that make the ABI. It reaches the
-# loader and each module as TRYST_MODULE_ABI_ID.
-function(tryst_module_abi_id id_p)
+# An ABI id: our version plus a hash of the headers that make the ABI.
+function(tryst_abi_id id_p)
     set(text "")
-    foreach(header core/poller.h include/tryst/status.h include/tryst/types.h
-                   transports/memory.h transports/module.h transports/transport.h)
+    foreach(header IN LISTS ARGN)
         set(path ${PROJECT_SOURCE_DIR}/${header})
         set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
         file(SHA256 ${path} hash)
@@ -106,6 +104,20 @@ function(tryst_module_abi_id id_p)
     string(SHA256 hash "${text}")
     string(SUBSTRING ${hash} 0 16 hash)
     set(${id_p} "${PROJECT_VERSION}-${hash}" PARENT_SCOPE)
+endfunction()
+
+# Of libtryst's modules; it reaches the loader and each module as TRYST_MODULE_ABI_ID.
+function(tryst_module_abi_id id_p)
+    tryst_abi_id(id core/poller.h include/tryst/status.h include/tryst/types.h
+                 transports/memory.h transports/module.h transports/transport.h)
+    set(${id_p} "${id}" PARENT_SCOPE)
+endfunction()
+
+# Of libtryst_pipeline's modules: TRYST_STAGE_ABI_ID.
+function(tryst_stage_abi_id id_p)
+    tryst_abi_id(id include/tryst/stage.h include/tryst/status.h include/tryst/types.h
+                 pipeline/device/device_kernels.h pipeline/device/stage_module.h)
+    set(${id_p} "${id}" PARENT_SCOPE)
 endfunction()
 
 # tryst_module(<name> SOURCES <files>… [LIBS <targets>…])

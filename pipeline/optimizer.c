@@ -6,7 +6,8 @@
  *           w = w − (lr / (1−β1ᵗ)) · m / (√v / √(1−β2ᵗ) + ε)       (Kingma and Ba, 2015)
  *
  * Invariant: every weight is treated alone, so results do not depend on how layers are cut into
- * stages. Scalars are computed in double and rounded once. Called by host_stage.c. */
+ * stages. Scalars are computed in double and rounded once. Called by host_stage.c, and
+ * by device_stage.c for the scalars. */
 #include "optimizer.h"
 
 #include "fail.h"
@@ -79,15 +80,23 @@ static void optimizer_sgd(const tryst_optimizer *s, uint64_t count, real scale,
     }
 }
 
+void optimizer_adam_step(optimizer_state *optimizer, double *rate_p, double *root_p)
+{
+    const tryst_optimizer *s = &optimizer->settings;
+    optimizer->beta1_power *= s->beta1;
+    optimizer->beta2_power *= s->beta2;
+    *rate_p = s->lr / (1 - optimizer->beta1_power);
+    *root_p = 1 / sqrt(1 - optimizer->beta2_power);
+}
+
 static void optimizer_adam(optimizer_state *optimizer, uint64_t count, real scale,
                            real *restrict weights, real *restrict gradients,
                            real *restrict first, real *restrict second)
 {
     const tryst_optimizer *s = &optimizer->settings;
-    optimizer->beta1_power *= s->beta1;
-    optimizer->beta2_power *= s->beta2;
-    const real rate = (real)(s->lr / (1 - optimizer->beta1_power));
-    const real root = (real)(1 / sqrt(1 - optimizer->beta2_power));
+    double rate_f64, root_f64;
+    optimizer_adam_step(optimizer, &rate_f64, &root_f64);
+    const real rate = (real)rate_f64, root = (real)root_f64;
     const real beta1 = (real)s->beta1, beta1_rest = (real)(1 - s->beta1);
     const real beta2 = (real)s->beta2, beta2_rest = (real)(1 - s->beta2);
     const real epsilon = (real)s->epsilon;

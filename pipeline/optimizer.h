@@ -30,6 +30,10 @@ int32_t optimizer_moments_count(const optimizer_state *optimizer);
 void optimizer_update(optimizer_state *optimizer, uint64_t count, double scale,
                       real *weights, real *gradients, real *const *moments);
 
+/* Adam's next update begins: the two scalars that depend on how many came before,
+ *     rate = lr / (1 − β1ᵗ),  root = 1 / √(1 − β2ᵗ) */
+void optimizer_adam_step(optimizer_state *optimizer, double *rate_p, double *root_p);
+
 /* Flops per weight, for the simulator. */
 double optimizer_flops(const optimizer_state *optimizer);
 

@@ -7,6 +7,8 @@
 #include <tryst/stage.h>
 
 #include "blas.h"
+#include "device/device_module.h"
+#include "device/device_stage.h"
 #include "fail.h"
 #include "host_stage.h"
 #include "sleep_stage.h"
@@ -191,6 +193,107 @@ tryst_status tryst_model_split(const tryst_model *model, int32_t stages, int32_t
 
 /* ---- stage --------------------------------------------------------------------------------- */
 
+/* Model, layers and params as the stages get them: checked, and with every default filled in.
+ * What is left to a kind of stage is the optimiser. */
+static tryst_status stage_resolve(const tryst_model *model, tryst_layers layers,
+                                  tryst_model *resolved, tryst_stage_params *p)
+{
+    p->versions_count = p->versions_count == 0 ? 1 : p->versions_count;
+    tryst_status status =
+        tryst_model_resolve(model, resolved, p->error, p->error_capacity);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    if (layers.first < 0 || layers.first >= layers.last ||
+        layers.last > resolved->layers) {
+        return fail_text(TRYST_E_INVALID, p->error, p->error_capacity,
+                         "a stage of layers %d to %d is not part of a model of %d layers",
+                         (int)layers.first, (int)layers.last, (int)resolved->layers);
+    }
+    if (p->versions_count < 1) {
+        return fail_text(TRYST_E_INVALID, p->error, p->error_capacity,
+                         "a stage must hold at least one weight version, not %d",
+                         (int)p->versions_count);
+    }
+    return TRYST_OK;
+}
+
+static int stage_is_device(const tryst_stage_params *p)
+{
+    return p->memory != TRYST_MEMORY_HOST || p->reference;
+}
+
+/* The same for what device stages alone have. */
+static tryst_status stage_resolve_device(const tryst_model *resolved,
+                                         tryst_stage_params *p)
+{
+    if (p->precision == TRYST_PRECISION_DEFAULT) {
+        p->precision = p->reference ? TRYST_PRECISION_F32 : TRYST_PRECISION_BF16;
+    }
+    if (resolved->kind == TRYST_MODEL_SLEEP) {
+        return fail_text(TRYST_E_INVALID, p->error, p->error_capacity,
+                         "a stage that sleeps does so on the host, not on a device");
+    }
+    if (p->reference && p->memory != TRYST_MEMORY_HOST) {
+        return fail_text(TRYST_E_INVALID, p->error, p->error_capacity,
+                         "the reference kernels compute in host memory, not in kind %d",
+                         (int)p->memory);
+    }
+    if (p->precision < TRYST_PRECISION_BF16 || p->precision > TRYST_PRECISION_F64 ||
+        (p->precision == TRYST_PRECISION_F64 && !p->reference)) {
+        return fail_text(
+            TRYST_E_INVALID, p->error, p->error_capacity,
+            "a device stage computes in bf16, f32 or tf32, not in precision %d",
+            (int)p->precision);
+    }
+    return TRYST_OK;
+}
+
+/* What only device stages can do is no default of the others. */
+static tryst_status stage_check_host(const tryst_stage_params *p)
+{
+    if (p->recompute || p->memory_bytes_max ||
+        (p->precision != TRYST_PRECISION_DEFAULT &&
+         p->precision != TRYST_PRECISION_F32)) {
+        return fail_text(
+            TRYST_E_UNSUPPORTED, p->error, p->error_capacity,
+            "host stages compute in f32, keep what forward saves and know no "
+            "memory limit; a device stage does the rest (memory, or reference)");
+    }
+    return TRYST_OK;
+}
+
+static tryst_status stage_open_host(const tryst_model *resolved, tryst_layers layers,
+                                    const tryst_stage_params *p, tryst_stage **stage_p)
+{
+    tryst_status status = stage_check_host(p);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    blas_use_one_thread();
+    status = resolved->kind == TRYST_MODEL_SLEEP
+                 ? sleep_stage_open(resolved, layers, p, stage_p)
+                 : host_stage_open(resolved, layers, p, stage_p);
+    if (status == TRYST_E_NOMEM) {
+        return fail_text(status, p->error, p->error_capacity,
+                         "no memory for a stage of layers %d to %d", (int)layers.first,
+                         (int)layers.last);
+    }
+    return status;
+}
+
+static tryst_status stage_open_device(const tryst_model *resolved, tryst_layers layers,
+                                      tryst_stage_params *p, tryst_stage **stage_p)
+{
+    const device_kernels *kernels = &device_kernels_reference;
+    tryst_status status = stage_resolve_device(resolved, p);
+    if (status == TRYST_OK && !p->reference) {
+        status = device_module_kernels(p->memory, &kernels, p->error, p->error_capacity);
+    }
+    return status == TRYST_OK ? device_stage_open(resolved, layers, p, kernels, stage_p)
+                              : status;
+}
+
 tryst_status tryst_stage_open(const tryst_model *model, tryst_layers layers,
                               const tryst_stage_params *params, tryst_stage **stage_p)
 {
@@ -198,32 +301,43 @@ tryst_status tryst_stage_open(const tryst_model *model, tryst_layers layers,
     if (params) {
         p = *params;
     }
-    p.versions_count = p.versions_count == 0 ? 1 : p.versions_count;
     tryst_model resolved;
-    tryst_status status =
-        tryst_model_resolve(model, &resolved, p.error, p.error_capacity);
+    tryst_status status = stage_resolve(model, layers, &resolved, &p);
     if (status != TRYST_OK) {
         return status;
     }
-    if (layers.first < 0 || layers.first >= layers.last ||
-        layers.last > resolved.layers) {
-        return fail_text(TRYST_E_INVALID, p.error, p.error_capacity,
-                         "a stage of layers %d to %d is not part of a model of %d layers",
-                         (int)layers.first, (int)layers.last, (int)resolved.layers);
+    return stage_is_device(&p) ? stage_open_device(&resolved, layers, &p, stage_p)
+                               : stage_open_host(&resolved, layers, &p, stage_p);
+}
+
+tryst_status tryst_stage_memory_need(const tryst_model *model, tryst_layers layers,
+                                     const tryst_stage_params *params,
+                                     tryst_stage_memory *memory_p)
+{
+    tryst_stage_params p = {0};
+    if (params) {
+        p = *params;
     }
-    if (p.versions_count < 1) {
-        return fail_text(TRYST_E_INVALID, p.error, p.error_capacity,
-                         "a stage must hold at least one weight version, not %d",
-                         (int)p.versions_count);
+    tryst_model resolved;
+    optimizer_state optimizer;
+    device_layout layout;
+    tryst_status status = stage_resolve(model, layers, &resolved, &p);
+    if (status == TRYST_OK && !stage_is_device(&p)) {
+        return fail_text(TRYST_E_UNSUPPORTED, p.error, p.error_capacity,
+                         "a stage's need of memory is known for device stages alone");
     }
-    blas_use_one_thread();
-    status = resolved.kind == TRYST_MODEL_SLEEP
-                 ? sleep_stage_open(&resolved, layers, &p, stage_p)
-                 : host_stage_open(&resolved, layers, &p, stage_p);
-    if (status == TRYST_E_NOMEM) {
-        return fail_text(status, p.error, p.error_capacity,
-                         "no memory for a stage of layers %d to %d", (int)layers.first,
-                         (int)layers.last);
+    if (status == TRYST_OK) {
+        status = stage_resolve_device(&resolved, &p);
+    }
+    if (status == TRYST_OK) {
+        status = optimizer_init(p.optimizer, p.error, p.error_capacity, &optimizer);
+    }
+    if (status == TRYST_OK) {
+        status = device_layout_open(&resolved, layers, &p, &optimizer, &layout);
+    }
+    if (status == TRYST_OK) {
+        *memory_p = layout.memory;
+        device_layout_close(&layout);
     }
     return status;
 }

@@ -28,6 +28,14 @@
  *  never on the number of stages, ranks or threads. On one machine they are bitwise
  *  reproducible.
  *
+ *  *Device stages* (params' `memory` names a device, or `reference` is set) run the same
+ *  models over a table of kernels: CUDA in a module of its own that is loaded when first
+ *  asked for, or plain C on the host. Where `info.memory` is a device, every buffer of a
+ *  work is that device's, calls only put work on the stage's streams and return, and a
+ *  call's order with the rest of the world is told by events: `waits` before it, `ready`
+ *  and `done` behind it. Numbers are those of `info.output_dtype`; sums, master weights,
+ *  gradients and moments stay fp32.
+ *
  *  Thread: one stage is used by one thread at a time; different stages are independent.
  */
 #ifndef TRYST_STAGE_H
@@ -157,13 +165,23 @@ typedef struct tryst_stage_info {
     uint64_t weights_count; /**< parameters (elements) of this stage */
     int32_t versions_count; /**< weight versions held */
     int32_t split_backward; /**< 1 where backward_input and backward_weight exist */
+    /** Where the buffers of a work are: input, target, output, saved, grad_output,
+     *  grad_input and kept. Host: calls are complete when they return, and events are
+     *  ignored. Else they have only been enqueued then. */
+    tryst_memory_kind memory;
+    int32_t device; /**< ordinal of a device memory kind, else 0 */
 } tryst_stage_info;
 
 /** What one micro-batch holds at one stage. Unused fields are NULL. Buffers are the
  *  caller's, 64-byte aligned, and disjoint. `input`, `target` and `saved` stay unchanged
  *  from forward to the micro-batch's last backward action; `grad_output` and `output` are
  *  not read after the call that got them; `kept` lives from backward_input to
- *  backward_weight. */
+ *  backward_weight.
+ *
+ *  Device stages: "after the call" is after its `done`. The loss of a last stage may also
+ *  go to pinned host memory: whoever wants the number on the host passes such an `output`
+ *  and reads it when `ready` has passed. Events are the caller's (tryst/device.h), of the
+ *  stage's device, and may be recorded anew when they have passed. */
 typedef struct tryst_stage_work {
     size_t struct_size;
     uint64_t version; /**< the weight version that this action reads */
@@ -174,6 +192,16 @@ typedef struct tryst_stage_work {
     const void *grad_output;
     void *grad_input;
     void *kept;
+    /** Device stages: events that must have passed before the call's work begins (that of a
+     *  received input or gradient, say). What the stage itself put into a buffer before, it
+     *  orders by itself. NULL where waits_count is 0. */
+    void *const *waits;
+    int32_t waits_count;
+    int32_t reserved;
+    /** Device stages: event recorded when `output` or `grad_input` is complete, and the one
+     *  recorded when the call is through with every buffer. Either may be NULL. */
+    void *ready;
+    void *done;
 } tryst_stage_work;
 
 /** What a stage costs, for the simulator. Flops and bytes are per micro-batch. Times are
@@ -201,8 +229,10 @@ typedef struct tryst_parameter {
     tryst_dtype dtype; /**< F32 */
     int32_t reserved;
     uint64_t count; /**< elements */
-    void *value;    /**< newest version; NULL in tryst_model_parameter_visit */
-    void *gradient; /**< sum over micro-batches since the last update; NULL as above */
+    /** Newest version; NULL in tryst_model_parameter_visit. Of a stage in device memory: a
+     *  copy of the master weights, valid during this call of the visitor. */
+    void *value;
+    void *gradient; /**< sum over micro-batches since the last update; as `value` */
 } tryst_parameter;
 
 /** Receives each parameter in layer order; nonzero stops the visit. */
@@ -210,7 +240,8 @@ typedef int (*tryst_parameter_fn)(void *arg, const tryst_parameter *parameter);
 
 /** The table of a stage. No function blocks on anything but its own arithmetic (or
  *  sleep), none allocates but `open`'s counterpart `close` frees; no locks are taken.
- *  Programmer errors (a NULL that must not be) are asserted. */
+ *  Programmer errors (a NULL that must not be) are asserted. On a device each may also say
+ *  TRYST_E_SYSTEM: something that was enqueued before, by any call, has failed there. */
 typedef struct tryst_stage_ops {
     size_t struct_size;
     const char *name;
@@ -236,18 +267,34 @@ typedef struct tryst_stage_ops {
     /** Oldest and newest weight version held. */
     void (*versions)(const tryst_stage *stage, uint64_t *oldest_p, uint64_t *newest_p);
 
-    /** Visit the parameters in layer order. Returns what `fn` stopped with, else 0. */
+    /** Visit the parameters in layer order. In device memory it first waits for all work of
+     *  the stage. Returns what `fn` stopped with, else 0; where the device failed, its
+     *  (positive) tryst_status. */
     int (*parameter_visit)(tryst_stage *stage, tryst_parameter_fn fn, void *arg);
 
     void (*cost)(const tryst_stage *stage, tryst_stage_cost *cost_p);
 
     void (*close)(tryst_stage *stage);
+
+    /** What failed on the device, in a sentence, after a call returned TRYST_E_SYSTEM. Valid
+     *  until close. NULL where nothing of the kind can fail. */
+    const char *(*error)(const tryst_stage *stage);
 } tryst_stage_ops;
 
 struct tryst_stage {
     const tryst_stage_ops *ops;
     tryst_stage_info info;
 };
+
+/** What a device stage computes with. Activations, and the weights that products read, are
+ *  of the first type; sums are fp32 in all but F64. */
+typedef enum tryst_precision {
+    TRYST_PRECISION_DEFAULT = 0, /**< BF16 on a device, F32 on the host */
+    TRYST_PRECISION_BF16 = 1,
+    TRYST_PRECISION_F32 = 2,
+    TRYST_PRECISION_TF32 = 3, /**< F32 whose products may round their factors to TF32 */
+    TRYST_PRECISION_F64 = 4   /**< reference alone: for checking gradients */
+} tryst_precision;
 
 typedef struct tryst_stage_params {
     size_t struct_size;
@@ -256,9 +303,48 @@ typedef struct tryst_stage_params {
     const tryst_optimizer *optimizer; /**< copied; NULL: all defaults */
     char *error;                      /**< receives a sentence on failure; optional */
     size_t error_capacity;
+
+    /** Where the stage computes [host]. What is not host loads the module of that kind. */
+    tryst_memory_kind memory;
+    int32_t device; /**< ordinal [0] */
+    /** 1: the device stage's code over its plain C kernels, in host memory (slow, and equal on
+     *  every machine). `memory` must be host. */
+    int32_t reference;
+    tryst_precision precision; /**< of a device stage; the host stages are F32 */
+    /** 1: forward leaves only the layers' inputs in `saved`, and backward computes the rest
+     *  once more. Bits are the same. Device stages alone. */
+    int32_t recompute;
+    int32_t reserved2;
+    /** Device stages: the most that this stage may allocate for itself, 0: what is free. */
+    uint64_t memory_bytes_max;
 } tryst_stage_params;
 
-/** Build the host stage for `layers` of `model`, with its initial weights.
+/** What a device stage needs, known before anything is allocated. */
+typedef struct tryst_stage_memory {
+    size_t struct_size;
+    uint64_t weights_bytes;   /**< all versions, and the fp32 masters beside bf16 ones */
+    uint64_t gradients_bytes; /**< in fp32 */
+    uint64_t moments_bytes;   /**< the optimiser's, in fp32 */
+    uint64_t scratch_bytes;   /**< one layer's backward, and the products' workspaces */
+    uint64_t total_bytes;     /**< sum of the above: what open allocates, in one piece */
+    /** What the caller brings for each micro-batch in flight: `saved`; and `kept` between the
+     *  halves of a split backward. */
+    uint64_t saved_bytes;
+    uint64_t kept_bytes;
+} tryst_stage_memory;
+
+/** What tryst_stage_open would allocate for a device stage. Loads no module.
+ *
+ *  Returns: TRYST_OK, TRYST_E_INVALID as tryst_stage_open, TRYST_E_UNSUPPORTED for a stage that is
+ *  no device stage, TRYST_E_NOMEM
+ */
+TRYST_API tryst_status tryst_stage_memory_need(const tryst_model *model,
+                                               tryst_layers layers,
+                                               const tryst_stage_params *params,
+                                               tryst_stage_memory *memory_p);
+
+/** Build the stage for `layers` of `model`, with its initial weights: on the host with
+ *  BLAS, or the device stage that `params` asks for.
  *
  *  The weights depend on (seed, layer, tensor) alone. Sets the number of threads of
  *  OpenBLAS, where that is the BLAS in use, to one for the whole process: sums must not
@@ -266,7 +352,9 @@ typedef struct tryst_stage_params {
  *
  *  Owns:    the caller owns `*stage_p` and gives it to tryst_stage_close.
  *  Returns: TRYST_OK, TRYST_E_INVALID (model, layers or params; see `error`),
- *  TRYST_E_NOMEM
+ *  TRYST_E_NOMEM (for a device: the sentence says how much, where, and what would fit),
+ *  TRYST_E_UNSUPPORTED (no module, driver or device of that kind), TRYST_E_MODULE (found but
+ *  refused), TRYST_E_SYSTEM (the device failed)
  */
 TRYST_API tryst_status tryst_stage_open(const tryst_model *model, tryst_layers layers,
                                         const tryst_stage_params *params,

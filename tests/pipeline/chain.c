@@ -18,10 +18,15 @@ void *chain_alloc(uint64_t bytes)
     return memory;
 }
 
-/* Stages use these three. */
+/* Stages use these four. */
 static uint64_t dtype_bytes(tryst_dtype dtype)
 {
-    return dtype == TRYST_DTYPE_F64 ? 8 : dtype == TRYST_DTYPE_F32 ? 4 : 1;
+    switch (dtype) {
+    case TRYST_DTYPE_F64: return 8;
+    case TRYST_DTYPE_F32: return 4;
+    case TRYST_DTYPE_BF16: return 2;
+    default: return 1;
+    }
 }
 
 static uint64_t windows_bytes(const chain *c)
@@ -61,13 +66,20 @@ static void chain_wire(chain *c, int microbatch)
 void chain_open(const tryst_model *model, int stages_count, int microbatches_count,
                 const tryst_optimizer *optimizer, int versions_count, chain *chain_p)
 {
-    char error[256] = "";
+    const tryst_stage_params params = {.struct_size = sizeof(params),
+                                       .optimizer = optimizer,
+                                       .versions_count = versions_count};
+    chain_open_params(model, stages_count, microbatches_count, &params, chain_p);
+}
+
+void chain_open_params(const tryst_model *model, int stages_count, int microbatches_count,
+                       const tryst_stage_params *with, chain *chain_p)
+{
+    char error[512] = "";
     chain c = {.stages_count = stages_count, .microbatches_count = microbatches_count};
-    tryst_stage_params params = {.struct_size = sizeof(params),
-                                 .optimizer = optimizer,
-                                 .versions_count = versions_count,
-                                 .error = error,
-                                 .error_capacity = sizeof(error)};
+    tryst_stage_params params = *with;
+    params.error = error;
+    params.error_capacity = sizeof(error);
     assert_int_equal(tryst_model_resolve(model, &c.model, error, sizeof(error)),
                      TRYST_OK);
     for (int s = 0; s < stages_count; s++) {

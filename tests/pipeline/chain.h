@@ -23,6 +23,9 @@ typedef enum chain_backward_kind { CHAIN_WHOLE, CHAIN_SPLIT } chain_backward_kin
 /* Any failure fails the test. `optimizer` may be NULL. */
 void chain_open(const tryst_model *model, int stages_count, int microbatches_count,
                 const tryst_optimizer *optimizer, int versions_count, chain *chain_p);
+/* The same with all of a stage's parameters; `params->error` need not be set. */
+void chain_open_params(const tryst_model *model, int stages_count, int microbatches_count,
+                       const tryst_stage_params *params, chain *chain_p);
 void chain_close(chain *c);
 
 /* Fill the windows of all micro-batches from a seeded text of few different bytes. */

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* bfloat16: the upper half of a float. Rounded to nearest, ties to even, as hardware does.
+ *
+ * Read by the reference (C) and by the kernels (CUDA C++), so that both round alike. */
+#ifndef PIPELINE_DEVICE_BF16_H
+#define PIPELINE_DEVICE_BF16_H
+
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __CUDACC__
+#define BF16_CALL __host__ __device__ static inline
+#else
+#define BF16_CALL static inline
+#endif
+
+typedef struct bf16 {
+    uint16_t bits;
+} bf16;
+
+BF16_CALL float bf16_to_float(bf16 value)
+{
+    const uint32_t bits = (uint32_t)value.bits << 16;
+    float number;
+    memcpy(&number, &bits, sizeof(number));
+    return number;
+}
+
+BF16_CALL bf16 bf16_from_float(float number)
+{
+    uint32_t bits;
+    bf16 value;
+    memcpy(&bits, &number, sizeof(bits));
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+        bits |= 0x00400000u; /* not a number stays one when its lower half goes */
+    } else {
+        bits += 0x7fffu + ((bits >> 16) & 1u);
+    }
+    value.bits = (uint16_t)(bits >> 16);
+    return value;
+}
+
+#endif

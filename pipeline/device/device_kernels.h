@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a device stage computes with: one table of operations, with one row for each kind of
+ * device. The row `reference` (plain C, on the host) says what each operation means; a device's
+ * row must do the same, and tests hold it to that.
+ *
+ * One idea: everything about *what* a stage computes is C over this table, so that all of it is
+ * tested where there is no device; a row is arithmetic and nothing else.
+ *
+ * Types. `T` is the session's dtype (BF16, F32; F64 in the reference alone), `wide` its sums'
+ * (F32, or F64 under F64): means, losses, gradients, master weights and moments are wide. All
+ * matrices are row-major and dense; `rows` are positions, columns are features. Gradients of
+ * weights are added to, everything else is overwritten.
+ *
+ * Lanes. A session has two streams: COMPUTE, whose work is urgent, and WEIGHT, which fills what
+ * that leaves. Operations on one lane happen in the order of the calls. None waits, none
+ * allocates in the device, and all return nothing: the session keeps its first failure, and
+ * `status` tells it. After a failure further work may be dropped.
+ *
+ * Invariant: equal arguments give equal bits on one device (no sum's order depends on time).
+ *
+ * Thread: a session is used by one thread at a time. Part of the module's ABI (stage_module.h). */
+#ifndef PIPELINE_DEVICE_KERNELS_H
+#define PIPELINE_DEVICE_KERNELS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tryst/stage.h>
+
+typedef struct device_kernels device_kernels;
+typedef struct device_session device_session;
+
+enum { DEVICE_COMPUTE, DEVICE_WEIGHT, DEVICE_LANES };
+
+/* What a product may use as scratch, per lane of a real device: cuBLAS's advice for Hopper. */
+#define DEVICE_WORKSPACE_BYTES (32u << 20)
+
+/* One stream of a session. The row fills in `stream`, the stage the workspace. */
+typedef struct device_lane {
+    device_session *session;
+    void *stream;
+    void *workspace; /* DEVICE_WORKSPACE_BYTES; NULL on the host */
+    int32_t index;
+} device_lane;
+
+/* First member of a row's own session. */
+struct device_session {
+    const device_kernels *kernels;
+    device_lane lanes[DEVICE_LANES];
+    tryst_precision precision;
+    tryst_dtype dtype; /* T */
+    tryst_dtype wide;
+    int32_t device;
+    tryst_status status; /* the first failure, with its sentence */
+    char text[256];
+};
+
+typedef enum device_epilogue {
+    DEVICE_EPILOGUE_NONE,
+    DEVICE_EPILOGUE_GELU, /* aux = what would be D; D = gelu(that) */
+    DEVICE_EPILOGUE_DGELU /* D = what would be D · gelu'(aux) */
+} device_epilogue;
+
+/* D [m, n] = A [m, k] · B [k, n] + add + bias, sums in wide, rounded once. */
+typedef struct device_product {
+    int32_t m, n, k;
+    bool a_transposed;        /* A is stored [k, m] */
+    bool b_transposed;        /* B is stored [n, k] */
+    bool d_wide;              /* D and `add` are wide, else T */
+    device_epilogue epilogue; /* GELU: no add, not wide; DGELU: neither bias nor add */
+    const void *a, *b;        /* T */
+    const void *bias;         /* T [n]; NULL: none */
+    const void *add;          /* [m, n]; may be D; NULL: none */
+    void *aux;                /* T [m, n]; of the GELUs alone */
+    void *d;
+} device_product;
+
+/* Causal attention over [batch] windows of `seq` rows. Rows of `qkv` hold q, k and v side by
+ * side, each [heads, width]. */
+typedef struct device_attention {
+    int32_t batch, seq, heads, width;
+    const void *qkv; /* T [batch·seq, 3·heads·width] */
+    void *attended;  /* T [batch·seq, heads·width] */
+    void *lse;       /* wide [batch, heads, seq]: log of the sum of exp(scale · score) */
+    const void *dattended; /* backward: as attended */
+    void *delta;           /* backward's scratch, as lse */
+    void *dqkv;            /* backward: as qkv */
+} device_attention;
+
+/* One update of a whole arena. The scalars are optimizer_step's (optimizer.h). */
+typedef struct device_update {
+    bool adam; /* else SGD with momentum */
+    uint64_t count;
+    double scale; /* of the gradients */
+    double lr, momentum;
+    double rate, root, beta1, beta1_rest, beta2, beta2_rest, epsilon;
+    const void *from;     /* wide: weights before */
+    void *to;             /* wide: after; may be `from` */
+    void *rounded;        /* T: after; NULL where T is wide */
+    void *gradients;      /* wide; cleared */
+    void *first, *second; /* wide: moments; second of Adam alone */
+} device_update;
+
+struct device_kernels {
+    size_t struct_size;
+    const char *name; /* "reference", "cuda" */
+    tryst_memory_kind memory;
+    int32_t head_width_max; /* widest attention head */
+
+    /* ---- sessions and memory --------------------------------------------------------------- */
+
+    /* Set up on `device`. Where it cannot, a sentence says why: TRYST_E_UNSUPPORTED (no driver,
+     * no such device, a precision it lacks), TRYST_E_NOMEM, TRYST_E_SYSTEM. */
+    tryst_status (*open)(int32_t device, tryst_precision precision,
+                         device_session **session_p, char *error, size_t error_capacity);
+    /* Waits for all work. */
+    void (*close)(device_session *session);
+    /* The first failure so far, of enqueueing or of what ran; does not wait. */
+    tryst_status (*status)(device_session *session);
+    /* Wait for all work of both lanes. Returns as status. */
+    tryst_status (*finish)(device_session *session);
+    /* Bytes that could be allocated now, and those that the device has; 0, 0: not known. */
+    void (*memory_left)(device_session *session, uint64_t *free_p, uint64_t *total_p);
+    /* Zeroed. TRYST_OK or TRYST_E_NOMEM. */
+    tryst_status (*alloc)(device_session *session, uint64_t bytes, void **data_p);
+    void (*free)(device_session *session, void *data);
+    /* Host to device or back, pageable memory too; complete when it returns. */
+    tryst_status (*copy)(device_session *session, void *to, const void *from,
+                         uint64_t bytes);
+
+    /* ---- order ----------------------------------------------------------------------------- */
+
+    /* An event of ours; it has passed until it is first recorded. TRYST_OK, _E_NOMEM, _E_SYSTEM */
+    tryst_status (*event_open)(device_session *session, void **event_p);
+    void (*event_close)(device_session *session, void *event);
+    /* For events of ours and of callers. */
+    void (*event_record)(const device_lane *lane, void *event);
+    void (*event_wait)(const device_lane *lane, void *event);
+
+    /* ---- arithmetic ------------------------------------------------------------------------ */
+
+    void (*product)(const device_lane *lane, const device_product *product);
+
+    /* dbias [columns] += column sums of dy [rows, columns] */
+    void (*column_sum)(const device_lane *lane, int32_t rows, int32_t columns,
+                       const void *dy, void *dbias);
+
+    /* y = token[bytes] + position[row mod seq]; position may be NULL. */
+    void (*embedding_forward)(const device_lane *lane, int32_t rows, int32_t seq,
+                              int32_t hidden, const uint8_t *bytes, const void *token,
+                              const void *position, void *y);
+    /* Both added to in the order of rows; dposition may be NULL. `vocabulary` rows in dtoken. */
+    void (*embedding_backward)(const device_lane *lane, int32_t rows, int32_t seq,
+                               int32_t hidden, int32_t vocabulary, const uint8_t *bytes,
+                               const void *dy, void *dtoken, void *dposition);
+
+    /* y = (x − mean) · rstd · gain + bias, row by row; mean and rstd [rows] are wide. */
+    void (*norm_forward)(const device_lane *lane, int32_t rows, int32_t width,
+                         const void *x, const void *gain, const void *bias, void *y,
+                         void *mean, void *rstd);
+    /* dx = residual + the norm's input gradient; residual may be NULL (nothing) or dx. */
+    void (*norm_backward_input)(const device_lane *lane, int32_t rows, int32_t width,
+                                const void *x, const void *gain, const void *mean,
+                                const void *rstd, const void *dy, const void *residual,
+                                void *dx);
+    void (*norm_backward_weight)(const device_lane *lane, int32_t rows, int32_t width,
+                                 const void *x, const void *mean, const void *rstd,
+                                 const void *dy, void *dgain, void *dbias);
+
+    /* Never makes a [seq, seq] matrix. */
+    void (*attention_forward)(const device_lane *lane, const device_attention *attention);
+    void (*attention_backward)(const device_lane *lane,
+                               const device_attention *attention);
+
+    /* GELU in its tanh form: dx = dy · gelu'(x); dx may be dy. */
+    void (*gelu_backward)(const device_lane *lane, uint64_t count, const void *x,
+                          const void *dy, void *dx);
+    /* y = a + b; y may be either. */
+    void (*add)(const device_lane *lane, uint64_t count, const void *a, const void *b,
+                void *y);
+
+    /* y = x; they do not overlap. */
+    void (*duplicate)(const device_lane *lane, uint64_t count, const void *x, void *y);
+
+    /* losses [rows] = lse − logits[target], lse [rows] = log Σ exp(logits); all wide. */
+    void (*cross_entropy_forward)(const device_lane *lane, int32_t rows, int32_t classes,
+                                  const void *logits, const uint8_t *target, void *losses,
+                                  void *lse);
+    /* dlogits (T) = (exp(logits − lse) − onehot(target)) · weight */
+    void (*cross_entropy_backward)(const device_lane *lane, int32_t rows, int32_t classes,
+                                   double weight, const void *logits,
+                                   const uint8_t *target, const void *lse, void *dlogits);
+    /* One double: the mean of `losses` (wide), summed in fp64. */
+    void (*loss_mean)(const device_lane *lane, int32_t rows, const void *losses,
+                      double *mean);
+
+    void (*update)(const device_lane *lane, const device_update *update);
+    /* T = rounded wide */
+    void (*round)(const device_lane *lane, uint64_t count, const void *wide, void *y);
+};
+
+/* Bytes of an element; of the types that stages use. */
+static inline uint64_t device_dtype_bytes(tryst_dtype dtype)
+{
+    return dtype == TRYST_DTYPE_F64 ? 8u : dtype == TRYST_DTYPE_BF16 ? 2u : 4u;
+}
+
+/* T and wide of a precision. */
+static inline tryst_dtype device_precision_dtype(tryst_precision precision)
+{
+    switch (precision) {
+    case TRYST_PRECISION_BF16: return TRYST_DTYPE_BF16;
+    case TRYST_PRECISION_F64: return TRYST_DTYPE_F64;
+    default: return TRYST_DTYPE_F32;
+    }
+}
+
+static inline tryst_dtype device_precision_wide(tryst_precision precision)
+{
+    return precision == TRYST_PRECISION_F64 ? TRYST_DTYPE_F64 : TRYST_DTYPE_F32;
+}
+
+/* Keep a session's first failure. */
+static inline void device_session_fail(device_session *session, tryst_status status)
+{
+    if (session->status == TRYST_OK) {
+        session->status = status;
+    }
+}
+
+/* The row of plain C. */
+extern const device_kernels device_kernels_reference;
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The layout of a device stage. As on the host, all parameters are one flat arena, and a weight
+ * version, the gradients and each moment are arrays of the same layout.
+ *
+ * Masters are wide. Where T is wide they are the weight versions themselves (version v in slot
+ * v mod versions_count); else there is one master, the newest, and the versions are rounded copies.
+ *
+ * Called by device_open.c. */
+#include "device_layout.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* Tensors begin at multiples of this many elements: 128 bytes and more in any type. */
+enum { ARENA_ALIGN = 64 };
+
+static uint64_t max_u64(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void layout_describe(device_layout *layout, tryst_layers layers,
+                            const tryst_stage_params *params)
+{
+    const tryst_model *model = &layout->model;
+    const tryst_dtype dtype = device_precision_dtype(layout->precision);
+    const uint64_t count = layer_activation_count(model);
+    const uint64_t bytes = (uint64_t)layer_rows(model);
+    const int32_t is_first = layers.first == 0, is_last = layers.last == model->layers;
+    layout->info = (tryst_stage_info){.struct_size = sizeof(tryst_stage_info),
+                                      .layers = layers,
+                                      .is_first = is_first,
+                                      .is_last = is_last,
+                                      .input_dtype = is_first ? TRYST_DTYPE_U8 : dtype,
+                                      .output_dtype = is_last ? TRYST_DTYPE_F64 : dtype,
+                                      .input_count = is_first ? bytes : count,
+                                      .output_count = is_last ? 1 : count,
+                                      .target_count = is_last ? bytes : 0,
+                                      .versions_count = params->versions_count,
+                                      .split_backward = 1,
+                                      .memory = params->memory,
+                                      .device = params->device};
+    layout->layers_count = layers.last - layers.first + is_first + is_last;
+}
+
+static const device_layer_ops *layer_device_ops(const layer_ops *described)
+{
+    static const struct {
+        const layer_ops *described;
+        const device_layer_ops *ops;
+    } rows[] = {{&layer_embedding, &device_layer_embedding},
+                {&layer_head, &device_layer_head},
+                {&layer_gpt, &device_layer_gpt},
+                {&layer_mlp, &device_layer_mlp}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (rows[i].described == described) {
+            return rows[i].ops;
+        }
+    }
+    assert(!"every kind of layer has a row");
+    return NULL;
+}
+
+static void layout_tensors(device_layout *layout, device_layer *layer)
+{
+    layer->tensors_count = layer->described->tensors(&layout->model, layer->tensors);
+    for (int32_t t = 0; t < layer->tensors_count; t++) {
+        const uint64_t count = layer_tensor_count(&layer->tensors[t]);
+        layer->offsets[t] = layout->arena_count;
+        layout->arena_count += (count + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+        layout->info.weights_count += count;
+        layout->tensor_count_max = max_u64(layout->tensor_count_max, count);
+    }
+}
+
+/* Lay out one layer behind what has been laid out so far. */
+static void layout_layer(device_layout *layout, int32_t i)
+{
+    const tryst_model *model = &layout->model;
+    tryst_stage_info *info = &layout->info;
+    device_layer *layer = &layout->layers[i];
+    device_carver output = device_carver_at(NULL, layout->precision);
+    layer->index = info->layers.first + i - (info->is_first ? 1 : 0);
+    layer->described = layer_at(model, layer->index);
+    layer->ops = layer_device_ops(layer->described);
+    layout_tensors(layout, layer);
+    layer->saved = info->saved_bytes;
+    if (!layout->recompute) {
+        info->saved_bytes += layer->ops->saved_bytes(model, layout->precision);
+    }
+    layer->output = info->saved_bytes;
+    if (i + 1 < layout->layers_count) {
+        device_carve_t(&output, layer_activation_count(model));
+        info->saved_bytes += output.used;
+    }
+    layer->kept = info->kept_bytes;
+    info->kept_bytes += layer->ops->kept_bytes(model, layout->precision);
+}
+
+/* Offset of a run of `count` elements that is carved now. */
+static uint64_t place_t(device_carver *carver, uint64_t count)
+{
+    const uint64_t offset = carver->used;
+    device_carve_t(carver, count);
+    return offset;
+}
+
+static uint64_t place_wide(device_carver *carver, uint64_t count)
+{
+    const uint64_t offset = carver->used;
+    device_carve_wide(carver, count);
+    return offset;
+}
+
+static uint64_t place_bytes(device_carver *carver, uint64_t bytes)
+{
+    const uint64_t offset = carver->used;
+    device_carve(carver, bytes);
+    return offset;
+}
+
+static void layout_parameters(device_layout *layout, device_carver *carver)
+{
+    device_places *places = &layout->places;
+    const uint64_t count = layout->arena_count;
+    const uint64_t versions = (uint64_t)layout->info.versions_count;
+    places->masters = place_wide(carver, count * (uint64_t)layout->masters_count);
+    places->rounded = place_t(carver, layout->rounds ? count * versions : 0);
+    layout->memory.weights_bytes = carver->used;
+    places->gradients = place_wide(carver, count);
+    layout->memory.gradients_bytes = carver->used - places->gradients;
+    places->moments = place_wide(carver, count * (uint64_t)layout->moments_count);
+    layout->memory.moments_bytes = carver->used - places->moments;
+}
+
+/* The second lane runs forwards alone, and those only to compute `saved` once more. */
+static void layout_scratch(device_layout *layout, device_carver *carver)
+{
+    device_places *places = &layout->places;
+    const tryst_model *model = &layout->model;
+    const uint64_t start = carver->used;
+    const bool on_device = layout->info.memory != TRYST_MEMORY_HOST;
+    uint64_t scratch = 0, kept = 0, saved = 0;
+    for (int32_t i = 0; i < layout->layers_count; i++) {
+        const device_layer_ops *ops = layout->layers[i].ops;
+        scratch = max_u64(scratch, ops->scratch_bytes(model, layout->precision));
+        kept = max_u64(kept, ops->kept_bytes(model, layout->precision));
+        saved = max_u64(saved, ops->saved_bytes(model, layout->precision));
+    }
+    places->kept = place_bytes(carver, kept);
+    for (int32_t i = 0; i < 2; i++) {
+        places->ping[i] = place_t(carver, layer_activation_count(model));
+    }
+    for (int32_t lane = 0; lane < DEVICE_LANES; lane++) {
+        const bool used = lane == DEVICE_COMPUTE || layout->recompute;
+        places->scratch[lane] = place_bytes(carver, used ? scratch : 0);
+        places->recomputed[lane] = place_bytes(carver, layout->recompute ? saved : 0);
+        places->workspace[lane] =
+            place_bytes(carver, on_device ? DEVICE_WORKSPACE_BYTES : 0);
+    }
+    layout->memory.scratch_bytes = carver->used - start;
+}
+
+static void layout_fill(device_layout *layout)
+{
+    device_carver carver = device_carver_at(NULL, layout->precision);
+    for (int32_t i = 0; i < layout->layers_count; i++) {
+        layout_layer(layout, i);
+    }
+    layout_parameters(layout, &carver);
+    layout_scratch(layout, &carver);
+    layout->memory.struct_size = sizeof(layout->memory);
+    layout->memory.total_bytes = carver.used;
+    layout->memory.saved_bytes = layout->info.saved_bytes;
+    layout->memory.kept_bytes = layout->info.kept_bytes;
+}
+
+tryst_status device_layout_open(const tryst_model *model, tryst_layers layers,
+                                const tryst_stage_params *params,
+                                const optimizer_state *optimizer, device_layout *layout_p)
+{
+    device_layout layout = {.model = *model,
+                            .precision = params->precision,
+                            .recompute = params->recompute != 0,
+                            .moments_count = optimizer_moments_count(optimizer)};
+    layout.rounds = device_precision_dtype(layout.precision) !=
+                    device_precision_wide(layout.precision);
+    layout.masters_count = layout.rounds ? 1 : params->versions_count;
+    layout_describe(&layout, layers, params);
+    layout.layers = calloc((size_t)layout.layers_count, sizeof(*layout.layers));
+    if (!layout.layers) {
+        return TRYST_E_NOMEM;
+    }
+    layout_fill(&layout);
+    *layout_p = layout;
+    return TRYST_OK;
+}
+
+void device_layout_close(device_layout *layout)
+{
+    free(layout->layers);
+    layout->layers = NULL;
+}
+
+int32_t device_layout_fitting(const device_layout *layout,
+                              const tryst_stage_params *params,
+                              const optimizer_state *optimizer, uint64_t bytes)
+{
+    tryst_layers layers = layout->info.layers;
+    for (layers.last--; layers.last > layers.first; layers.last--) {
+        device_layout fewer;
+        if (device_layout_open(&layout->model, layers, params, optimizer, &fewer) !=
+            TRYST_OK) {
+            return 0;
+        }
+        const uint64_t need = fewer.memory.total_bytes;
+        device_layout_close(&fewer);
+        if (need <= bytes) {
+            break;
+        }
+    }
+    return layers.last - layers.first;
+}

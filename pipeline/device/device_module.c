@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loader of device stage modules: libtryst_pipeline's own, as transports/module_load.c is
+ * libtryst's.
+ *
+ * Idea: a module is foreign code with foreign constructors (cuBLAS comes with it), so signal
+ * dispositions and the thread's mask are as before when it has been loaded, and what it returns is
+ * believed only when both sides were built from the same headers. Called by stage.c. */
+#include "device_module.h"
+
+#include "pipeline/fail.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef TRYST_MODULE_DIR
+#define TRYST_MODULE_DIR ""
+#endif
+
+enum { SIGNALS = 65 }; /* Linux: 1 to 64 */
+
+/* The one kind of device there is. */
+#define MODULE_KIND TRYST_MEMORY_CUDA
+#define MODULE_NAME "tryst_stage_cuda"
+
+/* What has been loaded; guarded by load_lock, which is held during a load. */
+static const device_kernels *loaded;
+static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- signals ------------------------------------------------------------------------------- */
+
+typedef struct signals {
+    struct sigaction actions[SIGNALS];
+    sigset_t mask;
+} signals;
+
+static void signals_keep(signals *kept)
+{
+    sigset_t all;
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &kept->mask);
+    for (int number = 1; number < SIGNALS; number++) {
+        if (sigaction(number, NULL, &kept->actions[number]) != 0) {
+            kept->actions[number].sa_handler = SIG_ERR; /* the C library's own */
+        }
+    }
+}
+
+static void signals_restore(const signals *kept)
+{
+    for (int number = 1; number < SIGNALS; number++) {
+        struct sigaction now;
+        if (kept->actions[number].sa_handler != SIG_ERR &&
+            sigaction(number, NULL, &now) == 0 &&
+            now.sa_handler != kept->actions[number].sa_handler) {
+            (void)sigaction(number, &kept->actions[number], NULL);
+        }
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &kept->mask, NULL);
+}
+
+/* ---- finding ------------------------------------------------------------------------------- */
+
+static bool file_try(char path[PATH_MAX], const char *folder, size_t folder_bytes,
+                     const char *below)
+{
+    if (folder_bytes == 0) {
+        return false;
+    }
+    const int written = snprintf(path, PATH_MAX, "%.*s%s/" MODULE_NAME ".so",
+                                 (int)folder_bytes, folder, below);
+    return written > 0 && written < PATH_MAX && access(path, R_OK) == 0;
+}
+
+/* Beside the shared library that this code is in; a program's own folder is no such place. */
+static bool file_try_beside(char path[PATH_MAX])
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    if (!dladdr1((const void *)&loaded, &info, (void **)&map, RTLD_DL_LINKMAP) || !map) {
+        return false;
+    }
+    const char *slash = strrchr(map->l_name, '/');
+    if (!slash) {
+        return false;
+    }
+    const size_t bytes = (size_t)(slash - map->l_name);
+    return file_try(path, map->l_name, bytes, "/tryst") ||
+           file_try(path, map->l_name, bytes, "");
+}
+
+static bool file_try_list(char path[PATH_MAX], const char *list)
+{
+    while (list && *list) {
+        const size_t bytes = strcspn(list, ":");
+        if (file_try(path, list, bytes, "")) {
+            return true;
+        }
+        list += bytes + (list[bytes] == ':');
+    }
+    return false;
+}
+
+static bool file_find(char path[PATH_MAX])
+{
+    return file_try_beside(path) ||
+           file_try(path, TRYST_MODULE_DIR, strlen(TRYST_MODULE_DIR), "") ||
+           file_try_list(path, getenv("TRYST_MODULE_PATH"));
+}
+
+/* ---- loading ------------------------------------------------------------------------------- */
+
+static const tryst_stage_module *module_open(const char *path, char *error,
+                                             size_t error_capacity)
+{
+    static const tryst_stage_host host = {.abi_id = TRYST_STAGE_ABI_ID};
+    const tryst_stage_module *module = NULL;
+    tryst_stage_module_fn entry = NULL;
+    signals kept;
+    signals_keep(&kept);
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    void *symbol = handle ? dlsym(handle, TRYST_STAGE_MODULE_ENTRY) : NULL;
+    const char *reason = symbol ? NULL : dlerror();
+    memcpy(&entry, &symbol, sizeof(entry)); /* POSIX lets it be read as a function */
+    if (entry) {
+        module = entry(&host);
+    }
+    signals_restore(&kept);
+    if (!module) {
+        fail_text(TRYST_E_MODULE, error, error_capacity, "module %s was refused: %s",
+                  path, reason ? reason : "it gave no record");
+    }
+    return module;
+}
+
+static tryst_status module_load(char *error, size_t error_capacity)
+{
+    char path[PATH_MAX];
+    if (!file_find(path)) {
+        return fail_text(
+            TRYST_E_UNSUPPORTED, error, error_capacity,
+            "there is no " MODULE_NAME
+            ".so beside libtryst_pipeline, in " TRYST_MODULE_DIR
+            " or in TRYST_MODULE_PATH; it is built where CUDA's toolkit is found");
+    }
+    const tryst_stage_module *module = module_open(path, error, error_capacity);
+    if (!module) {
+        return TRYST_E_MODULE;
+    }
+    if (!module->abi_id || strcmp(module->abi_id, TRYST_STAGE_ABI_ID) != 0) {
+        return fail_text(TRYST_E_MODULE, error, error_capacity,
+                         "module %s was refused: built for ABI %s, this library has %s; "
+                         "rebuild both together",
+                         path, module->abi_id ? module->abi_id : "none",
+                         TRYST_STAGE_ABI_ID);
+    }
+    if (module->kernels->struct_size != sizeof(device_kernels) ||
+        module->kernels->memory != MODULE_KIND) {
+        return fail_text(TRYST_E_MODULE, error, error_capacity,
+                         "module %s was refused: its kernels are for memory kind %d",
+                         path, (int)module->kernels->memory);
+    }
+    loaded = module->kernels;
+    return TRYST_OK;
+}
+
+tryst_status device_module_kernels(tryst_memory_kind memory,
+                                   const device_kernels **kernels_p, char *error,
+                                   size_t error_capacity)
+{
+    tryst_status status = TRYST_OK;
+    if (memory != MODULE_KIND) {
+        return fail_text(TRYST_E_INVALID, error, error_capacity,
+                         "there are no device stages for memory kind %d", (int)memory);
+    }
+    pthread_mutex_lock(&load_lock);
+    if (!loaded) {
+        status = module_load(error, error_capacity);
+    }
+    if (loaded) {
+        *kernels_p = loaded;
+    }
+    pthread_mutex_unlock(&load_lock);
+    return status;
+}

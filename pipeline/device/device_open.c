@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening a device stage: what it needs is known first and allocated in one piece, so that a stage
+ * that does not fit says so, and what would, before it has taken anything.
+ *
+ * Initial weights are the host stages' own numbers, made on the host. Called by stage.c. */
+#include "device_stage.h"
+
+#include "pipeline/fail.h"
+#include "pipeline/random.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* "1.50 GiB", "12.00 KiB". */
+typedef struct amount {
+    char text[24];
+} amount;
+
+static amount amount_of(uint64_t bytes)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    amount written;
+    double value = (double)bytes / 1024;
+    size_t unit = 0;
+    for (; value >= 1024 && unit < 3; unit++) {
+        value /= 1024;
+    }
+    snprintf(written.text, sizeof(written.text), "%.2f %s", value, units[unit]);
+    return written;
+}
+
+/* ---- memory -------------------------------------------------------------------------------- */
+
+/* Why `room` bytes are not enough, and what would fit there. */
+static tryst_status fail_room(const device_stage *stage, const tryst_stage_params *params,
+                              uint64_t room, const char *whose)
+{
+    const tryst_stage_memory *need = &stage->layout.memory;
+    const tryst_layers layers = stage->layout.info.layers;
+    const int32_t fitting =
+        device_layout_fitting(&stage->layout, params, &stage->optimizer, room);
+    char fits[96];
+    if (fitting > 0) {
+        snprintf(fits, sizeof(fits), "its first %d of %d layers would fit", (int)fitting,
+                 (int)(layers.last - layers.first));
+    } else {
+        snprintf(fits, sizeof(fits), "not one of its layers would fit");
+    }
+    return fail_text(
+        TRYST_E_NOMEM, params->error, params->error_capacity,
+        "no memory for a stage of layers %d to %d on %s %d: it needs %s (weights %s, "
+        "gradients %s, moments %s, scratch %s), and %s for each micro-batch in flight, "
+        "but "
+        "%s %s; %s",
+        (int)layers.first, (int)layers.last, stage->kernels->name, (int)params->device,
+        amount_of(need->total_bytes).text, amount_of(need->weights_bytes).text,
+        amount_of(need->gradients_bytes).text, amount_of(need->moments_bytes).text,
+        amount_of(need->scratch_bytes).text, amount_of(need->saved_bytes).text, whose,
+        amount_of(room).text, fits);
+}
+
+static tryst_status stage_allocate(device_stage *stage, const tryst_stage_params *params)
+{
+    const uint64_t need = stage->layout.memory.total_bytes;
+    uint64_t left = 0, total = 0;
+    if (params->memory_bytes_max > 0 && need > params->memory_bytes_max) {
+        return fail_room(stage, params, params->memory_bytes_max,
+                         "the stage's limit (memory_bytes_max) is");
+    }
+    stage->kernels->memory_left(stage->session, &left, &total);
+    if (total > 0 && need > left) {
+        return fail_room(stage, params, left, "the device has free");
+    }
+    void *memory = NULL;
+    if (stage->kernels->alloc(stage->session, need, &memory) != TRYST_OK) {
+        return fail_text(TRYST_E_NOMEM, params->error, params->error_capacity,
+                         "no memory for a stage of layers %d to %d on %s %d: %s in one "
+                         "piece were refused",
+                         (int)stage->layout.info.layers.first,
+                         (int)stage->layout.info.layers.last, stage->kernels->name,
+                         (int)params->device, amount_of(need).text);
+    }
+    stage->memory = memory;
+    for (int32_t i = 0; i < DEVICE_LANES; i++) {
+        stage->session->lanes[i].workspace =
+            params->memory == TRYST_MEMORY_HOST
+                ? NULL
+                : stage->memory + stage->layout.places.workspace[i];
+    }
+    return TRYST_OK;
+}
+
+/* Host copies of the largest tensor and its gradient, where the host cannot read the device. */
+static tryst_status stage_mirror(device_stage *stage, const tryst_stage_params *params)
+{
+    const uint64_t count = stage->layout.tensor_count_max;
+    if (params->memory == TRYST_MEMORY_HOST) {
+        return TRYST_OK;
+    }
+    stage->mirror = calloc(2 * count, device_dtype_bytes(stage->session->wide));
+    return stage->mirror ? TRYST_OK
+                         : fail_text(TRYST_E_NOMEM, params->error, params->error_capacity,
+                                     "no memory on the host for a copy of a tensor of "
+                                     "%llu weights",
+                                     (unsigned long long)count);
+}
+
+static tryst_status stage_events(device_stage *stage, const tryst_stage_params *params)
+{
+    const device_kernels *kernels = stage->kernels;
+    tryst_status status = kernels->event_open(stage->session, &stage->accumulated);
+    for (int32_t i = 0; status == TRYST_OK && i < DEVICE_MARKS_MAX; i++) {
+        status = kernels->event_open(stage->session, &stage->marks[i].event);
+    }
+    return status == TRYST_OK ? TRYST_OK
+                              : fail_text(status, params->error, params->error_capacity,
+                                          "%s %d gives no events for a stage",
+                                          kernels->name, (int)params->device);
+}
+
+/* ---- initial weights ----------------------------------------------------------------------- */
+
+static void tensor_fill(const device_stage *stage, const device_layer *layer, int32_t t,
+                        void *values)
+{
+    const layer_tensor *tensor = &layer->tensors[t];
+    const uint64_t stream =
+        random_stream(stage->layout.model.seed, (uint64_t)layer->index + 1, (uint64_t)t);
+    const uint64_t count = layer_tensor_count(tensor);
+    const float bound = (float)tensor->bound;
+    for (uint64_t i = 0; i < count; i++) {
+        const float value = bound > 0 ? bound * random_signed_unit(random_at(stream, i))
+                                      : (float)tensor->constant;
+        if (stage->session->wide == TRYST_DTYPE_F64) {
+            ((double *)values)[i] = (double)value;
+        } else {
+            ((float *)values)[i] = value;
+        }
+    }
+}
+
+static tryst_status stage_initialise(device_stage *stage,
+                                     const tryst_stage_params *params)
+{
+    const device_layout *layout = &stage->layout;
+    const uint64_t wide = device_dtype_bytes(stage->session->wide);
+    char *masters = device_stage_masters(stage, 0);
+    tryst_status status = TRYST_OK;
+    for (int32_t i = 0; i < layout->layers_count; i++) {
+        const device_layer *layer = &layout->layers[i];
+        for (int32_t t = 0; status == TRYST_OK && t < layer->tensors_count; t++) {
+            char *to = masters + layer->offsets[t] * wide;
+            void *values = stage->mirror ? stage->mirror : to;
+            tensor_fill(stage, layer, t, values);
+            if (stage->mirror) {
+                status =
+                    stage->kernels->copy(stage->session, to, values,
+                                         layer_tensor_count(&layer->tensors[t]) * wide);
+            }
+        }
+    }
+    if (layout->rounds) {
+        stage->kernels->round(&stage->session->lanes[DEVICE_COMPUTE], layout->arena_count,
+                              masters, device_stage_rounded(stage, 0));
+    }
+    status = status == TRYST_OK ? stage->kernels->finish(stage->session) : status;
+    return status == TRYST_OK ? TRYST_OK
+                              : fail_text(status, params->error, params->error_capacity,
+                                          "the initial weights did not get to %s %d: %s",
+                                          stage->kernels->name, (int)params->device,
+                                          stage->session->text);
+}
+
+/* ---- open and close ------------------------------------------------------------------------ */
+
+static tryst_status stage_check(const tryst_model *model,
+                                const tryst_stage_params *params,
+                                const device_kernels *kernels)
+{
+    const int32_t width = model->hidden / model->heads;
+    if (model->kind == TRYST_MODEL_GPT && width > kernels->head_width_max) {
+        return fail_text(
+            TRYST_E_UNSUPPORTED, params->error, params->error_capacity,
+            "heads of %d columns are wider than the %s kernels' %d; use more "
+            "heads",
+            (int)width, kernels->name, (int)kernels->head_width_max);
+    }
+    return TRYST_OK;
+}
+
+void device_stage_close(tryst_stage *base)
+{
+    device_stage *stage = (device_stage *)base;
+    const device_kernels *kernels = stage->kernels;
+    if (stage->session) {
+        (void)kernels->finish(stage->session);
+        for (int32_t i = 0; i < DEVICE_MARKS_MAX; i++) {
+            kernels->event_close(stage->session, stage->marks[i].event);
+        }
+        kernels->event_close(stage->session, stage->accumulated);
+        kernels->free(stage->session, stage->memory);
+        kernels->close(stage->session);
+    }
+    free(stage->mirror);
+    device_layout_close(&stage->layout);
+    free(stage);
+}
+
+/* What can fail, in order. */
+static tryst_status stage_fill(device_stage *stage, const tryst_model *model,
+                               tryst_layers layers, const tryst_stage_params *params)
+{
+    tryst_status status = stage_check(model, params, stage->kernels);
+    if (status == TRYST_OK) {
+        status = optimizer_init(params->optimizer, params->error, params->error_capacity,
+                                &stage->optimizer);
+    }
+    if (status == TRYST_OK) {
+        status =
+            device_layout_open(model, layers, params, &stage->optimizer, &stage->layout);
+        stage->base.info = stage->layout.info;
+        if (status != TRYST_OK) {
+            return fail_text(status, params->error, params->error_capacity,
+                             "no memory on the host for a stage");
+        }
+    }
+    if (status == TRYST_OK) {
+        status = stage->kernels->open(params->device, params->precision, &stage->session,
+                                      params->error, params->error_capacity);
+    }
+    if (status == TRYST_OK) {
+        status = stage_allocate(stage, params);
+    }
+    if (status == TRYST_OK) {
+        status = stage_mirror(stage, params);
+    }
+    if (status == TRYST_OK) {
+        status = stage_events(stage, params);
+    }
+    return status == TRYST_OK ? stage_initialise(stage, params) : status;
+}
+
+tryst_status device_stage_open(const tryst_model *model, tryst_layers layers,
+                               const tryst_stage_params *params,
+                               const device_kernels *kernels, tryst_stage **stage_p)
+{
+    device_stage *stage = calloc(1, sizeof(*stage));
+    if (!stage) {
+        return fail_text(TRYST_E_NOMEM, params->error, params->error_capacity,
+                         "no memory on the host for a stage");
+    }
+    stage->base.ops = &device_stage_ops;
+    stage->kernels = kernels;
+    const tryst_status status = stage_fill(stage, model, layers, params);
+    if (status != TRYST_OK) {
+        device_stage_close(&stage->base);
+        return status;
+    }
+    *stage_p = &stage->base;
+    return TRYST_OK;
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A stage of byte-model layers on a device: host_stage.c over a table of kernels, whose calls only
+ * enqueue.
+ *
+ * One idea: two lanes. Forward, backward and backward_input go to COMPUTE; backward_weight goes to
+ * WEIGHT, which yields to COMPUTE, so that it fills what bubbles leave. What ties them together:
+ *   - backward_weight waits for the end of its own backward_input (a mark, found by `kept`), not
+ *     for what was enqueued behind that, which may still wait for a peer;
+ *   - gradients are added to in the order of calls, on whichever lane: a call that touches them
+ *     waits for the one before it where that was on the other lane (`accumulated`).
+ * update is such a call, and the weights it makes are read behind it on COMPUTE, and on WEIGHT only
+ * by calls that wait for it. So equal programs give equal bits, split or whole.
+ *
+ * With recompute, `saved` holds the layers' inputs alone; each lane has room for one layer's
+ * saved part, which its forward fills once more before backward reads it.
+ *
+ * Opened by device_open.c; called through tryst_stage_ops. */
+#include "device_stage.h"
+
+#include <assert.h>
+
+/* ---- passes -------------------------------------------------------------------------------- */
+
+static bool stage_holds(const device_stage *stage, uint64_t version)
+{
+    const uint64_t held = (uint64_t)stage->base.info.versions_count;
+    return version <= stage->newest && version + held > stage->newest;
+}
+
+/* A pass of layer `i` on `lane`: everything but outputs and gradients between layers. */
+static device_pass stage_pass(const device_stage *stage, int32_t lane, int32_t i,
+                              const tryst_stage_work *work)
+{
+    const device_layout *layout = &stage->layout;
+    const device_layer *layer = &layout->layers[i];
+    const uint64_t t_bytes = device_dtype_bytes(stage->session->dtype);
+    const uint64_t wide_bytes = device_dtype_bytes(stage->session->wide);
+    const char *weights = device_stage_weights(stage, work->version);
+    char *gradients = device_stage_wide(stage, layout->places.gradients, 0);
+    char *saved = work->saved;
+    device_pass pass = {.kernels = stage->kernels,
+                        .lane = &stage->session->lanes[lane],
+                        .model = &layout->model,
+                        .target = work->target,
+                        .scratch = stage->memory + layout->places.scratch[lane]};
+    pass.input = i == 0 ? work->input : saved + layer[-1].output;
+    pass.saved = layout->recompute ? stage->memory + layout->places.recomputed[lane]
+                                   : saved + layer->saved;
+    for (int32_t t = 0; t < layer->tensors_count; t++) {
+        pass.weights[t] = weights + layer->offsets[t] * t_bytes;
+        pass.gradients[t] = gradients + layer->offsets[t] * wide_bytes;
+    }
+    return pass;
+}
+
+/* Fill `saved` of a layer again, where forward did not leave it. */
+static void pass_recompute(const device_stage *stage, const device_layer *layer,
+                           const device_pass *pass)
+{
+    if (stage->layout.recompute) {
+        layer->ops->forward(pass); /* without output */
+    }
+}
+
+/* ---- order --------------------------------------------------------------------------------- */
+
+static void work_check(const tryst_stage *base, const tryst_stage_work *work)
+{
+    assert(work->input && work->saved);
+    assert(!base->info.is_last || work->target);
+    assert((uintptr_t)work->saved % REAL_ALIGN_BYTES == 0);
+    assert(work->waits_count == 0 || work->waits);
+    (void)base;
+    (void)work;
+}
+
+static void stage_begin(const device_stage *stage, int32_t lane,
+                        const tryst_stage_work *work)
+{
+    for (int32_t i = 0; i < work->waits_count; i++) {
+        stage->kernels->event_wait(&stage->session->lanes[lane], work->waits[i]);
+    }
+}
+
+static void stage_record(const device_stage *stage, int32_t lane, void *event)
+{
+    if (event) {
+        stage->kernels->event_record(&stage->session->lanes[lane], event);
+    }
+}
+
+/* Behind this, the caller's gradients and weights are those of the call before. */
+static void stage_accumulate_begin(device_stage *stage, int32_t lane)
+{
+    if (stage->accumulated_lane != lane) {
+        stage->kernels->event_wait(&stage->session->lanes[lane], stage->accumulated);
+    }
+}
+
+static void stage_accumulate_end(device_stage *stage, int32_t lane)
+{
+    stage->kernels->event_record(&stage->session->lanes[lane], stage->accumulated);
+    stage->accumulated_lane = lane;
+}
+
+static device_mark *stage_mark_find(device_stage *stage, const void *kept)
+{
+    for (int32_t i = 0; i < DEVICE_MARKS_MAX; i++) {
+        if (stage->marks[i].kept == kept) {
+            return &stage->marks[i];
+        }
+    }
+    return NULL;
+}
+
+/* Note that what COMPUTE has been given so far leaves `kept`. With more halves open than there are
+ * marks the oldest place is taken anew: its event then passes later than it had to. */
+static void stage_mark(device_stage *stage, const void *kept)
+{
+    device_mark *mark = stage_mark_find(stage, kept);
+    mark = mark ? mark : stage_mark_find(stage, NULL);
+    if (!mark) {
+        mark = &stage->marks[stage->marks_next++ % DEVICE_MARKS_MAX];
+    }
+    mark->kept = kept;
+    stage->kernels->event_record(&stage->session->lanes[DEVICE_COMPUTE], mark->event);
+}
+
+/* WEIGHT waits for the mark of `kept`; where that was taken anew, for all of COMPUTE so far. */
+static void stage_mark_wait(device_stage *stage, const void *kept)
+{
+    device_mark *mark = stage_mark_find(stage, kept);
+    if (!mark) {
+        mark = &stage->marks[stage->marks_next++ % DEVICE_MARKS_MAX];
+        stage->kernels->event_record(&stage->session->lanes[DEVICE_COMPUTE], mark->event);
+        stage->kernels->event_wait(&stage->session->lanes[DEVICE_WEIGHT], mark->event);
+        return;
+    }
+    stage->kernels->event_wait(&stage->session->lanes[DEVICE_WEIGHT], mark->event);
+    mark->kept = NULL;
+}
+
+/* ---- forward and backward ------------------------------------------------------------------ */
+
+static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_work *work)
+{
+    device_stage *stage = (device_stage *)base;
+    work_check(base, work);
+    assert(work->output);
+    if (!stage_holds(stage, work->version)) {
+        return TRYST_E_INVALID;
+    }
+    stage_begin(stage, DEVICE_COMPUTE, work);
+    for (int32_t i = 0; i < stage->layout.layers_count; i++) {
+        const device_layer *layer = &stage->layout.layers[i];
+        const bool is_last = i + 1 == stage->layout.layers_count;
+        device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work);
+        pass.output = is_last ? work->output : (char *)work->saved + layer->output;
+        layer->ops->forward(&pass);
+    }
+    stage_record(stage, DEVICE_COMPUTE, work->ready);
+    stage_record(stage, DEVICE_COMPUTE, work->done);
+    return stage->kernels->status(stage->session);
+}
+
+/* Where layer `i`'s input gradient goes: out of the stage, or to the other ping buffer. */
+static void *stage_grad_input(const device_stage *stage, int32_t i,
+                              const tryst_stage_work *work)
+{
+    return i == 0 ? work->grad_input : stage->memory + stage->layout.places.ping[i % 2];
+}
+
+/* Layer by layer from the last; with `whole` each layer's weight half follows at once, and `kept`
+ * is the stage's own, reused by every layer. */
+static void stage_backward_layers(device_stage *stage, const tryst_stage_work *work,
+                                  bool whole)
+{
+    const device_layout *layout = &stage->layout;
+    const void *grad_output = work->grad_output;
+    for (int32_t i = layout->layers_count - 1; i >= 0; i--) {
+        const device_layer *layer = &layout->layers[i];
+        device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work);
+        pass_recompute(stage, layer, &pass);
+        pass.kept = whole ? stage->memory + layout->places.kept
+                          : (char *)work->kept + layer->kept;
+        pass.grad_output = grad_output;
+        pass.grad_input = stage_grad_input(stage, i, work);
+        layer->ops->backward_input(&pass);
+        if (i == 0) {
+            stage_record(stage, DEVICE_COMPUTE, work->ready);
+        }
+        if (whole) {
+            layer->ops->backward_weight(&pass);
+        }
+        grad_output = pass.grad_input;
+    }
+}
+
+static void backward_check(const device_stage *stage, const tryst_stage_work *work)
+{
+    work_check(&stage->base, work);
+    assert(stage->base.info.is_last || work->grad_output);
+    assert(stage->base.info.is_first || work->grad_input);
+}
+
+static tryst_status device_stage_backward(tryst_stage *base, const tryst_stage_work *work)
+{
+    device_stage *stage = (device_stage *)base;
+    backward_check(stage, work);
+    if (!stage_holds(stage, work->version)) {
+        return TRYST_E_INVALID;
+    }
+    stage_begin(stage, DEVICE_COMPUTE, work);
+    stage_accumulate_begin(stage, DEVICE_COMPUTE);
+    stage_backward_layers(stage, work, true);
+    stage_accumulate_end(stage, DEVICE_COMPUTE);
+    stage_record(stage, DEVICE_COMPUTE, work->done);
+    return stage->kernels->status(stage->session);
+}
+
+static tryst_status device_stage_backward_input(tryst_stage *base,
+                                                const tryst_stage_work *work)
+{
+    device_stage *stage = (device_stage *)base;
+    backward_check(stage, work);
+    assert(work->kept);
+    if (!stage_holds(stage, work->version)) {
+        return TRYST_E_INVALID;
+    }
+    stage_begin(stage, DEVICE_COMPUTE, work);
+    stage_backward_layers(stage, work, false);
+    stage_mark(stage, work->kept);
+    stage_record(stage, DEVICE_COMPUTE, work->done);
+    return stage->kernels->status(stage->session);
+}
+
+static tryst_status device_stage_backward_weight(tryst_stage *base,
+                                                 const tryst_stage_work *work)
+{
+    device_stage *stage = (device_stage *)base;
+    work_check(base, work);
+    assert(work->kept);
+    if (!stage_holds(stage, work->version)) {
+        return TRYST_E_INVALID;
+    }
+    stage_begin(stage, DEVICE_WEIGHT, work);
+    stage_mark_wait(stage, work->kept);
+    stage_accumulate_begin(stage, DEVICE_WEIGHT);
+    for (int32_t i = stage->layout.layers_count - 1; i >= 0; i--) {
+        const device_layer *layer = &stage->layout.layers[i];
+        device_pass pass = stage_pass(stage, DEVICE_WEIGHT, i, work);
+        pass_recompute(stage, layer, &pass);
+        pass.kept = (char *)work->kept + layer->kept;
+        layer->ops->backward_weight(&pass);
+    }
+    stage_accumulate_end(stage, DEVICE_WEIGHT);
+    stage_record(stage, DEVICE_WEIGHT, work->ready);
+    stage_record(stage, DEVICE_WEIGHT, work->done);
+    return stage->kernels->status(stage->session);
+}
+
+/* ---- update and the rest ------------------------------------------------------------------- */
+
+static device_update stage_update_scalars(device_stage *stage, int32_t microbatches)
+{
+    const tryst_optimizer *s = &stage->optimizer.settings;
+    device_update update = {.adam = s->kind == TRYST_OPTIMIZER_ADAM,
+                            .count = stage->layout.arena_count,
+                            .scale = 1.0 / microbatches,
+                            .lr = s->lr,
+                            .momentum = s->momentum,
+                            .beta1 = s->beta1,
+                            .beta1_rest = 1 - s->beta1,
+                            .beta2 = s->beta2,
+                            .beta2_rest = 1 - s->beta2,
+                            .epsilon = s->epsilon};
+    if (update.adam) {
+        optimizer_adam_step(&stage->optimizer, &update.rate, &update.root);
+    }
+    return update;
+}
+
+static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches)
+{
+    device_stage *stage = (device_stage *)base;
+    const device_places *places = &stage->layout.places;
+    if (microbatches < 1) {
+        return TRYST_E_INVALID;
+    }
+    const uint64_t next = stage->newest + 1;
+    device_update update = stage_update_scalars(stage, microbatches);
+    update.from = device_stage_masters(stage, stage->newest);
+    update.to = device_stage_masters(stage, next);
+    update.rounded = stage->layout.rounds ? device_stage_rounded(stage, next) : NULL;
+    update.gradients = device_stage_wide(stage, places->gradients, 0);
+    update.first = device_stage_wide(stage, places->moments, 0);
+    update.second = update.adam ? device_stage_wide(stage, places->moments, 1) : NULL;
+
+    stage_accumulate_begin(stage, DEVICE_COMPUTE);
+    stage->kernels->update(&stage->session->lanes[DEVICE_COMPUTE], &update);
+    stage_accumulate_end(stage, DEVICE_COMPUTE);
+    stage->newest = next;
+    return stage->kernels->status(stage->session);
+}
+
+static void device_stage_versions(const tryst_stage *base, uint64_t *oldest_p,
+                                  uint64_t *newest_p)
+{
+    const uint64_t newest = ((const device_stage *)base)->newest;
+    const uint64_t held = (uint64_t)base->info.versions_count;
+    *oldest_p = newest + 1 > held ? newest + 1 - held : 0;
+    *newest_p = newest;
+}
+
+/* Value and gradient of a tensor where the host can read them. */
+static tryst_status stage_parameter_fetch(device_stage *stage, const device_layer *layer,
+                                          int32_t t, tryst_parameter *parameter)
+{
+    const device_layout *layout = &stage->layout;
+    const uint64_t wide = device_dtype_bytes(stage->session->wide);
+    const uint64_t at = layer->offsets[t] * wide, bytes = parameter->count * wide;
+    char *value = (char *)device_stage_masters(stage, stage->newest) + at;
+    char *gradient = (char *)device_stage_wide(stage, layout->places.gradients, 0) + at;
+    char *mirror = stage->mirror;
+    if (!mirror) {
+        parameter->value = value;
+        parameter->gradient = gradient;
+        return TRYST_OK;
+    }
+    parameter->value = mirror;
+    parameter->gradient = mirror + layout->tensor_count_max * wide;
+    tryst_status status =
+        stage->kernels->copy(stage->session, parameter->value, value, bytes);
+    if (status == TRYST_OK) {
+        status =
+            stage->kernels->copy(stage->session, parameter->gradient, gradient, bytes);
+    }
+    return status;
+}
+
+static int device_stage_parameter_visit(tryst_stage *base, tryst_parameter_fn fn,
+                                        void *arg)
+{
+    device_stage *stage = (device_stage *)base;
+    const tryst_status status = stage->kernels->finish(stage->session);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    for (int32_t i = 0; i < stage->layout.layers_count; i++) {
+        const device_layer *layer = &stage->layout.layers[i];
+        for (int32_t t = 0; t < layer->tensors_count; t++) {
+            char name[LAYER_NAME_MAX];
+            tryst_parameter parameter =
+                layer_parameter(layer->described, layer->index, &layer->tensors[t], name);
+            parameter.dtype = stage->session->wide;
+            int stopped = stage_parameter_fetch(stage, layer, t, &parameter);
+            stopped = stopped ? stopped : fn(arg, &parameter);
+            if (stopped) {
+                return stopped;
+            }
+        }
+    }
+    return 0;
+}
+
+static void device_stage_cost(const tryst_stage *base, tryst_stage_cost *cost_p)
+{
+    const device_stage *stage = (const device_stage *)base;
+    const device_layout *layout = &stage->layout;
+    const tryst_stage_info *info = &base->info;
+    const uint64_t t_bytes = device_dtype_bytes(stage->session->dtype);
+    tryst_stage_cost cost = {.struct_size = sizeof(cost)};
+    for (int32_t i = 0; i < layout->layers_count; i++) {
+        const layer_ops *described = layout->layers[i].described;
+        const double forward = described->forward_flops(&layout->model);
+        cost.forward_flops += forward;
+        cost.backward_input_flops += described->backward_input_flops(&layout->model) +
+                                     (layout->recompute ? forward : 0);
+        cost.backward_weight_flops += described->backward_weight_flops(&layout->model);
+    }
+    cost.update_flops = optimizer_flops(&stage->optimizer) * (double)info->weights_count;
+    cost.weights_bytes = info->weights_count * device_dtype_bytes(stage->session->wide);
+    cost.output_bytes = info->is_last ? sizeof(double) : info->output_count * t_bytes;
+    cost.activation_bytes =
+        info->saved_bytes + info->input_count * (info->is_first ? 1 : t_bytes);
+    *cost_p = cost;
+}
+
+static const char *device_stage_error(const tryst_stage *base)
+{
+    return ((const device_stage *)base)->session->text;
+}
+
+const tryst_stage_ops device_stage_ops = {
+    .struct_size = sizeof(tryst_stage_ops),
+    .name = "device",
+    .forward = device_stage_forward,
+    .backward = device_stage_backward,
+    .backward_input = device_stage_backward_input,
+    .backward_weight = device_stage_backward_weight,
+    .update = device_stage_update,
+    .versions = device_stage_versions,
+    .parameter_visit = device_stage_parameter_visit,
+    .cost = device_stage_cost,
+    .close = device_stage_close,
+    .error = device_stage_error,
+};

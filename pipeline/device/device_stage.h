@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stage that computes by device kernels. */
+#ifndef PIPELINE_DEVICE_STAGE_H
+#define PIPELINE_DEVICE_STAGE_H
+
+#include "device_layout.h"
+
+/* Marks of backward_input's ends that are held at one time (device_stage.c). */
+enum { DEVICE_MARKS_MAX = 64 };
+
+/* backward_input of the micro-batch with this `kept` ended at this event. */
+typedef struct device_mark {
+    const void *kept; /* NULL: free */
+    void *event;
+} device_mark;
+
+typedef struct device_stage {
+    tryst_stage base;
+    device_layout layout;
+    optimizer_state optimizer;
+    const device_kernels *kernels;
+    device_session *session;
+    char *memory; /* the one allocation */
+    uint64_t newest;
+    device_mark marks[DEVICE_MARKS_MAX];
+    uint32_t marks_next;
+    void *accumulated;        /* event: the last call that touched gradients or weights */
+    int32_t accumulated_lane; /* where that was */
+    void *mirror;             /* host copies of one tensor and its gradient */
+} device_stage;
+
+extern const tryst_stage_ops device_stage_ops; /* device_stage.c */
+
+/* Open the stage for `layers` of a resolved byte model over `kernels`. Arguments have been
+ * resolved and checked, but for params->optimizer. As tryst_stage_open. (device_open.c) */
+tryst_status device_stage_open(const tryst_model *model, tryst_layers layers,
+                               const tryst_stage_params *params,
+                               const device_kernels *kernels, tryst_stage **stage_p);
+
+/* Give all of it back, also when it was opened in part. (device_open.c) */
+void device_stage_close(tryst_stage *base);
+
+/* An arena: of the master weights in `slot`, of the weights that products read at `version`, of
+ * the gradients, of a moment. */
+static inline void *device_stage_wide(const device_stage *stage, uint64_t place,
+                                      uint64_t slot)
+{
+    const uint64_t bytes =
+        device_dtype_bytes(device_precision_wide(stage->layout.precision));
+    return stage->memory + place + slot * stage->layout.arena_count * bytes;
+}
+
+static inline void *device_stage_masters(const device_stage *stage, uint64_t version)
+{
+    const uint64_t count = (uint64_t)stage->layout.masters_count;
+    return device_stage_wide(stage, stage->layout.places.masters, version % count);
+}
+
+static inline void *device_stage_rounded(const device_stage *stage, uint64_t version)
+{
+    const uint64_t bytes =
+        device_dtype_bytes(device_precision_dtype(stage->layout.precision));
+    const uint64_t slot = version % (uint64_t)stage->base.info.versions_count;
+    return stage->memory + stage->layout.places.rounded +
+           slot * stage->layout.arena_count * bytes;
+}
+
+static inline void *device_stage_weights(const device_stage *stage, uint64_t version)
+{
+    return stage->layout.rounds ? device_stage_rounded(stage, version)
+                                : device_stage_masters(stage, version);
+}
+
+#endif

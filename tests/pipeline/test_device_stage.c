@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The device stages over their reference kernels: all of a device stage but the arithmetic of a
+ * device. Against the host stages in fp32 and bf16; gradients against finite differences in fp64;
+ * bitwise equality over cuts, split and whole backward, saved and recomputed activations; versions,
+ * need of memory, refusals. TRYST_TEST_SEED replays a run. */
+#include <math.h>
+#include <string.h>
+
+#include <tryst/weights.h>
+
+#include "chain.h"
+#include "pipeline/device/number.h"
+#include "support/unit.h"
+
+static const tryst_model small_gpt = {.struct_size = sizeof(tryst_model),
+                                      .kind = TRYST_MODEL_GPT,
+                                      .layers = 3,
+                                      .hidden = 12,
+                                      .heads = 3,
+                                      .seq = 9,
+                                      .microbatch_size = 2};
+
+static const tryst_model small_mlp = {.struct_size = sizeof(tryst_model),
+                                      .kind = TRYST_MODEL_MLP,
+                                      .layers = 3,
+                                      .hidden = 12,
+                                      .seq = 7,
+                                      .microbatch_size = 2};
+
+static tryst_stage_params reference_params(tryst_precision precision)
+{
+    return (tryst_stage_params){.struct_size = sizeof(tryst_stage_params),
+                                .reference = 1,
+                                .precision = precision};
+}
+
+/* ---- parameters of a chain, as doubles ----------------------------------------------------- */
+
+typedef struct collected {
+    double *values, *gradients;
+    uint64_t count;
+} collected;
+
+static int collect_one(void *arg, const tryst_parameter *p)
+{
+    collected *c = arg;
+    c->values = realloc(c->values, (c->count + p->count) * sizeof(double));
+    c->gradients = realloc(c->gradients, (c->count + p->count) * sizeof(double));
+    assert_true(c->values && c->gradients);
+    for (uint64_t i = 0; i < p->count; i++, c->count++) {
+        c->values[c->count] = number_get(p->value, p->dtype, i);
+        c->gradients[c->count] = number_get(p->gradient, p->dtype, i);
+    }
+    return 0;
+}
+
+static collected collect(chain *c)
+{
+    collected all = {0};
+    for (int s = 0; s < c->stages_count; s++) {
+        assert_int_equal(
+            c->stages[s]->ops->parameter_visit(c->stages[s], collect_one, &all), 0);
+    }
+    return all;
+}
+
+static void collected_free(collected *all)
+{
+    free(all->values);
+    free(all->gradients);
+}
+
+/* |a − b| / |b|, by the 2-norm. */
+static double distance(const double *a, const double *b, uint64_t count)
+{
+    double error = 0, size = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        error += (a[i] - b[i]) * (a[i] - b[i]);
+        size += b[i] * b[i];
+    }
+    return sqrt(error / size);
+}
+
+/* ---- against the host stages --------------------------------------------------------------- */
+
+static void run_all(chain *c, int microbatches)
+{
+    chain_feed(c, 5);
+    for (int m = 0; m < microbatches; m++) {
+        chain_forward(c, m, 0);
+        chain_backward(c, m, 0, CHAIN_WHOLE);
+    }
+}
+
+static void check_host(const tryst_model *model, tryst_precision precision,
+                       double loss_tolerance, double gradient_tolerance)
+{
+    const tryst_stage_params params = reference_params(precision);
+    chain host, device;
+    chain_open(model, 1, 2, NULL, 1, &host);
+    chain_open_params(model, 1, 2, &params, &device);
+    run_all(&host, 2);
+    run_all(&device, 2);
+    collected expected = collect(&host), got = collect(&device);
+    assert_int_equal(expected.count, got.count);
+    assert_memory_equal(expected.values, got.values, got.count * sizeof(double));
+    const double loss = fabs(device.losses[1] / host.losses[1] - 1);
+    const double gradient = distance(got.gradients, expected.gradients, got.count);
+    print_message("%s %d: loss differs by %.2g, gradients by %.2g\n",
+                  tryst_model_kind_name(model->kind), (int)precision, loss, gradient);
+    assert_true(loss <= loss_tolerance);
+    assert_true(gradient <= gradient_tolerance);
+    collected_free(&expected);
+    collected_free(&got);
+    chain_close(&host);
+    chain_close(&device);
+}
+
+static const struct {
+    const char *what;
+    tryst_model model;
+} shapes[] = {
+    {"small gpt", small_gpt},
+    {"small mlp", small_mlp},
+    {"one head, one layer",
+     {.kind = TRYST_MODEL_GPT,
+      .layers = 1,
+      .hidden = 10,
+      .heads = 1,
+      .seq = 33,
+      .microbatch_size = 1}},
+    {"one row",
+     {.kind = TRYST_MODEL_GPT,
+      .layers = 2,
+      .hidden = 6,
+      .heads = 2,
+      .seq = 1,
+      .microbatch_size = 1}},
+    {"heads of one column",
+     {.kind = TRYST_MODEL_GPT,
+      .layers = 1,
+      .hidden = 3,
+      .heads = 3,
+      .seq = 5,
+      .microbatch_size = 2}},
+    {"more rows than a chunk",
+     {.kind = TRYST_MODEL_MLP,
+      .layers = 1,
+      .hidden = 4,
+      .seq = 513,
+      .microbatch_size = 2}},
+};
+
+static void test_host_fp32(void **state)
+{
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+        print_message("%s: ", shapes[i].what);
+        check_host(&shapes[i].model, TRYST_PRECISION_F32, 1e-6, 1e-5);
+    }
+}
+
+/* bf16 keeps 8 bits: each rounding errs by 2^-9, and a deep chain by a few of them. */
+static void test_host_bf16(void **state)
+{
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
+        print_message("%s: ", shapes[i].what);
+        check_host(&shapes[i].model, TRYST_PRECISION_BF16, 5e-3, 4e-2);
+    }
+}
+
+/* ---- against finite differences ------------------------------------------------------------ */
+
+/* Central differences of fourth order, as in test_gradient.c. */
+#define STEP               2e-4
+#define TOLERANCE_RELATIVE 1e-7
+#define TOLERANCE_ABSOLUTE 1e-9
+
+typedef struct check {
+    chain *chain;
+    uint64_t stride, at, checked;
+    double worst;
+} check;
+
+static double loss_at(chain *c, double *value, double at)
+{
+    const double kept = *value;
+    *value = at;
+    const double loss = chain_forward(c, 0, 0);
+    *value = kept;
+    return loss;
+}
+
+static int check_parameter(void *arg, const tryst_parameter *p)
+{
+    check *k = arg;
+    double *value = p->value;
+    assert_int_equal(p->dtype, TRYST_DTYPE_F64);
+    for (uint64_t i = 0; i < p->count; i++) {
+        if (k->at++ % k->stride != 0) {
+            continue;
+        }
+        const double x = value[i], h = STEP;
+        const double near =
+            loss_at(k->chain, &value[i], x + h) - loss_at(k->chain, &value[i], x - h);
+        const double far = loss_at(k->chain, &value[i], x + 2 * h) -
+                           loss_at(k->chain, &value[i], x - 2 * h);
+        const double expected = (8 * near - far) / (12 * h);
+        const double got = ((const double *)p->gradient)[i];
+        const double error = fabs(got - expected);
+        if (!(error <= TOLERANCE_ABSOLUTE + TOLERANCE_RELATIVE * fabs(expected))) {
+            fail_msg("%s[%llu]: gradient %.12g, finite difference %.12g", p->name,
+                     (unsigned long long)i, got, expected);
+        }
+        k->worst = error > k->worst ? error : k->worst;
+        k->checked++;
+    }
+    return 0;
+}
+
+/* Weights far from their special starting points (gains of one, biases of zero). */
+static int shake_parameter(void *arg, const tryst_parameter *p)
+{
+    uint64_t *state = arg;
+    double *value = p->value;
+    for (uint64_t i = 0; i < p->count; i++) {
+        *state = *state * 6364136223846793005u + 1442695040888963407u;
+        value[i] += 0.4 * ((double)(*state >> 11) / 9007199254740992.0 - 0.5);
+    }
+    return 0;
+}
+
+static void check_gradient(const tryst_model *model, int stages, uint64_t stride)
+{
+    const tryst_stage_params params = reference_params(TRYST_PRECISION_F64);
+    uint64_t seed = unit_seed();
+    chain c;
+    chain_open_params(model, stages, 1, &params, &c);
+    chain_feed(&c, seed);
+    for (int s = 0; s < stages; s++) {
+        c.stages[s]->ops->parameter_visit(c.stages[s], shake_parameter, &seed);
+    }
+    chain_forward(&c, 0, 0);
+    chain_backward(&c, 0, 0, CHAIN_WHOLE);
+    check k = {.chain = &c, .stride = stride};
+    for (int s = 0; s < stages; s++) {
+        c.stages[s]->ops->parameter_visit(c.stages[s], check_parameter, &k);
+    }
+    print_message("%s: %llu elements, largest error %.3g\n",
+                  tryst_model_kind_name(model->kind), (unsigned long long)k.checked,
+                  k.worst);
+    assert_true(k.checked > 80);
+    chain_close(&c);
+}
+
+static void test_gradient(void **state)
+{
+    check_gradient(&(tryst_model){.kind = TRYST_MODEL_GPT,
+                                  .layers = 1,
+                                  .hidden = 6,
+                                  .heads = 2,
+                                  .seq = 5,
+                                  .microbatch_size = 2},
+                   1, 17);
+    check_gradient(&(tryst_model){.kind = TRYST_MODEL_GPT,
+                                  .layers = 2,
+                                  .hidden = 15,
+                                  .heads = 3,
+                                  .seq = 7,
+                                  .microbatch_size = 1},
+                   2, 131);
+    check_gradient(&(tryst_model){.kind = TRYST_MODEL_MLP,
+                                  .layers = 2,
+                                  .hidden = 10,
+                                  .seq = 5,
+                                  .microbatch_size = 2},
+                   2, 41);
+}
+
+/* ---- bitwise equality ---------------------------------------------------------------------- */
+
+enum { STEPS = 3 };
+
+typedef struct outcome {
+    double losses[STEPS];
+    char digest[TRYST_DIGEST_TEXT_BYTES];
+} outcome;
+
+static void chain_digest(chain *c, char digest[TRYST_DIGEST_TEXT_BYTES])
+{
+    const uint64_t count = tryst_model_weights_count(&c->model);
+    float *weights = calloc(count, sizeof(*weights)), *next = weights;
+    assert_non_null(weights);
+    for (int s = 0; s < c->stages_count; s++) {
+        assert_int_equal(tryst_stage_weights_copy(c->stages[s], next), TRYST_OK);
+        next += c->stages[s]->info.weights_count;
+    }
+    tryst_weights_digest(weights, count, digest);
+    free(weights);
+}
+
+static outcome train(const tryst_model *model, const tryst_stage_params *params,
+                     int stages, chain_backward_kind kind)
+{
+    outcome o;
+    chain c;
+    chain_open_params(model, stages, 3, params, &c);
+    for (int step = 0; step < STEPS; step++) {
+        chain_feed(&c, (uint64_t)step);
+        o.losses[step] = chain_step(&c, (uint64_t)step, kind);
+    }
+    chain_digest(&c, o.digest);
+    chain_close(&c);
+    return o;
+}
+
+static void assert_equal(const outcome *a, const outcome *b)
+{
+    assert_memory_equal(a->losses, b->losses, sizeof(a->losses));
+    assert_string_equal(a->digest, b->digest);
+}
+
+/* Run once more, cut, split, recomputed, with more versions: always the same bits. */
+static void check_equal(const tryst_model *model, tryst_precision precision,
+                        tryst_optimizer_kind optimizer_kind)
+{
+    const tryst_optimizer optimizer = {.kind = optimizer_kind};
+    tryst_stage_params params = reference_params(precision);
+    params.optimizer = &optimizer;
+    const outcome expected = train(model, &params, 1, CHAIN_WHOLE);
+    assert_true(expected.losses[STEPS - 1] < expected.losses[0]);
+    for (int variant = 0; variant < 8; variant++) {
+        params.recompute = variant & 1;
+        params.versions_count = variant & 2 ? 2 : 1;
+        const outcome got = train(model, &params, 1 + variant % 3,
+                                  variant & 4 ? CHAIN_SPLIT : CHAIN_WHOLE);
+        assert_equal(&got, &expected);
+    }
+}
+
+static void test_equal(void **state)
+{
+    check_equal(&small_gpt, TRYST_PRECISION_F32, TRYST_OPTIMIZER_ADAM);
+    check_equal(&small_gpt, TRYST_PRECISION_BF16, TRYST_OPTIMIZER_ADAM);
+    check_equal(&small_mlp, TRYST_PRECISION_BF16, TRYST_OPTIMIZER_SGD);
+}
+
+/* Steps of training follow the host's; fp32 by far closer than bf16. */
+static void test_train(void **state)
+{
+    chain host;
+    double expected[STEPS];
+    chain_open(&small_gpt, 1, 3, NULL, 1, &host);
+    for (int step = 0; step < STEPS; step++) {
+        chain_feed(&host, (uint64_t)step);
+        expected[step] = chain_step(&host, (uint64_t)step, CHAIN_WHOLE);
+    }
+    chain_close(&host);
+    tryst_stage_params params = reference_params(TRYST_PRECISION_F32);
+    const outcome exact = train(&small_gpt, &params, 1, CHAIN_WHOLE);
+    params.precision = TRYST_PRECISION_BF16;
+    const outcome rounded = train(&small_gpt, &params, 1, CHAIN_WHOLE);
+    for (int step = 0; step < STEPS; step++) {
+        assert_true(fabs(exact.losses[step] / expected[step] - 1) < 1e-5);
+        assert_true(fabs(rounded.losses[step] / expected[step] - 1) < 1e-2);
+    }
+}
+
+/* A stage with three versions computes with each as a stage that stopped there would. */
+static void check_versions(tryst_precision precision)
+{
+    enum { UPDATES = 4, HELD = 3 };
+    tryst_stage_params params = reference_params(precision);
+    double loss_of[UPDATES + 1];
+    chain c;
+    params.versions_count = HELD;
+    chain_open_params(&small_mlp, 2, 1, &params, &c);
+    chain_feed(&c, 1);
+    for (uint64_t newest = 0; newest <= UPDATES; newest++) {
+        const uint64_t oldest = newest < HELD ? 0 : newest - HELD + 1;
+        uint64_t first, last;
+        loss_of[newest] = chain_forward(&c, 0, newest);
+        c.stages[1]->ops->versions(c.stages[1], &first, &last);
+        assert_int_equal(first, oldest);
+        assert_int_equal(last, newest);
+        tryst_stage_work work = c.works[1];
+        work.version = newest + 1;
+        assert_int_equal(c.stages[1]->ops->forward(c.stages[1], &work), TRYST_E_INVALID);
+        assert_int_equal(c.stages[1]->ops->backward(c.stages[1], &work), TRYST_E_INVALID);
+        for (uint64_t v = oldest; v <= newest; v++) {
+            assert_true(chain_forward(&c, 0, v) == loss_of[v]);
+        }
+        chain_forward(&c, 0, oldest);
+        chain_backward(&c, 0, oldest, CHAIN_SPLIT);
+        chain_update(&c);
+    }
+    assert_true(loss_of[UPDATES] != loss_of[0]);
+    assert_int_equal(c.stages[0]->ops->update(c.stages[0], 0), TRYST_E_INVALID);
+    chain_close(&c);
+}
+
+static void test_versions(void **state)
+{
+    check_versions(TRYST_PRECISION_F32);
+    check_versions(TRYST_PRECISION_BF16);
+}
+
+/* ---- memory and refusals ------------------------------------------------------------------- */
+
+static void test_memory_need(void **state)
+{
+    tryst_stage_params params = reference_params(TRYST_PRECISION_BF16);
+    const tryst_layers all = {0, 3};
+    tryst_stage_memory need, lean;
+    char error[512] = "";
+    tryst_stage *stage = NULL;
+    params.error = error;
+    params.error_capacity = sizeof(error);
+    assert_int_equal(tryst_stage_memory_need(&small_gpt, all, &params, &need), TRYST_OK);
+    assert_int_equal(need.total_bytes, need.weights_bytes + need.gradients_bytes +
+                                           need.moments_bytes + need.scratch_bytes);
+    assert_true(need.moments_bytes == 2 * need.gradients_bytes);
+    params.recompute = 1;
+    assert_int_equal(tryst_stage_memory_need(&small_gpt, all, &params, &lean), TRYST_OK);
+    assert_true(lean.saved_bytes * 4 < need.saved_bytes);
+    assert_int_equal(lean.kept_bytes, need.kept_bytes);
+
+    params.recompute = 0;
+    params.memory_bytes_max = need.total_bytes;
+    assert_int_equal(tryst_stage_open(&small_gpt, all, &params, &stage), TRYST_OK);
+    assert_int_equal(stage->info.saved_bytes, need.saved_bytes);
+    tryst_stage_close(stage);
+    params.memory_bytes_max = need.total_bytes - 1;
+    assert_int_equal(tryst_stage_open(&small_gpt, all, &params, &stage), TRYST_E_NOMEM);
+    print_message("%s\n", error);
+    assert_non_null(strstr(error, "its first 2 of 3 layers would fit"));
+    params.memory_bytes_max = 1000;
+    assert_int_equal(tryst_stage_open(&small_gpt, all, &params, &stage), TRYST_E_NOMEM);
+    assert_non_null(strstr(error, "not one of its layers would fit"));
+
+    params = (tryst_stage_params){.struct_size = sizeof(params)};
+    assert_int_equal(tryst_stage_memory_need(&small_gpt, all, &params, &need),
+                     TRYST_E_UNSUPPORTED);
+}
+
+static void test_refuses(void **state)
+{
+    const tryst_layers all = {0, 3};
+    const tryst_model sleeper = {.kind = TRYST_MODEL_SLEEP, .layers = 3};
+    tryst_model wide = small_gpt;
+    wide.hidden = 4096;
+    wide.heads = 1;
+    const struct {
+        const tryst_model *model;
+        tryst_stage_params params;
+        tryst_status status;
+        const char *word;
+    } cases[] = {
+        {&sleeper, {.reference = 1}, TRYST_E_INVALID, "sleeps"},
+        {&small_gpt,
+         {.reference = 1, .memory = TRYST_MEMORY_CUDA},
+         TRYST_E_INVALID,
+         "host memory"},
+        {&small_gpt, {.reference = 1, .device = 3}, TRYST_E_UNSUPPORTED, "device 3"},
+        {&small_gpt,
+         {.reference = 1, .precision = (tryst_precision)9},
+         TRYST_E_INVALID,
+         "precision 9"},
+        {&small_gpt,
+         {.memory = TRYST_MEMORY_CUDA, .precision = TRYST_PRECISION_F64},
+         TRYST_E_INVALID,
+         "precision 4"},
+        {&small_gpt, {.memory = (tryst_memory_kind)77}, TRYST_E_INVALID, "kind 77"},
+        {&small_gpt, {.recompute = 1}, TRYST_E_UNSUPPORTED, "host stages"},
+        {&small_gpt,
+         {.precision = TRYST_PRECISION_BF16},
+         TRYST_E_UNSUPPORTED,
+         "host stages"},
+        {&wide, {.reference = 1}, TRYST_E_UNSUPPORTED, "more heads"},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        char error[512] = "";
+        tryst_stage *stage = NULL;
+        tryst_stage_params params = cases[i].params;
+        params.error = error;
+        params.error_capacity = sizeof(error);
+        assert_int_equal(tryst_stage_open(cases[i].model, all, &params, &stage),
+                         cases[i].status);
+        if (!strstr(error, cases[i].word)) {
+            fail_msg("\"%s\" does not say \"%s\"", error, cases[i].word);
+        }
+        assert_null(stage);
+    }
+}
+
+/* The linker sends the stages' allocations here (--wrap). */
+static int allocations_left = -1;
+
+#define WRAPPED __attribute__((visibility("default")))
+void *__real_calloc(size_t count, size_t bytes);
+WRAPPED void *__wrap_calloc(size_t count, size_t bytes);
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+WRAPPED void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+
+static bool allocation_fails(void)
+{
+    return allocations_left >= 0 && allocations_left-- == 0;
+}
+
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+    return allocation_fails() ? NULL : __real_calloc(count, bytes);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
+{
+    return allocation_fails() ? NULL : __real_aligned_alloc(alignment, bytes);
+}
+
+static void test_memory_short(void **state)
+{
+    char error[512];
+    const tryst_layers all = {0, 3};
+    tryst_stage_params params = reference_params(TRYST_PRECISION_F32);
+    params.error = error;
+    params.error_capacity = sizeof(error);
+    for (int allowed = 0;; allowed++) {
+        tryst_stage *stage = NULL;
+        error[0] = 0;
+        allocations_left = allowed;
+        const tryst_status status = tryst_stage_open(&small_gpt, all, &params, &stage);
+        allocations_left = -1;
+        if (status == TRYST_OK) {
+            tryst_stage_close(stage);
+            assert_true(allowed >= 4);
+            return;
+        }
+        assert_int_equal(status, TRYST_E_NOMEM);
+        assert_non_null(strstr(error, "no memory"));
+        assert_null(stage);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_host_fp32),    cmocka_unit_test(test_host_bf16),
+        cmocka_unit_test(test_gradient),     cmocka_unit_test(test_equal),
+        cmocka_unit_test(test_train),        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_memory_need),  cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_memory_short),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
