@@ -70,6 +70,8 @@
     X(SHM_MECH, "shm_mech", ENUM, "auto", "auto|map|cma|ring", 0,                            \
       "how shm moves bulk: map the peer's memory, copy from it (process_vm_readv), or copy " \
       "through the ring; auto: the first that works between the two")                        \
+    X(CUDA_DRIVER, "cuda_driver", STRING, "libcuda.so.1", "a library's name or path", 0,     \
+      "the CUDA driver, opened when memory of a GPU is first met (once for the process)")    \
     X(FAULT, "fault", STRING, "", "seed=7,again=0.2,drop_every=50,kill=90", 0,               \
       "for tests: make every transport misbehave so (transports/fault/README.md has all items)")     \
     /* what may be in flight or parked */                                                    \

@@ -52,11 +52,13 @@ enum memory_ipc_how {
     MEMORY_IPC_FABRIC = 3 /**< the driver's handle, good between machines of one fabric */
 };
 
-/** One kind of memory. Any thread calls any of these; none waits for a device (free, close and
- *  the first call on a device may, as the driver likes). The calling thread's current device
- *  context is afterwards what it was. `device` is an ordinal of this kind; one that does not
- *  exist is TRYST_E_INVALID. A failure of the device or its driver is TRYST_E_SYSTEM, and is
- *  logged by who finds it; TRYST_E_UNSUPPORTED is for what this machine cannot. */
+/** One kind of memory. Any thread calls any of these. The calling thread's current device context
+ *  is afterwards what it was. What allocates, frees, opens, closes, exports or imports may wait
+ *  until the device has done what it was given, as its driver likes: on the progress path, where
+ *  a stream may be waiting for us, only copy_async and what is about events and waits is called.
+ *  `device` is an ordinal of this kind; one that does not exist is TRYST_E_INVALID. A failure of
+ *  the device or its driver is TRYST_E_SYSTEM; TRYST_E_UNSUPPORTED is for what this machine
+ *  cannot. error_text says more. */
 struct memory_ops {
     const char *name; /**< "host" */
     tryst_memory_kind kind;
@@ -73,7 +75,11 @@ struct memory_ops {
      *  everything is: ask it last.) */
     tryst_status (*locate)(const void *data, int32_t *device_p);
 
-    /** Allocate `bytes`, aligned to a page; *fd_p receives a descriptor that maps the
+    /** Why the last call of this thread that failed did: a sentence, valid until the next one
+     *  that fails. "" for host. */
+    const char *(*error_text)(void);
+
+    /** Allocate `bytes`, aligned to a page (a device's: to 256 bytes); *fd_p receives a descriptor that maps the
      *  same bytes from offset 0 (sealed against shrinking), or -1. TRYST_OK,
      *  TRYST_E_NOMEM. */
     tryst_status (*alloc)(int32_t device, size_t bytes, void **data_p, int *fd_p);
@@ -89,6 +95,7 @@ struct memory_ops {
     /** What was queued in it still happens. */
     void (*stream_close)(int32_t device, void *stream);
     /** Copy in any direction: pinned or other host memory, this device, another of this kind.
+     *  The call itself may wait for a copy from or to host memory that is not pinned.
      *  Both are left alone until the stream has come so far; complete on return for host. */
     tryst_status (*copy_async)(int32_t device, void *stream, void *dst, const void *src,
                                size_t bytes);

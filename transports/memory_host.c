@@ -41,6 +41,11 @@ static tryst_status host_locate(const void *data, int32_t *device_p)
     return TRYST_OK;
 }
 
+static const char *host_error_text(void)
+{
+    return "";
+}
+
 static size_t page_round(size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -189,6 +194,7 @@ const struct memory_ops memory_host = {
     .devices = host_devices,
     .describe = host_describe,
     .locate = host_locate,
+    .error_text = host_error_text,
     .alloc = host_alloc,
     .free = host_free,
     .pinned_alloc = host_pinned_alloc,

@@ -18,7 +18,7 @@ unset PKG_CONFIG_PATH
 "$CMAKE" -S "$SOURCE" -B "$dir/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTRYST_WERROR=ON \
     -DCMAKE_C_COMPILER="$CC" -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON >"$dir/log" 2>&1 ||
     { cat "$dir/log"; exit 1; }
-for what in ucx ofi pmix hwloc libxml2 pipeline tests; do
+for what in ucx ofi cuda pmix hwloc libxml2 pipeline tests; do
     grep -qE "^ +$what +left out: .*not found" "$dir/log" ||
         { echo "minimal: configure does not say that $what was left out"; fail=1; }
 done

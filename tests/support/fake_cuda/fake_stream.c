@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fake driver's streams, each a thread with a queue, and its events. */
+#include "fake_private.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct work {
+    struct work *next;
+    enum { COPY, RECORD, WAIT_EVENT, WAIT_WORD } what;
+    uintptr_t to, from;
+    bool to_known, from_known; /* they had a range when the copy was queued */
+    size_t bytes;
+    CUevent event;
+    uint64_t record; /* of the event: which one */
+    const uint32_t *word;
+    uint32_t value;
+};
+
+struct CUstream_st {
+    struct CUstream_st *next; /* of all */
+    int device, priority;
+    struct work *first, **last;
+    bool busy, closed;
+};
+
+struct CUevent_st {
+    int references;
+    uint64_t recorded, passed; /* counts */
+};
+
+static CUstream streams;
+
+unsigned fake_random(unsigned limit)
+{
+    static _Thread_local uint64_t state;
+    if (state == 0)
+        state = (uint64_t)(uintptr_t)&state ^ (uint64_t)time(NULL);
+    state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return limit ? (unsigned)(state >> 33) % limit : 0;
+}
+
+static void nap_us(unsigned us)
+{
+    struct timespec time = {us / 1000000, us % 1000000 * 1000L};
+    if (us)
+        (void)nanosleep(&time, NULL);
+}
+
+/* --- doing it; under the lock on entry and on return --- */
+
+static void copy_do(const struct work *work, int device)
+{
+    char *to = fake_reach(work->to, work->bytes);
+    const char *from = fake_reach(work->from, work->bytes);
+    bool is_gone = (work->to_known && !fake_range_find(work->to)) ||
+                   (work->from_known && !fake_range_find(work->from));
+    if (!to || !from || is_gone) {
+        fprintf(stderr, "fake CUDA: a copy of %zu bytes touches memory that is gone\n",
+                work->bytes);
+        abort();
+    }
+    pthread_mutex_unlock(&fake_lock);
+    CUresult result = fake_begin("copy");
+    if (result == CUDA_SUCCESS)
+        memmove(to, from, work->bytes);
+    pthread_mutex_lock(&fake_lock);
+    if (result != CUDA_SUCCESS)
+        fake_devices[device].sticky = result;
+}
+
+/* Acquire: pairs with the release of whoever writes the word. */
+static void word_wait(const struct work *work)
+{
+    pthread_mutex_unlock(&fake_lock);
+    while ((int32_t)(__atomic_load_n(work->word, __ATOMIC_ACQUIRE) - work->value) < 0)
+        nap_us(20);
+    pthread_mutex_lock(&fake_lock);
+}
+
+static void event_drop(CUevent event)
+{
+    if (--event->references == 0)
+        free(event);
+}
+
+static void work_do(const struct work *work, int device)
+{
+    switch (work->what) {
+    case COPY: copy_do(work, device); return;
+    case RECORD:
+        if (work->event->passed < work->record)
+            work->event->passed = work->record;
+        event_drop(work->event);
+        return;
+    case WAIT_EVENT:
+        while (work->event->passed < work->record)
+            pthread_cond_wait(&fake_changed, &fake_lock);
+        event_drop(work->event);
+        return;
+    case WAIT_WORD: word_wait(work); return;
+    }
+}
+
+/* --- streams --- */
+
+static void stream_unlink(CUstream stream)
+{
+    CUstream *at = &streams;
+    while (*at != stream)
+        at = &(*at)->next;
+    *at = stream->next;
+}
+
+static void *stream_run(void *arg)
+{
+    CUstream stream = arg;
+    pthread_mutex_lock(&fake_lock);
+    for (;;) {
+        while (!stream->first && !stream->closed)
+            pthread_cond_wait(&fake_changed, &fake_lock);
+        struct work *work = stream->first;
+        if (!work)
+            break;
+        stream->first = work->next;
+        if (!work->next)
+            stream->last = &stream->first;
+        stream->busy = true;
+        pthread_mutex_unlock(&fake_lock);
+        nap_us(fake_random(fake_delay_us + 1));
+        pthread_mutex_lock(&fake_lock);
+        work_do(work, stream->device);
+        free(work);
+        stream->busy = false;
+        pthread_cond_broadcast(&fake_changed);
+    }
+    stream_unlink(stream);
+    pthread_cond_broadcast(&fake_changed);
+    pthread_mutex_unlock(&fake_lock);
+    free(stream);
+    return NULL;
+}
+
+/* Under the lock. */
+static CUstream stream_make(int device, int priority)
+{
+    pthread_t thread;
+    sigset_t all, mask;
+    CUstream stream = calloc(1, sizeof *stream);
+    if (!stream)
+        abort();
+    stream->device = device;
+    stream->priority = priority;
+    stream->last = &stream->first;
+    stream->next = streams;
+    streams = stream;
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &mask);
+    if (pthread_create(&thread, NULL, stream_run, stream) != 0)
+        abort();
+    (void)pthread_detach(thread);
+    (void)pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    return stream;
+}
+
+void fake_synchronize(int device)
+{
+    for (CUstream stream = streams; stream;) {
+        bool idle = !stream->first && !stream->busy;
+        if (idle || (device >= 0 && stream->device != device)) {
+            stream = stream->next;
+            continue;
+        }
+        pthread_cond_wait(&fake_changed, &fake_lock);
+        stream = streams; /* any of them may be gone */
+    }
+}
+
+void fake_cuda_drain(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    fake_synchronize(-1);
+    pthread_mutex_unlock(&fake_lock);
+}
+
+int fake_cuda_stream_priority(void *stream)
+{
+    return ((CUstream)stream)->priority;
+}
+
+/* Queue a copy of `model`. NULL, and the two handles that the driver knows, are the default stream
+ * of the current context. */
+static void stream_add(CUstream stream, int device, const struct work *model)
+{
+    struct work *work = malloc(sizeof *work);
+    if (!work)
+        abort();
+    *work = *model;
+    work->next = NULL;
+    if ((uintptr_t)stream <= 2) {
+        if (!fake_devices[device].default_stream)
+            fake_devices[device].default_stream = stream_make(device, 0);
+        stream = fake_devices[device].default_stream;
+    }
+    *stream->last = work;
+    stream->last = &work->next;
+    pthread_cond_broadcast(&fake_changed);
+}
+
+CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
+{
+    int device;
+    FAKE_ENTER(cuStreamCreateWithPriority, device);
+    if (flags != CU_STREAM_NON_BLOCKING)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    *stream = stream_make(device, priority);
+    fake_counts.streams++;
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuStreamDestroy(CUstream stream)
+{
+    if (fake_current() < 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    pthread_mutex_lock(&fake_lock);
+    stream->closed = true;
+    fake_counts.streams--;
+    pthread_cond_broadcast(&fake_changed);
+    pthread_mutex_unlock(&fake_lock);
+    FAKE_LEAVE(cuStreamDestroy, CUDA_SUCCESS);
+}
+
+CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
+{
+    int device;
+    struct work work = {.what = COPY, .to = to, .from = from, .bytes = bytes};
+    FAKE_ENTER(cuMemcpyAsync, device);
+    pthread_mutex_lock(&fake_lock);
+    bool good = fake_reach(to, bytes) && fake_reach(from, bytes);
+    work.to_known = fake_range_find(to);
+    work.from_known = fake_range_find(from);
+    if (good && bytes)
+        stream_add(stream, device, &work);
+    pthread_mutex_unlock(&fake_lock);
+    return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* --- waiting for words --- */
+
+static CUresult word_add(CUstream stream, int device, CUdeviceptr word, uint32_t value)
+{
+    struct work work = {
+        .what = WAIT_WORD, .word = (const uint32_t *)(uintptr_t)word, .value = value};
+    pthread_mutex_lock(&fake_lock);
+    const struct range *range = fake_range_find(word);
+    bool pinned = range && range->device < 0;
+    if (pinned)
+        stream_add(stream, device, &work);
+    pthread_mutex_unlock(&fake_lock);
+    return pinned ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult cuStreamWaitValue32(CUstream stream, CUdeviceptr word, cuuint32_t value,
+                             unsigned flags)
+{
+    int device;
+    FAKE_ENTER(cuStreamWaitValue32, device);
+    if (flags != CU_STREAM_WAIT_VALUE_GEQ)
+        return CUDA_ERROR_INVALID_VALUE;
+    return word_add(stream, device, word, value);
+}
+
+/* The one kernel that there is: it waits for a word. */
+static int module_stands_here, function_stands_here;
+
+CUresult cuModuleLoadData(CUmodule *module, const void *text)
+{
+    int device;
+    FAKE_ENTER(cuModuleLoadData, device);
+    if (!strstr(text, ".visible .entry tryst_wait_word("))
+        return CUDA_ERROR_INVALID_PTX;
+    *module = (CUmodule)&module_stands_here;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)
+{
+    int device;
+    FAKE_ENTER(cuModuleGetFunction, device);
+    if (module != (CUmodule)&module_stands_here || strcmp(name, "tryst_wait_word") != 0)
+        return CUDA_ERROR_NOT_FOUND;
+    *function = (CUfunction)&function_stands_here;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
+                        unsigned grid_z, unsigned block_x, unsigned block_y,
+                        unsigned block_z, unsigned shared, CUstream stream,
+                        void **arguments, void **extra)
+{
+    int device;
+    FAKE_ENTER(cuLaunchKernel, device);
+    if (function != (CUfunction)&function_stands_here || shared || extra ||
+        grid_x * grid_y * grid_z * block_x * block_y * block_z != 1)
+        return CUDA_ERROR_INVALID_VALUE;
+    return word_add(stream, device, *(CUdeviceptr *)arguments[0],
+                    *(uint32_t *)arguments[1]);
+}
+
+/* --- events --- */
+
+CUresult cuEventCreate(CUevent *event, unsigned flags)
+{
+    int device;
+    FAKE_ENTER(cuEventCreate, device);
+    (void)flags;
+    CUevent made = calloc(1, sizeof *made);
+    if (!made)
+        abort();
+    made->references = 1;
+    pthread_mutex_lock(&fake_lock);
+    fake_counts.events++;
+    pthread_mutex_unlock(&fake_lock);
+    *event = made;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventDestroy(CUevent event)
+{
+    if (fake_current() < 0)
+        return CUDA_ERROR_INVALID_CONTEXT;
+    pthread_mutex_lock(&fake_lock);
+    fake_counts.events--;
+    event_drop(event);
+    pthread_mutex_unlock(&fake_lock);
+    FAKE_LEAVE(cuEventDestroy, CUDA_SUCCESS);
+}
+
+CUresult cuEventRecord(CUevent event, CUstream stream)
+{
+    int device;
+    FAKE_ENTER(cuEventRecord, device);
+    pthread_mutex_lock(&fake_lock);
+    struct work work = {.what = RECORD, .event = event, .record = ++event->recorded};
+    event->references++;
+    stream_add(stream, device, &work);
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuEventQuery(CUevent event)
+{
+    int device;
+    FAKE_ENTER(cuEventQuery, device);
+    pthread_mutex_lock(&fake_lock);
+    bool passed = event->passed == event->recorded;
+    pthread_mutex_unlock(&fake_lock);
+    return passed ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+    int device;
+    FAKE_ENTER(cuStreamWaitEvent, device);
+    if (flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&fake_lock);
+    struct work work = {.what = WAIT_EVENT, .event = event, .record = event->recorded};
+    event->references++;
+    stream_add(stream, device, &work);
+    pthread_mutex_unlock(&fake_lock);
+    return CUDA_SUCCESS;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Devices: which there are, what they are, and their primary contexts.
+ *
+ * Idea: asking how many there are costs nothing; a device's context (hundreds of megabytes of its
+ * memory) is made by whoever first uses that device. Invariant: devices[i].context is written
+ * once, under device_lock, and only read where it was found set (acquire).
+ */
+#include "cuda_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "transports/signal_guard.h"
+
+static struct cuda_device devices[CUDA_DEVICES_MAX];
+static _Atomic bool retained[CUDA_DEVICES_MAX]; /* release when a context is set */
+static pthread_mutex_t device_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static tryst_status count_get(int *count_p)
+{
+    int count = 0;
+    tryst_status status = cuda_driver_open();
+    if (status == TRYST_OK)
+        status = CUDA_CALL(device_count, &count);
+    if (status != TRYST_OK)
+        return status;
+    if (count == 0)
+        return cuda_error_set(TRYST_E_UNSUPPORTED,
+                              "the CUDA driver shows no device (CUDA_VISIBLE_DEVICES?)");
+    *count_p = count;
+    return TRYST_OK;
+}
+
+/* "2: NVIDIA A, NVIDIA B; driver for CUDA 13.0" */
+static tryst_status names_write(int count, char *text)
+{
+    char name[64];
+    CUdevice device;
+    int version = 0;
+    size_t at = (size_t)snprintf(text, TRANSPORT_TEXT_MAX, "%d: ", count);
+    for (int i = 0; i < count && at < TRANSPORT_TEXT_MAX; i++) {
+        if (CUDA_CALL(device_get, &device, i) != TRYST_OK ||
+            CUDA_CALL(device_name, name, sizeof name, device) != TRYST_OK)
+            return TRYST_E_SYSTEM;
+        at += (size_t)snprintf(text + at, TRANSPORT_TEXT_MAX - at, "%s%s", i ? ", " : "",
+                               name);
+    }
+    tryst_status status = CUDA_CALL(driver_version, &version);
+    if (status == TRYST_OK && at < TRANSPORT_TEXT_MAX)
+        (void)snprintf(text + at, TRANSPORT_TEXT_MAX - at, "; driver for CUDA %d.%d",
+                       version / 1000, version % 1000 / 10);
+    return status;
+}
+
+tryst_status cuda_devices(int32_t *count_p, char *text)
+{
+    int count;
+    tryst_status status = count_get(&count);
+    if (status == TRYST_OK)
+        status = names_write(count, text);
+    if (status != TRYST_OK) {
+        (void)snprintf(text, TRANSPORT_TEXT_MAX, "%s", cuda_error_text());
+        return TRYST_E_UNSUPPORTED;
+    }
+    *count_p = count < CUDA_DEVICES_MAX ? count : CUDA_DEVICES_MAX;
+    return TRYST_OK;
+}
+
+/* --- contexts --- */
+
+static tryst_status context_retain(struct cuda_device *self, int32_t ordinal)
+{
+    sigset_t mask;
+    tryst_status status = CUDA_CALL(device_get, &self->device, ordinal);
+    if (status != TRYST_OK)
+        return status;
+    signal_mask_begin(&mask); /* the driver starts threads */
+    status = CUDA_CALL(primary_retain, &self->context, self->device);
+    signal_mask_end(&mask);
+    return status;
+}
+
+/* Outside the lock nobody sees a device that is half made. */
+static tryst_status device_start(int32_t ordinal)
+{
+    struct cuda_device made = {0};
+    CUcontext ours;
+    tryst_status status = context_retain(&made, ordinal);
+    if (status != TRYST_OK)
+        return status;
+    status = CUDA_CALL(context_push, made.context);
+    if (status != TRYST_OK)
+        return status;
+    status = CUDA_CALL(context_priorities, &made.priority_plain, &made.priority_urgent);
+    (void)cuda_driver.context_pop(&ours);
+    if (status != TRYST_OK)
+        return status;
+    devices[ordinal].device = made.device;
+    devices[ordinal].context = made.context;
+    devices[ordinal].priority_plain = made.priority_plain;
+    devices[ordinal].priority_urgent = made.priority_urgent;
+    atomic_store_explicit(&retained[ordinal], true, memory_order_release);
+    return TRYST_OK;
+}
+
+static tryst_status device_start_once(int32_t ordinal)
+{
+    int count;
+    tryst_status status = count_get(&count);
+    if (status != TRYST_OK)
+        return status;
+    if (ordinal >= count)
+        return cuda_error_set(TRYST_E_INVALID, "no CUDA device %d: there are %d", ordinal,
+                              count);
+    pthread_mutex_lock(&device_lock);
+    if (!atomic_load_explicit(&retained[ordinal], memory_order_relaxed))
+        status = device_start(ordinal);
+    pthread_mutex_unlock(&device_lock);
+    return status;
+}
+
+tryst_status cuda_enter(int32_t device, struct cuda_device **device_p)
+{
+    if (device < 0 || device >= CUDA_DEVICES_MAX)
+        return cuda_error_set(TRYST_E_INVALID, "no CUDA device %d", device);
+    if (!atomic_load_explicit(&retained[device], memory_order_acquire)) {
+        tryst_status status = device_start_once(device);
+        if (status != TRYST_OK)
+            return status;
+    }
+    *device_p = &devices[device];
+    return CUDA_CALL(context_push, devices[device].context);
+}
+
+void cuda_leave(void)
+{
+    CUcontext ours;
+    (void)cuda_driver.context_pop(&ours);
+}
+
+void cuda_peer_enable(struct cuda_device *device, int32_t other)
+{
+    int can = 0;
+    struct cuda_device *peer;
+    uint64_t bit = UINT64_C(1) << other;
+    if (atomic_fetch_or_explicit(&device->peers_tried, bit, memory_order_relaxed) & bit)
+        return;
+    if (cuda_enter(other, &peer) != TRYST_OK) /* makes its context if need be */
+        return;
+    cuda_leave();
+    if (cuda_driver.device_can_access(&can, device->device, peer->device) ==
+            CUDA_SUCCESS &&
+        can)
+        (void)cuda_driver.context_enable_peer(peer->context, 0);
+}
+
+/* --- what they are --- */
+
+static tryst_status attribute_get(const struct cuda_device *self, CUdevice_attribute what,
+                                  int32_t *value_p)
+{
+    return CUDA_CALL(device_attribute, value_p, what, self->device);
+}
+
+static tryst_status describe(const struct cuda_device *self, struct memory_device *info)
+{
+    size_t bytes = 0, bytes_free = 0;
+    tryst_status status =
+        CUDA_CALL(device_name, info->name, sizeof info->name, self->device);
+    if (status == TRYST_OK)
+        status =
+            CUDA_CALL(device_bus_id, info->bus_id, sizeof info->bus_id, self->device);
+    if (status == TRYST_OK)
+        status = CUDA_CALL(mem_info, &bytes_free, &bytes);
+    if (status == TRYST_OK)
+        status = attribute_get(self, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                               &info->version_major);
+    if (status == TRYST_OK)
+        status = attribute_get(self, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                               &info->version_minor);
+    info->bytes = bytes;
+    info->bytes_free = bytes_free;
+    info->wait_words = cuda_driver.stream_wait_value != NULL;
+    return status;
+}
+
+tryst_status cuda_describe(int32_t device, struct memory_device *info_p)
+{
+    struct memory_device info = {0};
+    struct cuda_device *self;
+    tryst_status status = cuda_enter(device, &self);
+    if (status != TRYST_OK)
+        return status;
+    status = describe(self, &info);
+    cuda_leave();
+    if (status == TRYST_OK)
+        *info_p = info;
+    return status;
+}

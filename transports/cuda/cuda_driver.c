@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens the CUDA driver (cuda_driver.h).
+ *
+ * The driver's own threads start with all signals blocked, and dispositions that it changes are
+ * put back. It is never closed: what it made in the process (contexts, threads) is not ours alone.
+ * Callers: every function of the row, through cuda_enter and cuda_devices.
+ */
+#include "cuda_driver.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "transports/signal_guard.h"
+
+struct cuda_driver cuda_driver;
+
+static char driver_file[PATH_MAX];
+static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool is_open; /* read and written under open_lock */
+
+void cuda_driver_name(const char *file)
+{
+    (void)snprintf(driver_file, sizeof driver_file, "%s", file);
+}
+
+/* How functions are found in one driver. */
+struct finder {
+    void *library;
+    PFN_cuGetProcAddress_v12000 ask; /* or NULL */
+};
+
+/* dlsym gives an object pointer; POSIX says that it may be read as a function pointer. */
+static void symbol_get(void *library, const char *name, void *function_p)
+{
+    void *symbol = dlsym(library, name);
+    memcpy(function_p, &symbol, sizeof symbol);
+}
+
+static bool function_find(const struct finder *finder, const char *function, int version,
+                          const char *ending, void *function_p)
+{
+    char name[64];
+    void *found = NULL;
+    CUdriverProcAddressQueryResult how;
+    if (finder->ask) {
+        if (finder->ask(function, &found, version, CU_GET_PROC_ADDRESS_LEGACY_STREAM,
+                        &how) != CUDA_SUCCESS)
+            found = NULL;
+    } else {
+        (void)snprintf(name, sizeof name, "%s%s", function, ending);
+        symbol_get(finder->library, name, &found);
+    }
+    memcpy(function_p, &found, sizeof found);
+    return found != NULL;
+}
+
+static tryst_status functions_find(const struct finder *finder)
+{
+#define FIND(member, function, version, ending)                                   \
+    if (!function_find(finder, #function, version, ending, &cuda_driver.member))  \
+        return cuda_error_set(TRYST_E_UNSUPPORTED,                                \
+                              "%.120s has no %s: update the driver", driver_file, \
+                              #function);
+    CUDA_FUNCTIONS_NEEDED(FIND)
+#undef FIND
+#define FIND(member, function, version, ending) \
+    (void)function_find(finder, #function, version, ending, &cuda_driver.member);
+    CUDA_FUNCTIONS_OPTIONAL(FIND)
+#undef FIND
+    return TRYST_OK;
+}
+
+static tryst_status driver_start(void)
+{
+    struct finder finder = {NULL, NULL};
+    finder.library = dlopen(driver_file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (!finder.library) {
+        const char *reason = dlerror();
+        return cuda_error_set(TRYST_E_UNSUPPORTED, "no CUDA driver: %s",
+                              reason ? reason : driver_file);
+    }
+    symbol_get(finder.library, "cuGetProcAddress_v2", &finder.ask);
+    tryst_status status = functions_find(&finder);
+    if (status == TRYST_OK && CUDA_CALL(init, 0) != TRYST_OK)
+        status = TRYST_E_UNSUPPORTED; /* no device, or one that does not answer */
+    return status;
+}
+
+tryst_status cuda_driver_open(void)
+{
+    struct signal_guard guard;
+    tryst_status status = TRYST_OK;
+    pthread_mutex_lock(&open_lock);
+    if (!is_open) {
+        signal_guard_begin(&guard);
+        status = driver_start();
+        (void)signal_guard_end(&guard);
+        is_open = status == TRYST_OK;
+    }
+    pthread_mutex_unlock(&open_lock);
+    return status;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The driver's functions, found when the module is first used.
+ *
+ * Idea: nothing of CUDA is linked, so the file loads on any machine; libcuda.so.1 is opened
+ * then, and each function asked for in the version that it was written against
+ * (cuGetProcAddress, CUDA 12 and newer; before that by its symbol). Invariant: cuda_driver is
+ * written once, before cuda_driver_open first returns TRYST_OK, and only read afterwards.
+ */
+#ifndef TRANSPORTS_CUDA_DRIVER_H
+#define TRANSPORTS_CUDA_DRIVER_H
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+
+#include "tryst/types.h"
+
+/* X(member, function, version that it has had its form since, ending of its symbol) */
+#define CUDA_FUNCTIONS_NEEDED(X)                                 \
+    X(init, cuInit, 2000, "")                                    \
+    X(driver_version, cuDriverGetVersion, 2020, "")              \
+    X(error_name, cuGetErrorName, 6000, "")                      \
+    X(error_string, cuGetErrorString, 6000, "")                  \
+    X(device_count, cuDeviceGetCount, 2000, "")                  \
+    X(device_get, cuDeviceGet, 2000, "")                         \
+    X(device_name, cuDeviceGetName, 2000, "")                    \
+    X(device_attribute, cuDeviceGetAttribute, 2000, "")          \
+    X(device_bus_id, cuDeviceGetPCIBusId, 4010, "")              \
+    X(device_bytes, cuDeviceTotalMem, 3020, "_v2")               \
+    X(device_can_access, cuDeviceCanAccessPeer, 4000, "")        \
+    X(primary_retain, cuDevicePrimaryCtxRetain, 7000, "")        \
+    X(context_push, cuCtxPushCurrent, 4000, "_v2")               \
+    X(context_pop, cuCtxPopCurrent, 4000, "_v2")                 \
+    X(context_priorities, cuCtxGetStreamPriorityRange, 5050, "") \
+    X(context_enable_peer, cuCtxEnablePeerAccess, 4000, "")      \
+    X(pointer_attributes, cuPointerGetAttributes, 7000, "")      \
+    X(mem_info, cuMemGetInfo, 3020, "_v2")                       \
+    X(mem_alloc, cuMemAlloc, 3020, "_v2")                        \
+    X(mem_free, cuMemFree, 3020, "_v2")                          \
+    X(mem_range, cuMemGetAddressRange, 3020, "_v2")              \
+    X(host_alloc, cuMemHostAlloc, 2020, "")                      \
+    X(host_free, cuMemFreeHost, 2000, "")                        \
+    X(copy_async, cuMemcpyAsync, 4000, "")                       \
+    X(stream_create, cuStreamCreateWithPriority, 5050, "")       \
+    X(stream_destroy, cuStreamDestroy, 4000, "_v2")              \
+    X(stream_wait_event, cuStreamWaitEvent, 3020, "")            \
+    X(event_create, cuEventCreate, 2000, "")                     \
+    X(event_destroy, cuEventDestroy, 4000, "_v2")                \
+    X(event_record, cuEventRecord, 2000, "")                     \
+    X(event_query, cuEventQuery, 2000, "")                       \
+    X(module_load, cuModuleLoadData, 2000, "")                   \
+    X(module_function, cuModuleGetFunction, 2000, "")            \
+    X(launch, cuLaunchKernel, 4000, "")                          \
+    X(ipc_get, cuIpcGetMemHandle, 4010, "")                      \
+    X(ipc_open, cuIpcOpenMemHandle, 11000, "_v2")                \
+    X(ipc_close, cuIpcCloseMemHandle, 4010, "")
+
+/* NULL where the driver has none; who needs one looks (cuda_wait.c, cuda_ipc.c). */
+#define CUDA_FUNCTIONS_OPTIONAL(X)                              \
+    X(stream_wait_value, cuStreamWaitValue32, 11070, "_v2")     \
+    X(handle_retain, cuMemRetainAllocationHandle, 11000, "")    \
+    X(handle_export, cuMemExportToShareableHandle, 10020, "")   \
+    X(handle_import, cuMemImportFromShareableHandle, 10020, "") \
+    X(handle_release, cuMemRelease, 10020, "")                  \
+    X(address_reserve, cuMemAddressReserve, 10020, "")          \
+    X(address_free, cuMemAddressFree, 10020, "")                \
+    X(map, cuMemMap, 10020, "")                                 \
+    X(unmap, cuMemUnmap, 10020, "")                             \
+    X(map_access, cuMemSetAccess, 10020, "")
+
+struct cuda_driver {
+#define CUDA_MEMBER(member, function, version, ending) PFN_##function##_v##version member;
+    CUDA_FUNCTIONS_NEEDED(CUDA_MEMBER)
+    CUDA_FUNCTIONS_OPTIONAL(CUDA_MEMBER)
+#undef CUDA_MEMBER
+};
+
+extern struct cuda_driver cuda_driver;
+
+/** Keep the name of the driver's file; the module's entry, once. */
+void cuda_driver_name(const char *file);
+
+/** Open the driver and start it (cuInit), once; a failure is tried anew by the next call.
+ *  Any thread. TRYST_OK, TRYST_E_UNSUPPORTED (cuda_error_text says why). */
+tryst_status cuda_driver_open(void);
+
+/* --- errors (cuda_error.c) --- */
+
+/** TRYST_OK, or the status for `result` of `function`, with a sentence for this thread. */
+tryst_status cuda_status(CUresult result, const char *function);
+tryst_status cuda_error_set(tryst_status status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/** Why the last call of this thread that failed did. */
+const char *cuda_error_text(void);
+
+/* The driver's function `member`, its result as a status that names it. */
+#define CUDA_CALL(member, ...) cuda_status(cuda_driver.member(__VA_ARGS__), #member)
+
+#endif

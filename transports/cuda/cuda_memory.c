@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device memory, pinned host memory, and copies between them.
+ *
+ * Allocations are plain ones (cuMemAlloc), which other processes may open by legacy handles.
+ * Freeing waits until the device has done all that was begun before: whoever frees often uses the
+ * pool (tryst/pool.h).
+ */
+#include "cuda_private.h"
+
+tryst_status cuda_alloc(int32_t device, size_t bytes, void **data_p, int *fd_p)
+{
+    struct cuda_device *self;
+    CUdeviceptr data = 0;
+    tryst_status status = cuda_enter(device, &self);
+    if (status != TRYST_OK)
+        return status;
+    status = CUDA_CALL(mem_alloc, &data, bytes ? bytes : 1);
+    cuda_leave();
+    if (status != TRYST_OK)
+        return status;
+    *data_p = (void *)(uintptr_t)data;
+    *fd_p = -1;
+    return TRYST_OK;
+}
+
+void cuda_free(int32_t device, void *data, size_t bytes, int fd)
+{
+    struct cuda_device *self;
+    (void)bytes;
+    (void)fd;
+    if (cuda_enter(device, &self) != TRYST_OK)
+        return;
+    (void)CUDA_CALL(mem_free, (CUdeviceptr)(uintptr_t)data);
+    cuda_leave();
+}
+
+/* Portable: pinned for all devices; mapped: streams wait for words in it. */
+tryst_status cuda_pinned_alloc(int32_t device, size_t bytes, void **data_p)
+{
+    struct cuda_device *self;
+    void *data = NULL;
+    tryst_status status = cuda_enter(device, &self);
+    if (status != TRYST_OK)
+        return status;
+    status = CUDA_CALL(host_alloc, &data, bytes ? bytes : 1,
+                       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
+    cuda_leave();
+    if (status == TRYST_OK)
+        *data_p = data;
+    return status;
+}
+
+void cuda_pinned_free(int32_t device, void *data, size_t bytes)
+{
+    struct cuda_device *self;
+    (void)bytes;
+    if (cuda_enter(device, &self) != TRYST_OK)
+        return;
+    (void)CUDA_CALL(host_free, data);
+    cuda_leave();
+}
+
+/* The device whose memory `data` is, or -1: the host's, pinned or not. */
+static int32_t device_of(const void *data)
+{
+    CUmemorytype type = 0;
+    int ordinal = -1;
+    unsigned managed = 0;
+    CUpointer_attribute wanted[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                    CU_POINTER_ATTRIBUTE_IS_MANAGED};
+    void *values[] = {&type, &ordinal, &managed};
+    /* Of an address that it does not know the driver says zero, and no error. */
+    if (cuda_driver.pointer_attributes(3, wanted, values, (CUdeviceptr)(uintptr_t)data) !=
+            CUDA_SUCCESS ||
+        type != CU_MEMORYTYPE_DEVICE || managed)
+        return -1;
+    return ordinal < CUDA_DEVICES_MAX ? ordinal : -1;
+}
+
+tryst_status cuda_locate(const void *data, int32_t *device_p)
+{
+    tryst_status status = cuda_driver_open();
+    if (status != TRYST_OK)
+        return status;
+    int32_t device = device_of(data);
+    if (device < 0)
+        return cuda_error_set(TRYST_E_INVALID, "%p is no CUDA device memory", data);
+    *device_p = device;
+    return TRYST_OK;
+}
+
+/* Copies between two devices go directly once the copying one may reach the other. */
+static void peers_enable(struct cuda_device *self, int32_t device, const void *a,
+                         const void *b)
+{
+    int32_t at_a = device_of(a), at_b = device_of(b);
+    if (at_a >= 0 && at_a != device)
+        cuda_peer_enable(self, at_a);
+    if (at_b >= 0 && at_b != device)
+        cuda_peer_enable(self, at_b);
+}
+
+tryst_status cuda_copy_async(int32_t device, void *stream, void *dst, const void *src,
+                             size_t bytes)
+{
+    struct cuda_device *self;
+    tryst_status status = cuda_enter(device, &self);
+    if (status != TRYST_OK)
+        return status;
+    peers_enable(self, device, dst, src);
+    status = CUDA_CALL(copy_async, (CUdeviceptr)(uintptr_t)dst,
+                       (CUdeviceptr)(uintptr_t)src, bytes, stream);
+    cuda_leave();
+    return status;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of this module share: devices, and how a call gets at one.
+ *
+ * Every function of the row runs between cuda_enter and cuda_leave, which push the device's
+ * primary context and pop it again: the caller's current context is never changed. The primary
+ * context is the one that the CUDA runtime, and so every framework, uses; it is retained when a
+ * device is first used and kept for the life of the process, like the module itself.
+ */
+#ifndef TRANSPORTS_CUDA_PRIVATE_H
+#define TRANSPORTS_CUDA_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "cuda_driver.h"
+#include "transports/memory.h"
+#include "transports/transport.h"
+
+/* No machine that CUDA runs on has more (16 GPUs, each in up to 7 parts of MIG, of which a process
+ * sees one). What is beyond is not used, and the list of devices says so. */
+enum { CUDA_DEVICES_MAX = 64 };
+
+struct cuda_device {
+    CUdevice device;
+    CUcontext context;
+    int priority_plain, priority_urgent;
+    _Atomic uint64_t peers_tried; /* bit per device whose memory we asked to reach */
+    /* The waiting kernel of cuda_wait.c; NULL until a stream first needs it. */
+    _Atomic(CUfunction) wait_kernel;
+};
+
+/** Make `device`'s primary context current. TRYST_E_INVALID: no such device. */
+tryst_status cuda_enter(int32_t device, struct cuda_device **device_p);
+/** What was current before is so again. Keeps the sentence of cuda_error_text. */
+void cuda_leave(void);
+
+/** Let copies of `device` (whose context is current) reach the memory of device `other`
+ *  directly, where the machine can; without it the driver goes through the host. */
+void cuda_peer_enable(struct cuda_device *device, int32_t other);
+
+/* The row's functions (cuda_module.c has the table; memory.h the contracts). */
+tryst_status cuda_devices(int32_t *count_p, char *text);
+tryst_status cuda_describe(int32_t device, struct memory_device *info_p);
+tryst_status cuda_locate(const void *data, int32_t *device_p);
+tryst_status cuda_alloc(int32_t device, size_t bytes, void **data_p, int *fd_p);
+void cuda_free(int32_t device, void *data, size_t bytes, int fd);
+tryst_status cuda_pinned_alloc(int32_t device, size_t bytes, void **data_p);
+void cuda_pinned_free(int32_t device, void *data, size_t bytes);
+tryst_status cuda_copy_async(int32_t device, void *stream, void *dst, const void *src,
+                             size_t bytes);
+tryst_status cuda_stream_open(int32_t device, bool urgent, void **stream_p);
+void cuda_stream_close(int32_t device, void *stream);
+tryst_status cuda_event_open(int32_t device, void **event_p);
+void cuda_event_close(int32_t device, void *event);
+tryst_status cuda_event_record(int32_t device, void *stream, void *event);
+tryst_status cuda_event_query(int32_t device, void *event);
+tryst_status cuda_stream_wait(int32_t device, void *stream, void *event);
+tryst_status cuda_stream_wait_word(int32_t device, void *stream, const uint32_t *word,
+                                   uint32_t value);
+tryst_status cuda_ipc_export(int32_t device, const void *data, size_t bytes,
+                             struct memory_ipc *ipc_p, int *fd_p);
+tryst_status cuda_ipc_import(int32_t device, const struct memory_ipc *ipc, int fd,
+                             void **data_p);
+void cuda_ipc_close(int32_t device, void *data, const struct memory_ipc *ipc);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stream waits for a word in pinned host memory.
+ *
+ * The driver's own wait (cuStreamWaitValue32) where it takes it; else a kernel of one thread that
+ * reads the word until it is there, naps of a microsecond between. The kernel is PTX text, which
+ * the driver compiles for whatever it has. Never a host function: those are called from a thread
+ * of the driver's that all streams share, and one that waits stops them all.
+ *
+ * Both compare as the driver defines GEQ: (int32_t)(*word - value) >= 0. Both read with acquire at
+ * system scope, so what was written before the word is seen by what comes behind in the stream.
+ */
+#include "cuda_private.h"
+#include "cuda_wait_ptx.h"
+
+/* Two threads that come first at once both load it; one copy stays unused. Release and acquire:
+ * the kernel is whole where it is seen. */
+static tryst_status kernel_get(struct cuda_device *self, CUfunction *kernel_p)
+{
+    CUmodule module;
+    CUfunction kernel = atomic_load_explicit(&self->wait_kernel, memory_order_acquire);
+    tryst_status status = TRYST_OK;
+    if (!kernel) {
+        status = CUDA_CALL(module_load, &module, cuda_wait_ptx);
+        if (status == TRYST_OK)
+            status = CUDA_CALL(module_function, &kernel, module, "tryst_wait_word");
+        if (status != TRYST_OK)
+            return status;
+        atomic_store_explicit(&self->wait_kernel, kernel, memory_order_release);
+    }
+    *kernel_p = kernel;
+    return TRYST_OK;
+}
+
+static tryst_status kernel_wait(struct cuda_device *self, CUstream stream,
+                                CUdeviceptr word, uint32_t value)
+{
+    CUfunction kernel;
+    void *arguments[] = {&word, &value};
+    tryst_status status = kernel_get(self, &kernel);
+    if (status != TRYST_OK)
+        return status;
+    return CUDA_CALL(launch, kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL);
+}
+
+/* Pinned memory has one address for the host and for all devices (unified addressing). */
+tryst_status cuda_stream_wait_word(int32_t device, void *stream, const uint32_t *word,
+                                   uint32_t value)
+{
+    struct cuda_device *self;
+    CUdeviceptr address = (CUdeviceptr)(uintptr_t)word;
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
+    tryst_status status = cuda_enter(device, &self);
+    if (status != TRYST_OK)
+        return status;
+    if (cuda_driver.stream_wait_value)
+        result = cuda_driver.stream_wait_value(stream, address, value,
+                                               CU_STREAM_WAIT_VALUE_GEQ);
+    status = result == CUDA_ERROR_NOT_SUPPORTED
+                 ? kernel_wait(self, stream, address, value)
+                 : cuda_status(result, "stream_wait_value");
+    cuda_leave();
+    return status;
+}
