@@ -33,6 +33,7 @@ enum {
     SIZE,
     TREES_MAX,
     GAP,
+    SUM_RATE,
     JSON,
     FROM,
     TO,
@@ -53,6 +54,7 @@ static const struct option longs[] = {
     {"size", required_argument, NULL, SIZE},
     {"trees-max", required_argument, NULL, TREES_MAX},
     {"gap", required_argument, NULL, GAP},
+    {"sum-rate", required_argument, NULL, SUM_RATE},
     {"json", required_argument, NULL, JSON},
     {"from", required_argument, NULL, FROM},
     {"to", required_argument, NULL, TO},
@@ -77,6 +79,7 @@ static const char **option_place(struct topo_options *options, int what)
     case SIZE: return &options->size;
     case TREES_MAX: return &options->trees_max;
     case GAP: return &options->gap;
+    case SUM_RATE: return &options->sum_rate;
     case JSON: return &options->json;
     case FROM: return &options->from;
     case TO: return &options->to;

@@ -13,7 +13,7 @@ enum { TOPO_FINE = 0, TOPO_WRONG = 1, TOPO_USAGE = 2 };
 /* The command line of any word; what a word does not know stays NULL and is refused. */
 struct topo_options {
     const char *input, *format, *output, *json;
-    const char *op, *root, *ranks, *size, *trees_max, *gap, *from, *to;
+    const char *op, *root, *ranks, *size, *trees_max, *gap, *sum_rate, *from, *to;
     const char *file; /* the plan to verify */
     const char *local_ranks, *transport, *probe_cache, *probe_seconds;
     bool help, probe, probe_again;

@@ -200,6 +200,10 @@ static bool params_read(const tryst_topo *topo, const struct topo_options *optio
         return false;
     if (options->size && !topo_size_parse(options->size, &params->size_bytes))
         return false;
+    if (options->sum_rate &&
+        !topo_number_parse("--sum-rate", options->sum_rate, &params->sum_bytes_per_s))
+        return false;
+    params->sum_bytes_per_s *= 1e9;
     return root_parse(topo, options, params);
 }
 
@@ -299,9 +303,9 @@ static int explain_main(struct topo_options *options)
 static const char *const show_options[] = {
     "input",     "format",      "output",        "probe",       "local-ranks",
     "transport", "probe-cache", "probe-seconds", "probe-again", NULL};
-static const char *const plan_options[] = {"input",  "op",        "root", "ranks",
-                                           "size",   "trees-max", "gap",  "json",
-                                           "format", "output",    NULL};
+static const char *const plan_options[] = {"input", "op",        "root",   "ranks",
+                                           "size",  "trees-max", "gap",    "sum-rate",
+                                           "json",  "format",    "output", NULL};
 static const char *const verify_options[] = {"input", "FILE", NULL};
 static const char *const explain_options[] = {"input", "from",   "to",
                                               "size",  "output", NULL};

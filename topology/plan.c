@@ -25,8 +25,6 @@
 #define MEND_EFFORT \
     0.05 /* of a plan that starts from one of before: tens of milliseconds at n = 64 */
 #define CLASSES_CALLS 200
-#define SHARE_GRAIN \
-    0x1p-40 /* shares are multiples of it, so that they sum to 1 exactly */
 
 static void tree_wipe(struct plan_tree *tree)
 {
@@ -141,12 +139,12 @@ static tryst_status solve(struct plan_work *work, const struct plan_params *para
             status = plan_seed(work, INFINITY, time_enough(work, gap), 0, &found);
     }
     uint32_t most = params->trees_max ? params->trees_max : UINT32_MAX;
-    if (!status && found && plan_work_time(work, NULL) <= time_enough(work, gap) &&
-        plan_work_used(work) <= (uint64_t)most * work->groups)
-        return TRYST_OK; /* built, and as good as the bound */
-    if (!status)
+    /* built, few, and as good as the bound? */
+    found = found && plan_work_time(work, NULL) <= time_enough(work, gap) &&
+            plan_work_used(work) <= (uint64_t)most * work->groups;
+    if (!status && !found)
         status = shares_solve(work, params, gap);
-    return status ? status : plan_simplify(work, params, time_enough(work, gap));
+    return status ? status : plan_simplify(work, params, time_enough(work, gap), found);
 }
 
 /* --- hand out ---------------------------------------------------------------------------- */
@@ -179,26 +177,6 @@ static uint32_t columns_sort(const struct plan_work *work, uint32_t *order)
     return count;
 }
 
-/* Shares on the grain, each group's sum exactly 1; the largest takes what rounding leaves. */
-static void shares_round(struct plan_work *work)
-{
-    for (uint32_t group = 0; group < work->groups; group++) {
-        struct plan_column *largest = NULL;
-        double sum = 0;
-        for (uint32_t i = 0; i < work->columns_count; i++) {
-            struct plan_column *column = &work->columns[i];
-            if (column->group != group)
-                continue;
-            column->share = floor(column->share / SHARE_GRAIN + 0.5) * SHARE_GRAIN;
-            sum += column->share;
-            if (!largest || column->share > largest->share)
-                largest = column;
-        }
-        if (largest)
-            largest->share += 1 - sum;
-    }
-}
-
 static tryst_status tree_copy(const struct plan_column *column, uint32_t ranks,
                               struct plan_tree *tree)
 {
@@ -225,7 +203,6 @@ static tryst_status trees_copy(struct plan *plan, struct plan_work *work)
     uint32_t *order = mem_zalloc_array(work->columns_count, sizeof *order);
     if (!order)
         return TRYST_E_NOMEM;
-    shares_round(work);
     uint32_t count = columns_sort(work, order);
     tryst_status status = TRYST_E_NOMEM;
     plan->trees = mem_zalloc_array(count, sizeof *plan->trees);
@@ -343,6 +320,7 @@ static tryst_status plan_make(struct plan_work *work, struct plan **plan_p)
     plan->links_count = work->links;
     plan->iterations = work->priced_count;
     plan->columns = work->columns_count;
+    memcpy(plan->steps, work->steps, sizeof plan->steps);
     plan->load = mem_zalloc_array(work->links, sizeof *plan->load);
     plan->price = mem_zalloc_array(work->links, sizeof *plan->price);
     tryst_status status = plan->load && plan->price ? TRYST_OK : TRYST_E_NOMEM;
@@ -350,6 +328,7 @@ static tryst_status plan_make(struct plan_work *work, struct plan **plan_p)
         status = trees_copy(plan, work);
     if (!status) {
         loads_set(plan, work->overlay, work->weight);
+        plan->steps[PLAN_ROUNDED].s_per_byte = plan->s_per_byte;
         status = proof_set(plan, work);
     }
     if (!status)

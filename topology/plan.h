@@ -17,6 +17,11 @@
 
 #include "overlay.h"
 
+/* What the dispatch cuts by default. */
+#define PLAN_SLICE_BYTES 65536
+/* Trees that carry less decide nothing about how long an operation takes. */
+#define PLAN_SHARE_MIN 1e-6
+
 /* What one tensor's byte is, and what a tree is made of:
  *   all-reduce      a byte of the tensor that every rank has and gets: in-tree, then out-tree, any root
  *   broadcast       a byte of the root's tensor: out-trees from `root`
@@ -55,6 +60,16 @@ struct plan_params {
     bool weights_only; /* multiplicative weights, though there is an LP */
 };
 
+/* What was done to the solution, in this order, and what it came to; the last is the plan itself. */
+enum plan_step_kind { PLAN_SOLVED, PLAN_FEWER, PLAN_SHALLOWER, PLAN_ROUNDED, PLAN_STEPS };
+
+struct plan_step {
+    uint32_t trees_count, depth;
+    double s_per_byte;
+    double
+        fill; /* of the tree that fills slowest, in slices of the whole plan: see plan_fill_slices */
+};
+
 struct plan {
     enum plan_op op;
     uint32_t ranks_count, trees_count, links_count; /* as the overlay's */
@@ -63,6 +78,7 @@ struct plan {
     double *price; /* by overlay link: sum of price × capacity = 1 */
     double s_per_byte, bound_s_per_byte;
     uint32_t iterations, columns;
+    struct plan_step steps[PLAN_STEPS];
     uint64_t digest; /* of operation, trees and shares: what ranks compare */
 };
 
@@ -70,5 +86,15 @@ struct plan {
 tryst_status plan_open(struct overlay *overlay, const struct plan_params *params,
                        const struct plan *before, struct err *err, struct plan **plan_p);
 void plan_close(struct plan *plan);
+
+/** "solved", "fewer trees"… */
+const char *plan_step_name(enum plan_step_kind kind);
+
+/** How many slices' times filling a tree takes, a slice's time being its bytes × the plan's seconds per byte: the tree's
+ *  levels after the first, at its part of the rate. 0 for a tree that carries next to nothing. */
+double plan_fill_slices(enum plan_op op, uint32_t ranks, uint32_t depth, double share);
+
+/** What filling costs after a step, with slices of PLAN_SLICE_BYTES. */
+double plan_step_fill_s(const struct plan_step *step);
 
 #endif

@@ -9,10 +9,6 @@
 
 #include "core/alloc.h"
 
-/* What the dispatch cuts by default (the issue measures fill at this size). */
-#define SLICE_BYTES 65536.0
-/* Trees that carry less decide nothing. */
-#define SHARE_MIN 1e-6
 /* Up to so many ranks each is tried as the root of a shape. */
 #define ROOTS_TRIED_MAX 32u
 
@@ -27,15 +23,23 @@ struct costing {
     struct overlay *overlay;
     enum plan_op op;
     uint32_t n;
-    uint32_t *parent, *round,
-        *next_to; /* round: when an edge carries the message, from 1 */
-    double *load;
+    double sum_s; /* γ: seconds to sum a byte */
+    uint32_t *parent, *next_to;
+    uint32_t *round; /* when the edge to its parent carries the message, from 1 */
+    uint32_t *children;
+    double *load; /* by link */
+    double *adds; /* by rank: bytes that it sums, of a byte of the tensor */
     bool latency_unknown;
 };
 
 double cost_total_s(const struct cost_shape *shape)
 {
-    return shape->latency_s + shape->move_s + shape->fill_s;
+    return shape->latency_s + shape->move_s + shape->sum_s + shape->fill_s;
+}
+
+static bool has_all_roots(enum plan_op op)
+{
+    return op == PLAN_ALLGATHER || op == PLAN_REDUCE_SCATTER;
 }
 
 /* ---- one tree ----------------------------------------------------------------------------- */
@@ -110,6 +114,40 @@ static double rounds_move(struct costing *costing, const uint32_t *parent, bool 
     return sum;
 }
 
+/* How many messages are added one after the other, on the way up: of each round the most at one rank. */
+static uint32_t rounds_adds(struct costing *costing, const uint32_t *parent)
+{
+    uint32_t rounds = 0, sum = 0;
+    for (uint32_t i = 0; i < costing->n; i++)
+        rounds = costing->round[i] > rounds ? costing->round[i] : rounds;
+    for (uint32_t d = 1; d <= rounds; d++) {
+        uint32_t most = 0;
+        memset(costing->children, 0, costing->n * sizeof *costing->children);
+        for (uint32_t i = 0; i < costing->n; i++)
+            if (costing->round[i] == d && ++costing->children[parent[i]] > most)
+                most = costing->children[parent[i]];
+        sum += most;
+    }
+    return sum;
+}
+
+/* The most that a path to the root passes: what its ranks add of one slice. */
+static uint32_t path_adds(struct costing *costing, const uint32_t *parent)
+{
+    uint32_t most = 0;
+    memset(costing->children, 0, costing->n * sizeof *costing->children);
+    for (uint32_t i = 0; i < costing->n; i++)
+        if (parent[i] != GRAPH_NONE)
+            costing->children[parent[i]]++;
+    for (uint32_t i = 0; i < costing->n; i++) {
+        uint32_t adds = 0;
+        for (uint32_t at = i; at != GRAPH_NONE; at = parent[at])
+            adds += costing->children[at];
+        most = adds > most ? adds : most;
+    }
+    return most;
+}
+
 /* ---- shapes ------------------------------------------------------------------------------- */
 
 /* What each member hangs on. */
@@ -170,6 +208,8 @@ static struct cost_shape shape_cost(struct costing *costing, enum shape shape,
         cost.move_s += bytes * rounds_move(costing, costing->parent, up);
         if (isfinite(cost.move_s))
             cost.latency_s += latency_find(costing, costing->parent, up);
+        if (up)
+            cost.sum_s += bytes * costing->sum_s * rounds_adds(costing, costing->parent);
     }
     return cost;
 }
@@ -192,64 +232,98 @@ static void shapes_cost(struct costing *costing, uint32_t root, struct cost_tabl
 
 /* ---- the plan ----------------------------------------------------------------------------- */
 
+static double adds_most(const struct costing *costing)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < costing->n; i++)
+        most = fmax(most, costing->adds[i]);
+    return most;
+}
+
+/* Latency, fill and sums of one tree, of which the plan takes the longest. */
+static void plan_tree_cost(struct costing *costing, const struct plan *plan,
+                           const struct plan_tree *tree, double bytes,
+                           struct cost_shape *cost)
+{
+    double part = has_all_roots(plan->op) ? tree->share / costing->n : tree->share;
+    double slice = fmin(PLAN_SLICE_BYTES, part * bytes), latency_s = 0, first_s = 0;
+    if (tree->share < PLAN_SHARE_MIN)
+        return;
+    if (tree->broadcast_parent)
+        latency_s += latency_find(costing, tree->broadcast_parent, false);
+    if (tree->reduce_parent) {
+        latency_s += latency_find(costing, tree->reduce_parent, true);
+        first_s = slice * costing->sum_s * path_adds(costing, tree->reduce_parent);
+        for (uint32_t i = 0; i < costing->n; i++)
+            costing->adds[i] += part * costing->children[i];
+    }
+    double fill_s = plan_fill_slices(plan->op, costing->n, tree->depth, tree->share) *
+                    slice * plan->s_per_byte;
+    cost->latency_s = fmax(cost->latency_s, latency_s);
+    cost->sum_s = fmax(cost->sum_s, first_s);
+    cost->fill_s = fmax(cost->fill_s, fill_s);
+}
+
 static struct cost_shape plan_itself(struct costing *costing, const struct plan *plan,
                                      uint32_t root, double bytes)
 {
-    bool all_roots = plan->op == PLAN_ALLGATHER || plan->op == PLAN_REDUCE_SCATTER;
     struct cost_shape cost = {
         .name = "plan", .root = root, .move_s = bytes * plan->s_per_byte};
-    for (uint32_t t = 0; t < plan->trees_count; t++) {
-        const struct plan_tree *tree = &plan->trees[t];
-        double part = all_roots ? tree->share / plan->ranks_count : tree->share;
-        double latency_s = 0, levels = 0;
-        if (tree->share < SHARE_MIN)
-            continue;
-        if (tree->broadcast_parent) {
-            latency_s += latency_find(costing, tree->broadcast_parent, false);
-            levels += tree->depth;
-        }
-        if (tree->reduce_parent) {
-            latency_s += latency_find(costing, tree->reduce_parent, true);
-            levels += tree->depth;
-        }
-        double slice = fmin(SLICE_BYTES, part * bytes);
-        cost.latency_s = fmax(cost.latency_s, latency_s);
-        cost.fill_s =
-            fmax(cost.fill_s, fmax(levels - 1, 0) * slice * plan->s_per_byte / part);
-    }
+    for (uint32_t t = 0; t < plan->trees_count; t++)
+        plan_tree_cost(costing, plan, &plan->trees[t], bytes, &cost);
+    double sums_s = bytes * costing->sum_s * adds_most(costing);
+    cost.sum_s += fmax(0, sums_s - cost.move_s); /* beside the moving, but for this */
     return cost;
 }
 
-tryst_status plan_cost(struct overlay *overlay, const struct plan *plan, uint32_t root,
-                       uint64_t bytes, struct err *err, struct cost_table *table_p)
+static bool costing_init(struct costing *costing, struct overlay *overlay,
+                         const struct plan *plan, double sum_bytes_per_s)
 {
-    size_t n = overlay->ranks_count;
-    struct cost_table table = {.bytes = bytes};
-    struct costing costing = {
+    uint32_t n = overlay->ranks_count;
+    *costing = (struct costing){
         .overlay = overlay,
         .op = plan->op,
-        .n = overlay->ranks_count,
-        .parent = mem_alloc(n * sizeof *costing.parent),
-        .round = mem_alloc(n * sizeof *costing.round),
-        .next_to = mem_alloc(n * sizeof *costing.next_to),
-        .load = mem_alloc(overlay->links_count * sizeof *costing.load),
+        .n = n,
+        .sum_s = 1 / sum_bytes_per_s,
+        .parent = mem_zalloc_array(n, sizeof *costing->parent),
+        .round = mem_zalloc_array(n, sizeof *costing->round),
+        .next_to = mem_zalloc_array(n, sizeof *costing->next_to),
+        .children = mem_zalloc_array(n, sizeof *costing->children),
+        .adds = mem_zalloc_array(n, sizeof *costing->adds),
+        .load = mem_zalloc_array(overlay->links_count, sizeof *costing->load),
     };
-    bool fine = costing.parent && costing.round && costing.next_to && costing.load;
+    return costing->parent && costing->round && costing->next_to && costing->children &&
+           costing->adds && costing->load;
+}
+
+static void costing_wipe(struct costing *costing)
+{
+    mem_free(costing->parent);
+    mem_free(costing->round);
+    mem_free(costing->next_to);
+    mem_free(costing->children);
+    mem_free(costing->adds);
+    mem_free(costing->load);
+}
+
+tryst_status plan_cost(struct overlay *overlay, const struct plan *plan, uint32_t root,
+                       struct err *err, struct cost_table *table)
+{
+    struct costing costing;
+    bool fine = costing_init(&costing, overlay, plan, table->sum_bytes_per_s);
     if (fine) {
         neighbours_find(&costing);
-        table.shapes[table.shapes_count++] =
-            plan_itself(&costing, plan, root, (double)bytes);
-        if (plan->op != PLAN_ALLGATHER && plan->op != PLAN_REDUCE_SCATTER && n > 1)
-            shapes_cost(&costing, root, &table);
-        for (uint32_t s = 1; s < table.shapes_count; s++)
-            if (cost_total_s(&table.shapes[s]) < cost_total_s(&table.shapes[table.wins]))
-                table.wins = s;
-        table.latency_unknown = costing.latency_unknown;
-        *table_p = table;
+        table->shapes[0] = plan_itself(&costing, plan, root, (double)table->bytes);
+        table->shapes_count = 1;
+        table->wins = 0;
+        if (!has_all_roots(plan->op) && costing.n > 1)
+            shapes_cost(&costing, root, table);
+        for (uint32_t s = 1; s < table->shapes_count; s++)
+            if (cost_total_s(&table->shapes[s]) <
+                cost_total_s(&table->shapes[table->wins]))
+                table->wins = s;
+        table->latency_unknown = costing.latency_unknown;
     }
-    mem_free(costing.parent);
-    mem_free(costing.round);
-    mem_free(costing.next_to);
-    mem_free(costing.load);
+    costing_wipe(&costing);
     return fine ? TRYST_OK : err_set(err, TRYST_E_NOMEM, "no memory to predict times");
 }

@@ -120,6 +120,28 @@ static void trees_write(const struct plan_report *report, struct text *text)
         text_addf(text, "    and %u more (--json)\n", plan->trees_count - TREES_SHOWN);
 }
 
+/* Only what was simplified at all. */
+static void steps_write(const struct plan_report *report, struct text *text)
+{
+    const struct plan_step *steps = report->plan->steps;
+    if (!(report->plan->s_per_byte > 0))
+        return;
+    text_add(text, "  simplified\n");
+    for (int k = 0; k < PLAN_STEPS; k++) {
+        const struct plan_step *step = &steps[k];
+        text_addf(text, "    %-13s%u tree%s, depth %u, %.6g s per Gbit",
+                  plan_step_name((enum plan_step_kind)k), step->trees_count,
+                  step->trees_count == 1 ? "" : "s", step->depth,
+                  step->s_per_byte * BYTES_PER_GBIT);
+        if (k)
+            text_addf(text, " (%+.2g %%)",
+                      100 * (step->s_per_byte / steps[k - 1].s_per_byte - 1));
+        text_add(text, ", filling ");
+        time_write(text, plan_step_fill_s(step));
+        text_add(text, "\n");
+    }
+}
+
 static double link_time(const struct plan_report *report, uint32_t l)
 {
     return report->plan->load[l] / report->overlay->capacity[l];
@@ -177,6 +199,10 @@ static void costs_write(const struct plan_report *report, struct text *text)
         time_write(text, shape->latency_s);
         text_add(text, " + moving ");
         time_write(text, shape->move_s);
+        if (shape->sum_s > 0) {
+            text_add(text, " + summing ");
+            time_write(text, shape->sum_s);
+        }
         if (s == 0) {
             text_add(text, " + filling ");
             time_write(text, shape->fill_s);
@@ -191,6 +217,7 @@ void plan_text_write(const struct plan_report *report, struct text *text)
 {
     head_write(report, text);
     trees_write(report, text);
+    steps_write(report, text);
     links_write(report, text);
     costs_write(report, text);
 }

@@ -30,6 +30,11 @@ enum plan_op plan_op_parse(const char *name)
     return (enum plan_op)op;
 }
 
+bool plan_op_sums(enum plan_op op)
+{
+    return op == PLAN_ALLREDUCE || op == PLAN_REDUCE || op == PLAN_REDUCE_SCATTER;
+}
+
 double plan_gap(double time, double bound)
 {
     return bound > 0 && time > bound ? time / bound - 1 : 0;
@@ -112,6 +117,23 @@ static void links_write(const struct plan_report *report, struct text *text)
     text_add(text, "]");
 }
 
+/* What simplifying cost. */
+static void steps_write(const struct plan_report *report, struct text *text)
+{
+    const struct plan *plan = report->plan;
+    text_add(text, ",\n \"simplified\": [");
+    for (int k = 0; k < PLAN_STEPS; k++) {
+        const struct plan_step *step = &plan->steps[k];
+        text_addf(text, "%s{\"step\": \"%s\", \"trees\": %u, \"depth\": %u",
+                  k ? ",\n  " : "\n  ", plan_step_name((enum plan_step_kind)k),
+                  step->trees_count, step->depth);
+        number_write(text, "time_s_per_gbit", step->s_per_byte * BYTES_PER_GBIT);
+        number_write(text, "fill_s", plan_step_fill_s(step));
+        text_add(text, "}");
+    }
+    text_add(text, "]");
+}
+
 /* What each shape takes for one size. */
 static void costs_write(const struct plan_report *report, struct text *text)
 {
@@ -121,6 +143,8 @@ static void costs_write(const struct plan_report *report, struct text *text)
     text_addf(text, ",\n \"size_bytes\": %llu, \"wins\": \"%s\", \"latency_known\": %s",
               (unsigned long long)costs->bytes, costs->shapes[costs->wins].name,
               costs->latency_unknown ? "false" : "true");
+    if (plan_op_sums(report->plan->op))
+        number_write(text, "sum_gb_per_s", costs->sum_bytes_per_s / 1e9);
     text_add(text, ",\n \"predicted\": [");
     for (uint32_t s = 0; s < costs->shapes_count; s++) {
         const struct cost_shape *shape = &costs->shapes[s];
@@ -129,6 +153,7 @@ static void costs_write(const struct plan_report *report, struct text *text)
         number_write(text, "total_s", cost_total_s(shape));
         number_write(text, "latency_s", shape->latency_s);
         number_write(text, "move_s", shape->move_s);
+        number_write(text, "sum_s", shape->sum_s);
         number_write(text, "fill_s", shape->fill_s);
         text_add(text, "}");
     }
@@ -155,6 +180,7 @@ void plan_json_write(const struct plan_report *report, struct text *text)
     number_write(text, "ring_s_per_gbit", report->ring_s_per_byte * BYTES_PER_GBIT);
     trees_write(report, text);
     links_write(report, text);
+    steps_write(report, text);
     costs_write(report, text);
     text_add(text, "}\n");
 }

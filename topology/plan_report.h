@@ -34,6 +34,8 @@ struct plan_report {
 /** "allreduce"…; PLAN_OPS for an unknown name. */
 const char *plan_op_name(enum plan_op op);
 enum plan_op plan_op_parse(const char *name);
+/** Whether ranks add in it. */
+bool plan_op_sums(enum plan_op op);
 
 /** How much longer the plan takes than its bound, as a part of the bound. */
 double plan_gap(double time, double bound);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fewer and shallower trees for the same time.
+ * From a solution to a plan that is simple: fewer trees, then shallower ones (plan_shallow.c), then round shares
+ * (plan_shares.c), and what each of these steps cost.
  *
- * One idea: first the trees that plan_seed can build for the price of nothing; where it cannot, the
- * master goes on: the tree with the least share is shut and the rest solved again, for as long as the time
- * stays. With `trees_max` it goes on beyond, and the time is what it is then.
- * Invariant: the time is never longer than before, unless trees_max asks for it.
+ * One idea (of fewer trees): the master goes on: the tree with the least share is shut and the rest solved again, for
+ * as long as the time stays; and plan_seed may build fewer for the same time. With `trees_max` it goes on beyond, and
+ * the time is what it is then.
+ * Invariant: the time is never longer than before, or than is enough, unless trees_max asks for it.
+ * Callers: plan.c.
  */
 #include <math.h>
 #include <string.h>
@@ -14,7 +16,8 @@
 #include "lp.h"
 #include "plan_work.h"
 
-#define GRAIN 1e-9 /* relative: times that differ less are one */
+#define GRAIN    1e-9  /* relative: times of a solver that differ less are one */
+#define ROUNDING 1e-12 /* relative: what sums in another order differ by */
 #define PIVOT_WORK \
     1e6 /* pivots × rows of all solves: a second or so; counted, so that plans repeat */
 
@@ -175,25 +178,70 @@ static tryst_status build_few(struct plan_work *work, double time, uint32_t tree
     return TRYST_OK;
 }
 
-tryst_status plan_simplify(struct plan_work *work, const struct plan_params *params,
-                           double time_enough)
+/* ---- the steps ---------------------------------------------------------------------------- */
+
+/* This step and those after it, so that what is not done costs nothing. */
+static void step_note(struct plan_work *work, enum plan_step_kind kind)
 {
-    double time = plan_work_time(work, NULL);
-    double limit = fmax(time * (1 + GRAIN), time_enough);
+    struct plan_step step = {.s_per_byte = plan_work_time(work, NULL) / work->scale};
+    for (uint32_t i = 0; i < work->columns_count; i++) {
+        const struct plan_column *column = &work->columns[i];
+        if (!(column->share > 0))
+            continue;
+        step.trees_count++;
+        step.depth = column->depth > step.depth ? column->depth : step.depth;
+        step.fill = fmax(step.fill, plan_fill_slices(work->op, work->ranks, column->depth,
+                                                     column->share));
+    }
+    for (int k = kind; k < PLAN_STEPS; k++)
+        work->steps[k] = step;
+}
+
+static tryst_status fewer(struct plan_work *work, const struct plan_params *params,
+                          double limit)
+{
     uint64_t most =
         params->trees_max ? (uint64_t)params->trees_max * work->groups : UINT32_MAX;
     tryst_status status = TRYST_OK;
     bool found;
-    if (!work->rows || plan_work_used(work) <= work->groups)
-        return TRYST_OK;
     if (!params->weights_only)
         status = thin_all(work, limit, UINT32_MAX);
     uint32_t used = plan_work_used(work);
     if (!status && used > most)
         status = build_few(work, limit, params->trees_max);
-    else if (!status && !work->all_roots && used > 1)
+    else if (!status && used > work->groups)
         status = plan_seed(work, limit, limit, used - 1, &found);
     if (!status && plan_work_used(work) > most && !params->weights_only)
         status = thin_all(work, plan_work_time(work, NULL) * (1 + GRAIN), (uint32_t)most);
+    return status;
+}
+
+/* What the steps that need no solver may make of the time: nothing worse, unless the caller has a gap to spare. */
+static double limit_of(struct plan_work *work, const struct plan_params *params,
+                       double time_enough)
+{
+    double time = plan_work_time(work, NULL) * (1 + ROUNDING);
+    return params->gap_max > 0 ? fmax(time, time_enough) : time;
+}
+
+tryst_status plan_simplify(struct plan_work *work, const struct plan_params *params,
+                           double time_enough, bool few)
+{
+    tryst_status status = TRYST_OK;
+    step_note(work, PLAN_SOLVED);
+    if (!work->rows)
+        return plan_shares_round(work, time_enough);
+    if (!few && plan_work_used(work) > work->groups)
+        status = fewer(work, params,
+                       fmax(plan_work_time(work, NULL) * (1 + GRAIN), time_enough));
+    if (status)
+        return status;
+    step_note(work, PLAN_FEWER);
+    status = plan_shallow(work, limit_of(work, params, time_enough));
+    if (status)
+        return status;
+    step_note(work, PLAN_SHALLOWER);
+    status = plan_shares_round(work, limit_of(work, params, time_enough));
+    step_note(work, PLAN_ROUNDED);
     return status;
 }

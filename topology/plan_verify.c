@@ -14,6 +14,7 @@
 #include "core/alloc.h"
 #include "plan_report.h"
 #include "plan_ring.h"
+#include "plan_told.h"
 
 /* Numbers that are computed twice in different orders differ by rounding alone. */
 #define NEAR 1e-9
@@ -35,6 +36,8 @@ struct verify {
     uint32_t *parent, *depth; /* by member; one tree */
     uint32_t *numbers;        /* scratch: 5 n */
     double time, bound, ring; /* recomputed, in seconds per Gbit */
+    struct plan plan;         /* the trees, as they are read */
+    uint32_t trees_room;
 };
 
 static tryst_status wrong(const struct verify *verify, const char *fmt, ...)
@@ -193,9 +196,34 @@ static bool depths_find(struct verify *verify, uint32_t *depth_p)
     return true;
 }
 
+/* A tree more in verify->plan. */
+static struct plan_tree *tree_new(struct verify *verify)
+{
+    struct plan *plan = &verify->plan;
+    if (plan->trees_count == verify->trees_room) {
+        uint32_t room = verify->trees_room ? 2 * verify->trees_room : 16;
+        void *grown = mem_resize(plan->trees, room * sizeof *plan->trees);
+        if (!grown)
+            return NULL;
+        plan->trees = grown;
+        verify->trees_room = room;
+    }
+    plan->trees[plan->trees_count] = (struct plan_tree){0};
+    return &plan->trees[plan->trees_count++];
+}
+
+static tryst_status half_keep(const struct verify *verify, uint32_t **parent_p)
+{
+    *parent_p = mem_alloc(verify->n * sizeof **parent_p);
+    if (!*parent_p)
+        return no_memory(verify);
+    memcpy(*parent_p, verify->parent, verify->n * sizeof **parent_p);
+    return TRYST_OK;
+}
+
 /* One half of a tree: reads it, checks that it spans, adds what it loads. */
 static tryst_status half_check(struct verify *verify, json_t *tree, const char *what,
-                               bool up, uint32_t root, double amount, uint32_t *depth_p)
+                               bool up, struct plan_tree *kept, double amount)
 {
     const char *member = up ? "reduce_parent" : "broadcast_parent";
     bool wanted = verify->op == PLAN_ALLREDUCE ||
@@ -206,10 +234,10 @@ static tryst_status half_check(struct verify *verify, json_t *tree, const char *
                      plan_op_name(verify->op));
     if (!wanted)
         return TRYST_OK;
-    tryst_status status = parents_read(verify, list, what, member, root);
+    tryst_status status = parents_read(verify, list, what, member, kept->root);
     if (status != TRYST_OK)
         return status;
-    if (!depths_find(verify, depth_p))
+    if (!depths_find(verify, &kept->depth))
         return wrong(verify, "%s: \"%s\" goes in a circle: the tree does not span", what,
                      member);
     for (uint32_t i = 0; i < verify->n; i++) {
@@ -221,7 +249,7 @@ static tryst_status half_check(struct verify *verify, json_t *tree, const char *
                          from, to);
         overlay_load(verify->overlay, from, to, amount, verify->load);
     }
-    return TRYST_OK;
+    return half_keep(verify, up ? &kept->reduce_parent : &kept->broadcast_parent);
 }
 
 static tryst_status tree_check(struct verify *verify, json_t *tree, const char *what,
@@ -229,7 +257,7 @@ static tryst_status tree_check(struct verify *verify, json_t *tree, const char *
 {
     bool all_roots = verify->op == PLAN_ALLGATHER || verify->op == PLAN_REDUCE_SCATTER;
     double share = 0, bandwidth = 0;
-    uint32_t root = 0, depth = 0, said = 0;
+    uint32_t root = 0, said = 0;
     tryst_status status = number_get(verify, tree, what, "share", &share);
     if (status != TRYST_OK)
         return status;
@@ -243,13 +271,20 @@ static tryst_status tree_check(struct verify *verify, json_t *tree, const char *
         return wrong(verify, "%s: its root is %u, that of the plan %u", what, root,
                      verify->plan_root);
     double amount = all_roots ? share / verify->n : share;
-    status = half_check(verify, tree, what, false, root, amount, &depth);
+    struct plan_tree *kept = tree_new(verify);
+    if (!kept)
+        return no_memory(verify);
+    kept->root = root;
+    kept->share = share;
+    status = half_check(verify, tree, what, false, kept, amount);
     if (status == TRYST_OK)
-        status = half_check(verify, tree, what, true, root, amount, &depth);
+        status = half_check(verify, tree, what, true, kept, amount);
     if (status != TRYST_OK)
         return status;
-    if (!whole_get(json_object_get(tree, "depth"), UINT32_MAX, &said) || said != depth)
-        return wrong(verify, "%s: its depth is %u, not what is written", what, depth);
+    if (!whole_get(json_object_get(tree, "depth"), UINT32_MAX, &said) ||
+        said != kept->depth)
+        return wrong(verify, "%s: its depth is %u, not what is written", what,
+                     kept->depth);
     json_t *rate = json_object_get(tree, "bandwidth_gbit_per_s");
     if (time > 0 || !json_is_null(rate)) {
         status = number_get(verify, tree, what, "bandwidth_gbit_per_s", &bandwidth);
@@ -434,6 +469,19 @@ static tryst_status numbers_check(struct verify *verify)
 
 /* ---- the whole ---------------------------------------------------------------------------- */
 
+static tryst_status told_check(struct verify *verify)
+{
+    struct err why = ERR_INIT;
+    verify->plan.op = verify->op;
+    verify->plan.ranks_count = verify->n;
+    verify->plan.s_per_byte = verify->time / BYTES_PER_GBIT;
+    tryst_status status = plan_told_verify(verify->overlay, &verify->plan,
+                                           verify->plan_root, verify->root, &why);
+    if (status == TRYST_E_INVALID)
+        return wrong(verify, "%s", why.text);
+    return status == TRYST_OK ? TRYST_OK : no_memory(verify);
+}
+
 static tryst_status all_check(struct verify *verify)
 {
     double time = 0;
@@ -450,7 +498,18 @@ static tryst_status all_check(struct verify *verify)
         status = links_check(verify);
     if (status == TRYST_OK)
         status = numbers_check(verify);
+    if (status == TRYST_OK)
+        status = told_check(verify);
     return status;
+}
+
+static void kept_wipe(struct plan *plan)
+{
+    for (uint32_t t = 0; t < plan->trees_count; t++) {
+        mem_free(plan->trees[t].broadcast_parent);
+        mem_free(plan->trees[t].reduce_parent);
+    }
+    mem_free(plan->trees);
 }
 
 tryst_status plan_verify(const struct graph *graph, const char *json, size_t bytes,
@@ -472,6 +531,7 @@ tryst_status plan_verify(const struct graph *graph, const char *json, size_t byt
                            verify.numbers, verify.roots};
     for (size_t k = 0; k < sizeof rooms / sizeof *rooms; k++)
         mem_free(rooms[k]);
+    kept_wipe(&verify.plan);
     overlay_close(verify.overlay);
     json_decref(verify.root);
     return status;

@@ -13,7 +13,7 @@
  * A *column* is a tree (or a pair) with value[row] = weight × load ÷ capacity × scale, weight being 1 or
  * 1/n where every rank is a root.
  * Invariant: `bound` is what best_price proves; both only get better. Equal inputs give equal columns.
- * Callers: plan.c, plan_mwu.c, plan_columns.c, plan_simplify.c.
+ * Callers: plan.c, plan_mwu.c, plan_columns.c, plan_simplify.c, plan_shallow.c, plan_shares.c.
  */
 #ifndef TRYST_TOPOLOGY_PLAN_WORK_H
 #define TRYST_TOPOLOGY_PLAN_WORK_H
@@ -56,6 +56,7 @@ struct plan_work {
     double *best_row_price; /* by row */
     double bound;           /* scaled as the rows' values are */
     uint32_t priced_count;
+    struct plan_step steps[PLAN_STEPS];
     double
         effort; /* 1; less where a plan of before is to be mended quickly: scales all that is counted */
     uint64_t end_ns; /* 0: none */
@@ -119,9 +120,14 @@ tryst_status plan_mwu(struct plan_work *work, const struct plan_mwu_params *para
 /** Column generation to `gap`; TRYST_E_UNSUPPORTED: no LP here (the shares are as they were). */
 tryst_status plan_columns(struct plan_work *work, double gap, uint32_t calls_max);
 
-/** Fewer and shallower trees in a time no longer than the present one or `time_enough` (scaled); at most
- *  params->trees_max of each group (0: any number), whatever that costs. */
+/** Fewer and shallower trees with round shares, in a time no longer than the present one or `time_enough` (scaled); at
+ *  most params->trees_max of each group (0: any number), whatever that costs. `few`: they are few already. Notes each
+ *  step in work->steps. */
 tryst_status plan_simplify(struct plan_work *work, const struct plan_params *params,
-                           double time_enough);
+                           double time_enough, bool few);
+
+/** Its parts; none lets a row take longer than `limit`. */
+tryst_status plan_shallow(struct plan_work *work, double limit);
+tryst_status plan_shares_round(struct plan_work *work, double limit);
 
 #endif

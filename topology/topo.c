@@ -217,7 +217,8 @@ static tryst_status params_check(const tryst_topo *topo, const tryst_plan_params
         return err_set(err, TRYST_E_INVALID,
                        "there is no root %d in a group of %lld ranks, counted from 0",
                        (int)params->root, (long long)count);
-    if (params->trees_max < 0 || !(params->gap_max >= 0))
+    if (params->trees_max < 0 || !(params->gap_max >= 0) ||
+        !(params->sum_bytes_per_s >= 0))
         return err_set(err, TRYST_E_INVALID, "a negative limit makes no sense");
     for (int32_t i = 0; params->ranks && i < params->ranks_count; i++)
         if (!rank_exists(topo, params->ranks[i]))
@@ -259,9 +260,12 @@ static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
                                         .root = wanted.root};
     status = plan_ring(plan->overlay, wanted.op, wanted.root, err,
                        &plan->report.ring_s_per_byte);
+    plan->report.costs.bytes = params->size_bytes;
+    plan->report.costs.sum_bytes_per_s =
+        params->sum_bytes_per_s > 0 ? params->sum_bytes_per_s : COST_SUM_BYTES_PER_S;
     if (status == TRYST_OK && params->size_bytes)
-        status = plan_cost(plan->overlay, plan->plan, wanted.root, params->size_bytes,
-                           err, &plan->report.costs);
+        status =
+            plan_cost(plan->overlay, plan->plan, wanted.root, err, &plan->report.costs);
     return status;
 }
 

@@ -146,6 +146,8 @@ typedef struct tryst_plan_params {
     /** Also predict what an operation of this size takes, with the plan and with shapes made for small
      *  messages (flat, binomial, k-ary, two-level); its text and JSON say so. 0: none. */
     uint64_t size_bytes;
+    /** For size_bytes: how fast a rank sums, in bytes of the tensor a second; 0: 7e9. */
+    double sum_bytes_per_s;
 } tryst_plan_params;
 
 /** Plan one operation. `params` NULL: an all-reduce of all ranks.
@@ -190,7 +192,8 @@ TRYST_API tryst_status tryst_plan_text(const tryst_plan *plan, char **text_p, ch
                                        size_t error_capacity);
 
 /** Check a plan's JSON against a topology: each tree spans, shares sum to 1, and loads, times, ring,
- *  gap and the bound that the prices prove come out as written. Uses no solver.
+ *  gap and the bound that the prices prove come out as written; predicted times too, where there are any, and the
+ *  last step of "simplified". Uses no solver.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
  *           TRYST_E_INVALID  something is not as written, or not even a plan: `error` says

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks what a plan tells beside its proof; see plan_told.h.
+ */
+#include "plan_told.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "plan_report.h"
+
+/* Two sums of the same in another order. */
+#define NEAR 1e-9
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= NEAR * fmax(fabs(a), fabs(b));
+}
+
+/* The number `member` of `item` must be `right`. */
+static tryst_status number_check(const json_t *item, const char *what, const char *member,
+                                 double right, struct err *err)
+{
+    const json_t *value = json_object_get(item, member);
+    if (!json_is_number(value))
+        return err_set(err, TRYST_E_INVALID, "%s: \"%s\" must be a number", what, member);
+    if (!near(json_number_value(value), right))
+        return err_set(err, TRYST_E_INVALID, "%s: \"%s\" is %.17g, not %.17g", what,
+                       member, right, json_number_value(value));
+    return TRYST_OK;
+}
+
+static bool word_is(const json_t *item, const char *member, const char *word)
+{
+    const char *said = json_string_value(json_object_get(item, member));
+    return said && strcmp(said, word) == 0;
+}
+
+/* ---- simplified --------------------------------------------------------------------------- */
+
+static struct plan_step plan_as_step(const struct plan *plan)
+{
+    struct plan_step step = {.trees_count = plan->trees_count,
+                             .s_per_byte = plan->s_per_byte};
+    for (uint32_t t = 0; t < plan->trees_count; t++) {
+        const struct plan_tree *tree = &plan->trees[t];
+        step.depth = tree->depth > step.depth ? tree->depth : step.depth;
+        step.fill = fmax(step.fill, plan_fill_slices(plan->op, plan->ranks_count,
+                                                     tree->depth, tree->share));
+    }
+    return step;
+}
+
+static tryst_status last_step_check(const struct plan *plan, const json_t *item,
+                                    struct err *err)
+{
+    static const char what[] = "\"simplified\": the last step";
+    const struct plan_step step = plan_as_step(plan);
+    tryst_status status = number_check(item, what, "trees", step.trees_count, err);
+    if (status == TRYST_OK)
+        status = number_check(item, what, "depth", step.depth, err);
+    if (status == TRYST_OK)
+        status = number_check(item, what, "time_s_per_gbit",
+                              step.s_per_byte * BYTES_PER_GBIT, err);
+    if (status == TRYST_OK)
+        status = number_check(item, what, "fill_s", plan_step_fill_s(&step), err);
+    return status;
+}
+
+static tryst_status steps_check(const struct plan *plan, const json_t *list,
+                                struct err *err)
+{
+    static const char *const members[] = {"trees", "depth", "time_s_per_gbit", "fill_s"};
+    if (!json_is_array(list) || json_array_size(list) != PLAN_STEPS)
+        return err_set(err, TRYST_E_INVALID, "\"simplified\" must list %d steps",
+                       PLAN_STEPS);
+    for (size_t k = 0; k < PLAN_STEPS; k++) {
+        const json_t *item = json_array_get(list, k);
+        const char *name = plan_step_name((enum plan_step_kind)k);
+        if (!word_is(item, "step", name))
+            return err_set(err, TRYST_E_INVALID,
+                           "\"simplified\": item %zu must be the step \"%s\"", k, name);
+        for (size_t m = 0; m < sizeof members / sizeof *members; m++)
+            if (!(json_number_value(json_object_get(item, members[m])) >= 0) ||
+                !json_is_number(json_object_get(item, members[m])))
+                return err_set(err, TRYST_E_INVALID,
+                               "\"simplified\": \"%s\" of item %zu must be a number",
+                               members[m], k);
+    }
+    return last_step_check(plan, json_array_get(list, PLAN_STEPS - 1), err);
+}
+
+/* ---- predicted times ---------------------------------------------------------------------- */
+
+static tryst_status shape_check(const struct cost_shape *shape, const json_t *item,
+                                struct err *err)
+{
+    const struct {
+        const char *member;
+        double right;
+    } numbers[] = {
+        {"root", shape->root},     {"latency_s", shape->latency_s},
+        {"move_s", shape->move_s}, {"sum_s", shape->sum_s},
+        {"fill_s", shape->fill_s}, {"total_s", cost_total_s(shape)},
+    };
+    char what[64];
+    snprintf(what, sizeof what, "\"predicted\": %s", shape->name);
+    if (!word_is(item, "shape", shape->name))
+        return err_set(err, TRYST_E_INVALID, "%s stands elsewhere, or not at all", what);
+    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
+        tryst_status status =
+            number_check(item, what, numbers[k].member, numbers[k].right, err);
+        if (status != TRYST_OK)
+            return status;
+    }
+    return TRYST_OK;
+}
+
+static tryst_status table_check(const struct cost_table *table, const json_t *document,
+                                struct err *err)
+{
+    const json_t *list = json_object_get(document, "predicted");
+    const json_t *known = json_object_get(document, "latency_known");
+    if (!json_is_array(list) || json_array_size(list) != table->shapes_count)
+        return err_set(err, TRYST_E_INVALID, "\"predicted\" must list %u shapes",
+                       table->shapes_count);
+    for (uint32_t s = 0; s < table->shapes_count; s++) {
+        tryst_status status =
+            shape_check(&table->shapes[s], json_array_get(list, s), err);
+        if (status != TRYST_OK)
+            return status;
+    }
+    if (!word_is(document, "wins", table->shapes[table->wins].name))
+        return err_set(err, TRYST_E_INVALID, "\"wins\" must be \"%s\"",
+                       table->shapes[table->wins].name);
+    if (!json_is_boolean(known) || json_is_true(known) == table->latency_unknown)
+        return err_set(err, TRYST_E_INVALID, "\"latency_known\" must be %s",
+                       table->latency_unknown ? "false" : "true");
+    return TRYST_OK;
+}
+
+static tryst_status sizes_check(struct overlay *overlay, const struct plan *plan,
+                                uint32_t root, const json_t *document, struct err *err)
+{
+    const json_t *size = json_object_get(document, "size_bytes");
+    const json_t *rate = json_object_get(document, "sum_gb_per_s");
+    if (!json_is_integer(size) || json_integer_value(size) < 1)
+        return err_set(err, TRYST_E_INVALID,
+                       "\"size_bytes\" must be a whole number of 1 and up");
+    if (plan_op_sums(plan->op) && !(json_number_value(rate) > 0))
+        return err_set(err, TRYST_E_INVALID, "\"sum_gb_per_s\" must be above 0");
+    struct cost_table table = {.bytes = (uint64_t)json_integer_value(size),
+                               .sum_bytes_per_s =
+                                   rate ? json_number_value(rate) * 1e9 : INFINITY};
+    tryst_status status = plan_cost(overlay, plan, root, err, &table);
+    return status == TRYST_OK ? table_check(&table, document, err) : status;
+}
+
+tryst_status plan_told_verify(struct overlay *overlay, const struct plan *plan,
+                              uint32_t root, const json_t *document, struct err *err)
+{
+    static const char *const sized[] = {"size_bytes", "sum_gb_per_s", "wins",
+                                        "latency_known", "predicted"};
+    const json_t *steps = json_object_get(document, "simplified");
+    tryst_status status = steps ? steps_check(plan, steps, err) : TRYST_OK;
+    bool any = false;
+    for (size_t k = 0; k < sizeof sized / sizeof *sized; k++)
+        any |= json_object_get(document, sized[k]) != NULL;
+    return status == TRYST_OK && any ? sizes_check(overlay, plan, root, document, err)
+                                     : status;
+}
