@@ -38,6 +38,16 @@ static tryst_tensor tensor_of(void *data, size_t bytes)
                           .dtype = TRYST_DTYPE_U8};
 }
 
+/* The first that fails is remembered: what follows from it says less. */
+static tryst_status flow_judge(struct flows *flows, int from, int to, tryst_status status)
+{
+    if (status != TRYST_OK && flows->failed_from < 0) {
+        flows->failed_from = from;
+        flows->failed_to = to;
+    }
+    return status;
+}
+
 static tryst_status op_end(tryst_op *op)
 {
     tryst_status status = tryst_wait(op, STALL_NS);
@@ -95,21 +105,23 @@ tryst_status flows_move(struct flows *flows, int from, int to, void *data, size_
     status = end_post(flows, step, from, to, data, bytes, &op);
     if (status == TRYST_OK && op)
         status = op_end(op);
+    (void)flow_judge(flows, from, to, status);
     tryst_status closed = step_end(step);
     return status == TRYST_OK ? closed : status;
 }
 
 /* Each rank's word to rank 0, or its answer to each. */
-static tryst_status words_pass(const struct flows *flows, tryst_step *step, bool back)
+static tryst_status words_pass(struct flows *flows, tryst_step *step, bool back)
 {
     char word[2] = {0};
     tryst_status status = TRYST_OK;
     for (int other = 1; other < flows->size && status == TRYST_OK; other++) {
         tryst_op *op;
-        status = end_post(flows, step, back ? 0 : other, back ? other : 0, &word[back], 1,
-                          &op);
+        int from = back ? 0 : other, to = back ? other : 0;
+        status = end_post(flows, step, from, to, &word[back], 1, &op);
         if (status == TRYST_OK && op)
             status = op_end(op);
+        (void)flow_judge(flows, from, to, status);
     }
     return status;
 }
@@ -169,6 +181,7 @@ tryst_status flows_ping(struct flows *flows, int a, int b, double *latency_ns_p)
     }
     tryst_key_release(there);
     tryst_key_release(back);
+    (void)flow_judge(flows, a, b, status);
     tryst_status closed = step_end(step);
     if (status != TRYST_OK || closed != TRYST_OK)
         return status == TRYST_OK ? closed : status;
@@ -191,7 +204,7 @@ struct stream {
 };
 
 struct round {
-    const struct flows *flows;
+    struct flows *flows;
     tryst_step *step;
     struct stream *streams;
     int count;
@@ -315,14 +328,18 @@ static void round_sleep(const struct round *round)
 
 static tryst_status round_turn(struct round *round, bool *over_p)
 {
-    *over_p = true;
+    const struct stream *open = NULL;
     for (int s = 0; s < round->count; s++) {
-        tryst_status status = stream_turn(round, &round->streams[s]);
+        struct stream *stream = &round->streams[s];
+        tryst_status status = stream_turn(round, stream);
         if (status != TRYST_OK)
-            return status;
-        *over_p &= stream_is_over(&round->streams[s]);
+            return flow_judge(round->flows, stream->flow->from, stream->flow->to, status);
+        open = stream_is_over(stream) || open ? open : stream;
     }
-    return now_ns() - round->moved_ns > STALL_NS ? TRYST_E_TIMEOUT : TRYST_OK;
+    *over_p = !open;
+    if (!open || now_ns() - round->moved_ns <= STALL_NS)
+        return TRYST_OK;
+    return flow_judge(round->flows, open->flow->from, open->flow->to, TRYST_E_TIMEOUT);
 }
 
 static void streams_close(struct round *round)

@@ -6,6 +6,7 @@
 #include <getopt.h>
 #include <limits.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,80 +24,74 @@ int topo_fail(int exit_status, const char *fmt, ...)
 
 /* ---- options ------------------------------------------------------------------------------ */
 
-enum {
-    FORMAT = 256,
-    INPUT,
-    PROBE,
-    OP,
-    ROOT,
-    RANKS,
-    SIZE,
-    TREES_MAX,
-    GAP,
-    SUM_RATE,
-    JSON,
-    FROM,
-    TO,
-    TRANSPORT,
-    PROBE_CACHE,
-    PROBE_SECONDS,
-    PROBE_AGAIN
+/* An option of any word; where its text goes, or what it switches on. */
+struct option_row {
+    const char *name;
+    char letter; /* 0: it has none */
+    bool flag;
+    size_t offset;
 };
 
-static const struct option longs[] = {
-    {"input", required_argument, NULL, INPUT},
-    {"format", required_argument, NULL, FORMAT},
-    {"output", required_argument, NULL, 'o'},
-    {"probe", no_argument, NULL, PROBE},
-    {"op", required_argument, NULL, OP},
-    {"root", required_argument, NULL, ROOT},
-    {"ranks", required_argument, NULL, RANKS},
-    {"size", required_argument, NULL, SIZE},
-    {"trees-max", required_argument, NULL, TREES_MAX},
-    {"gap", required_argument, NULL, GAP},
-    {"sum-rate", required_argument, NULL, SUM_RATE},
-    {"json", required_argument, NULL, JSON},
-    {"from", required_argument, NULL, FROM},
-    {"to", required_argument, NULL, TO},
-    {"local-ranks", required_argument, NULL, 'n'},
-    {"transport", required_argument, NULL, TRANSPORT},
-    {"probe-cache", required_argument, NULL, PROBE_CACHE},
-    {"probe-seconds", required_argument, NULL, PROBE_SECONDS},
-    {"probe-again", no_argument, NULL, PROBE_AGAIN},
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0},
-};
-
-static const char **option_place(struct topo_options *options, int what)
-{
-    switch (what) {
-    case INPUT: return &options->input;
-    case FORMAT: return &options->format;
-    case 'o': return &options->output;
-    case OP: return &options->op;
-    case ROOT: return &options->root;
-    case RANKS: return &options->ranks;
-    case SIZE: return &options->size;
-    case TREES_MAX: return &options->trees_max;
-    case GAP: return &options->gap;
-    case SUM_RATE: return &options->sum_rate;
-    case JSON: return &options->json;
-    case FROM: return &options->from;
-    case TO: return &options->to;
-    case 'n': return &options->local_ranks;
-    case TRANSPORT: return &options->transport;
-    case PROBE_CACHE: return &options->probe_cache;
-    case PROBE_SECONDS: return &options->probe_seconds;
-    default: return NULL;
+#define TEXT(name, letter, member)                                 \
+    {                                                              \
+        name, letter, false, offsetof(struct topo_options, member) \
     }
+#define FLAG(name, letter, member)                                \
+    {                                                             \
+        name, letter, true, offsetof(struct topo_options, member) \
+    }
+
+static const struct option_row rows[] = {
+    TEXT("input", 0, input),
+    TEXT("format", 0, format),
+    TEXT("output", 'o', output),
+    FLAG("probe", 0, probe),
+    TEXT("op", 0, op),
+    TEXT("root", 0, root),
+    TEXT("ranks", 0, ranks),
+    TEXT("size", 0, size),
+    TEXT("sum-rate", 0, sum_rate),
+    TEXT("trees-max", 0, trees_max),
+    TEXT("gap", 0, gap),
+    TEXT("json", 0, json),
+    TEXT("from", 0, from),
+    TEXT("to", 0, to),
+    TEXT("local-ranks", 'n', local_ranks),
+    TEXT("transport", 0, transport),
+    TEXT("probe-cache", 0, probe_cache),
+    TEXT("probe-seconds", 0, probe_seconds),
+    FLAG("probe-again", 0, probe_again),
+    FLAG("help", 'h', help),
+};
+
+enum { ROWS = sizeof rows / sizeof *rows, LONG_FIRST = 256 };
+
+static void longs_make(struct option *longs)
+{
+    for (int i = 0; i < ROWS; i++)
+        longs[i] =
+            (struct option){rows[i].name, rows[i].flag ? no_argument : required_argument,
+                            NULL, LONG_FIRST + i};
+    longs[ROWS] = (struct option){NULL, 0, NULL, 0};
 }
 
-static const char *option_name(int what)
+/* What getopt found; '?' is nobody's. */
+static const struct option_row *row_find(int what)
 {
-    const struct option *option = longs;
-    while (option->name && option->val != what)
-        option++;
-    return option->name;
+    for (int i = 0; i < ROWS; i++)
+        if (what == LONG_FIRST + i || (rows[i].letter && what == rows[i].letter))
+            return &rows[i];
+    return NULL;
+}
+
+static void row_take(const struct option_row *row, const char *text,
+                     struct topo_options *options)
+{
+    char *place = (char *)options + row->offset;
+    if (row->flag)
+        *(bool *)(void *)place = true;
+    else
+        *(const char **)(void *)place = text;
 }
 
 static bool is_allowed(const char *const *allowed, const char *name)
@@ -109,25 +104,22 @@ static bool is_allowed(const char *const *allowed, const char *name)
 bool topo_options_read(int argc, char **argv, const char *const *allowed,
                        struct topo_options *options)
 {
+    struct option longs[ROWS + 1];
     int what;
-    while ((what = getopt_long(argc, argv, "hn:o:", longs, NULL)) != -1) {
-        if (what == '?')
+    longs_make(longs);
+    while (!options->help &&
+           (what = getopt_long(argc, argv, "hn:o:", longs, NULL)) != -1) {
+        const struct option_row *row = row_find(what);
+        if (!row)
             return false; /* getopt has said it */
-        if (what == 'h') {
-            options->help = true;
-            return true;
-        }
-        if (!is_allowed(allowed, option_name(what))) {
-            topo_fail(0, "--%s does not belong here; see --help", option_name(what));
+        if (strcmp(row->name, "help") != 0 && !is_allowed(allowed, row->name)) {
+            topo_fail(0, "--%s does not belong here; see --help", row->name);
             return false;
         }
-        if (what == PROBE)
-            options->probe = true;
-        else if (what == PROBE_AGAIN)
-            options->probe_again = true;
-        else
-            *option_place(options, what) = optarg;
+        row_take(row, optarg, options);
     }
+    if (options->help)
+        return true;
     if (optind < argc && is_allowed(allowed, "FILE"))
         options->file = argv[optind++];
     if (optind < argc)

@@ -50,6 +50,7 @@ struct probe {
     char cache[4096]; /* rank 0: its path; empty: none */
     tryst_probe_flow *schedule;
     int schedule_count;
+    int round;          /* under way, from 1 */
     double *latency_ns; /* [from × size + to], below 0: not measured here */
 };
 
@@ -279,6 +280,31 @@ static void progress_tell(const struct probe *probe, int done, int all)
         fprintf(stderr, "\rprobe: round %d of %d%s", done, all, done == all ? "\n" : "");
 }
 
+/* Which round and which two ranks it was that failed. */
+static int fail_measuring(const struct probe *probe, tryst_status status)
+{
+    const struct flows *flows = &probe->flows;
+    int rounds = probe->schedule[probe->schedule_count - 1].round + 1;
+    char what[128];
+    if (flows->failed_from < 0)
+        snprintf(what, sizeof what, "round %d of %d", probe->round, rounds);
+    else
+        snprintf(what, sizeof what, "round %d of %d, from rank %d to rank %d",
+                 probe->round, rounds, flows->failed_from, flows->failed_to);
+    return fail(probe, what, status, "");
+}
+
+/* What this will cost, before it does. */
+static void measuring_tell(const struct probe *probe)
+{
+    int rounds = probe->schedule[probe->schedule_count - 1].round + 1;
+    if (probe->flows.rank == 0)
+        fprintf(stderr,
+                "tryst-topo: measuring %d ranks in %d rounds of %.2g s; what is on these "
+                "wires now will notice\n",
+                probe->flows.size, rounds, (double)probe->flows.flow_ns * 1e-9);
+}
+
 static tryst_status rounds_run(struct probe *probe)
 {
     int size = probe->flows.size, count = probe->schedule_count;
@@ -286,13 +312,14 @@ static tryst_status rounds_run(struct probe *probe)
     tryst_status status = TRYST_OK;
     for (int begin = 0, end; begin < count && status == TRYST_OK; begin = end) {
         end = round_end(probe, begin);
+        probe->round = probe->schedule[begin].round + 1;
         if (begin < size * (size - 1)) /* each pair once, apart from the others */
             status = round_ping(probe, begin, end);
         if (status == TRYST_OK)
             status = flows_meet(&probe->flows);
         if (status == TRYST_OK)
             status = flows_run(&probe->flows, &probe->schedule[begin], end - begin);
-        progress_tell(probe, probe->schedule[begin].round + 1, rounds);
+        progress_tell(probe, probe->round, rounds);
     }
     return status == TRYST_OK ? flows_meet(&probe->flows) : status;
 }
@@ -383,11 +410,14 @@ static int probe_measure(struct probe *probe, tryst_topo **topo_p)
     probe->latency_ns = malloc(pairs * sizeof *probe->latency_ns);
     for (size_t i = 0; probe->latency_ns && i < pairs; i++)
         probe->latency_ns[i] = -1;
-    status = probe->latency_ns ? rounds_run(probe) : TRYST_E_NOMEM;
+    if (!probe->latency_ns)
+        return fail(probe, "measuring", TRYST_E_NOMEM, "");
+    measuring_tell(probe);
+    status = rounds_run(probe);
     if (status == TRYST_OK)
         status = figures_gather(probe);
     if (status != TRYST_OK)
-        return fail(probe, "measuring", status, "");
+        return fail_measuring(probe, status);
     return probe->flows.rank == 0 ? graph_make(probe, topo_p) : TOPO_FINE;
 }
 
@@ -431,6 +461,7 @@ int probe_run(const struct probe_options *options, tryst_topo **topo_p)
         return topo_fail(TOPO_WRONG, "no memory for a probe");
     probe->options = options;
     probe->flows.step_id = 1;
+    probe->flows.failed_from = probe->flows.failed_to = -1;
     tryst_status status = job_join(probe, error, sizeof error);
     if (status != TRYST_OK) {
         result = fail(probe, "joining the job", status, error);

@@ -164,11 +164,14 @@ static tryst_status wire_add(const struct fit_samples *samples, struct graph *gr
 {
     uint32_t n = samples->ranks_count;
     uint64_t all = fit_all(n);
-    tryst_status status =
-        half_add(graph, node, above, fit_usual(samples, set), latency_ns, err);
+    double up, down;
+    tryst_status status = fit_usual(samples, set, &up);
     if (status == TRYST_OK)
-        status =
-            half_add(graph, above, node, fit_usual(samples, all & ~set), latency_ns, err);
+        status = fit_usual(samples, all & ~set, &down);
+    if (status == TRYST_OK)
+        status = half_add(graph, node, above, up, latency_ns, err);
+    if (status == TRYST_OK)
+        status = half_add(graph, above, node, down, latency_ns, err);
     return status;
 }
 

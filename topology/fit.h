@@ -97,8 +97,8 @@ static inline uint64_t fit_all(uint32_t ranks_count)
 /* The most that was seen to leave `set`, over all rounds. */
 double fit_capacity(const struct fit_samples *samples, uint64_t set);
 /* What left it when it was full: the upper quartile over rounds in which it may have been (not all that look
- * full were), since the most is the luckiest round's. */
-double fit_usual(const struct fit_samples *samples, uint64_t set);
+ * full were), since the most is the luckiest round's. TRYST_E_NOMEM. */
+tryst_status fit_usual(const struct fit_samples *samples, uint64_t set, double *usual_p);
 /* The best rate that was seen from one to the other, and the upper quartile of those that came near it. */
 double fit_pair_capacity(const struct fit_samples *samples, uint32_t from, uint32_t to);
 double fit_pair_usual(const struct fit_samples *samples, uint32_t from, uint32_t to);

@@ -71,16 +71,16 @@ static double near_usual(double *values, uint32_t count)
     return values[first + 3 * (count - first - 1) / 4];
 }
 
-double fit_usual(const struct fit_samples *samples, uint64_t set)
+tryst_status fit_usual(const struct fit_samples *samples, uint64_t set, double *usual_p)
 {
     double *sums = mem_zalloc_array(samples->rounds_count, sizeof *sums);
     if (!sums)
-        return fit_capacity(samples, set);
+        return TRYST_E_NOMEM;
     for (uint32_t r = 0; r < samples->rounds_count; r++)
         sums[r] = round_sum(&samples->rounds[r], set);
-    double usual = near_usual(sums, samples->rounds_count);
+    *usual_p = near_usual(sums, samples->rounds_count);
     mem_free(sums);
-    return usual;
+    return TRYST_OK;
 }
 
 /* A pair is in four rounds, and some mixed ones. */

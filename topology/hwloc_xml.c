@@ -595,22 +595,12 @@ static tryst_status topology_read(struct reader *reader, const struct xml_node *
     return status;
 }
 
-static tryst_status graph_of(struct reader *reader, struct graph **graph_p)
+static tryst_status graph_fill(void *arg, struct graph *graph, struct err *why)
 {
     static const struct machine_build build = {
         .prefix = "", .ranks = true, .network = GRAPH_NONE};
-    struct err why = ERR_INIT;
-    struct graph *graph;
-    if (graph_open(&graph) != TRYST_OK)
-        return source_no_memory(reader->source);
-    tryst_status status = machine_build(graph, &reader->machine, &build, &why);
-    if (status == TRYST_OK)
-        *graph_p = graph;
-    else
-        graph_close(graph);
-    if (status == TRYST_E_NOMEM)
-        return source_no_memory(reader->source);
-    return source_judge(reader->source, (struct text_place){1, 0}, status, &why);
+    struct reader *reader = arg;
+    return machine_build(graph, &reader->machine, &build, why);
 }
 
 tryst_status hwloc_xml_read(const struct source *source, struct graph **graph_p)
@@ -622,7 +612,8 @@ tryst_status hwloc_xml_read(const struct source *source, struct graph **graph_p)
         return status;
     status = topology_read(&reader, xml_root(xml));
     if (status == TRYST_OK)
-        status = graph_of(&reader, graph_p);
+        status =
+            source_build(source, (struct text_place){1, 0}, graph_fill, &reader, graph_p);
     mem_free(reader.devices);
     machine_drop(&reader.machine);
     xml_close(xml);

@@ -496,9 +496,9 @@ static bool ranks_given(const struct reader *reader)
     return any;
 }
 
-static tryst_status graph_fill(struct reader *reader, struct graph *graph,
-                               struct err *why)
+static tryst_status graph_fill(void *arg, struct graph *graph, struct err *why)
 {
+    struct reader *reader = arg;
     char prefix[32] = "";
     bool given = ranks_given(reader);
     struct machine_build build = {
@@ -519,22 +519,6 @@ static tryst_status graph_fill(struct reader *reader, struct graph *graph,
     return status;
 }
 
-static tryst_status graph_make(struct reader *reader, struct graph **graph_p)
-{
-    struct err why = ERR_INIT;
-    struct graph *graph;
-    if (graph_open(&graph) != TRYST_OK)
-        return source_no_memory(reader->source);
-    tryst_status status = graph_fill(reader, graph, &why);
-    if (status == TRYST_OK)
-        *graph_p = graph;
-    else
-        graph_close(graph);
-    if (status == TRYST_E_NOMEM)
-        return source_no_memory(reader->source);
-    return source_judge(reader->source, (struct text_place){1, 0}, status, &why);
-}
-
 tryst_status nccl_xml_read(const struct source *source, struct graph **graph_p)
 {
     struct reader reader = {.source = source};
@@ -544,7 +528,8 @@ tryst_status nccl_xml_read(const struct source *source, struct graph **graph_p)
         return status;
     status = system_read(&reader, xml_root(xml));
     if (status == TRYST_OK)
-        status = graph_make(&reader, graph_p);
+        status =
+            source_build(source, (struct text_place){1, 0}, graph_fill, &reader, graph_p);
     for (uint32_t i = 0; i < reader.hosts_count; i++)
         machine_drop(&reader.hosts[i].machine);
     mem_free(reader.hosts);

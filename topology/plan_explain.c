@@ -120,7 +120,13 @@ static void trees_write(const struct plan_report *report, struct text *text)
         text_addf(text, "    and %u more (--json)\n", plan->trees_count - TREES_SHOWN);
 }
 
-/* Only what was simplified at all. */
+/* What a step cost; rounding errors are none. */
+static double slower_percent(const struct plan_step *before, const struct plan_step *step)
+{
+    double slower = 100 * (step->s_per_byte / before->s_per_byte - 1);
+    return fabs(slower) < 1e-9 ? 0 : slower;
+}
+
 static void steps_write(const struct plan_report *report, struct text *text)
 {
     const struct plan_step *steps = report->plan->steps;
@@ -134,8 +140,7 @@ static void steps_write(const struct plan_report *report, struct text *text)
                   step->trees_count == 1 ? "" : "s", step->depth,
                   step->s_per_byte * BYTES_PER_GBIT);
         if (k)
-            text_addf(text, " (%+.2g %%)",
-                      100 * (step->s_per_byte / steps[k - 1].s_per_byte - 1));
+            text_addf(text, " (%+.2g %%)", slower_percent(&steps[k - 1], step));
         text_add(text, ", filling ");
         time_write(text, plan_step_fill_s(step));
         text_add(text, "\n");

@@ -27,6 +27,12 @@ tryst_status source_no_memory(const struct source *source);
 tryst_status source_judge(const struct source *source, struct text_place place,
                           tryst_status status, const struct err *why);
 
+/** Opens a graph, has `fill` fill it, and says at `place` what the graph did not take. *graph_p is set when all is well. */
+tryst_status source_build(const struct source *source, struct text_place place,
+                          tryst_status (*fill)(void *arg, struct graph *graph,
+                                               struct err *why),
+                          void *arg, struct graph **graph_p);
+
 /* The importers: each opens a graph, fills it and leaves the seal to graph_read; nothing on failure. */
 tryst_status cluster_json_read(const struct source *source, struct graph **graph_p);
 tryst_status graph_json_read(const struct source *source, struct graph **graph_p);

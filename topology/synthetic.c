@@ -368,9 +368,9 @@ static tryst_status machine_make(struct machine *machine, const struct recipe *r
 /* -----------------------------------------------------------------------------
  * the graph */
 
-static tryst_status graph_fill(struct graph *graph, const struct recipe *recipe,
-                               struct err *why)
+static tryst_status graph_fill(void *arg, struct graph *graph, struct err *why)
 {
+    const struct recipe *recipe = arg;
     char prefix[32] = "";
     struct machine_build build = {.prefix = prefix, .ranks = true, .network = GRAPH_NONE};
     struct graph_node network = {.name = "switch",
@@ -406,20 +406,9 @@ tryst_status synthetic_read(const struct source *source, struct graph **graph_p)
                                        .upi = unknown,
                                        .memory = unlimited,
                                        .latency_ns = unknown}};
-    struct err why = ERR_INIT;
-    struct graph *graph;
     tryst_status status = recipe_read(&reader);
-    if (status != TRYST_OK)
-        return status;
-    if (graph_open(&graph) != TRYST_OK)
-        return source_no_memory(source);
-    status = graph_fill(graph, &reader.recipe, &why);
-    if (status == TRYST_OK) {
-        *graph_p = graph;
-        return TRYST_OK;
-    }
-    graph_close(graph);
-    return status == TRYST_E_NOMEM
-               ? source_no_memory(source)
-               : source_judge(source, (struct text_place){1, 1}, status, &why);
+    if (status == TRYST_OK)
+        status = source_build(source, (struct text_place){1, 1}, graph_fill,
+                              &reader.recipe, graph_p);
+    return status;
 }

@@ -113,6 +113,20 @@ says 'predicted for 64 MiB: plan wins$' plan --input eight.json --op broadcast -
 "$topo" plan --input eight.json --op broadcast --size 1 --json sized.json
 grep -q '"size_bytes": 1, "wins": "flat", "latency_known": true' sized.json || bad "the JSON does not say which shape wins"
 "$topo" verify sized.json --input eight.json >out || bad "a plan with predicted times does not hold"
+says 'summing 1.966 us' plan --input eight.json --op reduce --size 4096 --sum-rate 6.25
+"$topo" plan --input eight.json --size 64K --json sized.json
+for change in 's/"wins": "[^"]*"/"wins": "two-level"/' 's/"size_bytes": 65536/"size_bytes": 65537/' \
+    's/"sum_gb_per_s": 7/"sum_gb_per_s": 8/' 's/"latency_known": true/"latency_known": false/' \
+    's/"shape": "flat"/"shape": "round"/' 's/\("step": "round shares", "trees": [0-9]*\)/\11/'; do
+    sed "$change" sized.json >changed.json
+    cmp -s sized.json changed.json && bad "$change changes nothing"
+    "$topo" verify changed.json --input eight.json 2>err && bad "a plan after $change holds"
+    grep -q '^tryst-topo: changed.json: ' err || bad "verify after $change says $(cat err)"
+done
+
+# what simplifying cost; depth that costs nothing is gone
+says '    solved       1 tree, depth 2, 5 s per Gbit, filling' plan --input slow.json --op broadcast
+says '    shallower    1 tree, depth 1, 5 s per Gbit (+0 %), filling 0 us' plan --input slow.json --op broadcast
 
 refused() { # <pattern> <options…>: exit status 2, one line on stderr, nothing on stdout
     pattern=$1
@@ -146,6 +160,7 @@ refused 'verify needs' verify --input slow.json
 refused 'missing.plan cannot be read' verify missing.plan --input slow.json
 refused 'needs --from' explain --input slow.json --to h1
 refused 'to itself' explain --input slow.json --from h1 --to 1
+refused 'sum-rate' plan --input slow.json --size 1 --sum-rate 0
 refused 'size' explain --input slow.json --from h1 --to h2 --size 1X
 refused 'no route' explain --input cut.json --from a --to b
 refused 'there is no format' --input slow.json --format cuneiform

@@ -31,6 +31,19 @@ grep -q 'measured anew' "$dir/err" || bad "a broken cache goes unsaid"
 cmp -s "$dir/out" "$dir/broken" || bad "a broken cache is not mended"
 "$topo" --probe -n 2 --probe-seconds 1 --probe-cache none --probe-again >"$dir/out" 2>"$dir/err" || bad "none fails"
 
+# A rank that dies while others measure: they end, and name the round and the two ranks between which it stopped.
+"$topo" --probe -n 3 --probe-cache none >"$dir/out" 2>"$dir/err" &
+job=$!
+for _ in $(seq 300); do
+    grep -q 'measuring 3 ranks' "$dir/err" && break
+    sleep 0.1
+done
+victim=$(awk -v job="$job" '$4 == job { print $1 }' /proc/[0-9]*/stat 2>/dev/null | tail -n 1)
+kill -9 "$victim" || bad "there is no rank to kill"
+wait "$job" && bad "a probe of which a rank dies ends well"
+grep -q 'round [0-9]* of [0-9]*, from rank [012] to rank [012]: ' "$dir/err" ||
+    bad "a failed probe does not name round and pair"
+
 # refused <words> <arguments…>
 refused() {
     words=$1

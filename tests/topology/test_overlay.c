@@ -9,7 +9,7 @@
 #include "core/alloc.h"
 #include "core/clock.h"
 #include "core/random.h"
-#include "topology/overlay.h"
+#include "graph_new.h"
 
 #define RANKS_MAX 6u
 #define INNER_MAX 5u
@@ -17,57 +17,6 @@
 #define LINKS_MAX 96u
 #define PATHS_MAX 20000u
 #define GRAPHS    1000u
-
-/* ---- building ----------------------------------------------------------------------------- */
-
-static uint32_t node_new(struct graph *graph, const char *name, enum graph_node_kind kind)
-{
-    struct graph_node node = {
-        .name = name, .kind = kind, .parent = GRAPH_NONE, .os_index = GRAPH_NONE};
-    uint32_t number;
-    assert_int_equal(graph_node_add(graph, &node, NULL, &number), TRYST_OK);
-    return number;
-}
-
-static void link_new(struct graph *graph, uint32_t from, uint32_t to, double bytes_per_s)
-{
-    struct graph_link link = {.from = from,
-                              .to = to,
-                              .bytes_per_s = {bytes_per_s, ORIGIN_IMPORTED},
-                              .latency_ns = {10, ORIGIN_IMPORTED}};
-    assert_int_equal(graph_link_add(graph, &link, NULL, NULL), TRYST_OK);
-}
-
-static void wire_new(struct graph *graph, uint32_t a, uint32_t b, double bytes_per_s)
-{
-    link_new(graph, a, b, bytes_per_s);
-    link_new(graph, b, a, bytes_per_s);
-}
-
-/* `ranks` ranks h0…, then `inner` switches s0…. */
-static struct graph *graph_new(uint32_t ranks, uint32_t inner)
-{
-    struct graph *graph;
-    char name[16];
-    assert_int_equal(graph_open(&graph), TRYST_OK);
-    for (uint32_t i = 0; i < ranks + inner; i++) {
-        snprintf(name, sizeof name, "%c%u", i < ranks ? 'h' : 's',
-                 i < ranks ? i : i - ranks);
-        node_new(graph, name, i < ranks ? NODE_RANK : NODE_SWITCH);
-    }
-    return graph;
-}
-
-static struct overlay *overlay_new(struct graph *graph)
-{
-    struct err err = ERR_INIT;
-    struct overlay *overlay;
-    if (!graph->sealed)
-        assert_int_equal(graph_seal(graph, NULL), TRYST_OK);
-    if (overlay_open(graph, NULL, 0, &err, &overlay) != TRYST_OK)
-        fail_msg("%s", err.text);
-    return overlay;
-}
 
 /* ---- all paths ---------------------------------------------------------------------------- */
 

@@ -281,6 +281,82 @@ static void a_plan_of_before_is_a_start(void **state)
     }
 }
 
+/* --- simplifying --------------------------------------------------------------------------- */
+
+/* What a step may not do: take longer (but for a solver's rounding), bring trees or depth. */
+static void steps_check(const struct plan *plan, double gap)
+{
+    const struct plan_step *steps = plan->steps, *last = &steps[PLAN_ROUNDED];
+    double slower = 1 + 4e-9 + 1.1 * gap;
+    uint32_t depth = 0;
+    for (uint32_t t = 0; t < plan->trees_count; t++)
+        depth = plan->trees[t].depth > depth ? plan->trees[t].depth : depth;
+    assert_int_equal(last->trees_count, plan->trees_count);
+    assert_int_equal(last->depth, depth);
+    assert_true(last->s_per_byte == plan->s_per_byte);
+    for (int k = 1; k < PLAN_STEPS; k++) {
+        assert_true(steps[k].trees_count <= steps[k - 1].trees_count);
+        assert_true(steps[k].s_per_byte <= steps[k - 1].s_per_byte * slower);
+    }
+    assert_true(steps[PLAN_SHALLOWER].depth <= steps[PLAN_FEWER].depth);
+    assert_true(steps[PLAN_ROUNDED].depth <= steps[PLAN_SHALLOWER].depth);
+}
+
+/* Each operation: of random networks many plans have fewer trees and less depth than what was solved. */
+static void all_operations_are_simplified(void **state)
+{
+    struct random random;
+    random_seed(&random, unit_seed());
+    for (int op = 0; op < PLAN_OPS; op++) {
+        uint32_t before[2] = {0}, after[2] = {0};
+        for (int round = 0; round < 40; round++) {
+            struct overlay *overlay = random_network(&random);
+            struct plan_params params = {.op = (enum plan_op)op,
+                                         .gap_max = round % 4 ? 0 : 0.01};
+            struct plan *plan = plan_check_open(overlay, &params, NULL);
+            steps_check(plan, params.gap_max);
+            before[0] += plan->steps[PLAN_SOLVED].trees_count;
+            after[0] += plan->trees_count;
+            before[1] += plan->steps[PLAN_FEWER].depth;
+            after[1] += plan->steps[PLAN_SHALLOWER].depth;
+            plan_close(plan);
+            fake_close(overlay);
+        }
+        if (after[0] >= before[0] || 5 * after[1] > 4 * before[1])
+            fail_msg("operation %d: %u trees of %u, depth %u of %u", op, after[0],
+                     before[0], after[1], before[1]);
+    }
+}
+
+/* Depth 1 costs nothing where the root's wire is wide: four hosts of 800, 800, 400 and 200 Mbit/s. */
+static void depth_that_costs_nothing_goes(void **state)
+{
+    struct overlay *overlay = slow_host(4);
+    for (int op = 0; op < PLAN_OPS; op++) {
+        struct plan_params params = {.op = (enum plan_op)op};
+        struct plan *plan = plan_check_open(overlay, &params, NULL);
+        for (uint32_t t = 0; t < plan->trees_count; t++)
+            assert_int_equal(plan->trees[t].depth, 1);
+        plan_close(plan);
+    }
+    fake_close(overlay);
+}
+
+/* A mesh of n sends a part of a broadcast to each of n - 1 first: equal parts, and as near to 1/(n - 1) as a double is. */
+static void shares_are_round(void **state)
+{
+    for (uint32_t n = 4; n <= 12; n++) {
+        struct overlay *overlay = mesh(n);
+        struct plan_params params = {.op = PLAN_BROADCAST};
+        struct plan *plan = plan_check_open(overlay, &params, NULL);
+        assert_int_equal(plan->trees_count, n - 1);
+        for (uint32_t t = 0; t < plan->trees_count; t++)
+            assert_true(fabs(plan->trees[t].share - 1.0 / (n - 1)) < 1e-14);
+        plan_close(plan);
+        fake_close(overlay);
+    }
+}
+
 static void trees_max_is_kept(void **state)
 {
     struct overlay *overlay = star(8);
@@ -338,6 +414,9 @@ int main(void)
         cmocka_unit_test(every_plan_keeps_its_word),
         cmocka_unit_test(equal_input_gives_equal_bits),
         cmocka_unit_test(a_plan_of_before_is_a_start),
+        cmocka_unit_test(all_operations_are_simplified),
+        cmocka_unit_test(depth_that_costs_nothing_goes),
+        cmocka_unit_test(shares_are_round),
         cmocka_unit_test(trees_max_is_kept),
         cmocka_unit_test(a_wrong_root_is_refused),
         cmocka_unit_test(no_memory_is_said),

@@ -9,51 +9,13 @@
 
 #include "core/alloc.h"
 #include "core/random.h"
+#include "graph_new.h"
 #include "topology/plan_report.h"
 #include "topology/plan_ring.h"
 
 #define GRAPHS 60u
 
 /* ---- building ----------------------------------------------------------------------------- */
-
-static void node_new(struct graph *graph, const char *name, enum graph_node_kind kind)
-{
-    struct graph_node node = {
-        .name = name, .kind = kind, .parent = GRAPH_NONE, .os_index = GRAPH_NONE};
-    assert_int_equal(graph_node_add(graph, &node, NULL, NULL), TRYST_OK);
-}
-
-static void wire_new(struct graph *graph, uint32_t a, uint32_t b, double bytes_per_s)
-{
-    struct graph_link link = {.from = a,
-                              .to = b,
-                              .bytes_per_s = {bytes_per_s, ORIGIN_IMPORTED},
-                              .latency_ns = {GRAPH_UNKNOWN, ORIGIN_NONE}};
-    assert_int_equal(graph_wire_add(graph, &link, NULL), TRYST_OK);
-}
-
-static struct graph *graph_new(uint32_t ranks, uint32_t inner)
-{
-    struct graph *graph;
-    char name[16];
-    assert_int_equal(graph_open(&graph), TRYST_OK);
-    for (uint32_t i = 0; i < ranks + inner; i++) {
-        snprintf(name, sizeof name, "n%u", i);
-        node_new(graph, name, i < ranks ? NODE_RANK : NODE_SWITCH);
-    }
-    return graph;
-}
-
-static struct overlay *overlay_new(struct graph *graph)
-{
-    struct err err = ERR_INIT;
-    struct overlay *overlay;
-    if (!graph->sealed)
-        assert_int_equal(graph_seal(graph, NULL), TRYST_OK);
-    if (overlay_open(graph, NULL, 0, &err, &overlay) != TRYST_OK)
-        fail_msg("%s", err.text);
-    return overlay;
-}
 
 static double rate_draw(struct random *random)
 {
