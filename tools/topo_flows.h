@@ -15,8 +15,8 @@ struct flows {
     tryst_ctx *ctx;
     tryst_group *group;
     int rank, size;
-    uint64_t step_id; /* the next one's */
-    uint64_t flow_ns; /* how long a round's flows run */
+    uint64_t step_id;           /* the next one's */
+    uint64_t flow_ns;           /* how long a round's flows run */
     int failed_from, failed_to; /* of the flow or message that failed first; -1: none */
 };
 
