@@ -31,6 +31,9 @@ static const char help[] =
     "  -w, --warmup N       transfers before those (a tenth, at least 10)\n"
     "  -O, --window N       bandwidth: transfers outstanding (32)\n"
     "      --transport NAME auto, shm, ucx, ofi (TRYST_TRANSPORT, else auto)\n"
+    "  -m, --memory KIND    where tensors lie: host or cuda (device 0), or KIND:KIND "
+    "for\n"
+    "                       rank 0's and rank 1's (host)\n"
     "  -j, --json FILE|-    write the figures as JSON (- is stdout, without the table)\n"
     "  -h, --help           print this\n"
     "\n"
@@ -131,6 +134,22 @@ static bool transport_is_known(const char *name)
            strcmp(name, "ucx") == 0 || strcmp(name, "ofi") == 0;
 }
 
+static bool kind_parse(const char *name, size_t length, tryst_memory_kind *kind_p)
+{
+    bool is_host = length == 4 && strncmp(name, "host", length) == 0;
+    bool is_cuda = length == 4 && strncmp(name, "cuda", length) == 0;
+    *kind_p = is_cuda ? TRYST_MEMORY_CUDA : TRYST_MEMORY_HOST;
+    return is_host || is_cuda;
+}
+
+static bool memory_parse(const char *text, tryst_memory_kind memory[2])
+{
+    size_t first = strcspn(text, ":");
+    const char *second = text[first] ? text + first + 1 : text;
+    return kind_parse(text, first, &memory[0]) &&
+           kind_parse(second, text[first] ? strlen(second) : first, &memory[1]);
+}
+
 static int option_take(int letter, const char *value, struct perf_options *options)
 {
     uint64_t number;
@@ -164,6 +183,11 @@ static int option_take(int letter, const char *value, struct perf_options *optio
             return usage("--transport %s: wants auto, shm, ucx or ofi", value);
         options->transport = value;
         return 0;
+    case 'm':
+        if (!memory_parse(value, options->memory))
+            return usage("--memory %s: wants host, cuda, or two of them as cuda:host",
+                         value);
+        return 0;
     case 'j': options->json = value; return 0;
     case 'h': fputs(help, stdout); return -1;
     default: return 2; /* getopt has said why */
@@ -193,12 +217,13 @@ int perf_options_read(int argc, char **argv, struct perf_options *options_p)
                                           {"warmup", required_argument, NULL, 'w'},
                                           {"window", required_argument, NULL, 'O'},
                                           {"transport", required_argument, NULL, 't'},
+                                          {"memory", required_argument, NULL, 'm'},
                                           {"json", required_argument, NULL, 'j'},
                                           {"help", no_argument, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     struct perf_options options = {.warmup = UINT64_MAX, .window = WINDOW_DEFAULT};
     int letter;
-    while ((letter = getopt_long(argc, argv, "n:s:i:w:O:j:h", longs, NULL)) != -1) {
+    while ((letter = getopt_long(argc, argv, "n:s:i:w:O:m:j:h", longs, NULL)) != -1) {
         int status = option_take(letter, optarg, &options);
         if (status)
             return status;

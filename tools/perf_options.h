@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <tryst/types.h>
 
 enum { PERF_SIZES_MAX = 64 };
 
@@ -21,7 +22,8 @@ struct perf_options {
     uint64_t warmup; /**< UINT64_MAX: a tenth of iters */
     int window;      /**< bandwidth: transfers outstanding */
     const char *transport;
-    const char *json; /**< a file, "-", or NULL */
+    tryst_memory_kind memory[2]; /**< where rank 0's and rank 1's tensors lie */
+    const char *json;            /**< a file, "-", or NULL */
 };
 
 /** 0: go on. 2: bad usage, said on stderr. -1: help was printed, all is done. */

@@ -80,6 +80,7 @@ static tryst_tensor tensor_of(const struct perf *perf, uint64_t bytes)
                           .data = perf->data,
                           .count = bytes,
                           .dtype = TRYST_DTYPE_U8,
+                          .memory = perf->options->memory[perf->rank],
                           .mem = perf->mem};
 }
 
@@ -216,11 +217,15 @@ static void figure_make(struct perf *perf, struct figure *figure, double elapsed
 
 static tryst_status buffer_open(struct perf *perf, uint64_t bytes)
 {
+    tryst_memory_kind kind = perf->options->memory[perf->rank];
     tryst_status status =
-        tryst_mem_alloc(perf->ctx, bytes, TRYST_MEMORY_HOST, 0, &perf->data, &perf->mem);
+        tryst_mem_alloc(perf->ctx, bytes, kind, 0, &perf->data, &perf->mem);
     if (status != TRYST_OK)
-        return fail(perf, "memory", status, "");
-    memset(perf->data, perf->rank + 1, bytes);
+        return fail(perf, kind == TRYST_MEMORY_HOST ? "memory" : "memory of device 0",
+                    status, "");
+    if (kind == TRYST_MEMORY_HOST)
+        memset(perf->data, perf->rank + 1,
+               bytes); /* its pages exist before the clock runs */
     return status;
 }
 

@@ -48,6 +48,9 @@ refused pingpong -n 3
 refused pingpong --sizes 0:8
 refused pingpong --sizes 8:4
 refused pingpong --sizes 8X
+refused pingpong --memory disk
+refused pingpong --memory cuda:
+refused pingpong --memory cuda:host:cuda
 refused pingpong --iters 0
 refused bandwidth --window 0
 refused bandwidth --transport carrier-pigeon

@@ -1,0 +1,278 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds, checks and measures Tryst on a machine with an NVIDIA GPU, and prints one table. The machine
+# needs gcc, nvcc with cuBLAS, cmake and ninja, and the folder that tests/gpu/bundle.sh made; nothing
+# is fetched. Each part has a time limit of its own and all of them fit into ten minutes; a part that
+# fails, or cannot run, is a row that says so, and the others still run.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+
+usage() {
+    cat <<EOF
+usage: tests/gpu/run.sh [--out FOLDER] [PART…]
+  FOLDER  where logs and table.md go (build/gpu-results)
+  PART    some of: $parts (all)
+Exit status: 0 all that ran is as wanted, 1 something failed or fell short, 2 the command line is wrong.
+EOF
+}
+
+parts="build tests copies kernels train ranks sanitizer"
+out=build/gpu-results
+wanted=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --out) out=${2:?--out wants a folder}; shift ;;
+    --help | -h) usage; exit 0 ;;
+    *) case " $parts " in *" $1 "*) wanted="$wanted $1" ;; *) usage >&2; exit 2 ;; esac ;;
+    esac
+    shift
+done
+wanted=${wanted:-$parts}
+build=build/gpu
+bin=$build/bin
+bundle=$PWD/.gpu-bundle
+mkdir -p "$out" || exit 1
+table=$out/table.md
+began=$EPOCHSECONDS
+total_s=590
+short=0 # rows that failed or fell short
+
+# --- the table ----------------------------------------------------------------------------------
+
+# row <what> <figure> <beside> <verdict>: "ok", "short", "failed: why", "not run: why", or a remark.
+row() {
+    printf '| %s | %s | %s | %s |\n' "$@" | tee -a "$table"
+    case $4 in short* | failed*) short=$((short + 1)) ;; esac
+}
+
+# ratio_row <what> <figure> <unit> <beside> <unit> <least ratio wanted, or "">
+ratio_row() {
+    local ratio verdict
+    ratio=$(awk -v a="$2" -v b="$4" 'BEGIN { if (b > 0) printf "%.3f", a / b; else print 0 }')
+    verdict="ratio $ratio"
+    if [ -n "$6" ]; then
+        verdict=$(awk -v r="$ratio" -v w="$6" 'BEGIN { print (r >= w ? "ok" : "short") ": " r ", wanted " w }')
+    fi
+    row "$1" "$2 $3" "$4 $5" "$verdict"
+}
+
+# field <name> <file>: a number out of one flat line of JSON.
+field() {
+    sed -nE "s/.*\"$1\": *([-+0-9.eE]+).*/\1/p" "$2" | tail -n 1
+}
+
+# limit_of <seconds>: that, or what is left of the ten minutes, at least one second.
+limit_of() {
+    local left=$((began + total_s - EPOCHSECONDS))
+    echo $((left < 1 ? 1 : left < $1 ? left : $1))
+}
+
+# bounded <seconds> <log> <command…>: its status, 124 when the time was over.
+bounded() {
+    local limit log=$2
+    limit=$(limit_of "$1")
+    shift 2
+    timeout --kill-after=5 "$limit" "$@" >"$log" 2>&1 || {
+        local status=$?
+        [ $status -ne 124 ] || echo "its time was over ($limit s)" >>"$log"
+        return $status
+    }
+}
+
+why() { # <log>: its last line, fit for the table
+    tail -n 1 "$1" | tr '|' '/' | cut -c 1-120
+}
+
+# --- parts --------------------------------------------------------------------------------------
+
+part_build() {
+    local log=$out/build.log arch
+    arch=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
+    # shellcheck disable=SC2086 # a list of settings
+    if bounded 240 "$log" cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DTRYST_UCX=OFF \
+        -DTRYST_OFI=OFF -DTRYST_PMIX=OFF -DTRYST_HWLOC=OFF -DTRYST_XML=OFF \
+        -DTRYST_CUDA_ARCHITECTURES="${arch:-90}" -DTRYST_WERROR=ON &&
+        bounded 240 "$log.2" cmake --build $build; then
+        row "build, sm_${arch:-90}, warnings are errors" "$((EPOCHSECONDS - began)) s" "" ok
+    else
+        cat "$log.2" >>"$log" 2>/dev/null
+        row build "" "" "failed: $(why "$log")"
+        return 1
+    fi
+}
+
+part_tests() {
+    local log=$out/tests.log passed failed skipped
+    bounded 150 "$log" ctest --test-dir $build -L gpu --output-on-failure --timeout 120
+    passed=$(grep -c ' Passed ' "$log")
+    failed=$(grep -cE '\*\*\*(Failed|Timeout|Exception|Not Run)' "$log")
+    skipped=$(grep -c '\*\*\*Skipped' "$log")
+    if [ "$failed" -gt 0 ] || [ "$passed" -eq 0 ]; then
+        row "device tests" "$passed passed" "$failed failed, $skipped skipped" "failed: $log"
+    else
+        row "device tests" "$passed passed" "0 failed, $skipped skipped" ok
+    fi
+}
+
+# Transfers by key between two processes, 64 MiB each, beside the copies of the same run: a copy on the
+# device (both its ways count as one), and from and to pinned host memory.
+part_copies() {
+    local log=$out/copies way limit pair beside
+    bounded 60 "$log.json" $bin/tests/gpu_copy 67108864 || {
+        row "copies" "" "" "failed: $(why "$log.json")"
+        return 1
+    }
+    for way in device_to_device host_to_device device_to_host; do
+        row "copy of 64 MiB, ${way//_/ }" "$(field $way "$log.json") GB/s" "" "the limit"
+    done
+    for pair in cuda:cuda:device_to_device host:cuda:host_to_device cuda:host:device_to_host; do
+        beside=${pair##*:}
+        limit=$(field "$beside" "$log.json")
+        if bounded 60 "$log.$beside" $bin/tryst-perf bandwidth --transport shm \
+            --memory "${pair%:*}" --sizes 64M --iters 100 --json -; then
+            ratio_row "two processes by key, ${pair%:*}, 64 MiB" \
+                "$(awk -v b="$(field bytes_per_s "$log.$beside")" 'BEGIN { printf "%.1f", b / 1e9 }')" \
+                "GB/s" "$limit" "GB/s copied" "$([ "$pair" = cuda:cuda:device_to_device ] && echo 0.9)"
+        else
+            row "two processes by key, ${pair%:*}" "" "" "failed: $(why "$log.$beside")"
+        fi
+    done
+}
+
+# gpu_kernels --bench prints "bench NAME FIGURE UNIT LIMIT UNIT" for each kernel.
+part_kernels() {
+    local log=$out/kernels.log word name figure unit limit limit_unit
+    if ! bounded 90 "$log" $bin/tests/gpu_kernels --bench; then
+        row kernels "" "" "failed: $(why "$log")"
+        return 1
+    fi
+    while read -r word name figure unit limit limit_unit; do
+        [ "$word" = bench ] || continue
+        ratio_row "kernel $name" "$figure" "$unit" "$limit" "$limit_unit" ""
+    done <"$log"
+}
+
+# The shape of GPT-2 small, in bytes: 12 layers of 768, 12 heads, windows of 1024; 4 micro-batches of 16.
+shape=(--layers 12 --hidden 768 --heads 12 --seq 1024 --microbatches 4 --microbatch-size 16)
+
+# ours <log> <ranks> <more…>: pp_bench on the GPU; its JSON is <log>.
+ours() {
+    local log=$1 ranks=$2
+    shift 2
+    bounded 60 "$log.txt" $bin/pp_bench -n "$ranks" --device cuda "$@" --json "$log"
+}
+
+part_train() {
+    local log=$out/train dtype mode tokens
+    for dtype in bf16 tf32; do
+        if ! ours "$log.$dtype.json" 1 --precision $dtype "${shape[@]}" --steps 20; then
+            row "GPT-2-small shape, $dtype, one rank" "" "" "failed: $(why "$log.$dtype.json.txt")"
+            continue
+        fi
+        tokens=$(field tokens_per_s "$log.$dtype.json")
+        row "GPT-2-small shape, $dtype, one rank" "$tokens tokens/s" "$(utilisation "$tokens")" ""
+        for mode in eager compile; do
+            beside_torch "$log.$dtype.$mode" $dtype $mode "$tokens"
+        done
+    done
+}
+
+# Model FLOPs: 6 a weight and token (weights of products alone), and causal attention.
+utilisation() { # <tokens a second>
+    awk -v t="$1" 'BEGIN {
+        weights = 12 * 12 * 768 * 768 + 256 * 768; attention = 12 * 6 * 1024 * 768
+        printf "%.1f TFLOP/s of the model", t * (6 * weights + attention) / 1e12 }'
+}
+
+beside_torch() { # <log> <dtype> <eager or compile> <our tokens a second>
+    local status wanted=
+    [ "$2" = bf16 ] && [ "$3" = eager ] && wanted=1.0
+    [ "$2" = bf16 ] && [ "$3" = compile ] && wanted=0.7
+    timeout --kill-after=5 "$(limit_of 100)" python3 tests/gpu/torch_gpt.py --dtype "$2" "${shape[@]}" \
+        "$([ "$3" = compile ] && echo --compile || echo --steps=10)" >"$1" 2>"$1.txt"
+    status=$?
+    if [ $status -eq 0 ]; then
+        ratio_row "  beside PyTorch, $3" "$4" tokens/s "$(field tokens_per_s "$1")" tokens/s "$wanted"
+    elif [ $status -eq 77 ]; then
+        row "  beside PyTorch, $3" "" "" "not run: $(why "$1.txt")"
+    else
+        row "  beside PyTorch, $3" "" "" "not run: it failed: $(why "$1.txt")"
+    fi
+}
+
+# Ranks that share the GPU: every schedule bit by bit against the replay, then what sharing costs.
+part_ranks() {
+    local log=$out/ranks ranks schedule small one four
+    small=(--layers 4 --hidden 256 --heads 4 --seq 256 --microbatches 8 --microbatch-size 4 --steps 6)
+    for ranks in 1 2 4; do
+        for schedule in naive gpipe 1f1b; do
+            if ours "$log.$ranks.$schedule.json" $ranks "${small[@]}" --schedule $schedule --check; then
+                row "$schedule on $ranks ranks of one GPU, --check" \
+                    "$(field tokens_per_s "$log.$ranks.$schedule.json") tokens/s" "bitwise" ok
+            else
+                row "$schedule on $ranks ranks of one GPU, --check" "" "" \
+                    "failed: $(why "$log.$ranks.$schedule.json.txt")"
+            fi
+        done
+    done
+    if ours "$log.one.json" 1 "${shape[@]}" --steps 12 && ours "$log.four.json" 4 "${shape[@]}" --steps 12; then
+        one=$(field tokens_per_s "$log.one.json")
+        four=$(field tokens_per_s "$log.four.json")
+        ratio_row "four ranks on one GPU beside one, 1f1b" "$four" tokens/s "$one" tokens/s 0.833
+        row "  exposed communication, most of four ranks" "$(sed -nE \
+            's/.*"exposed_communication_s": *([0-9.e-]+).*/\1/p' "$log.four.json" | sort -g | tail -n 1) s" \
+            "11 steps" ""
+    else
+        row "four ranks on one GPU beside one" "" "" "failed: $(cat "$log".{one,four}.json.txt | tail -n 1)"
+    fi
+}
+
+part_sanitizer() {
+    local log=$out/sanitizer tool
+    command -v compute-sanitizer >/dev/null ||
+        { row compute-sanitizer "" "" "not run: it is not on the PATH"; return; }
+    for tool in memcheck racecheck; do
+        if bounded 100 "$log.$tool" compute-sanitizer --tool $tool --error-exitcode 9 $bin/tests/gpu_kernels; then
+            row "compute-sanitizer $tool on every kernel" "0 errors" "" ok
+        elif grep -qiE 'not supported|device not' "$log.$tool"; then
+            row "compute-sanitizer $tool" "" "" "not run: this machine refuses it: $(why "$log.$tool")"
+        else
+            row "compute-sanitizer $tool" "" "" "failed: $(why "$log.$tool")"
+        fi
+    done
+}
+
+# --- all of it ----------------------------------------------------------------------------------
+
+use_bundle() {
+    local lib=$bundle/lib/x86_64-linux-gnu
+    [ -d "$bundle" ] || return 0 # then what the system has must do
+    export PATH=$bundle/bin:$PATH
+    export LD_LIBRARY_PATH=$lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export PKG_CONFIG=$bundle/bin/pkg-config PKG_CONFIG_LIBDIR=$lib/pkgconfig
+    export CMAKE_PREFIX_PATH=$bundle
+}
+
+head_of_table() {
+    {
+        printf '%s, %s; driver and chip: %s; %s; %s\n\n' "$(date -u +%Y-%m-%d)" "$(uname -sr)" \
+            "$(nvidia-smi --query-gpu=driver_version,name --format=csv,noheader | head -n 1)" \
+            "$(nvcc --version | sed -nE 's/.*release ([0-9.]+).*/CUDA \1/p')" "$(gcc --version | head -n 1)"
+        printf '| what | measured | beside | |\n|---|---|---|---|\n'
+    } | tee "$table"
+}
+
+for tool in gcc nvcc cmake ninja nvidia-smi; do
+    command -v $tool >/dev/null || {
+        echo "run: no $tool here; this needs gcc, nvcc with cuBLAS, cmake, ninja and a driver" >&2
+        exit 77
+    }
+done
+use_bundle
+head_of_table
+for part in $parts; do
+    case " $wanted " in *" $part "*) "part_$part" || [ "$part" != build ] || break ;; esac
+done
+echo
+echo "$((EPOCHSECONDS - began)) s; $short rows failed or fell short; logs and table.md in $out"
+[ $short -eq 0 ]
