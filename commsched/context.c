@@ -279,6 +279,8 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
         .dispatch = &dispatch_ops,
         .dispatch_arg = ctx->dispatch,
         .rails_open = rails_open,
+        .host = &ctx->wiring->host,
+        .memory = ctx->wiring->memory,
         .enter = progress_enter,
         .leave = progress_leave,
         .courier_call = config_bool(ctx->config, CONFIG_HOLD_DONE) ? courier_call : NULL};

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The background thread: holds the progress role as long as nobody wants it more.
- * Invariant: all signals are blocked in it. Callers: open (TRYST_PROGRESS_THREAD), close.
+ * Invariant: all signals are blocked in it.
+ * Callers: open (TRYST_PROGRESS_THREAD), close; users, who let a stream wait.
  */
 #include <signal.h>
 
 #include "context.h"
+#include "rendezvous/op.h"
+#include "rendezvous/rendezvous.h"
 
 static bool stop_asked(void *arg)
 {
@@ -62,4 +65,18 @@ void progress_thread_stop(tryst_ctx *ctx)
     poller_wake(&ctx->poller);
     pthread_join(progress->thread, NULL);
     progress->thread_runs = false;
+}
+
+/** Nobody waits in the host program: a thread of ours sees to it that the stream goes on. */
+tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream)
+{
+    if (!op)
+        return TRYST_E_INVALID;
+    tryst_status status = rendezvous_usable(op->rdv);
+    if (status != TRYST_OK)
+        return status;
+    if (tryst_op_test(op) != TRYST_IN_PROGRESS)
+        return TRYST_OK; /* there is nothing to wait for */
+    status = progress_thread_start(rendezvous_owner(op->rdv));
+    return status == TRYST_OK ? rendezvous_stream_wait(op, device, stream) : status;
 }

@@ -83,6 +83,9 @@
       "large tensors are cut into slices of this size; the receiver's counts")               \
     X(POSTED_SLICES, "posted_slices", INT, "4", "1..1024", 0,                                \
       "slices of one transfer that its receiver keeps posted")                               \
+    X(STAGE_BYTES, "stage_bytes", BYTES, "64M", "64K..1T", 0,                                \
+      "pinned host memory for tensors on a device that a transport cannot move by itself, "  \
+      "in each direction")                                                                   \
     X(EAGER_MAX, "eager_max", BYTES, "2048", "0..64K", CONFIG_AGREED,                        \
       "largest tensor that travels inside a frame instead of by rendezvous")                 \
     X(EAGER_CREDIT, "eager_credit", BYTES, "64K", "4K..1G", CONFIG_AGREED,                   \

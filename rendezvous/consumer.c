@@ -17,6 +17,7 @@
 
 #include "core/alloc.h"
 #include "engine.h"
+#include "op_device.h"
 #include "peer.h"
 #include "recv_run.h"
 
@@ -117,7 +118,18 @@ static void slice_in_place(tryst_op *op, struct recv_slice *slice)
         return;
     /* The id lives until DONE is packed: op_end drops it. */
     recv_run_close(op);
-    recv_finish(op, TRYST_OK, -1, NULL);
+    recv_finish(op, op->done_status,
+                op->done_status == TRYST_OK ? -1 : op->rdv->group->roster.rank, op->text);
+}
+
+/** Its message has come, but not to the device: the rest is taken, and then both ends fail. */
+static void slice_not_in_place(tryst_op *op, tryst_status status)
+{
+    if (op->done_status != TRYST_OK)
+        return;
+    op->done_status = status;
+    op->text =
+        op->text ? op->text : mem_strdup("its bytes could not be copied to the device");
 }
 
 /** Its id has ended while it was failing: now it can. */
@@ -139,6 +151,10 @@ void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
     tryst_op *op = slice->op;
     struct peer *peer = op->peer;
     recv_run_slot_back(peer, slice);
+    if (op->device && op_device_copy_failed(status) && bytes == bulk->bytes) {
+        slice_not_in_place(op, status);
+        status = TRYST_OK;
+    }
     if (status == TRYST_OK && bytes == bulk->bytes)
         slice_in_place(op, slice);
     else if (status != TRYST_E_CANCELED && peer->life == PEER_ALIVE)
@@ -158,13 +174,21 @@ void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
 
 /* ---- announcing --------------------------------------------------------------------------- */
 
-void consumer_submit(tryst_op *op)
+/** What came before its receive. */
+static void early_take(tryst_op *op, struct early *early)
 {
-    op->seq = op->entry->recv_next++;
-    list_push_back(&op->entry->recvs, &op->queue_node);
-    peer_need(op->peer);
+    struct record_data data = {.header.status = early->status,
+                               .id = early->id,
+                               .payload_bytes = early->bytes,
+                               .dtype = early->dtype};
+    consumer_take(op, &data, early->payload);
+    early_free(early);
+}
+
+/** It has its number, and its memory may be written: it takes what has come, or is announced. */
+__attribute__((always_inline)) static inline void recv_enter(tryst_op *op)
+{
     struct early *early = entry_early_find(op->entry, op->seq);
-    op_state_set(op, OP_POSTED);
     if (!early && !op->peer->hurry && !op->alloc &&
         op->bytes <= op->rdv->set.eager_max_bytes) {
         op_mark_lazily(op, MARK_WANT);
@@ -174,12 +198,17 @@ void consumer_submit(tryst_op *op)
         op_mark(op, MARK_WANT);
         return;
     }
-    struct record_data data = {.header.status = early->status,
-                               .id = early->id,
-                               .payload_bytes = early->bytes,
-                               .dtype = early->dtype};
-    consumer_take(op, &data, early->payload);
-    early_free(early);
+    early_take(op, early);
+}
+
+void consumer_submit(tryst_op *op)
+{
+    op->seq = op->entry->recv_next++;
+    list_push_back(&op->entry->recvs, &op->queue_node);
+    peer_need(op->peer);
+    op_state_set(op, OP_POSTED);
+    if (__builtin_expect(!op->device, 1) || !op_device_hold(op))
+        recv_enter(op);
 }
 
 static tryst_status announce_id(tryst_op *op)
@@ -248,12 +277,16 @@ static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
         return TRYST_E_INVALID;
     tensor.count = bytes / element;
     tensor.dtype = (tryst_dtype)dtype;
+    bool host = tensor.memory == TRYST_MEMORY_HOST && !tensor.ready_event;
+    status = host ? TRYST_OK : op_device_check(op->rdv, &tensor);
+    if (status != TRYST_OK)
+        return status;
     op->tensor = tensor;
     op->bytes = bytes;
-    return TRYST_OK;
+    return host ? TRYST_OK : op_device_open(op);
 }
 
-/** Copy DATA's bytes, or say why not. */
+/** Copy DATA's bytes, or say why not. TRYST_IN_PROGRESS: consumer_placed follows. */
 static tryst_status data_place(tryst_op *op, const struct record_data *data,
                                const void *payload)
 {
@@ -266,10 +299,27 @@ static tryst_status data_place(tryst_op *op, const struct record_data *data,
     } else if (data->dtype != op->tensor.dtype || data->payload_bytes != op->bytes) {
         return TRYST_E_MISMATCH;
     }
+    op->peer->bytes_received += data->payload_bytes;
+    if (__builtin_expect(op->device != NULL, 0) && data->payload_bytes) {
+        if (op->run)
+            return TRYST_E_MISMATCH; /* bulk was wanted */
+        bool placed = op_device_place(op, payload, data->payload_bytes);
+        return placed ? TRYST_IN_PROGRESS : TRYST_E_NOMEM;
+    }
     if (data->payload_bytes)
         memcpy(op->tensor.data, payload, data->payload_bytes);
-    op->peer->bytes_received += data->payload_bytes;
     return TRYST_OK;
+}
+
+void consumer_placed(tryst_op *op, tryst_status status)
+{
+    op->done_status = status;
+    if (status == TRYST_OK)
+        ride_add(op);
+    else
+        op_mark(op, MARK_DONE);
+    op_report(op, status, status == TRYST_OK ? -1 : op->rdv->group->roster.rank, status,
+              status == TRYST_OK ? NULL : "its bytes could not be copied to the device");
 }
 
 void consumer_take(tryst_op *op, const struct record_data *data, const void *payload)
@@ -287,6 +337,11 @@ void consumer_take(tryst_op *op, const struct record_data *data, const void *pay
         return; /* ends when DONE is packed */
     }
     tryst_status status = data_place(op, data, payload);
+    if (status == TRYST_IN_PROGRESS) { /* taken, but reported only when it is in place */
+        id_drop(op);
+        op_state_set(op, OP_TAKEN);
+        return;
+    }
     op->done_status = status;
     if (op->run) {
         /* Slices were posted for an answer that came as a status: withdraw them first. */
@@ -369,7 +424,7 @@ static struct entry *data_entry(struct peer *peer, struct scope *scope,
 /** No receive is posted for it: keep it until one is, or say why not. */
 static void data_early(struct peer *peer, struct scope *scope,
                        const struct record_data *data, const char *key,
-                       const void *payload)
+                       const void *payload, bool held)
 {
     struct rendezvous *rdv = peer->rdv;
     int32_t origin_rank;
@@ -384,7 +439,7 @@ static void data_early(struct peer *peer, struct scope *scope,
     }
     if (!entry)
         data_refuse(peer, data->id, status, origin_rank);
-    else if (data->seq < entry->recv_next)
+    else if (data->seq < entry->recv_next && !held)
         data_refuse(peer, data->id, TRYST_E_CANCELED, origin_rank);
     else if (entry_early_find(entry, data->seq))
         peer_give_up(peer, TRYST_E_PROTOCOL, "it sent one tensor twice");
@@ -404,10 +459,14 @@ static void data_eager(struct peer *peer, const struct record_data *data, const 
                                 : entry_known(scope, data->key_hash, peer->rank);
     tryst_op *op = entry ? entry_recv_find(entry, data->seq) : NULL;
     if (op && op->peer == peer && op->state != OP_TAKEN && op->state != OP_ENDING) {
+        if (op_device_is_held(op)) {
+            data_early(peer, scope, data, key, payload, true);
+            return;
+        }
         entry->known = true;
         consumer_take(op, data, payload);
     } else
-        data_early(peer, scope, data, key, payload);
+        data_early(peer, scope, data, key, payload, false);
 }
 
 /** Our receive with this id, if it is one that this peer may answer. */
@@ -451,6 +510,8 @@ static void offer_shape(tryst_op *op, const struct record_offer *offer)
     op_state_set(op, OP_POSTED);
     tryst_status status =
         op->fail != TRYST_OK ? op->fail : recv_allocate(op, offer->dtype, offer->bytes);
+    if (status == TRYST_OK && op->device && op_device_hold(op))
+        return;             /* announced when its memory may be written */
     op_mark(op, MARK_WANT); /* a refusal is told by WANT(VOID) */
     if (status != TRYST_OK)
         consumer_fail(op, status, op->rdv->group->roster.rank, "the shape was refused");
@@ -568,6 +629,31 @@ static void recv_void(tryst_op *op)
         op_mark(op, MARK_WANT); /* it may have left the list to wait for its slices */
 }
 
+/** A held receive was given up: its number is told to the producer, or to what has come of it. */
+static void recv_void_tell(tryst_op *op)
+{
+    op_hold(op); /* taking what has come may end it */
+    recv_void(op);
+    struct early *early =
+        op->state == OP_VOID ? entry_early_find(op->entry, op->seq) : NULL;
+    if (early)
+        early_take(op, early);
+    else if (op->state == OP_VOID)
+        op_mark(op, MARK_WANT);
+    op_let_go(op);
+}
+
+void consumer_released(tryst_op *op, tryst_status status)
+{
+    if (status == TRYST_OK) {
+        recv_enter(op);
+        return;
+    }
+    fail_set(op, status, op->rdv->group->roster.rank,
+             "its ready event failed: the device has an error");
+    recv_void_tell(op);
+}
+
 void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
                    const char *text)
 {
@@ -577,6 +663,11 @@ void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
         fail_set(op, status, origin_rank, text);
         if (op->run)
             break; /* its slices are being withdrawn; then here again */
+        if (op_device_is_held(op)) {
+            op_device_unhold(op);
+            recv_void_tell(op);
+            break;
+        }
         recv_void(op);
         break;
     case OP_WANTED:
@@ -596,6 +687,8 @@ void consumer_peer_gone(tryst_op *op)
         assert(op->run->outstanding == 0);
         recv_run_close(op);
     }
+    if (op_device_is_held(op))
+        op_device_unhold(op);
     marks_clear(op);
     if (op->fail != TRYST_OK) /* a derived error never replaces a cause */
         op_report(op, op->fail, op->origin_rank, op->fail, op->text);

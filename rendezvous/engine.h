@@ -23,8 +23,11 @@
 #include "rendezvous/op.h"
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/transfer.h"
+#include "stream_wait.h"
 #include "transports/link.h"
+#include "transports/module.h"
 #include "transports/select.h"
+#include "transports/stage.h"
 #include "transports/transport.h"
 #include "wire.h"
 
@@ -66,6 +69,8 @@ struct rendezvous_counters {
 
 /** Strangers are logged once in this time, with how many there were. */
 #define STRANGERS_LOG_NS (10 * NS_PER_S)
+/** Likewise why device memory cannot be used. */
+#define DEVICES_LOG_NS (10 * NS_PER_S)
 
 struct rendezvous {
     void *owner;
@@ -89,7 +94,7 @@ struct rendezvous {
     uint64_t fork_generation;
 
     struct live *live; /**< NULL: no group, or no page */
-    struct pool *ops, *wants;
+    struct pool *ops, *wants, *devices;
     struct idmap ids; /**< our ids → tryst_op */
     uint64_t id_next, id_mask;
     struct list scopes;
@@ -112,11 +117,17 @@ struct rendezvous {
         struct rail *rail;
         uint32_t kind;  /**< enum transport_kind */
         uint32_t place; /**< of its interface among those of this kind, as announced */
-    } rails[TRANSPORT_KINDS * PLACES_MAX]; /**< as they were opened */
+    } rails[TRANSPORT_KINDS * PLACES_MAX + 1]; /**< as they were opened; and the stage */
     uint32_t rails_count;
     uint32_t places[TRANSPORT_KINDS]; /**< interfaces of a kind, with or without a rail */
     struct link_listener *listener;
-    struct list hello_links; /**< accepted links that have not said who they are */
+    const tryst_host *host;      /**< loads kinds of memory; NULL: none */
+    struct memory_cache *memory; /**< registered regions; NULL: none */
+    struct stage stage;          /**< bulk of device memory */
+    struct gates gates;          /**< streams that wait for operations */
+    bool stage_listed;           /**< it is in `rails` */
+    bool copies_busy;            /**< arming: a rail waits for a device */
+    struct list hello_links;     /**< accepted links that have not said who they are */
     struct tryst_group *group;
     uint64_t cookie; /**< first half of the session cookie: opens every frame */
 
@@ -139,7 +150,7 @@ struct rendezvous {
     uint64_t tick_ns;    /**< when housekeeping runs next */
     uint64_t looked_ns;  /**< when timers_run was here last */
     uint64_t pass_ns;    /**< the clock, as this pass or event first read it; 0 not yet */
-    struct log_limit links_limit, cookies_limit;
+    struct log_limit links_limit, cookies_limit, devices_limit;
     struct rendezvous_counters counters;
 };
 

@@ -75,7 +75,7 @@ static size_t legacy_bytes(const char *text, size_t bytes)
 }
 
 /** NULL when `device` is a whole device name, else the reason, with the place in *at_p. */
-static const char *device_check(tryst_view device, size_t *at_p)
+static const char *op_device_check(tryst_view device, size_t *at_p)
 {
     static const struct {
         const char *head;
@@ -167,11 +167,11 @@ static tryst_status key_parse_bytes(const char *key, size_t bytes,
     tryst_status status = key_split(key, bytes, part, error_p);
     if (status != TRYST_OK)
         return status;
-    if ((reason = device_check(part[0], &at)) != NULL)
+    if ((reason = op_device_check(part[0], &at)) != NULL)
         return key_fail(error_p, at, reason);
     if ((reason = incarnation_parse(part[1], &parsed.src_incarnation, &at)) != NULL)
         return key_fail(error_p, (size_t)(part[1].data - key) + at, reason);
-    if ((reason = device_check(part[2], &at)) != NULL)
+    if ((reason = op_device_check(part[2], &at)) != NULL)
         return key_fail(error_p, (size_t)(part[2].data - key) + at, reason);
     if (!part[3].bytes)
         return key_fail(error_p, (size_t)(part[3].data - key), "edge name: empty");

@@ -15,6 +15,7 @@
 
 #include "core/alloc.h"
 #include "engine.h"
+#include "op_device.h"
 #include "peer.h"
 
 /* The operation whose callback this thread is running: it may read its own outcome early.
@@ -54,7 +55,10 @@ void op_unref(tryst_op *op)
         return;
     struct rendezvous *rdv = op->rdv;
     prepared_unref(op->key);
-    mem_free(op->text);
+    if (op->text)
+        mem_free(op->text);
+    if (op->device)
+        op_device_close(op);
     pool_put(rdv->ops, op);
     /* relaxed: set before tryst_close returns, and no call may race with that. */
     if (atomic_load_explicit(&rdv->orphans, memory_order_relaxed))
@@ -145,9 +149,11 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
         op->origin_status = op->scope->abort_status;
     if (text && !op->text)
         op->text = mem_strdup(text); /* without memory the status alone must do */
-    op_trace_life(op);
-    if (op->kind == OP_RECV && status == TRYST_OK)
-        op_trace_flow(op, trace_now_ns(op->rdv->trace));
+    if (op->rdv->trace) {
+        op_trace_life(op);
+        if (op->kind == OP_RECV && status == TRYST_OK)
+            op_trace_flow(op, trace_now_ns(op->rdv->trace));
+    }
     deadline_remove(op->rdv, op);
     if (op->live)
         live_op_forget(op->rdv->live, op);
@@ -300,6 +306,10 @@ static const char *op_waits_for(const tryst_op *op)
     const struct peer *peer = op->peer;
     if (op->kind == OP_STEP_CLOSE)
         return "the step's operations";
+    if (op_device_is_held(op))
+        return "its ready event, on the device";
+    if (op_device_is_copying(op))
+        return "a copy to or from the device";
     if (peer && peer->ep_state != PEER_EP_READY)
         return "a connection to the peer";
     if (op->kind == OP_SEND)

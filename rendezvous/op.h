@@ -53,6 +53,7 @@
 #include "tryst/tryst.h"
 
 struct entry;
+struct op_device;
 struct peer;
 struct recv_run;
 struct rendezvous;
@@ -139,7 +140,9 @@ struct tryst_op {
     uint64_t want_id;     /**< send: the WANT that DATA or OFFER answers, 0 eager */
     struct want *want;    /**< send MATCHED or ENDING */
     struct recv_run *run; /**< receive: posted slices, NULL when there are none */
-    uint64_t data_id;     /**< receive: the DATA that DONE answers, 0: the slices below */
+    struct op_device
+        *device;      /**< its tensor is in device memory (op_device.h), or NULL */
+    uint64_t data_id; /**< receive: the DATA that DONE answers, 0: the slices below */
     int32_t done_status;
     uint32_t done_posted; /**< receive: slices posted, as DONE will say */
     uint32_t done_upto;
@@ -189,6 +192,10 @@ int op_complete_all(struct rendezvous *rdv);
 void op_trace_flow(const tryst_op *op, uint64_t at_ns);
 /** Whether this thread is inside a callback of an operation. */
 bool op_callback_runs(void);
+
+/** What is queued in `stream` from here on waits until `op` is complete (stream_wait.c). Any thread;
+ *  somebody must make progress. As tryst_op_stream_wait. */
+tryst_status rendezvous_stream_wait(tryst_op *op, int32_t device, void *stream);
 
 /* Deadlines: a binary heap of operations by deadline_at_ns (deadline.c). */
 tryst_status deadline_add(struct rendezvous *rdv, tryst_op *op);

@@ -39,6 +39,7 @@ tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank)
     list_init(&peer->early_list);
     idmap_init(&peer->wants);
     rdv->dispatch->lane_init(rdv->dispatch_arg, &peer->lane, 0);
+    stage_lane_init(&peer->stage);
     if (random_secret(&peer->nonce, sizeof peer->nonce) != TRYST_OK)
         return TRYST_E_SYSTEM;
     peer->candidates_count =

@@ -26,6 +26,7 @@
 #include "table.h"
 #include "transports/link.h"
 #include "transports/select.h"
+#include "transports/stage.h"
 #include "transports/transport.h"
 #include "wire.h"
 
@@ -162,6 +163,7 @@ struct peer {
     struct dispatch_lane lane;
     uint32_t slots_ahead; /**< receives posted for senders not known to be ready */
     uint32_t slots_ready;
+    struct stage_lane stage; /**< of device memory, and its small tensors' copies */
 
     /* liveness */
     uint64_t heartbeat_sent; /**< frames_sent as last told */
@@ -299,6 +301,12 @@ void producer_data_canceled(struct peer *peer, uint64_t id);
 /** Cancel a send, or fail it with `status`. */
 void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
                    const char *text);
+/** The ready event of a held send has passed, or failed (`status`). */
+void producer_released(tryst_op *op, tryst_status status);
+/** The bytes of a small send on a device are in its slot, or cannot be had. */
+void producer_fetched(tryst_op *op, tryst_status status);
+/** Is this slice still to leave, which was started? */
+bool producer_slice_wanted(const struct bulk *bulk);
 /** The peer is gone: drop its wants, end the send. */
 void producer_peer_gone(tryst_op *op);
 void producer_wants_drop(struct peer *peer);
@@ -319,6 +327,10 @@ void consumer_data_cancel(struct peer *peer, uint64_t id);
 tryst_status consumer_announce(tryst_op *op);
 void consumer_data(struct peer *peer, const struct record_data *data, const char *key,
                    const void *payload);
+/** The ready event of a held receive has passed, or failed (`status`). */
+void consumer_released(tryst_op *op, tryst_status status);
+/** The bytes of a small receive are on its device, or could not be copied there. */
+void consumer_placed(tryst_op *op, tryst_status status);
 /** DATA is this receive's: copy, report, answer. */
 void consumer_take(tryst_op *op, const struct record_data *data, const void *payload);
 /** Announce the oldest deferred receive again, in case the producer's step was closed. */

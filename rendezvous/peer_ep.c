@@ -138,6 +138,7 @@ void peer_ep_open(struct peer *peer, int candidate)
         return;
     }
     peer->candidate = candidate;
+    peer->stage.closed = false;
     peer->ep_state = PEER_EP_OPENING;
     peer->opening_ns = 0;
     peer->opening_looked_ns = rendezvous_now(rdv);
@@ -271,13 +272,14 @@ void peer_ep_reap(struct peer *peer)
         peer_need(peer); /* its link came up in this pass */
     if (!end)
         return;
+    stage_lane_close(&peer->stage);
     if (peer->ep && peer->ep_state != PEER_EP_CLOSING) {
         peer->ep_state = PEER_EP_CLOSING;
         list_remove(&peer->flush_node);
         peer->ep->rail->ops->ep_close(peer->ep);
     }
-    if (peer->ep)
-        return; /* ep_closed follows */
+    if (peer->ep || peer->stage.busy)
+        return; /* ep_closed follows, or the last copy's end */
     if (peer->life == PEER_GIVING_UP) {
         peer_link_close(peer);
         peer_gone(peer);

@@ -16,12 +16,14 @@
 
 #include "core/alloc.h"
 #include "engine.h"
+#include "op_device.h"
 #include "peer.h"
 
 /** One slice under way. */
 struct send_slice {
     struct bulk bulk;
     struct want *want;
+    uint32_t index;
 };
 
 static void want_maybe_free(struct want *want)
@@ -67,13 +69,16 @@ static tryst_status send_id_take(tryst_op *op)
 }
 
 /** DATA will go out, with `status` instead of bytes if that is not TRYST_OK. */
-static void send_inline(tryst_op *op, uint64_t want_id, tryst_status status)
+static inline void send_inline(tryst_op *op, uint64_t want_id, tryst_status status)
 {
     list_remove(&op->queue_node);
     op->want_id = want_id;
     op->fail = status;
     op_state_set(op, OP_INLINE);
-    op_mark(op, MARK_DATA);
+    if (__builtin_expect(op->device != NULL, 0) && status == TRYST_OK && op->bytes)
+        op_device_fetch(op); /* DATA leaves when its bytes are in host memory */
+    else
+        op_mark(op, MARK_DATA);
 }
 
 static void send_transfer(struct want *want, tryst_op *op)
@@ -176,7 +181,7 @@ static uint64_t eager_charge(const tryst_op *op)
     return EAGER_OVERHEAD_BYTES + (dead ? 0 : op->bytes);
 }
 
-static bool send_eager(tryst_op *op)
+static inline bool send_eager(tryst_op *op)
 {
     ride_answered(op->peer, op->submitted_ns);
     const struct rendezvous_settings *set = &op->rdv->set;
@@ -194,10 +199,23 @@ static bool send_eager(tryst_op *op)
     return true;
 }
 
-void producer_submit(tryst_op *op)
+/** It takes its number. Is it to wait for its ready event? */
+static bool send_number(tryst_op *op)
 {
     op->seq = op->entry->send_next++;
     peer_need(op->peer);
+    if (__builtin_expect(!op->device, 1) || !op_device_hold(op))
+        return false;
+    op_state_set(op, OP_POSTED);
+    entry_send_insert(op->entry, op);
+    return true;
+}
+
+/** Once; and again when a send that was held is released. */
+void producer_submit(tryst_op *op)
+{
+    if (op->state == OP_SUBMITTED && send_number(op))
+        return;
     struct want *want = entry_want_find(op->entry, op->seq);
     if (want) {
         producer_match(want, op);
@@ -208,6 +226,41 @@ void producer_submit(tryst_op *op)
             op_mark(op, MARK_OFFER);
         }
     }
+}
+
+/** A held send was given up: it meets the WANT that was parked beside it. */
+static void send_void_match(tryst_op *op)
+{
+    struct want *want = entry_want_find(op->entry, op->seq);
+    if (want)
+        producer_match(want, op);
+}
+
+void producer_released(tryst_op *op, tryst_status status)
+{
+    if (status == TRYST_OK) {
+        producer_submit(op);
+        return;
+    }
+    op_report(op, status, op->rdv->group->roster.rank, status,
+              "its ready event failed: the device has an error");
+    op_state_set(op, OP_VOID);
+    send_void_match(op);
+}
+
+void producer_fetched(tryst_op *op, tryst_status status)
+{
+    if (status != TRYST_OK && op->fail == TRYST_OK) {
+        op->fail = status;
+        op->origin_rank = op->rdv->group->roster.rank;
+        op->text = op->text ? op->text
+                            : mem_strdup("its bytes could not be copied from the device");
+    }
+    if (op->fail != TRYST_OK) {
+        op_device_slot_drop(op);
+        op_report(op, op->fail, op->origin_rank, op->fail, op->text);
+    }
+    op_mark(op, MARK_DATA);
 }
 
 /* ---- WANTs arrive ------------------------------------------------------------------------- */
@@ -283,7 +336,9 @@ static void want_take(struct peer *peer, struct entry *entry,
     tryst_op *op = sent ? entry_send_find(entry, rec->seq) : NULL;
     if (sent && !op)
         return; /* its DATA is under way and answers this WANT */
-    if (!sent && entry_want_find(entry, rec->seq)) {
+    if (op && op_device_is_held(op))
+        op = NULL; /* not ready: the WANT is parked as if nothing had been sent */
+    if (!op && entry_want_find(entry, rec->seq)) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it announced one receive twice");
         return;
     }
@@ -367,7 +422,8 @@ static void send_maybe_finish(struct want *want)
     if (op->state == OP_ENDING) {
         op_report(op, op->fail, op->origin_rank, op->fail, op->text);
     } else if (want->transfer.upto == want->transfer.slices) {
-        op_report(op, TRYST_OK, -1, TRYST_OK, NULL);
+        op_report(op, op->fail, op->fail == TRYST_OK ? -1 : want->peer->rank, op->fail,
+                  NULL);
         want->answered = true;
         idmap_remove(&want->peer->wants, want->id);
     } else {
@@ -379,23 +435,73 @@ static void send_maybe_finish(struct want *want)
     want_maybe_free(want);
 }
 
+/** Nothing further of it starts. Its WANT is answered when the slices that are on their way have
+ *  been sent, or have not: only then is it known how many the consumer has to wait for. */
+static void matched_stop(tryst_op *op, tryst_status status, int32_t origin_rank,
+                         const char *text)
+{
+    op->fail = status;
+    op->origin_rank = origin_rank;
+    if (text && !op->text)
+        op->text = mem_strdup(text);
+    op->rdv->dispatch->remove(op->rdv->dispatch_arg, &op->want->transfer);
+    op->marks &= (uint8_t)~MARK_OFFER;
+    op_state_set(op, OP_ENDING);
+    op->want->unanswered = true;
+}
+
+/** What the host sends is on its way once the transport has taken it; what a device sends is not
+ *  before its copy. */
+static void matched_answer(struct want *want)
+{
+    tryst_op *op = want->send;
+    if (!want->unanswered || (op->device && want->in_flight))
+        return;
+    want->unanswered = false;
+    want_answer(want, RECORD_CANCELED, op->fail, op->rdv->group->roster.rank);
+}
+
+/** A slice of a device's tensor was not sent, and none behind it will be. */
+static void slice_unsent(struct want *want, uint32_t index, tryst_status status)
+{
+    tryst_op *op = want->send;
+    if (op->state == OP_MATCHED)
+        matched_stop(op, status, op->rdv->group->roster.rank,
+                     "its bytes could not be copied from the device");
+    if (index < want->transfer.next)
+        want->transfer.next = index;
+}
+
 static void slice_sent(struct bulk *bulk, tryst_status status, size_t bytes)
 {
     struct send_slice *slice = container_of(bulk, struct send_slice, bulk);
     struct want *want = slice->want;
     struct peer *peer = want->peer;
     uint64_t slice_bytes = bulk->bytes;
+    uint32_t index = slice->index;
+    bool device = bulk->memory;
     (void)bytes;
     mem_free(slice);
     want->in_flight--;
     if (status == TRYST_OK)
         peer->bytes_sent += slice_bytes;
+    else if (device && want->send && peer->life <= PEER_LEFT &&
+             (status == TRYST_E_CANCELED || op_device_copy_failed(status)))
+        slice_unsent(want, index, status);
     else if (peer->life == PEER_ALIVE)
         peer_give_up(peer, TRYST_E_PEER, "a bulk send to it failed");
-    if (want->send)
+    if (want->send) {
+        matched_answer(want);
         send_maybe_finish(want);
-    else
+    } else {
         want_maybe_free(want);
+    }
+}
+
+bool producer_slice_wanted(const struct bulk *bulk)
+{
+    const struct want *want = container_of(bulk, struct send_slice, bulk)->want;
+    return want->send && want->send->state == OP_MATCHED;
 }
 
 tryst_status transfer_start(struct transfer *transfer)
@@ -410,6 +516,7 @@ tryst_status transfer_start(struct transfer *transfer)
         return TRYST_AGAIN;
     uint32_t index = transfer->next;
     slice->want = want;
+    slice->index = index;
     slice->bulk.done = slice_sent;
     slice->bulk.tag = (want->id + index) & peer->rdv->id_mask;
     slice->bulk.data =
@@ -417,7 +524,10 @@ tryst_status transfer_start(struct transfer *transfer)
     slice->bulk.bytes = transfer_slice_bytes(transfer, index);
     slice->bulk.mem = want->send->tensor.mem;
     uint64_t begin_ns = trace_now_ns(peer->rdv->trace);
-    tryst_status status = peer->ep->rail->ops->bulk_send(peer->ep, &slice->bulk);
+    tryst_status status =
+        want->send->device
+            ? op_device_bulk_send(want->send, &slice->bulk, want->flags & RECORD_DEVICE)
+            : peer->ep->rail->ops->bulk_send(peer->ep, &slice->bulk);
     if (status != TRYST_OK) {
         mem_free(slice);
         return status;
@@ -442,6 +552,9 @@ void producer_done_want(struct peer *peer, const struct record_answer *done)
         peer_give_up(peer, TRYST_E_PROTOCOL, "it acknowledged slices that were not sent");
         return;
     }
+    if (done->upto ==
+        transfer->slices) /* the consumer has all, but perhaps not in place */
+        want->send->fail = done->header.status;
     const struct dispatch_ops *dispatch = peer->rdv->dispatch;
     while (transfer->upto < done->upto) {
         uint64_t bytes = transfer_slice_bytes(transfer, transfer->upto++);
@@ -500,15 +613,34 @@ static void fail_matched(tryst_op *op, tryst_status status, int32_t origin_rank,
                          const char *text)
 {
     struct want *want = op->want;
+    matched_stop(op, status, origin_rank, text);
+    matched_answer(want);
+    send_maybe_finish(want);
+}
+
+/** Its bytes are being copied out of the caller's memory: it fails when that has ended. */
+static void fail_fetching(tryst_op *op, tryst_status status, int32_t origin_rank,
+                          const char *text)
+{
+    if (op->fail != TRYST_OK)
+        return;
     op->fail = status;
     op->origin_rank = origin_rank;
-    if (text && !op->text)
-        op->text = mem_strdup(text);
-    op->rdv->dispatch->remove(op->rdv->dispatch_arg, &want->transfer);
-    op->marks &= (uint8_t)~MARK_OFFER;
-    op_state_set(op, OP_ENDING);
-    want_answer(want, RECORD_CANCELED, status, op->rdv->group->roster.rank);
-    send_maybe_finish(want);
+    op->text = text ? mem_strdup(text) : NULL;
+}
+
+/** It leaves its number behind. */
+static void fail_posted(tryst_op *op, tryst_status status, int32_t origin_rank,
+                        const char *text)
+{
+    bool held = op_device_is_held(op);
+    if (held)
+        op_device_unhold(op);
+    op_report(op, status, origin_rank, status, text);
+    op_state_set(op, OP_VOID);
+    list_remove(&op->deferred_node);
+    if (held)
+        send_void_match(op);
 }
 
 void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
@@ -518,12 +650,12 @@ void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
     case OP_POSTED:
         /* An OFFER that is owed still leaves: the receive that it wakes is answered by the
          * WANT that follows. */
-        op_report(op, status, origin_rank, status, text);
-        op_state_set(op, OP_VOID);
-        list_remove(&op->deferred_node);
+        fail_posted(op, status, origin_rank, text);
         break;
     case OP_INLINE:
-        if (op->marks & MARK_DATA) {
+        if (op_device_is_copying(op)) {
+            fail_fetching(op, status, origin_rank, text);
+        } else if (op->marks & MARK_DATA) {
             op->fail = status;
             op_report(op, status, origin_rank, status, text);
         } else if (status != TRYST_E_CANCELED) {
@@ -544,6 +676,10 @@ void producer_peer_gone(tryst_op *op)
 {
     struct want *want = op->want;
     producer_eager_return(op);
+    if (op_device_is_held(op))
+        op_device_unhold(op);
+    if (op->device)
+        op_device_slot_drop(op);
     if (want) {
         if (op->state == OP_MATCHED)
             op->rdv->dispatch->remove(op->rdv->dispatch_arg, &want->transfer);

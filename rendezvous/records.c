@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "engine.h"
+#include "op_device.h"
 #include "peer.h"
 
 static size_t padded(size_t bytes)
@@ -146,7 +147,8 @@ static tryst_status pack_want(struct packer *packer, tryst_op *op)
     bool is_void = op->state == OP_VOID;
     bool alloc = op->alloc && !op->tensor.data;
     uint8_t flags = (uint8_t)((is_void ? RECORD_VOID : 0) | (alloc ? RECORD_ALLOC : 0) |
-                              (op->flags & TRYST_OP_PRIORITY ? RECORD_PRIORITY : 0));
+                              (op->flags & TRYST_OP_PRIORITY ? RECORD_PRIORITY : 0) |
+                              (op->device ? RECORD_DEVICE : 0));
     struct record_want record = {.header = {RECORD_WANT, flags, (uint16_t)bytes,
                                             is_void ? void_status(op) : TRYST_OK},
                                  .id = op->id,
@@ -164,6 +166,14 @@ static tryst_status pack_want(struct packer *packer, tryst_op *op)
     put_padded(at + sizeof record, op->key->string, op->key->bytes);
     op->marks &= (uint8_t)~MARK_WANT;
     return TRYST_OK;
+}
+
+/** The bytes of a small tensor on a device, out of their slot. */
+static void device_pack(tryst_op *op, uint8_t *at, size_t bytes)
+{
+    if (bytes)
+        put_padded(at, op->device->slot->data, bytes);
+    op_device_slot_drop(op);
 }
 
 static tryst_status pack_data(struct packer *packer, tryst_op *op)
@@ -194,10 +204,14 @@ static tryst_status pack_data(struct packer *packer, tryst_op *op)
         entry->told = true;
         at += put_padded(at, op->key->string, key_bytes);
     }
-    put_padded(at, op->tensor.data, payload_bytes);
+    if (op->device)
+        device_pack(op, at, payload_bytes);
+    else
+        put_padded(at, op->tensor.data, payload_bytes);
     op->peer->bytes_sent += payload_bytes;
     op->marks &= (uint8_t)~MARK_DATA;
-    op_trace_flow(op, trace_now_ns(op->rdv->trace));
+    if (op->rdv->trace)
+        op_trace_flow(op, trace_now_ns(op->rdv->trace));
     op->rdv->counters.data_inline++;
     return TRYST_OK;
 }
@@ -237,8 +251,7 @@ static tryst_status pack_cancel(struct packer *packer, tryst_op *op)
 
 static tryst_status pack_done(struct packer *packer, tryst_op *op)
 {
-    struct record_answer fields = {.header.status =
-                                       op->data_id ? op->done_status : TRYST_OK,
+    struct record_answer fields = {.header.status = op->done_status,
                                    .id = op->data_id ? op->data_id : op->id,
                                    .upto = op->data_id ? 1 : op->done_upto,
                                    .posted = op->done_posted,

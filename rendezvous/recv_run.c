@@ -12,6 +12,7 @@
 
 #include "core/alloc.h"
 #include "engine.h"
+#include "op_device.h"
 
 static uint32_t *run_slots(struct peer *peer, const struct recv_run *run)
 {
@@ -25,6 +26,12 @@ void recv_run_set_ready(struct peer *peer, struct recv_run *run)
     peer->slots_ahead -= run->outstanding;
     peer->slots_ready += run->outstanding;
     run->ready = true;
+}
+
+/** What goes through a slot holds it as long as it is posted: not before its sender is ready. */
+static bool run_is_staged(const tryst_op *op)
+{
+    return op->device && stage_is_needed(op->peer->ep, op->device->memory);
 }
 
 static bool run_may_post(const struct peer *peer, const struct recv_run *run)
@@ -49,7 +56,8 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     slice->bulk.data = (char *)op->tensor.data + at;
     slice->bulk.bytes = left < run->slice_bytes ? left : run->slice_bytes;
     slice->bulk.mem = op->tensor.mem;
-    tryst_status status = ep->rail->ops->bulk_recv(ep, &slice->bulk);
+    tryst_status status = op->device ? op_device_bulk_recv(op, &slice->bulk)
+                                     : ep->rail->ops->bulk_recv(ep, &slice->bulk);
     if (status != TRYST_OK)
         return status;
     slice->posted = true;
@@ -60,6 +68,8 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
 
 void recv_run_post(tryst_op *op, struct recv_run *run)
 {
+    if (!run->ready && run_is_staged(op))
+        return;
     while (!run->withdrawn && run->next < run->slices &&
            run->next < run->upto + run->depth && run_may_post(op->peer, run)) {
         if (slice_post(op, run, run->next) != TRYST_OK)
@@ -104,18 +114,21 @@ void recv_run_withdraw(tryst_op *op, uint32_t upto)
     for (uint32_t i = 0; i < run->depth; i++) {
         struct recv_slice *slice = &run->slots[i];
         if (slice->posted && slice->index >= upto && ep)
-            ep->rail->ops->bulk_cancel(ep, &slice->bulk);
+            op->device ? stage_cancel(ep, &slice->bulk)
+                       : ep->rail->ops->bulk_cancel(ep, &slice->bulk);
     }
 }
 
 void consumer_slots_serve(struct peer *peer)
 {
-    struct list_node *node;
-    while (peer->ep_state == PEER_EP_READY &&
-           (node = list_first(&peer->slots_waiting)) != NULL) {
+    if (peer->ep_state != PEER_EP_READY)
+        return;
+    list_for_each_safe (&peer->slots_waiting, node, after) {
         tryst_op *op = container_of(node, tryst_op, slot_node);
         uint32_t before = op->run->next;
         recv_run_post(op, op->run);
+        if (op->run->next == before && run_is_staged(op))
+            continue; /* no pinned slot: others need none */
         if (op->run->next == before)
             return; /* no slot is free now */
         list_remove(&op->slot_node);

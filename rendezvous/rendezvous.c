@@ -19,6 +19,7 @@
 #include "core/alloc.h"
 #include "core/fork.h"
 #include "core/random.h"
+#include "op_device.h"
 #include "peer.h"
 
 /** The clock is read in one pass of so many when nothing happens. */
@@ -57,8 +58,12 @@ static tryst_status pools_open(struct rendezvous *rdv)
     struct pool_params ops = {
         .name = "operations", .item_bytes = sizeof(tryst_op), .align = 64};
     struct pool_params wants = {.name = "wants", .item_bytes = sizeof(struct want)};
+    struct pool_params devices = {.name = "device operations",
+                                  .item_bytes = sizeof(struct op_device)};
     tryst_status status = pool_open(&ops, &rdv->ops);
-    return status == TRYST_OK ? pool_open(&wants, &rdv->wants) : status;
+    if (status == TRYST_OK)
+        status = pool_open(&wants, &rdv->wants);
+    return status == TRYST_OK ? pool_open(&devices, &rdv->devices) : status;
 }
 
 tryst_status rendezvous_open(const struct rendezvous_params *params, struct err *err,
@@ -80,6 +85,8 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     rdv->trace = params->trace;
     rdv->dispatch = params->dispatch;
     rdv->dispatch_arg = params->dispatch_arg;
+    rdv->host = params->host;
+    rdv->memory = params->memory;
     rdv->fork_generation = fork_generation();
     rdv->id_mask = (1ull << 48) - 1;
     mpsc_init(&rdv->submissions);
@@ -91,6 +98,9 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     list_init(&rdv->hello_links);
     idmap_init(&rdv->ids);
     settings_read(rdv);
+    gates_open(&rdv->gates);
+    stage_init(&rdv->stage, &op_device_stage_events, rdv, rdv->host, rdv->memory,
+               config_bytes(rdv->config, CONFIG_STAGE_BYTES));
     if (pools_open(rdv) != TRYST_OK || random_secret(&start, sizeof start) != TRYST_OK) {
         rendezvous_close(rdv);
         return err_set(err, TRYST_E_NOMEM, "no memory for the context's pools");
@@ -104,6 +114,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
 static void engine_free(struct rendezvous *rdv)
 {
     pool_close(rdv->ops);
+    pool_close(rdv->devices);
     mem_free(rdv);
 }
 
@@ -111,6 +122,8 @@ void rendezvous_close(struct rendezvous *rdv)
 {
     size_t held = rdv->ops ? pool_counters(rdv->ops).in_use : 0;
     idmap_free(&rdv->ids);
+    stage_end(&rdv->stage);
+    gates_close(&rdv->gates, rdv->log);
     mem_free(rdv->deadlines.items);
     rdv->deadlines.items = NULL;
     pool_close(rdv->wants);
@@ -420,6 +433,7 @@ tryst_status rendezvous_arm(struct rendezvous *rdv)
     rendezvous_settle(rdv);
     if (!list_empty(&rdv->completed) || rdv->reap)
         return TRYST_AGAIN;
+    rdv->copies_busy = false;
     for (uint32_t i = 0; i < rdv->rails_count; i++) {
         struct rail *rail = rdv->rails[i].rail;
         tryst_status status = rail->ops->arm(rail);
@@ -427,20 +441,28 @@ tryst_status rendezvous_arm(struct rendezvous *rdv)
             return status;
         if (status != TRYST_OK)
             worst = status;
+        rdv->copies_busy |= rail->copies_busy > 0;
     }
     /* Frames and slices that the transport had no room for are tried again soon. */
     return list_empty(&rdv->flush) && !rdv->start_failed ? worst : TRYST_E_UNSUPPORTED;
 }
 
+/** The earlier of two times, of which 0 is none. */
+static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
+{
+    return !a_ns || (b_ns && b_ns < a_ns) ? b_ns : a_ns;
+}
+
 uint64_t rendezvous_next_ns(const struct rendezvous *rdv)
 {
-    uint64_t deadline = deadline_next(rdv);
+    uint64_t next_ns = deadline_next(rdv);
     uint64_t tick_at = rdv->group && rdv->group->roster.size > 1 ? rdv->tick_ns : 0;
     if (!tick_at && !list_empty(&rdv->scopes) && rdv->set.stall_warn_ns)
         tick_at = rdv->tick_ns;
-    if (!deadline || (tick_at && tick_at < deadline))
-        return tick_at;
-    return deadline;
+    next_ns = earlier(next_ns, tick_at);
+    if (rdv->copies_busy)
+        next_ns = earlier(next_ns, clock_now_ns(rdv->clock) + COPY_NAP_NS);
+    return next_ns;
 }
 
 /* ---- rails and listener -------------------------------------------------------------------- */
@@ -476,6 +498,7 @@ void rendezvous_rails_forget(struct rendezvous *rdv)
 {
     memset(rdv->places, 0, sizeof rdv->places);
     rdv->rails_count = 0;
+    rdv->stage_listed = false;
 }
 
 static void link_accepted(void *arg, struct link *link)

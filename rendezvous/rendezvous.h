@@ -26,7 +26,9 @@ struct link_tcp;
 struct rail;
 struct rail_events;
 struct rendezvous;
+struct memory_cache;
 struct tryst_group;
+struct tryst_host;
 
 struct rendezvous_params {
     void *owner; /**< the context, for rendezvous_owner */
@@ -35,6 +37,9 @@ struct rendezvous_params {
     const struct clock *clock;
     struct poller *poller;
     struct trace *trace; /**< NULL: off */
+    /** Where kinds of memory are loaded from, and regions found. NULL: host memory only. */
+    const struct tryst_host *host;
+    struct memory_cache *memory;
     const struct dispatch_ops *dispatch;
     void *dispatch_arg;
     /** Open the rails of transport `kind` (enum transport_kind) and add them: called at the first

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine.h"
+#include "op_device.h"
 #include "peer.h"
 #include "rendezvous/group.h"
 #include "step.h"
@@ -77,18 +78,23 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
 
 /* ---- arguments ---------------------------------------------------------------------------- */
 
-static tryst_status tensor_check(const tryst_tensor *tensor, bool dead)
+static tryst_status tensor_check(struct rendezvous *rdv, const tryst_tensor *tensor,
+                                 bool dead)
 {
-    if (tensor->struct_size != sizeof *tensor || tensor->memory != TRYST_MEMORY_HOST ||
-        tensor->ready_event)
+    if (tensor->struct_size != sizeof *tensor)
         return TRYST_E_INVALID;
     size_t element = tryst_dtype_bytes(tensor->dtype);
     if (!element || tensor->count > UINT64_MAX / 2 / element)
         return TRYST_E_INVALID;
-    return tensor->count && !tensor->data && !dead ? TRYST_E_INVALID : TRYST_OK;
+    if (tensor->count && !tensor->data && !dead)
+        return TRYST_E_INVALID;
+    if (__builtin_expect(tensor->memory == TRYST_MEMORY_HOST && !tensor->ready_event, 1))
+        return TRYST_OK;
+    return op_device_check(rdv, tensor);
 }
 
-static tryst_status params_check(enum op_kind kind, const tryst_tensor *tensor,
+static tryst_status params_check(struct rendezvous *rdv, enum op_kind kind,
+                                 const tryst_tensor *tensor,
                                  const tryst_op_params *params)
 {
     const uint32_t known = TRYST_OP_PRIORITY | (kind == OP_SEND ? TRYST_OP_DEAD : 0);
@@ -99,7 +105,7 @@ static tryst_status params_check(enum op_kind kind, const tryst_tensor *tensor,
         return kind == OP_RECV && !tensor ? TRYST_OK : TRYST_E_INVALID;
     if (!tensor)
         return TRYST_E_INVALID;
-    return tensor_check(tensor, params && (params->flags & TRYST_OP_DEAD));
+    return tensor_check(rdv, tensor, params && (params->flags & TRYST_OP_DEAD));
 }
 
 /** The key must name this rank on our side, and a live incarnation of the producer. */
@@ -139,7 +145,7 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
     struct rendezvous *rdv = step->rdv;
     tryst_status status = rendezvous_usable(rdv);
     if (status == TRYST_OK)
-        status = params_check(kind, tensor, params);
+        status = params_check(rdv, kind, tensor, params);
     if (status == TRYST_OK)
         status = key_check(kind, step->group, key);
     if (status != TRYST_OK)
@@ -151,6 +157,11 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
     if (!op)
         return TRYST_E_NOMEM;
     op_params_take(op, tensor, params);
+    if (__builtin_expect(op->tensor.memory != TRYST_MEMORY_HOST, 0) &&
+        op_device_open(op) != TRYST_OK) {
+        pool_put(rdv->ops, op);
+        return TRYST_E_NOMEM;
+    }
     op->key = prepared_ref(key);
     op->step = step;
     op->step_id = step->id;

@@ -7,7 +7,8 @@
  *  next numbers until its step closes; its queues hold only what is unfinished.
  *
  *  Invariants: an entry is found by hash *and* whole key. `sends`, `recvs`, `wants` and `early`
- *  ascend in seq. A number is in at most one of sends/wants and one of recvs/early.
+ *  ascend in seq. A number is in at most one of sends/wants and one of recvs/early, except while
+ *  its operation here waits for a device (op_device.h).
  *
  *  One owner: the progressing thread. There is no shard lock to hold while a status is checked,
  *  because checking and queueing happen in the same thread (rendezvous/README.md).
@@ -44,8 +45,10 @@ struct want {
     uint8_t dtype;
     uint8_t flags; /**< RECORD_VOID, RECORD_ALLOC, RECORD_PRIORITY */
     uint8_t rail;
-    bool answered;  /**< its id has ended: out of peer->wants */
-    bool early;     /**< counted in peer->early_wants */
+    bool answered; /**< its id has ended: out of peer->wants */
+    bool early;    /**< counted in peer->early_wants */
+    bool
+        unanswered; /**< its send has failed, and slices of a device are still on their way */
     uint8_t answer; /**< RECORD_CANCELED or RECORD_CLOSED, while answer_node is linked */
     int32_t status; /**< why, for the answer and for VOID */
     int32_t origin_rank;

@@ -16,7 +16,8 @@
  *                                 a receive of unknown shape (want != 0) asked for
  *  DONE      consumer → producer  slices [0, upto) of want `id` are in place and [0, posted) are
  *                                 posted (DESIGN's CREDIT rides here); or DATA `id` came
- *                                 (`upto` 1: a receive took it)
+ *                                 (`upto` 1: a receive took it). With a status: they came, but
+ *                                 could not be put in place
  *  CANCEL    consumer → producer  give want `id` back if you can
  *            producer → consumer  (RECORD_SEND) give DATA `id` back if no receive has taken it
  *  CANCELED  producer → consumer  want `id` ends with `status` after `upto` slices were started
@@ -92,6 +93,8 @@ static_assert(sizeof(struct record_header) == 8, "record header");
 #define RECORD_SEND 32u
 /** CLOSED: `id` is that of a step. */
 #define RECORD_STEP 64u
+/** WANT: the bytes go to a device's memory. */
+#define RECORD_DEVICE 128u
 
 struct record_want {
     struct record_header header;

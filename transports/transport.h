@@ -74,15 +74,20 @@ struct bulk {
      *  TRYST_E_CANCELED: withdrawn by bulk_cancel or ep_close. TRYST_E_MISMATCH: the
      *  message was longer than the receive. TRYST_E_PEER: the data path died. After the
      *  call the transport touches neither the bulk nor its buffer; `done` may free
-     *  both. */
+     *  both. Device memory only: TRYST_E_UNSUPPORTED, send: nothing was sent, and the
+     *  receive is posted still: send it from host memory. TRYST_E_SYSTEM, receive: the
+     *  message came, and could not be copied to the device. */
     void (*done)(struct bulk *bulk, tryst_status status, size_t bytes);
     uint64_t tag;
     void *data; /**< for a send it is only read */
     size_t bytes;
     struct tryst_mem *mem; /**< registration that covers data, or NULL */
+    /** Device memory: its row; the host must not touch the bytes. NULL: host memory. */
+    const struct memory_ops *memory;
+    int32_t device; /**< where `data` is, of that row */
     union {
-        uint64_t words[8];
-        void *pointers[8];
+        uint64_t words[9];
+        void *pointers[9];
     } scratch;
 };
 
@@ -160,6 +165,13 @@ struct rail {
     uint32_t frame_max;  /**< largest frame in bytes, >= 4096 */
     uint64_t bulk_max;   /**< largest bulk in bytes */
     uint32_t posted_max; /**< bulk receives that may be posted per endpoint, >= 64 */
+    /** Bit per tryst_memory_kind of a device: bulk in such memory may be given to this
+     *  rail. It receives into it whatever the sender's memory is; it may still refuse to
+     *  send from it (TRYST_E_UNSUPPORTED, at once or by `done`). */
+    uint32_t memory_kinds;
+    /** Copies on devices' streams that only `progress` can end: who sleeps meanwhile
+     *  looks again within COPY_NAP_NS (copy.h). */
+    uint32_t copies_busy;
 };
 
 /** Base of every transport's endpoint (its first member). */
@@ -214,7 +226,8 @@ struct transport_ops {
      *  (more than posted_max), TRYST_E_PEER. */
     tryst_status (*bulk_recv)(struct endpoint *ep, struct bulk *bulk);
     /** Send `bulk` to the receive that the peer has posted under its tag.
-     *  TRYST_OK, TRYST_AGAIN, TRYST_E_PEER. */
+     *  TRYST_OK, TRYST_AGAIN, TRYST_E_PEER, TRYST_E_UNSUPPORTED (device memory, at this
+     *  endpoint). */
     tryst_status (*bulk_send)(struct endpoint *ep, struct bulk *bulk);
     /** Withdraw a posted receive; `done` follows with TRYST_E_CANCELED, or with what it
      *  achieved when its message came first. Sends cannot be withdrawn. */

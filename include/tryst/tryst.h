@@ -302,7 +302,8 @@ TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
 typedef void (*tryst_op_fn)(void *arg, tryst_op *op, tryst_status status);
 
 /** Receive of unknown shape: called in progress when the sender's dtype and count are
- *  known. Set `tensor->data` (and `mem`) to room for them and return TRYST_OK; another
+ *  known. Set `tensor->data` (and `mem`; for a device `memory`, `device` and, if the room is
+ *  not free yet, `ready_event`) to room for them and return TRYST_OK; another
  *  status refuses and fails both sides with it. It must not block. */
 typedef tryst_status (*tryst_alloc_fn)(void *arg, tryst_tensor *tensor);
 
@@ -331,7 +332,8 @@ typedef struct tryst_op_params {
  *  Returns: TRYST_OK             submitted; the outcome arrives with the operation
  *           TRYST_E_KEY          does not parse, or its source is not this rank
  *           TRYST_E_INCARNATION  the key's incarnation is not this rank's
- *           TRYST_E_INVALID      tensor or params
+ *           TRYST_E_INVALID      tensor or params; device memory that is not `device`'s
+ *           TRYST_E_UNSUPPORTED, TRYST_E_MODULE  no such kind of memory here; the log says why
  *           TRYST_E_ABORTED, TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
  */
 TRYST_API tryst_status tryst_send(tryst_step *step, const char *key,
@@ -378,6 +380,18 @@ TRYST_API tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count,
  *  the operation achieved when it was too late. Its counterpart ends with
  *  TRYST_E_CANCELED too. Never blocks. */
 TRYST_API tryst_status tryst_op_cancel(tryst_op *op);
+
+/** Let a device's stream wait for `op`: what is queued in `stream` (a CUstream of `device`) from here
+ *  on begins when `op` is complete, well or not; whether it went well is the operation's to say.
+ *  Legal before completion, for any operation and any number of streams. The host does not wait:
+ *  the first call starts the background thread if there is none (as TRYST_PROGRESS_THREAD=1).
+ *
+ *  Owns:    the stream must live until then.
+ *  Thread:  any; from a callback too. Never blocks. The caller's device context stays current.
+ *  Returns: TRYST_OK, TRYST_E_INVALID (no such device), TRYST_E_UNSUPPORTED (no devices here),
+ *           TRYST_E_MODULE, TRYST_E_NOMEM, TRYST_E_SYSTEM (the driver's failure, in the log; or no
+ *           thread), TRYST_E_FORKED, TRYST_E_CONTEXT */
+TRYST_API tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream);
 
 /** Give the handle back. Before completion it detaches: the operation goes on, its buffer
  *  stays the library's until then, and its callback still runs. NULL is allowed. */

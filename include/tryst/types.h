@@ -74,8 +74,10 @@ typedef enum tryst_log_level {
  *
  *  `data` may be NULL where count is 0. `mem` is optional: the registration that covers
  *  the bytes (tryst_mem_register, tryst_mem_alloc); without it the library finds one or
- *  copies. `ready_event` is a device event for device memory and must be NULL for host
- *  memory.
+ *  copies. `ready_event` (device memory only, else NULL) is an event of that device, a CUevent for
+ *  TRYST_MEMORY_CUDA: before it has passed the library neither reads a send's bytes nor writes a
+ *  receive's. It is looked at, not waited for, and stays the library's until the operation is
+ *  complete or its bytes have begun to move, whichever is later known: keep it until completion.
  */
 typedef struct tryst_tensor {
     size_t struct_size; /**< sizeof(tryst_tensor) */

@@ -179,7 +179,8 @@ static void bulk_done(struct bulk *bulk, tryst_status status, size_t bytes)
 
 static void test_bulk_set(struct test_bulk *test, uint64_t tag, void *data, size_t bytes)
 {
-    *test = (struct test_bulk){.bulk = {bulk_done, tag, data, bytes, NULL, {{0}}}};
+    *test = (struct test_bulk){
+        .bulk = {.done = bulk_done, .tag = tag, .data = data, .bytes = bytes}};
 }
 
 static void bulk_round(struct pair *pair, size_t bytes, size_t offset)

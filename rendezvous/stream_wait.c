@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams that wait for operations.
+ *
+ * Idea: the stream waits for a word in pinned memory, which the operation's completion sets: no
+ * thread waits for the device, and the device waits for no thread. The completion finds the word as
+ * the operation's callback, in front of the user's, so operations that no stream waits for cost
+ * nothing.
+ * Invariant: a word is used again, and its page given back, only when every stream that was told to
+ * wait for it has gone past: an event behind the wait says so.
+ * Callers: commsched (tryst_op_stream_wait), rendezvous.c.
+ */
+#include "stream_wait.h"
+
+#include <time.h>
+
+#include "core/alloc.h"
+#include "engine.h"
+#include "op_device.h"
+
+/* One word a cache line: the device polls it. */
+enum { GATE_STRIDE = 64, GATES_PER_PAGE = 64 };
+/* At the end, streams get this long to go past words that have been set. */
+#define GATES_CLOSE_NS (2 * NS_PER_S)
+
+struct gate {
+    struct list_node node; /* gates->free */
+    struct submission submit;
+    tryst_op *op;
+    tryst_op_fn callback; /* the user's */
+    void *callback_arg;
+    struct gate_page *page;
+    uint32_t *word;
+    void *event; /* behind the wait; opened at the first use */
+    bool has_event;
+};
+
+struct gate_page {
+    struct list_node node;
+    const struct memory_ops *memory;
+    int32_t device;
+    void *data;
+    bool lost; /* a stream may wait there for ever, for all that we know */
+    struct gate gates[GATES_PER_PAGE];
+};
+
+void gates_open(struct gates *gates)
+{
+    pthread_mutex_init(&gates->lock, NULL);
+    list_init(&gates->free);
+    list_init(&gates->pages);
+}
+
+static bool gate_passed(const struct gate *gate)
+{
+    const struct gate_page *page = gate->page;
+    return !gate->has_event ||
+           page->memory->event_query(page->device, gate->event) == TRYST_OK;
+}
+
+/* ---- pages -------------------------------------------------------------------------------- */
+
+static bool page_passed(const struct gate_page *page)
+{
+    for (int i = 0; i < GATES_PER_PAGE; i++)
+        if (!gate_passed(&page->gates[i]))
+            return false;
+    return !page->lost;
+}
+
+static void page_close(struct gate_page *page)
+{
+    for (int i = 0; i < GATES_PER_PAGE; i++) {
+        list_remove(&page->gates[i].node);
+        if (page->gates[i].has_event)
+            page->memory->event_close(page->device, page->gates[i].event);
+    }
+    page->memory->pinned_free(page->device, page->data, GATE_STRIDE * GATES_PER_PAGE);
+    mem_free(page);
+}
+
+static tryst_status page_open(struct gates *gates, const struct memory_ops *memory,
+                              int32_t device)
+{
+    struct gate_page *page = mem_zalloc(sizeof *page);
+    if (!page)
+        return TRYST_E_NOMEM;
+    tryst_status status =
+        memory->pinned_alloc(device, GATE_STRIDE * GATES_PER_PAGE, &page->data);
+    if (status != TRYST_OK) {
+        mem_free(page);
+        return status;
+    }
+    page->memory = memory;
+    page->device = device;
+    for (int i = 0; i < GATES_PER_PAGE; i++) {
+        struct gate *gate = &page->gates[i];
+        gate->page = page;
+        gate->word = (uint32_t *)(void *)((char *)page->data + i * GATE_STRIDE);
+        list_push_front(&gates->free, &gate->node);
+    }
+    list_push_back(&gates->pages, &page->node);
+    return TRYST_OK;
+}
+
+void gates_close(struct gates *gates, const struct log *log)
+{
+    const struct timespec nap = {.tv_nsec = 100000};
+    uint64_t until_ns = clock_monotonic_ns() + GATES_CLOSE_NS;
+    list_for_each_safe (&gates->pages, node, after) {
+        struct gate_page *page = container_of(node, struct gate_page, node);
+        while (!page_passed(page) && !page->lost && clock_monotonic_ns() < until_ns)
+            nanosleep(&nap, NULL);
+        list_remove(node);
+        if (page_passed(page))
+            page_close(page);
+        else
+            LOG_WARN(log,
+                     "a stream has not gone past operations that are complete: 4 KiB of "
+                     "pinned memory, which it looks at, stay until the process ends");
+    }
+    pthread_mutex_destroy(&gates->lock);
+}
+
+/* ---- words -------------------------------------------------------------------------------- */
+
+/** The oldest free one of this device, if no stream looks at it any more. Under the lock. */
+static struct gate *free_find(struct gates *gates, int32_t device)
+{
+    list_for_each_safe (&gates->free, node, after) {
+        struct gate *gate = container_of(node, struct gate, node);
+        if (gate->page->device == device)
+            return gate_passed(gate) ? gate : NULL;
+    }
+    return NULL;
+}
+
+static tryst_status gate_get(struct gates *gates, const struct memory_ops *memory,
+                             int32_t device, struct gate **gate_p)
+{
+    tryst_status status = TRYST_OK;
+    pthread_mutex_lock(&gates->lock);
+    struct gate *gate = free_find(gates, device);
+    if (!gate) {
+        status = page_open(gates, memory, device);
+        gate = status == TRYST_OK ? free_find(gates, device) : NULL;
+    }
+    if (gate && !gate->has_event)
+        status = memory->event_open(device, &gate->event);
+    if (status == TRYST_OK) {
+        gate->has_event = true;
+        list_remove(&gate->node);
+        *gate->word = 0; /* nobody looks */
+        *gate_p = gate;
+    }
+    pthread_mutex_unlock(&gates->lock);
+    return status;
+}
+
+/** Let the stream go. The word may be another operation's at once. */
+static void gate_open(struct gates *gates, struct gate *gate)
+{
+    /* release: what the operation has brought comes before it. Partner: the stream. */
+    __atomic_store_n(gate->word, 1, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&gates->lock);
+    list_push_back(&gates->free, &gate->node);
+    pthread_mutex_unlock(&gates->lock);
+}
+
+/* ---- operations --------------------------------------------------------------------------- */
+
+/** In the place of the operation's callback. */
+static void gate_called(void *arg, tryst_op *op, tryst_status status)
+{
+    struct gate *gate = arg;
+    tryst_op_fn callback = gate->callback;
+    void *callback_arg = gate->callback_arg;
+    gate_open(&op->rdv->gates, gate);
+    if (callback)
+        callback(callback_arg, op, status);
+}
+
+static void gate_run(struct rendezvous *rdv, struct submission *submission)
+{
+    struct gate *gate = container_of(submission, struct gate, submit);
+    tryst_op *op = gate->op;
+    /* relaxed: written by this domain. */
+    if (atomic_load_explicit(&op->outcome, memory_order_relaxed) != TRYST_IN_PROGRESS) {
+        gate_open(&rdv->gates, gate);
+    } else {
+        gate->callback = op->callback;
+        gate->callback_arg = op->callback_arg;
+        op->callback = gate_called;
+        op->callback_arg = gate;
+    }
+    op_unref(op);
+}
+
+tryst_status rendezvous_stream_wait(tryst_op *op, int32_t device, void *stream)
+{
+    struct rendezvous *rdv = op->rdv;
+    const struct memory_ops *memory;
+    struct gate *gate;
+    tryst_status status = op_device_row(rdv, TRYST_MEMORY_CUDA, &memory);
+    if (status == TRYST_OK)
+        status = gate_get(&rdv->gates, memory, device, &gate);
+    if (status != TRYST_OK)
+        return status;
+    status = memory->stream_wait_word(device, stream, gate->word, 1);
+    if (status != TRYST_OK) {
+        gate_open(&rdv->gates, gate);
+        return status;
+    }
+    if (memory->event_record(device, stream, gate->event) != TRYST_OK)
+        gate->page->lost = true;
+    op_ref(op);
+    gate->op = op;
+    gate->submit.run = gate_run;
+    rendezvous_submit(rdv, &gate->submit);
+    return TRYST_OK;
+}

@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tensors in device memory, through the whole library, over a driver without a GPU
+ * (tests/support/fake_cuda): its device memory kills whoever touches it from the host, and what is
+ * left at exit fails the run.
+ *
+ * Idea: as in the other tests, the bytes follow from a seed; they reach and leave the device by the
+ * public copies (tryst/device.h). */
+#include "harness.h"
+
+#include "support/unit.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <tryst/device.h>
+
+#include "fake_cuda.h"
+
+enum { CUDA_ERROR = 700 };
+
+/* One rank's devices. */
+struct gpu {
+    tryst_device *devices[2];
+    void *streams[2], *events[2];
+};
+
+static void gpu_open(const struct harness_rank *rank, struct gpu *gpu)
+{
+    char error[256] = "";
+    for (int i = 0; i < 2; i++) {
+        if (tryst_device_open(rank->ctx, TRYST_MEMORY_CUDA, i, &gpu->devices[i], error,
+                              sizeof error) != TRYST_OK)
+            harness_fail(__FILE__, __LINE__, "%s", error);
+        CHECK_STATUS(tryst_stream_open(gpu->devices[i], 0, &gpu->streams[i]), TRYST_OK);
+        CHECK_STATUS(tryst_event_open(gpu->devices[i], &gpu->events[i]), TRYST_OK);
+    }
+}
+
+static void gpu_close(struct gpu *gpu)
+{
+    for (int i = 0; i < 2; i++) {
+        tryst_event_close(gpu->devices[i], gpu->events[i]);
+        tryst_stream_close(gpu->devices[i], gpu->streams[i]);
+        tryst_device_close(gpu->devices[i]);
+    }
+}
+
+static void gpu_copy(struct gpu *gpu, int device, void *to, const void *from,
+                     size_t bytes)
+{
+    tryst_status status;
+    CHECK_STATUS(
+        tryst_copy_async(gpu->devices[device], gpu->streams[device], to, from, bytes),
+        TRYST_OK);
+    CHECK_STATUS(tryst_event_record(gpu->devices[device], gpu->streams[device],
+                                    gpu->events[device]),
+                 TRYST_OK);
+    while ((status = tryst_event_test(gpu->devices[device], gpu->events[device])) ==
+           TRYST_IN_PROGRESS)
+        ;
+    CHECK_STATUS(status, TRYST_OK);
+}
+
+/* A tensor of bytes: device -1 is the host. */
+struct room {
+    int device;
+    void *data;
+    size_t bytes;
+    tryst_mem *mem;
+};
+
+static struct room room_open(const struct harness_rank *rank, int device, size_t bytes)
+{
+    struct room room = {.device = device, .bytes = bytes};
+    if (device < 0)
+        room.data = malloc(bytes + 1);
+    else
+        CHECK_STATUS(tryst_mem_alloc(rank->ctx, bytes + 1, TRYST_MEMORY_CUDA, device,
+                                     &room.data, &room.mem),
+                     TRYST_OK);
+    CHECK(room.data);
+    return room;
+}
+
+static void room_close(struct room *room)
+{
+    if (room->device < 0)
+        free(room->data);
+    tryst_mem_release(room->mem);
+}
+
+static void room_fill(struct gpu *gpu, struct room *room, uint64_t seed)
+{
+    char *bytes = malloc(room->bytes + 1);
+    harness_fill(bytes, room->bytes, seed);
+    if (room->device < 0)
+        memcpy(room->data, bytes, room->bytes);
+    else if (room->bytes)
+        gpu_copy(gpu, room->device, room->data, bytes, room->bytes);
+    free(bytes);
+}
+
+static void room_check(struct gpu *gpu, const struct room *room, uint64_t seed)
+{
+    char *bytes = calloc(1, room->bytes + 1);
+    if (room->device < 0)
+        memcpy(bytes, room->data, room->bytes);
+    else if (room->bytes)
+        gpu_copy(gpu, room->device, bytes, room->data, room->bytes);
+    CHECK_EQ(harness_mismatch(bytes, room->bytes, seed), SIZE_MAX);
+    free(bytes);
+}
+
+static tryst_tensor room_tensor(const struct room *room, void *ready)
+{
+    return (tryst_tensor){.struct_size = sizeof(tryst_tensor),
+                          .data = room->data,
+                          .count = room->bytes,
+                          .dtype = TRYST_DTYPE_U8,
+                          .memory =
+                              room->device < 0 ? TRYST_MEMORY_HOST : TRYST_MEMORY_CUDA,
+                          .device = room->device < 0 ? 0 : room->device,
+                          .ready_event = ready};
+}
+
+static tryst_op *room_start(const struct harness_rank *rank, tryst_step *step, bool send,
+                            const char *edge, const struct room *room, void *ready)
+{
+    int peer = 1 - rank->rank;
+    tryst_tensor tensor = room_tensor(room, ready);
+    struct harness_key key = send ? harness_key(rank, rank->rank, peer, edge)
+                                  : harness_key(rank, peer, rank->rank, edge);
+    tryst_op *op;
+    CHECK_STATUS(send ? tryst_send(step, key.text, &tensor, NULL, &op)
+                      : tryst_recv(step, key.text, &tensor, NULL, &op),
+                 TRYST_OK);
+    return op;
+}
+
+static void ranks_run(void (*main)(struct harness_rank *rank), const char *const *config)
+{
+    struct harness_params params = {
+        .size = 2, .main = main, .config = config, .timeout_s = 40};
+    assert_int_equal(harness_run(&params), 0);
+}
+
+/* ---- every size, between every two kinds of memory ---------------------------------------- */
+
+/* Both ways at once. */
+static void exchange(struct harness_rank *rank, struct gpu *gpu, uint64_t id, int mine,
+                     int theirs, size_t bytes)
+{
+    tryst_step *step = harness_step(rank, id);
+    struct room out = room_open(rank, rank->rank == 0 ? mine : theirs, bytes);
+    struct room in = room_open(rank, rank->rank == 0 ? mine : theirs, bytes);
+    room_fill(gpu, &out, id * 2 + (uint64_t)rank->rank);
+    tryst_op *recv = room_start(rank, step, false, "x", &in, NULL);
+    tryst_op *send = room_start(rank, step, true, "x", &out, NULL);
+    harness_end(recv, TRYST_OK);
+    room_check(gpu, &in, id * 2 + (uint64_t)(1 - rank->rank));
+    harness_end(send, TRYST_OK);
+    harness_step_close(step);
+    room_close(&out);
+    room_close(&in);
+}
+
+static void sizes_main(struct harness_rank *rank)
+{
+    static const size_t sizes[] = {0, 1, 8, 2048, 2049, 5000, 65537, (3 << 20) + 7};
+    static const int ends[][2] = {{-1, 0}, {0, -1}, {0, 0}, {0, 1}, {1, 0}};
+    struct gpu gpu;
+    uint64_t id = 0;
+    gpu_open(rank, &gpu);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+            exchange(rank, &gpu, ++id, ends[i][0], ends[i][1], sizes[k]);
+    gpu_close(&gpu);
+}
+
+static void test_sizes(void **state)
+{
+    ranks_run(sizes_main, NULL);
+}
+
+/* Many at once, with little pinned memory. */
+static void many_main(struct harness_rank *rank)
+{
+    enum { MANY = 24 };
+    struct room out[MANY], in[MANY];
+    tryst_op *ops[2 * MANY];
+    struct gpu gpu;
+    char edge[16];
+    gpu_open(rank, &gpu);
+    tryst_step *step = harness_step(rank, 1);
+    for (int i = 0; i < MANY; i++) {
+        size_t bytes = (size_t)(i % 5 == 0 ? 700 : 30000 + 17000 * i);
+        int device = i % 3 - 1;
+        out[i] = room_open(rank, rank->rank ? device : i % 2, bytes);
+        in[i] = room_open(rank, rank->rank ? i % 2 : device, bytes);
+        room_fill(&gpu, &out[i], (uint64_t)(i * 2 + rank->rank));
+    }
+    for (int i = 0; i < MANY; i++) {
+        int k = rank->rank ? MANY - 1 - i : i; /* in crossing orders */
+        snprintf(edge, sizeof edge, "m%d", k);
+        ops[2 * k] = room_start(rank, step, true, edge, &out[k], NULL);
+        ops[2 * k + 1] = room_start(rank, step, false, edge, &in[k], NULL);
+    }
+    for (int i = 0; i < 2 * MANY; i++)
+        harness_end(ops[i], TRYST_OK);
+    for (int i = 0; i < MANY; i++) {
+        room_check(&gpu, &in[i], (uint64_t)(i * 2 + 1 - rank->rank));
+        room_close(&out[i]);
+        room_close(&in[i]);
+    }
+    harness_step_close(step);
+    gpu_close(&gpu);
+}
+
+static void test_many(void **state)
+{
+    static const char *const tight[] = {"stage_bytes", "64K", "slice_bytes", "64K", NULL};
+    ranks_run(many_main, NULL);
+    ranks_run(many_main, tight);
+}
+
+/* ---- events, and streams that wait -------------------------------------------------------- */
+
+/* Rank 0's stream waits for `go` from rank 1; behind it what is to be sent is written, and what is
+ * to be received over is read. Neither may happen before. */
+static void ready_round(struct harness_rank *rank, struct gpu *gpu, uint64_t id,
+                        size_t bytes)
+{
+    tryst_step *step = harness_step(rank, id);
+    struct room word = room_open(rank, -1, 8);
+    struct room a = room_open(rank, rank->rank ? -1 : 0, bytes);
+    struct room b = room_open(rank, rank->rank ? -1 : 0, bytes);
+    if (rank->rank == 0) {
+        void *now, *before;
+        CHECK_STATUS(tryst_pinned_alloc(gpu->devices[0], bytes, &now), TRYST_OK);
+        CHECK_STATUS(tryst_pinned_alloc(gpu->devices[0], bytes, &before), TRYST_OK);
+        harness_fill(now, bytes, 3 * id);
+        room_fill(gpu, &b, 3 * id + 1);
+        tryst_op *go = room_start(rank, step, false, "go", &word, NULL);
+        CHECK_STATUS(tryst_op_stream_wait(go, 0, gpu->streams[0]), TRYST_OK);
+        CHECK_STATUS(
+            tryst_copy_async(gpu->devices[0], gpu->streams[0], a.data, now, bytes),
+            TRYST_OK);
+        CHECK_STATUS(
+            tryst_copy_async(gpu->devices[0], gpu->streams[0], before, b.data, bytes),
+            TRYST_OK);
+        CHECK_STATUS(tryst_event_record(gpu->devices[0], gpu->streams[0], gpu->events[0]),
+                     TRYST_OK);
+        tryst_op *send = room_start(rank, step, true, "a", &a, gpu->events[0]);
+        tryst_op *recv = room_start(rank, step, false, "b", &b, gpu->events[0]);
+        harness_end(send, TRYST_OK);
+        harness_end(recv, TRYST_OK);
+        CHECK_EQ(harness_mismatch(before, bytes, 3 * id + 1), SIZE_MAX);
+        room_check(gpu, &b, 3 * id + 2);
+        harness_end(go, TRYST_OK);
+        tryst_pinned_free(gpu->devices[0], now, bytes);
+        tryst_pinned_free(gpu->devices[0], before, bytes);
+    } else {
+        room_fill(gpu, &b, 3 * id + 2);
+        tryst_op *recv = room_start(rank, step, false, "a", &a, NULL);
+        tryst_op *send = room_start(rank, step, true, "b", &b, NULL);
+        CHECK_STATUS(tryst_wait(recv, 20000000), TRYST_E_TIMEOUT);
+        harness_end(room_start(rank, step, true, "go", &word, NULL), TRYST_OK);
+        harness_end(recv, TRYST_OK);
+        room_check(gpu, &a, 3 * id);
+        harness_end(send, TRYST_OK);
+    }
+    harness_step_close(step);
+    room_close(&word);
+    room_close(&a);
+    room_close(&b);
+}
+
+static void ready_main(struct harness_rank *rank)
+{
+    struct gpu gpu;
+    gpu_open(rank, &gpu);
+    ready_round(rank, &gpu, 1, 100);
+    ready_round(rank, &gpu, 2, 3000000);
+    ready_round(rank, &gpu, 3, 2000);
+    gpu_close(&gpu);
+}
+
+static void test_ready(void **state)
+{
+    ranks_run(ready_main, NULL);
+}
+
+/* A send and a receive whose event does not pass are cancelled: their numbers are consumed, both
+ * ends hear of it, and later ones of the key meet as they should. */
+static void held_main(struct harness_rank *rank)
+{
+    struct gpu gpu;
+    gpu_open(rank, &gpu);
+    tryst_step *step = harness_step(rank, 1);
+    struct room word = room_open(rank, -1, 8);
+    struct room small = room_open(rank, 0, 64), large = room_open(rank, 0, 100000);
+    struct room *rooms[2] = {&small, &large};
+    tryst_op *go = NULL;
+    if (rank->rank == 0) {
+        go = room_start(rank, step, false, "go", &word, NULL);
+        CHECK_STATUS(tryst_op_stream_wait(go, 0, gpu.streams[0]), TRYST_OK);
+        CHECK_STATUS(tryst_event_record(gpu.devices[0], gpu.streams[0], gpu.events[0]),
+                     TRYST_OK);
+    }
+    void *ready = rank->rank == 0 ? gpu.events[0] : NULL;
+    for (int i = 0; i < 4; i++) { /* small, large; sent by rank 0, received by it */
+        struct room *room = rooms[i / 2];
+        bool send = (i % 2 == 0) == (rank->rank == 0);
+        char edge[16];
+        snprintf(edge, sizeof edge, "held%d", i);
+        tryst_op *op = room_start(rank, step, send, edge, room, ready);
+        if (rank->rank == 0) {
+            harness_sleep_ms(i % 2 * 5);
+            CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
+        }
+        harness_end(op, TRYST_E_CANCELED);
+        harness_end(room_start(rank, step, send, edge, room, NULL), TRYST_OK);
+    }
+    tryst_op *left = rank->rank == 0
+                         ? room_start(rank, step, true, "left", &large, ready)
+                         : room_start(rank, step, false, "left", &large, NULL);
+    if (rank->rank == 1)
+        harness_end(room_start(rank, step, true, "go", &word, NULL), TRYST_OK);
+    else
+        harness_end(go, TRYST_OK);
+    harness_end(left, TRYST_OK);
+    harness_step_close(step);
+    room_close(&word);
+    room_close(&small);
+    room_close(&large);
+    gpu_close(&gpu);
+}
+
+static void test_held(void **state)
+{
+    ranks_run(held_main, NULL);
+}
+
+/* ---- shapes that are not known ------------------------------------------------------------ */
+
+static tryst_status on_alloc(void *arg, tryst_tensor *tensor)
+{
+    struct room *room = arg;
+    CHECK_EQ(tensor->count, room->bytes);
+    tensor->data = room->data;
+    tensor->memory = TRYST_MEMORY_CUDA;
+    tensor->device = room->device;
+    return TRYST_OK;
+}
+
+static void alloc_main(struct harness_rank *rank)
+{
+    static const size_t sizes[] = {0, 500, 200000};
+    struct gpu gpu;
+    gpu_open(rank, &gpu);
+    tryst_step *step = harness_step(rank, 1);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct room room = room_open(rank, (int)(i % 2), sizes[i]);
+        struct harness_key key = harness_key(rank, 0, 1, "shape");
+        tryst_op_params params = {
+            .struct_size = sizeof params, .alloc = on_alloc, .alloc_arg = &room};
+        tryst_op *op;
+        if (rank->rank == 0) {
+            room_fill(&gpu, &room, i);
+            op = room_start(rank, step, true, "shape", &room, NULL);
+        } else {
+            CHECK_STATUS(tryst_recv(step, key.text, NULL, &params, &op), TRYST_OK);
+        }
+        harness_end(op, TRYST_OK);
+        if (rank->rank == 1)
+            room_check(&gpu, &room, i);
+        room_close(&room);
+    }
+    harness_step_close(step);
+    gpu_close(&gpu);
+}
+
+static void test_alloc(void **state)
+{
+    ranks_run(alloc_main, NULL);
+}
+
+/* ---- what is not valid -------------------------------------------------------------------- */
+
+static void invalid_main(struct harness_rank *rank)
+{
+    struct gpu gpu;
+    gpu_open(rank, &gpu);
+    tryst_step *step = harness_step(rank, 1);
+    struct room host = room_open(rank, -1, 64), room = room_open(rank, 0, 64);
+    struct harness_key key = harness_key(rank, rank->rank, 1 - rank->rank, "no");
+    tryst_tensor tensor = room_tensor(&host, gpu.events[0]);
+    CHECK_STATUS(tryst_send(step, key.text, &tensor, NULL, NULL), TRYST_E_INVALID);
+    tensor = room_tensor(&host, NULL);
+    tensor.memory = TRYST_MEMORY_CUDA;
+    CHECK_STATUS(tryst_send(step, key.text, &tensor, NULL, NULL), TRYST_E_INVALID);
+    tensor = room_tensor(&room, NULL);
+    tensor.device = 1;
+    CHECK_STATUS(tryst_send(step, key.text, &tensor, NULL, NULL), TRYST_E_INVALID);
+    tensor = room_tensor(&room, NULL);
+    tensor.memory = (tryst_memory_kind)7;
+    CHECK_STATUS(tryst_send(step, key.text, &tensor, NULL, NULL), TRYST_E_UNSUPPORTED);
+    harness_step_close(step);
+    room_close(&host);
+    room_close(&room);
+    gpu_close(&gpu);
+}
+
+static void test_invalid(void **state)
+{
+    ranks_run(invalid_main, NULL);
+}
+
+/* ---- copies that fail --------------------------------------------------------------------- */
+
+/* One call of the driver fails in a rank: the transfer fails at both ends or, where it was not needed,
+ * does not; the ranks go on. */
+static void fail_round(struct harness_rank *rank, struct gpu *gpu, uint64_t id,
+                       size_t bytes, bool sender_fails, unsigned nth)
+{
+    tryst_step *step = harness_step(rank, id);
+    struct room room = room_open(rank, 0, bytes), word = room_open(rank, -1, 8);
+    bool send = rank->rank == 0;
+    room_fill(gpu, &room, id);
+    harness_end(room_start(rank, step, send, "before", &word, NULL), TRYST_OK);
+    if (send == sender_fails)
+        fake_cuda_fail("cuMemcpyAsync", nth, 999);
+    tryst_op *op = room_start(rank, step, send, "fails", &room, NULL);
+    tryst_status status = tryst_wait(op, TRYST_FOREVER);
+    fake_cuda_fail(NULL, 0, 0);
+    CHECK(status == TRYST_OK || status == TRYST_E_SYSTEM);
+    if (nth == 1)
+        CHECK_STATUS(status, TRYST_E_SYSTEM);
+    if (status == TRYST_OK)
+        room_check(gpu, &room, id);
+    tryst_op_release(op);
+    harness_end(room_start(rank, step, send, "after", &word, NULL), TRYST_OK);
+    harness_end(room_start(rank, step, send, "again", &room, NULL), TRYST_OK);
+    if (!send)
+        room_check(gpu, &room, id);
+    harness_step_close(step);
+    room_close(&room);
+    room_close(&word);
+}
+
+static void fail_main(struct harness_rank *rank)
+{
+    struct gpu gpu;
+    uint64_t id = 0;
+    gpu_open(rank, &gpu);
+    for (unsigned nth = 1; nth <= 3; nth++)
+        for (int sender = 0; sender < 2; sender++) {
+            fail_round(rank, &gpu, ++id, 1000, sender, nth);
+            fail_round(rank, &gpu, ++id, 700000, sender, nth);
+        }
+    gpu_close(&gpu);
+}
+
+static void test_fail(void **state)
+{
+    static const char *const slices[] = {"slice_bytes", "128K", NULL};
+    if (!harness_has_processes())
+        skip(); /* the driver's failures are one process's */
+    ranks_run(fail_main, slices);
+}
+
+/* ---- a rank is killed while copies run ---------------------------------------------------- */
+
+struct killed_run {
+    _Atomic(uint32_t) started;
+};
+
+static void killed_main(struct harness_rank *rank)
+{
+    enum { COUNT = 16 };
+    struct killed_run *run = rank->arg;
+    struct gpu gpu;
+    struct room rooms[COUNT];
+    tryst_op *ops[COUNT];
+    char edge[16];
+    gpu_open(rank, &gpu);
+    tryst_step *step = harness_step(rank, 1);
+    for (int i = 0; i < COUNT; i++) {
+        rooms[i] = room_open(rank, i % 2, i % 4 == 3 ? 900 : 600000);
+        room_fill(&gpu, &rooms[i], (uint64_t)i);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(edge, sizeof edge, "k%d", i);
+        ops[i] = room_start(rank, step, (i % 2 == 0) == (rank->rank == 0), edge,
+                            &rooms[i], NULL);
+    }
+    harness_barrier(rank, &run->started);
+    if (rank->rank == 1) {
+        for (uint64_t until = harness_now_ns() + 1000000; harness_now_ns() < until;)
+            tryst_progress(rank->ctx);
+        raise(SIGKILL);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        tryst_status status = tryst_wait(ops[i], TRYST_FOREVER);
+        CHECK(status == TRYST_OK || status == TRYST_E_PEER);
+        tryst_op_release(ops[i]);
+        room_close(&rooms[i]); /* nothing writes there any more */
+    }
+    harness_step_close(step);
+    gpu_close(&gpu);
+}
+
+static void test_killed(void **state)
+{
+    if (!harness_has_processes())
+        skip();
+    struct killed_run *run = harness_share(sizeof *run);
+    struct harness_params params = {
+        .size = 2, .main = killed_main, .arg = run, .timeout_s = 40, .killed = 1};
+    for (int i = 0; i < 3; i++) {
+        atomic_store(&run->started, 0);
+        assert_int_equal(harness_run(&params), 0);
+    }
+    harness_unshare(run, sizeof *run);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sizes), cmocka_unit_test(test_many),
+        cmocka_unit_test(test_ready), cmocka_unit_test(test_held),
+        cmocka_unit_test(test_alloc), cmocka_unit_test(test_invalid),
+        cmocka_unit_test(test_fail),  cmocka_unit_test(test_killed),
+    };
+    return HARNESS_MAIN(argc, argv, tests);
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bulk of device memory through pinned slots (stage.h).
+ *
+ * Idea: the bulk of the layer above stays as it is; the rail sees an inner one, whose bytes are a
+ * slot's. What the rail moves by itself it is tried with first, and a rail that finds that it
+ * cannot (TRYST_E_UNSUPPORTED: nothing was sent) gets the slot's bytes instead.
+ *
+ *   send:     copying ── wanted? ──▶ at the rail ──▶ done
+ *                │                        ▲ AGAIN: first in line in the next turn
+ *                └── failed, not wanted, lane closed ──▶ done (never sent)
+ *   receive:  at the rail ──▶ copying ──▶ done
+ *
+ * Invariant: lane->busy counts the items that were taken and are not done; an item holds its slot
+ * all that time.
+ * Callers: rendezvous.
+ */
+#include "transports/stage.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "transports/module.h"
+
+struct stage_item {
+    struct bulk inner; /* what the rail has */
+    struct bulk *outer;
+    struct stage *stage;
+    struct stage_lane *lane;
+    struct endpoint *ep; /* not to be used once the lane is closed */
+    struct slot *slot;   /* NULL: the rail moves it by itself */
+    struct copy copy;
+    struct list_node node; /* lane->sends, stage->items */
+    tryst_status status;   /* of the copy; TRYST_IN_PROGRESS while it is under way */
+    bool at_rail;
+};
+
+static struct stage_item **item_place(struct bulk *outer)
+{
+    return (struct stage_item **)(void *)&outer->scratch.pointers[0];
+}
+
+static struct stage_item *item_get(struct stage *stage, struct stage_lane *lane,
+                                   struct endpoint *ep, struct bulk *outer)
+{
+    struct list_node *node = list_pop_front(&stage->items);
+    struct stage_item *item =
+        node ? container_of(node, struct stage_item, node) : mem_alloc(sizeof *item);
+    if (!item)
+        return NULL;
+    memset(item, 0, sizeof *item);
+    item->stage = stage;
+    item->lane = lane;
+    item->ep = ep;
+    item->outer = outer;
+    item->inner.tag = outer->tag;
+    item->inner.bytes = outer->bytes;
+    *item_place(outer) = item;
+    return item;
+}
+
+static void slot_drop(struct stage_item *item, enum copy_way way)
+{
+    struct stage *stage = item->stage;
+    if (!item->slot)
+        return;
+    slots_put(&stage->slots, way, item->slot);
+    item->slot = NULL;
+    if (way == COPY_OUT)
+        stage->out_used--;
+    else
+        item->lane->in_bytes -= item->outer->bytes;
+}
+
+/* Give it back: the outer bulk is done. */
+static void item_end(struct stage_item *item, enum copy_way way, tryst_status status,
+                     size_t bytes)
+{
+    struct stage *stage = item->stage;
+    struct stage_lane *lane = item->lane;
+    struct bulk *outer = item->outer;
+    slot_drop(item, way);
+    list_push_front(&stage->items, &item->node);
+    outer->done(outer, status, bytes);
+    stage_lane_leave(stage, lane);
+}
+
+void stage_lane_init(struct stage_lane *lane)
+{
+    list_init(&lane->sends);
+}
+
+void stage_lane_enter(struct stage_lane *lane)
+{
+    lane->busy++;
+}
+
+void stage_lane_leave(struct stage *stage, struct stage_lane *lane)
+{
+    if (--lane->busy == 0 && lane->closed)
+        stage->events->idle(stage->arg);
+}
+
+void stage_lane_close(struct stage_lane *lane)
+{
+    lane->closed = true;
+}
+
+/* ---- sends ---- */
+
+static void send_done(struct bulk *inner, tryst_status status, size_t bytes)
+{
+    struct stage_item *item = container_of(inner, struct stage_item, inner);
+    item_end(item, COPY_OUT, status, bytes);
+}
+
+static void refusal_tell(struct stage_item *item)
+{
+    const struct tryst_host *host = item->stage->host;
+    char text[TRANSPORT_TEXT_MAX];
+    if (item->lane->refused || !host)
+        return;
+    item->lane->refused = true;
+    snprintf(text, sizeof text,
+             "%s does not move %s memory to a peer by itself: through pinned slots from "
+             "here on",
+             item->ep->rail->ops->name, item->outer->memory->name);
+    host->log(host, TRYST_LOG_INFO, text);
+}
+
+/* Hand it to the rail. TRYST_AGAIN: not now. Else it is the rail's, or has ended. */
+static tryst_status send_hand_over(struct stage_item *item)
+{
+    struct stage *stage = item->stage;
+    struct bulk *inner = &item->inner;
+    tryst_status status = item->status;
+    if (status == TRYST_OK &&
+        (item->lane->closed || !stage->events->wanted(stage->arg, item->outer)))
+        status = TRYST_E_CANCELED;
+    if (status == TRYST_OK) {
+        inner->done = send_done;
+        status = item->ep->rail->ops->bulk_send(item->ep, inner);
+        if (status == TRYST_OK || status == TRYST_AGAIN)
+            return status;
+    }
+    item_end(item, COPY_OUT, status, 0);
+    return TRYST_OK;
+}
+
+static int lane_hand_over(struct stage_lane *lane)
+{
+    struct list_node *node;
+    int count = 0;
+    while ((node = list_first(&lane->sends)) != NULL) {
+        struct stage_item *item = container_of(node, struct stage_item, node);
+        if (item->status == TRYST_IN_PROGRESS)
+            return count;
+        list_remove(node);
+        if (send_hand_over(item) == TRYST_AGAIN) {
+            list_push_front(&lane->sends, node);
+            return count;
+        }
+        count++;
+    }
+    list_remove(&lane->node);
+    return count;
+}
+
+static void send_copied(struct copy *copy, tryst_status status)
+{
+    struct stage_item *item = container_of(copy, struct stage_item, copy);
+    item->status = status; /* handed over in its turn, later in this progress */
+}
+
+/* Into a slot first. TRYST_AGAIN: none is free. */
+static tryst_status send_stage(struct stage_item *item)
+{
+    struct stage *stage = item->stage;
+    struct bulk *outer = item->outer;
+    item->slot =
+        slots_get(&stage->slots, outer->memory, outer->device, COPY_OUT, outer->bytes);
+    if (!item->slot && stage->out_used)
+        return TRYST_AGAIN;
+    stage->out_used += item->slot != NULL;
+    list_push_back(&item->lane->sends, &item->node);
+    if (!list_linked(&item->lane->node))
+        list_push_back(&stage->lanes, &item->lane->node);
+    if (!item->slot) { /* nothing that could come back would help */
+        item->status = TRYST_E_NOMEM;
+        return TRYST_OK;
+    }
+    item->status = TRYST_IN_PROGRESS;
+    item->inner.data = item->slot->data;
+    item->inner.mem = item->slot->mem;
+    item->copy = (struct copy){.done = send_copied,
+                               .memory = outer->memory,
+                               .device = outer->device,
+                               .way = COPY_OUT,
+                               .dst = item->slot->data,
+                               .src = outer->data,
+                               .bytes = outer->bytes};
+    copies_start(&stage->copies, &item->copy);
+    return TRYST_OK;
+}
+
+/* The rail found that it cannot: through a slot, as soon as there is one. */
+static void direct_done(struct bulk *inner, tryst_status status, size_t bytes)
+{
+    struct stage_item *item = container_of(inner, struct stage_item, inner);
+    if (status != TRYST_E_UNSUPPORTED || item->lane->closed) {
+        item_end(item, COPY_OUT, status, bytes);
+        return;
+    }
+    refusal_tell(item);
+    item->inner.memory = NULL;
+    list_node_init(&item->node);
+    if (send_stage(item) == TRYST_AGAIN)
+        list_push_back(&item->stage->unslotted, &item->node);
+}
+
+static tryst_status send_direct(struct stage_item *item)
+{
+    struct bulk *inner = &item->inner;
+    *inner = *item->outer;
+    inner->done = direct_done;
+    return item->ep->rail->ops->bulk_send(item->ep, inner);
+}
+
+tryst_status stage_send(struct stage *stage, struct stage_lane *lane, struct endpoint *ep,
+                        struct bulk *bulk, bool direct)
+{
+    struct stage_item *item = item_get(stage, lane, ep, bulk);
+    tryst_status status = TRYST_E_UNSUPPORTED;
+    if (!item)
+        return TRYST_AGAIN;
+    if (direct && !stage_is_needed(ep, bulk->memory))
+        status = send_direct(item);
+    if (status == TRYST_E_UNSUPPORTED) {
+        item->inner.memory = NULL;
+        status = send_stage(item);
+    }
+    if (status == TRYST_OK)
+        stage_lane_enter(lane);
+    else
+        list_push_front(&stage->items, &item->node);
+    return status;
+}
+
+/* ---- receives ---- */
+
+static void recv_copied(struct copy *copy, tryst_status status)
+{
+    struct stage_item *item = container_of(copy, struct stage_item, copy);
+    size_t bytes = item->copy.bytes;
+    item_end(item, COPY_IN, status, bytes);
+}
+
+static void recv_done(struct bulk *inner, tryst_status status, size_t bytes)
+{
+    struct stage_item *item = container_of(inner, struct stage_item, inner);
+    struct bulk *outer = item->outer;
+    item->at_rail = false;
+    if (status != TRYST_OK || bytes == 0) {
+        item_end(item, COPY_IN, status, bytes);
+        return;
+    }
+    item->copy = (struct copy){.done = recv_copied,
+                               .memory = outer->memory,
+                               .device = outer->device,
+                               .way = COPY_IN,
+                               .dst = outer->data,
+                               .src = item->slot->data,
+                               .bytes = bytes};
+    copies_start(&item->stage->copies, &item->copy);
+}
+
+/* A slot for a receive of this lane. One lane, whose peer may stand still, has half of them at
+ * most; but one slot it may always have. */
+static struct slot *slot_for_recv(struct stage *stage, struct stage_lane *lane,
+                                  const struct bulk *bulk)
+{
+    struct slot *slot = NULL;
+    if (lane->in_bytes == 0 ||
+        lane->in_bytes + bulk->bytes <= stage->slots.limit_bytes / 2)
+        slot = slots_get(&stage->slots, bulk->memory, bulk->device, COPY_IN, bulk->bytes);
+    if (slot)
+        lane->in_bytes += bulk->bytes;
+    else
+        stage->asked = true;
+    return slot;
+}
+
+tryst_status stage_recv(struct stage *stage, struct stage_lane *lane, struct endpoint *ep,
+                        struct bulk *bulk)
+{
+    if (!stage_is_needed(ep, bulk->memory))
+        return ep->rail->ops->bulk_recv(ep, bulk);
+    struct stage_item *item = item_get(stage, lane, ep, bulk);
+    if (!item)
+        return TRYST_AGAIN;
+    tryst_status status = TRYST_AGAIN;
+    item->slot = slot_for_recv(stage, lane, bulk);
+    if (item->slot) {
+        item->inner.data = item->slot->data;
+        item->inner.mem = item->slot->mem;
+        item->inner.done = recv_done;
+        item->at_rail = true;
+        status = ep->rail->ops->bulk_recv(ep, &item->inner);
+    }
+    if (status == TRYST_OK) {
+        stage_lane_enter(lane);
+        return TRYST_OK;
+    }
+    slot_drop(item, COPY_IN);
+    list_push_front(&stage->items, &item->node);
+    return status;
+}
+
+void stage_cancel(struct endpoint *ep, struct bulk *bulk)
+{
+    if (!stage_is_needed(ep, bulk->memory)) {
+        ep->rail->ops->bulk_cancel(ep, bulk);
+        return;
+    }
+    struct stage_item *item = *item_place(bulk);
+    if (item->at_rail) /* else its message has come, and is being copied */
+        ep->rail->ops->bulk_cancel(ep, &item->inner);
+}
+
+/* ---- the stage as a rail ---- */
+
+/* Sends that the rail gave back while no slot was free. */
+static int unslotted_try(struct stage *stage)
+{
+    struct list_node *node;
+    int count = 0;
+    while ((node = list_pop_front(&stage->unslotted)) != NULL) {
+        struct stage_item *item = container_of(node, struct stage_item, node);
+        if (item->lane->closed) {
+            item_end(item, COPY_OUT, TRYST_E_CANCELED, 0);
+        } else if (send_stage(item) == TRYST_AGAIN) {
+            list_push_front(&stage->unslotted, node);
+            break;
+        }
+        count++;
+    }
+    return count;
+}
+
+static int stage_progress(struct rail *base)
+{
+    struct stage *stage = (struct stage *)base;
+    int count = copies_poll(&stage->copies);
+    list_for_each_safe (&stage->lanes, node, after)
+        count += lane_hand_over(container_of(node, struct stage_lane, node));
+    if (!list_empty(&stage->unslotted))
+        count += unslotted_try(stage);
+    if (stage->asked && count) {
+        stage->asked = false;
+        stage->events->room(stage->arg);
+    }
+    return count;
+}
+
+static tryst_status stage_arm(struct rail *base)
+{
+    struct stage *stage = (struct stage *)base;
+    bool busy = !list_empty(&stage->lanes) || !list_empty(&stage->unslotted);
+    base->copies_busy = stage->copies.count;
+    return busy || base->copies_busy ? TRYST_E_UNSUPPORTED : TRYST_OK;
+}
+
+static const struct transport_ops stage_ops = {.name = "stage",
+                                               .struct_size =
+                                                   sizeof(struct transport_ops),
+                                               .progress = stage_progress,
+                                               .arm = stage_arm};
+
+void stage_init(struct stage *stage, const struct stage_events *events, void *arg,
+                const struct tryst_host *host, struct memory_cache *cache,
+                uint64_t limit_bytes)
+{
+    memset(stage, 0, sizeof *stage);
+    stage->rail.ops = &stage_ops;
+    stage->events = events;
+    stage->arg = arg;
+    stage->host = host;
+    copies_init(&stage->copies);
+    slots_init(&stage->slots, cache, limit_bytes);
+    list_init(&stage->lanes);
+    list_init(&stage->items);
+    list_init(&stage->unslotted);
+}
+
+void stage_end(struct stage *stage)
+{
+    struct list_node *node;
+    copies_end(&stage->copies);
+    slots_end(&stage->slots);
+    while ((node = list_pop_front(&stage->items)) != NULL)
+        mem_free(container_of(node, struct stage_item, node));
+}
