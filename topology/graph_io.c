@@ -71,6 +71,8 @@ static enum graph_format format_guess(const char *text, size_t bytes)
     if (i < bytes && text[i] == '{')
         return text_has(text, bytes, LOOK_BYTES, "\"tryst_graph\"") ? GRAPH_JSON
                                                                     : GRAPH_CLUSTER;
+    if (i < bytes && text[i] == '[') /* it is none, and that reader says why */
+        return GRAPH_CLUSTER;
     if (i < bytes && text[i] == '<')
         return xml_root_is(text, bytes, "system") ? GRAPH_NCCL_XML : GRAPH_HWLOC_XML;
     return GRAPH_SYNTHETIC;

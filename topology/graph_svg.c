@@ -22,6 +22,8 @@
 struct svg {
     const struct graph *graph;
     struct text *text;
+    struct text
+        plates; /* numbers on wires: over all wires, so they are drawn after them */
     struct svg_layout layout;
     const struct graph_overlaid *overlaid;
     double top;  /* of the drawing on the page */
@@ -249,6 +251,30 @@ static void rate_label(struct svg *svg, const struct graph_link *link, double x,
     text_drop(&words);
 }
 
+/* On a wire, with white behind the whole of it, or the wire shows between the digits. */
+static void rate_plate(struct svg *svg, const struct graph_link *link, double x, double y)
+{
+    struct text words = {0}, *below = svg->text;
+    const double size = 9;
+    if (svg->layout.font < 12 || link->bytes_per_s.value == GRAPH_UNLIMITED)
+        return;
+    svg->text = &svg->plates;
+    words_rate(&words, link->bytes_per_s.value);
+    if (words.data) {
+        double w = (double)strlen(words.data) * size * 0.62 + 5;
+        text_add(svg->text, "<rect");
+        attribute(svg, "x", x - w / 2);
+        attribute(svg, "y", y - size * 0.68);
+        attribute(svg, "width", w);
+        attribute(svg, "height", size * 1.36);
+        text_add(svg->text, " rx=\"2\" fill=\"#ffffff\"/>");
+        label(svg, x, y + size * 0.36, size, "middle", "#52606d", false, words.data);
+    }
+    svg->text = below;
+    svg->text->failed = svg->text->failed || words.failed;
+    text_drop(&words);
+}
+
 /* From the top of a box up to one that is above it. */
 static void up_draw(struct svg *svg, const struct graph_link *link,
                     const struct graph_link *back, struct svg_place low,
@@ -331,14 +357,16 @@ static void free_draw(struct svg *svg, const struct graph_link *link,
                  svg->graph->nodes[link->to].kind == NODE_RANK &&
                  svg->graph->nodes_count > 12;
     double bow = ranks && length > svg->layout.cell * 2.2 ? length * 0.14 : 0;
+    double cx = (ax + bx) / 2 - (by - ay) / (length + 1) * bow;
+    double cy = (ay + by) / 2 + (bx - ax) / (length + 1) * bow;
     wire_begin(svg, false);
     step(svg, "M", ax, ay);
-    step(svg, "Q", (ax + bx) / 2 - (by - ay) / (length + 1) * bow,
-         (ay + by) / 2 + (bx - ax) / (length + 1) * bow);
+    step(svg, "Q", cx, cy);
     step(svg, " ", bx, by);
     wire_end(svg, link, back);
     if (svg->graph->nodes_count <= 24)
-        rate_label(svg, link, ax * 0.6 + bx * 0.4, ay * 0.6 + by * 0.4 + 3, "middle");
+        rate_plate(svg, link, ax * 0.36 + cx * 0.48 + bx * 0.16,
+                   ay * 0.36 + cy * 0.48 + by * 0.16); /* two fifths of the way */
 }
 
 static void link_draw(struct svg *svg, const struct graph_link *link,
@@ -387,6 +415,10 @@ static void links_draw(struct svg *svg)
         bool wire = i + 1 < graph->links_count && is_second(graph, i + 1);
         link_draw(svg, &graph->links[i], wire ? &graph->links[i + 1] : NULL);
     }
+    if (svg->plates.data)
+        text_add(svg->text, svg->plates.data);
+    svg->text->failed = svg->text->failed || svg->plates.failed;
+    text_drop(&svg->plates);
 }
 
 /* -----------------------------------------------------------------------------
@@ -445,6 +477,26 @@ static void combs_draw(struct svg *svg)
 /* -----------------------------------------------------------------------------
  * trees */
 
+/* Ranks stand in rows under switches, or in machines; not in a ring or a grid. */
+static bool ranks_in_rows(const struct svg *svg)
+{
+    const struct graph *graph = svg->graph;
+    if (svg->layout.machines)
+        return true;
+    for (uint32_t i = 1; i < graph->ranks_count; i++)
+        if (svg_place_of(&svg->layout, graph->ranks[i]).y !=
+            svg_place_of(&svg->layout, graph->ranks[0]).y)
+            return false;
+    return true;
+}
+
+/* What arrows may take under a row. */
+static double arc_room(const struct svg *svg)
+{
+    double room = svg->layout.machines ? svg->layout.row * 0.6 : svg->layout.width * 0.1;
+    return fmin(fmax(room, 24), 140);
+}
+
 static struct svg_place member_place(const struct svg *svg, uint32_t position)
 {
     const struct graph_overlaid *overlaid = svg->overlaid;
@@ -452,23 +504,63 @@ static struct svg_place member_place(const struct svg *svg, uint32_t position)
     return svg_place_of(&svg->layout, svg->graph->ranks[rank]);
 }
 
-/* From parent to child, bowed aside by the tree's number, so that trees do not cover each other. */
-static void edge_draw(struct svg *svg, uint32_t tree, struct svg_place a,
-                      struct svg_place b)
+static void edge_begin(struct svg *svg, uint32_t tree)
 {
-    double ax = centre(a), ay = a.y + a.h / 2, bx = centre(b), by = b.y + b.h / 2;
-    double dx = bx - ax, dy = by - ay, length = hypot(dx, dy) + 1e-9;
-    double bow = (length * 0.12 + 10 + 5.0 * (tree / 2)) * (tree % 2 ? -1 : 1);
-    double back = b.h * 0.62; /* the arrow ends beside the box */
     text_addf(svg->text,
               "<path fill=\"none\" stroke=\"%s\" stroke-opacity=\"0.55\" "
               "marker-end=\"url(#arrow%u)\" d=\"",
               look_tree_colour(tree), tree);
+}
+
+static void edge_end(struct svg *svg, uint32_t tree)
+{
+    text_addf(svg->text, "\" stroke-width=\"%s\"><title>tree %u</title></path>\n",
+              svg->layout.font > 0 ? "2" : "1.2", tree);
+}
+
+/* Within a row: under it, the further the deeper, each tree at its own place of the boxes, so that no box hides an
+ * arrow. */
+static void arc_draw(struct svg *svg, uint32_t tree, struct svg_place a,
+                     struct svg_place b)
+{
+    double side = ((tree + 0.5) / TREES_MAX - 0.5) * 0.8;
+    double ax = centre(a) + side * a.w, bx = centre(b) + side * b.w;
+    double part = fmin(1, fabs(bx - ax) / (svg->layout.width + 1));
+    double depth = arc_room(svg) * (0.25 + 0.7 * sqrt(part));
+    edge_begin(svg, tree);
+    step(svg, "M", ax, a.y + a.h);
+    step(svg, "C", ax + (bx - ax) * 0.15, a.y + a.h + depth * 4 / 3);
+    step(svg, " ", bx - (bx - ax) * 0.15, b.y + b.h + depth * 4 / 3);
+    step(svg, " ", bx, b.y + b.h + 2);
+    edge_end(svg, tree);
+}
+
+/* How far from its centre a line in this direction leaves a box. */
+static double leaving(struct svg_place at, double dx, double dy)
+{
+    double length = hypot(dx, dy) + 1e-9;
+    double by_width = fabs(dx) > 1e-9 ? at.w / 2 * length / fabs(dx) : INFINITY;
+    double by_height = fabs(dy) > 1e-9 ? at.h / 2 * length / fabs(dy) : INFINITY;
+    return fmin(fmin(by_width, by_height), length) + 2;
+}
+
+/* From parent to child, bowed aside by the tree's number, so that trees do not cover each other. */
+static void edge_draw(struct svg *svg, uint32_t tree, struct svg_place a,
+                      struct svg_place b)
+{
+    if (ranks_in_rows(svg) && fabs(a.y - b.y) < 1) {
+        arc_draw(svg, tree, a, b);
+        return;
+    }
+    double ax = centre(a), ay = a.y + a.h / 2, bx = centre(b), by = b.y + b.h / 2;
+    double dx = bx - ax, dy = by - ay, length = hypot(dx, dy) + 1e-9;
+    double bow = (length * 0.12 + 10 + 5.0 * (tree / 2)) * (tree % 2 ? -1 : 1);
+    double back = leaving(b, dx, dy); /* the arrow ends beside the box */
+    edge_begin(svg, tree);
     step(svg, "M", ax, ay);
     step(svg, "Q", (ax + bx) / 2 - dy / length * bow, (ay + by) / 2 + dx / length * bow);
     step(svg, " ", bx - dx / length * back, by - dy / length * back);
-    text_addf(svg->text, "\" stroke-width=\"%s\"><title>tree %u</title></path>\n",
-              svg->layout.font > 0 ? "2" : "1.2", tree);
+    edge_end(svg, tree);
 }
 
 static uint32_t trees_shown(const struct svg *svg)
@@ -653,7 +745,8 @@ static void drawing_add(struct svg *svg)
 /* The body first, because how long the page is comes last. */
 static void body_draw(struct svg *svg, double width, double *height_p)
 {
-    double bottom = svg->top + svg->layout.height + 14;
+    bool arcs = trees_shown(svg) && !svg->layout.machines && ranks_in_rows(svg);
+    double bottom = svg->top + svg->layout.height + 14 + (arcs ? arc_room(svg) : 0);
     head_draw(svg);
     drawing_add(svg);
     legend_kinds(svg, MARGIN, bottom + LEGEND_ROW);

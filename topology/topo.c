@@ -118,7 +118,7 @@ tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p, char *error,
     if (!path || !topo_p)
         return TRYST_E_INVALID;
     bool standard = strcmp(path, "-") == 0;
-    const char *name = standard ? "standard input" : path;
+    const char *name = standard ? "standard input" : *path ? path : "''";
     FILE *file = standard ? stdin : fopen(path, "rbe");
     tryst_status status;
     if (file)
@@ -128,7 +128,7 @@ tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p, char *error,
                          error, error_capacity);
     else
         status =
-            err_set(&err, TRYST_E_IO, "%s cannot be opened: %s", path, err_reason(errno));
+            err_set(&err, TRYST_E_IO, "%s cannot be opened: %s", name, err_reason(errno));
     if (file && !standard)
         fclose(file);
     if (status == TRYST_OK)

@@ -2,6 +2,8 @@
 /* See words.h. */
 #include "words.h"
 
+#include <math.h>
+
 #include <string.h>
 
 void words_rate(struct text *text, double bytes_per_s)
@@ -11,12 +13,13 @@ void words_rate(struct text *text, double bytes_per_s)
         text_add(text, "?");
     else if (bytes_per_s == GRAPH_UNLIMITED)
         text_add(text, "unlimited");
+    else if (gigabytes < 0.995)
+        text_add_number(text, floor(gigabytes * 1e4 + 0.5) / 1e4);
     else
         text_add_fixed(text, gigabytes,
                        gigabytes >= 99.95   ? 0
                        : gigabytes >= 9.995 ? 1
-                       : gigabytes >= 0.995 ? 2
-                                            : 4);
+                                            : 2);
 }
 
 void words_link_kind(struct text *text, const struct graph_link *link)
