@@ -27,12 +27,12 @@ verdict() { # <what> <exit status>
 }
 
 lint_format() {
-    sources '*.c' '*.h' | xargs clang-format --dry-run -Werror
+    sources '*.c' '*.h' '*.cu' '*.cc' | xargs clang-format --dry-run -Werror
     verdict "clang-format (mend with clang-format -i)" $?
 }
 
 lint_licence() {
-    bare=$(sources '*.c' '*.h' '*.cu' '*.sh' '*.cmake' '*.map' '*.awk' '*CMakeLists.txt' '*.pml' \
+    bare=$(sources '*.c' '*.h' '*.cu' '*.cc' '*.sh' '*.cmake' '*.map' '*.awk' '*CMakeLists.txt' '*.pml' \
         '*.in' '*.supp' run .ci/run .clang-format .clang-tidy | while read -r file; do
         head -n 3 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || echo "$file"
     done)
@@ -43,7 +43,7 @@ lint_licence() {
 
 lint_words() {
     # TSan does not see fences, and what is left open belongs into an issue.
-    ! git grep -nE 'atomic_thread_fence *\(|\b(TODO|FIXME|XXX)\b' -- '*.c' '*.h' '*.cmake' run
+    ! git grep -nE 'atomic_thread_fence *\(|\b(TODO|FIXME|XXX)\b' -- '*.c' '*.h' '*.cu' '*.cc' '*.cmake' run
     verdict "forbidden words" $?
 }
 

@@ -113,8 +113,12 @@ struct device_kernels {
      * no such device, a precision it lacks), TRYST_E_NOMEM, TRYST_E_SYSTEM. */
     tryst_status (*open)(int32_t device, tryst_precision precision,
                          device_session **session_p, char *error, size_t error_capacity);
-    /* Waits for all work. */
+    /* Waits for all work. Not between enter and leave. */
     void (*close)(device_session *session);
+    /* Between these the calling thread's device context is the session's; all that follows is
+     * called there alone. Behind leave the caller's own is back. */
+    void (*enter)(device_session *session);
+    void (*leave)(device_session *session);
     /* The first failure so far, of enqueueing or of what ran; does not wait. */
     tryst_status (*status)(device_session *session);
     /* Wait for all work of both lanes. Returns as status. */

@@ -193,12 +193,14 @@ void device_stage_close(tryst_stage *base)
     device_stage *stage = (device_stage *)base;
     const device_kernels *kernels = stage->kernels;
     if (stage->session) {
+        kernels->enter(stage->session);
         (void)kernels->finish(stage->session);
         for (int32_t i = 0; i < DEVICE_MARKS_MAX; i++) {
             kernels->event_close(stage->session, stage->marks[i].event);
         }
         kernels->event_close(stage->session, stage->accumulated);
         kernels->free(stage->session, stage->memory);
+        kernels->leave(stage->session);
         kernels->close(stage->session);
     }
     free(stage->mirror);
@@ -206,8 +208,26 @@ void device_stage_close(tryst_stage *base)
     free(stage);
 }
 
-/* What can fail, in order. */
-static tryst_status stage_fill(device_stage *stage, const tryst_model *model,
+/* What the stage has in a session that is open. */
+static tryst_status stage_fill(device_stage *stage, const tryst_stage_params *params)
+{
+    stage->kernels->enter(stage->session);
+    tryst_status status = stage_allocate(stage, params);
+    if (status == TRYST_OK) {
+        status = stage_mirror(stage, params);
+    }
+    if (status == TRYST_OK) {
+        status = stage_events(stage, params);
+    }
+    if (status == TRYST_OK) {
+        status = stage_initialise(stage, params);
+    }
+    stage->kernels->leave(stage->session);
+    return status;
+}
+
+/* What can fail before there is a session. */
+static tryst_status stage_plan(device_stage *stage, const tryst_model *model,
                                tryst_layers layers, const tryst_stage_params *params)
 {
     tryst_status status = stage_check(model, params, stage->kernels);
@@ -215,29 +235,14 @@ static tryst_status stage_fill(device_stage *stage, const tryst_model *model,
         status = optimizer_init(params->optimizer, params->error, params->error_capacity,
                                 &stage->optimizer);
     }
-    if (status == TRYST_OK) {
-        status =
-            device_layout_open(model, layers, params, &stage->optimizer, &stage->layout);
-        stage->base.info = stage->layout.info;
-        if (status != TRYST_OK) {
-            return fail_text(status, params->error, params->error_capacity,
-                             "no memory on the host for a stage");
-        }
+    if (status != TRYST_OK) {
+        return status;
     }
-    if (status == TRYST_OK) {
-        status = stage->kernels->open(params->device, params->precision, &stage->session,
-                                      params->error, params->error_capacity);
-    }
-    if (status == TRYST_OK) {
-        status = stage_allocate(stage, params);
-    }
-    if (status == TRYST_OK) {
-        status = stage_mirror(stage, params);
-    }
-    if (status == TRYST_OK) {
-        status = stage_events(stage, params);
-    }
-    return status == TRYST_OK ? stage_initialise(stage, params) : status;
+    status = device_layout_open(model, layers, params, &stage->optimizer, &stage->layout);
+    stage->base.info = stage->layout.info;
+    return status == TRYST_OK ? TRYST_OK
+                              : fail_text(status, params->error, params->error_capacity,
+                                          "no memory on the host for a stage");
 }
 
 tryst_status device_stage_open(const tryst_model *model, tryst_layers layers,
@@ -251,7 +256,14 @@ tryst_status device_stage_open(const tryst_model *model, tryst_layers layers,
     }
     stage->base.ops = &device_stage_ops;
     stage->kernels = kernels;
-    const tryst_status status = stage_fill(stage, model, layers, params);
+    tryst_status status = stage_plan(stage, model, layers, params);
+    if (status == TRYST_OK) {
+        status = kernels->open(params->device, params->precision, &stage->session,
+                               params->error, params->error_capacity);
+    }
+    if (status == TRYST_OK) {
+        status = stage_fill(stage, params);
+    }
     if (status != TRYST_OK) {
         device_stage_close(&stage->base);
         return status;

@@ -74,12 +74,20 @@ static void work_check(const tryst_stage *base, const tryst_stage_work *work)
     (void)work;
 }
 
+/* Every call that enqueues lies between these two. */
 static void stage_begin(const device_stage *stage, int32_t lane,
                         const tryst_stage_work *work)
 {
+    stage->kernels->enter(stage->session);
     for (int32_t i = 0; i < work->waits_count; i++) {
         stage->kernels->event_wait(&stage->session->lanes[lane], work->waits[i]);
     }
+}
+
+static tryst_status stage_end(const device_stage *stage)
+{
+    stage->kernels->leave(stage->session);
+    return stage->kernels->status(stage->session);
 }
 
 static void stage_record(const device_stage *stage, int32_t lane, void *event)
@@ -160,7 +168,7 @@ static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_wo
     }
     stage_record(stage, DEVICE_COMPUTE, work->ready);
     stage_record(stage, DEVICE_COMPUTE, work->done);
-    return stage->kernels->status(stage->session);
+    return stage_end(stage);
 }
 
 /* Where layer `i`'s input gradient goes: out of the stage, or to the other ping buffer. */
@@ -215,7 +223,7 @@ static tryst_status device_stage_backward(tryst_stage *base, const tryst_stage_w
     stage_backward_layers(stage, work, true);
     stage_accumulate_end(stage, DEVICE_COMPUTE);
     stage_record(stage, DEVICE_COMPUTE, work->done);
-    return stage->kernels->status(stage->session);
+    return stage_end(stage);
 }
 
 static tryst_status device_stage_backward_input(tryst_stage *base,
@@ -231,7 +239,7 @@ static tryst_status device_stage_backward_input(tryst_stage *base,
     stage_backward_layers(stage, work, false);
     stage_mark(stage, work->kept);
     stage_record(stage, DEVICE_COMPUTE, work->done);
-    return stage->kernels->status(stage->session);
+    return stage_end(stage);
 }
 
 static tryst_status device_stage_backward_weight(tryst_stage *base,
@@ -256,7 +264,7 @@ static tryst_status device_stage_backward_weight(tryst_stage *base,
     stage_accumulate_end(stage, DEVICE_WEIGHT);
     stage_record(stage, DEVICE_WEIGHT, work->ready);
     stage_record(stage, DEVICE_WEIGHT, work->done);
-    return stage->kernels->status(stage->session);
+    return stage_end(stage);
 }
 
 /* ---- update and the rest ------------------------------------------------------------------- */
@@ -296,11 +304,12 @@ static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches)
     update.first = device_stage_wide(stage, places->moments, 0);
     update.second = update.adam ? device_stage_wide(stage, places->moments, 1) : NULL;
 
+    stage->kernels->enter(stage->session);
     stage_accumulate_begin(stage, DEVICE_COMPUTE);
     stage->kernels->update(&stage->session->lanes[DEVICE_COMPUTE], &update);
     stage_accumulate_end(stage, DEVICE_COMPUTE);
     stage->newest = next;
-    return stage->kernels->status(stage->session);
+    return stage_end(stage);
 }
 
 static void device_stage_versions(const tryst_stage *base, uint64_t *oldest_p,
@@ -338,23 +347,34 @@ static tryst_status stage_parameter_fetch(device_stage *stage, const device_laye
     return status;
 }
 
+/* One parameter to the visitor; the context is the caller's while that runs. */
+static int stage_parameter_show(device_stage *stage, const device_layer *layer, int32_t t,
+                                tryst_parameter_fn fn, void *arg)
+{
+    char name[LAYER_NAME_MAX];
+    tryst_parameter parameter =
+        layer_parameter(layer->described, layer->index, &layer->tensors[t], name);
+    parameter.dtype = stage->session->wide;
+    stage->kernels->enter(stage->session);
+    const tryst_status status = stage_parameter_fetch(stage, layer, t, &parameter);
+    stage->kernels->leave(stage->session);
+    return status == TRYST_OK ? fn(arg, &parameter) : status;
+}
+
 static int device_stage_parameter_visit(tryst_stage *base, tryst_parameter_fn fn,
                                         void *arg)
 {
     device_stage *stage = (device_stage *)base;
+    stage->kernels->enter(stage->session);
     const tryst_status status = stage->kernels->finish(stage->session);
+    stage->kernels->leave(stage->session);
     if (status != TRYST_OK) {
         return status;
     }
     for (int32_t i = 0; i < stage->layout.layers_count; i++) {
         const device_layer *layer = &stage->layout.layers[i];
         for (int32_t t = 0; t < layer->tensors_count; t++) {
-            char name[LAYER_NAME_MAX];
-            tryst_parameter parameter =
-                layer_parameter(layer->described, layer->index, &layer->tensors[t], name);
-            parameter.dtype = stage->session->wide;
-            int stopped = stage_parameter_fetch(stage, layer, t, &parameter);
-            stopped = stopped ? stopped : fn(arg, &parameter);
+            const int stopped = stage_parameter_show(stage, layer, t, fn, arg);
             if (stopped) {
                 return stopped;
             }

@@ -39,6 +39,11 @@ static void reference_close(device_session *session)
     free(session);
 }
 
+static void reference_context(device_session *session)
+{
+    (void)session;
+}
+
 static tryst_status reference_status(device_session *session)
 {
     return session->status;
@@ -104,6 +109,8 @@ const device_kernels device_kernels_reference = {
     .head_width_max = REFERENCE_HEAD_WIDTH_MAX,
     .open = reference_open,
     .close = reference_close,
+    .enter = reference_context,
+    .leave = reference_context,
     .status = reference_status,
     .finish = reference_status,
     .memory_left = reference_memory_left,

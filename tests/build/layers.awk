@@ -25,6 +25,7 @@ BEGIN {
     may["tests/rendezvous"] = "tests core topology transports rendezvous"
     may["tests/commsched"] = "tests core topology transports rendezvous commsched"
     may["tests/pipeline"] = "tests pipeline"
+    may["tests/gpu"] = "tests tests/pipeline pipeline"
     may["tests/fuzz"] = "tests tests/rendezvous core topology transports rendezvous"
     may["tests/tools"] = "tests tools"
 
@@ -36,6 +37,7 @@ BEGIN {
     only["/uc[pst]/"] = "^(transports/ucx/|tests/transports/)"
     only["/rdma/fi_[^/]*\\.h$"] = "^(transports/ofi/|tests/transports/|tests/perf/)"
     only["/(cblas|openblas_config|f77blas)[^/]*\\.h$"] = "^(pipeline/|tests/pipeline/)"
+    only["/(cublasLt|cuda_runtime)[^/]*\\.h$"] = "^pipeline/device/"
     only["/xxhash\\.h$"] = "^(core|pipeline|tests)/"
 }
 

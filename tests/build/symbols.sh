@@ -39,7 +39,11 @@ foreign=$(echo "$needed" | grep -vE '^(libc|libm|libsodium|libjansson|ld-linux-x
 for module in "$BUILD"/lib/tryst/*.so; do
     [ -e "$module" ] || continue
     names=$(exported -D "$module")
-    [ "$names" = tryst_module_v1 ] || complain "$module exports:" "$names"
+    case $module in
+    */tryst_stage_*) entry=tryst_stage_module_v1 ;;
+    *) entry=tryst_module_v1 ;;
+    esac
+    [ "$names" = "$entry" ] || complain "$module exports:" "$names"
     "$READELF" -d "$module" | grep 'NEEDED.*libtryst' && complain "$module links libtryst"
 done
 exit $fail

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* column_sum.c on a GPU: a block has 32 columns, each of its 32 rows of threads adds every 32nd
+ * row, and the first adds the 32 sums in their order. */
+#include "cuda_kernel.h"
+
+enum { COLUMN_TILE = 32 };
+
+template <typename T>
+__global__ static void column_sum_kernel(int rows, int columns, const T *dy, float *dbias)
+{
+    __shared__ float sums[COLUMN_TILE][COLUMN_TILE + 1];
+    const int column = (int)(blockIdx.x * COLUMN_TILE + threadIdx.x);
+    float sum = 0;
+    for (int i = (int)threadIdx.y; column < columns && i < rows; i += COLUMN_TILE) {
+        sum += number(dy[(size_t)i * columns + column]);
+    }
+    sums[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y == 0 && column < columns) {
+        for (int j = 1; j < COLUMN_TILE; j++) {
+            sum += sums[j][threadIdx.x];
+        }
+        dbias[column] += sum;
+    }
+}
+
+template <typename T>
+static void column_sum_launch(const device_lane *lane, int32_t rows, int32_t columns,
+                              const void *dy, void *dbias)
+{
+    CUDA_LAUNCH(lane, "column_sum", column_sum_kernel<T>, blocks_of(columns, COLUMN_TILE),
+                dim3(COLUMN_TILE, COLUMN_TILE), 0, rows, columns, (const T *)dy,
+                (float *)dbias);
+}
+
+extern "C" void cuda_column_sum(const device_lane *lane, int32_t rows, int32_t columns,
+                                const void *dy, void *dbias)
+{
+    CUDA_FOR_TYPE(column_sum_launch, lane, rows, columns, dy, dbias);
+}

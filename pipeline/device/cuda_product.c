@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* product.c by cuBLASLt.
+ *
+ * Its matrices are column-major, so that a row-major D [m, n] = A · B is the column-major
+ * Dᵀ [n, m] = Bᵀ · Aᵀ: its first factor is our B, its second our A, and its bias, one number for
+ * each of its rows, is one for each of our columns.
+ *
+ * A shape is set up once (a plan): the algorithm is the first that the library's own heuristic
+ * names for it, so it is the same on each run; partial sums of a split k are added in fp32 only.
+ * Where no algorithm has the epilogue that is asked for (odd widths), the product goes without, and
+ * our kernel follows. Called through the row's table. */
+#include "cuda_session.h"
+
+#include <string.h>
+
+/* All arrays begin at multiples of this (stage.h). */
+enum { PRODUCT_ALIGN_BYTES = 64 };
+
+static cudaDataType_t type_of(tryst_dtype dtype)
+{
+    return dtype == TRYST_DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+static cublasLtEpilogue_t epilogue_of(const cuda_plan_key *key, bool fused)
+{
+    if (fused && key->epilogue == DEVICE_EPILOGUE_GELU) {
+        return key->biased ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    }
+    if (fused && key->epilogue == DEVICE_EPILOGUE_DGELU) {
+        return CUBLASLT_EPILOGUE_DGELU;
+    }
+    return key->biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/* ---- plans --------------------------------------------------------------------------------- */
+
+static void product_set(cuda_plan *plan, cublasLtMatmulDescAttributes_t attribute,
+                        const void *value, size_t bytes)
+{
+    (void)cublasLtMatmulDescSetAttribute(&plan->product, attribute, value, bytes);
+}
+
+/* Pointers travel with each call; alignment is judged by those of the first. */
+static void product_set_pointers(cuda_plan *plan, const device_product *p)
+{
+    if (p->bias) {
+        product_set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof(p->bias));
+    }
+    if (plan->fused && p->aux) {
+        product_set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &p->aux,
+                    sizeof(p->aux));
+    }
+}
+
+static cublasStatus_t plan_describe(cuda_plan *plan, const device_session *session,
+                                    const device_product *p)
+{
+    const cuda_plan_key *key = &plan->key;
+    const cublasComputeType_t compute = session->precision == TRYST_PRECISION_TF32
+                                            ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                            : CUBLAS_COMPUTE_32F;
+    const cublasOperation_t first = key->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t second = key->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasLtEpilogue_t epilogue = epilogue_of(key, plan->fused);
+    const int64_t aux_ld = key->n;
+    const cublasStatus_t status =
+        cublasLtMatmulDescInit(&plan->product, compute, CUDA_R_32F);
+    if (status != CUBLAS_STATUS_SUCCESS) {
+        return status;
+    }
+    product_set(plan, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof(first));
+    product_set(plan, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof(second));
+    product_set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue));
+    if (plan->fused && key->epilogue != DEVICE_EPILOGUE_NONE) {
+        product_set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &aux_ld, sizeof(aux_ld));
+    }
+    product_set_pointers(plan, p);
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t plan_layouts(cuda_plan *plan, const device_session *session)
+{
+    const cuda_plan_key *key = &plan->key;
+    const uint64_t m = (uint64_t)key->m, n = (uint64_t)key->n, k = (uint64_t)key->k;
+    const cudaDataType_t type = type_of(session->dtype);
+    const cudaDataType_t d_type = key->d_wide ? type_of(session->wide) : type;
+    cublasStatus_t status = cublasLtMatrixLayoutInit(
+        &plan->b, type, key->b_transposed ? k : n, key->b_transposed ? n : k,
+        (int64_t)(key->b_transposed ? k : n));
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = cublasLtMatrixLayoutInit(&plan->a, type, key->a_transposed ? m : k,
+                                          key->a_transposed ? k : m,
+                                          (int64_t)(key->a_transposed ? m : k));
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = cublasLtMatrixLayoutInit(&plan->d, d_type, n, m, (int64_t)n);
+    }
+    return status;
+}
+
+static cublasStatus_t plan_choose(cuda_plan *plan, cublasLtHandle_t lt)
+{
+    cublasLtMatmulPreferenceOpaque_t preference;
+    cublasLtMatmulHeuristicResult_t result;
+    const uint64_t workspace = DEVICE_WORKSPACE_BYTES;
+    const uint32_t align = PRODUCT_ALIGN_BYTES;
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t attribute;
+        const void *value;
+        size_t bytes;
+    } wishes[] = {
+        {CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof(workspace)},
+        {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof(schemes)},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &align, sizeof(align)},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &align, sizeof(align)},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &align, sizeof(align)},
+        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &align, sizeof(align)},
+    };
+    int found = 0;
+    cublasStatus_t status = cublasLtMatmulPreferenceInit(&preference);
+    for (size_t i = 0;
+         status == CUBLAS_STATUS_SUCCESS && i < sizeof(wishes) / sizeof(wishes[0]); i++) {
+        status = cublasLtMatmulPreferenceSetAttribute(&preference, wishes[i].attribute,
+                                                      wishes[i].value, wishes[i].bytes);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = cublasLtMatmulAlgoGetHeuristic(lt, &plan->product, &plan->b, &plan->a,
+                                                &plan->d, &plan->d, &preference, 1,
+                                                &result, &found);
+    }
+    if (status == CUBLAS_STATUS_SUCCESS && found == 0) {
+        status = CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        plan->algorithm = result.algo;
+    }
+    return status;
+}
+
+static cublasStatus_t plan_make(cuda_plan *plan, cuda_session *session,
+                                const device_product *p, bool fused)
+{
+    plan->fused = fused;
+    cublasStatus_t status = plan_describe(plan, &session->base, p);
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = plan_layouts(plan, &session->base);
+    }
+    return status == CUBLAS_STATUS_SUCCESS ? plan_choose(plan, session->lt) : status;
+}
+
+static cuda_plan_key key_of(const device_product *p)
+{
+    return (cuda_plan_key){.m = p->m,
+                           .n = p->n,
+                           .k = p->k,
+                           .a_transposed = p->a_transposed,
+                           .b_transposed = p->b_transposed,
+                           .d_wide = p->d_wide,
+                           .biased = p->bias != NULL,
+                           .added = p->add != NULL,
+                           .epilogue = (uint8_t)p->epilogue};
+}
+
+/* The plan of this shape, made now where it is new. With more shapes than places the oldest goes. */
+static cuda_plan *plan_get(const device_lane *lane, const device_product *p)
+{
+    cuda_session *session = (cuda_session *)lane->session;
+    const cuda_plan_key key = key_of(p);
+    for (int32_t i = 0; i < CUDA_PLANS_MAX; i++) {
+        cuda_plan *plan = &session->plans[i];
+        if (plan->used && memcmp(&plan->key, &key, sizeof(key)) == 0) {
+            return plan;
+        }
+    }
+    cuda_plan *plan = &session->plans[session->plans_next++ % CUDA_PLANS_MAX];
+    *plan = (cuda_plan){.key = key};
+    cublasStatus_t status = plan_make(plan, session, p, true);
+    if (status != CUBLAS_STATUS_SUCCESS && p->epilogue != DEVICE_EPILOGUE_NONE) {
+        status = plan_make(plan, session, p, false);
+    }
+    if (status != CUBLAS_STATUS_SUCCESS) {
+        cuda_product_failed(lane, p, status);
+        return NULL;
+    }
+    plan->used = true;
+    return plan;
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+/* What an epilogue leaves to kernels of ours: the product went to aux (GELU) or to D (DGELU). */
+static void product_finish(const device_lane *lane, const device_product *p)
+{
+    const uint64_t count = (uint64_t)p->m * (uint64_t)p->n;
+    if (p->epilogue == DEVICE_EPILOGUE_GELU) {
+        cuda_gelu_forward(lane, count, p->aux, p->d);
+    } else if (p->epilogue == DEVICE_EPILOGUE_DGELU) {
+        cuda_gelu_backward(lane, count, p->aux, p->d, p->d);
+    }
+}
+
+void cuda_product(const device_lane *lane, const device_product *p)
+{
+    cuda_plan *plan = plan_get(lane, p);
+    if (!plan) {
+        return;
+    }
+    const float one = 1, beta = p->add ? 1 : 0;
+    const bool to_aux = !plan->fused && p->epilogue == DEVICE_EPILOGUE_GELU;
+    void *d = to_aux ? p->aux : p->d;
+    product_set_pointers(plan, p);
+    const cublasStatus_t status = cublasLtMatmul(
+        ((cuda_session *)lane->session)->lt, &plan->product, &one, p->b, &plan->b, p->a,
+        &plan->a, &beta, p->add ? p->add : d, &plan->d, d, &plan->d, &plan->algorithm,
+        lane->workspace, DEVICE_WORKSPACE_BYTES, (cudaStream_t)lane->stream);
+    if (status != CUBLAS_STATUS_SUCCESS) {
+        cuda_product_failed(lane, p, status);
+        return;
+    }
+    if (!plan->fused) {
+        product_finish(lane, p);
+    }
+}

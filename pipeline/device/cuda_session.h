@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A session of the CUDA row: what cuda_row.c sets up and cuda_product.c uses. */
+#ifndef PIPELINE_DEVICE_CUDA_SESSION_H
+#define PIPELINE_DEVICE_CUDA_SESSION_H
+
+#include "cuda_row.h"
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+/* Shapes of products that a session remembers; a stage has about twenty. */
+enum { CUDA_PLANS_MAX = 64 };
+
+/* What decides which of cuBLASLt's algorithms runs. */
+typedef struct cuda_plan_key {
+    int32_t m, n, k;
+    uint8_t a_transposed, b_transposed, d_wide, biased, added, epilogue;
+    uint8_t reserved[2];
+} cuda_plan_key;
+
+/* A product of this shape, set up. `fused`: the epilogue is the product's own, else kernels follow. */
+typedef struct cuda_plan {
+    cuda_plan_key key;
+    bool used, fused;
+    cublasLtMatmulDescOpaque_t product;
+    cublasLtMatrixLayoutOpaque_t a, b, d;
+    cublasLtMatmulAlgo_t algorithm;
+} cuda_plan;
+
+typedef struct cuda_session {
+    device_session base;
+    cublasLtHandle_t lt;
+    void *context;              /* the device's primary context, retained */
+    struct cuda_context_calls { /* of the driver, by the runtime's own look-up */
+        int (*retain)(void **context_p, int device);
+        int (*release)(int device);
+        int (*push)(void *context);
+        int (*pop)(void **context_p);
+    } calls;
+    bool opened[DEVICE_LANES];
+    cuda_plan plans[CUDA_PLANS_MAX];
+    uint32_t plans_next;
+} cuda_session;
+
+/* Keep a failure of cuBLASLt. */
+void cuda_product_failed(const device_lane *lane, const device_product *product,
+                         cublasStatus_t status);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* elements.c on a GPU. */
+#include "cuda_kernel.h"
+
+template <typename T>
+__global__ static void add_kernel(uint64_t count, const T *a, const T *b, T *y)
+{
+    for (uint64_t i = grid_first(); i < count; i += grid_stride()) {
+        y[i] = rounded<T>(number(a[i]) + number(b[i]));
+    }
+}
+
+template <typename T>
+__global__ static void duplicate_kernel(uint64_t count, const T *x, T *y)
+{
+    for (uint64_t i = grid_first(); i < count; i += grid_stride()) {
+        y[i] = x[i];
+    }
+}
+
+template <typename T>
+__global__ static void round_kernel(uint64_t count, const float *wide, T *y)
+{
+    for (uint64_t i = grid_first(); i < count; i += grid_stride()) {
+        y[i] = rounded<T>(wide[i]);
+    }
+}
+
+template <typename T>
+static void add_launch(const device_lane *lane, uint64_t count, const void *a,
+                       const void *b, void *y)
+{
+    CUDA_LAUNCH(lane, "add", add_kernel<T>, element_blocks(count), ELEMENT_THREADS, 0,
+                count, (const T *)a, (const T *)b, (T *)y);
+}
+
+template <typename T>
+static void duplicate_launch(const device_lane *lane, uint64_t count, const void *x,
+                             void *y)
+{
+    CUDA_LAUNCH(lane, "duplicate", duplicate_kernel<T>, element_blocks(count),
+                ELEMENT_THREADS, 0, count, (const T *)x, (T *)y);
+}
+
+template <typename T>
+static void round_launch(const device_lane *lane, uint64_t count, const void *wide,
+                         void *y)
+{
+    CUDA_LAUNCH(lane, "round", round_kernel<T>, element_blocks(count), ELEMENT_THREADS, 0,
+                count, (const float *)wide, (T *)y);
+}
+
+extern "C" void cuda_add(const device_lane *lane, uint64_t count, const void *a,
+                         const void *b, void *y)
+{
+    CUDA_FOR_TYPE(add_launch, lane, count, a, b, y);
+}
+
+extern "C" void cuda_duplicate(const device_lane *lane, uint64_t count, const void *x,
+                               void *y)
+{
+    CUDA_FOR_TYPE(duplicate_launch, lane, count, x, y);
+}
+
+extern "C" void cuda_round(const device_lane *lane, uint64_t count, const void *wide,
+                           void *y)
+{
+    CUDA_FOR_TYPE(round_launch, lane, count, wide, y);
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every kernel of a row against the reference: one table of cases, run by the emulation's test and by
+ * the one for GPUs. */
+#ifndef TESTS_PIPELINE_KERNEL_CASES_H
+#define TESTS_PIPELINE_KERNEL_CASES_H
+
+#include "pipeline/device/device_kernels.h"
+
+enum { OPERANDS_MAX = 12, SHAPE_MAX = 4 };
+
+typedef enum operand_type {
+    OPERAND_T,
+    OPERAND_WIDE,
+    OPERAND_BYTES,
+    OPERAND_F64
+} operand_type;
+
+/* An array that a case works on, filled with numbers in ±bound (0: in [0, 1)). */
+typedef struct operand {
+    operand_type type;
+    bool is_output;
+    uint64_t count;
+    double bound;
+} operand;
+
+typedef struct kernel_run {
+    const device_kernels *kernels;
+    const device_lane *lane;
+    void *at[OPERANDS_MAX];
+    const int32_t *shape;
+} kernel_run;
+
+typedef struct kernel_case {
+    const char *name;
+    /* Fills `operands`, returns how many there are. */
+    int (*describe)(const int32_t *shape, operand *operands);
+    void (*run)(const kernel_run *run);
+    /* Shapes to run. */
+    const int32_t (*shapes)[SHAPE_MAX];
+    int32_t shapes_count;
+    /* A shape that fills a GPU, and the flops that it takes there, where products count: for
+     * benchmarks. */
+    int32_t large[SHAPE_MAX];
+    double (*flops)(const int32_t *shape);
+} kernel_case;
+
+extern const kernel_case kernel_cases[];
+extern const int kernel_cases_count;
+
+/* The arrays of a case at a shape, on one session. */
+typedef struct kernel_arrays {
+    device_session *session;
+    operand operands[OPERANDS_MAX];
+    int operands_count;
+    kernel_run run;
+} kernel_arrays;
+
+/* Seeded contents: equal seeds give equal bytes on each session of one precision. Any failure fails
+ * the test. Calls enter and leave by themselves. */
+kernel_arrays kernel_arrays_open(device_session *session, const kernel_case *with,
+                                 const int32_t *shape, uint64_t seed);
+void kernel_arrays_close(kernel_arrays *arrays);
+uint64_t kernel_arrays_bytes(const kernel_arrays *arrays, int i);
+/* Operand `i` on the host; the caller frees it. */
+void *kernel_arrays_fetch(kernel_arrays *arrays, int i);
+void kernel_arrays_run(kernel_arrays *arrays, const kernel_case *with);
+
+/* Run a case at a shape on `session` and on the reference: outputs no further from the reference's
+ * than the precision lets them be, inputs untouched. */
+void kernel_case_check(device_session *session, const kernel_case *with,
+                       const int32_t *shape);
+
+/* Run it twice, with `between` (may be NULL) in the middle: equal bits. */
+void kernel_case_check_repeats(device_session *session, const kernel_case *with,
+                               const int32_t *shape, void (*between)(void));
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See stage_trial.h. Buffers come from a session of their own, of the same row. */
+#include "stage_trial.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "pipeline/device/device_stage.h"
+#include "pipeline/device/number.h"
+#include "support/unit.h"
+
+/* What one micro-batch has. */
+typedef struct trial_buffers {
+    tryst_stage_work work;
+    void *tokens, *loss;
+} trial_buffers;
+
+typedef struct trial {
+    const stage_trial *with;
+    tryst_model model;
+    tryst_stage *stage;
+    device_session *memory;
+    trial_buffers of[STAGE_TRIAL_MICROBATCHES];
+} trial;
+
+static void *trial_alloc(trial *t, uint64_t bytes)
+{
+    void *data = NULL;
+    assert_int_equal(t->with->kernels->alloc(t->memory, bytes + 64, &data), TRYST_OK);
+    return data;
+}
+
+static void trial_copy(trial *t, void *to, const void *from, uint64_t bytes)
+{
+    t->with->kernels->enter(t->memory);
+    assert_int_equal(t->with->kernels->copy(t->memory, to, from, bytes), TRYST_OK);
+    t->with->kernels->leave(t->memory);
+}
+
+static void trial_open_buffers(trial *t)
+{
+    const tryst_stage_info *info = &t->stage->info;
+    t->with->kernels->enter(t->memory);
+    for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m++) {
+        trial_buffers *b = &t->of[m];
+        b->tokens = trial_alloc(t, info->input_count + 1);
+        b->loss = trial_alloc(t, sizeof(double));
+        b->work = (tryst_stage_work){.struct_size = sizeof(b->work),
+                                     .input = b->tokens,
+                                     .target = (const uint8_t *)b->tokens + 1,
+                                     .output = b->loss,
+                                     .saved = trial_alloc(t, info->saved_bytes),
+                                     .kept = trial_alloc(t, info->kept_bytes)};
+    }
+    t->with->kernels->leave(t->memory);
+}
+
+static void trial_close_buffers(trial *t)
+{
+    t->with->kernels->enter(t->memory);
+    for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m++) {
+        t->with->kernels->free(t->memory, t->of[m].tokens);
+        t->with->kernels->free(t->memory, t->of[m].loss);
+        t->with->kernels->free(t->memory, t->of[m].work.saved);
+        t->with->kernels->free(t->memory, t->of[m].work.kept);
+    }
+    t->with->kernels->leave(t->memory);
+}
+
+static void trial_feed(trial *t, int step)
+{
+    const uint64_t count = t->stage->info.input_count + 1;
+    uint8_t *tokens = calloc(count, 1);
+    assert_non_null(tokens);
+    for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m++) {
+        for (uint64_t i = 0; i < count; i++) {
+            tokens[i] = (uint8_t)((i * 37 + (uint64_t)(m * 11 + step * 5)) % 101);
+        }
+        trial_copy(t, t->of[m].tokens, tokens, count);
+        t->of[m].work.version = (uint64_t)step;
+    }
+    free(tokens);
+}
+
+static void trial_backward(trial *t)
+{
+    const tryst_stage_ops *ops = t->stage->ops;
+    for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m++) {
+        const tryst_stage_work *work = &t->of[m].work;
+        if (!t->with->split) {
+            assert_int_equal(ops->backward(t->stage, work), TRYST_OK);
+            continue;
+        }
+        assert_int_equal(ops->backward_input(t->stage, work), TRYST_OK);
+        if (t->with->in_order) {
+            assert_int_equal(ops->backward_weight(t->stage, work), TRYST_OK);
+        }
+    }
+    for (int m = 0; t->with->split && !t->with->in_order && m < STAGE_TRIAL_MICROBATCHES;
+         m++) {
+        assert_int_equal(ops->backward_weight(t->stage, &t->of[m].work), TRYST_OK);
+    }
+}
+
+static int trial_gather(void *arg, const tryst_parameter *p)
+{
+    stage_trial_result *r = arg;
+    const uint64_t bytes = (r->count + p->count) * sizeof(double);
+    r->weights = realloc(r->weights, bytes);
+    r->gradients = realloc(r->gradients, bytes);
+    assert_true(r->weights && r->gradients);
+    for (uint64_t i = 0; i < p->count; i++, r->count++) {
+        r->weights[r->count] = number_get(p->value, p->dtype, i);
+        r->gradients[r->count] = number_get(p->gradient, p->dtype, i);
+    }
+    return 0;
+}
+
+/* Only waits for the stage's work. */
+static int trial_wait(void *arg, const tryst_parameter *p)
+{
+    (void)arg;
+    (void)p;
+    return 1;
+}
+
+/* Forward and backward of all; update too but behind the last. */
+static void trial_step(trial *t, int step, stage_trial_result *result)
+{
+    const bool is_last = step == STAGE_TRIAL_STEPS - 1;
+    trial_feed(t, step);
+    for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m++) {
+        assert_int_equal(t->stage->ops->forward(t->stage, &t->of[m].work), TRYST_OK);
+    }
+    trial_backward(t);
+    if (is_last) {
+        assert_int_equal(t->stage->ops->parameter_visit(t->stage, trial_gather, result),
+                         0);
+    } else {
+        assert_int_equal(t->stage->ops->update(t->stage, STAGE_TRIAL_MICROBATCHES),
+                         TRYST_OK);
+        assert_int_equal(t->stage->ops->parameter_visit(t->stage, trial_wait, NULL), 1);
+    }
+    for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m++) {
+        trial_copy(t, &result->losses[step][m], t->of[m].loss, sizeof(double));
+    }
+}
+
+stage_trial_result stage_trial_run(const stage_trial *with)
+{
+    static const tryst_optimizer optimizer = {.kind = TRYST_OPTIMIZER_SGD};
+    trial t = {.with = with};
+    stage_trial_result result = {0};
+    char error[512] = "";
+    const tryst_stage_params params = {.versions_count = 1,
+                                       .optimizer = &optimizer,
+                                       .memory = with->kernels->memory,
+                                       .precision = with->precision,
+                                       .recompute = with->recompute,
+                                       .error = error,
+                                       .error_capacity = sizeof(error)};
+    assert_int_equal(tryst_model_resolve(&with->model, &t.model, NULL, 0), TRYST_OK);
+    const tryst_layers all = {0, t.model.layers};
+    if (device_stage_open(&t.model, all, &params, with->kernels, &t.stage) != TRYST_OK) {
+        fail_msg("%s", error);
+    }
+    assert_int_equal(
+        with->kernels->open(0, with->precision, &t.memory, error, sizeof(error)),
+        TRYST_OK);
+    trial_open_buffers(&t);
+    for (int step = 0; step < STAGE_TRIAL_STEPS; step++) {
+        trial_step(&t, step, &result);
+    }
+    trial_close_buffers(&t);
+    with->kernels->close(t.memory);
+    tryst_stage_close(t.stage);
+    return result;
+}
+
+void stage_trial_free(stage_trial_result *result)
+{
+    free(result->gradients);
+    free(result->weights);
+}
+
+double stage_trial_distance(const stage_trial_result *a, const stage_trial_result *b)
+{
+    double error = 0, size = 0;
+    assert_int_equal(a->count, b->count);
+    for (uint64_t i = 0; i < a->count; i++) {
+        const double d = a->gradients[i] - b->gradients[i];
+        error += d * d;
+        size += b->gradients[i] * b->gradients[i];
+    }
+    assert_true(size > 0);
+    return sqrt(error / size);
+}
+
+void stage_trial_assert_equal(const stage_trial_result *a, const stage_trial_result *b)
+{
+    assert_int_equal(a->count, b->count);
+    assert_memory_equal(a->losses, b->losses, sizeof(a->losses));
+    assert_memory_equal(a->weights, b->weights, a->count * sizeof(double));
+    assert_memory_equal(a->gradients, b->gradients, a->count * sizeof(double));
+}
