@@ -34,7 +34,8 @@
 /** Bytes of eager credit that one DATA costs beyond its payload: bounds the number of them. */
 #define EAGER_OVERHEAD_BYTES 256u
 /** Largest inline tensor that always fits a frame beside the longest key. */
-#define EAGER_BYTES_LIMIT 2560u
+#define EAGER_BYTES_LIMIT 4096u
+static_assert(FRAME_BYTES_MAX <= TRANSPORT_FRAME_BYTES, "every transport takes it");
 
 /** Aborts of steps that are closed here, kept for links that come up later: those of the newest
  *  steps, one each (abort.c). */

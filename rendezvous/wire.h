@@ -37,9 +37,9 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 1u
-/** Largest frame that is ever sent; every transport takes as much (transport.h). */
-#define FRAME_BYTES_MAX 4096u
+#define WIRE_VERSION 2u
+/** Largest frame that is ever sent; every transport takes as much (TRANSPORT_FRAME_BYTES). */
+#define FRAME_BYTES_MAX 5248u
 /** Smallest slice that a WANT may ask for (TRYST_SLICE_BYTES allows no smaller one): bounds what
  *  one peer's window costs in slices. */
 #define SLICE_BYTES_MIN 4096u

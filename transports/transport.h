@@ -63,6 +63,10 @@ struct tryst_host; /* module.h: what core offers to transports */
 /** Largest text that describes a mechanism or a reason, with its terminator. */
 #define TRANSPORT_TEXT_MAX 160
 
+/** Frames of this size every transport takes: an inline tensor of 4 KiB beside the longest key
+ *  (1 KiB) and what heads them. */
+#define TRANSPORT_FRAME_BYTES 5248u
+
 /** In place of a descriptor that the peer sent and that this process had no room for. */
 #define TRANSPORT_FD_LOST (-2)
 
@@ -162,7 +166,7 @@ struct rail {
     const struct rail_events *events;
     uint32_t index;
     uint32_t tag_bits;   /**< width of a bulk tag, >= 48 */
-    uint32_t frame_max;  /**< largest frame in bytes, >= 4096 */
+    uint32_t frame_max;  /**< largest frame in bytes, >= TRANSPORT_FRAME_BYTES */
     uint64_t bulk_max;   /**< largest bulk in bytes */
     uint32_t posted_max; /**< bulk receives that may be posted per endpoint, >= 64 */
     /** Bit per tryst_memory_kind of a device: bulk in such memory may be given to this

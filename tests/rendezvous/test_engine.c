@@ -58,7 +58,8 @@ static tryst_op *recv1(tryst_step *steps[2], const char *edge, int n, size_t byt
 /* Whoever comes first, whatever the size: the bytes are there, both ends say so. */
 static void test_meet(void **state)
 {
-    static const size_t sizes[] = {0, 1, 2048, 2049, 4096, 4097, LARGE + 1, 1 << 18};
+    static const size_t sizes[] = {0,    1,    2048,      2049,   4095,
+                                   4096, 4097, LARGE + 1, 1 << 18};
     tryst_step *steps[2];
     begin(small_slices);
     steps_open(steps, 1);
@@ -107,7 +108,7 @@ static void test_numbers(void **state)
     tryst_step *steps[2];
     tryst_op *sends[4];
     tryst_op *recvs[4];
-    static const size_t sizes[] = {3000, 10, 5000, 20}; /* large and eager in turn */
+    static const size_t sizes[] = {6000, 10, 5000, 20}; /* large and eager in turn */
     begin(small_slices);
     steps_open(steps, 1);
     for (int i = 0; i < 4; i++)

@@ -148,7 +148,7 @@ static const struct row rows[] = {
     {"wire version",
      spoil_wire,
      TRYST_E_HANDSHAKE,
-     {"rank 7", "speaks wire version 2", "rank 0 speaks 1", "install"}},
+     {"rank 7", "speaks wire version 3", "rank 0 speaks 2", "install"}},
     {"number of settings",
      spoil_count,
      TRYST_E_HANDSHAKE,

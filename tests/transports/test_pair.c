@@ -107,7 +107,8 @@ static void test_text(void **state)
 {
     struct fixture *f = *state;
     assert_non_null(strstr(f->a.text, f->variant->text));
-    assert_true(f->a.rail->frame_max >= 4096 && f->a.rail->tag_bits >= 48);
+    assert_true(f->a.rail->frame_max >= TRANSPORT_FRAME_BYTES &&
+                f->a.rail->tag_bits >= 48);
 }
 
 static void test_frames(void **state)

@@ -26,7 +26,7 @@
 #include "transports/transport.h"
 
 enum {
-    OFI_FRAME_MAX = 4096,
+    OFI_FRAME_MAX = TRANSPORT_FRAME_BYTES,
     OFI_MESSAGE_MAX = sizeof(struct ofi_head) +
                       OFI_RECORDS_MAX * sizeof(struct ofi_record) + OFI_FRAME_MAX,
     OFI_RX_COUNT = 64,       /**< receives of messages that a rail keeps posted */

@@ -15,6 +15,10 @@
 
 #include "core/alloc.h"
 
+static_assert(PAIR_FRAME_MAX >= TRANSPORT_FRAME_BYTES, "the contract");
+static_assert(PAIR_FRAME_MAX + 16 <= PAIR_RING_BYTES_MIN - PAIR_RING_BYTES_MIN / 4,
+              "beside a quarter that is not given back");
+
 /* Entries handled in one endpoint's turn, so that one busy peer does not starve the others. */
 enum { ENTRIES_PER_TURN = 32 };
 

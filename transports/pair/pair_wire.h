@@ -35,7 +35,7 @@
 #define PAIR_SLOTS        64u /* bulk sends under way per direction: the bits of one word */
 
 /* Largest frame. The ring must hold one beside a quarter that is read but not yet given back. */
-#define PAIR_FRAME_MAX      4096u
+#define PAIR_FRAME_MAX      5248u
 #define PAIR_RING_BYTES_MIN 8192u
 #define PAIR_RING_BYTES_MAX (UINT64_C(1) << 30)
 

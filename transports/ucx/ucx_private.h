@@ -20,10 +20,10 @@
 enum {
     /** A frame and its header fit into one packet of every UCX transport with 8 KiB segments, so
      *  frames are never cut and stay in the order of one lane. */
-    UCX_FRAME_MAX = 4096,
-    /** Sends of frames that UCX could not finish at once, per endpoint (33 KiB). UCX copies a frame
+    UCX_FRAME_MAX = TRANSPORT_FRAME_BYTES,
+    /** Sends of frames that UCX could not finish at once, per endpoint (31 KiB). UCX copies a frame
      *  into the fabric's buffers while there is room: only a peer that lags uses these. */
-    UCX_SLOT_COUNT = 8,
+    UCX_SLOT_COUNT = 6,
     UCX_POSTED_MAX = 1024,
     UCX_SENDS_MAX = 1024,
     UCX_SLOTS_MAX = 65535, /**< endpoints of a rail: 16 bits of a tag */

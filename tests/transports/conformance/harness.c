@@ -436,7 +436,8 @@ void conf_open(struct conf_ctx *ctx)
     CONF_EQUAL(ctx, poller_open(&ctx->poller), TRYST_OK);
     rail_start(ctx, sabotage_ops(ops, ctx->subject->sabotage), &params);
     CONF_CHECK(ctx, ctx->rail->events == &events);
-    CONF_CHECK(ctx, ctx->rail->tag_bits >= 48 && ctx->rail->frame_max >= 4096);
+    CONF_CHECK(ctx, ctx->rail->tag_bits >= 48 &&
+                        ctx->rail->frame_max >= TRANSPORT_FRAME_BYTES);
     CONF_CHECK(ctx, ctx->rail->posted_max >= 64 && ctx->rail->bulk_max > 0);
     CONF_EQUAL(ctx, memory_cache_open(NULL, &ctx->regions), TRYST_OK);
     CONF_EQUAL(ctx,
