@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The background thread: holds the progress role as long as nobody wants it more.
- * Invariant: all signals are blocked in it.
+ * Invariants: all signals are blocked in it; it alone is moved (TRYST_BIND), never a thread of the host's.
  * Callers: open (TRYST_PROGRESS_THREAD), close; users, who let a stream wait.
  */
 #include <signal.h>
@@ -9,6 +9,7 @@
 #include "context.h"
 #include "rendezvous/op.h"
 #include "rendezvous/rendezvous.h"
+#include "topology/bind.h"
 
 static bool stop_asked(void *arg)
 {
@@ -17,10 +18,30 @@ static bool stop_asked(void *arg)
     return atomic_load_explicit(&ctx->progress.thread_stop, memory_order_acquire);
 }
 
+/* Where it cannot be moved it works all the same, so that is told and no more. */
+static void thread_bind(tryst_ctx *ctx)
+{
+    struct err err = ERR_INIT;
+    struct bind_choice choice;
+    char told[256] = "";
+    int place = tryst_group_local_rank(ctx->group);
+    tryst_status status =
+        bind_here(place > 0 ? (uint32_t)place : 0, &err, &choice, told, sizeof told);
+    if (status == TRYST_OK)
+        status = bind_thread(&choice, &err);
+    if (status == TRYST_OK)
+        LOG_INFO(&ctx->log, "the progress thread is %s", told);
+    else
+        LOG_WARN(&ctx->log, "TRYST_BIND: the progress thread stays where it is: %s",
+                 *err.text ? err.text : tryst_status_str(status));
+}
+
 static void *thread_main(void *arg)
 {
     tryst_ctx *ctx = arg;
     trace_thread_name(ctx->trace, "progress");
+    if (config_enum(ctx->config, CONFIG_BIND) == CONFIG_BIND_AUTO)
+        thread_bind(ctx);
     while (!stop_asked(ctx)) {
         if (!progress_role_take(ctx, NS_PER_S))
             continue;

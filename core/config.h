@@ -41,6 +41,7 @@ enum {
     CONFIG_SHM_MECH_CMA,
     CONFIG_SHM_MECH_RING
 };
+enum { CONFIG_BIND_NONE, CONFIG_BIND_AUTO };
 
 enum config_flag { CONFIG_AGREED = 1, CONFIG_SECRET = 2 };
 

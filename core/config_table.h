@@ -101,6 +101,8 @@
     /* progress, waiting and seeing */                                                       \
     X(PROGRESS_THREAD, "progress_thread", BOOL, "0", "", 0,                                  \
       "a background thread makes progress")                                                  \
+    X(BIND, "bind", ENUM, "none", "none|auto", 0,                                            \
+      "auto: that thread runs near this rank's NIC, on processors that the process was given") \
     X(SPIN, "spin", TIME, "50us", "0..1s", 0,                                                \
       "how long a wait spins before it sleeps")                                              \
     X(HOLD_DONE, "hold_done", BOOL, "1", "", 0,                                              \

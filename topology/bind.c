@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "graph_io.h"
 #include "path.h"
 
 /* -----------------------------------------------------------------------------
@@ -78,6 +79,23 @@ bool bind_set_parse(const char *list, struct bind_set *set_p)
     }
     *set_p = set;
     return true;
+}
+
+void bind_set_format(const struct bind_set *set, char *list, size_t capacity)
+{
+    size_t used = 0;
+    list[0] = '\0';
+    for (uint32_t first = 0, end; first < BIND_MAX && used < capacity; first = end) {
+        end = first + 1;
+        if (!bind_set_has(set, first))
+            continue;
+        while (bind_set_has(set, end))
+            end++;
+        int wrote =
+            snprintf(list + used, capacity - used, end > first + 1 ? "%s%u-%u" : "%s%u",
+                     used ? "," : "", first, end - 1);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
 }
 
 /* -----------------------------------------------------------------------------
@@ -166,6 +184,43 @@ tryst_status bind_decide(const struct graph *graph, uint32_t rank,
         *choice_p = choice;
     }
     mem_free(paths);
+    return status;
+}
+
+static void choice_tell(const struct graph *graph, const struct bind_choice *choice,
+                        char *told, size_t capacity)
+{
+    char list[96];
+    bind_set_format(&choice->cpus, list, sizeof list);
+    if (!*list)
+        snprintf(told, capacity, "left where it is: %s",
+                 choice->why ? choice->why : "nothing near is known");
+    else if (choice->why || choice->nic == GRAPH_NONE)
+        snprintf(told, capacity, "on processors %s: %s", list,
+                 choice->why ? choice->why : "near the rank");
+    else
+        snprintf(told, capacity, "on processors %s, near %s", list,
+                 graph->nodes[choice->nic].name);
+}
+
+tryst_status bind_here(uint32_t place, struct err *err, struct bind_choice *choice_p,
+                       char *told, size_t told_capacity)
+{
+    struct bind_given given = {0};
+    struct graph *graph = NULL;
+    tryst_status status = bind_given_read(err, &given);
+    if (status == TRYST_OK)
+        status = graph_detect(err, &graph);
+    if (status != TRYST_OK)
+        return status;
+    if (graph->ranks_count)
+        status = bind_decide(graph, place % graph->ranks_count, &given, choice_p);
+    else
+        status =
+            err_set(err, TRYST_E_UNSUPPORTED, "this machine has no place for a rank");
+    if (status == TRYST_OK)
+        choice_tell(graph, choice_p, told, told_capacity);
+    graph_close(graph);
     return status;
 }
 

@@ -7,14 +7,18 @@
  * Invariants: nothing outside of what the process was given is ever chosen; where the graph knows too little, or
  * the choice would leave fewer than two processors of those given, nothing is chosen and nothing is changed. The
  * host program's own threads are never touched.
- * Callers: whoever starts a progress thread or makes memory for a rank.
+ * Callers: commsched/thread.c (bind_here, bind_thread); who makes memory for a rank.
  */
 #ifndef TRYST_TOPOLOGY_BIND_H
 #define TRYST_TOPOLOGY_BIND_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
-#include "graph.h"
+#include "core/err.h"
+
+struct graph;
 
 #define BIND_MAX 4096 /* processors, NUMA nodes; those beyond are not chosen */
 
@@ -24,6 +28,8 @@ struct bind_set {
 
 /** A list as in /sys ("0-3,8"). False when it is none; members of BIND_MAX and beyond are left out. */
 bool bind_set_parse(const char *list, struct bind_set *set_p);
+/** The other way round, cut where it has no room. */
+void bind_set_format(const struct bind_set *set, char *list, size_t capacity);
 uint32_t bind_set_count(const struct bind_set *set);
 bool bind_set_has(const struct bind_set *set, uint32_t member);
 
@@ -44,6 +50,12 @@ struct bind_choice {
  *  TRYST_E_NOMEM. */
 tryst_status bind_decide(const struct graph *graph, uint32_t rank,
                          const struct bind_given *given, struct bind_choice *choice_p);
+
+/** The decision on this machine, for the process that is number `place` on it: the one that has its rank, of which there
+ *  may be fewer than processes. `told` gets what was decided, in words. Detects the machine, so it takes a tenth of a
+ *  second. TRYST_E_NOMEM, TRYST_E_SYSTEM, TRYST_E_UNSUPPORTED. */
+tryst_status bind_here(uint32_t place, struct err *err, struct bind_choice *choice_p,
+                       char *told, size_t told_capacity);
 
 /** Reads this thread's affinity and Mems_allowed. TRYST_E_SYSTEM. */
 tryst_status bind_given_read(struct err *err, struct bind_given *given_p);

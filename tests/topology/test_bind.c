@@ -97,6 +97,35 @@ static void lists(void **state)
         assert_false(bind_set_parse(wrong[i], &set));
 }
 
+static void lists_are_written(void **state)
+{
+    static const char *const lists[] = {"", "0", "0-3,8", "7,9-4095", "0,2,4"};
+    char list[64];
+    for (size_t i = 0; i < COUNT_OF(lists); i++) {
+        struct bind_set set;
+        assert_true(bind_set_parse(lists[i], &set));
+        bind_set_format(&set, list, sizeof list);
+        assert_string_equal(list, lists[i]);
+        bind_set_format(&set, list, 4); /* cut, not beyond */
+        assert_true(strlen(list) < 4);
+    }
+}
+
+/* What is said of this machine is what was chosen. */
+static void here(void **state)
+{
+    struct err err = ERR_INIT;
+    struct bind_choice choice;
+    char told[256] = "", list[64];
+    if (bind_here(3, &err, &choice, told, sizeof told) != TRYST_OK)
+        fail_msg("%s", err.text);
+    bind_set_format(&choice.cpus, list, sizeof list);
+    if (!*list)
+        assert_memory_equal(told, "left where it is: ", 18);
+    else
+        assert_non_null(strstr(told, list));
+}
+
 /* On this machine: what is chosen was given, and applying it leaves a subset. */
 static void this_machine(void **state)
 {
@@ -137,10 +166,9 @@ static void memory_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(decisions),
-        cmocka_unit_test(lists),
-        cmocka_unit_test(this_machine),
-        cmocka_unit_test(memory_may_fail),
+        cmocka_unit_test(decisions),         cmocka_unit_test(lists),
+        cmocka_unit_test(lists_are_written), cmocka_unit_test(here),
+        cmocka_unit_test(this_machine),      cmocka_unit_test(memory_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
