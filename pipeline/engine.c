@@ -17,6 +17,8 @@
 
 #define RECEIVES_AHEAD_DEFAULT 4 /* in 1F1B: two activations and two gradients */
 #define TIMEOUT_DEFAULT_NS     (600ull * 1000 * 1000 * 1000)
+/* How long a device may take to come to the end of what is queued: a few actions. */
+#define DEVICE_STOP_NS (60ull * 1000 * 1000 * 1000)
 /* Calls of tryst_progress between two actions: enough that what was just posted leaves.
  */
 #define PROGRESS_CALLS_MAX 8
@@ -60,12 +62,13 @@ static tryst_status engine_start(tryst_engine *engine)
     engine->list = &program->lists[engine->rank];
     engine->stages_count = program->stages_count;
     engine->microbatches_count = program->microbatches_count;
-    const tryst_status status = engine_plan_open(engine);
-    if (status != TRYST_OK) {
-        return engine_fail(engine, status, "the engine cannot start: %s",
-                           tryst_status_str(status));
+    tryst_status status = engine_plan_open(engine);
+    if (status == TRYST_OK) {
+        status = engine_device_open(engine);
     }
-    return TRYST_OK;
+    return status == TRYST_OK ? status
+                              : engine_fail(engine, status, "the engine cannot start: %s",
+                                            tryst_status_str(status));
 }
 
 tryst_status tryst_engine_open(const tryst_engine_params *params, tryst_engine **engine_p)
@@ -103,7 +106,11 @@ void tryst_engine_close(tryst_engine *engine)
         tryst_engine_finish(engine);
     }
     engine_abandon(engine);
+    if (engine->device.used && !engine_device_stop(engine, DEVICE_STOP_NS)) {
+        engine->unquiet = true;
+    }
     buffer_pool_close(&engine->pool, engine->unquiet);
+    engine_device_close(engine);
     engine_plan_close(engine);
     free(engine);
 }
@@ -140,6 +147,9 @@ static tryst_status run_program(tryst_engine *engine)
         if (status == TRYST_OK) {
             status = engine_reap(engine);
         }
+        if (status == TRYST_OK && engine->device.used) {
+            status = engine_device_room(engine);
+        }
         if (status == TRYST_OK) {
             status = engine_take_receives(engine, i);
         }
@@ -148,6 +158,9 @@ static tryst_status run_program(tryst_engine *engine)
         }
     }
     push(engine);
+    if (status == TRYST_OK && engine->device.used) {
+        status = engine_device_drain(engine);
+    }
     return status == TRYST_OK ? engine_reap(engine) : status;
 }
 

@@ -6,11 +6,13 @@
  *   engine_transfer.c  sends, receives, waits and their failures
  *   engine_action.c    one action: its buffers before, during and after
  *   engine_buffer.c    the buffers
+ *   engine_device.c    events instead of waits, where the stages compute on a device
  */
 #ifndef TRYST_PIPELINE_ENGINE_H
 #define TRYST_PIPELINE_ENGINE_H
 
 #include "engine_buffer.h"
+#include "engine_device.h"
 #include "program.h"
 #include "text.h"
 
@@ -33,6 +35,8 @@ typedef struct engine_transfer {
     tryst_key *key;
     tryst_dtype dtype;
     uint64_t count;
+    void *
+        event; /* device: a send's bytes are there; a receive's have arrived. Else NULL */
     buffer *memory;
     tryst_op *op; /* NULL: not posted, or ended */
     uint64_t begin_ns;
@@ -64,12 +68,14 @@ struct tryst_engine {
     size_t receives_count;
     size_t receives_posted;
     size_t receives_taken;
+    size_t receives_open; /* all before have ended */
     size_t sends_count;
     engine_frame frames[2];
     engine_frame *frame; /* the current one */
     uint64_t steps_done;
     uint64_t step_begin_ns;
     buffer_pool pool;
+    engine_device device;
     tryst_span *spans;
     size_t spans_count;
     size_t spans_capacity;
@@ -107,14 +113,23 @@ void engine_abandon(tryst_engine *engine);
 /* Note which operations have ended; free what they held. */
 tryst_status engine_reap(tryst_engine *engine);
 tryst_status engine_post_receives(tryst_engine *engine);
-/* Wait for all that action `index` needs from other ranks and put it into its cell. */
+/* Wait for all that action `index` needs from other ranks and put it into its cell; on a
+ * device, have the device wait. */
 tryst_status engine_take_receives(tryst_engine *engine, size_t index);
+/* Fail with the first receive that the device waits for; TRYST_OK: it waits for none. */
+tryst_status engine_receive_late(tryst_engine *engine);
 /* Hand `memory`, one use of which goes along, to the user of `item`: a cell here or a
  * send. */
 tryst_status engine_hand_on(tryst_engine *engine, size_t index, program_item item,
                             buffer *memory);
 
+/* The send that takes what action `index` makes next; NULL: its user is here. */
+engine_transfer *engine_send_of(const tryst_engine *engine, size_t index);
+
 /* engine_action.c */
+/* It ran from `begin_ns` to `end_ns`: count it, draw it. */
+void engine_note_action(tryst_engine *engine, const tryst_action *action,
+                        uint64_t begin_ns, uint64_t end_ns, uint64_t cpu_ns);
 tryst_status engine_run_action(tryst_engine *engine, size_t index);
 
 #endif

@@ -57,8 +57,8 @@ static tryst_status get(tryst_engine *engine, uint64_t bytes, bool travels,
 static const char *const trace_names[] = {
     "", "forward", "backward", "input grad", "weight grad", "update", "reduce grad"};
 
-static void note_action(tryst_engine *engine, const tryst_action *action,
-                        uint64_t begin_ns, uint64_t cpu_ns)
+void engine_note_action(tryst_engine *engine, const tryst_action *action,
+                        uint64_t begin_ns, uint64_t end_ns, uint64_t cpu_ns)
 {
     static const tryst_span_kind kinds[] = {
         [TRYST_ACTION_FORWARD] = TRYST_SPAN_FORWARD,
@@ -67,7 +67,6 @@ static void note_action(tryst_engine *engine, const tryst_action *action,
         [TRYST_ACTION_WEIGHT_GRAD] = TRYST_SPAN_WEIGHT_GRAD,
         [TRYST_ACTION_UPDATE] = TRYST_SPAN_UPDATE,
     };
-    const uint64_t end_ns = tryst_now_ns(engine->params.ctx);
     tryst_engine_stats *stats = &engine->stats;
     stats->compute_wall_ns += end_ns - begin_ns;
     stats->compute_cpu_ns += cpu_ns;
@@ -84,9 +83,10 @@ static void note_action(tryst_engine *engine, const tryst_action *action,
                      (uint64_t)action->microbatch);
 }
 
-static tryst_status call_stage(tryst_engine *engine, const tryst_action *action,
+static tryst_status call_stage(tryst_engine *engine, size_t index,
                                const tryst_stage_work *work)
 {
+    const tryst_action *action = &engine->list->actions[index];
     tryst_stage *stage = engine->stages[action->stage];
     const uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
     const uint64_t cpu_ns = thread_cpu_ns();
@@ -103,7 +103,13 @@ static tryst_status call_stage(tryst_engine *engine, const tryst_action *action,
         break;
     default: break;
     }
-    note_action(engine, action, begin_ns, thread_cpu_ns() - cpu_ns);
+    const uint64_t spent_ns = thread_cpu_ns() - cpu_ns;
+    if (engine->device.used) {
+        engine_device_queued(engine, index, begin_ns, spent_ns);
+    } else {
+        engine_note_action(engine, action, begin_ns, tryst_now_ns(engine->params.ctx),
+                           spent_ns);
+    }
     if (status != TRYST_OK) {
         char name[32];
         return engine_fail(engine, status, "step %llu, rank %d: %s failed: %s",
@@ -159,9 +165,11 @@ static void maybe_drop_gradient(tryst_engine *engine, const tryst_action *action
  * ----------------------------------------------------------------------------------- */
 
 /* Buffers for the data of a micro-batch, filled by the caller's feed. */
-static tryst_status feed_cell(tryst_engine *engine, const tryst_action *action,
-                              engine_cell *cell)
+static tryst_status feed_cell(tryst_engine *engine, size_t index, engine_cell *cell)
 {
+    const tryst_action *action = &engine->list->actions[index];
+    const engine_moment *moment =
+        engine->device.used ? &engine->device.moments[index] : NULL;
     const tryst_stage_info *info = &engine->stages[action->stage]->info;
     const uint64_t input_bytes =
         info->is_first ? info->input_count * tryst_dtype_bytes(info->input_dtype) : 0;
@@ -179,9 +187,15 @@ static tryst_status feed_cell(tryst_engine *engine, const tryst_action *action,
     if (status != TRYST_OK) {
         return status;
     }
-    status = engine->params.feed(
-        engine->params.feed_arg, engine->frame->id, action->microbatch,
-        info->is_first ? data_of(cell->input) : NULL, data_of(cell->target));
+    status = engine->params.feed(engine->params.feed_arg, engine->frame->id,
+                                 action->microbatch,
+                                 moment           ? moment->pinned_input
+                                 : info->is_first ? data_of(cell->input)
+                                                  : NULL,
+                                 moment ? moment->pinned_target : data_of(cell->target));
+    if (status == TRYST_OK && moment) {
+        status = engine_device_feed(engine, index, cell->input, cell->target);
+    }
     return status == TRYST_OK
                ? status
                : engine_fail(engine, status,
@@ -190,13 +204,42 @@ static tryst_status feed_cell(tryst_engine *engine, const tryst_action *action,
                              action->microbatch, tryst_status_str(status));
 }
 
+/* What a stage gets of a cell, in every action. */
+static tryst_stage_work work_of(const tryst_engine *engine, const tryst_action *action,
+                                const engine_cell *cell)
+{
+    return (tryst_stage_work){.struct_size = sizeof(tryst_stage_work),
+                              .version = version_of(engine, action),
+                              .input = data_of(cell->input),
+                              .target = data_of(cell->target),
+                              .saved = data_of(cell->saved),
+                              .grad_output = data_of(cell->grad_output),
+                              .kept = data_of(cell->kept)};
+}
+
+/* On a device: whose turn each buffer is. `made` is the one that is handed on. */
+static void use(tryst_engine *engine, size_t index, engine_cell *cell, buffer *made,
+                tryst_stage_work *work)
+{
+    if (!engine->device.used) {
+        return;
+    }
+    const engine_transfer *send = made ? engine_send_of(engine, index) : NULL;
+    buffer *const used[] = {cell->input, cell->target,      cell->saved,
+                            cell->kept,  cell->grad_output, made};
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++) {
+        engine_device_use(engine, index, used[i]);
+    }
+    engine_device_work(engine, index, send ? send->event : NULL, work);
+}
+
 static tryst_status run_forward(tryst_engine *engine, size_t index)
 {
     const tryst_action *action = &engine->list->actions[index];
     const tryst_stage_info *info = &engine->stages[action->stage]->info;
     engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
     buffer *output = NULL;
-    tryst_status status = feed_cell(engine, action, cell);
+    tryst_status status = feed_cell(engine, index, cell);
     if (status == TRYST_OK) {
         status = get(engine, info->saved_bytes, false, &cell->saved);
     }
@@ -207,15 +250,11 @@ static tryst_status run_forward(tryst_engine *engine, size_t index)
     if (status != TRYST_OK) {
         return status;
     }
-    const tryst_stage_work work = {
-        .struct_size = sizeof work,
-        .version = version_of(engine, action),
-        .input = data_of(cell->input),
-        .target = data_of(cell->target),
-        .output =
-            info->is_last ? (void *)&engine->losses[action->microbatch] : data_of(output),
-        .saved = data_of(cell->saved)};
-    status = call_stage(engine, action, &work);
+    tryst_stage_work work = work_of(engine, action, cell);
+    work.output =
+        info->is_last ? (void *)&engine->losses[action->microbatch] : data_of(output);
+    use(engine, index, cell, output, &work);
+    status = call_stage(engine, index, &work);
     if (status != TRYST_OK || info->is_last) {
         buffer_drop(output);
         return status;
@@ -243,15 +282,10 @@ static tryst_status run_backward(tryst_engine *engine, size_t index)
     if (status != TRYST_OK) {
         return status;
     }
-    const tryst_stage_work work = {.struct_size = sizeof work,
-                                   .version = version_of(engine, action),
-                                   .input = data_of(cell->input),
-                                   .target = data_of(cell->target),
-                                   .saved = data_of(cell->saved),
-                                   .grad_output = data_of(cell->grad_output),
-                                   .grad_input = data_of(grad_input),
-                                   .kept = data_of(cell->kept)};
-    status = call_stage(engine, action, &work);
+    tryst_stage_work work = work_of(engine, action, cell);
+    work.grad_input = data_of(grad_input);
+    use(engine, index, cell, grad_input, &work);
+    status = call_stage(engine, index, &work);
     drop(&cell->grad_output);
     if (whole) {
         drop(&cell->input);
@@ -272,13 +306,9 @@ static tryst_status run_weight_grad(tryst_engine *engine, size_t index)
 {
     const tryst_action *action = &engine->list->actions[index];
     engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
-    const tryst_stage_work work = {.struct_size = sizeof work,
-                                   .version = version_of(engine, action),
-                                   .input = data_of(cell->input),
-                                   .target = data_of(cell->target),
-                                   .saved = data_of(cell->saved),
-                                   .kept = data_of(cell->kept)};
-    const tryst_status status = call_stage(engine, action, &work);
+    tryst_stage_work work = work_of(engine, action, cell);
+    use(engine, index, cell, NULL, &work);
+    const tryst_status status = call_stage(engine, index, &work);
     drop(&cell->input);
     drop(&cell->target);
     drop(&cell->saved);
@@ -291,7 +321,7 @@ static tryst_status run_weight_grad(tryst_engine *engine, size_t index)
 static tryst_status run_update(tryst_engine *engine, size_t index)
 {
     const tryst_action *action = &engine->list->actions[index];
-    const tryst_status status = call_stage(engine, action, NULL);
+    const tryst_status status = call_stage(engine, index, NULL);
     engine->pending[action->stage] = 0;
     return status;
 }

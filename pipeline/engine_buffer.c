@@ -26,8 +26,9 @@ static buffer_class *class_find(buffer_pool *pool, size_t bytes, bool travels)
 
 static tryst_status chunk_allocate(buffer_class *self, size_t bytes, buffer_chunk *chunk)
 {
-    if (self->travels) {
-        return tryst_mem_alloc(self->pool->ctx, bytes, TRYST_MEMORY_HOST, 0, &chunk->data,
+    const buffer_pool *pool = self->pool;
+    if (self->travels || pool->memory != TRYST_MEMORY_HOST) {
+        return tryst_mem_alloc(pool->ctx, bytes, pool->memory, pool->device, &chunk->data,
                                &chunk->mem);
     }
     return posix_memalign(&chunk->data, BUFFER_ALIGN_BYTES, bytes) ? TRYST_E_NOMEM
@@ -58,6 +59,7 @@ static tryst_status class_grow(buffer_class *self)
                                      .next_free = self->free};
         self->free = &chunk->buffers[i];
     }
+    chunk->count = count;
     chunk->next = self->chunks;
     self->chunks = chunk;
     self->made_count += count;
@@ -110,9 +112,20 @@ void buffer_drop(buffer *self)
     }
 }
 
-static void chunk_close(buffer_chunk *chunk, bool travels, bool leave)
+void buffer_pool_settle(buffer_pool *pool)
 {
-    if (!travels) {
+    for (buffer_class *self = pool->classes; self; self = self->next) {
+        for (buffer_chunk *chunk = self->chunks; chunk; chunk = chunk->next) {
+            for (size_t i = 0; i < chunk->count; i++) {
+                chunk->buffers[i].after = NULL;
+            }
+        }
+    }
+}
+
+static void chunk_close(buffer_chunk *chunk, bool leave)
+{
+    if (!chunk->mem) {
         free(chunk->data);
     } else if (!leave) {
         tryst_mem_release(chunk->mem);
@@ -129,7 +142,7 @@ void buffer_pool_close(buffer_pool *pool, bool leave)
         while (self->chunks) {
             buffer_chunk *chunk = self->chunks;
             self->chunks = chunk->next;
-            chunk_close(chunk, self->travels, leave);
+            chunk_close(chunk, leave);
         }
         free(self);
     }

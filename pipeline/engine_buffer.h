@@ -3,9 +3,12 @@
  * once.
  *
  * Blocks are cut from chunks that double, so that an engine has few regions, and in the
- * steady state none is made. Blocks that travel are cut from tryst_mem_alloc's memory,
- * which peers of one machine can map; the others (saved activations) from plain memory.
- */
+ * steady state none is made. Blocks that travel, and all blocks of a device, are cut from
+ * tryst_mem_alloc's memory, which peers of one machine can map; the others (saved
+ * activations on the host) from plain memory.
+ *
+ * A device's block can be free while the device still works on it: `after` is the event
+ * behind which it is its next user's (engine_device.h). */
 #ifndef TRYST_PIPELINE_ENGINE_BUFFER_H
 #define TRYST_PIPELINE_ENGINE_BUFFER_H
 
@@ -17,6 +20,7 @@ typedef struct buffer {
     tryst_mem *mem; /* NULL in plain memory */
     size_t bytes;   /* the class: what was asked for, rounded up */
     int uses;       /* 0: free */
+    void *after;    /* device: event that its next user waits for; NULL: none */
     struct buffer_class *owner;
     struct buffer *next_free;
 } buffer;
@@ -26,6 +30,7 @@ typedef struct buffer_chunk {
     void *data;
     tryst_mem *mem;
     buffer *buffers;
+    size_t count;
 } buffer_chunk;
 
 typedef struct buffer_class {
@@ -40,6 +45,8 @@ typedef struct buffer_class {
 
 typedef struct buffer_pool {
     tryst_ctx *ctx;
+    tryst_memory_kind memory; /* of all blocks; host unless a device's stages run here */
+    int32_t device;
     buffer_class *classes;
     uint64_t bytes_used;
     uint64_t bytes_peak;
@@ -52,6 +59,8 @@ tryst_status buffer_get(buffer_pool *pool, size_t bytes, bool travels, buffer **
 void buffer_hold(buffer *self);
 /* One user less; the last one's drop frees it. NULL is allowed. */
 void buffer_drop(buffer *self);
+/* Every event that a buffer names has passed: forget them. */
+void buffer_pool_settle(buffer_pool *pool);
 /* Free all memory. With `leave`, memory that travels is left to the library for ever:
  * some operation may still touch it. */
 void buffer_pool_close(buffer_pool *pool, bool leave);

@@ -121,6 +121,9 @@ static tryst_status look_at(tryst_engine *engine, engine_transfer *self, bool se
         return op_failed(engine, self, sends, status);
     }
     note_end(engine, self, sends);
+    if (!sends) {
+        engine_device_came(engine, self->action, tryst_now_ns(engine->params.ctx));
+    }
     tryst_op_release(self->op);
     self->op = NULL;
     if (sends) {
@@ -149,9 +152,12 @@ tryst_status engine_reap(tryst_engine *engine)
     if (status == TRYST_OK) {
         status = reap_frame(engine, &engine->frames[1]);
     }
-    for (size_t i = engine->receives_taken;
+    for (size_t i = engine->receives_open;
          i < engine->receives_posted && status == TRYST_OK; i++) {
         status = look_at(engine, &engine->receives[i], false);
+        if (engine->receives[i].ended && i == engine->receives_open) {
+            engine->receives_open++;
+        }
     }
     return status;
 }
@@ -176,6 +182,28 @@ static void note_wait(tryst_engine *engine, const engine_transfer *self,
                      (uint64_t)self->item.microbatch);
 }
 
+static tryst_status late(tryst_engine *engine, const engine_transfer *self, bool sends)
+{
+    char words[96];
+    return engine_fail(
+        engine, TRYST_E_DEADLINE,
+        "step %llu, rank %d, %s: nothing for %llu s; is that rank in the same "
+        "step of the same program?",
+        (unsigned long long)engine->frame->id, engine->rank,
+        item_text(self, sends, words),
+        (unsigned long long)(engine->params.timeout_ns / 1000000000));
+}
+
+tryst_status engine_receive_late(tryst_engine *engine)
+{
+    for (size_t i = engine->receives_open; i < engine->receives_taken; i++) {
+        if (!engine->receives[i].ended) {
+            return late(engine, &engine->receives[i], false);
+        }
+    }
+    return TRYST_OK;
+}
+
 static tryst_status wait_for(tryst_engine *engine, engine_transfer *self, bool sends)
 {
     if (self->ended) {
@@ -191,16 +219,10 @@ static tryst_status wait_for(tryst_engine *engine, engine_transfer *self, bool s
     if (tryst_op_test(self->op) != TRYST_IN_PROGRESS) {
         return look_at(engine, self, sends);
     }
-    char words[96];
     if (status == TRYST_E_TIMEOUT) {
-        return engine_fail(
-            engine, TRYST_E_DEADLINE,
-            "step %llu, rank %d, %s: nothing for %llu s; is that rank in the same "
-            "step of the same program?",
-            (unsigned long long)engine->frame->id, engine->rank,
-            item_text(self, sends, words),
-            (unsigned long long)(engine->params.timeout_ns / 1000000000));
+        return late(engine, self, sends);
     }
+    char words[96];
     return engine_fail(engine, status, "step %llu, rank %d, %s: %s",
                        (unsigned long long)engine->frame->id, engine->rank,
                        item_text(self, sends, words), tryst_status_str(status));
@@ -210,13 +232,18 @@ static tryst_status wait_for(tryst_engine *engine, engine_transfer *self, bool s
  *  Receives
  * ----------------------------------------------------------------------------------- */
 
-static tryst_tensor tensor_of(const engine_transfer *self)
+/* `ready_event`: device memory: what its bytes wait for, NULL: nothing. */
+static tryst_tensor tensor_of(const tryst_engine *engine, const engine_transfer *self,
+                              void *ready_event)
 {
     return (tryst_tensor){.struct_size = sizeof(tryst_tensor),
                           .data = self->memory->data,
                           .count = self->count,
                           .dtype = self->dtype,
-                          .mem = self->memory->mem};
+                          .memory = engine->device.memory,
+                          .device = engine->device.ordinal,
+                          .mem = self->memory->mem,
+                          .ready_event = ready_event};
 }
 
 static uint64_t bytes_of(const engine_transfer *self)
@@ -231,7 +258,7 @@ static tryst_status post_receive(tryst_engine *engine, engine_transfer *self)
         return engine_fail(engine, status, "no memory for a receive of %llu bytes",
                            (unsigned long long)bytes_of(self));
     }
-    const tryst_tensor tensor = tensor_of(self);
+    const tryst_tensor tensor = tensor_of(engine, self, self->memory->after);
     self->ended = false;
     self->begin_ns = tryst_now_ns(engine->params.ctx);
     status = tryst_recv_key(engine->frame->step, self->key, &tensor, NULL, &self->op);
@@ -264,6 +291,23 @@ static void put_into_cell(tryst_engine *engine, program_item item, buffer *memor
     }
 }
 
+/* The device waits for it: the host goes on, and sees its end in engine_reap. */
+static tryst_status gate(tryst_engine *engine, engine_transfer *self)
+{
+    if (self->ended) {
+        self->memory->after = NULL;
+        return TRYST_OK;
+    }
+    const tryst_status status =
+        engine_device_gate(engine, self->op, self->event, self->memory);
+    char words[96];
+    return status == TRYST_OK
+               ? status
+               : engine_fail(engine, status, "step %llu, rank %d, %s: %s",
+                             (unsigned long long)engine->frame->id, engine->rank,
+                             item_text(self, false, words), tryst_status_str(status));
+}
+
 tryst_status engine_take_receives(tryst_engine *engine, size_t index)
 {
     while (engine->receives_taken < engine->receives_count &&
@@ -271,7 +315,8 @@ tryst_status engine_take_receives(tryst_engine *engine, size_t index)
         engine_transfer *self = &engine->receives[engine->receives_taken];
         tryst_status status = engine_post_receives(engine);
         if (status == TRYST_OK) {
-            status = wait_for(engine, self, false);
+            status =
+                engine->device.used ? gate(engine, self) : wait_for(engine, self, false);
         }
         if (status != TRYST_OK) {
             return status;
@@ -313,7 +358,7 @@ static tryst_status post_send(tryst_engine *engine, engine_transfer *self, buffe
     self->memory = memory;
     self->ended = false;
     self->begin_ns = tryst_now_ns(engine->params.ctx);
-    const tryst_tensor tensor = tensor_of(self);
+    const tryst_tensor tensor = tensor_of(engine, self, self->event);
     const tryst_status status = tryst_send_key(engine->frame->step, key_of(engine, self),
                                                &tensor, NULL, &self->op);
     if (status != TRYST_OK) {
@@ -325,20 +370,26 @@ static tryst_status post_send(tryst_engine *engine, engine_transfer *self, buffe
     return TRYST_OK;
 }
 
-tryst_status engine_hand_on(tryst_engine *engine, size_t index, program_item item,
-                            buffer *memory)
+engine_transfer *engine_send_of(const tryst_engine *engine, size_t index)
 {
-    engine_frame *frame = engine->frame;
+    const engine_frame *frame = engine->frame;
     engine_transfer *next = frame->posted_count < engine->sends_count
                                 ? &frame->sends[frame->posted_count]
                                 : NULL;
-    if (!next || next->action != index) { /* its user is a stage of this rank */
+    return next && next->action == index ? next : NULL;
+}
+
+tryst_status engine_hand_on(tryst_engine *engine, size_t index, program_item item,
+                            buffer *memory)
+{
+    engine_transfer *next = engine_send_of(engine, index);
+    if (!next) { /* its user is a stage of this rank */
         put_into_cell(engine, item, memory);
         return TRYST_OK;
     }
     assert(next->item.kind == item.kind && next->item.stage == item.stage);
     const tryst_status status = post_send(engine, next, memory);
-    frame->posted_count += status == TRYST_OK;
+    engine->frame->posted_count += status == TRYST_OK;
     return status;
 }
 
@@ -359,6 +410,7 @@ tryst_status engine_frame_open(tryst_engine *engine, uint64_t step)
     engine->frame = frame;
     engine->receives_posted = 0;
     engine->receives_taken = 0;
+    engine->receives_open = 0;
     for (size_t i = 0; i < engine->receives_count; i++) {
         engine->receives[i].ended = false;
     }

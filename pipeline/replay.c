@@ -6,7 +6,10 @@
  * is a program that cannot run. Nothing here comes from the engine, not even its idea of what an
  * action needs: that is written once more, in cell_is_ready and the run_ functions.
  *
- * Invariant: a pointer in a cell is NULL until its maker ran and again after its last reader.
+ * Stages on a device get the same arrays in its memory, and each action is waited for before the next
+ * one begins: nothing is ever under way (replay_memory.h).
+ *
+ * Invariant: an array in a cell has no data until its maker ran and again after its last reader.
  * Public functions of replay.h; called by pp_bench --check and by tests. */
 #include <tryst/replay.h>
 
@@ -14,20 +17,21 @@
 #include <string.h>
 
 #include "fail.h"
-#include "memory.h"
+#include "replay_memory.h"
 #include <tryst/weights.h>
 
 /* One micro-batch at one stage. */
 typedef struct replay_cell {
-    void *input;
-    void *target;
-    void *saved;
-    void *grad_output;
-    void *kept;
+    replay_array input;
+    replay_array target;
+    replay_array saved;
+    replay_array grad_output;
+    replay_array kept;
 } replay_cell;
 
 typedef struct replay_run {
     const tryst_replay_params *params;
+    replay_memory memory;
     int ranks_count;
     int stages_count;
     int microbatches_count;
@@ -44,19 +48,13 @@ static replay_cell *cell_at(const replay_run *r, int stage, int microbatch)
     return &r->cells[(size_t)stage * (size_t)r->microbatches_count + (size_t)microbatch];
 }
 
-static void take(void **memory)
-{
-    free(*memory);
-    *memory = NULL;
-}
-
 static void cell_clear(replay_cell *cell)
 {
-    take(&cell->input);
-    take(&cell->target);
-    take(&cell->saved);
-    take(&cell->grad_output);
-    take(&cell->kept);
+    replay_array_close(&cell->input);
+    replay_array_close(&cell->target);
+    replay_array_close(&cell->saved);
+    replay_array_close(&cell->grad_output);
+    replay_array_close(&cell->kept);
 }
 
 /* ---- one action ---------------------------------------------------------------------------- */
@@ -69,10 +67,12 @@ static bool cell_is_ready(const replay_run *r, const tryst_action *action)
     const replay_cell *cell = cell_at(r, action->stage, action->microbatch);
     const bool is_last = r->params->stages[action->stage]->info.is_last;
     switch (action->kind) {
-    case TRYST_ACTION_FORWARD: return !cell->saved && (action->stage == 0 || cell->input);
+    case TRYST_ACTION_FORWARD:
+        return !cell->saved.data && (action->stage == 0 || cell->input.data);
     case TRYST_ACTION_BACKWARD:
-    case TRYST_ACTION_INPUT_GRAD: return cell->saved && (is_last || cell->grad_output);
-    case TRYST_ACTION_WEIGHT_GRAD: return cell->kept != NULL;
+    case TRYST_ACTION_INPUT_GRAD:
+        return cell->saved.data && (is_last || cell->grad_output.data);
+    case TRYST_ACTION_WEIGHT_GRAD: return cell->kept.data != NULL;
     default: return false;
     }
 }
@@ -83,17 +83,23 @@ static tryst_stage_work cell_work(const replay_run *r, const tryst_action *actio
     const int64_t version = (int64_t)r->versions[action->stage] + action->version;
     return (tryst_stage_work){.struct_size = sizeof(tryst_stage_work),
                               .version = (uint64_t)version,
-                              .input = cell->input,
-                              .target = cell->target,
-                              .saved = cell->saved,
-                              .grad_output = cell->grad_output,
-                              .kept = cell->kept};
+                              .input = cell->input.data,
+                              .target = cell->target.data,
+                              .saved = cell->saved.data,
+                              .grad_output = cell->grad_output.data,
+                              .kept = cell->kept.data,
+                              .done = r->memory.done};
 }
 
-/* Bytes of an activation; a loss is 8 too, but never asked for. */
 static uint64_t activation_bytes(tryst_dtype dtype, uint64_t count)
 {
-    return count * (dtype == TRYST_DTYPE_F64 ? 8 : dtype == TRYST_DTYPE_F32 ? 4 : 1);
+    return count * tryst_dtype_bytes(dtype);
+}
+
+/* A call was made with `status`: it counts when its work is done. */
+static tryst_status finished(replay_run *r, tryst_status status)
+{
+    return status == TRYST_OK ? replay_memory_wait(&r->memory) : status;
 }
 
 /* Windows for the ends of the pipeline. */
@@ -101,19 +107,30 @@ static tryst_status cell_feed(replay_run *r, const tryst_action *action)
 {
     const tryst_stage_info *info = &r->params->stages[action->stage]->info;
     replay_cell *cell = cell_at(r, action->stage, action->microbatch);
-    if (info->is_first && !(cell->input = memory_alloc_aligned(info->input_count))) {
-        return TRYST_E_NOMEM;
+    const uint64_t input_count = info->is_first ? info->input_count : 0;
+    const uint64_t target_count = info->is_last ? info->target_count : 0;
+    replay_array input = {0}, target = {0};
+    tryst_status status = TRYST_OK;
+    if (info->is_first) {
+        status = replay_array_open(&r->memory, input_count, &cell->input, &input);
     }
-    if (info->is_last && !(cell->target = memory_alloc_aligned(info->target_count))) {
-        return TRYST_E_NOMEM;
+    if (status == TRYST_OK && info->is_last) {
+        status = replay_array_open(&r->memory, target_count, &cell->target, &target);
     }
-    const bool wants = (info->is_first && info->input_count) || info->target_count;
-    if (!wants || !r->params->feed) {
-        return TRYST_OK;
+    if (status == TRYST_OK && input_count + target_count > 0 && r->params->feed) {
+        status = r->params->feed(r->params->feed_arg, r->step, action->microbatch,
+                                 input_count ? input.data : NULL,
+                                 target_count ? target.data : NULL);
     }
-    return r->params->feed(r->params->feed_arg, r->step, action->microbatch,
-                           info->is_first && info->input_count ? cell->input : NULL,
-                           info->target_count ? cell->target : NULL);
+    if (status == TRYST_OK) {
+        status = replay_array_bring(&r->memory, &cell->input, &input, input_count);
+    }
+    if (status == TRYST_OK) {
+        status = replay_array_bring(&r->memory, &cell->target, &target, target_count);
+    }
+    replay_array_host_close(&cell->input, &input);
+    replay_array_host_close(&cell->target, &target);
+    return status;
 }
 
 static tryst_status run_forward(replay_run *r, const tryst_action *action)
@@ -122,22 +139,27 @@ static tryst_status run_forward(replay_run *r, const tryst_action *action)
     const tryst_stage_info *info = &stage->info;
     replay_cell *cell = cell_at(r, action->stage, action->microbatch);
     tryst_status status = cell_feed(r, action);
+    if (status == TRYST_OK) {
+        status = replay_array_open(&r->memory, info->saved_bytes, &cell->saved, NULL);
+    }
+    void *output = r->memory.loss;
+    if (status == TRYST_OK && !info->is_last) {
+        replay_cell *next = cell_at(r, action->stage + 1, action->microbatch);
+        status = replay_array_open(
+            &r->memory, activation_bytes(info->output_dtype, info->output_count),
+            &next->input, NULL);
+        output = next->input.data;
+    }
     if (status != TRYST_OK) {
         return status;
     }
-    cell->saved = memory_alloc_aligned(info->saved_bytes);
-    void *output = NULL;
-    if (!info->is_last) {
-        output = memory_alloc_aligned(
-            activation_bytes(info->output_dtype, info->output_count));
-        cell_at(r, action->stage + 1, action->microbatch)->input = output;
-    }
-    if (!cell->saved || (!info->is_last && !output)) {
-        return TRYST_E_NOMEM;
-    }
     tryst_stage_work work = cell_work(r, action);
-    work.output = info->is_last ? &r->losses[action->microbatch] : output;
-    return stage->ops->forward(stage, &work);
+    work.output = output;
+    status = finished(r, stage->ops->forward(stage, &work));
+    if (info->is_last) {
+        r->losses[action->microbatch] = *r->memory.loss;
+    }
+    return status;
 }
 
 static tryst_status run_backward(replay_run *r, const tryst_action *action)
@@ -147,28 +169,31 @@ static tryst_status run_backward(replay_run *r, const tryst_action *action)
     const bool is_whole = action->kind == TRYST_ACTION_BACKWARD;
     replay_cell *cell = cell_at(r, action->stage, action->microbatch);
     void *grad_input = NULL;
+    tryst_status status = TRYST_OK;
     if (!info->is_first) {
-        grad_input =
-            memory_alloc_aligned(activation_bytes(info->input_dtype, info->input_count));
-        cell_at(r, action->stage - 1, action->microbatch)->grad_output = grad_input;
+        replay_cell *before = cell_at(r, action->stage - 1, action->microbatch);
+        status = replay_array_open(&r->memory,
+                                   activation_bytes(info->input_dtype, info->input_count),
+                                   &before->grad_output, NULL);
+        grad_input = before->grad_output.data;
     }
-    if (!is_whole) {
-        cell->kept = memory_alloc_aligned(info->kept_bytes);
+    if (status == TRYST_OK && !is_whole) {
+        status = replay_array_open(&r->memory, info->kept_bytes, &cell->kept, NULL);
     }
-    if ((!info->is_first && !grad_input) || (!is_whole && !cell->kept)) {
-        return TRYST_E_NOMEM;
+    if (status != TRYST_OK) {
+        return status;
     }
     tryst_stage_work work = cell_work(r, action);
     work.grad_input = grad_input;
     if (!is_whole) {
-        tryst_status status = info->split_backward
-                                  ? stage->ops->backward_input(stage, &work)
-                                  : TRYST_E_UNSUPPORTED;
-        take(&cell->grad_output);
+        status = info->split_backward ? stage->ops->backward_input(stage, &work)
+                                      : TRYST_E_UNSUPPORTED;
+        status = finished(r, status);
+        replay_array_close(&cell->grad_output);
         return status;
     }
     r->gradients[action->stage]++;
-    tryst_status status = stage->ops->backward(stage, &work);
+    status = finished(r, stage->ops->backward(stage, &work));
     cell_clear(cell);
     return status;
 }
@@ -180,6 +205,7 @@ static tryst_status run_weight_grad(replay_run *r, const tryst_action *action)
     tryst_status status = stage->info.split_backward
                               ? stage->ops->backward_weight(stage, &work)
                               : TRYST_E_UNSUPPORTED;
+    status = finished(r, status);
     r->gradients[action->stage]++;
     cell_clear(cell_at(r, action->stage, action->microbatch));
     return status;
@@ -324,17 +350,19 @@ tryst_status tryst_replay(const tryst_replay_params *params)
     r.gradients = calloc(stages, sizeof(*r.gradients));
     r.positions = calloc((size_t)r.ranks_count, sizeof(*r.positions));
     r.losses = calloc(microbatches, sizeof(*r.losses));
-    status = TRYST_E_NOMEM;
-    if (r.cells && r.versions && r.gradients && r.positions && r.losses) {
-        status = TRYST_OK;
+    status = r.cells && r.versions && r.gradients && r.positions && r.losses
+                 ? replay_memory_open(&r.memory, params->ctx, &params->stages[0]->info)
+                 : TRYST_E_NOMEM;
+    if (status == TRYST_OK) {
         for (uint64_t i = 0; i < params->steps_count && status == TRYST_OK; i++) {
             r.step = params->first_step + i;
             status = replay_step(&r, &params->losses[i]);
         }
         replay_clear_cells(&r);
     } else {
-        replay_fail(&r, status, "no memory to replay a program");
+        replay_fail(&r, status, "the replay cannot begin: %s", tryst_status_str(status));
     }
+    replay_memory_close(&r.memory);
     free(r.losses);
     free(r.positions);
     free(r.gradients);

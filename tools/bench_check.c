@@ -14,6 +14,8 @@
 typedef struct second_run {
     const bench_options *options;
     const tryst_data *data;
+    tryst_ctx *ctx;
+    int32_t ordinal;
     int stages_count;
     tryst_stage **stages;
     double *losses;
@@ -31,11 +33,9 @@ static tryst_status feed(void *arg, uint64_t step, int32_t microbatch, void *inp
 static tryst_status open_stage(second_run *self, int stage, char *error, size_t capacity)
 {
     tryst_layers layers;
-    const tryst_stage_params params = {.struct_size = sizeof params,
-                                       .versions_count = 1,
-                                       .optimizer = &self->options->optimizer,
-                                       .error = error,
-                                       .error_capacity = capacity};
+    tryst_stage_params params = bench_stage_params(self->options, self->ordinal);
+    params.error = error;
+    params.error_capacity = capacity;
     const tryst_status status = tryst_model_split(
         &self->options->model, self->stages_count, stage, &layers, error, capacity);
     return status == TRYST_OK ? tryst_stage_open(&self->options->model, layers, &params,
@@ -87,6 +87,7 @@ static tryst_status replay(second_run *self, char *error, size_t capacity)
         const tryst_replay_params params = {.struct_size = sizeof params,
                                             .program = self->options->program,
                                             .stages = self->stages,
+                                            .ctx = self->ctx,
                                             .feed = self->data ? feed : NULL,
                                             .feed_arg = self,
                                             .first_step = step,
@@ -139,6 +140,8 @@ tryst_status bench_check(const bench_run *run, bench_result *result)
 {
     second_run self = {.options = run->options,
                        .data = run->data,
+                       .ctx = run->ctx,
+                       .ordinal = run->ordinal,
                        .stages_count = tryst_program_stages(run->options->program)};
     char error[1024] = "";
     tryst_status status = open_all(&self, result->weights_count, error, sizeof error);

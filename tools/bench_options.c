@@ -41,6 +41,16 @@ static const char help[] =
     "      --optimizer NAME     adam or sgd (adam)\n"
     "      --lr RATE            learning rate (adam 0.001, sgd 0.1)\n"
     "      --seed N             of weights and data (0)\n"
+    "      --device PLACE       host, cuda, cuda:N, or reference: cuda's stages over "
+    "plain "
+    "C\n"
+    "                           kernels on the host; ranks of a host share its devices "
+    "(host)\n"
+    "      --precision NAME     of a device: bf16, fp32 or tf32 (bf16)\n"
+    "      --recompute          on a device, compute activations anew in the backward\n"
+    "      --device-memory SIZE what a stage's own memory may take there, as 40G (what "
+    "is "
+    "free)\n"
     "      --data FILE          text to learn (" DATA_DEFAULT ", else Tryst's LICENSE)\n"
     "      --transport NAME     auto, shm, ucx, ofi; self runs the ranks as threads of "
     "one "
@@ -68,6 +78,10 @@ enum {
     OPTION_OPTIMIZER,
     OPTION_LR,
     OPTION_SEED,
+    OPTION_DEVICE,
+    OPTION_PRECISION,
+    OPTION_RECOMPUTE,
+    OPTION_DEVICE_MEMORY,
     OPTION_DATA,
     OPTION_TRANSPORT,
     OPTION_CHECK,
@@ -91,6 +105,10 @@ static const struct option long_options[] = {
     {"optimizer", required_argument, NULL, OPTION_OPTIMIZER},
     {"lr", required_argument, NULL, OPTION_LR},
     {"seed", required_argument, NULL, OPTION_SEED},
+    {"device", required_argument, NULL, OPTION_DEVICE},
+    {"precision", required_argument, NULL, OPTION_PRECISION},
+    {"recompute", no_argument, NULL, OPTION_RECOMPUTE},
+    {"device-memory", required_argument, NULL, OPTION_DEVICE_MEMORY},
     {"data", required_argument, NULL, OPTION_DATA},
     {"transport", required_argument, NULL, OPTION_TRANSPORT},
     {"check", no_argument, NULL, OPTION_CHECK},
@@ -197,6 +215,53 @@ static bool read_model(const char *value, tryst_model *model)
     return true;
 }
 
+static bool read_device(const char *value, bench_device *device)
+{
+    const bool cuda = strncmp(value, "cuda", 4) == 0 && (!value[4] || value[4] == ':');
+    device->memory = cuda ? TRYST_MEMORY_CUDA : TRYST_MEMORY_HOST;
+    device->reference = strcmp(value, "reference") == 0;
+    device->ordinal_given = cuda && value[4];
+    if (device->ordinal_given) {
+        return read_int("device cuda", value + 5, 0, 1023, &device->ordinal);
+    }
+    return cuda || device->reference || strcmp(value, "host") == 0 ||
+           refuse("--device %s: wants host, cuda, cuda:N or reference", value);
+}
+
+static bool read_precision(const char *value, tryst_precision *precision_p)
+{
+    static const struct {
+        const char *name;
+        tryst_precision precision;
+    } rows[] = {{"bf16", TRYST_PRECISION_BF16},
+                {"fp32", TRYST_PRECISION_F32},
+                {"tf32", TRYST_PRECISION_TF32}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(value, rows[i].name) == 0) {
+            *precision_p = rows[i].precision;
+            return true;
+        }
+    }
+    return refuse("--precision %s: wants bf16, fp32 or tf32", value);
+}
+
+/* "40G": bytes, with K, M, G or T as powers of 1024. */
+static bool read_bytes(const char *name, const char *value, uint64_t *bytes_p)
+{
+    static const char units[] = "KMGT";
+    char *end = NULL;
+    errno = 0;
+    const unsigned long long number = strtoull(value, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    const int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    if (errno || end == value || *value == '-' || number == 0 ||
+        (*end && (!unit || end[1])) || number > UINT64_MAX >> shift) {
+        return refuse("--%s %s: wants bytes, as 40G", name, value);
+    }
+    *bytes_p = (uint64_t)number << shift;
+    return true;
+}
+
 static bool read_option(int option, const char *value, bench_options *options)
 {
     tryst_model *model = &options->model;
@@ -218,6 +283,11 @@ static bool read_option(int option, const char *value, bench_options *options)
     case OPTION_OPTIMIZER: return read_optimizer(value, &options->optimizer.kind);
     case OPTION_LR: return read_rate(value, &options->optimizer.lr);
     case OPTION_SEED: return read_u64("seed", value, &model->seed);
+    case OPTION_DEVICE: return read_device(value, &options->device);
+    case OPTION_PRECISION: return read_precision(value, &options->device.precision);
+    case OPTION_RECOMPUTE: options->device.recompute = true; return true;
+    case OPTION_DEVICE_MEMORY:
+        return read_bytes("device-memory", value, &options->device.memory_bytes_max);
     case OPTION_DATA: options->data = value; return true;
     case OPTION_TRANSPORT: options->transport = value; return true;
     case OPTION_CHECK: options->check = true; return true;
@@ -364,6 +434,27 @@ static bool check_transport(const bench_options *options)
     return fits || refuse("--transport: %s", error);
 }
 
+/* What only device stages know. */
+static bool check_device(const bench_options *options)
+{
+    const bench_device *device = &options->device;
+    const bool on_host = device->memory == TRYST_MEMORY_HOST && !device->reference;
+    if (on_host && device->precision != TRYST_PRECISION_DEFAULT &&
+        device->precision != TRYST_PRECISION_F32) {
+        return refuse("--precision: the host's stages compute in fp32; add --device cuda "
+                      "or --device reference");
+    }
+    if (on_host && device->recompute) {
+        return refuse(
+            "--recompute: the host's stages keep their activations; add --device "
+            "cuda or --device reference");
+    }
+    if (!on_host && options->model.kind == TRYST_MODEL_SLEEP) {
+        return refuse("--device: stages that sleep need none");
+    }
+    return true;
+}
+
 static bool check_faults(const bench_options *options)
 {
     const bool swaps = options->fault == TRYST_ENGINE_FAULT_SWAP;
@@ -379,7 +470,7 @@ static bool check_faults(const bench_options *options)
 static bool check_all(bench_options *options)
 {
     return make_program(options) && check_model(options) && check_data(options) &&
-           check_transport(options) && check_faults(options) &&
+           check_transport(options) && check_device(options) && check_faults(options) &&
            check_output("trace", options->trace) &&
            check_output("timeline", options->timeline) &&
            check_output("save-weights", options->save_weights) &&

@@ -7,11 +7,23 @@
 #include <tryst/data.h>
 #include <tryst/pipeline.h>
 
+/* Where and in which numbers the stages compute. All zero: on the host, in fp32. */
+typedef struct bench_device {
+    tryst_memory_kind memory;
+    bool ordinal_given;
+    int ordinal;    /* else ranks of a host take its devices in turn */
+    bool reference; /* the device stages' code over plain C kernels, on the host */
+    tryst_precision precision;
+    bool recompute;
+    uint64_t memory_bytes_max; /* 0: what is free */
+} bench_device;
+
 typedef struct bench_options {
     int ranks;
     bool ranks_given;  /* -n */
     tryst_model model; /* resolved */
     tryst_optimizer optimizer;
+    bench_device device;
     const char *schedule; /* a generator's name or a file */
     int microbatches;
     int steps;

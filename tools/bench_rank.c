@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tryst/device.h>
 
 #define SCOPE_ID       0
 #define SCOPE_OF_STEP0 1
@@ -109,17 +110,59 @@ static tryst_status open_group(bench_run *run)
                : bench_fail(run, status, "scope 0: %s", tryst_status_str(status));
 }
 
+tryst_stage_params bench_stage_params(const bench_options *options, int32_t ordinal)
+{
+    const bench_device *device = &options->device;
+    return (tryst_stage_params){.struct_size = sizeof(tryst_stage_params),
+                                .versions_count = 1,
+                                .optimizer = &options->optimizer,
+                                .memory = device->memory,
+                                .device = ordinal,
+                                .reference = device->reference,
+                                .precision = device->precision,
+                                .recompute = device->recompute,
+                                .memory_bytes_max = device->memory_bytes_max};
+}
+
+/* The ranks of a host take its devices in turn, neighbours in the pipeline first on one and the
+ * same: what they send each other is the most. */
+static tryst_status place_on_device(bench_run *run)
+{
+    const bench_device *device = &run->options->device;
+    char text[256] = "";
+    int32_t count = 0;
+    if (device->memory == TRYST_MEMORY_HOST) {
+        return TRYST_OK;
+    }
+    const tryst_status status =
+        tryst_device_count(run->ctx, device->memory, &count, text, sizeof text);
+    if (status != TRYST_OK || count < 1) {
+        return bench_fail(run, status == TRYST_OK ? TRYST_E_UNSUPPORTED : status,
+                          "--device: no device here: %s", text);
+    }
+    if (device->ordinal_given && device->ordinal >= count) {
+        return bench_fail(run, TRYST_E_INVALID,
+                          "--device cuda:%d: there are %d here, from 0 (%s)",
+                          device->ordinal, count, text);
+    }
+    const int local = tryst_group_local_rank(run->group);
+    const int locals = tryst_group_local_size(run->group);
+    run->ordinal =
+        device->ordinal_given
+            ? device->ordinal
+            : (int32_t)((int64_t)local * count / (locals > count ? locals : count));
+    return TRYST_OK;
+}
+
 static tryst_status open_stage(bench_run *run, int stage)
 {
     const bench_options *options = run->options;
     char error[512] = "";
     tryst_layers layers;
-    const tryst_stage_params params = {
-        .struct_size = sizeof params,
-        .versions_count = options->fault == TRYST_ENGINE_FAULT_STALE ? 2 : 1,
-        .optimizer = &options->optimizer,
-        .error = error,
-        .error_capacity = sizeof error};
+    tryst_stage_params params = bench_stage_params(options, run->ordinal);
+    params.versions_count = options->fault == TRYST_ENGINE_FAULT_STALE ? 2 : 1;
+    params.error = error;
+    params.error_capacity = sizeof error;
     tryst_status status =
         tryst_model_split(&options->model, tryst_program_stages(options->program), stage,
                           &layers, error, sizeof error);
@@ -322,7 +365,8 @@ static tryst_status train(bench_run *run)
 static tryst_status run_open(bench_run *run)
 {
     static tryst_status (*const parts[])(bench_run *) = {
-        allocate, open_context, open_group, open_stages, open_data, open_engine};
+        allocate,    open_context, open_group, place_on_device,
+        open_stages, open_data,    open_engine};
     tryst_status status = TRYST_OK;
     for (size_t i = 0; i < sizeof parts / sizeof *parts && status == TRYST_OK; i++) {
         status = parts[i](run);

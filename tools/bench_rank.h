@@ -49,6 +49,7 @@ typedef struct bench_run {
     tryst_group *group;
     tryst_step *scope; /* of all keys that are not the engine's: open for the whole run */
     tryst_data *data;
+    int32_t ordinal;      /* of this rank's device */
     tryst_stage **stages; /* [stages]; NULL where another rank's */
     tryst_engine *engine;
     double *losses; /* [steps]: on rank 0 and on the rank of the last stage */
@@ -70,6 +71,10 @@ tryst_status bench_fail(bench_run *run, tryst_status status, const char *format,
 /* The same for a transfer in the run's scope, `op` or, where none was made, NULL. */
 tryst_status bench_transfer_fail(bench_run *run, tryst_status status, const tryst_op *op,
                                  const char *what);
+
+/* How to open a stage of this run: all but `versions_count` and the text. `ordinal` is the rank's
+ * device. */
+tryst_stage_params bench_stage_params(const bench_options *options, int32_t ordinal);
 
 /* bench_gather.c: collect everything on rank 0; all ranks call it. */
 tryst_status bench_gather(bench_run *run, bench_result *result_p);

@@ -23,6 +23,8 @@ typedef struct tryst_replay_params {
     /** All stages of the program, opened as the engine's were. They hold the final weights
      *  afterwards (tryst_stage_weights_copy). */
     tryst_stage *const *stages;
+    /** Where the stages compute on a device: whose memory that is. Else unused. */
+    tryst_ctx *ctx;
     tryst_feed_fn feed; /**< NULL where the stages need no data */
     void *feed_arg;
     uint64_t first_step;

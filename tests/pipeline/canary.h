@@ -19,6 +19,8 @@ typedef struct canary {
     int added_count;
     uint64_t delay_max_ns; /* each action takes up to this long */
     uint64_t random;
+    const tryst_stage_ops *host_ops; /* device_canary.h: what runs in its stream */
+    void *stream;
     int errors_count;
     char error[256]; /* the first one */
 } canary;

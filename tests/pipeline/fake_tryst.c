@@ -3,6 +3,8 @@
  * it has to be obviously right, not fast. */
 #include "fake_tryst.h"
 
+#include "fake_device.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +53,13 @@ struct tryst_op {
     uint64_t due_ns;   /* a matched receive completes then; a send after it */
     tryst_status status;
     char text[128];
+    struct gate *gate; /* a stream waits for it */
+};
+
+/* What a stream waits for: it outlives the operation. */
+struct gate {
+    fake_world *world;
+    tryst_op *op; /* NULL: it has ended */
 };
 
 struct fake_world {
@@ -150,6 +159,10 @@ void fake_kill(fake_world *world, int rank)
 static void complete(tryst_op *op, tryst_status status, const char *text)
 {
     op->status = status;
+    if (op->gate) {
+        op->gate->op = NULL;
+        op->gate = NULL;
+    }
     snprintf(op->text, sizeof op->text, "%s", text);
     if (op->partner) {
         op->partner->partner = NULL;
@@ -203,13 +216,21 @@ static const char *find_abort(const fake_world *world, uint64_t step)
     return NULL;
 }
 
+/* Device tensors wait for their events at both ends. */
+static bool is_ready(const tryst_op *op)
+{
+    return !op->tensor.ready_event ||
+           tryst_event_test(NULL, op->tensor.ready_event) == TRYST_OK;
+}
+
 static tryst_status look(tryst_op *op)
 {
     fake_world *world = op->world;
     if (op->status != TRYST_IN_PROGRESS) {
         return op->status;
     }
-    if (op->partner && !op->sends && now_ns() >= op->due_ns) {
+    if (op->partner && !op->sends && now_ns() >= op->due_ns && is_ready(op) &&
+        is_ready(op->partner)) {
         deliver(op);
     } else if (op->peer >= 0 && (world->killed[op->peer] || world->killed[op->rank])) {
         char text[64];
@@ -318,6 +339,35 @@ void tryst_op_release(tryst_op *op)
     world->live_count--;
     pthread_mutex_unlock(&world->lock);
     free(op);
+}
+
+static bool gate_is_open(void *arg)
+{
+    struct gate *gate = arg;
+    pthread_mutex_lock(&gate->world->lock);
+    if (gate->op) {
+        look(gate->op);
+    }
+    const bool open = !gate->op;
+    pthread_mutex_unlock(&gate->world->lock);
+    if (open) {
+        free(gate); /* asked no more */
+    }
+    return open;
+}
+
+tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream)
+{
+    (void)device;
+    struct gate *gate = calloc(1, sizeof *gate);
+    pthread_mutex_lock(&op->world->lock);
+    *gate = (struct gate){op->world, op->status == TRYST_IN_PROGRESS ? op : NULL};
+    if (gate->op) {
+        op->gate = gate;
+    }
+    pthread_mutex_unlock(&op->world->lock);
+    fake_device_until(stream, gate_is_open, gate);
+    return TRYST_OK;
 }
 
 int tryst_progress(tryst_ctx *ctx)

@@ -14,8 +14,11 @@
 #include <time.h>
 
 #include <cmocka.h>
+#include <tryst/replay.h>
 
 #include "canary.h"
+#include "device_canary.h"
+#include "fake_device.h"
 #include "fake_tryst.h"
 
 #define STAGES_MAX 16
@@ -47,6 +50,7 @@ struct job {
 };
 
 static uint64_t seed = 1;
+static bool on_device; /* the stages are a fake device's (fake_device.h) */
 
 static tryst_status run_steps(rank_job *self, tryst_engine *engine)
 {
@@ -63,6 +67,9 @@ static tryst_status run_steps(rank_job *self, tryst_engine *engine)
         }
         for (int stage = 0; stage < tryst_program_stages(owner->program); stage++) {
             if (tryst_program_rank_of(owner->program, stage) == self->rank) {
+                if (on_device) {
+                    device_canary_finish(&owner->stages[stage]);
+                }
                 canary_begin(&owner->stages[stage], step);
             }
         }
@@ -116,6 +123,21 @@ static void job_init(job *self, const tryst_program *program, uint64_t delay_max
         self->stages[stage].delay_max_ns = delay_max_ns / 4;
         self->stages[stage].random += seed;
     }
+    if (on_device) {
+        fake_device_begin(seed, delay_max_ns / 4);
+    }
+    for (int stage = 0; on_device && stage < tryst_program_stages(program); stage++) {
+        device_canary_init(&self->stages[stage]);
+    }
+}
+
+/* Returns what was left over. */
+static int job_close(job *self)
+{
+    for (int i = 0; on_device && i < tryst_program_stages(self->program); i++) {
+        device_canary_close(&self->stages[i]);
+    }
+    return fake_world_close(self->world) + (on_device ? fake_device_left() : 0);
 }
 
 static void job_run(job *self)
@@ -151,7 +173,7 @@ static void job_expect_success(job *self, const char *name)
                      (unsigned long long)seed);
         }
     }
-    assert_int_equal(fake_world_close(self->world), 0);
+    assert_int_equal(job_close(self), 0);
 }
 
 static void run_well(const tryst_program *program, uint64_t delay_max_ns,
@@ -347,7 +369,7 @@ static void test_dead_rank(void **state)
                          self->ranks[rank].error);
             }
         }
-        assert_int_equal(fake_world_close(self->world), 0);
+        assert_int_equal(job_close(self), 0);
         free(self);
         tryst_program_close(program);
     }
@@ -373,7 +395,7 @@ static void test_aborted(void **state)
                 fail_msg("rank %d does not say why: %s", rank, self->ranks[rank].error);
             }
         }
-        assert_int_equal(fake_world_close(self->world), 0);
+        assert_int_equal(job_close(self), 0);
         free(self);
         tryst_program_close(program);
     }
@@ -393,7 +415,7 @@ static void test_silence_ends(void **state)
     assert_non_null(strstr(self->ranks[0].error,
                            "receiving the input gradient of stage 1, "
                            "micro-batch 0, from rank 1"));
-    assert_int_equal(fake_world_close(self->world), 0);
+    assert_int_equal(job_close(self), 0);
     free(self);
     tryst_program_close(program);
 }
@@ -436,6 +458,74 @@ static void test_open_refuses(void **state)
     tryst_program_close(program);
 }
 
+/* The replay of a program, with its stages on a device. */
+static void test_replay(void **state)
+{
+    tryst_program *program = NULL;
+    char error[256] = "";
+    double losses[1];
+    assert_int_equal(tryst_program_generate("1f1b", 3, 4, NULL, 0, &program), TRYST_OK);
+    job *self = malloc(sizeof *self);
+    job_init(self, program, 100000);
+    tryst_stage *stages[3];
+    for (int i = 0; i < 3; i++) {
+        stages[i] = &self->stages[i].base;
+    }
+    for (uint64_t step = 0; step < 3; step++) {
+        for (int i = 0; i < 3; i++) {
+            if (on_device) {
+                device_canary_finish(&self->stages[i]);
+            }
+            canary_begin(&self->stages[i], step);
+        }
+        const tryst_replay_params params = {.struct_size = sizeof params,
+                                            .program = program,
+                                            .stages = stages,
+                                            .ctx = fake_ctx(self->world, 0),
+                                            .feed = canary_feed,
+                                            .first_step = step,
+                                            .steps_count = 1,
+                                            .losses = losses,
+                                            .error = error,
+                                            .error_capacity = sizeof error};
+        if (tryst_replay(&params) != TRYST_OK) {
+            fail_msg("%s", error);
+        }
+        assert_true(fabs(losses[0] - (1.5 + (double)step)) < 1e-9);
+    }
+    job_expect_success(self, "replay");
+    free(self);
+    tryst_program_close(program);
+}
+
+/* A rank's stages lie in one place. */
+static void test_one_place(void **state)
+{
+    static const listed list[] = {F(0, 0, 0, 0), F(0, 1, 0, 0), B(0, 1, 0, 0),
+                                  B(0, 0, 0, 0), U(0, 0, 1),    U(0, 1, 1)};
+    tryst_program *program = program_of(1, 2, 1, list, sizeof list / sizeof *list);
+    job *self = malloc(sizeof *self);
+    job_init(self, program, 0);
+    self->stages[1].base.info.device = 1;
+    job_run(self);
+    assert_int_equal(self->ranks[0].status, TRYST_E_INVALID);
+    assert_non_null(strstr(self->ranks[0].error, "stage 1 is not where"));
+    assert_int_equal(job_close(self), 0);
+    free(self);
+    tryst_program_close(program);
+}
+
+static int use_device(void **state)
+{
+    on_device = true;
+    return 0;
+}
+
+#define ON_DEVICE(test)                               \
+    {                                                 \
+        "device_" #test, test, use_device, NULL, NULL \
+    }
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -446,6 +536,16 @@ int main(void)
         cmocka_unit_test(test_aborted),
         cmocka_unit_test(test_silence_ends),
         cmocka_unit_test(test_open_refuses),
+        cmocka_unit_test(test_replay),
+        /* from here on */
+        ON_DEVICE(test_schedules),
+        ON_DEVICE(test_other_shapes),
+        ON_DEVICE(test_buffers_stop_growing),
+        ON_DEVICE(test_dead_rank),
+        ON_DEVICE(test_aborted),
+        ON_DEVICE(test_silence_ends),
+        ON_DEVICE(test_replay),
+        ON_DEVICE(test_one_place),
     };
     const char *given = getenv("TRYST_TEST_SEED");
     seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);

@@ -163,6 +163,13 @@ static void test_refuses(void **state)
         {"--lr -1", "--lr -1: wants a number above 0"},
         {"--heads 3", "does not divide into 3 heads"},
         {"--transport pigeon", "pigeon"},
+        {"--device cuba", "wants host, cuda, cuda:N or reference"},
+        {"--device cuda:x", "cuda x: wants a whole number from 0"},
+        {"--precision bf16", "the host's stages compute in fp32"},
+        {"--device reference --precision fp8", "wants bf16, fp32 or tf32"},
+        {"--recompute", "the host's stages keep their activations"},
+        {"--device-memory 40X", "wants bytes, as 40G"},
+        {"--device cuda --model sleep:1,1", "stages that sleep need none"},
         {"--json /nonexistent/x.json", "/nonexistent/x.json: cannot be written"},
         {"--timeline /nonexistent/x.svg", "/nonexistent/x.svg: cannot be written"},
     };
@@ -313,6 +320,24 @@ static void test_leaves_behind(void **state)
     expect_says(svg, words, "receive gradient of stage 1");
     check_safetensors("run.safetensors");
     check_trace("run.trace", 3);
+}
+
+/* The device stages' code, over plain C kernels: whole runs, each equal to its replay. */
+static void test_reference(void **state)
+{
+    static const char *const rows[] = {
+        "--model gpt --precision bf16", "--model gpt --precision fp32 --schedule gpipe",
+        "--model mlp --precision bf16", "--model gpt --precision bf16 --recompute"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char words[512];
+        snprintf(words, sizeof words,
+                 "-n 2 --device reference %s --layers 2 --hidden 16 --heads 2 --seq 8 "
+                 "--microbatches 3 --microbatch-size 2 --steps 4 --check",
+                 rows[i]);
+        const run *self = bench(words);
+        expect_exit(self, words, 0);
+        expect_says(self->out, words, "bitwise equal");
+    }
 }
 
 /* With --json - stdout is JSON and nothing else. */
@@ -670,7 +695,7 @@ static int run_group(const char *group)
         cmocka_unit_test(test_refuses),        cmocka_unit_test(test_refuses_files),
         cmocka_unit_test(test_help),           cmocka_unit_test(test_leaves_behind),
         cmocka_unit_test(test_json_on_stdout), cmocka_unit_test(test_csv),
-        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_faults),         cmocka_unit_test(test_reference),
     };
     const struct CMUnitTest matrix[] = {cmocka_unit_test(test_matrix),
                                         cmocka_unit_test(test_matrix_gpt)};

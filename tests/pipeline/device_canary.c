@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Implements device_canary.h. */
+#include "device_canary.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "fake_device.h"
+
+enum { WAITS_MOST = 16 };
+
+/* One queued call. */
+typedef struct call {
+    canary *self;
+    tryst_status (*run)(tryst_stage *stage, const tryst_stage_work *work);
+    tryst_stage_work work;
+    int32_t microbatches; /* of an update */
+} call;
+
+static void run_call(void *arg)
+{
+    call *self = arg;
+    const tryst_status status =
+        self->run ? self->run(&self->self->base, &self->work)
+                  : self->self->host_ops->update(&self->self->base, self->microbatches);
+    if (status != TRYST_OK) {
+        self->self->errors_count++;
+    }
+    free(self);
+}
+
+static tryst_status queue(tryst_stage *stage, const tryst_stage_work *work,
+                          tryst_status (*run)(tryst_stage *stage,
+                                              const tryst_stage_work *work))
+{
+    canary *self = (canary *)stage;
+    call *made = calloc(1, sizeof *made);
+    *made = (call){.self = self, .run = run, .work = *work};
+    for (int32_t i = 0; i < work->waits_count; i++) {
+        tryst_stream_wait(NULL, self->stream, work->waits[i]);
+    }
+    fake_device_call(self->stream, run_call, made);
+    if (work->ready) {
+        tryst_event_record(NULL, self->stream, work->ready);
+    }
+    if (work->done) {
+        tryst_event_record(NULL, self->stream, work->done);
+    }
+    return TRYST_OK;
+}
+
+static tryst_status forward(tryst_stage *stage, const tryst_stage_work *work)
+{
+    return queue(stage, work, ((canary *)stage)->host_ops->forward);
+}
+
+static tryst_status backward(tryst_stage *stage, const tryst_stage_work *work)
+{
+    return queue(stage, work, ((canary *)stage)->host_ops->backward);
+}
+
+static tryst_status backward_input(tryst_stage *stage, const tryst_stage_work *work)
+{
+    return queue(stage, work, ((canary *)stage)->host_ops->backward_input);
+}
+
+static tryst_status backward_weight(tryst_stage *stage, const tryst_stage_work *work)
+{
+    return queue(stage, work, ((canary *)stage)->host_ops->backward_weight);
+}
+
+static tryst_status update(tryst_stage *stage, int32_t microbatches)
+{
+    canary *self = (canary *)stage;
+    call *made = calloc(1, sizeof *made);
+    *made = (call){.self = self, .microbatches = microbatches};
+    fake_device_call(self->stream, run_call, made);
+    return TRYST_OK;
+}
+
+static void versions(const tryst_stage *stage, uint64_t *oldest_p, uint64_t *newest_p)
+{
+    ((const canary *)stage)->host_ops->versions(stage, oldest_p, newest_p);
+}
+
+void device_canary_init(canary *self)
+{
+    static const tryst_stage_ops ops = {.struct_size = sizeof ops,
+                                        .name = "device canary",
+                                        .forward = forward,
+                                        .backward = backward,
+                                        .backward_input = backward_input,
+                                        .backward_weight = backward_weight,
+                                        .update = update,
+                                        .versions = versions};
+    self->host_ops = self->base.ops;
+    self->base.ops = &ops;
+    self->base.info.memory = TRYST_MEMORY_CUDA;
+    tryst_stream_open(NULL, 0, &self->stream);
+}
+
+void device_canary_finish(canary *self)
+{
+    fake_device_finish(self->stream);
+}
+
+void device_canary_close(canary *self)
+{
+    tryst_stream_close(NULL, self->stream);
+    self->stream = NULL;
+}
