@@ -178,10 +178,13 @@ static tryst_status bandwidth(struct perf *perf, uint64_t bytes, uint64_t iters)
             if (ended > all - iters)
                 perf->samples[ended - (all - iters) - 1] = now_s();
         }
-        if (status == TRYST_OK && i < all)
+        if (status == TRYST_OK && i < all) {
             status = perf->rank == 0
                          ? tryst_send_key(perf->step, perf->there, &tensor, NULL, op)
                          : tryst_recv_key(perf->step, perf->there, &tensor, NULL, op);
+            if (status != TRYST_OK)
+                fail(perf, perf->rank == 0 ? "send" : "receive", status, "");
+        }
     }
     for (int i = 0; ops && i < window; i++)
         tryst_op_release(ops[i]);
