@@ -54,6 +54,14 @@ unsigned fake_cuda_calls(const char *function);
 void fake_cuda_read(const void *device_data, void *data, size_t bytes);
 void fake_cuda_write(void *device_data, const void *data, size_t bytes);
 
+/** Where the host reaches what `data` means to the device; `data` itself where that is nothing. Only
+ *  for what runs in a stream. */
+void *fake_cuda_reach(const void *data);
+/** Let `stream` call `fn(arg)` when its turn comes: a kernel, for what stands in for one. */
+void fake_cuda_call(void *stream, void (*fn)(void *arg), void *arg);
+/** Wait until one stream is idle. */
+void fake_cuda_finish(void *stream);
+
 int fake_cuda_stream_priority(void *stream);
 /** Wait until all streams of all devices are idle. */
 void fake_cuda_drain(void);

@@ -10,7 +10,9 @@
 
 struct work {
     struct work *next;
-    enum { COPY, RECORD, WAIT_EVENT, WAIT_WORD } what;
+    enum { COPY, CALL, RECORD, WAIT_EVENT, WAIT_WORD } what;
+    void (*call)(void *arg);
+    void *arg;
     uintptr_t to, from;
     bool to_known, from_known; /* they had a range when the copy was queued */
     size_t bytes;
@@ -91,6 +93,11 @@ static void work_do(const struct work *work, int device)
 {
     switch (work->what) {
     case COPY: copy_do(work, device); return;
+    case CALL:
+        pthread_mutex_unlock(&fake_lock);
+        work->call(work->arg);
+        pthread_mutex_lock(&fake_lock);
+        return;
     case RECORD:
         if (work->event->passed < work->record)
             work->event->passed = work->record;
@@ -248,6 +255,31 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
         stream_add(stream, device, &work);
     pthread_mutex_unlock(&fake_lock);
     return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+void fake_cuda_call(void *stream, void (*fn)(void *arg), void *arg)
+{
+    const struct work work = {.what = CALL, .call = fn, .arg = arg};
+    pthread_mutex_lock(&fake_lock);
+    stream_add(stream, fake_current(), &work);
+    pthread_mutex_unlock(&fake_lock);
+}
+
+void fake_cuda_finish(void *stream)
+{
+    const struct CUstream_st *self = stream;
+    pthread_mutex_lock(&fake_lock);
+    while (self->first || self->busy)
+        pthread_cond_wait(&fake_changed, &fake_lock);
+    pthread_mutex_unlock(&fake_lock);
+}
+
+void *fake_cuda_reach(const void *data)
+{
+    pthread_mutex_lock(&fake_lock);
+    char *reached = fake_reach((uintptr_t)data, 1);
+    pthread_mutex_unlock(&fake_lock);
+    return reached ? reached : (void *)(uintptr_t)data;
 }
 
 /* --- waiting for words --- */
