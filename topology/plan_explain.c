@@ -127,23 +127,28 @@ static double slower_percent(const struct plan_step *before, const struct plan_s
     return fabs(slower) < 1e-9 ? 0 : slower;
 }
 
+/* The solution, and each step that made something else of it. */
 static void steps_write(const struct plan_report *report, struct text *text)
 {
-    const struct plan_step *steps = report->plan->steps;
+    const struct plan_step *before = NULL;
     if (!(report->plan->s_per_byte > 0))
         return;
     text_add(text, "  simplified\n");
     for (int k = 0; k < PLAN_STEPS; k++) {
-        const struct plan_step *step = &steps[k];
+        const struct plan_step *step = &report->plan->steps[k];
+        if (before && step->trees_count == before->trees_count &&
+            step->depth == before->depth && slower_percent(before, step) == 0)
+            continue;
         text_addf(text, "    %-13s%u tree%s, depth %u, %.6g s per Gbit",
                   plan_step_name((enum plan_step_kind)k), step->trees_count,
                   step->trees_count == 1 ? "" : "s", step->depth,
                   step->s_per_byte * BYTES_PER_GBIT);
-        if (k)
-            text_addf(text, " (%+.2g %%)", slower_percent(&steps[k - 1], step));
+        if (before)
+            text_addf(text, " (%+.2g %%)", slower_percent(before, step));
         text_add(text, ", filling ");
         time_write(text, plan_step_fill_s(step));
         text_add(text, "\n");
+        before = step;
     }
 }
 

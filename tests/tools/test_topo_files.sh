@@ -29,14 +29,15 @@ shows() {
 }
 
 "$topo" >shown 2>err || bad "without an argument it ends with $?"
-[ -s shown ] && [ ! -s err ] || bad "without an argument: $(cat err)"
+[ -s shown ] || bad "without an argument it prints nothing"
+[ ! -s err ] || bad "without an argument it says $(cat err)"
 "$topo" --format json -o this.json || bad "this machine has no dump"
 there_and_back this.json
 
 kinds='cluster.json dump.json'
 for file in "$machines"/*.xml; do
     "$topo" --input "$file" >shown 2>err && status=0 || status=$?
-    [ $status -eq 0 ] || { grep -q 'libxml2' err || bad "$file: $(cat err)"; continue; }
+    [ "$status" -eq 0 ] || { grep -q 'libxml2' err || bad "$file: $(cat err)"; continue; }
     shows "$file"
     for format in xml nccl-xml; do
         "$topo" --input "$file" --format $format -o written.xml || bad "$file as $format ends with $?"
