@@ -340,13 +340,11 @@ static void class_use(const struct overlay_private *own, const struct origin *or
     origin_count(own, origin, class->place_min, own->node_counts);
     for (uint32_t e = 0; e < origin->ends_count; e++) {
         const struct route_end *end = &origin->ends[e];
-        for (uint32_t k = own->into_from[end->member];
-             end_used[e] && k < own->into_from[end->member + 1]; k++) {
-            uint32_t link = own->into_link[k];
-            uint32_t inner = origin_inner(own, origin, own->graph->links[link].from);
-            if (end_link_counts(own, origin, end, class->place_min, link, inner) &&
-                own->node_counts[inner] > 0)
-                node_used[inner] = link_used[link] = true;
+        for (uint32_t k = 0; end_used[e] && k < end->into_count; k++) {
+            const struct route_link *into = &origin->end_into[end->into_first + k];
+            if (end_link_counts(own, end, class->place_min, into->link) &&
+                own->node_counts[into->from] > 0)
+                node_used[into->from] = link_used[into->link] = true;
         }
     }
     for (uint32_t k = origin->order_count; k-- > 1;) {

@@ -208,24 +208,46 @@ static bool end_find(const struct overlay_private *own, const struct origin *ori
     }
     if (end->hops == GRAPH_NONE)
         return false;
-    for (uint32_t k = first; last - first > 1 && k < last; k++) {
-        uint32_t link = own->into_link[k];
-        uint32_t inner = origin_inner(own, origin, own->graph->links[link].from);
-        if (end_link_counts(own, origin, end, 0, link, inner))
-            search->places[own->place[link]] = true;
-    }
     return true;
 }
 
-static void ends_find(const struct overlay_private *own, struct origin *origin,
+/* Adds the links by which shortest routes come to `end`. */
+static void end_into_add(const struct overlay_private *own, struct origin *origin,
+                         const struct search *search, uint32_t room_first,
+                         struct route_end *end)
+{
+    uint32_t first = own->into_from[end->member], last = own->into_from[end->member + 1];
+    end->into_first = room_first;
+    for (uint32_t k = first; k < last; k++) {
+        uint32_t link = own->into_link[k];
+        uint32_t inner = origin_inner(own, origin, own->graph->links[link].from);
+        if (inner == GRAPH_NONE || origin->level[inner] == GRAPH_NONE ||
+            origin->level[inner] + 1 != end->hops)
+            continue;
+        origin->end_into[room_first + end->into_count++] =
+            (struct route_link){inner, link};
+        if (last - first > 1)
+            search->places[own->place[link]] = true;
+    }
+}
+
+static bool ends_find(const struct overlay_private *own, struct origin *origin,
                       uint32_t members_count, struct search *search)
 {
+    uint32_t into_count = 0;
     for (uint32_t j = 0; j < members_count; j++) {
         struct route_end end = {.member = j};
-        if (own->graph->ranks[own->members[j]] != origin->node &&
-            end_find(own, origin, search, &end))
-            origin->ends[origin->ends_count++] = end;
+        if (own->graph->ranks[own->members[j]] == origin->node ||
+            !end_find(own, origin, search, &end))
+            continue;
+        end_into_add(own, origin, search, into_count, &end);
+        into_count += end.into_count;
+        origin->ends[origin->ends_count++] = end;
     }
+    void *kept = mem_resize(origin->end_into, into_count * sizeof *origin->end_into);
+    if (kept)
+        origin->end_into = kept;
+    return kept || !into_count;
 }
 
 /* ---- classes ------------------------------------------------------------------------------ */
@@ -316,16 +338,18 @@ static bool origin_open(struct overlay_private *own, struct origin *origin,
         mem_zalloc_array(own->inner_count + 2ul, sizeof *origin->into_from);
     origin->ends = mem_alloc(members_count * sizeof *origin->ends);
     origin->end_of = mem_alloc(members_count * sizeof *origin->end_of);
+    origin->end_into =
+        mem_alloc(own->into_from[members_count] * sizeof *origin->end_into);
     if (!origin->order || !origin->level || !origin->into_from || !origin->ends ||
-        !origin->end_of)
+        !origin->end_of || !origin->end_into)
         return false;
     levels_find(own, origin);
     if (!into_fill(own, origin))
         return false;
     memset(search->places, 0, own->places_count);
     widths_find(own, origin, search);
-    ends_find(own, origin, members_count, search);
-    if (!steps_make(own, origin, search))
+    if (!ends_find(own, origin, members_count, search) ||
+        !steps_make(own, origin, search))
         return false;
     ends_class(own, origin, members_count);
     return classes_make(own, origin, search);
@@ -429,6 +453,7 @@ void origins_close(struct overlay_private *own)
         mem_free(origin->into);
         mem_free(origin->ends);
         mem_free(origin->end_of);
+        mem_free(origin->end_into);
         mem_free(origin->classes);
         mem_free(origin->steps);
     }

@@ -33,6 +33,8 @@ struct route_end {
     uint32_t member;
     uint32_t class; /* by the width from the origin on */
     uint32_t hops;  /* from the origin */
+    uint32_t into_first,
+        into_count; /* of origin.end_into: links by which shortest routes end */
 };
 
 /* Ends of one width class, and the numbers of routes to the inner nodes. */
@@ -51,6 +53,7 @@ struct origin {
     uint32_t *into_from; /* by inner node: its links are into[into_from[node]] … */
     struct route_link *into;
     struct route_end *ends; /* by class, then by member */
+    struct route_link *end_into;
     uint32_t ends_count;
     uint32_t *end_of;            /* by member: place in `ends`, GRAPH_NONE: not reached */
     struct route_class *classes; /* those that occur, ascending */
@@ -116,16 +119,12 @@ static inline uint32_t origin_inner(const struct overlay_private *own,
     return node == origin->node ? origin->inner : own->inner_of[node];
 }
 
-/* Whether a route of that class that ends in `member` may end by `link`, whose beginning is `inner`. An end
- * with one link is not filtered: its width is part of no class. */
+/* Whether a route of that class may end by `link`, one of the end's. An end with one link is not filtered: its width
+ * is part of no class. */
 static inline bool end_link_counts(const struct overlay_private *own,
-                                   const struct origin *origin,
                                    const struct route_end *end, uint32_t place_min,
-                                   uint32_t link, uint32_t inner)
+                                   uint32_t link)
 {
-    if (inner == GRAPH_NONE || origin->level[inner] == GRAPH_NONE ||
-        origin->level[inner] + 1 != end->hops)
-        return false;
     bool one = own->into_from[end->member + 1] - own->into_from[end->member] == 1;
     return one || own->place[link] >= place_min;
 }

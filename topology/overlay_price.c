@@ -82,14 +82,12 @@ static double end_cost(const struct overlay_private *own, const struct origin *o
                        const struct route_end *end, uint32_t place_min,
                        const double *counts)
 {
+    const struct route_link *into = origin->end_into + end->into_first;
     struct mean mean = {0, 0, 0, false};
-    for (uint32_t k = own->into_from[end->member]; k < own->into_from[end->member + 1];
-         k++) {
-        uint32_t link = own->into_link[k];
-        uint32_t inner = origin_inner(own, origin, own->graph->links[link].from);
-        if (end_link_counts(own, origin, end, place_min, link, inner))
-            mean_add(&mean, counts[inner], own->node_cost[inner] + own->link_price[link]);
-    }
+    for (uint32_t k = 0; k < end->into_count; k++)
+        if (end_link_counts(own, end, place_min, into[k].link))
+            mean_add(&mean, counts[into[k].from],
+                     own->node_cost[into[k].from] + own->link_price[into[k].link]);
     return mean_get(&mean);
 }
 
@@ -187,20 +185,17 @@ static void walk_link(struct walk *walk, uint32_t link, uint32_t from, double fl
 
 static void walk_end(struct walk *walk, const struct route_end *end)
 {
-    const struct overlay_private *own = walk->own;
+    const struct route_link *into = walk->origin->end_into + end->into_first;
     double weights = 0;
     for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t k = own->into_from[end->member];
-             k < own->into_from[end->member + 1]; k++) {
-            uint32_t link = own->into_link[k];
-            uint32_t inner =
-                origin_inner(own, walk->origin, own->graph->links[link].from);
-            if (!end_link_counts(own, walk->origin, end, walk->place_min, link, inner))
+        for (uint32_t k = 0; k < end->into_count; k++) {
+            double count = walk->counts[into[k].from];
+            if (!end_link_counts(walk->own, end, walk->place_min, into[k].link))
                 continue;
             if (pass == 0)
-                weights += walk->counts[inner];
-            else if (walk->counts[inner] > 0)
-                walk_link(walk, link, inner, walk->counts[inner] / weights);
+                weights += count;
+            else if (count > 0)
+                walk_link(walk, into[k].link, into[k].from, count / weights);
         }
     }
 }
@@ -319,14 +314,11 @@ static double routes_count(const struct overlay_private *own, uint32_t i,
 {
     const struct route_class *class = class_find(origin, pair_class(own, i, end));
     const double *counts = counts_of(own, origin, class);
+    const struct route_link *into = origin->end_into + end->into_first;
     double routes = 0;
-    for (uint32_t k = own->into_from[end->member]; k < own->into_from[end->member + 1];
-         k++) {
-        uint32_t link = own->into_link[k];
-        uint32_t inner = origin_inner(own, origin, own->graph->links[link].from);
-        if (end_link_counts(own, origin, end, class->place_min, link, inner))
-            routes += counts[inner];
-    }
+    for (uint32_t k = 0; k < end->into_count; k++)
+        if (end_link_counts(own, end, class->place_min, into[k].link))
+            routes += counts[into[k].from];
     return routes;
 }
 
