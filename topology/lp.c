@@ -7,6 +7,9 @@
  * Invariant: Clp's prototypes are those of Clp_C_Interface.h, which has kept them since Clp 1.
  * What the load touches: libClp brings LAPACK, and an OpenBLAS behind that may start threads; they
  * inherit a mask with all signals blocked.
+ * What a solve touches: Clp hands the dense rest of a basis (more than 71 rows) to LAPACK. On several threads that
+ * takes longer, since the others spin, and rounds otherwise, so equal hosts with another number of processors would
+ * end in other trees. While anyone solves, OpenBLAS has one thread.
  */
 #include "lp.h"
 
@@ -55,6 +58,15 @@ static struct {
 #undef CLP_MEMBER
 } clp = {.once = PTHREAD_ONCE_INIT};
 
+/* OpenBLAS's; NULL where LAPACK is another. */
+static struct {
+    int (*get)(void);
+    void (*set)(int count);
+    pthread_mutex_t lock;
+    uint32_t solving; /* how many solves are under way */
+    int before;       /* threads without them */
+} blas_threads = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
 struct lp {
     void *model;
     uint32_t rows, groups, columns; /* `columns`: those that Clp has, without T */
@@ -87,6 +99,10 @@ static void clp_load(void)
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     clp.loaded = library && clp_symbols(library);
+    if (clp.loaded) {
+        *(void **)&blas_threads.get = dlsym(library, "openblas_get_num_threads");
+        *(void **)&blas_threads.set = dlsym(library, "openblas_set_num_threads");
+    }
     if (!clp.loaded)
         LOG_INFO(NULL,
                  "no %s (package coinor-libclp1): trees are planned by "
@@ -246,13 +262,30 @@ void lp_weights_clear(struct lp *lp)
     lp->weighted = false;
 }
 
+/* The first that solves takes OpenBLAS's threads away, the last gives them back. */
+static void blas_threads_hold(bool hold)
+{
+    if (!blas_threads.get || !blas_threads.set)
+        return;
+    pthread_mutex_lock(&blas_threads.lock);
+    if (hold && blas_threads.solving++ == 0) {
+        blas_threads.before = blas_threads.get();
+        blas_threads.set(1);
+    } else if (!hold && --blas_threads.solving == 0) {
+        blas_threads.set(blas_threads.before);
+    }
+    pthread_mutex_unlock(&blas_threads.lock);
+}
+
 bool lp_solve(struct lp *lp, uint32_t pivots_max)
 {
     fresh_flush(lp);
     int limit = pivots_max ? (int)pivots_max : INT32_MAX;
     clp.setNumberIterations(lp->model, 0);
     clp.setMaximumIterations(lp->model, limit);
+    blas_threads_hold(true);
     clp.primal(lp->model, 0);
+    blas_threads_hold(false);
     lp->pivots = (uint32_t)clp.numberIterations(lp->model);
     return clp.status(lp->model) == 0;
 }

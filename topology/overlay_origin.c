@@ -247,7 +247,7 @@ static bool ends_find(const struct overlay_private *own, struct origin *origin,
     void *kept = mem_resize(origin->end_into, into_count * sizeof *origin->end_into);
     if (kept)
         origin->end_into = kept;
-    return kept || !into_count;
+    return kept != NULL;
 }
 
 /* ---- classes ------------------------------------------------------------------------------ */
