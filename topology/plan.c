@@ -22,6 +22,8 @@
 #define CALL_WORK         2e6
 #define CALLS_MIN         200
 #define CALLS_MAX         2000
+#define CALLS_BEFORE_LP \
+    300 /* then an LP goes on faster; from fewer it has not the trees to start from */
 #define MEND_EFFORT \
     0.05 /* of a plan that starts from one of before: tens of milliseconds at n = 64 */
 #define CLASSES_CALLS 200
@@ -114,14 +116,19 @@ static tryst_status classes_price(struct plan_work *work,
 static tryst_status shares_solve(struct plan_work *work, const struct plan_params *params,
                                  double gap)
 {
+    bool columns = !params->weights_only && plan_columns_can(work);
     struct plan_mwu_params mwu = {.gap = fmax(gap, GAP_WEIGHTS),
-                                  .calls_max = calls_max(work)};
+                                  .calls_max = columns ? CALLS_BEFORE_LP * work->effort
+                                                       : calls_max(work),
+                                  .mu_by_gap = !columns};
     tryst_status status = plan_mwu(work, &mwu);
-    if (!status && !params->weights_only)
+    if (!status && columns)
         status = plan_columns(work, gap, CALLS_MAX);
     if (status && status != TRYST_E_UNSUPPORTED)
         return status;
     mwu.gap = fmax(gap, GAP_WEIGHTS_ALONE);
+    mwu.calls_max = calls_max(work);
+    mwu.mu_by_gap = true;
     if (plan_work_time(work, NULL) <= time_enough(work, mwu.gap))
         return TRYST_OK;
     return plan_mwu(work, &mwu);

@@ -4,11 +4,13 @@
  *
  * One idea: the master's prices jump about long before its time is right, so the oracle is also asked
  * between them and the best prices so far (P. Wentges 1997); any prices prove a bound, and both
- * answers are columns. It ends when time and bound meet, or no column is new.
+ * answers are columns. Where every row is full, as in a torus, one column more changes little: so each turn
+ * brings a handful, the rows of each made dearer for the next. It ends when time and bound meet, or no column is new.
  * Invariant: the shares left behind are the master's last optimum, or those from before it.
  */
 #include "plan_work.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -16,6 +18,10 @@
 
 /* How far from the master's prices to the best ones the first question goes. */
 #define INWARD 0.7
+
+/* Trees that each turn asks for beside those, and how much dearer a row gets for the next one where a tree fills it. */
+#define MORE_TREES 16
+#define DEARER     0.3
 
 /* Beyond these an LP takes longer than it gains: a mesh of 64 has 2016 rows, all of them tight, and Clp
  * turns for minutes where the weights need a second for 1e-3. Counted, not timed, so that plans repeat. */
@@ -62,18 +68,50 @@ static tryst_status columns_hand_in(struct generation *generation)
     return TRYST_OK;
 }
 
-/* The cheapest trees at these prices, into the pool. */
-static tryst_status ask(struct plan_work *work, const double *row_price)
+/* The cheapest trees at these prices, into the pool. What they take gets dearer by `dearer`. */
+static tryst_status ask(struct plan_work *work, double *row_price, double dearer)
 {
     plan_work_price(work, row_price);
     for (uint32_t group = 0; group < work->groups; group++) {
-        uint32_t column;
+        uint32_t number;
         tryst_status status =
-            plan_work_take(work, plan_work_best_root(work, group), &column);
+            plan_work_take(work, plan_work_best_root(work, group), &number);
         if (status)
             return status;
+        const struct plan_column *column = &work->columns[number];
+        for (uint32_t i = 0; i < column->values_count; i++)
+            row_price[column->rows[i]] *= 1 + dearer * fmin(1, column->values[i]);
     }
     return TRYST_OK;
+}
+
+/* Prices to sum 1 again; none stays 0, or it could not get dearer. */
+static void prices_scale(const struct plan_work *work, double *row_price)
+{
+    double sum = 0, least = 1e-3 / work->rows;
+    for (uint32_t i = 0; i < work->rows; i++)
+        sum += row_price[i] += least;
+    for (uint32_t i = 0; i < work->rows; i++)
+        row_price[i] /= sum;
+}
+
+/* All that is asked at the master's prices. */
+static tryst_status ask_all(struct generation *generation)
+{
+    struct plan_work *work = generation->work;
+    double *price = generation->price, *between = generation->between;
+    lp_prices(generation->lp, price);
+    for (uint32_t i = 0; i < work->rows; i++)
+        between[i] = INWARD * work->best_row_price[i] + (1 - INWARD) * price[i];
+    tryst_status status = ask(work, between, 0);
+    if (!status)
+        status = ask(work, price, DEARER);
+    for (uint32_t more = work->groups; more <= MORE_TREES && !status;
+         more += work->groups) {
+        prices_scale(work, price);
+        status = ask(work, price, DEARER);
+    }
+    return status;
 }
 
 static void shares_set(struct generation *generation)
@@ -101,13 +139,7 @@ static tryst_status generate(struct generation *generation, double gap,
         if (time - work->bound <= gap * time || work->priced_count >= calls_end ||
             plan_work_late(work))
             return TRYST_OK;
-        lp_prices(generation->lp, generation->price);
-        for (uint32_t i = 0; i < work->rows; i++)
-            generation->between[i] =
-                INWARD * work->best_row_price[i] + (1 - INWARD) * generation->price[i];
-        status = ask(work, generation->between);
-        if (!status)
-            status = ask(work, generation->price);
+        status = ask_all(generation);
         if (status)
             return status;
         if (work->columns_count == generation->known)
@@ -115,10 +147,15 @@ static tryst_status generate(struct generation *generation, double gap,
     }
 }
 
+bool plan_columns_can(const struct plan_work *work)
+{
+    return work->rows > 0 && work->rows <= ROWS_MAX;
+}
+
 tryst_status plan_columns(struct plan_work *work, double gap, uint32_t calls_max)
 {
     struct generation generation;
-    if (!work->rows || work->rows > ROWS_MAX)
+    if (!plan_columns_can(work))
         return TRYST_OK;
     tryst_status status = generation_init(&generation, work);
     if (!status)

@@ -5,7 +5,8 @@
  * One idea: each row weighs exp(its time ÷ mu); the weighted average of the times, in place of their
  * maximum, is smooth, so it can be walked down: share moves from the dearest tree in use to the cheapest tree
  * that the oracle knows, as far as the exact line search says. The weights, scaled to sum 1, are
- * the prices of the bound. mu shrinks when what is left to gain at this mu is small.
+ * the prices of the bound. mu shrinks when what is left to gain at this mu is small; or, while the bound is one that
+ * these prices do not raise, as the gap does.
  * (The weights are those of Garg and Koenemann 1998; the steps are the blended pairwise conditional
  * gradients of Tsuji, Tanaka and Pokutta 2022, which take trees out of use again and so keep few.)
  * Invariants: shares of a group sum to 1; the shares left behind are the best that were seen.
@@ -19,11 +20,22 @@
 #include "core/alloc.h"
 
 /* Rankings of the trees in use before the oracle is asked again: fewer where they cost more than it. */
-#define RANKS_MAX    64
-#define RANKS_MIN    3
-#define RANK_WORK    64.0
-#define MOVES_MAX    16 /* after each ranking, for each group */
-#define SEARCH_STEPS 12
+#define RANKS_MAX 64
+#define RANKS_MIN 3
+#define RANK_WORK 64.0
+#define MOVES_MAX \
+    4 /* after each ranking, for each group: with 16 a mesh of 64 took half as long again */
+
+/* Of the line search: a step that is about right is enough, the next ranking sees the rest. */
+#define SEARCH_STEPS 4
+#define SEARCH_NEAR  0.1
+
+#define MU_OF_GAP \
+    0.5 /* mu × log(rows) ÷ gap, where mu follows the gap; 0.25 … 1 differ little */
+
+/* Where power_e is cut off: far from what doubles hold, and weights that small or large decide nothing. */
+#define POWER_LEAST (-300.0)
+#define POWER_MOST  500.0
 
 struct mwu {
     struct plan_work *work;
@@ -105,6 +117,30 @@ static tryst_status shares_room(struct mwu *mwu)
     return TRYST_OK;
 }
 
+/* e to the x, to nine digits, in plain arithmetic: libm's differs from processor to processor, and takes longer. */
+static double power_e(double x)
+{
+    static const double magic =
+        0x1.8p52; /* what is added to it is rounded to an integer */
+    static const double log2_e = 0x1.71547652b82fep0;
+    static const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33;
+    x = x > POWER_LEAST ? x : POWER_LEAST;
+    x = x < POWER_MOST ? x : POWER_MOST;
+    double power = x * log2_e + magic - magic, scale;
+    double rest = x - power * ln2_high - power * ln2_low;
+    uint64_t bits = (uint64_t)((int64_t)power + 1023) << 52;
+    double sum = 1.0 / 5040;
+    sum = sum * rest + 1.0 / 720;
+    sum = sum * rest + 1.0 / 120;
+    sum = sum * rest + 1.0 / 24;
+    sum = sum * rest + 1.0 / 6;
+    sum = sum * rest + 1.0 / 2;
+    sum = sum * rest + 1;
+    sum = sum * rest + 1;
+    memcpy(&scale, &bits, sizeof scale);
+    return sum * scale;
+}
+
 /* Weights anew from the times. */
 static void weights_set(struct mwu *mwu)
 {
@@ -114,7 +150,7 @@ static void weights_set(struct mwu *mwu)
         mwu->top = fmax(mwu->top, mwu->time[i]);
     mwu->sum = 0;
     for (uint32_t i = 0; i < rows; i++) {
-        mwu->weight[i] = exp((mwu->time[i] - mwu->top) / mwu->mu);
+        mwu->weight[i] = power_e((mwu->time[i] - mwu->top) / mwu->mu);
         mwu->sum += mwu->weight[i];
     }
 }
@@ -163,7 +199,7 @@ static double slope_at(const struct mwu *mwu, double step, double *curve_p)
         uint32_t row = mwu->touched[i];
         double change = mwu->change[row];
         double power = (mwu->time[row] - mwu->top + step * change) / mwu->mu;
-        double term = change * exp(fmin(power, 500));
+        double term = change * power_e(power);
         slope += term;
         curve += term * change / mwu->mu;
     }
@@ -190,7 +226,7 @@ static double step_search(const struct mwu *mwu, double most)
         else
             low = step;
         double next = curve > 0 ? step - slope / curve : low;
-        if (fabs(next - step) <= 1e-3 * step)
+        if (fabs(next - step) <= SEARCH_NEAR * step)
             return fmin(fmax(next, low), high);
         step = next;
     }
@@ -203,7 +239,7 @@ static void step_take(struct mwu *mwu, double step)
         uint32_t row = mwu->touched[i];
         double was = mwu->weight[row];
         mwu->time[row] += step * mwu->change[row];
-        mwu->weight[row] = exp(fmin((mwu->time[row] - mwu->top) / mwu->mu, 500));
+        mwu->weight[row] = power_e((mwu->time[row] - mwu->top) / mwu->mu);
         mwu->sum += mwu->weight[row] - was;
     }
 }
@@ -351,10 +387,23 @@ static bool good_enough(const struct mwu *mwu, const struct plan_mwu_params *par
     return mwu->best_time - mwu->work->bound <= params->gap * mwu->best_time;
 }
 
+/* Less smooth where that leads on. `gain`: what is left at this mu; `bound`: what it was at first. */
+static void mu_shrink(struct mwu *mwu, const struct plan_mwu_params *params, double gain,
+                      double bound)
+{
+    double now = mwu->work->bound, least = params->gap * mwu->top / (4 * mwu->log_rows);
+    if (gain <= 0.5 * mwu->mu * mwu->log_rows)
+        mwu->mu = fmax(mwu->mu / 2, least);
+    if (!params->mu_by_gap || now > bound * (1 + params->gap))
+        return;
+    double mu = fmax(MU_OF_GAP * (mwu->top - now) / mwu->log_rows, least);
+    mwu->mu = fmin(mwu->mu, mu);
+}
+
 static tryst_status walk_down(struct mwu *mwu, const struct plan_mwu_params *params)
 {
     struct plan_work *work = mwu->work;
-    double gain = INFINITY;
+    double gain = INFINITY, bound = work->bound;
     times_set(mwu);
     mwu->mu = 1;
     weights_set(mwu);
@@ -370,8 +419,7 @@ static tryst_status walk_down(struct mwu *mwu, const struct plan_mwu_params *par
         if (status)
             return status;
         active_settle(mwu, gain / 2);
-        if (gain <= 0.5 * mwu->mu * mwu->log_rows)
-            mwu->mu = fmax(mwu->mu / 2, params->gap * mwu->top / (4 * mwu->log_rows));
+        mu_shrink(mwu, params, gain, bound);
     }
     times_set(mwu);
     weights_set(mwu);

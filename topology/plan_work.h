@@ -114,9 +114,12 @@ tryst_status plan_seed(struct plan_work *work, double time_max, double time_enou
 struct plan_mwu_params {
     double gap;         /* relative, to stop at */
     uint32_t calls_max; /* of the oracle */
+    bool mu_by_gap;     /* no LP follows: shares count, prices no longer */
 };
 tryst_status plan_mwu(struct plan_work *work, const struct plan_mwu_params *params);
 
+/** Whether there are few enough rows for an LP. */
+bool plan_columns_can(const struct plan_work *work);
 /** Column generation to `gap`; TRYST_E_UNSUPPORTED: no LP here (the shares are as they were). */
 tryst_status plan_columns(struct plan_work *work, double gap, uint32_t calls_max);
 
