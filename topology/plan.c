@@ -24,6 +24,7 @@
 #define CALLS_MAX         2000
 #define CALLS_BEFORE_LP \
     300 /* then an LP goes on faster; from fewer it has not the trees to start from */
+#define GAP_MEND 0.01 /* what gap_max 0 means then */
 #define MEND_EFFORT \
     0.05 /* of a plan that starts from one of before: tens of milliseconds at n = 64 */
 #define CLASSES_CALLS 200
@@ -42,6 +43,7 @@ void plan_close(struct plan *plan)
     for (uint32_t i = 0; plan->trees && i < plan->trees_count; i++)
         tree_wipe(&plan->trees[i]);
     mem_free(plan->trees);
+    mem_free(plan->links);
     mem_free(plan->load);
     mem_free(plan->price);
     mem_free(plan);
@@ -49,31 +51,24 @@ void plan_close(struct plan *plan)
 
 /* --- solve ------------------------------------------------------------------------------- */
 
-/* Trees of an earlier plan that this overlay still has, with their shares; groups that lost some are
- * scaled up again. */
-static tryst_status before_add(struct plan_work *work, const struct plan *before)
+/* The prices that proved a plan of before, for the links that are still there: a bound at once. */
+static tryst_status before_price(struct plan_work *work, const struct plan *before)
 {
-    double *left = mem_zalloc_array(work->groups, sizeof *left);
-    if (!left)
+    const struct overlay *overlay = work->overlay;
+    double *price = mem_zalloc_array(work->links, sizeof *price), sum = 0;
+    if (!price)
         return TRYST_E_NOMEM;
-    tryst_status status = TRYST_OK;
-    for (uint32_t i = 0; i < before->trees_count && !status; i++) {
-        const struct plan_tree *tree = &before->trees[i];
-        uint32_t column;
-        status = plan_work_add(work, tree->root, tree->broadcast_parent,
-                               tree->reduce_parent, &column);
-        if (!status) {
-            work->columns[column].share += tree->share;
-            left[work->columns[column].group] += tree->share;
-        } else if (status == TRYST_E_INVALID) {
-            status = TRYST_OK; /* it crosses what is gone */
-        }
+    for (uint32_t i = 0, k = 0; i < work->links; i++) { /* both ascend */
+        while (k < before->links_count && before->links[k] < overlay->links[i])
+            k++;
+        if (k < before->links_count && before->links[k] == overlay->links[i])
+            price[i] = before->price[k];
+        sum += price[i];
     }
-    for (uint32_t i = 0; i < work->columns_count && !status; i++)
-        if (left[work->columns[i].group] > 0)
-            work->columns[i].share /= left[work->columns[i].group];
-    mem_free(left);
-    return status;
+    if (sum > 0)
+        plan_work_price_links(work, price);
+    mem_free(price);
+    return TRYST_OK;
 }
 
 /* Counted, not timed, so that plans repeat: about a second of calls to the oracle at n = 64. */
@@ -134,24 +129,44 @@ static tryst_status shares_solve(struct plan_work *work, const struct plan_param
     return plan_mwu(work, &mwu);
 }
 
-static tryst_status solve(struct plan_work *work, const struct plan_params *params,
-                          bool start)
+/* From the trees and prices of before. */
+static tryst_status start_mended(struct plan_work *work, const struct plan_params *params,
+                                 const struct plan *before, double gap, bool *found_p)
 {
-    double gap = params->gap_max > 0 ? params->gap_max : GAP_EXACT;
-    bool found = false;
-    tryst_status status = TRYST_OK;
-    if (!start) {
+    work->effort = MEND_EFFORT;
+    tryst_status status = before_price(work, before);
+    if (!status)
         status = classes_price(work, params);
-        if (!status)
-            status = plan_seed(work, INFINITY, time_enough(work, gap), 0, &found);
-    }
-    uint32_t most = params->trees_max ? params->trees_max : UINT32_MAX;
-    /* built, few, and as good as the bound? */
-    found = found && plan_work_time(work, NULL) <= time_enough(work, gap) &&
-            plan_work_used(work) <= (uint64_t)most * work->groups;
-    if (!status && !found)
+    if (!status)
+        status = plan_mend(work, before, gap);
+    *found_p = true;
+    return status;
+}
+
+static tryst_status start_new(struct plan_work *work, const struct plan_params *params,
+                              double gap, bool *found_p)
+{
+    tryst_status status = classes_price(work, params);
+    return status ? status
+                  : plan_seed(work, INFINITY, time_enough(work, gap), 0, found_p);
+}
+
+static tryst_status solve(struct plan_work *work, const struct plan_params *params,
+                          const struct plan *before)
+{
+    double gap = params->gap_max > 0 ? params->gap_max : before ? GAP_MEND : GAP_EXACT;
+    bool found = false;
+    tryst_status status = before ? start_mended(work, params, before, gap, &found)
+                                 : start_new(work, params, gap, &found);
+    uint64_t most =
+        params->trees_max ? (uint64_t)params->trees_max * work->groups : UINT32_MAX;
+    bool few = !status && found && plan_work_time(work, NULL) <= time_enough(work, gap) &&
+               plan_work_used(work) <= most; /* built, and as good as the bound */
+    if (!status && !few)
         status = shares_solve(work, params, gap);
-    return status ? status : plan_simplify(work, params, time_enough(work, gap), found);
+    if (!status && before) /* in a hurry: to make them fewer would take as long again */
+        few = plan_work_used(work) <= most;
+    return status ? status : plan_simplify(work, params, time_enough(work, gap), few);
 }
 
 /* --- hand out ---------------------------------------------------------------------------- */
@@ -330,10 +345,13 @@ static tryst_status plan_make(struct plan_work *work, struct plan **plan_p)
     memcpy(plan->steps, work->steps, sizeof plan->steps);
     plan->load = mem_zalloc_array(work->links, sizeof *plan->load);
     plan->price = mem_zalloc_array(work->links, sizeof *plan->price);
-    tryst_status status = plan->load && plan->price ? TRYST_OK : TRYST_E_NOMEM;
+    plan->links = mem_zalloc_array(work->links, sizeof *plan->links);
+    tryst_status status =
+        plan->load && plan->price && plan->links ? TRYST_OK : TRYST_E_NOMEM;
     if (!status)
         status = trees_copy(plan, work);
     if (!status) {
+        memcpy(plan->links, work->overlay->links, work->links * sizeof *plan->links);
         loads_set(plan, work->overlay, work->weight);
         plan->steps[PLAN_ROUNDED].s_per_byte = plan->s_per_byte;
         status = proof_set(plan, work);
@@ -358,14 +376,8 @@ tryst_status plan_open(struct overlay *overlay, const struct plan_params *params
     tryst_status status = plan_work_open(overlay, params, false, err, &work);
     if (status)
         return status;
-    bool started =
-        before && before->op == params->op && before->ranks_count == work->ranks;
-    if (started) {
-        work->effort = MEND_EFFORT;
-        status = before_add(work, before);
-    }
-    if (!status)
-        status = solve(work, params, started);
+    bool fits = before && before->op == params->op && before->ranks_count == work->ranks;
+    status = solve(work, params, fits ? before : NULL);
     if (!status)
         status = plan_make(work, plan_p);
     plan_work_close(work);

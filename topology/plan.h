@@ -53,7 +53,8 @@ struct plan_params {
     enum plan_op op;
     uint32_t root;      /* broadcast, reduce */
     uint32_t trees_max; /* 0: as few as cost nothing */
-    double gap_max;     /* stop here; 0: to the optimum */
+    double
+        gap_max; /* stop here; 0: to the optimum, or where there is a plan of before at 1 % */
     uint64_t
         budget_ns; /* stop then; 0: none. Such a plan is as good as the machine was fast: it need
                            not be the same twice */
@@ -74,15 +75,17 @@ struct plan {
     enum plan_op op;
     uint32_t ranks_count, trees_count, links_count; /* as the overlay's */
     struct plan_tree *trees;
-    double *load;  /* by overlay link: bytes per byte of tensor */
-    double *price; /* by overlay link: sum of price × capacity = 1 */
+    uint32_t *links; /* by overlay link: its number in the graph */
+    double *load;    /* by overlay link: bytes per byte of tensor */
+    double *price;   /* by overlay link: sum of price × capacity = 1 */
     double s_per_byte, bound_s_per_byte;
     uint32_t iterations, columns;
     struct plan_step steps[PLAN_STEPS];
     uint64_t digest; /* of operation, trees and shares: what ranks compare */
 };
 
-/** TRYST_E_NOMEM; TRYST_E_INVALID. `before` (NULL: none) is a plan of the same group whose trees are a start. */
+/** TRYST_E_NOMEM; TRYST_E_INVALID. `before` (NULL: none) is a plan of the same group and graph, of which links went
+ *  down or changed since: its trees and prices are a start, and a twentieth of the effort is spent. */
 tryst_status plan_open(struct overlay *overlay, const struct plan_params *params,
                        const struct plan *before, struct err *err, struct plan **plan_p);
 void plan_close(struct plan *plan);

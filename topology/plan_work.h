@@ -123,6 +123,10 @@ bool plan_columns_can(const struct plan_work *work);
 /** Column generation to `gap`; TRYST_E_UNSUPPORTED: no LP here (the shares are as they were). */
 tryst_status plan_columns(struct plan_work *work, double gap, uint32_t calls_max);
 
+/** The trees of a plan of before with their shares, repaired where they cross what is gone, and what of them loads the
+ *  longest rows moved elsewhere, as far as that goes by exchanging single edges. Prices must have been set. */
+tryst_status plan_mend(struct plan_work *work, const struct plan *before, double gap);
+
 /** Fewer and shallower trees with round shares, in a time no longer than the present one or `time_enough` (scaled); at
  *  most params->trees_max of each group (0: any number), whatever that costs. `few`: they are few already. Notes each
  *  step in work->steps. */
