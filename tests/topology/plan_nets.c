@@ -5,8 +5,9 @@
 
 #include "support/unit.h"
 
-const char *const net_names[NET_FAMILIES] = {
-    "star", "two racks", "ring", "line", "torus", "mesh", "fat tree", "dragonfly"};
+const char *const net_names[NET_FAMILIES] = {"star",     "two racks", "ring",
+                                             "line",     "torus",     "mesh",
+                                             "fat tree", "dragonfly", "random"};
 
 struct net {
     struct graph *graph;
@@ -140,6 +141,34 @@ static void net_dragonfly(struct net *net, uint32_t n)
         wire(net, node(net, NODE_RANK), first + i / per_switch, 1);
 }
 
+static void net_random(struct net *net, uint32_t n)
+{
+    struct random fixed, *random = net->random;
+    uint32_t switches = 1 + n / 4, first = net->graph->nodes_count;
+    if (!random) {
+        random_seed(&fixed, n);
+        random = &fixed;
+    }
+    for (uint32_t i = 0; i < switches; i++) {
+        node(net, NODE_SWITCH);
+        if (i > 0)
+            wire(net, first + i, first + (uint32_t)random_range(random, i), 2);
+    }
+    for (uint32_t i = 0; i < switches / 2; i++) {
+        uint32_t a = (uint32_t)random_range(random, switches);
+        uint32_t b = (uint32_t)random_range(random, switches);
+        if (a != b)
+            wire(net, first + a, first + b, 2);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t rank = node(net, NODE_RANK);
+        uint32_t at = (uint32_t)random_range(random, switches);
+        wire(net, rank, first + at, 1);
+        if (switches > 1 && random_range(random, 2))
+            wire(net, rank, first + (at + 1) % switches, 1);
+    }
+}
+
 struct graph *net_open(enum net_family family, uint32_t n, struct random *random)
 {
     struct err err = ERR_INIT;
@@ -154,7 +183,8 @@ struct graph *net_open(enum net_family family, uint32_t n, struct random *random
     case NET_TORUS: net_torus(&net, n); break;
     case NET_MESH: net_mesh(&net, n); break;
     case NET_FAT_TREE: net_fat_tree(&net, n); break;
-    default: net_dragonfly(&net, n); break;
+    case NET_DRAGONFLY: net_dragonfly(&net, n); break;
+    default: net_random(&net, n); break;
     }
     assert_int_equal(graph_seal(net.graph, &err), TRYST_OK);
     return net.graph;

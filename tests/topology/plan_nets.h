@@ -15,6 +15,7 @@ enum net_family {
     NET_MESH,     /* a link for each pair */
     NET_FAT_TREE, /* leaves with hosts, spines; 2:1 */
     NET_DRAGONFLY, /* groups of switches, all joined in the group, one link for each pair of groups */
+    NET_RANDOM, /* a tree of switches and some wires more; each rank at one or two of them */
     NET_FAMILIES
 };
 

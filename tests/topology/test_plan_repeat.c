@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Plans repeat bit for bit: this program prints the plans of 54 networks, and is run again with memory laid out
+ * otherwise, filled with something else, and another number of OpenBLAS's threads (libClp brings it along). */
+#include "support/unit.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/wait.h>
+
+#include "core/alloc.h"
+#include "plan_nets.h"
+#include "support/child.h"
+#include "topology/plan_report.h"
+
+#define NETWORKS (6 * NET_FAMILIES)
+
+/* Digest and whole document of each plan. */
+static int plans_print(void)
+{
+    for (uint32_t seed = 0; seed < NETWORKS; seed++) {
+        struct random random;
+        random_seed(&random, seed);
+        enum net_family family = (enum net_family)(seed % NET_FAMILIES);
+        uint32_t n = 2 + (uint32_t)random_range(&random, 24);
+        struct graph *graph = net_open(family, n, &random);
+        struct plan_params params = {
+            .op = (enum plan_op)(seed % 2 ? seed / 2 % PLAN_OPS : PLAN_ALLREDUCE)};
+        struct overlay *overlay;
+        struct plan *plan;
+        struct text text = {0};
+        char *json;
+        if (overlay_open(graph, NULL, 0, NULL, &overlay) ||
+            plan_open(overlay, &params, NULL, NULL, &plan))
+            return 1;
+        struct plan_report report = {.graph = graph,
+                                     .overlay = overlay,
+                                     .plan = plan,
+                                     .ring_s_per_byte = INFINITY};
+        plan_json_write(&report, &text);
+        if (text_take(&text, NULL, &json))
+            return 1;
+        printf("network %u: %s of %u, digest %016llx\n%s\n", seed, net_names[family], n,
+               (unsigned long long)plan->digest, json);
+        mem_free(json);
+        plan_close(plan);
+        overlay_close(overlay);
+        graph_close(graph);
+    }
+    return fflush(stdout) ? 1 : 0;
+}
+
+struct variant {
+    const char *threads, *fill; /* OPENBLAS_NUM_THREADS, MALLOC_PERTURB_ */
+    bool fixed_layout;
+};
+
+static void variant_run(const struct variant *variant)
+{
+    char self[] = "/proc/self/exe", print[] = "print";
+    char *const argv[] = {self, print, NULL};
+    setenv("OPENBLAS_NUM_THREADS", variant->threads, 1);
+    setenv("MALLOC_PERTURB_", variant->fill, 1);
+    if (variant->fixed_layout)
+        personality(
+            ADDR_NO_RANDOMIZE); /* where that is forbidden, one layout is as random as another */
+    execv(self, argv);
+    _exit(4);
+}
+
+/* What the program prints, to be freed. */
+static char *variant_output(const struct variant *variant, size_t *bytes_p)
+{
+    size_t room = 1 << 16, bytes = 0;
+    char *output = malloc(room);
+    int ends[2], status;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = child_fork();
+    if (child == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        close(ends[0]);
+        close(ends[1]);
+        variant_run(variant);
+    }
+    close(ends[1]);
+    for (ssize_t got = 1; got > 0 || (got < 0 && errno == EINTR);) {
+        if (bytes == room)
+            output = realloc(output, room *= 2);
+        assert_non_null(output);
+        got = read(ends[0], output + bytes, room - bytes);
+        bytes += got > 0 ? (size_t)got : 0;
+    }
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    *bytes_p = bytes;
+    return output;
+}
+
+/* The line before `at` that names a network. */
+static void network_name(const char *output, size_t at, char *name_p, size_t room)
+{
+    while (at > 0 && (strncmp(output + at, "network ", 8) != 0))
+        at--;
+    snprintf(name_p, room, "%.*s", (int)strcspn(output + at, "\n"), output + at);
+}
+
+static void plans_repeat(void **state)
+{
+    static const struct variant variants[] = {
+        {"1", "0", true}, {"2", "90", false}, {"5", "165", false}};
+    size_t bytes, other_bytes;
+    char name[128];
+    char *output = variant_output(&variants[0], &bytes);
+    assert_true(bytes > (size_t)NETWORKS * 100);
+    for (size_t v = 1; v < COUNT_OF(variants); v++) {
+        char *other = variant_output(&variants[v], &other_bytes);
+        for (size_t i = 0; i < bytes && i < other_bytes; i++)
+            if (output[i] != other[i]) {
+                network_name(output, i, name, sizeof name);
+                fail_msg("%s: otherwise with %s threads of OpenBLAS", name,
+                         variants[v].threads);
+            }
+        assert_int_equal(bytes, other_bytes);
+        free(other);
+    }
+    free(output);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(plans_repeat)};
+    if (argc == 2 && !strcmp(argv[1], "print"))
+        return plans_print();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
