@@ -26,7 +26,7 @@
     300 /* then an LP goes on faster; from fewer it has not the trees to start from */
 #define GAP_MEND 0.01 /* what gap_max 0 means then */
 #define MEND_EFFORT \
-    0.05 /* of a plan that starts from one of before: tens of milliseconds at n = 64 */
+    0.04 /* of a plan that starts from one of before: tens of milliseconds at n = 64 */
 #define CLASSES_CALLS 200
 
 static void tree_wipe(struct plan_tree *tree)
