@@ -19,7 +19,7 @@
     1e-9 /* what gap_max 0 means: rounding makes less of it a matter of luck */
 #define GAP_WEIGHTS       1e-3 /* where multiplicative weights leave off when an LP follows */
 #define GAP_WEIGHTS_ALONE 1e-4 /* where they leave off when none does */
-#define CALL_WORK         2e6
+#define CALL_WORK         1.6e6
 #define CALLS_MIN         200
 #define CALLS_MAX         2000
 #define CALLS_BEFORE_LP \
@@ -71,7 +71,7 @@ static tryst_status before_price(struct plan_work *work, const struct plan *befo
     return TRYST_OK;
 }
 
-/* Counted, not timed, so that plans repeat: about a second of calls to the oracle at n = 64. */
+/* Counted, not timed, so that plans repeat: half a second of calls to the oracle at n = 64. */
 static uint32_t calls_max(const struct plan_work *work)
 {
     double one = (double)work->ranks * work->ranks + work->rows;

@@ -25,7 +25,10 @@
 
 /* Beyond these an LP takes longer than it gains: a mesh of 64 has 2016 rows, all of them tight, and Clp
  * turns for minutes where the weights need a second for 1e-3. Counted, not timed, so that plans repeat. */
-#define ROWS_MAX   700
+#define ROWS_MAX 700
+#define ROWS_FEW 200 /* so many are always done in a moment */
+#define ROWS_DENSE \
+    10 /* for each rank: a mesh, of which all are tight (a torus has 2 or 4, a switch 1 or 2) */
 #define PIVOT_WORK 2e6 /* pivots × rows */
 
 struct generation {
@@ -149,7 +152,9 @@ static tryst_status generate(struct generation *generation, double gap,
 
 bool plan_columns_can(const struct plan_work *work)
 {
-    return work->rows > 0 && work->rows <= ROWS_MAX;
+    uint32_t most =
+        ROWS_DENSE * work->ranks > ROWS_FEW ? ROWS_DENSE * work->ranks : ROWS_FEW;
+    return work->rows > 0 && work->rows <= ROWS_MAX && work->rows <= most;
 }
 
 tryst_status plan_columns(struct plan_work *work, double gap, uint32_t calls_max)
