@@ -85,7 +85,7 @@ struct plan {
 };
 
 /** TRYST_E_NOMEM; TRYST_E_INVALID. `before` (NULL: none) is a plan of the same group and graph, of which links went
- *  down or changed since: its trees and prices are a start, and a twentieth of the effort is spent. */
+ *  down or changed since: its trees and prices are a start, and a small part of the effort is spent. */
 tryst_status plan_open(struct overlay *overlay, const struct plan_params *params,
                        const struct plan *before, struct err *err, struct plan **plan_p);
 void plan_close(struct plan *plan);

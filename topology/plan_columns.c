@@ -109,8 +109,9 @@ static tryst_status ask_all(struct generation *generation)
     tryst_status status = ask(work, between, 0);
     if (!status)
         status = ask(work, price, DEARER);
-    for (uint32_t more = work->groups; more <= MORE_TREES && !status;
-         more += work->groups) {
+    uint32_t most =
+        work->averaged ? 0 : MORE_TREES; /* classes are few rows, done as fast without */
+    for (uint32_t more = work->groups; more <= most && !status; more += work->groups) {
         prices_scale(work, price);
         status = ask(work, price, DEARER);
     }
