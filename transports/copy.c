@@ -150,7 +150,9 @@ static tryst_status copy_queue(struct copies *copies, struct copy *copy)
         list_push_front(&home->events, &copy->event->node);
         return status;
     }
+    copy->queued = true;
     record_try(home, copy);
+    copy->recorded_at_once = copy->recorded;
     list_push_back(&stream->running, &copy->node);
     return TRYST_OK;
 }
@@ -167,7 +169,7 @@ static void copy_begin(struct copies *copies, struct copy *copy)
 void copies_start(struct copies *copies, struct copy *copy)
 {
     list_node_init(&copy->node);
-    copy->begun = copy->recorded = false;
+    copy->begun = copy->queued = copy->recorded = copy->recorded_at_once = false;
     copy->fails = 0;
     copies->count++;
     if (copy->ready)
@@ -183,6 +185,16 @@ bool copies_drop(struct copies *copies, struct copy *copy)
     list_remove(&copy->node);
     copies->count--;
     return true;
+}
+
+bool copy_has_ended(const struct copy *copy)
+{
+    /* What is read here was set before copies_start returned. A record that failed then, and is tried
+     * again later, is its owner's to ask. */
+    if (!copy->queued)
+        return true;
+    return copy->recorded_at_once &&
+           copy->memory->event_query(copy->device, copy->event->event) == TRYST_OK;
 }
 
 /* ---- asking ---- */

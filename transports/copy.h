@@ -45,7 +45,8 @@ struct copy {
     struct copy_event *event;
     tryst_status status;
     uint32_t fails;
-    bool begun, recorded;
+    bool begun, queued, recorded;
+    bool recorded_at_once;
 };
 
 /** One owner's copies. */
@@ -64,6 +65,9 @@ void copies_start(struct copies *copies, struct copy *copy);
 bool copies_drop(struct copies *copies, struct copy *copy);
 /** Ask; returns how many have ended. */
 int copies_poll(struct copies *copies);
+/** Does the device touch its bytes no more? From any thread, between copies_start and the first line
+ *  of `done`, if the owner's calls that start and end it are kept apart from this one. */
+bool copy_has_ended(const struct copy *copy);
 static inline bool copies_busy(const struct copies *copies)
 {
     return copies->count > 0;

@@ -47,12 +47,14 @@ tryst_status pair_rail_init(struct pair_rail *rail, const struct rail_params *pa
                                .tag_bits = 64,
                                .frame_max = PAIR_FRAME_MAX,
                                .bulk_max = UINT64_C(1) << 48,
-                               .posted_max = PAIR_POSTED_MAX};
+                               .posted_max = PAIR_POSTED_MAX,
+                               .memory_kinds = 1u << TRYST_MEMORY_CUDA};
     rail->ops = ops;
     rail->host = params->host;
     rail->ring_bytes = ring_bytes_configured(params->host);
     list_init(&rail->eps);
     list_init(&rail->reads);
+    pair_devices_init(rail);
     return TRYST_OK;
 }
 
@@ -60,6 +62,7 @@ void pair_rail_close(struct rail *base)
 {
     struct pair_rail *rail = (struct pair_rail *)base;
     assert(list_empty(&rail->eps) && "every endpoint has reported closed");
+    pair_devices_end(rail);
     mem_free(rail->frame);
     mem_free(rail);
 }
@@ -179,7 +182,7 @@ void pair_ep_close(struct endpoint *base)
 static int closing_turn(struct pair_ep *ep)
 {
     struct pair_rail *rail = pair_ep_rail(ep);
-    if (!rail->ops->quiet(ep))
+    if (ep->copies || !rail->ops->quiet(ep))
         return 0;
     pair_bulk_end(ep, TRYST_E_CANCELED);
     rail->ops->detach(ep);
@@ -195,7 +198,7 @@ static int broken_turn(struct pair_ep *ep)
         ep->failure_told = true;
         ep->base.rail->events->failed(&ep->base, ep->status, ep->text);
     }
-    if (ep->state != PAIR_BROKEN || !pair_ep_rail(ep)->ops->quiet(ep))
+    if (ep->state != PAIR_BROKEN || ep->copies || !pair_ep_rail(ep)->ops->quiet(ep))
         return 1;
     ep->due = false;
     pair_bulk_end(ep, TRYST_E_PEER);
@@ -306,6 +309,8 @@ int pair_progress(struct rail *base)
     int count = 0;
     if (rail->armed)
         disarm(rail);
+    if (__builtin_expect(copies_busy(&rail->copies), 0))
+        count += copies_poll(&rail->copies);
     list_for_each_safe (&rail->eps, node, after) {
         struct pair_ep *ep = container_of(node, struct pair_ep, node);
         if (ep->state == PAIR_READY)
@@ -366,5 +371,6 @@ tryst_status pair_arm(struct rail *base)
             return TRYST_AGAIN;
         }
     }
-    return TRYST_OK;
+    base->copies_busy = rail->copies.count;
+    return base->copies_busy ? TRYST_E_UNSUPPORTED : TRYST_OK;
 }

@@ -9,6 +9,7 @@
  *   pair_ring.h   one ring
  *   pair.c        rails, endpoints, frames, sleeping
  *   pair_bulk.c   bulk: offers, answers, and copies through the ring
+ *   pair_device.c receives into device memory
  *
  * Invariant: after `closed`, neither end's private memory is touched on behalf of the other: each
  * side writes only its own memory and the shared area, and reads the other's private memory only
@@ -21,7 +22,9 @@
 
 #include "core/list.h"
 #include "pair_ring.h"
+#include "transports/copy.h"
 #include "transports/module.h"
+#include "transports/slots.h"
 #include "transports/transport.h"
 
 #define PAIR_BUCKETS \
@@ -63,23 +66,41 @@ struct pair_op {
     uint8_t slot;
     uint8_t started; /* send through the ring: its first piece is out */
     uint8_t reserved;
+    struct pair_job *job; /* a receive into device memory: pair_device.c */
 };
 static_assert(sizeof(struct pair_op) <= sizeof(((struct bulk *)0)->scratch),
               "fits a bulk");
 
 struct pair_ep;
 
+/* What a receive into device memory has besides. */
+struct pair_job {
+    struct list_node node; /* of rail->jobs while free */
+    struct pair_ep *ep;
+    struct bulk *bulk;
+    struct slot *slot;       /* what comes as host memory lands here */
+    struct list_node source; /* shm, self: what is being read */
+    void *region;
+    struct copy copy;
+};
+
 /* What differs between shm and self. */
 struct pair_ops {
     size_t ep_bytes; /* of the endpoint, of which pair_ep is the first member */
     /* OPENING and ep->due: the next step. Ends in pair_connected or pair_refused. */
     void (*connect)(struct pair_ep *ep);
-    /* How to send `bulk` (its op's where and region are filled in): the best that still works. */
+    /* How to send `bulk` (its op's where and region are filled in): the best that still works;
+     * PAIR_MECH_NONE: none, for device memory. */
     enum pair_mech (*choose)(struct pair_ep *ep, struct bulk *bulk);
     /* The peer cannot use `mech` at all: choose it no more. */
     void (*denied)(struct pair_ep *ep, enum pair_mech mech);
     /* Read `bytes` at op->moved of what the peer offered into the receive's buffer. */
     enum pair_copy (*copy)(struct pair_ep *ep, struct bulk *bulk, uint64_t bytes);
+    /* Begin to copy all of what the peer offered in its device memory (job->copy, complete but for
+     * its source). OK: device_read_end follows, from `copy.done`. Else as `copy`. */
+    enum pair_copy (*device_read)(struct pair_ep *ep, struct pair_job *job);
+    /* It has ended; false: the peer withdrew its grant or died meanwhile, and it does not count. */
+    bool (*device_read_end)(struct pair_ep *ep, struct pair_job *job);
     /* Has every reader of our memory seen that the grant is revoked? Only threads of this
      * process are waited for; a process that still reads finds out by itself. */
     bool (*quiet)(struct pair_ep *ep);
@@ -92,10 +113,13 @@ struct pair_rail {
     const struct pair_ops *ops;
     const tryst_host *host;
     struct list eps;
-    struct list reads;   /* receives being read by pair_ops.copy, oldest first */
-    uint64_t ring_bytes; /* per direction, as configured */
-    bool armed;          /* `asleep` may be set in some area */
-    uint64_t *frame;     /* the frame being delivered, out of the peer's reach */
+    struct list reads;    /* receives being read by pair_ops.copy, oldest first */
+    uint64_t ring_bytes;  /* per direction, as configured */
+    bool armed;           /* `asleep` may be set in some area */
+    uint64_t *frame;      /* the frame being delivered, out of the peer's reach */
+    struct copies copies; /* into device memory */
+    struct slots slots;
+    struct list jobs; /* free ones */
 };
 
 struct pair_ep {
@@ -109,6 +133,7 @@ struct pair_ep {
     bool failure_told;
     uint32_t posted_count;
     uint32_t jobs_count;
+    uint32_t copies;        /* into device memory, under way */
     uint64_t slots_used;    /* our offers without an answer */
     struct list jobs;       /* sends through the ring; the first one is moving */
     struct list finished;   /* bulks to complete from progress */
@@ -143,6 +168,13 @@ static inline struct pair_op *pair_op_of(struct bulk *bulk)
 static inline struct bulk *pair_bulk_of(struct list_node *node)
 {
     return container_of(node, struct bulk, scratch);
+}
+
+/* Where the host puts a receive's bytes. */
+static inline uint8_t *pair_target(struct bulk *bulk)
+{
+    const struct pair_job *job = pair_op_of(bulk)->job;
+    return __builtin_expect(!job, 1) ? bulk->data : job->slot->data;
 }
 
 /* --- for shm and self --- */
@@ -186,11 +218,26 @@ tryst_status pair_bulk_recv(struct endpoint *base, struct bulk *bulk);
 tryst_status pair_bulk_send(struct endpoint *base, struct bulk *bulk);
 void pair_bulk_cancel(struct endpoint *base, struct bulk *bulk);
 
+/* --- pair_device.c, for the other two --- */
+
+void pair_devices_init(struct pair_rail *rail);
+void pair_devices_end(struct pair_rail *rail);
+/* A slot for a message of op->bytes bytes that comes as host memory; false: no memory. */
+bool pair_slot_take(struct pair_ep *ep, struct bulk *bulk);
+/* The slot is full: on to the device; `done` follows. */
+void pair_slot_place(struct pair_ep *ep, struct bulk *bulk);
+/* Begin to read an offer of device memory; as pair_ops.device_read. */
+enum pair_copy pair_device_read(struct pair_ep *ep, struct bulk *bulk);
+/* Nothing of it is being copied: without a job from here on. */
+void pair_job_drop(struct bulk *bulk);
+
 /* --- between pair.c and pair_bulk.c --- */
 
 /* Handle one entry that is not a frame; it is still in the ring. */
 void pair_bulk_entry(struct pair_ep *ep, struct ring_entry entry);
 int pair_answers_take(struct pair_ep *ep);
+/* The peer's offer in `slot` has been read. */
+void pair_answer_taken(struct pair_ep *ep, unsigned slot);
 int pair_jobs_advance(struct pair_ep *ep);
 int pair_finished_tell(struct pair_ep *ep);
 /* Complete everything with `status`; reads of this endpoint end. */

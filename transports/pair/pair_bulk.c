@@ -14,7 +14,8 @@
  *     FIRST{tag, bytes, data} PIECE…  ── ring ──▶   copy out; no answer needed
  *
  * Invariant: each bulk taken is in exactly one place: finished, jobs or slot[] (a send);
- * finished, posted[], waiting, rail->reads or `incoming` (a receive).
+ * finished, posted[], waiting, rail->reads or `incoming` (a receive), or its job copies
+ * (pair_device.c).
  * Callers: pair.c and the operation tables.
  */
 #include "pair.h"
@@ -40,6 +41,7 @@ static struct pair_op *op_start(struct pair_ep *ep, struct bulk *bulk)
 static void finish(struct pair_ep *ep, struct bulk *bulk, tryst_status status)
 {
     pair_op_of(bulk)->status = status;
+    pair_job_drop(bulk);
     list_push_back(&ep->finished, &pair_op_of(bulk)->node);
 }
 
@@ -124,6 +126,11 @@ static void answer_give(struct pair_ep *ep, unsigned slot, uint8_t answer)
     pair_wake(ep, PAIR_ASLEEP);
 }
 
+void pair_answer_taken(struct pair_ep *ep, unsigned slot)
+{
+    answer_give(ep, slot, PAIR_ANSWER_TAKEN);
+}
+
 static void unexpected(struct pair_ep *ep, uint64_t tag, uint64_t bytes)
 {
     ep->base.rail->events->unexpected(&ep->base, tag, bytes);
@@ -151,6 +158,11 @@ static void offer_take(struct pair_ep *ep, const struct pair_offer *offer)
         return;
     }
     struct pair_op *op = pair_op_of(bulk);
+    if (bulk->memory && offer->mech != PAIR_MECH_DEVICE && !pair_slot_take(ep, bulk)) {
+        answer_give(ep, offer->slot, PAIR_ANSWER_TAKEN);
+        finish(ep, bulk, TRYST_E_NOMEM);
+        return;
+    }
     op->where = offer->where;
     op->region = offer->region;
     op->mech = (uint8_t)offer->mech;
@@ -169,7 +181,8 @@ static void offer_entry(struct pair_ep *ep, struct ring_entry entry)
     ring_rx_copy(&ep->rx, 0, &offer, sizeof offer);
     if (offer.slot >= PAIR_SLOTS || (ep->slots_held & BIT(offer.slot)) ||
         offer.bytes > ep->base.rail->bulk_max ||
-        (offer.mech != PAIR_MECH_READ && offer.mech != PAIR_MECH_MAP)) {
+        (offer.mech != PAIR_MECH_READ && offer.mech != PAIR_MECH_MAP &&
+         offer.mech != PAIR_MECH_DEVICE)) {
         pair_fail(ep, TRYST_E_PROTOCOL,
                   "shared ring: an offer with slot %u, mechanism %u", offer.slot,
                   offer.mech);
@@ -184,6 +197,11 @@ static void read_end(struct pair_ep *ep, struct bulk *bulk, tryst_status status)
     struct pair_op *op = pair_op_of(bulk);
     list_remove(&op->node);
     answer_give(ep, op->slot, PAIR_ANSWER_TAKEN);
+    if (op->job && status == TRYST_OK) {
+        pair_slot_place(ep, bulk);
+        return;
+    }
+    pair_job_drop(bulk);
     bulk->done(bulk, status, status == TRYST_OK ? op->bytes : op->moved);
 }
 
@@ -192,9 +210,20 @@ static void read_refuse(struct pair_ep *ep, struct bulk *bulk, uint8_t answer)
     struct pair_op *op = pair_op_of(bulk);
     uint8_t slot = op->slot;
     list_remove(&op->node);
+    pair_job_drop(bulk);
     op_start(ep, bulk);
     post(ep, bulk); /* before the answer, which brings the message again */
     answer_give(ep, slot, answer);
+}
+
+/* An offer of device memory is read in one piece, and ends by itself. */
+static enum pair_copy device_begin(struct pair_ep *ep, struct bulk *bulk)
+{
+    struct pair_op *op = pair_op_of(bulk);
+    enum pair_copy got = pair_device_read(ep, bulk);
+    if (got == PAIR_COPY_OK)
+        list_remove(&op->node);
+    return got;
 }
 
 int pair_reads_advance(struct pair_rail *rail)
@@ -204,8 +233,11 @@ int pair_reads_advance(struct pair_rail *rail)
     struct pair_ep *ep = op->ep;
     uint64_t left = op->bytes - op->moved;
     uint64_t bytes = left < PAIR_PIECE_BYTES ? left : PAIR_PIECE_BYTES;
-    switch (rail->ops->copy(ep, bulk, bytes)) {
+    bool device = op->mech == PAIR_MECH_DEVICE;
+    switch (device ? device_begin(ep, bulk) : rail->ops->copy(ep, bulk, bytes)) {
     case PAIR_COPY_OK:
+        if (device)
+            break;
         op->moved += bytes;
         if (op->moved == op->bytes)
             read_end(ep, bulk, TRYST_OK);
@@ -241,12 +273,15 @@ static void piece_take(struct pair_ep *ep, struct ring_entry entry, uint32_t ski
     if (!bulk)
         return;
     struct pair_op *op = pair_op_of(bulk);
-    ring_rx_copy(&ep->rx, skip, (uint8_t *)bulk->data + op->moved, bytes);
+    ring_rx_copy(&ep->rx, skip, pair_target(bulk) + op->moved, bytes);
     op->moved += bytes;
     if (ep->incoming_left > 0)
         return;
     ep->incoming = NULL;
-    finish(ep, bulk, TRYST_OK);
+    if (op->job)
+        pair_slot_place(ep, bulk);
+    else
+        finish(ep, bulk, TRYST_OK);
 }
 
 static void first_entry(struct pair_ep *ep, struct ring_entry entry)
@@ -262,11 +297,13 @@ static void first_entry(struct pair_ep *ep, struct ring_entry entry)
         return;
     }
     struct bulk *bulk = receive_match(ep, first.tag, first.bytes);
+    bool fits = bulk && first.bytes <= bulk->bytes;
+    bool lands = fits && (!bulk->memory || !first.bytes || pair_slot_take(ep, bulk));
     ep->incoming_left = first.bytes;
-    ep->incoming = bulk && first.bytes <= bulk->bytes ? bulk : NULL;
+    ep->incoming = lands ? bulk : NULL;
     piece_take(ep, entry, sizeof first);
-    if (bulk && first.bytes > bulk->bytes)
-        finish(ep, bulk, TRYST_E_MISMATCH);
+    if (bulk && !lands)
+        finish(ep, bulk, fits ? TRYST_E_NOMEM : TRYST_E_MISMATCH);
     if (!bulk && ep->state == PAIR_READY)
         unexpected(ep, first.tag, first.bytes);
 }
@@ -370,6 +407,8 @@ tryst_status pair_bulk_send(struct endpoint *base, struct bulk *bulk)
         return ep->state == PAIR_OPENING ? TRYST_AGAIN : TRYST_E_PEER;
     op_start(ep, bulk);
     enum pair_mech mech = pair_ep_rail(ep)->ops->choose(ep, bulk);
+    if (mech == PAIR_MECH_NONE)
+        return TRYST_E_UNSUPPORTED;
     if (mech != PAIR_MECH_RING)
         return offer_put(ep, bulk, mech);
     if (ep->jobs_count >= PAIR_SLOTS)
@@ -394,7 +433,10 @@ static void answer_take(struct pair_ep *ep, unsigned slot)
         pair_ep_rail(ep)->ops->denied(ep, pair_op_of(bulk)->mech);
     else if (answer != PAIR_ANSWER_RETRY)
         pair_fail(ep, TRYST_E_PROTOCOL, "shared segment: an answer of kind %u", answer);
-    job_add(ep, bulk);
+    if (bulk->memory) /* the host cannot put it through the ring */
+        bulk->done(bulk, TRYST_E_UNSUPPORTED, 0);
+    else
+        job_add(ep, bulk);
 }
 
 int pair_answers_take(struct pair_ep *ep)

@@ -100,13 +100,15 @@ enum pair_mech {
     PAIR_MECH_RING = 0, /* they come through the ring (never in an offer) */
     PAIR_MECH_READ = 1, /* at `where` in the sender's address space */
     PAIR_MECH_MAP = 2,  /* at offset `where` of `region`, which the receiver has mapped */
+    PAIR_MECH_DEVICE = 3, /* in device memory: as READ (self), or as MAP (shm) */
+    PAIR_MECH_NONE = 4,   /* (never in an offer) */
 };
 
 struct pair_offer {
     uint64_t tag;
     uint64_t bytes;
     uint64_t where;
-    uint64_t region; /* id, PAIR_MECH_MAP only */
+    uint64_t region; /* id, of PAIR_MECH_MAP and, between processes, PAIR_MECH_DEVICE */
     uint32_t slot;   /* the sender's; named in the answer */
     uint32_t mech;
 };

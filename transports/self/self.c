@@ -31,6 +31,9 @@ struct self_area {
     _Atomic uint32_t holders;
     uint64_t ring_bytes;
     struct pair_header *header;
+    pthread_mutex_t
+        lock;          /* guards reads, and that none begins after its grant is revoked */
+    struct list reads; /* struct pair_job: copies that a device makes */
 };
 
 /* Connect messages. They stay within the process. */
@@ -76,6 +79,8 @@ static struct self_area *area_make(uint64_t ring_bytes, const struct ep_params *
     memset(area->header, 0, bytes);
     pair_area_init(area->header, ring_bytes, params->nonce, params->peer_nonce);
     area->ring_bytes = ring_bytes;
+    pthread_mutex_init(&area->lock, NULL);
+    list_init(&area->reads);
     atomic_init(&area->holders, 1);
     return area;
 }
@@ -88,6 +93,7 @@ static void area_put(struct self_area *area)
     /* acq_rel: what either holder did in the area comes before the free. */
     if (atomic_fetch_sub_explicit(&area->holders, 1, memory_order_acq_rel) != 1)
         return;
+    pthread_mutex_destroy(&area->lock);
     mem_free(area->header);
     mem_free(area);
 }
@@ -229,10 +235,10 @@ enum { INLINE_BYTES = 512 };
 static enum pair_mech self_choose(struct pair_ep *pair, struct bulk *bulk)
 {
     (void)pair;
-    if (bulk->bytes <= INLINE_BYTES)
+    if (bulk->bytes <= INLINE_BYTES && !bulk->memory)
         return PAIR_MECH_RING;
     pair_op_of(bulk)->where = (uint64_t)(uintptr_t)bulk->data;
-    return PAIR_MECH_READ;
+    return bulk->memory ? PAIR_MECH_DEVICE : PAIR_MECH_READ;
 }
 
 static void self_denied(struct pair_ep *pair, enum pair_mech mech)
@@ -258,15 +264,61 @@ static enum pair_copy self_copy(struct pair_ep *pair, struct bulk *bulk, uint64_
         return PAIR_COPY_GONE;
     // NOLINTNEXTLINE(performance-no-int-to-ptr): it came as a number through the ring
     const uint8_t *from = (const uint8_t *)(uintptr_t)op->where;
-    memcpy((uint8_t *)bulk->data + op->moved, from + op->moved, bytes);
+    memcpy(pair_target(bulk) + op->moved, from + op->moved, bytes);
     /* release: our reads come before it. Partner: self_quiet. */
     atomic_fetch_and_explicit(&pair->theirs->grant, ~(uint32_t)PAIR_READING,
                               memory_order_release);
     return PAIR_COPY_OK;
 }
 
+/* A device copies from the sender's memory: it is told which copies those are, so that it can ask
+ * the device itself when it closes, whatever this thread is doing then. */
+static enum pair_copy self_device_read(struct pair_ep *pair, struct pair_job *job)
+{
+    struct self_area *area = ((struct self_ep *)pair)->area;
+    pthread_mutex_lock(&area->lock);
+    /* acquire: partner of grant_revoke, whose caller takes the lock next (self_quiet). */
+    bool granted = !(atomic_load_explicit(&pair->theirs->grant, memory_order_acquire) &
+                     PAIR_REVOKED);
+    if (granted) {
+        // NOLINTNEXTLINE(performance-no-int-to-ptr): it came as a number through the ring
+        job->copy.src = (const void *)(uintptr_t)pair_op_of(job->bulk)->where;
+        copies_start(&pair_ep_rail(pair)->copies, &job->copy);
+        job->region = pair->theirs;
+        list_push_back(&area->reads, &job->source);
+    }
+    pthread_mutex_unlock(&area->lock);
+    return granted ? PAIR_COPY_OK : PAIR_COPY_GONE;
+}
+
+static bool self_device_read_end(struct pair_ep *pair, struct pair_job *job)
+{
+    struct self_area *area = ((struct self_ep *)pair)->area;
+    pthread_mutex_lock(&area->lock);
+    list_remove(&job->source);
+    pthread_mutex_unlock(&area->lock);
+    return !(atomic_load_explicit(&pair->theirs->grant, memory_order_acquire) &
+             PAIR_REVOKED);
+}
+
+/* Has every copy that a device makes from our memory ended? */
+static bool devices_quiet(struct pair_ep *pair)
+{
+    struct self_area *area = ((struct self_ep *)pair)->area;
+    bool quiet = true;
+    pthread_mutex_lock(&area->lock);
+    list_for_each_safe (&area->reads, node, after) {
+        const struct pair_job *job = container_of(node, struct pair_job, source);
+        quiet = quiet && (job->region != pair->mine || copy_has_ended(&job->copy));
+    }
+    pthread_mutex_unlock(&area->lock);
+    return quiet;
+}
+
 static bool self_quiet(struct pair_ep *pair)
 {
+    if (pair->mine && !devices_quiet(pair))
+        return false;
     /* acquire: a reader's last loads come before what we do next; partner: self_copy. */
     return !pair->mine ||
            !(atomic_load_explicit(&pair->mine->grant, memory_order_acquire) &
@@ -288,6 +340,8 @@ static const struct pair_ops self_pair_ops = {
     .choose = self_choose,
     .denied = self_denied,
     .copy = self_copy,
+    .device_read = self_device_read,
+    .device_read_end = self_device_read_end,
     .quiet = self_quiet,
     .detach = self_detach,
 };

@@ -20,19 +20,30 @@
  * from a mapping (a plain memcpy) or by a system call. Measured: README.md. */
 enum { INLINE_MAP_BYTES = 512, INLINE_READ_BYTES = 4096 };
 
+/* Say where in a region that the peer knows the bytes lie; false: in none. */
+static bool region_choose(struct shm_ep *ep, struct bulk *bulk)
+{
+    struct pair_op *op = pair_op_of(bulk);
+    const struct shm_region *region = shm_region_announce(ep, bulk);
+    if (!region)
+        return false;
+    op->region = region->id;
+    op->where =
+        (uint64_t)((const uint8_t *)bulk->data - (const uint8_t *)bulk->mem->data);
+    return true;
+}
+
 static enum pair_mech shm_choose(struct pair_ep *pair, struct bulk *bulk)
 {
     struct shm_ep *ep = (struct shm_ep *)pair;
     struct pair_op *op = pair_op_of(bulk);
-    if (bulk->bytes > INLINE_MAP_BYTES && (ep->out_mechs & SHM_CAN_MAP)) {
-        const struct shm_region *region = shm_region_announce(ep, bulk);
-        if (region) {
-            op->region = region->id;
-            op->where = (uint64_t)((const uint8_t *)bulk->data -
-                                   (const uint8_t *)bulk->mem->data);
-            return PAIR_MECH_MAP;
-        }
-    }
+    if (bulk->memory)
+        return (ep->out_mechs & SHM_CAN_DEVICE) && region_choose(ep, bulk)
+                   ? PAIR_MECH_DEVICE
+                   : PAIR_MECH_NONE;
+    if (bulk->bytes > INLINE_MAP_BYTES && (ep->out_mechs & SHM_CAN_MAP) &&
+        region_choose(ep, bulk))
+        return PAIR_MECH_MAP;
     if (bulk->bytes <= INLINE_READ_BYTES || !(ep->out_mechs & SHM_CAN_READ))
         return PAIR_MECH_RING;
     op->where = (uint64_t)(uintptr_t)bulk->data;
@@ -44,11 +55,15 @@ static void shm_denied(struct pair_ep *pair, enum pair_mech mech)
     struct shm_ep *ep = (struct shm_ep *)pair;
     const tryst_host *host = pair_ep_rail(pair)->host;
     char text[TRANSPORT_TEXT_MAX];
-    ep->out_mechs &=
-        mech == PAIR_MECH_MAP ? ~(uint32_t)SHM_CAN_MAP : ~(uint32_t)SHM_CAN_READ;
+    static const struct {
+        uint32_t bit;
+        const char *name;
+    } mechs[] = {[PAIR_MECH_READ] = {SHM_CAN_READ, "process_vm_readv"},
+                 [PAIR_MECH_MAP] = {SHM_CAN_MAP, "map"},
+                 [PAIR_MECH_DEVICE] = {SHM_CAN_DEVICE, "importing it from the device"}};
+    ep->out_mechs &= ~mechs[mech].bit;
     snprintf(text, sizeof text, "shm: rank %d cannot read our memory by %s any more",
-             (int)pair->params.peer_rank,
-             mech == PAIR_MECH_MAP ? "map" : "process_vm_readv");
+             (int)pair->params.peer_rank, mechs[mech].name);
     host->log(host, TRYST_LOG_INFO, text);
 }
 
@@ -65,6 +80,8 @@ static const struct pair_ops shm_pair_ops = {
     .choose = shm_choose,
     .denied = shm_denied,
     .copy = shm_copy,
+    .device_read = shm_device_read,
+    .device_read_end = shm_device_read_end,
     .quiet = shm_quiet,
     .detach = shm_detach,
 };
@@ -132,8 +149,9 @@ const struct transport_ops transport_shm = {
 /* By the index of "auto|map|cma|ring": each caps what comes after it. */
 static uint32_t mechs_allowed(const tryst_host *host)
 {
-    static const uint32_t allowed[] = {SHM_CAN_MAP | SHM_CAN_READ,
-                                       SHM_CAN_MAP | SHM_CAN_READ, SHM_CAN_READ, 0};
+    static const uint32_t allowed[] = {SHM_CAN_MAP | SHM_CAN_READ | SHM_CAN_DEVICE,
+                                       SHM_CAN_MAP | SHM_CAN_READ | SHM_CAN_DEVICE,
+                                       SHM_CAN_READ, 0};
     uint64_t mech = host->config_number(host, "shm_mech");
     return mech < 4 ? allowed[mech] : 0;
 }

@@ -6,6 +6,7 @@
  *   shm_connect.c  the segment and the messages before ready
  *   shm_copy.c     reading the peer's memory: by mapping, by process_vm_readv
  *   shm_region.c   regions: announced to peers, mapped from peers
+ *   shm_device.c   the same of device memory: imported from peers
  */
 #ifndef TRANSPORTS_SHM_H
 #define TRANSPORTS_SHM_H
@@ -26,11 +27,26 @@ struct shm_rail {
     uint32_t regions_room;
 };
 
-/* A region of ours with a descriptor: the rail's registration of it. */
+/* A region of ours with a descriptor, or on a device: the rail's registration of it. */
 struct shm_region {
     struct tryst_mem *mem;
     uint64_t id;
-    uint32_t index; /* in rail->regions, and of the bit in each endpoint's `announced` */
+    uint32_t index;  /* in rail->regions, and of the bit in each endpoint's `announced` */
+    bool unsharable; /* on a device: it has no handle for other processes */
+};
+
+/* A peer's region. */
+struct shm_mapped {
+    struct list_node node; /* ep->regions */
+    uint64_t id;
+    uint64_t bytes;
+    void *base; /* NULL: it could not be mapped, or lies on a device */
+    bool device;
+    bool dropped;   /* in no list any more: freed when the last user ends */
+    uint32_t users; /* copies that read it */
+    int fd;         /* that came with the handle, or -1 */
+    struct memory_ipc ipc;
+    struct list imports; /* struct shm_import */
 };
 
 enum shm_step {
@@ -78,13 +94,15 @@ bool shm_read_verify(struct shm_ep *ep, char why[SHM_WHY_MAX]);
 /* Is there anything to read memory with in this process? 0 or errno. */
 int shm_read_probe(void);
 enum pair_copy shm_copy(struct pair_ep *pair, struct bulk *bulk, uint64_t bytes);
+/* Did what we just read belong to the bulk all the time? OK or GONE. */
+enum pair_copy shm_read_confirm(struct shm_ep *ep);
 
 /* shm_region.c */
 tryst_status shm_mem_register(struct rail *base, struct tryst_mem *mem, void **handle_p);
 void shm_mem_unregister(struct rail *base, void *handle);
 /* The region of `bulk` that this peer can map, announced to it now if need be; or NULL. */
 struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bulk);
-/* A REGION or DROP message came. */
+/* A REGION, DEVICE or DROP message came. */
 void shm_region_take(struct shm_ep *ep, const struct shm_message *message, int fd);
 void shm_region_drop(struct shm_ep *ep, uint64_t id);
 /* [offset, offset + bytes) of the peer's region: OK, LATER (not announced yet), DENIED (could
@@ -92,5 +110,16 @@ void shm_region_drop(struct shm_ep *ep, uint64_t id);
 enum pair_copy shm_region_address(struct shm_ep *ep, uint64_t id, uint64_t offset,
                                   uint64_t bytes, const void **data_p);
 void shm_regions_end(struct shm_ep *ep);
+struct shm_mapped *shm_mapped_find(struct shm_ep *ep, uint64_t id);
+void shm_mapped_free(struct shm_mapped *mapped);
+
+/* shm_device.c */
+/* Send the region's handle to this peer. TRYST_E_UNSUPPORTED: it has none. */
+tryst_status shm_device_tell(struct shm_ep *ep, struct shm_region *region);
+void shm_device_take(struct shm_mapped *mapped, const struct shm_message *message,
+                     int fd);
+void shm_imports_close(struct shm_mapped *mapped);
+enum pair_copy shm_device_read(struct pair_ep *pair, struct pair_job *job);
+bool shm_device_read_end(struct pair_ep *pair, struct pair_job *job);
 
 #endif

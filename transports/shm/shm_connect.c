@@ -131,7 +131,7 @@ static void hello_take(struct shm_ep *ep, const struct shm_message *message, int
 static void mechs_find(struct shm_ep *ep)
 {
     uint32_t allowed = shm_ep_rail(ep)->mechs_allowed;
-    ep->in_mechs = allowed & SHM_CAN_MAP;
+    ep->in_mechs = allowed & (SHM_CAN_MAP | SHM_CAN_DEVICE);
     if (!(allowed & SHM_CAN_READ))
         snprintf(ep->in_why, sizeof ep->in_why, "as TRYST_SHM_MECH says");
     else if (shm_read_verify(ep, ep->in_why))
@@ -248,7 +248,8 @@ static void opening_take(struct shm_ep *ep, const struct shm_message *message, i
                ep->pair.area) {
         mechs_take(ep, message);
         step_set(ep, SHM_DONE);
-    } else if (message->type == SHM_REGION && ep->step == SHM_DONE) {
+    } else if ((message->type == SHM_REGION || message->type == SHM_DEVICE) &&
+               ep->step == SHM_DONE) {
         shm_region_take(ep, message,
                         fd); /* right behind CONFIRM, before our next progress */
     } else if (message->type == SHM_DROP && ep->step == SHM_DONE) {
@@ -260,7 +261,7 @@ static void opening_take(struct shm_ep *ep, const struct shm_message *message, i
 
 static void ready_take(struct shm_ep *ep, const struct shm_message *message, int fd)
 {
-    if (message->type == SHM_REGION)
+    if (message->type == SHM_REGION || message->type == SHM_DEVICE)
         shm_region_take(ep, message, fd);
     else if (message->type == SHM_DROP)
         shm_region_drop(ep, message->region);

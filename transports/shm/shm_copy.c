@@ -80,8 +80,7 @@ int shm_read_probe(void)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == sizeof to ? 0 : errno;
 }
 
-/* Did what we just read belong to the bulk all the time? */
-static enum pair_copy read_confirm(struct shm_ep *ep)
+enum pair_copy shm_read_confirm(struct shm_ep *ep)
 {
     /* acq_rel read-modify-write that changes nothing: release keeps our reads of the data before
      * it (a plain load would not). Partner: grant_revoke, after which the peer may reuse the
@@ -93,7 +92,7 @@ static enum pair_copy read_confirm(struct shm_ep *ep)
 
 static enum pair_copy read_failed(struct shm_ep *ep, int error)
 {
-    if (error == ESRCH || read_confirm(ep) != PAIR_COPY_OK)
+    if (error == ESRCH || shm_read_confirm(ep) != PAIR_COPY_OK)
         return PAIR_COPY_GONE;
     /* EFAULT: memory that the kernel does not copy from (a device's, say). */
     return error == EFAULT ? PAIR_COPY_RETRY : PAIR_COPY_DENIED;
@@ -105,13 +104,13 @@ static enum pair_copy copy_by_read(struct shm_ep *ep, struct bulk *bulk, uint64_
     uint64_t nonce = 0;
     if (!(ep->in_mechs & SHM_CAN_READ))
         return PAIR_COPY_DENIED;
-    int error = peer_read(ep, op->where + op->moved, (uint8_t *)bulk->data + op->moved,
-                          bytes, &nonce);
+    int error = peer_read(ep, op->where + op->moved, pair_target(bulk) + op->moved, bytes,
+                          &nonce);
     if (error)
         return read_failed(ep, error);
     if (nonce != ep->pair.params.peer_nonce)
         return PAIR_COPY_GONE;
-    return read_confirm(ep);
+    return shm_read_confirm(ep);
 }
 
 static enum pair_copy copy_by_map(struct shm_ep *ep, struct bulk *bulk, uint64_t bytes)
@@ -124,8 +123,8 @@ static enum pair_copy copy_by_map(struct shm_ep *ep, struct bulk *bulk, uint64_t
         shm_region_address(ep, op->region, op->where + op->moved, bytes, &data);
     if (found != PAIR_COPY_OK)
         return found;
-    memcpy((uint8_t *)bulk->data + op->moved, data, bytes);
-    return read_confirm(ep);
+    memcpy(pair_target(bulk) + op->moved, data, bytes);
+    return shm_read_confirm(ep);
 }
 
 enum pair_copy shm_copy(struct pair_ep *pair, struct bulk *bulk, uint64_t bytes)

@@ -17,14 +17,6 @@
 
 #define BIT(index) (UINT64_C(1) << ((index) % 64))
 
-/* A peer's region. base NULL: it could not be mapped. */
-struct shm_mapped {
-    struct list_node node;
-    uint64_t id;
-    uint64_t bytes;
-    void *base;
-};
-
 /* --- ours --- */
 
 static tryst_status index_reserve(struct shm_rail *rail, uint32_t *index_p)
@@ -51,7 +43,7 @@ tryst_status shm_mem_register(struct rail *base, struct tryst_mem *mem, void **h
 {
     struct shm_rail *rail = (struct shm_rail *)base;
     uint32_t index = 0;
-    if (mem->fd < 0) {
+    if (mem->fd < 0 && !mem->ops->on_device) {
         *handle_p = NULL; /* read by process_vm_readv, which needs no registration */
         return TRYST_OK;
     }
@@ -110,7 +102,7 @@ struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bul
 {
     const tryst_host *host = pair_ep_rail(&ep->pair)->host;
     void *handle = NULL;
-    if (!host || !bulk->mem || bulk->mem->fd < 0)
+    if (!host || !bulk->mem || (bulk->mem->fd < 0 && !bulk->memory))
         return NULL;
     if (host->mem_handle(bulk->mem, ep->pair.base.rail, &handle) != TRYST_OK)
         return NULL;
@@ -122,7 +114,10 @@ struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bul
     if (!announced_reserve(ep, region->index))
         return NULL;
     struct shm_message message = {.region = region->id, .bytes = region->mem->bytes};
-    if (shm_tell(ep, SHM_REGION, &message, region->mem->fd) != TRYST_OK)
+    tryst_status status = bulk->memory
+                              ? shm_device_tell(ep, region)
+                              : shm_tell(ep, SHM_REGION, &message, region->mem->fd);
+    if (status != TRYST_OK)
         return NULL;
     ep->announced[region->index / 64] |= BIT(region->index);
     return region;
@@ -130,7 +125,7 @@ struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bul
 
 /* --- theirs --- */
 
-static struct shm_mapped *mapped_find(struct shm_ep *ep, uint64_t id)
+struct shm_mapped *shm_mapped_find(struct shm_ep *ep, uint64_t id)
 {
     list_for_each_safe (&ep->regions, node, after) {
         struct shm_mapped *mapped = container_of(node, struct shm_mapped, node);
@@ -158,7 +153,7 @@ static void *region_map(int fd, uint64_t bytes)
 
 void shm_region_take(struct shm_ep *ep, const struct shm_message *message, int fd)
 {
-    if (ep->regions_count >= SHM_REGIONS_MAX || mapped_find(ep, message->region)) {
+    if (ep->regions_count >= SHM_REGIONS_MAX || shm_mapped_find(ep, message->region)) {
         pair_fail(&ep->pair, TRYST_E_PROTOCOL,
                   "shm: the peer announces a region once more");
         return;
@@ -171,32 +166,45 @@ void shm_region_take(struct shm_ep *ep, const struct shm_message *message, int f
     }
     mapped->id = message->region;
     mapped->bytes = message->bytes;
-    mapped->base = region_map(fd, message->bytes);
+    mapped->fd = -1;
+    list_init(&mapped->imports);
+    if (message->type == SHM_DEVICE)
+        shm_device_take(mapped, message, fd);
+    else
+        mapped->base = region_map(fd, message->bytes);
     list_push_front(&ep->regions, &mapped->node);
     ep->regions_count++;
     list_append(&pair_ep_rail(&ep->pair)->reads, &ep->pair.waiting);
 }
 
-static void mapped_free(struct shm_ep *ep, struct shm_mapped *mapped)
+void shm_mapped_free(struct shm_mapped *mapped)
 {
-    list_remove(&mapped->node);
-    ep->regions_count--;
+    shm_imports_close(mapped);
     if (mapped->base)
         munmap(mapped->base, mapped->bytes);
     mem_free(mapped);
 }
 
+static void mapped_drop(struct shm_ep *ep, struct shm_mapped *mapped)
+{
+    list_remove(&mapped->node);
+    ep->regions_count--;
+    mapped->dropped = true;
+    if (!mapped->users)
+        shm_mapped_free(mapped);
+}
+
 void shm_region_drop(struct shm_ep *ep, uint64_t id)
 {
-    struct shm_mapped *mapped = mapped_find(ep, id);
+    struct shm_mapped *mapped = shm_mapped_find(ep, id);
     if (mapped)
-        mapped_free(ep, mapped);
+        mapped_drop(ep, mapped);
 }
 
 enum pair_copy shm_region_address(struct shm_ep *ep, uint64_t id, uint64_t offset,
                                   uint64_t bytes, const void **data_p)
 {
-    const struct shm_mapped *mapped = mapped_find(ep, id);
+    const struct shm_mapped *mapped = shm_mapped_find(ep, id);
     if (!mapped)
         return PAIR_COPY_LATER;
     if (!mapped->base)
@@ -211,7 +219,7 @@ void shm_regions_end(struct shm_ep *ep)
 {
     struct list_node *node;
     while ((node = list_first(&ep->regions)))
-        mapped_free(ep, container_of(node, struct shm_mapped, node));
+        mapped_drop(ep, container_of(node, struct shm_mapped, node));
     mem_free(ep->announced);
     ep->announced = NULL;
     ep->announced_words = 0;

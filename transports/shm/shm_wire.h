@@ -9,7 +9,8 @@
  *     CONFIRM{mechs, text}, ready                ──▶    ready
  *
  *   either end at any time before ready: REFUSE{text}: both ends are then unreachable by shm
- *   a sender, once per region and peer: REGION{region, bytes} + its fd; at release DROP{region}
+ *   a sender, once per region and peer: REGION{region, bytes} + its fd, or, of device memory,
+ *   DEVICE{region, bytes, text} (+ fd); at release DROP{region}
  *
  * One fixed form serves all; fields that a type does not name are zero. The shared segment's own
  * layout is pair_wire.h. Content is hostile until checked.
@@ -29,12 +30,14 @@ enum shm_type {
     SHM_REFUSE = 4,
     SHM_REGION = 5,
     SHM_DROP = 6,
+    SHM_DEVICE = 7,
 };
 
 /* shm_message.mechs: how the teller can read the other side's memory. The ring always works. */
 enum {
-    SHM_CAN_READ = 1, /* process_vm_readv, verified by the nonce */
-    SHM_CAN_MAP = 2,  /* by mapping regions whose descriptor it is sent */
+    SHM_CAN_READ = 1,   /* process_vm_readv, verified by the nonce */
+    SHM_CAN_MAP = 2,    /* by mapping regions whose descriptor it is sent */
+    SHM_CAN_DEVICE = 4, /* device memory, by importing regions whose handle it is sent */
 };
 
 struct shm_message {
@@ -43,12 +46,13 @@ struct shm_message {
     uint64_t cookie;   /* of the session */
     uint64_t nonce;    /* the teller's */
     uint64_t address;  /* HELLO, ACCEPT: where the teller's nonce lies in its memory */
-    uint64_t bytes;    /* HELLO: of each ring; REGION: of the region */
-    uint64_t region;   /* REGION, DROP: its id */
+    uint64_t bytes;    /* HELLO: of each ring; REGION, DEVICE: of the region */
+    uint64_t region;   /* REGION, DEVICE, DROP: its id */
     uint32_t mechs;    /* ACCEPT, CONFIRM */
     uint32_t reserved; /* 0 */
     char text
-        [96]; /* ACCEPT, CONFIRM: how reading was verified or why it fails; REFUSE: why */
+        [96]; /* ACCEPT, CONFIRM: how reading was verified or why it fails; REFUSE: why;
+                 DEVICE: struct memory_ipc (transports/memory.h) */
 };
 static_assert(sizeof(struct shm_message) == 152, "a connect message's layout is pinned");
 
