@@ -358,6 +358,8 @@ void test_bulk_init(struct test_bulk *bulk, uint64_t tag, void *data, size_t byt
     bulk->bulk.data = data;
     bulk->bulk.bytes = bytes;
     bulk->bulk.mem = mem;
+    bulk->bulk.memory = NULL;
+    bulk->bulk.device = 0;
     bulk->done = false;
     bulk->done_count = 0;
 }

@@ -78,9 +78,11 @@ static void test_empty_frame(void **state)
 
 static void test_frame_too_long(void **state)
 {
-    uint8_t frame[4104] = {0};
+    uint8_t frame[PAIR_FRAME_MAX + 8] = {0};
+    char text[48];
     put(*state, PAIR_FRAME, frame, sizeof frame);
-    fails_with(*state, "a frame of 4104 bytes");
+    snprintf(text, sizeof text, "a frame of %zu bytes", sizeof frame);
+    fails_with(*state, text);
 }
 
 static void offer_fails(void **state, const struct pair_offer *offer, const char *text)
@@ -97,8 +99,8 @@ static void test_offer_slot(void **state)
 
 static void test_offer_mech(void **state)
 {
-    struct pair_offer offer = {.slot = 3, .mech = 3, .bytes = 1};
-    offer_fails(state, &offer, "mechanism 3");
+    struct pair_offer offer = {.slot = 3, .mech = PAIR_MECH_NONE, .bytes = 1};
+    offer_fails(state, &offer, "mechanism 4");
 }
 
 static void test_offer_bytes(void **state)
