@@ -428,7 +428,7 @@ static void test_matrix_gpt(void **state)
 /* Few, for stages that are slow. */
 static void test_matrix_few(void **state)
 {
-    check_matrix("gpt", 3, 1, 2);
+    check_matrix("gpt", 3, 2, 2);
 }
 
 static void test_matrix_all(void **state)
