@@ -31,10 +31,12 @@
 #include "transports/fault.h"
 #include "transports/link.h"
 #include "transports/memory.h"
+#include "transports/memory_pool.h"
 #include "transports/module.h"
 #include "transports/select.h"
 #include "transports/transport.h"
 #include "tryst/device.h"
+#include "tryst/pool.h"
 
 /** After our LEAVE, and for the last frames before it, peers get this long to read them. */
 #define LEAVE_NS (2 * NS_PER_S)
@@ -783,4 +785,15 @@ tryst_status tryst_device_open(tryst_ctx *ctx, tryst_memory_kind memory, int32_t
     return status == TRYST_OK ? device_open(&ctx->wiring->host, memory, ordinal, device_p,
                                             error, capacity)
                               : status;
+}
+
+tryst_status tryst_pool_open(tryst_ctx *ctx, const tryst_pool_params *params,
+                             tryst_pool **pool_p, char *error, size_t capacity)
+{
+    if (!ctx || !params || !pool_p)
+        return TRYST_E_INVALID;
+    tryst_status status = rendezvous_usable(ctx->rdv);
+    return status == TRYST_OK
+               ? memory_pool_open(ctx->wiring->memory, params, pool_p, error, capacity)
+               : status;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tryst/device.h>
 #include <tryst/tryst.h>
 
 #include "live.h"
@@ -165,6 +166,17 @@ static int transport_row(void *arg, const tryst_transport_info *info)
     return 0;
 }
 
+/* The host's memory is always there, and says nothing. */
+static void devices_print(tryst_ctx *ctx)
+{
+    char text[160] = "";
+    int32_t count = 0;
+    tryst_status status =
+        tryst_device_count(ctx, TRYST_MEMORY_CUDA, &count, text, sizeof text);
+    printf("memory:\n  host  available\n  cuda  %s: %s\n",
+           status == TRYST_OK ? "available" : "not available", text);
+}
+
 static int overview_print(void)
 {
     char error[512] = "";
@@ -181,6 +193,7 @@ static int overview_print(void)
     }
     printf("transports:\n");
     tryst_transport_visit(ctx, transport_row, NULL);
+    devices_print(ctx);
     tryst_close(ctx);
     return 0;
 }

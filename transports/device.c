@@ -16,11 +16,6 @@
 #include "transports/transport.h"
 #include "tryst/device.h"
 
-struct tryst_device {
-    const struct memory_ops *ops;
-    int32_t ordinal;
-};
-
 tryst_status device_count(const struct tryst_host *host, tryst_memory_kind kind,
                           int32_t *count_p, char *text, size_t capacity)
 {
@@ -81,6 +76,11 @@ tryst_status tryst_device_describe(const tryst_device *device, tryst_device_info
     (void)snprintf(info_p->name, sizeof info_p->name, "%s", found.name);
     (void)snprintf(info_p->bus_id, sizeof info_p->bus_id, "%s", found.bus_id);
     return TRYST_OK;
+}
+
+const char *tryst_device_error(const tryst_device *device)
+{
+    return device->ops->error_text();
 }
 
 tryst_status tryst_stream_open(const tryst_device *device, int urgent, void **stream_p)

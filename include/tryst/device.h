@@ -17,7 +17,7 @@
  *  every event has passed: code over this header need not tell the two apart.
  *
  *  Thread: any. The calling thread's current device context is afterwards what it was.
- *  Errors: TRYST_E_SYSTEM is the device's or its driver's failure; the log has its words.
+ *  Errors: TRYST_E_SYSTEM is the device's or its driver's failure; tryst_device_error has its words.
  */
 #ifndef TRYST_DEVICE_H
 #define TRYST_DEVICE_H
@@ -60,6 +60,10 @@ TRYST_API void tryst_device_close(tryst_device *device);
 
 TRYST_API tryst_status tryst_device_describe(const tryst_device *device,
                                              tryst_device_info *info_p);
+
+/** Why the calling thread's last call that failed on a device of this kind did: a sentence with the
+ *  driver's own words, valid until its next one that fails. */
+TRYST_API const char *tryst_device_error(const tryst_device *device);
 
 /** A stream that waits for no other by itself. `urgent` nonzero: its work goes before that of others. */
 TRYST_API tryst_status tryst_stream_open(const tryst_device *device, int urgent,

@@ -21,6 +21,8 @@ says '^tryst [0-9]*\.[0-9]*\.[0-9]* '
 says '^build: '
 says '^  self  available'
 says '^  shm '
+says '^  host  available$'
+says '^  cuda  '
 says '^TRYST_WINDOW_BYTES=4M$' -c
 says 'BYTES: .*; allowed: ' -c
 # shellcheck disable=SC2016 # Markdown, not commands

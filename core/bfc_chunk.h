@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Chunks of bfc.c, and the two ways in which they are found: free ones by size, all by address.
+ *
+ * By size: a list for each quarter of a power of two, in it by size and then address, so the first
+ * that fits, from the list of the wanted size on, fits best. A bit per list that is not empty. */
+#ifndef TRYST_CORE_BFC_CHUNK_H
+#define TRYST_CORE_BFC_CHUNK_H
+
+#include "core/bfc.h"
+#include "core/list.h"
+
+enum { BFC_SIZES = 4 * 48 };
+
+/* Work of streams that may still use bytes that are free. Several chunks may share one. */
+struct bfc_wait {
+    unsigned references;
+    bool is_named;   /* `stream` still means that stream */
+    bool is_over;    /* the event has passed */
+    uint64_t number; /* later waits have greater ones */
+    void *stream;
+    void *event; /* NULL and not over: could not be recorded, and nobody will know */
+    struct bfc_wait *also; /* of another stream, before */
+};
+
+struct bfc_chunk {
+    struct bfc_chunk *before, *behind; /* neighbours in the region; NULL at its ends */
+    struct bfc_chunk *same_hash;       /* in the table */
+    struct list_node by_size;          /* in none while it is out */
+    struct list_node by_wait;          /* among those that wait, oldest first */
+    uintptr_t data;
+    uint64_t bytes;
+    bool is_free;
+    struct bfc_wait *
+        wait; /* what work may still use it; NULL: none. While it is out: what was left of
+                              that when it was handed out, to a stream that comes later anyway */
+};
+
+struct bfc_index {
+    struct list sizes[BFC_SIZES];
+    uint64_t used[BFC_SIZES / 64];
+    struct bfc_chunk *
+        *table; /* by address; a power of two, at most twice as many chunks */
+    uint64_t table_room, chunks;
+};
+
+tryst_status bfc_index_open(struct bfc_index *index);
+void bfc_index_close(struct bfc_index *index);
+
+/* Free chunks, by size. */
+void bfc_index_add(struct bfc_index *index, struct bfc_chunk *chunk);
+void bfc_index_remove(struct bfc_index *index, struct bfc_chunk *chunk);
+/* The smallest of at least `bytes` for which `fits` is true, or NULL. */
+struct bfc_chunk *bfc_index_find(struct bfc_index *index, uint64_t bytes,
+                                 bool (*fits)(struct bfc_chunk *chunk, void *arg),
+                                 void *arg);
+
+/* All chunks, by address. False: no memory. */
+bool bfc_index_know(struct bfc_index *index, struct bfc_chunk *chunk);
+void bfc_index_unknow(struct bfc_index *index, struct bfc_chunk *chunk);
+struct bfc_chunk *bfc_index_at(const struct bfc_index *index, uintptr_t data);
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file pool.h
+ *  Pools of memory: of a device, pinned on the host, or the host's registered with a context.
+ *
+ *  Allocating from a driver waits for the device, and registering memory with a fabric takes a system
+ *  call; a pool does either once for a large region and cuts pieces from it (best fit with coalescing,
+ *  after TensorFlow's BFCAllocator). Every region is registered with the pool's context, so tensors
+ *  in it travel without a copy.
+ *
+ *  Streams: tryst_pool_put_after gives memory back that work queued in a stream may still use. The same
+ *  stream gets it again at once (tryst_pool_get_on), others when that work is done. Nothing waits.
+ *
+ *  Thread: any, all functions. Blocks: only where a region is made or given back, as the driver likes;
+ *  so ask for what a step needs before it (or reserve: get and put it once).
+ */
+#ifndef TRYST_POOL_H
+#define TRYST_POOL_H
+
+#include <tryst/device.h>
+#include <tryst/types.h>
+
+TRYST_BEGIN_DECLS
+
+typedef struct tryst_pool tryst_pool;
+
+typedef enum tryst_pool_kind {
+    TRYST_POOL_DEVICE = 1, /**< memory of params.device */
+    TRYST_POOL_PINNED =
+        2, /**< host memory that params.device copies from and to directly */
+    TRYST_POOL_REGISTERED =
+        3 /**< host memory that peers of this machine map (tryst_mem_alloc) */
+} tryst_pool_kind;
+
+typedef struct tryst_pool_params {
+    size_t struct_size; /**< sizeof(tryst_pool_params) */
+    tryst_pool_kind kind;
+    const tryst_device
+        *device;           /**< DEVICE, PINNED: open as long as the pool; else NULL */
+    const char *name;      /**< for messages, copied; NULL: "pool" */
+    uint64_t limit_bytes;  /**< of all regions together; 0: what there is */
+    uint64_t region_bytes; /**< of the first region; each further one doubles; 0: 2 MiB */
+    /** Each region that was made (1) or will be given back (0); may be NULL. Runs in the call that makes
+     *  or gives it back, under the pool's lock: it must not call the pool. */
+    void (*region_fn)(void *arg, void *data, size_t bytes, int made);
+    void *region_arg;
+} tryst_pool_params;
+
+typedef struct tryst_pool_counts {
+    uint64_t in_use_bytes, in_use; /**< pieces that are out */
+    uint64_t high_water_bytes;     /**< most bytes that were ever out */
+    uint64_t reserved_bytes, regions;
+    uint64_t free_pieces, largest_free_bytes;
+    uint64_t waiting_pieces; /**< free ones that work of a stream may still use */
+    uint64_t gets;           /**< ever */
+} tryst_pool_counts;
+
+/** Open a pool; it has no region yet. Close it before its context and its device.
+ *  Returns: TRYST_OK, TRYST_E_INVALID (`error`, which may be NULL, says what), TRYST_E_NOMEM */
+TRYST_API tryst_status tryst_pool_open(tryst_ctx *ctx, const tryst_pool_params *params,
+                                       tryst_pool **pool_p, char *error, size_t capacity);
+/** Gives all its memory back; returns how many pieces were still out (a mistake). NULL is allowed. */
+TRYST_API uint64_t tryst_pool_close(tryst_pool *pool);
+
+/** `bytes`, aligned to 256, that nothing uses. `error` (may be NULL) says what was asked for, where, and
+ *  what would fit.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (0 bytes), TRYST_E_SYSTEM (the device's failure) */
+TRYST_API tryst_status tryst_pool_get(tryst_pool *pool, size_t bytes, void **data_p,
+                                      char *error, size_t capacity);
+/** The same for use in `stream` alone, or by what comes after it. */
+TRYST_API tryst_status tryst_pool_get_on(tryst_pool *pool, void *stream, size_t bytes,
+                                         void **data_p, char *error, size_t capacity);
+
+/** Give back what nothing uses any more. TRYST_E_INVALID: it is no piece of this pool, or not out. */
+TRYST_API tryst_status tryst_pool_put(tryst_pool *pool, void *data);
+/** Give back what work queued in `stream` so far may still use. */
+TRYST_API tryst_status tryst_pool_put_after(tryst_pool *pool, void *stream, void *data);
+/** Before a stream is closed: its handle may soon be another stream's. */
+TRYST_API void tryst_pool_stream_forget(tryst_pool *pool, void *stream);
+
+/** Give back regions that are wholly free; returns their bytes. */
+TRYST_API uint64_t tryst_pool_trim(tryst_pool *pool);
+TRYST_API void tryst_pool_count(tryst_pool *pool, tryst_pool_counts *counts_p);
+
+TRYST_END_DECLS
+
+#endif
