@@ -235,7 +235,8 @@ static void bulk_registered(void **state)
 {
     enum { BYTES = 1 << 20 };
     struct pair *pair = *state;
-    struct tryst_mem mem = {.data = malloc(BYTES), .bytes = BYTES};
+    struct tryst_mem mem = {
+        .ops = memory_ops_get(TRYST_MEMORY_HOST), .data = malloc(BYTES), .bytes = BYTES};
     void *handle = NULL;
     struct rail *rail = pair->rank[0].rail;
     assert_int_equal(rail->ops->mem_register(rail, &mem, &handle), TRYST_OK);

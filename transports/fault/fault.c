@@ -171,6 +171,7 @@ static tryst_status fault_arm(struct rail *base)
     if (held == TRYST_AGAIN)
         return held;
     tryst_status inner = rail->inner->ops->arm(rail->inner);
+    base->copies_busy = rail->inner->copies_busy;
     return inner == TRYST_OK ? held : inner;
 }
 

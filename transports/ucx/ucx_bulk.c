@@ -63,7 +63,7 @@ static void param_set(struct ucx_ep *ep, struct bulk *bulk, ucp_request_param_t 
     void *handle = NULL;
     param->op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                           UCP_OP_ATTR_FIELD_MEMORY_TYPE;
-    param->memory_type = UCS_MEMORY_TYPE_HOST;
+    param->memory_type = bulk->memory ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
     param->user_data = bulk_private(bulk);
     if (!rail->direct || !bulk->mem ||
         rail->host->mem_handle(bulk->mem, &rail->base, &handle) != TRYST_OK || !handle)

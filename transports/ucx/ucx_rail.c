@@ -56,6 +56,16 @@ static void source_ready(struct poller_source *source, uint32_t events)
     (void)events;
 }
 
+/* Device memory goes to UCX only where it says that it knows it, and only where it moves bulk by
+ * itself: what it copies lands by our hand (ucx_landing.c), which must not touch a device's. */
+static uint32_t memory_kinds(const struct ucx_rail *rail)
+{
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+    bool cuda = rail->direct && ucp_context_query(rail->context, &attr) == UCS_OK &&
+                (attr.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA));
+    return cuda ? 1u << TRYST_MEMORY_CUDA : 0;
+}
+
 static ucs_status_t worker_open(struct ucx_rail *rail)
 {
     const ucp_worker_params_t params = {
@@ -175,6 +185,7 @@ tryst_status ucx_rail_open(const struct rail_params *params, struct rail **rail_
     ucx_log_end(previous);
     if (status != TRYST_OK)
         goto fail;
+    rail->base.memory_kinds = memory_kinds(rail);
     rail->source.events = EPOLLIN;
     rail->source.fn = source_ready;
     status = rail->host->poller_add(rail->poller, &rail->source);
@@ -266,7 +277,7 @@ tryst_status ucx_mem_register(struct rail *base, struct tryst_mem *mem, void **h
                       UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
         .address = mem->data,
         .length = mem->bytes,
-        .memory_type = UCS_MEMORY_TYPE_HOST,
+        .memory_type = mem->ops->on_device ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST,
     };
     const tryst_host *previous = ucx_log_begin(rail->host);
     ucp_mem_h handle = NULL;
