@@ -152,7 +152,7 @@ static bool is_mergeable(const struct bfc_chunk *a, const struct bfc_chunk *b)
  * says what the earlier one says, and more. */
 static void swallow(struct bfc *bfc, struct bfc_chunk *chunk, struct bfc_chunk *behind)
 {
-    if (chunk->wait && chunk->wait->number < behind->wait->number) {
+    if (chunk->wait && behind->wait && chunk->wait->number < behind->wait->number) {
         struct bfc_wait *earlier = chunk->wait;
         chunk->wait = behind->wait;
         behind->wait = earlier;
@@ -513,6 +513,8 @@ bool bfc_is_valid(const struct bfc *bfc)
          node != &bfc->regions.head; node = node->next) {
         const struct region *region = container_of(node, const struct region, node);
         uint64_t bytes = 0;
+        if (!region->first || region->first->data != region->data)
+            return false;
         for (const struct bfc_chunk *chunk = region->first; chunk;
              chunk = chunk->behind, chunks++) {
             if (!chunk_is_valid(bfc, chunk))
@@ -523,7 +525,7 @@ bool bfc_is_valid(const struct bfc *bfc)
             sums.in_use += !chunk->is_free;
             sums.in_use_bytes += chunk->is_free ? 0 : chunk->bytes;
         }
-        if (bytes != region->bytes || region->first->data != region->data)
+        if (bytes != region->bytes)
             return false;
         sums.reserved_bytes += bytes;
         sums.regions++;

@@ -242,7 +242,7 @@ uint64_t tryst_pool_close(tryst_pool *pool)
 
 static void kind_write(const struct tryst_pool *pool, char *text, size_t capacity)
 {
-    if (pool->params.kind == TRYST_POOL_REGISTERED)
+    if (!pool->ops)
         (void)snprintf(text, capacity, "registered host memory");
     else
         (void)snprintf(text, capacity, "%s of %s device %d",

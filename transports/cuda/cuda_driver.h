@@ -88,8 +88,9 @@ tryst_status cuda_driver_open(void);
 
 /** TRYST_OK, or the status for `result` of `function`, with a sentence for this thread. */
 tryst_status cuda_status(CUresult result, const char *function);
-tryst_status cuda_error_set(tryst_status status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void cuda_error_write(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/** `status`, with that sentence. */
+#define cuda_error_set(status, ...) (cuda_error_write(__VA_ARGS__), (status))
 /** Why the last call of this thread that failed did. */
 const char *cuda_error_text(void);
 

@@ -13,13 +13,12 @@
 enum { TEXT_MAX = 200 };
 static _Thread_local char last[TEXT_MAX];
 
-tryst_status cuda_error_set(tryst_status status, const char *format, ...)
+void cuda_error_write(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     (void)vsnprintf(last, sizeof last, format, args);
     va_end(args);
-    return status;
 }
 
 const char *cuda_error_text(void)
