@@ -61,15 +61,22 @@ static void edge_ends(const uint32_t *parent, bool up, uint32_t i, uint32_t *fro
     *to_p = up ? parent[i] : i;
 }
 
+static void children_count(struct costing *costing, const uint32_t *parent)
+{
+    memset(costing->children, 0, costing->n * sizeof *costing->children);
+    for (uint32_t i = 0; i < costing->n; i++)
+        if (parent[i] != GRAPH_NONE)
+            costing->children[parent[i]]++;
+}
+
 /* The longest path's latency, one way. */
 static double latency_find(struct costing *costing, const uint32_t *parent, bool up)
 {
     double most_ns = 0;
+    children_count(costing, parent);
     for (uint32_t i = 0; i < costing->n; i++) {
         double ns = 0;
-        bool leaf = true;
-        for (uint32_t k = 0; k < costing->n && leaf; k++)
-            leaf = parent[k] != i;
+        bool leaf = !costing->children[i];
         for (uint32_t at = i; leaf && parent[at] != GRAPH_NONE; at = parent[at]) {
             struct overlay_edge edge;
             uint32_t from, to;
@@ -135,10 +142,7 @@ static uint32_t rounds_adds(struct costing *costing, const uint32_t *parent)
 static uint32_t path_adds(struct costing *costing, const uint32_t *parent)
 {
     uint32_t most = 0;
-    memset(costing->children, 0, costing->n * sizeof *costing->children);
-    for (uint32_t i = 0; i < costing->n; i++)
-        if (parent[i] != GRAPH_NONE)
-            costing->children[parent[i]]++;
+    children_count(costing, parent);
     for (uint32_t i = 0; i < costing->n; i++) {
         uint32_t adds = 0;
         for (uint32_t at = i; at != GRAPH_NONE; at = parent[at])
