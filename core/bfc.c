@@ -140,7 +140,7 @@ static void waiting_remove(struct bfc *bfc, struct bfc_chunk *chunk)
 
 static bool is_mergeable(const struct bfc_chunk *a, const struct bfc_chunk *b)
 {
-    if (!a || !b || !a->is_free || !b->is_free)
+    if (!a->is_free || !b->is_free)
         return false;
     if (!a->wait || !b->wait || a->wait == b->wait)
         return a->wait == b->wait;
@@ -176,12 +176,12 @@ static void free_remove(struct bfc *bfc, struct bfc_chunk *chunk)
 /* Put a free chunk among those by size, together with its neighbours. */
 static void free_add(struct bfc *bfc, struct bfc_chunk *chunk)
 {
-    if (is_mergeable(chunk, chunk->behind)) {
-        free_remove(bfc, chunk->behind);
-        swallow(bfc, chunk, chunk->behind);
+    struct bfc_chunk *before = chunk->before, *behind = chunk->behind;
+    if (behind && is_mergeable(chunk, behind)) {
+        free_remove(bfc, behind);
+        swallow(bfc, chunk, behind);
     }
-    if (is_mergeable(chunk->before, chunk)) {
-        struct bfc_chunk *before = chunk->before;
+    if (before && is_mergeable(before, chunk)) {
         free_remove(bfc, before);
         swallow(bfc, before, chunk);
         chunk = before;
