@@ -298,7 +298,7 @@ static void cuda_free(device_session *session, void *data)
 static tryst_status cuda_copy(device_session *session, void *to, const void *from,
                               uint64_t bytes)
 {
-    const cudaStream_t stream = stream_of(&session->lanes[DEVICE_COMPUTE]);
+    cudaStream_t stream = stream_of(&session->lanes[DEVICE_COMPUTE]);
     if (session_check(session,
                       cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream),
                       "a copy")) {

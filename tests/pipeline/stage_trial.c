@@ -82,23 +82,44 @@ static void trial_feed(trial *t, int step)
     free(tokens);
 }
 
-static void trial_backward(trial *t)
+static void trial_backward_split(trial *t)
 {
     const tryst_stage_ops *ops = t->stage->ops;
     for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m++) {
-        const tryst_stage_work *work = &t->of[m].work;
-        if (!t->with->split) {
-            assert_int_equal(ops->backward(t->stage, work), TRYST_OK);
-            continue;
+        assert_int_equal(ops->backward_input(t->stage, &t->of[m].work), TRYST_OK);
+    }
+    for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m++) {
+        assert_int_equal(ops->backward_weight(t->stage, &t->of[m].work), TRYST_OK);
+    }
+}
+
+/* The whole backward of an even micro-batch between the halves of the next: its gradients come first
+ * all the same. */
+static void trial_backward_mixed(trial *t)
+{
+    const tryst_stage_ops *ops = t->stage->ops;
+    for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m += 2) {
+        const bool has_next = m + 1 < STAGE_TRIAL_MICROBATCHES;
+        const tryst_stage_work *next = has_next ? &t->of[m + 1].work : NULL;
+        if (next) {
+            assert_int_equal(ops->backward_input(t->stage, next), TRYST_OK);
         }
-        assert_int_equal(ops->backward_input(t->stage, work), TRYST_OK);
-        if (t->with->in_order) {
-            assert_int_equal(ops->backward_weight(t->stage, work), TRYST_OK);
+        assert_int_equal(ops->backward(t->stage, &t->of[m].work), TRYST_OK);
+        if (next) {
+            assert_int_equal(ops->backward_weight(t->stage, next), TRYST_OK);
         }
     }
-    for (int m = 0; t->with->split && !t->with->in_order && m < STAGE_TRIAL_MICROBATCHES;
-         m++) {
-        assert_int_equal(ops->backward_weight(t->stage, &t->of[m].work), TRYST_OK);
+}
+
+static void trial_backward(trial *t)
+{
+    switch (t->with->backward) {
+    case STAGE_TRIAL_SPLIT: trial_backward_split(t); break;
+    case STAGE_TRIAL_MIXED: trial_backward_mixed(t); break;
+    case STAGE_TRIAL_WHOLE:
+        for (int m = 0; m < STAGE_TRIAL_MICROBATCHES; m++) {
+            assert_int_equal(t->stage->ops->backward(t->stage, &t->of[m].work), TRYST_OK);
+        }
     }
 }
 

@@ -8,12 +8,20 @@
 
 enum { STAGE_TRIAL_MICROBATCHES = 3, STAGE_TRIAL_STEPS = 2 };
 
+/* Split: all input halves, then all weight halves. Mixed: an even micro-batch whole, between the halves
+ * of the next. Gradients are added in the same order by all three. */
+typedef enum stage_trial_backward {
+    STAGE_TRIAL_WHOLE,
+    STAGE_TRIAL_SPLIT,
+    STAGE_TRIAL_MIXED
+} stage_trial_backward;
+
 typedef struct stage_trial {
     const device_kernels *kernels;
     tryst_precision precision;
     tryst_model model; /* zero fields: the default */
-    bool split, recompute;
-    bool in_order; /* split: each weight half at once, else all behind the input halves */
+    bool recompute;
+    stage_trial_backward backward;
 } stage_trial;
 
 typedef struct stage_trial_result {

@@ -12,20 +12,19 @@
 #include "pipeline/device/number.h"
 #include "support/unit.h"
 
-static const tryst_model small_gpt = {.struct_size = sizeof(tryst_model),
-                                      .kind = TRYST_MODEL_GPT,
-                                      .layers = 3,
-                                      .hidden = 12,
-                                      .heads = 3,
-                                      .seq = 9,
-                                      .microbatch_size = 2};
+#define SMALL_GPT                                                                 \
+    {                                                                             \
+        .struct_size = sizeof(tryst_model), .kind = TRYST_MODEL_GPT, .layers = 3, \
+        .hidden = 12, .heads = 3, .seq = 9, .microbatch_size = 2                  \
+    }
+#define SMALL_MLP                                                                 \
+    {                                                                             \
+        .struct_size = sizeof(tryst_model), .kind = TRYST_MODEL_MLP, .layers = 3, \
+        .hidden = 12, .seq = 7, .microbatch_size = 2                              \
+    }
 
-static const tryst_model small_mlp = {.struct_size = sizeof(tryst_model),
-                                      .kind = TRYST_MODEL_MLP,
-                                      .layers = 3,
-                                      .hidden = 12,
-                                      .seq = 7,
-                                      .microbatch_size = 2};
+static const tryst_model small_gpt = SMALL_GPT;
+static const tryst_model small_mlp = SMALL_MLP;
 
 static tryst_stage_params reference_params(tryst_precision precision)
 {
@@ -120,8 +119,8 @@ static const struct {
     const char *what;
     tryst_model model;
 } shapes[] = {
-    {"small gpt", small_gpt},
-    {"small mlp", small_mlp},
+    {"small gpt", SMALL_GPT},
+    {"small mlp", SMALL_MLP},
     {"one head, one layer",
      {.kind = TRYST_MODEL_GPT,
       .layers = 1,

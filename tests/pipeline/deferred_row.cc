@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See deferred_row.h. An operation becomes a closure in its lane's queue; structures that calls take by
+ * pointer are copied, as a launch on a device copies its arguments. */
+extern "C" {
+#include "deferred_row.h"
+}
+
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <functional>
+
+/* How often it has been recorded, and how many of those records have been reached. */
+struct deferred_event {
+    uint64_t recorded, reached;
+};
+
+/* A closure, or a wait for an event's record. */
+struct deferred_entry {
+    std::function<void()> run;
+    deferred_event *event;
+    uint64_t record;
+};
+
+/* One session at a time is deferred: that of the stage. */
+static std::deque<deferred_entry> lanes[DEVICE_LANES];
+static int order;
+static uint64_t random_state;
+
+static const device_kernels *plain(void)
+{
+    return &device_kernels_reference;
+}
+
+/* ---- queueing ------------------------------------------------------------------------------ */
+
+template <typename T> struct held {
+    T value;
+    explicit held(T from) : value(from)
+    {
+    }
+    T get() const
+    {
+        return value;
+    }
+};
+
+template <typename T> struct held_copy {
+    T value;
+    explicit held_copy(const T *from) : value(*from)
+    {
+    }
+    const T *get() const
+    {
+        return &value;
+    }
+};
+
+template <> struct held<const device_product *> : held_copy<device_product> {
+    using held_copy::held_copy;
+};
+template <> struct held<const device_attention *> : held_copy<device_attention> {
+    using held_copy::held_copy;
+};
+template <> struct held<const device_update *> : held_copy<device_update> {
+    using held_copy::held_copy;
+};
+
+template <typename... A, typename... H>
+static void push(const device_lane *lane, void (*operation)(const device_lane *, A...),
+                 H... holds)
+{
+    lanes[lane->index].push_back(
+        {[=]() { operation(lane, holds.get()...); }, nullptr, 0});
+}
+
+template <auto SLOT> struct deferred;
+template <typename... A, void (*device_kernels::*SLOT)(const device_lane *, A...)>
+struct deferred<SLOT> {
+    static void call(const device_lane *lane, A... arguments)
+    {
+        push(lane, plain()->*SLOT, held<A>(arguments)...);
+    }
+};
+
+/* ---- events -------------------------------------------------------------------------------- */
+
+static tryst_status event_open(device_session *session, void **event_p)
+{
+    (void)session;
+    *event_p = new deferred_event();
+    return TRYST_OK;
+}
+
+static void event_close(device_session *session, void *event)
+{
+    (void)session;
+    delete (deferred_event *)event;
+}
+
+static void event_record(const device_lane *lane, void *data)
+{
+    deferred_event *event = (deferred_event *)data;
+    const uint64_t record = ++event->recorded;
+    lanes[lane->index].push_back({[=]() { event->reached = record; }, nullptr, 0});
+}
+
+/* For the newest record at the time of the call, as cudaStreamWaitEvent does. */
+static void event_wait(const device_lane *lane, void *data)
+{
+    deferred_event *event = (deferred_event *)data;
+    lanes[lane->index].push_back({nullptr, event, event->recorded});
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+static bool is_ready(const std::deque<deferred_entry> &lane)
+{
+    return !lane.empty() &&
+           (!lane.front().event || lane.front().event->reached >= lane.front().record);
+}
+
+static int choose(bool first, bool second)
+{
+    if (!first || !second) {
+        return first ? 0 : 1;
+    }
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return order == DEFERRED_COMPUTE_FIRST  ? DEVICE_COMPUTE
+           : order == DEFERRED_WEIGHT_FIRST ? DEVICE_WEIGHT
+                                            : (int)(random_state >> 63);
+}
+
+static tryst_status session_finish(device_session *session)
+{
+    while (!lanes[0].empty() || !lanes[1].empty()) {
+        const bool first = is_ready(lanes[0]), second = is_ready(lanes[1]);
+        if (!first && !second) {
+            fprintf(stderr, "deferred row: both lanes wait for events of each other\n");
+            abort();
+        }
+        std::deque<deferred_entry> &lane = lanes[choose(first, second)];
+        const deferred_entry entry = lane.front();
+        lane.pop_front();
+        if (entry.run) {
+            entry.run();
+        }
+    }
+    return plain()->finish(session);
+}
+
+static tryst_status session_copy(device_session *session, void *to, const void *from,
+                                 uint64_t bytes)
+{
+    (void)session_finish(session);
+    return plain()->copy(session, to, from, bytes);
+}
+
+static void session_close(device_session *session)
+{
+    (void)session_finish(session);
+    plain()->close(session);
+}
+
+extern "C" const device_kernels *deferred_row(int with, uint64_t seed)
+{
+    static device_kernels row;
+    order = with;
+    random_state = seed;
+    row = device_kernels_reference;
+    row.name = "deferred";
+    row.finish = session_finish;
+    row.copy = session_copy;
+    row.close = session_close;
+    row.event_open = event_open;
+    row.event_close = event_close;
+    row.event_record = event_record;
+    row.event_wait = event_wait;
+#define DEFER(slot) row.slot = deferred<&device_kernels::slot>::call
+    DEFER(product);
+    DEFER(column_sum);
+    DEFER(embedding_forward);
+    DEFER(embedding_backward);
+    DEFER(norm_forward);
+    DEFER(norm_backward_input);
+    DEFER(norm_backward_weight);
+    DEFER(attention_forward);
+    DEFER(attention_backward);
+    DEFER(gelu_backward);
+    DEFER(add);
+    DEFER(duplicate);
+    DEFER(cross_entropy_forward);
+    DEFER(cross_entropy_backward);
+    DEFER(loss_mean);
+    DEFER(update);
+    DEFER(round);
+#undef DEFER
+    return &row;
+}
