@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A device stage module for the loader's test, with one thing about it as FAKE_WHAT says. */
+#include "pipeline/device/stage_module.h"
+
+#include <signal.h>
+
+enum { FAKE_GOOD, FAKE_OTHER_ABI, FAKE_NO_RECORD, FAKE_OTHER_KIND };
+
+static void fake_handler(int number)
+{
+    (void)number;
+}
+
+/* What foreign constructors do. */
+__attribute__((constructor)) static void fake_begin(void)
+{
+    (void)signal(SIGUSR2, fake_handler);
+}
+
+__attribute__((visibility("default"))) const tryst_stage_module *tryst_stage_module_v1(
+    const tryst_stage_host *host);
+
+const tryst_stage_module *tryst_stage_module_v1(const tryst_stage_host *host)
+{
+    static const device_kernels kernels = {
+        .struct_size = sizeof(kernels),
+        .name = "fake",
+        .memory = FAKE_WHAT == FAKE_OTHER_KIND ? TRYST_MEMORY_HOST : TRYST_MEMORY_CUDA};
+    static const tryst_stage_module module = {
+        .abi_id = FAKE_WHAT == FAKE_OTHER_ABI ? "0.0.0-other" : TRYST_STAGE_ABI_ID,
+        .kernels = &kernels};
+    (void)host;
+    return FAKE_WHAT == FAKE_NO_RECORD ? NULL : &module;
+}

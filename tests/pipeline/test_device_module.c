@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loader of device stage modules: none, ones that it must refuse, one that is good; each says why,
+ * and none leaves its hands on the process's signals. */
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "pipeline/device/device_module.h"
+#include "support/unit.h"
+
+static char error[512];
+
+/* Load with TRYST_MODULE_PATH naming one folder of FAKE_MODULES. */
+static tryst_status load_from(const char *folder, const device_kernels **kernels_p)
+{
+    char path[1024];
+    snprintf(path, sizeof(path), "/nowhere:%s/%s", FAKE_MODULES, folder);
+    setenv("TRYST_MODULE_PATH", path, 1);
+    error[0] = 0;
+    return device_module_kernels(TRYST_MEMORY_CUDA, kernels_p, error, sizeof(error));
+}
+
+static void check_refused(const char *folder, tryst_status status, const char *word)
+{
+    const device_kernels *kernels = NULL;
+    assert_int_equal(load_from(folder, &kernels), status);
+    if (!strstr(error, word)) {
+        fail_msg("\"%s\" does not say \"%s\"", error, word);
+    }
+    assert_null(kernels);
+}
+
+static void test_refused(void **state)
+{
+    check_refused("none", TRYST_E_UNSUPPORTED, "TRYST_MODULE_PATH");
+    check_refused("other_abi", TRYST_E_MODULE, "0.0.0-other");
+    check_refused("no_record", TRYST_E_MODULE, "no record");
+    check_refused("other_kind", TRYST_E_MODULE, "memory kind 0");
+}
+
+/* A file that is no module. */
+static void test_broken(void **state)
+{
+    const char *const folder = FAKE_MODULES "/broken";
+    const char *const file = FAKE_MODULES "/broken/tryst_stage_cuda.so";
+    (void)mkdir(folder, 0777);
+    FILE *out = fopen(file, "we");
+    assert_non_null(out);
+    fputs("not an object\n", out);
+    assert_int_equal(fclose(out), 0);
+    check_refused("broken", TRYST_E_MODULE, file);
+    assert_int_equal(unlink(file), 0);
+}
+
+static void test_good(void **state)
+{
+    struct sigaction before, after;
+    const device_kernels *kernels = NULL, *again = NULL;
+    assert_int_equal(sigaction(SIGUSR2, NULL, &before), 0);
+    assert_int_equal(load_from("good", &kernels), TRYST_OK);
+    assert_string_equal(kernels->name, "fake");
+    assert_int_equal(sigaction(SIGUSR2, NULL, &after), 0);
+    assert_true(before.sa_handler == after.sa_handler);
+    /* Kept: the path counts no more. */
+    assert_int_equal(load_from("none", &again), TRYST_OK);
+    assert_ptr_equal(again, kernels);
+    assert_int_equal(device_module_kernels((tryst_memory_kind)9, &again, NULL, 0),
+                     TRYST_E_INVALID);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_broken),
+        cmocka_unit_test(test_good),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
