@@ -21,7 +21,8 @@ extern "C" {
 #include "pipeline/device/stage_module.h"
 }
 
-namespace {
+namespace
+{
 
 struct fake_session {
     device_session base;
@@ -100,7 +101,8 @@ tryst_status session_open(int32_t device, tryst_precision precision,
     base->device = device;
     if (cuInit(0) != CUDA_SUCCESS ||
         cuDevicePrimaryCtxRetain(&session->context, device) != CUDA_SUCCESS) {
-        snprintf(error, capacity, "the fake driver has no device %d", static_cast<int>(device));
+        snprintf(error, capacity, "the fake driver has no device %d",
+                 static_cast<int>(device));
         free(session);
         return TRYST_E_UNSUPPORTED;
     }
@@ -196,7 +198,8 @@ void event_record(const device_lane *lane, void *event)
 
 void event_wait(const device_lane *lane, void *event)
 {
-    check(lane->session, cuStreamWaitEvent(stream_of(lane), static_cast<CUevent>(event), 0),
+    check(lane->session,
+          cuStreamWaitEvent(stream_of(lane), static_cast<CUevent>(event), 0),
           "cuStreamWaitEvent");
 }
 
@@ -222,7 +225,8 @@ void column_sum(const device_lane *lane, int32_t rows, int32_t columns, const vo
 }
 
 void embedding_forward(const device_lane *lane, int32_t rows, int32_t seq, int32_t hidden,
-                       const uint8_t *bytes, const void *token, const void *position, void *y)
+                       const uint8_t *bytes, const void *token, const void *position,
+                       void *y)
 {
     queue(lane, [=] {
         plain.embedding_forward(lane, rows, seq, hidden, here(bytes), here(token),
@@ -230,13 +234,13 @@ void embedding_forward(const device_lane *lane, int32_t rows, int32_t seq, int32
     });
 }
 
-void embedding_backward(const device_lane *lane, int32_t rows, int32_t seq, int32_t hidden,
-                        int32_t vocabulary, const uint8_t *bytes, const void *dy, void *dtoken,
-                        void *dposition)
+void embedding_backward(const device_lane *lane, int32_t rows, int32_t seq,
+                        int32_t hidden, int32_t vocabulary, const uint8_t *bytes,
+                        const void *dy, void *dtoken, void *dposition)
 {
     queue(lane, [=] {
-        plain.embedding_backward(lane, rows, seq, hidden, vocabulary, here(bytes), here(dy),
-                                 here(dtoken), here(dposition));
+        plain.embedding_backward(lane, rows, seq, hidden, vocabulary, here(bytes),
+                                 here(dy), here(dtoken), here(dposition));
     });
 }
 
@@ -249,9 +253,9 @@ void norm_forward(const device_lane *lane, int32_t rows, int32_t width, const vo
     });
 }
 
-void norm_backward_input(const device_lane *lane, int32_t rows, int32_t width, const void *x,
-                         const void *gain, const void *mean, const void *rstd, const void *dy,
-                         const void *residual, void *dx)
+void norm_backward_input(const device_lane *lane, int32_t rows, int32_t width,
+                         const void *x, const void *gain, const void *mean,
+                         const void *rstd, const void *dy, const void *residual, void *dx)
 {
     queue(lane, [=] {
         plain.norm_backward_input(lane, rows, width, here(x), here(gain), here(mean),
@@ -259,13 +263,13 @@ void norm_backward_input(const device_lane *lane, int32_t rows, int32_t width, c
     });
 }
 
-void norm_backward_weight(const device_lane *lane, int32_t rows, int32_t width, const void *x,
-                          const void *mean, const void *rstd, const void *dy, void *dgain,
-                          void *dbias)
+void norm_backward_weight(const device_lane *lane, int32_t rows, int32_t width,
+                          const void *x, const void *mean, const void *rstd,
+                          const void *dy, void *dgain, void *dbias)
 {
     queue(lane, [=] {
-        plain.norm_backward_weight(lane, rows, width, here(x), here(mean), here(rstd), here(dy),
-                                   here(dgain), here(dbias));
+        plain.norm_backward_weight(lane, rows, width, here(x), here(mean), here(rstd),
+                                   here(dy), here(dgain), here(dbias));
     });
 }
 
@@ -313,7 +317,8 @@ void duplicate(const device_lane *lane, uint64_t count, const void *x, void *y)
 }
 
 void cross_entropy_forward(const device_lane *lane, int32_t rows, int32_t classes,
-                           const void *logits, const uint8_t *target, void *losses, void *lse)
+                           const void *logits, const uint8_t *target, void *losses,
+                           void *lse)
 {
     queue(lane, [=] {
         plain.cross_entropy_forward(lane, rows, classes, here(logits), here(target),
@@ -326,8 +331,8 @@ void cross_entropy_backward(const device_lane *lane, int32_t rows, int32_t class
                             const void *lse, void *dlogits)
 {
     queue(lane, [=] {
-        plain.cross_entropy_backward(lane, rows, classes, weight, here(logits), here(target),
-                                     here(lse), here(dlogits));
+        plain.cross_entropy_backward(lane, rows, classes, weight, here(logits),
+                                     here(target), here(lse), here(dlogits));
     });
 }
 
