@@ -25,6 +25,7 @@ BEGIN {
     may["tests/rendezvous"] = "tests core topology transports rendezvous"
     may["tests/commsched"] = "tests core topology transports rendezvous commsched"
     may["tests/pipeline"] = "tests pipeline"
+    may["tests/support/fake_stage"] = "tests pipeline"
     may["tests/gpu"] = "tests tests/pipeline pipeline"
     may["tests/fuzz"] = "tests tests/rendezvous core topology transports rendezvous"
     may["tests/tools"] = "tests tools"
