@@ -147,7 +147,7 @@ static tryst_status gate_get(struct gates *gates, const struct memory_ops *memor
     }
     if (gate && !gate->has_event)
         status = memory->event_open(device, &gate->event);
-    if (status == TRYST_OK) {
+    if (gate && status == TRYST_OK) {
         gate->has_event = true;
         list_remove(&gate->node);
         *gate->word = 0; /* nobody looks */
