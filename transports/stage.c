@@ -334,17 +334,19 @@ void stage_cancel(struct endpoint *ep, struct bulk *bulk)
 /* Sends that the rail gave back while no slot was free. */
 static int unslotted_try(struct stage *stage)
 {
+    struct list now;
     struct list_node *node;
     int count = 0;
-    while ((node = list_pop_front(&stage->unslotted)) != NULL) {
+    list_init(&now);
+    list_append(&now, &stage->unslotted);
+    while ((node = list_pop_front(&now)) != NULL) {
         struct stage_item *item = container_of(node, struct stage_item, node);
-        if (item->lane->closed) {
+        if (item->lane->closed)
             item_end(item, COPY_OUT, TRYST_E_CANCELED, 0);
-        } else if (send_stage(item) == TRYST_AGAIN) {
-            list_push_front(&stage->unslotted, node);
-            break;
-        }
-        count++;
+        else if (send_stage(item) == TRYST_AGAIN)
+            list_push_back(&stage->unslotted, node);
+        else
+            count++;
     }
     return count;
 }
