@@ -127,6 +127,8 @@ tryst_status engine_hand_on(tryst_engine *engine, size_t index, program_item ite
 engine_transfer *engine_send_of(const tryst_engine *engine, size_t index);
 
 /* engine_action.c */
+/* What a stage says of its failure, else what the status means. */
+const char *engine_stage_text(const tryst_stage *stage, tryst_status status);
 /* It ran from `begin_ns` to `end_ns`: count it, draw it. */
 void engine_note_action(tryst_engine *engine, const tryst_action *action,
                         uint64_t begin_ns, uint64_t end_ns, uint64_t cpu_ns);

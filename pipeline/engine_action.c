@@ -83,6 +83,12 @@ void engine_note_action(tryst_engine *engine, const tryst_action *action,
                      (uint64_t)action->microbatch);
 }
 
+const char *engine_stage_text(const tryst_stage *stage, tryst_status status)
+{
+    const char *said = stage->ops->error ? stage->ops->error(stage) : NULL;
+    return said && *said ? said : tryst_status_str(status);
+}
+
 static tryst_status call_stage(tryst_engine *engine, size_t index,
                                const tryst_stage_work *work)
 {
@@ -115,7 +121,7 @@ static tryst_status call_stage(tryst_engine *engine, size_t index,
         return engine_fail(engine, status, "step %llu, rank %d: %s failed: %s",
                            (unsigned long long)engine->frame->id, engine->rank,
                            tryst_action_format(action, name, sizeof name),
-                           tryst_status_str(status));
+                           engine_stage_text(stage, status));
     }
     return TRYST_OK;
 }

@@ -208,14 +208,12 @@ void engine_device_close(tryst_engine *engine)
 static tryst_status device_failed(tryst_engine *engine, tryst_status status)
 {
     char name[32];
-    const size_t index = engine->device.passed;
+    const tryst_action *action = &engine->list->actions[engine->device.passed];
     return engine_fail(
-        engine, status, "step %llu, rank %d: the device failed at or before %s: %s",
-        (unsigned long long)engine->frame->id, engine->rank,
-        index < engine->list->count
-            ? tryst_action_format(&engine->list->actions[index], name, sizeof name)
-            : "the end",
-        tryst_status_str(status));
+        engine, status, "step %llu, rank %d: device %d failed at or before %s: %s",
+        (unsigned long long)engine->frame->id, engine->rank, (int)engine->device.ordinal,
+        tryst_action_format(action, name, sizeof name),
+        engine_stage_text(engine->stages[action->stage], status));
 }
 
 tryst_status engine_device_look(tryst_engine *engine)

@@ -144,10 +144,14 @@ static tryst_status gate_get(struct gates *gates, const struct memory_ops *memor
     if (!gate) {
         status = page_open(gates, memory, device);
         gate = status == TRYST_OK ? free_find(gates, device) : NULL;
+        if (!gate) {
+            pthread_mutex_unlock(&gates->lock);
+            return status == TRYST_OK ? TRYST_E_NOMEM : status;
+        }
     }
-    if (gate && !gate->has_event)
+    if (!gate->has_event)
         status = memory->event_open(device, &gate->event);
-    if (gate && status == TRYST_OK) {
+    if (status == TRYST_OK) {
         gate->has_event = true;
         list_remove(&gate->node);
         *gate->word = 0; /* nobody looks */
