@@ -200,7 +200,7 @@ static void many_main(struct harness_rank *rank)
         int device = i % 3 - 1;
         out[i] = room_open(rank, rank->rank ? device : i % 2, bytes);
         in[i] = room_open(rank, rank->rank ? i % 2 : device, bytes);
-        room_fill(&gpu, &out[i], (uint64_t)(i * 2 + rank->rank));
+        room_fill(&gpu, &out[i], (uint64_t)i * 2 + (uint64_t)rank->rank);
     }
     for (int i = 0; i < MANY; i++) {
         int k = rank->rank ? MANY - 1 - i : i; /* in crossing orders */
