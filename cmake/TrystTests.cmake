@@ -86,7 +86,8 @@ endfunction()
 # 28 random bits and stops at start under more, so it gets a fixed layout where that is allowed.
 # gcc 12's LeakSanitizer takes the header of a thread-local block for what older C libraries put there:
 # at exit it then scans from an address like 0x158 and dies (ucx and ofi, whose libraries have such
-# blocks). Without the interception it leaves those blocks out.
+# blocks). Without the interception it leaves those blocks out. TSan's does the same at the first use of
+# such a block, and dies where the header says 500 TB.
 set(TRYST_TEST_LAUNCHER "")
 set(TRYST_TEST_ENVIRONMENT "")
 if(TRYST_SANITIZE)
@@ -94,7 +95,7 @@ if(TRYST_SANITIZE)
         "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:intercept_tls_get_addr=0"
         "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0"
         "UBSAN_OPTIONS=print_stacktrace=1"
-        "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan.supp:second_deadlock_stack=1:atexit_sleep_ms=100")
+        "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan.supp:second_deadlock_stack=1:atexit_sleep_ms=100:intercept_tls_get_addr=0")
     if(TRYST_SANITIZE MATCHES thread)
         execute_process(COMMAND setarch -R true RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
         if(status EQUAL 0)

@@ -12,12 +12,13 @@
 #include "core/alloc.h"
 #include "core/err.h"
 #include "rendezvous/launch.h"
+#include "rendezvous/op.h"
 #include "rendezvous/rendezvous.h"
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
 
-/** tryst_dump waits this long for the progress role. */
+/** tryst_dump and tryst_group_peer wait this long for the progress role. */
 #define DUMP_NS (100 * NS_PER_MS)
 
 uint32_t tryst_version(void)
@@ -165,6 +166,20 @@ tryst_status tryst_trace_write(tryst_ctx *ctx, int fd)
     trace_write_tail(out);
     if (fclose(out) != 0 && status == TRYST_OK)
         status = TRYST_E_IO;
+    return status;
+}
+
+/* The peer is the progress domain's. A thread that is stuck in there for longer keeps it still. */
+tryst_status tryst_group_peer(const tryst_group *group, int rank, tryst_peer_info *info_p)
+{
+    if (!group || !info_p)
+        return TRYST_E_INVALID;
+    tryst_ctx *ctx = rendezvous_group_ctx(group);
+    bool mine = op_callback_runs() || rendezvous_usable(ctx->rdv) == TRYST_E_FORKED;
+    bool taken = !mine && progress_role_take(ctx, DUMP_NS);
+    tryst_status status = rendezvous_group_peer(group, rank, info_p);
+    if (taken)
+        progress_role_put(ctx);
     return status;
 }
 

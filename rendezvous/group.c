@@ -28,7 +28,13 @@ int tryst_group_local_size(const tryst_group *group)
     return group->roster.local_size;
 }
 
-tryst_status tryst_group_peer(const tryst_group *group, int rank, tryst_peer_info *info_p)
+tryst_ctx *rendezvous_group_ctx(const tryst_group *group)
+{
+    return group->ctx;
+}
+
+tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
+                                   tryst_peer_info *info_p)
 {
     if (!group || !info_p || rank < 0 || rank >= group->roster.size)
         return TRYST_E_INVALID;

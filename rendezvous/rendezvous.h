@@ -142,6 +142,11 @@ int rendezvous_counters_visit(const struct rendezvous *rdv,
 tryst_status rendezvous_usable(const struct rendezvous *rdv);
 /** Any thread. */
 void *rendezvous_owner(const struct rendezvous *rdv);
+/** The context that opened it. Any thread. */
+tryst_ctx *rendezvous_group_ctx(const tryst_group *group);
+/** tryst_group_peer, in the progress domain. */
+tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
+                                   tryst_peer_info *info_p);
 /** In a forked child: close every socket of the group (async-signal-safe). */
 void rendezvous_forked(struct rendezvous *rdv);
 

@@ -257,6 +257,8 @@ typedef struct tryst_peer_info {
     uint64_t bytes_received;
 } tryst_peer_info;
 
+/** Waits for the progress role at most 100 ms, as tryst_dump does. Any thread, callbacks too.
+ *  Returns: TRYST_OK, TRYST_E_INVALID */
 TRYST_API tryst_status tryst_group_peer(const tryst_group *group, int rank,
                                         tryst_peer_info *info_p);
 

@@ -53,7 +53,7 @@ static void test_leave_comes(void **state)
     expect_lost(recv, "has left the group", 0);
     assert_null(strstr(world.sides[0].log_text, "was lost"));
     tryst_peer_info info; /* who has gone is still known by how it was reached */
-    assert_int_equal(tryst_group_peer(&world.sides[0].group, 1, &info), TRYST_OK);
+    assert_int_equal(rendezvous_group_peer(&world.sides[0].group, 1, &info), TRYST_OK);
     assert_int_equal(info.alive, 0);
     assert_true(info.transport[0] && info.mechanism[0]);
     end(1);
