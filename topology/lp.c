@@ -42,7 +42,6 @@
     X(double *, rowLower, (void *))                                                             \
     X(double *, rowUpper, (void *))                                                             \
     X(double *, columnUpper, (void *))                                                          \
-    X(double *, objective, (void *))                                                            \
     X(int, primal, (void *, int))                                                               \
     X(int, dual, (void *, int))                                                                 \
     X(int, status, (void *))                                                                    \
@@ -77,7 +76,6 @@ struct lp {
     } fresh;
     double *bound;   /* zeros, ones and costs for new columns: 3 × room */
     uint32_t pivots; /* of the last solve */
-    bool weighted;
 };
 
 static bool clp_symbols(void *library)
@@ -238,28 +236,6 @@ void lp_column_shut(struct lp *lp, uint32_t column, bool shut)
 {
     fresh_flush(lp);
     clp.columnUpper(lp->model)[column + 1] = shut ? 0 : DBL_MAX;
-}
-
-void lp_weights_set(struct lp *lp, const double *weight, double limit)
-{
-    fresh_flush(lp);
-    double *cost = clp.objective(lp->model);
-    cost[0] = 0;
-    for (uint32_t i = 0; i < lp->columns; i++)
-        cost[i + 1] = weight[i];
-    clp.columnUpper(lp->model)[0] = limit;
-    lp->weighted = true;
-}
-
-void lp_weights_clear(struct lp *lp)
-{
-    fresh_flush(lp);
-    double *cost = clp.objective(lp->model);
-    cost[0] = 1;
-    for (uint32_t i = 0; i < lp->columns; i++)
-        cost[i + 1] = 0;
-    clp.columnUpper(lp->model)[0] = DBL_MAX;
-    lp->weighted = false;
 }
 
 /* The first that solves takes OpenBLAS's threads away, the last gives them back. */

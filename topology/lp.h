@@ -36,10 +36,6 @@ tryst_status lp_column_add(struct lp *lp, uint32_t group, uint32_t values_count,
 /** A column that is shut keeps its number and has no share. */
 void lp_column_shut(struct lp *lp, uint32_t column, bool shut);
 
-/** The solve minimises T; or, with `limit` > 0, sum of weight × share under T ≤ limit. */
-void lp_weights_set(struct lp *lp, const double *weight, double limit);
-void lp_weights_clear(struct lp *lp);
-
 /** False: infeasible, or given up after `pivots_max` (0: none) pivots. The basis stays either way. */
 bool lp_solve(struct lp *lp, uint32_t pivots_max);
 
