@@ -31,6 +31,7 @@ struct progress {
     _Atomic(uint32_t) urgent;  /**< of those, how many want the role itself, soon */
     pthread_mutex_t lock;      /**< guards line */
     struct list line;
+    bool untold;         /**< threads in line may not know yet what has completed */
     bool armed;          /**< tryst_arm was the last thing: run the poller first */
     bool loop_sleeps;    /**< tryst_arm said OK, and no tryst_progress came since */
     uint32_t passes;     /**< since the poller ran */

@@ -17,7 +17,9 @@
  *   - holder: store outcomes (op.c, release), then add 0 to `waiting`; a thread joining: `waiting`
  *     + 1, then load the outcome. Both are acq_rel read-modify-writes of one word, so one comes
  *     first: either the holder reads the thread's 1, or the thread sees the outcomes. One for all
- *     that completed in a pass.
+ *     that completed in a pass. A holder that leaves right after it needs none: by the first
+ *     pattern it sees the thread and signals it, or the thread sees the role free, and by that
+ *     acquire the outcomes too.
  * Taking the role is an acquire, giving it a release: all that the progress domain holds passes
  * from one holder to the next.
  *
@@ -99,13 +101,28 @@ static void line_wake_first(struct progress *progress)
     }
 }
 
+/** Signal those in line whose operations have completed. */
+static void line_wake_done(struct progress *progress)
+{
+    list_for_each_safe (&progress->line, node, after) {
+        struct waiter *waiter = container_of(node, struct waiter, node);
+        if (waiter->op && !waiter->signalled &&
+            tryst_op_test(waiter->op) != TRYST_IN_PROGRESS) {
+            waiter->signalled = true;
+            pthread_cond_signal(&waiter->wake);
+        }
+    }
+}
+
 /** The role is free; somebody in line may take it. */
 static void role_give(struct progress *progress)
 {
+    progress->untold = false;
     atomic_store_explicit(&progress->held, false, memory_order_seq_cst);
     if (!atomic_load_explicit(&progress->waiting, memory_order_seq_cst))
         return;
     pthread_mutex_lock(&progress->lock);
+    line_wake_done(progress);
     line_wake_first(progress);
     pthread_mutex_unlock(&progress->lock);
 }
@@ -133,21 +150,15 @@ void progress_leave(void *ctx)
     role_give(&((tryst_ctx *)ctx)->progress);
 }
 
-/** Wake those in line whose operations have completed. */
-static void line_wake_done(struct progress *progress)
+/** Wake those in line whose operations have completed since this was last done. Role held. */
+static void line_tell(struct progress *progress)
 {
+    progress->untold = false;
     /* acq_rel: see above. */
     if (!atomic_fetch_add_explicit(&progress->waiting, 0, memory_order_acq_rel))
         return;
     pthread_mutex_lock(&progress->lock);
-    list_for_each_safe (&progress->line, node, after) {
-        struct waiter *waiter = container_of(node, struct waiter, node);
-        if (waiter->op && !waiter->signalled &&
-            tryst_op_test(waiter->op) != TRYST_IN_PROGRESS) {
-            waiter->signalled = true;
-            pthread_cond_signal(&waiter->wake);
-        }
-    }
+    line_wake_done(progress);
     pthread_mutex_unlock(&progress->lock);
 }
 
@@ -216,19 +227,21 @@ bool progress_role_take(tryst_ctx *ctx, uint64_t timeout_ns)
 
 /* ---- driving ------------------------------------------------------------------------------ */
 
-/** One pass of everything. Role held. */
+/** One pass of everything. Role held; those in line hear of it before the next one, or when the role
+ *  is given. */
 static int pass(tryst_ctx *ctx)
 {
     struct progress *progress = &ctx->progress;
     int count = 0;
+    if (progress->untold)
+        line_tell(progress);
     if (progress->armed || ++progress->passes >= PASSES_PER_POLL) {
         progress->passes = 0;
         progress->armed = false;
         count += poller_run(&ctx->poller, 0);
     }
     count += rendezvous_progress(ctx->rdv);
-    if (count)
-        line_wake_done(progress);
+    progress->untold = count > 0;
     return count;
 }
 
@@ -264,6 +277,8 @@ static void sleep_armed(tryst_ctx *ctx, tryst_op *op, uint64_t until_ns,
                         struct idle *idle)
 {
     uint64_t now_ns = clock_monotonic_ns();
+    if (ctx->progress.untold)
+        line_tell(&ctx->progress);
     rendezvous_live_wait(ctx->rdv, op, TRYST_LIVE_IN_WAIT, now_ns);
     tryst_status armed = rendezvous_arm(ctx->rdv);
     if (idle_sleeps(idle, ctx->progress.spin_ns, armed) && !role_is_wanted(ctx)) {

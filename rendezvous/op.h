@@ -88,6 +88,8 @@ enum op_mark {
 struct submission {
     struct mpsc_node node;
     void (*run)(struct rendezvous *rdv, struct submission *submission);
+    /** NULL, or what need not come before the frames leave that `run` owes. It must outlive `run`. */
+    void (*then)(struct rendezvous *rdv, struct submission *submission);
 };
 
 struct tryst_op {

@@ -274,8 +274,8 @@ void ride_add(tryst_op *op);
 void ride_board(struct peer *peer);
 /** Nothing happens, or our thread is about to sleep: DONEs leave. */
 void ride_end(struct rendezvous *rdv);
-/** A small tensor leaves for the peer, submitted at `now_ns` (coarse). */
-void ride_answered(struct peer *peer, uint64_t now_ns);
+/** A small tensor leaves for the peer. */
+void ride_answered(struct peer *peer);
 /** Our thread leaves the engine: DONEs leave first, or stay for an answer. */
 void ride_leave(struct rendezvous *rdv);
 /** Time passes: those that have waited for two beats leave. */

@@ -183,7 +183,7 @@ static uint64_t eager_charge(const tryst_op *op)
 
 static inline bool send_eager(tryst_op *op)
 {
-    ride_answered(op->peer, op->submitted_ns);
+    ride_answered(op->peer);
     const struct rendezvous_settings *set = &op->rdv->set;
     bool dead = op->flags & TRYST_OP_DEAD;
     if (!dead && op->bytes > set->eager_max_bytes)

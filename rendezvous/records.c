@@ -17,6 +17,9 @@
 #include "op_device.h"
 #include "peer.h"
 
+/* Frames are aligned to 8 bytes and records padded to them, so their fields are written where they
+ * travel: a copy of what was just written field by field would wait for those stores to end. */
+
 static size_t padded(size_t bytes)
 {
     return (bytes + 7) & ~(size_t)7;
@@ -60,11 +63,14 @@ static bool pack_answer(struct packer *packer, uint8_t type, uint8_t flags,
     uint8_t *at = packer_take(packer, sizeof *fields);
     if (!at)
         return false;
-    struct record_answer record = *fields;
-    record.header.type = type;
-    record.header.flags = flags;
-    record.header.bytes = sizeof record;
-    memcpy(at, &record, sizeof record);
+    struct record_answer *record = (void *)at;
+    record->header =
+        (struct record_header){type, flags, sizeof *record, fields->header.status};
+    record->id = fields->id;
+    record->upto = fields->upto;
+    record->posted = fields->posted;
+    record->origin_rank = fields->origin_rank;
+    record->origin_status = fields->origin_status;
     return true;
 }
 
@@ -186,20 +192,21 @@ static tryst_status pack_data(struct packer *packer, tryst_op *op)
     uint8_t *at = packer_take(packer, bytes);
     if (!at)
         return TRYST_IN_PROGRESS;
-    struct record_data record = {.header = {RECORD_DATA,
-                                            (uint8_t)((op->eager ? RECORD_EAGER : 0) |
-                                                      (op->waited ? RECORD_WAITED : 0)),
-                                            (uint16_t)bytes, op->fail},
-                                 .id = op->id,
-                                 .want = op->want_id,
-                                 .step = op->step_id,
-                                 .seq = op->seq,
-                                 .key_hash = op->key->hash,
-                                 .payload_bytes = (uint32_t)payload_bytes,
-                                 .key_bytes = (uint16_t)key_bytes,
-                                 .dtype = (uint8_t)op->tensor.dtype};
-    memcpy(at, &record, sizeof record);
-    at += sizeof record;
+    struct record_data *record = (void *)at;
+    uint8_t flags =
+        (uint8_t)((op->eager ? RECORD_EAGER : 0) | (op->waited ? RECORD_WAITED : 0));
+    record->header =
+        (struct record_header){RECORD_DATA, flags, (uint16_t)bytes, op->fail};
+    record->id = op->id;
+    record->want = op->want_id;
+    record->step = op->step_id;
+    record->seq = op->seq;
+    record->key_hash = op->key->hash;
+    record->payload_bytes = (uint32_t)payload_bytes;
+    record->key_bytes = (uint16_t)key_bytes;
+    record->dtype = (uint8_t)op->tensor.dtype;
+    record->reserved = 0;
+    at += sizeof *record;
     if (!named) {
         entry->told = true;
         at += put_padded(at, op->key->string, key_bytes);
@@ -320,14 +327,15 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
 
 void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsigned flags)
 {
-    struct frame_header header = {.cookie = peer->rdv->cookie,
-                                  .frames_read = (uint32_t)peer->frames_read,
-                                  .wants_taken = peer->wants_got - peer->wants_unanswered,
-                                  .records = (uint16_t)records,
-                                  .flags = (uint16_t)flags};
-    memcpy(frame, &header, sizeof header);
-    peer->frames_told = header.frames_read;
-    peer->wants_told = header.wants_taken;
+    struct frame_header *header = (void *)frame;
+    header->cookie = peer->rdv->cookie;
+    header->frames_read = (uint32_t)peer->frames_read;
+    header->wants_taken = peer->wants_got - peer->wants_unanswered;
+    header->records = (uint16_t)records;
+    header->flags = (uint16_t)flags;
+    header->group = 0;
+    peer->frames_told = header->frames_read;
+    peer->wants_told = header->wants_taken;
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */

@@ -302,9 +302,11 @@ static void lazy_release(struct rendezvous *rdv)
     rdv->lazy_idle = 0;
     while ((node = list_pop_front(&rdv->lazy_peers)) != NULL) {
         struct peer *peer = container_of(node, struct peer, lazy_node);
-        list_append(&peer->pending, &peer->lazy);
+        if (!list_empty(&peer->lazy)) {
+            list_append(&peer->pending, &peer->lazy);
+            peer_flush_later(peer);
+        }
         producer_ask(peer);
-        peer_flush_later(peer);
     }
 }
 

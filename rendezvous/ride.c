@@ -73,7 +73,7 @@ void ride_add(tryst_op *op)
 
 /* ---- bets --------------------------------------------------------------------------------- */
 
-void ride_answered(struct peer *peer, uint64_t now_ns)
+void ride_answered(struct peer *peer)
 {
     struct ride *ride = &peer->ride;
     if (ride->stays) {
@@ -82,7 +82,8 @@ void ride_answered(struct peer *peer, uint64_t now_ns)
         if (ride->prompt % RIDE_GOOD == 0 && ride->need > RIDE_NEED_MIN)
             ride->need /= 2;
     } else if (ride->left) {
-        ride->prompt = now_ns - ride->left_ns <= RIDE_PROMPT_NS ? ride->prompt + 1 : 0;
+        uint64_t since_ns = clock_coarse_ns(peer->rdv->clock) - ride->left_ns;
+        ride->prompt = since_ns <= RIDE_PROMPT_NS ? ride->prompt + 1 : 0;
     }
     ride->left = false;
 }

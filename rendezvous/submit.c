@@ -51,9 +51,8 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
 {
     tryst_op *op = container_of(submission, tryst_op, submit);
     op->scope = op->step->scope;
-    /* For "has waited for 60 s" the coarse clock does, at a quarter of the price. */
-    op->submitted_ns = rdv->trace || op->deadline_at_ns ? rendezvous_now(rdv)
-                                                        : clock_coarse_ns(rdv->clock);
+    if (rdv->trace || op->deadline_at_ns)
+        op->submitted_ns = rendezvous_now(rdv);
     if (op->deadline_at_ns)
         op->deadline_at_ns = op->deadline_at_ns > UINT64_MAX - op->submitted_ns
                                  ? UINT64_MAX
@@ -72,6 +71,15 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
         producer_submit(op);
     else
         consumer_submit(op);
+}
+
+/** What has completed is told by passes only, and kept until then: it is alive. */
+static void op_submit_then(struct rendezvous *rdv, struct submission *submission)
+{
+    tryst_op *op = container_of(submission, tryst_op, submit);
+    /* For "has waited for 60 s" the coarse clock does, at a quarter of the price. */
+    if (!op->submitted_ns)
+        op->submitted_ns = clock_coarse_ns(rdv->clock);
     if (rdv->live && !op->reported)
         live_op_add(rdv->live, op, op->key, op->peer->rank);
 }
@@ -166,6 +174,7 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
     op->step = step;
     op->step_id = step->id;
     op->submit.run = op_submit_run;
+    op->submit.then = op_submit_then;
     if (op_p)
         *op_p = op;
     if (op->alloc)
