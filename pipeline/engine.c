@@ -81,6 +81,7 @@ tryst_status tryst_engine_open(const tryst_engine_params *params, tryst_engine *
     }
     engine->params = *params;
     engine->pool.ctx = params->ctx;
+    engine->pool.bytes_max = params->memory_bytes_max;
     if (params->receives_ahead_max <= 0) {
         engine->params.receives_ahead_max = RECEIVES_AHEAD_DEFAULT;
     }

@@ -69,6 +69,7 @@ struct tryst_engine {
     size_t receives_posted;
     size_t receives_taken;
     size_t receives_open; /* all before have ended */
+    size_t fed_count;     /* forwards among so many actions have their data */
     size_t sends_count;
     engine_frame frames[2];
     engine_frame *frame; /* the current one */
@@ -127,6 +128,9 @@ tryst_status engine_hand_on(tryst_engine *engine, size_t index, program_item ite
 engine_transfer *engine_send_of(const tryst_engine *engine, size_t index);
 
 /* engine_action.c */
+/* Fail for want of `bytes` for `what`: says where, what there is, and what needs less. */
+tryst_status engine_no_memory(tryst_engine *engine, tryst_status status, uint64_t bytes,
+                              const char *what);
 /* What a stage says of its failure, else what the status means. */
 const char *engine_stage_text(const tryst_stage *stage, tryst_status status);
 /* It ran from `begin_ns` to `end_ns`: count it, draw it. */

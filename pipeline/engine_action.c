@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "amount.h"
 #include "engine.h"
 
 static uint64_t thread_cpu_ns(void)
@@ -35,19 +36,50 @@ static void drop(buffer **self)
     *self = NULL;
 }
 
-/* A buffer where `bytes` are wanted at all. */
+/* What fits: micro-batches that this rank's stages hold now. */
+static int held_count(const tryst_engine *engine)
+{
+    int count = 0;
+    for (int stage = 0; stage < engine->stages_count; stage++) {
+        for (int m = 0; m < engine->microbatches_count && engine->stages[stage]; m++) {
+            count += engine->cells[stage * engine->microbatches_count + m].saved != NULL;
+        }
+    }
+    return count;
+}
+
+tryst_status engine_no_memory(tryst_engine *engine, tryst_status status, uint64_t bytes,
+                              const char *what)
+{
+    const buffer_pool *pool = &engine->pool;
+    char where[32] = "the host", limit[64] = "";
+    if (engine->device.used) {
+        snprintf(where, sizeof where, "device %d", (int)engine->device.ordinal);
+    }
+    if (pool->bytes_max > 0) {
+        snprintf(limit, sizeof limit, " of at most %s", amount_of(pool->bytes_max).text);
+    }
+    return engine_fail(
+        engine, status,
+        "step %llu, rank %d: no memory on %s for %s, %s: buffers there take %s%s "
+        "already, "
+        "with %d micro-batches in flight; fewer of them (1f1b instead of gpipe), smaller "
+        "ones, or recomputed activations need less",
+        (unsigned long long)engine->frame->id, engine->rank, where, what,
+        amount_of(bytes).text, amount_of(pool->bytes_made).text, limit,
+        held_count(engine));
+}
+
+/* A buffer where `bytes` are wanted at all; `what` for. */
 static tryst_status get(tryst_engine *engine, uint64_t bytes, bool travels,
-                        buffer **buffer_p)
+                        const char *what, buffer **buffer_p)
 {
     if (bytes == 0) {
         *buffer_p = NULL;
         return TRYST_OK;
     }
     const tryst_status status = buffer_get(&engine->pool, bytes, travels, buffer_p);
-    return status == TRYST_OK
-               ? status
-               : engine_fail(engine, status, "no memory for a buffer of %llu bytes",
-                             (unsigned long long)bytes);
+    return status == TRYST_OK ? status : engine_no_memory(engine, status, bytes, what);
 }
 
 /* ----------------------------------------------------------------------------------- *
@@ -105,7 +137,7 @@ static tryst_status call_stage(tryst_engine *engine, size_t index,
         status = stage->ops->backward_weight(stage, work);
         break;
     case TRYST_ACTION_UPDATE:
-        status = stage->ops->update(stage, engine->pending[action->stage]);
+        status = stage->ops->update(stage, engine->pending[action->stage], work->done);
         break;
     default: break;
     }
@@ -170,10 +202,21 @@ static void maybe_drop_gradient(tryst_engine *engine, const tryst_action *action
  *  The actions
  * ----------------------------------------------------------------------------------- */
 
+/* Into a buffer that the device is through with, data need not wait. Nothing where none are taken. */
+static tryst_status get_data(tryst_engine *engine, uint64_t bytes, buffer **buffer_p)
+{
+    const tryst_status status =
+        bytes > 0 ? buffer_get_idle(&engine->pool, bytes, buffer_p) : TRYST_OK;
+    return status == TRYST_OK
+               ? status
+               : engine_no_memory(engine, status, bytes, "a micro-batch's data");
+}
+
 /* Buffers for the data of a micro-batch, filled by the caller's feed. */
-static tryst_status feed_cell(tryst_engine *engine, size_t index, engine_cell *cell)
+static tryst_status feed_cell(tryst_engine *engine, size_t index)
 {
     const tryst_action *action = &engine->list->actions[index];
+    engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
     const engine_moment *moment =
         engine->device.used ? &engine->device.moments[index] : NULL;
     const tryst_stage_info *info = &engine->stages[action->stage]->info;
@@ -183,12 +226,9 @@ static tryst_status feed_cell(tryst_engine *engine, size_t index, engine_cell *c
     if (input_bytes + target_bytes == 0) {
         return TRYST_OK;
     }
-    tryst_status status = TRYST_OK;
-    if (input_bytes > 0) {
-        status = get(engine, input_bytes, false, &cell->input);
-    }
-    if (status == TRYST_OK && target_bytes > 0) {
-        status = get(engine, target_bytes, false, &cell->target);
+    tryst_status status = get_data(engine, input_bytes, &cell->input);
+    if (status == TRYST_OK) {
+        status = get_data(engine, target_bytes, &cell->target);
     }
     if (status != TRYST_OK) {
         return status;
@@ -208,6 +248,30 @@ static tryst_status feed_cell(tryst_engine *engine, size_t index, engine_cell *c
                              "step %llu, rank %d: no data for micro-batch %d: %s",
                              (unsigned long long)engine->frame->id, engine->rank,
                              action->microbatch, tryst_status_str(status));
+}
+
+/* See that all forwards up to action `index` have their data. */
+static tryst_status feed_until(tryst_engine *engine, size_t index)
+{
+    tryst_status status = TRYST_OK;
+    for (; engine->fed_count <= index && status == TRYST_OK; engine->fed_count++) {
+        if (engine->list->actions[engine->fed_count].kind == TRYST_ACTION_FORWARD) {
+            status = feed_cell(engine, engine->fed_count);
+        }
+    }
+    return status;
+}
+
+/* On a device the data of the next forward come while this one computes, and into a buffer that
+ * no action in between has yet to give back. */
+static tryst_status feed_next(tryst_engine *engine, size_t index)
+{
+    for (size_t i = index + 1; engine->device.used && i < engine->list->count; i++) {
+        if (engine->device.moments[i].fed) {
+            return feed_until(engine, i);
+        }
+    }
+    return TRYST_OK;
 }
 
 /* What a stage gets of a cell, in every action. */
@@ -245,13 +309,14 @@ static tryst_status run_forward(tryst_engine *engine, size_t index)
     const tryst_stage_info *info = &engine->stages[action->stage]->info;
     engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
     buffer *output = NULL;
-    tryst_status status = feed_cell(engine, index, cell);
+    tryst_status status = feed_until(engine, index);
     if (status == TRYST_OK) {
-        status = get(engine, info->saved_bytes, false, &cell->saved);
+        status =
+            get(engine, info->saved_bytes, false, "what a forward saves", &cell->saved);
     }
     if (status == TRYST_OK && !info->is_last) {
         status = get(engine, info->output_count * tryst_dtype_bytes(info->output_dtype),
-                     true, &output);
+                     true, "a stage's output", &output);
     }
     if (status != TRYST_OK) {
         return status;
@@ -279,11 +344,12 @@ static tryst_status run_backward(tryst_engine *engine, size_t index)
     buffer *grad_input = NULL;
     tryst_status status = TRYST_OK;
     if (!whole) {
-        status = get(engine, info->kept_bytes, false, &cell->kept);
+        status = get(engine, info->kept_bytes, false, "what a split backward keeps",
+                     &cell->kept);
     }
     if (status == TRYST_OK && !info->is_first) {
         status = get(engine, info->input_count * tryst_dtype_bytes(info->input_dtype),
-                     true, &grad_input);
+                     true, "an input's gradient", &grad_input);
     }
     if (status != TRYST_OK) {
         return status;
@@ -327,12 +393,14 @@ static tryst_status run_weight_grad(tryst_engine *engine, size_t index)
 static tryst_status run_update(tryst_engine *engine, size_t index)
 {
     const tryst_action *action = &engine->list->actions[index];
-    const tryst_status status = call_stage(engine, index, NULL);
+    tryst_stage_work work = {.struct_size = sizeof work};
+    engine_device_work(engine, index, NULL, &work);
+    const tryst_status status = call_stage(engine, index, &work);
     engine->pending[action->stage] = 0;
     return status;
 }
 
-tryst_status engine_run_action(tryst_engine *engine, size_t index)
+static tryst_status run_one(tryst_engine *engine, size_t index)
 {
     switch (engine->list->actions[index].kind) {
     case TRYST_ACTION_FORWARD: return run_forward(engine, index);
@@ -341,4 +409,10 @@ tryst_status engine_run_action(tryst_engine *engine, size_t index)
     case TRYST_ACTION_WEIGHT_GRAD: return run_weight_grad(engine, index);
     default: return run_update(engine, index);
     }
+}
+
+tryst_status engine_run_action(tryst_engine *engine, size_t index)
+{
+    const tryst_status status = run_one(engine, index);
+    return status == TRYST_OK ? feed_next(engine, index) : status;
 }

@@ -137,6 +137,7 @@ static tryst_status open_handle(tryst_engine *engine)
         return engine_fail(engine, status, "device %d cannot be used: %s",
                            (int)self->ordinal, *error ? error : tryst_status_str(status));
     }
+    engine->pool.handle = self->handle;
     status = tryst_stream_open(self->handle, 1, &self->gate);
     return status == TRYST_OK ? tryst_stream_open(self->handle, 1, &self->feeder)
                               : status;

@@ -255,8 +255,7 @@ static tryst_status post_receive(tryst_engine *engine, engine_transfer *self)
 {
     tryst_status status = buffer_get(&engine->pool, bytes_of(self), true, &self->memory);
     if (status != TRYST_OK) {
-        return engine_fail(engine, status, "no memory for a receive of %llu bytes",
-                           (unsigned long long)bytes_of(self));
+        return engine_no_memory(engine, status, bytes_of(self), "a receive");
     }
     const tryst_tensor tensor = tensor_of(engine, self, self->memory->after);
     self->ended = false;
@@ -411,6 +410,7 @@ tryst_status engine_frame_open(tryst_engine *engine, uint64_t step)
     engine->receives_posted = 0;
     engine->receives_taken = 0;
     engine->receives_open = 0;
+    engine->fed_count = 0;
     for (size_t i = 0; i < engine->receives_count; i++) {
         engine->receives[i].ended = false;
     }

@@ -333,8 +333,9 @@ static tryst_status host_stage_backward_weight(tryst_stage *base,
 
 /* ---- update and the rest ------------------------------------------------------------------- */
 
-static tryst_status host_stage_update(tryst_stage *base, int32_t microbatches)
+static tryst_status host_stage_update(tryst_stage *base, int32_t microbatches, void *done)
 {
+    (void)done;
     host_stage *stage = (host_stage *)base;
     if (microbatches < 1) {
         return TRYST_E_INVALID;

@@ -214,7 +214,7 @@ static tryst_status run_weight_grad(replay_run *r, const tryst_action *action)
 static tryst_status run_update(replay_run *r, const tryst_action *action)
 {
     tryst_stage *stage = r->params->stages[action->stage];
-    tryst_status status = stage->ops->update(stage, r->gradients[action->stage]);
+    tryst_status status = stage->ops->update(stage, r->gradients[action->stage], NULL);
     r->gradients[action->stage] = 0;
     return status;
 }

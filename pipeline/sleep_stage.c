@@ -88,8 +88,10 @@ static tryst_status sleep_stage_backward_weight(tryst_stage *base,
     return sleep_stage_back(base, work, whole_ns - whole_ns / 2);
 }
 
-static tryst_status sleep_stage_update(tryst_stage *base, int32_t microbatches)
+static tryst_status sleep_stage_update(tryst_stage *base, int32_t microbatches,
+                                       void *done)
 {
+    (void)done;
     if (microbatches < 1) {
         return TRYST_E_INVALID;
     }

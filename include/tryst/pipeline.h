@@ -353,6 +353,10 @@ typedef struct tryst_engine_params {
     uint64_t timeout_ns;
     char *error; /**< receives a sentence on failure; optional */
     size_t error_capacity;
+    /** The most that the engine's buffers (inputs, outputs, saved activations, receives posted ahead)
+     *  may take where its stages compute; a step that needs more fails with TRYST_E_NOMEM and says
+     *  what for. 0: no limit but what there is. */
+    uint64_t memory_bytes_max;
 } tryst_engine_params;
 
 /** Bind this rank's part of a program to its stages: prepare keys and buffers.

@@ -260,16 +260,17 @@ typedef struct tryst_stage_ops {
     tryst_status (*backward_weight)(tryst_stage *stage, const tryst_stage_work *work);
 
     /** Make version newest + 1 from the newest and the gradients' sum divided by
-     *  `microbatches`, then clear the gradients. Overwrites the oldest version held.
+     *  `microbatches`, then clear the gradients. Overwrites the oldest version held. Device
+     *  stages: `done` (an event as a work's, may be NULL) is recorded when that has been done.
      *  Returns: TRYST_OK, or TRYST_E_INVALID when `microbatches` < 1. */
-    tryst_status (*update)(tryst_stage *stage, int32_t microbatches);
+    tryst_status (*update)(tryst_stage *stage, int32_t microbatches, void *done);
 
     /** Oldest and newest weight version held. */
     void (*versions)(const tryst_stage *stage, uint64_t *oldest_p, uint64_t *newest_p);
 
     /** Visit the parameters in layer order. In device memory it first waits for all work of
-     *  the stage. Returns what `fn` stopped with, else 0; where the device failed, its
-     *  (positive) tryst_status. */
+     *  the stage, at most params' timeout_ns. Returns what `fn` stopped with, else 0; where the
+     *  device failed, its (positive) tryst_status: TRYST_E_SYSTEM or TRYST_E_DEADLINE. */
     int (*parameter_visit)(tryst_stage *stage, tryst_parameter_fn fn, void *arg);
 
     void (*cost)(const tryst_stage *stage, tryst_stage_cost *cost_p);
@@ -317,6 +318,9 @@ typedef struct tryst_stage_params {
     int32_t reserved2;
     /** Device stages: the most that this stage may allocate for itself, 0: what is free. */
     uint64_t memory_bytes_max;
+    /** Device stages: how long open, parameter_visit and close wait for the device [10 minutes].
+     *  Then they fail with TRYST_E_DEADLINE; close leaves what the device may still touch to it. */
+    uint64_t timeout_ns;
 } tryst_stage_params;
 
 /** What a device stage needs, known before anything is allocated. */
@@ -354,7 +358,7 @@ TRYST_API tryst_status tryst_stage_memory_need(const tryst_model *model,
  *  Returns: TRYST_OK, TRYST_E_INVALID (model, layers or params; see `error`),
  *  TRYST_E_NOMEM (for a device: the sentence says how much, where, and what would fit),
  *  TRYST_E_UNSUPPORTED (no module, driver or device of that kind), TRYST_E_MODULE (found but
- *  refused), TRYST_E_SYSTEM (the device failed)
+ *  refused), TRYST_E_SYSTEM (the device failed), TRYST_E_DEADLINE (it did not answer in time)
  */
 TRYST_API tryst_status tryst_stage_open(const tryst_model *model, tryst_layers layers,
                                         const tryst_stage_params *params,

@@ -4,7 +4,8 @@
  * A session has two non-blocking streams on the device's primary context: COMPUTE in the middle of
  * the range of priorities (copies of ours between devices are above), WEIGHT at its end. Between
  * enter and leave that context is the thread's, and the caller's own is back afterwards. Nothing
- * synchronises but open, copy, finish and close, and those wait for our streams alone.
+ * here waits for a stream: who must know asks whether it is idle, and has the deadline
+ * (device_finish.c).
  *
  * The runtime is linked statically and finds the driver when a session is first opened; cuBLASLt
  * comes with the module. Never unloaded. */
@@ -181,7 +182,6 @@ static void cuda_close(device_session *base)
     session_enter(base);
     for (int32_t i = 0; i < DEVICE_LANES; i++) {
         if (session->opened[i]) {
-            (void)cudaStreamSynchronize(stream_of(&base->lanes[i]));
             (void)cudaStreamDestroy(stream_of(&base->lanes[i]));
         }
     }
@@ -252,13 +252,15 @@ static tryst_status cuda_status(device_session *session)
     return session->status;
 }
 
-static tryst_status cuda_finish(device_session *session)
+static tryst_status cuda_idle(const device_lane *lane)
 {
-    for (int32_t i = 0; i < DEVICE_LANES; i++) {
-        session_check(session, cudaStreamSynchronize(stream_of(&session->lanes[i])),
-                      "work that was enqueued before");
+    const cudaError_t error = cudaStreamQuery(stream_of(lane));
+    if (error == cudaErrorNotReady) {
+        (void)cudaGetLastError(); /* no failure of a launch's */
+        return TRYST_IN_PROGRESS;
     }
-    return session->status;
+    session_check(lane->session, error, "work that was enqueued before");
+    return TRYST_OK;
 }
 
 static void cuda_memory_left(device_session *session, uint64_t *free_p, uint64_t *total_p)
@@ -280,11 +282,7 @@ static tryst_status cuda_alloc(device_session *session, uint64_t bytes, void **d
         (void)cudaGetLastError(); /* told by the status */
         return TRYST_E_NOMEM;
     }
-    if (cudaMemsetAsync(data, 0, bytes, stream_of(lane)) != cudaSuccess ||
-        cudaStreamSynchronize(stream_of(lane)) != cudaSuccess) {
-        (void)cudaFree(data);
-        return TRYST_E_NOMEM;
-    }
+    session_check(session, cudaMemsetAsync(data, 0, bytes, stream_of(lane)), "zeroes");
     *data_p = data;
     return TRYST_OK;
 }
@@ -295,16 +293,28 @@ static void cuda_free(device_session *session, void *data)
     (void)cudaFree(data);
 }
 
-static tryst_status cuda_copy(device_session *session, void *to, const void *from,
-                              uint64_t bytes)
+static tryst_status cuda_pinned_alloc(device_session *session, uint64_t bytes,
+                                      void **data_p)
+{
+    (void)session;
+    if (cudaHostAlloc(data_p, bytes, cudaHostAllocDefault) != cudaSuccess) {
+        (void)cudaGetLastError(); /* told by the status */
+        return TRYST_E_NOMEM;
+    }
+    return TRYST_OK;
+}
+
+static void cuda_pinned_free(device_session *session, void *data)
+{
+    (void)session;
+    (void)cudaFreeHost(data);
+}
+
+static void cuda_copy(device_session *session, void *to, const void *from, uint64_t bytes)
 {
     cudaStream_t stream = stream_of(&session->lanes[DEVICE_COMPUTE]);
-    if (session_check(session,
-                      cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream),
-                      "a copy")) {
-        session_check(session, cudaStreamSynchronize(stream), "a copy");
-    }
-    return session->status;
+    session_check(session, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream),
+                  "a copy");
 }
 
 static tryst_status cuda_event_open(device_session *session, void **event_p)
@@ -351,10 +361,12 @@ static const device_kernels device_kernels_cuda = {
     .enter = session_enter,
     .leave = session_leave,
     .status = cuda_status,
-    .finish = cuda_finish,
+    .idle = cuda_idle,
     .memory_left = cuda_memory_left,
     .alloc = cuda_alloc,
     .free = cuda_free,
+    .pinned_alloc = cuda_pinned_alloc,
+    .pinned_free = cuda_pinned_free,
     .copy = cuda_copy,
     .event_open = cuda_event_open,
     .event_close = cuda_event_close,

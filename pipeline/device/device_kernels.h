@@ -51,6 +51,7 @@ struct device_session {
     tryst_dtype dtype; /* T */
     tryst_dtype wide;
     int32_t device;
+    uint64_t timeout_ns; /* of a wait for its lanes (device_finish.h), by the stage */
     tryst_status status; /* the first failure, with its sentence */
     char text[256];
 };
@@ -113,7 +114,7 @@ struct device_kernels {
      * no such device, a precision it lacks), TRYST_E_NOMEM, TRYST_E_SYSTEM. */
     tryst_status (*open)(int32_t device, tryst_precision precision,
                          device_session **session_p, char *error, size_t error_capacity);
-    /* Waits for all work. Not between enter and leave. */
+    /* When both lanes are idle, or have been given up. Not between enter and leave. */
     void (*close)(device_session *session);
     /* Between these the calling thread's device context is the session's; all that follows is
      * called there alone. Behind leave the caller's own is back. */
@@ -121,16 +122,20 @@ struct device_kernels {
     void (*leave)(device_session *session);
     /* The first failure so far, of enqueueing or of what ran; does not wait. */
     tryst_status (*status)(device_session *session);
-    /* Wait for all work of both lanes. Returns as status. */
-    tryst_status (*finish)(device_session *session);
+    /* Does not wait: TRYST_OK when the lane has come to the end of what was queued, also where that
+     * failed (the session keeps it), else TRYST_IN_PROGRESS. */
+    tryst_status (*idle)(const device_lane *lane);
     /* Bytes that could be allocated now, and those that the device has; 0, 0: not known. */
     void (*memory_left)(device_session *session, uint64_t *free_p, uint64_t *total_p);
-    /* Zeroed. TRYST_OK or TRYST_E_NOMEM. */
+    /* Zeroed when COMPUTE comes to it. TRYST_OK or TRYST_E_NOMEM. */
     tryst_status (*alloc)(device_session *session, uint64_t bytes, void **data_p);
+    /* Both lanes are idle. NULL is allowed. */
     void (*free)(device_session *session, void *data);
-    /* Host to device or back, pageable memory too; complete when it returns. */
-    tryst_status (*copy)(device_session *session, void *to, const void *from,
-                         uint64_t bytes);
+    /* Host memory that the device copies from and to by itself. As alloc and free. */
+    tryst_status (*pinned_alloc)(device_session *session, uint64_t bytes, void **data_p);
+    void (*pinned_free)(device_session *session, void *data);
+    /* Host to device or back, on COMPUTE; from and to pageable memory the driver may wait. */
+    void (*copy)(device_session *session, void *to, const void *from, uint64_t bytes);
 
     /* ---- order ----------------------------------------------------------------------------- */
 

@@ -3,42 +3,32 @@
  * that does not fit says so, and what would, before it has taken anything.
  *
  * Initial weights are the host stages' own numbers, made on the host. Called by stage.c. */
+#include "device_finish.h"
 #include "device_stage.h"
 
+#include "pipeline/amount.h"
 #include "pipeline/fail.h"
 #include "pipeline/random.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* "1.50 GiB", "12.00 KiB". */
-typedef struct amount {
-    char text[24];
-} amount;
-
-static amount amount_of(uint64_t bytes)
-{
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
-    amount written;
-    double value = (double)bytes / 1024;
-    size_t unit = 0;
-    for (; value >= 1024 && unit < 3; unit++) {
-        value /= 1024;
-    }
-    snprintf(written.text, sizeof(written.text), "%.2f %s", value, units[unit]);
-    return written;
-}
-
 /* ---- memory -------------------------------------------------------------------------------- */
 
-/* Why `room` bytes are not enough, and what would fit there. */
+/* Whose the room is, and how much of it there is. */
+typedef struct stage_room {
+    uint64_t bytes;
+    char whose[96];
+} stage_room;
+
+/* Why that is not enough, and what would fit there. */
 static tryst_status fail_room(const device_stage *stage, const tryst_stage_params *params,
-                              uint64_t room, const char *whose)
+                              const stage_room *room)
 {
     const tryst_stage_memory *need = &stage->layout.memory;
     const tryst_layers layers = stage->layout.info.layers;
     const int32_t fitting =
-        device_layout_fitting(&stage->layout, params, &stage->optimizer, room);
+        device_layout_fitting(&stage->layout, params, &stage->optimizer, room->bytes);
     char fits[96];
     if (fitting > 0) {
         snprintf(fits, sizeof(fits), "its first %d of %d layers would fit", (int)fitting,
@@ -49,36 +39,68 @@ static tryst_status fail_room(const device_stage *stage, const tryst_stage_param
     return fail_text(
         TRYST_E_NOMEM, params->error, params->error_capacity,
         "no memory for a stage of layers %d to %d on %s %d: it needs %s (weights %s, "
-        "gradients %s, moments %s, scratch %s), and %s for each micro-batch in flight, "
-        "but "
-        "%s %s; %s",
-        (int)layers.first, (int)layers.last, stage->kernels->name, (int)params->device,
-        amount_of(need->total_bytes).text, amount_of(need->weights_bytes).text,
-        amount_of(need->gradients_bytes).text, amount_of(need->moments_bytes).text,
-        amount_of(need->scratch_bytes).text, amount_of(need->saved_bytes).text, whose,
-        amount_of(room).text, fits);
+        "gradients %s, moments %s, scratch %s), and then %s for each micro-batch in "
+        "flight, but %s; %s",
+        (int)layers.first, (int)layers.last - 1, stage->kernels->name,
+        (int)params->device, amount_of(need->total_bytes).text,
+        amount_of(need->weights_bytes).text, amount_of(need->gradients_bytes).text,
+        amount_of(need->moments_bytes).text, amount_of(need->scratch_bytes).text,
+        amount_of(need->saved_bytes).text, room->whose, fits);
+}
+
+static stage_room room_given(const tryst_stage_params *params)
+{
+    stage_room room = {.bytes = params->memory_bytes_max};
+    snprintf(room.whose, sizeof(room.whose), "its limit (memory_bytes_max) is %s",
+             amount_of(room.bytes).text);
+    return room;
+}
+
+/* What the device has. Where it does not tell, no limit. */
+static stage_room room_left(const device_stage *stage)
+{
+    stage_room room = {.bytes = UINT64_MAX};
+    uint64_t left = 0, total = 0;
+    stage->kernels->memory_left(stage->session, &left, &total);
+    if (total > 0) {
+        room.bytes = left;
+        snprintf(room.whose, sizeof(room.whose), "%s of the device's %s are free",
+                 amount_of(left).text, amount_of(total).text);
+    }
+    return room;
+}
+
+/* Though there seemed to be room: other ranks took it just now, or it is in pieces. */
+static tryst_status fail_refused(const device_stage *stage,
+                                 const tryst_stage_params *params)
+{
+    const stage_room room = room_left(stage);
+    if (room.bytes < stage->layout.memory.total_bytes) {
+        return fail_room(stage, params, &room);
+    }
+    return fail_text(TRYST_E_NOMEM, params->error, params->error_capacity,
+                     "no memory for a stage of layers %d to %d on %s %d: %s in one piece "
+                     "were refused%s%s",
+                     (int)stage->layout.info.layers.first,
+                     (int)stage->layout.info.layers.last - 1, stage->kernels->name,
+                     (int)params->device,
+                     amount_of(stage->layout.memory.total_bytes).text,
+                     *room.whose ? ", though " : "", room.whose);
 }
 
 static tryst_status stage_allocate(device_stage *stage, const tryst_stage_params *params)
 {
     const uint64_t need = stage->layout.memory.total_bytes;
-    uint64_t left = 0, total = 0;
-    if (params->memory_bytes_max > 0 && need > params->memory_bytes_max) {
-        return fail_room(stage, params, params->memory_bytes_max,
-                         "the stage's limit (memory_bytes_max) is");
+    const stage_room given = room_given(params), left = room_left(stage);
+    if (given.bytes > 0 && need > given.bytes) {
+        return fail_room(stage, params, &given);
     }
-    stage->kernels->memory_left(stage->session, &left, &total);
-    if (total > 0 && need > left) {
-        return fail_room(stage, params, left, "the device has free");
+    if (need > left.bytes) {
+        return fail_room(stage, params, &left);
     }
     void *memory = NULL;
     if (stage->kernels->alloc(stage->session, need, &memory) != TRYST_OK) {
-        return fail_text(TRYST_E_NOMEM, params->error, params->error_capacity,
-                         "no memory for a stage of layers %d to %d on %s %d: %s in one "
-                         "piece were refused",
-                         (int)stage->layout.info.layers.first,
-                         (int)stage->layout.info.layers.last, stage->kernels->name,
-                         (int)params->device, amount_of(need).text);
+        return fail_refused(stage, params);
     }
     stage->memory = memory;
     for (int32_t i = 0; i < DEVICE_LANES; i++) {
@@ -97,12 +119,15 @@ static tryst_status stage_mirror(device_stage *stage, const tryst_stage_params *
     if (params->memory == TRYST_MEMORY_HOST) {
         return TRYST_OK;
     }
-    stage->mirror = calloc(2 * count, device_dtype_bytes(stage->session->wide));
-    return stage->mirror ? TRYST_OK
-                         : fail_text(TRYST_E_NOMEM, params->error, params->error_capacity,
-                                     "no memory on the host for a copy of a tensor of "
-                                     "%llu weights",
-                                     (unsigned long long)count);
+    const tryst_status status = stage->kernels->pinned_alloc(
+        stage->session, 2 * count * device_dtype_bytes(stage->session->wide),
+        &stage->mirror);
+    return status == TRYST_OK
+               ? TRYST_OK
+               : fail_text(status, params->error, params->error_capacity,
+                           "no pinned memory on the host for a copy of a tensor of %llu "
+                           "weights and its gradient (ulimit -l, free memory)",
+                           (unsigned long long)count);
 }
 
 static tryst_status stage_events(device_stage *stage, const tryst_stage_params *params)
@@ -153,9 +178,9 @@ static tryst_status stage_initialise(device_stage *stage,
             void *values = stage->mirror ? stage->mirror : to;
             tensor_fill(stage, layer, t, values);
             if (stage->mirror) {
-                status =
-                    stage->kernels->copy(stage->session, to, values,
-                                         layer_tensor_count(&layer->tensors[t]) * wide);
+                stage->kernels->copy(stage->session, to, values,
+                                     layer_tensor_count(&layer->tensors[t]) * wide);
+                status = device_session_finish(stage->session, "initial weights");
             }
         }
     }
@@ -163,7 +188,8 @@ static tryst_status stage_initialise(device_stage *stage,
         stage->kernels->round(&stage->session->lanes[DEVICE_COMPUTE], layout->arena_count,
                               masters, device_stage_rounded(stage, 0));
     }
-    status = status == TRYST_OK ? stage->kernels->finish(stage->session) : status;
+    status = status == TRYST_OK ? device_session_finish(stage->session, "initial weights")
+                                : status;
     return status == TRYST_OK ? TRYST_OK
                               : fail_text(status, params->error, params->error_capacity,
                                           "the initial weights did not get to %s %d: %s",
@@ -188,22 +214,32 @@ static tryst_status stage_check(const tryst_model *model,
     return TRYST_OK;
 }
 
-void device_stage_close(tryst_stage *base)
+/* What is the device's, once it has come to an end; else it is left to the device for ever. */
+static void stage_close_session(device_stage *stage)
 {
-    device_stage *stage = (device_stage *)base;
     const device_kernels *kernels = stage->kernels;
-    if (stage->session) {
-        kernels->enter(stage->session);
-        (void)kernels->finish(stage->session);
+    kernels->enter(stage->session);
+    const bool quiet = device_session_quiet(stage->session, "closing the stage");
+    if (quiet) {
         for (int32_t i = 0; i < DEVICE_MARKS_MAX; i++) {
             kernels->event_close(stage->session, stage->marks[i].event);
         }
         kernels->event_close(stage->session, stage->accumulated);
         kernels->free(stage->session, stage->memory);
-        kernels->leave(stage->session);
+        kernels->pinned_free(stage->session, stage->mirror);
+    }
+    kernels->leave(stage->session);
+    if (quiet) {
         kernels->close(stage->session);
     }
-    free(stage->mirror);
+}
+
+void device_stage_close(tryst_stage *base)
+{
+    device_stage *stage = (device_stage *)base;
+    if (stage->session) {
+        stage_close_session(stage);
+    }
     device_layout_close(&stage->layout);
     free(stage);
 }
@@ -211,6 +247,7 @@ void device_stage_close(tryst_stage *base)
 /* What the stage has in a session that is open. */
 static tryst_status stage_fill(device_stage *stage, const tryst_stage_params *params)
 {
+    stage->session->timeout_ns = params->timeout_ns;
     stage->kernels->enter(stage->session);
     tryst_status status = stage_allocate(stage, params);
     if (status == TRYST_OK) {

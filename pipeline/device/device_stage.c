@@ -16,6 +16,7 @@
  *
  * Opened by device_open.c; called through tryst_stage_ops. */
 #include "device_stage.h"
+#include "device_finish.h"
 
 #include <assert.h>
 
@@ -288,7 +289,8 @@ static device_update stage_update_scalars(device_stage *stage, int32_t microbatc
     return update;
 }
 
-static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches)
+static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches,
+                                        void *done)
 {
     device_stage *stage = (device_stage *)base;
     const device_places *places = &stage->layout.places;
@@ -308,6 +310,7 @@ static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches)
     stage_accumulate_begin(stage, DEVICE_COMPUTE);
     stage->kernels->update(&stage->session->lanes[DEVICE_COMPUTE], &update);
     stage_accumulate_end(stage, DEVICE_COMPUTE);
+    stage_record(stage, DEVICE_COMPUTE, done);
     stage->newest = next;
     return stage_end(stage);
 }
@@ -338,13 +341,9 @@ static tryst_status stage_parameter_fetch(device_stage *stage, const device_laye
     }
     parameter->value = mirror;
     parameter->gradient = mirror + layout->tensor_count_max * wide;
-    tryst_status status =
-        stage->kernels->copy(stage->session, parameter->value, value, bytes);
-    if (status == TRYST_OK) {
-        status =
-            stage->kernels->copy(stage->session, parameter->gradient, gradient, bytes);
-    }
-    return status;
+    stage->kernels->copy(stage->session, parameter->value, value, bytes);
+    stage->kernels->copy(stage->session, parameter->gradient, gradient, bytes);
+    return device_session_finish(stage->session, "a parameter's way to the host");
 }
 
 /* One parameter to the visitor; the context is the caller's while that runs. */
@@ -366,7 +365,8 @@ static int device_stage_parameter_visit(tryst_stage *base, tryst_parameter_fn fn
 {
     device_stage *stage = (device_stage *)base;
     stage->kernels->enter(stage->session);
-    const tryst_status status = stage->kernels->finish(stage->session);
+    const tryst_status status =
+        device_session_finish(stage->session, "the work before a look at parameters");
     stage->kernels->leave(stage->session);
     if (status != TRYST_OK) {
         return status;

@@ -49,6 +49,12 @@ static tryst_status reference_status(device_session *session)
     return session->status;
 }
 
+static tryst_status reference_idle(const device_lane *lane)
+{
+    (void)lane;
+    return TRYST_OK;
+}
+
 static void reference_memory_left(device_session *session, uint64_t *free_p,
                                   uint64_t *total_p)
 {
@@ -75,12 +81,11 @@ static void reference_free(device_session *session, void *data)
     free(data);
 }
 
-static tryst_status reference_copy(device_session *session, void *to, const void *from,
-                                   uint64_t bytes)
+static void reference_copy(device_session *session, void *to, const void *from,
+                           uint64_t bytes)
 {
     (void)session;
     memcpy(to, from, bytes);
-    return TRYST_OK;
 }
 
 static tryst_status reference_event_open(device_session *session, void **event_p)
@@ -112,10 +117,12 @@ const device_kernels device_kernels_reference = {
     .enter = reference_context,
     .leave = reference_context,
     .status = reference_status,
-    .finish = reference_status,
+    .idle = reference_idle,
     .memory_left = reference_memory_left,
     .alloc = reference_alloc,
     .free = reference_free,
+    .pinned_alloc = reference_alloc,
+    .pinned_free = reference_free,
     .copy = reference_copy,
     .event_open = reference_event_open,
     .event_close = reference_event_close,

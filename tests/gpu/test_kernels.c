@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "pipeline/device/device_finish.h"
 #include "pipeline/device/device_module.h"
 #include "pipeline/kernel_cases.h"
 #include "pipeline/stage_trial.h"
@@ -126,7 +127,7 @@ static double bench_case(device_session *session, const kernel_case *with,
         for (int call = 0; call < BENCH_CALLS; call++) {
             with->run(&arrays.run);
         }
-        assert_int_equal(kernels->finish(session), TRYST_OK);
+        assert_int_equal(device_session_finish(session, "a benchmark"), TRYST_OK);
         runs[run] = (now_s() - begin) / BENCH_CALLS;
     }
     kernels->leave(session);

@@ -68,6 +68,19 @@ static tryst_action take_action(canary *self, tryst_action_kind kind)
     return action;
 }
 
+void canary_end(canary *self)
+{
+    size_t count = 0;
+    const int rank = tryst_program_rank_of(self->program, self->stage);
+    const tryst_action *actions = tryst_program_actions(self->program, rank, &count);
+    for (size_t i = self->next; i < count; i++) {
+        if (actions[i].stage == self->stage) {
+            complain(self, "the step has ended, and not all of its actions have");
+            return;
+        }
+    }
+}
+
 static void work_a_while(canary *self)
 {
     if (self->delay_max_ns > 0) {
@@ -190,8 +203,9 @@ static tryst_status backward_weight(tryst_stage *base, const tryst_stage_work *w
     return TRYST_OK;
 }
 
-static tryst_status update(tryst_stage *base, int32_t microbatches)
+static tryst_status update(tryst_stage *base, int32_t microbatches, void *done)
 {
+    (void)done;
     canary *self = (canary *)base;
     take_action(self, TRYST_ACTION_UPDATE);
     if (microbatches != self->added_count) {

@@ -29,6 +29,8 @@ void canary_init(canary *self, const tryst_program *program, int stage,
                  uint64_t elements_count);
 /* A step is about to begin. */
 void canary_begin(canary *self, uint64_t step);
+/* A step has ended: complains where an action of this stage has not. */
+void canary_end(canary *self);
 /* Feed for tryst_engine_params. */
 tryst_status canary_feed(void *arg, uint64_t step, int32_t microbatch, void *input,
                          uint8_t *target);

@@ -170,8 +170,9 @@ void chain_backward(chain *c, int microbatch, uint64_t version, chain_backward_k
 void chain_update(chain *c)
 {
     for (int s = 0; s < c->stages_count; s++) {
-        assert_int_equal(c->stages[s]->ops->update(c->stages[s], c->microbatches_count),
-                         TRYST_OK);
+        assert_int_equal(
+            c->stages[s]->ops->update(c->stages[s], c->microbatches_count, NULL),
+            TRYST_OK);
     }
 }
 

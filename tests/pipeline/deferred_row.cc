@@ -26,6 +26,7 @@ struct deferred_entry {
 static std::deque<deferred_entry> lanes[DEVICE_LANES];
 static int order;
 static uint64_t random_state;
+static device_kernels row;
 
 static const device_kernels *plain(void)
 {
@@ -131,7 +132,8 @@ static int choose(bool first, bool second)
                                             : (int)(random_state >> 63);
 }
 
-static tryst_status session_finish(device_session *session)
+/* Runs all that both lanes were given. */
+static tryst_status lane_idle(const device_lane *)
 {
     while (!lanes[0].empty() || !lanes[1].empty()) {
         const bool first = is_ready(lanes[0]), second = is_ready(lanes[1]);
@@ -146,32 +148,36 @@ static tryst_status session_finish(device_session *session)
             entry.run();
         }
     }
-    return plain()->finish(session);
+    return TRYST_OK;
 }
 
-static tryst_status session_copy(device_session *session, void *to, const void *from,
-                                 uint64_t bytes)
+static tryst_status session_open(int32_t device, tryst_precision precision,
+                                 device_session **session_p, char *error, size_t capacity)
 {
-    (void)session_finish(session);
-    return plain()->copy(session, to, from, bytes);
+    const tryst_status status =
+        plain()->open(device, precision, session_p, error, capacity);
+    if (status == TRYST_OK) {
+        (*session_p)->kernels = &row;
+    }
+    return status;
 }
 
-static void session_close(device_session *session)
+static void session_copy(device_session *session, void *to, const void *from,
+                         uint64_t bytes)
 {
-    (void)session_finish(session);
-    plain()->close(session);
+    lanes[DEVICE_COMPUTE].push_back(
+        {[=]() { plain()->copy(session, to, from, bytes); }, nullptr, 0});
 }
 
 extern "C" const device_kernels *deferred_row(int with, uint64_t seed)
 {
-    static device_kernels row;
     order = with;
     random_state = seed;
     row = device_kernels_reference;
     row.name = "deferred";
-    row.finish = session_finish;
+    row.open = session_open;
+    row.idle = lane_idle;
     row.copy = session_copy;
-    row.close = session_close;
     row.event_open = event_open;
     row.event_close = event_close;
     row.event_record = event_record;

@@ -21,8 +21,9 @@ static void run_call(void *arg)
 {
     call *self = arg;
     const tryst_status status =
-        self->run ? self->run(&self->self->base, &self->work)
-                  : self->self->host_ops->update(&self->self->base, self->microbatches);
+        self->run
+            ? self->run(&self->self->base, &self->work)
+            : self->self->host_ops->update(&self->self->base, self->microbatches, NULL);
     if (status != TRYST_OK) {
         self->self->errors_count++;
     }
@@ -69,12 +70,15 @@ static tryst_status backward_weight(tryst_stage *stage, const tryst_stage_work *
     return queue(stage, work, ((canary *)stage)->host_ops->backward_weight);
 }
 
-static tryst_status update(tryst_stage *stage, int32_t microbatches)
+static tryst_status update(tryst_stage *stage, int32_t microbatches, void *done)
 {
     canary *self = (canary *)stage;
     call *made = calloc(1, sizeof *made);
     *made = (call){.self = self, .microbatches = microbatches};
     fake_device_call(self->stream, run_call, made);
+    if (done) {
+        tryst_event_record(NULL, self->stream, done);
+    }
     return TRYST_OK;
 }
 

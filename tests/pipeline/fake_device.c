@@ -46,7 +46,7 @@ struct tryst_device {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static uint64_t random_state = 1, delay_most_ns;
-static int open_count;
+static int open_count, copied_count;
 
 static void count_open(int change)
 {
@@ -61,6 +61,7 @@ void fake_device_begin(uint64_t seed, uint64_t delay_max_ns)
     random_state = seed * 2 + 1;
     delay_most_ns = delay_max_ns;
     open_count = 0;
+    copied_count = 0;
     pthread_mutex_unlock(&lock);
 }
 
@@ -70,6 +71,14 @@ int fake_device_left(void)
     const int left = open_count;
     pthread_mutex_unlock(&lock);
     return left;
+}
+
+int fake_device_copied(void)
+{
+    pthread_mutex_lock(&lock);
+    const int copied = copied_count;
+    pthread_mutex_unlock(&lock);
+    return copied;
 }
 
 static void pause_ns(uint64_t ns)
@@ -93,7 +102,12 @@ static void task_run(task *self)
 {
     switch (self->kind) {
     case TASK_CALL: self->call(self->arg); break;
-    case TASK_COPY: memcpy(self->to, self->from, self->bytes); break;
+    case TASK_COPY:
+        memcpy(self->to, self->from, self->bytes);
+        pthread_mutex_lock(&lock);
+        copied_count++;
+        pthread_mutex_unlock(&lock);
+        break;
     case TASK_UNTIL:
         while (!self->until(self->arg)) {
             pause_ns(20000);

@@ -21,6 +21,8 @@ int fake_device_left(void);
 /* Queue `fn(arg)` in a stream; fake_device_finish waits until the stream is empty. */
 void fake_device_call(void *stream, void (*fn)(void *arg), void *arg);
 void fake_device_finish(void *stream);
+/* Copies that have been done since begin. */
+int fake_device_copied(void);
 /* Queue a wait until `fn(arg)` is true; it is asked again and again. */
 void fake_device_until(void *stream, bool (*fn)(void *arg), void *arg);
 

@@ -72,6 +72,7 @@ struct fake_world {
     bool *killed;
     tryst_op *ops; /* newest first */
     int live_count;
+    uint64_t memory_bytes_left;
     struct {
         uint64_t step;
         char text[128];
@@ -101,6 +102,7 @@ fake_world *fake_world_open(int ranks_count, uint64_t seed, uint64_t delay_max_n
     *world = (fake_world){.ranks_count = ranks_count,
                           .random = seed * 2 + 1,
                           .delay_max_ns = delay_max_ns,
+                          .memory_bytes_left = UINT64_MAX,
                           .ctxs = calloc((size_t)ranks_count, sizeof *world->ctxs),
                           .groups = calloc((size_t)ranks_count, sizeof *world->groups),
                           .killed = calloc((size_t)ranks_count, sizeof *world->killed)};
@@ -143,6 +145,22 @@ static void count_live(fake_world *world, int change)
     pthread_mutex_lock(&world->lock);
     world->live_count += change;
     pthread_mutex_unlock(&world->lock);
+}
+
+void fake_memory(fake_world *world, uint64_t bytes)
+{
+    pthread_mutex_lock(&world->lock);
+    world->memory_bytes_left = bytes;
+    pthread_mutex_unlock(&world->lock);
+}
+
+static bool memory_take(fake_world *world, uint64_t bytes)
+{
+    pthread_mutex_lock(&world->lock);
+    const bool fits = bytes <= world->memory_bytes_left;
+    world->memory_bytes_left -= fits ? bytes : 0;
+    pthread_mutex_unlock(&world->lock);
+    return fits;
 }
 
 void fake_kill(fake_world *world, int rank)
@@ -476,6 +494,9 @@ tryst_status tryst_mem_alloc(tryst_ctx *ctx, size_t bytes, tryst_memory_kind mem
 {
     (void)memory;
     (void)device;
+    if (!memory_take(ctx->world, bytes)) {
+        return TRYST_E_NOMEM;
+    }
     tryst_mem *self = calloc(1, sizeof *self);
     self->world = ctx->world;
     self->data = aligned_alloc(64, (bytes + 63) / 64 * 64);

@@ -19,6 +19,9 @@ int fake_world_close(fake_world *world);
 tryst_ctx *fake_ctx(fake_world *world, int rank);
 tryst_group *fake_group(fake_world *world, int rank);
 
+/* Memory that tryst_mem_alloc has from now on; more is TRYST_E_NOMEM. */
+void fake_memory(fake_world *world, uint64_t bytes);
+
 /* From now on nothing moves to or from `rank`: others' operations fail with TRYST_E_PEER.
  */
 void fake_kill(fake_world *world, int rank);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "pipeline/device/device_finish.h"
 #include "pipeline/device/number.h"
 #include "support/unit.h"
 
@@ -68,7 +69,8 @@ kernel_arrays kernel_arrays_open(device_session *session, const kernel_case *wit
         const uint64_t bytes = operand_bytes(session, &arrays.operands[i]);
         void *contents = operand_contents(session, &arrays.operands[i], &seed);
         assert_int_equal(k->alloc(session, bytes, &arrays.run.at[i]), TRYST_OK);
-        assert_int_equal(k->copy(session, arrays.run.at[i], contents, bytes), TRYST_OK);
+        k->copy(session, arrays.run.at[i], contents, bytes);
+        assert_int_equal(device_session_finish(session, "an operand"), TRYST_OK);
         free(contents);
     }
     k->leave(session);
@@ -90,9 +92,8 @@ void *kernel_arrays_fetch(kernel_arrays *arrays, int i)
     void *data = calloc(bytes + 1, 1);
     assert_non_null(data);
     arrays->run.kernels->enter(arrays->session);
-    assert_int_equal(
-        arrays->run.kernels->copy(arrays->session, data, arrays->run.at[i], bytes),
-        TRYST_OK);
+    arrays->run.kernels->copy(arrays->session, data, arrays->run.at[i], bytes);
+    assert_int_equal(device_session_finish(arrays->session, "an operand"), TRYST_OK);
     arrays->run.kernels->leave(arrays->session);
     return data;
 }
@@ -102,7 +103,7 @@ void kernel_arrays_run(kernel_arrays *arrays, const kernel_case *with)
     const device_kernels *k = arrays->run.kernels;
     k->enter(arrays->session);
     with->run(&arrays->run);
-    const tryst_status status = k->finish(arrays->session);
+    const tryst_status status = device_session_finish(arrays->session, with->name);
     k->leave(arrays->session);
     if (status != TRYST_OK) {
         fail_msg("%s: %s", with->name, arrays->session->text);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "pipeline/device/device_finish.h"
 #include "pipeline/device/device_stage.h"
 #include "pipeline/device/number.h"
 #include "support/unit.h"
@@ -33,7 +34,8 @@ static void *trial_alloc(trial *t, uint64_t bytes)
 static void trial_copy(trial *t, void *to, const void *from, uint64_t bytes)
 {
     t->with->kernels->enter(t->memory);
-    assert_int_equal(t->with->kernels->copy(t->memory, to, from, bytes), TRYST_OK);
+    t->with->kernels->copy(t->memory, to, from, bytes);
+    assert_int_equal(device_session_finish(t->memory, "a copy"), TRYST_OK);
     t->with->kernels->leave(t->memory);
 }
 
@@ -158,7 +160,7 @@ static void trial_step(trial *t, int step, stage_trial_result *result)
         assert_int_equal(t->stage->ops->parameter_visit(t->stage, trial_gather, result),
                          0);
     } else {
-        assert_int_equal(t->stage->ops->update(t->stage, STAGE_TRIAL_MICROBATCHES),
+        assert_int_equal(t->stage->ops->update(t->stage, STAGE_TRIAL_MICROBATCHES, NULL),
                          TRYST_OK);
         assert_int_equal(t->stage->ops->parameter_visit(t->stage, trial_wait, NULL), 1);
     }

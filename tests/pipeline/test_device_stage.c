@@ -9,6 +9,7 @@
 #include <tryst/weights.h>
 
 #include "chain.h"
+#include "pipeline/device/device_stage.h"
 #include "pipeline/device/number.h"
 #include "support/unit.h"
 
@@ -393,7 +394,7 @@ static void check_versions(tryst_precision precision)
         chain_update(&c);
     }
     assert_true(loss_of[UPDATES] != loss_of[0]);
-    assert_int_equal(c.stages[0]->ops->update(c.stages[0], 0), TRYST_E_INVALID);
+    assert_int_equal(c.stages[0]->ops->update(c.stages[0], 0, NULL), TRYST_E_INVALID);
     chain_close(&c);
 }
 
@@ -491,6 +492,90 @@ static void test_refuses(void **state)
     }
 }
 
+/* ---- a device that does not come to an end ------------------------------------------------- */
+
+/* The reference, whose weight lane works for ever once `stuck` is set. What a stage leaves to such a
+ * device is kept here. */
+static device_kernels stuck_row;
+static bool stuck;
+static device_session *stuck_session;
+static void *stuck_memory;
+
+static tryst_status stuck_open(int32_t device, tryst_precision precision,
+                               device_session **session_p, char *error, size_t capacity)
+{
+    const tryst_status status =
+        device_kernels_reference.open(device, precision, &stuck_session, error, capacity);
+    stuck_session->kernels = &stuck_row;
+    *session_p = stuck_session;
+    return status;
+}
+
+static tryst_status stuck_alloc(device_session *session, uint64_t bytes, void **data_p)
+{
+    const tryst_status status =
+        device_kernels_reference.alloc(session, bytes, &stuck_memory);
+    *data_p = stuck_memory;
+    return status;
+}
+
+static tryst_status stuck_idle(const device_lane *lane)
+{
+    return stuck && lane->index == DEVICE_WEIGHT ? TRYST_IN_PROGRESS : TRYST_OK;
+}
+
+static void stuck_reclaim(void)
+{
+    free(stuck_memory);
+    device_kernels_reference.close(stuck_session);
+}
+
+static tryst_status stuck_stage_open(char *error, size_t capacity, tryst_stage **stage_p)
+{
+    const tryst_stage_params params = {.struct_size = sizeof(params),
+                                       .versions_count = 1,
+                                       .precision = TRYST_PRECISION_F32,
+                                       .timeout_ns = 20 * 1000 * 1000,
+                                       .error = error,
+                                       .error_capacity = capacity};
+    tryst_model model;
+    assert_int_equal(tryst_model_resolve(&small_mlp, &model, NULL, 0), TRYST_OK);
+    stuck_row = device_kernels_reference;
+    stuck_row.name = "stuck";
+    stuck_row.open = stuck_open;
+    stuck_row.alloc = stuck_alloc;
+    stuck_row.idle = stuck_idle;
+    return device_stage_open(&model, (tryst_layers){0, 3}, &params, &stuck_row, stage_p);
+}
+
+/* Every wait of a stage ends, says what for, and then touches nothing that the device may use. */
+static void test_deadline(void **state)
+{
+    char error[512] = "";
+    tryst_stage *stage = NULL;
+    stuck = true;
+    assert_int_equal(stuck_stage_open(error, sizeof(error), &stage), TRYST_E_DEADLINE);
+    assert_null(stage);
+    print_message("%s\n", error);
+    assert_non_null(strstr(error, "initial weights: its weight lane has not come to its "
+                                  "end for 0.02 s"));
+    assert_non_null(strstr(error, "stuck 0: "));
+    stuck_reclaim();
+
+    stuck = false;
+    assert_int_equal(stuck_stage_open(error, sizeof(error), &stage), TRYST_OK);
+    collected all = {0};
+    stuck = true;
+    assert_int_equal(stage->ops->parameter_visit(stage, collect_one, &all),
+                     TRYST_E_DEADLINE);
+    assert_int_equal(all.count, 0);
+    assert_non_null(strstr(stage->ops->error(stage), "a look at parameters"));
+    assert_int_equal(stage->ops->update(stage, 1, NULL), TRYST_E_DEADLINE);
+    tryst_stage_close(stage);
+    stuck_reclaim();
+    stuck = false;
+}
+
 /* The linker sends the stages' allocations here (--wrap). */
 static int allocations_left = -1;
 
@@ -546,7 +631,7 @@ int main(void)
         cmocka_unit_test(test_gradient),     cmocka_unit_test(test_equal),
         cmocka_unit_test(test_train),        cmocka_unit_test(test_versions),
         cmocka_unit_test(test_memory_need),  cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_memory_short),
+        cmocka_unit_test(test_memory_short), cmocka_unit_test(test_deadline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -44,6 +45,7 @@ struct job {
     rank_job ranks[STAGES_MAX];
     uint64_t steps_count;
     uint64_t timeout_ns;
+    uint64_t memory_bytes_max;
     int absent_rank;   /* never starts; -1: none */
     int dying_rank;    /* stops before step 2 and counts as dead; -1: none */
     int quitting_rank; /* aborts before step 2; -1: none */
@@ -51,6 +53,22 @@ struct job {
 
 static uint64_t seed = 1;
 static bool on_device; /* the stages are a fake device's (fake_device.h) */
+
+static void each_stage(rank_job *self, uint64_t step, void (*fn)(canary *, uint64_t))
+{
+    job *owner = self->owner;
+    for (int stage = 0; stage < tryst_program_stages(owner->program); stage++) {
+        if (tryst_program_rank_of(owner->program, stage) == self->rank) {
+            fn(&owner->stages[stage], step);
+        }
+    }
+}
+
+static void stage_end(canary *self, uint64_t step)
+{
+    (void)step;
+    canary_end(self);
+}
 
 static tryst_status run_steps(rank_job *self, tryst_engine *engine)
 {
@@ -65,15 +83,11 @@ static tryst_status run_steps(rank_job *self, tryst_engine *engine)
             tryst_engine_abort(engine, TRYST_E_INVALID, "the disk is full");
             return TRYST_E_INVALID;
         }
-        for (int stage = 0; stage < tryst_program_stages(owner->program); stage++) {
-            if (tryst_program_rank_of(owner->program, stage) == self->rank) {
-                if (on_device) {
-                    device_canary_finish(&owner->stages[stage]);
-                }
-                canary_begin(&owner->stages[stage], step);
-            }
-        }
+        each_stage(self, step, canary_begin);
         status = tryst_engine_step(engine, step, &self->loss);
+        if (status == TRYST_OK) {
+            each_stage(self, step, stage_end);
+        }
     }
     tryst_engine_spans(engine, &self->spans_count);
     return status == TRYST_OK ? tryst_engine_finish(engine) : status;
@@ -96,6 +110,7 @@ static void *rank_main(void *arg)
                                         .stages = stages,
                                         .feed = canary_feed,
                                         .timeout_ns = owner->timeout_ns,
+                                        .memory_bytes_max = owner->memory_bytes_max,
                                         .error = self->error,
                                         .error_capacity = sizeof self->error};
     tryst_engine *engine = NULL;
@@ -458,6 +473,82 @@ static void test_open_refuses(void **state)
     tryst_program_close(program);
 }
 
+/* GPipe of one rank, whose device has `has` bytes, of which it may take `may` (0: all). */
+static void run_in_memory(uint64_t has, uint64_t may, const char *says)
+{
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_generate("gpipe", 1, 5, NULL, 0, &program), TRYST_OK);
+    job *self = malloc(sizeof *self);
+    job_init(self, program, 0);
+    self->memory_bytes_max = may;
+    fake_memory(self->world, has);
+    job_run(self);
+    if (!says) {
+        job_expect_success(self, "little memory");
+    } else {
+        assert_int_equal(self->ranks[0].status, TRYST_E_NOMEM);
+        if (!strstr(self->ranks[0].error, says)) {
+            fail_msg("\"%s\" does not say \"%s\"", self->ranks[0].error, says);
+        }
+        assert_int_equal(job_close(self), 0);
+    }
+    free(self);
+    tryst_program_close(program);
+}
+
+/* Five micro-batches in flight: 1024 bytes are saved of each, and there are two buffers of 64. Chunks of
+ * four double while there is room; then what fits is taken, and at the end it is said what was wanted. */
+static void test_little_memory(void **state)
+{
+    enum { FIVE = 4 * (2 * 64 + 1024) + 4 * 2 * 64 + 1024 };
+    run_in_memory(FIVE, 0, NULL);
+    run_in_memory(UINT64_MAX, FIVE, NULL);
+    run_in_memory(
+        FIVE - 1, 0,
+        "step 0, rank 0: no memory on device 0 for what a forward saves, 0.98 KiB: "
+        "buffers there take 5.00 KiB already, with 4 micro-batches in flight; fewer");
+    run_in_memory(UINT64_MAX, FIVE - 1, "take 5.00 KiB of at most 6.00 KiB already");
+    run_in_memory(1000, 0, "buffers there take 0.25 KiB already, with 0 micro-batches");
+}
+
+/* While the device has not begun with the first action, the data of all forwards that the host can
+ * queue, and of the one behind, come there: none waits for an action before its own. */
+static atomic_bool begins;
+
+static bool device_begins(void *arg)
+{
+    (void)arg;
+    return atomic_load(&begins);
+}
+
+static void test_data_come_ahead(void **state)
+{
+    enum {
+        COPIES = 6
+    }; /* 1F1B of one rank: an input and a target for each of F0, F1, F2 */
+    const struct timespec pause = {.tv_nsec = 1000000};
+    tryst_program *program = NULL;
+    assert_int_equal(tryst_program_generate("1f1b", 1, 4, NULL, 0, &program), TRYST_OK);
+    job *self = malloc(sizeof *self);
+    job_init(self, program, 0);
+    self->steps_count = 1;
+    atomic_store(&begins, false);
+    fake_device_until(self->stages[0].stream, device_begins, NULL);
+    self->ranks[0] = (rank_job){.owner = self};
+    assert_int_equal(
+        pthread_create(&self->ranks[0].thread, NULL, rank_main, &self->ranks[0]), 0);
+    for (int i = 0; i < 10000 && fake_device_copied() < COPIES; i++) {
+        nanosleep(&pause, NULL);
+    }
+    const int copied = fake_device_copied();
+    atomic_store(&begins, true);
+    assert_int_equal(pthread_join(self->ranks[0].thread, NULL), 0);
+    assert_int_equal(copied, COPIES);
+    job_expect_success(self, "data ahead");
+    free(self);
+    tryst_program_close(program);
+}
+
 /* The replay of a program, with its stages on a device. */
 static void test_replay(void **state)
 {
@@ -544,6 +635,8 @@ int main(void)
         ON_DEVICE(test_dead_rank),
         ON_DEVICE(test_aborted),
         ON_DEVICE(test_silence_ends),
+        ON_DEVICE(test_data_come_ahead),
+        ON_DEVICE(test_little_memory),
         ON_DEVICE(test_replay),
         ON_DEVICE(test_one_place),
     };

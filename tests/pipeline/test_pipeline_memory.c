@@ -204,7 +204,7 @@ static void test_engine(void **state)
         if (strstr(here.error, "engine") && status != TRYST_OK) {
             fake_kill(world, 0); /* it never came; in life its process ends */
         }
-        opened = opened || strstr(here.error, "no memory for a") != NULL;
+        opened = opened || strstr(here.error, "no memory on the host for ") != NULL;
         assert_int_equal(pthread_join(thread, NULL), 0);
         assert_int_equal(fake_world_close(world), 0);
         if (!failed) {
@@ -217,7 +217,7 @@ static void test_engine(void **state)
         assert_int_equal(status, TRYST_E_NOMEM);
         assert_true(there.status == TRYST_E_ABORTED || there.status == TRYST_E_PEER);
         if (there.status == TRYST_E_ABORTED) {
-            assert_non_null(strstr(there.error, "no memory for a"));
+            assert_non_null(strstr(there.error, "no memory on the host for "));
         }
     }
     fail_msg("still failing after %d allocations", ALLOCATIONS_MAX);

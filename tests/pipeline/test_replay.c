@@ -237,7 +237,7 @@ static void test_versions(void **state)
         for (int m = 0; m < 2; m++) {
             chain_forward(&c, m, (uint64_t)step * 2);
             chain_backward(&c, m, (uint64_t)step * 2, CHAIN_WHOLE);
-            assert_int_equal(c.stages[0]->ops->update(c.stages[0], 1), TRYST_OK);
+            assert_int_equal(c.stages[0]->ops->update(c.stages[0], 1, NULL), TRYST_OK);
         }
         plain.losses[step] = tryst_loss_mean(c.losses, 2);
     }

@@ -345,7 +345,7 @@ static void test_versions(void **state)
     for (int v = 1; v <= UPDATES; v++) {
         assert_true(loss_of[v] != loss_of[v - 1]);
     }
-    assert_int_equal(c.stages[0]->ops->update(c.stages[0], 0), TRYST_E_INVALID);
+    assert_int_equal(c.stages[0]->ops->update(c.stages[0], 0, NULL), TRYST_E_INVALID);
     chain_close(&c);
 }
 

@@ -242,6 +242,16 @@ CUresult cuStreamDestroy(CUstream stream)
     FAKE_LEAVE(cuStreamDestroy, CUDA_SUCCESS);
 }
 
+CUresult cuStreamQuery(CUstream stream)
+{
+    int device;
+    FAKE_ENTER(cuStreamQuery, device);
+    pthread_mutex_lock(&fake_lock);
+    bool idle = !stream->first && !stream->busy;
+    pthread_mutex_unlock(&fake_lock);
+    return idle ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
 CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
     int device;

@@ -40,6 +40,7 @@ static const struct {
                  FUNCTION(cuMemcpyAsync),
                  FUNCTION(cuStreamCreateWithPriority),
                  FUNCTION(cuStreamDestroy),
+                 FUNCTION(cuStreamQuery),
                  FUNCTION(cuStreamWaitEvent),
                  FUNCTION(cuStreamWaitValue32),
                  FUNCTION(cuEventCreate),

@@ -120,16 +120,17 @@ tryst_status session_open(int32_t device, tryst_precision precision,
     return TRYST_OK;
 }
 
-tryst_status session_finish(device_session *base)
+tryst_status lane_idle(const device_lane *lane)
 {
-    for (const device_lane &lane : base->lanes)
-        fake_cuda_finish(lane.stream);
-    return base->status;
+    const CUresult result = cuStreamQuery(stream_of(lane));
+    if (result == CUDA_ERROR_NOT_READY)
+        return TRYST_IN_PROGRESS;
+    check(lane->session, result, "cuStreamQuery");
+    return TRYST_OK;
 }
 
 void session_close(device_session *base)
 {
-    session_finish(base);
     session_enter(base);
     for (const device_lane &lane : base->lanes)
         check(base, cuStreamDestroy(stream_of(&lane)), "cuStreamDestroy");
@@ -166,12 +167,24 @@ void memory_free(device_session *base, void *data)
         check(base, cuMemFree(reinterpret_cast<CUdeviceptr>(data)), "cuMemFree");
 }
 
-/* Pageable memory too: when both lanes are idle, by the host. */
-tryst_status memory_copy(device_session *base, void *to, const void *from, uint64_t bytes)
+tryst_status pinned_alloc(device_session *, uint64_t bytes, void **data_p)
 {
-    session_finish(base);
-    memcpy(here(to), here(from), bytes);
-    return base->status;
+    return cuMemHostAlloc(data_p, bytes,
+                          CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP) ==
+                   CUDA_SUCCESS
+               ? TRYST_OK
+               : TRYST_E_NOMEM;
+}
+
+void pinned_free(device_session *base, void *data)
+{
+    if (data)
+        check(base, cuMemFreeHost(data), "cuMemFreeHost");
+}
+
+void memory_copy(device_session *base, void *to, const void *from, uint64_t bytes)
+{
+    queue(&base->lanes[DEVICE_COMPUTE], [=] { memcpy(here(to), here(from), bytes); });
 }
 
 /* ---- order ---------------------------------------------------------------------------------- */
@@ -369,10 +382,12 @@ device_kernels make_row()
     made.enter = session_enter;
     made.leave = session_leave;
     made.status = session_status;
-    made.finish = session_finish;
+    made.idle = lane_idle;
     made.memory_left = memory_left;
     made.alloc = memory_alloc;
     made.free = memory_free;
+    made.pinned_alloc = pinned_alloc;
+    made.pinned_free = pinned_free;
     made.copy = memory_copy;
     made.event_open = event_open;
     made.event_close = event_close;

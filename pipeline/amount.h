@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bytes for people. */
+#ifndef PIPELINE_AMOUNT_H
+#define PIPELINE_AMOUNT_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+/* "1.50 GiB", "12.00 KiB". */
+typedef struct amount {
+    char text[24];
+} amount;
+
+static inline amount amount_of(uint64_t bytes)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
+    amount written;
+    double value = (double)bytes / 1024;
+    unsigned unit = 0;
+    for (; value >= 1024 && unit < 3; unit++) {
+        value /= 1024;
+    }
+    snprintf(written.text, sizeof(written.text), "%.2f %s", value, units[unit]);
+    return written;
+}
+
+#endif
