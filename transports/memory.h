@@ -28,7 +28,7 @@ struct memory_device {
     char name[64];         /**< "NVIDIA H100 80GB HBM3" */
     char bus_id[20];       /**< PCI address, "0000:1b:00.0"; "" for host */
     uint64_t bytes;        /**< of its memory, 0 unknown */
-    uint64_t bytes_free;   /**< just now, 0 unknown */
+    uint64_t bytes_free;   /**< just now, 0 unknown: nothing uses the device here yet */
     int32_t version_major; /**< what code it runs: 9.0 is sm_90 */
     int32_t version_minor;
     bool wait_words; /**< streams wait for words by themselves, without a kernel */
@@ -69,7 +69,7 @@ struct memory_ops {
     /** How many devices there are; `text` (TRANSPORT_TEXT_MAX) names them, or says why there
      *  are none (TRYST_E_UNSUPPORTED). */
     tryst_status (*devices)(int32_t *count_p, char *text);
-    /** One device. */
+    /** One device; makes no use of it. */
     tryst_status (*describe)(int32_t device, struct memory_device *info_p);
     /** TRYST_OK when `data` is of this kind, else TRYST_E_INVALID. (To the host's row
      *  everything is: ask it last.) */

@@ -34,7 +34,7 @@ typedef struct tryst_device_info {
     tryst_memory_kind memory;
     int32_t ordinal;
     uint64_t bytes;        /**< of its memory, 0 unknown */
-    uint64_t bytes_free;   /**< just now, 0 unknown */
+    uint64_t bytes_free;   /**< just now, 0 unknown: this process does not use it yet */
     int32_t version_major; /**< what code it runs: 9.0 is sm_90 */
     int32_t version_minor;
     char name[64];
@@ -58,6 +58,7 @@ TRYST_API tryst_status tryst_device_open(tryst_ctx *ctx, tryst_memory_kind memor
 /** NULL is allowed. What was opened with it is closed before. */
 TRYST_API void tryst_device_close(tryst_device *device);
 
+/** What it is. Takes none of its memory, as first use does. TRYST_OK, TRYST_E_INVALID, TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_device_describe(const tryst_device *device,
                                              tryst_device_info *info_p);
 

@@ -157,43 +157,57 @@ void cuda_peer_enable(struct cuda_device *device, int32_t other)
 
 /* --- what they are --- */
 
-static tryst_status attribute_get(const struct cuda_device *self, CUdevice_attribute what,
-                                  int32_t *value_p)
+static tryst_status describe(CUdevice device, struct memory_device *info)
 {
-    return CUDA_CALL(device_attribute, value_p, what, self->device);
+    size_t bytes = 0;
+    tryst_status status = CUDA_CALL(device_name, info->name, sizeof info->name, device);
+    if (status == TRYST_OK)
+        status = CUDA_CALL(device_bus_id, info->bus_id, sizeof info->bus_id, device);
+    if (status == TRYST_OK)
+        status = CUDA_CALL(device_total, &bytes, device);
+    if (status == TRYST_OK)
+        status = CUDA_CALL(device_attribute, &info->version_major,
+                           CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+    if (status == TRYST_OK)
+        status = CUDA_CALL(device_attribute, &info->version_minor,
+                           CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+    info->bytes = bytes;
+    info->wait_words = cuda_driver.stream_wait_value != NULL;
+    return status;
 }
 
-static tryst_status describe(const struct cuda_device *self, struct memory_device *info)
+/* Known inside a context alone. None is made for that: it would take of what is free. */
+static tryst_status bytes_free_get(int32_t ordinal, uint64_t *bytes_free_p)
 {
     size_t bytes = 0, bytes_free = 0;
-    tryst_status status =
-        CUDA_CALL(device_name, info->name, sizeof info->name, self->device);
-    if (status == TRYST_OK)
-        status =
-            CUDA_CALL(device_bus_id, info->bus_id, sizeof info->bus_id, self->device);
-    if (status == TRYST_OK)
-        status = CUDA_CALL(mem_info, &bytes_free, &bytes);
-    if (status == TRYST_OK)
-        status = attribute_get(self, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-                               &info->version_major);
-    if (status == TRYST_OK)
-        status = attribute_get(self, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-                               &info->version_minor);
-    info->bytes = bytes;
-    info->bytes_free = bytes_free;
-    info->wait_words = cuda_driver.stream_wait_value != NULL;
+    struct cuda_device *self;
+    if (!atomic_load_explicit(&retained[ordinal], memory_order_acquire))
+        return TRYST_OK;
+    tryst_status status = cuda_enter(ordinal, &self);
+    if (status != TRYST_OK)
+        return status;
+    status = CUDA_CALL(mem_info, &bytes_free, &bytes);
+    cuda_leave();
+    *bytes_free_p = bytes_free;
     return status;
 }
 
 tryst_status cuda_describe(int32_t device, struct memory_device *info_p)
 {
     struct memory_device info = {0};
-    struct cuda_device *self;
-    tryst_status status = cuda_enter(device, &self);
+    CUdevice found;
+    int count;
+    tryst_status status = count_get(&count);
     if (status != TRYST_OK)
         return status;
-    status = describe(self, &info);
-    cuda_leave();
+    if (device < 0 || device >= count || device >= CUDA_DEVICES_MAX)
+        return cuda_error_set(TRYST_E_INVALID, "no CUDA device %d: there are %d", device,
+                              count);
+    status = CUDA_CALL(device_get, &found, device);
+    if (status == TRYST_OK)
+        status = describe(found, &info);
+    if (status == TRYST_OK)
+        status = bytes_free_get(device, &info.bytes_free);
     if (status == TRYST_OK)
         *info_p = info;
     return status;

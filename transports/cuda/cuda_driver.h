@@ -26,6 +26,7 @@
     X(device_name, cuDeviceGetName, 2000, "")                    \
     X(device_attribute, cuDeviceGetAttribute, 2000, "")          \
     X(device_bus_id, cuDeviceGetPCIBusId, 4010, "")              \
+    X(device_total, cuDeviceTotalMem, 3020, "_v2")               \
     X(device_bytes, cuDeviceTotalMem, 3020, "_v2")               \
     X(device_can_access, cuDeviceCanAccessPeer, 4000, "")        \
     X(primary_retain, cuDevicePrimaryCtxRetain, 7000, "")        \

@@ -26,6 +26,17 @@ static int teardown(void **state)
     return fake_cuda_check();
 }
 
+/* Before anything uses a device: asking what it is makes no context. */
+static void test_describe_first(void **state)
+{
+    struct memory_device info;
+    assert_int_equal(row->describe(1, &info), TRYST_OK);
+    assert_string_equal(info.bus_id, "0000:1c:00.0");
+    assert_int_equal(info.bytes, UINT64_C(1) << 30);
+    assert_int_equal(info.bytes_free, 0);
+    assert_int_equal(fake_cuda_calls("cuDevicePrimaryCtxRetain"), 0);
+}
+
 static void test_devices(void **state)
 {
     struct memory_device info;
@@ -54,8 +65,11 @@ static void test_memory(void **state)
     void *data = NULL, *pinned = NULL, *other = NULL;
     int32_t device = -5;
     int fd = 7;
+    struct memory_device info;
     assert_int_equal(row->alloc(1, 10000, &data, &fd), TRYST_OK);
     assert_int_equal(fd, -1);
+    assert_int_equal(row->describe(1, &info), TRYST_OK);
+    assert_true(info.bytes_free > 0 && info.bytes_free < info.bytes);
     assert_int_equal((uintptr_t)data % 256, 0);
     assert_int_equal(row->locate((char *)data + 9999, &device), TRYST_OK);
     assert_int_equal(device, 1);
@@ -198,8 +212,9 @@ static void test_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(test_threads), TEST(test_devices),
-                                       TEST(test_memory),  TEST(test_priorities),
-                                       TEST(test_copies),  TEST(test_wait_word)};
+    const struct CMUnitTest tests[] = {TEST(test_describe_first), TEST(test_threads),
+                                       TEST(test_devices),        TEST(test_memory),
+                                       TEST(test_priorities),     TEST(test_copies),
+                                       TEST(test_wait_word)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
