@@ -61,7 +61,15 @@ static void links_follow(const struct graph *graph, uint32_t from, struct path *
     }
 }
 
-tryst_status path_find(const struct graph *graph, uint32_t from, struct path *paths)
+/* Who passes on what is not for itself. */
+static bool passes(enum graph_node_kind kind, bool direct)
+{
+    const bool ends = kind == NODE_GPU || kind == NODE_NIC || kind == NODE_SWITCH;
+    return kind != NODE_RANK && !(direct && ends);
+}
+
+static tryst_status paths_fill(const struct graph *graph, uint32_t from, bool direct,
+                               struct path *paths)
 {
     uint32_t *queue = mem_zalloc_array(graph->nodes_count + 1, sizeof *queue);
     if (!queue)
@@ -72,38 +80,58 @@ tryst_status path_find(const struct graph *graph, uint32_t from, struct path *pa
     uint32_t tail = 0;
     queue[tail++] = from;
     for (uint32_t head = 0; head < tail; head++)
-        if (head == 0 || graph->nodes[queue[head]].kind != NODE_RANK)
+        if (head == 0 || passes(graph->nodes[queue[head]].kind, direct))
             links_follow(graph, queue[head], paths, queue, &tail);
     mem_free(queue);
     return TRYST_OK;
 }
 
-const char *path_word(const struct path *path, char word_p[8])
+tryst_status path_find(const struct graph *graph, uint32_t from, struct path *paths)
+{
+    return paths_fill(graph, from, false, paths);
+}
+
+tryst_status path_find_direct(const struct graph *graph, uint32_t from,
+                              struct path *paths)
+{
+    return paths_fill(graph, from, true, paths);
+}
+
+enum path_kind path_kind_of(const struct path *path)
 {
     uint32_t kinds = path->kinds;
-    const char *word;
     if (path->hops == GRAPH_NONE)
-        word = "-";
-    else if (bit_has(kinds, WIRE_ETHERNET) || bit_has(kinds, WIRE_INFINIBAND))
-        word = "NET";
-    else if (bit_has(kinds, WIRE_UPI))
-        word = "SYS";
-    else if (bit_has(kinds, WIRE_NVLINK) && bit_has(kinds, WIRE_PCI))
-        word = "PXN";
-    else if (bit_has(kinds, WIRE_C2C))
-        word = "C2C";
-    else if (bit_has(kinds, WIRE_NVLINK))
-        word = "NV";
-    else if (!bit_has(kinds, WIRE_PCI))
-        word = bit_has(kinds, WIRE_MEMORY) ? "NODE" : "LOC";
-    else
-        word = path->host_bridges > 1    ? "NODE"
-               : path->host_bridges == 1 ? "PHB"
-               : path->pci_switches > 1  ? "PXB"
-                                         : "PIX";
-    if (word[0] == 'N' && word[1] == 'V' && path->width)
+        return PATH_NONE;
+    if (bit_has(kinds, WIRE_ETHERNET) || bit_has(kinds, WIRE_INFINIBAND))
+        return PATH_NET;
+    if (bit_has(kinds, WIRE_UPI))
+        return PATH_SYS;
+    if (bit_has(kinds, WIRE_NVLINK) && bit_has(kinds, WIRE_PCI))
+        return PATH_PXN;
+    if (bit_has(kinds, WIRE_C2C))
+        return PATH_C2C;
+    if (bit_has(kinds, WIRE_NVLINK))
+        return PATH_NVLINK;
+    if (!bit_has(kinds, WIRE_PCI))
+        return bit_has(kinds, WIRE_MEMORY) ? PATH_NODE : PATH_LOC;
+    return path->host_bridges > 1    ? PATH_NODE
+           : path->host_bridges == 1 ? PATH_PHB
+           : path->pci_switches > 1  ? PATH_PXB
+                                     : PATH_PIX;
+}
+
+const char *path_word(const struct path *path, char word_p[8])
+{
+    static const char *const words[] = {
+        [PATH_NONE] = "-",    [PATH_NET] = "NET",   [PATH_SYS] = "SYS",
+        [PATH_NODE] = "NODE", [PATH_PHB] = "PHB",   [PATH_PXN] = "PXN",
+        [PATH_PXB] = "PXB",   [PATH_PIX] = "PIX",   [PATH_C2C] = "C2C",
+        [PATH_LOC] = "LOC",   [PATH_NVLINK] = "NV",
+    };
+    const enum path_kind kind = path_kind_of(path);
+    if (kind == PATH_NVLINK && path->width)
         snprintf(word_p, 8, "NV%u", path->width);
     else
-        snprintf(word_p, 8, "%s", word);
+        snprintf(word_p, 8, "%s", words[kind]);
     return word_p;
 }

@@ -57,6 +57,11 @@ tryst_status topo_wrap(struct graph *graph, struct err *err, tryst_topo **topo_p
     return TRYST_OK;
 }
 
+const struct graph *topo_graph(const tryst_topo *topo)
+{
+    return topo->graph;
+}
+
 tryst_status tryst_topo_detect(tryst_topo **topo_p, char *error, size_t error_capacity)
 {
     struct err err = ERR_INIT;

@@ -234,6 +234,49 @@ TRYST_API tryst_status tryst_topo_explain(const tryst_topo *topo, int from, int 
                                           size_t error_capacity);
 
 /* ----------------------------------------------------------------------------------- *
+ *  Ranks on devices
+ * ----------------------------------------------------------------------------------- */
+
+/** Two ranks of a machine that talk, and how much: any measure, from 1. */
+typedef struct tryst_place_pair {
+    int32_t a, b;
+    int32_t weight;
+} tryst_place_pair;
+
+typedef struct tryst_place_params {
+    size_t struct_size;
+    /** The devices by ordinal, as the driver numbers them here: their PCI addresses
+     *  (tryst_device_info's bus_id). */
+    const char *const *bus_ids;
+    int32_t devices_count;
+    /** Ranks of this machine, numbered from 0. */
+    int32_t ranks_count;
+    /** Who talks with whom; pairs that are there twice add up. NULL: each rank with the next, as in a
+     *  pipeline. */
+    const tryst_place_pair *pairs;
+    int32_t pairs_count;
+} tryst_place_params;
+
+/** Give each rank of a machine a device, so that those that talk do so over the best links: the
+ *  arrangement whose worst link is best, then its second worst, and so on. NVLinks are before one
+ *  PCIe switch, several, a host bridge, a package, and the other socket; among links of a kind the
+ *  wider is better. Where there are more ranks than devices, neighbours share one. Of arrangements
+ *  that are as good the first in the devices' own order is taken. Equal arguments give equal answers, so every
+ *  rank can ask by itself.
+ *
+ *  `topo` NULL, or devices that it does not have: nothing is known of their links.
+ *  Owns:    `devices` has room for `ranks_count` and receives each rank's ordinal; `*text_p` (NULL:
+ *           not wanted), a line that says what was chosen and why, is the caller's, for
+ *           tryst_topo_text_free.
+ *  Blocks:  for the computation, at most a tenth of a second or so.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (no ranks, no devices, a pair of others)
+ */
+TRYST_API tryst_status tryst_topo_place(const tryst_topo *topo,
+                                        const tryst_place_params *params,
+                                        int32_t *devices, char **text_p, char *error,
+                                        size_t error_capacity);
+
+/* ----------------------------------------------------------------------------------- *
  *  Probes
  * ----------------------------------------------------------------------------------- */
 

@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See place.h. Ranks are first cut into as many runs of neighbours as there are devices for them (slots); then slots get
+ * devices: in the devices' order, by greedy walks from each device, and by a depth-first search that leaves a branch
+ * where even the best links for all that is missing could not make it better; of the best ones the first in the devices'
+ * order is taken. That is exact for the machines there
+ * are (eight GPUs take at most 100,000 tries); where the effort ends, the best found so far counts. */
+#include "place.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/alloc.h"
+
+/* Devices tried for a slot: a tenth of a second. */
+#define EFFORT_MAX (1u << 20)
+
+struct place_work {
+    const struct place_ask *ask;
+    uint32_t slots;
+    struct place_links *links; /* best first: a link's class is its place here */
+    uint32_t classes;
+    uint32_t *class_of;     /* [devices × devices] */
+    uint32_t *weights;      /* [slots × slots], both ways */
+    uint32_t *left;         /* [slots + 1]: weight of pairs with a slot from here on */
+    uint32_t *order, *best; /* [slots]: devices */
+    uint32_t *cost, *least, *turn; /* [classes]: weight over each; turn: in order */
+    bool *used;                    /* [devices] */
+    uint32_t effort;
+};
+
+/* -----------------------------------------------------------------------------
+ * links */
+
+/* Above 0: a is better. Of one kind the wider is, and an unknown width is the least. */
+static int path_compare(const struct path *a, const struct path *b)
+{
+    const enum path_kind left = path_kind_of(a), right = path_kind_of(b);
+    if (left != right)
+        return left > right ? 1 : -1;
+    if (left == PATH_NONE || a->bytes_per_s == b->bytes_per_s)
+        return 0;
+    return a->bytes_per_s > b->bytes_per_s ? 1 : -1;
+}
+
+/* From each device to each: [devices × devices]. */
+static tryst_status paths_between(const struct place_ask *ask, struct path *between)
+{
+    const uint32_t count = ask->devices_count;
+    struct path *paths =
+        ask->graph ? mem_zalloc_array(ask->graph->nodes_count + 1, sizeof *paths) : NULL;
+    tryst_status status = !ask->graph || paths ? TRYST_OK : TRYST_E_NOMEM;
+    for (uint32_t i = 0; i < count * count; i++)
+        between[i] = (struct path){.hops = GRAPH_NONE};
+    for (uint32_t i = 0; i < count && paths && status == TRYST_OK; i++) {
+        if (ask->nodes[i] == GRAPH_NONE)
+            continue;
+        status = path_find_direct(ask->graph, ask->nodes[i], paths);
+        for (uint32_t j = 0; j < count && status == TRYST_OK; j++)
+            if (ask->nodes[j] != GRAPH_NONE)
+                between[i * count + j] = paths[ask->nodes[j]];
+    }
+    mem_free(paths);
+    return status;
+}
+
+/* The worse direction counts. */
+static const struct path *link_between(const struct path *between, uint32_t count,
+                                       uint32_t i, uint32_t j)
+{
+    const struct path *there = &between[i * count + j], *back = &between[j * count + i];
+    return path_compare(there, back) > 0 ? back : there;
+}
+
+static int links_order(const void *a, const void *b)
+{
+    const struct place_links *left = a, *right = b;
+    return -path_compare(&left->path, &right->path);
+}
+
+static uint32_t links_unique(struct place_links *links, uint32_t count)
+{
+    uint32_t kept = 0;
+    qsort(links, count, sizeof *links, links_order);
+    for (uint32_t i = 0; i < count; i++)
+        if (kept == 0 || links_order(&links[kept - 1], &links[i]) != 0)
+            links[kept++] = links[i];
+    return kept;
+}
+
+static uint32_t class_find(const struct place_work *work, const struct path *path)
+{
+    uint32_t i = 0;
+    while (path_compare(&work->links[i].path, path) != 0)
+        i++;
+    return i;
+}
+
+static void classes_fill(struct place_work *work, const struct path *between)
+{
+    const uint32_t count = work->ask->devices_count;
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t j = i + 1; j < count; j++)
+            work->links[found++].path = *link_between(between, count, i, j);
+    work->classes = links_unique(work->links, found);
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t j = 0; j < count; j++)
+            if (i != j)
+                work->class_of[i * count + j] =
+                    class_find(work, link_between(between, count, i, j));
+}
+
+static tryst_status links_find(struct place_work *work)
+{
+    const size_t pairs = (size_t)work->ask->devices_count * work->ask->devices_count;
+    struct path *between = mem_zalloc_array(pairs, sizeof *between);
+    work->links = mem_zalloc_array(pairs, sizeof *work->links);
+    work->class_of = mem_zalloc_array(pairs, sizeof *work->class_of);
+    tryst_status status =
+        between && work->links && work->class_of ? TRYST_OK : TRYST_E_NOMEM;
+    if (status == TRYST_OK)
+        status = paths_between(work->ask, between);
+    if (status == TRYST_OK)
+        classes_fill(work, between);
+    mem_free(between);
+    return status;
+}
+
+/* -----------------------------------------------------------------------------
+ * who talks */
+
+static uint32_t slot_of(const struct place_work *work, uint32_t rank)
+{
+    return (uint32_t)((uint64_t)rank * work->slots / work->ask->ranks_count);
+}
+
+static void weight_add(struct place_work *work, struct place_pair pair)
+{
+    const uint32_t a = slot_of(work, pair.a), b = slot_of(work, pair.b);
+    if (a == b)
+        return;
+    work->weights[a * work->slots + b] += pair.weight;
+    work->weights[b * work->slots + a] += pair.weight;
+    work->left[a > b ? a : b] += pair.weight;
+}
+
+static void weights_fill(struct place_work *work)
+{
+    const struct place_ask *ask = work->ask;
+    for (uint32_t i = 0; ask->pairs && i < ask->pairs_count; i++)
+        weight_add(work, ask->pairs[i]);
+    for (uint32_t i = 0; !ask->pairs && i + 1 < ask->ranks_count; i++)
+        weight_add(work, (struct place_pair){.a = i, .b = i + 1, .weight = 1});
+    for (uint32_t i = work->slots; i > 0; i--)
+        work->left[i - 1] += work->left[i];
+}
+
+/* -----------------------------------------------------------------------------
+ * costs */
+
+/* Below 0: a is the better one, by its worst links first. */
+static int cost_compare(const struct place_work *work, const uint32_t *a,
+                        const uint32_t *b)
+{
+    for (uint32_t i = work->classes; i > 0; i--)
+        if (a[i - 1] != b[i - 1])
+            return a[i - 1] < b[i - 1] ? -1 : 1;
+    return 0;
+}
+
+static uint32_t *cost_at(struct place_work *work, uint32_t one, uint32_t other)
+{
+    return &work->cost[work->class_of[one * work->ask->devices_count + other]];
+}
+
+static void slot_take(struct place_work *work, uint32_t slot, uint32_t device)
+{
+    for (uint32_t i = 0; i < slot; i++) {
+        const uint32_t weight = work->weights[slot * work->slots + i];
+        if (weight)
+            *cost_at(work, device, work->order[i]) += weight;
+    }
+    work->order[slot] = device;
+    work->used[device] = true;
+}
+
+static void slot_give(struct place_work *work, uint32_t slot)
+{
+    const uint32_t device = work->order[slot];
+    for (uint32_t i = 0; i < slot; i++) {
+        const uint32_t weight = work->weights[slot * work->slots + i];
+        if (weight)
+            *cost_at(work, device, work->order[i]) -= weight;
+    }
+    work->used[device] = false;
+}
+
+static void all_give(struct place_work *work)
+{
+    for (uint32_t slot = work->slots; slot > 0; slot--)
+        slot_give(work, slot - 1);
+}
+
+/* What there is now, if it is better than the best so far. */
+static void order_keep(struct place_work *work)
+{
+    if (cost_compare(work, work->cost, work->least) >= 0)
+        return;
+    memcpy(work->least, work->cost, work->classes * sizeof *work->least);
+    memcpy(work->best, work->order, work->slots * sizeof *work->best);
+}
+
+/* -----------------------------------------------------------------------------
+ * arrangements */
+
+static void order_in_turn(struct place_work *work)
+{
+    for (uint32_t slot = 0; slot < work->slots; slot++)
+        slot_take(work, slot, slot);
+    memcpy(work->turn, work->cost, work->classes * sizeof *work->turn);
+    memcpy(work->least, work->cost, work->classes * sizeof *work->least);
+    memcpy(work->best, work->order, work->slots * sizeof *work->best);
+    all_give(work);
+}
+
+/* The device that costs least now; `trial` has room for a cost. */
+static uint32_t device_cheapest(struct place_work *work, uint32_t slot, uint32_t *trial)
+{
+    uint32_t cheapest = GRAPH_NONE;
+    for (uint32_t device = 0; device < work->ask->devices_count; device++) {
+        if (work->used[device])
+            continue;
+        slot_take(work, slot, device);
+        if (cheapest == GRAPH_NONE || cost_compare(work, work->cost, trial) < 0) {
+            cheapest = device;
+            memcpy(trial, work->cost, work->classes * sizeof *trial);
+        }
+        slot_give(work, slot);
+    }
+    return cheapest;
+}
+
+static tryst_status order_greedy(struct place_work *work)
+{
+    uint32_t *trial = mem_zalloc_array(work->classes + 1, sizeof *trial);
+    if (!trial)
+        return TRYST_E_NOMEM;
+    for (uint32_t first = 0; first < work->ask->devices_count; first++) {
+        slot_take(work, 0, first);
+        for (uint32_t slot = 1; slot < work->slots; slot++)
+            slot_take(work, slot, device_cheapest(work, slot, trial));
+        order_keep(work);
+        all_give(work);
+    }
+    mem_free(trial);
+    return TRYST_OK;
+}
+
+/* What this would come to if all that is not placed yet got the best links, beside the best so far. */
+static int outlook_compare(struct place_work *work, uint32_t slots_placed)
+{
+    if (work->classes == 0)
+        return 0;
+    work->cost[0] += work->left[slots_placed];
+    const int order = cost_compare(work, work->cost, work->least);
+    work->cost[0] -= work->left[slots_placed];
+    return order;
+}
+
+static void order_search(struct place_work *work, uint32_t slot)
+{
+    if (slot == work->slots) {
+        order_keep(work);
+        return;
+    }
+    for (uint32_t device = 0; device < work->ask->devices_count; device++) {
+        if (work->used[device] || work->effort == 0)
+            continue;
+        work->effort--;
+        slot_take(work, slot, device);
+        if (outlook_compare(work, slot + 1) < 0)
+            order_search(work, slot + 1);
+        slot_give(work, slot);
+    }
+}
+
+/* Of all that are as good as the best, the first in the devices' order. True: there it is. */
+static bool order_first(struct place_work *work, uint32_t slot)
+{
+    if (slot == work->slots) {
+        memcpy(work->best, work->order, work->slots * sizeof *work->best);
+        return true;
+    }
+    bool found = false;
+    for (uint32_t device = 0; device < work->ask->devices_count && !found; device++) {
+        if (work->used[device] || work->effort == 0)
+            continue;
+        work->effort--;
+        slot_take(work, slot, device);
+        found = outlook_compare(work, slot + 1) <= 0 && order_first(work, slot + 1);
+        slot_give(work, slot);
+    }
+    return found;
+}
+
+/* -----------------------------------------------------------------------------
+ * all of it */
+
+static tryst_status work_open(const struct place_ask *ask, struct place_work *work)
+{
+    const uint32_t devices = ask->devices_count;
+    const uint32_t slots = devices < ask->ranks_count ? devices : ask->ranks_count;
+    *work = (struct place_work){.ask = ask, .slots = slots, .effort = EFFORT_MAX};
+    tryst_status status = links_find(work);
+    if (status != TRYST_OK)
+        return status;
+    work->weights = mem_zalloc_array((size_t)slots * slots, sizeof *work->weights);
+    work->left = mem_zalloc_array(slots + 1, sizeof *work->left);
+    work->order = mem_zalloc_array(slots, sizeof *work->order);
+    work->best = mem_zalloc_array(slots, sizeof *work->best);
+    work->cost = mem_zalloc_array(work->classes + 1, sizeof *work->cost);
+    work->least = mem_zalloc_array(work->classes + 1, sizeof *work->least);
+    work->turn = mem_zalloc_array(work->classes + 1, sizeof *work->turn);
+    work->used = mem_zalloc_array(devices, sizeof *work->used);
+    return work->weights && work->left && work->order && work->best && work->cost &&
+                   work->least && work->turn && work->used
+               ? TRYST_OK
+               : TRYST_E_NOMEM;
+}
+
+static void work_close(struct place_work *work)
+{
+    mem_free(work->links);
+    mem_free(work->class_of);
+    mem_free(work->weights);
+    mem_free(work->left);
+    mem_free(work->order);
+    mem_free(work->best);
+    mem_free(work->cost);
+    mem_free(work->least);
+    mem_free(work->turn);
+    mem_free(work->used);
+}
+
+/* What was found, told by rank. Takes the links over. */
+static tryst_status place_tell(struct place_work *work, struct place *place_p)
+{
+    const struct place_ask *ask = work->ask;
+    struct place place = {.links = work->links,
+                          .links_count = work->classes,
+                          .in_order = true,
+                          .devices =
+                              mem_zalloc_array(ask->ranks_count, sizeof(uint32_t))};
+    if (!place.devices)
+        return TRYST_E_NOMEM;
+    work->links = NULL;
+    for (uint32_t rank = 0; rank < ask->ranks_count; rank++)
+        place.devices[rank] = work->best[slot_of(work, rank)];
+    for (uint32_t i = 0; i < work->classes; i++) {
+        place.links[i].chosen = work->least[i];
+        place.links[i].in_turn = work->turn[i];
+    }
+    for (uint32_t i = 0; i < work->slots; i++)
+        place.in_order = place.in_order && work->best[i] == i;
+    for (uint32_t i = 0; i < ask->devices_count; i++)
+        place.unknown_count += !ask->graph || ask->nodes[i] == GRAPH_NONE;
+    *place_p = place;
+    return TRYST_OK;
+}
+
+tryst_status place_decide(const struct place_ask *ask, struct place *place_p)
+{
+    struct place_work work;
+    tryst_status status = work_open(ask, &work);
+    if (status == TRYST_OK) {
+        weights_fill(&work);
+        order_in_turn(&work);
+        status = order_greedy(&work);
+    }
+    if (status == TRYST_OK) {
+        order_search(&work, 0);
+        (void)order_first(&work, 0);
+        status = place_tell(&work, place_p);
+    }
+    work_close(&work);
+    return status;
+}
+
+void place_drop(struct place *place)
+{
+    mem_free(place->devices);
+    mem_free(place->links);
+}
+
+/* -----------------------------------------------------------------------------
+ * addresses */
+
+/* "0000:3b:00.0" as one number; false where it is none. */
+static bool bus_read(const char *text, uint64_t *number_p)
+{
+    static const int shifts[] = {16, 8, 3, 0};
+    static const char ends[] = {':', ':', '.', '\0'};
+    uint64_t number = 0;
+    for (int i = 0; i < 4; i++) {
+        char *end;
+        const unsigned long part = strtoul(text, &end, 16);
+        if (end == text || *end != ends[i])
+            return false;
+        number |= (uint64_t)part << shifts[i];
+        text = end + 1;
+    }
+    *number_p = number;
+    return true;
+}
+
+uint32_t place_node(const struct graph *graph, const char *bus_id)
+{
+    uint64_t wanted, found;
+    if (!bus_id || !bus_read(bus_id, &wanted))
+        return GRAPH_NONE;
+    for (uint32_t i = 0; i < graph->nodes_count; i++)
+        if (graph->nodes[i].pci && bus_read(graph->nodes[i].pci, &found) &&
+            found == wanted)
+            return i;
+    return GRAPH_NONE;
+}
