@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tryst/topo.h>
 #include <unistd.h>
 
 #define RANKS_DEFAULT        4
@@ -42,15 +43,22 @@ static const char help[] =
     "      --lr RATE            learning rate (adam 0.001, sgd 0.1)\n"
     "      --seed N             of weights and data (0)\n"
     "      --device PLACE       host, cuda, cuda:N, or reference: cuda's stages over "
-    "plain "
-    "C\n"
-    "                           kernels on the host; ranks of a host share its devices "
-    "(host)\n"
+    "plain C\n"
+    "                           kernels on the host (host). The ranks of a host share "
+    "its\n"
+    "                           devices: stages that follow each other get the best "
+    "links\n"
+    "                           (NVLink, PCIe switch, bridge, package), or one device "
+    "where\n"
+    "                           there are more ranks; a line says which and why\n"
+    "      --topology FILE      what joins the devices of each host, as tryst-topo "
+    "reads it\n"
+    "                           (what is detected)\n"
     "      --precision NAME     of a device: bf16, fp32 or tf32 (bf16)\n"
     "      --recompute          on a device, compute activations anew in the backward\n"
-    "      --device-memory SIZE what a stage's own memory may take there, as 40G (what "
-    "is "
-    "free)\n"
+    "      --device-memory SIZE what a rank may take there for weights and activations, "
+    "as 40G\n"
+    "                           (what is free)\n"
     "      --data FILE          text to learn (" DATA_DEFAULT ", else Tryst's LICENSE)\n"
     "      --transport NAME     auto, shm, ucx, ofi; self runs the ranks as threads of "
     "one "
@@ -82,6 +90,7 @@ enum {
     OPTION_PRECISION,
     OPTION_RECOMPUTE,
     OPTION_DEVICE_MEMORY,
+    OPTION_TOPOLOGY,
     OPTION_DATA,
     OPTION_TRANSPORT,
     OPTION_CHECK,
@@ -109,6 +118,7 @@ static const struct option long_options[] = {
     {"precision", required_argument, NULL, OPTION_PRECISION},
     {"recompute", no_argument, NULL, OPTION_RECOMPUTE},
     {"device-memory", required_argument, NULL, OPTION_DEVICE_MEMORY},
+    {"topology", required_argument, NULL, OPTION_TOPOLOGY},
     {"data", required_argument, NULL, OPTION_DATA},
     {"transport", required_argument, NULL, OPTION_TRANSPORT},
     {"check", no_argument, NULL, OPTION_CHECK},
@@ -288,6 +298,7 @@ static bool read_option(int option, const char *value, bench_options *options)
     case OPTION_RECOMPUTE: options->device.recompute = true; return true;
     case OPTION_DEVICE_MEMORY:
         return read_bytes("device-memory", value, &options->device.memory_bytes_max);
+    case OPTION_TOPOLOGY: options->device.topology = value; return true;
     case OPTION_DATA: options->data = value; return true;
     case OPTION_TRANSPORT: options->transport = value; return true;
     case OPTION_CHECK: options->check = true; return true;
@@ -434,6 +445,24 @@ static bool check_transport(const bench_options *options)
     return fits || refuse("--transport: %s", error);
 }
 
+static bool check_topology(const bench_device *device)
+{
+    char error[TRYST_TOPO_TEXT_MAX];
+    tryst_topo *topo = NULL;
+    if (!device->topology) {
+        return true;
+    }
+    if (device->memory == TRYST_MEMORY_HOST || device->ordinal_given) {
+        return refuse(
+            "--topology: it is for placing ranks on devices: add --device cuda");
+    }
+    if (tryst_topo_load(device->topology, &topo, error, sizeof error) != TRYST_OK) {
+        return refuse("--topology: %s", error);
+    }
+    tryst_topo_close(topo);
+    return true;
+}
+
 /* What only device stages know. */
 static bool check_device(const bench_options *options)
 {
@@ -452,7 +481,7 @@ static bool check_device(const bench_options *options)
     if (!on_host && options->model.kind == TRYST_MODEL_SLEEP) {
         return refuse("--device: stages that sleep need none");
     }
-    return true;
+    return check_topology(device);
 }
 
 static bool check_faults(const bench_options *options)

@@ -11,8 +11,9 @@
 typedef struct bench_device {
     tryst_memory_kind memory;
     bool ordinal_given;
-    int ordinal;    /* else ranks of a host take its devices in turn */
-    bool reference; /* the device stages' code over plain C kernels, on the host */
+    int ordinal;          /* else ranks of a host are placed by what joins its devices */
+    const char *topology; /* a file that says that; NULL: detected */
+    bool reference;       /* the device stages' code over plain C kernels, on the host */
     tryst_precision precision;
     bool recompute;
     uint64_t memory_bytes_max; /* 0: what is free */

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tryst/device.h>
 
 #define SCOPE_ID       0
 #define SCOPE_OF_STEP0 1
@@ -20,11 +19,18 @@
  * gather. */
 #define GATHER_TIMEOUT_NS (120ull * 1000 * 1000 * 1000)
 
+static const char *memory_hint(const bench_run *run, tryst_status status)
+{
+    return status == TRYST_E_NOMEM && run->options->device.memory_bytes_max > 0
+               ? " (--device-memory is what it may take)"
+               : "";
+}
+
 /* The engine failed: say its sentence here, and tell the others the cause alone. */
 static tryst_status engine_failed(bench_run *run, tryst_status status)
 {
-    fprintf(stderr, "pp_bench: rank %d: %s\n", run->rank,
-            tryst_engine_error(run->engine));
+    fprintf(stderr, "pp_bench: rank %d: %s%s\n", run->rank,
+            tryst_engine_error(run->engine), memory_hint(run, status));
     if (run->scope) {
         tryst_step_abort(run->scope, status, tryst_engine_cause(run->engine));
     }
@@ -124,34 +130,18 @@ tryst_stage_params bench_stage_params(const bench_options *options, int32_t ordi
                                 .memory_bytes_max = device->memory_bytes_max};
 }
 
-/* The ranks of a host take its devices in turn, neighbours in the pipeline first on one and the
- * same: what they send each other is the most. */
-static tryst_status place_on_device(bench_run *run)
+/* What a stage took of the rank's memory is not the next one's, nor the engine's. */
+static void note_memory(bench_run *run, tryst_layers layers,
+                        const tryst_stage_params *params)
 {
-    const bench_device *device = &run->options->device;
-    char text[256] = "";
-    int32_t count = 0;
-    if (device->memory == TRYST_MEMORY_HOST) {
-        return TRYST_OK;
+    tryst_stage_memory need = {.struct_size = sizeof need};
+    if (run->memory_bytes_left > 0 &&
+        tryst_stage_memory_need(&run->options->model, layers, params, &need) ==
+            TRYST_OK) {
+        run->memory_bytes_left = need.total_bytes < run->memory_bytes_left
+                                     ? run->memory_bytes_left - need.total_bytes
+                                     : 1;
     }
-    const tryst_status status =
-        tryst_device_count(run->ctx, device->memory, &count, text, sizeof text);
-    if (status != TRYST_OK || count < 1) {
-        return bench_fail(run, status == TRYST_OK ? TRYST_E_UNSUPPORTED : status,
-                          "--device: no device here: %s", text);
-    }
-    if (device->ordinal_given && device->ordinal >= count) {
-        return bench_fail(run, TRYST_E_INVALID,
-                          "--device cuda:%d: there are %d here, from 0 (%s)",
-                          device->ordinal, count, text);
-    }
-    const int local = tryst_group_local_rank(run->group);
-    const int locals = tryst_group_local_size(run->group);
-    run->ordinal =
-        device->ordinal_given
-            ? device->ordinal
-            : (int32_t)((int64_t)local * count / (locals > count ? locals : count));
-    return TRYST_OK;
 }
 
 static tryst_status open_stage(bench_run *run, int stage)
@@ -161,6 +151,7 @@ static tryst_status open_stage(bench_run *run, int stage)
     tryst_layers layers;
     tryst_stage_params params = bench_stage_params(options, run->ordinal);
     params.versions_count = options->fault == TRYST_ENGINE_FAULT_STALE ? 2 : 1;
+    params.memory_bytes_max = run->memory_bytes_left;
     params.error = error;
     params.error_capacity = sizeof error;
     tryst_status status =
@@ -169,13 +160,18 @@ static tryst_status open_stage(bench_run *run, int stage)
     if (status == TRYST_OK) {
         status = tryst_stage_open(&options->model, layers, &params, &run->stages[stage]);
     }
+    if (status == TRYST_OK) {
+        note_memory(run, layers, &params);
+    }
     return status == TRYST_OK ? status
-                              : bench_fail(run, status, "stage %d: %s", stage, error);
+                              : bench_fail(run, status, "stage %d: %s%s", stage, error,
+                                           memory_hint(run, status));
 }
 
 static tryst_status open_stages(bench_run *run)
 {
     const int stages = tryst_program_stages(run->options->program);
+    run->memory_bytes_left = run->options->device.memory_bytes_max;
     run->stages = calloc((size_t)stages, sizeof *run->stages);
     if (!run->stages) {
         return bench_fail(run, TRYST_E_NOMEM, "no memory for %d stages", stages);
@@ -223,7 +219,8 @@ static tryst_status open_engine(bench_run *run)
                                         .fault = (int32_t)run->options->fault,
                                         .fault_step = run->options->fault_step - 1,
                                         .error = error,
-                                        .error_capacity = sizeof error};
+                                        .error_capacity = sizeof error,
+                                        .memory_bytes_max = run->memory_bytes_left};
     const tryst_status status = tryst_engine_open(&params, &run->engine);
     return status == TRYST_OK ? status : bench_fail(run, status, "%s", error);
 }
@@ -365,7 +362,7 @@ static tryst_status train(bench_run *run)
 static tryst_status run_open(bench_run *run)
 {
     static tryst_status (*const parts[])(bench_run *) = {
-        allocate,    open_context, open_group, place_on_device,
+        allocate,    open_context, open_group, bench_place_on_device,
         open_stages, open_data,    open_engine};
     tryst_status status = TRYST_OK;
     for (size_t i = 0; i < sizeof parts / sizeof *parts && status == TRYST_OK; i++) {

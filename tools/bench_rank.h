@@ -49,8 +49,9 @@ typedef struct bench_run {
     tryst_group *group;
     tryst_step *scope; /* of all keys that are not the engine's: open for the whole run */
     tryst_data *data;
-    int32_t ordinal;      /* of this rank's device */
-    tryst_stage **stages; /* [stages]; NULL where another rank's */
+    int32_t ordinal;            /* of this rank's device */
+    uint64_t memory_bytes_left; /* of --device-memory, for what is opened next */
+    tryst_stage **stages;       /* [stages]; NULL where another rank's */
     tryst_engine *engine;
     double *losses; /* [steps]: on rank 0 and on the rank of the last stage */
     tryst_op *
@@ -75,6 +76,9 @@ tryst_status bench_transfer_fail(bench_run *run, tryst_status status, const trys
 /* How to open a stage of this run: all but `versions_count` and the text. `ordinal` is the rank's
  * device. */
 tryst_stage_params bench_stage_params(const bench_options *options, int32_t ordinal);
+
+/* bench_place.c: which device this rank computes on, into `ordinal`. */
+tryst_status bench_place_on_device(bench_run *run);
 
 /* bench_gather.c: collect everything on rank 0; all ranks call it. */
 tryst_status bench_gather(bench_run *run, bench_result *result_p);
