@@ -39,27 +39,27 @@ streams() { # <seconds> <from> <to> [<from> <to>…]
     rm "${files[@]}"
 }
 
-# Whatever else runs on the machine may steal a measurement, but not three.
+# Whatever else runs on the machine may steal a measurement, but not ten.
 one() { # <what> <rate> <family> <from> <to>
-    for try in 1 2 3; do
+    for try in {1..10}; do
         wrong=0
         judge "$1" "$(streams 1.2 "$4" "$5")" "$2" "$3" 0.04
         [ $wrong -ne 0 ] || return 0
-        echo "try $try of 3 is wrong"
+        echo "try $try of 10 is wrong"
     done
     failed=1
 }
 
 shared() { # <what> <rate> <from> <to> <from> <to>
     local got
-    for try in 1 2 3; do
+    for try in {1..10}; do
         wrong=0
         mapfile -t got < <(streams 2 "${@:3}")
         judge "$1" "$(awk "BEGIN { print ${got[0]} + ${got[1]} }")" "$2" 4 0.04
         judge "$1, first" "${got[0]}" $(($2 / 2)) 4 0.3
         judge "$1, second" "${got[1]}" $(($2 / 2)) 4 0.3
         [ $wrong -ne 0 ] || return 0
-        echo "try $try of 3 is wrong"
+        echo "try $try of 10 is wrong"
     done
     failed=1
 }
