@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # tryst_test(<name> SOURCES <files>… LAYER <layer> | PUBLIC
 #            [LABELS fast|long|lab|gpu…] [TIMEOUT <seconds>] [LIBS <targets>…]
-#            [ENVIRONMENT <name=value>…] [ARGS <arguments>…] [SERIAL])
+#            [ENVIRONMENT <name=value>…] [ARGS <arguments>…] [SERIAL] [THREADLESS])
 #
 # A cmocka test, built as bin/tests/<name> and run as ctest's <name>.
 #   LAYER x  a unit test: sees all headers of layer x (as "x/header.h", private ones too) and all
 #            that the layers below publish, and links their objects, hidden symbols included
 #   PUBLIC   a test of the public API: include/ alone, linked with the shared libtryst
+#   THREADLESS  a unit test that fails when our code starts a thread: TSan has nothing to say to it, so it
+#               is left out there
 # Label: fast unless stated. Exit 77 means skipped (cmocka's own skip() counts as passed).
 # Each test has a time limit, in which a sanitizer's slowness is not counted in: state the limit for
 # a plain build.
@@ -48,15 +50,22 @@ function(tryst_internal layer target_p)
 endfunction()
 
 function(tryst_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "PUBLIC;SERIAL" "LAYER;TIMEOUT"
+    cmake_parse_arguments(PARSE_ARGV 1 arg "PUBLIC;SERIAL;THREADLESS" "LAYER;TIMEOUT"
                           "SOURCES;LABELS;LIBS;ENVIRONMENT;ARGS")
     if(arg_UNPARSED_ARGUMENTS)
         message(FATAL_ERROR "tryst_test(${name}): what is ${arg_UNPARSED_ARGUMENTS}?")
+    endif()
+    if(arg_THREADLESS AND TRYST_SANITIZE MATCHES thread)
+        return()
     endif()
     add_executable(${name} ${arg_SOURCES})
     set_target_properties(${name} PROPERTIES
         RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin/tests)
     target_link_libraries(${name} PRIVATE tryst_flags tryst_test_flags PkgConfig::CMOCKA ${arg_LIBS})
+    if(arg_THREADLESS)
+        target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/threadless.c)
+        target_link_options(${name} PRIVATE -Wl,--wrap=pthread_create)
+    endif()
     target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
     if(arg_PUBLIC)
         target_link_libraries(${name} PRIVATE tryst)
@@ -82,6 +91,17 @@ function(tryst_test name)
     endif()
 endfunction()
 
+# tryst_test_parts(<name> LAYER <layer> SOURCES <files>…)
+# What several unit tests of a layer share, compiled once: they take $<TARGET_OBJECTS:name> as a source.
+function(tryst_test_parts name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "LAYER" "SOURCES")
+    add_library(${name} OBJECT ${arg_SOURCES})
+    target_link_libraries(${name} PRIVATE tryst_flags tryst_test_flags PkgConfig::CMOCKA)
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+    tryst_layers_up_to(${arg_LAYER} layers)
+    tryst_see(${name} ${arg_LAYER} ${layers})
+endfunction()
+
 # What a sanitized test runs with. gcc's TSan of Debian 12 knows only the address layouts of up to
 # 28 random bits and stops at start under more, so it gets a fixed layout where that is allowed.
 # gcc 12's LeakSanitizer takes the header of a thread-local block for what older C libraries put there:
@@ -90,9 +110,11 @@ endfunction()
 # such a block, and dies where the header says 500 TB.
 set(TRYST_TEST_LAUNCHER "")
 set(TRYST_TEST_ENVIRONMENT "")
+set(TRYST_TEST_ASAN "")
 if(TRYST_SANITIZE)
+    set(TRYST_TEST_ASAN strict_string_checks=1:intercept_tls_get_addr=0)
     set(TRYST_TEST_ENVIRONMENT
-        "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1:intercept_tls_get_addr=0"
+        "ASAN_OPTIONS=${TRYST_TEST_ASAN}:detect_stack_use_after_return=1"
         "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0"
         "UBSAN_OPTIONS=print_stacktrace=1"
         "TSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan.supp:second_deadlock_stack=1:atexit_sleep_ms=100:intercept_tls_get_addr=0")
