@@ -82,6 +82,7 @@ static void item_end(struct stage_item *item, enum copy_way way, tryst_status st
     struct stage_lane *lane = item->lane;
     struct bulk *outer = item->outer;
     slot_drop(item, way);
+    stage->room |= way == COPY_IN; /* also where no copy ended: a receive withdrawn */
     list_push_front(&stage->items, &item->node);
     outer->done(outer, status, bytes);
     stage_lane_leave(stage, lane);
@@ -285,11 +286,13 @@ static struct slot *slot_for_recv(struct stage *stage, struct stage_lane *lane,
     if (lane->in_bytes == 0 ||
         lane->in_bytes + bulk->bytes <= stage->slots.limit_bytes / 2)
         slot = slots_get(&stage->slots, bulk->memory, bulk->device, COPY_IN, bulk->bytes);
-    if (slot)
+    if (slot) {
         lane->in_bytes += bulk->bytes;
-    else
-        stage->asked = true;
-    return slot;
+        return slot;
+    }
+    stage->asked = true;
+    stage->room = false; /* what came back before did not help */
+    return NULL;
 }
 
 tryst_status stage_recv(struct stage *stage, struct stage_lane *lane, struct endpoint *ep,
@@ -359,9 +362,10 @@ static int stage_progress(struct rail *base)
         count += lane_hand_over(container_of(node, struct stage_lane, node));
     if (!list_empty(&stage->unslotted))
         count += unslotted_try(stage);
-    if (stage->asked && count) {
-        stage->asked = false;
+    if (stage->asked && stage->room) {
+        stage->asked = stage->room = false;
         stage->events->room(stage->arg);
+        count++;
     }
     return count;
 }
@@ -370,6 +374,8 @@ static tryst_status stage_arm(struct rail *base)
 {
     struct stage *stage = (struct stage *)base;
     bool busy = !list_empty(&stage->lanes) || !list_empty(&stage->unslotted);
+    if (stage->asked && stage->room)
+        return TRYST_AGAIN;
     base->copies_busy = stage->copies.count;
     return busy || base->copies_busy ? TRYST_E_UNSUPPORTED : TRYST_OK;
 }

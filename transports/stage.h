@@ -65,7 +65,8 @@ struct stage {
     struct list unslotted; /* sends that the rail gave back, for which no slot is free */
     struct list items;     /* free ones */
     uint32_t out_used;     /* slots of sends that are taken */
-    bool asked;            /* somebody was told AGAIN for want of a slot */
+    bool asked;            /* a receive was told AGAIN for want of a slot */
+    bool room;             /* one has come back since */
 };
 
 void stage_init(struct stage *stage, const struct stage_events *events, void *arg,
