@@ -171,12 +171,19 @@ struct rail {
     uint32_t posted_max; /**< bulk receives that may be posted per endpoint, >= 64 */
     /** Bit per tryst_memory_kind of a device: bulk in such memory may be given to this
      *  rail. It receives into it whatever the sender's memory is; it may still refuse to
-     *  send from it (TRYST_E_UNSUPPORTED, at once or by `done`). */
+     *  send from it (TRYST_E_UNSUPPORTED, at once or by `done`). Any other device's memory
+     *  it refuses at once, both ways (rail_takes). */
     uint32_t memory_kinds;
     /** Copies on devices' streams that only `progress` can end: who sleeps meanwhile
      *  looks again within COPY_NAP_NS (copy.h). */
     uint32_t copies_busy;
 };
+
+/** May `bulk` be given to this rail? False: TRYST_E_UNSUPPORTED. */
+static inline bool rail_takes(const struct rail *rail, const struct bulk *bulk)
+{
+    return !bulk->memory || rail->memory_kinds & 1u << bulk->memory->kind;
+}
 
 /** Base of every transport's endpoint (its first member). */
 struct endpoint {
@@ -227,7 +234,8 @@ struct transport_ops {
     tryst_status (*frame_send)(struct endpoint *ep, const void *data, size_t bytes);
 
     /** Post a receive for `bulk->tag` from this endpoint's peer. TRYST_OK, TRYST_AGAIN
-     *  (more than posted_max), TRYST_E_PEER. */
+     *  (more than posted_max), TRYST_E_PEER, TRYST_E_UNSUPPORTED (device memory that the
+     *  rail does not name). */
     tryst_status (*bulk_recv)(struct endpoint *ep, struct bulk *bulk);
     /** Send `bulk` to the receive that the peer has posted under its tag.
      *  TRYST_OK, TRYST_AGAIN, TRYST_E_PEER, TRYST_E_UNSUPPORTED (device memory, at this

@@ -238,6 +238,8 @@ static tryst_status fault_frame_send(struct endpoint *base, const void *data,
 static tryst_status fault_bulk_recv(struct endpoint *base, struct bulk *bulk)
 {
     struct fault_ep *ep = (struct fault_ep *)base;
+    if (!rail_takes(base->rail, bulk))
+        return TRYST_E_UNSUPPORTED;
     tryst_status status = gate(ep);
     if (status == TRYST_OK)
         status = ep->inner->rail->ops->bulk_recv(ep->inner, bulk);
@@ -249,6 +251,8 @@ static tryst_status fault_bulk_recv(struct endpoint *base, struct bulk *bulk)
 static tryst_status fault_bulk_send(struct endpoint *base, struct bulk *bulk)
 {
     struct fault_ep *ep = (struct fault_ep *)base;
+    if (!rail_takes(base->rail, bulk))
+        return TRYST_E_UNSUPPORTED;
     tryst_status status = gate(ep);
     if (status == TRYST_OK)
         status = hold_bulk(ep, bulk);

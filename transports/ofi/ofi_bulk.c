@@ -294,6 +294,8 @@ tryst_status ofi_bulk_recv(struct endpoint *base, struct bulk *bulk)
     tryst_status status = ofi_ep_usable(ep);
     if (status != TRYST_OK)
         return status;
+    if (!rail_takes(base->rail, bulk))
+        return TRYST_E_UNSUPPORTED;
     if (ep->recvs_active >= OFI_POSTED_MAX || ep_rail(ep)->live >= OFI_CQ_SIZE)
         return TRYST_AGAIN;
     previous = ofi_log_begin(ep_rail(ep)->host);
@@ -347,6 +349,8 @@ tryst_status ofi_bulk_send(struct endpoint *base, struct bulk *bulk)
     tryst_status status = ofi_ep_usable(ep);
     if (status != TRYST_OK)
         return status;
+    if (!rail_takes(base->rail, bulk))
+        return TRYST_E_UNSUPPORTED;
     if (ep->sends_active >= OFI_SENDS_MAX || !(op = op_start(ep, bulk, OFI_WHAT_SEND)))
         return TRYST_AGAIN;
     previous = ofi_log_begin(ep_rail(ep)->host);

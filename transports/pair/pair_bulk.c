@@ -93,6 +93,8 @@ tryst_status pair_bulk_recv(struct endpoint *base, struct bulk *bulk)
     struct pair_ep *ep = (struct pair_ep *)base;
     if (ep->state != PAIR_READY && ep->state != PAIR_OPENING)
         return TRYST_E_PEER;
+    if (!rail_takes(base->rail, bulk))
+        return TRYST_E_UNSUPPORTED;
     if (ep->posted_count >= PAIR_POSTED_MAX)
         return TRYST_AGAIN;
     op_start(ep, bulk);
@@ -405,6 +407,8 @@ tryst_status pair_bulk_send(struct endpoint *base, struct bulk *bulk)
     struct pair_ep *ep = (struct pair_ep *)base;
     if (ep->state != PAIR_READY)
         return ep->state == PAIR_OPENING ? TRYST_AGAIN : TRYST_E_PEER;
+    if (!rail_takes(base->rail, bulk))
+        return TRYST_E_UNSUPPORTED;
     op_start(ep, bulk);
     enum pair_mech mech = pair_ep_rail(ep)->ops->choose(ep, bulk);
     if (mech == PAIR_MECH_NONE)

@@ -170,6 +170,8 @@ tryst_status ucx_bulk_recv(struct endpoint *base, struct bulk *bulk)
     status = ucx_ep_usable(ep);
     if (status != TRYST_OK)
         return status;
+    if (!rail_takes(base->rail, bulk))
+        return TRYST_E_UNSUPPORTED;
     if (ep->recvs_active >= UCX_POSTED_MAX)
         return TRYST_AGAIN;
     previous = ucx_log_begin(ep_rail(ep)->host);
@@ -191,6 +193,8 @@ tryst_status ucx_bulk_send(struct endpoint *base, struct bulk *bulk)
     status = ucx_ep_usable(ep);
     if (status != TRYST_OK)
         return status;
+    if (!rail_takes(base->rail, bulk))
+        return TRYST_E_UNSUPPORTED;
     if (ep->sends_active >= UCX_SENDS_MAX)
         return TRYST_AGAIN;
     previous = ucx_log_begin(ep_rail(ep)->host);

@@ -73,9 +73,12 @@ void body_bulk_sizes(struct conf_ctx *ctx)
                                    5000001,
                                    64u << 20};
     struct conf_peer *peer = conf_pair(ctx);
-    uint64_t step = 0;
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        for (unsigned k = 0; k < (sizes[i] < (4u << 20) ? 4 : 1); k++, step++)
+    uint64_t step = 0, times = conf_times(ctx, 4, 2);
+    size_t count = sizeof sizes / sizeof sizes[0];
+    if (ctx->subject->on_device)
+        count--; /* to fill the largest and to look at it takes a second */
+    for (size_t i = 0; i < count; i++)
+        for (unsigned k = 0; k < (sizes[i] < (4u << 20) ? times : 1); k++, step++)
             both_ways(ctx, peer, step, step % 2 ? tag_highest(ctx) - step : step,
                       sizes[i], k * 3 % 8, k * 5 % 8);
     conf_close(ctx);
@@ -163,9 +166,11 @@ void body_bulk_many(struct conf_ctx *ctx)
 {
     struct conf_peer *peer = conf_pair(ctx);
     uint32_t count = ctx->rail->posted_max < MANY_MAX ? ctx->rail->posted_max : MANY_MAX;
+    if (ctx->subject->on_device)
+        count = 64; /* what every rail takes */
     struct traffic *recvs = calloc(MANY_MAX, sizeof *recvs);
     struct traffic *sends = calloc(MANY_MAX, sizeof *sends);
-    for (uint64_t round = 0; round < (conf_patience > 1 ? 4 : 20); round++)
+    for (uint64_t round = 0; round < conf_times(ctx, 20, 2); round++)
         many_round(ctx, peer, round, count, recvs, sends);
     free(recvs);
     free(sends);
@@ -232,9 +237,7 @@ static void cancel_idle(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t t
     traffic_start(&recv);
     for (uint64_t i = random_range(&ctx->random, 4); i > 0; i--)
         conf_step(ctx);
-    ctx->inside++;
-    ctx->ops->bulk_cancel(peer->ep, &recv.bulk);
-    ctx->inside--;
+    traffic_cancel(&recv);
     CONF_WAIT(ctx, recv.done);
     CONF_EQUAL(ctx, recv.status, TRYST_E_CANCELED);
     traffic_check_untouched(&recv);
@@ -262,16 +265,14 @@ static void cancel_racing(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t
     uint64_t until = clock_monotonic_ns() + random_range(&ctx->random, 300 * NS_PER_US);
     while (clock_monotonic_ns() < until && !bulk.done)
         conf_step(ctx);
-    if (!bulk.done) {
-        ctx->inside++;
-        ctx->ops->bulk_cancel(peer->ep, &bulk.bulk);
-        ctx->inside--;
-    }
+    if (!bulk.done)
+        traffic_cancel(&bulk);
     CONF_WAIT(ctx, bulk.done);
     CONF_CHECK(ctx, bulk.status == TRYST_OK || bulk.status == TRYST_E_CANCELED);
     traffic_check_either(&bulk, round);
     *canceled_p += bulk.status == TRYST_E_CANCELED;
     memset(bulk.data, TRAFFIC_UNTOUCHED, bytes);
+    place_put(&bulk.place);
     conf_barrier(ctx);
     traffic_check_untouched(&bulk);
     traffic_free(&bulk);
@@ -281,7 +282,7 @@ void body_bulk_cancel(struct conf_ctx *ctx)
 {
     static const size_t sizes[] = {1, 3000, 60000, 1000000, 4000000};
     struct conf_peer *peer = conf_pair(ctx);
-    uint64_t canceled = 0, rounds = conf_patience > 1 ? 40 : 150;
+    uint64_t canceled = 0, rounds = conf_times(ctx, 150, 40);
     for (uint64_t round = 0; round < rounds; round++) {
         cancel_idle(ctx, peer, round % 3); /* the same tags again and again */
         cancel_racing(ctx, peer, round, sizes[round % 5], &canceled);
@@ -319,7 +320,7 @@ static void stranger(struct conf_ctx *ctx, struct conf_peer *peer, uint64_t roun
     conf_idle(ctx, 2 * NS_PER_MS);
     CONF_EQUAL(ctx, other.done, 0);
     traffic_check_untouched(&other);
-    ctx->ops->bulk_cancel(peer->ep, &other.bulk);
+    traffic_cancel(&other);
     CONF_WAIT(ctx, other.done);
     CONF_EQUAL(ctx, other.status, TRYST_E_CANCELED);
     traffic_free(&other);

@@ -20,6 +20,9 @@ void body_bulk_unexpected(struct conf_ctx *ctx);
 void body_control_ahead(struct conf_ctx *ctx);
 void body_bulk_huge(struct conf_ctx *ctx);
 
+/* device.c */
+void body_device_raw(struct conf_ctx *ctx);
+
 /* closing.c */
 void body_close_busy(struct conf_ctx *ctx);
 void body_close_opening(struct conf_ctx *ctx);

@@ -61,19 +61,15 @@ static void flight_check(struct flight *flight, struct conf_peer *peer)
         traffic_check_either(&flight->recvs[i], flight_pattern(peer->rank, i));
         if (i < flight->started)
             CONF_EQUAL(peer->ctx, flight->sends[i].done, 1);
-        pattern_fill(flight->recvs[i].data, FLIGHT_BYTES, RECYCLED);
-        pattern_fill(flight->sends[i].data, FLIGHT_BYTES, RECYCLED);
+        traffic_recycle(&flight->recvs[i], RECYCLED);
+        traffic_recycle(&flight->sends[i], RECYCLED);
     }
 }
 
-static void flight_free(struct flight *flight, struct conf_ctx *ctx)
+static void flight_free(struct flight *flight)
 {
     for (int i = 0; i < FLIGHT; i++) {
-        size_t at = pattern_differs(flight->recvs[i].data, FLIGHT_BYTES, RECYCLED);
-        if (at != FLIGHT_BYTES)
-            CONF_FAIL(ctx,
-                      "receive %d: byte %zu was written after the endpoint had closed", i,
-                      at);
+        traffic_check_recycled(&flight->recvs[i], RECYCLED);
         traffic_free(&flight->recvs[i]);
         traffic_free(&flight->sends[i]);
     }
@@ -114,7 +110,7 @@ void body_close_busy(struct conf_ctx *ctx)
     flight_check(flight, peer);
     conf_idle(ctx, 20 * NS_PER_MS);
     conf_barrier(ctx);
-    flight_free(flight, ctx);
+    flight_free(flight);
     conf_close(ctx);
 }
 
@@ -209,7 +205,7 @@ static void survive(struct conf_ctx *ctx, struct conf_peer *peer, struct flight 
     conf_closed(peer);
     flight_check(flight, peer);
     conf_idle(ctx, 200 * NS_PER_MS);
-    flight_free(flight, ctx);
+    flight_free(flight);
     conf_close_alone(ctx);
 }
 
@@ -272,7 +268,7 @@ void body_killed_others(struct conf_ctx *ctx)
     friend->arg = &highest;
     struct patience patience = patience_begin();
     conf_where(ctx, __FILE__, __LINE__, "the death of rank 1");
-    while (!victim->closed) {
+    while (!conf_gone(victim)) {
         flight_push(flight, victim);
         if (!victim->closing && conf_dead(victim))
             conf_ep_close(victim);
@@ -287,7 +283,7 @@ void body_killed_others(struct conf_ctx *ctx)
     for (count = 0; count < 20; count++)
         exchange(ctx, friend, 1000 + count);
     CONF_CHECK(ctx, !friend->failed);
-    flight_free(flight, ctx);
+    flight_free(flight);
     friend->may_fail = true;
     signal_add(ctx, 0, 1);
     signal_wait(ctx, 0, 2);
@@ -318,7 +314,7 @@ void body_stopped(struct conf_ctx *ctx)
     }
     flight_check(flight, peer);
     conf_barrier(ctx);
-    flight_free(flight, ctx);
+    flight_free(flight);
     conf_close(ctx);
 }
 

@@ -136,7 +136,8 @@ static void on_ep_closed(struct endpoint *ep)
 {
     struct conf_peer *peer = peer_of(ep);
     CONF_CHECK(peer->ctx, peer->closing);
-    CONF_EQUAL(peer->ctx, peer->bulk_live, 0); /* closed comes last */
+    /* `closed` comes last; what the stage still copies is none of the transport's any more. */
+    CONF_EQUAL(peer->ctx, peer->bulk_live, peer->lane.busy);
     peer->closed = true;
     peer->ep = NULL;
 }
@@ -362,15 +363,22 @@ void conf_ep_close(struct conf_peer *peer)
     peer->may_fail = true;
     if (peer->link)
         (void)link_send(peer->link, MESSAGE_LEAVE, NULL, 0, -1);
+    stage_lane_close(&peer->lane);
     ctx->inside++;
     ctx->ops->ep_close(peer->ep);
     ctx->inside--;
     CONF_CHECK(ctx, !peer->closed);
 }
 
+bool conf_gone(const struct conf_peer *peer)
+{
+    return peer->closed && peer->lane.busy == 0;
+}
+
 void conf_closed(struct conf_peer *peer)
 {
-    CONF_WAIT_FOR(peer->ctx, 2 * conf_patience, peer->closed);
+    CONF_WAIT_FOR(peer->ctx, 2 * conf_patience, conf_gone(peer));
+    CONF_EQUAL(peer->ctx, peer->bulk_live, 0);
 }
 
 static void peer_close(struct conf_peer *peer)
@@ -395,8 +403,38 @@ static void peers_init(struct conf_ctx *ctx)
     for (int i = 0; i < ctx->size; i++) {
         ctx->peers[i] = (struct conf_peer){.ctx = ctx, .rank = i, .pidfd = -1};
         ctx->peers[i].early_end = &ctx->peers[i].early;
+        stage_lane_init(&ctx->peers[i].lane);
         atomic_store(&ctx->shared->ranks[ctx->rank].frames_read[i], 0);
     }
+}
+
+/* ---- the stage ---- */
+
+static bool stage_wanted(void *arg, const struct bulk *bulk)
+{
+    return true;
+}
+
+static void stage_heard(void *arg)
+{
+} /* who waits asks again */
+
+static const struct stage_events stage_events = {stage_wanted, stage_heard, stage_heard};
+
+static void memory_start(struct conf_ctx *ctx)
+{
+    CONF_EQUAL(ctx, memory_cache_open(&ctx->host, &ctx->regions), TRYST_OK);
+    place_devices_open(ctx);
+    stage_init(&ctx->stage, &stage_events, ctx, &ctx->host, ctx->regions,
+               config_bytes(ctx->config, CONFIG_STAGE_BYTES));
+}
+
+static void memory_end(struct conf_ctx *ctx)
+{
+    stage_end(&ctx->stage);
+    place_devices_close(ctx);
+    memory_rail_forget(ctx->regions, ctx->rail);
+    CONF_EQUAL(ctx, memory_cache_close(ctx->regions), 0);
 }
 
 /* With a setting fault=…, through the fault wrapper. */
@@ -408,7 +446,8 @@ static void rail_start(struct conf_ctx *ctx, const struct transport_ops *ops,
     char why[TRANSPORT_TEXT_MAX];
     if (!*text) {
         CONF_EQUAL(ctx, ops->rail_open(params, &ctx->rail), TRYST_OK);
-        ctx->ops = ops;
+        ctx->ops = ctx->rail->ops =
+            ops; /* also what the stage calls is a sabotaged one */
         return;
     }
     CONF_EQUAL(ctx, fault_script_parse(text, &script, why), TRYST_OK);
@@ -439,7 +478,7 @@ void conf_open(struct conf_ctx *ctx)
     CONF_CHECK(ctx, ctx->rail->tag_bits >= 48 &&
                         ctx->rail->frame_max >= TRANSPORT_FRAME_BYTES);
     CONF_CHECK(ctx, ctx->rail->posted_max >= 64 && ctx->rail->bulk_max > 0);
-    CONF_EQUAL(ctx, memory_cache_open(NULL, &ctx->regions), TRYST_OK);
+    memory_start(ctx);
     CONF_EQUAL(ctx,
                link_listen(&ctx->poller, &ctx->log, NULL, (unsigned)ctx->size,
                            link_accepted, ctx, &ctx->listener, &mine->address),
@@ -460,8 +499,7 @@ void conf_close_alone(struct conf_ctx *ctx)
 {
     for (int i = 0; i < ctx->size; i++)
         peer_close(&ctx->peers[i]);
-    memory_rail_forget(ctx->regions, ctx->rail);
-    CONF_EQUAL(ctx, memory_cache_close(ctx->regions), 0);
+    memory_end(ctx);
     ctx->ops->rail_close(ctx->rail);
     ctx->rail = NULL;
     link_listener_close(ctx->listener);
@@ -482,36 +520,62 @@ struct conf_peer *conf_pair(struct conf_ctx *ctx)
 enum { SPINS = 200, POLL_EVERY = 16 };
 #define SLEEP_NS (2 * NS_PER_MS)
 
+static int rails_progress(struct conf_ctx *ctx)
+{
+    struct rail *stage = &ctx->stage.rail;
+    return ctx->ops->progress(ctx->rail) + stage->ops->progress(stage);
+}
+
+/* May it sleep? Unless TRYST_AGAIN, for how long: `most_ns` where an event wakes it. */
+static tryst_status rails_arm(struct conf_ctx *ctx, uint64_t most_ns, uint64_t *nap_ns_p)
+{
+    struct rail *rails[2] = {ctx->rail, &ctx->stage.rail};
+    tryst_status both = TRYST_OK;
+    *nap_ns_p = most_ns;
+    for (int i = 0; i < 2; i++) {
+        tryst_status status = rails[i]->ops->arm(rails[i]);
+        if (status == TRYST_AGAIN)
+            return TRYST_AGAIN;
+        CONF_CHECK(ctx, status == TRYST_OK || status == TRYST_E_UNSUPPORTED);
+        uint64_t nap_ns = rails[i]->copies_busy ? COPY_NAP_NS : NS_PER_MS;
+        if (status == TRYST_OK)
+            continue;
+        both = status;
+        *nap_ns_p = nap_ns < *nap_ns_p ? nap_ns : *nap_ns_p;
+    }
+    return both;
+}
+
 void conf_step(struct conf_ctx *ctx)
 {
-    int events_count = ctx->rail ? ctx->ops->progress(ctx->rail) : 0;
+    uint64_t nap_ns = SLEEP_NS;
+    int events_count = ctx->rail ? rails_progress(ctx) : 0;
     if (events_count == 0 || ctx->idle_count % POLL_EVERY == 0)
         events_count += poller_run(&ctx->poller, 0);
     ctx->idle_count = events_count ? 0 : ctx->idle_count + 1;
     if (ctx->idle_count <= SPINS)
         return;
-    tryst_status status = ctx->rail ? ctx->ops->arm(ctx->rail) : TRYST_OK;
-    if (status == TRYST_AGAIN)
+    if (ctx->rail && rails_arm(ctx, SLEEP_NS, &nap_ns) == TRYST_AGAIN)
         return;
-    CONF_CHECK(ctx, status == TRYST_OK || status == TRYST_E_UNSUPPORTED);
-    (void)poller_run(&ctx->poller, status == TRYST_OK ? SLEEP_NS : NS_PER_MS);
+    (void)poller_run(&ctx->poller, nap_ns);
 }
 
 /* Nothing to do now, and nothing else but an event may make it otherwise. */
 void conf_sleep_once(struct conf_ctx *ctx)
 {
     const uint64_t limit = conf_wake_s * conf_patience * NS_PER_S;
+    uint64_t nap_ns;
     conf_check_others(ctx);
-    if (ctx->ops->progress(ctx->rail) > 0)
+    if (rails_progress(ctx) > 0)
         return;
-    tryst_status status = ctx->ops->arm(ctx->rail);
+    /* one sleep, but cut: where the machine stood still the others come before it ends */
+    tryst_status status = rails_arm(ctx, PATIENCE_STEP, &nap_ns);
     if (status == TRYST_AGAIN)
         return;
-    CONF_CHECK(ctx, status == TRYST_OK || status == TRYST_E_UNSUPPORTED);
     struct patience patience = patience_begin();
     int called = 0;
-    do /* one sleep, but cut: where the machine stood still the others come before it ends */
-        called = poller_run(&ctx->poller, status == TRYST_OK ? PATIENCE_STEP : NS_PER_MS);
+    do
+        called = poller_run(&ctx->poller, nap_ns);
     while (called == 0 && status == TRYST_OK && !atomic_load(&ctx->shared->failed) &&
            patience_spent_ns(&patience) < limit);
     if (called == 0 && patience.spent_ns >= limit)

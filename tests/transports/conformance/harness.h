@@ -22,11 +22,13 @@
 #include "core/config.h"
 #include "core/log.h"
 #include "core/random.h"
+#include "place.h"
 #include "support/patience.h"
 #include "transports/fault.h"
 #include "transports/link.h"
 #include "transports/memory.h"
 #include "transports/module.h"
+#include "transports/stage.h"
 #include "transports/transport.h"
 
 enum {
@@ -35,6 +37,8 @@ enum {
     CONF_CREDITS = 64 /* frames that the layer above leaves unread */
 };
 
+enum conf_ends { CONF_SENDS = 1, CONF_RECEIVES = 2 };
+
 /* What is tested: from the command line, one ctest each. */
 struct conf_subject {
     const char *name;        /* for messages: "shm_cma" */
@@ -42,6 +46,7 @@ struct conf_subject {
     const char *settings[8]; /* "shm_mech=cma", ended by NULL */
     bool threads_only;       /* reaches its own process only: nothing can be killed */
     bool regions;            /* bulk buffers are registered regions */
+    unsigned on_device;      /* which of them are device memory: enum conf_ends */
     bool run_long;
     long leaks_kib;       /* what the fabric's library loses in a life (closing.c) */
     const char *sabotage; /* a fault of sabotage.c, or NULL */
@@ -65,6 +70,7 @@ struct conf_peer {
     uint64_t frames_sent, frames_read;
     uint64_t unexpected_count, unexpected_tag, unexpected_bytes;
     int bulk_live; /* posted or being sent, not yet done */
+    struct stage_lane lane;
     void (*on_frame)(struct conf_peer *peer, const void *data, size_t bytes);
     void *arg;
 };
@@ -82,6 +88,8 @@ struct conf_ctx {
     struct rail *rail;
     struct link_listener *listener;
     struct memory_cache *regions;
+    struct place_devices devices;
+    struct stage stage; /* above the rail, as in the library: device memory passes it */
     struct conf_peer peers[CONF_RANKS_MAX];
     struct random random;
     int inside;          /* calls into the transport during which nothing may call back */
@@ -133,6 +141,9 @@ bool conf_try(const struct conf_subject *subject, enum conf_mode mode, int ranks
 /* The transport's table; NULL and why when it is not there. */
 const struct transport_ops *conf_ops(const struct conf_subject *subject, char *text);
 
+/* Is there a device to use? Says why not. */
+bool conf_device_there(const struct conf_subject *subject);
+
 /* Which repetition of the case this is; it goes into every rank's seed. */
 extern uint64_t conf_round;
 
@@ -145,6 +156,13 @@ extern const unsigned conf_patience;
 
 /* ---- for bodies ---- */
 
+/* How often: `fewer` where each time takes long (sanitizers; a driver's calls for each buffer). */
+static inline uint64_t conf_times(const struct conf_ctx *ctx, uint64_t times,
+                                  uint64_t fewer)
+{
+    return conf_patience > 1 || ctx->subject->on_device ? fewer : times;
+}
+
 /* A rail, and a listener for links. Published to the other ranks. */
 void conf_open(struct conf_ctx *ctx);
 /* A link and an endpoint to `rank`, which does the same; returns when it is ready. */
@@ -152,9 +170,10 @@ struct conf_peer *conf_connect(struct conf_ctx *ctx, int rank);
 /* The parts: the link alone; then the endpoint, without waiting. */
 struct conf_peer *conf_link(struct conf_ctx *ctx, int rank);
 void conf_ep_open(struct conf_peer *peer);
-/* ep_close without waiting; conf_closed waits, for at most 2 s. */
+/* ep_close without waiting; conf_closed waits, for at most 2 s, until its copies have ended, too. */
 void conf_ep_close(struct conf_peer *peer);
 void conf_closed(struct conf_peer *peer);
+bool conf_gone(const struct conf_peer *peer);
 /* All endpoints, links and the rail, when all ranks have come this far; or alone, where peers
  * may be dead. */
 void conf_close(struct conf_ctx *ctx);

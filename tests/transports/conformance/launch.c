@@ -60,6 +60,32 @@ const struct transport_ops *conf_ops(const struct conf_subject *subject, char *t
     return status == TRYST_OK ? ops : NULL;
 }
 
+static bool device_load(const struct conf_subject *subject)
+{
+    const struct memory_ops *memory;
+    char text[TRANSPORT_TEXT_MAX];
+    struct config *config = config_make(subject);
+    tryst_host host;
+    module_host_init(&host, config, NULL);
+    tryst_status status = memory_ops_load(&host, TRYST_MEMORY_CUDA, &memory, text);
+    config_close(config);
+    if (status != TRYST_OK)
+        (void)printf("skipped: no device memory: %s\n", text);
+    return status == TRYST_OK;
+}
+
+/* In a child: ranks that are forked from a process that uses a driver may not use it. */
+bool conf_device_there(const struct conf_subject *subject)
+{
+    int status;
+    (void)fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0)
+        exit(device_load(subject) ? 0 : 1);
+    return waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+           WEXITSTATUS(status) == 0;
+}
+
 /* ---- a rank ---- */
 
 struct start {
@@ -124,11 +150,7 @@ static void warm_body(struct conf_ctx *ctx)
 {
     ctx->size = 1;
     conf_open(ctx);
-    memory_rail_forget(ctx->regions, ctx->rail);
-    memory_cache_close(ctx->regions);
-    ctx->ops->rail_close(ctx->rail);
-    link_listener_close(ctx->listener);
-    poller_close(&ctx->poller);
+    conf_close_alone(ctx);
 }
 
 static void *thread_run(void *arg)

@@ -76,6 +76,46 @@ static tryst_status bulk_beyond(struct endpoint *ep, struct bulk *bulk)
     return good->bulk_recv(ep, bulk);
 }
 
+/* Device memory from eight bytes further on. */
+static tryst_status device_shifted(struct endpoint *ep, struct bulk *bulk)
+{
+    if (bulk->memory)
+        bulk->data = (uint8_t *)bulk->data + 8;
+    return good->bulk_send(ep, bulk);
+}
+
+static tryst_status has_passed(int32_t device, void *event)
+{
+    return TRYST_OK;
+}
+
+/* A receiver that does not wait for the device. */
+static tryst_status device_early(struct endpoint *ep, struct bulk *bulk)
+{
+    static struct memory_ops hasty;
+    if (bulk->memory) {
+        hasty = *bulk->memory;
+        hasty.event_query = has_passed;
+        bulk->memory = &hasty;
+    }
+    return good->bulk_recv(ep, bulk);
+}
+
+/* A rail that takes device memory which it does not name. */
+static tryst_status device_taken(struct endpoint *ep, struct bulk *bulk)
+{
+    return bulk->memory ? TRYST_OK : good->bulk_recv(ep, bulk);
+}
+
+static tryst_status rail_without_devices(const struct rail_params *params,
+                                         struct rail **rail_p)
+{
+    tryst_status status = good->rail_open(params, rail_p);
+    if (status == TRYST_OK)
+        (*rail_p)->memory_kinds = 0;
+    return status;
+}
+
 static tryst_status bulk_watched(struct endpoint *ep, struct bulk *bulk)
 {
     watched = bulk->data;
@@ -180,6 +220,9 @@ const struct transport_ops *sabotage_ops(const struct transport_ops *ops,
         {"frame_behind", {.frame_send = frame_behind}},
         {"bulk_changed", {.bulk_send = bulk_changed}},
         {"bulk_beyond", {.bulk_recv = bulk_beyond}},
+        {"device_shifted", {.bulk_send = device_shifted}},
+        {"device_early", {.bulk_recv = device_early}},
+        {"device_taken", {.rail_open = rail_without_devices, .bulk_recv = device_taken}},
         {"written_after_close",
          {.bulk_recv = bulk_watched,
           .ep_close = close_noted,

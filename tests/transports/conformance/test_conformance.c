@@ -5,14 +5,16 @@
  *
  *   --threads   it reaches its own process only: no processes, nobody is killed
  *   --regions   bulk buffers are memory that the library allocated (memory.h)
+ *   --device    the cases that move bulk, three times: device memory at the sender, at the receiver,
+ *               at both
  *   --long      the long cases instead of the fast ones
- *   --only X    cases whose name contains X
+ *   --only X    cases whose name contains X (up to 4 times: any of them)
  *   --except X  none of those (up to 4 times)
  *   --descriptors N  a rank may have so many open (RLIMIT_NOFILE)
  *   --leaks N   the fabric's library is known to lose up to N KiB a life
  *   UCX_Y=z     into the environment, for the fabric's library; FI_Y=z likewise
  *
- * CMakeLists.txt has one line per transport. Exit 77: the transport is not there (and why).
+ * CMakeLists.txt has one line per transport. Exit 77: the transport, or a device, is not there (and why).
  * TRYST_TEST_SEED replays, TRYST_TEST_VERBOSE shows the transports' log. */
 #include "cases.h"
 
@@ -28,7 +30,16 @@
 #include <string.h>
 #include <sys/resource.h>
 
-enum { PROCESSES = 1, THREADS = 2, BOTH = 3, ONESELF = 4, LONG = 8 };
+/* BULK: it moves some, so it is worth another run with device memory. */
+enum {
+    PROCESSES = 1,
+    THREADS = 2,
+    BOTH = 3,
+    ONESELF = 4,
+    LONG = 8,
+    BULK = 16,
+    DEVICE = 32
+};
 
 struct conf_case {
     const char *name;
@@ -42,38 +53,44 @@ struct conf_case {
 static const struct conf_case cases[] = {
     {"frames_order", body_frames_order, BOTH, 2, 1, 40},
     {"frames_full", body_frames_full, BOTH, 2, 1, 20},
-    {"loopback", body_loopback, ONESELF, 1, 1, 20},
-    {"bulk_sizes", body_bulk_sizes, BOTH, 2, 1, 20},
-    {"bulk_many", body_bulk_many, BOTH, 2, 1, 60},
-    {"bulk_mismatch", body_bulk_mismatch, BOTH, 2, 1, 20},
-    {"bulk_cancel", body_bulk_cancel, BOTH, 2, 1, 20},
-    {"bulk_unexpected", body_bulk_unexpected, BOTH, 2, 1, 20},
-    {"control_ahead", body_control_ahead, BOTH, 2, 1, 20},
-    {"peers_64", body_peers, BOTH, 65, 1, 120},
-    {"close_busy", body_close_busy, BOTH, 2, 12, 20},
+    {"loopback", body_loopback, ONESELF | BULK, 1, 1, 20},
+    {"bulk_sizes", body_bulk_sizes, BOTH | BULK, 2, 1, 20},
+    {"bulk_many", body_bulk_many, BOTH | BULK, 2, 1, 60},
+    {"bulk_mismatch", body_bulk_mismatch, BOTH | BULK, 2, 1, 20},
+    {"bulk_cancel", body_bulk_cancel, BOTH | BULK, 2, 1, 20},
+    {"bulk_unexpected", body_bulk_unexpected, BOTH | BULK, 2, 1, 20},
+    {"device_raw", body_device_raw, BOTH | BULK | DEVICE, 2, 1, 20},
+    {"control_ahead", body_control_ahead, BOTH | BULK, 2, 1, 20},
+    {"peers_64", body_peers, BOTH | BULK, 65, 1, 120},
+    {"close_busy", body_close_busy, BOTH | BULK, 2, 12, 20},
     {"close_opening", body_close_opening, BOTH, 2, 1, 20},
     {"connect_hostile", body_connect_hostile, BOTH, 2, 1, 20},
-    {"killed", body_killed, PROCESSES, 2, 10, 20},
-    {"killed_leaves_child", body_killed_leaves_child, PROCESSES, 2, 2, 20},
-    {"killed_others", body_killed_others, PROCESSES, 3, 5, 20},
-    {"stopped", body_stopped, PROCESSES, 2, 1, 20},
-    {"sleep", body_sleep, BOTH, 2, 1, 60},
-    {"cycles", body_cycles, BOTH, 2, 1, 60},
-    {"bulk_huge", body_bulk_huge, LONG | BOTH, 2, 1, 300},
-    {"cycles_1000", body_cycles, LONG | BOTH, 2, 1, 300},
-    {"close_busy_often", body_close_busy, LONG | BOTH, 2, 100, 20},
-    {"killed_often", body_killed, LONG | PROCESSES, 2, 100, 20},
+    {"killed", body_killed, PROCESSES | BULK, 2, 10, 20},
+    {"killed_leaves_child", body_killed_leaves_child, PROCESSES | BULK, 2, 2, 20},
+    {"killed_others", body_killed_others, PROCESSES | BULK, 3, 5, 20},
+    {"stopped", body_stopped, PROCESSES | BULK, 2, 1, 20},
+    {"sleep", body_sleep, BOTH | BULK, 2, 1, 60},
+    {"cycles", body_cycles, BOTH | BULK, 2, 1, 60},
+    {"bulk_huge", body_bulk_huge, LONG | BOTH | BULK, 2, 1, 300},
+    {"cycles_1000", body_cycles, LONG | BOTH | BULK, 2, 1, 300},
+    {"close_busy_often", body_close_busy, LONG | BOTH | BULK, 2, 100, 20},
+    {"killed_often", body_killed, LONG | PROCESSES | BULK, 2, 100, 20},
 };
 
 enum { CASES = sizeof cases / sizeof cases[0] };
 
-/* One case in one mode: what a cmocka test is given. */
+/* One case in one mode, with the memory of one subject: what a cmocka test is given. */
 struct conf_test {
     const struct conf_subject *subject;
     const struct conf_case *what;
     enum conf_mode mode;
-    char name[64];
+    char name[96];
 };
+
+/* Which memory there may be at the two ends, by enum conf_ends. */
+enum { ENDS_MAX = 4 };
+static const char *const ends[ENDS_MAX] = {"", ", device to host", ", host to device",
+                                           ", device to device"};
 
 static bool memory_there(const struct conf_case *what)
 {
@@ -92,11 +109,14 @@ static void test_run(void **state)
 {
     const struct conf_test *test = *state;
     const char *seed = getenv("TRYST_TEST_SEED");
+    int times = test->what->times;
+    if (test->subject->on_device && !test->subject->run_long && times > 3)
+        times = 3; /* a driver's calls for each buffer */
     if (!memory_there(test->what)) {
         print_message("skipped: 4 GiB twice need 10 GiB of memory available\n");
         skip();
     }
-    for (int i = 0; i < test->what->times; i++) {
+    for (int i = 0; i < times; i++) {
         conf_round = (uint64_t)i;
         if (i == 0)
             print_message("TRYST_TEST_SEED=%s\n", seed ? seed : "1");
@@ -109,26 +129,33 @@ static bool mode_applies(const struct conf_subject *subject, const struct conf_c
                          enum conf_mode mode)
 {
     bool run_long = what->modes & LONG;
-    if (run_long != subject->run_long)
+    if (run_long != subject->run_long ||
+        (what->modes & (subject->on_device ? BULK : DEVICE)) !=
+            (subject->on_device ? BULK : 0))
         return false;
     if (what->modes & ONESELF)
         return subject->threads_only && mode == CONF_THREADS;
     if (mode == CONF_PROCESSES)
         return (what->modes & PROCESSES) && !subject->threads_only;
+    if (subject->on_device && !subject->threads_only && (what->modes & PROCESSES))
+        return false; /* threads tell nothing more of a device */
     return what->modes & THREADS;
 }
 
-enum { EXCEPTS_MAX = 4 };
+enum { CHOICE_MAX = 4 };
 
 /* Which cases the command line chose. */
 struct choice {
-    const char *only, *excepts[EXCEPTS_MAX];
-    int excepts_count;
+    const char *onlys[CHOICE_MAX], *excepts[CHOICE_MAX];
+    int onlys_count, excepts_count;
 };
 
 static bool is_chosen(const struct choice *choice, const char *name)
 {
-    if (choice->only && !strstr(name, choice->only))
+    bool chosen = choice->onlys_count == 0;
+    for (int i = 0; i < choice->onlys_count; i++)
+        chosen = chosen || strstr(name, choice->onlys[i]);
+    if (!chosen)
         return false;
     for (int i = 0; i < choice->excepts_count; i++)
         if (strstr(name, choice->excepts[i])) {
@@ -145,7 +172,7 @@ static size_t tests_make(const struct conf_subject *subject, const struct choice
     for (size_t i = 0; i < CASES; i++) {
         if (!is_chosen(choice, cases[i].name))
             continue;
-        if (subject->threads_only && cases[i].modes == PROCESSES)
+        if (subject->threads_only && !(cases[i].modes & (THREADS | ONESELF)))
             print_message("%s is skipped: %s lives in one process\n", cases[i].name,
                           subject->transport);
         for (int mode = 0; mode < 2; mode++) {
@@ -153,8 +180,9 @@ static size_t tests_make(const struct conf_subject *subject, const struct choice
                 continue;
             struct conf_test *test = &tests[count++];
             *test = (struct conf_test){subject, &cases[i], (enum conf_mode)mode, ""};
-            (void)snprintf(test->name, sizeof test->name, "%s, %s, %s", subject->name,
-                           cases[i].name, mode == CONF_THREADS ? "threads" : "processes");
+            (void)snprintf(test->name, sizeof test->name, "%s, %s, %s%s", subject->name,
+                           cases[i].name, mode == CONF_THREADS ? "threads" : "processes",
+                           ends[subject->on_device]);
         }
     }
     return count;
@@ -182,12 +210,15 @@ static bool arguments_read(int argc, char **argv, struct conf_subject *subject,
             subject->threads_only = true;
         else if (strcmp(argv[i], "--regions") == 0)
             subject->regions = true;
+        else if (strcmp(argv[i], "--device") == 0)
+            subject->on_device = CONF_SENDS | CONF_RECEIVES;
         else if (strcmp(argv[i], "--long") == 0)
             subject->run_long = true;
-        else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
-            choice->only = argv[++i];
+        else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc &&
+                 choice->onlys_count < CHOICE_MAX)
+            choice->onlys[choice->onlys_count++] = argv[++i];
         else if (strcmp(argv[i], "--except") == 0 && i + 1 < argc &&
-                 choice->excepts_count < EXCEPTS_MAX)
+                 choice->excepts_count < CHOICE_MAX)
             choice->excepts[choice->excepts_count++] = argv[++i];
         else if (strcmp(argv[i], "--descriptors") == 0 && i + 1 < argc)
             descriptors_limit(strtoul(argv[++i], NULL, 10));
@@ -203,11 +234,27 @@ static bool arguments_read(int argc, char **argv, struct conf_subject *subject,
     return true;
 }
 
+/* Each memory in turn, or host memory alone. */
+static size_t all_tests_make(const struct conf_subject *subject,
+                             const struct choice *choice, struct conf_test *tests)
+{
+    static struct conf_subject subjects[ENDS_MAX];
+    unsigned first = subject->on_device ? CONF_SENDS : 0;
+    size_t count = 0;
+    for (unsigned i = first; i <= subject->on_device; i++) {
+        subjects[i] = *subject;
+        subjects[i].on_device = i;
+        count += tests_make(&subjects[i], choice, tests + count);
+    }
+    return count;
+}
+
 int main(int argc, char **argv)
 {
+    enum { TESTS_MAX = 2 * CASES * (ENDS_MAX - 1) };
     struct conf_subject subject = {0};
-    static struct conf_test tests[2 * CASES];
-    static struct CMUnitTest units[2 * CASES];
+    static struct conf_test tests[TESTS_MAX];
+    static struct CMUnitTest units[TESTS_MAX];
     struct choice choice = {0};
     char text[TRANSPORT_TEXT_MAX];
     if (!arguments_read(argc, argv, &subject, &choice)) {
@@ -218,7 +265,9 @@ int main(int argc, char **argv)
         (void)printf("skipped: %s: %s\n", subject.transport, text);
         return 77;
     }
-    size_t count = tests_make(&subject, &choice, tests);
+    if (subject.on_device && !conf_device_there(&subject))
+        return 77;
+    size_t count = all_tests_make(&subject, &choice, tests);
     for (size_t i = 0; i < count; i++)
         units[i] = (struct CMUnitTest){tests[i].name, test_run, NULL, NULL, &tests[i]};
     return _cmocka_run_group_tests(subject.name, units, count, NULL, NULL) != 0;

@@ -26,6 +26,9 @@ static const struct fault faults[] = {
     {"frame_behind", body_control_ahead, "passed a frame"},
     {"bulk_changed", body_bulk_sizes, "is wrong"},
     {"bulk_beyond", body_bulk_sizes, "behind the buffer"},
+    {"device_shifted", body_bulk_sizes, "is wrong"},
+    {"device_early", body_bulk_sizes, "is wrong"},
+    {"device_taken", body_device_raw, "not TRYST_E_UNSUPPORTED"},
     {"written_after_close", body_close_busy, "written after the endpoint had closed"},
     {"impatient", body_stopped, "failed"},
     {"cancel_inside", body_bulk_cancel, "inside the call"},
@@ -41,9 +44,17 @@ static const struct fault faults[] = {
 static void test_found(void **state)
 {
     const struct fault *fault = *state;
-    const struct conf_subject subject = {
-        .name = fault->name, .transport = "shm", .sabotage = fault->name};
+    /* of registered device memory at both ends */
+    bool on_device = strncmp(fault->name, "device_", 7) == 0;
+    const struct conf_subject subject = {.name = fault->name,
+                                         .transport = "shm",
+                                         .sabotage = fault->name,
+                                         .regions = on_device,
+                                         .on_device =
+                                             on_device ? CONF_SENDS | CONF_RECEIVES : 0};
     char text[CONF_TEXT_MAX];
+    if (on_device && !conf_device_there(&subject))
+        skip(); /* it has said why */
     if (conf_patience > 1 && strcmp(fault->name, "leak_unseen") == 0)
         skip(); /* sanitizers keep what is freed */
     if (conf_try(&subject, CONF_PROCESSES, 2, 60, fault->body, text))

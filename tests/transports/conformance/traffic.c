@@ -40,9 +40,10 @@ static void on_done(struct bulk *bulk, tryst_status status, size_t bytes)
     if (ctx->inside)
         CONF_FAIL(ctx, "a bulk completed inside the call that started or closed it");
     CONF_EQUAL(ctx, traffic->done, 0);
-    CONF_CHECK(ctx, !traffic->peer->closed);
+    CONF_CHECK(ctx, !traffic->peer->closed || traffic->peer->lane.busy > 0);
     CONF_CHECK(ctx, status == TRYST_OK || status == TRYST_E_CANCELED ||
-                        status == TRYST_E_MISMATCH || status == TRYST_E_PEER);
+                        status == TRYST_E_MISMATCH || status == TRYST_E_PEER ||
+                        (status == TRYST_E_UNSUPPORTED && traffic->raw));
     traffic->done = 1;
     traffic->status = status;
     traffic->got = bytes;
@@ -50,63 +51,85 @@ static void on_done(struct bulk *bulk, tryst_status status, size_t bytes)
     memset(bulk, 0xdd, sizeof *bulk);
 }
 
+/* From tag to tag another device, so that each pair of them has its turn. */
 static void traffic_make(struct traffic *traffic, struct conf_peer *peer, uint64_t tag,
-                         size_t bytes, unsigned offset)
+                         size_t bytes, unsigned offset, enum conf_ends end,
+                         bool on_device)
 {
     struct conf_ctx *ctx = peer->ctx;
-    size_t whole = bytes + 2 * TRAFFIC_BORDER + 8;
-    *traffic = (struct traffic){.peer = peer, .bytes = bytes, .tag = tag};
-    if (ctx->subject->regions) {
-        CONF_EQUAL(ctx,
-                   memory_alloc(ctx->regions, whole, TRYST_MEMORY_HOST, 0, &traffic->mem),
-                   TRYST_OK);
-        traffic->base = traffic->mem->data;
-    } else {
-        traffic->base = malloc(whole);
-        CONF_CHECK(ctx, traffic->base != NULL);
-    }
-    memset(traffic->base, TRAFFIC_UNTOUCHED, whole);
-    traffic->data = traffic->base + TRAFFIC_BORDER + offset;
+    struct place *place = &traffic->place;
+    bool is_send = end == CONF_SENDS;
+    *traffic =
+        (struct traffic){.peer = peer, .bytes = bytes, .tag = tag, .is_send = is_send};
+    place_open(ctx, on_device, is_send ? tag : tag / 2, bytes + 2 * TRAFFIC_BORDER + 8,
+               place);
+    memset(place->view, TRAFFIC_UNTOUCHED, place->bytes);
+    traffic->data = place->view + TRAFFIC_BORDER + offset;
     traffic->bulk = (struct bulk){.done = on_done,
                                   .tag = tag,
-                                  .data = traffic->data,
+                                  .data = place->data + TRAFFIC_BORDER + offset,
                                   .bytes = bytes,
-                                  .mem = traffic->mem};
+                                  .mem = place->mem,
+                                  .memory = place->memory,
+                                  .device = place->device};
     memset(&traffic->bulk.scratch, 0xee, sizeof traffic->bulk.scratch);
 }
 
 void traffic_recv_make(struct traffic *traffic, struct conf_peer *peer, uint64_t tag,
                        size_t bytes, unsigned offset)
 {
-    traffic_make(traffic, peer, tag, bytes, offset);
+    traffic_make(traffic, peer, tag, bytes, offset, CONF_RECEIVES,
+                 peer->ctx->subject->on_device & CONF_RECEIVES);
+    place_put(&traffic->place);
 }
 
 void traffic_send_make(struct traffic *traffic, struct conf_peer *peer, uint64_t tag,
                        size_t bytes, unsigned offset, uint64_t pattern)
 {
-    traffic_make(traffic, peer, tag, bytes, offset);
-    traffic->is_send = true;
+    traffic_make(traffic, peer, tag, bytes, offset, CONF_SENDS,
+                 peer->ctx->subject->on_device & CONF_SENDS);
+    pattern_fill(traffic->data, bytes, pattern);
+    place_put(&traffic->place);
+}
+
+void traffic_host_send_make(struct traffic *traffic, struct conf_peer *peer, uint64_t tag,
+                            size_t bytes, unsigned offset, uint64_t pattern)
+{
+    traffic_make(traffic, peer, tag, bytes, offset, CONF_SENDS, false);
     pattern_fill(traffic->data, bytes, pattern);
 }
 
 void traffic_free(struct traffic *traffic)
 {
-    if (traffic->mem)
-        memory_release(traffic->mem);
-    else
-        free(traffic->base);
-    traffic->base = NULL;
-    traffic->mem = NULL;
+    place_close(&traffic->place);
+    traffic->data = NULL;
+}
+
+static tryst_status start_raw(struct traffic *traffic)
+{
+    struct endpoint *ep = traffic->peer->ep;
+    const struct transport_ops *ops = traffic->peer->ctx->ops;
+    return traffic->is_send ? ops->bulk_send(ep, &traffic->bulk)
+                            : ops->bulk_recv(ep, &traffic->bulk);
+}
+
+static tryst_status start_staged(struct traffic *traffic)
+{
+    struct conf_peer *peer = traffic->peer;
+    struct conf_ctx *ctx = peer->ctx;
+    bool direct = ctx->subject->on_device & CONF_RECEIVES;
+    return traffic->is_send
+               ? stage_send(&ctx->stage, &peer->lane, peer->ep, &traffic->bulk, direct)
+               : stage_recv(&ctx->stage, &peer->lane, peer->ep, &traffic->bulk);
 }
 
 tryst_status traffic_try(struct traffic *traffic)
 {
     struct conf_peer *peer = traffic->peer;
     struct conf_ctx *ctx = peer->ctx;
-    const struct transport_ops *ops = ctx->ops;
     ctx->inside++;
-    tryst_status status = traffic->is_send ? ops->bulk_send(peer->ep, &traffic->bulk)
-                                           : ops->bulk_recv(peer->ep, &traffic->bulk);
+    tryst_status status = traffic->bulk.memory && !traffic->raw ? start_staged(traffic)
+                                                                : start_raw(traffic);
     ctx->inside--;
     if (status == TRYST_AGAIN)
         ctx->again_count++;
@@ -121,22 +144,35 @@ void traffic_start(struct traffic *traffic)
     CONF_EQUAL(traffic->peer->ctx, status, TRYST_OK);
 }
 
+void traffic_cancel(struct traffic *traffic)
+{
+    struct conf_peer *peer = traffic->peer;
+    peer->ctx->inside++;
+    if (traffic->bulk.memory && !traffic->raw)
+        stage_cancel(peer->ep, &traffic->bulk);
+    else
+        peer->ctx->ops->bulk_cancel(peer->ep, &traffic->bulk);
+    peer->ctx->inside--;
+}
+
 static void check_bytes(struct traffic *traffic, size_t from, size_t to, const char *what)
 {
     for (size_t i = from; i < to; i++)
-        if (traffic->base[i] != TRAFFIC_UNTOUCHED)
+        if (traffic->place.view[i] != TRAFFIC_UNTOUCHED)
             CONF_FAIL(traffic->peer->ctx,
                       "tag %llu, %zu bytes: byte %lld %s was overwritten with 0x%02x",
                       (unsigned long long)traffic->tag, traffic->bytes,
-                      (long long)(traffic->base + i - traffic->data), what,
-                      traffic->base[i]);
+                      (long long)(traffic->place.view + i - traffic->data), what,
+                      traffic->place.view[i]);
 }
 
+/* First, since it brings what lies on a device into view. */
 static void check_border(struct traffic *traffic)
 {
-    size_t begin = (size_t)(traffic->data - traffic->base);
+    size_t begin = (size_t)(traffic->data - traffic->place.view);
+    place_get(&traffic->place);
     check_bytes(traffic, 0, begin, "before the buffer");
-    check_bytes(traffic, begin + traffic->bytes, traffic->bytes + 2 * TRAFFIC_BORDER + 8,
+    check_bytes(traffic, begin + traffic->bytes, traffic->place.bytes,
                 "behind the buffer");
 }
 
@@ -166,9 +202,24 @@ void traffic_check(struct traffic *traffic, uint64_t pattern)
 void traffic_check_untouched(struct traffic *traffic)
 {
     check_border(traffic);
-    check_bytes(traffic, (size_t)(traffic->data - traffic->base),
-                (size_t)(traffic->data - traffic->base) + traffic->bytes,
-                "of the buffer");
+    size_t begin = (size_t)(traffic->data - traffic->place.view);
+    check_bytes(traffic, begin, begin + traffic->bytes, "of the buffer");
+}
+
+void traffic_recycle(struct traffic *traffic, uint64_t pattern)
+{
+    pattern_fill(traffic->data, traffic->bytes, pattern);
+    place_put(&traffic->place);
+}
+
+void traffic_check_recycled(struct traffic *traffic, uint64_t pattern)
+{
+    place_get(&traffic->place);
+    size_t at = pattern_differs(traffic->data, traffic->bytes, pattern);
+    if (at != traffic->bytes)
+        CONF_FAIL(traffic->peer->ctx,
+                  "tag %llu: byte %zu was written after the endpoint had closed",
+                  (unsigned long long)traffic->tag, at);
 }
 
 void signal_add(struct conf_ctx *ctx, unsigned word, uint64_t by)
