@@ -5,122 +5,21 @@
  *
  * Idea: as in the other tests, the bytes follow from a seed; they reach and leave the device by the
  * public copies (tryst/device.h). */
-#include "harness.h"
+#include "rooms.h"
 
 #include "support/unit.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <tryst/device.h>
 
 #include "fake_cuda.h"
 
 enum { CUDA_ERROR = 700 };
 
-/* One rank's devices. */
-struct gpu {
-    tryst_device *devices[2];
-    void *streams[2], *events[2];
-};
-
-static void gpu_open(const struct harness_rank *rank, struct gpu *gpu)
-{
-    char error[256] = "";
-    for (int i = 0; i < 2; i++) {
-        if (tryst_device_open(rank->ctx, TRYST_MEMORY_CUDA, i, &gpu->devices[i], error,
-                              sizeof error) != TRYST_OK)
-            harness_fail(__FILE__, __LINE__, "%s", error);
-        CHECK_STATUS(tryst_stream_open(gpu->devices[i], 0, &gpu->streams[i]), TRYST_OK);
-        CHECK_STATUS(tryst_event_open(gpu->devices[i], &gpu->events[i]), TRYST_OK);
-    }
-}
-
-static void gpu_close(struct gpu *gpu)
-{
-    for (int i = 0; i < 2; i++) {
-        tryst_event_close(gpu->devices[i], gpu->events[i]);
-        tryst_stream_close(gpu->devices[i], gpu->streams[i]);
-        tryst_device_close(gpu->devices[i]);
-    }
-}
-
-static void gpu_copy(struct gpu *gpu, int device, void *to, const void *from,
-                     size_t bytes)
-{
-    tryst_status status;
-    CHECK_STATUS(
-        tryst_copy_async(gpu->devices[device], gpu->streams[device], to, from, bytes),
-        TRYST_OK);
-    CHECK_STATUS(tryst_event_record(gpu->devices[device], gpu->streams[device],
-                                    gpu->events[device]),
-                 TRYST_OK);
-    while ((status = tryst_event_test(gpu->devices[device], gpu->events[device])) ==
-           TRYST_IN_PROGRESS)
-        ;
-    CHECK_STATUS(status, TRYST_OK);
-}
-
-/* A tensor of bytes: device -1 is the host. */
-struct room {
-    int device;
-    void *data;
-    size_t bytes;
-    tryst_mem *mem;
-};
-
-static struct room room_open(const struct harness_rank *rank, int device, size_t bytes)
-{
-    struct room room = {.device = device, .bytes = bytes};
-    if (device < 0)
-        room.data = malloc(bytes + 1);
-    else
-        CHECK_STATUS(tryst_mem_alloc(rank->ctx, bytes + 1, TRYST_MEMORY_CUDA, device,
-                                     &room.data, &room.mem),
-                     TRYST_OK);
-    CHECK(room.data);
-    return room;
-}
-
-static void room_close(struct room *room)
-{
-    if (room->device < 0)
-        free(room->data);
-    tryst_mem_release(room->mem);
-}
-
-static void room_fill(struct gpu *gpu, struct room *room, uint64_t seed)
-{
-    char *bytes = malloc(room->bytes + 1);
-    harness_fill(bytes, room->bytes, seed);
-    if (room->device < 0)
-        memcpy(room->data, bytes, room->bytes);
-    else if (room->bytes)
-        gpu_copy(gpu, room->device, room->data, bytes, room->bytes);
-    free(bytes);
-}
-
 static void room_check(struct gpu *gpu, const struct room *room, uint64_t seed)
 {
-    char *bytes = calloc(1, room->bytes + 1);
-    if (room->device < 0)
-        memcpy(bytes, room->data, room->bytes);
-    else if (room->bytes)
-        gpu_copy(gpu, room->device, bytes, room->data, room->bytes);
-    CHECK_EQ(harness_mismatch(bytes, room->bytes, seed), SIZE_MAX);
-    free(bytes);
-}
-
-static tryst_tensor room_tensor(const struct room *room, void *ready)
-{
-    return (tryst_tensor){.struct_size = sizeof(tryst_tensor),
-                          .data = room->data,
-                          .count = room->bytes,
-                          .dtype = TRYST_DTYPE_U8,
-                          .memory =
-                              room->device < 0 ? TRYST_MEMORY_HOST : TRYST_MEMORY_CUDA,
-                          .device = room->device < 0 ? 0 : room->device,
-                          .ready_event = ready};
+    CHECK_EQ(room_mismatch(gpu, room, seed), SIZE_MAX);
 }
 
 static tryst_op *room_start(const struct harness_rank *rank, tryst_step *step, bool send,
@@ -151,8 +50,8 @@ static void exchange(struct harness_rank *rank, struct gpu *gpu, uint64_t id, in
                      int theirs, size_t bytes)
 {
     tryst_step *step = harness_step(rank, id);
-    struct room out = room_open(rank, rank->rank == 0 ? mine : theirs, bytes);
-    struct room in = room_open(rank, rank->rank == 0 ? mine : theirs, bytes);
+    struct room out = room_open(gpu, rank->rank == 0 ? mine : theirs, ROOM_REGION, bytes);
+    struct room in = room_open(gpu, rank->rank == 0 ? mine : theirs, ROOM_REGION, bytes);
     room_fill(gpu, &out, id * 2 + (uint64_t)rank->rank);
     tryst_op *recv = room_start(rank, step, false, "x", &in, NULL);
     tryst_op *send = room_start(rank, step, true, "x", &out, NULL);
@@ -160,8 +59,8 @@ static void exchange(struct harness_rank *rank, struct gpu *gpu, uint64_t id, in
     room_check(gpu, &in, id * 2 + (uint64_t)(1 - rank->rank));
     harness_end(send, TRYST_OK);
     harness_step_close(step);
-    room_close(&out);
-    room_close(&in);
+    room_close(gpu, &out);
+    room_close(gpu, &in);
 }
 
 static void sizes_main(struct harness_rank *rank)
@@ -198,8 +97,8 @@ static void many_main(struct harness_rank *rank)
     for (int i = 0; i < MANY; i++) {
         size_t bytes = (size_t)(i % 5 == 0 ? 700 : 30000 + 17000 * i);
         int device = i % 3 - 1;
-        out[i] = room_open(rank, rank->rank ? device : i % 2, bytes);
-        in[i] = room_open(rank, rank->rank ? i % 2 : device, bytes);
+        out[i] = room_open(&gpu, rank->rank ? device : i % 2, ROOM_REGION, bytes);
+        in[i] = room_open(&gpu, rank->rank ? i % 2 : device, ROOM_REGION, bytes);
         room_fill(&gpu, &out[i], (uint64_t)i * 2 + (uint64_t)rank->rank);
     }
     for (int i = 0; i < MANY; i++) {
@@ -212,8 +111,8 @@ static void many_main(struct harness_rank *rank)
         harness_end(ops[i], TRYST_OK);
     for (int i = 0; i < MANY; i++) {
         room_check(&gpu, &in[i], (uint64_t)(i * 2 + 1 - rank->rank));
-        room_close(&out[i]);
-        room_close(&in[i]);
+        room_close(&gpu, &out[i]);
+        room_close(&gpu, &in[i]);
     }
     harness_step_close(step);
     gpu_close(&gpu);
@@ -234,9 +133,9 @@ static void ready_round(struct harness_rank *rank, struct gpu *gpu, uint64_t id,
                         size_t bytes)
 {
     tryst_step *step = harness_step(rank, id);
-    struct room word = room_open(rank, -1, 8);
-    struct room a = room_open(rank, rank->rank ? -1 : 0, bytes);
-    struct room b = room_open(rank, rank->rank ? -1 : 0, bytes);
+    struct room word = room_open(gpu, -1, ROOM_REGION, 8);
+    struct room a = room_open(gpu, rank->rank ? -1 : 0, ROOM_REGION, bytes);
+    struct room b = room_open(gpu, rank->rank ? -1 : 0, ROOM_REGION, bytes);
     if (rank->rank == 0) {
         void *now, *before;
         CHECK_STATUS(tryst_pinned_alloc(gpu->devices[0], bytes, &now), TRYST_OK);
@@ -273,9 +172,9 @@ static void ready_round(struct harness_rank *rank, struct gpu *gpu, uint64_t id,
         harness_end(send, TRYST_OK);
     }
     harness_step_close(step);
-    room_close(&word);
-    room_close(&a);
-    room_close(&b);
+    room_close(gpu, &word);
+    room_close(gpu, &a);
+    room_close(gpu, &b);
 }
 
 static void ready_main(struct harness_rank *rank)
@@ -300,8 +199,9 @@ static void held_main(struct harness_rank *rank)
     struct gpu gpu;
     gpu_open(rank, &gpu);
     tryst_step *step = harness_step(rank, 1);
-    struct room word = room_open(rank, -1, 8);
-    struct room small = room_open(rank, 0, 64), large = room_open(rank, 0, 100000);
+    struct room word = room_open(&gpu, -1, ROOM_REGION, 8);
+    struct room small = room_open(&gpu, 0, ROOM_REGION, 64),
+                large = room_open(&gpu, 0, ROOM_REGION, 100000);
     struct room *rooms[2] = {&small, &large};
     tryst_op *go = NULL;
     if (rank->rank == 0) {
@@ -333,9 +233,9 @@ static void held_main(struct harness_rank *rank)
         harness_end(go, TRYST_OK);
     harness_end(left, TRYST_OK);
     harness_step_close(step);
-    room_close(&word);
-    room_close(&small);
-    room_close(&large);
+    room_close(&gpu, &word);
+    room_close(&gpu, &small);
+    room_close(&gpu, &large);
     gpu_close(&gpu);
 }
 
@@ -363,7 +263,7 @@ static void alloc_main(struct harness_rank *rank)
     gpu_open(rank, &gpu);
     tryst_step *step = harness_step(rank, 1);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct room room = room_open(rank, (int)(i % 2), sizes[i]);
+        struct room room = room_open(&gpu, (int)(i % 2), ROOM_REGION, sizes[i]);
         struct harness_key key = harness_key(rank, 0, 1, "shape");
         tryst_op_params params = {
             .struct_size = sizeof params, .alloc = on_alloc, .alloc_arg = &room};
@@ -377,7 +277,7 @@ static void alloc_main(struct harness_rank *rank)
         harness_end(op, TRYST_OK);
         if (rank->rank == 1)
             room_check(&gpu, &room, i);
-        room_close(&room);
+        room_close(&gpu, &room);
     }
     harness_step_close(step);
     gpu_close(&gpu);
@@ -395,7 +295,8 @@ static void invalid_main(struct harness_rank *rank)
     struct gpu gpu;
     gpu_open(rank, &gpu);
     tryst_step *step = harness_step(rank, 1);
-    struct room host = room_open(rank, -1, 64), room = room_open(rank, 0, 64);
+    struct room host = room_open(&gpu, -1, ROOM_REGION, 64),
+                room = room_open(&gpu, 0, ROOM_REGION, 64);
     struct harness_key key = harness_key(rank, rank->rank, 1 - rank->rank, "no");
     tryst_tensor tensor = room_tensor(&host, gpu.events[0]);
     CHECK_STATUS(tryst_send(step, key.text, &tensor, NULL, NULL), TRYST_E_INVALID);
@@ -409,8 +310,8 @@ static void invalid_main(struct harness_rank *rank)
     tensor.memory = (tryst_memory_kind)7;
     CHECK_STATUS(tryst_send(step, key.text, &tensor, NULL, NULL), TRYST_E_UNSUPPORTED);
     harness_step_close(step);
-    room_close(&host);
-    room_close(&room);
+    room_close(&gpu, &host);
+    room_close(&gpu, &room);
     gpu_close(&gpu);
 }
 
@@ -427,7 +328,8 @@ static void fail_round(struct harness_rank *rank, struct gpu *gpu, uint64_t id,
                        size_t bytes, bool sender_fails, unsigned nth)
 {
     tryst_step *step = harness_step(rank, id);
-    struct room room = room_open(rank, 0, bytes), word = room_open(rank, -1, 8);
+    struct room room = room_open(gpu, 0, ROOM_REGION, bytes),
+                word = room_open(gpu, -1, ROOM_REGION, 8);
     bool send = rank->rank == 0;
     room_fill(gpu, &room, id);
     harness_end(room_start(rank, step, send, "before", &word, NULL), TRYST_OK);
@@ -447,8 +349,8 @@ static void fail_round(struct harness_rank *rank, struct gpu *gpu, uint64_t id,
     if (!send)
         room_check(gpu, &room, id);
     harness_step_close(step);
-    room_close(&room);
-    room_close(&word);
+    room_close(gpu, &room);
+    room_close(gpu, &word);
 }
 
 static void fail_main(struct harness_rank *rank)
@@ -489,7 +391,7 @@ static void killed_main(struct harness_rank *rank)
     gpu_open(rank, &gpu);
     tryst_step *step = harness_step(rank, 1);
     for (int i = 0; i < COUNT; i++) {
-        rooms[i] = room_open(rank, i % 2, i % 4 == 3 ? 900 : 600000);
+        rooms[i] = room_open(&gpu, i % 2, ROOM_REGION, i % 4 == 3 ? 900 : 600000);
         room_fill(&gpu, &rooms[i], (uint64_t)i);
     }
     for (int i = 0; i < COUNT; i++) {
@@ -507,7 +409,7 @@ static void killed_main(struct harness_rank *rank)
         tryst_status status = tryst_wait(ops[i], TRYST_FOREVER);
         CHECK(status == TRYST_OK || status == TRYST_E_PEER);
         tryst_op_release(ops[i]);
-        room_close(&rooms[i]); /* nothing writes there any more */
+        room_close(&gpu, &rooms[i]); /* nothing writes there any more */
     }
     harness_step_close(step);
     gpu_close(&gpu);

@@ -7,8 +7,9 @@
  * Keys are used several times: number i meets number i, whatever the order of the keys.
  *
  * TRYST_TEST_SEED replays a run. TRYST_TEST_OPS, TRYST_TEST_STEP_PAIRS, TRYST_TEST_BYTES and
- * TRYST_TEST_LEAST (the smallest tensor's bytes) set its size. */
-#include "harness.h"
+ * TRYST_TEST_LEAST (the smallest tensor's bytes) set its size. Of 100 tensors TRYST_TEST_DEVICE (0) lie on a
+ * device, each end for itself; of those that are sent there some are written in time, behind an event. */
+#include "rooms.h"
 
 #include "support/unit.h"
 
@@ -34,6 +35,13 @@ enum fate {
     FATES
 };
 
+/* Where one end's tensor lies. */
+struct lies {
+    int device; /* -1: host */
+    enum room_how how;
+    bool late; /* it is written behind an event */
+};
+
 struct pair {
     int src, dst, edge; /* edge: several pairs of one step share one */
     uint64_t index;     /* of the run: names the bytes */
@@ -41,6 +49,7 @@ struct pair {
     int fate;
     bool alloc;
     uint64_t deadline_ns;
+    struct lies send, recv;
 };
 
 struct outcome {
@@ -52,7 +61,8 @@ struct random_run {
     uint64_t seed;
     uint64_t ops;
     uint64_t bytes_least, bytes_max;
-    int step_pairs; /* at most STEP_PAIRS */
+    int step_pairs;   /* at most STEP_PAIRS */
+    int device_share; /* of 100 tensors */
     bool threads, progress_thread, tight;
     _Atomic(uint32_t) counter;
     size_t outcomes_bytes;
@@ -82,6 +92,18 @@ static int fate_draw(uint64_t *state)
     return at < 80 ? PLAIN : at < 98 ? 1 + (at - 80) / 2 : PLAIN;
 }
 
+static struct lies lies_draw(const struct random_run *run, uint64_t *state)
+{
+    if (random_below(state, 100) >= run->device_share)
+        return (struct lies){.device = -1};
+    int how = random_below(state, 8);
+    return (struct lies){.device = random_below(state, GPU_DEVICES),
+                         .how = how == 0  ? ROOM_REGION
+                                : how < 3 ? ROOM_STRANGE
+                                          : ROOM_POOL,
+                         .late = random_below(state, 3) == 0};
+}
+
 /* The pairs of one step, from the seed and the step alone. */
 static void plan_step(const struct random_run *run, uint64_t step, struct pair *pairs)
 {
@@ -101,6 +123,11 @@ static void plan_step(const struct random_run *run, uint64_t step, struct pair *
         pair->fate = fate_draw(&state);
         pair->alloc = random_below(&state, 10) == 0;
         pair->deadline_ns = 1 + (uint64_t)(random_unit(&state) * 4e6);
+        pair->send = pair->recv = (struct lies){.device = -1};
+        if (run->device_share) {
+            pair->send = lies_draw(run, &state);
+            pair->recv = lies_draw(run, &state);
+        }
         if (pair->fate == NO_SEND || pair->fate == NO_RECV)
             pair->edge = 1000 + i; /* would shift the numbers of the others */
     }
@@ -114,14 +141,14 @@ struct side {
     bool is_send;
     bool cancel;
     int place; /* in the order of submission */
-    char *data;
-    uint64_t bytes;
+    struct room room;
     _Atomic(tryst_op *) op;
 };
 
 struct rank_run {
     struct harness_rank *rank;
     struct random_run *run;
+    struct gpu gpu;
     struct pair pairs[STEP_PAIRS];
     struct side sides[2 * STEP_PAIRS];
     struct side *order[2 * STEP_PAIRS];
@@ -145,27 +172,27 @@ static tryst_status on_alloc(void *arg, tryst_tensor *tensor)
     struct side *side = arg;
     CHECK_EQ(tensor->count, side->pair->bytes);
     CHECK_EQ(tensor->dtype, TRYST_DTYPE_U8);
-    tensor->data = side->data;
+    *tensor = room_tensor(&side->room, NULL);
     return TRYST_OK;
 }
 
 static void side_add(struct rank_run *self, const struct pair *pair, bool is_send)
 {
     struct side *side = &self->sides[self->count];
+    const struct lies *lies = is_send ? &pair->send : &pair->recv;
+    uint64_t bytes = pair->bytes + (pair->fate == MISMATCH && !is_send);
     *side = (struct side){.owner = self,
                           .pair = pair,
                           .is_send = is_send,
-                          .bytes = pair->bytes,
                           .place = (int)(harness_random(&self->state) >> 33)};
     side->cancel = pair->fate == CANCEL_BOTH ||
                    pair->fate == (is_send ? CANCEL_SEND : CANCEL_RECV) ||
                    pair->fate == NO_RECV;
-    if (pair->fate == MISMATCH && !is_send)
-        side->bytes = pair->bytes + 1;
-    side->data = malloc(side->bytes + 1);
-    CHECK(side->data);
-    if (is_send)
-        harness_fill(side->data, side->bytes, pair->index);
+    side->room = room_open(&self->gpu, lies->device, lies->how, bytes);
+    if (is_send && lies->late)
+        room_fill_late(&self->gpu, &side->room, pair->index);
+    else if (is_send)
+        room_fill(&self->gpu, &side->room, pair->index);
     self->order[self->count++] = side;
 }
 
@@ -202,7 +229,7 @@ static void side_submit(struct side *side)
     char edge[24];
     tryst_op *op;
     bool alloc = !side->is_send && pair->alloc && pair->fate != MISMATCH;
-    tryst_tensor tensor = harness_tensor(side->data, side->bytes);
+    tryst_tensor tensor = room_tensor(&side->room, side->room.ready);
     tryst_op_params params = {
         .struct_size = sizeof params, .callback = on_done, .arg = side};
     if (pair->fate == (side->is_send ? DEADLINE_SEND : DEADLINE_RECV) ||
@@ -256,14 +283,13 @@ static void side_wait(struct side *side)
     tryst_status status = tryst_wait(op, TRYST_FOREVER);
     CHECK_EQ(atomic_load(side->is_send ? &outcome->send : &outcome->recv), status);
     if (!side->is_send && status == TRYST_OK) {
-        size_t at = harness_mismatch(side->data, side->bytes, side->pair->index);
+        size_t at = room_mismatch(&side->owner->gpu, &side->room, side->pair->index);
         if (at != SIZE_MAX)
-            harness_fail(__FILE__, __LINE__, "pair %llu: byte %zu of %llu is wrong",
-                         (unsigned long long)side->pair->index, at,
-                         (unsigned long long)side->bytes);
+            harness_fail(__FILE__, __LINE__, "pair %llu: byte %zu of %zu is wrong",
+                         (unsigned long long)side->pair->index, at, side->room.bytes);
     }
     tryst_op_release(op);
-    free(side->data);
+    room_close(&side->owner->gpu, &side->room);
 }
 
 static void step_run(struct rank_run *self, uint64_t step)
@@ -312,6 +338,10 @@ static void random_main(struct harness_rank *rank)
     self->rank = rank;
     self->run = run;
     self->state = run->seed ^ ((uint64_t)rank->rank + 1) << 32;
+    if (run->device_share) {
+        gpu_open(rank, &self->gpu);
+        gpu_pools_open(&self->gpu);
+    }
     pthread_barrier_init(&self->start, NULL, SUBMITTERS + 1);
     for (uint64_t step = 1; step <= steps; step++) {
         step_run(self, step);
@@ -329,10 +359,17 @@ static void random_main(struct harness_rank *rank)
         harness_heap_bytes() > warm_bytes + 64 * (run->ops / 8) / 10 + 512 * 1024)
         harness_fail(__FILE__, __LINE__, "the heap has grown by %zu bytes in %llu steps",
                      grown, (unsigned long long)(steps - steps / 2));
-    /* A socket of two links that crossed may have been open for a moment half-way. */
-    if (harness_has_processes() && harness_fds() > warm_fds)
-        CHECK_EQ(harness_fds(), warm_fds);
+    /* A socket of two links that crossed may have been open for a moment half-way; and what a peer's
+     * device memory was imported by, until its word that it is gone. */
+    for (uint64_t until = harness_now_ns() + 5000000000;
+         harness_has_processes() && harness_fds() > warm_fds;) {
+        tryst_progress(rank->ctx);
+        if (harness_now_ns() > until)
+            CHECK_EQ(harness_fds(), warm_fds);
+    }
     harness_barrier(rank, &run->counter);
+    if (run->device_share)
+        gpu_close(&self->gpu);
     pthread_barrier_destroy(&self->start);
     free(self);
 }
@@ -368,8 +405,7 @@ static bool outcome_is_legal(const struct pair *pair, int32_t send, int32_t recv
 static int outcomes_check(const struct random_run *run)
 {
     struct pair *pairs = calloc(STEP_PAIRS, sizeof *pairs);
-    int wrong = 0;
-    int given_up = 0;
+    int wrong = 0, given_up = 0, on_device = 0;
     for (uint64_t step = 1; step <= steps_count(run); step++) {
         plan_step(run, step, pairs);
         for (int i = 0; i < run->step_pairs; i++) {
@@ -379,6 +415,8 @@ static int outcomes_check(const struct random_run *run)
             uint32_t sends = atomic_load(&outcome->send_calls);
             uint32_t recvs = atomic_load(&outcome->recv_calls);
             given_up += is_given_up(send) || is_given_up(recv);
+            if (recv == TRYST_OK)
+                on_device += (pairs[i].send.device >= 0) + (pairs[i].recv.device >= 0);
             if (outcome_is_legal(&pairs[i], send, recv) &&
                 sends == (pairs[i].fate != NO_SEND) &&
                 recvs == (pairs[i].fate != NO_RECV))
@@ -395,7 +433,9 @@ static int outcomes_check(const struct random_run *run)
     free(pairs);
     if (!given_up)
         print_error("nothing was cancelled: the plan tests too little\n");
-    return wrong + !given_up;
+    if (run->device_share)
+        print_message("%d tensors on devices\n", on_device);
+    return wrong + !given_up + (run->device_share && !on_device);
 }
 
 /* In a lab: what must have crossed each pair of hosts, for comparison with their interfaces. */
@@ -435,14 +475,16 @@ static void random_run(uint64_t seed, bool threads, bool progress_thread,
     const char *config[16] = {"progress_thread", progress_thread ? "1" : "0"};
     for (int i = 0; more && more[i]; i++)
         config[2 + i] = more[i];
-    *run = (struct random_run){.seed = seed,
-                               .ops = ops,
-                               .step_pairs = (int)step_pairs,
-                               .bytes_least = from_environment("TRYST_TEST_LEAST", 0),
-                               .bytes_max = from_environment("TRYST_TEST_BYTES", 1 << 20),
-                               .threads = threads,
-                               .progress_thread = progress_thread,
-                               .tight = more != NULL};
+    *run =
+        (struct random_run){.seed = seed,
+                            .ops = ops,
+                            .step_pairs = (int)step_pairs,
+                            .device_share = (int)from_environment("TRYST_TEST_DEVICE", 0),
+                            .bytes_least = from_environment("TRYST_TEST_LEAST", 0),
+                            .bytes_max = from_environment("TRYST_TEST_BYTES", 1 << 20),
+                            .threads = threads,
+                            .progress_thread = progress_thread,
+                            .tight = more != NULL};
     for (size_t i = 0; i < pairs; i++) {
         atomic_init(&run->outcomes[i].send, UNSEEN);
         atomic_init(&run->outcomes[i].recv, UNSEEN);
@@ -487,9 +529,10 @@ static void test_three_threads_and_progress_thread(void **state)
 
 static void test_tight(void **state)
 {
-    static const char *const tight[] = {"wants_max",     "1",  "parked_max", "2",
-                                        "frame_credits", "2",  "early_max",  "1",
-                                        "eager_credit",  "4K", NULL};
+    static const char *const tight[] = {
+        "wants_max", "1", "parked_max",   "2",  "frame_credits", "2",
+        "early_max", "1", "eager_credit", "4K", "stage_bytes",   "64K",
+        NULL};
     random_run(unit_seed(), false, false, tight);
 }
 
