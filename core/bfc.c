@@ -4,7 +4,7 @@
  *
  * Two rules decide. *Splitting*: what is left of a chunk is split off when it is at least an eighth
  * of the request, so at most that share is lost inside a chunk, and no crumbs are made of large ones.
- * *Growing*: a region is twice as large as the last one, within the limit; where the backend has no
+ * *Growing*: a region is twice as large for each that stands, within the limit; where the backend has no
  * such region, nine tenths of it, and so on down to the request.
  */
 #include "core/bfc.h"
@@ -31,7 +31,7 @@ struct bfc {
     struct list regions;
     struct list waiting;   /* free chunks that wait for a stream, oldest first */
     struct bfc_wait never; /* see wait_make */
-    uint64_t next_region_bytes;
+    uint64_t first_region_bytes;
     uint64_t next_wait;
     struct bfc_counts counts;
 };
@@ -51,7 +51,7 @@ tryst_status bfc_open(const struct bfc_params *params, struct bfc **bfc_p)
         return TRYST_E_NOMEM;
     }
     bfc->params = *params;
-    bfc->next_region_bytes =
+    bfc->first_region_bytes =
         grains(params->region_bytes ? params->region_bytes : REGION_BYTES);
     list_init(&bfc->regions);
     list_init(&bfc->waiting);
@@ -91,6 +91,17 @@ static bool wait_is_over(struct bfc *bfc, struct bfc_wait *wait)
         wait->event = NULL; /* given back with the answer */
     }
     return true;
+}
+
+/* Behind each of these nothing is kept that is over: or two streams that take turns at one chunk would
+ * make its list longer for ever. Whoever shares the wait misses nothing. */
+static void wait_shorten(struct bfc *bfc, struct bfc_wait *wait)
+{
+    for (; wait; wait = wait->also)
+        if (wait->also && wait_is_over(bfc, wait->also)) {
+            wait_drop(bfc, wait->also);
+            wait->also = NULL;
+        }
 }
 
 /* For all work of `stream` so far, and then for `old`, which it takes over. */
@@ -294,14 +305,25 @@ static uint64_t room_left(const struct bfc *bfc)
     return left / BFC_GRAIN * BFC_GRAIN;
 }
 
+/* Twice as large for each that stands: few of them in a pool that grows, and one that is trimmed again
+ * and again starts anew. */
+static uint64_t region_wanted(const struct bfc *bfc)
+{
+    uint64_t bytes = bfc->first_region_bytes;
+    for (uint64_t i = 0; i < bfc->counts.regions && bytes <= UINT64_MAX / 4; i++)
+        bytes *= 2;
+    return bytes;
+}
+
 /* A region of at least `bytes`. */
 static tryst_status grow(struct bfc *bfc, uint64_t bytes)
 {
-    uint64_t wanted = bfc->next_region_bytes > bytes ? bfc->next_region_bytes : bytes;
+    uint64_t wanted = region_wanted(bfc);
     uint64_t left = room_left(bfc);
     tryst_status status = TRYST_E_NOMEM;
     if (bytes > left)
         return status;
+    wanted = wanted > bytes ? wanted : bytes;
     wanted = wanted < left ? wanted : left;
     for (;;) {
         status = region_add(bfc, wanted);
@@ -310,8 +332,6 @@ static tryst_status grow(struct bfc *bfc, uint64_t bytes)
         wanted = wanted / 10 * 9 / BFC_GRAIN * BFC_GRAIN;
         wanted = wanted > bytes ? wanted : bytes;
     }
-    if (status == TRYST_OK && bfc->next_region_bytes <= UINT64_MAX / 4)
-        bfc->next_region_bytes *= 2;
     return status;
 }
 
@@ -382,7 +402,7 @@ static tryst_status find(struct bfc *bfc, struct wanted *wanted, uint64_t bytes,
     if (*chunk_p)
         return TRYST_OK;
     status = grow(bfc, bytes);
-    if (status == TRYST_E_NOMEM && bfc_trim(bfc) > 0)
+    if (status == TRYST_E_NOMEM && !bfc->params.frees_later && bfc_trim(bfc) > 0)
         status = grow(bfc, bytes);
     if (status == TRYST_OK)
         *chunk_p = bfc_index_find(&bfc->index, bytes, is_usable, wanted);
@@ -404,10 +424,17 @@ tryst_status bfc_get(struct bfc *bfc, bool on_stream, void *stream, size_t bytes
 
 /* --- put --- */
 
-bool bfc_put(struct bfc *bfc, bool on_stream, void *stream, void *data)
+/* The chunk at `data`, if it is out. */
+static struct bfc_chunk *chunk_out(const struct bfc *bfc, const void *data)
 {
     struct bfc_chunk *chunk = bfc_index_at(&bfc->index, (uintptr_t)data);
-    if (!chunk || chunk->is_free)
+    return chunk && !chunk->is_free ? chunk : NULL;
+}
+
+bool bfc_put(struct bfc *bfc, bool on_stream, void *stream, void *data)
+{
+    struct bfc_chunk *chunk = chunk_out(bfc, data);
+    if (!chunk)
         return false;
     bfc->counts.in_use--;
     bfc->counts.in_use_bytes -= chunk->bytes;
@@ -417,6 +444,29 @@ bool bfc_put(struct bfc *bfc, bool on_stream, void *stream, void *data)
     if (on_stream && bfc->params.backend->event_record)
         chunk->wait = wait_make(bfc, stream, chunk->wait);
     free_add(bfc, chunk);
+    return true;
+}
+
+bool bfc_use(struct bfc *bfc, void *stream, void *data)
+{
+    struct bfc_chunk *chunk = chunk_out(bfc, data);
+    if (!chunk || !bfc->params.backend->event_record)
+        return false;
+    if (wait_is_over(bfc, chunk->wait))
+        wait_end(bfc, chunk);
+    wait_shorten(bfc, chunk->wait);
+    chunk->wait = wait_make(bfc, stream, chunk->wait);
+    return true;
+}
+
+bool bfc_is_settled(struct bfc *bfc, const void *data, bool *settled_p)
+{
+    struct bfc_chunk *chunk = chunk_out(bfc, data);
+    if (!chunk)
+        return false;
+    *settled_p = wait_is_over(bfc, chunk->wait);
+    if (*settled_p)
+        wait_end(bfc, chunk);
     return true;
 }
 

@@ -48,7 +48,10 @@ struct bfc_params {
     void *arg;
     uint64_t limit_bytes; /**< of all regions together; 0: none */
     uint64_t
-        region_bytes; /**< of the first region; each further one is twice as large; 0: 2 MiB */
+        region_bytes; /**< of the first region; twice as large for each that stands; 0: 2 MiB */
+    /** region_free only notes what to free. So bfc_get does not make a region in the place of free
+     *  ones: TRYST_E_NOMEM, and the caller trims, frees and asks again. */
+    bool frees_later;
 };
 
 struct bfc_counts {
@@ -74,6 +77,13 @@ tryst_status bfc_get(struct bfc *bfc, bool on_stream, void *stream, size_t bytes
 /** Give a chunk back; with `on_stream`, work that is queued in `stream` may still use it. False: it is
  *  none of ours, or not out. */
 bool bfc_put(struct bfc *bfc, bool on_stream, void *stream, void *data);
+
+/** Work that is queued in `stream` now uses a chunk that is out: whoever puts it, it waits for that too.
+ *  False: it is none of ours, or not out, or there are no events here. */
+bool bfc_use(struct bfc *bfc, void *stream, void *data);
+/** Of a chunk that is out: has all work passed that was told of, and that of the stream which had it
+ *  before? False as in bfc_use. */
+bool bfc_is_settled(struct bfc *bfc, const void *data, bool *settled_p);
 
 /** A stream's handle will be used for another stream, or for none: only events count from now on. */
 void bfc_stream_forget(struct bfc *bfc, void *stream);

@@ -30,9 +30,9 @@ struct bfc_chunk {
     uintptr_t data;
     uint64_t bytes;
     bool is_free;
-    struct bfc_wait *
-        wait; /* what work may still use it; NULL: none. While it is out: what was left of
-                              that when it was handed out, to a stream that comes later anyway */
+    /* What work may still use it; NULL: none. While it is out: what was left of that when it was handed
+     * out, to a stream that comes later anyway, and what bfc_use told of since. */
+    struct bfc_wait *wait;
 };
 
 struct bfc_index {

@@ -217,6 +217,12 @@ static void regions_double(void **state)
         assert_int_equal(counts_of(bfc).reserved_bytes, reserved[i] * K);
     }
     assert_int_equal(bfc_close(bfc), 4);
+    bfc = open_with(UINT64_MAX, 0, 64 * K); /* one that is trimmed each time does not */
+    for (int i = 0; i < 100; i++) {
+        put(bfc, get(bfc, 1));
+        assert_int_equal(bfc_trim(bfc), 64 * K);
+    }
+    close_empty(bfc);
     /* What the device lacks is not asked of it: less will do. */
     bfc = open_with(100 * K, 0, 1024 * K);
     (void)get(bfc, 90 * K);
@@ -368,6 +374,40 @@ static void waits_are_inherited(void **state)
     close_empty(bfc);
 }
 
+/* Streams that were told to use a piece keep it from others, and from being read; whoever puts it. */
+static void uses_are_kept(void **state)
+{
+    struct bfc *bfc = open_with(UINT64_MAX, 64 * K, 64 * K);
+    void *data = get(bfc, 64 * K), *none;
+    bool settled = false;
+    assert_true(bfc_is_settled(bfc, data, &settled) && settled);
+    assert_true(bfc_use(bfc, (void *)1, data));
+    assert_true(bfc_use(bfc, (void *)2, data));
+    assert_true(bfc_is_settled(bfc, data, &settled) && !settled);
+    device.done[2] = device.queued[2];
+    assert_true(bfc_is_settled(bfc, data, &settled) && !settled);
+    put(bfc, data);
+    assert_int_equal(bfc_get(bfc, false, NULL, 1, &none), TRYST_E_NOMEM);
+    device.done[1] = device.queued[1];
+    assert_ptr_equal(get(bfc, 64 * K), data);
+    assert_true(bfc_is_settled(bfc, data, &settled) && settled);
+    /* Two streams take turns, each some work behind: what is over is not kept. */
+    for (int i = 0; i < 100; i++) {
+        int stream = 1 + i % 2;
+        assert_true(bfc_use(bfc, (void *)(intptr_t)stream, data));
+        device.done[stream] = device.queued[stream] - 1;
+        assert_true(device.events <= 6);
+    }
+    assert_true(bfc_is_settled(bfc, data, &settled) && !settled);
+    assert_false(bfc_use(bfc, (void *)1, (char *)data + 256));
+    assert_false(bfc_is_settled(bfc, (char *)data + 256, &settled));
+    put(bfc, data);
+    assert_false(bfc_use(bfc, (void *)1, data)); /* not out */
+    memcpy(device.done, device.queued, sizeof device.done);
+    assert_int_equal(bfc_trim(bfc), 64 * K);
+    close_empty(bfc);
+}
+
 static tryst_status some_calls(void)
 {
     struct bfc_params params = {.backend = &backend, .region_bytes = 4 * K};
@@ -481,10 +521,30 @@ static void model_put(struct model *self, unsigned i)
     piece->data = 0;
 }
 
+/* A stream uses a piece from here on; and what is said to be settled, no stream uses. */
+static void model_use(struct model *self, unsigned i)
+{
+    const struct piece *piece = &self->pieces[i];
+    int stream = (int)random_range(&self->random, STREAMS);
+    uint64_t first = (piece->data - BASE) / BFC_GRAIN;
+    bool settled = false;
+    assert_true(bfc_is_settled(self->bfc, (void *)piece->data, &settled));
+    for (uint64_t g = first;
+         settled && g < first + (piece->bytes + BFC_GRAIN - 1) / BFC_GRAIN; g++)
+        for (int other = 0; other < STREAMS; other++)
+            if (self->grains[g].at[other] > device.done[other])
+                fail_msg("stream %d still uses grain %llu", other, (unsigned long long)g);
+    assert_true(bfc_use(self->bfc, (void *)(intptr_t)stream, (void *)piece->data));
+    for (uint64_t g = first; g < first + (piece->bytes + BFC_GRAIN - 1) / BFC_GRAIN; g++)
+        self->grains[g].at[stream] = device.queued[stream];
+}
+
 static void model_step(struct model *self)
 {
     unsigned i = (unsigned)random_range(&self->random, PIECES);
-    if (self->pieces[i].data)
+    if (self->pieces[i].data && random_range(&self->random, 4) == 0)
+        model_use(self, i);
+    else if (self->pieces[i].data)
         model_put(self, i);
     else
         model_get(self, i);
@@ -538,6 +598,7 @@ int main(void)
         cmocka_unit_test(waits_merge),
         cmocka_unit_test(forgotten_streams),
         cmocka_unit_test(waits_are_inherited),
+        cmocka_unit_test(uses_are_kept),
         cmocka_unit_test(allocations_fail),
         cmocka_unit_test(random_against_model),
     };
