@@ -289,6 +289,24 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
     return rendezvous_open(&params, err, &ctx->rdv);
 }
 
+/** For regions that are released (memory.h). */
+static enum memory_entry domain_enter(void *arg)
+{
+    tryst_ctx *ctx = arg;
+    if (rendezvous_usable(ctx->rdv) == TRYST_E_FORKED)
+        return MEMORY_BARRED;
+    if (progress_role_is_mine(ctx))
+        return MEMORY_INSIDE;
+    while (!progress_role_take(ctx, TRYST_FOREVER))
+        ;
+    return MEMORY_ENTERED;
+}
+
+static void domain_leave(void *arg)
+{
+    progress_role_put(arg);
+}
+
 static tryst_status wiring_open(tryst_ctx *ctx, struct err *err)
 {
     ctx->wiring = mem_zalloc(sizeof *ctx->wiring);
@@ -296,8 +314,11 @@ static tryst_status wiring_open(tryst_ctx *ctx, struct err *err)
         return err_set(err, TRYST_E_NOMEM, "no memory for the context");
     module_host_init(&ctx->wiring->host, ctx->config, &ctx->log);
     tryst_status status = memory_cache_open(&ctx->wiring->host, &ctx->wiring->memory);
-    if (status == TRYST_OK)
+    if (status == TRYST_OK) {
+        memory_cache_guard(ctx->wiring->memory,
+                           &(struct memory_domain){domain_enter, domain_leave, ctx});
         return status;
+    }
     mem_free(ctx->wiring);
     return err_set(err, status, "no memory for the registration cache");
 }

@@ -27,6 +27,8 @@ struct rendezvous;
  *  and on leaving the first of the others. */
 struct progress {
     _Atomic(bool) held;
+    struct progress
+        *outer; /**< with the role: the one that its holder had before, or NULL */
     _Atomic(uint32_t) waiting; /**< threads in line */
     _Atomic(uint32_t) urgent;  /**< of those, how many want the role itself, soon */
     pthread_mutex_t lock;      /**< guards line */
@@ -82,6 +84,8 @@ void progress_leave(void *ctx);
 /** Take the role, waiting at most `timeout_ns`; false: not to be had. */
 bool progress_role_take(tryst_ctx *ctx, uint64_t timeout_ns);
 void progress_role_put(tryst_ctx *ctx);
+/** Has this thread the role? */
+bool progress_role_is_mine(const tryst_ctx *ctx);
 /** With the role: one pass of everything. Returns the number of events. */
 int progress_pass(tryst_ctx *ctx);
 /** Put the role, and let a thread that wants it have it before this one tries again. */

@@ -76,12 +76,28 @@ void progress_close(tryst_ctx *ctx)
 
 /* ---- role --------------------------------------------------------------------------------- */
 
+/** The role that this thread took last and still has. A callback may be told in one and need
+ *  another's, so they form a chain. initial-exec: one load instead of a call. */
+static _Thread_local struct progress *role_mine
+    __attribute__((tls_model("initial-exec")));
+
 static bool role_try(struct progress *progress)
 {
     /* relaxed: a cheap look before the exchange. */
-    if (atomic_load_explicit(&progress->held, memory_order_relaxed))
+    if (atomic_load_explicit(&progress->held, memory_order_relaxed) ||
+        atomic_exchange_explicit(&progress->held, true, memory_order_seq_cst))
         return false;
-    return !atomic_exchange_explicit(&progress->held, true, memory_order_seq_cst);
+    progress->outer = role_mine;
+    role_mine = progress;
+    return true;
+}
+
+bool progress_role_is_mine(const tryst_ctx *ctx)
+{
+    const struct progress *progress = role_mine;
+    while (progress && progress != &ctx->progress)
+        progress = progress->outer;
+    return progress != NULL;
 }
 
 /** Signal the first in line that nobody has signalled; threads that want the role itself first. */
@@ -118,6 +134,7 @@ static void line_wake_done(struct progress *progress)
 static void role_give(struct progress *progress)
 {
     progress->untold = false;
+    role_mine = progress->outer; /* roles are given back in reverse order */
     atomic_store_explicit(&progress->held, false, memory_order_seq_cst);
     if (!atomic_load_explicit(&progress->waiting, memory_order_seq_cst))
         return;

@@ -11,21 +11,24 @@
 #include "transports/memory.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "transports/transport.h"
 
-struct memory_entry {
+struct memory_place {
     struct tryst_mem *mem;
     uintptr_t reach; /* see the invariant */
 };
 
 struct memory_cache {
     const struct tryst_host *host; /* or NULL */
+    struct memory_domain domain;
     pthread_mutex_t lock;
-    struct memory_entry *entries;
-    size_t count, room;
+    struct memory_place *entries;
+    _Atomic(size_t) count; /* written under the lock */
+    size_t room;
     uint64_t next_id;
 };
 
@@ -55,9 +58,15 @@ tryst_status memory_cache_open(const struct tryst_host *host,
     return TRYST_OK;
 }
 
+void memory_cache_guard(struct memory_cache *cache, const struct memory_domain *domain)
+{
+    cache->domain = *domain;
+}
+
 size_t memory_cache_close(struct memory_cache *cache)
 {
     size_t left = cache->count;
+    cache->domain.enter = NULL; /* there is no other thread any more */
     while (cache->count > 0)
         memory_release(cache->entries[cache->count - 1].mem);
     pthread_mutex_destroy(&cache->lock);
@@ -94,7 +103,7 @@ static tryst_status cache_reserve(struct memory_cache *cache)
     if (cache->count < cache->room)
         return TRYST_OK;
     size_t room = cache->room ? 2 * cache->room : 16;
-    struct memory_entry *entries = mem_resize(cache->entries, room * sizeof *entries);
+    struct memory_place *entries = mem_resize(cache->entries, room * sizeof *entries);
     if (!entries)
         return TRYST_E_NOMEM;
     cache->entries = entries;
@@ -109,7 +118,7 @@ static tryst_status cache_add(struct memory_cache *cache, struct tryst_mem *mem)
     tryst_status status = cache_reserve(cache);
     if (status == TRYST_OK) {
         size_t at = upper_bound(cache, region_start(mem));
-        struct memory_entry *place = cache->entries + at;
+        struct memory_place *place = cache->entries + at;
         memmove(place + 1, place, (cache->count - at) * sizeof *place);
         place->mem = mem;
         cache->count++;
@@ -127,7 +136,7 @@ static void cache_remove(struct memory_cache *cache, const struct tryst_mem *mem
     while (at > 0 && cache->entries[at - 1].mem != mem)
         at--;
     if (at > 0) {
-        struct memory_entry *place = cache->entries + at - 1;
+        struct memory_place *place = cache->entries + at - 1;
         memmove(place, place + 1, (cache->count - at) * sizeof *place);
         cache->count--;
         reach_update(cache, at - 1);
@@ -206,12 +215,34 @@ static void registration_undo(struct tryst_mem *mem, unsigned index)
     mem->registrations[index].rail = NULL;
 }
 
+/* Most regions of a program that comes and goes were never used on a rail. The lock: a rail that
+ * closes forgets its registrations under it. */
+static bool is_registered(const struct tryst_mem *mem)
+{
+    bool found = false;
+    pthread_mutex_lock(&mem->cache->lock);
+    for (unsigned i = 0; i < MEMORY_RAILS_MAX; i++)
+        found = found || mem->registrations[i].rail;
+    pthread_mutex_unlock(&mem->cache->lock);
+    return found;
+}
+
+static void registrations_undo(struct tryst_mem *mem)
+{
+    const struct memory_domain *domain = &mem->cache->domain;
+    enum memory_entry entry = domain->enter ? domain->enter(domain->arg) : MEMORY_INSIDE;
+    for (unsigned i = 0; i < MEMORY_RAILS_MAX && entry != MEMORY_BARRED; i++)
+        registration_undo(mem, i);
+    if (entry == MEMORY_ENTERED)
+        domain->leave(domain->arg);
+}
+
 void memory_release(struct tryst_mem *mem)
 {
     if (!mem)
         return;
-    for (unsigned i = 0; i < MEMORY_RAILS_MAX; i++)
-        registration_undo(mem, i);
+    if (is_registered(mem))
+        registrations_undo(mem);
     cache_remove(mem->cache, mem);
     if (mem->owned)
         mem->ops->free(mem->device, mem->data, mem->bytes, mem->fd);
@@ -222,7 +253,8 @@ struct tryst_mem *memory_find(struct memory_cache *cache, const void *data, size
 {
     uintptr_t start = (uintptr_t)data, end = start + bytes;
     struct tryst_mem *found = NULL;
-    if (end < start)
+    /* relaxed: who knows of a region has it from whoever made it, and then this is not 0. */
+    if (end < start || !atomic_load_explicit(&cache->count, memory_order_relaxed))
         return NULL;
     pthread_mutex_lock(&cache->lock);
     size_t at = upper_bound(cache, start);

@@ -9,7 +9,8 @@
  *  uses the region on that rail and undone when the region is released.
  *
  *  Domain: regions are made and released by any thread under the cache's lock;
- *  registrations per rail are made in the progress domain.
+ *  registrations per rail are made and undone in the progress domain, which a release enters for
+ *  that alone (struct memory_domain): what frees memory may wait for a device, and stays outside.
  */
 #ifndef TRANSPORTS_MEMORY_H
 #define TRANSPORTS_MEMORY_H
@@ -160,10 +161,24 @@ struct tryst_mem {
     } registrations[MEMORY_RAILS_MAX];
 };
 
+/** How a release gets into the progress domain. */
+enum memory_entry {
+    MEMORY_ENTERED, /**< `leave` follows */
+    MEMORY_INSIDE,  /**< this thread was there already (a transport, a callback) */
+    MEMORY_BARRED   /**< nobody is to touch the rails any more (a forked child) */
+};
+struct memory_domain {
+    enum memory_entry (*enter)(void *arg); /**< NULL: all calls come from inside */
+    void (*leave)(void *arg);
+    void *arg;
+};
+
 /** One cache per context. `host` loads the kinds that it is asked for; NULL: only those that
  *  are loaded already. */
 tryst_status memory_cache_open(const struct tryst_host *host,
                                struct memory_cache **cache_p);
+/** Before a second thread uses it. */
+void memory_cache_guard(struct memory_cache *cache, const struct memory_domain *domain);
 /** Releases every region that is left; returns how many there were. */
 size_t memory_cache_close(struct memory_cache *cache);
 
@@ -173,7 +188,8 @@ tryst_status memory_register(struct memory_cache *cache, void *data, size_t byte
 tryst_status memory_alloc(struct memory_cache *cache, size_t bytes,
                           tryst_memory_kind kind, int32_t device,
                           struct tryst_mem **mem_p);
-/** Undo either; registrations on rails are undone first (progress domain). */
+/** Undo either; registrations on rails are undone first, in the progress domain: it waits for
+ *  that, and must not be called under a lock that is taken inside. */
 void memory_release(struct tryst_mem *mem);
 /** The region that covers [data, data + bytes), or NULL. */
 struct tryst_mem *memory_find(struct memory_cache *cache, const void *data, size_t bytes);

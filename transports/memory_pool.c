@@ -4,8 +4,10 @@
  * regions.
  *
  * Idea: the policy is in bfc.c and knows no memory; here are the places that regions and events come
- * from. Events are kept for the next time, since opening one may wait for the device. Invariant: under
- * the lock, the list of regions is what the backend has given and not taken back, each registered.
+ * from. Events are kept for the next time, since opening one may wait for the device. What is trimmed is
+ * freed after the lock: undoing a registration waits for whoever makes progress, who may be in a callback
+ * that asks this pool. Invariant: under the lock, the list of regions is what the backend has given and
+ * not taken back, each registered; `dropped` those that are nobody's and still to be freed.
  * Callers: users; the context opens pools.
  */
 #include "transports/memory_pool.h"
@@ -24,6 +26,7 @@ enum { NAME_BYTES = 48 };
 struct pool_region {
     struct pool_region *next;
     void *data;
+    size_t bytes;
     struct tryst_mem *mem; /* its registration */
 };
 
@@ -41,7 +44,9 @@ struct tryst_pool {
     tryst_pool_params params;
     char name[NAME_BYTES];
     struct pool_region *regions;
+    struct pool_region *dropped;
     struct pool_event *idle;
+    tryst_status lost; /* why an event could not be recorded or asked; TRYST_OK: none */
 };
 
 /* --- where regions come from --- */
@@ -93,6 +98,7 @@ static tryst_status region_alloc(void *arg, size_t bytes, void **data_p)
         return status;
     }
     region->data = region->mem->data;
+    region->bytes = bytes;
     region->next = pool->regions;
     pool->regions = region;
     if (pool->params.region_fn)
@@ -111,10 +117,23 @@ static void region_free(void *arg, void *data, size_t bytes)
     *at = region->next;
     if (pool->params.region_fn)
         pool->params.region_fn(pool->params.region_arg, data, bytes, 0);
-    memory_release(region->mem);
-    if (pool->params.kind != TRYST_POOL_REGISTERED)
-        memory_drop(pool, data, bytes);
-    mem_free(region);
+    region->next = pool->dropped;
+    pool->dropped = region;
+}
+
+/* Leave the lock, and free what was dropped under it. */
+static void pool_unlock(struct tryst_pool *pool)
+{
+    struct pool_region *dropped = pool->dropped, *next;
+    pool->dropped = NULL;
+    pthread_mutex_unlock(&pool->lock);
+    for (; dropped; dropped = next) {
+        next = dropped->next;
+        memory_release(dropped->mem);
+        if (pool->params.kind != TRYST_POOL_REGISTERED)
+            memory_drop(pool, dropped->data, dropped->bytes);
+        mem_free(dropped);
+    }
 }
 
 /* --- events --- */
@@ -147,12 +166,14 @@ static tryst_status event_record(void *arg, void *stream, void **event_p)
     struct tryst_pool *pool = arg;
     struct pool_event *event = event_take(pool);
     if (!event)
-        return TRYST_E_NOMEM;
+        return pool->lost = TRYST_E_NOMEM;
     tryst_status status = pool->ops->event_record(pool->ordinal, stream, event->event);
-    if (status == TRYST_OK)
+    if (status == TRYST_OK) {
         *event_p = event;
-    else
-        event_drop(pool, event);
+        return status;
+    }
+    pool->lost = status;
+    event_drop(pool, event);
     return status;
 }
 
@@ -160,10 +181,12 @@ static bool event_passed(void *arg, void *item)
 {
     struct tryst_pool *pool = arg;
     struct pool_event *event = item;
-    if (pool->ops->event_query(pool->ordinal, event->event) != TRYST_OK)
-        return false; /* a device that has failed lets go of nothing */
-    event_drop(pool, event);
-    return true;
+    tryst_status status = pool->ops->event_query(pool->ordinal, event->event);
+    if (status != TRYST_OK && status != TRYST_IN_PROGRESS)
+        pool->lost = status; /* a device that has failed lets go of nothing */
+    if (status == TRYST_OK)
+        event_drop(pool, event);
+    return status == TRYST_OK;
 }
 
 static const struct bfc_backend with_streams = {region_alloc, region_free, event_record,
@@ -205,7 +228,8 @@ tryst_status memory_pool_open(struct memory_cache *cache, const tryst_pool_param
                                    params->device ? &with_streams : &without_streams,
                                .arg = pool,
                                .limit_bytes = params->limit_bytes,
-                               .region_bytes = params->region_bytes};
+                               .region_bytes = params->region_bytes,
+                               .frees_later = true};
     status = bfc_open(&inner, &pool->bfc);
     if (status != TRYST_OK || pthread_mutex_init(&pool->lock, NULL) != 0) {
         (void)bfc_close(pool->bfc);
@@ -226,7 +250,9 @@ uint64_t tryst_pool_close(tryst_pool *pool)
 {
     if (!pool)
         return 0;
+    pthread_mutex_lock(&pool->lock);
     uint64_t left = bfc_close(pool->bfc);
+    pool_unlock(pool);
     while (pool->idle) {
         struct pool_event *event = pool->idle;
         pool->idle = event->next;
@@ -287,12 +313,17 @@ static tryst_status get(tryst_pool *pool, bool on_stream, void *stream, size_t b
 {
     if (!pool || !data_p || bytes == 0)
         return TRYST_E_INVALID;
+    on_stream = on_stream && pool->ops;
     pthread_mutex_lock(&pool->lock);
-    tryst_status status =
-        bfc_get(pool->bfc, on_stream && pool->ops, stream, bytes, data_p);
+    tryst_status status = bfc_get(pool->bfc, on_stream, stream, bytes, data_p);
+    while (status == TRYST_E_NOMEM && bfc_trim(pool->bfc) > 0) {
+        pool_unlock(pool); /* room for another region */
+        pthread_mutex_lock(&pool->lock);
+        status = bfc_get(pool->bfc, on_stream, stream, bytes, data_p);
+    }
     if (status != TRYST_OK)
         failure_tell(pool, bytes, status, error, capacity);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     return status;
 }
 
@@ -328,6 +359,32 @@ tryst_status tryst_pool_put_after(tryst_pool *pool, void *stream, void *data)
     return put(pool, true, stream, data);
 }
 
+tryst_status tryst_pool_use(tryst_pool *pool, void *stream, void *data)
+{
+    if (!pool)
+        return TRYST_E_INVALID;
+    pthread_mutex_lock(&pool->lock);
+    bool known = bfc_use(pool->bfc, stream, data);
+    pthread_mutex_unlock(&pool->lock);
+    return known ? TRYST_OK : TRYST_E_INVALID;
+}
+
+tryst_status tryst_pool_test(tryst_pool *pool, const void *data)
+{
+    bool settled = false;
+    if (!pool)
+        return TRYST_E_INVALID;
+    pthread_mutex_lock(&pool->lock);
+    bool known = bfc_is_settled(pool->bfc, data, &settled);
+    tryst_status lost = pool->lost;
+    pthread_mutex_unlock(&pool->lock);
+    if (!known)
+        return TRYST_E_INVALID;
+    if (settled)
+        return TRYST_OK;
+    return lost != TRYST_OK ? lost : TRYST_IN_PROGRESS;
+}
+
 void tryst_pool_stream_forget(tryst_pool *pool, void *stream)
 {
     pthread_mutex_lock(&pool->lock);
@@ -339,7 +396,7 @@ uint64_t tryst_pool_trim(tryst_pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
     uint64_t bytes = bfc_trim(pool->bfc);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     return bytes;
 }
 

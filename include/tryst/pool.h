@@ -8,7 +8,9 @@
  *  in it travel without a copy.
  *
  *  Streams: tryst_pool_put_after gives memory back that work queued in a stream may still use. The same
- *  stream gets it again at once (tryst_pool_get_on), others when that work is done. Nothing waits.
+ *  stream gets it again at once (tryst_pool_get_on), others when that work is done. Nothing waits. Where
+ *  further streams use a piece, tryst_pool_use tells of each; tryst_pool_test says, by events and without
+ *  synchronising anything, whether it can be read now.
  *
  *  Thread: any, all functions. Blocks: only where a region is made or given back, as the driver likes;
  *  so ask for what a step needs before it (or reserve: get and put it once).
@@ -38,7 +40,7 @@ typedef struct tryst_pool_params {
         *device;           /**< DEVICE, PINNED: open as long as the pool; else NULL */
     const char *name;      /**< for messages, copied; NULL: "pool" */
     uint64_t limit_bytes;  /**< of all regions together; 0: what there is */
-    uint64_t region_bytes; /**< of the first region; each further one doubles; 0: 2 MiB */
+    uint64_t region_bytes; /**< of the first; doubled for each that stands; 0: 2 MiB */
     /** Each region that was made (1) or will be given back (0); may be NULL. Runs in the call that makes
      *  or gives it back, under the pool's lock: it must not call the pool. */
     void (*region_fn)(void *arg, void *data, size_t bytes, int made);
@@ -74,6 +76,17 @@ TRYST_API tryst_status tryst_pool_get_on(tryst_pool *pool, void *stream, size_t 
 TRYST_API tryst_status tryst_pool_put(tryst_pool *pool, void *data);
 /** Give back what work queued in `stream` so far may still use. */
 TRYST_API tryst_status tryst_pool_put_after(tryst_pool *pool, void *stream, void *data);
+
+/** Work that is queued in `stream` by now reads or writes a piece that is out. Whoever puts it later,
+ *  others get it when that is done; until then tryst_pool_test says so. For as many streams as use it.
+ *  Returns: TRYST_OK, TRYST_E_INVALID (no piece of this pool, or not out; a pool without a device) */
+TRYST_API tryst_status tryst_pool_use(tryst_pool *pool, void *stream, void *data);
+/** Can a piece that is out be read now, by the host or by any stream? Asks events, waits for nothing.
+ *  Returns: TRYST_OK: all work is done that tryst_pool_use told of, and what used it before
+ *           (tryst_pool_put_after, where tryst_pool_get_on handed it out again);
+ *           TRYST_IN_PROGRESS; TRYST_E_INVALID as above; the device's failure, behind which nobody
+ *           can know */
+TRYST_API tryst_status tryst_pool_test(tryst_pool *pool, const void *data);
 /** Before a stream is closed: its handle may soon be another stream's. */
 TRYST_API void tryst_pool_stream_forget(tryst_pool *pool, void *stream);
 

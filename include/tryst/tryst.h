@@ -447,7 +447,9 @@ TRYST_API tryst_status tryst_mem_alloc(tryst_ctx *ctx, size_t bytes,
                                        void **data_p, tryst_mem **mem_p);
 
 /** Undo tryst_mem_register (memory stays) or tryst_mem_alloc (memory is freed). NULL
- *  allowed. */
+ *  allowed.
+ *  Thread: any; from a callback too. Blocks: until whoever makes progress lets it in between, so not
+ *          under a lock that a callback takes; freeing a device's memory, as its driver likes. */
 TRYST_API void tryst_mem_release(tryst_mem *mem);
 
 /* ------------------------------------------------------------------------------------------- *

@@ -138,6 +138,55 @@ static void test_streams(void **state)
     assert_int_equal(tryst_pool_close(pool), 0);
 }
 
+/* May the host read what a stream copies there? Only once it is there; nobody else gets it before. */
+static void test_read_now(void **state)
+{
+    struct fixture *self = *state;
+    static char bytes[MIB];
+    tryst_pool *pool = pool_open(self, TRYST_POOL_PINNED, 0);
+    void *stream, *data, *device_data;
+    tryst_mem *mem;
+    tryst_status status;
+    assert_int_equal(tryst_stream_open(self->device, 0, &stream), TRYST_OK);
+    assert_int_equal(
+        tryst_mem_alloc(self->ctx, MIB, TRYST_MEMORY_CUDA, 1, &device_data, &mem),
+        TRYST_OK);
+    assert_int_equal(tryst_pool_get(pool, MIB, &data, NULL, 0), TRYST_OK);
+    assert_int_equal(tryst_pool_test(pool, data), TRYST_OK);
+    for (int round = 0; round < 20; round++) {
+        memset(bytes, round + 1, MIB);
+        assert_int_equal(tryst_copy_async(self->device, stream, device_data, bytes, MIB),
+                         TRYST_OK);
+        assert_int_equal(tryst_copy_async(self->device, stream, data, device_data, MIB),
+                         TRYST_OK);
+        assert_int_equal(tryst_pool_use(pool, stream, data), TRYST_OK);
+        while ((status = tryst_pool_test(pool, data)) == TRYST_IN_PROGRESS)
+            sched_yield();
+        assert_int_equal(status, TRYST_OK);
+        assert_memory_equal(data, bytes, MIB);
+    }
+    assert_int_equal(tryst_pool_use(pool, stream, bytes), TRYST_E_INVALID);
+    assert_int_equal(tryst_pool_test(pool, bytes), TRYST_E_INVALID);
+    /* A device that does not answer: nobody can know. */
+    fake_cuda_fail("cuEventRecord", 1, 719);
+    assert_int_equal(tryst_pool_use(pool, stream, data), TRYST_OK);
+    assert_int_equal(tryst_pool_test(pool, data), TRYST_E_SYSTEM);
+    fake_cuda_fail(NULL, 0, 0);
+    assert_int_equal(tryst_pool_put(pool, data), TRYST_OK);
+    tryst_pool_stream_forget(pool, stream);
+    tryst_stream_close(self->device, stream);
+    tryst_mem_release(mem);
+    assert_int_equal(tryst_pool_close(pool), 0);
+    pool = pool_open(self, TRYST_POOL_REGISTERED, 0); /* no device, no streams */
+    assert_int_equal(tryst_pool_get(pool, 100, &data, NULL, 0), TRYST_OK);
+    assert_int_equal(tryst_pool_use(pool, NULL, data), TRYST_E_INVALID);
+    assert_int_equal(tryst_pool_test(pool, data), TRYST_OK);
+    assert_int_equal(tryst_pool_put(pool, data), TRYST_OK);
+    assert_int_equal(tryst_pool_close(pool), 0);
+    assert_int_equal(tryst_pool_use(NULL, NULL, NULL), TRYST_E_INVALID);
+    assert_int_equal(tryst_pool_test(NULL, NULL), TRYST_E_INVALID);
+}
+
 static void test_out_of_memory(void **state)
 {
     struct fixture *self = *state;
@@ -197,6 +246,7 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {TEST(test_kinds), TEST(test_streams),
-                                       TEST(test_out_of_memory), TEST(test_refused)};
+                                       TEST(test_read_now), TEST(test_out_of_memory),
+                                       TEST(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
