@@ -79,8 +79,10 @@ static void page_close(struct gate_page *page)
     mem_free(page);
 }
 
+/** A page, all but its first gate among the free ones. Not under the lock: pinning may wait for the
+ *  device, and so for a word that is set under it. */
 static tryst_status page_open(struct gates *gates, const struct memory_ops *memory,
-                              int32_t device)
+                              int32_t device, struct gate **first_p)
 {
     struct gate_page *page = mem_zalloc(sizeof *page);
     if (!page)
@@ -93,13 +95,17 @@ static tryst_status page_open(struct gates *gates, const struct memory_ops *memo
     }
     page->memory = memory;
     page->device = device;
+    pthread_mutex_lock(&gates->lock);
     for (int i = 0; i < GATES_PER_PAGE; i++) {
         struct gate *gate = &page->gates[i];
         gate->page = page;
         gate->word = (uint32_t *)(void *)((char *)page->data + i * GATE_STRIDE);
-        list_push_front(&gates->free, &gate->node);
+        if (i)
+            list_push_front(&gates->free, &gate->node);
     }
     list_push_back(&gates->pages, &page->node);
+    pthread_mutex_unlock(&gates->lock);
+    *first_p = &page->gates[0];
     return TRYST_OK;
 }
 
@@ -124,41 +130,49 @@ void gates_close(struct gates *gates, const struct log *log)
 
 /* ---- words -------------------------------------------------------------------------------- */
 
-/** The oldest free one of this device, if no stream looks at it any more. Under the lock. */
-static struct gate *free_find(struct gates *gates, int32_t device)
+/** Take the oldest free one of this device, if no stream looks at it any more. */
+static struct gate *free_take(struct gates *gates, int32_t device)
 {
+    struct gate *found = NULL;
+    pthread_mutex_lock(&gates->lock);
     list_for_each_safe (&gates->free, node, after) {
         struct gate *gate = container_of(node, struct gate, node);
-        if (gate->page->device == device)
-            return gate_passed(gate) ? gate : NULL;
+        if (gate->page->device != device)
+            continue;
+        if (gate_passed(gate)) {
+            list_remove(node);
+            found = gate;
+        }
+        break;
     }
-    return NULL;
+    pthread_mutex_unlock(&gates->lock);
+    return found;
+}
+
+static void free_put(struct gates *gates, struct gate *gate)
+{
+    pthread_mutex_lock(&gates->lock);
+    list_push_back(&gates->free, &gate->node);
+    pthread_mutex_unlock(&gates->lock);
 }
 
 static tryst_status gate_get(struct gates *gates, const struct memory_ops *memory,
                              int32_t device, struct gate **gate_p)
 {
-    tryst_status status = TRYST_OK;
-    pthread_mutex_lock(&gates->lock);
-    struct gate *gate = free_find(gates, device);
-    if (!gate) {
-        status = page_open(gates, memory, device);
-        gate = status == TRYST_OK ? free_find(gates, device) : NULL;
-        if (!gate) {
-            pthread_mutex_unlock(&gates->lock);
-            return status == TRYST_OK ? TRYST_E_NOMEM : status;
-        }
-    }
+    struct gate *gate = free_take(gates, device);
+    tryst_status status = gate ? TRYST_OK : page_open(gates, memory, device, &gate);
+    if (status != TRYST_OK)
+        return status;
     if (!gate->has_event)
         status = memory->event_open(device, &gate->event);
-    if (status == TRYST_OK) {
-        gate->has_event = true;
-        list_remove(&gate->node);
-        *gate->word = 0; /* nobody looks */
-        *gate_p = gate;
+    if (status != TRYST_OK) {
+        free_put(gates, gate);
+        return status;
     }
-    pthread_mutex_unlock(&gates->lock);
-    return status;
+    gate->has_event = true;
+    *gate->word = 0; /* nobody looks */
+    *gate_p = gate;
+    return TRYST_OK;
 }
 
 /** Let the stream go. The word may be another operation's at once. */
@@ -166,9 +180,7 @@ static void gate_open(struct gates *gates, struct gate *gate)
 {
     /* release: what the operation has brought comes before it. Partner: the stream. */
     __atomic_store_n(gate->word, 1, __ATOMIC_RELEASE);
-    pthread_mutex_lock(&gates->lock);
-    list_push_back(&gates->free, &gate->node);
-    pthread_mutex_unlock(&gates->lock);
+    free_put(gates, gate);
 }
 
 /* ---- operations --------------------------------------------------------------------------- */
@@ -200,20 +212,30 @@ static void gate_run(struct rendezvous *rdv, struct submission *submission)
     op_unref(op);
 }
 
+static tryst_status failure_tell(struct rendezvous *rdv, const struct memory_ops *memory,
+                                 int32_t device, tryst_status status)
+{
+    LOG_WARN_LIMITED(rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
+                     "a stream of %s device %d cannot wait for an operation: %s",
+                     memory->name, (int)device, memory->error_text());
+    return status;
+}
+
 tryst_status rendezvous_stream_wait(tryst_op *op, int32_t device, void *stream)
 {
     struct rendezvous *rdv = op->rdv;
     const struct memory_ops *memory;
     struct gate *gate;
     tryst_status status = op_device_row(rdv, TRYST_MEMORY_CUDA, &memory);
-    if (status == TRYST_OK)
-        status = gate_get(&rdv->gates, memory, device, &gate);
     if (status != TRYST_OK)
         return status;
+    status = gate_get(&rdv->gates, memory, device, &gate);
+    if (status != TRYST_OK)
+        return failure_tell(rdv, memory, device, status);
     status = memory->stream_wait_word(device, stream, gate->word, 1);
     if (status != TRYST_OK) {
         gate_open(&rdv->gates, gate);
-        return status;
+        return failure_tell(rdv, memory, device, status);
     }
     if (memory->event_record(device, stream, gate->event) != TRYST_OK)
         gate->page->lost = true;

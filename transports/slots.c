@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pinned slots: powers of two, kept once pinned, given back to the system when another size needs
- * the room.
+ * Pinned slots: powers of two, kept once pinned until the end: giving them back to the driver waits
+ * for the device, where a stream may be waiting for an operation of ours. So a size that has two takes a
+ * larger one that lies idle before another is pinned.
  *
  * Invariant: a chunk's slots are all of one class; `bytes` of a side is the sum of its chunks of
  * other classes than the smallest.
@@ -74,19 +75,6 @@ static uint32_t class_of(size_t bytes)
     return class;
 }
 
-/* Give back what lies idle in other sizes; is there room for `bytes` then? */
-static bool room_make(struct slots *slots, struct slots_side *side, size_t bytes)
-{
-    list_for_each_safe (&side->chunks, node, after) {
-        struct slot_chunk *chunk = container_of(node, struct slot_chunk, node);
-        if (side->bytes + bytes <= slots->limit_bytes)
-            break;
-        if (chunk->used == 0 && chunk->class > SMALL_BITS)
-            chunk_close(side, chunk);
-    }
-    return side->bytes + bytes <= slots->limit_bytes;
-}
-
 static void chunk_carve(struct slots_side *side, struct slot_chunk *chunk)
 {
     size_t bytes = chunk->bytes / chunk->count;
@@ -105,7 +93,7 @@ static bool chunk_open(struct slots *slots, struct slots_side *side,
     uint32_t count = class == SMALL_BITS ? SMALL_COUNT : 1;
     size_t bytes = ((size_t)1 << class) * count;
     if (class > SMALL_BITS && side->held[class] >= ALWAYS &&
-        !room_make(slots, side, bytes))
+        (bytes > slots->limit_bytes || side->bytes > slots->limit_bytes - bytes))
         return false;
     struct slot_chunk *chunk = mem_zalloc(sizeof *chunk + count * sizeof chunk->slots[0]);
     if (!chunk)
@@ -130,17 +118,31 @@ static bool chunk_open(struct slots *slots, struct slots_side *side,
     return true;
 }
 
+/* The smallest class from this one on that has a free slot; else this one. */
+static uint32_t class_free(const struct slots_side *side, uint32_t class)
+{
+    for (uint32_t i = class; i < SLOT_CLASSES; i++)
+        if (!list_empty(&side->free[i]))
+            return i;
+    return class;
+}
+
 struct slot *slots_get(struct slots *slots, const struct memory_ops *memory,
                        int32_t device, enum copy_way way, size_t bytes)
 {
     struct slots_side *side = &slots->sides[way];
-    uint32_t class = class_of(bytes);
+    uint32_t class = class_of(bytes), from = class;
     if ((size_t)1 << class < bytes)
         return NULL;
-    if (list_empty(&side->free[class]) && !chunk_open(slots, side, memory, device, class))
-        return NULL;
+    if (side->held[class] >= ALWAYS)
+        from = class_free(side, class);
+    if (list_empty(&side->free[from])) {
+        if (!chunk_open(slots, side, memory, device, class))
+            return NULL;
+        from = class;
+    }
     struct slot *slot =
-        container_of(list_pop_front(&side->free[class]), struct slot, node);
+        container_of(list_pop_front(&side->free[from]), struct slot, node);
     slot->chunk->used++;
     return slot;
 }

@@ -2,7 +2,7 @@
 /** @file slots.h
  *  Pinned host memory in pieces, for bytes on their way from or to a device.
  *
- *  Idea: pinning is slow, so what was pinned is kept, by size; and each direction has its own, so
+ *  Idea: pinning is slow, and unpinning waits for the device, so what was pinned is kept, by size; and each direction has its own, so
  *  that what comes in never waits for what goes out. (It would hang: two ranks whose slots are all
  *  held by receives that wait for each other's sends.)
  *

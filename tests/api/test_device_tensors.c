@@ -11,6 +11,7 @@
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fake_cuda.h"
@@ -244,6 +245,61 @@ static void test_held(void **state)
     ranks_run(held_main, NULL);
 }
 
+/* ---- what waits for a device is kept off the path ----------------------------------------- */
+
+/* A stream of rank 0 waits for `last` all the time, over a driver that waits for all streams where it
+ * frees, unpins and closes. Meanwhile tensors of many sizes come through little pinned memory, from
+ * regions that are released, and closed here, one after the other. */
+static void waiting_main(struct harness_rank *rank)
+{
+    enum { COUNT = 12 };
+    struct room rooms[COUNT], word = room_open(rank, -1, 8);
+    struct gpu gpu;
+    void *stream;
+    char edge[16];
+    tryst_op *last = NULL;
+    gpu_open(rank, &gpu);
+    tryst_step *step = harness_step(rank, 1);
+    CHECK_STATUS(tryst_stream_open(gpu.devices[0], 0, &stream), TRYST_OK);
+    for (int i = 0; i < COUNT; i++) {
+        int device = rank->rank == 0 || i % 3 ? i % 2 : -1;
+        rooms[i] = room_open(rank, device, i % 4 == 3 ? 900 : (size_t)40000 << i % 5);
+        if (rank->rank == 1)
+            room_fill(&gpu, &rooms[i], (uint64_t)i);
+    }
+    if (rank->rank == 0) {
+        last = room_start(rank, step, false, "last", &word, NULL);
+        CHECK_STATUS(tryst_op_stream_wait(last, 0, stream), TRYST_OK);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(edge, sizeof edge, "w%d", i);
+        harness_end(room_start(rank, step, rank->rank == 1, edge, &rooms[i], NULL),
+                    TRYST_OK);
+        if (rank->rank == 1)
+            room_close(&rooms[i]);
+    }
+    harness_end(rank->rank ? room_start(rank, step, true, "last", &word, NULL) : last,
+                TRYST_OK);
+    for (int i = 0; i < COUNT && rank->rank == 0; i++) {
+        room_check(&gpu, &rooms[i], (uint64_t)i);
+        room_close(&rooms[i]);
+    }
+    harness_step_close(step);
+    tryst_stream_close(gpu.devices[0], stream);
+    room_close(&word);
+    gpu_close(&gpu);
+}
+
+static void test_waiting(void **state)
+{
+    static const char *const tight[] = {"stage_bytes", "64K", NULL};
+    if (!harness_has_processes())
+        skip(); /* rank 1's frees would wait for rank 0's stream, rightly */
+    setenv("FAKE_CUDA_WAITS", "1", 1);
+    ranks_run(waiting_main, tight);
+    unsetenv("FAKE_CUDA_WAITS");
+}
+
 /* ---- shapes that are not known ------------------------------------------------------------ */
 
 static tryst_status on_alloc(void *arg, tryst_tensor *tensor)
@@ -432,10 +488,11 @@ static void test_killed(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes), cmocka_unit_test(test_many),
-        cmocka_unit_test(test_ready), cmocka_unit_test(test_held),
-        cmocka_unit_test(test_alloc), cmocka_unit_test(test_invalid),
-        cmocka_unit_test(test_fail),  cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_sizes),   cmocka_unit_test(test_many),
+        cmocka_unit_test(test_ready),   cmocka_unit_test(test_held),
+        cmocka_unit_test(test_waiting), cmocka_unit_test(test_alloc),
+        cmocka_unit_test(test_invalid), cmocka_unit_test(test_fail),
+        cmocka_unit_test(test_killed),
     };
     return HARNESS_MAIN(argc, argv, tests);
 }

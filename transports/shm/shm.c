@@ -121,6 +121,7 @@ static tryst_status shm_ep_open(struct rail *rail, const struct ep_params *param
 
 static void shm_rail_close(struct rail *base)
 {
+    shm_closer_end((struct shm_rail *)base);
     mem_free(((struct shm_rail *)base)->regions);
     pair_rail_close(base);
 }

@@ -7,6 +7,7 @@
  *   shm_copy.c     reading the peer's memory: by mapping, by process_vm_readv
  *   shm_region.c   regions: announced to peers, mapped from peers
  *   shm_device.c   the same of device memory: imported from peers
+ *   shm_closer.c   imports are closed by a thread of their own
  */
 #ifndef TRANSPORTS_SHM_H
 #define TRANSPORTS_SHM_H
@@ -25,6 +26,7 @@ struct shm_rail {
     uint32_t mechs_allowed;      /* SHM_CAN_…, as TRYST_SHM_MECH says */
     struct shm_region **regions; /* by index; NULL: free */
     uint32_t regions_room;
+    struct shm_closer *closer; /* NULL until an import is first closed */
 };
 
 /* A region of ours with a descriptor, or on a device: the rail's registration of it. */
@@ -47,6 +49,14 @@ struct shm_mapped {
     int fd;         /* that came with the handle, or -1 */
     struct memory_ipc ipc;
     struct list imports; /* struct shm_import */
+};
+
+/* A peer's region, for one device of ours. */
+struct shm_import {
+    struct list_node node;
+    const struct memory_ops *memory;
+    int32_t device;
+    void *data;
 };
 
 enum shm_step {
@@ -111,15 +121,20 @@ enum pair_copy shm_region_address(struct shm_ep *ep, uint64_t id, uint64_t offse
                                   uint64_t bytes, const void **data_p);
 void shm_regions_end(struct shm_ep *ep);
 struct shm_mapped *shm_mapped_find(struct shm_ep *ep, uint64_t id);
-void shm_mapped_free(struct shm_mapped *mapped);
+void shm_mapped_free(struct shm_ep *ep, struct shm_mapped *mapped);
 
 /* shm_device.c */
 /* Send the region's handle to this peer. TRYST_E_UNSUPPORTED: it has none. */
 tryst_status shm_device_tell(struct shm_ep *ep, struct shm_region *region);
 void shm_device_take(struct shm_mapped *mapped, const struct shm_message *message,
                      int fd);
-void shm_imports_close(struct shm_mapped *mapped);
 enum pair_copy shm_device_read(struct pair_ep *pair, struct pair_job *job);
 bool shm_device_read_end(struct pair_ep *pair, struct pair_job *job);
+
+/* shm_closer.c */
+/* Close what was imported of a peer's region, soon; no copy reads it any more. */
+void shm_imports_close(struct shm_rail *rail, struct shm_mapped *mapped);
+/* With the rail: waits a little for those that are still to be closed. */
+void shm_closer_end(struct shm_rail *rail);
 
 #endif

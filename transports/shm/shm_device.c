@@ -19,14 +19,6 @@
 static_assert(sizeof(struct memory_ipc) == sizeof(((struct shm_message *)0)->text),
               "a handle fits into a message");
 
-/* A peer's region, for one device of ours. */
-struct shm_import {
-    struct list_node node;
-    const struct memory_ops *memory;
-    int32_t device;
-    void *data;
-};
-
 /* --- ours --- */
 
 tryst_status shm_device_tell(struct shm_ep *ep, struct shm_region *region)
@@ -57,18 +49,6 @@ void shm_device_take(struct shm_mapped *mapped, const struct shm_message *messag
     memcpy(&mapped->ipc, message->text, sizeof mapped->ipc);
     if (fd >= 0) /* the message's own is closed behind it */
         mapped->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-}
-
-void shm_imports_close(struct shm_mapped *mapped)
-{
-    struct list_node *node;
-    while ((node = list_pop_front(&mapped->imports)) != NULL) {
-        struct shm_import *import = container_of(node, struct shm_import, node);
-        import->memory->ipc_close(import->device, import->data, &mapped->ipc);
-        mem_free(import);
-    }
-    if (mapped->fd >= 0)
-        close(mapped->fd);
 }
 
 /* Is all of the region there? The driver knows how long it is; the peer has only said so. */
@@ -144,6 +124,6 @@ bool shm_device_read_end(struct pair_ep *pair, struct pair_job *job)
     struct shm_ep *ep = (struct shm_ep *)pair;
     struct shm_mapped *mapped = job->region;
     if (--mapped->users == 0 && mapped->dropped)
-        shm_mapped_free(mapped);
+        shm_mapped_free(ep, mapped);
     return shm_read_confirm(ep) == PAIR_COPY_OK;
 }

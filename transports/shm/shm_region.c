@@ -177,9 +177,11 @@ void shm_region_take(struct shm_ep *ep, const struct shm_message *message, int f
     list_append(&pair_ep_rail(&ep->pair)->reads, &ep->pair.waiting);
 }
 
-void shm_mapped_free(struct shm_mapped *mapped)
+void shm_mapped_free(struct shm_ep *ep, struct shm_mapped *mapped)
 {
-    shm_imports_close(mapped);
+    shm_imports_close(shm_ep_rail(ep), mapped);
+    if (mapped->fd >= 0)
+        close(mapped->fd);
     if (mapped->base)
         munmap(mapped->base, mapped->bytes);
     mem_free(mapped);
@@ -191,7 +193,7 @@ static void mapped_drop(struct shm_ep *ep, struct shm_mapped *mapped)
     ep->regions_count--;
     mapped->dropped = true;
     if (!mapped->users)
-        shm_mapped_free(mapped);
+        shm_mapped_free(ep, mapped);
 }
 
 void shm_region_drop(struct shm_ep *ep, uint64_t id)

@@ -15,6 +15,7 @@ struct fake_device fake_devices[FAKE_DEVICES_MAX];
 int fake_devices_count;
 size_t fake_device_bytes;
 unsigned fake_delay_us;
+bool fake_waits;
 
 /* --- calls: how often, and which fail --- */
 
@@ -118,6 +119,7 @@ static void start(void)
     fake_devices_count = devices < FAKE_DEVICES_MAX ? (int)devices : FAKE_DEVICES_MAX;
     fake_device_bytes = setting("FAKE_CUDA_BYTES", UINT64_C(1) << 30);
     fake_delay_us = (unsigned)setting("FAKE_CUDA_DELAY_US", 0);
+    fake_waits = setting("FAKE_CUDA_WAITS", 0) != 0;
     for (int i = 0; i < fake_devices_count; i++)
         device_make(&fake_devices[i], i);
 }

@@ -125,6 +125,8 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr data)
     if (fake_current() < 0)
         return CUDA_ERROR_INVALID_CONTEXT;
     pthread_mutex_lock(&fake_lock);
+    if (fake_waits)
+        fake_synchronize(-1);
     struct range *range = fake_range_find(data);
     bool good = range && range->start == data && !range->handle && range->file_at < 0;
     if (good) {
@@ -311,6 +313,8 @@ CUresult cuMemSetAccess(CUdeviceptr data, size_t bytes, const CUmemAccessDesc *a
 CUresult cuMemUnmap(CUdeviceptr data, size_t bytes)
 {
     pthread_mutex_lock(&fake_lock);
+    if (fake_waits)
+        fake_synchronize(-1);
     struct range *range = fake_range_find(data);
     bool good = range && range->handle && range->start == data && range->bytes == bytes;
     if (good) {

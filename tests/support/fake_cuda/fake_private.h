@@ -46,6 +46,7 @@ extern struct fake_device fake_devices[FAKE_DEVICES_MAX];
 extern int fake_devices_count;
 extern size_t fake_device_bytes;
 extern unsigned fake_delay_us;
+extern bool fake_waits;
 extern struct range *fake_ranges;
 
 /* Every function begins so: counts the call, and fails it if it is its turn. */
