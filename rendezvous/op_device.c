@@ -7,6 +7,7 @@
  */
 #include "op_device.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "recv_run.h"
@@ -30,6 +31,22 @@ tryst_status op_device_row(struct rendezvous *rdv, tryst_memory_kind kind,
     return status;
 }
 
+/** What the caller said, and what the driver knows. */
+static void tensor_tell(struct rendezvous *rdv, const tryst_tensor *tensor,
+                        const struct memory_ops *memory, tryst_status located,
+                        int32_t device)
+{
+    char why[TRANSPORT_TEXT_MAX];
+    if (located == TRYST_OK)
+        (void)snprintf(why, sizeof why, "it is device %d's", (int)device);
+    else
+        (void)snprintf(why, sizeof why, "%s", memory->error_text());
+    LOG_WARN_LIMITED(rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
+                     "the tensor at %p is not in memory of %s device %d, as its fields "
+                     "memory and device say: %s",
+                     tensor->data, memory->name, (int)tensor->device, why);
+}
+
 tryst_status op_device_check(struct rendezvous *rdv, const tryst_tensor *tensor)
 {
     const struct memory_ops *memory;
@@ -41,7 +58,10 @@ tryst_status op_device_check(struct rendezvous *rdv, const tryst_tensor *tensor)
         return status;
     if (tensor->count && tensor->data)
         status = memory->locate(tensor->data, &device);
-    return status == TRYST_OK && device == tensor->device ? TRYST_OK : TRYST_E_INVALID;
+    if (status == TRYST_OK && device == tensor->device)
+        return TRYST_OK;
+    tensor_tell(rdv, tensor, memory, status, device);
+    return TRYST_E_INVALID;
 }
 
 tryst_status op_device_open(tryst_op *op)

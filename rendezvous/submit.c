@@ -128,13 +128,20 @@ static tryst_status key_check(enum op_kind kind, const tryst_group *group,
     return current ? TRYST_OK : TRYST_E_INCARNATION;
 }
 
+/** What may go as bulk is looked for among the registered regions, if the caller names none. */
+static void tensor_take(tryst_op *op, const tryst_tensor *tensor)
+{
+    op->tensor = *tensor;
+    op->bytes = tensor->count * tryst_dtype_bytes(tensor->dtype);
+    if (!tensor->mem && op->bytes > EAGER_BYTES_LIMIT && op->rdv->memory)
+        op->tensor.mem = memory_find(op->rdv->memory, tensor->data, op->bytes);
+}
+
 static void op_params_take(tryst_op *op, const tryst_tensor *tensor,
                            const tryst_op_params *params)
 {
-    if (tensor) {
-        op->tensor = *tensor;
-        op->bytes = tensor->count * tryst_dtype_bytes(tensor->dtype);
-    }
+    if (tensor)
+        tensor_take(op, tensor);
     if (!params)
         return;
     op->flags = params->flags;
