@@ -23,8 +23,9 @@
 #include <stdint.h>
 
 #define UCX_CONNECT_MAGIC 0x58435554u /* "TUCX" */
-#define UCX_WIRE_VERSION  1u
-#define UCX_AM_ID         1u
+/** 2: segments of 512 KiB over TCP, which UCX does not negotiate. */
+#define UCX_WIRE_VERSION 2u
+#define UCX_AM_ID        1u
 /** The largest worker address that we take: UCX's own are some hundred bytes per device. */
 #define UCX_ADDRESS_MAX (64u * 1024u)
 
