@@ -63,8 +63,8 @@ rows_of() {
     row "$(name "$1"), 64 KiB" "$1" pingpong 65536 2000
     row "$(name "$1"), 4 KiB, bandwidth" "$1" bandwidth 4096 20000
     row "$(name "$1"), 64 KiB, bandwidth" "$1" bandwidth 65536 4000
-    row "$(name "$1"), 1 MiB, bandwidth" "$1" bandwidth 1048576 500
-    row "$(name "$1"), 16 MiB, bandwidth" "$1" bandwidth 16777216 40
+    row "$(name "$1"), 1 MiB, bandwidth" "$1" bandwidth 1048576 2000
+    row "$(name "$1"), 16 MiB, bandwidth" "$1" bandwidth 16777216 100
     row "$(name "$1"), 64 MiB, bandwidth" "$1" bandwidth 67108864 16
 }
 
