@@ -239,10 +239,12 @@ tryst_status op_device_bulk_send(tryst_op *op, struct bulk *bulk, bool direct)
     return stage_send(stage_of(op->rdv), &peer->stage, peer->ep, bulk, direct);
 }
 
-tryst_status op_device_bulk_recv(tryst_op *op, struct bulk *bulk)
+tryst_status op_device_bulk_recv(tryst_op *op, struct bulk *bulk, bool staged)
 {
     struct peer *peer = op->peer;
     op_device_bulk_set(op, bulk);
+    if (!staged)
+        return peer->ep->rail->ops->bulk_recv(peer->ep, bulk);
     return stage_recv(stage_of(op->rdv), &peer->stage, peer->ep, bulk);
 }
 

@@ -66,7 +66,7 @@ void op_device_slot_drop(tryst_op *op);
 void op_device_bulk_set(const tryst_op *op, struct bulk *bulk);
 /** As the transport's functions. `direct`: the receiver's memory is a device's too. */
 tryst_status op_device_bulk_send(tryst_op *op, struct bulk *bulk, bool direct);
-tryst_status op_device_bulk_recv(tryst_op *op, struct bulk *bulk);
+tryst_status op_device_bulk_recv(tryst_op *op, struct bulk *bulk, bool staged);
 /** Does a bulk's status say that its copy failed here, and nothing of the peer? */
 bool op_device_copy_failed(tryst_status status);
 

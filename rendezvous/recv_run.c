@@ -31,7 +31,8 @@ void recv_run_set_ready(struct peer *peer, struct recv_run *run)
 /** What goes through a slot holds it as long as it is posted: not before its sender is ready. */
 static bool run_is_staged(const tryst_op *op)
 {
-    return op->device && stage_is_needed(op->peer->ep, op->device->memory);
+    return op->device &&
+           (op->run->refused || stage_is_needed(op->peer->ep, op->device->memory));
 }
 
 static bool run_may_post(const struct peer *peer, const struct recv_run *run)
@@ -56,8 +57,12 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     slice->bulk.data = (char *)op->tensor.data + at;
     slice->bulk.bytes = left < run->slice_bytes ? left : run->slice_bytes;
     slice->bulk.mem = op->tensor.mem;
-    tryst_status status = op->device ? op_device_bulk_recv(op, &slice->bulk)
-                                     : ep->rail->ops->bulk_recv(ep, &slice->bulk);
+    slice->staged = run_is_staged(op);
+    tryst_status status = op->device
+                              ? op_device_bulk_recv(op, &slice->bulk, slice->staged)
+                              : ep->rail->ops->bulk_recv(ep, &slice->bulk);
+    if (status == TRYST_E_UNSUPPORTED && op->device)
+        run->refused = true;
     if (status != TRYST_OK)
         return status;
     slice->posted = true;
@@ -72,9 +77,11 @@ void recv_run_post(tryst_op *op, struct recv_run *run)
         return;
     while (!run->withdrawn && run->next < run->slices &&
            run->next < run->upto + run->depth && run_may_post(op->peer, run)) {
-        if (slice_post(op, run, run->next) != TRYST_OK)
-            break;
-        run->next++;
+        bool was_refused = run->refused;
+        if (slice_post(op, run, run->next) == TRYST_OK)
+            run->next++;
+        else if (was_refused || !run->refused || !run->ready)
+            break; /* no room; or what goes through a slot now waits until the sender is ready */
     }
     op->done_posted = run->next;
 }
@@ -114,8 +121,8 @@ void recv_run_withdraw(tryst_op *op, uint32_t upto)
     for (uint32_t i = 0; i < run->depth; i++) {
         struct recv_slice *slice = &run->slots[i];
         if (slice->posted && slice->index >= upto && ep)
-            op->device ? stage_cancel(ep, &slice->bulk)
-                       : ep->rail->ops->bulk_cancel(ep, &slice->bulk);
+            slice->staged ? stage_cancel(ep, &slice->bulk)
+                          : ep->rail->ops->bulk_cancel(ep, &slice->bulk);
     }
 }
 

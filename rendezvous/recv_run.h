@@ -19,6 +19,7 @@ struct recv_slice {
     tryst_op *op;
     uint32_t index;
     bool posted;
+    bool staged;  /**< through a pinned slot (stage.h) */
     bool arrived; /**< out of order: waits for the ones before it */
 };
 
@@ -32,6 +33,7 @@ struct recv_run {
     uint32_t outstanding; /**< posted and not complete */
     bool ready;           /**< the sender is: its slots count as slots_ready */
     bool withdrawn;       /**< the id ended: nothing more is posted */
+    bool refused;         /**< the transport does not take this device memory after all */
     struct recv_slice slots[];
 };
 

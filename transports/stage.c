@@ -298,8 +298,6 @@ static struct slot *slot_for_recv(struct stage *stage, struct stage_lane *lane,
 tryst_status stage_recv(struct stage *stage, struct stage_lane *lane, struct endpoint *ep,
                         struct bulk *bulk)
 {
-    if (!stage_is_needed(ep, bulk->memory))
-        return ep->rail->ops->bulk_recv(ep, bulk);
     struct stage_item *item = item_get(stage, lane, ep, bulk);
     if (!item)
         return TRYST_AGAIN;
@@ -323,10 +321,6 @@ tryst_status stage_recv(struct stage *stage, struct stage_lane *lane, struct end
 
 void stage_cancel(struct endpoint *ep, struct bulk *bulk)
 {
-    if (!stage_is_needed(ep, bulk->memory)) {
-        ep->rail->ops->bulk_cancel(ep, bulk);
-        return;
-    }
     struct stage_item *item = *item_place(bulk);
     if (item->at_rail) /* else its message has come, and is being copied */
         ep->rail->ops->bulk_cancel(ep, &item->inner);

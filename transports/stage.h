@@ -75,7 +75,7 @@ void stage_init(struct stage *stage, const struct stage_events *events, void *ar
 void stage_end(struct stage *stage);
 void stage_lane_init(struct stage_lane *lane);
 
-/** Does a receive into memory of this kind go through a slot, at this endpoint? */
+/** Does memory of this kind always go through a slot, at this endpoint? */
 static inline bool stage_is_needed(const struct endpoint *ep,
                                    const struct memory_ops *memory)
 {
@@ -85,8 +85,11 @@ static inline bool stage_is_needed(const struct endpoint *ep,
 /** `direct`: the receiver's memory is a device's too, so the rail may move it by itself. */
 tryst_status stage_send(struct stage *stage, struct stage_lane *lane, struct endpoint *ep,
                         struct bulk *bulk, bool direct);
+/** Through a slot: what the rail moves by itself is posted there instead, and what it refuses
+ *  (TRYST_E_UNSUPPORTED) comes here. */
 tryst_status stage_recv(struct stage *stage, struct stage_lane *lane, struct endpoint *ep,
                         struct bulk *bulk);
+/** A receive of stage_recv's. */
 void stage_cancel(struct endpoint *ep, struct bulk *bulk);
 /** Its endpoint is about to be closed: nothing more is handed to it. */
 void stage_lane_close(struct stage_lane *lane);

@@ -170,8 +170,9 @@ struct rail {
     uint64_t bulk_max;   /**< largest bulk in bytes */
     uint32_t posted_max; /**< bulk receives that may be posted per endpoint, >= 64 */
     /** Bit per tryst_memory_kind of a device: bulk in such memory may be given to this
-     *  rail. It receives into it whatever the sender's memory is; it may still refuse to
-     *  send from it (TRYST_E_UNSUPPORTED, at once or by `done`). Any other device's memory
+     *  rail, which has asked whatever moves it; the same from rail_open on. It receives
+     *  into it whatever the sender's memory is. It may still refuse some of it: a receive
+     *  at once (TRYST_E_UNSUPPORTED), a send at once or by `done`. Any other device's memory
      *  it refuses at once, both ways (rail_takes). */
     uint32_t memory_kinds;
     /** Copies on devices' streams that only `progress` can end: who sleeps meanwhile
@@ -234,8 +235,7 @@ struct transport_ops {
     tryst_status (*frame_send)(struct endpoint *ep, const void *data, size_t bytes);
 
     /** Post a receive for `bulk->tag` from this endpoint's peer. TRYST_OK, TRYST_AGAIN
-     *  (more than posted_max), TRYST_E_PEER, TRYST_E_UNSUPPORTED (device memory that the
-     *  rail does not name). */
+     *  (more than posted_max), TRYST_E_PEER, TRYST_E_UNSUPPORTED (this device memory). */
     tryst_status (*bulk_recv)(struct endpoint *ep, struct bulk *bulk);
     /** Send `bulk` to the receive that the peer has posted under its tag.
      *  TRYST_OK, TRYST_AGAIN, TRYST_E_PEER, TRYST_E_UNSUPPORTED (device memory, at this

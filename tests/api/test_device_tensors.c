@@ -15,6 +15,9 @@
 #include <string.h>
 
 #include "fake_cuda.h"
+#ifdef TEST_FAKE_FABRIC
+#include "fake_fabric.h"
+#endif
 
 enum { CUDA_ERROR = 700 };
 
@@ -64,9 +67,30 @@ static void exchange(struct harness_rank *rank, struct gpu *gpu, uint64_t id, in
     room_close(gpu, &in);
 }
 
+/* Device memory was moved as this program was started for. */
+static void way_check(void)
+{
+    if (strcmp(harness_mode(), "shm") == 0) /* straight from device to device */
+        CHECK(fake_cuda_calls("cuIpcOpenMemHandle") > 0);
+#ifdef TEST_FAKE_FABRIC
+    struct fake_fabric_counts counts;
+    enum { SLICES = 1 + 1 + 4 }; /* of what sizes_main sends by bulk */
+    bool native = !getenv("FAKE_FABRIC_COPIES"), all = !getenv("FAKE_FABRIC_REFUSES");
+    fake_fabric_counts(&counts);
+    CHECK_EQ(counts.sends > 0, native);
+    CHECK_EQ(counts.recvs > 0, native);
+    CHECK_EQ(counts.refusals > 0, !all);
+    CHECK_EQ(counts.agains > 0, getenv("FAKE_FABRIC_AGAIN") != NULL);
+    if (native && all) { /* slices of both kinds of ends: to and from devices; into one */
+        CHECK_EQ(counts.sends, 3 * SLICES);
+        CHECK_EQ(counts.recvs, 4 * SLICES);
+    }
+#endif
+}
+
 static void sizes_main(struct harness_rank *rank)
 {
-    static const size_t sizes[] = {0, 1, 8, 2048, 2049, 5000, 65537, (3 << 20) + 7};
+    static const size_t sizes[] = {0, 1, 8, 2048, 2049, 4096, 5000, 65537, (3 << 20) + 7};
     static const int ends[][2] = {{-1, 0}, {0, -1}, {0, 0}, {0, 1}, {1, 0}};
     struct gpu gpu;
     uint64_t id = 0;
@@ -74,9 +98,7 @@ static void sizes_main(struct harness_rank *rank)
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
             exchange(rank, &gpu, ++id, ends[i][0], ends[i][1], sizes[k]);
-    if (strcmp(harness_mode(), "shm") ==
-        0) /* between processes, straight from device to device */
-        CHECK(fake_cuda_calls("cuIpcOpenMemHandle") > 0);
+    way_check();
     gpu_close(&gpu);
 }
 
@@ -427,6 +449,9 @@ static void test_fail(void **state)
     static const char *const slices[] = {"slice_bytes", "128K", NULL};
     if (!harness_has_processes())
         skip(); /* the driver's failures are one process's */
+#ifdef TEST_FAKE_FABRIC
+    skip(); /* no copy that could fail */
+#endif
     ranks_run(fail_main, slices);
 }
 

@@ -36,7 +36,7 @@ BEGIN {
 
     # Headers of others that belong to some folders alone.
     only["/uc[pst]/"] = "^(transports/ucx/|tests/transports/)"
-    only["/rdma/fi_[^/]*\\.h$"] = "^(transports/ofi/|tests/transports/|tests/perf/)"
+    only["/rdma/fi_[^/]*\\.h$"] = "^(transports/ofi/|tests/transports/|tests/perf/|tests/support/)"
     only["/(cblas|openblas_config|f77blas)[^/]*\\.h$"] = "^(pipeline/|tests/pipeline/)"
     only["/(cublasLt|cuda_runtime)[^/]*\\.h$"] = "^pipeline/device/"
     only["/xxhash\\.h$"] = "^(core|pipeline|tests)/"

@@ -276,7 +276,7 @@ static tryst_status recv_start(struct ofi_ep *ep, struct bulk *bulk)
         status = op_started(
             op, fi_trecv(ep->bulk, bulk->data, bulk->bytes, desc, FI_ADDR_UNSPEC,
                          fabric_tag(rail, ep->id, bulk->tag), 0, &op->work.context));
-    else
+    else if (status != TRYST_E_UNSUPPORTED)
         status = TRYST_AGAIN;
     if (status != TRYST_OK) {
         ofi_op_put(rail, op);
@@ -327,6 +327,16 @@ static tryst_status send_push(struct ofi_op *op)
                                    &op->work.context));
 }
 
+/* Registered before anything is said of it: what cannot be goes another way. */
+static tryst_status device_send_check(struct ofi_op *op)
+{
+    void *desc;
+    tryst_status status = op->bulk->memory ? ofi_op_desc(op, &desc) : TRYST_OK;
+    if (status != TRYST_OK)
+        ofi_op_put(ep_rail(op->ep), op);
+    return status;
+}
+
 /* Its receive is here, with so much room. */
 static void send_match(struct ofi_op *op, uint64_t room)
 {
@@ -340,12 +350,24 @@ static void send_match(struct ofi_op *op, uint64_t room)
     }
 }
 
+static void send_take(struct ofi_ep *ep, struct ofi_op *op)
+{
+    uint64_t room;
+    ep->sends_active++;
+    list_push_back(&ep->held, &op->node);
+    if (ofi_posted_take(&ep->posted, op->bulk->tag, &room)) {
+        send_match(op, room);
+    } else {
+        op->asked = true;
+        ofi_record_add(ep, OFI_ASK, op->bulk->tag, op->number);
+    }
+}
+
 tryst_status ofi_bulk_send(struct endpoint *base, struct bulk *bulk)
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
     const tryst_host *previous;
     struct ofi_op *op;
-    uint64_t room;
     tryst_status status = ofi_ep_usable(ep);
     if (status != TRYST_OK)
         return status;
@@ -354,16 +376,11 @@ tryst_status ofi_bulk_send(struct endpoint *base, struct bulk *bulk)
     if (ep->sends_active >= OFI_SENDS_MAX || !(op = op_start(ep, bulk, OFI_WHAT_SEND)))
         return TRYST_AGAIN;
     previous = ofi_log_begin(ep_rail(ep)->host);
-    ep->sends_active++;
-    list_push_back(&ep->held, &op->node);
-    if (ofi_posted_take(&ep->posted, bulk->tag, &room)) {
-        send_match(op, room);
-    } else {
-        op->asked = true;
-        ofi_record_add(ep, OFI_ASK, bulk->tag, op->number);
-    }
+    status = device_send_check(op);
+    if (status == TRYST_OK)
+        send_take(ep, op);
     ofi_log_end(previous);
-    return TRYST_OK;
+    return status;
 }
 
 tryst_status ofi_held_start(struct ofi_ep *ep)

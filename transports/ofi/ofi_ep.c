@@ -203,9 +203,10 @@ void ofi_ep_ready_say(struct ofi_ep *ep)
     struct ofi_rail *rail = ep_rail(ep);
     uint32_t version = fi_version();
     ep->state = OFI_EP_READY;
-    (void)snprintf(ep->text, sizeof ep->text, "libfabric %u.%u, %s on %s",
+    (void)snprintf(ep->text, sizeof ep->text, "libfabric %u.%u, %s on %s%s",
                    FI_MAJOR(version), FI_MINOR(version),
-                   rail->info->fabric_attr->prov_name, rail->name);
+                   rail->info->fabric_attr->prov_name, rail->name,
+                   rail->base.memory_kinds ? ", cuda memory too" : "");
     ep->base.rail->events->ready(&ep->base, TRYST_OK, ep->text);
 }
 

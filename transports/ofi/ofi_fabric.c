@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of libfabric's providers a rail uses, and where libfabric's log lines go.
+ * What libfabric is asked for, and where its log lines go.
  *
- * Idea: ask libfabric for every reliable datagram endpoint with tags, and take the best that fits
- * the rail's interface; `ranks` says what is best and what is never taken unless the user names
- * it in FI_PROVIDER, which libfabric itself reads. The environment is written by nobody.
+ * Idea: ask for every reliable datagram endpoint with tags, and take the best that fits the rail's
+ * interface (ofi_choose.c); the user's word is FI_PROVIDER, which libfabric itself reads. The
+ * environment is written by nobody.
  * Callers: ofi_rail.c, ofi_module.c.
  */
 #include "ofi_private.h"
@@ -23,34 +23,6 @@
 
 #define API_VERSION FI_VERSION(1, 17)
 
-/* Providers by name, in order; the first row whose name is a part of it counts. What no row names
- * is hardware of some kind. Rank 0: only when FI_PROVIDER names it. */
-static const struct {
-    const char *name;
-    int rank;
-} ranks[] = {
-    {"shm", 0},         /* a killed peer can take us along (README.md); ours is better */
-    {"sm2", 0},         /* the same, of newer versions */
-    {"sockets", 0},     /* obsolete, says libfabric */
-    {"udp", 0},         /* unreliable below, slow */
-    {"ofi_rxd", 0},     /* the same */
-    {"ofi_mrail", 0},   /* stripes by itself; rails are ours */
-    {"ucx", 0},         /* there is a transport of its own for it */
-    {"tcp;ofi_rxm", 1}, /* 33 MB for each pair that moves bulk, 1.17 (README.md) */
-    {"net;ofi_rxm", 1}, /* the same */
-    {"net", 2},         /* TCP without rxm, 1.16 and 1.17 */
-    {"tcp", 2},         /* the same, 1.18 and newer */
-};
-enum { RANK_HARDWARE = 3 };
-
-static int rank_of(const struct fi_info *info)
-{
-    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
-        if (strstr(info->fabric_attr->prov_name, ranks[i].name))
-            return ranks[i].rank;
-    return RANK_HARDWARE;
-}
-
 /* The user has said which providers, by name ("^shm" only says which not). */
 static bool user_names_providers(void)
 {
@@ -58,20 +30,7 @@ static bool user_names_providers(void)
     return text && *text && *text != '^';
 }
 
-bool ofi_info_is_shm(const struct fi_info *info)
-{
-    return strstr(info->fabric_attr->prov_name, "shm") ||
-           strstr(info->fabric_attr->prov_name, "sm2");
-}
-
-/* libfabric's own TCP keeps what it has accepted and not heard of yet apart from the listener, and
- * uses the listener for it when that is closed and freed (xnet_pep_close, 1.16 to 2.6). */
-bool ofi_info_parks(const struct fi_info *info)
-{
-    return rank_of(info) == 2;
-}
-
-static struct fi_info *hints_new(void)
+static struct fi_info *hints_new(bool device)
 {
     struct fi_info *hints = fi_allocinfo();
     if (!hints)
@@ -87,13 +46,18 @@ static struct fi_info *hints_new(void)
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
     hints->domain_attr->mr_mode =
         FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+    if (device) {
+        hints->caps |= FI_HMEM;
+        hints->domain_attr->mr_mode |= FI_MR_HMEM;
+    }
     return hints;
 }
 
-/* Everything that could work, or NULL; an address limits it to what can bind to that. */
-static struct fi_info *infos_get(const struct sockaddr *address, int *rc_p)
+/* Everything that could work, or NULL; an address limits it to what can bind to that, `device` to
+ * what claims to move device memory. */
+static struct fi_info *infos_get(const struct sockaddr *address, bool device, int *rc_p)
 {
-    struct fi_info *hints = hints_new(), *list = NULL;
+    struct fi_info *hints = hints_new(device), *list = NULL;
     char node[NI_MAXHOST];
     socklen_t bytes = address && address->sa_family == AF_INET6
                           ? sizeof(struct sockaddr_in6)
@@ -110,94 +74,43 @@ static struct fi_info *infos_get(const struct sockaddr *address, int *rc_p)
     return *rc_p == 0 ? list : NULL;
 }
 
-static bool has_ip(const struct fi_info *info)
+/* `plain`, as it is where it claims device memory; NULL: it does not. */
+static struct fi_info *device_ask(const struct fi_info *plain,
+                                  const struct rail_params *params)
 {
-    return info->addr_format == FI_SOCKADDR_IN || info->addr_format == FI_SOCKADDR_IN6;
-}
-
-/* Loopback and link-local addresses reach no other host, or need a scope. */
-static bool ip_is_local(const struct fi_info *info)
-{
-    if (!info->src_addr)
-        return false;
-    if (info->addr_format == FI_SOCKADDR_IN) {
-        const struct sockaddr_in *ip = info->src_addr;
-        return ntohl(ip->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    }
-    const struct sockaddr_in6 *ip = info->src_addr;
-    return IN6_IS_ADDR_LOOPBACK(&ip->sin6_addr) || IN6_IS_ADDR_LINKLOCAL(&ip->sin6_addr);
-}
-
-/* What we need and no hint can ask for. */
-static bool info_is_usable(const struct fi_info *info)
-{
-    uint64_t format = info->ep_attr->mem_tag_format;
-    uint64_t mr_mode = info->domain_attr->mr_mode;
-    if (format && format >> (OFI_TAG_BITS - 1) == 0)
-        return false; /* tags of fewer than 48 bits */
-    /* a registration of each region for each endpoint: not built, and not known to exist */
-    if (mr_mode & FI_MR_LOCAL && mr_mode & FI_MR_ENDPOINT)
-        return false;
-    return info->ep_attr->max_msg_size >= OFI_MESSAGE_MAX;
-}
-
-/* How well `info` serves a rail on this interface, 0: not at all. */
-static int info_score(const struct fi_info *info, const struct rail_params *params)
-{
-    int rank = user_names_providers() ? RANK_HARDWARE : rank_of(info);
-    bool loopback = params->interface_name && strcmp(params->interface_name, "lo") == 0;
-    if (!info_is_usable(info) || (ofi_info_is_shm(info) && !params->own_shm_allowed))
-        return 0;
-    if (!has_ip(info)) /* hardware with addresses of its own leaves the host */
-        return loopback && !ofi_info_is_shm(info) ? 0 : 2 * rank;
-    if (params->interface_address || !ip_is_local(info))
-        return 2 * rank;
-    return rank ? 1 : 0; /* nothing but loopback: ranks of this host at least */
-}
-
-/* The best one; of several devices without IP addresses (each a domain) the rail's index picks. */
-static const struct fi_info *info_best(const struct fi_info *list,
-                                       const struct rail_params *params, bool ip)
-{
-    const struct fi_info *best = NULL, *first = NULL;
-    uint32_t turn = params->index;
-    int best_score = 0;
-    for (const struct fi_info *info = list; info; info = info->next) {
-        int score = has_ip(info) == ip ? info_score(info, params) : 0;
-        if (score > best_score) {
-            best = first = info;
-            best_score = score;
-            turn = params->index;
-        } else if (best && score == best_score && !ip && turn > 0 &&
-                   strcmp(info->fabric_attr->prov_name, first->fabric_attr->prov_name) ==
-                       0 &&
-                   strcmp(info->domain_attr->name, best->domain_attr->name) != 0) {
-            best = info;
-            turn--;
-        }
-    }
-    return best;
+    int rc;
+    bool bound = params->interface_address && ofi_info_has_ip(plain);
+    struct fi_info *claims =
+        infos_get(bound ? params->interface_address : NULL, true, &rc);
+    const struct fi_info *found = ofi_info_device(plain, claims);
+    struct fi_info *copy = found ? fi_dupinfo(found) : NULL;
+    fi_freeinfo(claims);
+    return copy;
 }
 
 tryst_status ofi_info_choose(const struct rail_params *params, struct fi_info **info_p,
-                             char *text)
+                             struct fi_info **device_p, char *text)
 {
     int rc_all, rc_bound = 0;
-    struct fi_info *all = infos_get(NULL, &rc_all), *bound = NULL;
+    bool named = user_names_providers();
+    struct fi_info *all = infos_get(NULL, false, &rc_all), *bound = NULL;
     const struct fi_info *best = NULL, *best_ip = NULL;
     if (params->interface_address)
-        bound = infos_get(params->interface_address, &rc_bound);
-    best = info_best(all, params, false);
-    best_ip = info_best(params->interface_address ? bound : all, params, true);
-    if (!best || (best_ip && info_score(best_ip, params) > info_score(best, params)))
+        bound = infos_get(params->interface_address, false, &rc_bound);
+    best = ofi_info_best(all, params, named, false);
+    best_ip = ofi_info_best(params->interface_address ? bound : all, params, named, true);
+    if (!best || (best_ip && ofi_info_score(best_ip, params, named) >
+                                 ofi_info_score(best, params, named)))
         best = best_ip;
-    if (best)
+    if (best) {
         *info_p = fi_dupinfo(best);
-    else
+        *device_p = device_ask(best, params);
+    } else {
         (void)snprintf(text, TRANSPORT_TEXT_MAX,
                        "no provider of libfabric serves this interface (%s)%s",
                        rc_all ? fi_strerror(-rc_all) : "none fits",
                        params->own_shm_allowed ? "" : ", and TRYST_HOST_ID forbids shm");
+    }
     fi_freeinfo(all);
     fi_freeinfo(bound);
     if (!best)
@@ -215,7 +128,7 @@ static void names_list(const struct fi_info *list, char *text, size_t bytes)
         const struct fi_info *before = list;
         while (before != info && strcmp(before->fabric_attr->prov_name, name) != 0)
             before = before->next;
-        if (before != info || (!user_names_providers() && rank_of(info) == 0))
+        if (before != info || (!user_names_providers() && ofi_info_rank(info) == 0))
             continue;
         used +=
             (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", name);
@@ -236,7 +149,7 @@ static void describe(void)
     struct signal_guard guard;
     int rc;
     signal_guard_begin(&guard);
-    struct fi_info *list = infos_get(NULL, &rc);
+    struct fi_info *list = infos_get(NULL, false, &rc);
     (void)signal_guard_end(&guard);
     names_list(list, names, sizeof names);
     described_usable = names[0] != '\0';

@@ -5,16 +5,46 @@
  * Idea: all of it belongs to the rail, so what the fabric does not give back when an endpoint
  * closes (a message to a peer that is stopped) stays valid until the fabric itself is gone.
  * Invariant: where the fabric wants its memory registered (FI_MR_LOCAL), a chunk of packets has
- * one registration, a region of the caller's one per rail, and any other bulk one of its own.
+ * one registration, a region of the caller's one per rail, and any other bulk one of its own. Device
+ * memory likewise, where the fabric wants that registered (FI_MR_HMEM). What of it cannot be is
+ * refused before the fabric has seen it, so that it goes another way (stage.h).
  * Callers: ofi_rail.c, ofi_frame.c, ofi_bulk.c.
  */
 #include "ofi_private.h"
 
+static tryst_status device_mr_open(struct ofi_rail *rail, const void *data, size_t bytes,
+                                   int32_t device, struct fid_mr **mr_p)
+{
+    const struct iovec range = {.iov_base = (void *)(uintptr_t)data, .iov_len = bytes};
+    const struct fi_mr_attr attr = {.mr_iov = &range,
+                                    .iov_count = 1,
+                                    .access = FI_SEND | FI_RECV,
+                                    .requested_key = ++rail->mr_key,
+                                    .iface = FI_HMEM_CUDA,
+                                    .device.cuda = device};
+    int rc = fi_mr_regattr(rail->domain, &attr, 0, mr_p);
+    if (rc == 0)
+        return TRYST_OK;
+    if (!rail->mr_told)
+        ofi_rail_log(
+            rail, TRYST_LOG_INFO,
+            "cannot register %zu bytes of cuda memory (%s): through pinned slots "
+            "what cannot be",
+            bytes, fi_strerror(-rc));
+    rail->mr_told = true;
+    return TRYST_E_UNSUPPORTED;
+}
+
+/* `memory` NULL: the host's. */
 static tryst_status mr_open(struct ofi_rail *rail, const void *data, size_t bytes,
+                            const struct memory_ops *memory, int32_t device,
                             struct fid_mr **mr_p)
 {
-    int rc = fi_mr_reg(rail->domain, data, bytes, FI_SEND | FI_RECV, 0, ++rail->mr_key, 0,
-                       mr_p, NULL);
+    int rc;
+    if (memory && memory->on_device)
+        return device_mr_open(rail, data, bytes, device, mr_p);
+    rc = fi_mr_reg(rail->domain, data, bytes, FI_SEND | FI_RECV, 0, ++rail->mr_key, 0,
+                   mr_p, NULL);
     if (rc == 0)
         return TRYST_OK;
     ofi_rail_log(rail, TRYST_LOG_WARN, "cannot register %zu bytes: %s", bytes,
@@ -27,8 +57,8 @@ static struct ofi_chunk *chunk_new(struct ofi_rail *rail)
     struct ofi_chunk *chunk = rail->host->alloc(sizeof *chunk);
     if (!chunk)
         return NULL;
-    if (rail->mr_local &&
-        mr_open(rail, chunk->packets, sizeof chunk->packets, &chunk->mr) != TRYST_OK) {
+    if (rail->mr_local && mr_open(rail, chunk->packets, sizeof chunk->packets, NULL, 0,
+                                  &chunk->mr) != TRYST_OK) {
         rail->host->free(chunk);
         return NULL;
     }
@@ -97,9 +127,9 @@ tryst_status ofi_mem_register(struct rail *base, struct tryst_mem *mem, void **h
     const tryst_host *previous;
     struct fid_mr *mr = NULL;
     tryst_status status = TRYST_OK;
-    if (rail->mr_local) {
+    if (mem->ops->on_device ? rail->mr_device : rail->mr_local) {
         previous = ofi_log_begin(rail->host);
-        status = mr_open(rail, mem->data, mem->bytes, &mr);
+        status = mr_open(rail, mem->data, mem->bytes, mem->ops, mem->device, &mr);
         ofi_log_end(previous);
     }
     if (status == TRYST_OK)
@@ -123,7 +153,7 @@ tryst_status ofi_op_desc(struct ofi_op *op, void **desc_p)
     void *handle = NULL;
     tryst_status status = TRYST_OK;
     *desc_p = NULL;
-    if (!rail->mr_local || bulk->bytes == 0)
+    if (!(bulk->memory ? rail->mr_device : rail->mr_local) || bulk->bytes == 0)
         return TRYST_OK;
     if (bulk->mem &&
         rail->host->mem_handle(bulk->mem, &rail->base, &handle) == TRYST_OK && handle) {
@@ -131,7 +161,8 @@ tryst_status ofi_op_desc(struct ofi_op *op, void **desc_p)
         return TRYST_OK;
     }
     if (!op->mr)
-        status = mr_open(rail, bulk->data, bulk->bytes, &op->mr);
+        status =
+            mr_open(rail, bulk->data, bulk->bytes, bulk->memory, bulk->device, &op->mr);
     if (status == TRYST_OK)
         *desc_p = fi_mr_desc(op->mr);
     return status;

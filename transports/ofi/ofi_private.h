@@ -99,7 +99,9 @@ struct ofi_rail {
     unsigned char address[OFI_ADDRESS_MAX];
     size_t address_bytes;
     uint32_t port_first, ports_count; /**< TRYST_PORT_RANGE; 0 of them: any */
-    bool mr_local; /**< what the fabric reads or writes must be registered */
+    bool mr_local;  /**< what the fabric reads or writes must be registered */
+    bool mr_device; /**< the same of device memory */
+    bool mr_told;   /**< that some device memory cannot be, once */
     uint64_t mr_key;
     uint64_t slot_mask; /**< bits of a slot that fit above a tag */
     uint64_t numbers;
@@ -194,16 +196,38 @@ static inline struct ofi_rail *ep_rail(struct ofi_ep *ep)
 /* ofi_module.c */
 extern const struct transport_ops ofi_ops;
 
-/* ofi_fabric.c: the one place that knows providers, and what libfabric logs. */
-/** The description to open `params`' rail with; free with fi_freeinfo. `text` says why not. */
-tryst_status ofi_info_choose(const struct rail_params *params, struct fi_info **info_p,
-                             char *text);
+/* ofi_choose.c: the one place that knows providers; asks nobody. */
+/** How good its provider is, 0: only where the user names it. */
+int ofi_info_rank(const struct fi_info *info);
 /** Whether closing an endpoint of this provider while the rail goes on is to be avoided. */
 bool ofi_info_parks(const struct fi_info *info);
-/** What is there, in one line. */
-tryst_status ofi_info_describe(char *text);
 /** Whether shared memory moves the bytes of this provider. */
 bool ofi_info_is_shm(const struct fi_info *info);
+bool ofi_info_has_ip(const struct fi_info *info);
+/** What we need and no hint can ask for. */
+bool ofi_info_is_usable(const struct fi_info *info);
+/** How well `info` serves this rail, 0: not at all. `named`: the user named providers. */
+int ofi_info_score(const struct fi_info *info, const struct rail_params *params,
+                   bool named);
+/** The best of those with IP addresses, or of those without; NULL: none serves. */
+const struct fi_info *ofi_info_best(const struct fi_info *list,
+                                    const struct rail_params *params, bool named,
+                                    bool ip);
+/** Its provider says that it moves device memory: perhaps not CUDA's. */
+bool ofi_info_claims_device(const struct fi_info *info);
+/** It wants device memory registered, and its handle beside the bytes. */
+bool ofi_info_registers_device(const struct fi_info *info);
+/** The fabric of `plain` among those that were asked for with FI_HMEM, or NULL. */
+const struct fi_info *ofi_info_device(const struct fi_info *plain,
+                                      const struct fi_info *claims);
+
+/* ofi_fabric.c: what libfabric is asked for, and what it logs. */
+/** The description to open `params`' rail with, and the same fabric's that claims device memory,
+ *  or NULL; free both with fi_freeinfo. `text` says why not. */
+tryst_status ofi_info_choose(const struct rail_params *params, struct fi_info **info_p,
+                             struct fi_info **device_p, char *text);
+/** What is there, in one line. */
+tryst_status ofi_info_describe(char *text);
 const tryst_host *ofi_log_begin(const tryst_host *host);
 void ofi_log_end(const tryst_host *previous);
 void ofi_log_setup(void);
@@ -229,7 +253,8 @@ void ofi_op_put(struct ofi_rail *rail, struct ofi_op *op);
 void ofi_memory_free(struct ofi_rail *rail);
 tryst_status ofi_mem_register(struct rail *rail, struct tryst_mem *mem, void **handle_p);
 void ofi_mem_unregister(struct rail *rail, void *handle);
-/** What the fabric wants to see beside `op`'s bytes; NULL with TRYST_OK where it wants nothing. */
+/** What the fabric wants to see beside `op`'s bytes; NULL with TRYST_OK where it wants nothing.
+ *  TRYST_E_UNSUPPORTED: it does not take this device memory. */
 tryst_status ofi_op_desc(struct ofi_op *op, void **desc_p);
 
 /* ofi_ep.c */

@@ -76,6 +76,17 @@ static int domain_open(struct ofi_rail *rail, const char **step_p)
     return rc;
 }
 
+/* Device memory is the provider's only if it knows CUDA and moves it without calling its API: such
+ * a call waits for the device, and a stream there may be waiting for us. Who does not know the question
+ * (1.17) or cannot (-FI_EINVAL: no CUDA, -FI_EOPNOTSUPP: it copies) says so. */
+static int device_ask(struct fid_ep *ep)
+{
+    enum { CUDA_API_PERMITTED = FI_OPT_XPU_TRIGGER + 1 }; /* in the headers since 1.18 */
+    bool permitted = false;
+    return fi_setopt(&ep->fid, FI_OPT_ENDPOINT, CUDA_API_PERMITTED, &permitted,
+                     sizeof permitted);
+}
+
 static int endpoint_try(struct ofi_rail *rail, struct fid_ep **ep_p,
                         unsigned char *address, size_t *bytes_p)
 {
@@ -83,9 +94,11 @@ static int endpoint_try(struct ofi_rail *rail, struct fid_ep **ep_p,
     int rc = fi_endpoint(rail->domain, rail->info, &ep, NULL);
     if (rc != 0)
         return rc;
-    rc = fi_ep_bind(ep, &rail->av->fid, 0);
+    rc = fi_ep_bind(ep, &rail->av->fid, 0); /* first: net cannot close one without */
     if (rc == 0)
         rc = fi_ep_bind(ep, &rail->cq->fid, FI_TRANSMIT | FI_RECV);
+    if (rc == 0 && ofi_info_claims_device(rail->info))
+        rc = device_ask(ep);
     if (rc == 0)
         rc = fi_enable(ep);
     *bytes_p = OFI_ADDRESS_MAX;
@@ -172,6 +185,9 @@ static void limits_set(struct ofi_rail *rail)
     rail->base.posted_max = OFI_POSTED_MAX;
     rail->parks = ofi_info_parks(rail->info);
     rail->mr_local = rail->info->domain_attr->mr_mode & FI_MR_LOCAL;
+    rail->mr_device = ofi_info_registers_device(rail->info);
+    if (ofi_info_claims_device(rail->info)) /* and its endpoint is open: device_ask */
+        rail->base.memory_kinds = 1u << TRYST_MEMORY_CUDA;
 }
 
 static struct ofi_rail *rail_new(const struct rail_params *params)
@@ -198,19 +214,66 @@ static struct ofi_rail *rail_new(const struct rail_params *params)
     return rail;
 }
 
+static void fid_close(struct ofi_rail *rail, struct fid *fid, const char *what)
+{
+    int rc = fid ? fi_close(fid) : 0;
+    if (rc != 0)
+        ofi_rail_log(rail, TRYST_LOG_INFO, "libfabric keeps its %s: %s", what,
+                     fi_strerror(-rc));
+}
+
+/* After what belongs to it. */
+static void domain_close(struct ofi_rail *rail)
+{
+    fid_close(rail, rail->cq ? &rail->cq->fid : NULL, "completion queue");
+    fid_close(rail, rail->av ? &rail->av->fid : NULL, "address vector");
+    fid_close(rail, rail->domain ? &rail->domain->fid : NULL, "domain");
+    fid_close(rail, rail->fabric ? &rail->fabric->fid : NULL, "fabric");
+    rail->cq = NULL;
+    rail->av = NULL;
+    rail->domain = NULL;
+    rail->fabric = NULL;
+}
+
+static int fabric_open(struct ofi_rail *rail, const char **step_p)
+{
+    int rc = domain_open(rail, step_p);
+    if (rc != 0)
+        return rc;
+    *step_p = "fi_endpoint";
+    return ofi_endpoint_open(rail, &rail->messages, rail->address, &rail->address_bytes);
+}
+
+/* With device memory; false: its endpoint does not take it, and nothing is open. */
+static bool device_fabric_open(struct ofi_rail *rail, struct fi_info *claims)
+{
+    struct fi_info *plain = rail->info;
+    const char *step = "";
+    int rc;
+    rail->info = claims;
+    rc = fabric_open(rail, &step);
+    if (rc == 0) {
+        fi_freeinfo(plain);
+        return true;
+    }
+    ofi_rail_log(rail, TRYST_LOG_DEBUG, "%s does not move cuda memory by itself (%s: %s)",
+                 claims->fabric_attr->prov_name, step, fi_strerror(-rc));
+    domain_close(rail);
+    rail->source.fd = -1;
+    rail->info = plain;
+    fi_freeinfo(claims);
+    return false;
+}
+
 static tryst_status fabric_start(struct ofi_rail *rail, const struct rail_params *params)
 {
     char text[TRANSPORT_TEXT_MAX] = "";
     const char *step = "";
-    tryst_status status = ofi_info_choose(params, &rail->info, text);
+    struct fi_info *claims = NULL;
+    tryst_status status = ofi_info_choose(params, &rail->info, &claims, text);
     int rc = 0;
-    if (status == TRYST_OK) {
-        rc = domain_open(rail, &step);
-        if (rc == 0) {
-            step = "fi_endpoint";
-            rc = ofi_endpoint_open(rail, &rail->messages, rail->address,
-                                   &rail->address_bytes);
-        }
+    if (status == TRYST_OK && !(claims && device_fabric_open(rail, claims))) {
+        rc = fabric_open(rail, &step);
         if (rc != 0) {
             (void)snprintf(text, sizeof text, "%s (%s): %s", step,
                            rail->info->fabric_attr->prov_name, fi_strerror(-rc));
@@ -269,14 +332,6 @@ static void parked_close(struct ofi_rail *rail)
     }
 }
 
-static void fid_close(struct ofi_rail *rail, struct fid *fid, const char *what)
-{
-    int rc = fid ? fi_close(fid) : 0;
-    if (rc != 0)
-        ofi_rail_log(rail, TRYST_LOG_INFO, "libfabric keeps its %s: %s", what,
-                     fi_strerror(-rc));
-}
-
 static void rail_free(struct ofi_rail *rail)
 {
     const tryst_host *previous = ofi_log_begin(rail->host);
@@ -287,10 +342,7 @@ static void rail_free(struct ofi_rail *rail)
     parked_close(rail);
     fid_close(rail, rail->messages ? &rail->messages->fid : NULL, "endpoint");
     ofi_memory_free(rail);
-    fid_close(rail, rail->cq ? &rail->cq->fid : NULL, "completion queue");
-    fid_close(rail, rail->av ? &rail->av->fid : NULL, "address vector");
-    fid_close(rail, rail->domain ? &rail->domain->fid : NULL, "domain");
-    fid_close(rail, rail->fabric ? &rail->fabric->fid : NULL, "fabric");
+    domain_close(rail);
     fi_freeinfo(rail->info);
     ofi_log_end(previous);
     ep_table_end(&rail->table, rail->host);

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which of the descriptions that libfabric gave serves a rail best.
+ *
+ * Idea: all of it is about fi_infos, asks nobody and keeps nothing, so that a test can make up what no
+ * machine here has. `ranks` says what is best and what is never taken unless the user names it.
+ *
+ * Device memory does not decide: the fabric is chosen as if there were none, and then looked for again
+ * among those that claim FI_HMEM. What a claim is worth, the provider's endpoint is asked (ofi_rail.c).
+ * Callers: ofi_fabric.c, ofi_rail.c.
+ */
+#include "ofi_private.h"
+
+#include <net/if.h>
+#include <netinet/in.h>
+#include <string.h>
+
+/* Providers by name, in order; the first row whose name is a part of it counts. What no row names
+ * is hardware of some kind. Rank 0: only when FI_PROVIDER names it. */
+static const struct {
+    const char *name;
+    int rank;
+} ranks[] = {
+    {"shm", 0},         /* a killed peer can take us along (README.md); ours is better */
+    {"sm2", 0},         /* the same, of newer versions */
+    {"sockets", 0},     /* obsolete, says libfabric */
+    {"udp", 0},         /* unreliable below, slow */
+    {"ofi_rxd", 0},     /* the same */
+    {"ofi_mrail", 0},   /* stripes by itself; rails are ours */
+    {"ucx", 0},         /* there is a transport of its own for it */
+    {"tcp;ofi_rxm", 1}, /* 33 MB for each pair that moves bulk, 1.17 (README.md) */
+    {"net;ofi_rxm", 1}, /* the same */
+    {"net", 2},         /* TCP without rxm, 1.16 and 1.17 */
+    {"tcp", 2},         /* the same, 1.18 and newer */
+};
+enum { RANK_HARDWARE = 3 };
+
+int ofi_info_rank(const struct fi_info *info)
+{
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
+        if (strstr(info->fabric_attr->prov_name, ranks[i].name))
+            return ranks[i].rank;
+    return RANK_HARDWARE;
+}
+
+bool ofi_info_is_shm(const struct fi_info *info)
+{
+    return strstr(info->fabric_attr->prov_name, "shm") ||
+           strstr(info->fabric_attr->prov_name, "sm2");
+}
+
+/* libfabric's own TCP keeps what it has accepted and not heard of yet apart from the listener, and
+ * uses the listener for it when that is closed and freed (xnet_pep_close, 1.16 to 2.6). */
+bool ofi_info_parks(const struct fi_info *info)
+{
+    return ofi_info_rank(info) == 2;
+}
+
+bool ofi_info_has_ip(const struct fi_info *info)
+{
+    return info->addr_format == FI_SOCKADDR_IN || info->addr_format == FI_SOCKADDR_IN6;
+}
+
+/* Loopback and link-local addresses reach no other host, or need a scope. */
+static bool ip_is_local(const struct fi_info *info)
+{
+    if (!info->src_addr)
+        return false;
+    if (info->addr_format == FI_SOCKADDR_IN) {
+        const struct sockaddr_in *ip = info->src_addr;
+        return ntohl(ip->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    }
+    const struct sockaddr_in6 *ip = info->src_addr;
+    return IN6_IS_ADDR_LOOPBACK(&ip->sin6_addr) || IN6_IS_ADDR_LINKLOCAL(&ip->sin6_addr);
+}
+
+/* What we need and no hint can ask for. */
+bool ofi_info_is_usable(const struct fi_info *info)
+{
+    uint64_t format = info->ep_attr->mem_tag_format;
+    uint64_t mr_mode = info->domain_attr->mr_mode;
+    if (format && format >> (OFI_TAG_BITS - 1) == 0)
+        return false; /* tags of fewer than 48 bits */
+    /* a registration of each region for each endpoint: not built, and not known to exist */
+    if (mr_mode & (FI_MR_LOCAL | FI_MR_HMEM) && mr_mode & FI_MR_ENDPOINT)
+        return false;
+    return info->ep_attr->max_msg_size >= OFI_MESSAGE_MAX;
+}
+
+/* How well `info` serves a rail on this interface, 0: not at all. */
+int ofi_info_score(const struct fi_info *info, const struct rail_params *params,
+                   bool named)
+{
+    int rank = named ? RANK_HARDWARE : ofi_info_rank(info);
+    bool loopback = params->interface_name && strcmp(params->interface_name, "lo") == 0;
+    if (!ofi_info_is_usable(info) || (ofi_info_is_shm(info) && !params->own_shm_allowed))
+        return 0;
+    if (!ofi_info_has_ip(info)) /* hardware with addresses of its own leaves the host */
+        return loopback && !ofi_info_is_shm(info) ? 0 : 2 * rank;
+    if (params->interface_address || !ip_is_local(info))
+        return 2 * rank;
+    return rank ? 1 : 0; /* nothing but loopback: ranks of this host at least */
+}
+
+/* The best one; of several devices without IP addresses (each a domain) the rail's index picks. */
+const struct fi_info *ofi_info_best(const struct fi_info *list,
+                                    const struct rail_params *params, bool named, bool ip)
+{
+    const struct fi_info *best = NULL, *first = NULL;
+    uint32_t turn = params->index;
+    int best_score = 0;
+    for (const struct fi_info *info = list; info; info = info->next) {
+        int score = ofi_info_has_ip(info) == ip ? ofi_info_score(info, params, named) : 0;
+        if (score > best_score) {
+            best = first = info;
+            best_score = score;
+            turn = params->index;
+        } else if (best && score == best_score && !ip && turn > 0 &&
+                   strcmp(info->fabric_attr->prov_name, first->fabric_attr->prov_name) ==
+                       0 &&
+                   strcmp(info->domain_attr->name, best->domain_attr->name) != 0) {
+            best = info;
+            turn--;
+        }
+    }
+    return best;
+}
+
+/* Of the same device, and bound to the same address. */
+static bool is_same_fabric(const struct fi_info *a, const struct fi_info *b)
+{
+    return strcmp(a->fabric_attr->prov_name, b->fabric_attr->prov_name) == 0 &&
+           strcmp(a->domain_attr->name, b->domain_attr->name) == 0 &&
+           a->addr_format == b->addr_format &&
+           (!ofi_info_has_ip(a) || !a->src_addr || !b->src_addr ||
+            (a->src_addrlen == b->src_addrlen &&
+             memcmp(a->src_addr, b->src_addr, a->src_addrlen) == 0));
+}
+
+bool ofi_info_claims_device(const struct fi_info *info)
+{
+    return info->caps & info->tx_attr->caps & info->rx_attr->caps & FI_HMEM;
+}
+
+bool ofi_info_registers_device(const struct fi_info *info)
+{
+    return info->domain_attr->mr_mode & (FI_MR_HMEM | FI_MR_LOCAL);
+}
+
+const struct fi_info *ofi_info_device(const struct fi_info *plain,
+                                      const struct fi_info *claims)
+{
+    while (claims && !(is_same_fabric(plain, claims) && ofi_info_claims_device(claims) &&
+                       ofi_info_is_usable(claims)))
+        claims = claims->next;
+    return claims;
+}
