@@ -40,7 +40,7 @@ path=$dir/path
 stand_in "$path/nvidia-smi" <<'E2'
 case $* in *compute_cap*) echo 9.0 ;; *) echo "580.1, Stand-in GPU" ;; esac
 E2
-for tool in cmake ninja gcc nvcc; do echo 'echo "stand-in, release 13.0"' | stand_in "$path/$tool"; done
+for tool in cmake ninja gcc g++ nvcc; do echo 'echo "stand-in, release 13.0"' | stand_in "$path/$tool"; done
 stand_in "$path/ctest" <<'E2'
 echo '1/2 Test #1: gpu_a .... Passed 0.1 sec'
 echo '2/2 Test #2: gpu_b ....***Skipped 0.1 sec'
@@ -89,6 +89,19 @@ echo 'echo "no such kernel"; exit 3' | stand_in "$bin/tests/gpu_kernels"
 PATH=$path:$PATH "$run" kernels copies >"$dir/out" 2>&1
 expect '| kernels |  |  | failed: no such kernel |'
 expect 'cuda:cuda, 64 MiB'
+
+# A compiler whose warnings are new is a row too, and what it builds without them is used.
+stand_in "$path/cmake" <<'E2'
+case $* in *TRYST_WERROR=ON*) echo "x.c:1:2: error: a new | warning [-Werror=new]"; echo more; exit 1 ;; esac
+E2
+PATH=$path:$PATH "$run" build copies >"$dir/out" 2>&1
+expect '|  | failed: with warnings as errors: x.c:1:2: error: a new / warning [-Werror=new] |'
+expect 'cuda:cuda, 64 MiB'
+printf 'echo "CMake Error at CMakeLists.txt:4:"\necho "  CMake 3.24 or higher is required."\nexit 1\n' |
+    stand_in "$path/cmake"
+PATH=$path:$PATH "$run" build copies >"$dir/out" 2>&1
+expect 'CMake 3.24 or higher is required. |'
+grep -q 'cuda:cuda' "$dir/build/gpu-results/table.md" && bad "it goes on where nothing was built"
 
 [ "$fail" -eq 0 ] && echo "run.sh: all well"
 exit $fail
