@@ -6,7 +6,8 @@
 enum { COLUMN_TILE = 32 };
 
 template <typename T>
-__global__ static void column_sum_kernel(int rows, int columns, const T *dy, float *dbias)
+__global__ static void __launch_bounds__(COLUMN_TILE *COLUMN_TILE)
+    column_sum_kernel(int rows, int columns, const T *dy, float *dbias)
 {
     __shared__ float sums[COLUMN_TILE][COLUMN_TILE + 1];
     const int column = (int)(blockIdx.x * COLUMN_TILE + threadIdx.x);

@@ -6,9 +6,11 @@
  * each of its rows, is one for each of our columns.
  *
  * A shape is set up once (a plan): the algorithm is the first that the library's own heuristic
- * names for it, so it is the same on each run; partial sums of a split k are added in fp32 only.
- * Where no algorithm has the epilogue that is asked for (odd widths), the product goes without, and
- * our kernel follows. Called through the row's table. */
+ * names for it, so it is the same on each run; partial sums of a split k are added in fp32 only. The
+ * heuristic sees no address, only the alignment that all arrays have, so that equal shapes get equal
+ * algorithms wherever a stage begins. Where no algorithm has the epilogue that is asked for (odd
+ * widths, say), or not even the bias, the product goes without, and our kernels follow. Called through
+ * the row's table. */
 #include "cuda_session.h"
 
 #include <string.h>
@@ -21,39 +23,46 @@ static cudaDataType_t type_of(tryst_dtype dtype)
     return dtype == TRYST_DTYPE_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-static cublasLtEpilogue_t epilogue_of(const cuda_plan_key *key, bool fused)
+static cublasLtEpilogue_t epilogue_of(const cuda_plan *plan)
 {
-    if (fused && key->epilogue == DEVICE_EPILOGUE_GELU) {
+    const cuda_plan_key *key = &plan->key;
+    if (plan->fusion == CUDA_FUSED && key->epilogue == DEVICE_EPILOGUE_GELU) {
         return key->biased ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
     }
-    if (fused && key->epilogue == DEVICE_EPILOGUE_DGELU) {
+    if (plan->fusion == CUDA_FUSED && key->epilogue == DEVICE_EPILOGUE_DGELU) {
         return CUBLASLT_EPILOGUE_DGELU;
     }
-    return key->biased ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    return key->biased && plan->fusion != CUDA_UNFUSED ? CUBLASLT_EPILOGUE_BIAS
+                                                       : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
 /* ---- plans --------------------------------------------------------------------------------- */
 
+/* One attribute of a plan's product, unless one before it failed. */
 static void product_set(cuda_plan *plan, cublasLtMatmulDescAttributes_t attribute,
-                        const void *value, size_t bytes)
+                        const void *value, size_t bytes, cublasStatus_t *status)
 {
-    (void)cublasLtMatmulDescSetAttribute(&plan->product, attribute, value, bytes);
-}
-
-/* Pointers travel with each call; alignment is judged by those of the first. */
-static void product_set_pointers(cuda_plan *plan, const device_product *p)
-{
-    if (p->bias) {
-        product_set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &p->bias, sizeof(p->bias));
-    }
-    if (plan->fused && p->aux) {
-        product_set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &p->aux,
-                    sizeof(p->aux));
+    if (*status == CUBLAS_STATUS_SUCCESS) {
+        *status = cublasLtMatmulDescSetAttribute(&plan->product, attribute, value, bytes);
     }
 }
 
-static cublasStatus_t plan_describe(cuda_plan *plan, const device_session *session,
-                                    const device_product *p)
+static cublasStatus_t product_set_pointers(cuda_plan *plan, const void *bias, void *aux)
+{
+    const cuda_plan_key *key = &plan->key;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    if (key->biased && plan->fusion != CUDA_UNFUSED) {
+        product_set(plan, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof(bias),
+                    &status);
+    }
+    if (key->epilogue != DEVICE_EPILOGUE_NONE && plan->fusion == CUDA_FUSED) {
+        product_set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &aux, sizeof(aux),
+                    &status);
+    }
+    return status;
+}
+
+static cublasStatus_t plan_describe(cuda_plan *plan, const device_session *session)
 {
     const cuda_plan_key *key = &plan->key;
     const cublasComputeType_t compute = session->precision == TRYST_PRECISION_TF32
@@ -61,21 +70,20 @@ static cublasStatus_t plan_describe(cuda_plan *plan, const device_session *sessi
                                             : CUBLAS_COMPUTE_32F;
     const cublasOperation_t first = key->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second = key->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasLtEpilogue_t epilogue = epilogue_of(key, plan->fused);
+    const cublasLtEpilogue_t epilogue = epilogue_of(plan);
     const int64_t aux_ld = key->n;
-    const cublasStatus_t status =
-        cublasLtMatmulDescInit(&plan->product, compute, CUDA_R_32F);
-    if (status != CUBLAS_STATUS_SUCCESS) {
-        return status;
+    void *aligned = (void *)(uintptr_t)PRODUCT_ALIGN_BYTES; /* stands for any of them */
+    cublasStatus_t status = cublasLtMatmulDescInit(&plan->product, compute, CUDA_R_32F);
+    product_set(plan, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof(first), &status);
+    product_set(plan, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof(second), &status);
+    product_set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue),
+                &status);
+    if (plan->fusion == CUDA_FUSED && key->epilogue != DEVICE_EPILOGUE_NONE) {
+        product_set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &aux_ld, sizeof(aux_ld),
+                    &status);
     }
-    product_set(plan, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof(first));
-    product_set(plan, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof(second));
-    product_set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue));
-    if (plan->fused && key->epilogue != DEVICE_EPILOGUE_NONE) {
-        product_set(plan, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &aux_ld, sizeof(aux_ld));
-    }
-    product_set_pointers(plan, p);
-    return CUBLAS_STATUS_SUCCESS;
+    return status == CUBLAS_STATUS_SUCCESS ? product_set_pointers(plan, aligned, aligned)
+                                           : status;
 }
 
 static cublasStatus_t plan_layouts(cuda_plan *plan, const device_session *session)
@@ -129,8 +137,8 @@ static cublasStatus_t plan_choose(cuda_plan *plan, cublasLtHandle_t lt)
                                                 &plan->d, &plan->d, &preference, 1,
                                                 &result, &found);
     }
-    if (status == CUBLAS_STATUS_SUCCESS && found == 0) {
-        status = CUBLAS_STATUS_NOT_SUPPORTED;
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = found > 0 ? result.state : CUBLAS_STATUS_NOT_SUPPORTED;
     }
     if (status == CUBLAS_STATUS_SUCCESS) {
         plan->algorithm = result.algo;
@@ -139,14 +147,26 @@ static cublasStatus_t plan_choose(cuda_plan *plan, cublasLtHandle_t lt)
 }
 
 static cublasStatus_t plan_make(cuda_plan *plan, cuda_session *session,
-                                const device_product *p, bool fused)
+                                cuda_fusion fusion)
 {
-    plan->fused = fused;
-    cublasStatus_t status = plan_describe(plan, &session->base, p);
+    plan->fusion = fusion;
+    cublasStatus_t status = plan_describe(plan, &session->base);
     if (status == CUBLAS_STATUS_SUCCESS) {
         status = plan_layouts(plan, &session->base);
     }
     return status == CUBLAS_STATUS_SUCCESS ? plan_choose(plan, session->lt) : status;
+}
+
+/* With as much fused as there is an algorithm for, and no more than `fusion`. */
+static cublasStatus_t plan_settle(cuda_plan *plan, cuda_session *session,
+                                  cuda_fusion fusion)
+{
+    cublasStatus_t status = plan_make(plan, session, fusion);
+    while (status != CUBLAS_STATUS_SUCCESS && fusion < CUDA_UNFUSED) {
+        status = plan_make(plan, session, ++fusion);
+    }
+    plan->used = status == CUBLAS_STATUS_SUCCESS;
+    return status;
 }
 
 static cuda_plan_key key_of(const device_product *p)
@@ -163,10 +183,11 @@ static cuda_plan_key key_of(const device_product *p)
 }
 
 /* The plan of this shape, made now where it is new. With more shapes than places the oldest goes. */
-static cuda_plan *plan_get(const device_lane *lane, const device_product *p)
+static cuda_plan *plan_get(cuda_session *session, const device_product *p,
+                           cublasStatus_t *status)
 {
-    cuda_session *session = (cuda_session *)lane->session;
     const cuda_plan_key key = key_of(p);
+    *status = CUBLAS_STATUS_SUCCESS;
     for (int32_t i = 0; i < CUDA_PLANS_MAX; i++) {
         cuda_plan *plan = &session->plans[i];
         if (plan->used && memcmp(&plan->key, &key, sizeof(key)) == 0) {
@@ -175,24 +196,45 @@ static cuda_plan *plan_get(const device_lane *lane, const device_product *p)
     }
     cuda_plan *plan = &session->plans[session->plans_next++ % CUDA_PLANS_MAX];
     *plan = (cuda_plan){.key = key};
-    cublasStatus_t status = plan_make(plan, session, p, true);
-    if (status != CUBLAS_STATUS_SUCCESS && p->epilogue != DEVICE_EPILOGUE_NONE) {
-        status = plan_make(plan, session, p, false);
-    }
-    if (status != CUBLAS_STATUS_SUCCESS) {
-        cuda_product_failed(lane, p, status);
-        return NULL;
-    }
-    plan->used = true;
+    *status = plan_settle(plan, session, CUDA_FUSED);
     return plan;
 }
 
 /* ---- running ------------------------------------------------------------------------------- */
 
-/* What an epilogue leaves to kernels of ours: the product went to aux (GELU) or to D (DGELU). */
-static void product_finish(const device_lane *lane, const device_product *p)
+/* A GELU that kernels do works on what the product leaves in aux. */
+static void *product_target(const cuda_plan *plan, const device_product *p)
+{
+    return plan->fusion != CUDA_FUSED && p->epilogue == DEVICE_EPILOGUE_GELU ? p->aux
+                                                                             : p->d;
+}
+
+static cublasStatus_t product_run(const device_lane *lane, cuda_plan *plan,
+                                  const device_product *p)
+{
+    const float one = 1, beta = p->add ? 1 : 0;
+    void *d = product_target(plan, p);
+    const cublasStatus_t status = product_set_pointers(plan, p->bias, p->aux);
+    if (status != CUBLAS_STATUS_SUCCESS) {
+        return status;
+    }
+    return cublasLtMatmul(((cuda_session *)lane->session)->lt, &plan->product, &one, p->b,
+                          &plan->b, p->a, &plan->a, &beta, p->add ? p->add : d, &plan->d,
+                          d, &plan->d, &plan->algorithm, lane->workspace,
+                          DEVICE_WORKSPACE_BYTES, (cudaStream_t)lane->stream);
+}
+
+/* What the product leaves to kernels of ours. */
+static void product_finish(const device_lane *lane, const cuda_plan *plan,
+                           const device_product *p)
 {
     const uint64_t count = (uint64_t)p->m * (uint64_t)p->n;
+    if (plan->fusion == CUDA_UNFUSED && p->bias) {
+        cuda_bias_add(lane, p->m, p->n, p->bias, product_target(plan, p));
+    }
+    if (plan->fusion == CUDA_FUSED) {
+        return;
+    }
     if (p->epilogue == DEVICE_EPILOGUE_GELU) {
         cuda_gelu_forward(lane, count, p->aux, p->d);
     } else if (p->epilogue == DEVICE_EPILOGUE_DGELU) {
@@ -200,25 +242,29 @@ static void product_finish(const device_lane *lane, const device_product *p)
     }
 }
 
+/* An algorithm that was named and does not run after all; nothing has been enqueued. */
+static bool is_refusal(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH;
+}
+
 void cuda_product(const device_lane *lane, const device_product *p)
 {
-    cuda_plan *plan = plan_get(lane, p);
-    if (!plan) {
-        return;
+    cuda_session *session = (cuda_session *)lane->session;
+    cublasStatus_t status;
+    cuda_plan *plan = plan_get(session, p, &status);
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        status = product_run(lane, plan, p);
     }
-    const float one = 1, beta = p->add ? 1 : 0;
-    const bool to_aux = !plan->fused && p->epilogue == DEVICE_EPILOGUE_GELU;
-    void *d = to_aux ? p->aux : p->d;
-    product_set_pointers(plan, p);
-    const cublasStatus_t status = cublasLtMatmul(
-        ((cuda_session *)lane->session)->lt, &plan->product, &one, p->b, &plan->b, p->a,
-        &plan->a, &beta, p->add ? p->add : d, &plan->d, d, &plan->d, &plan->algorithm,
-        lane->workspace, DEVICE_WORKSPACE_BYTES, (cudaStream_t)lane->stream);
-    if (status != CUBLAS_STATUS_SUCCESS) {
+    while (plan->used && is_refusal(status) && plan->fusion < CUDA_UNFUSED) {
+        status = plan_settle(plan, session, (cuda_fusion)(plan->fusion + 1));
+        if (status == CUBLAS_STATUS_SUCCESS) {
+            status = product_run(lane, plan, p);
+        }
+    }
+    if (status == CUBLAS_STATUS_SUCCESS) {
+        product_finish(lane, plan, p);
+    } else {
         cuda_product_failed(lane, p, status);
-        return;
-    }
-    if (!plan->fused) {
-        product_finish(lane, p);
     }
 }

@@ -69,16 +69,22 @@ void cuda_product_failed(const device_lane *lane, const device_product *p,
 static void session_enter(device_session *base)
 {
     cuda_session *session = session_of(base);
-    if (session->calls.push(session->context) != 0) {
+    session->entered = session->calls.push(session->context) == 0;
+    if (!session->entered) {
         session_check(base, cudaErrorDeviceUninitialized,
                       "its context cannot be entered");
     }
 }
 
+/* Where it could not be entered, what is on top is the caller's. */
 static void session_leave(device_session *base)
 {
     void *context;
-    (void)session_of(base)->calls.pop(&context);
+    cuda_session *session = session_of(base);
+    if (session->entered) {
+        (void)session->calls.pop(&context);
+    }
+    session->entered = false;
 }
 
 static void *driver_call(const char *name, unsigned version)
@@ -268,6 +274,7 @@ static void cuda_memory_left(device_session *session, uint64_t *free_p, uint64_t
     size_t left = 0, total = 0;
     (void)session;
     if (cudaMemGetInfo(&left, &total) != cudaSuccess) {
+        (void)cudaGetLastError(); /* no launch's */
         left = total = 0;
     }
     *free_p = left;

@@ -30,6 +30,9 @@ void cuda_norm_backward_weight(const device_lane *lane, int32_t rows, int32_t wi
                                const void *dy, void *dgain, void *dbias);
 void cuda_attention_forward(const device_lane *lane, const device_attention *attention);
 void cuda_attention_backward(const device_lane *lane, const device_attention *attention);
+/* y [rows, columns] += bias [columns] */
+void cuda_bias_add(const device_lane *lane, int32_t rows, int32_t columns,
+                   const void *bias, void *y);
 void cuda_gelu_forward(const device_lane *lane, uint64_t count, const void *x, void *y);
 void cuda_gelu_backward(const device_lane *lane, uint64_t count, const void *x,
                         const void *dy, void *dx);

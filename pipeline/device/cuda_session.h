@@ -18,10 +18,14 @@ typedef struct cuda_plan_key {
     uint8_t reserved[2];
 } cuda_plan_key;
 
-/* A product of this shape, set up. `fused`: the epilogue is the product's own, else kernels follow. */
+/* How much of what follows a product it does itself, from most to least; kernels do the rest. */
+typedef enum cuda_fusion { CUDA_FUSED, CUDA_FUSED_BIAS, CUDA_UNFUSED } cuda_fusion;
+
+/* A product of this shape, set up. */
 typedef struct cuda_plan {
     cuda_plan_key key;
-    bool used, fused;
+    bool used;
+    cuda_fusion fusion;
     cublasLtMatmulDescOpaque_t product;
     cublasLtMatrixLayoutOpaque_t a, b, d;
     cublasLtMatmulAlgo_t algorithm;
@@ -37,6 +41,7 @@ typedef struct cuda_session {
         int (*push)(void *context);
         int (*pop)(void **context_p);
     } calls;
+    bool entered; /* its context is the thread's */
     bool opened[DEVICE_LANES];
     cuda_plan plans[CUDA_PLANS_MAX];
     uint32_t plans_next;

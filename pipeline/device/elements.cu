@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elements.c on a GPU. */
+/* elements.c on a GPU. The bias stands in where a product has none of its own. */
 #include "cuda_kernel.h"
 
 template <typename T>
@@ -7,6 +7,14 @@ __global__ static void add_kernel(uint64_t count, const T *a, const T *b, T *y)
 {
     for (uint64_t i = grid_first(); i < count; i += grid_stride()) {
         y[i] = rounded<T>(number(a[i]) + number(b[i]));
+    }
+}
+
+template <typename T>
+__global__ static void bias_add_kernel(uint64_t count, int columns, const T *bias, T *y)
+{
+    for (uint64_t i = grid_first(); i < count; i += grid_stride()) {
+        y[i] = rounded<T>(number(y[i]) + number(bias[i % columns]));
     }
 }
 
@@ -35,6 +43,15 @@ static void add_launch(const device_lane *lane, uint64_t count, const void *a,
 }
 
 template <typename T>
+static void bias_add_launch(const device_lane *lane, int32_t rows, int32_t columns,
+                            const void *bias, void *y)
+{
+    const uint64_t count = (uint64_t)rows * (uint64_t)columns;
+    CUDA_LAUNCH(lane, "bias_add", bias_add_kernel<T>, element_blocks(count),
+                ELEMENT_THREADS, 0, count, columns, (const T *)bias, (T *)y);
+}
+
+template <typename T>
 static void duplicate_launch(const device_lane *lane, uint64_t count, const void *x,
                              void *y)
 {
@@ -54,6 +71,12 @@ extern "C" void cuda_add(const device_lane *lane, uint64_t count, const void *a,
                          const void *b, void *y)
 {
     CUDA_FOR_TYPE(add_launch, lane, count, a, b, y);
+}
+
+extern "C" void cuda_bias_add(const device_lane *lane, int32_t rows, int32_t columns,
+                              const void *bias, void *y)
+{
+    CUDA_FOR_TYPE(bias_add_launch, lane, rows, columns, bias, y);
 }
 
 extern "C" void cuda_duplicate(const device_lane *lane, uint64_t count, const void *x,

@@ -71,10 +71,10 @@ __global__ static void norm_backward_input_kernel(int rows, int width, const T *
 }
 
 template <typename T>
-__global__ static void norm_backward_weight_kernel(int rows, int width, const T *x,
-                                                   const float *mean, const float *rstd,
-                                                   const T *dy, float *dgain,
-                                                   float *dbias)
+__global__ static void __launch_bounds__(NORM_TILE *NORM_TILE)
+    norm_backward_weight_kernel(int rows, int width, const T *x, const float *mean,
+                                const float *rstd, const T *dy, float *dgain,
+                                float *dbias)
 {
     __shared__ float gains[NORM_TILE][NORM_TILE + 1], biases[NORM_TILE][NORM_TILE + 1];
     const int column = (int)(blockIdx.x * NORM_TILE + threadIdx.x);

@@ -26,7 +26,14 @@ static device_session *session_open(tryst_precision precision)
     if (kernels->open(0, precision, &session, error, sizeof(error)) != TRYST_OK) {
         fail_msg("%s", error);
     }
+    kernel_workspace_open(session);
     return session;
+}
+
+static void session_close(device_session *session)
+{
+    kernel_workspace_close(session);
+    kernels->close(session);
 }
 
 /* ---- tests --------------------------------------------------------------------------------- */
@@ -41,7 +48,7 @@ static void check_all(tryst_precision precision)
                                       kernel_cases[i].shapes[j], NULL);
         }
     }
-    kernels->close(session);
+    session_close(session);
 }
 
 static void test_f32(void **state)
@@ -170,7 +177,7 @@ static void bench(void **state)
                    bytes_limit / 1e9);
         }
     }
-    kernels->close(session);
+    session_close(session);
 }
 
 /* ---- main ---------------------------------------------------------------------------------- */

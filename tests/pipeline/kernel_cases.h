@@ -55,6 +55,10 @@ typedef struct kernel_arrays {
     kernel_run run;
 } kernel_arrays;
 
+/* What a stage gives to the lanes of its session, for kernels by themselves. */
+void kernel_workspace_open(device_session *session);
+void kernel_workspace_close(device_session *session);
+
 /* Seeded contents: equal seeds give equal bytes on each session of one precision. Any failure fails
  * the test. Calls enter and leave by themselves. */
 kernel_arrays kernel_arrays_open(device_session *session, const kernel_case *with,

@@ -5,7 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+#define HAS_CHANGE 1
+#else
 #include <ucontext.h>
+#endif
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -20,27 +24,109 @@
     (void)(kept), (void)(bottom_p), (void)(bytes_p)
 #endif
 
-enum { WARP_LANES = 32, STACK_BYTES = 256 << 10, SHARED_BYTES = 160 << 10 };
+enum { WARP_LANES = 32, STACK_BYTES = 256 << 10, SHARED_BYTES = 227 << 10 };
 
-enum fiber_state { FIBER_READY, FIBER_AT_BARRIER, FIBER_AT_SHUFFLE, FIBER_DONE };
+/* ---- changing stacks ----------------------------------------------------------------------- */
 
-struct fiber {
-    ucontext_t context;
-    std::vector<char> stack;
-    fiber_state state;
-    dim3 index;
+#ifdef HAS_CHANGE
+/* What is kept of a stack that nobody runs on: its pointer, with the registers that a call keeps on
+ * top. swapcontext would do, with a system call or two each time, and most of the time is this. */
+typedef void *stack_at;
+
+extern "C" void emulated_change(stack_at *from, stack_at to);
+asm(R"(
+    .text
+    .globl emulated_change
+    .hidden emulated_change
+    .type emulated_change, @function
+emulated_change:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+    .size emulated_change, . - emulated_change
+)");
+
+static void stack_change(stack_at &from, stack_at &to)
+{
+    emulated_change(&from, to);
+}
+
+/* As if `entry` had been called, and had called emulated_change before it did anything. */
+static void stack_start(stack_at &to, std::vector<char> &stack, void (*entry)(void))
+{
+    enum { KEPT = 6 };
+    const uintptr_t top = (uintptr_t)(stack.data() + stack.size()) / 16 * 16;
+    uintptr_t *at = (uintptr_t *)top - 2;
+    at[0] = (uintptr_t)entry;
+    at[1] = 0; /* it does not return */
+    memset(at - KEPT, 0, KEPT * sizeof *at);
+    to = at - KEPT;
+}
+#else
+typedef ucontext_t stack_at;
+
+static void stack_change(stack_at &from, stack_at &to)
+{
+    swapcontext(&from, &to);
+}
+
+static void stack_start(stack_at &to, std::vector<char> &stack, void (*entry)(void))
+{
+    getcontext(&to);
+    to.uc_stack.ss_sp = stack.data();
+    to.uc_stack.ss_size = stack.size();
+    to.uc_link = nullptr;
+    makecontext(&to, entry, 0);
+}
+#endif
+
+/* ---- what runs ------------------------------------------------------------------------------ */
+
+/* A thread of the block that runs. */
+enum thread_state {
+    THREAD_NEW,
+    THREAD_READY,
+    THREAD_AT_BARRIER,
+    THREAD_AT_SHUFFLE,
+    THREAD_DONE
+};
+
+struct fiber;
+struct thread {
+    thread_state state;
+    fiber *on;         /* what it stopped on */
     unsigned shuffles; /* so far: their parity says which slots are in use */
-    void *kept;        /* the sanitizer's */
+};
+
+/* A stack. It runs one thread after the other and is left where one has to wait. */
+struct fiber {
+    stack_at at;
+    std::vector<char> stack;
+    void *kept; /* the sanitizer's */
 };
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-static ucontext_t scheduler;
+static stack_at scheduler;
 static void *scheduler_kept;
 static const void *scheduler_stack;
 static size_t scheduler_stack_bytes;
-static std::vector<fiber> fibers;
-static unsigned threads, current;
+static std::vector<thread> all;
+static std::vector<fiber *> pool; /* those on which no thread stopped */
+static fiber *running;
+static unsigned threads, current, started; /* started: turns taken */
 static size_t shared_used;
 static const std::function<void()> *body;
 static std::vector<float> slots[2]; /* of shuffles, one for each thread */
@@ -70,67 +156,6 @@ float *emulated_shared(void)
     abort();
 }
 
-/* ---- fibers -------------------------------------------------------------------------------- */
-
-static void fiber_leave(fiber_state state)
-{
-    fiber &self = fibers[current];
-    self.state = state;
-    FIBER_LEAVE(state == FIBER_DONE ? nullptr : &self.kept, scheduler_stack,
-                scheduler_stack_bytes);
-    swapcontext(&self.context, &scheduler);
-    FIBER_ENTER(self.kept, &scheduler_stack, &scheduler_stack_bytes);
-}
-
-static void fiber_main(void)
-{
-    FIBER_ENTER(nullptr, &scheduler_stack, &scheduler_stack_bytes);
-    (*body)();
-    fiber_leave(FIBER_DONE);
-}
-
-static void fiber_start(unsigned i)
-{
-    fiber &self = fibers[i];
-    self.stack.resize(STACK_BYTES);
-    self.state = FIBER_READY;
-    self.shuffles = 0;
-    self.kept = nullptr;
-    self.index =
-        dim3(i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y));
-    getcontext(&self.context);
-    self.context.uc_stack.ss_sp = self.stack.data();
-    self.context.uc_stack.ss_size = self.stack.size();
-    self.context.uc_link = nullptr;
-    makecontext(&self.context, fiber_main, 0);
-}
-
-static void fiber_run(unsigned i)
-{
-    current = i;
-    threadIdx = fibers[i].index;
-    FIBER_LEAVE(&scheduler_kept, fibers[i].stack.data(), fibers[i].stack.size());
-    swapcontext(&scheduler, &fibers[i].context);
-    FIBER_ENTER(scheduler_kept, nullptr, nullptr);
-}
-
-void emulated_sync(void)
-{
-    fiber_leave(FIBER_AT_BARRIER);
-}
-
-/* Slots of one parity are written again only behind the next shuffle, which all lanes must have
- * reached: by then all have read. */
-float emulated_shuffle_xor(float value, int step)
-{
-    const unsigned self = current, parity = fibers[self].shuffles++ % 2;
-    slots[parity][self] = value;
-    fiber_leave(FIBER_AT_SHUFFLE);
-    return slots[parity][self ^ (unsigned)step];
-}
-
-/* ---- blocks -------------------------------------------------------------------------------- */
-
 static unsigned turn(unsigned i)
 {
     if (order == EMULATED_BACKWARD) {
@@ -143,11 +168,87 @@ static unsigned turn(unsigned i)
     return i;
 }
 
-static unsigned count_in(fiber_state state, unsigned first, unsigned last)
+/* ---- fibers -------------------------------------------------------------------------------- */
+
+/* Back to the scheduler, with the thread stopped; returns when that is resumed. */
+static void thread_stop(thread_state state)
+{
+    fiber *self = running;
+    all[current].state = state;
+    all[current].on = self;
+    FIBER_LEAVE(&self->kept, scheduler_stack, scheduler_stack_bytes);
+    stack_change(self->at, scheduler);
+    FIBER_ENTER(self->kept, &scheduler_stack, &scheduler_stack_bytes);
+}
+
+static void thread_enter(unsigned i)
+{
+    current = i;
+    threadIdx =
+        dim3(i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y));
+}
+
+/* Threads that have not begun, until none is left; then it waits for more. */
+static void fiber_main(void)
+{
+    FIBER_ENTER(nullptr, &scheduler_stack, &scheduler_stack_bytes);
+    for (;;) {
+        while (started < threads) {
+            thread_enter(turn(started++));
+            (*body)();
+            all[current].state = THREAD_DONE;
+        }
+        fiber *self = running;
+        pool.push_back(self);
+        FIBER_LEAVE(&self->kept, scheduler_stack, scheduler_stack_bytes);
+        stack_change(self->at, scheduler);
+        FIBER_ENTER(self->kept, &scheduler_stack, &scheduler_stack_bytes);
+    }
+}
+
+static fiber *fiber_get(void)
+{
+    if (!pool.empty()) {
+        fiber *self = pool.back();
+        pool.pop_back();
+        return self;
+    }
+    fiber *self = new fiber();
+    self->stack.resize(STACK_BYTES);
+    stack_start(self->at, self->stack, fiber_main);
+    return self;
+}
+
+static void fiber_run(fiber *self)
+{
+    running = self;
+    FIBER_LEAVE(&scheduler_kept, self->stack.data(), self->stack.size());
+    stack_change(scheduler, self->at);
+    FIBER_ENTER(scheduler_kept, nullptr, nullptr);
+}
+
+void emulated_sync(void)
+{
+    thread_stop(THREAD_AT_BARRIER);
+}
+
+/* Slots of one parity are written again only behind the next shuffle, which all lanes must have
+ * reached: by then all have read. */
+float emulated_shuffle_xor(float value, int step)
+{
+    const unsigned self = current, parity = all[self].shuffles++ % 2;
+    slots[parity][self] = value;
+    thread_stop(THREAD_AT_SHUFFLE);
+    return slots[parity][self ^ (unsigned)step];
+}
+
+/* ---- blocks -------------------------------------------------------------------------------- */
+
+static unsigned count_in(thread_state state, unsigned first, unsigned last)
 {
     unsigned count = 0;
     for (unsigned i = first; i < last; i++) {
-        count += fibers[i].state == state;
+        count += all[i].state == state;
     }
     return count;
 }
@@ -155,7 +256,7 @@ static unsigned count_in(fiber_state state, unsigned first, unsigned last)
 static void release(unsigned first, unsigned last)
 {
     for (unsigned i = first; i < last; i++) {
-        fibers[i].state = FIBER_READY;
+        all[i].state = THREAD_READY;
     }
 }
 
@@ -165,7 +266,7 @@ static bool block_release(void)
     bool released = false;
     for (unsigned first = 0; first < threads; first += WARP_LANES) {
         const unsigned last = first + WARP_LANES < threads ? first + WARP_LANES : threads;
-        const unsigned waiting = count_in(FIBER_AT_SHUFFLE, first, last);
+        const unsigned waiting = count_in(THREAD_AT_SHUFFLE, first, last);
         if (waiting == last - first) {
             release(first, last);
             released = true;
@@ -176,7 +277,7 @@ static bool block_release(void)
     if (released) {
         return true;
     }
-    const unsigned done = count_in(FIBER_DONE, 0, threads);
+    const unsigned done = count_in(THREAD_DONE, 0, threads);
     if (done == threads) {
         return false;
     }
@@ -191,16 +292,18 @@ static void block_run(void)
 {
     /* What a kernel did not write into shared memory is no number. */
     memset(shared, 0xff, shared_used);
-    for (unsigned i = 0; i < threads; i++) {
-        fiber_start(i);
+    all.assign(threads, thread{THREAD_NEW, nullptr, 0});
+    for (started = 0; started < threads;) {
+        fiber_run(fiber_get());
     }
-    do {
+    while (block_release()) {
         for (unsigned i = 0; i < threads; i++) {
-            if (fibers[turn(i)].state == FIBER_READY) {
-                fiber_run(turn(i));
+            if (all[turn(i)].state == THREAD_READY) {
+                thread_enter(turn(i));
+                fiber_run(all[current].on);
             }
         }
-    } while (block_release());
+    }
     threads_count += threads;
 }
 
@@ -214,9 +317,6 @@ void emulated_launch(dim3 grid, dim3 block, size_t shared_bytes,
     shared_used = shared_bytes;
     if (shared_bytes > SHARED_BYTES || threads > 1024) {
         complain("no device has a block of this size");
-    }
-    if (fibers.size() < threads) {
-        fibers.resize(threads);
     }
     slots[0].resize(threads);
     slots[1].resize(threads);

@@ -15,6 +15,8 @@
  *    FAKE_CUDA_DELAY_US  each thing in a stream begins after a random time of up to so long (0)
  *    FAKE_CUDA_WAITS     1: closing an import and unmapping wait for all streams too, as cuMemFree and
  *                        cuMemFreeHost always do here (0)
+ *    FAKE_CUDA_FAVOUR    urgent, idle: while a stream of higher (lower) priority can go on, others
+ *                        stand still
  *    FAKE_CUDA_FAIL      cuMemAlloc:2,cuMemcpyAsync:5:700: the second call of the one fails, and the
  *                        fifth of the other with that CUresult (else 999); 0 is each call. `copy` is
  *                        the work itself: the device is then in error for good. What frees or

@@ -16,6 +16,7 @@ int fake_devices_count;
 size_t fake_device_bytes;
 unsigned fake_delay_us;
 bool fake_waits;
+int fake_favour;
 
 /* --- calls: how often, and which fail --- */
 
@@ -99,6 +100,11 @@ static uint64_t setting(const char *name, uint64_t otherwise)
     return text && *text ? strtoull(text, NULL, 0) : otherwise;
 }
 
+static int favour(const char *text)
+{
+    return text && strcmp(text, "urgent") == 0 ? -1 : text && strcmp(text, "idle") == 0;
+}
+
 static void device_make(struct fake_device *self, int device)
 {
     self->primary.device = device;
@@ -120,6 +126,7 @@ static void start(void)
     fake_device_bytes = setting("FAKE_CUDA_BYTES", UINT64_C(1) << 30);
     fake_delay_us = (unsigned)setting("FAKE_CUDA_DELAY_US", 0);
     fake_waits = setting("FAKE_CUDA_WAITS", 0) != 0;
+    fake_favour = favour(getenv("FAKE_CUDA_FAVOUR"));
     for (int i = 0; i < fake_devices_count; i++)
         device_make(&fake_devices[i], i);
 }

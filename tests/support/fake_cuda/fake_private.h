@@ -47,6 +47,8 @@ extern int fake_devices_count;
 extern size_t fake_device_bytes;
 extern unsigned fake_delay_us;
 extern bool fake_waits;
+extern int
+    fake_favour; /* of a stream's priority: 1 the largest number goes first, -1 the smallest */
 extern struct range *fake_ranges;
 
 /* Every function begins so: counts the call, and fails it if it is its turn. */

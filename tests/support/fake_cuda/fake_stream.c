@@ -27,6 +27,7 @@ struct CUstream_st {
     int device, priority;
     struct work *first, **last;
     bool busy, closed;
+    bool waits; /* what it is busy with is a wait */
 };
 
 struct CUevent_st {
@@ -114,6 +115,29 @@ static void work_do(const struct work *work, int device)
 
 /* --- streams --- */
 
+static bool is_wait(const struct work *work)
+{
+    return work->what == WAIT_WORD ||
+           (work->what == WAIT_EVENT && work->event->passed < work->record);
+}
+
+/* Whether something is in this stream that need not wait. */
+static bool stream_can_go_on(const struct CUstream_st *stream)
+{
+    return stream->busy ? !stream->waits : stream->first && !is_wait(stream->first);
+}
+
+/* Whether this stream stands back for another, where FAKE_CUDA_FAVOUR makes an order of them. */
+static bool stream_stands_back(const struct CUstream_st *self)
+{
+    for (CUstream stream = streams; stream && fake_favour; stream = stream->next) {
+        if (fake_favour * (stream->priority - self->priority) > 0 &&
+            stream_can_go_on(stream))
+            return true;
+    }
+    return false;
+}
+
 static void stream_unlink(CUstream stream)
 {
     CUstream *at = &streams;
@@ -132,16 +156,21 @@ static void *stream_run(void *arg)
         struct work *work = stream->first;
         if (!work)
             break;
+        if (stream_stands_back(stream)) {
+            pthread_cond_wait(&fake_changed, &fake_lock);
+            continue;
+        }
         stream->first = work->next;
         if (!work->next)
             stream->last = &stream->first;
         stream->busy = true;
+        stream->waits = is_wait(work);
         pthread_mutex_unlock(&fake_lock);
         nap_us(fake_random(fake_delay_us + 1));
         pthread_mutex_lock(&fake_lock);
         work_do(work, stream->device);
         free(work);
-        stream->busy = false;
+        stream->busy = stream->waits = false;
         pthread_cond_broadcast(&fake_changed);
     }
     stream_unlink(stream);

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CUDA kernels' own sources, compiled for the host over the emulation, and launched into the
+ * streams of the fake runtime: a launch copies its arguments, as on a device, and their addresses become
+ * ones that the host reaches when its turn comes. */
+#include <mutex>
+#include <tuple>
+
+extern "C" {
+#include "fake_cuda.h"
+#include "pipeline/device/cuda_row.h"
+}
+#include "fake_runtime.h"
+#include "support/emulated_cuda.h"
+
+template <typename T> struct update_arguments;
+
+/* ---- arguments ----------------------------------------------------------------------------- */
+
+template <typename A> static A reached(A argument)
+{
+    return argument;
+}
+
+template <typename T> static T *reached(T *data)
+{
+    return static_cast<T *>(fake_cuda_reach(data));
+}
+
+static device_attention reached(device_attention a);
+template <typename T> static update_arguments<T> reached(update_arguments<T> u);
+
+/* ---- launching ----------------------------------------------------------------------------- */
+
+/* The emulation has one device of one block. */
+static std::mutex emulation;
+
+struct queued {
+    std::function<void()> run;
+};
+
+static void queued_run(void *arg, int skip)
+{
+    queued *self = static_cast<queued *>(arg);
+    if (!skip) {
+        std::lock_guard<std::mutex> alone(emulation);
+        self->run();
+    }
+    delete self;
+}
+
+template <typename... P, typename... A>
+static void launch(void *stream, void (*kernel)(P...), dim3 grid, dim3 block,
+                   size_t shared_bytes, A... arguments)
+{
+    const unsigned grid_of[3] = {grid.x, grid.y, grid.z};
+    const unsigned block_of[3] = {block.x, block.y, block.z};
+    if (!fake_runtime_launch(stream, reinterpret_cast<const void *>(kernel), grid_of,
+                             block_of, shared_bytes)) {
+        return;
+    }
+    const std::tuple<P...> given(static_cast<P>(arguments)...);
+    auto run = [=]() {
+        const auto here =
+            std::apply([](P... p) { return std::tuple<P...>(reached(p)...); }, given);
+        emulated_launch(grid, block, shared_bytes, [&]() { std::apply(kernel, here); });
+    };
+    fake_runtime_enqueue(stream, queued_run, new queued{run});
+}
+
+#undef CUDA_LAUNCH
+#define CUDA_LAUNCH(lane, what, kernel, grid, block, shared_bytes, ...)                \
+    do {                                                                               \
+        auto kernel_ = kernel;                                                         \
+        launch((lane)->stream, kernel_, (grid), (block), (shared_bytes), __VA_ARGS__); \
+        cuda_launched((lane), (what));                                                 \
+    } while (0)
+
+#undef CUDA_SHARED_BYTES
+#define CUDA_SHARED_BYTES(kernel, bytes) \
+    fake_runtime_allow(reinterpret_cast<const void *>(kernel), (bytes))
+
+#include "pipeline/device/attention.cu"
+#include "pipeline/device/column_sum.cu"
+#include "pipeline/device/cross_entropy.cu"
+#include "pipeline/device/elements.cu"
+#include "pipeline/device/embedding.cu"
+#include "pipeline/device/gelu.cu"
+#include "pipeline/device/norm.cu"
+#include "pipeline/device/update.cu"
+
+static device_attention reached(device_attention a)
+{
+    a.qkv = reached(a.qkv);
+    a.attended = reached(a.attended);
+    a.lse = reached(a.lse);
+    a.dattended = reached(a.dattended);
+    a.delta = reached(a.delta);
+    a.dqkv = reached(a.dqkv);
+    return a;
+}
+
+template <typename T> static update_arguments<T> reached(update_arguments<T> u)
+{
+    u.from = reached(u.from);
+    u.to = reached(u.to);
+    u.gradients = reached(u.gradients);
+    u.first = reached(u.first);
+    u.second = reached(u.second);
+    u.rounded_to = reached(u.rounded_to);
+    return u;
+}
