@@ -275,17 +275,19 @@ static void test_held(void **state)
 static void waiting_main(struct harness_rank *rank)
 {
     enum { COUNT = 12 };
-    struct room rooms[COUNT], word = room_open(rank, -1, 8);
+    struct room rooms[COUNT], word;
     struct gpu gpu;
     void *stream;
     char edge[16];
     tryst_op *last = NULL;
     gpu_open(rank, &gpu);
+    word = room_open(&gpu, -1, ROOM_REGION, 8);
     tryst_step *step = harness_step(rank, 1);
     CHECK_STATUS(tryst_stream_open(gpu.devices[0], 0, &stream), TRYST_OK);
     for (int i = 0; i < COUNT; i++) {
         int device = rank->rank == 0 || i % 3 ? i % 2 : -1;
-        rooms[i] = room_open(rank, device, i % 4 == 3 ? 900 : (size_t)40000 << i % 5);
+        rooms[i] = room_open(&gpu, device, ROOM_REGION,
+                             i % 4 == 3 ? 900 : (size_t)40000 << i % 5);
         if (rank->rank == 1)
             room_fill(&gpu, &rooms[i], (uint64_t)i);
     }
@@ -298,17 +300,17 @@ static void waiting_main(struct harness_rank *rank)
         harness_end(room_start(rank, step, rank->rank == 1, edge, &rooms[i], NULL),
                     TRYST_OK);
         if (rank->rank == 1)
-            room_close(&rooms[i]);
+            room_close(&gpu, &rooms[i]);
     }
     harness_end(rank->rank ? room_start(rank, step, true, "last", &word, NULL) : last,
                 TRYST_OK);
     for (int i = 0; i < COUNT && rank->rank == 0; i++) {
         room_check(&gpu, &rooms[i], (uint64_t)i);
-        room_close(&rooms[i]);
+        room_close(&gpu, &rooms[i]);
     }
     harness_step_close(step);
     tryst_stream_close(gpu.devices[0], stream);
-    room_close(&word);
+    room_close(&gpu, &word);
     gpu_close(&gpu);
 }
 
