@@ -113,14 +113,20 @@ static tryst_status start_raw(struct traffic *traffic)
                             : ops->bulk_recv(ep, &traffic->bulk);
 }
 
+/* As rendezvous/recv_run.c: a receive goes through a slot where the rail does not move it. */
 static tryst_status start_staged(struct traffic *traffic)
 {
     struct conf_peer *peer = traffic->peer;
     struct conf_ctx *ctx = peer->ctx;
     bool direct = ctx->subject->on_device & CONF_RECEIVES;
-    return traffic->is_send
-               ? stage_send(&ctx->stage, &peer->lane, peer->ep, &traffic->bulk, direct)
-               : stage_recv(&ctx->stage, &peer->lane, peer->ep, &traffic->bulk);
+    if (traffic->is_send)
+        return stage_send(&ctx->stage, &peer->lane, peer->ep, &traffic->bulk, direct);
+    traffic->staged = stage_is_needed(peer->ep, traffic->bulk.memory);
+    tryst_status status = traffic->staged ? TRYST_E_UNSUPPORTED : start_raw(traffic);
+    if (status != TRYST_E_UNSUPPORTED)
+        return status;
+    traffic->staged = true;
+    return stage_recv(&ctx->stage, &peer->lane, peer->ep, &traffic->bulk);
 }
 
 tryst_status traffic_try(struct traffic *traffic)
@@ -148,7 +154,7 @@ void traffic_cancel(struct traffic *traffic)
 {
     struct conf_peer *peer = traffic->peer;
     peer->ctx->inside++;
-    if (traffic->bulk.memory && !traffic->raw)
+    if (traffic->staged)
         stage_cancel(peer->ep, &traffic->bulk);
     else
         peer->ctx->ops->bulk_cancel(peer->ep, &traffic->bulk);

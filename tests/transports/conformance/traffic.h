@@ -21,8 +21,9 @@ struct traffic {
     size_t bytes;
     uint64_t tag;
     bool is_send;
-    bool raw; /* straight to the transport, whatever its memory */
-    int done; /* calls */
+    bool raw;    /* straight to the transport, whatever its memory */
+    bool staged; /* a receive through a slot */
+    int done;    /* calls */
     tryst_status status;
     size_t got;
 };
