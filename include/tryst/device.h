@@ -5,7 +5,8 @@
  *  A device has *streams*, in which work is done in order, and *events*, which mark places in them.
  *  Work is queued and not waited for; whoever must know asks an event (tryst_event_test), or lets
  *  another stream wait for it. Streams and events are the driver's own (a CUstream, a CUevent), so
- *  kernels of the caller's go into the same ones.
+ *  kernels of the caller's go into the same ones. To open and to close devices, streams and events is the
+ *  driver's own work, and it may take its time for that: not in a loop.
  *
  *      tryst_device_open(ctx, TRYST_MEMORY_CUDA, 0, &device, …)
  *        tryst_stream_open(device, 0, &stream)        tryst_event_open(device, &event)
