@@ -26,6 +26,7 @@ BEGIN {
     may["tests/commsched"] = "tests core topology transports rendezvous commsched"
     may["tests/pipeline"] = "tests pipeline"
     may["tests/support/fake_stage"] = "tests pipeline"
+    may["tests/support/fake_cudart"] = "tests pipeline"
     may["tests/gpu"] = "tests tests/pipeline pipeline"
     may["tests/fuzz"] = "tests tests/rendezvous core topology transports rendezvous"
     may["tests/tools"] = "tests tools"
@@ -38,7 +39,7 @@ BEGIN {
     only["/uc[pst]/"] = "^(transports/ucx/|tests/transports/)"
     only["/rdma/fi_[^/]*\\.h$"] = "^(transports/ofi/|tests/transports/|tests/perf/|tests/support/)"
     only["/(cblas|openblas_config|f77blas)[^/]*\\.h$"] = "^(pipeline/|tests/pipeline/)"
-    only["/(cublasLt|cuda_runtime)[^/]*\\.h$"] = "^pipeline/device/"
+    only["/(cublasLt|cuda_runtime)[^/]*\\.h$"] = "^(pipeline/device/|tests/support/fake_cudart/)"
     only["/xxhash\\.h$"] = "^(core|pipeline|tests)/"
 }
 
