@@ -7,6 +7,8 @@
  */
 #include "tryst/topo.h"
 
+#include <assert.h>
+
 #include "core/alloc.h"
 #include "place.h"
 #include "text.h"
@@ -131,6 +133,7 @@ static tryst_status place_all(const tryst_topo *topo, const tryst_place_params *
     struct place_pair *pairs = mem_zalloc_array(pairs_count + 1, sizeof *pairs);
     status = nodes && pairs ? place_run(topo, params, nodes, pairs, err, &place)
                             : err_set(err, TRYST_E_NOMEM, "no memory to place ranks");
+    assert(status != TRYST_OK || place.devices);
     if (status == TRYST_OK && text_p)
         status = place_write(&place, params, err, text_p);
     for (int32_t i = 0; status == TRYST_OK && i < params->ranks_count; i++)
