@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
 #define HAS_CHANGE 1
 #else
@@ -124,6 +125,7 @@ static void *scheduler_kept;
 static const void *scheduler_stack;
 static size_t scheduler_stack_bytes;
 static std::vector<thread> all;
+static std::deque<fiber> fibers;  /* all there are */
 static std::vector<fiber *> pool; /* those on which no thread stopped */
 static fiber *running;
 static unsigned threads, current, started; /* started: turns taken */
@@ -213,7 +215,8 @@ static fiber *fiber_get(void)
         pool.pop_back();
         return self;
     }
-    fiber *self = new fiber();
+    fibers.emplace_back();
+    fiber *self = &fibers.back();
     self->stack.resize(STACK_BYTES);
     stack_start(self->at, self->stack, fiber_main);
     return self;
