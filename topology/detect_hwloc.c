@@ -3,9 +3,22 @@
 #include "detect_hwloc.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "hwloc_machine.h"
+
+/* One thread at a time: what hwloc asks (libudev, libpciaccess) has a state for the process. */
+static bool load(const struct hwloc_calls *calls, hwloc_topology_t topology)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    int rc = calls->hwloc_topology_load(topology);
+    int kept = errno;
+    pthread_mutex_unlock(&lock);
+    errno = kept;
+    return rc == 0;
+}
 
 bool hwloc_topology_open(const struct hwloc_calls *calls, const char *xml,
                          hwloc_topology_t *topology_p)
@@ -19,7 +32,7 @@ bool hwloc_topology_open(const struct hwloc_calls *calls, const char *xml,
         good =
             calls->hwloc_topology_set_xmlbuffer(topology, xml, (int)strlen(xml) + 1) == 0;
     if (good)
-        good = calls->hwloc_topology_load(topology) == 0;
+        good = load(calls, topology);
     if (good) {
         *topology_p = topology;
         return true;
