@@ -3,7 +3,8 @@
  * devices: in the devices' order, by greedy walks from each device, and by a depth-first search that leaves a branch
  * where even the best links for all that is missing could not make it better; of the best ones the first in the devices'
  * order is taken. That is exact for the machines there
- * are (eight GPUs take at most 100,000 tries); where the effort ends, the best found so far counts. */
+ * are (two searches over eight GPUs try at most 2 x 109,600 devices); where the effort ends, the best found so far
+ * counts. */
 #include "place.h"
 
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 #include "core/alloc.h"
 
-/* Devices tried for a slot: a tenth of a second. */
+/* Devices tried for a slot, in all. */
 #define EFFORT_MAX (1u << 20)
 
 struct place_work {

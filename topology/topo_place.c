@@ -22,6 +22,8 @@ static tryst_status ask_check(const tryst_place_params *params, struct err *err)
                        "%d ranks cannot be placed on %d devices (of which all addresses "
                        "must be given)",
                        params->ranks_count, params->devices_count);
+    if (params->pairs && params->pairs_count < 0)
+        return err_set(err, TRYST_E_INVALID, "%d pairs of ranks", params->pairs_count);
     for (int32_t i = 0; params->pairs && i < params->pairs_count; i++) {
         const tryst_place_pair *pair = &params->pairs[i];
         if (pair->a < 0 || pair->a >= params->ranks_count || pair->b < 0 ||
@@ -149,7 +151,7 @@ tryst_status tryst_topo_place(const tryst_topo *topo, const tryst_place_params *
                               size_t error_capacity)
 {
     struct err err = ERR_INIT;
-    if (!params || !devices)
+    if (!params || params->struct_size != sizeof *params || !devices)
         return TRYST_E_INVALID;
     tryst_status status = place_all(topo, params, &err, devices, text_p);
     return topo_told(status, &err, error, error_capacity);

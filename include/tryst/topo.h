@@ -268,7 +268,7 @@ typedef struct tryst_place_params {
  *  Owns:    `devices` has room for `ranks_count` and receives each rank's ordinal; `*text_p` (NULL:
  *           not wanted), a line that says what was chosen and why, is the caller's, for
  *           tryst_topo_text_free.
- *  Blocks:  for the computation, at most a tenth of a second or so.
+ *  Blocks:  for the computation, which is bounded: a million tries at most.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (no ranks, no devices, a pair of others)
  */
 TRYST_API tryst_status tryst_topo_place(const tryst_topo *topo,

@@ -375,17 +375,32 @@ static void test_refuses(void **state)
           .pairs = weightless,
           .pairs_count = 1},
          "weight 0"},
+        {{.bus_ids = addresses,
+          .devices_count = 1,
+          .ranks_count = 2,
+          .pairs = weightless,
+          .pairs_count = -1},
+         "-1 pairs"},
     };
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        tryst_place_params params = rows[i].params;
+        params.struct_size = sizeof params;
         char error[TRYST_TOPO_TEXT_MAX] = "";
         int32_t devices[2];
         assert_int_equal(
-            tryst_topo_place(NULL, &rows[i].params, devices, NULL, error, sizeof error),
+            tryst_topo_place(NULL, &params, devices, NULL, error, sizeof error),
             TRYST_E_INVALID);
         if (!strstr(error, rows[i].word))
             fail_msg("\"%s\" does not say \"%s\"", error, rows[i].word);
     }
     assert_int_equal(tryst_topo_place(NULL, NULL, NULL, NULL, NULL, 0), TRYST_E_INVALID);
+    const tryst_place_params older = {.struct_size = sizeof older - 8,
+                                      .bus_ids = addresses,
+                                      .devices_count = 1,
+                                      .ranks_count = 1};
+    int32_t device;
+    assert_int_equal(tryst_topo_place(NULL, &older, &device, NULL, NULL, 0),
+                     TRYST_E_INVALID);
 }
 
 static tryst_status place_once(const tryst_topo *topo)
