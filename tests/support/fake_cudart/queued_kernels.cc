@@ -10,6 +10,7 @@ extern "C" {
 #include "pipeline/device/cuda_row.h"
 }
 #include "fake_runtime.h"
+#include "support/attention_pointers.h"
 #include "support/emulated_cuda.h"
 
 template <typename T> struct update_arguments;
@@ -90,13 +91,7 @@ static void launch(void *stream, void (*kernel)(P...), dim3 grid, dim3 block,
 
 static device_attention reached(device_attention a)
 {
-    a.qkv = reached(a.qkv);
-    a.attended = reached(a.attended);
-    a.lse = reached(a.lse);
-    a.dattended = reached(a.dattended);
-    a.delta = reached(a.delta);
-    a.dqkv = reached(a.dqkv);
-    return a;
+    return attention_reached(a, [](auto *data) { return reached(data); });
 }
 
 template <typename T> static update_arguments<T> reached(update_arguments<T> u)

@@ -20,6 +20,7 @@ extern "C" {
 #include "pipeline/device/reference.h"
 #include "pipeline/device/stage_module.h"
 }
+#include "support/attention_pointers.h"
 
 namespace
 {
@@ -288,13 +289,7 @@ void norm_backward_weight(const device_lane *lane, int32_t rows, int32_t width,
 
 device_attention reached(device_attention a)
 {
-    a.qkv = here(a.qkv);
-    a.attended = here(a.attended);
-    a.lse = here(a.lse);
-    a.dattended = here(a.dattended);
-    a.delta = here(a.delta);
-    a.dqkv = here(a.dqkv);
-    return a;
+    return attention_reached(a, [](auto *data) { return here(data); });
 }
 
 void attention_forward(const device_lane *lane, const device_attention *given)
