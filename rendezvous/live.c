@@ -24,6 +24,7 @@
 #include "core/hash.h"
 #include "engine.h"
 #include "peer.h"
+#include "recv_run.h"
 #include "transports/memfd.h"
 #include "tryst/tryst.h"
 
@@ -122,8 +123,9 @@ static void op_refresh(const tryst_op *op)
 {
     live_word *record = op->live;
     uint64_t slices = op->want ? op->want->transfer.upto : op->done_upto;
-    uint64_t slice_bytes =
-        op->want ? op->want->transfer.slice_bytes : op->rdv->set.slice_bytes;
+    uint64_t slice_bytes = op->want  ? op->want->transfer.slice_bytes
+                           : op->run ? op->run->slice_bytes
+                                     : op->rdv->set.slice_bytes;
     uint64_t done_bytes = slices * slice_bytes;
     record_begin(record);
     live_what_put(record, op, op->peer->rank);

@@ -16,6 +16,7 @@
 #include "engine.h"
 #include "op_device.h"
 #include "peer.h"
+#include "recv_run.h"
 
 /* Frames are aligned to 8 bytes and records padded to them, so their fields are written where they
  * travel: a copy of what was just written field by field would wait for those stores to end. */
@@ -162,7 +163,9 @@ static tryst_status pack_want(struct packer *packer, tryst_op *op)
                                  .seq = op->seq,
                                  .key_hash = op->key->hash,
                                  .bytes = op->bytes,
-                                 .slice_bytes = (uint32_t)op->rdv->set.slice_bytes,
+                                 .slice_bytes = op->run
+                                                    ? op->run->slice_bytes
+                                                    : (uint32_t)op->rdv->set.slice_bytes,
                                  .posted = op->run ? op->done_posted : 0,
                                  .priority = op->priority,
                                  .dtype = (uint8_t)op->tensor.dtype,

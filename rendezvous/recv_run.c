@@ -86,21 +86,36 @@ void recv_run_post(tryst_op *op, struct recv_run *run)
     op->done_posted = run->next;
 }
 
+/** As the user has it, unless the rail says that so much is too much. */
+static uint32_t run_slice_bytes(const struct peer *peer)
+{
+    uint64_t ours = peer->rdv->set.slice_bytes;
+    uint32_t rails = peer->ep->rail->slice_bytes;
+    return rails && rails < ours ? rails : (uint32_t)ours;
+}
+
+/** As many bytes are posted whatever the rail makes of the slices. */
+static uint64_t run_depth(const tryst_op *op, uint32_t slice_bytes)
+{
+    const struct rendezvous_settings *set = &op->rdv->set;
+    return (uint64_t)set->posted_slices * (set->slice_bytes / slice_bytes);
+}
+
 tryst_status recv_run_open(tryst_op *op)
 {
-    uint64_t slice_bytes = op->rdv->set.slice_bytes;
+    uint32_t slice_bytes = run_slice_bytes(op->peer);
     uint64_t slices = (op->bytes + slice_bytes - 1) / slice_bytes;
-    uint32_t depth = op->rdv->set.posted_slices;
+    uint64_t depth = run_depth(op, slice_bytes);
     if (slices > UINT32_MAX / 2)
         return TRYST_E_UNSUPPORTED;
     if (depth > slices)
-        depth = (uint32_t)slices;
+        depth = slices;
     struct recv_run *run = mem_zalloc(sizeof *run + depth * sizeof *run->slots);
     if (!run)
         return TRYST_E_NOMEM;
     run->slices = (uint32_t)slices;
-    run->slice_bytes = (uint32_t)slice_bytes;
-    run->depth = depth;
+    run->slice_bytes = slice_bytes;
+    run->depth = (uint32_t)depth;
     op->run = run;
     return TRYST_OK;
 }

@@ -156,8 +156,12 @@ void *rendezvous_owner(const struct rendezvous *rdv)
 /** How many ids from op->id on are this operation's, at most. */
 static uint64_t op_ids(const tryst_op *op)
 {
-    uint64_t slices = op->bytes / op->rdv->set.slice_bytes + 1;
-    return op->kind == OP_RECV ? slices : 1;
+    uint64_t slice_bytes = op->rdv->set.slice_bytes;
+    for (uint32_t i = 0; i < op->rdv->rails_count; i++) {
+        uint32_t rails = op->rdv->rails[i].rail->slice_bytes;
+        slice_bytes = rails && rails < slice_bytes ? rails : slice_bytes;
+    }
+    return op->kind == OP_RECV ? op->bytes / slice_bytes + 1 : 1;
 }
 
 /** id_next stands before a live run or the end: find how far it may go, or step behind the run.

@@ -169,6 +169,9 @@ struct rail {
     uint32_t frame_max;  /**< largest frame in bytes, >= TRANSPORT_FRAME_BYTES */
     uint64_t bulk_max;   /**< largest bulk in bytes */
     uint32_t posted_max; /**< bulk receives that may be posted per endpoint, >= 64 */
+    /** Bulk of more bytes than this keeps the rail from its other messages for longer than it
+     *  gains (>= 64 KiB): the layer above cuts no larger slices. 0: any size. */
+    uint32_t slice_bytes;
     /** Bit per tryst_memory_kind of a device: bulk in such memory may be given to this
      *  rail, which has asked whatever moves it; the same from rail_open on. It receives
      *  into it whatever the sender's memory is. It may still refuse some of it: a receive

@@ -33,7 +33,11 @@ static void test_spins_longer_before_the_first_nap(void **state)
         uint64_t spun[SLEEPS];
     } rows[] = {
         {SPIN, TRYST_OK, {SPIN, SPIN, SPIN, SPIN}},
-        {SPIN, TRYST_E_UNSUPPORTED, {IDLE_NAP_SPINS * SPIN, SPIN, SPIN, SPIN}},
+        {SPIN, TRYST_E_UNSUPPORTED, {IDLE_NAP_SPIN_NS, SPIN, SPIN, SPIN}},
+        {2 * IDLE_NAP_SPIN_NS,
+         TRYST_E_UNSUPPORTED,
+         {2 * IDLE_NAP_SPIN_NS, 2 * IDLE_NAP_SPIN_NS, 2 * IDLE_NAP_SPIN_NS,
+          2 * IDLE_NAP_SPIN_NS}},
         {0, TRYST_OK, {0, 0, 0, 0}},
         {0, TRYST_E_UNSUPPORTED, {0, 0, 0, 0}}, /* who wants no spinning gets none */
     };
@@ -61,7 +65,7 @@ static void test_an_event_begins_anew(void **state)
     assert_true(idle_is_due(&idle, 3 * SPIN));
     assert_false(
         idle_sleeps(&idle, SPIN, TRYST_E_UNSUPPORTED)); /* not the long spin's end */
-    assert_true(idle_is_due(&idle, 2 * SPIN + IDLE_NAP_SPINS * SPIN));
+    assert_true(idle_is_due(&idle, 2 * SPIN + IDLE_NAP_SPIN_NS));
     assert_true(idle_sleeps(&idle, SPIN, TRYST_E_UNSUPPORTED));
 }
 

@@ -662,6 +662,38 @@ static void test_slots(void **state)
     end(steps);
 }
 
+/* A rail that wants smaller slices than the user's gets them, as many bytes of them posted, and each
+ * has an id of its own, also where ids begin again. */
+static void test_slices_of_the_rail(void **state)
+{
+    static const struct world_setting settings[] = {
+        {"slice_bytes", "8K"}, {"posted_slices", "2"}, {0}};
+    tryst_step *steps[2];
+    begin(settings);
+    struct rendezvous *rdv = world.sides[1].rdv;
+    world.sides[1].rail.base.slice_bytes = 4096;
+    steps_open(steps, 1);
+    rdv->id_next = 2;
+    tryst_op *recv_old = recv1(steps, "old", 0, LARGE, NULL); /* ids 2 to 17 */
+    world_settle(&world);
+    assert_int_equal(world.sides[1].posted_high, 4);
+    rdv->id_next = rdv->id_mask;
+    tryst_op *recv = recv1(steps, "a", 1, LARGE, NULL);
+    world_settle(&world);
+    assert_true(recv->id >= 18 && recv->id < 100);
+    tryst_op *send = send0(steps, "a", 1, LARGE, NULL);
+    tryst_op *send_old = send0(steps, "old", 0, LARGE, NULL);
+    world_settle(&world);
+    world_done(send, TRYST_OK);
+    world_done(recv, TRYST_OK);
+    world_done(send_old, TRYST_OK);
+    world_done(recv_old, TRYST_OK);
+    assert_memory_equal(in[0], out[0], LARGE);
+    assert_memory_equal(in[1], out[1], LARGE);
+    assert_int_equal(world.sides[0].rdv->counters.slices_started, 2 * LARGE / 4096);
+    end(steps);
+}
+
 /* The transport refuses to post in the middle of a transfer, with nothing else posted: the tick
  * tries again. */
 static void test_post_again(void **state)
@@ -1080,6 +1112,7 @@ int main(void)
         cmocka_unit_test(test_frame_credits),
         cmocka_unit_test(test_frames_again),
         cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_slices_of_the_rail),
         cmocka_unit_test(test_post_again),
         cmocka_unit_test(test_start_again),
         cmocka_unit_test(test_id_wrap),

@@ -176,10 +176,24 @@ static void what_must_be_registered(void **state)
     assert_false(ofi_info_claims_device(make(&made, "efa", "d", 0)));
 }
 
+/* Only where TCP carries what rxm has to ask for. */
+static void slices_of_rxm(void **state)
+{
+    struct made made;
+    (void)state;
+    assert_int_equal(ofi_info_slice_bytes(make(&made, "tcp;ofi_rxm", "d", IP_OTHER)),
+                     512 << 10);
+    assert_int_equal(ofi_info_slice_bytes(make(&made, "verbs;ofi_rxm", "d", IP_OTHER)),
+                     0);
+    assert_int_equal(ofi_info_slice_bytes(make(&made, "net", "d", IP_OTHER)), 0);
+    assert_int_equal(ofi_info_slice_bytes(make(&made, "efa", "d", 0)), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_is_taken),
+        cmocka_unit_test(slices_of_rxm),
         cmocka_unit_test(rails_share_devices),
         cmocka_unit_test(what_cannot_be_used),
         cmocka_unit_test(device_memory),

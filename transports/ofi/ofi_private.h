@@ -201,6 +201,8 @@ extern const struct transport_ops ofi_ops;
 int ofi_info_rank(const struct fi_info *info);
 /** Whether closing an endpoint of this provider while the rail goes on is to be avoided. */
 bool ofi_info_parks(const struct fi_info *info);
+/** The largest slice for struct rail, 0: any. */
+uint32_t ofi_info_slice_bytes(const struct fi_info *info);
 /** Whether shared memory moves the bytes of this provider. */
 bool ofi_info_is_shm(const struct fi_info *info);
 bool ofi_info_has_ip(const struct fi_info *info);

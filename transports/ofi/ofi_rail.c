@@ -183,6 +183,7 @@ static void limits_set(struct ofi_rail *rail)
                               ? rail->info->ep_attr->max_msg_size
                               : most;
     rail->base.posted_max = OFI_POSTED_MAX;
+    rail->base.slice_bytes = ofi_info_slice_bytes(rail->info);
     rail->parks = ofi_info_parks(rail->info);
     rail->mr_local = rail->info->domain_attr->mr_mode & FI_MR_LOCAL;
     rail->mr_device = ofi_info_registers_device(rail->info);
@@ -440,6 +441,16 @@ static tryst_status queue_read(struct ofi_rail *rail, int *count_p)
     return TRYST_OK;
 }
 
+/* Once, unless more than one read takes has completed: a read that finds less lets the fabric go on before it
+ * returns, and over TCP that may be a megabyte's send. What has come must not wait for it: a window that returns
+ * would be used only then. */
+static void fabric_read(struct ofi_rail *rail, int *count_p)
+{
+    for (int i = 0, before = 0; i < READS_MAX; i++, before = *count_p)
+        if (queue_read(rail, count_p) != TRYST_OK || *count_p - before < ENTRIES)
+            return;
+}
+
 int ofi_cq_drain(struct ofi_rail *rail)
 {
     int count = 0;
@@ -468,8 +479,7 @@ int ofi_rail_progress(struct rail *base)
     struct ofi_rail *rail = (struct ofi_rail *)base;
     const tryst_host *previous = ofi_log_begin(rail->host);
     int count = 0;
-    for (int i = 0; i < READS_MAX && queue_read(rail, &count) == TRYST_OK; i++)
-        ;
+    fabric_read(rail, &count);
     if (!list_empty(&rail->unposted))
         unposted_post(rail);
     if (!list_empty(&rail->done))

@@ -478,6 +478,7 @@ void conf_open(struct conf_ctx *ctx)
     CONF_CHECK(ctx, ctx->rail->tag_bits >= 48 &&
                         ctx->rail->frame_max >= TRANSPORT_FRAME_BYTES);
     CONF_CHECK(ctx, ctx->rail->posted_max >= 64 && ctx->rail->bulk_max > 0);
+    CONF_CHECK(ctx, !ctx->rail->slice_bytes || ctx->rail->slice_bytes >= 64 << 10);
     memory_start(ctx);
     CONF_EQUAL(ctx,
                link_listen(&ctx->poller, &ctx->log, NULL, (unsigned)ctx->size,
