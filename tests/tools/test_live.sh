@@ -102,8 +102,7 @@ stopped)
     says '^rank 0 of 2'
     # the one that waits is stopped as well: what it waited for is still seen
     kill -STOP "$pid_1"
-    sentence '' "$pid_1"
-    says 'it is stopped'
+    line 'it is stopped' "$pid_1"
     says 'act;0:0 .*; the thread sleeps on this one'
     kill -CONT "$pid_0" "$pid_1"
     ;;
