@@ -43,13 +43,13 @@ function(tryst_library name)
     target_include_directories(${name} INTERFACE ${include})
     target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:tryst_flags> Threads::Threads ${CMAKE_DL_LIBS} ${libs}
                                   PUBLIC ${arg_NEEDS})
-    target_link_options(${name} PRIVATE ${TRYST_LINK_DEFS} -Wl,--version-script=${map})
+    target_link_options(${name} PRIVATE ${TRYST_LINK_DEFS} ${TRYST_LTO_LINK} -Wl,--version-script=${map})
 
     set(prelinked ${PROJECT_BINARY_DIR}/prelinked/${name}.o)
     file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/prelinked)
     add_custom_command(OUTPUT ${prelinked}
         COMMAND ${CMAKE_LINKER} -r -o ${prelinked}.all ${objects}
-        COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${prelinked}.all ${prelinked}
+        COMMAND ${CMAKE_OBJCOPY} --localize-hidden --remove-section=.gnu.lto_* ${prelinked}.all ${prelinked}
         COMMAND ${CMAKE_COMMAND} -E rm ${prelinked}.all
         DEPENDS ${objects}
         COMMENT "Linking ${name} into one object"

@@ -45,6 +45,7 @@ function(tryst_internal layer target_p)
         set_target_properties(${target} PROPERTIES
             LINKER_LANGUAGE C ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/internal)
         target_link_libraries(${target} PUBLIC ${libs} Threads::Threads ${CMAKE_DL_LIBS})
+        target_link_options(${target} INTERFACE ${TRYST_LTO_NONE})
     endif()
     set(${target_p} ${target} PARENT_SCOPE)
 endfunction()
