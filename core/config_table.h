@@ -80,7 +80,8 @@
     X(RAIL_WINDOW_BYTES, "rail_window_bytes", BYTES, "16M", "4K..1T", 0,                     \
       "bytes in flight on one rail (network interface), all peers together")                 \
     X(SLICE_BYTES, "slice_bytes", BYTES, "1M", "4K..1G", 0,                                  \
-      "large tensors are cut into slices of this size; the receiver's counts")               \
+      "large tensors are cut into slices of this size, smaller ones where a fabric asks for " \
+      "it; the receiver's counts")                                                           \
     X(POSTED_SLICES, "posted_slices", INT, "4", "1..1024", 0,                                \
       "slices of one transfer that its receiver keeps posted")                               \
     X(STAGE_BYTES, "stage_bytes", BYTES, "64M", "64K..1T", 0,                                \

@@ -23,8 +23,8 @@
 #include <stdint.h>
 
 #define UCX_CONNECT_MAGIC 0x58435554u /* "TUCX" */
-/** 2: segments of 512 KiB over TCP, which UCX does not negotiate. */
-#define UCX_WIRE_VERSION 2u
+/** 3: the sizes of segments over TCP and in shared memory, which UCX does not negotiate. */
+#define UCX_WIRE_VERSION 3u
 #define UCX_AM_ID        1u
 /** The largest worker address that we take: UCX's own are some hundred bytes per device. */
 #define UCX_ADDRESS_MAX (64u * 1024u)
