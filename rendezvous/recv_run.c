@@ -94,11 +94,13 @@ static uint32_t run_slice_bytes(const struct peer *peer)
     return rails && rails < ours ? rails : (uint32_t)ours;
 }
 
-/** As many bytes are posted whatever the rail makes of the slices. */
+/** As many bytes are posted whatever the rail makes of the slices, if it takes so many of them. */
 static uint64_t run_depth(const tryst_op *op, uint32_t slice_bytes)
 {
     const struct rendezvous_settings *set = &op->rdv->set;
-    return (uint64_t)set->posted_slices * (set->slice_bytes / slice_bytes);
+    uint64_t depth = set->posted_slices * (set->slice_bytes / slice_bytes);
+    uint32_t most = op->peer->ep->rail->posted_max;
+    return depth < most ? depth : most;
 }
 
 tryst_status recv_run_open(tryst_op *op)

@@ -34,7 +34,8 @@ static const struct setting settings[] = {
     /* A larger frame, and bulk, goes through segments of this size, 8256 bytes by default: a stream of
      * 64 KiB gains 1.3, of 1 MiB 1.3 to 2.2, of 64 MiB 1.8 (medians of 7 to 11 alternating pairs). With 32K
      * messages of 4 KiB came to a third and small ones to a quarter, perhaps since the segments' first
-     * lines share the sets of a cache: with no multiple of 4096 they do not suffer. As much memory as before: a quarter as many. */
+     * lines share the sets of a cache: with no multiple of 4096 they do not suffer. A quarter as many as
+     * UCX makes of its own, so as much memory. */
     {"MM_SEG_SIZE", "33920"},
     {"MM_RX_BUFS_GROW", "128"},
 };
