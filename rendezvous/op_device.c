@@ -191,7 +191,6 @@ void op_device_fetch(tryst_op *op)
         return;
     }
     copy_enter(op);
-    op->marks |= MARK_DATA; /* owed, but in no list of what may be packed */
     copy_start(op->device, DEVICE_COPIES,
                &(struct copy){.done = fetch_done,
                               .way = COPY_OUT,

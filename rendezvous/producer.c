@@ -74,6 +74,7 @@ static inline void send_inline(tryst_op *op, uint64_t want_id, tryst_status stat
     list_remove(&op->queue_node);
     op->want_id = want_id;
     op->fail = status;
+    op->marks &= (uint8_t)~MARK_OFFER; /* the WANT that it asked for has come */
     op_state_set(op, OP_INLINE);
     if (__builtin_expect(op->device != NULL, 0) && status == TRYST_OK && op->bytes)
         op_device_fetch(op); /* DATA leaves when its bytes are in host memory */
@@ -571,7 +572,7 @@ void producer_done_send(struct peer *peer, const struct record_answer *done)
 {
     tryst_op *op = idmap_find(&peer->rdv->ids, done->id);
     if (!op || op->kind != OP_SEND || op->peer != peer || op->state != OP_INLINE ||
-        (op->marks & MARK_DATA)) {
+        (op->marks & MARK_DATA) || op_device_is_copying(op)) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it answered DATA that it was not sent");
         return;
     }

@@ -127,10 +127,17 @@ static tryst_status event_query(int32_t device, void *event)
     return self->passed == self->recorded ? TRYST_OK : TRYST_IN_PROGRESS;
 }
 
+static tryst_status locate(const void *data, int32_t *device_p)
+{
+    *device_p = 0;
+    return data ? TRYST_OK : TRYST_E_INVALID;
+}
+
 const struct memory_ops hand_row = {.name = "hand",
                                     .kind = TRYST_MEMORY_CUDA,
                                     .struct_size = sizeof(struct memory_ops),
                                     .on_device = true,
+                                    .locate = locate,
                                     .pinned_alloc = pinned_alloc,
                                     .pinned_free = pinned_free,
                                     .stream_open = stream_open,

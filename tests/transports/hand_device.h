@@ -2,7 +2,7 @@
 /* A kind of memory whose device does nothing until a test says so.
  *
  * One idea: a stream is a list of what was queued, and hand_run does the next of it; so a test decides
- * which copy ends when, and which call fails. The memory is the host's, of the process.
+ * which copy ends when, and which call fails. The memory is the host's, of the process, and device 0's.
  * Invariant: nothing happens on a stream but in hand_run. Callers: the tests of copies, slots and the
  * stage, one thread. */
 #ifndef TESTS_TRANSPORTS_HAND_DEVICE_H
