@@ -43,27 +43,41 @@ struct job {
     struct job_rank ranks[JOB_RANKS_MAX];
 };
 
+/* A port that the kernel gives to nobody who did not ask for it by number, most likely: below the usual
+ * range of those. A job that listens there, leaves and listens again finds it free. */
+static inline in_port_t job_port(void)
+{
+    static _Atomic unsigned turn;
+    return htons(
+        (in_port_t)(10000 + ((unsigned)getpid() * 31 + atomic_fetch_add(&turn, 1) * 977) %
+                                20000));
+}
+
 /* A listening socket on a loopback port that nobody else has; its address as text. */
 static inline int job_listen(int family, char address[64])
 {
-    struct sockaddr_in v4 = {.sin_family = AF_INET,
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
-                              .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    struct sockaddr *at = family == AF_INET ? (void *)&v4 : (void *)&v6;
-    socklen_t bytes = family == AF_INET ? sizeof v4 : sizeof v6;
+    enum { TRIES = 100 };
     int fd = socket(family, SOCK_STREAM, 0);
-    if (fd < 0 || bind(fd, at, bytes) != 0 || listen(fd, 1024) != 0 ||
-        getsockname(fd, at, &bytes) != 0) {
-        if (fd >= 0)
-            close(fd);
-        return -1;
+    for (int i = 0; fd >= 0 && i < TRIES; i++) {
+        in_port_t port = job_port();
+        struct sockaddr_in v4 = {.sin_family = AF_INET,
+                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                 .sin_port = port};
+        struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
+                                  .sin6_addr = IN6ADDR_LOOPBACK_INIT,
+                                  .sin6_port = port};
+        struct sockaddr *at = family == AF_INET ? (void *)&v4 : (void *)&v6;
+        if (bind(fd, at, family == AF_INET ? sizeof v4 : sizeof v6) != 0)
+            continue;
+        snprintf(address, 64, family == AF_INET ? "127.0.0.1:%u" : "[::1]:%u",
+                 ntohs(port));
+        if (listen(fd, 1024) == 0)
+            return fd;
+        break;
     }
-    if (family == AF_INET)
-        snprintf(address, 64, "127.0.0.1:%u", ntohs(v4.sin_port));
-    else
-        snprintf(address, 64, "[::1]:%u", ntohs(v6.sin6_port));
-    return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
 }
 
 static inline void job_note(void *arg, tryst_log_level level, const char *line)
