@@ -22,7 +22,7 @@ BEGIN {
     may["tests/core"] = "tests core"
     may["tests/topology"] = "tests core topology"
     may["tests/transports"] = "tests core topology transports"
-    may["tests/rendezvous"] = "tests core topology transports rendezvous"
+    may["tests/rendezvous"] = "tests tests/transports core topology transports rendezvous"
     may["tests/commsched"] = "tests core topology transports rendezvous commsched"
     may["tests/pipeline"] = "tests pipeline"
     may["tests/support/fake_stage"] = "tests pipeline"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "support/hand_device.h"
+#include "hand_device.h"
 #include "transports/copy.h"
 
 enum { BYTES = 100, FAILS = 16 /* in a row, and the device is lost */ };

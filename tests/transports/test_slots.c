@@ -6,7 +6,7 @@
 
 #include "core/alloc.h"
 #include "core/random.h"
-#include "support/hand_device.h"
+#include "hand_device.h"
 #include "transports/slots.h"
 
 enum { KIB = 1024, MIB = 1024 * KIB };

@@ -145,6 +145,13 @@ static int fds_open(void)
     return count;
 }
 
+/* A library that loses memory in each life loses a socket now and then: libfabric's TCP, what it has accepted and not
+ * heard of when its listener closes (transports/ofi/README.md). Ours would be lost in every life. */
+static int fds_lost(const struct start *start)
+{
+    return start->subject->leaks_kib ? 2 : 0;
+}
+
 /* What a fabric keeps for the process (descriptors of its library) is there after one rail. */
 static void warm_body(struct conf_ctx *ctx)
 {
@@ -200,7 +207,7 @@ static void child_run(const struct start *first, int count)
                        (unsigned long long)alloc_live_count(), (unsigned long long)live);
         good = false;
     }
-    if (good && fds_open() != fds) {
+    if (good && (fds_open() < fds || fds_open() > fds + fds_lost(first))) {
         (void)snprintf(corner->failure, sizeof corner->failure,
                        "leak: %d descriptors open, %d before", fds_open(), fds);
         good = false;

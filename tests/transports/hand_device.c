@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device that is run by hand (hand_device.h). */
-#include "support/hand_device.h"
+#include "hand_device.h"
 
 #include "support/unit.h"
 

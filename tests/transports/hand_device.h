@@ -5,8 +5,8 @@
  * which copy ends when, and which call fails. The memory is the host's, of the process, and device 0's.
  * Invariant: nothing happens on a stream but in hand_run. Callers: the tests of copies, slots and the
  * stage, one thread. */
-#ifndef TESTS_SUPPORT_HAND_DEVICE_H
-#define TESTS_SUPPORT_HAND_DEVICE_H
+#ifndef TESTS_TRANSPORTS_HAND_DEVICE_H
+#define TESTS_TRANSPORTS_HAND_DEVICE_H
 
 #include <stdbool.h>
 
