@@ -86,14 +86,6 @@ void recv_run_post(tryst_op *op, struct recv_run *run)
     op->done_posted = run->next;
 }
 
-/** As the user has it, unless the rail says that so much is too much. */
-static uint32_t run_slice_bytes(const struct peer *peer)
-{
-    uint64_t ours = peer->rdv->set.slice_bytes;
-    uint32_t rails = peer->ep->rail->slice_bytes;
-    return rails && rails < ours ? rails : (uint32_t)ours;
-}
-
 /** As many bytes are posted whatever the rail makes of the slices, if it takes so many of them. */
 static uint64_t run_depth(const tryst_op *op, uint32_t slice_bytes)
 {
@@ -105,7 +97,8 @@ static uint64_t run_depth(const tryst_op *op, uint32_t slice_bytes)
 
 tryst_status recv_run_open(tryst_op *op)
 {
-    uint32_t slice_bytes = run_slice_bytes(op->peer);
+    uint32_t slice_bytes =
+        (uint32_t)rail_slice_bytes(op->peer->ep->rail, op->rdv->set.slice_bytes);
     uint64_t slices = (op->bytes + slice_bytes - 1) / slice_bytes;
     uint64_t depth = run_depth(op, slice_bytes);
     if (slices > UINT32_MAX / 2)

@@ -37,6 +37,12 @@ struct recv_run {
     struct recv_slice slots[];
 };
 
+/** How large slices over `rail` are where the user allows `most` bytes. */
+static inline uint64_t rail_slice_bytes(const struct rail *rail, uint64_t most)
+{
+    return rail->slice_bytes && rail->slice_bytes < most ? rail->slice_bytes : most;
+}
+
 /** For a receive of bulk: `op->run`, nothing posted yet. TRYST_OK, TRYST_E_NOMEM,
  *  TRYST_E_UNSUPPORTED (too many slices). */
 tryst_status recv_run_open(tryst_op *op);

@@ -21,6 +21,7 @@
 #include "core/random.h"
 #include "op_device.h"
 #include "peer.h"
+#include "recv_run.h"
 
 /** The clock is read in one pass of so many when nothing happens. */
 enum { PASSES_PER_CLOCK = 64 };
@@ -157,10 +158,8 @@ void *rendezvous_owner(const struct rendezvous *rdv)
 static uint64_t op_ids(const tryst_op *op)
 {
     uint64_t slice_bytes = op->rdv->set.slice_bytes;
-    for (uint32_t i = 0; i < op->rdv->rails_count; i++) {
-        uint32_t rails = op->rdv->rails[i].rail->slice_bytes;
-        slice_bytes = rails && rails < slice_bytes ? rails : slice_bytes;
-    }
+    for (uint32_t i = 0; i < op->rdv->rails_count; i++)
+        slice_bytes = rail_slice_bytes(op->rdv->rails[i].rail, slice_bytes);
     return op->kind == OP_RECV ? op->bytes / slice_bytes + 1 : 1;
 }
 
