@@ -189,11 +189,31 @@ static void slices_of_rxm(void **state)
     assert_int_equal(ofi_info_slice_bytes(make(&made, "efa", "d", 0)), 0);
 }
 
+/* Which endpoints stay open until the rail closes. */
+static void closing(void **state)
+{
+    static const struct {
+        const char *provider;
+        bool parks, is_rxm;
+    } table[] = {
+        {"tcp", true, false},          {"net", true, false},  {"tcp;ofi_rxm", true, true},
+        {"verbs;ofi_rxm", true, true}, {"efa", false, false}, {"shm", false, false},
+    };
+    struct made made;
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        make(&made, table[i].provider, "d", IP_OTHER);
+        assert_int_equal(ofi_info_parks(&made.info), table[i].parks);
+        assert_int_equal(ofi_info_is_rxm(&made.info), table[i].is_rxm);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_is_taken),
         cmocka_unit_test(slices_of_rxm),
+        cmocka_unit_test(closing),
         cmocka_unit_test(rails_share_devices),
         cmocka_unit_test(what_cannot_be_used),
         cmocka_unit_test(device_memory),

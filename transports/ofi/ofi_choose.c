@@ -49,11 +49,18 @@ bool ofi_info_is_shm(const struct fi_info *info)
            strstr(info->fabric_attr->prov_name, "sm2");
 }
 
+bool ofi_info_is_rxm(const struct fi_info *info)
+{
+    return strstr(info->fabric_attr->prov_name, "ofi_rxm");
+}
+
 /* libfabric's own TCP keeps what it has accepted and not heard of yet apart from the listener, and
- * uses the listener for it when that is closed and freed (xnet_pep_close, 1.16 to 2.6). */
+ * uses the listener for it when that is closed and freed (xnet_pep_close, 1.16 to 2.6). An endpoint of
+ * rxm has a queue of its own, which it adds to what our queue's descriptor waits for (rxm_ep_wait_fd_add)
+ * and never takes away: after rxm_ep_close the next fi_trywait reads what was freed (1.17 to 2.6). */
 bool ofi_info_parks(const struct fi_info *info)
 {
-    return ofi_info_rank(info) == 2;
+    return ofi_info_rank(info) == 2 || ofi_info_is_rxm(info);
 }
 
 /* rxm over TCP: a slice takes a window's return, a request, the receiver's read and the bytes, one after

@@ -235,6 +235,21 @@ void ofi_ep_close(struct endpoint *base)
     ofi_ep_due(ep, OFI_DUE_CLOSE);
 }
 
+/* Receives that are matched, and sends, are not canceled: what the fabric still holds of them afterwards
+ * ends with the endpoint. Over rxm the connections must be broken before. */
+static void let_go(struct ofi_ep *ep)
+{
+    enum { READS = 64 };
+    struct ofi_rail *rail = ep_rail(ep);
+    ofi_bulk_cancel_all(ep);
+    (void)ofi_cq_drain(rail);
+    if (list_empty(&ep->active) || !ofi_info_is_rxm(rail->info))
+        return;
+    ofi_sockets_break(ep);
+    for (int i = 0; i < READS && !list_empty(&ep->active); i++)
+        (void)ofi_cq_drain(rail);
+}
+
 /* What the fabric holds of a pair whose endpoint closes. Parked, it does no harm: it has no memory
  * of the caller's, and what still comes there has no receive. */
 static bool park(struct ofi_ep *ep)
@@ -243,8 +258,7 @@ static bool park(struct ofi_ep *ep)
     struct ofi_parked *parked;
     if (!rail->parks && ep->bulk_reached)
         return false; /* nobody is connecting to it: it can just be closed */
-    ofi_bulk_cancel_all(ep);
-    (void)ofi_cq_drain(rail);
+    let_go(ep);
     if (!list_empty(&ep->active) || !(parked = rail->host->alloc(sizeof *parked)))
         return false;
     parked->ep = ep->bulk;
@@ -254,12 +268,28 @@ static bool park(struct ofi_ep *ep)
     return true;
 }
 
+/* Over rxm our queue goes on waiting for the queue of an endpoint that is closed (ofi_info_parks), so from now
+ * on nobody waits for it. */
+static void wait_end(struct ofi_rail *rail)
+{
+    if (rail->source.fd < 0 || !ofi_info_is_rxm(rail->info))
+        return;
+    ofi_rail_log(
+        rail, TRYST_LOG_INFO,
+        "an endpoint did not let go of a bulk and is closed: %s is asked now and "
+        "then from here on, not waited for",
+        rail->info->fabric_attr->prov_name);
+    ofi_rail_wait_end(rail);
+}
+
 /* By force: "Outstanding operations posted to the endpoint when fi_close is called will be
  * discarded" (fi_endpoint(3)). Those that completed before are in the queue, and are read first. */
 static void force(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
-    int rc = fi_close(&ep->bulk->fid);
+    int rc;
+    wait_end(rail);
+    rc = fi_close(&ep->bulk->fid);
     if (rc != 0)
         ofi_rail_log(rail, TRYST_LOG_ERROR, "libfabric does not close an endpoint: %s",
                      fi_strerror(-rc));

@@ -201,6 +201,8 @@ extern const struct transport_ops ofi_ops;
 int ofi_info_rank(const struct fi_info *info);
 /** Whether closing an endpoint of this provider while the rail goes on is to be avoided. */
 bool ofi_info_parks(const struct fi_info *info);
+/** Messages of rxm over another provider's connections. */
+bool ofi_info_is_rxm(const struct fi_info *info);
 /** The largest slice for struct rail, 0: any. */
 uint32_t ofi_info_slice_bytes(const struct fi_info *info);
 /** Whether shared memory moves the bytes of this provider. */
@@ -246,6 +248,12 @@ int ofi_endpoint_open(struct ofi_rail *rail, struct fid_ep **ep_p, unsigned char
                       size_t *bytes_p);
 /** Take in all that has completed so far. */
 int ofi_cq_drain(struct ofi_rail *rail);
+/** Takes the queue's descriptor out of the poller: the rail is asked now and then. */
+void ofi_rail_wait_end(struct ofi_rail *rail);
+
+/* ofi_sockets.c */
+/** Breaks the TCP connections of `ep`'s fabric endpoint: what is under way there ends by an error. */
+void ofi_sockets_break(struct ofi_ep *ep);
 
 /* ofi_memory.c: packets, operations, registrations. */
 struct ofi_packet *ofi_packet_get(struct ofi_rail *rail);

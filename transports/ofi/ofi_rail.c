@@ -306,6 +306,14 @@ static tryst_status source_add(struct ofi_rail *rail)
     return status;
 }
 
+void ofi_rail_wait_end(struct ofi_rail *rail)
+{
+    if (rail->source.fn)
+        rail->host->poller_remove(rail->poller, &rail->source);
+    rail->source.fn = NULL;
+    rail->source.fd = -1;
+}
+
 /* libfabric never closes what it has accepted but not heard of when its listener is closed; so let
  * that come to an end, where there may be some: it looks every 10 ms (rxm). */
 static void settle(struct ofi_rail *rail)
@@ -336,8 +344,7 @@ static void parked_close(struct ofi_rail *rail)
 static void rail_free(struct ofi_rail *rail)
 {
     const tryst_host *previous = ofi_log_begin(rail->host);
-    if (rail->source.fn)
-        rail->host->poller_remove(rail->poller, &rail->source);
+    ofi_rail_wait_end(rail);
     if (rail->unsettled)
         settle(rail);
     parked_close(rail);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Breaking the TCP connections below a pair's fabric endpoint.
+ *
+ * Idea: an endpoint closes at once, also amid a bulk whose peer has stopped, and fi_close is how. But rxm over
+ * the TCP of 1.17 does not survive that: what is being read is in two places of tcp's endpoint (rma_read_queue
+ * and cur_rx, tcpx_op_read_rsp), tcpx_ep_flush_all_queues reports it from the first, frees it and reports it
+ * again, and rxm follows what it finds there. When the connection breaks first, the read ends as any read
+ * does whose peer died. libfabric has no call for that, so the sockets are found by their addresses.
+ *
+ * Invariant: nothing but libfabric's is met. Who is connected from the port that our endpoint listens on was
+ * accepted there, and who is connected to the port of the peer's endpoint was connected by ours.
+ */
+#include "ofi_private.h"
+
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+/* What an endpoint listens on. */
+struct place {
+    struct sockaddr_storage address;
+    bool known;
+};
+
+static bool same_ip(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    if (a->ss_family == AF_INET)
+        return memcmp(&((const struct sockaddr_in *)a)->sin_addr,
+                      &((const struct sockaddr_in *)b)->sin_addr,
+                      sizeof(struct in_addr)) == 0;
+    return memcmp(&((const struct sockaddr_in6 *)a)->sin6_addr,
+                  &((const struct sockaddr_in6 *)b)->sin6_addr,
+                  sizeof(struct in6_addr)) == 0;
+}
+
+/* The port lies at the same place in both families. */
+static in_port_t port_at(const struct sockaddr_storage *address)
+{
+    return ((const struct sockaddr_in *)address)->sin_port;
+}
+
+static bool is_at(const struct sockaddr_storage *end, const struct place *place)
+{
+    return place->known && end->ss_family == place->address.ss_family &&
+           port_at(end) == port_at(&place->address) && same_ip(end, &place->address);
+}
+
+static bool socket_is_of(int fd, const struct place *own, const struct place *peer)
+{
+    struct sockaddr_storage here, there;
+    socklen_t here_bytes = sizeof here, there_bytes = sizeof there;
+    if (getpeername(fd, (struct sockaddr *)&there, &there_bytes) != 0)
+        return false; /* no socket, or not connected: the listener itself */
+    if (getsockname(fd, (struct sockaddr *)&here, &here_bytes) != 0)
+        return false;
+    return is_at(&here, own) || is_at(&there, peer);
+}
+
+static void place_set(struct place *place, int rc, const void *address, size_t bytes)
+{
+    memset(place, 0, sizeof *place);
+    if (rc != 0 || bytes > sizeof place->address)
+        return;
+    memcpy(&place->address, address, bytes);
+    place->known =
+        place->address.ss_family == AF_INET || place->address.ss_family == AF_INET6;
+}
+
+void ofi_sockets_break(struct ofi_ep *ep)
+{
+    struct ofi_rail *rail = ep_rail(ep);
+    unsigned char address[OFI_ADDRESS_MAX];
+    size_t bytes = sizeof address;
+    struct place own, peer;
+    struct rlimit limit = {0};
+    int rc = fi_getname(&ep->bulk->fid, address, &bytes);
+    place_set(&own, rc, address, bytes);
+    bytes = sizeof address;
+    rc = ep->peer_bulk == FI_ADDR_UNSPEC
+             ? -FI_ENOENT
+             : fi_av_lookup(rail->av, ep->peer_bulk, address, &bytes);
+    place_set(&peer, rc, address, bytes);
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    for (int fd = 0; fd < (int)limit.rlim_cur; fd++)
+        if (socket_is_of(fd, &own, &peer))
+            (void)shutdown(fd, SHUT_RDWR);
+}
