@@ -3,11 +3,11 @@
 #include "harness.h"
 
 #include "support/child.h"
+#include "support/descriptors.h"
 #include "support/resident.h"
 #include "support/unit.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
@@ -514,13 +514,7 @@ size_t harness_resident_bytes(void)
 
 int harness_fds(void)
 {
-    int count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    CHECK(dir != NULL);
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count - 3; /* ".", "..", and the directory itself */
+    return descriptors_open();
 }
 
 /* ---- main --------------------------------------------------------------------------------- */

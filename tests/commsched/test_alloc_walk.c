@@ -10,10 +10,10 @@
  * Usage: commsched_alloc_walk self|shm|ucx|ofi [every]: one rank with itself, or two.
  * With `every`, each so-manieth allocation alone; which ones TRYST_TEST_SEED says. */
 #include "support/child.h"
+#include "support/descriptors.h"
 #include "support/unit.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -451,22 +451,12 @@ static void script_run(struct script *script)
     tryst_mem_release(script->mem);
 }
 
-static int descriptors(void)
-{
-    int count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    while (dir && readdir(dir))
-        count++;
-    closedir(dir);
-    return count;
-}
-
 static void rank_main(struct script *script)
 {
     struct outcome *outcome = &outcomes[script->rank];
     script->large_in = calloc(3, LARGE);
     script->alloc_in = script->large_in + LARGE;
-    int fds = descriptors(), listens = 0;
+    int fds = descriptors_open(), listens = 0;
     socklen_t bytes = sizeof listens;
     script->server_fd = script->rank == 0 && size > 1 ? dup(script->listen_fd) : -1;
     uint64_t seen = alloc_seen_count();
@@ -484,7 +474,7 @@ static void rank_main(struct script *script)
     if (script->server_fd >= 0 &&
         getsockopt(script->server_fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0)
         close(script->server_fd);
-    if (descriptors() != fds)
+    if (descriptors_open() != fds)
         die(script, "descriptors are left", TRYST_OK);
     free(script->large_in);
 }

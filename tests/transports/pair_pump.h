@@ -89,7 +89,4 @@ void test_bulk_init(struct test_bulk *bulk, uint64_t tag, void *data, size_t byt
 void pattern_fill(void *data, size_t bytes, uint64_t seed);
 bool pattern_is(const void *data, size_t bytes, uint64_t seed);
 
-/* Open descriptors of this process. */
-unsigned descriptors_open(void);
-
 #endif

@@ -12,7 +12,6 @@
 #include <cmocka.h>
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -29,6 +28,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/random.h"
+#include "support/descriptors.h"
 #include "transports/link.h"
 #include "transports/link_wire.h"
 #include "transports/transport.h"
@@ -164,16 +164,6 @@ static tryst_status send_next(struct end *end, struct random *sizes, bool with_f
 
 /* ---- running ---- */
 
-static int fds_open(void)
-{
-    int count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count;
-}
-
 #define PUMP_UNTIL(condition)                                             \
     do {                                                                  \
         uint64_t until_ = clock_monotonic_ns() + 10 * NS_PER_S;           \
@@ -200,7 +190,7 @@ static void start_on(const struct link_tcp *tcp, unsigned pending_max)
     refuse_accept = false;
     log_lines = 0;
     live_before = (int)alloc_live_count();
-    fds_before = fds_open();
+    fds_before = descriptors_open();
     assert_int_equal(poller_open(&poller), TRYST_OK);
     assert_int_equal(link_listen(&poller, &quiet, tcp, pending_max, on_accepted, NULL,
                                  &listener, &address),
@@ -260,7 +250,7 @@ static void stop(void)
     link_listener_close(listener);
     poller_close(&poller);
     assert_int_equal(alloc_live_count(), live_before);
-    assert_int_equal(fds_open(), fds_before);
+    assert_int_equal(descriptors_open(), fds_before);
 }
 
 static tryst_status connect_to(const struct link_address *to, bool via_unix,
@@ -1088,7 +1078,7 @@ static void test_idle_cost(void **state)
     struct end near;
     struct random sizes;
     start();
-    int live = (int)alloc_live_count(), fds = fds_open();
+    int live = (int)alloc_live_count(), fds = descriptors_open();
     join(true, &near);
     random_seed(&sizes, 2);
     random_seed(&accepted[0].sizes, 2);
@@ -1096,14 +1086,14 @@ static void test_idle_cost(void **state)
         assert_int_equal(send_next(&near, &sizes, false), TRYST_OK);
     PUMP_UNTIL(accepted[0].received == 200);
     assert_int_equal(alloc_live_count(), live + 2);
-    assert_int_equal(fds_open(), fds + 2);
+    assert_int_equal(descriptors_open(), fds + 2);
     link_close(near.link);
     stop();
 }
 
 static void test_open_close(void **state)
 {
-    int live = (int)alloc_live_count(), fds = fds_open();
+    int live = (int)alloc_live_count(), fds = descriptors_open();
     for (int i = 0; i < 1000; i++) {
         struct end near;
         struct random sizes;
@@ -1122,7 +1112,7 @@ static void test_open_close(void **state)
         stop();
     }
     assert_int_equal(alloc_live_count(), live);
-    assert_int_equal(fds_open(), fds);
+    assert_int_equal(descriptors_open(), fds);
 }
 
 /* Everything that allocates, with the nth allocation failing: messages come in order or the link
@@ -1133,7 +1123,7 @@ static bool failure_step(uint64_t nth)
     struct end near = {0};
     struct random sizes;
     live_before = (int)alloc_live_count();
-    fds_before = fds_open();
+    fds_before = descriptors_open();
     memset(accepted, 0, sizeof accepted);
     accepted_count = 0;
     random_seed(&sizes, 9);

@@ -19,6 +19,7 @@
 #include "core/alloc.h"
 #include "core/random.h"
 #include "pair_pump.h"
+#include "support/descriptors.h"
 #include "transports/memory.h"
 #include "transports/transport.h"
 
@@ -243,7 +244,7 @@ static void test_close_releases_all(void **state)
     struct memory_cache *cache;
     struct tryst_mem *mem;
     static char data[10];
-    unsigned descriptors = descriptors_open();
+    int descriptors = descriptors_open();
     uint64_t alive = alloc_live_count();
     (void)state;
     assert_int_equal(memory_cache_open(NULL, &cache), TRYST_OK);

@@ -14,6 +14,7 @@
 #include "core/alloc.h"
 #include "core/random.h"
 #include "pair_pump.h"
+#include "support/descriptors.h"
 #include "transports/memory.h"
 
 struct variant {
@@ -39,7 +40,7 @@ struct fixture {
     struct node *to; /* whom a sends to */
     struct memory_cache *cache;
     uint64_t alive; /* allocations before */
-    unsigned descriptors;
+    int descriptors;
 };
 
 static const struct variant *variant;

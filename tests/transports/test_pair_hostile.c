@@ -16,6 +16,7 @@
 
 #include "core/random.h"
 #include "pair_pump.h"
+#include "support/descriptors.h"
 #include "transports/pair/pair.h"
 #include "transports/shm/shm_wire.h"
 
@@ -368,7 +369,7 @@ static void test_hostile_hello(void **state)
          "out of turn"},
     };
     (void)state;
-    unsigned descriptors = descriptors_open();
+    int descriptors = descriptors_open();
     for (unsigned i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         struct node a = {0}, b = {0};
         nodes_link(&a, &b, &transport_shm);

@@ -13,6 +13,7 @@
 
 #include "core/alloc.h"
 #include "pair_pump.h"
+#include "support/descriptors.h"
 
 static void both_ready(struct node *a, struct node *b, tryst_status status)
 {
@@ -107,7 +108,7 @@ static void test_allocation_failures(void **state)
 static void test_stray_messages(void **state)
 {
     struct node a = {0}, b = {0};
-    unsigned descriptors = descriptors_open();
+    int descriptors = descriptors_open();
     uint8_t junk[200] = {1};
     nodes_link(&a, &b, &transport_self);
     assert_true(node_open(&a) && node_open(&b));

@@ -23,6 +23,7 @@
 
 #include "core/alloc.h"
 #include "pair_pump.h"
+#include "support/descriptors.h"
 #include "transports/memory.h"
 #include "transports/pair/pair.h"
 
@@ -467,7 +468,7 @@ static void test_allocation_failures(void **state)
 {
     for (uint64_t nth = 1;; nth++) {
         uint64_t alive = alloc_live_count();
-        unsigned descriptors = descriptors_open();
+        int descriptors = descriptors_open();
         struct node a = {0}, b = {0};
         struct memory_cache *cache = NULL;
         struct tryst_mem *mem = NULL;
@@ -518,7 +519,7 @@ static void test_idle_cost(void **state)
     uint64_t ends_bytes = 0;
     for (unsigned i = 0; i < PEERS; i++) {
         nodes_link(&a[i], &b[i], &transport_shm);
-        unsigned descriptors = descriptors_open();
+        int descriptors = descriptors_open();
         assert_true(node_open(&a[i]) && node_open(&b[i]));
         uint64_t with_rails = alloc_live_bytes();
         a[i].ops->ep_close(a[i].ep);

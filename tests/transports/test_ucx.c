@@ -6,6 +6,7 @@
  */
 #define MODULE_NAME "ucx"
 #include "module_rank.h"
+#include "support/descriptors.h"
 
 // clang-format off
 #include <stdarg.h>
@@ -570,28 +571,17 @@ static void process_is_left_alone(void **state)
     pair_teardown(state);
 }
 
-static int open_fds(void)
-{
-    char path[32];
-    int count = 0;
-    for (int fd = 0; fd < 1024; fd++) {
-        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        count += access(path, F_OK) == 0;
-    }
-    return count;
-}
-
 static void cycles_leave_nothing(void **state)
 {
     int before = 0;
     for (int i = 0; i < 20; i++) {
         if (i == 5)
-            before = open_fds();
+            before = descriptors_open();
         pair_setup(i % 2 ? &shm_pair : &tcp_pair, state);
         bulk_round(*state, 10000, 0);
         pair_teardown(state);
     }
-    assert_int_equal(open_fds(), before);
+    assert_int_equal(descriptors_open(), before);
 }
 
 /* UCX takes what it does not know for a setting of some other transport, and says OK. So one that

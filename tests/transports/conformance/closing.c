@@ -4,7 +4,6 @@
  * into it then, or still reads from it, is found. */
 #include "cases.h"
 
-#include <dirent.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "support/descriptors.h"
 #include "support/resident.h"
 
 enum { FLIGHT = 8, FLIGHT_BYTES = 2000003, RECYCLED = 424242 };
@@ -333,16 +333,6 @@ static void life(struct conf_ctx *ctx, uint64_t number)
     conf_close(ctx);
 }
 
-static int descriptors(void)
-{
-    int count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    while (readdir(dir))
-        count++;
-    closedir(dir);
-    return count;
-}
-
 /* Without what malloc keeps of what was given back: rxm's pools of 16 MiB come and go. */
 static long held_kib(void)
 {
@@ -365,10 +355,10 @@ void body_cycles(struct conf_ctx *ctx)
         if (i == 99) {
             live = alloc_live_count();
             resident = held_kib();
-            fds = descriptors();
+            fds = descriptors_open();
         } else if (i > 99) {
             CONF_EQUAL(ctx, alloc_live_count(), live);
-            CONF_EQUAL(ctx, descriptors(), fds);
+            CONF_EQUAL(ctx, descriptors_open(), fds);
         }
     }
     long grown = held_kib() - resident;
