@@ -7,7 +7,8 @@
  * Keys are used several times: number i meets number i, whatever the order of the keys.
  *
  * TRYST_TEST_SEED replays a run. TRYST_TEST_OPS, TRYST_TEST_STEP_PAIRS, TRYST_TEST_BYTES and
- * TRYST_TEST_LEAST (the smallest tensor's bytes) set its size. Of 100 tensors TRYST_TEST_DEVICE (0) lie on a
+ * TRYST_TEST_LEAST (the smallest tensor's bytes) set its size; TRYST_TEST_FABRIC_BYTES: what a fabric's pools
+ * may grow by in the second half. Of 100 tensors TRYST_TEST_DEVICE (0) lie on a
  * device, each end for itself; of those that are sent there some are written in time, behind an event. */
 #include "rooms.h"
 
@@ -61,8 +62,9 @@ struct random_run {
     uint64_t seed;
     uint64_t ops;
     uint64_t bytes_least, bytes_max;
-    int step_pairs;   /* at most STEP_PAIRS */
-    int device_share; /* of 100 tensors */
+    uint64_t fabric_bytes; /* that its pools may take late */
+    int step_pairs;        /* at most STEP_PAIRS */
+    int device_share;      /* of 100 tensors */
     bool threads, progress_thread, tight;
     _Atomic(uint32_t) counter;
     size_t outcomes_bytes;
@@ -356,7 +358,8 @@ static void random_main(struct harness_rank *rank)
     /* Pools keep what they once needed; a leak would grow with the operations. */
     size_t grown = harness_heap_bytes() - warm_bytes;
     if (harness_has_processes() && !harness_is_sanitized() &&
-        harness_heap_bytes() > warm_bytes + 64 * (run->ops / 8) / 10 + 512 * 1024)
+        harness_heap_bytes() >
+            warm_bytes + 64 * (run->ops / 8) / 10 + 512 * 1024 + run->fabric_bytes)
         harness_fail(__FILE__, __LINE__, "the heap has grown by %zu bytes in %llu steps",
                      grown, (unsigned long long)(steps - steps / 2));
     /* A socket of two links that crossed may have been open for a moment half-way; and what a peer's
@@ -475,16 +478,17 @@ static void random_run(uint64_t seed, bool threads, bool progress_thread,
     const char *config[16] = {"progress_thread", progress_thread ? "1" : "0"};
     for (int i = 0; more && more[i]; i++)
         config[2 + i] = more[i];
-    *run =
-        (struct random_run){.seed = seed,
-                            .ops = ops,
-                            .step_pairs = (int)step_pairs,
-                            .device_share = (int)from_environment("TRYST_TEST_DEVICE", 0),
-                            .bytes_least = from_environment("TRYST_TEST_LEAST", 0),
-                            .bytes_max = from_environment("TRYST_TEST_BYTES", 1 << 20),
-                            .threads = threads,
-                            .progress_thread = progress_thread,
-                            .tight = more != NULL};
+    *run = (struct random_run){
+        .seed = seed,
+        .ops = ops,
+        .step_pairs = (int)step_pairs,
+        .device_share = (int)from_environment("TRYST_TEST_DEVICE", 0),
+        .fabric_bytes = from_environment("TRYST_TEST_FABRIC_BYTES", 0),
+        .bytes_least = from_environment("TRYST_TEST_LEAST", 0),
+        .bytes_max = from_environment("TRYST_TEST_BYTES", 1 << 20),
+        .threads = threads,
+        .progress_thread = progress_thread,
+        .tight = more != NULL};
     for (size_t i = 0; i < pairs; i++) {
         atomic_init(&run->outcomes[i].send, UNSEEN);
         atomic_init(&run->outcomes[i].recv, UNSEEN);
