@@ -115,8 +115,8 @@ struct ofi_rail {
     uint32_t live;        /**< operations in the fabric's hands */
     struct ep_table table;
     struct ofi_parked *parked; /**< fabric endpoints of pairs that are gone */
-    bool parks;                /**< closing one is left to the rail's end (ofi_park) */
-    bool unsettled;            /**< a connection towards us may be half made */
+    bool parks;     /**< closing one is left to the rail's end (ofi_info_parks) */
+    bool unsettled; /**< a connection towards us may be half made */
     uint64_t
         watch_at_ns; /**< when to look for bulk connections that do not come; 0 never */
     uint64_t strangers; /**< messages with a wrong cookie or endpoint id */

@@ -9,7 +9,8 @@
  * does whose peer died. libfabric has no call for that, so the sockets are found by their addresses.
  *
  * Invariant: nothing but libfabric's is met. Who is connected from the port that our endpoint listens on was
- * accepted there, and who is connected to the port of the peer's endpoint was connected by ours.
+ * accepted there, and who is connected to the port of the peer's endpoint was connected by ours. Such a number
+ * stays what it is while we look at it: libfabric alone closes it, and only when we call.
  */
 #include "ofi_private.h"
 
@@ -68,13 +69,22 @@ static void place_set(struct place *place, int rc, const void *address, size_t b
         place->address.ss_family == AF_INET || place->address.ss_family == AF_INET6;
 }
 
+/* One above the highest number that a socket may have. Some limits are a billion; numbers are given out from below. */
+static int descriptors_end(void)
+{
+    enum { MOST = 1 << 20 };
+    struct rlimit limit;
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < MOST
+               ? (int)limit.rlim_cur
+               : MOST;
+}
+
 void ofi_sockets_break(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
     unsigned char address[OFI_ADDRESS_MAX];
     size_t bytes = sizeof address;
     struct place own, peer;
-    struct rlimit limit = {0};
     int rc = fi_getname(&ep->bulk->fid, address, &bytes);
     place_set(&own, rc, address, bytes);
     bytes = sizeof address;
@@ -82,8 +92,7 @@ void ofi_sockets_break(struct ofi_ep *ep)
              ? -FI_ENOENT
              : fi_av_lookup(rail->av, ep->peer_bulk, address, &bytes);
     place_set(&peer, rc, address, bytes);
-    (void)getrlimit(RLIMIT_NOFILE, &limit);
-    for (int fd = 0; fd < (int)limit.rlim_cur; fd++)
+    for (int fd = 0, end = descriptors_end(); fd < end; fd++)
         if (socket_is_of(fd, &own, &peer))
             (void)shutdown(fd, SHUT_RDWR);
 }
