@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "recv_run.h"
+#include "send_run.h"
 
 /* ---- submitted ---------------------------------------------------------------------------- */
 
@@ -258,7 +259,7 @@ bool op_device_copy_failed(tryst_status status)
 static bool stage_wanted(void *arg, const struct bulk *bulk)
 {
     (void)arg;
-    return producer_slice_wanted(bulk);
+    return send_run_slice_wanted(bulk);
 }
 
 static void stage_room(void *arg)

@@ -294,7 +294,6 @@ void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records,
 void producer_submit(tryst_op *op);
 void producer_want(struct peer *peer, const struct record_want *want, const char *key);
 void producer_cancel(struct peer *peer, uint64_t id);
-void producer_done_want(struct peer *peer, const struct record_answer *done);
 void producer_done_send(struct peer *peer, const struct record_answer *done);
 /** The consumer has dropped this DATA's bytes; its receive, if one comes, ends as cancelled. */
 void producer_data_canceled(struct peer *peer, uint64_t id);
@@ -305,8 +304,6 @@ void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
 void producer_released(tryst_op *op, tryst_status status);
 /** The bytes of a small send on a device are in its slot, or cannot be had. */
 void producer_fetched(tryst_op *op, tryst_status status);
-/** Is this slice still to leave, which was started? */
-bool producer_slice_wanted(const struct bulk *bulk);
 /** The peer is gone: drop its wants, end the send. */
 void producer_peer_gone(tryst_op *op);
 void producer_wants_drop(struct peer *peer);

@@ -17,6 +17,7 @@
 #include "op_device.h"
 #include "peer.h"
 #include "recv_run.h"
+#include "send_run.h"
 
 /* Frames are aligned to 8 bytes and records padded to them, so their fields are written where they
  * travel: a copy of what was just written field by field would wait for those stores to end. */
@@ -392,7 +393,7 @@ static void answer_read(struct peer *peer, const struct record_answer *answer)
         return;
     }
     switch (answer->header.type) {
-    case RECORD_DONE: producer_done_want(peer, answer); break;
+    case RECORD_DONE: send_run_done(peer, answer); break;
     case RECORD_CANCEL: producer_cancel(peer, answer->id); break;
     case RECORD_ASK: consumer_asked(peer, answer->id); break;
     case RECORD_CLOSED:

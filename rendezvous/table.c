@@ -315,6 +315,25 @@ void want_free(struct want *want)
     pool_put(peer->rdv->wants, want);
 }
 
+void want_maybe_free(struct want *want)
+{
+    if (!want->send && !want->in_flight && !list_linked(&want->answer_node) &&
+        !list_linked(&want->node))
+        want_free(want);
+}
+
+void want_answer(struct want *want, uint8_t type, tryst_status status,
+                 int32_t origin_rank)
+{
+    if (want->answered || list_linked(&want->answer_node))
+        return;
+    want->answer = type;
+    want->status = status;
+    want->origin_rank = origin_rank;
+    list_push_back(&want->peer->want_answers, &want->answer_node);
+    peer_flush_later(want->peer);
+}
+
 void early_free(struct early *early)
 {
     early->peer->early_bytes -= EAGER_OVERHEAD_BYTES + early->bytes;

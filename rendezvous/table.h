@@ -141,6 +141,11 @@ void entry_send_insert(struct entry *entry, tryst_op *op);
 /** Take it out of its entry. */
 void want_unpark(struct want *want);
 void want_free(struct want *want);
+/** Unless something still needs it: its send, a slice under way, an answer to pack, a send to come. */
+void want_maybe_free(struct want *want);
+/** The WANT ends with CANCELED or CLOSED; the want itself carries the answer. */
+void want_answer(struct want *want, uint8_t type, tryst_status status,
+                 int32_t origin_rank);
 void early_free(struct early *early);
 
 #endif
