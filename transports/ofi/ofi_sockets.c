@@ -50,7 +50,7 @@ static bool is_at(const struct sockaddr_storage *end, const struct place *place)
 
 static bool socket_is_of(int fd, const struct place *own, const struct place *peer)
 {
-    struct sockaddr_storage here, there;
+    struct sockaddr_storage here = {0}, there = {0};
     socklen_t here_bytes = sizeof here, there_bytes = sizeof there;
     if (getpeername(fd, (struct sockaddr *)&there, &there_bytes) != 0)
         return false; /* no socket, or not connected: the listener itself */
