@@ -315,10 +315,17 @@ void producer_eager_return(tryst_op *op);
 void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
                            int32_t origin_rank);
 
+/* eager.c */
+/** DATA ahead of any WANT: for the receive of its number, or kept for it. */
+void eager_data(struct peer *peer, const struct record_data *data, const char *key,
+                const void *payload);
+/** The receive takes what came before it. */
+void eager_take(tryst_op *op, struct early *early);
+/** The producer gives up DATA `id`: if no receive has taken it, none will get its bytes. */
+void eager_cancel(struct peer *peer, uint64_t id);
+
 /* consumer.c */
 void consumer_submit(tryst_op *op);
-/** The producer gives up DATA `id`: if no receive has taken it, none will get its bytes. */
-void consumer_data_cancel(struct peer *peer, uint64_t id);
 /** The WANT of `op` is about to be packed: give it an id and post receives. TRYST_OK, or
  *  TRYST_AGAIN when it may not be announced now (it then waits in a list of the peer). */
 tryst_status consumer_announce(tryst_op *op);

@@ -380,7 +380,7 @@ static void data_answer_read(struct peer *peer, const struct record_answer *answ
 {
     switch (answer->header.type) {
     case RECORD_DONE: producer_done_send(peer, answer); break;
-    case RECORD_CANCEL: consumer_data_cancel(peer, answer->id); break;
+    case RECORD_CANCEL: eager_cancel(peer, answer->id); break;
     case RECORD_CANCELED: producer_data_canceled(peer, answer->id); break;
     default: peer_give_up(peer, TRYST_E_PROTOCOL, "it answered DATA as a WANT"); break;
     }

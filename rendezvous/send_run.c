@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What happens to a want between its match and its end: send_run.h. */
 #include "send_run.h"
 
 #include "core/alloc.h"
