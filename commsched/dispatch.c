@@ -101,10 +101,19 @@ static bool window_has_room(uint64_t in_flight, uint64_t bytes, uint64_t window)
     return in_flight == 0 || in_flight + bytes <= window;
 }
 
+static uint64_t lane_window(const struct dispatch *dispatch,
+                            const struct dispatch_lane *lane)
+{
+    uint64_t window = dispatch->params.window_bytes;
+    return dispatch->params.window_is_set || window > lane->window_bytes
+               ? window
+               : lane->window_bytes;
+}
+
 static bool lane_has_room(const struct dispatch *dispatch,
                           const struct dispatch_lane *lane, uint64_t bytes)
 {
-    return window_has_room(lane->in_flight_bytes, bytes, dispatch->params.window_bytes) &&
+    return window_has_room(lane->in_flight_bytes, bytes, lane_window(dispatch, lane)) &&
            window_has_room(dispatch->rail_bytes[lane->rail], bytes,
                            dispatch->params.rail_window_bytes);
 }

@@ -18,8 +18,9 @@
 struct dispatch;
 
 struct dispatch_params {
-    uint64_t window_bytes;      /**< per peer */
+    uint64_t window_bytes;      /**< per peer; more where its rail asks for it */
     uint64_t rail_window_bytes; /**< per rail */
+    bool window_is_set;         /**< by the user: rails are not asked */
     /** transfer_start, or a test's. */
     tryst_status (*start)(struct transfer *transfer);
 };

@@ -76,7 +76,8 @@
       "for tests: make every transport misbehave so (transports/fault/README.md has all items)")     \
     /* what may be in flight or parked */                                                    \
     X(WINDOW_BYTES, "window_bytes", BYTES, "4M", "4K..1T", 0,                                \
-      "bytes in flight towards one peer; an urgent slice waits for at most these")           \
+      "bytes in flight towards one peer; an urgent slice waits for at most these. By "       \
+      "default more where a fabric asks for it (8M: libfabric's rxm over TCP)")              \
     X(RAIL_WINDOW_BYTES, "rail_window_bytes", BYTES, "16M", "4K..1T", 0,                     \
       "bytes in flight on one rail (network interface), all peers together")                 \
     X(SLICE_BYTES, "slice_bytes", BYTES, "1M", "4K..1G", 0,                                  \

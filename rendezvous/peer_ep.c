@@ -307,6 +307,7 @@ static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
         return;
     }
     peer->ep_state = PEER_EP_READY;
+    peer->lane.window_bytes = ep->rail->window_bytes;
     snprintf(peer->mechanism, sizeof peer->mechanism, "%s", text);
     LOG_DEBUG(peer->rdv->log, "rank %d is reached over %s: %s", peer->rank,
               transport_kind_name(peer->candidates[peer->candidate]), text);

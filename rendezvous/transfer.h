@@ -19,6 +19,7 @@
 struct dispatch_lane {
     struct list transfers;   /**< with slices left to start, oldest first */
     struct list_node active; /**< in the dispatch's list while `transfers` is not empty */
+    uint64_t window_bytes; /**< what the peer's rail asks for (struct rail), 0: nothing */
     uint64_t in_flight_bytes;
     uint64_t in_flight_high_bytes; /**< most ever, for tests and counters */
     uint32_t rail;

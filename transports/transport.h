@@ -172,6 +172,9 @@ struct rail {
     /** Bulk of more bytes than this keeps the rail from its other messages for longer than it
      *  gains (>= 64 KiB): the layer above cuts no larger slices. 0: any size. */
     uint32_t slice_bytes;
+    /** With fewer bytes in flight towards one peer its wire is idle at times, so the window is no
+     *  smaller unless the user has set it. 0: any window will do. */
+    uint64_t window_bytes;
     /** Bit per tryst_memory_kind of a device: bulk in such memory may be given to this
      *  rail, which has asked whatever moves it; the same from rail_open on. It receives
      *  into it whatever the sender's memory is. It may still refuse some of it: a receive

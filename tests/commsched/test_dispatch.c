@@ -29,13 +29,18 @@ static tryst_status start(struct transfer *transfer)
     return TRYST_OK;
 }
 
-static void begin(uint64_t window, uint64_t rail_window)
+static void begin_as(uint64_t window, uint64_t rail_window, bool window_is_set)
 {
-    struct dispatch_params params = {window, rail_window, start};
+    struct dispatch_params params = {window, rail_window, window_is_set, start};
     memset(&t, 0, sizeof t);
     assert_int_equal(dispatch_open(&params, &t.dispatch), TRYST_OK);
     for (uint32_t i = 0; i < LANES; i++)
         dispatch_ops.lane_init(t.dispatch, &t.lanes[i], i % RAILS);
+}
+
+static void begin(uint64_t window, uint64_t rail_window)
+{
+    begin_as(window, rail_window, false);
 }
 
 static void end(void)
@@ -223,6 +228,28 @@ static void test_remove_head(void **state)
     end();
 }
 
+/* A rail's wish counts where it is for more, and where the user has not said what he wants. */
+static void test_rail_asks(void **state)
+{
+    static const struct {
+        uint64_t window, asked;
+        bool is_set;
+        const char *started;
+    } table[] = {{25, 40, false, "aaaa"},
+                 {25, 40, true, "aa"},
+                 {25, 15, false, "aa"},
+                 {25, 0, false, "aa"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        begin_as(table[i].window, 1000, table[i].is_set);
+        t.lanes[0].window_bytes = table[i].asked;
+        add(0, 0, 50, 10, 5);
+        run(table[i].started);
+        dispatch_ops.remove(t.dispatch, &t.transfers[0]);
+        end();
+    }
+}
+
 /* ---- at random ---------------------------------------------------------------------------- */
 
 /* What must hold after every step: sums are right, windows are kept but for a lone slice. */
@@ -317,7 +344,7 @@ static void test_random(void **state)
 
 static tryst_status open_and_close(void)
 {
-    struct dispatch_params params = {1, 1, start};
+    struct dispatch_params params = {1, 1, false, start};
     struct dispatch *dispatch;
     tryst_status status = dispatch_open(&params, &dispatch);
     if (status == TRYST_OK)
@@ -336,7 +363,8 @@ int main(void)
         cmocka_unit_test(test_decisions),    cmocka_unit_test(test_credit),
         cmocka_unit_test(test_posted_later), cmocka_unit_test(test_again),
         cmocka_unit_test(test_remove),       cmocka_unit_test(test_remove_head),
-        cmocka_unit_test(test_random),       cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_rail_asks),    cmocka_unit_test(test_random),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,7 +177,7 @@ static void what_must_be_registered(void **state)
 }
 
 /* Only where TCP carries what rxm has to ask for. */
-static void slices_of_rxm(void **state)
+static void slices_and_window_of_rxm(void **state)
 {
     struct made made;
     (void)state;
@@ -187,6 +187,9 @@ static void slices_of_rxm(void **state)
                      0);
     assert_int_equal(ofi_info_slice_bytes(make(&made, "net", "d", IP_OTHER)), 0);
     assert_int_equal(ofi_info_slice_bytes(make(&made, "efa", "d", 0)), 0);
+    assert_int_equal(ofi_info_window_bytes(make(&made, "tcp;ofi_rxm", "d", IP_OTHER)),
+                     8 << 20);
+    assert_int_equal(ofi_info_window_bytes(make(&made, "net", "d", IP_OTHER)), 0);
 }
 
 /* Which endpoints stay open until the rail closes. */
@@ -212,7 +215,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_best_is_taken),
-        cmocka_unit_test(slices_of_rxm),
+        cmocka_unit_test(slices_and_window_of_rxm),
         cmocka_unit_test(closing),
         cmocka_unit_test(rails_share_devices),
         cmocka_unit_test(what_cannot_be_used),

@@ -203,8 +203,9 @@ int ofi_info_rank(const struct fi_info *info);
 bool ofi_info_parks(const struct fi_info *info);
 /** Messages of rxm over another provider's connections. */
 bool ofi_info_is_rxm(const struct fi_info *info);
-/** The largest slice for struct rail, 0: any. */
+/** The largest slice and the least window for struct rail, 0: any. */
 uint32_t ofi_info_slice_bytes(const struct fi_info *info);
+uint64_t ofi_info_window_bytes(const struct fi_info *info);
 /** Whether shared memory moves the bytes of this provider. */
 bool ofi_info_is_shm(const struct fi_info *info);
 bool ofi_info_has_ip(const struct fi_info *info);

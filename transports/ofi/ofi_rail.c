@@ -184,6 +184,7 @@ static void limits_set(struct ofi_rail *rail)
                               : most;
     rail->base.posted_max = OFI_POSTED_MAX;
     rail->base.slice_bytes = ofi_info_slice_bytes(rail->info);
+    rail->base.window_bytes = ofi_info_window_bytes(rail->info);
     rail->parks = ofi_info_parks(rail->info);
     rail->mr_local = rail->info->domain_attr->mr_mode & FI_MR_LOCAL;
     rail->mr_device = ofi_info_registers_device(rail->info);
