@@ -253,7 +253,8 @@ int ofi_cq_drain(struct ofi_rail *rail);
 void ofi_rail_wait_end(struct ofi_rail *rail);
 
 /* ofi_sockets.c */
-/** Breaks the TCP connections of `ep`'s fabric endpoint: what is under way there ends by an error. */
+/** Breaks the TCP connections of `ep`'s fabric endpoint: what is under way there ends by an error, in one of the next
+ *  reads of the queue. Looks at every descriptor of the process, at most 65536. */
 void ofi_sockets_break(struct ofi_ep *ep);
 
 /* ofi_memory.c: packets, operations, registrations. */

@@ -69,10 +69,11 @@ static void place_set(struct place *place, int rc, const void *address, size_t b
         place->address.ss_family == AF_INET || place->address.ss_family == AF_INET6;
 }
 
-/* One above the highest number that a socket may have. Some limits are a billion; numbers are given out from below. */
+/* One above the highest number that is looked at. Some limits are a million and more, which would keep the progress
+ * thread for 0.3 s for each peer; numbers are given out from below, and a pair over rxm has ten. */
 static int descriptors_end(void)
 {
-    enum { MOST = 1 << 20 };
+    enum { MOST = 1 << 16 };
     struct rlimit limit;
     return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < MOST
                ? (int)limit.rlim_cur
