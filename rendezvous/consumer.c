@@ -71,7 +71,7 @@ static bool cause_is_coming(const tryst_op *op, tryst_status status)
 static void recv_ending(tryst_op *op, tryst_status status, int32_t origin_rank,
                         uint32_t upto, unsigned owed)
 {
-    bool own = op->fail != TRYST_OK && status == TRYST_E_CANCELED;
+    bool own = op->fail != TRYST_OK && status == op_told(op->fail);
     if (!own) {
         op->fail = status;
         op->origin_rank = origin_rank;
@@ -319,7 +319,7 @@ void consumer_take(tryst_op *op, const struct record_data *data, const void *pay
     op->peer->hurry = data->header.flags & RECORD_WAITED;
     op->data_id = data->id;
     if (op->state == OP_VOID) {
-        op->done_status = TRYST_E_CANCELED;
+        op->done_status = op_told(op->final);
         id_drop(op);
         op_mark(op, MARK_DONE);
         return; /* ends when DONE is packed */

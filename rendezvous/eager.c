@@ -98,13 +98,14 @@ void eager_data(struct peer *peer, const struct record_data *data, const char *k
     if (scope)
         entry = data->key_bytes ? entry_find(scope, data->key_hash, key, data->key_bytes)
                                 : entry_known(scope, data->key_hash, peer->rank);
+    if (entry && data->key_bytes)
+        entry->known = true; /* whatever becomes of this DATA: the next names the hash alone */
     tryst_op *op = entry ? entry_recv_find(entry, data->seq) : NULL;
     if (op && op->peer == peer && op->state != OP_TAKEN && op->state != OP_ENDING) {
         if (op_device_is_held(op)) {
             data_early(peer, scope, data, key, payload, true);
             return;
         }
-        entry->known = true;
         consumer_take(op, data, payload);
     } else
         data_early(peer, scope, data, key, payload, false);
@@ -121,13 +122,14 @@ void eager_take(tryst_op *op, struct early *early)
     early_free(early);
 }
 
-void eager_cancel(struct peer *peer, uint64_t id)
+void eager_cancel(struct peer *peer, const struct record_answer *cancel)
 {
+    uint64_t id = cancel->id;
     list_for_each_safe (&peer->early_list, node, after) {
         struct early *early = container_of(node, struct early, peer_node);
         if (early->id != id || early->status != TRYST_OK)
             continue;
-        early->status = TRYST_E_CANCELED;
+        early->status = cancel->header.status;
         peer_answer(peer,
                     &(struct answer){id, TRYST_E_CANCELED, peer->rdv->group->roster.rank,
                                      RECORD_CANCELED, false});

@@ -293,7 +293,7 @@ void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records,
 /* producer.c */
 void producer_submit(tryst_op *op);
 void producer_want(struct peer *peer, const struct record_want *want, const char *key);
-void producer_cancel(struct peer *peer, uint64_t id);
+void producer_cancel(struct peer *peer, const struct record_answer *cancel);
 void producer_done_send(struct peer *peer, const struct record_answer *done);
 /** The consumer has dropped this DATA's bytes; its receive, if one comes, ends as cancelled. */
 void producer_data_canceled(struct peer *peer, uint64_t id);
@@ -322,7 +322,7 @@ void eager_data(struct peer *peer, const struct record_data *data, const char *k
 /** The receive takes what came before it. */
 void eager_take(tryst_op *op, struct early *early);
 /** The producer gives up DATA `id`: if no receive has taken it, none will get its bytes. */
-void eager_cancel(struct peer *peer, uint64_t id);
+void eager_cancel(struct peer *peer, const struct record_answer *cancel);
 
 /* consumer.c */
 void consumer_submit(tryst_op *op);

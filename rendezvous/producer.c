@@ -350,19 +350,20 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
         want_take(peer, entry, rec);
 }
 
-void producer_cancel(struct peer *peer, uint64_t id)
+void producer_cancel(struct peer *peer, const struct record_answer *cancel)
 {
-    struct want *want = idmap_find(&peer->wants, id);
+    struct want *want = idmap_find(&peer->wants, cancel->id);
+    tryst_status why = cancel->header.status;
     if (!want || list_linked(&want->answer_node))
         return; /* the answer is on its way */
     if (want->send) {
         if (want->transfer.next == 0)
-            producer_fail(want->send, TRYST_E_CANCELED, peer->rank,
-                          "the consumer cancelled its receive");
+            producer_fail(want->send, why, peer->rank,
+                          "the consumer gave up its receive");
         return; /* else too late: the bulk is the answer */
     }
     want->flags |= RECORD_VOID;
-    want_answer(want, RECORD_CANCELED, TRYST_E_CANCELED, peer->rank);
+    want_answer(want, RECORD_CANCELED, why, peer->rank);
 }
 
 /* ---- DONE ---------------------------------------------------------------------------------- */
@@ -396,8 +397,12 @@ void producer_data_canceled(struct peer *peer, uint64_t id)
 {
     tryst_op *op = idmap_find(&peer->rdv->ids, id);
     /* Its credit stays taken until DONE: the number still waits for its receive there. */
-    if (op && op->kind == OP_SEND && op->peer == peer && op->state == OP_INLINE)
-        op_report(op, TRYST_E_CANCELED, -1, TRYST_E_CANCELED, "cancelled by its owner");
+    if (!op || op->kind != OP_SEND || op->peer != peer || op->state != OP_INLINE)
+        return;
+    if (op->fail == TRYST_OK)
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it gave back DATA that nobody asked for");
+    else
+        op_report(op, op->fail, -1, op->fail, NULL);
 }
 
 void producer_eager_return(tryst_op *op)
@@ -418,6 +423,17 @@ static void fail_fetching(tryst_op *op, tryst_status status, int32_t origin_rank
     op->fail = status;
     op->origin_rank = origin_rank;
     op->text = text ? mem_strdup(text) : NULL;
+}
+
+/** Its DATA has left: what becomes of it is the consumer's to say, who gives it back if no receive has
+ *  taken it. (DATA that answers a WANT is taken in any case.) */
+static void data_take_back(tryst_op *op, tryst_status status, const char *text)
+{
+    if (!op->eager || op->reported || op->fail != TRYST_OK)
+        return;
+    op->fail = status;
+    op->text = text && !op->text ? mem_strdup(text) : op->text;
+    op_mark(op, MARK_CANCEL);
 }
 
 /** It leaves its number behind. */
@@ -447,12 +463,12 @@ void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
         if (op_device_is_copying(op)) {
             fail_fetching(op, status, origin_rank, text);
         } else if (op->marks & MARK_DATA) {
-            op->fail = status;
+            op->fail = op->reported ? op->fail : status;
             op_report(op, status, origin_rank, status, text);
-        } else if (status != TRYST_E_CANCELED) {
+        } else if (status != TRYST_E_CANCELED && status != TRYST_E_DEADLINE) {
             op_report(op, status, origin_rank, status, text); /* the bytes were copied */
-        } else if (op->eager) {
-            op_mark(op, MARK_CANCEL); /* perhaps no receive has come for it */
+        } else {
+            data_take_back(op, status, text);
         }
         break;
     case OP_MATCHED:

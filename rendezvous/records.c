@@ -137,12 +137,6 @@ static void pack_asks(struct packer *packer)
     peer->ask_from = 0;
 }
 
-/** What the send ends with whose receive was given up. */
-static tryst_status void_status(const tryst_op *op)
-{
-    return op->final == TRYST_E_DEADLINE ? TRYST_E_CANCELED : op->final;
-}
-
 /** TRYST_OK: packed. TRYST_AGAIN: not now, but others may be. TRYST_IN_PROGRESS: frame full. */
 static tryst_status pack_want(struct packer *packer, tryst_op *op)
 {
@@ -158,7 +152,7 @@ static tryst_status pack_want(struct packer *packer, tryst_op *op)
                               (op->flags & TRYST_OP_PRIORITY ? RECORD_PRIORITY : 0) |
                               (op->device ? RECORD_DEVICE : 0));
     struct record_want record = {.header = {RECORD_WANT, flags, (uint16_t)bytes,
-                                            is_void ? void_status(op) : TRYST_OK},
+                                            is_void ? op_told(op->final) : TRYST_OK},
                                  .id = op->id,
                                  .step = op->step_id,
                                  .seq = op->seq,
@@ -200,7 +194,7 @@ static tryst_status pack_data(struct packer *packer, tryst_op *op)
     uint8_t flags =
         (uint8_t)((op->eager ? RECORD_EAGER : 0) | (op->waited ? RECORD_WAITED : 0));
     record->header =
-        (struct record_header){RECORD_DATA, flags, (uint16_t)bytes, op->fail};
+        (struct record_header){RECORD_DATA, flags, (uint16_t)bytes, op_told(op->fail)};
     record->id = op->id;
     record->want = op->want_id;
     record->step = op->step_id;
@@ -254,7 +248,8 @@ static tryst_status pack_offer(struct packer *packer, tryst_op *op)
 static tryst_status pack_cancel(struct packer *packer, tryst_op *op)
 {
     uint8_t flags = op->kind == OP_SEND ? RECORD_SEND : 0;
-    if (!pack_answer(packer, RECORD_CANCEL, flags, &(struct record_answer){.id = op->id}))
+    struct record_answer fields = {.header.status = op_told(op->fail), .id = op->id};
+    if (!pack_answer(packer, RECORD_CANCEL, flags, &fields))
         return TRYST_IN_PROGRESS;
     op->marks &= (uint8_t)~MARK_CANCEL;
     return TRYST_OK;
@@ -380,7 +375,7 @@ static void data_answer_read(struct peer *peer, const struct record_answer *answ
 {
     switch (answer->header.type) {
     case RECORD_DONE: producer_done_send(peer, answer); break;
-    case RECORD_CANCEL: eager_cancel(peer, answer->id); break;
+    case RECORD_CANCEL: eager_cancel(peer, answer); break;
     case RECORD_CANCELED: producer_data_canceled(peer, answer->id); break;
     default: peer_give_up(peer, TRYST_E_PROTOCOL, "it answered DATA as a WANT"); break;
     }
@@ -394,7 +389,7 @@ static void answer_read(struct peer *peer, const struct record_answer *answer)
     }
     switch (answer->header.type) {
     case RECORD_DONE: send_run_done(peer, answer); break;
-    case RECORD_CANCEL: producer_cancel(peer, answer->id); break;
+    case RECORD_CANCEL: producer_cancel(peer, answer); break;
     case RECORD_ASK: consumer_asked(peer, answer->id); break;
     case RECORD_CLOSED:
         if (answer->header.flags & RECORD_STEP)
@@ -450,7 +445,8 @@ static const char *record_read(struct peer *peer, const uint8_t *record, size_t 
     case RECORD_ASK:
         if (bytes != sizeof(struct record_answer))
             return "answer: wrong size";
-        if ((header->type == RECORD_CANCELED || header->type == RECORD_CLOSED) &&
+        if ((header->type == RECORD_CANCEL || header->type == RECORD_CANCELED ||
+             header->type == RECORD_CLOSED) &&
             header->status == TRYST_OK)
             return "answer: a failure that is none";
         if (!rank_is_any(peer, ((const struct record_answer *)record)->origin_rank))

@@ -18,7 +18,7 @@
  *                                 posted (DESIGN's CREDIT rides here); or DATA `id` came
  *                                 (`upto` 1: a receive took it). With a status: they came, but
  *                                 could not be put in place
- *  CANCEL    consumer → producer  give want `id` back if you can
+ *  CANCEL    consumer → producer  give want `id` back if you can; `status`: why
  *            producer → consumer  (RECORD_SEND) give DATA `id` back if no receive has taken it
  *  CANCELED  producer → consumer  want `id` ends with `status` after `upto` slices were started
  *  DEFERRED  producer → consumer  want `id` ends: no room; an OFFER will come
@@ -37,7 +37,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 2u
+#define WIRE_VERSION 3u
 /** Largest frame that is ever sent; every transport takes as much (TRANSPORT_FRAME_BYTES). */
 #define FRAME_BYTES_MAX 5248u
 /** Smallest slice that a WANT may ask for (TRYST_SLICE_BYTES allows no smaller one): bounds what
@@ -74,7 +74,7 @@ struct record_header {
     uint8_t type;
     uint8_t flags;
     uint16_t bytes; /**< whole record, multiple of 8 */
-    int32_t status; /**< WANT with RECORD_VOID, DONE, CANCELED, CLOSED: a tryst_status */
+    int32_t status; /**< WANT with RECORD_VOID, DONE, CANCEL, CANCELED, CLOSED: a tryst_status */
 };
 static_assert(sizeof(struct record_header) == 8, "record header");
 

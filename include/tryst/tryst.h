@@ -294,6 +294,23 @@ TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
  *  Send and receive
  * ------------------------------------------------------------------------------------------- */
 
+/* What both ends say. The i-th send and the i-th receive of a key in a step are a pair.
+ *
+ *  - A send says TRYST_OK only where its receive says so too, with all bytes. The reverse holds
+ *    unless the step was aborted or a rank died: then the bytes may have come, and the answer
+ *    not.
+ *  - Who gives up (a cancel, a deadline, the close of the step) says TRYST_E_CANCELED or
+ *    TRYST_E_DEADLINE, or TRYST_OK if it was too late; then its counterpart says TRYST_OK too,
+ *    else TRYST_E_CANCELED, or TRYST_E_CLOSED after a close.
+ *  - A deadline starts a cancel. The operation completes when the peer has answered, so later than
+ *    its deadline where the peer does not look.
+ *  - After tryst_step_abort what had not completed says TRYST_E_ABORTED, at every rank.
+ *  - A dead tensor, or a size or dtype that differ, end both with TRYST_E_DEAD, TRYST_E_MISMATCH.
+ *  - Operations with a rank that died say TRYST_E_PEER. A rank that computes, is stopped or sits in
+ *    a debugger is alive, and is waited for.
+ *  - Being ahead is no failure: what a peer sends for steps that are not open there waits, and
+ *    what finds no room waits at the sender. */
+
 /** `priority` counts. Without this flag the default (middle) priority is used. */
 #define TRYST_OP_PRIORITY 1u
 /** Send only: the tensor is dead (its producer was not executed). Its data are not read;
@@ -314,7 +331,7 @@ typedef struct tryst_op_params {
     uint32_t flags;
     int32_t priority; /**< smaller is more urgent; the more urgent side wins */
     /** After this long, cancel: the operation then ends with TRYST_E_DEADLINE as soon as
-     *  its buffer is the caller's again. 0: none. */
+     *  its buffer is the caller's again and the peer has agreed. 0: none. */
     uint64_t deadline_ns;
     tryst_op_fn callback;
     void *arg;

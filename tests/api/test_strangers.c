@@ -70,7 +70,7 @@ enum misdeed {
 };
 /* A stranger knows the wire from outside (transports/link_wire.h, rendezvous/wire.h). */
 enum { LINK_MAGIC = 0x7254, LINK_HELLO = 1, LINK_LEAVE = 3, HELLO_MAGIC = 0x54535254 };
-enum { WIRE_VERSION = 2 };
+enum { WIRE_VERSION = 3 };
 
 struct message {
     struct {

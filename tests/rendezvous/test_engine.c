@@ -430,7 +430,7 @@ static void test_canceled_with_slices(void **state)
         world_settle(&world);
         world.sides[1].hold_bulk = false;
         world_settle(&world);
-        world_done(recv, TRYST_E_DEADLINE);
+        world_done(recv, TRYST_E_CANCELED);
         assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS); /* still being read */
         world.sides[0].hold_sent = false;
         world_settle(&world);

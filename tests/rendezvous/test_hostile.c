@@ -228,7 +228,12 @@ static void make_done_want_unknown(struct frame *frame)
 
 static void make_cancel_unknown(struct frame *frame)
 {
-    add_answer(frame, RECORD_CANCEL, 0, 0, TRYST_OK, 0, 0);
+    add_answer(frame, RECORD_CANCEL, 0, 0, TRYST_E_CANCELED, 0, 0);
+}
+
+static void make_cancel_ok(struct frame *frame)
+{
+    add_answer(frame, RECORD_CANCEL, 0, 5, TRYST_OK, 0, 0);
 }
 
 static void make_canceled_ok(struct frame *frame)
@@ -316,6 +321,7 @@ static const struct fault faults[] = {
     {"DONE for no send", make_done_unknown, "answered DATA that it was not sent"},
     {"DONE for no want", make_done_want_unknown, NULL},
     {"CANCEL for no want", make_cancel_unknown, NULL},
+    {"CANCEL without a failure", make_cancel_ok, "a failure that is none"},
     {"CANCELED without a failure", make_canceled_ok, "a failure that is none"},
     {"CANCELED by no rank", make_canceled_by_nobody, "no rank of the group"},
     {"DATA for no want", make_data_unknown, "that we did not announce"},
@@ -519,7 +525,7 @@ static void plausible(struct frame *frame, struct random *random, tryst_op *cons
             if (want)
                 id = container_of(want, struct want, peer_node)->id;
             add_answer(frame, RECORD_DONE, 0, id, 0, upto, upto + 2);
-            add_answer(frame, RECORD_CANCEL, 0, id, 0, 0, 0);
+            add_answer(frame, RECORD_CANCEL, 0, id, TRYST_E_CANCELED, 0, 0);
             break;
         }
         case 7:

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What both ends of a pair say when one of them gives up: every kind of tensor, way to give up and
+ * moment, against the manual (tryst.h, "What both ends say").
+ *
+ * Idea: a moment is who has submitted by then, and which queues are held: records towards either
+ * side, bulk, the links, the producer's dispatch. All combinations are tried, so each crossing that
+ * two ranks can meet with one key is among them. */
+#include "world.h"
+
+#include <inttypes.h>
+
+enum { PRODUCER, CONSUMER };
+enum action { CANCEL, DEADLINE, ABORT, CLOSE, ABORT_CLOSE, ACTIONS };
+/* Who has submitted when it happens, in this order. */
+enum order { SEND_ONLY, RECV_ONLY, SEND_RECV, RECV_SEND, ORDERS };
+/* What of number 0 of the key, before the pair that is looked at. */
+enum prior { NO_PRIOR, PRIOR_RECV_CANCELED, PRIOR_SEND_CANCELED, PRIORS };
+enum hold {
+    HOLD_TO_PRODUCER = 1,
+    HOLD_TO_CONSUMER = 2,
+    HOLD_BULK = 4,
+    HOLD_DISPATCH = 8,
+    HOLD_LINKS = 16,
+    HOLDS = 32
+};
+
+enum { SLICE = 4096, BYTES_MAX = 3 * SLICE };
+static const size_t sizes[] = {8, BYTES_MAX}; /* inline; bulk of three slices */
+#define DEADLINE_NS (10 * NS_PER_MS)
+
+struct life {
+    size_t bytes;
+    enum action action;
+    int who; /* gives up */
+    enum order order;
+    enum prior prior;
+    unsigned holds;
+    bool credit;  /* the producer may send ahead of a WANT */
+    bool settled; /* things move between the submissions, as far as nothing holds them */
+};
+
+static struct world world;
+static uint8_t out[BYTES_MAX], in[2][BYTES_MAX];
+
+/* Number 0 and number 1 of the key: sends, then receives. NULL: never submitted. */
+static tryst_op *ops[2][2];
+static tryst_step *steps[2];
+
+static void hold(unsigned holds)
+{
+    world.sides[PRODUCER].hold_frames = holds & HOLD_TO_PRODUCER;
+    world.sides[CONSUMER].hold_frames = holds & HOLD_TO_CONSUMER;
+    world.sides[CONSUMER].hold_bulk = holds & HOLD_BULK;
+    world.sides[PRODUCER].hold_dispatch = holds & HOLD_DISPATCH;
+    world.hold_links = holds & HOLD_LINKS;
+}
+
+static void submit(const struct life *life, int side, int number, bool deadline)
+{
+    tryst_op_params params = {.struct_size = sizeof params};
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .dtype = TRYST_DTYPE_U8,
+                           .count = life->bytes,
+                           .data = side == PRODUCER ? out : in[number]};
+    const char *key = world_key(&world, PRODUCER, CONSUMER, "k");
+    if (!steps[side])
+        return;
+    params.deadline_ns = deadline ? DEADLINE_NS : 0;
+    tryst_status status =
+        side == PRODUCER
+            ? tryst_send(steps[side], key, &tensor, &params, &ops[number][side])
+            : tryst_recv(steps[side], key, &tensor, &params, &ops[number][side]);
+    if (status != TRYST_OK) {
+        assert_int_equal(status, TRYST_E_ABORTED);
+        ops[number][side] = NULL;
+    }
+}
+
+static void submit_next(const struct life *life, int side)
+{
+    int number = life->prior != NO_PRIOR;
+    submit(life, side, number, life->action == DEADLINE && life->who == side);
+    if (life->settled)
+        world_settle(&world);
+}
+
+static void step_close(int side)
+{
+    if (!steps[side])
+        return;
+    assert_int_equal(tryst_step_close(steps[side], NULL), TRYST_OK);
+    steps[side] = NULL;
+}
+
+static void give_up(const struct life *life)
+{
+    tryst_op *op = ops[life->prior != NO_PRIOR][life->who];
+    switch (life->action) {
+    case CANCEL:
+        if (op)
+            assert_int_equal(tryst_op_cancel(op), TRYST_OK);
+        break;
+    case DEADLINE: clock_fake_advance(&world.clock, 2 * DEADLINE_NS); break;
+    case CLOSE: step_close(life->who); break;
+    default:
+        assert_int_equal(tryst_step_abort(steps[life->who], TRYST_E_PEER, "enough"),
+                         TRYST_OK);
+        if (life->action == ABORT_CLOSE)
+            step_close(life->who);
+        break;
+    }
+}
+
+static void prior_make(const struct life *life)
+{
+    if (life->prior == NO_PRIOR)
+        return;
+    int who = life->prior == PRIOR_RECV_CANCELED ? CONSUMER : PRODUCER;
+    submit(life, PRODUCER, 0, false);
+    submit(life, CONSUMER, 0, false);
+    assert_int_equal(tryst_op_cancel(ops[0][who]), TRYST_OK);
+}
+
+/* ---- the manual --------------------------------------------------------------------------- */
+
+static bool is_one_of(tryst_status status, const tryst_status *legal)
+{
+    for (; *legal; legal++)
+        if (status == *legal)
+            return true;
+    return status == TRYST_OK;
+}
+
+/* What the end may say that gives up, and what its counterpart may; beside OK. */
+static const tryst_status legal[ACTIONS][2][3] = {
+    [CANCEL] = {{TRYST_E_CANCELED}, {TRYST_E_CANCELED}},
+    [DEADLINE] = {{TRYST_E_DEADLINE}, {TRYST_E_CANCELED}},
+    [ABORT] = {{TRYST_E_ABORTED}, {TRYST_E_ABORTED}},
+    [CLOSE] = {{TRYST_E_CANCELED}, {TRYST_E_CANCELED, TRYST_E_CLOSED}},
+    [ABORT_CLOSE] = {{TRYST_E_ABORTED}, {TRYST_E_ABORTED}},
+};
+
+static const char *pair_wrong(const struct life *life, int number)
+{
+    static const tryst_status canceled[] = {TRYST_E_CANCELED, 0};
+    bool prior = life->prior != NO_PRIOR && number == 0;
+    bool aborts = life->action == ABORT || life->action == ABORT_CLOSE;
+    tryst_status status[2];
+    for (int side = 0; side < 2; side++) {
+        status[side] = tryst_op_test(ops[number][side]);
+        if (!ops[number][side])
+            status[side] = TRYST_E_CANCELED; /* (never submitted) */
+        else if (status[side] == TRYST_IN_PROGRESS)
+            return "one end hangs";
+        else if (!is_one_of(status[side], legal[life->action][side != life->who]) &&
+                 !(prior && is_one_of(status[side], canceled)))
+            return "a status that the manual does not know here";
+    }
+    if (status[PRODUCER] == TRYST_OK && status[CONSUMER] != TRYST_OK)
+        return "the send says OK, the receive does not";
+    if (status[CONSUMER] == TRYST_OK && status[PRODUCER] != TRYST_OK && !aborts)
+        return "the receive says OK, the send does not";
+    if (status[CONSUMER] == TRYST_OK && memcmp(in[number], out, life->bytes) != 0)
+        return "the bytes are not the sender's";
+    return NULL;
+}
+
+static void check(const struct life *life, const char *wrong)
+{
+    if (!wrong)
+        return;
+    for (int side = 0; side < 2; side++)
+        print_error("%s", world.sides[side].log_text);
+    for (int side = 0; side < 2; side++)
+        rendezvous_dump(world.sides[side].rdv, 2);
+    fail_msg("%s: %zu bytes, action %d by %d, order %d, prior %d, holds %u, credit %d, "
+             "settled %d; number 0: %d %d, number 1: %d %d",
+             wrong, life->bytes, life->action, life->who, life->order, life->prior,
+             life->holds, life->credit, life->settled, tryst_op_test(ops[0][0]),
+             tryst_op_test(ops[0][1]), tryst_op_test(ops[1][0]), tryst_op_test(ops[1][1]));
+}
+
+/* ---- one life ----------------------------------------------------------------------------- */
+
+static void submit_first(const struct life *life)
+{
+    static const int first[ORDERS] = {PRODUCER, CONSUMER, PRODUCER, CONSUMER};
+    submit_next(life, first[life->order]);
+    if (life->order >= SEND_RECV)
+        submit_next(life, !first[life->order]);
+}
+
+static void submit_rest(const struct life *life)
+{
+    if (life->order < SEND_RECV)
+        submit_next(life, life->order == SEND_ONLY ? CONSUMER : PRODUCER);
+}
+
+static void life_end(const struct life *life)
+{
+    int numbers = life->prior == NO_PRIOR ? 1 : 2;
+    hold(0);
+    for (int i = 0; i < 3; i++)
+        world_advance(&world, NS_PER_S);
+    for (int number = 0; number < numbers; number++)
+        check(life, pair_wrong(life, number));
+    for (int side = 0; side < 2; side++)
+        step_close(side);
+    world_settle(&world);
+    for (int side = 0; side < 2; side++) {
+        check(life, list_empty(&world.sides[side].rdv->scopes) ? NULL : "a step is left");
+        for (int number = 0; number < numbers; number++)
+            tryst_op_release(ops[number][side]);
+    }
+}
+
+static void life_run(const struct life *life, uint64_t id)
+{
+    memset(ops, 0, sizeof ops);
+    memset(in, 0, sizeof in);
+    for (int side = 0; side < 2; side++)
+        steps[side] = world_step(&world, side, id);
+    hold(life->holds);
+    prior_make(life);
+    submit_first(life);
+    give_up(life);
+    world_settle(&world);
+    submit_rest(life);
+    world_settle(&world);
+    life_end(life);
+}
+
+/* The `draw`-th combination; false: a knob of it has nothing to hold. */
+static bool life_draw(struct life *life, unsigned draw)
+{
+    bool aborts = life->action == ABORT || life->action == ABORT_CLOSE;
+    life->holds = draw % HOLDS, draw /= HOLDS;
+    life->prior = draw % PRIORS, draw /= PRIORS;
+    life->order = draw % ORDERS, draw /= ORDERS;
+    life->settled = draw % 2, draw /= 2;
+    life->bytes = sizes[draw];
+    bool bulk = life->bytes > 8;
+    return (bulk ? !life->credit : !(life->holds & (HOLD_BULK | HOLD_DISPATCH))) &&
+           (aborts || !(life->holds & HOLD_LINKS));
+}
+
+/* One world for all of them: a life leaves nothing behind. */
+static void lives_run(enum action action, int who, bool credit)
+{
+    static const struct world_setting settings[] = {
+        {"slice_bytes", "4K"}, {"posted_slices", "2"}, {"eager_credit", "64K"}, {0}};
+    struct life life = {.action = action, .who = who, .credit = credit};
+    uint64_t used = credit ? 0 : 64 << 10;
+    uint64_t id = 0;
+    world_open(&world, 2, settings);
+    world_join(&world, PRODUCER, CONSUMER);
+    world_peer(&world, PRODUCER, CONSUMER)->eager_used = used;
+    for (size_t i = 0; i < BYTES_MAX; i++)
+        out[i] = (uint8_t)(i * 7 + 1);
+    for (unsigned i = 0; i < COUNT_OF(sizes) * 2 * ORDERS * PRIORS * HOLDS; i++)
+        if (life_draw(&life, i))
+            life_run(&life, ++id);
+    assert_int_equal(world_peer(&world, PRODUCER, CONSUMER)->eager_used, used);
+    world_close(&world);
+}
+
+static void action_run(enum action action)
+{
+    for (int i = 0; i < 4; i++)
+        lives_run(action, i / 2, i % 2);
+}
+
+static void test_cancel(void **state)
+{
+    action_run(CANCEL);
+}
+
+static void test_deadline(void **state)
+{
+    action_run(DEADLINE);
+}
+
+static void test_abort(void **state)
+{
+    action_run(ABORT);
+}
+
+static void test_close(void **state)
+{
+    action_run(CLOSE);
+}
+
+static void test_abort_then_close(void **state)
+{
+    action_run(ABORT_CLOSE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cancel),          cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_abort),           cmocka_unit_test(test_close),
+        cmocka_unit_test(test_abort_then_close),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
