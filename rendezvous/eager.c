@@ -89,17 +89,27 @@ static void data_early(struct peer *peer, struct scope *scope,
 }
 
 /** A receive that is posted takes it in any case, also when its step is being closed or aborted:
- *  the producer answers no WANT whose DATA is under way. */
+ *  the producer answers no WANT whose DATA is under way. So it does when there was no memory for the
+ *  DATA that named the key, but its bytes may then be another key's: it ends with TRYST_E_NOMEM. */
 void eager_data(struct peer *peer, const struct record_data *data, const char *key,
                 const void *payload)
 {
     struct scope *scope = scope_find(peer->rdv, data->step);
     struct entry *entry = NULL;
-    if (scope)
-        entry = data->key_bytes ? entry_find(scope, data->key_hash, key, data->key_bytes)
-                                : entry_known(scope, data->key_hash, peer->rank);
+    struct record_data nameless;
+    if (scope && data->key_bytes)
+        entry = entry_find(scope, data->key_hash, key, data->key_bytes);
+    else if (scope)
+        entry = entry_known(scope, data->key_hash, peer->rank);
     if (entry && data->key_bytes)
         entry->known = true; /* whatever becomes of this DATA: the next names the hash alone */
+    if (scope && !entry && !data->key_bytes) {
+        entry = entry_hashed(scope, data->key_hash, peer->rank);
+        nameless = *data;
+        nameless.header.status = TRYST_E_NOMEM;
+        nameless.payload_bytes = 0;
+        data = &nameless;
+    }
     tryst_op *op = entry ? entry_recv_find(entry, data->seq) : NULL;
     if (op && op->peer == peer && op->state != OP_TAKEN && op->state != OP_ENDING) {
         if (op_device_is_held(op)) {

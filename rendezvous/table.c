@@ -114,6 +114,14 @@ struct entry *entry_find(struct scope *scope, uint64_t hash, const char *key,
     return entry;
 }
 
+struct entry *entry_hashed(struct scope *scope, uint64_t hash, int32_t src_rank)
+{
+    struct entry *entry = *bucket_of(scope, hash);
+    while (entry && (entry->key->hash != hash || entry->key->src_rank != src_rank))
+        entry = entry->next;
+    return entry;
+}
+
 struct entry *entry_known(struct scope *scope, uint64_t hash, int32_t src_rank)
 {
     struct entry *entry = *bucket_of(scope, hash);

@@ -116,6 +116,8 @@ struct entry *entry_find(struct scope *scope, uint64_t hash, const char *key,
 
 /** The entry of the key with this hash that DATA from `src_rank` has named in full, or NULL. */
 struct entry *entry_known(struct scope *scope, uint64_t hash, int32_t src_rank);
+/** An entry of a key with this hash whose source is `src_rank`, or NULL. */
+struct entry *entry_hashed(struct scope *scope, uint64_t hash, int32_t src_rank);
 
 /** A key as a record names it, and the ranks that it must name for the record to be right. */
 struct record_key {

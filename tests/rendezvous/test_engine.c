@@ -189,6 +189,38 @@ static void test_key_not_learned(void **state)
     }
 }
 
+/* Its receive was posted, and its WANT ignored, between the DATA that named the key in vain and the
+ * one that names only the hash. */
+static void test_key_not_learned_want_crosses(void **state)
+{
+    tryst_step *steps[2];
+    tryst_op *sends[2], *recvs[2];
+    begin(NULL);
+    steps_open(steps, 1);
+    world.sides[1].hold_frames = true;
+    for (int i = 0; i < 2; i++)
+        send0_bytes(steps, i, &sends[i]);
+    struct list *frames = &world_ep_find(&world, 0, 1)->frames;
+    struct list_node *second = frames->head.prev;
+    list_remove(second);
+    world.sides[1].hold_frames = false;
+    alloc_fail_at(1);
+    world_settle(&world);
+    assert_true(alloc_fail_off());
+    world.sides[1].hold_frames = true;
+    list_push_back(frames, second);
+    for (int i = 0; i < 2; i++)
+        recvs[i] = recv1(steps, "a", i, 100, NULL);
+    world_settle(&world);
+    world.sides[1].hold_frames = false;
+    world_settle(&world);
+    for (int i = 0; i < 2; i++) {
+        world_done(sends[i], TRYST_E_NOMEM);
+        world_done(recvs[i], TRYST_E_NOMEM);
+    }
+    end(steps);
+}
+
 static void test_mismatch(void **state)
 {
     static const size_t sizes[][2] = {{10, 11}, {10, LARGE}, {LARGE, 10}, {LARGE, 9000}};
@@ -1095,6 +1127,7 @@ int main(void)
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_key_named_once),
         cmocka_unit_test(test_key_not_learned),
+        cmocka_unit_test(test_key_not_learned_want_crosses),
         cmocka_unit_test(test_mismatch),
         cmocka_unit_test(test_deferred),
         cmocka_unit_test(test_deferred_withdrawing),
