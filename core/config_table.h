@@ -99,7 +99,7 @@
     X(PARKED_MAX, "parked_max", INT, "65536", "1..16777216", 0,                              \
       "receives of one peer that wait here for their tensors")                               \
     X(EARLY_MAX, "early_max", INT, "4096", "1..16777216", 0,                                 \
-      "records of one peer that wait here for their step to be opened")                      \
+      "receives that one peer may announce here for steps that are not open yet")                      \
     /* progress, waiting and seeing */                                                       \
     X(PROGRESS_THREAD, "progress_thread", BOOL, "0", "", 0,                                  \
       "a background thread makes progress")                                                  \

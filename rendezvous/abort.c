@@ -9,6 +9,7 @@
  * notes are those of the newest steps. What is no news is not passed on, so nothing goes round for ever.
  * Callers: step.c (an abort, a refusal), the link (it came up), the end of a step.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "engine.h"
@@ -85,6 +86,17 @@ void abort_note_scope(const struct scope *scope)
     memset(&note, 0, sizeof note);
     note_make(scope, &note);
     (void)note_keep(scope->rdv, &note);
+}
+
+void abort_note_take(struct scope *scope)
+{
+    const struct link_abort *head = abort_note_find(scope->rdv, scope->id);
+    char text[sizeof scope->abort_text];
+    if (!head)
+        return;
+    const struct abort_note *note = container_of(head, struct abort_note, head);
+    snprintf(text, sizeof text, "%.*s", (int)head->text_bytes, note->text);
+    (void)scope_abort(scope, head->status, head->origin_rank, head->time_ns, text);
 }
 
 /* ---- telling ------------------------------------------------------------------------------ */

@@ -20,6 +20,9 @@
 #include "peer.h"
 #include "recv_run.h"
 
+/** Deferred receives that ask again at each tick: their producer may have closed its step. */
+enum { REANNOUNCED = 16 };
+
 /* ---- ends --------------------------------------------------------------------------------- */
 
 /** The id no longer stands for this receive. */
@@ -405,8 +408,8 @@ static void consumer_reannounce(tryst_op *op)
 void consumer_tick(struct peer *peer)
 {
     consumer_slots_serve(peer); /* those that the transport had no room for */
-    struct list_node *node = list_first(&peer->deferred_ops);
-    if (node)
+    struct list_node *node;
+    for (int i = 0; i < REANNOUNCED && (node = list_first(&peer->deferred_ops)); i++)
         consumer_reannounce(container_of(node, tryst_op, deferred_node));
 }
 

@@ -78,9 +78,11 @@ static void data_early(struct peer *peer, struct scope *scope,
         if (scope)
             entry = data_entry(peer, scope, data, key, &status);
     }
-    if (!entry)
+    if (!entry) {
+        if (scope)
+            scope_drop_early(scope);
         data_refuse(peer, data->id, status, origin_rank);
-    else if (data->seq < entry->recv_next && !held)
+    } else if (data->seq < entry->recv_next && !held)
         data_refuse(peer, data->id, TRYST_E_CANCELED, origin_rank);
     else if (entry_early_find(entry, data->seq))
         peer_give_up(peer, TRYST_E_PROTOCOL, "it sent one tensor twice");
@@ -102,7 +104,8 @@ void eager_data(struct peer *peer, const struct record_data *data, const char *k
     else if (scope)
         entry = entry_known(scope, data->key_hash, peer->rank);
     if (entry && data->key_bytes)
-        entry->known = true; /* whatever becomes of this DATA: the next names the hash alone */
+        entry->known =
+            true; /* whatever becomes of this DATA: the next names the hash alone */
     if (scope && !entry && !data->key_bytes) {
         entry = entry_hashed(scope, data->key_hash, peer->rank);
         nameless = *data;

@@ -24,6 +24,7 @@
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/transfer.h"
 #include "stream_wait.h"
+#include "table.h"
 #include "transports/link.h"
 #include "transports/module.h"
 #include "transports/select.h"
@@ -99,7 +100,10 @@ struct rendezvous {
     struct idmap ids; /**< our ids → tryst_op */
     uint64_t id_next, id_mask;
     struct list scopes;
-    uint64_t steps_end; /**< 1 + newest step id that was opened here, 0: none */
+    struct list scopes_early; /**< those not open here yet */
+    struct list scopes_reap;  /**< closing, and perhaps at their end */
+    struct scope_index index; /**< all of them by id */
+    uint64_t steps_end;       /**< 1 + newest step id that was opened here, 0: none */
     uint64_t steps_open;
     struct list completed;
     struct list flush;
@@ -147,7 +151,7 @@ struct rendezvous {
     uint32_t passes;
     bool awaiting_cause; /**< some receive may await the reason of an abort */
     bool leaving;        /**< the group is being closed */
-    bool reap;           /**< a closing scope may have run empty */
+    bool reap;           /**< rendezvous_reap has something to do */
     uint64_t tick_ns;    /**< when housekeeping runs next */
     uint64_t looked_ns;  /**< when timers_run was here last */
     uint64_t pass_ns;    /**< the clock, as this pass or event first read it; 0 not yet */
@@ -186,7 +190,7 @@ tryst_status step_refuses(const struct rendezvous *rdv, const struct scope *scop
 /** Abort a step by id, also one that is not open here yet, and tell all peers but `from`. */
 void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status,
                       int32_t rank, uint64_t time_ns, const char *text,
-                      const struct peer *from);
+                      struct peer *from);
 static inline uint64_t rendezvous_now(struct rendezvous *rdv)
 {
     if (!rdv->pass_ns)

@@ -171,7 +171,7 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
     op_hold(op);
     list_push_back(&op->rdv->completed, &op->done_node);
     if (op->scope && op->scope->state == SCOPE_CLOSING)
-        op->rdv->reap = true; /* its close may end */
+        scope_reap_later(op->scope); /* its close may end */
 }
 
 void op_end(tryst_op *op)
@@ -188,7 +188,7 @@ void op_end(tryst_op *op)
     op->scope = NULL;
     op->entry = NULL;
     if (scope && scope->state == SCOPE_CLOSING)
-        op->rdv->reap = true; /* freed at the end of the pass, when nobody walks it */
+        scope_reap_later(scope); /* freed at the end of the pass, when nobody walks it */
     op_let_go(op);
 }
 

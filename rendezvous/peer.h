@@ -154,7 +154,8 @@ struct peer {
     struct idmap wants; /**< its ids → struct want */
     struct list wants_list;
     uint32_t parked_count;
-    uint32_t early_wants; /**< of those, in steps not opened here yet */
+    uint32_t early_wants;  /**< of those, in steps not opened here yet */
+    uint32_t early_aborts; /**< steps not opened here yet of whose abort it told us */
     struct list early_list;
     uint64_t early_bytes; /**< of its eager credit, held by early_list */
     uint32_t asked;       /**< answers to its ASKs among `answers`, at most ASKS_MAX */
@@ -262,6 +263,8 @@ void abort_pass_on(struct rendezvous *rdv, const struct link_abort *head,
 void abort_note_scope(const struct scope *scope);
 /** Why `step`, which is closed here, was aborted; NULL: not that we remember. */
 const struct link_abort *abort_note_find(const struct rendezvous *rdv, uint64_t step);
+/** A step opens here: if it was aborted before, and only a note of that could be kept, it is now. */
+void abort_note_take(struct scope *scope);
 /** Of two causes the earlier one counts. */
 bool abort_is_earlier(uint64_t time_ns, int32_t rank, uint64_t than_ns,
                       int32_t than_rank);
@@ -337,7 +340,7 @@ void consumer_released(tryst_op *op, tryst_status status);
 void consumer_placed(tryst_op *op, tryst_status status);
 /** DATA is this receive's: copy, report, answer. */
 void consumer_take(tryst_op *op, const struct record_data *data, const void *payload);
-/** Announce the oldest deferred receive again, in case the producer's step was closed. */
+/** Announce the oldest deferred receives again, in case the producer's step was closed. */
 void consumer_tick(struct peer *peer);
 void consumer_offer(struct peer *peer, const struct record_offer *offer, const char *key);
 void consumer_ended(struct peer *peer, const struct record_answer *answer);

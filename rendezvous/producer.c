@@ -342,6 +342,8 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
     struct record_key named = {rec->key_hash, key, rec->key_bytes,
                                rdv->group->roster.rank, peer->rank};
     struct entry *entry = entry_take(scope, &named, room, &status);
+    if (!entry)
+        scope_drop_early(scope);
     if (!entry && status == TRYST_E_NOMEM)
         want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
     else if (!entry)

@@ -91,7 +91,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     rdv->fork_generation = fork_generation();
     rdv->id_mask = (1ull << 48) - 1;
     mpsc_init(&rdv->submissions);
-    list_init(&rdv->scopes);
+    scopes_init(rdv);
     list_init(&rdv->completed);
     list_init(&rdv->flush);
     list_init(&rdv->lazy_peers);
@@ -123,6 +123,7 @@ void rendezvous_close(struct rendezvous *rdv)
 {
     size_t held = rdv->ops ? pool_counters(rdv->ops).in_use : 0;
     idmap_free(&rdv->ids);
+    scopes_close(rdv);
     stage_end(&rdv->stage);
     gates_close(&rdv->gates, rdv->log);
     mem_free(rdv->deadlines.items);
@@ -243,13 +244,12 @@ static void close_settle(struct scope *scope)
 /** Close endpoints, finish peers, free scopes: nobody else is walking them now. */
 void rendezvous_reap(struct rendezvous *rdv)
 {
+    struct list_node *node;
     rdv->reap = false;
     for (int i = 0; rdv->group && i < rdv->group->roster.size; i++)
         peer_ep_reap(&rdv->group->peers[i]);
-    list_for_each_safe (&rdv->scopes, node, after) {
-        struct scope *scope = container_of(node, struct scope, node);
-        if (scope->state != SCOPE_CLOSING)
-            continue;
+    while ((node = list_pop_front(&rdv->scopes_reap)) != NULL) {
+        struct scope *scope = container_of(node, struct scope, reap_node);
         consumer_askers_answer(scope);
         close_settle(scope);
         if (list_empty(&scope->ops) && list_empty(&scope->warned))

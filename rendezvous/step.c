@@ -38,9 +38,9 @@ static void early_wants_settle(struct scope *scope)
 /** Ids only increase: what peers said of steps before `id` that were not opened is answered. */
 static void skipped_close(struct rendezvous *rdv, uint64_t id)
 {
-    list_for_each_safe (&rdv->scopes, node, after) {
-        struct scope *scope = container_of(node, struct scope, node);
-        if (scope->state == SCOPE_EARLY && scope->id < id)
+    list_for_each_safe (&rdv->scopes_early, node, after) {
+        struct scope *scope = container_of(node, struct scope, early_node);
+        if (scope->id < id)
             scope_close(scope, TRYST_E_CLOSED, "its step was passed over");
     }
 }
@@ -55,10 +55,11 @@ static void step_open_run(struct rendezvous *rdv, struct submission *submission)
         early_wants_settle(scope);
     } else {
         scope = step->scope;
-        list_push_back(&rdv->scopes, &scope->node);
+        scope_add(scope);
     }
+    scope_state_set(scope, SCOPE_OPEN);
     skipped_close(rdv, step->id);
-    scope->state = SCOPE_OPEN;
+    abort_note_take(scope);
     scope->step = step;
     rdv->steps_end = step->id + 1;
     rdv->steps_open++;
@@ -169,14 +170,31 @@ bool scope_abort(struct scope *scope, tryst_status status, int32_t rank, uint64_
     return true;
 }
 
-void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status,
-                      int32_t rank, uint64_t time_ns, const char *text,
-                      const struct peer *from)
+/** The step to be aborted: for one that is not open here a place is kept, so many for each peer. */
+static struct scope *abort_scope(struct rendezvous *rdv, uint64_t step, struct peer *from)
 {
     struct scope *scope = scope_find(rdv, step);
-    if (!scope && !scope_is_closed(rdv, step))
-        scope = scope_open_early(rdv, step);
-    if (!scope) {
+    bool early = scope ? scope->state == SCOPE_EARLY : !scope_is_closed(rdv, step);
+    if (!from || !early || (scope && scope->aborted_by))
+        return scope;
+    if (from->early_aborts == EARLY_ABORTS_MAX) {
+        peer_give_up(from, TRYST_E_PROTOCOL,
+                     "has aborted too many steps that are not open here");
+        return scope;
+    }
+    scope = scope ? scope : scope_open_early(rdv, step);
+    if (!scope)
+        return NULL;
+    from->early_aborts++;
+    scope->aborted_by = from;
+    return scope;
+}
+
+void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status,
+                      int32_t rank, uint64_t time_ns, const char *text, struct peer *from)
+{
+    struct scope *scope = abort_scope(rdv, step, from);
+    if (!scope) { /* without memory it is noted until the step opens */
         struct link_abort head = {
             .step = step, .time_ns = time_ns, .status = status, .origin_rank = rank};
         abort_pass_on(rdv, &head, text, from);
@@ -258,12 +276,12 @@ void scope_close(struct scope *scope, tryst_status status, const char *text)
     rdv->steps_open -= scope->state == SCOPE_OPEN;
     if (rdv->live)
         live_steps(rdv->live, rdv);
-    scope->state = SCOPE_CLOSING;
+    scope_state_set(scope, SCOPE_CLOSING);
     scope->step = NULL;
     producer_scope_answer(scope, RECORD_CLOSED, TRYST_E_CLOSED, rank);
     close_ops(&scope->ops, status, text);
     close_ops(&scope->warned, status, text);
-    rdv->reap = true;
+    scope_reap_later(scope);
 }
 
 static void step_close_run(struct rendezvous *rdv, struct submission *submission)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rendezvous table: scopes, key entries and their ordered queues; see table.h.
+ * The rendezvous table: key entries and their ordered queues; see table.h. (Steps: scopes.c.)
  *
  * Idea: a chained hash table per step that doubles when it is full; the hash selects the bucket,
  * the whole key decides. Queues are searched from the end where the next number usually goes.
@@ -15,30 +15,7 @@
 #include "engine.h"
 #include "peer.h"
 
-enum { SCOPE_BUCKETS_MIN = 16 };
-
-/* ---- scopes ------------------------------------------------------------------------------- */
-
-tryst_status scope_open(struct rendezvous *rdv, uint64_t id, struct scope **scope_p)
-{
-    struct scope *scope = mem_zalloc(sizeof *scope);
-    if (!scope)
-        return TRYST_E_NOMEM;
-    scope->buckets = mem_zalloc(SCOPE_BUCKETS_MIN * sizeof(struct entry *));
-    if (!scope->buckets) {
-        mem_free(scope);
-        return TRYST_E_NOMEM;
-    }
-    scope->buckets_count = SCOPE_BUCKETS_MIN;
-    scope->rdv = rdv;
-    scope->id = id;
-    scope->state = SCOPE_EARLY;
-    scope->abort_rank = -1;
-    list_init(&scope->ops);
-    list_init(&scope->warned);
-    *scope_p = scope;
-    return TRYST_OK;
-}
+/* ---- entries ------------------------------------------------------------------------------ */
 
 static void entry_free(struct entry *entry)
 {
@@ -53,9 +30,8 @@ static void entry_free(struct entry *entry)
     mem_free(entry);
 }
 
-void scope_free(struct scope *scope)
+void scope_entries_free(struct scope *scope)
 {
-    assert(list_empty(&scope->ops) && list_empty(&scope->warned));
     for (size_t i = 0; i < scope->buckets_count; i++) {
         while (scope->buckets[i]) {
             struct entry *entry = scope->buckets[i];
@@ -63,41 +39,7 @@ void scope_free(struct scope *scope)
             entry_free(entry);
         }
     }
-    list_remove(&scope->node);
-    mem_free(scope->buckets);
-    mem_free(scope->askers);
-    mem_free(scope);
 }
-
-struct scope *scope_open_early(struct rendezvous *rdv, uint64_t id)
-{
-    struct scope *scope;
-    uint32_t count = 0;
-    list_for_each_safe (&rdv->scopes, node, after)
-        count += container_of(node, struct scope, node)->state == SCOPE_EARLY;
-    if (count >= rdv->set.early_max || scope_open(rdv, id, &scope) != TRYST_OK)
-        return NULL;
-    list_push_back(&rdv->scopes, &scope->node);
-    return scope;
-}
-
-struct scope *scope_find(struct rendezvous *rdv, uint64_t id)
-{
-    list_for_each_safe (&rdv->scopes, node, after) {
-        struct scope *scope = container_of(node, struct scope, node);
-        if (scope->id == id)
-            return scope;
-    }
-    return NULL;
-}
-
-bool scope_is_closed(const struct rendezvous *rdv, uint64_t id)
-{
-    /* Called for ids that have no scope: those up to the newest were opened and closed. */
-    return id < rdv->steps_end;
-}
-
-/* ---- entries ------------------------------------------------------------------------------ */
 
 static struct entry **bucket_of(const struct scope *scope, uint64_t hash)
 {

@@ -78,7 +78,10 @@ struct entry {
 enum scope_state { SCOPE_EARLY, SCOPE_OPEN, SCOPE_CLOSING };
 
 struct scope {
-    struct list_node node; /**< rdv->scopes */
+    struct list_node node;       /**< rdv->scopes */
+    struct list_node early_node; /**< rdv->scopes_early */
+    struct list_node reap_node;  /**< rdv->scopes_reap */
+    struct scope *next;          /**< bucket chain of the index */
     struct rendezvous *rdv;
     tryst_step *step; /**< NULL while early, and again once closed */
     uint64_t id;
@@ -90,6 +93,7 @@ struct scope {
     struct list warned; /**< the same, after they were warned about */
     tryst_op *close_op; /**< OP_STEP_CLOSE, while closing */
     uint64_t *askers;   /**< bit per rank: it asked whether the step is closed; or NULL */
+    struct peer *aborted_by; /**< early: who told us; counted in its early_aborts */
     /* Why it was aborted; status TRYST_OK while it was not. */
     int32_t abort_status;
     int32_t abort_rank;
@@ -97,16 +101,42 @@ struct scope {
     char abort_text[256];
 };
 
+/** Steps by id (scopes.c). */
+enum { SCOPES_FIRST = 64 };
+struct scope_index {
+    struct scope **buckets;
+    size_t buckets_count; /**< power of two */
+    size_t count;
+    struct scope *first[SCOPES_FIRST];
+};
+
+/** Aborted steps, not open here yet, that one peer may tell us of. They cost some 700 bytes each. */
+enum { EARLY_ABORTS_MAX = 1 << 16 };
+
+void scopes_init(struct rendezvous *rdv);
+/** All are freed already. */
+void scopes_close(struct rendezvous *rdv);
+
+/** Not in the index yet (scope_add). */
 tryst_status scope_open(struct rendezvous *rdv, uint64_t id, struct scope **scope_p);
+void scope_add(struct scope *scope);
 /** No operation is left. Frees entries, parked wants and early data. */
 void scope_free(struct scope *scope);
-/** A scope for what a peer says of a step that is not open here yet; in rdv->scopes. NULL: no
- *  memory, or early_max of them are there already. */
+/** A scope, in the index, for what a peer says of a step that is not open here yet; the caller
+ *  bounds that. NULL: no memory. */
 struct scope *scope_open_early(struct rendezvous *rdv, uint64_t id);
+/** Nothing was put into an early scope after all? Then it goes. */
+void scope_drop_early(struct scope *scope);
+/** EARLY, then OPEN, then CLOSING; a state may be left out. */
+void scope_state_set(struct scope *scope, enum scope_state state);
 /** NULL when there is none. */
 struct scope *scope_find(struct rendezvous *rdv, uint64_t id);
 /** Whether `id` was opened and closed here (or skipped). */
 bool scope_is_closed(const struct rendezvous *rdv, uint64_t id);
+/** It is closing, and may have come to an end: looked at when the pass ends. */
+void scope_reap_later(struct scope *scope);
+/** Part of scope_free. */
+void scope_entries_free(struct scope *scope);
 
 /** The entry of `key`, made if need be. NULL: no memory. */
 struct entry *entry_get(struct scope *scope, tryst_key *key);

@@ -74,7 +74,8 @@ struct record_header {
     uint8_t type;
     uint8_t flags;
     uint16_t bytes; /**< whole record, multiple of 8 */
-    int32_t status; /**< WANT with RECORD_VOID, DONE, CANCEL, CANCELED, CLOSED: a tryst_status */
+    int32_t
+        status; /**< WANT with RECORD_VOID, DONE, CANCEL, CANCELED, CLOSED: a tryst_status */
 };
 static_assert(sizeof(struct record_header) == 8, "record header");
 

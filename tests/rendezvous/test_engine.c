@@ -1046,7 +1046,7 @@ static void test_abort_earliest(void **state)
     int32_t rank = -1;
     begin(NULL);
     assert_int_equal(scope_open(world.sides[0].rdv, 9, &scope), TRYST_OK);
-    list_push_back(&world.sides[0].rdv->scopes, &scope->node);
+    scope_add(scope);
     for (size_t i = 0; i < COUNT_OF(causes); i++) {
         bool news =
             scope_abort(scope, TRYST_E_ABORTED, causes[i].rank, causes[i].time_ns, "why");

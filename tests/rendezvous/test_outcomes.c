@@ -177,7 +177,8 @@ static void check(const struct life *life, const char *wrong)
              "settled %d; number 0: %d %d, number 1: %d %d",
              wrong, life->bytes, life->action, life->who, life->order, life->prior,
              life->holds, life->credit, life->settled, tryst_op_test(ops[0][0]),
-             tryst_op_test(ops[0][1]), tryst_op_test(ops[1][0]), tryst_op_test(ops[1][1]));
+             tryst_op_test(ops[0][1]), tryst_op_test(ops[1][0]),
+             tryst_op_test(ops[1][1]));
 }
 
 /* ---- one life ----------------------------------------------------------------------------- */
@@ -298,8 +299,10 @@ static void test_abort_then_close(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cancel),          cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_abort),           cmocka_unit_test(test_close),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_abort),
+        cmocka_unit_test(test_close),
         cmocka_unit_test(test_abort_then_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

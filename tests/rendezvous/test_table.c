@@ -20,8 +20,7 @@ static int begin(void **state)
     struct pool_params wants = {.name = "wants", .item_bytes = sizeof(struct want)};
     memset(&rdv, 0, sizeof rdv);
     memset(&peer, 0, sizeof peer);
-    list_init(&rdv.scopes);
-    rdv.set.early_max = 4;
+    scopes_init(&rdv);
     rdv.group = &group;
     peer.rdv = &rdv;
     for (int i = 0; i < 2; i++) {
@@ -36,6 +35,7 @@ static int end(void **state)
 {
     list_for_each_safe (&rdv.scopes, node, after)
         scope_free(container_of(node, struct scope, node));
+    scopes_close(&rdv);
     return (int)pool_close(rdv.wants);
 }
 
@@ -54,7 +54,7 @@ static struct scope *scope_make(uint64_t id)
 {
     struct scope *scope;
     assert_int_equal(scope_open(&rdv, id, &scope), TRYST_OK);
-    list_push_back(&rdv.scopes, &scope->node);
+    scope_add(scope);
     return scope;
 }
 
@@ -73,15 +73,52 @@ static void test_scopes(void **state)
     assert_true(scope_is_closed(&rdv, 1));
 }
 
-/* Steps that only peers know of are bounded. */
+/* What a peer says of a step before it is open here: dropped unless something was put into it. */
 static void test_early_scopes(void **state)
 {
-    scope_make(1)->state = SCOPE_OPEN;
-    for (uint64_t id = 10; id < 14; id++)
-        assert_non_null(scope_open_early(&rdv, id));
-    assert_null(scope_open_early(&rdv, 14));
-    scope_find(&rdv, 10)->state = SCOPE_OPEN;
-    assert_non_null(scope_open_early(&rdv, 14));
+    struct scope *empty = scope_open_early(&rdv, 10);
+    struct scope *full = scope_open_early(&rdv, 11);
+    tryst_key *key = key_make("a", 0);
+    assert_non_null(entry_get(full, key));
+    tryst_key_release(key);
+    scope_drop_early(empty);
+    scope_drop_early(full);
+    assert_null(scope_find(&rdv, 10));
+    assert_ptr_equal(scope_find(&rdv, 11), full);
+    assert_false(list_empty(&rdv.scopes_early));
+    scope_state_set(full, SCOPE_OPEN);
+    assert_true(list_empty(&rdv.scopes_early));
+    scope_drop_early(full);
+    assert_ptr_equal(scope_find(&rdv, 11), full);
+}
+
+/* Found by id whatever the ids are, also where the index finds no memory to grow. */
+static void test_many_scopes(void **state)
+{
+    static const uint64_t strides[] = {1, 1ull << 32, 0x100000001ull, UINT64_MAX / 3};
+    enum { SCOPES = 1000 };
+    for (size_t s = 0; s < 2 * COUNT_OF(strides); s++) {
+        uint64_t stride = strides[s / 2];
+        for (uint64_t i = 0; i < SCOPES; i++) {
+            struct scope *scope;
+            assert_int_equal(scope_open(&rdv, i * stride, &scope), TRYST_OK);
+            if (s % 2)
+                alloc_fail_at(1);
+            scope_add(scope);
+            alloc_fail_off();
+        }
+        for (uint64_t i = 0; i < SCOPES; i += 2)
+            scope_free(scope_find(&rdv, i * stride));
+        for (uint64_t i = 0; i < SCOPES; i++) {
+            struct scope *scope = scope_find(&rdv, i * stride);
+            assert_int_equal(scope ? scope->id : UINT64_MAX,
+                             i % 2 ? i * stride : UINT64_MAX);
+        }
+        list_for_each_safe (&rdv.scopes, node, after)
+            scope_free(container_of(node, struct scope, node));
+        scopes_close(&rdv);
+        scopes_init(&rdv);
+    }
 }
 
 /* One hash for all keys, or one bucket: each key has its own entry all the same. */
@@ -241,8 +278,9 @@ static void test_no_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_scopes),      TEST(test_early_scopes), TEST(test_collisions),
-        TEST(test_record_keys), TEST(test_queues),       TEST(test_no_memory),
+        TEST(test_scopes),     TEST(test_early_scopes), TEST(test_many_scopes),
+        TEST(test_collisions), TEST(test_record_keys),  TEST(test_queues),
+        TEST(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
