@@ -140,8 +140,9 @@ void eager_cancel(struct peer *peer, const struct record_answer *cancel)
     uint64_t id = cancel->id;
     list_for_each_safe (&peer->early_list, node, after) {
         struct early *early = container_of(node, struct early, peer_node);
-        if (early->id != id || early->status != TRYST_OK)
+        if (early->id != id || early->given_back)
             continue;
+        early->given_back = true;
         early->status = cancel->header.status;
         peer_answer(peer,
                     &(struct answer){id, TRYST_E_CANCELED, peer->rdv->group->roster.rank,

@@ -109,6 +109,8 @@ struct tryst_op {
     uint8_t holds;     /**< of the progress domain: see op_hold */
     int32_t final;     /**< status as reported; valid once `reported` */
     int32_t fail;      /**< why it is failing, TRYST_OK while it is not */
+    int32_t
+        take_back; /**< send INLINE: why its DATA is asked for again, TRYST_OK: it is not */
 
     struct rendezvous *rdv;
     struct tryst_step *step; /**< where it was submitted; valid until it has a scope */

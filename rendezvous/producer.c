@@ -401,10 +401,10 @@ void producer_data_canceled(struct peer *peer, uint64_t id)
     /* Its credit stays taken until DONE: the number still waits for its receive there. */
     if (!op || op->kind != OP_SEND || op->peer != peer || op->state != OP_INLINE)
         return;
-    if (op->fail == TRYST_OK)
+    if (op->take_back == TRYST_OK)
         peer_give_up(peer, TRYST_E_PROTOCOL, "it gave back DATA that nobody asked for");
     else
-        op_report(op, op->fail, -1, op->fail, NULL);
+        op_report(op, op->take_back, -1, op->take_back, NULL);
 }
 
 void producer_eager_return(tryst_op *op)
@@ -431,9 +431,9 @@ static void fail_fetching(tryst_op *op, tryst_status status, int32_t origin_rank
  *  taken it. (DATA that answers a WANT is taken in any case.) */
 static void data_take_back(tryst_op *op, tryst_status status, const char *text)
 {
-    if (!op->eager || op->reported || op->fail != TRYST_OK)
+    if (!op->eager || op->reported || op->take_back != TRYST_OK)
         return;
-    op->fail = status;
+    op->take_back = status;
     op->text = text && !op->text ? mem_strdup(text) : op->text;
     op_mark(op, MARK_CANCEL);
 }
@@ -474,7 +474,9 @@ void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
         }
         break;
     case OP_MATCHED:
-        if (status != TRYST_E_CANCELED || op->want->transfer.next == 0)
+        /* Between two slices; once all are on their way it is too late. */
+        if ((status != TRYST_E_CANCELED && status != TRYST_E_DEADLINE) ||
+            op->want->transfer.next < op->want->transfer.slices)
             send_run_fail(op, status, origin_rank, text);
         break;
     default: break;

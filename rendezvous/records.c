@@ -248,7 +248,8 @@ static tryst_status pack_offer(struct packer *packer, tryst_op *op)
 static tryst_status pack_cancel(struct packer *packer, tryst_op *op)
 {
     uint8_t flags = op->kind == OP_SEND ? RECORD_SEND : 0;
-    struct record_answer fields = {.header.status = op_told(op->fail), .id = op->id};
+    tryst_status why = op->kind == OP_SEND ? op->take_back : op->fail;
+    struct record_answer fields = {.header.status = op_told(why), .id = op->id};
     if (!pack_answer(packer, RECORD_CANCEL, flags, &fields))
         return TRYST_IN_PROGRESS;
     op->marks &= (uint8_t)~MARK_CANCEL;

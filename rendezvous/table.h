@@ -29,7 +29,8 @@ struct early {
     uint64_t seq;
     uint64_t id; /**< the producer's */
     uint8_t dtype;
-    int32_t status; /**< why it has no bytes, or TRYST_OK */
+    bool given_back; /**< to its producer: the receive of its number gets none of it */
+    int32_t status;  /**< why it has no bytes, or TRYST_OK */
     uint32_t bytes;
     _Alignas(8) uint8_t payload[];
 };

@@ -24,8 +24,9 @@ enum hold {
     HOLDS = 32
 };
 
-enum { SLICE = 4096, BYTES_MAX = 3 * SLICE };
-static const size_t sizes[] = {8, BYTES_MAX}; /* inline; bulk of three slices */
+enum { PASSES = 5, SLICE = 4096, BYTES_MAX = 3 * SLICE };
+/* Inline; bulk that leaves at once, and with more slices than are posted. */
+static const size_t sizes[] = {8, 2 * SLICE, BYTES_MAX};
 #define DEADLINE_NS (10 * NS_PER_MS)
 
 struct life {
@@ -35,7 +36,10 @@ struct life {
     enum order order;
     enum prior prior;
     unsigned holds;
-    bool credit;  /* the producer may send ahead of a WANT */
+    bool credit; /* the producer may send ahead of a WANT */
+    bool dead;   /* the tensor is */
+    bool lone;   /* the counterpart never comes */
+    int passes; /* so many are free before anything is held; 0: it is from the beginning */
     bool settled; /* things move between the submissions, as far as nothing holds them */
 };
 
@@ -66,6 +70,7 @@ static void submit(const struct life *life, int side, int number, bool deadline)
     if (!steps[side])
         return;
     params.deadline_ns = deadline ? DEADLINE_NS : 0;
+    params.flags = life->dead && side == PRODUCER ? TRYST_OP_DEAD : 0;
     tryst_status status =
         side == PRODUCER
             ? tryst_send(steps[side], key, &tensor, &params, &ops[number][side])
@@ -123,12 +128,13 @@ static void prior_make(const struct life *life)
 
 /* ---- the manual --------------------------------------------------------------------------- */
 
-static bool is_one_of(tryst_status status, const tryst_status *legal)
+static bool is_one_of(const struct life *life, tryst_status status,
+                      const tryst_status *legal)
 {
     for (; *legal; legal++)
         if (status == *legal)
             return true;
-    return status == TRYST_OK;
+    return status == (life->dead ? TRYST_E_DEAD : TRYST_OK);
 }
 
 /* What the end may say that gives up, and what its counterpart may; beside OK. */
@@ -152,14 +158,17 @@ static const char *pair_wrong(const struct life *life, int number)
             status[side] = TRYST_E_CANCELED; /* (never submitted) */
         else if (status[side] == TRYST_IN_PROGRESS)
             return "one end hangs";
-        else if (!is_one_of(status[side], legal[life->action][side != life->who]) &&
-                 !(prior && is_one_of(status[side], canceled)))
+        else if (!is_one_of(life, status[side], legal[life->action][side != life->who]) &&
+                 !(prior && is_one_of(life, status[side], canceled)))
             return "a status that the manual does not know here";
     }
     if (status[PRODUCER] == TRYST_OK && status[CONSUMER] != TRYST_OK)
         return "the send says OK, the receive does not";
     if (status[CONSUMER] == TRYST_OK && status[PRODUCER] != TRYST_OK && !aborts)
         return "the receive says OK, the send does not";
+    if (life->dead && !aborts &&
+        (status[PRODUCER] == TRYST_E_DEAD) != (status[CONSUMER] == TRYST_E_DEAD))
+        return "only one end says that the tensor is dead";
     if (status[CONSUMER] == TRYST_OK && memcmp(in[number], out, life->bytes) != 0)
         return "the bytes are not the sender's";
     return NULL;
@@ -173,11 +182,11 @@ static void check(const struct life *life, const char *wrong)
         print_error("%s", world.sides[side].log_text);
     for (int side = 0; side < 2; side++)
         rendezvous_dump(world.sides[side].rdv, 2);
-    fail_msg("%s: %zu bytes, action %d by %d, order %d, prior %d, holds %u, credit %d, "
-             "settled %d; number 0: %d %d, number 1: %d %d",
-             wrong, life->bytes, life->action, life->who, life->order, life->prior,
-             life->holds, life->credit, life->settled, tryst_op_test(ops[0][0]),
-             tryst_op_test(ops[0][1]), tryst_op_test(ops[1][0]),
+    fail_msg("%s: %zu bytes%s, action %d by %d, order %d, prior %d, holds %u, credit %d, "
+             "settled %d, lone %d, passes %d; number 0: %d %d, number 1: %d %d",
+             wrong, life->bytes, life->dead ? ", dead" : "", life->action, life->who,
+             life->order, life->prior, life->holds, life->credit, life->settled,
+             tryst_op_test(ops[0][0]), tryst_op_test(ops[0][1]), tryst_op_test(ops[1][0]),
              tryst_op_test(ops[1][1]));
 }
 
@@ -189,11 +198,13 @@ static void submit_first(const struct life *life)
     submit_next(life, first[life->order]);
     if (life->order >= SEND_RECV)
         submit_next(life, !first[life->order]);
+    for (int i = 0; i < life->passes; i++)
+        world_pass(&world);
 }
 
 static void submit_rest(const struct life *life)
 {
-    if (life->order < SEND_RECV)
+    if (life->order < SEND_RECV && !life->lone)
         submit_next(life, life->order == SEND_ONLY ? CONSUMER : PRODUCER);
 }
 
@@ -221,9 +232,10 @@ static void life_run(const struct life *life, uint64_t id)
     memset(in, 0, sizeof in);
     for (int side = 0; side < 2; side++)
         steps[side] = world_step(&world, side, id);
-    hold(life->holds);
+    hold(life->passes ? 0 : life->holds);
     prior_make(life);
     submit_first(life);
+    hold(life->holds);
     give_up(life);
     world_settle(&world);
     submit_rest(life);
@@ -239,8 +251,17 @@ static bool life_draw(struct life *life, unsigned draw)
     life->prior = draw % PRIORS, draw /= PRIORS;
     life->order = draw % ORDERS, draw /= ORDERS;
     life->settled = draw % 2, draw /= 2;
+    life->dead = draw % 2, draw /= 2;
+    life->lone = draw % 2, draw /= 2;
+    life->passes = (int)(draw % PASSES), draw /= PASSES;
     life->bytes = sizes[draw];
     bool bulk = life->bytes > 8;
+    int first = life->order == SEND_ONLY ? PRODUCER : CONSUMER;
+    if (life->lone &&
+        (life->order >= SEND_RECV || (life->action <= DEADLINE && life->who != first)))
+        return false; /* not alone, or left so for ever */
+    if (life->passes && (life->settled || life->order < SEND_RECV))
+        return false; /* nothing moves that did not move before */
     return (bulk ? !life->credit : !(life->holds & (HOLD_BULK | HOLD_DISPATCH))) &&
            (aborts || !(life->holds & HOLD_LINKS));
 }
@@ -258,7 +279,7 @@ static void lives_run(enum action action, int who, bool credit)
     world_peer(&world, PRODUCER, CONSUMER)->eager_used = used;
     for (size_t i = 0; i < BYTES_MAX; i++)
         out[i] = (uint8_t)(i * 7 + 1);
-    for (unsigned i = 0; i < COUNT_OF(sizes) * 2 * ORDERS * PRIORS * HOLDS; i++)
+    for (unsigned i = 0; i < COUNT_OF(sizes) * 8 * PASSES * ORDERS * PRIORS * HOLDS; i++)
         if (life_draw(&life, i))
             life_run(&life, ++id);
     assert_int_equal(world_peer(&world, PRODUCER, CONSUMER)->eager_used, used);
