@@ -52,6 +52,8 @@ struct abort_note {
 /** Interfaces that one kind of transport uses. */
 enum { PLACES_MAX = 8 };
 
+static_assert(TRANSPORT_KINDS * PLACES_MAX + 1 <= DISPATCH_RAILS_MAX, "a window each");
+
 /** Settings, read once. */
 struct rendezvous_settings {
     uint64_t eager_max_bytes, eager_credit_bytes;

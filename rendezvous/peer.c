@@ -38,7 +38,7 @@ tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank)
     list_init(&peer->wants_list);
     list_init(&peer->early_list);
     idmap_init(&peer->wants);
-    rdv->dispatch->lane_init(rdv->dispatch_arg, &peer->lane, 0);
+    rdv->dispatch->lane_init(rdv->dispatch_arg, &peer->lane);
     stage_lane_init(&peer->stage);
     if (random_secret(&peer->nonce, sizeof peer->nonce) != TRYST_OK)
         return TRYST_E_SYSTEM;

@@ -70,6 +70,14 @@ static struct rail *candidate_rail(struct peer *peer, int candidate, char *text)
     return first;
 }
 
+static uint32_t rail_index(const struct rendezvous *rdv, const struct rail *rail)
+{
+    uint32_t i = 0;
+    while (i + 1 < rdv->rails_count && rdv->rails[i].rail != rail)
+        i++;
+    return i;
+}
+
 static void held_deliver(struct peer *peer)
 {
     list_for_each_safe (&peer->held, node, after) {
@@ -307,7 +315,9 @@ static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
         return;
     }
     peer->ep_state = PEER_EP_READY;
-    peer->lane.window_bytes = ep->rail->window_bytes;
+    peer->rdv->dispatch->lane_ready(peer->rdv->dispatch_arg, &peer->lane,
+                                    rail_index(peer->rdv, ep->rail),
+                                    ep->rail->window_bytes);
     snprintf(peer->mechanism, sizeof peer->mechanism, "%s", text);
     LOG_DEBUG(peer->rdv->log, "rank %d is reached over %s: %s", peer->rank,
               transport_kind_name(peer->candidates[peer->candidate]), text);

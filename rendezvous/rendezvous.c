@@ -354,6 +354,7 @@ static int timers_run(struct rendezvous *rdv)
     rdv->looked_ns = now_ns;
     if (now_ns >= rdv->tick_ns)
         tick(rdv, now_ns);
+    rdv->dispatch->look(rdv->dispatch_arg, now_ns);
     if (rdv->deadlines.count)
         count = deadline_run(rdv, now_ns);
     if (!list_empty(&rdv->riding))
@@ -465,6 +466,7 @@ uint64_t rendezvous_next_ns(const struct rendezvous *rdv)
     if (!tick_at && !list_empty(&rdv->scopes) && rdv->set.stall_warn_ns)
         tick_at = rdv->tick_ns;
     next_ns = earlier(next_ns, tick_at);
+    next_ns = earlier(next_ns, rdv->dispatch->next_ns(rdv->dispatch_arg));
     if (rdv->copies_busy)
         next_ns = earlier(next_ns, clock_now_ns(rdv->clock) + COPY_NAP_NS);
     return next_ns;

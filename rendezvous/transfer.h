@@ -15,14 +15,25 @@
 #include "core/list.h"
 #include "tryst/status.h"
 
+/** Rails that a context may have, at most. */
+enum { DISPATCH_RAILS_MAX = 64 };
+
 /** What the dispatch keeps per peer; embedded in the peer, zeroed. */
 struct dispatch_lane {
     struct list transfers;   /**< with slices left to start, oldest first */
     struct list_node active; /**< in the dispatch's list while `transfers` is not empty */
+    struct list_node busy;   /**< likewise, while bytes are in flight */
     uint64_t window_bytes; /**< what the peer's rail asks for (struct rail), 0: nothing */
     uint64_t in_flight_bytes;
     uint64_t in_flight_high_bytes; /**< most ever, for tests and counters */
     uint32_t rail;
+    bool away; /**< the peer does not look: its bytes do not count against the rail */
+    uint64_t heard_ns; /**< when window came back last, or the first byte left */
+    /* One slice at a time is timed, from its start to its credit. */
+    uint64_t turn_ns;       /**< smoothed, 0 not known */
+    uint64_t timed_ns;      /**< when the slice that is timed was started, 0 none is */
+    uint64_t started_bytes; /**< ever */
+    uint64_t timed_bytes;   /**< started_bytes behind it */
 };
 
 struct transfer {
@@ -48,7 +59,11 @@ static inline uint64_t transfer_slice_bytes(const struct transfer *transfer,
 
 /** Installed by the layer above into rendezvous_params. All in the progress domain. */
 struct dispatch_ops {
-    void (*lane_init)(void *arg, struct dispatch_lane *lane, uint32_t rail);
+    void (*lane_init)(void *arg, struct dispatch_lane *lane);
+    /** The lane's endpoint is ready: its bytes take the window of `rail` (< DISPATCH_RAILS_MAX), and
+     *  its own where that is larger than the default (`window_bytes`, 0 none). Nothing is in flight. */
+    void (*lane_ready)(void *arg, struct dispatch_lane *lane, uint32_t rail,
+                       uint64_t window_bytes);
     /** A transfer may start; `posted` slices have room at the receiver. */
     void (*add)(void *arg, struct transfer *transfer);
     /** More slices are posted (transfer->posted has grown). */
@@ -60,6 +75,10 @@ struct dispatch_ops {
     void (*remove)(void *arg, struct transfer *transfer);
     /** Start what may start. Returns the number of slices started. */
     int (*run)(void *arg);
+    /** Time has passed: the next run may start more. */
+    void (*look)(void *arg, uint64_t now_ns);
+    /** When to look at the latest (CLOCK_MONOTONIC ns), 0 none. */
+    uint64_t (*next_ns)(const void *arg);
 };
 
 /** Provided by rendezvous: start slice transfer->next. TRYST_OK (the caller advances `next`),

@@ -7,9 +7,10 @@
 #include "core/random.h"
 #include "support/unit.h"
 
-enum { LANES = 3, RAILS = 2, TRANSFERS = 12 };
+enum { LANES = 5, RAILS = 2, TRANSFERS = 12, SLICE_MAX = 60 };
 
 static struct {
+    struct clock_fake clock;
     struct dispatch *dispatch;
     struct dispatch_lane lanes[LANES];
     struct transfer transfers[TRANSFERS];
@@ -31,11 +32,15 @@ static tryst_status start(struct transfer *transfer)
 
 static void begin_as(uint64_t window, uint64_t rail_window, bool window_is_set)
 {
-    struct dispatch_params params = {window, rail_window, window_is_set, start};
+    struct dispatch_params params = {&t.clock.clock, window, rail_window, window_is_set,
+                                     start};
     memset(&t, 0, sizeof t);
+    clock_fake_init(&t.clock, NS_PER_S);
     assert_int_equal(dispatch_open(&params, &t.dispatch), TRYST_OK);
     for (uint32_t i = 0; i < LANES; i++)
-        dispatch_ops.lane_init(t.dispatch, &t.lanes[i], i % RAILS);
+        dispatch_ops.lane_init(t.dispatch, &t.lanes[i]);
+    for (uint32_t i = 0; i < LANES; i++)
+        dispatch_ops.lane_ready(t.dispatch, &t.lanes[i], i % RAILS, 0);
 }
 
 static void begin(uint64_t window, uint64_t rail_window)
@@ -79,6 +84,13 @@ static void credit(int which, int slices)
     while (slices-- > 0)
         dispatch_ops.credit(t.dispatch, transfer,
                             transfer_slice_bytes(transfer, transfer->upto++));
+}
+
+/* Time passes, and the dispatch looks. */
+static void advance(uint64_t ns)
+{
+    clock_fake_advance(&t.clock, ns);
+    dispatch_ops.look(t.dispatch, t.clock.now_ns);
 }
 
 static void post(int which, uint32_t posted)
@@ -242,7 +254,7 @@ static void test_rail_asks(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         begin_as(table[i].window, 1000, table[i].is_set);
-        t.lanes[0].window_bytes = table[i].asked;
+        dispatch_ops.lane_ready(t.dispatch, &t.lanes[0], 0, table[i].asked);
         add(0, 0, 50, 10, 5);
         run(table[i].started);
         dispatch_ops.remove(t.dispatch, &t.transfers[0]);
@@ -250,13 +262,111 @@ static void test_rail_asks(void **state)
     }
 }
 
+/* Window comes back slice by slice, and goes to each lane in turn. */
+static void test_turns(void **state)
+{
+    begin(100, 20);
+    add(0, 0, 100, 10, 10);
+    add(1, 2, 100, 10, 10);
+    run("ab");
+    for (int i = 0; i < 4; i++) {
+        credit(i % 2, 1);
+        run(i % 2 ? "b" : "a");
+    }
+    dispatch_ops.remove(t.dispatch, &t.transfers[0]);
+    dispatch_ops.remove(t.dispatch, &t.transfers[1]);
+    end();
+}
+
+/* ---- peers that do not look --------------------------------------------------------------- */
+
+/* A lane with nothing in flight starts a slice though its rail is full; one lane does. */
+static void test_overdraw(void **state)
+{
+    begin(20, 20);
+    add(0, 0, 50, 10, 5);
+    run("aa");
+    add(1, 2, 30, 10, 3);
+    add(2, 4, 30, 10, 3);
+    run("b");
+    credit(1, 1);
+    run("c"); /* who has waited longest */
+    credit(2, 1);
+    run("b");
+    for (int i = 0; i < 3; i++)
+        dispatch_ops.remove(t.dispatch, &t.transfers[i]);
+    end();
+}
+
+/* Two peers hold all of a rail and do not look. A third has its turns, one slice at a time; and all
+ * of the rail when they have been away for long enough, as the dispatch says itself. Those who come
+ * back count again. */
+static void test_away(void **state)
+{
+    begin(20, 40);
+    add(0, 0, 50, 10, 5);
+    add(1, 2, 50, 10, 5);
+    run("abab");
+    assert_int_equal(dispatch_ops.next_ns(t.dispatch), 0); /* nobody waits for them */
+    add(2, 4, 100, 10, 10);
+    run("c");
+    uint64_t at_ns = dispatch_ops.next_ns(t.dispatch);
+    assert_int_equal(at_ns, t.clock.now_ns + DISPATCH_AWAY_NS);
+    advance(DISPATCH_AWAY_NS - 1);
+    credit(2, 1);
+    run("c");
+    advance(1);
+    assert_true(t.lanes[0].away && t.lanes[2].away && !t.lanes[4].away);
+    run("c");
+    assert_int_equal(dispatch_rail_bytes(t.dispatch, 0), 20);
+    credit(0, 1);
+    assert_false(t.lanes[0].away);
+    assert_int_equal(dispatch_rail_bytes(t.dispatch, 0), 30);
+    credit(2, 2);
+    run("acc");
+    for (int i = 0; i < 3; i++)
+        dispatch_ops.remove(t.dispatch, &t.transfers[i]);
+    end();
+}
+
+/* Slow is not away: what counts is how long a slice takes on that lane. A peer that was away for long
+ * does not pass for one that is as slow. */
+static void test_slow(void **state)
+{
+    const uint64_t turn_ns = 50 * NS_PER_MS;
+    begin(20, 20);
+    add(0, 0, 1000, 10, 100);
+    for (int i = 0; i < 8; i++) {
+        dispatch_ops.run(t.dispatch);
+        advance(turn_ns / 2);
+        credit(0, 1);
+    }
+    dispatch_ops.run(t.dispatch);
+    uint64_t limit_ns = DISPATCH_AWAY_TURNS * t.lanes[0].turn_ns;
+    assert_in_range(limit_ns, 2 * turn_ns, 4 * turn_ns);
+    add(1, 2, 1000, 10, 100);
+    add(2, 4, 1000, 10, 100);
+    dispatch_ops.run(t.dispatch);
+    advance(limit_ns - 1);
+    assert_false(t.lanes[0].away);
+    advance(1);
+    assert_true(t.lanes[0].away);
+    advance(10 * limit_ns);
+    credit(0, 2);
+    assert_true(DISPATCH_AWAY_TURNS * t.lanes[0].turn_ns <= 2 * limit_ns);
+    for (int i = 0; i < 3; i++)
+        dispatch_ops.remove(t.dispatch, &t.transfers[i]);
+    end();
+}
+
 /* ---- at random ---------------------------------------------------------------------------- */
 
-/* What must hold after every step: sums are right, windows are kept but for a lone slice. */
-static void check(uint64_t window, uint64_t rail_window)
+/* What must hold after every step: sums are right, windows are kept but for a lone slice, and for the
+ * one that overdraws a rail; who comes back overdraws it too. */
+static void check(uint64_t window, uint64_t rail_window, bool looks)
 {
     uint64_t rails[RAILS] = {0};
-    uint64_t slices[RAILS] = {0};
+    uint64_t most = rail_window > SLICE_MAX ? rail_window : SLICE_MAX;
     for (int lane = 0; lane < LANES; lane++) {
         uint64_t bytes = 0;
         uint64_t count = 0;
@@ -269,12 +379,11 @@ static void check(uint64_t window, uint64_t rail_window)
         }
         assert_int_equal(t.lanes[lane].in_flight_bytes, bytes);
         assert_true(bytes <= window || count == 1);
-        rails[lane % RAILS] += bytes;
-        slices[lane % RAILS] += count;
+        rails[lane % RAILS] += t.lanes[lane].away ? 0 : bytes;
     }
     for (uint32_t i = 0; i < RAILS; i++) {
         assert_int_equal(dispatch_rail_bytes(t.dispatch, i), rails[i]);
-        assert_true(rails[i] <= rail_window || slices[i] == 1);
+        assert_true(looks || rails[i] <= most + SLICE_MAX);
     }
 }
 
@@ -284,7 +393,7 @@ static void random_step(struct random *random)
     struct transfer *transfer = &t.transfers[which];
     if (!transfer->lane) {
         add(which, (int)random_range(random, LANES), 1 + random_range(random, 300),
-            1 + (uint32_t)random_range(random, 60), 0);
+            1 + (uint32_t)random_range(random, SLICE_MAX), 0);
         return;
     }
     switch (random_range(random, 6)) {
@@ -318,11 +427,14 @@ static void test_random(void **state)
     for (int round = 0; round < 50; round++) {
         uint64_t window = 1 + random_range(&random, 200);
         uint64_t rail_window = 1 + random_range(&random, 300);
+        bool looks = round % 2; /* time passes */
         begin(window, rail_window);
         for (int i = 0; i < 2000; i++) {
             random_step(&random);
+            if (looks)
+                advance(random_range(&random, 10 * NS_PER_MS));
             dispatch_ops.run(t.dispatch);
-            check(window, rail_window);
+            check(window, rail_window, looks);
         }
         t.again = 0;
         for (int i = 0; i < TRANSFERS; i++)
@@ -331,7 +443,7 @@ static void test_random(void **state)
         for (int turn = 0; turn < 20000; turn++) {
             struct transfer *transfer = &t.transfers[turn % TRANSFERS];
             dispatch_ops.run(t.dispatch);
-            check(window, rail_window);
+            check(window, rail_window, looks);
             if (transfer->lane && transfer->upto < transfer->next)
                 credit(turn % TRANSFERS, 1);
         }
@@ -344,7 +456,7 @@ static void test_random(void **state)
 
 static tryst_status open_and_close(void)
 {
-    struct dispatch_params params = {1, 1, false, start};
+    struct dispatch_params params = {NULL, 1, 1, false, start};
     struct dispatch *dispatch;
     tryst_status status = dispatch_open(&params, &dispatch);
     if (status == TRYST_OK)
@@ -363,7 +475,9 @@ int main(void)
         cmocka_unit_test(test_decisions),    cmocka_unit_test(test_credit),
         cmocka_unit_test(test_posted_later), cmocka_unit_test(test_again),
         cmocka_unit_test(test_remove),       cmocka_unit_test(test_remove_head),
-        cmocka_unit_test(test_rail_asks),    cmocka_unit_test(test_random),
+        cmocka_unit_test(test_rail_asks),    cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_overdraw),     cmocka_unit_test(test_away),
+        cmocka_unit_test(test_slow),         cmocka_unit_test(test_random),
         cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

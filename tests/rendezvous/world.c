@@ -6,9 +6,15 @@ struct world *world_current;
 
 /* ---- dispatch: first come, first served; every byte of window is accounted for ------------ */
 
-static void on_lane_init(void *arg, struct dispatch_lane *lane, uint32_t rail)
+static void on_lane_init(void *arg, struct dispatch_lane *lane)
 {
     list_init(&lane->transfers);
+}
+
+static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
+                          uint64_t window_bytes)
+{
+    lane->rail = rail;
 }
 
 static void on_add(void *arg, struct transfer *transfer)
@@ -70,8 +76,18 @@ static int on_run(void *arg)
     return count + side->busy_dispatch;
 }
 
-static const struct dispatch_ops world_dispatch = {on_lane_init, on_add,    on_posted,
-                                                   on_credit,    on_remove, on_run};
+static void on_look(void *arg, uint64_t now_ns)
+{
+}
+
+static uint64_t on_next_ns(const void *arg)
+{
+    return 0;
+}
+
+static const struct dispatch_ops world_dispatch = {
+    on_lane_init, on_lane_ready, on_add,  on_posted, on_credit,
+    on_remove,    on_run,        on_look, on_next_ns};
 
 /* ---- open --------------------------------------------------------------------------------- */
 

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Peers that have asked for tensors and then stay outside the library hold up nobody else: what goes to
+ * another rank flows, with all the window that the four of them leave unused. */
+#include "harness.h"
+
+#include "support/unit.h"
+
+#include <stdatomic.h>
+
+enum { RANKS = 6, SENDER = 0, TAKER = 5, TENSORS = 16, AWAY_MS = 3000 };
+/* Twice a peer's window; and what fits the rail's several times. */
+enum { WANTED_BYTES = 8 << 20, STREAM_BYTES = 8 << 20 };
+
+struct shared {
+    _Atomic(uint32_t) counter;
+    _Atomic(uint32_t) awake;
+};
+
+static void warm_up(struct harness_rank *rank, tryst_step *step)
+{
+    char byte = 0;
+    if (rank->rank != SENDER) {
+        harness_end(harness_recv(rank, step, SENDER, "warm", &byte, 1), TRYST_OK);
+        return;
+    }
+    for (int i = 1; i < RANKS; i++)
+        harness_end(harness_send(rank, step, i, "warm", &byte, 1), TRYST_OK);
+}
+
+/* Ask for a tensor, let the request leave, and compute. */
+static void stay_away(struct harness_rank *rank, tryst_step *step, struct shared *shared)
+{
+    char *data = calloc(1, WANTED_BYTES);
+    tryst_op *recv = harness_recv(rank, step, SENDER, "wanted", data, WANTED_BYTES);
+    CHECK_STATUS(tryst_wait(recv, 100000000), TRYST_E_TIMEOUT);
+    harness_barrier(rank, &shared->counter);
+    harness_sleep_ms(AWAY_MS);
+    atomic_fetch_add(&shared->awake, 1);
+    harness_end(recv, TRYST_OK);
+    free(data);
+}
+
+static void send_all(struct harness_rank *rank, tryst_step *step, struct shared *shared)
+{
+    char *data = calloc(1, STREAM_BYTES);
+    tryst_op *wanted[RANKS] = {0}, *stream[TENSORS];
+    harness_barrier(rank, &shared->counter);
+    for (int i = 1; i < TAKER; i++)
+        wanted[i] = harness_send(rank, step, i, "wanted", data, WANTED_BYTES);
+    CHECK_STATUS(tryst_wait(wanted[1], 200000000), TRYST_E_TIMEOUT);
+    for (int i = 0; i < TENSORS; i++)
+        stream[i] = harness_send(rank, step, TAKER, "stream", data, STREAM_BYTES);
+    for (int i = 0; i < TENSORS; i++)
+        harness_end(stream[i], TRYST_OK);
+    CHECK_EQ(atomic_load(&shared->awake), 0);
+    for (int i = 1; i < TAKER; i++)
+        harness_end(wanted[i], TRYST_OK);
+    free(data);
+}
+
+static void take_all(struct harness_rank *rank, tryst_step *step, struct shared *shared)
+{
+    char *data = calloc(1, STREAM_BYTES);
+    harness_barrier(rank, &shared->counter);
+    for (int i = 0; i < TENSORS; i++)
+        harness_end(harness_recv(rank, step, SENDER, "stream", data, STREAM_BYTES),
+                    TRYST_OK);
+    free(data);
+}
+
+static void away_main(struct harness_rank *rank)
+{
+    struct shared *shared = rank->arg;
+    tryst_step *step = harness_step(rank, 1);
+    warm_up(rank, step);
+    if (rank->rank == SENDER)
+        send_all(rank, step, shared);
+    else if (rank->rank == TAKER)
+        take_all(rank, step, shared);
+    else
+        stay_away(rank, step, shared);
+    harness_step_close(step);
+    harness_barrier(rank, &shared->counter);
+}
+
+static void test_away(void **state)
+{
+    struct shared *shared = harness_share(sizeof *shared);
+    struct harness_params params = {.size = RANKS, .main = away_main, .arg = shared};
+    int failed = harness_run(&params);
+    harness_unshare(shared, sizeof *shared);
+    assert_int_equal(failed, 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_away)};
+    return HARNESS_MAIN(argc, argv, tests);
+}
