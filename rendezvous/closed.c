@@ -17,12 +17,40 @@
 
 /* ---- the producer ------------------------------------------------------------------------- */
 
+/** Does anything wait for the peer? (Our own steps are open as long as sends wait in them.) */
+static bool ask_is_due(const struct peer *peer)
+{
+    return !list_empty(&peer->posted_sends) &&
+           peer->rank != peer->rdv->group->roster.rank;
+}
+
+void producer_ask_later(struct peer *peer, uint64_t step)
+{
+    uint32_t count = peer->asks_new_count;
+    if (count && peer->asks_new[(count - 1) % ASKS_NEW_MAX] == step)
+        return;
+    peer->asks_new[count % ASKS_NEW_MAX] =
+        step; /* of too many the oldest wait for a tick */
+    peer->asks_new_count++;
+    peer_lazily(peer);
+}
+
+void producer_ask_new(struct peer *peer)
+{
+    uint32_t count = peer->asks_new_count;
+    peer->asks_new_count = 0;
+    if (!count || !ask_is_due(peer))
+        return;
+    peer->asks_owed = count < ASKS_NEW_MAX ? count : ASKS_NEW_MAX;
+    peer_flush_later(peer);
+}
+
 void producer_ask(struct peer *peer)
 {
-    /* Our own steps are open as long as sends wait in them. */
-    if (list_empty(&peer->posted_sends) || peer->rank == peer->rdv->group->roster.rank)
+    if (!ask_is_due(peer))
         return;
     peer->ask = true;
+    peer->ask_from = 0;
     peer_flush_later(peer);
 }
 

@@ -170,7 +170,7 @@ bool peer_credit_is_due(const struct peer *peer)
 bool peer_is_owed(const struct peer *peer)
 {
     return !list_empty(&peer->pending) || peer->answers_count || peer->ask ||
-           !list_empty(&peer->want_answers);
+           peer->asks_owed || !list_empty(&peer->want_answers);
 }
 
 static size_t frame_build(struct peer *peer)

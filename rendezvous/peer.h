@@ -46,8 +46,10 @@ struct answer {
 /** After a process has died its socket closes at once; wait this long for what it still holds. */
 #define PEER_DEATH_GRACE_NS (200 * NS_PER_MS)
 
-/** Steps that are asked about in one frame; the others have their turn at the next tick. */
-enum { ASKS_MAX = 16 };
+/** Answers to questions about steps that may be owed at once: who asks for more asks again. */
+enum { ASKS_MAX = 1024 };
+/** Steps with sends that were posted since the last question, as far as they are remembered. */
+enum { ASKS_NEW_MAX = 16 };
 
 /** A connect message that came before its endpoint was open. */
 struct held_message {
@@ -144,8 +146,11 @@ struct peer {
     uint32_t answers_head, answers_count;
     uint32_t wants_sent, wants_acked;
     uint64_t eager_used;
-    bool ask;          /**< ASK is owed: for the steps that are open here, */
-    uint32_t ask_from; /**< from this one on, in the order of rdv->scopes */
+    bool ask;          /**< ASK is owed: for all steps with sends that wait for a WANT, */
+    uint32_t ask_from; /**< from this one on, in the order of rdv->scopes; */
+    uint32_t asks_owed;      /**< else for the newest ones: so many of asks_new, */
+    uint32_t asks_new_count; /**< which will be owed when nothing else happens */
+    uint64_t asks_new[ASKS_NEW_MAX];
 
     /* frames in */
     uint64_t frames_read;
@@ -355,7 +360,11 @@ void consumer_cause(tryst_op *op, int32_t origin_rank, const char *text);
 void consumer_slots_serve(struct peer *peer);
 
 /* closed.c */
-/** Ask the peer about the steps in which sends wait for it. */
+/** A send of `step` waits for a WANT: ask the peer about it, once nothing else happens. */
+void producer_ask_later(struct peer *peer, uint64_t step);
+/** Ask about those steps. */
+void producer_ask_new(struct peer *peer);
+/** Ask the peer about all steps in which sends wait. */
 void producer_ask(struct peer *peer);
 /** The peer has closed a step (after an abort, if the status says so): what it has not asked for
  *  fails. */

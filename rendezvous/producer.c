@@ -63,7 +63,7 @@ static void send_post(tryst_op *op)
         entry_send_insert(op->entry, op);
     }
     list_push_back(&op->peer->posted_sends, &op->deferred_node);
-    peer_lazily(op->peer); /* then it is asked whether a WANT may still come */
+    producer_ask_later(op->peer, op->step_id);
 }
 
 /** The receive asked for the shape: tell it, and wait for the WANT that follows. */

@@ -116,25 +116,31 @@ static bool pack_want_answers(struct packer *packer)
     return true;
 }
 
-/** Ask about the steps that are open here, as many as there is room for. */
+static bool pack_ask(struct packer *packer, uint64_t step)
+{
+    return pack_answer(packer, RECORD_ASK, 0, &(struct record_answer){.id = step});
+}
+
+/** Ask about the steps in which sends wait: as many as there is room for, the others in the next
+ *  frame. */
 static void pack_asks(struct packer *packer)
 {
     struct peer *peer = packer->peer;
     uint32_t at = 0;
-    uint32_t asks = 0;
-    peer->ask = false;
+    while (peer->asks_owed && pack_ask(packer, peer->asks_new[peer->asks_owed - 1]))
+        peer->asks_owed--;
+    if (!peer->ask)
+        return;
     list_for_each_safe (&peer->rdv->scopes, node, after) {
         const struct scope *scope = container_of(node, struct scope, node);
-        if (at++ < peer->ask_from || scope->state != SCOPE_OPEN)
+        if (at++ < peer->ask_from || !scope->posted_sends)
             continue;
-        if (asks++ == ASKS_MAX ||
-            !pack_answer(packer, RECORD_ASK, 0,
-                         &(struct record_answer){.id = scope->id})) {
+        if (!pack_ask(packer, scope->id)) {
             peer->ask_from = at - 1;
             return;
         }
     }
-    peer->ask_from = 0;
+    peer->ask = false;
 }
 
 /** TRYST_OK: packed. TRYST_AGAIN: not now, but others may be. TRYST_IN_PROGRESS: frame full. */
@@ -314,7 +320,7 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
     if (list_linked(&peer->ride.node))
         ride_board(peer);
     if (pack_answers(&packer) && pack_want_answers(&packer)) {
-        if (peer->ask)
+        if (peer->ask || peer->asks_owed)
             pack_asks(&packer);
         pack_pending(&packer);
     }

@@ -309,7 +309,7 @@ static void lazy_release(struct rendezvous *rdv)
             list_append(&peer->pending, &peer->lazy);
             peer_flush_later(peer);
         }
-        producer_ask(peer);
+        producer_ask_new(peer);
     }
 }
 

@@ -264,10 +264,11 @@ static void make_offer_unknown(struct frame *frame)
     add_offer(frame, 4242, 1, 0, 1 << 20, NULL);
 }
 
-/* Step 0 was passed over, step 1 is open, the last one is not: more questions than are answered. */
+/* Step 0 was passed over, step 1 is open, the last one is not. */
+enum { FRAME_ASKS = 150 };
 static void make_asks(struct frame *frame)
 {
-    for (int i = 0; i < 2 * ASKS_MAX; i++)
+    for (int i = 0; i < FRAME_ASKS; i++)
         add_answer(frame, RECORD_ASK, 0, 0, TRYST_OK, 0, 0);
     add_answer(frame, RECORD_ASK, 0, 1, TRYST_OK, 0, 0);
     add_answer(frame, RECORD_ASK, 0, UINT64_MAX, TRYST_OK, 0, 0);
@@ -358,6 +359,26 @@ static void test_faults(void **state)
         assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
         end();
     }
+}
+
+/* More questions than answers may be owed: some are not answered, and that is no fault. */
+static void test_asks_flood(void **state)
+{
+    struct frame frame;
+    begin(NULL);
+    tryst_step *step = world_step(&world, 0, 1);
+    world_settle(&world);
+    for (int i = 0; i < 2 * ASKS_MAX / FRAME_ASKS; i++) {
+        frame_begin(&frame);
+        make_asks(&frame);
+        inject(&frame);
+    }
+    assert_int_equal(enemy()->asked, ASKS_MAX);
+    world_settle(&world);
+    assert_int_equal(enemy()->asked, 0);
+    assert_int_equal(enemy()->life, PEER_ALIVE);
+    assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
+    end();
 }
 
 /* The wrong cookie: dropped and counted, nothing else. */
