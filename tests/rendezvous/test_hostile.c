@@ -633,9 +633,13 @@ static void test_fuzz(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faults),      cmocka_unit_test(test_cookie),
-        cmocka_unit_test(test_status_lies), cmocka_unit_test(test_abort_by_nobody),
-        cmocka_unit_test(test_floods),      cmocka_unit_test(test_fuzz),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_cookie),
+        cmocka_unit_test(test_asks_flood),
+        cmocka_unit_test(test_status_lies),
+        cmocka_unit_test(test_abort_by_nobody),
+        cmocka_unit_test(test_floods),
+        cmocka_unit_test(test_fuzz),
     };
     const char *only = getenv("TRYST_TEST_ONLY"); /* for a debugger */
     if (only)
