@@ -207,7 +207,8 @@ typedef struct tryst_group_params {
     void *allgather_arg;
     int rank;
     int size;
-    /** This rank's device prefix. NULL: "/job:worker/replica:0/task:<rank>". */
+    /** This rank's device prefix: what the names of its devices in keys begin with, by
+     *  whole parts, as in "/job:NAME/replica:N/task:N". NULL: "/job:worker/replica:0/task:<rank>". */
     const char *device_prefix;
     /** Give up after this long. 0: TRYST_BOOTSTRAP_TIMEOUT. */
     uint64_t timeout_ns;
@@ -223,7 +224,8 @@ typedef struct tryst_group_params {
  *  Returns: TRYST_OK
  *           TRYST_E_BOOTSTRAP  `error` names the ranks that did not arrive
  *           TRYST_E_TOKEN      no token, or a peer did not prove it
- *           TRYST_E_GROUP      two ranks with one device prefix, sizes that differ
+ *           TRYST_E_GROUP      two ranks with one device prefix, a prefix that no key can
+ *                              name, sizes that differ
  *           TRYST_E_HANDSHAKE  versions or settings differ; `error` names variable,
  *                              values, ranks
  *           TRYST_E_CONFIG     half-set environment; `error` names what is missing
