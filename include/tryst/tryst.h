@@ -164,7 +164,7 @@ typedef struct tryst_open_params {
     /** Where log lines go. NULL: stderr. */
     tryst_log_fn log_fn;
     void *log_arg;
-    /** Receives a sentence on failure; optional. */
+    /** Receives a sentence on failure. NULL: it is logged. */
     char *error;
     size_t error_capacity;
 } tryst_open_params;
@@ -212,7 +212,7 @@ typedef struct tryst_group_params {
     const char *device_prefix;
     /** Give up after this long. 0: TRYST_BOOTSTRAP_TIMEOUT. */
     uint64_t timeout_ns;
-    /** Receives a sentence on failure; optional. */
+    /** Receives a sentence on failure. NULL: it is logged. */
     char *error;
     size_t error_capacity;
 } tryst_group_params;
