@@ -503,8 +503,8 @@ TRYST_API int tryst_check_visit(const tryst_config *config,
                                 void *arg);
 
 /** Add the caller's own span, or counter sample, to the trace (TRYST_TRACE=1; else free
- *  of cost). `name` must be a string that outlives the context. Times are
- *  tryst_now_ns. */
+ *  of cost). `name` is copied, 65,536 different ones at most; `arg` stands beside it. Times
+ *  are tryst_now_ns. Spans of one thread nest. */
 TRYST_API void tryst_trace_span(tryst_ctx *ctx, const char *name, uint64_t begin_ns,
                                 uint64_t end_ns, uint64_t arg);
 TRYST_API void tryst_trace_counter(tryst_ctx *ctx, const char *name, uint64_t value);
