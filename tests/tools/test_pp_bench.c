@@ -286,7 +286,7 @@ static void check_trace(const char *name, int ranks)
     {
         const char *what = json_string_value(json_object_get(event, "name"));
         const json_int_t rank = json_integer_value(json_object_get(event, "pid"));
-        if (what && strcmp(what, "forward") == 0 && rank >= 0 && rank < 8) {
+        if (what && strncmp(what, "forward ", 8) == 0 && rank >= 0 && rank < 8) {
             seen[rank]++;
         }
     }
