@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # libtryst and libtryst_pipeline, shared and static, from the objects of the layers.
 
-# Object targets, and the third-party libraries, of some layers.
+# Objects, and the third-party libraries, of some layers.
 function(tryst_collect objects_p libs_p)
     set(objects "")
     set(libs "")
@@ -56,6 +56,11 @@ function(tryst_library name)
         COMMAND_EXPAND_LISTS VERBATIM)
     add_library(${name}_static STATIC ${prelinked})
     set_source_files_properties(${prelinked} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+    # make has rules for objects in their own target alone: those targets come first.
+    foreach(layer IN LISTS arg_LAYERS)
+        get_property(targets GLOBAL PROPERTY TRYST_OBJECTS_${layer})
+        add_dependencies(${name}_static ${targets})
+    endforeach()
     set(needs_static "")
     if(arg_NEEDS)
         set(needs_static ${arg_NEEDS}_static)

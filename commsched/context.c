@@ -210,11 +210,15 @@ int tryst_transport_visit(tryst_ctx *ctx,
 
 /* ---- open --------------------------------------------------------------------------------- */
 
-static void error_tell(const struct err *err, char *text, size_t capacity)
+/** To the caller who gave a text for it, else to the log. */
+static void error_tell(const struct err *err, tryst_status status, const struct log *log,
+                       char *text, size_t capacity)
 {
+    const char *sentence = err->text[0] ? err->text : tryst_status_str(status);
     if (text && capacity)
-        snprintf(text, capacity, "%s",
-                 err->text[0] ? err->text : tryst_status_str(err->status));
+        snprintf(text, capacity, "%s", sentence);
+    else
+        LOG_ERROR(log, "%s", sentence);
 }
 
 static void forked_child(void *arg)
@@ -400,8 +404,8 @@ tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **ctx_p)
     tryst_status status = ctx ? ctx_open(ctx, params, &err)
                               : err_set(&err, TRYST_E_NOMEM, "no memory for the context");
     if (status != TRYST_OK) {
-        if (params)
-            error_tell(&err, params->error, params->error_capacity);
+        error_tell(&err, status, ctx ? &ctx->log : NULL, params ? params->error : NULL,
+                   params ? params->error_capacity : 0);
         mem_free(ctx);
         return status;
     }
@@ -674,9 +678,8 @@ tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
         *group_p = group;
         return status;
     }
-    if (params)
-        error_tell(&err, params->error, params->error_capacity);
-    LOG_ERROR(&ctx->log, "%s", err.text[0] ? err.text : tryst_status_str(status));
+    error_tell(&err, status, &ctx->log, params ? params->error : NULL,
+               params ? params->error_capacity : 0);
     if (ctx->group)
         tryst_group_close(group);
     else

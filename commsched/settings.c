@@ -131,15 +131,16 @@ int tryst_counter_visit(const tryst_ctx *ctx,
 void tryst_trace_span(tryst_ctx *ctx, const char *name, uint64_t begin_ns,
                       uint64_t end_ns, uint64_t arg)
 {
-    static const struct trace_labels labels = {{"arg"}};
+    static const struct trace_labels labels = {.arg = {"arg"}};
     if (ctx)
-        trace_span(ctx->trace, name, &labels, begin_ns, end_ns, arg, 0, 0);
+        trace_span(ctx->trace, trace_text(ctx->trace, name), &labels, begin_ns, end_ns,
+                   arg, 0, 0);
 }
 
 void tryst_trace_counter(tryst_ctx *ctx, const char *name, uint64_t value)
 {
     if (ctx)
-        trace_counter(ctx->trace, name, NULL, value, 0, 0);
+        trace_counter(ctx->trace, trace_text(ctx->trace, name), NULL, value, 0, 0);
 }
 
 tryst_status tryst_trace_write(tryst_ctx *ctx, int fd)

@@ -66,6 +66,7 @@ void trace_close(struct trace *trace)
         next = ring->next;
         mem_free(ring);
     }
+    trace_texts_close(trace);
     pthread_mutex_destroy(&trace->lock);
     mem_free(trace);
 }

@@ -7,7 +7,8 @@
  * before and after it copied them, and counts what it lost. Callers: every layer, with
  * the context's trace; NULL (tracing off) costs one branch.
  *
- * `name` and the labels are pointers to strings that outlive the trace (literals). */
+ * `name`, the labels and the texts among the arguments are pointers to strings that outlive
+ * the trace: literals, or what trace_text keeps. */
 #ifndef TRYST_CORE_TRACE_H
 #define TRYST_CORE_TRACE_H
 
@@ -24,12 +25,13 @@
 /* Names of an event's arguments; NULL ends the list early. Make it static const. */
 struct trace_labels {
     const char *arg[TRACE_ARGS_MAX];
+    unsigned texts; /* bit i: argument i is the address of a text */
 };
 
 enum trace_kind {
-    TRACE_SPAN,    /* ph X: from `at_ns` for `extra` ns; spans of a thread nest */
-    TRACE_ASYNC,   /* ph b and e: may overlap others; drawn in rows by name; id = arg 2 */
-    TRACE_INSTANT, /* ph i */
+    TRACE_SPAN,       /* ph X: from `at_ns` for `extra` ns; spans of a thread nest */
+    TRACE_ASYNC,      /* ph b and e: may overlap others; drawn in rows by name */
+    TRACE_INSTANT,    /* ph i */
     TRACE_FLOW_BEGIN, /* ph s: an arrow leaves the span around this moment; extra = id */
     TRACE_FLOW_END,   /* ph f: and ends in the span around this one */
     TRACE_COUNTER     /* ph C: the arguments are series */
@@ -54,6 +56,10 @@ tryst_status trace_open(size_t events_per_thread, const struct clock *clock,
 
 /* No thread may be recording. NULL is allowed. */
 void trace_close(struct trace *trace);
+
+/* `text`, kept until the trace closes; each different one once, and a few words in its place
+ * where there are too many or no memory is left. NULL: `text` itself. Takes the trace's lock. */
+const char *trace_text(struct trace *trace, const char *text);
 
 /* Names the calling thread in the picture; the text is copied. */
 void trace_thread_name(struct trace *trace, const char *name);
@@ -107,10 +113,10 @@ static inline void trace_span(struct trace *trace, const char *name,
                                               TRACE_SPAN});
 }
 
-/* For what overlaps (transfers in flight): `id` keeps one apart from the next. */
+/* For what overlaps (transfers in flight). */
 static inline void trace_async(struct trace *trace, const char *name,
                                const struct trace_labels *labels, uint64_t begin_ns,
-                               uint64_t end_ns, uint64_t id, uint64_t a0, uint64_t a1)
+                               uint64_t end_ns, uint64_t a0, uint64_t a1, uint64_t a2)
 {
     if (!trace)
         return;
@@ -118,7 +124,7 @@ static inline void trace_async(struct trace *trace, const char *name,
                                               trace_length(begin_ns, end_ns),
                                               name,
                                               labels,
-                                              {a0, a1, id},
+                                              {a0, a1, a2},
                                               TRACE_ASYNC});
 }
 

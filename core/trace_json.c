@@ -18,6 +18,7 @@ struct writer {
     int rank, row;
     int64_t shift_ns;
     bool first; /* nothing written yet: no comma */
+    uint64_t async_count;
 };
 
 /* -----------------------------------------------------------------------------
@@ -91,29 +92,38 @@ static void event_close(struct writer *writer)
 
 static void write_args(struct writer *writer, const struct trace_event *event)
 {
-    static const struct trace_labels value = {{"value"}};
+    static const struct trace_labels value = {.arg = {"value"}};
     bool counter = event->kind == TRACE_COUNTER;
     const struct trace_labels *labels = event->labels;
     if (!labels && counter)
         labels = &value;
     if (!labels)
         return;
-    int args_max = event->kind == TRACE_ASYNC ? TRACE_ARGS_MAX - 1 : TRACE_ARGS_MAX;
     fputs(",\"args\":{", writer->out);
-    for (int i = 0; i < args_max && labels->arg[i]; i++) {
+    for (int i = 0; i < TRACE_ARGS_MAX && labels->arg[i]; i++) {
         if (i > 0)
             fputc(',', writer->out);
         write_string(writer->out, labels->arg[i]);
         fputc(':', writer->out);
-        write_number(writer->out, event->arg[i], counter);
+        if (labels->texts >> i & 1)
+            write_string(writer->out, (const char *)(uintptr_t)event->arg[i]);
+        else
+            write_number(writer->out, event->arg[i], counter);
     }
     fputc('}', writer->out);
 }
 
-/* What makes the two halves of an arrow, or of an overlapping span, find each other. */
-static void write_id(struct writer *writer, const char *category, uint64_t id)
+/* What makes the two halves of an arrow find each other, in whichever process they are. */
+static void write_flow_id(struct writer *writer, uint64_t id)
 {
-    fprintf(writer->out, ",\"cat\":\"%s\",\"id\":\"0x%016" PRIx64 "\"", category, id);
+    fprintf(writer->out, ",\"cat\":\"flow\",\"id\":\"0x%016" PRIx64 "\"", id);
+}
+
+/* And those of an overlapping span, in this process: its number there. */
+static void write_async_id(struct writer *writer)
+{
+    fprintf(writer->out, ",\"cat\":\"async\",\"id2\":{\"local\":\"0x%" PRIx64 "\"}",
+            writer->async_count);
 }
 
 /* ---------------------------------------------------------------------- one event per
@@ -130,14 +140,14 @@ static void write_span(struct writer *writer, const struct trace_event *event)
 
 static void write_async(struct writer *writer, const struct trace_event *event)
 {
-    uint64_t id = event->arg[TRACE_ARGS_MAX - 1];
+    writer->async_count++;
     event_open(writer, event->name, "b");
-    write_id(writer, "async", id);
+    write_async_id(writer);
     write_us(writer->out, "ts", event->at_ns);
     write_args(writer, event);
     event_close(writer);
     event_open(writer, event->name, "e");
-    write_id(writer, "async", id);
+    write_async_id(writer);
     write_us(writer->out, "ts", event->at_ns + event->extra);
     event_close(writer);
 }
@@ -155,7 +165,7 @@ static void write_flow(struct writer *writer, const struct trace_event *event)
 {
     bool ends = event->kind == TRACE_FLOW_END;
     event_open(writer, event->name, ends ? "f" : "s");
-    write_id(writer, "flow", event->extra);
+    write_flow_id(writer, event->extra);
     write_us(writer->out, "ts", event->at_ns);
     if (ends)
         fputs(",\"bp\":\"e\"", writer->out); /* bind to the enclosing span */
@@ -216,7 +226,7 @@ static void write_thread(struct writer *writer, struct trace *trace,
 
 static void write_lost(struct writer *writer, uint64_t at_ns, uint64_t count)
 {
-    static const struct trace_labels labels = {{"count"}};
+    static const struct trace_labels labels = {.arg = {"count"}};
     write_instant(writer, &(struct trace_event){.at_ns = at_ns,
                                                 .name = "events lost before this",
                                                 .labels = &labels,

@@ -16,6 +16,12 @@
 #define TRACE_WORDS      8
 #define TRACE_NAME_BYTES 32
 
+/* Different texts that are kept: those of 64 stages with 512 micro-batches each, and of as many keys. */
+#define TRACE_TEXTS_MAX    65536
+#define TRACE_TEXT_BUCKETS 4096
+
+struct trace_text;
+
 struct trace_ring {
     struct trace_ring *next;     /* constant once the ring is in the list */
     int row;                     /* tid in the picture; constant */
@@ -30,12 +36,17 @@ struct trace_ring {
 
 struct trace {
     pthread_mutex_t lock;
-    struct trace_ring *rings; /* newest first; guarded by lock */
+    struct trace_ring *rings;                     /* newest first; guarded by lock */
+    struct trace_text *texts[TRACE_TEXT_BUCKETS]; /* guarded by lock */
+    size_t texts_count;                           /* guarded by lock */
     uint64_t capacity;
     uint64_t id;
     const struct clock *clock;
     _Atomic uint64_t dropped_count; /* relaxed: only counts */
 };
+
+/* No thread may be recording. */
+void trace_texts_close(struct trace *trace);
 
 struct trace_ring *trace_rings(struct trace *trace);
 void trace_ring_name(struct trace *trace, const struct trace_ring *ring,

@@ -172,6 +172,10 @@ static void note_step(tryst_engine *engine)
         stats->begin_ns = engine->step_begin_ns;
     }
     stats->end_ns = tryst_now_ns(engine->params.ctx);
+    char name[32];
+    snprintf(name, sizeof name, "step %llu", (unsigned long long)engine->frame->id);
+    tryst_trace_span(engine->params.ctx, name, engine->step_begin_ns, stats->end_ns,
+                     engine->frame->id);
 }
 
 tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step, double *loss_p)

@@ -89,6 +89,18 @@ static tryst_status get(tryst_engine *engine, uint64_t bytes, bool travels,
 static const char *const trace_names[] = {
     "", "forward", "backward", "input grad", "weight grad", "update", "reduce grad"};
 
+static void trace_action(tryst_engine *engine, const tryst_action *action,
+                         uint64_t begin_ns, uint64_t end_ns)
+{
+    char name[64], number[16] = "";
+    if (action->microbatch >= 0) {
+        snprintf(number, sizeof number, " %d", (int)action->microbatch);
+    }
+    snprintf(name, sizeof name, "%s%s, stage %d", trace_names[action->kind], number,
+             (int)action->stage);
+    tryst_trace_span(engine->params.ctx, name, begin_ns, end_ns, engine->frame->id);
+}
+
 void engine_note_action(tryst_engine *engine, const tryst_action *action,
                         uint64_t begin_ns, uint64_t end_ns, uint64_t cpu_ns)
 {
@@ -111,8 +123,7 @@ void engine_note_action(tryst_engine *engine, const tryst_action *action,
                                      .stage = action->stage,
                                      .microbatch = action->microbatch,
                                      .peer = -1});
-    tryst_trace_span(engine->params.ctx, trace_names[action->kind], begin_ns, end_ns,
-                     (uint64_t)action->microbatch);
+    trace_action(engine, action, begin_ns, end_ns);
 }
 
 const char *engine_stage_text(const tryst_stage *stage, tryst_status status)

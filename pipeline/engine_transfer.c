@@ -178,8 +178,11 @@ static void note_wait(tryst_engine *engine, const engine_transfer *self,
                                      .microbatch = self->item.microbatch,
                                      .peer = self->peer,
                                      .gradient = self->item.kind == PROGRAM_GRAD});
-    tryst_trace_span(engine->params.ctx, "wait", begin_ns, end_ns,
-                     (uint64_t)self->item.microbatch);
+    char name[64];
+    snprintf(name, sizeof name, "wait for %s %d of stage %d",
+             self->item.kind == PROGRAM_GRAD ? "gradient" : "output",
+             (int)self->item.microbatch, (int)self->item.stage);
+    tryst_trace_span(engine->params.ctx, name, begin_ns, end_ns, engine->frame->id);
 }
 
 static tryst_status late(tryst_engine *engine, const engine_transfer *self, bool sends)

@@ -19,6 +19,9 @@
 /* Larger numbers in a cell are a slip, not a schedule. */
 #define CELL_NUMBER_MAX 999999
 
+/* Some ten million actions. What is larger is no schedule, or has no end. */
+#define FILE_BYTES_MAX (64u << 20)
+
 typedef struct cell {
     int rank;
     tryst_action action;
@@ -215,27 +218,63 @@ static tryst_status load_row(csv *file, char *line)
     return status;
 }
 
+/* What is read next: behind `bytes`, of a text that has room for it and for the zero at its end. */
+static bool make_room(char **content_p, size_t bytes, size_t *room_p)
+{
+    if (bytes + 1 < *room_p) {
+        return true;
+    }
+    const size_t room = *room_p ? 2 * *room_p : 65536;
+    char *content = realloc(*content_p, room);
+    if (content) {
+        *content_p = content;
+        *room_p = room;
+    }
+    return content != NULL;
+}
+
+/* The whole file, terminated; it may be a pipe. *content_p is the caller's to free, also on failure. */
+static tryst_status read_file(csv *file, FILE *stream, char **content_p)
+{
+    size_t bytes = 0, room = 0, got;
+    do {
+        if (!make_room(content_p, bytes, &room)) {
+            return TRYST_E_NOMEM;
+        }
+        got = fread(*content_p + bytes, 1, room - bytes - 1, stream);
+        if (memchr(*content_p + bytes, '\0', got)) {
+            text_add(file->out, "%s holds a zero byte: this is not a CSV file",
+                     file->path);
+            return TRYST_E_PROGRAM;
+        }
+        bytes += got;
+        if (bytes > FILE_BYTES_MAX) {
+            text_add(file->out, "%s is larger than %u MiB: this is no schedule",
+                     file->path, FILE_BYTES_MAX >> 20);
+            return TRYST_E_PROGRAM;
+        }
+    } while (got > 0);
+    (*content_p)[bytes] = '\0';
+    if (ferror(stream)) {
+        text_add(file->out, "%s: %s", file->path, strerror(errno));
+        return TRYST_E_IO;
+    }
+    return TRYST_OK;
+}
+
 static tryst_status load_rows(csv *file, FILE *stream)
 {
-    char *line = NULL;
-    size_t capacity = 0;
-    tryst_status status = TRYST_OK;
-    ssize_t bytes;
-    while (status == TRYST_OK && (bytes = getline(&line, &capacity, stream)) >= 0) {
-        if ((size_t)bytes != strlen(line)) {
-            text_add(file->out, "%s: row %d holds a zero byte: this is not a CSV file",
-                     file->path, file->rows_count + 1);
-            status = TRYST_E_PROGRAM;
-            break;
-        }
-        line[strcspn(line, "\n")] = '\0';
-        status = load_row(file, line);
+    char *content = NULL;
+    tryst_status status = read_file(file, stream, &content);
+    char *row = content;
+    while (status == TRYST_OK && *row) {
+        char *end = row + strcspn(row, "\n");
+        char *next = *end ? end + 1 : end;
+        *end = '\0';
+        status = load_row(file, row);
+        row = next;
     }
-    if (status == TRYST_OK && ferror(stream)) {
-        text_add(file->out, "%s: %s", file->path, strerror(errno));
-        status = TRYST_E_IO;
-    }
-    free(line);
+    free(content);
     return status;
 }
 

@@ -74,8 +74,25 @@ static size_t legacy_bytes(const char *text, size_t bytes)
     return n ? n : component_bytes(text, bytes, "/gpu:", true);
 }
 
-/** NULL when `device` is a whole device name, else the reason, with the place in *at_p. */
-static const char *op_device_check(tryst_view device, size_t *at_p)
+/** NULL when the number that ends `component` fits TensorFlow's int, else the reason; *at_p, the place of the
+ *  component, moves to the number. */
+static const char *number_check(const char *component, size_t bytes, size_t *at_p)
+{
+    size_t first = bytes;
+    uint64_t value = 0;
+    while (isdigit((unsigned char)component[first - 1]))
+        first--; /* a component begins with '/' */
+    for (size_t i = first; i < bytes && value <= INT32_MAX; i++)
+        value = value * 10 + (uint64_t)(component[i] - '0');
+    if (value <= INT32_MAX)
+        return NULL;
+    *at_p += first;
+    return "device: number above 2147483647";
+}
+
+/** NULL when `device` is a device name, whole or (`partly`) to the end of one of its parts; else the reason,
+ *  with the place in *at_p. */
+static const char *device_check(tryst_view device, bool partly, size_t *at_p)
 {
     static const struct {
         const char *head;
@@ -83,27 +100,34 @@ static const char *op_device_check(tryst_view device, size_t *at_p)
         const char *reason;
     } parts[] = {{"/job:", false, "device: expected \"/job:NAME\""},
                  {"/replica:", true, "device: expected \"/replica:N\""},
-                 {"/task:", true, "device: expected \"/task:N\""}};
-    size_t at = 0;
+                 {"/task:", true, "device: expected \"/task:N\""},
+                 {NULL, true, "device: expected \"/device:TYPE:ID\""}};
     *at_p = 0;
     if (!device.bytes)
         return "device: empty";
     if (legacy_bytes(device.data, device.bytes) == device.bytes)
-        return NULL;
+        return number_check(device.data, device.bytes, at_p);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        size_t n = component_bytes(device.data + at, device.bytes - at, parts[i].head,
-                                   parts[i].digits);
-        *at_p = at;
+        const char *part = device.data + *at_p;
+        size_t left = device.bytes - *at_p;
+        if (partly && *at_p && !left)
+            return NULL;
+        size_t n = parts[i].head
+                       ? component_bytes(part, left, parts[i].head, parts[i].digits)
+                       : device_bytes(part, left);
         if (!n)
             return parts[i].reason;
-        at += n;
+        const char *reason = parts[i].digits ? number_check(part, n, at_p) : NULL;
+        if (reason)
+            return reason;
+        *at_p += n;
     }
-    size_t n = device_bytes(device.data + at, device.bytes - at);
-    *at_p = at;
-    if (!n)
-        return "device: expected \"/device:TYPE:ID\"";
-    *at_p = at + n;
-    return at + n == device.bytes ? NULL : "device: trailing characters";
+    return *at_p == device.bytes ? NULL : "device: trailing characters";
+}
+
+const char *key_prefix_check(const char *prefix, size_t *at_p)
+{
+    return device_check((tryst_view){prefix, strlen(prefix)}, true, at_p);
 }
 
 /* ---- parser ------------------------------------------------------------------------------- */
@@ -167,11 +191,11 @@ static tryst_status key_parse_bytes(const char *key, size_t bytes,
     tryst_status status = key_split(key, bytes, part, error_p);
     if (status != TRYST_OK)
         return status;
-    if ((reason = op_device_check(part[0], &at)) != NULL)
+    if ((reason = device_check(part[0], false, &at)) != NULL)
         return key_fail(error_p, at, reason);
     if ((reason = incarnation_parse(part[1], &parsed.src_incarnation, &at)) != NULL)
         return key_fail(error_p, (size_t)(part[1].data - key) + at, reason);
-    if ((reason = op_device_check(part[2], &at)) != NULL)
+    if ((reason = device_check(part[2], false, &at)) != NULL)
         return key_fail(error_p, (size_t)(part[2].data - key) + at, reason);
     if (!part[3].bytes)
         return key_fail(error_p, (size_t)(part[3].data - key), "edge name: empty");
@@ -216,7 +240,7 @@ tryst_status tryst_key_build(const tryst_group *group, int src_rank, int dst_ran
         key, capacity,
         "%s/device:CPU:0;%016" PRIx64 ";%s/device:CPU:0;%s;%" PRIu64 ":%" PRIu64,
         src->device_prefix, src->incarnation, dst->device_prefix, edge, frame, iter);
-    if (n < 0 || (size_t)n >= capacity || n > TRYST_KEY_MAX)
+    if (n < 0 || (size_t)n >= capacity || tryst_key_parse(key, NULL, NULL) != TRYST_OK)
         return TRYST_E_INVALID;
     return TRYST_OK;
 }

@@ -117,7 +117,7 @@ const char *op_state_name(const tryst_op *op)
 
 void op_trace_flow(const tryst_op *op, uint64_t at_ns)
 {
-    static const struct trace_labels labels = {{"bytes", "peer", "step"}};
+    static const struct trace_labels labels = {.arg = {"bytes", "peer", "step"}};
     struct trace *trace = op->rdv->trace;
     if (!trace)
         return;
@@ -136,13 +136,15 @@ void op_trace_flow(const tryst_op *op, uint64_t at_ns)
 /** The operation as the user saw it: from its submission to its completion. */
 static void op_trace_life(const tryst_op *op)
 {
-    static const struct trace_labels labels = {{"bytes", "peer", "id"}};
+    static const struct trace_labels labels = {.arg = {"bytes", "peer", "key"},
+                                               .texts = 1u << 2};
     struct trace *trace = op->rdv->trace;
     if (!trace || !op->peer)
         return;
     trace_async(trace, op->kind == OP_SEND ? "send" : "receive", &labels,
-                op->submitted_ns, trace_now_ns(trace), (uint64_t)(uintptr_t)op, op->bytes,
-                (uint64_t)op->peer->rank);
+                op->submitted_ns, trace_now_ns(trace), op->bytes,
+                (uint64_t)op->peer->rank,
+                (uint64_t)(uintptr_t)trace_text(trace, op->key->string));
 }
 
 /* ---- completion --------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 
 #include "core/alloc.h"
 #include "rendezvous/bootstrap.h"
+#include "rendezvous/prepared.h"
 #include "wire.h"
 
 #define ROSTER_BYTE_ORDER 0x01020304u
@@ -73,10 +74,27 @@ static bool prefix_covers(const char *prefix, const char *device, size_t bytes)
            (bytes == length || device[length] == '/');
 }
 
+static tryst_status prefix_check(int rank, const char *prefix, struct err *err)
+{
+    size_t at;
+    const char *reason = key_prefix_check(prefix, &at);
+    if (!reason)
+        return TRYST_OK;
+    return err_set(
+        err, TRYST_E_GROUP,
+        "no key can name rank %d by the device prefix \"%s\" (%s, at byte %zu); "
+        "give it the beginning of a device name, by whole parts: "
+        "/job:NAME/replica:N/task:N",
+        rank, prefix, reason, at);
+}
+
 static tryst_status prefixes_check(const struct roster *roster, struct err *err)
 {
     for (int i = 0; i < roster->size; i++) {
         const char *mine = roster->entries[i].device_prefix;
+        tryst_status status = prefix_check(i, mine, err);
+        if (status != TRYST_OK)
+            return status;
         for (int j = 0; j < roster->size; j++) {
             const char *theirs = roster->entries[j].device_prefix;
             if (i != j && prefix_covers(mine, theirs, strlen(theirs)))

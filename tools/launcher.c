@@ -22,6 +22,7 @@
 #include <tryst/tryst.h>
 
 #include "launcher_ranks.h"
+#include "standard_files.h"
 
 #define MS     1000000ull
 #define SECOND (1000 * MS)
@@ -421,16 +422,6 @@ static void files_raise(struct launcher *launcher)
     setrlimit(RLIMIT_NOFILE, &raised);
 }
 
-/* So that no pipe of ours becomes somebody's stdout. */
-static void standard_files_open(void)
-{
-    int fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd < 3)
-        fd = open("/dev/null", O_RDWR);
-    if (fd >= 0)
-        close(fd);
-}
-
 static bool ranks_make(struct launcher *launcher)
 {
     int count = launcher->params->ranks;
@@ -511,6 +502,15 @@ static int launcher_go(struct launcher *launcher)
     return status ? status : exit_status(&loop);
 }
 
+/* What the ranks wrote for our standard output is ours to deliver. */
+static int output_end(const struct launcher *launcher, int status)
+{
+    int error = launcher->sinks[0].error;
+    if (error)
+        standard_output_refused(launcher->params->name, error);
+    return error && status == 0 ? LAUNCHER_FAILED : status;
+}
+
 int launcher_run(const struct launcher_params *params)
 {
     struct launcher launcher = {.params = params,
@@ -523,14 +523,13 @@ int launcher_run(const struct launcher_params *params)
                 LAUNCHER_RANKS_MAX, params->ranks);
         return status;
     }
-    standard_files_open();
     files_raise(&launcher);
     if (!signals_take(&launcher) || !ranks_make(&launcher) ||
         !watch_open(params->ranks, &launcher.watch)) {
         fprintf(stderr, "%s: cannot start: %s\n", params->name, strerror(errno));
         goto give_back;
     }
-    status = launcher_go(&launcher);
+    status = output_end(&launcher, launcher_go(&launcher));
     watch_close(&launcher.watch);
 give_back:
     if (launcher.ranks)

@@ -15,7 +15,7 @@
  *         └──────────── all ranks have ended ───────┴──────────────────┘──▶ drain output, end
  *
  *  Callers: tryst-run; pp_bench and tryst-perf for `-n` (they start themselves again).
- *  Call it before the process has other threads.
+ *  Call it before the process has other threads, and after standard_files_open().
  */
 #ifndef TRYST_TOOLS_LAUNCHER_H
 #define TRYST_TOOLS_LAUNCHER_H
@@ -54,7 +54,8 @@ enum { LAUNCHER_FAILED = 125, LAUNCHER_NOT_RUNNABLE = 126, LAUNCHER_NOT_FOUND = 
  *  When a rank fails, a line on stderr says which and why.
  *
  *  Returns the exit status for the caller: 0, that of the rank that failed first (128 +
- *  signal if it was killed), or 125 when the ranks could not be started (said on stderr).
+ *  signal if it was killed), or 125 when the ranks could not be started or their output not
+ *  be written (said on stderr).
  */
 int launcher_run(const struct launcher_params *params);
 

@@ -41,7 +41,7 @@ static bool room_make(char **data, size_t *capacity, size_t wanted)
 
 void sink_add(struct sink *sink, const char *text, size_t bytes)
 {
-    if (bytes == 0 || sink->broken || sink->discards)
+    if (bytes == 0 || sink->error || sink->discards)
         return;
     if (!room_make(&sink->data, &sink->capacity, sink->bytes + bytes))
         return;
@@ -93,7 +93,7 @@ void sink_flush(struct sink *sink)
         if (wrote < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             break;
         if (wrote < 0) {
-            sink->broken = true;
+            sink->error = errno;
             done = sink->bytes;
             break;
         }

@@ -21,7 +21,7 @@
 /* Our own stdout or stderr: what waits to be written to it. */
 struct sink {
     int fd;
-    bool broken;   /* nobody reads it any more: what comes is dropped */
+    int error;     /* of a write that failed: what comes is dropped; 0: none did */
     bool discards; /* the time for writing is over */
     char *data;
     size_t bytes, capacity;

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "launcher_ranks.h"
+#include "standard_files.h"
 
 /* ---- what all ranks share ---- */
 
@@ -330,7 +331,8 @@ static void child_run(struct child *child)
         for (int i = 0; i < 2; i++)
             if (child->outputs[i] >= 0)
                 close(child->outputs[i]);
-        exit(params->main_fn(params->arg, child->rank));
+        exit(standard_output_end(params->name, params->main_fn(params->arg, child->rank),
+                                 EXIT_FAILURE));
     }
     execvp(params->path ? params->path : params->argv[0], params->argv);
     int error = errno;

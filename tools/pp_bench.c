@@ -12,6 +12,7 @@
 
 #include "bench_rank.h"
 #include "launcher.h"
+#include "standard_files.h"
 
 /* Ranks end by themselves within two seconds of another's death; but those that were still
  * waiting for it to come at all would do so until the bootstrap's deadline. */
@@ -159,12 +160,11 @@ static void use_best_kernels(char **argv)
     }
 }
 
-int main(int argc, char **argv)
+static int bench_main(int argc, char **argv)
 {
     bench_options options;
     int rank = -1;
     int size = 0;
-    use_best_kernels(argv);
     const int place = launcher_place("pp_bench", &rank, &size);
     if (place < 0) {
         return 2;
@@ -181,4 +181,11 @@ int main(int argc, char **argv)
     const int exit_status = run(&options, rank);
     bench_options_close(&options);
     return exit_status;
+}
+
+int main(int argc, char **argv)
+{
+    standard_files_open();
+    use_best_kernels(argv);
+    return standard_output_end("pp_bench", bench_main(argc, argv), 1);
 }

@@ -271,35 +271,33 @@ bool topo_ranks_parse(const tryst_topo *topo, const char *text, const char *inpu
 
 int topo_text_put(const char *text, const char *path)
 {
-    bool standard = !path || strcmp(path, "-") == 0;
-    FILE *file = standard ? stdout : fopen(path, "we");
-    if (!file)
-        return topo_fail(TOPO_USAGE, "%s cannot be written: %s", path, strerror(errno));
-    bool fine = fputs(text, file) >= 0;
-    fine = fflush(file) == 0 && fine;
-    int error = errno;
-    if (!standard)
-        fine = fclose(file) == 0 && fine;
-    return fine ? TOPO_FINE
-                : topo_fail(TOPO_USAGE, "%s cannot be written: %s",
-                            standard ? "standard output" : path, strerror(error));
+    if (!path || strcmp(path, "-") == 0) {
+        fputs(text, stdout); /* main looks whether that was written */
+        return TOPO_FINE;
+    }
+    FILE *file = fopen(path, "we");
+    bool fine = file && fputs(text, file) >= 0;
+    fine = file && fclose(file) == 0 && fine;
+    return fine
+               ? TOPO_FINE
+               : topo_fail(TOPO_USAGE, "%s cannot be written: %s", path, strerror(errno));
 }
 
-char *topo_file_get(const char *path, size_t *bytes_p)
+/* A plan is no larger than the topologies that the library reads. */
+#define FILE_BYTES_MAX (1ul << 30)
+
+/* NULL: it said what is wrong. */
+static char *stream_read(FILE *file, const char *path, size_t *bytes_p)
 {
-    bool standard = strcmp(path, "-") == 0;
-    FILE *file = standard ? stdin : fopen(path, "rbe");
     size_t bytes = 0, room = 1 << 16, got;
     char *text = malloc(room);
-    if (!file || !text) {
-        topo_fail(0, "%s cannot be read: %s", path, strerror(errno));
-        if (file && !standard)
-            fclose(file);
-        free(text);
-        return NULL;
-    }
     while (text && (got = fread(text + bytes, 1, room - bytes - 1, file)) > 0) {
         bytes += got;
+        if (bytes >= FILE_BYTES_MAX) {
+            topo_fail(0, "%s is larger than 1 GiB", path);
+            free(text);
+            return NULL;
+        }
         if (bytes + 1 < room)
             continue;
         char *grown = realloc(text, room *= 2);
@@ -310,12 +308,23 @@ char *topo_file_get(const char *path, size_t *bytes_p)
     if (!text || ferror(file)) {
         topo_fail(0, "%s cannot be read: %s", path, strerror(errno));
         free(text);
-        text = NULL;
+        return NULL;
     }
+    text[bytes] = '\0';
+    *bytes_p = bytes;
+    return text;
+}
+
+char *topo_file_get(const char *path, size_t *bytes_p)
+{
+    bool standard = strcmp(path, "-") == 0;
+    FILE *file = standard ? stdin : fopen(path, "rbe");
+    if (!file) {
+        topo_fail(0, "%s cannot be read: %s", path, strerror(errno));
+        return NULL;
+    }
+    char *text = stream_read(file, path, bytes_p);
     if (!standard)
         fclose(file);
-    if (text)
-        text[bytes] = '\0';
-    *bytes_p = bytes;
     return text;
 }

@@ -61,9 +61,5 @@ int trace_merge(char **paths, FILE *out)
         if (!file_merge(*path, path == paths, out))
             return 1;
     fprintf(out, "%s\n", tail);
-    if (fflush(out) == 0 && !ferror(out))
-        return 0;
-    fprintf(stderr, "tryst-info: the merged trace cannot be written: %s\n",
-            strerror(errno));
-    return 1;
+    return 0;
 }

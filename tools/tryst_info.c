@@ -9,6 +9,7 @@
 #include <tryst/tryst.h>
 
 #include "live.h"
+#include "standard_files.h"
 #include "trace_merge.h"
 
 static const char help[] =
@@ -39,7 +40,8 @@ static const char help[] =
     "  -h, --help        print this\n"
     "\n"
     "Exit status: 0 done, 1 a setting or the library is broken, or there is nothing to "
-    "look at,\n2 the command line is wrong; of --check 0 all is well, 3 with warnings, 4 "
+    "look at, or standard\noutput cannot be written; 2 the command line is wrong; of "
+    "--check 0 all is well, 3 with warnings, 4 "
     "with "
     "failures.\n";
 
@@ -255,19 +257,25 @@ static bool words_check(int argc, char **argv, const struct choice *choice)
     return true;
 }
 
-int main(int argc, char **argv)
+static int choice_run(const struct choice *choice, char **words)
 {
-    struct choice choice = {0, false, false};
-    if (!options_read(argc, argv, &choice) || !words_check(argc, argv, &choice))
-        return 2;
-    switch (choice.what) {
+    switch (choice->what) {
     case 'h': fputs(help, stdout); return 0;
     case 'c': return config_print(config_row);
     case MARKDOWN: return markdown_print();
     case STATUS: return statuses_print();
-    case MERGE: return trace_merge(argv + optind, stdout);
+    case MERGE: return trace_merge(words, stdout);
     case CHECK: return check_print();
-    case LIVE: return live_main(argv[optind], choice.job, choice.json);
+    case LIVE: return live_main(words[0], choice->job, choice->json);
     default: return overview_print();
     }
+}
+
+int main(int argc, char **argv)
+{
+    struct choice choice = {0, false, false};
+    standard_files_open();
+    if (!options_read(argc, argv, &choice) || !words_check(argc, argv, &choice))
+        return 2;
+    return standard_output_end("tryst-info", choice_run(&choice, argv + optind), 1);
 }

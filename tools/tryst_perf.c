@@ -15,6 +15,7 @@
 
 #include "launcher.h"
 #include "perf_options.h"
+#include "standard_files.h"
 
 /* Bytes that one size may move, unless --iters says otherwise. */
 #define BUDGET_BYTES (4ull << 30)
@@ -323,8 +324,10 @@ static int json_write(const struct perf *perf)
                 figure->seconds_p99, figure->bytes_per_s);
     }
     fprintf(file, "\n]}\n");
+    if (is_stdout)
+        return 0; /* main looks whether that was written */
     bool failed = ferror(file) != 0;
-    failed = (is_stdout ? fflush(file) : fclose(file)) != 0 || failed;
+    failed = fclose(file) != 0 || failed;
     if (failed)
         perror(options->json);
     return failed;
@@ -435,7 +438,7 @@ static int local_main(void *arg, int rank)
     return rank_main(arg, rank);
 }
 
-int main(int argc, char **argv)
+static int perf_main(int argc, char **argv)
 {
     struct perf_options options;
     int status = perf_options_read(argc, argv, &options);
@@ -454,4 +457,10 @@ int main(int argc, char **argv)
                                      .grace_ns = LAUNCHER_GRACE_NS,
                                      .no_prefix = true};
     return launcher_run(&params) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    standard_files_open();
+    return standard_output_end("tryst-perf", perf_main(argc, argv), 1);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "launcher.h"
+#include "standard_files.h"
 
 /* As env(1), timeout(1) and others say "the wrapper itself failed". */
 #define USAGE_STATUS LAUNCHER_FAILED
@@ -135,6 +136,7 @@ static int options_parse(int argc, char **argv, struct options *options, bool *d
 int main(int argc, char **argv)
 {
     bool done = false;
+    standard_files_open();
     struct options options = {
         .params = {.name = "tryst-run", .grace_ns = LAUNCHER_GRACE_NS}};
     options.env = calloc((size_t)argc + 1, sizeof *options.env);
@@ -145,5 +147,5 @@ int main(int argc, char **argv)
     if (status == 0 && !done)
         status = launcher_run(&options.params);
     free(options.env);
-    return status;
+    return standard_output_end("tryst-run", status, LAUNCHER_FAILED);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "launcher.h"
+#include "standard_files.h"
 #include "topo_probe.h"
 #include "topo_tool.h"
 
@@ -321,7 +322,7 @@ static const struct word {
     {"explain", topo_help_explain, explain_options, explain_main},
 };
 
-int main(int argc, char **argv)
+static int topo_main(int argc, char **argv)
 {
     struct topo_options options = {0};
     const struct word *word = &words[0];
@@ -344,4 +345,10 @@ int main(int argc, char **argv)
     if (options.help)
         return topo_text_put(word->help, NULL);
     return word->main(&options);
+}
+
+int main(int argc, char **argv)
+{
+    standard_files_open();
+    return standard_output_end("tryst-topo", topo_main(argc, argv), TOPO_USAGE);
 }

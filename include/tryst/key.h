@@ -46,7 +46,8 @@ typedef struct tryst_key_error {
  *
  *  Allocates nothing; views live as long as the caller's string. The grammar is
  *  TensorFlow's but stricter: 1 to 16 hexadecimal digits of incarnation, no empty device,
- *  no empty edge, exactly five parts. Legacy device names such as "/cpu:0" parse.
+ *  no empty edge, exactly five parts, numbers of a device up to 2147483647. Legacy device
+ *  names such as "/cpu:0" parse.
  *
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK     `*parsed_p` is filled
@@ -62,9 +63,10 @@ TRYST_API tryst_status tryst_key_parse(const char *key, tryst_parsed_key *parsed
  *
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK         `key` holds the terminated key
- *           TRYST_E_INVALID  a rank is out of range, `edge` is empty or holds ';', or
- *                            `capacity` is too small (TRYST_KEY_MAX + 1 always suffices
- *                            for an edge under 256 bytes and a prefix under 256)
+ *           TRYST_E_INVALID  a rank is out of range, `edge` is empty or holds ';', a prefix
+ *                            does not end with its task, or `capacity` is too small
+ *                            (TRYST_KEY_MAX + 1 always suffices for an edge under 256
+ *                            bytes and a prefix under 256)
  */
 TRYST_API tryst_status tryst_key_build(const tryst_group *group, int src_rank,
                                        int dst_rank, const char *edge, uint64_t frame,

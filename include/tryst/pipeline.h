@@ -145,7 +145,8 @@ TRYST_API int tryst_program_rank_of(const tryst_program *program, int stage);
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM,
  *           TRYST_E_IO       the file cannot be read
- *           TRYST_E_PROGRAM  a cell is wrong; `error` gives row, column and text
+ *           TRYST_E_PROGRAM  a cell is wrong; `error` gives row, column and text; or the
+ *                            file is larger than 64 MiB, or has a zero byte
  */
 TRYST_API tryst_status tryst_program_load_csv(const char *path, char *error,
                                               size_t error_capacity,

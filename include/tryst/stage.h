@@ -172,8 +172,9 @@ typedef struct tryst_stage_info {
     int32_t device; /**< ordinal of a device memory kind, else 0 */
 } tryst_stage_info;
 
-/** What one micro-batch holds at one stage. Unused fields are NULL. Buffers are the
- *  caller's, 64-byte aligned, and disjoint. `input`, `target` and `saved` stay unchanged
+/** What one micro-batch holds at one stage. Unused fields are NULL, and `saved` or `kept`
+ *  may be where the stage's info says 0 bytes of it. Buffers are the caller's, 64-byte
+ *  aligned, and disjoint. `input`, `target` and `saved` stay unchanged
  *  from forward to the micro-batch's last backward action; `grad_output` and `output` are
  *  not read after the call that got them; `kept` lives from backward_input to
  *  backward_weight.

@@ -164,7 +164,7 @@ typedef struct tryst_open_params {
     /** Where log lines go. NULL: stderr. */
     tryst_log_fn log_fn;
     void *log_arg;
-    /** Receives a sentence on failure; optional. */
+    /** Receives a sentence on failure. NULL: it is logged. */
     char *error;
     size_t error_capacity;
 } tryst_open_params;
@@ -207,11 +207,12 @@ typedef struct tryst_group_params {
     void *allgather_arg;
     int rank;
     int size;
-    /** This rank's device prefix. NULL: "/job:worker/replica:0/task:<rank>". */
+    /** This rank's device prefix: what the names of its devices in keys begin with, by
+     *  whole parts, as in "/job:NAME/replica:N/task:N". NULL: "/job:worker/replica:0/task:<rank>". */
     const char *device_prefix;
     /** Give up after this long. 0: TRYST_BOOTSTRAP_TIMEOUT. */
     uint64_t timeout_ns;
-    /** Receives a sentence on failure; optional. */
+    /** Receives a sentence on failure. NULL: it is logged. */
     char *error;
     size_t error_capacity;
 } tryst_group_params;
@@ -223,7 +224,8 @@ typedef struct tryst_group_params {
  *  Returns: TRYST_OK
  *           TRYST_E_BOOTSTRAP  `error` names the ranks that did not arrive
  *           TRYST_E_TOKEN      no token, or a peer did not prove it
- *           TRYST_E_GROUP      two ranks with one device prefix, sizes that differ
+ *           TRYST_E_GROUP      two ranks with one device prefix, a prefix that no key can
+ *                              name, sizes that differ
  *           TRYST_E_HANDSHAKE  versions or settings differ; `error` names variable,
  *                              values, ranks
  *           TRYST_E_CONFIG     half-set environment; `error` names what is missing
@@ -518,8 +520,8 @@ TRYST_API int tryst_check_visit(const tryst_config *config,
                                 void *arg);
 
 /** Add the caller's own span, or counter sample, to the trace (TRYST_TRACE=1; else free
- *  of cost). `name` must be a string that outlives the context. Times are
- *  tryst_now_ns. */
+ *  of cost). `name` is copied, 65,536 different ones at most; `arg` stands beside it. Times
+ *  are tryst_now_ns. Spans of one thread nest. */
 TRYST_API void tryst_trace_span(tryst_ctx *ctx, const char *name, uint64_t begin_ns,
                                 uint64_t end_ns, uint64_t arg);
 TRYST_API void tryst_trace_counter(tryst_ctx *ctx, const char *name, uint64_t value);

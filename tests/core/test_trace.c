@@ -12,8 +12,8 @@
 #include "core/trace.h"
 #include "core/trace_ring.h"
 
-static const struct trace_labels labels3 = {{"a", "b", "c"}};
-static const struct trace_labels labels1 = {{"bytes"}};
+static const struct trace_labels labels3 = {.arg = {"a", "b", "c"}};
+static const struct trace_labels labels1 = {.arg = {"bytes"}};
 
 static struct trace *trace_of(size_t events, const struct clock *clock)
 {
@@ -101,7 +101,8 @@ static void each_kind_becomes_its_phase(void **state)
     struct trace *trace = trace_of(64, &fake.clock);
     trace_span(trace, "span", &labels3, 1000, 4500, 1, 2, 3);
     trace_span(trace, "backwards", NULL, 5000, 4000, 0, 0, 0);
-    trace_async(trace, "async", &labels1, 2000, 2001, 0xabc, 64, 0);
+    trace_async(trace, "async", &labels1, 2000, 2001, 64, 0, 0);
+    trace_async(trace, "async", &labels1, 2000, 2002, 65, 0, 0);
     trace_instant(trace, "instant", NULL, 0, 0, 0);
     trace_counter(trace, "plain", NULL, 42, 0, 0);
     trace_counter(trace, "series", &labels3, 1, 2, UINT64_MAX);
@@ -112,8 +113,14 @@ static void each_kind_becomes_its_phase(void **state)
     assert_us(event, "dur", 3.5);
     assert_int_equal(number_in(json_object_get(event, "args"), "b"), 2);
     assert_us(event_find(document, "backwards", "X", 0), "dur", 0);
-    assert_string_equal(text_in(event_find(document, "async", "b", 0), "id"),
-                        "0x0000000000000abc");
+    for (int i = 0; i < 2; i++) { /* ids of this process alone, each used once */
+        char id[24];
+        snprintf(id, sizeof id, "0x%d", i + 1);
+        event = event_find(document, "async", "b", i);
+        assert_string_equal(text_in(json_object_get(event, "id2"), "local"), id);
+        event = event_find(document, "async", "e", i);
+        assert_string_equal(text_in(json_object_get(event, "id2"), "local"), id);
+    }
     assert_us(event_find(document, "async", "e", 0), "ts", 2.001);
     assert_us(event_find(document, "instant", "i", 0), "ts", 1234.567);
     assert_null(json_object_get(event_find(document, "instant", "i", 0), "args"));
@@ -134,6 +141,48 @@ static void arguments_beyond_doubles_stay_exact(void **state)
     assert_true(number_in(args, "a") == INT64_C(1) << 53);
     assert_string_equal(text_in(args, "b"), "0xffffffffffffffff");
     json_decref(document);
+    trace_close(trace);
+}
+
+/* Texts are copied, one of each, and stand in names and arguments; without memory something else does. */
+static void texts_are_kept(void **state)
+{
+    static const struct trace_labels labels = {.arg = {"bytes", "key"}, .texts = 1u << 1};
+    struct trace *trace = trace_of(64, NULL);
+    char text[] = "act\"0";
+    const char *kept = trace_text(trace, text);
+    assert_ptr_equal(trace_text(trace, text), kept);
+    assert_ptr_not_equal(trace_text(trace, "act1"), kept);
+    trace_async(trace, kept, &labels, 1, 2, 7, (uint64_t)(uintptr_t)kept, 0);
+    memset(text, 'x', sizeof text - 1);
+    json_t *document = written(&trace, 1);
+    json_t *args = json_object_get(event_find(document, "act\"0", "b", 0), "args");
+    assert_int_equal(number_in(args, "bytes"), 7);
+    assert_string_equal(text_in(args, "key"), "act\"0");
+    json_decref(document);
+    alloc_fail_at(1);
+    assert_string_equal(trace_text(trace, "new"), "(no memory for this name)");
+    assert_true(alloc_fail_off());
+    assert_string_equal(trace_text(trace, "new"), "new");
+    assert_string_equal(trace_text(NULL, "any"), "any");
+    trace_close(trace);
+}
+
+/* More than one table holds, each found again. */
+static void many_texts_are_kept(void **state)
+{
+    enum { MANY = 5000 };
+    static const char *kept[MANY];
+    struct trace *trace = trace_of(16, NULL);
+    for (int turn = 0; turn < 2; turn++)
+        for (int i = 0; i < MANY; i++) {
+            char text[24];
+            snprintf(text, sizeof text, "text %d", i);
+            const char *now = trace_text(trace, text);
+            assert_string_equal(now, text);
+            assert_true(turn == 0 || now == kept[i]);
+            kept[i] = now;
+        }
     trace_close(trace);
 }
 
@@ -392,6 +441,8 @@ int main(void)
         cmocka_unit_test(without_a_trace_nothing_happens),
         cmocka_unit_test(each_kind_becomes_its_phase),
         cmocka_unit_test(arguments_beyond_doubles_stay_exact),
+        cmocka_unit_test(texts_are_kept),
+        cmocka_unit_test(many_texts_are_kept),
         cmocka_unit_test(an_arrow_joins_two_ranks),
         cmocka_unit_test(names_may_hold_anything),
         cmocka_unit_test(a_long_thread_name_is_cut),

@@ -10,9 +10,10 @@
 #include "support/unit.h"
 #include "tryst/key.h"
 
-#define DEV0 "/job:worker/replica:0/task:0/device:CPU:0"
-#define DEV1 "/job:worker/replica:0/task:1/device:CPU:0"
-#define TAIL ";1f;" DEV1 ";e;0:0"
+#define DEV0          "/job:worker/replica:0/task:0/device:CPU:0"
+#define DEV1          "/job:worker/replica:0/task:1/device:CPU:0"
+#define NUMBER_REASON "device: number above 2147483647"
+#define TAIL          ";1f;" DEV1 ";e;0:0"
 
 struct row {
     const char *key;
@@ -67,6 +68,17 @@ static const struct row rows[] = {
     {"/cpu:" TAIL, "device: expected \"/job:NAME\"", 0},
     {"/cpu:0x" TAIL, "device: expected \"/job:NAME\"", 0},
     {"/task:0/job:a" TAIL, "device: expected \"/job:NAME\"", 0},
+    /* numbers are TensorFlow's int */
+    {"/job:a/replica:2147483647/task:2147483647/device:CPU:2147483647" TAIL, NULL, 0},
+    {"/job:a/replica:00000000000000000000001/task:0/device:CPU:0" TAIL, NULL, 0},
+    {"/job:99999999999999999999/replica:0/task:0/device:X9999999999:0" TAIL, NULL, 0},
+    {"/gpu:2147483647" TAIL, NULL, 0},
+    {"/job:a/replica:2147483648/task:0/device:CPU:0" TAIL, NUMBER_REASON, 15},
+    {"/job:a/replica:0/task:99999999999999999999/device:CPU:0" TAIL, NUMBER_REASON, 22},
+    {"/job:a/replica:0/task:0/device:CPU:18446744073709551616" TAIL, NUMBER_REASON, 35},
+    {"/cpu:4294967296" TAIL, NUMBER_REASON, 5},
+    {"/gpu:2147483648" TAIL, NUMBER_REASON, 5},
+    {DEV0 ";1;/job:a/replica:0/task:2147483648/device:CPU:0;e;0:0", NUMBER_REASON, 66},
 };
 
 static void test_table(void **state)
@@ -176,7 +188,7 @@ static void test_build_refuses(void **state)
         size_t capacity;
     } bad[] = {{-1, 4, "e", 1024}, {12, 4, "e", 1024},  {4, 12, "e", 1024},
                {4, 5, "", 1024},   {4, 5, "a;b", 1024}, {4, 5, "e", 20},
-               {4, 5, NULL, 1024}};
+               {4, 5, NULL, 1024}, {3, 4, "e", 1024}};
     for (size_t i = 0; i < COUNT_OF(bad); i++)
         assert_int_equal(tryst_key_build(&group, bad[i].src, bad[i].dst, bad[i].edge, 0,
                                          0, text, bad[i].capacity),

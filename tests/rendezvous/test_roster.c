@@ -128,12 +128,17 @@ static void spoil_prefix(void)
 
 static void spoil_nested(void)
 {
-    strcpy(gathered[4].device_prefix, "/job:a/replica:0/task:2/sub");
+    strcpy(gathered[4].device_prefix, "/job:a/replica:0/task:2/device:GPU:0");
 }
 
 static void spoil_root(void)
 {
     strcpy(gathered[4].device_prefix, "/job:a");
+}
+
+static void spoil_name(void)
+{
+    strcpy(gathered[4].device_prefix, "x");
 }
 
 static void spoil_endless(void)
@@ -162,9 +167,16 @@ static const struct row rows[] = {
      spoil_prefix,
      TRYST_E_GROUP,
      {"ranks 2 and 4", "/job:a/replica:0/task:2", "give each rank its own"}},
-    {"a prefix inside another", spoil_nested, TRYST_E_GROUP, {"ranks 2 and 4", "sub"}},
+    {"a prefix inside another", spoil_nested, TRYST_E_GROUP, {"ranks 2 and 4", "GPU:0"}},
     {"a prefix over all", spoil_root, TRYST_E_GROUP, {"ranks 4 and 0"}},
-    {"text without an end", spoil_endless, TRYST_OK, {0}},
+    {"a prefix that no key has",
+     spoil_name,
+     TRYST_E_GROUP,
+     {"rank 4", "the device prefix \"x\"", "expected \"/job:NAME\"", "whole parts"}},
+    {"text without an end",
+     spoil_endless,
+     TRYST_E_GROUP,
+     {"rank 4", "xxx", "expected \"/job:NAME\""}},
 };
 
 static void test_verdicts(void **state)
@@ -183,6 +195,44 @@ static void test_verdicts(void **state)
                 fail_msg("%s: \"%s\" does not say \"%s\"", rows[i].name, text,
                          rows[i].says[j]);
         memcpy(gathered, before, sizeof before);
+    }
+}
+
+/* A rank on its own: what a key can name, and what it cannot. */
+static void test_prefix_names(void **state)
+{
+    static const struct {
+        const char *prefix, *says; /* NULL: taken */
+    } asked[] = {
+        {"/job:a", NULL},
+        {"/job:a/replica:1", NULL},
+        {"/job:a.b-c_d/replica:0/task:12", NULL},
+        {"/job:a/replica:0/task:0/device:GPU:7", NULL},
+        {"/cpu:3", NULL},
+        {"", "empty"},
+        {"x", "expected \"/job:NAME\", at byte 0"},
+        {"/", "expected \"/job:NAME\", at byte 0"},
+        {"/job:a/", "expected \"/replica:N\", at byte 6"},
+        {"/job:a;b", "expected \"/replica:N\", at byte 6"},
+        {"/job:a/replica:0/task:0/", "expected \"/device:TYPE:ID\", at byte 23"},
+        {"/job:a/replica:0/task:0;", "expected \"/device:TYPE:ID\", at byte 23"},
+        {"/job:a/replica:0/task:0/device:CPU",
+         "expected \"/device:TYPE:ID\", at byte 23"},
+        {"/job:a/replica:0/task:0/device:CPU:0/", "trailing characters, at byte 36"},
+        {"/job:a/replica:0/task:", "expected \"/task:N\", at byte 16"},
+        {"/job:a/replica:0/task:2147483648", "number above 2147483647, at byte 22"},
+        {"/cpu:2147483648", "number above 2147483647, at byte 5"},
+    };
+    for (size_t i = 0; i < COUNT_OF(asked); i++) {
+        struct err err = ERR_INIT;
+        struct roster roster;
+        strcpy(base.device_prefix, asked[i].prefix);
+        tryst_status status = roster_open(NULL, 0, 1, config, &base, &err, &roster);
+        if (status == TRYST_OK)
+            roster_close(&roster);
+        if (status != (asked[i].says ? TRYST_E_GROUP : TRYST_OK) ||
+            (asked[i].says && !strstr(err.text, asked[i].says)))
+            fail_msg("\"%s\": %d, \"%s\"", asked[i].prefix, status, err.text);
     }
 }
 
@@ -211,6 +261,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_fits, begin, end),
         cmocka_unit_test_setup_teardown(test_verdicts, begin, end),
+        cmocka_unit_test_setup_teardown(test_prefix_names, begin, end),
         cmocka_unit_test_setup_teardown(test_failures, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

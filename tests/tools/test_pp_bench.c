@@ -286,7 +286,7 @@ static void check_trace(const char *name, int ranks)
     {
         const char *what = json_string_value(json_object_get(event, "name"));
         const json_int_t rank = json_integer_value(json_object_get(event, "pid"));
-        if (what && strcmp(what, "forward") == 0 && rank >= 0 && rank < 8) {
+        if (what && strncmp(what, "forward ", 8) == 0 && rank >= 0 && rank < 8) {
             seen[rank]++;
         }
     }
@@ -322,18 +322,26 @@ static void test_leaves_behind(void **state)
     check_trace("run.trace", 3);
 }
 
-/* The device stages' code, over plain C kernels: whole runs, each equal to its replay. */
-static void test_reference(void **state)
+/* One layer a rank: a first, a middle and a last stage of each kind, those of devices over plain C kernels;
+ * backward whole and split. Whole runs, each equal to its replay. */
+static void test_layer_a_rank(void **state)
 {
-    static const char *const rows[] = {
-        "--model gpt --precision bf16", "--model gpt --precision fp32 --schedule gpipe",
-        "--model mlp --precision bf16", "--model gpt --precision bf16 --recompute"};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char words[512];
+    static const char *const stages[] = {
+        "--model gpt --heads 2",
+        "--model mlp",
+        "--model gpt --heads 2 --device reference --precision bf16",
+        "--model gpt --heads 2 --device reference --precision fp32",
+        "--model gpt --heads 2 --device reference --precision bf16 --recompute",
+        "--model mlp --device reference --precision bf16",
+        "--model mlp --device reference --precision bf16 --recompute"};
+    write_file("split.csv", "0F0,0F1,0I0,0I1,0W0,0W1\r\n1F0,1F1,1I0,1I1,1W0,1W1\r\n"
+                            "2F0,2I0,2F1,2I1,2W0,2W1\r\n");
+    for (size_t i = 0; i < 2 * sizeof stages / sizeof *stages; i++) {
+        char words[640];
         snprintf(words, sizeof words,
-                 "-n 2 --device reference %s --layers 2 --hidden 16 --heads 2 --seq 8 "
-                 "--microbatches 3 --microbatch-size 2 --steps 4 --check",
-                 rows[i]);
+                 "-n 3 %s --schedule %s --layers 3 --hidden 16 --seq 8 --microbatches 2 "
+                 "--microbatch-size 2 --steps 3 --check",
+                 stages[i / 2], i % 2 ? in_folder("split.csv") : "1f1b");
         const run *self = bench(words);
         expect_exit(self, words, 0);
         expect_says(self->out, words, "bitwise equal");
@@ -709,7 +717,7 @@ static int run_group(const char *group)
         cmocka_unit_test(test_refuses),        cmocka_unit_test(test_refuses_files),
         cmocka_unit_test(test_help),           cmocka_unit_test(test_leaves_behind),
         cmocka_unit_test(test_json_on_stdout), cmocka_unit_test(test_csv),
-        cmocka_unit_test(test_faults),         cmocka_unit_test(test_reference),
+        cmocka_unit_test(test_faults),         cmocka_unit_test(test_layer_a_rank),
     };
     const struct CMUnitTest matrix[] = {cmocka_unit_test(test_matrix),
                                         cmocka_unit_test(test_matrix_gpt)};

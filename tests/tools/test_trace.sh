@@ -18,6 +18,16 @@ traced() { # <name> <what trace_check expects…>
     cat "$dir/out"
 }
 traced same -1 0
+says() { # <pattern>
+    grep -q -- "$1" "$dir/same.json" || { echo "trace: nothing like $1"; fail=1; }
+}
+says '"name":"step 2",'
+says '"name":"forward 2, stage 1",.*"arg":2}'
+says '"name":"update, stage 0",'
+says '"name":"wait for output . of stage 0",'
+says '"name":"send",.*"key":"[^"]*;act0;[^"]*"'
+says '"name":"receive",.*"key":"[^"]*;grad2;[^"]*"'
+! grep -q 0xffffffffffffffff "$dir/same.json" || { echo "trace: a number that is none"; fail=1; }
 TRYST_FAULT=rank=1,clock_us=1000000
 export TRYST_FAULT
 traced ahead 1 1000000

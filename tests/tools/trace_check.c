@@ -5,7 +5,9 @@
  *
  * Each rank's offset must be the true one within the error that it states; each arrow must leave and
  * arrive inside a span of its rank, and arrive after it has left, where clocks were measured within
- * their errors. Exit status 0: all of it holds. */
+ * their errors. What else Perfetto counts as an error of its import: spans of a thread that overlap
+ * without nesting, an id of an asynchronous event that is not of its process alone or is used twice,
+ * a beginning without an end. Exit status 0: all of it holds. */
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
@@ -13,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS_MAX = 16, ARROWS_MAX = 100000 };
+enum { RANKS_MAX = 16, ARROWS_MAX = 100000, SPANS_MAX = 100000 };
 
 struct end {
     double at_us;
@@ -137,6 +139,92 @@ static void arrow_check(const json_t *events, const struct arrow *arrow)
         WRONG("arrow %s has an end in no span", arrow->id);
 }
 
+/* ---- spans -------------------------------------------------------------------------------- */
+
+/* Times in ns, as they were recorded. */
+struct span {
+    long long begin, end;
+    int rank, row;
+    const char *name;
+};
+
+static struct span spans[SPANS_MAX];
+static size_t spans_count;
+
+static void span_add(const json_t *event)
+{
+    if (spans_count == SPANS_MAX)
+        exit(2);
+    long long begin = llround(number_of(event, "ts") * 1e3);
+    spans[spans_count++] = (struct span){
+        begin, begin + llround(number_of(event, "dur") * 1e3), rank_of(event),
+        (int)json_integer_value(json_object_get(event, "tid")), text_of(event, "name")};
+}
+
+static int by_row_and_time(const void *a, const void *b)
+{
+    const struct span *x = a, *y = b;
+    if (x->rank != y->rank)
+        return x->rank - y->rank;
+    if (x->row != y->row)
+        return x->row - y->row;
+    if (x->begin != y->begin)
+        return x->begin < y->begin ? -1 : 1;
+    return (x->end < y->end) - (x->end > y->end); /* the outer one first */
+}
+
+static void spans_check(void)
+{
+    const struct span *around[64];
+    size_t depth = 0;
+    qsort(spans, spans_count, sizeof *spans, by_row_and_time);
+    for (size_t i = 0; i < spans_count; i++) {
+        const struct span *span = &spans[i];
+        while (depth && (around[depth - 1]->rank != span->rank ||
+                         around[depth - 1]->row != span->row ||
+                         around[depth - 1]->end <= span->begin))
+            depth--;
+        if (depth && around[depth - 1]->end < span->end)
+            WRONG("rank %d, row %d: \"%s\" ends behind \"%s\", in which it begins",
+                  span->rank, span->row, span->name, around[depth - 1]->name);
+        if (depth == sizeof around / sizeof *around)
+            exit(2);
+        around[depth++] = span;
+    }
+}
+
+/* ---- asynchronous events ------------------------------------------------------------------ */
+
+static json_t *open_ids; /* of a process: 1 begun, 2 ended */
+
+static void async_check(const json_t *event, bool begins)
+{
+    char id[64];
+    const json_t *local = json_object_get(json_object_get(event, "id2"), "local");
+    if (!local || json_object_get(event, "id")) {
+        WRONG("rank %d: \"%s\" has no id of its process alone", rank_of(event),
+              text_of(event, "name"));
+        return;
+    }
+    snprintf(id, sizeof id, "%d %s", rank_of(event), json_string_value(local));
+    if (json_integer_value(json_object_get(open_ids, id)) != (begins ? 0 : 1))
+        WRONG("rank %d: id %s of \"%s\" is used twice", rank_of(event), id,
+              text_of(event, "name"));
+    json_object_set_new(open_ids, id, json_integer(begins ? 1 : 2));
+}
+
+static void async_end_check(void)
+{
+    const char *id;
+    json_t *state;
+    json_object_foreach(open_ids, id, state)
+    {
+        if (json_integer_value(state) != 2)
+            WRONG("id %s has no end", id);
+    }
+    json_decref(open_ids);
+}
+
 int main(int argc, char **argv)
 {
     json_error_t error;
@@ -153,6 +241,7 @@ int main(int argc, char **argv)
         printf("%s: %s\n", argv[1], error.text);
         return 1;
     }
+    open_ids = json_object();
     json_array_foreach(events, index, event)
     {
         const char *phase = text_of(event, "ph");
@@ -160,7 +249,13 @@ int main(int argc, char **argv)
             clock_check(event, false_rank, ahead_us);
         else if (strcmp(phase, "s") == 0 || strcmp(phase, "f") == 0)
             arrow_add(event, *phase == 's');
+        else if (strcmp(phase, "b") == 0 || strcmp(phase, "e") == 0)
+            async_check(event, *phase == 'b');
+        else if (strcmp(phase, "X") == 0)
+            span_add(event);
     }
+    spans_check();
+    async_end_check();
     for (int rank = 0; rank < ranks; rank++)
         if (!has_clock[rank])
             WRONG("rank %d says nothing of its clock", rank);
