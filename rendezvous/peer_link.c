@@ -274,15 +274,16 @@ void peer_link_connect(struct peer *peer)
     const struct host_identity *theirs = &roster->entries[peer->rank].host;
     bool via_unix = !peer->via_tcp &&
                     identity_unix_reaches(&roster->entries[roster->rank].host, theirs);
+    if (peer->link_state == PEER_LINK_NONE)
+        peer->looked_ns = rendezvous_now(rdv);
     peer->link_state = PEER_LINK_CONNECTING;
     peer->duplicate = false;
-    if (!peer->connect_deadline_ns)
-        peer->connect_deadline_ns = rendezvous_now(rdv) + rdv->set.connect_timeout_ns;
     struct link_address address = link_address_of(peer);
     tryst_status status =
         link_connect(rdv->poller, rdv->log, &address, via_unix, rdv->set.peer_timeout_ns,
                      &peer_events, peer, &peer->link);
     peer->connect_again = false;
+    peer->queue_full = status == TRYST_AGAIN;
     if (status == TRYST_OK)
         hello_send(peer, peer->link);
     else if (status == TRYST_AGAIN)
@@ -685,24 +686,58 @@ static uint64_t behind_limit_ns(uint64_t timeout_ns)
     return timeout_ns > 4 * TICK_NS ? timeout_ns - 2 * TICK_NS : timeout_ns / 2;
 }
 
-static void data_path_check(struct peer *peer, uint64_t now_ns)
+/** `passed_ns` more have passed in which both ranks looked. */
+static void data_path_check(struct peer *peer, uint64_t passed_ns)
 {
-    if (peer->frames_read >= peer->peer_sent || peer->frames_read != peer->behind_read) {
-        peer->behind_since_ns = 0;
-        peer->behind_read = peer->frames_read;
-    }
-    if (peer->frames_read >= peer->peer_sent)
-        return;
-    if (!peer->behind_since_ns)
-        peer->behind_since_ns = now_ns;
-    else if (now_ns - peer->behind_since_ns >
-             behind_limit_ns(peer->rdv->set.peer_timeout_ns))
+    bool behind = peer->frames_read < peer->peer_sent;
+    bool still = behind && peer->behind && peer->frames_read == peer->behind_read;
+    peer->behind = behind;
+    peer->behind_read = peer->frames_read;
+    peer->behind_ns = still ? peer->behind_ns + passed_ns : 0;
+    if (still && peer->behind_ns >= behind_limit_ns(peer->rdv->set.peer_timeout_ns))
         peer_give_up(peer, TRYST_E_PEER,
                      "has sent frames that do not arrive: its data path is dead");
 }
 
+/** Its kernel has answered: the connection stands, or waits for a place in the listener's queue. */
+static bool connect_is_answered(const struct peer *peer)
+{
+    return peer->link ? link_has_met(peer->link) : peer->queue_full;
+}
+
+/** No sign of the peer for TRYST_CONNECT_TIMEOUT. A connection that stands says that somebody will
+ *  read it, or else breaks (keep-alive, TRYST_PEER_TIMEOUT), however long the peer computes. */
+static bool connect_is_late(struct peer *peer, uint64_t passed_ns)
+{
+    if (peer->link_state != PEER_LINK_CONNECTING)
+        return false;
+    if (!connect_is_answered(peer))
+        peer->unanswered_ns += passed_ns;
+    return peer->unanswered_ns >= peer->rdv->set.connect_timeout_ns;
+}
+
+/** So long have we looked since the last tick: our own absence is nobody else's silence. */
+static uint64_t time_looked(struct peer *peer, uint64_t now_ns)
+{
+    uint64_t passed_ns = now_ns - peer->looked_ns;
+    peer->looked_ns = now_ns;
+    return passed_ns < TICK_NS ? passed_ns : TICK_NS;
+}
+
+/** What waits for the peer to look: a peer that computes, or is stopped, is not late, and gets no
+ *  second question before it has answered the first. */
+static void waiting_tick(struct peer *peer, uint64_t passed_ns)
+{
+    uint64_t both_ns = peer->answered ? passed_ns : 0;
+    data_path_check(peer, both_ns);
+    peer_ep_tick(peer, both_ns);
+    if (peer->answered && !peer->ep_next &&
+        (peer->behind || peer->ep_state == PEER_EP_OPENING))
+        peer_ep_ask(peer);
+}
+
 /** Nothing of what our parent in the control tree knows can have come: it has not answered yet. (It may
- *  still be opening its group; a parent that has died is refused as well, and then another one is.) */
+ *  compute; a parent that has died is refused as well, and then another one is.) */
 static bool parent_is_silent(const struct tryst_group *group)
 {
     int parent = tree_parent(group, group->roster.rank);
@@ -716,18 +751,20 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     peer_wants_resume(peer);
     consumer_tick(peer);
     producer_ask(peer);
-    if (peer->link_state == PEER_LINK_CONNECTING && now_ns > peer->connect_deadline_ns) {
-        peer_give_up(peer, TRYST_E_PEER,
-                     "could not be connected to within TRYST_CONNECT_TIMEOUT");
-        return;
-    }
+    uint64_t passed_ns = time_looked(peer, now_ns);
+    bool late = connect_is_late(peer, passed_ns);
     if (peer->refused_ns && !peer->left) {
         if (now_ns - peer->refused_ns >= REFUSED_GRACE_NS &&
-            !parent_is_silent(peer->rdv->group)) {
+            (late || !parent_is_silent(peer->rdv->group))) {
             char reason[TRANSPORT_TEXT_MAX];
             memcpy(reason, peer->gone_text, sizeof reason);
             link_gone(peer, reason);
         }
+        return;
+    }
+    if (late) {
+        peer_give_up(peer, TRYST_E_PEER,
+                     "could not be connected to within TRYST_CONNECT_TIMEOUT");
         return;
     }
     if (peer->connect_again && peer->link_state == PEER_LINK_CONNECTING && !peer->left)
@@ -752,6 +789,5 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     }
     peer_heartbeat(peer);
     peer_clock_send(peer);
-    data_path_check(peer, now_ns);
-    peer_ep_tick(peer, now_ns);
+    waiting_tick(peer, passed_ns);
 }

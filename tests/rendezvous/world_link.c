@@ -18,6 +18,7 @@ struct message {
 
 struct link {
     struct list_node node;
+    struct side *side; /* whose end it is */
     struct link *other;
     struct list inbox;
     const struct link_events *events;
@@ -71,9 +72,10 @@ void link_listener_tick(struct link_listener *listener, uint64_t now_ns)
 {
 }
 
-static struct link *link_make(struct link_listener *accept)
+static struct link *link_make(struct side *side, struct link_listener *accept)
 {
     struct link *link = calloc(1, sizeof *link);
+    link->side = side;
     list_init(&link->inbox);
     link->accept = accept;
     list_push_back(&world_current->links, &link->node);
@@ -91,12 +93,13 @@ tryst_status link_connect(struct poller *poller, const struct log *log,
         world_current->link_again--;
         return TRYST_AGAIN;
     }
-    struct link *link = link_make(NULL);
+    struct link *link = link_make(container_of(poller, struct side, poller), NULL);
     link_events_set(link, events, arg);
     if (listener) {
-        link->other = link_make(listener);
+        struct side *side = &world_current->sides[listener->id - 1];
+        link->other = link_make(side, listener);
         link->other->other = link;
-        link->met = true;
+        link->met = !side->silent;
     }
     *link_p = link;
     return TRYST_OK;
@@ -170,7 +173,11 @@ static int link_run(struct link *link)
 {
     int count = 0;
     struct list_node *node;
-    if (link->accept && world_current->sides[link->accept->id - 1].hold_accepts)
+    if (link->accept && link->side->silent)
+        return 0;
+    if (link->accept && link->other)
+        link->other->met = true;
+    if (link->side->away || (link->accept && link->side->hold_accepts))
         return 0;
     if (link->accept && world_current->link_drops) {
         world_current->link_drops--; /* the oldest of too many that say nothing */
