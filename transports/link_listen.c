@@ -172,7 +172,6 @@ static bool accept_refuse(struct link_listener *listener, int listen_fd)
 
 static void accept_some(struct link_listener *listener, int listen_fd, bool is_unix)
 {
-    link_listener_tick(listener, clock_monotonic_ns());
     for (int i = 0; i < ACCEPTS_MAX; i++) {
         int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         bool full = fd < 0 && (errno == EMFILE || errno == ENFILE);
