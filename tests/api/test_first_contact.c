@@ -16,10 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BYTES = 100000, AWAY_MS = 2500, MOMENTS_MAX = 15 };
+enum { BYTES = 100000, AWAY_MS = 2300, MOMENTS_MAX = 15 };
 
 /* Each of them is shorter than a rank is away. */
-static const char *const config[] = {"connect_timeout", "1s", "peer_timeout", "1s", NULL};
+static const char *const config[] = {"connect_timeout", "1s", "peer_timeout", "2s", NULL};
 
 struct contact {
     _Atomic(uint32_t) counter, gone;
@@ -163,19 +163,19 @@ static void run(void (*main)(struct harness_rank *), int size, const struct cont
     assert_int_equal(failed, 0);
 }
 
-static void test_away(void **state)
+static void test_meet_away(void **state)
 {
     run(away_main, 4, &(struct contact){0}, false);
 }
 
-static void test_left(void **state)
+static void test_meet_left(void **state)
 {
     run(left_main, 3, &(struct contact){0}, true);
 }
 
 static void test_stopped(void **state)
 {
-    unsigned moments = number_of("TRYST_TEST_MOMENTS", 4);
+    unsigned moments = number_of("TRYST_TEST_MOMENTS", 3);
     unsigned rounds = number_of("TRYST_TEST_ROUNDS", 1);
     unsigned span_us = number_of("TRYST_TEST_SPAN_US", 20000);
     assert_in_range(moments, 1, MOMENTS_MAX);
@@ -189,8 +189,8 @@ static void test_stopped(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_away),
-        cmocka_unit_test(test_left),
+        cmocka_unit_test(test_meet_away),
+        cmocka_unit_test(test_meet_left),
         cmocka_unit_test(test_stopped),
     };
     return HARNESS_MAIN(argc, argv, tests);
