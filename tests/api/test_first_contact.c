@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two ranks that meet for the first time while one of them does not look: it computes, is stopped at
  * any moment of connecting, or comes to look only when the other has left. Its kernel answers for it,
- * so none of the library's time-outs may call it dead.
+ * so none of the library's time-outs may call it dead; a kernel that is gone is.
  *
  * TRYST_TEST_MOMENTS: moments of a stop in one run (each takes four ranks), TRYST_TEST_ROUNDS: runs;
  * TRYST_TEST_SPAN_US: the moments of all runs lie evenly in so much time after the first call;
@@ -10,10 +10,13 @@
 
 #include "support/unit.h"
 
+#include <net/if.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { BYTES = 100000, AWAY_MS = 2300, MOMENTS_MAX = 15 };
@@ -96,6 +99,64 @@ static void left_main(struct harness_rank *rank)
     atomic_fetch_add(&contact->gone, 1);
 }
 
+/* ---- in a lab: hosts that vanish ---------------------------------------------------------- */
+
+/* This rank's host is off the network from now on. */
+static void interfaces_down(void)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct if_nameindex *all = if_nameindex();
+    CHECK(fd >= 0 && all);
+    for (struct if_nameindex *one = all; one->if_index; one++) {
+        struct ifreq request = {0};
+        (void)snprintf(request.ifr_name, sizeof request.ifr_name, "%s", one->if_name);
+        if (strcmp(one->if_name, "lo") == 0)
+            continue;
+        CHECK(ioctl(fd, SIOCGIFFLAGS, &request) == 0);
+        request.ifr_flags = (short)(request.ifr_flags & ~IFF_UP);
+        CHECK(ioctl(fd, SIOCSIFFLAGS, &request) == 0);
+    }
+    if_freenameindex(all);
+    close(fd);
+}
+
+/* Rank 2's host vanishes before anybody connects to it, rank 3's once its kernel has taken all that the
+ * others had to say; neither rank makes a call. The others find both dead. */
+static void vanish_main(struct harness_rank *rank)
+{
+    struct contact *contact = rank->arg;
+    harness_open(rank);
+    if (rank->rank == 2)
+        interfaces_down();
+    atomic_fetch_add(&contact->counter, 1);
+    while (atomic_load(&contact->counter) < (uint32_t)rank->size)
+        harness_sleep_ms(1);
+    if (rank->rank >= 2) {
+        harness_sleep_ms(500);
+        if (rank->rank == 3)
+            interfaces_down();
+        while (atomic_load(&contact->gone) < 2)
+            harness_sleep_ms(1);
+        _exit(0); /* its context has nobody to talk to */
+    }
+    char *data = buffers();
+    tryst_step *step = harness_step(rank, 1);
+    tryst_op *ops[] = {harness_send(rank, step, 2, "a", data, BYTES),
+                       harness_send(rank, step, 3, "a", data, BYTES)};
+    uint64_t begin_ns = harness_now_ns();
+    exchange(rank, step, 1 - rank->rank, data);
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(tryst_wait(ops[i], TRYST_FOREVER), TRYST_E_PEER);
+        dprintf(2, "rank %d found rank %d gone after %llu ms\n", rank->rank, 2 + i,
+                (unsigned long long)(harness_now_ns() - begin_ns) / 1000000);
+        tryst_op_release(ops[i]);
+    }
+    atomic_fetch_add(&contact->gone, 1);
+    harness_step_close(step);
+    free(data);
+    harness_close(rank);
+}
+
 /* ---- stopped ------------------------------------------------------------------------------ */
 
 /* Four ranks for each moment: the lower one of the first two is stopped, the higher one of the others.
@@ -173,6 +234,15 @@ static void test_meet_left(void **state)
     run(left_main, 3, &(struct contact){0}, true);
 }
 
+static void test_vanish(void **state)
+{
+    if (!harness_in_lab()) {
+        print_message("skipped: only the hosts of a lab can vanish (tests/netlab)\n");
+        skip();
+    }
+    run(vanish_main, 4, &(struct contact){0}, true);
+}
+
 static void test_stopped(void **state)
 {
     unsigned moments = number_of("TRYST_TEST_MOMENTS", 3);
@@ -191,6 +261,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_meet_away),
         cmocka_unit_test(test_meet_left),
+        cmocka_unit_test(test_vanish),
         cmocka_unit_test(test_stopped),
     };
     return HARNESS_MAIN(argc, argv, tests);
