@@ -220,14 +220,26 @@ void peer_heartbeat_answer(struct peer *peer);
 /** We have given the peer up, in gone_text, and it lives. */
 void peer_gave_up_send(struct peer *peer);
 void peer_leave(struct peer *peer);
+/** Its kernel has what we said, or nothing more can be done for that. */
+bool peer_is_told(const struct peer *peer);
 void peer_link_close(struct peer *peer);
-/** A rank that was this one's parent in the control tree is gone: join another. */
-void peer_tree_join(struct rendezvous *rdv);
-/** Is one of the two the other's parent there, as far as we know who lives? */
-bool peer_tree_neighbours(const struct tryst_group *group, int a, int b);
-void peer_tree_repair(struct peer *peer);
 /** Housekeeping: kernels that do not answer, heartbeats, silent data paths. */
 void peer_tick(struct peer *peer, uint64_t now_ns);
+
+/* peer_tree.c */
+/** The rank that this one's link in the control tree leads to, as far as we know who lives; -1: none. */
+int peer_tree_parent(const struct tryst_group *group, int rank);
+/** Is one of the two the other's parent there? */
+bool peer_tree_neighbours(const struct tryst_group *group, int a, int b);
+/** Connect to our parent. */
+void peer_tree_join(struct rendezvous *rdv);
+/** The peer is gone: if it was our parent, join another. */
+void peer_tree_repair(struct peer *peer);
+/** The rank has left in good order, says `from`; all hear of it. */
+void peer_left_note(struct peer *peer, const struct peer *from);
+void peer_left_read(struct peer *from, const void *data, size_t bytes);
+/** Tell the peer of all who have left. */
+void peer_left_send_all(struct peer *to);
 
 /* clock_offset.c */
 /** Tell the peer what time it is here, if this rank traces. */

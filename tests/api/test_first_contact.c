@@ -27,6 +27,7 @@ static const char *const config[] = {"connect_timeout", "1s", "peer_timeout", "2
 struct contact {
     _Atomic(uint32_t) counter, gone;
     _Atomic(pid_t) pids[HARNESS_RANKS_MAX];
+    int late;
     uint64_t first_us, apart_us; /* the first stop, and the time from each to the next */
 };
 
@@ -72,18 +73,27 @@ static void away_main(struct harness_rank *rank)
     free(data);
 }
 
-/* All others have left before rank 0, which knows none of them yet, looks for the first time. */
+static uint32_t others_above(const struct harness_rank *rank)
+{
+    const struct contact *contact = rank->arg;
+    return (uint32_t)(rank->size - 1 - rank->rank - (contact->late > rank->rank));
+}
+
+/* All others leave, the last one first, before `late`, which knows none of them yet, looks for the first
+ * time. */
 static void left_main(struct harness_rank *rank)
 {
     struct contact *contact = rank->arg;
     harness_open(rank);
-    if (rank->rank == 0) {
+    if (rank->rank == contact->late) {
         char *data = buffers();
         while (atomic_load(&contact->gone) < (uint32_t)rank->size - 1)
             harness_sleep_ms(1);
         tryst_step *step = harness_step(rank, 1);
-        for (int peer = 1; peer < rank->size; peer++) {
+        for (int peer = 0; peer < rank->size; peer++) {
             tryst_error error;
+            if (peer == rank->rank)
+                continue;
             tryst_op *op = harness_send(rank, step, peer, "late", data, BYTES);
             CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_E_PEER);
             CHECK_STATUS(tryst_op_error(op, &error), TRYST_E_PEER);
@@ -94,6 +104,10 @@ static void left_main(struct harness_rank *rank)
         CHECK_EQ(harness_counter(rank->ctx, "peers_given_up"), 0);
         harness_step_close(step);
         free(data);
+    }
+    while (atomic_load(&contact->gone) < others_above(rank)) {
+        tryst_progress(rank->ctx);
+        harness_sleep_ms(1);
     }
     harness_close(rank);
     atomic_fetch_add(&contact->gone, 1);
@@ -217,6 +231,7 @@ static void run(void (*main)(struct harness_rank *), int size, const struct cont
                                     .config = config,
                                     .no_group = no_group};
     params.timeout_s = 20 + number_of("TRYST_TEST_STOP_MS", 0) / 1000;
+    contact->late = plan->late;
     contact->first_us = plan->first_us;
     contact->apart_us = plan->apart_us;
     int failed = harness_run(&params);
@@ -231,7 +246,8 @@ static void test_meet_away(void **state)
 
 static void test_meet_left(void **state)
 {
-    run(left_main, 3, &(struct contact){0}, true);
+    for (int late = 0; late < 3; late++)
+        run(left_main, 3, &(struct contact){.late = late}, true);
 }
 
 static void test_vanish(void **state)

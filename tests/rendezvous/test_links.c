@@ -21,6 +21,8 @@ static void leave(int rank)
         rendezvous_group_leave, rendezvous_group_tell, rendezvous_group_cut};
     for (size_t i = 0; i < COUNT_OF(acts); i++) {
         acts[i](rdv);
+        if (world.links_slow)
+            world_links_run(&world);
         for (int k = 0; k < 20; k++)
             rendezvous_progress(rdv);
     }
@@ -146,6 +148,31 @@ static void test_left_is_passed_on(void **state)
         tryst_step_close(step, NULL);
         world_close(&world);
     }
+}
+
+/* Rank 1 has not looked since it opened its group, so nothing that it said has left, and nobody has a
+ * link to it. Both others leave, rank 2 through rank 0, and it hears of both when it looks. */
+static void test_left_before_it_looked(void **state)
+{
+    world_open(&world, 3, NULL);
+    world.links_slow = world.sides[1].away = true;
+    tryst_step *step = world_step(&world, 1, 1);
+    world_settle(&world);
+    leave(2);
+    world_settle(&world);
+    leave(0);
+    world.sides[1].away = false;
+    for (int peer = 0; peer < 3; peer += 2) {
+        tryst_op *send = world_send(&world, 1, step, world_key(&world, 1, peer, "a"), out,
+                                    LARGE, NULL);
+        world_settle(&world);
+        world_advance(&world, 3 * NS_PER_S);
+        check_failed(send, peer, "has left the group");
+    }
+    assert_false(said(1, "died"));
+    assert_int_equal(world.sides[1].rdv->counters.peers_given_up, 0);
+    tryst_step_close(step, NULL);
+    world_close(&world);
 }
 
 /* Nobody has said so before the connection was refused; it comes in time. */
@@ -719,6 +746,7 @@ int main(void)
         cmocka_unit_test(test_left_before_endpoint),
         cmocka_unit_test(test_died_before_link),
         cmocka_unit_test(test_left_is_passed_on),
+        cmocka_unit_test(test_left_before_it_looked),
         cmocka_unit_test(test_left_is_heard_late),
         cmocka_unit_test(test_left_before_the_parent_came),
         cmocka_unit_test(test_refused_after_a_pause),

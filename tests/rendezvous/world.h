@@ -85,8 +85,10 @@ struct world {
     struct list links;
     bool hold_links;      /* no link moves */
     bool links_backwards; /* the youngest link first */
-    uint32_t link_again;  /* so many link_connect find a full queue */
-    uint32_t link_drops;  /* so many accepted links are dropped before they are read */
+    bool
+        links_slow; /* as TCP's: they stand, and what was said leaves, once their owner has looked */
+    uint32_t link_again; /* so many link_connect find a full queue */
+    uint32_t link_drops; /* so many accepted links are dropped before they are read */
     struct link_listener *listeners[WORLD_RANKS_MAX];
 };
 

@@ -26,6 +26,7 @@ struct link {
     struct link_listener *accept; /* not handed over yet */
     bool told, closed;
     bool met; /* somebody listened */
+    bool ran; /* its owner has looked */
 };
 
 tryst_status link_listen(struct poller *poller, const struct log *log,
@@ -142,7 +143,7 @@ bool link_is_unix(const struct link *link)
 
 bool link_has_met(const struct link *link)
 {
-    return link->met;
+    return link->met && (link->ran || !world_current->links_slow);
 }
 
 void link_peer_text(const struct link *link, char text[LINK_PEER_TEXT_BYTES])
@@ -155,8 +156,17 @@ struct link_listener_counters link_listener_counters(const struct link_listener 
     return (struct link_listener_counters){0};
 }
 
+static void messages_drop(struct list *inbox)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(inbox)) != NULL)
+        free(container_of(node, struct message, node));
+}
+
 void link_close(struct link *link)
 {
+    if (link->other && world_current->links_slow && !link->ran)
+        messages_drop(&link->other->inbox);
     link_part(link);
     link->closed = true;
 }
@@ -179,6 +189,7 @@ static int link_run(struct link *link)
         link->other->met = true;
     if (link->side->away || (link->accept && link->side->hold_accepts))
         return 0;
+    link->ran = true;
     if (link->accept && world_current->link_drops) {
         world_current->link_drops--; /* the oldest of too many that say nothing */
         link_part(link);
@@ -192,6 +203,8 @@ static int link_run(struct link *link)
         listener->accepted(listener->arg, link);
         count++;
     }
+    if (link->other && world_current->links_slow && !link->other->ran)
+        return count;
     while (!link->closed && (node = list_pop_front(&link->inbox)) != NULL) {
         struct message *message = container_of(node, struct message, node);
         link->events->message(link->arg, link, message->type, message->data,
@@ -209,9 +222,7 @@ static int link_run(struct link *link)
 
 static void link_free(struct link *link)
 {
-    struct list_node *node;
-    while ((node = list_pop_front(&link->inbox)) != NULL)
-        free(container_of(node, struct message, node));
+    messages_drop(&link->inbox);
     list_remove(&link->node);
     free(link);
 }
