@@ -61,8 +61,9 @@
     X(MODULE_PATH, "module_path", STRING, "", "directories, separated by colons", 0,         \
       "where else to look for transport modules")                                            \
     X(CONNECT_TIMEOUT, "connect_timeout", TIME, "30s", "1ms..24h", 0,                        \
-      "how long a connection to a peer may take to be made, and each transport that is then "     \
-      "tried; while one of the two ranks does not look, that time does not run")             \
+      "how long a peer's kernel may leave a connection unanswered, and how long each "        \
+      "transport may then take; time in which one of the two ranks does not look is not "    \
+      "counted: a rank may compute for hours before others meet it")                         \
     X(PEER_TIMEOUT, "peer_timeout", TIME, "15s", "100ms..24h", 0,                            \
       "a peer whose kernel is silent for this long is given up")                             \
     X(SHM_RING_BYTES, "shm_ring_bytes", BYTES, "22K", "8K..1G", 0,                           \

@@ -17,6 +17,9 @@
 #include "peer.h"
 #include "step.h"
 
+/** So often is read what has come, at most, before this rank says that it leaves. */
+enum { LAST_POLLS = 64 };
+
 tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *group,
                                    struct err *err)
 {
@@ -91,12 +94,16 @@ bool rendezvous_group_read(const struct rendezvous *rdv)
 {
     bool all = true;
     for (int i = 0; i < rdv->group->roster.size; i++)
-        all = all && peer_has_read(&rdv->group->peers[i]);
+        all = all && peer_is_told(&rdv->group->peers[i]) &&
+              peer_has_read(&rdv->group->peers[i]);
     return all;
 }
 
 void rendezvous_group_tell(struct rendezvous *rdv)
 {
+    /* Who has left before us may have told nobody else. */
+    for (int i = 0; i < LAST_POLLS && poller_run(rdv->poller, 0) > 0; i++)
+        continue;
     for (int i = 0; i < rdv->group->roster.size; i++)
         if (rdv->group->peers[i].life <= PEER_LEFT)
             peer_leave(&rdv->group->peers[i]);

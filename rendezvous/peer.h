@@ -101,9 +101,10 @@ struct peer {
     struct link *link;
     struct poller_source pidfd; /**< fd -1: none */
     uint64_t nonce, peer_nonce;
-    uint64_t connect_deadline_ns;
-    bool connect_again; /**< its listener was full, or dropped us: at the next tick */
-    bool duplicate;     /**< it said that its own connection to us stays */
+    uint64_t unanswered_ns; /**< CONNECTING: we looked, and its kernel did not answer */
+    bool connect_again;     /**< its listener was full, or dropped us: at the next tick */
+    bool queue_full;        /**< CONNECTING: the former, so somebody listens there */
+    bool duplicate;         /**< it said that its own connection to us stays */
     uint64_t
         refused_ns; /**< no link comes about; dead, unless we hear that it has left. 0 not */
 
@@ -113,9 +114,7 @@ struct peer {
     int candidates_count;
     int candidate;
     int refused_ahead; /**< candidates below this one were refused by the peer before we tried them */
-    bool answered; /**< OPENING: the peer has looked since we asked it (by EP_OPEN) */
-    uint64_t opening_ns;        /**< OPENING: so long did both look, */
-    uint64_t opening_looked_ns; /**< as of then */
+    uint64_t opening_ns;   /**< OPENING: so long did both look */
     uint64_t unreached_ns; /**< no candidate is left; so, unless its link closes. 0 not */
     struct list held;
     uint32_t held_count;
@@ -174,13 +173,16 @@ struct peer {
     /* liveness */
     uint64_t heartbeat_sent; /**< frames_sent as last told */
     uint64_t heartbeat_read;
-    uint64_t peer_sent;       /**< frames that the peer says it has sent */
-    uint64_t peer_read;       /**< frames of ours that the peer says it has read */
-    uint64_t behind_read;     /**< frames_read when that was last looked at */
-    uint64_t behind_since_ns; /**< frames_read < peer_sent since then, 0 not */
-    uint64_t leave_sent;      /**< frames that it had sent when it left */
-    uint64_t died_ns;         /**< its pidfd became readable, 0 not */
-    uint64_t lost_ns;         /**< its data path broke, 0 not; `mechanism` says how */
+    uint64_t peer_sent; /**< frames that the peer says it has sent */
+    uint64_t peer_read; /**< frames of ours that the peer says it has read */
+    uint64_t looked_ns; /**< time counts from here: the last tick, or when it began to */
+    bool answered;      /**< it has looked since we asked it (EP_OPEN) whether it does */
+    bool behind;        /**< frames_read < peer_sent when that was last looked at; */
+    uint64_t behind_read; /**< frames_read then, */
+    uint64_t behind_ns;   /**< which has stayed so while both looked for so long */
+    uint64_t leave_sent;  /**< frames that it had sent when it left */
+    uint64_t died_ns;     /**< its pidfd became readable, 0 not */
+    uint64_t lost_ns;     /**< its data path broke, 0 not; `mechanism` says how */
 
     struct peer_clock clock;
 
@@ -224,14 +226,26 @@ void peer_heartbeat_answer(struct peer *peer);
 /** We have given the peer up, in gone_text, and it lives. */
 void peer_gave_up_send(struct peer *peer);
 void peer_leave(struct peer *peer);
+/** Its kernel has what we said, or nothing more can be done for that. */
+bool peer_is_told(const struct peer *peer);
 void peer_link_close(struct peer *peer);
-/** A rank that was this one's parent in the control tree is gone: join another. */
-void peer_tree_join(struct rendezvous *rdv);
-/** Is one of the two the other's parent there, as far as we know who lives? */
-bool peer_tree_neighbours(const struct tryst_group *group, int a, int b);
-void peer_tree_repair(struct peer *peer);
-/** Housekeeping: connect deadlines, heartbeats, silent data paths. */
+/** Housekeeping: kernels that do not answer, heartbeats, silent data paths. */
 void peer_tick(struct peer *peer, uint64_t now_ns);
+
+/* peer_tree.c */
+/** The rank that this one's link in the control tree leads to, as far as we know who lives; -1: none. */
+int peer_tree_parent(const struct tryst_group *group, int rank);
+/** Is one of the two the other's parent there? */
+bool peer_tree_neighbours(const struct tryst_group *group, int a, int b);
+/** Connect to our parent. */
+void peer_tree_join(struct rendezvous *rdv);
+/** The peer is gone: if it was our parent, join another. */
+void peer_tree_repair(struct peer *peer);
+/** The rank has left in good order, says `from`; all hear of it. */
+void peer_left_note(struct peer *peer, const struct peer *from);
+void peer_left_read(struct peer *from, const void *data, size_t bytes);
+/** Tell the peer of all who have left. */
+void peer_left_send_all(struct peer *to);
 
 /* clock_offset.c */
 /** Tell the peer what time it is here, if this rank traces. */
@@ -243,8 +257,11 @@ void peer_ep_open(struct peer *peer, int candidate);
 void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
                      size_t bytes, int fd);
 void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text);
-/** Housekeeping: an endpoint that does not become ready. */
-void peer_ep_tick(struct peer *peer, uint64_t now_ns);
+/** Ask the peer whether it looks (`answered`); that it does is what makes time count. */
+void peer_ep_ask(struct peer *peer);
+/** Housekeeping: an endpoint that does not become ready, after `passed_ns` more in which both ranks
+ *  looked. */
+void peer_ep_tick(struct peer *peer, uint64_t passed_ns);
 /** No candidate works, and the peer lives: give it up. */
 void peer_ep_unreached(struct peer *peer);
 /** End of a pass: close, reopen or finish giving up. */

@@ -113,8 +113,7 @@ static bool peer_buffers_open(struct peer *peer)
     return peer->frame && peer->answers;
 }
 
-/** Ask the peer whether it looks; that it answers is what makes time count. */
-static void opening_ask(struct peer *peer)
+void peer_ep_ask(struct peer *peer)
 {
     peer->answered = false;
     ep_link_send(peer, LINK_EP_OPEN, (uint32_t)peer->candidate, NULL, 0, -1, NULL);
@@ -149,9 +148,9 @@ void peer_ep_open(struct peer *peer, int candidate)
     peer->stage.closed = false;
     peer->ep_state = PEER_EP_OPENING;
     peer->opening_ns = 0;
-    peer->opening_looked_ns = rendezvous_now(rdv);
+    peer->looked_ns = rendezvous_now(rdv);
     if (!loopback)
-        opening_ask(peer);
+        peer_ep_ask(peer);
     struct ep_params params = {.arg = peer,
                                .peer_rank = peer->rank,
                                .local_rank = roster->rank,
@@ -245,20 +244,14 @@ static void opening_end(struct peer *peer, const char *why)
         candidate_refuse(peer, text);
 }
 
-/** Only time in which both ranks looked counts: who computes, or is stopped, is not late, and gets no
- *  second question before it has answered the first. Who lacks descriptors says so a little before
- *  the other, who cannot know why, says anything. */
-void peer_ep_tick(struct peer *peer, uint64_t now_ns)
+/** Who lacks descriptors says so a little before the other, who cannot know why, says anything. */
+void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
 {
     uint64_t limit_ns = peer->rdv->set.connect_timeout_ns;
     uint64_t early_ns = limit_ns >= 4 * TICK_NS ? 2 * TICK_NS : 0;
-    uint64_t passed_ns = now_ns - peer->opening_looked_ns;
-    if (peer->ep_state != PEER_EP_OPENING || peer->ep_next)
+    if (peer->ep_state != PEER_EP_OPENING || peer->ep_next || !passed_ns)
         return;
-    peer->opening_looked_ns = now_ns;
-    if (!peer->answered)
-        return;
-    peer->opening_ns += passed_ns < TICK_NS ? passed_ns : TICK_NS;
+    peer->opening_ns += passed_ns;
     if (peer->opening_ns >= limit_ns) {
         opening_end(peer, "TRYST_CONNECT_TIMEOUT");
     } else if (peer->opening_ns + early_ns >= limit_ns && !descriptors_left(1)) {
@@ -267,8 +260,6 @@ void peer_ep_tick(struct peer *peer, uint64_t now_ns)
                  "TRYST_CONNECT_TIMEOUT; rank %d has no descriptor left (ulimit -n)",
                  peer->rdv->group->roster.rank);
         opening_end(peer, why);
-    } else {
-        opening_ask(peer);
     }
 }
 

@@ -33,8 +33,6 @@ enum { LAST_PASSES = 64 };
 static const struct link_events peer_events;
 static const struct link_events hello_events;
 
-static int tree_parent(const struct tryst_group *group, int rank);
-
 /** An accepted link whose HELLO has not come, or one that does not stay: it may still say LEAVE. */
 struct hello_link {
     struct list_node node;
@@ -169,49 +167,6 @@ static void link_short(struct peer *peer, const char *text)
     peer_give_up(peer, TRYST_E_UNREACHABLE, reason);
 }
 
-/* ---- who has left ------------------------------------------------------------------------- */
-
-static void left_send(struct peer *to, int32_t rank)
-{
-    struct link_left left = {.rank = rank};
-    if (to->link && to->link_state == PEER_LINK_UP && to->rank != rank && !to->left)
-        (void)link_send(to->link, LINK_LEFT, &left, sizeof left, -1);
-}
-
-/** The rank has left in good order. All hear of it through the control tree, since a rank without
- *  a link to it would take it for dead. */
-static void left_note(struct peer *peer, const struct peer *from)
-{
-    const struct tryst_group *group = peer->rdv->group;
-    if (peer->left)
-        return;
-    peer->left = true;
-    if (peer->life == PEER_ALIVE)
-        peer->life = PEER_LEFT;
-    live_peer(peer->rdv->live, peer);
-    peer->rdv->tick_ns = 0;
-    for (int i = 0; i < group->roster.size; i++)
-        if (&group->peers[i] != from &&
-            peer_tree_neighbours(group, group->roster.rank, i))
-            left_send(&group->peers[i], peer->rank);
-}
-
-static void left_read(struct peer *from, const void *data, size_t bytes)
-{
-    const struct tryst_group *group = from->rdv->group;
-    struct link_left left;
-    if (bytes != sizeof left)
-        return;
-    memcpy(&left, data, sizeof left);
-    if (left.rank < 0 || left.rank >= group->roster.size ||
-        left.rank == group->roster.rank)
-        return;
-    struct peer *peer = &group->peers[left.rank];
-    if (peer->link_state !=
-        PEER_LINK_UP) /* else it says so itself, after its last frames */
-        left_note(peer, from);
-}
-
 /* ---- connecting --------------------------------------------------------------------------- */
 
 /** Only now can we hear from our parent who has left. */
@@ -236,9 +191,8 @@ static void link_up(struct peer *peer)
     live_peer(rdv->live, peer);
     peer_clock_send(peer);
     abort_send_all(peer);
-    for (int i = 0; i < rdv->group->roster.size && !rdv->leaving; i++)
-        if (rdv->group->peers[i].left)
-            left_send(peer, i);
+    if (!rdv->leaving)
+        peer_left_send_all(peer);
     /* Not here: what the peer says next may be LEAVE, and opening a rail may take a second. */
     if (peer->ep_wanted)
         rdv->reap = true;
@@ -274,15 +228,16 @@ void peer_link_connect(struct peer *peer)
     const struct host_identity *theirs = &roster->entries[peer->rank].host;
     bool via_unix = !peer->via_tcp &&
                     identity_unix_reaches(&roster->entries[roster->rank].host, theirs);
+    if (peer->link_state == PEER_LINK_NONE)
+        peer->looked_ns = rendezvous_now(rdv);
     peer->link_state = PEER_LINK_CONNECTING;
     peer->duplicate = false;
-    if (!peer->connect_deadline_ns)
-        peer->connect_deadline_ns = rendezvous_now(rdv) + rdv->set.connect_timeout_ns;
     struct link_address address = link_address_of(peer);
     tryst_status status =
         link_connect(rdv->poller, rdv->log, &address, via_unix, rdv->set.peer_timeout_ns,
                      &peer_events, peer, &peer->link);
     peer->connect_again = false;
+    peer->queue_full = status == TRYST_AGAIN;
     if (status == TRYST_OK)
         hello_send(peer, peer->link);
     else if (status == TRYST_AGAIN)
@@ -363,7 +318,7 @@ static void hello_message(void *arg, struct link *link, uint8_t type, const void
         close(fd);
     if (hello->peer) {
         if (type == LINK_LEAVE && hello->peer->link_state != PEER_LINK_UP)
-            left_note(hello->peer, hello->peer);
+            peer_left_note(hello->peer, hello->peer);
         return;
     }
     const char *wrong;
@@ -440,7 +395,7 @@ static void leave_read(struct peer *peer, const void *data, size_t bytes)
     memcpy(&leave, data, sizeof leave);
     peer->leave_sent = leave.sent;
     peer->peer_read = leave.read;
-    left_note(peer, peer);
+    peer_left_note(peer, peer);
 }
 
 /** The peer lives, and has closed what led to us. */
@@ -538,7 +493,7 @@ static void peer_message(void *arg, struct link *link, uint8_t type, const void 
     case LINK_HEARTBEAT: heartbeat_read(peer, data, bytes); break;
     case LINK_LEAVE: leave_read(peer, data, bytes); break;
     case LINK_ABORT: abort_read(peer, data, bytes); break;
-    case LINK_LEFT: left_read(peer, data, bytes); break;
+    case LINK_LEFT: peer_left_read(peer, data, bytes); break;
     case LINK_GAVE_UP: gave_up_read(peer, data, bytes); break;
     case LINK_CLOCK: peer_clock_read(peer, data, bytes); break;
     default: break; /* DOORBELL: the poller has run, which was its purpose */
@@ -626,54 +581,27 @@ void peer_gave_up_send(struct peer *peer)
                         strlen(peer->gone_text), -1);
 }
 
+/** A neighbour in the control tree that has not looked since it opened its group hears it all the same,
+ *  and through it those behind it: the kernel there keeps what we say. */
 void peer_leave(struct peer *peer)
 {
     static const struct link_heartbeat nothing;
-    if (peer->link && peer->link_state == PEER_LINK_CONNECTING) /* read after our HELLO */
-        (void)link_send(peer->link, LINK_LEAVE, &nothing, sizeof nothing, -1);
-    else
-        counts_send(peer, LINK_LEAVE);
-}
-
-/* ---- control tree ------------------------------------------------------------------------- */
-
-/** The nearest living ancestor of `rank` in a binary tree; for a child of a dead root the lowest
- *  living rank. -1: none. */
-static int tree_parent(const struct tryst_group *group, int rank)
-{
-    for (int up = (rank - 1) / 2; rank > 0; up = (up - 1) / 2) {
-        if (group->peers[up].life == PEER_ALIVE && !group->peers[up].refused_ns)
-            return up;
-        if (up == 0)
-            break;
-    }
-    for (int low = 0; low < rank; low++)
-        if (group->peers[low].life == PEER_ALIVE && !group->peers[low].refused_ns)
-            return low;
-    return -1;
-}
-
-bool peer_tree_neighbours(const struct tryst_group *group, int a, int b)
-{
-    return tree_parent(group, a) == b || tree_parent(group, b) == a;
-}
-
-void peer_tree_join(struct rendezvous *rdv)
-{
-    int parent = tree_parent(rdv->group, rdv->group->roster.rank);
-    if (parent < 0)
-        return;
-    struct peer *peer = &rdv->group->peers[parent];
-    peer->tree_parent = true;
-    if (peer->link_state == PEER_LINK_NONE)
+    const struct tryst_group *group = peer->rdv->group;
+    if (peer->link_state == PEER_LINK_NONE && peer->life == PEER_ALIVE &&
+        peer_tree_neighbours(group, group->roster.rank, peer->rank))
         peer_link_connect(peer);
+    if (peer->link && peer->link_state == PEER_LINK_CONNECTING) {
+        peer_left_send_all(peer);
+        (void)link_send(peer->link, LINK_LEAVE, &nothing, sizeof nothing, -1);
+    } else {
+        counts_send(peer, LINK_LEAVE);
+    }
 }
 
-void peer_tree_repair(struct peer *peer)
+bool peer_is_told(const struct peer *peer)
 {
-    if (peer->tree_parent && !peer->rdv->leaving)
-        peer_tree_join(peer->rdv);
-    peer->tree_parent = false;
+    return peer->link_state != PEER_LINK_CONNECTING || !peer->link ||
+           link_has_met(peer->link);
 }
 
 /* ---- housekeeping ------------------------------------------------------------------------- */
@@ -685,27 +613,61 @@ static uint64_t behind_limit_ns(uint64_t timeout_ns)
     return timeout_ns > 4 * TICK_NS ? timeout_ns - 2 * TICK_NS : timeout_ns / 2;
 }
 
-static void data_path_check(struct peer *peer, uint64_t now_ns)
+/** `passed_ns` more have passed in which both ranks looked. */
+static void data_path_check(struct peer *peer, uint64_t passed_ns)
 {
-    if (peer->frames_read >= peer->peer_sent || peer->frames_read != peer->behind_read) {
-        peer->behind_since_ns = 0;
-        peer->behind_read = peer->frames_read;
-    }
-    if (peer->frames_read >= peer->peer_sent)
-        return;
-    if (!peer->behind_since_ns)
-        peer->behind_since_ns = now_ns;
-    else if (now_ns - peer->behind_since_ns >
-             behind_limit_ns(peer->rdv->set.peer_timeout_ns))
+    bool behind = peer->frames_read < peer->peer_sent;
+    bool still = behind && peer->behind && peer->frames_read == peer->behind_read;
+    peer->behind = behind;
+    peer->behind_read = peer->frames_read;
+    peer->behind_ns = still ? peer->behind_ns + passed_ns : 0;
+    if (still && peer->behind_ns >= behind_limit_ns(peer->rdv->set.peer_timeout_ns))
         peer_give_up(peer, TRYST_E_PEER,
                      "has sent frames that do not arrive: its data path is dead");
 }
 
+/** Its kernel has answered: the connection stands, or waits for a place in the listener's queue. */
+static bool connect_is_answered(const struct peer *peer)
+{
+    return peer->link ? link_has_met(peer->link) : peer->queue_full;
+}
+
+/** No sign of the peer for TRYST_CONNECT_TIMEOUT. A connection that stands says that somebody will
+ *  read it, or else breaks (keep-alive, TRYST_PEER_TIMEOUT), however long the peer computes. */
+static bool connect_is_late(struct peer *peer, uint64_t passed_ns)
+{
+    if (peer->link_state != PEER_LINK_CONNECTING)
+        return false;
+    if (!connect_is_answered(peer))
+        peer->unanswered_ns += passed_ns;
+    return peer->unanswered_ns >= peer->rdv->set.connect_timeout_ns;
+}
+
+/** So long have we looked since the last tick: our own absence is nobody else's silence. */
+static uint64_t time_looked(struct peer *peer, uint64_t now_ns)
+{
+    uint64_t passed_ns = now_ns - peer->looked_ns;
+    peer->looked_ns = now_ns;
+    return passed_ns < TICK_NS ? passed_ns : TICK_NS;
+}
+
+/** What waits for the peer to look: a peer that computes, or is stopped, is not late, and gets no
+ *  second question before it has answered the first. */
+static void waiting_tick(struct peer *peer, uint64_t passed_ns)
+{
+    uint64_t both_ns = peer->answered ? passed_ns : 0;
+    data_path_check(peer, both_ns);
+    peer_ep_tick(peer, both_ns);
+    if (peer->answered && !peer->ep_next &&
+        (peer->behind || peer->ep_state == PEER_EP_OPENING))
+        peer_ep_ask(peer);
+}
+
 /** Nothing of what our parent in the control tree knows can have come: it has not answered yet. (It may
- *  still be opening its group; a parent that has died is refused as well, and then another one is.) */
+ *  compute; a parent that has died is refused as well, and then another one is.) */
 static bool parent_is_silent(const struct tryst_group *group)
 {
-    int parent = tree_parent(group, group->roster.rank);
+    int parent = peer_tree_parent(group, group->roster.rank);
     return parent >= 0 && group->peers[parent].link_state == PEER_LINK_CONNECTING;
 }
 
@@ -716,18 +678,20 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     peer_wants_resume(peer);
     consumer_tick(peer);
     producer_ask(peer);
-    if (peer->link_state == PEER_LINK_CONNECTING && now_ns > peer->connect_deadline_ns) {
-        peer_give_up(peer, TRYST_E_PEER,
-                     "could not be connected to within TRYST_CONNECT_TIMEOUT");
-        return;
-    }
+    uint64_t passed_ns = time_looked(peer, now_ns);
+    bool late = connect_is_late(peer, passed_ns);
     if (peer->refused_ns && !peer->left) {
         if (now_ns - peer->refused_ns >= REFUSED_GRACE_NS &&
-            !parent_is_silent(peer->rdv->group)) {
+            (late || !parent_is_silent(peer->rdv->group))) {
             char reason[TRANSPORT_TEXT_MAX];
             memcpy(reason, peer->gone_text, sizeof reason);
             link_gone(peer, reason);
         }
+        return;
+    }
+    if (late) {
+        peer_give_up(peer, TRYST_E_PEER,
+                     "could not be connected to within TRYST_CONNECT_TIMEOUT");
         return;
     }
     if (peer->connect_again && peer->link_state == PEER_LINK_CONNECTING && !peer->left)
@@ -752,6 +716,5 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     }
     peer_heartbeat(peer);
     peer_clock_send(peer);
-    data_path_check(peer, now_ns);
-    peer_ep_tick(peer, now_ns);
+    waiting_tick(peer, passed_ns);
 }

@@ -88,8 +88,9 @@ tryst_status link_listen(struct poller *poller, const struct log *log,
 /** Stop listening; links that were accepted stay as they are. NULL is allowed. */
 void link_listener_close(struct link_listener *listener);
 
-/** Drop connections that have not spoken within 5 s at `now_ns` (CLOCK_MONOTONIC); each
- *  accept does so too. For those dropped, events->closed follows from the poller. */
+/** Drop connections that have not spoken within 5 s at `now_ns` (CLOCK_MONOTONIC). The caller has
+ *  run the poller just before: what they have said is read, however long nobody looked. For those
+ *  dropped, events->closed follows from the poller. */
 void link_listener_tick(struct link_listener *listener, uint64_t now_ns);
 
 struct link_listener_counters {

@@ -11,6 +11,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +32,9 @@ enum {
     DRAIN_READS_MAX = 16 /* of a connection that is refused */
 };
 
+/* Connections that the kernel keeps for us: as many as it allows (net.core.somaxconn). All ranks that
+ * want to meet one that computes wait there. */
+#define QUEUE_MAX INT_MAX
 /* How long an accepted connection may stay silent. */
 #define SPEAK_WITHIN_NS (5 * NS_PER_S)
 /* Until the layer above says better (link_user_timeout_set): peer_timeout's default. */
@@ -172,7 +176,6 @@ static bool accept_refuse(struct link_listener *listener, int listen_fd)
 
 static void accept_some(struct link_listener *listener, int listen_fd, bool is_unix)
 {
-    link_listener_tick(listener, clock_monotonic_ns());
     for (int i = 0; i < ACCEPTS_MAX; i++) {
         int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         bool full = fd < 0 && (errno == EMFILE || errno == ENFILE);
@@ -224,7 +227,7 @@ static int unix_bind(int fd, uint64_t *id_p)
 static int source_listen(struct link_listener *listener, struct poller_source *source)
 {
     source->events = EPOLLIN;
-    if (listen(source->fd, SOMAXCONN) != 0)
+    if (listen(source->fd, QUEUE_MAX) != 0)
         return -1;
     return poller_add(listener->poller, source) == TRYST_OK ? 0 : -1;
 }
@@ -293,7 +296,7 @@ static int tcp_add(struct link_listener *listener, const struct sockaddr_storage
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(fd, (struct sockaddr *)&at, bytes) != 0)
         return -1;
-    return listen(fd, SOMAXCONN);
+    return listen(fd, QUEUE_MAX);
 }
 
 /* At every address on one port (0: whichever is free at the first). */

@@ -21,6 +21,8 @@ static void leave(int rank)
         rendezvous_group_leave, rendezvous_group_tell, rendezvous_group_cut};
     for (size_t i = 0; i < COUNT_OF(acts); i++) {
         acts[i](rdv);
+        if (world.links_slow)
+            world_links_run(&world);
         for (int k = 0; k < 20; k++)
             rendezvous_progress(rdv);
     }
@@ -146,6 +148,31 @@ static void test_left_is_passed_on(void **state)
         tryst_step_close(step, NULL);
         world_close(&world);
     }
+}
+
+/* Rank 1 has not looked since it opened its group, so nothing that it said has left, and nobody has a
+ * link to it. Both others leave, rank 2 through rank 0, and it hears of both when it looks. */
+static void test_left_before_it_looked(void **state)
+{
+    world_open(&world, 3, NULL);
+    world.links_slow = world.sides[1].away = true;
+    tryst_step *step = world_step(&world, 1, 1);
+    world_settle(&world);
+    leave(2);
+    world_settle(&world);
+    leave(0);
+    world.sides[1].away = false;
+    for (int peer = 0; peer < 3; peer += 2) {
+        tryst_op *send = world_send(&world, 1, step, world_key(&world, 1, peer, "a"), out,
+                                    LARGE, NULL);
+        world_settle(&world);
+        world_advance(&world, 3 * NS_PER_S);
+        check_failed(send, peer, "has left the group");
+    }
+    assert_false(said(1, "died"));
+    assert_int_equal(world.sides[1].rdv->counters.peers_given_up, 0);
+    tryst_step_close(step, NULL);
+    world_close(&world);
 }
 
 /* Nobody has said so before the connection was refused; it comes in time. */
@@ -343,41 +370,165 @@ static void test_abort_notes(void **state)
     world_close(&world);
 }
 
-/* A listener whose queue is full is tried again, up to the deadline. */
-static void test_connect_again(void **state)
+/* ---- a peer that has not looked yet ------------------------------------------------------ */
+
+static const struct world_setting impatient[] = {{"connect_timeout", "5s"}, {0}};
+
+/* For `s` seconds, a tick at a time. */
+static void advance_s(int s)
 {
-    static const struct world_setting settings[] = {{"connect_timeout", "5s"}, {0}};
-    for (int never = 0; never < 2; never++) {
-        world_open(&world, 3, settings);
+    for (int i = 0; i < 2 * s; i++)
+        world_advance(&world, NS_PER_S / 2);
+}
+
+/* Its kernel answers for it, for as long as it computes: the connection stands, or finds its listener's
+ * queue full. Then it looks, and all goes on; or it dies, which is seen as always. */
+static void test_computes_before_contact(void **state)
+{
+    for (int way = 0; way < 4; way++) {
+        bool full = way & 1, dies = way & 2;
+        world_open(&world, 3, impatient);
         world_settle(&world);
+        world.sides[2].away = true;
+        world.link_again = full ? UINT32_MAX : 0;
         tryst_step *step = world_step(&world, 1, 1);
         tryst_op *send =
             world_send(&world, 1, step, world_key(&world, 1, 2, "a"), out, LARGE, NULL);
-        world.link_again = never ? UINT32_MAX : 3;
-        world_settle(&world);
+        advance_s(60);
         assert_int_equal(world_peer(&world, 1, 2)->link_state, PEER_LINK_CONNECTING);
-        for (int i = 0; i < 12; i++)
-            world_advance(&world, NS_PER_S / 2);
-        if (never)
-            check_failed(send, 2,
-                         "could not be connected to within TRYST_CONNECT_TIMEOUT");
-        else
+        assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS);
+        world.link_again = 0;
+        if (dies) {
+            world_kill(&world, 2);
+            advance_s(2);
+            check_failed(send, 2, "rank 2 died: ");
+        } else {
+            world.sides[2].away = false;
+            advance_s(1);
             assert_int_equal(world_peer(&world, 1, 2)->ep_state, PEER_EP_READY);
+            assert_int_equal(world.sides[1].rdv->counters.peers_given_up, 0);
+        }
         tryst_step_close(step, NULL);
         world_settle(&world);
-        if (!never)
+        if (!dies)
             world_done(send, TRYST_E_CANCELED);
         world_close(&world);
     }
+}
+
+/* A kernel that does not answer is silent, in the time in which we look. */
+static void test_kernel_is_silent(void **state)
+{
+    for (int comes = 0; comes < 2; comes++) {
+        world_open(&world, 3, impatient);
+        world_settle(&world);
+        world.sides[2].silent = true;
+        tryst_step *step = world_step(&world, 1, 1);
+        tryst_op *send =
+            world_send(&world, 1, step, world_key(&world, 1, 2, "a"), out, LARGE, NULL);
+        advance_s(2);
+        world.sides[1].away = true;
+        advance_s(60);
+        world.sides[1].away = false;
+        advance_s(1);
+        assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS);
+        world.sides[2].silent = !comes;
+        advance_s(3);
+        if (comes)
+            assert_int_equal(world_peer(&world, 1, 2)->ep_state, PEER_EP_READY);
+        else
+            check_failed(send, 2,
+                         "could not be connected to within TRYST_CONNECT_TIMEOUT");
+        tryst_step_close(step, NULL);
+        world_settle(&world);
+        if (comes)
+            world_done(send, TRYST_E_CANCELED);
+        world_close(&world);
+    }
+}
+
+/* Both connect at once, and one of them stops looking after any pass of the two: at none of these
+ * moments is it called dead, and then all goes on. */
+static void test_stops_looking(void **state)
+{
+    enum { MOMENTS = 24 };
+    for (int moment = 0; moment < 2 * MOMENTS; moment++) {
+        int who = moment % 2;
+        world_open(&world, 2, impatient);
+        tryst_step *steps[2] = {world_step(&world, 0, 1), world_step(&world, 1, 1)};
+        const char *key = world_key(&world, 0, 1, "a");
+        tryst_op *ops[2] = {world_send(&world, 0, steps[0], key, out, LARGE, NULL),
+                            world_recv(&world, 1, steps[1], key, in, LARGE, NULL)};
+        for (int i = 0; i < moment / 2; i++)
+            world_pass(&world);
+        world.sides[who].away = true;
+        advance_s(60);
+        assert_int_equal(world_peer(&world, 1 - who, who)->life, PEER_ALIVE);
+        world.sides[who].away = false;
+        advance_s(2);
+        for (int i = 0; i < 2; i++) {
+            world_done(ops[i], TRYST_OK);
+            assert_int_equal(world.sides[i].rdv->counters.peers_given_up, 0);
+            tryst_step_close(steps[i], NULL);
+        }
+        world_close(&world);
+    }
+}
+
+/* The peer says that it has sent a frame, which its transport still keeps, and is stopped. */
+static void test_stops_before_its_frames_left(void **state)
+{
+    for (int we = 0; we < 2; we++) { /* or it is we who are stopped */
+        world_open(&world, 2, NULL);
+        world_join(&world, 0, 1);
+        world.sides[0].hold_frames = true;
+        tryst_step *step = world_step(&world, 1, 1);
+        tryst_op *send =
+            world_send(&world, 1, step, world_key(&world, 1, 0, "a"), out, LARGE, NULL);
+        advance_s(2);
+        assert_true(world_peer(&world, 0, 1)->peer_sent >
+                    world_peer(&world, 0, 1)->frames_read);
+        world.sides[1 - we].away = true;
+        advance_s(60);
+        world.sides[1 - we].away = false;
+        advance_s(2);
+        assert_int_equal(world_peer(&world, 0, 1)->life, PEER_ALIVE);
+        advance_s(15); /* but not for ever, while both look */
+        assert_int_equal(world_peer(&world, 0, 1)->life, PEER_GONE);
+        assert_true(said(0, "its data path is dead"));
+        world.sides[0].hold_frames = false;
+        world_settle(&world);
+        check_failed(send, 0, "rank 0 ");
+        tryst_step_close(step, NULL);
+        world_close(&world);
+    }
+}
+
+/* A listener whose queue is full is tried again. */
+static void test_connect_again(void **state)
+{
+    world_open(&world, 3, impatient);
+    world_settle(&world);
+    tryst_step *step = world_step(&world, 1, 1);
+    tryst_op *send =
+        world_send(&world, 1, step, world_key(&world, 1, 2, "a"), out, LARGE, NULL);
+    world.link_again = 3;
+    world_settle(&world);
+    assert_int_equal(world_peer(&world, 1, 2)->link_state, PEER_LINK_CONNECTING);
+    advance_s(2);
+    assert_int_equal(world_peer(&world, 1, 2)->ep_state, PEER_EP_READY);
+    tryst_step_close(step, NULL);
+    world_settle(&world);
+    world_done(send, TRYST_E_CANCELED);
+    world_close(&world);
 }
 
 /* A listener that strangers flood drops connections that have not been read yet, ours among them:
  * that proves no death. */
 static void test_dropped(void **state)
 {
-    static const struct world_setting settings[] = {{"connect_timeout", "5s"}, {0}};
     for (int ever = 0; ever < 2; ever++) {
-        world_open(&world, 3, settings);
+        world_open(&world, 3, impatient);
         world_settle(&world);
         tryst_step *step = world_step(&world, 1, 1);
         world.link_drops = ever ? UINT32_MAX : 30;
@@ -447,8 +598,6 @@ static void test_held_bound(void **state)
 }
 
 /* ---- endpoints that never become ready --------------------------------------------------- */
-
-static const struct world_setting impatient[] = {{"connect_timeout", "5s"}, {0}};
 
 /* Both ranks could use these too. */
 static void more_ways(int count)
@@ -597,6 +746,7 @@ int main(void)
         cmocka_unit_test(test_left_before_endpoint),
         cmocka_unit_test(test_died_before_link),
         cmocka_unit_test(test_left_is_passed_on),
+        cmocka_unit_test(test_left_before_it_looked),
         cmocka_unit_test(test_left_is_heard_late),
         cmocka_unit_test(test_left_before_the_parent_came),
         cmocka_unit_test(test_refused_after_a_pause),
@@ -604,6 +754,10 @@ int main(void)
         cmocka_unit_test(test_abort_before_link),
         cmocka_unit_test(test_abort_through_closed),
         cmocka_unit_test(test_abort_notes),
+        cmocka_unit_test(test_computes_before_contact),
+        cmocka_unit_test(test_kernel_is_silent),
+        cmocka_unit_test(test_stops_looking),
+        cmocka_unit_test(test_stops_before_its_frames_left),
         cmocka_unit_test(test_connect_again),
         cmocka_unit_test(test_dropped),
         cmocka_unit_test(test_unreached),

@@ -219,7 +219,7 @@ int world_pass(struct world *world)
 {
     int count = world_links_run(world);
     for (int i = 0; i < world->size; i++) {
-        if (world->sides[i].still)
+        if (world->sides[i].still || world->sides[i].away)
             continue;
         count += rendezvous_progress(world->sides[i].rdv);
         rendezvous_settle(world->sides[i].rdv); /* as a thread does that leaves */
@@ -271,7 +271,7 @@ static void knobs_release(struct side *side)
 {
     side->still = side->hold_frames = side->hold_bulk = side->hold_sent = false;
     side->hold_cancels = side->hold_close = side->hold_dispatch = false;
-    side->hold_accepts = false;
+    side->hold_accepts = side->silent = side->away = false;
     side->frames_max = 0;
     side->recv_again = side->send_again = 0;
 }

@@ -52,7 +52,8 @@ struct side {
     struct list transfers; /* what the dispatch may start */
     uint64_t in_flight_bytes, in_flight_high_bytes;
     /* knobs */
-    bool still;          /* makes no pass at all */
+    bool still;          /* makes no pass at all, but hears what its links bring */
+    bool away;           /* does not look: no pass, no link read or accepted */
     bool hold_frames;    /* frames towards it stay where they are */
     bool hold_bulk;      /* bulk towards it */
     bool hold_sent;      /* completions of its sends */
@@ -60,7 +61,8 @@ struct side {
     bool hold_close;     /* its endpoints do not come to an end */
     bool hold_dispatch;  /* its transfers do not start */
     bool busy_dispatch;  /* it says that one has started, always */
-    bool hold_accepts;   /* it does not accept links */
+    bool hold_accepts;   /* it does not accept links: they stand, and nobody reads them */
+    bool silent;         /* its kernel answers no new connection */
     bool no_rails;       /* it has no transport but self */
     int no_kind;         /* nor this one; 0: (self) all */
     uint32_t unready;    /* so many endpoints of it never become ready */
@@ -83,8 +85,10 @@ struct world {
     struct list links;
     bool hold_links;      /* no link moves */
     bool links_backwards; /* the youngest link first */
-    uint32_t link_again;  /* so many link_connect answer AGAIN */
-    uint32_t link_drops;  /* so many accepted links are dropped before they are read */
+    bool
+        links_slow; /* as TCP's: they stand, and what was said leaves, once their owner has looked */
+    uint32_t link_again; /* so many link_connect find a full queue */
+    uint32_t link_drops; /* so many accepted links are dropped before they are read */
     struct link_listener *listeners[WORLD_RANKS_MAX];
 };
 

@@ -18,6 +18,7 @@ struct message {
 
 struct link {
     struct list_node node;
+    struct side *side; /* whose end it is */
     struct link *other;
     struct list inbox;
     const struct link_events *events;
@@ -25,6 +26,7 @@ struct link {
     struct link_listener *accept; /* not handed over yet */
     bool told, closed;
     bool met; /* somebody listened */
+    bool ran; /* its owner has looked */
 };
 
 tryst_status link_listen(struct poller *poller, const struct log *log,
@@ -71,9 +73,10 @@ void link_listener_tick(struct link_listener *listener, uint64_t now_ns)
 {
 }
 
-static struct link *link_make(struct link_listener *accept)
+static struct link *link_make(struct side *side, struct link_listener *accept)
 {
     struct link *link = calloc(1, sizeof *link);
+    link->side = side;
     list_init(&link->inbox);
     link->accept = accept;
     list_push_back(&world_current->links, &link->node);
@@ -91,12 +94,13 @@ tryst_status link_connect(struct poller *poller, const struct log *log,
         world_current->link_again--;
         return TRYST_AGAIN;
     }
-    struct link *link = link_make(NULL);
+    struct link *link = link_make(container_of(poller, struct side, poller), NULL);
     link_events_set(link, events, arg);
     if (listener) {
-        link->other = link_make(listener);
+        struct side *side = &world_current->sides[listener->id - 1];
+        link->other = link_make(side, listener);
         link->other->other = link;
-        link->met = true;
+        link->met = !side->silent;
     }
     *link_p = link;
     return TRYST_OK;
@@ -139,7 +143,7 @@ bool link_is_unix(const struct link *link)
 
 bool link_has_met(const struct link *link)
 {
-    return link->met;
+    return link->met && (link->ran || !world_current->links_slow);
 }
 
 void link_peer_text(const struct link *link, char text[LINK_PEER_TEXT_BYTES])
@@ -152,8 +156,17 @@ struct link_listener_counters link_listener_counters(const struct link_listener 
     return (struct link_listener_counters){0};
 }
 
+static void messages_drop(struct list *inbox)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(inbox)) != NULL)
+        free(container_of(node, struct message, node));
+}
+
 void link_close(struct link *link)
 {
+    if (link->other && world_current->links_slow && !link->ran)
+        messages_drop(&link->other->inbox);
     link_part(link);
     link->closed = true;
 }
@@ -170,8 +183,13 @@ static int link_run(struct link *link)
 {
     int count = 0;
     struct list_node *node;
-    if (link->accept && world_current->sides[link->accept->id - 1].hold_accepts)
+    if (link->accept && link->side->silent)
         return 0;
+    if (link->accept && link->other)
+        link->other->met = true;
+    if (link->side->away || (link->accept && link->side->hold_accepts))
+        return 0;
+    link->ran = true;
     if (link->accept && world_current->link_drops) {
         world_current->link_drops--; /* the oldest of too many that say nothing */
         link_part(link);
@@ -185,6 +203,8 @@ static int link_run(struct link *link)
         listener->accepted(listener->arg, link);
         count++;
     }
+    if (link->other && world_current->links_slow && !link->other->ran)
+        return count;
     while (!link->closed && (node = list_pop_front(&link->inbox)) != NULL) {
         struct message *message = container_of(node, struct message, node);
         link->events->message(link->arg, link, message->type, message->data,
@@ -202,9 +222,7 @@ static int link_run(struct link *link)
 
 static void link_free(struct link *link)
 {
-    struct list_node *node;
-    while ((node = list_pop_front(&link->inbox)) != NULL)
-        free(container_of(node, struct message, node));
+    messages_drop(&link->inbox);
     list_remove(&link->node);
     free(link);
 }

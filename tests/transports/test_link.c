@@ -66,6 +66,15 @@ static void log_sink(void *arg, tryst_log_level level, const char *line)
 
 static struct log quiet = {.level = TRYST_LOG_DEBUG, .rank = -1, .sink = log_sink};
 
+/* The machine's clock, but so far ahead (--wrap). */
+static uint64_t clock_ahead_ns;
+uint64_t __real_clock_monotonic_ns(void);
+uint64_t __wrap_clock_monotonic_ns(void);
+uint64_t __wrap_clock_monotonic_ns(void)
+{
+    return __real_clock_monotonic_ns() + clock_ahead_ns;
+}
+
 /* ---- messages that can be checked ---- */
 
 static size_t message_make(uint64_t number, size_t bytes, uint8_t *data)
@@ -890,6 +899,28 @@ static void test_dropped_unread(void **state)
     stop();
 }
 
+/* Nobody has looked for longer than an accepted connection may be silent, but it has spoken meanwhile:
+ * a connection that comes later does not drop it unread. */
+static void test_spoke_while_nobody_looked(void **state)
+{
+    int fds[2];
+    struct link_header header = {0, 0, 0, LINK_MAGIC};
+    start();
+    fds[0] = raw_connect(true);
+    PUMP_UNTIL(accepted_count == 1);
+    link_events_set(accepted[0].link, &swallow, &accepted[0]);
+    fds[1] = raw_connect(true); /* the listener is ready before the link is */
+    raw_send(fds[0], &header, sizeof header, 0);
+    clock_ahead_ns = 6 * NS_PER_S;
+    PUMP_UNTIL(accepted_count == 2 && accepted[0].received + accepted[0].closed > 0);
+    clock_ahead_ns = 0;
+    assert_int_equal(accepted[0].closed, 0);
+    assert_int_equal(accepted[0].received, 1);
+    for (int i = 0; i < 2; i++)
+        close(fds[i]);
+    stop();
+}
+
 static void test_foreign_user(void **state)
 {
     int exited;
@@ -1187,6 +1218,7 @@ int main(void)
         cmocka_unit_test(test_half),
         cmocka_unit_test(test_pending_bound),
         cmocka_unit_test(test_dropped_unread),
+        cmocka_unit_test(test_spoke_while_nobody_looked),
         cmocka_unit_test(test_foreign_user),
         cmocka_unit_test(test_no_descriptors),
         cmocka_unit_test(test_descriptor_lost),
