@@ -265,13 +265,12 @@ static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
         return TRYST_E_INVALID;
     tensor.count = bytes / element;
     tensor.dtype = (tryst_dtype)dtype;
-    bool host = tensor.memory == TRYST_MEMORY_HOST && !tensor.ready_event;
-    status = host ? TRYST_OK : op_device_check(op->rdv, &tensor);
+    status = op_memory_check(op->rdv, &tensor);
     if (status != TRYST_OK)
         return status;
     op->tensor = tensor;
     op->bytes = bytes;
-    return host ? TRYST_OK : op_device_open(op);
+    return tensor.memory == TRYST_MEMORY_HOST ? TRYST_OK : op_device_open(op);
 }
 
 /** Copy DATA's bytes, or say why not. TRYST_IN_PROGRESS: consumer_placed follows. */

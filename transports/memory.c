@@ -266,6 +266,17 @@ struct tryst_mem *memory_find(struct memory_cache *cache, const void *data, size
     return found;
 }
 
+bool memory_covers(const struct memory_cache *cache, const struct tryst_mem *mem,
+                   tryst_memory_kind kind, int32_t device, const void *data, size_t bytes)
+{
+    uintptr_t start = (uintptr_t)data;
+    if (mem->cache != cache || mem->ops->kind != kind ||
+        (mem->ops->on_device && mem->device != device))
+        return false;
+    return start >= region_start(mem) && start <= region_end(mem) &&
+           bytes <= region_end(mem) - start;
+}
+
 /* --- registrations --- */
 
 tryst_status memory_rail_handle(struct tryst_mem *mem, struct rail *rail, void **handle_p)

@@ -193,6 +193,11 @@ tryst_status memory_alloc(struct memory_cache *cache, size_t bytes,
 void memory_release(struct tryst_mem *mem);
 /** The region that covers [data, data + bytes), or NULL. */
 struct tryst_mem *memory_find(struct memory_cache *cache, const void *data, size_t bytes);
+/** Whether `mem` is a region of `cache`, in memory of `kind` (a device's: of `device`), that covers
+ *  [data, data + bytes). Takes no lock. */
+bool memory_covers(const struct memory_cache *cache, const struct tryst_mem *mem,
+                   tryst_memory_kind kind, int32_t device, const void *data,
+                   size_t bytes);
 /** This rail's registration of `mem`, made now if need be; NULL where the rail needs
  *  none. */
 tryst_status memory_rail_handle(struct tryst_mem *mem, struct rail *rail,

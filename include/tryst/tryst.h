@@ -306,7 +306,8 @@ typedef void (*tryst_op_fn)(void *arg, tryst_op *op, tryst_status status);
 /** Receive of unknown shape: called in progress when the sender's dtype and count are
  *  known. Set `tensor->data` (and `mem`; for a device `memory`, `device` and, if the room is
  *  not free yet, `ready_event`) to room for them and return TRYST_OK; another
- *  status refuses and fails both sides with it. It must not block. */
+ *  status refuses and fails both sides with it, and so does a tensor that tryst_recv would
+ *  refuse. It must not block. */
 typedef tryst_status (*tryst_alloc_fn)(void *arg, tryst_tensor *tensor);
 
 typedef struct tryst_op_params {
@@ -334,7 +335,8 @@ typedef struct tryst_op_params {
  *  Returns: TRYST_OK             submitted; the outcome arrives with the operation
  *           TRYST_E_KEY          does not parse, or its source is not this rank
  *           TRYST_E_INCARNATION  the key's incarnation is not this rank's
- *           TRYST_E_INVALID      tensor or params; device memory that is not `device`'s
+ *           TRYST_E_INVALID      tensor or params; device memory that is not `device`'s; a `mem`
+ *                                that does not cover the bytes, or is another context's
  *           TRYST_E_UNSUPPORTED, TRYST_E_MODULE  no such kind of memory here; the log says why
  *           TRYST_E_ABORTED, TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
  */
