@@ -236,7 +236,8 @@ void peer_clock_read(struct peer *peer, const void *data, size_t bytes);
 void peer_ep_open(struct peer *peer, int candidate);
 void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
                      size_t bytes, int fd);
-void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text);
+void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
+                     size_t bytes);
 /** Housekeeping: an endpoint that does not become ready. */
 void peer_ep_tick(struct peer *peer, uint64_t now_ns);
 /** No candidate works, and the peer lives: give it up. */

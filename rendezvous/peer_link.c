@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/text.h"
 #include "engine.h"
 #include "peer.h"
 
@@ -446,27 +447,26 @@ static void leave_read(struct peer *peer, const void *data, size_t bytes)
 /** The peer lives, and has closed what led to us. */
 static void gave_up_read(struct peer *peer, const char *text, size_t bytes)
 {
-    char reason[TRANSPORT_TEXT_MAX];
+    char reason[TRANSPORT_TEXT_MAX] = "gave up: ";
+    const size_t head = strlen(reason);
     last_frames_read(peer);
     if (peer->left || peer->rdv->leaving)
         return;
-    snprintf(reason, sizeof reason, "gave up: %.*s", (int)(bytes < 130 ? bytes : 130),
-             text);
+    text_escape(text, bytes, reason + head, sizeof reason - head);
     peer_give_up(peer, TRYST_E_PEER, reason);
 }
 
 static void abort_read(struct peer *peer, const void *data, size_t bytes)
 {
     struct link_abort abort;
-    char text[256] = "";
+    char text[256];
     if (bytes < sizeof abort)
         return;
     memcpy(&abort, data, sizeof abort);
     if (abort.text_bytes != bytes - sizeof abort || abort.status < 100 ||
         abort.origin_rank < 0 || abort.origin_rank >= peer->rdv->group->roster.size)
         return;
-    size_t length = abort.text_bytes < sizeof text ? abort.text_bytes : sizeof text - 1;
-    memcpy(text, (const char *)data + sizeof abort, length);
+    text_escape((const char *)data + sizeof abort, abort.text_bytes, text, sizeof text);
     rendezvous_abort(peer->rdv, abort.step, abort.status, abort.origin_rank,
                      abort.time_ns, text, peer);
 }
@@ -476,7 +476,6 @@ static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size
 {
     struct link_ep head;
     const char *rest = (const char *)data + sizeof head;
-    char text[TRANSPORT_TEXT_MAX];
     if (bytes < sizeof head) {
         if (fd >= 0)
             close(fd);
@@ -491,8 +490,7 @@ static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size
     if (fd >= 0)
         close(fd);
     if (type == LINK_EP_REFUSED) {
-        snprintf(text, sizeof text, "%.*s", (int)(bytes < 150 ? bytes : 150), rest);
-        peer_ep_refused(peer, head.candidate, text);
+        peer_ep_refused(peer, head.candidate, rest, bytes);
         return;
     }
     if (peer->ep_state == PEER_EP_NONE && !peer->ep_next) {
