@@ -331,7 +331,7 @@ static const char *op_waits_for(const tryst_op *op)
 
 void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacity)
 {
-    double since = (double)(now_ns - op->submitted_ns) / 1e9;
+    double since = (double)clock_since_ns(op->submitted_ns, now_ns) / 1e9;
     snprintf(text, capacity,
              "%s of %s (step %" PRIu64 ", number %" PRIu64 ", %" PRIu64
              " bytes, %s) has waited %.3f s for %s; peer: rank %d",

@@ -251,7 +251,7 @@ void peer_ep_tick(struct peer *peer, uint64_t now_ns)
 {
     uint64_t limit_ns = peer->rdv->set.connect_timeout_ns;
     uint64_t early_ns = limit_ns >= 4 * TICK_NS ? 2 * TICK_NS : 0;
-    uint64_t passed_ns = now_ns - peer->opening_looked_ns;
+    uint64_t passed_ns = clock_since_ns(peer->opening_looked_ns, now_ns);
     if (peer->ep_state != PEER_EP_OPENING || peer->ep_next)
         return;
     peer->opening_looked_ns = now_ns;

@@ -693,7 +693,7 @@ static void data_path_check(struct peer *peer, uint64_t now_ns)
         return;
     if (!peer->behind_since_ns)
         peer->behind_since_ns = now_ns;
-    else if (now_ns - peer->behind_since_ns >
+    else if (clock_since_ns(peer->behind_since_ns, now_ns) >
              behind_limit_ns(peer->rdv->set.peer_timeout_ns))
         peer_give_up(peer, TRYST_E_PEER,
                      "has sent frames that do not arrive: its data path is dead");
@@ -720,7 +720,7 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
         return;
     }
     if (peer->refused_ns && !peer->left) {
-        if (now_ns - peer->refused_ns >= REFUSED_GRACE_NS &&
+        if (clock_since_ns(peer->refused_ns, now_ns) >= REFUSED_GRACE_NS &&
             !parent_is_silent(peer->rdv->group)) {
             char reason[TRANSPORT_TEXT_MAX];
             memcpy(reason, peer->gone_text, sizeof reason);
@@ -730,7 +730,8 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     }
     if (peer->connect_again && peer->link_state == PEER_LINK_CONNECTING && !peer->left)
         peer_link_connect(peer);
-    if (peer->unreached_ns && now_ns - peer->unreached_ns >= PEER_DEATH_GRACE_NS) {
+    if (peer->unreached_ns &&
+        clock_since_ns(peer->unreached_ns, now_ns) >= PEER_DEATH_GRACE_NS) {
         peer_ep_unreached(peer);
         return;
     }
@@ -739,12 +740,13 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
         peer_give_up(peer, TRYST_E_PEER, "has left the group");
         return;
     }
-    if (peer->lost_ns && (peer->left || now_ns - peer->lost_ns > LOST_GRACE_NS)) {
+    if (peer->lost_ns &&
+        (peer->left || clock_since_ns(peer->lost_ns, now_ns) > LOST_GRACE_NS)) {
         peer_give_up(peer, TRYST_E_PEER,
                      peer->left ? "has left the group" : peer->mechanism);
         return;
     }
-    if (peer->died_ns && now_ns - peer->died_ns > PEER_DEATH_GRACE_NS) {
+    if (peer->died_ns && clock_since_ns(peer->died_ns, now_ns) > PEER_DEATH_GRACE_NS) {
         link_gone(peer, "its process has ended");
         return;
     }
