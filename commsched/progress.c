@@ -385,8 +385,6 @@ tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
     tryst_status status = tryst_op_test(op);
     if (status != TRYST_IN_PROGRESS)
         return status;
-    if (rendezvous_usable(op->rdv) == TRYST_E_FORKED)
-        return TRYST_E_FORKED;
     tryst_ctx *ctx = op_ctx(op);
     /* The usual case needs no clock: the role is free and the operation ends in time. */
     if (timeout_ns && role_try(&ctx->progress)) {
