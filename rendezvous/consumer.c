@@ -71,7 +71,9 @@ static bool cause_is_coming(const tryst_op *op, tryst_status status)
 static void recv_ending(tryst_op *op, tryst_status status, int32_t origin_rank,
                         uint32_t upto, unsigned owed)
 {
-    bool own = op->fail != TRYST_OK && status == TRYST_E_CANCELED;
+    /* Whoever closes the group says so, whatever the peer, or this rank itself, still answers. */
+    bool own = op->fail == TRYST_E_CONTEXT ||
+               (op->fail != TRYST_OK && status == TRYST_E_CANCELED);
     if (!own) {
         op->fail = status;
         op->origin_rank = origin_rank;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles where they are of no use: in a forked child, and NULL. Tables: a row for
+/* Handles where they are of no use: in a forked child, NULL, and after tryst_close. Tables: a row for
  * each call of the manual that takes a context, a group, a step, an operation, a key or a trace. */
 #include "support/unit.h"
 
@@ -13,7 +13,7 @@
 
 #include "support/child.h"
 
-enum { BYTES = 64 };
+enum { BYTES = 64, LARGE = 1 << 20 };
 
 static struct rank {
     tryst_ctx *ctx, *plain; /* the second has neither group nor trace */
@@ -27,7 +27,7 @@ static struct rank {
     int fd; /* what is written there is kept */
 } r;
 
-static char in[BYTES], out[BYTES];
+static char in[LARGE], out[LARGE];
 
 static tryst_tensor tensor_of(void *data, size_t bytes)
 {
@@ -367,11 +367,45 @@ static void test_null(void **state)
     tryst_close(NULL);
 }
 
+/* ---- after the close ---------------------------------------------------------------------- */
+
+/* Whatever was pending, announced or not, ends with TRYST_E_CONTEXT. */
+static void test_closed(void **state)
+{
+    static const size_t sizes[] = {BYTES, LARGE};
+    tryst_error error;
+    (void)state;
+    for (int passes = 0; passes <= 2000; passes += 1000) {
+        tryst_op *ops[2 * COUNT_OF(sizes)];
+        rank_open();
+        for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+            ops[2 * i] = recv_of(i ? "large" : "small", in, sizes[i]);
+            ops[2 * i + 1] = send_of(i ? "large not" : "small not", out, sizes[i]);
+        }
+        for (int i = 0; i < passes; i++)
+            tryst_progress(r.ctx);
+        tryst_op_release(r.done);
+        tryst_key_release(r.key);
+        tryst_mem_release(r.mem);
+        tryst_close(r.ctx);
+        tryst_close(r.plain);
+        close(r.fd);
+        assert_int_equal(tryst_op_test(r.pending), TRYST_E_CONTEXT);
+        tryst_op_release(r.pending);
+        for (size_t i = 0; i < COUNT_OF(ops); i++) {
+            assert_int_equal(tryst_op_error(ops[i], &error), TRYST_E_CONTEXT);
+            assert_non_null(strstr(error.text, "clos"));
+            tryst_op_release(ops[i]);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forked),
         cmocka_unit_test(test_null),
+        cmocka_unit_test(test_closed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
