@@ -9,6 +9,7 @@
 
 #include <tryst/device.h>
 #include <tryst/pool.h>
+#include <tryst/topo.h>
 #include <tryst/tryst.h>
 
 #include "support/child.h"
@@ -284,6 +285,7 @@ static void test_forked(void **state)
 static void null_getters(void)
 {
     tryst_pool_counts counts = {.in_use = 7};
+    tryst_plan_info info = {.ranks_count = 7};
     ROW(tryst_group_rank(NULL) == -1);
     ROW(tryst_group_size(NULL) == -1);
     ROW(tryst_group_local_rank(NULL) == -1);
@@ -297,6 +299,10 @@ static void null_getters(void)
     ROW(tryst_config_visit(NULL, NULL, NULL) == 0);
     ROW(strcmp(tryst_device_error(NULL), "") == 0);
     ROW(tryst_pool_trim(NULL) == 0);
+    ROW(tryst_topo_ranks(NULL) == 0);
+    ROW(tryst_topo_rank_name(NULL, 0) == NULL);
+    ROW(tryst_topo_rank_find(NULL, "a") == -1);
+    ROW((tryst_plan_info_get(NULL, &info), info.ranks_count == 0));
     ROW((tryst_pool_count(NULL, &counts), counts.in_use == 0));
     ROW(strcmp(tryst_dtype_name((tryst_dtype)-1), "invalid") == 0);
     ROW(tryst_status_name((tryst_status)-1) != NULL);
