@@ -298,8 +298,6 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
 static enum memory_entry domain_enter(void *arg)
 {
     tryst_ctx *ctx = arg;
-    if (rendezvous_usable(ctx->rdv) == TRYST_E_FORKED)
-        return MEMORY_BARRED;
     if (progress_role_is_mine(ctx))
         return MEMORY_INSIDE;
     while (!progress_role_take(ctx, TRYST_FOREVER))
@@ -658,12 +656,13 @@ tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
                               tryst_group **group_p)
 {
     struct err err = ERR_INIT;
-    if (!ctx || !group_p || ctx->group ||
-        (params && params->struct_size != sizeof *params))
+    if (!ctx || !group_p || (params && params->struct_size != sizeof *params))
         return TRYST_E_INVALID;
     tryst_status status = rendezvous_usable(ctx->rdv);
     if (status != TRYST_OK)
         return status;
+    if (ctx->group)
+        return TRYST_E_INVALID;
     struct tryst_group *group = mem_zalloc(sizeof *group);
     if (!group)
         return TRYST_E_NOMEM;

@@ -45,7 +45,7 @@ static inline void idle_begin(struct idle *idle, uint64_t spin_ns)
 static inline bool idle_is_due(struct idle *idle, uint64_t now_ns)
 {
     idle->since_ns = idle->since_ns ? idle->since_ns : now_ns;
-    return idle->passes && now_ns - idle->since_ns >= idle->limit_ns;
+    return idle->passes && clock_since_ns(idle->since_ns, now_ns) >= idle->limit_ns;
 }
 
 /** It was due, and arming the rails answered `armed`: TRYST_OK, they will wake us; TRYST_AGAIN, there

@@ -332,10 +332,11 @@ bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
             continue;
         uint64_t now_ns = clock_monotonic_ns();
         begin_ns = begin_ns ? begin_ns : now_ns;
-        if (now_ns - begin_ns >= timeout_ns)
+        uint64_t spent_ns = clock_since_ns(begin_ns, now_ns);
+        if (spent_ns >= timeout_ns)
             break;
         if (idle_is_due(&idle, now_ns)) {
-            uint64_t left = timeout_ns - (now_ns - begin_ns);
+            uint64_t left = timeout_ns - spent_ns;
             sleep_armed(ctx, done == op_is_done ? arg : NULL,
                         left > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + left, &idle);
         }
@@ -364,7 +365,7 @@ static void op_await(tryst_ctx *ctx, tryst_op *op, uint64_t timeout_ns)
 {
     uint64_t begin_ns = clock_monotonic_ns();
     for (uint64_t spent_ns = 0; !op_is_done(op) && spent_ns < timeout_ns;
-         spent_ns = clock_monotonic_ns() - begin_ns) {
+         spent_ns = clock_since_ns(begin_ns, clock_monotonic_ns())) {
         uint64_t left_ns = timeout_ns - spent_ns;
         if (role_try(&ctx->progress)) {
             progress_until(ctx, op_is_done, op, left_ns);
@@ -384,8 +385,6 @@ tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
     tryst_status status = tryst_op_test(op);
     if (status != TRYST_IN_PROGRESS)
         return status;
-    if (rendezvous_usable(op->rdv) == TRYST_E_FORKED)
-        return TRYST_E_FORKED;
     tryst_ctx *ctx = op_ctx(op);
     /* The usual case needs no clock: the role is free and the operation ends in time. */
     if (timeout_ns && role_try(&ctx->progress)) {
@@ -410,8 +409,9 @@ tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count, uint64_t tim
     for (size_t i = 0; i < ops_count; i++) {
         if (!ops[i])
             continue;
-        uint64_t spent_ns =
-            timeout_ns == TRYST_FOREVER ? 0 : clock_monotonic_ns() - begin_ns;
+        uint64_t spent_ns = timeout_ns == TRYST_FOREVER
+                                ? 0
+                                : clock_since_ns(begin_ns, clock_monotonic_ns());
         tryst_status status =
             tryst_wait(ops[i], spent_ns < timeout_ns ? timeout_ns - spent_ns : 0);
         if (status == TRYST_E_TIMEOUT || status == TRYST_E_FORKED)

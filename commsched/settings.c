@@ -113,6 +113,11 @@ int tryst_config_visit(const tryst_config *config,
 
 /* ---- seeing ------------------------------------------------------------------------------- */
 
+static bool is_forked(const tryst_ctx *ctx)
+{
+    return rendezvous_usable(ctx->rdv) == TRYST_E_FORKED;
+}
+
 uint64_t tryst_now_ns(const tryst_ctx *ctx)
 {
     (void)ctx;
@@ -122,7 +127,7 @@ uint64_t tryst_now_ns(const tryst_ctx *ctx)
 int tryst_counter_visit(const tryst_ctx *ctx,
                         int (*fn)(void *arg, const char *name, uint64_t value), void *arg)
 {
-    if (!ctx || !fn)
+    if (!ctx || !fn || is_forked(ctx))
         return 0;
     int stop = rendezvous_counters_visit(ctx->rdv, fn, arg);
     return stop ? stop : fn(arg, "memory_bytes", alloc_live_bytes());
@@ -132,14 +137,14 @@ void tryst_trace_span(tryst_ctx *ctx, const char *name, uint64_t begin_ns,
                       uint64_t end_ns, uint64_t arg)
 {
     static const struct trace_labels labels = {.arg = {"arg"}};
-    if (ctx)
+    if (ctx && ctx->trace && !is_forked(ctx))
         trace_span(ctx->trace, trace_text(ctx->trace, name), &labels, begin_ns, end_ns,
                    arg, 0, 0);
 }
 
 void tryst_trace_counter(tryst_ctx *ctx, const char *name, uint64_t value)
 {
-    if (ctx)
+    if (ctx && ctx->trace && !is_forked(ctx))
         trace_counter(ctx->trace, trace_text(ctx->trace, name), NULL, value, 0, 0);
 }
 
@@ -147,6 +152,8 @@ tryst_status tryst_trace_write(tryst_ctx *ctx, int fd)
 {
     if (!ctx || fd < 0)
         return TRYST_E_INVALID;
+    if (is_forked(ctx))
+        return TRYST_E_FORKED;
     if (!ctx->trace)
         return TRYST_E_UNSUPPORTED;
     int own = dup(fd);
@@ -176,8 +183,9 @@ tryst_status tryst_group_peer(const tryst_group *group, int rank, tryst_peer_inf
     if (!group || !info_p)
         return TRYST_E_INVALID;
     tryst_ctx *ctx = rendezvous_group_ctx(group);
-    bool mine = op_callback_runs() || rendezvous_usable(ctx->rdv) == TRYST_E_FORKED;
-    bool taken = !mine && progress_role_take(ctx, DUMP_NS);
+    if (is_forked(ctx))
+        return TRYST_E_FORKED;
+    bool taken = !op_callback_runs() && progress_role_take(ctx, DUMP_NS);
     tryst_status status = rendezvous_group_peer(group, rank, info_p);
     if (taken)
         progress_role_put(ctx);
@@ -186,7 +194,7 @@ tryst_status tryst_group_peer(const tryst_group *group, int rank, tryst_peer_inf
 
 void tryst_dump(tryst_ctx *ctx, int fd)
 {
-    if (!ctx || rendezvous_usable(ctx->rdv) == TRYST_E_FORKED)
+    if (!ctx || is_forked(ctx))
         return;
     if (!progress_role_take(ctx, DUMP_NS)) {
         dprintf(fd, "tryst: another thread has held the progress role for 100 ms; is it "

@@ -38,6 +38,13 @@ static inline uint64_t clock_coarse_ns(const struct clock *clock)
     return clock ? clock->now_ns(clock->arg) : clock_monotonic_coarse_ns();
 }
 
+/* How long ago `then_ns` was; 0 where it lies ahead of `now_ns`, which may have been read before it,
+ * or from the coarse clock. */
+static inline uint64_t clock_since_ns(uint64_t then_ns, uint64_t now_ns)
+{
+    return now_ns > then_ns ? now_ns - then_ns : 0;
+}
+
 /* A clock that stands still until the test moves it. Give `&fake.clock` to the code under
  * test. Advancing and reading may happen in different threads. */
 struct clock_fake {

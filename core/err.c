@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/text.h"
+
 const char *err_reason(int error)
 {
     if (error == EMFILE)
@@ -30,7 +32,7 @@ tryst_status err_set(struct err *err, tryst_status status, const char *fmt, ...)
     if (length < 0)
         text[0] = '\0';
     if (length >= (int)sizeof text)
-        memcpy(text + sizeof text - 4, "...", 4);
+        memcpy(text + text_cut(text, sizeof text - 4), "...", 4);
     memcpy(err->text, text, sizeof text);
     err->status = status;
     errno = kept;

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/text.h"
+
 struct line {
     char text[LOG_LINE_BYTES]; /* always terminated */
     size_t used;
@@ -27,10 +29,8 @@ static const char *level_name(tryst_log_level level)
 /* Shortens the line to `bytes`, less if that would split a UTF-8 character. */
 static void line_cut(struct line *line, size_t bytes)
 {
-    while (bytes > 0 && ((unsigned char)line->text[bytes] & 0xc0) == 0x80)
-        bytes--;
-    line->used = bytes;
-    line->text[bytes] = '\0';
+    line->used = text_cut(line->text, bytes);
+    line->text[line->used] = '\0';
 }
 
 __attribute__((format(printf, 3, 0))) static void line_vadd(struct line *line,
@@ -63,9 +63,9 @@ __attribute__((format(printf, 2, 3))) static void line_add(struct line *line,
 
 static void line_clean(struct line *line)
 {
-    for (size_t i = 0; i < line->used; i++) {
-        unsigned char c = (unsigned char)line->text[i];
-        if (c < 0x20 || c == 0x7f)
+    for (size_t i = 0, bytes; i < line->used; i += bytes ? bytes : 1) {
+        bytes = text_char_bytes(line->text + i, line->used - i);
+        if (!bytes)
             line->text[i] = ' ';
     }
 }

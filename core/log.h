@@ -4,7 +4,7 @@
  * One idea: the level is tested before any argument is evaluated, and one line is one
  * call of one sink (by default one write(2) to stderr), so lines of several processes
  * never mix. Invariant: errno is as it was; nothing is allocated; nothing goes to stdout;
- * a line holds no control characters, whatever a peer put into its text. Callers: every
+ * a line is UTF-8 without control characters, whatever was put into it. Callers: every
  * layer. Who *decides* an error logs it, once. */
 #ifndef TRYST_CORE_LOG_H
 #define TRYST_CORE_LOG_H

@@ -129,7 +129,7 @@ tryst_status tryst_data_windows(const tryst_data *data, uint64_t step,
 
 uint64_t tryst_data_bytes(const tryst_data *data)
 {
-    return data->bytes;
+    return data ? data->bytes : 0;
 }
 
 void tryst_data_close(tryst_data *data)

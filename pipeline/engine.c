@@ -229,21 +229,25 @@ void tryst_engine_abort(tryst_engine *engine, tryst_status status, const char *r
 
 const char *tryst_engine_error(const tryst_engine *engine)
 {
-    return engine->error;
+    return engine ? engine->error : "";
 }
 
 const char *tryst_engine_cause(const tryst_engine *engine)
 {
-    return *engine->cause ? engine->cause : engine->error;
+    return engine && *engine->cause ? engine->cause : tryst_engine_error(engine);
 }
 
 const double *tryst_engine_losses(const tryst_engine *engine)
 {
-    return engine->stages[engine->stages_count - 1] ? engine->losses : NULL;
+    return engine && engine->stages[engine->stages_count - 1] ? engine->losses : NULL;
 }
 
 void tryst_engine_stats_get(const tryst_engine *engine, tryst_engine_stats *stats_p)
 {
+    if (!engine) {
+        *stats_p = (tryst_engine_stats){0};
+        return;
+    }
     *stats_p = engine->stats;
     stats_p->peak_activation_bytes = engine->pool.bytes_peak;
     stats_p->buffer_allocations = engine->pool.allocations_count;
@@ -256,6 +260,6 @@ void tryst_engine_stats_reset(tryst_engine *engine)
 
 const tryst_span *tryst_engine_spans(const tryst_engine *engine, size_t *count_p)
 {
-    *count_p = engine->spans_count;
-    return engine->spans;
+    *count_p = engine ? engine->spans_count : 0;
+    return engine ? engine->spans : NULL;
 }

@@ -140,23 +140,23 @@ tryst_status program_append_updates(tryst_program *program, int rank)
 
 int tryst_program_ranks(const tryst_program *program)
 {
-    return program->ranks_count;
+    return program ? program->ranks_count : 0;
 }
 
 int tryst_program_stages(const tryst_program *program)
 {
-    return program->stages_count;
+    return program ? program->stages_count : 0;
 }
 
 int tryst_program_microbatches(const tryst_program *program)
 {
-    return program->microbatches_count;
+    return program ? program->microbatches_count : 0;
 }
 
 const tryst_action *tryst_program_actions(const tryst_program *program, int rank,
                                           size_t *count_p)
 {
-    if (rank < 0 || rank >= program->ranks_count) {
+    if (!program || rank < 0 || rank >= program->ranks_count) {
         *count_p = 0;
         return NULL;
     }
@@ -166,7 +166,7 @@ const tryst_action *tryst_program_actions(const tryst_program *program, int rank
 
 int tryst_program_rank_of(const tryst_program *program, int stage)
 {
-    for (int rank = 0; rank < program->ranks_count; rank++) {
+    for (int rank = 0; program && rank < program->ranks_count; rank++) {
         if (list_has_stage(&program->lists[rank], stage)) {
             return rank;
         }

@@ -13,6 +13,7 @@
 
 #include "bootstrap_server.h"
 #include "core/random.h"
+#include "core/text.h"
 
 /* For the sentence that names missing ranks: one of those may have been turned away. */
 static void refused_note(struct server *server, const struct conn *conn, const char *why)
@@ -71,9 +72,8 @@ static void verdict_write(struct server *server, struct conn *conn,
 
 static void host_copy(char host_p[BOOTSTRAP_HOST_BYTES], const char *host)
 {
-    char text[ERR_TEXT_BYTES];
-    bootstrap_text_decode(host, strnlen(host, BOOTSTRAP_HOST_BYTES - 1), text);
-    snprintf(host_p, BOOTSTRAP_HOST_BYTES, "%.*s", BOOTSTRAP_HOST_BYTES - 1, text);
+    text_escape(host, strnlen(host, BOOTSTRAP_HOST_BYTES - 1), host_p,
+                BOOTSTRAP_HOST_BYTES);
 }
 
 /* Sentences about two processes of one job that contradict each other; true if they do. */

@@ -11,6 +11,7 @@
 
 #include "bootstrap_text.h"
 #include "core/random.h"
+#include "core/text.h"
 
 /* Between attempts: long enough to be no burden, short against a human's patience. */
 #define RETRY_FIRST_NS (10 * NS_PER_MS)
@@ -351,7 +352,7 @@ static tryst_status failure_read(struct exchange *exchange,
                                      false, exchange->wait, UINT64_MAX);
     if (status != TRYST_OK)
         return exchange_waited(exchange, status);
-    bootstrap_text_decode(data, (size_t)frame->bytes, text);
+    text_escape(data, (size_t)frame->bytes, text, sizeof text);
     return err_set(exchange->err, bootstrap_status_decode(frame->status), "%s", text);
 }
 

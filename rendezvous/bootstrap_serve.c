@@ -13,6 +13,7 @@
 #include "bootstrap_server.h"
 #include "bootstrap_text.h"
 #include "core/alloc.h"
+#include "core/text.h"
 
 /* ---- failing ---- */
 
@@ -194,7 +195,7 @@ void serve_ended(struct server *server, struct conn *conn)
 static void abort_finish(struct server *server, struct conn *conn)
 {
     char text[ERR_TEXT_BYTES], who[MEMBER_TEXT_BYTES];
-    bootstrap_text_decode(conn->payload, conn->payload_bytes, text);
+    text_escape(conn->payload, conn->payload_bytes, text, sizeof text);
     member_leave(server, conn);
     serve_fail(server, bootstrap_status_decode(conn->request.status), "%s gave up: %s",
                member_text(server, conn->rank, who), text);

@@ -224,7 +224,8 @@ static void drop_overdue(struct server *server, uint64_t now_ns)
         struct conn *conn = &server->conns[i];
         if (conn->state == CONN_FREE)
             continue;
-        if (!conn->proved && now_ns - conn->since_ns >= SERVER_HANDSHAKE_NS)
+        if (!conn->proved &&
+            clock_since_ns(conn->since_ns, now_ns) >= SERVER_HANDSHAKE_NS)
             unproved_drop(server, conn);
         if (conn->state == CONN_WAITING && now_ns >= conn->wait_end_ns)
             serve_overdue(server, conn);

@@ -17,13 +17,6 @@ bool bootstrap_challenge_decode(const void *data,
     return challenge_p->magic == BOOTSTRAP_WIRE_MAGIC;
 }
 
-static void text_clean(char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20 || (unsigned char)*text > 0x7e)
-            *text = '?';
-}
-
 /* The host stays as it came: it is part of the MAC. Only its end is checked here. */
 bool bootstrap_proof_decode(const void *data, struct bootstrap_wire_proof *proof_p)
 {
@@ -81,15 +74,6 @@ bool bootstrap_name_decode(const void *data, char name_p[BOOTSTRAP_WIRE_KEY_BYTE
             return false;
     memcpy(name_p, name, sizeof name);
     return true;
-}
-
-void bootstrap_text_decode(const void *data, size_t bytes, char text_p[ERR_TEXT_BYTES])
-{
-    size_t kept = bytes < ERR_TEXT_BYTES ? bytes : ERR_TEXT_BYTES - 1;
-    if (kept)
-        memcpy(text_p, data, kept);
-    text_p[kept] = '\0';
-    text_clean(text_p);
 }
 
 tryst_status bootstrap_status_decode(int32_t status)

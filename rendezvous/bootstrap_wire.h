@@ -150,9 +150,6 @@ bool bootstrap_reply_decode(const void *data, size_t capacity,
 /* A name out of its 64 padded bytes; false when empty, not terminated or unprintable. */
 bool bootstrap_name_decode(const void *data, char name_p[BOOTSTRAP_WIRE_KEY_BYTES]);
 
-/* A sentence out of `bytes` bytes; what does not print becomes '?'. */
-void bootstrap_text_decode(const void *data, size_t bytes, char text_p[ERR_TEXT_BYTES]);
-
 /* One of the statuses that may end a session; everything else reads as a protocol error. */
 tryst_status bootstrap_status_decode(int32_t status);
 

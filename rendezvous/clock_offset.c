@@ -62,7 +62,7 @@ void peer_clock_send(struct peer *peer)
     struct link_clock clock = {
         .now_ns = now,
         .echo_ns = peer->clock.their_ns,
-        .held_ns = now - peer->clock.read_ns,
+        .held_ns = clock_since_ns(peer->clock.read_ns, now),
         .clock_id = rdv->clock_id,
         /* relaxed: this thread writes them. */
         .root_ns = atomic_load_explicit(&rdv->root_ns, memory_order_relaxed),
@@ -76,7 +76,7 @@ void peer_clock_send(struct peer *peer)
 static void bounds_take(struct peer_clock *clock, uint64_t now, int64_t at_least,
                         int64_t at_most)
 {
-    int64_t slack = clock->known ? DRIFT(now - clock->at_ns) : 0;
+    int64_t slack = clock->known ? DRIFT(clock_since_ns(clock->at_ns, now)) : 0;
     clock->at_ns = now;
     if (!clock->known || at_least > clock->low_ns - slack)
         clock->low_ns = at_least;

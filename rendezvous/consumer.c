@@ -74,7 +74,9 @@ static bool cause_is_coming(const tryst_op *op, tryst_status status)
 static void recv_ending(tryst_op *op, tryst_status status, int32_t origin_rank,
                         uint32_t upto, unsigned owed)
 {
-    bool own = op->fail != TRYST_OK && status == op_told(op->fail);
+    /* Whoever closes the group says so, whatever the peer, or this rank itself, still answers. */
+    bool own = op->fail == TRYST_E_CONTEXT ||
+               (op->fail != TRYST_OK && status == op_told(op->fail));
     if (!own) {
         op->fail = status;
         op->origin_rank = origin_rank;
@@ -268,13 +270,12 @@ static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
         return TRYST_E_INVALID;
     tensor.count = bytes / element;
     tensor.dtype = (tryst_dtype)dtype;
-    bool host = tensor.memory == TRYST_MEMORY_HOST && !tensor.ready_event;
-    status = host ? TRYST_OK : op_device_check(op->rdv, &tensor);
+    status = op_memory_check(op->rdv, &tensor);
     if (status != TRYST_OK)
         return status;
     op->tensor = tensor;
     op->bytes = bytes;
-    return host ? TRYST_OK : op_device_open(op);
+    return tensor.memory == TRYST_MEMORY_HOST ? TRYST_OK : op_device_open(op);
 }
 
 /** Copy DATA's bytes, or say why not. TRYST_IN_PROGRESS: consumer_placed follows. */

@@ -10,22 +10,22 @@
 
 int tryst_group_rank(const tryst_group *group)
 {
-    return group->roster.rank;
+    return group ? group->roster.rank : -1;
 }
 
 int tryst_group_size(const tryst_group *group)
 {
-    return group->roster.size;
+    return group ? group->roster.size : -1;
 }
 
 int tryst_group_local_rank(const tryst_group *group)
 {
-    return group->roster.local_rank;
+    return group ? group->roster.local_rank : -1;
 }
 
 int tryst_group_local_size(const tryst_group *group)
 {
-    return group->roster.local_size;
+    return group ? group->roster.local_size : -1;
 }
 
 tryst_ctx *rendezvous_group_ctx(const tryst_group *group)

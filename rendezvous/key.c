@@ -18,6 +18,7 @@
 #include "core/hash.h"
 #include "rendezvous/group.h"
 #include "rendezvous/prepared.h"
+#include "rendezvous/rendezvous.h"
 
 enum { KEY_PARTS = 5, INCARNATION_DIGITS_MAX = 16 };
 
@@ -230,6 +231,8 @@ tryst_status tryst_key_build(const tryst_group *group, int src_rank, int dst_ran
 {
     if (!group || !edge || !*edge || strchr(edge, ';') || !key)
         return TRYST_E_INVALID;
+    if (rendezvous_usable(group->rdv) == TRYST_E_FORKED)
+        return TRYST_E_FORKED;
     const struct roster *roster = &group->roster;
     if (src_rank < 0 || src_rank >= roster->size || dst_rank < 0 ||
         dst_rank >= roster->size)
@@ -294,12 +297,14 @@ tryst_status tryst_key_prepare(tryst_group *group, const char *key, tryst_key **
 {
     if (!group || !key || !key_p)
         return TRYST_E_INVALID;
+    if (rendezvous_usable(group->rdv) == TRYST_E_FORKED)
+        return TRYST_E_FORKED;
     return prepared_open(group, key, strnlen(key, TRYST_KEY_MAX + 1), key_p);
 }
 
 const char *tryst_key_string(const tryst_key *key)
 {
-    return key->string;
+    return key ? key->string : "";
 }
 
 void tryst_key_release(tryst_key *key)

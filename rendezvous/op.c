@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/fork.h"
 #include "engine.h"
 #include "op_device.h"
 #include "peer.h"
@@ -250,18 +251,34 @@ bool op_callback_runs(void)
 
 /* ---- public ------------------------------------------------------------------------------- */
 
+/** It is the parent's: what was complete can be read, and that is all. */
+static bool is_forked(const tryst_op *op)
+{
+    return op->rdv->fork_generation != fork_generation_now();
+}
+
+/** Not complete, or never in this process. */
+static bool is_pending(tryst_status status)
+{
+    return status == TRYST_IN_PROGRESS || status == TRYST_E_FORKED;
+}
+
 tryst_status tryst_op_test(const tryst_op *op)
 {
     if (!op)
         return TRYST_E_INVALID;
     /* acquire: partner of the store in op_complete_all. */
     tryst_status status = atomic_load_explicit(&op->outcome, memory_order_acquire);
-    return status == TRYST_IN_PROGRESS && op == op_in_callback ? op->final : status;
+    if (status != TRYST_IN_PROGRESS)
+        return status;
+    if (op == op_in_callback)
+        return op->final;
+    return is_forked(op) ? TRYST_E_FORKED : status;
 }
 
 void tryst_op_release(tryst_op *op)
 {
-    if (op)
+    if (op && !is_forked(op))
         op_unref(op);
 }
 
@@ -293,7 +310,7 @@ tryst_status tryst_op_cancel(tryst_op *op)
 tryst_status tryst_op_tensor(const tryst_op *op, tryst_tensor *tensor_p)
 {
     tryst_status status = op ? tryst_op_test(op) : TRYST_E_INVALID;
-    if (status == TRYST_IN_PROGRESS || !op || !tensor_p)
+    if (is_pending(status) || !op || !tensor_p)
         return status;
     *tensor_p = op->tensor;
     return TRYST_OK;
@@ -302,7 +319,7 @@ tryst_status tryst_op_tensor(const tryst_op *op, tryst_tensor *tensor_p)
 tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p)
 {
     tryst_status status = tryst_op_test(op);
-    if (status == TRYST_OK || status == TRYST_IN_PROGRESS || !op || !error_p)
+    if (status == TRYST_OK || is_pending(status) || !op || !error_p)
         return status;
     *error_p = (tryst_error){.status = status,
                              .origin_status = op->origin_status,
@@ -336,7 +353,7 @@ static const char *op_waits_for(const tryst_op *op)
 
 void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacity)
 {
-    double since = (double)(now_ns - op->submitted_ns) / 1e9;
+    double since = (double)clock_since_ns(op->submitted_ns, now_ns) / 1e9;
     snprintf(text, capacity,
              "%s of %s (step %" PRIu64 ", number %" PRIu64 ", %" PRIu64
              " bytes, %s) has waited %.3f s for %s; peer: rank %d",

@@ -15,6 +15,7 @@
 
 #include "core/alloc.h"
 #include "core/random.h"
+#include "core/text.h"
 #include "engine.h"
 
 /* ---- open and close ----------------------------------------------------------------------- */
@@ -213,7 +214,9 @@ void peer_give_up(struct peer *peer, tryst_status status, const char *text)
         return;
     peer->life = PEER_GIVING_UP;
     peer->gone_status = status;
-    snprintf(peer->gone_text, sizeof peer->gone_text, "rank %d %s", peer->rank, text);
+    int head = snprintf(peer->gone_text, sizeof peer->gone_text, "rank %d ", peer->rank);
+    text_escape(text, strlen(text), peer->gone_text + head,
+                sizeof peer->gone_text - (size_t)head);
     rdv->counters.peers_given_up += !left;
     rdv->counters.protocol_errors += status == TRYST_E_PROTOCOL;
     if (!left)

@@ -256,7 +256,8 @@ void peer_clock_read(struct peer *peer, const void *data, size_t bytes);
 void peer_ep_open(struct peer *peer, int candidate);
 void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
                      size_t bytes, int fd);
-void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text);
+void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
+                     size_t bytes);
 /** Ask the peer whether it looks (`answered`); that it does is what makes time count. */
 void peer_ep_ask(struct peer *peer);
 /** Housekeeping: an endpoint that does not become ready, after `passed_ns` more in which both ranks

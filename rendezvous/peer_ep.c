@@ -14,6 +14,7 @@
 
 #include "core/alloc.h"
 #include "core/descriptors.h"
+#include "core/text.h"
 #include "engine.h"
 #include "peer.h"
 
@@ -92,14 +93,20 @@ static void held_deliver(struct peer *peer)
     }
 }
 
+/** What a transport says of the path may hold what the peer's end of it said. */
+static void mechanism_set(struct peer *peer, const char *text, size_t bytes)
+{
+    text_escape(text, bytes, peer->mechanism, sizeof peer->mechanism);
+}
+
 /** This candidate does not work: say so and go on with the next one, or give up. */
 static void candidate_refuse(struct peer *peer, const char *text)
 {
+    mechanism_set(peer, text, strlen(text));
     LOG_INFO(peer->rdv->log, "rank %d is not reached over %s: %s", peer->rank,
-             transport_kind_name(peer->candidates[peer->candidate]), text);
-    snprintf(peer->mechanism, sizeof peer->mechanism, "%s", text);
-    ep_link_send(peer, LINK_EP_REFUSED, (uint32_t)peer->candidate, text, strlen(text), -1,
-                 NULL);
+             transport_kind_name(peer->candidates[peer->candidate]), peer->mechanism);
+    ep_link_send(peer, LINK_EP_REFUSED, (uint32_t)peer->candidate, peer->mechanism,
+                 strlen(peer->mechanism), -1, NULL);
     peer->ep_next = true;
     peer->rdv->reap = true;
 }
@@ -177,9 +184,8 @@ void peer_ep_open(struct peer *peer, int candidate)
 
 void peer_ep_unreached(struct peer *peer)
 {
-    char text[TRANSPORT_TEXT_MAX];
-    snprintf(text, sizeof text, "is not reached by any transport: %.120s",
-             peer->mechanism);
+    char text[2 * TRANSPORT_TEXT_MAX];
+    snprintf(text, sizeof text, "is not reached by any transport: %s", peer->mechanism);
     peer_give_up(peer, TRYST_E_UNREACHABLE, text);
 }
 
@@ -211,7 +217,8 @@ void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
     peer->held_count++;
 }
 
-void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text)
+void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
+                     size_t bytes)
 {
     if (candidate >= (uint32_t)peer->candidates_count)
         return;
@@ -225,7 +232,7 @@ void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text)
         return;
     }
     if (peer->ep_state == PEER_EP_OPENING || peer->ep_state == PEER_EP_READY) {
-        snprintf(peer->mechanism, sizeof peer->mechanism, "%s", text);
+        mechanism_set(peer, text, bytes);
         peer->ep_next = true;
         peer->rdv->reap = true;
     }
@@ -309,9 +316,9 @@ static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
     peer->rdv->dispatch->lane_ready(peer->rdv->dispatch_arg, &peer->lane,
                                     rail_index(peer->rdv, ep->rail),
                                     ep->rail->window_bytes);
-    snprintf(peer->mechanism, sizeof peer->mechanism, "%s", text);
+    mechanism_set(peer, text, strlen(text));
     LOG_DEBUG(peer->rdv->log, "rank %d is reached over %s: %s", peer->rank,
-              transport_kind_name(peer->candidates[peer->candidate]), text);
+              transport_kind_name(peer->candidates[peer->candidate]), peer->mechanism);
     live_peer(peer->rdv->live, peer);
     peer_flush_later(peer);
 }
@@ -321,13 +328,13 @@ static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
 static void ep_failed(struct endpoint *ep, tryst_status status, const char *text)
 {
     struct peer *peer = ep->arg;
-    char reason[TRANSPORT_TEXT_MAX];
-    snprintf(reason, sizeof reason, "was lost: %.120s", text);
+    char reason[2 * TRANSPORT_TEXT_MAX];
+    snprintf(reason, sizeof reason, "was lost: %s", text);
     if (status == TRYST_E_PROTOCOL || peer->link_state != PEER_LINK_UP) {
         peer_give_up(peer, status == TRYST_E_PROTOCOL ? status : TRYST_E_PEER, reason);
         return;
     }
-    snprintf(peer->mechanism, sizeof peer->mechanism, "%s", reason);
+    mechanism_set(peer, reason, strlen(reason));
     peer->lost_ns = rendezvous_now(peer->rdv);
     list_remove(&peer->flush_node);
     peer->rdv->tick_ns = 0;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/text.h"
 #include "engine.h"
 #include "peer.h"
 
@@ -401,27 +402,26 @@ static void leave_read(struct peer *peer, const void *data, size_t bytes)
 /** The peer lives, and has closed what led to us. */
 static void gave_up_read(struct peer *peer, const char *text, size_t bytes)
 {
-    char reason[TRANSPORT_TEXT_MAX];
+    char reason[TRANSPORT_TEXT_MAX] = "gave up: ";
+    const size_t head = strlen(reason);
     last_frames_read(peer);
     if (peer->left || peer->rdv->leaving)
         return;
-    snprintf(reason, sizeof reason, "gave up: %.*s", (int)(bytes < 130 ? bytes : 130),
-             text);
+    text_escape(text, bytes, reason + head, sizeof reason - head);
     peer_give_up(peer, TRYST_E_PEER, reason);
 }
 
 static void abort_read(struct peer *peer, const void *data, size_t bytes)
 {
     struct link_abort abort;
-    char text[256] = "";
+    char text[256];
     if (bytes < sizeof abort)
         return;
     memcpy(&abort, data, sizeof abort);
     if (abort.text_bytes != bytes - sizeof abort || abort.status < 100 ||
         abort.origin_rank < 0 || abort.origin_rank >= peer->rdv->group->roster.size)
         return;
-    size_t length = abort.text_bytes < sizeof text ? abort.text_bytes : sizeof text - 1;
-    memcpy(text, (const char *)data + sizeof abort, length);
+    text_escape((const char *)data + sizeof abort, abort.text_bytes, text, sizeof text);
     rendezvous_abort(peer->rdv, abort.step, abort.status, abort.origin_rank,
                      abort.time_ns, text, peer);
 }
@@ -431,7 +431,6 @@ static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size
 {
     struct link_ep head;
     const char *rest = (const char *)data + sizeof head;
-    char text[TRANSPORT_TEXT_MAX];
     if (bytes < sizeof head) {
         if (fd >= 0)
             close(fd);
@@ -446,8 +445,7 @@ static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size
     if (fd >= 0)
         close(fd);
     if (type == LINK_EP_REFUSED) {
-        snprintf(text, sizeof text, "%.*s", (int)(bytes < 150 ? bytes : 150), rest);
-        peer_ep_refused(peer, head.candidate, text);
+        peer_ep_refused(peer, head.candidate, rest, bytes);
         return;
     }
     if (peer->ep_state == PEER_EP_NONE && !peer->ep_next) {
@@ -646,7 +644,7 @@ static bool connect_is_late(struct peer *peer, uint64_t passed_ns)
 /** So long have we looked since the last tick: our own absence is nobody else's silence. */
 static uint64_t time_looked(struct peer *peer, uint64_t now_ns)
 {
-    uint64_t passed_ns = now_ns - peer->looked_ns;
+    uint64_t passed_ns = clock_since_ns(peer->looked_ns, now_ns);
     peer->looked_ns = now_ns;
     return passed_ns < TICK_NS ? passed_ns : TICK_NS;
 }
@@ -681,7 +679,7 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     uint64_t passed_ns = time_looked(peer, now_ns);
     bool late = connect_is_late(peer, passed_ns);
     if (peer->refused_ns && !peer->left) {
-        if (now_ns - peer->refused_ns >= REFUSED_GRACE_NS &&
+        if (clock_since_ns(peer->refused_ns, now_ns) >= REFUSED_GRACE_NS &&
             (late || !parent_is_silent(peer->rdv->group))) {
             char reason[TRANSPORT_TEXT_MAX];
             memcpy(reason, peer->gone_text, sizeof reason);
@@ -696,7 +694,8 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     }
     if (peer->connect_again && peer->link_state == PEER_LINK_CONNECTING && !peer->left)
         peer_link_connect(peer);
-    if (peer->unreached_ns && now_ns - peer->unreached_ns >= PEER_DEATH_GRACE_NS) {
+    if (peer->unreached_ns &&
+        clock_since_ns(peer->unreached_ns, now_ns) >= PEER_DEATH_GRACE_NS) {
         peer_ep_unreached(peer);
         return;
     }
@@ -705,12 +704,13 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
         peer_give_up(peer, TRYST_E_PEER, "has left the group");
         return;
     }
-    if (peer->lost_ns && (peer->left || now_ns - peer->lost_ns > LOST_GRACE_NS)) {
+    if (peer->lost_ns &&
+        (peer->left || clock_since_ns(peer->lost_ns, now_ns) > LOST_GRACE_NS)) {
         peer_give_up(peer, TRYST_E_PEER,
                      peer->left ? "has left the group" : peer->mechanism);
         return;
     }
-    if (peer->died_ns && now_ns - peer->died_ns > PEER_DEATH_GRACE_NS) {
+    if (peer->died_ns && clock_since_ns(peer->died_ns, now_ns) > PEER_DEATH_GRACE_NS) {
         link_gone(peer, "its process has ended");
         return;
     }

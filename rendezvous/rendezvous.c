@@ -275,7 +275,7 @@ static void stall_warn(struct rendezvous *rdv, struct scope *scope, uint64_t now
     while ((node = list_first(&scope->ops)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, scope_node);
         char text[1400];
-        if (now_ns - op->submitted_ns < rdv->set.stall_warn_ns)
+        if (clock_since_ns(op->submitted_ns, now_ns) < rdv->set.stall_warn_ns)
             return;
         list_remove(node);
         list_push_back(&scope->warned, node);
@@ -349,7 +349,7 @@ static int timers_run(struct rendezvous *rdv)
 {
     int count = 0;
     uint64_t now_ns = rendezvous_now(rdv);
-    if (now_ns - rdv->looked_ns > 2 * TICK_NS)
+    if (clock_since_ns(rdv->looked_ns, now_ns) > 2 * TICK_NS)
         look_first(rdv);
     rdv->looked_ns = now_ns;
     if (now_ns >= rdv->tick_ns)

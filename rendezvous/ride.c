@@ -82,7 +82,8 @@ void ride_answered(struct peer *peer)
         if (ride->prompt % RIDE_GOOD == 0 && ride->need > RIDE_NEED_MIN)
             ride->need /= 2;
     } else if (ride->left) {
-        uint64_t since_ns = clock_coarse_ns(peer->rdv->clock) - ride->left_ns;
+        uint64_t since_ns =
+            clock_since_ns(ride->left_ns, clock_coarse_ns(peer->rdv->clock));
         ride->prompt = since_ns <= RIDE_PROMPT_NS ? ride->prompt + 1 : 0;
     }
     ride->left = false;

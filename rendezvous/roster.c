@@ -8,10 +8,12 @@
  */
 #include "rendezvous/roster.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/text.h"
 #include "rendezvous/bootstrap.h"
 #include "rendezvous/prepared.h"
 #include "wire.h"
@@ -108,12 +110,21 @@ static tryst_status prefixes_check(const struct roster *roster, struct err *err)
     return TRYST_OK;
 }
 
-static void strings_terminate(struct roster *roster)
+/** Every rank's own as well, so that all hold the same. */
+static void string_clean(char *text, size_t capacity)
 {
+    char came[ROSTER_PREFIX_MAX];
+    memcpy(came, text, capacity);
+    text_escape(came, strnlen(came, capacity), text, capacity);
+}
+
+static void entries_clean(struct roster *roster)
+{
+    static_assert(sizeof roster->entries->host.host_name <= ROSTER_PREFIX_MAX, "fits");
     for (int i = 0; i < roster->size; i++) {
         struct roster_entry *entry = &roster->entries[i];
-        entry->device_prefix[sizeof entry->device_prefix - 1] = '\0';
-        entry->host.host_name[sizeof entry->host.host_name - 1] = '\0';
+        string_clean(entry->device_prefix, sizeof entry->device_prefix);
+        string_clean(entry->host.host_name, sizeof entry->host.host_name);
         if (entry->agreed_count > ROSTER_DIGESTS_MAX)
             entry->agreed_count = ROSTER_DIGESTS_MAX;
         if (entry->host.rails_count > 8)
@@ -159,7 +170,7 @@ tryst_status roster_open(struct bootstrap *bootstrap, int rank, int size,
     if (bootstrap)
         status = bootstrap_allgather(bootstrap, mine, sizeof *mine, roster.entries, err);
     if (status == TRYST_OK) {
-        strings_terminate(&roster);
+        entries_clean(&roster);
         status = versions_check(&roster, err);
     }
     if (status == TRYST_OK)

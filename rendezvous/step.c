@@ -239,6 +239,8 @@ tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
 {
     if (!step)
         return TRYST_E_INVALID;
+    if (rendezvous_usable(step->rdv) == TRYST_E_FORKED)
+        return TRYST_E_FORKED;
     /* acquire: partners of the releases in step_publish_abort and tryst_step_abort. */
     tryst_status status = atomic_load_explicit(&step->status, memory_order_acquire);
     bool described = atomic_load_explicit(&step->described, memory_order_acquire);

@@ -96,9 +96,7 @@ static tryst_status tensor_check(struct rendezvous *rdv, const tryst_tensor *ten
         return TRYST_E_INVALID;
     if (tensor->count && !tensor->data && !dead)
         return TRYST_E_INVALID;
-    if (__builtin_expect(tensor->memory == TRYST_MEMORY_HOST && !tensor->ready_event, 1))
-        return TRYST_OK;
-    return op_device_check(rdv, tensor);
+    return op_memory_check(rdv, tensor);
 }
 
 static tryst_status params_check(struct rendezvous *rdv, enum op_kind kind,

@@ -10,6 +10,7 @@
  * Callers: tryst_topo.c. */
 #include "topo_probe.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <inttypes.h>
@@ -114,6 +115,22 @@ static void identity_make(struct identity *identity)
     size_t used = strlen(identity->host);
     snprintf(identity->host + used, sizeof identity->host - used, " %.20s", space);
     interfaces_list(identity->interfaces, sizeof identity->interfaces);
+}
+
+/* What another process wrote ends, and nothing in it steers a terminal. */
+static void text_close(char *text, size_t capacity)
+{
+    text[capacity - 1] = '\0';
+    for (; *text; text++)
+        if (!isprint((unsigned char)*text))
+            *text = '?';
+}
+
+static void identity_close(struct identity *identity)
+{
+    text_close(identity->host, sizeof identity->host);
+    text_close(identity->name, sizeof identity->name);
+    text_close(identity->interfaces, sizeof identity->interfaces);
 }
 
 /* A host name is a rank's where it is nobody else's. */
@@ -380,9 +397,11 @@ static tryst_status ranks_know(struct probe *probe, tryst_topo **topo_p)
     struct flows *flows = &probe->flows;
     tryst_status status = TRYST_OK;
     identity_make(&probe->identities[flows->rank]);
-    for (int rank = 1; rank < flows->size && status == TRYST_OK; rank++)
+    for (int rank = 1; rank < flows->size && status == TRYST_OK; rank++) {
         status = flows_move(flows, rank, 0, &probe->identities[rank],
                             sizeof probe->identities[rank]);
+        identity_close(&probe->identities[rank]);
+    }
     if (status == TRYST_OK && flows->rank == 0) {
         hosts_number(probe->identities, flows->size, probe->verdict.hosts);
         names_make(probe->identities, flows->size);

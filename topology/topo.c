@@ -309,7 +309,10 @@ void tryst_plan_close(tryst_plan *plan)
 
 void tryst_plan_info_get(const tryst_plan *plan, tryst_plan_info *info_p)
 {
-    const struct plan *p = plan->plan;
+    const struct plan *p = plan ? plan->plan : NULL;
+    memset(info_p, 0, sizeof *info_p);
+    if (!p)
+        return;
     *info_p = (tryst_plan_info){.op = (tryst_plan_op)p->op,
                                 .ranks_count = (int32_t)p->ranks_count,
                                 .trees_count = (int32_t)p->trees_count,

@@ -80,7 +80,7 @@ tryst_status tryst_device_describe(const tryst_device *device, tryst_device_info
 
 const char *tryst_device_error(const tryst_device *device)
 {
-    return device->ops->error_text();
+    return device ? device->ops->error_text() : "";
 }
 
 tryst_status tryst_stream_open(const tryst_device *device, int urgent, void **stream_p)

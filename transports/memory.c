@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/fork.h"
 #include "transports/transport.h"
 
 struct memory_place {
@@ -25,6 +26,7 @@ struct memory_place {
 struct memory_cache {
     const struct tryst_host *host; /* or NULL */
     struct memory_domain domain;
+    uint64_t fork_generation;
     pthread_mutex_t lock;
     struct memory_place *entries;
     _Atomic(size_t) count; /* written under the lock */
@@ -54,6 +56,7 @@ tryst_status memory_cache_open(const struct tryst_host *host,
     }
     cache->host = host;
     cache->next_id = 1;
+    cache->fork_generation = fork_generation();
     *cache_p = cache;
     return TRYST_OK;
 }
@@ -231,7 +234,7 @@ static void registrations_undo(struct tryst_mem *mem)
 {
     const struct memory_domain *domain = &mem->cache->domain;
     enum memory_entry entry = domain->enter ? domain->enter(domain->arg) : MEMORY_INSIDE;
-    for (unsigned i = 0; i < MEMORY_RAILS_MAX && entry != MEMORY_BARRED; i++)
+    for (unsigned i = 0; i < MEMORY_RAILS_MAX; i++)
         registration_undo(mem, i);
     if (entry == MEMORY_ENTERED)
         domain->leave(domain->arg);
@@ -239,7 +242,7 @@ static void registrations_undo(struct tryst_mem *mem)
 
 void memory_release(struct tryst_mem *mem)
 {
-    if (!mem)
+    if (!mem || mem->cache->fork_generation != fork_generation_now())
         return;
     if (is_registered(mem))
         registrations_undo(mem);
@@ -264,6 +267,17 @@ struct tryst_mem *memory_find(struct memory_cache *cache, const void *data, size
             found = cache->entries[at - 1].mem;
     pthread_mutex_unlock(&cache->lock);
     return found;
+}
+
+bool memory_covers(const struct memory_cache *cache, const struct tryst_mem *mem,
+                   tryst_memory_kind kind, int32_t device, const void *data, size_t bytes)
+{
+    uintptr_t start = (uintptr_t)data;
+    if (mem->cache != cache || mem->ops->kind != kind ||
+        (mem->ops->on_device && mem->device != device))
+        return false;
+    return start >= region_start(mem) && start <= region_end(mem) &&
+           bytes <= region_end(mem) - start;
 }
 
 /* --- registrations --- */

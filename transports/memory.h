@@ -164,8 +164,7 @@ struct tryst_mem {
 /** How a release gets into the progress domain. */
 enum memory_entry {
     MEMORY_ENTERED, /**< `leave` follows */
-    MEMORY_INSIDE,  /**< this thread was there already (a transport, a callback) */
-    MEMORY_BARRED   /**< nobody is to touch the rails any more (a forked child) */
+    MEMORY_INSIDE   /**< this thread was there already (a transport, a callback) */
 };
 struct memory_domain {
     enum memory_entry (*enter)(void *arg); /**< NULL: all calls come from inside */
@@ -189,10 +188,16 @@ tryst_status memory_alloc(struct memory_cache *cache, size_t bytes,
                           tryst_memory_kind kind, int32_t device,
                           struct tryst_mem **mem_p);
 /** Undo either; registrations on rails are undone first, in the progress domain: it waits for
- *  that, and must not be called under a lock that is taken inside. */
+ *  that, and must not be called under a lock that is taken inside. Nothing in a forked child: the
+ *  region is the parent's. */
 void memory_release(struct tryst_mem *mem);
 /** The region that covers [data, data + bytes), or NULL. */
 struct tryst_mem *memory_find(struct memory_cache *cache, const void *data, size_t bytes);
+/** Whether `mem` is a region of `cache`, in memory of `kind` (a device's: of `device`), that covers
+ *  [data, data + bytes). Takes no lock. */
+bool memory_covers(const struct memory_cache *cache, const struct tryst_mem *mem,
+                   tryst_memory_kind kind, int32_t device, const void *data,
+                   size_t bytes);
 /** This rail's registration of `mem`, made now if need be; NULL where the rail needs
  *  none. */
 tryst_status memory_rail_handle(struct tryst_mem *mem, struct rail *rail,

@@ -387,6 +387,8 @@ tryst_status tryst_pool_test(tryst_pool *pool, const void *data)
 
 void tryst_pool_stream_forget(tryst_pool *pool, void *stream)
 {
+    if (!pool)
+        return;
     pthread_mutex_lock(&pool->lock);
     bfc_stream_forget(pool->bfc, stream);
     pthread_mutex_unlock(&pool->lock);
@@ -394,6 +396,8 @@ void tryst_pool_stream_forget(tryst_pool *pool, void *stream)
 
 uint64_t tryst_pool_trim(tryst_pool *pool)
 {
+    if (!pool)
+        return 0;
     pthread_mutex_lock(&pool->lock);
     uint64_t bytes = bfc_trim(pool->bfc);
     pool_unlock(pool);
@@ -402,10 +406,12 @@ uint64_t tryst_pool_trim(tryst_pool *pool)
 
 void tryst_pool_count(tryst_pool *pool, tryst_pool_counts *counts_p)
 {
-    struct bfc_counts counts;
-    pthread_mutex_lock(&pool->lock);
-    bfc_counts(pool->bfc, &counts);
-    pthread_mutex_unlock(&pool->lock);
+    struct bfc_counts counts = {0};
+    if (pool) {
+        pthread_mutex_lock(&pool->lock);
+        bfc_counts(pool->bfc, &counts);
+        pthread_mutex_unlock(&pool->lock);
+    }
     *counts_p = (tryst_pool_counts){.in_use_bytes = counts.in_use_bytes,
                                     .in_use = counts.in_use,
                                     .high_water_bytes = counts.high_water_bytes,

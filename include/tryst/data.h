@@ -46,7 +46,7 @@ TRYST_API tryst_status tryst_data_windows(const tryst_data *data, uint64_t step,
 TRYST_API uint64_t tryst_data_offset(const tryst_data *data, uint64_t step,
                                      uint64_t microbatch, int32_t row);
 
-/** Bytes of the file when it was opened. */
+/** Bytes of the file when it was opened. 0 for NULL. */
 TRYST_API uint64_t tryst_data_bytes(const tryst_data *data);
 
 /** NULL is allowed. */

@@ -64,7 +64,7 @@ TRYST_API tryst_status tryst_device_describe(const tryst_device *device,
                                              tryst_device_info *info_p);
 
 /** Why the calling thread's last call that failed on a device of this kind did: a sentence with the
- *  driver's own words, valid until its next one that fails. */
+ *  driver's own words, valid until its next one that fails. "" for NULL. */
 TRYST_API const char *tryst_device_error(const tryst_device *device);
 
 /** A stream that waits for no other by itself. `urgent` nonzero: its work goes before that of others. */

@@ -67,6 +67,7 @@ TRYST_API tryst_status tryst_key_parse(const char *key, tryst_parsed_key *parsed
  *                            does not end with its task, or `capacity` is too small
  *                            (TRYST_KEY_MAX + 1 always suffices for an edge under 256
  *                            bytes and a prefix under 256)
+ *           TRYST_E_FORKED
  */
 TRYST_API tryst_status tryst_key_build(const tryst_group *group, int src_rank,
                                        int dst_rank, const char *edge, uint64_t frame,
@@ -79,12 +80,12 @@ TRYST_API tryst_status tryst_key_build(const tryst_group *group, int src_rank,
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK
  *           TRYST_E_KEY    does not parse, or names no rank of the group
- *           TRYST_E_NOMEM
+ *           TRYST_E_NOMEM, TRYST_E_FORKED
  */
 TRYST_API tryst_status tryst_key_prepare(tryst_group *group, const char *key,
                                          tryst_key **key_p);
 
-/** The prepared key's string, valid until it is released. */
+/** The prepared key's string, valid until it is released. "" for NULL. */
 TRYST_API const char *tryst_key_string(const tryst_key *key);
 
 /** Give a prepared key back. NULL is allowed. */

@@ -125,10 +125,12 @@ TRYST_API tryst_status tryst_program_generate(const char *schedule, int ranks_co
 /** Name of the i-th generator, NULL behind the last. Static. */
 TRYST_API const char *tryst_program_schedule_name(int index);
 
+/** How many there are; 0 for NULL, as the two below. */
 TRYST_API int tryst_program_ranks(const tryst_program *program);
 TRYST_API int tryst_program_stages(const tryst_program *program);
 TRYST_API int tryst_program_microbatches(const tryst_program *program);
-/** A rank's actions, valid until the program is changed or closed. */
+/** A rank's actions, valid until the program is changed or closed; NULL, and none, where there is no
+ *  such rank. */
 TRYST_API const tryst_action *tryst_program_actions(const tryst_program *program,
                                                     int rank, size_t *count_p);
 /** Rank that holds `stage` (the first with an action of it), -1 where none does. */
@@ -401,7 +403,7 @@ TRYST_API void tryst_engine_abort(tryst_engine *engine, tryst_status status,
  *  stage. */
 TRYST_API const double *tryst_engine_losses(const tryst_engine *engine);
 
-/** The sentence of the failure, "" before one. Valid until the engine closes. */
+/** The sentence of the failure, "" before one, and for NULL. Valid until the engine closes. */
 TRYST_API const char *tryst_engine_error(const tryst_engine *engine);
 
 /** Where another rank stopped this one, that rank's own sentence; else tryst_engine_error.

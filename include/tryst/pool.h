@@ -90,8 +90,9 @@ TRYST_API tryst_status tryst_pool_test(tryst_pool *pool, const void *data);
 /** Before a stream is closed: its handle may soon be another stream's. */
 TRYST_API void tryst_pool_stream_forget(tryst_pool *pool, void *stream);
 
-/** Give back regions that are wholly free; returns their bytes. */
+/** Give back regions that are wholly free; returns their bytes. 0 for NULL. */
 TRYST_API uint64_t tryst_pool_trim(tryst_pool *pool);
+/** All zero for NULL. */
 TRYST_API void tryst_pool_count(tryst_pool *pool, tryst_pool_counts *counts_p);
 
 TRYST_END_DECLS

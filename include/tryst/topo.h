@@ -180,6 +180,7 @@ typedef struct tryst_plan_info {
     uint64_t digest; /**< of operation, trees and shares: equal plans have equal ones */
 } tryst_plan_info;
 
+/** All zero for NULL. */
 TRYST_API void tryst_plan_info_get(const tryst_plan *plan, tryst_plan_info *info_p);
 
 /** The plan as JSON, in Gbit and seconds per Gbit (`tryst-topo plan --help` shows one). The text is

@@ -25,8 +25,12 @@
  *     once per operation, under no lock; they may submit, cancel and release, but not
  *     wait.
  *   - The library owns no signal, prints nothing to stdout and never exits.
- *   - After fork, every call in the child returns TRYST_E_FORKED; the child holds no
- *     descriptor of ours and removes nothing.
+ *   - After fork, every call in the child that returns a status returns TRYST_E_FORKED (but that
+ *     of an operation which was complete), and the others do nothing and say 0, or -1; what only
+ *     reads a handle (tryst_group_rank, tryst_key_string) goes on. The child holds no descriptor
+ *     of ours and removes nothing.
+ *   - NULL for a handle is TRYST_E_INVALID; what returns no status then does nothing and says
+ *     0, -1 (a rank, a size, a descriptor) or "".
  *   - 64-bit little-endian hosts only.
  */
 #ifndef TRYST_TRYST_H
@@ -229,7 +233,8 @@ typedef struct tryst_group_params {
  *           TRYST_E_HANDSHAKE  versions or settings differ; `error` names variable,
  *                              values, ranks
  *           TRYST_E_CONFIG     half-set environment; `error` names what is missing
- *           TRYST_E_SYSTEM, TRYST_E_NOMEM, TRYST_E_MODULE
+ *           TRYST_E_SYSTEM, TRYST_E_NOMEM, TRYST_E_MODULE, TRYST_E_FORKED
+ *           TRYST_E_INVALID    the context has a group
  */
 TRYST_API tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
                                         tryst_group **group_p);
@@ -238,6 +243,7 @@ TRYST_API tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params
  *  death. Blocks as tryst_close does. */
 TRYST_API void tryst_group_close(tryst_group *group);
 
+/** This rank, and how many there are. -1 for NULL, as the two below. */
 TRYST_API int tryst_group_rank(const tryst_group *group);
 TRYST_API int tryst_group_size(const tryst_group *group);
 /** Rank and number of ranks among those of this host: as the launcher or TRYST_LOCAL_RANK and
@@ -260,7 +266,7 @@ typedef struct tryst_peer_info {
 } tryst_peer_info;
 
 /** Waits for the progress role at most 100 ms, as tryst_dump does. Any thread, callbacks too.
- *  Returns: TRYST_OK, TRYST_E_INVALID */
+ *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_FORKED */
 TRYST_API tryst_status tryst_group_peer(const tryst_group *group, int rank,
                                         tryst_peer_info *info_p);
 
@@ -284,7 +290,7 @@ TRYST_API tryst_status tryst_step_abort(tryst_step *step, tryst_status status,
                                         const char *reason);
 
 /** TRYST_OK, or why the step was aborted; `error_p` (may be NULL) receives the details,
- *  valid until the step is closed. */
+ *  valid until the step is closed. TRYST_E_FORKED leaves it untouched. */
 TRYST_API tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p);
 
 /** Close the scope: cancel what is pending, then free all in it. Never blocks; the handle
@@ -325,7 +331,8 @@ typedef void (*tryst_op_fn)(void *arg, tryst_op *op, tryst_status status);
 /** Receive of unknown shape: called in progress when the sender's dtype and count are
  *  known. Set `tensor->data` (and `mem`; for a device `memory`, `device` and, if the room is
  *  not free yet, `ready_event`) to room for them and return TRYST_OK; another
- *  status refuses and fails both sides with it. It must not block. */
+ *  status refuses and fails both sides with it, and so does a tensor that tryst_recv would
+ *  refuse. It must not block. */
 typedef tryst_status (*tryst_alloc_fn)(void *arg, tryst_tensor *tensor);
 
 typedef struct tryst_op_params {
@@ -353,7 +360,8 @@ typedef struct tryst_op_params {
  *  Returns: TRYST_OK             submitted; the outcome arrives with the operation
  *           TRYST_E_KEY          does not parse, or its source is not this rank
  *           TRYST_E_INCARNATION  the key's incarnation is not this rank's
- *           TRYST_E_INVALID      tensor or params; device memory that is not `device`'s
+ *           TRYST_E_INVALID      tensor or params; device memory that is not `device`'s; a `mem`
+ *                                that does not cover the bytes, or is another context's
  *           TRYST_E_UNSUPPORTED, TRYST_E_MODULE  no such kind of memory here; the log says why
  *           TRYST_E_ABORTED, TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
  */
@@ -383,7 +391,8 @@ TRYST_API tryst_status tryst_recv_key(tryst_step *step, const tryst_key *key,
  *  Operations
  * ------------------------------------------------------------------------------------------- */
 
-/** TRYST_IN_PROGRESS, or the final status. Makes no progress. */
+/** TRYST_IN_PROGRESS, or the final status; TRYST_E_FORKED in a forked child, where what was not
+ *  complete never will be. Makes no progress. */
 TRYST_API tryst_status tryst_op_test(const tryst_op *op);
 
 /** Wait until `op` is complete; makes progress meanwhile: spins briefly, then sleeps.
@@ -421,8 +430,8 @@ TRYST_API void tryst_op_release(tryst_op *op);
 /** The tensor as received (dtype, count and data, also from `alloc`), or as sent. */
 TRYST_API tryst_status tryst_op_tensor(const tryst_op *op, tryst_tensor *tensor_p);
 
-/** Details of a failed operation; TRYST_IN_PROGRESS before completion, TRYST_OK after
- *  success (`*error_p` untouched in both), else the status. Strings live until
+/** Details of a failed operation; TRYST_IN_PROGRESS (or TRYST_E_FORKED) before completion, TRYST_OK
+ *  after success (`*error_p` untouched in these), else the status. Strings live until
  *  tryst_op_release. */
 TRYST_API tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p);
 
@@ -529,7 +538,9 @@ TRYST_API void tryst_trace_counter(tryst_ctx *ctx, const char *name, uint64_t va
 /** Write this rank's trace as Chrome/Perfetto JSON to `fd`. Times are moved onto rank 0's
  *  clock, as far as that is known here (ranks that trace measure it beside their
  *  heartbeats); the process's label says by how much, and within which error. So the
- *  documents of all ranks are one picture: `tryst-info --merge-traces` joins them. */
+ *  documents of all ranks are one picture: `tryst-info --merge-traces` joins them.
+ *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_UNSUPPORTED (TRYST_TRACE is not 1), TRYST_E_IO,
+ *           TRYST_E_FORKED */
 TRYST_API tryst_status tryst_trace_write(tryst_ctx *ctx, int fd);
 
 TRYST_END_DECLS

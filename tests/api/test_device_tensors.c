@@ -370,6 +370,32 @@ static void test_alloc(void **state)
 
 /* ---- what is not valid -------------------------------------------------------------------- */
 
+/* `mem` is of other bytes, of another device, of another kind. */
+static void invalid_mem(struct harness_rank *rank, struct gpu *gpu, tryst_step *step,
+                        const char *key)
+{
+    struct room room = room_open(gpu, 0, ROOM_REGION, 1 << 20),
+                short_room = room_open(gpu, 0, ROOM_REGION, 4096);
+    tryst_mem *mems[3] = {short_room.mem};
+    tryst_tensor tensor = room_tensor(&room, NULL);
+    for (int i = 1; i < 3; i++)
+        CHECK_STATUS(tryst_mem_register(rank->ctx, room.data, room.bytes,
+                                        i == 1 ? TRYST_MEMORY_CUDA : TRYST_MEMORY_HOST,
+                                        i == 1, &mems[i]),
+                     TRYST_OK);
+    for (int i = 0; i < 3; i++) {
+        tensor.mem = mems[i];
+        CHECK_STATUS(tryst_send(step, key, &tensor, NULL, NULL), TRYST_E_INVALID);
+    }
+    tensor.mem = room.mem;
+    tensor.count += 2; /* a room has a byte more */
+    CHECK_STATUS(tryst_send(step, key, &tensor, NULL, NULL), TRYST_E_INVALID);
+    tryst_mem_release(mems[1]);
+    tryst_mem_release(mems[2]);
+    room_close(gpu, &room);
+    room_close(gpu, &short_room);
+}
+
 static void invalid_main(struct harness_rank *rank)
 {
     struct gpu gpu;
@@ -389,6 +415,7 @@ static void invalid_main(struct harness_rank *rank)
     tensor = room_tensor(&room, NULL);
     tensor.memory = (tryst_memory_kind)7;
     CHECK_STATUS(tryst_send(step, key.text, &tensor, NULL, NULL), TRYST_E_UNSUPPORTED);
+    invalid_mem(rank, &gpu, step, key.text);
     harness_step_close(step);
     room_close(&gpu, &host);
     room_close(&gpu, &room);

@@ -568,6 +568,107 @@ static void test_memory(void **state)
     run_two(memory_main, NULL);
 }
 
+/* ---- memory that does not cover the tensor ------------------------------------------------ */
+
+struct cover {
+    char *data;
+    size_t bytes;
+    tryst_mem *mem;
+};
+
+static tryst_status on_alloc_cover(void *arg, tryst_tensor *tensor)
+{
+    const struct cover *cover = arg;
+    tensor->data = cover->data;
+    tensor->mem = cover->mem;
+    return TRYST_OK;
+}
+
+/* Rank 1 lets the library ask for room, and answers with `cover`. */
+static void cover_ask(struct harness_rank *rank, tryst_step *step, char *data,
+                      struct cover *cover, tryst_status wanted)
+{
+    tryst_tensor tensor = harness_tensor(data, cover->bytes);
+    tryst_op_params params = {
+        .struct_size = sizeof params, .alloc = on_alloc_cover, .alloc_arg = cover};
+    harness_end(rank->rank == 0 ? submit(rank, step, "asked", &tensor, NULL)
+                                : submit(rank, step, "asked", NULL, &params),
+                wanted);
+}
+
+static void cover_check(struct harness_rank *rank, tryst_step *step, char *data,
+                        struct cover *cover)
+{
+    tryst_op *op = NULL;
+    struct harness_key key = harness_key(rank, 0, 1, "refused");
+    tryst_tensor tensor = harness_tensor(cover->data, cover->bytes);
+    tensor.mem = cover->mem;
+    CHECK_STATUS(rank->rank == 0 ? tryst_send(step, key.text, &tensor, NULL, &op)
+                                 : tryst_recv(step, key.text, &tensor, NULL, &op),
+                 TRYST_E_INVALID);
+    CHECK(op == NULL);
+    cover_ask(rank, step, data, cover, TRYST_E_INVALID);
+}
+
+static tryst_ctx *other_context(const struct harness_rank *rank)
+{
+    tryst_config *config = harness_config(rank);
+    tryst_open_params params = {.struct_size = sizeof params, .config = config};
+    tryst_ctx *ctx;
+    CHECK_STATUS(tryst_open(&params, &ctx), TRYST_OK);
+    tryst_config_close(config);
+    return ctx;
+}
+
+static void cover_main(struct harness_rank *rank)
+{
+    char *own, *data = calloc(1, LARGE + 2), *at = data + 1;
+    tryst_mem *allocated, *registered, *other;
+    tryst_ctx *ctx = other_context(rank);
+    tryst_step *step = harness_step(rank, 1);
+    CHECK_STATUS(tryst_mem_alloc(rank->ctx, LARGE, TRYST_MEMORY_HOST, 0, (void **)&own,
+                                 &allocated),
+                 TRYST_OK);
+    CHECK_STATUS(
+        tryst_mem_register(rank->ctx, at, LARGE, TRYST_MEMORY_HOST, 0, &registered),
+        TRYST_OK);
+    CHECK_STATUS(tryst_mem_register(ctx, data, LARGE + 2, TRYST_MEMORY_HOST, 0, &other),
+                 TRYST_OK);
+    struct cover wrong[] = {{at - 1, LARGE, registered},
+                            {at + 1, LARGE, registered},
+                            {at, LARGE + 1, registered},
+                            {at - 1, SMALL, registered},
+                            {at + LARGE, 1, registered},
+                            {own + 1, LARGE, allocated},
+                            {own + LARGE, 64, allocated},
+                            {at, LARGE, allocated},
+                            {own, SMALL, registered},
+                            {at, LARGE, other},
+                            {at, SMALL, other}};
+    struct cover right[] = {{at, LARGE, registered},     {at, SMALL, registered},
+                            {own, LARGE, allocated},     {own + 1, LARGE - 1, allocated},
+                            {at + LARGE, 0, registered}, {data, LARGE, NULL}};
+    for (size_t i = 0; i < COUNT_OF(wrong); i++)
+        cover_check(rank, step, data, &wrong[i]);
+    for (size_t i = 0; i < COUNT_OF(right); i++) {
+        tryst_tensor tensor = harness_tensor(right[i].data, right[i].bytes);
+        tensor.mem = right[i].mem;
+        harness_end(submit(rank, step, "taken", &tensor, NULL), TRYST_OK);
+        cover_ask(rank, step, data, &right[i], TRYST_OK);
+    }
+    harness_step_close(step);
+    tryst_mem_release(allocated);
+    tryst_mem_release(registered);
+    tryst_mem_release(other);
+    tryst_close(ctx);
+    free(data);
+}
+
+static void test_memory_covers(void **state)
+{
+    run_two(cover_main, NULL);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -586,6 +687,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_event_loop),
         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_memory_covers),
     };
     return HARNESS_MAIN(argc, argv, tests);
 }

@@ -38,6 +38,9 @@ static void a_long_sentence_is_cut_and_says_so(void **state)
     err_set(&err, TRYST_E_IO, "%s", words);
     assert_int_equal(strlen(err.text), ERR_TEXT_BYTES - 1);
     assert_string_equal(err.text + ERR_TEXT_BYTES - 4, "...");
+    memcpy(words + ERR_TEXT_BYTES - 6, "\xf0\x9f\x8e\x89", 4); /* across the cut */
+    err_set(&err, TRYST_E_IO, "%s", words);
+    assert_string_equal(err.text + ERR_TEXT_BYTES - 7, "w...");
 }
 
 static void a_sentence_that_just_fits_is_whole(void **state)

@@ -123,6 +123,9 @@ static void control_characters_cannot_forge_a_line(void **state)
     LOG_WARN(&log, "peer says \"%s\"", "x\ntryst: error: \x1b[31mforged\x7f");
     assert_null(strpbrk(caught.line, "\n\x1b\x7f"));
     assert_non_null(strstr(caught.line, "x tryst: error:  [31mforged "));
+    LOG_WARN(&log, "and \xc2\x9b"
+                   "31m, \xff, \xc3\xa9");
+    assert_non_null(strstr(caught.line, "and   31m,  , \xc3\xa9"));
 }
 
 /* ------------------------------------------------------------------------ the default

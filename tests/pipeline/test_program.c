@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include <tryst/data.h>
 #include <tryst/pipeline.h>
 
 static char error[TRYST_PIPELINE_TEXT_MAX];
@@ -502,9 +503,33 @@ static int tear_down_path(void **state)
     return 0;
 }
 
+/* Getters bear NULL. */
+static void test_null(void **state)
+{
+    size_t count = 7;
+    tryst_engine_stats stats = {.steps_count = 7};
+    (void)state;
+    assert_int_equal(tryst_program_ranks(NULL), 0);
+    assert_int_equal(tryst_program_stages(NULL), 0);
+    assert_int_equal(tryst_program_microbatches(NULL), 0);
+    assert_int_equal(tryst_program_rank_of(NULL, 0), -1);
+    assert_null(tryst_program_actions(NULL, 0, &count));
+    assert_int_equal(count, 0);
+    assert_true(tryst_data_bytes(NULL) == 0);
+    assert_string_equal(tryst_engine_error(NULL), "");
+    assert_string_equal(tryst_engine_cause(NULL), "");
+    assert_null(tryst_engine_losses(NULL));
+    count = 7;
+    assert_null(tryst_engine_spans(NULL, &count));
+    assert_int_equal(count, 0);
+    tryst_engine_stats_get(NULL, &stats);
+    assert_true(stats.steps_count == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_null),
         cmocka_unit_test(test_generators),
         cmocka_unit_test(test_accumulation_order),
         cmocka_unit_test(test_generator_errors),

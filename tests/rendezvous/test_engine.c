@@ -1119,6 +1119,53 @@ static void test_stall_and_deadline_text(void **state)
     end(steps);
 }
 
+/* Time passes with each look at it. */
+static uint64_t passing_ns(void *arg)
+{
+    struct clock_fake *fake = arg;
+    clock_fake_advance(fake, NS_PER_MS);
+    return atomic_load(&fake->now_ns);
+}
+
+/* A pass reads the clock once, first for an operation with a deadline; one that is submitted after
+ * that has its moment from the clock itself, so it lies ahead of the pass's. It has not waited. */
+static void test_stall_of_the_future(void **state)
+{
+    static const struct world_setting settings[] = {{"stall_warn", "5s"}, {0}};
+    tryst_op_params params = {.struct_size = sizeof params, .deadline_ns = 60 * NS_PER_S};
+    tryst_step *steps[2], *others[2];
+    char text[1400];
+    begin(settings);
+    steps_open(steps, 1);
+    steps_open(others, 2);
+    world_settle(&world);
+    struct rendezvous *rdv = world.sides[1].rdv;
+    uint64_t (*standing_ns)(void *) = world.clock.clock.now_ns;
+    world.clock.clock.now_ns = passing_ns;
+    tryst_op *first = recv1(others, "first", 0, LARGE, &params);
+    tryst_op *second = recv1(steps, "second", 1, LARGE, NULL);
+    rdv->tick_ns = 1; /* housekeeping is due in the same pass */
+    rendezvous_clock_due(rdv);
+    rendezvous_progress(rdv);
+    assert_true(second->submitted_ns > first->submitted_ns);
+    assert_null(strstr(world.sides[1].log_text, "stalled"));
+    op_describe(second, first->submitted_ns, text, sizeof text);
+    assert_non_null(strstr(text, "has waited 0.000 s"));
+    clock_fake_advance(&world.clock, 6 * NS_PER_S);
+    rendezvous_clock_due(rdv);
+    rendezvous_progress(rdv);
+    assert_non_null(strstr(world.sides[1].log_text, "has waited 6."));
+    world.clock.clock.now_ns = standing_ns;
+    assert_int_equal(tryst_op_cancel(first), TRYST_OK);
+    assert_int_equal(tryst_op_cancel(second), TRYST_OK);
+    world_settle(&world);
+    world_done(first, TRYST_E_CANCELED);
+    world_done(second, TRYST_E_CANCELED);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(tryst_step_close(others[i], NULL), TRYST_OK);
+    end(steps);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1158,6 +1205,7 @@ int main(void)
         cmocka_unit_test(test_abort_earliest),
         cmocka_unit_test(test_closed),
         cmocka_unit_test(test_stall_and_deadline_text),
+        cmocka_unit_test(test_stall_of_the_future),
     };
     const char *only = getenv("TRYST_TEST_ONLY"); /* for a debugger */
     if (only)

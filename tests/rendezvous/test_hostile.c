@@ -4,6 +4,7 @@
  * up for its fault or the frame was harmless, and memory stays bounded.
  *
  * TRYST_TEST_SEED replays; TRYST_TEST_FRAMES sets how many random frames are tried. */
+#include "core/text.h"
 #include "world.h"
 
 static struct world world;
@@ -443,6 +444,155 @@ static void test_abort_by_nobody(void **state)
     }
 }
 
+/* ---- text --------------------------------------------------------------------------------- */
+
+/* Moves a terminal's cursor, begins a line of its own, and is no UTF-8. */
+static const char hostile[] = "\x1b]0;title\x07\x1b[2J\rone\nforged \xc2\x9b"
+                              "31m\x7f \xff\xe2\x82 \xc3\xa9";
+
+static void say(uint8_t type, const void *head, size_t head_bytes, size_t repeat)
+{
+    char message[LINK_MESSAGE_MAX];
+    size_t bytes = head_bytes;
+    memcpy(message, head, head_bytes);
+    for (size_t i = 0; i < repeat; i++, bytes += sizeof hostile)
+        memcpy(message + bytes, hostile, sizeof hostile); /* and its terminator */
+    assert_int_equal(link_send(world_peer(&world, 1, 0)->link, type, message, bytes, -1),
+                     TRYST_OK);
+}
+
+static void say_abort(size_t repeat)
+{
+    struct link_abort abort = {.step = 1,
+                               .time_ns = 1,
+                               .status = TRYST_E_IO,
+                               .origin_rank = 1,
+                               .text_bytes = (uint32_t)(repeat * sizeof hostile)};
+    say(LINK_ABORT, &abort, sizeof abort, repeat);
+}
+
+static void say_gave_up(size_t repeat)
+{
+    say(LINK_GAVE_UP, "", 0, repeat);
+}
+
+static void say_refused(size_t repeat)
+{
+    struct link_ep head = {.candidate = 0};
+    say(LINK_EP_REFUSED, &head, sizeof head, repeat);
+}
+
+/* A transport hands on what the peer's end of it said. */
+static void transport_says(tryst_status status, bool ready, size_t repeat)
+{
+    char text[TRANSPORT_TEXT_MAX] = "";
+    struct world_ep *ep = world_ep_find(&world, 0, 1);
+    const struct rail_events *events = ep->base.rail->events;
+    for (size_t i = 0; i < repeat; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "%s", hostile);
+    }
+    (ready ? events->ready : events->failed)(&ep->base, status, text);
+}
+
+static void say_ready(size_t repeat)
+{
+    transport_says(TRYST_OK, true, repeat);
+}
+
+static void say_unready(size_t repeat)
+{
+    transport_says(TRYST_E_UNSUPPORTED, true, repeat);
+}
+
+static void say_failed(size_t repeat)
+{
+    transport_says(TRYST_E_PROTOCOL, false, repeat);
+}
+
+static void say_lost(size_t repeat)
+{
+    transport_says(TRYST_OK, true, 0);
+    transport_says(TRYST_E_PEER, false, repeat);
+}
+
+static void check_text(const char *name, const char *text, bool lines)
+{
+    for (size_t n; *text; text += n) {
+        n = text_char_bytes(text, strlen(text));
+        n = lines && *text == '\n' ? 1 : n;
+        if (!n || strncmp(text, "\nforged", 7) == 0)
+            fail_msg("%s reached somebody as it came: %s", name, text);
+    }
+}
+
+static void check_dump(const char *name)
+{
+    char text[8192];
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    rendezvous_dump(world.sides[0].rdv, fileno(file));
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    assert_non_null(strstr(text, "rank 1"));
+    check_text(name, text, true);
+    fclose(file);
+}
+
+/* What rank 0 makes of it: its operation's error, its step's, its peer's mechanism, log, dump. */
+static void check_said(const char *name, void (*says)(size_t repeat), size_t repeat,
+                       bool fails)
+{
+    tryst_error error;
+    tryst_peer_info info;
+    world_open(&world, 2, NULL);
+    world_settle(&world);
+    world.sides[0].log.level = TRYST_LOG_DEBUG;
+    world.sides[0].unready = 1;
+    world.sides[1].still = true;
+    tryst_step *step = world_step(&world, 0, 1);
+    strcpy(key, world_key(&world, 1, 0, "e"));
+    tryst_op *op = world_recv(&world, 0, step, key, buffer, 10000, NULL);
+    world_settle(&world);
+    assert_int_equal(world_peer(&world, 0, 1)->ep_state, PEER_EP_OPENING);
+    says(repeat);
+    world_settle(&world);
+    check_dump(name);
+    for (int i = 0; i < 10; i++)
+        world_advance(&world, NS_PER_S / 2);
+    check_dump(name);
+    assert_int_equal(tryst_op_test(op) != TRYST_IN_PROGRESS, fails);
+    if (tryst_op_error(op, &error) != TRYST_IN_PROGRESS) {
+        check_text(name, error.text, false);
+        assert_non_null(strstr(error.text, "\\x1b]0;title\\x07"));
+    }
+    if (tryst_step_status(step, &error) != TRYST_OK)
+        check_text(name, error.text, false);
+    assert_int_equal(rendezvous_group_peer(&world.sides[0].group, 1, &info), TRYST_OK);
+    check_text(name, info.mechanism, false);
+    check_text(name, world.sides[0].log_text, true);
+    assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
+    tryst_op_release(op);
+    world_close(&world);
+}
+
+static void test_text(void **state)
+{
+    static const struct {
+        const char *name;
+        void (*says)(size_t repeat);
+        bool fails;
+    } rows[] = {
+        {"ABORT", say_abort, true},        {"GAVE_UP", say_gave_up, true},
+        {"EP_REFUSED", say_refused, true}, {"ready", say_ready, false},
+        {"not ready", say_unready, true},  {"failed", say_failed, true},
+        {"lost", say_lost, true},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        for (size_t repeat = 1; repeat <= 16; repeat *= 4)
+            check_said(rows[i].name, rows[i].says, repeat, rows[i].fails);
+}
+
 /* ---- memory ------------------------------------------------------------------------------- */
 
 static const struct world_setting narrow[] = {{"early_max", "16"},
@@ -639,6 +789,7 @@ int main(void)
         cmocka_unit_test(test_status_lies),
         cmocka_unit_test(test_abort_by_nobody),
         cmocka_unit_test(test_floods),
+        cmocka_unit_test(test_text),
         cmocka_unit_test(test_fuzz),
     };
     const char *only = getenv("TRYST_TEST_ONLY"); /* for a debugger */

@@ -5,6 +5,7 @@
 #include "core/alloc.h"
 #include "core/hash.h"
 #include "core/random.h"
+#include "rendezvous/engine.h"
 #include "rendezvous/group.h"
 #include "rendezvous/prepared.h"
 #include "support/unit.h"
@@ -139,7 +140,9 @@ static void test_length(void **state)
 /* ---- a group ------------------------------------------------------------------------------ */
 
 static struct roster_entry entries[12];
-static struct tryst_group group = {.roster = {.rank = 0, .size = 12, .entries = entries}};
+static struct rendezvous rdv;
+static struct tryst_group group = {.roster = {.rank = 0, .size = 12, .entries = entries},
+                                   .rdv = &rdv};
 
 static int group_make(void **state)
 {

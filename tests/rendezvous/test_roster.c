@@ -90,6 +90,30 @@ static void test_fits(void **state)
     roster_close(&roster);
 }
 
+/* What others announce is shown by many: it holds nothing that steers a terminal, the same everywhere. */
+static void test_text(void **state)
+{
+    strcpy(gathered[3].host.host_name, "h\x1b[2J\n\xc2\x9b \xc3\xa9");
+    memset(gathered[4].host.host_name, '\n', sizeof gathered[4].host.host_name);
+    strcpy(gathered[3].device_prefix, "/job:\x7f\xff");
+    memset(gathered[5].device_prefix, 'x', sizeof gathered[5].device_prefix);
+    for (int rank = 0; rank < RANKS; rank++) {
+        struct roster roster;
+        struct roster_entry mine = gathered[rank];
+        assert_int_equal(roster_open((struct bootstrap *)&gathered, rank, RANKS, config,
+                                     &mine, NULL, &roster),
+                         TRYST_OK);
+        const struct roster_entry *entries = roster.entries;
+        assert_string_equal(entries[3].host.host_name,
+                            "h\\x1b[2J\\x0a\\xc2\\x9b \xc3\xa9");
+        assert_int_equal(strlen(entries[4].host.host_name),
+                         (sizeof entries->host.host_name - 1) / 4 * 4);
+        assert_string_equal(entries[3].device_prefix, "/job:\\x7f\\xff");
+        assert_int_equal(strlen(entries[5].device_prefix), ROSTER_PREFIX_MAX - 1);
+        roster_close(&roster);
+    }
+}
+
 struct row {
     const char *name;
     void (*spoil)(void);
@@ -260,6 +284,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_fits, begin, end),
+        cmocka_unit_test_setup_teardown(test_text, begin, end),
         cmocka_unit_test_setup_teardown(test_verdicts, begin, end),
         cmocka_unit_test_setup_teardown(test_prefix_names, begin, end),
         cmocka_unit_test_setup_teardown(test_failures, begin, end),

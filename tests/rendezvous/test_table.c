@@ -12,7 +12,8 @@
 
 static struct rendezvous rdv;
 static struct roster_entry entries[2];
-static struct tryst_group group = {.roster = {.rank = 0, .size = 2, .entries = entries}};
+static struct tryst_group group = {.roster = {.rank = 0, .size = 2, .entries = entries},
+                                   .rdv = &rdv};
 static struct peer peer;
 
 static int begin(void **state)

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text from elsewhere; see text.h. */
+#include "core/text.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { ESCAPE_BYTES = 4 }; /* \xHH */
+
+/* The code point of the `length` bytes at `at`, which begin as such a one does; 0 where they do not
+ * go on so. */
+static uint32_t code_point(const unsigned char *at, size_t length)
+{
+    uint32_t code = at[0] & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (at[i] & 0x3fu);
+    }
+    return code;
+}
+
+size_t text_char_bytes(const char *text, size_t bytes)
+{
+    static const uint32_t least[] = {0, 0, 0xa0 /* above C1 */, 0x800, 0x10000};
+    const unsigned char *at = (const unsigned char *)text;
+    if (bytes && at[0] < 0x80)
+        return at[0] >= 0x20 && at[0] != 0x7f;
+    size_t length = !bytes || at[0] < 0xc0 ? 0
+                    : at[0] < 0xe0         ? 2
+                    : at[0] < 0xf0         ? 3
+                    : at[0] < 0xf8         ? 4
+                                           : 0;
+    if (!length || length > bytes)
+        return 0;
+    uint32_t code = code_point(at, length);
+    bool surrogate = code >= 0xd800 && code <= 0xdfff;
+    return code >= least[length] && code <= 0x10ffff && !surrogate ? length : 0;
+}
+
+size_t text_cut(const char *text, size_t bytes)
+{
+    while (bytes > 0 && ((unsigned char)text[bytes] & 0xc0) == 0x80)
+        bytes--;
+    return bytes;
+}
+
+/* Bytes of the \xHH that was made before, or 0. */
+static size_t escape_bytes(const char *at, size_t bytes)
+{
+    return bytes >= ESCAPE_BYTES && at[0] == '\\' && at[1] == 'x' &&
+                   isxdigit((unsigned char)at[2]) && isxdigit((unsigned char)at[3])
+               ? ESCAPE_BYTES
+               : 0;
+}
+
+size_t text_escape(const void *data, size_t bytes, char *text, size_t capacity)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t used = 0;
+    for (const char *at = data, *end = at + bytes; at < end;) {
+        size_t left = (size_t)(end - at);
+        size_t length = escape_bytes(at, left);
+        length = length ? length : text_char_bytes(at, left);
+        if (used + (length ? length : ESCAPE_BYTES) >= capacity)
+            break;
+        if (length) {
+            memcpy(text + used, at, length);
+        } else {
+            unsigned char c = (unsigned char)*at;
+            const char escape[] = {'\\', 'x', digits[c >> 4], digits[c & 15]};
+            memcpy(text + used, escape, sizeof escape);
+        }
+        used += length ? length : ESCAPE_BYTES;
+        at += length ? length : 1;
+    }
+    text[used] = '\0';
+    return used;
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What comes from elsewhere is shown without control characters, as valid UTF-8, and never cut in
+ * the middle of a character. */
+#include "core/text.h"
+
+#include "core/random.h"
+#include "support/unit.h"
+
+#include <string.h>
+
+static const struct row {
+    const char *data;
+    const char *text;
+    size_t bytes; /* 0: to the terminator */
+} rows[] = {
+    {"", "", 0},
+    {"rank 3 died: Größe \xe2\x82\xac 5, 日本 \xf0\x9f\x8e\x89 ~", NULL, 0},
+    {"a\nb\r\tc", "a\\x0ab\\x0d\\x09c", 0},
+    {"\x1b]0;title\x07\x1b[2J", "\\x1b]0;title\\x07\\x1b[2J", 0},
+    {"\x7f\x01\x1f ", "\\x7f\\x01\\x1f ", 0},
+    {"a\0b", "a\\x00b", 3},
+    {"\xc2\x9b"
+     "31m\xc2\x80\xc2\x9f",
+     "\\xc2\\x9b31m\\xc2\\x80\\xc2\\x9f", 0}, /* C1 */
+    {"\xc2\xa0\xdf\xbf", NULL, 0},   /* the first behind them, the last of two bytes */
+    {"\x80 \xbf", "\\x80 \\xbf", 0}, /* goes on with nothing */
+    {"\xc3( \xe2\x82( \xf0\x9f\x8e(", "\\xc3( \\xe2\\x82( \\xf0\\x9f\\x8e(", 0},
+    {"\xc3", "\\xc3", 0}, /* cut off */
+    {"\xf0\x9f\x8e", "\\xf0\\x9f\\x8e", 0},
+    {"\xc0\xaf \xe0\x9f\xbf \xf0\x8f\xbf\xbf", /* overlong */
+     "\\xc0\\xaf \\xe0\\x9f\\xbf \\xf0\\x8f\\xbf\\xbf", 0},
+    {"\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf\xf0\x90\x80\x80", NULL, 0},
+    {"\xed\xa0\x80\xed\xbf\xbf", "\\xed\\xa0\\x80\\xed\\xbf\\xbf", 0}, /* surrogates */
+    {"\xf4\x8f\xbf\xbf", NULL, 0},
+    {"\xf4\x90\x80\x80 \xf8\x88\x80\x80\x80 \xfe\xff",
+     "\\xf4\\x90\\x80\\x80 \\xf8\\x88\\x80\\x80\\x80 \\xfe\\xff", 0},
+    {"\\ \\x \\x1 \\x1b \\n \"'", NULL, 0}, /* nothing of its own is doubled */
+};
+
+static size_t bytes_of(const struct row *row)
+{
+    return row->bytes ? row->bytes : strlen(row->data);
+}
+
+static void what_does_not_print_is_escaped(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        char text[256], again[256];
+        const char *wanted = rows[i].text ? rows[i].text : rows[i].data;
+        size_t length = text_escape(rows[i].data, bytes_of(&rows[i]), text, sizeof text);
+        assert_string_equal(text, wanted);
+        assert_int_equal(length, strlen(wanted));
+        text_escape(text, length, again, sizeof again);
+        assert_string_equal(again, wanted);
+    }
+}
+
+/* Whether `text` is made of whole characters and of whole \xHH where `whole` has them. */
+static bool is_prefix(const char *text, const char *whole)
+{
+    size_t length = strlen(text), at = 0;
+    if (strncmp(text, whole, length) != 0)
+        return false;
+    while (at < length) {
+        size_t bytes = text_char_bytes(whole + at, strlen(whole + at));
+        at += strncmp(whole + at, "\\x", 2) == 0 && whole[at + 2] != ' ' &&
+                      whole[at + 3] != ' '
+                  ? 4
+                  : bytes;
+        assert_true(bytes > 0);
+    }
+    return at == length;
+}
+
+static void nothing_is_cut_in_two(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const char *wanted = rows[i].text ? rows[i].text : rows[i].data;
+        for (size_t capacity = 1; capacity <= strlen(wanted) + 2; capacity++) {
+            char text[256];
+            memset(text, '#', sizeof text);
+            size_t length = text_escape(rows[i].data, bytes_of(&rows[i]), text, capacity);
+            assert_true(length == strlen(text) && length < capacity);
+            assert_true(text[capacity] == '#');
+            assert_true(is_prefix(text, wanted));
+            /* no more is left out than does not fit */
+            assert_true(capacity <= strlen(wanted) ? length + 4 >= capacity
+                                                   : length == strlen(wanted));
+        }
+    }
+}
+
+static void any_bytes_become_text(void **state)
+{
+    struct random random;
+    (void)state;
+    random_seed(&random, unit_seed());
+    for (int i = 0; i < 20000; i++) {
+        unsigned char data[24];
+        char text[4 * sizeof data + 1], again[sizeof text];
+        for (size_t k = 0; k < sizeof data; k++)
+            data[k] =
+                (unsigned char)(random_u64(&random) >> (k % 3 ? 8 : 9) | 0x80 * (k & 1));
+        size_t length = text_escape(data, sizeof data, text, sizeof text);
+        for (size_t at = 0, n; at < length; at += n) {
+            n = text_char_bytes(text + at, length - at);
+            assert_true(n > 0);
+        }
+        assert_int_equal(text_escape(text, length, again, sizeof again), length);
+        assert_string_equal(again, text);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_does_not_print_is_escaped),
+        cmocka_unit_test(nothing_is_cut_in_two),
+        cmocka_unit_test(any_bytes_become_text),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
