@@ -25,13 +25,13 @@ enum { WAIT_S = 60 };
 
 struct pair {
     const char *name;
-    bool own_shm;
+    const char *tls; /* UCX_TLS, or NULL: what UCX uses of its own */
     int link[2];
     struct module_rank rank[2];
 };
 
-static struct pair shm_pair = {.name = "shm", .own_shm = true};
-static struct pair tcp_pair = {.name = "tcp", .own_shm = false};
+static struct pair shm_pair = {.name = "shm", .tls = "sm,self"};
+static struct pair tcp_pair = {.name = "tcp"};
 
 static uint64_t deadline_ns;
 
@@ -54,12 +54,21 @@ static void pair_turn(struct pair *pair)
             pair_turn(pair);        \
     } while (0)
 
+static void tls_set(const char *tls)
+{
+    if (tls)
+        (void)setenv("UCX_TLS", tls, 1);
+    else
+        (void)unsetenv("UCX_TLS");
+}
+
 static void pair_start(struct pair *pair)
 {
+    tls_set(pair->tls);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair->link), 0);
     for (int me = 0; me < 2; me++) {
         assert_int_equal(rank_start(&pair->rank[me]), TRYST_OK);
-        assert_int_equal(rank_rail_open(&pair->rank[me], "lo", pair->own_shm), TRYST_OK);
+        assert_int_equal(rank_rail_open(&pair->rank[me], "lo", true), TRYST_OK);
     }
 }
 
@@ -442,15 +451,14 @@ static void sleeps_and_wakes(void **state)
 /* ---- killed peers ---- */
 
 /* The child's end of a kill test: connects, takes part in bulk one way, and waits for its end. */
-static void victim(bool own_shm, int link, bool sends, size_t bytes)
+static void victim(int link, bool sends, size_t bytes)
 {
     static struct module_rank rank;
     struct test_bulk bulk[4];
     unsigned char *data = malloc(bytes);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
     memset(data, 7, bytes);
-    if (rank_start(&rank) != TRYST_OK ||
-        rank_rail_open(&rank, "lo", own_shm) != TRYST_OK ||
+    if (rank_start(&rank) != TRYST_OK || rank_rail_open(&rank, "lo", true) != TRYST_OK ||
         rank_ep_open(&rank, 1, link, 3) != TRYST_OK)
         _exit(1);
     while (!rank.ready)
@@ -470,7 +478,7 @@ static void victim(bool own_shm, int link, bool sends, size_t bytes)
         (void)rank_turn(&rank);
 }
 
-static void one_kill(bool own_shm, bool victim_sends, int signal_number,
+static void one_kill(const char *tls, bool victim_sends, int signal_number,
                      uint64_t after_ns)
 {
     enum { BYTES = 8 << 20 };
@@ -482,11 +490,12 @@ static void one_kill(bool own_shm, bool victim_sends, int signal_number,
     pid_t pid;
     memset(data, 1, BYTES);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, link), 0);
+    tls_set(tls);
     pid = fork();
     if (pid == 0)
-        victim(own_shm, link[1], victim_sends, BYTES);
+        victim(link[1], victim_sends, BYTES);
     assert_int_equal(rank_start(&rank), TRYST_OK);
-    assert_int_equal(rank_rail_open(&rank, "lo", own_shm), TRYST_OK);
+    assert_int_equal(rank_rail_open(&rank, "lo", true), TRYST_OK);
     assert_int_equal(rank_ep_open(&rank, 0, link[0], 3), TRYST_OK);
     deadline_set();
     while (!(victim_sends ? rank.ready : rank.frames) &&
@@ -534,7 +543,8 @@ static void killed_in_bulk(void **state)
 {
     static const uint64_t after_ns[] = {0, 300 * NS_PER_US, 2 * NS_PER_MS};
     for (int how = 0; how < 8; how++)
-        one_kill(how & 1, how & 2, how & 4 ? SIGSTOP : SIGKILL, after_ns[how % 3]);
+        one_kill(how & 1 ? "sm,self" : NULL, how & 2, how & 4 ? SIGSTOP : SIGKILL,
+                 after_ns[how % 3]);
 }
 
 /* ---- what it touches in the process ---- */
@@ -593,7 +603,8 @@ static void tcp_settings_take_effect(void **state)
     assert_int_equal(rank_start(&rank), TRYST_OK);
     assert_int_equal(config_set(rank.config, "port_range", "21500-21999", NULL),
                      TRYST_OK);
-    assert_int_equal(rank_rail_open(&rank, "lo", false), TRYST_OK);
+    tls_set(NULL);
+    assert_int_equal(rank_rail_open(&rank, "lo", true), TRYST_OK);
     for (int fd = 0; fd < 1024; fd++) {
         struct sockaddr_in at = {.sin_port = 0};
         socklen_t bytes = sizeof at, int_bytes = sizeof(int);
@@ -609,6 +620,46 @@ static void tcp_settings_take_effect(void **state)
     rank_stop(&rank);
 }
 
+/* Segments of UCX's shared memory that this process has mapped. */
+static int shared_memory_count(void)
+{
+    char line[512];
+    int count = 0;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps))
+        count += strstr(line, "/dev/shm/ucx_shm_posix") || strstr(line, "/SYSV");
+    fclose(maps);
+    return count;
+}
+
+/* A rank that dies leaves the others deaf to each other there, so it wants to be asked for by name. */
+static void shared_memory_by_name_alone(void **state)
+{
+    static struct module_rank rank;
+    static const struct {
+        const char *tls;
+        bool own_shm, used;
+    } table[] = {
+        {NULL, true, false},         {"all", true, false},     {"tcp", true, false},
+        {"^cma", true, false},       {"sm,self", true, true},  {"shm,tcp", true, true},
+        {"tcp,posix", true, true},   {"mm,self", true, true},  {"sysv,tcp", true, true},
+        {"\\posix,tcp", true, true}, {"sm,tcp", false, false},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        tls_set(table[i].tls);
+        assert_int_equal(rank_start(&rank), TRYST_OK);
+        rank.log.level = TRYST_LOG_INFO;
+        assert_int_equal(rank_rail_open(&rank, "lo", table[i].own_shm), TRYST_OK);
+        print_message("UCX_TLS=%s: %d\n", table[i].tls ? table[i].tls : "(none)",
+                      shared_memory_count());
+        assert_int_equal(shared_memory_count() > 0, table[i].used);
+        assert_int_equal(strstr(rank.log_text, "names shared memory") != NULL,
+                         table[i].used);
+        rank_stop(&rank);
+    }
+}
+
 #define OVER_BOTH(test)                                         \
     {#test " over shm", test, setup_shm, pair_teardown, NULL},  \
     {                                                           \
@@ -621,6 +672,7 @@ int main(void)
     char text[TRANSPORT_TEXT_MAX];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(process_is_left_alone),
+        cmocka_unit_test(shared_memory_by_name_alone),
         OVER_BOTH(frames_come_in_order),
         OVER_BOTH(bulk_of_every_protocol),
         OVER_BOTH(bulk_too_long),
