@@ -13,12 +13,16 @@
 #include <setjmp.h>
 #include <cmocka.h>
 // clang-format on
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 enum { WAIT_S = 60 };
@@ -594,6 +598,19 @@ static void cycles_leave_nothing(void **state)
     assert_int_equal(descriptors_open(), before);
 }
 
+/* The port that a descriptor of this process listens on, or 0. */
+static uint16_t port_listening(int fd)
+{
+    struct sockaddr_in at = {.sin_port = 0};
+    socklen_t bytes = sizeof at, int_bytes = sizeof(int);
+    int listens = 0;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &int_bytes) != 0 ||
+        !listens || getsockname(fd, (struct sockaddr *)&at, &bytes) != 0 ||
+        at.sin_family != AF_INET)
+        return 0;
+    return ntohs(at.sin_port);
+}
+
 /* UCX takes what it does not know for a setting of some other transport, and says OK. So one that
  * shows from outside proves the spelling of all that begin like it: the ports it listens on. */
 static void tcp_settings_take_effect(void **state)
@@ -606,18 +623,84 @@ static void tcp_settings_take_effect(void **state)
     tls_set(NULL);
     assert_int_equal(rank_rail_open(&rank, "lo", true), TRYST_OK);
     for (int fd = 0; fd < 1024; fd++) {
-        struct sockaddr_in at = {.sin_port = 0};
-        socklen_t bytes = sizeof at, int_bytes = sizeof(int);
-        int listens = 0;
-        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &int_bytes) != 0 ||
-            !listens || getsockname(fd, (struct sockaddr *)&at, &bytes) != 0 ||
-            at.sin_family != AF_INET)
+        uint16_t port = port_listening(fd);
+        if (!port)
             continue;
-        assert_in_range(ntohs(at.sin_port), 21500, 21999);
+        assert_in_range(port, 21500, 21999);
         listening++;
     }
     assert_true(listening > 0);
     rank_stop(&rank);
+}
+
+/* ---- where its lines go ---- */
+
+static _Atomic(int) lines_accept;
+
+static void line_count(void *arg, tryst_log_level level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    if (strstr(line, "accept"))
+        atomic_fetch_add(&lines_accept, 1);
+}
+
+/* UCX says in its own thread that it cannot accept a stranger, since there is no descriptor left. */
+static void warned(int out, int port_pipe)
+{
+    static struct module_rank rank;
+    struct rlimit limit;
+    uint16_t port = 0;
+    uint64_t end_ns = clock_monotonic_ns() + 10 * NS_PER_S;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)dup2(out, STDOUT_FILENO);
+    tls_set(NULL);
+    if (rank_start(&rank) != TRYST_OK)
+        _exit(1);
+    rank.log.sink = line_count;
+    if (rank_rail_open(&rank, "lo", true) != TRYST_OK)
+        _exit(2);
+    for (int fd = 0; fd < 1024 && !port; fd++)
+        port = port_listening(fd);
+    int next = dup(out);
+    close(next);
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        _exit(3);
+    limit.rlim_cur = (rlim_t)next;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+        write(port_pipe, &port, sizeof port) != sizeof port)
+        _exit(4);
+    while (!atomic_load(&lines_accept) && clock_monotonic_ns() < end_ns)
+        (void)rank_turn(&rank);
+    rank_stop(&rank);
+    fflush(stdout);
+    _exit(atomic_load(&lines_accept) ? 0 : 5);
+}
+
+static void stdout_is_left_alone(void **state)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int out = memfd_create("stdout", MFD_CLOEXEC), port_pipe[2], child_status;
+    int stranger = socket(AF_INET, SOCK_STREAM, 0);
+    uint16_t port;
+    char text[512] = "";
+    assert_true(out >= 0 && stranger >= 0 && pipe(port_pipe) == 0);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0)
+        warned(out, port_pipe[1]);
+    close(port_pipe[1]);
+    assert_int_equal(read(port_pipe[0], &port, sizeof port), sizeof port);
+    at.sin_port = htons(port);
+    assert_int_equal(connect(stranger, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(waitpid(pid, &child_status, 0), pid);
+    assert_true(pread(out, text, sizeof text - 1, 0) >= 0);
+    assert_string_equal(text, "");
+    assert_int_equal(child_status, 0);
+    close(stranger);
+    close(port_pipe[0]);
+    close(out);
 }
 
 /* Segments of UCX's shared memory that this process has mapped. */
@@ -688,6 +771,7 @@ int main(void)
         cmocka_unit_test(cycles_leave_nothing),
         cmocka_unit_test(killed_in_bulk),
         cmocka_unit_test(tcp_settings_take_effect),
+        cmocka_unit_test(stdout_is_left_alone),
     };
     code_snapshot(code_before);
     (void)sigaction(SIGHUP, NULL, &hup_before);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UCX's settings, and where its log lines go.
+ * UCX's settings.
  *
  * Idea: every setting that we need is a row with its reason, given to UCX through
  * ucp_config_modify; the environment is read by UCX as always and written by nobody.
@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucs/debug/log_def.h>
 
 struct setting {
     const char *name, *value;
@@ -269,54 +268,4 @@ tryst_status ucx_context_open(const struct rail_params *params, bool direct,
         return TRYST_OK;
     (void)snprintf(text, TRANSPORT_TEXT_MAX, "%s: %s", step, ucs_status_string(status));
     return status == UCS_ERR_NO_MEMORY ? TRYST_E_NOMEM : TRYST_E_UNSUPPORTED;
-}
-
-/* The context in whose call this thread is, or NULL: UCX has one list of log handlers per
- * process, and lines of another user of UCX are not ours. */
-static __thread const tryst_host *log_host __attribute__((tls_model("initial-exec")));
-
-static tryst_log_level log_level(ucs_log_level_t level, const char *message)
-{
-    /* a setting of ours for a transport that this machine does not have */
-    if (strncmp(message, "invalid configuration", 21) == 0)
-        return TRYST_LOG_DEBUG;
-    if (level <= UCS_LOG_LEVEL_WARN)
-        return TRYST_LOG_WARN; /* UCX's errors too: we decide what is an error of ours */
-    return level <= UCS_LOG_LEVEL_INFO ? TRYST_LOG_INFO : TRYST_LOG_DEBUG;
-}
-
-static ucs_log_func_rc_t log_handler(const char *file, unsigned line,
-                                     const char *function, ucs_log_level_t level,
-                                     const ucs_log_component_config_t *component,
-                                     const char *message, va_list args)
-{
-    char text[512];
-    int used;
-    (void)function;
-    (void)component;
-    if (!log_host || level == UCS_LOG_LEVEL_FATAL)
-        return UCS_LOG_FUNC_RC_CONTINUE;
-    used = snprintf(text, sizeof text, "ucx: ");
-    (void)vsnprintf(text + used, sizeof text - (size_t)used, message, args);
-    used = (int)strlen(text);
-    (void)snprintf(text + used, sizeof text - (size_t)used, " (%s:%u)", file, line);
-    log_host->log(log_host, log_level(level, message), text);
-    return UCS_LOG_FUNC_RC_STOP;
-}
-
-void ucx_log_setup(void)
-{
-    ucs_log_push_handler(log_handler);
-}
-
-const tryst_host *ucx_log_begin(const tryst_host *host)
-{
-    const tryst_host *previous = log_host;
-    log_host = host;
-    return previous;
-}
-
-void ucx_log_end(const tryst_host *previous)
-{
-    log_host = previous;
 }
