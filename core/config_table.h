@@ -53,7 +53,8 @@
       "ranks with equal text count as one host; empty: boot id and namespaces decide")       \
     /* transports */                                                                         \
     X(TRANSPORT, "transport", ENUM, "auto", "auto|self|shm|ucx|ofi", 0,                      \
-      "transport for every peer; auto: the best that reaches each")                          \
+      "transport for every peer; auto: the best that reaches each; ucx within a host: "      \
+      "over TCP, unless UCX_TLS names sm")                                                   \
     X(NET, "net", STRING, "", "interface names or CIDR blocks, separated by commas", 0,      \
       "network interfaces to use; empty: all that are up")                                   \
     X(PORT_RANGE, "port_range", STRING, "", "first-last, or one port", 0,                     \

@@ -209,9 +209,12 @@ static void connecting_main(struct harness_rank *rank)
     free(data);
 }
 
-/* TRYST_TEST_DEATHS sets how many. */
+/* TRYST_TEST_DEATHS sets how many. Over UCX's TCP one in some hundred of these aborts a survivor, inside
+ * UCX (transports/ucx/README.md): so over its shared memory, unless UCX_TLS says otherwise. */
 static void test_killed_connecting(void **state)
 {
+    if (strcmp(harness_mode(), "ucx") == 0)
+        setenv("UCX_TLS", "sm,self", 0);
     const char *text = getenv("TRYST_TEST_DEATHS");
     unsigned deaths = text ? (unsigned)strtoul(text, NULL, 10) : 5;
     for (unsigned i = 0; i < deaths; i++) {
@@ -272,9 +275,11 @@ static void test_stopped(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed),  cmocka_unit_test(test_killed_with_a_living_child),
-        cmocka_unit_test(test_left),    cmocka_unit_test(test_killed_connecting),
+        cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_killed_with_a_living_child),
+        cmocka_unit_test(test_left),
         cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_killed_connecting), /* the last: it sets UCX_TLS */
     };
     return HARNESS_MAIN(argc, argv, tests);
 }

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Compares tryst-perf with ucx_perftest on this machine: 8-byte latency, and bandwidth at 1 MiB and
-# 16 MiB; shm against UCX's shared memory, ucx against the same UCX transports with error handling
-# (-e). Alternating pairs with equal outstanding sends; prints the median and spread of the ratios.
+# 16 MiB; shm against UCX's shared memory, ucx-shm (ucx with UCX_TLS=sm,self) and ucx-tcp against the
+# same UCX transports with error handling (-e). Alternating pairs with equal outstanding sends; prints the median and spread of the ratios.
 # table.sh has more sizes and fabrics.
 #
-# Usage: compare.sh <tryst-perf> [pairs (11)] [shm|ucx …]
+# Usage: compare.sh <tryst-perf> [pairs (11)] [shm|ucx-shm|ucx-tcp …]
 # Latency is time per time (wanted: at most 2), bandwidth rate per rate (wanted: at least 0.95). The
 # exit status says whether it could be measured, not how it came out; TRYST_COMPARE_STRICT=1 makes it
 # 1 where something falls short.
@@ -15,12 +15,12 @@ perf=$1
 pairs=${2:-11}
 shift
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- shm ucx
+[ $# -gt 0 ] || set -- shm ucx-shm
 command -v ucx_perftest >/dev/null 2>&1 || { echo "skipped: ucx_perftest is not installed (ucx-utils)"; exit 77; }
 . "$(dirname "$0")/lib.sh"
 short=0
 
-# compare <shm|ucx> <pingpong|bandwidth> <bytes> <iterations>
+# compare <shm|ucx-shm|ucx-tcp> <pingpong|bandwidth> <bytes> <iterations>
 compare() {
     pairs_measure "$pairs" "$@"
     awk -v name="$1 $2 $3" -v kind="$2" '

@@ -3,9 +3,8 @@
 # What compare.sh and table.sh share: one figure of ours, or of the raw fabric beside it, by *path*:
 #
 #   shm      shm                              ucx_perftest over UCX's shared memory
-#   ucx      ucx, as UCX chooses              ucx_perftest -e, shared memory allowed as our module does
-#   ucx-shm  ucx, UCX_TLS=sm,self             the same
-#   ucx-tcp  ucx, UCX_TLS=tcp                 the same
+#   ucx-shm  ucx, UCX_TLS=sm,self             ucx_perftest -e over UCX's shared memory
+#   ucx-tcp  ucx, UCX_TLS=tcp                 ucx_perftest -e over UCX's TCP
 #   ofi-tcp  ofi, as it chooses: net          raw_fi net
 #   ofi-rxm  ofi, FI_PROVIDER=tcp             raw_fi tcp;ofi_rxm
 #   ofi-shm  ofi, FI_PROVIDER=shm             raw_fi shm

@@ -13,25 +13,29 @@
 #include <setjmp.h>
 #include <cmocka.h>
 // clang-format on
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 enum { WAIT_S = 60 };
 
 struct pair {
     const char *name;
-    bool own_shm;
+    const char *tls; /* UCX_TLS, or NULL: what UCX uses of its own */
     int link[2];
     struct module_rank rank[2];
 };
 
-static struct pair shm_pair = {.name = "shm", .own_shm = true};
-static struct pair tcp_pair = {.name = "tcp", .own_shm = false};
+static struct pair shm_pair = {.name = "shm", .tls = "sm,self"};
+static struct pair tcp_pair = {.name = "tcp"};
 
 static uint64_t deadline_ns;
 
@@ -54,12 +58,21 @@ static void pair_turn(struct pair *pair)
             pair_turn(pair);        \
     } while (0)
 
+static void tls_set(const char *tls)
+{
+    if (tls)
+        (void)setenv("UCX_TLS", tls, 1);
+    else
+        (void)unsetenv("UCX_TLS");
+}
+
 static void pair_start(struct pair *pair)
 {
+    tls_set(pair->tls);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair->link), 0);
     for (int me = 0; me < 2; me++) {
         assert_int_equal(rank_start(&pair->rank[me]), TRYST_OK);
-        assert_int_equal(rank_rail_open(&pair->rank[me], "lo", pair->own_shm), TRYST_OK);
+        assert_int_equal(rank_rail_open(&pair->rank[me], "lo", true), TRYST_OK);
     }
 }
 
@@ -442,15 +455,14 @@ static void sleeps_and_wakes(void **state)
 /* ---- killed peers ---- */
 
 /* The child's end of a kill test: connects, takes part in bulk one way, and waits for its end. */
-static void victim(bool own_shm, int link, bool sends, size_t bytes)
+static void victim(int link, bool sends, size_t bytes)
 {
     static struct module_rank rank;
     struct test_bulk bulk[4];
     unsigned char *data = malloc(bytes);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
     memset(data, 7, bytes);
-    if (rank_start(&rank) != TRYST_OK ||
-        rank_rail_open(&rank, "lo", own_shm) != TRYST_OK ||
+    if (rank_start(&rank) != TRYST_OK || rank_rail_open(&rank, "lo", true) != TRYST_OK ||
         rank_ep_open(&rank, 1, link, 3) != TRYST_OK)
         _exit(1);
     while (!rank.ready)
@@ -470,7 +482,7 @@ static void victim(bool own_shm, int link, bool sends, size_t bytes)
         (void)rank_turn(&rank);
 }
 
-static void one_kill(bool own_shm, bool victim_sends, int signal_number,
+static void one_kill(const char *tls, bool victim_sends, int signal_number,
                      uint64_t after_ns)
 {
     enum { BYTES = 8 << 20 };
@@ -482,11 +494,12 @@ static void one_kill(bool own_shm, bool victim_sends, int signal_number,
     pid_t pid;
     memset(data, 1, BYTES);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, link), 0);
+    tls_set(tls);
     pid = fork();
     if (pid == 0)
-        victim(own_shm, link[1], victim_sends, BYTES);
+        victim(link[1], victim_sends, BYTES);
     assert_int_equal(rank_start(&rank), TRYST_OK);
-    assert_int_equal(rank_rail_open(&rank, "lo", own_shm), TRYST_OK);
+    assert_int_equal(rank_rail_open(&rank, "lo", true), TRYST_OK);
     assert_int_equal(rank_ep_open(&rank, 0, link[0], 3), TRYST_OK);
     deadline_set();
     while (!(victim_sends ? rank.ready : rank.frames) &&
@@ -534,7 +547,8 @@ static void killed_in_bulk(void **state)
 {
     static const uint64_t after_ns[] = {0, 300 * NS_PER_US, 2 * NS_PER_MS};
     for (int how = 0; how < 8; how++)
-        one_kill(how & 1, how & 2, how & 4 ? SIGSTOP : SIGKILL, after_ns[how % 3]);
+        one_kill(how & 1 ? "sm,self" : NULL, how & 2, how & 4 ? SIGSTOP : SIGKILL,
+                 after_ns[how % 3]);
 }
 
 /* ---- what it touches in the process ---- */
@@ -584,6 +598,19 @@ static void cycles_leave_nothing(void **state)
     assert_int_equal(descriptors_open(), before);
 }
 
+/* The port that a descriptor of this process listens on, or 0. */
+static uint16_t port_listening(int fd)
+{
+    struct sockaddr_in at = {.sin_port = 0};
+    socklen_t bytes = sizeof at, int_bytes = sizeof(int);
+    int listens = 0;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &int_bytes) != 0 ||
+        !listens || getsockname(fd, (struct sockaddr *)&at, &bytes) != 0 ||
+        at.sin_family != AF_INET)
+        return 0;
+    return ntohs(at.sin_port);
+}
+
 /* UCX takes what it does not know for a setting of some other transport, and says OK. So one that
  * shows from outside proves the spelling of all that begin like it: the ports it listens on. */
 static void tcp_settings_take_effect(void **state)
@@ -593,20 +620,127 @@ static void tcp_settings_take_effect(void **state)
     assert_int_equal(rank_start(&rank), TRYST_OK);
     assert_int_equal(config_set(rank.config, "port_range", "21500-21999", NULL),
                      TRYST_OK);
-    assert_int_equal(rank_rail_open(&rank, "lo", false), TRYST_OK);
+    tls_set(NULL);
+    assert_int_equal(rank_rail_open(&rank, "lo", true), TRYST_OK);
     for (int fd = 0; fd < 1024; fd++) {
-        struct sockaddr_in at = {.sin_port = 0};
-        socklen_t bytes = sizeof at, int_bytes = sizeof(int);
-        int listens = 0;
-        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &int_bytes) != 0 ||
-            !listens || getsockname(fd, (struct sockaddr *)&at, &bytes) != 0 ||
-            at.sin_family != AF_INET)
+        uint16_t port = port_listening(fd);
+        if (!port)
             continue;
-        assert_in_range(ntohs(at.sin_port), 21500, 21999);
+        assert_in_range(port, 21500, 21999);
         listening++;
     }
     assert_true(listening > 0);
     rank_stop(&rank);
+}
+
+/* ---- where its lines go ---- */
+
+static _Atomic(int) lines_accept;
+
+static void line_count(void *arg, tryst_log_level level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    if (strstr(line, "accept"))
+        atomic_fetch_add(&lines_accept, 1);
+}
+
+/* UCX says in its own thread that it cannot accept a stranger, since there is no descriptor left. */
+static void warned(int out, int port_pipe)
+{
+    static struct module_rank rank;
+    struct rlimit limit;
+    uint16_t port = 0;
+    uint64_t end_ns = clock_monotonic_ns() + 10 * NS_PER_S;
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)dup2(out, STDOUT_FILENO);
+    tls_set(NULL);
+    if (rank_start(&rank) != TRYST_OK)
+        _exit(1);
+    rank.log.sink = line_count;
+    if (rank_rail_open(&rank, "lo", true) != TRYST_OK)
+        _exit(2);
+    for (int fd = 0; fd < 1024 && !port; fd++)
+        port = port_listening(fd);
+    int next = dup(out);
+    close(next);
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        _exit(3);
+    limit.rlim_cur = (rlim_t)next;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+        write(port_pipe, &port, sizeof port) != sizeof port)
+        _exit(4);
+    while (!atomic_load(&lines_accept) && clock_monotonic_ns() < end_ns)
+        (void)rank_turn(&rank);
+    rank_stop(&rank);
+    fflush(stdout);
+    _exit(atomic_load(&lines_accept) ? 0 : 5);
+}
+
+static void stdout_is_left_alone(void **state)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int out = memfd_create("stdout", MFD_CLOEXEC), port_pipe[2], child_status;
+    int stranger = socket(AF_INET, SOCK_STREAM, 0);
+    uint16_t port;
+    char text[512] = "";
+    assert_true(out >= 0 && stranger >= 0 && pipe(port_pipe) == 0);
+    fflush(stdout);
+    pid_t pid = fork();
+    if (pid == 0)
+        warned(out, port_pipe[1]);
+    close(port_pipe[1]);
+    assert_int_equal(read(port_pipe[0], &port, sizeof port), sizeof port);
+    at.sin_port = htons(port);
+    assert_int_equal(connect(stranger, (struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(waitpid(pid, &child_status, 0), pid);
+    assert_true(pread(out, text, sizeof text - 1, 0) >= 0);
+    assert_string_equal(text, "");
+    assert_int_equal(child_status, 0);
+    close(stranger);
+    close(port_pipe[0]);
+    close(out);
+}
+
+/* Segments of UCX's shared memory that this process has mapped. */
+static int shared_memory_count(void)
+{
+    char line[512];
+    int count = 0;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps))
+        count += strstr(line, "/dev/shm/ucx_shm_posix") || strstr(line, "/SYSV");
+    fclose(maps);
+    return count;
+}
+
+/* A rank that dies leaves the others deaf to each other there, so it wants to be asked for by name. */
+static void shared_memory_by_name_alone(void **state)
+{
+    static struct module_rank rank;
+    static const struct {
+        const char *tls;
+        bool own_shm, used;
+    } table[] = {
+        {NULL, true, false},         {"all", true, false},     {"tcp", true, false},
+        {"^cma", true, false},       {"sm,self", true, true},  {"shm,tcp", true, true},
+        {"tcp,posix", true, true},   {"mm,self", true, true},  {"sysv,tcp", true, true},
+        {"\\posix,tcp", true, true}, {"sm,tcp", false, false},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        tls_set(table[i].tls);
+        assert_int_equal(rank_start(&rank), TRYST_OK);
+        rank.log.level = TRYST_LOG_INFO;
+        assert_int_equal(rank_rail_open(&rank, "lo", table[i].own_shm), TRYST_OK);
+        print_message("UCX_TLS=%s: %d\n", table[i].tls ? table[i].tls : "(none)",
+                      shared_memory_count());
+        assert_int_equal(shared_memory_count() > 0, table[i].used);
+        assert_int_equal(strstr(rank.log_text, "names shared memory") != NULL,
+                         table[i].used);
+        rank_stop(&rank);
+    }
 }
 
 #define OVER_BOTH(test)                                         \
@@ -621,6 +755,7 @@ int main(void)
     char text[TRANSPORT_TEXT_MAX];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(process_is_left_alone),
+        cmocka_unit_test(shared_memory_by_name_alone),
         OVER_BOTH(frames_come_in_order),
         OVER_BOTH(bulk_of_every_protocol),
         OVER_BOTH(bulk_too_long),
@@ -636,6 +771,7 @@ int main(void)
         cmocka_unit_test(cycles_leave_nothing),
         cmocka_unit_test(killed_in_bulk),
         cmocka_unit_test(tcp_settings_take_effect),
+        cmocka_unit_test(stdout_is_left_alone),
     };
     code_snapshot(code_before);
     (void)sigaction(SIGHUP, NULL, &hup_before);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UCX's settings, and where its log lines go.
+ * UCX's settings.
  *
  * Idea: every setting that we need is a row with its reason, given to UCX through
  * ucp_config_modify; the environment is read by UCX as always and written by nobody.
@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucs/debug/log_def.h>
 
 struct setting {
     const char *name, *value;
@@ -38,6 +37,9 @@ static const struct setting settings[] = {
      * UCX makes of its own, so as much memory. */
     {"MM_SEG_SIZE", "33920"},
     {"MM_RX_BUFS_GROW", "128"},
+    /* In error mode PEER, UCX drops shared memory without a word (measured with 1.13.1) unless its
+     * transports are told to notice dead peers. The SYSV_ and POSIX_ spellings are ignored. */
+    {"MM_ERROR_HANDLING", "y"},
 };
 
 /* Where UCX copies (shared memory, TCP): no rendezvous. The receive is posted first, so there is
@@ -52,14 +54,11 @@ static const struct setting settings_copied[] = {
 
 /* Where RDMA moves it, beyond one packet: rendezvous, and the receiver reads. (Else a peer that was
  * given up while it was stopped would write into our memory when it goes on.) In error mode PEER,
- * UCX reads only memory that it can take back. And no shared memory of UCX's, which would copy. */
-static const struct setting settings_direct[] = {
-    {"RNDV_THRESH", "8000"}, {"RNDV_SCHEME", "get_zcopy"}, {"TLS", "^sm"}};
+ * UCX reads only memory that it can take back. */
+static const struct setting settings_direct[] = {{"RNDV_THRESH", "8000"},
+                                                 {"RNDV_SCHEME", "get_zcopy"}};
 
-/* In error mode PEER, UCX drops shared memory without a word (measured with 1.13.1) unless its
- * transports are told to notice dead peers. The SYSV_ and POSIX_ spellings are ignored. */
-static const struct setting setting_shm = {"MM_ERROR_HANDLING", "y"};
-static const struct setting setting_no_shm = {"TLS", "^sm"};
+enum { TLS_BYTES = 512 }; /* of a list of transports */
 
 /* The first RDMA device that sysfs lists in `path`; false where there is none. */
 static bool rdma_device_first(const char *path, char *device_p, size_t bytes)
@@ -138,18 +137,73 @@ static ucs_status_t list_apply(ucp_config_t *config, const struct setting *list,
     return status;
 }
 
-static ucs_status_t kind_apply(ucp_config_t *config, bool direct, bool shm,
-                               const char **name_p)
+/* UCX's list of transports, as the environment and ucx.conf have it ("all" where neither has one). */
+static void tls_read(const ucp_config_t *config, char list_p[TLS_BYTES])
 {
-    ucs_status_t status;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *stream = open_memstream(&text, &bytes);
+    list_p[0] = '\0';
+    if (!stream)
+        return;
+    ucp_config_print(config, stream, NULL, UCS_CONFIG_PRINT_CONFIG);
+    if (fclose(stream) == 0) {
+        const char *line = strstr(text, "UCX_TLS=");
+        if (line)
+            (void)snprintf(list_p, TLS_BYTES, "%.*s", (int)strcspn(line + 8, "\n"),
+                           line + 8);
+    }
+    free(text);
+}
+
+/* Does the list ask for one of UCX's transports over a FIFO in shared memory, by its name or its
+ * group's? ("\\posix" is the name alone; "all" and "^ib" name none.) */
+static bool tls_names_shared_memory(const char *list)
+{
+    static const char *const names[] = {"sm", "shm", "mm", "posix", "sysv", "xpmem"};
+    if (*list == '^')
+        return false;
+    while (*list) {
+        size_t length = strcspn(list, ",");
+        if (*list == '\\')
+            list++, length--;
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            if (strlen(names[i]) == length && memcmp(list, names[i], length) == 0)
+                return true;
+        list += length;
+        list += *list == ',';
+    }
+    return false;
+}
+
+/* Which transports UCX may use. Shared memory only where it is asked for by name: all senders share
+ * the receiver's one FIFO, and one that dies between claiming a slot of it (uct_mm_ep_get_remote_elem)
+ * and filling it leaves the receiver deaf to all others, for good. */
+static ucs_status_t tls_apply(ucp_config_t *config, const tryst_host *host, bool allowed)
+{
+    char list[TLS_BYTES], without[TLS_BYTES + 4] = "^sm";
+    tls_read(config, list);
+    bool named = tls_names_shared_memory(list);
+    bool is_open = *list == '^' || strcmp(list, "all") == 0;
+    if (named && allowed)
+        host->log(host, TRYST_LOG_INFO,
+                  "ucx: UCX_TLS names shared memory, so UCX uses it: a rank that dies "
+                  "while it sends can cut its peers off from each other "
+                  "(TRYST_TRANSPORT=shm does not)");
+    if (*list && !is_open && (!named || allowed))
+        return UCS_OK;
+    if (*list == '^')
+        (void)snprintf(without, sizeof without, "%s,sm", list);
+    return ucp_config_modify(config, "TLS", without);
+}
+
+static ucs_status_t kind_apply(ucp_config_t *config, bool direct, const char **name_p)
+{
     if (direct)
         return list_apply(config, settings_direct,
                           sizeof settings_direct / sizeof *settings_direct, name_p);
-    status = list_apply(config, settings_copied,
-                        sizeof settings_copied / sizeof *settings_copied, name_p);
-    if (status == UCS_OK)
-        status = setting_apply(config, shm ? &setting_shm : &setting_no_shm, name_p);
-    return status;
+    return list_apply(config, settings_copied,
+                      sizeof settings_copied / sizeof *settings_copied, name_p);
 }
 
 /* An interface with both families: the one of the address that was chosen and announced. And the
@@ -176,7 +230,12 @@ static ucs_status_t settings_apply(ucp_config_t *config, const struct rail_param
     ucs_status_t status =
         list_apply(config, settings, sizeof settings / sizeof *settings, name_p);
     if (status == UCS_OK)
-        status = kind_apply(config, direct, params->own_shm_allowed, name_p);
+        status = kind_apply(config, direct, name_p);
+    if (status == UCS_OK) {
+        *name_p = "TLS";
+        /* not on a direct rail: it would copy */
+        status = tls_apply(config, params->host, params->own_shm_allowed && !direct);
+    }
     if (status == UCS_OK && params->interface_name) {
         *name_p = "NET_DEVICES";
         status = devices_set(config, params->interface_name);
@@ -209,54 +268,4 @@ tryst_status ucx_context_open(const struct rail_params *params, bool direct,
         return TRYST_OK;
     (void)snprintf(text, TRANSPORT_TEXT_MAX, "%s: %s", step, ucs_status_string(status));
     return status == UCS_ERR_NO_MEMORY ? TRYST_E_NOMEM : TRYST_E_UNSUPPORTED;
-}
-
-/* The context in whose call this thread is, or NULL: UCX has one list of log handlers per
- * process, and lines of another user of UCX are not ours. */
-static __thread const tryst_host *log_host __attribute__((tls_model("initial-exec")));
-
-static tryst_log_level log_level(ucs_log_level_t level, const char *message)
-{
-    /* a setting of ours for a transport that this machine does not have */
-    if (strncmp(message, "invalid configuration", 21) == 0)
-        return TRYST_LOG_DEBUG;
-    if (level <= UCS_LOG_LEVEL_WARN)
-        return TRYST_LOG_WARN; /* UCX's errors too: we decide what is an error of ours */
-    return level <= UCS_LOG_LEVEL_INFO ? TRYST_LOG_INFO : TRYST_LOG_DEBUG;
-}
-
-static ucs_log_func_rc_t log_handler(const char *file, unsigned line,
-                                     const char *function, ucs_log_level_t level,
-                                     const ucs_log_component_config_t *component,
-                                     const char *message, va_list args)
-{
-    char text[512];
-    int used;
-    (void)function;
-    (void)component;
-    if (!log_host || level == UCS_LOG_LEVEL_FATAL)
-        return UCS_LOG_FUNC_RC_CONTINUE;
-    used = snprintf(text, sizeof text, "ucx: ");
-    (void)vsnprintf(text + used, sizeof text - (size_t)used, message, args);
-    used = (int)strlen(text);
-    (void)snprintf(text + used, sizeof text - (size_t)used, " (%s:%u)", file, line);
-    log_host->log(log_host, log_level(level, message), text);
-    return UCS_LOG_FUNC_RC_STOP;
-}
-
-void ucx_log_setup(void)
-{
-    ucs_log_push_handler(log_handler);
-}
-
-const tryst_host *ucx_log_begin(const tryst_host *host)
-{
-    const tryst_host *previous = log_host;
-    log_host = host;
-    return previous;
-}
-
-void ucx_log_end(const tryst_host *previous)
-{
-    log_host = previous;
 }

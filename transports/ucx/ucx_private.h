@@ -41,6 +41,7 @@ enum ucx_work {
 struct ucx_rail {
     struct rail base;
     const tryst_host *host;
+    struct list_node log_node; /**< while UCX's thread may log for it */
     struct poller *poller;
     struct poller_source source; /**< UCX's event descriptor */
     ucp_context_h context;
@@ -140,14 +141,20 @@ static inline struct ucx_rail *ep_rail(struct ucx_ep *ep)
     return (struct ucx_rail *)ep->base.rail;
 }
 
-/* ucx_config.c: the one place that knows UCX's settings, and what UCX logs. */
+/* ucx_config.c: the one place that knows UCX's settings. */
 tryst_status ucx_context_open(const struct rail_params *params, bool direct,
                               ucp_context_h *context_p, char *text);
 /** Whether an RDMA device is behind this interface (NULL: anywhere). */
 bool ucx_rdma_present(const char *interface_name);
+
+/* ucx_log.c */
 /** Around every call into UCX that may log: its lines go to our log, not to stdout. */
 const tryst_host *ucx_log_begin(const tryst_host *host);
 void ucx_log_end(const tryst_host *previous);
+/** Between them, lines of UCX's own thread may go to the rail's context. */
+void ucx_log_open(struct ucx_rail *rail);
+void ucx_log_close(struct ucx_rail *rail);
+/** Once, when the module is loaded. */
 void ucx_log_setup(void);
 
 /* ucx_module.c */

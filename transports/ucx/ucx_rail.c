@@ -106,6 +106,7 @@ static void rail_free(struct ucx_rail *rail)
     if (rail->context)
         ucp_cleanup(rail->context);
     ucx_log_end(previous);
+    ucx_log_close(rail);
     ep_table_end(&rail->table, rail->host);
     rail->host->free(rail);
 }
@@ -134,6 +135,7 @@ static struct ucx_rail *rail_new(const struct rail_params *params)
     list_init(&rail->done);
     (void)snprintf(rail->name, sizeof rail->name, "%s",
                    params->interface_name ? params->interface_name : "any interface");
+    ucx_log_open(rail);
     return rail;
 }
 

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Four ranks exchange 16 MiB each with each, and one is killed at a random moment of that: its peers
+ * hear of it, by name, and go on among themselves as if nothing had been.
+ * TRYST_TEST_KILLS sets how many. One more dies at the worst moment, in the fabric's own copy. */
+#include "harness.h"
+
+#include "support/unit.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { RANKS = 4, VICTIM = 3, BYTES = 16 << 20, ROUNDS = 2 };
+
+struct kill_run {
+    uint64_t seed;
+    _Atomic(uint32_t) counter;
+};
+
+/* What a rank has for one peer: two tensors (what is sent is the same for all), and whether that peer is
+ * known to be dead. */
+struct side {
+    char *sent, *received;
+    tryst_op *send, *recv;
+    bool dead;
+};
+
+static void side_start(struct harness_rank *rank, tryst_step *step, int peer,
+                       const char *edge, size_t bytes, struct side *side)
+{
+    side->recv = harness_recv(rank, step, peer, edge, side->received, bytes);
+    side->send = harness_send(rank, step, peer, edge, side->sent, bytes);
+}
+
+/* The outcome is OK; of the victim's it may also be its death. */
+static bool op_says_dead(tryst_op *op, int peer)
+{
+    tryst_error error = {.text = ""};
+    tryst_status status = tryst_wait(op, TRYST_FOREVER);
+    if (status != TRYST_OK) {
+        CHECK_STATUS(tryst_op_error(op, &error), status);
+        if (status != TRYST_E_PEER || peer != VICTIM || error.origin_rank != VICTIM)
+            harness_fail(__FILE__, __LINE__, "with rank %d: %s: %s", peer,
+                         tryst_status_name(status), error.text);
+    }
+    tryst_op_release(op);
+    return status != TRYST_OK;
+}
+
+/* All exchange with all whom they do not know to be dead. */
+static void exchange(struct harness_rank *rank, tryst_step *step, const char *edge,
+                     size_t bytes, struct side *sides)
+{
+    bool asked[RANKS];
+    for (int i = 0; i < RANKS; i++) {
+        asked[i] = i != rank->rank && !sides[i].dead;
+        if (asked[i])
+            side_start(rank, step, i, edge, bytes, &sides[i]);
+    }
+    for (int i = 0; i < RANKS; i++) {
+        if (!asked[i])
+            continue;
+        bool recv_dead = op_says_dead(sides[i].recv, i);
+        bool send_dead = op_says_dead(sides[i].send, i);
+        sides[i].dead = recv_dead || send_dead;
+    }
+}
+
+/* Another thread kills, so that it hits the rank wherever it is. */
+static void *killer_main(void *arg)
+{
+    uint64_t after_ns = *(const uint64_t *)arg;
+    struct timespec time = {.tv_sec = (time_t)(after_ns / 1000000000),
+                            .tv_nsec = (long)(after_ns % 1000000000)};
+    nanosleep(&time, NULL);
+    raise(SIGKILL);
+    return NULL;
+}
+
+/* At any moment of the time that a round takes, and half as much again. */
+static void killer_start(const struct kill_run *run, uint64_t round_ns)
+{
+    static uint64_t after_ns;
+    uint64_t state = run->seed * 0x9E3779B97F4A7C15ull + 1;
+    pthread_t thread;
+    for (int i = 0; i < 16; i++)
+        harness_random(&state);
+    after_ns = harness_random(&state) % (round_ns + round_ns / 2 + 1);
+    CHECK(pthread_create(&thread, NULL, killer_main, &after_ns) == 0);
+}
+
+static void sides_open(struct side *sides)
+{
+    char *sent = malloc(BYTES);
+    CHECK(sent);
+    memset(sent, 1, BYTES);
+    for (int i = 0; i < RANKS; i++) {
+        sides[i] = (struct side){.sent = sent, .received = malloc(BYTES)};
+        CHECK(sides[i].received);
+        memset(sides[i].received, 1, BYTES); /* paged in, so that the rounds take alike */
+    }
+}
+
+static void sides_close(struct side *sides)
+{
+    free(sides[0].sent);
+    for (int i = 0; i < RANKS; i++)
+        free(sides[i].received);
+}
+
+static void kill_main(struct harness_rank *rank)
+{
+    struct kill_run *run = rank->arg;
+    struct side sides[RANKS];
+    char edge[24];
+    tryst_step *step = harness_step(rank, 1);
+    sides_open(sides);
+    exchange(rank, step, "connect", 8, sides);
+    harness_barrier(rank, &run->counter);
+    uint64_t begin_ns = harness_now_ns();
+    exchange(rank, step, "measured", BYTES, sides);
+    if (rank->rank == VICTIM)
+        killer_start(run, harness_now_ns() - begin_ns);
+    for (int i = 0; i < ROUNDS; i++) {
+        snprintf(edge, sizeof edge, "round %d", i);
+        exchange(rank, step, edge, BYTES, sides);
+    }
+    /* Whoever has not heard of the death by now hears of it here; the victim itself never comes so far. */
+    tryst_op *never =
+        harness_recv(rank, step, VICTIM, "never", sides[VICTIM].received, 8);
+    CHECK(op_says_dead(never, VICTIM));
+    harness_step_close(step);
+    sides_close(sides);
+}
+
+static void test_kills(void **state)
+{
+    const char *text = getenv("TRYST_TEST_KILLS");
+    unsigned kills = text ? (unsigned)strtoul(text, NULL, 10) : 2, failed = 0;
+    uint64_t seed = unit_seed();
+    for (unsigned i = 0; i < kills; i++) {
+        struct kill_run *run = harness_share(sizeof *run);
+        run->seed = seed + i;
+        struct harness_params params = {
+            .size = RANKS, .main = kill_main, .arg = run, .killed = VICTIM};
+        if (harness_run(&params) != 0) {
+            print_error("kill %u failed: TRYST_TEST_SEED=%llu TRYST_TEST_KILLS=1\n", i,
+                        (unsigned long long)run->seed);
+            failed++;
+        }
+        harness_unshare(run, sizeof *run);
+    }
+    print_message("%u of %u kills failed\n", failed, kills);
+    assert_int_equal(failed, 0);
+}
+
+static void fault_kills(int signal_number)
+{
+    (void)signal_number;
+    raise(SIGKILL);
+}
+
+/* The last half of what the victim sends cannot be read: whoever copies it in this process dies there,
+ * with whatever the copy had claimed of the receiver's. */
+static void victim_copies(struct harness_rank *rank, tryst_step *step)
+{
+    struct sigaction action = {.sa_handler = fault_kills};
+    char *data =
+        mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(data != MAP_FAILED);
+    CHECK(mprotect(data + BYTES / 2, BYTES / 2, PROT_NONE) == 0);
+    CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
+    tryst_op *op = harness_send(rank, step, 0, "unreadable", data, BYTES);
+    (void)tryst_wait(op, TRYST_FOREVER);
+    raise(SIGKILL); /* the kernel was the reader, and said so */
+}
+
+static void copy_main(struct harness_rank *rank)
+{
+    struct kill_run *run = rank->arg;
+    struct side sides[RANKS];
+    tryst_step *step = harness_step(rank, 1);
+    sides_open(sides);
+    exchange(rank, step, "connect", 8, sides);
+    harness_barrier(rank, &run->counter);
+    if (rank->rank == VICTIM)
+        victim_copies(rank, step);
+    if (rank->rank == 0) {
+        tryst_op *op =
+            harness_recv(rank, step, VICTIM, "unreadable", sides[VICTIM].received, BYTES);
+        CHECK(tryst_wait(op, TRYST_FOREVER) != TRYST_OK);
+        tryst_op_release(op);
+    }
+    sides[VICTIM].dead = true;
+    exchange(rank, step, "living", BYTES, sides);
+    harness_step_close(step);
+    sides_close(sides);
+}
+
+static void test_dies_while_it_copies(void **state)
+{
+    struct kill_run *run = harness_share(sizeof *run);
+    struct harness_params params = {
+        .size = RANKS, .main = copy_main, .arg = run, .killed = VICTIM};
+    int failed = harness_run(&params);
+    harness_unshare(run, sizeof *run);
+    assert_int_equal(failed, 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_dies_while_it_copies),
+                                       cmocka_unit_test(test_kills)};
+    return HARNESS_MAIN(argc, argv, tests);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where UCX's log lines go: into the context's log, not to the host program's stdout.
+ *
+ * Idea: UCX has one list of log handlers per process, and others may use UCX beside us. So each line
+ * is asked whose it is. Of a thread that is in a call of ours: that context's. Of UCX's own thread,
+ * which works for all workers: of the rail that has been open longest. All others are not ours.
+ * Invariant: where the user has set UCX_LOG_FILE, UCX writes there, and nothing is taken from it.
+ * Callers: the module's other files; UCX, from any thread.
+ */
+#include "ucx_private.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucs/debug/log_def.h>
+
+/* The context in whose call this thread is, or NULL. */
+static __thread const tryst_host *log_host __attribute__((tls_model("initial-exec")));
+
+/* Open rails; the lock is held while a line of UCX's thread is written, so that its host stays. */
+static pthread_mutex_t rails_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list rails = {{&rails.head, &rails.head}};
+
+static tryst_log_level log_level(ucs_log_level_t level, const char *message)
+{
+    /* a setting of ours for a transport that this machine does not have */
+    if (strncmp(message, "invalid configuration", 21) == 0)
+        return TRYST_LOG_DEBUG;
+    if (level <= UCS_LOG_LEVEL_WARN)
+        return TRYST_LOG_WARN; /* UCX's errors too: we decide what is an error of ours */
+    return level <= UCS_LOG_LEVEL_INFO ? TRYST_LOG_INFO : TRYST_LOG_DEBUG;
+}
+
+/* UCX names its thread so (1.13 to the newest). */
+static bool is_thread_of_ucx(void)
+{
+    char name[16] = "";
+    return pthread_getname_np(pthread_self(), name, sizeof name) == 0 &&
+           strcmp(name, "async") == 0;
+}
+
+static bool line_take(tryst_log_level level, const char *text)
+{
+    bool taken = false;
+    if (log_host) {
+        log_host->log(log_host, level, text);
+        return true;
+    }
+    if (!is_thread_of_ucx())
+        return false;
+    pthread_mutex_lock(&rails_lock);
+    if (!list_empty(&rails)) {
+        const struct ucx_rail *rail =
+            container_of(list_first(&rails), struct ucx_rail, log_node);
+        rail->host->log(rail->host, level, text);
+        taken = true;
+    }
+    pthread_mutex_unlock(&rails_lock);
+    return taken;
+}
+
+static ucs_log_func_rc_t log_handler(const char *file, unsigned line,
+                                     const char *function, ucs_log_level_t level,
+                                     const ucs_log_component_config_t *component,
+                                     const char *message, va_list args)
+{
+    char text[512];
+    int used;
+    (void)function;
+    (void)component;
+    if (level == UCS_LOG_LEVEL_FATAL)
+        return UCS_LOG_FUNC_RC_CONTINUE;
+    used = snprintf(text, sizeof text, "ucx: ");
+    (void)vsnprintf(text + used, sizeof text - (size_t)used, message, args);
+    used = (int)strlen(text);
+    (void)snprintf(text + used, sizeof text - (size_t)used, " (%s:%u)", file, line);
+    return line_take(log_level(level, message), text) ? UCS_LOG_FUNC_RC_STOP
+                                                      : UCS_LOG_FUNC_RC_CONTINUE;
+}
+
+void ucx_log_setup(void)
+{
+    if (!getenv("UCX_LOG_FILE"))
+        ucs_log_push_handler(log_handler);
+}
+
+void ucx_log_open(struct ucx_rail *rail)
+{
+    pthread_mutex_lock(&rails_lock);
+    list_push_back(&rails, &rail->log_node);
+    pthread_mutex_unlock(&rails_lock);
+}
+
+void ucx_log_close(struct ucx_rail *rail)
+{
+    pthread_mutex_lock(&rails_lock);
+    (void)list_remove(&rail->log_node);
+    pthread_mutex_unlock(&rails_lock);
+}
+
+const tryst_host *ucx_log_begin(const tryst_host *host)
+{
+    const tryst_host *previous = log_host;
+    log_host = host;
+    return previous;
+}
+
+void ucx_log_end(const tryst_host *previous)
+{
+    log_host = previous;
+}
