@@ -12,6 +12,7 @@
  * device, each end for itself; of those that are sent there some are written in time, behind an event. */
 #include "rooms.h"
 
+#include "support/outcomes.h"
 #include "support/unit.h"
 
 #include <math.h>
@@ -379,30 +380,38 @@ static void random_main(struct harness_rank *rank)
 
 /* ---- both ends together ------------------------------------------------------------------- */
 
-/* CLOSED: the other side had given up, and had closed the step before this side heard of it. */
 static bool is_given_up(int32_t status)
 {
     return status == TRYST_E_CANCELED || status == TRYST_E_DEADLINE ||
            status == TRYST_E_CLOSED;
 }
 
-static bool outcome_is_legal(const struct pair *pair, int32_t send, int32_t recv)
+static struct outcome_end end_judged(const struct pair *pair, bool is_send,
+                                     const struct outcome *outcome)
 {
-    switch (pair->fate) {
-    case PLAIN: return send == TRYST_OK && recv == TRYST_OK;
-    case DEAD: return send == TRYST_E_DEAD && recv == TRYST_E_DEAD;
-    case MISMATCH: return send == TRYST_E_MISMATCH && recv == TRYST_E_MISMATCH;
-    case NO_SEND: return send == UNSEEN && is_given_up(recv);
-    case NO_RECV: return is_given_up(send) && recv == UNSEEN;
-    case DEADLINE_SEND:
-        /* Its bytes had been copied, so it did not wait for the answer. */
-        if (send == TRYST_E_DEADLINE && recv == TRYST_OK)
-            return true;
-        break;
-    default: break;
-    }
-    return (send == TRYST_OK && recv == TRYST_OK) ||
-           (is_given_up(send) && is_given_up(recv));
+    struct outcome_end end = {
+        .facts = OUTCOME_PASSED, /* each rank closes the step in the end */
+        .status = atomic_load(is_send ? &outcome->send : &outcome->recv),
+        .calls = atomic_load(is_send ? &outcome->send_calls : &outcome->recv_calls)};
+    if (pair->fate != (is_send ? NO_SEND : NO_RECV))
+        end.facts |= OUTCOME_SUBMITTED;
+    if (pair->fate == CANCEL_BOTH ||
+        pair->fate == (is_send ? CANCEL_SEND : CANCEL_RECV) || pair->fate == NO_RECV)
+        end.facts |= OUTCOME_CANCEL;
+    if (pair->fate == (is_send ? DEADLINE_SEND : DEADLINE_RECV) || pair->fate == NO_SEND)
+        end.facts |= OUTCOME_DEADLINE;
+    return end;
+}
+
+/* NULL: legal. */
+static const char *pair_fault(const struct pair *pair, const struct outcome *outcome)
+{
+    struct outcome_pair both = {.send = end_judged(pair, true, outcome),
+                                .recv = end_judged(pair, false, outcome),
+                                .met = pair->fate == DEAD       ? TRYST_E_DEAD
+                                       : pair->fate == MISMATCH ? TRYST_E_MISMATCH
+                                                                : TRYST_OK};
+    return outcome_fault(&both);
 }
 
 static int outcomes_check(const struct random_run *run)
@@ -420,15 +429,14 @@ static int outcomes_check(const struct random_run *run)
             given_up += is_given_up(send) || is_given_up(recv);
             if (recv == TRYST_OK)
                 on_device += (pairs[i].send.device >= 0) + (pairs[i].recv.device >= 0);
-            if (outcome_is_legal(&pairs[i], send, recv) &&
-                sends == (pairs[i].fate != NO_SEND) &&
-                recvs == (pairs[i].fate != NO_RECV))
+            const char *fault = pair_fault(&pairs[i], outcome);
+            if (!fault)
                 continue;
             if (wrong++ < 5)
                 print_error(
-                    "step %llu pair %d (%d to %d, %llu bytes, fate %d, alloc %d): "
+                    "%s: step %llu pair %d (%d to %d, %llu bytes, fate %d, alloc %d): "
                     "send %d (%u callbacks), recv %d (%u)\n",
-                    (unsigned long long)step, i, pairs[i].src, pairs[i].dst,
+                    fault, (unsigned long long)step, i, pairs[i].src, pairs[i].dst,
                     (unsigned long long)pairs[i].bytes, pairs[i].fate, pairs[i].alloc,
                     send, sends, recv, recvs);
         }

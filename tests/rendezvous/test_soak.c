@@ -1,43 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two engines with the narrowest quotas, at random: both directions, sizes, shapes, cancels,
- * deadlines, mismatches and failing allocations, while queues are held and let go. In the end every
- * send has met its receive: nothing may hang, nothing may be left, and what succeeded is right.
+/* Three engines with narrow quotas, at random: all directions, sizes, shapes, cancels, deadlines,
+ * mismatches and failing allocations, in several steps that sides open late, pass over, close with
+ * operations pending and DATA unread, or abort, while queues are held and let go. In the end nothing
+ * may hang, nothing may be left, what succeeded is right, and both ends of each pair say what the
+ * manual lets them say (support/outcomes.h).
  *
  * TRYST_TEST_SEED replays. */
+#include "support/outcomes.h"
 #include "world.h"
 #include <inttypes.h>
 
-enum { KEYS = 6, OPS = 60, BYTES_MAX = 40000 };
+enum { SIDES = 3, KEYS = 6, STEPS = 3, OPS = 60, BYTES_MAX = 40000 };
 
 static struct world world;
 static struct random rng;
 
 struct end {
-    tryst_op *op;
+    tryst_op *op; /* NULL: not submitted */
     uint8_t *data;
     size_t bytes;
     bool alloc;
+    uint32_t facts, calls;
     struct pair *pair;
 };
 
-/* The i-th send and the i-th receive of a key. */
+/* The i-th send and the i-th receive of a key in a step. */
 struct pair {
     struct end send, recv;
-    int key;
+    int key, step;
+    bool dead, refused;
+};
+
+/* How a side treats a step. */
+enum manner { STAYS, CLOSES, ABORTS, ABORTS_AND_CLOSES, SKIPS };
+
+struct visit {
+    enum manner manner;
+    int leaves_at; /* after so many submissions it closes or aborts */
+    int submitted, next;
+    bool came, left;
+    tryst_step *step; /* NULL: not open */
+    tryst_op *close_op;
 };
 
 static struct pair pairs[OPS];
+static struct visit visits[SIDES][STEPS];
 
 static bool one_in(uint64_t n)
 {
     return random_range(&rng, n) == 0;
 }
 
+/* Key by key: from each side to each other. */
+static int key_src(int key)
+{
+    return key / 2;
+}
+
+static int key_dst(int key)
+{
+    return (key / 2 + 1 + key % 2) % SIDES;
+}
+
+static struct end *end_of(struct pair *pair, int side)
+{
+    return side == key_src(pair->key)   ? &pair->send
+           : side == key_dst(pair->key) ? &pair->recv
+                                        : NULL;
+}
+
+/* ---- operations --------------------------------------------------------------------------- */
+
+static void on_done(void *arg, tryst_op *op, tryst_status status)
+{
+    struct end *end = arg;
+    end->calls++;
+}
+
 static tryst_status shape_take(void *arg, tryst_tensor *tensor)
 {
     struct end *end = arg;
-    if (one_in(16))
-        return TRYST_E_NOMEM;
+    if (one_in(16)) {
+        end->pair->refused = true;
+        return TRYST_E_UNSUPPORTED;
+    }
     end->bytes = tensor->count;
     end->data = malloc(tensor->count + 1);
     tensor->data = end->data;
@@ -45,30 +91,31 @@ static tryst_status shape_take(void *arg, tryst_tensor *tensor)
 }
 
 /* (A number that was lost for want of memory has aborted the step.) */
-static void submit(struct end *end, tryst_step *const *steps, bool is_send)
+static void submit(struct end *end, int side, tryst_step *step)
 {
     struct pair *pair = end->pair;
-    int src = pair->key % 2;
+    bool is_send = end == &pair->send;
     char edge[16];
     snprintf(edge, sizeof edge, "k%d", pair->key);
-    const char *key = world_key(&world, src, !src, edge);
-    tryst_op_params params = {.struct_size = sizeof params};
-    if (one_in(12))
+    const char *key = world_key(&world, key_src(pair->key), key_dst(pair->key), edge);
+    tryst_op_params params = {
+        .struct_size = sizeof params, .callback = on_done, .arg = end};
+    if (tryst_step_status(step, NULL) != TRYST_OK)
+        return;
+    end->facts |= OUTCOME_SUBMITTED;
+    if (one_in(12)) {
         params.deadline_ns = 1 + random_range(&rng, 3 * NS_PER_S);
-    if (is_send && one_in(20))
-        params.flags |= TRYST_OP_DEAD;
-    if (tryst_step_status(steps[is_send ? src : !src], NULL) != TRYST_OK)
-        return;
-    if (is_send) {
-        end->op =
-            world_send(&world, src, steps[src], key, end->data, end->bytes, &params);
-        return;
+        end->facts |= OUTCOME_DEADLINE;
     }
+    if (is_send && pair->dead)
+        params.flags |= TRYST_OP_DEAD;
     if (end->alloc) {
         params.alloc = shape_take;
         params.alloc_arg = end;
     }
-    end->op = world_recv(&world, !src, steps[!src], key, end->data, end->bytes, &params);
+    end->op = is_send
+                  ? world_send(&world, side, step, key, end->data, end->bytes, &params)
+                  : world_recv(&world, side, step, key, end->data, end->bytes, &params);
 }
 
 static size_t random_bytes(void)
@@ -86,6 +133,8 @@ static void pairs_make(void)
     for (int i = 0; i < OPS; i++) {
         struct pair *pair = &pairs[i];
         pair->key = (int)random_range(&rng, KEYS);
+        pair->step = (int)random_range(&rng, STEPS);
+        pair->dead = one_in(20);
         pair->send.pair = pair->recv.pair = pair;
         pair->send.bytes = pair->recv.bytes = random_bytes();
         if (one_in(16))
@@ -98,6 +147,116 @@ static void pairs_make(void)
     }
 }
 
+static void pairs_free(void)
+{
+    for (int i = 0; i < OPS; i++) {
+        tryst_op_release(pairs[i].send.op);
+        tryst_op_release(pairs[i].recv.op);
+        free(pairs[i].send.data);
+        free(pairs[i].recv.data);
+    }
+}
+
+/* ---- steps -------------------------------------------------------------------------------- */
+
+/* Nobody skips the last one, which tells of those that were passed over. */
+static void visits_make(void)
+{
+    memset(visits, 0, sizeof visits);
+    for (int step = 0; step < STEPS; step++) {
+        bool calm = one_in(3);
+        for (int side = 0; side < SIDES; side++) {
+            uint64_t at = calm ? 0 : random_range(&rng, 10);
+            enum manner manner = at < 5 ? STAYS : (enum manner)(at - 5);
+            if (step == STEPS - 1 && manner == SKIPS)
+                manner = CLOSES;
+            visits[side][step].manner = manner;
+            visits[side][step].leaves_at = (int)random_range(&rng, 10);
+        }
+    }
+}
+
+static bool step_is_aborted(int step)
+{
+    for (int side = 0; side < SIDES; side++)
+        if (visits[side][step].manner == ABORTS ||
+            visits[side][step].manner == ABORTS_AND_CLOSES)
+            return true;
+    return false;
+}
+
+static void visit_close(struct visit *visit)
+{
+    assert_int_equal(tryst_step_close(visit->step, one_in(4) ? NULL : &visit->close_op),
+                     TRYST_OK);
+    visit->step = NULL;
+}
+
+/* What it came for is done: now its manner shows. */
+static void visit_leave(struct visit *visit)
+{
+    visit->left = true;
+    if (visit->manner == ABORTS || visit->manner == ABORTS_AND_CLOSES)
+        assert_int_equal(tryst_step_abort(visit->step, TRYST_E_IO, "enough"), TRYST_OK);
+    if (visit->manner == CLOSES || visit->manner == ABORTS_AND_CLOSES)
+        visit_close(visit);
+}
+
+/* The side opens its next step, or passes over it. */
+static void visit_next(int side)
+{
+    for (int i = 0; i < STEPS; i++) {
+        struct visit *visit = &visits[side][i];
+        if (visit->came)
+            continue;
+        visit->came = true;
+        if (visit->manner == SKIPS)
+            visit->next = OPS;
+        else
+            visit->step = world_step(&world, side, (uint64_t)i + 1);
+        return;
+    }
+}
+
+/* The next submission of a side in a step. */
+static void visit_submit(int side, int step)
+{
+    struct visit *visit = &visits[side][step];
+    if (!visit->step)
+        return;
+    if (!visit->left && visit->manner != STAYS &&
+        (visit->submitted == visit->leaves_at || visit->next == OPS)) {
+        visit_leave(visit);
+        return;
+    }
+    while (visit->next < OPS) {
+        struct pair *pair = &pairs[visit->next++];
+        struct end *end = end_of(pair, side);
+        if (pair->step != step || !end)
+            continue;
+        submit(end, side, visit->step);
+        visit->submitted++;
+        return;
+    }
+}
+
+static bool visit_is_over(const struct visit *visit)
+{
+    return visit->came && (!visit->step || (visit->next == OPS &&
+                                            (visit->left || visit->manner == STAYS)));
+}
+
+static bool visits_are_over(void)
+{
+    for (int side = 0; side < SIDES; side++)
+        for (int step = 0; step < STEPS; step++)
+            if (!visit_is_over(&visits[side][step]))
+                return false;
+    return true;
+}
+
+/* ---- knobs -------------------------------------------------------------------------------- */
+
 static void knobs_turn(struct side *side)
 {
     bool *const knobs[] = {&side->hold_frames,  &side->hold_bulk,     &side->hold_sent,
@@ -107,6 +266,7 @@ static void knobs_turn(struct side *side)
     side->frames_max = (uint32_t)random_range(&rng, 3);
     side->recv_again = one_in(8) ? 3 : 0;
     side->send_again = one_in(8) ? 3 : 0;
+    world.hold_links = one_in(8);
 }
 
 static void knobs_release(struct side *side)
@@ -116,97 +276,172 @@ static void knobs_release(struct side *side)
     side->frames_max = side->recv_again = side->send_again = 0;
 }
 
-static void check(const struct pair *pair)
+/* ---- the end ------------------------------------------------------------------------------ */
+
+static void end_judge(const struct end *end, int side, struct outcome_end *judged)
 {
-    tryst_status send = tryst_op_test(pair->send.op);
-    tryst_status recv = tryst_op_test(pair->recv.op);
-    if (send == TRYST_IN_PROGRESS || recv == TRYST_IN_PROGRESS) {
-        rendezvous_dump(world.sides[0].rdv, 2);
-        rendezvous_dump(world.sides[1].rdv, 2);
-        fail_msg("pair %d of key %d: send %d, receive %d", (int)(pair - pairs), pair->key,
-                 send, recv);
-    }
-    if (recv == TRYST_OK) {
+    const struct visit *visit = &visits[side][end->pair->step];
+    judged->facts = end->facts;
+    if (visit->manner == CLOSES)
+        judged->facts |= OUTCOME_CLOSE;
+    if (visit->manner != STAYS && visit->manner != ABORTS)
+        judged->facts |= OUTCOME_PASSED;
+    if (step_is_aborted(end->pair->step))
+        judged->facts |= OUTCOME_ABORT;
+    judged->status = end->op ? tryst_op_test(end->op) : OUTCOME_UNSEEN;
+    judged->calls = end->calls;
+}
+
+static void check(const struct pair *pair, bool failing)
+{
+    bool fits = pair->recv.alloc || pair->recv.bytes == pair->send.bytes;
+    struct outcome_pair both = {.met = pair->dead      ? TRYST_E_DEAD
+                                       : pair->refused ? TRYST_E_UNSUPPORTED
+                                       : fits          ? TRYST_OK
+                                                       : TRYST_E_MISMATCH,
+                                .refused = pair->refused};
+    end_judge(&pair->send, key_src(pair->key), &both.send);
+    end_judge(&pair->recv, key_dst(pair->key), &both.recv);
+    const char *fault = outcome_fault(&both);
+    if (failing && both.send.status != TRYST_IN_PROGRESS &&
+        both.recv.status != TRYST_IN_PROGRESS)
+        fault = NULL; /* for want of memory either end may fail */
+    if (fault)
+        fail_msg(
+            "%s: pair %d of key %d (%d to %d), step %d%s, %zu bytes, meets as %s: send "
+            "%d (manner %d, facts %x), receive %d (manner %d, facts %x)%s",
+            fault, (int)(pair - pairs), pair->key, key_src(pair->key), key_dst(pair->key),
+            pair->step + 1, step_is_aborted(pair->step) ? " (aborted)" : "",
+            pair->send.bytes, tryst_status_name(both.met), both.send.status,
+            visits[key_src(pair->key)][pair->step].manner, both.send.facts,
+            both.recv.status, visits[key_dst(pair->key)][pair->step].manner,
+            both.recv.facts, pair->recv.alloc ? ", alloc" : "");
+    if (both.recv.status == TRYST_OK) {
         assert_int_equal(pair->recv.bytes, pair->send.bytes);
         assert_memory_equal(pair->recv.data, pair->send.data, pair->send.bytes);
     }
 }
 
-/* `order`: pairs of one key are submitted in order on each side; the two sides are not. */
-static void life(bool failing)
+/* Whoever is still in a step knows that it was aborted, if it was. */
+static void visit_check(const struct visit *visit, int step, bool failing)
 {
-    static const struct world_setting settings[] = {{"slice_bytes", "4K"},
-                                                    {"parked_max", "2"},
-                                                    {"wants_max", "2"},
-                                                    {"frame_credits", "2"},
-                                                    {"posted_slices", "2"},
-                                                    {"eager_credit", "4K"},
-                                                    {0}};
-    tryst_step *steps[2];
-    int next[2] = {0, 0};
-    uint64_t aborted = 0;
-    world_open(&world, 2, settings);
-    world.sides[0].rail.base.posted_max = world.sides[1].rail.base.posted_max = 4;
-    world.sides[0].window_bytes = 8192;
-    for (int i = 0; i < 2; i++)
-        steps[i] = world_step(&world, i, 1);
-    if (failing || one_in(2))
-        world_join(&world, 0,
-                   1); /* (an endpoint for which there is no memory ends the peer) */
-    pairs_make();
-    while (next[0] < OPS || next[1] < OPS) {
-        int which = (int)random_range(&rng, 2);
-        int i = next[which];
-        if (i < OPS) {
-            submit(which ? &pairs[i].recv : &pairs[i].send, steps, !which);
-            next[which]++;
+    tryst_error error;
+    if (visit->close_op)
+        assert_int_equal(tryst_op_test(visit->close_op), TRYST_OK);
+    if (!visit->step || failing)
+        return;
+    tryst_status status = tryst_step_status(visit->step, &error);
+    assert_int_equal(status, step_is_aborted(step) ? TRYST_E_ABORTED : TRYST_OK);
+    if (status == TRYST_OK)
+        return;
+    assert_in_range(error.origin_rank, 0, SIDES - 1);
+    enum manner manner = visits[error.origin_rank][step].manner;
+    assert_true(manner == ABORTS || manner == ABORTS_AND_CLOSES);
+    assert_int_equal(error.origin_status, TRYST_E_IO);
+    assert_non_null(strstr(error.text, "enough"));
+}
+
+static void hang_tell(void)
+{
+    for (int i = 0; i < OPS; i++)
+        if ((pairs[i].send.op && tryst_op_test(pairs[i].send.op) == TRYST_IN_PROGRESS) ||
+            (pairs[i].recv.op && tryst_op_test(pairs[i].recv.op) == TRYST_IN_PROGRESS)) {
+            for (int side = 0; side < SIDES; side++)
+                rendezvous_dump(world.sides[side].rdv, 2);
+            return;
         }
-        if (one_in(4))
-            knobs_turn(&world.sides[random_range(&rng, 2)]);
-        if (failing && one_in(6))
-            alloc_fail_at(1 + random_range(&rng, 4));
-        for (uint64_t n = random_range(&rng, 4); n > 0; n--)
-            world_pass(&world);
-        alloc_fail_off();
-        struct pair *other = &pairs[random_range(&rng, OPS)];
-        aborted += tryst_step_status(steps[0], NULL) != TRYST_OK;
-        tryst_op *op = one_in(2) ? other->send.op : other->recv.op;
-        if (op && one_in(8))
-            tryst_op_cancel(op);
-        if (one_in(4))
-            clock_fake_advance(&world.clock, random_range(&rng, NS_PER_S));
-    }
-    for (int i = 0; i < 2; i++)
+}
+
+static void life_end(bool failing)
+{
+    world.hold_links = false;
+    for (int i = 0; i < SIDES; i++)
         knobs_release(&world.sides[i]);
     for (int i = 0; i < 2 * OPS; i++)
         world_advance(&world, NS_PER_S); /* deferred ones come one a tick */
-    assert_true(failing || !aborted);
+    hang_tell();
     for (int i = 0; i < OPS; i++)
-        check(&pairs[i]);
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(world_peer(&world, i, !i)->life, PEER_ALIVE);
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(world_peer(&world, i, !i)->eager_used, 0);
-    for (int i = 0; i < OPS; i++) {
-        tryst_op_release(pairs[i].send.op);
-        tryst_op_release(pairs[i].recv.op);
-    }
-    for (int i = 0; i < 2; i++)
-        assert_int_equal(tryst_step_close(steps[i], NULL), TRYST_OK);
+        check(&pairs[i], failing);
+    for (int side = 0; side < SIDES; side++)
+        for (int step = 0; step < STEPS; step++) {
+            struct visit *visit = &visits[side][step];
+            visit_check(visit, step, failing);
+            if (visit->step)
+                visit_close(visit);
+        }
     world_settle(&world);
-    for (int i = 0; i < 2; i++)
+    for (int side = 0; side < SIDES; side++)
+        for (int step = 0; step < STEPS; step++)
+            tryst_op_release(visits[side][step].close_op);
+    for (int i = 0; i < SIDES; i++) {
         assert_true(list_empty(&world.sides[i].rdv->scopes));
-    world_close(&world);
-    for (int i = 0; i < OPS; i++) {
-        free(pairs[i].send.data);
-        free(pairs[i].recv.data);
+        for (int j = 0; j < SIDES; j++)
+            if (i != j) {
+                assert_int_equal(world_peer(&world, i, j)->life, PEER_ALIVE);
+                assert_int_equal(world_peer(&world, i, j)->eager_used, 0);
+            }
     }
+}
+
+/* ---- lives -------------------------------------------------------------------------------- */
+
+static void life_turn(bool failing)
+{
+    int side = (int)random_range(&rng, SIDES);
+    if (one_in(6))
+        visit_next(side);
+    visit_submit(side, (int)random_range(&rng, STEPS));
+    if (one_in(4))
+        knobs_turn(&world.sides[random_range(&rng, SIDES)]);
+    if (failing && one_in(6))
+        alloc_fail_at(1 + random_range(&rng, 4));
+    for (uint64_t n = random_range(&rng, 4); n > 0; n--)
+        world_pass(&world);
+    alloc_fail_off();
+    struct pair *other = &pairs[random_range(&rng, OPS)];
+    struct end *end = one_in(2) ? &other->send : &other->recv;
+    if (end->op && one_in(8)) {
+        tryst_op_cancel(end->op);
+        end->facts |= OUTCOME_CANCEL;
+    }
+    if (one_in(4))
+        clock_fake_advance(&world.clock, random_range(&rng, NS_PER_S));
+}
+
+/* Pairs of one key are submitted in order on each side; the sides are not. */
+static void life(bool failing)
+{
+    const struct world_setting settings[] = {{"slice_bytes", "4K"},
+                                             {"parked_max", "2"},
+                                             {"wants_max", "2"},
+                                             {"frame_credits", "2"},
+                                             {"posted_slices", "2"},
+                                             {"eager_credit", one_in(2) ? "4K" : "8K"},
+                                             {"early_max", one_in(2) ? "1" : "4096"},
+                                             /* frames are held for longer than usual */
+                                             {"peer_timeout", "1h"},
+                                             {0}};
+    world_open(&world, SIDES, settings);
+    for (int i = 0; i < SIDES; i++)
+        world.sides[i].rail.base.posted_max = 4;
+    world.sides[0].window_bytes = 8192;
+    if (failing ||
+        one_in(2)) /* (an endpoint for which there is no memory ends the peer) */
+        for (int i = 0; i < SIDES; i++)
+            world_join(&world, i, (i + 1) % SIDES);
+    pairs_make();
+    visits_make();
+    while (!visits_are_over())
+        life_turn(failing);
+    life_end(failing);
+    world_close(&world);
+    pairs_free();
 }
 
 static void soak(bool failing)
 {
     const char *wanted = getenv("TRYST_TEST_LIVES");
-    uint64_t lives = wanted ? strtoull(wanted, NULL, 0) : 60;
+    uint64_t lives = wanted ? strtoull(wanted, NULL, 0) : 200;
     uint64_t seed = unit_seed();
     for (uint64_t i = 0; i < lives; i++) {
         random_seed(&rng, seed + i); /* one life replays with TRYST_TEST_LIVES=1 */

@@ -32,7 +32,8 @@ struct world_ep {
     struct list_node node;
     int rank, peer;
     bool told_ready, closing;
-    bool unready;       /* nothing comes of it */
+    bool unready; /* nothing comes of it */
+    uint32_t posted_now;
     struct list frames; /* struct world_frame, on the way to the peer */
     struct list posted; /* struct bulk: receives, by scratch */
     struct list canceled;

@@ -120,7 +120,7 @@ static tryst_status on_bulk_recv(struct endpoint *base, struct bulk *bulk)
         side->recv_again--;
         return TRYST_AGAIN;
     }
-    assert_true(side->posted_now < base->rail->posted_max);
+    assert_true(ep->posted_now++ < base->rail->posted_max);
     if (++side->posted_now > side->posted_high)
         side->posted_high = side->posted_now;
     bulk_push(&ep->posted, bulk);
@@ -146,10 +146,11 @@ static void on_bulk_cancel(struct endpoint *base, struct bulk *bulk)
     bulk_push(&ep->canceled, bulk);
 }
 
-static void recv_done(struct side *side, struct bulk *bulk, tryst_status status,
+static void recv_done(struct world_ep *ep, struct bulk *bulk, tryst_status status,
                       size_t bytes)
 {
-    side->posted_now--;
+    ep->posted_now--;
+    ep_side(ep)->posted_now--;
     bulk->done(bulk, status, bytes);
 }
 
@@ -176,7 +177,7 @@ static void bulk_arrive(struct world_ep *ep, struct world_ep *from, struct bulk 
     list_remove(&bulk_state(recv)->node);
     assert_true(send->bytes <= recv->bytes);
     memcpy(recv->data, send->data, send->bytes);
-    recv_done(ep_side(ep), recv, TRYST_OK, send->bytes);
+    recv_done(ep, recv, TRYST_OK, send->bytes);
 }
 
 static int ep_receive(struct world *world, struct world_ep *ep)
@@ -209,7 +210,7 @@ static int ep_complete(struct world_ep *ep)
         count++;
     }
     while (!side->hold_cancels && (bulk = bulk_pop(&ep->canceled)) != NULL) {
-        recv_done(side, bulk, TRYST_E_CANCELED, 0);
+        recv_done(ep, bulk, TRYST_E_CANCELED, 0);
         count++;
     }
     return count;
@@ -217,14 +218,13 @@ static int ep_complete(struct world_ep *ep)
 
 static void ep_end(struct world_ep *ep)
 {
-    struct side *side = ep_side(ep);
     struct bulk *bulk;
     struct list_node *node;
     while ((bulk = bulk_pop(&ep->sends)) != NULL || (bulk = bulk_pop(&ep->sent)) != NULL)
         bulk->done(bulk, TRYST_E_CANCELED, 0);
     while ((bulk = bulk_pop(&ep->posted)) != NULL ||
            (bulk = bulk_pop(&ep->canceled)) != NULL)
-        recv_done(side, bulk, TRYST_E_CANCELED, 0);
+        recv_done(ep, bulk, TRYST_E_CANCELED, 0);
     while ((node = list_pop_front(&ep->frames)) != NULL)
         free(container_of(node, struct world_frame, node));
     list_remove(&ep->node);

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See unruly.h. */
+#include "unruly.h"
+
+#include "harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { EDGES = 6, OWN_EDGE = 1000 };
+
+int unruly_below(uint64_t *state, int n)
+{
+    return (int)(harness_random(state) % (uint64_t)n);
+}
+
+double unruly_between(uint64_t *state, double least, double most)
+{
+    double unit = (double)(harness_random(state) >> 11) / 9007199254740992.0;
+    return least * exp(unit * log(most / least));
+}
+
+void unruly_window_open(const struct unruly_plan *plan, struct unruly_window *window)
+{
+    *window = (struct unruly_window){
+        .steps = calloc((size_t)plan->steps_max, sizeof(struct unruly_step)),
+        .pairs = calloc((size_t)plan->window_pairs, sizeof(struct unruly_pair))};
+    CHECK(window->steps && window->pairs);
+}
+
+void unruly_window_close(struct unruly_window *window)
+{
+    free(window->steps);
+    free(window->pairs);
+}
+
+/* ---- drawing ------------------------------------------------------------------------------ */
+
+static enum unruly_manner manner_draw(uint64_t *state)
+{
+    int at = unruly_below(state, 100);
+    return at < 74   ? UNRULY_STAYS
+           : at < 90 ? UNRULY_CLOSES
+           : at < 93 ? UNRULY_ABORTS
+           : at < 95 ? UNRULY_ABORTS_AND_CLOSES
+                     : UNRULY_SKIPS;
+}
+
+/* `last`: of its window, which nobody skips, so that all know of the others that are passed over. */
+static void step_draw(uint64_t *state, bool last, struct unruly_step *step)
+{
+    bool calm = unruly_below(state, 3) == 0; /* nobody leaves it early */
+    step->aborted = false;
+    for (int i = 0; i < UNRULY_RANKS; i++) {
+        enum unruly_manner manner = manner_draw(state);
+        if (calm || (last && manner == UNRULY_SKIPS))
+            manner = UNRULY_STAYS;
+        step->manner[i] = manner;
+        step->aborted |= manner == UNRULY_ABORTS || manner == UNRULY_ABORTS_AND_CLOSES;
+    }
+}
+
+static uint64_t bytes_draw(const struct unruly_plan *plan, uint64_t *state)
+{
+    int at = unruly_below(state, 100);
+    uint64_t bytes = at < 10   ? 0
+                     : at < 45 ? 8
+                     : at < 65 ? 1 + (uint64_t)unruly_below(state, 4096)
+                     : at < 70 ? 4096
+                     : at < 80 ? 4097 + (uint64_t)unruly_below(state, 2000)
+                     : at < 97 ? 100000
+                               : 1 + harness_random(state) % plan->bytes_max;
+    return bytes <= plan->bytes_max ? bytes : plan->bytes_max;
+}
+
+static void end_draw(uint64_t *state, struct unruly_end *end)
+{
+    int at = unruly_below(state, 100);
+    *end = (struct unruly_end){0};
+    if (at < 12)
+        end->cancel = UNRULY_CANCEL_AT_ONCE + unruly_below(state, 3);
+    else if (at < 24)
+        end->deadline_ns = (uint64_t)unruly_between(state, 1e3, 4e6);
+}
+
+static int32_t met_draw(uint64_t *state, bool *alloc_p)
+{
+    int at = unruly_below(state, 100);
+    *alloc_p = at < 12;
+    return at < 2    ? TRYST_E_UNSUPPORTED /* as its allocation answers */
+           : at < 90 ? TRYST_OK
+           : at < 95 ? TRYST_E_DEAD
+                     : TRYST_E_MISMATCH;
+}
+
+/* One end stays away for good: the other gives up by itself. Its key is its own, for it would shift
+ * the numbers of others. */
+static void absent_draw(uint64_t *state, int place, struct unruly_pair *pair)
+{
+    bool is_send = unruly_below(state, 2);
+    struct unruly_end *away = is_send ? &pair->send : &pair->recv;
+    struct unruly_end *left = is_send ? &pair->recv : &pair->send;
+    *away = (struct unruly_end){.absent = true};
+    *left = (struct unruly_end){.cancel = UNRULY_CANCEL_LATER};
+    if (unruly_below(state, 2))
+        *left =
+            (struct unruly_end){.deadline_ns = (uint64_t)unruly_between(state, 1e3, 4e6)};
+    pair->edge = OWN_EDGE + place;
+}
+
+void unruly_window_draw(const struct unruly_plan *plan, uint64_t number,
+                        struct unruly_window *window)
+{
+    uint64_t state =
+        plan->seed * 0x9E3779B97F4A7C15ull + number * 0xD1B54A32D192ED03ull + 1;
+    for (int i = 0; i < 16; i++)
+        harness_random(&state);
+    int most = plan->steps_max < UNRULY_STEPS ? plan->steps_max : UNRULY_STEPS;
+    window->first_id = number * (uint64_t)plan->steps_max + 1;
+    window->steps_count =
+        unruly_below(&state, 4) ? 1 + unruly_below(&state, most) : plan->steps_max;
+    for (int i = 0; i < window->steps_count; i++)
+        step_draw(&state, i == window->steps_count - 1, &window->steps[i]);
+    for (int i = 0; i < plan->window_pairs; i++) {
+        struct unruly_pair *pair = &window->pairs[i];
+        *pair = (struct unruly_pair){.src = unruly_below(&state, UNRULY_RANKS),
+                                     .dst = unruly_below(&state, UNRULY_RANKS),
+                                     .edge = unruly_below(&state, EDGES),
+                                     .step = unruly_below(&state, window->steps_count),
+                                     .index = number * (uint64_t)plan->window_pairs +
+                                              (uint64_t)i,
+                                     .bytes = bytes_draw(plan, &state)};
+        pair->met = met_draw(&state, &pair->alloc);
+        end_draw(&state, &pair->send);
+        end_draw(&state, &pair->recv);
+        if (unruly_below(&state, 50) == 0)
+            absent_draw(&state, i, pair);
+    }
+}
+
+/* ---- facts -------------------------------------------------------------------------------- */
+
+uint32_t unruly_facts(const struct unruly_window *window, const struct unruly_pair *pair,
+                      bool is_send)
+{
+    const struct unruly_end *end = is_send ? &pair->send : &pair->recv;
+    const struct unruly_step *step = &window->steps[pair->step];
+    enum unruly_manner manner = step->manner[is_send ? pair->src : pair->dst];
+    uint32_t facts = OUTCOME_PASSED;
+    if (end->cancel)
+        facts |= OUTCOME_CANCEL;
+    if (end->deadline_ns)
+        facts |= OUTCOME_DEADLINE;
+    if (manner == UNRULY_CLOSES)
+        facts |= OUTCOME_CLOSE;
+    if (step->aborted)
+        facts |= OUTCOME_ABORT;
+    return facts;
+}
+
+static void end_print(int fd, const struct unruly_window *window,
+                      const struct unruly_pair *pair, bool is_send)
+{
+    static const char *const manners[] = {"stays", "closes early", "aborts",
+                                          "aborts and closes", "skips it"};
+    static const char *const cancels[] = {"", ", cancelled at once", ", cancelled later",
+                                          ", cancelled from a callback"};
+    const struct unruly_end *end = is_send ? &pair->send : &pair->recv;
+    int rank = is_send ? pair->src : pair->dst;
+    dprintf(fd, "  %s by rank %d, which %s%s%s", is_send ? "send" : "recv", rank,
+            manners[window->steps[pair->step].manner[rank]], cancels[end->cancel],
+            end->absent ? ", absent" : "");
+    if (end->deadline_ns)
+        dprintf(fd, ", deadline %llu ns", (unsigned long long)end->deadline_ns);
+    dprintf(fd, "\n");
+}
+
+void unruly_pair_print(int fd, const struct unruly_window *window,
+                       const struct unruly_pair *pair)
+{
+    dprintf(fd, "pair %llu: step %llu%s, key e%d, %llu bytes, meets as %s%s\n",
+            (unsigned long long)pair->index,
+            (unsigned long long)window->first_id + (unsigned)pair->step,
+            window->steps[pair->step].aborted ? " (aborted)" : "", pair->edge,
+            (unsigned long long)pair->bytes, tryst_status_name(pair->met),
+            pair->alloc ? ", receive by alloc" : "");
+    end_print(fd, window, pair, true);
+    end_print(fd, window, pair, false);
+}
