@@ -3,7 +3,8 @@
  * one consumer, one producer, one key with two receives and two sends, two ordered channels.
  *
  * The quota of WANTs (wants_max), the room for parked ones (parked_max) and the eager credit are 1
- * each, so WANTs wait, are deferred and are offered again. At the start it is drawn which of the
+ * each, so WANTs wait, are deferred and are offered again; with -DNAMES the credit is for both sends, so
+ * both DATA may be on their way, of which the first names the key and the second only its hash. At the start it is drawn which of the
  * operations may be cancelled and which side may close its step; each of these then happens at any
  * time, or not at all where the operation ends first. Both sides post all they have unless they
  * close first.
@@ -21,12 +22,16 @@
  * and once until it is answered. The consumer notes that, and answers (CLOSED_STEP) when it has closed
  * and all of its receives have ended.
  *
+ * With -DDEATH one of the two ranks may die at any time. The other learns of it at any time after that,
+ * with or without having read what was on its way, and then ends all that it still has.
+ *
  * What must hold (assertions on the way, and the monitor's when nothing can move any more):
  *   - both ends of a number that both posted have ended, and agree; a side that closed has ended
  *     all of its own; a receive ends when its producer has closed, a send when its consumer has;
  *   - each id comes to an end, and counts only once (an answer that crossed eager DATA is void);
  *   - bytes reach only the receive of their number, and never one that was reported;
- *   - eager credit and WANT quota have come back.
+ *   - eager credit and WANT quota have come back;
+ *   - where one died, all of the other's have ended, and none was reported OK that the dead had not taken.
  *
  * Broken variants, each of which must be found (rendezvous.sh runs them):
  *   BREAK_CANCEL_PARKED  the CANCEL of a parked WANT is not answered
@@ -45,11 +50,21 @@
  *   BREAK_ASK_EARLY      a consumer that still closes says so, and what it had not asked for ends
  *   BREAK_TAKE_BACK      a send is reported as cancelled before the consumer has agreed
  *   BREAK_TAKE_BACK_BYTES   the consumer gives DATA back, and its receive the bytes
- *   BREAK_TAKE_BACK_CREDIT  credit and number of DATA that was given back are used again at once */
+ *   BREAK_TAKE_BACK_CREDIT  credit and number of DATA that was given back are used again at once
+ *   BREAK_NAME           DATA that is refused does not make its key known
+ *   BREAK_DEATH          DATA that a dead consumer has not answered is waited for
+ *   BREAK_DEATH_WANT     so is the answer of a dead producer to a WANT
+ *   BREAK_DEATH_READ     frames of the dead are read after all has ended */
 
 #define N         2
 #define WANTS_MAX 1
 #define NOBODY    255
+#define NAMED     254 /* in place of an id: eager DATA that names its key in full */
+#ifdef NAMES
+#define EAGER_MAX 2
+#else
+#define EAGER_MAX 1
+#endif
 #define R_NONE    0
 #define S_NONE    0
 /* Each number is announced at most three times: at first, after an OFFER, after a close. */
@@ -60,6 +75,8 @@ mtype = { WANT, WANT_VOID, DATA, DATA_FAIL, OFFER, DONE, DONE_FAIL, CANCEL, CANC
 
 /* What may happen, drawn at the start. */
 bit drawn, may_close_c, may_close_p;
+bit may_die, c_dead, p_dead;  /* one of them dies */
+bit c_alone, p_alone;         /* who is left has learnt of it */
 bit may_cancel_recv[N], may_cancel_send[N];
 
 /* receive states */
@@ -79,8 +96,10 @@ bit recv_ok[N];
 bit recv_want[N];       /* MARK_WANT */
 bit recv_cancel[N];     /* MARK_CANCEL */
 bit recv_failing[N];    /* cancel was asked */
-byte recv_next, early;  /* early: 1 + number of DATA that came before its receive */
-bit early_dead;         /* it was given back: the receive of its number ends as cancelled */
+byte recv_next;
+bit early[N];           /* DATA came before its receive */
+bit early_dead[N];      /* and was given back: that receive ends as cancelled */
+bit key_known;          /* some DATA has named the key */
 bit c_closed;
 byte wants_out;         /* announced and not taken up */
 byte id_next = 1;
@@ -98,6 +117,7 @@ byte park_number = NOBODY; /* the one parked WANT */
 byte park_id;
 bit park_void;
 bit p_closed, deferred;
+bit told;               /* a DATA has left that names the key */
 bit asked, noted;       /* ASK was sent and not answered; the consumer knows */
 byte eager_used;
 byte taken_up;          /* the header's wants_taken, not yet seen by the consumer */
@@ -105,7 +125,7 @@ byte taken_up;          /* the header's wants_taken, not yet seen by the consume
 #ifdef LARGE
 #define CAN_EAGER 0
 #else
-#define CAN_EAGER (eager_used == 0)
+#define CAN_EAGER (eager_used < EAGER_MAX)
 #endif
 
 inline answer(id_)
@@ -182,22 +202,34 @@ inline consumer_read()
     wants_out = wants_out - taken_up; /* every frame's header carries it */
     taken_up = 0;
     if
-    :: (what == DATA || what == DATA_FAIL) && id == 0 -> /* eager */
+    :: (what == DATA || what == DATA_FAIL) && (id == 0 || id == NAMED) -> /* eager */
 #ifdef BREAK_CLOSED_DATA
         if
         :: c_closed -> c2p!DONE_FAIL, number, 0; goto consumer_next
         :: else
         fi;
 #endif
+        posted = number < recv_next && recv[number] != R_ENDED && recv[number] != R_NONE;
+#ifdef BREAK_NAME
         if
-        :: number < recv_next && recv[number] != R_ENDED && recv[number] != R_NONE ->
-            data_take(number, (what == DATA))
-        :: number < recv_next && (recv[number] == R_ENDED || recv[number] == R_NONE) ->
+        :: id == NAMED && (posted || (number >= recv_next && !c_closed)) -> key_known = 1
+#else
+        if
+        :: id == NAMED && (recv_next > 0 || !c_closed) -> key_known = 1 /* it has an entry */
+#endif
+        :: else
+        fi;
+        if
+        :: !key_known -> c2p!DONE_FAIL, number, 0
+        :: key_known && posted -> data_take(number, (what == DATA))
+        :: key_known && !posted && (number < recv_next || c_closed) ->
             c2p!DONE_FAIL, number, 0
-        :: number >= recv_next && c_closed -> c2p!DONE_FAIL, number, 0
-        :: number >= recv_next && !c_closed -> assert(early == 0); early = number + 1
-        fi
-    :: (what == DATA || what == DATA_FAIL) && id != 0 ->
+        :: key_known && !posted && number >= recv_next && !c_closed ->
+            assert(!early[number]);
+            early[number] = 1
+        fi;
+        posted = 0
+    :: (what == DATA || what == DATA_FAIL) && id != 0 && id != NAMED ->
         assert(recv_id[number] == id); /* else it answers a WANT that is not there */
         data_take(number, (what == DATA))
     :: what == BULK ->
@@ -215,9 +247,9 @@ inline consumer_read()
         fi
     :: what == CANCEL_SEND ->
         if
-        :: early == number + 1 && !early_dead ->
+        :: early[number] && !early_dead[number] ->
 #ifndef BREAK_TAKE_BACK_BYTES
-            early_dead = 1;
+            early_dead[number] = 1;
 #endif
             c2p!CANCELED_SEND, number, 0
         :: else /* taken, and DONE is on its way, or it is dead already */
@@ -282,13 +314,38 @@ inline consumer_close()
         :: recv[i] == R_VOID && recv_id[i] == 0 && !recv_want[i] -> recv[i] = R_ENDED
         :: else -> recv_fail(i)
         fi;
+        if
+        :: early[i] -> c2p!DONE_FAIL, i, 0; early[i] = 0; early_dead[i] = 0
+        :: else
+        fi;
         i++
     :: else -> break
     od;
-    if
-    :: early != 0 -> c2p!DONE_FAIL, early - 1, 0; early = 0; early_dead = 0
-    :: else
-    fi;
+    i = 0
+}
+
+/* The producer has died: what waits for it ends. */
+inline consumer_alone()
+{
+    c_alone = 1;
+    i = 0;
+    do
+    :: i < N ->
+        if
+        :: recv[i] == R_NONE
+#ifdef BREAK_DEATH_WANT
+        :: recv[i] == R_WANTED
+        :: recv[i] != R_NONE && recv[i] != R_WANTED ->
+#else
+        :: recv[i] != R_NONE ->
+#endif
+            recv_report(i, 0);
+            recv_want[i] = 0; recv_cancel[i] = 0; recv_id[i] = 0;
+            recv[i] = R_ENDED
+        fi;
+        i++
+    :: else -> break
+    od;
     i = 0
 }
 
@@ -299,7 +356,7 @@ active proctype consumer()
 {
     mtype what;
     byte number, id, i;
-    bit known, ok;
+    bit known, ok, posted;
     drawn;
 end:
     do
@@ -308,7 +365,9 @@ end:
         recv_next++;
         recv[i] = R_POSTED;
         if
-        :: early == i + 1 -> early = 0; data_take(i, !early_dead); early_dead = 0
+        :: c_alone -> recv_report(i, 0); recv[i] = R_ENDED
+        :: !c_alone && early[i] ->
+            early[i] = 0; data_take(i, !early_dead[i]); early_dead[i] = 0
 #if !defined(BREAK_LAZY) || defined(LARGE)
         :: else -> recv_want[i] = 1
 #else
@@ -326,7 +385,15 @@ end:
     :: atomic { recv_want[1] && wants_out < WANTS_MAX -> i = 1; goto announce }
     :: atomic { recv_cancel[0] -> recv_cancel[0] = 0; c2p!CANCEL, 0, recv_id[0] }
     :: atomic { recv_cancel[1] -> recv_cancel[1] = 0; c2p!CANCEL, 1, recv_id[1] }
+#ifdef DEATH
+    :: atomic { may_die && !c_dead -> may_die = 0; c_dead = 1; goto dead }
+    :: atomic { p_dead && !c_alone -> consumer_alone() }
+#endif
+#ifdef BREAK_DEATH_READ
     :: atomic { nempty(p2c) -> consumer_read(); what = 0; number = 0; id = 0; known = 0; ok = 0 }
+#else
+    :: atomic { nempty(p2c) && !c_alone -> consumer_read(); what = 0; number = 0; id = 0; known = 0; ok = 0 }
+#endif
     /* a credit-only frame returns the quota when there is nothing else to say */
     :: atomic { taken_up != 0 && empty(p2c) -> wants_out = wants_out - taken_up; taken_up = 0 }
     :: atomic { noted && RECVS_ENDED -> noted = 0; c2p!CLOSED_STEP, 0, 0 }
@@ -349,7 +416,9 @@ announce:
         id_next++;
         i = 0
     }
-    goto end
+    goto end;
+dead:
+    skip
 }
 
 /* ---- producer ---------------------------------------------------------------------------- */
@@ -457,6 +526,7 @@ inline producer_read()
 #else
         credit_return(number);
 #endif
+        told = told && what == DONE;
         send_report(number, (what == DONE));
         send[number] = S_ENDED
     :: what == CANCELED_SEND ->
@@ -526,6 +596,33 @@ inline producer_close()
     i = 0
 }
 
+/* The consumer has died. */
+inline producer_alone()
+{
+    p_alone = 1;
+    park_number = NOBODY; park_id = 0; park_void = 0;
+    i = 0;
+    do
+    :: i < N ->
+        if
+        :: send[i] == S_NONE
+#ifdef BREAK_DEATH
+        :: send[i] == S_INLINE
+        :: send[i] != S_NONE && send[i] != S_INLINE ->
+#else
+        :: send[i] != S_NONE ->
+#endif
+            credit_return(i);
+            send_report(i, 0);
+            send_offer[i] = 0;
+            send[i] = S_ENDED
+        fi;
+        i++
+    :: else -> break
+    od;
+    i = 0
+}
+
 #define SEND_CAN_FAIL(i_) (send[i_] == S_POSTED || send[i_] == S_MATCHED || SEND_UNTAKEN(i_))
 
 active proctype producer()
@@ -539,13 +636,18 @@ end:
         i = send_next;
         send_next++;
         if
-        :: park_number == i ->
+        :: p_alone -> send_report(i, 0); send[i] = S_ENDED
+        :: !p_alone && park_number == i ->
             send[i] = S_POSTED;
             want_meets(i, park_id, park_void);
             park_number = NOBODY; park_id = 0; park_void = 0
-        :: park_number != i && CAN_EAGER ->
-            send[i] = S_INLINE; send_eager[i] = 1; eager_used++; p2c!DATA, i, 0
-        :: park_number != i && !CAN_EAGER ->
+        :: !p_alone && park_number != i && CAN_EAGER ->
+            send[i] = S_INLINE; send_eager[i] = 1; eager_used++;
+            id = (told -> 0 : NAMED);
+            told = 1;
+            p2c!DATA, i, id;
+            id = 0
+        :: !p_alone && park_number != i && !CAN_EAGER ->
             send[i] = S_POSTED;
 #ifndef BREAK_OFFER
             if
@@ -568,8 +670,14 @@ end:
     :: atomic { !p_closed && !asked && (send[0] == S_POSTED || send[1] == S_POSTED) ->
         asked = 1; p2c!ASK, 0, 0 }
 #endif
-    :: atomic { nempty(c2p) -> producer_read(); what = 0; number = 0; id = 0 }
-    od
+#ifdef DEATH
+    :: atomic { may_die && !p_dead -> may_die = 0; p_dead = 1; goto dead }
+    :: atomic { c_dead && !p_alone -> producer_alone() }
+#endif
+    :: atomic { nempty(c2p) && !p_alone -> producer_read(); what = 0; number = 0; id = 0 }
+    od;
+dead:
+    skip
 }
 
 /* ---- the draw, and what must hold in the end ---------------------------------------------- */
@@ -584,6 +692,9 @@ active proctype monitor()
         if :: may_cancel_recv[1] = 1 :: skip fi;
         if :: may_cancel_send[0] = 1 :: skip fi;
         if :: may_cancel_send[1] = 1 :: skip fi;
+#ifdef DEATH
+        may_die = 1;
+#endif
         drawn = 1
     }
     timeout;
@@ -591,20 +702,27 @@ active proctype monitor()
         i = 0;
         do
         :: i < N ->
-            assert(recv[i] == R_NONE || recv_reported[i] || (send[i] == S_NONE && !p_closed));
-            assert(send[i] == S_NONE || send_reported[i] || (recv[i] == R_NONE && !c_closed));
-            assert(send[i] != S_INLINE && send[i] != S_MATCHED && send[i] != S_STARTED);
-            assert(!c_closed || recv[i] == R_NONE || recv[i] == R_ENDED);
-            assert(!p_closed || send[i] == S_NONE || send[i] == S_ENDED);
-            assert(recv_ok[i] == send_ok[i]);
+            assert(!send_ok[i] || recv_ok[i]);
+            if
+            :: c_dead -> assert(send[i] == S_NONE || (send[i] == S_ENDED && send_reported[i]))
+            :: p_dead -> assert(recv[i] == R_NONE || (recv[i] == R_ENDED && recv_reported[i]))
+            :: else ->
+                assert(recv[i] == R_NONE || recv_reported[i] || (send[i] == S_NONE && !p_closed));
+                assert(send[i] == S_NONE || send_reported[i] || (recv[i] == R_NONE && !c_closed));
+                assert(send[i] != S_INLINE && send[i] != S_MATCHED && send[i] != S_STARTED);
+                assert(!c_closed || recv[i] == R_NONE || recv[i] == R_ENDED);
+                assert(!p_closed || send[i] == S_NONE || send[i] == S_ENDED);
+                assert(recv_ok[i] == send_ok[i]);
+            fi;
             i++
         :: else -> break
         od;
         i = 1;
         do
-        :: i < id_next -> assert(answered[i] == 1); i++
+        :: i < id_next && !c_dead && !p_dead -> assert(answered[i] == 1); i++
         :: else -> break
         od;
-        assert(eager_used == 0 && wants_out == 0 && empty(c2p) && empty(p2c))
+        assert(c_dead || p_dead ||
+               (eager_used == 0 && wants_out == 0 && empty(c2p) && empty(p2c)))
     }
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Checks rendezvous.pml with spin: as it is, small and large, and that each broken variant is found.
-# Usage: rendezvous.sh <folder of the model> <C compiler>
+# Usage: rendezvous.sh <folder of the model> <C compiler> [long]
+# long: the one search that takes 2 GB and most of a minute.
 set -eu
 model=$1/rendezvous.pml
 cc=$2
@@ -11,13 +12,16 @@ trap 'rm -rf "$dir"' EXIT
 cd "$dir"
 fail=0
 
+deep=200000
+bits=22
+optimise=-O0 # for short searches, compiling takes longer than searching
+
 # errors <options…>: builds and searches; prints how many errors were found
 errors() {
     rm -f pan pan.* ./*.trail
     spin "$@" -a "$model" >spin.log 2>&1 || { cat spin.log >&2; echo broken; return; }
-    # compiling takes longer than searching
-    "$cc" -O0 -w -DSAFETY -DCOLLAPSE -o pan pan.c || { echo broken; return; }
-    ./pan -m200000 -w22 >pan.log 2>&1 || true
+    "$cc" $optimise -w -DSAFETY -DCOLLAPSE -o pan pan.c || { echo broken; return; }
+    ./pan -m$deep -w$bits >pan.log 2>&1 || true
     if grep -qE 'max search depth too small|out of memory' pan.log; then
         echo unfinished
     else
@@ -36,16 +40,27 @@ whole() { # <name> <options…>
     fail=1
 }
 
-broken() { # <variant> [option]: at least one error
-    found=$(errors "-D$1" "${2:--DSMALL}")
+broken() { # <variant> [options…]: at least one error
+    variant=$1
+    shift
+    [ $# -gt 0 ] || set -- -DSMALL
+    found=$(errors "-D$variant" "$@")
     case $found in
-    0 | broken | unfinished | '') echo "$1: was not found ($found)"; fail=1 ;;
-    *) echo "$1: found" ;;
+    0 | broken | unfinished | '') echo "$variant: was not found ($found)"; fail=1 ;;
+    *) echo "$variant: found" ;;
     esac
 }
 
+whole_large() { optimise=-O1 bits=24; whole "$@"; optimise=-O0 bits=22; }
+
+if [ "${3:-}" = long ]; then
+    whole_large "large tensors, a death" -DLARGE -DDEATH
+    exit $fail
+fi
 whole "small tensors" -DSMALL
+whole "small tensors, two ahead" -DNAMES
 whole "large tensors" -DLARGE
+whole_large "small tensors, a death" -DSMALL -DDEATH
 broken BREAK_CANCEL_PARKED
 broken BREAK_OFFER -DLARGE
 broken BREAK_OFFER_CANCEL -DLARGE
@@ -63,4 +78,8 @@ broken BREAK_ASK_EARLY -DLARGE
 broken BREAK_TAKE_BACK
 broken BREAK_TAKE_BACK_BYTES
 broken BREAK_TAKE_BACK_CREDIT
+broken BREAK_NAME -DNAMES
+broken BREAK_DEATH -DSMALL -DDEATH
+broken BREAK_DEATH_WANT -DSMALL -DDEATH
+broken BREAK_DEATH_READ -DSMALL -DDEATH
 exit $fail
