@@ -57,12 +57,12 @@
       "over TCP, unless UCX_TLS names sm")                                                   \
     X(NET, "net", STRING, "", "interface names or CIDR blocks, separated by commas", 0,      \
       "network interfaces to use; empty: all that are up")                                   \
-    X(PORT_RANGE, "port_range", STRING, "", "first-last, or one port", 0,                     \
+    X(PORT_RANGE, "port_range", STRING, "", "first-last, or one port", 0,                    \
       "TCP ports that may be listened on, by us and by the fabric; empty: any")              \
     X(MODULE_PATH, "module_path", STRING, "", "directories, separated by colons", 0,         \
       "where else to look for transport modules")                                            \
     X(CONNECT_TIMEOUT, "connect_timeout", TIME, "30s", "1ms..24h", 0,                        \
-      "how long a peer's kernel may leave a connection unanswered, and how long each "        \
+      "how long a peer's kernel may leave a connection unanswered, and how long each "       \
       "transport may then take; time in which one of the two ranks does not look is not "    \
       "counted: a rank may compute for hours before others meet it")                         \
     X(PEER_TIMEOUT, "peer_timeout", TIME, "15s", "100ms..24h", 0,                            \
@@ -81,7 +81,7 @@
       "bytes in flight towards one peer; an urgent slice waits for at most these. By "       \
       "default more where a fabric asks for it (8M: libfabric's rxm over TCP)")              \
     X(RAIL_WINDOW_BYTES, "rail_window_bytes", BYTES, "16M", "4K..1T", 0,                     \
-      "bytes in flight on one rail (network interface), all peers together")                 \
+      "bytes in flight on one rail (network interface), all peers that look together")       \
     X(SLICE_BYTES, "slice_bytes", BYTES, "1M", "4K..1G", 0,                                  \
       "large tensors are cut into slices of this size, smaller ones where a fabric asks for " \
       "it; the receiver's counts")                                                           \
@@ -101,7 +101,7 @@
     X(PARKED_MAX, "parked_max", INT, "65536", "1..16777216", 0,                              \
       "receives of one peer that wait here for their tensors")                               \
     X(EARLY_MAX, "early_max", INT, "4096", "1..16777216", 0,                                 \
-      "receives that one peer may announce here for steps that are not open yet")                      \
+      "receives that one peer may announce here for steps that are not open yet")            \
     /* progress, waiting and seeing */                                                       \
     X(PROGRESS_THREAD, "progress_thread", BOOL, "0", "", 0,                                  \
       "a background thread makes progress")                                                  \
@@ -110,8 +110,8 @@
     X(SPIN, "spin", TIME, "50us", "0..1s", 0,                                                \
       "how long a wait spins before it sleeps")                                              \
     X(HOLD_DONE, "hold_done", BOOL, "1", "", 0,                                              \
-      "where small tensors are always answered promptly, the answer takes their DONE along "   \
-      "(at most 4 ms later; a thread of ours sees to it)")                                     \
+      "where small tensors are always answered promptly, the answer takes their DONE along " \
+      "(at most 4 ms later; a thread of ours sees to it)")                                   \
     X(STALL_WARN, "stall_warn", TIME, "60s", "0..24h", 0,                                    \
       "an operation that waits longer is logged once, with the side that is missing; 0: "    \
       "never")                                                                               \

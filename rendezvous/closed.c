@@ -15,6 +15,9 @@
 #include "engine.h"
 #include "peer.h"
 
+/** Answers that there is room for at first. */
+enum { OVER_FIRST = 16 };
+
 /* ---- the producer ------------------------------------------------------------------------- */
 
 /** Does anything wait for the peer? (Our own steps are open as long as sends wait in them.) */
@@ -89,16 +92,36 @@ static bool scope_is_over(const struct scope *scope, const struct peer *peer)
            !scope_receives_from(&scope->warned, peer);
 }
 
-/** False: no room now. */
-static bool asker_answer(struct peer *peer, const struct scope *scope, uint64_t step)
+/** Room for one more answer? */
+static bool over_grow(struct peer *peer)
 {
-    int32_t origin_rank;
-    tryst_status status = step_refuses(peer->rdv, scope, step, &origin_rank);
-    if (peer->asked == ASKS_MAX)
+    if (peer->over_count < peer->over_capacity)
+        return true;
+    uint32_t capacity = peer->over_capacity ? 2 * peer->over_capacity : OVER_FIRST;
+    uint64_t *over =
+        capacity <= ASKS_MAX ? mem_resize(peer->over, capacity * sizeof *over) : NULL;
+    if (!over)
         return false;
-    peer->asked++;
-    peer_answer(peer, &(struct answer){step, status, origin_rank, RECORD_CLOSED, false});
+    peer->over = over;
+    peer->over_capacity = capacity;
     return true;
+}
+
+/** False: no room now. */
+static bool asker_answer(struct peer *peer, uint64_t step)
+{
+    if (peer->life >= PEER_GIVING_UP || !over_grow(peer))
+        return false;
+    peer->over[peer->over_count++] = step;
+    peer_flush_later(peer);
+    return true;
+}
+
+void consumer_asks_forget(struct peer *peer)
+{
+    mem_free(peer->over);
+    peer->over = NULL;
+    peer->over_count = peer->over_capacity = 0;
 }
 
 static void asker_note(struct scope *scope, const struct peer *peer)
@@ -115,7 +138,7 @@ void consumer_asked(struct peer *peer, uint64_t step)
     struct scope *scope = scope_find(peer->rdv, step);
     bool over = scope ? scope_is_over(scope, peer) : scope_is_closed(peer->rdv, step);
     if (over)
-        (void)asker_answer(peer, scope, step);
+        (void)asker_answer(peer, step);
     else if (scope)
         asker_note(scope, peer);
 }
@@ -127,7 +150,7 @@ void consumer_askers_answer(struct scope *scope)
         struct peer *peer = &group->peers[i];
         uint64_t bit = 1ull << i % 64;
         if ((scope->askers[i / 64] & bit) && scope_is_over(scope, peer) &&
-            asker_answer(peer, scope, scope->id))
+            asker_answer(peer, scope->id))
             scope->askers[i / 64] &= ~bit;
     }
 }

@@ -69,7 +69,8 @@ static bool peer_is_quiet(const struct peer *peer)
     if (peer->life == PEER_GONE || !peer->ep)
         return true;
     return peer->life <= PEER_LEFT && list_empty(&peer->pending) &&
-           list_empty(&peer->want_answers) && !peer->answers_count && !peer->held_bytes;
+           list_empty(&peer->want_answers) && !peer->answers_count && !peer->over_count &&
+           !peer->held_bytes;
 }
 
 /** The peer has read all that was sent; it says so in answer to LEAVE. */

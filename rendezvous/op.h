@@ -185,11 +185,12 @@ void op_mark_lazily(tryst_op *op, unsigned marks);
 /** Change the state; illegal transitions assert. */
 void op_state_set(tryst_op *op, enum op_state state);
 const char *op_state_name(const tryst_op *op);
-/** What the other end is told of an operation that ended with `status` here: a deadline is the
- *  business of whoever set it. */
+/** What the other end is told of an operation that ended with `status` here: whoever set a deadline, or
+ *  closes its context, has cancelled it. */
 static inline tryst_status op_told(tryst_status status)
 {
-    return status == TRYST_E_DEADLINE ? TRYST_E_CANCELED : status;
+    bool ours = status == TRYST_E_DEADLINE || status == TRYST_E_CONTEXT;
+    return ours ? TRYST_E_CANCELED : status;
 }
 /** A sentence on what `op` waits for, into `text`. */
 void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacity);

@@ -77,6 +77,7 @@ void peer_close(struct peer *peer)
     idmap_free(&peer->wants);
     mem_free(peer->frame);
     mem_free(peer->answers);
+    consumer_asks_forget(peer);
     peer->frame = NULL;
     peer->answers = NULL;
 }
@@ -98,7 +99,7 @@ uint32_t peer_answers_max(const struct peer *peer)
 {
     const struct rendezvous_settings *set = &peer->rdv->set;
     /* For each DATA under way: CANCELED once, and DONE. */
-    return set->wants_max + ASKS_MAX +
+    return set->wants_max +
            2 * (uint32_t)(set->eager_credit_bytes / EAGER_OVERHEAD_BYTES) + 1;
 }
 
@@ -170,8 +171,8 @@ bool peer_credit_is_due(const struct peer *peer)
 
 bool peer_is_owed(const struct peer *peer)
 {
-    return !list_empty(&peer->pending) || peer->answers_count || peer->ask ||
-           peer->asks_owed || !list_empty(&peer->want_answers);
+    return !list_empty(&peer->pending) || peer->answers_count || peer->over_count ||
+           peer->ask || peer->asks_owed || !list_empty(&peer->want_answers);
 }
 
 static size_t frame_build(struct peer *peer)
@@ -255,7 +256,7 @@ void peer_gone(struct peer *peer)
     }
     producer_wants_drop(peer);
     peer->answers_count = 0;
-    peer->asked = 0;
+    consumer_asks_forget(peer);
     peer->held_bytes = 0;
     assert(list_empty(&peer->pending) && list_empty(&peer->wants_waiting));
     live_peer(rdv->live, peer);

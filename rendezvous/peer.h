@@ -162,7 +162,9 @@ struct peer {
     uint32_t early_aborts; /**< steps not opened here yet of whose abort it told us */
     struct list early_list;
     uint64_t early_bytes; /**< of its eager credit, held by early_list */
-    uint32_t asked;       /**< answers to its ASKs among `answers`, at most ASKS_MAX */
+    uint64_t
+        *over; /**< steps that it asked about and that are closed here: answers owed */
+    uint32_t over_count, over_capacity; /**< at most ASKS_MAX; no memory while none are */
 
     /* bulk */
     struct dispatch_lane lane;
@@ -389,6 +391,8 @@ void producer_ask(struct peer *peer);
 void producer_step_closed(struct peer *peer, const struct record_answer *closed);
 /** The producer asks whether `step` is closed here: answered once it is. */
 void consumer_asked(struct peer *peer, uint64_t step);
+/** All answers have left, or the peer has gone. */
+void consumer_asks_forget(struct peer *peer);
 /** `scope` closes: answer those who asked and whose receives in it have all ended. */
 void consumer_askers_answer(struct scope *scope);
 

@@ -86,15 +86,31 @@ static bool pack_answers(struct packer *packer)
                                        .id = answer->id,
                                        .origin_rank = answer->origin_rank,
                                        .origin_status = answer->status};
-        bool for_step = !answer->for_want && answer->type == RECORD_CLOSED;
-        uint8_t flags = answer->for_want ? 0 : for_step ? RECORD_STEP : RECORD_SEND;
-        if (!pack_answer(packer, answer->type, flags, &fields))
+        if (!pack_answer(packer, answer->type, answer->for_want ? 0 : RECORD_SEND,
+                         &fields))
             return false;
         if (answer->for_want)
             peer->wants_unanswered--;
-        peer->asked -= for_step;
         peer->answers_head = (peer->answers_head + 1) % capacity;
         peer->answers_count--;
+    }
+    return true;
+}
+
+/** Of steps that it asked about. */
+static bool pack_over(struct packer *packer)
+{
+    struct peer *peer = packer->peer;
+    while (peer->over_count) {
+        uint64_t step = peer->over[peer->over_count - 1];
+        struct record_answer fields = {.id = step};
+        fields.header.status = step_refuses(peer->rdv, scope_find(peer->rdv, step), step,
+                                            &fields.origin_rank);
+        fields.origin_status = fields.header.status;
+        if (!pack_answer(packer, RECORD_CLOSED, RECORD_STEP, &fields))
+            return false;
+        if (--peer->over_count == 0)
+            consumer_asks_forget(peer);
     }
     return true;
 }
@@ -319,7 +335,7 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
                             .room = capacity - sizeof(struct frame_header)};
     if (list_linked(&peer->ride.node))
         ride_board(peer);
-    if (pack_answers(&packer) && pack_want_answers(&packer)) {
+    if (pack_answers(&packer) && pack_want_answers(&packer) && pack_over(&packer)) {
         if (peer->ask || peer->asks_owed)
             pack_asks(&packer);
         pack_pending(&packer);

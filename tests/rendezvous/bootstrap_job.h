@@ -9,8 +9,10 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
@@ -43,14 +45,34 @@ struct job {
     struct job_rank ranks[JOB_RANKS_MAX];
 };
 
+/* No other process of these tests takes `port` as long as this one lives: a name in the abstract
+ * namespace stands for it. */
+static inline bool port_reserve(unsigned port)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int length =
+        snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "tryst-test-port-%u", port);
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&name,
+                        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
+                                    (size_t)length)) == 0)
+        return true;
+    if (fd >= 0)
+        close(fd);
+    return false;
+}
+
 /* A port that the kernel gives to nobody who did not ask for it by number, most likely: below the usual
  * range of those. A job that listens there, leaves and listens again finds it free. */
 static inline in_port_t job_port(void)
 {
     static _Atomic unsigned turn;
-    return htons(
-        (in_port_t)(10000 + ((unsigned)getpid() * 31 + atomic_fetch_add(&turn, 1) * 977) %
-                                20000));
+    unsigned port;
+    do
+        port =
+            10000 + ((unsigned)getpid() * 31 + atomic_fetch_add(&turn, 1) * 977) % 20000;
+    while (!port_reserve(port) && atomic_load(&turn) < 20000);
+    return htons((in_port_t)port);
 }
 
 /* A listening socket on a loopback port that nobody else has; its address as text. */

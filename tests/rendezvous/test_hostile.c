@@ -374,9 +374,10 @@ static void test_asks_flood(void **state)
         make_asks(&frame);
         inject(&frame);
     }
-    assert_int_equal(enemy()->asked, ASKS_MAX);
+    assert_int_equal(enemy()->over_count, ASKS_MAX);
     world_settle(&world);
-    assert_int_equal(enemy()->asked, 0);
+    assert_int_equal(enemy()->over_count, 0);
+    assert_null(enemy()->over);
     assert_int_equal(enemy()->life, PEER_ALIVE);
     assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
     end();
