@@ -60,10 +60,10 @@ size_t text_escape(const void *data, size_t bytes, char *text, size_t capacity)
 {
     static const char digits[] = "0123456789abcdef";
     size_t used = 0;
-    for (const char *at = data, *end = at + bytes; at < end;) {
-        size_t left = (size_t)(end - at);
-        size_t length = escape_bytes(at, left);
-        length = length ? length : text_char_bytes(at, left);
+    for (size_t i = 0; i < bytes;) {
+        const char *at = (const char *)data + i;
+        size_t length = escape_bytes(at, bytes - i);
+        length = length ? length : text_char_bytes(at, bytes - i);
         if (used + (length ? length : ESCAPE_BYTES) >= capacity)
             break;
         if (length) {
@@ -74,7 +74,7 @@ size_t text_escape(const void *data, size_t bytes, char *text, size_t capacity)
             memcpy(text + used, escape, sizeof escape);
         }
         used += length ? length : ESCAPE_BYTES;
-        at += length ? length : 1;
+        i += length ? length : 1;
     }
     text[used] = '\0';
     return used;

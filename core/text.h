@@ -17,9 +17,9 @@ size_t text_char_bytes(const char *at, size_t bytes);
 /* Where to cut `text` so that at most `bytes` are left and no character is cut in two; there are more. */
 size_t text_cut(const char *text, size_t bytes);
 
-/* `bytes` bytes at `data`, which need no end, as a terminated text in `text` of `capacity` (at least
- * 1) bytes; what is beyond it is left out, but no character or \xHH is cut in two. Returns the
- * length. The two must not overlap. */
+/* `bytes` bytes at `data`, which need no end (NULL: there are none), as a terminated text in `text`
+ * of `capacity` (at least 1) bytes; what is beyond it is left out, but no character or \xHH is cut
+ * in two. Returns the length. The two must not overlap. */
 size_t text_escape(const void *data, size_t bytes, char *text, size_t capacity);
 
 #endif

@@ -44,7 +44,10 @@ static size_t bytes_of(const struct row *row)
 
 static void what_does_not_print_is_escaped(void **state)
 {
+    char none[2] = "x";
     (void)state;
+    assert_int_equal(text_escape(NULL, 0, none, sizeof none), 0);
+    assert_string_equal(none, "");
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         char text[256], again[256];
         const char *wanted = rows[i].text ? rows[i].text : rows[i].data;
