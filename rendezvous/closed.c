@@ -27,9 +27,11 @@ static bool ask_is_due(const struct peer *peer)
            peer->rank != peer->rdv->group->roster.rank;
 }
 
-void producer_ask_later(struct peer *peer, uint64_t step)
+void producer_ask_later(struct peer *peer, struct scope *scope)
 {
     uint32_t count = peer->asks_new_count;
+    uint64_t step = scope->id;
+    scope->sends_wait = true;
     if (count && peer->asks_new[(count - 1) % ASKS_NEW_MAX] == step)
         return;
     peer->asks_new[count % ASKS_NEW_MAX] =

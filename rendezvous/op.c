@@ -103,9 +103,6 @@ static const unsigned state_next[] = {
 void op_state_set(tryst_op *op, enum op_state state)
 {
     assert(state_next[op->state] & 1u << state);
-    if (op->kind == OP_SEND)
-        op->scope->posted_sends +=
-            (uint32_t)(state == OP_POSTED) - (uint32_t)(op->state == OP_POSTED);
     op->state = (uint8_t)state;
 }
 

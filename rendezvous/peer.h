@@ -380,8 +380,8 @@ void consumer_cause(tryst_op *op, int32_t origin_rank, const char *text);
 void consumer_slots_serve(struct peer *peer);
 
 /* closed.c */
-/** A send of `step` waits for a WANT: ask the peer about it, once nothing else happens. */
-void producer_ask_later(struct peer *peer, uint64_t step);
+/** A send of the step waits for a WANT: ask the peer about it, once nothing else happens. */
+void producer_ask_later(struct peer *peer, struct scope *scope);
 /** Ask about those steps. */
 void producer_ask_new(struct peer *peer);
 /** Ask the peer about all steps in which sends wait. */

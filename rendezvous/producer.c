@@ -63,7 +63,7 @@ static void send_post(tryst_op *op)
         entry_send_insert(op->entry, op);
     }
     list_push_back(&op->peer->posted_sends, &op->deferred_node);
-    producer_ask_later(op->peer, op->step_id);
+    producer_ask_later(op->peer, op->scope);
 }
 
 /** The receive asked for the shape: tell it, and wait for the WANT that follows. */

@@ -137,7 +137,7 @@ static bool pack_ask(struct packer *packer, uint64_t step)
     return pack_answer(packer, RECORD_ASK, 0, &(struct record_answer){.id = step});
 }
 
-/** Ask about the steps in which sends wait: as many as there is room for, the others in the next
+/** Ask about the steps in which sends wait, or did: as many as there is room for, the others in the next
  *  frame. */
 static void pack_asks(struct packer *packer)
 {
@@ -149,7 +149,7 @@ static void pack_asks(struct packer *packer)
         return;
     list_for_each_safe (&peer->rdv->scopes, node, after) {
         const struct scope *scope = container_of(node, struct scope, node);
-        if (at++ < peer->ask_from || !scope->posted_sends)
+        if (at++ < peer->ask_from || !scope->sends_wait)
             continue;
         if (!pack_ask(packer, scope->id)) {
             peer->ask_from = at - 1;

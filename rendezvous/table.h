@@ -90,11 +90,11 @@ struct scope {
     struct entry **buckets;
     size_t buckets_count; /**< power of two */
     size_t entries_count;
-    struct list ops;       /**< unfinished operations, oldest first */
-    struct list warned;    /**< the same, after they were warned about */
-    uint32_t posted_sends; /**< of those, sends that are POSTED */
-    tryst_op *close_op;    /**< OP_STEP_CLOSE, while closing */
-    uint64_t *askers; /**< bit per rank: it asked whether the step is closed; or NULL */
+    struct list ops;    /**< unfinished operations, oldest first */
+    struct list warned; /**< the same, after they were warned about */
+    bool sends_wait;    /**< a send has waited in it for its WANT */
+    tryst_op *close_op; /**< OP_STEP_CLOSE, while closing */
+    uint64_t *askers;   /**< bit per rank: it asked whether the step is closed; or NULL */
     struct peer *aborted_by; /**< early: who told us; counted in its early_aborts */
     /* Why it was aborted; status TRYST_OK while it was not. */
     int32_t abort_status;
