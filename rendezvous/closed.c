@@ -34,8 +34,8 @@ void producer_ask_later(struct peer *peer, struct scope *scope)
     scope->sends_wait = true;
     if (count && peer->asks_new[(count - 1) % ASKS_NEW_MAX] == step)
         return;
-    peer->asks_new[count % ASKS_NEW_MAX] =
-        step; /* of too many the oldest wait for a tick */
+    /* Of too many the oldest wait for a tick. */
+    peer->asks_new[count % ASKS_NEW_MAX] = step;
     peer->asks_new_count++;
     peer_lazily(peer);
 }
@@ -54,8 +54,9 @@ void producer_ask(struct peer *peer)
 {
     if (!ask_is_due(peer))
         return;
+    if (!peer->ask)
+        peer->ask_from = 0; /* else the last round still waits for room: it goes on */
     peer->ask = true;
-    peer->ask_from = 0;
     peer_flush_later(peer);
 }
 

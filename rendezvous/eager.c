@@ -105,7 +105,7 @@ void eager_data(struct peer *peer, const struct record_data *data, const char *k
         entry = entry_known(scope, data->key_hash, peer->rank);
     if (entry && data->key_bytes)
         entry->known =
-            true; /* whatever becomes of this DATA: the next names the hash alone */
+            true; /* also if this DATA is refused: the next names the hash alone */
     if (scope && !entry && !data->key_bytes) {
         entry = entry_hashed(scope, data->key_hash, peer->rank);
         nameless = *data;

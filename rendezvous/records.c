@@ -149,7 +149,7 @@ static void pack_asks(struct packer *packer)
         return;
     list_for_each_safe (&peer->rdv->scopes, node, after) {
         const struct scope *scope = container_of(node, struct scope, node);
-        if (at++ < peer->ask_from || !scope->sends_wait)
+        if (at++ < peer->ask_from || scope->state != SCOPE_OPEN || !scope->sends_wait)
             continue;
         if (!pack_ask(packer, scope->id)) {
             peer->ask_from = at - 1;

@@ -194,7 +194,7 @@ void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status
                       int32_t rank, uint64_t time_ns, const char *text, struct peer *from)
 {
     struct scope *scope = abort_scope(rdv, step, from);
-    if (!scope) { /* without memory it is noted until the step opens */
+    if (!scope) { /* closed here; or no memory, and it opens later: a note */
         struct link_abort head = {
             .step = step, .time_ns = time_ns, .status = status, .origin_rank = rank};
         abort_pass_on(rdv, &head, text, from);

@@ -112,7 +112,7 @@ struct scope_index {
     struct scope *first[SCOPES_FIRST];
 };
 
-/** Aborted steps, not open here yet, that one peer may tell us of. They cost some 700 bytes each. */
+/** Aborted steps, not open here yet, that one peer may tell us of. Each costs a struct scope and its first buckets. */
 enum { EARLY_ABORTS_MAX = 1 << 16 };
 
 void scopes_init(struct rendezvous *rdv);
