@@ -209,12 +209,9 @@ static void connecting_main(struct harness_rank *rank)
     free(data);
 }
 
-/* TRYST_TEST_DEATHS sets how many. Over UCX's TCP one in some hundred of these aborts a survivor, inside
- * UCX (transports/ucx/README.md): so over its shared memory, unless UCX_TLS says otherwise. */
+/* TRYST_TEST_DEATHS sets how many. */
 static void test_killed_connecting(void **state)
 {
-    if (strcmp(harness_mode(), "ucx") == 0)
-        setenv("UCX_TLS", "sm,self", 0);
     const char *text = getenv("TRYST_TEST_DEATHS");
     unsigned deaths = text ? (unsigned)strtoul(text, NULL, 10) : 5;
     for (unsigned i = 0; i < deaths; i++) {
@@ -279,7 +276,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_killed_with_a_living_child),
         cmocka_unit_test(test_left),
         cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_killed_connecting), /* the last: it sets UCX_TLS */
+        cmocka_unit_test(test_killed_connecting),
     };
     return HARNESS_MAIN(argc, argv, tests);
 }

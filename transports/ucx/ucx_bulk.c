@@ -243,21 +243,38 @@ void ucx_bulk_abandon_all(struct ucx_ep *ep, tryst_status status)
         bulk_complete(container_of(node, struct ucx_bulk, node), status, 0);
 }
 
-/* A message without a receive breaks the contract, unless its endpoint was closed: take it in
- * with no room, which ends it for its sender too. */
-static int message_drain(struct ucx_rail *rail, ucp_tag_message_h message,
-                         const ucp_tag_recv_info_t *info)
+/* Take a message in; true when it was whole and fits. */
+static bool message_take(struct ucx_rail *rail, ucp_tag_message_h message, void *data,
+                         size_t bytes)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_MEMORY_TYPE,
                                        .memory_type = UCS_MEMORY_TYPE_HOST};
-    static char nothing[1];
+    ucs_status_ptr_t request =
+        ucp_tag_msg_recv_nbx(rail->worker, data, bytes, message, &param);
+    if (!UCS_PTR_IS_PTR(request))
+        return request == NULL;
+    if (ucp_request_check_status(request) == UCS_OK) {
+        ucp_request_free(request);
+        return true;
+    }
+    ucp_request_free(request); /* UCX keeps it until the message is through */
+    return false;
+}
+
+/* A message without a receive is a HELLO; or it breaks the contract, unless its endpoint was closed:
+ * taking it in with no room ends it for its sender too. */
+static int message_drain(struct ucx_rail *rail, ucp_tag_message_h message,
+                         const ucp_tag_recv_info_t *info)
+{
     uint32_t slot = (uint32_t)(info->sender_tag >> UCX_TAG_BITS);
     uint64_t tag = info->sender_tag & (((uint64_t)1 << UCX_TAG_BITS) - 1);
     struct ucx_ep *ep = ep_table_at(&rail->table, slot);
-    ucs_status_ptr_t request =
-        ucp_tag_msg_recv_nbx(rail->worker, nothing, 0, message, &param);
-    if (UCS_PTR_IS_PTR(request))
-        ucp_request_free(request); /* UCX keeps it until the message is through */
+    if (info->sender_tag == UCX_HELLO_TAG && info->length == sizeof rail->hello) {
+        if (message_take(rail, message, &rail->hello, sizeof rail->hello))
+            ucx_hello_take(rail, &rail->hello);
+        return 1;
+    }
+    (void)message_take(rail, message, &rail->hello, 0);
     rail->drained++;
     if (ep && ep->state == UCX_EP_READY)
         ep->base.rail->events->unexpected(&ep->base, tag, info->length);

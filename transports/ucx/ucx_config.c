@@ -23,6 +23,11 @@ static const struct setting settings[] = {
     {"RCACHE_ENABLE", "n"},
     /* TCP's emulated put lets the sender name an address in our memory. */
     {"TCP_PUT_ENABLE", "n"},
+    /* Connecting does not block, or a host that does not answer would keep us from all others for minutes.
+     * And with "n", UCX 1.13.1 (and the newest source read) aborts the process where the peer has
+     * connected to us and died before we make our endpoint (tcp_ep.c:478): the retry fails at once, and
+     * the endpoint is marked as failed before it is marked as one that sends. */
+    {"TCP_CONN_NB", "y"},
     /* What is copied leaves by one send() of this much: most of a sender's time over TCP is the kernel's
      * for each packet, little is that copy. Median of 13 streams of 1 MiB, GB/s: 2.0 with 32K, 2.3 with
      * 128K, 2.1 with 256K, 2.6 with 512K, 2.3 with 1M. Costs of 8K, the default: twice those of 32K. */

@@ -9,6 +9,8 @@
  *   OPENING ── both HELLOs and HEARD ──▶ READY ── UCX's error, a broken rule ──▶ BROKEN
  *      └─ refused, UCX's error ─▶ BROKEN           any ── ep_close ──▶ CLOSING ──▶ freed
  *
+ *   CLOSING: what is sent leaves (FLUSH_LIMIT_NS at most), then both are closed by force.
+ *
  * Invariant: an endpoint is freed when no send, no receive and no slot of it is in UCX's hands.
  */
 #include "ucx_private.h"
@@ -20,6 +22,8 @@
 
 #include "transports/signal_guard.h"
 
+/* How long what was sent before a close may take to leave (close_start says why it should). */
+#define FLUSH_LIMIT_NS 200000000ull
 /* Closing by force ends within milliseconds (README.md); after this it never will. */
 #define CLOSE_LIMIT_NS 3000000000ull
 enum { CONNECT_MESSAGE_MAX = 4096 };
@@ -94,6 +98,8 @@ tryst_status ucx_ep_open(struct rail *base, const struct ep_params *params,
         rail->host->free(ep);
         return TRYST_E_NOMEM;
     }
+    if (ep->loopback)
+        ep->peer_id = ep->id;
     ucx_ep_work_add(ep, UCX_WORK_CONNECT);
     *ep_p = &ep->base;
     return TRYST_OK;
@@ -210,8 +216,6 @@ static void connect_start(struct ucx_ep *ep)
     sigset_t mask;
     ucs_status_t status;
     tryst_status sent;
-    if (ep->loopback)
-        ep->peer_id = ep->id;
     signal_mask_begin(&mask);
     status = ucp_ep_open(ep, &ep->frames);
     if (status == UCS_OK)
@@ -222,23 +226,33 @@ static void connect_start(struct ucx_ep *ep)
                     ep_rail(ep)->name, ucs_status_string(status));
         return;
     }
-    sent = ucx_am_send(ep, ep->frames, UCX_AM_HELLO, NULL, 0);
+    sent = ucx_hello_send(ep, ep->frames, UCX_AM_HELLO);
     if (sent == TRYST_OK)
-        sent = ucx_am_send(ep, ep->bulk, UCX_AM_HELLO_BULK, NULL, 0);
+        sent = ucx_hello_send(ep, ep->bulk, UCX_AM_HELLO_BULK);
     if (sent != TRYST_OK)
         ucx_ep_fail(ep, sent, "UCX has no memory for a first message");
 }
 
-static void connect_go_on(struct ucx_ep *ep)
+static bool hellos_came(const struct ucx_ep *ep)
 {
     const uint8_t hellos = UCX_SEEN_HELLO | UCX_SEEN_HELLO_BULK;
+    return (ep->seen & hellos) == hellos;
+}
+
+/* The whole address is here, and it is our turn (ucx_wire.h). */
+static bool may_start(const struct ucx_ep *ep)
+{
     bool known = ep->loopback || (ep->peer_address_total > 0 &&
                                   ep->peer_address_bytes == ep->peer_address_total);
+    return known && !ep->frames && (ep->id <= ep->peer_id || hellos_came(ep));
+}
+
+static void connect_go_on(struct ucx_ep *ep)
+{
     if (ep->state != UCX_EP_OPENING)
         return;
     /* Before the peer knows where to connect, and again before we do. */
-    if ((!ep->address_sent || (known && !ep->frames)) &&
-        !ucx_rail_has_room(ep_rail(ep))) {
+    if ((!ep->address_sent || may_start(ep)) && !ucx_rail_has_room(ep_rail(ep))) {
         ucx_ep_fail(ep, TRYST_E_UNREACHABLE,
                     "UCX aborts without descriptors, and few are left (raise the limit, "
                     "ulimit -n)");
@@ -250,12 +264,12 @@ static void connect_go_on(struct ucx_ep *ep)
         ucx_ep_fail(ep, TRYST_E_PEER, "the link closed while connecting");
         return;
     }
-    if (known && !ep->frames)
+    if (may_start(ep))
         connect_start(ep);
     if (ep->state != UCX_EP_OPENING || !ep->bulk)
-        return; /* failed, or the peer's address is not here yet */
-    if ((ep->seen & hellos) == hellos && !ep->heard_sent &&
-        ucx_am_send(ep, ep->frames, UCX_AM_HEARD, NULL, 0) == TRYST_OK)
+        return; /* failed, or not yet our turn */
+    if (hellos_came(ep) && !ep->heard_sent && ucx_sends_left(ep) &&
+        ucx_am_send(ep, UCX_AM_HEARD, NULL, 0) == TRYST_OK)
         ep->heard_sent = true;
     if (ep->heard_sent && ep->seen & UCX_SEEN_HEARD)
         ucx_ep_ready_say(ep);
@@ -289,6 +303,7 @@ void ucx_ep_close(struct endpoint *base)
     struct ucx_ep *ep = (struct ucx_ep *)base;
     if (ep->state == UCX_EP_CLOSING)
         return;
+    ep->flush_wanted = ep->state == UCX_EP_READY && !ep_rail(ep)->direct;
     ep->state = UCX_EP_CLOSING;
     opening_end(ep);
     ep->work = 0;
@@ -317,11 +332,41 @@ static void ucp_ep_drop(struct ucx_ep *ep, ucp_ep_h *ucp_ep)
     *ucp_ep = NULL;
 }
 
+static void flush_completed(void *request, ucs_status_t status, void *user_data)
+{
+    struct ucx_ep *ep = user_data;
+    (void)status; /* the connection broke, or it was closed by force meanwhile */
+    ucp_request_free(request);
+    ep->flushes_active--;
+}
+
+static void flush_start(struct ucx_ep *ep, ucp_ep_h ucp_ep)
+{
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .cb.send = flush_completed,
+        .user_data = ep,
+    };
+    if (ucp_ep && UCS_PTR_IS_PTR(ucp_ep_flush_nbx(ucp_ep, &param)))
+        ep->flushes_active++;
+}
+
+/* Over TCP, where both ends close while each still has bytes to write, libuct uses a connection that
+ * it has just freed (README.md). So what was sent leaves first, unless the peer does not take it. */
 static void close_start(struct ucx_ep *ep)
 {
     struct ucx_rail *rail = ep_rail(ep);
-    ep->close_at_ns = rail->host->now_ns(rail->host) + CLOSE_LIMIT_NS;
+    ep->flush_until_ns = rail->host->now_ns(rail->host) + FLUSH_LIMIT_NS;
     ucx_bulk_cancel_all(ep); /* first: what is unmatched cannot become matched any more */
+    if (!ep->flush_wanted)
+        return;
+    flush_start(ep, ep->bulk);
+    flush_start(ep, ep->frames);
+}
+
+static void close_force(struct ucx_ep *ep, uint64_t now_ns)
+{
+    ep->close_at_ns = now_ns + CLOSE_LIMIT_NS;
     ucp_ep_drop(ep, &ep->bulk);
     ucp_ep_drop(ep, &ep->frames);
 }
@@ -329,7 +374,7 @@ static void close_start(struct ucx_ep *ep)
 void ucx_ep_abandon(struct ucx_ep *ep)
 {
     ep->frames = ep->bulk = NULL;
-    ep->closes_active = 0;
+    ep->flushes_active = ep->closes_active = 0;
     ep->slots_free = (1u << UCX_SLOT_COUNT) - 1;
     ucx_bulk_abandon_all(ep,
                          ep->state == UCX_EP_CLOSING ? TRYST_E_CANCELED : TRYST_E_PEER);
@@ -338,24 +383,32 @@ void ucx_ep_abandon(struct ucx_ep *ep)
 
 static bool close_ended(const struct ucx_ep *ep)
 {
-    return ep->sends_active == 0 && ep->recvs_active == 0 && ep->unreported == 0 &&
-           ep->closes_active == 0 && ep->slots_free == (1u << UCX_SLOT_COUNT) - 1;
+    return ep->close_at_ns && ep->sends_active == 0 && ep->recvs_active == 0 &&
+           ep->unreported == 0 && ep->flushes_active == 0 && ep->closes_active == 0 &&
+           ucx_sends_left(ep);
+}
+
+static void worker_give_up(struct ucx_ep *ep)
+{
+    ucx_rail_log(ep_rail(ep), TRYST_LOG_ERROR,
+                 "UCX does not let go of a closed endpoint (%u sends, %u receives, %u "
+                 "flushes, %u closes, slots %x)",
+                 ep->sends_active, ep->recvs_active, ep->flushes_active,
+                 ep->closes_active, ep->slots_free);
+    ucx_rail_abandon(ep_rail(ep));
 }
 
 static void close_go_on(struct ucx_ep *ep)
 {
     struct ucx_rail *rail = ep_rail(ep);
-    if (!ep->close_at_ns)
+    uint64_t now_ns = rail->host->now_ns(rail->host);
+    if (!ep->flush_until_ns)
         close_start(ep);
+    if (!ep->close_at_ns && (!ep->flushes_active || now_ns > ep->flush_until_ns))
+        close_force(ep, now_ns);
     if (!close_ended(ep)) {
-        if (rail->worker && rail->host->now_ns(rail->host) > ep->close_at_ns) {
-            ucx_rail_log(
-                rail, TRYST_LOG_ERROR,
-                "UCX does not let go of a closed endpoint (%u sends, %u receives, "
-                "%u closes, slots %x)",
-                ep->sends_active, ep->recvs_active, ep->closes_active, ep->slots_free);
-            ucx_rail_abandon(rail);
-        }
+        if (rail->worker && ep->close_at_ns && now_ns > ep->close_at_ns)
+            worker_give_up(ep);
         ucx_ep_work_add(ep, UCX_WORK_CLOSE);
         return;
     }

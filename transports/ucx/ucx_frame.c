@@ -3,7 +3,8 @@
  * Frames and the handshake: UCP active messages, always eager.
  *
  * Idea: the header is checked (cookie, then endpoint, then kind) before anything else of a message
- * is looked at; a frame goes up from inside UCX's callback without a copy.
+ * is looked at; a frame goes up from inside UCX's callback without a copy. A HELLO is a tagged message
+ * (ucx_wire.h says why).
  * Invariant: a send slot is taken from the send until UCX's callback, or free.
  */
 #include "ucx_private.h"
@@ -26,38 +27,28 @@ static void slot_put(struct ucx_slot *slot)
     slot->ep->slots_free |= 1u << (slot - slot->ep->slots);
 }
 
+bool ucx_sends_left(const struct ucx_ep *ep)
+{
+    return ep->slots_free == (1u << UCX_SLOT_COUNT) - 1;
+}
+
 static void send_completed(void *request, ucs_status_t status, void *user_data)
 {
     struct ucx_slot *slot = user_data;
     struct ucx_ep *ep = slot->ep;
     slot_put(slot);
     ucp_request_free(request);
+    if (ep->state == UCX_EP_OPENING)
+        ucx_ep_work_add(ep, UCX_WORK_CONNECT);
     if (status != UCS_OK && ep->state != UCX_EP_CLOSING)
         ucx_ep_fail(ep, TRYST_E_PEER, "a frame was not sent: %s",
                     ucs_status_string(status));
 }
 
-tryst_status ucx_am_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind,
-                         const void *data, size_t bytes)
+/* What UCX returned of a send out of `slot`. */
+static tryst_status started(struct ucx_slot *slot, ucs_status_ptr_t request)
 {
-    struct ucx_slot *slot = slot_get(ep);
-    ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                        UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
-        .flags = UCP_AM_SEND_FLAG_EAGER,
-        .cb.send = send_completed,
-        .memory_type = UCS_MEMORY_TYPE_HOST,
-        .user_data = slot,
-    };
-    ucs_status_ptr_t request;
-    if (!slot)
-        return TRYST_AGAIN;
-    /* UCX 1.13 reads header and data until the send completes: both live in the slot. */
-    slot->header = (struct ucx_am){ep->cookie, ep->peer_id, kind, ep->send_sequence};
-    if (bytes)
-        memcpy(slot->data, data, bytes);
-    request = ucp_am_send_nbx(ucp_ep, UCX_AM_ID, &slot->header, sizeof slot->header,
-                              slot->data, bytes, &param);
+    struct ucx_ep *ep = slot->ep;
     if (UCS_PTR_IS_PTR(request))
         return TRYST_OK;
     slot_put(slot);
@@ -70,6 +61,44 @@ tryst_status ucx_am_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind,
     return ucx_ep_usable(ep);
 }
 
+tryst_status ucx_hello_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind)
+{
+    struct ucx_slot *slot = slot_get(ep);
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                        UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+        .cb.send = send_completed,
+        .memory_type = UCS_MEMORY_TYPE_HOST,
+        .user_data = slot,
+    };
+    if (!slot)
+        return TRYST_AGAIN;
+    slot->header = (struct ucx_am){ep->cookie, ep->peer_id, kind, 0};
+    return started(slot, ucp_tag_send_nbx(ucp_ep, &slot->header, sizeof slot->header,
+                                          UCX_HELLO_TAG, &param));
+}
+
+tryst_status ucx_am_send(struct ucx_ep *ep, uint32_t kind, const void *data, size_t bytes)
+{
+    struct ucx_slot *slot = slot_get(ep);
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                        UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+        .flags = UCP_AM_SEND_FLAG_EAGER,
+        .cb.send = send_completed,
+        .memory_type = UCS_MEMORY_TYPE_HOST,
+        .user_data = slot,
+    };
+    if (!slot)
+        return TRYST_AGAIN;
+    /* UCX 1.13 reads header and data until the send completes: both live in the slot. */
+    slot->header = (struct ucx_am){ep->cookie, ep->peer_id, kind, ep->send_sequence};
+    if (bytes)
+        memcpy(slot->data, data, bytes);
+    return started(slot, ucp_am_send_nbx(ep->frames, UCX_AM_ID, &slot->header,
+                                         sizeof slot->header, slot->data, bytes, &param));
+}
+
 tryst_status ucx_frame_send(struct endpoint *base, const void *data, size_t bytes)
 {
     struct ucx_ep *ep = (struct ucx_ep *)base;
@@ -80,7 +109,7 @@ tryst_status ucx_frame_send(struct endpoint *base, const void *data, size_t byte
     if (status != TRYST_OK)
         return status;
     previous = ucx_log_begin(ep_rail(ep)->host);
-    status = ucx_am_send(ep, ep->frames, UCX_AM_FRAME, data, bytes);
+    status = ucx_am_send(ep, UCX_AM_FRAME, data, bytes);
     ucx_log_end(previous);
     if (status == TRYST_OK)
         ep->send_sequence++;
@@ -108,9 +137,11 @@ static void am_take(struct ucx_ep *ep, const struct ucx_am *am, const void *data
                     size_t bytes)
 {
     switch (am->kind) {
-    case UCX_AM_HELLO: ep->seen |= UCX_SEEN_HELLO; break;
-    case UCX_AM_HELLO_BULK: ep->seen |= UCX_SEEN_HELLO_BULK; break;
-    case UCX_AM_HEARD: ep->seen |= UCX_SEEN_HEARD; break;
+    case UCX_AM_HEARD:
+        ep->seen |= UCX_SEEN_HEARD;
+        if (ep->state == UCX_EP_OPENING)
+            ucx_ep_work_add(ep, UCX_WORK_CONNECT);
+        return;
     case UCX_AM_FRAME:
         /* sent after the peer's HEARD, which may have come in this same round */
         if (ep->state == UCX_EP_OPENING && ep->heard_sent && ep->seen & UCX_SEEN_HEARD)
@@ -121,10 +152,30 @@ static void am_take(struct ucx_ep *ep, const struct ucx_am *am, const void *data
             ucx_ep_fail(ep, TRYST_E_PROTOCOL, "a frame of %zu bytes came out of turn",
                         bytes);
         return;
-    default: ucx_ep_fail(ep, TRYST_E_PROTOCOL, "unknown message %u", am->kind); return;
+    default: ucx_ep_fail(ep, TRYST_E_PROTOCOL, "unknown message %u", am->kind);
     }
-    if (ep->state == UCX_EP_OPENING)
-        ucx_ep_work_add(ep, UCX_WORK_CONNECT);
+}
+
+/* The endpoint that a message is for; NULL: none, also when it comes late for one that was closed. */
+static struct ucx_ep *receiver(struct ucx_rail *rail, const struct ucx_am *am)
+{
+    struct ucx_ep *ep = ucx_ep_find(rail, am->ep_id);
+    if (ep && ep->cookie == am->cookie)
+        return ep;
+    rail->strangers++;
+    return NULL;
+}
+
+void ucx_hello_take(struct ucx_rail *rail, const struct ucx_am *hello)
+{
+    struct ucx_ep *ep = receiver(rail, hello);
+    if (!ep || ep->state != UCX_EP_OPENING)
+        return;
+    if (hello->kind == UCX_AM_HELLO)
+        ep->seen |= UCX_SEEN_HELLO;
+    else if (hello->kind == UCX_AM_HELLO_BULK)
+        ep->seen |= UCX_SEEN_HELLO_BULK;
+    ucx_ep_work_add(ep, UCX_WORK_CONNECT);
 }
 
 static ucs_status_t am_received(void *arg, const void *header, size_t header_bytes,
@@ -132,16 +183,16 @@ static ucs_status_t am_received(void *arg, const void *header, size_t header_byt
                                 const ucp_am_recv_param_t *param)
 {
     struct ucx_rail *rail = arg;
-    struct ucx_ep *ep = NULL;
+    struct ucx_ep *ep;
     struct ucx_am am;
-    if (header_bytes == sizeof am && !(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)) {
-        memcpy(&am, header, sizeof am);
-        ep = ucx_ep_find(rail, am.ep_id);
+    if (header_bytes != sizeof am || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
+        rail->strangers++;
+        return UCS_OK;
     }
-    if (ep && ep->cookie == am.cookie)
+    memcpy(&am, header, sizeof am);
+    ep = receiver(rail, &am);
+    if (ep)
         am_take(ep, &am, data, bytes);
-    else
-        rail->strangers++; /* also what comes late for an endpoint that was closed */
     return UCS_OK;
 }
 

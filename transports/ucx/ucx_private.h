@@ -26,7 +26,8 @@ enum {
     UCX_SLOT_COUNT = 6,
     UCX_POSTED_MAX = 1024,
     UCX_SENDS_MAX = 1024,
-    UCX_SLOTS_MAX = 65535, /**< endpoints of a rail: 16 bits of a tag */
+    UCX_SLOTS_MAX =
+        65535, /**< endpoints of a rail: 16 bits of a tag, less UCX_HELLO_TAG's */
 };
 
 struct ucx_ep;
@@ -56,10 +57,12 @@ struct ucx_rail {
     struct list work;    /**< endpoints with something to do outside UCX's callbacks */
     struct list done;    /**< bulks to report; nothing is reported from inside a call */
     uint32_t opening;    /**< endpoints that connect */
-    uint64_t drained;    /**< messages without a receive */
-    uint64_t strangers;  /**< active messages with a wrong cookie or endpoint id */
-    uint32_t turns;      /**< calls of progress since the last look */
-    char name[32];       /**< of the interface, or "any interface" */
+    struct ucx_am
+        hello;        /**< the last that came; not on the stack: UCX may write it late */
+    uint64_t drained; /**< messages without a receive */
+    uint64_t strangers; /**< active messages with a wrong cookie or endpoint id */
+    uint32_t turns;     /**< calls of progress since the last look */
+    char name[32];      /**< of the interface, or "any interface" */
 };
 
 enum ucx_ep_state {
@@ -85,8 +88,9 @@ struct ucx_ep {
     uint32_t work;
     enum ucx_ep_state state;
     bool loopback, address_sent, heard_sent;
-    bool opening; /**< counted in rail->opening */
-    uint8_t seen; /**< enum ucx_seen */
+    bool opening;      /**< counted in rail->opening */
+    bool flush_wanted; /**< it was ready when it was closed */
+    uint8_t seen;      /**< enum ucx_seen */
     uint64_t id, peer_id, cookie;
     int32_t peer_rank;
     ucp_ep_h frames, bulk; /**< two UCP endpoints, so two byte streams where it is TCP */
@@ -97,8 +101,12 @@ struct ucx_ep {
     uint32_t sends_active, recvs_active; /**< bulks in UCX's hands */
     struct list active;                  /**< those same bulks */
     uint32_t unreported;                 /**< bulks of ours in rail->done */
-    uint32_t closes_active; /**< UCP endpoints whose closing UCX has not confirmed */
-    uint64_t close_at_ns;   /**< when a close that does not end takes the worker */
+    uint32_t flushes_active; /**< UCP endpoints whose last bytes have not left yet */
+    uint32_t closes_active;  /**< UCP endpoints whose closing UCX has not confirmed */
+    uint64_t
+        flush_until_ns; /**< when closing waits for those no longer; 0: not closing */
+    uint64_t
+        close_at_ns; /**< when a close that does not end takes the worker; 0: not yet forced */
     tryst_status fail_status;
     char text[TRANSPORT_TEXT_MAX];
     struct ucx_slot slots[UCX_SLOT_COUNT];
@@ -196,8 +204,15 @@ tryst_status ucx_ep_usable(const struct ucx_ep *ep);
 
 /* ucx_frame.c */
 tryst_status ucx_frame_send(struct endpoint *ep, const void *data, size_t bytes);
-tryst_status ucx_am_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind,
-                         const void *data, size_t bytes);
+/** Over ep->frames. TRYST_AGAIN: all slots are taken. */
+tryst_status ucx_am_send(struct ucx_ep *ep, uint32_t kind, const void *data,
+                         size_t bytes);
+/** Over ucp_ep, whose connection need not be made yet. */
+tryst_status ucx_hello_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind);
+/** A HELLO came. */
+void ucx_hello_take(struct ucx_rail *rail, const struct ucx_am *hello);
+/** Nothing that was sent waits in UCX for its connection. */
+bool ucx_sends_left(const struct ucx_ep *ep);
 tryst_status ucx_frames_open(struct ucx_rail *rail);
 
 /* ucx_bulk.c */

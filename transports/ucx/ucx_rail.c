@@ -18,7 +18,7 @@
 #include "transports/signal_guard.h"
 
 /* Look for messages that nobody waits for every this many calls: they break the contract, so it need
- * not be at once. */
+ * not be at once. While endpoints connect it is at each call, since HELLO is one. */
 enum { DRAIN_TURNS = 64 };
 
 /* What a rail and a connection may take at their worst (README.md): UCX aborts the process where it
@@ -242,7 +242,7 @@ int ucx_rail_progress(struct rail *base)
     const tryst_host *previous = ucx_log_begin(rail->host);
     /* UCX bounds it: some dozen packets per transport */
     int count = rail->worker ? (int)ucp_worker_progress(rail->worker) : 0;
-    if (++rail->turns >= DRAIN_TURNS) {
+    if (++rail->turns >= DRAIN_TURNS || (rail->opening && rail->worker)) {
         rail->turns = 0;
         count += ucx_bulk_drain(rail);
     }

@@ -8,12 +8,21 @@
  *      ADDRESS{id of A's endpoint, part} ────▶  ◀──── ADDRESS{id of B's endpoint, part}
  *      (whole: create two UCP endpoints, one for frames and one for bulk)
  *
- *  and then over the fabric, as active messages (struct ucx_am), the first proof that it works:
+ *  and then over the fabric (struct ucx_am), the first proof that it works:
  *
  *      HELLO on the frames endpoint  ────▶      ◀────  the same
  *      HELLO on the bulk endpoint    ────▶
- *      HEARD, once both HELLOs came  ────▶      ready when both HELLOs and HEARD came
+ *      HEARD, once both HELLOs came and ours have left ────▶  ready when both HELLOs and HEARD came
  *      FRAME …                       ────▶
+ *
+ *  Whose endpoint has the smaller id begins; the other makes its UCP endpoints when both HELLOs are
+ *  there, over the same connections. (If two connections cross, UCX drops one, and aborts the process
+ *  where the peer dies in that moment.)
+ *
+ *  HELLO is a tagged message, the others are active messages. With its first active message UCX sends
+ *  messages of its own (it asks for the id of the peer's endpoint); while the connection is not made yet
+ *  those wait in a queue, and UCX aborts the process if the peer dies then (README.md). A tagged message
+ *  has none, and once HELLO has left, the connection is there.
  *
  *  Who cannot go on says REFUSED over the link, with the reason as text.
  */
@@ -23,8 +32,9 @@
 #include <stdint.h>
 
 #define UCX_CONNECT_MAGIC 0x58435554u /* "TUCX" */
-/** 3: the sizes of segments over TCP and in shared memory, which UCX does not negotiate. */
-#define UCX_WIRE_VERSION 3u
+/** 3: the sizes of segments over TCP and in shared memory, which UCX does not negotiate; 4: HELLO is a
+ *  tagged message. */
+#define UCX_WIRE_VERSION 4u
 #define UCX_AM_ID        1u
 /** The largest worker address that we take: UCX's own are some hundred bytes per device. */
 #define UCX_ADDRESS_MAX (64u * 1024u)
@@ -49,7 +59,7 @@ enum ucx_am_kind {
     UCX_AM_FRAME = 4
 };
 
-/** Header of each active message. */
+/** Header of each active message, and the whole of a HELLO. */
 struct ucx_am {
     uint64_t cookie; /**< of the session; checked first */
     uint64_t
@@ -63,6 +73,8 @@ _Static_assert(sizeof(struct ucx_am) == 24, "wire");
 /* A UCP tag: the receiving endpoint's slot above the 48 bits that the layer above chose, so that
  * a bulk that nobody waits for names the endpoint that it came to. */
 #define UCX_TAG_BITS 48u
+/** No endpoint has this slot: HELLO, which says itself whom it is for. */
+#define UCX_HELLO_TAG UINT64_MAX
 
 static inline uint64_t ucx_tag(uint64_t receiver_ep_id, uint64_t tag)
 {
