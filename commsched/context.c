@@ -270,6 +270,7 @@ static tryst_status trace_take(tryst_ctx *ctx)
 static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
 {
     struct dispatch_params dispatch = {
+        .trace = ctx->trace,
         .window_bytes = config_bytes(ctx->config, CONFIG_WINDOW_BYTES),
         .rail_window_bytes = config_bytes(ctx->config, CONFIG_RAIL_WINDOW_BYTES),
         .window_is_set = config_is_set(ctx->config, CONFIG_WINDOW_BYTES),

@@ -6,6 +6,7 @@
 #include "dispatch.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 #include "core/alloc.h"
 
@@ -44,6 +45,33 @@ void dispatch_close(struct dispatch *dispatch)
 uint64_t dispatch_rail_bytes(const struct dispatch *dispatch, uint32_t rail)
 {
     return dispatch->rails[rail].bytes;
+}
+
+static uint64_t lane_window(const struct dispatch *dispatch,
+                            const struct dispatch_lane *lane)
+{
+    uint64_t window = dispatch->params.window_bytes;
+    return dispatch->params.window_is_set || window > lane->window_bytes
+               ? window
+               : lane->window_bytes;
+}
+
+/* ---- the trace ---------------------------------------------------------------------------- */
+
+static void lane_trace_name(const struct dispatch *dispatch, struct dispatch_lane *lane)
+{
+    char text[48];
+    if (!dispatch->params.trace)
+        return;
+    (void)snprintf(text, sizeof text, "bytes in flight to rank %d", (int)lane->rank);
+    lane->trace_name = trace_text(dispatch->params.trace, text);
+}
+
+static void lane_trace(const struct dispatch *dispatch, const struct dispatch_lane *lane)
+{
+    static const struct trace_labels labels = {{"in flight", "window"}, 0};
+    trace_counter(dispatch->params.trace, lane->trace_name, &labels,
+                  lane->in_flight_bytes, lane_window(dispatch, lane), 0);
 }
 
 /* ---- who looks ---------------------------------------------------------------------------- */
@@ -120,10 +148,10 @@ static void on_lane_init(void *arg, struct dispatch_lane *lane)
 static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
                           uint64_t window_bytes)
 {
-    (void)arg;
     assert(rail < DISPATCH_RAILS_MAX && !lane->in_flight_bytes);
     lane->rail = rail;
     lane->window_bytes = window_bytes;
+    lane_trace_name(arg, lane);
 }
 
 static void on_add(void *arg, struct transfer *transfer)
@@ -152,6 +180,7 @@ static void bytes_return(struct dispatch *dispatch, struct dispatch_lane *lane,
     lane->in_flight_bytes -= bytes;
     rail->bytes -= counted;
     dispatch->moved = true;
+    lane_trace(dispatch, lane);
     if (lane->in_flight_bytes)
         return;
     lane->away = false;
@@ -190,15 +219,6 @@ static void on_remove(void *arg, struct transfer *transfer)
 static bool window_has_room(uint64_t in_flight, uint64_t bytes, uint64_t window)
 {
     return in_flight == 0 || in_flight + bytes <= window;
-}
-
-static uint64_t lane_window(const struct dispatch *dispatch,
-                            const struct dispatch_lane *lane)
-{
-    uint64_t window = dispatch->params.window_bytes;
-    return dispatch->params.window_is_set || window > lane->window_bytes
-               ? window
-               : lane->window_bytes;
 }
 
 /** Has the lane's rail room, or may the lane overdraw it? */
@@ -242,6 +262,7 @@ static void bytes_take(struct dispatch *dispatch, struct dispatch_lane *lane,
     if (lane->in_flight_bytes > lane->in_flight_high_bytes)
         lane->in_flight_high_bytes = lane->in_flight_bytes;
     rail->bytes += lane->away ? 0 : bytes;
+    lane_trace(dispatch, lane);
 }
 
 /** Start one slice of the lane; false when it has none that may start. */

@@ -22,12 +22,15 @@
 #define COMMSCHED_DISPATCH_H
 
 #include "core/clock.h"
+#include "core/trace.h"
 #include "rendezvous/transfer.h"
 
 struct dispatch;
 
 struct dispatch_params {
     const struct clock *clock;
+    struct trace
+        *trace; /**< NULL: off; else a counter of bytes in flight for each lane */
     uint64_t window_bytes;      /**< per peer; more where its rail asks for it */
     uint64_t rail_window_bytes; /**< per rail */
     bool window_is_set;         /**< by the user: rails are not asked */

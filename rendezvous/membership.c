@@ -105,6 +105,7 @@ void rendezvous_group_tell(struct rendezvous *rdv)
     /* Who has left before us may have told nobody else. */
     for (int i = 0; i < LAST_POLLS && poller_run(rdv->poller, 0) > 0; i++)
         continue;
+    rdv->told = true;
     for (int i = 0; i < rdv->group->roster.size; i++)
         if (rdv->group->peers[i].life <= PEER_LEFT)
             peer_leave(&rdv->group->peers[i]);
@@ -114,7 +115,7 @@ void rendezvous_group_cut(struct rendezvous *rdv)
 {
     for (int i = 0; i < rdv->group->roster.size; i++) {
         struct peer *peer = &rdv->group->peers[i];
-        peer->left = true; /* no warning: it is we who go */
+        peer->end_expected = true; /* it is we who go */
         peer_give_up(peer, TRYST_E_CONTEXT,
                      "is no longer reached: this context is closing");
     }

@@ -39,6 +39,7 @@ tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank)
     list_init(&peer->wants_list);
     list_init(&peer->early_list);
     idmap_init(&peer->wants);
+    peer->lane.rank = rank;
     rdv->dispatch->lane_init(rdv->dispatch_arg, &peer->lane);
     stage_lane_init(&peer->stage);
     if (random_secret(&peer->nonce, sizeof peer->nonce) != TRYST_OK)
@@ -210,7 +211,7 @@ int peer_flush(struct peer *peer)
 void peer_give_up(struct peer *peer, tryst_status status, const char *text)
 {
     struct rendezvous *rdv = peer->rdv;
-    bool left = peer->left;
+    bool expected = peer->left || peer->end_expected;
     if (peer->life >= PEER_GIVING_UP)
         return;
     peer->life = PEER_GIVING_UP;
@@ -218,9 +219,9 @@ void peer_give_up(struct peer *peer, tryst_status status, const char *text)
     int head = snprintf(peer->gone_text, sizeof peer->gone_text, "rank %d ", peer->rank);
     text_escape(text, strlen(text), peer->gone_text + head,
                 sizeof peer->gone_text - (size_t)head);
-    rdv->counters.peers_given_up += !left;
+    rdv->counters.peers_given_up += !expected;
     rdv->counters.protocol_errors += status == TRYST_E_PROTOCOL;
-    if (!left)
+    if (!expected)
         LOG_WARN(rdv->log, "%s; its operations fail", peer->gone_text);
     peer_gave_up_send(peer);
     rdv->reap =

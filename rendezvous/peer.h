@@ -90,12 +90,13 @@ struct peer {
     uint8_t life;
     uint8_t link_state;
     uint8_t ep_state;
-    bool ep_wanted;   /**< something waits for an endpoint */
-    bool ep_next;     /**< the endpoint is being closed to try the next candidate */
-    bool via_tcp;     /**< the Unix socket did not lead there */
-    bool left;        /**< LEAVE came */
-    bool deferred;    /**< some of its WANTs were: offer it what becomes ready */
-    bool tree_parent; /**< its link belongs to the control tree */
+    bool ep_wanted;    /**< something waits for an endpoint */
+    bool ep_next;      /**< the endpoint is being closed to try the next candidate */
+    bool via_tcp;      /**< the Unix socket did not lead there */
+    bool left;         /**< LEAVE came, or somebody who knows it said so */
+    bool end_expected; /**< its end is no news for us: we leave too */
+    bool deferred;     /**< some of its WANTs were: offer it what becomes ready */
+    bool tree_parent;  /**< its link belongs to the control tree */
 
     /* link */
     struct link *link;

@@ -135,7 +135,8 @@ static void link_gone(struct peer *peer, const char *text)
     char reason[TRANSPORT_TEXT_MAX];
     last_frames_read(peer);
     if (peer->left || peer->rdv->leaving) {
-        peer->left = true;
+        peer->end_expected =
+            true; /* but not `left`: nobody else must hear that from us */
         peer_give_up(peer, TRYST_E_PEER, "has left the group");
         return;
     }
@@ -192,8 +193,9 @@ static void link_up(struct peer *peer)
     live_peer(rdv->live, peer);
     peer_clock_send(peer);
     abort_send_all(peer);
-    if (!rdv->leaving)
-        peer_left_send_all(peer);
+    peer_left_send_all(peer);
+    if (rdv->told)
+        peer_leave(peer);
     /* Not here: what the peer says next may be LEAVE, and opening a rail may take a second. */
     if (peer->ep_wanted)
         rdv->reap = true;
@@ -318,7 +320,9 @@ static void hello_message(void *arg, struct link *link, uint8_t type, const void
     if (fd >= 0)
         close(fd);
     if (hello->peer) {
-        if (type == LINK_LEAVE && hello->peer->link_state != PEER_LINK_UP)
+        if (type == LINK_LEFT)
+            peer_left_read(hello->peer, data, bytes);
+        else if (type == LINK_LEAVE && hello->peer->link_state != PEER_LINK_UP)
             peer_left_note(hello->peer, hello->peer);
         return;
     }

@@ -26,6 +26,9 @@ struct dispatch_lane {
     uint64_t window_bytes; /**< what the peer's rail asks for (struct rail), 0: nothing */
     uint64_t in_flight_bytes;
     uint64_t in_flight_high_bytes; /**< most ever, for tests and counters */
+    int32_t rank;                  /**< of the peer, for the trace; set by rendezvous */
+    const char *
+        trace_name; /**< of its counter, once its endpoint is ready and this rank traces */
     uint32_t rail;
     bool away; /**< the peer does not look: its bytes do not count against the rail */
     uint64_t heard_ns; /**< when window came back last, or the first byte left */

@@ -32,8 +32,8 @@ static tryst_status start(struct transfer *transfer)
 
 static void begin_as(uint64_t window, uint64_t rail_window, bool window_is_set)
 {
-    struct dispatch_params params = {&t.clock.clock, window, rail_window, window_is_set,
-                                     start};
+    struct dispatch_params params = {&t.clock.clock, NULL,          window,
+                                     rail_window,    window_is_set, start};
     memset(&t, 0, sizeof t);
     clock_fake_init(&t.clock, NS_PER_S);
     assert_int_equal(dispatch_open(&params, &t.dispatch), TRYST_OK);
@@ -456,7 +456,7 @@ static void test_random(void **state)
 
 static tryst_status open_and_close(void)
 {
-    struct dispatch_params params = {NULL, 1, 1, false, start};
+    struct dispatch_params params = {NULL, NULL, 1, 1, false, start};
     struct dispatch *dispatch;
     tryst_status status = dispatch_open(&params, &dispatch);
     if (status == TRYST_OK)

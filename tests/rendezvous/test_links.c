@@ -175,6 +175,43 @@ static void test_left_before_it_looked(void **state)
     world_close(&world);
 }
 
+/* Rank 2 looks for the first time when rank 0, its parent, is about to close its group: before rank 0 has
+ * told the others, or after. It hears that rank 1 has left, which rank 0 alone knows, and then rank 0. */
+static void test_parent_is_leaving(void **state)
+{
+    for (int told = 0; told < 2; told++) {
+        world_open(&world, 3, NULL);
+        world.links_slow = world.sides[2].away = true;
+        tryst_step *step = world_step(&world, 2, 1);
+        world_settle(&world);
+        leave(1);
+        world_settle(&world);
+        struct rendezvous *parent = world.sides[0].rdv;
+        rendezvous_group_leave(parent);
+        if (told)
+            rendezvous_group_tell(parent);
+        world.sides[2].away = false;
+        rendezvous_progress(world.sides[2].rdv);
+        world_links_run(&world);
+        if (!told)
+            rendezvous_group_tell(parent);
+        world.sides[2].away = true;
+        leave(0);
+        world.sides[2].away = false;
+        for (int peer = 0; peer < 2; peer++) {
+            tryst_op *send = world_send(&world, 2, step, world_key(&world, 2, peer, "a"),
+                                        out, LARGE, NULL);
+            world_settle(&world);
+            world_advance(&world, 3 * NS_PER_S);
+            check_failed(send, peer, "has left the group");
+        }
+        assert_false(said(2, "died"));
+        assert_int_equal(world.sides[2].rdv->counters.peers_given_up, 0);
+        tryst_step_close(step, NULL);
+        world_close(&world);
+    }
+}
+
 /* Nobody has said so before the connection was refused; it comes in time. */
 static void test_left_is_heard_late(void **state)
 {
@@ -747,6 +784,7 @@ int main(void)
         cmocka_unit_test(test_died_before_link),
         cmocka_unit_test(test_left_is_passed_on),
         cmocka_unit_test(test_left_before_it_looked),
+        cmocka_unit_test(test_parent_is_leaving),
         cmocka_unit_test(test_left_is_heard_late),
         cmocka_unit_test(test_left_before_the_parent_came),
         cmocka_unit_test(test_refused_after_a_pause),

@@ -7,7 +7,8 @@
  * arrive inside a span of its rank, and arrive after it has left, where clocks were measured within
  * their errors. What else Perfetto counts as an error of its import: spans of a thread that overlap
  * without nesting, an id of an asynchronous event that is not of its process alone or is used twice,
- * a beginning without an end. Exit status 0: all of it holds. */
+ * a beginning without an end. Bytes in flight must have been more than none, stay within the window
+ * (or be one slice) and return to none. Exit status 0: all of it holds. */
 #include <jansson.h>
 #include <math.h>
 #include <stdbool.h>
@@ -225,6 +226,55 @@ static void async_end_check(void)
     json_decref(open_ids);
 }
 
+/* ---- counters ----------------------------------------------------------------------------- */
+
+struct counter {
+    int rank;
+    const char *name;
+    double at_us, now, most;
+};
+
+static struct counter counters[RANKS_MAX * RANKS_MAX];
+static size_t counters_count;
+
+static struct counter *counter_of(const json_t *event)
+{
+    for (size_t i = 0; i < counters_count; i++)
+        if (counters[i].rank == rank_of(event) &&
+            strcmp(counters[i].name, text_of(event, "name")) == 0)
+            return &counters[i];
+    if (counters_count == sizeof counters / sizeof *counters)
+        exit(2);
+    counters[counters_count] =
+        (struct counter){.rank = rank_of(event), .name = text_of(event, "name")};
+    return &counters[counters_count++];
+}
+
+static void counter_take(const json_t *event)
+{
+    const json_t *args = json_object_get(event, "args");
+    double now = number_of(args, "in flight"), window = number_of(args, "window");
+    struct counter *counter = counter_of(event);
+    if (number_of(event, "ts") < counter->at_us)
+        WRONG("rank %d: \"%s\" goes back in time", counter->rank, counter->name);
+    if (now > window && counter->now > 0)
+        WRONG("rank %d: \"%s\": %.0f in flight of %.0f", counter->rank, counter->name,
+              now, window);
+    counter->at_us = number_of(event, "ts");
+    counter->now = now;
+    if (now > counter->most)
+        counter->most = now;
+}
+
+static void counters_check(void)
+{
+    for (size_t i = 0; i < counters_count; i++)
+        if (counters[i].now > 0 || counters[i].most <= 0)
+            WRONG("rank %d: \"%s\" ends with %.0f and had %.0f", counters[i].rank,
+                  counters[i].name, counters[i].now, counters[i].most);
+    printf("%zu counters\n", counters_count);
+}
+
 int main(int argc, char **argv)
 {
     json_error_t error;
@@ -253,7 +303,10 @@ int main(int argc, char **argv)
             async_check(event, *phase == 'b');
         else if (strcmp(phase, "X") == 0)
             span_add(event);
+        else if (strcmp(phase, "C") == 0)
+            counter_take(event);
     }
+    counters_check();
     spans_check();
     async_end_check();
     for (int rank = 0; rank < ranks; rank++)
