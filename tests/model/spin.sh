@@ -1,0 +1,57 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Searches of a model, for the scripts beside it: model_begin, then searches that must find no error (whole)
+# and broken variants, each of which must be found (broken), then model_end.
+
+deep=200000
+bits=22
+optimise=-O0 # for short searches, compiling takes longer than searching
+fail=0
+
+model_begin() { # <path of the model> <C compiler>
+    model=$1
+    cc=$2
+    command -v spin >/dev/null 2>&1 || { echo "skipped: spin is not installed (package spin)"; exit 77; }
+    dir=$(mktemp -d)
+    trap 'rm -rf "$dir"' EXIT
+    cd "$dir" || exit 1
+}
+
+model_end() { exit $fail; }
+
+# errors <options…>: builds and searches; prints how many errors were found
+errors() {
+    rm -f pan pan.* ./*.trail
+    spin "$@" -a "$model" >spin.log 2>&1 || { cat spin.log >&2; echo broken; return; }
+    "$cc" $optimise -w -DSAFETY -DCOLLAPSE -o pan pan.c || { echo broken; return; }
+    ./pan -m$deep -w$bits >pan.log 2>&1 || true
+    if grep -qE 'max search depth too small|out of memory' pan.log; then
+        echo unfinished
+    else
+        sed -n 's/.*errors: \([0-9]*\).*/\1/p' pan.log
+    fi
+}
+
+whole() { # <name> <options…>
+    name=$1
+    shift
+    found=$(errors "$@")
+    echo "$name: errors: $found, $(sed -n 's/^ *\([0-9]*\) states, stored.*/\1/p' pan.log) states"
+    [ "$found" = 0 ] && return 0
+    cat pan.log
+    spin "$@" -t -k "$(basename "$model").trail" -p "$model" 2>/dev/null | tail -n 60 || true
+    fail=1
+}
+
+broken() { # <variant> <options…>: at least one error
+    variant=$1
+    shift
+    found=$(errors "-D$variant" "$@")
+    case $found in
+    0 | broken | unfinished | '') echo "$variant: was not found ($found)"; fail=1 ;;
+    *) echo "$variant: found" ;;
+    esac
+}
+
+# With the compiler's help, and a larger table.
+whole_large() { optimise=-O1 bits=24; whole "$@"; optimise=-O0 bits=22; }

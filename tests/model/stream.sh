@@ -1,0 +1,22 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Checks stream.pml with spin: as it is, with credit for two and for one, and that each broken variant is
+# found. Usage: stream.sh <folder of the model> <C compiler>
+set -eu
+# shellcheck source=tests/model/spin.sh
+. "$1/spin.sh"
+model_begin "$1/stream.pml" "$2"
+
+whole_large "credit for two" -DCREDIT=2
+whole_large "credit for one" -DCREDIT=1
+broken BREAK_MASK -DCREDIT=2
+broken BREAK_ACK_ALONE -DCREDIT=2
+broken BREAK_KEPT -DCREDIT=2
+broken BREAK_DONE -DCREDIT=2
+broken BREAK_ORDER -DCREDIT=2
+broken BREAK_RECORDS_LAST -DCREDIT=2
+broken BREAK_RING -DCREDIT=2
+broken BREAK_BLOCKED -DCREDIT=1
+broken BREAK_BLOCKED_ALONE -DCREDIT=1
+broken BREAK_VOID -DCREDIT=1
+model_end
