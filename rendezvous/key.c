@@ -15,7 +15,7 @@
 
 #include "core/alloc.h"
 #include "core/hash.h"
-#include "device_name.h"
+#include "rendezvous/bootstrap/device_name.h"
 #include "rendezvous/group.h"
 #include "rendezvous/prepared.h"
 #include "rendezvous/rendezvous.h"

@@ -4,9 +4,9 @@
  *
  * Idea: every rank checks all entries by the same rules, so all come to the same verdict and
  * nobody has to be told.
- * Callers: tryst_group_open (commsched/context.c); key.c looks ranks up.
+ * Callers: tryst_group_open (commsched/context.c); rendezvous/key.c looks ranks up.
  */
-#include "rendezvous/roster.h"
+#include "rendezvous/bootstrap/roster.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -14,8 +14,8 @@
 
 #include "core/alloc.h"
 #include "core/text.h"
-#include "device_name.h"
-#include "rendezvous/bootstrap.h"
+#include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/device_name.h"
 
 #define ROSTER_BYTE_ORDER 0x01020304u
 

@@ -5,8 +5,8 @@
 
 #include "core/alloc.h"
 #include "core/config.h"
-#include "rendezvous/bootstrap.h"
-#include "rendezvous/roster.h"
+#include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/roster.h"
 #include "support/unit.h"
 
 enum { RANKS = 12 };
