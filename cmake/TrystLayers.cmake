@@ -5,13 +5,24 @@
 # publish; the repository's root is on no include path, so an upward or skipping include finds
 # nothing. For that, each layer has two trees of links in the build directory:
 #
-#   publish/<layer>/<layer>/x.h    one link for each header in its PUBLISH list: what others see
-#   own/<layer>/<layer>            a link to its whole folder: what it and its unit tests see
+#   publish/<id>/<layer>/x.h    one link for each header in its PUBLISH list: what others see
+#   own/<id>/<layer>            a link to its whole folder: what it and its unit tests see
+#
+# A layer can have rooms: folders in it that are layers of their own, as rendezvous/bootstrap, which
+# stands below rendezvous and is in its folder. An <id> is the layer's name with '_' for '/'. A layer
+# sees of its rooms what they publish, so own/<id>/<layer> of one that has rooms is a folder with a
+# link for each header that lies in it directly.
 #
 # A relative include ("../core/x.h") gets past this; tests/build/ reads the compiler's dependency
 # output for it.
 
-set(TRYST_LAYER_ORDER core topology transports rendezvous commsched)
+set(TRYST_LAYER_ORDER core topology transports rendezvous/bootstrap rendezvous commsched)
+
+# The name of a layer where no '/' may stand: in targets, and as one folder.
+function(tryst_layer_id layer id_p)
+    string(REPLACE "/" "_" id ${layer})
+    set(${id_p} ${id} PARENT_SCOPE)
+endfunction()
 
 # Make `link` point to `target`, whatever was there.
 function(tryst_link target link)
@@ -27,9 +38,11 @@ function(tryst_link target link)
     file(CREATE_LINK ${target} ${link} SYMBOLIC)
 endfunction()
 
-# The two trees of one layer; links of headers that are not published any more go.
-function(tryst_publish layer)
-    set(tree ${PROJECT_BINARY_DIR}/publish/${layer}/${layer})
+# Make folder `tree` hold a link to each of these headers of the current folder, and nothing else.
+function(tryst_link_headers tree)
+    if(IS_SYMLINK ${tree}) # to the sources, from when the layer had no rooms
+        file(REMOVE ${tree})
+    endif()
     file(MAKE_DIRECTORY ${tree})
     file(GLOB_RECURSE links LIST_DIRECTORIES false RELATIVE ${tree} ${tree}/*)
     foreach(link IN LISTS links)
@@ -38,22 +51,39 @@ function(tryst_publish layer)
         endif()
     endforeach()
     foreach(header IN LISTS ARGN)
+        tryst_link(${CMAKE_CURRENT_SOURCE_DIR}/${header} ${tree}/${header})
+    endforeach()
+endfunction()
+
+# The two trees of one layer; links of headers that are not published any more go.
+function(tryst_publish layer)
+    foreach(header IN LISTS ARGN)
         if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${header})
             message(FATAL_ERROR "${layer} publishes ${header}, which does not exist")
         endif()
-        tryst_link(${CMAKE_CURRENT_SOURCE_DIR}/${header} ${tree}/${header})
     endforeach()
-    tryst_link(${PROJECT_SOURCE_DIR}/${layer} ${PROJECT_BINARY_DIR}/own/${layer}/${layer})
+    tryst_layer_id(${layer} id)
+    tryst_link_headers(${PROJECT_BINARY_DIR}/publish/${id}/${layer} ${ARGN})
+    set(own ${PROJECT_BINARY_DIR}/own/${id}/${layer})
+    if("${TRYST_LAYER_ORDER}" MATCHES "(^|;)${layer}/")
+        file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}
+             ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
+        tryst_link_headers(${own} ${headers})
+    else()
+        tryst_link(${PROJECT_SOURCE_DIR}/${layer} ${own})
+    endif()
 endfunction()
 
 # Include paths of code that sees its own layer (or none: "") and what DEPS publish.
 function(tryst_see target own)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include)
     if(own)
-        target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/own/${own})
+        tryst_layer_id(${own} id)
+        target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/own/${id})
     endif()
     foreach(layer IN LISTS ARGN)
-        target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/publish/${layer})
+        tryst_layer_id(${layer} id)
+        target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/publish/${id})
     endforeach()
 endfunction()
 
@@ -78,7 +108,8 @@ function(tryst_layer layer)
     endif()
     tryst_publish(${layer} ${arg_PUBLISH})
     if(arg_SOURCES)
-        tryst_objects(tryst_layer_${layer} ${layer} OWN ${layer} SOURCES ${arg_SOURCES}
+        tryst_layer_id(${layer} id)
+        tryst_objects(tryst_layer_${id} ${layer} OWN ${layer} SOURCES ${arg_SOURCES}
                       DEPS ${arg_DEPS} LIBS ${arg_LIBS})
     endif()
 endfunction()

@@ -34,7 +34,8 @@ endfunction()
 
 # lib/internal/libtryst_internal_<layer>.a: the plain objects of one layer, for unit tests only.
 function(tryst_internal layer target_p)
-    set(target tryst_internal_${layer})
+    tryst_layer_id(${layer} id)
+    set(target tryst_internal_${id})
     set(${target_p} "" PARENT_SCOPE)
     tryst_collect(objects libs ${layer})
     if(NOT objects)

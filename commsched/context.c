@@ -21,10 +21,10 @@
 #include "core/err.h"
 #include "core/random.h"
 #include "dispatch.h"
-#include "rendezvous/bootstrap.h"
+#include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/roster.h"
 #include "rendezvous/group.h"
 #include "rendezvous/rendezvous.h"
-#include "rendezvous/roster.h"
 #include "topology/netif.h"
 #include "topology/port_range.h"
 #include "transports/device.h"
@@ -507,6 +507,7 @@ static tryst_status entry_make(tryst_ctx *ctx, const struct bootstrap_params *pa
 {
     int rank = params->rank;
     memset(entry, 0, sizeof *entry);
+    entry->wire_version = rendezvous_wire_version;
     if (prefix && strlen(prefix) >= sizeof entry->device_prefix)
         return err_set(err, TRYST_E_INVALID, "the device prefix is longer than %zu bytes",
                        sizeof entry->device_prefix - 1);

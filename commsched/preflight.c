@@ -20,8 +20,8 @@
 #include "context.h"
 #include "core/config.h"
 #include "core/err.h"
-#include "rendezvous/bootstrap.h"
-#include "rendezvous/launch.h"
+#include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/launch.h"
 #include "topology/netif.h"
 #include "topology/port_range.h"
 

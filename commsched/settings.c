@@ -11,7 +11,7 @@
 #include "context.h"
 #include "core/alloc.h"
 #include "core/err.h"
-#include "rendezvous/launch.h"
+#include "rendezvous/bootstrap/launch.h"
 #include "rendezvous/op.h"
 #include "rendezvous/rendezvous.h"
 

@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "rendezvous/roster.h"
+#include "rendezvous/bootstrap/roster.h"
 #include "tryst/types.h"
 
 struct peer;

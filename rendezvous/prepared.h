@@ -28,9 +28,6 @@ struct tryst_key {
  *  TRYST_OK, TRYST_E_KEY, TRYST_E_NOMEM. */
 tryst_status prepared_open(const tryst_group *group, const char *string, size_t bytes,
                            tryst_key **key_p);
-/** NULL when a key can name the devices of a rank with this prefix: it is the beginning of a device name, by
- *  whole parts. Else the reason, with the place in *at_p. */
-const char *key_prefix_check(const char *prefix, size_t *at_p);
 tryst_key *prepared_ref(tryst_key *key);
 void prepared_unref(tryst_key *key);
 

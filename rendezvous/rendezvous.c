@@ -22,6 +22,7 @@
 #include "op_device.h"
 #include "peer.h"
 #include "recv_run.h"
+#include "wire.h"
 
 /** The clock is read in one pass of so many when nothing happens. */
 enum { PASSES_PER_CLOCK = 64 };
@@ -475,6 +476,7 @@ uint64_t rendezvous_next_ns(const struct rendezvous *rdv)
 /* ---- rails and listener -------------------------------------------------------------------- */
 
 const struct rail_events *const rendezvous_rail_events = &peer_rail_events;
+const uint32_t rendezvous_wire_version = WIRE_VERSION;
 
 tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *rail)
 {

@@ -57,6 +57,8 @@ struct rendezvous_params {
 
 /** The events that the rails of this context are opened with. */
 extern const struct rail_events *const rendezvous_rail_events;
+/** WIRE_VERSION, which all ranks of a group must share: its roster compares it. */
+extern const uint32_t rendezvous_wire_version;
 
 tryst_status rendezvous_open(const struct rendezvous_params *params, struct err *err,
                              struct rendezvous **rdv_p);

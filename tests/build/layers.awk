@@ -5,15 +5,17 @@
 # Include paths already keep upward and skipping includes from compiling; a relative include gets
 # past them, but not past the compiler's own list of what it read. A file's place decides: each
 # name below is a folder, a file's folder is the longest name that its path starts with, and it
-# may read its own folder's files, those of the folders listed, and include/.
+# may read its own folder's files, those of the folders listed, and include/. Of a room, a layer in
+# another one's folder (rendezvous/bootstrap), all but tests read what it publishes alone.
 
 BEGIN {
     may["core"] = ""
     may["topology"] = "core"
     may["transports"] = "core topology"
-    may["rendezvous"] = "core topology transports"
-    may["commsched"] = "core topology rendezvous"
-    may["commsched/context.c"] = "core topology transports rendezvous commsched"
+    may["rendezvous/bootstrap"] = "core topology transports"
+    may["rendezvous"] = "core topology transports rendezvous/bootstrap"
+    may["commsched"] = "core topology rendezvous/bootstrap rendezvous"
+    may["commsched/context.c"] = "core topology transports rendezvous/bootstrap rendezvous commsched"
     may["pipeline"] = ""
     may["tools"] = ""
     # A unit test reads what its layer reads, and the layer; a fuzzer any up to rendezvous.
@@ -22,13 +24,14 @@ BEGIN {
     may["tests/core"] = "tests core"
     may["tests/topology"] = "tests core topology"
     may["tests/transports"] = "tests core topology transports"
-    may["tests/rendezvous"] = "tests tests/transports core topology transports rendezvous"
-    may["tests/commsched"] = "tests core topology transports rendezvous commsched"
+    may["tests/rendezvous/bootstrap"] = "tests core topology transports rendezvous/bootstrap"
+    may["tests/rendezvous"] = "tests tests/transports core topology transports rendezvous/bootstrap rendezvous"
+    may["tests/commsched"] = "tests core topology transports rendezvous/bootstrap rendezvous commsched"
     may["tests/pipeline"] = "tests pipeline"
     may["tests/support/fake_stage"] = "tests pipeline"
     may["tests/support/fake_cudart"] = "tests pipeline"
     may["tests/gpu"] = "tests tests/pipeline pipeline"
-    may["tests/fuzz"] = "tests tests/rendezvous core topology transports rendezvous"
+    may["tests/fuzz"] = "tests tests/rendezvous core topology transports rendezvous/bootstrap rendezvous"
     may["tests/tools"] = "tests tools"
 
     # Backends do not know each other; pair/ is no backend but what two of them share.
@@ -43,13 +46,18 @@ BEGIN {
     only["/xxhash\\.h$"] = "^(core|pipeline|tests)/"
 }
 
-# "own/core/core/log.h" and "publish/core/core/log.h" are links to core/log.h.
+# "own/core/core/log.h" and "publish/core/core/log.h" are links to core/log.h, and
+# "publish/rendezvous_bootstrap/rendezvous/bootstrap/roster.h" to rendezvous/bootstrap/roster.h.
+# `tree` is which of the two it was read through, or "".
 function place(path, parts) {
+    tree = ""
     if (substr(path, 1, length(build) + 1) == build "/") path = substr(path, length(build) + 2)
     else if (substr(path, 1, length(source) + 1) == source "/") return substr(path, length(source) + 2)
     if (path ~ /^\//) return ""
     if (path ~ /^(own|publish)\//) {
         split(path, parts, "/")
+        tree = parts[1]
+        gsub(/_/, "/", parts[2])
         sub(/^(own|publish)\/[^\/]*\//, "", path)
         # A relative include that left the layer's link tree.
         if (index(path, parts[2] "/") != 1) return "../" path
@@ -100,6 +108,8 @@ function check(reader, path, read, from, to, pattern, list) {
         complain(reader, read, from " may include " (may[from] == "" ? "nothing else" : may[from]))
         return
     }
+    if (to ~ /\// && from !~ /^tests/ && tree != "publish")
+        complain(reader, read, "it is private to " to)
     if (backend(read) != "" && from !~ /^tests/)
         complain(reader, read, "it is private to " backend(read))
 }

@@ -19,7 +19,7 @@ options() { # <folder or file>
 try() { # <folder> <header> <yes or no>
     options=$(options "$1")
     [ -n "$options" ] || return 0 # nothing is compiled there
-    [ "$3" = no ] || [ -e "$BUILD/publish/${2%%/*}/$2" ] || return 0 # nobody publishes it
+    [ "$3" = no ] || ls "$BUILD"/publish/*/"$2" >/dev/null 2>&1 || return 0 # nobody publishes it
     echo "#include \"$2\"" >"$dir/try.c"
     # shellcheck disable=SC2086 # a list of options
     if "$CC" -std=c11 -D_GNU_SOURCE $options -fsyntax-only "$dir/try.c" 2>"$dir/said"; then
@@ -40,10 +40,16 @@ try core/ include/tryst/tryst.h no
 try topology/ core/log.h yes
 try topology/ transports/transport.h no
 try transports/ topology/netif.h yes
-try transports/ rendezvous/bootstrap.h no
+try transports/ rendezvous/bootstrap/bootstrap.h no
+try rendezvous/bootstrap/ transports/select.h yes
+try rendezvous/bootstrap/ rendezvous/wire.h no
+try rendezvous/bootstrap/ rendezvous/rendezvous.h no
+try rendezvous/ rendezvous/bootstrap/roster.h yes
+try rendezvous/ rendezvous/bootstrap/bootstrap_server.h no
 try rendezvous/ transports/transport.h yes
 try rendezvous/ commsched/dispatch.h no
 try commsched/dispatch rendezvous/rendezvous.h yes
+try commsched/dispatch rendezvous/bootstrap/launch.h yes
 try commsched/dispatch transports/transport.h no
 try commsched/context transports/transport.h yes
 try pipeline/ core/log.h no

@@ -19,8 +19,8 @@ put() { # <file> <header to include>…
 # check <description> <yes or no> <source>: does layers.awk accept this source?
 check() {
     # shellcheck disable=SC2016 # ninja expands them
-    printf 'rule cc\n  command = %s -I%s -I%s -MD -MF $out.d -c $in -o $out\n  depfile = $out.d\n  deps = gcc\nbuild x.o: cc %s\n' \
-        "$CC" "$dir/include" "$dir/build/publish/core" "$dir/$3" >"$dir/build/build.ninja"
+    printf 'rule cc\n  command = %s -I%s -I%s -I%s -MD -MF $out.d -c $in -o $out\n  depfile = $out.d\n  deps = gcc\nbuild x.o: cc %s\n' \
+        "$CC" "$dir/include" "$dir/build/publish/core" "$dir/build/publish/rendezvous_bootstrap" "$dir/$3" >"$dir/build/build.ninja"
     rm -f "$dir/build/.ninja_deps" "$dir/build/.ninja_log" "$dir/build/x.o"
     "$NINJA" -C "$dir/build" >"$dir/said" || { cat "$dir/said"; exit 1; }
     "$NINJA" -C "$dir/build" -t deps | grep -v '^ninja: ' >"$dir/deps"
@@ -42,10 +42,13 @@ put topology/graph.h
 put transports/transport.h
 put transports/shm/ring.h
 put rendezvous/table.h
+put rendezvous/bootstrap/roster.h
 put commsched/slice.h
 put commsched/op.h ../transports/transport.h
 mkdir -p "$dir/build/publish/core"
 ln -s "$dir/core" "$dir/build/publish/core/core"
+mkdir -p "$dir/build/publish/rendezvous_bootstrap/rendezvous"
+ln -s "$dir/rendezvous/bootstrap" "$dir/build/publish/rendezvous_bootstrap/rendezvous/bootstrap"
 
 put core/good.c tryst/tryst.h core/log.h log.h
 check "its own layer and the public headers" yes core/good.c
@@ -53,6 +56,16 @@ put core/up.c ../transports/transport.h
 check "upward" no core/up.c
 put rendezvous/down.c ../transports/transport.h core/log.h
 check "one down" yes rendezvous/down.c
+put rendezvous/room.c rendezvous/bootstrap/roster.h
+check "what a room publishes" yes rendezvous/room.c
+put rendezvous/room.c bootstrap/roster.h
+check "what a room does not publish" no rendezvous/room.c
+put rendezvous/bootstrap/up.c ../table.h
+check "a room of the layer above it" no rendezvous/bootstrap/up.c
+put rendezvous/bootstrap/down.c ../../transports/transport.h core/log.h
+check "a room of what is below it" yes rendezvous/bootstrap/down.c
+put transports/up.c rendezvous/bootstrap/roster.h
+check "a layer of a room above it" no transports/up.c
 put commsched/skip.c ../transports/transport.h
 check "skipping a layer" no commsched/skip.c
 put commsched/deep.c op.h

@@ -8,8 +8,8 @@ starts() { # <layer>
         grep -E ' (pthread_create|thrd_create|timer_create)$'
 }
 
-if ! starts rendezvous >/dev/null; then
-    echo "threads: rendezvous starts one, and that is not seen"
+if ! starts rendezvous/bootstrap >/dev/null; then
+    echo "threads: rendezvous/bootstrap starts one, and that is not seen"
     exit 1
 fi
 if starts topology; then

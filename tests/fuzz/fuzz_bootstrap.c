@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
-#include "rendezvous/bootstrap_server.h"
+#include "rendezvous/bootstrap/bootstrap_server.h"
 
 enum { PEERS = 6, COMMANDS_MAX = 100, RANKS = 3, RUN_MAX = 6000 };
 

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
-#include "rendezvous/bootstrap.h"
+#include "rendezvous/bootstrap/bootstrap.h"
 
 #define BOOTSTRAP_WIRE_MAGIC   0x5453425453595254ULL /* "TRYSTBST" in memory */
 #define BOOTSTRAP_WIRE_VERSION 1u

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
-#include "rendezvous/bootstrap.h"
+#include "rendezvous/bootstrap/bootstrap.h"
 
 #define JOB_RANKS_MAX 16
 #define JOB_TOKEN     "a token for tests only"

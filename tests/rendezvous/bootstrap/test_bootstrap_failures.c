@@ -5,8 +5,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "rendezvous/bootstrap_net.h"
-#include "rendezvous/bootstrap_text.h"
+#include "rendezvous/bootstrap/bootstrap_net.h"
+#include "rendezvous/bootstrap/bootstrap_text.h"
 
 static uint64_t since_ns(uint64_t began_ns)
 {

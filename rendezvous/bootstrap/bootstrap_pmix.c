@@ -14,7 +14,7 @@
 #include "bootstrap_auth.h"
 #include "core/alloc.h"
 #include "core/clock.h"
-#include "rendezvous/bootstrap.h"
+#include "rendezvous/bootstrap/bootstrap.h"
 #include "transports/signal_guard.h"
 
 /* PMIx 3 to 5 carry this name. */

@@ -4,9 +4,9 @@
  *
  * Idea: every rank checks all entries by the same rules, so all come to the same verdict and
  * nobody has to be told.
- * Callers: tryst_group_open (commsched/group.c); key.c looks ranks up.
+ * Callers: tryst_group_open (commsched/context.c); rendezvous/key.c looks ranks up.
  */
-#include "rendezvous/roster.h"
+#include "rendezvous/bootstrap/roster.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -14,9 +14,8 @@
 
 #include "core/alloc.h"
 #include "core/text.h"
-#include "rendezvous/bootstrap.h"
-#include "rendezvous/prepared.h"
-#include "wire.h"
+#include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/device_name.h"
 
 #define ROSTER_BYTE_ORDER 0x01020304u
 
@@ -79,7 +78,8 @@ static bool prefix_covers(const char *prefix, const char *device, size_t bytes)
 static tryst_status prefix_check(int rank, const char *prefix, struct err *err)
 {
     size_t at;
-    const char *reason = key_prefix_check(prefix, &at);
+    const char *reason =
+        device_name_check((tryst_view){prefix, strlen(prefix)}, true, &at);
     if (!reason)
         return TRYST_OK;
     return err_set(
@@ -147,7 +147,6 @@ static void locals_count(struct roster *roster)
 
 static void entry_fill(struct roster_entry *mine, const struct config *config)
 {
-    mine->wire_version = WIRE_VERSION;
     mine->byte_order = ROSTER_BYTE_ORDER;
     mine->library_version =
         TRYST_VERSION_MAJOR << 16 | TRYST_VERSION_MINOR << 8 | TRYST_VERSION_PATCH;

@@ -15,7 +15,7 @@
 
 #include "core/config.h"
 #include "core/err.h"
-#include "rendezvous/bootstrap.h"
+#include "rendezvous/bootstrap/bootstrap.h"
 
 /* In the order in which they count: the first may run inside the later ones. */
 enum launcher {

@@ -5,8 +5,8 @@
 
 #include "core/alloc.h"
 #include "core/config.h"
-#include "rendezvous/bootstrap.h"
-#include "rendezvous/roster.h"
+#include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/roster.h"
 #include "support/unit.h"
 
 enum { RANKS = 12 };
@@ -33,6 +33,7 @@ static int begin(void **state)
     gather_status = TRYST_OK;
     assert_int_equal(config_open_defaults(&config), TRYST_OK);
     snprintf(base.device_prefix, sizeof base.device_prefix, "/job:a/replica:0/task:0");
+    base.wire_version = 3;
     base.host.host_id = 1;
     assert_int_equal(roster_open(NULL, 0, 1, config, &base, NULL, &roster), TRYST_OK);
     roster_close(&roster);

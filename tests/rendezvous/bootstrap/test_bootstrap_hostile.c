@@ -8,8 +8,8 @@
 #include <poll.h>
 
 #include "core/random.h"
-#include "rendezvous/bootstrap_auth.h"
-#include "rendezvous/bootstrap_wire.h"
+#include "rendezvous/bootstrap/bootstrap_auth.h"
+#include "rendezvous/bootstrap/bootstrap_wire.h"
 
 #define PATIENCE_MS 10000
 

@@ -15,7 +15,7 @@
 #include "core/clock.h"
 #include "core/err.h"
 #include "core/log.h"
-#include "rendezvous/bootstrap.h"
+#include "rendezvous/bootstrap/bootstrap.h"
 #include "topology/port_range.h"
 
 #define BOOTSTRAP_LISTENERS_MAX   4

@@ -16,8 +16,8 @@
 #include "bootstrap_net.h"
 #include "bootstrap_pmix.h"
 #include "core/random.h"
-#include "rendezvous/bootstrap.h"
-#include "rendezvous/launch.h"
+#include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/launch.h"
 #include "topology/port_range.h"
 
 #define TOKEN_LINE \

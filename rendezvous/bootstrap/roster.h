@@ -18,8 +18,8 @@ struct bootstrap;
 
 /** What one rank announces; it travels as it is. */
 struct roster_entry {
-    uint32_t wire_version;
-    uint32_t byte_order; /**< 0x01020304 as the sender stores it */
+    uint32_t wire_version; /**< of the messages that the ranks will exchange */
+    uint32_t byte_order;   /**< 0x01020304 as the sender stores it */
     uint64_t incarnation;
     uint32_t library_version;
     uint32_t agreed_count;
@@ -37,7 +37,7 @@ struct roster {
 };
 
 /** Gather all entries and check that they fit: versions, byte order, settings, prefixes.
- *  `mine` holds what config does not: prefix, incarnation, host. With size 1 `bootstrap` is
+ *  `mine` holds what config does not: wire version, prefix, incarnation, host. With size 1 `bootstrap` is
  *  NULL. TRYST_OK, TRYST_E_HANDSHAKE, TRYST_E_GROUP, TRYST_E_NOMEM, or what the bootstrap says. */
 tryst_status roster_open(struct bootstrap *bootstrap, int rank, int size,
                          const struct config *config, struct roster_entry *mine,

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "rendezvous/bootstrap.h"
+#include "rendezvous/bootstrap/bootstrap.h"
 
 static int exchange(struct bootstrap *bootstrap, const struct bootstrap_params *params)
 {
