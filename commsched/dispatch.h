@@ -29,8 +29,7 @@ struct dispatch;
 
 struct dispatch_params {
     const struct clock *clock;
-    struct trace
-        *trace; /**< NULL: off; else a counter of bytes in flight for each lane */
+    struct trace *trace;        /**< counts each lane's bytes in flight; NULL: off */
     uint64_t window_bytes;      /**< per peer; more where its rail asks for it */
     uint64_t rail_window_bytes; /**< per rail */
     bool window_is_set;         /**< by the user: rails are not asked */

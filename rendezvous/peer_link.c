@@ -135,8 +135,7 @@ static void link_gone(struct peer *peer, const char *text)
     char reason[TRANSPORT_TEXT_MAX];
     last_frames_read(peer);
     if (peer->left || peer->rdv->leaving) {
-        peer->end_expected =
-            true; /* but not `left`: nobody else must hear that from us */
+        peer->end_expected = true; /* not `left`, which we would pass on */
         peer_give_up(peer, TRYST_E_PEER, "has left the group");
         return;
     }

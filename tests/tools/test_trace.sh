@@ -30,16 +30,13 @@ says '"name":"receive",.*"key":"[^"]*;grad2;[^"]*"'
 ! grep -q 0xffffffffffffffff "$dir/same.json" || { echo "trace: a number that is none"; fail=1; }
 # Tensors of many slices: bytes in flight and the window, for each lane that had some. Here a chain of
 # three, so two lanes forward and two back.
-large() {
-    "$bench" -n 3 --model mlp --layers 3 --hidden 1024 --seq 256 --steps 1 --microbatches 3 \
-        --transport shm --trace "$dir/large.json" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
-    "$check" "$dir/large.json" 3 -1 0 >"$dir/out" || { echo "trace: large:"; fail=1; }
-    grep -q '^4 counters$' "$dir/out" || { echo "trace: not four lanes:"; fail=1; }
-    cat "$dir/out"
-    grep -q '"name":"bytes in flight to rank 2",.*"args":{"in flight":[0-9]*,"window":[1-9]' \
-        "$dir/large.json" || { echo "trace: no counter of rank 2's lane"; fail=1; }
-}
-large
+"$bench" -n 3 --model mlp --layers 3 --hidden 1024 --seq 256 --steps 1 --microbatches 3 \
+    --transport shm --trace "$dir/large.json" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
+"$check" "$dir/large.json" 3 -1 0 >"$dir/out" || { echo "trace: large:"; fail=1; }
+grep -q '^4 counters$' "$dir/out" || { echo "trace: not four lanes:"; fail=1; }
+cat "$dir/out"
+grep -q '"name":"bytes in flight to rank 2",.*"args":{"in flight":[0-9]*,"window":[1-9]' \
+    "$dir/large.json" || { echo "trace: no counter of rank 2's lane"; fail=1; }
 TRYST_FAULT=rank=1,clock_us=1000000
 export TRYST_FAULT
 traced ahead 1 1000000

@@ -26,8 +26,7 @@ enum {
     UCX_SLOT_COUNT = 6,
     UCX_POSTED_MAX = 1024,
     UCX_SENDS_MAX = 1024,
-    UCX_SLOTS_MAX =
-        65535, /**< endpoints of a rail: 16 bits of a tag, less UCX_HELLO_TAG's */
+    UCX_SLOTS_MAX = 65535, /**< endpoints of a rail; 65535 is UCX_HELLO_TAG's */
 };
 
 struct ucx_ep;
@@ -57,12 +56,11 @@ struct ucx_rail {
     struct list work;    /**< endpoints with something to do outside UCX's callbacks */
     struct list done;    /**< bulks to report; nothing is reported from inside a call */
     uint32_t opening;    /**< endpoints that connect */
-    struct ucx_am
-        hello;        /**< the last that came; not on the stack: UCX may write it late */
-    uint64_t drained; /**< messages without a receive */
-    uint64_t strangers; /**< active messages with a wrong cookie or endpoint id */
-    uint32_t turns;     /**< calls of progress since the last look */
-    char name[32];      /**< of the interface, or "any interface" */
+    struct ucx_am hello; /**< the last that came; UCX may write it late */
+    uint64_t drained;    /**< messages without a receive */
+    uint64_t strangers;  /**< frames and HELLOs with a wrong cookie or endpoint id */
+    uint32_t turns;      /**< calls of progress since the last look */
+    char name[32];       /**< of the interface, or "any interface" */
 };
 
 enum ucx_ep_state {
@@ -103,10 +101,9 @@ struct ucx_ep {
     uint32_t unreported;                 /**< bulks of ours in rail->done */
     uint32_t flushes_active; /**< UCP endpoints whose last bytes have not left yet */
     uint32_t closes_active;  /**< UCP endpoints whose closing UCX has not confirmed */
-    uint64_t
-        flush_until_ns; /**< when closing waits for those no longer; 0: not closing */
-    uint64_t
-        close_at_ns; /**< when a close that does not end takes the worker; 0: not yet forced */
+    uint64_t flush_until_ns; /**< closing waits for those until then; 0: not closing */
+    /** When a forced close that does not end takes the worker; 0: not forced yet. */
+    uint64_t close_at_ns;
     tryst_status fail_status;
     char text[TRANSPORT_TEXT_MAX];
     struct ucx_slot slots[UCX_SLOT_COUNT];
