@@ -291,7 +291,7 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
         .memory = ctx->wiring->memory,
         .enter = progress_enter,
         .leave = progress_leave,
-        .courier_call = config_bool(ctx->config, CONFIG_HOLD_DONE) ? courier_call : NULL};
+        .ack_timer_call = ack_timer_call};
     return rendezvous_open(&params, err, &ctx->rdv);
 }
 
@@ -365,7 +365,7 @@ static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
         err_set(err, status, "a mutex could not be made");
         goto close_engine;
     }
-    status = courier_open(ctx);
+    status = ack_timer_open(ctx);
     if (status != TRYST_OK) {
         err_set(err, status, "a mutex could not be made");
         goto close_progress;
@@ -376,7 +376,7 @@ static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
     if (status == TRYST_OK)
         return status;
     err_set(err, status, "the fork handler could not be registered");
-    courier_close(ctx);
+    ack_timer_close(ctx);
 close_progress:
     progress_close(ctx);
 close_engine:
@@ -423,7 +423,7 @@ void tryst_close(tryst_ctx *ctx)
     if (ctx->group)
         return; /* it could not be closed, and said why: what a fabric still uses must stay */
     progress_thread_stop(ctx);
-    courier_close(ctx);
+    ack_timer_close(ctx);
     fork_handler_remove(&ctx->fork);
     rendezvous_refuse(ctx->rdv);
     progress_close(ctx);

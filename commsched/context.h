@@ -45,12 +45,13 @@ struct progress {
     uint64_t spin_ns;
 };
 
-/** The thread that beats for DONEs that stay behind (courier.c). It runs from the first call on, and
- *  rests between calls. */
-struct courier {
+/** The thread that sends acknowledgements that stayed behind (ack_timer.c). It runs from the first call
+ *  on, and rests between calls. */
+struct ack_timer {
     pthread_mutex_t lock; /**< guards the rest */
     pthread_cond_t wake;
     pthread_t thread;
+    uint64_t delay_ns; /**< 0: there is none; constant */
     bool runs;
     bool called;
     bool stop;
@@ -66,11 +67,11 @@ struct tryst_ctx {
     struct poller poller;
     struct trace *trace;
     struct dispatch *dispatch;
+    struct ack_timer ack_timer;
     struct rendezvous *rdv;
     struct tryst_group *group;
     bool cut; /**< the group's endpoints were closed by force, but not all have ended */
     struct progress progress;
-    struct courier courier;
     struct fork_handler fork;
     struct wiring *wiring; /**< what only context.c knows: host table, memory, rails */
 };
@@ -102,10 +103,10 @@ void progress_thread_stop(tryst_ctx *ctx);
 /** pthread_create with every signal blocked in the new thread. Returns an errno. */
 int thread_create_blocked(pthread_t *thread, void *(*fn)(void *arg), void *arg);
 
-/* courier.c */
-tryst_status courier_open(tryst_ctx *ctx);
-void courier_close(tryst_ctx *ctx);
-/** With the role: begin to beat. False: no thread could be made. */
-bool courier_call(void *ctx);
+/* ack_timer.c */
+tryst_status ack_timer_open(tryst_ctx *ctx);
+void ack_timer_close(tryst_ctx *ctx);
+/** With the role: begin to run. False: there is none, or no thread could be made. */
+bool ack_timer_call(void *ctx);
 
 #endif

@@ -109,9 +109,9 @@
       "auto: that thread runs near this rank's NIC, on processors that the process was given") \
     X(SPIN, "spin", TIME, "50us", "0..1s", 0,                                                \
       "how long a wait spins before it sleeps")                                              \
-    X(HOLD_DONE, "hold_done", BOOL, "1", "", 0,                                              \
-      "where small tensors are always answered promptly, the answer takes their DONE along " \
-      "(at most 4 ms later; a thread of ours sees to it)")                                   \
+    X(ACK_DELAY, "ack_delay", TIME, "500us", "0..1s", 0,                                     \
+      "how long the acknowledgement of a small tensor may wait for an answer to go with, "   \
+      "outside the library; a thread of ours sends it then; 0: never")                       \
     X(STALL_WARN, "stall_warn", TIME, "60s", "0..24h", 0,                                    \
       "an operation that waits longer is logged once, with the side that is missing; 0: "    \
       "never")                                                                               \

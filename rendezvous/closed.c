@@ -7,7 +7,7 @@
  * the step is closed for good.
  * Invariant: it is answered only when no WANT of the step is under way to the asker and none will
  * come, so what the producer has not been asked for by then it never will be.
- * Callers: the tick and lazy_release (ask), records.c (ASK and its answer), reap (a step closes).
+ * Callers: the tick and peer_idle (ask), records.c (ASK and its answer), reap (a step closes).
  */
 #include <stdio.h>
 
@@ -23,7 +23,7 @@ enum { OVER_FIRST = 16 };
 /** Does anything wait for the peer? (Our own steps are open as long as sends wait in them.) */
 static bool ask_is_due(const struct peer *peer)
 {
-    return !list_empty(&peer->posted_sends) &&
+    return (!list_empty(&peer->posted_sends) || !list_empty(&peer->blocked_sends)) &&
            peer->rank != peer->rdv->group->roster.rank;
 }
 
@@ -37,7 +37,7 @@ void producer_ask_later(struct peer *peer, struct scope *scope)
     /* Of too many the oldest wait for a tick. */
     peer->asks_new[count % ASKS_NEW_MAX] = step;
     peer->asks_new_count++;
-    peer_lazily(peer);
+    peer_idle_later(peer);
 }
 
 void producer_ask_new(struct peer *peer)
@@ -60,18 +60,25 @@ void producer_ask(struct peer *peer)
     peer_flush_later(peer);
 }
 
-void producer_step_closed(struct peer *peer, const struct record_answer *closed)
+static void sends_fail(struct list *sends, uint64_t step, tryst_status status, int32_t rank)
 {
     char text[64];
-    bool aborted = closed->header.status == TRYST_E_ABORTED;
-    int32_t rank = aborted ? closed->origin_rank : peer->rank;
     snprintf(text, sizeof text, "rank %d has %s the step", rank,
-             aborted ? "aborted" : "closed");
-    list_for_each_safe (&peer->posted_sends, node, after) {
+             status == TRYST_E_ABORTED ? "aborted" : "closed");
+    list_for_each_safe (sends, node, after) {
         tryst_op *op = container_of(node, tryst_op, deferred_node);
-        if (op->step_id == closed->id)
-            producer_fail(op, aborted ? TRYST_E_ABORTED : TRYST_E_CLOSED, rank, text);
+        if (op->step_id == step)
+            producer_fail(op, status, rank, text);
     }
+}
+
+void producer_step_closed(struct peer *peer, const struct record_answer *closed)
+{
+    bool aborted = closed->header.status == TRYST_E_ABORTED;
+    tryst_status status = aborted ? TRYST_E_ABORTED : TRYST_E_CLOSED;
+    int32_t rank = aborted ? closed->origin_rank : peer->rank;
+    sends_fail(&peer->posted_sends, closed->id, status, rank);
+    sends_fail(&peer->blocked_sends, closed->id, status, rank);
 }
 
 /* ---- the consumer ------------------------------------------------------------------------- */

@@ -178,20 +178,30 @@ void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
 
 /* ---- announcing --------------------------------------------------------------------------- */
 
-/** It has its number, and its memory may be written: it takes what has come, or is announced. */
-__attribute__((always_inline)) static inline void recv_enter(tryst_op *op)
+/** A small receive says nothing at first, since its DATA comes without being asked for: it is announced
+ *  when the peer lacks credit, and before anybody sleeps or at a tick, in case that its producer has
+ *  closed the step, or sent something else. */
+static void recv_expect(tryst_op *op)
 {
-    struct early *early = entry_early_find(op->entry, op->seq);
-    if (!early && !op->peer->hurry && !op->alloc &&
-        op->bytes <= op->rdv->set.eager_max_bytes) {
-        op_mark_lazily(op, MARK_WANT);
-        return;
-    }
-    if (!early) {
+    struct peer *peer = op->peer;
+    if (peer->wants_announced || op->alloc || op->bytes > op->rdv->set.eager_max_bytes) {
         op_mark(op, MARK_WANT);
         return;
     }
-    eager_take(op, early);
+    op->marks |= MARK_WANT;
+    list_push_back(&peer->unannounced, &op->pending_node);
+    if (!list_linked(&peer->unannounced_node))
+        list_push_back(&op->rdv->unannounced_peers, &peer->unannounced_node);
+}
+
+/** It has its number, and its memory may be written: it takes what has come, or waits for it. */
+static void recv_enter(tryst_op *op)
+{
+    struct early *early = entry_early_find(op->entry, op->seq);
+    if (early)
+        eager_take(op, early);
+    else
+        recv_expect(op);
 }
 
 void consumer_submit(tryst_op *op)
@@ -279,75 +289,88 @@ static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
 }
 
 /** Copy DATA's bytes, or say why not. TRYST_IN_PROGRESS: consumer_placed follows. */
-static tryst_status data_place(tryst_op *op, const struct record_data *data,
-                               const void *payload)
+static tryst_status data_place(tryst_op *op, const struct arrived *arrived)
 {
-    if (data->header.status != TRYST_OK)
-        return data->header.status;
+    if (arrived->status != TRYST_OK)
+        return arrived->status;
     if (op->alloc && !op->tensor.data) {
-        tryst_status status = recv_allocate(op, data->dtype, data->payload_bytes);
+        tryst_status status = recv_allocate(op, arrived->dtype, arrived->bytes);
         if (status != TRYST_OK)
             return status;
-    } else if (data->dtype != op->tensor.dtype || data->payload_bytes != op->bytes) {
+    } else if (arrived->dtype != op->tensor.dtype || arrived->bytes != op->bytes) {
         return TRYST_E_MISMATCH;
     }
-    op->peer->bytes_received += data->payload_bytes;
-    if (__builtin_expect(op->device != NULL, 0) && data->payload_bytes) {
+    op->peer->bytes_received += arrived->bytes;
+    if (__builtin_expect(op->device != NULL, 0) && arrived->bytes) {
         if (op->run)
             return TRYST_E_MISMATCH; /* bulk was wanted */
-        bool placed = op_device_place(op, payload, data->payload_bytes);
+        bool placed = op_device_place(op, arrived->payload, arrived->bytes);
         return placed ? TRYST_IN_PROGRESS : TRYST_E_NOMEM;
     }
-    if (data->payload_bytes)
-        memcpy(op->tensor.data, payload, data->payload_bytes);
+    if (arrived->bytes)
+        memcpy(op->tensor.data, arrived->payload, arrived->bytes);
     return TRYST_OK;
+}
+
+/** What became of DATA is a record's to say, and the operation's to carry. */
+static void data_done_later(tryst_op *op, tryst_status status)
+{
+    op->done_status = status;
+    op->took_data = true;
+    op_mark(op, MARK_DONE);
 }
 
 void consumer_placed(tryst_op *op, tryst_status status)
 {
-    op->done_status = status;
-    if (status == TRYST_OK)
-        ride_add(op);
-    else
-        op_mark(op, MARK_DONE);
     op_report(op, status, status == TRYST_OK ? -1 : op->rdv->group->roster.rank, status,
               status == TRYST_OK ? NULL : "its bytes could not be copied to the device");
-}
-
-void consumer_take(tryst_op *op, const struct record_data *data, const void *payload)
-{
-    int32_t producer = op->peer->rank;
-    marks_clear(op);
-    list_remove(&op->deferred_node);
-    list_remove(&op->queue_node); /* nobody looks for its number again */
-    op->peer->hurry = data->header.flags & RECORD_WAITED;
-    op->data_id = data->id;
-    if (op->state == OP_VOID) {
-        op->done_status = op_told(op->final);
-        id_drop(op);
-        op_mark(op, MARK_DONE);
-        return; /* ends when DONE is packed */
-    }
-    tryst_status status = data_place(op, data, payload);
-    if (status == TRYST_IN_PROGRESS) { /* taken, but reported only when it is in place */
-        id_drop(op);
-        op_state_set(op, OP_TAKEN);
+    if (status != TRYST_OK) {
+        data_done_later(op, status);
         return;
     }
-    op->done_status = status;
+    peer_data_done(op->peer, op->number);
+    op_end(op);
+}
+
+/** DATA was not this receive's to have, or failed: both ends hear of it. */
+static void data_fail(tryst_op *op, tryst_status status)
+{
     if (op->run) {
         /* Slices were posted for an answer that came as a status: withdraw them first. */
-        recv_ending(op, status, producer, 0, MARK_DONE);
+        op->done_status = status;
+        op->took_data = true;
+        recv_ending(op, status, op->peer->rank, 0, MARK_DONE);
         return;
     }
     id_drop(op);
-    if (status == TRYST_OK)
-        ride_add(op);
-    else
-        op_mark(op, MARK_DONE);
-    recv_finish(op, status, status == TRYST_OK ? -1 : producer,
+    data_done_later(op, status);
+    recv_finish(op, status, op->peer->rank,
                 status == TRYST_E_MISMATCH ? "dtype or size differ from the sender's"
                                            : NULL);
+}
+
+void consumer_take(tryst_op *op, const struct arrived *arrived)
+{
+    marks_clear(op);
+    list_remove(&op->deferred_node);
+    list_remove(&op->queue_node); /* nobody looks for its number again */
+    op->number = arrived->number;
+    if (op->state == OP_VOID) {
+        id_drop(op);
+        data_done_later(op, op_told(op->final)); /* and ends when that is packed */
+        return;
+    }
+    tryst_status status = data_place(op, arrived);
+    if (status == TRYST_IN_PROGRESS) { /* taken, but reported only when it is in place */
+        id_drop(op);
+        op_state_set(op, OP_TAKEN);
+    } else if (status != TRYST_OK || op->run) {
+        data_fail(op, status);
+    } else {
+        op_report(op, TRYST_OK, -1, TRYST_OK, NULL);
+        peer_data_done(op->peer, op->number);
+        op_end(op);
+    }
 }
 
 /** Our receive with this id, if it is one that this peer may answer. */
@@ -355,21 +378,6 @@ static tryst_op *recv_by_id(struct peer *peer, uint64_t id)
 {
     tryst_op *op = idmap_find(&peer->rdv->ids, id);
     return op && op->kind == OP_RECV && op->peer == peer ? op : NULL;
-}
-
-void consumer_data(struct peer *peer, const struct record_data *data, const char *key,
-                   const void *payload)
-{
-    if (!data->want) {
-        eager_data(peer, data, key, payload);
-        return;
-    }
-    tryst_op *op = recv_by_id(peer, data->want);
-    if (op && (op->state == OP_WANTED || op->state == OP_VOID) && !op->done_upto)
-        consumer_take(op, data, payload);
-    else
-        peer_give_up(peer, TRYST_E_PROTOCOL,
-                     "it sent DATA for a receive that we did not announce");
 }
 
 /* ---- OFFER and the ends of an id ---------------------------------------------------------- */

@@ -1,153 +1,206 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DATA that comes ahead of any WANT, at its consumer.
+ * Small tensors (DATA), at their consumer.
  *
- * Idea: a small send with credit does not wait to be asked. A receive that is posted takes it at once;
- * else it is kept beside its key, under its number, until the receive comes.
+ * Idea: a small send with credit does not wait to be asked. A receive that is posted takes its DATA at
+ * once; else the bytes are kept beside their key, under their number, until the receive comes.
  * Invariant: what a peer has here without a receive is bounded by the eager credit that it was given, and
- * each such DATA is answered once, by the DONE of the receive that took it or by a refusal.
+ * each DATA is answered once: a header says that it is done, or a record how it ended.
+ * Callers: records.c (DATA, CANCEL), consumer.c (a receive finds what came before it).
  */
 #include <string.h>
 
 #include "core/alloc.h"
 #include "engine.h"
+#include "names.h"
 #include "op_device.h"
 #include "peer.h"
 
-static void data_refuse(struct peer *peer, uint64_t id, tryst_status status,
-                        int32_t origin_rank)
-{
-    peer_answer(peer, &(struct answer){id, status, origin_rank, RECORD_DONE, false});
-}
+/** DATA that found no receive. */
+struct stray {
+    struct arrived arrived;
+    uint64_t seq;
+    struct name *name;
+    const struct record_name *declared; /**< what it declares; NULL: nothing */
+    bool held;                          /**< its receive waits for a device */
+};
 
-static void data_keep(struct peer *peer, struct entry *entry,
-                      const struct record_data *data, const void *payload)
+static void stray_keep(struct peer *peer, struct entry *entry, const struct stray *stray)
 {
-    uint64_t charge = EAGER_OVERHEAD_BYTES + data->payload_bytes;
+    const struct arrived *arrived = &stray->arrived;
+    uint64_t charge = EAGER_OVERHEAD_BYTES + arrived->bytes;
     if (peer->early_bytes + charge > peer->rdv->set.eager_credit_bytes) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it sent more than its credit allows");
         return;
     }
-    struct early *early = mem_alloc(sizeof *early + data->payload_bytes);
+    struct early *early = mem_alloc(sizeof *early + arrived->bytes);
     if (!early) {
-        data_refuse(peer, data->id, TRYST_E_NOMEM, peer->rdv->group->roster.rank);
+        peer_data_refuse(peer, arrived->number, TRYST_E_NOMEM,
+                         peer->rdv->group->roster.rank);
         return;
     }
     memset(early, 0, sizeof *early);
     early->peer = peer;
     early->entry = entry;
-    early->seq = data->seq;
-    early->id = data->id;
-    early->dtype = data->dtype;
-    early->status = data->header.status;
-    early->bytes = data->payload_bytes;
-    memcpy(early->payload, payload, data->payload_bytes);
+    early->seq = stray->seq;
+    early->number = arrived->number;
+    early->dtype = arrived->dtype;
+    early->status = arrived->status;
+    early->bytes = arrived->bytes;
+    memcpy(early->payload, arrived->payload, arrived->bytes);
     peer->early_bytes += charge;
     entry_early_insert(entry, early);
     list_push_back(&peer->early_list, &early->peer_node);
 }
 
-/** The entry of DATA, made if need be and if it names its key. */
-static struct entry *data_entry(struct peer *peer, struct scope *scope,
-                                const struct record_data *data, const char *key,
-                                tryst_status *status_p)
+/** The entry of the key that DATA declares, made if need be. NULL with *status_p. */
+static struct entry *declared_entry(struct peer *peer, struct scope *scope,
+                                    const struct stray *stray, tryst_status *status_p)
 {
-    struct record_key named = {data->key_hash, key, data->key_bytes, peer->rank,
+    const struct record_name *declared = stray->declared;
+    struct record_key named = {declared->key_hash, (const char *)(declared + 1),
+                               declared->key_bytes, peer->rank,
                                peer->rdv->group->roster.rank};
-    struct entry *entry = data->key_bytes
-                              ? entry_take(scope, &named, true, status_p)
-                              : entry_known(scope, data->key_hash, peer->rank);
+    if (!scope)
+        scope = scope_open_early(peer->rdv, declared->step);
+    *status_p = TRYST_E_NOMEM;
+    struct entry *entry = scope ? entry_take(scope, &named, true, status_p) : NULL;
     if (entry)
-        entry->known = true;
+        name_lead(stray->name, entry);
+    else if (scope)
+        scope_drop_early(scope);
     return entry;
 }
 
 /** No receive is posted for it: keep it until one is, or say why not. */
-static void data_early(struct peer *peer, struct scope *scope,
-                       const struct record_data *data, const char *key,
-                       const void *payload, bool held)
+static void stray_read(struct peer *peer, const struct stray *stray)
 {
     struct rendezvous *rdv = peer->rdv;
+    struct scope *scope = scope_find(rdv, stray->name->step);
+    struct entry *entry = stray->name->entry;
     int32_t origin_rank;
-    tryst_status status = step_refuses(rdv, scope, data->step, &origin_rank);
-    struct entry *entry = NULL;
-    if (status == TRYST_OK) {
-        if (!scope && data->key_bytes)
-            scope = scope_open_early(rdv, data->step);
-        status = TRYST_E_NOMEM; /* also when the DATA that named its key met with that */
-        if (scope)
-            entry = data_entry(peer, scope, data, key, &status);
+    tryst_status status = step_refuses(rdv, scope, stray->name->step, &origin_rank);
+    if (status == TRYST_OK && !entry) {
+        status = TRYST_E_NOMEM; /* as the DATA that declared its key met with */
+        if (stray->declared)
+            entry = declared_entry(peer, scope, stray, &status);
     }
-    if (!entry) {
-        if (scope)
-            scope_drop_early(scope);
-        data_refuse(peer, data->id, status, origin_rank);
-    } else if (data->seq < entry->recv_next && !held)
-        data_refuse(peer, data->id, TRYST_E_CANCELED, origin_rank);
-    else if (entry_early_find(entry, data->seq))
+    if (status != TRYST_OK)
+        peer_data_refuse(peer, stray->arrived.number, status, origin_rank);
+    else if (stray->seq < entry->recv_next && !stray->held)
+        peer_data_refuse(peer, stray->arrived.number, TRYST_E_CANCELED, origin_rank);
+    else if (entry_early_find(entry, stray->seq))
         peer_give_up(peer, TRYST_E_PROTOCOL, "it sent one tensor twice");
     else
-        data_keep(peer, entry, data, payload);
+        stray_keep(peer, entry, stray);
 }
 
-/** A receive that is posted takes it in any case, also when its step is being closed or aborted:
- *  the producer answers no WANT whose DATA is under way. So it does when there was no memory for the
- *  DATA that named the key, but its bytes may then be another key's: it ends with TRYST_E_NOMEM. */
-void eager_data(struct peer *peer, const struct record_data *data, const char *key,
-                const void *payload)
+/** The name of DATA, with its entry if there is one. NULL: it was never declared. */
+static struct name *data_name(struct peer *peer, const struct record_data *data,
+                              const struct record_name *declared)
 {
-    struct scope *scope = scope_find(peer->rdv, data->step);
-    struct entry *entry = NULL;
-    struct record_data nameless;
-    if (scope && data->key_bytes)
-        entry = entry_find(scope, data->key_hash, key, data->key_bytes);
-    else if (scope)
-        entry = entry_known(scope, data->key_hash, peer->rank);
-    if (entry && data->key_bytes)
-        entry->known =
-            true; /* also if this DATA is refused: the next names the hash alone */
-    if (scope && !entry && !data->key_bytes) {
-        entry = entry_hashed(scope, data->key_hash, peer->rank);
-        nameless = *data;
-        nameless.header.status = TRYST_E_NOMEM;
-        nameless.payload_bytes = 0;
-        data = &nameless;
+    if (!declared)
+        return name_find(peer->names, data->name);
+    struct name *name =
+        name_declare(peer->names, data->name, declared->step, declared->key_hash);
+    struct scope *scope = scope_find(peer->rdv, declared->step);
+    struct entry *entry = scope
+                              ? entry_find(scope, declared->key_hash,
+                                           (const char *)(declared + 1), declared->key_bytes)
+                              : NULL;
+    if (entry && entry->key->src_rank == peer->rank)
+        name_lead(name, entry);
+    return name;
+}
+
+/** An entry for DATA whose key was declared when there was no memory for it: of its hash, so it may be
+ *  another key's, and a receive that meets it ends with TRYST_E_NOMEM. */
+static struct entry *nameless_entry(struct peer *peer, const struct name *name,
+                                    struct arrived *arrived)
+{
+    struct scope *scope = scope_find(peer->rdv, name->step);
+    arrived->status = TRYST_E_NOMEM;
+    arrived->bytes = 0;
+    return scope ? entry_hashed(scope, name->hash, peer->rank) : NULL;
+}
+
+/** The receive for it, if one is posted. */
+static tryst_op *data_receive(struct peer *peer, struct stray *stray)
+{
+    struct entry *entry = stray->name->entry;
+    if (!entry && !stray->declared)
+        entry = nameless_entry(peer, stray->name, &stray->arrived);
+    tryst_op *op = entry ? entry_recv_find(entry, stray->seq) : NULL;
+    bool takes = op && op->peer == peer && op->state != OP_TAKEN && op->state != OP_ENDING;
+    return takes ? op : NULL;
+}
+
+/** It has its number; the oldest that is not done may be passed by that. */
+static bool data_number(struct peer *peer, uint64_t *number_p)
+{
+    struct stream_in *in = &peer->in;
+    if (!stream_in_take(in, number_p))
+        return false;
+    if (__builtin_expect(stream_in_overdue(in), 0))
+        peer_answer(peer, &(struct answer){.id = stream_in_pass(in),
+                                           .type = RECORD_KEPT,
+                                           .origin_rank = -1});
+    return true;
+}
+
+/** A receive that is posted takes it in any case, also when its step is being closed or aborted: the
+ *  producer answers no WANT whose DATA is under way. */
+void eager_data(struct peer *peer, const struct record_data *data,
+                const struct record_name *declared, const void *payload)
+{
+    struct stray stray = {.arrived = {.payload = payload,
+                                      .status = data->header.status,
+                                      .bytes = data->payload_bytes,
+                                      .dtype = data->dtype},
+                          .seq = data->seq,
+                          .declared = declared};
+    stray.name = data_name(peer, data, declared);
+    if (!stray.name || !data_number(peer, &stray.arrived.number)) {
+        peer_give_up(peer, TRYST_E_PROTOCOL,
+                     stray.name ? "it sent more than its credit allows"
+                                : "it sent DATA of a key that it has not named");
+        return;
     }
-    tryst_op *op = entry ? entry_recv_find(entry, data->seq) : NULL;
-    if (op && op->peer == peer && op->state != OP_TAKEN && op->state != OP_ENDING) {
-        if (op_device_is_held(op)) {
-            data_early(peer, scope, data, key, payload, true);
-            return;
-        }
-        consumer_take(op, data, payload);
-    } else
-        data_early(peer, scope, data, key, payload, false);
+    tryst_op *op = data_receive(peer, &stray);
+    stray.held = op && op_device_is_held(op);
+    if (!op || stray.held)
+        stray_read(peer, &stray);
+    else if (op->done_upto)
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it sent DATA behind bulk");
+    else
+        consumer_take(op, &stray.arrived);
 }
 
 /** What came before its receive. */
 void eager_take(tryst_op *op, struct early *early)
 {
-    struct record_data data = {.header.status = early->status,
-                               .id = early->id,
-                               .payload_bytes = early->bytes,
-                               .dtype = early->dtype};
-    consumer_take(op, &data, early->payload);
+    struct arrived arrived = {.number = early->number,
+                              .status = early->status,
+                              .bytes = early->bytes,
+                              .dtype = early->dtype,
+                              .payload = early->payload};
+    consumer_take(op, &arrived);
     early_free(early);
 }
 
 void eager_cancel(struct peer *peer, const struct record_answer *cancel)
 {
-    uint64_t id = cancel->id;
     list_for_each_safe (&peer->early_list, node, after) {
         struct early *early = container_of(node, struct early, peer_node);
-        if (early->id != id || early->given_back)
+        if (early->number != cancel->id || early->given_back)
             continue;
         early->given_back = true;
         early->status = cancel->header.status;
-        peer_answer(peer,
-                    &(struct answer){id, TRYST_E_CANCELED, peer->rdv->group->roster.rank,
-                                     RECORD_CANCELED, false});
+        peer_answer(peer, &(struct answer){.id = cancel->id,
+                                           .status = TRYST_E_CANCELED,
+                                           .origin_rank = peer->rdv->group->roster.rank,
+                                           .type = RECORD_CANCELED});
         return;
     }
-    /* Else it was taken, and DONE is on its way: too late. */
+    /* Else it was taken, and that is on its way: too late. */
 }

@@ -81,7 +81,7 @@ struct rendezvous {
     tryst_status (*rails_open)(void *owner, int kind, char *text);
     bool (*enter)(void *owner);
     void (*leave)(void *owner);
-    bool (*courier_call)(void *owner);
+    bool (*ack_timer_call)(void *owner);
     const struct config *config;
     const struct log *log;
     const struct clock *clock;
@@ -109,12 +109,10 @@ struct rendezvous {
     uint64_t steps_open;
     struct list completed;
     struct list flush;
-    struct list lazy_peers;
-    struct list riding; /**< peers to whom a DONE waits for a frame to ride on (ride.c) */
-    uint32_t beats;     /**< the clock of those who wait there */
-    uint32_t courier_idle;  /**< beats of the courier that found nobody waiting */
-    bool courier_is_called; /**< beats come also while no thread is in the engine */
-    uint32_t lazy_idle;     /**< passes without an event since somebody was lazy */
+    struct list idle_peers; /**< peer->idle_node: something of theirs waits for an idle pass */
+    bool ack_timer_runs;     /**< acknowledgements may stay behind a thread that leaves */
+    uint32_t ack_timer_idle; /**< turns of it in which none had */
+    struct list unannounced_peers; /**< peer->unannounced_node */
     struct {
         tryst_op **items;
         size_t count, capacity;

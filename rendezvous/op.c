@@ -211,16 +211,6 @@ void op_mark(tryst_op *op, unsigned marks)
     peer_flush_later(op->peer);
 }
 
-void op_mark_lazily(tryst_op *op, unsigned marks)
-{
-    struct peer *peer = op->peer;
-    op->marks |= (uint8_t)marks;
-    if (list_linked(&op->pending_node))
-        return;
-    list_push_back(&peer->lazy, &op->pending_node);
-    peer_lazily(peer);
-}
-
 int op_complete_all(struct rendezvous *rdv)
 {
     int count = 0;

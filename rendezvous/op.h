@@ -9,10 +9,10 @@
  *
  *  A receive:
  *
- *                 DATA (from POSTED, WANTED or DEFERRED)
- *              ┌──────────────┬────────────────────────────▶ TAKEN ── DONE sent ──▶ ENDED
- *              │              │                                ▲
- *   SUBMITTED ─▶ POSTED ─WANT─▶ WANTED ── bulk, all slices ────┘
+ *                 DATA (from POSTED, WANTED or DEFERRED), in place
+ *              ┌──────────────┬────────────────────────────────────────────────────▶ ENDED
+ *              │              │   (not in place: TAKEN)
+ *   SUBMITTED ─▶ POSTED ─WANT─▶ WANTED ── bulk, all slices ─▶ TAKEN ── DONE sent ──▶ ENDED
  *                 │ ▲            │  │
  *                 │ │            │  └ DEFERRED ─▶ DEFERRED ─ OFFER ─▶ POSTED
  *                 │ └ shape known (OFFER) ┘         │
@@ -26,7 +26,7 @@
  *
  *  A send:
  *
- *                  no want, credit         DONE
+ *                  no want, credit     acknowledged
  *   SUBMITTED ──┬───────────────▶ INLINE ─────────▶ ENDED
  *               │ no want              ▲ want, small
  *               ├───────────▶ POSTED ──┤
@@ -67,10 +67,10 @@ enum op_state {
     OP_POSTED,   /**< in the table, its counterpart not known */
     OP_WANTED,   /**< receive: announced by a WANT that has not been answered */
     OP_DEFERRED, /**< receive: the producer had no room; waits for an OFFER */
-    OP_INLINE,   /**< send: DATA pending or sent, its DONE not here */
+    OP_INLINE,   /**< send: DATA pending or sent, not acknowledged */
     OP_MATCHED,  /**< send: its slices are in the dispatch or under way */
     OP_ENDING,   /**< failed; waits until the transport lets the buffer go */
-    OP_TAKEN,    /**< receive: reported; owes the producer its last DONE */
+    OP_TAKEN,    /**< receive: has its bytes, or not; owes the producer a DONE */
     OP_VOID,     /**< reported as failed; stays to consume its number */
     OP_ENDED
 };
@@ -104,8 +104,8 @@ struct tryst_op {
     uint8_t marks; /**< enum op_mark */
     bool reported;
     bool awaits_cause; /**< receive: the peer aborted; the reason is on its way */
+    bool took_data;    /**< receive: DONE answers DATA `number`, not the slices */
     bool eager;        /**< send: holds eager credit */
-    bool waited;       /**< send: small, and waited for its WANT */
     uint8_t holds;     /**< of the progress domain: see op_hold */
     int32_t final;     /**< status as reported; valid once `reported` */
     int32_t fail;      /**< why it is failing, TRYST_OK while it is not */
@@ -123,7 +123,8 @@ struct tryst_op {
     tryst_tensor tensor;
     uint64_t bytes; /**< of the tensor */
     uint64_t seq;
-    uint64_t id; /**< our id: of the WANT, or of the DATA */
+    uint64_t id;     /**< receive: of its WANT; 0: it has none */
+    uint64_t number; /**< of its DATA in the peer's stream, once that was packed, or came */
     uint64_t submitted_ns;
     uint64_t deadline_at_ns; /**< absolute, 0 none */
     size_t heap_index;       /**< in the deadline heap, SIZE_MAX when absent */
@@ -141,12 +142,11 @@ struct tryst_op {
     struct list_node deferred_node; /**< peer->deferred_ops; send: peer->posted_sends */
     struct list_node done_node;     /**< rdv->completed */
 
-    uint64_t want_id;     /**< send: the WANT that DATA or OFFER answers, 0 eager */
+    uint64_t want_id;     /**< send: the WANT that an OFFER answers, or 0 */
     struct want *want;    /**< send MATCHED or ENDING */
     struct recv_run *run; /**< receive: posted slices, NULL when there are none */
     struct op_device
         *device;      /**< its tensor is in device memory (op_device.h), or NULL */
-    uint64_t data_id; /**< receive: the DATA that DONE answers, 0: the slices below */
     int32_t done_status;
     uint32_t done_posted; /**< receive: slices posted, as DONE will say */
     uint32_t done_upto;
@@ -179,9 +179,6 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
 void op_end(tryst_op *op);
 /** Owe `marks` to the peer. */
 void op_mark(tryst_op *op, unsigned marks);
-/** Owe `marks` without hurry: they leave when the engine has nothing else to do for a while,
- *  or its thread leaves (rendezvous_settle). */
-void op_mark_lazily(tryst_op *op, unsigned marks);
 /** Change the state; illegal transitions assert. */
 void op_state_set(tryst_op *op, enum op_state state);
 const char *op_state_name(const tryst_op *op);

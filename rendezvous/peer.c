@@ -29,8 +29,8 @@ tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank)
     peer->pidfd.fd = -1;
     list_init(&peer->held);
     list_init(&peer->pending);
-    list_init(&peer->lazy);
-    ride_open(&peer->ride);
+    list_init(&peer->unannounced);
+    list_init(&peer->blocked_sends);
     list_init(&peer->wants_waiting);
     list_init(&peer->slots_waiting);
     list_init(&peer->deferred_ops);
@@ -72,15 +72,20 @@ void peer_close(struct peer *peer)
     held_drop(peer);
     peer_link_close(peer);
     list_remove(&peer->flush_node);
-    list_remove(&peer->lazy_node);
-    list_remove(&peer->ride.node);
+    list_remove(&peer->idle_node);
+    list_remove(&peer->unannounced_node);
     producer_wants_drop(peer);
     idmap_free(&peer->wants);
     mem_free(peer->frame);
     mem_free(peer->answers);
+    stream_out_close(&peer->out);
+    if (peer->names)
+        names_forget(peer->names);
+    mem_free(peer->names);
     consumer_asks_forget(peer);
     peer->frame = NULL;
     peer->answers = NULL;
+    peer->names = NULL;
 }
 
 void peer_need(struct peer *peer)
@@ -99,8 +104,8 @@ void peer_need(struct peer *peer)
 uint32_t peer_answers_max(const struct peer *peer)
 {
     const struct rendezvous_settings *set = &peer->rdv->set;
-    /* For each DATA under way: CANCELED once, and DONE. */
-    return set->wants_max +
+    /* For each DATA under way: KEPT, CANCELED and DONE, once each. */
+    return set->wants_max + STREAM_RING +
            2 * (uint32_t)(set->eager_credit_bytes / EAGER_OVERHEAD_BYTES) + 1;
 }
 
@@ -134,10 +139,57 @@ void peer_flush_later(struct peer *peer)
         list_push_back(&peer->rdv->flush, &peer->flush_node);
 }
 
-void peer_lazily(struct peer *peer)
+/* ---- what may wait a little --------------------------------------------------------------- */
+
+void peer_idle_later(struct peer *peer)
 {
-    if (!list_linked(&peer->lazy_node))
-        list_push_back(&peer->rdv->lazy_peers, &peer->lazy_node);
+    if (!list_linked(&peer->idle_node))
+        list_push_back(&peer->rdv->idle_peers, &peer->idle_node);
+}
+
+void peer_idle(struct peer *peer)
+{
+    list_remove(&peer->idle_node);
+    producer_ask_new(peer);
+    peer->blocked = !list_empty(&peer->blocked_sends);
+    peer->ack_alone = peer->unacked > 0;
+    if (peer->blocked || peer->ack_alone)
+        peer_flush_later(peer);
+}
+
+void peer_data_done(struct peer *peer, uint64_t number)
+{
+    if (!stream_in_done(&peer->in, number)) {
+        peer_answer(peer, &(struct answer){.id = number,
+                                           .type = RECORD_DONE,
+                                           .origin_rank = -1});
+        return;
+    }
+    if (++peer->unacked < ACK_MAX) {
+        peer_idle_later(peer);
+        return;
+    }
+    peer->ack_alone = true;
+    peer_flush_later(peer);
+}
+
+void peer_data_refuse(struct peer *peer, uint64_t number, tryst_status status,
+                      int32_t origin_rank)
+{
+    peer_answer(peer, &(struct answer){.id = number,
+                                       .status = status,
+                                       .origin_rank = origin_rank,
+                                       .type = RECORD_DONE});
+    (void)stream_in_done(&peer->in, number); /* told when that record has left */
+}
+
+void peer_announce(struct peer *peer)
+{
+    list_remove(&peer->unannounced_node);
+    if (list_empty(&peer->unannounced))
+        return;
+    list_append(&peer->pending, &peer->unannounced);
+    peer_flush_later(peer);
 }
 
 /* ---- frames out --------------------------------------------------------------------------- */
@@ -157,7 +209,7 @@ static tryst_status frame_push(struct peer *peer, size_t bytes)
         peer_give_up(peer, TRYST_E_PEER, "a frame could not be sent to it");
         return status;
     }
-    peer->frames_sent += !(header->flags & FRAME_CREDIT_ONLY);
+    peer->frames_sent += !(header->flags & FRAME_HEADER_ONLY);
     peer->rdv->counters.frames_sent++;
     return TRYST_OK;
 }
@@ -176,14 +228,21 @@ bool peer_is_owed(const struct peer *peer)
            peer->ask || peer->asks_owed || !list_empty(&peer->want_answers);
 }
 
+/** Does the header alone say something that is due? */
+static bool header_is_due(const struct peer *peer)
+{
+    return peer->ack_alone || (peer_is_blocked(peer) && !peer->blocked_told) ||
+           peer_credit_is_due(peer);
+}
+
 static size_t frame_build(struct peer *peer)
 {
     uint32_t unread = (uint32_t)peer->frames_sent - peer->frames_acked;
     size_t bytes = 0;
     if (peer_is_owed(peer) && unread < peer->rdv->set.frame_credits)
         bytes = records_pack(peer, peer->frame, FRAME_BYTES_MAX);
-    if (!bytes && peer_credit_is_due(peer)) {
-        frame_header_put(peer, peer->frame, 0, FRAME_CREDIT_ONLY);
+    if (!bytes && header_is_due(peer)) {
+        frame_header_put(peer, peer->frame, 0, FRAME_HEADER_ONLY);
         bytes = sizeof(struct frame_header);
     }
     return bytes;
@@ -248,7 +307,6 @@ void peer_gone(struct peer *peer)
     peer->life = PEER_GONE;
     peer->ep_state = PEER_EP_NONE;
     list_remove(&peer->flush_node);
-    list_remove(&peer->ride.node); /* its operations are ended with the others */
     held_drop(peer);
     list_for_each_safe (&rdv->scopes, node, after) {
         struct scope *scope = container_of(node, struct scope, node);

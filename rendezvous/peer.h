@@ -21,8 +21,10 @@
 #include "core/list.h"
 #include "core/poller.h"
 #include "idmap.h"
+#include "names.h"
 #include "rendezvous/op.h"
 #include "rendezvous/transfer.h"
+#include "stream.h"
 #include "table.h"
 #include "transports/link.h"
 #include "transports/select.h"
@@ -39,12 +41,15 @@ struct answer {
     uint64_t id;
     int32_t status;
     int32_t origin_rank;
-    uint8_t type;  /**< RECORD_DEFERRED, RECORD_CLOSED, RECORD_CANCELED or RECORD_DONE */
+    uint8_t type;  /**< RECORD_DEFERRED, _CLOSED, _CANCELED, _KEPT or _DONE */
     bool for_want; /**< counts as a WANT not yet taken up until it is sent */
 };
 
 /** After a process has died its socket closes at once; wait this long for what it still holds. */
 #define PEER_DEATH_GRACE_NS (200 * NS_PER_MS)
+
+/** Small tensors that are acknowledged at the latest when so many have come, however busy we are. */
+enum { ACK_MAX = 32 };
 
 /** Answers to questions about steps that may be owed at once: who asks for more asks again. */
 enum { ASKS_MAX = 1024 };
@@ -58,20 +63,6 @@ struct held_message {
     int fd;
     size_t bytes;
     uint8_t data[];
-};
-
-/** DONEs for small tensors of this peer that wait for a frame to ride on, and what was learnt of
- *  whether one comes (ride.c). */
-struct ride {
-    struct list ops; /**< TAKEN: only their DONE is owed */
-    struct list_node node;
-    uint32_t count;
-    uint32_t beat;   /**< rdv->beats when the first of them came */
-    uint32_t prompt; /**< prompt answers in a row */
-    uint32_t need;   /**< so many of them make DONEs stay for the next one */
-    bool stays;      /**< they do, although our thread has left */
-    bool left; /**< the last ones left alone; would an answer have taken them along? */
-    uint64_t left_ns; /**< then; coarse */
 };
 
 /** The peer's clock minus ours, between two bounds (clock_offset.c). */
@@ -131,14 +122,15 @@ struct peer {
     size_t held_bytes; /**< a built frame that the transport had no room for */
     uint8_t *frame;    /**< FRAME_BYTES_MAX, allocated with the endpoint */
     struct list pending;
-    bool
-        hurry; /**< its DATA waits for our WANTs: small receives announce themselves at once */
-    struct list lazy; /**< owed, but not in a hurry; then moved to pending */
-    struct list_node lazy_node;
-    struct ride ride;
     struct list wants_waiting; /**< for WANT quota */
     struct list deferred_ops;  /**< receives that it deferred, oldest first */
-    struct list posted_sends;  /**< POSTED, that it has not asked for */
+    struct list posted_sends;  /**< POSTED and large, that it has not asked for */
+    struct list blocked_sends; /**< POSTED and small: for want of eager credit, or of a WANT */
+    bool blocked;              /**< frames say that there are some */
+    bool blocked_told;         /**< and the last one did */
+    struct stream_out out;     /**< DATA that has left */
+    uint64_t names_told;       /**< names that were declared for keys of it */
+    struct list_node idle_node; /**< in rdv->idle_peers: see peer_idle_later */
     struct list slots_waiting; /**< receives whose sender is ready, for posted slots */
     struct list_node flush_node;
     struct list want_answers; /**< struct want: CANCELED or CLOSED is owed */
@@ -155,6 +147,14 @@ struct peer {
     /* frames in */
     uint64_t frames_read;
     uint32_t frames_told;
+    struct stream_in in;     /**< DATA that has come */
+    uint32_t unacked;        /**< of it, done since our last header */
+    uint64_t left_next;      /**< out.next when our thread last left acknowledgements behind */
+    bool ack_alone;          /**< a header leaves for that, if no frame does */
+    struct name *names;      /**< NAMES_MAX, by which it names keys */
+    bool wants_announced;    /**< it lacks credit: small receives announce themselves */
+    struct list unannounced; /**< small receives that have not */
+    struct list_node unannounced_node; /**< in rdv->unannounced_peers while there are some */
     uint32_t wants_got, wants_unanswered, wants_told;
     struct idmap wants; /**< its ids → struct want */
     struct list wants_list;
@@ -201,11 +201,26 @@ void peer_close(struct peer *peer);
 void peer_need(struct peer *peer);
 /** Something was added to pending or answers: flush at the end of this pass. */
 void peer_flush_later(struct peer *peer);
-/** The same without hurry: once nothing happens, or our thread leaves the engine. */
-void peer_lazily(struct peer *peer);
+/** What may wait a little leaves with any frame, or else when nothing happens, when our thread leaves the
+ *  engine, and at a tick: acknowledgements, BLOCKED, ASK. */
+void peer_idle_later(struct peer *peer);
+/** Nothing happens, or our thread leaves: it leaves now. */
+void peer_idle(struct peer *peer);
+/** Do our frames say BLOCKED? */
+static inline bool peer_is_blocked(const struct peer *peer)
+{
+    return peer->blocked && !list_empty(&peer->blocked_sends);
+}
+/** DATA with this number is done: acknowledge it. */
+void peer_data_done(struct peer *peer, uint64_t number);
+/** It has failed, and no receive has taken it. */
+void peer_data_refuse(struct peer *peer, uint64_t number, tryst_status status,
+                      int32_t origin_rank);
+/** Small receives that have not announced themselves do. */
+void peer_announce(struct peer *peer);
 /** Build and send frames while there is something to say and credit to say it. */
 int peer_flush(struct peer *peer);
-/** Is there something to say to it? (What waits for a ride does not count.) */
+/** Is there a record for it? */
 bool peer_is_owed(const struct peer *peer);
 /** Does the peer wait for credit or for its WANTs to be taken up? */
 bool peer_credit_is_due(const struct peer *peer);
@@ -295,23 +310,6 @@ void abort_note_take(struct scope *scope);
 bool abort_is_earlier(uint64_t time_ns, int32_t rank, uint64_t than_ns,
                       int32_t than_rank);
 
-/* ride.c */
-void ride_open(struct ride *ride);
-/** Owe the DONE of `op`, to leave with the next frame. */
-void ride_add(tryst_op *op);
-/** A frame is being built: all that wait come along. */
-void ride_board(struct peer *peer);
-/** Nothing happens, or our thread is about to sleep: DONEs leave. */
-void ride_end(struct rendezvous *rdv);
-/** A small tensor leaves for the peer. */
-void ride_answered(struct peer *peer);
-/** Our thread leaves the engine: DONEs leave first, or stay for an answer. */
-void ride_leave(struct rendezvous *rdv);
-/** Time passes: those that have waited for two beats leave. */
-void ride_beat(struct rendezvous *rdv);
-/** A beat of the courier; false: it may rest. */
-bool ride_courier(struct rendezvous *rdv);
-
 /* records.c */
 void records_read(struct peer *peer, const void *frame, size_t bytes);
 /** Pack what the peer is owed into `frame`; returns its bytes, 0 when there is nothing to say. */
@@ -323,9 +321,15 @@ void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records,
 void producer_submit(tryst_op *op);
 void producer_want(struct peer *peer, const struct record_want *want, const char *key);
 void producer_cancel(struct peer *peer, const struct record_answer *cancel);
-void producer_done_send(struct peer *peer, const struct record_answer *done);
+/** Records about a DATA, by its number. */
+void producer_data_done(struct peer *peer, const struct record_answer *done);
+void producer_data_kept(struct peer *peer, uint64_t number);
 /** The consumer has dropped this DATA's bytes; its receive, if one comes, ends as cancelled. */
-void producer_data_canceled(struct peer *peer, uint64_t id);
+void producer_data_canceled(struct peer *peer, uint64_t number);
+/** A header says that DATA of `op` is done. */
+void producer_acked(tryst_op *op);
+/** Eager credit has come back: small sends that waited for it leave. */
+void producer_unblock(struct peer *peer);
 /** Cancel a send, or fail it with `status`. */
 void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
                    const char *text);
@@ -345,12 +349,13 @@ void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status statu
                            int32_t origin_rank);
 
 /* eager.c */
-/** DATA ahead of any WANT: for the receive of its number, or kept for it. */
-void eager_data(struct peer *peer, const struct record_data *data, const char *key,
-                const void *payload);
+/** A tensor in a frame: for the receive of its number, or kept for it. `name`: what it declares, or
+ *  NULL; its key follows. */
+void eager_data(struct peer *peer, const struct record_data *data,
+                const struct record_name *name, const void *payload);
 /** The receive takes what came before it. */
 void eager_take(tryst_op *op, struct early *early);
-/** The producer gives up DATA `id`: if no receive has taken it, none will get its bytes. */
+/** The producer gives up this DATA: if no receive has taken it, none will get its bytes. */
 void eager_cancel(struct peer *peer, const struct record_answer *cancel);
 
 /* consumer.c */
@@ -358,14 +363,20 @@ void consumer_submit(tryst_op *op);
 /** The WANT of `op` is about to be packed: give it an id and post receives. TRYST_OK, or
  *  TRYST_AGAIN when it may not be announced now (it then waits in a list of the peer). */
 tryst_status consumer_announce(tryst_op *op);
-void consumer_data(struct peer *peer, const struct record_data *data, const char *key,
-                   const void *payload);
 /** The ready event of a held receive has passed, or failed (`status`). */
 void consumer_released(tryst_op *op, tryst_status status);
 /** The bytes of a small receive are on its device, or could not be copied there. */
 void consumer_placed(tryst_op *op, tryst_status status);
-/** DATA is this receive's: copy, report, answer. */
-void consumer_take(tryst_op *op, const struct record_data *data, const void *payload);
+/** A small tensor as it came. */
+struct arrived {
+    uint64_t number;
+    const void *payload;
+    int32_t status; /**< why it has no bytes, or TRYST_OK */
+    uint32_t bytes;
+    uint8_t dtype;
+};
+/** It is this receive's: copy, report, answer. */
+void consumer_take(tryst_op *op, const struct arrived *arrived);
 /** Announce the oldest deferred receives again, in case the producer's step was closed. */
 void consumer_tick(struct peer *peer);
 void consumer_offer(struct peer *peer, const struct record_offer *offer, const char *key);

@@ -29,23 +29,10 @@ void producer_want_answered(struct want *want)
 
 /* ---- sends leave -------------------------------------------------------------------------- */
 
-/** Give the send an id, so that DONE finds it. */
-static tryst_status send_id_take(tryst_op *op)
-{
-    if (op->id)
-        return TRYST_OK;
-    uint64_t id = rendezvous_ids(op->rdv, 1);
-    tryst_status status = idmap_insert(&op->rdv->ids, id, op);
-    if (status == TRYST_OK)
-        op->id = id;
-    return status;
-}
-
 /** DATA will go out, with `status` instead of bytes if that is not TRYST_OK. */
-static inline void send_inline(tryst_op *op, uint64_t want_id, tryst_status status)
+static inline void send_inline(tryst_op *op, tryst_status status)
 {
     list_remove(&op->queue_node);
-    op->want_id = want_id;
     op->fail = status;
     op->marks &= (uint8_t)~MARK_OFFER; /* the WANT that it asked for has come */
     op_state_set(op, OP_INLINE);
@@ -62,8 +49,13 @@ static void send_post(tryst_op *op)
         op_state_set(op, OP_POSTED);
         entry_send_insert(op->entry, op);
     }
-    list_push_back(&op->peer->posted_sends, &op->deferred_node);
-    producer_ask_later(op->peer, op->scope);
+    bool small = op->bytes <= op->rdv->set.eager_max_bytes || op->flags & TRYST_OP_DEAD;
+    struct peer *peer = op->peer;
+    list_push_back(small ? &peer->blocked_sends : &peer->posted_sends,
+                   &op->deferred_node);
+    if (small)
+        peer_idle_later(peer); /* says BLOCKED then, if it is still so */
+    producer_ask_later(peer, op->scope);
 }
 
 /** The receive asked for the shape: tell it, and wait for the WANT that follows. */
@@ -114,14 +106,8 @@ static void producer_match(struct want *want, tryst_op *op)
         send_run_begin(want, op);
     } else if (status == TRYST_OK && !small) {
         send_offer_shape(want, op);
-    } else if (send_id_take(op) != TRYST_OK) {
-        want_answer(want, RECORD_CANCELED, TRYST_E_NOMEM,
-                    want->peer->rdv->group->roster.rank);
-        op_report(op, TRYST_E_NOMEM, -1, TRYST_E_NOMEM, "no memory to send");
-        op_end(op);
     } else {
-        op->waited = op->state == OP_POSTED;
-        send_inline(op, want->id, status);
+        send_inline(op, status);
         want->answered = true;
         idmap_remove(&want->peer->wants, want->id);
         want_free(want);
@@ -137,20 +123,25 @@ static uint64_t eager_charge(const tryst_op *op)
 
 static inline bool send_eager(tryst_op *op)
 {
-    ride_answered(op->peer);
     const struct rendezvous_settings *set = &op->rdv->set;
     bool dead = op->flags & TRYST_OP_DEAD;
     if (!dead && op->bytes > set->eager_max_bytes)
         return false;
     if (op->peer->eager_used + eager_charge(op) > set->eager_credit_bytes)
         return false;
-    if (send_id_take(op) != TRYST_OK)
-        return false;
     op->peer->eager_used += eager_charge(op);
     op->eager = true;
     op->rdv->counters.data_eager++;
-    send_inline(op, 0, dead ? TRYST_E_DEAD : TRYST_OK);
+    send_inline(op, dead ? TRYST_E_DEAD : TRYST_OK);
     return true;
+}
+
+void producer_unblock(struct peer *peer)
+{
+    struct list_node *node;
+    while ((node = list_first(&peer->blocked_sends)) != NULL &&
+           send_eager(container_of(node, tryst_op, deferred_node)))
+        list_remove(node);
 }
 
 /** It takes its number. Is it to wait for its ready event? */
@@ -227,7 +218,11 @@ static void want_refuse(struct peer *peer, uint64_t id, uint8_t type, tryst_stat
         peer->deferred = true;
         peer->rdv->counters.wants_deferred++;
     }
-    peer_answer(peer, &(struct answer){id, status, origin_rank, type, true});
+    peer_answer(peer, &(struct answer){.id = id,
+                                       .status = status,
+                                       .origin_rank = origin_rank,
+                                       .type = type,
+                                       .for_want = true});
 }
 
 static struct want *want_open(struct peer *peer, struct entry *entry,
@@ -368,39 +363,54 @@ void producer_cancel(struct peer *peer, const struct record_answer *cancel)
     want_answer(want, RECORD_CANCELED, why, peer->rank);
 }
 
-/* ---- DONE ---------------------------------------------------------------------------------- */
+/* ---- acknowledgements ---------------------------------------------------------------------- */
 
-void producer_done_send(struct peer *peer, const struct record_answer *done)
+/** The consumer is through with its DATA. */
+static void send_done(tryst_op *op, tryst_status status)
 {
-    tryst_op *op = idmap_find(&peer->rdv->ids, done->id);
-    if (!op || op->kind != OP_SEND || op->peer != peer || op->state != OP_INLINE ||
-        (op->marks & MARK_DATA) || op_device_is_copying(op)) {
-        peer_give_up(peer, TRYST_E_PROTOCOL, "it answered DATA that it was not sent");
-        return;
-    }
-    tryst_status status = done->header.status;
-    if (status != TRYST_OK)
-        op->entry->told = false; /* perhaps there was no memory to learn the key there */
     producer_eager_return(op);
     op->marks &= (uint8_t)~MARK_CANCEL;
-    op_report(op, status, status == TRYST_OK ? -1 : peer->rank, status, NULL);
-    if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {
-        /* No receive took it: its number is still to be consumed. */
-        idmap_remove(&peer->rdv->ids, op->id);
-        op->id = 0;
-        op_state_set(op, OP_VOID);
-        entry_send_insert(op->entry, op);
-        return;
-    }
+    op_report(op, status, status == TRYST_OK ? -1 : op->peer->rank, status, NULL);
+}
+
+void producer_acked(tryst_op *op)
+{
+    send_done(op, op->fail);
     op_end(op);
 }
 
-void producer_data_canceled(struct peer *peer, uint64_t id)
+void producer_data_done(struct peer *peer, const struct record_answer *done)
 {
-    tryst_op *op = idmap_find(&peer->rdv->ids, id);
-    /* Its credit stays taken until DONE: the number still waits for its receive there. */
-    if (!op || op->kind != OP_SEND || op->peer != peer || op->state != OP_INLINE)
+    tryst_op *op = stream_out_take(&peer->out, done->id);
+    tryst_status status = done->header.status;
+    if (!op) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it answered DATA that it was not sent");
         return;
+    }
+    if (status != TRYST_OK)
+        op->entry->told = 0; /* perhaps there was no memory to learn the key there */
+    send_done(op, status);
+    if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {
+        /* No receive took it: its number is still to be consumed. */
+        op_state_set(op, OP_VOID);
+        entry_send_insert(op->entry, op);
+    } else {
+        op_end(op);
+    }
+}
+
+void producer_data_kept(struct peer *peer, uint64_t number)
+{
+    if (!stream_out_keep(&peer->out, number))
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it kept DATA that it was not sent");
+}
+
+void producer_data_canceled(struct peer *peer, uint64_t number)
+{
+    tryst_op *op = stream_out_find(&peer->out, number);
+    if (!op)
+        return;
+    /* Its credit stays taken until DONE: the number still waits for its receive there. */
     if (op->take_back == TRYST_OK)
         peer_give_up(peer, TRYST_E_PROTOCOL, "it gave back DATA that nobody asked for");
     else
@@ -527,8 +537,7 @@ void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status statu
             }
             list_for_each_safe (&entry->early, node, after) {
                 struct early *early = container_of(node, struct early, node);
-                peer_answer(early->peer, &(struct answer){early->id, status, origin_rank,
-                                                          RECORD_DONE, false});
+                peer_data_refuse(early->peer, early->number, status, origin_rank);
                 early_free(early);
             }
         }

@@ -84,6 +84,7 @@ static bool pack_answers(struct packer *packer)
         const struct answer *answer = &peer->answers[peer->answers_head];
         struct record_answer fields = {.header.status = answer->status,
                                        .id = answer->id,
+                                       .upto = answer->status == TRYST_OK,
                                        .origin_rank = answer->origin_rank,
                                        .origin_status = answer->status};
         if (!pack_answer(packer, answer->type, answer->for_want ? 0 : RECORD_SEND,
@@ -202,40 +203,50 @@ static void device_pack(tryst_op *op, uint8_t *at, size_t bytes)
     op_device_slot_drop(op);
 }
 
+/** Declare the key of `op`; returns where the payload goes. */
+static uint8_t *pack_name(tryst_op *op, struct record_data *data)
+{
+    struct record_name *record = (void *)(data + 1);
+    op->entry->told = op->peer->names_told;
+    data->header.flags |= RECORD_NAMED;
+    *record = (struct record_name){
+        .step = op->step_id, .key_hash = op->key->hash, .key_bytes = op->key->bytes};
+    uint8_t *at = (uint8_t *)(record + 1);
+    return at + put_padded(at, op->key->string, op->key->bytes);
+}
+
+static void pack_payload(tryst_op *op, uint8_t *at, size_t bytes)
+{
+    if (__builtin_expect(op->device != NULL, 0))
+        device_pack(op, at, bytes);
+    else
+        put_padded(at, op->tensor.data, bytes);
+}
+
 static tryst_status pack_data(struct packer *packer, tryst_op *op)
 {
-    struct entry *entry = op->entry;
-    bool named = op->want_id || (entry->told && !entry->twin);
-    size_t key_bytes = named ? 0 : op->key->bytes;
+    struct peer *peer = packer->peer;
+    bool named = name_is_told(op->entry, peer->names_told);
+    size_t name_bytes =
+        named ? 0 : sizeof(struct record_name) + padded(op->key->bytes);
     size_t payload_bytes = op->fail == TRYST_OK ? op->bytes : 0;
-    size_t bytes = sizeof(struct record_data) + padded(key_bytes) + padded(payload_bytes);
-    uint8_t *at = packer_take(packer, bytes);
+    size_t bytes = sizeof(struct record_data) + name_bytes + padded(payload_bytes);
+    uint8_t *at =
+        stream_out_has_place(&peer->out) ? packer_take(packer, bytes) : NULL;
     if (!at)
         return TRYST_IN_PROGRESS;
     struct record_data *record = (void *)at;
-    uint8_t flags =
-        (uint8_t)((op->eager ? RECORD_EAGER : 0) | (op->waited ? RECORD_WAITED : 0));
     record->header =
-        (struct record_header){RECORD_DATA, flags, (uint16_t)bytes, op_told(op->fail)};
-    record->id = op->id;
-    record->want = op->want_id;
-    record->step = op->step_id;
+        (struct record_header){RECORD_DATA, 0, (uint16_t)bytes, op_told(op->fail)};
     record->seq = op->seq;
-    record->key_hash = op->key->hash;
-    record->payload_bytes = (uint32_t)payload_bytes;
-    record->key_bytes = (uint16_t)key_bytes;
+    record->name = (uint32_t)(named ? op->entry->told : ++peer->names_told);
+    record->payload_bytes = (uint16_t)payload_bytes;
     record->dtype = (uint8_t)op->tensor.dtype;
     record->reserved = 0;
-    at += sizeof *record;
-    if (!named) {
-        entry->told = true;
-        at += put_padded(at, op->key->string, key_bytes);
-    }
-    if (op->device)
-        device_pack(op, at, payload_bytes);
-    else
-        put_padded(at, op->tensor.data, payload_bytes);
-    op->peer->bytes_sent += payload_bytes;
+    pack_payload(op, named ? (uint8_t *)(record + 1) : pack_name(op, record),
+                 payload_bytes);
+    stream_out_push(&peer->out, op);
+    peer->bytes_sent += payload_bytes;
     op->marks &= (uint8_t)~MARK_DATA;
     if (op->rdv->trace)
         op_trace_flow(op, trace_now_ns(op->rdv->trace));
@@ -271,7 +282,8 @@ static tryst_status pack_cancel(struct packer *packer, tryst_op *op)
 {
     uint8_t flags = op->kind == OP_SEND ? RECORD_SEND : 0;
     tryst_status why = op->kind == OP_SEND ? op->take_back : op->fail;
-    struct record_answer fields = {.header.status = op_told(why), .id = op->id};
+    struct record_answer fields = {.header.status = op_told(why),
+                                   .id = op->kind == OP_SEND ? op->number : op->id};
     if (!pack_answer(packer, RECORD_CANCEL, flags, &fields))
         return TRYST_IN_PROGRESS;
     op->marks &= (uint8_t)~MARK_CANCEL;
@@ -281,15 +293,17 @@ static tryst_status pack_cancel(struct packer *packer, tryst_op *op)
 static tryst_status pack_done(struct packer *packer, tryst_op *op)
 {
     struct record_answer fields = {.header.status = op->done_status,
-                                   .id = op->data_id ? op->data_id : op->id,
-                                   .upto = op->data_id ? 1 : op->done_upto,
+                                   .id = op->took_data ? op->number : op->id,
+                                   .upto = op->took_data ? 1 : op->done_upto,
                                    .posted = op->done_posted,
                                    .origin_rank = op->rdv->group->roster.rank,
                                    .origin_status = op->done_status};
-    if (!pack_answer(packer, RECORD_DONE, op->data_id ? RECORD_SEND : 0, &fields))
+    if (!pack_answer(packer, RECORD_DONE, op->took_data ? RECORD_SEND : 0, &fields))
         return TRYST_IN_PROGRESS;
+    if (op->took_data)
+        (void)stream_in_done(&op->peer->in, op->number); /* this record says how */
     op->marks &= (uint8_t)~MARK_DONE;
-    if (op->state == OP_TAKEN || (op->state == OP_VOID && op->data_id))
+    if (op->state == OP_TAKEN || (op->state == OP_VOID && op->took_data))
         op_end(op);
     return TRYST_OK;
 }
@@ -333,8 +347,6 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
     struct packer packer = {.peer = peer,
                             .at = frame + sizeof(struct frame_header),
                             .room = capacity - sizeof(struct frame_header)};
-    if (list_linked(&peer->ride.node))
-        ride_board(peer);
     if (pack_answers(&packer) && pack_want_answers(&packer) && pack_over(&packer)) {
         if (peer->ask || peer->asks_owed)
             pack_asks(&packer);
@@ -350,11 +362,17 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
 void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsigned flags)
 {
     struct frame_header *header = (void *)frame;
+    stream_in_tell(&peer->in, !peer->answers_count);
+    peer->unacked = 0;
+    peer->ack_alone = false;
+    peer->blocked_told = peer_is_blocked(peer);
     header->cookie = peer->rdv->cookie;
+    header->done_mask = peer->in.told_mask;
+    header->done_base = (uint32_t)peer->in.told_base;
     header->frames_read = (uint32_t)peer->frames_read;
     header->wants_taken = peer->wants_got - peer->wants_unanswered;
     header->records = (uint16_t)records;
-    header->flags = (uint16_t)flags;
+    header->flags = (uint8_t)(flags | (peer->blocked_told ? FRAME_BLOCKED : 0));
     header->group = 0;
     peer->frames_told = header->frames_read;
     peer->wants_told = header->wants_taken;
@@ -379,11 +397,33 @@ static const char *want_check(const struct record_want *want, size_t bytes)
     return want->posted <= slices ? NULL : "WANT: posted";
 }
 
+/** What DATA declares, or NULL. */
+static const struct record_name *data_name(const struct record_data *data)
+{
+    return data->header.flags & RECORD_NAMED ? (const void *)(data + 1) : NULL;
+}
+
 static const char *data_check(const struct record_data *data, size_t bytes)
 {
-    bool adds_up =
-        bytes == sizeof *data + padded(data->key_bytes) + padded(data->payload_bytes);
-    return adds_up ? NULL : "DATA: sizes do not add up";
+    const struct record_name *name = data_name(data);
+    size_t head = sizeof *data;
+    if (name && bytes < head + sizeof *name)
+        return "DATA: short";
+    if (name && (!name->key_bytes || !name->key_hash))
+        return "DATA: no key";
+    if (name)
+        head += sizeof *name + padded(name->key_bytes);
+    return bytes == head + padded(data->payload_bytes) ? NULL
+                                                       : "DATA: sizes do not add up";
+}
+
+static void data_read(struct peer *peer, const struct record_data *data)
+{
+    const struct record_name *name = data_name(data);
+    const uint8_t *payload = (const uint8_t *)(data + 1);
+    if (name)
+        payload += sizeof *name + padded(name->key_bytes);
+    eager_data(peer, data, name, payload);
 }
 
 static const char *offer_check(const struct record_offer *offer, size_t bytes)
@@ -393,11 +433,12 @@ static const char *offer_check(const struct record_offer *offer, size_t bytes)
     return offer->want || offer->key_bytes ? NULL : "OFFER: neither key nor want";
 }
 
-/** The answer is about a DATA, by its producer's id. */
+/** The answer is about a DATA, by its number. */
 static void data_answer_read(struct peer *peer, const struct record_answer *answer)
 {
     switch (answer->header.type) {
-    case RECORD_DONE: producer_done_send(peer, answer); break;
+    case RECORD_DONE: producer_data_done(peer, answer); break;
+    case RECORD_KEPT: producer_data_kept(peer, answer->id); break;
     case RECORD_CANCEL: eager_cancel(peer, answer); break;
     case RECORD_CANCELED: producer_data_canceled(peer, answer->id); break;
     default: peer_give_up(peer, TRYST_E_PROTOCOL, "it answered DATA as a WANT"); break;
@@ -449,8 +490,7 @@ static const char *record_read(struct peer *peer, const uint8_t *record, size_t 
         const struct record_data *data = (const void *)record;
         wrong = bytes < sizeof *data ? "DATA: short" : data_check(data, bytes);
         if (!wrong)
-            consumer_data(peer, data, (const char *)(data + 1),
-                          (const uint8_t *)(data + 1) + padded(data->key_bytes));
+            data_read(peer, data);
         return wrong;
     }
     case RECORD_OFFER: {
@@ -466,6 +506,7 @@ static const char *record_read(struct peer *peer, const uint8_t *record, size_t 
     case RECORD_DEFERRED:
     case RECORD_CLOSED:
     case RECORD_ASK:
+    case RECORD_KEPT:
         if (bytes != sizeof(struct record_answer))
             return "answer: wrong size";
         if ((header->type == RECORD_CANCEL || header->type == RECORD_CANCELED ||
@@ -502,7 +543,8 @@ static bool header_read(struct peer *peer, const struct frame_header *header)
     uint32_t unacked = (uint32_t)peer->frames_sent - peer->frames_acked;
     uint32_t acked = header->frames_read - peer->frames_acked;
     uint32_t taken = header->wants_taken - peer->wants_acked;
-    if (acked > unacked || taken > peer->wants_sent - peer->wants_acked)
+    if (acked > unacked || taken > peer->wants_sent - peer->wants_acked ||
+        !stream_out_check(&peer->out, header->done_base, header->done_mask))
         return false;
     peer->frames_acked += acked;
     if (taken) {
@@ -512,6 +554,20 @@ static bool header_read(struct peer *peer, const struct frame_header *header)
     if (acked && peer_is_owed(peer))
         peer_flush_later(peer);
     return true;
+}
+
+/** What the header says of DATA; after the records of its frame. */
+static void acks_read(struct peer *peer, const struct frame_header *header)
+{
+    peer->wants_announced = header->flags & FRAME_BLOCKED;
+    if (peer->wants_announced)
+        peer_announce(peer);
+    if (!stream_out_is_news(&peer->out, header->done_base, header->done_mask))
+        return;
+    stream_out_acked(&peer->out, header->done_base, header->done_mask, producer_acked);
+    producer_unblock(peer);
+    if (!list_empty(&peer->pending)) /* DATA may have waited for a place */
+        peer_flush_later(peer);
 }
 
 void records_read(struct peer *peer, const void *frame, size_t bytes)
@@ -526,16 +582,16 @@ void records_read(struct peer *peer, const void *frame, size_t bytes)
                          peer->rank);
         return;
     }
-    bool credit_only = header->flags & FRAME_CREDIT_ONLY;
+    bool header_only = header->flags & FRAME_HEADER_ONLY;
     if (header->group != 0 || !frame_check(frame, bytes, header->records) ||
-        (credit_only && header->records) || !header_read(peer, header)) {
+        (header_only && header->records) || !header_read(peer, header)) {
         peer_give_up(peer, TRYST_E_PROTOCOL,
                      "it sent a frame that does not hold together");
         return;
     }
     rdv->counters.frames_received++;
     rdv->counters.records_received += header->records;
-    peer->frames_read += !credit_only;
+    peer->frames_read += !header_only;
     if (peer_credit_is_due(peer))
         peer_flush_later(peer);
     const uint8_t *at = (const uint8_t *)frame + sizeof *header;
@@ -548,4 +604,6 @@ void records_read(struct peer *peer, const void *frame, size_t bytes)
         }
         at += record->bytes;
     }
+    if (peer->life <= PEER_LEFT)
+        acks_read(peer, header);
 }

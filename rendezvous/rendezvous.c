@@ -26,9 +26,8 @@
 
 /** The clock is read in one pass of so many when nothing happens. */
 enum { PASSES_PER_CLOCK = 64 };
-/** Idle passes (some 30 ns each) after which a small receive announces itself: many round trips
- *  between two spinning ranks. */
-enum { LAZY_PASSES = 512 };
+/** Turns of the acknowledgement timer with nothing to do, after which it rests. */
+enum { ACK_TIMER_IDLE = 50 };
 /** Polls (of 32 events) that a rank makes first that has not looked for long. */
 enum { LATE_POLLS = 64 };
 /** Accepted connections that have not said who they are. */
@@ -79,7 +78,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     rdv->rails_open = params->rails_open;
     rdv->enter = params->enter;
     rdv->leave = params->leave;
-    rdv->courier_call = params->courier_call;
+    rdv->ack_timer_call = params->ack_timer_call;
     rdv->config = params->config;
     rdv->log = params->log;
     rdv->clock = params->clock;
@@ -95,8 +94,8 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     scopes_init(rdv);
     list_init(&rdv->completed);
     list_init(&rdv->flush);
-    list_init(&rdv->lazy_peers);
-    list_init(&rdv->riding);
+    list_init(&rdv->idle_peers);
+    list_init(&rdv->unannounced_peers);
     list_init(&rdv->hello_links);
     idmap_init(&rdv->ids);
     settings_read(rdv);
@@ -299,19 +298,20 @@ static void causes_settle(struct list *ops)
     }
 }
 
-/** What was owed without hurry joins what is owed. */
-static void lazy_release(struct rendezvous *rdv)
+/** What has waited for other frames leaves now. */
+static void idle_release(struct rendezvous *rdv)
 {
     struct list_node *node;
-    rdv->lazy_idle = 0;
-    while ((node = list_pop_front(&rdv->lazy_peers)) != NULL) {
-        struct peer *peer = container_of(node, struct peer, lazy_node);
-        if (!list_empty(&peer->lazy)) {
-            list_append(&peer->pending, &peer->lazy);
-            peer_flush_later(peer);
-        }
-        producer_ask_new(peer);
-    }
+    while ((node = list_first(&rdv->idle_peers)) != NULL)
+        peer_idle(container_of(node, struct peer, idle_node));
+}
+
+/** Small receives that wait for long, or in their sleep, are announced. */
+static void announce_all(struct rendezvous *rdv)
+{
+    struct list_node *node;
+    while ((node = list_first(&rdv->unannounced_peers)) != NULL)
+        peer_announce(container_of(node, struct peer, unannounced_node));
 }
 
 __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_t now_ns)
@@ -326,7 +326,7 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
             causes_settle(&container_of(node, struct scope, node)->warned);
         }
     }
-    lazy_release(rdv); /* however busy the engine is */
+    announce_all(rdv);
     if (rdv->listener)
         link_listener_tick(rdv->listener, now_ns);
     list_for_each_safe (&rdv->scopes, node, after) {
@@ -358,36 +358,57 @@ static int timers_run(struct rendezvous *rdv)
     rdv->dispatch->look(rdv->dispatch_arg, now_ns);
     if (rdv->deadlines.count)
         count = deadline_run(rdv, now_ns);
-    if (!list_empty(&rdv->riding))
-        ride_beat(rdv);
+    idle_release(rdv); /* however busy the engine is */
     return count;
 }
 
-/** A small receive waits a little before it announces itself: its DATA is usually on the way. */
-static void lazy_watch(struct rendezvous *rdv, int events)
+/** Is there, or can there be, somebody who sends what stays behind? */
+static bool ack_timer_comes(struct rendezvous *rdv)
 {
-    rdv->lazy_idle = events ? 0 : rdv->lazy_idle + 1;
-    if (rdv->lazy_idle >= LAZY_PASSES)
-        lazy_release(rdv);
+    if (!rdv->ack_timer_runs && rdv->ack_timer_call)
+        rdv->ack_timer_runs = rdv->ack_timer_call(rdv->owner);
+    return rdv->ack_timer_runs;
+}
+
+/** Do acknowledgements stay for an answer? Where we have answered what came before: a small tensor has left
+ *  for the peer since this was asked last. */
+static bool acks_stay(struct peer *peer)
+{
+    if (!peer->unacked || peer->asks_new_count || !list_empty(&peer->blocked_sends))
+        return false;
+    bool answers = peer->out.next != peer->left_next;
+    peer->left_next = peer->out.next;
+    return answers && ack_timer_comes(peer->rdv);
+}
+
+static void leave_release(struct rendezvous *rdv)
+{
+    list_for_each_safe (&rdv->idle_peers, node, after) {
+        struct peer *peer = container_of(node, struct peer, idle_node);
+        if (!acks_stay(peer))
+            peer_idle(peer);
+    }
 }
 
 void rendezvous_settle(struct rendezvous *rdv)
 {
-    if (!list_empty(&rdv->riding))
-        ride_leave(rdv);
-    if (!list_empty(&rdv->lazy_peers))
-        lazy_release(rdv);
+    if (!list_empty(&rdv->idle_peers))
+        leave_release(rdv);
     if (!list_empty(&rdv->flush))
         flush_all(rdv);
     rdv->pass_ns = 0;
 }
 
-bool rendezvous_courier(struct rendezvous *rdv)
+bool rendezvous_ack_timer(struct rendezvous *rdv)
 {
-    bool goes_on = ride_courier(rdv);
-    if (!list_empty(&rdv->flush))
-        flush_all(rdv);
-    return goes_on;
+    rdv->ack_timer_idle = list_empty(&rdv->idle_peers) ? rdv->ack_timer_idle + 1 : 0;
+    idle_release(rdv);
+    flush_all(rdv);
+    if (rdv->ack_timer_idle < ACK_TIMER_IDLE)
+        return true;
+    rdv->ack_timer_idle = 0;
+    rdv->ack_timer_runs = false;
+    return false;
 }
 
 static int pass(struct rendezvous *rdv)
@@ -402,10 +423,8 @@ static int pass(struct rendezvous *rdv)
         rendezvous_reap(rdv);
     rdv->start_failed = false;
     count += rdv->dispatch->run(rdv->dispatch_arg);
-    if (!list_empty(&rdv->lazy_peers))
-        lazy_watch(rdv, count);
-    if (!count && !list_empty(&rdv->riding))
-        ride_end(rdv);
+    if (!count)
+        idle_release(rdv);
     if (!list_empty(&rdv->flush))
         count += flush_all(rdv);
     if (rdv->reap)
@@ -436,7 +455,8 @@ tryst_status rendezvous_arm(struct rendezvous *rdv)
     atomic_store_explicit(&rdv->sleeping, 1, memory_order_seq_cst);
     if (!mpsc_empty(&rdv->submissions) || rdv->stirred)
         return TRYST_AGAIN;
-    ride_end(rdv);
+    announce_all(rdv);
+    idle_release(rdv);
     rendezvous_settle(rdv);
     if (!list_empty(&rdv->completed) || rdv->reap)
         return TRYST_AGAIN;

@@ -49,10 +49,10 @@ struct rendezvous_params {
      *  submissions are always queued. */
     bool (*enter)(void *owner);
     void (*leave)(void *owner);
-    /** Called with the role when a DONE stays behind the thread that leaves: from now on another
-     *  thread calls rendezvous_courier every COURIER_NS until that says enough. False: none can;
-     *  NULL: no DONE stays behind. */
-    bool (*courier_call)(void *owner);
+    /** Called with the role when an acknowledgement stays behind the thread that leaves: from now on
+     *  another thread calls rendezvous_ack_timer every TRYST_ACK_DELAY until that says enough. False:
+     *  none can; NULL: nothing stays behind. */
+    bool (*ack_timer_call)(void *owner);
 };
 
 /** The events that the rails of this context are opened with. */
@@ -89,12 +89,12 @@ void rendezvous_group_close(struct rendezvous *rdv);
 int rendezvous_progress(struct rendezvous *rdv);
 /** The next pass looks at the clock. */
 void rendezvous_clock_due(struct rendezvous *rdv);
-/** A thread leaves: what is owed without hurry leaves now. Call it before the role is put. */
+/** A thread leaves: what waits for other frames leaves now, but for acknowledgements that stay for
+ *  the answer. Call it before the role is put. */
 void rendezvous_settle(struct rendezvous *rdv);
-/** One beat of the courier: what waits for its second one leaves. With the role. False: nothing
- *  has waited for a while; rest until the next courier_call. */
-bool rendezvous_courier(struct rendezvous *rdv);
-#define COURIER_NS (2 * NS_PER_MS)
+/** Acknowledgements that stayed behind leave. With the role. False: none has for a while; rest until the
+ *  next ack_timer_call. */
+bool rendezvous_ack_timer(struct rendezvous *rdv);
 /** Whether the caller may sleep on the poller: TRYST_OK, TRYST_AGAIN, or TRYST_E_UNSUPPORTED
  *  (sleep in short naps). */
 tryst_status rendezvous_arm(struct rendezvous *rdv);

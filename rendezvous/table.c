@@ -13,6 +13,7 @@
 
 #include "core/alloc.h"
 #include "engine.h"
+#include "names.h"
 #include "peer.h"
 
 /* ---- entries ------------------------------------------------------------------------------ */
@@ -25,6 +26,8 @@ static void entry_free(struct entry *entry)
     while ((node = list_first(&entry->early)) != NULL)
         early_free(container_of(node, struct early, node));
     list_remove(&entry->recv_cursor);
+    if (entry->name)
+        entry->name->entry = NULL;
     assert(list_empty(&entry->sends) && list_empty(&entry->recvs));
     prepared_unref(entry->key);
     mem_free(entry);
@@ -64,15 +67,6 @@ struct entry *entry_hashed(struct scope *scope, uint64_t hash, int32_t src_rank)
     return entry;
 }
 
-struct entry *entry_known(struct scope *scope, uint64_t hash, int32_t src_rank)
-{
-    struct entry *entry = *bucket_of(scope, hash);
-    while (entry && (entry->key->hash != hash || !entry->known ||
-                     entry->key->src_rank != src_rank))
-        entry = entry->next;
-    return entry;
-}
-
 /** Twice the buckets; without memory the chains just grow longer. */
 static void scope_grow(struct scope *scope)
 {
@@ -93,16 +87,6 @@ static void scope_grow(struct scope *scope)
         }
     }
     mem_free(old);
-}
-
-/** Keys that share a hash are told apart by name alone. */
-static void twins_mark(struct scope *scope, struct entry *entry)
-{
-    struct entry *other = *bucket_of(scope, entry->key->hash);
-    for (; other; other = other->next) {
-        if (other->key->hash == entry->key->hash)
-            other->twin = entry->twin = true;
-    }
 }
 
 struct entry *entry_get(struct scope *scope, tryst_key *key)
@@ -126,7 +110,6 @@ struct entry *entry_get(struct scope *scope, tryst_key *key)
     list_init(&entry->early);
     if (++scope->entries_count > scope->buckets_count)
         scope_grow(scope);
-    twins_mark(scope, entry);
     struct entry **bucket = bucket_of(scope, key->hash);
     entry->next = *bucket;
     *bucket = entry;

@@ -27,7 +27,7 @@ struct early {
     struct peer *peer;
     struct entry *entry;
     uint64_t seq;
-    uint64_t id; /**< the producer's */
+    uint64_t number; /**< in the producer's stream */
     uint8_t dtype;
     bool given_back; /**< to its producer: the receive of its number gets none of it */
     int32_t status;  /**< why it has no bytes, or TRYST_OK */
@@ -65,10 +65,8 @@ struct entry {
     tryst_key *key;
     uint64_t send_next;
     uint64_t recv_next;
-    bool told; /**< as producer: a DATA has left that names the key in full */
-    bool
-        known; /**< as consumer: such a DATA has come; later ones may name only the hash */
-    bool twin;         /**< another key of the step has its hash: always named in full */
+    uint64_t told;     /**< as producer: the name that was declared for it last; 0: none */
+    struct name *name; /**< as consumer: the name by which its producer knows it, or NULL */
     struct list sends; /**< tryst_op: POSTED or VOID */
     struct list recvs; /**< tryst_op: every receive that has not ended; and recv_cursor */
     struct list_node recv_cursor; /**< before the receive that was looked for last */
@@ -146,8 +144,6 @@ struct entry *entry_get(struct scope *scope, tryst_key *key);
 struct entry *entry_find(struct scope *scope, uint64_t hash, const char *key,
                          size_t key_bytes);
 
-/** The entry of the key with this hash that DATA from `src_rank` has named in full, or NULL. */
-struct entry *entry_known(struct scope *scope, uint64_t hash, int32_t src_rank);
 /** An entry of a key with this hash whose source is `src_rank`, or NULL. */
 struct entry *entry_hashed(struct scope *scope, uint64_t hash, int32_t src_rank);
 

@@ -2,6 +2,9 @@
 /** @file wire.h
  *  What travels between two ranks: frames of records, and the messages on their link.
  *
+ *  In the field's words: WANT is ready to receive (RTR), OFFER ready to send (RTS), DATA an eager
+ *  message, DONE an acknowledgement.
+ *
  *  All fields are little-endian and naturally aligned; records are padded to 8 bytes. Append,
  *  never reorder; a change of meaning raises WIRE_VERSION. Everything here is hostile until
  *  records.c has checked it.
@@ -11,15 +14,20 @@
  *             payload where it has them, each padded to 8.
  *
  *  WANT      consumer → producer  "I have room for receive number `seq` of this key"
- *  DATA      producer → consumer  the tensor itself, small; answered by DONE (RECORD_SEND)
+ *  DATA      producer → consumer  the tensor itself, small. It has the next number of its stream
+ *                                 (stream.h) and names its key by a number that an earlier DATA, or
+ *                                 this one, declares
  *  OFFER     producer → consumer  "send number `seq` is ready": after a deferral, or the shape that
  *                                 a receive of unknown shape (want != 0) asked for
  *  DONE      consumer → producer  slices [0, upto) of want `id` are in place and [0, posted) are
- *                                 posted (DESIGN's CREDIT rides here); or DATA `id` came
- *                                 (`upto` 1: a receive took it). With a status: they came, but
+ *                                 posted (DESIGN's CREDIT rides here). With a status: they came, but
  *                                 could not be put in place
+ *            consumer → producer  (RECORD_SEND) DATA number `id` has ended, with this status; `upto`
+ *                                 1: a receive took it. Headers say so of most that end well
+ *  KEPT      consumer → producer  (RECORD_SEND) DATA number `id` waits for its receive: headers will
+ *                                 not speak of it, DONE will
  *  CANCEL    consumer → producer  give want `id` back if you can; `status`: why
- *            producer → consumer  (RECORD_SEND) give DATA `id` back if no receive has taken it
+ *            producer → consumer  (RECORD_SEND) give DATA number `id` back if no receive has taken it
  *  CANCELED  producer → consumer  want `id` ends with `status` after `upto` slices were started
  *  DEFERRED  producer → consumer  want `id` ends: no room; an OFFER will come
  *  CLOSED    producer → consumer  want `id` ends: its step is closed here
@@ -29,7 +37,8 @@
  *                                 Answered once it is; asked again at every tick, in case the
  *                                 consumer did not know the step or had no memory to note it
  *
- *  DESIGN's PARKED is the header's `wants_taken`: cumulative, and every frame carries it.
+ *  DESIGN's PARKED is the header's `wants_taken`: cumulative, and every frame carries it. So are the
+ *  acknowledgements of DATA (`done_base`, `done_mask`).
  */
 #ifndef RENDEZVOUS_WIRE_H
 #define RENDEZVOUS_WIRE_H
@@ -37,7 +46,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 3u
+#define WIRE_VERSION 4u
 /** Largest frame that is ever sent; every transport takes as much (TRANSPORT_FRAME_BYTES). */
 #define FRAME_BYTES_MAX 5248u
 /** Smallest slice that a WANT may ask for (TRYST_SLICE_BYTES allows no smaller one): bounds what
@@ -53,22 +62,28 @@ enum record_type {
     RECORD_CANCELED = 6,
     RECORD_DEFERRED = 7,
     RECORD_CLOSED = 8,
-    RECORD_ASK = 9
+    RECORD_ASK = 9,
+    RECORD_KEPT = 10
 };
 
 /** frame_header.flags: carries no record, costs no credit and is not counted. */
-#define FRAME_CREDIT_ONLY 1u
+#define FRAME_HEADER_ONLY 1u
+/** frame_header.flags: a small tensor waits here for eager credit: receives that it could meet
+ *  announce themselves (as QUIC's DATA_BLOCKED). */
+#define FRAME_BLOCKED 2u
 
 struct frame_header {
     uint64_t cookie;      /**< first half of the session cookie */
+    uint64_t done_mask;   /**< bit i: DATA number done_base + 1 + i of the receiver is done */
+    uint32_t done_base;   /**< all numbers below are done, or a record says so (stream.h) */
     uint32_t frames_read; /**< frames of the receiver that were read here, cumulative */
     uint32_t
         wants_taken; /**< WANTs of the receiver that were taken up here, cumulative */
     uint16_t records;
-    uint16_t flags;
-    uint32_t group; /**< id agreed at bootstrap; one group so far: 0 */
+    uint8_t flags;
+    uint8_t group; /**< id agreed at bootstrap; one group so far: 0 */
 };
-static_assert(sizeof(struct frame_header) == 24, "frame header");
+static_assert(sizeof(struct frame_header) == 32, "frame header");
 
 struct record_header {
     uint8_t type;
@@ -85,12 +100,11 @@ static_assert(sizeof(struct record_header) == 8, "record header");
 #define RECORD_ALLOC 2u
 /** WANT: `priority` counts. */
 #define RECORD_PRIORITY 4u
-/** DATA: its send had to wait for the WANT: announce the next receives at once. */
-#define RECORD_WAITED 8u
-/** DATA: sent ahead of its WANT, under eager credit. */
-#define RECORD_EAGER 16u
-/** DONE, CANCEL, CANCELED: `id` is the id of a DATA, not of a WANT; CANCEL then goes from producer
- *  to consumer, who answers CANCELED if it still holds the bytes. DONE follows all the same. */
+/** DATA: declares its key: a record_name and the key come before the payload. */
+#define RECORD_NAMED 8u
+/** DONE, KEPT, CANCEL, CANCELED: `id` is the number of a DATA, not the id of a WANT; CANCEL then goes
+ *  from producer to consumer, who answers CANCELED if it still holds the bytes. DONE follows all the
+ *  same. */
 #define RECORD_SEND 32u
 /** CLOSED: `id` is that of a step. */
 #define RECORD_STEP 64u
@@ -115,20 +129,23 @@ static_assert(sizeof(struct record_want) == 64, "want");
 
 struct record_data {
     struct record_header header;
-    uint64_t id; /**< producer's id of this send */
-    uint64_t
-        want; /**< the WANT that it answers; 0 when eager: then key and seq name it */
-    uint64_t step;
     uint64_t seq;
-    uint64_t key_hash;
-    uint32_t payload_bytes;
-    uint16_t
-        key_bytes; /**< 0 when `want` is set, or when an earlier DATA of the step has named
-                             the key in full and no other key of the step has its hash */
+    uint32_t name; /**< the number that was declared for its step and key */
+    uint16_t payload_bytes;
     uint8_t dtype;
     uint8_t reserved;
 };
-static_assert(sizeof(struct record_data) == 56, "data");
+static_assert(sizeof(struct record_data) == 24, "data");
+
+/** From now on `name` of DATA from this rank means this step and key. The producer counts names up and
+ *  uses the newest NAMES_MAX (names.h). */
+struct record_name {
+    uint64_t step;
+    uint64_t key_hash;
+    uint16_t key_bytes;
+    uint8_t reserved[6];
+};
+static_assert(sizeof(struct record_name) == 24, "name");
 
 struct record_offer {
     struct record_header header;
@@ -144,7 +161,7 @@ struct record_offer {
 };
 static_assert(sizeof(struct record_offer) == 56, "offer");
 
-/** DONE, CANCEL, CANCELED, DEFERRED, CLOSED, ASK. */
+/** DONE, KEPT, CANCEL, CANCELED, DEFERRED, CLOSED, ASK. */
 struct record_answer {
     struct record_header header;
     uint64_t id;

@@ -601,7 +601,7 @@ static void bounds_draw(enum bounds bounds, uint64_t seed, const char **config)
         {"eager_credit", "64K", "8K", "4K"}, {"wants_max", "256", "3", "1"},
         {"parked_max", "65536", "8", "1"},   {"early_max", "4096", "4", "1"},
         {"frame_credits", "64", "4", "2"},   {"posted_slices", "4", "2", "1"},
-        {"slice_bytes", "1M", "64K", "16K"}, {"hold_done", "1", "1", "0"}};
+        {"slice_bytes", "1M", "64K", "16K"}};
     uint64_t state = seed * 0x9E3779B97F4A7C15ull + 7;
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         int drawn = unruly_below(&state, 3);

@@ -107,18 +107,18 @@ static size_t record_make(struct fuzz_input *input, const tryst_op *op, uint8_t 
     }
     if (type == RECORD_DATA) {
         const struct record_data data = {.header = header,
-                                         .id = other,
-                                         .want = named ? 0 : id,
-                                         .step = op->step_id,
                                          .seq = seq,
-                                         .key_hash = op->key->hash,
+                                         .name = 1 + upto,
                                          .payload_bytes = 64,
-                                         .key_bytes = key_bytes,
                                          .dtype = TRYST_DTYPE_U8};
+        const struct record_name name = {
+            .step = op->step_id, .key_hash = op->key->hash, .key_bytes = key_bytes};
         memcpy(record, &data, sizeof data);
+        memcpy(record + sizeof data, &name, sizeof name);
+        ((struct record_data *)(void *)record)->header.flags = named ? RECORD_NAMED : 0;
         *named_p = named;
         *payload_p = 64;
-        return sizeof data;
+        return named ? sizeof data + sizeof name : sizeof data;
     }
     if (type == RECORD_OFFER) {
         const struct record_offer offer = {.header = header,
@@ -153,7 +153,7 @@ static void record_add(struct play *play)
     struct frame *frame = &play->frame;
     struct fuzz_input *input = &play->input;
     _Alignas(8) uint8_t record[FRAME_BYTES_MAX] = {0};
-    const uint8_t type = 1 + fuzz_byte(input) % RECORD_ASK;
+    const uint8_t type = 1 + fuzz_byte(input) % RECORD_KEPT;
     const tryst_op *op = play->ops[fuzz_byte(input) % OPS];
     bool named;
     size_t payload;
@@ -187,9 +187,13 @@ static void inject(const void *data, size_t bytes)
 static void frame_inject(struct play *play)
 {
     struct frame *frame = &play->frame;
+    const uint8_t said = fuzz_byte(&play->input);
     const struct frame_header header = {.cookie = world.sides[0].rdv->cookie,
                                         .frames_read = enemy()->frames_acked,
                                         .wants_taken = enemy()->wants_acked,
+                                        .done_base = (uint32_t)enemy()->out.acked + said % 2,
+                                        .done_mask = said / 2 % 4,
+                                        .flags = said / 8 % 2 ? FRAME_BLOCKED : 0,
                                         .records = frame->records};
     memcpy(frame->data, &header, sizeof header);
     inject(frame->data, frame->bytes);

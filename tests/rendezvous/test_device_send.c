@@ -80,6 +80,8 @@ static void test_offer_waits_want_comes(void **state)
     passes(20);
     assert_true(list_linked(&send->pending_node)); /* its OFFER */
     tryst_op *recv = host_recv(steps[1], "small", in[1], BYTES);
+    passes(1);
+    world_doze(&world); /* it is announced */
     passes(20);
     assert_int_equal(hand.copy_calls,
                      1); /* its WANT has come, and the bytes are being fetched */

@@ -14,6 +14,9 @@ static char key[TRYST_KEY_MAX + 1];
 struct frame {
     size_t bytes;
     unsigned records;
+    uint32_t acks;      /* it acknowledges so many DATA that are not yet, */
+    uint64_t acks_mask; /* and these behind them */
+    uint8_t flags;
     _Alignas(8) uint8_t data[FRAME_BYTES_MAX];
 };
 
@@ -48,6 +51,9 @@ static void frame_end(struct frame *frame)
     struct frame_header header = {.cookie = world.sides[0].rdv->cookie,
                                   .frames_read = enemy()->frames_acked,
                                   .wants_taken = enemy()->wants_acked,
+                                  .done_base = (uint32_t)enemy()->out.acked + frame->acks,
+                                  .done_mask = frame->acks_mask,
+                                  .flags = frame->flags,
                                   .records = (uint16_t)frame->records};
     memcpy(frame->data, &header, sizeof header);
 }
@@ -83,18 +89,25 @@ static void add_want(struct frame *frame, uint64_t id, uint64_t step, uint64_t s
     frame_add(frame, &want, sizeof want, key, 0);
 }
 
-static void add_data(struct frame *frame, uint64_t id, uint64_t want, uint64_t step,
-                     uint64_t seq, uint32_t bytes, const char *name)
+/* `declares`: the key that it declares for `name`, or NULL. */
+static void add_data(struct frame *frame, uint32_t name, uint64_t step, uint64_t seq,
+                     uint32_t bytes, const char *declares, uint64_t hash)
 {
-    struct record_data data = {.header = {RECORD_DATA, 0, 0, 0},
-                               .id = id,
-                               .want = want,
-                               .step = step,
-                               .seq = seq,
-                               .payload_bytes = bytes,
-                               .dtype = TRYST_DTYPE_U8,
-                               .key_bytes = (uint16_t)(name ? strlen(name) : 0)};
-    frame_add(frame, &data, sizeof data, name, bytes);
+    struct {
+        struct record_data data;
+        struct record_name name;
+    } record = {.data = {.header = {RECORD_DATA, 0, 0, 0},
+                         .seq = seq,
+                         .name = name,
+                         .payload_bytes = (uint16_t)bytes,
+                         .dtype = TRYST_DTYPE_U8},
+                .name = {.step = step, .key_hash = hash}};
+    if (declares) {
+        record.data.header.flags = RECORD_NAMED;
+        record.name.key_bytes = (uint16_t)strlen(declares);
+    }
+    frame_add(frame, &record, declares ? sizeof record : sizeof record.data, declares,
+              bytes);
 }
 
 static void add_offer(struct frame *frame, uint64_t want, uint64_t step, uint64_t seq,
@@ -250,14 +263,76 @@ static void make_canceled_by_nobody(struct frame *frame)
     frame_add(frame, &answer, sizeof answer, NULL, 0);
 }
 
-static void make_data_unknown(struct frame *frame)
+static void make_kept_unknown(struct frame *frame)
 {
-    add_data(frame, 5, 4242, 1, 0, 8, NULL);
+    add_answer(frame, RECORD_KEPT, RECORD_SEND, 0, TRYST_OK, 0, 0);
+}
+
+static void make_kept_want(struct frame *frame)
+{
+    add_answer(frame, RECORD_KEPT, 0, 0, TRYST_OK, 0, 0);
 }
 
 static void make_data_nameless(struct frame *frame)
 {
-    add_data(frame, 5, 0, 1, 0, 8, NULL);
+    add_data(frame, 5, 1, 0, 8, NULL, 0);
+}
+
+static void make_data_name_gone(struct frame *frame)
+{
+    for (uint32_t i = 0; i < 2; i++)
+        add_data(frame, 1 + i * NAMES_MAX, 1, i, 8, key, 1);
+    add_data(frame, 1, 1, 2, 8, NULL, 0);
+}
+
+static void make_data_empty_key(struct frame *frame)
+{
+    add_data(frame, 5, 1, 0, 8, "", 1);
+}
+
+static void make_data_no_hash(struct frame *frame)
+{
+    add_data(frame, 5, 1, 0, 8, key, 0);
+}
+
+static struct record_data *first_data(struct frame *frame)
+{
+    add_data(frame, 5, 1, 0, 8, NULL, 0);
+    return (void *)(frame->data + sizeof(struct frame_header));
+}
+
+static void make_data_short_name(struct frame *frame)
+{
+    first_data(frame)->header.flags = RECORD_NAMED;
+}
+
+static void make_data_long(struct frame *frame)
+{
+    first_data(frame)->payload_bytes = 9;
+}
+
+static void make_data_twice(struct frame *frame)
+{
+    add_data(frame, 5, 1, 0, 8, world_key(&world, 1, 0, "e"), 1);
+    add_data(frame, 5, 1, 0, 8, NULL, 0);
+}
+
+static void make_acks_of_nothing(struct frame *frame)
+{
+    make_want(frame);
+    frame->acks = 1;
+}
+
+static void make_mask_of_nothing(struct frame *frame)
+{
+    make_want(frame);
+    frame->acks_mask = 1;
+}
+
+static void make_blocked(struct frame *frame)
+{
+    make_want(frame);
+    frame->flags = FRAME_BLOCKED;
 }
 
 static void make_offer_unknown(struct frame *frame)
@@ -326,8 +401,18 @@ static const struct fault faults[] = {
     {"CANCEL without a failure", make_cancel_ok, "a failure that is none"},
     {"CANCELED without a failure", make_canceled_ok, "a failure that is none"},
     {"CANCELED by no rank", make_canceled_by_nobody, "no rank of the group"},
-    {"DATA for no want", make_data_unknown, "that we did not announce"},
-    {"DATA whose key was never named", make_data_nameless, NULL},
+    {"KEPT for no send", make_kept_unknown, "kept DATA that it was not sent"},
+    {"KEPT for a want", make_kept_want, NULL},
+    {"DATA whose key was never named", make_data_nameless, "has not named"},
+    {"DATA whose name means another key", make_data_name_gone, "has not named"},
+    {"DATA that names no key", make_data_empty_key, "DATA: no key"},
+    {"DATA that names a key without hash", make_data_no_hash, "DATA: no key"},
+    {"DATA without room for its name", make_data_short_name, "DATA: short"},
+    {"DATA longer than its record", make_data_long, "do not add up"},
+    {"one DATA twice", make_data_twice, "sent one tensor twice"},
+    {"more is done than was sent", make_acks_of_nothing, "does not hold together"},
+    {"more is done behind that", make_mask_of_nothing, "does not hold together"},
+    {"blocked", make_blocked, NULL},
     {"OFFER for no want", make_offer_unknown, NULL},
     {"questions about steps", make_asks, NULL},
     {"steps closed while their WANT is parked", make_step_closed, NULL},
@@ -614,7 +699,7 @@ static void flood_add(struct frame *frame, enum flood flood, uint64_t i)
                           flood == FLOOD_STEPS ? "e" : edge));
     uint64_t step = flood == FLOOD_STEPS ? 100 + i : flood == FLOOD_OPEN_KEYS ? 1 : 50;
     if (data)
-        add_data(frame, 1000 + i, 0, step, 0, 8, key);
+        add_data(frame, 1 + (uint32_t)i, step, 0, 8, key, 1);
     else
         add_want(frame, 1000 + i, step, 0, 10000, 0);
 }
@@ -685,13 +770,19 @@ static void plausible(struct frame *frame, struct random *random, tryst_op *cons
             add_want(frame, 1 + random_range(random, 1 << 20), op->step_id, seq,
                      op->bytes, (uint8_t)random_range(random, 8));
             break;
-        case 1: add_data(frame, 1 + random_range(random, 50), 0, 1, seq, 64, name); break;
+        case 1:
+            add_data(frame, 1 + (uint32_t)random_range(random, 4), 1, seq, 64, name,
+                     op->key->hash);
+            break;
         case 2:
-            add_data(frame, 1 + random_range(random, 50), id, 1, seq, 64, NULL);
+            add_data(frame, 1 + (uint32_t)random_range(random, 4), 1, seq, 64, NULL, 0);
             break;
         case 3: add_offer(frame, id, 1, seq, op->bytes, NULL); break;
         case 4: add_offer(frame, 0, 1, seq, op->bytes, name); break;
-        case 5: add_answer(frame, RECORD_DONE, RECORD_SEND, id, 0, 1, 0); break;
+        case 5:
+            add_answer(frame, random_range(random, 2) ? RECORD_DONE : RECORD_KEPT,
+                       RECORD_SEND, upto, 0, 1, 0);
+            break;
         case 6: {
             struct list_node *want = list_first(&enemy()->wants_list);
             if (want)
@@ -711,6 +802,9 @@ static void plausible(struct frame *frame, struct random *random, tryst_op *cons
         default: add_answer(frame, RECORD_CLOSED, 0, id, TRYST_E_CLOSED, 0, 0); break;
         }
     }
+    frame->acks = random_range(random, 4) == 0;
+    frame->acks_mask = random_range(random, 4) == 0;
+    frame->flags = random_range(random, 2) ? FRAME_BLOCKED : 0;
     frame_end(frame);
 }
 

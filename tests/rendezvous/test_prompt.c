@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What leaves at once and what waits for company: submissions by a thread that finds the role
- * free, and DONEs that wait for a frame to ride on. Passes and leaves are made one by one. */
+ * free, and acknowledgements that wait for a frame to go with. Passes and leaves are made one by one. */
 #include "world.h"
 
-enum { BYTES = 100, GATHER = 8, NEED = 8, BEATS_IDLE = 50 };
+enum { BYTES = 100, TURNS_IDLE = 50 };
 
 static struct world world;
 static tryst_step *steps[2];
 static uint8_t out[BYTES] = {1, 2, 3}, in[BYTES];
 static int entered, left;
 static bool role_is_free;
-static bool courier_can;
-static int couriers;
+static bool timer_can;
+static int timer_calls;
 
 static void begin(void)
 {
@@ -57,7 +57,7 @@ static uint64_t frames_from(int rank)
     return world.sides[rank].rdv->counters.frames_sent;
 }
 
-/* ---- DONEs -------------------------------------------------------------------------------- */
+/* ---- acknowledgements --------------------------------------------------------------------- */
 
 /* Rank 0 asks, rank 1 answers; returns how many frames rank 1 needed for that. */
 static uint64_t round_trip(bool leaves)
@@ -84,8 +84,8 @@ static uint64_t round_trip(bool leaves)
     return frames;
 }
 
-/* An answer that the same busy engine gives takes the DONE along. */
-static void test_rides(void **state)
+/* An answer that the same busy engine gives takes the acknowledgement along. */
+static void test_goes_along(void **state)
 {
     begin();
     for (int i = 0; i < 5; i++)
@@ -93,36 +93,27 @@ static void test_rides(void **state)
     end();
 }
 
-static bool courier(void *owner)
+static bool timer_call(void *owner)
 {
     (void)owner;
-    couriers++;
-    return courier_can;
+    timer_calls++;
+    return timer_can;
 }
 
-/* A world in which a courier can be called. */
-static void begin_with_courier(bool can)
+/* A world in which rank 1 can have a timer. */
+static void begin_with_timer(bool can)
 {
     begin();
-    couriers = 0;
-    courier_can = can;
-    world.sides[1].rdv->courier_call = courier;
+    timer_calls = 0;
+    timer_can = can;
+    world.sides[1].rdv->ack_timer_call = timer_call;
 }
 
-/* Prompt answers teach rank 1 to let its DONEs stay for them. */
-static void learn(void)
-{
-    for (int i = 0; i < NEED; i++)
-        assert_int_equal(round_trip(true), 2); /* DONE, then the answer */
-    assert_int_equal(couriers, 0);
-    for (int i = 0; i < 5; i++)
-        assert_int_equal(round_trip(true), 1); /* together */
-    assert_int_equal(couriers, 1);
-}
-
-/* Rank 1 receives, and its thread leaves for good: the send, whose DONE stays at rank 1. */
+/* Rank 1 has answered, receives, and its thread leaves for good: the send, whose acknowledgement stays
+ * at rank 1. */
 static tryst_op *stay_behind(void)
 {
+    (void)round_trip(true);
     tryst_op *recv = recv_at(1);
     pass(1);
     tryst_op *send = send_from(0);
@@ -135,66 +126,86 @@ static tryst_op *stay_behind(void)
     return send;
 }
 
-/* The bet is lost: the courier sends the DONE at its second beat, and more answers are asked for. */
-static void test_courier(void **state)
+/* Where one rank answers the other, the acknowledgement of what was received and its answer are one
+ * frame. */
+static void test_stays_for_answer(void **state)
 {
-    begin_with_courier(true);
-    learn();
+    begin_with_timer(true);
+    assert_int_equal(round_trip(true), 2);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(round_trip(true), 1);
+    assert_int_equal(timer_calls, 1);
+    end();
+}
+
+/* No answer leaves: the timer sends it. */
+static void test_timer(void **state)
+{
+    begin_with_timer(true);
     tryst_op *send = stay_behind();
-    assert_true(rendezvous_courier(world.sides[1].rdv));
-    pass(0);
-    assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS);
-    assert_true(rendezvous_courier(world.sides[1].rdv));
+    assert_true(rendezvous_ack_timer(world.sides[1].rdv));
     pass(0);
     world_done(send, TRYST_OK);
-    for (int i = 0; i < 2 * NEED; i++)
-        assert_int_equal(round_trip(true), 2);
-    assert_int_equal(round_trip(true), 1);
     end();
 }
 
-/* With nothing to do the courier rests, and is called again. */
-static void test_courier_rests(void **state)
+/* With nothing to do the timer rests, and is called again. */
+static void test_timer_rests(void **state)
 {
-    int beats = 0;
-    begin_with_courier(true);
-    learn();
-    while (rendezvous_courier(world.sides[1].rdv))
-        assert_true(++beats < BEATS_IDLE);
-    assert_int_equal(round_trip(true), 1);
-    assert_int_equal(couriers, 2);
+    int turns = 0;
+    begin_with_timer(true);
+    tryst_op *send = stay_behind();
+    while (rendezvous_ack_timer(world.sides[1].rdv))
+        assert_true(++turns <= TURNS_IDLE);
+    pass(0);
+    world_done(send, TRYST_OK);
+    assert_int_equal(timer_calls, 1);
+    send = stay_behind();
+    assert_int_equal(timer_calls, 2);
+    assert_true(rendezvous_ack_timer(world.sides[1].rdv));
+    pass(0);
+    world_done(send, TRYST_OK);
     end();
 }
 
-/* A thread that is back without an answer sends the DONE in its first pass without an event. */
+/* A thread that is back without an answer sends it in its first pass without an event. */
 static void test_back_without_answer(void **state)
 {
-    begin_with_courier(true);
-    learn();
+    begin_with_timer(true);
     tryst_op *send = stay_behind();
     assert_int_equal(pass(1), 1); /* the frame */
     pass(0);
     world_done(send, TRYST_OK);
-    assert_int_equal(round_trip(true), 2); /* lost as well */
     end();
 }
 
-/* No thread could be made: nothing ever stays. */
-static void test_no_courier(void **state)
+/* No thread could be made: nothing stays behind a thread that leaves. */
+static void test_no_timer(void **state)
 {
-    begin_with_courier(false);
-    for (int i = 0; i < 3 * NEED; i++)
-        assert_int_equal(round_trip(true), 2);
-    assert_true(couriers > 0);
+    begin_with_timer(false);
+    tryst_op *recv = recv_at(1);
+    tryst_op *answer = send_from(1);
+    pass(1);
+    tryst_op *send = send_from(0);
+    pass(0);
+    pass(1);
+    leave(1);
+    pass(0);
+    assert_int_equal(timer_calls, 1);
+    world_done(send, TRYST_OK);
+    world_done(recv, TRYST_OK);
+    recv = recv_at(0);
+    world_settle(&world);
+    world_done(recv, TRYST_OK);
+    world_done(answer, TRYST_OK);
     end();
 }
 
-/* A busy engine, whose passes all have events, beats for itself. */
+/* A busy engine, whose passes all have events, looks at its clock all the same. */
 static void test_busy_engine(void **state)
 {
     enum { MANY = 300 };
-    begin_with_courier(true);
-    learn();
+    begin_with_timer(true);
     tryst_op *send = stay_behind();
     int passes = 0;
     world.sides[1].busy_dispatch = true;
@@ -202,41 +213,44 @@ static void test_busy_engine(void **state)
         assert_true(pass(1) > 0);
         pass(0);
     }
-    assert_true(passes > 2 && passes < MANY);
+    assert_true(passes < MANY);
     world.sides[1].busy_dispatch = false;
     world_done(send, TRYST_OK);
     end();
 }
 
-/* A rank that leaves may compute, or wait for the sender elsewhere: its DONE leaves first. */
+/* A rank that only receives may compute, or wait for the sender elsewhere: it acknowledges first. */
 static void test_leaves_first(void **state)
 {
-    begin();
-    for (int i = 0; i < 50; i++)
-        assert_int_equal(round_trip(true), 2);
-    tryst_op *recv = recv_at(1);
-    pass(1);
-    tryst_op *send = send_from(0);
-    pass(0);
-    pass(1);
-    leave(1);
-    pass(0);
-    world_done(send, TRYST_OK);
-    world_done(recv, TRYST_OK);
+    begin_with_timer(true);
+    for (int i = 0; i < 5; i++) {
+        tryst_op *recv = recv_at(1);
+        pass(1);
+        tryst_op *send = send_from(0);
+        pass(0);
+        pass(1);
+        leave(1);
+        pass(0);
+        world_done(send, TRYST_OK);
+        world_done(recv, TRYST_OK);
+    }
+    assert_int_equal(timer_calls, 0);
     end();
 }
 
-/* Many receives in busy passes: DONEs gather, but only so many. */
+/* Many receives in busy passes: acknowledgements gather, but only so many. */
 static void test_gathered(void **state)
 {
-    tryst_op *sends[GATHER], *recvs[GATHER];
+    tryst_op *sends[ACK_MAX], *recvs[ACK_MAX];
     begin();
-    for (int i = 0; i < GATHER; i++) {
+    for (int i = 0; i < ACK_MAX; i++) {
         recvs[i] = recv_at(1);
         pass(1);
     }
+    rendezvous_clock_due(world.sides[1].rdv);
+    pass(1); /* so that it does not look at the clock for a while */
     uint64_t before = frames_from(1);
-    for (int i = 0; i < GATHER; i++) {
+    for (int i = 0; i < ACK_MAX; i++) {
         assert_int_equal(frames_from(1), before);
         sends[i] = send_from(0);
         pass(0);
@@ -244,7 +258,7 @@ static void test_gathered(void **state)
     }
     assert_int_equal(frames_from(1), before + 1);
     pass(0);
-    for (int i = 0; i < GATHER; i++) {
+    for (int i = 0; i < ACK_MAX; i++) {
         world_done(sends[i], TRYST_OK);
         world_done(recvs[i], TRYST_OK);
     }
@@ -254,23 +268,17 @@ static void test_gathered(void **state)
 /* Before anybody sleeps, everything has left. */
 static void test_sleep(void **state)
 {
-    begin();
-    tryst_op *recv = recv_at(1);
-    pass(1);
-    tryst_op *send = send_from(0);
-    pass(0);
-    pass(1);
-    uint64_t before = frames_from(1);
+    begin_with_timer(true);
+    tryst_op *send = stay_behind();
+    pass(1); /* what was submitted since */
     rendezvous_arm(world.sides[1].rdv);
-    assert_int_equal(frames_from(1), before + 1);
     rendezvous_awake(world.sides[1].rdv);
     pass(0);
     world_done(send, TRYST_OK);
-    world_done(recv, TRYST_OK);
     end();
 }
 
-/* The peer dies while a DONE waits for a ride to it. */
+/* The peer dies while an acknowledgement waits to leave for it. */
 static void test_gone(void **state)
 {
     begin();
@@ -427,11 +435,12 @@ static void test_no_callback_inside(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rides),
-        cmocka_unit_test(test_courier),
-        cmocka_unit_test(test_courier_rests),
+        cmocka_unit_test(test_goes_along),
+        cmocka_unit_test(test_stays_for_answer),
+        cmocka_unit_test(test_timer),
+        cmocka_unit_test(test_timer_rests),
         cmocka_unit_test(test_back_without_answer),
-        cmocka_unit_test(test_no_courier),
+        cmocka_unit_test(test_no_timer),
         cmocka_unit_test(test_busy_engine),
         cmocka_unit_test(test_leaves_first),
         cmocka_unit_test(test_gathered),

@@ -227,12 +227,32 @@ int world_pass(struct world *world)
     return count;
 }
 
+void world_doze(struct world *world)
+{
+    for (int i = 0; i < world->size; i++) {
+        const struct side *side = &world->sides[i];
+        if (side->still || side->away)
+            continue;
+        (void)rendezvous_arm(side->rdv);
+        rendezvous_awake(side->rdv);
+    }
+}
+
 void world_settle(struct world *world)
 {
     enum { IDLE = 80 }; /* more than the passes between two looks at the clock */
+    bool dozed = false;
     int idle = 0;
-    for (int i = 0; i < 100000 && idle < IDLE; i++)
-        idle = world_pass(world) ? 0 : idle + 1;
+    for (int i = 0; i < 100000 && idle < IDLE; i++) {
+        bool moved = world_pass(world) > 0;
+        idle = moved ? 0 : idle + 1;
+        dozed = dozed && !moved;
+        if (idle == IDLE && !dozed) {
+            world_doze(world);
+            dozed = true;
+            idle = 0;
+        }
+    }
     assert_true(idle == IDLE);
 }
 

@@ -106,6 +106,8 @@ void world_close(struct world *world);
 
 /* One pass of every side; returns the number of events. */
 int world_pass(struct world *world);
+/* All sides are about to sleep, and do not. */
+void world_doze(struct world *world);
 /* Until nothing moves. */
 void world_settle(struct world *world);
 void world_advance(struct world *world, uint64_t ns);

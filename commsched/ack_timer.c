@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The acknowledgement timer: a thread that sends what stayed behind when the last thread left.
+ *
+ * Idea: where ranks answer each other, the acknowledgement of a small tensor stays for the answer when the
+ * waiting thread leaves the library (rendezvous.c). Should that thread compute instead, this one
+ * sends it after TRYST_ACK_DELAY, as TCP's delayed acknowledgement does (RFC 1122). It is made
+ * at the first call, runs while there is anything to send, and rests otherwise: a program that never
+ * plays ping-pong has no such thread.
+ *
+ *            ack_timer_call                   rendezvous_ack_timer says enough
+ *   none ──────────────────▶ ticks ◀────────────────────────▶ rests
+ *                                           ack_timer_call
+ *
+ * Invariant: `called` changes only under the progress role (and `lock`), together with the engine's
+ * ack_timer_runs; so no call is lost between "enough" and the rest. A turn that finds the role
+ * taken is left out: whoever holds it sends the same.
+ * Callers: context.c, rendezvous.c (through rendezvous_params).
+ */
+#include <time.h>
+
+#include "context.h"
+#include "rendezvous/rendezvous.h"
+
+tryst_status ack_timer_open(tryst_ctx *ctx)
+{
+    struct ack_timer *timer = &ctx->ack_timer;
+    pthread_condattr_t attr;
+    timer->delay_ns = config_time_ns(ctx->config, CONFIG_ACK_DELAY);
+    if (pthread_mutex_init(&timer->lock, NULL) != 0)
+        return TRYST_E_SYSTEM;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    int rc = pthread_cond_init(&timer->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    if (rc != 0)
+        pthread_mutex_destroy(&timer->lock);
+    return rc == 0 ? TRYST_OK : TRYST_E_SYSTEM;
+}
+
+void ack_timer_close(tryst_ctx *ctx)
+{
+    struct ack_timer *timer = &ctx->ack_timer;
+    pthread_mutex_lock(&timer->lock);
+    timer->stop = true;
+    pthread_cond_signal(&timer->wake);
+    bool runs = timer->runs;
+    pthread_mutex_unlock(&timer->lock);
+    if (runs)
+        pthread_join(timer->thread, NULL);
+    pthread_cond_destroy(&timer->wake);
+    pthread_mutex_destroy(&timer->lock);
+}
+
+static void timer_turn(tryst_ctx *ctx)
+{
+    struct ack_timer *timer = &ctx->ack_timer;
+    if (!progress_enter(ctx))
+        return;
+    if (!rendezvous_ack_timer(ctx->rdv)) {
+        pthread_mutex_lock(&timer->lock);
+        timer->called = false;
+        pthread_mutex_unlock(&timer->lock);
+    }
+    progress_leave(ctx);
+}
+
+/** For the delay, or as long as nobody calls. With the lock. */
+static void timer_wait(struct ack_timer *timer)
+{
+    uint64_t at_ns = clock_monotonic_ns() + timer->delay_ns;
+    struct timespec at = {.tv_sec = (time_t)(at_ns / NS_PER_S),
+                          .tv_nsec = (long)(at_ns % NS_PER_S)};
+    int rc = 0;
+    while (!timer->stop && (rc == 0 || !timer->called))
+        rc = timer->called ? pthread_cond_timedwait(&timer->wake, &timer->lock, &at)
+                           : pthread_cond_wait(&timer->wake, &timer->lock);
+}
+
+static void *timer_main(void *arg)
+{
+    tryst_ctx *ctx = arg;
+    struct ack_timer *timer = &ctx->ack_timer;
+    trace_thread_name(ctx->trace, "acknowledgements");
+    pthread_mutex_lock(&timer->lock);
+    while (!timer->stop) {
+        timer_wait(timer);
+        pthread_mutex_unlock(&timer->lock);
+        timer_turn(ctx);
+        pthread_mutex_lock(&timer->lock);
+    }
+    pthread_mutex_unlock(&timer->lock);
+    return NULL;
+}
+
+bool ack_timer_call(void *arg)
+{
+    tryst_ctx *ctx = arg;
+    struct ack_timer *timer = &ctx->ack_timer;
+    if (!timer->delay_ns)
+        return false;
+    pthread_mutex_lock(&timer->lock);
+    if (!timer->runs)
+        timer->runs = thread_create_blocked(&timer->thread, timer_main, ctx) == 0;
+    timer->called = timer->runs;
+    pthread_cond_signal(&timer->wake);
+    pthread_mutex_unlock(&timer->lock);
+    return timer->called;
+}
