@@ -56,13 +56,8 @@ void op_ref(tryst_op *op)
     atomic_fetch_add_explicit(&op->refs, 1, memory_order_relaxed);
 }
 
-void op_unref(tryst_op *op)
+void op_free(tryst_op *op)
 {
-    /* acquire and acq_rel: the last one sees every other's use before it gives the memory back.
-     * Who finds a single reference has it, and only who has one can make another. */
-    if (atomic_load_explicit(&op->refs, memory_order_acquire) != 1 &&
-        atomic_fetch_sub_explicit(&op->refs, 1, memory_order_acq_rel) != 1)
-        return;
     struct rendezvous *rdv = op->rdv;
     prepared_unref(op->key);
     if (op->text)

@@ -158,7 +158,16 @@ struct tryst_op {
 
 tryst_op *op_open(struct rendezvous *rdv, enum op_kind kind);
 void op_ref(tryst_op *op);
-void op_unref(tryst_op *op);
+/** Nobody holds it any more. Any thread. */
+void op_free(tryst_op *op);
+static inline void op_unref(tryst_op *op)
+{
+    /* acquire and acq_rel: the last one sees every other's use before it gives the memory back.
+     * Who finds a single reference has it, and only who has one can make another. */
+    if (atomic_load_explicit(&op->refs, memory_order_acquire) == 1 ||
+        atomic_fetch_sub_explicit(&op->refs, 1, memory_order_acq_rel) == 1)
+        op_free(op);
+}
 /** Keep it for the progress domain, which alone may call these two: no atomic is needed. */
 static inline void op_hold(tryst_op *op)
 {

@@ -47,7 +47,8 @@ tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank)
     peer->candidates_count =
         select_candidates(&roster->entries[roster->rank].host,
                           &roster->entries[rank].host, peer->candidates, peer->mechanism);
-    if (rank == roster->rank) {
+    peer->is_self = rank == roster->rank;
+    if (peer->is_self) {
         peer->candidates[0] = TRANSPORT_SELF;
         peer->candidates_count = 1;
     }
@@ -157,6 +158,16 @@ void peer_idle(struct peer *peer)
         peer_flush_later(peer);
 }
 
+/** A rank hears at once what it has to say to itself: no frame leaves for that. */
+static void acks_hear_own(struct peer *peer)
+{
+    peer->frames_acked = peer->frames_told = (uint32_t)peer->frames_read;
+    stream_in_tell(&peer->in, true);
+    stream_out_acked(&peer->out, (uint32_t)peer->in.told_base, peer->in.told_mask,
+                     producer_acked);
+    producer_unblock(peer);
+}
+
 void peer_data_done(struct peer *peer, uint64_t number)
 {
     if (!stream_in_done(&peer->in, number)) {
@@ -165,12 +176,14 @@ void peer_data_done(struct peer *peer, uint64_t number)
                                            .origin_rank = -1});
         return;
     }
-    if (++peer->unacked < ACK_MAX) {
+    if (peer->is_self && !peer->answers_count) {
+        acks_hear_own(peer);
+    } else if (++peer->unacked < ACK_MAX) {
         peer_idle_later(peer);
-        return;
+    } else {
+        peer->ack_alone = true;
+        peer_flush_later(peer);
     }
-    peer->ack_alone = true;
-    peer_flush_later(peer);
 }
 
 void peer_data_refuse(struct peer *peer, uint64_t number, tryst_status status,
@@ -251,15 +264,19 @@ static size_t frame_build(struct peer *peer)
 int peer_flush(struct peer *peer)
 {
     int count = 0;
+    bool more = true;
     list_remove(&peer->flush_node);
-    while (peer->ep_state == PEER_EP_READY && peer->life <= PEER_LEFT && !peer->lost_ns) {
-        size_t bytes = peer->held_bytes ? peer->held_bytes : frame_build(peer);
+    while (more && peer->ep_state == PEER_EP_READY && peer->life <= PEER_LEFT &&
+           !peer->lost_ns) {
+        bool held = peer->held_bytes;
+        size_t bytes = held ? peer->held_bytes : frame_build(peer);
         if (!bytes)
             break;
         if (frame_push(peer, bytes) != TRYST_OK) {
             peer_flush_later(peer);
             break;
         }
+        more = held || peer_is_owed(peer); /* a new header has said all that was due */
         count++;
     }
     return count;

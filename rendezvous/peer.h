@@ -81,6 +81,7 @@ struct peer {
     uint8_t life;
     uint8_t link_state;
     uint8_t ep_state;
+    bool is_self;
     bool ep_wanted;    /**< something waits for an endpoint */
     bool ep_next;      /**< the endpoint is being closed to try the next candidate */
     bool via_tcp;      /**< the Unix socket did not lead there */

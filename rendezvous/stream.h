@@ -138,11 +138,12 @@ static inline void stream_out_push(struct stream_out *out, tryst_op *op)
     out->ring->sends[out->next++ & (STREAM_RING - 1)] = op;
 }
 
-/** Does a header that says this say anything new? */
+/** Does a header that says this say anything new? (A rank hears itself before its header comes.) */
 static inline bool stream_out_is_news(const struct stream_out *out, uint32_t base,
                                       uint64_t mask)
 {
-    return base != (uint32_t)out->acked || mask != out->mask;
+    int32_t ahead = (int32_t)(base - (uint32_t)out->acked);
+    return ahead > 0 || (ahead == 0 && mask != out->mask);
 }
 /** Does a header hold together that says this? */
 bool stream_out_check(const struct stream_out *out, uint32_t base, uint64_t mask);

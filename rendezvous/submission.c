@@ -42,6 +42,8 @@ static void flush_prompt(struct rendezvous *rdv)
 {
     struct list now;
     struct list_node *node;
+    if (list_empty(&rdv->flush))
+        return;
     list_init(&now);
     list_append(&now, &rdv->flush);
     while ((node = list_pop_front(&now)) != NULL) {

@@ -15,6 +15,39 @@
 #include "rendezvous/group.h"
 #include "step.h"
 
+/* ---- types -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    uint8_t bytes;
+} dtypes[] = {
+    [TRYST_DTYPE_INVALID] = {"invalid", 0}, [TRYST_DTYPE_U8] = {"u8", 1},
+    [TRYST_DTYPE_I8] = {"i8", 1},           [TRYST_DTYPE_I32] = {"i32", 4},
+    [TRYST_DTYPE_I64] = {"i64", 8},         [TRYST_DTYPE_F16] = {"f16", 2},
+    [TRYST_DTYPE_BF16] = {"bf16", 2},       [TRYST_DTYPE_F32] = {"f32", 4},
+    [TRYST_DTYPE_F64] = {"f64", 8},
+};
+
+enum { DTYPE_BYTES_MAX = 8 };
+
+static inline size_t dtype_bytes(tryst_dtype dtype)
+{
+    return (unsigned)dtype < sizeof dtypes / sizeof *dtypes ? dtypes[dtype].bytes : 0;
+}
+
+size_t tryst_dtype_bytes(tryst_dtype dtype)
+{
+    return dtype_bytes(dtype);
+}
+
+const char *tryst_dtype_name(tryst_dtype dtype)
+{
+    return (unsigned)dtype < sizeof dtypes / sizeof *dtypes ? dtypes[dtype].name
+                                                            : "invalid";
+}
+
+/* ---- in the progress domain --------------------------------------------------------------- */
+
 /** Not this operation's turn any more: its scope or its peer has failed. True if so. */
 static bool submit_refused(tryst_op *op)
 {
@@ -91,8 +124,8 @@ static tryst_status tensor_check(struct rendezvous *rdv, const tryst_tensor *ten
 {
     if (tensor->struct_size != sizeof *tensor)
         return TRYST_E_INVALID;
-    size_t element = tryst_dtype_bytes(tensor->dtype);
-    if (!element || tensor->count > UINT64_MAX / 2 / element)
+    size_t element = dtype_bytes(tensor->dtype);
+    if (!element || tensor->count > UINT64_MAX / 2 / DTYPE_BYTES_MAX)
         return TRYST_E_INVALID;
     if (tensor->count && !tensor->data && !dead)
         return TRYST_E_INVALID;
@@ -130,7 +163,7 @@ static tryst_status key_check(enum op_kind kind, const tryst_group *group,
 static void tensor_take(tryst_op *op, const tryst_tensor *tensor)
 {
     op->tensor = *tensor;
-    op->bytes = tensor->count * tryst_dtype_bytes(tensor->dtype);
+    op->bytes = tensor->count * dtype_bytes(tensor->dtype);
     if (!tensor->mem && op->bytes > EAGER_BYTES_LIMIT && op->rdv->memory)
         op->tensor.mem = memory_find(op->rdv->memory, tensor->data, op->bytes);
 }
@@ -236,28 +269,4 @@ tryst_status tryst_recv_key(tryst_step *step, const tryst_key *key,
     if (!step || !key)
         return TRYST_E_INVALID;
     return op_submit(OP_RECV, step, (tryst_key *)key, tensor, params, op_p);
-}
-
-/* ---- types -------------------------------------------------------------------------------- */
-
-static const struct {
-    const char *name;
-    uint8_t bytes;
-} dtypes[] = {
-    [TRYST_DTYPE_INVALID] = {"invalid", 0}, [TRYST_DTYPE_U8] = {"u8", 1},
-    [TRYST_DTYPE_I8] = {"i8", 1},           [TRYST_DTYPE_I32] = {"i32", 4},
-    [TRYST_DTYPE_I64] = {"i64", 8},         [TRYST_DTYPE_F16] = {"f16", 2},
-    [TRYST_DTYPE_BF16] = {"bf16", 2},       [TRYST_DTYPE_F32] = {"f32", 4},
-    [TRYST_DTYPE_F64] = {"f64", 8},
-};
-
-size_t tryst_dtype_bytes(tryst_dtype dtype)
-{
-    return (unsigned)dtype < sizeof dtypes / sizeof *dtypes ? dtypes[dtype].bytes : 0;
-}
-
-const char *tryst_dtype_name(tryst_dtype dtype)
-{
-    return (unsigned)dtype < sizeof dtypes / sizeof *dtypes ? dtypes[dtype].name
-                                                            : "invalid";
 }
