@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small tensors as an acknowledged stream, as a spin model: one producer, one consumer, N sends that meet N
- * receives, two ordered channels of frames. The design of what is to replace a DONE for each small send;
- * rendezvous.pml is what the code does.
+ * receives, two ordered channels of frames. The code is rendezvous/stream.h; rendezvous.pml has the rest of
+ * the protocol.
  *
  * Each DATA takes the next number of the stream. Every frame of the consumer says in its header what is
  * done: all numbers below `base`, and those of the next WINDOW - 1 behind it whose bit is set. A number
@@ -13,7 +13,9 @@
  *
  * DATA costs credit (CREDIT of them) until its send ends. A send that finds none waits, and the header of the
  * producer's frames says so (BLOCKED). Only while it does, receives announce themselves (WANT), and
- * DATA that answers a WANT costs none. Where nothing else leaves, a header leaves alone.
+ * DATA that answers a WANT costs none. Where nothing else leaves, a header leaves alone. (In the code
+ * receives announce themselves at other times too, before a thread sleeps and at ticks: with
+ * ANNOUNCE_ANY the model does so at any time. Nothing that must come to an end may need that.)
  *
  * Receives are posted in any order, at any time; one of them, `after`, only when send `before` has ended,
  * as in a program that waits. A receive may be cancelled before its DATA has come; its send then
@@ -258,7 +260,11 @@ inline data_read(i) {
 /* What has to leave hangs on operations in the code; here it leaves before anything else happens. */
 #define IDLE (refuse == NONE && late_done == NONE)
 #define MAY_POST(i) (recv[i] == R_NEW && (i != after || send[before] == S_OK || send[before] == S_FAILED))
+#ifdef ANNOUNCE_ANY
+#define UNSAID(i) (!announced[i] && len(c2p) < ROOM)
+#else
 #define UNSAID(i) (blocked && !announced[i] && len(c2p) < ROOM)
+#endif
 
 #define post(i) :: atomic { IDLE && MAY_POST(i) -> \
                             if \
