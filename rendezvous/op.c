@@ -181,6 +181,7 @@ void op_end(tryst_op *op)
     list_remove(&op->pending_node);
     list_remove(&op->scope_node);
     list_remove(&op->deferred_node);
+    list_remove(&op->sent.late_node);
     if (op->id)
         idmap_remove(&op->rdv->ids, op->id);
     op->scope = NULL;

@@ -49,6 +49,7 @@
 
 #include "core/list.h"
 #include "core/mpsc.h"
+#include "rendezvous/numbers/stream.h"
 #include "rendezvous/prepared.h"
 #include "tryst/tryst.h"
 
@@ -124,7 +125,8 @@ struct tryst_op {
     uint64_t bytes; /**< of the tensor */
     uint64_t seq;
     uint64_t id;     /**< receive: of its WANT; 0: it has none */
-    uint64_t number; /**< of its DATA in the peer's stream, once that was packed, or came */
+    struct stream_send sent; /**< send: its DATA, once that was packed */
+    uint64_t number;         /**< receive: of the DATA that came for it */
     uint64_t submitted_ns;
     uint64_t deadline_at_ns; /**< absolute, 0 none */
     size_t heap_index;       /**< in the deadline heap, SIZE_MAX when absent */

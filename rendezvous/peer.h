@@ -20,11 +20,11 @@
 
 #include "core/list.h"
 #include "core/poller.h"
-#include "idmap.h"
 #include "names.h"
+#include "rendezvous/numbers/idmap.h"
+#include "rendezvous/numbers/stream.h"
 #include "rendezvous/op.h"
 #include "rendezvous/transfer.h"
-#include "stream.h"
 #include "table.h"
 #include "transports/link.h"
 #include "transports/select.h"
@@ -327,8 +327,8 @@ void producer_data_done(struct peer *peer, const struct record_answer *done);
 void producer_data_kept(struct peer *peer, uint64_t number);
 /** The consumer has dropped this DATA's bytes; its receive, if one comes, ends as cancelled. */
 void producer_data_canceled(struct peer *peer, uint64_t number);
-/** A header says that DATA of `op` is done. */
-void producer_acked(tryst_op *op);
+/** A header says that this DATA is done. */
+void producer_acked(struct stream_send *send);
 /** Eager credit has come back: small sends that waited for it leave. */
 void producer_unblock(struct peer *peer);
 /** Cancel a send, or fail it with `status`. */

@@ -373,15 +373,21 @@ static void send_done(tryst_op *op, tryst_status status)
     op_report(op, status, status == TRYST_OK ? -1 : op->peer->rank, status, NULL);
 }
 
-void producer_acked(tryst_op *op)
+static tryst_op *sent_op(struct stream_send *send)
 {
+    return send ? container_of(send, tryst_op, sent) : NULL;
+}
+
+void producer_acked(struct stream_send *send)
+{
+    tryst_op *op = sent_op(send);
     send_done(op, op->fail);
     op_end(op);
 }
 
 void producer_data_done(struct peer *peer, const struct record_answer *done)
 {
-    tryst_op *op = stream_out_take(&peer->out, done->id);
+    tryst_op *op = sent_op(stream_out_take(&peer->out, done->id));
     tryst_status status = done->header.status;
     if (!op) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it answered DATA that it was not sent");
@@ -407,7 +413,7 @@ void producer_data_kept(struct peer *peer, uint64_t number)
 
 void producer_data_canceled(struct peer *peer, uint64_t number)
 {
-    tryst_op *op = stream_out_find(&peer->out, number);
+    tryst_op *op = sent_op(stream_out_find(&peer->out, number));
     if (!op)
         return;
     /* Its credit stays taken until DONE: the number still waits for its receive there. */

@@ -245,7 +245,7 @@ static tryst_status pack_data(struct packer *packer, tryst_op *op)
     record->reserved = 0;
     pack_payload(op, named ? (uint8_t *)(record + 1) : pack_name(op, record),
                  payload_bytes);
-    stream_out_push(&peer->out, op);
+    stream_out_push(&peer->out, &op->sent);
     peer->bytes_sent += payload_bytes;
     op->marks &= (uint8_t)~MARK_DATA;
     if (op->rdv->trace)
@@ -283,7 +283,7 @@ static tryst_status pack_cancel(struct packer *packer, tryst_op *op)
     uint8_t flags = op->kind == OP_SEND ? RECORD_SEND : 0;
     tryst_status why = op->kind == OP_SEND ? op->take_back : op->fail;
     struct record_answer fields = {.header.status = op_told(why),
-                                   .id = op->kind == OP_SEND ? op->number : op->id};
+                                   .id = op->kind == OP_SEND ? op->sent.number : op->id};
     if (!pack_answer(packer, RECORD_CANCEL, flags, &fields))
         return TRYST_IN_PROGRESS;
     op->marks &= (uint8_t)~MARK_CANCEL;

@@ -15,7 +15,7 @@
  *
  *  WANT      consumer → producer  "I have room for receive number `seq` of this key"
  *  DATA      producer → consumer  the tensor itself, small. It has the next number of its stream
- *                                 (stream.h) and names its key by a number that an earlier DATA, or
+ *                                 (numbers/stream.h) and names its key by a number that an earlier DATA, or
  *                                 this one, declares
  *  OFFER     producer → consumer  "send number `seq` is ready": after a deferral, or the shape that
  *                                 a receive of unknown shape (want != 0) asked for
@@ -75,7 +75,7 @@ enum record_type {
 struct frame_header {
     uint64_t cookie;      /**< first half of the session cookie */
     uint64_t done_mask;   /**< bit i: DATA number done_base + 1 + i of the receiver is done */
-    uint32_t done_base;   /**< all numbers below are done, or a record says so (stream.h) */
+    uint32_t done_base;   /**< all numbers below are done, or a record says so (numbers/stream.h) */
     uint32_t frames_read; /**< frames of the receiver that were read here, cumulative */
     uint32_t
         wants_taken; /**< WANTs of the receiver that were taken up here, cumulative */

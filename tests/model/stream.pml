@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small tensors as an acknowledged stream, as a spin model: one producer, one consumer, N sends that meet N
- * receives, two ordered channels of frames. The code is rendezvous/stream.h; rendezvous.pml has the rest of
+ * receives, two ordered channels of frames. The code is rendezvous/numbers/stream.h; rendezvous.pml has the rest of
  * the protocol.
  *
  * Each DATA takes the next number of the stream. Every frame of the consumer says in its header what is

@@ -2,7 +2,7 @@
 /* The map of ids against a plain array that does the same slowly. */
 #include "core/alloc.h"
 #include "core/random.h"
-#include "rendezvous/idmap.h"
+#include "rendezvous/numbers/idmap.h"
 #include "support/unit.h"
 
 static void *value_of(uint64_t id)

@@ -8,8 +8,8 @@
  *  Invariant: no empty slot lies between an id's home and its place. Load is at most 1/2.
  *  No locks (progress domain). Id 0 is never stored.
  */
-#ifndef RENDEZVOUS_IDMAP_H
-#define RENDEZVOUS_IDMAP_H
+#ifndef RENDEZVOUS_NUMBERS_IDMAP_H
+#define RENDEZVOUS_NUMBERS_IDMAP_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
  * 64-bit id → pointer by open addressing; see idmap.h for the idea and the invariant.
  * Callers: producer.c and consumer.c, once per announced receive.
  */
-#include "idmap.h"
+#include "rendezvous/numbers/idmap.h"
 
 #include "core/alloc.h"
 

@@ -22,15 +22,15 @@
  *
  *  One owner: the thread that has the progress role.
  */
-#ifndef RENDEZVOUS_STREAM_H
-#define RENDEZVOUS_STREAM_H
+#ifndef RENDEZVOUS_NUMBERS_STREAM_H
+#define RENDEZVOUS_NUMBERS_STREAM_H
 
 #include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "core/list.h"
-#include "rendezvous/op.h"
+#include "tryst/status.h"
 
 /** Numbers that a header speaks of one by one: base and its mask. */
 #define STREAM_WINDOW 65u
@@ -108,10 +108,16 @@ static inline bool stream_in_is_owed(const struct stream_in *in)
 
 /* ---- the producer's end ------------------------------------------------------------------- */
 
+/** A send that has left and is not done; part of its owner. */
+struct stream_send {
+    uint64_t number;
+    struct list_node late_node; /**< in stream_ring.late, while it is late */
+};
+
 /** Memory of stream_out, made when the peer is first connected. */
 struct stream_ring {
-    tryst_op *sends[STREAM_RING];        /**< by number; NULL: done, or late */
-    struct list late[STREAM_LATE_LISTS]; /**< tryst_op by queue_node */
+    struct stream_send *sends[STREAM_RING]; /**< by number; NULL: done, or late */
+    struct list late[STREAM_LATE_LISTS];
 };
 
 struct stream_out {
@@ -123,7 +129,7 @@ struct stream_out {
 
 /** TRYST_OK, TRYST_E_NOMEM. */
 tryst_status stream_out_open(struct stream_out *out);
-/** Forgets all sends, whose operations others end. */
+/** Forgets all sends, which others end. */
 void stream_out_close(struct stream_out *out);
 
 static inline bool stream_out_has_place(const struct stream_out *out)
@@ -131,11 +137,11 @@ static inline bool stream_out_has_place(const struct stream_out *out)
     return out->next - out->acked < STREAM_RING;
 }
 
-/** `op` leaves as DATA with the next number. */
-static inline void stream_out_push(struct stream_out *out, tryst_op *op)
+/** `send` leaves as DATA with the next number. */
+static inline void stream_out_push(struct stream_out *out, struct stream_send *send)
 {
-    op->number = out->next;
-    out->ring->sends[out->next++ & (STREAM_RING - 1)] = op;
+    send->number = out->next;
+    out->ring->sends[out->next++ & (STREAM_RING - 1)] = send;
 }
 
 /** Does a header that says this say anything new? (A rank hears itself before its header comes.) */
@@ -149,12 +155,12 @@ static inline bool stream_out_is_news(const struct stream_out *out, uint32_t bas
 bool stream_out_check(const struct stream_out *out, uint32_t base, uint64_t mask);
 /** Give all sends that this says are done to `done`, which may end them. */
 void stream_out_acked(struct stream_out *out, uint32_t base, uint64_t mask,
-                      void (*done)(tryst_op *op));
+                      void (*done)(struct stream_send *send));
 /** The send with this number that is not done, or NULL. */
-tryst_op *stream_out_find(const struct stream_out *out, uint64_t number);
+struct stream_send *stream_out_find(const struct stream_out *out, uint64_t number);
 /** KEPT: its end comes by record. False: there is no such send in the ring. */
 bool stream_out_keep(struct stream_out *out, uint64_t number);
 /** The send that a record ends: out of the ring or the late ones; or NULL. */
-tryst_op *stream_out_take(struct stream_out *out, uint64_t number);
+struct stream_send *stream_out_take(struct stream_out *out, uint64_t number);
 
 #endif

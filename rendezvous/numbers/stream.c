@@ -3,7 +3,7 @@
  * The producer's end of a stream of small tensors; see stream.h for the idea and the invariants.
  * Callers: records.c (headers), producer.c (records about single numbers), peer.c.
  */
-#include "stream.h"
+#include "rendezvous/numbers/stream.h"
 
 #include "core/alloc.h"
 
@@ -23,7 +23,7 @@ void stream_out_close(struct stream_out *out)
     out->ring = NULL;
 }
 
-static tryst_op **place_of(const struct stream_out *out, uint64_t number)
+static struct stream_send **place_of(const struct stream_out *out, uint64_t number)
 {
     return &out->ring->sends[number & (STREAM_RING - 1)];
 }
@@ -47,17 +47,17 @@ bool stream_out_check(const struct stream_out *out, uint32_t base, uint64_t mask
 }
 
 static inline void number_acked(struct stream_out *out, uint64_t number,
-                                void (*done)(tryst_op *op))
+                                void (*done)(struct stream_send *send))
 {
-    tryst_op **place = place_of(out, number);
-    tryst_op *op = *place;
+    struct stream_send **place = place_of(out, number);
+    struct stream_send *send = *place;
     *place = NULL;
-    if (op)
-        done(op);
+    if (send)
+        done(send);
 }
 
 void stream_out_acked(struct stream_out *out, uint32_t base, uint64_t mask,
-                      void (*done)(tryst_op *op))
+                      void (*done)(struct stream_send *send))
 {
     uint32_t news = base - (uint32_t)out->acked;
     uint64_t old = news < 64 ? out->mask >> news : 0; /* bits that were said before */
@@ -70,12 +70,12 @@ void stream_out_acked(struct stream_out *out, uint32_t base, uint64_t mask,
 
 /* ---- single numbers ----------------------------------------------------------------------- */
 
-static tryst_op *late_find(const struct stream_out *out, uint64_t number)
+static struct stream_send *late_find(const struct stream_out *out, uint64_t number)
 {
     list_for_each_safe (late_of(out, number), node, after) {
-        tryst_op *op = container_of(node, tryst_op, queue_node);
-        if (op->number == number)
-            return op;
+        struct stream_send *send = container_of(node, struct stream_send, late_node);
+        if (send->number == number)
+            return send;
     }
     return NULL;
 }
@@ -85,7 +85,7 @@ static bool is_in_ring(const struct stream_out *out, uint64_t number)
     return number < out->next && number >= out->acked && *place_of(out, number);
 }
 
-tryst_op *stream_out_find(const struct stream_out *out, uint64_t number)
+struct stream_send *stream_out_find(const struct stream_out *out, uint64_t number)
 {
     if (!out->ring)
         return NULL;
@@ -96,16 +96,16 @@ bool stream_out_keep(struct stream_out *out, uint64_t number)
 {
     if (!out->ring || !is_in_ring(out, number))
         return false;
-    tryst_op *op = *place_of(out, number);
+    struct stream_send *send = *place_of(out, number);
     *place_of(out, number) = NULL;
-    list_push_back(late_of(out, number), &op->queue_node);
+    list_push_back(late_of(out, number), &send->late_node);
     return true;
 }
 
-tryst_op *stream_out_take(struct stream_out *out, uint64_t number)
+struct stream_send *stream_out_take(struct stream_out *out, uint64_t number)
 {
-    tryst_op *op = stream_out_find(out, number);
-    if (op && !list_remove(&op->queue_node))
+    struct stream_send *send = stream_out_find(out, number);
+    if (send && !list_remove(&send->late_node))
         *place_of(out, number) = NULL;
-    return op;
+    return send;
 }
