@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small tensors of a device between two engines, with a device that does nothing until told
  * (transports/hand_device.h): what is sent of them, and when. */
-#include "transports/hand_device.h"
+#include "transports/memory/hand_device.h"
 #include "world.h"
 
 static struct world world;

@@ -22,9 +22,9 @@
 
 #include "core/list.h"
 #include "pair_ring.h"
-#include "transports/copy.h"
+#include "transports/memory/copy.h"
+#include "transports/memory/slots.h"
 #include "transports/module.h"
-#include "transports/slots.h"
 #include "transports/transport.h"
 
 #define PAIR_BUCKETS \

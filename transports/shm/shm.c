@@ -14,7 +14,7 @@
 
 #include "core/alloc.h"
 #include "shm.h"
-#include "transports/memfd.h"
+#include "transports/memory/memfd.h"
 
 /* Up to here two copies through the ring take less time than an offer and its answer, with one copy
  * from a mapping (a plain memcpy) or by a system call. Measured: README.md. */

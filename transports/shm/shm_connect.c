@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "shm.h"
-#include "transports/memfd.h"
+#include "transports/memory/memfd.h"
 
 tryst_status shm_tell(struct shm_ep *ep, enum shm_type type,
                       const struct shm_message *model, int fd)

@@ -8,7 +8,7 @@
  * what was queued there.
  * Callers: stage.c, pair/.
  */
-#include "transports/copy.h"
+#include "transports/memory/copy.h"
 
 #include <assert.h>
 

@@ -30,7 +30,6 @@
 #include "core/alloc.h"
 #include "core/clock.h"
 #include "core/log.h"
-#include "transports/transport.h"
 
 enum {
     READ_BYTES = 16 * 1024, /* per read: a dozen connect messages; it is on the stack */
@@ -114,6 +113,15 @@ void link_peer_text(const struct link *link, char text[LINK_PEER_TEXT_BYTES])
 }
 
 /* ---- breaking and closing ---- */
+
+void link_spoke(struct link *link)
+{
+    if (!link->silent)
+        return;
+    list_remove(&link->pending);
+    link->silent->count--;
+    link->silent = NULL;
+}
 
 static void chunk_drop(struct link *link)
 {
@@ -367,7 +375,7 @@ static void fd_lost(struct link *link)
                  "a peer's descriptor could not be received: this process has as "
                  "many open as it may (raise the limit, ulimit -n)");
     link->fd_lost = true;
-    fd_keep(link, TRANSPORT_FD_LOST);
+    fd_keep(link, LINK_FD_LOST);
 }
 
 /* Take the descriptors of one read; the kernel hands over those of one sendmsg at a time.

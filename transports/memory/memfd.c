@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sealed memory files; memfd.h says why. */
-#include "transports/memfd.h"
+#include "transports/memory/memfd.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,7 @@
  * not taken back, each registered; `dropped` those that are nobody's and still to be freed.
  * Callers: users; the context opens pools.
  */
-#include "transports/memory_pool.h"
+#include "transports/memory/memory_pool.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -18,8 +18,7 @@
 
 #include "core/alloc.h"
 #include "core/bfc.h"
-#include "transports/device.h"
-#include "transports/memory.h"
+#include "transports/memory/memory.h"
 
 enum { NAME_BYTES = 48 };
 

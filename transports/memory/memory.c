@@ -6,9 +6,9 @@
  * to it, so the region that covers some bytes is found by bisection even where regions overlap.
  * Invariant: under the lock, region[i].data never decreases and reach[i] is the maximum of
  * data + bytes over regions 0..i.
- * Callers: the context (tryst_mem_*), operations (memory_find), rails (memory_rail_handle).
+ * Callers: the context (tryst_mem_*), operations (memory_find), rails (transports/registration.c).
  */
-#include "transports/memory.h"
+#include "transports/memory/memory.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,7 +16,6 @@
 
 #include "core/alloc.h"
 #include "core/fork.h"
-#include "transports/transport.h"
 
 struct memory_place {
     struct tryst_mem *mem;
@@ -24,7 +23,8 @@ struct memory_place {
 };
 
 struct memory_cache {
-    const struct tryst_host *host; /* or NULL */
+    memory_load_fn *load; /* or NULL */
+    const struct tryst_host *host;
     struct memory_domain domain;
     uint64_t fork_generation;
     pthread_mutex_t lock;
@@ -44,7 +44,7 @@ static uintptr_t region_end(const struct tryst_mem *mem)
     return (uintptr_t)mem->data + mem->bytes;
 }
 
-tryst_status memory_cache_open(const struct tryst_host *host,
+tryst_status memory_cache_open(memory_load_fn *load, const struct tryst_host *host,
                                struct memory_cache **cache_p)
 {
     struct memory_cache *cache = mem_zalloc(sizeof *cache);
@@ -54,6 +54,7 @@ tryst_status memory_cache_open(const struct tryst_host *host,
         mem_free(cache);
         return TRYST_E_NOMEM;
     }
+    cache->load = load;
     cache->host = host;
     cache->next_id = 1;
     cache->fork_generation = fork_generation();
@@ -166,11 +167,11 @@ static tryst_status region_add(const struct tryst_mem *model, struct tryst_mem *
 static tryst_status kind_find(const struct memory_cache *cache, tryst_memory_kind kind,
                               const struct memory_ops **ops_p)
 {
-    char text[TRANSPORT_TEXT_MAX];
+    char text[MEMORY_TEXT_MAX];
     *ops_p = memory_ops_get(kind);
     if (*ops_p)
         return TRYST_OK;
-    return cache->host ? memory_ops_load(cache->host, kind, ops_p, text)
+    return cache->load ? cache->load(cache->host, kind, ops_p, text)
                        : TRYST_E_UNSUPPORTED;
 }
 
@@ -213,8 +214,8 @@ static void registration_undo(struct tryst_mem *mem, unsigned index)
     struct rail *rail = mem->registrations[index].rail;
     if (!rail)
         return;
-    if (rail->ops->mem_unregister)
-        rail->ops->mem_unregister(rail, mem->registrations[index].handle);
+    if (mem->registrations[index].undo)
+        mem->registrations[index].undo(rail, mem->registrations[index].handle);
     mem->registrations[index].rail = NULL;
 }
 
@@ -280,33 +281,12 @@ bool memory_covers(const struct memory_cache *cache, const struct tryst_mem *mem
            bytes <= region_end(mem) - start;
 }
 
-/* --- registrations --- */
-
-tryst_status memory_rail_handle(struct tryst_mem *mem, struct rail *rail, void **handle_p)
-{
-    void *handle = NULL;
-    if (rail->index >= MEMORY_RAILS_MAX)
-        return TRYST_E_UNSUPPORTED;
-    if (mem->registrations[rail->index].rail != rail) {
-        tryst_status status = TRYST_OK;
-        if (rail->ops->mem_register)
-            status = rail->ops->mem_register(rail, mem, &handle);
-        if (status != TRYST_OK)
-            return status;
-        mem->registrations[rail->index].rail = rail;
-        mem->registrations[rail->index].handle = handle;
-    }
-    *handle_p = mem->registrations[rail->index].handle;
-    return TRYST_OK;
-}
-
 void memory_rail_forget(struct memory_cache *cache, struct rail *rail)
 {
-    if (rail->index >= MEMORY_RAILS_MAX)
-        return;
     pthread_mutex_lock(&cache->lock);
     for (size_t i = 0; i < cache->count; i++)
-        if (cache->entries[i].mem->registrations[rail->index].rail == rail)
-            registration_undo(cache->entries[i].mem, rail->index);
+        for (unsigned j = 0; j < MEMORY_RAILS_MAX; j++)
+            if (cache->entries[i].mem->registrations[j].rail == rail)
+                registration_undo(cache->entries[i].mem, j);
     pthread_mutex_unlock(&cache->lock);
 }

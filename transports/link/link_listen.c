@@ -6,6 +6,8 @@
  * oldest when the list is full, is dropped. Invariant: at most `pending_max` accepted
  * links have not spoken. A Unix peer of another user never becomes a link. Callers:
  * rendezvous. */
+#include "transports/link/link_listen.h"
+
 #include "link_private.h"
 
 #include <assert.h>
@@ -54,8 +56,8 @@ struct link_listener {
     const struct log *log;
     void (*accepted)(void *arg, struct link *link);
     void *arg;
-    struct list pending; /* links that have not spoken, oldest first */
-    unsigned pending_count, pending_max;
+    struct link_silent silent;
+    unsigned pending_max;
     int spare_fd; /* given up for a moment to refuse a connection when descriptors run out
                    */
     struct link_listener_counters counters;
@@ -64,19 +66,10 @@ struct link_listener {
 
 /* ---- the list of those that have not spoken ---- */
 
-void link_spoke(struct link *link)
-{
-    if (!link->listener)
-        return;
-    list_remove(&link->pending);
-    link->listener->pending_count--;
-    link->listener = NULL;
-}
-
 static void pending_drop(struct link_listener *listener, const char *why)
 {
     struct link *link =
-        container_of(list_first(&listener->pending), struct link, pending);
+        container_of(list_first(&listener->silent.list), struct link, pending);
     listener->counters.silent++;
     LOG_WARN_LIMITED(listener->log, &listener->silent_limit, LOG_EVERY_NS,
                      "dropped a connection that %s", why);
@@ -87,8 +80,8 @@ static void pending_drop(struct link_listener *listener, const char *why)
 
 void link_listener_tick(struct link_listener *listener, uint64_t now_ns)
 {
-    while (!list_empty(&listener->pending)) {
-        struct list_node *oldest = list_first(&listener->pending);
+    while (!list_empty(&listener->silent.list)) {
+        struct list_node *oldest = list_first(&listener->silent.list);
         if (now_ns <
             container_of(oldest, struct link, pending)->accepted_ns + SPEAK_WITHIN_NS)
             return;
@@ -110,13 +103,13 @@ static void accept_link(struct link_listener *listener, int fd, bool is_unix, in
         close(fd);
         return;
     }
-    if (listener->pending_count == listener->pending_max)
+    if (listener->silent.count == listener->pending_max)
         pending_drop(listener, "said nothing while others waited");
     link->peer_pid = pid;
     link->accepted_ns = clock_monotonic_ns();
-    link->listener = listener;
-    list_push_back(&listener->pending, &link->pending);
-    listener->pending_count++;
+    link->silent = &listener->silent;
+    list_push_back(&listener->silent.list, &link->pending);
+    listener->silent.count++;
     listener->counters.accepted++;
     link->inside = true;
     listener->accepted(listener->arg, link);
@@ -364,7 +357,7 @@ tryst_status link_listen(struct poller *poller, const struct log *log,
     listener->pending_max = pending_max ? pending_max : 1;
     listener->unix_source.fd = -1;
     listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    list_init(&listener->pending);
+    list_init(&listener->silent.list);
     if (unix_listen(listener, &address) != 0 ||
         (tcp && tcp->count && tcp_listen(listener, tcp, &address) != 0)) {
         bool ports = errno == EADDRINUSE && tcp && tcp->ports.first;
@@ -393,7 +386,7 @@ void link_listener_close(struct link_listener *listener)
 {
     if (!listener)
         return;
-    list_for_each_safe (&listener->pending, node, after)
+    list_for_each_safe (&listener->silent.list, node, after)
         link_spoke(container_of(node, struct link, pending));
     for (unsigned i = 0; i < listener->tcp_count; i++)
         source_close(listener, &listener->tcp[i].source);

@@ -8,7 +8,7 @@
  * other classes than the smallest.
  * Callers: stage.c.
  */
-#include "transports/slots.h"
+#include "transports/memory/slots.h"
 
 #include <assert.h>
 

@@ -14,8 +14,8 @@
 #define TRANSPORTS_LINK_PRIVATE_H
 
 #include "core/list.h"
-#include "transports/link.h"
-#include "transports/link_wire.h"
+#include "transports/link/link.h"
+#include "transports/link/link_wire.h"
 
 /* One message with its header. */
 #define LINK_RECORD_MAX (LINK_MESSAGE_MAX + (uint32_t)sizeof(struct link_header))
@@ -37,14 +37,14 @@ struct link {
     const struct log *log;
     const struct link_events *events;
     void *arg;
-    struct link_listener *listener; /* while nothing was received on an accepted link */
-    struct list_node pending;       /* in the listener's list, as long */
+    struct link_silent *silent; /* while nothing was received on an accepted link */
+    struct list_node pending;   /* in that list, as long */
     uint64_t accepted_ns;
     struct link_chunk *first, *last; /* not yet sent */
     uint32_t backlog_bytes;          /* in them */
     uint32_t partial_bytes;          /* of a message that came in part */
     uint8_t *partial;                /* LINK_RECORD_MAX, or NULL */
-    int fds[2]; /* received (or TRANSPORT_FD_LOST), their messages not yet complete */
+    int fds[2]; /* received (or LINK_FD_LOST), their messages not yet complete */
     uint8_t fds_count;
     uint8_t state; /* enum link_state */
     bool is_unix;
@@ -58,6 +58,12 @@ struct link {
     int32_t peer_pid;
     tryst_status status; /* why it is BROKEN */
     char text[LINK_TEXT_MAX];
+};
+
+/* A listener's links that have not spoken, oldest first. */
+struct link_silent {
+    struct list list;
+    unsigned count;
 };
 
 static_assert(sizeof(struct link) <= 512, "an idle link costs one small struct");

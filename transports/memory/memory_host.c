@@ -4,7 +4,7 @@
  * when it is asked for.
  *
  * Invariant: streams and events are NULL, and nothing is ever under way.
- * Callers: through memory_kinds.c.
+ * Callers: through memory_ops.c.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
-#include "transports/memfd.h"
-#include "transports/transport.h"
+#include "transports/memory/memfd.h"
+#include "transports/memory/memory_ops.h"
 
 static tryst_status host_devices(int32_t *count_p, char *text)
 {
-    (void)snprintf(text, TRANSPORT_TEXT_MAX, "this machine's memory");
+    (void)snprintf(text, MEMORY_TEXT_MAX, "this machine's memory");
     *count_p = 1;
     return TRYST_OK;
 }
@@ -185,7 +185,7 @@ static void host_ipc_close(int32_t device, void *data, const struct memory_ipc *
     (void)ipc;
 }
 
-extern const struct memory_ops memory_host; /* memory_kinds.c names it */
+extern const struct memory_ops memory_host; /* memory_ops.c names it */
 
 const struct memory_ops memory_host = {
     .name = "host",

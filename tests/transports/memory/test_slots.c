@@ -7,7 +7,7 @@
 #include "core/alloc.h"
 #include "core/random.h"
 #include "hand_device.h"
-#include "transports/slots.h"
+#include "transports/memory/slots.h"
 
 enum { KIB = 1024, MIB = 1024 * KIB };
 
@@ -155,7 +155,7 @@ static void test_registered(void **state)
 {
     struct memory_cache *cache;
     struct slots slots;
-    assert_int_equal(memory_cache_open(NULL, &cache), TRYST_OK);
+    assert_int_equal(memory_cache_open(NULL, NULL, &cache), TRYST_OK);
     slots_init(&slots, cache, 64 * MIB);
     struct slot *slot = get(&slots, COPY_IN, 100 * KIB);
     assert_non_null(slot->mem);

@@ -11,7 +11,7 @@
 #ifndef TRANSPORTS_SLOTS_H
 #define TRANSPORTS_SLOTS_H
 
-#include "transports/copy.h"
+#include "transports/memory/copy.h"
 
 enum { SLOT_CLASSES = 48 };
 

@@ -19,10 +19,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
 #include "core/poller.h"
-#include "topology/port_range.h"
 #include "tryst/types.h"
 
 /** Largest payload of one message. */
@@ -31,13 +29,15 @@
  *  broken. */
 #define LINK_BACKLOG_MAX (256u * 1024u)
 
+/** In place of a descriptor that the peer sent and that this process had no room for. */
+#define LINK_FD_LOST (-2)
+
 struct link;
-struct link_listener;
 struct log;
 
 struct link_events {
     /** A message. `data` (8-byte aligned) is valid during the call; the callee owns `fd`
-     *  (-1: none was sent; TRANSPORT_FD_LOST: this process has no descriptor left for it, which
+     *  (-1: none was sent; LINK_FD_LOST: this process has no descriptor left for it, which
      *  has been logged). It may call link_close on this link. */
     void (*message)(void *arg, struct link *link, uint8_t type, const void *data,
                     size_t bytes, int fd);
@@ -62,45 +62,6 @@ struct link_address {
     uint32_t scope; /**< IPv6 scope of nothing else than link-local addresses */
     uint8_t ip[16];
 };
-
-/** Interface addresses at which one host's TCP listener is reached. */
-#define LINK_TCP_MAX 8u
-struct link_tcp {
-    struct sockaddr_storage addresses[LINK_TCP_MAX]; /**< the first is announced */
-    unsigned count;
-    struct port_range ports; /**< the port is one of these */
-    uint16_t avoid;          /**< a port of the range that somebody else needs; 0: none */
-};
-
-/** Listen: always on an abstract Unix socket; on TCP too if `tcp` is not NULL, at all of its
- *  addresses and everywhere on the same port, so a peer may put any of them into what
- *  `*address_p` says. `accepted` is called with a link that has no events yet; the callee
- *  sets them by link_events_set. Connections are bounded: at most `pending_max` that have
- *  not delivered their first message within 5 s; the oldest is dropped first.
- *  TRYST_OK, TRYST_E_NOMEM, TRYST_E_SYSTEM (errno; EADDRINUSE: no port of the range is
- *  free). */
-tryst_status link_listen(struct poller *poller, const struct log *log,
-                         const struct link_tcp *tcp, unsigned pending_max,
-                         void (*accepted)(void *arg, struct link *link), void *arg,
-                         struct link_listener **listener_p,
-                         struct link_address *address_p);
-
-/** Stop listening; links that were accepted stay as they are. NULL is allowed. */
-void link_listener_close(struct link_listener *listener);
-
-/** Drop connections that have not spoken within 5 s at `now_ns` (CLOCK_MONOTONIC). The caller has
- *  run the poller just before: what they have said is read, however long nobody looked. For those
- *  dropped, events->closed follows from the poller. */
-void link_listener_tick(struct link_listener *listener, uint64_t now_ns);
-
-struct link_listener_counters {
-    uint64_t accepted;
-    uint64_t foreign; /**< Unix connections of another user, refused */
-    uint64_t silent;  /**< dropped before they spoke */
-    uint64_t failed;  /**< refused for want of memory or descriptors */
-};
-struct link_listener_counters link_listener_counters(
-    const struct link_listener *listener);
 
 /** Connect without waiting; messages may be queued at once. `via_unix`: the peer is said
  *  to be on this host. A refused or unreachable address ends in events->closed.
@@ -143,6 +104,5 @@ void link_close(struct link *link);
 /** In a forked child: close the descriptors and touch nothing else (async-signal-safe). The
  *  objects stay as they are and are never used again. */
 void link_forked(struct link *link);
-void link_listener_forked(struct link_listener *listener);
 
 #endif

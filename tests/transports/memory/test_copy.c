@@ -7,7 +7,7 @@
 
 #include "core/alloc.h"
 #include "hand_device.h"
-#include "transports/copy.h"
+#include "transports/memory/copy.h"
 
 enum { BYTES = 100, FAILS = 16 /* in a row, and the device is lost */ };
 

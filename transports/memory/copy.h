@@ -15,7 +15,7 @@
 #include <stdbool.h>
 
 #include "core/list.h"
-#include "transports/memory.h"
+#include "transports/memory/memory.h"
 
 /** While a copy is under way, who sleeps looks again after this long: some 3 µs go by on a stream
  *  with nothing else to do, and a look costs about 1 µs. */

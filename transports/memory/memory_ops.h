@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/** @file memory.h
- *  Memory kinds, regions and their registrations.
+/** @file memory_ops.h
+ *  Kinds of memory.
  *
- *  A *kind* is a row of functions: host memory is built in (memory_host.c), a device's row
- *  comes in a module that is loaded when it is first asked for (memory_kinds.c). A *region* (tryst_mem) is a range of one kind that was registered, or
- *  allocated by us in a way that peers of this machine can map. Each rail keeps at most
- *  one registration per region, in `registrations[rail->index]`, made when a bulk first
- *  uses the region on that rail and undone when the region is released.
- *
- *  Domain: regions are made and released by any thread under the cache's lock;
- *  registrations per rail are made and undone in the progress domain, which a release enters for
- *  that alone (struct memory_domain): what frees memory may wait for a device, and stays outside.
+ *  A *kind* is a row of functions: host memory is built in (memory_host.c), a device's row comes in
+ *  a module, which the layer above loads when it is first asked for (transports/memory_kinds.h) and
+ *  makes known here.
  */
-#ifndef TRANSPORTS_MEMORY_H
-#define TRANSPORTS_MEMORY_H
+#ifndef TRANSPORTS_MEMORY_OPS_H
+#define TRANSPORTS_MEMORY_OPS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,8 +15,8 @@
 
 #include "tryst/types.h"
 
-/** Rails per context at most: registrations are an array in the region. */
-#define MEMORY_RAILS_MAX 16
+/** Largest text that describes devices, or why there are none, with its terminator. */
+#define MEMORY_TEXT_MAX 160
 
 /** What is known of one device of a kind. */
 struct memory_device {
@@ -67,7 +61,7 @@ struct memory_ops {
     size_t struct_size;
     bool on_device; /**< the host must not touch the bytes */
 
-    /** How many devices there are; `text` (TRANSPORT_TEXT_MAX) names them, or says why there
+    /** How many devices there are; `text` (MEMORY_TEXT_MAX) names them, or says why there
      *  are none (TRYST_E_UNSUPPORTED). */
     tryst_status (*devices)(int32_t *count_p, char *text);
     /** One device; makes no use of it. */
@@ -129,80 +123,17 @@ struct memory_ops {
     void (*ipc_close)(int32_t device, void *data, const struct memory_ipc *ipc);
 };
 
-struct tryst_host;
+/** A device, by handle (tryst/device.h): a row and a number, so it needs no context and no lock. */
+struct tryst_device {
+    const struct memory_ops *ops;
+    int32_t ordinal;
+};
 
-/** The row of `kind`, or NULL where it has not been loaded. Any thread, costs a load. */
+/** The row of `kind`, or NULL where it is not known. Any thread, costs a load. */
 const struct memory_ops *memory_ops_get(tryst_memory_kind kind);
 
-/** The same; what is a module (tryst_<name>.so) is loaded first, as module_load does. `text`
- *  (TRANSPORT_TEXT_MAX) names the devices, or says why there are none. A failure is tried anew
- *  by the next call. Any thread. TRYST_OK, TRYST_E_UNSUPPORTED (no such kind, no module, no
- *  driver, no device), TRYST_E_MODULE (found but refused; logged). */
-tryst_status memory_ops_load(const struct tryst_host *host, tryst_memory_kind kind,
-                             const struct memory_ops **ops_p, char *text);
-
-struct memory_cache;
-struct rail;
-
-/** A region. Public handle tryst_mem. */
-struct tryst_mem {
-    struct memory_cache *cache;
-    const struct memory_ops *ops;
-    void *data;
-    size_t bytes;
-    int32_t device;
-    int fd;      /**< maps the same bytes (tryst_mem_alloc), or -1 */
-    bool owned;  /**< made by ops->alloc: release frees the bytes */
-    uint64_t id; /**< unique in the context, never reused: names the region to peers */
-    struct tryst_mem *next;
-    struct {
-        struct rail *rail;
-        void *handle;
-    } registrations[MEMORY_RAILS_MAX];
-};
-
-/** How a release gets into the progress domain. */
-enum memory_entry {
-    MEMORY_ENTERED, /**< `leave` follows */
-    MEMORY_INSIDE   /**< this thread was there already (a transport, a callback) */
-};
-struct memory_domain {
-    enum memory_entry (*enter)(void *arg); /**< NULL: all calls come from inside */
-    void (*leave)(void *arg);
-    void *arg;
-};
-
-/** One cache per context. `host` loads the kinds that it is asked for; NULL: only those that
- *  are loaded already. */
-tryst_status memory_cache_open(const struct tryst_host *host,
-                               struct memory_cache **cache_p);
-/** Before a second thread uses it. */
-void memory_cache_guard(struct memory_cache *cache, const struct memory_domain *domain);
-/** Releases every region that is left; returns how many there were. */
-size_t memory_cache_close(struct memory_cache *cache);
-
-tryst_status memory_register(struct memory_cache *cache, void *data, size_t bytes,
-                             tryst_memory_kind kind, int32_t device,
-                             struct tryst_mem **mem_p);
-tryst_status memory_alloc(struct memory_cache *cache, size_t bytes,
-                          tryst_memory_kind kind, int32_t device,
-                          struct tryst_mem **mem_p);
-/** Undo either; registrations on rails are undone first, in the progress domain: it waits for
- *  that, and must not be called under a lock that is taken inside. Nothing in a forked child: the
- *  region is the parent's. */
-void memory_release(struct tryst_mem *mem);
-/** The region that covers [data, data + bytes), or NULL. */
-struct tryst_mem *memory_find(struct memory_cache *cache, const void *data, size_t bytes);
-/** Whether `mem` is a region of `cache`, in memory of `kind` (a device's: of `device`), that covers
- *  [data, data + bytes). Takes no lock. */
-bool memory_covers(const struct memory_cache *cache, const struct tryst_mem *mem,
-                   tryst_memory_kind kind, int32_t device, const void *data,
-                   size_t bytes);
-/** This rail's registration of `mem`, made now if need be; NULL where the rail needs
- *  none. */
-tryst_status memory_rail_handle(struct tryst_mem *mem, struct rail *rail,
-                                void **handle_p);
-/** Undo all registrations on `rail` (before it closes). */
-void memory_rail_forget(struct memory_cache *cache, struct rail *rail);
+/** Make the row of its kind known, for good: its driver and at least one device have answered. Any
+ *  thread. */
+void memory_ops_set(const struct memory_ops *ops);
 
 #endif

@@ -29,9 +29,8 @@
 #include "core/log.h"
 #include "core/random.h"
 #include "support/descriptors.h"
-#include "transports/link.h"
-#include "transports/link_wire.h"
-#include "transports/transport.h"
+#include "transports/link/link_listen.h"
+#include "transports/link/link_wire.h"
 
 enum { ENDS_MAX = 16 };
 
@@ -114,7 +113,7 @@ static void on_message(void *arg, struct link *link, uint8_t type, const void *d
         close(fd);
         end->fds++;
     }
-    end->fds_lost += fd == TRANSPORT_FD_LOST;
+    end->fds_lost += fd == LINK_FD_LOST;
     end->received++;
     end->received_bytes += bytes;
     if (end->close_at_message) {

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "transports/memory.h"
+#include "transports/memory/memory.h"
 
 extern const struct memory_ops hand_row;
 

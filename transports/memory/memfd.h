@@ -5,7 +5,7 @@
  * One idea: a page that was allocated and a size that cannot shrink never fault. So a file is
  * allocated in full and sealed before anyone else sees it, and one from a peer is taken only
  * when it is sealed against shrinking and as large as said.
- * Callers: memory.c (regions), shm/ (segments and peers' regions).
+ * Callers: memory_host.c (regions), shm/ (segments and peers' regions).
  */
 #ifndef TRANSPORTS_MEMFD_H
 #define TRANSPORTS_MEMFD_H
