@@ -39,9 +39,11 @@ BEGIN {
     may["tests/fuzz"] = "tests tests/rendezvous core topology " rooms " rendezvous/bootstrap rendezvous"
     may["tests/tools"] = "tests tools"
 
-    # Backends do not know each other; pair/ is no backend but what two of them share.
+    # Backends do not know each other; pair/ and fabric/ are none, but what two of them share.
     shares["transports/self"] = "transports/pair"
     shares["transports/shm"] = "transports/pair"
+    shares["transports/ucx"] = "transports/fabric"
+    shares["transports/ofi"] = "transports/fabric"
 
     # Headers of others that belong to some folders alone.
     only["/uc[pst]/"] = "^(transports/ucx/|tests/transports/)"
