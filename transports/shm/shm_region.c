@@ -12,7 +12,10 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
-#include "shm.h"
+#include "shm_closer.h"
+#include "shm_connect.h"
+#include "shm_device.h"
+#include "shm_region.h"
 #include "transports/memory/memfd.h"
 
 #define BIT(index) (UINT64_C(1) << ((index) % 64))
