@@ -21,8 +21,9 @@
 #include "core/hash.h"
 #include "core/random.h"
 
-static_assert((int)TRANSPORT_FD_LOST == (int)LINK_FD_LOST,
-              "what a link delivers goes to ep_message as it is");
+#if TRANSPORT_FD_LOST != LINK_FD_LOST
+#error "what a link delivers goes to ep_message as it is"
+#endif
 
 /* `forced` is the setting's index: auto is 0, and the kinds follow in their order. */
 static_assert(CONFIG_TRANSPORT_AUTO == 0, "auto forces nothing");
