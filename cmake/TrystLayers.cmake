@@ -11,12 +11,13 @@
 # A layer can have rooms: folders in it that are layers of their own, as rendezvous/bootstrap, which
 # stands below rendezvous and is in its folder. An <id> is the layer's name with '_' for '/'. A layer
 # sees of its rooms what they publish, so own/<id>/<layer> of one that has rooms is a folder with a
-# link for each header that lies in it directly.
+# link for each header that lies in it and in none of its rooms.
 #
 # A relative include ("../core/x.h") gets past this; tests/build/ reads the compiler's dependency
 # output for it.
 
-set(TRYST_LAYER_ORDER core topology transports rendezvous/bootstrap rendezvous commsched)
+set(TRYST_LAYER_ORDER core topology transports/link transports/memory transports rendezvous/bootstrap
+    rendezvous commsched)
 
 # The name of a layer where no '/' may stand: in targets, and as one folder.
 function(tryst_layer_id layer id_p)
@@ -66,8 +67,14 @@ function(tryst_publish layer)
     tryst_link_headers(${PROJECT_BINARY_DIR}/publish/${id}/${layer} ${ARGN})
     set(own ${PROJECT_BINARY_DIR}/own/${id}/${layer})
     if("${TRYST_LAYER_ORDER}" MATCHES "(^|;)${layer}/")
-        file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}
+        file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}
              ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
+        foreach(room IN LISTS TRYST_LAYER_ORDER)
+            if(room MATCHES "^${layer}/")
+                string(REPLACE "${layer}/" "" room ${room})
+                list(FILTER headers EXCLUDE REGEX "^${room}/")
+            endif()
+        endforeach()
         tryst_link_headers(${own} ${headers})
     else()
         tryst_link(${PROJECT_SOURCE_DIR}/${layer} ${own})
@@ -141,7 +148,7 @@ endfunction()
 # Of libtryst's modules; it reaches the loader and each module as TRYST_MODULE_ABI_ID.
 function(tryst_module_abi_id id_p)
     tryst_abi_id(id core/poller.h include/tryst/status.h include/tryst/types.h
-                 transports/memory.h transports/module.h transports/transport.h)
+                 transports/memory/memory.h transports/memory/memory_ops.h transports/module.h transports/transport.h)
     set(${id_p} "${id}" PARENT_SCOPE)
 endfunction()
 
@@ -155,13 +162,13 @@ endfunction()
 # tryst_module(<name> SOURCES <files>… [LIBS <targets>…])
 #
 # lib/tryst/tryst_<name>.so: links nothing of ours (TRYST_LINK_DEFS proves it), sees the published headers
-# of core and transports and the public ones, and exports its entry alone.
+# of core, transports/memory and transports and the public ones, and exports its entry alone.
 function(tryst_module name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
     set(target tryst_module_${name})
     set(map ${PROJECT_SOURCE_DIR}/cmake/module.map)
     add_library(${target} MODULE ${arg_SOURCES})
-    tryst_see(${target} "" core transports)
+    tryst_see(${target} "" core transports/memory transports)
     tryst_module_abi_id(abi_id)
     target_compile_definitions(${target} PRIVATE TRYST_MODULE_ABI_ID="${abi_id}")
     target_link_libraries(${target} PRIVATE tryst_flags Threads::Threads ${arg_LIBS})

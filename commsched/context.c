@@ -29,10 +29,12 @@
 #include "topology/port_range.h"
 #include "transports/device.h"
 #include "transports/fault.h"
-#include "transports/link.h"
-#include "transports/memory.h"
-#include "transports/memory_pool.h"
-#include "transports/module.h"
+#include "transports/fault_script.h"
+#include "transports/link/link_listen.h"
+#include "transports/memory/memory.h"
+#include "transports/memory/memory_pool.h"
+#include "transports/memory_kinds.h"
+#include "transports/module_load.h"
 #include "transports/select.h"
 #include "transports/transport.h"
 #include "tryst/device.h"
@@ -317,7 +319,8 @@ static tryst_status wiring_open(tryst_ctx *ctx, struct err *err)
     if (!ctx->wiring)
         return err_set(err, TRYST_E_NOMEM, "no memory for the context");
     module_host_init(&ctx->wiring->host, ctx->config, &ctx->log);
-    tryst_status status = memory_cache_open(&ctx->wiring->host, &ctx->wiring->memory);
+    tryst_status status =
+        memory_cache_open(memory_ops_load, &ctx->wiring->host, &ctx->wiring->memory);
     if (status == TRYST_OK) {
         memory_cache_guard(ctx->wiring->memory,
                            &(struct memory_domain){domain_enter, domain_leave, ctx});

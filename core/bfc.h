@@ -16,7 +16,7 @@
  *  Invariants (bfc_is_valid): the chunks of a region lie side by side and cover it; no two free
  *  neighbours wait for nothing; every free chunk is in the list of its size; the counts are the sums.
  *
- *  No locks: the caller serialises. Callers: transports/memory_pool.c.
+ *  No locks: the caller serialises. Callers: transports/memory/memory_pool.c.
  */
 #ifndef TRYST_CORE_BFC_H
 #define TRYST_CORE_BFC_H

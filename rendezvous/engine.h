@@ -25,7 +25,7 @@
 #include "rendezvous/transfer.h"
 #include "stream_wait.h"
 #include "table.h"
-#include "transports/link.h"
+#include "transports/link/link_listen.h"
 #include "transports/module.h"
 #include "transports/select.h"
 #include "transports/stage.h"

@@ -25,7 +25,7 @@
 #include "engine.h"
 #include "peer.h"
 #include "recv_run.h"
-#include "transports/memfd.h"
+#include "transports/memory/memfd.h"
 #include "tryst/tryst.h"
 
 /** Peers that are shown: at most 152 KiB of page. */

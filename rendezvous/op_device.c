@@ -12,6 +12,7 @@
 
 #include "recv_run.h"
 #include "send_run.h"
+#include "transports/memory_kinds.h"
 
 /* ---- submitted ---------------------------------------------------------------------------- */
 

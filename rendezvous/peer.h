@@ -26,7 +26,7 @@
 #include "rendezvous/op.h"
 #include "rendezvous/transfer.h"
 #include "table.h"
-#include "transports/link.h"
+#include "transports/link/link.h"
 #include "transports/select.h"
 #include "transports/stage.h"
 #include "transports/transport.h"

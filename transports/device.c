@@ -12,14 +12,13 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "transports/memory.h"
-#include "transports/transport.h"
+#include "transports/memory_kinds.h"
 #include "tryst/device.h"
 
 tryst_status device_count(const struct tryst_host *host, tryst_memory_kind kind,
                           int32_t *count_p, char *text, size_t capacity)
 {
-    char words[TRANSPORT_TEXT_MAX] = "";
+    char words[MEMORY_TEXT_MAX] = "";
     const struct memory_ops *ops;
     tryst_status status = memory_ops_load(host, kind, &ops, words);
     if (status == TRYST_OK)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file device.h
- *  How the context opens what tryst/device.h hands out, and what is behind a handle.
+ *  How the context opens what tryst/device.h hands out (behind a handle: memory/memory_ops.h).
  */
 #ifndef TRANSPORTS_DEVICE_H
 #define TRANSPORTS_DEVICE_H
@@ -10,13 +10,8 @@
 
 #include "tryst/types.h"
 
-struct memory_ops;
+struct tryst_device;
 struct tryst_host;
-
-struct tryst_device {
-    const struct memory_ops *ops;
-    int32_t ordinal;
-};
 
 /** tryst_device_count and tryst_device_open; `host` loads what drives the kind. `text` and `error`
  *  may be NULL. */

@@ -15,7 +15,7 @@
 #include "core/log.h"
 #include "core/poller.h"
 #include "core/random.h"
-#include "transports/memory.h"
+#include "transports/registration.h"
 
 #ifndef TRYST_MODULE_ABI_ID
 #define TRYST_MODULE_ABI_ID "unknown" /* a build without CMake: only such modules fit */
@@ -45,12 +45,6 @@ static uint64_t host_config_number(const tryst_host *host, const char *name)
     return value;
 }
 
-static tryst_status host_mem_handle(struct tryst_mem *mem, struct rail *rail,
-                                    void **handle_p)
-{
-    return memory_rail_handle(mem, rail, handle_p);
-}
-
 static uint64_t host_random_u64(void)
 {
     uint64_t number = 0;
@@ -77,7 +71,7 @@ void module_host_init(tryst_host *host, const struct config *config,
         .config_number = host_config_number,
         .poller_add = poller_add,
         .poller_remove = poller_remove,
-        .mem_handle = host_mem_handle,
+        .mem_handle = memory_rail_handle,
         .random_u64 = host_random_u64,
         .descriptors_left = descriptors_left,
     };

@@ -5,7 +5,7 @@
  *  A module exports one symbol, TRYST_MODULE_ENTRY, links nothing of ours, and reaches
  * core only through this table, so one file works with the shared library, the static
  * one, and a library that was loaded RTLD_LOCAL. Its ABI id is the version below plus a
- * hash of the module headers (transport.h, memory.h, module.h, core/poller.h,
+ * hash of the module headers (transport.h, memory/memory.h, memory/memory_ops.h, module.h, core/poller.h,
  * tryst/types.h, tryst/status.h), computed by the build into TRYST_MODULE_ABI_ID; one
  * that differs is refused. Modules are never unloaded. Built-in transports receive the
  * same table, so that both kinds are written alike.
@@ -68,23 +68,6 @@ typedef struct tryst_module {
  * own). When the host's id differs from its own, a module just returns its record, and is
  * refused by it. NULL: the fabric cannot start; the module has logged why. */
 typedef const tryst_module *(*tryst_module_fn)(const tryst_host *host);
-
-/** Loader (module_load.c): find tryst_<name>.so in the folder tryst/ beside the shared
- * library or beside it, else in the compiled-in folder, else in TRYST_MODULE_PATH; keep
- * and restore signal dispositions around the load. What was loaded is kept for the
- * process; a failure is tried anew by the next call. `text` (TRANSPORT_TEXT_MAX) says
- * what was found or why not. Any thread. TRYST_OK, TRYST_E_MODULE (found but refused;
- * logged), TRYST_E_UNSUPPORTED (no such file). */
-tryst_status module_load(const tryst_host *host, const char *name,
-                         const struct transport_ops **ops_p, char *text);
-
-/** The same for a module's row of memory functions. (Whoever wants the kind asks
- * memory_ops_load.) */
-tryst_status module_load_memory(const tryst_host *host, const char *name,
-                                const struct memory_ops **memory_p, char *text);
-
-/** Whether module_load would find a file; loads nothing. */
-bool module_find(const tryst_host *host, const char *name, char *text);
 
 /** The table for a context (host.c). `config` and `log` must outlive it; a NULL log is
  * the process default. */

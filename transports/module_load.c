@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds, loads and checks modules (module.h).
+ * Finds, loads and checks modules (module_load.h).
  *
  * Idea: a module is foreign code with foreign constructors, so what it can change in the
  * process without being asked (signal dispositions) is put back, and what it returns is
@@ -8,8 +8,9 @@
  * that was loaded stays loaded; the list of loaded ones only grows. Callers: the
  * registry, when the ranks' identities show a need; tryst-info.
  */
-#include "transports/module.h"
+#include "transports/module_load.h"
 
+#include "transports/memory/memory_ops.h"
 #include "transports/signal_guard.h"
 #include "transports/transport.h"
 

@@ -21,6 +21,10 @@
 #include "core/hash.h"
 #include "core/random.h"
 
+#if TRANSPORT_FD_LOST != LINK_FD_LOST
+#error "what a link delivers goes to ep_message as it is"
+#endif
+
 /* `forced` is the setting's index: auto is 0, and the kinds follow in their order. */
 static_assert(CONFIG_TRANSPORT_AUTO == 0, "auto forces nothing");
 static_assert(CONFIG_TRANSPORT_SELF == 1 + TRANSPORT_SELF, "the enums run in parallel");

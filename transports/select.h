@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "transports/link.h"
+#include "transports/link/link.h"
 #include "transports/transport.h"
 
 struct config;

@@ -22,7 +22,7 @@
  *     is a peer gone.
  *
  *  A receive holds a slot from its posting on. So it is posted only when its sender is known to be
- *  ready, and slots that come in are not those that go out (slots.h).
+ *  ready, and slots that come in are not those that go out (memory/slots.h).
  *
  *  Domain: the progress domain. The stage is a rail of its own that reaches nobody, so that it
  *  makes progress, and keeps its owner from sleeping too long, beside the others.
@@ -30,8 +30,8 @@
 #ifndef TRANSPORTS_STAGE_H
 #define TRANSPORTS_STAGE_H
 
-#include "transports/copy.h"
-#include "transports/slots.h"
+#include "transports/memory/copy.h"
+#include "transports/memory/slots.h"
 #include "transports/transport.h"
 
 /** What the layer above installs. */

@@ -27,7 +27,7 @@
  *                 REFUSED             BROKEN ────────────────────────────┘
  *
  *  Connecting is an exchange of small messages over a *link*, a socket between the two
- *  ranks that the layer above owns (link.h): the endpoint asks events->connect_send to
+ *  ranks that the layer above owns (link/link.h): the endpoint asks events->connect_send to
  *  carry bytes (and at most one descriptor, on a Unix link) to the peer's endpoint, where
  *  ep_message delivers them. Both ends open their endpoint for the same transport and
  *  rails in the same order, so a message for an endpoint that is not open here yet is
@@ -52,7 +52,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "transports/memory.h"
+#include "transports/memory/memory.h"
 #include "tryst/types.h"
 
 struct endpoint;
@@ -61,7 +61,7 @@ struct rail;
 struct tryst_host; /* module.h: what core offers to transports */
 
 /** Largest text that describes a mechanism or a reason, with its terminator. */
-#define TRANSPORT_TEXT_MAX 160
+#define TRANSPORT_TEXT_MAX MEMORY_TEXT_MAX
 
 /** Frames of this size every transport takes: an inline tensor of 4 KiB beside the longest key
  *  (1 KiB) and what heads them. */
@@ -182,7 +182,7 @@ struct rail {
      *  it refuses at once, both ways (rail_takes). */
     uint32_t memory_kinds;
     /** Copies on devices' streams that only `progress` can end: who sleeps meanwhile
-     *  looks again within COPY_NAP_NS (copy.h). */
+     *  looks again within COPY_NAP_NS (memory/copy.h). */
     uint32_t copies_busy;
 };
 
@@ -252,7 +252,7 @@ struct transport_ops {
     void (*bulk_cancel)(struct endpoint *ep, struct bulk *bulk);
 
     /** Registration of a region with this rail; NULL where none is needed. The handle is
-     *  kept in the region's slot of this rail (memory.h). */
+     *  kept in the region's slot of this rail (memory/memory.h). */
     tryst_status (*mem_register)(struct rail *rail, struct tryst_mem *mem,
                                  void **handle_p);
     void (*mem_unregister)(struct rail *rail, void *handle);

@@ -11,11 +11,14 @@
 BEGIN {
     may["core"] = ""
     may["topology"] = "core"
-    may["transports"] = "core topology"
-    may["rendezvous/bootstrap"] = "core topology transports"
-    may["rendezvous"] = "core topology transports rendezvous/bootstrap"
+    may["transports/link"] = "core topology"
+    may["transports/memory"] = "core"
+    rooms = "transports/link transports/memory transports"
+    may["transports"] = "core topology " rooms
+    may["rendezvous/bootstrap"] = "core topology " rooms
+    may["rendezvous"] = "core topology " rooms " rendezvous/bootstrap"
     may["commsched"] = "core topology rendezvous/bootstrap rendezvous"
-    may["commsched/context.c"] = "core topology transports rendezvous/bootstrap rendezvous commsched"
+    may["commsched/context.c"] = "core topology " rooms " rendezvous/bootstrap rendezvous commsched"
     may["pipeline"] = ""
     may["tools"] = ""
     # A unit test reads what its layer reads, and the layer; a fuzzer any up to rendezvous.
@@ -23,20 +26,24 @@ BEGIN {
     may["tests/build"] = "tests"
     may["tests/core"] = "tests core"
     may["tests/topology"] = "tests core topology"
-    may["tests/transports"] = "tests core topology transports"
-    may["tests/rendezvous/bootstrap"] = "tests core topology transports rendezvous/bootstrap"
-    may["tests/rendezvous"] = "tests tests/transports core topology transports rendezvous/bootstrap rendezvous"
-    may["tests/commsched"] = "tests core topology transports rendezvous/bootstrap rendezvous commsched"
+    may["tests/transports"] = "tests tests/transports/memory core topology " rooms
+    may["tests/transports/link"] = "tests core topology transports/link"
+    may["tests/transports/memory"] = "tests core transports/memory"
+    may["tests/rendezvous/bootstrap"] = "tests core topology " rooms " rendezvous/bootstrap"
+    may["tests/rendezvous"] = "tests tests/transports/memory core topology " rooms " rendezvous/bootstrap rendezvous"
+    may["tests/commsched"] = "tests core topology " rooms " rendezvous/bootstrap rendezvous commsched"
     may["tests/pipeline"] = "tests pipeline"
     may["tests/support/fake_stage"] = "tests pipeline"
     may["tests/support/fake_cudart"] = "tests pipeline"
     may["tests/gpu"] = "tests tests/pipeline pipeline"
-    may["tests/fuzz"] = "tests tests/rendezvous core topology transports rendezvous/bootstrap rendezvous"
+    may["tests/fuzz"] = "tests tests/rendezvous core topology " rooms " rendezvous/bootstrap rendezvous"
     may["tests/tools"] = "tests tools"
 
-    # Backends do not know each other; pair/ is no backend but what two of them share.
+    # Backends do not know each other; pair/ and fabric/ are none, but what two of them share.
     shares["transports/self"] = "transports/pair"
     shares["transports/shm"] = "transports/pair"
+    shares["transports/ucx"] = "transports/fabric"
+    shares["transports/ofi"] = "transports/fabric"
 
     # Headers of others that belong to some folders alone.
     only["/uc[pst]/"] = "^(transports/ucx/|tests/transports/)"
@@ -72,8 +79,9 @@ function folder(path, name, best) {
     return best
 }
 
-# Folder of a backend, "transports/shm"; "" for what is not in one.
+# Folder of a backend, "transports/shm"; "" for what is not in one, or in a room.
 function backend(path) {
+    if (folder(path) ~ /^transports\//) return ""
     return match(path, /^transports\/[^\/]+\//) ? substr(path, 1, RLENGTH - 1) : ""
 }
 

@@ -41,6 +41,13 @@ try topology/ core/log.h yes
 try topology/ transports/transport.h no
 try transports/ topology/netif.h yes
 try transports/ rendezvous/bootstrap/bootstrap.h no
+try transports/ transports/link/link.h yes
+try transports/ transports/link/link_private.h no
+try transports/link/ topology/netif.h yes
+try transports/link/ transports/memory/memory.h no
+try transports/link/ transports/transport.h no
+try transports/memory/ transports/link/link.h no
+try transports/memory/ transports/transport.h no
 try rendezvous/bootstrap/ transports/select.h yes
 try rendezvous/bootstrap/ rendezvous/wire.h no
 try rendezvous/bootstrap/ rendezvous/rendezvous.h no

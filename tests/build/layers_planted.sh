@@ -79,6 +79,11 @@ check "a backend of its layer" yes transports/ucx/ucx.c
 put transports/pair/pair.h
 put transports/shm/shm.c ../pair/pair.h ring.h
 check "a backend of what it shares" yes transports/shm/shm.c
+put transports/memory/memory.h
+put transports/link/link.c ../memory/memory.h
+check "a room of the room beside it" no transports/link/link.c
+put transports/memory/memory.c ../transport.h
+check "a room of the layer that it is in" no transports/memory/memory.c
 put transports/ucx/ucx.c ../pair/pair.h
 check "a backend of what others share" no transports/ucx/ucx.c
 put rendezvous/shm.c ../transports/shm/ring.h

@@ -11,7 +11,7 @@ fail=0
 module() { # <folder> <abi id>
     mkdir -p "$1"
     "$CC" -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -shared -fPIC -fvisibility=hidden \
-        -I"$SOURCE/include" -I"$BUILD/publish/core" -I"$BUILD/publish/transports" \
+        -I"$SOURCE/include" -I"$BUILD/publish/core" -I"$BUILD/publish/transports_memory" -I"$BUILD/publish/transports" \
         -DTRYST_MODULE_ABI_ID="\"$2\"" -Wl,-z,defs -Wl,--version-script="$SOURCE/cmake/module.map" \
         -o "$1/tryst_ucx.so" "$here/abi_module.c"
 }

@@ -9,7 +9,7 @@
 #include "core/config.h"
 #include "topology/netif.h"
 #include "topology/port_range.h"
-#include "transports/fault.h"
+#include "transports/fault_script.h"
 #include "transports/transport.h"
 
 static struct netif_list *interfaces;

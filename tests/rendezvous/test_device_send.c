@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small tensors of a device between two engines, with a device that does nothing until told
- * (transports/hand_device.h): what is sent of them, and when. */
-#include "transports/hand_device.h"
+ * (transports/memory/hand_device.h): what is sent of them, and when. */
+#include "transports/memory/hand_device.h"
 #include "world.h"
 
 static struct world world;
 static uint8_t out[2][4096], in[2][4096];
 
-/* In place of transports/memory_kinds.c's: the linker is told so. */
+/* In place of transports/memory/memory_ops.c's: the linker is told so. */
 const struct memory_ops *__wrap_memory_ops_get(tryst_memory_kind kind);
 const struct memory_ops *__wrap_memory_ops_get(tryst_memory_kind kind)
 {

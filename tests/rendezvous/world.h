@@ -3,7 +3,7 @@
  * rails and a dispatch that are made here, under a clock that stands still.
  *
  * Idea: nothing moves unless world_pass is called, and every queue can be held, so each crossing of
- * records and bulk is a test of a few lines. The links replace those of transports/link.c: all of
+ * records and bulk is a test of a few lines. The links replace those of transports/link/link.c: all of
  * link.h is defined in world_link.c, so the linker never looks for the others. */
 #ifndef TESTS_RENDEZVOUS_WORLD_H
 #define TESTS_RENDEZVOUS_WORLD_H

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "pair_pump.h"
-#include "transports/memory.h"
+#include "transports/memory/memory.h"
 
 enum { POSTED = 4, RUNS = 40 };
 
@@ -99,7 +99,7 @@ static void bandwidth_send(struct node *node)
     struct tryst_mem *mem = NULL;
     struct test_bulk sends[POSTED] = {0};
     uint64_t each = job.count / RUNS, sent = 0, granted_before = node->frames;
-    CHECK(memory_cache_open(NULL, &cache) == TRYST_OK);
+    CHECK(memory_cache_open(NULL, NULL, &cache) == TRYST_OK);
     void *plain = aligned_alloc(4096, (job.bytes + 4095) / 4096 * 4096);
     CHECK(memory_alloc(cache, job.bytes, TRYST_MEMORY_HOST, 0, &mem) == TRYST_OK);
     void *data = job.mech == 0 ? mem->data : plain;

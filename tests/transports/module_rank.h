@@ -10,7 +10,7 @@
 #include "core/config.h"
 #include "core/log.h"
 #include "core/poller.h"
-#include "transports/module.h"
+#include "transports/module_load.h"
 #include "transports/transport.h"
 
 #include <stdbool.h>

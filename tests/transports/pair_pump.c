@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
-#include "transports/memory.h"
+#include "transports/memory/memory.h"
+#include "transports/registration.h"
 
 uint64_t now_ns(void)
 {

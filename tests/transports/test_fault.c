@@ -15,7 +15,8 @@
 #include "core/alloc.h"
 #include "pair_pump.h"
 #include "transports/fault.h"
-#include "transports/memory.h"
+#include "transports/fault_script.h"
+#include "transports/memory/memory.h"
 
 static struct fault_script script; /* of the rails that are opened next */
 static struct transport_ops test_ops;
@@ -518,7 +519,7 @@ static void registrations_are_the_outer_rails(void **state)
     params.host = &host;
     script = (struct fault_script){.seed = 1};
     assert_int_equal(fault_rail_open(&inner, &script, &params, &rail), TRYST_OK);
-    assert_int_equal(memory_cache_open(NULL, &cache), TRYST_OK);
+    assert_int_equal(memory_cache_open(NULL, NULL, &cache), TRYST_OK);
     assert_int_equal(
         memory_register(cache, data, sizeof data, TRYST_MEMORY_HOST, 0, &mem), TRYST_OK);
     assert_int_equal(inner_host->mem_handle(mem, &inner_rail, &handle), TRYST_OK);

@@ -20,13 +20,15 @@
 #include "core/random.h"
 #include "pair_pump.h"
 #include "support/descriptors.h"
-#include "transports/memory.h"
+#include "transports/memory/memory.h"
+#include "transports/memory_kinds.h"
+#include "transports/registration.h"
 #include "transports/transport.h"
 
 static int setup(void **state)
 {
     struct memory_cache *cache;
-    CHECK(memory_cache_open(NULL, &cache) == TRYST_OK);
+    CHECK(memory_cache_open(NULL, NULL, &cache) == TRYST_OK);
     *state = cache;
     return 0;
 }
@@ -247,7 +249,7 @@ static void test_close_releases_all(void **state)
     int descriptors = descriptors_open();
     uint64_t alive = alloc_live_count();
     (void)state;
-    assert_int_equal(memory_cache_open(NULL, &cache), TRYST_OK);
+    assert_int_equal(memory_cache_open(NULL, NULL, &cache), TRYST_OK);
     (void)add(cache, data, 10);
     assert_int_equal(memory_alloc(cache, 5, TRYST_MEMORY_HOST, 0, &mem), TRYST_OK);
     assert_int_equal(memory_cache_close(cache), 2);
@@ -263,7 +265,7 @@ static void test_allocation_failures(void **state)
         struct tryst_mem *mems[40];
         unsigned count = 0;
         alloc_fail_at(nth);
-        if (memory_cache_open(NULL, &cache) == TRYST_OK) {
+        if (memory_cache_open(NULL, NULL, &cache) == TRYST_OK) {
             for (unsigned i = 0; i < 40; i++)
                 count += memory_alloc(cache, 100, TRYST_MEMORY_HOST, 0, &mems[count]) ==
                          TRYST_OK;

@@ -7,7 +7,7 @@
 #include "core/clock.h"
 #include "core/config.h"
 #include "core/log.h"
-#include "transports/module.h"
+#include "transports/module_load.h"
 #include "transports/signal_guard.h"
 
 // clang-format off

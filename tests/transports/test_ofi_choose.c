@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "support/unit.h"
-#include "transports/ofi/ofi_private.h"
+#include "transports/ofi/ofi_choose.h"
 
 enum { IP_OTHER = 0x0a000001, IP_LO = INADDR_LOOPBACK };
 

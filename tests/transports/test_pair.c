@@ -15,7 +15,7 @@
 #include "core/random.h"
 #include "pair_pump.h"
 #include "support/descriptors.h"
-#include "transports/memory.h"
+#include "transports/memory/memory.h"
 
 struct variant {
     const char *name;
@@ -57,7 +57,7 @@ static int setup(void **state)
     else
         nodes_connect(&f->a, &f->b, variant->ops);
     f->to = variant->loopback ? &f->a : &f->b;
-    CHECK(memory_cache_open(NULL, &f->cache) == TRYST_OK);
+    CHECK(memory_cache_open(NULL, NULL, &f->cache) == TRYST_OK);
     *state = f;
     return 0;
 }

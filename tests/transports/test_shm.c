@@ -24,7 +24,7 @@
 #include "core/alloc.h"
 #include "pair_pump.h"
 #include "support/descriptors.h"
-#include "transports/memory.h"
+#include "transports/memory/memory.h"
 #include "transports/pair/pair.h"
 
 #define MIB ((size_t)1 << 20)
@@ -97,7 +97,7 @@ static void exchange(struct node *node, bool sends_first)
 {
     struct memory_cache *cache;
     struct tryst_mem *mem;
-    CHECK(memory_cache_open(NULL, &cache) == TRYST_OK);
+    CHECK(memory_cache_open(NULL, NULL, &cache) == TRYST_OK);
     CHECK(memory_alloc(cache, 5 * MIB, TRYST_MEMORY_HOST, 0, &mem) == TRYST_OK);
     for (unsigned round = 0; round < 4; round++) {
         size_t bytes = round == 0 ? 100 : round * MIB + 13;
@@ -479,7 +479,7 @@ static void test_allocation_failures(void **state)
         good = good && nodes_until(&a, &b, &a.ready, 200) &&
                nodes_until(&a, &b, &b.ready, 200) && a.ready_status == TRYST_OK &&
                b.ready_status == TRYST_OK;
-        good = good && memory_cache_open(NULL, &cache) == TRYST_OK &&
+        good = good && memory_cache_open(NULL, NULL, &cache) == TRYST_OK &&
                memory_alloc(cache, MIB, TRYST_MEMORY_HOST, 0, &mem) == TRYST_OK;
         if (good) {
             uint8_t *data = malloc(MIB);
@@ -569,7 +569,7 @@ static void test_region_life(void **state)
     struct tryst_mem *mem;
     uint8_t *data = malloc(MIB);
     nodes_connect(&a, &b, &transport_shm);
-    assert_int_equal(memory_cache_open(NULL, &cache), TRYST_OK);
+    assert_int_equal(memory_cache_open(NULL, NULL, &cache), TRYST_OK);
     for (unsigned round = 0; round < 3; round++) {
         assert_int_equal(memory_alloc(cache, MIB, TRYST_MEMORY_HOST, 0, &mem), TRYST_OK);
         assert_int_equal(mappings_of("memfd:tryst-region"), 1);

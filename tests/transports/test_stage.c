@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "hand_device.h"
+#include "transports/memory/hand_device.h"
 #include "transports/stage.h"
 
 enum { BYTES = 64 * 1024, MANY = 40 };

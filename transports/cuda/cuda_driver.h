@@ -13,6 +13,7 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
+#include "cuda_error.h"
 #include "tryst/types.h"
 
 /* X(member, function, version that it has had its form since, ending of its symbol) */
@@ -84,16 +85,6 @@ void cuda_driver_name(const char *file);
 /** Open the driver and start it (cuInit), once; a failure is tried anew by the next call.
  *  Any thread. TRYST_OK, TRYST_E_UNSUPPORTED (cuda_error_text says why). */
 tryst_status cuda_driver_open(void);
-
-/* --- errors (cuda_error.c) --- */
-
-/** TRYST_OK, or the status for `result` of `function`, with a sentence for this thread. */
-tryst_status cuda_status(CUresult result, const char *function);
-void cuda_error_write(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/** `status`, with that sentence. */
-#define cuda_error_set(status, ...) (cuda_error_write(__VA_ARGS__), (status))
-/** Why the last call of this thread that failed did. */
-const char *cuda_error_text(void);
 
 /* The driver's function `member`, its result as a status that names it. */
 #define CUDA_CALL(member, ...) cuda_status(cuda_driver.member(__VA_ARGS__), #member)

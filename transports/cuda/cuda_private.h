@@ -15,7 +15,7 @@
 #include <stdbool.h>
 
 #include "cuda_driver.h"
-#include "transports/memory.h"
+#include "transports/memory/memory.h"
 #include "transports/transport.h"
 
 /* No machine that CUDA runs on has more (16 GPUs, each in up to 7 parts of MIG, of which a process
@@ -40,7 +40,7 @@ void cuda_leave(void);
  *  directly, where the machine can; without it the driver goes through the host. */
 void cuda_peer_enable(struct cuda_device *device, int32_t other);
 
-/* The row's functions (cuda_module.c has the table; memory.h the contracts). */
+/* The row's functions (cuda_module.c has the table; memory_ops.h the contracts). */
 tryst_status cuda_devices(int32_t *count_p, char *text);
 tryst_status cuda_describe(int32_t device, struct memory_device *info_p);
 tryst_status cuda_locate(const void *data, int32_t *device_p);

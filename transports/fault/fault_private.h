@@ -9,6 +9,7 @@
 #include "core/poller.h"
 #include "core/random.h"
 #include "transports/fault.h"
+#include "transports/fault_script.h"
 #include "transports/module.h"
 
 /* Each kind of fault draws from a stream of its own: one more kind does not move the others. */

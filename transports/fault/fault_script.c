@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fault scripts as text (fault.h). One row per item is its name, its type and its place.
+ * Fault scripts as text (fault_script.h). One row per item is its name, its type and its place.
  */
-#include "transports/fault.h"
+#include "transports/fault_script.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -13,12 +13,16 @@
  *                └─ STARTED: data ──▶ done                        NOBODY or too long: done, unsent
  *
  * Invariant: ep->active holds what the fabric may read or write; each bulk that was taken is in
- * exactly one of ep->active, ep->held and rail->done.
+ * exactly one of ep->active, ep->held and rail->fabric.done.
  */
-#include "ofi_private.h"
+#include "ofi_bulk.h"
 
 #include <string.h>
 
+#include "ofi_ep.h"
+#include "ofi_frame.h"
+#include "ofi_memory.h"
+#include "ofi_rail.h"
 #include "transports/signal_guard.h"
 
 /* Matched before any bulk is, so it may be one that bulk has, too. */
@@ -34,45 +38,20 @@ static uint64_t fabric_tag(const struct ofi_rail *rail, uint64_t receiver_ep_id,
 
 /* ---- completing ---- */
 
-/* From inside a call or from progress: note it for ofi_bulk_report. */
+/* From inside a call or from progress. */
 static void op_complete(struct ofi_op *op, tryst_status status, size_t bytes)
 {
-    struct ofi_ep *ep = op->ep;
-    if (op->work.what == OFI_WHAT_SEND)
-        ep->sends_active--;
-    else
-        ep->recvs_active--;
-    op->status = status;
-    op->bytes = bytes;
-    op->ep = NULL;
-    (void)list_remove(&op->node);
-    list_push_back(&ep_rail(ep)->done, &op->node);
-}
-
-int ofi_bulk_report(struct ofi_rail *rail)
-{
-    struct list done;
-    struct list_node *node;
-    int count = 0;
-    list_init(&done);
-    list_append(&done, &rail->done);
-    while ((node = list_pop_front(&done)) != NULL) {
-        struct ofi_op *op = container_of(node, struct ofi_op, node);
-        struct bulk *bulk = op->bulk;
-        tryst_status status = op->status;
-        size_t bytes = op->bytes;
-        ofi_op_put(rail, op);
-        bulk->done(bulk, status, bytes);
-        count++;
-    }
-    return count;
+    struct ofi_bulk *private = bulk_private(op->bulk);
+    private->op = NULL;
+    ofi_op_put(ep_rail(op->ep), op);
+    fabric_bulk_complete(&private->fabric, status, bytes);
 }
 
 /* libfabric says EIO where it found no descriptor. */
 static const char *few_left(const struct ofi_rail *rail)
 {
     enum { ENDPOINT_DESCRIPTORS = 4 };
-    return rail->host->descriptors_left(ENDPOINT_DESCRIPTORS)
+    return rail->fabric.host->descriptors_left(ENDPOINT_DESCRIPTORS)
                ? ""
                : "; few descriptors are left (raise the limit, ulimit -n)";
 }
@@ -84,13 +63,13 @@ static void greeting_completed(struct ofi_op *op, int error)
     bool canceled = op->canceled;
     ofi_op_put(ep_rail(ep), op);
     if (error && !canceled)
-        ofi_ep_fail(ep, TRYST_E_PEER, "no connection for bulk: %s%s", fi_strerror(error),
-                    few_left(ep_rail(ep)));
+        fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "no connection for bulk: %s%s",
+                       fi_strerror(error), few_left(ep_rail(ep)));
     if (error || ep->bulk_reached)
         return;
     ep->bulk_reached = true;
-    if (ep->state == OFI_EP_READY)
-        ofi_ep_due(ep, OFI_DUE_PUMP);
+    if (ep->fabric.state == FABRIC_READY)
+        fabric_ep_due(&ep->fabric, FABRIC_DUE_PUMP);
 }
 
 void ofi_bulk_completed(struct ofi_op *op, int error, size_t bytes)
@@ -104,15 +83,15 @@ void ofi_bulk_completed(struct ofi_op *op, int error, size_t bytes)
     }
     if (op->canceled && error == FI_ECANCELED)
         status = op->too_long ? TRYST_E_MISMATCH : TRYST_E_CANCELED;
-    else if (ep->state == OFI_EP_CLOSING && error)
+    else if (ep->fabric.state == FABRIC_CLOSING && error)
         status = TRYST_E_CANCELED;
     else if (error == FI_ETRUNC)
         status = TRYST_E_MISMATCH;
     else if (error)
         status = TRYST_E_PEER;
     if (status == TRYST_E_PEER)
-        ofi_ep_fail(ep, TRYST_E_PEER, "a bulk was not %s: %s",
-                    is_send ? "sent" : "received", fi_strerror(error));
+        fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "a bulk was not %s: %s",
+                       is_send ? "sent" : "received", fi_strerror(error));
     op_complete(op, status, status != TRYST_OK ? 0 : is_send ? op->bulk->bytes : bytes);
 }
 
@@ -166,18 +145,18 @@ tryst_status ofi_bulk_open(struct ofi_ep *ep)
     (void)signal_guard_end(&guard);
     if (rc != 0) {
         ep->bulk = NULL;
-        ofi_ep_fail(ep, rc == -FI_ENOMEM ? TRYST_E_NOMEM : TRYST_E_SYSTEM,
-                    "no endpoint for bulk on %s: %s%s", rail->name, fi_strerror(-rc),
-                    few_left(rail));
-        return ofi_ep_usable(ep);
+        fabric_ep_fail(&ep->fabric, rc == -FI_ENOMEM ? TRYST_E_NOMEM : TRYST_E_SYSTEM,
+                       "no endpoint for bulk on %s: %s%s", rail->fabric.name,
+                       fi_strerror(-rc), few_left(rail));
+        return fabric_ep_usable(&ep->fabric);
     }
     ep->place_due = true;
-    ep->greeted = ep->loopback;
+    ep->greeted = ep->fabric.loopback;
     ep->bulk_reached = ep->initiator;
-    ep->bulk_at_ns = rail->host->now_ns(rail->host);
+    ep->bulk_at_ns = rail->fabric.host->now_ns(rail->fabric.host);
     if (!ep->bulk_reached && !rail->watch_at_ns)
         rail->watch_at_ns = ep->bulk_at_ns + WATCH_NS;
-    ofi_ep_due(ep, OFI_DUE_PUMP);
+    fabric_ep_due(&ep->fabric, FABRIC_DUE_PUMP);
     return TRYST_OK;
 }
 
@@ -189,7 +168,7 @@ static struct ofi_op *op_start(struct ofi_ep *ep, struct bulk *bulk, enum ofi_wh
     op->work.what = what;
     op->ep = ep;
     op->bulk = bulk;
-    bulk->scratch.pointers[0] = op;
+    bulk_private(bulk)->op = op;
     return op;
 }
 
@@ -205,28 +184,29 @@ static tryst_status op_started(struct ofi_op *op, ssize_t rc)
     }
     if (rc == -FI_EAGAIN || rc == -FI_ENOMEM)
         return TRYST_AGAIN;
-    ofi_ep_fail(ep, TRYST_E_PEER, "bulk refused: %s", fi_strerror((int)-rc));
-    return ofi_ep_usable(ep);
+    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "bulk refused: %s", fi_strerror((int)-rc));
+    return fabric_ep_usable(&ep->fabric);
 }
 
 /* The initiator's connection to our endpoint: where accepting finds no descriptor, libfabric leaves it
  * in the queue and tells neither side. */
 void ofi_bulk_watch(struct ofi_rail *rail)
 {
-    uint64_t now_ns = rail->host->now_ns(rail->host);
-    uint64_t limit_ns = rail->host->config_number(rail->host, "connect_timeout");
+    uint64_t now_ns = rail->fabric.host->now_ns(rail->fabric.host);
+    uint64_t limit_ns =
+        rail->fabric.host->config_number(rail->fabric.host, "connect_timeout");
     bool any = false;
     if (now_ns < rail->watch_at_ns)
         return;
-    for (uint32_t i = 0; i < rail->table.count; i++) {
-        struct ofi_ep *ep = ep_table_at(&rail->table, i);
-        if (!ep || ep->state != OFI_EP_READY || !ep->bulk || ep->bulk_reached)
+    for (uint32_t i = 0; i < rail->fabric.table.count; i++) {
+        struct ofi_ep *ep = ep_table_at(&rail->fabric.table, i);
+        if (!ep || ep->fabric.state != FABRIC_READY || !ep->bulk || ep->bulk_reached)
             continue;
         any = true;
-        if (now_ns - ep->bulk_at_ns > limit_ns && !rail->host->descriptors_left(1))
-            ofi_ep_fail(ep, TRYST_E_PEER,
-                        "no descriptor is left for its bulk connection (raise the "
-                        "limit, ulimit -n)");
+        if (now_ns - ep->bulk_at_ns > limit_ns && !rail->fabric.host->descriptors_left(1))
+            fabric_ep_fail(&ep->fabric, TRYST_E_PEER,
+                           "no descriptor is left for its bulk connection (raise the "
+                           "limit, ulimit -n)");
     }
     rail->watch_at_ns = any ? now_ns + WATCH_NS : 0;
 }
@@ -246,10 +226,12 @@ tryst_status ofi_bulk_greet(struct ofi_ep *ep)
     op->work.what = ep->initiator ? OFI_WHAT_SEND : OFI_WHAT_RECV;
     if (ep->initiator)
         rc = fi_tsend(ep->bulk, NULL, 0, NULL, ep->peer_bulk,
-                      fabric_tag(rail, ep->peer_id, GREETING_TAG), &op->work.context);
+                      fabric_tag(rail, ep->fabric.peer_id, GREETING_TAG),
+                      &op->work.context);
     else
-        rc = fi_trecv(ep->bulk, NULL, 0, NULL, FI_ADDR_UNSPEC,
-                      fabric_tag(rail, ep->id, GREETING_TAG), 0, &op->work.context);
+        rc =
+            fi_trecv(ep->bulk, NULL, 0, NULL, FI_ADDR_UNSPEC,
+                     fabric_tag(rail, ep->fabric.id, GREETING_TAG), 0, &op->work.context);
     status = op_started(op, rc);
     if (status == TRYST_OK)
         ep->greeted = true;
@@ -273,16 +255,17 @@ static tryst_status recv_start(struct ofi_ep *ep, struct bulk *bulk)
         return TRYST_AGAIN;
     status = ofi_op_desc(op, &desc);
     if (status == TRYST_OK)
-        status = op_started(
-            op, fi_trecv(ep->bulk, bulk->data, bulk->bytes, desc, FI_ADDR_UNSPEC,
-                         fabric_tag(rail, ep->id, bulk->tag), 0, &op->work.context));
+        status = op_started(op, fi_trecv(ep->bulk, bulk->data, bulk->bytes, desc,
+                                         FI_ADDR_UNSPEC,
+                                         fabric_tag(rail, ep->fabric.id, bulk->tag), 0,
+                                         &op->work.context));
     else if (status != TRYST_E_UNSUPPORTED)
         status = TRYST_AGAIN;
     if (status != TRYST_OK) {
         ofi_op_put(rail, op);
         return status;
     }
-    ep->recvs_active++;
+    fabric_bulk_begin(&ep->fabric, &bulk_private(bulk)->fabric, false);
     ofi_record_add(ep, OFI_POSTED, bulk->tag, bulk->bytes);
     return TRYST_OK;
 }
@@ -291,16 +274,15 @@ tryst_status ofi_bulk_recv(struct endpoint *base, struct bulk *bulk)
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
     const tryst_host *previous;
-    tryst_status status = ofi_ep_usable(ep);
+    tryst_status status =
+        fabric_bulk_check(&ep->fabric, bulk, ep->fabric.recvs_active, OFI_POSTED_MAX);
     if (status != TRYST_OK)
         return status;
-    if (!rail_takes(base->rail, bulk))
-        return TRYST_E_UNSUPPORTED;
-    if (ep->recvs_active >= OFI_POSTED_MAX || ep_rail(ep)->live >= OFI_CQ_SIZE)
+    if (ep_rail(ep)->live >= OFI_CQ_SIZE)
         return TRYST_AGAIN;
-    previous = ofi_log_begin(ep_rail(ep)->host);
+    previous = fabric_log_begin(ep_rail(ep)->fabric.host);
     status = recv_start(ep, bulk);
-    ofi_log_end(previous);
+    fabric_log_end(previous);
     return status;
 }
 
@@ -323,7 +305,7 @@ static tryst_status send_push(struct ofi_op *op)
     if (ofi_op_desc(op, &desc) != TRYST_OK)
         return TRYST_AGAIN;
     return op_started(op, fi_tsend(ep->bulk, bulk->data, bulk->bytes, desc, ep->peer_bulk,
-                                   fabric_tag(rail, ep->peer_id, bulk->tag),
+                                   fabric_tag(rail, ep->fabric.peer_id, bulk->tag),
                                    &op->work.context));
 }
 
@@ -346,14 +328,14 @@ static void send_match(struct ofi_op *op, uint64_t room)
         ofi_record_add(ep, OFI_TOO_LONG, op->bulk->tag, op->bulk->bytes);
         op_complete(op, TRYST_OK, op->bulk->bytes);
     } else if (send_push(op) != TRYST_OK) {
-        ofi_ep_due(ep, OFI_DUE_PUMP); /* it stays among the held ones */
+        fabric_ep_due(&ep->fabric, FABRIC_DUE_PUMP); /* it stays among the held ones */
     }
 }
 
 static void send_take(struct ofi_ep *ep, struct ofi_op *op)
 {
     uint64_t room;
-    ep->sends_active++;
+    fabric_bulk_begin(&ep->fabric, &bulk_private(op->bulk)->fabric, true);
     list_push_back(&ep->held, &op->node);
     if (ofi_posted_take(&ep->posted, op->bulk->tag, &room)) {
         send_match(op, room);
@@ -368,18 +350,17 @@ tryst_status ofi_bulk_send(struct endpoint *base, struct bulk *bulk)
     struct ofi_ep *ep = (struct ofi_ep *)base;
     const tryst_host *previous;
     struct ofi_op *op;
-    tryst_status status = ofi_ep_usable(ep);
+    tryst_status status =
+        fabric_bulk_check(&ep->fabric, bulk, ep->fabric.sends_active, OFI_SENDS_MAX);
     if (status != TRYST_OK)
         return status;
-    if (!rail_takes(base->rail, bulk))
-        return TRYST_E_UNSUPPORTED;
-    if (ep->sends_active >= OFI_SENDS_MAX || !(op = op_start(ep, bulk, OFI_WHAT_SEND)))
+    if (!(op = op_start(ep, bulk, OFI_WHAT_SEND)))
         return TRYST_AGAIN;
-    previous = ofi_log_begin(ep_rail(ep)->host);
+    previous = fabric_log_begin(ep_rail(ep)->fabric.host);
     status = device_send_check(op);
     if (status == TRYST_OK)
         send_take(ep, op);
-    ofi_log_end(previous);
+    fabric_log_end(previous);
     return status;
 }
 
@@ -403,11 +384,11 @@ tryst_status ofi_held_start(struct ofi_ep *ep)
 void ofi_bulk_cancel(struct endpoint *base, struct bulk *bulk)
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
-    struct ofi_op *op = bulk->scratch.pointers[0];
-    if (op->ep != ep || op->work.what != OFI_WHAT_RECV || op->revoked)
+    struct ofi_op *op = bulk_private(bulk)->op;
+    if (!op || op->work.what != OFI_WHAT_RECV || op->revoked)
         return; /* it is through, or being withdrawn */
     op->revoked = true;
-    if (ep->state == OFI_EP_READY)
+    if (ep->fabric.state == FABRIC_READY)
         ofi_record_add(ep, OFI_REVOKE, bulk->tag, op->number);
 }
 
@@ -435,16 +416,18 @@ static struct ofi_op *asked_find(struct ofi_ep *ep, uint64_t tag)
 
 static void posted_take(struct ofi_ep *ep, uint64_t tag, uint64_t room)
 {
-    struct ofi_op *op = ep->sends_active ? asked_find(ep, tag) : NULL;
+    struct ofi_op *op = ep->fabric.sends_active ? asked_find(ep, tag) : NULL;
     tryst_status status = TRYST_OK;
     if (ep->peer_bulk == FI_ADDR_UNSPEC)
-        ofi_ep_fail(ep, TRYST_E_PROTOCOL, "a receive was announced without a place");
+        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
+                       "a receive was announced without a place");
     else if (op)
         send_match(op, room);
     else
-        status = ofi_posted_add(ep_rail(ep)->host, &ep->posted, tag, room);
+        status = ofi_posted_add(ep_rail(ep)->fabric.host, &ep->posted, tag, room);
     if (status != TRYST_OK)
-        ofi_ep_fail(ep, status, "a receive too many was announced, or no memory");
+        fabric_ep_fail(&ep->fabric, status,
+                       "a receive too many was announced, or no memory");
 }
 
 static void revoke_take(struct ofi_ep *ep, uint64_t tag, uint64_t number)
@@ -481,7 +464,8 @@ void ofi_bulk_record(struct ofi_ep *ep, const struct ofi_record *record)
     case OFI_ASK: ask_take(ep, tag, record->value); break;
     case OFI_NOBODY: nobody_take(ep, tag, record->value); break;
     case OFI_DROPPED:
-        ep->base.rail->events->unexpected(&ep->base, tag, (size_t)record->value);
+        ep->fabric.base.rail->events->unexpected(&ep->fabric.base, tag,
+                                                 (size_t)record->value);
         break;
     case OFI_STARTED: break; /* its data comes, or TOO_LONG has */
     case OFI_REVOKED:
@@ -497,7 +481,8 @@ void ofi_bulk_record(struct ofi_ep *ep, const struct ofi_record *record)
         }
         break;
     default:
-        ofi_ep_fail(ep, TRYST_E_PROTOCOL, "unknown record %u", ofi_record_kind(record));
+        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL, "unknown record %u",
+                       ofi_record_kind(record));
         break;
     }
 }

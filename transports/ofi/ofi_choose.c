@@ -9,7 +9,7 @@
  * among those that claim FI_HMEM. What a claim is worth, the provider's endpoint is asked (ofi_rail.c).
  * Callers: ofi_fabric.c, ofi_rail.c.
  */
-#include "ofi_private.h"
+#include "ofi_choose.h"
 
 #include <net/if.h>
 #include <netinet/in.h>
@@ -43,7 +43,8 @@ int ofi_info_rank(const struct fi_info *info)
     return RANK_HARDWARE;
 }
 
-bool ofi_info_is_shm(const struct fi_info *info)
+/* Whether shared memory moves the bytes of this provider. */
+static bool is_shm(const struct fi_info *info)
 {
     return strstr(info->fabric_attr->prov_name, "shm") ||
            strstr(info->fabric_attr->prov_name, "sm2");
@@ -114,10 +115,10 @@ int ofi_info_score(const struct fi_info *info, const struct rail_params *params,
 {
     int rank = named ? RANK_HARDWARE : ofi_info_rank(info);
     bool loopback = params->interface_name && strcmp(params->interface_name, "lo") == 0;
-    if (!ofi_info_is_usable(info) || (ofi_info_is_shm(info) && !params->own_shm_allowed))
+    if (!ofi_info_is_usable(info) || (is_shm(info) && !params->own_shm_allowed))
         return 0;
     if (!ofi_info_has_ip(info)) /* hardware with addresses of its own leaves the host */
-        return loopback && !ofi_info_is_shm(info) ? 0 : 2 * rank;
+        return loopback && !is_shm(info) ? 0 : 2 * rank;
     if (params->interface_address || !ip_is_local(info))
         return 2 * rank;
     return rank ? 1 : 0; /* nothing but loopback: ranks of this host at least */

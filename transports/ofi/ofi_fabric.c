@@ -7,7 +7,7 @@
  * environment is written by nobody.
  * Callers: ofi_rail.c, ofi_module.c.
  */
-#include "ofi_private.h"
+#include "ofi_fabric.h"
 
 #include <arpa/inet.h>
 #include <net/if.h>
@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ofi_choose.h"
 #include "transports/signal_guard.h"
 
 #define API_VERSION FI_VERSION(1, 17)
@@ -171,10 +172,6 @@ tryst_status ofi_info_describe(char *text)
 
 /* ---- libfabric's log ---- */
 
-/* The context in whose call this thread is, or NULL: libfabric has one log per process, and lines
- * of another user of it are not ours. */
-static __thread const tryst_host *log_host;
-
 static int log_enabled(const struct fi_provider *provider, enum fi_log_level level,
                        enum fi_log_subsys subsystem, uint64_t flags)
 {
@@ -202,22 +199,10 @@ static void log_line(const struct fi_provider *provider, enum fi_log_level level
     (void)snprintf(text, sizeof text, "libfabric, %s: %s", provider->name, message);
     used = strcspn(text, "\n");
     (void)snprintf(text + used, sizeof text - used, " (%s:%d)", function, line);
-    if (log_host) /* its warnings are about peers that went; what matters we say ourselves */
-        log_host->log(log_host, TRYST_LOG_DEBUG, text);
+    if (fabric_log_host) /* its warnings are about peers that went; what matters we say ourselves */
+        fabric_log_host->log(fabric_log_host, TRYST_LOG_DEBUG, text);
     else
         (void)fprintf(stderr, "%s\n", text);
-}
-
-const tryst_host *ofi_log_begin(const tryst_host *host)
-{
-    const tryst_host *previous = log_host;
-    log_host = host;
-    return previous;
-}
-
-void ofi_log_end(const tryst_host *previous)
-{
-    log_host = previous;
 }
 
 /* Who sets FI_LOG_LEVEL wants libfabric's lines where libfabric puts them. */

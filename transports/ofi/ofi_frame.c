@@ -8,17 +8,21 @@
  * else of a message is looked at.
  * Invariant: a packet is in the fabric's hands, or in exactly one list.
  */
-#include "ofi_private.h"
+#include "ofi_frame.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "ofi_bulk.h"
+#include "ofi_ep.h"
+#include "ofi_memory.h"
+
 /* ---- records ---- */
 
 static tryst_status records_grow(struct ofi_ep *ep)
 {
-    const tryst_host *host = ep_rail(ep)->host;
+    const tryst_host *host = ep_rail(ep)->fabric.host;
     uint32_t capacity = ep->records_capacity ? 2 * ep->records_capacity : 32;
     struct ofi_record *records;
     if (capacity > OFI_RECORDS_LIMIT)
@@ -42,15 +46,16 @@ void ofi_record_add(struct ofi_ep *ep, enum ofi_record_kind kind, uint64_t tag,
     if (ep->records_count == ep->records_capacity)
         status = records_grow(ep);
     if (status == TRYST_E_PROTOCOL)
-        ofi_ep_fail(ep, status, "the peer asks faster than it reads the answers");
+        fabric_ep_fail(&ep->fabric, status,
+                       "the peer asks faster than it reads the answers");
     else if (status != TRYST_OK)
-        ofi_ep_fail(ep, status, "no memory for a record");
+        fabric_ep_fail(&ep->fabric, status, "no memory for a record");
     if (status != TRYST_OK)
         return;
     ep->records[(ep->records_head + ep->records_count) % ep->records_capacity] =
         ofi_record_make(kind, tag, value);
     ep->records_count++;
-    ofi_ep_due(ep, OFI_DUE_PUMP);
+    fabric_ep_due(&ep->fabric, FABRIC_DUE_PUMP);
 }
 
 static uint32_t records_pack(const struct ofi_ep *ep, void *data)
@@ -101,9 +106,9 @@ tryst_status ofi_message_send(struct ofi_ep *ep, enum ofi_kind kind, const void 
                               size_t bytes)
 {
     struct ofi_rail *rail = ep_rail(ep);
-    struct ofi_head head = {.cookie = ep->cookie,
-                            .ep_id = ep->peer_id,
-                            .sequence = ep->send_sequence,
+    struct ofi_head head = {.cookie = ep->fabric.cookie,
+                            .ep_id = ep->fabric.peer_id,
+                            .sequence = ep->fabric.send_sequence,
                             .kind = (uint16_t)kind};
     struct ofi_packet *packet;
     unsigned char *at;
@@ -120,15 +125,16 @@ tryst_status ofi_message_send(struct ofi_ep *ep, enum ofi_kind kind, const void 
         memcpy(at, data, bytes);
     rc = message_start(ep, packet, (size_t)(at - packet->data) + bytes);
     if (rc == 0) {
-        ep->send_sequence++;
+        ep->fabric.send_sequence++;
         records_pop(ep, head.records);
         return TRYST_OK;
     }
     ofi_packet_put(rail, packet);
     if (rc == -FI_EAGAIN || rc == -FI_ENOMEM)
         return TRYST_AGAIN;
-    ofi_ep_fail(ep, TRYST_E_PEER, "a message was refused: %s", fi_strerror(-rc));
-    return ofi_ep_usable(ep);
+    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "a message was refused: %s",
+                   fi_strerror(-rc));
+    return fabric_ep_usable(&ep->fabric);
 }
 
 void ofi_message_sent(struct ofi_rail *rail, struct ofi_packet *packet, int error)
@@ -139,7 +145,8 @@ void ofi_message_sent(struct ofi_rail *rail, struct ofi_packet *packet, int erro
         return; /* its endpoint closed before */
     ep->packets_active--;
     if (error)
-        ofi_ep_fail(ep, TRYST_E_PEER, "a message was not sent: %s", fi_strerror(error));
+        fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "a message was not sent: %s",
+                       fi_strerror(error));
 }
 
 tryst_status ofi_records_send(struct ofi_ep *ep)
@@ -155,8 +162,8 @@ tryst_status ofi_records_send(struct ofi_ep *ep)
         unsigned char address[OFI_ADDRESS_MAX];
         size_t bytes = sizeof address;
         if (fi_getname(&ep->bulk->fid, address, &bytes) != 0) {
-            ofi_ep_fail(ep, TRYST_E_SYSTEM, "the bulk endpoint on %s has no address",
-                        rail->name);
+            fabric_ep_fail(&ep->fabric, TRYST_E_SYSTEM,
+                           "the bulk endpoint on %s has no address", rail->fabric.name);
             return TRYST_E_PEER;
         }
         status = ofi_message_send(ep, OFI_PLACE, address, bytes);
@@ -173,16 +180,16 @@ tryst_status ofi_frame_send(struct endpoint *base, const void *data, size_t byte
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
     const tryst_host *previous;
-    tryst_status status = ofi_ep_usable(ep);
+    tryst_status status = fabric_ep_usable(&ep->fabric);
     assert(bytes > 0 && bytes <= OFI_FRAME_MAX);
     if (status != TRYST_OK)
         return status;
-    previous = ofi_log_begin(ep_rail(ep)->host);
+    previous = fabric_log_begin(ep_rail(ep)->fabric.host);
     if (ep->place_due || ep->records_count > OFI_RECORDS_MAX)
         status = ofi_records_send(ep);
     if (status == TRYST_OK)
         status = ofi_message_send(ep, OFI_DATA, data, bytes);
-    ofi_log_end(previous);
+    fabric_log_end(previous);
     return status;
 }
 
@@ -200,8 +207,8 @@ void ofi_message_post(struct ofi_rail *rail, struct ofi_packet *packet)
     }
     list_push_back(&rail->unposted, &packet->node); /* progress tries again */
     if (rc != -FI_EAGAIN)
-        ofi_rail_log(rail, TRYST_LOG_ERROR, "a receive was refused: %s",
-                     fi_strerror((int)-rc));
+        fabric_rail_log(&rail->fabric, TRYST_LOG_ERROR, "a receive was refused: %s",
+                        fi_strerror((int)-rc));
 }
 
 static void data_take(struct ofi_ep *ep, const struct ofi_head *head,
@@ -210,18 +217,18 @@ static void data_take(struct ofi_ep *ep, const struct ofi_head *head,
     size_t records_bytes = head->records * sizeof(struct ofi_record);
     if (head->records > OFI_RECORDS_MAX || records_bytes > bytes ||
         bytes - records_bytes > OFI_FRAME_MAX) {
-        ofi_ep_fail(ep, TRYST_E_PROTOCOL, "a message of %u records in %zu bytes",
-                    head->records, bytes);
+        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
+                       "a message of %u records in %zu bytes", head->records, bytes);
         return;
     }
-    for (uint32_t i = 0; i < head->records && ep->state == OFI_EP_READY; i++) {
+    for (uint32_t i = 0; i < head->records && ep->fabric.state == FABRIC_READY; i++) {
         struct ofi_record record;
         memcpy(&record, data + i * sizeof record, sizeof record);
         ofi_bulk_record(ep, &record);
     }
-    if (bytes > records_bytes && ep->state == OFI_EP_READY)
-        ep->base.rail->events->frame(&ep->base, data + records_bytes,
-                                     bytes - records_bytes);
+    if (bytes > records_bytes && ep->fabric.state == FABRIC_READY)
+        ep->fabric.base.rail->events->frame(&ep->fabric.base, data + records_bytes,
+                                            bytes - records_bytes);
 }
 
 static void place_take(struct ofi_ep *ep, const void *data, size_t bytes)
@@ -229,65 +236,61 @@ static void place_take(struct ofi_ep *ep, const void *data, size_t bytes)
     struct ofi_rail *rail = ep_rail(ep);
     unsigned char address[OFI_ADDRESS_MAX] = {0};
     if (bytes == 0 || bytes > sizeof address || ep->peer_bulk != FI_ADDR_UNSPEC) {
-        ofi_ep_fail(ep, TRYST_E_PROTOCOL, "an address of %zu bytes, or a second one",
-                    bytes);
+        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
+                       "an address of %zu bytes, or a second one", bytes);
         return;
     }
     memcpy(address, data, bytes);
     if (fi_av_insert(rail->av, address, 1, &ep->peer_bulk, 0, NULL) != 1) {
         ep->peer_bulk = FI_ADDR_UNSPEC;
-        ofi_ep_fail(ep, TRYST_E_PROTOCOL,
-                    "the address of the peer's bulk endpoint does "
-                    "not parse");
+        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
+                       "the address of the peer's bulk endpoint does "
+                       "not parse");
         return;
     }
     (void)ofi_bulk_open(ep);
-    ofi_ep_due(ep, OFI_DUE_PUMP); /* the greeting */
+    fabric_ep_due(&ep->fabric, FABRIC_DUE_PUMP); /* the greeting */
 }
 
 /* The handshake's and DATA's order is the endpoint's state: what comes out of turn ends it. */
 static void message_take(struct ofi_ep *ep, const struct ofi_head *head,
                          const unsigned char *data, size_t bytes)
 {
-    bool opening = ep->state == OFI_EP_OPENING;
-    if (head->sequence != ep->recv_sequence) {
-        ofi_ep_fail(ep, TRYST_E_PROTOCOL, "message %u came when %u was due",
-                    head->sequence, ep->recv_sequence);
+    bool opening = ep->fabric.state == FABRIC_OPENING;
+    if (!fabric_ep_sequence_take(&ep->fabric, head->sequence))
         return;
-    }
-    ep->recv_sequence++;
     if (head->kind == OFI_HELLO && opening && !ep->hello_seen) {
         ep->hello_seen = true;
-        ofi_ep_due(ep, OFI_DUE_CONNECT);
+        fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
         return;
     }
-    if (head->kind == OFI_HEARD && opening && ep->hello_seen && !ep->heard_seen) {
-        ep->heard_seen = true;
-        ofi_ep_due(ep, OFI_DUE_CONNECT);
+    if (head->kind == OFI_HEARD && opening && ep->hello_seen && !ep->fabric.heard_seen) {
+        ep->fabric.heard_seen = true;
+        fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
         return;
     }
     /* sent after the peer's HEARD, which may have come in this same round */
-    if (opening && ep->heard_sent && ep->heard_seen)
+    if (opening && ep->fabric.heard_sent && ep->fabric.heard_seen)
         ofi_ep_ready_say(ep);
-    if (ep->state == OFI_EP_READY && head->kind == OFI_DATA)
+    if (ep->fabric.state == FABRIC_READY && head->kind == OFI_DATA)
         data_take(ep, head, data, bytes);
-    else if (ep->state == OFI_EP_READY && head->kind == OFI_PLACE)
+    else if (ep->fabric.state == FABRIC_READY && head->kind == OFI_PLACE)
         place_take(ep, data, bytes);
     else
-        ofi_ep_fail(ep, TRYST_E_PROTOCOL, "a message of kind %u came out of turn",
-                    head->kind);
+        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
+                       "a message of kind %u came out of turn", head->kind);
 }
 
 void ofi_message_received(struct ofi_rail *rail, struct ofi_packet *packet, size_t bytes)
 {
     struct ofi_head head;
-    struct ofi_ep *ep = NULL;
-    if (bytes >= sizeof head && bytes <= sizeof packet->data) {
-        memcpy(&head, packet->data, sizeof head);
-        ep = ofi_ep_find(rail, head.ep_id);
+    struct ofi_ep *ep;
+    if (bytes < sizeof head || bytes > sizeof packet->data) {
+        rail->fabric.strangers++;
+        return;
     }
-    if (!ep || ep->cookie != head.cookie)
-        rail->strangers++; /* also what comes late for an endpoint that was closed */
-    else if (ep->state == OFI_EP_OPENING || ep->state == OFI_EP_READY)
+    memcpy(&head, packet->data, sizeof head);
+    ep = fabric_ep_receiver(&rail->fabric, head.ep_id, head.cookie);
+    if (ep && fabric_ep_is_live(&ep->fabric))
         message_take(ep, &head, packet->data + sizeof head, bytes - sizeof head);
 }

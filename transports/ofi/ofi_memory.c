@@ -10,7 +10,7 @@
  * refused before the fabric has seen it, so that it goes another way (stage.h).
  * Callers: ofi_rail.c, ofi_frame.c, ofi_bulk.c.
  */
-#include "ofi_private.h"
+#include "ofi_memory.h"
 
 static tryst_status device_mr_open(struct ofi_rail *rail, const void *data, size_t bytes,
                                    int32_t device, struct fid_mr **mr_p)
@@ -26,8 +26,8 @@ static tryst_status device_mr_open(struct ofi_rail *rail, const void *data, size
     if (rc == 0)
         return TRYST_OK;
     if (!rail->mr_told)
-        ofi_rail_log(
-            rail, TRYST_LOG_INFO,
+        fabric_rail_log(
+            &rail->fabric, TRYST_LOG_INFO,
             "cannot register %zu bytes of cuda memory (%s): through pinned slots "
             "what cannot be",
             bytes, fi_strerror(-rc));
@@ -47,19 +47,19 @@ static tryst_status mr_open(struct ofi_rail *rail, const void *data, size_t byte
                    mr_p, NULL);
     if (rc == 0)
         return TRYST_OK;
-    ofi_rail_log(rail, TRYST_LOG_WARN, "cannot register %zu bytes: %s", bytes,
-                 fi_strerror(-rc));
+    fabric_rail_log(&rail->fabric, TRYST_LOG_WARN, "cannot register %zu bytes: %s", bytes,
+                    fi_strerror(-rc));
     return rc == -FI_ENOMEM || rc == -FI_EAGAIN ? TRYST_E_NOMEM : TRYST_E_SYSTEM;
 }
 
 static struct ofi_chunk *chunk_new(struct ofi_rail *rail)
 {
-    struct ofi_chunk *chunk = rail->host->alloc(sizeof *chunk);
+    struct ofi_chunk *chunk = rail->fabric.host->alloc(sizeof *chunk);
     if (!chunk)
         return NULL;
     if (rail->mr_local && mr_open(rail, chunk->packets, sizeof chunk->packets, NULL, 0,
                                   &chunk->mr) != TRYST_OK) {
-        rail->host->free(chunk);
+        rail->fabric.host->free(chunk);
         return NULL;
     }
     for (int i = 0; i < OFI_CHUNK_PACKETS; i++) {
@@ -90,8 +90,8 @@ void ofi_packet_put(struct ofi_rail *rail, struct ofi_packet *packet)
 struct ofi_op *ofi_op_get(struct ofi_rail *rail)
 {
     struct list_node *node = list_pop_front(&rail->ops);
-    struct ofi_op *op =
-        node ? container_of(node, struct ofi_op, node) : rail->host->alloc(sizeof *op);
+    struct ofi_op *op = node ? container_of(node, struct ofi_op, node)
+                             : rail->fabric.host->alloc(sizeof *op);
     if (op)
         *op = (struct ofi_op){.number = ++rail->numbers};
     return op;
@@ -111,13 +111,13 @@ void ofi_memory_free(struct ofi_rail *rail)
 {
     struct list_node *node;
     while ((node = list_pop_front(&rail->ops)) != NULL)
-        rail->host->free(container_of(node, struct ofi_op, node));
+        rail->fabric.host->free(container_of(node, struct ofi_op, node));
     while (rail->chunks) {
         struct ofi_chunk *chunk = rail->chunks;
         rail->chunks = chunk->next;
         if (chunk->mr)
             (void)fi_close(&chunk->mr->fid);
-        rail->host->free(chunk);
+        rail->fabric.host->free(chunk);
     }
 }
 
@@ -128,9 +128,9 @@ tryst_status ofi_mem_register(struct rail *base, struct tryst_mem *mem, void **h
     struct fid_mr *mr = NULL;
     tryst_status status = TRYST_OK;
     if (mem->ops->on_device ? rail->mr_device : rail->mr_local) {
-        previous = ofi_log_begin(rail->host);
+        previous = fabric_log_begin(rail->fabric.host);
         status = mr_open(rail, mem->data, mem->bytes, mem->ops, mem->device, &mr);
-        ofi_log_end(previous);
+        fabric_log_end(previous);
     }
     if (status == TRYST_OK)
         *handle_p = mr;
@@ -140,10 +140,10 @@ tryst_status ofi_mem_register(struct rail *base, struct tryst_mem *mem, void **h
 void ofi_mem_unregister(struct rail *base, void *handle)
 {
     struct fid_mr *mr = handle;
-    const tryst_host *previous = ofi_log_begin(((struct ofi_rail *)base)->host);
+    const tryst_host *previous = fabric_log_begin(((struct ofi_rail *)base)->fabric.host);
     if (mr)
         (void)fi_close(&mr->fid);
-    ofi_log_end(previous);
+    fabric_log_end(previous);
 }
 
 tryst_status ofi_op_desc(struct ofi_op *op, void **desc_p)
@@ -156,7 +156,9 @@ tryst_status ofi_op_desc(struct ofi_op *op, void **desc_p)
     if (!(bulk->memory ? rail->mr_device : rail->mr_local) || bulk->bytes == 0)
         return TRYST_OK;
     if (bulk->mem &&
-        rail->host->mem_handle(bulk->mem, &rail->base, &handle) == TRYST_OK && handle) {
+        rail->fabric.host->mem_handle(bulk->mem, &rail->fabric.base, &handle) ==
+            TRYST_OK &&
+        handle) {
         *desc_p = fi_mr_desc((struct fid_mr *)handle);
         return TRYST_OK;
     }

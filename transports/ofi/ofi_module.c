@@ -2,16 +2,21 @@
 /*
  * The ofi module's entry and ops table.
  */
-#include "ofi_private.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "ofi_bulk.h"
+#include "ofi_ep.h"
+#include "ofi_fabric.h"
+#include "ofi_frame.h"
+#include "ofi_memory.h"
+#include "ofi_rail.h"
+
 static tryst_status ofi_probe(const struct tryst_host *host, char *text)
 {
-    const tryst_host *previous = ofi_log_begin(host);
+    const tryst_host *previous = fabric_log_begin(host);
     tryst_status status = ofi_info_describe(text);
-    ofi_log_end(previous);
+    fabric_log_end(previous);
     return status;
 }
 

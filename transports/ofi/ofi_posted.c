@@ -7,7 +7,7 @@
  * Invariant: every index below `count` is in exactly one chain, its bucket's or the free one.
  * Callers: ofi_bulk.c.
  */
-#include "ofi_private.h"
+#include "ofi_posted.h"
 
 #include <string.h>
 

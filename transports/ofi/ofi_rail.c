@@ -9,34 +9,24 @@
  * the queue cannot overflow.
  * Callers: the layer above, through the ops table (ofi_module.c).
  */
-#include "ofi_private.h"
+#include "ofi_rail.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
 #include <time.h>
 
+#include "ofi_bulk.h"
+#include "ofi_choose.h"
+#include "ofi_ep.h"
+#include "ofi_fabric.h"
+#include "ofi_frame.h"
+#include "ofi_memory.h"
 #include "transports/signal_guard.h"
 
 #define SETTLE_NS 50000000ull
 enum { ENTRIES = 32, READS_MAX = 2 };
-
-void ofi_rail_log(const struct ofi_rail *rail, tryst_log_level level, const char *fmt,
-                  ...)
-{
-    char text[512];
-    va_list args;
-    int used =
-        snprintf(text, sizeof text, "ofi rail %u on %s: ", rail->base.index, rail->name);
-    va_start(args, fmt);
-    (void)vsnprintf(text + used, sizeof text - (size_t)used, fmt, args);
-    va_end(args);
-    rail->host->log(rail->host, level, text);
-}
 
 /* ---- opening ---- */
 
@@ -46,10 +36,10 @@ static int queue_open(struct ofi_rail *rail)
         .size = OFI_CQ_SIZE, .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_FD};
     int rc = fi_cq_open(rail->domain, &attr, &rail->cq, NULL);
     if (rc == 0)
-        return fi_control(&rail->cq->fid, FI_GETWAIT, &rail->source.fd);
+        return fi_control(&rail->cq->fid, FI_GETWAIT, &rail->fabric.source.fd);
     /* shm has no descriptor to wait on (FI_ENOSYS), others say FI_EINVAL */
     attr.wait_obj = FI_WAIT_NONE;
-    rail->source.fd = -1;
+    rail->fabric.source.fd = -1;
     return fi_cq_open(rail->domain, &attr, &rail->cq, NULL);
 }
 
@@ -60,10 +50,10 @@ static int domain_open(struct ofi_rail *rail, const char **step_p)
     if (attr.type == FI_AV_UNSPEC)
         attr.type = FI_AV_TABLE;
     *step_p = "fi_fabric";
-    rc = fi_fabric(rail->info->fabric_attr, &rail->fabric, NULL);
+    rc = fi_fabric(rail->info->fabric_attr, &rail->fid_fabric, NULL);
     if (rc == 0) {
         *step_p = "fi_domain";
-        rc = fi_domain(rail->fabric, rail->info, &rail->domain, NULL);
+        rc = fi_domain(rail->fid_fabric, rail->info, &rail->domain, NULL);
     }
     if (rc == 0) {
         *step_p = "fi_av_open";
@@ -126,7 +116,7 @@ int ofi_endpoint_open(struct ofi_rail *rail, struct fid_ep **ep_p, unsigned char
                       size_t *bytes_p)
 {
     in_port_t *port = rail->ports_count ? port_of(rail->info) : NULL;
-    uint32_t first = (uint32_t)rail->host->random_u64();
+    uint32_t first = (uint32_t)rail->fabric.host->random_u64();
     int rc = -FI_EADDRINUSE;
     if (!port)
         return endpoint_try(rail, ep_p, address, bytes_p);
@@ -141,7 +131,7 @@ int ofi_endpoint_open(struct ofi_rail *rail, struct fid_ep **ep_p, unsigned char
 /* The library has checked it: "first-last", or one port. */
 static void ports_read(struct ofi_rail *rail)
 {
-    const char *text = rail->host->config(rail->host, "port_range");
+    const char *text = rail->fabric.host->config(rail->fabric.host, "port_range");
     char *rest = NULL;
     unsigned long first = text ? strtoul(text, &rest, 10) : 0, last = first;
     if (first && *rest == '-')
@@ -154,8 +144,7 @@ static void unposted_post(struct ofi_rail *rail)
 {
     struct list todo;
     struct list_node *node;
-    list_init(&todo);
-    list_append(&todo, &rail->unposted);
+    fabric_take(&todo, &rail->unposted);
     while ((node = list_pop_front(&todo)) != NULL)
         ofi_message_post(rail, container_of(node, struct ofi_packet, node));
 }
@@ -175,44 +164,33 @@ static void limits_set(struct ofi_rail *rail)
 {
     uint64_t format = rail->info->ep_attr->mem_tag_format;
     unsigned bits = format ? 64 - (unsigned)__builtin_clzll(format) : 64;
-    uint64_t most = (uint64_t)1 << 46; /* half of the address space is no limit */
     rail->slot_mask = ((uint64_t)1 << (bits - OFI_TAG_BITS)) - 1;
-    rail->base.tag_bits = OFI_TAG_BITS;
-    rail->base.frame_max = OFI_FRAME_MAX;
-    rail->base.bulk_max = rail->info->ep_attr->max_msg_size < most
-                              ? rail->info->ep_attr->max_msg_size
-                              : most;
-    rail->base.posted_max = OFI_POSTED_MAX;
-    rail->base.slice_bytes = ofi_info_slice_bytes(rail->info);
-    rail->base.window_bytes = ofi_info_window_bytes(rail->info);
+    rail->fabric.base.tag_bits = OFI_TAG_BITS;
+    rail->fabric.base.frame_max = OFI_FRAME_MAX;
+    rail->fabric.base.bulk_max = rail->info->ep_attr->max_msg_size < FABRIC_BULK_MAX
+                                     ? rail->info->ep_attr->max_msg_size
+                                     : FABRIC_BULK_MAX;
+    rail->fabric.base.posted_max = OFI_POSTED_MAX;
+    rail->fabric.base.slice_bytes = ofi_info_slice_bytes(rail->info);
+    rail->fabric.base.window_bytes = ofi_info_window_bytes(rail->info);
     rail->parks = ofi_info_parks(rail->info);
     rail->mr_local = rail->info->domain_attr->mr_mode & FI_MR_LOCAL;
     rail->mr_device = ofi_info_registers_device(rail->info);
     if (ofi_info_claims_device(rail->info)) /* and its endpoint is open: device_ask */
-        rail->base.memory_kinds = 1u << TRYST_MEMORY_CUDA;
+        rail->fabric.base.memory_kinds = 1u << TRYST_MEMORY_CUDA;
 }
 
 static struct ofi_rail *rail_new(const struct rail_params *params)
 {
-    struct ofi_rail *rail = params->host->alloc(sizeof *rail);
+    struct ofi_rail *rail =
+        fabric_rail_new(params, &ofi_ops, sizeof *rail, OFI_SLOTS_MAX);
     if (!rail)
         return NULL;
-    rail->base.ops = &ofi_ops;
-    rail->base.events = params->events;
-    rail->base.index = params->index;
-    rail->host = params->host;
-    rail->poller = params->poller;
-    rail->source.fd = -1;
-    ep_table_init(&rail->table, params->host, OFI_SLOTS_MAX);
     ports_read(rail);
     list_init(&rail->packets);
     list_init(&rail->unposted);
     list_init(&rail->ops);
-    list_init(&rail->done);
-    list_init(&rail->work);
     list_init(&rail->stalled);
-    (void)snprintf(rail->name, sizeof rail->name, "%s",
-                   params->interface_name ? params->interface_name : "any interface");
     return rail;
 }
 
@@ -220,8 +198,8 @@ static void fid_close(struct ofi_rail *rail, struct fid *fid, const char *what)
 {
     int rc = fid ? fi_close(fid) : 0;
     if (rc != 0)
-        ofi_rail_log(rail, TRYST_LOG_INFO, "libfabric keeps its %s: %s", what,
-                     fi_strerror(-rc));
+        fabric_rail_log(&rail->fabric, TRYST_LOG_INFO, "libfabric keeps its %s: %s", what,
+                        fi_strerror(-rc));
 }
 
 /* After what belongs to it. */
@@ -230,11 +208,11 @@ static void domain_close(struct ofi_rail *rail)
     fid_close(rail, rail->cq ? &rail->cq->fid : NULL, "completion queue");
     fid_close(rail, rail->av ? &rail->av->fid : NULL, "address vector");
     fid_close(rail, rail->domain ? &rail->domain->fid : NULL, "domain");
-    fid_close(rail, rail->fabric ? &rail->fabric->fid : NULL, "fabric");
+    fid_close(rail, rail->fid_fabric ? &rail->fid_fabric->fid : NULL, "fabric");
     rail->cq = NULL;
     rail->av = NULL;
     rail->domain = NULL;
-    rail->fabric = NULL;
+    rail->fid_fabric = NULL;
 }
 
 static int fabric_open(struct ofi_rail *rail, const char **step_p)
@@ -258,10 +236,11 @@ static bool device_fabric_open(struct ofi_rail *rail, struct fi_info *claims)
         fi_freeinfo(plain);
         return true;
     }
-    ofi_rail_log(rail, TRYST_LOG_DEBUG, "%s does not move cuda memory by itself (%s: %s)",
-                 claims->fabric_attr->prov_name, step, fi_strerror(-rc));
+    fabric_rail_log(&rail->fabric, TRYST_LOG_DEBUG,
+                    "%s does not move cuda memory by itself (%s: %s)",
+                    claims->fabric_attr->prov_name, step, fi_strerror(-rc));
     domain_close(rail);
-    rail->source.fd = -1;
+    rail->fabric.source.fd = -1;
     rail->info = plain;
     fi_freeinfo(claims);
     return false;
@@ -283,36 +262,8 @@ static tryst_status fabric_start(struct ofi_rail *rail, const struct rail_params
         }
     }
     if (status != TRYST_OK)
-        ofi_rail_log(rail, TRYST_LOG_WARN, "cannot open: %s", text);
+        fabric_rail_log(&rail->fabric, TRYST_LOG_WARN, "cannot open: %s", text);
     return status;
-}
-
-/* Its wait descriptor is level-triggered; progress, which the context calls next, does the work. */
-static void source_ready(struct poller_source *source, uint32_t events)
-{
-    (void)source;
-    (void)events;
-}
-
-static tryst_status source_add(struct ofi_rail *rail)
-{
-    tryst_status status;
-    if (rail->source.fd < 0)
-        return TRYST_OK;
-    rail->source.events = EPOLLIN;
-    rail->source.fn = source_ready;
-    status = rail->host->poller_add(rail->poller, &rail->source);
-    if (status != TRYST_OK)
-        rail->source.fn = NULL;
-    return status;
-}
-
-void ofi_rail_wait_end(struct ofi_rail *rail)
-{
-    if (rail->source.fn)
-        rail->host->poller_remove(rail->poller, &rail->source);
-    rail->source.fn = NULL;
-    rail->source.fd = -1;
 }
 
 /* libfabric never closes what it has accepted but not heard of when its listener is closed; so let
@@ -320,10 +271,10 @@ void ofi_rail_wait_end(struct ofi_rail *rail)
 static void settle(struct ofi_rail *rail)
 {
     const struct timespec nap = {.tv_nsec = 200000};
-    uint64_t until = rail->host->now_ns(rail->host) + SETTLE_NS;
+    uint64_t until = rail->fabric.host->now_ns(rail->fabric.host) + SETTLE_NS;
     struct fi_cq_tagged_entry entries[ENTRIES];
     struct fi_cq_err_entry error = {0};
-    while (rail->host->now_ns(rail->host) < until) {
+    while (rail->fabric.host->now_ns(rail->fabric.host) < until) {
         ssize_t got = fi_cq_read(rail->cq, entries, ENTRIES);
         if (got == -FI_EAVAIL)
             (void)fi_cq_readerr(rail->cq, &error, 0);
@@ -338,14 +289,14 @@ static void parked_close(struct ofi_rail *rail)
         struct ofi_parked *parked = rail->parked;
         rail->parked = parked->next;
         (void)fi_close(&parked->ep->fid);
-        rail->host->free(parked);
+        rail->fabric.host->free(parked);
     }
 }
 
 static void rail_free(struct ofi_rail *rail)
 {
-    const tryst_host *previous = ofi_log_begin(rail->host);
-    ofi_rail_wait_end(rail);
+    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
+    fabric_rail_unwatch(&rail->fabric);
     if (rail->unsettled)
         settle(rail);
     parked_close(rail);
@@ -353,9 +304,8 @@ static void rail_free(struct ofi_rail *rail)
     ofi_memory_free(rail);
     domain_close(rail);
     fi_freeinfo(rail->info);
-    ofi_log_end(previous);
-    ep_table_end(&rail->table, rail->host);
-    rail->host->free(rail);
+    fabric_log_end(previous);
+    fabric_rail_free(&rail->fabric);
 }
 
 tryst_status ofi_rail_open(const struct rail_params *params, struct rail **rail_p)
@@ -366,7 +316,7 @@ tryst_status ofi_rail_open(const struct rail_params *params, struct rail **rail_
     tryst_status status;
     if (!rail)
         return TRYST_E_NOMEM;
-    previous = ofi_log_begin(rail->host);
+    previous = fabric_log_begin(rail->fabric.host);
     signal_guard_begin(&guard); /* providers load libraries, and some start threads */
     status = fabric_start(rail, params);
     (void)signal_guard_end(&guard);
@@ -374,24 +324,24 @@ tryst_status ofi_rail_open(const struct rail_params *params, struct rail **rail_
         limits_set(rail);
         status = receives_post(rail);
     }
-    if (status == TRYST_OK)
-        status = source_add(rail);
-    ofi_log_end(previous);
+    if (status == TRYST_OK && rail->fabric.source.fd >= 0)
+        status = fabric_rail_watch(&rail->fabric, rail->fabric.source.fd);
+    fabric_log_end(previous);
     if (status != TRYST_OK) {
         rail_free(rail);
         return status;
     }
-    *rail_p = &rail->base;
+    *rail_p = &rail->fabric.base;
     return TRYST_OK;
 }
 
 void ofi_rail_close(struct rail *base)
 {
     struct ofi_rail *rail = (struct ofi_rail *)base;
-    if (rail->strangers)
-        ofi_rail_log(rail, TRYST_LOG_INFO,
-                     "closed; %llu messages with a wrong cookie or endpoint",
-                     (unsigned long long)rail->strangers);
+    if (rail->fabric.strangers)
+        fabric_rail_log(&rail->fabric, TRYST_LOG_INFO,
+                        "closed; %llu messages with a wrong cookie or endpoint",
+                        (unsigned long long)rail->fabric.strangers);
     rail_free(rail);
 }
 
@@ -426,8 +376,8 @@ static bool error_take(struct ofi_rail *rail)
     if (entry.op_context)
         completed(rail, entry.op_context, entry.err ? entry.err : FI_EIO, entry.len);
     else
-        ofi_rail_log(rail, TRYST_LOG_INFO, "libfabric reports: %s",
-                     fi_strerror(entry.err));
+        fabric_rail_log(&rail->fabric, TRYST_LOG_INFO, "libfabric reports: %s",
+                        fi_strerror(entry.err));
     return true;
 }
 
@@ -474,29 +424,28 @@ static int work_run(struct ofi_rail *rail)
     struct list todo;
     struct list_node *node;
     int count = 0;
-    list_init(&todo);
-    list_append(&todo, &rail->work); /* what is added meanwhile waits for the next call */
+    fabric_take(&todo, &rail->fabric.work);
     list_append(&todo, &rail->stalled);
     while ((node = list_pop_front(&todo)) != NULL)
-        count += ofi_ep_work(container_of(node, struct ofi_ep, work_node));
+        count += ofi_ep_work(container_of(node, struct ofi_ep, fabric.work_node));
     return count;
 }
 
 int ofi_rail_progress(struct rail *base)
 {
     struct ofi_rail *rail = (struct ofi_rail *)base;
-    const tryst_host *previous = ofi_log_begin(rail->host);
+    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
     int count = 0;
     fabric_read(rail, &count);
     if (!list_empty(&rail->unposted))
         unposted_post(rail);
-    if (!list_empty(&rail->done))
-        count += ofi_bulk_report(rail);
+    if (!list_empty(&rail->fabric.done))
+        count += fabric_bulk_report(&rail->fabric);
     if (rail->watch_at_ns)
         ofi_bulk_watch(rail);
-    if (!list_empty(&rail->work) || !list_empty(&rail->stalled))
+    if (!list_empty(&rail->fabric.work) || !list_empty(&rail->stalled))
         count += work_run(rail);
-    ofi_log_end(previous);
+    fabric_log_end(previous);
     return count;
 }
 
@@ -506,13 +455,13 @@ tryst_status ofi_rail_arm(struct rail *base)
     struct fid *fids[1] = {&rail->cq->fid};
     const tryst_host *previous;
     int rc;
-    if (!list_empty(&rail->work) || !list_empty(&rail->done))
+    if (fabric_rail_is_due(&rail->fabric))
         return TRYST_AGAIN;
-    if (rail->source.fd < 0)
+    if (rail->fabric.source.fd < 0)
         return TRYST_E_UNSUPPORTED;
-    previous = ofi_log_begin(rail->host);
-    rc = fi_trywait(rail->fabric, fids, 1);
-    ofi_log_end(previous);
+    previous = fabric_log_begin(rail->fabric.host);
+    rc = fi_trywait(rail->fid_fabric, fids, 1);
+    fabric_log_end(previous);
     if (rc == -FI_EAGAIN)
         return TRYST_AGAIN;
     /* what the fabric had no room for is tried again soon: no event says when there is */

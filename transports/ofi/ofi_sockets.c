@@ -12,7 +12,7 @@
  * accepted there, and who is connected to the port of the peer's endpoint was connected by ours. Such a number
  * stays what it is while we look at it: libfabric alone closes it, and only when we call.
  */
-#include "ofi_private.h"
+#include "ofi_sockets.h"
 
 #include <netinet/in.h>
 #include <string.h>

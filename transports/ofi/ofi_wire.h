@@ -38,20 +38,16 @@
 #ifndef OFI_WIRE_H
 #define OFI_WIRE_H
 
-#include <stdint.h>
+#include "fabric_base.h"
 
 #define OFI_CONNECT_MAGIC 0x49464f54u /* "TOFI" */
 #define OFI_WIRE_VERSION  1u
 /** The largest address that we take: fabrics' own are 16 to some 100 bytes. */
 #define OFI_ADDRESS_MAX 512u
 
-enum ofi_connect_kind { OFI_CONNECT_ADDRESS = 1, OFI_CONNECT_REFUSED = 2 };
-
 /** Heads each connect message; the address, or a text, follows. */
 struct ofi_connect {
-    uint32_t magic;
-    uint16_t version;
-    uint16_t kind;     /**< enum ofi_connect_kind */
+    struct fabric_connect connect;
     uint64_t ep_id;    /**< of the sender's endpoint: goes into heads towards it */
     char provider[32]; /**< "tcp;ofi_rxm", zero-padded: must be equal */
 };

@@ -14,6 +14,8 @@
 #include <stdio.h>
 
 #include "core/alloc.h"
+#include "pair_bulk.h"
+#include "pair_device.h"
 
 static_assert(PAIR_FRAME_MAX >= TRANSPORT_FRAME_BYTES, "the contract");
 static_assert(PAIR_FRAME_MAX + 16 <= PAIR_RING_BYTES_MIN - PAIR_RING_BYTES_MIN / 4,

@@ -22,9 +22,9 @@
 
 #include "core/list.h"
 #include "pair_ring.h"
-#include "transports/copy.h"
+#include "transports/memory/copy.h"
+#include "transports/memory/slots.h"
 #include "transports/module.h"
-#include "transports/slots.h"
 #include "transports/transport.h"
 
 #define PAIR_BUCKETS \
@@ -214,35 +214,5 @@ int pair_progress(struct rail *base);
 tryst_status pair_arm(struct rail *base);
 void pair_ep_close(struct endpoint *base);
 tryst_status pair_frame_send(struct endpoint *base, const void *data, size_t bytes);
-tryst_status pair_bulk_recv(struct endpoint *base, struct bulk *bulk);
-tryst_status pair_bulk_send(struct endpoint *base, struct bulk *bulk);
-void pair_bulk_cancel(struct endpoint *base, struct bulk *bulk);
-
-/* --- pair_device.c, for the other two --- */
-
-void pair_devices_init(struct pair_rail *rail);
-void pair_devices_end(struct pair_rail *rail);
-/* A slot for a message of op->bytes bytes that comes as host memory; false: no memory. */
-bool pair_slot_take(struct pair_ep *ep, struct bulk *bulk);
-/* The slot is full: on to the device; `done` follows. */
-void pair_slot_place(struct pair_ep *ep, struct bulk *bulk);
-/* Begin to read an offer of device memory; as pair_ops.device_read. */
-enum pair_copy pair_device_read(struct pair_ep *ep, struct bulk *bulk);
-/* Nothing of it is being copied: without a job from here on. */
-void pair_job_drop(struct bulk *bulk);
-
-/* --- between pair.c and pair_bulk.c --- */
-
-/* Handle one entry that is not a frame; it is still in the ring. */
-void pair_bulk_entry(struct pair_ep *ep, struct ring_entry entry);
-int pair_answers_take(struct pair_ep *ep);
-/* The peer's offer in `slot` has been read. */
-void pair_answer_taken(struct pair_ep *ep, unsigned slot);
-int pair_jobs_advance(struct pair_ep *ep);
-int pair_finished_tell(struct pair_ep *ep);
-/* Complete everything with `status`; reads of this endpoint end. */
-void pair_bulk_end(struct pair_ep *ep, tryst_status status);
-/* One piece of the oldest read. */
-int pair_reads_advance(struct pair_rail *rail);
 
 #endif

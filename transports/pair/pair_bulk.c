@@ -18,7 +18,9 @@
  * (pair_device.c).
  * Callers: pair.c and the operation tables.
  */
-#include "pair.h"
+#include "pair_bulk.h"
+
+#include "pair_device.h"
 
 #define BIT(slot) (UINT64_C(1) << (slot))
 

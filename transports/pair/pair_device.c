@@ -13,9 +13,10 @@
  * (ep->copies counts those), and its endpoint does not end before.
  * Callers: pair.c, pair_bulk.c.
  */
-#include "pair.h"
+#include "pair_device.h"
 
 #include "core/alloc.h"
+#include "pair_bulk.h"
 
 static struct pair_job *job_new(struct pair_ep *ep, struct bulk *bulk)
 {

@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
-#include "pair.h"
+#include "pair_bulk.h"
 
 /* An area in common: freed by the last of its holders. */
 struct self_area {

@@ -14,7 +14,7 @@
 
 #include "core/alloc.h"
 #include "core/clock.h"
-#include "shm.h"
+#include "shm_closer.h"
 #include "transports/signal_guard.h"
 
 /* When the rail closes, no stream waits for us any more; kernels of the program may still run. */

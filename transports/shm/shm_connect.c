@@ -19,8 +19,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "shm.h"
-#include "transports/memfd.h"
+#include "shm_connect.h"
+#include "shm_copy.h"
+#include "shm_region.h"
+#include "transports/memory/memfd.h"
 
 tryst_status shm_tell(struct shm_ep *ep, enum shm_type type,
                       const struct shm_message *model, int fd)

@@ -18,7 +18,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "shm.h"
+#include "shm_copy.h"
+#include "shm_region.h"
 
 static bool peer_lives(const struct shm_ep *ep)
 {

@@ -14,7 +14,10 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
-#include "shm.h"
+#include "shm_connect.h"
+#include "shm_copy.h"
+#include "shm_device.h"
+#include "shm_region.h"
 
 static_assert(sizeof(struct memory_ipc) == sizeof(((struct shm_message *)0)->text),
               "a handle fits into a message");

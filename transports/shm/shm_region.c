@@ -6,14 +6,17 @@
  * offers then name it by id and offset. An offer may overtake the descriptor and waits for it.
  * Invariant: a bit in `announced` is set exactly while the peer was sent REGION and not DROP;
  * nothing is mapped that is not sealed against shrinking, and only to be read.
- * Callers: memory.c (registration), shm.c (choose), shm_copy.c, shm_connect.c.
+ * Callers: memory/memory.c (registration), shm.c (choose), shm_copy.c, shm_connect.c.
  */
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
-#include "shm.h"
-#include "transports/memfd.h"
+#include "shm_closer.h"
+#include "shm_connect.h"
+#include "shm_device.h"
+#include "shm_region.h"
+#include "transports/memory/memfd.h"
 
 #define BIT(index) (UINT64_C(1) << ((index) % 64))
 

@@ -52,7 +52,7 @@ struct shm_message {
     uint32_t reserved; /* 0 */
     char text
         [96]; /* ACCEPT, CONFIRM: how reading was verified or why it fails; REFUSE: why;
-                 DEVICE: struct memory_ipc (transports/memory.h) */
+                 DEVICE: struct memory_ipc (transports/memory/memory_ops.h) */
 };
 static_assert(sizeof(struct shm_message) == 152, "a connect message's layout is pinned");
 

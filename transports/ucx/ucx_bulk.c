@@ -7,11 +7,14 @@
  * Invariant: ep->active holds what UCX may still read or write, and sends_active + recvs_active
  * count it; an endpoint is not gone before both are zero and all was reported.
  */
-#include "ucx_private.h"
+#include "ucx_bulk.h"
 
 #include <string.h>
 
-tryst_status ucx_status(ucs_status_t status)
+#include "ucx_frame.h"
+#include "ucx_landing.h"
+
+static tryst_status status_of(ucs_status_t status)
 {
     switch (status) {
     case UCS_OK: return TRYST_OK;
@@ -21,40 +24,14 @@ tryst_status ucx_status(ucs_status_t status)
     }
 }
 
-/* From inside a call or a callback: note it for ucx_bulk_report. */
+/* From inside a call or a callback. */
 static void bulk_complete(struct ucx_bulk *bulk, tryst_status status, size_t bytes)
 {
-    struct ucx_ep *ep = bulk->ep;
-    if (bulk->is_send)
-        ep->sends_active--;
-    else
-        ep->recvs_active--;
-    bulk->status = status;
-    bulk->bytes = bytes;
     bulk->request = NULL;
     if (bulk->landing)
         ucx_landing_put(bulk->landing);
     bulk->landing = NULL;
-    (void)list_remove(&bulk->node);
-    list_push_back(&ep_rail(ep)->done, &bulk->node);
-    ep->unreported++;
-}
-
-int ucx_bulk_report(struct ucx_rail *rail)
-{
-    struct list done;
-    struct list_node *node;
-    int count = 0;
-    list_init(&done);
-    list_append(&done, &rail->done);
-    while ((node = list_pop_front(&done)) != NULL) {
-        struct ucx_bulk *bulk = container_of(node, struct ucx_bulk, node);
-        struct bulk *public = bulk_public(bulk);
-        bulk->ep->unreported--;
-        public->done(public, bulk->status, bulk->bytes);
-        count++;
-    }
-    return count;
+    fabric_bulk_complete(&bulk->fabric, status, bytes);
 }
 
 static void param_set(struct ucx_ep *ep, struct bulk *bulk, ucp_request_param_t *param)
@@ -66,25 +43,19 @@ static void param_set(struct ucx_ep *ep, struct bulk *bulk, ucp_request_param_t 
     param->memory_type = bulk->memory ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST;
     param->user_data = bulk_private(bulk);
     if (!rail->direct || !bulk->mem ||
-        rail->host->mem_handle(bulk->mem, &rail->base, &handle) != TRYST_OK || !handle)
+        rail->fabric.host->mem_handle(bulk->mem, &rail->fabric.base, &handle) !=
+            TRYST_OK ||
+        !handle)
         return; /* without a registration UCX makes its own */
     param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
     param->memh = handle;
-}
-
-static void private_set(struct ucx_ep *ep, struct bulk *bulk, bool is_send)
-{
-    struct ucx_bulk *private = bulk_private(bulk);
-    memset(private, 0, sizeof *private);
-    private->ep = ep;
-    private->is_send = is_send;
 }
 
 static void recv_completed(void *request, ucs_status_t status,
                            const ucp_tag_recv_info_t *info, void *user_data)
 {
     ucp_request_free(request);
-    bulk_complete(user_data, ucx_status(status), status == UCS_OK ? info->length : 0);
+    bulk_complete(user_data, status_of(status), status == UCS_OK ? info->length : 0);
 }
 
 static void landing_completed(void *request, ucs_status_t status,
@@ -103,7 +74,7 @@ static void send_completed(void *request, ucs_status_t status, void *user_data)
 {
     struct ucx_bulk *bulk = user_data;
     ucp_request_free(request);
-    bulk_complete(bulk, ucx_status(status),
+    bulk_complete(bulk, status_of(status),
                   status == UCS_OK ? bulk_public(bulk)->bytes : 0);
 }
 
@@ -114,27 +85,25 @@ static tryst_status started(struct ucx_ep *ep, struct bulk *bulk,
     struct ucx_bulk *private = bulk_private(bulk);
     ucs_status_t status;
     if (UCS_PTR_IS_PTR(request)) {
-        if (!list_linked(&private->node)) { /* else UCX has called back already */
+        if (!list_linked(&private->fabric.node)) { /* else UCX has called back already */
             private->request = request;
-            list_push_back(&ep->active, &private->node);
+            list_push_back(&ep->active, &private->fabric.node);
         }
         return TRYST_OK;
     }
     status = UCS_PTR_STATUS(request);
     if (status == UCS_OK || status == UCS_ERR_MESSAGE_TRUNCATED) {
-        bulk_complete(private, ucx_status(status), status == UCS_OK ? bytes : 0);
+        bulk_complete(private, status_of(status), status == UCS_OK ? bytes : 0);
         return TRYST_OK;
     }
-    if (private->is_send)
-        ep->sends_active--;
-    else
-        ep->recvs_active--;
+    fabric_bulk_undo(&private->fabric);
     if (private->landing)
         ucx_landing_put(private->landing);
     if (status == UCS_ERR_NO_MEMORY)
         return TRYST_AGAIN;
-    ucx_ep_fail(ep, TRYST_E_PEER, "bulk refused: %s", ucs_status_string(status));
-    return ucx_ep_usable(ep);
+    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "bulk refused: %s",
+                   ucs_status_string(status));
+    return fabric_ep_usable(&ep->fabric);
 }
 
 static ucs_status_ptr_t recv_start(struct ucx_ep *ep, struct bulk *bulk,
@@ -143,7 +112,7 @@ static ucs_status_ptr_t recv_start(struct ucx_ep *ep, struct bulk *bulk,
     struct ucx_rail *rail = ep_rail(ep);
     struct ucx_landing *landing;
     ucp_request_param_t param = {.cb.recv = recv_completed, .recv_info.tag_info = info};
-    ucp_tag_t tag = ucx_tag(ep->id, bulk->tag);
+    ucp_tag_t tag = ucx_tag(ep->fabric.id, bulk->tag);
     param_set(ep, bulk, &param);
     param.op_attr_mask |= UCP_OP_ATTR_FIELD_RECV_INFO;
     if (rail->direct)
@@ -167,19 +136,16 @@ tryst_status ucx_bulk_recv(struct endpoint *base, struct bulk *bulk)
     ucp_tag_recv_info_t info = {0};
     ucs_status_ptr_t request;
     tryst_status status;
-    status = ucx_ep_usable(ep);
+    status =
+        fabric_bulk_check(&ep->fabric, bulk, ep->fabric.recvs_active, UCX_POSTED_MAX);
     if (status != TRYST_OK)
         return status;
-    if (!rail_takes(base->rail, bulk))
-        return TRYST_E_UNSUPPORTED;
-    if (ep->recvs_active >= UCX_POSTED_MAX)
-        return TRYST_AGAIN;
-    previous = ucx_log_begin(ep_rail(ep)->host);
-    private_set(ep, bulk, false);
-    ep->recvs_active++;
+    previous = fabric_log_begin(ep_rail(ep)->fabric.host);
+    *bulk_private(bulk) = (struct ucx_bulk){.request = NULL};
+    fabric_bulk_begin(&ep->fabric, &bulk_private(bulk)->fabric, false);
     request = recv_start(ep, bulk, &info);
     status = started(ep, bulk, request, info.length);
-    ucx_log_end(previous);
+    fabric_log_end(previous);
     return status;
 }
 
@@ -190,45 +156,41 @@ tryst_status ucx_bulk_send(struct endpoint *base, struct bulk *bulk)
     ucp_request_param_t param = {.cb.send = send_completed};
     ucs_status_ptr_t request;
     tryst_status status;
-    status = ucx_ep_usable(ep);
+    status = fabric_bulk_check(&ep->fabric, bulk, ep->fabric.sends_active, UCX_SENDS_MAX);
     if (status != TRYST_OK)
         return status;
-    if (!rail_takes(base->rail, bulk))
-        return TRYST_E_UNSUPPORTED;
-    if (ep->sends_active >= UCX_SENDS_MAX)
-        return TRYST_AGAIN;
-    previous = ucx_log_begin(ep_rail(ep)->host);
-    private_set(ep, bulk, true);
+    previous = fabric_log_begin(ep_rail(ep)->fabric.host);
+    *bulk_private(bulk) = (struct ucx_bulk){.request = NULL};
+    fabric_bulk_begin(&ep->fabric, &bulk_private(bulk)->fabric, true);
     param_set(ep, bulk, &param);
-    ep->sends_active++;
     request = ucp_tag_send_nbx(ep->bulk, bulk->data, bulk->bytes,
-                               ucx_tag(ep->peer_id, bulk->tag), &param);
+                               ucx_tag(ep->fabric.peer_id, bulk->tag), &param);
     status = started(ep, bulk, request, bulk->bytes);
-    ucx_log_end(previous);
+    fabric_log_end(previous);
     return status;
 }
 
 /* UCX calls recv_completed from inside the cancel when the receive is unmatched; a matched one
  * goes on and completes by itself. Sends cannot be withdrawn. */
-static void request_cancel(struct ucx_bulk *bulk)
+static void request_cancel(struct ucx_ep *ep, struct ucx_bulk *bulk)
 {
-    if (bulk->request && !bulk->is_send)
-        ucp_request_cancel(ep_rail(bulk->ep)->worker, bulk->request);
+    if (bulk->request && !bulk->fabric.is_send)
+        ucp_request_cancel(ep_rail(ep)->worker, bulk->request);
 }
 
 void ucx_bulk_cancel(struct endpoint *base, struct bulk *bulk)
 {
     struct ucx_ep *ep = (struct ucx_ep *)base;
-    const tryst_host *previous = ucx_log_begin(ep_rail(ep)->host);
-    request_cancel(bulk_private(bulk));
-    ucx_log_end(previous);
+    const tryst_host *previous = fabric_log_begin(ep_rail(ep)->fabric.host);
+    request_cancel(ep, bulk_private(bulk));
+    fabric_log_end(previous);
 }
 
 void ucx_bulk_cancel_all(struct ucx_ep *ep)
 {
     list_for_each_safe (&ep->active, node, after) {
-        struct ucx_bulk *bulk = container_of(node, struct ucx_bulk, node);
-        request_cancel(bulk);
+        struct ucx_bulk *bulk = container_of(node, struct ucx_bulk, fabric.node);
+        request_cancel(ep, bulk);
         if (!bulk->landing)
             continue; /* it was unmatched, or it is direct */
         ucx_landing_revoke(bulk->landing);
@@ -240,7 +202,7 @@ void ucx_bulk_cancel_all(struct ucx_ep *ep)
 void ucx_bulk_abandon_all(struct ucx_ep *ep, tryst_status status)
 {
     list_for_each_safe (&ep->active, node, after)
-        bulk_complete(container_of(node, struct ucx_bulk, node), status, 0);
+        bulk_complete(container_of(node, struct ucx_bulk, fabric.node), status, 0);
 }
 
 /* Take a message in; true when it was whole and fits. */
@@ -268,7 +230,7 @@ static int message_drain(struct ucx_rail *rail, ucp_tag_message_h message,
 {
     uint32_t slot = (uint32_t)(info->sender_tag >> UCX_TAG_BITS);
     uint64_t tag = info->sender_tag & (((uint64_t)1 << UCX_TAG_BITS) - 1);
-    struct ucx_ep *ep = ep_table_at(&rail->table, slot);
+    struct ucx_ep *ep = ep_table_at(&rail->fabric.table, slot);
     if (info->sender_tag == UCX_HELLO_TAG && info->length == sizeof rail->hello) {
         if (message_take(rail, message, &rail->hello, sizeof rail->hello))
             ucx_hello_take(rail, &rail->hello);
@@ -276,8 +238,8 @@ static int message_drain(struct ucx_rail *rail, ucp_tag_message_h message,
     }
     (void)message_take(rail, message, &rail->hello, 0);
     rail->drained++;
-    if (ep && ep->state == UCX_EP_READY)
-        ep->base.rail->events->unexpected(&ep->base, tag, info->length);
+    if (ep && ep->fabric.state == FABRIC_READY)
+        ep->fabric.base.rail->events->unexpected(&ep->fabric.base, tag, info->length);
     return 1;
 }
 

@@ -6,7 +6,7 @@
  * ucp_config_modify; the environment is read by UCX as always and written by nobody.
  * Callers: ucx_rail.c.
  */
-#include "ucx_private.h"
+#include "ucx_config.h"
 
 #include <dirent.h>
 #include <stdio.h>

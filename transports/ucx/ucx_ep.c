@@ -2,50 +2,27 @@
 /*
  * Endpoints: connecting, failing, closing.
  *
- * Idea: calls and UCX's callbacks only mark work on the endpoint; ucx_ep_work does it, from
- * progress. There are two UCP endpoints per pair, one for frames and one for bulk, so that where
- * the fabric is a byte stream, frames never queue behind payload.
+ * Idea: there are two UCP endpoints per pair, one for frames and one for bulk, so that where the
+ * fabric is a byte stream, frames never queue behind payload. (The states: fabric_base.h.)
  *
- *   OPENING ── both HELLOs and HEARD ──▶ READY ── UCX's error, a broken rule ──▶ BROKEN
- *      └─ refused, UCX's error ─▶ BROKEN           any ── ep_close ──▶ CLOSING ──▶ freed
- *
+ *   READY: both HELLOs and HEARD came.
  *   CLOSING: what is sent leaves (FLUSH_LIMIT_NS at most), then both are closed by force.
  *
  * Invariant: an endpoint is freed when no send, no receive and no slot of it is in UCX's hands.
  */
-#include "ucx_private.h"
+#include "ucx_ep.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "transports/signal_guard.h"
+#include "ucx_bulk.h"
+#include "ucx_frame.h"
+#include "ucx_rail.h"
 
 /* How long what was sent before a close may take to leave (close_start says why it should). */
 #define FLUSH_LIMIT_NS 200000000ull
 /* Closing by force ends within milliseconds (README.md); after this it never will. */
 #define CLOSE_LIMIT_NS 3000000000ull
-enum { CONNECT_MESSAGE_MAX = 4096 };
-
-struct ucx_ep *ucx_ep_find(struct ucx_rail *rail, uint64_t id)
-{
-    return ep_table_find(&rail->table, id);
-}
-
-tryst_status ucx_ep_usable(const struct ucx_ep *ep)
-{
-    if (ep->state == UCX_EP_READY)
-        return TRYST_OK;
-    return ep->work & UCX_WORK_FAILED ? TRYST_AGAIN : TRYST_E_PEER;
-}
-
-void ucx_ep_work_add(struct ucx_ep *ep, enum ucx_work what)
-{
-    ep->work |= what;
-    if (!list_linked(&ep->work_node))
-        list_push_back(&ep_rail(ep)->work, &ep->work_node);
-}
 
 static void opening_begin(struct ucx_ep *ep)
 {
@@ -59,21 +36,6 @@ static void opening_end(struct ucx_ep *ep)
     ep->opening = false;
 }
 
-void ucx_ep_fail(struct ucx_ep *ep, tryst_status status, const char *fmt, ...)
-{
-    va_list args;
-    if (ep->state != UCX_EP_OPENING && ep->state != UCX_EP_READY)
-        return;
-    va_start(args, fmt);
-    (void)vsnprintf(ep->text, sizeof ep->text, fmt, args);
-    va_end(args);
-    /* who was never ready learns of it through `ready` */
-    ep->fail_status = ep->state == UCX_EP_OPENING ? TRYST_E_UNREACHABLE : status;
-    ep->state = UCX_EP_BROKEN;
-    opening_end(ep);
-    ucx_ep_work_add(ep, UCX_WORK_FAILED);
-}
-
 /* ---- opening ---- */
 
 tryst_status ucx_ep_open(struct rail *base, const struct ep_params *params,
@@ -83,57 +45,47 @@ tryst_status ucx_ep_open(struct rail *base, const struct ep_params *params,
     struct ucx_ep *ep;
     if (!rail->worker)
         return TRYST_E_UNREACHABLE;
-    ep = rail->host->alloc(sizeof *ep);
+    ep = fabric_ep_new(&rail->fabric, params, sizeof *ep);
     if (!ep)
         return TRYST_E_NOMEM;
-    ep->base = (struct endpoint){.rail = base, .arg = params->arg};
-    ep->cookie = params->cookie;
-    ep->peer_rank = params->peer_rank;
-    ep->loopback = params->loopback;
     ep->slots_free = (1u << UCX_SLOT_COUNT) - 1;
     list_init(&ep->active);
     for (int i = 0; i < UCX_SLOT_COUNT; i++)
         ep->slots[i].ep = ep;
-    if (ep_table_add(&rail->table, rail->host, ep, &ep->id) != TRYST_OK) {
-        rail->host->free(ep);
-        return TRYST_E_NOMEM;
-    }
-    if (ep->loopback)
-        ep->peer_id = ep->id;
-    ucx_ep_work_add(ep, UCX_WORK_CONNECT);
-    *ep_p = &ep->base;
+    if (ep->fabric.loopback)
+        ep->fabric.peer_id = ep->fabric.id;
+    *ep_p = &ep->fabric.base;
     return TRYST_OK;
 }
 
-static tryst_status connect_part_send(struct ucx_ep *ep, enum ucx_connect_kind kind,
+static const struct fabric_connect address_head = {UCX_CONNECT_MAGIC, UCX_WIRE_VERSION,
+                                                   FABRIC_CONNECT_ADDRESS};
+
+/* As much of `data` from `offset` on as fits into one message. */
+static tryst_status connect_part_send(struct ucx_ep *ep, enum fabric_connect_kind kind,
                                       const void *data, size_t total, size_t offset)
 {
-    unsigned char message[CONNECT_MESSAGE_MAX];
-    struct ucx_connect *head = (struct ucx_connect *)message;
-    size_t bytes = total - offset;
-    if (bytes > sizeof message - sizeof *head)
-        bytes = sizeof message - sizeof *head;
-    *head = (struct ucx_connect){.magic = UCX_CONNECT_MAGIC,
-                                 .version = UCX_WIRE_VERSION,
-                                 .kind = (uint16_t)kind,
-                                 .total_bytes = (uint32_t)total,
-                                 .offset_bytes = (uint32_t)offset,
-                                 .ep_id = ep->id};
-    memcpy(message + sizeof *head, (const unsigned char *)data + offset, bytes);
-    return ep->base.rail->events->connect_send(&ep->base, message, sizeof *head + bytes,
-                                               -1);
+    const size_t most = FABRIC_CONNECT_MAX - sizeof(struct ucx_connect);
+    size_t bytes = total - offset < most ? total - offset : most;
+    struct ucx_connect head = {.connect = address_head,
+                               .total_bytes = (uint32_t)total,
+                               .offset_bytes = (uint32_t)offset,
+                               .ep_id = ep->fabric.id};
+    head.connect.kind = (uint16_t)kind;
+    return fabric_connect_send(&ep->fabric, &head, sizeof head,
+                               (const unsigned char *)data + offset, bytes);
 }
 
 static tryst_status address_send(struct ucx_ep *ep)
 {
     struct ucx_rail *rail = ep_rail(ep);
     tryst_status status = TRYST_OK;
-    size_t step = CONNECT_MESSAGE_MAX - sizeof(struct ucx_connect);
-    ep->address_sent = true;
-    if (ep->loopback)
+    size_t step = FABRIC_CONNECT_MAX - sizeof(struct ucx_connect);
+    ep->fabric.address_sent = true;
+    if (ep->fabric.loopback)
         return TRYST_OK;
     for (size_t at = 0; status == TRYST_OK && at < rail->address_bytes; at += step)
-        status = connect_part_send(ep, UCX_CONNECT_ADDRESS, rail->address,
+        status = connect_part_send(ep, FABRIC_CONNECT_ADDRESS, rail->address,
                                    rail->address_bytes, at);
     return status;
 }
@@ -144,15 +96,16 @@ static bool address_take(struct ucx_ep *ep, const struct ucx_connect *head,
 {
     if (head->offset_bytes == 0 && !ep->peer_address && head->total_bytes > 0 &&
         head->total_bytes <= UCX_ADDRESS_MAX) {
-        ep->peer_address = ep_rail(ep)->host->alloc(head->total_bytes);
+        ep->peer_address = ep_rail(ep)->fabric.host->alloc(head->total_bytes);
         ep->peer_address_total = head->total_bytes;
-        ep->peer_id = head->ep_id;
+        ep->fabric.peer_id = head->ep_id;
     }
-    if (!ep->peer_address || head->ep_id != ep->peer_id ||
+    if (!ep->peer_address || head->ep_id != ep->fabric.peer_id ||
         head->total_bytes != ep->peer_address_total ||
         head->offset_bytes != ep->peer_address_bytes || bytes == 0 ||
         bytes > head->total_bytes - head->offset_bytes) {
-        ucx_ep_fail(ep, TRYST_E_PROTOCOL, "a part of the peer's address does not fit");
+        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
+                       "a part of the peer's address does not fit");
         return false;
     }
     memcpy(ep->peer_address + head->offset_bytes, data, bytes);
@@ -160,39 +113,22 @@ static bool address_take(struct ucx_ep *ep, const struct ucx_connect *head,
     return ep->peer_address_bytes == ep->peer_address_total;
 }
 
-static void connect_take(struct ucx_ep *ep, const struct ucx_connect *head,
-                         const char *data, size_t bytes)
-{
-    if (head->magic != UCX_CONNECT_MAGIC || head->version != UCX_WIRE_VERSION)
-        ucx_ep_fail(ep, TRYST_E_PROTOCOL, "not a connect message of ucx version %u",
-                    UCX_WIRE_VERSION);
-    else if (head->kind == UCX_CONNECT_REFUSED)
-        ucx_ep_fail(ep, TRYST_E_PEER, "the peer says: %.*s",
-                    (int)(bytes < 120 ? bytes : 120), data);
-    else if (head->kind == UCX_CONNECT_ADDRESS && address_take(ep, head, data, bytes))
-        ucx_ep_work_add(ep, UCX_WORK_CONNECT);
-}
-
 void ucx_ep_message(struct endpoint *base, const void *data, size_t bytes, int fd)
 {
     struct ucx_ep *ep = (struct ucx_ep *)base;
     struct ucx_connect head;
-    if (fd >= 0)
-        close(fd);
-    if (ep->state != UCX_EP_OPENING && ep->state != UCX_EP_READY)
+    if (!fabric_connect_take(&ep->fabric, &address_head, sizeof head, data, bytes, fd))
         return;
-    if (bytes < sizeof head) {
-        ucx_ep_fail(ep, TRYST_E_PROTOCOL, "a connect message of %zu bytes", bytes);
-        return;
-    }
     memcpy(&head, data, sizeof head);
-    connect_take(ep, &head, (const char *)data + sizeof head, bytes - sizeof head);
+    if (address_take(ep, &head, (const char *)data + sizeof head, bytes - sizeof head))
+        fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
 }
 
 static void ucp_failed(void *arg, ucp_ep_h ucp_ep, ucs_status_t status)
 {
+    struct ucx_ep *ep = arg;
     (void)ucp_ep;
-    ucx_ep_fail(arg, TRYST_E_PEER, "UCX: %s", ucs_status_string(status));
+    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "UCX: %s", ucs_status_string(status));
 }
 
 static ucs_status_t ucp_ep_open(struct ucx_ep *ep, ucp_ep_h *ucp_ep_p)
@@ -202,7 +138,8 @@ static ucs_status_t ucp_ep_open(struct ucx_ep *ep, ucp_ep_h *ucp_ep_p)
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_USER_DATA,
-        .address = ep->loopback ? rail->address : (const ucp_address_t *)ep->peer_address,
+        .address =
+            ep->fabric.loopback ? rail->address : (const ucp_address_t *)ep->peer_address,
         .err_mode = UCP_ERR_HANDLING_MODE_PEER,
         .err_handler = {.cb = ucp_failed, .arg = ep},
         .user_data = ep,
@@ -222,15 +159,15 @@ static void connect_start(struct ucx_ep *ep)
         status = ucp_ep_open(ep, &ep->bulk);
     signal_mask_end(&mask);
     if (status != UCS_OK) {
-        ucx_ep_fail(ep, TRYST_E_UNREACHABLE, "UCX finds no way on %s: %s",
-                    ep_rail(ep)->name, ucs_status_string(status));
+        fabric_ep_fail(&ep->fabric, TRYST_E_UNREACHABLE, "UCX finds no way on %s: %s",
+                       ep_rail(ep)->fabric.name, ucs_status_string(status));
         return;
     }
     sent = ucx_hello_send(ep, ep->frames, UCX_AM_HELLO);
     if (sent == TRYST_OK)
         sent = ucx_hello_send(ep, ep->bulk, UCX_AM_HELLO_BULK);
     if (sent != TRYST_OK)
-        ucx_ep_fail(ep, sent, "UCX has no memory for a first message");
+        fabric_ep_fail(&ep->fabric, sent, "UCX has no memory for a first message");
 }
 
 static bool hellos_came(const struct ucx_ep *ep)
@@ -242,72 +179,68 @@ static bool hellos_came(const struct ucx_ep *ep)
 /* The whole address is here, and it is our turn (ucx_wire.h). */
 static bool may_start(const struct ucx_ep *ep)
 {
-    bool known = ep->loopback || (ep->peer_address_total > 0 &&
-                                  ep->peer_address_bytes == ep->peer_address_total);
-    return known && !ep->frames && (ep->id <= ep->peer_id || hellos_came(ep));
+    bool known =
+        ep->fabric.loopback ||
+        (ep->peer_address_total > 0 && ep->peer_address_bytes == ep->peer_address_total);
+    return known && !ep->frames &&
+           (ep->fabric.id <= ep->fabric.peer_id || hellos_came(ep));
 }
 
 static void connect_go_on(struct ucx_ep *ep)
 {
-    if (ep->state != UCX_EP_OPENING)
+    if (ep->fabric.state != FABRIC_OPENING)
         return;
     /* Before the peer knows where to connect, and again before we do. */
-    if ((!ep->address_sent || may_start(ep)) && !ucx_rail_has_room(ep_rail(ep))) {
-        ucx_ep_fail(ep, TRYST_E_UNREACHABLE,
-                    "UCX aborts without descriptors, and few are left (raise the limit, "
-                    "ulimit -n)");
+    if ((!ep->fabric.address_sent || may_start(ep)) && !ucx_rail_has_room(ep_rail(ep))) {
+        fabric_ep_fail(
+            &ep->fabric, TRYST_E_UNREACHABLE,
+            "UCX aborts without descriptors, and few are left (raise the limit, "
+            "ulimit -n)");
         return;
     }
     if (!ep->opening)
         opening_begin(ep);
-    if (!ep->address_sent && address_send(ep) != TRYST_OK) {
-        ucx_ep_fail(ep, TRYST_E_PEER, "the link closed while connecting");
+    if (!ep->fabric.address_sent && address_send(ep) != TRYST_OK) {
+        fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "the link closed while connecting");
         return;
     }
     if (may_start(ep))
         connect_start(ep);
-    if (ep->state != UCX_EP_OPENING || !ep->bulk)
+    if (ep->fabric.state != FABRIC_OPENING || !ep->bulk)
         return; /* failed, or not yet our turn */
-    if (hellos_came(ep) && !ep->heard_sent && ucx_sends_left(ep) &&
+    if (hellos_came(ep) && !ep->fabric.heard_sent && ucx_sends_left(ep) &&
         ucx_am_send(ep, UCX_AM_HEARD, NULL, 0) == TRYST_OK)
-        ep->heard_sent = true;
-    if (ep->heard_sent && ep->seen & UCX_SEEN_HEARD)
+        ep->fabric.heard_sent = true;
+    if (ep->fabric.heard_sent && ep->fabric.heard_seen)
         ucx_ep_ready_say(ep);
 }
 
 void ucx_ep_ready_say(struct ucx_ep *ep)
 {
-    ep->state = UCX_EP_READY;
     opening_end(ep);
-    (void)snprintf(ep->text, sizeof ep->text, "ucx %s on %s", ucp_get_version_string(),
-                   ep_rail(ep)->name);
-    ep->base.rail->events->ready(&ep->base, TRYST_OK, ep->text);
+    fabric_ep_ready_say(&ep->fabric, "ucx %s on %s", ucp_get_version_string(),
+                        ep_rail(ep)->fabric.name);
 }
 
 /* ---- failing and closing ---- */
 
 static void failed_say(struct ucx_ep *ep)
 {
-    const struct rail_events *events = ep->base.rail->events;
-    if (ep->fail_status != TRYST_E_UNREACHABLE) {
-        events->failed(&ep->base, ep->fail_status, ep->text);
-        return;
-    }
-    if (!ep->loopback) /* the peer may still be waiting for us */
-        (void)connect_part_send(ep, UCX_CONNECT_REFUSED, ep->text, strlen(ep->text), 0);
-    events->ready(&ep->base, TRYST_E_UNREACHABLE, ep->text);
+    opening_end(ep);
+    if (fabric_ep_refuses(&ep->fabric))
+        (void)connect_part_send(ep, FABRIC_CONNECT_REFUSED, ep->fabric.text,
+                                strlen(ep->fabric.text), 0);
+    fabric_ep_failed_say(&ep->fabric);
 }
 
 void ucx_ep_close(struct endpoint *base)
 {
     struct ucx_ep *ep = (struct ucx_ep *)base;
-    if (ep->state == UCX_EP_CLOSING)
+    bool was_ready = ep->fabric.state == FABRIC_READY;
+    if (!fabric_ep_close(&ep->fabric))
         return;
-    ep->flush_wanted = ep->state == UCX_EP_READY && !ep_rail(ep)->direct;
-    ep->state = UCX_EP_CLOSING;
+    ep->flush_wanted = was_ready && !ep_rail(ep)->direct;
     opening_end(ep);
-    ep->work = 0;
-    ucx_ep_work_add(ep, UCX_WORK_CLOSE);
 }
 
 static void close_completed(void *request, ucs_status_t status, void *user_data)
@@ -356,7 +289,7 @@ static void flush_start(struct ucx_ep *ep, ucp_ep_h ucp_ep)
 static void close_start(struct ucx_ep *ep)
 {
     struct ucx_rail *rail = ep_rail(ep);
-    ep->flush_until_ns = rail->host->now_ns(rail->host) + FLUSH_LIMIT_NS;
+    ep->flush_until_ns = rail->fabric.host->now_ns(rail->fabric.host) + FLUSH_LIMIT_NS;
     ucx_bulk_cancel_all(ep); /* first: what is unmatched cannot become matched any more */
     if (!ep->flush_wanted)
         return;
@@ -376,32 +309,33 @@ void ucx_ep_abandon(struct ucx_ep *ep)
     ep->frames = ep->bulk = NULL;
     ep->flushes_active = ep->closes_active = 0;
     ep->slots_free = (1u << UCX_SLOT_COUNT) - 1;
-    ucx_bulk_abandon_all(ep,
-                         ep->state == UCX_EP_CLOSING ? TRYST_E_CANCELED : TRYST_E_PEER);
-    ucx_ep_fail(ep, TRYST_E_PEER, "the rail on %s was given up", ep_rail(ep)->name);
+    ucx_bulk_abandon_all(ep, ep->fabric.state == FABRIC_CLOSING ? TRYST_E_CANCELED
+                                                                : TRYST_E_PEER);
+    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "the rail on %s was given up",
+                   ep_rail(ep)->fabric.name);
 }
 
 static bool close_ended(const struct ucx_ep *ep)
 {
-    return ep->close_at_ns && ep->sends_active == 0 && ep->recvs_active == 0 &&
-           ep->unreported == 0 && ep->flushes_active == 0 && ep->closes_active == 0 &&
-           ucx_sends_left(ep);
+    return ep->close_at_ns && ep->fabric.sends_active == 0 &&
+           ep->fabric.recvs_active == 0 && ep->fabric.unreported == 0 &&
+           ep->flushes_active == 0 && ep->closes_active == 0 && ucx_sends_left(ep);
 }
 
 static void worker_give_up(struct ucx_ep *ep)
 {
-    ucx_rail_log(ep_rail(ep), TRYST_LOG_ERROR,
-                 "UCX does not let go of a closed endpoint (%u sends, %u receives, %u "
-                 "flushes, %u closes, slots %x)",
-                 ep->sends_active, ep->recvs_active, ep->flushes_active,
-                 ep->closes_active, ep->slots_free);
+    fabric_rail_log(&ep_rail(ep)->fabric, TRYST_LOG_ERROR,
+                    "UCX does not let go of a closed endpoint (%u sends, %u receives, %u "
+                    "flushes, %u closes, slots %x)",
+                    ep->fabric.sends_active, ep->fabric.recvs_active, ep->flushes_active,
+                    ep->closes_active, ep->slots_free);
     ucx_rail_abandon(ep_rail(ep));
 }
 
 static void close_go_on(struct ucx_ep *ep)
 {
     struct ucx_rail *rail = ep_rail(ep);
-    uint64_t now_ns = rail->host->now_ns(rail->host);
+    uint64_t now_ns = rail->fabric.host->now_ns(rail->fabric.host);
     if (!ep->flush_until_ns)
         close_start(ep);
     if (!ep->close_at_ns && (!ep->flushes_active || now_ns > ep->flush_until_ns))
@@ -409,25 +343,23 @@ static void close_go_on(struct ucx_ep *ep)
     if (!close_ended(ep)) {
         if (rail->worker && ep->close_at_ns && now_ns > ep->close_at_ns)
             worker_give_up(ep);
-        ucx_ep_work_add(ep, UCX_WORK_CLOSE);
+        fabric_ep_due(&ep->fabric, FABRIC_DUE_CLOSE);
         return;
     }
-    ep_table_remove(&rail->table, ep->id);
-    ep->base.rail->events->closed(&ep->base);
-    rail->host->free(ep->peer_address);
-    rail->host->free(ep);
+    rail->fabric.host->free(ep->peer_address);
+    fabric_ep_free(&ep->fabric);
 }
 
 void ucx_ep_work(struct ucx_ep *ep)
 {
-    uint32_t work = ep->work;
-    ep->work = 0;
-    if (work & UCX_WORK_CLOSE) {
+    uint32_t work = ep->fabric.work;
+    ep->fabric.work = 0;
+    if (work & FABRIC_DUE_CLOSE) {
         close_go_on(ep);
         return;
     }
-    if (work & UCX_WORK_CONNECT)
+    if (work & FABRIC_DUE_CONNECT)
         connect_go_on(ep);
-    if (work & UCX_WORK_FAILED && ep->state == UCX_EP_BROKEN)
+    if (work & FABRIC_DUE_FAILED && ep->fabric.state == FABRIC_BROKEN)
         failed_say(ep);
 }

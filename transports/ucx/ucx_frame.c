@@ -7,10 +7,12 @@
  * (ucx_wire.h says why).
  * Invariant: a send slot is taken from the send until UCX's callback, or free.
  */
-#include "ucx_private.h"
+#include "ucx_frame.h"
 
 #include <assert.h>
 #include <string.h>
+
+#include "ucx_ep.h"
 
 static struct ucx_slot *slot_get(struct ucx_ep *ep)
 {
@@ -38,11 +40,11 @@ static void send_completed(void *request, ucs_status_t status, void *user_data)
     struct ucx_ep *ep = slot->ep;
     slot_put(slot);
     ucp_request_free(request);
-    if (ep->state == UCX_EP_OPENING)
-        ucx_ep_work_add(ep, UCX_WORK_CONNECT);
-    if (status != UCS_OK && ep->state != UCX_EP_CLOSING)
-        ucx_ep_fail(ep, TRYST_E_PEER, "a frame was not sent: %s",
-                    ucs_status_string(status));
+    if (ep->fabric.state == FABRIC_OPENING)
+        fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
+    if (status != UCS_OK && ep->fabric.state != FABRIC_CLOSING)
+        fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "a frame was not sent: %s",
+                       ucs_status_string(status));
 }
 
 /* What UCX returned of a send out of `slot`. */
@@ -56,9 +58,9 @@ static tryst_status started(struct ucx_slot *slot, ucs_status_ptr_t request)
         return TRYST_OK;
     if (UCS_PTR_STATUS(request) == UCS_ERR_NO_MEMORY)
         return TRYST_AGAIN;
-    ucx_ep_fail(ep, TRYST_E_PEER, "a frame was refused: %s",
-                ucs_status_string(UCS_PTR_STATUS(request)));
-    return ucx_ep_usable(ep);
+    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "a frame was refused: %s",
+                   ucs_status_string(UCS_PTR_STATUS(request)));
+    return fabric_ep_usable(&ep->fabric);
 }
 
 tryst_status ucx_hello_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind)
@@ -73,7 +75,7 @@ tryst_status ucx_hello_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind)
     };
     if (!slot)
         return TRYST_AGAIN;
-    slot->header = (struct ucx_am){ep->cookie, ep->peer_id, kind, 0};
+    slot->header = (struct ucx_am){ep->fabric.cookie, ep->fabric.peer_id, kind, 0};
     return started(slot, ucp_tag_send_nbx(ucp_ep, &slot->header, sizeof slot->header,
                                           UCX_HELLO_TAG, &param));
 }
@@ -92,7 +94,8 @@ tryst_status ucx_am_send(struct ucx_ep *ep, uint32_t kind, const void *data, siz
     if (!slot)
         return TRYST_AGAIN;
     /* UCX 1.13 reads header and data until the send completes: both live in the slot. */
-    slot->header = (struct ucx_am){ep->cookie, ep->peer_id, kind, ep->send_sequence};
+    slot->header = (struct ucx_am){ep->fabric.cookie, ep->fabric.peer_id, kind,
+                                   ep->fabric.send_sequence};
     if (bytes)
         memcpy(slot->data, data, bytes);
     return started(slot, ucp_am_send_nbx(ep->frames, UCX_AM_ID, &slot->header,
@@ -105,14 +108,14 @@ tryst_status ucx_frame_send(struct endpoint *base, const void *data, size_t byte
     const tryst_host *previous;
     tryst_status status;
     assert(bytes > 0 && bytes <= UCX_FRAME_MAX);
-    status = ucx_ep_usable(ep);
+    status = fabric_ep_usable(&ep->fabric);
     if (status != TRYST_OK)
         return status;
-    previous = ucx_log_begin(ep_rail(ep)->host);
+    previous = fabric_log_begin(ep_rail(ep)->fabric.host);
     status = ucx_am_send(ep, UCX_AM_FRAME, data, bytes);
-    ucx_log_end(previous);
+    fabric_log_end(previous);
     if (status == TRYST_OK)
-        ep->send_sequence++;
+        ep->fabric.send_sequence++;
     return status;
 }
 
@@ -120,17 +123,13 @@ static void frame_deliver(struct ucx_ep *ep, const struct ucx_am *am, const void
                           size_t bytes)
 {
     uint64_t aligned[UCX_FRAME_MAX / 8];
-    if (am->sequence != ep->recv_sequence) {
-        ucx_ep_fail(ep, TRYST_E_PROTOCOL, "frame %u came when %u was due", am->sequence,
-                    ep->recv_sequence);
+    if (!fabric_ep_sequence_take(&ep->fabric, am->sequence))
         return;
-    }
-    ep->recv_sequence++;
     if ((uintptr_t)data % 8) {
         memcpy(aligned, data, bytes);
         data = aligned;
     }
-    ep->base.rail->events->frame(&ep->base, data, bytes);
+    ep->fabric.base.rail->events->frame(&ep->fabric.base, data, bytes);
 }
 
 static void am_take(struct ucx_ep *ep, const struct ucx_am *am, const void *data,
@@ -138,44 +137,36 @@ static void am_take(struct ucx_ep *ep, const struct ucx_am *am, const void *data
 {
     switch (am->kind) {
     case UCX_AM_HEARD:
-        ep->seen |= UCX_SEEN_HEARD;
-        if (ep->state == UCX_EP_OPENING)
-            ucx_ep_work_add(ep, UCX_WORK_CONNECT);
+        ep->fabric.heard_seen = true;
+        if (ep->fabric.state == FABRIC_OPENING)
+            fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
         return;
     case UCX_AM_FRAME:
         /* sent after the peer's HEARD, which may have come in this same round */
-        if (ep->state == UCX_EP_OPENING && ep->heard_sent && ep->seen & UCX_SEEN_HEARD)
+        if (ep->fabric.state == FABRIC_OPENING && ep->fabric.heard_sent &&
+            ep->fabric.heard_seen)
             ucx_ep_ready_say(ep);
-        if (ep->state == UCX_EP_READY && bytes > 0 && bytes <= UCX_FRAME_MAX)
+        if (ep->fabric.state == FABRIC_READY && bytes > 0 && bytes <= UCX_FRAME_MAX)
             frame_deliver(ep, am, data, bytes);
-        else if (ep->state == UCX_EP_OPENING || ep->state == UCX_EP_READY)
-            ucx_ep_fail(ep, TRYST_E_PROTOCOL, "a frame of %zu bytes came out of turn",
-                        bytes);
+        else if (ep->fabric.state == FABRIC_OPENING || ep->fabric.state == FABRIC_READY)
+            fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
+                           "a frame of %zu bytes came out of turn", bytes);
         return;
-    default: ucx_ep_fail(ep, TRYST_E_PROTOCOL, "unknown message %u", am->kind);
+    default:
+        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL, "unknown message %u", am->kind);
     }
-}
-
-/* The endpoint that a message is for; NULL: none, also when it comes late for one that was closed. */
-static struct ucx_ep *receiver(struct ucx_rail *rail, const struct ucx_am *am)
-{
-    struct ucx_ep *ep = ucx_ep_find(rail, am->ep_id);
-    if (ep && ep->cookie == am->cookie)
-        return ep;
-    rail->strangers++;
-    return NULL;
 }
 
 void ucx_hello_take(struct ucx_rail *rail, const struct ucx_am *hello)
 {
-    struct ucx_ep *ep = receiver(rail, hello);
-    if (!ep || ep->state != UCX_EP_OPENING)
+    struct ucx_ep *ep = fabric_ep_receiver(&rail->fabric, hello->ep_id, hello->cookie);
+    if (!ep || ep->fabric.state != FABRIC_OPENING)
         return;
     if (hello->kind == UCX_AM_HELLO)
         ep->seen |= UCX_SEEN_HELLO;
     else if (hello->kind == UCX_AM_HELLO_BULK)
         ep->seen |= UCX_SEEN_HELLO_BULK;
-    ucx_ep_work_add(ep, UCX_WORK_CONNECT);
+    fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
 }
 
 static ucs_status_t am_received(void *arg, const void *header, size_t header_bytes,
@@ -186,11 +177,11 @@ static ucs_status_t am_received(void *arg, const void *header, size_t header_byt
     struct ucx_ep *ep;
     struct ucx_am am;
     if (header_bytes != sizeof am || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
-        rail->strangers++;
+        rail->fabric.strangers++;
         return UCS_OK;
     }
     memcpy(&am, header, sizeof am);
-    ep = receiver(rail, &am);
+    ep = fabric_ep_receiver(&rail->fabric, am.ep_id, am.cookie);
     if (ep)
         am_take(ep, &am, data, bytes);
     return UCS_OK;

@@ -14,7 +14,7 @@
  * until UCX has called back, or the worker is gone.
  * Callers: ucx_bulk.c. Where an RDMA device moves bulk (ucx_rail.direct), none of this is used.
  */
-#include "ucx_private.h"
+#include "ucx_landing.h"
 
 #include <string.h>
 
@@ -80,7 +80,7 @@ static void list_free(struct ucx_rail *rail, struct list *list)
 {
     struct list_node *node;
     while ((node = list_pop_front(list)) != NULL)
-        rail->host->free(container_of(node, struct ucx_landing, node));
+        rail->fabric.host->free(container_of(node, struct ucx_landing, node));
 }
 
 void ucx_landings_close(struct ucx_rail *rail)
@@ -95,7 +95,7 @@ struct ucx_landing *ucx_landing_get(struct ucx_rail *rail, struct ucx_bulk *bulk
 {
     struct list_node *node = list_pop_front(&rail->landings);
     struct ucx_landing *landing = node ? container_of(node, struct ucx_landing, node)
-                                       : rail->host->alloc(sizeof *landing);
+                                       : rail->fabric.host->alloc(sizeof *landing);
     if (!landing)
         return NULL;
     landing->rail = rail;

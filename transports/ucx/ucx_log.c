@@ -8,16 +8,13 @@
  * Invariant: where the user has set UCX_LOG_FILE, UCX writes there, and nothing is taken from it.
  * Callers: the module's other files; UCX, from any thread.
  */
-#include "ucx_private.h"
+#include "ucx_log.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucs/debug/log_def.h>
-
-/* The context in whose call this thread is, or NULL. */
-static __thread const tryst_host *log_host __attribute__((tls_model("initial-exec")));
 
 /* Open rails; the lock is held while a line of UCX's thread is written, so that its host stays. */
 static pthread_mutex_t rails_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -44,8 +41,8 @@ static bool is_thread_of_ucx(void)
 static bool line_take(tryst_log_level level, const char *text)
 {
     bool taken = false;
-    if (log_host) {
-        log_host->log(log_host, level, text);
+    if (fabric_log_host) {
+        fabric_log_host->log(fabric_log_host, level, text);
         return true;
     }
     if (!is_thread_of_ucx())
@@ -54,7 +51,7 @@ static bool line_take(tryst_log_level level, const char *text)
     if (!list_empty(&rails)) {
         const struct ucx_rail *rail =
             container_of(list_first(&rails), struct ucx_rail, log_node);
-        rail->host->log(rail->host, level, text);
+        rail->fabric.host->log(rail->fabric.host, level, text);
         taken = true;
     }
     pthread_mutex_unlock(&rails_lock);
@@ -98,16 +95,4 @@ void ucx_log_close(struct ucx_rail *rail)
     pthread_mutex_lock(&rails_lock);
     (void)list_remove(&rail->log_node);
     pthread_mutex_unlock(&rails_lock);
-}
-
-const tryst_host *ucx_log_begin(const tryst_host *host)
-{
-    const tryst_host *previous = log_host;
-    log_host = host;
-    return previous;
-}
-
-void ucx_log_end(const tryst_host *previous)
-{
-    log_host = previous;
 }

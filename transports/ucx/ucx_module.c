@@ -2,10 +2,14 @@
 /*
  * The ucx module's entry and ops table.
  */
-#include "ucx_private.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "ucx_bulk.h"
+#include "ucx_ep.h"
+#include "ucx_frame.h"
+#include "ucx_log.h"
+#include "ucx_rail.h"
 
 static tryst_status ucx_probe(const struct tryst_host *host, char *text)
 {

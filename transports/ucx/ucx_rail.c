@@ -9,13 +9,17 @@
  * handed up from inside UCX's callback, to spare their copy.
  * Callers: the layer above, through the ops table (ucx_module.c).
  */
-#include "ucx_private.h"
+#include "ucx_rail.h"
 
 #include <stdio.h>
-#include <string.h>
-#include <sys/epoll.h>
 
 #include "transports/signal_guard.h"
+#include "ucx_bulk.h"
+#include "ucx_config.h"
+#include "ucx_ep.h"
+#include "ucx_frame.h"
+#include "ucx_landing.h"
+#include "ucx_log.h"
 
 /* Look for messages that nobody waits for every this many calls: they break the contract, so it need
  * not be at once. While endpoints connect it is at each call, since HELLO is one. */
@@ -33,27 +37,8 @@ enum {
 bool ucx_rail_has_room(const struct ucx_rail *rail)
 {
     unsigned pairs = rail->opening < PAIRS_MAX ? rail->opening + 1 : PAIRS_MAX;
-    return rail->host->descriptors_left(SPARE_DESCRIPTORS + pairs * PAIR_DESCRIPTORS);
-}
-
-void ucx_rail_log(const struct ucx_rail *rail, tryst_log_level level, const char *fmt,
-                  ...)
-{
-    char text[512];
-    va_list args;
-    int used =
-        snprintf(text, sizeof text, "ucx rail %u on %s: ", rail->base.index, rail->name);
-    va_start(args, fmt);
-    (void)vsnprintf(text + used, sizeof text - (size_t)used, fmt, args);
-    va_end(args);
-    rail->host->log(rail->host, level, text);
-}
-
-/* The descriptor became readable: progress, which the context calls next, does the work. */
-static void source_ready(struct poller_source *source, uint32_t events)
-{
-    (void)source;
-    (void)events;
+    return rail->fabric.host->descriptors_left(SPARE_DESCRIPTORS +
+                                               pairs * PAIR_DESCRIPTORS);
 }
 
 /* Device memory goes to UCX only where it says that it knows it, and only where it moves bulk by
@@ -66,7 +51,8 @@ static uint32_t memory_kinds(const struct ucx_rail *rail)
     return cuda ? 1u << TRYST_MEMORY_CUDA : 0;
 }
 
-static ucs_status_t worker_open(struct ucx_rail *rail)
+/* *fd_p: its event descriptor. */
+static ucs_status_t worker_open(struct ucx_rail *rail, int *fd_p)
 {
     const ucp_worker_params_t params = {
         .field_mask =
@@ -80,7 +66,7 @@ static ucs_status_t worker_open(struct ucx_rail *rail)
         status =
             ucp_worker_get_address(rail->worker, &rail->address, &rail->address_bytes);
     if (status == UCS_OK)
-        status = ucp_worker_get_efd(rail->worker, &rail->source.fd);
+        status = ucp_worker_get_efd(rail->worker, fd_p);
     return status;
 }
 
@@ -88,9 +74,7 @@ static void worker_close(struct ucx_rail *rail)
 {
     if (!rail->worker)
         return;
-    if (rail->source.fn)
-        rail->host->poller_remove(rail->poller, &rail->source);
-    rail->source.fn = NULL;
+    fabric_rail_unwatch(&rail->fabric);
     if (rail->address)
         ucp_worker_release_address(rail->worker, rail->address);
     rail->address = NULL;
@@ -100,64 +84,53 @@ static void worker_close(struct ucx_rail *rail)
 
 static void rail_free(struct ucx_rail *rail)
 {
-    const tryst_host *previous = ucx_log_begin(rail->host);
+    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
     worker_close(rail);
     ucx_landings_close(rail);
     if (rail->context)
         ucp_cleanup(rail->context);
-    ucx_log_end(previous);
+    fabric_log_end(previous);
     ucx_log_close(rail);
-    ep_table_end(&rail->table, rail->host);
-    rail->host->free(rail);
+    fabric_rail_free(&rail->fabric);
 }
 
 static struct ucx_rail *rail_new(const struct rail_params *params)
 {
-    struct ucx_rail *rail = params->host->alloc(sizeof *rail);
+    struct ucx_rail *rail =
+        fabric_rail_new(params, &ucx_ops, sizeof *rail, UCX_SLOTS_MAX);
     if (!rail)
         return NULL;
-    rail->base.ops = &ucx_ops;
-    rail->base.events = params->events;
-    rail->base.index = params->index;
-    rail->base.tag_bits = UCX_TAG_BITS;
-    rail->base.frame_max = UCX_FRAME_MAX;
-    rail->base.bulk_max = (uint64_t)1
-                          << 46; /* no limit of UCX's: half of the address space */
-    rail->base.posted_max = UCX_POSTED_MAX;
-    rail->host = params->host;
-    rail->poller = params->poller;
-    rail->source.fd = -1;
-    ep_table_init(&rail->table, params->host, UCX_SLOTS_MAX);
+    rail->fabric.base.tag_bits = UCX_TAG_BITS;
+    rail->fabric.base.frame_max = UCX_FRAME_MAX;
+    rail->fabric.base.bulk_max = FABRIC_BULK_MAX;
+    rail->fabric.base.posted_max = UCX_POSTED_MAX;
     rail->direct = ucx_rdma_present(params->interface_name);
     list_init(&rail->landings);
     list_init(&rail->orphans);
-    list_init(&rail->work);
-    list_init(&rail->done);
-    (void)snprintf(rail->name, sizeof rail->name, "%s",
-                   params->interface_name ? params->interface_name : "any interface");
     ucx_log_open(rail);
     return rail;
 }
 
-static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *params)
+static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *params,
+                               int *fd_p)
 {
     char text[TRANSPORT_TEXT_MAX] = "";
     struct signal_guard guard;
     ucs_status_t ucs_status = UCS_OK;
     tryst_status status;
 
-    if (!rail->host->descriptors_left(RAIL_DESCRIPTORS)) {
-        ucx_rail_log(rail, TRYST_LOG_WARN,
-                     "not opened: UCX aborts the process when it runs out of "
-                     "descriptors, and fewer than %d are left (raise the limit, "
-                     "ulimit -n)",
-                     RAIL_DESCRIPTORS);
+    if (!rail->fabric.host->descriptors_left(RAIL_DESCRIPTORS)) {
+        fabric_rail_log(&rail->fabric, TRYST_LOG_WARN,
+                        "not opened: UCX aborts the process when it runs out of "
+                        "descriptors, and fewer than %d are left (raise the limit, "
+                        "ulimit -n)",
+                        RAIL_DESCRIPTORS);
         return TRYST_E_SYSTEM;
     }
     signal_guard_begin(&guard); /* UCX loads its own modules and starts a thread */
     status = ucx_context_open(params, rail->direct, &rail->context, text);
     if (status == TRYST_OK)
-        ucs_status = worker_open(rail);
+        ucs_status = worker_open(rail, fd_p);
     (void)signal_guard_end(&guard);
     if (status == TRYST_OK && ucs_status == UCS_OK)
         status = ucx_frames_open(rail);
@@ -171,7 +144,7 @@ static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *
         status = ucs_status == UCS_ERR_NO_MEMORY ? TRYST_E_NOMEM : TRYST_E_SYSTEM;
     }
     if (status != TRYST_OK)
-        ucx_rail_log(rail, TRYST_LOG_WARN, "cannot open: %s", text);
+        fabric_rail_log(&rail->fabric, TRYST_LOG_WARN, "cannot open: %s", text);
     return status;
 }
 
@@ -180,46 +153,41 @@ tryst_status ucx_rail_open(const struct rail_params *params, struct rail **rail_
     const tryst_host *previous;
     struct ucx_rail *rail = rail_new(params);
     tryst_status status;
+    int fd = -1;
     if (!rail)
         return TRYST_E_NOMEM;
-    previous = ucx_log_begin(rail->host);
-    status = rail_start(rail, params);
-    ucx_log_end(previous);
-    if (status != TRYST_OK)
-        goto fail;
-    rail->base.memory_kinds = memory_kinds(rail);
-    rail->source.events = EPOLLIN;
-    rail->source.fn = source_ready;
-    status = rail->host->poller_add(rail->poller, &rail->source);
+    previous = fabric_log_begin(rail->fabric.host);
+    status = rail_start(rail, params, &fd);
+    fabric_log_end(previous);
+    if (status == TRYST_OK)
+        status = fabric_rail_watch(&rail->fabric, fd);
     if (status != TRYST_OK) {
-        rail->source.fn = NULL;
-        goto fail;
+        rail_free(rail);
+        return status;
     }
-    *rail_p = &rail->base;
+    rail->fabric.base.memory_kinds = memory_kinds(rail);
+    *rail_p = &rail->fabric.base;
     return TRYST_OK;
-fail:
-    rail_free(rail);
-    return status;
 }
 
 void ucx_rail_close(struct rail *base)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
-    if (rail->drained || rail->strangers)
-        ucx_rail_log(rail, TRYST_LOG_INFO,
-                     "closed; %llu messages without a receive, %llu with "
-                     "a wrong cookie or endpoint",
-                     (unsigned long long)rail->drained,
-                     (unsigned long long)rail->strangers);
+    if (rail->drained || rail->fabric.strangers)
+        fabric_rail_log(&rail->fabric, TRYST_LOG_INFO,
+                        "closed; %llu messages without a receive, %llu with "
+                        "a wrong cookie or endpoint",
+                        (unsigned long long)rail->drained,
+                        (unsigned long long)rail->fabric.strangers);
     rail_free(rail);
 }
 
 void ucx_rail_abandon(struct ucx_rail *rail)
 {
     worker_close(rail);
-    for (uint32_t i = 0; i < rail->table.count; i++)
-        if (ep_table_at(&rail->table, i))
-            ucx_ep_abandon(ep_table_at(&rail->table, i));
+    for (uint32_t i = 0; i < rail->fabric.table.count; i++)
+        if (ep_table_at(&rail->fabric.table, i))
+            ucx_ep_abandon(ep_table_at(&rail->fabric.table, i));
 }
 
 static int work_run(struct ucx_rail *rail)
@@ -227,10 +195,9 @@ static int work_run(struct ucx_rail *rail)
     struct list todo;
     struct list_node *node;
     int count = 0;
-    list_init(&todo);
-    list_append(&todo, &rail->work); /* what is added meanwhile waits for the next call */
+    fabric_take(&todo, &rail->fabric.work);
     while ((node = list_pop_front(&todo)) != NULL) {
-        ucx_ep_work(container_of(node, struct ucx_ep, work_node));
+        ucx_ep_work(container_of(node, struct ucx_ep, fabric.work_node));
         count++;
     }
     return count;
@@ -239,18 +206,18 @@ static int work_run(struct ucx_rail *rail)
 int ucx_rail_progress(struct rail *base)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
-    const tryst_host *previous = ucx_log_begin(rail->host);
+    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
     /* UCX bounds it: some dozen packets per transport */
     int count = rail->worker ? (int)ucp_worker_progress(rail->worker) : 0;
     if (++rail->turns >= DRAIN_TURNS || (rail->opening && rail->worker)) {
         rail->turns = 0;
         count += ucx_bulk_drain(rail);
     }
-    if (!list_empty(&rail->done))
-        count += ucx_bulk_report(rail);
-    if (!list_empty(&rail->work))
+    if (!list_empty(&rail->fabric.done))
+        count += fabric_bulk_report(&rail->fabric);
+    if (!list_empty(&rail->fabric.work))
         count += work_run(rail);
-    ucx_log_end(previous);
+    fabric_log_end(previous);
     return count;
 }
 
@@ -259,13 +226,13 @@ tryst_status ucx_rail_arm(struct rail *base)
     struct ucx_rail *rail = (struct ucx_rail *)base;
     const tryst_host *previous;
     ucs_status_t status;
-    if (!list_empty(&rail->work) || !list_empty(&rail->done))
+    if (fabric_rail_is_due(&rail->fabric))
         return TRYST_AGAIN;
     if (!rail->worker)
         return TRYST_OK; /* nothing will ever come */
-    previous = ucx_log_begin(rail->host);
+    previous = fabric_log_begin(rail->fabric.host);
     status = ucx_bulk_drain(rail) ? UCS_ERR_BUSY : ucp_worker_arm(rail->worker);
-    ucx_log_end(previous);
+    fabric_log_end(previous);
     if (status == UCS_OK)
         return TRYST_OK;
     return status == UCS_ERR_BUSY ? TRYST_AGAIN : TRYST_E_UNSUPPORTED;
@@ -281,10 +248,10 @@ tryst_status ucx_mem_register(struct rail *base, struct tryst_mem *mem, void **h
         .length = mem->bytes,
         .memory_type = mem->ops->on_device ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST,
     };
-    const tryst_host *previous = ucx_log_begin(rail->host);
+    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
     ucp_mem_h handle = NULL;
     ucs_status_t status = ucp_mem_map(rail->context, &params, &handle);
-    ucx_log_end(previous);
+    fabric_log_end(previous);
     if (status != UCS_OK)
         return status == UCS_ERR_NO_MEMORY ? TRYST_E_NOMEM : TRYST_E_SYSTEM;
     *handle_p = handle;
@@ -294,7 +261,7 @@ tryst_status ucx_mem_register(struct rail *base, struct tryst_mem *mem, void **h
 void ucx_mem_unregister(struct rail *base, void *handle)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
-    const tryst_host *previous = ucx_log_begin(rail->host);
+    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
     (void)ucp_mem_unmap(rail->context, handle);
-    ucx_log_end(previous);
+    fabric_log_end(previous);
 }

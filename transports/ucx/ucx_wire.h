@@ -29,7 +29,7 @@
 #ifndef UCX_WIRE_H
 #define UCX_WIRE_H
 
-#include <stdint.h>
+#include "fabric_base.h"
 
 #define UCX_CONNECT_MAGIC 0x58435554u /* "TUCX" */
 /** 3: the sizes of segments over TCP and in shared memory, which UCX does not negotiate; 4: HELLO is a
@@ -39,13 +39,9 @@
 /** The largest worker address that we take: UCX's own are some hundred bytes per device. */
 #define UCX_ADDRESS_MAX (64u * 1024u)
 
-enum ucx_connect_kind { UCX_CONNECT_ADDRESS = 1, UCX_CONNECT_REFUSED = 2 };
-
 /** Heads each connect message; the rest of the message is a part of the address, or text. */
 struct ucx_connect {
-    uint32_t magic;
-    uint16_t version;
-    uint16_t kind;         /**< enum ucx_connect_kind */
+    struct fabric_connect connect;
     uint32_t total_bytes;  /**< of the whole address, at most UCX_ADDRESS_MAX */
     uint32_t offset_bytes; /**< of this part in it; parts come in order */
     uint64_t ep_id; /**< of the sender's endpoint: what goes into headers towards it */

@@ -423,7 +423,8 @@ static const struct stage_events stage_events = {stage_wanted, stage_heard, stag
 
 static void memory_start(struct conf_ctx *ctx)
 {
-    CONF_EQUAL(ctx, memory_cache_open(&ctx->host, &ctx->regions), TRYST_OK);
+    CONF_EQUAL(ctx, memory_cache_open(memory_ops_load, &ctx->host, &ctx->regions),
+               TRYST_OK);
     place_devices_open(ctx);
     stage_init(&ctx->stage, &stage_events, ctx, &ctx->host, ctx->regions,
                config_bytes(ctx->config, CONFIG_STAGE_BYTES));

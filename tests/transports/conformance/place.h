@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "transports/memory.h"
+#include "transports/memory/memory.h"
 
 struct conf_ctx;
 

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The part of a module that ucx and ofi share (fabric_base.h): opening and closing, states, the head of
+ * what is said over the link, and reports.
+ *
+ * Invariant: `failed`, or `ready`, is said once, from progress, and never after ep_close.
+ * Callers: ucx/, ofi/.
+ */
+#include "fabric_base.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+__thread const tryst_host *fabric_log_host;
+
+/* ---- rails ---- */
+
+void *fabric_rail_new(const struct rail_params *params, const struct transport_ops *ops,
+                      size_t bytes, uint32_t eps_max)
+{
+    struct fabric_rail *rail = params->host->alloc(bytes);
+    if (!rail)
+        return NULL;
+    rail->base.ops = ops;
+    rail->base.events = params->events;
+    rail->base.index = params->index;
+    rail->host = params->host;
+    rail->poller = params->poller;
+    rail->source.fd = -1;
+    ep_table_init(&rail->table, params->host, eps_max);
+    list_init(&rail->done);
+    list_init(&rail->work);
+    (void)snprintf(rail->name, sizeof rail->name, "%s",
+                   params->interface_name ? params->interface_name : "any interface");
+    return rail;
+}
+
+void fabric_rail_free(struct fabric_rail *rail)
+{
+    ep_table_end(&rail->table, rail->host);
+    rail->host->free(rail);
+}
+
+/* The descriptor became readable: progress, which the context calls next, does the work. */
+static void source_ready(struct poller_source *source, uint32_t events)
+{
+    (void)source;
+    (void)events;
+}
+
+tryst_status fabric_rail_watch(struct fabric_rail *rail, int fd)
+{
+    tryst_status status;
+    rail->source =
+        (struct poller_source){.fd = fd, .events = EPOLLIN, .fn = source_ready};
+    status = rail->host->poller_add(rail->poller, &rail->source);
+    if (status != TRYST_OK)
+        rail->source.fn = NULL;
+    return status;
+}
+
+void fabric_rail_unwatch(struct fabric_rail *rail)
+{
+    if (rail->source.fn)
+        rail->host->poller_remove(rail->poller, &rail->source);
+    rail->source.fn = NULL;
+    rail->source.fd = -1;
+}
+
+void fabric_rail_log(const struct fabric_rail *rail, tryst_log_level level,
+                     const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    int used = snprintf(text, sizeof text, "%s rail %u on %s: ", rail->base.ops->name,
+                        rail->base.index, rail->name);
+    va_start(args, fmt);
+    (void)vsnprintf(text + used, sizeof text - (size_t)used, fmt, args);
+    va_end(args);
+    rail->host->log(rail->host, level, text);
+}
+
+/* ---- endpoints ---- */
+
+void *fabric_ep_new(struct fabric_rail *rail, const struct ep_params *params,
+                    size_t bytes)
+{
+    struct fabric_ep *ep = rail->host->alloc(bytes);
+    if (!ep)
+        return NULL;
+    ep->base = (struct endpoint){.rail = &rail->base, .arg = params->arg};
+    ep->cookie = params->cookie;
+    ep->loopback = params->loopback;
+    if (ep_table_add(&rail->table, rail->host, ep, &ep->id) != TRYST_OK) {
+        rail->host->free(ep);
+        return NULL;
+    }
+    fabric_ep_due(ep, FABRIC_DUE_CONNECT);
+    return ep;
+}
+
+void fabric_ep_free(struct fabric_ep *ep)
+{
+    struct fabric_rail *rail = fabric_ep_rail(ep);
+    (void)list_remove(&ep->work_node);
+    ep_table_remove(&rail->table, ep->id);
+    rail->base.events->closed(&ep->base);
+    rail->host->free(ep);
+}
+
+void fabric_ep_due(struct fabric_ep *ep, enum fabric_due what)
+{
+    ep->work |= what;
+    if (!list_linked(&ep->work_node))
+        list_push_back(&fabric_ep_rail(ep)->work, &ep->work_node);
+}
+
+void fabric_ep_fail(struct fabric_ep *ep, tryst_status status, const char *fmt, ...)
+{
+    va_list args;
+    if (!fabric_ep_is_live(ep))
+        return;
+    va_start(args, fmt);
+    (void)vsnprintf(ep->text, sizeof ep->text, fmt, args);
+    va_end(args);
+    /* who was never ready learns of it through `ready` */
+    ep->fail_status = ep->state == FABRIC_OPENING ? TRYST_E_UNREACHABLE : status;
+    ep->state = FABRIC_BROKEN;
+    (void)list_remove(&ep->work_node); /* it may be a stalled one (ofi) */
+    fabric_ep_due(ep, FABRIC_DUE_FAILED);
+}
+
+bool fabric_ep_refuses(const struct fabric_ep *ep)
+{
+    return ep->fail_status == TRYST_E_UNREACHABLE && !ep->loopback;
+}
+
+void fabric_ep_failed_say(struct fabric_ep *ep)
+{
+    const struct rail_events *events = ep->base.rail->events;
+    if (ep->fail_status == TRYST_E_UNREACHABLE)
+        events->ready(&ep->base, TRYST_E_UNREACHABLE, ep->text);
+    else
+        events->failed(&ep->base, ep->fail_status, ep->text);
+}
+
+void fabric_ep_ready_say(struct fabric_ep *ep, const char *fmt, ...)
+{
+    va_list args;
+    ep->state = FABRIC_READY;
+    va_start(args, fmt);
+    (void)vsnprintf(ep->text, sizeof ep->text, fmt, args);
+    va_end(args);
+    ep->base.rail->events->ready(&ep->base, TRYST_OK, ep->text);
+}
+
+bool fabric_ep_close(struct fabric_ep *ep)
+{
+    if (ep->state == FABRIC_CLOSING)
+        return false;
+    ep->state = FABRIC_CLOSING;
+    ep->work = 0;
+    (void)list_remove(&ep->work_node); /* it may be a stalled one (ofi) */
+    fabric_ep_due(ep, FABRIC_DUE_CLOSE);
+    return true;
+}
+
+bool fabric_connect_take(struct fabric_ep *ep, const struct fabric_connect *wire,
+                         size_t head_bytes, const void *data, size_t bytes, int fd)
+{
+    enum { TEXT_MAX = 120 };
+    struct fabric_connect head;
+    if (fd >= 0)
+        close(fd);
+    if (!fabric_ep_is_live(ep))
+        return false;
+    if (bytes < head_bytes) {
+        fabric_ep_fail(ep, TRYST_E_PROTOCOL, "a connect message of %zu bytes", bytes);
+        return false;
+    }
+    memcpy(&head, data, sizeof head);
+    bytes -= head_bytes;
+    if (head.magic != wire->magic || head.version != wire->version)
+        fabric_ep_fail(ep, TRYST_E_PROTOCOL, "not a connect message of %s version %u",
+                       ep->base.rail->ops->name, wire->version);
+    else if (head.kind == FABRIC_CONNECT_REFUSED)
+        fabric_ep_fail(ep, TRYST_E_PEER, "the peer says: %.*s",
+                       (int)(bytes < TEXT_MAX ? bytes : TEXT_MAX),
+                       (const char *)data + head_bytes);
+    return fabric_ep_is_live(ep) && head.kind == wire->kind;
+}
+
+tryst_status fabric_connect_send(struct fabric_ep *ep, const void *head,
+                                 size_t head_bytes, const void *data, size_t bytes)
+{
+    unsigned char message[FABRIC_CONNECT_MAX];
+    assert(head_bytes + bytes <= sizeof message);
+    memcpy(message, head, head_bytes);
+    memcpy(message + head_bytes, data, bytes);
+    return ep->base.rail->events->connect_send(&ep->base, message, head_bytes + bytes,
+                                               -1);
+}
+
+/* ---- bulk ---- */
+
+int fabric_bulk_report(struct fabric_rail *rail)
+{
+    struct list done;
+    struct list_node *node;
+    int count = 0;
+    fabric_take(&done, &rail->done);
+    while ((node = list_pop_front(&done)) != NULL) {
+        struct fabric_bulk *noted = container_of(node, struct fabric_bulk, node);
+        struct bulk *bulk =
+            (struct bulk *)((char *)noted - offsetof(struct bulk, scratch));
+        noted->ep->unreported--;
+        bulk->done(bulk, noted->status, noted->bytes);
+        count++;
+    }
+    return count;
+}

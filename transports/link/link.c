@@ -1,0 +1,741 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A link: one socket between two ranks that carries small typed messages.
+ *
+ * One idea: the socket is the queue. A message goes straight into it, and comes straight
+ * out of a buffer on the stack into the callee's hands; memory is allocated only for what
+ * the socket does not take, and for the tail of a message that came in part. Invariant:
+ * messages are delivered whole and in order, each descriptor with the message that it was
+ * sent with, and all that arrived before `closed`, also from a peer that was killed.
+ * Callers: rendezvous (handshake, heartbeat, leave, abort, transports' connect messages).
+ *
+ * A descriptor travels with the first byte of its message: the kernel ends a read behind
+ * the piece that carries descriptors, so at most one is held for a message that is not
+ * complete. */
+#include "link_private.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/clock.h"
+#include "core/log.h"
+
+enum {
+    READ_BYTES = 16 * 1024, /* per read: a dozen connect messages; it is on the stack */
+    READS_MAX = 16, /* per poller call, so that one peer does not keep the others out */
+    DRAIN_READS_MAX =
+        64 /* from a peer that goes on talking to a link we gave up: 1 MiB */
+};
+
+static void link_ready(struct poller_source *source, uint32_t events);
+static void link_flush(struct link *link);
+
+struct link *link_make(struct poller *poller, const struct log *log, int fd, bool is_unix,
+                       enum link_state state)
+{
+    struct link *link = mem_zalloc(sizeof *link);
+    if (!link)
+        return NULL;
+    link->source = (struct poller_source){.fd = fd, .fn = link_ready};
+    link->source.events = state == LINK_CONNECTING ? EPOLLIN | EPOLLOUT : EPOLLIN;
+    link->poller = poller;
+    link->log = log;
+    link->is_unix = is_unix;
+    link->state = (uint8_t)state;
+    return link;
+}
+
+tryst_status link_watch(struct link *link)
+{
+    tryst_status status = poller_add(link->poller, &link->source);
+    link->polled = status == TRYST_OK;
+    return status;
+}
+
+static void link_unwatch(struct link *link)
+{
+    if (link->polled)
+        poller_remove(link->poller, &link->source);
+    link->polled = false;
+}
+
+void link_events_set(struct link *link, const struct link_events *events, void *arg)
+{
+    link->events = events;
+    link->arg = arg;
+}
+
+int32_t link_peer_pid(const struct link *link)
+{
+    return link->peer_pid;
+}
+
+bool link_is_unix(const struct link *link)
+{
+    return link->is_unix;
+}
+
+bool link_has_met(const struct link *link)
+{
+    return link->met;
+}
+
+void link_peer_text(const struct link *link, char text[LINK_PEER_TEXT_BYTES])
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } peer = {.in6 = {0}};
+    char ip[INET6_ADDRSTRLEN] = "?";
+    socklen_t bytes = sizeof peer;
+    if (link->is_unix) {
+        (void)snprintf(text, LINK_PEER_TEXT_BYTES, "pid %d", link->peer_pid);
+        return;
+    }
+    (void)getpeername(link->source.fd, &peer.any, &bytes);
+    bool six = peer.any.sa_family == AF_INET6;
+    const void *from = six ? (const void *)&peer.in6.sin6_addr : &peer.in.sin_addr;
+    (void)inet_ntop(six ? AF_INET6 : AF_INET, from, ip, sizeof ip);
+    (void)snprintf(text, LINK_PEER_TEXT_BYTES, "%s port %u", ip,
+                   ntohs(six ? peer.in6.sin6_port : peer.in.sin_port));
+}
+
+/* ---- breaking and closing ---- */
+
+void link_spoke(struct link *link)
+{
+    if (!link->silent)
+        return;
+    list_remove(&link->pending);
+    link->silent->count--;
+    link->silent = NULL;
+}
+
+static void chunk_drop(struct link *link)
+{
+    struct link_chunk *chunk = link->first;
+    link->backlog_bytes -= chunk->end - chunk->begin;
+    link->first = chunk->next;
+    if (!link->first)
+        link->last = NULL;
+    if (chunk->fd >= 0)
+        close(chunk->fd);
+    mem_free(chunk);
+}
+
+void link_break(struct link *link, tryst_status status, const char *fmt, ...)
+{
+    if (link->state == LINK_BROKEN)
+        return;
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(link->text, sizeof link->text, fmt, args);
+    va_end(args);
+    link->status = status;
+    link->state = LINK_BROKEN;
+    while (link->first)
+        chunk_drop(link);
+    (void)shutdown(link->source.fd, SHUT_RDWR);
+}
+
+static void break_system(struct link *link, tryst_status status, const char *doing,
+                         int error)
+{
+    char reason[64];
+    link_break(link, status, "%s: %s", doing, strerror_r(error, reason, sizeof reason));
+}
+
+static void received_drop(struct link *link)
+{
+    mem_free(link->partial);
+    link->partial = NULL;
+    link->partial_bytes = 0;
+    for (int i = 0; i < link->fds_count; i++)
+        if (link->fds[i] >= 0)
+            close(link->fds[i]);
+    link->fds_count = 0;
+}
+
+/* TCP resets a connection that closes with bytes unread, and the peer then loses what we
+ * sent last; so read them first. */
+static void unread_discard(struct link *link)
+{
+    char buffer[4096];
+    for (int i = 0; i < DRAIN_READS_MAX; i++)
+        if (recv(link->source.fd, buffer, sizeof buffer, MSG_DONTWAIT) <= 0)
+            return;
+}
+
+void link_close(struct link *link)
+{
+    assert(!link->closed);
+    if (link->state == LINK_OPEN && link->first)
+        link_flush(link);
+    if (link->state == LINK_OPEN && !link->is_unix)
+        unread_discard(link);
+    while (link->first)
+        chunk_drop(link);
+    received_drop(link);
+    link_spoke(link);
+    link_unwatch(link);
+    close(link->source.fd);
+    link->source.fd = -1;
+    link->closed = true;
+    if (!link->inside)
+        mem_free(link);
+}
+
+/* ---- sending ---- */
+
+static ssize_t socket_send(int fd, struct iovec *iov, size_t count, int pass_fd)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct msghdr message = {.msg_iov = iov, .msg_iovlen = count};
+    ssize_t sent;
+    if (pass_fd >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+        struct cmsghdr *cmsg = CMSG_FIRSTHDR(&message);
+        *cmsg = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+        memcpy(CMSG_DATA(cmsg), &pass_fd, sizeof pass_fd);
+    }
+    do
+        sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (sent < 0 && errno == EINTR);
+    return sent;
+}
+
+/* What link_put says beside the bytes taken. */
+enum { PUT_BROKEN = -1, PUT_NO_FD = -2 };
+
+/* Bytes taken, 0 when the socket is full, PUT_BROKEN when the link now is. PUT_NO_FD: too many of
+ * this user's descriptors are on their way already; once they have been read there is room. */
+static ssize_t link_put(struct link *link, struct iovec *iov, size_t count, int pass_fd)
+{
+    ssize_t sent = socket_send(link->source.fd, iov, count, pass_fd);
+    if (sent >= 0)
+        return sent;
+    if (errno == EAGAIN || errno == ENOBUFS)
+        return 0;
+    if (errno == ETOOMANYREFS)
+        return PUT_NO_FD;
+    break_system(link, TRYST_E_PEER, "the connection broke while sending", errno);
+    return PUT_BROKEN;
+}
+
+static void link_flush(struct link *link)
+{
+    while (link->first) {
+        struct link_chunk *chunk = link->first;
+        struct iovec iov = {chunk->bytes + chunk->begin, chunk->end - chunk->begin};
+        ssize_t sent = link_put(link, &iov, 1, chunk->fd);
+        if (sent <= 0)
+            return;
+        if (chunk->fd >= 0)
+            close(chunk->fd);
+        chunk->fd = -1;
+        chunk->begin += (uint32_t)sent;
+        link->backlog_bytes -= (uint32_t)sent;
+        if (chunk->begin == chunk->end)
+            chunk_drop(link);
+    }
+    if (link->polled)
+        (void)poller_modify(link->poller, &link->source, EPOLLIN);
+}
+
+/* The chunk that `bytes` more go into; a descriptor must be first in its chunk. */
+static struct link_chunk *chunk_get(struct link *link, size_t bytes, bool with_fd)
+{
+    struct link_chunk *chunk = link->last;
+    if (chunk && !with_fd && sizeof chunk->bytes - chunk->end >= bytes)
+        return chunk;
+    chunk = mem_alloc(sizeof *chunk);
+    if (!chunk)
+        return NULL;
+    chunk->next = NULL;
+    chunk->begin = chunk->end = 0;
+    chunk->fd = -1;
+    return chunk;
+}
+
+static void chunk_append(struct link *link, struct link_chunk *chunk, const void *data,
+                         size_t bytes)
+{
+    if (bytes)
+        memcpy(chunk->bytes + chunk->end, data, bytes);
+    chunk->end += (uint32_t)bytes;
+    link->backlog_bytes += (uint32_t)bytes;
+}
+
+/* Keep what the socket did not take: the header and payload beyond the first `sent`
+ * bytes. */
+static tryst_status link_queue(struct link *link, const struct link_header *header,
+                               const void *data, size_t sent, int fd)
+{
+    size_t head_left = sent < sizeof *header ? sizeof *header - sent : 0;
+    size_t skip = sent > sizeof *header ? sent - sizeof *header : 0;
+    size_t left = head_left + header->bytes - skip;
+    int pass_fd = -1;
+    if (link->backlog_bytes + left > LINK_BACKLOG_MAX) {
+        link_break(link, TRYST_E_PEER, "the peer does not read: %u bytes wait for it",
+                   link->backlog_bytes);
+        return TRYST_E_PEER;
+    }
+    if (fd >= 0 && sent == 0 && (pass_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
+        return TRYST_E_SYSTEM;
+    struct link_chunk *chunk = chunk_get(link, left, pass_fd >= 0);
+    if (!chunk) {
+        if (pass_fd >= 0)
+            close(pass_fd);
+        if (sent == 0)
+            return TRYST_E_NOMEM;
+        link_break(link, TRYST_E_NOMEM, "no memory for the rest of a message");
+        return TRYST_E_PEER;
+    }
+    if (chunk != link->last) {
+        chunk->fd = pass_fd;
+        if (link->last)
+            link->last->next = chunk;
+        else
+            link->first = chunk;
+        link->last = chunk;
+    }
+    chunk_append(link, chunk, (const uint8_t *)header + sizeof *header - head_left,
+                 head_left);
+    chunk_append(link, chunk, (const uint8_t *)data + skip, header->bytes - skip);
+    if (link->polled)
+        (void)poller_modify(link->poller, &link->source, EPOLLIN | EPOLLOUT);
+    return TRYST_OK;
+}
+
+tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t bytes,
+                       int fd)
+{
+    assert(!link->closed && bytes <= LINK_MESSAGE_MAX);
+    struct link_header header = {.bytes = (uint32_t)bytes,
+                                 .type = type,
+                                 .flags = fd >= 0 ? LINK_FLAG_FD : 0,
+                                 .magic = LINK_MAGIC};
+    ssize_t sent = 0;
+    if (fd >= 0 && !link->is_unix)
+        return TRYST_E_UNSUPPORTED;
+    if (link->state == LINK_BROKEN)
+        return TRYST_E_PEER;
+    if (link->state == LINK_OPEN && !link->first) {
+        struct iovec iov[2] = {{&header, sizeof header},
+                               {(void *)(uintptr_t)data, bytes}};
+        sent = link_put(link, iov, bytes ? 2 : 1, fd);
+        if (sent < 0)
+            return sent == PUT_NO_FD ? TRYST_E_SYSTEM : TRYST_E_PEER;
+        if ((size_t)sent == sizeof header + bytes)
+            return TRYST_OK;
+    }
+    return link_queue(link, &header, data, (size_t)sent, fd);
+}
+
+/* ---- receiving ---- */
+
+static void protocol_break(struct link *link, const char *what)
+{
+    link_break(link, TRYST_E_PROTOCOL, "the peer broke the link's protocol: %s", what);
+    link->ended = true;
+}
+
+static void fd_keep(struct link *link, int fd)
+{
+    if (link->fds_count < sizeof link->fds / sizeof *link->fds) {
+        link->fds[link->fds_count++] = fd;
+        return;
+    }
+    if (fd >= 0)
+        close(fd);
+    protocol_break(link, "descriptors without messages");
+}
+
+/* The kernel had one for us, and no place in our table: its message goes without. */
+static void fd_lost(struct link *link)
+{
+    if (!link->fd_lost)
+        LOG_WARN(link->log,
+                 "a peer's descriptor could not be received: this process has as "
+                 "many open as it may (raise the limit, ulimit -n)");
+    link->fd_lost = true;
+    fd_keep(link, LINK_FD_LOST);
+}
+
+/* Take the descriptors of one read; the kernel hands over those of one sendmsg at a time.
+ */
+static void fds_take(struct link *link, struct msghdr *message)
+{
+    for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(message); cmsg;
+         cmsg = CMSG_NXTHDR(message, cmsg)) {
+        if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof fd, sizeof fd);
+            fd_keep(link, fd);
+        }
+    }
+    if (message->msg_flags & MSG_CTRUNC)
+        fd_lost(link);
+}
+
+static ssize_t socket_receive(struct link *link, void *data, size_t bytes)
+{
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(2 * sizeof(int))];
+    } control;
+    struct iovec iov = {data, bytes};
+    struct msghdr message = {.msg_iov = &iov,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    ssize_t got;
+    do
+        got = recvmsg(link->source.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
+    if (got >= 0)
+        fds_take(link, &message);
+    return got;
+}
+
+static const char *header_fault(const struct link *link, const struct link_header *header)
+{
+    if (header->magic != LINK_MAGIC)
+        return "a message without our mark";
+    if (header->bytes > LINK_MESSAGE_MAX)
+        return "a message that is too long";
+    if (header->flags & ~(LINK_FLAG_FD | LINK_FLAG_REFUSED))
+        return "an unknown flag";
+    if ((header->flags & LINK_FLAG_FD) && link->fds_count == 0)
+        return "a message lacks its descriptor";
+    return NULL;
+}
+
+static void message_deliver(struct link *link, const struct link_header *header,
+                            const uint8_t *data)
+{
+    _Alignas(8) uint8_t aligned[LINK_MESSAGE_MAX];
+    int fd = -1;
+    if (header->flags & LINK_FLAG_FD) {
+        fd = link->fds[0];
+        link->fds[0] = link->fds[1];
+        link->fds_count--;
+    }
+    if ((uintptr_t)data % 8) {
+        memcpy(aligned, data, header->bytes);
+        data = aligned;
+    }
+    link_spoke(link);
+    link->events->message(link->arg, link, header->type, data, header->bytes, fd);
+}
+
+/* Deliver the whole messages in `data`; returns the bytes that they had. */
+static size_t messages_deliver(struct link *link, const uint8_t *data, size_t bytes)
+{
+    size_t used = 0;
+    while (bytes - used >= sizeof(struct link_header) && !link->closed && !link->ended) {
+        struct link_header header;
+        memcpy(&header, data + used, sizeof header);
+        const char *fault = header_fault(link, &header);
+        if (fault) {
+            protocol_break(link, fault);
+            break;
+        }
+        if (header.flags & LINK_FLAG_REFUSED) {
+            link_break(
+                link, TRYST_E_SYSTEM,
+                "its process has no descriptor left (raise its limit of open files, "
+                "ulimit -n)");
+            link->ended = true;
+            break;
+        }
+        if (bytes - used - sizeof header < header.bytes)
+            break;
+        used += sizeof header + header.bytes;
+        message_deliver(link, &header, data + used - header.bytes);
+    }
+    return used;
+}
+
+/* What is left is the beginning of one message; at most one descriptor can belong to it.
+ */
+static void partial_keep(struct link *link, const uint8_t *data, size_t bytes)
+{
+    assert(bytes < LINK_RECORD_MAX);
+    link->partial_bytes = (uint32_t)bytes;
+    if (link->fds_count > (bytes ? 1 : 0)) {
+        protocol_break(link, "descriptors without messages");
+        return;
+    }
+    if (bytes && !link->partial && !(link->partial = mem_alloc(LINK_RECORD_MAX))) {
+        link_break(link, TRYST_E_NOMEM, "no memory for a message that came in part");
+        link->ended = true;
+        return;
+    }
+    if (bytes) {
+        memcpy(link->partial, data, bytes);
+    } else {
+        mem_free(link->partial);
+        link->partial = NULL;
+    }
+}
+
+/* The read that found nothing more: why? */
+static void receive_end(struct link *link, ssize_t got, int error)
+{
+    if (got < 0 && error == EAGAIN && link->state != LINK_BROKEN)
+        return;
+    if (got < 0)
+        break_system(link, TRYST_E_PEER, "the connection broke", error);
+    else
+        link_break(link, TRYST_E_PEER,
+                   link->partial_bytes ? "the peer closed the connection inside a message"
+                                       : "the peer closed the connection");
+    link->ended = true;
+}
+
+static void link_receive(struct link *link)
+{
+    _Alignas(8) uint8_t buffer[LINK_RECORD_MAX + READ_BYTES];
+    bool draining = link->state == LINK_BROKEN;
+    int reads_max = draining ? DRAIN_READS_MAX : READS_MAX;
+    for (int i = 0; i < reads_max && !link->closed && !link->ended; i++) {
+        size_t have = link->partial_bytes;
+        if (have)
+            memcpy(buffer, link->partial, have);
+        ssize_t got = socket_receive(link, buffer + have, READ_BYTES);
+        if (got <= 0) {
+            receive_end(link, got, errno);
+            return;
+        }
+        size_t bytes = have + (size_t)got;
+        size_t used = messages_deliver(link, buffer, bytes);
+        if (!link->closed && !link->ended)
+            partial_keep(link, buffer + used, bytes - used);
+        if (got < READ_BYTES && link->state != LINK_BROKEN)
+            return; /* most likely all; if not, epoll says so again */
+    }
+    if (draining)
+        link->ended = true;
+}
+
+/* ---- connecting ---- */
+
+/* The port of a listener that is gone may be drawn as our own: TCP then meets itself. */
+static bool connected_to_self(int fd)
+{
+    struct sockaddr_storage local = {0}, remote = {0};
+    socklen_t local_bytes = sizeof local, remote_bytes = sizeof remote;
+    return getsockname(fd, (struct sockaddr *)&local, &local_bytes) == 0 &&
+           getpeername(fd, (struct sockaddr *)&remote, &remote_bytes) == 0 &&
+           local_bytes == remote_bytes && memcmp(&local, &remote, local_bytes) == 0;
+}
+
+static void connect_failed(struct link *link, int error)
+{
+    bool nobody = error == ECONNREFUSED || error == ECONNRESET;
+    break_system(link, nobody ? TRYST_E_PEER : TRYST_E_UNREACHABLE,
+                 nobody ? "no process listens there any more" : "cannot connect", error);
+}
+
+static void connect_done(struct link *link)
+{
+    link->state = LINK_OPEN;
+    link->met = true;
+}
+
+static void connect_finish(struct link *link)
+{
+    int error = 0;
+    socklen_t bytes = sizeof error;
+    if (getsockopt(link->source.fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
+        error = errno;
+    if (error == 0 && connected_to_self(link->source.fd))
+        error = ECONNREFUSED;
+    if (error)
+        connect_failed(link, error);
+    else
+        connect_done(link);
+}
+
+bool link_peer_is_ours(int fd, int32_t *pid_p)
+{
+    struct ucred peer;
+    socklen_t bytes = sizeof peer;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0 ||
+        peer.uid != geteuid())
+        return false;
+    *pid_p = (int32_t)peer.pid;
+    return true;
+}
+
+/* False: the listener's queue is full. Unlike TCP's, such a connect does not go on by itself. */
+static bool unix_connect(struct link *link, uint64_t listener_id)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
+                          "tryst-%016llx", (unsigned long long)listener_id);
+    socklen_t bytes =
+        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    int error = connect(link->source.fd, (struct sockaddr *)&address, bytes) ? errno : 0;
+    if (error == EAGAIN)
+        return false;
+    if (error)
+        connect_failed(link, error);
+    else if (!link_peer_is_ours(link->source.fd, &link->peer_pid))
+        link_break(link, TRYST_E_PEER, "another user's process listens there");
+    else
+        connect_done(link);
+    return true;
+}
+
+static socklen_t tcp_address_fill(const struct link_address *from,
+                                  struct sockaddr_storage *to)
+{
+    memset(to, 0, sizeof *to);
+    if (from->family == 6) {
+        struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)to;
+        in6->sin6_family = AF_INET6;
+        in6->sin6_port = htons(from->port);
+        in6->sin6_scope_id = from->scope;
+        memcpy(&in6->sin6_addr, from->ip, 16);
+        return sizeof *in6;
+    }
+    struct sockaddr_in *in = (struct sockaddr_in *)to;
+    in->sin_family = AF_INET;
+    in->sin_port = htons(from->port);
+    memcpy(&in->sin_addr, from->ip, 4);
+    return sizeof *in;
+}
+
+static void tcp_connect(struct link *link, const struct link_address *to,
+                        uint64_t timeout_ns)
+{
+    struct sockaddr_storage address;
+    socklen_t bytes = tcp_address_fill(to, &address);
+    if (to->family != 4 && to->family != 6) {
+        link_break(link, TRYST_E_UNREACHABLE, "the peer announced no TCP address");
+        return;
+    }
+    link_tcp_options(link->source.fd, timeout_ns);
+    if (connect(link->source.fd, (struct sockaddr *)&address, bytes) == 0)
+        connect_finish(link);
+    else if (errno != EINPROGRESS)
+        connect_failed(link, errno);
+}
+
+static int seconds_clamp(uint64_t ns, int most)
+{
+    uint64_t seconds = ns / NS_PER_S;
+    return seconds < 1 ? 1 : seconds > (uint64_t)most ? most : (int)seconds;
+}
+
+/* A kernel that is silent for the timeout is given up: the first probe after a third of
+ * it, then one each sixth. The limits are the kernel's (MAX_TCP_KEEPIDLE,
+ * MAX_TCP_KEEPCNT). */
+void link_tcp_options(int fd, uint64_t user_timeout_ns)
+{
+    int on = 1;
+    int idle_s = seconds_clamp(user_timeout_ns / 3, 32767);
+    int interval_s = seconds_clamp(user_timeout_ns / 6, 32767);
+    int total_s = seconds_clamp(user_timeout_ns, 86400);
+    int count = (total_s - idle_s) / interval_s;
+    unsigned timeout_ms = (unsigned)(user_timeout_ns / NS_PER_MS);
+    count = count < 1 ? 1 : count > 127 ? 127 : count;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+}
+
+void link_user_timeout_set(struct link *link, uint64_t user_timeout_ns)
+{
+    if (!link->is_unix)
+        link_tcp_options(link->source.fd, user_timeout_ns);
+}
+
+tryst_status link_connect(struct poller *poller, const struct log *log,
+                          const struct link_address *address, bool via_unix,
+                          uint64_t user_timeout_ns, const struct link_events *events,
+                          void *arg, struct link **link_p)
+{
+    int family = via_unix ? AF_UNIX : address->family == 6 ? AF_INET6 : AF_INET;
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        LOG_ERROR(log, "no socket for a connection to a peer: %s", strerror(errno));
+        return TRYST_E_SYSTEM;
+    }
+    struct link *link = link_make(poller, log, fd, via_unix, LINK_CONNECTING);
+    if (!link) {
+        close(fd);
+        return TRYST_E_NOMEM;
+    }
+    link_events_set(link, events, arg);
+    if (via_unix && !unix_connect(link, address->listener_id)) {
+        link_close(link);
+        return TRYST_AGAIN;
+    }
+    if (!via_unix)
+        tcp_connect(link, address, user_timeout_ns);
+    if (link->state == LINK_OPEN)
+        link->source.events = EPOLLIN;
+    if (link_watch(link) != TRYST_OK) {
+        LOG_ERROR(log, "a connection to a peer cannot be watched: %s", strerror(errno));
+        link_close(link);
+        return TRYST_E_SYSTEM;
+    }
+    *link_p = link;
+    return TRYST_OK;
+}
+
+/* ---- the poller's call ---- */
+
+static void link_ready(struct poller_source *source, uint32_t events)
+{
+    struct link *link = container_of(source, struct link, source);
+    link->inside = true;
+    if (link->state == LINK_CONNECTING)
+        connect_finish(link);
+    if (link->state == LINK_BROKEN || (events & ~(uint32_t)EPOLLOUT))
+        link_receive(link);
+    if (!link->closed && link->state == LINK_OPEN && (events & EPOLLOUT))
+        link_flush(link);
+    if (!link->closed && link->ended) {
+        link_unwatch(link);
+        link_spoke(link);
+        link->events->closed(link->arg, link, link->status, link->text);
+    }
+    link->inside = false;
+    if (link->closed)
+        mem_free(link);
+}
+
+void link_forked(struct link *link)
+{
+    if (link->source.fd >= 0)
+        close(link->source.fd);
+    for (unsigned i = 0; i < link->fds_count; i++)
+        if (link->fds[i] >= 0)
+            close(link->fds[i]);
+}

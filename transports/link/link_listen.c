@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Listening for links: an abstract Unix socket always, TCP where an address is given.
+ *
+ * One idea: a connection is cheap until it has spoken. It stands in a bounded list,
+ * oldest first, that it leaves with its first message; whoever stays too long, or is the
+ * oldest when the list is full, is dropped. Invariant: at most `pending_max` accepted
+ * links have not spoken. A Unix peer of another user never becomes a link. Callers:
+ * rendezvous. */
+#include "transports/link/link_listen.h"
+
+#include "link_private.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/random.h"
+
+enum {
+    ACCEPTS_MAX = 16, /* per poller call */
+    NAME_TRIES = 8,   /* random names; one collision has a chance of 2^-64 */
+    PORT_TRIES = 16, /* ports that the kernel finds free at one address, but not at all */
+    DRAIN_READS_MAX = 16 /* of a connection that is refused */
+};
+
+/* Connections that the kernel keeps for us: as many as it allows (net.core.somaxconn). All ranks that
+ * want to meet one that computes wait there. */
+#define QUEUE_MAX INT_MAX
+/* How long an accepted connection may stay silent. */
+#define SPEAK_WITHIN_NS (5 * NS_PER_S)
+/* Until the layer above says better (link_user_timeout_set): peer_timeout's default. */
+#define ACCEPTED_TIMEOUT_NS (15 * NS_PER_S)
+#define LOG_EVERY_NS        (10 * NS_PER_S)
+
+struct tcp_listener {
+    struct poller_source source;
+    struct link_listener *owner;
+};
+
+struct link_listener {
+    struct poller_source unix_source; /* fd -1: none */
+    struct tcp_listener tcp[LINK_TCP_MAX];
+    unsigned tcp_count;
+    struct poller *poller;
+    const struct log *log;
+    void (*accepted)(void *arg, struct link *link);
+    void *arg;
+    struct link_silent silent;
+    unsigned pending_max;
+    int spare_fd; /* given up for a moment to refuse a connection when descriptors run out
+                   */
+    struct link_listener_counters counters;
+    struct log_limit foreign_limit, silent_limit, failed_limit;
+};
+
+/* ---- the list of those that have not spoken ---- */
+
+static void pending_drop(struct link_listener *listener, const char *why)
+{
+    struct link *link =
+        container_of(list_first(&listener->silent.list), struct link, pending);
+    listener->counters.silent++;
+    LOG_WARN_LIMITED(listener->log, &listener->silent_limit, LOG_EVERY_NS,
+                     "dropped a connection that %s", why);
+    link_spoke(link);
+    link_break(link, TRYST_E_TIMEOUT, "dropped: it %s", why);
+    link->ended = true; /* what it may say yet is too late: a broken link is nobody's */
+}
+
+void link_listener_tick(struct link_listener *listener, uint64_t now_ns)
+{
+    while (!list_empty(&listener->silent.list)) {
+        struct list_node *oldest = list_first(&listener->silent.list);
+        if (now_ns <
+            container_of(oldest, struct link, pending)->accepted_ns + SPEAK_WITHIN_NS)
+            return;
+        pending_drop(listener, "said nothing for 5 s");
+    }
+}
+
+/* ---- accepting ---- */
+
+static void accept_link(struct link_listener *listener, int fd, bool is_unix, int32_t pid)
+{
+    struct link *link =
+        link_make(listener->poller, listener->log, fd, is_unix, LINK_OPEN);
+    if (!link || link_watch(link) != TRYST_OK) {
+        LOG_WARN_LIMITED(listener->log, &listener->failed_limit, LOG_EVERY_NS,
+                         "no memory to accept a connection; refused it");
+        listener->counters.failed++;
+        mem_free(link);
+        close(fd);
+        return;
+    }
+    if (listener->silent.count == listener->pending_max)
+        pending_drop(listener, "said nothing while others waited");
+    link->peer_pid = pid;
+    link->accepted_ns = clock_monotonic_ns();
+    link->silent = &listener->silent;
+    list_push_back(&listener->silent.list, &link->pending);
+    listener->silent.count++;
+    listener->counters.accepted++;
+    link->inside = true;
+    listener->accepted(listener->arg, link);
+    link->inside = false;
+    assert(link->closed || link->events); /* the callee sets events, or closes it */
+    if (link->closed)
+        mem_free(link);
+}
+
+static void accept_fd(struct link_listener *listener, int fd, bool is_unix)
+{
+    int32_t pid = 0;
+    if (!is_unix) {
+        link_tcp_options(fd, ACCEPTED_TIMEOUT_NS);
+    } else if (!link_peer_is_ours(fd, &pid)) {
+        listener->counters.foreign++;
+        LOG_WARN_LIMITED(listener->log, &listener->foreign_limit, LOG_EVERY_NS,
+                         "refused a connection of another user's process");
+        close(fd);
+        return;
+    }
+    accept_link(listener, fd, is_unix, pid);
+}
+
+/* Say why. What the peer has sent is read first, lest closing resets what we say (TCP). */
+static void refusal_send(int fd)
+{
+    const struct link_header header = {.flags = LINK_FLAG_REFUSED, .magic = LINK_MAGIC};
+    char unread[256];
+    for (int i = 0; i < DRAIN_READS_MAX; i++)
+        if (recv(fd, unread, sizeof unread, MSG_DONTWAIT) <= 0)
+            break;
+    (void)send(fd, &header, sizeof header, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* Without a descriptor for it the connection would stay in the kernel's queue, and epoll would
+ * report it for ever: take it with the spare one, and refuse it. False when there is none left
+ * to refuse (accept says EMFILE before it looks). */
+static bool accept_refuse(struct link_listener *listener, int listen_fd)
+{
+    if (listener->spare_fd >= 0)
+        close(listener->spare_fd);
+    int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd >= 0) {
+        refusal_send(fd);
+        close(fd);
+    }
+    listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    listener->counters.failed++;
+    LOG_WARN_LIMITED(listener->log, &listener->failed_limit, LOG_EVERY_NS,
+                     "refused a connection: no descriptors left (raise the limit of open "
+                     "files)");
+    return true;
+}
+
+static void accept_some(struct link_listener *listener, int listen_fd, bool is_unix)
+{
+    for (int i = 0; i < ACCEPTS_MAX; i++) {
+        int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        bool full = fd < 0 && (errno == EMFILE || errno == ENFILE);
+        bool gone = fd < 0 && (errno == ECONNABORTED || errno == EINTR);
+        if (fd >= 0)
+            accept_fd(listener, fd, is_unix);
+        else if (!gone && !(full && accept_refuse(listener, listen_fd)))
+            return;
+    }
+}
+
+static void unix_ready(struct poller_source *source, uint32_t events)
+{
+    (void)events;
+    accept_some(container_of(source, struct link_listener, unix_source), source->fd,
+                true);
+}
+
+static void tcp_ready(struct poller_source *source, uint32_t events)
+{
+    (void)events;
+    accept_some(container_of(source, struct tcp_listener, source)->owner, source->fd,
+                false);
+}
+
+/* ---- opening and closing ---- */
+
+static int unix_bind(int fd, uint64_t *id_p)
+{
+    for (int i = 0; i < NAME_TRIES; i++) {
+        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        uint64_t id;
+        if (random_secret(&id, sizeof id) != TRYST_OK)
+            return -1;
+        int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
+                              "tryst-%016llx", (unsigned long long)id);
+        size_t bytes = offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length;
+        if (bind(fd, (struct sockaddr *)&address, (socklen_t)bytes) == 0) {
+            *id_p = id;
+            return 0;
+        }
+        if (errno != EADDRINUSE)
+            return -1;
+    }
+    return -1;
+}
+
+/* A listening socket in `source`, watched; -1 and errno when something fails. */
+static int source_listen(struct link_listener *listener, struct poller_source *source)
+{
+    source->events = EPOLLIN;
+    if (listen(source->fd, QUEUE_MAX) != 0)
+        return -1;
+    return poller_add(listener->poller, source) == TRYST_OK ? 0 : -1;
+}
+
+static int unix_listen(struct link_listener *listener, struct link_address *address)
+{
+    struct poller_source *source = &listener->unix_source;
+    source->fn = unix_ready;
+    source->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (source->fd < 0 || unix_bind(source->fd, &address->listener_id) != 0)
+        return -1;
+    return source_listen(listener, source);
+}
+
+static int tcp_address_read(int fd, struct link_address *address)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } bound = {.in6 = {0}};
+    socklen_t bytes = sizeof bound;
+    if (getsockname(fd, &bound.any, &bytes) != 0)
+        return -1;
+    if (bound.any.sa_family == AF_INET6) {
+        address->family = 6;
+        address->port = ntohs(bound.in6.sin6_port);
+        address->scope = bound.in6.sin6_scope_id;
+        memcpy(address->ip, &bound.in6.sin6_addr, 16);
+    } else {
+        address->family = 4;
+        address->port = ntohs(bound.in.sin_port);
+        memcpy(address->ip, &bound.in.sin_addr, 4);
+    }
+    return 0;
+}
+
+static void tcp_forget(struct link_listener *listener)
+{
+    int error = errno;
+    while (listener->tcp_count)
+        close(listener->tcp[--listener->tcp_count].source.fd);
+    errno = error;
+}
+
+/* One more socket, listening at `at` and `port` (0: any); -1 and errno. */
+static int tcp_add(struct link_listener *listener, const struct sockaddr_storage *from,
+                   uint16_t port)
+{
+    int on = 1;
+    struct sockaddr_storage at = *from;
+    bool six = at.ss_family == AF_INET6;
+    socklen_t bytes = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
+    int fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return -1;
+    struct tcp_listener *tcp = &listener->tcp[listener->tcp_count++];
+    *tcp = (struct tcp_listener){.source = {.fn = tcp_ready, .fd = fd, .events = EPOLLIN},
+                                 .owner = listener};
+    if (six)
+        ((struct sockaddr_in6 *)&at)->sin6_port = htons(port);
+    else
+        ((struct sockaddr_in *)&at)->sin_port = htons(port);
+    /* A port of a range may still be in TIME_WAIT after an earlier job. */
+    if (port)
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, (struct sockaddr *)&at, bytes) != 0)
+        return -1;
+    return listen(fd, QUEUE_MAX);
+}
+
+/* At every address on one port (0: whichever is free at the first). */
+static int tcp_try(struct link_listener *listener, const struct link_tcp *tcp,
+                   uint16_t port, struct link_address *address)
+{
+    for (unsigned i = 0; i < tcp->count; i++) {
+        if (tcp_add(listener, &tcp->addresses[i], i ? address->port : port) != 0 ||
+            (i == 0 && tcp_address_read(listener->tcp[0].source.fd, address) != 0)) {
+            tcp_forget(listener);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int tcp_bind(struct link_listener *listener, const struct link_tcp *tcp,
+                    struct link_address *address)
+{
+    uint32_t ports = port_range_count(tcp->ports);
+    uint32_t tries = ports ? ports : PORT_TRIES;
+    uint64_t start =
+        0; /* anywhere in the range: other ranks of this host begin elsewhere */
+    if (ports && random_secret(&start, sizeof start) != TRYST_OK)
+        return -1;
+    for (uint32_t i = 0; i < tries; i++) {
+        uint64_t port = ports ? tcp->ports.first + (start % ports + i) % ports : 0;
+        errno = EADDRINUSE;
+        if (port && port == tcp->avoid)
+            continue;
+        if (tcp_try(listener, tcp, (uint16_t)port, address) == 0)
+            return 0;
+        if (errno != EADDRINUSE)
+            return -1;
+    }
+    return -1;
+}
+
+static int tcp_listen(struct link_listener *listener, const struct link_tcp *tcp,
+                      struct link_address *address)
+{
+    assert(tcp->count <= LINK_TCP_MAX);
+    if (tcp_bind(listener, tcp, address) != 0)
+        return -1;
+    for (unsigned i = 0; i < listener->tcp_count; i++)
+        if (poller_add(listener->poller, &listener->tcp[i].source) != TRYST_OK)
+            return -1;
+    return 0;
+}
+
+tryst_status link_listen(struct poller *poller, const struct log *log,
+                         const struct link_tcp *tcp, unsigned pending_max,
+                         void (*accepted)(void *arg, struct link *link), void *arg,
+                         struct link_listener **listener_p,
+                         struct link_address *address_p)
+{
+    struct link_address address = {0};
+    struct link_listener *listener = mem_zalloc(sizeof *listener);
+    if (!listener)
+        return TRYST_E_NOMEM;
+    listener->poller = poller;
+    listener->log = log;
+    listener->accepted = accepted;
+    listener->arg = arg;
+    listener->pending_max = pending_max ? pending_max : 1;
+    listener->unix_source.fd = -1;
+    listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    list_init(&listener->silent.list);
+    if (unix_listen(listener, &address) != 0 ||
+        (tcp && tcp->count && tcp_listen(listener, tcp, &address) != 0)) {
+        bool ports = errno == EADDRINUSE && tcp && tcp->ports.first;
+        LOG_ERROR(log, "cannot listen for the links of other ranks: %s%s",
+                  strerror(errno),
+                  ports ? " (every port of TRYST_PORT_RANGE; widen it)" : "");
+        int error = errno;
+        link_listener_close(listener);
+        errno = error;
+        return TRYST_E_SYSTEM;
+    }
+    *listener_p = listener;
+    *address_p = address;
+    return TRYST_OK;
+}
+
+static void source_close(struct link_listener *listener, struct poller_source *source)
+{
+    if (source->fd < 0)
+        return;
+    poller_remove(listener->poller, source);
+    close(source->fd);
+}
+
+void link_listener_close(struct link_listener *listener)
+{
+    if (!listener)
+        return;
+    list_for_each_safe (&listener->silent.list, node, after)
+        link_spoke(container_of(node, struct link, pending));
+    for (unsigned i = 0; i < listener->tcp_count; i++)
+        source_close(listener, &listener->tcp[i].source);
+    source_close(listener, &listener->unix_source);
+    if (listener->spare_fd >= 0)
+        close(listener->spare_fd);
+    mem_free(listener);
+}
+
+struct link_listener_counters link_listener_counters(const struct link_listener *listener)
+{
+    return listener->counters;
+}
+
+void link_listener_forked(struct link_listener *listener)
+{
+    const int fds[] = {listener->unix_source.fd, listener->spare_fd};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    for (unsigned i = 0; i < listener->tcp_count; i++)
+        close(listener->tcp[i].source.fd);
+}

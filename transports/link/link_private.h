@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A link from the inside: what link.c (connecting, messages, closing) and link_listen.c
+ * (accepting) share.
+ *
+ *                 connect_finish           link_break
+ *   CONNECTING ──────────────────▶ OPEN ──────────────▶ BROKEN ──▶ events->closed, once
+ * what had │                                                ▲        arrived was
+ * delivered └────────────────────────────────────────────────┘
+ *
+ * Invariant: a BROKEN link's socket is shut down, so epoll reports it until `closed` was
+ * called; that is how every ending, also one found inside link_send, comes out of a
+ * poller function. */
+#ifndef TRANSPORTS_LINK_PRIVATE_H
+#define TRANSPORTS_LINK_PRIVATE_H
+
+#include "core/list.h"
+#include "transports/link/link.h"
+#include "transports/link/link_wire.h"
+
+/* One message with its header. */
+#define LINK_RECORD_MAX (LINK_MESSAGE_MAX + (uint32_t)sizeof(struct link_header))
+#define LINK_TEXT_MAX   160
+
+enum link_state { LINK_CONNECTING, LINK_OPEN, LINK_BROKEN };
+
+/* Bytes that the socket did not take yet. `fd` (or -1) goes with the first of them. */
+struct link_chunk {
+    struct link_chunk *next;
+    uint32_t begin, end;
+    int fd;
+    uint8_t bytes[LINK_RECORD_MAX];
+};
+
+struct link {
+    struct poller_source source;
+    struct poller *poller;
+    const struct log *log;
+    const struct link_events *events;
+    void *arg;
+    struct link_silent *silent; /* while nothing was received on an accepted link */
+    struct list_node pending;   /* in that list, as long */
+    uint64_t accepted_ns;
+    struct link_chunk *first, *last; /* not yet sent */
+    uint32_t backlog_bytes;          /* in them */
+    uint32_t partial_bytes;          /* of a message that came in part */
+    uint8_t *partial;                /* LINK_RECORD_MAX, or NULL */
+    int fds[2]; /* received (or LINK_FD_LOST), their messages not yet complete */
+    uint8_t fds_count;
+    uint8_t state; /* enum link_state */
+    bool is_unix;
+    bool polled;  /* registered with the poller */
+    bool fd_lost; /* a descriptor was, and that has been logged */
+    /* its poller function is on the stack: link_close leaves the struct to it */
+    bool inside;
+    bool ended;  /* nothing more will be read */
+    bool met;    /* connecting: somebody listened there */
+    bool closed; /* link_close was called */
+    int32_t peer_pid;
+    tryst_status status; /* why it is BROKEN */
+    char text[LINK_TEXT_MAX];
+};
+
+/* A listener's links that have not spoken, oldest first. */
+struct link_silent {
+    struct list list;
+    unsigned count;
+};
+
+static_assert(sizeof(struct link) <= 512, "an idle link costs one small struct");
+
+/* A link over the socket `fd`, which it owns on success. NULL: no memory. Not polled yet.
+ */
+struct link *link_make(struct poller *poller, const struct log *log, int fd, bool is_unix,
+                       enum link_state state);
+
+/* Let the poller watch it. TRYST_OK or TRYST_E_SYSTEM. */
+tryst_status link_watch(struct link *link);
+
+/* The first reason counts. Drops what is unsent; `closed` follows from the poller. */
+void link_break(struct link *link, tryst_status status, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Leave the listener's list (the peer spoke, or the link closes). */
+void link_spoke(struct link *link);
+
+/* TCP: no delay, keep-alive and user timeout. */
+void link_tcp_options(int fd, uint64_t user_timeout_ns);
+
+/* The peer's uid equals ours (*pid_p: its pid or 0). Unix sockets only. */
+bool link_peer_is_ours(int fd, int32_t *pid_p);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Pinned slots: powers of two, kept once pinned until the end: giving them back to the driver waits
+ * for the device, where a stream may be waiting for an operation of ours. So a size that has two takes a
+ * larger one that lies idle before another is pinned.
+ *
+ * Invariant: a chunk's slots are all of one class; `bytes` of a side is the sum of its chunks of
+ * other classes than the smallest.
+ * Callers: stage.c.
+ */
+#include "transports/memory/slots.h"
+
+#include <assert.h>
+
+#include "core/alloc.h"
+
+/* The smallest slot holds any tensor that travels inside a frame; they come 16 at a time, since
+ * a pinned allocation costs as much as some of them are worth. */
+enum { SMALL_BITS = 12, SMALL_COUNT = 16, ALWAYS = 2 };
+
+struct slot_chunk {
+    struct list_node node;
+    const struct memory_ops *memory;
+    int32_t device;
+    void *data;
+    size_t bytes;
+    struct tryst_mem *mem;
+    uint32_t class, count, used;
+    struct slot slots[];
+};
+
+void slots_init(struct slots *slots, struct memory_cache *cache, uint64_t limit_bytes)
+{
+    slots->cache = cache;
+    slots->limit_bytes = limit_bytes;
+    for (int way = 0; way < COPY_WAYS; way++) {
+        struct slots_side *side = &slots->sides[way];
+        list_init(&side->chunks);
+        for (int class = 0; class < SLOT_CLASSES; class ++) {
+            list_init(&side->free[class]);
+            side->held[class] = 0;
+        }
+        side->bytes = 0;
+    }
+}
+
+static void chunk_close(struct slots_side *side, struct slot_chunk *chunk)
+{
+    assert(chunk->used == 0);
+    for (uint32_t i = 0; i < chunk->count; i++)
+        list_remove(&chunk->slots[i].node);
+    list_remove(&chunk->node);
+    side->held[chunk->class] -= chunk->count;
+    if (chunk->class > SMALL_BITS)
+        side->bytes -= chunk->bytes;
+    memory_release(chunk->mem);
+    chunk->memory->pinned_free(chunk->device, chunk->data, chunk->bytes);
+    mem_free(chunk);
+}
+
+void slots_end(struct slots *slots)
+{
+    for (int way = 0; way < COPY_WAYS; way++) {
+        struct slots_side *side = &slots->sides[way];
+        list_for_each_safe (&side->chunks, node, after)
+            chunk_close(side, container_of(node, struct slot_chunk, node));
+    }
+}
+
+static uint32_t class_of(size_t bytes)
+{
+    uint32_t class = SMALL_BITS;
+    while (class < SLOT_CLASSES - 1 && (size_t)1 << class < bytes)
+        class ++;
+    return class;
+}
+
+static void chunk_carve(struct slots_side *side, struct slot_chunk *chunk)
+{
+    size_t bytes = chunk->bytes / chunk->count;
+    for (uint32_t i = 0; i < chunk->count; i++) {
+        chunk->slots[i] = (struct slot){.data = (char *)chunk->data + i * bytes,
+                                        .bytes = bytes,
+                                        .mem = chunk->mem,
+                                        .chunk = chunk};
+        list_push_back(&side->free[chunk->class], &chunk->slots[i].node);
+    }
+}
+
+static bool chunk_open(struct slots *slots, struct slots_side *side,
+                       const struct memory_ops *memory, int32_t device, uint32_t class)
+{
+    uint32_t count = class == SMALL_BITS ? SMALL_COUNT : 1;
+    size_t bytes = ((size_t)1 << class) * count;
+    if (class > SMALL_BITS && side->held[class] >= ALWAYS &&
+        (bytes > slots->limit_bytes || side->bytes > slots->limit_bytes - bytes))
+        return false;
+    struct slot_chunk *chunk = mem_zalloc(sizeof *chunk + count * sizeof chunk->slots[0]);
+    if (!chunk)
+        return false;
+    if (memory->pinned_alloc(device, bytes, &chunk->data) != TRYST_OK) {
+        mem_free(chunk);
+        return false;
+    }
+    chunk->memory = memory;
+    chunk->device = device;
+    chunk->bytes = bytes;
+    chunk->class = class;
+    chunk->count = count;
+    if (slots->cache) /* else, and without memory for it, rails do without */
+        (void)memory_register(slots->cache, chunk->data, bytes, TRYST_MEMORY_HOST, 0,
+                              &chunk->mem);
+    if (class > SMALL_BITS)
+        side->bytes += bytes;
+    side->held[class] += count;
+    list_push_back(&side->chunks, &chunk->node);
+    chunk_carve(side, chunk);
+    return true;
+}
+
+/* The smallest class from this one on that has a free slot; else this one. */
+static uint32_t class_free(const struct slots_side *side, uint32_t class)
+{
+    for (uint32_t i = class; i < SLOT_CLASSES; i++)
+        if (!list_empty(&side->free[i]))
+            return i;
+    return class;
+}
+
+struct slot *slots_get(struct slots *slots, const struct memory_ops *memory,
+                       int32_t device, enum copy_way way, size_t bytes)
+{
+    struct slots_side *side = &slots->sides[way];
+    uint32_t class = class_of(bytes), from = class;
+    if ((size_t)1 << class < bytes)
+        return NULL;
+    if (side->held[class] >= ALWAYS)
+        from = class_free(side, class);
+    if (list_empty(&side->free[from])) {
+        if (!chunk_open(slots, side, memory, device, class))
+            return NULL;
+        from = class;
+    }
+    struct slot *slot =
+        container_of(list_pop_front(&side->free[from]), struct slot, node);
+    slot->chunk->used++;
+    return slot;
+}
+
+void slots_put(struct slots *slots, enum copy_way way, struct slot *slot)
+{
+    slot->chunk->used--;
+    list_push_front(&slots->sides[way].free[slot->chunk->class], &slot->node);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file slots.h
+ *  Pinned host memory in pieces, for bytes on their way from or to a device.
+ *
+ *  Idea: pinning is slow, and unpinning waits for the device, so what was pinned is kept, by size; and each direction has its own, so
+ *  that what comes in never waits for what goes out. (It would hang: two ranks whose slots are all
+ *  held by receives that wait for each other's sends.)
+ *
+ *  Domain: one owner, one thread at a time.
+ */
+#ifndef TRANSPORTS_SLOTS_H
+#define TRANSPORTS_SLOTS_H
+
+#include "transports/memory/copy.h"
+
+enum { SLOT_CLASSES = 48 };
+
+struct slot {
+    void *data;
+    size_t bytes;          /**< at least those asked for */
+    struct tryst_mem *mem; /**< its registration, or NULL */
+
+    struct list_node node; /* ours: of a free list */
+    struct slot_chunk *chunk;
+};
+
+struct slots_side {
+    struct list free[SLOT_CLASSES];
+    struct list chunks;
+    uint32_t held[SLOT_CLASSES]; /* slots there are, free or not */
+    uint64_t bytes;
+};
+
+struct slots {
+    struct memory_cache *cache; /* registers what is pinned; NULL: nobody does */
+    uint64_t limit_bytes;       /* of one direction */
+    struct slots_side sides[COPY_WAYS];
+};
+
+/** Small slots (4 KiB) are not limited, and two of each size there may always be. */
+void slots_init(struct slots *slots, struct memory_cache *cache, uint64_t limit_bytes);
+/** All slots have come back. */
+void slots_end(struct slots *slots);
+/** NULL: none now (the limit), or no memory. `memory` is one and the same in all calls. */
+struct slot *slots_get(struct slots *slots, const struct memory_ops *memory,
+                       int32_t device, enum copy_way way, size_t bytes);
+void slots_put(struct slots *slots, enum copy_way way, struct slot *slot);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file ofi_ep.h
+ *  Endpoints: connecting, failing, closing (ofi_ops). */
+#ifndef OFI_EP_H
+#define OFI_EP_H
+
+#include "ofi_private.h"
+
+tryst_status ofi_ep_open(struct rail *rail, const struct ep_params *params,
+                         struct endpoint **ep_p);
+void ofi_ep_message(struct endpoint *ep, const void *data, size_t bytes, int fd);
+void ofi_ep_close(struct endpoint *ep);
+/** Do what ep->fabric.work says; returns how much was done. May free `ep`. */
+int ofi_ep_work(struct ofi_ep *ep);
+void ofi_ep_ready_say(struct ofi_ep *ep);
+
+#endif

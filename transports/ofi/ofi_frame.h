@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file ofi_frame.h
+ *  Messages between rails: the handshake, records, and frames. */
+#ifndef OFI_FRAME_H
+#define OFI_FRAME_H
+
+#include "ofi_private.h"
+
+tryst_status ofi_frame_send(struct endpoint *ep, const void *data, size_t bytes);
+/** A message of `kind`; DATA takes as many of the endpoint's records along as fit. */
+tryst_status ofi_message_send(struct ofi_ep *ep, enum ofi_kind kind, const void *data,
+                              size_t bytes);
+void ofi_message_sent(struct ofi_rail *rail, struct ofi_packet *packet, int error);
+void ofi_message_received(struct ofi_rail *rail, struct ofi_packet *packet, size_t bytes);
+/** Post a receive of a message. */
+void ofi_message_post(struct ofi_rail *rail, struct ofi_packet *packet);
+void ofi_record_add(struct ofi_ep *ep, enum ofi_record_kind kind, uint64_t tag,
+                    uint64_t value);
+/** Send what is due. TRYST_AGAIN: some is left. */
+tryst_status ofi_records_send(struct ofi_ep *ep);
+
+#endif

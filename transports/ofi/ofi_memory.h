@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file ofi_memory.h
+ *  Packets, operations, registrations. */
+#ifndef OFI_MEMORY_H
+#define OFI_MEMORY_H
+
+#include "ofi_private.h"
+
+struct ofi_packet *ofi_packet_get(struct ofi_rail *rail);
+void ofi_packet_put(struct ofi_rail *rail, struct ofi_packet *packet);
+struct ofi_op *ofi_op_get(struct ofi_rail *rail);
+void ofi_op_put(struct ofi_rail *rail, struct ofi_op *op);
+void ofi_memory_free(struct ofi_rail *rail);
+tryst_status ofi_mem_register(struct rail *rail, struct tryst_mem *mem, void **handle_p);
+void ofi_mem_unregister(struct rail *rail, void *handle);
+/** What the fabric wants to see beside `op`'s bytes; NULL with TRYST_OK where it wants nothing.
+ *  TRYST_E_UNSUPPORTED: it does not take this device memory. */
+tryst_status ofi_op_desc(struct ofi_op *op, void **desc_p);
+
+#endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file ofi_posted.h
+ *  The receives that a peer has announced: tag → room. */
+#ifndef OFI_POSTED_H
+#define OFI_POSTED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "transports/module.h"
+
+/** Receives that may be posted per endpoint. */
+enum { OFI_POSTED_MAX = 256 };
+
+/** A receive that the peer has posted for us. */
+struct ofi_posted {
+    uint64_t tag;
+    uint64_t room;
+    uint32_t next; /**< index + 1 in the chain of its bucket, or of the free ones */
+};
+
+enum { OFI_BUCKETS = 128 };
+
+struct ofi_posted_table {
+    uint32_t buckets[OFI_BUCKETS]; /**< index + 1 into entries, 0: empty */
+    uint32_t count, free, capacity;
+    struct ofi_posted *entries;
+};
+
+tryst_status ofi_posted_add(const tryst_host *host, struct ofi_posted_table *table,
+                            uint64_t tag, uint64_t room);
+/** Take the entry out; false when there is none. */
+bool ofi_posted_take(struct ofi_posted_table *table, uint64_t tag, uint64_t *room_p);
+void ofi_posted_free(const tryst_host *host, struct ofi_posted_table *table);
+
+#endif

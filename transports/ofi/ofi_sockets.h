@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file ofi_sockets.h
+ *  Breaking the TCP connections of rxm. */
+#ifndef OFI_SOCKETS_H
+#define OFI_SOCKETS_H
+
+#include "ofi_private.h"
+
+/** Breaks the TCP connections of `ep`'s fabric endpoint: what is under way there ends by an error, in one of the next
+ *  reads of the queue. Looks at every descriptor of the process, at most 65536. */
+void ofi_sockets_break(struct ofi_ep *ep);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bulk of a pair: what struct transport_ops has, and what pair.c asks for. */
+#ifndef TRANSPORTS_PAIR_BULK_H
+#define TRANSPORTS_PAIR_BULK_H
+
+#include "pair.h"
+
+/* Slots of struct transport_ops. */
+tryst_status pair_bulk_recv(struct endpoint *base, struct bulk *bulk);
+tryst_status pair_bulk_send(struct endpoint *base, struct bulk *bulk);
+void pair_bulk_cancel(struct endpoint *base, struct bulk *bulk);
+
+/* --- for pair.c --- */
+
+/* Handle one entry that is not a frame; it is still in the ring. */
+void pair_bulk_entry(struct pair_ep *ep, struct ring_entry entry);
+int pair_answers_take(struct pair_ep *ep);
+/* The peer's offer in `slot` has been read. */
+void pair_answer_taken(struct pair_ep *ep, unsigned slot);
+int pair_jobs_advance(struct pair_ep *ep);
+int pair_finished_tell(struct pair_ep *ep);
+/* Complete everything with `status`; reads of this endpoint end. */
+void pair_bulk_end(struct pair_ep *ep, tryst_status status);
+/* One piece of the oldest read. */
+int pair_reads_advance(struct pair_rail *rail);
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The segment, and the messages before ready. */
+#ifndef TRANSPORTS_SHM_CONNECT_H
+#define TRANSPORTS_SHM_CONNECT_H
+
+#include "shm.h"
+
+void shm_connect(struct pair_ep *pair);
+void shm_message(struct endpoint *base, const void *data, size_t bytes, int fd);
+void shm_detach(struct pair_ep *pair);
+/* Send a message of `type` that is otherwise as `model` says. */
+tryst_status shm_tell(struct shm_ep *ep, enum shm_type type,
+                      const struct shm_message *model, int fd);
+
+#endif

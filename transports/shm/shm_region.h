@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Regions: announced to peers, mapped from peers. */
+#ifndef TRANSPORTS_SHM_REGION_H
+#define TRANSPORTS_SHM_REGION_H
+
+#include "shm.h"
+
+tryst_status shm_mem_register(struct rail *base, struct tryst_mem *mem, void **handle_p);
+void shm_mem_unregister(struct rail *base, void *handle);
+/* The region of `bulk` that this peer can map, announced to it now if need be; or NULL. */
+struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bulk);
+/* A REGION, DEVICE or DROP message came. */
+void shm_region_take(struct shm_ep *ep, const struct shm_message *message, int fd);
+void shm_region_drop(struct shm_ep *ep, uint64_t id);
+/* [offset, offset + bytes) of the peer's region: OK, LATER (not announced yet), DENIED (could
+ * not be mapped), BAD (outside). */
+enum pair_copy shm_region_address(struct shm_ep *ep, uint64_t id, uint64_t offset,
+                                  uint64_t bytes, const void **data_p);
+void shm_regions_end(struct shm_ep *ep);
+struct shm_mapped *shm_mapped_find(struct shm_ep *ep, uint64_t id);
+void shm_mapped_free(struct shm_ep *ep, struct shm_mapped *mapped);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file ucx_bulk.h
+ *  Bulk: tagged messages. */
+#ifndef UCX_BULK_H
+#define UCX_BULK_H
+
+#include "ucx_private.h"
+
+tryst_status ucx_bulk_recv(struct endpoint *ep, struct bulk *bulk);
+tryst_status ucx_bulk_send(struct endpoint *ep, struct bulk *bulk);
+void ucx_bulk_cancel(struct endpoint *ep, struct bulk *bulk);
+/** Take back every receive: afterwards only direct ones that are matched are still UCX's. */
+void ucx_bulk_cancel_all(struct ucx_ep *ep);
+/** Without a worker: complete every bulk with `status`. */
+void ucx_bulk_abandon_all(struct ucx_ep *ep, tryst_status status);
+/** Take in messages that nobody waits for; returns how many. */
+int ucx_bulk_drain(struct ucx_rail *rail);
+
+#endif

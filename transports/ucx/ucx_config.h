@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file ucx_config.h
+ *  The one place that knows UCX's settings. */
+#ifndef UCX_CONFIG_H
+#define UCX_CONFIG_H
+
+#include "ucx_private.h"
+
+tryst_status ucx_context_open(const struct rail_params *params, bool direct,
+                              ucp_context_h *context_p, char *text);
+/** Whether an RDMA device is behind this interface (NULL: anywhere). */
+bool ucx_rdma_present(const char *interface_name);
+
+#endif

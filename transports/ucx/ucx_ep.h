@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file ucx_ep.h
+ *  Endpoints: connecting, failing, closing (ucx_ops). */
+#ifndef UCX_EP_H
+#define UCX_EP_H
+
+#include "ucx_private.h"
+
+tryst_status ucx_ep_open(struct rail *rail, const struct ep_params *params,
+                         struct endpoint **ep_p);
+void ucx_ep_message(struct endpoint *ep, const void *data, size_t bytes, int fd);
+void ucx_ep_close(struct endpoint *ep);
+/** Do what ep->fabric.work says. May free `ep`. */
+void ucx_ep_work(struct ucx_ep *ep);
+/** Connecting is over: say so. */
+void ucx_ep_ready_say(struct ucx_ep *ep);
+/** UCX is gone: nothing of this endpoint is in its hands any more. */
+void ucx_ep_abandon(struct ucx_ep *ep);
+
+#endif

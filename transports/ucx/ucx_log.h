@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file ucx_log.h
+ *  Where UCX's log lines go. */
+#ifndef UCX_LOG_H
+#define UCX_LOG_H
+
+#include "ucx_private.h"
+
+/** Between them, lines of UCX's own thread may go to the rail's context. */
+void ucx_log_open(struct ucx_rail *rail);
+void ucx_log_close(struct ucx_rail *rail);
+/** Once, when the module is loaded. */
+void ucx_log_setup(void);
+
+#endif
