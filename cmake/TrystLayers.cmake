@@ -8,10 +8,10 @@
 #   publish/<id>/<layer>/x.h    one link for each header in its PUBLISH list: what others see
 #   own/<id>/<layer>            a link to its whole folder: what it and its unit tests see
 #
-# A layer can have rooms: folders in it that are layers of their own, as rendezvous/bootstrap, which
-# stands below rendezvous and is in its folder. An <id> is the layer's name with '_' for '/'. A layer
-# sees of its rooms what they publish, so own/<id>/<layer> of one that has rooms is a folder with a
-# link for each header that lies in it directly.
+# A layer can have sub-layers: folders in it that are layers of their own, as rendezvous/bootstrap,
+# which stands below rendezvous and is in its folder. An <id> is the layer's name with '_' for '/'.
+# A layer sees of its sub-layers what they publish, so own/<id>/<layer> of one that has any is a
+# folder with a link for each header that lies in it directly.
 #
 # A relative include ("../core/x.h") gets past this; tests/build/ reads the compiler's dependency
 # output for it.
@@ -40,7 +40,7 @@ endfunction()
 
 # Make folder `tree` hold a link to each of these headers of the current folder, and nothing else.
 function(tryst_link_headers tree)
-    if(IS_SYMLINK ${tree}) # to the sources, from when the layer had no rooms
+    if(IS_SYMLINK ${tree}) # to the sources, from when the layer had no sub-layers
         file(REMOVE ${tree})
     endif()
     file(MAKE_DIRECTORY ${tree})

@@ -5,8 +5,8 @@
 # Include paths already keep upward and skipping includes from compiling; a relative include gets
 # past them, but not past the compiler's own list of what it read. A file's place decides: each
 # name below is a folder, a file's folder is the longest name that its path starts with, and it
-# may read its own folder's files, those of the folders listed, and include/. Of a room, a layer in
-# another one's folder (rendezvous/bootstrap), all but tests read what it publishes alone.
+# may read its own folder's files, those of the folders listed, and include/. Of a sub-layer,
+# a layer in another one's folder (rendezvous/bootstrap), all but tests read what it publishes alone.
 
 BEGIN {
     may["core"] = ""

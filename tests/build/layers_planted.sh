@@ -56,16 +56,16 @@ put core/up.c ../transports/transport.h
 check "upward" no core/up.c
 put rendezvous/down.c ../transports/transport.h core/log.h
 check "one down" yes rendezvous/down.c
-put rendezvous/room.c rendezvous/bootstrap/roster.h
-check "what a room publishes" yes rendezvous/room.c
-put rendezvous/room.c bootstrap/roster.h
-check "what a room does not publish" no rendezvous/room.c
+put rendezvous/sub.c rendezvous/bootstrap/roster.h
+check "what a sub-layer publishes" yes rendezvous/sub.c
+put rendezvous/sub.c bootstrap/roster.h
+check "what a sub-layer does not publish" no rendezvous/sub.c
 put rendezvous/bootstrap/up.c ../table.h
-check "a room of the layer above it" no rendezvous/bootstrap/up.c
+check "a sub-layer of the layer above it" no rendezvous/bootstrap/up.c
 put rendezvous/bootstrap/down.c ../../transports/transport.h core/log.h
-check "a room of what is below it" yes rendezvous/bootstrap/down.c
+check "a sub-layer of what is below it" yes rendezvous/bootstrap/down.c
 put transports/up.c rendezvous/bootstrap/roster.h
-check "a layer of a room above it" no transports/up.c
+check "a layer of a sub-layer above it" no transports/up.c
 put commsched/skip.c ../transports/transport.h
 check "skipping a layer" no commsched/skip.c
 put commsched/deep.c op.h
