@@ -16,7 +16,10 @@
 # A relative include ("../core/x.h") gets past this; tests/build/ reads the compiler's dependency
 # output for it.
 
-set(TRYST_LAYER_ORDER core topology transports rendezvous/bootstrap rendezvous commsched)
+set(TRYST_LAYER_ORDER
+    core
+    topology/net topology
+    transports rendezvous/bootstrap rendezvous commsched)
 
 # The name of a layer where no '/' may stand: in targets, and as one folder.
 function(tryst_layer_id layer id_p)

@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 
 #include "core/poller.h"
-#include "topology/port_range.h"
+#include "topology/net/port_range.h"
 #include "tryst/types.h"
 
 /** Largest payload of one message. */

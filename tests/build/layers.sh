@@ -34,12 +34,13 @@ try() { # <folder> <header> <yes or no>
 }
 
 try core/ core/log.h yes
-try core/ topology/netif.h no
+try core/ topology/net/netif.h no
 try core/ transports/transport.h no
 try core/ include/tryst/tryst.h no
 try topology/ core/log.h yes
 try topology/ transports/transport.h no
-try transports/ topology/netif.h yes
+try transports/ topology/net/netif.h yes
+try transports/ topology/net/netlink.h no
 try transports/ rendezvous/bootstrap/bootstrap.h no
 try rendezvous/bootstrap/ transports/select.h yes
 try rendezvous/bootstrap/ rendezvous/wire.h no

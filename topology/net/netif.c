@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the interfaces from the kernel, and the small functions over addresses: see netif.h. */
-#include "topology/netif.h"
+#include "netif.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

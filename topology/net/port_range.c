@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads TRYST_PORT_RANGE: see port_range.h. */
-#include "topology/port_range.h"
+#include "port_range.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

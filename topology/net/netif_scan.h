@@ -5,12 +5,12 @@
  * noted in one table, and the list is made when all have been seen.
  * Invariant: nothing but the messages decides the list (speeds apart, which netlink does not
  * tell), so captured bytes are a test.
- * Callers: netif.c. Private to topology/. */
+ * Callers: netif.c. Private to topology/net/. */
 #ifndef TRYST_TOPOLOGY_NETIF_SCAN_H
 #define TRYST_TOPOLOGY_NETIF_SCAN_H
 
+#include "netif.h"
 #include "netlink.h"
-#include "topology/netif.h"
 
 struct netif_link {
     uint32_t index, mtu;

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which interfaces to use, and which of ours goes with which of a peer's.
+/* Which interfaces to use; see netif_choose.h.
  *
- * One idea: both are pure functions over lists, so policy is tested as a table.
- * Invariant: loopback is chosen only where it was asked for, or nothing else exists, or both
- * ends are one host.
- * Callers: see netif.h. */
+ * Invariant: loopback is chosen only where it was asked for, or nothing else exists. */
+#include "netif_choose.h"
+
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "topology/netif.h"
 
 /* Bridges that container and VM managers make with the same private subnet on every host:
  * two hosts seem to share it and do not. They are used when named. */
@@ -37,8 +35,6 @@ static bool is_host_only(const struct netif *item)
             return true;
     return false;
 }
-
-/* ---- selection ---- */
 
 struct block {
     struct sockaddr_storage address;
@@ -244,92 +240,4 @@ tryst_status netif_first_each(const struct netif_list *list, struct err *err,
     mem_free(marks);
     return status == TRYST_OK ? status
                               : err_set(err, status, "no memory to choose interfaces");
-}
-
-/* ---- pairing ---- */
-
-static uint64_t smaller_speed(const struct netif *a, const struct netif *b)
-{
-    return a->speed_bits_per_s < b->speed_bits_per_s ? a->speed_bits_per_s
-                                                     : b->speed_bits_per_s;
-}
-
-static bool share_subnet(const struct netif *a, const struct netif *b)
-{
-    return a->family == b->family && a->prefix_bits == b->prefix_bits &&
-           netif_prefix_holds(item_address(a), a->prefix_bits, item_address(b));
-}
-
-/* How good a pair is, compared field by field. */
-struct pair_score {
-    bool valid, network, global, subnet, v4;
-    uint64_t speed_bits_per_s;
-};
-
-static bool score_better(const struct pair_score *a, const struct pair_score *b)
-{
-    if (a->valid != b->valid)
-        return a->valid;
-    if (a->network != b->network)
-        return a->network;
-    if (a->global != b->global)
-        return a->global;
-    if (a->subnet != b->subnet)
-        return a->subnet;
-    if (a->speed_bits_per_s != b->speed_bits_per_s)
-        return a->speed_bits_per_s > b->speed_bits_per_s;
-    return a->v4 && !b->v4;
-}
-
-static bool routes_through(const struct netroute_table *routes, const struct netif *local,
-                           const struct netif *remote)
-{
-    struct netroute route;
-    tryst_status status = routes ? routes->find(routes->arg, item_address(remote), &route)
-                                 : netroute_find(item_address(remote), NULL, &route);
-    return status == TRYST_OK && !route.local && route.index == local->index;
-}
-
-static struct pair_score pair_score(const struct netif *local, const struct netif *remote,
-                                    bool same_host, const struct netroute_table *routes)
-{
-    struct pair_score none = {.valid = false};
-    struct pair_score score = {.valid = true,
-                               .network = !local->loopback,
-                               .global = !is_link_local(local) && !is_link_local(remote),
-                               .subnet = share_subnet(local, remote),
-                               .v4 = local->family == AF_INET,
-                               .speed_bits_per_s = smaller_speed(local, remote)};
-    if (!local->up || !remote->up || local->family != remote->family)
-        return none;
-    if (local->loopback != remote->loopback)
-        return none;
-    if (local->loopback)
-        return same_host && score.subnet ? score : none;
-    if (score.subnet)
-        return score;
-    if (!score.global)
-        return none;
-    return routes_through(routes, local, remote) ? score : none;
-}
-
-tryst_status netif_pair(const struct netif_list *local, const struct netif_list *remote,
-                        bool same_host, const struct netroute_table *routes,
-                        struct netif_pair *pair_p)
-{
-    struct pair_score best = {.valid = false};
-    struct netif_pair pair = {0, 0, false};
-    for (size_t i = 0; i < local->count; i++)
-        for (size_t j = 0; j < remote->count; j++) {
-            struct pair_score score =
-                pair_score(&local->items[i], &remote->items[j], same_host, routes);
-            if (!score_better(&score, &best))
-                continue;
-            best = score;
-            pair = (struct netif_pair){i, j, score.subnet};
-        }
-    if (!best.valid)
-        return TRYST_E_UNREACHABLE;
-    *pair_p = pair;
-    return TRYST_OK;
 }

@@ -3,7 +3,7 @@
  *
  * One idea: one request, its answers handed to a function as they come, a deadline on each.
  * Invariant: only messages of the kernel with our sequence number reach the function.
- * Callers: netif.c and netroute.c. Private to topology/. */
+ * Callers: netif.c, netif_scan.c. Private to topology/net/. */
 #ifndef TRYST_TOPOLOGY_NETLINK_H
 #define TRYST_TOPOLOGY_NETLINK_H
 
