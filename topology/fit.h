@@ -18,7 +18,7 @@
 
 #include <assert.h>
 
-#include "graph.h"
+#include "topology/base/graph.h"
 
 enum { FIT_RANKS_MAX = 64 };
 

@@ -6,7 +6,7 @@
  */
 #include "graph_write.h"
 #include "look.h"
-#include "words.h"
+#include "topology/base/words.h"
 
 struct dot {
     const struct graph *graph;

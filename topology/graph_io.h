@@ -16,8 +16,8 @@
 
 #include <stddef.h>
 
-#include "graph.h"
 #include "plan.h"
+#include "topology/base/graph.h"
 
 enum graph_format {
     GRAPH_AUTO,      /* reading: JSON by '{', XML by '<' and its root, else synthetic */

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "path.h"
-#include "words.h"
+#include "topology/base/path.h"
+#include "topology/base/words.h"
 
 #define ROWS_MAX 24 /* wider than that, no screen shows it */
 

@@ -3,8 +3,8 @@
 #ifndef TRYST_TOPOLOGY_GRAPH_MATRIX_H
 #define TRYST_TOPOLOGY_GRAPH_MATRIX_H
 
-#include "graph.h"
-#include "text.h"
+#include "topology/base/graph.h"
+#include "topology/base/text.h"
 
 void graph_matrix_write(const struct graph *graph, struct text *text);
 

@@ -12,7 +12,7 @@
 #include "graph_write.h"
 #include "look.h"
 #include "svg.h"
-#include "words.h"
+#include "topology/base/words.h"
 
 #define MARGIN     28.0
 #define HEAD       34.0 /* the line above everything */

@@ -13,8 +13,8 @@
 #include "core/alloc.h"
 #include "graph_matrix.h"
 #include "graph_write.h"
-#include "path.h"
-#include "words.h"
+#include "topology/base/path.h"
+#include "topology/base/words.h"
 
 #define DEPTH_MAX 64 /* what is nested deeper is left out */
 

@@ -7,7 +7,7 @@
 #define TRYST_TOPOLOGY_GRAPH_WRITE_H
 
 #include "graph_io.h"
-#include "text.h"
+#include "topology/base/text.h"
 
 void graph_json_write(const struct graph *graph, struct text *text);
 void graph_text_write(const struct graph *graph, const struct graph_overlaid *overlaid,

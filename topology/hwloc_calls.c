@@ -2,7 +2,7 @@
 /* See hwloc_calls.h. */
 #include "hwloc_calls.h"
 
-#include "library.h"
+#include "topology/base/library.h"
 
 static struct hwloc_calls calls;
 #define HWLOC_SYMBOL(name) {#name, (void **)&calls.name},

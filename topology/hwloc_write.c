@@ -10,9 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "bind.h"
 #include "graph_write.h"
-#include "words.h"
+#include "topology/base/index_set.h"
+#include "topology/base/words.h"
 
 #define DEPTH_MAX 64
 
@@ -49,11 +49,12 @@ static void info_write(struct writer *writer, unsigned depth, const char *name,
 /* -----------------------------------------------------------------------------
  * sets */
 
-static void set_write(struct writer *writer, const char *name, const struct bind_set *set)
+static void set_write(struct writer *writer, const char *name,
+                      const struct index_set *set)
 {
     bool begun = false;
     text_addf(writer->text, " %s=\"", name);
-    for (unsigned i = BIND_MAX / 32; i-- > 0;) {
+    for (unsigned i = INDEX_SET_MAX / 32; i-- > 0;) {
         uint32_t group = (uint32_t)(set->words[i / 2] >> i % 2 * 32);
         if (!begun && !group && i)
             continue;
@@ -61,18 +62,6 @@ static void set_write(struct writer *writer, const char *name, const struct bind
         begun = true;
     }
     text_add(writer->text, "\"");
-}
-
-static void set_join(struct bind_set *set, const struct bind_set *other)
-{
-    for (size_t i = 0; i < BIND_MAX / 64; i++)
-        set->words[i] |= other->words[i];
-}
-
-static void set_put(struct bind_set *set, uint32_t member)
-{
-    if (member < BIND_MAX)
-        set->words[member / 64] |= (uint64_t)1 << member % 64;
 }
 
 /* The how manieth NUMA node it is: its number where the system's is not known, and its processor without any. */
@@ -93,23 +82,23 @@ static bool inside(const struct graph *graph, uint32_t node, uint32_t outer)
 }
 
 /* Processors and NUMA nodes of a node: its own and those of what is in it. */
-static void sets_of(const struct graph *graph, uint32_t outer, struct bind_set *cpus,
-                    struct bind_set *nodes)
+static void sets_of(const struct graph *graph, uint32_t outer, struct index_set *cpus,
+                    struct index_set *nodes)
 {
-    *cpus = *nodes = (struct bind_set){{0}};
+    *cpus = *nodes = (struct index_set){{0}};
     for (uint32_t i = outer; i < graph->nodes_count; i++) {
-        struct bind_set its;
+        struct index_set its;
         const struct graph_node *node = &graph->nodes[i];
         bool numa = node->kind == NODE_NUMA;
         if (!inside(graph, i, outer))
             continue;
         if (numa)
-            set_put(nodes,
-                    node->os_index == GRAPH_NONE ? numa_order(graph, i) : node->os_index);
-        if (node->cpus && bind_set_parse(node->cpus, &its))
-            set_join(cpus, &its);
+            index_set_add(nodes, node->os_index == GRAPH_NONE ? numa_order(graph, i)
+                                                              : node->os_index);
+        if (node->cpus && index_set_parse(node->cpus, &its))
+            index_set_join(cpus, &its);
         else if (numa)
-            set_put(cpus, numa_order(graph, i));
+            index_set_add(cpus, numa_order(graph, i));
     }
 }
 
@@ -117,7 +106,7 @@ static void sets_of(const struct graph *graph, uint32_t outer, struct bind_set *
 static void object_begin(struct writer *writer, unsigned depth, const char *type,
                          uint32_t os_index, uint32_t node)
 {
-    struct bind_set cpus, nodes;
+    struct index_set cpus, nodes;
     sets_of(writer->graph, node, &cpus, &nodes);
     indent(writer, depth);
     text_addf(writer->text, "<object type=\"%s\"", type);
@@ -287,13 +276,13 @@ static void memory_write(struct writer *writer, uint32_t numa, unsigned depth)
 
 static void processors_write(struct writer *writer, uint32_t outer, unsigned depth)
 {
-    struct bind_set cpus, nodes, one;
+    struct index_set cpus, nodes, one;
     sets_of(writer->graph, outer, &cpus, &nodes);
-    for (uint32_t i = 0; i < BIND_MAX; i++) {
-        if (!bind_set_has(&cpus, i))
+    for (uint32_t i = 0; i < INDEX_SET_MAX; i++) {
+        if (!index_set_has(&cpus, i))
             continue;
-        one = (struct bind_set){{0}};
-        set_put(&one, i);
+        one = (struct index_set){{0}};
+        index_set_add(&one, i);
         indent(writer, depth);
         text_addf(writer->text, "<object type=\"PU\" os_index=\"%u\"", i);
         set_write(writer, "cpuset", &one);

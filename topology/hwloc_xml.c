@@ -15,7 +15,7 @@
 #include "machine.h"
 #include "pci_class.h"
 #include "source.h"
-#include "text.h"
+#include "topology/base/text.h"
 #include "xml.h"
 
 #define GROUPS_MAX 256 /* of 32 processors */

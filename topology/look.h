@@ -6,7 +6,7 @@
 #ifndef TRYST_TOPOLOGY_LOOK_H
 #define TRYST_TOPOLOGY_LOOK_H
 
-#include "graph.h"
+#include "topology/base/graph.h"
 
 const char *look_node_fill(enum graph_node_kind kind);
 const char *look_link_colour(enum graph_link_kind kind);

@@ -13,7 +13,7 @@
 #ifndef TRYST_TOPOLOGY_MACHINE_H
 #define TRYST_TOPOLOGY_MACHINE_H
 
-#include "graph.h"
+#include "topology/base/graph.h"
 
 #define MACHINE_NONE UINT32_MAX
 

@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "link_table.h"
 #include "machine.h"
+#include "topology/base/link_table.h"
 
 #define NAME_BYTES 256
 

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "graph_write.h"
-#include "link_table.h"
-#include "words.h"
+#include "topology/base/link_table.h"
+#include "topology/base/words.h"
 
 struct writer {
     const struct graph *graph;

@@ -18,9 +18,9 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "link_table.h"
 #include "machine.h"
 #include "source.h"
+#include "topology/base/link_table.h"
 #include "xml.h"
 
 #define HOSTS_MAX      4096

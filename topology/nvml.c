@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "library.h"
-#include "link_table.h"
+#include "topology/base/library.h"
+#include "topology/base/link_table.h"
 
 #define NVML_OK        0
 #define NVLINKS_MAX    18 /* NVML_NVLINK_MAX_LINKS */

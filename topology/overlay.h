@@ -17,7 +17,7 @@
 #ifndef TRYST_TOPOLOGY_OVERLAY_H
 #define TRYST_TOPOLOGY_OVERLAY_H
 
-#include "graph.h"
+#include "topology/base/graph.h"
 
 struct overlay {
     const struct graph *graph;

@@ -13,7 +13,7 @@
 #ifndef TRYST_TOPOLOGY_PLACE_H
 #define TRYST_TOPOLOGY_PLACE_H
 
-#include "path.h"
+#include "topology/base/path.h"
 
 /* Two ranks that talk, and how much (by any measure, above 0). */
 struct place_pair {

@@ -16,7 +16,7 @@
 
 #include "plan.h"
 #include "plan_cost.h"
-#include "text.h"
+#include "topology/base/text.h"
 
 #define BYTES_PER_GBIT 1.25e8
 

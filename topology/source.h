@@ -8,8 +8,8 @@
 #ifndef TRYST_TOPOLOGY_SOURCE_H
 #define TRYST_TOPOLOGY_SOURCE_H
 
-#include "graph.h"
 #include "json_place.h"
+#include "topology/base/graph.h"
 
 struct source {
     const char *text;

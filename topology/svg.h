@@ -12,7 +12,7 @@
 #define TRYST_TOPOLOGY_SVG_H
 
 #include "graph_io.h"
-#include "text.h"
+#include "topology/base/text.h"
 
 struct svg_place {
     double x, y, w, h; /* of its box; w 0: it has none */

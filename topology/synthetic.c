@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "link_table.h"
 #include "machine.h"
 #include "source.h"
+#include "topology/base/link_table.h"
 
 #define PARTS_MAX 200000 /* nodes of the graph, roughly */
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "link_table.h"
 #include "sysfs_file.h"
+#include "topology/base/link_table.h"
 
 bool sysfs_line(char *line, size_t bytes, const char *fmt, ...)
 {

@@ -11,9 +11,9 @@
 
 #include "core/alloc.h"
 #include "place.h"
-#include "text.h"
 #include "topo_own.h"
-#include "words.h"
+#include "topology/base/text.h"
+#include "topology/base/words.h"
 
 static tryst_status ask_check(const tryst_place_params *params, struct err *err)
 {

@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "library.h"
+#include "topology/base/library.h"
 
 /* Some of its complaints (of encodings) are in no document's list; unasked, it prints them. */
 #if LIBXML_VERSION >= 21200

@@ -11,7 +11,8 @@
 BEGIN {
     may["core"] = ""
     may["topology/net"] = "core"
-    may["topology"] = "core "
+    may["topology/base"] = "core"
+    may["topology"] = "core topology/base"
     may["transports"] = "core topology/net"
     may["rendezvous/bootstrap"] = "core topology/net transports"
     may["rendezvous"] = "core topology/net transports rendezvous/bootstrap"
@@ -19,7 +20,7 @@ BEGIN {
     may["commsched/context.c"] = "core topology/net topology transports rendezvous/bootstrap rendezvous commsched"
     may["pipeline"] = ""
     may["tools"] = ""
-    topology = "topology/net topology"
+    topology = "topology/net topology/base topology"
     # A unit test reads what its layer reads, and the layer; a fuzzer any up to rendezvous.
     may["tests"] = ""
     may["tests/build"] = "tests"
@@ -33,7 +34,7 @@ BEGIN {
     may["tests/support/fake_stage"] = "tests pipeline"
     may["tests/support/fake_cudart"] = "tests pipeline"
     may["tests/gpu"] = "tests tests/pipeline pipeline"
-    may["tests/fuzz"] = "tests tests/rendezvous core " topology " transports rendezvous/bootstrap rendezvous"
+    may["tests/fuzz"] = "tests tests/rendezvous tests/topology core " topology " transports rendezvous/bootstrap rendezvous"
     may["tests/tools"] = "tests tools"
 
     # Backends do not know each other; pair/ is no backend but what two of them share.

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "core/alloc.h"
+#include "topology/graph_equal.h"
 #include "topology/graph_io.h"
 #include "topology/overlay.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a progress thread and a rank's memory go, as a table over a machine of two NUMA nodes with four GPUs each
+/* Where a progress thread goes, as a table over a machine of two NUMA nodes with four GPUs each
  * and a NIC at each node; then that what the process was given is kept. */
 #include "support/unit.h"
 
@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "topology/base/index_set.h"
 #include "topology/bind.h"
+#include "topology/bind_decide.h"
 #include "topology/graph_io.h"
 
 static const char machine[] =
@@ -36,21 +38,19 @@ static const char machine[] =
 
 struct row {
     uint32_t rank;
-    const char *cpus, *nodes; /* given */
-    const char *chosen;       /* processors; "": none */
-    uint32_t memory;
-    bool second; /* not near the NIC, or nothing */
+    const char *cpus;   /* given */
+    const char *chosen; /* processors; "": none */
+    bool second;        /* not near the NIC, or nothing */
 };
 
 static const struct row rows[] = {
-    {0, "0-15", "0,4", "0-7", 0, false},
-    {1, "0-15", "0,4", "0-7", 4, false},     /* its NIC is at the other package */
-    {1, "8-15", "0,4", "8-15", 4, true},     /* taskset: nothing near the NIC */
-    {0, "2-3,8-15", "0,4", "2-3", 0, false}, /* cgroup: only a part */
-    {0, "3,8-15", "0,4", "", 0, true},       /* one processor is no choice */
-    {1, "3,8-15", "0,4", "8-15", 4, true},
-    {0, "0-15", "4", "0-7", GRAPH_NONE, false}, /* memory of its node was not given */
-    {0, "100-120", "0,4", "", 0, true},
+    {0, "0-15", "0-7", false},
+    {1, "0-15", "0-7", false},     /* its NIC is at the other package */
+    {1, "8-15", "8-15", true},     /* taskset: nothing near the NIC */
+    {0, "2-3,8-15", "2-3", false}, /* cgroup: only a part */
+    {0, "3,8-15", "", true},       /* one processor is no choice */
+    {1, "3,8-15", "8-15", true},
+    {0, "100-120", "", true},
 };
 
 static struct graph *graph_make(void)
@@ -67,18 +67,14 @@ static void decisions(void **state)
 {
     struct graph *graph = graph_make();
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct bind_given given;
+        struct index_set given, expected;
         struct bind_choice choice;
-        struct bind_set expected;
-        assert_true(bind_set_parse(rows[i].cpus, &given.cpus));
-        assert_true(bind_set_parse(rows[i].nodes, &given.nodes));
-        assert_true(bind_set_parse(rows[i].chosen, &expected));
+        assert_true(index_set_parse(rows[i].cpus, &given));
+        assert_true(index_set_parse(rows[i].chosen, &expected));
         assert_int_equal(bind_decide(graph, rows[i].rank, &given, &choice), TRYST_OK);
         if (memcmp(&expected, &choice.cpus, sizeof expected) != 0 ||
-            choice.memory_node != rows[i].memory ||
             (choice.why != NULL) != rows[i].second)
-            fail_msg("row %zu: %u processors, memory %u, %s", i,
-                     bind_set_count(&choice.cpus), choice.memory_node,
+            fail_msg("row %zu: %u processors, %s", i, index_set_count(&choice.cpus),
                      choice.why ? choice.why : "as wanted");
         assert_string_equal(graph->nodes[choice.nic].name, "nic0");
     }
@@ -87,14 +83,14 @@ static void decisions(void **state)
 
 static void lists(void **state)
 {
-    struct bind_set set;
+    struct index_set set;
     static const char *const wrong[] = {"a", "1-", "3-1", "1 2", "-1", "1,,2"};
-    assert_true(bind_set_parse("0-3,8,4000-9000\n", &set));
-    assert_int_equal(bind_set_count(&set), 5 + BIND_MAX - 4000);
-    assert_true(bind_set_parse("", &set));
-    assert_int_equal(bind_set_count(&set), 0);
+    assert_true(index_set_parse("0-3,8,4000-9000\n", &set));
+    assert_int_equal(index_set_count(&set), 5 + INDEX_SET_MAX - 4000);
+    assert_true(index_set_parse("", &set));
+    assert_int_equal(index_set_count(&set), 0);
     for (size_t i = 0; i < COUNT_OF(wrong); i++)
-        assert_false(bind_set_parse(wrong[i], &set));
+        assert_false(index_set_parse(wrong[i], &set));
 }
 
 static void lists_are_written(void **state)
@@ -102,56 +98,48 @@ static void lists_are_written(void **state)
     static const char *const lists[] = {"", "0", "0-3,8", "7,9-4095", "0,2,4"};
     char list[64];
     for (size_t i = 0; i < COUNT_OF(lists); i++) {
-        struct bind_set set;
-        assert_true(bind_set_parse(lists[i], &set));
-        bind_set_format(&set, list, sizeof list);
+        struct index_set set;
+        assert_true(index_set_parse(lists[i], &set));
+        index_set_format(&set, list, sizeof list);
         assert_string_equal(list, lists[i]);
-        bind_set_format(&set, list, 4); /* cut, not beyond */
+        index_set_format(&set, list, 4); /* cut, not beyond */
         assert_true(strlen(list) < 4);
     }
 }
 
-/* What is said of this machine is what was chosen. */
-static void here(void **state)
+static struct index_set affinity(void)
 {
-    struct err err = ERR_INIT;
-    struct bind_choice choice;
-    char told[256] = "", list[64];
-    if (bind_here(3, &err, &choice, told, sizeof told) != TRYST_OK)
-        fail_msg("%s", err.text);
-    bind_set_format(&choice.cpus, list, sizeof list);
-    if (!*list)
-        assert_memory_equal(told, "left where it is: ", 18);
-    else
-        assert_non_null(strstr(told, list));
+    struct index_set set = {{0}};
+    cpu_set_t cpus;
+    assert_int_equal(sched_getaffinity(0, sizeof cpus, &cpus), 0);
+    for (uint32_t i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &cpus))
+            index_set_add(&set, i);
+    return set;
 }
 
-/* On this machine: what is chosen was given, and applying it leaves a subset. */
+/* On this machine: what is chosen was given, and what is said of it is so. */
 static void this_machine(void **state)
 {
     struct err err = ERR_INIT;
-    struct graph *graph;
-    struct bind_given given, after;
-    struct bind_choice choice;
-    assert_int_equal(graph_detect(&err, &graph), TRYST_OK);
-    assert_int_equal(bind_given_read(&err, &given), TRYST_OK);
-    assert_true(bind_set_count(&given.cpus) > 0);
-    assert_int_equal(bind_decide(graph, 0, &given, &choice), TRYST_OK);
-    assert_int_equal(bind_thread(&choice, &err), TRYST_OK);
-    assert_int_equal(bind_given_read(&err, &after), TRYST_OK);
-    for (uint32_t i = 0; i < BIND_MAX; i++)
-        assert_true(!bind_set_has(&after.cpus, i) || bind_set_has(&given.cpus, i));
-    void *memory = test_malloc(1 << 20);
-    if (bind_memory(&choice, memory, 1 << 20, &err) != TRYST_OK)
-        print_message("%s\n", err.text); /* a container may forbid it */
-    memset(memory, 1, 1 << 20);
-    test_free(memory);
-    graph_close(graph);
+    struct index_set given = affinity();
+    char told[256] = "", list[64];
+    if (bind_thread(3, &err, told, sizeof told) != TRYST_OK)
+        fail_msg("%s", err.text);
+    struct index_set after = affinity();
+    index_set_format(&after, list, sizeof list);
+    if (strncmp(told, "left where it is: ", 18) == 0)
+        assert_memory_equal(&after, &given, sizeof after);
+    else
+        assert_non_null(strstr(told, list));
+    assert_true(index_set_count(&after) > 0);
+    for (uint32_t i = 0; i < INDEX_SET_MAX; i++)
+        assert_true(!index_set_has(&after, i) || index_set_has(&given, i));
 }
 
 static tryst_status decide_once(const struct graph *graph)
 {
-    struct bind_given given = {0};
+    struct index_set given = {{0}};
     struct bind_choice choice;
     return bind_decide(graph, 0, &given, &choice);
 }
@@ -167,8 +155,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decisions),         cmocka_unit_test(lists),
-        cmocka_unit_test(lists_are_written), cmocka_unit_test(here),
-        cmocka_unit_test(this_machine),      cmocka_unit_test(memory_may_fail),
+        cmocka_unit_test(lists_are_written), cmocka_unit_test(this_machine),
+        cmocka_unit_test(memory_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

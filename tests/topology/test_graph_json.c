@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "graph_equal.h"
+#include "topology/base/text.h"
 #include "topology/graph_io.h"
 #include "topology/json_place.h"
-#include "topology/text.h"
 
 static const char sample[] =
     "{\"tryst_graph\": 1,\n"

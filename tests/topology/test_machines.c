@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "graph_equal.h"
 #include "topology/graph_io.h"
 
 #define FILE_MAX (1 << 20)

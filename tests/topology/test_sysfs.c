@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
-#include "topology/link_table.h"
+#include "topology/base/link_table.h"
 #include "topology/machine.h"
 #include "topology/nvml.h"
 #include "topology/sysfs.h"

@@ -11,7 +11,7 @@
  * Nodes stand in the order in which they were added; `graph_seal` sorts nothing, it checks and
  * builds the adjacency.
  * Threads: none of its own; a sealed graph is only read.
- * Callers: importers and detection (build), route.c and plan (read), exporters (read).
+ * Callers: readers of machines and of files (build); routes, plan, place, writers (read).
  */
 #ifndef TRYST_TOPOLOGY_GRAPH_H
 #define TRYST_TOPOLOGY_GRAPH_H
@@ -138,9 +138,6 @@ tryst_status graph_seal(struct graph *graph, struct err *err);
 uint32_t graph_find(const struct graph *graph, const char *name);
 /** The rank number of a node, GRAPH_NONE where it is no rank. */
 uint32_t graph_rank_of(const struct graph *graph, uint32_t node);
-
-/** Same nodes, links, routes and numbers, in the same order. */
-bool graph_equal(const struct graph *a, const struct graph *b);
 
 const char *graph_node_kind_name(enum graph_node_kind kind);
 const char *graph_link_kind_name(enum graph_link_kind kind);
