@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "bind_decide.h"
-#include "graph_io.h"
+#include "topology/machine/detect.h"
 
 #define SET_BYTES CPU_ALLOC_SIZE(INDEX_SET_MAX)
 

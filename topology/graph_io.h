@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs in and out: this machine, files of others, pictures.
+ * Graphs in and out: files of others, pictures.
  *
  * One idea: every source ends in the same struct graph, and every picture begins there, so a format is one file
  * with one function, listed in graph_io.c.
@@ -35,9 +35,6 @@ enum graph_format {
 /** The format of a name as a user writes it ("text", "json", "xml", "nccl-xml", "dot", "svg", "cluster",
  *  "synthetic"); GRAPH_FORMATS when there is none of that name. */
 enum graph_format graph_format_parse(const char *text);
-
-/** This machine. TRYST_E_NOMEM, TRYST_E_SYSTEM. What the system does not say is unknown. */
-tryst_status graph_detect(struct err *err, struct graph **graph_p);
 
 /** A graph from `text` (need not be terminated); `name` is for sentences (a file's). TRYST_E_NOMEM;
  *  TRYST_E_INVALID with "name:line:column: reason"; TRYST_E_UNSUPPORTED: a format that this build cannot read. */

@@ -12,10 +12,11 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "machine.h"
-#include "pci_class.h"
 #include "source.h"
 #include "topology/base/text.h"
+#include "topology/machine/machine.h"
+#include "topology/machine/machine_build.h"
+#include "topology/machine/pci_class.h"
 #include "xml.h"
 
 #define GROUPS_MAX 256 /* of 32 processors */

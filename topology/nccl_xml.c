@@ -18,9 +18,10 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "machine.h"
 #include "source.h"
 #include "topology/base/link_table.h"
+#include "topology/machine/machine.h"
+#include "topology/machine/machine_build.h"
 #include "xml.h"
 
 #define HOSTS_MAX      4096

@@ -10,9 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "machine.h"
 #include "source.h"
 #include "topology/base/link_table.h"
+#include "topology/machine/machine.h"
+#include "topology/machine/machine_build.h"
 
 #define PARTS_MAX 200000 /* nodes of the graph, roughly */
 

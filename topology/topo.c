@@ -19,6 +19,7 @@
 #include "plan_report.h"
 #include "plan_ring.h"
 #include "topo_own.h"
+#include "topology/machine/detect.h"
 
 #define FILE_BYTES_MAX (1ul << 30)
 #define READ_BYTES     65536u

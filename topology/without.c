@@ -1,16 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What says that something was left out of the build: hwloc, libxml2 or both. Which of them is compiled
- * in is CMakeLists.txt's word (TRYST_HAVE_HWLOC, TRYST_HAVE_XML). */
-#include "detect_hwloc.h"
+/* What says that something was left out of the build: libxml2 (TRYST_HAVE_XML). */
 #include "source.h"
-
-#if !TRYST_HAVE_HWLOC
-tryst_status detect_hwloc(struct err *err, struct machine *machine)
-{
-    (void)machine;
-    return err_set(err, TRYST_E_UNSUPPORTED, "built without hwloc");
-}
-#endif
 
 #if !TRYST_HAVE_XML
 tryst_status hwloc_xml_read(const struct source *source, struct graph **graph_p)

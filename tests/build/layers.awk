@@ -12,7 +12,8 @@ BEGIN {
     may["core"] = ""
     may["topology/net"] = "core"
     may["topology/base"] = "core"
-    may["topology"] = "core topology/base"
+    may["topology/machine"] = "core topology/base"
+    may["topology"] = "core topology/base topology/machine"
     may["transports"] = "core topology/net"
     may["rendezvous/bootstrap"] = "core topology/net transports"
     may["rendezvous"] = "core topology/net transports rendezvous/bootstrap"
@@ -20,7 +21,7 @@ BEGIN {
     may["commsched/context.c"] = "core topology/net topology transports rendezvous/bootstrap rendezvous commsched"
     may["pipeline"] = ""
     may["tools"] = ""
-    topology = "topology/net topology/base topology"
+    topology = "topology/net topology/base topology/machine topology"
     # A unit test reads what its layer reads, and the layer; a fuzzer any up to rendezvous.
     may["tests"] = ""
     may["tests/build"] = "tests"

@@ -7,7 +7,8 @@
 
 #include "core/alloc.h"
 #include "topology/graph_io.h"
-#include "topology/hwloc_machine.h"
+#include "topology/machine/hwloc_machine.h"
+#include "topology/machine/machine_build.h"
 
 static const struct hwloc_calls *calls;
 

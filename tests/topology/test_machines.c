@@ -15,6 +15,7 @@
 #include "core/alloc.h"
 #include "graph_equal.h"
 #include "topology/graph_io.h"
+#include "topology/machine/detect.h"
 
 #define FILE_MAX (1 << 20)
 

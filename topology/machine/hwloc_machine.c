@@ -9,6 +9,8 @@
  */
 #include "hwloc_machine.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -341,4 +343,42 @@ tryst_status hwloc_machine_read(const struct hwloc_calls *calls,
         origin == ORIGIN_IMPORTED) /* of this machine the driver says more */
         nvlinks_read(&walk);
     return walk.failed ? TRYST_E_NOMEM : TRYST_OK;
+}
+
+/* -----------------------------------------------------------------------------
+ * opening */
+
+/* One thread at a time: what hwloc asks (libudev, libpciaccess) has a state for the process. */
+static bool load(const struct hwloc_calls *calls, hwloc_topology_t topology)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    int rc = calls->hwloc_topology_load(topology);
+    int kept = errno;
+    pthread_mutex_unlock(&lock);
+    errno = kept;
+    return rc == 0;
+}
+
+bool hwloc_topology_open(const struct hwloc_calls *calls, const char *xml,
+                         hwloc_topology_t *topology_p)
+{
+    hwloc_topology_t topology;
+    if (calls->hwloc_topology_init(&topology) != 0)
+        return false;
+    bool good = calls->hwloc_topology_set_io_types_filter(
+                    topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) == 0;
+    if (good && xml)
+        good =
+            calls->hwloc_topology_set_xmlbuffer(topology, xml, (int)strlen(xml) + 1) == 0;
+    if (good)
+        good = load(calls, topology);
+    if (good) {
+        *topology_p = topology;
+        return true;
+    }
+    int kept = errno;
+    calls->hwloc_topology_destroy(topology);
+    errno = kept;
+    return false;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What /sys says of this machine.
+ * The numbers that /sys has beside hwloc's tree.
  *
  * One idea: hwloc gives the tree; the few numbers that it has not (a PCI link's greatest speed, a port's rate) are
- * read here, by PCI address and by name. Without hwloc the whole description comes from here, as far as /sys goes.
+ * read here, by PCI address and by name.
  * `root` is "/sys", or a folder that looks like it (tests). A file that is not there is an unknown.
  * Callers: detection.
  */
@@ -18,8 +18,5 @@ void sysfs_pci_fill(const char *root, struct machine *machine);
 
 /** Rates and kinds of ports, by name of their device or interface. */
 void sysfs_ports_fill(const char *root, struct machine *machine);
-
-/** Packages, NUMA nodes, GPUs and NICs with their bridges. TRYST_E_NOMEM. */
-tryst_status sysfs_machine_read(const char *root, struct machine *machine);
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine's description from /sys alone: what there is where hwloc is not; see sysfs.h.
+ * A machine's description from /sys alone: what there is where hwloc is not; see sysfs_machine.h.
  *
  * NUMA nodes in their order, a package for each physical_package_id; of each GPU and NIC the path that
  * its link in bus/pci/devices points to, which names every bridge above it.
  */
+#include "sysfs_machine.h"
+
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -13,7 +15,6 @@
 #include <unistd.h>
 
 #include "pci_class.h"
-#include "sysfs.h"
 #include "sysfs_file.h"
 
 #define CPUS_BYTES 1024

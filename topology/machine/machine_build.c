@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a machine's description to nodes and links; see machine.h.
+ * From a machine's description to nodes and links; see machine_build.h.
  *
  * Rules: a bridge with one device behind it is no node (its link is the device's; the slower of the two
  * counts), so root ports and the lower ports of a switch vanish and only what is shared stays. Host bridges
  * hang on their package; all packages reach each other directly. What is behind a port is unknown, so each
  * port leads to a network of its own, and no path between devices of a machine runs through it.
  */
+#include "machine_build.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "machine.h"
 #include "topology/base/link_table.h"
 
 #define NAME_BYTES 256

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * This machine as a graph: hwloc's tree where hwloc is, else /sys alone; then the numbers of /sys and the NVLinks
- * of the driver. See graph_io.h.
- */
+/* This machine as a graph; see detect.h. */
+#include "detect.h"
+
+#include <stddef.h>
 #include <sys/utsname.h>
 
 #include "detect_hwloc.h"
-#include "graph_io.h"
+#include "machine_build.h"
 #include "nvml.h"
 #include "sysfs.h"
+#include "sysfs_machine.h"
 
 /* What hwloc may not have said. */
 static tryst_status names_fill(struct machine *machine)
@@ -27,11 +28,21 @@ static tryst_status names_fill(struct machine *machine)
     return TRYST_OK;
 }
 
+static tryst_status tree_read(struct err *err, struct machine *machine)
+{
+#if TRYST_HAVE_HWLOC
+    tryst_status status = detect_hwloc(err, machine);
+    if (status != TRYST_E_UNSUPPORTED)
+        return status;
+#else
+    (void)err;
+#endif
+    return sysfs_machine_read("/sys", machine);
+}
+
 static tryst_status machine_read(struct err *err, struct machine *machine)
 {
-    tryst_status status = detect_hwloc(err, machine);
-    if (status == TRYST_E_UNSUPPORTED)
-        status = sysfs_machine_read("/sys", machine);
+    tryst_status status = tree_read(err, machine);
     if (status == TRYST_OK)
         status = names_fill(machine);
     if (status == TRYST_OK) {

@@ -3,7 +3,7 @@
  * What a machine is made of, as its sources say it, before it is a graph.
  *
  * One idea: hwloc, sysfs and NCCL's XML all know a tree of packages, NUMA nodes and PCI devices; each fills this
- * one description, and one builder makes the graph of it, so the same machine gives the same graph whoever
+ * one description, and one builder makes the graph of it (machine_build.h), so the same machine gives the same graph whoever
  * described it.
  * Invariants: parts are named by their place in these arrays, or MACHINE_NONE; a device stands behind
  * the bridge that it hangs on; strings are the machine's (machine_string), or constants. What is not
@@ -124,21 +124,5 @@ uint32_t machine_pci_find(const struct machine *machine, const char *address);
 void machine_address(const char *address, char canonical_p[MACHINE_ADDRESS_BYTES]);
 
 void machine_drop(struct machine *machine);
-
-/* How the builder names, and what it adds beside the machine. */
-struct machine_build {
-    const char *prefix; /* stands before every name: "" for a machine alone, "node3/" */
-    bool ranks; /* one at each GPU, without GPUs one at each NUMA node that has cores */
-    uint32_t
-        network; /* a node that all ports lead to; GRAPH_NONE: each to a network of its own */
-};
-
-/** Adds the machine to `graph`, and writes each PCI device's node into its description. TRYST_E_NOMEM,
- *  TRYST_E_INVALID (two parts of one name). */
-tryst_status machine_build(struct graph *graph, struct machine *machine,
-                           const struct machine_build *build, struct err *err);
-
-/** The next rank ("rank<number>"), at `node`. */
-tryst_status machine_rank_add(struct graph *graph, uint32_t node, struct err *err);
 
 #endif
