@@ -4,7 +4,8 @@
  * by kind as in the SVG; a plan's trees over it as dashed arrows. `dot -Tpdf` or `neato` draw it.
  * Called by graph_io.
  */
-#include "graph_write.h"
+#include "graph_dot.h"
+
 #include "look.h"
 #include "topology/base/words.h"
 

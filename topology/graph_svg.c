@@ -5,11 +5,12 @@
  * when one points at it. Where things stand is svg_layout.c's.
  * Called by graph_io.
  */
+#include "graph_svg.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "graph_write.h"
 #include "look.h"
 #include "svg.h"
 #include "topology/base/words.h"

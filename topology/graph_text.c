@@ -8,11 +8,12 @@
  * line.
  * Called by graph_io.
  */
+#include "graph_text.h"
+
 #include <string.h>
 
 #include "core/alloc.h"
 #include "graph_matrix.h"
-#include "graph_write.h"
 #include "topology/base/path.h"
 #include "topology/base/words.h"
 

@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writers behind graph_write: each appends the whole graph to a text, which remembers a failure.
- * Called by graph_io.
+ * Graphs as files and pictures.
+ *
+ * One idea: every picture begins at the same struct graph; a format is one file with one function, which appends the
+ * whole graph to a text that remembers a failure. They are listed in graph_write.c.
+ * Threads: none of its own. Callers: tryst/topo.h's implementation, tests.
  */
 #ifndef TRYST_TOPOLOGY_GRAPH_WRITE_H
 #define TRYST_TOPOLOGY_GRAPH_WRITE_H
 
-#include "graph_io.h"
-#include "topology/base/text.h"
+#include "overlaid.h"
+#include "topology/formats/graph_read.h"
 
-void graph_json_write(const struct graph *graph, struct text *text);
-void graph_text_write(const struct graph *graph, const struct graph_overlaid *overlaid,
-                      struct text *text);
-void graph_dot_write(const struct graph *graph, const struct graph_overlaid *overlaid,
-                     struct text *text);
-void graph_svg_write(const struct graph *graph, const struct graph_overlaid *overlaid,
-                     struct text *text);
-void nccl_xml_write(const struct graph *graph, struct text *text);
-/* TRYST_E_UNSUPPORTED: not one machine. */
-tryst_status hwloc_xml_write(const struct graph *graph, struct err *err,
-                             struct text *text);
+/** The graph as text, terminated, the caller's to mem_free. `overlaid` (NULL: none) is drawn by GRAPH_SVG and
+ *  GRAPH_DOT, told by GRAPH_TEXT. TRYST_E_NOMEM; TRYST_E_UNSUPPORTED: that format cannot be written. */
+tryst_status graph_write(const struct graph *graph, enum graph_format format,
+                         const struct graph_overlaid *overlaid, struct err *err,
+                         char **text_p);
 
 #endif

@@ -11,7 +11,7 @@
 #ifndef TRYST_TOPOLOGY_SVG_H
 #define TRYST_TOPOLOGY_SVG_H
 
-#include "graph_io.h"
+#include "overlaid.h"
 #include "topology/base/text.h"
 
 struct svg_place {

@@ -13,12 +13,13 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "graph_io.h"
+#include "graph_write.h"
 #include "overlay.h"
 #include "plan_explain.h"
 #include "plan_report.h"
 #include "plan_ring.h"
 #include "topo_own.h"
+#include "topology/formats/graph_read.h"
 #include "topology/machine/detect.h"
 
 #define FILE_BYTES_MAX (1ul << 30)

@@ -13,7 +13,8 @@ BEGIN {
     may["topology/net"] = "core"
     may["topology/base"] = "core"
     may["topology/machine"] = "core topology/base"
-    may["topology"] = "core topology/base topology/machine"
+    may["topology/formats"] = "core topology/base topology/machine"
+    may["topology"] = "core topology/base topology/machine topology/formats"
     may["transports"] = "core topology/net"
     may["rendezvous/bootstrap"] = "core topology/net transports"
     may["rendezvous"] = "core topology/net transports rendezvous/bootstrap"
@@ -21,7 +22,7 @@ BEGIN {
     may["commsched/context.c"] = "core topology/net topology transports rendezvous/bootstrap rendezvous commsched"
     may["pipeline"] = ""
     may["tools"] = ""
-    topology = "topology/net topology/base topology/machine topology"
+    topology = "topology/net topology/base topology/machine topology/formats topology"
     # A unit test reads what its layer reads, and the layer; a fuzzer any up to rendezvous.
     may["tests"] = ""
     may["tests/build"] = "tests"

@@ -6,8 +6,9 @@
 #include <math.h>
 
 #include "core/alloc.h"
+#include "topology/formats/graph_read.h"
 #include "topology/graph_equal.h"
-#include "topology/graph_io.h"
+#include "topology/graph_write.h"
 #include "topology/overlay.h"
 
 #define RANKS_MAX 64u

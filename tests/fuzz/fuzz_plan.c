@@ -2,7 +2,7 @@
 /* Any text is a plan that holds for a small cluster, or is refused with a sentence. */
 #include "fuzz.h"
 
-#include "topology/graph_io.h"
+#include "topology/formats/graph_read.h"
 #include "topology/plan_report.h"
 
 static const char cluster[] =

@@ -10,7 +10,7 @@
 #include "topology/base/index_set.h"
 #include "topology/bind.h"
 #include "topology/bind_decide.h"
-#include "topology/graph_io.h"
+#include "topology/formats/graph_read.h"
 
 static const char machine[] =
     "{\"tryst_graph\": 1, \"nodes\": [\n"

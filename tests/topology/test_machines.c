@@ -14,7 +14,8 @@
 
 #include "core/alloc.h"
 #include "graph_equal.h"
-#include "topology/graph_io.h"
+#include "topology/formats/graph_read.h"
+#include "topology/graph_write.h"
 #include "topology/machine/detect.h"
 
 #define FILE_MAX (1 << 20)

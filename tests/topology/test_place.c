@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "topology/graph_io.h"
+#include "topology/formats/graph_read.h"
+#include "topology/graph_write.h"
 #include "topology/place.h"
 #include "tryst/topo.h"
 

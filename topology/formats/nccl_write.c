@@ -5,12 +5,13 @@
  * NCCL knows processors (each NUMA node is a <cpu>), PCI devices in them, and what GPUs and NICs have; so a host
  * bridge's devices stand right in their <cpu>, and what has no place there (ranks' own links, latencies but a NIC's)
  * is left out. Devices without an address get one that is made up, and a processor whose maker the graph does not tell
- * is called an Intel one of model 143, since NCCL wants to know. Called by graph_io.
+ * is called an Intel one of model 143, since NCCL wants to know.
  */
+#include "nccl_write.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "graph_write.h"
 #include "topology/base/link_table.h"
 #include "topology/base/words.h"
 

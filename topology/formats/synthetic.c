@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Machines that are made up: "node:4 gpu:8 nvlink:450GB nic:2x50GB". The grammar is in topology/README.md.
+ * Machines that are made up: "node:4 gpu:8 nvlink:450GB nic:2x50GB". README.md has the grammar.
  *
  * All machines are alike. NICs share their GPUs out among them: each NIC and its GPUs hang on one PCIe switch, so
  * each GPU has a NIC that is near. All NICs lead to one network switch, all NVLinks of a machine to one NVLink switch.
  * Ranks: one for each GPU, without GPUs one for each NUMA node.
- * Called by graph_io.
  */
+#include "synthetic.h"
+
 #include <stdio.h>
 #include <string.h>
 
-#include "source.h"
 #include "topology/base/link_table.h"
 #include "topology/machine/machine.h"
 #include "topology/machine/machine_build.h"

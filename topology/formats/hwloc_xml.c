@@ -5,14 +5,15 @@
  * It is read here and not by hwloc, because hwloc takes files of others on trust: of mutated ones
  * (tests/fuzz/fuzz_graph.c) hwloc 2.9 dies within seconds. A test holds this reader to what hwloc itself makes
  * of the saved machines. Only what a graph needs is looked at: packages, NUMA nodes, bridges, PCI devices and what
- * the system calls them, NVLinkBandwidth. Elements that we do not know are passed over. Called by graph_io.
+ * the system calls them, NVLinkBandwidth. Elements that we do not know are passed over.
  */
+#include "hwloc_xml.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "source.h"
 #include "topology/base/text.h"
 #include "topology/machine/machine.h"
 #include "topology/machine/machine_build.h"

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which format a name or a text is, and who reads or writes it: one table. See graph_io.h.
+ * Which format a name or a text is, and who reads it: one table. See graph_read.h.
  */
-#include "graph_io.h"
+#include "graph_read.h"
 
 #include <string.h>
 
-#include "core/alloc.h"
-#include "graph_write.h"
+#include "cluster_json.h"
+#include "graph_json.h"
+#include "hwloc_xml.h"
+#include "nccl_xml.h"
 #include "source.h"
+#include "synthetic.h"
 
 static const char *const format_names[GRAPH_FORMATS] = {
     [GRAPH_AUTO] = "auto",         [GRAPH_JSON] = "json",
@@ -26,14 +29,31 @@ enum graph_format graph_format_parse(const char *text)
     return (enum graph_format)format;
 }
 
-/* -----------------------------------------------------------------------------
- * reading */
+const char *graph_format_name(enum graph_format format)
+{
+    return format_names[format];
+}
+
+#if TRYST_HAVE_XML
+#define XML_READ(read) read
+#else
+#define XML_READ(read) xml_left_out
+
+static tryst_status xml_left_out(const struct source *source, struct graph **graph_p)
+{
+    (void)graph_p;
+    return err_set(source->err, TRYST_E_UNSUPPORTED,
+                   "%s: reading XML needs a build with libxml2-dev", source->name);
+}
+#endif
 
 typedef tryst_status (*read_fn)(const struct source *source, struct graph **graph_p);
 
 static const read_fn readers[GRAPH_FORMATS] = {
-    [GRAPH_JSON] = graph_json_read,     [GRAPH_CLUSTER] = cluster_json_read,
-    [GRAPH_HWLOC_XML] = hwloc_xml_read, [GRAPH_NCCL_XML] = nccl_xml_read,
+    [GRAPH_JSON] = graph_json_read,
+    [GRAPH_CLUSTER] = cluster_json_read,
+    [GRAPH_HWLOC_XML] = XML_READ(hwloc_xml_read),
+    [GRAPH_NCCL_XML] = XML_READ(nccl_xml_read),
     [GRAPH_SYNTHETIC] = synthetic_read,
 };
 
@@ -98,27 +118,4 @@ tryst_status graph_read(const char *text, size_t bytes, const char *name,
     }
     graph_close(graph);
     return err_set(err, status, "%s", why.text);
-}
-
-/* -----------------------------------------------------------------------------
- * writing */
-
-tryst_status graph_write(const struct graph *graph, enum graph_format format,
-                         const struct graph_overlaid *overlaid, struct err *err,
-                         char **text_p)
-{
-    struct text text = {0};
-    tryst_status status = TRYST_OK;
-    switch (format) {
-    case GRAPH_JSON: graph_json_write(graph, &text); break;
-    case GRAPH_TEXT: graph_text_write(graph, overlaid, &text); break;
-    case GRAPH_DOT: graph_dot_write(graph, overlaid, &text); break;
-    case GRAPH_NCCL_XML: nccl_xml_write(graph, &text); break;
-    case GRAPH_HWLOC_XML: status = hwloc_xml_write(graph, err, &text); break;
-    case GRAPH_SVG: graph_svg_write(graph, overlaid, &text); break;
-    default:
-        return err_set(err, TRYST_E_UNSUPPORTED, "a graph cannot be written as %s",
-                       format < GRAPH_FORMATS ? format_names[format] : "that");
-    }
-    return status == TRYST_OK ? text_take(&text, err, text_p) : status;
 }

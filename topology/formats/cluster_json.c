@@ -11,13 +11,13 @@
  *
  * One idea: each list has a table of the members that it knows, so a typing mistake is an error and not a default.
  * Invariant: ranks are numbered in the order of "ranks"; nodes and links stand in the order of the file.
- * Called by graph_io.
  */
+#include "cluster_json.h"
+
 #include <jansson.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "source.h"
 
 #define STEPS_MAX 5
 

@@ -11,14 +11,15 @@
  *
  * It has no packages and no host bridges: each <cpu> (a NUMA node) becomes a package with one NUMA node, and what is
  * right in it hangs on the package. Systems of several hosts (host_hash) become several machines. Elements that
- * we do not know are passed over, as NCCL does. Called by graph_io.
+ * we do not know are passed over, as NCCL does.
  */
+#include "nccl_xml.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "source.h"
 #include "topology/base/link_table.h"
 #include "topology/machine/machine.h"
 #include "topology/machine/machine_build.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A graph as JSON of our own: the dump.
+ * A graph from JSON of our own: the dump, which json_write.c writes.
  *
  *     {"tryst_graph": 1,
  *      "nodes":  [{"name": "gpu0", "kind": "gpu", "parent": "machine", "os_index": 0, "pci": "0000:1b:00.0"}],
@@ -12,124 +12,16 @@
  * origin beside it. "unlimited" is the word for a bandwidth that never limits; a rank's number is its place
  * among the nodes of kind rank. A member that we do not know is an error: it is a typing mistake.
  * Invariant: reading what was written gives an equal graph, and writing that gives the same bytes.
- * Called by graph_io.
  */
+#include "graph_json.h"
+
 #include <jansson.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "graph_write.h"
-#include "source.h"
+#include "json_write.h"
 
-#define VERSION   1
 #define STEPS_MAX 5
-
-/* -----------------------------------------------------------------------------
- * writing */
-
-static void number_write(struct text *text, const char *name,
-                         const struct graph_number *number)
-{
-    if (number->value == GRAPH_UNKNOWN && number->origin == ORIGIN_NONE)
-        return;
-    text_addf(text, ", \"%s\": [", name);
-    if (number->value == GRAPH_UNKNOWN)
-        text_add(text, "null");
-    else if (number->value == GRAPH_UNLIMITED)
-        text_add(text, "\"unlimited\"");
-    else
-        text_add_number(text, number->value);
-    text_addf(text, ", \"%s\"]", graph_origin_name(number->origin));
-}
-
-static void string_write(struct text *text, const char *name, const char *string)
-{
-    if (!string)
-        return;
-    text_addf(text, ", \"%s\": ", name);
-    text_add_json(text, string);
-}
-
-static void node_write(struct text *text, const struct graph *graph,
-                       const struct graph_node *node)
-{
-    text_add(text, "{\"name\": ");
-    text_add_json(text, node->name);
-    text_addf(text, ", \"kind\": \"%s\"", graph_node_kind_name(node->kind));
-    if (node->parent != GRAPH_NONE)
-        string_write(text, "parent", graph->nodes[node->parent].name);
-    if (node->os_index != GRAPH_NONE)
-        text_addf(text, ", \"os_index\": %u", node->os_index);
-    string_write(text, "label", node->label);
-    string_write(text, "pci", node->pci);
-    string_write(text, "cpus", node->cpus);
-    text_add(text, "}");
-}
-
-static void ends_write(struct text *text, const struct graph *graph, uint32_t from,
-                       uint32_t to)
-{
-    text_add(text, "{\"from\": ");
-    text_add_json(text, graph->nodes[from].name);
-    string_write(text, "to", graph->nodes[to].name);
-}
-
-static void link_write(struct text *text, const struct graph *graph,
-                       const struct graph_link *link)
-{
-    ends_write(text, graph, link->from, link->to);
-    text_addf(text, ", \"kind\": \"%s\"", graph_link_kind_name(link->kind));
-    if (link->generation)
-        text_addf(text, ", \"generation\": %u", (unsigned)link->generation);
-    if (link->width)
-        text_addf(text, ", \"width\": %u", (unsigned)link->width);
-    if (link->down)
-        text_add(text, ", \"down\": true");
-    number_write(text, "bytes_per_s", &link->bytes_per_s);
-    number_write(text, "latency_ns", &link->latency_ns);
-    text_add(text, "}");
-}
-
-static void route_write(struct text *text, const struct graph *graph,
-                        const struct graph_route *route)
-{
-    ends_write(text, graph, route->from, route->to);
-    text_add(text, ", \"via\": [");
-    for (uint32_t i = 0; i < route->via_count; i++) {
-        text_add(text, i ? ", " : "");
-        text_add_json(text, graph->nodes[route->via[i]].name);
-    }
-    text_add(text, "]}");
-}
-
-/* Before item `i` of `count`: where it begins. */
-static void item_begin(struct text *text, uint32_t i)
-{
-    text_add(text, i ? ",\n  " : "\n  ");
-}
-
-void graph_json_write(const struct graph *graph, struct text *text)
-{
-    text_addf(text, "{\"tryst_graph\": %d,\n \"nodes\": [", VERSION);
-    for (uint32_t i = 0; i < graph->nodes_count; i++) {
-        item_begin(text, i);
-        node_write(text, graph, &graph->nodes[i]);
-    }
-    text_add(text, "],\n \"links\": [");
-    for (uint32_t i = 0; i < graph->links_count; i++) {
-        item_begin(text, i);
-        link_write(text, graph, &graph->links[i]);
-    }
-    text_add(text, "],\n \"routes\": [");
-    for (uint32_t i = 0; i < graph->routes_count; i++) {
-        item_begin(text, i);
-        route_write(text, graph, &graph->routes[i]);
-    }
-    text_add(text, "]}\n");
-}
-
-/* -----------------------------------------------------------------------------
- * reading */
 
 struct reader {
     const struct source *source;
@@ -434,9 +326,9 @@ static tryst_status root_read(struct reader *reader, json_t *root)
     if (status != TRYST_OK)
         return status;
     json_t *version = member_open(reader, root, "tryst_graph");
-    if (!json_is_integer(version) || json_integer_value(version) != VERSION)
+    if (!json_is_integer(version) || json_integer_value(version) != GRAPH_JSON_VERSION)
         return refuse(reader, "\"tryst_graph\" must be %d, the version of this form",
-                      VERSION);
+                      GRAPH_JSON_VERSION);
     path_pop(reader);
     status = list_read(reader, root, "nodes", node_read);
     if (status == TRYST_OK)

@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs in and out: files of others, pictures.
+ * Graphs from files: ours and those of others.
  *
- * One idea: every source ends in the same struct graph, and every picture begins there, so a format is one file
- * with one function, listed in graph_io.c.
+ * One idea: every source ends in the same struct graph, so a format is one file with one function, listed in
+ * graph_read.c.
  * Invariants: what is read is sealed; text of others is hostile: it gives a graph or a sentence with name, line,
  * column and reason ("box.xml:12:7: …"), never a crash; a number that the source does not have stays unknown.
- * A graph that is written as GRAPH_JSON and read again is equal, and written again gives the same bytes.
- * Ranks: a source that names none (detection, hwloc, NCCL without ranks) gets one rank at each GPU, where there
+ * Ranks: a source that names none (hwloc, NCCL without ranks) gets one rank at each GPU, where there
  * are no GPUs one at each NUMA node, so that a machine can be planned on as it is.
  * Threads: none of its own. Callers: tryst/topo.h's implementation, tests.
  */
-#ifndef TRYST_TOPOLOGY_GRAPH_IO_H
-#define TRYST_TOPOLOGY_GRAPH_IO_H
+#ifndef TRYST_TOPOLOGY_GRAPH_READ_H
+#define TRYST_TOPOLOGY_GRAPH_READ_H
 
 #include <stddef.h>
 
-#include "plan.h"
 #include "topology/base/graph.h"
 
 enum graph_format {
@@ -35,23 +33,13 @@ enum graph_format {
 /** The format of a name as a user writes it ("text", "json", "xml", "nccl-xml", "dot", "svg", "cluster",
  *  "synthetic"); GRAPH_FORMATS when there is none of that name. */
 enum graph_format graph_format_parse(const char *text);
+/** The other way round. */
+const char *graph_format_name(enum graph_format format);
 
 /** A graph from `text` (need not be terminated); `name` is for sentences (a file's). TRYST_E_NOMEM;
  *  TRYST_E_INVALID with "name:line:column: reason"; TRYST_E_UNSUPPORTED: a format that this build cannot read. */
 tryst_status graph_read(const char *text, size_t bytes, const char *name,
                         enum graph_format format, struct err *err,
                         struct graph **graph_p);
-
-/** A plan to draw over the graph: `members` are its rank numbers in order (NULL: all ranks). */
-struct graph_overlaid {
-    const struct plan *plan;
-    const uint32_t *members;
-};
-
-/** The graph as text, terminated, the caller's to mem_free. `overlaid` (NULL: none) is drawn by GRAPH_SVG and
- *  GRAPH_DOT, told by GRAPH_TEXT. TRYST_E_NOMEM; TRYST_E_UNSUPPORTED: that format cannot be written. */
-tryst_status graph_write(const struct graph *graph, enum graph_format format,
-                         const struct graph_overlaid *overlaid, struct err *err,
-                         char **text_p);
 
 #endif

@@ -3,7 +3,7 @@
  * A text of others that is being read into a graph: what each importer gets, and how it refuses.
  *
  * One idea: all refusals have one form, "name:line:column: reason", so editors and people find the place.
- * Callers: the importers behind graph_io.
+ * Callers: the readers behind graph_read.
  */
 #ifndef TRYST_TOPOLOGY_SOURCE_H
 #define TRYST_TOPOLOGY_SOURCE_H
@@ -32,12 +32,5 @@ tryst_status source_build(const struct source *source, struct text_place place,
                           tryst_status (*fill)(void *arg, struct graph *graph,
                                                struct err *why),
                           void *arg, struct graph **graph_p);
-
-/* The importers: each opens a graph, fills it and leaves the seal to graph_read; nothing on failure. */
-tryst_status cluster_json_read(const struct source *source, struct graph **graph_p);
-tryst_status graph_json_read(const struct source *source, struct graph **graph_p);
-tryst_status hwloc_xml_read(const struct source *source, struct graph **graph_p);
-tryst_status nccl_xml_read(const struct source *source, struct graph **graph_p);
-tryst_status synthetic_read(const struct source *source, struct graph **graph_p);
 
 #endif

@@ -5,12 +5,13 @@
  * hwloc has packages, NUMA nodes, processors, bridges and PCI devices with the speed of their link. NVLinks, C2C,
  * networks, ranks and numbers' origins have no place there and are left out; the dump (JSON) keeps all. Where the
  * graph names no processors, each NUMA node gets one. Devices right at a package stand behind a host bridge that is
- * made up, as hwloc has none without. Called by graph_io.
+ * made up, as hwloc has none without.
  */
+#include "hwloc_write.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "graph_write.h"
 #include "topology/base/index_set.h"
 #include "topology/base/words.h"
 
