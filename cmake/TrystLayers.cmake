@@ -18,7 +18,8 @@
 
 set(TRYST_LAYER_ORDER
     core
-    topology/net topology/base topology/machine topology/formats topology
+    topology/net topology/base topology/machine topology/formats topology/routes
+    topology
     transports rendezvous/bootstrap rendezvous commsched)
 
 # The name of a layer where no '/' may stand: in targets, and as one folder.

@@ -14,6 +14,7 @@
 #include "core/alloc.h"
 #include "core/hash.h"
 #include "plan_work.h"
+#include "topology/routes/overlay_price.h"
 
 #define GAP_EXACT \
     1e-9 /* what gap_max 0 means: rounding makes less of it a matter of luck */

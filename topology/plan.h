@@ -15,7 +15,7 @@
 #ifndef TRYST_TOPOLOGY_PLAN_H
 #define TRYST_TOPOLOGY_PLAN_H
 
-#include "overlay.h"
+#include "topology/routes/overlay.h"
 
 /* What the dispatch cuts by default. */
 #define PLAN_SLICE_BYTES 65536

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "topology/routes/overlay_price.h"
 
 /* Up to so many ranks each is tried as the root of a shape. */
 #define ROOTS_TRIED_MAX 32u

@@ -3,6 +3,7 @@
  * Plans and routes for people; see plan_explain.h.
  */
 #include "plan_explain.h"
+#include "topology/routes/overlay_price.h"
 
 #include <math.h>
 #include <string.h>

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "topology/routes/overlay_price.h"
 
 #define ALL_ORDERS_MAX   8u
 #define SEGMENT_MAX      3u  /* ranks that move together */

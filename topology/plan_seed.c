@@ -16,6 +16,7 @@
 
 #include "core/alloc.h"
 #include "plan_work.h"
+#include "topology/routes/overlay_price.h"
 
 #define NONE      GRAPH_NONE
 #define SAMPLES   8 /* edges of a rank that are looked at for the link that all share */

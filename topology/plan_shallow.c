@@ -15,6 +15,7 @@
 
 #include "core/alloc.h"
 #include "plan_work.h"
+#include "topology/routes/overlay_price.h"
 
 #define NONE GRAPH_NONE
 #define LINK_WORK \

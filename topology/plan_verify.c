@@ -15,6 +15,7 @@
 #include "plan_report.h"
 #include "plan_ring.h"
 #include "plan_told.h"
+#include "topology/routes/overlay_price.h"
 
 /* Numbers that are computed twice in different orders differ by rounding alone. */
 #define NEAR 1e-9

@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "core/hash.h"
 #include "core/random.h"
+#include "topology/routes/overlay_price.h"
 
 #define NONE GRAPH_NONE
 

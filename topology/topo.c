@@ -14,13 +14,14 @@
 
 #include "core/alloc.h"
 #include "graph_write.h"
-#include "overlay.h"
 #include "plan_explain.h"
 #include "plan_report.h"
 #include "plan_ring.h"
 #include "topo_own.h"
 #include "topology/formats/graph_read.h"
 #include "topology/machine/detect.h"
+#include "topology/routes/overlay.h"
+#include "topology/routes/overlay_price.h"
 
 #define FILE_BYTES_MAX (1ul << 30)
 #define READ_BYTES     65536u

@@ -14,7 +14,8 @@ BEGIN {
     may["topology/base"] = "core"
     may["topology/machine"] = "core topology/base"
     may["topology/formats"] = "core topology/base topology/machine"
-    may["topology"] = "core topology/base topology/machine topology/formats"
+    may["topology/routes"] = "core topology/base"
+    may["topology"] = "core topology/base topology/machine topology/formats topology/routes"
     may["transports"] = "core topology/net"
     may["rendezvous/bootstrap"] = "core topology/net transports"
     may["rendezvous"] = "core topology/net transports rendezvous/bootstrap"
@@ -22,7 +23,7 @@ BEGIN {
     may["commsched/context.c"] = "core topology/net topology transports rendezvous/bootstrap rendezvous commsched"
     may["pipeline"] = ""
     may["tools"] = ""
-    topology = "topology/net topology/base topology/machine topology/formats topology"
+    topology = "topology/net topology/base topology/machine topology/formats topology/routes topology"
     # A unit test reads what its layer reads, and the layer; a fuzzer any up to rendezvous.
     may["tests"] = ""
     may["tests/build"] = "tests"

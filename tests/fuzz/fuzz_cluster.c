@@ -9,7 +9,8 @@
 #include "topology/formats/graph_read.h"
 #include "topology/graph_equal.h"
 #include "topology/graph_write.h"
-#include "topology/overlay.h"
+#include "topology/routes/overlay.h"
+#include "topology/routes/overlay_price.h"
 
 #define RANKS_MAX 64u
 

@@ -12,6 +12,7 @@
 #include "graph_new.h"
 #include "topology/plan_report.h"
 #include "topology/plan_ring.h"
+#include "topology/routes/overlay_price.h"
 
 #define GRAPHS 60u
 

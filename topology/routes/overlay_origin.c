@@ -7,11 +7,12 @@
  * Invariant: everything is found in the order of the graph's links, so equal graphs give equal origins.
  * Callers: overlay.c.
  */
+#include "overlay_origin.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "overlay_own.h"
 
 /* Kept counts of routes are bounded; beyond that they are made anew when they are needed. */
 #define COUNTS_BYTES_MAX (256ul << 20)
@@ -252,7 +253,8 @@ static bool ends_find(const struct overlay_private *own, struct origin *origin,
 
 /* ---- classes ------------------------------------------------------------------------------ */
 
-uint32_t origin_class(const struct origin *origin, uint32_t place)
+/* The class of a width that is given by its place. */
+static uint32_t origin_class(const struct origin *origin, uint32_t place)
 {
     uint32_t low = 0, high = origin->steps_count;
     while (low < high) {

@@ -129,23 +129,11 @@ static inline bool end_link_counts(const struct overlay_private *own,
     return one || own->place[link] >= place_min;
 }
 
-/* The class of a width that is given by its place. */
-uint32_t origin_class(const struct origin *origin, uint32_t place);
-
 /* The class of the routes from member `i`, whose origin that is, to `end`. */
 static inline uint32_t pair_class(const struct overlay_private *own, uint32_t i,
                                   const struct route_end *end)
 {
     return own->up_class[i] < end->class ? own->up_class[i] : end->class;
 }
-
-/* overlay_origin.c: finds the origins of all members, and searches from each. */
-tryst_status origins_open(struct overlay_private *own, uint32_t members_count,
-                          struct err *err);
-void origins_close(struct overlay_private *own);
-
-/* Counts routes from the origin through links of at least `place_min`. */
-void origin_count(const struct overlay_private *own, const struct origin *origin,
-                  uint32_t place_min, double *counts_p);
 
 #endif

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What edges cost at given prices, and what they load; see overlay.h and overlay_own.h.
+ * What edges cost at given prices, and what they load; see overlay_price.h and overlay_own.h.
  *
  * One idea: forwards from an origin, a node's cost is the mean over the links into it, weighed by the routes that come
  * by each; backwards from an end, what flows into a node is dealt to those links with the same weights.
  * Invariant: both use the same weights, so prices times loads is cost.
  * Callers: planners, plan_verify.
  */
+#include "overlay_price.h"
+
 #include <math.h>
 #include <stddef.h>
 
-#include "overlay_own.h"
+#include "overlay_origin.h"
 
 /* ---- weights ------------------------------------------------------------------------------ */
 

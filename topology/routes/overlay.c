@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "overlay_own.h"
+#include "overlay_origin.h"
 
 static const char *member_name(const struct overlay_private *own, uint32_t member)
 {
