@@ -2,7 +2,7 @@
 #ifndef TRYST_TOPOLOGY_OVERLAID_H
 #define TRYST_TOPOLOGY_OVERLAID_H
 
-#include "plan.h"
+#include "topology/plan/plan.h"
 
 /* A plan to draw over the graph: `members` are its rank numbers in order (NULL: all ranks). */
 struct graph_overlaid {

@@ -14,7 +14,7 @@
 #ifndef TRYST_TOPOLOGY_PLAN_COST_H
 #define TRYST_TOPOLOGY_PLAN_COST_H
 
-#include "plan.h"
+#include "topology/plan/plan.h"
 
 #define COST_SHAPES_MAX 6
 /* 1/γ where nobody says: float32 from memory, one core: test_plan_cost prints what this machine has. */

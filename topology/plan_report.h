@@ -14,9 +14,9 @@
 
 #include <stddef.h>
 
-#include "plan.h"
 #include "plan_cost.h"
 #include "topology/base/text.h"
+#include "topology/plan/plan.h"
 
 #define BYTES_PER_GBIT 1.25e8
 

@@ -15,7 +15,7 @@
 #ifndef TRYST_TOPOLOGY_PLAN_RING_H
 #define TRYST_TOPOLOGY_PLAN_RING_H
 
-#include "plan.h"
+#include "topology/plan/plan.h"
 
 /** Seconds per byte of the best ring found; INFINITY where there is none (for more than eight ranks: none was found),
  *  and for a rank alone. `root` counts for broadcast and reduce. TRYST_E_NOMEM. */

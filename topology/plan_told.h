@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "plan.h"
+#include "topology/plan/plan.h"
 
 /** Recomputes "predicted" from the overlay and the plan's trees and time, and the last step of "simplified"; either may
  *  be missing. What the steps before came to nobody can recompute: they are held to be numbers, in order.

@@ -15,7 +15,8 @@ BEGIN {
     may["topology/machine"] = "core topology/base"
     may["topology/formats"] = "core topology/base topology/machine"
     may["topology/routes"] = "core topology/base"
-    may["topology"] = "core topology/base topology/machine topology/formats topology/routes"
+    may["topology/plan"] = "core topology/base topology/routes"
+    may["topology"] = "core topology/base topology/machine topology/formats topology/routes topology/plan"
     may["transports"] = "core topology/net"
     may["rendezvous/bootstrap"] = "core topology/net transports"
     may["rendezvous"] = "core topology/net transports rendezvous/bootstrap"
@@ -23,7 +24,7 @@ BEGIN {
     may["commsched/context.c"] = "core topology/net topology transports rendezvous/bootstrap rendezvous commsched"
     may["pipeline"] = ""
     may["tools"] = ""
-    topology = "topology/net topology/base topology/machine topology/formats topology/routes topology"
+    topology = "topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology"
     # A unit test reads what its layer reads, and the layer; a fuzzer any up to rendezvous.
     may["tests"] = ""
     may["tests/build"] = "tests"

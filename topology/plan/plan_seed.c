@@ -11,11 +11,12 @@
  * Invariant: a hint and no more: whatever is built is a tree, and its time is computed as any other's.
  * Callers: plan.c, before the solvers (their start) and after them (fewer trees for the same time).
  */
+#include "plan_seed.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "plan_work.h"
 #include "topology/routes/overlay_price.h"
 
 #define NONE      GRAPH_NONE

@@ -13,7 +13,7 @@
  * A *column* is a tree (or a pair) with value[row] = weight × load ÷ capacity × scale, weight being 1 or
  * 1/n where every rank is a root.
  * Invariant: `bound` is what best_price proves; both only get better. Equal inputs give equal columns.
- * Callers: plan.c, plan_mwu.c, plan_columns.c, plan_simplify.c, plan_shallow.c, plan_shares.c.
+ * Callers: plan.c and the solvers: plan_mwu, plan_columns, plan_seed, plan_mend, plan_simplify and its parts.
  */
 #ifndef TRYST_TOPOLOGY_PLAN_WORK_H
 #define TRYST_TOPOLOGY_PLAN_WORK_H
@@ -75,9 +75,6 @@ double plan_work_price(struct plan_work *work, const double *row_price);
 /** The same for prices of links, such as another work's. */
 double plan_work_price_links(struct plan_work *work, const double *price);
 
-/** After plan_work_price: the cost of the cheapest tree of `root` (scaled; without the bound's sum). */
-double plan_work_root_cost(const struct plan_work *work, uint32_t root);
-
 /** After plan_work_price: the root whose tree is cheapest; with all_roots: the group's. */
 uint32_t plan_work_best_root(const struct plan_work *work, uint32_t group);
 
@@ -99,42 +96,5 @@ uint32_t plan_work_used(const struct plan_work *work);
 
 /** Whether the caller's time is up. */
 bool plan_work_late(const struct plan_work *work);
-
-/** Classes of links that look alike: link → class. */
-tryst_status plan_classes(const struct plan_work *work, uint32_t *class_p,
-                          uint32_t *count_p);
-
-/** Builds few, shallow trees for the prices that proved the bound and sets the shares to the best set that
- *  it found, when that is better than `time_max` (scaled) or equal with fewer trees than `trees_max` (0: any);
- *  else leaves the shares. `*found_p` says which. */
-tryst_status plan_seed(struct plan_work *work, double time_max, double time_enough,
-                       uint32_t trees_max, bool *found_p);
-
-/** The solvers; each leaves shares in the columns. */
-struct plan_mwu_params {
-    double gap;         /* relative, to stop at */
-    uint32_t calls_max; /* of the oracle */
-    bool mu_by_gap;     /* no LP follows: shares count, prices no longer */
-};
-tryst_status plan_mwu(struct plan_work *work, const struct plan_mwu_params *params);
-
-/** Whether there are few enough rows for an LP. */
-bool plan_columns_can(const struct plan_work *work);
-/** Column generation to `gap`; TRYST_E_UNSUPPORTED: no LP here (the shares are as they were). */
-tryst_status plan_columns(struct plan_work *work, double gap, uint32_t calls_max);
-
-/** The trees of a plan of before with their shares, repaired where they cross what is gone, and what of them loads the
- *  longest rows moved elsewhere, as far as that goes by exchanging single edges. Prices must have been set. */
-tryst_status plan_mend(struct plan_work *work, const struct plan *before, double gap);
-
-/** Fewer and shallower trees with round shares, in a time no longer than the present one or `time_enough` (scaled); at
- *  most params->trees_max of each group (0: any number), whatever that costs. `few`: they are few already. Notes each
- *  step in work->steps. */
-tryst_status plan_simplify(struct plan_work *work, const struct plan_params *params,
-                           double time_enough, bool few);
-
-/** Its parts; none lets a row take longer than `limit`. */
-tryst_status plan_shallow(struct plan_work *work, double limit);
-tryst_status plan_shares_round(struct plan_work *work, double limit);
 
 #endif

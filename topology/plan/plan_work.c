@@ -13,6 +13,7 @@
 #include "core/clock.h"
 #include "core/hash.h"
 #include "core/random.h"
+#include "plan_class.h"
 #include "topology/routes/overlay_price.h"
 
 #define NONE GRAPH_NONE
@@ -252,7 +253,8 @@ bool plan_work_late(const struct plan_work *work)
 
 /* --- the oracle -------------------------------------------------------------------------- */
 
-double plan_work_root_cost(const struct plan_work *work, uint32_t root)
+/* The cost of the cheapest tree of `root` (scaled; without the bound's sum). */
+static double root_cost(const struct plan_work *work, uint32_t root)
 {
     double cost = 0;
     if (work->has_down)
@@ -271,9 +273,9 @@ uint32_t plan_work_best_root(const struct plan_work *work, uint32_t group)
     if (work->op != PLAN_ALLREDUCE)
         return work->root;
     uint32_t best = 0;
-    double least = plan_work_root_cost(work, 0);
+    double least = root_cost(work, 0);
     for (uint32_t root = 1; root < work->ranks; root++) {
-        double cost = plan_work_root_cost(work, root);
+        double cost = root_cost(work, root);
         if (cost < least * (1 - 1e-12)) { /* not by rounding alone */
             least = cost;
             best = root;
@@ -286,7 +288,7 @@ static double bound_now(const struct plan_work *work)
 {
     double bound = 0;
     for (uint32_t group = 0; group < work->groups; group++)
-        bound += plan_work_root_cost(work, plan_work_best_root(work, group));
+        bound += root_cost(work, plan_work_best_root(work, group));
     return bound;
 }
 

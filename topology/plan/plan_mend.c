@@ -11,11 +11,12 @@
  * Effort is counted, not timed.
  * Callers: plan.c.
  */
+#include "plan_mend.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "plan_work.h"
 #include "topology/routes/overlay_price.h"
 
 #define NONE GRAPH_NONE

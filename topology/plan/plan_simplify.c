@@ -9,12 +9,16 @@
  * Invariant: the time is never longer than before, or than is enough, unless trees_max asks for it.
  * Callers: plan.c.
  */
+#include "plan_simplify.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "lp.h"
-#include "plan_work.h"
+#include "plan_seed.h"
+#include "plan_shallow.h"
+#include "plan_shares.h"
 
 #define GRAIN    1e-9  /* relative: times of a solver that differ less are one */
 #define ROUNDING 1e-12 /* relative: what sums in another order differ by */

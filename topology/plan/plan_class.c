@@ -10,12 +10,13 @@
  * they prove, whether the class is a symmetry or not.
  * Callers: plan_work.c.
  */
+#include "plan_class.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "core/hash.h"
-#include "plan_work.h"
 
 #define ROUNDS 6 /* trees of switches are seldom deeper */
 

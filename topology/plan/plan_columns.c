@@ -8,7 +8,7 @@
  * brings a handful, the rows of each made dearer for the next. It ends when time and bound meet, or no column is new.
  * Invariant: the shares left behind are the master's last optimum, or those from before it.
  */
-#include "plan_work.h"
+#include "plan_columns.h"
 
 #include <math.h>
 #include <string.h>

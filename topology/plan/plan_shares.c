@@ -8,11 +8,12 @@
  * Invariants: the shares of a group sum to 1, exactly and in any order: each is a multiple of GRAIN.
  * Callers: plan_simplify.c.
  */
+#include "plan_shares.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "plan_work.h"
 
 #define GRAIN          0x1p-52 /* sums of its multiples up to 1 are exact */
 #define SMALL_MAX      64u

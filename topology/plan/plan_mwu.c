@@ -11,7 +11,7 @@
  * gradients of Tsuji, Tanaka and Pokutta 2022, which take trees out of use again and so keep few.)
  * Invariants: shares of a group sum to 1; the shares left behind are the best that were seen.
  */
-#include "plan_work.h"
+#include "plan_mwu.h"
 
 #include <assert.h>
 #include <math.h>

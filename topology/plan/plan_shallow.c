@@ -10,11 +10,12 @@
  * All operations alike: a move is one edge of an in-tree, of an out-tree, or of both where they are one.
  * Callers: plan_simplify.c.
  */
+#include "plan_shallow.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "plan_work.h"
 #include "topology/routes/overlay_price.h"
 
 #define NONE GRAPH_NONE
