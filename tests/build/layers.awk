@@ -16,7 +16,8 @@ BEGIN {
     may["topology/formats"] = "core topology/base topology/machine"
     may["topology/routes"] = "core topology/base"
     may["topology/plan"] = "core topology/base topology/routes"
-    may["topology"] = "core topology/base topology/machine topology/formats topology/routes topology/plan"
+    may["topology/report"] = "core topology/base topology/routes topology/plan"
+    may["topology"] = "core topology/base topology/machine topology/formats topology/routes topology/plan topology/report"
     may["transports"] = "core topology/net"
     may["rendezvous/bootstrap"] = "core topology/net transports"
     may["rendezvous"] = "core topology/net transports rendezvous/bootstrap"
@@ -24,7 +25,7 @@ BEGIN {
     may["commsched/context.c"] = "core topology/net topology transports rendezvous/bootstrap rendezvous commsched"
     may["pipeline"] = ""
     may["tools"] = ""
-    topology = "topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology"
+    topology = "topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/report topology"
     # A unit test reads what its layer reads, and the layer; a fuzzer any up to rendezvous.
     may["tests"] = ""
     may["tests/build"] = "tests"

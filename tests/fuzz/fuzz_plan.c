@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "topology/formats/graph_read.h"
-#include "topology/plan_report.h"
+#include "topology/report/plan_verify.h"
 
 static const char cluster[] =
     "{\"ranks\":[\"h0\",\"h1\",\"h2\",\"h3\"],\"nodes\":[\"sw0\"],\"links\":["

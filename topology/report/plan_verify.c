@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks a plan without the solver; see plan_report.h.
+ * Checks a plan without the solver; see plan_verify.h.
  *
  * One idea: read shares, trees and prices, compute all the rest from the cluster, and compare with what is written.
  * Invariant: nothing here is shared with the solver but the routes (overlay), which a test of their own holds to a list
  * of all paths.
  */
+#include "plan_verify.h"
+
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
+#include "cheapest_tree.h"
 #include "core/alloc.h"
 #include "plan_report.h"
 #include "plan_ring.h"

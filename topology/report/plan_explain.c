@@ -3,10 +3,11 @@
  * Plans and routes for people; see plan_explain.h.
  */
 #include "plan_explain.h"
-#include "topology/routes/overlay_price.h"
 
 #include <math.h>
 #include <string.h>
+
+#include "topology/routes/overlay_price.h"
 
 #define TREES_SHOWN 16u
 #define RANKS_SHOWN \

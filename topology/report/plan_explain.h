@@ -8,6 +8,7 @@
 #define TRYST_TOPOLOGY_PLAN_EXPLAIN_H
 
 #include "plan_report.h"
+#include "topology/base/text.h"
 
 /** Times, trees, and the links that are busiest. */
 void plan_text_write(const struct plan_report *report, struct text *text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cost of the cheapest arborescence, for checking; see plan_report.h. The solver has another one.
+ * The cost of the cheapest arborescence, for checking; see cheapest_tree.h. The solver has another one.
  *
  * One idea (Edmonds 1967, in the dense form of Tarjan 1977): every rank but the root must be entered, so the cheapest link
  * into it is paid in any case; take that off all links into it. Where the links paid for make a circle, the circle is one
@@ -9,10 +9,12 @@
  * melts a circle: 2n turns of n steps each. Without a root everything melts, and what was taken off the sets that a rank
  * is not in is the cost from that rank.
  */
+#include "cheapest_tree.h"
+
 #include <math.h>
 #include <string.h>
 
-#include "plan_report.h"
+#include "topology/base/graph.h"
 
 /* States of a (molten) rank. */
 enum { FREE, ON_WALK, DONE, MOLTEN };

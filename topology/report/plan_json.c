@@ -1,44 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan as JSON; see plan_report.h and the help of tryst-topo plan for an example.
+ * A plan as JSON; see plan_json.h and the help of tryst-topo plan for an example.
  *
  * Where every rank is a root (all-gather, reduce-scatter) "trees" is a list of lists, one for each root in order.
  */
+#include "plan_json.h"
+
 #include <math.h>
 #include <string.h>
-
-#include "plan_report.h"
-
-static const char *const op_names[PLAN_OPS] = {
-    [PLAN_ALLREDUCE] = "allreduce",
-    [PLAN_BROADCAST] = "broadcast",
-    [PLAN_REDUCE] = "reduce",
-    [PLAN_ALLGATHER] = "allgather",
-    [PLAN_REDUCE_SCATTER] = "reduce_scatter",
-};
-
-const char *plan_op_name(enum plan_op op)
-{
-    return op < PLAN_OPS ? op_names[op] : "?";
-}
-
-enum plan_op plan_op_parse(const char *name)
-{
-    unsigned op = 0;
-    while (op < PLAN_OPS && strcmp(name, op_names[op]) != 0)
-        op++;
-    return (enum plan_op)op;
-}
-
-bool plan_op_sums(enum plan_op op)
-{
-    return op == PLAN_ALLREDUCE || op == PLAN_REDUCE || op == PLAN_REDUCE_SCATTER;
-}
-
-double plan_gap(double time, double bound)
-{
-    return bound > 0 && time > bound ? time / bound - 1 : 0;
-}
 
 static void number_write(struct text *text, const char *name, double value)
 {
