@@ -19,7 +19,7 @@
 set(TRYST_LAYER_ORDER
     core
     topology/net topology/base topology/machine topology/formats topology/routes
-    topology/plan topology/report topology
+    topology/plan topology/report topology/probe topology
     transports rendezvous/bootstrap rendezvous commsched)
 
 # The name of a layer where no '/' may stand: in targets, and as one folder.

@@ -17,7 +17,8 @@ BEGIN {
     may["topology/routes"] = "core topology/base"
     may["topology/plan"] = "core topology/base topology/routes"
     may["topology/report"] = "core topology/base topology/routes topology/plan"
-    may["topology"] = "core topology/base topology/machine topology/formats topology/routes topology/plan topology/report"
+    may["topology/probe"] = "core topology/base"
+    may["topology"] = "core topology/base topology/machine topology/formats topology/routes topology/plan topology/report topology/probe"
     may["transports"] = "core topology/net"
     may["rendezvous/bootstrap"] = "core topology/net transports"
     may["rendezvous"] = "core topology/net transports rendezvous/bootstrap"
@@ -25,7 +26,7 @@ BEGIN {
     may["commsched/context.c"] = "core topology/net topology transports rendezvous/bootstrap rendezvous commsched"
     may["pipeline"] = ""
     may["tools"] = ""
-    topology = "topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/report topology"
+    topology = "topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/report topology/probe topology"
     # A unit test reads what its layer reads, and the layer; a fuzzer any up to rendezvous.
     may["tests"] = ""
     may["tests/build"] = "tests"

@@ -8,11 +8,12 @@
  * receiver's other flows.
  * Callers: tryst/topo.h's implementation, tests.
  */
+#include "fit_schedule.h"
+
 #include <string.h>
 
 #include "core/alloc.h"
 #include "core/random.h"
-#include "fit.h"
 
 /* With every rank's neighbour at the same distance, racks of equal size load each other's wires equally, and
  * one wire fewer explains it all; mixed rounds tell. Below MIXED_RANKS there is one way to split ranks in two. */

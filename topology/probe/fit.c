@@ -7,11 +7,13 @@
  * least squares (SIRT: Gilbert 1972).
  * Callers: fit.h's.
  */
+#include "fit.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "fit.h"
+#include "fit_cuts.h"
 
 enum { LATENCY_ROUNDS = 300 };
 

@@ -5,14 +5,15 @@
  * One idea: greedy. Begin with each rank's own wire; while flows are left that cross no full cut, take the
  * set that explains most of them, among those that nest with the sets that are there. Up to
  * EXACT_RANKS every set is a candidate; beyond, those of an agglomerative clustering by rate.
- * Invariant: groups are pairwise nested or disjoint, none has rank 0 (fit.h says why), each explains flows that
+ * Invariant: groups are pairwise nested or disjoint, none has rank 0 (fit_cuts.h says why), each explains flows that
  * nothing else does, in two rounds at least: in the one where it carried most, any set looks full.
  * Callers: fit.c.
  */
+#include "fit_cuts.h"
+
 #include <stdlib.h>
 
 #include "core/alloc.h"
-#include "fit.h"
 
 enum { EXACT_RANKS = 14, ROUNDS_MIN = 2 };
 
