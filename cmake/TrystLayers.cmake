@@ -19,7 +19,8 @@
 set(TRYST_LAYER_ORDER
     core
     topology/net topology/base topology/machine topology/formats topology/routes
-    topology/plan topology/report topology/probe topology
+    topology/plan topology/report topology/probe topology/place topology/draw
+    topology
     transports rendezvous/bootstrap rendezvous commsched)
 
 # The name of a layer where no '/' may stand: in targets, and as one folder.

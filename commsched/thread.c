@@ -9,7 +9,7 @@
 #include "context.h"
 #include "rendezvous/op.h"
 #include "rendezvous/rendezvous.h"
-#include "topology/bind.h"
+#include "topology/place/bind.h"
 
 static bool stop_asked(void *arg)
 {

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "graph_write.h"
 #include "topo_own.h"
+#include "topology/draw/graph_write.h"
 #include "topology/formats/graph_read.h"
 #include "topology/machine/detect.h"
 #include "topology/report/plan_explain.h"

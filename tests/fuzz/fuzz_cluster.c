@@ -6,9 +6,9 @@
 #include <math.h>
 
 #include "core/alloc.h"
+#include "topology/draw/graph_write.h"
 #include "topology/formats/graph_read.h"
 #include "topology/graph_equal.h"
-#include "topology/graph_write.h"
 #include "topology/routes/overlay.h"
 #include "topology/routes/overlay_price.h"
 

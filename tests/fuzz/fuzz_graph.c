@@ -4,8 +4,8 @@
 #include "fuzz.h"
 
 #include "core/alloc.h"
+#include "topology/draw/graph_write.h"
 #include "topology/formats/graph_read.h"
-#include "topology/graph_write.h"
 
 static void dump_compare(const struct graph *graph)
 {

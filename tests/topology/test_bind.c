@@ -8,9 +8,9 @@
 
 #include "core/alloc.h"
 #include "topology/base/index_set.h"
-#include "topology/bind.h"
-#include "topology/bind_decide.h"
 #include "topology/formats/graph_read.h"
+#include "topology/place/bind.h"
+#include "topology/place/bind_decide.h"
 
 static const char machine[] =
     "{\"tryst_graph\": 1, \"nodes\": [\n"

@@ -14,8 +14,8 @@
 
 #include "core/alloc.h"
 #include "graph_equal.h"
+#include "topology/draw/graph_write.h"
 #include "topology/formats/graph_read.h"
-#include "topology/graph_write.h"
 #include "topology/machine/detect.h"
 
 #define FILE_MAX (1 << 20)

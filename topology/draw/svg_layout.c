@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where everything stands; see svg.h. */
+/* Where everything stands; see svg_layout.h. */
+#include "svg_layout.h"
+
 #include <math.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "svg.h"
 
 #define PAD       14.0 /* inside a panel */
 #define GAP       26.0 /* between panels */

@@ -12,7 +12,8 @@
 #include <string.h>
 
 #include "look.h"
-#include "svg.h"
+#include "svg_layout.h"
+#include "svg_trees.h"
 #include "topology/base/words.h"
 
 #define MARGIN     28.0

@@ -6,10 +6,11 @@
  * Of the two halves of an all-reduce the broadcast is drawn; arrows go from parent to child (a reduce goes
  * the other way). Called by graph_svg.c.
  */
+#include "svg_trees.h"
+
 #include <stdio.h>
 
 #include "look.h"
-#include "svg.h"
 
 #define GAP 18.0
 

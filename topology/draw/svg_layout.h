@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A graph as a picture: where everything stands (svg_layout.c), apart from how it is drawn (graph_svg.c).
+ * A graph as a picture: where everything stands, apart from how it is drawn (graph_svg.c).
  *
  * One idea: one layout for all sizes. A machine is a panel, a tree from its packages down to its devices, one
  * column for each leaf; how wide a column is depends on how many there are. Panels stand in a grid. A network
  * switch that NICs lead to is a comb: a bar under every row of panels, joined at the left, so its wires never cross
  * a machine. Without machines (a cluster of ranks and switches) ranks stand below their switches, or in a ring or grid.
- * Private to both files.
+ * Callers: graph_svg.c.
  */
-#ifndef TRYST_TOPOLOGY_SVG_H
-#define TRYST_TOPOLOGY_SVG_H
+#ifndef TRYST_TOPOLOGY_SVG_LAYOUT_H
+#define TRYST_TOPOLOGY_SVG_LAYOUT_H
 
-#include "overlaid.h"
-#include "topology/base/text.h"
+#include "topology/base/graph.h"
 
 struct svg_place {
     double x, y, w, h; /* of its box; w 0: it has none */
@@ -43,11 +42,6 @@ uint32_t svg_comb_of(const struct svg_layout *layout, uint32_t node);
 double svg_bar_y(const struct svg_layout *layout, uint32_t machine, uint32_t comb);
 /* The box of the node or, of a rank that sits in something, of that. */
 struct svg_place svg_place_of(const struct svg_layout *layout, uint32_t node);
-
-#define SVG_TREE_RANKS 128 /* of more ranks no tree is drawn by itself */
-/* The first `count` trees one by one (svg_trees.c), in rows of at most `width`; returns how far down they go. */
-double svg_trees_draw(struct text *text, const struct graph_overlaid *overlaid,
-                      uint32_t count, double left, double top, double width);
 
 uint32_t svg_machine_of(const struct graph *graph, uint32_t node);
 
