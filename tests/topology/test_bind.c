@@ -85,26 +85,81 @@ static void lists(void **state)
 {
     struct index_set set;
     static const char *const wrong[] = {"a", "1-", "3-1", "1 2", "-1", "1,,2"};
-    assert_true(index_set_parse("0-3,8,4000-9000\n", &set));
-    assert_int_equal(index_set_count(&set), 5 + INDEX_SET_MAX - 4000);
+    assert_true(index_set_parse("0-3,8,8000-9000\n", &set));
+    assert_int_equal(index_set_count(&set), 5 + INDEX_SET_MAX - 8000);
     assert_true(index_set_parse("", &set));
     assert_int_equal(index_set_count(&set), 0);
     for (size_t i = 0; i < COUNT_OF(wrong); i++)
         assert_false(index_set_parse(wrong[i], &set));
 }
 
+static char *list_of(const struct index_set *set)
+{
+    struct text text = {0};
+    char *list;
+    index_set_write(set, &text);
+    assert_int_equal(text_take(&text, NULL, &list), TRYST_OK);
+    return list;
+}
+
 static void lists_are_written(void **state)
 {
-    static const char *const lists[] = {"", "0", "0-3,8", "7,9-4095", "0,2,4"};
-    char list[64];
+    static const char *const lists[] = {"", "0", "0-3,8", "7,9-8191", "0,2,4"};
     for (size_t i = 0; i < COUNT_OF(lists); i++) {
         struct index_set set;
         assert_true(index_set_parse(lists[i], &set));
-        index_set_format(&set, list, sizeof list);
+        char *list = list_of(&set);
         assert_string_equal(list, lists[i]);
-        index_set_format(&set, list, 4); /* cut, not beyond */
-        assert_true(strlen(list) < 4);
+        mem_free(list);
     }
+}
+
+/* Masks as hwloc, the kernel and NCCL write them. */
+static void masks(void **state)
+{
+    static const struct {
+        const char *mask, *list, *written; /* list NULL: it is none */
+    } cases[] = {
+        {"", "", "00000000"},
+        {"0", "", "00000000"},
+        {"ff", "0-7", "000000ff"},
+        {"0x1", "0", "00000001"},
+        {"00000001,00000000", "32", "00000001,00000000"},
+        {"0x80000000,0x1", "0,63", "80000000,00000001"},
+        {"0x1,,0x1", "0,64", "00000001,00000000,00000001"},
+        {"0xf,,", "64-67", "0000000f,00000000,00000000"},
+        {"8000000000000001", "0,63", "80000000,00000001"},
+        {"aB", "0-1,3,5,7", "000000ab"},
+        {"0xg", NULL, NULL},
+        {"x1", NULL, NULL},
+        {"1x1", NULL, NULL},
+        {"0xf...f", NULL, NULL},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct index_set set;
+        assert_int_equal(index_set_parse_mask(cases[i].mask, &set), cases[i].list != 0);
+        if (!cases[i].list)
+            continue;
+        struct text text = {0};
+        char *list = list_of(&set), *mask;
+        index_set_write_mask(&set, "", &text);
+        assert_int_equal(text_take(&text, NULL, &mask), TRYST_OK);
+        assert_string_equal(list, cases[i].list);
+        assert_string_equal(mask, cases[i].written);
+        mem_free(list);
+        mem_free(mask);
+    }
+}
+
+static void masks_have_an_end(void **state)
+{
+    char mask[INDEX_SET_MAX / 4 + 2] = "8";
+    struct index_set set;
+    memset(mask + 1, '0', INDEX_SET_MAX / 4 - 1);
+    assert_true(index_set_parse_mask(mask, &set));
+    assert_int_equal(index_set_only(&set), INDEX_SET_MAX - 1);
+    strcat(mask, "0");
+    assert_false(index_set_parse_mask(mask, &set));
 }
 
 static struct index_set affinity(void)
@@ -123,15 +178,16 @@ static void this_machine(void **state)
 {
     struct err err = ERR_INIT;
     struct index_set given = affinity();
-    char told[256] = "", list[64];
+    char told[256] = "";
     if (bind_thread(3, &err, told, sizeof told) != TRYST_OK)
         fail_msg("%s", err.text);
     struct index_set after = affinity();
-    index_set_format(&after, list, sizeof list);
+    char *list = list_of(&after);
     if (strncmp(told, "left where it is: ", 18) == 0)
         assert_memory_equal(&after, &given, sizeof after);
     else
         assert_non_null(strstr(told, list));
+    mem_free(list);
     assert_true(index_set_count(&after) > 0);
     for (uint32_t i = 0; i < INDEX_SET_MAX; i++)
         assert_true(!index_set_has(&after, i) || index_set_has(&given, i));
@@ -155,7 +211,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decisions),         cmocka_unit_test(lists),
-        cmocka_unit_test(lists_are_written), cmocka_unit_test(this_machine),
+        cmocka_unit_test(lists_are_written), cmocka_unit_test(masks),
+        cmocka_unit_test(masks_have_an_end), cmocka_unit_test(this_machine),
         cmocka_unit_test(memory_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
 /* A set of small numbers; see index_set.h. */
 #include "index_set.h"
 
-#include <stdio.h>
+#include <string.h>
 
 void index_set_add(struct index_set *set, uint32_t member)
 {
@@ -21,6 +21,16 @@ uint32_t index_set_count(const struct index_set *set)
     for (size_t i = 0; i < INDEX_SET_MAX / 64; i++)
         count += (uint32_t)__builtin_popcountll(set->words[i]);
     return count;
+}
+
+uint32_t index_set_only(const struct index_set *set)
+{
+    if (index_set_count(set) != 1)
+        return UINT32_MAX;
+    uint32_t only = 0;
+    while (!index_set_has(set, only))
+        only++;
+    return only;
 }
 
 void index_set_join(struct index_set *set, const struct index_set *other)
@@ -72,19 +82,69 @@ bool index_set_parse(const char *list, struct index_set *set_p)
     return true;
 }
 
-void index_set_format(const struct index_set *set, char *list, size_t capacity)
+void index_set_write(const struct index_set *set, struct text *text)
 {
-    size_t used = 0;
-    list[0] = '\0';
-    for (uint32_t first = 0, end; first < INDEX_SET_MAX && used < capacity; first = end) {
+    const char *before = "";
+    for (uint32_t first = 0, end; first < INDEX_SET_MAX; first = end) {
         end = first + 1;
         if (!index_set_has(set, first))
             continue;
         while (index_set_has(set, end))
             end++;
-        int wrote =
-            snprintf(list + used, capacity - used, end > first + 1 ? "%s%u-%u" : "%s%u",
-                     used ? "," : "", first, end - 1);
-        used += wrote > 0 ? (size_t)wrote : 0;
+        text_addf(text, end > first + 1 ? "%s%u-%u" : "%s%u", before, first, end - 1);
+        before = ",";
+    }
+}
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}
+
+/* Adds the members that a digit of a mask stands for, from `bit` on; false where it cannot be one. */
+static bool digit_take(struct index_set *set, char c, uint32_t bit)
+{
+    int digit = hex_digit(c);
+    if (digit < 0 || (digit && bit >= INDEX_SET_MAX))
+        return false;
+    for (uint32_t i = 0; i < 4; i++)
+        if (digit >> i & 1)
+            index_set_add(set, bit + i);
+    return true;
+}
+
+bool index_set_parse_mask(const char *mask, struct index_set *set_p)
+{
+    struct index_set set = {{0}};
+    uint32_t bit = 0, group = 0; /* the next digit's first, and its group's */
+    for (size_t i = strlen(mask); i-- > 0;) {
+        if (mask[i] == ',') {
+            group = bit = bit == group ? group + 32 : (bit + 31) / 32 * 32;
+        } else if (mask[i] == 'x' && i > 0 && mask[i - 1] == '0' &&
+                   (i == 1 || mask[i - 2] == ',')) {
+            i--;
+        } else {
+            if (!digit_take(&set, mask[i], bit))
+                return false;
+            bit += 4;
+        }
+    }
+    *set_p = set;
+    return true;
+}
+
+void index_set_write_mask(const struct index_set *set, const char *prefix,
+                          struct text *text)
+{
+    const char *before = "";
+    for (uint32_t i = INDEX_SET_MAX / 32; i-- > 0;) {
+        uint32_t group = (uint32_t)(set->words[i / 2] >> i % 2 * 32);
+        if (!*before && !group && i)
+            continue;
+        text_addf(text, "%s%s%08x", before, prefix, group);
+        before = ",";
     }
 }

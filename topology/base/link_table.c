@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "decimal.h"
+
 struct graph_number table_number(double bytes_per_s)
 {
     return (struct graph_number){
@@ -101,15 +103,9 @@ double table_upi_bytes_per_s(const char *arch, const char *model)
 double table_infiniband_bytes_per_s(const char *rate)
 {
     double gigabits = 0;
-    const char *digit = rate;
-    for (; *digit >= '0' && *digit <= '9'; digit++)
-        gigabits = gigabits * 10 + (*digit - '0');
-    if (digit[0] == '.' && digit[1] >= '0' && digit[1] <= '9') {
-        gigabits += (digit[1] - '0') / 10.0;
-        digit += 2;
-    }
-    if (digit == rate || gigabits <= 0 || strncmp(digit, " Gb/sec", 7) != 0)
+    size_t digits = decimal_read(rate, strlen(rate), &gigabits);
+    if (gigabits <= 0 || strncmp(rate + digits, " Gb/sec", 7) != 0)
         return GRAPH_UNKNOWN;
-    bool coded = strstr(digit, "SDR") || strstr(digit, "DDR") || strstr(digit, "QDR");
+    bool coded = strstr(rate, "SDR") || strstr(rate, "DDR") || strstr(rate, "QDR");
     return gigabits * 1e9 / 8 * (coded ? 0.8 : 1);
 }

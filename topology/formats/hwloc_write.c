@@ -53,15 +53,8 @@ static void info_write(struct writer *writer, unsigned depth, const char *name,
 static void set_write(struct writer *writer, const char *name,
                       const struct index_set *set)
 {
-    bool begun = false;
     text_addf(writer->text, " %s=\"", name);
-    for (unsigned i = INDEX_SET_MAX / 32; i-- > 0;) {
-        uint32_t group = (uint32_t)(set->words[i / 2] >> i % 2 * 32);
-        if (!begun && !group && i)
-            continue;
-        text_addf(writer->text, "%s0x%08x", begun ? "," : "", group);
-        begun = true;
-    }
+    index_set_write_mask(set, "0x", writer->text);
     text_add(writer->text, "\"");
 }
 

@@ -14,13 +14,14 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "topology/base/decimal.h"
+#include "topology/base/index_set.h"
 #include "topology/base/text.h"
 #include "topology/machine/machine.h"
 #include "topology/machine/machine_build.h"
 #include "topology/machine/pci_class.h"
 #include "xml.h"
 
-#define GROUPS_MAX 256 /* of 32 processors */
 #define MATRIX_MAX 256 /* devices in NVLinkBandwidth */
 
 struct reader {
@@ -81,57 +82,17 @@ static tryst_status index_read(const struct reader *reader, const struct xml_nod
 }
 
 /* -----------------------------------------------------------------------------
- * sets: "0x00000003,0xffffffff", groups of 32, the highest first */
+ * sets */
 
-struct set {
-    uint32_t groups[GROUPS_MAX]; /* the lowest first */
-    unsigned count;
-};
-
+/* An empty one where the file does not say. */
 static tryst_status set_read(const struct reader *reader, const struct xml_node *node,
-                             const char *name, struct set *set)
+                             const char *name, struct index_set *set_p)
 {
     const char *text = xml_attribute(node, name);
-    *set = (struct set){.count = 0};
-    if (!text || !*text)
+    if (index_set_parse_mask(text ? text : "", set_p))
         return TRYST_OK;
-    for (const char *at = text;; at++) {
-        char *end;
-        unsigned long group = strtoul(at, &end, 16);
-        if (end == at || group > UINT32_MAX || set->count == GROUPS_MAX ||
-            (*end && *end != ','))
-            return refuse(reader, node, "%s=\"%.60s\" is no set of at most %d", name,
-                          text, 32 * GROUPS_MAX);
-        set->groups[set->count++] = (uint32_t)group;
-        if (!*end)
-            break;
-        at = end;
-    }
-    for (unsigned i = 0; i < set->count / 2; i++) {
-        uint32_t swap = set->groups[i];
-        set->groups[i] = set->groups[set->count - 1 - i];
-        set->groups[set->count - 1 - i] = swap;
-    }
-    return TRYST_OK;
-}
-
-static bool set_has(const struct set *set, unsigned bit)
-{
-    return bit / 32 < set->count && set->groups[bit / 32] >> bit % 32 & 1;
-}
-
-/* The only member; GRAPH_NONE when there is none or several. */
-static uint32_t set_only(const struct set *set)
-{
-    uint32_t only = GRAPH_NONE;
-    for (unsigned bit = 0; bit < 32 * set->count; bit++) {
-        if (!set_has(set, bit))
-            continue;
-        if (only != GRAPH_NONE)
-            return GRAPH_NONE;
-        only = bit;
-    }
-    return only;
+    return refuse(reader, node, "%s=\"%.60s\" is no set of at most %d", name, text,
+                  INDEX_SET_MAX);
 }
 
 /* "0-3,8"; "" for an empty set, NULL where the file does not say. */
@@ -139,24 +100,15 @@ static tryst_status cpus_read(struct reader *reader, const struct xml_node *node
                               const char **cpus_p)
 {
     struct text list = {0};
-    struct set set;
+    struct index_set set;
     *cpus_p = NULL;
     if (!xml_attribute(node, "cpuset"))
         return TRYST_OK;
     tryst_status status = set_read(reader, node, "cpuset", &set);
     if (status != TRYST_OK)
         return status;
+    index_set_write(&set, &list);
     text_add(&list, "");
-    for (unsigned bit = 0; bit < 32 * set.count; bit++) {
-        unsigned last = bit;
-        if (!set_has(&set, bit))
-            continue;
-        while (set_has(&set, last + 1))
-            last++;
-        text_addf(&list, last == bit ? "%s%u" : "%s%u-%u", list.bytes ? "," : "", bit,
-                  last);
-        bit = last;
-    }
     *cpus_p = list.failed ? NULL : machine_string(&reader->machine, list.data);
     text_drop(&list);
     return *cpus_p ? TRYST_OK : source_no_memory(reader->source);
@@ -232,22 +184,12 @@ static tryst_status processors_read(struct reader *reader, const struct xml_node
 /* -----------------------------------------------------------------------------
  * PCI */
 
-/* hwloc writes GB/s with a point: "31.507692"; 0 is unknown. By hand, because strtod reads by locale. */
+/* hwloc writes GB/s: "31.507692"; 0 is unknown. */
 static double speed_read(const struct xml_node *node)
 {
     const char *text = xml_attribute(node, "pci_link_speed");
-    double value = 0, scale = 1;
-    bool point = false;
-    for (; text && (*text == '.' || (*text >= '0' && *text <= '9')); text++) {
-        if (*text == '.' && point)
-            break;
-        point = point || *text == '.';
-        if (*text == '.' || scale > 1e12 || value > 1e12)
-            continue;
-        value = value * 10 + (*text - '0');
-        scale *= point ? 10 : 1;
-    }
-    return value / scale;
+    double value;
+    return text && decimal_read(text, strlen(text), &value) ? value : 0;
 }
 
 /* "0302 [10de:20b5] …" */
@@ -427,10 +369,10 @@ static bool is_io(const struct xml_node *node)
 static tryst_status numa_near(const struct reader *reader, const struct xml_node *node,
                               uint32_t *numa_p)
 {
-    struct set nodes;
+    struct index_set nodes;
     *numa_p = MACHINE_NONE;
     tryst_status status = set_read(reader, node, "nodeset", &nodes);
-    uint32_t only = status == TRYST_OK ? set_only(&nodes) : GRAPH_NONE;
+    uint32_t only = status == TRYST_OK ? index_set_only(&nodes) : GRAPH_NONE;
     for (uint32_t i = 0; only != GRAPH_NONE && i < reader->machine.numas_count; i++)
         if (reader->machine.numas[i].os_index == only)
             *numa_p = i;

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "topology/base/index_set.h"
 #include "topology/base/link_table.h"
 #include "topology/base/words.h"
 
@@ -248,27 +249,14 @@ static void devices_write(struct writer *writer, uint32_t above, unsigned depth)
 /* -----------------------------------------------------------------------------
  * processors */
 
-/* "0-3,8" as a mask in groups of 32 bits, "0000010f". */
+/* "0-3,8" as a mask; nothing of what is no list. */
 static void mask_write(struct writer *writer, const char *cpus)
 {
-    uint32_t groups[256] = {0};
-    unsigned top = 0;
-    for (unsigned first = 0, last; *cpus; cpus += *cpus == ',') {
-        for (first = 0; *cpus >= '0' && *cpus <= '9' && first < 8192; cpus++)
-            first = first * 10 + (unsigned)(*cpus - '0');
-        last = first;
-        if (*cpus == '-')
-            for (last = 0, cpus++; *cpus >= '0' && *cpus <= '9' && last < 8192; cpus++)
-                last = last * 10 + (unsigned)(*cpus - '0');
-        for (; first <= last && first < 8192; first++)
-            groups[first / 32] |= 1u << first % 32;
-        top = last < 8192 && last / 32 > top ? last / 32 : top;
-        if (*cpus && *cpus != ',')
-            break; /* no list */
-    }
+    struct index_set set;
+    if (!index_set_parse(cpus, &set))
+        return;
     text_add(writer->text, " affinity=\"");
-    for (unsigned i = top + 1; i-- > 0;)
-        text_addf(writer->text, "%08x%s", groups[i], i ? "," : "");
+    index_set_write_mask(&set, "", writer->text);
     text_add(writer->text, "\"");
 }
 

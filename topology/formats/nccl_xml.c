@@ -20,13 +20,13 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "topology/base/index_set.h"
 #include "topology/base/link_table.h"
 #include "topology/machine/machine.h"
 #include "topology/machine/machine_build.h"
 #include "xml.h"
 
-#define HOSTS_MAX      4096
-#define MASK_BYTES_MAX 2304 /* 8,192 processors, and their commas */
+#define HOSTS_MAX 4096
 
 struct host {
     const char *hash; /* the document's */
@@ -98,52 +98,21 @@ static const char *model_of(const char *arch, const char *vendor, long family, l
                            : NULL;
 }
 
-static int hex_digit(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
-/* Whether bit `bit` is set in a mask such as "00ff,ffff0000". */
-static bool mask_has(const char *mask, size_t length, size_t bit)
-{
-    for (size_t i = length; i-- > 0;) {
-        if (mask[i] == ',')
-            continue;
-        if (bit < 4)
-            return hex_digit(mask[i]) >> bit & 1;
-        bit -= 4;
-    }
-    return false;
-}
-
 /* The mask as a list, "16-31,48". */
 static tryst_status cpus_read(struct reader *reader, const struct xml_node *node,
                               const char *mask, const char **cpus_p)
 {
-    char list[1024] = "";
-    size_t length = strlen(mask), used = 0;
-    if (length > MASK_BYTES_MAX)
-        return refuse(reader, node, "affinity is longer than %d", MASK_BYTES_MAX);
-    for (size_t i = 0; i < length; i++)
-        if (mask[i] != ',' && hex_digit(mask[i]) < 0)
-            return refuse(reader, node, "affinity=\"%.40s\" is no mask in hexadecimal",
-                          mask);
-    for (size_t bit = 0; bit < 4 * length && used + 32 < sizeof list; bit++) {
-        size_t last = bit;
-        if (!mask_has(mask, length, bit))
-            continue;
-        while (mask_has(mask, length, last + 1))
-            last++;
-        int added = last == bit ? snprintf(list + used, 32, "%s%zu", used ? "," : "", bit)
-                                : snprintf(list + used, 32, "%s%zu-%zu", used ? "," : "",
-                                           bit, last);
-        used += (size_t)added;
-        bit = last;
-    }
-    *cpus_p = keep(reader, list);
+    struct text list = {0};
+    struct index_set set;
+    if (!index_set_parse_mask(mask, &set))
+        return refuse(reader, node,
+                      "affinity=\"%.40s\" is no mask in hexadecimal of at most %d "
+                      "processors",
+                      mask, INDEX_SET_MAX);
+    index_set_write(&set, &list);
+    text_add(&list, "");
+    *cpus_p = list.failed ? NULL : keep(reader, list.data);
+    text_drop(&list);
     return *cpus_p ? TRYST_OK : source_no_memory(reader->source);
 }
 

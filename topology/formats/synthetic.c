@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "topology/base/decimal.h"
 #include "topology/base/link_table.h"
 #include "topology/machine/machine.h"
 #include "topology/machine/machine_build.h"
@@ -78,24 +79,16 @@ static tryst_status count_read(struct reader *reader, uint32_t min, uint32_t max
     return TRYST_OK;
 }
 
-/* "12.5", by hand because strtod reads by locale. */
-static tryst_status decimal_read(struct reader *reader, double *value_p)
+/* "12.5" */
+static tryst_status number_read(struct reader *reader, double *value_p)
 {
     size_t begin = reader->at;
-    double value = 0, scale = 1;
-    for (; is_digit(peek(reader)) && reader->at - begin < 18; reader->at++)
-        value = value * 10 + (peek(reader) - '0');
-    if (reader->at > begin && peek(reader) == '.')
-        for (reader->at++; is_digit(peek(reader)) && reader->at - begin < 18;
-             reader->at++) {
-            value = value * 10 + (peek(reader) - '0');
-            scale *= 10;
-        }
+    reader->at += decimal_read(reader->source->text + begin,
+                               reader->source->bytes - begin, value_p);
     if (reader->at == begin)
         return refuse(reader, begin, "a number must stand here");
-    if (!(value > 0))
+    if (!(*value_p > 0))
         return refuse(reader, begin, "the number must be above 0");
-    *value_p = value / scale;
     return TRYST_OK;
 }
 
@@ -119,7 +112,7 @@ static tryst_status quantity_read(struct reader *reader, const struct unit *unit
                                   const char *reason, struct graph_number *number_p)
 {
     double value = 0, factor = 0;
-    tryst_status status = decimal_read(reader, &value);
+    tryst_status status = number_read(reader, &value);
     if (status == TRYST_OK)
         status = unit_read(reader, units, reason, &factor);
     if (status == TRYST_OK)

@@ -16,6 +16,7 @@
 
 #include "pci_class.h"
 #include "sysfs_file.h"
+#include "topology/base/index_set.h"
 
 #define CPUS_BYTES 1024
 
@@ -82,17 +83,14 @@ static tryst_status numa_read(const char *root, struct machine *machine,
 static tryst_status numas_read(const char *root, struct machine *machine)
 {
     char online[CPUS_BYTES];
+    struct index_set nodes;
     tryst_status status = TRYST_OK;
     sysfs_line(online, sizeof online, "%s/devices/system/node/online", root);
-    for (const char *at = online; status == TRYST_OK && *at >= '0' && *at <= '9';) {
-        char *end;
-        unsigned long first = strtoul(at, &end, 10), last = first;
-        if (*end == '-')
-            last = strtoul(end + 1, &end, 10);
-        for (; status == TRYST_OK && first <= last && first < 4096; first++)
-            status = numa_read(root, machine, (uint32_t)first);
-        at = *end == ',' ? end + 1 : end;
-    }
+    if (!index_set_parse(online, &nodes))
+        return status;
+    for (uint32_t i = 0; status == TRYST_OK && i < INDEX_SET_MAX; i++)
+        if (index_set_has(&nodes, i))
+            status = numa_read(root, machine, i);
     return status;
 }
 

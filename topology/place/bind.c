@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "bind_decide.h"
+#include "core/alloc.h"
 #include "topology/machine/detect.h"
 
 #define SET_BYTES CPU_ALLOC_SIZE(INDEX_SET_MAX)
@@ -53,27 +54,36 @@ static tryst_status choice_apply(const struct bind_choice *choice, struct err *e
     return TRYST_OK;
 }
 
-static void choice_tell(const struct graph *graph, const struct bind_choice *choice,
-                        char *told, size_t capacity)
+#define LIST_MAX "%.90s"
+
+static tryst_status choice_tell(const struct graph *graph,
+                                const struct bind_choice *choice, struct err *err,
+                                char *told, size_t capacity)
 {
-    char list[96];
-    index_set_format(&choice->cpus, list, sizeof list);
+    struct text text = {0};
+    char *list;
+    index_set_write(&choice->cpus, &text);
+    tryst_status status = text_take(&text, err, &list);
+    if (status != TRYST_OK)
+        return status;
     if (!*list)
         snprintf(told, capacity, "left where it is: %s",
                  choice->why ? choice->why : "nothing near is known");
     else if (choice->why || choice->nic == GRAPH_NONE)
-        snprintf(told, capacity, "on processors %s: %s", list,
+        snprintf(told, capacity, "on processors " LIST_MAX ": %s", list,
                  choice->why ? choice->why : "near the rank");
     else
-        snprintf(told, capacity, "on processors %s, near %s", list,
+        snprintf(told, capacity, "on processors " LIST_MAX ", near %s", list,
                  graph->nodes[choice->nic].name);
+    mem_free(list);
+    return TRYST_OK;
 }
 
 tryst_status bind_thread(uint32_t place, struct err *err, char *told,
                          size_t told_capacity)
 {
     struct index_set given;
-    struct bind_choice choice;
+    struct bind_choice choice = {.nic = GRAPH_NONE};
     struct graph *graph = NULL;
     tryst_status status = given_read(err, &given);
     if (status == TRYST_OK)
@@ -85,10 +95,10 @@ tryst_status bind_thread(uint32_t place, struct err *err, char *told,
     else
         status =
             err_set(err, TRYST_E_UNSUPPORTED, "this machine has no place for a rank");
-    if (status == TRYST_OK) {
-        choice_tell(graph, &choice, told, told_capacity);
+    if (status == TRYST_OK)
+        status = choice_tell(graph, &choice, err, told, told_capacity);
+    if (status == TRYST_OK)
         status = choice_apply(&choice, err);
-    }
     graph_close(graph);
     return status;
 }
