@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/text.h"
 
 #define ROOM_FIRST 1024
 
@@ -89,43 +90,26 @@ void text_add_fixed(struct text *text, double value, int decimals)
     number_add(text, digits);
 }
 
-/* Length of the UTF-8 character at `s` (1 to 4), 0 when there is none (overlong forms, surrogates and what is
- * beyond U+10FFFF are none). */
-static size_t utf8_length(const unsigned char *s)
-{
-    size_t length = s[0] < 0x80                    ? 1
-                    : s[0] >= 0xc2 && s[0] <= 0xdf ? 2
-                    : s[0] >= 0xe0 && s[0] <= 0xef ? 3
-                    : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
-                                                   : 0;
-    for (size_t i = 1; i < length; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong = (s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90);
-    bool beyond = (s[0] == 0xed && s[1] >= 0xa0) || (s[0] == 0xf4 && s[1] >= 0x90);
-    return overlong || beyond ? 0 : length;
-}
-
 void text_add_json(struct text *text, const char *string)
 {
-    const unsigned char *s = (const unsigned char *)string;
+    const char *end = string + strlen(string);
     text_add(text, "\"");
-    while (*s) {
-        size_t length = utf8_length(s);
+    for (const char *s = string; s < end;) {
+        size_t length = text_utf8_bytes(s, (size_t)(end - s));
         if (!length)
             text_add(text, "\\ufffd");
         else if (*s == '"' || *s == '\\')
             text_addf(text, "\\%c", *s);
-        else if (*s < 0x20)
-            text_addf(text, "\\u%04x", *s);
+        else if ((unsigned char)*s < 0x20)
+            text_addf(text, "\\u%04x", (unsigned)*s);
         else
-            text_add_bytes(text, (const char *)s, length);
+            text_add_bytes(text, s, length);
         s += length ? length : 1;
     }
     text_add(text, "\"");
 }
 
-static const char *xml_escape(unsigned char c)
+static const char *xml_escape(char c)
 {
     return c == '<'   ? "&lt;"
            : c == '>' ? "&gt;"
@@ -136,16 +120,17 @@ static const char *xml_escape(unsigned char c)
 
 void text_add_xml(struct text *text, const char *string)
 {
-    const unsigned char *s = (const unsigned char *)string;
-    while (*s) {
-        size_t length = utf8_length(s);
+    const char *end = string + strlen(string);
+    for (const char *s = string; s < end;) {
+        size_t length = text_utf8_bytes(s, (size_t)(end - s));
         const char *escape = xml_escape(*s);
-        if (!length || *s < 0x20 || *s == 0x7f)
+        bool control = (unsigned char)*s < 0x20 || *s == 0x7f;
+        if (!length || control)
             text_add(text, "\xef\xbf\xbd"); /* XML 1.0 has no control characters */
         else if (escape)
             text_add(text, escape);
         else
-            text_add_bytes(text, (const char *)s, length);
+            text_add_bytes(text, s, length);
         s += length ? length : 1;
     }
 }

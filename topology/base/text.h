@@ -4,7 +4,7 @@
  *
  * One idea: a failure sticks, so a writer appends without looking and asks once, at the end.
  * Invariant: after a failure nothing is appended any more; numbers have a decimal point whatever the locale.
- * Callers: the writers of graph_io.
+ * Callers: writers of files, pictures and plans.
  */
 #ifndef TRYST_TOPOLOGY_TEXT_H
 #define TRYST_TOPOLOGY_TEXT_H

@@ -2,7 +2,7 @@
 /*
  * A graph for Graphviz: machines as clusters, a wire of two directions as one line, width by bandwidth and colour
  * by kind as in the SVG; a plan's trees over it as dashed arrows. `dot -Tpdf` or `neato` draw it.
- * Called by graph_io.
+ * Called by graph_write.c.
  */
 #include "graph_dot.h"
 

@@ -3,7 +3,7 @@
  * A graph drawn as SVG: machines as panels, devices as boxes, wires with width by bandwidth and colour by kind
  * (dashed where the bandwidth is unknown), a plan's trees as arrows over them. Every box and wire tells itself
  * when one points at it. Where things stand is svg_layout.c's.
- * Called by graph_io.
+ * Called by graph_write.c.
  */
 #include "graph_svg.h"
 
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/text.h"
 #include "look.h"
 #include "svg_layout.h"
 #include "svg_trees.h"
@@ -123,12 +124,11 @@ static void box_small(struct svg *svg, const struct graph_node *node, struct svg
     size_t room = (size_t)(at.w / (size * 0.56));
     if (room < 12)
         return;
-    bool whole = strlen(node->label) <= room;
-    size_t kept = room < sizeof words ? room : sizeof words - 1;
-    memset(words, 0, sizeof words);
-    strncpy(words, node->label, whole ? sizeof words - 1 : kept);
-    while (!whole && kept > 0 && (words[kept - 1] & 0xc0) == 0x80)
-        words[--kept] = '\0'; /* no half of a character */
+    size_t kept = strlen(node->label);
+    if (kept > room || kept >= sizeof words)
+        kept = text_cut(node->label, room < sizeof words ? room : sizeof words - 1);
+    memcpy(words, node->label, kept);
+    words[kept] = '\0';
     label(svg, centre(at), at.y + at.h * 0.5 + size * 1.15, size, "middle", "#66707c",
           false, words);
 }

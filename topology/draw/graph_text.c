@@ -6,7 +6,7 @@
  * One idea: a node's line ends with its wire to what it sits in; every other wire has a line of its own, at the
  * end that is no switch, so a switch with 1,000 wires is one line. A rank that sits in something is a word on that
  * line.
- * Called by graph_io.
+ * Called by graph_write.c.
  */
 #include "graph_text.h"
 

@@ -9,7 +9,7 @@
  * only what its busiest rank sums longer counts, and each further level adds a slice's time (fill), and what the
  * first slice waits for its sums on the way up.
  * Invariant: of equal overlays and sizes the same wins; of equal times the first in the table.
- * Callers: tryst/topo.h's implementation; plan_simplify.c; writers of plans; plan_verify_sizes.c.
+ * Callers: tryst/topo.h's implementation; writers of plans; plan_told.c.
  */
 #ifndef TRYST_TOPOLOGY_PLAN_COST_H
 #define TRYST_TOPOLOGY_PLAN_COST_H
