@@ -22,7 +22,8 @@ void words_rate(struct text *text, double bytes_per_s)
                                             : 2);
 }
 
-void words_link_kind(struct text *text, const struct graph_link *link)
+/* "PCIe Gen5 x16", "NVLink 4 x18"; "" for an attachment. */
+static void link_kind(struct text *text, const struct graph_link *link)
 {
     static const char *const names[WIRE_KINDS] = {[WIRE_UNKNOWN] = "link",
                                                   [WIRE_ATTACH] = "",
@@ -59,7 +60,7 @@ static void latency_words(struct text *text, double ns)
 void words_link(struct text *text, const struct graph_link *link,
                 const struct graph_link *back)
 {
-    words_link_kind(text, link);
+    link_kind(text, link);
     if (link->kind == WIRE_ATTACH && link->bytes_per_s.value == GRAPH_UNLIMITED)
         return;
     text_add(text, link->kind == WIRE_ATTACH ? "" : " ");

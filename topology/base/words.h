@@ -11,8 +11,6 @@
 
 /* "63.0", "450", "0.0125" (GB/s); "?" when unknown; "unlimited". */
 void words_rate(struct text *text, double bytes_per_s);
-/* "PCIe Gen5 x16", "NVLink 4 x18"; "" for an attachment. */
-void words_link_kind(struct text *text, const struct graph_link *link);
 /* "PCIe Gen5 x16 63.0 GB/s 500 ns"; `back` (NULL: one way only) is the other direction. */
 void words_link(struct text *text, const struct graph_link *link,
                 const struct graph_link *back);

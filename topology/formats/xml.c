@@ -144,19 +144,6 @@ const char *xml_attribute(const struct xml_node *node, const char *name)
     return attribute ? value_of(attribute) : NULL;
 }
 
-bool xml_attribute_at(const struct xml_node *node, uint32_t place, const char **name_p,
-                      const char **value_p)
-{
-    const xmlAttr *attribute = ((const xmlNode *)node)->properties;
-    while (attribute && place--)
-        attribute = attribute->next;
-    if (!attribute)
-        return false;
-    *name_p = (const char *)attribute->name;
-    *value_p = value_of(attribute);
-    return true;
-}
-
 const char *xml_text(const struct xml_node *node)
 {
     const xmlNode *child = ((const xmlNode *)node)->children;

@@ -25,9 +25,6 @@ const struct xml_node *xml_next(const struct xml_node *node);
 const char *xml_name(const struct xml_node *node);
 /* NULL: it has none of that name. */
 const char *xml_attribute(const struct xml_node *node, const char *name);
-/* An attribute by its place; false behind the last one. */
-bool xml_attribute_at(const struct xml_node *node, uint32_t place, const char **name_p,
-                      const char **value_p);
 /* The text in it before its first element; "". */
 const char *xml_text(const struct xml_node *node);
 /* Its line, without a column (libxml2 keeps none). */
