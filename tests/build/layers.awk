@@ -57,11 +57,20 @@ BEGIN {
     only["/xxhash\\.h$"] = "^(core|pipeline|tests)/"
 }
 
+# "a/b/../c.h" is "a/c.h".
+function plain(path) {
+    while (match(path, /[^\/.][^\/]*\/\.\.\//))
+        path = substr(path, 1, RSTART - 1) substr(path, RSTART + RLENGTH)
+    return path
+}
+
 # "own/core/core/log.h" and "publish/core/core/log.h" are links to core/log.h, and
 # "publish/rendezvous_bootstrap/rendezvous/bootstrap/roster.h" to rendezvous/bootstrap/roster.h.
-# `tree` is which of the two it was read through, or "".
+# `tree` is which of the two it was read through, or "". Under ccache's base_dir the compiler says
+# "../../core/log.h", from the build folder.
 function place(path, parts) {
     tree = ""
+    if (path ~ /^\.\.\//) path = plain(build "/" path)
     if (substr(path, 1, length(build) + 1) == build "/") path = substr(path, length(build) + 2)
     else if (substr(path, 1, length(source) + 1) == source "/") return substr(path, length(source) + 2)
     if (path ~ /^\//) return ""

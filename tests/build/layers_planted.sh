@@ -16,11 +16,12 @@ put() { # <file> <header to include>…
     echo "typedef int unit;" >>"$file"
 }
 
-# check <description> <yes or no> <source>: does layers.awk accept this source?
+# check <description> <yes or no> <source> [folder]: does layers.awk accept this source, which the
+# compiler is told by its place in `folder`, as it is seen from the build's?
 check() {
     # shellcheck disable=SC2016 # ninja expands them
     printf 'rule cc\n  command = %s -I%s -I%s -I%s -MD -MF $out.d -c $in -o $out\n  depfile = $out.d\n  deps = gcc\nbuild x.o: cc %s\n' \
-        "$CC" "$dir/include" "$dir/build/publish/core" "$dir/build/publish/rendezvous_bootstrap" "$dir/$3" >"$dir/build/build.ninja"
+        "$CC" "$dir/include" "$dir/build/publish/core" "$dir/build/publish/rendezvous_bootstrap" "${4:-$dir}/$3" >"$dir/build/build.ninja"
     rm -f "$dir/build/.ninja_deps" "$dir/build/.ninja_log" "$dir/build/x.o"
     "$NINJA" -C "$dir/build" >"$dir/said" || { cat "$dir/said"; exit 1; }
     "$NINJA" -C "$dir/build" -t deps | grep -v '^ninja: ' >"$dir/deps"
@@ -54,6 +55,8 @@ put core/good.c tryst/tryst.h core/log.h log.h
 check "its own layer and the public headers" yes core/good.c
 put core/up.c ../transports/transport.h
 check "upward" no core/up.c
+check "upward, by a path from the build folder" no core/up.c ..
+check "its own layer, by such a path" yes core/good.c ..
 put rendezvous/down.c ../transports/transport.h core/log.h
 check "one down" yes rendezvous/down.c
 put rendezvous/sub.c rendezvous/bootstrap/roster.h
