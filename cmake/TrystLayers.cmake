@@ -8,16 +8,22 @@
 #   publish/<id>/<layer>/x.h    one link for each header in its PUBLISH list: what others see
 #   own/<id>/<layer>            a link to its whole folder: what it and its unit tests see
 #
-# A layer can have rooms: folders in it that are layers of their own, as rendezvous/bootstrap, which
-# stands below rendezvous and is in its folder. An <id> is the layer's name with '_' for '/'. A layer
-# sees of its rooms what they publish, so own/<id>/<layer> of one that has rooms is a folder with a
-# link for each header that lies in it and in none of its rooms.
+# A layer can have sub-layers: folders in it that are layers of their own, as rendezvous/bootstrap,
+# which stands below rendezvous and is in its folder. An <id> is the layer's name with '_' for '/'.
+# A layer sees of its sub-layers what they publish, so own/<id>/<layer> of one that has any is a
+# folder with a link for each header that lies in it and in none of its sub-layers.
 #
 # A relative include ("../core/x.h") gets past this; tests/build/ reads the compiler's dependency
 # output for it.
 
-set(TRYST_LAYER_ORDER core topology transports/link transports/memory transports rendezvous/bootstrap
-    rendezvous commsched)
+set(TRYST_LAYER_ORDER
+    core
+    topology/net topology/base topology/machine topology/formats topology/routes
+    topology/plan topology/report topology/probe topology/place topology/draw
+    topology
+    transports/link transports/memory transports
+    rendezvous/bootstrap rendezvous/numbers rendezvous
+    commsched)
 
 # The name of a layer where no '/' may stand: in targets, and as one folder.
 function(tryst_layer_id layer id_p)
@@ -41,7 +47,7 @@ endfunction()
 
 # Make folder `tree` hold a link to each of these headers of the current folder, and nothing else.
 function(tryst_link_headers tree)
-    if(IS_SYMLINK ${tree}) # to the sources, from when the layer had no rooms
+    if(IS_SYMLINK ${tree}) # to the sources, from when the layer had no sub-layers
         file(REMOVE ${tree})
     endif()
     file(MAKE_DIRECTORY ${tree})
@@ -69,10 +75,10 @@ function(tryst_publish layer)
     if("${TRYST_LAYER_ORDER}" MATCHES "(^|;)${layer}/")
         file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}
              ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
-        foreach(room IN LISTS TRYST_LAYER_ORDER)
-            if(room MATCHES "^${layer}/")
-                string(REPLACE "${layer}/" "" room ${room})
-                list(FILTER headers EXCLUDE REGEX "^${room}/")
+        foreach(sub IN LISTS TRYST_LAYER_ORDER)
+            if(sub MATCHES "^${layer}/")
+                string(REPLACE "${layer}/" "" sub ${sub})
+                list(FILTER headers EXCLUDE REGEX "^${sub}/")
             endif()
         endforeach()
         tryst_link_headers(${own} ${headers})

@@ -22,8 +22,9 @@
 #include "core/err.h"
 #include "rendezvous/bootstrap/bootstrap.h"
 #include "rendezvous/bootstrap/launch.h"
-#include "topology/netif.h"
-#include "topology/port_range.h"
+#include "topology/net/netif.h"
+#include "topology/net/netif_choose.h"
+#include "topology/net/port_range.h"
 
 #define MIB (1024ull * 1024)
 /* Descriptors of a process by itself, and the most that a peer takes (two of ours, ten of ofi's

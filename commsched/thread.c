@@ -9,7 +9,7 @@
 #include "context.h"
 #include "rendezvous/op.h"
 #include "rendezvous/rendezvous.h"
-#include "topology/bind.h"
+#include "topology/place/bind.h"
 
 static bool stop_asked(void *arg)
 {
@@ -22,13 +22,10 @@ static bool stop_asked(void *arg)
 static void thread_bind(tryst_ctx *ctx)
 {
     struct err err = ERR_INIT;
-    struct bind_choice choice;
     char told[256] = "";
     int place = tryst_group_local_rank(ctx->group);
     tryst_status status =
-        bind_here(place > 0 ? (uint32_t)place : 0, &err, &choice, told, sizeof told);
-    if (status == TRYST_OK)
-        status = bind_thread(&choice, &err);
+        bind_thread(place > 0 ? (uint32_t)place : 0, &err, told, sizeof told);
     if (status == TRYST_OK)
         LOG_INFO(&ctx->log, "the progress thread is %s", told);
     else

@@ -13,12 +13,17 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "graph_io.h"
-#include "overlay.h"
-#include "plan_explain.h"
-#include "plan_report.h"
-#include "plan_ring.h"
 #include "topo_own.h"
+#include "topology/draw/graph_write.h"
+#include "topology/formats/graph_read.h"
+#include "topology/machine/detect.h"
+#include "topology/report/plan_explain.h"
+#include "topology/report/plan_json.h"
+#include "topology/report/plan_report.h"
+#include "topology/report/plan_ring.h"
+#include "topology/report/plan_verify.h"
+#include "topology/routes/overlay.h"
+#include "topology/routes/overlay_price.h"
 
 #define FILE_BYTES_MAX (1ul << 30)
 #define READ_BYTES     65536u

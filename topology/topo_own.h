@@ -3,7 +3,7 @@
 #ifndef TRYST_TOPOLOGY_TOPO_OWN_H
 #define TRYST_TOPOLOGY_TOPO_OWN_H
 
-#include "graph.h"
+#include "topology/base/graph.h"
 #include "tryst/topo.h"
 
 /* Hands the sentence to the caller and passes the status on. */

@@ -10,10 +10,10 @@
 #include <assert.h>
 
 #include "core/alloc.h"
-#include "place.h"
-#include "text.h"
 #include "topo_own.h"
-#include "words.h"
+#include "topology/base/text.h"
+#include "topology/base/words.h"
+#include "topology/place/place.h"
 
 static tryst_status ask_check(const tryst_place_params *params, struct err *err)
 {

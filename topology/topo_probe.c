@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "fit.h"
 #include "topo_own.h"
+#include "topology/probe/fit.h"
+#include "topology/probe/fit_schedule.h"
 
 static void flows_fill(const struct fit_schedule *schedule, tryst_probe_flow *flows)
 {

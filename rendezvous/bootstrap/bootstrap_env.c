@@ -18,7 +18,7 @@
 #include "core/random.h"
 #include "rendezvous/bootstrap/bootstrap.h"
 #include "rendezvous/bootstrap/launch.h"
-#include "topology/port_range.h"
+#include "topology/net/port_range.h"
 
 #define TOKEN_LINE \
     "export TRYST_TOKEN=$(head -c 16 /dev/urandom | od -An -tx1 | tr -d ' \\n')"

@@ -13,7 +13,8 @@
 #include <unistd.h>
 
 #include "core/random.h"
-#include "topology/netif.h"
+#include "topology/net/netif.h"
+#include "topology/net/netif_choose.h"
 
 /* A cancel flag, or a clock that is not the kernel's, is looked at this often. */
 #define LOOK_MS 20

@@ -16,7 +16,7 @@
 #include "core/err.h"
 #include "core/log.h"
 #include "rendezvous/bootstrap/bootstrap.h"
-#include "topology/port_range.h"
+#include "topology/net/port_range.h"
 
 #define BOOTSTRAP_LISTENERS_MAX   4
 #define BOOTSTRAP_PEER_TEXT_BYTES 80 /* "[v6%scope]:port" */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "topology/port_range.h"
+#include "topology/net/port_range.h"
 
 #define RANKS_MAX (1 << 20) /* TRYST_SIZE's own limit */
 

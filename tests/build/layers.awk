@@ -5,38 +5,51 @@
 # Include paths already keep upward and skipping includes from compiling; a relative include gets
 # past them, but not past the compiler's own list of what it read. A file's place decides: each
 # name below is a folder, a file's folder is the longest name that its path starts with, and it
-# may read its own folder's files, those of the folders listed, and include/. Of a room, a layer in
-# another one's folder (rendezvous/bootstrap), all but tests read what it publishes alone.
+# may read its own folder's files, those of the folders listed, and include/. Of a sub-layer,
+# a layer in another one's folder (rendezvous/bootstrap), all but tests read what it publishes alone.
 
 BEGIN {
     may["core"] = ""
-    may["topology"] = "core"
-    may["transports/link"] = "core topology"
+    may["topology/net"] = "core"
+    may["topology/base"] = "core"
+    may["topology/machine"] = "core topology/base"
+    may["topology/formats"] = "core topology/base topology/machine"
+    may["topology/routes"] = "core topology/base"
+    may["topology/plan"] = "core topology/base topology/routes"
+    may["topology/report"] = "core topology/base topology/routes topology/plan"
+    may["topology/probe"] = "core topology/base"
+    may["topology/place"] = "core topology/base topology/machine"
+    may["topology/draw"] = "core topology/base topology/formats topology/routes topology/plan"
+    may["topology"] = "core topology/base topology/machine topology/formats topology/routes topology/plan topology/report topology/probe topology/place topology/draw"
+    transports = "transports/link transports/memory transports"
+    rendezvous = "rendezvous/bootstrap rendezvous/numbers rendezvous"
+    may["transports/link"] = "core topology/net"
     may["transports/memory"] = "core"
-    rooms = "transports/link transports/memory transports"
-    may["transports"] = "core topology " rooms
-    may["rendezvous/bootstrap"] = "core topology " rooms
-    may["rendezvous"] = "core topology " rooms " rendezvous/bootstrap"
-    may["commsched"] = "core topology rendezvous/bootstrap rendezvous"
-    may["commsched/context.c"] = "core topology " rooms " rendezvous/bootstrap rendezvous commsched"
+    may["transports"] = "core topology/net " transports
+    may["rendezvous/bootstrap"] = "core topology/net " transports
+    may["rendezvous/numbers"] = "core"
+    may["rendezvous"] = "core topology/net " transports " " rendezvous
+    may["commsched"] = "core topology/net topology/place " rendezvous
+    may["commsched/context.c"] = "core topology/net topology/place " transports " " rendezvous " commsched"
     may["pipeline"] = ""
     may["tools"] = ""
+    topology = "topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/report topology/probe topology/place topology/draw topology"
     # A unit test reads what its layer reads, and the layer; a fuzzer any up to rendezvous.
     may["tests"] = ""
     may["tests/build"] = "tests"
     may["tests/core"] = "tests core"
-    may["tests/topology"] = "tests core topology"
-    may["tests/transports"] = "tests tests/transports/memory core topology " rooms
-    may["tests/transports/link"] = "tests core topology transports/link"
+    may["tests/topology"] = "tests core " topology
+    may["tests/transports"] = "tests tests/transports/memory core " topology " " transports
+    may["tests/transports/link"] = "tests core topology/net transports/link"
     may["tests/transports/memory"] = "tests core transports/memory"
-    may["tests/rendezvous/bootstrap"] = "tests core topology " rooms " rendezvous/bootstrap"
-    may["tests/rendezvous"] = "tests tests/transports/memory core topology " rooms " rendezvous/bootstrap rendezvous"
-    may["tests/commsched"] = "tests core topology " rooms " rendezvous/bootstrap rendezvous commsched"
+    may["tests/rendezvous/bootstrap"] = "tests core " topology " " transports " rendezvous/bootstrap"
+    may["tests/rendezvous"] = "tests tests/transports/memory core " topology " " transports " " rendezvous
+    may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched"
     may["tests/pipeline"] = "tests pipeline"
     may["tests/support/fake_stage"] = "tests pipeline"
     may["tests/support/fake_cudart"] = "tests pipeline"
     may["tests/gpu"] = "tests tests/pipeline pipeline"
-    may["tests/fuzz"] = "tests tests/rendezvous core topology " rooms " rendezvous/bootstrap rendezvous"
+    may["tests/fuzz"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous
     may["tests/tools"] = "tests tools"
 
     # Backends do not know each other; pair/ and fabric/ are none, but what two of them share.
@@ -53,11 +66,20 @@ BEGIN {
     only["/xxhash\\.h$"] = "^(core|pipeline|tests)/"
 }
 
+# "a/b/../c.h" is "a/c.h".
+function plain(path) {
+    while (match(path, /[^\/.][^\/]*\/\.\.\//))
+        path = substr(path, 1, RSTART - 1) substr(path, RSTART + RLENGTH)
+    return path
+}
+
 # "own/core/core/log.h" and "publish/core/core/log.h" are links to core/log.h, and
 # "publish/rendezvous_bootstrap/rendezvous/bootstrap/roster.h" to rendezvous/bootstrap/roster.h.
-# `tree` is which of the two it was read through, or "".
+# `tree` is which of the two it was read through, or "". Under ccache's base_dir the compiler says
+# "../../core/log.h", from the build folder.
 function place(path, parts) {
     tree = ""
+    if (path ~ /^\.\.\//) path = plain(build "/" path)
     if (substr(path, 1, length(build) + 1) == build "/") path = substr(path, length(build) + 2)
     else if (substr(path, 1, length(source) + 1) == source "/") return substr(path, length(source) + 2)
     if (path ~ /^\//) return ""
@@ -79,7 +101,7 @@ function folder(path, name, best) {
     return best
 }
 
-# Folder of a backend, "transports/shm"; "" for what is not in one, or in a room.
+# Folder of a backend, "transports/shm"; "" for what is not in one, or in a sub-layer.
 function backend(path) {
     if (folder(path) ~ /^transports\//) return ""
     return match(path, /^transports\/[^\/]+\//) ? substr(path, 1, RLENGTH - 1) : ""

@@ -34,12 +34,20 @@ try() { # <folder> <header> <yes or no>
 }
 
 try core/ core/log.h yes
-try core/ topology/netif.h no
+try core/ topology/net/netif.h no
 try core/ transports/transport.h no
 try core/ include/tryst/tryst.h no
-try topology/ core/log.h yes
-try topology/ transports/transport.h no
-try transports/ topology/netif.h yes
+try topology/base/ core/log.h yes
+try topology/base/ topology/machine/machine.h no
+try topology/formats/ topology/machine/machine.h yes
+try topology/formats/ topology/machine/sysfs.h no
+try topology/formats/ topology/plan/plan.h no
+try topology/report/ topology/plan/plan_work.h no
+try topology/topo topology/report/plan_verify.h yes
+try topology/topo transports/transport.h no
+try transports/ topology/net/netif.h yes
+try transports/ topology/net/netlink.h no
+try transports/ topology/base/graph.h no
 try transports/ rendezvous/bootstrap/bootstrap.h no
 try transports/ transports/link/link.h yes
 try transports/ transports/link/link_private.h no
@@ -55,6 +63,8 @@ try rendezvous/ rendezvous/bootstrap/roster.h yes
 try rendezvous/ rendezvous/bootstrap/bootstrap_server.h no
 try rendezvous/ transports/transport.h yes
 try rendezvous/ commsched/dispatch.h no
+try commsched/dispatch topology/place/bind.h yes
+try commsched/dispatch topology/base/graph.h no
 try commsched/dispatch rendezvous/rendezvous.h yes
 try commsched/dispatch rendezvous/bootstrap/launch.h yes
 try commsched/dispatch transports/transport.h no

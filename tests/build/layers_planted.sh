@@ -16,11 +16,12 @@ put() { # <file> <header to include>…
     echo "typedef int unit;" >>"$file"
 }
 
-# check <description> <yes or no> <source>: does layers.awk accept this source?
+# check <description> <yes or no> <source> [folder]: does layers.awk accept this source, which the
+# compiler is told by its place in `folder`, as it is seen from the build's?
 check() {
     # shellcheck disable=SC2016 # ninja expands them
     printf 'rule cc\n  command = %s -I%s -I%s -I%s -MD -MF $out.d -c $in -o $out\n  depfile = $out.d\n  deps = gcc\nbuild x.o: cc %s\n' \
-        "$CC" "$dir/include" "$dir/build/publish/core" "$dir/build/publish/rendezvous_bootstrap" "$dir/$3" >"$dir/build/build.ninja"
+        "$CC" "$dir/include" "$dir/build/publish/core" "$dir/build/publish/rendezvous_bootstrap" "${4:-$dir}/$3" >"$dir/build/build.ninja"
     rm -f "$dir/build/.ninja_deps" "$dir/build/.ninja_log" "$dir/build/x.o"
     "$NINJA" -C "$dir/build" >"$dir/said" || { cat "$dir/said"; exit 1; }
     "$NINJA" -C "$dir/build" -t deps | grep -v '^ninja: ' >"$dir/deps"
@@ -54,18 +55,20 @@ put core/good.c tryst/tryst.h core/log.h log.h
 check "its own layer and the public headers" yes core/good.c
 put core/up.c ../transports/transport.h
 check "upward" no core/up.c
+check "upward, by a path from the build folder" no core/up.c ..
+check "its own layer, by such a path" yes core/good.c ..
 put rendezvous/down.c ../transports/transport.h core/log.h
 check "one down" yes rendezvous/down.c
-put rendezvous/room.c rendezvous/bootstrap/roster.h
-check "what a room publishes" yes rendezvous/room.c
-put rendezvous/room.c bootstrap/roster.h
-check "what a room does not publish" no rendezvous/room.c
+put rendezvous/sub.c rendezvous/bootstrap/roster.h
+check "what a sub-layer publishes" yes rendezvous/sub.c
+put rendezvous/sub.c bootstrap/roster.h
+check "what a sub-layer does not publish" no rendezvous/sub.c
 put rendezvous/bootstrap/up.c ../table.h
-check "a room of the layer above it" no rendezvous/bootstrap/up.c
+check "a sub-layer of the layer above it" no rendezvous/bootstrap/up.c
 put rendezvous/bootstrap/down.c ../../transports/transport.h core/log.h
-check "a room of what is below it" yes rendezvous/bootstrap/down.c
+check "a sub-layer of what is below it" yes rendezvous/bootstrap/down.c
 put transports/up.c rendezvous/bootstrap/roster.h
-check "a layer of a room above it" no transports/up.c
+check "a layer of a sub-layer above it" no transports/up.c
 put commsched/skip.c ../transports/transport.h
 check "skipping a layer" no commsched/skip.c
 put commsched/deep.c op.h
@@ -81,9 +84,9 @@ put transports/shm/shm.c ../pair/pair.h ring.h
 check "a backend of what it shares" yes transports/shm/shm.c
 put transports/memory/memory.h
 put transports/link/link.c ../memory/memory.h
-check "a room of the room beside it" no transports/link/link.c
+check "a sub-layer of the one beside it" no transports/link/link.c
 put transports/memory/memory.c ../transport.h
-check "a room of the layer that it is in" no transports/memory/memory.c
+check "a sub-layer of the layer that it is in" no transports/memory/memory.c
 put transports/ucx/ucx.c ../pair/pair.h
 check "a backend of what others share" no transports/ucx/ucx.c
 put rendezvous/shm.c ../transports/shm/ring.h

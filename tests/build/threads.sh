@@ -4,7 +4,7 @@
 # (tests/CMakeLists.txt). A layer that does start some shows that the search finds them.
 set -eu
 starts() { # <layer>
-    find "$BUILD/$1/CMakeFiles" -name '*.o' -exec "$NM" -Au {} + |
+    find "$BUILD/$1" -name '*.o' -exec "$NM" -Au {} + |
         grep -E ' (pthread_create|thrd_create|timer_create)$'
 }
 

@@ -6,8 +6,11 @@
 #include <math.h>
 
 #include "core/alloc.h"
-#include "topology/graph_io.h"
-#include "topology/overlay.h"
+#include "topology/draw/graph_write.h"
+#include "topology/formats/graph_read.h"
+#include "topology/graph_equal.h"
+#include "topology/routes/overlay.h"
+#include "topology/routes/overlay_price.h"
 
 #define RANKS_MAX 64u
 

@@ -7,8 +7,9 @@
 #include <arpa/inet.h>
 
 #include "core/config.h"
-#include "topology/netif.h"
-#include "topology/port_range.h"
+#include "topology/net/netif.h"
+#include "topology/net/netif_choose.h"
+#include "topology/net/port_range.h"
 #include "transports/fault_script.h"
 #include "transports/transport.h"
 

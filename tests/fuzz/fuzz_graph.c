@@ -4,7 +4,8 @@
 #include "fuzz.h"
 
 #include "core/alloc.h"
-#include "topology/graph_io.h"
+#include "topology/draw/graph_write.h"
+#include "topology/formats/graph_read.h"
 
 static void dump_compare(const struct graph *graph)
 {

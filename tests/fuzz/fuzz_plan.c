@@ -2,8 +2,8 @@
 /* Any text is a plan that holds for a small cluster, or is refused with a sentence. */
 #include "fuzz.h"
 
-#include "topology/graph_io.h"
-#include "topology/plan_report.h"
+#include "topology/formats/graph_read.h"
+#include "topology/report/plan_verify.h"
 
 static const char cluster[] =
     "{\"ranks\":[\"h0\",\"h1\",\"h2\",\"h3\"],\"nodes\":[\"sw0\"],\"links\":["

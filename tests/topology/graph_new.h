@@ -3,7 +3,7 @@
 #ifndef TRYST_TESTS_GRAPH_NEW_H
 #define TRYST_TESTS_GRAPH_NEW_H
 
-#include "topology/overlay.h"
+#include "topology/routes/overlay.h"
 
 /* `ranks` ranks h0…, then `inner` switches s0…; not sealed. */
 struct graph *graph_new(uint32_t ranks, uint32_t inner);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "support/unit.h"
+#include "topology/routes/overlay_price.h"
 
 struct part {
     uint32_t link;

@@ -5,7 +5,7 @@
 #ifndef TRYST_TESTS_OVERLAY_FAKE_H
 #define TRYST_TESTS_OVERLAY_FAKE_H
 
-#include "topology/overlay.h"
+#include "topology/routes/overlay.h"
 
 /* A network: nodes 0 … ranks-1 are ranks, then switches. Links are directed. */
 struct fake_link {

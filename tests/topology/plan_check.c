@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "support/unit.h"
+#include "topology/routes/overlay_price.h"
 
 static uint32_t depth_check(const uint32_t *parent, uint32_t root, uint32_t n)
 {

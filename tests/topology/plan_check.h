@@ -3,7 +3,7 @@
 #ifndef TRYST_TESTS_PLAN_CHECK_H
 #define TRYST_TESTS_PLAN_CHECK_H
 
-#include "topology/plan.h"
+#include "topology/plan/plan.h"
 
 struct plan *plan_check_open(struct overlay *overlay, const struct plan_params *params,
                              const struct plan *before);

@@ -4,7 +4,7 @@
 #define TRYST_TESTS_PLAN_NETS_H
 
 #include "core/random.h"
-#include "topology/graph.h"
+#include "topology/base/graph.h"
 
 enum net_family {
     NET_STAR,     /* hosts at one switch */

@@ -7,7 +7,7 @@
 
 #include "core/alloc.h"
 #include "core/random.h"
-#include "topology/arborescence.h"
+#include "topology/plan/arborescence.h"
 
 #define NODES_MAX 6
 #define NONE      UINT32_MAX

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a progress thread and a rank's memory go, as a table over a machine of two NUMA nodes with four GPUs each
+/* Where a progress thread goes, as a table over a machine of two NUMA nodes with four GPUs each
  * and a NIC at each node; then that what the process was given is kept. */
 #include "support/unit.h"
 
@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "topology/bind.h"
-#include "topology/graph_io.h"
+#include "topology/base/index_set.h"
+#include "topology/formats/graph_read.h"
+#include "topology/place/bind.h"
+#include "topology/place/bind_decide.h"
 
 static const char machine[] =
     "{\"tryst_graph\": 1, \"nodes\": [\n"
@@ -36,21 +38,19 @@ static const char machine[] =
 
 struct row {
     uint32_t rank;
-    const char *cpus, *nodes; /* given */
-    const char *chosen;       /* processors; "": none */
-    uint32_t memory;
-    bool second; /* not near the NIC, or nothing */
+    const char *cpus;   /* given */
+    const char *chosen; /* processors; "": none */
+    bool second;        /* not near the NIC, or nothing */
 };
 
 static const struct row rows[] = {
-    {0, "0-15", "0,4", "0-7", 0, false},
-    {1, "0-15", "0,4", "0-7", 4, false},     /* its NIC is at the other package */
-    {1, "8-15", "0,4", "8-15", 4, true},     /* taskset: nothing near the NIC */
-    {0, "2-3,8-15", "0,4", "2-3", 0, false}, /* cgroup: only a part */
-    {0, "3,8-15", "0,4", "", 0, true},       /* one processor is no choice */
-    {1, "3,8-15", "0,4", "8-15", 4, true},
-    {0, "0-15", "4", "0-7", GRAPH_NONE, false}, /* memory of its node was not given */
-    {0, "100-120", "0,4", "", 0, true},
+    {0, "0-15", "0-7", false},
+    {1, "0-15", "0-7", false},     /* its NIC is at the other package */
+    {1, "8-15", "8-15", true},     /* taskset: nothing near the NIC */
+    {0, "2-3,8-15", "2-3", false}, /* cgroup: only a part */
+    {0, "3,8-15", "", true},       /* one processor is no choice */
+    {1, "3,8-15", "8-15", true},
+    {0, "100-120", "", true},
 };
 
 static struct graph *graph_make(void)
@@ -67,18 +67,14 @@ static void decisions(void **state)
 {
     struct graph *graph = graph_make();
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        struct bind_given given;
+        struct index_set given, expected;
         struct bind_choice choice;
-        struct bind_set expected;
-        assert_true(bind_set_parse(rows[i].cpus, &given.cpus));
-        assert_true(bind_set_parse(rows[i].nodes, &given.nodes));
-        assert_true(bind_set_parse(rows[i].chosen, &expected));
+        assert_true(index_set_parse(rows[i].cpus, &given));
+        assert_true(index_set_parse(rows[i].chosen, &expected));
         assert_int_equal(bind_decide(graph, rows[i].rank, &given, &choice), TRYST_OK);
         if (memcmp(&expected, &choice.cpus, sizeof expected) != 0 ||
-            choice.memory_node != rows[i].memory ||
             (choice.why != NULL) != rows[i].second)
-            fail_msg("row %zu: %u processors, memory %u, %s", i,
-                     bind_set_count(&choice.cpus), choice.memory_node,
+            fail_msg("row %zu: %u processors, %s", i, index_set_count(&choice.cpus),
                      choice.why ? choice.why : "as wanted");
         assert_string_equal(graph->nodes[choice.nic].name, "nic0");
     }
@@ -87,71 +83,119 @@ static void decisions(void **state)
 
 static void lists(void **state)
 {
-    struct bind_set set;
+    struct index_set set;
     static const char *const wrong[] = {"a", "1-", "3-1", "1 2", "-1", "1,,2"};
-    assert_true(bind_set_parse("0-3,8,4000-9000\n", &set));
-    assert_int_equal(bind_set_count(&set), 5 + BIND_MAX - 4000);
-    assert_true(bind_set_parse("", &set));
-    assert_int_equal(bind_set_count(&set), 0);
+    assert_true(index_set_parse("0-3,8,8000-9000\n", &set));
+    assert_int_equal(index_set_count(&set), 5 + INDEX_SET_MAX - 8000);
+    assert_true(index_set_parse("", &set));
+    assert_int_equal(index_set_count(&set), 0);
     for (size_t i = 0; i < COUNT_OF(wrong); i++)
-        assert_false(bind_set_parse(wrong[i], &set));
+        assert_false(index_set_parse(wrong[i], &set));
+}
+
+static char *list_of(const struct index_set *set)
+{
+    struct text text = {0};
+    char *list;
+    index_set_write(set, &text);
+    assert_int_equal(text_take(&text, NULL, &list), TRYST_OK);
+    return list;
 }
 
 static void lists_are_written(void **state)
 {
-    static const char *const lists[] = {"", "0", "0-3,8", "7,9-4095", "0,2,4"};
-    char list[64];
+    static const char *const lists[] = {"", "0", "0-3,8", "7,9-8191", "0,2,4"};
     for (size_t i = 0; i < COUNT_OF(lists); i++) {
-        struct bind_set set;
-        assert_true(bind_set_parse(lists[i], &set));
-        bind_set_format(&set, list, sizeof list);
+        struct index_set set;
+        assert_true(index_set_parse(lists[i], &set));
+        char *list = list_of(&set);
         assert_string_equal(list, lists[i]);
-        bind_set_format(&set, list, 4); /* cut, not beyond */
-        assert_true(strlen(list) < 4);
+        mem_free(list);
     }
 }
 
-/* What is said of this machine is what was chosen. */
-static void here(void **state)
+/* Masks as hwloc, the kernel and NCCL write them. */
+static void masks(void **state)
 {
-    struct err err = ERR_INIT;
-    struct bind_choice choice;
-    char told[256] = "", list[64];
-    if (bind_here(3, &err, &choice, told, sizeof told) != TRYST_OK)
-        fail_msg("%s", err.text);
-    bind_set_format(&choice.cpus, list, sizeof list);
-    if (!*list)
-        assert_memory_equal(told, "left where it is: ", 18);
-    else
-        assert_non_null(strstr(told, list));
+    static const struct {
+        const char *mask, *list, *written; /* list NULL: it is none */
+    } cases[] = {
+        {"", "", "00000000"},
+        {"0", "", "00000000"},
+        {"ff", "0-7", "000000ff"},
+        {"0x1", "0", "00000001"},
+        {"00000001,00000000", "32", "00000001,00000000"},
+        {"0x80000000,0x1", "0,63", "80000000,00000001"},
+        {"0x1,,0x1", "0,64", "00000001,00000000,00000001"},
+        {"0xf,,", "64-67", "0000000f,00000000,00000000"},
+        {"8000000000000001", "0,63", "80000000,00000001"},
+        {"aB", "0-1,3,5,7", "000000ab"},
+        {"0xg", NULL, NULL},
+        {"x1", NULL, NULL},
+        {"1x1", NULL, NULL},
+        {"0xf...f", NULL, NULL},
+    };
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
+        struct index_set set;
+        assert_int_equal(index_set_parse_mask(cases[i].mask, &set), cases[i].list != 0);
+        if (!cases[i].list)
+            continue;
+        struct text text = {0};
+        char *list = list_of(&set), *mask;
+        index_set_write_mask(&set, "", &text);
+        assert_int_equal(text_take(&text, NULL, &mask), TRYST_OK);
+        assert_string_equal(list, cases[i].list);
+        assert_string_equal(mask, cases[i].written);
+        mem_free(list);
+        mem_free(mask);
+    }
 }
 
-/* On this machine: what is chosen was given, and applying it leaves a subset. */
+static void masks_have_an_end(void **state)
+{
+    char mask[INDEX_SET_MAX / 4 + 2] = "8";
+    struct index_set set;
+    memset(mask + 1, '0', INDEX_SET_MAX / 4 - 1);
+    assert_true(index_set_parse_mask(mask, &set));
+    assert_int_equal(index_set_only(&set), INDEX_SET_MAX - 1);
+    strcat(mask, "0");
+    assert_false(index_set_parse_mask(mask, &set));
+}
+
+static struct index_set affinity(void)
+{
+    struct index_set set = {{0}};
+    cpu_set_t cpus;
+    assert_int_equal(sched_getaffinity(0, sizeof cpus, &cpus), 0);
+    for (uint32_t i = 0; i < CPU_SETSIZE; i++)
+        if (CPU_ISSET(i, &cpus))
+            index_set_add(&set, i);
+    return set;
+}
+
+/* On this machine: what is chosen was given, and what is said of it is so. */
 static void this_machine(void **state)
 {
     struct err err = ERR_INIT;
-    struct graph *graph;
-    struct bind_given given, after;
-    struct bind_choice choice;
-    assert_int_equal(graph_detect(&err, &graph), TRYST_OK);
-    assert_int_equal(bind_given_read(&err, &given), TRYST_OK);
-    assert_true(bind_set_count(&given.cpus) > 0);
-    assert_int_equal(bind_decide(graph, 0, &given, &choice), TRYST_OK);
-    assert_int_equal(bind_thread(&choice, &err), TRYST_OK);
-    assert_int_equal(bind_given_read(&err, &after), TRYST_OK);
-    for (uint32_t i = 0; i < BIND_MAX; i++)
-        assert_true(!bind_set_has(&after.cpus, i) || bind_set_has(&given.cpus, i));
-    void *memory = test_malloc(1 << 20);
-    if (bind_memory(&choice, memory, 1 << 20, &err) != TRYST_OK)
-        print_message("%s\n", err.text); /* a container may forbid it */
-    memset(memory, 1, 1 << 20);
-    test_free(memory);
-    graph_close(graph);
+    struct index_set given = affinity();
+    char told[256] = "";
+    if (bind_thread(3, &err, told, sizeof told) != TRYST_OK)
+        fail_msg("%s", err.text);
+    struct index_set after = affinity();
+    char *list = list_of(&after);
+    if (strncmp(told, "left where it is: ", 18) == 0)
+        assert_memory_equal(&after, &given, sizeof after);
+    else
+        assert_non_null(strstr(told, list));
+    mem_free(list);
+    assert_true(index_set_count(&after) > 0);
+    for (uint32_t i = 0; i < INDEX_SET_MAX; i++)
+        assert_true(!index_set_has(&after, i) || index_set_has(&given, i));
 }
 
 static tryst_status decide_once(const struct graph *graph)
 {
-    struct bind_given given = {0};
+    struct index_set given = {{0}};
     struct bind_choice choice;
     return bind_decide(graph, 0, &given, &choice);
 }
@@ -167,8 +211,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decisions),         cmocka_unit_test(lists),
-        cmocka_unit_test(lists_are_written), cmocka_unit_test(here),
-        cmocka_unit_test(this_machine),      cmocka_unit_test(memory_may_fail),
+        cmocka_unit_test(lists_are_written), cmocka_unit_test(masks),
+        cmocka_unit_test(masks_have_an_end), cmocka_unit_test(this_machine),
+        cmocka_unit_test(memory_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

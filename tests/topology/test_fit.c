@@ -10,7 +10,9 @@
 
 #include "core/alloc.h"
 #include "core/random.h"
-#include "topology/fit.h"
+#include "topology/probe/fit.h"
+#include "topology/probe/fit_cuts.h"
+#include "topology/probe/fit_schedule.h"
 
 enum { GROUPS_MAX = 16, FLOWS_MAX = 4 * FIT_RANKS_MAX * FIT_RANKS_MAX };
 

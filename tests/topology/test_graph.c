@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "topology/graph.h"
+#include "graph_equal.h"
+#include "topology/base/graph.h"
 
 static const struct graph_node plain = {
     .kind = NODE_SWITCH, .parent = GRAPH_NONE, .os_index = GRAPH_NONE};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TRYST_NET and the pairing of interfaces, as tables. */
+/* TRYST_NET and TRYST_PORT_RANGE, as tables. */
 #include "support/unit.h"
 
 #include <arpa/inet.h>
 #include <string.h>
 
 #include "core/alloc.h"
-#include "topology/netif.h"
-#include "topology/port_range.h"
+#include "topology/net/netif_choose.h"
+#include "topology/net/port_range.h"
 
 /* "eth0 10.0.0.1/24 up 10G": name, address, flags (up, down, lo), speed in Gbit/s. */
 struct entry {
@@ -166,163 +166,6 @@ static void selection_without_memory(void **state)
     test_free(list);
 }
 
-/* Everything in 10/8 is reached by interface 1, everything in 192.168/16 by interface 2. */
-static tryst_status route_by_table(void *arg, const struct sockaddr *to,
-                                   struct netroute *route_p)
-{
-    const struct sockaddr_in *v4 = (const void *)to;
-    (void)arg;
-    if (to->sa_family != AF_INET)
-        return TRYST_E_UNREACHABLE;
-    uint32_t first = ntohl(v4->sin_addr.s_addr) >> 24;
-    if (first != 10 && first != 192)
-        return TRYST_E_UNREACHABLE;
-    *route_p = (struct netroute){.index = first == 10 ? 1 : 2, .gateway = true};
-    return TRYST_OK;
-}
-
-/* NOLINTNEXTLINE(readability-function-size): the length is the table's. */
-static void which_pair_is_best(void **state)
-{
-    static const struct {
-        struct entry local[ENTRIES_MAX], remote[ENTRIES_MAX];
-        bool same_host, found, subnet;
-        size_t local_index, remote_index;
-    } cases[] = {
-        /* one subnet */
-        {{{"a", "10.0.0.1", 24, "up", 1}},
-         {{"a", "10.0.0.2", 24, "up", 1}},
-         0,
-         1,
-         1,
-         0,
-         0},
-        /* the faster of two subnets that are shared */
-        {{{"a", "10.0.0.1", 24, "up", 1}, {"b", "10.1.0.1", 24, "up", 10}},
-         {{"a", "10.1.0.2", 24, "up", 10}, {"b", "10.0.0.2", 24, "up", 10}},
-         0,
-         1,
-         1,
-         1,
-         0},
-        /* the slower end counts */
-        {{{"a", "10.0.0.1", 24, "up", 10}, {"b", "10.1.0.1", 24, "up", 10}},
-         {{"a", "10.0.0.2", 24, "up", 1}, {"b", "10.1.0.2", 24, "up", 5}},
-         0,
-         1,
-         1,
-         1,
-         1},
-        /* a subnet, though slow, before a route */
-        {{{"a", "10.0.0.1", 24, "up", 100}, {"b", "192.168.0.1", 24, "up", 1}},
-         {{"a", "10.7.0.2", 24, "up", 100}, {"b", "192.168.0.2", 24, "up", 1}},
-         0,
-         1,
-         1,
-         1,
-         1},
-        /* IPv4 before IPv6 where all else is equal */
-        {{{"a", "fd00::1", 64, "up", 1}, {"a", "10.0.0.1", 24, "up", 1}},
-         {{"a", "fd00::2", 64, "up", 1}, {"a", "10.0.0.2", 24, "up", 1}},
-         0,
-         1,
-         1,
-         1,
-         1},
-        /* IPv6 where only that is shared */
-        {{{"a", "fd00::1", 64, "up", 1}, {"a", "11.0.0.1", 24, "up", 1}},
-         {{"a", "fd00::2", 64, "up", 1}, {"a", "12.0.0.2", 24, "up", 1}},
-         0,
-         1,
-         1,
-         0,
-         0},
-        /* by route, through the interface that the route names */
-        {{{"a", "10.0.0.1", 24, "up", 1}, {"b", "192.168.0.1", 24, "up", 1}},
-         {{"a", "192.168.5.2", 24, "up", 1}},
-         0,
-         1,
-         0,
-         1,
-         0},
-        /* no route */
-        {{{"a", "10.0.0.1", 24, "up", 1}},
-         {{"a", "44.0.0.2", 24, "up", 1}},
-         0,
-         0,
-         0,
-         0,
-         0},
-        /* prefixes of different length are no common subnet, but there is a route */
-        {{{"a", "10.0.0.1", 24, "up", 1}},
-         {{"a", "10.0.0.2", 16, "up", 1}},
-         0,
-         1,
-         0,
-         0,
-         0},
-        /* down at one end */
-        {{{"a", "10.0.0.1", 24, "up", 1}},
-         {{"a", "10.0.0.2", 24, "down", 1}},
-         0,
-         0,
-         0,
-         0,
-         0},
-        /* loopback on two hosts is two loopbacks */
-        {{{"lo", "127.0.0.1", 8, "lo", 0}},
-         {{"lo", "127.0.0.1", 8, "lo", 0}},
-         0,
-         0,
-         0,
-         0,
-         0},
-        {{{"lo", "127.0.0.1", 8, "lo", 0}},
-         {{"lo", "127.0.0.1", 8, "lo", 0}},
-         1,
-         1,
-         1,
-         0,
-         0},
-        /* and comes last on one host */
-        {{{"lo", "127.0.0.1", 8, "lo", 0}, {"a", "10.0.0.1", 24, "up", 0}},
-         {{"lo", "127.0.0.1", 8, "lo", 0}, {"a", "10.0.0.1", 24, "up", 0}},
-         1,
-         1,
-         1,
-         1,
-         1},
-        /* link-local may be another link: anything else first */
-        {{{"a", "fe80::1", 64, "up", 100}, {"b", "192.168.0.1", 24, "up", 1}},
-         {{"a", "fe80::2", 64, "up", 100}, {"b", "192.168.3.2", 24, "up", 1}},
-         0,
-         1,
-         0,
-         1,
-         1},
-        {{{"a", "fe80::1", 64, "up", 1}}, {{"a", "fe80::2", 64, "up", 1}}, 0, 1, 1, 0, 0},
-        {{{NULL, NULL, 0, NULL, 0}}, {{"a", "10.0.0.2", 24, "up", 1}}, 0, 0, 0, 0, 0},
-    };
-    const struct netroute_table routes = {.find = route_by_table};
-    for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        struct netif_list *local = host_make(cases[i].local);
-        struct netif_list *remote = host_make(cases[i].remote);
-        struct netif_pair pair = {9, 9, false};
-        tryst_status status =
-            netif_pair(local, remote, cases[i].same_host, &routes, &pair);
-        print_message("case %zu: status %d, pair %zu %zu\n", i, status, pair.local,
-                      pair.remote);
-        assert_int_equal(status, cases[i].found ? TRYST_OK : TRYST_E_UNREACHABLE);
-        if (cases[i].found) {
-            assert_int_equal(pair.subnet, cases[i].subnet);
-            assert_int_equal(pair.local, cases[i].local_index);
-            assert_int_equal(pair.remote, cases[i].remote_index);
-        }
-        test_free(local);
-        test_free(remote);
-    }
-}
-
 static void prefixes_hold_addresses(void **state)
 {
     static const struct {
@@ -410,7 +253,6 @@ int main(void)
         cmocka_unit_test(what_tryst_net_selects),
         cmocka_unit_test(what_is_chosen_where_there_is_little),
         cmocka_unit_test(selection_without_memory),
-        cmocka_unit_test(which_pair_is_best),
         cmocka_unit_test(prefixes_hold_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,32 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interfaces and routes of a real kernel: in a network namespace of the test's own where that
+/* Interfaces of a real kernel: in a network namespace of the test's own where that
  * is permitted (label lab), and at least the loopback anywhere.
  * The namespace is this process's: it ends with it. */
 #include "support/unit.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
-#include "topology/netif.h"
+#include "topology/net/netif.h"
 
 static bool in_namespace;
-
-static struct sockaddr_storage address_of(const char *text)
-{
-    struct sockaddr_storage storage = {0};
-    struct sockaddr_in *v4 = (void *)&storage;
-    struct sockaddr_in6 *v6 = (void *)&storage;
-    storage.ss_family = strchr(text, ':') ? AF_INET6 : AF_INET;
-    assert_int_equal(inet_pton(storage.ss_family, text,
-                               storage.ss_family == AF_INET ? (void *)&v4->sin_addr
-                                                            : (void *)&v6->sin6_addr),
-                     1);
-    return storage;
-}
 
 static const struct netif *item_find(const struct netif_list *list, const char *address)
 {
@@ -54,17 +40,6 @@ static void loopback_is_there(void **state)
     assert_int_equal(lo->prefix_bits, 8);
     assert_int_equal(lo->speed_bits_per_s, 0);
     netif_list_close(list);
-}
-
-static void loopback_routes_to_itself(void **state)
-{
-    struct sockaddr_storage to = address_of("127.0.0.1"), wrong = {.ss_family = AF_UNIX};
-    struct netroute route;
-    struct err err = ERR_INIT;
-    assert_int_equal(netroute_find((struct sockaddr *)&to, &err, &route), TRYST_OK);
-    assert_true(route.local && !route.gateway && route.index > 0);
-    assert_int_equal(netroute_find((struct sockaddr *)&wrong, &err, &route),
-                     TRYST_E_INVALID);
 }
 
 static tryst_status open_and_close(void)
@@ -110,34 +85,6 @@ static void addresses_of_the_lab(void **state)
     netif_list_close(list);
 }
 
-static void routes_of_the_lab(void **state)
-{
-    static const struct {
-        const char *to, *source;
-        bool gateway, local;
-    } cases[] = {
-        {"10.9.0.77", "10.9.0.1", false, false},   {"8.8.8.8", "10.9.0.1", true, false},
-        {"fd00:9::77", "fd00:9::1", false, false}, {"fd77::1", "fd00:9::1", true, false},
-        {"10.9.0.1", "10.9.0.1", false, true},
-    };
-    struct err err = ERR_INIT;
-    struct netroute route;
-    namespace_needed();
-    for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        struct sockaddr_storage to = address_of(cases[i].to);
-        char text[NETIF_TEXT_BYTES];
-        assert_int_equal(netroute_find((struct sockaddr *)&to, &err, &route), TRYST_OK);
-        assert_string_equal(netif_address_text((struct sockaddr *)&route.source, text),
-                            cases[i].source);
-        assert_int_equal(route.gateway, cases[i].gateway);
-        assert_int_equal(route.local, cases[i].local);
-    }
-    struct sockaddr_storage nowhere = address_of("172.30.0.1");
-    assert_int_equal(netroute_find((struct sockaddr *)&nowhere, &err, &route),
-                     TRYST_E_UNREACHABLE);
-    assert_non_null(strstr(err.text, "172.30.0.1"));
-}
-
 static int lab_open(void **state)
 {
     static const char *const commands[] = {
@@ -150,7 +97,6 @@ static int lab_open(void **state)
         "ip link add c0 type veth peer name d0",
         "ip addr add 10.10.0.1/16 dev c0",
         "ip route add default via 10.9.0.254 metric 100",
-        "ip route add unreachable 172.30.0.0/16",
         "ip -6 route add default via fd00:9::fe",
     };
     if (unshare(CLONE_NEWNET) != 0)
@@ -168,13 +114,11 @@ int main(void)
 {
     const struct CMUnitTest anywhere[] = {
         cmocka_unit_test(loopback_is_there),
-        cmocka_unit_test(loopback_routes_to_itself),
         cmocka_unit_test(every_allocation_may_fail),
     };
     const struct CMUnitTest lab[] = {
         cmocka_unit_test(loopback_is_there),
         cmocka_unit_test(addresses_of_the_lab),
-        cmocka_unit_test(routes_of_the_lab),
         cmocka_unit_test(every_allocation_may_fail),
     };
     int failed = cmocka_run_group_tests(anywhere, NULL, NULL);

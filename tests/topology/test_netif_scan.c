@@ -9,7 +9,7 @@
 #include "core/alloc.h"
 #include "core/random.h"
 #include "netlink_captured.h"
-#include "topology/netif_scan.h"
+#include "topology/net/netif_scan.h"
 
 static const struct {
     const uint8_t *data;

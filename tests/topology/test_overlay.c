@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "core/random.h"
 #include "graph_new.h"
+#include "topology/routes/overlay_price.h"
 
 #define RANKS_MAX 6u
 #define INNER_MAX 5u

@@ -8,8 +8,9 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "topology/graph_io.h"
-#include "topology/place.h"
+#include "topology/draw/graph_write.h"
+#include "topology/formats/graph_read.h"
+#include "topology/place/place.h"
 #include "tryst/topo.h"
 
 #define DEVICES_MAX 16

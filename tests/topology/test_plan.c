@@ -9,7 +9,7 @@
 #include "core/random.h"
 #include "overlay_fake.h"
 #include "plan_check.h"
-#include "topology/lp.h"
+#include "topology/plan/lp.h"
 
 #define G 1e9
 

@@ -9,7 +9,8 @@
 #include "core/random.h"
 #include "overlay_fake.h"
 #include "plan_check.h"
-#include "topology/lp.h"
+#include "topology/plan/lp.h"
+#include "topology/routes/overlay_price.h"
 
 #define NODES_MAX 5
 #define TREES_MAX 125 /* n^(n - 2) from one root */

@@ -11,7 +11,7 @@
 
 #include "core/alloc.h"
 #include "graph_new.h"
-#include "topology/plan_report.h"
+#include "topology/report/plan_report.h"
 
 #define MESSAGE 1000000u
 #define RATE    1e9

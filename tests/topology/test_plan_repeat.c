@@ -12,7 +12,8 @@
 #include "core/alloc.h"
 #include "plan_nets.h"
 #include "support/child.h"
-#include "topology/plan_report.h"
+#include "topology/report/plan_json.h"
+#include "topology/report/plan_report.h"
 
 #define NETWORKS (6 * NET_FAMILIES)
 #define LARGE \

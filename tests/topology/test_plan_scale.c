@@ -2,13 +2,13 @@
 /* How far from the bound, how many trees, how long: 1,000 networks of up to 64 ranks, and three of 1,024.
  *
  * Arguments: the first network (0 … 999) and how many; a count of 0 is the large ones. Prints the table of
- * topology/README.md. Times are of this process on all processors, not the wall's, and hold routes and plan. */
+ * tests/topology/README.md. Times are of this process on all processors, not the wall's, and hold routes and plan. */
 #include "support/unit.h"
 
 #include <sys/resource.h>
 
 #include "plan_nets.h"
-#include "topology/plan.h"
+#include "topology/plan/plan.h"
 
 static uint32_t first, count;
 

@@ -10,8 +10,12 @@
 #include "core/alloc.h"
 #include "core/random.h"
 #include "graph_new.h"
-#include "topology/plan_report.h"
-#include "topology/plan_ring.h"
+#include "topology/report/cheapest_tree.h"
+#include "topology/report/plan_json.h"
+#include "topology/report/plan_report.h"
+#include "topology/report/plan_ring.h"
+#include "topology/report/plan_verify.h"
+#include "topology/routes/overlay_price.h"
 
 #define GRAPHS 60u
 

@@ -9,10 +9,11 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
-#include "topology/link_table.h"
-#include "topology/machine.h"
-#include "topology/nvml.h"
-#include "topology/sysfs.h"
+#include "topology/base/link_table.h"
+#include "topology/machine/machine.h"
+#include "topology/machine/nvml.h"
+#include "topology/machine/sysfs.h"
+#include "topology/machine/sysfs_machine.h"
 
 static char root[256];
 

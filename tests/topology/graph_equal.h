@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TRYST_TESTS_GRAPH_EQUAL_H
+#define TRYST_TESTS_GRAPH_EQUAL_H
+
+#include "topology/base/graph.h"
+
+/* Same nodes, links, routes and numbers, in the same order. */
+bool graph_equal(const struct graph *a, const struct graph *b);
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See text.h. Room doubles, so a picture of a megabyte is copied a few times and no more. */
+#include "text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/text.h"
+
+#define ROOM_FIRST 1024
+
+/* Room for `more` bytes and the end. */
+static bool room_make(struct text *text, size_t more)
+{
+    if (text->failed)
+        return false;
+    if (text->room - text->bytes > more)
+        return true;
+    size_t room = text->room ? text->room : ROOM_FIRST;
+    while (room - text->bytes <= more)
+        room *= 2;
+    char *data = mem_resize(text->data, room);
+    if (!data) {
+        text->failed = true;
+        return false;
+    }
+    text->data = data;
+    text->room = room;
+    return true;
+}
+
+void text_add_bytes(struct text *text, const char *data, size_t bytes)
+{
+    if (!room_make(text, bytes))
+        return;
+    memcpy(text->data + text->bytes, data, bytes);
+    text->bytes += bytes;
+    text->data[text->bytes] = '\0';
+}
+
+void text_add(struct text *text, const char *string)
+{
+    text_add_bytes(text, string, strlen(string));
+}
+
+void text_addf(struct text *text, const char *fmt, ...)
+{
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, fmt, args);
+    if (length >= 0 && room_make(text, (size_t)length)) {
+        vsnprintf(text->data + text->bytes, (size_t)length + 1, fmt, again);
+        text->bytes += (size_t)length;
+    }
+    va_end(again);
+    va_end(args);
+}
+
+/* The host program may have set a locale whose point is a comma (or two bytes). */
+static void number_add(struct text *text, const char *digits)
+{
+    for (bool point = false; *digits; digits++) {
+        bool plain = strchr("0123456789+-einaf", *digits) != NULL;
+        if (plain)
+            text_add_bytes(text, digits, 1);
+        else if (!point)
+            text_add(text, ".");
+        point = point || !plain;
+    }
+}
+
+void text_add_number(struct text *text, double value)
+{
+    char digits[40];
+    int precision = 14;
+    do
+        snprintf(digits, sizeof digits, "%.*g", ++precision, value);
+    while (precision < 17 && strtod(digits, NULL) != value);
+    number_add(text, digits);
+}
+
+void text_add_fixed(struct text *text, double value, int decimals)
+{
+    char digits[400]; /* the largest double has 309 digits */
+    snprintf(digits, sizeof digits, "%.*f", decimals, value);
+    number_add(text, digits);
+}
+
+void text_add_json(struct text *text, const char *string)
+{
+    const char *end = string + strlen(string);
+    text_add(text, "\"");
+    for (const char *s = string; s < end;) {
+        size_t length = text_utf8_bytes(s, (size_t)(end - s));
+        if (!length)
+            text_add(text, "\\ufffd");
+        else if (*s == '"' || *s == '\\')
+            text_addf(text, "\\%c", *s);
+        else if ((unsigned char)*s < 0x20)
+            text_addf(text, "\\u%04x", (unsigned)*s);
+        else
+            text_add_bytes(text, s, length);
+        s += length ? length : 1;
+    }
+    text_add(text, "\"");
+}
+
+static const char *xml_escape(char c)
+{
+    return c == '<'   ? "&lt;"
+           : c == '>' ? "&gt;"
+           : c == '&' ? "&amp;"
+           : c == '"' ? "&quot;"
+                      : NULL;
+}
+
+void text_add_xml(struct text *text, const char *string)
+{
+    const char *end = string + strlen(string);
+    for (const char *s = string; s < end;) {
+        size_t length = text_utf8_bytes(s, (size_t)(end - s));
+        const char *escape = xml_escape(*s);
+        bool control = (unsigned char)*s < 0x20 || *s == 0x7f;
+        if (!length || control)
+            text_add(text, "\xef\xbf\xbd"); /* XML 1.0 has no control characters */
+        else if (escape)
+            text_add(text, escape);
+        else
+            text_add_bytes(text, s, length);
+        s += length ? length : 1;
+    }
+}
+
+void text_pad(struct text *text, size_t column)
+{
+    size_t at = text->bytes, characters = 0;
+    while (at > 0 && text->data[at - 1] != '\n')
+        characters += (text->data[--at] & 0xc0) != 0x80;
+    for (; characters < column && !text->failed; characters++)
+        text_add(text, " ");
+}
+
+tryst_status text_take(struct text *text, struct err *err, char **string_p)
+{
+    text_add(text, "");
+    if (text->failed) {
+        text_drop(text);
+        return err_set(err, TRYST_E_NOMEM, "no memory for the text of a graph");
+    }
+    *string_p = text->data;
+    *text = (struct text){0};
+    return TRYST_OK;
+}
+
+void text_drop(struct text *text)
+{
+    mem_free(text->data);
+    *text = (struct text){0};
+}

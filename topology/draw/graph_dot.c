@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A graph for Graphviz: machines as clusters, a wire of two directions as one line, width by bandwidth and colour
+ * by kind as in the SVG; a plan's trees over it as dashed arrows. `dot -Tpdf` or `neato` draw it.
+ * Called by graph_write.c.
+ */
+#include "graph_dot.h"
+
+#include "look.h"
+#include "topology/base/words.h"
+
+struct dot {
+    const struct graph *graph;
+    struct text *text;
+    double most; /* of all bandwidths */
+};
+
+static void node_add(struct dot *dot, uint32_t number, const char *indent)
+{
+    static const char *const shapes[NODE_KINDS] = {[NODE_MACHINE] = "folder",
+                                                   [NODE_PACKAGE] = "box3d",
+                                                   [NODE_NUMA] = "box",
+                                                   [NODE_HOST_BRIDGE] = "house",
+                                                   [NODE_PCI_SWITCH] = "hexagon",
+                                                   [NODE_GPU] = "component",
+                                                   [NODE_NIC] = "cds",
+                                                   [NODE_SWITCH] = "octagon",
+                                                   [NODE_NV_SWITCH] = "octagon",
+                                                   [NODE_RANK] = "circle"};
+    const struct graph_node *node = &dot->graph->nodes[number];
+    text_addf(dot->text, "%sn%u [shape=%s, fillcolor=\"%s\", label=", indent, number,
+              shapes[node->kind], look_node_fill(node->kind));
+    text_add_json(dot->text, node->name);
+    if (node->label) {
+        text_add(dot->text, ", tooltip=");
+        text_add_json(dot->text, node->label);
+    }
+    text_add(dot->text, "];\n");
+}
+
+static bool inside(const struct graph *graph, uint32_t node, uint32_t machine)
+{
+    while (node != GRAPH_NONE && node != machine)
+        node = graph->nodes[node].parent;
+    return node == machine;
+}
+
+/* A machine as a cluster; its own node is drawn only where a link needs it. */
+static void machine_add(struct dot *dot, uint32_t machine)
+{
+    const struct graph *graph = dot->graph;
+    text_addf(dot->text, "  subgraph cluster_%u {\n    label=", machine);
+    text_add_json(dot->text, graph->nodes[machine].name);
+    text_add(dot->text, "; color=\"#b0b0b0\"; style=rounded;\n");
+    if (graph->out_first[machine] != graph->out_first[machine + 1])
+        node_add(dot, machine, "    ");
+    for (uint32_t i = machine + 1; i < graph->nodes_count; i++)
+        if (inside(graph, i, machine))
+            node_add(dot, i, "    ");
+    text_add(dot->text, "  }\n");
+}
+
+/* Whether the link at `i` is the second direction of a wire that was drawn. */
+static bool is_second(const struct graph *graph, uint32_t i)
+{
+    if (!i)
+        return false;
+    const struct graph_link *a = &graph->links[i - 1], *b = &graph->links[i];
+    return a->from == b->to && a->to == b->from && a->kind == b->kind &&
+           a->down == b->down;
+}
+
+static void link_add(struct dot *dot, uint32_t i)
+{
+    const struct graph *graph = dot->graph;
+    const struct graph_link *link = &graph->links[i];
+    bool wire = i + 1 < graph->links_count && is_second(graph, i + 1);
+    struct text words = {0};
+    words_link(&words, link, wire ? link + 1 : NULL);
+    text_addf(dot->text, "  n%u -> n%u [dir=%s, color=\"%s\", penwidth=", link->from,
+              link->to, wire ? "none" : "forward", look_link_colour(link->kind));
+    text_add_fixed(dot->text, look_link_width(link->bytes_per_s.value, dot->most), 1);
+    text_addf(dot->text, "%s, tooltip=",
+              link->down || link->bytes_per_s.value == GRAPH_UNKNOWN ? ", style=dashed"
+                                                                     : "");
+    text_add_json(dot->text, words.data ? words.data : "");
+    dot->text->failed = dot->text->failed || words.failed;
+    text_add(dot->text, "];\n");
+    text_drop(&words);
+}
+
+static void tree_add(struct dot *dot, const struct graph_overlaid *overlaid,
+                     uint32_t number)
+{
+    const struct plan_tree *tree = &overlaid->plan->trees[number];
+    const uint32_t *parent =
+        tree->broadcast_parent ? tree->broadcast_parent : tree->reduce_parent;
+    for (uint32_t i = 0; parent && i < overlaid->plan->ranks_count; i++) {
+        if (parent[i] == GRAPH_NONE)
+            continue;
+        uint32_t child = overlaid->members ? overlaid->members[i] : i;
+        uint32_t above = overlaid->members ? overlaid->members[parent[i]] : parent[i];
+        text_addf(dot->text,
+                  "  n%u -> n%u [style=dashed, constraint=false, color=\"%s\", "
+                  "tooltip=\"tree %u\"];\n",
+                  dot->graph->ranks[above], dot->graph->ranks[child],
+                  look_tree_colour(number), number);
+    }
+}
+
+void graph_dot_write(const struct graph *graph, const struct graph_overlaid *overlaid,
+                     struct text *text)
+{
+    struct dot dot = {graph, text, look_most(graph)};
+    text_add(
+        text,
+        "digraph tryst {\n  node [style=filled, fontname=\"sans-serif\", fontsize=11];\n"
+        "  edge [fontname=\"sans-serif\", fontsize=9];\n");
+    for (uint32_t i = 0; i < graph->nodes_count; i++)
+        if (graph->nodes[i].kind == NODE_MACHINE)
+            machine_add(&dot, i);
+    for (uint32_t i = 0; i < graph->nodes_count; i++) {
+        uint32_t above = i;
+        while (above != GRAPH_NONE && graph->nodes[above].kind != NODE_MACHINE)
+            above = graph->nodes[above].parent;
+        if (above == GRAPH_NONE)
+            node_add(&dot, i, "  ");
+    }
+    for (uint32_t i = 0; i < graph->links_count; i++)
+        if (!is_second(graph, i))
+            link_add(&dot, i);
+    for (uint32_t i = 0; overlaid && overlaid->plan && i < overlaid->plan->trees_count;
+         i++)
+        tree_add(&dot, overlaid, i);
+    text_add(text, "}\n");
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See graph_matrix.h. Rows are the GPUs and NICs; of several machines, those of the first; without any, the NUMA
+ * nodes; without those, the ranks. A second matrix has the latencies, where any is known.
+ */
+#include "graph_matrix.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "topology/base/path.h"
+#include "topology/base/words.h"
+
+#define ROWS_MAX 24 /* wider than that, no screen shows it */
+
+struct matrix {
+    const struct graph *graph;
+    struct text *text;
+    struct path *paths; /* from one row's node */
+    uint32_t rows[ROWS_MAX];
+    uint32_t rows_count, left_out;
+    size_t name_width, cell_width;
+};
+
+/* -----------------------------------------------------------------------------
+ * which rows */
+
+static uint32_t machine_of(const struct graph *graph, uint32_t node)
+{
+    while (node != GRAPH_NONE && graph->nodes[node].kind != NODE_MACHINE)
+        node = graph->nodes[node].parent;
+    return node;
+}
+
+/* The nodes of this kind in one machine (that of the first row; without rows, the first that has any). */
+static void rows_take(struct matrix *matrix, enum graph_node_kind kind)
+{
+    const struct graph *graph = matrix->graph;
+    for (uint32_t i = 0; i < graph->nodes_count; i++) {
+        if (graph->nodes[i].kind != kind)
+            continue;
+        uint32_t machine = machine_of(graph, matrix->rows_count ? matrix->rows[0] : i);
+        if (matrix->rows_count < ROWS_MAX && machine_of(graph, i) == machine)
+            matrix->rows[matrix->rows_count++] = i;
+        else
+            matrix->left_out++;
+    }
+}
+
+static void rows_choose(struct matrix *matrix)
+{
+    rows_take(matrix, NODE_GPU);
+    rows_take(matrix, NODE_NIC);
+    static const enum graph_node_kind others[] = {NODE_NUMA, NODE_RANK};
+    for (int i = 0; i < 2 && matrix->rows_count < 2; i++) {
+        matrix->rows_count = matrix->left_out = 0;
+        rows_take(matrix, others[i]);
+    }
+}
+
+/* -----------------------------------------------------------------------------
+ * cells */
+
+static void rate_cell(struct text *text, const struct path *path)
+{
+    char word[8];
+    text_addf(text, "%s", path_word(path, word));
+    if (path->hops == GRAPH_NONE)
+        return;
+    text_add(text, " ");
+    words_rate(text, path->bytes_per_s);
+}
+
+static void latency_cell(struct text *text, const struct path *path)
+{
+    if (path->hops == GRAPH_NONE)
+        text_add(text, "-");
+    else if (path->latency_ns == GRAPH_UNKNOWN)
+        text_add(text, "?");
+    else
+        text_add_fixed(text, path->latency_ns, 0);
+}
+
+/* "numa1, cpus 4-7": the NUMA node that a device is at. */
+static void affinity_add(const struct graph *graph, struct text *text, uint32_t node)
+{
+    while (node != GRAPH_NONE && graph->nodes[node].kind != NODE_NUMA &&
+           graph->nodes[node].kind != NODE_PACKAGE)
+        node = graph->nodes[node].parent;
+    if (node == GRAPH_NONE)
+        return;
+    text_addf(text, "%s", words_short(graph, node));
+    if (graph->nodes[node].cpus)
+        text_addf(text, ", cpus %s", graph->nodes[node].cpus);
+}
+
+static void head_add(struct matrix *matrix, const char *what)
+{
+    text_addf(matrix->text, "\n%s", what);
+    for (uint32_t i = 0; i < matrix->rows_count; i++) {
+        text_pad(matrix->text, matrix->name_width + i * matrix->cell_width);
+        text_add(matrix->text, words_short(matrix->graph, matrix->rows[i]));
+    }
+}
+
+static bool row_paths(struct matrix *matrix, uint32_t row)
+{
+    if (path_find(matrix->graph, matrix->rows[row], matrix->paths) == TRYST_OK)
+        return true;
+    matrix->text->failed = true;
+    return false;
+}
+
+static void row_add(struct matrix *matrix, uint32_t row,
+                    void (*cell)(struct text *, const struct path *))
+{
+    struct text *text = matrix->text;
+    if (!row_paths(matrix, row))
+        return;
+    text_addf(text, "\n%s", words_short(matrix->graph, matrix->rows[row]));
+    for (uint32_t i = 0; i < matrix->rows_count; i++) {
+        text_pad(text, matrix->name_width + i * matrix->cell_width);
+        if (i == row)
+            text_add(text, "X");
+        else
+            cell(text, &matrix->paths[matrix->rows[i]]);
+    }
+}
+
+static void rates_add(struct matrix *matrix)
+{
+    const struct graph *graph = matrix->graph;
+    size_t end = matrix->name_width + matrix->rows_count * matrix->cell_width;
+    bool devices = graph->nodes[matrix->rows[0]].kind == NODE_GPU ||
+                   graph->nodes[matrix->rows[0]].kind == NODE_NIC;
+    head_add(matrix, "GB/s");
+    if (devices) {
+        text_pad(matrix->text, end);
+        text_add(matrix->text, "near");
+    }
+    for (uint32_t i = 0; i < matrix->rows_count; i++) {
+        row_add(matrix, i, rate_cell);
+        if (!devices)
+            continue;
+        text_pad(matrix->text, end);
+        affinity_add(graph, matrix->text, graph->nodes[matrix->rows[i]].parent);
+    }
+    text_add(matrix->text, "\n");
+}
+
+static bool latency_known(struct matrix *matrix)
+{
+    for (uint32_t i = 0; i < matrix->rows_count; i++) {
+        if (!row_paths(matrix, i))
+            return false;
+        for (uint32_t j = 0; j < matrix->rows_count; j++)
+            if (i != j && matrix->paths[matrix->rows[j]].hops != GRAPH_NONE &&
+                matrix->paths[matrix->rows[j]].latency_ns != GRAPH_UNKNOWN)
+                return true;
+    }
+    return false;
+}
+
+static void latencies_add(struct matrix *matrix)
+{
+    if (!latency_known(matrix)) {
+        text_add(matrix->text,
+                 "\nns: no latency is known; tryst-topo --probe under a launcher "
+                 "measures them.\n");
+        return;
+    }
+    head_add(matrix, "ns");
+    for (uint32_t i = 0; i < matrix->rows_count; i++)
+        row_add(matrix, i, latency_cell);
+    text_add(matrix->text, "\n");
+}
+
+static void widths_measure(struct matrix *matrix)
+{
+    matrix->name_width = 6;
+    matrix->cell_width = 10;
+    for (uint32_t i = 0; i < matrix->rows_count; i++) {
+        size_t length = strlen(words_short(matrix->graph, matrix->rows[i]));
+        if (matrix->name_width < length + 2)
+            matrix->name_width = length + 2;
+        if (matrix->cell_width < length + 2)
+            matrix->cell_width = length + 2;
+    }
+}
+
+void graph_matrix_write(const struct graph *graph, struct text *text)
+{
+    struct matrix matrix = {.graph = graph, .text = text};
+    rows_choose(&matrix);
+    if (matrix.rows_count < 2)
+        return;
+    matrix.paths = mem_zalloc_array(graph->nodes_count + 1, sizeof *matrix.paths);
+    if (!matrix.paths) {
+        text->failed = true;
+        return;
+    }
+    widths_measure(&matrix);
+    rates_add(&matrix);
+    if (matrix.left_out)
+        text_addf(text, "(%u more are left out here)\n", matrix.left_out);
+    text_add(text,
+             "NV# NVLinks, PXN NVLinks and PCIe, C2C chip to chip, PIX one PCIe switch, "
+             "PXB several,\nPHB a host bridge, NODE within a package, SYS between "
+             "packages, NET a network,\nLOC no wire, - no way, ? unknown.\n");
+    latencies_add(&matrix);
+    mem_free(matrix.paths);
+}

@@ -1,0 +1,781 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A graph drawn as SVG: machines as panels, devices as boxes, wires with width by bandwidth and colour by kind
+ * (dashed where the bandwidth is unknown), a plan's trees as arrows over them. Every box and wire tells itself
+ * when one points at it. Where things stand is svg_layout.c's.
+ * Called by graph_write.c.
+ */
+#include "graph_svg.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/text.h"
+#include "look.h"
+#include "svg_layout.h"
+#include "svg_trees.h"
+#include "topology/base/words.h"
+
+#define MARGIN     28.0
+#define HEAD       34.0 /* the line above everything */
+#define LEGEND_ROW 20.0
+#define TREES_MAX  8
+
+struct svg {
+    const struct graph *graph;
+    struct text *text;
+    struct text
+        plates; /* numbers on wires: over all wires, so they are drawn after them */
+    struct svg_layout layout;
+    const struct graph_overlaid *overlaid;
+    double top;  /* of the drawing on the page */
+    double most; /* of all bandwidths */
+};
+
+/* -----------------------------------------------------------------------------
+ * primitives */
+
+static void number(struct svg *svg, double value)
+{
+    text_add_fixed(svg->text, value, 1);
+}
+
+static void attribute(struct svg *svg, const char *name, double value)
+{
+    text_addf(svg->text, " %s=\"", name);
+    number(svg, value);
+    text_add(svg->text, "\"");
+}
+
+/* "M12.0 3.5" */
+static void step(struct svg *svg, const char *letter, double x, double y)
+{
+    text_add(svg->text, letter);
+    number(svg, x);
+    text_add(svg->text, " ");
+    number(svg, y);
+}
+
+static void box(struct svg *svg, struct svg_place at, const char *fill, const char *edge,
+                double round)
+{
+    text_add(svg->text, "<rect");
+    attribute(svg, "x", at.x);
+    attribute(svg, "y", at.y);
+    attribute(svg, "width", at.w);
+    attribute(svg, "height", at.h);
+    attribute(svg, "rx", round);
+    text_addf(svg->text, " fill=\"%s\" stroke=\"%s\">", fill, edge);
+}
+
+/* `anchor` is start, middle or end; `halo` puts white behind the letters. */
+static void label(struct svg *svg, double x, double y, double size, const char *anchor,
+                  const char *colour, bool halo, const char *words)
+{
+    text_add(svg->text, "<text");
+    attribute(svg, "x", x);
+    attribute(svg, "y", y);
+    attribute(svg, "font-size", size);
+    text_addf(svg->text, " text-anchor=\"%s\" fill=\"%s\"%s>", anchor, colour,
+              halo ? " class=\"halo\"" : "");
+    text_add_xml(svg->text, words);
+    text_add(svg->text, "</text>\n");
+}
+
+static double centre(struct svg_place at)
+{
+    return at.x + at.w / 2;
+}
+
+/* About how wide a sans-serif text is. */
+static bool fits(const char *words, double size, double width)
+{
+    return strlen(words) * size * 0.56 <= width;
+}
+
+/* -----------------------------------------------------------------------------
+ * boxes */
+
+/* The name, else its number ("gpu12": "12"), else nothing, as fits. */
+static void box_label(struct svg *svg, uint32_t node, double x, double y, double size,
+                      double width)
+{
+    const char *name = words_short(svg->graph, node);
+    if (strncmp(name, "net:", 4) == 0) /* behind the port of that name */
+        name = fits(name + 4, size, width) ? name + 4 : "network";
+    if (!fits(name, size, width)) {
+        const char *digits = name + strlen(name);
+        while (digits > name && digits[-1] >= '0' && digits[-1] <= '9')
+            digits--;
+        name = digits;
+    }
+    if (*name && fits(name, size, width))
+        label(svg, x, y, size, "middle", "#1f2933", false, name);
+}
+
+/* Small print under a name: a model, or nothing where it has no room. */
+static void box_small(struct svg *svg, const struct graph_node *node, struct svg_place at,
+                      double size)
+{
+    char words[96];
+    if (!node->label)
+        return;
+    size_t room = (size_t)(at.w / (size * 0.56));
+    if (room < 12)
+        return;
+    size_t kept = strlen(node->label);
+    if (kept > room || kept >= sizeof words)
+        kept = text_cut(node->label, room < sizeof words ? room : sizeof words - 1);
+    memcpy(words, node->label, kept);
+    words[kept] = '\0';
+    label(svg, centre(at), at.y + at.h * 0.5 + size * 1.15, size, "middle", "#66707c",
+          false, words);
+}
+
+static void title(struct svg *svg, uint32_t number_)
+{
+    const struct graph_node *node = &svg->graph->nodes[number_];
+    text_add(svg->text, "<title>");
+    text_add_xml(svg->text, node->name);
+    text_addf(svg->text, ", %s", words_node_kind(node->kind));
+    if (node->label) {
+        text_add(svg->text, ", ");
+        text_add_xml(svg->text, node->label);
+    }
+    if (node->pci) {
+        text_add(svg->text, ", ");
+        text_add_xml(svg->text, node->pci);
+    }
+    if (node->cpus) {
+        text_add(svg->text, ", cpus ");
+        text_add_xml(svg->text, node->cpus);
+    }
+    text_add(svg->text, "</title></rect>\n");
+}
+
+static void node_draw(struct svg *svg, uint32_t number_)
+{
+    const struct graph_node *node = &svg->graph->nodes[number_];
+    struct svg_place at = svg->layout.places[number_];
+    double font = svg->layout.font;
+    if (!at.w || node->kind == NODE_MACHINE ||
+        svg_comb_of(&svg->layout, number_) != GRAPH_NONE)
+        return;
+    bool device =
+        node->kind == NODE_GPU || node->kind == NODE_NIC || node->kind == NODE_RANK;
+    box(svg, at, look_node_fill(node->kind), device ? "#4b5563" : "#9aa3ad",
+        at.h / (device ? 5 : 8));
+    title(svg, number_);
+    bool two_lines = font >= 12 && node->label && at.w > font * 8;
+    if (font > 0)
+        box_label(svg, number_, centre(at),
+                  at.y + at.h / 2 + (two_lines ? -1 : font * 0.36), font, at.w - 4);
+    if (two_lines)
+        box_small(svg, node, at, font * 0.78);
+}
+
+static void panel_draw(struct svg *svg, uint32_t machine)
+{
+    struct svg_place at = svg->layout.places[machine];
+    const struct graph_node *node = &svg->graph->nodes[machine];
+    box(svg, at, "#fbfcfd", "#cbd2d9", 8);
+    title(svg, machine);
+    label(svg, at.x + 12, at.y + 16, 12, "start", "#1f2933", false, node->name);
+    if (node->label &&
+        fits(node->label, 11, at.w - 30 - 7.0 * (double)strlen(node->name)))
+        label(svg, at.x + at.w - 12, at.y + 16, 11, "end", "#66707c", false, node->label);
+}
+
+/* A rank's number on the corner of what it is at. */
+static void rank_draw(struct svg *svg, uint32_t rank)
+{
+    uint32_t node = svg->graph->ranks[rank];
+    struct svg_place at = svg_place_of(&svg->layout, node);
+    double size = svg->layout.font * 0.75;
+    char words[16];
+    if (svg->layout.places[node].w || !at.w || size <= 0)
+        return;
+    snprintf(words, sizeof words, "%u", rank);
+    double w = size * 0.62 * (double)strlen(words) + size * 0.7, h = size * 1.35;
+    if (w > at.w)
+        return;
+    struct svg_place badge = {at.x + at.w - w * 0.7, at.y - h * 0.55, w, h};
+    box(svg, badge, "#1f2933", "#ffffff", h / 2);
+    text_addf(svg->text, "<title>rank %u</title></rect>\n", rank);
+    label(svg, centre(badge), badge.y + h * 0.5 + size * 0.36, size, "middle", "#ffffff",
+          false, words);
+}
+
+/* -----------------------------------------------------------------------------
+ * wires */
+
+/* The path of a wire is between these. */
+static void wire_begin(struct svg *svg, bool halo)
+{
+    text_addf(svg->text, "<path fill=\"none\"%s d=\"", halo ? " class=\"halo\"" : "");
+}
+
+static double wire_width(const struct svg *svg, const struct graph_link *link)
+{
+    double font = svg->layout.font;
+    double width = look_link_width(link->bytes_per_s.value, svg->most);
+    return font >= 12 ? width : font > 0 ? 0.6 * width : 0.35 * width;
+}
+
+static void wire_end(struct svg *svg, const struct graph_link *link,
+                     const struct graph_link *back)
+{
+    bool dashed = link->down ||
+                  (link->bytes_per_s.value == GRAPH_UNKNOWN && link->kind != WIRE_ATTACH);
+    text_addf(svg->text, "\" stroke=\"%s\"",
+              link->down ? "#d1d5db" : look_link_colour(link->kind));
+    attribute(svg, "stroke-width", wire_width(svg, link));
+    text_add(svg->text, dashed ? " stroke-dasharray=\"4 3\"><title>" : "><title>");
+    text_add_xml(svg->text, svg->graph->nodes[link->from].name);
+    text_add(svg->text, back ? " - " : " to ");
+    text_add_xml(svg->text, svg->graph->nodes[link->to].name);
+    text_add(svg->text, ": ");
+    words_link(svg->text, link, back);
+    text_add(svg->text, "</title></path>\n");
+}
+
+static void rate_label(struct svg *svg, const struct graph_link *link, double x, double y,
+                       const char *anchor)
+{
+    struct text words = {0};
+    if (svg->layout.font < 12 || link->bytes_per_s.value == GRAPH_UNLIMITED)
+        return;
+    words_rate(&words, link->bytes_per_s.value);
+    if (words.data)
+        label(svg, x, y, 9, anchor, "#52606d", true, words.data);
+    svg->text->failed = svg->text->failed || words.failed;
+    text_drop(&words);
+}
+
+/* On a wire, with white behind the whole of it, or the wire shows between the digits. */
+static void rate_plate(struct svg *svg, const struct graph_link *link, double x, double y)
+{
+    struct text words = {0}, *below = svg->text;
+    const double size = 9;
+    if (svg->layout.font < 12 || link->bytes_per_s.value == GRAPH_UNLIMITED)
+        return;
+    svg->text = &svg->plates;
+    words_rate(&words, link->bytes_per_s.value);
+    if (words.data) {
+        double w = (double)strlen(words.data) * size * 0.62 + 5;
+        text_add(svg->text, "<rect");
+        attribute(svg, "x", x - w / 2);
+        attribute(svg, "y", y - size * 0.68);
+        attribute(svg, "width", w);
+        attribute(svg, "height", size * 1.36);
+        text_add(svg->text, " rx=\"2\" fill=\"#ffffff\"/>");
+        label(svg, x, y + size * 0.36, size, "middle", "#52606d", false, words.data);
+    }
+    svg->text = below;
+    svg->text->failed = svg->text->failed || words.failed;
+    text_drop(&words);
+}
+
+/* From the top of a box up to one that is above it. */
+static void up_draw(struct svg *svg, const struct graph_link *link,
+                    const struct graph_link *back, struct svg_place low,
+                    struct svg_place high, double shift)
+{
+    double x = centre(low) + shift, to = x,
+           bend = high.y + high.h + (low.y - high.y - high.h) * 0.3;
+    bool under = x > high.x + 3 && x < high.x + high.w - 3;
+    if (!under)
+        to = centre(high) + shift;
+    if (low.y - bend >
+        svg->layout.row) /* past rows that it does not use: just above itself */
+        bend = low.y - svg->layout.row * 0.3;
+    wire_begin(svg, false);
+    step(svg, "M", x, low.y);
+    if (!under) {
+        step(svg, "L", x, bend);
+        step(svg, "L", to, bend);
+    }
+    step(svg, "L", to, high.y + high.h);
+    wire_end(svg, link, back);
+    if (link->kind != WIRE_ATTACH)
+        rate_label(svg, link, x + 4, low.y - 4, "start");
+}
+
+/* Straight down to a bar; white beside it, because it may cross others. */
+static void down_draw(struct svg *svg, const struct graph_link *link,
+                      const struct graph_link *back, struct svg_place from, double y)
+{
+    double x = centre(from);
+    wire_begin(svg, true);
+    step(svg, "M", x, from.y + from.h);
+    step(svg, "L", x, y);
+    text_addf(svg->text, "\" stroke=\"#ffffff\"");
+    attribute(svg, "stroke-width", wire_width(svg, link) + 3);
+    text_add(svg->text, "/>\n");
+    wire_begin(svg, false);
+    step(svg, "M", x, from.y + from.h);
+    step(svg, "L", x, y);
+    wire_end(svg, link, back);
+    rate_label(svg, link, x + 5, from.y + from.h + 11, "start");
+}
+
+/* Between boxes of one row: straight to the neighbour, else an arc under them. */
+static void side_draw(struct svg *svg, const struct graph_link *link,
+                      const struct graph_link *back, struct svg_place a,
+                      struct svg_place b)
+{
+    if (a.x > b.x) {
+        struct svg_place swap = a;
+        a = b;
+        b = swap;
+    }
+    double gap = b.x - a.x - a.w, y = a.y + a.h / 2;
+    wire_begin(svg, false);
+    if (link->kind == WIRE_UPI && gap < svg->layout.cell) {
+        step(svg, "M", a.x + a.w, y);
+        step(svg, "L", b.x, y);
+        wire_end(svg, link, back);
+        rate_label(svg, link, a.x + a.w + gap / 2, y - 5, "middle");
+        return;
+    }
+    bool below = link->kind == WIRE_NVLINK;
+    double edge = below ? a.y + a.h : a.y;
+    double bow = (below ? 1 : -1) * (6 + (centre(b) - centre(a)) * 0.16);
+    step(svg, "M", centre(a), edge);
+    step(svg, "Q", (centre(a) + centre(b)) / 2, edge + bow);
+    step(svg, " ", centre(b), edge);
+    wire_end(svg, link, back);
+}
+
+/* Anything else: straight, or bent aside where it is long, so that it does not hide behind others. */
+static void free_draw(struct svg *svg, const struct graph_link *link,
+                      const struct graph_link *back, struct svg_place a,
+                      struct svg_place b)
+{
+    double ax = centre(a), ay = a.y + a.h / 2, bx = centre(b), by = b.y + b.h / 2;
+    double length = hypot(bx - ax, by - ay);
+    bool ranks = svg->graph->nodes[link->from].kind == NODE_RANK &&
+                 svg->graph->nodes[link->to].kind == NODE_RANK &&
+                 svg->graph->nodes_count > 12;
+    double bow = ranks && length > svg->layout.cell * 2.2 ? length * 0.14 : 0;
+    double cx = (ax + bx) / 2 - (by - ay) / (length + 1) * bow;
+    double cy = (ay + by) / 2 + (bx - ax) / (length + 1) * bow;
+    wire_begin(svg, false);
+    step(svg, "M", ax, ay);
+    step(svg, "Q", cx, cy);
+    step(svg, " ", bx, by);
+    wire_end(svg, link, back);
+    if (svg->graph->nodes_count <= 24)
+        rate_plate(svg, link, ax * 0.36 + cx * 0.48 + bx * 0.16,
+                   ay * 0.36 + cy * 0.48 + by * 0.16); /* two fifths of the way */
+}
+
+static void link_draw(struct svg *svg, const struct graph_link *link,
+                      const struct graph_link *back)
+{
+    const struct svg_layout *layout = &svg->layout;
+    uint32_t from = link->from, to = link->to;
+    if (svg_comb_of(layout, from) != GRAPH_NONE) {
+        from = link->to;
+        to = link->from;
+    }
+    struct svg_place a = layout->places[from], b = layout->places[to];
+    uint32_t comb = svg_comb_of(layout, to), machine = svg_machine_of(svg->graph, from);
+    if (!a.w || (!b.w && comb == GRAPH_NONE))
+        return;
+    if (comb != GRAPH_NONE && machine != GRAPH_NONE)
+        down_draw(svg, link, back, a, svg_bar_y(layout, machine, comb));
+    else if (comb != GRAPH_NONE || !layout->machines)
+        free_draw(svg, link, back, a, b);
+    else if (a.y + a.h <= b.y && (svg->graph->nodes[to].kind == NODE_NV_SWITCH ||
+                                  svg->graph->nodes[to].kind == NODE_SWITCH))
+        down_draw(svg, link, back, a, b.y);
+    else if (fabs(a.y - b.y) < 1)
+        side_draw(svg, link, back, a, b);
+    else
+        up_draw(svg, link, back, a.y > b.y ? a : b, a.y > b.y ? b : a,
+                link->kind == WIRE_C2C ? a.w * 0.3 : 0);
+}
+
+/* The second direction of the wire before it. */
+static bool is_second(const struct graph *graph, uint32_t i)
+{
+    if (!i)
+        return false;
+    const struct graph_link *a = &graph->links[i - 1], *b = &graph->links[i];
+    return a->from == b->to && a->to == b->from && a->kind == b->kind &&
+           a->down == b->down;
+}
+
+static void links_draw(struct svg *svg)
+{
+    const struct graph *graph = svg->graph;
+    for (uint32_t i = 0; i < graph->links_count; i++) {
+        if (is_second(graph, i))
+            continue;
+        bool wire = i + 1 < graph->links_count && is_second(graph, i + 1);
+        link_draw(svg, &graph->links[i], wire ? &graph->links[i + 1] : NULL);
+    }
+    if (svg->plates.data)
+        text_add(svg->text, svg->plates.data);
+    svg->text->failed = svg->text->failed || svg->plates.failed;
+    text_drop(&svg->plates);
+}
+
+/* -----------------------------------------------------------------------------
+ * network switches as combs */
+
+static const char *comb_colour(const struct svg *svg, uint32_t node)
+{
+    const struct graph *graph = svg->graph;
+    uint32_t first = graph->out_first[node];
+    if (first == graph->out_first[node + 1])
+        return look_link_colour(WIRE_ETHERNET);
+    return look_link_colour(graph->links[graph->out_next[first]].kind);
+}
+
+static void bar_draw(struct svg *svg, const char *colour, double x1, double y1, double x2,
+                     double y2)
+{
+    text_add(svg->text, "<path fill=\"none\" stroke-linecap=\"round\" d=\"");
+    step(svg, "M", x1, y1);
+    step(svg, "L", x2, y2);
+    text_addf(svg->text, "\" stroke=\"%s\"", colour);
+    attribute(svg, "stroke-width", svg->layout.font > 0 ? 6 : 4);
+    text_add(svg->text, "/>\n");
+}
+
+static void comb_draw(struct svg *svg, uint32_t node, uint32_t comb)
+{
+    const struct svg_layout *layout = &svg->layout;
+    double x = layout->places[node].x, first = 0, last = 0;
+    const char *colour = comb_colour(svg, node);
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < svg->graph->nodes_count; i++) {
+        if (svg->graph->nodes[i].kind != NODE_MACHINE)
+            continue;
+        double y = svg_bar_y(layout, i, comb);
+        const struct svg_place *panel = &layout->places[i];
+        bar_draw(svg, colour, seen % layout->columns ? panel->x - 30 : x, y,
+                 panel->x + panel->w, y);
+        first = seen++ ? first : y;
+        last = y;
+    }
+    bar_draw(svg, colour, x, first, x, last);
+    label(svg, x + 12, first + 17, 12, "start", colour, true,
+          svg->graph->nodes[node].name);
+}
+
+static void combs_draw(struct svg *svg)
+{
+    for (uint32_t i = 0; i < svg->graph->nodes_count; i++) {
+        uint32_t comb = svg_comb_of(&svg->layout, i);
+        if (comb != GRAPH_NONE)
+            comb_draw(svg, i, comb);
+    }
+}
+
+/* -----------------------------------------------------------------------------
+ * trees */
+
+/* Ranks stand in rows under switches, or in machines; not in a ring or a grid. */
+static bool ranks_in_rows(const struct svg *svg)
+{
+    const struct graph *graph = svg->graph;
+    if (svg->layout.machines)
+        return true;
+    for (uint32_t i = 1; i < graph->ranks_count; i++)
+        if (svg_place_of(&svg->layout, graph->ranks[i]).y !=
+            svg_place_of(&svg->layout, graph->ranks[0]).y)
+            return false;
+    return true;
+}
+
+/* What arrows may take under a row. */
+static double arc_room(const struct svg *svg)
+{
+    double room = svg->layout.machines ? svg->layout.row * 0.6 : svg->layout.width * 0.1;
+    return fmin(fmax(room, 24), 140);
+}
+
+static struct svg_place member_place(const struct svg *svg, uint32_t position)
+{
+    const struct graph_overlaid *overlaid = svg->overlaid;
+    uint32_t rank = overlaid->members ? overlaid->members[position] : position;
+    return svg_place_of(&svg->layout, svg->graph->ranks[rank]);
+}
+
+static void edge_begin(struct svg *svg, uint32_t tree)
+{
+    text_addf(svg->text,
+              "<path fill=\"none\" stroke=\"%s\" stroke-opacity=\"0.55\" "
+              "marker-end=\"url(#arrow%u)\" d=\"",
+              look_tree_colour(tree), tree);
+}
+
+static void edge_end(struct svg *svg, uint32_t tree)
+{
+    text_addf(svg->text, "\" stroke-width=\"%s\"><title>tree %u</title></path>\n",
+              svg->layout.font > 0 ? "2" : "1.2", tree);
+}
+
+/* Within a row: under it, the further the deeper, each tree at its own place of the boxes, so that no box hides an
+ * arrow. */
+static void arc_draw(struct svg *svg, uint32_t tree, struct svg_place a,
+                     struct svg_place b)
+{
+    double side = ((tree + 0.5) / TREES_MAX - 0.5) * 0.8;
+    double ax = centre(a) + side * a.w, bx = centre(b) + side * b.w;
+    double part = fmin(1, fabs(bx - ax) / (svg->layout.width + 1));
+    double depth = arc_room(svg) * (0.25 + 0.7 * sqrt(part));
+    edge_begin(svg, tree);
+    step(svg, "M", ax, a.y + a.h);
+    step(svg, "C", ax + (bx - ax) * 0.15, a.y + a.h + depth * 4 / 3);
+    step(svg, " ", bx - (bx - ax) * 0.15, b.y + b.h + depth * 4 / 3);
+    step(svg, " ", bx, b.y + b.h + 2);
+    edge_end(svg, tree);
+}
+
+/* How far from its centre a line in this direction leaves a box. */
+static double leaving(struct svg_place at, double dx, double dy)
+{
+    double length = hypot(dx, dy) + 1e-9;
+    double by_width = fabs(dx) > 1e-9 ? at.w / 2 * length / fabs(dx) : INFINITY;
+    double by_height = fabs(dy) > 1e-9 ? at.h / 2 * length / fabs(dy) : INFINITY;
+    return fmin(fmin(by_width, by_height), length) + 2;
+}
+
+/* From parent to child, bowed aside by the tree's number, so that trees do not cover each other. */
+static void edge_draw(struct svg *svg, uint32_t tree, struct svg_place a,
+                      struct svg_place b)
+{
+    if (ranks_in_rows(svg) && fabs(a.y - b.y) < 1) {
+        arc_draw(svg, tree, a, b);
+        return;
+    }
+    double ax = centre(a), ay = a.y + a.h / 2, bx = centre(b), by = b.y + b.h / 2;
+    double dx = bx - ax, dy = by - ay, length = hypot(dx, dy) + 1e-9;
+    double bow = (length * 0.12 + 10 + 5.0 * (tree / 2)) * (tree % 2 ? -1 : 1);
+    double back = leaving(b, dx, dy); /* the arrow ends beside the box */
+    edge_begin(svg, tree);
+    step(svg, "M", ax, ay);
+    step(svg, "Q", (ax + bx) / 2 - dy / length * bow, (ay + by) / 2 + dx / length * bow);
+    step(svg, " ", bx - dx / length * back, by - dy / length * back);
+    edge_end(svg, tree);
+}
+
+static uint32_t trees_shown(const struct svg *svg)
+{
+    if (!svg->overlaid || !svg->overlaid->plan)
+        return 0;
+    uint32_t count = svg->overlaid->plan->trees_count;
+    return count < TREES_MAX ? count : TREES_MAX;
+}
+
+static void trees_draw(struct svg *svg)
+{
+    for (uint32_t t = 0; t < trees_shown(svg); t++) {
+        const struct plan_tree *tree = &svg->overlaid->plan->trees[t];
+        const uint32_t *parent =
+            tree->broadcast_parent ? tree->broadcast_parent : tree->reduce_parent;
+        for (uint32_t i = 0; parent && i < svg->overlaid->plan->ranks_count; i++)
+            if (parent[i] != GRAPH_NONE)
+                edge_draw(svg, t, member_place(svg, parent[i]), member_place(svg, i));
+    }
+}
+
+static void arrows_define(struct svg *svg)
+{
+    for (uint32_t t = 0; t < trees_shown(svg); t++)
+        text_addf(
+            svg->text,
+            "<marker id=\"arrow%u\" viewBox=\"0 0 8 8\" refX=\"6\" refY=\"4\" "
+            "markerWidth=\"5\" "
+            "markerHeight=\"5\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"%s\"/>"
+            "</marker>\n",
+            t, look_tree_colour(t));
+}
+
+/* -----------------------------------------------------------------------------
+ * legend */
+
+static void legend_line(struct svg *svg, double x, double y, const char *colour,
+                        double width, bool dashed)
+{
+    text_add(svg->text, "<path fill=\"none\" d=\"");
+    step(svg, "M", x, y - 4);
+    step(svg, "L", x + 26, y - 4);
+    text_addf(svg->text, "\" stroke=\"%s\"%s", colour,
+              dashed ? " stroke-dasharray=\"4 3\"" : "");
+    attribute(svg, "stroke-width", width);
+    text_add(svg->text, "/>\n");
+}
+
+static double legend_item(struct svg *svg, double x, double y, const char *colour,
+                          double width, bool dashed, const char *words)
+{
+    legend_line(svg, x, y, colour, width, dashed);
+    label(svg, x + 32, y, 11, "start", "#3e4c59", false, words);
+    return x + 32 + 6.4 * (double)strlen(words) + 20;
+}
+
+static void legend_kinds(struct svg *svg, double x, double y)
+{
+    static const char *const names[WIRE_KINDS] = {[WIRE_UNKNOWN] = "link",
+                                                  [WIRE_ATTACH] = "no wire",
+                                                  [WIRE_MEMORY] = "memory",
+                                                  [WIRE_UPI] = "between packages",
+                                                  [WIRE_PCI] = "PCIe",
+                                                  [WIRE_NVLINK] = "NVLink",
+                                                  [WIRE_C2C] = "C2C",
+                                                  [WIRE_ETHERNET] = "Ethernet",
+                                                  [WIRE_INFINIBAND] = "InfiniBand"};
+    bool seen[WIRE_KINDS] = {false}, unknown = false;
+    for (uint32_t i = 0; i < svg->graph->links_count; i++) {
+        const struct graph_link *link = &svg->graph->links[i];
+        seen[link->kind] = true;
+        unknown = unknown ||
+                  (link->bytes_per_s.value == GRAPH_UNKNOWN && link->kind != WIRE_ATTACH);
+    }
+    for (int kind = 0; kind < WIRE_KINDS; kind++)
+        if (seen[kind] && kind != WIRE_ATTACH)
+            x = legend_item(svg, x, y, look_link_colour((enum graph_link_kind)kind), 3,
+                            false, names[kind]);
+    if (unknown)
+        legend_item(svg, x, y, "#6b7280", 1, true, "unknown");
+}
+
+/* The widest there is, and a few below it. */
+static void legend_widths(struct svg *svg, double y)
+{
+    double x = MARGIN;
+    if (!(svg->most > 0))
+        return;
+    for (double part = 1; part <= 64; part *= 4) {
+        struct text words = {0};
+        words_rate(&words, svg->most / part);
+        text_add(&words, " GB/s");
+        if (words.data)
+            x = legend_item(svg, x, y, "#6b7280",
+                            look_link_width(svg->most / part, svg->most), false,
+                            words.data);
+        svg->text->failed = svg->text->failed || words.failed;
+        text_drop(&words);
+    }
+}
+
+/* Each tree by itself, and how many there are; returns how far down that goes. */
+static double trees_below(struct svg *svg, double y, double width)
+{
+    char words[128];
+    uint32_t shown = trees_shown(svg);
+    if (!shown)
+        return y;
+    snprintf(words, sizeof words,
+             "%u of %u trees; each number is a rank, the filled one the root", shown,
+             svg->overlaid->plan->trees_count);
+    label(svg, MARGIN, y + 16, 12, "start", "#3e4c59", false, words);
+    return svg_trees_draw(svg->text, svg->overlaid, shown, MARGIN, y + 24, width);
+}
+
+/* -----------------------------------------------------------------------------
+ * the whole */
+
+static void head_draw(struct svg *svg)
+{
+    uint32_t counts[NODE_KINDS] = {0};
+    struct text words = {0};
+    const char *before = "";
+    static const enum graph_node_kind kinds[] = {NODE_MACHINE, NODE_GPU, NODE_NIC,
+                                                 NODE_SWITCH, NODE_RANK};
+    for (uint32_t i = 0; i < svg->graph->nodes_count; i++)
+        counts[svg->graph->nodes[i].kind]++;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (counts[kinds[i]]) {
+            bool switches = kinds[i] == NODE_SWITCH;
+            text_addf(&words, "%s%u %s%s", before, counts[kinds[i]],
+                      words_node_kind(kinds[i]),
+                      counts[kinds[i]] == 1 ? ""
+                      : switches            ? "es"
+                                            : "s");
+            before = ", ";
+        }
+    if (words.data)
+        label(svg, MARGIN, MARGIN + 4, 15, "start", "#1f2933", false, words.data);
+    label(svg, MARGIN, MARGIN + 20, 11, "start", "#66707c", false,
+          svg->layout.machines ? "numbers beside wires: GB/s one way; black badges: ranks"
+                               : "numbers on wires: GB/s one way");
+    svg->text->failed = svg->text->failed || words.failed;
+    text_drop(&words);
+}
+
+static void page_begin(struct svg *svg, double width, double height)
+{
+    text_add(svg->text, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
+    attribute(svg, "width", width);
+    attribute(svg, "height", height);
+    text_add(svg->text,
+             " font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\">\n"
+             "<style>text.halo{paint-order:stroke;stroke:#ffffff;stroke-width:3px;"
+             "stroke-linejoin:round}</style>\n<defs>\n");
+    arrows_define(svg);
+    text_add(svg->text,
+             "</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n");
+}
+
+static void drawing_add(struct svg *svg)
+{
+    text_add(svg->text, "<g transform=\"translate(");
+    number(svg, MARGIN);
+    text_add(svg->text, " ");
+    number(svg, svg->top);
+    text_add(svg->text, ")\">\n");
+    for (uint32_t i = 0; i < svg->graph->nodes_count; i++)
+        if (svg->graph->nodes[i].kind == NODE_MACHINE)
+            panel_draw(svg, i);
+    combs_draw(svg);
+    links_draw(svg);
+    trees_draw(svg); /* under the boxes, so that these can be read */
+    for (uint32_t i = 0; i < svg->graph->nodes_count; i++)
+        node_draw(svg, i);
+    for (uint32_t i = 0; i < svg->graph->ranks_count; i++)
+        rank_draw(svg, i);
+    text_add(svg->text, "</g>\n");
+}
+
+/* The body first, because how long the page is comes last. */
+static void body_draw(struct svg *svg, double width, double *height_p)
+{
+    bool arcs = trees_shown(svg) && !svg->layout.machines && ranks_in_rows(svg);
+    double bottom = svg->top + svg->layout.height + 14 + (arcs ? arc_room(svg) : 0);
+    head_draw(svg);
+    drawing_add(svg);
+    legend_kinds(svg, MARGIN, bottom + LEGEND_ROW);
+    legend_widths(svg, bottom + 2 * LEGEND_ROW);
+    *height_p = trees_below(svg, bottom + 2.6 * LEGEND_ROW, width - 2 * MARGIN) + MARGIN;
+}
+
+void graph_svg_write(const struct graph *graph, const struct graph_overlaid *overlaid,
+                     struct text *text)
+{
+    struct text body = {0};
+    struct svg svg = {
+        .graph = graph, .text = &body, .overlaid = overlaid, .most = look_most(graph)};
+    double height;
+    if (svg_layout_open(graph, &svg.layout) != TRYST_OK) {
+        text->failed = true;
+        return;
+    }
+    svg.top = MARGIN + HEAD;
+    double width = 2 * MARGIN + svg.layout.width;
+    width = width < 640 ? 640 : width;
+    body_draw(&svg, width, &height);
+    svg.text = text;
+    page_begin(&svg, width, height);
+    text_add_bytes(text, body.data ? body.data : "", body.bytes);
+    text_add(text, "</svg>\n");
+    text->failed = text->failed || body.failed;
+    text_drop(&body);
+    svg_layout_close(&svg.layout);
+}

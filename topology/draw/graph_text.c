@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A graph for people: what sits in what as a tree (like lstopo), each wire where it is, then the matrix
+ * (graph_matrix.c).
+ *
+ * One idea: a node's line ends with its wire to what it sits in; every other wire has a line of its own, at the
+ * end that is no switch, so a switch with 1,000 wires is one line. A rank that sits in something is a word on that
+ * line.
+ * Called by graph_write.c.
+ */
+#include "graph_text.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+#include "graph_matrix.h"
+#include "topology/base/path.h"
+#include "topology/base/words.h"
+
+#define DEPTH_MAX 64 /* what is nested deeper is left out */
+
+struct tree {
+    const struct graph *graph;
+    struct text *text;
+    uint32_t *first_child,
+        *next_sibling; /* by node; GRAPH_NONE ends. The roots hang at nodes_count */
+    struct path *paths;
+    size_t prefix_bytes[DEPTH_MAX + 1];
+    char prefix[DEPTH_MAX * 6 + 1];
+};
+
+/* -----------------------------------------------------------------------------
+ * links */
+
+/* The link from `from` to `to`, the `skip`th of them; NULL. */
+static const struct graph_link *link_between(const struct graph *graph, uint32_t from,
+                                             uint32_t to, uint32_t skip)
+{
+    for (uint32_t i = graph->out_first[from]; i < graph->out_first[from + 1]; i++) {
+        const struct graph_link *link = &graph->links[graph->out_next[i]];
+        if (link->to == to && !skip--)
+            return link;
+    }
+    return NULL;
+}
+
+/* How many of the links before `link` in its node's list go the same way. */
+static uint32_t link_rank(const struct graph *graph, const struct graph_link *link)
+{
+    uint32_t rank = 0;
+    for (uint32_t i = graph->out_first[link->from]; i < graph->out_first[link->from + 1];
+         i++) {
+        const struct graph_link *other = &graph->links[graph->out_next[i]];
+        if (other == link)
+            break;
+        rank += other->to == link->to;
+    }
+    return rank;
+}
+
+static bool is_switch(const struct graph_node *node)
+{
+    return node->kind == NODE_SWITCH || node->kind == NODE_NV_SWITCH;
+}
+
+/* A rank that is told on the line of what it sits in. */
+static bool rank_is_word(const struct graph *graph, uint32_t node)
+{
+    return graph->nodes[node].kind == NODE_RANK &&
+           graph->nodes[node].parent != GRAPH_NONE;
+}
+
+/* Whether the link has a line of its own under its `from`. */
+static bool link_is_line(const struct graph *graph, const struct graph_link *link)
+{
+    const struct graph_node *from = &graph->nodes[link->from],
+                            *to = &graph->nodes[link->to];
+    if (to->parent == link->from)
+        return false;
+    if (from->parent == link->to)
+        return link_rank(graph, link) > 0; /* the first one is on the node's own line */
+    if (link->kind == WIRE_ATTACH && link->bytes_per_s.value == GRAPH_UNLIMITED)
+        return false; /* no wire */
+    bool one_way = !link_between(graph, link->to, link->from, link_rank(graph, link));
+    if (one_way || is_switch(from) != is_switch(to))
+        return one_way || !is_switch(from);
+    return link->from < link->to;
+}
+
+/* -----------------------------------------------------------------------------
+ * one node */
+
+static void ranks_add(struct tree *tree, uint32_t node)
+{
+    const struct graph *graph = tree->graph;
+    const char *before = ", rank ";
+    for (uint32_t i = tree->first_child[node]; i != GRAPH_NONE;
+         i = tree->next_sibling[i]) {
+        if (!rank_is_word(graph, i))
+            continue;
+        text_addf(tree->text, "%s%u", before, graph_rank_of(graph, i));
+        before = " ";
+    }
+}
+
+/* ", near mlx5_0": the NICs that are nearest to a GPU, over anything but a network. */
+static void near_add(struct tree *tree, uint32_t node)
+{
+    const struct graph *graph = tree->graph;
+    const uint32_t network = 1u << WIRE_ETHERNET | 1u << WIRE_INFINIBAND;
+    if (graph->nodes[node].kind != NODE_GPU)
+        return;
+    if (path_find(graph, node, tree->paths) != TRYST_OK) {
+        tree->text->failed = true;
+        return;
+    }
+    uint32_t least = GRAPH_NONE;
+    for (uint32_t i = 0; i < graph->nodes_count; i++)
+        if (graph->nodes[i].kind == NODE_NIC && !(tree->paths[i].kinds & network) &&
+            tree->paths[i].hops < least)
+            least = tree->paths[i].hops;
+    const char *before = ", near ";
+    for (uint32_t i = 0; i < graph->nodes_count && least != GRAPH_NONE; i++) {
+        if (graph->nodes[i].kind != NODE_NIC || tree->paths[i].hops != least ||
+            tree->paths[i].kinds & network)
+            continue;
+        text_addf(tree->text, "%s%s", before, words_short(graph, i));
+        before = " ";
+    }
+}
+
+static void node_add(struct tree *tree, uint32_t number)
+{
+    const struct graph *graph = tree->graph;
+    const struct graph_node *node = &graph->nodes[number];
+    struct text *text = tree->text;
+    text_add(text, words_short(graph, number));
+    if (node->kind == NODE_RANK)
+        text_addf(text, ", rank %u", graph_rank_of(graph, number));
+    if (node->label)
+        text_addf(text, " (%s)", node->label);
+    if (node->pci && !strstr(node->name, node->pci))
+        text_addf(text, " %s", node->pci);
+    if (node->cpus)
+        text_addf(text, ", cpus %s", node->cpus);
+    if (node->parent != GRAPH_NONE) {
+        const struct graph_link *up = link_between(graph, number, node->parent, 0);
+        const struct graph_link *back = link_between(graph, node->parent, number, 0);
+        if (up &&
+            !(up->kind == WIRE_ATTACH && up->bytes_per_s.value == GRAPH_UNLIMITED)) {
+            text_add(text, ", ");
+            words_link(text, up, back);
+        }
+    }
+    if (is_switch(node))
+        text_addf(text, ", %s, %u links", words_node_kind(node->kind),
+                  graph->out_first[number + 1] - graph->out_first[number]);
+    ranks_add(tree, number);
+    near_add(tree, number);
+    text_add(text, "\n");
+}
+
+/* -----------------------------------------------------------------------------
+ * the tree */
+
+static void prefix_push(struct tree *tree, unsigned depth, const char *piece)
+{
+    size_t at = tree->prefix_bytes[depth], bytes = strlen(piece);
+    memcpy(tree->prefix + at, piece, bytes + 1);
+    tree->prefix_bytes[depth + 1] = at + bytes;
+}
+
+static void line_begin(struct tree *tree, unsigned depth, const char *branch)
+{
+    text_add_bytes(tree->text, tree->prefix, tree->prefix_bytes[depth]);
+    text_add(tree->text, branch);
+}
+
+static bool node_is_line(const struct tree *tree, uint32_t node)
+{
+    return !rank_is_word(tree->graph, node);
+}
+
+static bool children_follow(const struct tree *tree, uint32_t child)
+{
+    for (; child != GRAPH_NONE; child = tree->next_sibling[child])
+        if (node_is_line(tree, child))
+            return true;
+    return false;
+}
+
+static void wires_add(struct tree *tree, uint32_t node, unsigned depth)
+{
+    const struct graph *graph = tree->graph;
+    bool children = children_follow(tree, tree->first_child[node]);
+    for (uint32_t i = graph->out_first[node]; i < graph->out_first[node + 1]; i++) {
+        const struct graph_link *link = &graph->links[graph->out_next[i]];
+        const struct graph_link *back =
+            link_between(graph, link->to, link->from, link_rank(graph, link));
+        if (!link_is_line(graph, link))
+            continue;
+        line_begin(tree, depth, children ? "│ " : "  ");
+        text_addf(tree->text, "%s %s  ", back ? "<->" : "-->",
+                  words_short(graph, link->to));
+        words_link(tree->text, link, back);
+        text_add(tree->text, "\n");
+    }
+}
+
+static void children_add(struct tree *tree, uint32_t parent, unsigned depth)
+{
+    unsigned deeper = depth + 1;
+    if (deeper == DEPTH_MAX) {
+        line_begin(tree, depth, "…\n");
+        return;
+    }
+    for (uint32_t i = tree->first_child[parent]; i != GRAPH_NONE;
+         i = tree->next_sibling[i]) {
+        bool last = !children_follow(tree, tree->next_sibling[i]);
+        if (!node_is_line(tree, i))
+            continue;
+        line_begin(tree, depth, last ? "└─ " : "├─ ");
+        node_add(tree, i);
+        prefix_push(tree, depth, last ? "   " : "│  ");
+        wires_add(tree, i, deeper);
+        children_add(tree, i, deeper);
+    }
+}
+
+/* A network behind one port, which that port's line has named. */
+static bool is_plain_network(const struct tree *tree, uint32_t node)
+{
+    const struct graph *graph = tree->graph;
+    return graph->nodes[node].kind == NODE_SWITCH &&
+           tree->first_child[node] == GRAPH_NONE && !graph->nodes[node].label &&
+           graph->out_first[node + 1] - graph->out_first[node] == 1;
+}
+
+static void roots_add(struct tree *tree)
+{
+    uint32_t top = tree->graph->nodes_count;
+    for (uint32_t i = tree->first_child[top]; i != GRAPH_NONE;
+         i = tree->next_sibling[i]) {
+        if (is_plain_network(tree, i))
+            continue;
+        node_add(tree, i);
+        wires_add(tree, i, 0);
+        children_add(tree, i, 0);
+    }
+}
+
+/* Each node at the end of its parent's children. */
+static void children_join(struct tree *tree)
+{
+    uint32_t count = tree->graph->nodes_count;
+    for (uint32_t i = 0; i <= count; i++)
+        tree->first_child[i] = tree->next_sibling[i] = GRAPH_NONE;
+    for (uint32_t i = count; i-- > 0;) {
+        uint32_t parent = tree->graph->nodes[i].parent;
+        parent = parent == GRAPH_NONE ? count : parent;
+        tree->next_sibling[i] = tree->first_child[parent];
+        tree->first_child[parent] = i;
+    }
+}
+
+/* -----------------------------------------------------------------------------
+ * around it */
+
+static void count_add(struct text *text, const char **before, uint32_t count,
+                      const char *one, const char *many)
+{
+    if (!count)
+        return;
+    text_addf(text, "%s%u %s", *before, count, count == 1 ? one : many);
+    *before = ", ";
+}
+
+static void summary_add(const struct graph *graph, struct text *text)
+{
+    static const char *const many[NODE_KINDS] = {[NODE_MACHINE] = "machines",
+                                                 [NODE_PACKAGE] = "packages",
+                                                 [NODE_NUMA] = "NUMA nodes",
+                                                 [NODE_HOST_BRIDGE] = "host bridges",
+                                                 [NODE_PCI_SWITCH] = "PCIe switches",
+                                                 [NODE_GPU] = "GPUs",
+                                                 [NODE_NIC] = "NICs",
+                                                 [NODE_SWITCH] = "network switches",
+                                                 [NODE_NV_SWITCH] = "NVLink switches",
+                                                 [NODE_RANK] = "ranks"};
+    uint32_t counts[NODE_KINDS] = {0};
+    const char *before = "";
+    for (uint32_t i = 0; i < graph->nodes_count; i++)
+        counts[graph->nodes[i].kind]++;
+    for (int kind = 0; kind < NODE_KINDS; kind++)
+        count_add(text, &before, counts[kind],
+                  words_node_kind((enum graph_node_kind)kind), many[kind]);
+    text_add(text, *before ? "\n\n" : "nothing\n");
+}
+
+/* What an unknown number is, and how one learns it. */
+static void unknown_add(const struct graph *graph, struct text *text)
+{
+    uint32_t unknown = 0, pci = 0;
+    for (uint32_t i = 0; i < graph->links_count; i++) {
+        bool is = graph->links[i].bytes_per_s.value == GRAPH_UNKNOWN;
+        unknown += is;
+        pci += is && graph->links[i].kind == WIRE_PCI;
+    }
+    if (!unknown)
+        return;
+    text_addf(text,
+              "\n? is unknown, never 0: %u of %u links have no bandwidth. To learn it: "
+              "tryst-topo --probe "
+              "under a launcher\nmeasures between ranks; or write --format json, fill in "
+              "\"bytes_per_s\": "
+              "[number, \"imported\"] and read it with --input.\n",
+              unknown, graph->links_count);
+    if (pci)
+        text_add(text, "PCIe speeds come from sysfs, and virtual machines hide them: "
+                       "look on the host.\n");
+}
+
+/* -----------------------------------------------------------------------------
+ * a plan */
+
+#define TREES_MAX 16
+
+/* "6 -> 0 2 4, 0 -> 1": who hands to whom, or in a reduce who gets from whom. */
+static void tree_told(const struct graph_overlaid *overlaid, const struct plan_tree *tree,
+                      struct text *text)
+{
+    const uint32_t *parent =
+        tree->broadcast_parent ? tree->broadcast_parent : tree->reduce_parent;
+    uint32_t count = overlaid->plan->ranks_count;
+    const char *before = ": ";
+    for (uint32_t i = 0; parent && i < count; i++) {
+        bool any = false;
+        for (uint32_t j = 0; j < count; j++) {
+            if (parent[j] != i)
+                continue;
+            if (!any)
+                text_addf(text, "%s%u ->", before,
+                          overlaid->members ? overlaid->members[i] : i);
+            text_addf(text, " %u", overlaid->members ? overlaid->members[j] : j);
+            any = true;
+            before = ", ";
+        }
+    }
+}
+
+static void plan_told(const struct graph_overlaid *overlaid, struct text *text)
+{
+    const struct plan *plan = overlaid->plan;
+    text_add(text, "\nplan: ");
+    text_add_number(text, plan->s_per_byte * 1e9);
+    text_add(text, " s for each GB; no plan of trees takes less than ");
+    text_add_number(text, plan->bound_s_per_byte * 1e9);
+    text_add(text, "\n");
+    for (uint32_t i = 0; i < plan->trees_count && i < TREES_MAX; i++) {
+        const struct plan_tree *tree = &plan->trees[i];
+        text_addf(text, "tree %u, ", i);
+        text_add_fixed(text, tree->share * 100, 1);
+        text_addf(text, " %%, root %u, depth %u",
+                  overlaid->members ? overlaid->members[tree->root] : tree->root,
+                  tree->depth);
+        tree_told(overlaid, tree, text);
+        text_add(text, "\n");
+    }
+    if (plan->trees_count > TREES_MAX)
+        text_addf(text, "(%u more)\n", plan->trees_count - TREES_MAX);
+}
+
+static void tree_close(struct tree *tree)
+{
+    mem_free(tree->first_child);
+    mem_free(tree->next_sibling);
+    mem_free(tree->paths);
+}
+
+void graph_text_write(const struct graph *graph, const struct graph_overlaid *overlaid,
+                      struct text *text)
+{
+    struct tree tree = {.graph = graph, .text = text};
+    size_t count = (size_t)graph->nodes_count + 1;
+    tree.first_child = mem_zalloc_array(count, sizeof *tree.first_child);
+    tree.next_sibling = mem_zalloc_array(count, sizeof *tree.next_sibling);
+    tree.paths = mem_zalloc_array(count, sizeof *tree.paths);
+    if (tree.first_child && tree.next_sibling && tree.paths) {
+        children_join(&tree);
+        summary_add(graph, text);
+        roots_add(&tree);
+        graph_matrix_write(graph, text);
+        unknown_add(graph, text);
+    } else {
+        text->failed = true;
+    }
+    if (overlaid && overlaid->plan)
+        plan_told(overlaid, text);
+    tree_close(&tree);
+}

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where everything stands; see svg_layout.h. */
+#include "svg_layout.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+
+#define PAD       14.0 /* inside a panel */
+#define GAP       26.0 /* between panels */
+#define TITLE     22.0 /* of a panel */
+#define DEPTH_MAX 64
+
+/* Sizes by how many columns there are in all: a screen is about 1,500 wide. */
+static const struct scale {
+    double leaves_max, cell, row, font;
+} scales[] = {
+    {20, 82, 66, 12}, {140, 30, 40, 9}, {1200, 10, 19, 0}, {INFINITY, 5, 12, 0}};
+
+uint32_t svg_machine_of(const struct graph *graph, uint32_t node)
+{
+    while (node != GRAPH_NONE && graph->nodes[node].kind != NODE_MACHINE)
+        node = graph->nodes[node].parent;
+    return node;
+}
+
+static uint32_t degree(const struct graph *graph, uint32_t node)
+{
+    return graph->out_first[node + 1] - graph->out_first[node];
+}
+
+/* A network that many lead to; one behind a single port is a box under it. */
+static bool is_comb(const struct graph *graph, uint32_t node)
+{
+    return graph->nodes[node].kind == NODE_SWITCH && degree(graph, node) != 1 &&
+           svg_machine_of(graph, node) == GRAPH_NONE;
+}
+
+uint32_t svg_comb_of(const struct svg_layout *layout, uint32_t node)
+{
+    uint32_t comb = 0;
+    if (!layout->machines || !is_comb(layout->graph, node))
+        return GRAPH_NONE;
+    for (uint32_t i = 0; i < node; i++)
+        comb += is_comb(layout->graph, i);
+    return comb;
+}
+
+struct svg_place svg_place_of(const struct svg_layout *layout, uint32_t node)
+{
+    if (layout->places[node].w == 0 && layout->graph->nodes[node].parent != GRAPH_NONE)
+        node = layout->graph->nodes[node].parent;
+    return layout->places[node];
+}
+
+/* -----------------------------------------------------------------------------
+ * in a machine */
+
+static bool in_tree(enum graph_node_kind kind)
+{
+    return kind != NODE_RANK && kind != NODE_NV_SWITCH && kind != NODE_SWITCH;
+}
+
+/* Columns that a node and what is in it take. */
+static uint32_t leaves_of(const struct svg_layout *layout, uint32_t node, unsigned depth)
+{
+    uint32_t leaves = 0;
+    for (uint32_t i = layout->first_child[node]; i != GRAPH_NONE && depth < DEPTH_MAX;
+         i = layout->next_sibling[i])
+        if (in_tree(layout->graph->nodes[i].kind))
+            leaves += leaves_of(layout, i, depth + 1);
+    return leaves ? leaves : 1;
+}
+
+/* Packages above NUMA nodes above host bridges above switches above devices; a row that a machine does not use is not
+ * there. */
+static unsigned row_of(enum graph_node_kind kind)
+{
+    static const unsigned rows[NODE_KINDS] = {
+        [NODE_PACKAGE] = 0,    [NODE_NUMA] = 1, [NODE_HOST_BRIDGE] = 2,
+        [NODE_PCI_SWITCH] = 3, [NODE_GPU] = 5,  [NODE_NIC] = 5};
+    return rows[kind];
+}
+
+#define ROWS 6
+
+/* The rows that some machine uses, as bits. Of nested PCI switches the inner ones are in row 4. */
+static unsigned node_row(const struct graph *graph, uint32_t node)
+{
+    const struct graph_node *at = &graph->nodes[node];
+    bool nested = at->kind == NODE_PCI_SWITCH && at->parent != GRAPH_NONE &&
+                  graph->nodes[at->parent].kind == NODE_PCI_SWITCH;
+    return row_of(at->kind) + nested;
+}
+
+static unsigned rows_used(const struct graph *graph)
+{
+    unsigned used = 0;
+    for (uint32_t i = 0; i < graph->nodes_count; i++)
+        if (in_tree(graph->nodes[i].kind) && graph->nodes[i].kind != NODE_MACHINE)
+            used |= 1u << node_row(graph, i);
+    return used;
+}
+
+static unsigned bits_below(unsigned bits, unsigned bit)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < bit; i++)
+        count += bits >> i & 1;
+    return count;
+}
+
+static double box_width(const struct svg_layout *layout, enum graph_node_kind kind,
+                        uint32_t leaves)
+{
+    double span = leaves * layout->cell;
+    double margin =
+        layout->cell * (kind == NODE_PACKAGE ? 0.6 : 0.12); /* room for their wire */
+    margin = margin > span * 0.5 ? span * 0.12 : margin;
+    bool narrow = kind == NODE_HOST_BRIDGE || kind == NODE_PCI_SWITCH;
+    double most = narrow ? layout->cell * 2.4 : span;
+    return (span < most ? span : most) - margin;
+}
+
+/* The box of a node over the columns from `x`, then those of what is in it. */
+static void node_place(struct svg_layout *layout, uint32_t node, double x, double top,
+                       unsigned used, unsigned depth)
+{
+    const struct graph *graph = layout->graph;
+    enum graph_node_kind kind = graph->nodes[node].kind;
+    uint32_t leaves = leaves_of(layout, node, depth);
+    if (kind != NODE_MACHINE) {
+        double w = box_width(layout, kind, leaves), h = layout->row * 0.55;
+        layout->places[node] = (struct svg_place){
+            .x = x + leaves * layout->cell / 2 - w / 2,
+            .y = top + bits_below(used, node_row(graph, node)) * layout->row,
+            .w = w,
+            .h = h};
+    }
+    for (uint32_t i = layout->first_child[node]; i != GRAPH_NONE && depth < DEPTH_MAX;
+         i = layout->next_sibling[i]) {
+        if (!in_tree(graph->nodes[i].kind))
+            continue;
+        node_place(layout, i, x, top, used, depth + 1);
+        x += leaves_of(layout, i, depth + 1) * layout->cell;
+    }
+}
+
+/* NVLink switches as a bar under the devices that they join. */
+static void nv_switch_place(struct svg_layout *layout, uint32_t node, double y)
+{
+    const struct graph *graph = layout->graph;
+    double left = INFINITY, right = -INFINITY;
+    for (uint32_t i = graph->out_first[node]; i < graph->out_first[node + 1]; i++) {
+        struct svg_place at = layout->places[graph->links[graph->out_next[i]].to];
+        left = at.w && at.x < left ? at.x : left;
+        right = at.w && at.x + at.w > right ? at.x + at.w : right;
+    }
+    if (left < right)
+        layout->places[node] =
+            (struct svg_place){left, y, right - left, layout->row * 0.3};
+}
+
+static bool any_kind(const struct graph *graph, enum graph_node_kind kind)
+{
+    for (uint32_t i = 0; i < graph->nodes_count; i++)
+        if (graph->nodes[i].kind == kind)
+            return true;
+    return false;
+}
+
+static void machine_place(struct svg_layout *layout, uint32_t machine, double x, double y,
+                          double w, double h, unsigned used)
+{
+    double inner = leaves_of(layout, machine, 0) * layout->cell;
+    double top = y + TITLE + PAD * 0.5;
+    layout->places[machine] = (struct svg_place){x, y, w, h};
+    node_place(layout, machine, x + (w - inner) / 2, top, used, 0);
+    top += bits_below(used, ROWS) * layout->row;
+    for (uint32_t i = layout->first_child[machine]; i != GRAPH_NONE;
+         i = layout->next_sibling[i])
+        if (layout->graph->nodes[i].kind == NODE_NV_SWITCH)
+            nv_switch_place(layout, i, top);
+}
+
+/* -----------------------------------------------------------------------------
+ * machines and their networks */
+
+double svg_bar_y(const struct svg_layout *layout, uint32_t machine, uint32_t comb)
+{
+    const struct svg_place *panel = &layout->places[machine];
+    return panel->y + panel->h + GAP + comb * layout->comb_gap;
+}
+
+/* A network behind one port: a box under its NIC, below the panel. */
+static void plain_networks_place(struct svg_layout *layout)
+{
+    const struct graph *graph = layout->graph;
+    for (uint32_t i = 0; i < graph->nodes_count; i++) {
+        if (graph->nodes[i].kind != NODE_SWITCH || degree(graph, i) != 1)
+            continue;
+        uint32_t nic = graph->links[graph->out_next[graph->out_first[i]]].to;
+        uint32_t machine = svg_machine_of(graph, nic);
+        struct svg_place at = layout->places[nic];
+        if (machine == GRAPH_NONE || !at.w)
+            continue;
+        layout->places[i] = (struct svg_place){at.x, svg_bar_y(layout, machine, 0), at.w,
+                                               layout->row * 0.4};
+    }
+}
+
+static void combs_place(struct svg_layout *layout)
+{
+    const struct graph *graph = layout->graph;
+    for (uint32_t i = 0; i < graph->nodes_count; i++) {
+        uint32_t comb = svg_comb_of(layout, i);
+        if (comb == GRAPH_NONE)
+            continue;
+        layout->places[i] =
+            (struct svg_place){layout->spine_x - comb * layout->comb_gap, 0, 1, 1};
+    }
+}
+
+static void machines_place(struct svg_layout *layout, uint32_t count,
+                           uint32_t leaves_most)
+{
+    const struct graph *graph = layout->graph;
+    unsigned used = rows_used(graph);
+    double w = leaves_most * layout->cell + 2 * PAD;
+    double h = TITLE + PAD + bits_below(used, ROWS) * layout->row +
+               (any_kind(graph, NODE_NV_SWITCH) ? layout->row * 0.45 : 0);
+    double below =
+        layout->combs_count ? layout->combs_count * layout->comb_gap : layout->row * 0.4;
+    double left =
+        layout->combs_count * layout->comb_gap + (layout->combs_count ? GAP : 0);
+    w = w > 96 ? w : 96; /* room for a title */
+    if (any_kind(graph, NODE_SWITCH))
+        below += 2 * GAP;
+    else
+        below = GAP;
+    uint32_t columns = (uint32_t)ceil(sqrt(count * (h + below) / (w + GAP) * 1.7));
+    columns = columns < 1 ? 1 : columns > count ? count : columns;
+    for (uint32_t near = columns > 1 ? columns - 1 : 1; near <= columns + 1; near++)
+        if (count % near == 0 && count % columns != 0)
+            columns = near; /* no half row where that costs little */
+    layout->columns = columns;
+    layout->spine_x = left - GAP;
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < graph->nodes_count; i++) {
+        if (graph->nodes[i].kind != NODE_MACHINE)
+            continue;
+        machine_place(layout, i, left + seen % columns * (w + GAP),
+                      seen / columns * (h + below), w, h, used);
+        seen++;
+    }
+    layout->width = left + columns * (w + GAP) - GAP;
+    layout->height = (count + columns - 1) / columns * (h + below);
+    plain_networks_place(layout);
+    combs_place(layout);
+}
+
+/* -----------------------------------------------------------------------------
+ * a cluster without machines */
+
+/* Hops from the nearest rank, into `level`; GRAPH_NONE: none reaches it. */
+static void levels_find(const struct graph *graph, uint32_t *level, uint32_t *most_p)
+{
+    bool changed = true;
+    *most_p = 0;
+    for (uint32_t i = 0; i < graph->nodes_count; i++)
+        level[i] = graph->nodes[i].kind == NODE_RANK ? 0 : GRAPH_NONE;
+    for (uint32_t now = 0; changed && now < DEPTH_MAX; now++) {
+        changed = false;
+        for (uint32_t i = 0; i < graph->links_count; i++) {
+            const struct graph_link *link = &graph->links[i];
+            if (level[link->from] == now && level[link->to] == GRAPH_NONE) {
+                level[link->to] = *most_p = now + 1;
+                changed = true;
+            }
+        }
+    }
+}
+
+/* The switch of a node's next level that it is under first, for the order in its row. */
+static uint32_t upper_of(const struct graph *graph, const uint32_t *level, uint32_t node)
+{
+    for (uint32_t i = graph->out_first[node]; i < graph->out_first[node + 1]; i++) {
+        uint32_t to = graph->links[graph->out_next[i]].to;
+        if (level[to] != GRAPH_NONE && level[to] == level[node] + 1)
+            return to;
+    }
+    return GRAPH_NONE;
+}
+
+/* Ranks one after another by their switches; returns where the row ends. */
+static double lowest_place(struct svg_layout *layout, const uint32_t *level, double y)
+{
+    const struct graph *graph = layout->graph;
+    double x = 0;
+    for (uint32_t s = 0; s <= graph->nodes_count;
+         s++) /* the last round: under no switch */
+        for (uint32_t i = 0; i < graph->nodes_count; i++) {
+            uint32_t wanted = s < graph->nodes_count ? s : GRAPH_NONE;
+            if (level[i] != 0 || upper_of(graph, level, i) != wanted)
+                continue;
+            layout->places[i] =
+                (struct svg_place){x, y, layout->cell * 0.8, layout->row * 0.6};
+            x += layout->cell;
+        }
+    return x;
+}
+
+/* The middle of what is below a switch; `other` when nothing is. */
+static double middle_below(const struct svg_layout *layout, const uint32_t *level,
+                           uint32_t node, double other)
+{
+    const struct graph *graph = layout->graph;
+    double sum = 0, count = 0;
+    for (uint32_t i = graph->out_first[node]; i < graph->out_first[node + 1]; i++) {
+        uint32_t to = graph->links[graph->out_next[i]].to;
+        if (level[to] + 1 != level[node])
+            continue;
+        sum += layout->places[to].x + layout->places[to].w / 2;
+        count++;
+    }
+    return count > 0 ? sum / count : other;
+}
+
+/* A row of switches: over the middle of what is below each, the upper rows evenly over the whole width. */
+static double level_place(struct svg_layout *layout, const uint32_t *level, uint32_t l,
+                          double y, double width)
+{
+    const struct graph *graph = layout->graph;
+    double w = layout->cell * 1.6 < 64 ? 64 : layout->cell * 1.6, free_x = 0;
+    uint32_t count = 0, seen = 0;
+    for (uint32_t i = 0; i < graph->nodes_count; i++)
+        count += level[i] == l;
+    for (uint32_t i = 0; i < graph->nodes_count; i++) {
+        if (level[i] != l)
+            continue;
+        double at = width * (seen++ + 0.5) / count;
+        at = (l == 1 ? middle_below(layout, level, i, at) : at) - w / 2;
+        at = at < free_x ? free_x : at;
+        layout->places[i] = (struct svg_place){at, y, w, layout->row * 0.55};
+        free_x = at + w + 12;
+    }
+    return free_x - 12 > width ? free_x - 12 : width;
+}
+
+static void layers_place(struct svg_layout *layout, const uint32_t *level, uint32_t most)
+{
+    double row = layout->row * 2.2;
+    double widest = layout->graph->ranks_count * layout->cell;
+    row = row < widest / 9 ? widest / 9
+                           : row; /* so that long wires are not all but level */
+    layout->width = lowest_place(layout, level, most * row);
+    for (uint32_t l = 1; l <= most; l++)
+        layout->width = level_place(layout, level, l, (most - l) * row, layout->width);
+    layout->height = most * row + layout->row;
+}
+
+/* Only ranks: a ring, or from 13 on a grid by number (a torus that is numbered by rows looks like one). */
+static void ranks_place(struct svg_layout *layout, uint32_t count)
+{
+    const struct graph *graph = layout->graph;
+    double size = layout->cell * 0.62, step = layout->cell * 1.5;
+    uint32_t columns = (uint32_t)ceil(sqrt(count)), seen = 0;
+    bool ring = count <= 12;
+    double radius = step * count / 5 + step * 0.6;
+    for (uint32_t i = 0; i < graph->nodes_count; i++) {
+        double angle = 2 * 3.14159265358979 * seen / (count ? count : 1);
+        double x = ring ? radius + radius * sin(angle) : seen % columns * step;
+        double y =
+            ring ? radius - radius * cos(angle) : seen / columns * step + step * 0.7;
+        layout->places[i] = (struct svg_place){x, y, size, size * 0.8};
+        seen++;
+    }
+    layout->width = ring ? 2 * radius + size : columns * step + step * 0.5;
+    layout->height =
+        ring ? 2 * radius + size : (count + columns - 1) / columns * step + step * 0.7;
+}
+
+static bool cluster_place(struct svg_layout *layout)
+{
+    const struct graph *graph = layout->graph;
+    uint32_t *level = mem_zalloc_array((size_t)graph->nodes_count + 1, sizeof *level),
+             most;
+    if (!level)
+        return false;
+    levels_find(graph, level, &most);
+    if (most)
+        layers_place(layout, level, most);
+    else
+        ranks_place(layout, graph->nodes_count);
+    mem_free(level);
+    return true;
+}
+
+/* -----------------------------------------------------------------------------
+ * the whole */
+
+static void children_join(struct svg_layout *layout)
+{
+    uint32_t count = layout->graph->nodes_count;
+    for (uint32_t i = 0; i <= count; i++)
+        layout->first_child[i] = layout->next_sibling[i] = GRAPH_NONE;
+    for (uint32_t i = count; i-- > 0;) {
+        uint32_t parent = layout->graph->nodes[i].parent;
+        parent = parent == GRAPH_NONE ? count : parent;
+        layout->next_sibling[i] = layout->first_child[parent];
+        layout->first_child[parent] = i;
+    }
+}
+
+static void scale_choose(struct svg_layout *layout, double leaves)
+{
+    const struct scale *scale = scales;
+    while (leaves > scale->leaves_max)
+        scale++;
+    layout->cell = scale->cell;
+    layout->row = scale->row;
+    layout->font = scale->font;
+    layout->comb_gap = scale->font > 0 ? 16 : 9;
+}
+
+tryst_status svg_layout_open(const struct graph *graph, struct svg_layout *layout)
+{
+    size_t count = (size_t)graph->nodes_count + 1;
+    uint32_t machines = 0, leaves = 0, most = 0;
+    *layout = (struct svg_layout){.graph = graph};
+    layout->places = mem_zalloc_array(count, sizeof *layout->places);
+    layout->first_child = mem_zalloc_array(count, sizeof *layout->first_child);
+    layout->next_sibling = mem_zalloc_array(count, sizeof *layout->next_sibling);
+    if (!layout->places || !layout->first_child || !layout->next_sibling) {
+        svg_layout_close(layout);
+        return TRYST_E_NOMEM;
+    }
+    children_join(layout);
+    for (uint32_t i = 0; i < graph->nodes_count; i++) {
+        layout->combs_count += is_comb(graph, i);
+        if (graph->nodes[i].kind != NODE_MACHINE)
+            continue;
+        uint32_t its = leaves_of(layout, i, 0);
+        machines++;
+        leaves += its;
+        most = its > most ? its : most;
+    }
+    layout->machines = machines > 0;
+    scale_choose(layout, machines ? leaves : graph->ranks_count);
+    if (machines) {
+        machines_place(layout, machines, most);
+    } else if (!cluster_place(layout)) {
+        svg_layout_close(layout);
+        return TRYST_E_NOMEM;
+    }
+    return TRYST_OK;
+}
+
+void svg_layout_close(struct svg_layout *layout)
+{
+    mem_free(layout->places);
+    mem_free(layout->first_child);
+    mem_free(layout->next_sibling);
+    *layout = (struct svg_layout){0};
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plan's trees one by one, each as a tree of its own below the picture: the root above, its children below it, a
+ * number for each rank. Over the picture alone eight trees are a tangle.
+ *
+ * Of the two halves of an all-reduce the broadcast is drawn; arrows go from parent to child (a reduce goes
+ * the other way). Called by graph_svg.c.
+ */
+#include "svg_trees.h"
+
+#include <stdio.h>
+
+#include "look.h"
+
+#define GAP 18.0
+
+struct drawing {
+    const uint32_t *parent;
+    uint32_t ranks_count;
+    double radius, next_x;
+    double x[SVG_TREE_RANKS], y[SVG_TREE_RANKS]; /* by position */
+    uint32_t depth;
+};
+
+static const uint32_t *parents_of(const struct plan_tree *tree)
+{
+    return tree->broadcast_parent ? tree->broadcast_parent : tree->reduce_parent;
+}
+
+/* Leaves one beside another, each parent over the middle of its children. */
+static void node_place(struct drawing *drawing, uint32_t node, uint32_t depth)
+{
+    double first = 0, last = 0;
+    bool any = false;
+    for (uint32_t i = 0; i < drawing->ranks_count && depth < drawing->ranks_count; i++) {
+        if (drawing->parent[i] != node)
+            continue;
+        node_place(drawing, i, depth + 1);
+        first = any ? first : drawing->x[i];
+        last = drawing->x[i];
+        any = true;
+    }
+    if (!any) {
+        first = last = drawing->next_x;
+        drawing->next_x += drawing->radius * 2.5;
+    }
+    drawing->x[node] = (first + last) / 2;
+    drawing->y[node] = depth * drawing->radius * 4.2;
+    drawing->depth = depth > drawing->depth ? depth : drawing->depth;
+}
+
+static bool drawing_make(const struct plan *plan, uint32_t number,
+                         struct drawing *drawing)
+{
+    const struct plan_tree *tree = &plan->trees[number];
+    *drawing = (struct drawing){.parent = parents_of(tree),
+                                .ranks_count = plan->ranks_count,
+                                .radius = plan->ranks_count <= 16   ? 9
+                                          : plan->ranks_count <= 32 ? 7
+                                                                    : 5.5};
+    if (!drawing->parent || plan->ranks_count > SVG_TREE_RANKS)
+        return false;
+    node_place(drawing, tree->root, 0);
+    return true;
+}
+
+static void edge_draw(struct text *text, const struct drawing *drawing, uint32_t child,
+                      const char *colour)
+{
+    uint32_t parent = drawing->parent[child];
+    const double numbers[] = {drawing->x[parent], drawing->y[parent], drawing->x[child],
+                              drawing->y[child]};
+    static const char *const names[] = {"<line x1=\"", "\" y1=\"", "\" x2=\"",
+                                        "\" y2=\""};
+    for (int i = 0; i < 4; i++) {
+        text_add(text, names[i]);
+        text_add_fixed(text, numbers[i], 1);
+    }
+    text_addf(text, "\" stroke=\"%s\" stroke-width=\"1.6\"/>\n", colour);
+}
+
+static void rank_draw(struct text *text, const struct drawing *drawing, uint32_t node,
+                      uint32_t rank, const char *colour)
+{
+    bool root = drawing->parent[node] == GRAPH_NONE;
+    double size = drawing->radius * (rank > 99 ? 0.85 : 1.05);
+    text_add(text, "<circle cx=\"");
+    text_add_fixed(text, drawing->x[node], 1);
+    text_add(text, "\" cy=\"");
+    text_add_fixed(text, drawing->y[node], 1);
+    text_add(text, "\" r=\"");
+    text_add_fixed(text, drawing->radius, 1);
+    text_addf(text, "\" fill=\"%s\" stroke=\"%s\"/>\n<text x=\"",
+              root ? colour : "#ffffff", colour);
+    text_add_fixed(text, drawing->x[node], 1);
+    text_add(text, "\" y=\"");
+    text_add_fixed(text, drawing->y[node] + size * 0.36, 1);
+    text_add(text, "\" font-size=\"");
+    text_add_fixed(text, size, 1);
+    text_addf(text, "\" text-anchor=\"middle\" fill=\"%s\">%u</text>\n",
+              root ? "#ffffff" : "#1f2933", rank);
+}
+
+static void tree_draw(struct text *text, const struct graph_overlaid *overlaid,
+                      uint32_t number, const struct drawing *drawing, double left,
+                      double top)
+{
+    const char *colour = look_tree_colour(number);
+    text_add(text, "<g transform=\"translate(");
+    text_add_fixed(text, left + drawing->radius, 1);
+    text_add(text, " ");
+    text_add_fixed(text, top, 1);
+    text_addf(text,
+              ")\">\n<text x=\"-6\" y=\"-20\" font-size=\"11\" fill=\"%s\">tree %u, ",
+              colour, number);
+    text_add_fixed(text, overlaid->plan->trees[number].share * 100, 1);
+    text_add(text, " %</text>\n");
+    for (uint32_t i = 0; i < drawing->ranks_count; i++)
+        if (drawing->parent[i] != GRAPH_NONE)
+            edge_draw(text, drawing, i, colour);
+    for (uint32_t i = 0; i < drawing->ranks_count; i++)
+        rank_draw(text, drawing, i, overlaid->members ? overlaid->members[i] : i, colour);
+    text_add(text, "</g>\n");
+}
+
+double svg_trees_draw(struct text *text, const struct graph_overlaid *overlaid,
+                      uint32_t count, double left, double top, double width)
+{
+    double x = left, y = top + 30, lowest = top;
+    for (uint32_t i = 0; i < count; i++) {
+        struct drawing drawing;
+        if (!drawing_make(overlaid->plan, i, &drawing))
+            continue;
+        double w = drawing.next_x + GAP < 96 ? 96 : drawing.next_x + GAP;
+        if (x > left && x + w > left + width) {
+            x = left;
+            y = lowest + 42;
+        }
+        tree_draw(text, overlaid, i, &drawing, x, y);
+        double bottom = y + drawing.depth * drawing.radius * 4.2 + drawing.radius;
+        lowest = bottom > lowest ? bottom : lowest;
+        x += w;
+    }
+    return lowest;
+}

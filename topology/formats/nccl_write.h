@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A graph as the XML that NCCL reads. Callers: graph_write.c. */
+#ifndef TRYST_TOPOLOGY_NCCL_WRITE_H
+#define TRYST_TOPOLOGY_NCCL_WRITE_H
+
+#include "topology/base/graph.h"
+#include "topology/base/text.h"
+
+void nccl_xml_write(const struct graph *graph, struct text *text);
+
+#endif

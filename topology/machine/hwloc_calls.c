@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See hwloc_calls.h. */
+#include "hwloc_calls.h"
+
+#include "topology/base/library.h"
+
+static struct hwloc_calls calls;
+#define HWLOC_SYMBOL(name) {#name, (void **)&calls.name},
+static const struct library_symbol symbols[] = {HWLOC_CALLS(HWLOC_SYMBOL){NULL, NULL}};
+static struct library library = LIBRARY_INIT("libhwloc.so.15", symbols);
+
+tryst_status hwloc_calls_get(struct err *err, const struct hwloc_calls **calls_p)
+{
+    tryst_status status = library_need(&library, err);
+    if (status == TRYST_OK)
+        *calls_p = &calls;
+    return status;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The few calls of libhwloc that we make, opened when they are first needed.
+ *
+ * One idea: a program that loads libtryst and never asks for a topology needs no libhwloc, even where Tryst was
+ * built with it. Never closed again.
+ * Callers: hwloc_machine.c, detection.
+ */
+#ifndef TRYST_TOPOLOGY_HWLOC_CALLS_H
+#define TRYST_TOPOLOGY_HWLOC_CALLS_H
+
+#include <hwloc.h>
+
+#include "core/err.h"
+
+#define HWLOC_CALLS(X)                    \
+    X(hwloc_topology_init)                \
+    X(hwloc_topology_destroy)             \
+    X(hwloc_topology_load)                \
+    X(hwloc_topology_set_io_types_filter) \
+    X(hwloc_topology_set_xmlbuffer)       \
+    X(hwloc_topology_set_synthetic)       \
+    X(hwloc_get_obj_by_depth)             \
+    X(hwloc_bitmap_list_snprintf)         \
+    X(hwloc_bitmap_weight)                \
+    X(hwloc_bitmap_first)                 \
+    X(hwloc_memattr_get_value)            \
+    X(hwloc_distances_get_by_name)        \
+    X(hwloc_distances_release)
+
+struct hwloc_calls {
+#define HWLOC_MEMBER(name) __typeof__(&name) name;
+    HWLOC_CALLS(HWLOC_MEMBER)
+#undef HWLOC_MEMBER
+};
+
+/** TRYST_E_UNSUPPORTED with the sentence why. From any thread. */
+tryst_status hwloc_calls_get(struct err *err, const struct hwloc_calls **calls_p);
+
+#endif

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See hwloc_machine.h. One walk over hwloc's tree: normal objects give packages, memory children NUMA nodes; a
+ * second one over the I/O children gives PCI devices, since an I/O object may come before the NUMA node that it is
+ * near to.
+ *
+ * What hwloc's numbers mean: a PCI link's speed is the one that it runs at now, in GB/s one way, and 0 in
+ * virtual machines, which is unknown; memory attributes are MiB/s and ns (ACPI HMAT); NVLinkBandwidth is MB/s.
+ */
+#include "hwloc_machine.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "pci_class.h"
+
+#define CPUS_BYTES 1024
+
+struct walk {
+    const struct hwloc_calls *calls;
+    hwloc_topology_t topology;
+    enum graph_origin origin;
+    struct machine *machine;
+    bool failed; /* no memory */
+};
+
+/* Where an I/O object hangs. */
+struct place {
+    uint32_t package, numa, parent;
+};
+
+static const char *keep(struct walk *walk, const char *string)
+{
+    const char *kept = machine_string(walk->machine, string);
+    walk->failed = walk->failed || (string && !kept);
+    return kept;
+}
+
+static const char *info_of(hwloc_obj_t obj, const char *name)
+{
+    for (unsigned i = 0; i < obj->infos_count; i++)
+        if (strcmp(obj->infos[i].name, name) == 0)
+            return obj->infos[i].value;
+    return NULL;
+}
+
+static const char *cpus_of(struct walk *walk, hwloc_obj_t obj)
+{
+    char cpus[CPUS_BYTES];
+    if (!obj->cpuset || walk->calls->hwloc_bitmap_weight(obj->cpuset) <= 0)
+        return "";
+    int length = walk->calls->hwloc_bitmap_list_snprintf(cpus, sizeof cpus, obj->cpuset);
+    return length > 0 && (size_t)length < sizeof cpus ? keep(walk, cpus) : NULL;
+}
+
+static struct graph_number number_of(const struct walk *walk, double value)
+{
+    if (!(value > 0))
+        return (struct graph_number)MACHINE_UNKNOWN;
+    return (struct graph_number){value, walk->origin};
+}
+
+/* -----------------------------------------------------------------------------
+ * packages and NUMA nodes */
+
+static double memory_attribute(struct walk *walk, hwloc_obj_t obj,
+                               hwloc_memattr_id_t which)
+{
+    struct hwloc_location near = {.type = HWLOC_LOCATION_TYPE_CPUSET};
+    hwloc_uint64_t value;
+    near.location.cpuset = obj->cpuset;
+    if (walk->calls->hwloc_memattr_get_value(walk->topology, which, obj, &near, 0,
+                                             &value) != 0)
+        return 0;
+    return (double)value;
+}
+
+static void memory_read(struct walk *walk, hwloc_obj_t obj, uint32_t package)
+{
+    for (hwloc_obj_t child = obj->memory_first_child; child;
+         child = child->next_sibling) {
+        memory_read(walk, child, package); /* a memory-side cache holds NUMA nodes */
+        if (child->type != HWLOC_OBJ_NUMANODE)
+            continue;
+        const char *cpus = cpus_of(walk, child);
+        struct machine_numa *numa = machine_numa_add(walk->machine);
+        if (!numa) {
+            walk->failed = true;
+            return;
+        }
+        numa->os_index = child->os_index;
+        numa->package = package;
+        numa->cpus = cpus;
+        numa->bytes_per_s = number_of(
+            walk, memory_attribute(walk, child, HWLOC_MEMATTR_ID_BANDWIDTH) * 1048576.0);
+        numa->latency_ns =
+            number_of(walk, memory_attribute(walk, child, HWLOC_MEMATTR_ID_LATENCY));
+    }
+}
+
+static void processors_read(struct walk *walk, hwloc_obj_t obj, uint32_t package)
+{
+    if (obj->type == HWLOC_OBJ_PACKAGE) {
+        const char *cpus = cpus_of(walk, obj),
+                   *model = keep(walk, info_of(obj, "CPUModel"));
+        struct machine_package *added = machine_package_add(walk->machine);
+        if (!added) {
+            walk->failed = true;
+            return;
+        }
+        *added =
+            (struct machine_package){obj->os_index, cpus && *cpus ? cpus : NULL, model};
+        package = walk->machine->packages_count - 1;
+    }
+    memory_read(walk, obj, package);
+    for (hwloc_obj_t child = obj->first_child; child; child = child->next_sibling)
+        processors_read(walk, child, package);
+}
+
+/* -----------------------------------------------------------------------------
+ * PCI */
+
+static struct machine_pci *pci_add(struct walk *walk, enum machine_pci_kind kind,
+                                   const struct hwloc_pcidev_attr_s *attr,
+                                   const struct place *place)
+{
+    char address[32];
+    snprintf(address, sizeof address, "%04x:%02x:%02x.%01x", (unsigned)attr->domain,
+             attr->bus, attr->dev, attr->func);
+    const char *kept = keep(walk, address);
+    struct machine_pci *pci = machine_pci_add(walk->machine, kind);
+    if (!pci) {
+        walk->failed = true;
+        return NULL;
+    }
+    pci->address = kept;
+    pci->parent = place->parent;
+    pci->package = place->package;
+    pci->numa = place->numa;
+    pci->bytes_per_s = number_of(walk, (double)attr->linkspeed * 1e9);
+    return pci;
+}
+
+/* The OpenFabrics device of a NIC, else its network interface. */
+static hwloc_obj_t port_of(hwloc_obj_t nic)
+{
+    hwloc_obj_t best = NULL;
+    for (hwloc_obj_t io = nic->io_first_child; io; io = io->next_sibling) {
+        if (io->type != HWLOC_OBJ_OS_DEVICE || !io->name)
+            continue;
+        if (io->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS)
+            return io;
+        if (io->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK && !best)
+            best = io;
+    }
+    return best;
+}
+
+static void port_add(struct walk *walk, uint32_t nic, const char *name,
+                     enum graph_link_kind kind)
+{
+    struct machine_port *port = machine_port_add(walk->machine);
+    if (!port) {
+        walk->failed = true;
+        return;
+    }
+    port->nic = nic;
+    port->name = name;
+    port->kind = kind;
+}
+
+static void nic_read(struct walk *walk, hwloc_obj_t obj, const struct place *place)
+{
+    hwloc_obj_t port = port_of(obj);
+    const char *name = port ? keep(walk, port->name) : NULL;
+    const char *label = keep(walk, info_of(obj, "PCIDevice"));
+    struct machine_pci *pci = pci_add(walk, PCI_NIC, &obj->attr->pcidev, place);
+    if (!pci)
+        return;
+    pci->name = name;
+    pci->label = label;
+    if (name)
+        port_add(walk, walk->machine->pci_count - 1, name,
+                 pci_is_infiniband(obj->attr->pcidev.class_id) ? WIRE_INFINIBAND
+                                                               : WIRE_ETHERNET);
+}
+
+static void gpu_read(struct walk *walk, hwloc_obj_t obj, const struct place *place)
+{
+    const char *model = info_of(obj, "PCIDevice");
+    for (hwloc_obj_t io = obj->io_first_child; io; io = io->next_sibling)
+        if (io->type == HWLOC_OBJ_OS_DEVICE && info_of(io, "GPUModel"))
+            model = info_of(io, "GPUModel");
+    model = keep(walk, model);
+    struct machine_pci *pci = pci_add(walk, PCI_GPU, &obj->attr->pcidev, place);
+    if (pci)
+        pci->label = model;
+}
+
+static void device_read(struct walk *walk, hwloc_obj_t obj, const struct place *place)
+{
+    const struct hwloc_pcidev_attr_s *attr = &obj->attr->pcidev;
+    if (pci_is_gpu(attr->class_id, attr->vendor_id))
+        gpu_read(walk, obj, place);
+    else if (pci_is_nic(attr->class_id))
+        nic_read(walk, obj, place);
+    else if (pci_is_nv_switch(attr->class_id, attr->vendor_id))
+        pci_add(walk, PCI_NV_SWITCH, attr, place);
+}
+
+static void io_read(struct walk *walk, hwloc_obj_t obj, struct place place);
+
+static void bridge_read(struct walk *walk, hwloc_obj_t obj, struct place place)
+{
+    const struct hwloc_bridge_attr_s *bridge = &obj->attr->bridge;
+    struct machine_pci *pci;
+    if (bridge->upstream_type == HWLOC_OBJ_BRIDGE_PCI) {
+        pci = pci_add(walk, PCI_BRIDGE, &bridge->upstream.pci, &place);
+    } else {
+        char address[16];
+        snprintf(address, sizeof address, "%04x:%02x",
+                 (unsigned)bridge->downstream.pci.domain,
+                 bridge->downstream.pci.secondary_bus);
+        pci = pci_add(walk, PCI_HOST_BRIDGE, &(struct hwloc_pcidev_attr_s){0}, &place);
+        if (pci)
+            pci->address = keep(walk, address);
+    }
+    if (!pci)
+        return;
+    place.parent = walk->machine->pci_count - 1;
+    io_read(walk, obj, place);
+}
+
+/* The I/O children of an object. */
+static void io_read(struct walk *walk, hwloc_obj_t obj, struct place place)
+{
+    for (hwloc_obj_t io = obj->io_first_child; io && !walk->failed;
+         io = io->next_sibling) {
+        if (io->type == HWLOC_OBJ_BRIDGE)
+            bridge_read(walk, io, place);
+        else if (io->type == HWLOC_OBJ_PCI_DEVICE)
+            device_read(walk, io, &place);
+        else if (io->type == HWLOC_OBJ_OS_DEVICE && place.parent == MACHINE_NONE &&
+                 io->name && io->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK)
+            port_add(walk, MACHINE_NONE, keep(walk, io->name), WIRE_ETHERNET);
+    }
+}
+
+/* The only NUMA node near an object, if it is one that we took. */
+static uint32_t numa_near(const struct walk *walk, hwloc_obj_t obj)
+{
+    if (!obj->nodeset || walk->calls->hwloc_bitmap_weight(obj->nodeset) != 1)
+        return MACHINE_NONE;
+    uint32_t os_index = (uint32_t)walk->calls->hwloc_bitmap_first(obj->nodeset);
+    for (uint32_t i = 0; i < walk->machine->numas_count; i++)
+        if (walk->machine->numas[i].os_index == os_index)
+            return i;
+    return MACHINE_NONE;
+}
+
+static void devices_read(struct walk *walk, hwloc_obj_t obj, uint32_t *packages_seen,
+                         uint32_t package)
+{
+    if (obj->type == HWLOC_OBJ_PACKAGE)
+        package = (*packages_seen)++;
+    bool only = walk->machine->packages_count == 1;
+    struct place place = {only ? 0 : package, numa_near(walk, obj), MACHINE_NONE};
+    io_read(walk, obj, place);
+    for (hwloc_obj_t child = obj->first_child; child && !walk->failed;
+         child = child->next_sibling)
+        devices_read(walk, child, packages_seen, package);
+}
+
+/* -----------------------------------------------------------------------------
+ * NVLinks */
+
+static uint32_t pci_of(const struct walk *walk, hwloc_obj_t obj)
+{
+    char address[32];
+    while (obj && obj->type != HWLOC_OBJ_PCI_DEVICE)
+        obj = obj->parent;
+    if (!obj)
+        return MACHINE_NONE;
+    const struct hwloc_pcidev_attr_s *attr = &obj->attr->pcidev;
+    snprintf(address, sizeof address, "%04x:%02x:%02x.%01x", (unsigned)attr->domain,
+             attr->bus, attr->dev, attr->func);
+    return machine_pci_find(walk->machine, address);
+}
+
+/* One wire between GPUs, or what a GPU has to all NVLink switches together. */
+static void nvlink_add(struct walk *walk, uint32_t from, uint32_t to, double bytes_per_s)
+{
+    struct machine *machine = walk->machine;
+    bool to_switch = machine->pci[to].kind == PCI_NV_SWITCH;
+    struct machine_nvlink more = {.from = from,
+                                  .to = to_switch ? MACHINE_NONE : to,
+                                  .bytes_per_s = number_of(walk, bytes_per_s)};
+    walk->failed = !machine_nvlink_join(machine, &more);
+}
+
+static void nvlinks_read(struct walk *walk)
+{
+    struct hwloc_distances_s *matrix;
+    unsigned count = 1;
+    if (walk->calls->hwloc_distances_get_by_name(walk->topology, "NVLinkBandwidth",
+                                                 &count, &matrix, 0) != 0 ||
+        count == 0)
+        return;
+    for (unsigned i = 0; i < matrix->nbobjs && !walk->failed; i++)
+        for (unsigned j = 0; j < matrix->nbobjs && !walk->failed; j++) {
+            uint32_t from = pci_of(walk, matrix->objs[i]),
+                     to = pci_of(walk, matrix->objs[j]);
+            double bytes_per_s = (double)matrix->values[i * matrix->nbobjs + j] * 1e6;
+            if (from == MACHINE_NONE || to == MACHINE_NONE || from == to ||
+                !(bytes_per_s > 0) || walk->machine->pci[from].kind != PCI_GPU)
+                continue;
+            if (walk->machine->pci[to].kind == PCI_NV_SWITCH ||
+                (walk->machine->pci[to].kind == PCI_GPU && from < to))
+                nvlink_add(walk, from, to, bytes_per_s);
+        }
+    walk->calls->hwloc_distances_release(walk->topology, matrix);
+}
+
+/* -----------------------------------------------------------------------------
+ * the whole */
+
+tryst_status hwloc_machine_read(const struct hwloc_calls *calls,
+                                hwloc_topology_t topology, enum graph_origin origin,
+                                struct machine *machine)
+{
+    struct walk walk = {calls, topology, origin, machine, false};
+    hwloc_obj_t root = calls->hwloc_get_obj_by_depth(topology, 0, 0);
+    uint32_t packages_seen = 0;
+    machine->name = keep(&walk, info_of(root, "HostName"));
+    machine->label = keep(&walk, info_of(root, "DMIProductName"));
+    machine->arch = keep(&walk, info_of(root, "Architecture"));
+    processors_read(&walk, root, MACHINE_NONE);
+    if (!walk.failed)
+        devices_read(&walk, root, &packages_seen, MACHINE_NONE);
+    if (!walk.failed &&
+        origin == ORIGIN_IMPORTED) /* of this machine the driver says more */
+        nvlinks_read(&walk);
+    return walk.failed ? TRYST_E_NOMEM : TRYST_OK;
+}
+
+/* -----------------------------------------------------------------------------
+ * opening */
+
+/* One thread at a time: what hwloc asks (libudev, libpciaccess) has a state for the process. */
+static bool load(const struct hwloc_calls *calls, hwloc_topology_t topology)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    int rc = calls->hwloc_topology_load(topology);
+    int kept = errno;
+    pthread_mutex_unlock(&lock);
+    errno = kept;
+    return rc == 0;
+}
+
+bool hwloc_topology_open(const struct hwloc_calls *calls, const char *xml,
+                         hwloc_topology_t *topology_p)
+{
+    hwloc_topology_t topology;
+    if (calls->hwloc_topology_init(&topology) != 0)
+        return false;
+    bool good = calls->hwloc_topology_set_io_types_filter(
+                    topology, HWLOC_TYPE_FILTER_KEEP_IMPORTANT) == 0;
+    if (good && xml)
+        good =
+            calls->hwloc_topology_set_xmlbuffer(topology, xml, (int)strlen(xml) + 1) == 0;
+    if (good)
+        good = load(calls, topology);
+    if (good) {
+        *topology_p = topology;
+        return true;
+    }
+    int kept = errno;
+    calls->hwloc_topology_destroy(topology);
+    errno = kept;
+    return false;
+}

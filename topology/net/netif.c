@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the interfaces from the kernel, and the small functions over addresses: see netif.h. */
+#include "netif.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "netif_scan.h"
+
+/* A dump that other changes interrupt is asked for again this often; they are rare. */
+#define DUMP_TRIES 5
+
+struct dump_request {
+    struct nlmsghdr header;
+    union {
+        struct rtgenmsg any;
+        struct ifinfomsg link;
+        struct ifaddrmsg address;
+        struct rtmsg route;
+    } fixed;
+};
+
+static tryst_status dump(struct netlink *netlink, uint16_t type, uint8_t family,
+                         struct netif_scan *scan, struct err *err, int *error_p)
+{
+    struct dump_request request = {.header = {.nlmsg_len = sizeof request,
+                                              .nlmsg_type = type,
+                                              .nlmsg_flags = NLM_F_DUMP}};
+    request.fixed.any.rtgen_family = family;
+    return netlink_ask(netlink, &request.header, netif_scan_message, scan, err, error_p);
+}
+
+/* Speeds are the drivers' own word; ethtool's old call answers for all of them. */
+static uint64_t speed_read(int fd, const char *name)
+{
+    struct ethtool_cmd command = {.cmd = ETHTOOL_GSET};
+    struct ifreq request = {.ifr_data = (void *)&command};
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
+    if (ioctl(fd, SIOCETHTOOL, &request) != 0)
+        return 0;
+    uint32_t mega = (uint32_t)command.speed_hi << 16 | command.speed;
+    return mega == (uint32_t)SPEED_UNKNOWN ? 0 : (uint64_t)mega * 1000000;
+}
+
+static void speeds_read(struct netif_scan *scan)
+{
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    for (size_t i = 0; i < scan->links_count; i++)
+        if (!scan->links[i].loopback)
+            scan->links[i].speed_bits_per_s = speed_read(fd, scan->links[i].name);
+    close(fd);
+}
+
+static tryst_status scan_once(struct netlink *netlink, struct netif_scan *scan,
+                              struct err *err, int *error_p)
+{
+    static const struct {
+        uint16_t type;
+        uint8_t family;
+    } dumps[] = {{RTM_GETLINK, AF_UNSPEC},
+                 {RTM_GETADDR, AF_UNSPEC},
+                 {RTM_GETROUTE, AF_INET},
+                 {RTM_GETROUTE, AF_INET6}};
+    tryst_status status = TRYST_OK;
+    for (size_t i = 0; i < sizeof dumps / sizeof dumps[0] && status == TRYST_OK; i++) {
+        status = dump(netlink, dumps[i].type, dumps[i].family, scan, err, error_p);
+        /* A kernel without IPv6 refuses its routes; that is an answer too. */
+        bool refused = status == TRYST_E_SYSTEM && *error_p != 0 && *error_p != EINTR;
+        if (refused && dumps[i].type == RTM_GETROUTE)
+            status = TRYST_OK;
+    }
+    return status;
+}
+
+static tryst_status scan_all(struct netlink *netlink, struct netif_scan *scan,
+                             struct err *err)
+{
+    int error = 0;
+    tryst_status status = TRYST_E_SYSTEM;
+    for (int i = 0; i < DUMP_TRIES; i++) {
+        netif_scan_wipe(scan);
+        status = scan_once(netlink, scan, err, &error);
+        if (error != EINTR)
+            break;
+        /* What is left of the interrupted dump must not meet the next one. */
+        netlink_close(netlink);
+        tryst_status opened = netlink_open(err, netlink);
+        if (opened != TRYST_OK)
+            return opened;
+    }
+    if (status == TRYST_E_NOMEM)
+        return err_set(err, status, "no memory for the list of interfaces");
+    if (status != TRYST_OK && error != 0)
+        return err_set(err, status, "the kernel does not list its interfaces: %s",
+                       strerror(error));
+    return status;
+}
+
+tryst_status netif_list_open(struct err *err, struct netif_list **list_p)
+{
+    struct netlink netlink;
+    struct netif_scan scan = {0};
+    tryst_status status = netlink_open(err, &netlink);
+    if (status != TRYST_OK)
+        return status;
+    status = scan_all(&netlink, &scan, err);
+    if (status == TRYST_OK) {
+        speeds_read(&scan);
+        status = netif_scan_list(&scan, list_p);
+        if (status != TRYST_OK)
+            err_set(err, status, "no memory for the list of interfaces");
+    }
+    netif_scan_wipe(&scan);
+    netlink_close(&netlink);
+    return status;
+}
+
+void netif_list_close(struct netif_list *list)
+{
+    mem_free(list);
+}
+
+/* The bytes of an address and how many they are; NULL for other families. */
+static const uint8_t *address_bytes(const struct sockaddr *address, size_t *bytes_p)
+{
+    if (address->sa_family == AF_INET) {
+        *bytes_p = 4;
+        return (const uint8_t *)&((const struct sockaddr_in *)(const void *)address)
+            ->sin_addr;
+    }
+    if (address->sa_family != AF_INET6)
+        return NULL;
+    *bytes_p = 16;
+    return (const uint8_t *)&((const struct sockaddr_in6 *)(const void *)address)
+        ->sin6_addr;
+}
+
+bool netif_prefix_holds(const struct sockaddr *block, uint32_t prefix_bits,
+                        const struct sockaddr *address)
+{
+    size_t bytes = 0;
+    const uint8_t *left = address_bytes(block, &bytes);
+    const uint8_t *right = address_bytes(address, &bytes);
+    if (!left || !right || block->sa_family != address->sa_family)
+        return false;
+    if (prefix_bits > 8 * bytes)
+        return false;
+    size_t whole = prefix_bits / 8, rest = prefix_bits % 8;
+    if (memcmp(left, right, whole) != 0)
+        return false;
+    return rest == 0 || ((left[whole] ^ right[whole]) >> (8 - rest)) == 0;
+}
+
+char *netif_address_text(const struct sockaddr *address, char text[NETIF_TEXT_BYTES])
+{
+    size_t bytes = 0;
+    const uint8_t *value = address_bytes(address, &bytes);
+    if (!value || !inet_ntop(address->sa_family, value, text, NETIF_TEXT_BYTES))
+        snprintf(text, NETIF_TEXT_BYTES, "(no address)");
+    if (address->sa_family != AF_INET6)
+        return text;
+    uint32_t scope = ((const struct sockaddr_in6 *)(const void *)address)->sin6_scope_id;
+    size_t used = strlen(text);
+    char name[IF_NAMESIZE];
+    if (scope && if_indextoname(scope, name))
+        snprintf(text + used, NETIF_TEXT_BYTES - used, "%%%s", name);
+    return text;
+}
+
+socklen_t netif_address_bytes(const struct sockaddr *address)
+{
+    if (address->sa_family == AF_INET)
+        return sizeof(struct sockaddr_in);
+    return address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : 0;
+}

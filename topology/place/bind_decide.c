@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The decision of bind.h, as a pure function; see bind_decide.h. */
+#include "bind_decide.h"
+
+#include "core/alloc.h"
+#include "topology/base/path.h"
+
+/* The nearest NIC to a node over anything but a network; of several as near, the (turn mod count)th. */
+static uint32_t nic_choose(const struct graph *graph, const struct path *paths,
+                           uint32_t turn)
+{
+    const uint32_t network = 1u << WIRE_ETHERNET | 1u << WIRE_INFINIBAND;
+    uint32_t least = GRAPH_NONE, count = 0;
+    for (uint32_t i = 0; i < graph->nodes_count; i++) {
+        if (graph->nodes[i].kind != NODE_NIC || paths[i].kinds & network ||
+            paths[i].hops > least || paths[i].hops == GRAPH_NONE)
+            continue;
+        count = paths[i].hops < least ? 1 : count + 1;
+        least = paths[i].hops;
+    }
+    for (uint32_t i = 0; count && i < graph->nodes_count; i++)
+        if (graph->nodes[i].kind == NODE_NIC && !(paths[i].kinds & network) &&
+            paths[i].hops == least && turn-- % count == 0)
+            return i;
+    return GRAPH_NONE;
+}
+
+/* The processors of what a device is in: the nearest thing around it that has any. */
+static bool cpus_near(const struct graph *graph, uint32_t node, struct index_set *cpus_p)
+{
+    while (node != GRAPH_NONE && !graph->nodes[node].cpus)
+        node = graph->nodes[node].parent;
+    return node != GRAPH_NONE && index_set_parse(graph->nodes[node].cpus, cpus_p);
+}
+
+/* The processors near `node` that were given; false when they are too few to be a choice. */
+static bool cpus_choose(const struct graph *graph, uint32_t node,
+                        const struct index_set *given, struct index_set *cpus_p)
+{
+    struct index_set near;
+    if (node == GRAPH_NONE || !cpus_near(graph, node, &near))
+        return false;
+    index_set_meet(&near, given);
+    if (index_set_count(&near) < 2) /* one alone would be the rank's own */
+        return false;
+    *cpus_p = near;
+    return true;
+}
+
+tryst_status bind_decide(const struct graph *graph, uint32_t rank,
+                         const struct index_set *given, struct bind_choice *choice_p)
+{
+    struct bind_choice choice = {.nic = GRAPH_NONE};
+    struct path *paths = mem_zalloc_array((size_t)graph->nodes_count + 1, sizeof *paths);
+    uint32_t node = graph->ranks[rank];
+    tryst_status status = paths ? path_find(graph, node, paths) : TRYST_E_NOMEM;
+    if (status == TRYST_OK) {
+        choice.nic = nic_choose(graph, paths, rank);
+        if (!cpus_choose(graph, choice.nic, given, &choice.cpus)) {
+            bool second = cpus_choose(graph, node, given, &choice.cpus);
+            choice.why =
+                second ? "no processors near the NIC were given: near the rank instead"
+                       : "fewer than two processors near the NIC and the rank were given";
+        }
+        *choice_p = choice;
+    }
+    mem_free(paths);
+    return status;
+}

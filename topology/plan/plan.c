@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plans: from an overlay to trees, shares and their proof (see plan.h).
+ *
+ * One idea: multiplicative weights bring good trees and prices fast, column generation over their trees
+ * ends exactly, and what is handed out is computed anew from trees and prices alone, as anyone would
+ * who checks it.
+ */
+#include "plan.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/hash.h"
+#include "plan_columns.h"
+#include "plan_mend.h"
+#include "plan_mwu.h"
+#include "plan_seed.h"
+#include "plan_simplify.h"
+#include "topology/routes/overlay_price.h"
+
+#define GAP_EXACT \
+    1e-9 /* what gap_max 0 means: rounding makes less of it a matter of luck */
+#define GAP_WEIGHTS       1e-3 /* where multiplicative weights leave off when an LP follows */
+#define GAP_WEIGHTS_ALONE 1e-4 /* where they leave off when none does */
+#define CALL_WORK         1.6e6
+#define CALLS_MIN         200
+#define CALLS_MAX         2000
+#define CALLS_BEFORE_LP \
+    300 /* then an LP goes on faster; from fewer it has not the trees to start from */
+#define GAP_MEND 0.01 /* what gap_max 0 means then */
+#define MEND_EFFORT \
+    0.04 /* of a plan that starts from one of before: tens of milliseconds at n = 64 */
+#define CLASSES_CALLS 200
+
+static void tree_wipe(struct plan_tree *tree)
+{
+    if (tree->reduce_parent != tree->broadcast_parent)
+        mem_free(tree->reduce_parent);
+    mem_free(tree->broadcast_parent);
+}
+
+void plan_close(struct plan *plan)
+{
+    if (!plan)
+        return;
+    for (uint32_t i = 0; plan->trees && i < plan->trees_count; i++)
+        tree_wipe(&plan->trees[i]);
+    mem_free(plan->trees);
+    mem_free(plan->links);
+    mem_free(plan->load);
+    mem_free(plan->price);
+    mem_free(plan);
+}
+
+/* --- solve ------------------------------------------------------------------------------- */
+
+/* The prices that proved a plan of before, for the links that are still there: a bound at once. */
+static tryst_status before_price(struct plan_work *work, const struct plan *before)
+{
+    const struct overlay *overlay = work->overlay;
+    double *price = mem_zalloc_array(work->links, sizeof *price), sum = 0;
+    if (!price)
+        return TRYST_E_NOMEM;
+    for (uint32_t i = 0, k = 0; i < work->links; i++) { /* both ascend */
+        while (k < before->links_count && before->links[k] < overlay->links[i])
+            k++;
+        if (k < before->links_count && before->links[k] == overlay->links[i])
+            price[i] = before->price[k];
+        sum += price[i];
+    }
+    if (sum > 0)
+        plan_work_price_links(work, price);
+    mem_free(price);
+    return TRYST_OK;
+}
+
+/* Counted, not timed, so that plans repeat: half a second of calls to the oracle at n = 64. */
+static uint32_t calls_max(const struct plan_work *work)
+{
+    double one = (double)work->ranks * work->ranks + work->rows;
+    return (uint32_t)fmin(fmax(CALL_WORK / one, CALLS_MIN), CALLS_MAX) * work->effort;
+}
+
+/* The time at which nothing more is asked for. */
+static double time_enough(const struct plan_work *work, double gap)
+{
+    return work->bound / (1 - gap);
+}
+
+/* Prices of the network's symmetry classes: few rows, so a few calls, and a bound of the whole problem. */
+static tryst_status classes_price(struct plan_work *work,
+                                  const struct plan_params *params)
+{
+    struct plan_work *classes;
+    struct plan_mwu_params mwu = {.gap = GAP_WEIGHTS, .calls_max = CLASSES_CALLS};
+    tryst_status status = plan_work_open(work->overlay, params, true, NULL, &classes);
+    if (status)
+        return status;
+    if (classes->rows && classes->rows <= work->rows / 4) {
+        status = plan_mwu(classes, &mwu);
+        if (!status && !params->weights_only)
+            status = plan_columns(classes, GAP_EXACT, CLASSES_CALLS);
+        if (!status || status == TRYST_E_UNSUPPORTED) {
+            status = TRYST_OK;
+            plan_work_price(classes, classes->best_row_price);
+            plan_work_price_links(work, classes->price);
+            work->priced_count += classes->priced_count;
+        }
+    }
+    plan_work_close(classes);
+    return status;
+}
+
+static tryst_status shares_solve(struct plan_work *work, const struct plan_params *params,
+                                 double gap)
+{
+    bool columns = !params->weights_only && plan_columns_can(work);
+    struct plan_mwu_params mwu = {.gap = fmax(gap, GAP_WEIGHTS),
+                                  .calls_max = columns ? CALLS_BEFORE_LP * work->effort
+                                                       : calls_max(work),
+                                  .mu_by_gap = !columns};
+    tryst_status status = plan_mwu(work, &mwu);
+    if (!status && columns)
+        status = plan_columns(work, gap, CALLS_MAX);
+    if (status && status != TRYST_E_UNSUPPORTED)
+        return status;
+    mwu.gap = fmax(gap, GAP_WEIGHTS_ALONE);
+    mwu.calls_max = calls_max(work);
+    mwu.mu_by_gap = true;
+    if (plan_work_time(work, NULL) <= time_enough(work, mwu.gap))
+        return TRYST_OK;
+    return plan_mwu(work, &mwu);
+}
+
+/* From the trees and prices of before. */
+static tryst_status start_mended(struct plan_work *work, const struct plan_params *params,
+                                 const struct plan *before, double gap, bool *found_p)
+{
+    work->effort = MEND_EFFORT;
+    tryst_status status = before_price(work, before);
+    if (!status)
+        status = classes_price(work, params);
+    if (!status)
+        status = plan_mend(work, before, gap);
+    *found_p = true;
+    return status;
+}
+
+static tryst_status start_new(struct plan_work *work, const struct plan_params *params,
+                              double gap, bool *found_p)
+{
+    tryst_status status = classes_price(work, params);
+    return status ? status
+                  : plan_seed(work, INFINITY, time_enough(work, gap), 0, found_p);
+}
+
+static tryst_status solve(struct plan_work *work, const struct plan_params *params,
+                          const struct plan *before)
+{
+    double gap = params->gap_max > 0 ? params->gap_max : before ? GAP_MEND : GAP_EXACT;
+    bool found = false;
+    tryst_status status = before ? start_mended(work, params, before, gap, &found)
+                                 : start_new(work, params, gap, &found);
+    uint64_t most =
+        params->trees_max ? (uint64_t)params->trees_max * work->groups : UINT32_MAX;
+    bool few = !status && found && plan_work_time(work, NULL) <= time_enough(work, gap) &&
+               plan_work_used(work) <= most; /* built, and as good as the bound */
+    if (!status && !few)
+        status = shares_solve(work, params, gap);
+    if (!status && before) /* in a hurry: to make them fewer would take as long again */
+        few = plan_work_used(work) <= most;
+    return status ? status : plan_simplify(work, params, time_enough(work, gap), few);
+}
+
+/* --- hand out ---------------------------------------------------------------------------- */
+
+static int column_order(const struct plan_column *a, const struct plan_column *b)
+{
+    if (a->group != b->group)
+        return a->group < b->group ? -1 : 1;
+    if (a->share != b->share)
+        return a->share > b->share ? -1 : 1;
+    if (a->root != b->root)
+        return a->root < b->root ? -1 : 1;
+    return a->hash < b->hash ? -1 : a->hash > b->hash;
+}
+
+/* Columns in use by group, then share, the largest first. Few: insertion is enough. */
+static uint32_t columns_sort(const struct plan_work *work, uint32_t *order)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < work->columns_count; i++) {
+        const struct plan_column *column = &work->columns[i];
+        uint32_t at = count;
+        if (!(column->share > 0))
+            continue;
+        for (; at > 0 && column_order(column, &work->columns[order[at - 1]]) < 0; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+        count++;
+    }
+    return count;
+}
+
+static tryst_status tree_copy(const struct plan_column *column, uint32_t ranks,
+                              struct plan_tree *tree)
+{
+    *tree = (struct plan_tree){
+        .share = column->share, .root = column->root, .depth = column->depth};
+    size_t bytes = ranks * sizeof *column->down;
+    if (column->down) {
+        tree->broadcast_parent = mem_alloc(bytes);
+        if (!tree->broadcast_parent)
+            return TRYST_E_NOMEM;
+        memcpy(tree->broadcast_parent, column->down, bytes);
+    }
+    if (column->up) {
+        tree->reduce_parent = mem_alloc(bytes);
+        if (!tree->reduce_parent)
+            return TRYST_E_NOMEM;
+        memcpy(tree->reduce_parent, column->up, bytes);
+    }
+    return TRYST_OK;
+}
+
+static tryst_status trees_copy(struct plan *plan, struct plan_work *work)
+{
+    uint32_t *order = mem_zalloc_array(work->columns_count, sizeof *order);
+    if (!order)
+        return TRYST_E_NOMEM;
+    uint32_t count = columns_sort(work, order);
+    tryst_status status = TRYST_E_NOMEM;
+    plan->trees = mem_zalloc_array(count, sizeof *plan->trees);
+    if (plan->trees)
+        status = TRYST_OK;
+    for (uint32_t i = 0; i < count && !status; i++) {
+        status = tree_copy(&work->columns[order[i]], work->ranks, &plan->trees[i]);
+        plan->trees_count = i + 1;
+    }
+    mem_free(order);
+    return status;
+}
+
+static void half_load(struct plan *plan, struct overlay *overlay, const uint32_t *parent,
+                      bool down, double amount)
+{
+    for (uint32_t i = 0; parent && i < plan->ranks_count; i++)
+        if (parent[i] != GRAPH_NONE)
+            overlay_load(overlay, down ? parent[i] : i, down ? i : parent[i], amount,
+                         plan->load);
+}
+
+/* Loads and the time, from the trees alone. */
+static void loads_set(struct plan *plan, struct overlay *overlay, double weight)
+{
+    for (uint32_t i = 0; i < plan->trees_count; i++) {
+        const struct plan_tree *tree = &plan->trees[i];
+        half_load(plan, overlay, tree->broadcast_parent, true, tree->share * weight);
+        half_load(plan, overlay, tree->reduce_parent, false, tree->share * weight);
+    }
+    for (uint32_t i = 0; i < plan->links_count; i++)
+        plan->s_per_byte = fmax(plan->s_per_byte, plan->load[i] / overlay->capacity[i]);
+}
+
+/* What the prices prove: each root's cheapest tree, from costs alone, with no row merged. */
+static double bound_proved(struct plan_work *work, const double *price)
+{
+    double least = INFINITY, sum = 0;
+    overlay_costs(work->overlay, price, work->cost);
+    double *cost = mem_zalloc_array(work->ranks, sizeof *cost);
+    if (!cost)
+        return -1;
+    struct arborescence *halves[2] = {work->has_down ? work->down : NULL,
+                                      work->has_up ? (work->up ? work->up : work->down)
+                                                   : NULL};
+    for (int half = 0; half < 2; half++) {
+        if (!halves[half])
+            continue;
+        arborescence_contract(halves[half], work->cost, half == 1);
+        for (uint32_t root = 0; root < work->ranks; root++)
+            cost[root] += arborescence_tree(halves[half], root, work->parent[0]);
+    }
+    for (uint32_t root = 0; root < work->ranks; root++) {
+        least = fmin(least, cost[root]);
+        sum += cost[root];
+    }
+    double bound = least;
+    if (work->all_roots)
+        bound = sum / work->ranks;
+    else if (work->op != PLAN_ALLREDUCE)
+        bound = cost[work->root];
+    mem_free(cost);
+    return bound;
+}
+
+static tryst_status proof_set(struct plan *plan, struct plan_work *work)
+{
+    const struct overlay *overlay = work->overlay;
+    double sum = 0;
+    for (uint32_t i = 0; i < plan->links_count; i++) {
+        uint32_t row = work->link_row[i];
+        plan->price[i] =
+            work->best_row_price[row] / (work->row_links[row] * overlay->capacity[i]);
+        sum += plan->price[i] * overlay->capacity[i];
+    }
+    for (uint32_t i = 0; sum > 0 && i < plan->links_count; i++)
+        plan->price[i] /= sum;
+    double bound = bound_proved(work, plan->price);
+    if (bound < 0)
+        return TRYST_E_NOMEM;
+    plan->bound_s_per_byte = fmin(bound, plan->s_per_byte); /* rounding may cross them */
+    return TRYST_OK;
+}
+
+static tryst_status digest_set(struct plan *plan)
+{
+    struct hash_stream *stream;
+    tryst_status status = hash_stream_open(&stream);
+    if (status)
+        return status;
+    uint32_t head[3] = {(uint32_t)plan->op, plan->ranks_count, plan->trees_count};
+    size_t bytes = plan->ranks_count * sizeof(uint32_t);
+    hash_stream_add(stream, head, sizeof head);
+    for (uint32_t i = 0; i < plan->trees_count; i++) {
+        const struct plan_tree *tree = &plan->trees[i];
+        hash_stream_add(stream, &tree->share, sizeof tree->share);
+        hash_stream_add(stream, &tree->root, sizeof tree->root);
+        if (tree->broadcast_parent)
+            hash_stream_add(stream, tree->broadcast_parent, bytes);
+        if (tree->reduce_parent)
+            hash_stream_add(stream, tree->reduce_parent, bytes);
+    }
+    plan->digest = hash_stream_digest(stream).low;
+    hash_stream_close(stream);
+    return TRYST_OK;
+}
+
+static tryst_status plan_make(struct plan_work *work, struct plan **plan_p)
+{
+    struct plan *plan = mem_zalloc(sizeof *plan);
+    if (!plan)
+        return TRYST_E_NOMEM;
+    plan->op = work->op;
+    plan->ranks_count = work->ranks;
+    plan->links_count = work->links;
+    plan->iterations = work->priced_count;
+    plan->columns = work->columns_count;
+    memcpy(plan->steps, work->steps, sizeof plan->steps);
+    plan->load = mem_zalloc_array(work->links, sizeof *plan->load);
+    plan->price = mem_zalloc_array(work->links, sizeof *plan->price);
+    plan->links = mem_zalloc_array(work->links, sizeof *plan->links);
+    tryst_status status =
+        plan->load && plan->price && plan->links ? TRYST_OK : TRYST_E_NOMEM;
+    if (!status)
+        status = trees_copy(plan, work);
+    if (!status) {
+        memcpy(plan->links, work->overlay->links, work->links * sizeof *plan->links);
+        loads_set(plan, work->overlay, work->weight);
+        plan->steps[PLAN_ROUNDED].s_per_byte = plan->s_per_byte;
+        status = proof_set(plan, work);
+    }
+    if (!status)
+        status = digest_set(plan);
+    if (status)
+        plan_close(plan);
+    else
+        *plan_p = plan;
+    return status;
+}
+
+tryst_status plan_open(struct overlay *overlay, const struct plan_params *params,
+                       const struct plan *before, struct err *err, struct plan **plan_p)
+{
+    struct plan_work *work;
+    if (params->op >= PLAN_OPS || params->root >= overlay->ranks_count)
+        return err_set(err, TRYST_E_INVALID,
+                       "no plan for operation %d with root %u: there are %u ranks",
+                       (int)params->op, params->root, overlay->ranks_count);
+    tryst_status status = plan_work_open(overlay, params, false, err, &work);
+    if (status)
+        return status;
+    bool fits = before && before->op == params->op && before->ranks_count == work->ranks;
+    status = solve(work, params, fits ? before : NULL);
+    if (!status)
+        status = plan_make(work, plan_p);
+    plan_work_close(work);
+    return status ? err_set(err, status, "no memory to plan for %u ranks",
+                            overlay->ranks_count)
+                  : TRYST_OK;
+}
+
+/* ---- what a plan's steps are called and cost ------------------------------------------------- */
+
+const char *plan_step_name(enum plan_step_kind kind)
+{
+    static const char *const names[PLAN_STEPS] = {[PLAN_SOLVED] = "solved",
+                                                  [PLAN_FEWER] = "fewer trees",
+                                                  [PLAN_SHALLOWER] = "shallower",
+                                                  [PLAN_ROUNDED] = "round shares"};
+    return names[kind];
+}
+
+double plan_fill_slices(enum plan_op op, uint32_t ranks, uint32_t depth, double share)
+{
+    bool all_roots = op == PLAN_ALLGATHER || op == PLAN_REDUCE_SCATTER;
+    double levels = op == PLAN_ALLREDUCE ? 2.0 * depth : depth;
+    double part = all_roots ? share / ranks : share;
+    return share < PLAN_SHARE_MIN || levels < 1 ? 0 : (levels - 1) / part;
+}
+
+double plan_step_fill_s(const struct plan_step *step)
+{
+    return step->fill * PLAN_SLICE_BYTES * step->s_per_byte;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which links look alike: the symmetry of a network, as far as counting neighbours shows it.
+ *
+ * One idea: nodes that have the same kind get one colour, and are told apart as long as their links lead
+ * to different colours (colour refinement, the 1-dimensional form of Weisfeiler and Leman 1968). Links
+ * between the same colours at the same rate are a class. Where a network maps onto itself, links that can
+ * change places are in one class, and prices may be averaged over it.
+ * Invariant: nothing but speed and luck hangs on it: prices that are equal within a class prove what
+ * they prove, whether the class is a symmetry or not.
+ * Callers: plan_work.c.
+ */
+#include "plan_class.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/hash.h"
+
+#define ROUNDS 6 /* trees of switches are seldom deeper */
+
+static void colours_refine(const struct overlay *overlay, const uint64_t *before,
+                           uint64_t *after)
+{
+    const struct graph *graph = overlay->graph;
+    for (uint32_t i = 0; i < graph->nodes_count; i++)
+        after[i] = hash_bytes(&before[i], sizeof before[i]);
+    for (uint32_t i = 0; i < overlay->links_count; i++) {
+        const struct graph_link *link = &graph->links[overlay->links[i]];
+        uint64_t out[3] = {1, before[link->to], 0}, in[3] = {2, before[link->from], 0};
+        memcpy(&out[2], &overlay->capacity[i], sizeof out[2]);
+        memcpy(&in[2], &overlay->capacity[i], sizeof in[2]);
+        after[link->from] += hash_bytes(out, sizeof out); /* a sum: in no order */
+        after[link->to] += hash_bytes(in, sizeof in);
+    }
+}
+
+struct keyed {
+    uint64_t key;
+    uint32_t link;
+};
+
+static int keyed_order(const void *left, const void *right)
+{
+    const struct keyed *a = left, *b = right;
+    if (a->key != b->key)
+        return a->key < b->key ? -1 : 1;
+    return a->link < b->link ? -1 : a->link > b->link;
+}
+
+/* With `mirrored` both directions of a wire have one key. */
+static uint64_t link_key(const struct overlay *overlay, const uint64_t *colour,
+                         uint32_t link, bool mirrored)
+{
+    const struct graph_link *wire = &overlay->graph->links[overlay->links[link]];
+    uint64_t part[3] = {colour[wire->from], colour[wire->to], 0};
+    memcpy(&part[2], &overlay->capacity[link], sizeof part[2]);
+    if (mirrored && part[0] > part[1]) {
+        part[0] = colour[wire->to];
+        part[1] = colour[wire->from];
+    }
+    return hash_bytes(part, sizeof part);
+}
+
+tryst_status plan_classes(const struct plan_work *work, uint32_t *class_p,
+                          uint32_t *count_p)
+{
+    const struct overlay *overlay = work->overlay;
+    uint32_t nodes = overlay->graph->nodes_count, links = overlay->links_count;
+    uint64_t *colour = mem_zalloc_array(2 * (size_t)nodes, sizeof *colour);
+    struct keyed *keyed = mem_zalloc_array(links, sizeof *keyed);
+    tryst_status status = colour && keyed ? TRYST_OK : TRYST_E_NOMEM;
+    if (!status) {
+        for (uint32_t i = 0; i < nodes; i++)
+            colour[i] = overlay->graph->nodes[i].kind == NODE_RANK;
+        for (int round = 0; round < ROUNDS; round++) {
+            colours_refine(overlay, colour, colour + nodes);
+            memcpy(colour, colour + nodes, nodes * sizeof *colour);
+        }
+        for (uint32_t i = 0; i < links; i++)
+            keyed[i] = (struct keyed){link_key(overlay, colour, i, work->mirrored), i};
+        qsort(keyed, links, sizeof *keyed, keyed_order);
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < links; i++) {
+            count += i == 0 || keyed[i].key != keyed[i - 1].key;
+            class_p[keyed[i].link] = count - 1;
+        }
+        *count_p = count;
+    }
+    mem_free(colour);
+    mem_free(keyed);
+    return status;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Column generation to the optimum, where there is an LP.
+ *
+ * One idea: the master's prices jump about long before its time is right, so the oracle is also asked
+ * between them and the best prices so far (P. Wentges 1997); any prices prove a bound, and both
+ * answers are columns. Where every row is full, as in a torus, one column more changes little: so each turn
+ * brings a handful, the rows of each made dearer for the next. It ends when time and bound meet, or no column is new.
+ * Invariant: the shares left behind are the master's last optimum, or those from before it.
+ */
+#include "plan_columns.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "lp.h"
+
+/* How far from the master's prices to the best ones the first question goes. */
+#define INWARD 0.7
+
+/* Trees that each turn asks for beside those, and how much dearer a row gets for the next one where a tree fills it. */
+#define MORE_TREES 16
+#define DEARER     0.3
+
+/* Beyond these an LP takes longer than it gains: a mesh of 64 has 2016 rows, all of them tight, and Clp
+ * turns for minutes where the weights need a second for 1e-3. Counted, not timed, so that plans repeat. */
+#define ROWS_MAX 700
+#define ROWS_FEW 200 /* so many are always done in a moment */
+#define ROWS_DENSE \
+    10 /* for each rank: a mesh, of which all are tight (a torus has 2 or 4, a switch 1 or 2) */
+#define PIVOT_WORK 2e6 /* pivots × rows */
+
+struct generation {
+    struct plan_work *work;
+    struct lp *lp;
+    double *price, *between; /* by row */
+    double pivots_left;
+    uint32_t known; /* columns of the pool that the master has: all before this */
+};
+
+static void generation_wipe(struct generation *generation)
+{
+    lp_close(generation->lp);
+    mem_free(generation->price);
+    mem_free(generation->between);
+}
+
+static tryst_status generation_init(struct generation *generation, struct plan_work *work)
+{
+    *generation = (struct generation){
+        .work = work, .pivots_left = PIVOT_WORK * work->effort / work->rows};
+    tryst_status status = lp_open(work->rows, work->groups, &generation->lp);
+    if (status)
+        return status;
+    generation->price = mem_zalloc_array(work->rows, sizeof *generation->price);
+    generation->between = mem_zalloc_array(work->rows, sizeof *generation->between);
+    return generation->price && generation->between ? TRYST_OK : TRYST_E_NOMEM;
+}
+
+static tryst_status columns_hand_in(struct generation *generation)
+{
+    for (; generation->known < generation->work->columns_count; generation->known++) {
+        const struct plan_column *column = &generation->work->columns[generation->known];
+        tryst_status status =
+            lp_column_add(generation->lp, column->group, column->values_count,
+                          column->rows, column->values);
+        if (status)
+            return status;
+    }
+    return TRYST_OK;
+}
+
+/* The cheapest trees at these prices, into the pool. What they take gets dearer by `dearer`. */
+static tryst_status ask(struct plan_work *work, double *row_price, double dearer)
+{
+    plan_work_price(work, row_price);
+    for (uint32_t group = 0; group < work->groups; group++) {
+        uint32_t number;
+        tryst_status status =
+            plan_work_take(work, plan_work_best_root(work, group), &number);
+        if (status)
+            return status;
+        const struct plan_column *column = &work->columns[number];
+        for (uint32_t i = 0; i < column->values_count; i++)
+            row_price[column->rows[i]] *= 1 + dearer * fmin(1, column->values[i]);
+    }
+    return TRYST_OK;
+}
+
+/* Prices to sum 1 again; none stays 0, or it could not get dearer. */
+static void prices_scale(const struct plan_work *work, double *row_price)
+{
+    double sum = 0, least = 1e-3 / work->rows;
+    for (uint32_t i = 0; i < work->rows; i++)
+        sum += row_price[i] += least;
+    for (uint32_t i = 0; i < work->rows; i++)
+        row_price[i] /= sum;
+}
+
+/* All that is asked at the master's prices. */
+static tryst_status ask_all(struct generation *generation)
+{
+    struct plan_work *work = generation->work;
+    double *price = generation->price, *between = generation->between;
+    lp_prices(generation->lp, price);
+    for (uint32_t i = 0; i < work->rows; i++)
+        between[i] = INWARD * work->best_row_price[i] + (1 - INWARD) * price[i];
+    tryst_status status = ask(work, between, 0);
+    if (!status)
+        status = ask(work, price, DEARER);
+    uint32_t most =
+        work->averaged ? 0 : MORE_TREES; /* classes are few rows, done as fast without */
+    for (uint32_t more = work->groups; more <= most && !status; more += work->groups) {
+        prices_scale(work, price);
+        status = ask(work, price, DEARER);
+    }
+    return status;
+}
+
+static void shares_set(struct generation *generation)
+{
+    for (uint32_t i = 0; i < generation->work->columns_count; i++)
+        generation->work->columns[i].share =
+            i < generation->known ? lp_share(generation->lp, i) : 0;
+}
+
+static tryst_status generate(struct generation *generation, double gap,
+                             uint32_t calls_max)
+{
+    struct plan_work *work = generation->work;
+    uint32_t calls_end = work->priced_count + calls_max;
+    for (;;) {
+        tryst_status status = columns_hand_in(generation);
+        if (status)
+            return status;
+        if (generation->pivots_left < 1 ||
+            !lp_solve(generation->lp, (uint32_t)generation->pivots_left))
+            return TRYST_OK; /* given up: the shares of the solve before stay */
+        generation->pivots_left -= lp_pivots(generation->lp) + LP_SOLVE_PIVOTS;
+        shares_set(generation);
+        double time = lp_time(generation->lp);
+        if (time - work->bound <= gap * time || work->priced_count >= calls_end ||
+            plan_work_late(work))
+            return TRYST_OK;
+        status = ask_all(generation);
+        if (status)
+            return status;
+        if (work->columns_count == generation->known)
+            return TRYST_OK; /* no tree is better than those that the master has */
+    }
+}
+
+bool plan_columns_can(const struct plan_work *work)
+{
+    uint32_t most =
+        ROWS_DENSE * work->ranks > ROWS_FEW ? ROWS_DENSE * work->ranks : ROWS_FEW;
+    return work->rows > 0 && work->rows <= ROWS_MAX && work->rows <= most;
+}
+
+tryst_status plan_columns(struct plan_work *work, double gap, uint32_t calls_max)
+{
+    struct generation generation;
+    if (!plan_columns_can(work))
+        return TRYST_OK;
+    tryst_status status = generation_init(&generation, work);
+    if (!status)
+        status = generate(&generation, gap, calls_max);
+    generation_wipe(&generation);
+    return status;
+}

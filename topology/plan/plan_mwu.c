@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shares by multiplicative weights: no LP needed, and no size too large.
+ *
+ * One idea: each row weighs exp(its time ÷ mu); the weighted average of the times, in place of their
+ * maximum, is smooth, so it can be walked down: share moves from the dearest tree in use to the cheapest tree
+ * that the oracle knows, as far as the exact line search says. The weights, scaled to sum 1, are
+ * the prices of the bound. mu shrinks when what is left to gain at this mu is small; or, while the bound is one that
+ * these prices do not raise, as the gap does.
+ * (The weights are those of Garg and Koenemann 1998; the steps are the blended pairwise conditional
+ * gradients of Tsuji, Tanaka and Pokutta 2022, which take trees out of use again and so keep few.)
+ * Invariants: shares of a group sum to 1; the shares left behind are the best that were seen.
+ */
+#include "plan_mwu.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+
+/* Rankings of the trees in use before the oracle is asked again: fewer where they cost more than it. */
+#define RANKS_MAX 64
+#define RANKS_MIN 3
+#define RANK_WORK 64.0
+#define MOVES_MAX \
+    4 /* after each ranking, for each group: with 16 a mesh of 64 took half as long again */
+
+/* Of the line search: a step that is about right is enough, the next ranking sees the rest. */
+#define SEARCH_STEPS 4
+#define SEARCH_NEAR  0.1
+
+#define MU_OF_GAP \
+    0.5 /* mu × log(rows) ÷ gap, where mu follows the gap; 0.25 … 1 differ little */
+
+/* Where power_e is cut off: far from what doubles hold, and weights that small or large decide nothing. */
+#define POWER_LEAST (-300.0)
+#define POWER_MOST  500.0
+
+struct mwu {
+    struct plan_work *work;
+    double *time, *weight; /* by row; weight = exp((time - top) / mu) */
+    double *price;         /* by row: weight ÷ sum */
+    double sum, top, mu, log_rows;
+    double *change; /* by row: of the step being tried */
+    uint32_t *touched, touched_count;
+    uint32_t *active, active_count, active_room; /* columns with a share */
+    double *share, *kept;                        /* by column; kept: of the best time */
+    double *cost;                                /* by position in `active`: as ranked */
+    double values_count;                         /* of all in use */
+    uint32_t share_room;
+    double best_time;
+    uint32_t *cheap, *dear; /* by group: columns in use, GRAPH_NONE: none */
+    double *cheap_cost, *dear_cost;
+};
+
+static void mwu_wipe(struct mwu *mwu)
+{
+    mem_free(mwu->time);
+    mem_free(mwu->weight);
+    mem_free(mwu->price);
+    mem_free(mwu->change);
+    mem_free(mwu->touched);
+    mem_free(mwu->active);
+    mem_free(mwu->cost);
+    mem_free(mwu->share);
+    mem_free(mwu->kept);
+    mem_free(mwu->cheap);
+    mem_free(mwu->dear);
+    mem_free(mwu->cheap_cost);
+    mem_free(mwu->dear_cost);
+}
+
+static tryst_status mwu_init(struct mwu *mwu, struct plan_work *work)
+{
+    uint32_t rows = work->rows, groups = work->groups;
+    *mwu = (struct mwu){.work = work, .log_rows = log(rows + 1.0), .best_time = INFINITY};
+    mwu->time = mem_zalloc_array(rows, sizeof *mwu->time);
+    mwu->weight = mem_zalloc_array(rows, sizeof *mwu->weight);
+    mwu->price = mem_zalloc_array(rows, sizeof *mwu->price);
+    mwu->change = mem_zalloc_array(rows, sizeof *mwu->change);
+    mwu->touched = mem_zalloc_array(rows, sizeof *mwu->touched);
+    mwu->cheap = mem_zalloc_array(groups, sizeof *mwu->cheap);
+    mwu->dear = mem_zalloc_array(groups, sizeof *mwu->dear);
+    mwu->cheap_cost = mem_zalloc_array(groups, sizeof *mwu->cheap_cost);
+    mwu->dear_cost = mem_zalloc_array(groups, sizeof *mwu->dear_cost);
+    if (!mwu->time || !mwu->weight || !mwu->price || !mwu->change || !mwu->touched ||
+        !mwu->cheap || !mwu->dear || !mwu->cheap_cost || !mwu->dear_cost)
+        return TRYST_E_NOMEM;
+    return TRYST_OK;
+}
+
+/* Room for a share of each column of the pool. */
+static tryst_status shares_room(struct mwu *mwu)
+{
+    uint32_t need = mwu->work->columns_count;
+    if (need <= mwu->share_room)
+        return TRYST_OK;
+    uint32_t room = 2 * need + 64;
+    double *share = mem_resize(mwu->share, room * sizeof *share);
+    if (share)
+        mwu->share = share;
+    double *kept = share ? mem_resize(mwu->kept, room * sizeof *kept) : NULL;
+    if (kept)
+        mwu->kept = kept;
+    uint32_t *active = kept ? mem_resize(mwu->active, room * sizeof *active) : NULL;
+    if (active)
+        mwu->active = active;
+    double *cost = active ? mem_resize(mwu->cost, room * sizeof *cost) : NULL;
+    if (!cost)
+        return TRYST_E_NOMEM;
+    mwu->cost = cost;
+    size_t old = mwu->share_room, more = room - old;
+    memset(share + old, 0, more * sizeof *share);
+    memset(kept + old, 0, more * sizeof *kept);
+    mwu->share_room = room;
+    return TRYST_OK;
+}
+
+/* e to the x, to nine digits, in plain arithmetic: libm's differs from processor to processor, and takes longer. */
+static double power_e(double x)
+{
+    static const double magic =
+        0x1.8p52; /* what is added to it is rounded to an integer */
+    static const double log2_e = 0x1.71547652b82fep0;
+    static const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33;
+    x = x > POWER_LEAST ? x : POWER_LEAST;
+    x = x < POWER_MOST ? x : POWER_MOST;
+    double power = x * log2_e + magic - magic, scale;
+    double rest = x - power * ln2_high - power * ln2_low;
+    uint64_t bits = (uint64_t)((int64_t)power + 1023) << 52;
+    double sum = 1.0 / 5040;
+    sum = sum * rest + 1.0 / 720;
+    sum = sum * rest + 1.0 / 120;
+    sum = sum * rest + 1.0 / 24;
+    sum = sum * rest + 1.0 / 6;
+    sum = sum * rest + 1.0 / 2;
+    sum = sum * rest + 1;
+    sum = sum * rest + 1;
+    memcpy(&scale, &bits, sizeof scale);
+    return sum * scale;
+}
+
+/* Weights anew from the times. */
+static void weights_set(struct mwu *mwu)
+{
+    uint32_t rows = mwu->work->rows;
+    mwu->top = 0;
+    for (uint32_t i = 0; i < rows; i++)
+        mwu->top = fmax(mwu->top, mwu->time[i]);
+    mwu->sum = 0;
+    for (uint32_t i = 0; i < rows; i++) {
+        mwu->weight[i] = power_e((mwu->time[i] - mwu->top) / mwu->mu);
+        mwu->sum += mwu->weight[i];
+    }
+}
+
+/* Times anew from the shares, so that rounding does not add up. */
+static void times_set(struct mwu *mwu)
+{
+    memset(mwu->time, 0, mwu->work->rows * sizeof *mwu->time);
+    for (uint32_t i = 0; i < mwu->active_count; i++) {
+        const struct plan_column *column = &mwu->work->columns[mwu->active[i]];
+        double share = mwu->share[mwu->active[i]];
+        for (uint32_t k = 0; k < column->values_count; k++)
+            mwu->time[column->rows[k]] += share * column->values[k];
+    }
+}
+
+/* Keeps the shares when their time is the best so far. */
+static void best_keep(struct mwu *mwu)
+{
+    if (mwu->top >= mwu->best_time)
+        return;
+    assert(mwu->share && mwu->kept); /* start_set made room */
+    mwu->best_time = mwu->top;
+    memcpy(mwu->kept, mwu->share, mwu->share_room * sizeof *mwu->kept);
+}
+
+/* --- one step --------------------------------------------------------------------------- */
+
+static void change_add(struct mwu *mwu, const struct plan_column *column, double sign)
+{
+    for (uint32_t k = 0; k < column->values_count; k++) {
+        uint32_t row = column->rows[k];
+        if (mwu->change[row] == 0)
+            mwu->touched[mwu->touched_count++] = row;
+        mwu->change[row] += sign * column->values[k];
+        if (mwu->change[row] == 0)
+            mwu->change[row] = 1e-300; /* stays touched */
+    }
+}
+
+/* How the smooth time changes with the step at `step`; its second derivative beside. */
+static double slope_at(const struct mwu *mwu, double step, double *curve_p)
+{
+    double slope = 0, curve = 0;
+    for (uint32_t i = 0; i < mwu->touched_count; i++) {
+        uint32_t row = mwu->touched[i];
+        double change = mwu->change[row];
+        double power = (mwu->time[row] - mwu->top + step * change) / mwu->mu;
+        double term = change * power_e(power);
+        slope += term;
+        curve += term * change / mwu->mu;
+    }
+    *curve_p = curve;
+    return slope;
+}
+
+/* The step in 0 … most at which the smooth time is least: Newton within a bracket. */
+static double step_search(const struct mwu *mwu, double most)
+{
+    double curve, low = 0, high = most, step;
+    double slope = slope_at(mwu, 0, &curve);
+    if (slope >= 0)
+        return 0;
+    step = curve > 0 ? -slope / curve : most;
+    if (step >= most && slope_at(mwu, most, &curve) <= 0)
+        return most;
+    for (int i = 0; i < SEARCH_STEPS; i++) {
+        if (!(step > low && step < high))
+            step = (low + high) / 2;
+        slope = slope_at(mwu, step, &curve);
+        if (slope > 0)
+            high = step;
+        else
+            low = step;
+        double next = curve > 0 ? step - slope / curve : low;
+        if (fabs(next - step) <= SEARCH_NEAR * step)
+            return fmin(fmax(next, low), high);
+        step = next;
+    }
+    return low > 0 ? low : step;
+}
+
+static void step_take(struct mwu *mwu, double step)
+{
+    for (uint32_t i = 0; i < mwu->touched_count; i++) {
+        uint32_t row = mwu->touched[i];
+        double was = mwu->weight[row];
+        mwu->time[row] += step * mwu->change[row];
+        mwu->weight[row] = power_e((mwu->time[row] - mwu->top) / mwu->mu);
+        mwu->sum += mwu->weight[row] - was;
+    }
+}
+
+/* Moves share from one column to another of its group. */
+static void share_move(struct mwu *mwu, uint32_t from, uint32_t to)
+{
+    const struct plan_column *columns = mwu->work->columns;
+    assert(mwu->share);
+    change_add(mwu, &columns[to], 1);
+    change_add(mwu, &columns[from], -1);
+    double most = mwu->share[from], step = step_search(mwu, most);
+    if (step > 0) {
+        step_take(mwu, step);
+        if (mwu->share[to] == 0)
+            mwu->active[mwu->active_count++] = to;
+        mwu->share[to] += step;
+        mwu->share[from] = step < most ? most - step : 0;
+    }
+    for (uint32_t i = 0; i < mwu->touched_count; i++)
+        mwu->change[mwu->touched[i]] = 0;
+    mwu->touched_count = 0;
+}
+
+static void active_sweep(struct mwu *mwu)
+{
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < mwu->active_count; i++)
+        if (mwu->share[mwu->active[i]] > 0)
+            mwu->active[left++] = mwu->active[i];
+    mwu->active_count = left;
+}
+
+/* The cheapest and the dearest column in use of each group; returns the sum of their distances. */
+static double active_rank(struct mwu *mwu)
+{
+    struct plan_work *work = mwu->work;
+    double gain = 0;
+    for (uint32_t i = 0; i < work->rows; i++)
+        mwu->price[i] = mwu->weight[i] / mwu->sum;
+    for (uint32_t g = 0; g < work->groups; g++)
+        mwu->cheap[g] = mwu->dear[g] = GRAPH_NONE;
+    mwu->values_count = 0;
+    for (uint32_t i = 0; i < mwu->active_count; i++) {
+        const struct plan_column *column = &work->columns[mwu->active[i]];
+        double cost = plan_column_cost(column, mwu->price);
+        mwu->cost[i] = cost;
+        mwu->values_count += column->values_count;
+        uint32_t g = column->group;
+        if (mwu->cheap[g] == GRAPH_NONE || cost < mwu->cheap_cost[g]) {
+            mwu->cheap[g] = mwu->active[i];
+            mwu->cheap_cost[g] = cost;
+        }
+        if (mwu->dear[g] == GRAPH_NONE || cost > mwu->dear_cost[g]) {
+            mwu->dear[g] = mwu->active[i];
+            mwu->dear_cost[g] = cost;
+        }
+    }
+    for (uint32_t g = 0; g < work->groups; g++)
+        gain += mwu->dear_cost[g] - mwu->cheap_cost[g];
+    return gain;
+}
+
+/* Moves share to each group's cheapest column from those in the dearer half of its range. */
+static void active_move(struct mwu *mwu)
+{
+    uint32_t ranked = mwu->active_count, moves = MOVES_MAX * mwu->work->groups;
+    for (uint32_t i = 0; i < ranked && moves > 0; i++) {
+        uint32_t g = mwu->work->columns[mwu->active[i]].group;
+        double middle = (mwu->cheap_cost[g] + mwu->dear_cost[g]) / 2;
+        if (mwu->cheap[g] == mwu->dear[g] || !(mwu->cost[i] > middle))
+            continue;
+        share_move(mwu, mwu->active[i], mwu->cheap[g]);
+        moves--;
+    }
+    active_sweep(mwu);
+}
+
+/* Moves share among the columns in use until little is to be gained there. */
+static void active_settle(struct mwu *mwu, double enough)
+{
+    double n = mwu->work->ranks, most = RANK_WORK * n * n / fmax(mwu->values_count, 1);
+    most = fmin(fmax(most, RANKS_MIN), RANKS_MAX);
+    for (int i = 0; i < most; i++) {
+        if (active_rank(mwu) <= enough)
+            return;
+        active_move(mwu);
+    }
+}
+
+/* --- the loop --------------------------------------------------------------------------- */
+
+/* The shares that the columns have; groups without any get the tree of the first prices. */
+static tryst_status start_set(struct mwu *mwu)
+{
+    struct plan_work *work = mwu->work;
+    for (uint32_t i = 0; i < work->columns_count; i++)
+        if (work->columns[i].share > 0)
+            mwu->cheap_cost[work->columns[i].group] = 1;
+    for (uint32_t g = 0; g < work->groups; g++) {
+        uint32_t column;
+        if (mwu->cheap_cost[g] > 0)
+            continue;
+        tryst_status status = plan_work_take(work, plan_work_best_root(work, g), &column);
+        if (status)
+            return status;
+        work->columns[column].share = 1;
+    }
+    tryst_status status = shares_room(mwu);
+    if (status)
+        return status;
+    for (uint32_t i = 0; i < work->columns_count; i++)
+        if (work->columns[i].share > 0) {
+            mwu->active[mwu->active_count++] = i;
+            mwu->share[i] = work->columns[i].share;
+        }
+    return TRYST_OK;
+}
+
+/* Asks the oracle and moves share to what it says. `*gain_p`: what is left at this mu. */
+static tryst_status oracle_step(struct mwu *mwu, double *gain_p)
+{
+    struct plan_work *work = mwu->work;
+    double average = 0;
+    active_rank(mwu);
+    for (uint32_t i = 0; i < work->rows; i++)
+        average += mwu->price[i] * mwu->time[i];
+    *gain_p = average - plan_work_price(work, mwu->price);
+    for (uint32_t g = 0; g < work->groups; g++) {
+        uint32_t column;
+        tryst_status status = plan_work_take(work, plan_work_best_root(work, g), &column);
+        if (!status)
+            status = shares_room(mwu);
+        if (status)
+            return status;
+        if (column != mwu->dear[g])
+            share_move(mwu, mwu->dear[g], column);
+    }
+    active_sweep(mwu);
+    return TRYST_OK;
+}
+
+static bool good_enough(const struct mwu *mwu, const struct plan_mwu_params *params)
+{
+    return mwu->best_time - mwu->work->bound <= params->gap * mwu->best_time;
+}
+
+/* Less smooth where that leads on. `gain`: what is left at this mu; `bound`: what it was at first. */
+static void mu_shrink(struct mwu *mwu, const struct plan_mwu_params *params, double gain,
+                      double bound)
+{
+    double now = mwu->work->bound, least = params->gap * mwu->top / (4 * mwu->log_rows);
+    if (gain <= 0.5 * mwu->mu * mwu->log_rows)
+        mwu->mu = fmax(mwu->mu / 2, least);
+    if (!params->mu_by_gap || now > bound * (1 + params->gap))
+        return;
+    double mu = fmax(MU_OF_GAP * (mwu->top - now) / mwu->log_rows, least);
+    mwu->mu = fmin(mwu->mu, mu);
+}
+
+static tryst_status walk_down(struct mwu *mwu, const struct plan_mwu_params *params)
+{
+    struct plan_work *work = mwu->work;
+    double gain = INFINITY, bound = work->bound;
+    times_set(mwu);
+    mwu->mu = 1;
+    weights_set(mwu);
+    mwu->mu = fmax(mwu->top - work->bound, 1e-3 * mwu->top) / mwu->log_rows;
+    for (uint32_t calls = 0; calls < params->calls_max && !plan_work_late(work);
+         calls++) {
+        times_set(mwu);
+        weights_set(mwu);
+        best_keep(mwu);
+        if (good_enough(mwu, params))
+            break;
+        tryst_status status = oracle_step(mwu, &gain);
+        if (status)
+            return status;
+        active_settle(mwu, gain / 2);
+        mu_shrink(mwu, params, gain, bound);
+    }
+    times_set(mwu);
+    weights_set(mwu);
+    best_keep(mwu);
+    return TRYST_OK;
+}
+
+tryst_status plan_mwu(struct plan_work *work, const struct plan_mwu_params *params)
+{
+    struct mwu mwu;
+    tryst_status status = mwu_init(&mwu, work);
+    if (!status)
+        status = start_set(&mwu);
+    if (!status && work->rows > 0)
+        status = walk_down(&mwu, params);
+    else if (!status && mwu.kept && mwu.share)
+        memcpy(mwu.kept, mwu.share, mwu.share_room * sizeof *mwu.kept);
+    for (uint32_t i = 0; !status && mwu.kept && i < work->columns_count; i++)
+        work->columns[i].share = mwu.kept[i];
+    mwu_wipe(&mwu);
+    return status;
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Few, shallow trees, built instead of solved for.
+ *
+ * One idea: an optimal plan uses only trees that are cheapest at the prices which prove the bound; among
+ * these there is much choice, and it is spent on depth. K trees of equal shares are grown one
+ * after the other, each from the rank with most to spare: of equally cheap edges the one to the shallowest
+ * parent that can still carry a child, widest child first. What a rank can carry is known from the link that
+ * all its edges share, less what it must carry as a leaf of the trees to come. K rises until K trees are
+ * as good as the bound or the time that is asked for.
+ * Invariant: a hint and no more: whatever is built is a tree, and its time is computed as any other's.
+ * Callers: plan.c, before the solvers (their start) and after them (fewer trees for the same time).
+ */
+#include "plan_seed.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "topology/routes/overlay_price.h"
+
+#define NONE      GRAPH_NONE
+#define SAMPLES   8 /* edges of a rank that are looked at for the link that all share */
+#define LEVEL     0.25
+#define EXTRA_MAX 16 /* up to how many trees more are taken where that halves the depth */
+#define LEAF      4.0  /* how many levels later a rank joins that can have no children */
+#define NEAR      0.05 /* what a link costs that nobody has loaded yet */
+#define EDGE_WORK \
+    2e8 /* edges looked at in all: a second or so; counted, so that plans repeat */
+
+struct access {
+    uint32_t row;
+    double value; /* of one unit over an edge; 0: no link that all edges share */
+};
+
+struct seed {
+    struct plan_work *work;
+    struct access *out, *in; /* by rank */
+    double *cost,
+        *strain;  /* ranks × ranks: at the prices, and of what the trees before loaded */
+    double *used; /* by row */
+    double *row_price;               /* scratch by row */
+    double time, work_left;          /* the target; edges that may still be looked at */
+    uint32_t *parent, *depth, *best; /* by rank */
+    uint32_t *open, open_count;      /* in the tree, with room */
+    double *room; /* by rank: children that it may still take in this tree */
+    double tie;   /* costs that differ less are equal */
+    double level; /* what a level of depth is worth, as strain */
+};
+
+static void seed_wipe(struct seed *seed)
+{
+    mem_free(seed->out);
+    mem_free(seed->in);
+    mem_free(seed->cost);
+    mem_free(seed->strain);
+    mem_free(seed->used);
+    mem_free(seed->row_price);
+    mem_free(seed->parent);
+    mem_free(seed->depth);
+    mem_free(seed->best);
+    mem_free(seed->open);
+    mem_free(seed->room);
+}
+
+/* The row that every sampled edge of `rank` loads, and most: its access link. */
+static struct access access_find(struct plan_work *work, uint32_t rank, bool out,
+                                 double *least)
+{
+    uint32_t n = work->ranks;
+    struct access found = {0, 0};
+    for (uint32_t s = 0; s < SAMPLES; s++) {
+        uint32_t other = (uint32_t)((rank + 1 + (uint64_t)s * (n - 1) / SAMPLES) % n);
+        size_t at = out ? (size_t)rank * n + other : (size_t)other * n + rank;
+        memset(work->load, 0, work->links * sizeof *work->load);
+        if (isfinite(work->cost[at]))
+            overlay_load(work->overlay, out ? rank : other, out ? other : rank, 1,
+                         work->load);
+        for (uint32_t i = 0; i < work->links; i++) {
+            double value = work->load[i] / work->overlay->capacity[i] * work->scale;
+            least[i] = s == 0 ? value : fmin(least[i], value);
+        }
+    }
+    for (uint32_t i = 0; i < work->links; i++)
+        if (least[i] > found.value)
+            found = (struct access){work->link_row[i], least[i]};
+    return found;
+}
+
+static tryst_status seed_init(struct seed *seed, struct plan_work *work)
+{
+    size_t n = work->ranks;
+    *seed = (struct seed){.work = work, .work_left = EDGE_WORK * work->effort};
+    seed->out = mem_zalloc_array(n, sizeof *seed->out);
+    seed->in = mem_zalloc_array(n, sizeof *seed->in);
+    seed->cost = mem_zalloc_array(n * n, sizeof *seed->cost);
+    seed->strain = mem_zalloc_array(n * n, sizeof *seed->strain);
+    seed->used = mem_zalloc_array(work->links, sizeof *seed->used);
+    seed->row_price = mem_zalloc_array(work->links, sizeof *seed->row_price);
+    seed->parent = mem_zalloc_array(n, sizeof *seed->parent);
+    seed->depth = mem_zalloc_array(n, sizeof *seed->depth);
+    seed->best = mem_zalloc_array(n, sizeof *seed->best);
+    seed->open = mem_zalloc_array(n, sizeof *seed->open);
+    seed->room = mem_zalloc_array(n, sizeof *seed->room);
+    if (!seed->out || !seed->in || !seed->cost || !seed->strain || !seed->used ||
+        !seed->row_price || !seed->parent || !seed->depth || !seed->best || !seed->open ||
+        !seed->room)
+        return TRYST_E_NOMEM;
+    for (uint32_t i = 0; i < n && n > 1; i++) {
+        seed->out[i] = access_find(work, i, true, seed->row_price);
+        seed->in[i] = access_find(work, i, false, seed->row_price);
+    }
+    return TRYST_OK;
+}
+
+/* Costs of edges as the trees use them: down, up or both ways. */
+static void costs_fold(const struct plan_work *work, const double *cost, double *folded)
+{
+    size_t n = work->ranks;
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            folded[i * n + j] = (work->has_down ? cost[i * n + j] : 0) +
+                                (work->has_up ? cost[j * n + i] : 0);
+}
+
+static void costs_set(struct seed *seed)
+{
+    struct plan_work *work = seed->work;
+    size_t n = work->ranks;
+    double sum = 0;
+    plan_work_price(work, work->best_row_price);
+    costs_fold(work, work->cost, seed->cost);
+    for (uint32_t row = 0; row < work->rows; row++)
+        sum += work->best_row_price[row];
+    double cheapest = 0;
+    for (size_t i = 0; i < n; i++) {
+        double least = INFINITY;
+        for (size_t j = 0; j < n; j++)
+            if (j != i && seed->cost[j * n + i] < least)
+                least = seed->cost[j * n + i];
+        cheapest += isfinite(least) ? least : 0;
+    }
+    seed->tie = sum > 0 ? 1e-6 * cheapest / (double)n : 0;
+}
+
+static double near_least(const struct seed *seed)
+{
+    size_t n = seed->work->ranks;
+    double least = INFINITY;
+    for (size_t i = 0; i < n * n; i++)
+        if (i / n != i % n && seed->strain[i] < least)
+            least = seed->strain[i];
+    return least;
+}
+
+/* What the trees before have loaded, as prices; and a little for every link, so that near ranks meet
+ * before far ones. A row without a price counts when it fills up. */
+static void strain_set(struct seed *seed)
+{
+    struct plan_work *work = seed->work;
+    for (uint32_t i = 0; i < work->links; i++) {
+        uint32_t row = work->link_row[i];
+        double used = seed->used[row] / seed->time;
+        double strain = work->best_row_price[row] > 0 ? used : used * used * used;
+        work->price[i] = (strain + NEAR) / work->overlay->capacity[i] * work->scale;
+    }
+    overlay_costs(work->overlay, work->price, work->cost);
+    costs_fold(work, work->cost, seed->strain);
+    if (!(seed->level > 0))
+        seed->level = LEVEL * near_least(seed);
+    seed->work_left -= 4.0 * work->ranks * work->ranks;
+}
+
+/* How many children `rank` may take: what its access link has left, after it has been a leaf in this
+ * tree and in `later` others. `unit` is what this tree puts on an edge. */
+static double room_of(const struct seed *seed, uint32_t rank, double unit, double later)
+{
+    const struct plan_work *work = seed->work;
+    bool both = work->has_down && work->has_up;
+    const struct access *to = work->has_down ? &seed->out[rank] : &seed->in[rank];
+    if (!(to->value > 0))
+        return work->ranks;
+    double as_leaf = both ? unit * to->value * (1 + later) : 0;
+    double left = seed->time - seed->used[to->row] - as_leaf;
+    return floor(left / (unit * to->value) + 1e-6);
+}
+
+/* Strain and depth in one: a level is worth a part of the way to the nearest rank. */
+static double effort_of(const struct seed *seed, uint32_t from, uint32_t to)
+{
+    return seed->strain[(size_t)from * seed->work->ranks + to] +
+           seed->level * seed->depth[from];
+}
+
+/* Is `from` a better parent for `to` than `than`? By cost, room, effort, number. */
+static bool parent_better(const struct seed *seed, uint32_t from, uint32_t than,
+                          uint32_t to)
+{
+    size_t n = seed->work->ranks;
+    if (than == NONE)
+        return isfinite(seed->cost[from * n + to]);
+    double gain = seed->cost[from * n + to] - seed->cost[than * n + to];
+    if (fabs(gain) > seed->tie)
+        return gain < 0;
+    bool room = seed->room[from] >= 1, room_than = seed->room[than] >= 1;
+    if (room != room_than)
+        return room;
+    return effort_of(seed, from, to) < effort_of(seed, than, to) - 1e-9;
+}
+
+/* The best parent of `to`: of those that can still take a child, else of all. */
+static void parent_find(struct seed *seed, uint32_t to)
+{
+    uint32_t best = NONE;
+    for (uint32_t k = 0; k < seed->open_count; k++)
+        if (parent_better(seed, seed->open[k], best, to))
+            best = seed->open[k];
+    for (uint32_t from = 0; best == NONE && from < seed->work->ranks; from++)
+        if (seed->depth[from] != NONE && parent_better(seed, from, best, to))
+            best = from;
+    seed->best[to] = best;
+    seed->work_left -= seed->open_count;
+}
+
+/* Should `a` join before `b`, each at its best parent? */
+static bool child_first(const struct seed *seed, uint32_t a, uint32_t b)
+{
+    size_t n = seed->work->ranks;
+    if (b == NONE || seed->best[b] == NONE)
+        return seed->best[a] != NONE;
+    if (seed->best[a] == NONE)
+        return false;
+    size_t from_a = seed->best[a] * n + a, from_b = seed->best[b] * n + b;
+    double gain = seed->cost[from_a] - seed->cost[from_b];
+    if (fabs(gain) > seed->tie)
+        return gain < 0;
+    bool room_a = seed->room[seed->best[a]] >= 1, room_b = seed->room[seed->best[b]] >= 1;
+    if (room_a != room_b)
+        return room_a;
+    gain = effort_of(seed, seed->best[a], a) - effort_of(seed, seed->best[b], b);
+    gain += seed->level * LEAF * ((seed->room[a] < 1) - (seed->room[b] < 1));
+    if (fabs(gain) > 1e-9)
+        return gain < 0;
+    return seed->room[a] > seed->room[b];
+}
+
+static uint32_t child_next(struct seed *seed)
+{
+    uint32_t next = NONE;
+    for (uint32_t i = 0; i < seed->work->ranks; i++)
+        if (seed->depth[i] == NONE && child_first(seed, i, next))
+            next = i;
+    seed->work_left -= seed->work->ranks;
+    return next != NONE && seed->best[next] != NONE ? next : NONE;
+}
+
+/* `rank` has joined the tree: some may want it for their parent. */
+static void rank_joined(struct seed *seed, uint32_t rank, uint32_t depth)
+{
+    seed->depth[rank] = depth;
+    if (seed->room[rank] >= 1)
+        seed->open[seed->open_count++] = rank;
+    for (uint32_t i = 0; i < seed->work->ranks; i++)
+        if (seed->depth[i] == NONE && parent_better(seed, rank, seed->best[i], i))
+            seed->best[i] = rank;
+}
+
+/* `rank` has one more child; when that was the last, those who wanted it look elsewhere. */
+static void room_take(struct seed *seed, uint32_t rank)
+{
+    bool last = seed->room[rank] >= 1 && seed->room[rank] < 2;
+    seed->room[rank] -= 1;
+    if (!last)
+        return;
+    for (uint32_t k = 0; k < seed->open_count; k++)
+        if (seed->open[k] == rank)
+            seed->open[k--] = seed->open[--seed->open_count];
+    for (uint32_t i = 0; i < seed->work->ranks; i++)
+        if (seed->depth[i] == NONE && seed->best[i] == rank)
+            parent_find(seed, i);
+}
+
+/* Grows one tree into seed->parent. False: the overlay does not have all edges that it takes. */
+static bool tree_grow(struct seed *seed, uint32_t root, double unit, double later)
+{
+    uint32_t n = seed->work->ranks;
+    for (uint32_t i = 0; i < n; i++) {
+        seed->room[i] = room_of(seed, i, unit, later);
+        seed->depth[i] = seed->best[i] = NONE;
+    }
+    seed->room[root] += seed->work->has_down && seed->work->has_up;
+    seed->parent[root] = NONE;
+    seed->open_count = 0;
+    rank_joined(seed, root, 0);
+    for (uint32_t joined = 1; joined < n; joined++) {
+        uint32_t next = child_next(seed);
+        if (next == NONE)
+            return false;
+        uint32_t parent = seed->best[next];
+        seed->parent[next] = parent;
+        rank_joined(seed, next, seed->depth[parent] + 1);
+        room_take(seed, parent);
+    }
+    return true;
+}
+
+static uint32_t root_choose(const struct seed *seed, double unit, double later)
+{
+    uint32_t best = 0;
+    double most = -INFINITY;
+    if (seed->work->op != PLAN_ALLREDUCE)
+        return seed->work->root;
+    for (uint32_t i = 0; i < seed->work->ranks; i++) {
+        double room = room_of(seed, i, unit, later);
+        if (room > most) {
+            most = room;
+            best = i;
+        }
+    }
+    return best;
+}
+
+/* `count` trees of equal shares for each group, into the pool; which, in `column`. False: they could not be. */
+static tryst_status set_grow(struct seed *seed, uint32_t count, uint32_t *column,
+                             bool *done_p)
+{
+    struct plan_work *work = seed->work;
+    double unit = work->weight / count;
+    memset(seed->used, 0, work->rows * sizeof *seed->used);
+    *done_p = false;
+    for (uint32_t k = 0; k < count * work->groups; k++) {
+        double later = count * work->groups - k - 1;
+        strain_set(seed);
+        uint32_t root =
+            work->all_roots ? k % work->groups : root_choose(seed, unit, later);
+        if (seed->work_left < 0 || plan_work_late(work) ||
+            !tree_grow(seed, root, unit, later))
+            return TRYST_OK;
+        tryst_status status =
+            plan_work_add(work, root, work->has_down ? seed->parent : NULL,
+                          work->has_up ? seed->parent : NULL, &column[k]);
+        if (status)
+            return status == TRYST_E_INVALID ? TRYST_OK : status;
+        const struct plan_column *made = &work->columns[column[k]];
+        for (uint32_t i = 0; i < made->values_count; i++)
+            seed->used[made->rows[i]] += made->values[i] / count;
+    }
+    *done_p = true;
+    return TRYST_OK;
+}
+
+static double used_most(const struct seed *seed)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < seed->work->rows; i++)
+        most = fmax(most, seed->used[i]);
+    return most;
+}
+
+static void shares_equal(struct plan_work *work, const uint32_t *column, uint32_t count)
+{
+    for (uint32_t i = 0; i < work->columns_count; i++)
+        work->columns[i].share = 0;
+    for (uint32_t k = 0; k < count * work->groups; k++)
+        work->columns[column[k]].share += 1.0 / count;
+}
+
+/* 1, 2, 3, 4, 6, 8, 12, 16, …; and half of the ranks, which is what equal hosts at one switch need. */
+static uint32_t count_after(uint32_t count, uint32_t ranks)
+{
+    uint32_t power = 1, next;
+    while (power * 2 <= count)
+        power *= 2;
+    next = count < 4 ? count + 1 : count == power ? power + power / 2 : 2 * power;
+    return count < ranks / 2 && next > ranks / 2 ? ranks / 2 : next;
+}
+
+static uint32_t set_depth(const struct plan_work *work, const uint32_t *column,
+                          uint32_t count)
+{
+    uint32_t deepest = 0;
+    for (uint32_t k = 0; k < count * work->groups; k++)
+        if (work->columns[column[k]].depth > deepest)
+            deepest = work->columns[column[k]].depth;
+    return deepest;
+}
+
+/* The fewest trees that are good enough, or a few more where that halves the depth; else the best time. */
+static tryst_status sets_try(struct seed *seed, double time_max, double time_enough,
+                             uint32_t trees_max, uint32_t *column, bool *found_p)
+{
+    struct plan_work *work = seed->work;
+    double best = time_max;
+    uint32_t depth = 0, fewest = 0;
+    *found_p = false;
+    for (uint32_t count = 1; count <= trees_max;
+         count = count_after(count, work->ranks)) {
+        bool done;
+        if (fewest && (count > EXTRA_MAX || depth < 4))
+            break;
+        tryst_status status = set_grow(seed, count, column, &done);
+        if (status)
+            return status;
+        if (seed->work_left < 0)
+            break;
+        double time = done ? used_most(seed) : INFINITY;
+        uint32_t deep = done ? set_depth(work, column, count) : 0;
+        bool enough = time <= time_enough;
+        if (fewest ? enough && 2 * deep <= depth : enough || time < best * (1 - 1e-12)) {
+            best = time;
+            shares_equal(work, column, count);
+            *found_p = true;
+            fewest = enough ? count : 0;
+            depth = deep;
+        }
+    }
+    return TRYST_OK;
+}
+
+tryst_status plan_seed(struct plan_work *work, double time_max, double time_enough,
+                       uint32_t trees_max, bool *found_p)
+{
+    struct seed seed;
+    *found_p = false;
+    if (!work->rows)
+        return TRYST_OK;
+    if (!trees_max || trees_max > work->ranks)
+        trees_max = work->ranks;
+    if (work->all_roots)
+        trees_max = 1;
+    uint32_t *column = mem_zalloc_array((size_t)trees_max * work->groups, sizeof *column);
+    tryst_status status = seed_init(&seed, work);
+    if (!column)
+        status = TRYST_E_NOMEM;
+    if (!status) {
+        seed.time = time_enough;
+        costs_set(&seed);
+        status = sets_try(&seed, time_max, time_enough, trees_max, column, found_p);
+    }
+    seed_wipe(&seed);
+    mem_free(column);
+    return status;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shallower trees for the same time.
+ *
+ * One idea: a solver does not look at depth, so most trees hang ranks lower than the links ask for. The deepest tree
+ * loses a level: each rank at its bottom, or a rank on the way to it, moves to a parent nearer to the root, the one that
+ * leaves the busiest link of the move least busy, as long as no link takes longer than `limit`. A tree that cannot
+ * lose a level whole is left as it was.
+ * Invariants: shares stay; no link is busier than `limit`, or than it was; depth falls with each level, so it ends.
+ * All operations alike: a move is one edge of an in-tree, of an out-tree, or of both where they are one.
+ * Callers: plan_simplify.c.
+ */
+#include "plan_shallow.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "topology/routes/overlay_price.h"
+
+#define NONE GRAPH_NONE
+#define LINK_WORK \
+    1e8 /* links looked at in all: a tenth of a second; counted, so that plans repeat */
+
+enum { DOWN, UP, HALVES };
+
+struct lifted {
+    uint32_t column; /* of the pool */
+    double share;
+    double unit; /* what the tree moves over each of its edges, of a byte of the tensor */
+    uint32_t *parent[HALVES]; /* copies; NULL: no such half, or, UP: the same as DOWN */
+    uint32_t depth;
+    bool both;          /* DOWN stands for UP too */
+    bool changed, done; /* done: it cannot lose a level */
+};
+
+struct lifting {
+    struct plan_work *work;
+    double limit, work_left;
+    double *used;        /* by link: how long it is busy, at most; scaled as rows are */
+    double *used_before; /* of before the tree's level */
+    double *without, *moved; /* by link: bytes less the old edge, with the new one */
+    uint32_t *parent_before, *depth; /* by rank */
+    struct lifted *trees;
+    uint32_t count;
+};
+
+static void lifting_wipe(struct lifting *lifting)
+{
+    for (uint32_t t = 0; lifting->trees && t < lifting->count; t++)
+        for (int half = 0; half < HALVES; half++)
+            mem_free(lifting->trees[t].parent[half]);
+    mem_free(lifting->trees);
+    mem_free(lifting->used);
+    mem_free(lifting->used_before);
+    mem_free(lifting->without);
+    mem_free(lifting->moved);
+    mem_free(lifting->parent_before);
+    mem_free(lifting->depth);
+}
+
+/* ---- edges and loads ---------------------------------------------------------------------- */
+
+static void edge_put(const struct lifting *lifting, const struct lifted *tree, int half,
+                     uint32_t parent, uint32_t child, double amount, double *load)
+{
+    if (half == DOWN)
+        overlay_load(lifting->work->overlay, parent, child, amount, load);
+    if (half == UP || tree->both)
+        overlay_load(lifting->work->overlay, child, parent, amount, load);
+}
+
+static bool edge_exists(const struct lifting *lifting, const struct lifted *tree,
+                        int half, uint32_t parent, uint32_t child)
+{
+    const double *cost = lifting->work->cost;
+    size_t n = lifting->work->ranks;
+    return (half == UP || isfinite(cost[parent * n + child])) &&
+           ((half == DOWN && !tree->both) || isfinite(cost[child * n + parent]));
+}
+
+static double busy_of(const struct lifting *lifting, uint32_t link, double bytes)
+{
+    return bytes / lifting->work->overlay->capacity[link] * lifting->work->scale;
+}
+
+static tryst_status tree_take(struct lifting *lifting, uint32_t column)
+{
+    struct plan_work *work = lifting->work;
+    const struct plan_column *from = &work->columns[column];
+    struct lifted *tree = &lifting->trees[lifting->count++];
+    const uint32_t *parent[HALVES] = {from->down,
+                                      from->up == from->down ? NULL : from->up};
+    size_t bytes = work->ranks * sizeof *from->down;
+    *tree = (struct lifted){.column = column,
+                            .share = from->share,
+                            .unit = from->share * work->weight,
+                            .depth = from->depth,
+                            .both = from->up == from->down};
+    for (int half = 0; half < HALVES; half++) {
+        if (!parent[half])
+            continue;
+        tree->parent[half] = mem_alloc(bytes);
+        if (!tree->parent[half])
+            return TRYST_E_NOMEM;
+        memcpy(tree->parent[half], parent[half], bytes);
+    }
+    return TRYST_OK;
+}
+
+static tryst_status lifting_init(struct lifting *lifting, struct plan_work *work,
+                                 double limit)
+{
+    size_t n = work->ranks, links = work->links;
+    *lifting = (struct lifting){
+        .work = work, .limit = limit, .work_left = LINK_WORK * work->effort};
+    lifting->used = mem_zalloc_array(links, sizeof(double));
+    lifting->used_before = mem_zalloc_array(links, sizeof(double));
+    lifting->without = mem_zalloc_array(links, sizeof(double));
+    lifting->moved = mem_zalloc_array(links, sizeof(double));
+    lifting->parent_before = mem_zalloc_array(n, sizeof(uint32_t));
+    lifting->depth = mem_zalloc_array(n, sizeof(uint32_t));
+    lifting->trees = mem_zalloc_array(plan_work_used(work), sizeof *lifting->trees);
+    if (!lifting->used || !lifting->used_before || !lifting->without || !lifting->moved ||
+        !lifting->parent_before || !lifting->depth || !lifting->trees)
+        return TRYST_E_NOMEM;
+    tryst_status status = TRYST_OK;
+    for (uint32_t i = 0; i < work->columns_count && !status; i++)
+        if (work->columns[i].share > 0)
+            status = tree_take(lifting, i);
+    plan_work_time(work, work->row_value);
+    for (uint32_t i = 0; i < work->links; i++)
+        lifting->used[i] = work->row_value[work->link_row[i]];
+    return status;
+}
+
+/* ---- a move ------------------------------------------------------------------------------- */
+
+/* Depths of all ranks, and the greatest. */
+static uint32_t depths_find(struct lifting *lifting, const uint32_t *parent)
+{
+    uint32_t n = lifting->work->ranks, *depth = lifting->depth, deepest = 0;
+    memset(depth, 0xff, n * sizeof *depth);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t steps = 0, at = i;
+        for (; depth[at] == NONE && parent[at] != NONE; at = parent[at])
+            steps++;
+        uint32_t below = steps + (depth[at] == NONE ? 0 : depth[at]);
+        deepest = below > deepest ? below : deepest;
+        for (at = i; depth[at] == NONE; at = parent[at]) {
+            depth[at] = below--;
+            if (parent[at] == NONE)
+                break;
+        }
+    }
+    return deepest;
+}
+
+/* How busy the busiest link of the move gets; INFINITY: longer than it may. */
+static double move_peak(struct lifting *lifting, const struct lifted *tree, int half,
+                        uint32_t child, uint32_t to)
+{
+    double peak = 0;
+    uint32_t links = lifting->work->links;
+    lifting->work_left -= links;
+    if (!edge_exists(lifting, tree, half, to, child))
+        return INFINITY;
+    memcpy(lifting->moved, lifting->without, links * sizeof *lifting->moved);
+    edge_put(lifting, tree, half, to, child, tree->unit, lifting->moved);
+    for (uint32_t i = 0; i < links; i++) {
+        if (!(lifting->moved[i] > 0))
+            continue;
+        double busy = lifting->used[i] + busy_of(lifting, i, lifting->moved[i]);
+        if (busy > lifting->limit)
+            return INFINITY;
+        peak = busy > peak ? busy : peak;
+    }
+    return peak;
+}
+
+static void move_make(struct lifting *lifting, const struct lifted *tree, int half,
+                      uint32_t child, uint32_t to)
+{
+    memcpy(lifting->moved, lifting->without, lifting->work->links * sizeof(double));
+    edge_put(lifting, tree, half, to, child, tree->unit, lifting->moved);
+    for (uint32_t i = 0; i < lifting->work->links; i++)
+        lifting->used[i] += busy_of(lifting, i, lifting->moved[i]);
+    tree->parent[half][child] = to;
+}
+
+/* `child` to the best parent that is at least two levels above it. False: there is none. */
+static bool child_lift(struct lifting *lifting, const struct lifted *tree, int half,
+                       uint32_t child)
+{
+    uint32_t best = NONE, *depth = lifting->depth;
+    double least = INFINITY;
+    memset(lifting->without, 0, lifting->work->links * sizeof(double));
+    edge_put(lifting, tree, half, tree->parent[half][child], child, -tree->unit,
+             lifting->without);
+    for (uint32_t to = 0; to < lifting->work->ranks; to++) {
+        if (depth[to] + 1 >= depth[child])
+            continue;
+        double peak = move_peak(lifting, tree, half, child, to);
+        if (peak < least) {
+            least = peak;
+            best = to;
+        }
+    }
+    if (best != NONE)
+        move_make(lifting, tree, half, child, best);
+    return best != NONE;
+}
+
+/* The rank itself, or one that it hangs on, the nearest first. */
+static bool rank_lift(struct lifting *lifting, const struct lifted *tree, int half,
+                      uint32_t rank)
+{
+    for (uint32_t at = rank; lifting->depth[at] >= 2; at = tree->parent[half][at]) {
+        if (lifting->work_left < 0)
+            return false;
+        if (child_lift(lifting, tree, half, at))
+            return true;
+    }
+    return false;
+}
+
+/* ---- levels ------------------------------------------------------------------------------- */
+
+/* All ranks of the lowest level, or nothing. */
+static bool level_drop(struct lifting *lifting, struct lifted *tree, int half)
+{
+    uint32_t n = lifting->work->ranks, *parent = tree->parent[half];
+    size_t links_bytes = lifting->work->links * sizeof *lifting->used;
+    uint32_t deepest = depths_find(lifting, parent);
+    if (deepest < tree->depth)
+        return true; /* the other half is deeper */
+    memcpy(lifting->parent_before, parent, n * sizeof *parent);
+    memcpy(lifting->used_before, lifting->used, links_bytes);
+    for (uint32_t i = 0; i < n; i++) {
+        if (lifting->depth[i] < deepest)
+            continue;
+        if (!rank_lift(lifting, tree, half, i)) {
+            memcpy(parent, lifting->parent_before, n * sizeof *parent);
+            memcpy(lifting->used, lifting->used_before, links_bytes);
+            return false;
+        }
+        depths_find(lifting, parent);
+    }
+    tree->changed = true;
+    return true;
+}
+
+/* The deepest tree that may still lose a level. */
+static struct lifted *deepest_find(struct lifting *lifting)
+{
+    struct lifted *deepest = NULL;
+    for (uint32_t t = 0; t < lifting->count; t++) {
+        struct lifted *tree = &lifting->trees[t];
+        if (!tree->done && tree->depth > 1 && (!deepest || tree->depth > deepest->depth))
+            deepest = tree;
+    }
+    return deepest;
+}
+
+static void trees_lift(struct lifting *lifting)
+{
+    struct lifted *tree;
+    while (lifting->work_left > 0 && (tree = deepest_find(lifting))) {
+        for (int half = 0; half < HALVES && !tree->done; half++)
+            if (tree->parent[half])
+                tree->done = !level_drop(lifting, tree, half);
+        tree->depth -= !tree->done;
+    }
+}
+
+/* Trees that changed become columns, with the shares of those that they were; some are such as others have been. */
+static tryst_status trees_hand_in(struct lifting *lifting)
+{
+    struct plan_work *work = lifting->work;
+    for (uint32_t t = 0; t < lifting->count; t++)
+        if (lifting->trees[t].changed)
+            work->columns[lifting->trees[t].column].share = 0;
+    for (uint32_t t = 0; t < lifting->count; t++) {
+        const struct lifted *tree = &lifting->trees[t];
+        uint32_t column, root = work->columns[tree->column].root;
+        if (!tree->changed)
+            continue;
+        const uint32_t *down = work->has_down ? tree->parent[DOWN] : NULL;
+        const uint32_t *up = tree->both ? down : tree->parent[UP];
+        tryst_status status = plan_work_add(work, root, down, up, &column);
+        if (status)
+            return status;
+        work->columns[column].share += tree->share;
+    }
+    return TRYST_OK;
+}
+
+tryst_status plan_shallow(struct plan_work *work, double limit)
+{
+    struct lifting lifting;
+    tryst_status status = lifting_init(&lifting, work, limit);
+    if (!status) {
+        trees_lift(&lifting);
+        status = trees_hand_in(&lifting);
+    }
+    lifting_wipe(&lifting);
+    return status;
+}

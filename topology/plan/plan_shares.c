@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shares that people can read: 1/2 and not 0.5000000000009.
+ *
+ * One idea: what a solver finds is a simple fraction and rounding errors. Grids 1/q are tried from the coarsest on: the
+ * small q, then one of which all shares are nearly multiples, then decimals; the first on which nothing takes longer than
+ * `limit` is taken. (On a coarse grid a small share may round to 0: that tree was not needed.)
+ * Invariants: the shares of a group sum to 1, exactly and in any order: each is a multiple of GRAIN.
+ * Callers: plan_simplify.c.
+ */
+#include "plan_shares.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+
+#define GRAIN          0x1p-52 /* sums of its multiples up to 1 are exact */
+#define SMALL_MAX      64u
+#define FRACTION_MAX   1000u /* denominators of single shares */
+#define COMMON_MAX     1000000u
+#define FRACTION_NEAR  1e-7
+#define DECIMALS_FIRST 1e3
+#define DECIMALS_LAST  1e9
+
+struct rounding {
+    struct plan_work *work;
+    uint32_t *used; /* columns with a share, those of a group side by side */
+    uint32_t count;
+    double *share; /* as they were */
+    double *parts; /* scratch: shares in parts of the grid */
+};
+
+static uint32_t group_end(const struct rounding *rounding, uint32_t first)
+{
+    const struct plan_column *columns = rounding->work->columns;
+    uint32_t end = first;
+    while (end < rounding->count &&
+           columns[rounding->used[end]].group == columns[rounding->used[first]].group)
+        end++;
+    return end;
+}
+
+/* Their sum is 1 but for what a solver tolerates. */
+static void shares_read(struct rounding *rounding)
+{
+    const struct plan_column *columns = rounding->work->columns;
+    for (uint32_t first = 0, end; first < rounding->count; first = end) {
+        double sum = 0;
+        end = group_end(rounding, first);
+        for (uint32_t k = first; k < end; k++)
+            sum += columns[rounding->used[k]].share;
+        for (uint32_t k = first; k < end; k++)
+            rounding->share[k] = columns[rounding->used[k]].share / sum;
+    }
+}
+
+static bool rounding_init(struct rounding *rounding, struct plan_work *work)
+{
+    uint32_t count = plan_work_used(work);
+    *rounding = (struct rounding){.work = work};
+    rounding->used = mem_zalloc_array(count, sizeof *rounding->used);
+    rounding->share = mem_zalloc_array(count, sizeof *rounding->share);
+    rounding->parts = mem_zalloc_array(count, sizeof *rounding->parts);
+    if (!rounding->used || !rounding->share || !rounding->parts)
+        return false;
+    for (uint32_t i = 0; i < work->columns_count; i++) {
+        uint32_t at = rounding->count;
+        if (!(work->columns[i].share > 0))
+            continue;
+        for (; at > 0 &&
+               work->columns[rounding->used[at - 1]].group > work->columns[i].group;
+             at--)
+            rounding->used[at] = rounding->used[at - 1];
+        rounding->used[at] = i;
+        rounding->count++;
+    }
+    shares_read(rounding);
+    return true;
+}
+
+static void rounding_wipe(struct rounding *rounding)
+{
+    mem_free(rounding->used);
+    mem_free(rounding->share);
+    mem_free(rounding->parts);
+}
+
+/* The share that a part more (or less) suits best. */
+static uint32_t furthest_find(const struct rounding *rounding, uint32_t first,
+                              uint32_t end, double q, bool more)
+{
+    uint32_t best = first;
+    double most = -INFINITY;
+    for (uint32_t k = first; k < end; k++) {
+        double off = rounding->share[k] * q - rounding->parts[k];
+        if ((more || rounding->parts[k] > 0) && (more ? off : -off) > most) {
+            most = more ? off : -off;
+            best = k;
+        }
+    }
+    return best;
+}
+
+/* A group's shares in whole parts of 1/q (largest remainders: Hamilton), then as multiples of GRAIN. */
+static void group_round(struct rounding *rounding, uint32_t first, uint32_t end, double q)
+{
+    double sum = 0, left = q;
+    uint32_t largest = first;
+    for (uint32_t k = first; k < end; k++) {
+        rounding->parts[k] = floor(rounding->share[k] * q + 0.5);
+        left -= rounding->parts[k];
+    }
+    for (; left != 0; left += left > 0 ? -1 : 1)
+        rounding->parts[furthest_find(rounding, first, end, q, left > 0)] +=
+            left > 0 ? 1 : -1;
+    for (uint32_t k = first; k < end; k++) {
+        double *share = &rounding->work->columns[rounding->used[k]].share;
+        *share = floor(rounding->parts[k] / q / GRAIN + 0.5) * GRAIN;
+        sum += *share;
+        if (rounding->parts[k] > rounding->parts[largest])
+            largest = k;
+    }
+    rounding->work->columns[rounding->used[largest]].share += 1 - sum;
+}
+
+static void grid_take(struct rounding *rounding, double q)
+{
+    for (uint32_t first = 0, end; first < rounding->count; first = end) {
+        end = group_end(rounding, first);
+        group_round(rounding, first, end, q);
+    }
+}
+
+static bool grid_fits(struct rounding *rounding, double q, double limit)
+{
+    grid_take(rounding, q);
+    return plan_work_time(rounding->work, NULL) <= limit;
+}
+
+static uint32_t common_divisor(uint32_t a, uint32_t b)
+{
+    while (b) {
+        uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The least q of which all shares are nearly multiples; 0: none that is small. */
+static uint32_t common_find(const struct rounding *rounding)
+{
+    uint64_t common = 1;
+    for (uint32_t k = 0; k < rounding->count; k++) {
+        uint32_t q = 1;
+        for (; q <= FRACTION_MAX; q++) {
+            double parts = rounding->share[k] * q;
+            if (fabs(parts - floor(parts + 0.5)) <= FRACTION_NEAR * q)
+                break;
+        }
+        if (q > FRACTION_MAX)
+            return 0;
+        common = common / common_divisor((uint32_t)common, q) * q;
+        if (common > COMMON_MAX)
+            return 0;
+    }
+    return (uint32_t)common;
+}
+
+static void grid_find(struct rounding *rounding, double limit)
+{
+    for (uint32_t q = 1; q <= SMALL_MAX; q++)
+        if (grid_fits(rounding, q, limit))
+            return;
+    uint32_t common = common_find(rounding);
+    if (common && grid_fits(rounding, common, limit))
+        return;
+    for (double q = DECIMALS_FIRST; q <= DECIMALS_LAST; q *= 10)
+        if (grid_fits(rounding, q, limit))
+            return;
+    grid_take(rounding, 1 / GRAIN);
+}
+
+tryst_status plan_shares_round(struct plan_work *work, double limit)
+{
+    struct rounding rounding;
+    bool room = rounding_init(&rounding, work);
+    if (room)
+        grid_find(&rounding, limit);
+    rounding_wipe(&rounding);
+    return room ? TRYST_OK : TRYST_E_NOMEM;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a solution to a plan that is simple: fewer trees, then shallower ones (plan_shallow.c), then round shares
+ * (plan_shares.c), and what each of these steps cost.
+ *
+ * One idea (of fewer trees): the master goes on: the tree with the least share is shut and the rest solved again, for
+ * as long as the time stays; and plan_seed may build fewer for the same time. With `trees_max` it goes on beyond, and
+ * the time is what it is then.
+ * Invariant: the time is never longer than before, or than is enough, unless trees_max asks for it.
+ * Callers: plan.c.
+ */
+#include "plan_simplify.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "lp.h"
+#include "plan_seed.h"
+#include "plan_shallow.h"
+#include "plan_shares.h"
+
+#define GRAIN    1e-9  /* relative: times of a solver that differ less are one */
+#define ROUNDING 1e-12 /* relative: what sums in another order differ by */
+#define PIVOT_WORK \
+    1e6 /* pivots × rows of all solves: a second or so; counted, so that plans repeat */
+
+struct thinning {
+    struct plan_work *work;
+    struct lp *lp;
+    uint32_t *column; /* LP column → the pool's */
+    bool *shut,
+        *kept; /* by LP column; kept: it has been tried, and time went up without it */
+    uint32_t *group_open; /* columns that are not shut, by group */
+    uint32_t count, open;
+    double pivots_left;
+};
+
+static void thinning_wipe(struct thinning *thinning)
+{
+    lp_close(thinning->lp);
+    mem_free(thinning->column);
+    mem_free(thinning->shut);
+    mem_free(thinning->kept);
+    mem_free(thinning->group_open);
+}
+
+static tryst_status thinning_init(struct thinning *thinning, struct plan_work *work)
+{
+    uint32_t count = plan_work_used(work);
+    *thinning = (struct thinning){.work = work,
+                                  .pivots_left = PIVOT_WORK * work->effort / work->rows};
+    tryst_status status = lp_open(work->rows, work->groups, &thinning->lp);
+    if (status)
+        return status;
+    thinning->column = mem_zalloc_array(count, sizeof *thinning->column);
+    thinning->shut = mem_zalloc_array(count, sizeof *thinning->shut);
+    thinning->kept = mem_zalloc_array(count, sizeof *thinning->kept);
+    thinning->group_open = mem_zalloc_array(work->groups, sizeof *thinning->group_open);
+    if (!thinning->column || !thinning->shut || !thinning->kept || !thinning->group_open)
+        return TRYST_E_NOMEM;
+    for (uint32_t i = 0; i < work->columns_count && !status; i++) {
+        const struct plan_column *column = &work->columns[i];
+        if (!(column->share > 0))
+            continue;
+        status = lp_column_add(thinning->lp, column->group, column->values_count,
+                               column->rows, column->values);
+        thinning->group_open[column->group]++;
+        thinning->column[thinning->count++] = i;
+    }
+    thinning->open = thinning->count;
+    return status;
+}
+
+static void column_shut(struct thinning *thinning, uint32_t column, bool shut)
+{
+    uint32_t group = thinning->work->columns[thinning->column[column]].group;
+    thinning->shut[column] = shut;
+    thinning->open += shut ? UINT32_MAX : 1;
+    thinning->group_open[group] += shut ? UINT32_MAX : 1;
+    lp_column_shut(thinning->lp, column, shut);
+}
+
+static bool solve(struct thinning *thinning)
+{
+    if (thinning->pivots_left < 1 ||
+        !lp_solve(thinning->lp, (uint32_t)thinning->pivots_left))
+        return false;
+    thinning->pivots_left -= lp_pivots(thinning->lp) + LP_SOLVE_PIVOTS;
+    return true;
+}
+
+static void shares_take(struct thinning *thinning)
+{
+    for (uint32_t i = 0; i < thinning->count; i++)
+        thinning->work->columns[thinning->column[i]].share =
+            thinning->shut[i] ? 0 : lp_share(thinning->lp, i);
+}
+
+/* The open column with the least share that may go; the deeper of equals. */
+static uint32_t least_find(const struct thinning *thinning, bool any)
+{
+    const struct plan_column *columns = thinning->work->columns, *best = NULL;
+    uint32_t least = GRAPH_NONE;
+    for (uint32_t i = 0; i < thinning->count; i++) {
+        const struct plan_column *column = &columns[thinning->column[i]];
+        if (thinning->shut[i] || (thinning->kept[i] && !any) ||
+            thinning->group_open[column->group] < 2)
+            continue;
+        if (!best || column->share < best->share ||
+            (column->share == best->share && column->depth > best->depth)) {
+            best = column;
+            least = i;
+        }
+    }
+    return least;
+}
+
+static void unused_shut(struct thinning *thinning)
+{
+    for (uint32_t i = 0; i < thinning->count; i++)
+        if (!thinning->shut[i] &&
+            !(thinning->work->columns[thinning->column[i]].share > 0))
+            column_shut(thinning, i, true);
+}
+
+/* Shuts what can go at no cost, then, down to `most` trees, what cannot. */
+static void thin(struct thinning *thinning, double limit, uint32_t most)
+{
+    for (;;) {
+        bool forced = false;
+        uint32_t column = least_find(thinning, false);
+        if (column == GRAPH_NONE && thinning->open > most) {
+            column = least_find(thinning, true);
+            forced = true;
+        }
+        if (column == GRAPH_NONE)
+            return;
+        column_shut(thinning, column, true);
+        if (!solve(thinning))
+            return;
+        double time = lp_time(thinning->lp);
+        if (time <= limit || forced) {
+            limit = fmax(limit, time * (1 + GRAIN));
+            shares_take(thinning);
+            unused_shut(thinning);
+        } else {
+            column_shut(thinning, column, false);
+            thinning->kept[column] = true;
+        }
+    }
+}
+
+static tryst_status thin_all(struct plan_work *work, double limit, uint32_t most)
+{
+    struct thinning thinning;
+    tryst_status status = thinning_init(&thinning, work);
+    if (!status && solve(&thinning) && lp_time(thinning.lp) <= limit) {
+        shares_take(&thinning);
+        unused_shut(&thinning);
+        thin(&thinning, limit, most);
+    }
+    thinning_wipe(&thinning);
+    return status == TRYST_E_UNSUPPORTED ? TRYST_OK : status;
+}
+
+/* At most so many trees of a group, in the least time for which they can be built. */
+static tryst_status build_few(struct plan_work *work, double time, uint32_t trees_max)
+{
+    static const double slower[] = {1, 1.03, 1.08, 1.15, 1.25, 1.4, 1.7, 2.2, 3, 5};
+    double best = INFINITY;
+    for (size_t i = 0; i < sizeof slower / sizeof *slower; i++) {
+        bool found;
+        tryst_status status = plan_seed(work, best, time * slower[i], trees_max, &found);
+        if (status)
+            return status;
+        if (found)
+            best = plan_work_time(work, NULL);
+        if (best <= time * slower[i])
+            break;
+    }
+    return TRYST_OK;
+}
+
+/* ---- the steps ---------------------------------------------------------------------------- */
+
+/* This step and those after it, so that what is not done costs nothing. */
+static void step_note(struct plan_work *work, enum plan_step_kind kind)
+{
+    struct plan_step step = {.s_per_byte = plan_work_time(work, NULL) / work->scale};
+    for (uint32_t i = 0; i < work->columns_count; i++) {
+        const struct plan_column *column = &work->columns[i];
+        if (!(column->share > 0))
+            continue;
+        step.trees_count++;
+        step.depth = column->depth > step.depth ? column->depth : step.depth;
+        step.fill = fmax(step.fill, plan_fill_slices(work->op, work->ranks, column->depth,
+                                                     column->share));
+    }
+    for (int k = kind; k < PLAN_STEPS; k++)
+        work->steps[k] = step;
+}
+
+static tryst_status fewer(struct plan_work *work, const struct plan_params *params,
+                          double limit)
+{
+    uint64_t most =
+        params->trees_max ? (uint64_t)params->trees_max * work->groups : UINT32_MAX;
+    tryst_status status = TRYST_OK;
+    bool found;
+    if (!params->weights_only)
+        status = thin_all(work, limit, UINT32_MAX);
+    uint32_t used = plan_work_used(work);
+    if (!status && used > most)
+        status = build_few(work, limit, params->trees_max);
+    else if (!status && used > work->groups)
+        status = plan_seed(work, limit, limit, used - 1, &found);
+    if (!status && plan_work_used(work) > most && !params->weights_only)
+        status = thin_all(work, plan_work_time(work, NULL) * (1 + GRAIN), (uint32_t)most);
+    return status;
+}
+
+/* What the steps that need no solver may make of the time: nothing worse, unless the caller has a gap to spare. */
+static double limit_of(struct plan_work *work, const struct plan_params *params,
+                       double time_enough)
+{
+    double time = plan_work_time(work, NULL) * (1 + ROUNDING);
+    return params->gap_max > 0 ? fmax(time, time_enough) : time;
+}
+
+tryst_status plan_simplify(struct plan_work *work, const struct plan_params *params,
+                           double time_enough, bool few)
+{
+    tryst_status status = TRYST_OK;
+    step_note(work, PLAN_SOLVED);
+    if (!work->rows)
+        return plan_shares_round(work, time_enough);
+    if (!few && plan_work_used(work) > work->groups)
+        status = fewer(work, params,
+                       fmax(plan_work_time(work, NULL) * (1 + GRAIN), time_enough));
+    if (status)
+        return status;
+    step_note(work, PLAN_FEWER);
+    status = plan_shallow(work, limit_of(work, params, time_enough));
+    if (status)
+        return status;
+    step_note(work, PLAN_SHALLOWER);
+    status = plan_shares_round(work, limit_of(work, params, time_enough));
+    step_note(work, PLAN_ROUNDED);
+    return status;
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which sets of ranks share a wire.
+ *
+ * One idea: greedy. Begin with each rank's own wire; while flows are left that cross no full cut, take the
+ * set that explains most of them, among those that nest with the sets that are there. Up to
+ * EXACT_RANKS every set is a candidate; beyond, those of an agglomerative clustering by rate.
+ * Invariant: groups are pairwise nested or disjoint, none has rank 0 (fit_cuts.h says why), each explains flows that
+ * nothing else does, in two rounds at least: in the one where it carried most, any set looks full.
+ * Callers: fit.c.
+ */
+#include "fit_cuts.h"
+
+#include <stdlib.h>
+
+#include "core/alloc.h"
+
+enum { EXACT_RANKS = 14, ROUNDS_MIN = 2 };
+
+#define BIT(rank) (UINT64_C(1) << (rank))
+
+struct search {
+    const struct fit_samples *samples;
+    uint64_t all;         /* every rank */
+    bool **explained;     /* by round and flow */
+    uint64_t *candidates; /* where not every set is one */
+    uint32_t candidates_count;
+    double own[FIT_RANKS_MAX]; /* capacity of each rank's wire, the greater way */
+};
+
+static bool leaves(uint64_t set, const struct fit_flow *flow)
+{
+    return (set & BIT(flow->from)) && !(set & BIT(flow->to));
+}
+
+static double round_sum(const struct fit_round *round, uint64_t set)
+{
+    double sum = 0;
+    for (uint32_t f = 0; f < round->count; f++)
+        if (leaves(set, &round->flows[f]))
+            sum += round->flows[f].bytes_per_s;
+    return sum;
+}
+
+double fit_capacity(const struct fit_samples *samples, uint64_t set)
+{
+    double most = 0;
+    for (uint32_t r = 0; r < samples->rounds_count; r++) {
+        double sum = round_sum(&samples->rounds[r], set);
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+/* ---- capacities ----------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The upper quartile of those within FIT_FULL of the largest; 0 where there are none. */
+static double near_usual(double *values, uint32_t count)
+{
+    uint32_t first = 0;
+    if (!count)
+        return 0;
+    qsort(values, count, sizeof *values, by_value);
+    while (values[first] < FIT_FULL * values[count - 1])
+        first++;
+    return values[first + 3 * (count - first - 1) / 4];
+}
+
+tryst_status fit_usual(const struct fit_samples *samples, uint64_t set, double *usual_p)
+{
+    double *sums = mem_zalloc_array(samples->rounds_count, sizeof *sums);
+    if (!sums)
+        return TRYST_E_NOMEM;
+    for (uint32_t r = 0; r < samples->rounds_count; r++)
+        sums[r] = round_sum(&samples->rounds[r], set);
+    *usual_p = near_usual(sums, samples->rounds_count);
+    mem_free(sums);
+    return TRYST_OK;
+}
+
+/* A pair is in four rounds, and some mixed ones. */
+enum { PAIR_ROUNDS_MAX = 64 };
+
+double fit_pair_usual(const struct fit_samples *samples, uint32_t from, uint32_t to)
+{
+    double rates[PAIR_ROUNDS_MAX];
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < samples->rounds_count; r++)
+        for (uint32_t f = 0; f < samples->rounds[r].count; f++) {
+            const struct fit_flow *flow = &samples->rounds[r].flows[f];
+            if (flow->from == from && flow->to == to && count < PAIR_ROUNDS_MAX)
+                rates[count++] = flow->bytes_per_s;
+        }
+    return near_usual(rates, count);
+}
+
+/* ---- what is explained --------------------------------------------------------------------- */
+
+struct gain {
+    uint32_t flows, rounds;
+};
+
+/* Flows that the cut of `set` (one way) explains and nothing does yet; marks them if asked to. */
+static struct gain cut_gain(const struct search *search, uint64_t set, bool mark)
+{
+    const struct fit_samples *samples = search->samples;
+    double full = FIT_FULL * fit_capacity(samples, set);
+    struct gain gain = {0, 0};
+    for (uint32_t r = 0; r < samples->rounds_count; r++) {
+        const struct fit_round *round = &samples->rounds[r];
+        uint32_t before = gain.flows;
+        if (full <= 0 || round_sum(round, set) < full)
+            continue;
+        for (uint32_t f = 0; f < round->count; f++) {
+            if (!leaves(set, &round->flows[f]) || search->explained[r][f])
+                continue;
+            gain.flows++;
+            search->explained[r][f] = mark;
+        }
+        gain.rounds += gain.flows > before;
+    }
+    return gain;
+}
+
+/* Both ways of a wire. */
+static struct gain wire_gain(const struct search *search, uint64_t set, bool mark)
+{
+    struct gain out = cut_gain(search, set, mark);
+    struct gain in = cut_gain(search, search->all & ~set, mark);
+    return (struct gain){out.flows + in.flows, out.rounds + in.rounds};
+}
+
+static uint32_t explained_count(const struct search *search)
+{
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < search->samples->rounds_count; r++)
+        for (uint32_t f = 0; f < search->samples->rounds[r].count; f++)
+            count += search->explained[r][f];
+    return count;
+}
+
+static void explained_reset(const struct search *search, const uint64_t *groups,
+                            uint32_t count)
+{
+    const struct fit_samples *samples = search->samples;
+    for (uint32_t r = 0; r < samples->rounds_count; r++)
+        for (uint32_t f = 0; f < samples->rounds[r].count; f++)
+            search->explained[r][f] = false;
+    for (uint32_t rank = 0; rank < samples->ranks_count; rank++)
+        (void)wire_gain(search, BIT(rank), true);
+    for (uint32_t g = 0; g < count; g++)
+        (void)wire_gain(search, groups[g], true);
+}
+
+/* ---- candidates ---------------------------------------------------------------------------- */
+
+/* The best rate seen from i to j beside what their own wires would let through: 1 alone, less behind a
+ * wire that others share. Mean of both ways and all rounds. */
+static double likeness(const struct search *search, uint32_t i, uint32_t j)
+{
+    const struct fit_samples *samples = search->samples;
+    double sum = 0;
+    uint32_t count = 0;
+    for (uint32_t r = 0; r < samples->rounds_count; r++)
+        for (uint32_t f = 0; f < samples->rounds[r].count; f++) {
+            const struct fit_flow *flow = &samples->rounds[r].flows[f];
+            if (!((flow->from == i && flow->to == j) ||
+                  (flow->from == j && flow->to == i)))
+                continue;
+            sum += flow->bytes_per_s;
+            count++;
+        }
+    double most = search->own[i] < search->own[j] ? search->own[i] : search->own[j];
+    return count && most > 0 ? sum / count / most : 0;
+}
+
+/* Agglomerative clustering, average linkage: each set that comes up is a candidate. */
+static tryst_status clusters_find(struct search *search)
+{
+    uint32_t n = search->samples->ranks_count, count = n;
+    uint64_t sets[FIT_RANKS_MAX];
+    double *near = mem_zalloc_array((size_t)n * n, sizeof *near);
+    if (!near)
+        return TRYST_E_NOMEM;
+    for (uint32_t i = 0; i < n; i++) {
+        sets[i] = BIT(i);
+        for (uint32_t j = 0; j < i; j++)
+            near[i * n + j] = near[j * n + i] = likeness(search, i, j);
+    }
+    for (; count > 2; count--) {
+        uint32_t a = 0, b = 1;
+        for (uint32_t i = 0; i < count; i++)
+            for (uint32_t j = i + 1; j < count; j++)
+                if (near[i * n + j] > near[a * n + b])
+                    a = i, b = j;
+        double wa = __builtin_popcountll(sets[a]), wb = __builtin_popcountll(sets[b]);
+        for (uint32_t k = 0; k < count; k++)
+            near[a * n + k] = near[k * n + a] =
+                (wa * near[a * n + k] + wb * near[b * n + k]) / (wa + wb);
+        sets[a] |= sets[b];
+        for (uint32_t k = 0; k < count; k++) /* the last one takes the place of b */
+            near[b * n + k] = near[k * n + b] = near[(count - 1) * n + k];
+        sets[b] = sets[count - 1];
+        search->candidates[search->candidates_count++] =
+            sets[a] & 1 ? search->all & ~sets[a] : sets[a];
+    }
+    mem_free(near);
+    return TRYST_OK;
+}
+
+static bool nests(uint64_t set, const struct fit_cuts *cuts)
+{
+    for (uint32_t g = 0; g < cuts->groups_count; g++) {
+        uint64_t both = set & cuts->groups[g];
+        if (set == cuts->groups[g] || (both && both != set && both != cuts->groups[g]))
+            return false;
+    }
+    return true;
+}
+
+/* How narrow the wire is for the ranks behind it: less is likelier a wire of its own. */
+static double narrowness(const struct search *search, uint64_t set)
+{
+    double own = 0;
+    for (uint32_t rank = 0; rank < search->samples->ranks_count; rank++)
+        own += set & BIT(rank) ? search->own[rank] : 0;
+    return own > 0 ? fit_capacity(search->samples, set) / own : 1;
+}
+
+struct best {
+    uint64_t set;
+    struct gain gain;
+    double narrow;
+};
+
+static void candidate_try(const struct search *search, const struct fit_cuts *cuts,
+                          uint64_t set, struct best *best)
+{
+    uint64_t other = search->all & ~set;
+    if (!(set & (set - 1)) || !(other & (other - 1)) || !nests(set, cuts))
+        return; /* one rank: its own wire is there already */
+    struct gain gain = wire_gain(search, set, false);
+    if (gain.rounds < ROUNDS_MIN || gain.flows < best->gain.flows)
+        return;
+    double narrow = narrowness(search, set);
+    if (gain.flows == best->gain.flows && narrow >= best->narrow)
+        return;
+    *best = (struct best){set, gain, narrow};
+}
+
+static struct best candidate_best(const struct search *search,
+                                  const struct fit_cuts *cuts)
+{
+    struct best best = {0, {1, 0}, 0}; /* a single flow is no reason */
+    if (search->samples->ranks_count <= EXACT_RANKS)
+        for (uint64_t set = 2; set <= search->all; set += 2)
+            candidate_try(search, cuts, set, &best);
+    else
+        for (uint32_t i = 0; i < search->candidates_count; i++)
+            candidate_try(search, cuts, search->candidates[i], &best);
+    return best;
+}
+
+/* ---- the search ---------------------------------------------------------------------------- */
+
+static void search_close(struct search *search)
+{
+    for (uint32_t r = 0; search->explained && r < search->samples->rounds_count; r++)
+        mem_free(search->explained[r]);
+    mem_free(search->explained);
+    mem_free(search->candidates);
+}
+
+static tryst_status search_open(const struct fit_samples *samples, struct search *search)
+{
+    uint32_t n = samples->ranks_count;
+    *search = (struct search){.samples = samples, .all = fit_all(n)};
+    search->explained =
+        mem_zalloc_array(samples->rounds_count, sizeof *search->explained);
+    search->candidates = mem_zalloc_array(n, sizeof *search->candidates);
+    bool good = search->explained && search->candidates;
+    for (uint32_t r = 0; good && r < samples->rounds_count; r++) {
+        search->explained[r] = mem_zalloc_array(samples->rounds[r].count, sizeof(bool));
+        good = search->explained[r] != NULL;
+    }
+    for (uint32_t rank = 0; good && rank < n; rank++) {
+        double out = fit_capacity(samples, BIT(rank));
+        double in = fit_capacity(samples, search->all & ~BIT(rank));
+        search->own[rank] = out > in ? out : in;
+    }
+    if (good && n > EXACT_RANKS)
+        good = clusters_find(search) == TRYST_OK;
+    if (good)
+        return TRYST_OK;
+    search_close(search);
+    return TRYST_E_NOMEM;
+}
+
+/* A set taken early may be explained by later ones. */
+static void groups_prune(const struct search *search, struct fit_cuts *cuts)
+{
+    for (uint32_t g = cuts->groups_count; g-- > 0;) {
+        uint64_t set = cuts->groups[g];
+        cuts->groups[g] = cuts->groups[cuts->groups_count - 1];
+        explained_reset(search, cuts->groups, cuts->groups_count - 1);
+        if (explained_count(search) == cuts->explained)
+            cuts->groups_count--;
+        else
+            cuts->groups[g] = set;
+    }
+}
+
+tryst_status fit_cuts_find(const struct fit_samples *samples, struct fit_cuts *cuts_p)
+{
+    struct fit_cuts cuts = {.groups_count = 0};
+    struct search search;
+    tryst_status status = search_open(samples, &search);
+    if (status != TRYST_OK)
+        return status;
+    explained_reset(&search, NULL, 0);
+    while (cuts.groups_count < FIT_RANKS_MAX) {
+        struct best best = candidate_best(&search, &cuts);
+        if (!best.set)
+            break;
+        (void)wire_gain(&search, best.set, true);
+        cuts.groups[cuts.groups_count++] = best.set;
+    }
+    cuts.explained = explained_count(&search);
+    groups_prune(&search, &cuts);
+    search_close(&search);
+    *cuts_p = cuts;
+    return TRYST_OK;
+}
+
+double fit_pair_capacity(const struct fit_samples *samples, uint32_t from, uint32_t to)
+{
+    double most = 0;
+    for (uint32_t r = 0; r < samples->rounds_count; r++)
+        for (uint32_t f = 0; f < samples->rounds[r].count; f++) {
+            const struct fit_flow *flow = &samples->rounds[r].flows[f];
+            if (flow->from == from && flow->to == to && flow->bytes_per_s > most)
+                most = flow->bytes_per_s;
+        }
+    return most;
+}
+
+tryst_status fit_mesh_explains(const struct fit_samples *samples, uint32_t *explained_p)
+{
+    struct search search;
+    tryst_status status = search_open(samples, &search);
+    if (status != TRYST_OK)
+        return status;
+    explained_reset(&search, NULL, 0);
+    for (uint32_t r = 0; r < samples->rounds_count; r++)
+        for (uint32_t f = 0; f < samples->rounds[r].count; f++) {
+            const struct fit_flow *flow = &samples->rounds[r].flows[f];
+            double most = fit_pair_capacity(samples, flow->from, flow->to);
+            search.explained[r][f] |= flow->bytes_per_s >= FIT_FULL * most;
+        }
+    *explained_p = explained_count(&search);
+    search_close(&search);
+    return TRYST_OK;
+}

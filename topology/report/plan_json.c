@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A plan as JSON; see plan_json.h and the help of tryst-topo plan for an example.
+ *
+ * Where every rank is a root (all-gather, reduce-scatter) "trees" is a list of lists, one for each root in order.
+ */
+#include "plan_json.h"
+
+#include <math.h>
+#include <string.h>
+
+static void number_write(struct text *text, const char *name, double value)
+{
+    text_addf(text, ", \"%s\": ", name);
+    if (isfinite(value))
+        text_add_number(text, value);
+    else
+        text_add(text, "null");
+}
+
+static void parents_write(struct text *text, const char *name, const uint32_t *parents,
+                          uint32_t count)
+{
+    if (!parents)
+        return;
+    text_addf(text, ", \"%s\": [", name);
+    for (uint32_t i = 0; i < count; i++) {
+        if (parents[i] == GRAPH_NONE)
+            text_addf(text, "%s-1", i ? ", " : "");
+        else
+            text_addf(text, "%s%u", i ? ", " : "", parents[i]);
+    }
+    text_add(text, "]");
+}
+
+static void tree_write(const struct plan_report *report, const struct plan_tree *tree,
+                       struct text *text)
+{
+    uint32_t n = report->plan->ranks_count;
+    text_add(text, "{\"share\": ");
+    text_add_number(text, tree->share);
+    text_addf(text, ", \"root\": %u", tree->root);
+    parents_write(text, "broadcast_parent", tree->broadcast_parent, n);
+    parents_write(text, "reduce_parent", tree->reduce_parent, n);
+    text_addf(text, ", \"depth\": %u", tree->depth);
+    number_write(text, "bandwidth_gbit_per_s",
+                 tree->share / (report->plan->s_per_byte * BYTES_PER_GBIT));
+    text_add(text, "}");
+}
+
+/* Trees stand in the plan in any order; each root's keep theirs. */
+static void trees_write(const struct plan_report *report, struct text *text)
+{
+    const struct plan *plan = report->plan;
+    bool all_roots = plan->op == PLAN_ALLGATHER || plan->op == PLAN_REDUCE_SCATTER;
+    text_add(text, ",\n \"trees\": [");
+    for (uint32_t root = 0; root < (all_roots ? plan->ranks_count : 1); root++) {
+        bool first = true;
+        text_add(text, all_roots ? (root ? ",\n  [" : "\n  [") : "");
+        for (uint32_t t = 0; t < plan->trees_count; t++) {
+            if (all_roots && plan->trees[t].root != root)
+                continue;
+            text_add(text, first ? (all_roots ? "" : "\n  ") : ",\n  ");
+            tree_write(report, &plan->trees[t], text);
+            first = false;
+        }
+        text_add(text, all_roots ? "]" : "");
+    }
+    text_add(text, "]");
+}
+
+static void links_write(const struct plan_report *report, struct text *text)
+{
+    const struct overlay *overlay = report->overlay;
+    text_add(text, ",\n \"links\": [");
+    for (uint32_t l = 0; l < overlay->links_count; l++) {
+        const struct graph_link *link = &report->graph->links[overlay->links[l]];
+        text_add(text, l ? ",\n  {\"from\": " : "\n  {\"from\": ");
+        text_add_json(text, report->graph->nodes[link->from].name);
+        text_add(text, ", \"to\": ");
+        text_add_json(text, report->graph->nodes[link->to].name);
+        number_write(text, "load", report->plan->load[l]);
+        number_write(text, "price", report->plan->price[l] * overlay->capacity[l]);
+        text_add(text, "}");
+    }
+    text_add(text, "]");
+}
+
+/* What simplifying cost. */
+static void steps_write(const struct plan_report *report, struct text *text)
+{
+    const struct plan *plan = report->plan;
+    text_add(text, ",\n \"simplified\": [");
+    for (int k = 0; k < PLAN_STEPS; k++) {
+        const struct plan_step *step = &plan->steps[k];
+        text_addf(text, "%s{\"step\": \"%s\", \"trees\": %u, \"depth\": %u",
+                  k ? ",\n  " : "\n  ", plan_step_name((enum plan_step_kind)k),
+                  step->trees_count, step->depth);
+        number_write(text, "time_s_per_gbit", step->s_per_byte * BYTES_PER_GBIT);
+        number_write(text, "fill_s", plan_step_fill_s(step));
+        text_add(text, "}");
+    }
+    text_add(text, "]");
+}
+
+/* What each shape takes for one size. */
+static void costs_write(const struct plan_report *report, struct text *text)
+{
+    const struct cost_table *costs = &report->costs;
+    if (!costs->bytes)
+        return;
+    text_addf(text, ",\n \"size_bytes\": %llu, \"wins\": \"%s\", \"latency_known\": %s",
+              (unsigned long long)costs->bytes, costs->shapes[costs->wins].name,
+              costs->latency_unknown ? "false" : "true");
+    if (plan_op_sums(report->plan->op))
+        number_write(text, "sum_gb_per_s", costs->sum_bytes_per_s / 1e9);
+    text_add(text, ",\n \"predicted\": [");
+    for (uint32_t s = 0; s < costs->shapes_count; s++) {
+        const struct cost_shape *shape = &costs->shapes[s];
+        text_addf(text, "%s{\"shape\": \"%s\", \"root\": %u", s ? ",\n  " : "\n  ",
+                  shape->name, shape->root);
+        number_write(text, "total_s", cost_total_s(shape));
+        number_write(text, "latency_s", shape->latency_s);
+        number_write(text, "move_s", shape->move_s);
+        number_write(text, "sum_s", shape->sum_s);
+        number_write(text, "fill_s", shape->fill_s);
+        text_add(text, "}");
+    }
+    text_add(text, "]");
+}
+
+void plan_json_write(const struct plan_report *report, struct text *text)
+{
+    const struct plan *plan = report->plan;
+    double time = plan->s_per_byte * BYTES_PER_GBIT;
+    double bound = plan->bound_s_per_byte * BYTES_PER_GBIT;
+    text_addf(text, "{\"op\": \"%s\"", plan_op_name(plan->op));
+    if (plan->op == PLAN_BROADCAST || plan->op == PLAN_REDUCE)
+        text_addf(text, ", \"root\": %u", report->root);
+    if (report->members) {
+        text_add(text, ", \"ranks\": [");
+        for (uint32_t i = 0; i < plan->ranks_count; i++)
+            text_addf(text, "%s%u", i ? ", " : "", report->members[i]);
+        text_add(text, "]");
+    }
+    number_write(text, "time_s_per_gbit", time);
+    number_write(text, "lower_bound_s_per_gbit", bound);
+    number_write(text, "gap", plan_gap(time, bound));
+    number_write(text, "ring_s_per_gbit", report->ring_s_per_byte * BYTES_PER_GBIT);
+    trees_write(report, text);
+    links_write(report, text);
+    steps_write(report, text);
+    costs_write(report, text);
+    text_add(text, "}\n");
+}

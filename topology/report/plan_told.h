@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a plan's document tells beside its trees and their proof: the steps of simplifying, and predicted times.
+ *
+ * Callers: plan_verify.c.
+ */
+#ifndef TRYST_TOPOLOGY_PLAN_TOLD_H
+#define TRYST_TOPOLOGY_PLAN_TOLD_H
+
+#include <jansson.h>
+
+#include "topology/plan/plan.h"
+
+/** Recomputes "predicted" from the overlay and the plan's trees and time, and the last step of "simplified"; either may
+ *  be missing. What the steps before came to nobody can recompute: they are held to be numbers, in order.
+ *  TRYST_E_NOMEM; TRYST_E_INVALID with what is wrong. */
+tryst_status plan_told_verify(struct overlay *overlay, const struct plan *plan,
+                              uint32_t root, const json_t *document, struct err *err);
+
+#endif

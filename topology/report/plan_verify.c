@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checks a plan without the solver; see plan_verify.h.
+ *
+ * One idea: read shares, trees and prices, compute all the rest from the cluster, and compare with what is written.
+ * Invariant: nothing here is shared with the solver but the routes (overlay), which a test of their own holds to a list
+ * of all paths.
+ */
+#include "plan_verify.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "cheapest_tree.h"
+#include "core/alloc.h"
+#include "plan_report.h"
+#include "plan_ring.h"
+#include "plan_told.h"
+#include "topology/routes/overlay_price.h"
+
+/* Numbers that are computed twice in different orders differ by rounding alone. */
+#define NEAR 1e-9
+
+struct verify {
+    const struct graph *graph;
+    const char *name;
+    struct err *err;
+    json_t *root;
+    enum plan_op op;
+    uint32_t plan_root; /* broadcast, reduce */
+    uint32_t *members;
+    uint32_t n;
+    struct overlay *overlay;
+    double *load, *price;     /* by overlay link; price: seconds per byte of load */
+    double *roots;            /* 4 n: costs by root, out and in, and scratch */
+    double *cost, *scratch;   /* n × n */
+    double *share;            /* by root: the sum of its trees' shares */
+    uint32_t *parent, *depth; /* by member; one tree */
+    uint32_t *numbers;        /* scratch: 5 n */
+    double time, bound, ring; /* recomputed, in seconds per Gbit */
+    struct plan plan;         /* the trees, as they are read */
+    uint32_t trees_room;
+};
+
+static tryst_status wrong(const struct verify *verify, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static tryst_status wrong(const struct verify *verify, const char *fmt, ...)
+{
+    char reason[ERR_TEXT_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(reason, sizeof reason, fmt, args);
+    va_end(args);
+    return err_set(verify->err, TRYST_E_INVALID, "%.200s: %s", verify->name, reason);
+}
+
+static tryst_status no_memory(const struct verify *verify)
+{
+    return err_set(verify->err, TRYST_E_NOMEM, "no memory to check %.200s", verify->name);
+}
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= NEAR * fmax(1e-300, fmax(fabs(a), fabs(b)));
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+/* `what` is a sentence's subject ("tree 3"); "" for the document itself. */
+static tryst_status number_get(const struct verify *verify, json_t *object,
+                               const char *what, const char *member, double *number_p)
+{
+    json_t *value = json_object_get(object, member);
+    if (!json_is_number(value))
+        return wrong(verify, "%s%s\"%s\" must be a number", what, *what ? ": " : "",
+                     member);
+    *number_p = json_number_value(value);
+    return TRYST_OK;
+}
+
+/* A whole number of 0 to below `below`. */
+static bool whole_get(json_t *value, uint32_t below, uint32_t *number_p)
+{
+    json_int_t number = json_integer_value(value);
+    if (!json_is_integer(value) || number < 0 || number >= (json_int_t)below)
+        return false;
+    *number_p = (uint32_t)number;
+    return true;
+}
+
+static tryst_status members_read(struct verify *verify)
+{
+    json_t *list = json_object_get(verify->root, "ranks");
+    size_t count = list ? json_array_size(list) : verify->graph->ranks_count;
+    if (list &&
+        (!json_is_array(list) || count == 0 || count > verify->graph->ranks_count))
+        return wrong(verify, "\"ranks\" must be a list of rank numbers of the cluster");
+    verify->n = (uint32_t)count;
+    verify->members = mem_alloc(count * sizeof *verify->members);
+    if (!verify->members)
+        return no_memory(verify);
+    for (uint32_t i = 0; i < verify->n; i++) {
+        verify->members[i] = i;
+        if (list && !whole_get(json_array_get(list, i), verify->graph->ranks_count,
+                               &verify->members[i]))
+            return wrong(verify, "\"ranks\": item %u is no rank number of the cluster",
+                         i);
+    }
+    return TRYST_OK;
+}
+
+static tryst_status head_read(struct verify *verify)
+{
+    const char *op = json_string_value(json_object_get(verify->root, "op"));
+    if (!op || (verify->op = plan_op_parse(op)) == PLAN_OPS)
+        return wrong(verify, "\"op\" must be allreduce, broadcast, reduce, allgather or "
+                             "reduce_scatter");
+    tryst_status status = members_read(verify);
+    if (status != TRYST_OK)
+        return status;
+    json_t *root = json_object_get(verify->root, "root");
+    bool rooted = verify->op == PLAN_BROADCAST || verify->op == PLAN_REDUCE;
+    if (rooted && !whole_get(root, verify->n, &verify->plan_root))
+        return wrong(verify, "\"root\" must be the number of a rank, 0 to %u",
+                     verify->n - 1);
+    if (!rooted && root)
+        return wrong(verify, "\"root\" does not belong to %s", op);
+    return TRYST_OK;
+}
+
+static tryst_status rooms_make(struct verify *verify)
+{
+    struct err why = ERR_INIT;
+    tryst_status status =
+        overlay_open(verify->graph, verify->members, verify->n, &why, &verify->overlay);
+    if (status != TRYST_OK)
+        return status == TRYST_E_NOMEM ? no_memory(verify)
+                                       : wrong(verify, "%s", why.text);
+    size_t n = verify->n, links = verify->overlay->links_count;
+    verify->load = mem_zalloc_array(links, sizeof(double));
+    verify->price = mem_zalloc_array(links, sizeof(double));
+    verify->cost = mem_zalloc_array(n * n, sizeof(double));
+    verify->scratch = mem_zalloc_array(n * n, sizeof(double));
+    verify->share = mem_zalloc_array(n, sizeof(double));
+    verify->parent = mem_zalloc_array(n, sizeof(uint32_t));
+    verify->depth = mem_zalloc_array(n, sizeof(uint32_t));
+    verify->numbers = mem_zalloc_array(5 * n, sizeof(uint32_t));
+    verify->roots = mem_zalloc_array(4 * n, sizeof(double));
+    bool fine = verify->load && verify->price && verify->cost && verify->scratch &&
+                verify->share && verify->parent && verify->depth && verify->numbers &&
+                verify->roots;
+    return fine ? TRYST_OK : no_memory(verify);
+}
+
+/* ---- trees -------------------------------------------------------------------------------- */
+
+static tryst_status parents_read(struct verify *verify, json_t *list, const char *what,
+                                 const char *member, uint32_t root)
+{
+    if (!json_is_array(list) || json_array_size(list) != verify->n)
+        return wrong(verify, "%s: \"%s\" must list %u parents, one for each rank", what,
+                     member, verify->n);
+    for (uint32_t i = 0; i < verify->n; i++) {
+        json_t *item = json_array_get(list, i);
+        bool none = json_is_integer(item) && json_integer_value(item) == -1;
+        if (none != (i == root))
+            return wrong(verify, "%s: \"%s\" of rank %u must be %s", what, member, i,
+                         none ? "a rank: the tree does not span" : "-1: it is the root");
+        verify->parent[i] = GRAPH_NONE;
+        if (!none && !whole_get(item, verify->n, &verify->parent[i]))
+            return wrong(verify, "%s: \"%s\" of rank %u is no rank", what, member, i);
+    }
+    return TRYST_OK;
+}
+
+/* Depths by following parents; a rank that never comes to the root is in a circle. */
+static bool depths_find(struct verify *verify, uint32_t *depth_p)
+{
+    for (uint32_t i = 0; i < verify->n; i++)
+        verify->depth[i] = GRAPH_NONE;
+    for (uint32_t i = 0; i < verify->n; i++) {
+        uint32_t steps = 0, at = i;
+        while (verify->depth[at] == GRAPH_NONE && verify->parent[at] != GRAPH_NONE) {
+            at = verify->parent[at];
+            if (++steps > verify->n)
+                return false;
+        }
+        uint32_t depth =
+            steps + (verify->depth[at] == GRAPH_NONE ? 0 : verify->depth[at]);
+        *depth_p = depth > *depth_p ? depth : *depth_p;
+        for (at = i; verify->depth[at] == GRAPH_NONE; at = verify->parent[at]) {
+            verify->depth[at] = depth--;
+            if (verify->parent[at] == GRAPH_NONE)
+                break;
+        }
+    }
+    return true;
+}
+
+/* A tree more in verify->plan. */
+static struct plan_tree *tree_new(struct verify *verify)
+{
+    struct plan *plan = &verify->plan;
+    if (plan->trees_count == verify->trees_room) {
+        uint32_t room = verify->trees_room ? 2 * verify->trees_room : 16;
+        void *grown = mem_resize(plan->trees, room * sizeof *plan->trees);
+        if (!grown)
+            return NULL;
+        plan->trees = grown;
+        verify->trees_room = room;
+    }
+    plan->trees[plan->trees_count] = (struct plan_tree){0};
+    return &plan->trees[plan->trees_count++];
+}
+
+static tryst_status half_keep(const struct verify *verify, uint32_t **parent_p)
+{
+    *parent_p = mem_alloc(verify->n * sizeof **parent_p);
+    if (!*parent_p)
+        return no_memory(verify);
+    memcpy(*parent_p, verify->parent, verify->n * sizeof **parent_p);
+    return TRYST_OK;
+}
+
+/* One half of a tree: reads it, checks that it spans, adds what it loads. */
+static tryst_status half_check(struct verify *verify, json_t *tree, const char *what,
+                               bool up, struct plan_tree *kept, double amount)
+{
+    const char *member = up ? "reduce_parent" : "broadcast_parent";
+    bool wanted = verify->op == PLAN_ALLREDUCE ||
+                  up == (verify->op == PLAN_REDUCE || verify->op == PLAN_REDUCE_SCATTER);
+    json_t *list = json_object_get(tree, member);
+    if (!wanted && list && !json_is_null(list))
+        return wrong(verify, "%s: \"%s\" does not belong to %s", what, member,
+                     plan_op_name(verify->op));
+    if (!wanted)
+        return TRYST_OK;
+    tryst_status status = parents_read(verify, list, what, member, kept->root);
+    if (status != TRYST_OK)
+        return status;
+    if (!depths_find(verify, &kept->depth))
+        return wrong(verify, "%s: \"%s\" goes in a circle: the tree does not span", what,
+                     member);
+    for (uint32_t i = 0; i < verify->n; i++) {
+        uint32_t from = up ? i : verify->parent[i], to = up ? verify->parent[i] : i;
+        if (verify->parent[i] == GRAPH_NONE)
+            continue;
+        if (!isfinite(verify->cost[(size_t)from * verify->n + to]))
+            return wrong(verify, "%s: there is no route from rank %u to rank %u", what,
+                         from, to);
+        overlay_load(verify->overlay, from, to, amount, verify->load);
+    }
+    return half_keep(verify, up ? &kept->reduce_parent : &kept->broadcast_parent);
+}
+
+static tryst_status tree_check(struct verify *verify, json_t *tree, const char *what,
+                               double time, uint32_t *root_p)
+{
+    bool all_roots = verify->op == PLAN_ALLGATHER || verify->op == PLAN_REDUCE_SCATTER;
+    double share = 0, bandwidth = 0;
+    uint32_t root = 0, said = 0;
+    tryst_status status = number_get(verify, tree, what, "share", &share);
+    if (status != TRYST_OK)
+        return status;
+    if (!(share > 0 && share <= 1 + NEAR))
+        return wrong(verify, "%s: its share is %.17g: it must be above 0, and at most 1",
+                     what, share);
+    if (!whole_get(json_object_get(tree, "root"), verify->n, &root))
+        return wrong(verify, "%s: \"root\" must be the number of a rank", what);
+    if ((verify->op == PLAN_BROADCAST || verify->op == PLAN_REDUCE) &&
+        root != verify->plan_root)
+        return wrong(verify, "%s: its root is %u, that of the plan %u", what, root,
+                     verify->plan_root);
+    double amount = all_roots ? share / verify->n : share;
+    struct plan_tree *kept = tree_new(verify);
+    if (!kept)
+        return no_memory(verify);
+    kept->root = root;
+    kept->share = share;
+    status = half_check(verify, tree, what, false, kept, amount);
+    if (status == TRYST_OK)
+        status = half_check(verify, tree, what, true, kept, amount);
+    if (status != TRYST_OK)
+        return status;
+    if (!whole_get(json_object_get(tree, "depth"), UINT32_MAX, &said) ||
+        said != kept->depth)
+        return wrong(verify, "%s: its depth is %u, not what is written", what,
+                     kept->depth);
+    json_t *rate = json_object_get(tree, "bandwidth_gbit_per_s");
+    if (time > 0 || !json_is_null(rate)) {
+        status = number_get(verify, tree, what, "bandwidth_gbit_per_s", &bandwidth);
+        if (status == TRYST_OK && !near(bandwidth, share / time))
+            return wrong(verify,
+                         "%s: its bandwidth is %.17g Gbit/s (its share of the "
+                         "plan's), not %.17g",
+                         what, share / time, bandwidth);
+    }
+    verify->share[root] += share;
+    *root_p = root;
+    return status;
+}
+
+static tryst_status trees_check(struct verify *verify, double time)
+{
+    json_t *lists = json_object_get(verify->root, "trees"), *list, *tree;
+    bool all_roots = verify->op == PLAN_ALLGATHER || verify->op == PLAN_REDUCE_SCATTER;
+    size_t count = all_roots ? verify->n : 1, t;
+    char what[64];
+    if (!json_is_array(lists) || (all_roots && json_array_size(lists) != count))
+        return wrong(verify, all_roots
+                                 ? "\"trees\" must be a list of lists of trees, one "
+                                   "for each root"
+                                 : "\"trees\" must be a list of trees");
+    double sum = 0;
+    for (uint32_t r = 0; r < count; r++) {
+        list = all_roots ? json_array_get(lists, r) : lists;
+        if (!json_is_array(list))
+            return wrong(verify, "\"trees\": item %u must be a list of trees", r);
+        json_array_foreach(list, t, tree)
+        {
+            uint32_t root = 0;
+            if (all_roots)
+                snprintf(what, sizeof what, "tree %zu of root %u", t, r);
+            else
+                snprintf(what, sizeof what, "tree %zu", t);
+            tryst_status status = tree_check(verify, tree, what, time, &root);
+            if (status != TRYST_OK)
+                return status;
+            if (all_roots && root != r)
+                return wrong(verify, "%s: its root is %u", what, root);
+        }
+        if (all_roots && !near(verify->share[r], 1))
+            return wrong(verify, "the shares of root %u sum to %.17g, not to 1", r,
+                         verify->share[r]);
+    }
+    for (uint32_t r = 0; r < verify->n; r++)
+        sum += verify->share[r];
+    if (!all_roots && !near(sum, 1))
+        return wrong(verify, "the shares sum to %.17g, not to 1", sum);
+    return TRYST_OK;
+}
+
+/* ---- loads and prices --------------------------------------------------------------------- */
+
+static tryst_status link_check(struct verify *verify, json_t *item, uint32_t l,
+                               double *weights)
+{
+    const struct graph *graph = verify->graph;
+    const struct graph_link *link = &graph->links[verify->overlay->links[l]];
+    const char *from = json_string_value(json_object_get(item, "from"));
+    const char *to = json_string_value(json_object_get(item, "to"));
+    const char *right_from = graph->nodes[link->from].name;
+    const char *right_to = graph->nodes[link->to].name;
+    char what[160];
+    double load = 0, weight = 0;
+    snprintf(what, sizeof what, "link %.60s -> %.60s", right_from, right_to);
+    if (!from || !to || strcmp(from, right_from) != 0 || strcmp(to, right_to) != 0)
+        return wrong(verify, "\"links\": item %u must be the %s", l, what);
+    tryst_status status = number_get(verify, item, what, "load", &load);
+    if (status == TRYST_OK)
+        status = number_get(verify, item, what, "price", &weight);
+    if (status != TRYST_OK)
+        return status;
+    if (fabs(load - verify->load[l]) > NEAR * fmax(1, verify->load[l]))
+        return wrong(verify, "%s: its load is %.17g, not %.17g", what, verify->load[l],
+                     load);
+    if (!(weight >= 0 && weight <= 1 + NEAR))
+        return wrong(verify, "%s: its price is %.17g: it must be 0 to 1", what, weight);
+    verify->price[l] = weight / verify->overlay->capacity[l];
+    verify->time = fmax(verify->time,
+                        verify->load[l] / verify->overlay->capacity[l] * BYTES_PER_GBIT);
+    *weights += weight;
+    return TRYST_OK;
+}
+
+static tryst_status links_check(struct verify *verify)
+{
+    json_t *list = json_object_get(verify->root, "links");
+    double weights = 0;
+    if (!json_is_array(list) || json_array_size(list) != verify->overlay->links_count)
+        return wrong(verify, "\"links\" must list the %u links that routes take",
+                     verify->overlay->links_count);
+    for (uint32_t l = 0; l < verify->overlay->links_count; l++) {
+        tryst_status status = link_check(verify, json_array_get(list, l), l, &weights);
+        if (status != TRYST_OK)
+            return status;
+    }
+    if (verify->overlay->links_count && !near(weights, 1))
+        return wrong(verify, "the prices sum to %.17g, not to 1", weights);
+    return TRYST_OK;
+}
+
+/* ---- the bound ---------------------------------------------------------------------------- */
+
+static double tree_cost(const struct verify *verify, uint32_t root, bool inwards)
+{
+    return cheapest_tree_cost(verify->cost, verify->n, root, inwards, verify->scratch,
+                              verify->numbers);
+}
+
+/* What any plan costs at these prices, at least. */
+static double bound_find(struct verify *verify)
+{
+    double best = INFINITY, sum = 0;
+    overlay_costs(verify->overlay, verify->price, verify->cost);
+    switch (verify->op) {
+    case PLAN_BROADCAST: return tree_cost(verify, verify->plan_root, false);
+    case PLAN_REDUCE: return tree_cost(verify, verify->plan_root, true);
+    default: break;
+    }
+    double *out = verify->roots, *in = verify->roots + verify->n;
+    double *sums = verify->roots + 2ul * verify->n;
+    bool connected = true;
+    memset(verify->roots, 0, 2ul * verify->n * sizeof *verify->roots);
+    if (verify->op != PLAN_REDUCE_SCATTER)
+        connected = cheapest_tree_costs(verify->cost, verify->n, false, verify->scratch,
+                                        verify->numbers, sums, out);
+    if (verify->op != PLAN_ALLGATHER && connected)
+        connected = cheapest_tree_costs(verify->cost, verify->n, true, verify->scratch,
+                                        verify->numbers, sums, in);
+    if (!connected)
+        return INFINITY;
+    for (uint32_t r = 0; r < verify->n; r++) {
+        best = fmin(best, out[r] + in[r]);
+        sum += (out[r] + in[r]) / verify->n;
+    }
+    return verify->op == PLAN_ALLREDUCE ? best : sum;
+}
+
+static tryst_status said_check(const struct verify *verify, const char *member,
+                               double right)
+{
+    json_t *value = json_object_get(verify->root, member);
+    double said = 0;
+    if (!isfinite(right)) {
+        if (json_is_null(value))
+            return TRYST_OK;
+        return wrong(verify, "\"%s\" must be null", member);
+    }
+    tryst_status status = number_get(verify, verify->root, "", member, &said);
+    if (status != TRYST_OK)
+        return status;
+    if (near(said, right) || fabs(said - right) <= 1e-12 * verify->time)
+        return TRYST_OK;
+    return wrong(verify, "\"%s\" is %.17g, not %.17g", member, right, said);
+}
+
+static tryst_status numbers_check(struct verify *verify)
+{
+    double time = 0, bound = 0, gap = 0;
+    tryst_status status = said_check(verify, "time_s_per_gbit", verify->time);
+    if (status != TRYST_OK)
+        return status;
+    verify->bound = bound_find(verify) * BYTES_PER_GBIT;
+    status = said_check(verify, "lower_bound_s_per_gbit", verify->bound);
+    if (status != TRYST_OK)
+        return status;
+    number_get(verify, verify->root, "", "time_s_per_gbit", &time);
+    number_get(verify, verify->root, "", "lower_bound_s_per_gbit", &bound);
+    status = number_get(verify, verify->root, "", "gap", &gap);
+    if (status == TRYST_OK && fabs(gap - plan_gap(time, bound)) > NEAR)
+        return wrong(verify, "\"gap\" is %.17g, not %.17g", plan_gap(time, bound), gap);
+    if (status == TRYST_OK)
+        status = plan_ring(verify->overlay, verify->op, verify->plan_root, verify->err,
+                           &verify->ring);
+    if (status == TRYST_OK)
+        status = said_check(verify, "ring_s_per_gbit", verify->ring * BYTES_PER_GBIT);
+    return status;
+}
+
+/* ---- the whole ---------------------------------------------------------------------------- */
+
+static tryst_status told_check(struct verify *verify)
+{
+    struct err why = ERR_INIT;
+    verify->plan.op = verify->op;
+    verify->plan.ranks_count = verify->n;
+    verify->plan.s_per_byte = verify->time / BYTES_PER_GBIT;
+    tryst_status status = plan_told_verify(verify->overlay, &verify->plan,
+                                           verify->plan_root, verify->root, &why);
+    if (status == TRYST_E_INVALID)
+        return wrong(verify, "%s", why.text);
+    return status == TRYST_OK ? TRYST_OK : no_memory(verify);
+}
+
+static tryst_status all_check(struct verify *verify)
+{
+    double time = 0;
+    tryst_status status = head_read(verify);
+    if (status == TRYST_OK)
+        status = rooms_make(verify);
+    if (status == TRYST_OK)
+        status = number_get(verify, verify->root, "", "time_s_per_gbit", &time);
+    if (status != TRYST_OK)
+        return status;
+    overlay_costs(verify->overlay, verify->price, verify->cost); /* which edges exist */
+    status = trees_check(verify, time);
+    if (status == TRYST_OK)
+        status = links_check(verify);
+    if (status == TRYST_OK)
+        status = numbers_check(verify);
+    if (status == TRYST_OK)
+        status = told_check(verify);
+    return status;
+}
+
+static void kept_wipe(struct plan *plan)
+{
+    for (uint32_t t = 0; t < plan->trees_count; t++) {
+        mem_free(plan->trees[t].broadcast_parent);
+        mem_free(plan->trees[t].reduce_parent);
+    }
+    mem_free(plan->trees);
+}
+
+tryst_status plan_verify(const struct graph *graph, const char *json, size_t bytes,
+                         const char *name, struct err *err)
+{
+    struct verify verify = {.graph = graph, .name = name, .err = err};
+    json_error_t error;
+    verify.root = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!verify.root && json_error_code(&error) == json_error_out_of_memory)
+        return no_memory(&verify);
+    if (!verify.root)
+        return err_set(err, TRYST_E_INVALID, "%.200s:%d:%d: this is no JSON: %s", name,
+                       error.line, error.column, error.text);
+    tryst_status status = json_is_object(verify.root)
+                              ? all_check(&verify)
+                              : wrong(&verify, "a plan is an object, {…}");
+    void *const rooms[] = {verify.members, verify.load,  verify.price,  verify.cost,
+                           verify.scratch, verify.share, verify.parent, verify.depth,
+                           verify.numbers, verify.roots};
+    for (size_t k = 0; k < sizeof rooms / sizeof *rooms; k++)
+        mem_free(rooms[k]);
+    kept_wipe(&verify.plan);
+    overlay_close(verify.overlay);
+    json_decref(verify.root);
+    return status;
+}

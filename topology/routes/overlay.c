@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opens an overlay; see overlay.h and overlay_own.h.
+ *
+ * One idea: number what a search wants numbered (inner nodes, bandwidths by size, links by their end), search from each
+ * origin, then see which links any route of the group takes.
+ * Invariant: an overlay that is open is strongly connected and knows the bandwidth of each of its links.
+ * Callers: planners, plan_verify.
+ */
+#include "overlay.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "overlay_origin.h"
+
+static const char *member_name(const struct overlay_private *own, uint32_t member)
+{
+    return own->graph->nodes[own->graph->ranks[own->members[member]]].name;
+}
+
+static tryst_status no_memory(struct err *err, uint32_t members_count)
+{
+    return err_set(err, TRYST_E_NOMEM, "no memory for the routes of %u ranks",
+                   members_count);
+}
+
+/* ---- who belongs -------------------------------------------------------------------------- */
+
+static tryst_status members_check(const struct overlay_private *own,
+                                  const uint32_t *members, uint32_t count,
+                                  struct err *err)
+{
+    if (count == 0)
+        return err_set(err, TRYST_E_INVALID, "there are no ranks to plan for");
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t rank = members ? members[i] : i;
+        if (rank >= own->graph->ranks_count)
+            return err_set(err, TRYST_E_INVALID,
+                           "there is no rank %u: the graph has %u ranks, counted from 0",
+                           rank, own->graph->ranks_count);
+        if (own->member_of[rank] != GRAPH_NONE)
+            return err_set(err, TRYST_E_INVALID, "rank %u is named twice", rank);
+        own->member_of[rank] = i;
+        own->members[i] = rank;
+    }
+    return TRYST_OK;
+}
+
+/* ---- numbers ------------------------------------------------------------------------------ */
+
+static void inner_number(struct overlay_private *own)
+{
+    for (uint32_t v = 0; v < own->graph->nodes_count; v++) {
+        bool rank = graph_rank_of(own->graph, v) != GRAPH_NONE;
+        own->inner_of[v] = rank ? GRAPH_NONE : own->inner_count;
+        if (!rank)
+            own->node_of[own->inner_count++] = v;
+    }
+}
+
+static int doubles_compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Each link's bandwidth by its place among all that there are; GRAPH_UNKNOWN, which is below 0, is the first. */
+static void places_make(struct overlay_private *own, double *sorted)
+{
+    const struct graph *graph = own->graph;
+    uint32_t count = 0;
+    for (uint32_t l = 0; l < graph->links_count; l++)
+        sorted[l] = graph->links[l].bytes_per_s.value;
+    qsort(sorted, graph->links_count, sizeof *sorted, doubles_compare);
+    for (uint32_t k = 0; k < graph->links_count; k++)
+        if (k == 0 || sorted[k] != sorted[count - 1])
+            sorted[count++] = sorted[k];
+    own->places_count = count;
+    for (uint32_t l = 0; l < graph->links_count; l++) {
+        const double *at = bsearch(&graph->links[l].bytes_per_s.value, sorted, count,
+                                   sizeof *sorted, doubles_compare);
+        own->place[l] = (uint32_t)(at - sorted);
+    }
+}
+
+/* The member that a node is; GRAPH_NONE. */
+static uint32_t node_member(const struct overlay_private *own, uint32_t node)
+{
+    uint32_t rank = graph_rank_of(own->graph, node);
+    return rank == GRAPH_NONE ? GRAPH_NONE : own->member_of[rank];
+}
+
+/* The live links that end in each member. */
+static void into_members(struct overlay_private *own, uint32_t members_count)
+{
+    const struct graph *graph = own->graph;
+    uint32_t *from = own->into_from;
+    for (uint32_t l = 0; l < graph->links_count; l++) {
+        uint32_t member = node_member(own, graph->links[l].to);
+        if (member != GRAPH_NONE && !graph->links[l].down)
+            from[member + 1]++;
+    }
+    for (uint32_t i = 0; i < members_count; i++)
+        from[i + 1] += from[i];
+    for (uint32_t l = 0; l < graph->links_count; l++) {
+        uint32_t member = node_member(own, graph->links[l].to);
+        if (member != GRAPH_NONE && !graph->links[l].down)
+            own->into_link[from[member]++] = l;
+    }
+    for (uint32_t i = members_count; i > 0; i--)
+        from[i] = from[i - 1];
+    from[0] = 0;
+}
+
+/* ---- given routes ------------------------------------------------------------------------- */
+
+static int givens_compare(const void *a, const void *b)
+{
+    const struct given *x = a, *y = b;
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return x->to < y->to ? -1 : x->to > y->to;
+}
+
+const struct given *overlay_given(const struct overlay_private *own, uint32_t i,
+                                  uint32_t j)
+{
+    struct given key = {.from = i, .to = j};
+    return own->givens_count ? bsearch(&key, own->givens, own->givens_count,
+                                       sizeof *own->givens, givens_compare)
+                             : NULL;
+}
+
+/* Each link from `from` to `to` of at least `place_min`: `fn`'s part is to count or to keep. */
+static uint32_t hop_links(const struct overlay_private *own, uint32_t from, uint32_t to,
+                          uint32_t place_min, struct given_link *links_p)
+{
+    const struct graph *graph = own->graph;
+    uint32_t count = 0;
+    for (uint32_t k = graph->out_first[from]; k < graph->out_first[from + 1]; k++) {
+        uint32_t link = graph->out_next[k];
+        if (graph->links[link].to != to || graph->links[link].down ||
+            own->place[link] < place_min)
+            continue;
+        if (links_p)
+            links_p[count].link = link;
+        count++;
+    }
+    for (uint32_t k = 0; links_p && k < count; k++)
+        links_p[k].share = 1.0 / count;
+    return count;
+}
+
+static uint32_t hop_width(const struct overlay_private *own, uint32_t from, uint32_t to)
+{
+    const struct graph *graph = own->graph;
+    uint32_t width = 0;
+    for (uint32_t k = graph->out_first[from]; k < graph->out_first[from + 1]; k++) {
+        uint32_t link = graph->out_next[k];
+        if (graph->links[link].to == to && !graph->links[link].down &&
+            own->place[link] > width)
+            width = own->place[link];
+    }
+    return width;
+}
+
+static uint32_t hop_to(const struct graph_route *route, uint32_t hop)
+{
+    return hop < route->via_count ? route->via[hop] : route->to;
+}
+
+/* Fills `given` and, where there is room for it, its links; how many those are. */
+static uint32_t given_fill(const struct overlay_private *own,
+                           const struct graph_route *route, struct given *given,
+                           struct given_link *links_p)
+{
+    uint32_t width = UINT32_MAX, count = 0, at = route->from;
+    for (uint32_t k = 0; k <= route->via_count; at = hop_to(route, k++)) {
+        uint32_t hop = hop_width(own, at, hop_to(route, k));
+        width = hop < width ? hop : width;
+    }
+    given->hops = route->via_count + 1;
+    given->routes = 1;
+    at = route->from;
+    for (uint32_t k = 0; k <= route->via_count; at = hop_to(route, k++)) {
+        uint32_t links =
+            hop_links(own, at, hop_to(route, k), width, links_p ? links_p + count : NULL);
+        given->routes *= links;
+        count += links;
+        if (links == 0)
+            return 0;
+    }
+    return count;
+}
+
+static tryst_status givens_make(struct overlay_private *own, struct err *err)
+{
+    const struct graph *graph = own->graph;
+    struct given unused;
+    uint32_t links = 0;
+    for (uint32_t r = 0; r < graph->routes_count; r++)
+        links += given_fill(own, &graph->routes[r], &unused, NULL);
+    own->givens = mem_alloc(graph->routes_count * sizeof *own->givens);
+    own->given_links = mem_alloc(links * sizeof *own->given_links);
+    if (!own->givens || !own->given_links)
+        return err_set(err, TRYST_E_NOMEM, "no memory for %u given routes",
+                       graph->routes_count);
+    for (uint32_t r = 0; r < graph->routes_count; r++) {
+        const struct graph_route *route = &graph->routes[r];
+        struct given given = {.from = node_member(own, route->from),
+                              .to = node_member(own, route->to),
+                              .first = own->given_links_count};
+        if (given.from == GRAPH_NONE || given.to == GRAPH_NONE)
+            continue; /* of ranks that are not in the group */
+        if (given_fill(own, route, &given, NULL))
+            given.count = given_fill(own, route, &given, own->given_links + given.first);
+        own->given_links_count += given.count;
+        own->givens[own->givens_count++] = given;
+    }
+    qsort(own->givens, own->givens_count, sizeof *own->givens, givens_compare);
+    return TRYST_OK;
+}
+
+/* ---- strongly connected ------------------------------------------------------------------- */
+
+static bool edge_exists(const struct overlay_private *own, uint32_t i, uint32_t j)
+{
+    const struct given *given = overlay_given(own, i, j);
+    if (given)
+        return given->count > 0;
+    return i != j && own->origins[own->origin_of[i]].end_of[j] != GRAPH_NONE;
+}
+
+/* Whom member 0 reaches. Returns how many. */
+static uint32_t reached_from_first(const struct overlay_private *own, uint32_t count,
+                                   bool *reached, uint32_t *queue)
+{
+    uint32_t found = 1;
+    memset(reached, 0, count);
+    reached[0] = true;
+    queue[0] = 0;
+    for (uint32_t k = 0; k < found; k++)
+        for (uint32_t j = 0; j < count && found < count; j++)
+            if (!reached[j] && edge_exists(own, queue[k], j)) {
+                reached[j] = true;
+                queue[found++] = j;
+            }
+    return found;
+}
+
+/* Who reaches member 0: until a pass over all finds nobody new. */
+static uint32_t reaching_first(const struct overlay_private *own, uint32_t count,
+                               bool *reaching, uint32_t *queue)
+{
+    uint32_t found = 1;
+    memset(reaching, 0, count);
+    reaching[0] = true;
+    queue[0] = 0;
+    for (uint32_t k = 0; k < found; k++)
+        for (uint32_t i = 0; i < count && found < count; i++)
+            if (!reaching[i] && edge_exists(own, i, queue[k])) {
+                reaching[i] = true;
+                queue[found++] = i;
+            }
+    return found;
+}
+
+/* "h0, h1, h2 and 5 more": those whose mark is `side`. */
+static void members_list(const struct overlay_private *own, uint32_t count,
+                         const bool *marks, bool side, char *text_p, size_t room)
+{
+    uint32_t named = 0, all = 0;
+    size_t length = 0;
+    text_p[0] = '\0';
+    for (uint32_t i = 0; i < count; i++)
+        all += marks[i] == side;
+    for (uint32_t i = 0; i < count && named < 4; i++)
+        if (marks[i] == side) {
+            int added = snprintf(text_p + length, room - length, "%s%.30s",
+                                 named ? ", " : "", member_name(own, i));
+            length += (size_t)added < room - length ? (size_t)added : 0;
+            named++;
+        }
+    if (all > named)
+        snprintf(text_p + length, room - length, " and %u more", all - named);
+}
+
+static tryst_status connected_check(const struct overlay_private *own, uint32_t count,
+                                    struct err *err)
+{
+    char from[160], to[160];
+    bool *marks = mem_alloc(count);
+    uint32_t *queue = mem_alloc(count * sizeof *queue);
+    tryst_status status = TRYST_OK;
+    if (!marks || !queue) {
+        status = no_memory(err, count);
+    } else {
+        bool forward = reached_from_first(own, count, marks, queue) < count;
+        if (forward || reaching_first(own, count, marks, queue) < count) {
+            members_list(own, count, marks, forward, from, sizeof from);
+            members_list(own, count, marks, !forward, to, sizeof to);
+            status =
+                err_set(err, TRYST_E_INVALID,
+                        "the ranks are not connected: there is no route from {%s} to "
+                        "{%s} (routes never pass through a rank)",
+                        from, to);
+        }
+    }
+    mem_free(queue);
+    mem_free(marks);
+    return status;
+}
+
+/* ---- the links that routes take ----------------------------------------------------------- */
+
+/* Marks what lies on routes of one class: first the ends that some rank wants, then back to the origin. */
+static void class_use(const struct overlay_private *own, const struct origin *origin,
+                      const struct route_class *class, bool *node_used, bool *end_used,
+                      bool *link_used)
+{
+    memset(node_used, 0, own->inner_count + 1ul);
+    memset(end_used, 0, origin->ends_count);
+    for (uint32_t k = 0; k < origin->members_count; k++) {
+        uint32_t i = own->by_origin[origin->members_first + k];
+        for (uint32_t e = 0; e < origin->ends_count; e++) {
+            const struct route_end *end = &origin->ends[e];
+            if (pair_class(own, i, end) != class->class || end->member == i ||
+                overlay_given(own, i, end->member))
+                continue;
+            end_used[e] = true;
+            if (own->up[i] != GRAPH_NONE)
+                link_used[own->up[i]] = true;
+        }
+    }
+    origin_count(own, origin, class->place_min, own->node_counts);
+    for (uint32_t e = 0; e < origin->ends_count; e++) {
+        const struct route_end *end = &origin->ends[e];
+        for (uint32_t k = 0; end_used[e] && k < end->into_count; k++) {
+            const struct route_link *into = &origin->end_into[end->into_first + k];
+            if (end_link_counts(own, end, class->place_min, into->link) &&
+                own->node_counts[into->from] > 0)
+                node_used[into->from] = link_used[into->link] = true;
+        }
+    }
+    for (uint32_t k = origin->order_count; k-- > 1;) {
+        uint32_t at = origin->order[k];
+        for (uint32_t l = origin->into_from[at];
+             node_used[at] && l < origin->into_from[at + 1]; l++) {
+            const struct route_link *into = &origin->into[l];
+            if (own->place[into->link] >= class->place_min &&
+                own->node_counts[into->from] > 0)
+                node_used[into->from] = link_used[into->link] = true;
+        }
+    }
+}
+
+static tryst_status links_use(const struct overlay_private *own, uint32_t members_count,
+                              bool *link_used, struct err *err)
+{
+    bool *node_used = mem_alloc(own->inner_count + 1ul);
+    bool *end_used = mem_alloc(members_count);
+    bool fine = node_used && end_used;
+    for (uint32_t o = 0; fine && o < own->origins_count; o++)
+        for (uint32_t c = 0; c < own->origins[o].classes_count; c++)
+            class_use(own, &own->origins[o], &own->origins[o].classes[c], node_used,
+                      end_used, link_used);
+    for (uint32_t k = 0; k < own->given_links_count; k++)
+        link_used[own->given_links[k].link] = true;
+    mem_free(end_used);
+    mem_free(node_used);
+    return fine ? TRYST_OK : no_memory(err, members_count);
+}
+
+static tryst_status links_number(struct overlay *overlay, const bool *link_used,
+                                 struct err *err)
+{
+    struct overlay_private *own = overlay->own;
+    const struct graph *graph = own->graph;
+    for (uint32_t l = 0; l < graph->links_count; l++) {
+        double bytes_per_s = graph->links[l].bytes_per_s.value;
+        own->slot[l] = GRAPH_NONE;
+        if (!link_used[l] || isinf(bytes_per_s))
+            continue;
+        if (bytes_per_s == GRAPH_UNKNOWN)
+            return err_set(
+                err, TRYST_E_INVALID,
+                "the bandwidth of the link \"%.100s\" -> \"%.100s\" is unknown, "
+                "and routes take it: write it into the file, or measure it",
+                graph->nodes[graph->links[l].from].name,
+                graph->nodes[graph->links[l].to].name);
+        own->slot[l] = overlay->links_count;
+        own->links[overlay->links_count] = l;
+        own->capacity[overlay->links_count++] = bytes_per_s;
+    }
+    return TRYST_OK;
+}
+
+/* ---- open and close ----------------------------------------------------------------------- */
+
+void overlay_close(struct overlay *overlay)
+{
+    if (!overlay)
+        return;
+    struct overlay_private *own = overlay->own;
+    if (own) {
+        void *const parts[] = {
+            own->members,   own->member_of, own->place,       own->inner_of,
+            own->node_of,   own->into_from, own->into_link,   own->slot,
+            own->origin_of, own->up,        own->up_class,    own->by_origin,
+            own->givens,    own->nodes[0],  own->given_links, own->link_price,
+            own->node_cost, own->node_flow, own->node_counts, own->end_cost,
+            own->links,     own->capacity,  own->nodes[1],
+        };
+        origins_close(own);
+        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+            mem_free(parts[k]);
+    }
+    mem_free(own);
+    mem_free(overlay);
+}
+
+/* `count` zeroed items for each pointer; false: no memory. */
+static bool rooms_make(void *const *rooms, size_t rooms_count, size_t count,
+                       size_t item_bytes)
+{
+    for (size_t k = 0; k < rooms_count; k++) {
+        void **room = rooms[k];
+        *room = mem_zalloc_array(count, item_bytes);
+        if (!*room)
+            return false;
+    }
+    return true;
+}
+
+static bool private_room(struct overlay_private *own, size_t members_count)
+{
+    size_t nodes = own->graph->nodes_count, links = own->graph->links_count;
+    void *const by_link[] = {&own->place, &own->slot, &own->links, &own->into_link};
+    void *const by_member[] = {&own->members, &own->into_from, &own->origin_of,
+                               &own->up,      &own->up_class,  &own->by_origin};
+    void *const by_node[] = {&own->inner_of, &own->node_of, &own->nodes[0],
+                             &own->nodes[1]};
+    void *const node_numbers[] = {&own->node_cost, &own->node_flow, &own->node_counts};
+    void *const link_numbers[] = {&own->capacity, &own->link_price};
+    own->member_of = mem_alloc(own->graph->ranks_count * sizeof *own->member_of);
+    own->end_cost = mem_zalloc_array(members_count, sizeof *own->end_cost);
+    if (!own->member_of || !own->end_cost)
+        return false;
+    memset(own->member_of, 0xff, own->graph->ranks_count * sizeof *own->member_of);
+    return rooms_make(by_link, 4, links, sizeof(uint32_t)) &&
+           rooms_make(by_member, 6, members_count + 1, sizeof(uint32_t)) &&
+           rooms_make(by_node, 4, nodes + 1, sizeof(uint32_t)) &&
+           rooms_make(node_numbers, 3, nodes + 1, sizeof(double)) &&
+           rooms_make(link_numbers, 2, links, sizeof(double));
+}
+
+static tryst_status overlay_fill(struct overlay *overlay, const uint32_t *members,
+                                 bool connected, struct err *err)
+{
+    struct overlay_private *own = overlay->own;
+    uint32_t count = overlay->ranks_count;
+    if (!private_room(own, count))
+        return no_memory(err, count);
+    tryst_status status = members_check(own, members, count, err);
+    if (status != TRYST_OK)
+        return status;
+    inner_number(own);
+    places_make(own, own->capacity); /* not in use yet */
+    into_members(own, count);
+    status = givens_make(own, err);
+    if (status == TRYST_OK)
+        status = origins_open(own, count, err);
+    if (status == TRYST_OK && connected)
+        status = connected_check(own, count, err);
+    if (status != TRYST_OK)
+        return status;
+    bool *link_used = mem_zalloc(own->graph->links_count);
+    if (!link_used)
+        return no_memory(err, count);
+    status = links_use(own, count, link_used, err);
+    if (status == TRYST_OK)
+        status = links_number(overlay, link_used, err);
+    mem_free(link_used);
+    return status;
+}
+
+static tryst_status open_any(const struct graph *graph, const uint32_t *members,
+                             uint32_t members_count, bool connected, struct err *err,
+                             struct overlay **overlay_p)
+{
+    assert(graph->sealed);
+    struct overlay *overlay = mem_zalloc(sizeof *overlay);
+    struct overlay_private *own = mem_zalloc(sizeof *own);
+    if (!overlay || !own) {
+        mem_free(overlay);
+        mem_free(own);
+        return no_memory(err, members_count);
+    }
+    overlay->own = own;
+    own->graph = overlay->graph = graph;
+    overlay->ranks_count = members ? members_count : graph->ranks_count;
+    tryst_status status = overlay_fill(overlay, members, connected, err);
+    if (status != TRYST_OK) {
+        overlay_close(overlay);
+        return status;
+    }
+    overlay->links = own->links;
+    overlay->capacity = own->capacity;
+    *overlay_p = overlay;
+    return TRYST_OK;
+}
+
+tryst_status overlay_open(const struct graph *graph, const uint32_t *members,
+                          uint32_t members_count, struct err *err,
+                          struct overlay **overlay_p)
+{
+    return open_any(graph, members, members_count, true, err, overlay_p);
+}
+
+tryst_status overlay_open_pair(const struct graph *graph, uint32_t from, uint32_t to,
+                               struct err *err, struct overlay **overlay_p)
+{
+    const uint32_t members[] = {from, to};
+    return open_any(graph, members, 2, false, err, overlay_p);
+}

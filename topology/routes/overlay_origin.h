@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The searches from an overlay's origins; private to overlay*.c. */
+#ifndef TRYST_TOPOLOGY_OVERLAY_ORIGIN_H
+#define TRYST_TOPOLOGY_OVERLAY_ORIGIN_H
+
+#include "overlay_own.h"
+
+/* Finds the origins of all members, and searches from each. */
+tryst_status origins_open(struct overlay_private *own, uint32_t members_count,
+                          struct err *err);
+void origins_close(struct overlay_private *own);
+
+/* Counts routes from the origin through links of at least `place_min`. */
+void origin_count(const struct overlay_private *own, const struct origin *origin,
+                  uint32_t place_min, double *counts_p);
+
+#endif
