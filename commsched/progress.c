@@ -400,20 +400,27 @@ tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
     return status == TRYST_IN_PROGRESS ? TRYST_E_TIMEOUT : status;
 }
 
+/** What is left of a time-out that began at `begin_ns`. */
+static uint64_t timeout_left_ns(uint64_t timeout_ns, uint64_t begin_ns)
+{
+    if (timeout_ns == TRYST_FOREVER)
+        return timeout_ns;
+    uint64_t spent_ns = clock_since_ns(begin_ns, clock_monotonic_ns());
+    return spent_ns < timeout_ns ? timeout_ns - spent_ns : 0;
+}
+
 tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count, uint64_t timeout_ns)
 {
-    uint64_t begin_ns = clock_monotonic_ns();
+    uint64_t begin_ns = timeout_ns == TRYST_FOREVER ? 0 : clock_monotonic_ns();
     tryst_status first = TRYST_OK;
-    if (!ops && ops_count)
+    if ((!ops && ops_count) || op_callback_runs())
         return TRYST_E_INVALID;
     for (size_t i = 0; i < ops_count; i++) {
         if (!ops[i])
             continue;
-        uint64_t spent_ns = timeout_ns == TRYST_FOREVER
-                                ? 0
-                                : clock_since_ns(begin_ns, clock_monotonic_ns());
-        tryst_status status =
-            tryst_wait(ops[i], spent_ns < timeout_ns ? timeout_ns - spent_ns : 0);
+        tryst_status status = tryst_op_test(ops[i]);
+        if (status == TRYST_IN_PROGRESS)
+            status = tryst_wait(ops[i], timeout_left_ns(timeout_ns, begin_ns));
         if (status == TRYST_E_TIMEOUT || status == TRYST_E_FORKED)
             return status;
         if (first == TRYST_OK)

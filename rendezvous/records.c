@@ -562,12 +562,13 @@ static void acks_read(struct peer *peer, const struct frame_header *header)
     peer->wants_announced = header->flags & FRAME_BLOCKED;
     if (peer->wants_announced)
         peer_announce(peer);
-    if (!stream_out_is_news(&peer->out, header->done_base, header->done_mask))
-        return;
-    stream_out_acked(&peer->out, header->done_base, header->done_mask, producer_acked);
-    producer_unblock(peer);
-    if (!list_empty(&peer->pending)) /* DATA may have waited for a place */
-        peer_flush_later(peer);
+    if (stream_out_is_news(&peer->out, header->done_base, header->done_mask)) {
+        stream_out_acked(&peer->out, header->done_base, header->done_mask,
+                         producer_acked);
+        if (!list_empty(&peer->pending)) /* DATA may have waited for a place */
+            peer_flush_later(peer);
+    }
+    producer_unblock(peer); /* a record may have brought credit too */
 }
 
 void records_read(struct peer *peer, const void *frame, size_t bytes)

@@ -41,8 +41,8 @@ int submissions_run(struct rendezvous *rdv)
 static void flush_prompt(struct rendezvous *rdv)
 {
     struct list now;
-    struct list_node *node;
-    if (list_empty(&rdv->flush))
+    struct list_node *node = list_first(&rdv->flush);
+    if (!node)
         return;
     list_init(&now);
     list_append(&now, &rdv->flush);
