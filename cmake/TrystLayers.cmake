@@ -172,6 +172,20 @@ function(tryst_module name)
     install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tryst)
 endfunction()
 
+# tryst_tool_part(<target> <folder> PUBLISH <headers>… SOURCES <files>… [LIBS <targets>…])
+#
+# What several tools link: they see the headers that it publishes, as "<folder>/x.h", and no other one
+# of its folder.
+function(tryst_tool_part target folder)
+    cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "PUBLISH;SOURCES;LIBS")
+    tryst_layer_id(${folder} id)
+    set(publish ${PROJECT_BINARY_DIR}/publish/${id})
+    tryst_link_headers(${publish}/${folder} ${arg_PUBLISH})
+    add_library(${target} STATIC ${arg_SOURCES})
+    target_link_libraries(${target} PRIVATE tryst_flags ${arg_LIBS})
+    target_include_directories(${target} INTERFACE ${publish})
+endfunction()
+
 # tryst_tool(<name> SOURCES <files>… [LIBS <targets>…]): bin/<name>, on the public API alone.
 function(tryst_tool name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")

@@ -18,6 +18,12 @@ BEGIN {
     may["commsched/context.c"] = "core topology transports rendezvous/bootstrap rendezvous commsched"
     may["pipeline"] = ""
     may["tools"] = ""
+    may["tools/launch"] = "tools"
+    may["tools/bench"] = "tools tools/launch"
+    may["tools/perf"] = "tools tools/launch"
+    may["tools/topo"] = "tools tools/launch"
+    may["tools/live"] = ""
+    may["tools/info"] = "tools tools/live"
     # A unit test reads what its layer reads, and the layer; a fuzzer any up to rendezvous.
     may["tests"] = ""
     may["tests/build"] = "tests"
@@ -32,7 +38,7 @@ BEGIN {
     may["tests/support/fake_cudart"] = "tests pipeline"
     may["tests/gpu"] = "tests tests/pipeline pipeline"
     may["tests/fuzz"] = "tests tests/rendezvous core topology transports rendezvous/bootstrap rendezvous"
-    may["tests/tools"] = "tests tools"
+    may["tests/tools"] = "tests tools/launch"
 
     # Backends do not know each other; pair/ is no backend but what two of them share.
     shares["transports/self"] = "transports/pair"
@@ -46,11 +52,19 @@ BEGIN {
     only["/xxhash\\.h$"] = "^(core|pipeline|tests)/"
 }
 
+# "a/b/../c.h" is "a/c.h".
+function plain(path) {
+    while (match(path, /[^\/]+\/\.\.\//))
+        path = substr(path, 1, RSTART - 1) substr(path, RSTART + RLENGTH)
+    return path
+}
+
 # "own/core/core/log.h" and "publish/core/core/log.h" are links to core/log.h, and
 # "publish/rendezvous_bootstrap/rendezvous/bootstrap/roster.h" to rendezvous/bootstrap/roster.h.
 # `tree` is which of the two it was read through, or "".
 function place(path, parts) {
     tree = ""
+    if (path ~ /^\.\.\//) path = plain(build "/" path) # as a compiler cache may write it
     if (substr(path, 1, length(build) + 1) == build "/") path = substr(path, length(build) + 2)
     else if (substr(path, 1, length(source) + 1) == source "/") return substr(path, length(source) + 2)
     if (path ~ /^\//) return ""

@@ -38,6 +38,7 @@ check() {
 
 put include/tryst/tryst.h
 put core/log.h
+put tools/live/live.h
 put topology/graph.h
 put transports/transport.h
 put transports/shm/ring.h
@@ -83,8 +84,12 @@ put transports/ucx/ucx.c ../pair/pair.h
 check "a backend of what others share" no transports/ucx/ucx.c
 put rendezvous/shm.c ../transports/shm/ring.h
 check "a private header of a backend" no rendezvous/shm.c
-put tools/info.c ../core/log.h
-check "a tool of core" no tools/info.c
+put tools/info/info.c ../../core/log.h
+check "a tool of core" no tools/info/info.c
+put tools/topo/topo.c ../live/live.h
+check "a tool of another one" no tools/topo/topo.c
+put tools/info/info.c ../live/live.h
+check "a tool of what a part does not publish" no tools/info/info.c
 put pipeline/engine.c ../rendezvous/table.h
 check "the pipeline of a layer" no pipeline/engine.c
 put tests/core/test_log.c ../../core/log.h

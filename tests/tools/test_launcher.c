@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher.h"
+#include "tools/launch/launcher.h"
 
 #define OUTPUT_MAX (8 << 20)
 

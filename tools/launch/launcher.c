@@ -22,7 +22,7 @@
 #include <tryst/tryst.h>
 
 #include "launcher_ranks.h"
-#include "standard_files.h"
+#include "tools/standard_files.h"
 
 #define MS     1000000ull
 #define SECOND (1000 * MS)

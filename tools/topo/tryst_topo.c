@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "launcher.h"
-#include "standard_files.h"
+#include "tools/launch/launcher.h"
+#include "tools/standard_files.h"
 #include "topo_probe.h"
 #include "topo_tool.h"
 

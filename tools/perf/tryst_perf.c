@@ -13,9 +13,9 @@
 
 #include <tryst/tryst.h>
 
-#include "launcher.h"
 #include "perf_options.h"
-#include "standard_files.h"
+#include "tools/launch/launcher.h"
+#include "tools/standard_files.h"
 
 /* Bytes that one size may move, unless --iters says otherwise. */
 #define BUDGET_BYTES (4ull << 30)

@@ -8,8 +8,8 @@
 #include <tryst/device.h>
 #include <tryst/tryst.h>
 
-#include "live.h"
-#include "standard_files.h"
+#include "tools/live/live.h"
+#include "tools/standard_files.h"
 #include "trace_merge.h"
 
 static const char help[] =

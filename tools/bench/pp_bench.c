@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "bench_rank.h"
-#include "launcher.h"
-#include "standard_files.h"
+#include "tools/launch/launcher.h"
+#include "tools/standard_files.h"
 
 /* Ranks end by themselves within two seconds of another's death; but those that were still
  * waiting for it to come at all would do so until the bootstrap's deadline. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "launcher.h"
-#include "standard_files.h"
+#include "tools/standard_files.h"
 
 /* As env(1), timeout(1) and others say "the wrapper itself failed". */
 #define USAGE_STATUS LAUNCHER_FAILED

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "launcher_ranks.h"
-#include "standard_files.h"
+#include "tools/standard_files.h"
 
 /* ---- what all ranks share ---- */
 
