@@ -16,7 +16,14 @@ BEGIN {
     may["rendezvous"] = "core topology transports rendezvous/bootstrap"
     may["commsched"] = "core topology rendezvous/bootstrap rendezvous"
     may["commsched/context.c"] = "core topology transports rendezvous/bootstrap rendezvous commsched"
-    may["pipeline"] = ""
+    may["pipeline/base"] = ""
+    may["pipeline/program"] = "pipeline/base"
+    may["pipeline/engine"] = "pipeline/base pipeline/program"
+    may["pipeline/host"] = "pipeline/base"
+    may["pipeline/device"] = "pipeline/base pipeline/host"
+    may["pipeline/device/reference"] = "pipeline/base pipeline/device"
+    may["pipeline/device/cuda"] = "pipeline/device"
+    may["pipeline/model"] = "pipeline/base pipeline/host pipeline/device"
     may["tools"] = ""
     may["tools/launch"] = "tools"
     may["tools/bench"] = "tools tools/launch"
@@ -24,6 +31,8 @@ BEGIN {
     may["tools/topo"] = "tools tools/launch"
     may["tools/live"] = ""
     may["tools/info"] = "tools tools/live"
+    pipeline = "pipeline/base pipeline/program pipeline/engine pipeline/host"
+    pipeline = pipeline " pipeline/device pipeline/device/reference pipeline/device/cuda pipeline/model"
     # A unit test reads what its layer reads, and the layer; a fuzzer any up to rendezvous.
     may["tests"] = ""
     may["tests/build"] = "tests"
@@ -33,10 +42,10 @@ BEGIN {
     may["tests/rendezvous/bootstrap"] = "tests core topology transports rendezvous/bootstrap"
     may["tests/rendezvous"] = "tests tests/transports core topology transports rendezvous/bootstrap rendezvous"
     may["tests/commsched"] = "tests core topology transports rendezvous/bootstrap rendezvous commsched"
-    may["tests/pipeline"] = "tests pipeline"
-    may["tests/support/fake_stage"] = "tests pipeline"
-    may["tests/support/fake_cudart"] = "tests pipeline"
-    may["tests/gpu"] = "tests tests/pipeline pipeline"
+    may["tests/pipeline"] = "tests " pipeline
+    may["tests/support/fake_stage"] = "tests " pipeline
+    may["tests/support/fake_cudart"] = "tests " pipeline
+    may["tests/gpu"] = "tests tests/pipeline " pipeline
     may["tests/fuzz"] = "tests tests/rendezvous core topology transports rendezvous/bootstrap rendezvous"
     may["tests/tools"] = "tests tools/launch"
 
@@ -47,8 +56,8 @@ BEGIN {
     # Headers of others that belong to some folders alone.
     only["/uc[pst]/"] = "^(transports/ucx/|tests/transports/)"
     only["/rdma/fi_[^/]*\\.h$"] = "^(transports/ofi/|tests/transports/|tests/perf/|tests/support/)"
-    only["/(cblas|openblas_config|f77blas)[^/]*\\.h$"] = "^(pipeline/|tests/pipeline/)"
-    only["/(cublasLt|cuda_runtime)[^/]*\\.h$"] = "^(pipeline/device/|tests/support/fake_cudart/)"
+    only["/(cblas|openblas_config|f77blas)[^/]*\\.h$"] = "^(pipeline/(host|device|model)/|tests/pipeline/)"
+    only["/(cublasLt|cuda_runtime)[^/]*\\.h$"] = "^(pipeline/device/cuda/|tests/support/fake_cudart/)"
     only["/xxhash\\.h$"] = "^(core|pipeline|tests)/"
 }
 

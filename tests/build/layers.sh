@@ -52,7 +52,15 @@ try commsched/dispatch rendezvous/rendezvous.h yes
 try commsched/dispatch rendezvous/bootstrap/launch.h yes
 try commsched/dispatch transports/transport.h no
 try commsched/context transports/transport.h yes
-try pipeline/ core/log.h no
+try pipeline/engine/ core/log.h no
+try pipeline/engine/ pipeline/program/program.h yes
+try pipeline/engine/ pipeline/host/layer.h no
+try pipeline/program/ pipeline/engine/engine.h no
+try pipeline/host/ pipeline/device/device_kernels.h no
+try pipeline/device/ pipeline/host/layer.h yes
+try pipeline/device/reference/ pipeline/device/device_kernels.h yes
+try pipeline/device/reference/ pipeline/host/layer.h no
+try pipeline/model/ pipeline/device/device_stage.h yes
 try tools/ core/log.h no
 try tools/ transports/transport.h no
 try tools/launch/ tools/standard_files.h yes

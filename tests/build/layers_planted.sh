@@ -39,6 +39,7 @@ check() {
 put include/tryst/tryst.h
 put core/log.h
 put tools/live/live.h
+put pipeline/host/layer.h
 put topology/graph.h
 put transports/transport.h
 put transports/shm/ring.h
@@ -90,8 +91,10 @@ put tools/topo/topo.c ../live/live.h
 check "a tool of another one" no tools/topo/topo.c
 put tools/info/info.c ../live/live.h
 check "a tool of what a part does not publish" no tools/info/info.c
-put pipeline/engine.c ../rendezvous/table.h
-check "the pipeline of a layer" no pipeline/engine.c
+put pipeline/engine/engine.c ../../rendezvous/table.h
+check "the pipeline of a layer" no pipeline/engine/engine.c
+put pipeline/engine/up.c ../host/layer.h
+check "a folder of the pipeline of a later one" no pipeline/engine/up.c
 put tests/core/test_log.c ../../core/log.h
 check "a unit test of its layer" yes tests/core/test_log.c
 put tests/core/test_up.c ../../topology/graph.h
