@@ -10,6 +10,7 @@
 
 BEGIN {
     may["core"] = ""
+    may["core/memory"] = may["core/os"] = may["core/text"] = may["core/log"] = may["core/config"] = "core"
     may["topology"] = "core"
     may["transports"] = "core topology"
     may["rendezvous/bootstrap"] = "core topology transports"
@@ -82,7 +83,10 @@ function place(path, parts) {
         tree = parts[1]
         gsub(/_/, "/", parts[2])
         sub(/^(own|publish)\/[^\/]*\//, "", path)
-        # A relative include that left the layer's link tree.
+        # A relative include that left the layer's link tree. A part's headers are its layer's:
+        # publish/core_memory/core/pool.h.
+        if (index(path, parts[2] "/") == 1) return path
+        sub(/\/[^\/]*$/, "", parts[2])
         if (index(path, parts[2] "/") != 1) return "../" path
     }
     return path

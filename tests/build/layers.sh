@@ -33,10 +33,15 @@ try() { # <folder> <header> <yes or no>
     fail=1
 }
 
-try core/ core/log.h yes
-try core/ topology/netif.h no
-try core/ transports/transport.h no
-try core/ include/tryst/tryst.h no
+try core/config/ core/log.h yes
+try core/log/ core/trace_ring.h no
+try core/memory/ core/clock.h no
+try core/os/ core/log.h no
+try core/text/ core/config.h no
+try core/log/ core/config.h no
+try core/config/ topology/netif.h no
+try core/config/ transports/transport.h no
+try core/config/ include/tryst/tryst.h no
 try topology/ core/log.h yes
 try topology/ transports/transport.h no
 try transports/ topology/netif.h yes

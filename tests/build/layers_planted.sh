@@ -54,6 +54,9 @@ ln -s "$dir/rendezvous/bootstrap" "$dir/build/publish/rendezvous_bootstrap/rende
 
 put core/good.c tryst/tryst.h core/log.h log.h
 check "its own layer and the public headers" yes core/good.c
+put core/os/up.c ../log/log.h
+put core/log/log.h
+check "a part of core around the include paths" no core/os/up.c
 put core/up.c ../transports/transport.h
 check "upward" no core/up.c
 put rendezvous/down.c ../transports/transport.h core/log.h

@@ -11,8 +11,8 @@
 
 #include <assert.h>
 
+#include "bfc_chunk.h"
 #include "core/alloc.h"
-#include "core/bfc_chunk.h"
 #include "core/list.h"
 
 #define REGION_BYTES (UINT64_C(2) << 20) /* what drivers hand out at least */

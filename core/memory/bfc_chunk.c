@@ -2,7 +2,7 @@
 /*
  * How chunks are found (bfc_chunk.h).
  */
-#include "core/bfc_chunk.h"
+#include "bfc_chunk.h"
 
 #include <string.h>
 
