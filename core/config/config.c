@@ -327,19 +327,6 @@ int config_visit(const struct config *config,
 /* ------------------------------------------------------------------- equal on all ranks
  */
 
-uint64_t config_digest(const struct config *config)
-{
-    uint64_t digest = 0;
-    for (enum config_id id = 0; id < CONFIG_COUNT; id++) {
-        if (!(rows[id].flags & CONFIG_AGREED))
-            continue;
-        uint64_t link[] = {digest, hash_bytes(rows[id].name, strlen(rows[id].name)),
-                           config->entries[id].value};
-        digest = hash_bytes(link, sizeof link);
-    }
-    return digest;
-}
-
 size_t config_agreed_count(void)
 {
     size_t count = 0;
@@ -378,46 +365,4 @@ bool config_agreed_differ(const uint64_t *mine, const uint64_t *theirs, size_t c
 void config_format(enum config_id id, uint64_t value, char *text_p, size_t text_bytes)
 {
     value_format(&rows[id], value, text_p, text_bytes);
-}
-
-/* -------------------------------------------------------------------------------- README
- */
-
-static void print_words(FILE *out, const char *words)
-{
-    size_t length;
-    const char *word;
-    for (size_t i = 0; (word = value_word(words, i, &length)); i++)
-        fprintf(out, "%s`%.*s`", i ? ", " : "", (int)length, word);
-}
-
-static void print_allowed(FILE *out, const struct config_row *row)
-{
-    if (row->type == CONFIG_TYPE_ENUM)
-        print_words(out, row->allowed);
-    else if (row->type == CONFIG_TYPE_BOOL)
-        print_words(out, "0|1");
-    else
-        fputs(row->allowed, out);
-}
-
-static void print_default(FILE *out, const struct config_row *row)
-{
-    if (row->fallback[0])
-        fprintf(out, "`%s`", row->fallback);
-}
-
-void config_table_print_markdown(FILE *out)
-{
-    fputs("| variable | type | default | allowed | meaning |\n|---|---|---|---|---|\n",
-          out);
-    for (enum config_id id = 0; id < CONFIG_COUNT; id++) {
-        const struct config_row *row = &rows[id];
-        fprintf(out, "| `%s` | %s | ", row->environment, value_type_name(row->type));
-        print_default(out, row);
-        fputs(" | ", out);
-        print_allowed(out, row);
-        fprintf(out, " | %s%s |\n", row->help,
-                row->flags & CONFIG_AGREED ? " (equal on all ranks)" : "");
-    }
 }

@@ -97,12 +97,8 @@ const char *config_environment(enum config_id id); /* "TRYST_WINDOW_BYTES" */
 int config_visit(const struct config *config,
                  int (*fn)(void *arg, const tryst_config_item *item), void *arg);
 
-/* XXH3-64 over name and value of the rows that must be equal on all ranks, in table
- * order. */
-uint64_t config_digest(const struct config *config);
-
-/* For naming what differs once digests do: the values of those rows, in table order, each
- * as a number (a STRING as its hash). */
+/* The values of the rows that must be equal on all ranks, in table order, each as a number
+ * (a STRING as its hash). */
 size_t config_agreed_count(void);
 void config_agreed_values(const struct config *config, uint64_t *values_p);
 
@@ -123,8 +119,5 @@ void config_format(enum config_id id, uint64_t value, char *text_p, size_t text_
 /* Parsers by themselves, for command lines. False when `text` is not one such value. */
 bool config_parse_bytes(const char *text, uint64_t *bytes_p);
 bool config_parse_time(const char *text, uint64_t *ns_p);
-
-/* The README's table: one Markdown row per setting. */
-void config_table_print_markdown(FILE *out);
 
 #endif

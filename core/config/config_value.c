@@ -110,6 +110,19 @@ static bool int_parse(const char *text, uint64_t *value_p)
     return true;
 }
 
+/* The nth word of "a|b|c", its length through `length_p`; NULL behind the last. */
+static const char *value_word(const char *words, size_t index, size_t *length_p)
+{
+    for (; index > 0; index--) {
+        words = strchr(words, '|');
+        if (!words)
+            return NULL;
+        words++;
+    }
+    *length_p = strcspn(words, "|");
+    return words;
+}
+
 static bool bool_parse(const char *text, uint64_t *value_p)
 {
     static const char *const words[2] = {"0|n|no|off|false", "1|y|yes|on|true"};
@@ -124,18 +137,6 @@ static bool bool_parse(const char *text, uint64_t *value_p)
         }
     }
     return false;
-}
-
-const char *value_word(const char *words, size_t index, size_t *length_p)
-{
-    for (; index > 0; index--) {
-        words = strchr(words, '|');
-        if (!words)
-            return NULL;
-        words++;
-    }
-    *length_p = strcspn(words, "|");
-    return words;
 }
 
 static bool enum_parse(const char *words, const char *text, uint64_t *value_p)

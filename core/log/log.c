@@ -109,8 +109,10 @@ __attribute__((format(printf, 4, 0))) static void log_put(const struct log *log,
     errno = kept_errno;
 }
 
-void log_vwrite(const struct log *log, tryst_log_level level, const char *fmt,
-                va_list args)
+__attribute__((format(printf, 3, 0))) static void log_vwrite(const struct log *log,
+                                                             tryst_log_level level,
+                                                             const char *fmt,
+                                                             va_list args)
 {
     if (log_enabled(log, level))
         log_put(log, level, 0, fmt, args);

@@ -46,8 +46,6 @@ static inline bool log_enabled(const struct log *log, tryst_log_level level)
 /* Writes `tryst: [rank 2] warn: text` if the level is enabled. Any thread. */
 void log_write(const struct log *log, tryst_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-void log_vwrite(const struct log *log, tryst_log_level level, const char *fmt,
-                va_list args) __attribute__((format(printf, 3, 0)));
 
 /* State of one rate limit; zeroed to begin with. Several threads may share it. */
 struct log_limit {

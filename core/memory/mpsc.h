@@ -2,12 +2,10 @@
 /* Queues from many threads to one.
  *
  * One idea: producers meet on a single word, and the consumer takes all that is there
- * with one exchange. `mpsc` is unbounded because its node is the thing submitted;
- * `mpsc_ring` copies small items into a fixed array and says TRYST_AGAIN when that is
- * full. Invariant: what one producer put in comes out in its order, each once. Callers:
- * submissions (mpsc), notices from our own helper threads (mpsc_ring).
+ * with one exchange. It is unbounded because its node is the thing submitted. Invariant:
+ * what one producer put in comes out in its order, each once. Callers: submissions.
  *
- * Memory order of mpsc. `top` is a stack of new nodes, newest first. A push writes
+ * Memory order. `top` is a stack of new nodes, newest first. A push writes
  * node->next and then swaps `top` from the old top to the node; the drain swaps `top` to
  * NULL and reverses what it got. Every change of `top` is a read-modify-write, so each
  * push heads a release sequence that lasts until the drain takes its node: the drain's
@@ -31,9 +29,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-
-#include "tryst/status.h"
 
 struct mpsc_node {
     struct mpsc_node *next;
@@ -83,26 +78,5 @@ static inline struct mpsc_node *mpsc_drain(struct mpsc *queue)
     }
     return oldest;
 }
-
-/* Bounded ring of fixed-size items (Vyukov's bounded queue, one consumer). The
- * memory-order argument stands beside the code, in mpsc.c. */
-struct mpsc_ring;
-
-/* Room for `items_max` items, rounded up to a power of two (at least 2), of `item_bytes`
- * each. TRYST_OK, TRYST_E_NOMEM, or TRYST_E_INVALID for a size of zero or beyond 2^31
- * items. */
-tryst_status mpsc_ring_open(size_t items_max, size_t item_bytes,
-                            struct mpsc_ring **ring_p);
-
-/* Nobody may be pushing. What is still inside is dropped. NULL is allowed. */
-void mpsc_ring_close(struct mpsc_ring *ring);
-
-/* Any thread, never blocks. Copies `item`; TRYST_AGAIN when full. */
-tryst_status mpsc_ring_push(struct mpsc_ring *ring, const void *item);
-
-/* One consumer at a time. False when nothing is ready. */
-bool mpsc_ring_pop(struct mpsc_ring *ring, void *item_p);
-
-size_t mpsc_ring_capacity(const struct mpsc_ring *ring);
 
 #endif

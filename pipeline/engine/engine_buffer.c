@@ -156,12 +156,6 @@ tryst_status buffer_get(buffer_pool *pool, size_t bytes, bool travels, buffer **
     return TRYST_OK;
 }
 
-void buffer_hold(buffer *self)
-{
-    assert(self->uses > 0);
-    self->uses++;
-}
-
 void buffer_drop(buffer *self)
 {
     if (!self) {

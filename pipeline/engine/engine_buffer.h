@@ -65,8 +65,6 @@ typedef struct buffer_pool {
 tryst_status buffer_get(buffer_pool *pool, size_t bytes, bool travels, buffer **buffer_p);
 /* The same, and where the device still works on every free one, rather a new one. */
 tryst_status buffer_get_idle(buffer_pool *pool, size_t bytes, buffer **buffer_p);
-/* One more user. */
-void buffer_hold(buffer *self);
 /* One user less; the last one's drop frees it. NULL is allowed. */
 void buffer_drop(buffer *self);
 /* Every event that a buffer names has passed: forget them. */

@@ -217,7 +217,8 @@ static tryst_status device_failed(tryst_engine *engine, tryst_status status)
         engine_stage_text(engine->stages[action->stage], status));
 }
 
-tryst_status engine_device_look(tryst_engine *engine)
+/* Note what has passed by now. */
+static tryst_status look(tryst_engine *engine)
 {
     engine_device *self = &engine->device;
     while (self->passed < self->queued) {
@@ -265,7 +266,7 @@ static tryst_status wait_until_left(tryst_engine *engine, size_t left)
     engine_device *self = &engine->device;
     const uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
     for (;;) {
-        tryst_status status = engine_device_look(engine);
+        tryst_status status = look(engine);
         if (status == TRYST_OK) {
             status = engine_reap(engine);
         }

@@ -76,8 +76,6 @@ void engine_device_close(struct tryst_engine *engine);
 tryst_status engine_device_room(struct tryst_engine *engine);
 /* Wait until the device has done all that was queued, and forget all events. */
 tryst_status engine_device_drain(struct tryst_engine *engine);
-/* Note what has passed by now. */
-tryst_status engine_device_look(struct tryst_engine *engine);
 
 /* The content of `memory` comes with `op`: the device will wait, the host need not. `arrived` is an
  * event of the transfer's. */

@@ -558,21 +558,3 @@ int launcher_place(const char *name, int *rank_p, int *size_p)
     *size_p = launch.size;
     return strcmp(launch.launcher, "none") != 0;
 }
-
-int launcher_run_self(const char *name, int ranks, char *const *argv, bool no_prefix)
-{
-    char path[4096];
-    ssize_t bytes = readlink("/proc/self/exe", path, sizeof path - 1);
-    struct launcher_params params = {.name = name,
-                                     .ranks = ranks,
-                                     .argv = argv,
-                                     .path = "/proc/self/exe",
-                                     .grace_ns = LAUNCHER_GRACE_NS,
-                                     .no_prefix = no_prefix};
-    /* The name is kinder to process lists, where the file is still there. */
-    if (bytes > 0)
-        path[bytes] = '\0';
-    if (bytes > 0 && access(path, X_OK) == 0)
-        params.path = path;
-    return launcher_run(&params);
-}

@@ -63,8 +63,4 @@ int launcher_run(const struct launcher_params *params);
  *  no; -1 after a message: what is set is half of something. */
 int launcher_place(const char *name, int *rank_p, int *size_p);
 
-/** For a tool's `-n N`: run this very program N times with the same arguments. In the
- *  copies launcher_place() is 1, so call it only where that is 0. */
-int launcher_run_self(const char *name, int ranks, char *const *argv, bool no_prefix);
-
 #endif

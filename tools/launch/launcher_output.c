@@ -39,7 +39,8 @@ static bool room_make(char **data, size_t *capacity, size_t wanted)
     return true;
 }
 
-void sink_add(struct sink *sink, const char *text, size_t bytes)
+/* Makes `bytes` bytes of text wait for the sink; dropped without memory. */
+static void sink_add(struct sink *sink, const char *text, size_t bytes)
 {
     if (bytes == 0 || sink->error || sink->discards)
         return;

@@ -36,8 +36,6 @@ struct stream {
     size_t bytes, capacity;
 };
 
-/* Makes `bytes` bytes of text wait for the sink; dropped without memory. */
-void sink_add(struct sink *sink, const char *text, size_t bytes);
 /* A message of the launcher's own: "tryst-run: …\n". */
 void sink_say(struct sink *sink, const char *name, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

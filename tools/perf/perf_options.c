@@ -67,7 +67,8 @@ static bool number_parse(const char *text, uint64_t least, uint64_t most,
     return true;
 }
 
-bool perf_bytes_parse(const char *text, uint64_t *bytes_p)
+/* "8", "64K", "16M", "1G"; powers of 1024. */
+static bool bytes_parse(const char *text, uint64_t *bytes_p)
 {
     static const char units[] = "KMG";
     char *end;
@@ -102,8 +103,8 @@ static bool range_parse(struct perf_options *options, char *text, char *colon)
 {
     uint64_t from, to;
     *colon = '\0';
-    if (!perf_bytes_parse(text, &from) || !perf_bytes_parse(colon + 1, &to) ||
-        from == 0 || from > to)
+    if (!bytes_parse(text, &from) || !bytes_parse(colon + 1, &to) || from == 0 ||
+        from > to)
         return false;
     for (uint64_t bytes = from; bytes <= to; bytes *= 2)
         if (!size_add(options, bytes))
@@ -123,7 +124,7 @@ static bool sizes_parse(struct perf_options *options, const char *given)
     if (colon)
         return range_parse(options, text, colon);
     while ((item = strsep(&rest, ",")) != NULL)
-        if (!perf_bytes_parse(item, &bytes) || !size_add(options, bytes))
+        if (!bytes_parse(item, &bytes) || !size_add(options, bytes))
             return false;
     return options->sizes_count > 0;
 }

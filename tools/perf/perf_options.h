@@ -28,7 +28,5 @@ struct perf_options {
 
 /** 0: go on. 2: bad usage, said on stderr. -1: help was printed, all is done. */
 int perf_options_read(int argc, char **argv, struct perf_options *options_p);
-/** "8", "64K", "16M", "1G"; powers of 1024. */
-bool perf_bytes_parse(const char *text, uint64_t *bytes_p);
 
 #endif
