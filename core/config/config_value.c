@@ -12,6 +12,7 @@
 
 #include "core/config.h"
 #include "core/hash.h"
+#include "core/number.h"
 
 struct unit {
     const char *name;
@@ -39,23 +40,6 @@ static const struct unit time_units[] = {
     {NULL, 0},
 };
 
-/* Reads digits; moves `*text_p` behind them. False without any, or when too large. */
-static bool digits_parse(const char **text_p, uint64_t *number_p)
-{
-    const char *text = *text_p;
-    uint64_t number = 0;
-    if (!isdigit((unsigned char)*text))
-        return false;
-    for (; isdigit((unsigned char)*text); text++) {
-        if (__builtin_mul_overflow(number, 10, &number) ||
-            __builtin_add_overflow(number, (uint64_t)(*text - '0'), &number))
-            return false;
-    }
-    *text_p = text;
-    *number_p = number;
-    return true;
-}
-
 /* A unit's first letter may be in either case where that cannot be mistaken (64k, 4MIB is
  * not), so only bytes' units are compared without case, and only their one-letter forms.
  */
@@ -71,7 +55,7 @@ static bool number_with_unit(const char *text, const struct unit *units,
                              uint64_t *value_p)
 {
     uint64_t number;
-    if (!digits_parse(&text, &number))
+    if (!number_read(&text, &number))
         return false;
     if (number == 0 && *text == '\0') {
         *value_p = 0;
@@ -104,7 +88,7 @@ static bool int_parse(const char *text, uint64_t *value_p)
     bool negative = *text == '-';
     uint64_t number;
     text += negative;
-    if (!digits_parse(&text, &number) || *text != '\0' || number > INT64_MAX)
+    if (!number_read(&text, &number) || *text != '\0' || number > INT64_MAX)
         return false;
     *value_p = negative ? -number : number;
     return true;

@@ -7,7 +7,9 @@
  * recording; what they overwrite before it was reached is counted and said at the ring's
  * end. */
 #include <inttypes.h>
+#include <string.h>
 
+#include "core/text.h"
 #include "trace_ring.h"
 
 /* Readers keep numbers as doubles: beyond this they would be rounded. */
@@ -24,35 +26,20 @@ struct writer {
 /* -----------------------------------------------------------------------------
  * primitives */
 
-/* Length of the UTF-8 character at `s` (1 to 4), 0 when there is none. Overlong forms and
- * surrogates are left to the reader's mercy: names are ours or the caller's own. */
-static int utf8_length(const unsigned char *s)
-{
-    int length = s[0] < 0x80                    ? 1
-                 : s[0] >= 0xc2 && s[0] <= 0xdf ? 2
-                 : s[0] >= 0xe0 && s[0] <= 0xef ? 3
-                 : s[0] >= 0xf0 && s[0] <= 0xf4 ? 4
-                                                : 0;
-    for (int i = 1; i < length; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    return length;
-}
-
 static void write_string(FILE *out, const char *text)
 {
-    const unsigned char *s = (const unsigned char *)text;
+    const char *s = text, *end = text + strlen(text);
     fputc('"', out);
-    while (*s) {
-        int length = utf8_length(s);
+    while (s < end) {
+        size_t length = text_utf8_bytes(s, (size_t)(end - s));
         if (length == 0)
             fputs("\\ufffd", out);
         else if (*s == '"' || *s == '\\')
             fprintf(out, "\\%c", *s);
-        else if (*s < 0x20)
-            fprintf(out, "\\u%04x", *s);
+        else if ((unsigned char)*s < 0x20)
+            fprintf(out, "\\u%04x", (unsigned)*s);
         else
-            fwrite(s, 1, (size_t)length, out);
+            fwrite(s, 1, length, out);
         s += length ? length : 1;
     }
     fputc('"', out);

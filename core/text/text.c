@@ -22,12 +22,12 @@ static uint32_t code_point(const unsigned char *at, size_t length)
     return code;
 }
 
-size_t text_char_bytes(const char *text, size_t bytes)
+size_t text_utf8_bytes(const char *text, size_t bytes)
 {
-    static const uint32_t least[] = {0, 0, 0xa0 /* above C1 */, 0x800, 0x10000};
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *at = (const unsigned char *)text;
     if (bytes && at[0] < 0x80)
-        return at[0] >= 0x20 && at[0] != 0x7f;
+        return 1;
     size_t length = !bytes || at[0] < 0xc0 ? 0
                     : at[0] < 0xe0         ? 2
                     : at[0] < 0xf0         ? 3
@@ -38,6 +38,15 @@ size_t text_char_bytes(const char *text, size_t bytes)
     uint32_t code = code_point(at, length);
     bool surrogate = code >= 0xd800 && code <= 0xdfff;
     return code >= least[length] && code <= 0x10ffff && !surrogate ? length : 0;
+}
+
+size_t text_char_bytes(const char *text, size_t bytes)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    size_t length = text_utf8_bytes(text, bytes);
+    bool c0 = length == 1 && (at[0] < 0x20 || at[0] == 0x7f);
+    bool c1 = length == 2 && at[0] == 0xc2 && at[1] < 0xa0;
+    return c0 || c1 ? 0 : length;
 }
 
 size_t text_cut(const char *text, size_t bytes)

@@ -11,7 +11,10 @@
 #include <stddef.h>
 
 /* Bytes of the character that begins at `at`, of which `bytes` are there: 0 where that is no valid
- * UTF-8 (overlong, a surrogate, cut off) or a control character. */
+ * UTF-8 (overlong, a surrogate, cut off). */
+size_t text_utf8_bytes(const char *at, size_t bytes);
+
+/* The same, and 0 for a control character too. */
 size_t text_char_bytes(const char *at, size_t bytes);
 
 /* Where to cut `text` so that at most `bytes` are left and no character is cut in two; there are more. */
