@@ -12,6 +12,7 @@ fail=0
 # check <description> <yes or no> <what it says, "" for anything>: does unused.sh accept it?
 check() {
     {
+        # shellcheck disable=SC2016 # ninja expands them
         printf 'rule cc\n  command = %s -I%s -MD -MF $out.d -c $in -o $out\n  depfile = $out.d\n  deps = gcc\n' "$CC" "$dir"
         for name in core/a core/b tests/t; do
             echo "build $name.o: cc $dir/$name.c"

@@ -21,7 +21,7 @@
 
 #include <tryst/tryst.h>
 
-#include "launcher_ranks.h"
+#include "launcher_spawn.h"
 #include "tools/standard_files.h"
 
 #define MS     1000000ull

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "launcher_ranks.h"
+#include "launcher_output.h"
 
 /* A line without an end is cut here: somebody prints binary data. */
 #define LINE_BYTES_MAX 65536

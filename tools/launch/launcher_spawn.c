@@ -19,7 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "launcher_ranks.h"
+#include "launcher_spawn.h"
 #include "tools/standard_files.h"
 
 /* ---- what all ranks share ---- */

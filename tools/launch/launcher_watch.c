@@ -11,11 +11,12 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "launcher_ranks.h"
+#include "launcher_watch.h"
 
 /* A rank that was just being forked may set its group after the first round. */
 #define KILL_ROUNDS     5
