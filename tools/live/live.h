@@ -3,8 +3,9 @@
  *  tryst-info --live: what the ranks of this host are doing, from their live pages (tryst/live.h) and
  *  from /proc, without their help.
  *
- *  live_read.c finds pages and copies them, live_proc.c asks the kernel, live_print.c prints a rank,
- *  live_job.c finds out who waits for whom and says it in one sentence, live_json.c for programs.
+ *  Here is what is known of a rank, and live_main, which is all of it. live_read.h finds pages and
+ *  copies them, live_proc.h asks the kernel, live_print.h prints a rank, live_job.h finds out who waits
+ *  for whom and says it in one sentence, live_json.h is for programs.
  *
  *  What is read may be torn (a process killed or stopped in the middle of a record) or nonsense: it
  *  is checked here once, and what comes out of live_read keeps within its bounds.
@@ -71,44 +72,6 @@ struct live_ranks {
     size_t count;
 };
 
-/* live_read.c */
-/** All pages of process `pid`, or of every process of this host (`pid` 0) whose name is `name`
- *  (NULL: whatever it is). False with a sentence in `error`; nothing found is an error too. */
-bool live_read(pid_t pid, const char *name, struct live_ranks *ranks_p, char *error,
-               size_t capacity);
-void live_free(struct live_ranks *ranks);
-
-/* live_proc.c */
-void live_proc_read(pid_t pid, int32_t tid, struct live_proc *proc_p);
-/** The process's pid as it sees itself (its own namespace), or -1. */
-int live_proc_own_pid(pid_t pid);
-bool live_proc_is_called(pid_t pid, const char *name);
-/** One byte of its memory: 0 or 1, or -1 when we may not look. */
-int live_proc_byte(pid_t pid, uint64_t address);
-
-/* live_print.c */
-void live_print_rank(FILE *out, const struct live_rank *rank);
-/** "receive", …; what is missing, as a phrase. */
-const char *live_kind_text(const struct live_op *op);
-const char *live_missing_text(const struct live_rank *rank, const struct live_op *op);
-/** "is stopped (…)": a phrase on where the rank is. */
-void live_place_text(const struct live_rank *rank, char *text, size_t capacity);
-/** "act0 0:7" for a canonical key, else the key. */
-void live_key_short(const struct live_op *op, char *text, size_t capacity);
-void live_transports_text(const struct live_rank *rank, char *text, size_t capacity);
-
-/* live_job.c */
-/** Keep the ranks of one job. False with a sentence when it is not clear which. */
-bool live_job_choose(struct live_ranks *ranks, uint64_t session, char *error,
-                     size_t capacity);
-/** Who waits for whom, for which key, and where that rank is: one sentence. */
-void live_job_sentence(const struct live_ranks *ranks, char *text, size_t capacity);
-
-/* live_json.c */
-/** `sentence` may be NULL. False when memory or `out` failed. */
-bool live_json_print(FILE *out, const struct live_ranks *ranks, const char *sentence);
-
-/* live_main.c */
 /** The whole of `tryst-info --live`; returns the exit status. `target` NULL: with `job`, the only
  *  job of this host. */
 int live_main(const char *target, bool job, bool json);

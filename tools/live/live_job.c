@@ -5,7 +5,8 @@
  * the one that has waited longest: they end at a rank that does something else (it computes, is
  * stopped, is gone, is on another host), which is the answer, or they close a circle.
  * Caller: live_main.c. */
-#include "live.h"
+#include "live_job.h"
+#include "live_print.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

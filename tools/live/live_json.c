@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The same for programs: one object, with everything that the pages hold.
  * Caller: live_main.c. */
-#include "live.h"
+#include "live_json.h"
+#include "live_print.h"
 
 #include <jansson.h>
 

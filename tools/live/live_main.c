@@ -2,6 +2,10 @@
 /* The command line of tryst-info --live: which processes, and in which form.
  * Caller: tryst_info.c. */
 #include "live.h"
+#include "live_job.h"
+#include "live_json.h"
+#include "live_print.h"
+#include "live_read.h"
 
 #include <stdlib.h>
 #include <string.h>

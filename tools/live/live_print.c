@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints one rank for people, and holds the phrases that all views share.
  * Callers: live_main.c, live_job.c, live_json.c. */
-#include "live.h"
+#include "live_print.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* What /proc says of a process: its name, whether it runs, sleeps or is stopped, and in which
  * kernel call. Nothing here needs the process's help, and every file may be refused or gone.
  * Caller: live_read.c. */
-#include "live.h"
+#include "live_proc.h"
 
 #include <ctype.h>
 #include <dirent.h>

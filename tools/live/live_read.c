@@ -6,7 +6,8 @@
  * were checked against its size, which is sealed, and texts are terminated.
  * Memory order: rendezvous/live.c explains it; the reader's half is record_copy.
  * Caller: live_main.c. */
-#include "live.h"
+#include "live_read.h"
+#include "live_proc.h"
 
 #include <ctype.h>
 #include <dirent.h>
