@@ -8,7 +8,8 @@
 #include <tryst/weights.h>
 #include <unistd.h>
 
-#include "bench_rank.h"
+#include "bench_check.h"
+#include "bench_progress.h"
 
 /* The model once more, all of it here. */
 typedef struct second_run {

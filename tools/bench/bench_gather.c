@@ -10,7 +10,7 @@
 #include <tryst/weights.h>
 #include <unistd.h>
 
-#include "bench_rank.h"
+#include "bench_gather.h"
 
 #define GATHER_TIMEOUT_NS (120ull * 1000 * 1000 * 1000)
 

@@ -11,7 +11,7 @@
 #include <tryst/device.h>
 #include <tryst/topo.h>
 
-#include "bench_rank.h"
+#include "bench_place.h"
 
 typedef struct place_work {
     int32_t devices_count;

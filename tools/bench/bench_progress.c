@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench_rank.h"
+#include "bench_progress.h"
 
 #define TERMINAL_PERIOD_NS 100000000ull /* ten times a second */
 #define LINES_ELSEWHERE    10

@@ -6,6 +6,11 @@
  * stays open: losses go to rank 0 through it while the training runs, everything else at
  * its end. */
 #include "bench_rank.h"
+#include "bench_check.h"
+#include "bench_gather.h"
+#include "bench_place.h"
+#include "bench_progress.h"
+#include "bench_report.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -77,31 +77,4 @@ tryst_status bench_transfer_fail(bench_run *run, tryst_status status, const trys
  * device. */
 tryst_stage_params bench_stage_params(const bench_options *options, int32_t ordinal);
 
-/* bench_place.c: which device this rank computes on, into `ordinal`. */
-tryst_status bench_place_on_device(bench_run *run);
-
-/* bench_gather.c: collect everything on rank 0; all ranks call it. */
-tryst_status bench_gather(bench_run *run, bench_result *result_p);
-void bench_result_close(bench_result *result);
-/* Send or receive `bytes` under (edge, iter) in the run's scope; the operation comes
- * back. */
-tryst_status bench_post(bench_run *run, bool sends, int peer, const char *edge,
-                        uint64_t iter, void *data, uint64_t bytes, tryst_op **op_p);
-
-/* bench_check.c: replay the run and compare every loss and weight, bit by bit. */
-tryst_status bench_check(const bench_run *run, bench_result *result);
-
-/* bench_progress.c */
-void bench_progress_begin(const bench_run *run);
-/* Is it time to say something about `step`? */
-bool bench_progress_due(const bench_run *run, uint64_t step);
-/* `step` has ended, and its loss is known. */
-void bench_progress_step(bench_run *run, uint64_t step);
-void bench_progress_end(const bench_run *run);
-/* Where people read: stdout, or stderr where stdout is JSON's. */
-FILE *bench_human(const bench_options *options);
-
-/* bench_report.c: the table and the files. */
-tryst_status bench_report(bench_run *run, const bench_result *result);
-
 #endif

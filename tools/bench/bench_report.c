@@ -15,7 +15,8 @@
 #include <string.h>
 #include <tryst/weights.h>
 
-#include "bench_rank.h"
+#include "bench_progress.h"
+#include "bench_report.h"
 
 typedef struct figures {
     double tokens_per_s;
