@@ -27,7 +27,7 @@ tryst_report(libsodium "${SODIUM_VERSION}")
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
 tryst_report(jansson "${JANSSON_VERSION}")
 
-# xxHash is compiled into core/hash.c (XXH_INLINE_ALL); its library is never linked.
+# xxHash is compiled into core/text/hash.c (XXH_INLINE_ALL); its library is never linked.
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 add_library(tryst_xxhash INTERFACE)
 target_include_directories(tryst_xxhash SYSTEM INTERFACE ${XXHASH_INCLUDE_DIR})

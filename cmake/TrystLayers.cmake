@@ -13,6 +13,10 @@
 # A layer sees of its sub-layers what they publish, so own/<id>/<layer> of one that has any is a
 # folder with a link for each header that lies in it and in none of its sub-layers.
 #
+# A layer can also have its files in folders that are no layers (tryst_part, as core): each folder sees
+# of the others what its DEPS say, and everybody else sees the layer as if it lay flat: core/memory/pool.h
+# is "core/pool.h" for all, so a header keeps its name where it moves.
+#
 # A relative include ("../core/x.h") gets past this; tests/build/ reads the compiler's dependency
 # output for it.
 
@@ -45,25 +49,35 @@ function(tryst_link target link)
     file(CREATE_LINK ${target} ${link} SYMBOLIC)
 endfunction()
 
-# Make folder `tree` hold a link to each of these headers of the current folder, and nothing else.
+# Make folder `tree` hold a link to each of these headers (paths from the current folder), and nothing
+# else. What lies in one of `parts` is named as if it lay in the current folder.
 function(tryst_link_headers tree)
     if(IS_SYMLINK ${tree}) # to the sources, from when the layer had no sub-layers
         file(REMOVE ${tree})
     endif()
     file(MAKE_DIRECTORY ${tree})
     file(GLOB_RECURSE links LIST_DIRECTORIES false RELATIVE ${tree} ${tree}/*)
+    set(names "")
+    foreach(header IN LISTS ARGN)
+        set(name ${header})
+        foreach(part IN LISTS parts)
+            string(REGEX REPLACE "^${part}/" "" name ${name})
+        endforeach()
+        list(APPEND names ${name})
+        tryst_link(${CMAKE_CURRENT_SOURCE_DIR}/${header} ${tree}/${name})
+    endforeach()
     foreach(link IN LISTS links)
-        if(NOT link IN_LIST ARGN)
+        if(NOT link IN_LIST names)
             file(REMOVE ${tree}/${link})
         endif()
-    endforeach()
-    foreach(header IN LISTS ARGN)
-        tryst_link(${CMAKE_CURRENT_SOURCE_DIR}/${header} ${tree}/${header})
     endforeach()
 endfunction()
 
 # The two trees of one layer; links of headers that are not published any more go.
 function(tryst_publish layer)
+    get_property(parts GLOBAL PROPERTY TRYST_PARTS_${layer})
+    get_property(parts_headers GLOBAL PROPERTY TRYST_PUBLISH_${layer})
+    list(APPEND ARGN ${parts_headers})
     foreach(header IN LISTS ARGN)
         if(NOT EXISTS ${CMAKE_CURRENT_SOURCE_DIR}/${header})
             message(FATAL_ERROR "${layer} publishes ${header}, which does not exist")
@@ -72,7 +86,7 @@ function(tryst_publish layer)
     tryst_layer_id(${layer} id)
     tryst_link_headers(${PROJECT_BINARY_DIR}/publish/${id}/${layer} ${ARGN})
     set(own ${PROJECT_BINARY_DIR}/own/${id}/${layer})
-    if("${TRYST_LAYER_ORDER}" MATCHES "(^|;)${layer}/")
+    if(parts OR "${TRYST_LAYER_ORDER}" MATCHES "(^|;)${layer}/")
         file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}
              ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
         foreach(sub IN LISTS TRYST_LAYER_ORDER)
@@ -127,6 +141,21 @@ function(tryst_layer layer)
     endif()
 endfunction()
 
+# tryst_part(<layer> <folder> [PUBLISH <headers>…] [SOURCES <files>…] [DEPS <layer>/<folder>…] [LIBS <targets>…])
+#
+# A folder of a layer, from its own CMakeLists.txt: what it publishes the layer publishes, under the
+# layer's name. It sees its own private headers by their names alone. tryst_layer comes after all parts.
+function(tryst_part layer folder)
+    cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "PUBLISH;SOURCES;DEPS;LIBS")
+    tryst_layer_id(${layer}/${folder} id)
+    tryst_link_headers(${PROJECT_BINARY_DIR}/publish/${id}/${layer} ${arg_PUBLISH})
+    list(TRANSFORM arg_PUBLISH PREPEND ${folder}/)
+    set_property(GLOBAL APPEND PROPERTY TRYST_PUBLISH_${layer} ${arg_PUBLISH})
+    set_property(GLOBAL APPEND PROPERTY TRYST_PARTS_${layer} ${folder})
+    tryst_objects(tryst_layer_${id} ${layer} SOURCES ${arg_SOURCES}
+                  DEPS ${layer}/${folder} ${arg_DEPS} LIBS ${arg_LIBS})
+endfunction()
+
 # tryst_backend(<layer> <name> SOURCES <files>… [DEPS <layers>…] [LIBS <targets>…])
 #
 # A part of a layer in a folder of its own that must not see its siblings' private headers: it
@@ -153,7 +182,7 @@ endfunction()
 
 # Of libtryst's modules; it reaches the loader and each module as TRYST_MODULE_ABI_ID.
 function(tryst_module_abi_id id_p)
-    tryst_abi_id(id core/poller.h include/tryst/status.h include/tryst/types.h
+    tryst_abi_id(id core/os/poller.h include/tryst/status.h include/tryst/types.h
                  transports/memory/memory.h transports/memory/memory_ops.h transports/module.h transports/transport.h)
     set(${id_p} "${id}" PARENT_SCOPE)
 endfunction()
@@ -183,6 +212,20 @@ function(tryst_module name)
         PREFIX "" OUTPUT_NAME tryst_${name} LINK_DEPENDS ${map}
         LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/tryst)
     install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tryst)
+endfunction()
+
+# tryst_tool_part(<target> <folder> PUBLISH <headers>… SOURCES <files>… [LIBS <targets>…])
+#
+# What several tools link: they see the headers that it publishes, as "<folder>/x.h", and no other one
+# of its folder.
+function(tryst_tool_part target folder)
+    cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "PUBLISH;SOURCES;LIBS")
+    tryst_layer_id(${folder} id)
+    set(publish ${PROJECT_BINARY_DIR}/publish/${id})
+    tryst_link_headers(${publish}/${folder} ${arg_PUBLISH})
+    add_library(${target} STATIC ${arg_SOURCES})
+    target_link_libraries(${target} PRIVATE tryst_flags ${arg_LIBS})
+    target_include_directories(${target} INTERFACE ${publish})
 endfunction()
 
 # tryst_tool(<name> SOURCES <files>… [LIBS <targets>…]): bin/<name>, on the public API alone.

@@ -5,7 +5,7 @@
  *  Row `row` of micro-batch `microbatch` of step `step` is a window of seq + 1 bytes at
  *  an offset that a seeded generator gives for (seed, step, microbatch, row) alone. So
  *  every rank finds the same windows by itself: the first stage takes bytes 0…seq−1 as
- *  input, the last stage bytes 1…seq as target, and nothing is sent. pipeline/README.md
+ *  input, the last stage bytes 1…seq as target, and nothing is sent. pipeline/model/README.md
  *  gives the formula.
  */
 #ifndef TRYST_DATA_H

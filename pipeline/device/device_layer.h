@@ -9,7 +9,7 @@
 
 #include "device_kernels.h"
 
-#include "pipeline/layer.h"
+#include "pipeline/host/layer.h"
 
 /* Every array in a stage's memory, and in `saved` and `kept`, begins at a multiple of this. */
 #define DEVICE_ALIGN_BYTES 256u

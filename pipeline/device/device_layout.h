@@ -7,7 +7,7 @@
 
 #include "device_layer.h"
 
-#include "pipeline/optimizer.h"
+#include "pipeline/host/optimizer.h"
 
 /* One layer of the stage and where its parts begin. */
 typedef struct device_layer {

@@ -7,7 +7,7 @@
  * believed only when both sides were built from the same headers. Called by stage.c. */
 #include "device_module.h"
 
-#include "pipeline/fail.h"
+#include "pipeline/base/fail.h"
 
 #include <dlfcn.h>
 #include <limits.h>

@@ -6,9 +6,9 @@
 #include "device_finish.h"
 #include "device_stage.h"
 
-#include "pipeline/amount.h"
-#include "pipeline/fail.h"
-#include "pipeline/random.h"
+#include "pipeline/base/amount.h"
+#include "pipeline/base/fail.h"
+#include "pipeline/base/random.h"
 
 #include <stdlib.h>
 #include <string.h>

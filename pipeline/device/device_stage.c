@@ -69,7 +69,7 @@ static void work_check(const tryst_stage *base, const tryst_stage_work *work)
 {
     assert(work->input && (work->saved || !base->info.saved_bytes));
     assert(!base->info.is_last || work->target);
-    assert((uintptr_t)work->saved % REAL_ALIGN_BYTES == 0);
+    assert((uintptr_t)work->saved % MEMORY_ALIGN_BYTES == 0);
     assert(work->waits_count == 0 || work->waits);
     (void)base;
     (void)work;

@@ -48,7 +48,10 @@ function read_files(    file) {
 function read_places(    line, fields) {
     while ((getline line <(dir "/places")) > 0) {
         split(line, fields, "\t")
-        if (index(fields[2], root) == 1) place[fields[1]] = substr(fields[2], length(root) + 1)
+        if (index(fields[2], root) != 1) continue
+        place[fields[1]] = substr(fields[2], length(root) + 1)
+        # Under which name the build's links show it: publish/core/core/pool.h is "core/pool.h".
+        if (sub(/^(.*\/)?(own|publish)\/[^\/]*\//, "", fields[1])) link_of[fields[1]] = fields[2]
     }
 }
 
@@ -112,12 +115,13 @@ function order_folders(    folder) {
 # --- arrows -------------------------------------------------------------------------------------
 
 # The file of ours that `name` means in `reader`; "" for none. Beside the reader first, as for any
-# quoted include; then by its path in the repository, as layers publish; else what the compiler
-# took.
+# quoted include; then by its path in the repository, as layers publish, or by the name of the
+# build's link; else what the compiler took.
 function resolve(reader, name,    path, source, list, count, i, parts) {
     path = plain(folder_of(reader) "/" name)
     if (is_file[path]) return path
     if (is_file[name]) return name
+    if (name in link_of) return substr(link_of[name], length(root) + 1)
     count = split(named[stem_of(name)], list, " ")
     for (i = count; i > 0; i--) {
         path = list[i]

@@ -10,6 +10,7 @@
 
 BEGIN {
     may["core"] = ""
+    may["core/memory"] = may["core/os"] = may["core/text"] = may["core/log"] = may["core/config"] = "core"
     may["topology/net"] = "core"
     may["topology/base"] = "core"
     may["topology/machine"] = "core topology/base"
@@ -31,9 +32,24 @@ BEGIN {
     may["rendezvous"] = "core topology/net " transports " " rendezvous
     may["commsched"] = "core topology/net topology/place " rendezvous
     may["commsched/context.c"] = "core topology/net topology/place " transports " " rendezvous " commsched"
-    may["pipeline"] = ""
-    may["tools"] = ""
     topology = "topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/report topology/probe topology/place topology/draw topology"
+    may["pipeline/base"] = ""
+    may["pipeline/program"] = "pipeline/base"
+    may["pipeline/engine"] = "pipeline/base pipeline/program"
+    may["pipeline/host"] = "pipeline/base"
+    may["pipeline/device"] = "pipeline/base pipeline/host"
+    may["pipeline/device/reference"] = "pipeline/base pipeline/device"
+    may["pipeline/device/cuda"] = "pipeline/device"
+    may["pipeline/model"] = "pipeline/base pipeline/host pipeline/device"
+    may["tools"] = ""
+    may["tools/launch"] = "tools"
+    may["tools/bench"] = "tools tools/launch"
+    may["tools/perf"] = "tools tools/launch"
+    may["tools/topo"] = "tools tools/launch"
+    may["tools/live"] = ""
+    may["tools/info"] = "tools tools/live"
+    pipeline = "pipeline/base pipeline/program pipeline/engine pipeline/host"
+    pipeline = pipeline " pipeline/device pipeline/device/reference pipeline/device/cuda pipeline/model"
     # A unit test reads what its layer reads, and the layer; a fuzzer any up to rendezvous.
     may["tests"] = ""
     may["tests/build"] = "tests"
@@ -45,12 +61,12 @@ BEGIN {
     may["tests/rendezvous/bootstrap"] = "tests core " topology " " transports " rendezvous/bootstrap"
     may["tests/rendezvous"] = "tests tests/transports/memory core " topology " " transports " " rendezvous
     may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched"
-    may["tests/pipeline"] = "tests pipeline"
-    may["tests/support/fake_stage"] = "tests pipeline"
-    may["tests/support/fake_cudart"] = "tests pipeline"
-    may["tests/gpu"] = "tests tests/pipeline pipeline"
+    may["tests/pipeline"] = "tests " pipeline
+    may["tests/support/fake_stage"] = "tests " pipeline
+    may["tests/support/fake_cudart"] = "tests " pipeline
+    may["tests/gpu"] = "tests tests/pipeline " pipeline
     may["tests/fuzz"] = "tests tests/rendezvous tests/topology core " topology " " transports " " rendezvous
-    may["tests/tools"] = "tests tools"
+    may["tests/tools"] = "tests tools/launch"
 
     # Backends do not know each other; pair/ and fabric/ are none, but what two of them share.
     shares["transports/self"] = "transports/pair"
@@ -61,8 +77,8 @@ BEGIN {
     # Headers of others that belong to some folders alone.
     only["/uc[pst]/"] = "^(transports/ucx/|tests/transports/)"
     only["/rdma/fi_[^/]*\\.h$"] = "^(transports/ofi/|tests/transports/|tests/perf/|tests/support/)"
-    only["/(cblas|openblas_config|f77blas)[^/]*\\.h$"] = "^(pipeline/|tests/pipeline/)"
-    only["/(cublasLt|cuda_runtime)[^/]*\\.h$"] = "^(pipeline/device/|tests/support/fake_cudart/)"
+    only["/(cblas|openblas_config|f77blas)[^/]*\\.h$"] = "^(pipeline/(host|device|model)/|tests/pipeline/)"
+    only["/(cublasLt|cuda_runtime)[^/]*\\.h$"] = "^(pipeline/device/cuda/|tests/support/fake_cudart/)"
     only["/xxhash\\.h$"] = "^(core|pipeline|tests)/"
 }
 
@@ -88,7 +104,10 @@ function place(path, parts) {
         tree = parts[1]
         gsub(/_/, "/", parts[2])
         sub(/^(own|publish)\/[^\/]*\//, "", path)
-        # A relative include that left the layer's link tree.
+        # A relative include that left the layer's link tree. A part's headers are its layer's:
+        # publish/core_memory/core/pool.h.
+        if (index(path, parts[2] "/") == 1) return path
+        sub(/\/[^\/]*$/, "", parts[2])
         if (index(path, parts[2] "/") != 1) return "../" path
     }
     return path

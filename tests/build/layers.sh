@@ -33,10 +33,15 @@ try() { # <folder> <header> <yes or no>
     fail=1
 }
 
-try core/ core/log.h yes
-try core/ topology/net/netif.h no
-try core/ transports/transport.h no
-try core/ include/tryst/tryst.h no
+try core/config/ core/log.h yes
+try core/log/ core/trace_ring.h no
+try core/memory/ core/clock.h no
+try core/os/ core/log.h no
+try core/text/ core/config.h no
+try core/log/ core/config.h no
+try core/config/ topology/net/netif.h no
+try core/config/ transports/transport.h no
+try core/config/ include/tryst/tryst.h no
 try topology/base/ core/log.h yes
 try topology/base/ topology/machine/machine.h no
 try topology/formats/ topology/machine/machine.h yes
@@ -51,7 +56,7 @@ try transports/ topology/base/graph.h no
 try transports/ rendezvous/bootstrap/bootstrap.h no
 try transports/ transports/link/link.h yes
 try transports/ transports/link/link_private.h no
-try transports/link/ topology/netif.h yes
+try transports/link/ topology/net/netif.h yes
 try transports/link/ transports/memory/memory.h no
 try transports/link/ transports/transport.h no
 try transports/memory/ transports/link/link.h no
@@ -69,7 +74,22 @@ try commsched/dispatch rendezvous/rendezvous.h yes
 try commsched/dispatch rendezvous/bootstrap/launch.h yes
 try commsched/dispatch transports/transport.h no
 try commsched/context transports/transport.h yes
-try pipeline/ core/log.h no
+try pipeline/engine/ core/log.h no
+try pipeline/engine/ pipeline/program/program.h yes
+try pipeline/engine/ pipeline/host/layer.h no
+try pipeline/program/ pipeline/engine/engine.h no
+try pipeline/host/ pipeline/device/device_kernels.h no
+try pipeline/device/ pipeline/host/layer.h yes
+try pipeline/device/reference/ pipeline/device/device_kernels.h yes
+try pipeline/device/reference/ pipeline/host/layer.h no
+try pipeline/model/ pipeline/device/device_stage.h yes
 try tools/ core/log.h no
 try tools/ transports/transport.h no
+try tools/launch/ tools/standard_files.h yes
+try tools/bench/ tools/launch/launcher.h yes
+try tools/bench/ tools/launch/launcher_spawn.h no
+try tools/topo/ tools/live/live.h no
+try tools/info/ tools/live/live.h yes
+try tools/info/ tools/launch/launcher.h no
+try tools/live/ core/log.h no
 exit $fail

@@ -39,6 +39,8 @@ check() {
 
 put include/tryst/tryst.h
 put core/log.h
+put tools/live/live.h
+put pipeline/host/layer.h
 put topology/graph.h
 put transports/transport.h
 put transports/shm/ring.h
@@ -53,6 +55,9 @@ ln -s "$dir/rendezvous/bootstrap" "$dir/build/publish/rendezvous_bootstrap/rende
 
 put core/good.c tryst/tryst.h core/log.h log.h
 check "its own layer and the public headers" yes core/good.c
+put core/os/up.c ../log/log.h
+put core/log/log.h
+check "a part of core around the include paths" no core/os/up.c
 put core/up.c ../transports/transport.h
 check "upward" no core/up.c
 check "upward, by a path from the build folder" no core/up.c ..
@@ -91,10 +96,16 @@ put transports/ucx/ucx.c ../pair/pair.h
 check "a backend of what others share" no transports/ucx/ucx.c
 put rendezvous/shm.c ../transports/shm/ring.h
 check "a private header of a backend" no rendezvous/shm.c
-put tools/info.c ../core/log.h
-check "a tool of core" no tools/info.c
-put pipeline/engine.c ../rendezvous/table.h
-check "the pipeline of a layer" no pipeline/engine.c
+put tools/info/info.c ../../core/log.h
+check "a tool of core" no tools/info/info.c
+put tools/topo/topo.c ../live/live.h
+check "a tool of another one" no tools/topo/topo.c
+put tools/info/info.c ../live/live.h
+check "a tool of what a part does not publish" no tools/info/info.c
+put pipeline/engine/engine.c ../../rendezvous/table.h
+check "the pipeline of a layer" no pipeline/engine/engine.c
+put pipeline/engine/up.c ../host/layer.h
+check "a folder of the pipeline of a later one" no pipeline/engine/up.c
 put tests/core/test_log.c ../../core/log.h
 check "a unit test of its layer" yes tests/core/test_log.c
 put tests/core/test_up.c ../../topology/graph.h

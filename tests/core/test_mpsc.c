@@ -137,124 +137,12 @@ static void wakes_spared_by_the_flag_are_never_missed(void **state)
     many_to_one(true);
 }
 
-/* ---------------------------------------------------------------------------------
- * bounded */
-
-static void sizes_that_make_no_ring_are_refused(void **state)
-{
-    struct mpsc_ring *ring = NULL;
-    assert_int_equal(mpsc_ring_open(0, 8, &ring), TRYST_E_INVALID);
-    assert_int_equal(mpsc_ring_open(8, 0, &ring), TRYST_E_INVALID);
-    assert_int_equal(mpsc_ring_open(SIZE_MAX, 8, &ring), TRYST_E_INVALID);
-    assert_null(ring);
-    mpsc_ring_close(NULL);
-}
-
-static void full_says_again_and_nothing_is_lost(void **state)
-{
-    static const size_t asked[] = {1, 2, 3, 8, 100}, made[] = {2, 2, 4, 8, 128};
-    for (size_t i = 0; i < COUNT_OF(asked); i++) {
-        struct mpsc_ring *ring;
-        uint32_t in = 0, out = 0, item;
-        assert_int_equal(mpsc_ring_open(asked[i], sizeof item, &ring), TRYST_OK);
-        assert_int_equal(mpsc_ring_capacity(ring), made[i]);
-        assert_false(mpsc_ring_pop(ring, &item));
-        for (int round = 0; round < 50; round++) {
-            while (mpsc_ring_push(ring, &in) == TRYST_OK)
-                in++;
-            assert_int_equal(in - out, made[i]);
-            for (int n = 0; n <= round % (int)made[i]; n++) {
-                assert_true(mpsc_ring_pop(ring, &item));
-                assert_int_equal(item, out++);
-            }
-        }
-        mpsc_ring_close(ring);
-    }
-}
-
-static void odd_item_sizes_come_out_whole(void **state)
-{
-    for (size_t bytes = 1; bytes < 70; bytes++) {
-        struct mpsc_ring *ring;
-        unsigned char in[70], out[70];
-        assert_int_equal(mpsc_ring_open(4, bytes, &ring), TRYST_OK);
-        for (int i = 0; i < 10; i++) {
-            for (size_t b = 0; b < bytes; b++)
-                in[b] = (unsigned char)(b * 7 + (size_t)i);
-            assert_int_equal(mpsc_ring_push(ring, in), TRYST_OK);
-            assert_true(mpsc_ring_pop(ring, out));
-            assert_memory_equal(in, out, bytes);
-        }
-        mpsc_ring_close(ring);
-    }
-}
-
-struct parcel {
-    int producer, number, check;
-};
-
-static void *fill(void *arg)
-{
-    static _Atomic int indices;
-    int index = indices++ % PRODUCERS;
-    for (int i = 0; i < EACH; i++) {
-        struct parcel parcel = {index, i, index ^ i};
-        while (mpsc_ring_push(arg, &parcel) == TRYST_AGAIN)
-            sched_yield();
-    }
-    return NULL;
-}
-
-static void threads_fill_one_ring(void **state)
-{
-    struct mpsc_ring *ring;
-    pthread_t threads[PRODUCERS];
-    int next[PRODUCERS] = {0};
-    assert_int_equal(mpsc_ring_open(64, sizeof(struct parcel), &ring), TRYST_OK);
-    for (int i = 0; i < PRODUCERS; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, fill, ring), 0);
-    for (int left = PRODUCERS * EACH; left > 0;) {
-        struct parcel parcel;
-        if (!mpsc_ring_pop(ring, &parcel)) {
-            sched_yield();
-            continue;
-        }
-        left--;
-        assert_int_equal(parcel.check, parcel.producer ^ parcel.number);
-        assert_int_equal(parcel.number, next[parcel.producer]++);
-    }
-    for (int i = 0; i < PRODUCERS; i++)
-        pthread_join(threads[i], NULL);
-    struct parcel none;
-    assert_false(mpsc_ring_pop(ring, &none));
-    mpsc_ring_close(ring);
-}
-
-static tryst_status open_and_close(void)
-{
-    struct mpsc_ring *ring;
-    tryst_status status = mpsc_ring_open(8, 8, &ring);
-    if (status == TRYST_OK)
-        mpsc_ring_close(ring);
-    return status;
-}
-
-static void no_memory_is_a_status(void **state)
-{
-    WALK_ALLOCATIONS(open_and_close());
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_drain_gives_all_in_order),
         cmocka_unit_test(each_batch_wakes_once),
         cmocka_unit_test(wakes_spared_by_the_flag_are_never_missed),
-        cmocka_unit_test(sizes_that_make_no_ring_are_refused),
-        cmocka_unit_test(full_says_again_and_nothing_is_lost),
-        cmocka_unit_test(odd_item_sizes_come_out_whole),
-        cmocka_unit_test(threads_fill_one_ring),
-        cmocka_unit_test(no_memory_is_a_status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

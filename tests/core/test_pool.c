@@ -150,12 +150,13 @@ static void no_memory_is_a_status(void **state)
 enum { THREADS = 4, ROUNDS = 20000 };
 
 struct owned {
+    struct mpsc_node node; /* once it is in other hands */
     uint64_t owner, number;
 };
 
 struct market {
     struct pool *pool;
-    struct mpsc_ring *hands; /* objects on their way to the thread that puts */
+    struct mpsc hands; /* objects on their way to the thread that puts */
     uint64_t seed;
     _Atomic int next_owner, trading;
 };
@@ -176,8 +177,10 @@ static void *trade(void *arg)
         if (random_range(&random, 4) == 0)
             sched_yield();
         assert_true(item->owner == owner && item->number == i);
-        if (random_range(&random, 2) || mpsc_ring_push(market->hands, &item) != TRYST_OK)
+        if (random_range(&random, 2))
             pool_put(market->pool, item);
+        else
+            mpsc_push(&market->hands, &item->node);
     }
     market->trading--;
     return NULL;
@@ -185,15 +188,18 @@ static void *trade(void *arg)
 
 static void put_what_others_got(struct market *market)
 {
-    struct owned *item;
     for (;;) {
         bool last = market->trading == 0; /* before the look: nothing comes after it */
-        if (mpsc_ring_pop(market->hands, &item))
-            pool_put(market->pool, item);
-        else if (last)
+        struct mpsc_node *node = mpsc_drain(&market->hands);
+        if (!node && last)
             return;
-        else
+        if (!node)
             sched_yield();
+        while (node) {
+            struct mpsc_node *next = node->next;
+            pool_put(market->pool, node); /* its first member */
+            node = next;
+        }
     }
 }
 
@@ -203,7 +209,7 @@ static void threads_never_share_an_object(void **state)
     pthread_t threads[THREADS];
     market.pool = pool_of((struct pool_params){
         .item_bytes = sizeof(struct owned), .chunk_items = 7, .items_max = 50});
-    assert_int_equal(mpsc_ring_open(32, sizeof(void *), &market.hands), TRYST_OK);
+    mpsc_init(&market.hands);
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, trade, &market), 0);
     put_what_others_got(&market);
@@ -212,7 +218,6 @@ static void threads_never_share_an_object(void **state)
     assert_true(pool_is_valid(market.pool));
     assert_in_range(pool_counters(market.pool).high_water, 1, 50);
     assert_int_equal(pool_close(market.pool), 0);
-    mpsc_ring_close(market.hands);
 }
 
 int main(void)

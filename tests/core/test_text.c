@@ -42,6 +42,25 @@ static size_t bytes_of(const struct row *row)
     return row->bytes ? row->bytes : strlen(row->data);
 }
 
+static void every_character_is_utf8(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t bytes;
+    } chars[] = {
+        {"a", 1},        {"\n", 1},           {"\x7f", 1},
+        {"\xc2\x80", 2}, {"\xc3\xa9", 2},     {"\xe2\x82\xac", 3},
+        {"\xc0\x80", 0}, {"\xe0\x80\x80", 0}, {"\xed\xa0\x80", 0},
+        {"\xff", 0},     {"\xc3", 0},         {"\xf0\x9f\x8e\x89", 4},
+        {"\xc3(", 0},    {"\x80", 0},         {"\xf4\x90\x80\x80", 0},
+    };
+    for (size_t i = 0; i < COUNT_OF(chars); i++) {
+        assert_int_equal(text_utf8_bytes(chars[i].text, strlen(chars[i].text)),
+                         chars[i].bytes);
+        assert_int_equal(text_utf8_bytes(chars[i].text, 0), 0);
+    }
+}
+
 static void what_does_not_print_is_escaped(void **state)
 {
     char none[2] = "x";
@@ -119,6 +138,7 @@ static void any_bytes_become_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_character_is_utf8),
         cmocka_unit_test(what_does_not_print_is_escaped),
         cmocka_unit_test(nothing_is_cut_in_two),
         cmocka_unit_test(any_bytes_become_text),

@@ -210,7 +210,7 @@ static void an_arrow_joins_two_ranks(void **state)
 static void names_may_hold_anything(void **state)
 {
     static const char nasty[] =
-        "q\" b\\ n\n \x01 \x7f \xc3\xa9 \xff\xc3( \xf0\x9f\x8e\x89";
+        "q\" b\\ n\n \x01 \x7f \xc3\xa9 \xff\xc3( \xf0\x9f\x8e\x89 \xc0\x80\xed\xa0\x80";
     struct trace *trace = trace_of(64, NULL);
     trace_instant(trace, nasty, NULL, 0, 0, 0);
     trace_thread_name(trace, "a\"b");
@@ -219,7 +219,8 @@ static void names_may_hold_anything(void **state)
     assert_string_equal(text_in(json_object_get(thread, "args"), "name"), "a\"b");
     assert_non_null(event_find(document,
                                "q\" b\\ n\n \x01 \x7f \xc3\xa9 \xef\xbf\xbd\xef\xbf\xbd( "
-                               "\xf0\x9f\x8e\x89",
+                               "\xf0\x9f\x8e\x89 \xef\xbf\xbd\xef\xbf\xbd"
+                               "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd",
                                "i", 0));
     json_decref(document);
     trace_close(trace);

@@ -2,7 +2,7 @@
 /* See emulated_row.h. */
 #include "emulated_row.h"
 
-#include "pipeline/device/cuda_row.h"
+#include "pipeline/device/cuda/cuda_row.h"
 
 /* As cuda_product.c does where cuBLASLt has no epilogue: the product without it, then a kernel. */
 static void emulated_product(const device_lane *lane, const device_product *product)

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "pipeline/device/device_finish.h"
-#include "pipeline/device/number.h"
+#include "pipeline/device/reference/number.h"
 #include "support/unit.h"
 
 /* Of every array's contents. */

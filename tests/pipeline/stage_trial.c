@@ -7,7 +7,7 @@
 
 #include "pipeline/device/device_finish.h"
 #include "pipeline/device/device_stage.h"
-#include "pipeline/device/number.h"
+#include "pipeline/device/reference/number.h"
 #include "support/unit.h"
 
 /* What one micro-batch has. */

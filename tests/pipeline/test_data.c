@@ -95,7 +95,7 @@ static void test_windows(void **state)
     unlink(path);
 }
 
-/* The formula of pipeline/README.md, written out. */
+/* The formula of pipeline/model/README.md, written out. */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;

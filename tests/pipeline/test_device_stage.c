@@ -10,7 +10,7 @@
 
 #include "chain.h"
 #include "pipeline/device/device_stage.h"
-#include "pipeline/device/number.h"
+#include "pipeline/device/reference/number.h"
 #include "support/unit.h"
 
 #define SMALL_GPT                                                                 \

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "pipeline/kernels.h"
-#include "pipeline/memory.h"
-#include "pipeline/real_exp.h"
+#include "pipeline/base/memory.h"
+#include "pipeline/host/kernels.h"
+#include "pipeline/host/real_exp.h"
 
 static const int widths[] = {1, 2, 15, 16, 17, 31, 64, 100, 257};
 enum { WIDTHS = sizeof(widths) / sizeof(widths[0]), WIDTH_MAX = 257, ROWS = 3 };

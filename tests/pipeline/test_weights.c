@@ -84,7 +84,7 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* The formula of pipeline/README.md, written out. */
+/* The formula of pipeline/model/README.md, written out. */
 static float uniform(uint64_t layer, uint64_t tensor, uint64_t i, float bound)
 {
     const uint64_t golden = 0x9e3779b97f4a7c15u;

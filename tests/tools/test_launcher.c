@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher.h"
+#include "tools/launch/launcher.h"
 
 #define OUTPUT_MAX (8 << 20)
 
@@ -671,39 +671,7 @@ static void function_instead_of_program(void **state)
     assert_int_equal(errno, ECHILD);
 }
 
-static void tool_that_starts_itself(void **state)
-{
-    char self[4096];
-    ssize_t bytes = readlink("/proc/self/exe", self, sizeof self - 1);
-    struct command command;
-    const char *arguments[] = {"self", "3", NULL};
-    char run[4096];
-    assert_true(bytes > 0);
-    self[bytes] = '\0';
-    snprintf(run, sizeof run, "%s", getenv("TRYST_TEST_RUN"));
-    setenv("TRYST_TEST_RUN", self, 1);
-    command_start(&command, arguments);
-    setenv("TRYST_TEST_RUN", run, 1);
-    command_end(&command);
-    expect(&command, 0, NULL);
-    for (int rank = 0; rank < 3; rank++) {
-        char line[32];
-        snprintf(line, sizeof line, "[%d] self 3", rank);
-        assert_int_equal(lines_count(&command, line), 1);
-    }
-    command_free(&command);
-}
-
-static int self_main(char **argv)
-{
-    int rank, size;
-    if (launcher_place("test", &rank, &size) == 0)
-        return launcher_run_self("test", atoi(argv[2]), argv, false);
-    printf("self %s\n", getenv("TRYST_SIZE"));
-    return 0;
-}
-
-int main(int argc, char **argv)
+int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_whole_and_prefixed),
@@ -728,9 +696,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(killed_group_leaves_nothing),
         cmocka_unit_test(leftovers_of_ended_ranks_go),
         cmocka_unit_test(function_instead_of_program),
-        cmocka_unit_test(tool_that_starts_itself),
     };
-    if (argc == 3 && strcmp(argv[1], "self") == 0)
-        return self_main(argv);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 extern "C" {
 #include "fake_cuda.h"
-#include "pipeline/device/cuda_row.h"
+#include "pipeline/device/cuda/cuda_row.h"
 }
 #include "fake_runtime.h"
 #include "support/attention_pointers.h"
@@ -80,14 +80,14 @@ static void launch(void *stream, void (*kernel)(P...), dim3 grid, dim3 block,
 #define CUDA_SHARED_BYTES(kernel, bytes) \
     fake_runtime_allow(reinterpret_cast<const void *>(kernel), (bytes))
 
-#include "pipeline/device/attention.cu"
-#include "pipeline/device/column_sum.cu"
-#include "pipeline/device/cross_entropy.cu"
-#include "pipeline/device/elements.cu"
-#include "pipeline/device/embedding.cu"
-#include "pipeline/device/gelu.cu"
-#include "pipeline/device/norm.cu"
-#include "pipeline/device/update.cu"
+#include "pipeline/device/cuda/attention.cu"
+#include "pipeline/device/cuda/column_sum.cu"
+#include "pipeline/device/cuda/cross_entropy.cu"
+#include "pipeline/device/cuda/elements.cu"
+#include "pipeline/device/cuda/embedding.cu"
+#include "pipeline/device/cuda/gelu.cu"
+#include "pipeline/device/cuda/norm.cu"
+#include "pipeline/device/cuda/update.cu"
 
 static device_attention reached(device_attention a)
 {

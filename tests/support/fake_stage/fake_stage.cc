@@ -17,7 +17,7 @@
 
 extern "C" {
 #include "fake_cuda.h"
-#include "pipeline/device/reference.h"
+#include "pipeline/device/reference/reference.h"
 #include "pipeline/device/stage_module.h"
 }
 #include "support/attention_pointers.h"

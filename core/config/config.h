@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A set of configuration values.
+ *
+ * One idea: everything about a setting is its row in config_table.h; this file only walks
+ * the rows.
+ * Invariant: every value of an open config is one that its row allows; a value that is
+ * refused changes nothing.
+ * Callers: the context, which reads or is handed a config and passes it down;
+ * `tryst-info`. One thread at a time while values change; any number may read. */
+#ifndef TRYST_CORE_CONFIG_H
+#define TRYST_CORE_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/config_table.h"
+#include "core/err.h"
+#include "core/log.h"
+#include "tryst/tryst.h"
+
+enum config_id {
+#define CONFIG_ROW_ID(id, ...) CONFIG_##id,
+    CONFIG_TABLE(CONFIG_ROW_ID)
+#undef CONFIG_ROW_ID
+        CONFIG_COUNT
+};
+
+/* Indices of the enums, in the order of their rows' allowed lists. */
+enum {
+    CONFIG_TRANSPORT_AUTO,
+    CONFIG_TRANSPORT_SELF,
+    CONFIG_TRANSPORT_SHM,
+    CONFIG_TRANSPORT_UCX,
+    CONFIG_TRANSPORT_OFI
+};
+enum {
+    CONFIG_SHM_MECH_AUTO,
+    CONFIG_SHM_MECH_MAP,
+    CONFIG_SHM_MECH_CMA,
+    CONFIG_SHM_MECH_RING
+};
+enum { CONFIG_BIND_NONE, CONFIG_BIND_AUTO };
+
+enum config_flag { CONFIG_AGREED = 1, CONFIG_SECRET = 2 };
+
+enum config_source { CONFIG_FROM_DEFAULT, CONFIG_FROM_ENVIRONMENT, CONFIG_FROM_SET };
+
+struct config;
+
+/* Defaults, then the environment. An unknown variable TRYST_… is warned about with the
+ * nearest name (TRYST_TEST_… belongs to tests and is passed over); a variable that is set
+ * but empty counts as not set. TRYST_OK, TRYST_E_NOMEM, or TRYST_E_CONFIG: `err` (may be
+ * NULL) names the variable, the value and what is allowed. */
+tryst_status config_open(const struct log *log, struct err *err,
+                         struct config **config_p);
+
+/* The same without reading the environment. */
+tryst_status config_open_defaults(struct config **config_p);
+
+tryst_status config_copy(const struct config *config, struct config **copy_p);
+void config_close(struct config *config); /* NULL is allowed; secrets are wiped */
+
+/* Sets one value by its name ("window_bytes", or "TRYST_WINDOW_BYTES"). TRYST_OK,
+ * TRYST_E_CONFIG (unknown name, with the nearest; bad value) or TRYST_E_NOMEM. */
+tryst_status config_set(struct config *config, const char *name, const char *value,
+                        struct err *err);
+
+/* The value's text as it was given, NULL for an unknown name; secrets too. Valid until
+ * the value is set again or the config closed. */
+const char *config_get_string(const struct config *config, const char *name);
+
+/* The value of any row but a STRING (TIME in ns, ENUM as index, INT in two's complement);
+ * false for such a row and for an unknown name. */
+bool config_get_number(const struct config *config, const char *name, uint64_t *value_p);
+
+/* By id; asking for another type than the row's is a programmer's error. */
+uint64_t config_bytes(const struct config *config, enum config_id id);
+uint64_t config_time_ns(const struct config *config, enum config_id id);
+int config_enum(const struct config *config, enum config_id id);
+bool config_bool(const struct config *config, enum config_id id);
+int64_t config_int(const struct config *config, enum config_id id);
+const char *config_str(const struct config *config, enum config_id id); /* never NULL */
+
+/* The word of an ENUM row's value. */
+const char *config_enum_word(const struct config *config, enum config_id id);
+
+enum config_source config_source(const struct config *config, enum config_id id);
+bool config_is_set(const struct config *config, enum config_id id); /* not the default */
+
+const char *config_name(enum config_id id);        /* "window_bytes" */
+const char *config_environment(enum config_id id); /* "TRYST_WINDOW_BYTES" */
+
+/* Calls `fn` for each row in table order until it returns nonzero, and returns that.
+ * Secrets read "(set)". Strings are valid during the call. */
+int config_visit(const struct config *config,
+                 int (*fn)(void *arg, const tryst_config_item *item), void *arg);
+
+/* The values of the rows that must be equal on all ranks, in table order, each as a number
+ * (a STRING as its hash). */
+size_t config_agreed_count(void);
+void config_agreed_values(const struct config *config, uint64_t *values_p);
+
+struct config_difference {
+    enum config_id id;
+    char mine[32], theirs[32]; /* as text ("64K") */
+};
+
+/* Compares two such lists of `count` values; true when the lists differ, with the first
+ * row that does. A list of another length than ours differs in no row that we could name:
+ * it comes from another version, which the handshake compares before. */
+bool config_agreed_differ(const uint64_t *mine, const uint64_t *theirs, size_t count,
+                          struct config_difference *difference_p);
+
+/* One row's value as text that parses back to it: "64K", "50us", "shm", "-1". */
+void config_format(enum config_id id, uint64_t value, char *text_p, size_t text_bytes);
+
+/* Parsers by themselves, for command lines. False when `text` is not one such value. */
+bool config_parse_bytes(const char *text, uint64_t *bytes_p);
+bool config_parse_time(const char *text, uint64_t *ns_p);
+
+#endif

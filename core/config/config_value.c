@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parses, checks and prints the text of one configuration value; see config_value.h.
+ *
+ * Numbers with units are one table per type: a number and then one of the units. Limits
+ * are kept as text ("4K..1T") and parsed with the same code as the values that they
+ * limit. */
+#include "config_value.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/config.h"
+#include "core/hash.h"
+#include "core/number.h"
+
+struct unit {
+    const char *name;
+    uint64_t factor;
+};
+
+#define KIB ((uint64_t)1024)
+
+static const struct unit bytes_units[] = {
+    {"", 1},
+    {"K", KIB},
+    {"KiB", KIB},
+    {"M", KIB *KIB},
+    {"MiB", KIB *KIB},
+    {"G", KIB *KIB *KIB},
+    {"GiB", KIB *KIB *KIB},
+    {"T", KIB *KIB *KIB *KIB},
+    {"TiB", KIB *KIB *KIB *KIB},
+    {NULL, 0},
+};
+
+static const struct unit time_units[] = {
+    {"ns", 1},       {"us", NS_PER_US},    {"ms", NS_PER_MS},
+    {"s", NS_PER_S}, {"m", 60 * NS_PER_S}, {"h", 3600 * NS_PER_S},
+    {NULL, 0},
+};
+
+/* A unit's first letter may be in either case where that cannot be mistaken (64k, 4MIB is
+ * not), so only bytes' units are compared without case, and only their one-letter forms.
+ */
+static bool unit_is(const struct unit *unit, const char *text)
+{
+    if (strcmp(unit->name, text) == 0)
+        return true;
+    return strlen(text) == 1 && unit->factor % KIB == 0 &&
+           toupper((unsigned char)text[0]) == unit->name[0] && unit->name[1] == '\0';
+}
+
+static bool number_with_unit(const char *text, const struct unit *units,
+                             uint64_t *value_p)
+{
+    uint64_t number;
+    if (!number_read(&text, &number))
+        return false;
+    if (number == 0 && *text == '\0') {
+        *value_p = 0;
+        return true;
+    }
+    for (const struct unit *unit = units; unit->name; unit++) {
+        if (unit_is(unit, text)) {
+            uint64_t value;
+            if (__builtin_mul_overflow(number, unit->factor, &value))
+                return false;
+            *value_p = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool config_parse_bytes(const char *text, uint64_t *bytes_p)
+{
+    return number_with_unit(text, bytes_units, bytes_p);
+}
+
+bool config_parse_time(const char *text, uint64_t *ns_p)
+{
+    return number_with_unit(text, time_units, ns_p);
+}
+
+static bool int_parse(const char *text, uint64_t *value_p)
+{
+    bool negative = *text == '-';
+    uint64_t number;
+    text += negative;
+    if (!number_read(&text, &number) || *text != '\0' || number > INT64_MAX)
+        return false;
+    *value_p = negative ? -number : number;
+    return true;
+}
+
+/* The nth word of "a|b|c", its length through `length_p`; NULL behind the last. */
+static const char *value_word(const char *words, size_t index, size_t *length_p)
+{
+    for (; index > 0; index--) {
+        words = strchr(words, '|');
+        if (!words)
+            return NULL;
+        words++;
+    }
+    *length_p = strcspn(words, "|");
+    return words;
+}
+
+static bool bool_parse(const char *text, uint64_t *value_p)
+{
+    static const char *const words[2] = {"0|n|no|off|false", "1|y|yes|on|true"};
+    for (uint64_t value = 0; value < 2; value++) {
+        size_t length;
+        const char *word;
+        for (size_t i = 0; (word = value_word(words[value], i, &length)); i++) {
+            if (strlen(text) == length && strncmp(word, text, length) == 0) {
+                *value_p = value;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool enum_parse(const char *words, const char *text, uint64_t *value_p)
+{
+    size_t length;
+    const char *word;
+    for (size_t i = 0; (word = value_word(words, i, &length)); i++) {
+        if (strlen(text) == length && strncmp(word, text, length) == 0) {
+            *value_p = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Without looking at limits. */
+static bool text_parse(const struct config_row *row, const char *text, uint64_t *value_p)
+{
+    switch (row->type) {
+    case CONFIG_TYPE_BYTES: return config_parse_bytes(text, value_p);
+    case CONFIG_TYPE_TIME: return config_parse_time(text, value_p);
+    case CONFIG_TYPE_ENUM: return enum_parse(row->allowed, text, value_p);
+    case CONFIG_TYPE_BOOL: return bool_parse(text, value_p);
+    case CONFIG_TYPE_INT: return int_parse(text, value_p);
+    case CONFIG_TYPE_STRING: *value_p = hash_bytes(text, strlen(text)); return true;
+    }
+    return false;
+}
+
+/* Splits "min..max" of a row that has limits; false for one that has none. */
+static bool limits_split(const struct config_row *row, char min_p[32], char max_p[32])
+{
+    const char *dots = strstr(row->allowed, "..");
+    bool numeric = row->type == CONFIG_TYPE_BYTES || row->type == CONFIG_TYPE_TIME ||
+                   row->type == CONFIG_TYPE_INT;
+    if (!numeric || !dots)
+        return false;
+    snprintf(min_p, 32, "%.*s", (int)(dots - row->allowed), row->allowed);
+    snprintf(max_p, 32, "%s", dots + 2);
+    return true;
+}
+
+static bool within_limits(const struct config_row *row, uint64_t value)
+{
+    char min_text[32], max_text[32];
+    uint64_t min, max;
+    if (!limits_split(row, min_text, max_text))
+        return true;
+    if (!text_parse(row, min_text, &min) || !text_parse(row, max_text, &max))
+        return false;
+    if (row->type == CONFIG_TYPE_INT)
+        return (int64_t)min <= (int64_t)value && (int64_t)value <= (int64_t)max;
+    return min <= value && value <= max;
+}
+
+bool value_parse(const struct config_row *row, const char *text, uint64_t *value_p)
+{
+    uint64_t value;
+    if (!text_parse(row, text, &value) || !within_limits(row, value))
+        return false;
+    *value_p = value;
+    return true;
+}
+
+/* The largest unit that divides the value evenly, among the first of each size. */
+static void format_with_unit(const struct unit *units, uint64_t value, char *text_p,
+                             size_t text_bytes)
+{
+    const struct unit *best = units;
+    for (const struct unit *unit = units; unit->name && value > 0; unit++)
+        if (value % unit->factor == 0 && unit->factor > best->factor)
+            best = unit;
+    snprintf(text_p, text_bytes, "%llu%s", (unsigned long long)(value / best->factor),
+             best->name);
+}
+
+void value_format(const struct config_row *row, uint64_t value, char *text_p,
+                  size_t text_bytes)
+{
+    size_t length = 0;
+    switch (row->type) {
+    case CONFIG_TYPE_BYTES:
+        format_with_unit(bytes_units, value, text_p, text_bytes);
+        break;
+    case CONFIG_TYPE_TIME: format_with_unit(time_units, value, text_p, text_bytes); break;
+    case CONFIG_TYPE_ENUM: {
+        const char *word = value_word(row->allowed, value, &length);
+        snprintf(text_p, text_bytes, "%.*s", word ? (int)length : 1, word ? word : "?");
+        break;
+    }
+    case CONFIG_TYPE_BOOL: snprintf(text_p, text_bytes, "%d", value != 0); break;
+    case CONFIG_TYPE_INT: snprintf(text_p, text_bytes, "%lld", (long long)value); break;
+    case CONFIG_TYPE_STRING:
+        snprintf(text_p, text_bytes, "(text #%016llx)", (unsigned long long)value);
+        break;
+    }
+}
+
+void value_describe(const struct config_row *row, char *text_p, size_t text_bytes)
+{
+    static const char *const forms[] = {
+        [CONFIG_TYPE_BYTES] = "a number of bytes such as 4096, 64K or 4MiB",
+        [CONFIG_TYPE_TIME] = "a time such as 50us, 500ms, 60s or 5m",
+        [CONFIG_TYPE_ENUM] = "one of",
+        [CONFIG_TYPE_BOOL] = "1 or 0 (y, n, yes, no, on, off, true, false)",
+        [CONFIG_TYPE_INT] = "a whole number",
+        [CONFIG_TYPE_STRING] = "text:",
+    };
+    char min[32], max[32];
+    const char *form = forms[row->type];
+    if (limits_split(row, min, max))
+        snprintf(text_p, text_bytes, "%s, from %s to %s", form, min, max);
+    else if (row->allowed[0])
+        snprintf(text_p, text_bytes, "%s %s", form, row->allowed);
+    else
+        snprintf(text_p, text_bytes, "%s", form);
+}
+
+const char *value_type_name(enum config_type type)
+{
+    static const char *const names[] = {"BYTES", "TIME", "ENUM", "BOOL", "INT", "STRING"};
+    return names[type];
+}
+
+static size_t smallest(size_t a, size_t b, size_t c)
+{
+    size_t least = a < b ? a : b;
+    return least < c ? least : c;
+}
+
+/* Levenshtein's distance, one row of the matrix at a time. */
+size_t name_distance(const char *a, const char *b)
+{
+    enum { NAME_MAX_CHARS = 63 };
+    size_t row[NAME_MAX_CHARS + 1];
+    size_t b_length = strnlen(b, NAME_MAX_CHARS);
+    for (size_t j = 0; j <= b_length; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i] && i < NAME_MAX_CHARS; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < b_length; j++) {
+            size_t above = row[j + 1];
+            row[j + 1] = smallest(above + 1, row[j] + 1, diagonal + (a[i] != b[j]));
+            diagonal = above;
+        }
+    }
+    return row[b_length];
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Log lines; see log.h. A line is put together on the stack, cleaned, and handed over
+ * whole. */
+#include "core/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/text.h"
+
+struct line {
+    char text[LOG_LINE_BYTES]; /* always terminated */
+    size_t used;
+};
+
+static const char *level_name(tryst_log_level level)
+{
+    switch (level) {
+    case TRYST_LOG_ERROR: return "error";
+    case TRYST_LOG_WARN: return "warn";
+    case TRYST_LOG_INFO: return "info";
+    case TRYST_LOG_DEBUG: return "debug";
+    default: return "trace";
+    }
+}
+
+/* Shortens the line to `bytes`, less if that would split a UTF-8 character. */
+static void line_cut(struct line *line, size_t bytes)
+{
+    line->used = text_cut(line->text, bytes);
+    line->text[line->used] = '\0';
+}
+
+__attribute__((format(printf, 3, 0))) static void line_vadd(struct line *line,
+                                                            size_t room, const char *fmt,
+                                                            va_list args)
+{
+    static const char cut_mark[] = "...";
+    int length = vsnprintf(line->text + line->used, room, fmt, args);
+    if (length < 0) {
+        line_cut(line, line->used);
+        return;
+    }
+    if ((size_t)length < room) {
+        line->used += (size_t)length;
+        return;
+    }
+    line_cut(line, line->used + room - sizeof cut_mark);
+    memcpy(line->text + line->used, cut_mark, sizeof cut_mark);
+    line->used += sizeof cut_mark - 1;
+}
+
+__attribute__((format(printf, 2, 3))) static void line_add(struct line *line,
+                                                           const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    line_vadd(line, sizeof line->text - line->used, fmt, args);
+    va_end(args);
+}
+
+static void line_clean(struct line *line)
+{
+    for (size_t i = 0, bytes; i < line->used; i += bytes ? bytes : 1) {
+        bytes = text_char_bytes(line->text + i, line->used - i);
+        if (!bytes)
+            line->text[i] = ' ';
+    }
+}
+
+/* One write; what a full or closed stderr does not take is lost, and no concern of ours.
+ */
+static void line_to_stderr(struct line *line)
+{
+    line->text[line->used] = '\n';
+    ssize_t written;
+    do
+        written = write(STDERR_FILENO, line->text, line->used + 1);
+    while (written < 0 && errno == EINTR);
+    line->text[line->used] = '\0';
+}
+
+__attribute__((format(printf, 4, 0))) static void log_put(const struct log *log,
+                                                          tryst_log_level level,
+                                                          uint64_t left_out,
+                                                          const char *fmt, va_list args)
+{
+    /* room kept for " (and 18446744073709551615 more like it)" */
+    const size_t tail_bytes = 48;
+    int kept_errno = errno;
+    struct line line;
+    line.used = 0;
+    int rank = log ? atomic_load_explicit(&log->rank, memory_order_relaxed) : -1;
+    line_add(&line, "tryst: ");
+    if (rank >= 0)
+        line_add(&line, "[rank %d] ", rank);
+    line_add(&line, "%s: ", level_name(level));
+    errno = kept_errno; /* for %m */
+    line_vadd(&line, sizeof line.text - line.used - tail_bytes, fmt, args);
+    if (left_out)
+        line_add(&line, " (and %llu more like it)", (unsigned long long)left_out);
+    line_clean(&line);
+    if (log && log->sink)
+        log->sink(log->arg, level, line.text);
+    else
+        line_to_stderr(&line);
+    errno = kept_errno;
+}
+
+__attribute__((format(printf, 3, 0))) static void log_vwrite(const struct log *log,
+                                                             tryst_log_level level,
+                                                             const char *fmt,
+                                                             va_list args)
+{
+    if (log_enabled(log, level))
+        log_put(log, level, 0, fmt, args);
+}
+
+void log_write(const struct log *log, tryst_log_level level, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    log_vwrite(log, level, fmt, args);
+    va_end(args);
+}
+
+void log_write_limited(const struct log *log, tryst_log_level level, uint64_t left_out,
+                       const char *fmt, ...)
+{
+    if (!log_enabled(log, level))
+        return;
+    va_list args;
+    va_start(args, fmt);
+    log_put(log, level, left_out, fmt, args);
+    va_end(args);
+}
+
+/* When the next line may come; the end of time where that is beyond it, and never 0. */
+static uint64_t next_line_ns(uint64_t now_ns, uint64_t interval_ns)
+{
+    if (interval_ns > UINT64_MAX - now_ns)
+        return UINT64_MAX;
+    return now_ns + interval_ns > 0 ? now_ns + interval_ns : 1;
+}
+
+/* All relaxed: the two words decide who writes, and order nothing else. Of several
+ * threads that come when a line is due, the one whose swap succeeds writes it. */
+bool log_limit_pass(struct log_limit *limit, const struct clock *clock,
+                    uint64_t interval_ns, uint64_t *left_out_p)
+{
+    uint64_t now_ns = clock_now_ns(clock);
+    uint64_t next_ns = atomic_load_explicit(&limit->next_ns, memory_order_relaxed);
+    bool due = next_ns == 0 || now_ns >= next_ns;
+    if (due && atomic_compare_exchange_strong_explicit(
+                   &limit->next_ns, &next_ns, next_line_ns(now_ns, interval_ns),
+                   memory_order_relaxed, memory_order_relaxed)) {
+        *left_out_p =
+            atomic_exchange_explicit(&limit->left_out_count, 0, memory_order_relaxed);
+        return true;
+    }
+    atomic_fetch_add_explicit(&limit->left_out_count, 1, memory_order_relaxed);
+    return false;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Log lines.
+ *
+ * One idea: the level is tested before any argument is evaluated, and one line is one
+ * call of one sink (by default one write(2) to stderr), so lines of several processes
+ * never mix. Invariant: errno is as it was; nothing is allocated; nothing goes to stdout;
+ * a line is UTF-8 without control characters, whatever was put into it. Callers: every
+ * layer. Who *decides* an error logs it, once. */
+#ifndef TRYST_CORE_LOG_H
+#define TRYST_CORE_LOG_H
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/clock.h"
+#include "tryst/tryst.h"
+
+/* Longest line; what is beyond it is cut, and the line then ends in "...". */
+#define LOG_LINE_BYTES 2048
+
+/* Where a context's lines go. Initialise with LOG_INIT, then change what should differ.
+ */
+struct log {
+    tryst_log_level level;     /* TRYST_LOG_DEFAULT is warnings and up */
+    _Atomic int rank;          /* -1: not known yet; relaxed, it only decorates */
+    tryst_log_fn sink;         /* NULL: stderr; gets the line as below, without newline */
+    void *arg;                 /* the sink's */
+    const struct clock *clock; /* for rate limits; NULL: the machine's */
+};
+
+#define LOG_INIT                                                                      \
+    {                                                                                 \
+        .level = TRYST_LOG_WARN, .rank = -1, .sink = NULL, .arg = NULL, .clock = NULL \
+    }
+
+/* Everywhere below, a NULL log is the process default: stderr, warnings and up, no rank.
+ */
+static inline bool log_enabled(const struct log *log, tryst_log_level level)
+{
+    tryst_log_level most = log ? log->level : TRYST_LOG_DEFAULT;
+    return level <= (most == TRYST_LOG_DEFAULT ? TRYST_LOG_WARN : most);
+}
+
+/* Writes `tryst: [rank 2] warn: text` if the level is enabled. Any thread. */
+void log_write(const struct log *log, tryst_log_level level, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* State of one rate limit; zeroed to begin with. Several threads may share it. */
+struct log_limit {
+    _Atomic uint64_t next_ns;        /* no line before this; 0: never written */
+    _Atomic uint64_t left_out_count; /* since the last line */
+};
+
+/* Whether a line may be written now; if so, `*left_out_p` is how many were not since the
+ * last one. Otherwise this one is counted as left out. */
+bool log_limit_pass(struct log_limit *limit, const struct clock *clock,
+                    uint64_t interval_ns, uint64_t *left_out_p);
+
+/* As log_write; appends " (and N more like it)" when `left_out` is not 0. */
+void log_write_limited(const struct log *log, tryst_log_level level, uint64_t left_out,
+                       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
+#define LOG_AT(log, level, ...)                     \
+    do {                                            \
+        if (log_enabled((log), (level)))            \
+            log_write((log), (level), __VA_ARGS__); \
+    } while (0)
+
+#define LOG_ERROR(log, ...) LOG_AT(log, TRYST_LOG_ERROR, __VA_ARGS__)
+#define LOG_WARN(log, ...)  LOG_AT(log, TRYST_LOG_WARN, __VA_ARGS__)
+#define LOG_INFO(log, ...)  LOG_AT(log, TRYST_LOG_INFO, __VA_ARGS__)
+#define LOG_DEBUG(log, ...) LOG_AT(log, TRYST_LOG_DEBUG, __VA_ARGS__)
+#define LOG_TRACE(log, ...) LOG_AT(log, TRYST_LOG_TRACE, __VA_ARGS__)
+
+/* At most one line per `interval_ns` from this `limit` (a struct log_limit *). */
+#define LOG_LIMITED(to, level, limit, interval_ns, ...)                       \
+    do {                                                                      \
+        const struct log *log_ = (to);                                        \
+        uint64_t left_out_ = 0;                                               \
+        if (log_enabled(log_, (level)) &&                                     \
+            log_limit_pass((limit), log_ ? log_->clock : NULL, (interval_ns), \
+                           &left_out_))                                       \
+            log_write_limited(log_, (level), left_out_, __VA_ARGS__);         \
+    } while (0)
+
+#define LOG_WARN_LIMITED(log, limit, interval_ns, ...) \
+    LOG_LIMITED(log, TRYST_LOG_WARN, limit, interval_ns, __VA_ARGS__)
+
+#endif

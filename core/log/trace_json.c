@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes a trace in the Trace Event Format that Chrome and Perfetto read (its
+ * description: "Trace Event Format", Google, 2016): one object per line, process = rank,
+ * thread = ring.
+ *
+ * Events are copied out one at a time, so writing allocates nothing and threads may go on
+ * recording; what they overwrite before it was reached is counted and said at the ring's
+ * end. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "core/text.h"
+#include "trace_ring.h"
+
+/* Readers keep numbers as doubles: beyond this they would be rounded. */
+#define EXACT_MAX ((uint64_t)1 << 53)
+
+struct writer {
+    FILE *out;
+    int rank, row;
+    int64_t shift_ns;
+    bool first; /* nothing written yet: no comma */
+    uint64_t async_count;
+};
+
+/* -----------------------------------------------------------------------------
+ * primitives */
+
+static void write_string(FILE *out, const char *text)
+{
+    const char *s = text, *end = text + strlen(text);
+    fputc('"', out);
+    while (s < end) {
+        size_t length = text_utf8_bytes(s, (size_t)(end - s));
+        if (length == 0)
+            fputs("\\ufffd", out);
+        else if (*s == '"' || *s == '\\')
+            fprintf(out, "\\%c", *s);
+        else if ((unsigned char)*s < 0x20)
+            fprintf(out, "\\u%04x", (unsigned)*s);
+        else
+            fwrite(s, 1, length, out);
+        s += length ? length : 1;
+    }
+    fputc('"', out);
+}
+
+static void write_us(FILE *out, const char *field, uint64_t ns)
+{
+    fprintf(out, ",\"%s\":%" PRIu64 ".%03" PRIu64, field, ns / NS_PER_US, ns % NS_PER_US);
+}
+
+static void write_number(FILE *out, uint64_t number, bool as_series)
+{
+    if (number <= EXACT_MAX)
+        fprintf(out, "%" PRIu64, number);
+    else if (as_series)
+        fprintf(out, "%" PRIu64 "e0", number); /* a real, in any locale */
+    else
+        fprintf(out, "\"0x%" PRIx64 "\"", number);
+}
+
+/* ----------------------------------------------------------------------- parts of an
+ * event */
+
+static void event_open(struct writer *writer, const char *name, const char *phase)
+{
+    fputs(writer->first ? "{\"name\":" : ",\n{\"name\":", writer->out);
+    writer->first = false;
+    write_string(writer->out, name);
+    fprintf(writer->out, ",\"ph\":\"%s\",\"pid\":%d,\"tid\":%d", phase, writer->rank,
+            writer->row);
+}
+
+static void event_close(struct writer *writer)
+{
+    fputc('}', writer->out);
+}
+
+static void write_args(struct writer *writer, const struct trace_event *event)
+{
+    static const struct trace_labels value = {.arg = {"value"}};
+    bool counter = event->kind == TRACE_COUNTER;
+    const struct trace_labels *labels = event->labels;
+    if (!labels && counter)
+        labels = &value;
+    if (!labels)
+        return;
+    fputs(",\"args\":{", writer->out);
+    for (int i = 0; i < TRACE_ARGS_MAX && labels->arg[i]; i++) {
+        if (i > 0)
+            fputc(',', writer->out);
+        write_string(writer->out, labels->arg[i]);
+        fputc(':', writer->out);
+        if (labels->texts >> i & 1)
+            write_string(writer->out, (const char *)(uintptr_t)event->arg[i]);
+        else
+            write_number(writer->out, event->arg[i], counter);
+    }
+    fputc('}', writer->out);
+}
+
+/* What makes the two halves of an arrow find each other, in whichever process they are. */
+static void write_flow_id(struct writer *writer, uint64_t id)
+{
+    fprintf(writer->out, ",\"cat\":\"flow\",\"id\":\"0x%016" PRIx64 "\"", id);
+}
+
+/* And those of an overlapping span, in this process: its number there. */
+static void write_async_id(struct writer *writer)
+{
+    fprintf(writer->out, ",\"cat\":\"async\",\"id2\":{\"local\":\"0x%" PRIx64 "\"}",
+            writer->async_count);
+}
+
+/* ---------------------------------------------------------------------- one event per
+ * kind */
+
+static void write_span(struct writer *writer, const struct trace_event *event)
+{
+    event_open(writer, event->name, "X");
+    write_us(writer->out, "ts", event->at_ns);
+    write_us(writer->out, "dur", event->extra);
+    write_args(writer, event);
+    event_close(writer);
+}
+
+static void write_async(struct writer *writer, const struct trace_event *event)
+{
+    writer->async_count++;
+    event_open(writer, event->name, "b");
+    write_async_id(writer);
+    write_us(writer->out, "ts", event->at_ns);
+    write_args(writer, event);
+    event_close(writer);
+    event_open(writer, event->name, "e");
+    write_async_id(writer);
+    write_us(writer->out, "ts", event->at_ns + event->extra);
+    event_close(writer);
+}
+
+static void write_instant(struct writer *writer, const struct trace_event *event)
+{
+    event_open(writer, event->name, "i");
+    write_us(writer->out, "ts", event->at_ns);
+    fputs(",\"s\":\"t\"", writer->out);
+    write_args(writer, event);
+    event_close(writer);
+}
+
+static void write_flow(struct writer *writer, const struct trace_event *event)
+{
+    bool ends = event->kind == TRACE_FLOW_END;
+    event_open(writer, event->name, ends ? "f" : "s");
+    write_flow_id(writer, event->extra);
+    write_us(writer->out, "ts", event->at_ns);
+    if (ends)
+        fputs(",\"bp\":\"e\"", writer->out); /* bind to the enclosing span */
+    event_close(writer);
+}
+
+static void write_counter(struct writer *writer, const struct trace_event *event)
+{
+    event_open(writer, event->name, "C");
+    write_us(writer->out, "ts", event->at_ns);
+    write_args(writer, event);
+    event_close(writer);
+}
+
+static void write_event(struct writer *writer, const struct trace_event *event)
+{
+    switch ((enum trace_kind)event->kind) {
+    case TRACE_SPAN: write_span(writer, event); break;
+    case TRACE_ASYNC: write_async(writer, event); break;
+    case TRACE_INSTANT: write_instant(writer, event); break;
+    case TRACE_FLOW_BEGIN:
+    case TRACE_FLOW_END: write_flow(writer, event); break;
+    case TRACE_COUNTER: write_counter(writer, event); break;
+    }
+}
+
+/* --------------------------------------------------------------------------------
+ * document */
+
+static void write_metadata(struct writer *writer, const char *what, const char *text)
+{
+    event_open(writer, what, "M");
+    fputs(",\"args\":{\"name\":", writer->out);
+    write_string(writer->out, text);
+    fputs("}", writer->out);
+    event_close(writer);
+}
+
+static void write_process(struct writer *writer)
+{
+    char name[32];
+    snprintf(name, sizeof name, "rank %d", writer->rank);
+    write_metadata(writer, "process_name", name);
+    event_open(writer, "process_sort_index", "M");
+    fprintf(writer->out, ",\"args\":{\"sort_index\":%d}", writer->rank);
+    event_close(writer);
+}
+
+static void write_thread(struct writer *writer, struct trace *trace,
+                         struct trace_ring *ring)
+{
+    char name[TRACE_NAME_BYTES];
+    trace_ring_name(trace, ring, name);
+    if (!name[0])
+        snprintf(name, sizeof name, "thread %d", ring->row);
+    write_metadata(writer, "thread_name", name);
+}
+
+static void write_lost(struct writer *writer, uint64_t at_ns, uint64_t count)
+{
+    static const struct trace_labels labels = {.arg = {"count"}};
+    write_instant(writer, &(struct trace_event){.at_ns = at_ns,
+                                                .name = "events lost before this",
+                                                .labels = &labels,
+                                                .arg = {count},
+                                                .kind = TRACE_INSTANT});
+}
+
+static void write_ring(struct writer *writer, struct trace_ring *ring)
+{
+    uint64_t ended = trace_ring_ended(ring);
+    uint64_t begin = ended > ring->capacity ? ended - ring->capacity : 0;
+    uint64_t lost = begin;
+    for (uint64_t n = begin; n < ended; n++) {
+        struct trace_event event;
+        if (!trace_ring_copy(ring, n, &event)) {
+            lost++;
+            continue;
+        }
+        event.at_ns += (uint64_t)writer->shift_ns;
+        if (lost > 0)
+            write_lost(writer, event.at_ns, lost);
+        lost = 0;
+        write_event(writer, &event);
+    }
+}
+
+/* Which clock its times are of: a label beside the process's name, and figures for programs. */
+static void write_shift(struct writer *writer, const struct trace_shift *shift)
+{
+    char label[128];
+    if (!shift->known)
+        snprintf(label, sizeof label, "its own clock: rank 0's is not known here");
+    else if (shift->offset_ns == 0 && shift->error_ns == 0)
+        snprintf(label, sizeof label, "the clock of rank 0");
+    else
+        snprintf(label, sizeof label,
+                 "rank 0's clock, %+.3f us from its own, within %.3f us",
+                 (double)shift->offset_ns / 1e3, (double)shift->error_ns / 1e3);
+    event_open(writer, "process_labels", "M");
+    fputs(",\"args\":{\"labels\":", writer->out);
+    write_string(writer->out, label);
+    if (shift->known)
+        fprintf(writer->out,
+                ",\"clock_offset_ns\":%" PRId64 ",\"clock_error_ns\":%" PRIu64,
+                shift->offset_ns, shift->error_ns);
+    fputc('}', writer->out);
+    event_close(writer);
+}
+
+tryst_status trace_write_json(struct trace *trace, FILE *out, int rank, bool first,
+                              const struct trace_shift *shift)
+{
+    struct writer writer = {.out = out, .rank = rank, .row = 0, .first = first};
+    write_process(&writer);
+    if (shift) {
+        writer.shift_ns = shift->by_ns;
+        write_shift(&writer, shift);
+    }
+    for (struct trace_ring *ring = trace_rings(trace); ring; ring = ring->next) {
+        writer.row = ring->row;
+        write_thread(&writer, trace, ring);
+        write_ring(&writer, ring);
+    }
+    fputc('\n', out);
+    return fflush(out) == 0 && !ferror(out) ? TRYST_OK : TRYST_E_IO;
+}
+
+void trace_write_head(FILE *out)
+{
+    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);
+}
+
+void trace_write_tail(FILE *out)
+{
+    fputs("]}\n", out);
+}

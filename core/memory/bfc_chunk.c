@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How chunks are found (bfc_chunk.h).
+ */
+#include "bfc_chunk.h"
+
+#include <string.h>
+
+#include "core/alloc.h"
+
+enum { TABLE_ROOM = 64 };
+
+tryst_status bfc_index_open(struct bfc_index *index)
+{
+    *index = (struct bfc_index){.table_room = TABLE_ROOM};
+    for (int i = 0; i < BFC_SIZES; i++)
+        list_init(&index->sizes[i]);
+    index->table = mem_zalloc_array(TABLE_ROOM, sizeof(struct bfc_chunk *));
+    return index->table ? TRYST_OK : TRYST_E_NOMEM;
+}
+
+void bfc_index_close(struct bfc_index *index)
+{
+    mem_free(index->table);
+}
+
+/* --- by size --- */
+
+/* Quarters of powers of two: 4 to each doubling, from one grain on. */
+static unsigned size_index(uint64_t bytes)
+{
+    uint64_t grains = bytes / BFC_GRAIN;
+    unsigned log = 63 - (unsigned)__builtin_clzll(grains);
+    unsigned quarter =
+        (unsigned)(log >= 2 ? grains >> (log - 2) : grains << (2 - log)) & 3;
+    unsigned at = 4 * log + quarter;
+    return at < BFC_SIZES ? at : BFC_SIZES - 1;
+}
+
+static bool comes_before(const struct bfc_chunk *a, const struct bfc_chunk *b)
+{
+    return a->bytes < b->bytes || (a->bytes == b->bytes && a->data < b->data);
+}
+
+void bfc_index_add(struct bfc_index *index, struct bfc_chunk *chunk)
+{
+    unsigned at = size_index(chunk->bytes);
+    struct list_node *place = index->sizes[at].head.next;
+    while (place != &index->sizes[at].head &&
+           comes_before(container_of(place, struct bfc_chunk, by_size), chunk))
+        place = place->next;
+    list_insert_before(place, &chunk->by_size);
+    index->used[at / 64] |= UINT64_C(1) << at % 64;
+}
+
+void bfc_index_remove(struct bfc_index *index, struct bfc_chunk *chunk)
+{
+    unsigned at = size_index(chunk->bytes);
+    (void)list_remove(&chunk->by_size);
+    if (list_empty(&index->sizes[at]))
+        index->used[at / 64] &= ~(UINT64_C(1) << at % 64);
+}
+
+/* The first list from `at` on that is not empty, or BFC_SIZES. */
+static unsigned next_used(const struct bfc_index *index, unsigned at)
+{
+    while (at < BFC_SIZES) {
+        uint64_t rest = index->used[at / 64] >> at % 64;
+        if (rest)
+            return at + (unsigned)__builtin_ctzll(rest);
+        at = (at / 64 + 1) * 64;
+    }
+    return BFC_SIZES;
+}
+
+struct bfc_chunk *bfc_index_find(struct bfc_index *index, uint64_t bytes,
+                                 bool (*fits)(struct bfc_chunk *chunk, void *arg),
+                                 void *arg)
+{
+    unsigned at = next_used(index, size_index(bytes));
+    for (; at < BFC_SIZES; at = next_used(index, at + 1)) {
+        const struct list_node *end = &index->sizes[at].head;
+        for (struct list_node *node = end->next; node != end; node = node->next) {
+            struct bfc_chunk *chunk = container_of(node, struct bfc_chunk, by_size);
+            if (chunk->bytes >= bytes && fits(chunk, arg))
+                return chunk;
+        }
+    }
+    return NULL;
+}
+
+/* --- by address --- */
+
+/* Multiplication spreads the bits above the grain (Fibonacci hashing). */
+static uint64_t table_index(uint64_t room, uintptr_t data)
+{
+    return (uint64_t)(data / BFC_GRAIN) * UINT64_C(0x9e3779b97f4a7c15) >>
+           (64 - (unsigned)__builtin_ctzll(room));
+}
+
+static bool table_grow(struct bfc_index *index)
+{
+    uint64_t room = 2 * index->table_room;
+    struct bfc_chunk **table = mem_zalloc_array(room, sizeof(struct bfc_chunk *));
+    if (!table)
+        return false;
+    for (uint64_t i = 0; i < index->table_room; i++)
+        for (struct bfc_chunk *chunk = index->table[i], *next; chunk; chunk = next) {
+            uint64_t at = table_index(room, chunk->data);
+            next = chunk->same_hash;
+            chunk->same_hash = table[at];
+            table[at] = chunk;
+        }
+    mem_free(index->table);
+    index->table = table;
+    index->table_room = room;
+    return true;
+}
+
+bool bfc_index_know(struct bfc_index *index, struct bfc_chunk *chunk)
+{
+    if (index->chunks >= 2 * index->table_room && !table_grow(index))
+        return false;
+    uint64_t at = table_index(index->table_room, chunk->data);
+    chunk->same_hash = index->table[at];
+    index->table[at] = chunk;
+    index->chunks++;
+    return true;
+}
+
+void bfc_index_unknow(struct bfc_index *index, struct bfc_chunk *chunk)
+{
+    struct bfc_chunk **at = &index->table[table_index(index->table_room, chunk->data)];
+    while (*at != chunk)
+        at = &(*at)->same_hash;
+    *at = chunk->same_hash;
+    index->chunks--;
+}
+
+struct bfc_chunk *bfc_index_at(const struct bfc_index *index, uintptr_t data)
+{
+    struct bfc_chunk *chunk = index->table[table_index(index->table_room, data)];
+    while (chunk && chunk->data != data)
+        chunk = chunk->same_hash;
+    return chunk;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Aligned, zeroed memory for weights and activations. */
+#ifndef PIPELINE_MEMORY_H
+#define PIPELINE_MEMORY_H
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Every matrix starts at a multiple of this. */
+#define MEMORY_ALIGN_BYTES 64u
+
+/* Zeroed, MEMORY_ALIGN_BYTES-aligned memory, or NULL; give it to free. 0 bytes give a valid
+ * pointer too. */
+static inline void *memory_alloc_aligned(uint64_t bytes)
+{
+    const uint64_t unit = MEMORY_ALIGN_BYTES;
+    if (bytes > UINT64_MAX - unit) {
+        return NULL;
+    }
+    uint64_t rounded = bytes ? (bytes + unit - 1) / unit * unit : unit;
+    void *memory = aligned_alloc(unit, rounded);
+    if (memory) {
+        memset(memory, 0, rounded);
+    }
+    return memory;
+}
+
+#endif

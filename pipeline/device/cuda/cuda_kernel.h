@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kernels share: loads and stores of either type, sums over a warp, launching.
+ *
+ * Kernels compute in fp32, sum in an order that depends on shapes alone (no atomics), and are
+ * plain: tiles in shared memory where data is read more than once, and no more than that. nvcc
+ * compiles them for devices; tests compile the same sources as C++, behind an emulation of the few
+ * things of CUDA that they use (tests/support/emulated_cuda.h), so that their logic is tested
+ * where there is no device. */
+#ifndef PIPELINE_DEVICE_CUDA_KERNEL_H
+#define PIPELINE_DEVICE_CUDA_KERNEL_H
+
+extern "C" {
+#include "cuda_row.h"
+}
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+
+/* Launch `kernel` on the lane's stream; `what` names it in the sentence of a failure. */
+#define CUDA_LAUNCH(lane, what, kernel, grid, block, shared_bytes, ...)             \
+    do {                                                                            \
+        auto kernel_ = kernel;                                                      \
+        kernel_<<<(grid), (block), (shared_bytes), (cudaStream_t)(lane)->stream>>>( \
+            __VA_ARGS__);                                                           \
+        cuda_launched((lane), (what));                                              \
+    } while (0)
+
+/* Let `kernel` use more shared memory than the 48 KiB that need no asking. */
+#define CUDA_SHARED_BYTES(kernel, bytes)                                    \
+    (void)cudaFuncSetAttribute((const void *)(kernel),                      \
+                               cudaFuncAttributeMaxDynamicSharedMemorySize, \
+                               (int)(bytes))
+
+/* The block's shared memory, whose size the launch gives. */
+#define CUDA_SHARED(name)                                       \
+    extern __shared__ __align__(16) float cuda_shared_memory[]; \
+    float *name = cuda_shared_memory
+#endif
+
+#include "pipeline/device/bf16.h"
+
+enum { WARP = 32 };
+
+#define WARP_ALL 0xffffffffu
+
+__device__ static inline float number(float x)
+{
+    return x;
+}
+
+__device__ static inline float number(bf16 x)
+{
+    return bf16_to_float(x);
+}
+
+template <typename T> __device__ static inline T rounded(float x);
+
+template <> __device__ inline float rounded<float>(float x)
+{
+    return x;
+}
+
+template <> __device__ inline bf16 rounded<bf16>(float x)
+{
+    return bf16_from_float(x);
+}
+
+/* Of all lanes, in all lanes: `first` 16 for a whole warp, 8 for each half of one. */
+__device__ static inline float warp_sum(float x, int first = WARP / 2)
+{
+    for (int step = first; step > 0; step /= 2) {
+        x += __shfl_xor_sync(WARP_ALL, x, step);
+    }
+    return x;
+}
+
+__device__ static inline float warp_max(float x, int first = WARP / 2)
+{
+    for (int step = first; step > 0; step /= 2) {
+        x = fmaxf(x, __shfl_xor_sync(WARP_ALL, x, step));
+    }
+    return x;
+}
+
+/* The first element of this thread, and how far apart its elements are. */
+__device__ static inline uint64_t grid_first(void)
+{
+    return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+__device__ static inline uint64_t grid_stride(void)
+{
+    return (uint64_t)gridDim.x * blockDim.x;
+}
+
+enum { ELEMENT_THREADS = 256, ELEMENT_BLOCKS_MAX = 4096 };
+
+/* Blocks for a walk over `count` elements. */
+static inline unsigned element_blocks(uint64_t count)
+{
+    uint64_t blocks = (count + ELEMENT_THREADS - 1) / ELEMENT_THREADS;
+    blocks = blocks < ELEMENT_BLOCKS_MAX ? blocks : (uint64_t)ELEMENT_BLOCKS_MAX;
+    return blocks > 0 ? (unsigned)blocks : 1;
+}
+
+static inline unsigned blocks_of(int32_t count, int32_t each)
+{
+    return (unsigned)((count + each - 1) / each);
+}
+
+/* Call launcher<T>(lane, …) for the session's T. */
+#define CUDA_FOR_TYPE(launcher, lane, ...)                                            \
+    ((lane)->session->dtype == TRYST_DTYPE_BF16 ? launcher<bf16>((lane), __VA_ARGS__) \
+                                                : launcher<float>((lane), __VA_ARGS__))
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The operations of the CUDA row; device_kernels.h says what each does. Each stands in a .cu file
+ * of its reference's name (../reference). Called through the row's table alone (cuda_row.c). */
+#ifndef PIPELINE_DEVICE_CUDA_ROW_H
+#define PIPELINE_DEVICE_CUDA_ROW_H
+
+#include "pipeline/device/device_kernels.h"
+
+/* The widest head that attention's tiles hold. */
+enum { CUDA_HEAD_WIDTH_MAX = 256 };
+
+void cuda_product(const device_lane *lane, const device_product *product);
+void cuda_column_sum(const device_lane *lane, int32_t rows, int32_t columns,
+                     const void *dy, void *dbias);
+void cuda_embedding_forward(const device_lane *lane, int32_t rows, int32_t seq,
+                            int32_t hidden, const uint8_t *bytes, const void *token,
+                            const void *position, void *y);
+void cuda_embedding_backward(const device_lane *lane, int32_t rows, int32_t seq,
+                             int32_t hidden, int32_t vocabulary, const uint8_t *bytes,
+                             const void *dy, void *dtoken, void *dposition);
+void cuda_norm_forward(const device_lane *lane, int32_t rows, int32_t width,
+                       const void *x, const void *gain, const void *bias, void *y,
+                       void *mean, void *rstd);
+void cuda_norm_backward_input(const device_lane *lane, int32_t rows, int32_t width,
+                              const void *x, const void *gain, const void *mean,
+                              const void *rstd, const void *dy, const void *residual,
+                              void *dx);
+void cuda_norm_backward_weight(const device_lane *lane, int32_t rows, int32_t width,
+                               const void *x, const void *mean, const void *rstd,
+                               const void *dy, void *dgain, void *dbias);
+void cuda_attention_forward(const device_lane *lane, const device_attention *attention);
+void cuda_attention_backward(const device_lane *lane, const device_attention *attention);
+/* y [rows, columns] += bias [columns] */
+void cuda_bias_add(const device_lane *lane, int32_t rows, int32_t columns,
+                   const void *bias, void *y);
+void cuda_gelu_forward(const device_lane *lane, uint64_t count, const void *x, void *y);
+void cuda_gelu_backward(const device_lane *lane, uint64_t count, const void *x,
+                        const void *dy, void *dx);
+void cuda_add(const device_lane *lane, uint64_t count, const void *a, const void *b,
+              void *y);
+void cuda_duplicate(const device_lane *lane, uint64_t count, const void *x, void *y);
+void cuda_cross_entropy_forward(const device_lane *lane, int32_t rows, int32_t classes,
+                                const void *logits, const uint8_t *target, void *losses,
+                                void *lse);
+void cuda_cross_entropy_backward(const device_lane *lane, int32_t rows, int32_t classes,
+                                 double weight, const void *logits, const uint8_t *target,
+                                 const void *lse, void *dlogits);
+void cuda_loss_mean(const device_lane *lane, int32_t rows, const void *losses,
+                    double *mean);
+void cuda_update(const device_lane *lane, const device_update *update);
+void cuda_round(const device_lane *lane, uint64_t count, const void *wide, void *y);
+
+/* Behind every launch: keep its failure, with the name of what was launched. */
+void cuda_launched(const device_lane *lane, const char *what);
+
+#endif

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's own structures, shared by its files:
+ *
+ *   engine.c           open, step, finish, close: the loop over a rank's actions
+ *   engine_plan.c      fixed at open: which items travel, to whom, under which keys
+ *   engine_transfer.c  sends, receives, waits and their failures
+ *   engine_action.c    one action: its buffers before, during and after
+ *   engine_buffer.c    the buffers
+ *   engine_device.c    events instead of waits, where the stages compute on a device
+ */
+#ifndef TRYST_PIPELINE_ENGINE_H
+#define TRYST_PIPELINE_ENGINE_H
+
+#include "engine_buffer.h"
+#include "engine_device.h"
+#include "pipeline/base/text.h"
+#include "pipeline/program/program.h"
+
+#define ENGINE_ERROR_MAX 1024
+
+/* What one micro-batch holds at one stage of this rank. Each pointer is one use. */
+typedef struct engine_cell {
+    buffer *input;
+    buffer *target;
+    buffer *saved;
+    buffer *kept;
+    buffer *grad_output;
+} engine_cell;
+
+/* An item that crosses to or from another rank. Fixed at open but for the last four. */
+typedef struct engine_transfer {
+    program_item item;
+    int peer;
+    size_t action; /* index of the action that makes or needs it */
+    tryst_key *key;
+    tryst_dtype dtype;
+    uint64_t count;
+    void *
+        event; /* device: a send's bytes are there; a receive's have arrived. Else NULL */
+    buffer *memory;
+    tryst_op *op; /* NULL: not posted, or ended */
+    uint64_t begin_ns;
+    bool ended; /* its end was seen and its span written */
+} engine_transfer;
+
+/* One open scope. The sends of step k may end while step k + 1 runs: two are enough. */
+typedef struct engine_frame {
+    tryst_step *step; /* NULL: closed */
+    uint64_t id;
+    engine_transfer *sends; /* in program order */
+    size_t posted_count;
+    size_t first_open; /* all sends before have ended */
+} engine_frame;
+
+struct tryst_engine {
+    tryst_engine_params params;
+    int rank;
+    const program_list *list;
+    int stages_count;
+    int microbatches_count;
+    tryst_stage **stages;      /* [stages]: NULL where another rank's */
+    int *owners;               /* [stages]: rank */
+    uint64_t *versions;        /* [stages]: newest when the step began */
+    int32_t *pending;          /* [stages]: gradients since the last update */
+    engine_cell *cells;        /* [stages × micro-batches] */
+    double *losses;            /* [micro-batches], on the rank of the last stage */
+    engine_transfer *receives; /* in program order */
+    size_t receives_count;
+    size_t receives_posted;
+    size_t receives_taken;
+    size_t receives_open; /* all before have ended */
+    size_t fed_count;     /* forwards among so many actions have their data */
+    size_t sends_count;
+    engine_frame frames[2];
+    engine_frame *frame; /* the current one */
+    uint64_t steps_done;
+    uint64_t step_begin_ns;
+    buffer_pool pool;
+    engine_device device;
+    tryst_span *spans;
+    size_t spans_count;
+    size_t spans_capacity;
+    tryst_engine_stats stats;
+    tryst_status failed;
+    bool told_ahead;
+    bool unquiet; /* operations could not be ended: memory that travels stays */
+    char error[ENGINE_ERROR_MAX];
+    char cause[ENGINE_ERROR_MAX]; /* another rank's sentence, where it stopped us */
+};
+
+static inline engine_cell *engine_cell_of(tryst_engine *engine, int stage, int microbatch)
+{
+    return &engine->cells[(size_t)stage * (size_t)engine->microbatches_count +
+                          (size_t)microbatch];
+}
+
+/* Remember the first failure; returns `status`. The sentence is cut where it is too long.
+ */
+TRYST_PRINTF(3, 4)
+tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *format,
+                         ...);
+void engine_span(tryst_engine *engine, tryst_span span);
+
+/* engine_plan.c */
+tryst_status engine_plan_open(tryst_engine *engine);
+void engine_plan_close(tryst_engine *engine);
+
+/* engine_transfer.c */
+tryst_status engine_frame_open(tryst_engine *engine, uint64_t step);
+/* Wait for the sends of `frame` and close its scope. */
+tryst_status engine_frame_finish(tryst_engine *engine, engine_frame *frame);
+/* Abort and close all scopes, tell the others why, and see that operations end. */
+void engine_abandon(tryst_engine *engine);
+/* Note which operations have ended; free what they held. */
+tryst_status engine_reap(tryst_engine *engine);
+tryst_status engine_post_receives(tryst_engine *engine);
+/* Wait for all that action `index` needs from other ranks and put it into its cell; on a
+ * device, have the device wait. */
+tryst_status engine_take_receives(tryst_engine *engine, size_t index);
+/* Fail with the first receive that the device waits for; TRYST_OK: it waits for none. */
+tryst_status engine_receive_late(tryst_engine *engine);
+/* Hand `memory`, one use of which goes along, to the user of `item`: a cell here or a
+ * send. */
+tryst_status engine_hand_on(tryst_engine *engine, size_t index, program_item item,
+                            buffer *memory);
+
+/* The send that takes what action `index` makes next; NULL: its user is here. */
+engine_transfer *engine_send_of(const tryst_engine *engine, size_t index);
+
+/* engine_action.c */
+/* Fail for want of `bytes` for `what`: says where, what there is, and what needs less. */
+tryst_status engine_no_memory(tryst_engine *engine, tryst_status status, uint64_t bytes,
+                              const char *what);
+/* What a stage says of its failure, else what the status means. */
+const char *engine_stage_text(const tryst_stage *stage, tryst_status status);
+/* It ran from `begin_ns` to `end_ns`: count it, draw it. */
+void engine_note_action(tryst_engine *engine, const tryst_action *action,
+                        uint64_t begin_ns, uint64_t end_ns, uint64_t cpu_ns);
+tryst_status engine_run_action(tryst_engine *engine, size_t index);
+
+#endif

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One action: get its buffers, call the stage, hand on what it made, free what it used
+ * up.
+ *
+ * The life of a micro-batch's buffers at a stage:
+ *
+ *              F          B                 or    I            W
+ *   input      read       read, dropped           read         read, dropped
+ *   target     read       read, dropped           read         dropped
+ *   saved      made       read, dropped           read         read, dropped
+ *   output     made, handed on
+ *   grad_output           read, dropped           read, dropped
+ *   grad_input            made, handed on         made, handed on
+ *   kept                                          made         read, dropped */
+#include <string.h>
+#include <time.h>
+
+#include "engine.h"
+#include "pipeline/base/amount.h"
+
+static uint64_t thread_cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void *data_of(const buffer *self)
+{
+    return self ? self->data : NULL;
+}
+
+static void drop(buffer **self)
+{
+    buffer_drop(*self);
+    *self = NULL;
+}
+
+/* What fits: micro-batches that this rank's stages hold now. */
+static int held_count(const tryst_engine *engine)
+{
+    int count = 0;
+    for (int stage = 0; stage < engine->stages_count; stage++) {
+        for (int m = 0; m < engine->microbatches_count && engine->stages[stage]; m++) {
+            count += engine->cells[stage * engine->microbatches_count + m].saved != NULL;
+        }
+    }
+    return count;
+}
+
+tryst_status engine_no_memory(tryst_engine *engine, tryst_status status, uint64_t bytes,
+                              const char *what)
+{
+    const buffer_pool *pool = &engine->pool;
+    char where[32] = "the host", limit[64] = "";
+    if (engine->device.used) {
+        snprintf(where, sizeof where, "device %d", (int)engine->device.ordinal);
+    }
+    if (pool->bytes_max > 0) {
+        snprintf(limit, sizeof limit, " of at most %s", amount_of(pool->bytes_max).text);
+    }
+    return engine_fail(
+        engine, status,
+        "step %llu, rank %d: no memory on %s for %s, %s: buffers there take %s%s "
+        "already, "
+        "with %d micro-batches in flight; fewer of them (1f1b instead of gpipe), smaller "
+        "ones, or recomputed activations need less",
+        (unsigned long long)engine->frame->id, engine->rank, where, what,
+        amount_of(bytes).text, amount_of(pool->bytes_made).text, limit,
+        held_count(engine));
+}
+
+/* A buffer where `bytes` are wanted at all; `what` for. */
+static tryst_status get(tryst_engine *engine, uint64_t bytes, bool travels,
+                        const char *what, buffer **buffer_p)
+{
+    if (bytes == 0) {
+        *buffer_p = NULL;
+        return TRYST_OK;
+    }
+    const tryst_status status = buffer_get(&engine->pool, bytes, travels, buffer_p);
+    return status == TRYST_OK ? status : engine_no_memory(engine, status, bytes, what);
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  The stage's functions, measured
+ * ----------------------------------------------------------------------------------- */
+
+static const char *const trace_names[] = {
+    "", "forward", "backward", "input grad", "weight grad", "update", "reduce grad"};
+
+static void trace_action(tryst_engine *engine, const tryst_action *action,
+                         uint64_t begin_ns, uint64_t end_ns)
+{
+    char name[64], number[16] = "";
+    if (action->microbatch >= 0) {
+        snprintf(number, sizeof number, " %d", (int)action->microbatch);
+    }
+    snprintf(name, sizeof name, "%s%s, stage %d", trace_names[action->kind], number,
+             (int)action->stage);
+    tryst_trace_span(engine->params.ctx, name, begin_ns, end_ns, engine->frame->id);
+}
+
+void engine_note_action(tryst_engine *engine, const tryst_action *action,
+                        uint64_t begin_ns, uint64_t end_ns, uint64_t cpu_ns)
+{
+    static const tryst_span_kind kinds[] = {
+        [TRYST_ACTION_FORWARD] = TRYST_SPAN_FORWARD,
+        [TRYST_ACTION_BACKWARD] = TRYST_SPAN_BACKWARD,
+        [TRYST_ACTION_INPUT_GRAD] = TRYST_SPAN_INPUT_GRAD,
+        [TRYST_ACTION_WEIGHT_GRAD] = TRYST_SPAN_WEIGHT_GRAD,
+        [TRYST_ACTION_UPDATE] = TRYST_SPAN_UPDATE,
+    };
+    tryst_engine_stats *stats = &engine->stats;
+    stats->compute_wall_ns += end_ns - begin_ns;
+    stats->compute_cpu_ns += cpu_ns;
+    stats->action_counts[action->kind]++;
+    stats->action_wall_ns[action->kind] += end_ns - begin_ns;
+    stats->action_cpu_ns[action->kind] += cpu_ns;
+    engine_span(engine, (tryst_span){.begin_ns = begin_ns,
+                                     .end_ns = end_ns,
+                                     .kind = kinds[action->kind],
+                                     .stage = action->stage,
+                                     .microbatch = action->microbatch,
+                                     .peer = -1});
+    trace_action(engine, action, begin_ns, end_ns);
+}
+
+const char *engine_stage_text(const tryst_stage *stage, tryst_status status)
+{
+    const char *said = stage->ops->error ? stage->ops->error(stage) : NULL;
+    return said && *said ? said : tryst_status_str(status);
+}
+
+static tryst_status call_stage(tryst_engine *engine, size_t index,
+                               const tryst_stage_work *work)
+{
+    const tryst_action *action = &engine->list->actions[index];
+    tryst_stage *stage = engine->stages[action->stage];
+    const uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
+    const uint64_t cpu_ns = thread_cpu_ns();
+    tryst_status status = TRYST_E_INVALID;
+    switch (action->kind) {
+    case TRYST_ACTION_FORWARD: status = stage->ops->forward(stage, work); break;
+    case TRYST_ACTION_BACKWARD: status = stage->ops->backward(stage, work); break;
+    case TRYST_ACTION_INPUT_GRAD: status = stage->ops->backward_input(stage, work); break;
+    case TRYST_ACTION_WEIGHT_GRAD:
+        status = stage->ops->backward_weight(stage, work);
+        break;
+    case TRYST_ACTION_UPDATE:
+        status = stage->ops->update(stage, engine->pending[action->stage], work->done);
+        break;
+    default: break;
+    }
+    const uint64_t spent_ns = thread_cpu_ns() - cpu_ns;
+    if (engine->device.used) {
+        engine_device_queued(engine, index, begin_ns, spent_ns);
+    } else {
+        engine_note_action(engine, action, begin_ns, tryst_now_ns(engine->params.ctx),
+                           spent_ns);
+    }
+    if (status != TRYST_OK) {
+        char name[32];
+        return engine_fail(engine, status, "step %llu, rank %d: %s failed: %s",
+                           (unsigned long long)engine->frame->id, engine->rank,
+                           tryst_action_format(action, name, sizeof name),
+                           engine_stage_text(stage, status));
+    }
+    return TRYST_OK;
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  Faults that tests put in
+ * ----------------------------------------------------------------------------------- */
+
+static bool fault_is(const tryst_engine *engine, tryst_engine_fault fault,
+                     const tryst_action *action, int stage)
+{
+    return engine->params.fault == (int32_t)fault &&
+           engine->steps_done == engine->params.fault_step && action->stage == stage &&
+           action->microbatch == 0;
+}
+
+static uint64_t version_of(const tryst_engine *engine, const tryst_action *action)
+{
+    const uint64_t version =
+        engine->versions[action->stage] + (uint64_t)(int64_t)action->version;
+    const bool stale =
+        action->kind == TRYST_ACTION_FORWARD &&
+        fault_is(engine, TRYST_ENGINE_FAULT_STALE, action, engine->stages_count - 1);
+    return stale && version > 0 ? version - 1 : version;
+}
+
+static int clear_gradient(void *arg, const tryst_parameter *parameter)
+{
+    (void)arg;
+    memset(parameter->gradient, 0,
+           parameter->count * tryst_dtype_bytes(parameter->dtype));
+    return 0;
+}
+
+/* The first micro-batch's gradient is all that has been added so far: clearing drops it.
+ */
+static void maybe_drop_gradient(tryst_engine *engine, const tryst_action *action)
+{
+    if (fault_is(engine, TRYST_ENGINE_FAULT_DROP, action, 0)) {
+        tryst_stage *stage = engine->stages[0];
+        stage->ops->parameter_visit(stage, clear_gradient, NULL);
+    }
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  The actions
+ * ----------------------------------------------------------------------------------- */
+
+/* Into a buffer that the device is through with, data need not wait. Nothing where none are taken. */
+static tryst_status get_data(tryst_engine *engine, uint64_t bytes, buffer **buffer_p)
+{
+    const tryst_status status =
+        bytes > 0 ? buffer_get_idle(&engine->pool, bytes, buffer_p) : TRYST_OK;
+    return status == TRYST_OK
+               ? status
+               : engine_no_memory(engine, status, bytes, "a micro-batch's data");
+}
+
+/* Buffers for the data of a micro-batch, filled by the caller's feed. */
+static tryst_status feed_cell(tryst_engine *engine, size_t index)
+{
+    const tryst_action *action = &engine->list->actions[index];
+    engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
+    const engine_moment *moment =
+        engine->device.used ? &engine->device.moments[index] : NULL;
+    const tryst_stage_info *info = &engine->stages[action->stage]->info;
+    const uint64_t input_bytes =
+        info->is_first ? info->input_count * tryst_dtype_bytes(info->input_dtype) : 0;
+    const uint64_t target_bytes = info->is_last ? info->target_count : 0;
+    if (input_bytes + target_bytes == 0) {
+        return TRYST_OK;
+    }
+    tryst_status status = get_data(engine, input_bytes, &cell->input);
+    if (status == TRYST_OK) {
+        status = get_data(engine, target_bytes, &cell->target);
+    }
+    if (status != TRYST_OK) {
+        return status;
+    }
+    status = engine->params.feed(engine->params.feed_arg, engine->frame->id,
+                                 action->microbatch,
+                                 moment           ? moment->pinned_input
+                                 : info->is_first ? data_of(cell->input)
+                                                  : NULL,
+                                 moment ? moment->pinned_target : data_of(cell->target));
+    if (status == TRYST_OK && moment) {
+        status = engine_device_feed(engine, index, cell->input, cell->target);
+    }
+    return status == TRYST_OK
+               ? status
+               : engine_fail(engine, status,
+                             "step %llu, rank %d: no data for micro-batch %d: %s",
+                             (unsigned long long)engine->frame->id, engine->rank,
+                             action->microbatch, tryst_status_str(status));
+}
+
+/* See that all forwards up to action `index` have their data. */
+static tryst_status feed_until(tryst_engine *engine, size_t index)
+{
+    tryst_status status = TRYST_OK;
+    for (; engine->fed_count <= index && status == TRYST_OK; engine->fed_count++) {
+        if (engine->list->actions[engine->fed_count].kind == TRYST_ACTION_FORWARD) {
+            status = feed_cell(engine, engine->fed_count);
+        }
+    }
+    return status;
+}
+
+/* On a device the data of the next forward come while this one computes, and into a buffer that
+ * no action in between has yet to give back. */
+static tryst_status feed_next(tryst_engine *engine, size_t index)
+{
+    for (size_t i = index + 1; engine->device.used && i < engine->list->count; i++) {
+        if (engine->device.moments[i].fed) {
+            return feed_until(engine, i);
+        }
+    }
+    return TRYST_OK;
+}
+
+/* What a stage gets of a cell, in every action. */
+static tryst_stage_work work_of(const tryst_engine *engine, const tryst_action *action,
+                                const engine_cell *cell)
+{
+    return (tryst_stage_work){.struct_size = sizeof(tryst_stage_work),
+                              .version = version_of(engine, action),
+                              .input = data_of(cell->input),
+                              .target = data_of(cell->target),
+                              .saved = data_of(cell->saved),
+                              .grad_output = data_of(cell->grad_output),
+                              .kept = data_of(cell->kept)};
+}
+
+/* On a device: whose turn each buffer is. `made` is the one that is handed on. */
+static void use(tryst_engine *engine, size_t index, engine_cell *cell, buffer *made,
+                tryst_stage_work *work)
+{
+    if (!engine->device.used) {
+        return;
+    }
+    const engine_transfer *send = made ? engine_send_of(engine, index) : NULL;
+    buffer *const used[] = {cell->input, cell->target,      cell->saved,
+                            cell->kept,  cell->grad_output, made};
+    for (size_t i = 0; i < sizeof used / sizeof *used; i++) {
+        engine_device_use(engine, index, used[i]);
+    }
+    engine_device_work(engine, index, send ? send->event : NULL, work);
+}
+
+static tryst_status run_forward(tryst_engine *engine, size_t index)
+{
+    const tryst_action *action = &engine->list->actions[index];
+    const tryst_stage_info *info = &engine->stages[action->stage]->info;
+    engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
+    buffer *output = NULL;
+    tryst_status status = feed_until(engine, index);
+    if (status == TRYST_OK) {
+        status =
+            get(engine, info->saved_bytes, false, "what a forward saves", &cell->saved);
+    }
+    if (status == TRYST_OK && !info->is_last) {
+        status = get(engine, info->output_count * tryst_dtype_bytes(info->output_dtype),
+                     true, "a stage's output", &output);
+    }
+    if (status != TRYST_OK) {
+        return status;
+    }
+    tryst_stage_work work = work_of(engine, action, cell);
+    work.output =
+        info->is_last ? (void *)&engine->losses[action->microbatch] : data_of(output);
+    use(engine, index, cell, output, &work);
+    status = call_stage(engine, index, &work);
+    if (status != TRYST_OK || info->is_last) {
+        buffer_drop(output);
+        return status;
+    }
+    const program_item item = {PROGRAM_OUTPUT, action->stage, action->microbatch};
+    return engine_hand_on(engine, index, item, output);
+}
+
+/* B, and I, which leaves some for W. */
+static tryst_status run_backward(tryst_engine *engine, size_t index)
+{
+    const tryst_action *action = &engine->list->actions[index];
+    const tryst_stage_info *info = &engine->stages[action->stage]->info;
+    const bool whole = action->kind == TRYST_ACTION_BACKWARD;
+    engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
+    buffer *grad_input = NULL;
+    tryst_status status = TRYST_OK;
+    if (!whole) {
+        status = get(engine, info->kept_bytes, false, "what a split backward keeps",
+                     &cell->kept);
+    }
+    if (status == TRYST_OK && !info->is_first) {
+        status = get(engine, info->input_count * tryst_dtype_bytes(info->input_dtype),
+                     true, "an input's gradient", &grad_input);
+    }
+    if (status != TRYST_OK) {
+        return status;
+    }
+    tryst_stage_work work = work_of(engine, action, cell);
+    work.grad_input = data_of(grad_input);
+    use(engine, index, cell, grad_input, &work);
+    status = call_stage(engine, index, &work);
+    drop(&cell->grad_output);
+    if (whole) {
+        drop(&cell->input);
+        drop(&cell->target);
+        drop(&cell->saved);
+        engine->pending[action->stage]++;
+        maybe_drop_gradient(engine, action);
+    }
+    if (status != TRYST_OK || info->is_first) {
+        buffer_drop(grad_input);
+        return status;
+    }
+    const program_item item = {PROGRAM_GRAD, action->stage, action->microbatch};
+    return engine_hand_on(engine, index, item, grad_input);
+}
+
+static tryst_status run_weight_grad(tryst_engine *engine, size_t index)
+{
+    const tryst_action *action = &engine->list->actions[index];
+    engine_cell *cell = engine_cell_of(engine, action->stage, action->microbatch);
+    tryst_stage_work work = work_of(engine, action, cell);
+    use(engine, index, cell, NULL, &work);
+    const tryst_status status = call_stage(engine, index, &work);
+    drop(&cell->input);
+    drop(&cell->target);
+    drop(&cell->saved);
+    drop(&cell->kept);
+    engine->pending[action->stage]++;
+    maybe_drop_gradient(engine, action);
+    return status;
+}
+
+static tryst_status run_update(tryst_engine *engine, size_t index)
+{
+    const tryst_action *action = &engine->list->actions[index];
+    tryst_stage_work work = {.struct_size = sizeof work};
+    engine_device_work(engine, index, NULL, &work);
+    const tryst_status status = call_stage(engine, index, &work);
+    engine->pending[action->stage] = 0;
+    return status;
+}
+
+static tryst_status run_one(tryst_engine *engine, size_t index)
+{
+    switch (engine->list->actions[index].kind) {
+    case TRYST_ACTION_FORWARD: return run_forward(engine, index);
+    case TRYST_ACTION_BACKWARD:
+    case TRYST_ACTION_INPUT_GRAD: return run_backward(engine, index);
+    case TRYST_ACTION_WEIGHT_GRAD: return run_weight_grad(engine, index);
+    default: return run_update(engine, index);
+    }
+}
+
+tryst_status engine_run_action(tryst_engine *engine, size_t index)
+{
+    const tryst_status status = run_one(engine, index);
+    return status == TRYST_OK ? feed_next(engine, index) : status;
+}

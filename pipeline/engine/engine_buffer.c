@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Implements engine_buffer.h; see there for the idea. */
+#include "engine_buffer.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define BUFFER_ALIGN_BYTES  64
+#define CHUNK_BUFFERS_FIRST 4
+/* A chunk of several blocks is no larger: at most so much of each size is made ahead. */
+#define CHUNK_BYTES_MAX (64u << 20)
+
+/* Behind all others, or before them. */
+static void class_put(buffer_class *self, buffer *block, bool behind)
+{
+    if (behind && self->free) {
+        block->next_free = NULL;
+        self->last_free->next_free = block;
+        self->last_free = block;
+        return;
+    }
+    block->next_free = self->free;
+    self->last_free = self->free ? self->last_free : block;
+    self->free = block;
+}
+
+static buffer_class *class_find(buffer_pool *pool, size_t bytes, bool travels)
+{
+    for (buffer_class *self = pool->classes; self; self = self->next) {
+        if (self->bytes == bytes && self->travels == travels) {
+            return self;
+        }
+    }
+    buffer_class *self = calloc(1, sizeof *self);
+    if (self) {
+        *self = (buffer_class){
+            .next = pool->classes, .pool = pool, .bytes = bytes, .travels = travels};
+        pool->classes = self;
+    }
+    return self;
+}
+
+static tryst_status chunk_allocate(buffer_class *self, size_t bytes, buffer_chunk *chunk)
+{
+    const buffer_pool *pool = self->pool;
+    if (self->travels || pool->memory != TRYST_MEMORY_HOST) {
+        return tryst_mem_alloc(pool->ctx, bytes, pool->memory, pool->device, &chunk->data,
+                               &chunk->mem);
+    }
+    return posix_memalign(&chunk->data, BUFFER_ALIGN_BYTES, bytes) ? TRYST_E_NOMEM
+                                                                   : TRYST_OK;
+}
+
+/* How many blocks the next chunk should have: as many as all before together, and that fit. 0: none
+ * does. */
+static size_t class_growth(const buffer_class *self)
+{
+    const buffer_pool *pool = self->pool;
+    const size_t wanted = self->made_count ? self->made_count : CHUNK_BUFFERS_FIRST;
+    const size_t ahead =
+        self->bytes < CHUNK_BYTES_MAX ? CHUNK_BYTES_MAX / self->bytes : 1;
+    const size_t most = wanted < ahead ? wanted : ahead;
+    if (pool->bytes_max == 0) {
+        return most;
+    }
+    const uint64_t left =
+        pool->bytes_max > pool->bytes_made ? pool->bytes_max - pool->bytes_made : 0;
+    return left / self->bytes < most ? (size_t)(left / self->bytes) : most;
+}
+
+/* Cut a new chunk of `count` blocks into free buffers. */
+static tryst_status class_add(buffer_class *self, size_t count)
+{
+    buffer_chunk *chunk = calloc(1, sizeof *chunk);
+    if (!chunk) {
+        return TRYST_E_NOMEM;
+    }
+    chunk->buffers = calloc(count, sizeof *chunk->buffers);
+    tryst_status status =
+        chunk->buffers ? chunk_allocate(self, count * self->bytes, chunk) : TRYST_E_NOMEM;
+    if (status != TRYST_OK) {
+        free(chunk->buffers);
+        free(chunk);
+        return status;
+    }
+    for (size_t i = 0; i < count; i++) {
+        chunk->buffers[i] = (buffer){.data = (char *)chunk->data + i * self->bytes,
+                                     .mem = chunk->mem,
+                                     .bytes = self->bytes,
+                                     .owner = self};
+        class_put(self, &chunk->buffers[i], false);
+    }
+    chunk->count = count;
+    chunk->next = self->chunks;
+    self->chunks = chunk;
+    self->made_count += count;
+    self->pool->allocations_count++;
+    self->pool->bytes_made += count * self->bytes;
+    return TRYST_OK;
+}
+
+/* On a device: where many do not fit, fewer may. */
+static tryst_status class_grow(buffer_class *self)
+{
+    size_t count = class_growth(self);
+    tryst_status status = count > 0 ? class_add(self, count) : TRYST_E_NOMEM;
+    while (self->pool->memory != TRYST_MEMORY_HOST && status == TRYST_E_NOMEM &&
+           count > 1) {
+        count /= 2;
+        status = class_add(self, count);
+    }
+    return status;
+}
+
+static size_t class_bytes(size_t bytes)
+{
+    const size_t rounded =
+        (bytes + BUFFER_ALIGN_BYTES - 1) / BUFFER_ALIGN_BYTES * BUFFER_ALIGN_BYTES;
+    return rounded ? rounded : BUFFER_ALIGN_BYTES;
+}
+
+tryst_status buffer_get_idle(buffer_pool *pool, size_t bytes, buffer **buffer_p)
+{
+    buffer_class *self = class_find(pool, class_bytes(bytes), false);
+    if (!self) {
+        return TRYST_E_NOMEM;
+    }
+    const buffer *next = self->free;
+    if (next && next->after &&
+        tryst_event_test(pool->handle, next->after) == TRYST_IN_PROGRESS) {
+        (void)class_grow(self); /* without it the next one is as good */
+    }
+    return buffer_get(pool, bytes, false, buffer_p);
+}
+
+tryst_status buffer_get(buffer_pool *pool, size_t bytes, bool travels, buffer **buffer_p)
+{
+    buffer_class *self = class_find(pool, class_bytes(bytes), travels);
+    if (!self) {
+        return TRYST_E_NOMEM;
+    }
+    if (!self->free) {
+        const tryst_status status = class_grow(self);
+        if (status != TRYST_OK) {
+            return status;
+        }
+    }
+    buffer *taken = self->free;
+    self->free = taken->next_free;
+    taken->uses = 1;
+    pool->bytes_used += taken->bytes;
+    if (pool->bytes_used > pool->bytes_peak) {
+        pool->bytes_peak = pool->bytes_used;
+    }
+    *buffer_p = taken;
+    return TRYST_OK;
+}
+
+void buffer_drop(buffer *self)
+{
+    if (!self) {
+        return;
+    }
+    assert(self->uses > 0);
+    if (--self->uses == 0) {
+        self->owner->pool->bytes_used -= self->bytes;
+        class_put(self->owner, self, self->owner->pool->memory != TRYST_MEMORY_HOST);
+    }
+}
+
+void buffer_pool_settle(buffer_pool *pool)
+{
+    for (buffer_class *self = pool->classes; self; self = self->next) {
+        for (buffer_chunk *chunk = self->chunks; chunk; chunk = chunk->next) {
+            for (size_t i = 0; i < chunk->count; i++) {
+                chunk->buffers[i].after = NULL;
+            }
+        }
+    }
+}
+
+static void chunk_close(buffer_chunk *chunk, bool leave)
+{
+    if (!chunk->mem) {
+        free(chunk->data);
+    } else if (!leave) {
+        tryst_mem_release(chunk->mem);
+    }
+    free(chunk->buffers);
+    free(chunk);
+}
+
+void buffer_pool_close(buffer_pool *pool, bool leave)
+{
+    while (pool->classes) {
+        buffer_class *self = pool->classes;
+        pool->classes = self->next;
+        while (self->chunks) {
+            buffer_chunk *chunk = self->chunks;
+            self->chunks = chunk->next;
+            chunk_close(chunk, leave);
+        }
+        free(self);
+    }
+}

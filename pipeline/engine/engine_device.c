@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Implements engine_device.h; see there for the idea and the invariants. */
+#include "engine_device.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "engine.h"
+
+/* Between two looks at a device that works, and at which nothing else happens. */
+#define LOOK_PAUSE_NS 20000
+
+/* ----------------------------------------------------------------------------------- *
+ *  Open and close
+ * ----------------------------------------------------------------------------------- */
+
+/* All stages of a rank lie in one place: what one makes is read by the next. */
+static tryst_status find_place(tryst_engine *engine)
+{
+    engine_device *self = &engine->device;
+    const tryst_stage *first = NULL;
+    for (int i = 0; i < engine->stages_count; i++) {
+        const tryst_stage *stage = engine->stages[i];
+        if (!stage) {
+            continue;
+        }
+        if (first && (first->info.memory != stage->info.memory ||
+                      first->info.device != stage->info.device)) {
+            return engine_fail(
+                engine, TRYST_E_INVALID,
+                "stage %d is not where the stages before it are: all stages "
+                "of a rank must be on the host, or on one device",
+                i);
+        }
+        first = stage;
+    }
+    self->memory = first ? first->info.memory : TRYST_MEMORY_HOST;
+    self->ordinal = first ? first->info.device : 0;
+    self->used = self->memory != TRYST_MEMORY_HOST;
+    return TRYST_OK;
+}
+
+static bool takes_data(const tryst_engine *engine, size_t index)
+{
+    const tryst_action *action = &engine->list->actions[index];
+    const tryst_stage_info *info = &engine->stages[action->stage]->info;
+    return action->kind == TRYST_ACTION_FORWARD &&
+           ((info->is_first && info->input_count > 0) || info->target_count > 0);
+}
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
+/* Lay out the pinned memory of all moments from `base` on (NULL: only count). */
+static size_t lay_out(tryst_engine *engine, char *base)
+{
+    engine_device *self = &engine->device;
+    size_t used = 0;
+    for (size_t i = 0; i < engine->list->count; i++) {
+        if (!takes_data(engine, i)) {
+            continue;
+        }
+        const tryst_stage_info *info =
+            &engine->stages[engine->list->actions[i].stage]->info;
+        const size_t input_bytes =
+            info->is_first ? info->input_count * tryst_dtype_bytes(info->input_dtype) : 0;
+        if (base && input_bytes > 0) {
+            self->moments[i].pinned_input = base + used;
+        }
+        used += rounded(input_bytes);
+        if (base && info->target_count > 0) {
+            self->moments[i].pinned_target = base + used;
+        }
+        used += rounded(info->target_count);
+    }
+    return used;
+}
+
+static tryst_status open_pinned(tryst_engine *engine)
+{
+    engine_device *self = &engine->device;
+    const size_t data_bytes = lay_out(engine, NULL);
+    const size_t losses_bytes =
+        (size_t)engine->microbatches_count * sizeof *engine->losses;
+    self->pinned_bytes = data_bytes + losses_bytes;
+    const tryst_status status =
+        tryst_pinned_alloc(self->handle, self->pinned_bytes, &self->pinned);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    lay_out(engine, self->pinned);
+    free(engine->losses);
+    engine->losses = (double *)(void *)((char *)self->pinned + data_bytes);
+    return TRYST_OK;
+}
+
+/* Of both frames: a send may still be under way when its action runs again in the next step. */
+static engine_transfer *send_at(tryst_engine *engine, size_t i)
+{
+    return &engine->frames[i % 2].sends[i / 2];
+}
+
+static tryst_status open_events(tryst_engine *engine)
+{
+    engine_device *self = &engine->device;
+    tryst_status status = tryst_event_open(self->handle, &self->idle[0]);
+    if (status == TRYST_OK) {
+        status = tryst_event_open(self->handle, &self->idle[1]);
+    }
+    for (size_t i = 0; i < engine->list->count && status == TRYST_OK; i++) {
+        status = tryst_event_open(engine->device.handle, &engine->device.moments[i].done);
+        if (status == TRYST_OK && takes_data(engine, i)) {
+            status =
+                tryst_event_open(engine->device.handle, &engine->device.moments[i].fed);
+        }
+    }
+    for (size_t i = 0; i < engine->receives_count && status == TRYST_OK; i++) {
+        status = tryst_event_open(engine->device.handle, &engine->receives[i].event);
+    }
+    for (size_t i = 0; i < 2 * engine->sends_count && status == TRYST_OK; i++) {
+        status = tryst_event_open(engine->device.handle, &send_at(engine, i)->event);
+    }
+    return status;
+}
+
+static tryst_status open_handle(tryst_engine *engine)
+{
+    engine_device *self = &engine->device;
+    char error[256] = "";
+    tryst_status status =
+        tryst_device_open(engine->params.ctx, self->memory, self->ordinal, &self->handle,
+                          error, sizeof error);
+    if (status != TRYST_OK) {
+        return engine_fail(engine, status, "device %d cannot be used: %s",
+                           (int)self->ordinal, *error ? error : tryst_status_str(status));
+    }
+    engine->pool.handle = self->handle;
+    status = tryst_stream_open(self->handle, 1, &self->gate);
+    return status == TRYST_OK ? tryst_stream_open(self->handle, 1, &self->feeder)
+                              : status;
+}
+
+tryst_status engine_device_open(tryst_engine *engine)
+{
+    engine_device *self = &engine->device;
+    tryst_status status = find_place(engine);
+    if (status != TRYST_OK || !self->used) {
+        return status;
+    }
+    if (engine->params.fault == TRYST_ENGINE_FAULT_DROP) {
+        return engine_fail(engine, TRYST_E_UNSUPPORTED,
+                           "the fault \"drop\" clears gradients on the host, and these "
+                           "stages keep them on a device");
+    }
+    engine->pool.memory = self->memory;
+    engine->pool.device = self->ordinal;
+    self->moments = calloc(engine->list->count + 1, sizeof *self->moments);
+    status = self->moments ? open_handle(engine) : TRYST_E_NOMEM;
+    if (status == TRYST_OK) {
+        status = open_pinned(engine);
+    }
+    return status == TRYST_OK ? open_events(engine) : status;
+}
+
+static void close_events(tryst_engine *engine)
+{
+    const tryst_device *handle = engine->device.handle;
+    tryst_event_close(handle, engine->device.idle[0]);
+    tryst_event_close(handle, engine->device.idle[1]);
+    for (size_t i = 0; i < engine->list->count; i++) {
+        tryst_event_close(handle, engine->device.moments[i].done);
+        tryst_event_close(handle, engine->device.moments[i].fed);
+    }
+    for (size_t i = 0; i < engine->receives_count; i++) {
+        tryst_event_close(handle, engine->receives[i].event);
+    }
+    for (size_t i = 0; i < 2 * engine->sends_count; i++) {
+        tryst_event_close(handle, send_at(engine, i)->event);
+    }
+}
+
+void engine_device_close(tryst_engine *engine)
+{
+    engine_device *self = &engine->device;
+    if (engine->unquiet) { /* the device may still come to them */
+        engine->losses = self->pinned ? NULL : engine->losses;
+        return;
+    }
+    if (self->handle) {
+        close_events(engine);
+        tryst_stream_close(self->handle, self->gate);
+        tryst_stream_close(self->handle, self->feeder);
+    }
+    if (self->pinned) {
+        tryst_pinned_free(self->handle, self->pinned, self->pinned_bytes);
+        engine->losses = NULL; /* they lay there */
+    }
+    tryst_device_close(self->handle);
+    free(self->moments);
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  What has passed
+ * ----------------------------------------------------------------------------------- */
+
+static tryst_status device_failed(tryst_engine *engine, tryst_status status)
+{
+    char name[32];
+    const tryst_action *action = &engine->list->actions[engine->device.passed];
+    return engine_fail(
+        engine, status, "step %llu, rank %d: device %d failed at or before %s: %s",
+        (unsigned long long)engine->frame->id, engine->rank, (int)engine->device.ordinal,
+        tryst_action_format(action, name, sizeof name),
+        engine_stage_text(engine->stages[action->stage], status));
+}
+
+/* Note what has passed by now. */
+static tryst_status look(tryst_engine *engine)
+{
+    engine_device *self = &engine->device;
+    while (self->passed < self->queued) {
+        engine_moment *moment = &self->moments[self->passed];
+        const tryst_status status = tryst_event_test(self->handle, moment->done);
+        if (status == TRYST_IN_PROGRESS) {
+            return TRYST_OK;
+        }
+        if (status != TRYST_OK) {
+            return device_failed(engine, status);
+        }
+        const uint64_t now_ns = tryst_now_ns(engine->params.ctx);
+        const uint64_t begin_ns =
+            moment->begin_ns > self->passed_ns ? moment->begin_ns : self->passed_ns;
+        engine_note_action(engine, &engine->list->actions[self->passed], begin_ns, now_ns,
+                           moment->cpu_ns);
+        self->passed_ns = now_ns;
+        self->passed++;
+    }
+    return TRYST_OK;
+}
+
+/* Nothing has passed for too long: a transfer is missing, else the device hangs. */
+static tryst_status device_late(tryst_engine *engine)
+{
+    char name[32];
+    const tryst_status status = engine_receive_late(engine);
+    const tryst_action *action = &engine->list->actions[engine->device.passed];
+    return status != TRYST_OK
+               ? status
+               : engine_fail(
+                     engine, TRYST_E_DEADLINE,
+                     "step %llu, rank %d: %s has all it needs, and has not ended on "
+                     "device %d for %llu s",
+                     (unsigned long long)engine->frame->id, engine->rank,
+                     tryst_action_format(action, name, sizeof name),
+                     (int)engine->device.ordinal,
+                     (unsigned long long)(engine->params.timeout_ns / 1000000000));
+}
+
+/* Wait until all but `left` of the queued actions have passed, while transfers go on. */
+static tryst_status wait_until_left(tryst_engine *engine, size_t left)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_PAUSE_NS};
+    engine_device *self = &engine->device;
+    const uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
+    for (;;) {
+        tryst_status status = look(engine);
+        if (status == TRYST_OK) {
+            status = engine_reap(engine);
+        }
+        if (status != TRYST_OK || self->queued - self->passed <= left) {
+            return status;
+        }
+        if (tryst_now_ns(engine->params.ctx) - begin_ns > engine->params.timeout_ns) {
+            return device_late(engine);
+        }
+        if (tryst_progress(engine->params.ctx) == 0) {
+            nanosleep(&pause, NULL);
+        }
+    }
+}
+
+/* An event that passes when `stream` is empty, and the last of the queued actions. */
+static bool is_idle(const engine_device *self)
+{
+    bool idle = tryst_event_test(self->handle, self->idle[0]) != TRYST_IN_PROGRESS &&
+                tryst_event_test(self->handle, self->idle[1]) != TRYST_IN_PROGRESS;
+    for (size_t i = self->passed; i < self->queued && idle; i++) {
+        idle = tryst_event_test(self->handle, self->moments[i].done) != TRYST_IN_PROGRESS;
+    }
+    return idle;
+}
+
+bool engine_device_stop(tryst_engine *engine, uint64_t timeout_ns)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_PAUSE_NS};
+    engine_device *self = &engine->device;
+    if (!self->idle[1]) { /* it never began */
+        return true;
+    }
+    tryst_event_record(self->handle, self->gate, self->idle[0]);
+    tryst_event_record(self->handle, self->feeder, self->idle[1]);
+    const uint64_t begin_ns = tryst_now_ns(engine->params.ctx);
+    while (!is_idle(self)) {
+        if (tryst_now_ns(engine->params.ctx) - begin_ns > timeout_ns) {
+            return false;
+        }
+        if (tryst_progress(engine->params.ctx) == 0) {
+            nanosleep(&pause, NULL);
+        }
+    }
+    return true;
+}
+
+tryst_status engine_device_room(tryst_engine *engine)
+{
+    return wait_until_left(engine, ENGINE_DEVICE_AHEAD);
+}
+
+tryst_status engine_device_drain(tryst_engine *engine)
+{
+    const tryst_status status = wait_until_left(engine, 0);
+    if (status == TRYST_OK) {
+        engine->device.queued = 0;
+        engine->device.passed = 0;
+        buffer_pool_settle(&engine->pool);
+    }
+    return status;
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  What goes in and out
+ * ----------------------------------------------------------------------------------- */
+
+tryst_status engine_device_gate(tryst_engine *engine, tryst_op *op, void *arrived,
+                                buffer *memory)
+{
+    engine_device *self = &engine->device;
+    tryst_status status = tryst_op_stream_wait(op, self->ordinal, self->gate);
+    if (status == TRYST_OK) {
+        status = tryst_event_record(self->handle, self->gate, arrived);
+    }
+    memory->after = arrived;
+    return status;
+}
+
+static tryst_status bring(tryst_engine *engine, buffer *to, const void *from,
+                          size_t bytes)
+{
+    const engine_device *self = &engine->device;
+    const tryst_status status =
+        to->after ? tryst_stream_wait(self->handle, self->feeder, to->after) : TRYST_OK;
+    return status == TRYST_OK
+               ? tryst_copy_async(self->handle, self->feeder, to->data, from, bytes)
+               : status;
+}
+
+tryst_status engine_device_feed(tryst_engine *engine, size_t index, buffer *input,
+                                buffer *target)
+{
+    engine_device *self = &engine->device;
+    engine_moment *moment = &self->moments[index];
+    const tryst_stage_info *info =
+        &engine->stages[engine->list->actions[index].stage]->info;
+    tryst_status status = TRYST_OK;
+    if (moment->pinned_input) {
+        status = bring(engine, input, moment->pinned_input,
+                       info->input_count * tryst_dtype_bytes(info->input_dtype));
+        input->after = moment->fed;
+    }
+    if (status == TRYST_OK && moment->pinned_target) {
+        status = bring(engine, target, moment->pinned_target, info->target_count);
+        target->after = moment->fed;
+    }
+    return status == TRYST_OK
+               ? tryst_event_record(self->handle, self->feeder, moment->fed)
+               : status;
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  One action
+ * ----------------------------------------------------------------------------------- */
+
+void engine_device_use(tryst_engine *engine, size_t index, buffer *memory)
+{
+    engine_device *self = &engine->device;
+    if (!self->used || !memory) {
+        return;
+    }
+    if (memory->after) {
+        assert(self->waits_count < ENGINE_DEVICE_WAITS);
+        self->waits[self->waits_count++] = memory->after;
+    }
+    memory->after = self->moments[index].done;
+}
+
+void engine_device_work(tryst_engine *engine, size_t index, void *ready,
+                        tryst_stage_work *work)
+{
+    engine_device *self = &engine->device;
+    if (!self->used) {
+        return;
+    }
+    work->waits = self->waits;
+    work->waits_count = self->waits_count;
+    work->ready = ready;
+    work->done = self->moments[index].done;
+    self->waits_count = 0;
+}
+
+void engine_device_queued(tryst_engine *engine, size_t index, uint64_t begin_ns,
+                          uint64_t cpu_ns)
+{
+    engine_moment *moment = &engine->device.moments[index];
+    assert(index == engine->device.queued);
+    if (begin_ns > moment->begin_ns) {
+        moment->begin_ns = begin_ns;
+    }
+    moment->cpu_ns = cpu_ns;
+    engine->device.queued++;
+}
+
+void engine_device_came(tryst_engine *engine, size_t index, uint64_t now_ns)
+{
+    if (engine->device.used) {
+        engine->device.moments[index].begin_ns = now_ns;
+    }
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows of a data file, at offsets that every rank computes by itself.
+ *
+ * One idea: the offset of a window is a pure function of (seed, step, micro-batch, row), so the
+ * first and the last stage read the same windows without a word between them. The file is read
+ * with pread, not mapped: one that shrinks while we train is an error, not a SIGBUS.
+ *
+ * Public functions of data.h. */
+#include <tryst/data.h>
+
+#include "pipeline/base/fail.h"
+#include "pipeline/base/random.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct tryst_data {
+    int fd;
+    int32_t seq;
+    uint64_t seed;
+    uint64_t bytes;
+};
+
+/* Open without blocking on what is no file (a FIFO without a writer, say). */
+static tryst_status data_open_file(const char *path, int32_t seq, char *error,
+                                   size_t error_capacity, int *fd_p, uint64_t *bytes_p)
+{
+    struct stat stat;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        return fail_text(TRYST_E_IO, error, error_capacity,
+                         "cannot open the data file \"%s\": %s", path, strerror(errno));
+    }
+    tryst_status status = TRYST_OK;
+    if (fstat(fd, &stat) != 0) {
+        status =
+            fail_text(TRYST_E_IO, error, error_capacity,
+                      "cannot examine the data file \"%s\": %s", path, strerror(errno));
+    } else if (!S_ISREG(stat.st_mode)) {
+        status = fail_text(
+            TRYST_E_IO, error, error_capacity,
+            "the data file \"%s\" is %s; training data must be a regular file", path,
+            S_ISDIR(stat.st_mode) ? "a directory" : "not a file of bytes");
+    } else if ((uint64_t)stat.st_size < (uint64_t)seq + 1) {
+        status = fail_text(
+            TRYST_E_IO, error, error_capacity,
+            "the data file \"%s\" has %lld bytes, but a window needs %lld "
+            "(seq %d and the byte behind it); use a longer file or a smaller seq",
+            path, (long long)stat.st_size, (long long)seq + 1, (int)seq);
+    }
+    if (status != TRYST_OK) {
+        close(fd);
+        return status;
+    }
+    *fd_p = fd;
+    *bytes_p = (uint64_t)stat.st_size;
+    return TRYST_OK;
+}
+
+tryst_status tryst_data_open(const char *path, int32_t seq, uint64_t seed, char *error,
+                             size_t error_capacity, tryst_data **data_p)
+{
+    if (seq < 1) {
+        return fail_text(TRYST_E_INVALID, error, error_capacity,
+                         "a window of %d bytes is empty; seq must be at least 1",
+                         (int)seq);
+    }
+    tryst_data *data = calloc(1, sizeof(*data));
+    if (!data) {
+        return fail_text(TRYST_E_NOMEM, error, error_capacity,
+                         "no memory for a data file");
+    }
+    tryst_status status =
+        data_open_file(path, seq, error, error_capacity, &data->fd, &data->bytes);
+    if (status != TRYST_OK) {
+        free(data);
+        return status;
+    }
+    data->seq = seq;
+    data->seed = seed;
+    *data_p = data;
+    return TRYST_OK;
+}
+
+uint64_t tryst_data_offset(const tryst_data *data, uint64_t step, uint64_t microbatch,
+                           int32_t row)
+{
+    /* The complement, so that windows and initial weights of one seed have nothing in common. */
+    const uint64_t stream = random_stream(~data->seed, step, microbatch);
+    return random_below(random_at(stream, (uint64_t)row),
+                        data->bytes - (uint64_t)data->seq);
+}
+
+static tryst_status data_read(const tryst_data *data, uint64_t offset, uint8_t *bytes)
+{
+    size_t done = 0, wanted = (size_t)data->seq;
+    while (done < wanted) {
+        ssize_t got =
+            pread(data->fd, bytes + done, wanted - done, (off_t)(offset + done));
+        if (got == 0 || (got < 0 && errno != EINTR)) {
+            return TRYST_E_IO;
+        }
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return TRYST_OK;
+}
+
+tryst_status tryst_data_windows(const tryst_data *data, uint64_t step,
+                                uint64_t microbatch, int32_t rows, uint8_t *input,
+                                uint8_t *target)
+{
+    tryst_status status = TRYST_OK;
+    for (int32_t row = 0; status == TRYST_OK && row < rows; row++) {
+        const uint64_t offset = tryst_data_offset(data, step, microbatch, row);
+        const size_t at = (size_t)row * (size_t)data->seq;
+        if (input) {
+            status = data_read(data, offset, input + at);
+        }
+        if (target && status == TRYST_OK) {
+            status = data_read(data, offset + 1, target + at);
+        }
+    }
+    return status;
+}
+
+uint64_t tryst_data_bytes(const tryst_data *data)
+{
+    return data ? data->bytes : 0;
+}
+
+void tryst_data_close(tryst_data *data)
+{
+    if (data) {
+        close(data->fd);
+        free(data);
+    }
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The oracle: a program run by one loop in one process.
+ *
+ * One idea: an action is ready when the arrays that it reads are there. The loop takes one ready
+ * action from each rank in turn until all lists are at their ends; a turn in which nobody can go on
+ * is a program that cannot run. Nothing here comes from the engine, not even its idea of what an
+ * action needs: that is written once more, in cell_is_ready and the run_ functions.
+ *
+ * Stages on a device get the same arrays in its memory, and each action is waited for before the next
+ * one begins: nothing is ever under way (replay_memory.h).
+ *
+ * Invariant: an array in a cell has no data until its maker ran and again after its last reader.
+ * Public functions of replay.h; called by pp_bench --check and by tests. */
+#include <tryst/replay.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/base/fail.h"
+#include "replay_memory.h"
+#include <tryst/weights.h>
+
+/* One micro-batch at one stage. */
+typedef struct replay_cell {
+    replay_array input;
+    replay_array target;
+    replay_array saved;
+    replay_array grad_output;
+    replay_array kept;
+} replay_cell;
+
+typedef struct replay_run {
+    const tryst_replay_params *params;
+    replay_memory memory;
+    int ranks_count;
+    int stages_count;
+    int microbatches_count;
+    uint64_t step;
+    replay_cell *cells; /* [stages_count][microbatches_count] */
+    uint64_t *versions; /* [stages_count]: newest when the step began */
+    int32_t *gradients; /* [stages_count]: summed since the last update */
+    size_t *positions;  /* [ranks_count]: actions done */
+    double *losses;     /* [microbatches_count] */
+} replay_run;
+
+static replay_cell *cell_at(const replay_run *r, int stage, int microbatch)
+{
+    return &r->cells[(size_t)stage * (size_t)r->microbatches_count + (size_t)microbatch];
+}
+
+static void cell_clear(replay_cell *cell)
+{
+    replay_array_close(&cell->input);
+    replay_array_close(&cell->target);
+    replay_array_close(&cell->saved);
+    replay_array_close(&cell->grad_output);
+    replay_array_close(&cell->kept);
+}
+
+/* ---- one action ---------------------------------------------------------------------------- */
+
+static bool cell_is_ready(const replay_run *r, const tryst_action *action)
+{
+    if (action->kind == TRYST_ACTION_UPDATE) {
+        return true;
+    }
+    const replay_cell *cell = cell_at(r, action->stage, action->microbatch);
+    const bool is_last = r->params->stages[action->stage]->info.is_last;
+    switch (action->kind) {
+    case TRYST_ACTION_FORWARD:
+        return !cell->saved.data && (action->stage == 0 || cell->input.data);
+    case TRYST_ACTION_BACKWARD:
+    case TRYST_ACTION_INPUT_GRAD:
+        return cell->saved.data && (is_last || cell->grad_output.data);
+    case TRYST_ACTION_WEIGHT_GRAD: return cell->kept.data != NULL;
+    default: return false;
+    }
+}
+
+static tryst_stage_work cell_work(const replay_run *r, const tryst_action *action)
+{
+    const replay_cell *cell = cell_at(r, action->stage, action->microbatch);
+    const int64_t version = (int64_t)r->versions[action->stage] + action->version;
+    return (tryst_stage_work){.struct_size = sizeof(tryst_stage_work),
+                              .version = (uint64_t)version,
+                              .input = cell->input.data,
+                              .target = cell->target.data,
+                              .saved = cell->saved.data,
+                              .grad_output = cell->grad_output.data,
+                              .kept = cell->kept.data,
+                              .done = r->memory.done};
+}
+
+static uint64_t activation_bytes(tryst_dtype dtype, uint64_t count)
+{
+    return count * tryst_dtype_bytes(dtype);
+}
+
+/* A call was made with `status`: it counts when its work is done. */
+static tryst_status finished(replay_run *r, tryst_status status)
+{
+    return status == TRYST_OK ? replay_memory_wait(&r->memory) : status;
+}
+
+/* Windows for the ends of the pipeline. */
+static tryst_status cell_feed(replay_run *r, const tryst_action *action)
+{
+    const tryst_stage_info *info = &r->params->stages[action->stage]->info;
+    replay_cell *cell = cell_at(r, action->stage, action->microbatch);
+    const uint64_t input_count = info->is_first ? info->input_count : 0;
+    const uint64_t target_count = info->is_last ? info->target_count : 0;
+    replay_array input = {0}, target = {0};
+    tryst_status status = TRYST_OK;
+    if (info->is_first) {
+        status = replay_array_open(&r->memory, input_count, &cell->input, &input);
+    }
+    if (status == TRYST_OK && info->is_last) {
+        status = replay_array_open(&r->memory, target_count, &cell->target, &target);
+    }
+    if (status == TRYST_OK && input_count + target_count > 0 && r->params->feed) {
+        status = r->params->feed(r->params->feed_arg, r->step, action->microbatch,
+                                 input_count ? input.data : NULL,
+                                 target_count ? target.data : NULL);
+    }
+    if (status == TRYST_OK) {
+        status = replay_array_bring(&r->memory, &cell->input, &input, input_count);
+    }
+    if (status == TRYST_OK) {
+        status = replay_array_bring(&r->memory, &cell->target, &target, target_count);
+    }
+    replay_array_host_close(&cell->input, &input);
+    replay_array_host_close(&cell->target, &target);
+    return status;
+}
+
+static tryst_status run_forward(replay_run *r, const tryst_action *action)
+{
+    tryst_stage *stage = r->params->stages[action->stage];
+    const tryst_stage_info *info = &stage->info;
+    replay_cell *cell = cell_at(r, action->stage, action->microbatch);
+    tryst_status status = cell_feed(r, action);
+    if (status == TRYST_OK) {
+        status = replay_array_open(&r->memory, info->saved_bytes, &cell->saved, NULL);
+    }
+    void *output = r->memory.loss;
+    if (status == TRYST_OK && !info->is_last) {
+        replay_cell *next = cell_at(r, action->stage + 1, action->microbatch);
+        status = replay_array_open(
+            &r->memory, activation_bytes(info->output_dtype, info->output_count),
+            &next->input, NULL);
+        output = next->input.data;
+    }
+    if (status != TRYST_OK) {
+        return status;
+    }
+    tryst_stage_work work = cell_work(r, action);
+    work.output = output;
+    status = finished(r, stage->ops->forward(stage, &work));
+    if (info->is_last) {
+        r->losses[action->microbatch] = *r->memory.loss;
+    }
+    return status;
+}
+
+static tryst_status run_backward(replay_run *r, const tryst_action *action)
+{
+    tryst_stage *stage = r->params->stages[action->stage];
+    const tryst_stage_info *info = &stage->info;
+    const bool is_whole = action->kind == TRYST_ACTION_BACKWARD;
+    replay_cell *cell = cell_at(r, action->stage, action->microbatch);
+    void *grad_input = NULL;
+    tryst_status status = TRYST_OK;
+    if (!info->is_first) {
+        replay_cell *before = cell_at(r, action->stage - 1, action->microbatch);
+        status = replay_array_open(&r->memory,
+                                   activation_bytes(info->input_dtype, info->input_count),
+                                   &before->grad_output, NULL);
+        grad_input = before->grad_output.data;
+    }
+    if (status == TRYST_OK && !is_whole) {
+        status = replay_array_open(&r->memory, info->kept_bytes, &cell->kept, NULL);
+    }
+    if (status != TRYST_OK) {
+        return status;
+    }
+    tryst_stage_work work = cell_work(r, action);
+    work.grad_input = grad_input;
+    if (!is_whole) {
+        status = info->split_backward ? stage->ops->backward_input(stage, &work)
+                                      : TRYST_E_UNSUPPORTED;
+        status = finished(r, status);
+        replay_array_close(&cell->grad_output);
+        return status;
+    }
+    r->gradients[action->stage]++;
+    status = finished(r, stage->ops->backward(stage, &work));
+    cell_clear(cell);
+    return status;
+}
+
+static tryst_status run_weight_grad(replay_run *r, const tryst_action *action)
+{
+    tryst_stage *stage = r->params->stages[action->stage];
+    const tryst_stage_work work = cell_work(r, action);
+    tryst_status status = stage->info.split_backward
+                              ? stage->ops->backward_weight(stage, &work)
+                              : TRYST_E_UNSUPPORTED;
+    status = finished(r, status);
+    r->gradients[action->stage]++;
+    cell_clear(cell_at(r, action->stage, action->microbatch));
+    return status;
+}
+
+static tryst_status run_update(replay_run *r, const tryst_action *action)
+{
+    tryst_stage *stage = r->params->stages[action->stage];
+    tryst_status status = stage->ops->update(stage, r->gradients[action->stage], NULL);
+    r->gradients[action->stage] = 0;
+    return status;
+}
+
+static tryst_status run_action(replay_run *r, const tryst_action *action)
+{
+    switch (action->kind) {
+    case TRYST_ACTION_FORWARD: return run_forward(r, action);
+    case TRYST_ACTION_BACKWARD:
+    case TRYST_ACTION_INPUT_GRAD: return run_backward(r, action);
+    case TRYST_ACTION_WEIGHT_GRAD: return run_weight_grad(r, action);
+    case TRYST_ACTION_UPDATE: return run_update(r, action);
+    default: return TRYST_E_UNSUPPORTED;
+    }
+}
+
+/* ---- the loop ------------------------------------------------------------------------------ */
+
+static tryst_status replay_fail(const replay_run *r, tryst_status status,
+                                const char *format, ...) TRYST_PRINTF(3, 4);
+
+static tryst_status replay_fail(const replay_run *r, tryst_status status,
+                                const char *format, ...)
+{
+    const tryst_replay_params *params = r->params;
+    if (params->error && params->error_capacity > 0) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(params->error, params->error_capacity, format, arguments);
+        va_end(arguments);
+    }
+    return status;
+}
+
+/* Run the next action of `rank` if it is ready. */
+static tryst_status replay_turn(replay_run *r, int rank, bool *moved)
+{
+    size_t count;
+    const tryst_action *actions = tryst_program_actions(r->params->program, rank, &count);
+    if (r->positions[rank] == count || !cell_is_ready(r, &actions[r->positions[rank]])) {
+        return TRYST_OK;
+    }
+    const tryst_action *action = &actions[r->positions[rank]++];
+    *moved = true;
+    const tryst_status status = run_action(r, action);
+    if (status != TRYST_OK) {
+        char name[32];
+        return replay_fail(r, status, "replay, step %llu, rank %d: %s failed: %s",
+                           (unsigned long long)r->step, rank,
+                           tryst_action_format(action, name, sizeof(name)),
+                           tryst_status_str(status));
+    }
+    return TRYST_OK;
+}
+
+/* TRYST_OK when every list is at its end; else name the first rank that is stuck. */
+static tryst_status replay_finished(const replay_run *r)
+{
+    for (int rank = 0; rank < r->ranks_count; rank++) {
+        size_t count;
+        const tryst_action *actions =
+            tryst_program_actions(r->params->program, rank, &count);
+        if (r->positions[rank] < count) {
+            char name[32];
+            return replay_fail(
+                r, TRYST_E_PROGRAM,
+                "replay, step %llu: no rank can go on; rank %d waits for the inputs of "
+                "%s",
+                (unsigned long long)r->step, rank,
+                tryst_action_format(&actions[r->positions[rank]], name, sizeof(name)));
+        }
+    }
+    return TRYST_OK;
+}
+
+static void replay_clear_cells(replay_run *r)
+{
+    for (int i = 0; i < r->stages_count * r->microbatches_count; i++) {
+        cell_clear(&r->cells[i]);
+    }
+}
+
+static tryst_status replay_step(replay_run *r, double *loss_p)
+{
+    memset(r->positions, 0, (size_t)r->ranks_count * sizeof(*r->positions));
+    for (int s = 0; s < r->stages_count; s++) {
+        uint64_t oldest;
+        r->params->stages[s]->ops->versions(r->params->stages[s], &oldest,
+                                            &r->versions[s]);
+    }
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int rank = 0; rank < r->ranks_count; rank++) {
+            tryst_status status = replay_turn(r, rank, &moved);
+            if (status != TRYST_OK) {
+                return status;
+            }
+        }
+    }
+    *loss_p = tryst_loss_mean(r->losses, r->microbatches_count);
+    return replay_finished(r);
+}
+
+/* The stages are those of one model, in order, so that gradients and outputs find a neighbour. */
+static tryst_status replay_check(const replay_run *r)
+{
+    for (int s = 0; s < r->stages_count; s++) {
+        const tryst_stage *stage = r->params->stages[s];
+        if (!stage || (stage->info.is_first != 0) != (s == 0) ||
+            (stage->info.is_last != 0) != (s + 1 == r->stages_count)) {
+            return replay_fail(r, TRYST_E_INVALID,
+                               "replay: stage %d of %d is missing or not in its place", s,
+                               r->stages_count);
+        }
+    }
+    return TRYST_OK;
+}
+
+tryst_status tryst_replay(const tryst_replay_params *params)
+{
+    replay_run r = {.params = params,
+                    .ranks_count = tryst_program_ranks(params->program),
+                    .stages_count = tryst_program_stages(params->program),
+                    .microbatches_count = tryst_program_microbatches(params->program)};
+    tryst_status status = replay_check(&r);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    const size_t stages = (size_t)r.stages_count,
+                 microbatches = (size_t)r.microbatches_count;
+    r.cells = calloc(stages * microbatches, sizeof(*r.cells));
+    r.versions = calloc(stages, sizeof(*r.versions));
+    r.gradients = calloc(stages, sizeof(*r.gradients));
+    r.positions = calloc((size_t)r.ranks_count, sizeof(*r.positions));
+    r.losses = calloc(microbatches, sizeof(*r.losses));
+    status = r.cells && r.versions && r.gradients && r.positions && r.losses
+                 ? replay_memory_open(&r.memory, params->ctx, &params->stages[0]->info)
+                 : TRYST_E_NOMEM;
+    if (status == TRYST_OK) {
+        for (uint64_t i = 0; i < params->steps_count && status == TRYST_OK; i++) {
+            r.step = params->first_step + i;
+            status = replay_step(&r, &params->losses[i]);
+        }
+        replay_clear_cells(&r);
+    } else {
+        replay_fail(&r, status, "the replay cannot begin: %s", tryst_status_str(status));
+    }
+    replay_memory_close(&r.memory);
+    free(r.losses);
+    free(r.positions);
+    free(r.gradients);
+    free(r.versions);
+    free(r.cells);
+    return status;
+}
+
+/* ---- comparison ---------------------------------------------------------------------------- */
+
+/* Bits, not values: a NaN equals itself, and zero is not minus zero. */
+static bool bits_equal(const void *a, const void *b, size_t bytes)
+{
+    return memcmp(a, b, bytes) == 0;
+}
+
+typedef struct weights_comparison {
+    const float *run;
+    const float *replay;
+    char *text;
+    size_t capacity;
+} weights_comparison;
+
+static int compare_parameter(void *arg, const tryst_parameter *parameter)
+{
+    weights_comparison *c = arg;
+    const uint64_t bytes = parameter->count * sizeof(float);
+    if (!bits_equal(c->run, c->replay, bytes)) {
+        uint64_t i = 0;
+        while (bits_equal(&c->run[i], &c->replay[i], sizeof(float))) {
+            i++;
+        }
+        fail_text(TRYST_OK, c->text, c->capacity,
+                  "the losses are equal, but the weights are not: %s[%llu] is %.9g, and "
+                  "%.9g in "
+                  "the replay",
+                  parameter->name, (unsigned long long)i, (double)c->run[i],
+                  (double)c->replay[i]);
+        return 1;
+    }
+    c->run += parameter->count;
+    c->replay += parameter->count;
+    return 0;
+}
+
+bool tryst_replay_equal(const tryst_model *model, uint64_t first_step,
+                        uint64_t steps_count, const tryst_replay_result *run,
+                        const tryst_replay_result *replay, char *text, size_t capacity)
+{
+    for (uint64_t i = 0; i < steps_count; i++) {
+        if (!bits_equal(&run->losses[i], &replay->losses[i], sizeof(double))) {
+            fail_text(
+                TRYST_OK, text, capacity,
+                "step %llu is the first whose loss differs: %.17g, and %.17g in the "
+                "replay (what went wrong is in this step's forwards, or in the backwards "
+                "and the update before)",
+                (unsigned long long)first_step + i, run->losses[i], replay->losses[i]);
+            return false;
+        }
+    }
+    weights_comparison c = {.run = run->weights,
+                            .replay = replay->weights,
+                            .text = text,
+                            .capacity = capacity};
+    if (run->weights && replay->weights &&
+        tryst_model_parameter_visit(model, compare_parameter, &c) != 0) {
+        return false;
+    }
+    fail_text(TRYST_OK, text, capacity, "%llu losses%s are bitwise equal to the replay's",
+              (unsigned long long)steps_count, run->weights ? " and all weights" : "");
+    return true;
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Models as users describe them: parsing, defaults, checks, the split into stages; and the one
+ * place that picks the stage for a model.
+ *
+ * Invariant: behind tryst_model_resolve no field is zero or out of range, so the stages check
+ * nothing again. Public functions of stage.h. */
+#include <tryst/stage.h>
+
+#include "pipeline/base/fail.h"
+#include "pipeline/device/device_module.h"
+#include "pipeline/device/device_stage.h"
+#include "pipeline/host/blas.h"
+#include "pipeline/host/host_stage.h"
+#include "pipeline/host/sleep_stage.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- model --------------------------------------------------------------------------------- */
+
+const char *tryst_model_kind_name(tryst_model_kind kind)
+{
+    switch (kind) {
+    case TRYST_MODEL_MLP: return "mlp";
+    case TRYST_MODEL_GPT: return "gpt";
+    case TRYST_MODEL_SLEEP: return "sleep";
+    case TRYST_MODEL_INVALID: break;
+    }
+    return "invalid";
+}
+
+/* "12.5" and what follows it, to nanoseconds; NULL where it is no time. */
+static const char *parse_ms(const char *text, uint64_t *time_ns_p)
+{
+    char *end = NULL;
+    double ms = strtod(text, &end);
+    if (end == text || !isfinite(ms) || ms < 0 || ms > 1e9) {
+        return NULL;
+    }
+    *time_ns_p = (uint64_t)(ms * 1e6 + 0.5);
+    return end;
+}
+
+static tryst_status parse_sleep(const char *times, tryst_model *model)
+{
+    uint64_t forward_ns = 0, backward_ns = 0;
+    const char *rest = parse_ms(times, &forward_ns);
+    if (!rest || *rest != ',') {
+        return TRYST_E_CONFIG;
+    }
+    rest = parse_ms(rest + 1, &backward_ns);
+    if (!rest || *rest) {
+        return TRYST_E_CONFIG;
+    }
+    model->kind = TRYST_MODEL_SLEEP;
+    model->sleep_forward_ns = forward_ns;
+    model->sleep_backward_ns = backward_ns;
+    return TRYST_OK;
+}
+
+tryst_status tryst_model_parse(const char *text, tryst_model *model, char *error,
+                               size_t error_capacity)
+{
+    if (strcmp(text, "mlp") == 0) {
+        model->kind = TRYST_MODEL_MLP;
+        return TRYST_OK;
+    }
+    if (strcmp(text, "gpt") == 0) {
+        model->kind = TRYST_MODEL_GPT;
+        return TRYST_OK;
+    }
+    if (strncmp(text, "sleep:", 6) == 0 && parse_sleep(text + 6, model) == TRYST_OK) {
+        return TRYST_OK;
+    }
+    return fail_text(
+        TRYST_E_CONFIG, error, error_capacity,
+        "model \"%s\" is not known; use mlp, gpt, or sleep:F_ms,B_ms with the "
+        "milliseconds of a forward and of a backward (sleep:10,20)",
+        text);
+}
+
+static void model_default(int32_t *field, int32_t value)
+{
+    *field = *field == 0 ? value : *field;
+}
+
+static void model_fill(tryst_model *model)
+{
+    model->struct_size = sizeof(*model);
+    model_default(&model->layers, 8);
+    model_default(&model->hidden, 64);
+    model_default(&model->heads, 4);
+    model_default(&model->seq, 64);
+    model_default(&model->microbatch_size, 4);
+    model_default(&model->vocabulary, 256);
+    if (model->sleep_activation_bytes == 0) {
+        model->sleep_activation_bytes = 4096;
+    }
+}
+
+/* BLAS counts in int, and so do we: every matrix of a stage must have fewer elements. The
+ * largest are [rows, 4·hidden], [4·hidden, hidden], [rows, vocabulary] and [seq, seq]. */
+static int model_is_too_large(const tryst_model *model)
+{
+    const double rows = (double)model->microbatch_size * model->seq;
+    const double wide = 4.0 * model->hidden;
+    return rows * wide >= INT32_MAX || wide * model->hidden >= INT32_MAX ||
+           rows * model->vocabulary >= INT32_MAX ||
+           (double)model->seq * model->seq >= INT32_MAX;
+}
+
+static tryst_status model_check(const tryst_model *model, char *error,
+                                size_t error_capacity)
+{
+    const struct {
+        const char *name;
+        int32_t value;
+    } fields[] = {{"layers", model->layers},
+                  {"hidden", model->hidden},
+                  {"heads", model->heads},
+                  {"seq", model->seq},
+                  {"microbatch_size", model->microbatch_size}};
+    if (model->kind < TRYST_MODEL_MLP || model->kind > TRYST_MODEL_SLEEP) {
+        return fail_text(TRYST_E_INVALID, error, error_capacity,
+                         "model kind %d does not exist; use mlp, gpt or sleep",
+                         (int)model->kind);
+    }
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        if (fields[i].value < 1) {
+            return fail_text(TRYST_E_INVALID, error, error_capacity,
+                             "the model's %s is %d, but must be at least 1",
+                             fields[i].name, (int)fields[i].value);
+        }
+    }
+    if (model->vocabulary != 256) {
+        return fail_text(
+            TRYST_E_INVALID, error, error_capacity,
+            "the model's vocabulary is %d, but models read bytes: it must be 256",
+            (int)model->vocabulary);
+    }
+    if (model->kind == TRYST_MODEL_GPT && model->hidden % model->heads != 0) {
+        return fail_text(TRYST_E_INVALID, error, error_capacity,
+                         "hidden %d does not divide into %d heads; choose a multiple",
+                         (int)model->hidden, (int)model->heads);
+    }
+    if (model_is_too_large(model)) {
+        return fail_text(
+            TRYST_E_INVALID, error, error_capacity,
+            "a matrix of the model would have 2^31 elements or more; make hidden, "
+            "seq or microbatch_size smaller");
+    }
+    return TRYST_OK;
+}
+
+tryst_status tryst_model_resolve(const tryst_model *model, tryst_model *resolved_p,
+                                 char *error, size_t error_capacity)
+{
+    tryst_model resolved = *model;
+    model_fill(&resolved);
+    tryst_status status = model_check(&resolved, error, error_capacity);
+    if (status == TRYST_OK) {
+        *resolved_p = resolved;
+    }
+    return status;
+}
+
+tryst_status tryst_model_split(const tryst_model *model, int32_t stages, int32_t stage,
+                               tryst_layers *layers_p, char *error, size_t error_capacity)
+{
+    tryst_model resolved;
+    tryst_status status = tryst_model_resolve(model, &resolved, error, error_capacity);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    if (stages < 1 || stage < 0 || stage >= stages) {
+        return fail_text(TRYST_E_INVALID, error, error_capacity,
+                         "there is no stage %d of %d; stages count from 0", (int)stage,
+                         (int)stages);
+    }
+    if (stages > resolved.layers) {
+        return fail_text(
+            TRYST_E_INVALID, error, error_capacity,
+            "%d stages need at least %d layers, but the model has %d; use fewer "
+            "ranks or more layers",
+            (int)stages, (int)stages, (int)resolved.layers);
+    }
+    const int32_t share = resolved.layers / stages, more = resolved.layers % stages;
+    const int32_t first = stage * share + (stage < more ? stage : more);
+    *layers_p = (tryst_layers){.first = first, .last = first + share + (stage < more)};
+    return TRYST_OK;
+}
+
+/* ---- stage --------------------------------------------------------------------------------- */
+
+/* Model, layers and params as the stages get them: checked, and with every default filled in.
+ * What is left to a kind of stage is the optimiser. */
+static tryst_status stage_resolve(const tryst_model *model, tryst_layers layers,
+                                  tryst_model *resolved, tryst_stage_params *p)
+{
+    p->versions_count = p->versions_count == 0 ? 1 : p->versions_count;
+    tryst_status status =
+        tryst_model_resolve(model, resolved, p->error, p->error_capacity);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    if (layers.first < 0 || layers.first >= layers.last ||
+        layers.last > resolved->layers) {
+        return fail_text(TRYST_E_INVALID, p->error, p->error_capacity,
+                         "a stage of layers %d to %d is not part of a model of %d layers",
+                         (int)layers.first, (int)layers.last, (int)resolved->layers);
+    }
+    if (p->versions_count < 1) {
+        return fail_text(TRYST_E_INVALID, p->error, p->error_capacity,
+                         "a stage must hold at least one weight version, not %d",
+                         (int)p->versions_count);
+    }
+    return TRYST_OK;
+}
+
+static int stage_is_device(const tryst_stage_params *p)
+{
+    return p->memory != TRYST_MEMORY_HOST || p->reference;
+}
+
+/* The same for what device stages alone have. */
+static tryst_status stage_resolve_device(const tryst_model *resolved,
+                                         tryst_stage_params *p)
+{
+    if (p->precision == TRYST_PRECISION_DEFAULT) {
+        p->precision = p->reference ? TRYST_PRECISION_F32 : TRYST_PRECISION_BF16;
+    }
+    if (resolved->kind == TRYST_MODEL_SLEEP) {
+        return fail_text(TRYST_E_INVALID, p->error, p->error_capacity,
+                         "a stage that sleeps does so on the host, not on a device");
+    }
+    if (p->reference && p->memory != TRYST_MEMORY_HOST) {
+        return fail_text(TRYST_E_INVALID, p->error, p->error_capacity,
+                         "the reference kernels compute in host memory, not in kind %d",
+                         (int)p->memory);
+    }
+    if (p->precision < TRYST_PRECISION_BF16 || p->precision > TRYST_PRECISION_F64 ||
+        (p->precision == TRYST_PRECISION_F64 && !p->reference)) {
+        return fail_text(
+            TRYST_E_INVALID, p->error, p->error_capacity,
+            "a device stage computes in bf16, f32 or tf32, not in precision %d",
+            (int)p->precision);
+    }
+    return TRYST_OK;
+}
+
+/* What only device stages can do is no default of the others. */
+static tryst_status stage_check_host(const tryst_stage_params *p)
+{
+    if (p->recompute || p->memory_bytes_max ||
+        (p->precision != TRYST_PRECISION_DEFAULT &&
+         p->precision != TRYST_PRECISION_F32)) {
+        return fail_text(
+            TRYST_E_UNSUPPORTED, p->error, p->error_capacity,
+            "host stages compute in f32, keep what forward saves and know no "
+            "memory limit; a device stage does the rest (memory, or reference)");
+    }
+    return TRYST_OK;
+}
+
+static tryst_status stage_open_host(const tryst_model *resolved, tryst_layers layers,
+                                    const tryst_stage_params *p, tryst_stage **stage_p)
+{
+    tryst_status status = stage_check_host(p);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    blas_use_one_thread();
+    status = resolved->kind == TRYST_MODEL_SLEEP
+                 ? sleep_stage_open(resolved, layers, p, stage_p)
+                 : host_stage_open(resolved, layers, p, stage_p);
+    if (status == TRYST_E_NOMEM) {
+        return fail_text(status, p->error, p->error_capacity,
+                         "no memory for a stage of layers %d to %d", (int)layers.first,
+                         (int)layers.last);
+    }
+    return status;
+}
+
+static tryst_status stage_open_device(const tryst_model *resolved, tryst_layers layers,
+                                      tryst_stage_params *p, tryst_stage **stage_p)
+{
+    const device_kernels *kernels = &device_kernels_reference;
+    tryst_status status = stage_resolve_device(resolved, p);
+    if (status == TRYST_OK && !p->reference) {
+        status = device_module_kernels(p->memory, &kernels, p->error, p->error_capacity);
+    }
+    return status == TRYST_OK ? device_stage_open(resolved, layers, p, kernels, stage_p)
+                              : status;
+}
+
+tryst_status tryst_stage_open(const tryst_model *model, tryst_layers layers,
+                              const tryst_stage_params *params, tryst_stage **stage_p)
+{
+    tryst_stage_params p = {0};
+    if (params) {
+        p = *params;
+    }
+    tryst_model resolved;
+    tryst_status status = stage_resolve(model, layers, &resolved, &p);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    return stage_is_device(&p) ? stage_open_device(&resolved, layers, &p, stage_p)
+                               : stage_open_host(&resolved, layers, &p, stage_p);
+}
+
+tryst_status tryst_stage_memory_need(const tryst_model *model, tryst_layers layers,
+                                     const tryst_stage_params *params,
+                                     tryst_stage_memory *memory_p)
+{
+    tryst_stage_params p = {0};
+    if (params) {
+        p = *params;
+    }
+    tryst_model resolved;
+    optimizer_state optimizer;
+    device_layout layout;
+    tryst_status status = stage_resolve(model, layers, &resolved, &p);
+    if (status == TRYST_OK && !stage_is_device(&p)) {
+        return fail_text(TRYST_E_UNSUPPORTED, p.error, p.error_capacity,
+                         "a stage's need of memory is known for device stages alone");
+    }
+    if (status == TRYST_OK) {
+        status = stage_resolve_device(&resolved, &p);
+    }
+    if (status == TRYST_OK) {
+        status = optimizer_init(p.optimizer, p.error, p.error_capacity, &optimizer);
+    }
+    if (status == TRYST_OK) {
+        status = device_layout_open(&resolved, layers, &p, &optimizer, &layout);
+    }
+    if (status == TRYST_OK) {
+        *memory_p = layout.memory;
+        device_layout_close(&layout);
+    }
+    return status;
+}
+
+void tryst_stage_close(tryst_stage *stage)
+{
+    if (stage) {
+        stage->ops->close(stage);
+    }
+}
+
+double tryst_loss_mean(const double *losses, int32_t losses_count)
+{
+    double sum = 0;
+    for (int32_t i = 0; i < losses_count; i++) {
+        sum += losses[i];
+    }
+    return losses_count > 0 ? sum / losses_count : 0;
+}

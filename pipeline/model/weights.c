@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All weights of a model as one array: gathered from stages, named, digested, saved.
+ *
+ * One idea: names, shapes and places follow from the model alone, so whoever holds the array (rank
+ * 0, say, which got it in pieces) can write it without having seen a stage.
+ *
+ * Public functions of weights.h. */
+#include <tryst/weights.h>
+
+#define XXH_INLINE_ALL
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "pipeline/base/fail.h"
+#include "pipeline/host/layer.h"
+
+/* ---- gathering and visiting ---------------------------------------------------------------- */
+
+typedef struct weights_copy {
+    float *next;
+} weights_copy;
+
+static int weights_copy_one(void *arg, const tryst_parameter *parameter)
+{
+    weights_copy *copy = arg;
+    if (parameter->dtype != TRYST_DTYPE_F32) {
+        return 1;
+    }
+    memcpy(copy->next, parameter->value, parameter->count * sizeof(float));
+    copy->next += parameter->count;
+    return 0;
+}
+
+tryst_status tryst_stage_weights_copy(tryst_stage *stage, float *weights)
+{
+    weights_copy copy = {.next = weights};
+    int stopped = stage->ops->parameter_visit(stage, weights_copy_one, &copy);
+    return stopped ? TRYST_E_UNSUPPORTED : TRYST_OK;
+}
+
+int tryst_model_parameter_visit(const tryst_model *model, tryst_parameter_fn fn,
+                                void *arg)
+{
+    tryst_model resolved;
+    if (tryst_model_resolve(model, &resolved, NULL, 0) != TRYST_OK) {
+        return -1;
+    }
+    if (resolved.kind == TRYST_MODEL_SLEEP) {
+        return 0;
+    }
+    for (int32_t index = -1; index <= resolved.layers; index++) {
+        const layer_ops *ops = layer_at(&resolved, index);
+        layer_tensor tensors[LAYER_TENSORS_MAX] = {0};
+        const int32_t tensors_count = ops->tensors(&resolved, tensors);
+        for (int32_t t = 0; t < tensors_count; t++) {
+            char name[LAYER_NAME_MAX];
+            tryst_parameter parameter = layer_parameter(ops, index, &tensors[t], name);
+            int stopped = fn(arg, &parameter);
+            if (stopped) {
+                return stopped;
+            }
+        }
+    }
+    return 0;
+}
+
+static int weights_count_one(void *arg, const tryst_parameter *parameter)
+{
+    *(uint64_t *)arg += parameter->count;
+    return 0;
+}
+
+uint64_t tryst_model_weights_count(const tryst_model *model)
+{
+    uint64_t count = 0;
+    int stopped = tryst_model_parameter_visit(model, weights_count_one, &count);
+    return stopped ? 0 : count;
+}
+
+/* ---- digest -------------------------------------------------------------------------------- */
+
+void tryst_weights_digest(const float *weights, uint64_t weights_count,
+                          char digest[TRYST_DIGEST_TEXT_BYTES])
+{
+    XXH128_hash_t hash = XXH3_128bits(weights, weights_count * sizeof(float));
+    snprintf(digest, TRYST_DIGEST_TEXT_BYTES, "%016llx%016llx",
+             (unsigned long long)hash.high64, (unsigned long long)hash.low64);
+}
+
+/* ---- safetensors --------------------------------------------------------------------------- *
+ *
+ *  8 bytes    n, little-endian: bytes of the header
+ *  n bytes    JSON, padded with spaces so that what follows is aligned to 8 bytes:
+ *             {"__metadata__":{…},"name":{"dtype":"F32","shape":[…],"data_offsets":[begin,end]},…}
+ *  the rest   the tensors, without gaps, at these offsets
+ */
+
+typedef struct safetensors_header {
+    FILE *out;
+    uint64_t used_bytes; /* of the data so far */
+} safetensors_header;
+
+static int safetensors_describe(void *arg, const tryst_parameter *parameter)
+{
+    safetensors_header *header = arg;
+    const uint64_t end = header->used_bytes + parameter->count * sizeof(float);
+    fprintf(header->out, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%llu", parameter->name,
+            (unsigned long long)parameter->shape[0]);
+    if (parameter->rank == 2) {
+        fprintf(header->out, ",%llu", (unsigned long long)parameter->shape[1]);
+    }
+    fprintf(header->out, "],\"data_offsets\":[%llu,%llu]}",
+            (unsigned long long)header->used_bytes, (unsigned long long)end);
+    header->used_bytes = end;
+    return 0;
+}
+
+static void safetensors_metadata(const tryst_model *model, FILE *out)
+{
+    fprintf(out,
+            "{\"__metadata__\":{\"format\":\"tryst\",\"model\":\"%s\",\"layers\":\"%d\","
+            "\"hidden\":\"%d\",\"heads\":\"%d\",\"seq\":\"%d\",\"vocabulary\":\"%d\","
+            "\"seed\":\"%llu\"}",
+            tryst_model_kind_name(model->kind), (int)model->layers, (int)model->hidden,
+            (int)model->heads, (int)model->seq, (int)model->vocabulary,
+            (unsigned long long)model->seed);
+}
+
+/* The padded header; the caller frees it. */
+static tryst_status safetensors_header_make(const tryst_model *model, char **text_p,
+                                            size_t *bytes_p)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    safetensors_header header = {.out = open_memstream(&text, &bytes)};
+    if (!header.out) {
+        return TRYST_E_NOMEM;
+    }
+    safetensors_metadata(model, header.out);
+    tryst_model_parameter_visit(model, safetensors_describe, &header);
+    fputc('}', header.out);
+    for (long at = ftell(header.out); at % 8 != 0; at++) {
+        fputc(' ', header.out);
+    }
+    int failed = ferror(header.out);
+    failed |= fclose(header.out);
+    if (failed) {
+        free(text);
+        return TRYST_E_NOMEM;
+    }
+    *text_p = text;
+    *bytes_p = bytes;
+    return TRYST_OK;
+}
+
+/* Write everything to `out` and close it. Returns 0, or an errno. */
+static int safetensors_write(FILE *out, const char *header, size_t header_bytes,
+                             const float *weights, uint64_t weights_count)
+{
+    const uint64_t length = header_bytes;
+    int whole = fwrite(&length, sizeof(length), 1, out) == 1 &&
+                fwrite(header, 1, header_bytes, out) == header_bytes &&
+                fwrite(weights, sizeof(float), weights_count, out) == weights_count &&
+                fflush(out) == 0 && fsync(fileno(out)) == 0;
+    int error = whole ? 0 : errno;
+    if (fclose(out) != 0 && error == 0) {
+        error = errno;
+    }
+    return error;
+}
+
+/* Write beside `path` and rename, so that a reader never sees half a file. */
+static tryst_status weights_write_file(const char *path, const char *header,
+                                       size_t header_bytes, const float *weights,
+                                       uint64_t weights_count, char *error,
+                                       size_t error_capacity)
+{
+    char *partial = NULL;
+    if (asprintf(&partial, "%s.partial.%ld", path, (long)getpid()) < 0) {
+        return fail_text(TRYST_E_NOMEM, error, error_capacity,
+                         "no memory for a file name");
+    }
+    FILE *out = fopen(partial, "wbxe");
+    int failed =
+        out ? safetensors_write(out, header, header_bytes, weights, weights_count)
+            : errno;
+    if (!failed && rename(partial, path) != 0) {
+        failed = errno;
+    }
+    if (failed && out) {
+        unlink(partial);
+    }
+    free(partial);
+    return failed ? fail_text(TRYST_E_IO, error, error_capacity,
+                              "cannot write the weights to \"%s\": %s", path,
+                              strerror(failed))
+                  : TRYST_OK;
+}
+
+tryst_status tryst_weights_save(const tryst_model *model, const float *weights,
+                                uint64_t weights_count, const char *path, char *error,
+                                size_t error_capacity)
+{
+    tryst_model resolved;
+    tryst_status status = tryst_model_resolve(model, &resolved, error, error_capacity);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    const uint64_t expected = tryst_model_weights_count(&resolved);
+    if (weights_count != expected) {
+        return fail_text(TRYST_E_INVALID, error, error_capacity,
+                         "the model has %llu weights, not %llu",
+                         (unsigned long long)expected, (unsigned long long)weights_count);
+    }
+    /* Renaming would replace a device or a pipe instead of writing to it. */
+    struct stat stat_of;
+    if (stat(path, &stat_of) == 0 && !S_ISREG(stat_of.st_mode)) {
+        return fail_text(
+            TRYST_E_IO, error, error_capacity,
+            "cannot write the weights to \"%s\": it exists and is not a regular file",
+            path);
+    }
+    char *header = NULL;
+    size_t header_bytes = 0;
+    status = safetensors_header_make(&resolved, &header, &header_bytes);
+    if (status != TRYST_OK) {
+        return fail_text(status, error, error_capacity,
+                         "no memory for a safetensors header");
+    }
+    status = weights_write_file(path, header, header_bytes, weights, weights_count, error,
+                                error_capacity);
+    free(header);
+    return status;
+}

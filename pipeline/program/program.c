@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs: lists of compute actions, one per rank.
+ *
+ * The one idea: transfers are not in a program. program_needs and program_makes say what
+ * data an action takes and leaves; all else (checker, simulator, engine) follows from
+ * these two, so a new schedule is a new generator and nothing more.
+ *
+ * Invariant: every action's rank, stage and micro-batch are in range (append refuses
+ * others). */
+#include "program.h"
+
+#include <stdlib.h>
+
+#include "pipeline/base/text.h"
+
+const char *tryst_action_kind_name(tryst_action_kind kind)
+{
+    static const char *const names[] = {"", "F", "B", "I", "W", "UPDATE", "REDUCE_GRAD"};
+    const size_t index = (size_t)kind;
+    return index < sizeof names / sizeof *names ? names[index] : "";
+}
+
+static bool action_has_microbatch(tryst_action_kind kind)
+{
+    return kind >= TRYST_ACTION_FORWARD && kind <= TRYST_ACTION_WEIGHT_GRAD;
+}
+
+const char *tryst_action_format(const tryst_action *action, char *text_p, size_t capacity)
+{
+    text out = text_begin(text_p, capacity);
+    text_add(&out, "%d%s", action->stage, tryst_action_kind_name(action->kind));
+    if (action_has_microbatch(action->kind)) {
+        text_add(&out, "%d", action->microbatch);
+    }
+    if (action->version != (action->kind == TRYST_ACTION_UPDATE ? 1 : 0)) {
+        text_add(&out, "v%d", action->version);
+    }
+    return text_p;
+}
+
+tryst_status tryst_program_open(int ranks_count, int stages_count, int microbatches_count,
+                                tryst_program **program_p)
+{
+    if (ranks_count < 1 || stages_count < ranks_count || microbatches_count < 1) {
+        return TRYST_E_INVALID;
+    }
+    tryst_program *program = calloc(1, sizeof *program);
+    if (!program) {
+        return TRYST_E_NOMEM;
+    }
+    program->lists = calloc((size_t)ranks_count, sizeof *program->lists);
+    if (!program->lists) {
+        free(program);
+        return TRYST_E_NOMEM;
+    }
+    program->ranks_count = ranks_count;
+    program->stages_count = stages_count;
+    program->microbatches_count = microbatches_count;
+    *program_p = program;
+    return TRYST_OK;
+}
+
+void tryst_program_close(tryst_program *program)
+{
+    if (!program) {
+        return;
+    }
+    for (int rank = 0; rank < program->ranks_count; rank++) {
+        free(program->lists[rank].actions);
+    }
+    free(program->lists);
+    free(program);
+}
+
+static bool action_in_range(const tryst_program *program, const tryst_action *action)
+{
+    if (action->kind < TRYST_ACTION_FORWARD || action->kind > TRYST_ACTION_REDUCE_GRAD ||
+        action->stage < 0 || action->stage >= program->stages_count) {
+        return false;
+    }
+    if (!action_has_microbatch(action->kind)) {
+        return action->microbatch == -1;
+    }
+    return action->microbatch >= 0 && action->microbatch < program->microbatches_count;
+}
+
+static tryst_status list_reserve(program_list *list)
+{
+    if (list->count < list->capacity) {
+        return TRYST_OK;
+    }
+    const size_t capacity = list->capacity ? 2 * list->capacity : 64;
+    tryst_action *actions = realloc(list->actions, capacity * sizeof *actions);
+    if (!actions) {
+        return TRYST_E_NOMEM;
+    }
+    list->actions = actions;
+    list->capacity = capacity;
+    return TRYST_OK;
+}
+
+tryst_status tryst_program_append(tryst_program *program, int rank,
+                                  const tryst_action *action)
+{
+    if (rank < 0 || rank >= program->ranks_count || !action_in_range(program, action)) {
+        return TRYST_E_INVALID;
+    }
+    program_list *list = &program->lists[rank];
+    const tryst_status status = list_reserve(list);
+    if (status == TRYST_OK) {
+        list->actions[list->count++] = *action;
+    }
+    return status;
+}
+
+static bool list_has_stage(const program_list *list, int stage)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->actions[i].stage == stage) {
+            return true;
+        }
+    }
+    return false;
+}
+
+tryst_status program_append_updates(tryst_program *program, int rank)
+{
+    for (int stage = 0; stage < program->stages_count; stage++) {
+        if (!list_has_stage(&program->lists[rank], stage)) {
+            continue;
+        }
+        const tryst_action update = {TRYST_ACTION_UPDATE, stage, -1, 1};
+        const tryst_status status = tryst_program_append(program, rank, &update);
+        if (status != TRYST_OK) {
+            return status;
+        }
+    }
+    return TRYST_OK;
+}
+
+int tryst_program_ranks(const tryst_program *program)
+{
+    return program ? program->ranks_count : 0;
+}
+
+int tryst_program_stages(const tryst_program *program)
+{
+    return program ? program->stages_count : 0;
+}
+
+int tryst_program_microbatches(const tryst_program *program)
+{
+    return program ? program->microbatches_count : 0;
+}
+
+const tryst_action *tryst_program_actions(const tryst_program *program, int rank,
+                                          size_t *count_p)
+{
+    if (!program || rank < 0 || rank >= program->ranks_count) {
+        *count_p = 0;
+        return NULL;
+    }
+    *count_p = program->lists[rank].count;
+    return program->lists[rank].actions;
+}
+
+int tryst_program_rank_of(const tryst_program *program, int stage)
+{
+    for (int rank = 0; program && rank < program->ranks_count; rank++) {
+        if (list_has_stage(&program->lists[rank], stage)) {
+            return rank;
+        }
+    }
+    return -1;
+}
+
+/* Whether what `list` holds from `first` on is what program_append_updates would append to what
+ * stands before. */
+static bool ends_as_usual(const program_list *list, size_t first, int stages_count)
+{
+    const program_list before = {list->actions, first, first};
+    size_t at = first;
+    for (int stage = 0; stage < stages_count; stage++) {
+        if (!list_has_stage(&before, stage)) {
+            continue;
+        }
+        if (at == list->count || list->actions[at].kind != TRYST_ACTION_UPDATE ||
+            list->actions[at].stage != stage || list->actions[at].version != 1) {
+            return false;
+        }
+        at++;
+    }
+    return at == list->count;
+}
+
+bool program_is_synchronous(const tryst_program *program)
+{
+    for (int rank = 0; rank < program->ranks_count; rank++) {
+        const program_list *list = &program->lists[rank];
+        size_t first = 0;
+        while (first < list->count && list->actions[first].kind != TRYST_ACTION_UPDATE) {
+            if (list->actions[first++].version != 0) {
+                return false;
+            }
+        }
+        if (!ends_as_usual(list, first, program->stages_count)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  What actions need and make
+ * ----------------------------------------------------------------------------------- */
+
+int program_needs(const tryst_program *program, const tryst_action *action,
+                  program_item items[PROGRAM_ITEMS_MAX])
+{
+    const int stage = action->stage;
+    const int microbatch = action->microbatch;
+    int count = 0;
+    switch (action->kind) {
+    case TRYST_ACTION_FORWARD:
+        if (stage > 0) {
+            items[count++] = (program_item){PROGRAM_OUTPUT, stage - 1, microbatch};
+        }
+        break;
+    case TRYST_ACTION_BACKWARD:
+    case TRYST_ACTION_INPUT_GRAD:
+        items[count++] = (program_item){PROGRAM_OUTPUT, stage, microbatch};
+        if (stage + 1 < program->stages_count) {
+            items[count++] = (program_item){PROGRAM_GRAD, stage + 1, microbatch};
+        }
+        break;
+    case TRYST_ACTION_WEIGHT_GRAD:
+        items[count++] = (program_item){PROGRAM_GRAD, stage, microbatch};
+        break;
+    default: /* UPDATE and REDUCE_GRAD take what their own rank has added up: program
+                order */
+        break;
+    }
+    return count;
+}
+
+int program_makes(const tryst_action *action, program_item items[PROGRAM_ITEMS_MAX])
+{
+    const int stage = action->stage;
+    const int microbatch = action->microbatch;
+    int count = 0;
+    switch (action->kind) {
+    case TRYST_ACTION_FORWARD:
+        items[count++] = (program_item){PROGRAM_OUTPUT, stage, microbatch};
+        break;
+    case TRYST_ACTION_BACKWARD:
+        items[count++] = (program_item){PROGRAM_GRAD, stage, microbatch};
+        items[count++] = (program_item){PROGRAM_WEIGHT_GRAD, stage, microbatch};
+        break;
+    case TRYST_ACTION_INPUT_GRAD:
+        items[count++] = (program_item){PROGRAM_GRAD, stage, microbatch};
+        break;
+    case TRYST_ACTION_WEIGHT_GRAD:
+        items[count++] = (program_item){PROGRAM_WEIGHT_GRAD, stage, microbatch};
+        break;
+    default: break;
+    }
+    return count;
+}
+
+size_t program_items_count(const tryst_program *program)
+{
+    return (size_t)PROGRAM_ITEM_KINDS * (size_t)program->stages_count *
+           (size_t)program->microbatches_count;
+}
+
+size_t program_item_index(const tryst_program *program, program_item item)
+{
+    const size_t stages = (size_t)program->stages_count;
+    const size_t microbatches = (size_t)program->microbatches_count;
+    return ((size_t)item.kind * stages + (size_t)item.stage) * microbatches +
+           (size_t)item.microbatch;
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The checker: is this program one that can run, and what does it hold at most?
+ *
+ * Four passes, each of which may assume what the ones before have proved:
+ *   placing   a stage's actions are on one rank, no action twice, B and I/W not mixed
+ *   counting  every stage has every micro-batch's forward and backward
+ *   dry run   all ranks walk their lists, an action only when what it needs is made; if
+ *             nobody can move before the end, the program waits for itself
+ *   versions  rank by rank: what is read exists then, gradients reach an UPDATE; peaks
+ *
+ * The first error ends it: a sentence, then the grid with the place marked. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/base/text.h"
+#include "program.h"
+#include "program_grid.h"
+
+typedef struct check {
+    const tryst_program *program;
+    tryst_check_params params;
+    text out;
+    int *owners;               /* [stages]: rank, -1 not seen */
+    uint8_t *made;             /* [items]: in placing, seen; in the dry run, made */
+    size_t *positions;         /* [ranks]: dry run */
+    int32_t *updates;          /* [stages] */
+    int32_t *pending;          /* [stages]: gradients since the last UPDATE */
+    tryst_program_peak *peaks; /* [ranks] or NULL */
+} check;
+
+static tryst_status fail_at(check *state, int rank, size_t position)
+{
+    text_add(&state->out, "\n");
+    program_grid_add(&state->out, state->program, (program_place){rank, position});
+    return TRYST_E_PROGRAM;
+}
+
+static const char *action_text(const tryst_action *action, char text_p[32])
+{
+    return tryst_action_format(action, text_p, 32);
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  Placing and counting
+ * ----------------------------------------------------------------------------------- */
+
+static tryst_status place_action(check *state, int rank, size_t position)
+{
+    const tryst_action *action = &state->program->lists[rank].actions[position];
+    char name[32];
+    int *owner = &state->owners[action->stage];
+    if (action->kind == TRYST_ACTION_REDUCE_GRAD) {
+        text_add(&state->out,
+                 "rank %d, position %zu: %s: REDUCE_GRAD is reserved for replicated "
+                 "stages and cannot run yet",
+                 rank, position, action_text(action, name));
+        return fail_at(state, rank, position);
+    }
+    if (*owner >= 0 && *owner != rank) {
+        text_add(&state->out,
+                 "rank %d, position %zu: %s: stage %d is already on rank %d; a stage "
+                 "must be on one rank",
+                 rank, position, action_text(action, name), action->stage, *owner);
+        return fail_at(state, rank, position);
+    }
+    *owner = rank;
+    program_item items[PROGRAM_ITEMS_MAX];
+    const int count = program_makes(action, items);
+    for (int i = 0; i < count; i++) {
+        uint8_t *made = &state->made[program_item_index(state->program, items[i])];
+        if (*made) {
+            text_add(&state->out,
+                     "rank %d, position %zu: %s appears twice, or beside the other "
+                     "form of the same backward (B, or I and W)",
+                     rank, position, action_text(action, name));
+            return fail_at(state, rank, position);
+        }
+        *made = 1;
+    }
+    return TRYST_OK;
+}
+
+static tryst_status check_placing(check *state)
+{
+    for (int rank = 0; rank < state->program->ranks_count; rank++) {
+        for (size_t i = 0; i < state->program->lists[rank].count; i++) {
+            const tryst_status status = place_action(state, rank, i);
+            if (status != TRYST_OK) {
+                return status;
+            }
+        }
+    }
+    return TRYST_OK;
+}
+
+static tryst_status say_missing(check *state, program_item item)
+{
+    static const char *const missing[] = {"forward (F)", "backward (B, or I and W)",
+                                          "weight gradient (W)"};
+    const int rank = state->owners[item.stage];
+    text_add(&state->out, "stage %d has no %s of micro-batch %d", item.stage,
+             missing[item.kind], item.microbatch);
+    if (rank < 0) {
+        text_add(&state->out, ": no rank has an action of this stage");
+        return fail_at(state, -1, 0);
+    }
+    text_add(&state->out, " on rank %d", rank);
+    return fail_at(state, rank, state->program->lists[rank].count);
+}
+
+static tryst_status check_counting(check *state)
+{
+    const tryst_program *program = state->program;
+    for (int stage = 0; stage < program->stages_count; stage++) {
+        for (int microbatch = 0; microbatch < program->microbatches_count; microbatch++) {
+            for (int kind = 0; kind < PROGRAM_ITEM_KINDS; kind++) {
+                const program_item item = {(program_item_kind)kind, stage, microbatch};
+                if (!state->made[program_item_index(program, item)]) {
+                    return say_missing(state, item);
+                }
+            }
+        }
+    }
+    return TRYST_OK;
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  Dry run
+ * ----------------------------------------------------------------------------------- */
+
+/* The first item that `action` lacks; false where it lacks none. */
+static bool first_lacking(const check *state, const tryst_action *action,
+                          program_item *item_p)
+{
+    program_item items[PROGRAM_ITEMS_MAX];
+    const int count = program_needs(state->program, action, items);
+    for (int i = 0; i < count; i++) {
+        if (!state->made[program_item_index(state->program, items[i])]) {
+            *item_p = items[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool advance_rank(check *state, int rank)
+{
+    const program_list *list = &state->program->lists[rank];
+    const size_t before = state->positions[rank];
+    program_item lacking;
+    while (state->positions[rank] < list->count &&
+           !first_lacking(state, &list->actions[state->positions[rank]], &lacking)) {
+        program_item items[PROGRAM_ITEMS_MAX];
+        const int count = program_makes(&list->actions[state->positions[rank]], items);
+        for (int i = 0; i < count; i++) {
+            state->made[program_item_index(state->program, items[i])] = 1;
+        }
+        state->positions[rank]++;
+    }
+    return state->positions[rank] != before;
+}
+
+static tryst_status say_stuck(check *state)
+{
+    static const char *const what[] = {"the output", "the input's gradient",
+                                       "the weight gradient"};
+    int first = -1;
+    for (int rank = 0; rank < state->program->ranks_count; rank++) {
+        const program_list *list = &state->program->lists[rank];
+        const size_t position = state->positions[rank];
+        program_item item;
+        if (position == list->count ||
+            !first_lacking(state, &list->actions[position], &item)) {
+            continue;
+        }
+        char name[32];
+        text_add(&state->out,
+                 "%srank %d, position %zu: %s waits for %s of stage %d, "
+                 "micro-batch %d",
+                 first < 0 ? "no rank can go on: " : "; ", rank, position,
+                 action_text(&list->actions[position], name), what[item.kind], item.stage,
+                 item.microbatch);
+        first = first < 0 ? rank : first;
+    }
+    return fail_at(state, first, state->positions[first]);
+}
+
+static tryst_status check_dry_run(check *state)
+{
+    memset(state->made, 0, program_items_count(state->program));
+    bool moved = true;
+    bool ended = false;
+    while (moved && !ended) {
+        moved = false;
+        ended = true;
+        for (int rank = 0; rank < state->program->ranks_count; rank++) {
+            moved = advance_rank(state, rank) || moved;
+            ended = ended && state->positions[rank] == state->program->lists[rank].count;
+        }
+    }
+    return ended ? TRYST_OK : say_stuck(state);
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  Versions and peaks
+ * ----------------------------------------------------------------------------------- */
+
+static tryst_status check_update(check *state, int rank, size_t position)
+{
+    const tryst_action *action = &state->program->lists[rank].actions[position];
+    char name[32];
+    if (state->pending[action->stage] == 0) {
+        text_add(&state->out, "rank %d, position %zu: %s follows no backward of stage %d",
+                 rank, position, action_text(action, name), action->stage);
+        return fail_at(state, rank, position);
+    }
+    const int32_t next = ++state->updates[action->stage];
+    if (action->version != next) {
+        text_add(&state->out, "rank %d, position %zu: %s: this update makes version %d",
+                 rank, position, action_text(action, name), next);
+        return fail_at(state, rank, position);
+    }
+    state->pending[action->stage] = 0;
+    return TRYST_OK;
+}
+
+static tryst_status check_read(check *state, int rank, size_t position,
+                               int32_t *versions_p)
+{
+    const tryst_action *action = &state->program->lists[rank].actions[position];
+    const int32_t newest = state->updates[action->stage];
+    char name[32];
+    if (action->version > newest) {
+        text_add(&state->out,
+                 "rank %d, position %zu: %s reads version %d, but the newest there "
+                 "is %d",
+                 rank, position, action_text(action, name), action->version, newest);
+        return fail_at(state, rank, position);
+    }
+    const int64_t kept = (int64_t)newest - action->version + 1;
+    if (state->params.versions_max > 0 && kept > state->params.versions_max) {
+        text_add(&state->out,
+                 "rank %d, position %zu: %s reads version %d, but of %d kept versions "
+                 "the oldest there is %d",
+                 rank, position, action_text(action, name), action->version,
+                 state->params.versions_max, newest - state->params.versions_max + 1);
+        return fail_at(state, rank, position);
+    }
+    *versions_p = kept > *versions_p ? (int32_t)kept : *versions_p;
+    return TRYST_OK;
+}
+
+static tryst_status check_held(check *state, int rank, size_t position, int32_t held)
+{
+    if (state->params.activations_max == 0 || held <= state->params.activations_max) {
+        return TRYST_OK;
+    }
+    text_add(&state->out, "rank %d, position %zu: %d saved activations, but room for %d",
+             rank, position, held, state->params.activations_max);
+    return fail_at(state, rank, position);
+}
+
+static tryst_status check_rank(check *state, int rank)
+{
+    const program_list *list = &state->program->lists[rank];
+    tryst_program_peak peak = {.activations = 0, .versions = 1};
+    int32_t held = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        const tryst_action *action = &list->actions[i];
+        tryst_status status = action->kind == TRYST_ACTION_UPDATE
+                                  ? check_update(state, rank, i)
+                                  : check_read(state, rank, i, &peak.versions);
+        if (status == TRYST_OK && action->kind == TRYST_ACTION_FORWARD) {
+            held++;
+            peak.activations = held > peak.activations ? held : peak.activations;
+            status = check_held(state, rank, i, held);
+        }
+        if (action->kind == TRYST_ACTION_BACKWARD ||
+            action->kind == TRYST_ACTION_WEIGHT_GRAD) {
+            held--;
+            state->pending[action->stage]++;
+        }
+        if (status != TRYST_OK) {
+            return status;
+        }
+    }
+    if (state->peaks) {
+        state->peaks[rank] = peak;
+    }
+    return TRYST_OK;
+}
+
+static tryst_status check_versions(check *state)
+{
+    for (int rank = 0; rank < state->program->ranks_count; rank++) {
+        const tryst_status status = check_rank(state, rank);
+        if (status != TRYST_OK) {
+            return status;
+        }
+    }
+    for (int stage = 0; stage < state->program->stages_count; stage++) {
+        if (state->pending[stage] > 0) {
+            const int rank = state->owners[stage];
+            text_add(&state->out, "stage %d: %d gradients are followed by no UPDATE",
+                     stage, state->pending[stage]);
+            return fail_at(state, rank, state->program->lists[rank].count);
+        }
+    }
+    return TRYST_OK;
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  All of it
+ * ----------------------------------------------------------------------------------- */
+
+static void check_close(check *state)
+{
+    free(state->owners);
+    free(state->made);
+    free(state->positions);
+    free(state->updates);
+    free(state->pending);
+}
+
+static tryst_status check_open(check *state)
+{
+    const size_t stages = (size_t)state->program->stages_count;
+    state->owners = malloc(stages * sizeof *state->owners);
+    state->made = calloc(program_items_count(state->program), 1);
+    state->positions =
+        calloc((size_t)state->program->ranks_count, sizeof *state->positions);
+    state->updates = calloc(stages, sizeof *state->updates);
+    state->pending = calloc(stages, sizeof *state->pending);
+    if (!state->owners || !state->made || !state->positions || !state->updates ||
+        !state->pending) {
+        check_close(state);
+        text_add(&state->out, "no memory to check %d stages by %d micro-batches",
+                 state->program->stages_count, state->program->microbatches_count);
+        return TRYST_E_NOMEM;
+    }
+    for (size_t stage = 0; stage < stages; stage++) {
+        state->owners[stage] = -1;
+    }
+    return TRYST_OK;
+}
+
+tryst_status tryst_program_check(const tryst_program *program,
+                                 const tryst_check_params *params, char *error,
+                                 size_t error_capacity, tryst_program_peak *peaks)
+{
+    static tryst_status (*const passes[])(check *) = {check_placing, check_counting,
+                                                      check_dry_run, check_versions};
+    check state = {.program = program,
+                   .params = params ? *params : (tryst_check_params){0},
+                   .out = text_begin(error, error_capacity),
+                   .peaks = peaks};
+    tryst_status status = check_open(&state);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    for (size_t i = 0; i < sizeof passes / sizeof *passes && status == TRYST_OK; i++) {
+        status = passes[i](&state);
+    }
+    check_close(&state);
+    return status;
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs as CSV files, in the compute-only form of torch.distributed.pipelining: one
+ * row per rank, one cell per time slot, empty cells idle.
+ *
+ *   0F0,0F1,,0B0,0B1
+ *   ,1F0,1B0,1F1,1B1
+ *
+ * What that form lacks is written only where it is needed: "0UPDATE" cells, and a version
+ * behind an action ("0F2v1"). The one idea: a file is read in two passes over one list of
+ * parsed cells, because the numbers of ranks, stages and micro-batches are known only at
+ * its end. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pipeline/base/text.h"
+#include "program.h"
+
+/* Larger numbers in a cell are a slip, not a schedule. */
+#define CELL_NUMBER_MAX 999999
+
+/* Some ten million actions. What is larger is no schedule, or has no end. */
+#define FILE_BYTES_MAX (64u << 20)
+
+typedef struct cell {
+    int rank;
+    tryst_action action;
+} cell;
+
+typedef struct csv {
+    text *out;
+    const char *path;
+    cell *cells;
+    size_t cells_count;
+    size_t cells_capacity;
+    int rows_count;
+    int stages_count;
+    int microbatches_count;
+    size_t updates_count;
+} csv;
+
+/* ----------------------------------------------------------------------------------- *
+ *  One cell
+ * ----------------------------------------------------------------------------------- */
+
+/* Read digits at *cursor_p; false where there is none or the number is absurd. */
+static bool read_number(const char **cursor_p, int32_t *number_p)
+{
+    const char *cursor = *cursor_p;
+    int32_t number = 0;
+    if (*cursor < '0' || *cursor > '9') {
+        return false;
+    }
+    for (; *cursor >= '0' && *cursor <= '9'; cursor++) {
+        number = number * 10 + (*cursor - '0');
+        if (number > CELL_NUMBER_MAX) {
+            return false;
+        }
+    }
+    *cursor_p = cursor;
+    *number_p = number;
+    return true;
+}
+
+static bool take(const char **cursor_p, const char *word)
+{
+    const size_t bytes = strlen(word);
+    if (strncmp(*cursor_p, word, bytes) != 0) {
+        return false;
+    }
+    *cursor_p += bytes;
+    return true;
+}
+
+/* NULL, or why `cursor` begins with a word of PyTorch's that has no place here. */
+static const char *refusal(const char *cursor)
+{
+    static const char *const communication[] = {"SEND_F", "RECV_F", "SEND_B", "RECV_B"};
+    for (size_t i = 0; i < sizeof communication / sizeof *communication; i++) {
+        if (strncmp(cursor, communication[i], strlen(communication[i])) == 0) {
+            return "is communication: transfers follow from the data that actions need, "
+                   "so save "
+                   "the schedule in the compute_only form";
+        }
+    }
+    if (strncmp(cursor, "UNSHARD", 7) == 0 || strncmp(cursor, "RESHARD", 7) == 0) {
+        return "is sharding, which this engine has not: save the schedule in the "
+               "compute_only form";
+    }
+    if (strncmp(cursor, "REDUCE_GRAD", 11) == 0) {
+        return "is reserved for replicated stages, which cannot run yet";
+    }
+    return NULL;
+}
+
+static bool read_kind(const char **cursor_p, tryst_action_kind *kind_p)
+{
+    static const tryst_action_kind kinds[] = {
+        TRYST_ACTION_UPDATE, TRYST_ACTION_FORWARD, TRYST_ACTION_BACKWARD,
+        TRYST_ACTION_INPUT_GRAD, TRYST_ACTION_WEIGHT_GRAD};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (take(cursor_p, tryst_action_kind_name(kinds[i]))) {
+            *kind_p = kinds[i];
+            return true;
+        }
+    }
+    return false;
+}
+
+/* NULL where `cell` is an action, else what is wrong with it. */
+static const char *read_action(const char *cell_text, tryst_action *action)
+{
+    const char *cursor = cell_text;
+    if (*cursor == '(') {
+        return "is a pair that overlaps (OVERLAP_F_B): write the two actions in two "
+               "cells";
+    }
+    if (!read_number(&cursor, &action->stage)) {
+        return "does not begin with a stage number, as \"2F0\" does";
+    }
+    const char *reason = refusal(cursor);
+    if (reason) {
+        return reason;
+    }
+    if (!read_kind(&cursor, &action->kind)) {
+        return "has no known action: F, B, I, W or UPDATE follows the stage";
+    }
+    const bool is_update = action->kind == TRYST_ACTION_UPDATE;
+    action->microbatch = -1;
+    action->version = is_update ? 1 : 0;
+    if (!is_update && !read_number(&cursor, &action->microbatch)) {
+        return "has no micro-batch number behind the action, as \"2F0\" has";
+    }
+    if (take(&cursor, "v")) {
+        const int32_t sign = take(&cursor, "-") ? -1 : 1;
+        if (!read_number(&cursor, &action->version)) {
+            return "has no version number behind \"v\"";
+        }
+        action->version *= sign;
+    }
+    return *cursor ? "has something behind its last number" : NULL;
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  Loading
+ * ----------------------------------------------------------------------------------- */
+
+static tryst_status add_cell(csv *file, const cell *next)
+{
+    if (file->cells_count == file->cells_capacity) {
+        const size_t capacity = file->cells_capacity ? 2 * file->cells_capacity : 256;
+        cell *cells = realloc(file->cells, capacity * sizeof *cells);
+        if (!cells) {
+            return TRYST_E_NOMEM;
+        }
+        file->cells = cells;
+        file->cells_capacity = capacity;
+    }
+    file->cells[file->cells_count++] = *next;
+    const tryst_action *action = &next->action;
+    if (action->stage >= file->stages_count) {
+        file->stages_count = action->stage + 1;
+    }
+    if (action->microbatch >= file->microbatches_count) {
+        file->microbatches_count = action->microbatch + 1;
+    }
+    file->updates_count += action->kind == TRYST_ACTION_UPDATE;
+    return TRYST_OK;
+}
+
+/* Strip blanks and one pair of quotes, in place. */
+static char *trim(char *field)
+{
+    size_t bytes;
+    while (*field == ' ' || *field == '\t') {
+        field++;
+    }
+    bytes = strlen(field);
+    while (bytes > 0 && strchr(" \t\r", field[bytes - 1])) {
+        field[--bytes] = '\0';
+    }
+    if (bytes >= 2 && field[0] == '"' && field[bytes - 1] == '"') {
+        field[bytes - 1] = '\0';
+        return trim(field + 1);
+    }
+    return field;
+}
+
+static tryst_status load_field(csv *file, int row, int column, char *field)
+{
+    cell next = {.rank = row};
+    char *content = trim(field);
+    if (!*content) {
+        return TRYST_OK;
+    }
+    const char *reason = read_action(content, &next.action);
+    if (reason) {
+        text_add(file->out, "%s: row %d (rank %d), column %d: \"%.40s\" %s", file->path,
+                 row + 1, row, column + 1, content, reason);
+        return TRYST_E_PROGRAM;
+    }
+    return add_cell(file, &next);
+}
+
+static tryst_status load_row(csv *file, char *line)
+{
+    const int row = file->rows_count++;
+    tryst_status status = TRYST_OK;
+    int column = 0;
+    for (char *field = line; field && status == TRYST_OK; column++) {
+        char *comma = strchr(field, ',');
+        if (comma) {
+            *comma = '\0';
+        }
+        status = load_field(file, row, column, field);
+        field = comma ? comma + 1 : NULL;
+    }
+    return status;
+}
+
+/* What is read next: behind `bytes`, of a text that has room for it and for the zero at its end. */
+static bool make_room(char **content_p, size_t bytes, size_t *room_p)
+{
+    if (bytes + 1 < *room_p) {
+        return true;
+    }
+    const size_t room = *room_p ? 2 * *room_p : 65536;
+    char *content = realloc(*content_p, room);
+    if (content) {
+        *content_p = content;
+        *room_p = room;
+    }
+    return content != NULL;
+}
+
+/* The whole file, terminated; it may be a pipe. *content_p is the caller's to free, also on failure. */
+static tryst_status read_file(csv *file, FILE *stream, char **content_p)
+{
+    size_t bytes = 0, room = 0, got;
+    do {
+        if (!make_room(content_p, bytes, &room)) {
+            return TRYST_E_NOMEM;
+        }
+        got = fread(*content_p + bytes, 1, room - bytes - 1, stream);
+        if (memchr(*content_p + bytes, '\0', got)) {
+            text_add(file->out, "%s holds a zero byte: this is not a CSV file",
+                     file->path);
+            return TRYST_E_PROGRAM;
+        }
+        bytes += got;
+        if (bytes > FILE_BYTES_MAX) {
+            text_add(file->out, "%s is larger than %u MiB: this is no schedule",
+                     file->path, FILE_BYTES_MAX >> 20);
+            return TRYST_E_PROGRAM;
+        }
+    } while (got > 0);
+    (*content_p)[bytes] = '\0';
+    if (ferror(stream)) {
+        text_add(file->out, "%s: %s", file->path, strerror(errno));
+        return TRYST_E_IO;
+    }
+    return TRYST_OK;
+}
+
+static tryst_status load_rows(csv *file, FILE *stream)
+{
+    char *content = NULL;
+    tryst_status status = read_file(file, stream, &content);
+    char *row = content;
+    while (status == TRYST_OK && *row) {
+        char *end = row + strcspn(row, "\n");
+        char *next = *end ? end + 1 : end;
+        *end = '\0';
+        status = load_row(file, row);
+        row = next;
+    }
+    free(content);
+    return status;
+}
+
+/* Every stage has a forward of every micro-batch, so the numbers cannot outgrow the
+ * cells. */
+static tryst_status check_size(csv *file)
+{
+    const uint64_t forwards =
+        (uint64_t)file->stages_count * (uint64_t)file->microbatches_count;
+    if (file->cells_count == 0) {
+        text_add(file->out, "%s: no actions", file->path);
+        return TRYST_E_PROGRAM;
+    }
+    if (file->microbatches_count == 0) {
+        text_add(file->out, "%s: no micro-batch: there are only UPDATEs", file->path);
+        return TRYST_E_PROGRAM;
+    }
+    if (file->stages_count < file->rows_count) {
+        text_add(file->out,
+                 "%s: %d rows (ranks), but stages only to %d; every rank needs one",
+                 file->path, file->rows_count, file->stages_count - 1);
+        return TRYST_E_PROGRAM;
+    }
+    /* Not counting UPDATEs, which the same program may be saved without. */
+    if (forwards > file->cells_count - file->updates_count) {
+        text_add(file->out,
+                 "%s: names stage %d and micro-batch %d, so it needs at least %llu "
+                 "forwards, but has %zu actions in all",
+                 file->path, file->stages_count - 1, file->microbatches_count - 1,
+                 (unsigned long long)forwards, file->cells_count - file->updates_count);
+        return TRYST_E_PROGRAM;
+    }
+    return TRYST_OK;
+}
+
+static tryst_status build_program(const csv *file, tryst_program **program_p)
+{
+    tryst_program *program = NULL;
+    tryst_status status = tryst_program_open(file->rows_count, file->stages_count,
+                                             file->microbatches_count, &program);
+    for (size_t i = 0; i < file->cells_count && status == TRYST_OK; i++) {
+        status =
+            tryst_program_append(program, file->cells[i].rank, &file->cells[i].action);
+    }
+    for (int rank = 0;
+         rank < file->rows_count && file->updates_count == 0 && status == TRYST_OK;
+         rank++) {
+        status = program_append_updates(program, rank);
+    }
+    if (status != TRYST_OK) {
+        tryst_program_close(program);
+        return status;
+    }
+    *program_p = program;
+    return TRYST_OK;
+}
+
+tryst_status tryst_program_load_csv(const char *path, char *error, size_t error_capacity,
+                                    tryst_program **program_p)
+{
+    text out = text_begin(error, error_capacity);
+    csv file = {.out = &out, .path = path};
+    FILE *stream = fopen(path, "re");
+    if (!stream) {
+        text_add(&out, "%s: %s", path, strerror(errno));
+        return TRYST_E_IO;
+    }
+    tryst_status status = load_rows(&file, stream);
+    if (status == TRYST_OK) {
+        status = check_size(&file);
+    }
+    if (status == TRYST_OK) {
+        status = build_program(&file, program_p);
+    }
+    if (status == TRYST_E_NOMEM) {
+        text_add(&out, "%s: no memory for %zu actions", path, file.cells_count);
+    }
+    free(file.cells);
+    fclose(stream);
+    return status;
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  Saving
+ * ----------------------------------------------------------------------------------- */
+
+static void save_row(FILE *stream, const program_list *list, bool synchronous)
+{
+    const char *separator = "";
+    for (size_t i = 0; i < list->count; i++) {
+        char action[40];
+        if (synchronous && list->actions[i].kind == TRYST_ACTION_UPDATE) {
+            continue;
+        }
+        fprintf(stream, "%s%s", separator,
+                tryst_action_format(&list->actions[i], action, sizeof action));
+        separator = ",";
+    }
+    fputs("\r\n", stream);
+}
+
+tryst_status tryst_program_save_csv(const tryst_program *program, const char *path,
+                                    char *error, size_t error_capacity)
+{
+    text out = text_begin(error, error_capacity);
+    const bool synchronous = program_is_synchronous(program);
+    FILE *stream = fopen(path, "we");
+    if (!stream) {
+        text_add(&out, "%s: %s", path, strerror(errno));
+        return TRYST_E_IO;
+    }
+    for (int rank = 0; rank < program->ranks_count; rank++) {
+        save_row(stream, &program->lists[rank], synchronous);
+    }
+    const bool failed = ferror(stream) != 0;
+    if (fclose(stream) != 0 || failed) {
+        text_add(&out, "%s: %s", path, strerror(errno));
+        return TRYST_E_IO;
+    }
+    return TRYST_OK;
+}

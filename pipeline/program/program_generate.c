@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The schedules that have a name: one function each, which writes one rank's list.
+ *
+ * The one idea: a generator only orders a rank's compute actions; it knows nothing of
+ * transfers. Adding a schedule is adding a function and its row in the table. */
+#include <string.h>
+
+#include "pipeline/base/text.h"
+#include "program.h"
+
+static tryst_status append(tryst_program *program, int rank, tryst_action_kind kind,
+                           int microbatch)
+{
+    const tryst_action action = {kind, rank, microbatch, 0};
+    return tryst_program_append(program, rank, &action);
+}
+
+/* Forwards of [first, last), or backwards: `kind` of each micro-batch in order. */
+static tryst_status append_run(tryst_program *program, int rank, tryst_action_kind kind,
+                               int first, int last)
+{
+    tryst_status status = TRYST_OK;
+    for (int i = first; i < last && status == TRYST_OK; i++) {
+        status = append(program, rank, kind, i);
+    }
+    return status;
+}
+
+/* F(first + lead), B(first), F(first + lead + 1), B(first + 1), …: `count` pairs. */
+static tryst_status append_pairs(tryst_program *program, int rank, int lead, int count)
+{
+    tryst_status status = TRYST_OK;
+    for (int i = 0; i < count && status == TRYST_OK; i++) {
+        status = append(program, rank, TRYST_ACTION_FORWARD, lead + i);
+        if (status == TRYST_OK) {
+            status = append(program, rank, TRYST_ACTION_BACKWARD, i);
+        }
+    }
+    return status;
+}
+
+static tryst_status generate_naive(tryst_program *program, int rank)
+{
+    return append_pairs(program, rank, 0, program->microbatches_count);
+}
+
+static tryst_status generate_gpipe(tryst_program *program, int rank)
+{
+    const int count = program->microbatches_count;
+    const tryst_status status = append_run(program, rank, TRYST_ACTION_FORWARD, 0, count);
+    return status == TRYST_OK ? append_run(program, rank, TRYST_ACTION_BACKWARD, 0, count)
+                              : status;
+}
+
+static tryst_status generate_1f1b(tryst_program *program, int rank)
+{
+    const int count = program->microbatches_count;
+    const int behind = program->ranks_count - 1 - rank;
+    const int warm_up = behind < count ? behind : count;
+    tryst_status status = append_run(program, rank, TRYST_ACTION_FORWARD, 0, warm_up);
+    if (status == TRYST_OK) {
+        status = append_pairs(program, rank, warm_up, count - warm_up);
+    }
+    return status == TRYST_OK
+               ? append_run(program, rank, TRYST_ACTION_BACKWARD, count - warm_up, count)
+               : status;
+}
+
+typedef struct generator {
+    const char *name;
+    tryst_status (*generate)(tryst_program *program, int rank);
+} generator;
+
+static const generator generators[] = {
+    {"naive", generate_naive},
+    {"gpipe", generate_gpipe},
+    {"1f1b", generate_1f1b},
+};
+#define GENERATORS_COUNT ((int)(sizeof generators / sizeof *generators))
+
+const char *tryst_program_schedule_name(int index)
+{
+    return index >= 0 && index < GENERATORS_COUNT ? generators[index].name : NULL;
+}
+
+static const generator *generator_find(const char *name)
+{
+    for (int i = 0; i < GENERATORS_COUNT; i++) {
+        if (strcmp(generators[i].name, name) == 0) {
+            return &generators[i];
+        }
+    }
+    return NULL;
+}
+
+static void say_unknown(const char *name, text *out)
+{
+    text_add(out, "unknown schedule \"%s\"; known are", name);
+    for (int i = 0; i < GENERATORS_COUNT; i++) {
+        text_add(out, "%s %s", i ? "," : "", generators[i].name);
+    }
+}
+
+tryst_status tryst_program_generate(const char *schedule, int ranks_count,
+                                    int microbatches_count, char *error,
+                                    size_t error_capacity, tryst_program **program_p)
+{
+    text out = text_begin(error, error_capacity);
+    const generator *found = generator_find(schedule);
+    if (!found) {
+        say_unknown(schedule, &out);
+        return TRYST_E_PROGRAM;
+    }
+    tryst_program *program = NULL;
+    tryst_status status =
+        tryst_program_open(ranks_count, ranks_count, microbatches_count, &program);
+    if (status != TRYST_OK) {
+        text_add(&out, "%s for %d ranks and %d micro-batches: %s", schedule, ranks_count,
+                 microbatches_count, tryst_status_str(status));
+        return status;
+    }
+    for (int rank = 0; rank < ranks_count && status == TRYST_OK; rank++) {
+        status = found->generate(program, rank);
+        if (status == TRYST_OK) {
+            status = program_append_updates(program, rank);
+        }
+    }
+    if (status != TRYST_OK) {
+        text_add(&out, "%s: %s", schedule, tryst_status_str(status));
+        tryst_program_close(program);
+        return status;
+    }
+    *program_p = program;
+    return TRYST_OK;
+}

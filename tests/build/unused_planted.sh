@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# unused.sh does complain: a small product is built by ninja, and a function that nobody else uses
+# has to be named; one that is used, public, listed, or used where this build leaves a source out
+# has not. A line of the list that holds no more has to be named too.
+set -eu
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+mkdir -p "$dir/core" "$dir/tests" "$dir/build/tests"
+fail=0
+
+# check <description> <yes or no> <what it says, "" for anything>: does unused.sh accept it?
+check() {
+    {
+        # shellcheck disable=SC2016 # ninja expands them
+        printf 'rule cc\n  command = %s -I%s -MD -MF $out.d -c $in -o $out\n  depfile = $out.d\n  deps = gcc\n' "$CC" "$dir"
+        for name in core/a core/b tests/t; do
+            echo "build $name.o: cc $dir/$name.c"
+        done
+    } >"$dir/build/build.ninja"
+    rm -rf "$dir/build/.ninja_deps" "$dir/build/.ninja_log"
+    mkdir -p "$dir/build/core"
+    "$NINJA" -C "$dir/build" >"$dir/said" || { cat "$dir/said"; exit 1; }
+    if SOURCE="$dir" BUILD="$dir/build" LIST="$dir/list" sh "$here/unused.sh" >"$dir/said" 2>&1; then
+        said=yes
+    else
+        said=no
+    fi
+    [ "$said" = "$2" ] && grep -qF "$3" "$dir/said" && return 0
+    echo "planted: $1: accepted: $said; should be: $2, saying '$3'; it said:"
+    cat "$dir/said"
+    fail=1
+}
+
+here=$SOURCE/tests/build
+echo 'add_subdirectory(core)
+add_subdirectory(tests)' >"$dir/CMakeLists.txt"
+echo 'int used(void); int tryst_public(void); int tryst_public(void) { return used(); }' >"$dir/core/a.c"
+echo 'int used(void); int used(void) { return 1; }' >"$dir/core/b.c"
+echo 'int spare(void); int t(void); int t(void) { return spare(); }' >"$dir/tests/t.c"
+: >"$dir/list"
+check "all used or public" yes "functions"
+echo 'int spare(void); int spare(void) { return 2; }' >>"$dir/core/b.c"
+check "used by a test alone" no "spare in core/b.c"
+echo 'spare core' >"$dir/list"
+check "listed without a reason" no "without a reason"
+echo 'spare core a test looks inside with it' >"$dir/list"
+check "listed" yes "functions"
+echo 'spare other a test looks inside with it' >"$dir/list"
+check "listed in another folder" no "the list says"
+echo 'spare core a test looks inside with it' >"$dir/list"
+echo 'int spare(void); int tryst_more(void); int tryst_more(void) { return spare(); }' >>"$dir/core/a.c"
+check "listed and used" no "not so any more"
+: >"$dir/list"
+check "used" yes "functions"
+echo 'int own(void); int own(void) { return 3; } int tryst_own(void); int tryst_own(void) { return own(); }' >>"$dir/core/b.c"
+check "used by its own file alone" no "own in core/b.c"
+echo 'int own(void);  int left_out(void) { return own(); }' >"$dir/core/left_out.c"
+check "used by a source that this build leaves out" yes "functions"
+exit $fail

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* --check: replay the run in this process with a plain loop over the program, and demand
+ * that every loss and every weight has equal bits. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tryst/replay.h>
+#include <tryst/weights.h>
+#include <unistd.h>
+
+#include "bench_check.h"
+#include "bench_progress.h"
+
+/* The model once more, all of it here. */
+typedef struct second_run {
+    const bench_options *options;
+    const tryst_data *data;
+    tryst_ctx *ctx;
+    int32_t ordinal;
+    int stages_count;
+    tryst_stage **stages;
+    double *losses;
+    float *weights;
+} second_run;
+
+static tryst_status feed(void *arg, uint64_t step, int32_t microbatch, void *input,
+                         uint8_t *target)
+{
+    const second_run *self = arg;
+    return tryst_data_windows(self->data, step, (uint64_t)microbatch,
+                              self->options->model.microbatch_size, input, target);
+}
+
+static tryst_status open_stage(second_run *self, int stage, char *error, size_t capacity)
+{
+    tryst_layers layers;
+    tryst_stage_params params = bench_stage_params(self->options, self->ordinal);
+    params.error = error;
+    params.error_capacity = capacity;
+    const tryst_status status = tryst_model_split(
+        &self->options->model, self->stages_count, stage, &layers, error, capacity);
+    return status == TRYST_OK ? tryst_stage_open(&self->options->model, layers, &params,
+                                                 &self->stages[stage])
+                              : status;
+}
+
+static tryst_status open_all(second_run *self, uint64_t weights_count, char *error,
+                             size_t capacity)
+{
+    self->stages = calloc((size_t)self->stages_count, sizeof *self->stages);
+    self->losses = calloc((size_t)self->options->steps, sizeof *self->losses);
+    self->weights = calloc(weights_count + 1, sizeof *self->weights);
+    if (!self->stages || !self->losses || !self->weights) {
+        snprintf(error, capacity, "no memory for the replay");
+        return TRYST_E_NOMEM;
+    }
+    tryst_status status = TRYST_OK;
+    for (int i = 0; i < self->stages_count && status == TRYST_OK; i++) {
+        status = open_stage(self, i, error, capacity);
+    }
+    return status;
+}
+
+static void close_all(second_run *self)
+{
+    for (int i = 0; self->stages && i < self->stages_count; i++) {
+        tryst_stage_close(self->stages[i]);
+    }
+    free(self->stages);
+    free(self->losses);
+    free(self->weights);
+}
+
+/* A part of the steps at a time, so that a person sees that it goes on. */
+static tryst_status replay(second_run *self, char *error, size_t capacity)
+{
+    const uint64_t steps = (uint64_t)self->options->steps;
+    const uint64_t part = steps / 20 + 1;
+    FILE *human = bench_human(self->options);
+    const bool terminal = isatty(fileno(human));
+    tryst_status status = TRYST_OK;
+    for (uint64_t step = 0; step < steps && status == TRYST_OK; step += part) {
+        if (terminal) {
+            fprintf(human, "\rchecking: replayed %llu of %llu steps\033[K",
+                    (unsigned long long)step, (unsigned long long)steps);
+            fflush(human);
+        }
+        const tryst_replay_params params = {.struct_size = sizeof params,
+                                            .program = self->options->program,
+                                            .stages = self->stages,
+                                            .ctx = self->ctx,
+                                            .feed = self->data ? feed : NULL,
+                                            .feed_arg = self,
+                                            .first_step = step,
+                                            .steps_count =
+                                                steps - step < part ? steps - step : part,
+                                            .losses = self->losses + step,
+                                            .error = error,
+                                            .error_capacity = capacity};
+        status = tryst_replay(&params);
+    }
+    if (terminal) {
+        fputs("\r\033[K", human);
+    }
+    return status;
+}
+
+static tryst_status copy_weights(second_run *self)
+{
+    float *next = self->weights;
+    for (int i = 0; i < self->stages_count; i++) {
+        const tryst_status status = tryst_stage_weights_copy(self->stages[i], next);
+        if (status != TRYST_OK) {
+            return status;
+        }
+        next += self->stages[i]->info.weights_count;
+    }
+    return TRYST_OK;
+}
+
+/* The sentence of the comparison goes to people; the status says which way it went. */
+static tryst_status compare(const second_run *self, bench_result *result)
+{
+    char words[512];
+    const tryst_replay_result ran = {.losses = result->losses,
+                                     .weights = result->weights};
+    const tryst_replay_result replayed = {.losses = self->losses,
+                                          .weights = self->weights};
+    result->checked =
+        tryst_replay_equal(&self->options->model, 1, (uint64_t)self->options->steps, &ran,
+                           &replayed, words, sizeof words);
+    if (!result->checked) {
+        fprintf(stderr, "pp_bench: check failed: %s\n", words);
+        return TRYST_E_MISMATCH;
+    }
+    fprintf(bench_human(self->options), "check: %s\n", words);
+    return TRYST_OK;
+}
+
+tryst_status bench_check(const bench_run *run, bench_result *result)
+{
+    second_run self = {.options = run->options,
+                       .data = run->data,
+                       .ctx = run->ctx,
+                       .ordinal = run->ordinal,
+                       .stages_count = tryst_program_stages(run->options->program)};
+    char error[1024] = "";
+    tryst_status status = open_all(&self, result->weights_count, error, sizeof error);
+    if (status == TRYST_OK) {
+        status = replay(&self, error, sizeof error);
+    }
+    if (status == TRYST_OK) {
+        status = copy_weights(&self);
+    }
+    if (status != TRYST_OK) {
+        fprintf(stderr, "pp_bench: the replay failed: %s\n",
+                *error ? error : tryst_status_str(status));
+    } else {
+        status = compare(&self, result);
+    }
+    close_all(&self);
+    return status;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* --check: the run once more in one process. */
+#ifndef TRYST_TOOLS_BENCH_CHECK_H
+#define TRYST_TOOLS_BENCH_CHECK_H
+
+#include "bench_rank.h"
+
+/* Replay the run and compare every loss and weight, bit by bit. */
+tryst_status bench_check(const bench_run *run, bench_result *result);
+
+#endif

@@ -1,0 +1,399 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Everything to rank 0, by key: first the facts, which say how much else there is, then
+ * spans, weights and traces. */
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <tryst/weights.h>
+#include <unistd.h>
+
+#include "bench_gather.h"
+
+#define GATHER_TIMEOUT_NS (120ull * 1000 * 1000 * 1000)
+
+/* Operations under way, waited for together. */
+typedef struct gathering {
+    tryst_op **ops;
+    size_t count;
+} gathering;
+
+tryst_status bench_post(bench_run *run, bool sends, int peer, const char *edge,
+                        uint64_t iter, void *data, uint64_t bytes, tryst_op **op_p)
+{
+    char key[TRYST_KEY_MAX + 1];
+    const int from = sends ? run->rank : peer;
+    const int to = sends ? peer : run->rank;
+    tryst_status status =
+        tryst_key_build(run->group, from, to, edge, 0, iter, key, sizeof key);
+    const tryst_tensor tensor = {.struct_size = sizeof tensor,
+                                 .data = data,
+                                 .count = bytes,
+                                 .dtype = TRYST_DTYPE_U8};
+    if (status == TRYST_OK) {
+        status = sends ? tryst_send(run->scope, key, &tensor, NULL, op_p)
+                       : tryst_recv(run->scope, key, &tensor, NULL, op_p);
+    }
+    char what[96];
+    snprintf(what, sizeof what, "%s of rank %d", edge, from);
+    return status == TRYST_OK ? status : bench_transfer_fail(run, status, NULL, what);
+}
+
+static tryst_status gathering_open(bench_run *run, size_t most, gathering *self)
+{
+    *self = (gathering){.ops = calloc(most ? most : 1, sizeof *self->ops)};
+    return self->ops ? TRYST_OK : bench_fail(run, TRYST_E_NOMEM, "no memory to gather");
+}
+
+/* Post one transfer; nothing where there are no bytes. */
+static tryst_status gathering_add(bench_run *run, gathering *self, bool sends, int peer,
+                                  const char *edge, uint64_t iter, void *data,
+                                  uint64_t bytes)
+{
+    if (bytes == 0) {
+        return TRYST_OK;
+    }
+    const tryst_status status =
+        bench_post(run, sends, peer, edge, iter, data, bytes, &self->ops[self->count]);
+    self->count += status == TRYST_OK;
+    return status;
+}
+
+/* Wait for all, release all. `status` is what posting them came to. */
+static tryst_status gathering_close(bench_run *run, gathering *self, tryst_status status)
+{
+    for (size_t i = 0; i < self->count; i++) {
+        if (status == TRYST_OK) {
+            status = tryst_wait(self->ops[i], GATHER_TIMEOUT_NS);
+            if (status != TRYST_OK) {
+                bench_transfer_fail(run, status, self->ops[i], "gathering the results");
+            }
+        }
+        tryst_op_release(self->ops[i]);
+    }
+    free(self->ops);
+    return status;
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  What this rank has
+ * ----------------------------------------------------------------------------------- */
+
+typedef struct own {
+    bench_facts facts;
+    const tryst_span *spans;
+    char *trace;
+    float **weights; /* [stages] */
+} own;
+
+static tryst_status read_whole(int fd, char **text_p, uint64_t *bytes_p)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0) {
+        return TRYST_E_SYSTEM;
+    }
+    char *text = malloc((size_t)info.st_size + 1);
+    if (!text) {
+        return TRYST_E_NOMEM;
+    }
+    if (pread(fd, text, (size_t)info.st_size, 0) != info.st_size) {
+        free(text);
+        return TRYST_E_SYSTEM;
+    }
+    text[info.st_size] = '\0';
+    *text_p = text;
+    *bytes_p = (uint64_t)info.st_size;
+    return TRYST_OK;
+}
+
+/* The context's trace as one block of memory. */
+static tryst_status read_trace(bench_run *run, char **trace_p, uint64_t *bytes_p)
+{
+    tryst_status status = TRYST_E_SYSTEM;
+    const int fd = memfd_create("trace", MFD_CLOEXEC);
+    if (fd >= 0) {
+        status = tryst_trace_write(run->ctx, fd);
+        if (status == TRYST_OK) {
+            status = read_whole(fd, trace_p, bytes_p);
+        }
+        close(fd);
+    }
+    return status == TRYST_OK ? status
+                              : bench_fail(run, status, "the trace cannot be read: %s",
+                                           tryst_status_str(status));
+}
+
+static int usable_cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0
+               ? CPU_COUNT(&set)
+               : (int)sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+static tryst_status copy_weights(bench_run *run, own *self)
+{
+    const int stages = tryst_program_stages(run->options->program);
+    self->weights = calloc((size_t)stages, sizeof *self->weights);
+    tryst_status status = self->weights ? TRYST_OK : TRYST_E_NOMEM;
+    for (int i = 0; i < stages && status == TRYST_OK; i++) {
+        tryst_stage *stage = run->stages[i];
+        if (!stage || stage->info.weights_count == 0) {
+            continue;
+        }
+        self->weights[i] = malloc(stage->info.weights_count * sizeof **self->weights);
+        status = self->weights[i] ? tryst_stage_weights_copy(stage, self->weights[i])
+                                  : TRYST_E_NOMEM;
+    }
+    return status == TRYST_OK
+               ? status
+               : bench_fail(run, status, "the weights: %s", tryst_status_str(status));
+}
+
+static void own_close(const bench_run *run, own *self)
+{
+    for (int i = 0; self->weights && i < tryst_program_stages(run->options->program);
+         i++) {
+        free(self->weights[i]);
+    }
+    free(self->weights);
+    free(self->trace);
+}
+
+static tryst_status own_open(bench_run *run, own *self)
+{
+    size_t spans_count = 0;
+    tryst_engine_stats_get(run->engine, &self->facts.stats);
+    self->spans = tryst_engine_spans(run->engine, &spans_count);
+    self->facts.spans_count = spans_count;
+    self->facts.cores_count = usable_cores();
+    self->facts.local_size = tryst_group_local_size(run->group);
+    tryst_status status = copy_weights(run, self);
+    if (status == TRYST_OK && run->options->trace) {
+        status = read_trace(run, &self->trace, &self->facts.trace_bytes);
+    }
+    return status;
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  Send and receive
+ * ----------------------------------------------------------------------------------- */
+
+static tryst_status send_all(bench_run *run, const own *self)
+{
+    const int stages = tryst_program_stages(run->options->program);
+    gathering under_way;
+    tryst_status status = gathering_open(run, (size_t)stages + 3, &under_way);
+    if (status != TRYST_OK) {
+        return status;
+    }
+    status = gathering_add(run, &under_way, true, 0, "facts", 0, (void *)&self->facts,
+                           sizeof self->facts);
+    if (status == TRYST_OK) {
+        status = gathering_add(run, &under_way, true, 0, "spans", 0, (void *)self->spans,
+                               self->facts.spans_count * sizeof *self->spans);
+    }
+    if (status == TRYST_OK) {
+        status = gathering_add(run, &under_way, true, 0, "trace", 0, self->trace,
+                               self->facts.trace_bytes);
+    }
+    for (int i = 0; i < stages && status == TRYST_OK; i++) {
+        if (self->weights[i]) {
+            status = gathering_add(
+                run, &under_way, true, 0, "weights", (uint64_t)i, self->weights[i],
+                run->stages[i]->info.weights_count * sizeof **self->weights);
+        }
+    }
+    return gathering_close(run, &under_way, status);
+}
+
+static tryst_status receive_facts(bench_run *run, bench_result *result)
+{
+    gathering under_way;
+    tryst_status status = gathering_open(run, (size_t)run->size, &under_way);
+    for (int rank = 1; rank < run->size && status == TRYST_OK; rank++) {
+        status = gathering_add(run, &under_way, false, rank, "facts", 0,
+                               &result->facts[rank], sizeof *result->facts);
+    }
+    return under_way.ops ? gathering_close(run, &under_way, status) : status;
+}
+
+static tryst_status receive_rank(bench_run *run, bench_result *result, int rank,
+                                 gathering *under_way)
+{
+    const bench_facts *facts = &result->facts[rank];
+    const uint64_t spans_bytes = facts->spans_count * sizeof **result->spans;
+    result->spans[rank] = malloc(spans_bytes + 1);
+    result->traces[rank] = calloc(facts->trace_bytes + 1, 1);
+    if (!result->spans[rank] || !result->traces[rank]) {
+        return bench_fail(run, TRYST_E_NOMEM, "no memory for the results of rank %d",
+                          rank);
+    }
+    tryst_status status = gathering_add(run, under_way, false, rank, "spans", 0,
+                                        result->spans[rank], spans_bytes);
+    if (status == TRYST_OK) {
+        status = gathering_add(run, under_way, false, rank, "trace", 0,
+                               result->traces[rank], facts->trace_bytes);
+    }
+    return status;
+}
+
+typedef struct counting {
+    tryst_layers layers;
+    bool first;
+    bool last;
+    uint64_t count;
+} counting;
+
+static int count_parameter(void *arg, const tryst_parameter *parameter)
+{
+    counting *self = arg;
+    const int layer = parameter->layer;
+    const bool inside = layer >= self->layers.first && layer < self->layers.last;
+    if (inside || (self->first && layer < 0) ||
+        (self->last && layer >= self->layers.last)) {
+        self->count += parameter->count;
+    }
+    return 0;
+}
+
+/* Parameters of one stage, told by the model alone: the stage itself is on another rank.
+ */
+static uint64_t stage_weights(const bench_run *run, int stage)
+{
+    const tryst_model *model = &run->options->model;
+    const int stages = tryst_program_stages(run->options->program);
+    counting self = {.first = stage == 0, .last = stage == stages - 1};
+    if (tryst_model_split(model, stages, stage, &self.layers, NULL, 0) != TRYST_OK ||
+        tryst_model_parameter_visit(model, count_parameter, &self) != 0) {
+        return 0;
+    }
+    return self.count;
+}
+
+/* Weights of the stages in front of `stage`: where its own begin. */
+static uint64_t weights_before(const bench_run *run, int stage)
+{
+    uint64_t count = 0;
+    for (int i = 0; i < stage; i++) {
+        count += stage_weights(run, i);
+    }
+    return count;
+}
+
+static tryst_status receive_weights(bench_run *run, bench_result *result,
+                                    gathering *under_way)
+{
+    const tryst_program *program = run->options->program;
+    const int stages = tryst_program_stages(program);
+    tryst_status status = TRYST_OK;
+    for (int i = 0; i < stages && status == TRYST_OK; i++) {
+        const int rank = tryst_program_rank_of(program, i);
+        const uint64_t count = stage_weights(run, i);
+        if (rank != 0) {
+            status = gathering_add(run, under_way, false, rank, "weights", (uint64_t)i,
+                                   result->weights + weights_before(run, i),
+                                   count * sizeof *result->weights);
+        }
+    }
+    return status;
+}
+
+/* Rank 0's own part, without a transfer. */
+static void take_own(bench_run *run, own *self, bench_result *result)
+{
+    const int stages = tryst_program_stages(run->options->program);
+    result->facts[0] = self->facts;
+    if (self->facts.spans_count > 0) {
+        memcpy(result->spans[0], self->spans,
+               self->facts.spans_count * sizeof *self->spans);
+    }
+    result->traces[0] = self->trace;
+    self->trace = NULL;
+    for (int i = 0; i < stages; i++) {
+        if (self->weights[i]) {
+            memcpy(result->weights + weights_before(run, i), self->weights[i],
+                   run->stages[i]->info.weights_count * sizeof *result->weights);
+        }
+    }
+}
+
+static tryst_status result_open(bench_run *run, const own *self, bench_result *result)
+{
+    const size_t ranks = (size_t)run->size;
+    result->ranks_count = run->size;
+    result->weights_count = tryst_model_weights_count(&run->options->model);
+    result->facts = calloc(ranks, sizeof *result->facts);
+    result->spans = calloc(ranks, sizeof *result->spans);
+    result->traces = calloc(ranks, sizeof *result->traces);
+    result->weights = calloc(result->weights_count + 1, sizeof *result->weights);
+    if (result->spans) {
+        result->spans[0] = malloc((self->facts.spans_count + 1) * sizeof **result->spans);
+    }
+    if (!result->facts || !result->spans || !result->traces || !result->weights ||
+        !result->spans[0]) {
+        return bench_fail(run, TRYST_E_NOMEM, "no memory for the results of %zu ranks",
+                          ranks);
+    }
+    result->losses = run->losses;
+    result->seconds = run->seconds;
+    return TRYST_OK;
+}
+
+static tryst_status receive_all(bench_run *run, own *self, bench_result *result)
+{
+    const size_t most =
+        2 * (size_t)run->size + (size_t)tryst_program_stages(run->options->program);
+    gathering under_way = {0};
+    tryst_status status = result_open(run, self, result);
+    if (status == TRYST_OK) {
+        take_own(run, self, result);
+        status = receive_facts(run, result);
+    }
+    if (status == TRYST_OK) {
+        status = gathering_open(run, most, &under_way);
+    }
+    for (int rank = 1; rank < run->size && status == TRYST_OK; rank++) {
+        status = receive_rank(run, result, rank, &under_way);
+    }
+    if (status == TRYST_OK) {
+        status = receive_weights(run, result, &under_way);
+    }
+    if (under_way.ops) {
+        status = gathering_close(run, &under_way, status);
+    }
+    if (status == TRYST_OK) {
+        tryst_weights_digest(result->weights, result->weights_count, result->digest);
+    }
+    return status;
+}
+
+tryst_status bench_gather(bench_run *run, bench_result *result_p)
+{
+    own self = {0};
+    tryst_status status = own_open(run, &self);
+    if (status == TRYST_OK) {
+        status =
+            run->rank == 0 ? receive_all(run, &self, result_p) : send_all(run, &self);
+    }
+    own_close(run, &self);
+    return status;
+}
+
+void bench_result_close(bench_result *result)
+{
+    for (int rank = 0; rank < result->ranks_count; rank++) {
+        if (result->spans) {
+            free(result->spans[rank]);
+        }
+        if (result->traces) {
+            free(result->traces[rank]);
+        }
+    }
+    free(result->facts);
+    free(result->spans);
+    free(result->traces);
+    free(result->weights);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Facts, spans, weights and traces to rank 0, by key. */
+#ifndef TRYST_TOOLS_BENCH_GATHER_H
+#define TRYST_TOOLS_BENCH_GATHER_H
+
+#include "bench_rank.h"
+
+/* Collect everything on rank 0; all ranks call it. */
+tryst_status bench_gather(bench_run *run, bench_result *result_p);
+void bench_result_close(bench_result *result);
+/* Send or receive `bytes` under (edge, iter) in the run's scope; the operation comes
+ * back. */
+tryst_status bench_post(bench_run *run, bool sends, int peer, const char *edge,
+                        uint64_t iter, void *data, uint64_t bytes, tryst_op **op_p);
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which device a rank computes on: --device cuda:N says it; else the ranks of a host are placed by
+ * what joins its devices (tryst_topo_place), so that stages that follow each other talk over the
+ * best links.
+ *
+ * Every rank of a host decides by itself, from the same: the program, the driver's devices, the
+ * topology. Ranks that a launcher shows one device each see only that one, and take it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tryst/device.h>
+#include <tryst/topo.h>
+
+#include "bench_place.h"
+
+typedef struct place_work {
+    int32_t devices_count;
+    tryst_device_info *infos; /* [devices] */
+    const char **bus_ids;     /* [devices] */
+    tryst_place_pair *pairs;  /* [stages] */
+    int32_t pairs_count;
+    bool paired; /* pairs are known: else each rank talks to the next */
+    int *locals; /* [size]: by rank, its number on this host; -1: elsewhere */
+    int32_t *of; /* [ranks here]: device */
+    tryst_topo *topo;
+} place_work;
+
+static bool work_open(place_work *work, const bench_run *run, int32_t devices_count)
+{
+    const size_t devices = (size_t)devices_count;
+    const size_t locals = (size_t)tryst_group_local_size(run->group);
+    work->devices_count = devices_count;
+    work->infos = calloc(devices, sizeof *work->infos);
+    work->bus_ids = calloc(devices, sizeof *work->bus_ids);
+    work->pairs =
+        calloc((size_t)tryst_program_stages(run->options->program), sizeof *work->pairs);
+    work->locals = calloc((size_t)run->size, sizeof *work->locals);
+    work->of = calloc(locals, sizeof *work->of);
+    return work->infos && work->bus_ids && work->pairs && work->locals && work->of;
+}
+
+static void work_close(place_work *work)
+{
+    tryst_topo_close(work->topo);
+    free(work->infos);
+    free(work->bus_ids);
+    free(work->pairs);
+    free(work->locals);
+    free(work->of);
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  What there is
+ * ----------------------------------------------------------------------------------- */
+
+static tryst_status find_devices(place_work *work, bench_run *run)
+{
+    const tryst_memory_kind memory = run->options->device.memory;
+    for (int32_t i = 0; i < work->devices_count; i++) {
+        char text[256] = "";
+        tryst_device *device = NULL;
+        tryst_status status =
+            tryst_device_open(run->ctx, memory, i, &device, text, sizeof text);
+        if (status == TRYST_OK) {
+            status = tryst_device_describe(device, &work->infos[i]);
+            if (status != TRYST_OK) {
+                snprintf(text, sizeof text, "%s", tryst_device_error(device));
+            }
+        }
+        tryst_device_close(device);
+        if (status != TRYST_OK) {
+            return bench_fail(run, status, "--device: device %d: %s", (int)i, text);
+        }
+        work->bus_ids[i] = work->infos[i].bus_id;
+    }
+    return TRYST_OK;
+}
+
+/* Number the ranks of this host. False where that does not agree with what the launcher said. */
+static bool find_locals(place_work *work, const bench_run *run)
+{
+    tryst_peer_info self, other;
+    int count = 0;
+    if (tryst_group_peer(run->group, run->rank, &self) != TRYST_OK) {
+        return false;
+    }
+    for (int rank = 0; rank < run->size; rank++) {
+        if (tryst_group_peer(run->group, rank, &other) != TRYST_OK) {
+            return false;
+        }
+        work->locals[rank] = strcmp(self.host, other.host) == 0 ? count++ : -1;
+    }
+    return count == tryst_group_local_size(run->group) &&
+           work->locals[run->rank] == tryst_group_local_rank(run->group);
+}
+
+/* Stages that follow each other send each way, once for each micro-batch. */
+static void find_pairs(place_work *work, const bench_run *run)
+{
+    const tryst_program *program = run->options->program;
+    work->paired = find_locals(work, run);
+    for (int s = 0; work->paired && s + 1 < tryst_program_stages(program); s++) {
+        const int a = work->locals[tryst_program_rank_of(program, s)];
+        const int b = work->locals[tryst_program_rank_of(program, s + 1)];
+        if (a >= 0 && b >= 0 && a != b) {
+            work->pairs[work->pairs_count++] =
+                (tryst_place_pair){.a = a, .b = b, .weight = 1};
+        }
+    }
+}
+
+/* A topology that was named must be good; without one that is found, the driver's order is. */
+static tryst_status find_topology(place_work *work, bench_run *run)
+{
+    const char *path = run->options->device.topology;
+    char error[TRYST_TOPO_TEXT_MAX] = "";
+    const tryst_status status =
+        path ? tryst_topo_load(path, &work->topo, error, sizeof error)
+             : tryst_topo_detect(&work->topo, error, sizeof error);
+    if (status == TRYST_OK) {
+        return TRYST_OK;
+    }
+    work->topo = NULL;
+    if (path) {
+        return bench_fail(run, status, "--topology: %s", error);
+    }
+    if (tryst_group_local_rank(run->group) == 0) {
+        fprintf(stderr, "pp_bench: the topology of this machine is not known: %s\n",
+                error);
+    }
+    return TRYST_OK;
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  The choice
+ * ----------------------------------------------------------------------------------- */
+
+static tryst_status choose(place_work *work, bench_run *run)
+{
+    char error[TRYST_TOPO_TEXT_MAX] = "";
+    char *text = NULL;
+    const tryst_place_params params = {
+        .struct_size = sizeof params,
+        .bus_ids = work->bus_ids,
+        .devices_count = work->devices_count,
+        .ranks_count = tryst_group_local_size(run->group),
+        .pairs = work->paired ? work->pairs : NULL,
+        .pairs_count = work->pairs_count,
+    };
+    const tryst_status status =
+        tryst_topo_place(work->topo, &params, work->of, &text, error, sizeof error);
+    if (status != TRYST_OK) {
+        return bench_fail(run, status, "--device: %s", error);
+    }
+    run->ordinal = work->of[tryst_group_local_rank(run->group)];
+    if (tryst_group_local_rank(run->group) == 0) {
+        fprintf(stderr, "pp_bench: %s\n", text);
+    }
+    tryst_topo_text_free(text);
+    return TRYST_OK;
+}
+
+static tryst_status place_among(bench_run *run, int32_t devices_count)
+{
+    place_work work = {0};
+    tryst_status status = TRYST_OK;
+    if (!work_open(&work, run, devices_count)) {
+        status = bench_fail(run, TRYST_E_NOMEM, "no memory to place ranks on devices");
+    }
+    if (status == TRYST_OK) {
+        find_pairs(&work, run);
+        status = find_devices(&work, run);
+    }
+    if (status == TRYST_OK) {
+        status = find_topology(&work, run);
+    }
+    if (status == TRYST_OK) {
+        status = choose(&work, run);
+    }
+    work_close(&work);
+    return status;
+}
+
+tryst_status bench_place_on_device(bench_run *run)
+{
+    const bench_device *device = &run->options->device;
+    char text[256] = "";
+    int32_t count = 0;
+    if (device->memory == TRYST_MEMORY_HOST) {
+        return TRYST_OK;
+    }
+    const tryst_status status =
+        tryst_device_count(run->ctx, device->memory, &count, text, sizeof text);
+    if (status != TRYST_OK || count < 1) {
+        return bench_fail(run, status == TRYST_OK ? TRYST_E_UNSUPPORTED : status,
+                          "--device: no device here: %s", text);
+    }
+    if (device->ordinal_given && device->ordinal >= count) {
+        return bench_fail(run, TRYST_E_INVALID,
+                          "--device cuda:%d: there are %d here, from 0 (%s)",
+                          device->ordinal, count, text);
+    }
+    run->ordinal = device->ordinal_given ? device->ordinal : 0;
+    return device->ordinal_given || count == 1 ? TRYST_OK : place_among(run, count);
+}

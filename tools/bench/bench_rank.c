@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One rank of pp_bench: open everything, train, gather, report, close everything.
+ *
+ * Steps are counted from 0 inside and from 1 where people read. The engine opens scope k
+ * + 1 for step k, so that its messages count from 1 too. Scope 0 is the bench's own and
+ * stays open: losses go to rank 0 through it while the training runs, everything else at
+ * its end. */
+#include "bench_rank.h"
+#include "bench_check.h"
+#include "bench_gather.h"
+#include "bench_place.h"
+#include "bench_progress.h"
+#include "bench_report.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SCOPE_ID       0
+#define SCOPE_OF_STEP0 1
+/* After the last step: ranks differ by less than a step, and rank 0 by what it has to
+ * gather. */
+#define GATHER_TIMEOUT_NS (120ull * 1000 * 1000 * 1000)
+
+static const char *memory_hint(const bench_run *run, tryst_status status)
+{
+    return status == TRYST_E_NOMEM && run->options->device.memory_bytes_max > 0
+               ? " (--device-memory is what it may take)"
+               : "";
+}
+
+/* The engine failed: say its sentence here, and tell the others the cause alone. */
+static tryst_status engine_failed(bench_run *run, tryst_status status)
+{
+    fprintf(stderr, "pp_bench: rank %d: %s%s\n", run->rank,
+            tryst_engine_error(run->engine), memory_hint(run, status));
+    if (run->scope) {
+        tryst_step_abort(run->scope, status, tryst_engine_cause(run->engine));
+    }
+    return status;
+}
+
+tryst_status bench_fail(bench_run *run, tryst_status status, const char *format, ...)
+{
+    char words[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(words, sizeof words, format, args);
+    va_end(args);
+    fprintf(stderr, "pp_bench: rank %d: %s\n", run->rank, words);
+    if (run->engine) {
+        tryst_engine_abort(run->engine, status, words);
+    }
+    if (run->scope) {
+        tryst_step_abort(run->scope, status, words);
+    }
+    return status;
+}
+
+/* A death stops the scope on every rank, and then the words of whoever saw it say more than
+ * those of the transfer. */
+tryst_status bench_transfer_fail(bench_run *run, tryst_status status, const tryst_op *op,
+                                 const char *what)
+{
+    tryst_error details = {.text = tryst_status_str(status)};
+    if (tryst_step_status(run->scope, &details) == TRYST_OK && op) {
+        tryst_op_error(op, &details);
+    }
+    return bench_fail(run, status, "%s: %s", what, details.text);
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  Open and close
+ * ----------------------------------------------------------------------------------- */
+
+static tryst_status open_context(bench_run *run)
+{
+    const bench_options *options = run->options;
+    char error[512] = "";
+    tryst_status status = tryst_config_open(&run->config, error, sizeof error);
+    if (status == TRYST_OK && options->transport) {
+        status = tryst_config_set(run->config, "transport", options->transport, error,
+                                  sizeof error);
+    }
+    if (status == TRYST_OK && options->trace) {
+        status = tryst_config_set(run->config, "trace", "1", error, sizeof error);
+    }
+    const tryst_open_params params = {.struct_size = sizeof params,
+                                      .config = run->config,
+                                      .error = error,
+                                      .error_capacity = sizeof error};
+    if (status == TRYST_OK) {
+        status = tryst_open(&params, &run->ctx);
+    }
+    return status == TRYST_OK
+               ? status
+               : bench_fail(run, status, "%s", *error ? error : tryst_status_str(status));
+}
+
+static tryst_status open_group(bench_run *run)
+{
+    char error[1024] = "";
+    const tryst_group_params params = {.struct_size = sizeof params,
+                                       .allgather = run->place.allgather,
+                                       .allgather_arg = run->place.allgather_arg,
+                                       .rank = run->place.rank,
+                                       .size = run->place.size,
+                                       .error = error,
+                                       .error_capacity = sizeof error};
+    tryst_status status = tryst_group_open(run->ctx, &params, &run->group);
+    if (status != TRYST_OK) {
+        return bench_fail(run, status, "%s", *error ? error : tryst_status_str(status));
+    }
+    run->rank = tryst_group_rank(run->group);
+    run->size = tryst_group_size(run->group);
+    status = tryst_step_open(run->group, SCOPE_ID, &run->scope);
+    return status == TRYST_OK
+               ? status
+               : bench_fail(run, status, "scope 0: %s", tryst_status_str(status));
+}
+
+tryst_stage_params bench_stage_params(const bench_options *options, int32_t ordinal)
+{
+    const bench_device *device = &options->device;
+    return (tryst_stage_params){.struct_size = sizeof(tryst_stage_params),
+                                .versions_count = 1,
+                                .optimizer = &options->optimizer,
+                                .memory = device->memory,
+                                .device = ordinal,
+                                .reference = device->reference,
+                                .precision = device->precision,
+                                .recompute = device->recompute,
+                                .memory_bytes_max = device->memory_bytes_max};
+}
+
+/* What a stage took of the rank's memory is not the next one's, nor the engine's. */
+static void note_memory(bench_run *run, tryst_layers layers,
+                        const tryst_stage_params *params)
+{
+    tryst_stage_memory need = {.struct_size = sizeof need};
+    if (run->memory_bytes_left > 0 &&
+        tryst_stage_memory_need(&run->options->model, layers, params, &need) ==
+            TRYST_OK) {
+        run->memory_bytes_left = need.total_bytes < run->memory_bytes_left
+                                     ? run->memory_bytes_left - need.total_bytes
+                                     : 1;
+    }
+}
+
+static tryst_status open_stage(bench_run *run, int stage)
+{
+    const bench_options *options = run->options;
+    char error[512] = "";
+    tryst_layers layers;
+    tryst_stage_params params = bench_stage_params(options, run->ordinal);
+    params.versions_count = options->fault == TRYST_ENGINE_FAULT_STALE ? 2 : 1;
+    params.memory_bytes_max = run->memory_bytes_left;
+    params.error = error;
+    params.error_capacity = sizeof error;
+    tryst_status status =
+        tryst_model_split(&options->model, tryst_program_stages(options->program), stage,
+                          &layers, error, sizeof error);
+    if (status == TRYST_OK) {
+        status = tryst_stage_open(&options->model, layers, &params, &run->stages[stage]);
+    }
+    if (status == TRYST_OK) {
+        note_memory(run, layers, &params);
+    }
+    return status == TRYST_OK ? status
+                              : bench_fail(run, status, "stage %d: %s%s", stage, error,
+                                           memory_hint(run, status));
+}
+
+static tryst_status open_stages(bench_run *run)
+{
+    const int stages = tryst_program_stages(run->options->program);
+    run->memory_bytes_left = run->options->device.memory_bytes_max;
+    run->stages = calloc((size_t)stages, sizeof *run->stages);
+    if (!run->stages) {
+        return bench_fail(run, TRYST_E_NOMEM, "no memory for %d stages", stages);
+    }
+    tryst_status status = TRYST_OK;
+    for (int stage = 0; stage < stages && status == TRYST_OK; stage++) {
+        if (tryst_program_rank_of(run->options->program, stage) == run->rank) {
+            status = open_stage(run, stage);
+        }
+    }
+    return status;
+}
+
+static tryst_status open_data(bench_run *run)
+{
+    const bench_options *options = run->options;
+    char error[512] = "";
+    if (!options->data) {
+        return TRYST_OK;
+    }
+    const tryst_status status =
+        tryst_data_open(options->data, options->model.seq, options->model.seed, error,
+                        sizeof error, &run->data);
+    return status == TRYST_OK ? status : bench_fail(run, status, "%s", error);
+}
+
+static tryst_status feed(void *arg, uint64_t scope, int32_t microbatch, void *input,
+                         uint8_t *target)
+{
+    const bench_run *run = arg;
+    return tryst_data_windows(run->data, scope - SCOPE_OF_STEP0, (uint64_t)microbatch,
+                              run->options->model.microbatch_size, input, target);
+}
+
+static tryst_status open_engine(bench_run *run)
+{
+    char error[512] = "";
+    const tryst_engine_params params = {.struct_size = sizeof params,
+                                        .ctx = run->ctx,
+                                        .group = run->group,
+                                        .program = run->options->program,
+                                        .stages = run->stages,
+                                        .feed = run->data ? feed : NULL,
+                                        .feed_arg = run,
+                                        .fault = (int32_t)run->options->fault,
+                                        .fault_step = run->options->fault_step - 1,
+                                        .error = error,
+                                        .error_capacity = sizeof error,
+                                        .memory_bytes_max = run->memory_bytes_left};
+    const tryst_status status = tryst_engine_open(&params, &run->engine);
+    return status == TRYST_OK ? status : bench_fail(run, status, "%s", error);
+}
+
+static tryst_status allocate(bench_run *run)
+{
+    const size_t steps = (size_t)run->options->steps;
+    run->losses = calloc(steps, sizeof *run->losses);
+    run->loss_ops = calloc(steps, sizeof *run->loss_ops);
+    run->seconds = calloc(steps, sizeof *run->seconds);
+    if (!run->losses || !run->loss_ops || !run->seconds) {
+        return bench_fail(run, TRYST_E_NOMEM, "no memory for %zu steps", steps);
+    }
+    return TRYST_OK;
+}
+
+static void run_close(bench_run *run)
+{
+    tryst_engine_close(run->engine);
+    if (run->scope) {
+        tryst_step_close(run->scope, NULL);
+    }
+    for (int step = 0; run->loss_ops && step < run->options->steps; step++) {
+        tryst_op_release(run->loss_ops[step]);
+    }
+    if (run->group) {
+        tryst_group_close(run->group);
+    }
+    if (run->ctx) {
+        tryst_close(run->ctx);
+    }
+    if (run->config) {
+        tryst_config_close(run->config);
+    }
+    for (int i = 0; run->stages && i < tryst_program_stages(run->options->program); i++) {
+        tryst_stage_close(run->stages[i]);
+    }
+    tryst_data_close(run->data);
+    free(run->stages);
+    free(run->losses);
+    free(run->loss_ops);
+    free(run->seconds);
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  Training
+ * ----------------------------------------------------------------------------------- */
+
+static int last_rank(const bench_run *run)
+{
+    const tryst_program *program = run->options->program;
+    return tryst_program_rank_of(program, tryst_program_stages(program) - 1);
+}
+
+/* Take note of the losses that have come (or gone) by now, in order. */
+static tryst_status note_losses(bench_run *run, uint64_t steps_count, bool wait)
+{
+    while (run->losses_ended < steps_count) {
+        tryst_op **op = &run->loss_ops[run->losses_ended];
+        if (*op) {
+            const tryst_status status =
+                wait ? tryst_wait(*op, GATHER_TIMEOUT_NS) : tryst_op_test(*op);
+            if (status == TRYST_IN_PROGRESS) {
+                return TRYST_OK;
+            }
+            if (status != TRYST_OK) {
+                char what[64];
+                snprintf(what, sizeof what, "the loss of step %llu",
+                         (unsigned long long)run->losses_ended);
+                return bench_transfer_fail(run, status, *op, what);
+            }
+            tryst_op_release(*op);
+            *op = NULL;
+        }
+        run->losses_ended++;
+    }
+    return TRYST_OK;
+}
+
+/* The loss of a step is made on the last stage's rank and told to rank 0. */
+static tryst_status share_loss(bench_run *run, uint64_t step, double loss)
+{
+    const int maker = last_rank(run);
+    if (run->rank == maker) {
+        run->losses[step] = loss;
+    }
+    if (maker == 0 || (run->rank != maker && run->rank != 0)) {
+        return TRYST_OK;
+    }
+    return bench_post(run, run->rank == maker, run->rank == maker ? 0 : maker, "loss", 0,
+                      &run->losses[step], sizeof run->losses[step], &run->loss_ops[step]);
+}
+
+static tryst_status train_step(bench_run *run, uint64_t step)
+{
+    double loss = 0;
+    const uint64_t begin_ns = tryst_now_ns(run->ctx);
+    tryst_status status = tryst_engine_step(run->engine, SCOPE_OF_STEP0 + step, &loss);
+    if (status != TRYST_OK) {
+        return engine_failed(run, status);
+    }
+    run->seconds[step] = (double)(tryst_now_ns(run->ctx) - begin_ns) / 1e9;
+    status = share_loss(run, step, loss);
+    if (status == TRYST_OK) {
+        status = note_losses(run, step + 1, false);
+    }
+    if (step == 0 && run->options->steps > 1) {
+        tryst_engine_stats_reset(
+            run->engine); /* the first step fills caches and buffers */
+    }
+    return status;
+}
+
+static tryst_status train(bench_run *run)
+{
+    const uint64_t steps = (uint64_t)run->options->steps;
+    run->begin_ns = tryst_now_ns(run->ctx);
+    for (uint64_t step = 0; step < steps; step++) {
+        tryst_status status = train_step(run, step);
+        if (status == TRYST_OK && run->rank == 0 && bench_progress_due(run, step)) {
+            status = note_losses(run, step + 1, true);
+            bench_progress_step(run, step);
+        }
+        if (status != TRYST_OK) {
+            return status;
+        }
+    }
+    const tryst_status status = tryst_engine_finish(run->engine);
+    if (status != TRYST_OK) {
+        return engine_failed(run, status);
+    }
+    return note_losses(run, steps, true);
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  All of it
+ * ----------------------------------------------------------------------------------- */
+
+static tryst_status run_open(bench_run *run)
+{
+    static tryst_status (*const parts[])(bench_run *) = {
+        allocate,    open_context, open_group, bench_place_on_device,
+        open_stages, open_data,    open_engine};
+    tryst_status status = TRYST_OK;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && status == TRYST_OK; i++) {
+        status = parts[i](run);
+    }
+    return status;
+}
+
+static tryst_status finish(bench_run *run)
+{
+    bench_result result = {0};
+    tryst_status status = bench_gather(run, &result);
+    if (status == TRYST_OK && run->rank == 0) {
+        tryst_status checked = TRYST_OK;
+        if (run->options->check) {
+            checked = bench_check(run, &result);
+        }
+        status = bench_report(run, &result);
+        status = checked != TRYST_OK ? checked : status;
+    }
+    bench_result_close(&result);
+    return status;
+}
+
+int bench_rank_run(const bench_options *options, const bench_place *place)
+{
+    bench_run run = {.options = options, .place = *place, .rank = place->rank};
+    tryst_status status = run_open(&run);
+    if (status == TRYST_OK && run.rank == 0) {
+        bench_progress_begin(&run);
+    }
+    if (status == TRYST_OK) {
+        status = train(&run);
+    }
+    if (run.rank == 0 && run.engine) {
+        bench_progress_end(&run);
+    }
+    if (status == TRYST_OK) {
+        status = finish(&run);
+    }
+    run_close(&run);
+    return status == TRYST_OK ? 0 : 1;
+}

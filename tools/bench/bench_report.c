@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What pp_bench leaves behind on rank 0: a table for people, and the files that were
+ * asked for.
+ *
+ * Bubble, measured: the part of a rank's time in which it ran no action, from the end of
+ * the first step (caches, buffers, connections) to the end of the last. Predicted: the
+ * simulator's, from the measured costs of the actions and the cores that the ranks share,
+ * with free communication; so the difference is what communication and the machine add.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tryst/weights.h>
+
+#include "bench_progress.h"
+#include "bench_report.h"
+
+typedef struct figures {
+    double tokens_per_s;
+    double *measured;  /* [ranks] bubble */
+    double *predicted; /* [ranks] */
+    double measured_mean;
+    double predicted_mean;
+    int cores_count; /* that all ranks share; 0: several hosts */
+} figures;
+
+/* ----------------------------------------------------------------------------------- *
+ *  Figures
+ * ----------------------------------------------------------------------------------- */
+
+/* A stage that sleeps needs no core: what it costs is wall time. */
+static bool needs_cores(const bench_run *run)
+{
+    return run->options->model.kind != TRYST_MODEL_SLEEP;
+}
+
+static double mean_cost(const bench_run *run, const tryst_engine_stats *stats,
+                        tryst_action_kind kind)
+{
+    const uint64_t total =
+        needs_cores(run) ? stats->action_cpu_ns[kind] : stats->action_wall_ns[kind];
+    const uint64_t count = stats->action_counts[kind];
+    return count > 0 ? (double)total / (double)count / 1e9 : 0;
+}
+
+static tryst_status predict(const bench_run *run, const bench_result *result,
+                            figures *self)
+{
+    const tryst_program *program = run->options->program;
+    const int stages = tryst_program_stages(program);
+    tryst_action_costs *costs = calloc((size_t)stages, sizeof *costs);
+    tryst_sim *sim = NULL;
+    if (!costs) {
+        return TRYST_E_NOMEM;
+    }
+    for (int i = 0; i < stages; i++) {
+        const tryst_engine_stats *stats =
+            &result->facts[tryst_program_rank_of(program, i)].stats;
+        costs[i] = (tryst_action_costs){
+            .forward_s = mean_cost(run, stats, TRYST_ACTION_FORWARD),
+            .backward_s = mean_cost(run, stats, TRYST_ACTION_BACKWARD),
+            .input_grad_s = mean_cost(run, stats, TRYST_ACTION_INPUT_GRAD),
+            .weight_grad_s = mean_cost(run, stats, TRYST_ACTION_WEIGHT_GRAD),
+            .update_s = mean_cost(run, stats, TRYST_ACTION_UPDATE)};
+    }
+    const tryst_sim_params params = {.struct_size = sizeof params,
+                                     .costs = costs,
+                                     .cores_count =
+                                         needs_cores(run) ? self->cores_count : 0};
+    const tryst_status status = tryst_program_simulate(program, &params, &sim);
+    for (int rank = 0; status == TRYST_OK && rank < run->size; rank++) {
+        self->predicted[rank] = sim->ranks[rank].bubble_makespan;
+    }
+    self->predicted_mean = status == TRYST_OK ? sim->bubble_makespan : 0;
+    tryst_sim_close(sim);
+    free(costs);
+    return status;
+}
+
+static void measure(const bench_run *run, const bench_result *result, figures *self)
+{
+    double seconds = 0;
+    for (int rank = 0; rank < run->size; rank++) {
+        const tryst_engine_stats *stats = &result->facts[rank].stats;
+        const double span_ns = (double)(stats->end_ns - stats->begin_ns);
+        self->measured[rank] = 1 - (double)stats->compute_wall_ns / span_ns;
+        self->measured_mean += self->measured[rank] / run->size;
+    }
+    for (int step = 0; step < run->options->steps; step++) {
+        seconds += result->seconds[step];
+    }
+    if (run->options->model.kind != TRYST_MODEL_SLEEP) {
+        self->tokens_per_s = (double)run->options->steps * run->options->microbatches *
+                             run->options->model.microbatch_size *
+                             run->options->model.seq / seconds;
+    }
+    const bench_facts *facts = &result->facts[0];
+    self->cores_count = facts->local_size == run->size ? facts->cores_count : 0;
+}
+
+static tryst_status figures_open(const bench_run *run, const bench_result *result,
+                                 figures *self)
+{
+    *self = (figures){.measured = calloc((size_t)run->size, sizeof *self->measured),
+                      .predicted = calloc((size_t)run->size, sizeof *self->predicted)};
+    if (!self->measured || !self->predicted) {
+        return TRYST_E_NOMEM;
+    }
+    measure(run, result, self);
+    return predict(run, result, self);
+}
+
+static void figures_close(figures *self)
+{
+    free(self->measured);
+    free(self->predicted);
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  The table
+ * ----------------------------------------------------------------------------------- */
+
+static const char *bytes_text(uint64_t bytes, char words[16])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    int unit = 0;
+    while (value >= 1000 && unit < 4) {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(words, 16, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+    return words;
+}
+
+static void table_row(FILE *out, const bench_result *result, const figures *self,
+                      int rank)
+{
+    const tryst_engine_stats *stats = &result->facts[rank].stats;
+    char peak[16];
+    char sent[16];
+    char received[16];
+    fprintf(out, "%4d %9.3f s %9.3f s %9.3f s %8.1f %% %8.1f %% %12s %11s %11s\n", rank,
+            (double)stats->compute_wall_ns / 1e9, (double)stats->compute_cpu_ns / 1e9,
+            (double)stats->wait_ns / 1e9, 100 * self->measured[rank],
+            100 * self->predicted[rank], bytes_text(stats->peak_activation_bytes, peak),
+            bytes_text(stats->bytes_sent, sent),
+            bytes_text(stats->bytes_received, received));
+}
+
+static void say_table(const bench_run *run, const bench_result *result,
+                      const figures *self)
+{
+    FILE *out = bench_human(run->options);
+    const int steps = run->options->steps;
+    fprintf(out,
+            "\n     compute             exposed      bubble              peak\n"
+            "rank        wall         CPU  communication measured predicted  activations"
+            "        sent    received\n");
+    for (int rank = 0; rank < run->size; rank++) {
+        table_row(out, result, self, rank);
+    }
+    fprintf(out, "%s\n",
+            steps > 1
+                ? "(without the first step, which fills caches and makes connections)"
+                : "(of a single step)");
+    if (self->cores_count > 0 && run->size > self->cores_count && needs_cores(run)) {
+        fprintf(out,
+                "%d ranks share %d core%s: they take turns, and \"compute, wall\" "
+                "includes time "
+                "without a core.\n",
+                run->size, self->cores_count, self->cores_count == 1 ? "" : "s");
+    }
+    fprintf(out, "loss %.4f -> %.4f", result->losses[0], result->losses[steps - 1]);
+    if (self->tokens_per_s > 0) {
+        fprintf(out, "   %.1f k tokens/s", self->tokens_per_s / 1e3);
+    }
+    fprintf(out, "   weights %s\n", result->digest);
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  JSON
+ * ----------------------------------------------------------------------------------- */
+
+/* JSON has no NaN and no infinity. */
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *json_steps(const bench_run *run, const bench_result *result)
+{
+    json_t *steps = json_array();
+    for (int i = 0; i < run->options->steps; i++) {
+        json_array_append_new(steps,
+                              json_pack("{so,so}", "loss", number(result->losses[i]),
+                                        "seconds", number(result->seconds[i])));
+    }
+    return steps;
+}
+
+static json_t *json_ranks(const bench_result *result, const figures *self)
+{
+    json_t *ranks = json_array();
+    for (int rank = 0; rank < result->ranks_count; rank++) {
+        const tryst_engine_stats *stats = &result->facts[rank].stats;
+        json_array_append_new(
+            ranks,
+            json_pack("{sf,sf,sf,so,so,sI,sI,sI}", "compute_wall_s",
+                      (double)stats->compute_wall_ns / 1e9, "compute_cpu_s",
+                      (double)stats->compute_cpu_ns / 1e9, "exposed_communication_s",
+                      (double)stats->wait_ns / 1e9, "bubble_measured",
+                      number(self->measured[rank]), "bubble_predicted",
+                      number(self->predicted[rank]), "bytes_sent",
+                      (json_int_t)stats->bytes_sent, "bytes_received",
+                      (json_int_t)stats->bytes_received, "buffer_allocations",
+                      (json_int_t)stats->buffer_allocations));
+    }
+    return ranks;
+}
+
+static json_t *json_peaks(const bench_result *result)
+{
+    json_t *peaks = json_array();
+    for (int rank = 0; rank < result->ranks_count; rank++) {
+        json_array_append_new(
+            peaks,
+            json_integer((json_int_t)result->facts[rank].stats.peak_activation_bytes));
+    }
+    return peaks;
+}
+
+static json_t *json_document(const bench_run *run, const bench_result *result,
+                             const figures *self)
+{
+    const bench_options *options = run->options;
+    char blas[128];
+    json_t *document = json_pack(
+        "{ss,ss,ss,ss,si,si,si,si,so,so,so,so,so,so,ss}", "version",
+        tryst_version_string(), "blas", tryst_blas_describe(blas, sizeof blas), "model",
+        tryst_model_kind_name(options->model.kind), "schedule", options->schedule,
+        "ranks", run->size, "microbatches", options->microbatches, "microbatch_size",
+        options->model.microbatch_size, "cores", self->cores_count, "steps",
+        json_steps(run, result), "tokens_per_s", number(self->tokens_per_s),
+        "bubble_measured", number(self->measured_mean), "bubble_predicted",
+        number(self->predicted_mean), "peak_activation_bytes", json_peaks(result),
+        "per_rank", json_ranks(result, self), "weights_digest", result->digest);
+    if (document && options->check) {
+        json_object_set_new(document, "check",
+                            json_string(result->checked ? "passed" : "failed"));
+    }
+    return document;
+}
+
+static tryst_status write_json(bench_run *run, const bench_result *result,
+                               const figures *self)
+{
+    const char *path = run->options->json;
+    const size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(17);
+    json_t *document = json_document(run, result, self);
+    int failed = !document;
+    if (!failed && strcmp(path, "-") == 0) {
+        /* main looks whether stdout took it */
+        failed = json_dumpf(document, stdout, flags) != 0 && !ferror(stdout);
+        putchar('\n');
+    } else if (!failed) {
+        failed = json_dump_file(document, path, flags) != 0;
+    }
+    json_decref(document);
+    return failed ? bench_fail(run, TRYST_E_IO, "--json %s: cannot be written: %s", path,
+                               strerror(errno))
+                  : TRYST_OK;
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  Timeline
+ * ----------------------------------------------------------------------------------- */
+
+static const tryst_span *find_send(const bench_result *result, int from, int to,
+                                   const tryst_span *receive)
+{
+    for (uint64_t i = 0; i < result->facts[from].spans_count; i++) {
+        const tryst_span *span = &result->spans[from][i];
+        if (span->kind == TRYST_SPAN_SEND && span->peer == to &&
+            span->stage == receive->stage && span->microbatch == receive->microbatch &&
+            span->gradient == receive->gradient) {
+            return span;
+        }
+    }
+    return NULL;
+}
+
+/* A receive is posted long before its bytes move, and a send's end is noticed only when
+ * its rank looks. Both ends together say when the transfer ran: from the send's begin to
+ * the receive's end. (On one host all ranks have one clock; elsewhere what does not fit
+ * is left as it is.) */
+static void pair_transfers(const bench_result *result)
+{
+    for (int rank = 0; rank < result->ranks_count; rank++) {
+        for (uint64_t i = 0; i < result->facts[rank].spans_count; i++) {
+            tryst_span *receive = &result->spans[rank][i];
+            if (receive->kind != TRYST_SPAN_RECEIVE ||
+                receive->peer >= result->ranks_count) {
+                continue;
+            }
+            tryst_span *send =
+                (tryst_span *)find_send(result, receive->peer, rank, receive);
+            if (!send || send->begin_ns >= receive->end_ns) {
+                continue;
+            }
+            receive->begin_ns =
+                send->begin_ns > receive->begin_ns ? send->begin_ns : receive->begin_ns;
+            send->end_ns =
+                send->end_ns < receive->end_ns ? send->end_ns : receive->end_ns;
+        }
+    }
+}
+
+static tryst_status write_timeline(bench_run *run, const bench_result *result,
+                                   const figures *self)
+{
+    const bench_options *options = run->options;
+    tryst_timeline_rank *ranks = calloc((size_t)run->size, sizeof *ranks);
+    char title[160];
+    char subtitle[200];
+    char error[256];
+    if (!ranks) {
+        return bench_fail(run, TRYST_E_NOMEM, "no memory for the timeline");
+    }
+    pair_transfers(result);
+    for (int rank = 0; rank < run->size; rank++) {
+        ranks[rank] =
+            (tryst_timeline_rank){result->spans[rank], result->facts[rank].spans_count};
+    }
+    snprintf(title, sizeof title, "%s, %d ranks, %d micro-batches: step %d of %d",
+             options->schedule, run->size, options->microbatches, options->steps,
+             options->steps);
+    snprintf(subtitle, sizeof subtitle,
+             "%s with %d layers; bubble %.1f %% measured, %.1f %% predicted%s",
+             tryst_model_kind_name(options->model.kind), options->model.layers,
+             100 * self->measured_mean, 100 * self->predicted_mean,
+             self->cores_count > 0 && run->size > self->cores_count && needs_cores(run)
+                 ? "; fewer cores than ranks"
+                 : "");
+    const tryst_timeline_params params = {.struct_size = sizeof params,
+                                          .title = title,
+                                          .subtitle = subtitle,
+                                          .ranks = ranks,
+                                          .ranks_count = run->size};
+    const tryst_status status =
+        tryst_timeline_write_svg(&params, options->timeline, error, sizeof error);
+    free(ranks);
+    return status == TRYST_OK ? status : bench_fail(run, status, "--timeline %s", error);
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  Trace
+ * ----------------------------------------------------------------------------------- */
+
+/* Each rank's trace is a document {"…":…,"traceEvents":[…]}; one document takes all
+ * events. */
+static tryst_status write_trace(bench_run *run, const bench_result *result)
+{
+    const char *path = run->options->trace;
+    FILE *out = fopen(path, "we");
+    if (!out) {
+        return bench_fail(run, TRYST_E_IO, "--trace %s: %s", path, strerror(errno));
+    }
+    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);
+    bool first = true;
+    for (int rank = 0; rank < run->size; rank++) {
+        const char *trace = result->traces[rank];
+        const char *begin = trace ? strchr(trace, '[') : NULL;
+        const char *end = trace ? strrchr(trace, ']') : NULL;
+        if (begin && end > begin + 1) {
+            fputs(first ? "" : ",\n", out);
+            fwrite(begin + 1, 1, (size_t)(end - begin - 1), out);
+            first = false;
+        }
+    }
+    fputs("]}\n", out);
+    const bool failed = ferror(out) != 0;
+    if (fclose(out) != 0 || failed) {
+        return bench_fail(run, TRYST_E_IO, "--trace %s: %s", path, strerror(errno));
+    }
+    return TRYST_OK;
+}
+
+static tryst_status save_weights(bench_run *run, const bench_result *result)
+{
+    char error[256];
+    const tryst_status status =
+        tryst_weights_save(&run->options->model, result->weights, result->weights_count,
+                           run->options->save_weights, error, sizeof error);
+    return status == TRYST_OK ? status
+                              : bench_fail(run, status, "--save-weights %s", error);
+}
+
+static void say_written(const bench_options *options)
+{
+    const struct {
+        const char *what;
+        const char *path;
+    } files[] = {{"timeline of the last step", options->timeline},
+                 {"trace (open it in ui.perfetto.dev)", options->trace},
+                 {"weights", options->save_weights},
+                 {"figures", options->json && strcmp(options->json, "-") != 0
+                                 ? options->json
+                                 : NULL}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        if (files[i].path) {
+            fprintf(bench_human(options), "%s: %s\n", files[i].what, files[i].path);
+        }
+    }
+}
+
+tryst_status bench_report(bench_run *run, const bench_result *result)
+{
+    const bench_options *options = run->options;
+    figures self;
+    tryst_status status = figures_open(run, result, &self);
+    if (status != TRYST_OK) {
+        figures_close(&self);
+        return bench_fail(run, status, "the report: %s", tryst_status_str(status));
+    }
+    say_table(run, result, &self);
+    if (options->timeline) {
+        status = write_timeline(run, result, &self);
+    }
+    if (status == TRYST_OK && options->trace) {
+        status = write_trace(run, result);
+    }
+    if (status == TRYST_OK && options->save_weights) {
+        status = save_weights(run, result);
+    }
+    if (status == TRYST_OK && options->json) {
+        status = write_json(run, result, &self);
+    }
+    if (status == TRYST_OK) {
+        say_written(options);
+    }
+    figures_close(&self);
+    return status;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pp_bench: train a small model with its layers spread over ranks, and say what it cost.
+ *
+ * Ranks are processes of a launcher, processes that it starts itself, or with --transport
+ * self threads of this process. What a rank does is in bench_rank.c; this file decides
+ * only who is one. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench_rank.h"
+#include "tools/launch/launcher.h"
+#include "tools/standard_files.h"
+
+/* Ranks end by themselves within two seconds of another's death; but those that were still
+ * waiting for it to come at all would do so until the bootstrap's deadline. */
+#define GRACE_NS (3ull * 1000 * 1000 * 1000)
+
+/* ----------------------------------------------------------------------------------- *
+ *  Ranks as threads
+ * ----------------------------------------------------------------------------------- */
+
+typedef struct thread_ranks {
+    const bench_options *options;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    unsigned char *table; /* the all-gather under way */
+    int arrived_count;
+    int left_count;
+    uint64_t round;
+} thread_ranks;
+
+typedef struct thread_rank {
+    thread_ranks *owner;
+    pthread_t thread;
+    int rank;
+    int exit_status;
+} thread_rank;
+
+/* All-gather between threads: the last to arrive opens the round, the last to leave ends
+ * it. */
+static int thread_allgather(void *arg, const void *mine, void *all, size_t bytes)
+{
+    thread_rank *self = arg;
+    thread_ranks *ranks = self->owner;
+    const int size = ranks->options->ranks;
+    pthread_mutex_lock(&ranks->lock);
+    while (ranks->left_count > 0) { /* the last round is being read */
+        pthread_cond_wait(&ranks->changed, &ranks->lock);
+    }
+    if (ranks->arrived_count == 0) {
+        ranks->table = malloc(bytes * (size_t)size);
+    }
+    const bool room = ranks->table != NULL;
+    if (room) {
+        memcpy(ranks->table + bytes * (size_t)self->rank, mine, bytes);
+    }
+    const uint64_t round = ranks->round;
+    if (++ranks->arrived_count == size) {
+        ranks->round++;
+        ranks->arrived_count = 0;
+        ranks->left_count = size;
+        pthread_cond_broadcast(&ranks->changed);
+    }
+    while (ranks->round == round) {
+        pthread_cond_wait(&ranks->changed, &ranks->lock);
+    }
+    if (ranks->table) {
+        memcpy(all, ranks->table, bytes * (size_t)size);
+    }
+    if (--ranks->left_count == 0) {
+        free(ranks->table);
+        ranks->table = NULL;
+        pthread_cond_broadcast(&ranks->changed);
+    }
+    pthread_mutex_unlock(&ranks->lock);
+    return room ? 0 : -1;
+}
+
+static void *thread_main(void *arg)
+{
+    thread_rank *self = arg;
+    const bench_place place = {.rank = self->rank,
+                               .size = self->owner->options->ranks,
+                               .allgather = thread_allgather,
+                               .allgather_arg = self};
+    self->exit_status = bench_rank_run(self->owner->options, &place);
+    return NULL;
+}
+
+static int run_threads(const bench_options *options)
+{
+    thread_ranks ranks = {.options = options,
+                          .lock = PTHREAD_MUTEX_INITIALIZER,
+                          .changed = PTHREAD_COND_INITIALIZER};
+    thread_rank *all = calloc((size_t)options->ranks, sizeof *all);
+    int exit_status = 0;
+    if (!all) {
+        fprintf(stderr, "pp_bench: no memory for %d ranks\n", options->ranks);
+        return 1;
+    }
+    for (int rank = 0; rank < options->ranks; rank++) {
+        all[rank] = (thread_rank){.owner = &ranks, .rank = rank};
+        if (pthread_create(&all[rank].thread, NULL, thread_main, &all[rank]) != 0) {
+            /* the ranks that have started wait for this one and cannot be told */
+            fprintf(stderr, "pp_bench: rank %d: no thread for it\n", rank);
+            exit(1);
+        }
+    }
+    for (int rank = 0; rank < options->ranks; rank++) {
+        pthread_join(all[rank].thread, NULL);
+        exit_status = all[rank].exit_status ? all[rank].exit_status : exit_status;
+    }
+    free(all);
+    return exit_status;
+}
+
+/* ----------------------------------------------------------------------------------- *
+ *  Ranks as processes
+ * ----------------------------------------------------------------------------------- */
+
+static int process_main(void *arg, int rank)
+{
+    const bench_options *options = arg;
+    const bench_place place = {.rank = rank, .size = options->ranks};
+    return bench_rank_run(options, &place);
+}
+
+static int run_processes(bench_options *options)
+{
+    const struct launcher_params params = {.name = "pp_bench",
+                                           .ranks = options->ranks,
+                                           .main_fn = process_main,
+                                           .arg = options,
+                                           .grace_ns = GRACE_NS,
+                                           .no_prefix = true};
+    return launcher_run(&params) == 0 ? 0 : 1;
+}
+
+/* `rank` -1: no launcher has made this process one. */
+static int run(bench_options *options, int rank)
+{
+    if (rank >= 0) {
+        return process_main(options, rank);
+    }
+    const bool threads = options->transport && strcmp(options->transport, "self") == 0;
+    return threads ? run_threads(options) : run_processes(options);
+}
+
+/* OpenBLAS chose its kernels when it was loaded. Where it chose ones far below the
+ * processor, start over with the right ones named; ranks and the replay inherit the
+ * choice. */
+static void use_best_kernels(char **argv)
+{
+    const char *core = tryst_blas_core_hint();
+    if (core && setenv("OPENBLAS_CORETYPE", core, 1) == 0) {
+        execv("/proc/self/exe", argv); /* else go on, slowly */
+    }
+}
+
+static int bench_main(int argc, char **argv)
+{
+    bench_options options;
+    int rank = -1;
+    int size = 0;
+    const int place = launcher_place("pp_bench", &rank, &size);
+    if (place < 0) {
+        return 2;
+    }
+    if (place == 0) {
+        rank = -1;
+        size = 0;
+    }
+    switch (bench_options_read(argc, argv, size, &options)) {
+    case BENCH_EXIT_OK: return 0;
+    case BENCH_EXIT_USAGE: return 2;
+    case BENCH_RUN: break;
+    }
+    const int exit_status = run(&options, rank);
+    bench_options_close(&options);
+    return exit_status;
+}
+
+int main(int argc, char **argv)
+{
+    standard_files_open();
+    use_best_kernels(argv);
+    return standard_output_end("pp_bench", bench_main(argc, argv), 1);
+}

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tryst-info: what this build is, what it can use here, how it is configured, what its statuses
+ * mean. All of it comes from the library through the public API; nothing is known twice. */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tryst/device.h>
+#include <tryst/tryst.h>
+
+#include "tools/live/live.h"
+#include "tools/standard_files.h"
+#include "trace_merge.h"
+
+static const char help[] =
+    "usage: tryst-info [option]\n"
+    "\n"
+    "Without an option: version, build options and transports, with what was found "
+    "here.\n"
+    "\n"
+    "      --check       before a job: what of this machine and its settings stands in "
+    "its way,\n"
+    "                    and how to mend it\n"
+    "  -c, --config      every setting: its variable, value, where that came from, "
+    "default\n"
+    "      --markdown    the settings as a Markdown table of names, defaults and "
+    "meanings\n"
+    "      --status      every status code, by band\n"
+    "\n"
+    "  --live PID|NAME   what the ranks of a process are doing: peers, operations that "
+    "wait, for\n"
+    "                    whom and since when; also of one that hangs or is stopped\n"
+    "  --live --job [PID|NAME]\n"
+    "                    all ranks of that job on this host, and who waits for whom\n"
+    "      --json        the same for programs\n"
+    "\n"
+    "  --merge-traces FILE...\n"
+    "                    the traces of several ranks (tryst_trace_write) as one, to "
+    "standard output\n"
+    "  -h, --help        print this\n"
+    "\n"
+    "Exit status: 0 done, 1 a setting or the library is broken, or there is nothing to "
+    "look at, or standard\noutput cannot be written; 2 the command line is wrong; of "
+    "--check 0 all is well, 3 with warnings, 4 "
+    "with "
+    "failures.\n";
+
+/* ---- settings ----------------------------------------------------------------------------- */
+
+static int config_row(void *arg, const tryst_config_item *item)
+{
+    (void)arg;
+    printf("%s=%s", item->environment, item->value);
+    if (strcmp(item->origin, "default") != 0)
+        printf("  (%s; default %s)", item->origin,
+               *item->fallback ? item->fallback : "empty");
+    printf("\n    %s: %s%s%s\n", item->type, item->help,
+           *item->allowed ? "; allowed: " : "", item->allowed);
+    return 0;
+}
+
+/* A bar would end a table's cell. */
+static void cell_print(const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '|')
+            putchar('\\');
+        putchar(*text);
+    }
+}
+
+static int markdown_row(void *arg, const tryst_config_item *item)
+{
+    (void)arg;
+    printf("| `%s` | %s | ", item->environment, item->type);
+    if (*item->fallback) {
+        printf("`");
+        cell_print(item->fallback);
+        printf("`");
+    }
+    printf(" | ");
+    cell_print(item->help);
+    if (*item->allowed) {
+        printf(" (");
+        cell_print(item->allowed);
+        printf(")");
+    }
+    printf(" |\n");
+    return 0;
+}
+
+static int config_print(int (*row)(void *arg, const tryst_config_item *item))
+{
+    char error[512] = "";
+    tryst_config *config;
+    tryst_status status = tryst_config_open(&config, error, sizeof error);
+    if (status != TRYST_OK) {
+        fprintf(stderr, "tryst-info: %s\n", *error ? error : tryst_status_str(status));
+        return 1;
+    }
+    tryst_config_visit(config, row, NULL);
+    tryst_config_close(config);
+    return 0;
+}
+
+static int markdown_print(void)
+{
+    printf("| variable | type | default | meaning |\n|---|---|---|---|\n");
+    return config_print(markdown_row);
+}
+
+/* ---- preflight ---------------------------------------------------------------------------- */
+
+static int check_row(void *arg, const tryst_check_item *item)
+{
+    static const char *const words[] = {"ok", "warn", "FAIL"};
+    tryst_check_level *worst = arg;
+    if (item->level > *worst)
+        *worst = item->level;
+    printf("%-4s  %-15s %s\n", words[item->level], item->name, item->text);
+    if (item->level != TRYST_CHECK_OK)
+        printf("      %-15s -> %s\n", "", item->fix);
+    return 0;
+}
+
+static int check_print(void)
+{
+    tryst_check_level worst = TRYST_CHECK_OK;
+    (void)tryst_check_visit(NULL, check_row, &worst);
+    return worst == TRYST_CHECK_OK ? 0 : worst == TRYST_CHECK_WARN ? 3 : 4;
+}
+
+/* ---- statuses ----------------------------------------------------------------------------- */
+
+static const char *band_of(tryst_status status)
+{
+    static const char *const bands[] = {"nothing died", "the call failed",
+                                        "the peer failed", "the group failed",
+                                        "the context failed"};
+    return status / 100 < 5 ? bands[status / 100] : "";
+}
+
+static int status_row(void *arg, tryst_status status, const char *name, const char *text)
+{
+    const char **band = arg;
+    if (band_of(status) != *band) {
+        *band = band_of(status);
+        printf("%s\n", *band);
+    }
+    printf("  %3d  %-22s %s\n", status, name, text);
+    return 0;
+}
+
+static int statuses_print(void)
+{
+    const char *band = NULL;
+    tryst_status_visit(status_row, &band);
+    return 0;
+}
+
+/* ---- version, build, transports ----------------------------------------------------------- */
+
+static int transport_row(void *arg, const tryst_transport_info *info)
+{
+    (void)arg;
+    printf("  %-5s %s%s%s\n", info->name, info->available ? "available" : "not available",
+           *info->reason ? ": " : "", info->reason);
+    return 0;
+}
+
+/* The host's memory is always there, and says nothing. */
+static void devices_print(tryst_ctx *ctx)
+{
+    char text[160] = "";
+    int32_t count = 0;
+    tryst_status status =
+        tryst_device_count(ctx, TRYST_MEMORY_CUDA, &count, text, sizeof text);
+    printf("memory:\n  host  available\n  cuda  %s: %s\n",
+           status == TRYST_OK ? "available" : "not available", text);
+}
+
+static int overview_print(void)
+{
+    char error[512] = "";
+    tryst_ctx *ctx;
+    tryst_open_params params = {
+        .struct_size = sizeof params, .error = error, .error_capacity = sizeof error};
+    printf("tryst %s (headers %d.%d.%d)\n", tryst_version_string(), TRYST_VERSION_MAJOR,
+           TRYST_VERSION_MINOR, TRYST_VERSION_PATCH);
+    printf("build: %s\n", TRYST_INFO_BUILD);
+    tryst_status status = tryst_open(&params, &ctx);
+    if (status != TRYST_OK) {
+        fprintf(stderr, "tryst-info: %s\n", *error ? error : tryst_status_str(status));
+        return 1;
+    }
+    printf("transports:\n");
+    tryst_transport_visit(ctx, transport_row, NULL);
+    devices_print(ctx);
+    tryst_close(ctx);
+    return 0;
+}
+
+/* ---- the command line --------------------------------------------------------------------- */
+
+enum { STATUS = 256, MARKDOWN, CHECK, LIVE, JOB, JSON, MERGE };
+
+struct choice {
+    int what; /* the option that says what to print, 0: the overview */
+    bool job, json;
+};
+
+/* False: the command line is wrong, which was said. */
+static bool options_read(int argc, char **argv, struct choice *choice)
+{
+    static const struct option longs[] = {
+        {"config", no_argument, NULL, 'c'},  {"markdown", no_argument, NULL, MARKDOWN},
+        {"check", no_argument, NULL, CHECK}, {"status", no_argument, NULL, STATUS},
+        {"live", no_argument, NULL, LIVE},   {"job", no_argument, NULL, JOB},
+        {"json", no_argument, NULL, JSON},   {"merge-traces", no_argument, NULL, MERGE},
+        {"help", no_argument, NULL, 'h'},    {NULL, 0, NULL, 0}};
+    int letter;
+    while ((letter = getopt_long(argc, argv, "ch", longs, NULL)) != -1) {
+        if (letter == '?')
+            return false;
+        if (letter == JOB)
+            choice->job = true;
+        else if (letter == JSON)
+            choice->json = true;
+        else if (letter != 'c' || choice->what != MARKDOWN) /* in either order */
+            choice->what = letter;
+    }
+    if ((choice->job || choice->json) && choice->what != LIVE) {
+        fprintf(stderr, "tryst-info: --job and --json go with --live\n");
+        return false;
+    }
+    return true;
+}
+
+/* Words follow the options only where something is to be named. */
+static bool words_check(int argc, char **argv, const struct choice *choice)
+{
+    int words = argc - optind;
+    if (choice->what == MERGE) {
+        if (!words)
+            fprintf(stderr, "tryst-info: --merge-traces needs files\n");
+        return words > 0;
+    }
+    if (words > (choice->what == LIVE)) {
+        fprintf(stderr, "tryst-info: what is '%s'? See tryst-info --help\n",
+                argv[optind + (choice->what == LIVE)]);
+        return false;
+    }
+    if (choice->what == LIVE && !words && !choice->job) {
+        fprintf(stderr, "tryst-info: --live needs a PID or a NAME, or --job\n");
+        return false;
+    }
+    return true;
+}
+
+static int choice_run(const struct choice *choice, char **words)
+{
+    switch (choice->what) {
+    case 'h': fputs(help, stdout); return 0;
+    case 'c': return config_print(config_row);
+    case MARKDOWN: return markdown_print();
+    case STATUS: return statuses_print();
+    case MERGE: return trace_merge(words, stdout);
+    case CHECK: return check_print();
+    case LIVE: return live_main(words[0], choice->job, choice->json);
+    default: return overview_print();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct choice choice = {0, false, false};
+    standard_files_open();
+    if (!options_read(argc, argv, &choice) || !words_check(argc, argv, &choice))
+        return 2;
+    return standard_output_end("tryst-info", choice_run(&choice, argv + optind), 1);
+}

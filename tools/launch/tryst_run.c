@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tryst-run: starts N local ranks of a program. The work is launcher.c's; here are the
+ * command line and its errors. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "launcher.h"
+#include "tools/standard_files.h"
+
+/* As env(1), timeout(1) and others say "the wrapper itself failed". */
+#define USAGE_STATUS LAUNCHER_FAILED
+
+static const char help[] =
+    "usage: tryst-run -n N [options] program [arguments]\n"
+    "\n"
+    "Starts N ranks of a program on this machine, with all that they need to come "
+    "together\n"
+    "(TRYST_RANK, TRYST_SIZE, TRYST_BOOTSTRAP, a fresh TRYST_TOKEN).\n"
+    "\n"
+    "  -n, --ranks N      how many ranks\n"
+    "  -e, --env K=V      set a variable for all ranks (may be repeated)\n"
+    "  -g, --grace TIME   when a rank fails, the others have this long to end by "
+    "themselves,\n"
+    "                     then they get SIGTERM, 2 s later SIGKILL (default 10s; 500ms, "
+    "2m)\n"
+    "      --no-prefix    ranks write to our stdout and stderr themselves\n"
+    "  -h, --help         this text\n"
+    "\n"
+    "Each line of output is preceded by its rank: \"[2] text\". SIGINT, SIGTERM, SIGHUP, "
+    "SIGUSR1\n"
+    "and SIGUSR2 are passed on. The exit status is that of the rank that failed first "
+    "(128 plus\n"
+    "the signal if it was killed), 0 when all went well, 125 when tryst-run itself "
+    "failed, 126 or\n"
+    "127 when the program cannot be run or found. If tryst-run is killed, its ranks are "
+    "too.\n";
+
+struct options {
+    struct launcher_params params;
+    char **env;
+    size_t env_count;
+};
+
+static int usage_error(const char *what, const char *value)
+{
+    fprintf(stderr, "tryst-run: %s%s%s%s; see tryst-run --help\n", what,
+            value ? " '" : "", value ? value : "", value ? "'" : "");
+    return USAGE_STATUS;
+}
+
+static bool ranks_parse(const char *text, int *ranks_p)
+{
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno || end == text || *end || value < 1 || value > LAUNCHER_RANKS_MAX)
+        return false;
+    *ranks_p = (int)value;
+    return true;
+}
+
+/* "10", "10s", "500ms", "2m", "1.5". */
+static bool time_parse(const char *text, uint64_t *ns_p)
+{
+    static const struct {
+        const char *unit;
+        double ns;
+    } units[] = {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"m", 60e9}, {"h", 3600e9}};
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (errno || end == text || !(value >= 0) || value > 1e6)
+        return false;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+        if (strcmp(end, units[i].unit) == 0) {
+            *ns_p = (uint64_t)(value * units[i].ns);
+            return true;
+        }
+    return false;
+}
+
+static bool env_add(struct options *options, char *item)
+{
+    if (item[0] == '=' || !strchr(item, '='))
+        return false;
+    options->env[options->env_count++] = item;
+    return true;
+}
+
+/* 0, or the exit status after a message; *done_p: nothing is to be run (help). */
+static int options_parse(int argc, char **argv, struct options *options, bool *done_p)
+{
+    enum { NO_PREFIX = 256 };
+    static const struct option longs[] = {{"ranks", required_argument, NULL, 'n'},
+                                          {"env", required_argument, NULL, 'e'},
+                                          {"grace", required_argument, NULL, 'g'},
+                                          {"no-prefix", no_argument, NULL, NO_PREFIX},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {NULL, 0, NULL, 0}};
+    int letter;
+    while ((letter = getopt_long(argc, argv, "+n:e:g:h", longs, NULL)) != -1) {
+        switch (letter) {
+        case 'n':
+            if (!ranks_parse(optarg, &options->params.ranks))
+                return usage_error("-n takes a number of ranks from 1 to 4096, not",
+                                   optarg);
+            break;
+        case 'e':
+            if (!env_add(options, optarg))
+                return usage_error("--env takes NAME=VALUE, not", optarg);
+            break;
+        case 'g':
+            if (!time_parse(optarg, &options->params.grace_ns))
+                return usage_error("--grace takes a time such as 10s, 500ms or 2m, not",
+                                   optarg);
+            break;
+        case NO_PREFIX: options->params.no_prefix = true; break;
+        case 'h':
+            fputs(help, stdout);
+            *done_p = true;
+            return 0;
+        default: return USAGE_STATUS; /* getopt has said why */
+        }
+    }
+    if (options->params.ranks == 0)
+        return usage_error("how many ranks? give -n N", NULL);
+    if (optind == argc)
+        return usage_error("which program? none was given", NULL);
+    options->params.argv = argv + optind;
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    bool done = false;
+    standard_files_open();
+    struct options options = {
+        .params = {.name = "tryst-run", .grace_ns = LAUNCHER_GRACE_NS}};
+    options.env = calloc((size_t)argc + 1, sizeof *options.env);
+    if (!options.env)
+        return usage_error("out of memory", NULL);
+    options.params.env = options.env;
+    int status = options_parse(argc, argv, &options, &done);
+    if (status == 0 && !done)
+        status = launcher_run(&options.params);
+    free(options.env);
+    return standard_output_end("tryst-run", status, LAUNCHER_FAILED);
+}

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who waits for whom: the ranks of one job, merged into one sentence.
+ *
+ * Idea: a rank that is blocked points at the rank whose move is missing. Follow these arrows from
+ * the one that has waited longest: they end at a rank that does something else (it computes, is
+ * stopped, is gone, is on another host), which is the answer, or they close a circle.
+ * Caller: live_main.c. */
+#include "live_job.h"
+#include "live_print.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Shorter waits are usual while a job works. */
+#define SHORT_WAIT_S 1.0
+enum { CHAIN_MAX = 64, JOBS_SHOWN = 8 };
+
+struct text {
+    char *at;
+    size_t capacity, used;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct text *text,
+                                                      const char *format, ...)
+{
+    va_list args;
+    if (text->used >= text->capacity)
+        return;
+    va_start(args, format);
+    int bytes =
+        vsnprintf(text->at + text->used, text->capacity - text->used, format, args);
+    va_end(args);
+    if (bytes > 0)
+        text->used += (size_t)bytes;
+}
+
+/* ---- which job ---------------------------------------------------------------------------- */
+
+static bool sessions_differ(const struct live_ranks *ranks, char *error, size_t capacity)
+{
+    struct text text = {error, capacity, 0};
+    uint64_t last = 0;
+    int jobs = 0;
+    for (size_t i = 0; i < ranks->count; i++) {
+        const struct live_rank *rank = &ranks->items[i];
+        if (i && rank->header.session == last)
+            continue;
+        last = rank->header.session;
+        if (!jobs++)
+            say(&text, "several jobs run here: name one process of yours:");
+        if (jobs <= JOBS_SHOWN)
+            say(&text, "%s %s, %d ranks%s, pid %d", jobs > 1 ? ";" : "",
+                rank->proc.command, rank->header.size,
+                last ? "" : " that have not come together", (int)rank->pid);
+    }
+    return jobs > 1;
+}
+
+bool live_job_choose(struct live_ranks *ranks, uint64_t session, char *error,
+                     size_t capacity)
+{
+    size_t kept = 0;
+    if (!session && sessions_differ(ranks, error, capacity))
+        return false;
+    for (size_t i = 0; i < ranks->count && session; i++) {
+        if (ranks->items[i].header.session != session) {
+            free(ranks->items[i].peers);
+            free(ranks->items[i].ops);
+            continue;
+        }
+        ranks->items[kept++] = ranks->items[i];
+    }
+    if (session)
+        ranks->count = kept;
+    return true;
+}
+
+/* ---- arrows ------------------------------------------------------------------------------- */
+
+static const struct live_rank *rank_find(const struct live_ranks *ranks, int32_t number)
+{
+    for (size_t i = 0; i < ranks->count; i++)
+        if (ranks->items[i].header.rank == number)
+            return &ranks->items[i];
+    return NULL;
+}
+
+/* What the rank is blocked on; NULL: it is not. A thread that sleeps on one operation says so, a
+ * loop that serves all is blocked on the oldest. */
+static const struct live_op *blocker(const struct live_rank *rank)
+{
+    bool looks = rank->place == LIVE_WAITS || rank->place == LIVE_ARMED ||
+                 rank->place == LIVE_DRIVES;
+    const struct live_op *op = rank->waits_for;
+    if (!looks)
+        return NULL;
+    if (op && op->record.kind != TRYST_LIVE_CLOSE)
+        return op;
+    for (size_t i = 0; i < rank->ops_count; i++)
+        if (rank->ops[i].record.kind != TRYST_LIVE_CLOSE)
+            return &rank->ops[i];
+    return NULL;
+}
+
+/* The other half of `op` on its peer: same key, step and number. */
+static const struct live_op *counterpart(const struct live_rank *peer,
+                                         const struct live_op *op)
+{
+    for (size_t i = 0; i < peer->ops_count; i++) {
+        const struct tryst_live_op *other = &peer->ops[i].record;
+        if (other->key_hash == op->record.key_hash && other->step == op->record.step &&
+            other->number == op->record.number && other->kind != op->record.kind)
+            return &peer->ops[i];
+    }
+    return NULL;
+}
+
+struct chain {
+    const struct live_rank *ranks[CHAIN_MAX];
+    const struct live_op *ops[CHAIN_MAX]; /* what each of them waits for */
+    int count;
+    int circle;                   /* the first rank of the circle, -1: there is none */
+    const struct live_rank *last; /* where it ends, NULL: a rank that is not here */
+    int32_t last_rank;
+    const struct live_op *met; /* the other half is there: nothing is missing */
+};
+
+static int chain_find(const struct chain *chain, const struct live_rank *rank)
+{
+    for (int i = 0; i < chain->count; i++)
+        if (chain->ranks[i] == rank)
+            return i;
+    return -1;
+}
+
+static void chain_follow(const struct live_ranks *ranks, const struct live_rank *from,
+                         struct chain *chain)
+{
+    const struct live_op *op = blocker(from);
+    *chain = (struct chain){.circle = -1, .last_rank = from->header.rank, .last = from};
+    while (op && chain->count < CHAIN_MAX) {
+        chain->ranks[chain->count] = chain->last;
+        chain->ops[chain->count++] = op;
+        chain->last_rank = op->record.peer;
+        chain->last = rank_find(ranks, chain->last_rank);
+        if (!chain->last)
+            return;
+        chain->met = counterpart(chain->last, op);
+        chain->circle = chain->met ? -1 : chain_find(chain, chain->last);
+        op = chain->met || chain->circle >= 0 ? NULL : blocker(chain->last);
+    }
+}
+
+/* ---- the sentence ------------------------------------------------------------------------- */
+
+static void say_wait(struct text *text, const struct live_op *op)
+{
+    char key[400];
+    bool send = op->record.kind == TRYST_LIVE_SEND;
+    live_key_short(op, key, sizeof key);
+    say(text, "has waited %.1f s for rank %d to %s %s of step %" PRIu64, op->age_s,
+        op->record.peer, send ? "receive" : "send", key, op->record.step);
+}
+
+/* What rank `peer`, which is here, has not done for `op`. */
+static void say_missing(struct text *text, const struct live_rank *peer,
+                        const struct live_op *op)
+{
+    const char *done =
+        op->record.kind == TRYST_LIVE_SEND ? "posted that receive" : "sent it";
+    if (op->record.step >= peer->header.steps_end)
+        say(text, ", which has not opened step %" PRIu64 " yet", op->record.step);
+    else
+        say(text, ", which has not %s", done);
+}
+
+static void say_absent(struct text *text, const struct chain *chain)
+{
+    const struct live_rank *asks = chain->ranks[chain->count - 1];
+    int32_t number = chain->last_rank;
+    bool shown = number >= 0 && (uint32_t)number < asks->header.peers_count;
+    const struct tryst_live_peer *peer = shown ? &asks->peers[number] : NULL;
+    if (peer && peer->life)
+        say(text, "; rank %d %s", number,
+            peer->life == 1 ? "has left the group" : "is gone");
+    else if (peer && peer->pid)
+        say(text, "; rank %d was process %d of this host and has no live page any more",
+            number, peer->pid);
+    else
+        say(text,
+            "; rank %d is not on this host: run tryst-info --live --job where it is",
+            number);
+}
+
+/* Frames that one says it has sent and the other that it has not read. */
+static uint64_t frames_unread(const struct live_rank *from, const struct live_rank *to)
+{
+    if ((uint32_t)to->header.rank >= from->header.peers_count ||
+        (uint32_t)from->header.rank >= to->header.peers_count)
+        return 0;
+    uint64_t sent = from->peers[to->header.rank].frames_sent;
+    uint64_t read = to->peers[from->header.rank].frames_read;
+    return sent > read ? sent - read : 0;
+}
+
+/* What is on the way between two ranks of which each has done its part. */
+static void say_under_way(struct text *text, const struct live_rank *a,
+                          const struct live_rank *b, const struct live_op *op)
+{
+    uint64_t there = frames_unread(a, b);
+    const struct live_rank *from = there ? a : b;
+    const struct live_rank *to = there ? b : a;
+    uint64_t frames = there ? there : frames_unread(b, a);
+    if (frames)
+        say(text,
+            "but %" PRIu64 " frame%s from rank %d to rank %d %s not been read there",
+            frames, frames == 1 ? "" : "s", from->header.rank, to->header.rank,
+            frames == 1 ? "has" : "have");
+    else if (a->peers[op->record.peer].endpoint != 2)
+        say(text, "but there is no connection between them yet");
+    else
+        say(text, "and the bytes are on their way over %s",
+            a->peers[op->record.peer].transport);
+}
+
+static void say_met(struct text *text, const struct chain *chain)
+{
+    const struct live_rank *asks = chain->ranks[chain->count - 1];
+    char place[512];
+    live_place_text(chain->last, place, sizeof place);
+    say(text, "; both sides have posted it (rank %d %.1f s ago), ", chain->last_rank,
+        chain->met->age_s);
+    if ((uint32_t)chain->last_rank < asks->header.peers_count)
+        say_under_way(text, asks, chain->last, chain->ops[chain->count - 1]);
+    else
+        say(text, "and the bytes are on their way");
+    say(text, "; rank %d (pid %d) %s", chain->last_rank, (int)chain->last->pid, place);
+}
+
+static void say_circle(struct text *text, const struct chain *chain)
+{
+    int members = chain->count - chain->circle;
+    if (members == 1)
+        say(text, "rank %d waits for itself: it ",
+            chain->ranks[chain->circle]->header.rank);
+    else if (members == 2)
+        say(text, "ranks %d and %d wait for each other: ",
+            chain->ranks[chain->circle]->header.rank,
+            chain->ranks[chain->circle + 1]->header.rank);
+    else
+        say(text, "%d ranks wait for each other in a circle: ", members);
+    for (int i = chain->circle; i < chain->count; i++) {
+        if (members > 1)
+            say(text, "%srank %d ", i == chain->circle ? "" : ", and ",
+                chain->ranks[i]->header.rank);
+        say_wait(text, chain->ops[i]);
+    }
+    say(text, members == 1 ? ", which it has not done" : "; none of them has done it");
+}
+
+static void say_chain(struct text *text, const struct chain *chain)
+{
+    char place[512];
+    for (int i = 0; i < chain->count; i++) {
+        const struct live_rank *next =
+            i + 1 < chain->count ? chain->ranks[i + 1] : chain->last;
+        if (i == 0)
+            say(text, "rank %d ", chain->ranks[i]->header.rank);
+        say_wait(text, chain->ops[i]);
+        if (next && !(chain->met && i + 1 == chain->count))
+            say_missing(text, next, chain->ops[i]);
+        if (i + 1 < chain->count)
+            say(text, " and itself ");
+    }
+    if (!chain->last) {
+        say_absent(text, chain);
+    } else if (chain->met) {
+        say_met(text, chain);
+    } else {
+        live_place_text(chain->last, place, sizeof place);
+        say(text, ": rank %d (pid %d) %s", chain->last_rank, (int)chain->last->pid,
+            place);
+    }
+}
+
+/* Ranks that are in tryst_group_open, and those that are not here. */
+static void say_gathering(struct text *text, const struct live_ranks *ranks)
+{
+    int size = ranks->items[0].header.size;
+    double longest_s = 0;
+    int missing = 0;
+    for (size_t i = 0; i < ranks->count; i++)
+        if (ranks->items[i].place_s > longest_s)
+            longest_s = ranks->items[i].place_s;
+    say(text, "%zu of %d ranks have waited up to %.1f s in tryst_group_open",
+        ranks->count, size, longest_s);
+    for (int number = 0; number < size; number++) {
+        if (rank_find(ranks, number) || missing++ >= 16)
+            continue;
+        say(text, "%s%d", missing == 1 ? "; not on this host: rank " : ", ", number);
+    }
+    if (missing > 16)
+        say(text, " and %d more", missing - 16);
+    if (!missing)
+        say(text, "; all of them are on this host: they are coming together");
+}
+
+/* Nobody waits: say who has been away longest. */
+static void say_idle(struct text *text, const struct live_ranks *ranks)
+{
+    const struct live_rank *odd = NULL;
+    char place[512];
+    for (size_t i = 0; i < ranks->count; i++) {
+        const struct live_rank *rank = &ranks->items[i];
+        bool away = rank->place == LIVE_STOPPED || rank->place == LIVE_TRACED ||
+                    rank->place == LIVE_STUCK || rank->place == LIVE_OUTSIDE ||
+                    rank->place == LIVE_ENDED;
+        if (away && (!odd || rank->place_s > odd->place_s))
+            odd = rank;
+    }
+    say(text, "no rank of this host waits for another");
+    if (!odd)
+        return;
+    live_place_text(odd, place, sizeof place);
+    say(text, ": rank %d (pid %d) %s", odd->header.rank, (int)odd->pid, place);
+}
+
+static const struct live_rank *longest_wait(const struct live_ranks *ranks)
+{
+    const struct live_rank *longest = NULL;
+    double longest_s = -1;
+    for (size_t i = 0; i < ranks->count; i++) {
+        const struct live_op *op = blocker(&ranks->items[i]);
+        if (!op || op->age_s <= longest_s)
+            continue;
+        longest = &ranks->items[i];
+        longest_s = op->age_s;
+    }
+    return longest;
+}
+
+void live_job_sentence(const struct live_ranks *ranks, char *text_p, size_t capacity)
+{
+    struct text text = {text_p, capacity, 0};
+    struct chain chain;
+    const struct live_rank *first = longest_wait(ranks);
+    bool gathering = true;
+    for (size_t i = 0; i < ranks->count; i++)
+        gathering = gathering && ranks->items[i].header.phase == TRYST_LIVE_GATHERING;
+    text_p[0] = '\0';
+    if (gathering) {
+        say_gathering(&text, ranks);
+    } else if (!first) {
+        say_idle(&text, ranks);
+    } else {
+        chain_follow(ranks, first, &chain);
+        if (chain.circle >= 0)
+            say_circle(&text, &chain);
+        else
+            say_chain(&text, &chain);
+        if (chain.count && chain.ops[0]->age_s < SHORT_WAIT_S)
+            say(&text, " (that is short: look again)");
+    }
+    say(&text, ".");
+}

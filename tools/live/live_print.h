@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file live_print.h
+ *  A rank for people, and the phrases that it is made of. */
+#ifndef TOOLS_LIVE_PRINT_H
+#define TOOLS_LIVE_PRINT_H
+
+#include "live.h"
+
+void live_print_rank(FILE *out, const struct live_rank *rank);
+/** "receive", …; what is missing, as a phrase. */
+const char *live_kind_text(const struct live_op *op);
+const char *live_missing_text(const struct live_rank *rank, const struct live_op *op);
+/** "is stopped (…)": a phrase on where the rank is. */
+void live_place_text(const struct live_rank *rank, char *text, size_t capacity);
+/** "act0 0:7" for a canonical key, else the key. */
+void live_key_short(const struct live_op *op, char *text, size_t capacity);
+void live_transports_text(const struct live_rank *rank, char *text, size_t capacity);
+
+#endif

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file perf_options.h
+ *  What tryst-perf was asked to measure.
+ *
+ *  Callers: tryst_perf.c reads the command line once, before any rank starts. */
+#ifndef TRYST_TOOLS_PERF_OPTIONS_H
+#define TRYST_TOOLS_PERF_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <tryst/types.h>
+
+enum { PERF_SIZES_MAX = 64 };
+
+enum perf_kind { PERF_PINGPONG, PERF_BANDWIDTH };
+
+struct perf_options {
+    enum perf_kind kind;
+    uint64_t sizes[PERF_SIZES_MAX];
+    int sizes_count;
+    uint64_t iters;  /**< 0: as many as suit each size */
+    uint64_t warmup; /**< UINT64_MAX: a tenth of iters */
+    int window;      /**< bandwidth: transfers outstanding */
+    const char *transport;
+    tryst_memory_kind memory[2]; /**< where rank 0's and rank 1's tensors lie */
+    const char *json;            /**< a file, "-", or NULL */
+};
+
+/** 0: go on. 2: bad usage, said on stderr. -1: help was printed, all is done. */
+int perf_options_read(int argc, char **argv, struct perf_options *options_p);
+
+#endif

@@ -1,0 +1,466 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tryst-perf: latency and bandwidth between two ranks, by prepared key.
+ *
+ * Idea: every transfer of one size uses one prepared key per direction again and again; number i
+ * meets number i, so nothing is parsed, allocated or agreed on while the clock runs.
+ * Rank 0 measures, prints and writes; rank 1 only answers. */
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <tryst/tryst.h>
+
+#include "perf_options.h"
+#include "tools/launch/launcher.h"
+#include "tools/standard_files.h"
+
+/* Bytes that one size may move, unless --iters says otherwise. */
+#define BUDGET_BYTES (4ull << 30)
+#define ITERS_MOST   10000ull
+#define ITERS_LEAST  50ull
+/* Something is wrong when one transfer takes longer. */
+#define WAIT_NS 30000000000ull
+
+struct figure {
+    uint64_t bytes, iters;
+    double seconds, seconds_p99, bytes_per_s;
+};
+
+struct perf {
+    const struct perf_options *options;
+    tryst_ctx *ctx;
+    tryst_group *group;
+    int rank;
+    tryst_step *step;
+    tryst_key *there, *back;
+    tryst_op *sent; /* pingpong: not yet waited for */
+    void *data;
+    tryst_mem *mem;
+    double *samples;
+    struct figure figures[PERF_SIZES_MAX];
+};
+
+static tryst_status fail(const struct perf *perf, const char *what, tryst_status status,
+                         const char *text)
+{
+    fprintf(stderr, "tryst-perf: rank %d: %s: %s%s%s\n", perf->rank, what,
+            tryst_status_str(status), *text ? ": " : "", text);
+    return status;
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static uint64_t iters_of(const struct perf_options *options, uint64_t bytes)
+{
+    uint64_t iters = BUDGET_BYTES / bytes;
+    if (options->iters)
+        return options->iters;
+    return iters > ITERS_MOST ? ITERS_MOST : iters < ITERS_LEAST ? ITERS_LEAST : iters;
+}
+
+static uint64_t warmup_of(const struct perf_options *options, uint64_t iters)
+{
+    if (options->warmup != UINT64_MAX)
+        return options->warmup;
+    return iters / 10 > 10 ? iters / 10 : 10;
+}
+
+/* ---- transfers ---------------------------------------------------------------------------- */
+
+static tryst_tensor tensor_of(const struct perf *perf, uint64_t bytes)
+{
+    return (tryst_tensor){.struct_size = sizeof(tryst_tensor),
+                          .data = perf->data,
+                          .count = bytes,
+                          .dtype = TRYST_DTYPE_U8,
+                          .memory = perf->options->memory[perf->rank],
+                          .mem = perf->mem};
+}
+
+static tryst_status op_end(const struct perf *perf, tryst_op *op, const char *what)
+{
+    tryst_status status = tryst_wait(op, WAIT_NS);
+    if (status != TRYST_OK) {
+        tryst_error error = {.text = ""};
+        tryst_op_error(op, &error);
+        fail(perf, what, status, error.text);
+        if (status == TRYST_E_TIMEOUT)
+            tryst_dump(perf->ctx, 2);
+    }
+    tryst_op_release(op);
+    return status;
+}
+
+/* The last send; its answer comes with the next message or soon. */
+static tryst_status ping_sent(struct perf *perf, tryst_op *op)
+{
+    return op ? op_end(perf, op, "send") : TRYST_OK;
+}
+
+/* Send, and only then look after the send before. */
+static tryst_status ping_send(struct perf *perf, const tryst_key *key,
+                              const tryst_tensor *tensor)
+{
+    tryst_op *before = perf->sent;
+    perf->sent = NULL;
+    tryst_status status = tryst_send_key(perf->step, key, tensor, NULL, &perf->sent);
+    if (status != TRYST_OK)
+        fail(perf, "send", status, "");
+    tryst_status ended = ping_sent(perf, before);
+    return status == TRYST_OK ? ended : status;
+}
+
+/* There and back once. Each rank posts its receive, and looks at the clock, while its message is on
+ * the way: from one *left_s_p to the next is one round trip. */
+static tryst_status pingpong_once(struct perf *perf, const tryst_tensor *tensor,
+                                  double *left_s_p)
+{
+    bool first = perf->rank == 0;
+    tryst_op *recv;
+    tryst_status status = first ? ping_send(perf, perf->there, tensor) : TRYST_OK;
+    if (status != TRYST_OK)
+        return status;
+    status =
+        tryst_recv_key(perf->step, first ? perf->back : perf->there, tensor, NULL, &recv);
+    if (status != TRYST_OK)
+        return fail(perf, "receive", status, "");
+    if (first)
+        *left_s_p = now_s();
+    status = op_end(perf, recv, "receive");
+    if (status != TRYST_OK || first)
+        return status;
+    status = ping_send(perf, perf->back, tensor);
+    *left_s_p = now_s();
+    return status;
+}
+
+static tryst_status pingpong(struct perf *perf, uint64_t bytes, uint64_t iters)
+{
+    tryst_tensor tensor = tensor_of(perf, bytes);
+    uint64_t warmup = warmup_of(perf->options, iters);
+    tryst_status status = TRYST_OK;
+    double before = 0, left = 0;
+    /* Once more than is counted: a round trip ends where the next begins. */
+    for (uint64_t i = 0; i <= warmup + iters && status == TRYST_OK; i++) {
+        status = pingpong_once(perf, &tensor, &left);
+        if (i > warmup)
+            perf->samples[i - warmup - 1] = (left - before) / 2;
+        before = left;
+    }
+    tryst_status ended = ping_sent(perf, perf->sent);
+    perf->sent = NULL;
+    return status == TRYST_OK ? ended : status;
+}
+
+/* `window` operations are always under way: the oldest is waited for, then the next submitted. */
+static tryst_status bandwidth(struct perf *perf, uint64_t bytes, uint64_t iters)
+{
+    const int window = perf->options->window;
+    uint64_t all = warmup_of(perf->options, iters) + iters, ended = 0;
+    tryst_tensor tensor = tensor_of(perf, bytes);
+    tryst_op **ops = calloc((size_t)window, sizeof *ops);
+    tryst_status status = ops ? TRYST_OK : TRYST_E_NOMEM;
+    double ends = 0;
+    for (uint64_t i = 0; ended < all && status == TRYST_OK; i++) {
+        tryst_op **op = &ops[i % (uint64_t)window];
+        if (*op) {
+            status = op_end(perf, *op, perf->rank == 0 ? "send" : "receive");
+            *op = NULL;
+            if (++ended == all - iters)
+                ends = now_s();
+            if (ended > all - iters)
+                perf->samples[ended - (all - iters) - 1] = now_s();
+        }
+        if (status == TRYST_OK && i < all) {
+            status = perf->rank == 0
+                         ? tryst_send_key(perf->step, perf->there, &tensor, NULL, op)
+                         : tryst_recv_key(perf->step, perf->there, &tensor, NULL, op);
+            if (status != TRYST_OK)
+                fail(perf, perf->rank == 0 ? "send" : "receive", status, "");
+        }
+    }
+    for (int i = 0; ops && i < window; i++)
+        tryst_op_release(ops[i]);
+    free(ops);
+    /* Times of completion become times per transfer, each over the window that ends there: the
+     * ones in between come in bursts, which say nothing. */
+    for (uint64_t i = iters; status == TRYST_OK && i-- > 0;) {
+        uint64_t over = i + 1 < (uint64_t)window ? i + 1 : (uint64_t)window;
+        double since = i >= over ? perf->samples[i - over] : ends;
+        perf->samples[i] = (perf->samples[i] - since) / (double)over;
+    }
+    return status;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void figure_make(struct perf *perf, struct figure *figure, double elapsed_s)
+{
+    uint64_t n = figure->iters;
+    qsort(perf->samples, n, sizeof *perf->samples, by_value);
+    figure->seconds = (perf->samples[n / 2] + perf->samples[(n - 1) / 2]) / 2;
+    figure->seconds_p99 = perf->samples[n - 1 - n / 100];
+    figure->bytes_per_s =
+        (double)figure->bytes /
+        (perf->options->kind == PERF_BANDWIDTH ? elapsed_s / (double)n : figure->seconds);
+}
+
+/* ---- one size ----------------------------------------------------------------------------- */
+
+static tryst_status buffer_open(struct perf *perf, uint64_t bytes)
+{
+    tryst_memory_kind kind = perf->options->memory[perf->rank];
+    tryst_status status =
+        tryst_mem_alloc(perf->ctx, bytes, kind, 0, &perf->data, &perf->mem);
+    if (status != TRYST_OK)
+        return fail(perf, kind == TRYST_MEMORY_HOST ? "memory" : "memory of device 0",
+                    status, "");
+    if (kind == TRYST_MEMORY_HOST)
+        memset(perf->data, perf->rank + 1,
+               bytes); /* its pages exist before the clock runs */
+    return status;
+}
+
+static tryst_status size_run(struct perf *perf, int index)
+{
+    const struct perf_options *options = perf->options;
+    struct figure *figure = &perf->figures[index];
+    uint64_t bytes = options->sizes[index];
+    double sum = 0;
+    figure->bytes = bytes;
+    figure->iters = iters_of(options, bytes);
+    perf->samples = calloc(figure->iters, sizeof *perf->samples);
+    if (!perf->samples)
+        return fail(perf, "memory for the samples", TRYST_E_NOMEM, "");
+    tryst_status status = buffer_open(perf, bytes);
+    if (status == TRYST_OK)
+        status = tryst_step_open(perf->group, (uint64_t)index + 1, &perf->step);
+    if (status == TRYST_OK) {
+        status = options->kind == PERF_PINGPONG ? pingpong(perf, bytes, figure->iters)
+                                                : bandwidth(perf, bytes, figure->iters);
+        tryst_op *close_op;
+        if (tryst_step_close(perf->step, &close_op) == TRYST_OK)
+            op_end(perf, close_op, "close of the step");
+    }
+    for (uint64_t i = 0; i < figure->iters; i++)
+        sum += perf->samples[i];
+    figure_make(perf, figure, sum);
+    tryst_mem_release(perf->mem);
+    perf->mem = NULL;
+    free(perf->samples);
+    return status;
+}
+
+/* ---- output ------------------------------------------------------------------------------- */
+
+static void bytes_text(uint64_t bytes, char *text, size_t capacity)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
+    int unit = 0;
+    while (bytes >= 1024 && bytes % 1024 == 0 && unit < 3) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(text, capacity, "%" PRIu64 " %s", bytes, units[unit]);
+}
+
+static void table_head(const struct perf *perf)
+{
+    tryst_peer_info info = {.transport = "?", .mechanism = ""};
+    tryst_group_peer(perf->group, 1 - perf->rank, &info);
+    printf("tryst-perf %s over %s%s%s\n",
+           perf->options->kind == PERF_PINGPONG ? "pingpong" : "bandwidth",
+           *info.transport ? info.transport : "?", *info.mechanism ? ", " : "",
+           info.mechanism);
+    printf("%12s %9s %14s %14s %14s\n", "size", "transfers",
+           perf->options->kind == PERF_PINGPONG ? "one way, us" : "each, us", "p99, us",
+           "MB/s");
+}
+
+static void table_row(const struct figure *figure)
+{
+    char size[32];
+    bytes_text(figure->bytes, size, sizeof size);
+    printf("%12s %9" PRIu64 " %14.2f %14.2f %14.1f\n", size, figure->iters,
+           figure->seconds * 1e6, figure->seconds_p99 * 1e6, figure->bytes_per_s / 1e6);
+    fflush(stdout);
+}
+
+static int json_write(const struct perf *perf)
+{
+    const struct perf_options *options = perf->options;
+    bool is_stdout = strcmp(options->json, "-") == 0;
+    FILE *file = is_stdout ? stdout : fopen(options->json, "w");
+    tryst_peer_info info = {.transport = "", .mechanism = ""};
+    if (!file) {
+        perror(options->json);
+        return 1;
+    }
+    tryst_group_peer(perf->group, 1 - perf->rank, &info);
+    fprintf(file, "{\"test\": \"%s\", \"version\": \"%s\", \"transport\": \"%s\", ",
+            options->kind == PERF_PINGPONG ? "pingpong" : "bandwidth",
+            tryst_version_string(), info.transport);
+    if (options->kind == PERF_BANDWIDTH)
+        fprintf(file, "\"window\": %d, ", options->window);
+    fprintf(file, "\"results\": [");
+    for (int i = 0; i < options->sizes_count; i++) {
+        const struct figure *figure = &perf->figures[i];
+        fprintf(file,
+                "%s\n  {\"bytes\": %" PRIu64 ", \"iterations\": %" PRIu64
+                ", \"seconds\": %.9g, \"seconds_p99\": %.9g, \"bytes_per_s\": %.9g}",
+                i ? "," : "", figure->bytes, figure->iters, figure->seconds,
+                figure->seconds_p99, figure->bytes_per_s);
+    }
+    fprintf(file, "\n]}\n");
+    if (is_stdout)
+        return 0; /* main looks whether that was written */
+    bool failed = ferror(file) != 0;
+    failed = fclose(file) != 0 || failed;
+    if (failed)
+        perror(options->json);
+    return failed;
+}
+
+/* ---- a rank ------------------------------------------------------------------------------- */
+
+static int context_open(struct perf *perf)
+{
+    char error[1024] = "";
+    tryst_config *config;
+    tryst_status status = tryst_config_open(&config, error, sizeof error);
+    if (status == TRYST_OK && perf->options->transport)
+        status = tryst_config_set(config, "transport", perf->options->transport, error,
+                                  sizeof error);
+    if (status != TRYST_OK) {
+        fail(perf, "configuration", status, error);
+        return 1;
+    }
+    tryst_open_params params = {.struct_size = sizeof params,
+                                .config = config,
+                                .error = error,
+                                .error_capacity = sizeof error};
+    status = tryst_open(&params, &perf->ctx);
+    tryst_config_close(config);
+    if (status != TRYST_OK) {
+        fail(perf, "opening a context", status, error);
+        return 1;
+    }
+    tryst_group_params group = {
+        .struct_size = sizeof group, .error = error, .error_capacity = sizeof error};
+    status = tryst_group_open(perf->ctx, &group, &perf->group);
+    if (status == TRYST_OK)
+        return 0;
+    fail(perf, "coming together", status, error);
+    tryst_close(perf->ctx);
+    return 1;
+}
+
+static tryst_status keys_open(struct perf *perf)
+{
+    char key[TRYST_KEY_MAX + 1];
+    tryst_status status =
+        tryst_key_build(perf->group, 0, 1, "there", 0, 0, key, sizeof key);
+    if (status == TRYST_OK)
+        status = tryst_key_prepare(perf->group, key, &perf->there);
+    if (status == TRYST_OK)
+        status = tryst_key_build(perf->group, 1, 0, "back", 0, 0, key, sizeof key);
+    if (status == TRYST_OK)
+        status = tryst_key_prepare(perf->group, key, &perf->back);
+    return status == TRYST_OK ? status : fail(perf, "keys", status, "");
+}
+
+static int measure(struct perf *perf)
+{
+    const struct perf_options *options = perf->options;
+    bool table = perf->rank == 0 && !(options->json && strcmp(options->json, "-") == 0);
+    tryst_status status = keys_open(perf);
+    for (int i = 0; i < options->sizes_count && status == TRYST_OK; i++) {
+        status = size_run(perf, i);
+        if (status == TRYST_OK && table && i == 0)
+            table_head(perf); /* only now is it known what carries the bytes */
+        if (status == TRYST_OK && table)
+            table_row(&perf->figures[i]);
+    }
+    tryst_key_release(perf->there);
+    tryst_key_release(perf->back);
+    if (status == TRYST_OK && perf->rank == 0 && options->json)
+        return json_write(perf);
+    return status == TRYST_OK ? 0 : 1;
+}
+
+static int rank_main(void *arg, int rank)
+{
+    struct perf perf = {.options = arg, .rank = rank};
+    if (context_open(&perf) != 0)
+        return 1;
+    perf.rank = tryst_group_rank(perf.group);
+    int exit_status = 1;
+    if (tryst_group_size(perf.group) == 2)
+        exit_status = measure(&perf);
+    else
+        fprintf(stderr,
+                "tryst-perf: this job has %d ranks; it takes 2 (tryst-run -n 2)\n",
+                tryst_group_size(perf.group));
+    tryst_group_close(perf.group);
+    tryst_close(perf.ctx);
+    return exit_status;
+}
+
+/* One processor of the ones that we were given, for each rank: two that spin on one processor measure
+ * the scheduler. Where there is only one, so be it. */
+static void rank_bind(int rank)
+{
+    cpu_set_t given, mine;
+    CPU_ZERO(&mine);
+    if (sched_getaffinity(0, sizeof given, &given) != 0 || CPU_COUNT(&given) < 2)
+        return;
+    for (int cpu = 0, nth = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &given) && nth++ == rank)
+            CPU_SET(cpu, &mine);
+    (void)sched_setaffinity(0, sizeof mine, &mine);
+}
+
+static int local_main(void *arg, int rank)
+{
+    rank_bind(rank);
+    return rank_main(arg, rank);
+}
+
+static int perf_main(int argc, char **argv)
+{
+    struct perf_options options;
+    int status = perf_options_read(argc, argv, &options);
+    if (status)
+        return status < 0 ? 0 : status;
+    int rank, size;
+    const int place = launcher_place("tryst-perf", &rank, &size);
+    if (place < 0)
+        return 2;
+    if (place)
+        return rank_main(&options, 0);
+    struct launcher_params params = {.name = "tryst-perf",
+                                     .ranks = 2,
+                                     .main_fn = local_main,
+                                     .arg = &options,
+                                     .grace_ns = LAUNCHER_GRACE_NS,
+                                     .no_prefix = true};
+    return launcher_run(&params) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    standard_files_open();
+    return standard_output_end("tryst-perf", perf_main(argc, argv), 1);
+}
