@@ -33,7 +33,7 @@
 #include "wire.h"
 
 /** Bytes of eager credit that one DATA costs beyond its payload: bounds the number of them. */
-#define EAGER_OVERHEAD_BYTES 128u
+#define EAGER_OVERHEAD_BYTES 192u
 /** Largest inline tensor that always fits a frame beside the longest key. */
 #define EAGER_BYTES_LIMIT 4096u
 static_assert(FRAME_BYTES_MAX <= TRANSPORT_FRAME_BYTES, "every transport takes it");

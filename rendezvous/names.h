@@ -18,7 +18,7 @@
 #include "table.h"
 
 /** A power of two. */
-#define NAMES_MAX 1024u
+#define NAMES_MAX 256u
 
 /** At the consumer. */
 struct name {

@@ -158,16 +158,6 @@ void peer_idle(struct peer *peer)
         peer_flush_later(peer);
 }
 
-/** A rank hears at once what it has to say to itself: no frame leaves for that. */
-static void acks_hear_own(struct peer *peer)
-{
-    peer->frames_acked = peer->frames_told = (uint32_t)peer->frames_read;
-    stream_in_tell(&peer->in, true);
-    stream_out_acked(&peer->out, (uint32_t)peer->in.told_base, peer->in.told_mask,
-                     producer_acked);
-    producer_unblock(peer);
-}
-
 void peer_data_done(struct peer *peer, uint64_t number)
 {
     if (!stream_in_done(&peer->in, number)) {
@@ -176,9 +166,7 @@ void peer_data_done(struct peer *peer, uint64_t number)
                                            .origin_rank = -1});
         return;
     }
-    if (peer->is_self && !peer->answers_count) {
-        acks_hear_own(peer);
-    } else if (++peer->unacked < ACK_MAX) {
+    if (++peer->unacked < ACK_MAX) {
         peer_idle_later(peer);
     } else {
         peer->ack_alone = true;
@@ -190,7 +178,7 @@ void peer_data_refuse(struct peer *peer, uint64_t number, tryst_status status,
                       int32_t origin_rank)
 {
     peer_answer(peer, &(struct answer){.id = number,
-                                       .status = status,
+                                       .status = (int16_t)status,
                                        .origin_rank = origin_rank,
                                        .type = RECORD_DONE});
     (void)stream_in_done(&peer->in, number); /* told when that record has left */

@@ -39,8 +39,8 @@ enum peer_ep_state { PEER_EP_NONE, PEER_EP_OPENING, PEER_EP_READY, PEER_EP_CLOSI
 /** An answer that has no operation to hang on. */
 struct answer {
     uint64_t id;
-    int32_t status;
     int32_t origin_rank;
+    int16_t status; /**< tryst_status */
     uint8_t type;  /**< RECORD_DEFERRED, _CLOSED, _CANCELED, _KEPT or _DONE */
     bool for_want; /**< counts as a WANT not yet taken up until it is sent */
 };

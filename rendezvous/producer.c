@@ -219,7 +219,7 @@ static void want_refuse(struct peer *peer, uint64_t id, uint8_t type, tryst_stat
         peer->rdv->counters.wants_deferred++;
     }
     peer_answer(peer, &(struct answer){.id = id,
-                                       .status = status,
+                                       .status = (int16_t)status,
                                        .origin_rank = origin_rank,
                                        .type = type,
                                        .for_want = true});

@@ -35,7 +35,7 @@
 /** Numbers that a header speaks of one by one: base and its mask. */
 #define STREAM_WINDOW 65u
 /** Sends that may be under way, not counting late ones; a power of two above STREAM_WINDOW. */
-#define STREAM_RING 512u
+#define STREAM_RING 256u
 static_assert(STREAM_RING > STREAM_WINDOW && !(STREAM_RING & (STREAM_RING - 1)), "ring");
 /** Late sends hang in lists by number. */
 enum { STREAM_LATE_LISTS = 64 };
