@@ -562,6 +562,7 @@ static void acks_read(struct peer *peer, const struct frame_header *header)
     peer->wants_announced = header->flags & FRAME_BLOCKED;
     if (peer->wants_announced)
         peer_announce(peer);
+    producer_unblock(peer); /* records have returned credit, perhaps */
     if (!stream_out_is_news(&peer->out, header->done_base, header->done_mask))
         return;
     stream_out_acked(&peer->out, header->done_base, header->done_mask, producer_acked);
