@@ -324,7 +324,8 @@ void consumer_placed(tryst_op *op, tryst_status status)
 {
     op_report(op, status, status == TRYST_OK ? -1 : op->rdv->group->roster.rank, status,
               status == TRYST_OK ? NULL : "its bytes could not be copied to the device");
-    if (status != TRYST_OK) {
+    /* The ring of answers has no place for what cost no credit. */
+    if (status != TRYST_OK || stream_in_has_passed(&op->peer->in, op->number)) {
         data_done_later(op, status);
         return;
     }

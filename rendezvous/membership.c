@@ -50,6 +50,16 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
     return TRYST_OK;
 }
 
+/** What has come from the peer is acknowledged once more, by a frame that counts: those that carry no record
+ *  may be on their way still when LEAVE comes. */
+static void acks_count(struct peer *peer)
+{
+    if (peer->ep_state != PEER_EP_READY || !peer->in.got)
+        return;
+    peer->ack_alone = true;
+    peer_flush_later(peer);
+}
+
 void rendezvous_group_leave(struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->scopes, node, after) {
@@ -59,6 +69,8 @@ void rendezvous_group_leave(struct rendezvous *rdv)
         if (scope->state != SCOPE_CLOSING)
             scope_close(scope, TRYST_E_CONTEXT, "its group is being closed");
     }
+    for (int i = 0; i < rdv->group->roster.size; i++)
+        acks_count(&rdv->group->peers[i]);
     rdv->leaving = true;
     rdv->steps_end = UINT64_MAX; /* whatever comes now is answered CLOSED */
 }
@@ -70,7 +82,7 @@ static bool peer_is_quiet(const struct peer *peer)
         return true;
     return peer->life <= PEER_LEFT && list_empty(&peer->pending) &&
            list_empty(&peer->want_answers) && !peer->answers_count && !peer->over_count &&
-           !peer->held_bytes;
+           !peer->held_bytes && !peer->unacked && !peer->ack_alone;
 }
 
 /** The peer has read all that was sent; it says so in answer to LEAVE. */

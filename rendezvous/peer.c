@@ -243,7 +243,10 @@ static size_t frame_build(struct peer *peer)
     if (peer_is_owed(peer) && unread < peer->rdv->set.frame_credits)
         bytes = records_pack(peer, peer->frame, FRAME_BYTES_MAX);
     if (!bytes && header_is_due(peer)) {
-        frame_header_put(peer, peer->frame, 0, FRAME_HEADER_ONLY);
+        /* The peer reads all counted frames before it believes that we have left. */
+        bool counts = peer->rdv->leaving && peer->ack_alone &&
+                      unread < peer->rdv->set.frame_credits;
+        frame_header_put(peer, peer->frame, 0, counts ? 0 : FRAME_HEADER_ONLY);
         bytes = sizeof(struct frame_header);
     }
     return bytes;

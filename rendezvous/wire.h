@@ -66,7 +66,8 @@ enum record_type {
     RECORD_KEPT = 10
 };
 
-/** frame_header.flags: carries no record, costs no credit and is not counted. */
+/** frame_header.flags: carries no record, costs no credit and is not counted. (Without it a frame of no
+ *  record is counted: who leaves acknowledges so.) */
 #define FRAME_HEADER_ONLY 1u
 /** frame_header.flags: a small tensor waits here for eager credit: receives that it could meet
  *  announce themselves (as QUIC's DATA_BLOCKED). */

@@ -78,10 +78,16 @@ static inline uint64_t stream_in_pass(struct stream_in *in)
     return number;
 }
 
+/** Has `base` gone past it? Then a record says what becomes of it. */
+static inline bool stream_in_has_passed(const struct stream_in *in, uint64_t number)
+{
+    return number < in->base;
+}
+
 /** `number` is done. False: `base` has gone past it, and a record must say so. */
 static inline bool stream_in_done(struct stream_in *in, uint64_t number)
 {
-    if (number < in->base)
+    if (stream_in_has_passed(in, number))
         return false;
     assert(number < in->got && number - in->base < STREAM_WINDOW);
     if (number == in->base)

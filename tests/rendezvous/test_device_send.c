@@ -104,8 +104,65 @@ static void test_offer_waits_want_comes(void **state)
     hand_check();
 }
 
+static tryst_op *device_recv(tryst_step *step, const char *key, void *data, size_t bytes)
+{
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .dtype = TRYST_DTYPE_U8,
+                           .count = bytes,
+                           .data = data,
+                           .memory = TRYST_MEMORY_CUDA};
+    tryst_op *op;
+    assert_int_equal(tryst_recv(step, key, &tensor, NULL, &op), TRYST_OK);
+    return op;
+}
+
+/* More DATA than there is credit for wait for a slow device, each asked for by a WANT, when the other rank
+ * stops to look: all their ends are told, and nobody is blamed. */
+static void test_placed_late(void **state)
+{
+    enum { N = 1200, FILL = 3800 };
+    static const struct world_setting settings[] = {
+        {"eager_credit", "4K"}, {"frame_credits", "2"}, {"wants_max", "4"}, {0}};
+    static uint64_t data_out[N], data_in[N];
+    static tryst_op *sends[N], *recvs[N];
+    tryst_step *steps[2];
+    (void)state;
+    world_open(&world, 2, settings);
+    world_join(&world, 0, 1);
+    for (int i = 0; i < 2; i++)
+        steps[i] = world_step(&world, i, 1);
+    tryst_op *fill = world_send(&world, 0, steps[0], world_key(&world, 0, 1, "fill"),
+                                out[0], FILL, NULL);
+    world_settle(&world);
+    const char *key = world_key(&world, 0, 1, "small");
+    for (uint64_t i = 0; i < N; i++) {
+        data_out[i] = i + 1;
+        sends[i] = world_send(&world, 0, steps[0], key, &data_out[i], 8, NULL);
+        recvs[i] = device_recv(steps[1], key, &data_in[i], 8);
+        passes(2);
+    }
+    world_settle(&world);
+    assert_true(world_peer(&world, 0, 1)->out.next == N + 1);
+    world.sides[0].hold_frames = true; /* rank 1 may send two frames */
+    settle();
+    world.sides[0].hold_frames = false;
+    settle();
+    for (int i = 0; i < N; i++) {
+        world_done(recvs[i], TRYST_OK);
+        world_done(sends[i], TRYST_OK);
+    }
+    assert_memory_equal(data_in, data_out, sizeof data_in);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(tryst_step_close(steps[i], NULL), TRYST_OK);
+    settle();
+    tryst_op_release(fill);
+    world_close(&world);
+    hand_check();
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_offer_waits_want_comes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_offer_waits_want_comes),
+                                       cmocka_unit_test(test_placed_late)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { STREAMS_MAX = 32, WORKS_MAX = 512 };
+enum { STREAMS_MAX = 32, WORKS_MAX = 4096 };
 
 struct hand_event {
     int recorded, passed;

@@ -1,0 +1,615 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Both ends of the stream of small tensors, joined by a channel of frames, against plain arrays: what the
+ * producer believes is done is what the consumer has done, never more, and in the end all of it. And the
+ * short names of keys. */
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/random.h"
+#include "rendezvous/names.h"
+#include "rendezvous/numbers/stream.h"
+#include "support/unit.h"
+
+enum { SENDS = 1500, WINDOW = STREAM_WINDOW, FRAMES = 4 * SENDS };
+
+/* ---- two ends ----------------------------------------------------------------------------- */
+
+struct record {
+    bool kept; /* else DONE */
+    uint64_t number;
+};
+
+/* A header, and before it records. */
+struct frame {
+    uint32_t base;
+    uint64_t mask;
+    size_t records; /* of `said`, the first so many belong to this frame or one before */
+};
+
+static struct {
+    struct stream_in in;
+    struct stream_out out;
+    uint64_t first;      /* number of ops[0] */
+    uint64_t came;       /* DATA that the consumer has read */
+    struct stream_send ops[SENDS]; /* by number - first */
+    bool done[SENDS];    /* at the consumer */
+    bool passed[SENDS];  /* KEPT is said */
+    bool ended[SENDS];   /* at the producer */
+    struct record said[2 * SENDS];
+    size_t said_count, packed; /* records: made, and in a frame */
+    struct frame frames[FRAMES];
+    size_t frames_count, read; /* frames: sent, and read */
+    size_t records_read;
+} ends;
+
+static void ends_open(uint64_t first)
+{
+    memset(&ends, 0, sizeof ends);
+    ends.first = first;
+    ends.in.got = ends.in.base = ends.in.told_base = first;
+    ends.out.next = ends.out.acked = first;
+    assert_int_equal(stream_out_open(&ends.out), TRYST_OK);
+}
+
+static size_t sent(void)
+{
+    return (size_t)(ends.out.next - ends.first);
+}
+
+static void send_leaves(void)
+{
+    size_t i = sent();
+    assert_true(stream_out_has_place(&ends.out));
+    stream_out_push(&ends.out, &ends.ops[i]);
+    assert_true(ends.ops[i].number == ends.first + i);
+}
+
+static void say(bool kept, uint64_t number)
+{
+    ends.said[ends.said_count++] = (struct record){kept, number};
+}
+
+static void data_comes(void)
+{
+    uint64_t number;
+    assert_true(stream_in_take(&ends.in, &number));
+    assert_true(number == ends.first + ends.came++);
+    if (!stream_in_overdue(&ends.in))
+        return;
+    number = stream_in_pass(&ends.in);
+    assert_false(ends.done[number - ends.first]);
+    assert_true(ends.in.got - number == WINDOW + 1);
+    ends.passed[number - ends.first] = true;
+    say(true, number);
+    assert_false(stream_in_overdue(&ends.in));
+}
+
+/* Of one that has come; `refuse`: it fails, which is a record's to say. */
+static void recv_done(size_t i, bool refuse)
+{
+    assert_true(i < ends.came && !ends.done[i]);
+    if (refuse)
+        say(false, ends.first + i);
+    assert_int_equal(stream_in_done(&ends.in, ends.first + i), !ends.passed[i]);
+    if (ends.passed[i] && !refuse)
+        say(false, ends.first + i);
+    ends.done[i] = true;
+}
+
+/* A frame leaves with at most `max` of the records that are owed. */
+static void frame_leaves(size_t max)
+{
+    size_t owed = ends.said_count - ends.packed;
+    ends.packed += owed < max ? owed : max;
+    stream_in_tell(&ends.in, ends.packed == ends.said_count);
+    assert_true(ends.frames_count < FRAMES);
+    ends.frames[ends.frames_count++] =
+        (struct frame){(uint32_t)ends.in.told_base, ends.in.told_mask, ends.packed};
+}
+
+static void send_ended(struct stream_send *op)
+{
+    size_t i = (size_t)(op->number - ends.first);
+    assert_true(i < sent() && &ends.ops[i] == op);
+    assert_true(ends.done[i]); /* never before the consumer says so */
+    assert_false(ends.ended[i]);
+    ends.ended[i] = true;
+}
+
+static void record_comes(const struct record *record)
+{
+    struct stream_send *op = stream_out_find(&ends.out, record->number);
+    assert_ptr_equal(op, &ends.ops[record->number - ends.first]);
+    if (record->kept) {
+        assert_true(stream_out_keep(&ends.out, record->number));
+        assert_false(stream_out_keep(&ends.out, record->number));
+        assert_ptr_equal(stream_out_find(&ends.out, record->number), op);
+        return;
+    }
+    assert_ptr_equal(stream_out_take(&ends.out, record->number), op);
+    assert_false(list_linked(&op->late_node));
+    send_ended(op);
+    assert_null(stream_out_take(&ends.out, record->number));
+}
+
+static void frame_comes(void)
+{
+    const struct frame *frame = &ends.frames[ends.read++];
+    assert_true(stream_out_check(&ends.out, frame->base, frame->mask));
+    while (ends.records_read < frame->records)
+        record_comes(&ends.said[ends.records_read++]);
+    bool news = stream_out_is_news(&ends.out, frame->base, frame->mask);
+    uint64_t acked = ends.out.acked;
+    uint64_t mask = ends.out.mask;
+    stream_out_acked(&ends.out, frame->base, frame->mask, send_ended);
+    assert_int_equal(news, acked != ends.out.acked || mask != ends.out.mask);
+    assert_true((uint32_t)ends.out.acked == frame->base);
+    for (size_t i = ends.read % 16; i < sent(); i += 16)
+        assert_int_equal(stream_out_find(&ends.out, ends.first + i) == NULL,
+                         ends.ended[i]);
+}
+
+static void frames_come(void)
+{
+    while (ends.read < ends.frames_count)
+        frame_comes();
+}
+
+/* All that is owed is said and heard. */
+static void settle(void)
+{
+    if (ends.packed < ends.said_count || stream_in_is_owed(&ends.in))
+        frame_leaves(SIZE_MAX);
+    assert_false(stream_in_is_owed(&ends.in));
+    frames_come();
+    for (size_t i = 0; i < sent(); i++)
+        assert_int_equal(ends.ended[i], ends.done[i]);
+    assert_true(ends.out.acked == ends.in.base && ends.out.mask == ends.in.mask);
+    assert_true(ends.out.acked == ends.in.told_base);
+}
+
+static void ends_close(void)
+{
+    while (ends.came < sent())
+        data_comes();
+    for (size_t i = 0; i < sent(); i++)
+        if (!ends.done[i])
+            recv_done(i, false);
+    settle();
+    assert_true(ends.out.acked == ends.out.next && !ends.out.mask);
+    for (size_t i = 0; i < STREAM_LATE_LISTS; i++)
+        assert_true(list_empty(&ends.out.ring->late[i]));
+    stream_out_close(&ends.out);
+    assert_null(stream_out_find(&ends.out, ends.first));
+    assert_false(stream_out_keep(&ends.out, ends.first));
+    assert_null(stream_out_take(&ends.out, ends.first));
+}
+
+/* n DATA leave and come. */
+static void exchange(size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        send_leaves();
+        data_comes();
+    }
+}
+
+/* ---- random orders ------------------------------------------------------------------------ */
+
+/* One that has come, among the newest `reach`, and is not done; SIZE_MAX: none was found. */
+static size_t some_open(struct random *random, size_t reach)
+{
+    for (int tries = 0; ends.came && tries < 8; tries++) {
+        size_t back = (size_t)random_range(random, reach < ends.came ? reach : ends.came);
+        size_t i = (size_t)ends.came - 1 - back;
+        if (!ends.done[i])
+            return i;
+    }
+    return SIZE_MAX;
+}
+
+static void step(struct random *random, size_t reach)
+{
+    size_t open;
+    switch (random_range(random, 8)) {
+    case 0:
+    case 1:
+    case 2:
+        if (sent() < SENDS && stream_out_has_place(&ends.out))
+            send_leaves();
+        break;
+    case 3:
+    case 4:
+        if (ends.came < sent())
+            data_comes();
+        break;
+    case 5:
+        open = some_open(random, reach);
+        if (open != SIZE_MAX)
+            recv_done(open, random_range(random, 5) == 0);
+        break;
+    case 6:
+        if (ends.frames_count < FRAMES - 1)
+            frame_leaves((size_t)random_range(random, 4));
+        break;
+    default:
+        if (ends.read < ends.frames_count)
+            frame_comes();
+        break;
+    }
+}
+
+static void run_random(uint64_t seed, uint64_t first, size_t reach)
+{
+    struct random random;
+    random_seed(&random, seed);
+    ends_open(first);
+    for (int i = 0; i < 10 * SENDS; i++)
+        step(&random, reach);
+    settle();
+    ends_close();
+}
+
+static void run_seed(uint64_t seed)
+{
+    static const size_t reaches[] = {4, WINDOW, 200, SENDS};
+    for (size_t i = 0; i < COUNT_OF(reaches); i++) {
+        run_random(seed + i, 0, reaches[i]);
+        run_random(seed + i, UINT32_MAX - SENDS / 4, reaches[i]);
+    }
+}
+
+static void test_random(void **state)
+{
+    run_seed(14);
+    run_seed(unit_seed());
+}
+
+/* ---- edges -------------------------------------------------------------------------------- */
+
+static const uint64_t firsts[] = {0, UINT32_MAX - 70, UINT32_MAX,
+                                  (uint64_t)UINT32_MAX + 1, 3ull << 32};
+
+/* The window full to the last: nothing is passed; one more, and the oldest is. */
+static void test_window(void **state)
+{
+    for (size_t f = 0; f < COUNT_OF(firsts); f++) {
+        ends_open(firsts[f]);
+        exchange(WINDOW);
+        assert_int_equal(ends.said_count, 0);
+        exchange(1);
+        assert_int_equal(ends.said_count, 1);
+        assert_true(ends.said[0].kept && ends.said[0].number == ends.first);
+        settle();
+        recv_done(0, false);
+        assert_int_equal(ends.said_count, 2);
+        settle();
+        ends_close();
+    }
+}
+
+/* All behind base are done, in the mask; then base, and it jumps over all of them. */
+static void test_mask_full(void **state)
+{
+    for (size_t f = 0; f < COUNT_OF(firsts); f++) {
+        for (size_t ones = 0; ones <= 64; ones++) {
+            ends_open(firsts[f]);
+            exchange(WINDOW);
+            for (size_t i = 1; i <= ones; i++)
+                recv_done(i, false);
+            uint64_t all = ones == 64 ? UINT64_MAX : (1ull << ones) - 1;
+            assert_true(ends.in.mask == all);
+            settle();
+            assert_true(ends.out.mask == all && ends.out.acked == ends.first);
+            recv_done(0, false);
+            assert_true(ends.in.base == ends.first + 1 + ones && !ends.in.mask);
+            settle();
+            assert_true(ends.out.acked == ends.first + 1 + ones && !ends.out.mask);
+            ends_close();
+        }
+    }
+}
+
+/* The mask is full, and base is passed: it jumps as far. */
+static void test_mask_full_passed(void **state)
+{
+    ends_open(UINT32_MAX - 3);
+    exchange(WINDOW);
+    for (size_t i = 1; i < WINDOW; i++)
+        recv_done(i, false);
+    settle();
+    exchange(1);
+    assert_true(ends.in.base == ends.first + WINDOW);
+    assert_int_equal(ends.said_count, 1);
+    settle();
+    assert_false(ends.ended[0]);
+    ends_close();
+}
+
+/* One hole stays behind base when it jumps. */
+static void test_hole(void **state)
+{
+    for (size_t hole = 1; hole < WINDOW; hole++) {
+        ends_open(UINT32_MAX - 5);
+        exchange(WINDOW);
+        for (size_t i = WINDOW - 1; i > 0; i--)
+            if (i != hole)
+                recv_done(i, i % 3 == 0);
+        settle();
+        recv_done(0, false);
+        assert_true(ends.in.base == ends.first + hole);
+        settle();
+        recv_done(hole, false);
+        assert_true(ends.in.base == ends.first + WINDOW && !ends.in.mask);
+        ends_close();
+    }
+}
+
+/* No place is left, and none comes back until a header says that the oldest is done. */
+static void test_ring_full(void **state)
+{
+    uint64_t number;
+    for (size_t f = 0; f < COUNT_OF(firsts); f++) {
+        ends_open(firsts[f]);
+        for (size_t i = 0; i < STREAM_RING; i++)
+            send_leaves();
+        assert_false(stream_out_has_place(&ends.out));
+        for (size_t i = 0; i < STREAM_RING; i++)
+            data_comes();
+        struct stream_in in = ends.in; /* one more had no place */
+        assert_false(stream_in_take(&in, &number));
+        settle();
+        /* all but WINDOW are kept, without any receive */
+        assert_true(ends.out.acked == ends.first + STREAM_RING - WINDOW);
+        exchange(STREAM_RING - WINDOW);
+        assert_false(stream_out_has_place(&ends.out));
+        recv_done(STREAM_RING, false); /* passed long ago */
+        settle();
+        ends_close();
+    }
+}
+
+/* Headers that are repeated, and some that are missing: the next one says it all. */
+static void test_headers(void **state)
+{
+    ends_open(UINT32_MAX - 30);
+    exchange(60);
+    for (size_t i = 0; i < 60; i += 2) {
+        recv_done(i, false);
+        frame_leaves(SIZE_MAX);
+        ends.read += i % 4 == 0; /* not read: it carried no record */
+        frames_come();
+        struct frame last = ends.frames[ends.frames_count - 1];
+        if (i % 4 == 0)
+            continue;
+        assert_false(stream_out_is_news(&ends.out, last.base, last.mask));
+        stream_out_acked(&ends.out, last.base, last.mask, send_ended); /* ends nothing */
+    }
+    ends_close();
+}
+
+/* A record is owed: headers say what they said before, whatever is done. */
+static void test_header_waits(void **state)
+{
+    ends_open(0);
+    exchange(3);
+    recv_done(2, false);
+    frame_leaves(0);
+    frames_come();
+    assert_true(ends.ended[2]);
+    recv_done(0, true);
+    recv_done(1, false);
+    for (int i = 0; i < 3; i++) {
+        frame_leaves(0);
+        frames_come();
+        assert_false(ends.ended[0] || ends.ended[1]);
+        assert_false(stream_out_is_news(&ends.out, 0, 2));
+    }
+    frame_leaves(1);
+    frames_come();
+    assert_true(ends.ended[0] && ends.ended[1]);
+    ends_close();
+}
+
+static uint64_t bits_up_to(unsigned top, bool full)
+{
+    uint64_t one = 1ull << top;
+    return full ? one | (one - 1) : one;
+}
+
+/* Every header that speaks of a number which was not sent is refused, every other is not. */
+static void check_all(uint64_t acked, uint64_t under_way)
+{
+    struct stream_out out = {.acked = acked, .next = acked + under_way};
+    for (int64_t off = -80; off <= 600; off++) {
+        uint32_t base = (uint32_t)(acked + (uint64_t)off);
+        bool base_is_right = off >= 0 && (uint64_t)off <= under_way;
+        assert_int_equal(stream_out_check(&out, base, 0), base_is_right);
+        for (unsigned top = 0; top < 64; top++) {
+            bool was_sent = base_is_right && (uint64_t)off + 1 + top < under_way;
+            assert_int_equal(stream_out_check(&out, base, bits_up_to(top, true)),
+                             was_sent);
+            assert_int_equal(stream_out_check(&out, base, bits_up_to(top, false)),
+                             was_sent);
+        }
+    }
+    assert_false(stream_out_check(&out, (uint32_t)acked + 0x80000000u, 0));
+}
+
+static void test_check(void **state)
+{
+    for (size_t f = 0; f < COUNT_OF(firsts); f++) {
+        for (uint64_t n = 0; n <= 70; n++)
+            check_all(firsts[f], n);
+        check_all(firsts[f], STREAM_RING - 1);
+        check_all(firsts[f], STREAM_RING);
+    }
+}
+
+/* For few sends under way, every mask. */
+static void test_check_masks(void **state)
+{
+    for (uint64_t n = 0; n <= 10; n++) {
+        struct stream_out out = {.acked = UINT32_MAX - 4, .next = UINT32_MAX - 4 + n};
+        for (uint64_t off = 0; off <= 12; off++)
+            for (uint64_t mask = 0; mask < 1 << 12; mask++)
+                assert_int_equal(
+                    stream_out_check(&out, (uint32_t)(out.acked + off), mask),
+                    off <= n && (!mask || !(mask >> (n > off ? n - off - 1 : 0))));
+    }
+}
+
+/* Many late sends, ended in any order; numbers that share a list are told apart. */
+static void test_late(void **state)
+{
+    enum { LATE = 400 };
+    struct random random;
+    size_t order[LATE];
+    random_seed(&random, unit_seed());
+    ends_open(UINT32_MAX - LATE / 2);
+    exchange(LATE + WINDOW);
+    settle();
+    assert_true(ends.out.acked == ends.first + LATE);
+    for (size_t i = 0; i < LATE; i++) {
+        size_t with = (size_t)random_range(&random, i + 1);
+        order[i] = order[with];
+        order[with] = i;
+    }
+    for (size_t i = 0; i < LATE; i++) {
+        recv_done(order[i], i % 7 == 0);
+        settle();
+    }
+    assert_null(stream_out_find(&ends.out, ends.first + LATE + WINDOW)); /* not sent */
+    assert_false(stream_out_keep(&ends.out, ends.first + LATE + WINDOW));
+    assert_null(stream_out_take(&ends.out, ends.first - 1));
+    ends_close();
+}
+
+static void test_no_memory(void **state)
+{
+    struct stream_out out = {0};
+    alloc_fail_at(1);
+    assert_int_equal(stream_out_open(&out), TRYST_E_NOMEM);
+    assert_true(alloc_fail_off());
+    assert_null(out.ring);
+    assert_null(stream_out_find(&out, 0));
+    stream_out_close(&out);
+}
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+static struct name names[NAMES_MAX];
+static struct entry entries[3];
+
+static void names_begin(void)
+{
+    memset(names, 0, sizeof names);
+    memset(entries, 0, sizeof entries);
+}
+
+/* What freeing an entry does (table.c). */
+static void entry_goes(struct entry *entry)
+{
+    if (entry->name)
+        entry->name->entry = NULL;
+    memset(entry, 0xee, sizeof *entry);
+}
+
+static void test_name_places(void **state)
+{
+    names_begin();
+    for (uint32_t n = 1; n <= 3; n++)
+        for (uint32_t i = 0; i <= NAMES_MAX; i++)
+            assert_null(name_find(names, i * n)); /* also 0, which an empty place holds */
+    struct name *name = name_declare(names, 7, 5, 99);
+    assert_ptr_equal(name_find(names, 7), name);
+    assert_true(name->step == 5 && name->hash == 99 && !name->entry);
+    assert_null(name_find(names, 7 + NAMES_MAX));
+    name_lead(name, &entries[0]);
+    assert_ptr_equal(entries[0].name, name);
+    /* the place is taken by another name: the entry has none */
+    assert_ptr_equal(name_declare(names, 7 + NAMES_MAX, 6, 98), name);
+    assert_null(entries[0].name);
+    assert_null(name_find(names, 7));
+    assert_null(name_find(names, 7 + NAMES_MAX)->entry);
+    entry_goes(&entries[0]); /* touches nothing */
+    assert_true(name->hash == 98);
+}
+
+static void test_name_anew(void **state)
+{
+    names_begin();
+    struct name *old = name_declare(names, 1, 5, 99);
+    name_lead(old, &entries[0]);
+    struct name *new = name_declare(names, 2, 5, 99);
+    name_lead(new, &entries[0]);
+    assert_ptr_equal(entries[0].name, new);
+    assert_null(old->entry);
+    /* the old place is taken anew: the entry keeps its new name */
+    name_lead(name_declare(names, 1 + NAMES_MAX, 5, 97), &entries[1]);
+    assert_ptr_equal(entries[0].name, new);
+    assert_ptr_equal(name_find(names, 2)->entry, &entries[0]);
+    /* the same name again, for another entry */
+    name_lead(name_declare(names, 2, 5, 96), &entries[2]);
+    assert_null(entries[0].name);
+    assert_ptr_equal(name_find(names, 2)->entry, &entries[2]);
+}
+
+static void test_name_entry_goes(void **state)
+{
+    names_begin();
+    struct name *name = name_declare(names, 3, 5, 99);
+    name_lead(name, &entries[0]);
+    entry_goes(&entries[0]);
+    assert_ptr_equal(name_find(names, 3), name); /* it stays, and leads nowhere */
+    assert_null(name->entry);
+    assert_true(name->step == 5 && name->hash == 99);
+    name_lead(name_declare(names, 4, 5, 98), &entries[1]);
+    names_forget(names);
+    assert_null(entries[1].name);
+    assert_null(name_find(names, 3));
+    assert_null(name_find(names, 4));
+}
+
+/* The producer uses a name exactly as long as the consumer has it, also across 32 bits. */
+static void test_name_told(void **state)
+{
+    static const uint64_t starts[] = {0, UINT32_MAX - NAMES_MAX, UINT32_MAX};
+    for (size_t s = 0; s < COUNT_OF(starts); s++) {
+        uint64_t count = starts[s];
+        names_begin();
+        assert_false(name_is_told(&entries[0], count));
+        entries[0].told = ++count;
+        name_lead(name_declare(names, (uint32_t)count, 1, 99), &entries[1]);
+        for (unsigned i = 0; i < 2 * NAMES_MAX; i++) {
+            const struct name *name = name_find(names, (uint32_t)entries[0].told);
+            bool leads = name && name->entry == &entries[1];
+            assert_int_equal(name_is_told(&entries[0], count), leads);
+            assert_int_equal(leads, i < NAMES_MAX);
+            (void)name_declare(names, (uint32_t)++count, 1, 98);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_window),
+        cmocka_unit_test(test_mask_full),
+        cmocka_unit_test(test_mask_full_passed),
+        cmocka_unit_test(test_hole),
+        cmocka_unit_test(test_ring_full),
+        cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_header_waits),
+        cmocka_unit_test(test_check),
+        cmocka_unit_test(test_check_masks),
+        cmocka_unit_test(test_late),
+        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_name_places),
+        cmocka_unit_test(test_name_anew),
+        cmocka_unit_test(test_name_entry_goes),
+        cmocka_unit_test(test_name_told),
+    };
+    return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
+}
