@@ -467,8 +467,10 @@ static void test_late(void **state)
     size_t order[LATE];
     random_seed(&random, unit_seed());
     ends_open(UINT32_MAX - LATE / 2);
-    exchange(LATE + WINDOW);
-    settle();
+    for (int i = 0; i < 5; i++) { /* the ring has no place for all at once */
+        exchange((LATE + WINDOW) / 5);
+        settle();
+    }
     assert_true(ends.out.acked == ends.first + LATE);
     for (size_t i = 0; i < LATE; i++) {
         size_t with = (size_t)random_range(&random, i + 1);
