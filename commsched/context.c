@@ -281,20 +281,19 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
     tryst_status status = dispatch_open(&dispatch, &ctx->dispatch);
     if (status != TRYST_OK)
         return err_set(err, status, "no memory for the dispatch");
-    struct rendezvous_params params = {
-        .owner = ctx,
-        .config = ctx->config,
-        .log = &ctx->log,
-        .poller = &ctx->poller,
-        .trace = ctx->trace,
-        .dispatch = &dispatch_ops,
-        .dispatch_arg = ctx->dispatch,
-        .rails_open = rails_open,
-        .host = &ctx->wiring->host,
-        .memory = ctx->wiring->memory,
-        .enter = progress_enter,
-        .leave = progress_leave,
-        .ack_timer_call = ack_timer_call};
+    struct rendezvous_params params = {.owner = ctx,
+                                       .config = ctx->config,
+                                       .log = &ctx->log,
+                                       .poller = &ctx->poller,
+                                       .trace = ctx->trace,
+                                       .dispatch = &dispatch_ops,
+                                       .dispatch_arg = ctx->dispatch,
+                                       .rails_open = rails_open,
+                                       .host = &ctx->wiring->host,
+                                       .memory = ctx->wiring->memory,
+                                       .enter = progress_enter,
+                                       .leave = progress_leave,
+                                       .ack_timer_call = ack_timer_call};
     return rendezvous_open(&params, err, &ctx->rdv);
 }
 

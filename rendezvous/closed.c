@@ -60,7 +60,8 @@ void producer_ask(struct peer *peer)
     peer_flush_later(peer);
 }
 
-static void sends_fail(struct list *sends, uint64_t step, tryst_status status, int32_t rank)
+static void sends_fail(struct list *sends, uint64_t step, tryst_status status,
+                       int32_t rank)
 {
     char text[64];
     snprintf(text, sizeof text, "rank %d has %s the step", rank,

@@ -104,10 +104,10 @@ static struct name *data_name(struct peer *peer, const struct record_data *data,
     struct name *name =
         name_declare(peer->names, data->name, declared->step, declared->key_hash);
     struct scope *scope = scope_find(peer->rdv, declared->step);
-    struct entry *entry = scope
-                              ? entry_find(scope, declared->key_hash,
-                                           (const char *)(declared + 1), declared->key_bytes)
-                              : NULL;
+    struct entry *entry =
+        scope ? entry_find(scope, declared->key_hash, (const char *)(declared + 1),
+                           declared->key_bytes)
+              : NULL;
     if (entry && entry->key->src_rank == peer->rank)
         name_lead(name, entry);
     return name;
@@ -131,7 +131,8 @@ static tryst_op *data_receive(struct peer *peer, struct stray *stray)
     if (!entry && !stray->declared)
         entry = nameless_entry(peer, stray->name, &stray->arrived);
     tryst_op *op = entry ? entry_recv_find(entry, stray->seq) : NULL;
-    bool takes = op && op->peer == peer && op->state != OP_TAKEN && op->state != OP_ENDING;
+    bool takes =
+        op && op->peer == peer && op->state != OP_TAKEN && op->state != OP_ENDING;
     return takes ? op : NULL;
 }
 

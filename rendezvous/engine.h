@@ -109,7 +109,8 @@ struct rendezvous {
     uint64_t steps_open;
     struct list completed;
     struct list flush;
-    struct list idle_peers; /**< peer->idle_node: something of theirs waits for an idle pass */
+    struct list
+        idle_peers; /**< peer->idle_node: something of theirs waits for an idle pass */
     bool ack_timer_runs;     /**< acknowledgements may stay behind a thread that leaves */
     uint32_t ack_timer_idle; /**< turns of it in which none had */
     struct list unannounced_peers; /**< peer->unannounced_node */

@@ -77,8 +77,10 @@ static inline void live_what_put(live_word *record, const tryst_op *op, int32_t 
 
 /** It was submitted, and has not completed. Every operation comes by here: some forty
  *  instructions. Without a free place it is counted only. */
-__attribute__((always_inline)) static inline void live_op_add(struct live *live, tryst_op *op, const tryst_key *key,
-                               int32_t rank)
+__attribute__((always_inline)) static inline void live_op_add(struct live *live,
+                                                              tryst_op *op,
+                                                              const tryst_key *key,
+                                                              int32_t rank)
 {
     if (!live->places_count)
         return;

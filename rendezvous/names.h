@@ -24,7 +24,8 @@
 struct name {
     uint64_t step;
     uint64_t hash; /**< of the key; 0: nothing was declared here */
-    struct entry *entry; /**< NULL: refused, no memory for it, or its step has been freed */
+    struct entry
+        *entry; /**< NULL: refused, no memory for it, or its step has been freed */
     uint32_t name;
 };
 

@@ -124,7 +124,7 @@ struct tryst_op {
     tryst_tensor tensor;
     uint64_t bytes; /**< of the tensor */
     uint64_t seq;
-    uint64_t id;     /**< receive: of its WANT; 0: it has none */
+    uint64_t id;             /**< receive: of its WANT; 0: it has none */
     struct stream_send sent; /**< send: its DATA, once that was packed */
     uint64_t number;         /**< receive: of the DATA that came for it */
     uint64_t submitted_ns;
@@ -148,7 +148,7 @@ struct tryst_op {
     struct want *want;    /**< send MATCHED or ENDING */
     struct recv_run *run; /**< receive: posted slices, NULL when there are none */
     struct op_device
-        *device;      /**< its tensor is in device memory (op_device.h), or NULL */
+        *device; /**< its tensor is in device memory (op_device.h), or NULL */
     int32_t done_status;
     uint32_t done_posted; /**< receive: slices posted, as DONE will say */
     uint32_t done_upto;

@@ -161,9 +161,8 @@ void peer_idle(struct peer *peer)
 void peer_data_done(struct peer *peer, uint64_t number)
 {
     if (!stream_in_done(&peer->in, number)) {
-        peer_answer(peer, &(struct answer){.id = number,
-                                           .type = RECORD_DONE,
-                                           .origin_rank = -1});
+        peer_answer(
+            peer, &(struct answer){.id = number, .type = RECORD_DONE, .origin_rank = -1});
         return;
     }
     if (++peer->unacked < ACK_MAX) {

@@ -41,8 +41,8 @@ struct answer {
     uint64_t id;
     int32_t origin_rank;
     int16_t status; /**< tryst_status */
-    uint8_t type;  /**< RECORD_DEFERRED, _CLOSED, _CANCELED, _KEPT or _DONE */
-    bool for_want; /**< counts as a WANT not yet taken up until it is sent */
+    uint8_t type;   /**< RECORD_DEFERRED, _CLOSED, _CANCELED, _KEPT or _DONE */
+    bool for_want;  /**< counts as a WANT not yet taken up until it is sent */
 };
 
 /** After a process has died its socket closes at once; wait this long for what it still holds. */
@@ -126,13 +126,14 @@ struct peer {
     struct list wants_waiting; /**< for WANT quota */
     struct list deferred_ops;  /**< receives that it deferred, oldest first */
     struct list posted_sends;  /**< POSTED and large, that it has not asked for */
-    struct list blocked_sends; /**< POSTED and small: for want of eager credit, or of a WANT */
-    bool blocked;              /**< frames say that there are some */
-    bool blocked_told;         /**< and the last one did */
-    struct stream_out out;     /**< DATA that has left */
-    uint64_t names_told;       /**< names that were declared for keys of it */
+    struct list
+        blocked_sends; /**< POSTED and small: for want of eager credit, or of a WANT */
+    bool blocked;      /**< frames say that there are some */
+    bool blocked_told; /**< and the last one did */
+    struct stream_out out;      /**< DATA that has left */
+    uint64_t names_told;        /**< names that were declared for keys of it */
     struct list_node idle_node; /**< in rdv->idle_peers: see peer_idle_later */
-    struct list slots_waiting; /**< receives whose sender is ready, for posted slots */
+    struct list slots_waiting;  /**< receives whose sender is ready, for posted slots */
     struct list_node flush_node;
     struct list want_answers; /**< struct want: CANCELED or CLOSED is owed */
     struct answer *answers;   /**< ring, allocated with the endpoint */
@@ -148,14 +149,15 @@ struct peer {
     /* frames in */
     uint64_t frames_read;
     uint32_t frames_told;
-    struct stream_in in;     /**< DATA that has come */
-    uint32_t unacked;        /**< of it, done since our last header */
-    uint64_t left_next;      /**< out.next when our thread last left acknowledgements behind */
-    bool ack_alone;          /**< a header leaves for that, if no frame does */
-    struct name *names;      /**< NAMES_MAX, by which it names keys */
+    struct stream_in in; /**< DATA that has come */
+    uint32_t unacked;    /**< of it, done since our last header */
+    uint64_t left_next; /**< out.next when our thread last left acknowledgements behind */
+    bool ack_alone;     /**< a header leaves for that, if no frame does */
+    struct name *names; /**< NAMES_MAX, by which it names keys */
     bool wants_announced;    /**< it lacks credit: small receives announce themselves */
     struct list unannounced; /**< small receives that have not */
-    struct list_node unannounced_node; /**< in rdv->unannounced_peers while there are some */
+    struct list_node
+        unannounced_node; /**< in rdv->unannounced_peers while there are some */
     uint32_t wants_got, wants_unanswered, wants_told;
     struct idmap wants; /**< its ids → struct want */
     struct list wants_list;

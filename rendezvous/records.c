@@ -227,12 +227,10 @@ static tryst_status pack_data(struct packer *packer, tryst_op *op)
 {
     struct peer *peer = packer->peer;
     bool named = name_is_told(op->entry, peer->names_told);
-    size_t name_bytes =
-        named ? 0 : sizeof(struct record_name) + padded(op->key->bytes);
+    size_t name_bytes = named ? 0 : sizeof(struct record_name) + padded(op->key->bytes);
     size_t payload_bytes = op->fail == TRYST_OK ? op->bytes : 0;
     size_t bytes = sizeof(struct record_data) + name_bytes + padded(payload_bytes);
-    uint8_t *at =
-        stream_out_has_place(&peer->out) ? packer_take(packer, bytes) : NULL;
+    uint8_t *at = stream_out_has_place(&peer->out) ? packer_take(packer, bytes) : NULL;
     if (!at)
         return TRYST_IN_PROGRESS;
     struct record_data *record = (void *)at;

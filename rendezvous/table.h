@@ -65,8 +65,9 @@ struct entry {
     tryst_key *key;
     uint64_t send_next;
     uint64_t recv_next;
-    uint64_t told;     /**< as producer: the name that was declared for it last; 0: none */
-    struct name *name; /**< as consumer: the name by which its producer knows it, or NULL */
+    uint64_t told; /**< as producer: the name that was declared for it last; 0: none */
+    struct name
+        *name; /**< as consumer: the name by which its producer knows it, or NULL */
     struct list sends; /**< tryst_op: POSTED or VOID */
     struct list recvs; /**< tryst_op: every receive that has not ended; and recv_cursor */
     struct list_node recv_cursor; /**< before the receive that was looked for last */

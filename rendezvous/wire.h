@@ -74,9 +74,11 @@ enum record_type {
 #define FRAME_BLOCKED 2u
 
 struct frame_header {
-    uint64_t cookie;      /**< first half of the session cookie */
-    uint64_t done_mask;   /**< bit i: DATA number done_base + 1 + i of the receiver is done */
-    uint32_t done_base;   /**< all numbers below are done, or a record says so (numbers/stream.h) */
+    uint64_t cookie; /**< first half of the session cookie */
+    uint64_t
+        done_mask; /**< bit i: DATA number done_base + 1 + i of the receiver is done */
+    uint32_t
+        done_base; /**< all numbers below are done, or a record says so (numbers/stream.h) */
     uint32_t frames_read; /**< frames of the receiver that were read here, cumulative */
     uint32_t
         wants_taken; /**< WANTs of the receiver that were taken up here, cumulative */

@@ -43,9 +43,9 @@ enum { STREAM_LATE_LISTS = 64 };
 /* ---- the consumer's end ------------------------------------------------------------------- */
 
 struct stream_in {
-    uint64_t got;  /**< DATA that came: the number of the next one */
-    uint64_t base; /**< all below are done, or a record says so */
-    uint64_t mask; /**< base + 1 + i is done */
+    uint64_t got;                  /**< DATA that came: the number of the next one */
+    uint64_t base;                 /**< all below are done, or a record says so */
+    uint64_t mask;                 /**< base + 1 + i is done */
     uint64_t told_base, told_mask; /**< as last sent */
 };
 

@@ -29,12 +29,12 @@ struct frame {
 static struct {
     struct stream_in in;
     struct stream_out out;
-    uint64_t first;      /* number of ops[0] */
-    uint64_t came;       /* DATA that the consumer has read */
+    uint64_t first;                /* number of ops[0] */
+    uint64_t came;                 /* DATA that the consumer has read */
     struct stream_send ops[SENDS]; /* by number - first */
-    bool done[SENDS];    /* at the consumer */
-    bool passed[SENDS];  /* KEPT is said */
-    bool ended[SENDS];   /* at the producer */
+    bool done[SENDS];              /* at the consumer */
+    bool passed[SENDS];            /* KEPT is said */
+    bool ended[SENDS];             /* at the producer */
     struct record said[2 * SENDS];
     size_t said_count, packed; /* records: made, and in a frame */
     struct frame frames[FRAMES];
