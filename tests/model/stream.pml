@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small tensors as an acknowledged stream, as a spin model: one producer, one consumer, N sends that meet N
- * receives, two ordered channels of frames. The design of what is to replace a DONE for each small send;
- * rendezvous.pml is what the code does.
+ * receives, two ordered channels of frames (rendezvous/stream.h). rendezvous.pml is the protocol around it.
  *
  * Each DATA takes the next number of the stream. Every frame of the consumer says in its header what is
  * done: all numbers below `base`, and those of the next WINDOW - 1 behind it whose bit is set. A number
