@@ -85,7 +85,7 @@ static void old_main(struct harness_rank *rank)
                                  .error = error,
                                  .error_capacity = sizeof error};
     CHECK_STATUS(tryst_group_open(ctx, &params, &group), TRYST_E_HANDSHAKE);
-    says(error, rank->rank == 2 ? "rank 2 speaks 2" : "rank 2 speaks wire version 2");
+    says(error, rank->rank == 2 ? "rank 2 speaks 3" : "rank 2 speaks wire version 3");
     says(error, "install one version of tryst on all hosts");
     tryst_close(ctx);
 }
