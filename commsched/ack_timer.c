@@ -65,16 +65,16 @@ static void timer_turn(tryst_ctx *ctx)
     progress_leave(ctx);
 }
 
-/** For the delay, or as long as nobody calls. With the lock. */
+/** As long as nobody calls, and then for the delay. With the lock. */
 static void timer_wait(struct ack_timer *timer)
 {
+    while (!timer->stop && !timer->called)
+        pthread_cond_wait(&timer->wake, &timer->lock);
     uint64_t at_ns = clock_monotonic_ns() + timer->delay_ns;
     struct timespec at = {.tv_sec = (time_t)(at_ns / NS_PER_S),
                           .tv_nsec = (long)(at_ns % NS_PER_S)};
-    int rc = 0;
-    while (!timer->stop && (rc == 0 || !timer->called))
-        rc = timer->called ? pthread_cond_timedwait(&timer->wake, &timer->lock, &at)
-                           : pthread_cond_wait(&timer->wake, &timer->lock);
+    for (int rc = 0; !timer->stop && rc == 0;)
+        rc = pthread_cond_timedwait(&timer->wake, &timer->lock, &at);
 }
 
 static void *timer_main(void *arg)

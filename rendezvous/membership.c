@@ -50,8 +50,8 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
     return TRYST_OK;
 }
 
-/** What has come from the peer is acknowledged once more, by a frame that counts: those that carry no record
- *  may be on their way still when LEAVE comes. */
+/** What has come from the peer is acknowledged once more, by a frame that counts: those
+ *  that carry no record may be on their way still when LEAVE comes. */
 static void acks_count(struct peer *peer)
 {
     if (peer->ep_state != PEER_EP_READY || !peer->in.got)

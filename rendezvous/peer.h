@@ -149,15 +149,15 @@ struct peer {
     /* frames in */
     uint64_t frames_read;
     uint32_t frames_told;
-    struct stream_in in; /**< DATA that has come */
-    uint32_t unacked;    /**< of it, done since our last header */
-    uint64_t left_next; /**< out.next when our thread last left acknowledgements behind */
-    bool ack_alone;     /**< a header leaves for that, if no frame does */
-    struct name *names; /**< NAMES_MAX, by which it names keys */
-    bool wants_announced;    /**< it lacks credit: small receives announce themselves */
+    struct stream_in in;  /**< DATA that has come */
+    uint32_t unacked;     /**< of it, done since our last header */
+    uint64_t left_next;   /**< out.next when a thread that left last had some to send */
+    bool ack_alone;       /**< a header leaves for that, if no frame does */
+    struct name *names;   /**< NAMES_MAX, by which it names keys */
+    bool wants_announced; /**< it lacks credit: small receives announce themselves */
     struct list unannounced; /**< small receives that have not */
     struct list_node
-        unannounced_node; /**< in rdv->unannounced_peers while there are some */
+        unannounced_node; /**< in rdv->unannounced_peers since there was one */
     uint32_t wants_got, wants_unanswered, wants_told;
     struct idmap wants; /**< its ids → struct want */
     struct list wants_list;

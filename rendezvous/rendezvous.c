@@ -404,6 +404,7 @@ bool rendezvous_ack_timer(struct rendezvous *rdv)
     rdv->ack_timer_idle = list_empty(&rdv->idle_peers) ? rdv->ack_timer_idle + 1 : 0;
     idle_release(rdv);
     flush_all(rdv);
+    rdv->pass_ns = 0;
     if (rdv->ack_timer_idle < ACK_TIMER_IDLE)
         return true;
     rdv->ack_timer_idle = 0;

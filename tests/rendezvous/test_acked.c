@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small tensors between engines, where their acknowledgement is not the plain one: kept, refused, given
- * back, without credit, without memory, and by ranks that leave or die. */
+/* Small tensors between engines, where their acknowledgement is not the plain one: kept,
+ * refused, given back, without credit, without memory, and by ranks that leave or die. */
 #include "world.h"
 
 enum { BYTES = 8, CHARGE = EAGER_OVERHEAD_BYTES + BYTES, MANY = 300 };
@@ -93,8 +93,8 @@ static void passes(int count)
 
 /* ---- kept --------------------------------------------------------------------------------- */
 
-/* The receives of the first are missing while those behind them are there: they are kept, nothing else
- * waits for them, and in the end they are done in reverse order. */
+/* The receives of the first are missing while those behind them are there: they are kept,
+ * nothing else waits for them, and in the end they are done in reverse order. */
 static void test_kept_reversed(void **state)
 {
     enum { KEPT = 200 };
@@ -120,7 +120,8 @@ static void test_kept_reversed(void **state)
     end();
 }
 
-/* More than the ring has place for leave, one after the other, with one receive missing for all that time. */
+/* More than the ring has place for leave, one after the other, with one receive missing
+ * for all that time. */
 static void test_ring_goes_round(void **state)
 {
     begin(NULL);
@@ -300,8 +301,8 @@ static void test_dies_with_kept(void **state)
 static const struct world_setting small_credit[] = {{"eager_credit", "4K"}, {0}};
 enum { FIT = 4096 / CHARGE };
 
-/* Kept DATA hold all credit; what is sent beyond it meets receives that were posted before, after, or that
- * come while nobody sleeps. */
+/* Kept DATA hold all credit; what is sent beyond it meets receives that were posted
+ * before, after, or that come while nobody sleeps. */
 static void test_blocked(void **state)
 {
     begin(small_credit);
@@ -369,7 +370,8 @@ static void test_credit_by_record(void **state)
     end();
 }
 
-/* A send that waits for credit is given up, and so is a receive that would have met one. */
+/* A send that waits for credit is given up, and so is a receive that would have met one.
+ * */
 static void test_blocked_canceled(void **state)
 {
     begin(small_credit);
@@ -439,7 +441,7 @@ static void test_many_names(void **state)
     begin(NULL);
     for (int round = 0; round < ROUNDS; round++) {
         for (int k = 0; k < KEYS; k++) {
-            uint64_t sent = (uint64_t)(round * KEYS + k), got = 0;
+            uint64_t sent = (uint64_t)round * KEYS + (uint64_t)k, got = 0;
             char edge[16];
             snprintf(edge, sizeof edge, "k%d", k);
             bool recv_first = k % 2;
@@ -530,8 +532,8 @@ static void test_no_memory(void **state)
 
 /* ---- leaving ------------------------------------------------------------------------------ */
 
-/* Rank 1 has received, and closes its group in the moment after, as commsched does it: what it has
- * received is acknowledged before it says that it leaves. */
+/* Rank 1 has received, and closes its group in the moment after, as commsched does it:
+ * what it has received is acknowledged before it says that it leaves. */
 static void test_leaves_at_once(void **state)
 {
     begin(NULL);
@@ -559,7 +561,8 @@ static void test_leaves_at_once(void **state)
     world_close(&world);
 }
 
-/* The acknowledgement is still on its way when the LEAVE, on its own connection, comes: it counts. */
+/* The acknowledgement is still on its way when the LEAVE, on its own connection, comes:
+ * it counts. */
 static void test_leave_overtakes(void **state)
 {
     begin(NULL);
@@ -731,8 +734,8 @@ static void random_life(uint64_t seed)
     end();
 }
 
-/* Both directions, narrow quotas, receives that lag, cancels at both ends, frames that are held: both ends
- * of each pair say the same, and nothing hangs. */
+/* Both directions, narrow quotas, receives that lag, cancels at both ends, frames that
+ * are held: both ends of each pair say the same, and nothing hangs. */
 static void test_random(void **state)
 {
     const char *lives = getenv("TRYST_TEST_LIVES");

@@ -38,7 +38,8 @@ static void passes(int count)
         world_pass(&world);
 }
 
-/* The device copies, and the engines do what there is to do, until both have nothing left. */
+/* The device copies, and the engines do what there is to do, until both have nothing
+ * left. */
 static void settle(void)
 {
     for (int i = 0; i < 10; i++) {
@@ -47,8 +48,9 @@ static void settle(void)
     }
 }
 
-/* An OFFER waits for room in the transport when the WANT comes that it asks for: the send is fetched then,
- * and its DATA leaves when that has ended, not when the OFFER would have. */
+/* An OFFER waits for room in the transport when the WANT comes that it asks for: the send
+ * is fetched then, and its DATA leaves when that has ended, not when the OFFER would
+ * have. */
 static void test_offer_waits_want_comes(void **state)
 {
     enum { BYTES = 1600, FILL = 3800 };
@@ -116,8 +118,8 @@ static tryst_op *device_recv(tryst_step *step, const char *key, void *data, size
     return op;
 }
 
-/* More DATA than there is credit for wait for a slow device, each asked for by a WANT, when the other rank
- * stops to look: all their ends are told, and nobody is blamed. */
+/* More DATA than there is credit for wait for a slow device, each asked for by a WANT,
+ * when the other rank stops to look: all their ends are told, and nobody is blamed. */
 static void test_placed_late(void **state)
 {
     enum { N = 1200, FILL = 3800 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Both ends of the stream of small tensors, joined by a channel of frames, against plain arrays: what the
- * producer believes is done is what the consumer has done, never more, and in the end all of it. And the
- * short names of keys. */
+/* Both ends of the stream of small tensors, joined by a channel of frames, against plain
+ * arrays: what the producer believes is done is what the consumer has done, never more,
+ * and in the end all of it. And the short names of keys. */
 #include <string.h>
 
 #include "core/alloc.h"
@@ -196,7 +196,8 @@ static void exchange(size_t n)
 
 /* ---- random orders ------------------------------------------------------------------------ */
 
-/* One that has come, among the newest `reach`, and is not done; SIZE_MAX: none was found. */
+/* One that has come, among the newest `reach`, and is not done; SIZE_MAX: none was found.
+ * */
 static size_t some_open(struct random *random, size_t reach)
 {
     for (int tries = 0; ends.came && tries < 8; tries++) {
@@ -417,7 +418,8 @@ static uint64_t bits_up_to(unsigned top, bool full)
     return full ? one | (one - 1) : one;
 }
 
-/* Every header that speaks of a number which was not sent is refused, every other is not. */
+/* Every header that speaks of a number which was not sent is refused, every other is not.
+ * */
 static void check_all(uint64_t acked, uint64_t under_way)
 {
     struct stream_out out = {.acked = acked, .next = acked + under_way};
@@ -573,7 +575,8 @@ static void test_name_entry_goes(void **state)
     assert_null(name_find(names, 4));
 }
 
-/* The producer uses a name exactly as long as the consumer has it, also across 32 bits. */
+/* The producer uses a name exactly as long as the consumer has it, also across 32 bits.
+ * */
 static void test_name_told(void **state)
 {
     static const uint64_t starts[] = {0, UINT32_MAX - NAMES_MAX, UINT32_MAX};
