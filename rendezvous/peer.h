@@ -214,6 +214,14 @@ static inline bool peer_is_blocked(const struct peer *peer)
 {
     return peer->blocked && !list_empty(&peer->blocked_sends);
 }
+/** Acknowledgements have left: what else waits for an idle pass? */
+static inline void peer_acked(struct peer *peer)
+{
+    peer->unacked = 0;
+    peer->ack_alone = false;
+    if (!peer->asks_new_count && list_empty(&peer->blocked_sends))
+        list_remove(&peer->idle_node);
+}
 /** DATA with this number is done: acknowledge it. */
 void peer_data_done(struct peer *peer, uint64_t number);
 /** It has failed, and no receive has taken it. */
@@ -331,8 +339,14 @@ void producer_data_kept(struct peer *peer, uint64_t number);
 void producer_data_canceled(struct peer *peer, uint64_t number);
 /** A header says that this DATA is done. */
 void producer_acked(struct stream_send *send);
-/** Eager credit has come back: small sends that waited for it leave. */
-void producer_unblock(struct peer *peer);
+/** Part of producer_unblock. */
+void producer_unblock_some(struct peer *peer);
+/** Eager credit may have come back: small sends that waited for it leave. */
+static inline void producer_unblock(struct peer *peer)
+{
+    if (!list_empty(&peer->blocked_sends))
+        producer_unblock_some(peer);
+}
 /** Cancel a send, or fail it with `status`. */
 void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
                    const char *text);

@@ -136,7 +136,7 @@ static inline bool send_eager(tryst_op *op)
     return true;
 }
 
-void producer_unblock(struct peer *peer)
+void producer_unblock_some(struct peer *peer)
 {
     struct list_node *node;
     while ((node = list_first(&peer->blocked_sends)) != NULL &&

@@ -361,8 +361,7 @@ void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsig
 {
     struct frame_header *header = (void *)frame;
     stream_in_tell(&peer->in, !peer->answers_count);
-    peer->unacked = 0;
-    peer->ack_alone = false;
+    peer_acked(peer);
     peer->blocked_told = peer_is_blocked(peer);
     header->cookie = peer->rdv->cookie;
     header->done_mask = peer->in.told_mask;
@@ -576,10 +575,12 @@ static void acks_read(struct peer *peer, const struct frame_header *header)
  *  first: no frame leaves for that. */
 static void acks_hear_own(struct peer *peer)
 {
-    if (!peer->unacked || peer->answers_count || peer->frames_read != peer->frames_sent)
+    bool on_way =
+        peer->answers_count || peer->held_bytes || peer->frames_read != peer->frames_sent;
+    if (!peer->unacked || on_way)
         return;
     peer->frames_acked = peer->frames_told = (uint32_t)peer->frames_read;
-    peer->unacked = 0;
+    peer_acked(peer);
     stream_in_tell(&peer->in, true);
     stream_out_acked(&peer->out, (uint32_t)peer->in.told_base, peer->in.told_mask,
                      producer_acked);
