@@ -19,9 +19,11 @@
  *   - Parameter structs carry `struct_size` (set it with sizeof); a zero field means its
  *     default; NULL means "all defaults".
  *   - Progress is made by whoever waits, by tryst_progress, or by a background thread
- *     (TRYST_PROGRESS_THREAD=1). Callbacks run only inside progress, wait
- *     or the background thread, once per operation, under no lock; they may submit, cancel
- *     and release, but not wait.
+ *     (TRYST_PROGRESS_THREAD=1). Where ranks answer each other with small tensors, a
+ *     thread of the library acknowledges what a rank has received while it is elsewhere
+ *     (TRYST_ACK_DELAY=0: none). Callbacks run only inside progress, wait or the background
+ *     thread, once per operation, under no lock; they may submit, cancel and release, but
+ *     not wait.
  *   - The library owns no signal, prints nothing to stdout and never exits.
  *   - After fork, every call in the child that returns a status returns TRYST_E_FORKED (but that
  *     of an operation which was complete), and the others do nothing and say 0, or -1; what only

@@ -4,7 +4,7 @@
 # rate of 8-byte messages with 256 outstanding. Prints the median and the spread of new / old.
 #
 # Usage: versus.sh <old tryst-perf> <new tryst-perf> [pairs (31)] [path …]   (paths: lib.sh)
-# shellcheck disable=SC1091,SC2154 # variables of lib.sh
+# shellcheck disable=SC1091,SC2034,SC2154 # variables of lib.sh
 set -eu
 old=$1 new=$2 pairs=${3:-31}
 shift 2
