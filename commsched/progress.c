@@ -413,7 +413,7 @@ tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count, uint64_t tim
 {
     uint64_t begin_ns = timeout_ns == TRYST_FOREVER ? 0 : clock_monotonic_ns();
     tryst_status first = TRYST_OK;
-    if ((!ops && ops_count) || op_callback_runs())
+    if (ops_count && (!ops || op_callback_runs()))
         return TRYST_E_INVALID;
     for (size_t i = 0; i < ops_count; i++) {
         if (!ops[i])

@@ -16,8 +16,8 @@
 #include "op_device.h"
 #include "peer.h"
 
-/** DATA that found no receive. */
-struct stray {
+/** DATA that found no receive: an unexpected message, as MPI has it. */
+struct unexpected {
     struct arrived arrived;
     uint64_t seq;
     struct name *name;
@@ -25,9 +25,10 @@ struct stray {
     bool held;                          /**< its receive waits for a device */
 };
 
-static void stray_keep(struct peer *peer, struct entry *entry, const struct stray *stray)
+static void unexpected_keep(struct peer *peer, struct entry *entry,
+                            const struct unexpected *unexpected)
 {
-    const struct arrived *arrived = &stray->arrived;
+    const struct arrived *arrived = &unexpected->arrived;
     uint64_t charge = EAGER_OVERHEAD_BYTES + arrived->bytes;
     if (peer->early_bytes + charge > peer->rdv->set.eager_credit_bytes) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it sent more than its credit allows");
@@ -42,7 +43,7 @@ static void stray_keep(struct peer *peer, struct entry *entry, const struct stra
     memset(early, 0, sizeof *early);
     early->peer = peer;
     early->entry = entry;
-    early->seq = stray->seq;
+    early->seq = unexpected->seq;
     early->number = arrived->number;
     early->dtype = arrived->dtype;
     early->status = arrived->status;
@@ -55,9 +56,10 @@ static void stray_keep(struct peer *peer, struct entry *entry, const struct stra
 
 /** The entry of the key that DATA declares, made if need be. NULL with *status_p. */
 static struct entry *declared_entry(struct peer *peer, struct scope *scope,
-                                    const struct stray *stray, tryst_status *status_p)
+                                    const struct unexpected *unexpected,
+                                    tryst_status *status_p)
 {
-    const struct record_name *declared = stray->declared;
+    const struct record_name *declared = unexpected->declared;
     struct record_key named = {declared->key_hash, (const char *)(declared + 1),
                                declared->key_bytes, peer->rank,
                                peer->rdv->group->roster.rank};
@@ -66,33 +68,33 @@ static struct entry *declared_entry(struct peer *peer, struct scope *scope,
     *status_p = TRYST_E_NOMEM;
     struct entry *entry = scope ? entry_take(scope, &named, true, status_p) : NULL;
     if (entry)
-        name_lead(stray->name, entry);
+        name_bind(unexpected->name, entry);
     else if (scope)
         scope_drop_early(scope);
     return entry;
 }
 
 /** No receive is posted for it: keep it until one is, or say why not. */
-static void stray_read(struct peer *peer, const struct stray *stray)
+static void unexpected_read(struct peer *peer, const struct unexpected *unexpected)
 {
     struct rendezvous *rdv = peer->rdv;
-    struct scope *scope = scope_find(rdv, stray->name->step);
-    struct entry *entry = stray->name->entry;
+    struct scope *scope = scope_find(rdv, unexpected->name->step);
+    struct entry *entry = unexpected->name->entry;
     int32_t origin_rank;
-    tryst_status status = step_refuses(rdv, scope, stray->name->step, &origin_rank);
+    tryst_status status = step_refuses(rdv, scope, unexpected->name->step, &origin_rank);
     if (status == TRYST_OK && !entry) {
         status = TRYST_E_NOMEM; /* as the DATA that declared its key met with */
-        if (stray->declared)
-            entry = declared_entry(peer, scope, stray, &status);
+        if (unexpected->declared)
+            entry = declared_entry(peer, scope, unexpected, &status);
     }
     if (status != TRYST_OK)
-        peer_data_refuse(peer, stray->arrived.number, status, origin_rank);
-    else if (stray->seq < entry->recv_next && !stray->held)
-        peer_data_refuse(peer, stray->arrived.number, TRYST_E_CANCELED, origin_rank);
-    else if (entry_early_find(entry, stray->seq))
+        peer_data_refuse(peer, unexpected->arrived.number, status, origin_rank);
+    else if (unexpected->seq < entry->recv_next && !unexpected->held)
+        peer_data_refuse(peer, unexpected->arrived.number, TRYST_E_CANCELED, origin_rank);
+    else if (entry_early_find(entry, unexpected->seq))
         peer_give_up(peer, TRYST_E_PROTOCOL, "it sent one tensor twice");
     else
-        stray_keep(peer, entry, stray);
+        unexpected_keep(peer, entry, unexpected);
 }
 
 /** The name of DATA, with its entry if there is one. NULL: it was never declared. */
@@ -109,7 +111,7 @@ static struct name *data_name(struct peer *peer, const struct record_data *data,
                            declared->key_bytes)
               : NULL;
     if (entry && entry->key->src_rank == peer->rank)
-        name_lead(name, entry);
+        name_bind(name, entry);
     return name;
 }
 
@@ -125,12 +127,12 @@ static struct entry *nameless_entry(struct peer *peer, const struct name *name,
 }
 
 /** The receive for it, if one is posted. */
-static tryst_op *data_receive(struct peer *peer, struct stray *stray)
+static tryst_op *data_receive(struct peer *peer, struct unexpected *unexpected)
 {
-    struct entry *entry = stray->name->entry;
-    if (!entry && !stray->declared)
-        entry = nameless_entry(peer, stray->name, &stray->arrived);
-    tryst_op *op = entry ? entry_recv_find(entry, stray->seq) : NULL;
+    struct entry *entry = unexpected->name->entry;
+    if (!entry && !unexpected->declared)
+        entry = nameless_entry(peer, unexpected->name, &unexpected->arrived);
+    tryst_op *op = entry ? entry_recv_find(entry, unexpected->seq) : NULL;
     bool takes =
         op && op->peer == peer && op->state != OP_TAKEN && op->state != OP_ENDING;
     return takes ? op : NULL;
@@ -154,27 +156,27 @@ static bool data_number(struct peer *peer, uint64_t *number_p)
 void eager_data(struct peer *peer, const struct record_data *data,
                 const struct record_name *declared, const void *payload)
 {
-    struct stray stray = {.arrived = {.payload = payload,
-                                      .status = data->header.status,
-                                      .bytes = data->payload_bytes,
-                                      .dtype = data->dtype},
-                          .seq = data->seq,
-                          .declared = declared};
-    stray.name = data_name(peer, data, declared);
-    if (!stray.name || !data_number(peer, &stray.arrived.number)) {
+    struct unexpected unexpected = {.arrived = {.payload = payload,
+                                                .status = data->header.status,
+                                                .bytes = data->payload_bytes,
+                                                .dtype = data->dtype},
+                                    .seq = data->seq,
+                                    .declared = declared};
+    unexpected.name = data_name(peer, data, declared);
+    if (!unexpected.name || !data_number(peer, &unexpected.arrived.number)) {
         peer_give_up(peer, TRYST_E_PROTOCOL,
-                     stray.name ? "it sent more than its credit allows"
-                                : "it sent DATA of a key that it has not named");
+                     unexpected.name ? "it sent more than its credit allows"
+                                     : "it sent DATA of a key that it has not named");
         return;
     }
-    tryst_op *op = data_receive(peer, &stray);
-    stray.held = op && op_device_is_held(op);
-    if (!op || stray.held)
-        stray_read(peer, &stray);
+    tryst_op *op = data_receive(peer, &unexpected);
+    unexpected.held = op && op_device_is_held(op);
+    if (!op || unexpected.held)
+        unexpected_read(peer, &unexpected);
     else if (op->done_upto)
         peer_give_up(peer, TRYST_E_PROTOCOL, "it sent DATA behind bulk");
     else
-        consumer_take(op, &stray.arrived);
+        consumer_take(op, &unexpected.arrived);
 }
 
 /** What came before its receive. */

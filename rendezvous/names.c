@@ -19,7 +19,7 @@ struct name *name_declare(struct name *names, uint32_t name, uint64_t step, uint
     return place;
 }
 
-void name_lead(struct name *name, struct entry *entry)
+void name_bind(struct name *name, struct entry *entry)
 {
     if (entry->name)
         entry->name->entry = NULL; /* declared anew: the old name has no use */

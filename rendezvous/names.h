@@ -45,8 +45,8 @@ static inline struct name *name_find(struct name *names, uint32_t name)
     return found->name == name && found->hash ? found : NULL;
 }
 
-/** It leads to `entry` from now on. */
-void name_lead(struct name *name, struct entry *entry);
+/** The name means `entry` from now on; another name that meant it means nothing. */
+void name_bind(struct name *name, struct entry *entry);
 /** Forget all, before their memory is freed. */
 void names_forget(struct name *names);
 

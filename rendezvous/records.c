@@ -540,7 +540,7 @@ static bool header_read(struct peer *peer, const struct frame_header *header)
     uint32_t unacked = (uint32_t)peer->frames_sent - peer->frames_acked;
     uint32_t acked = header->frames_read - peer->frames_acked;
     uint32_t taken = header->wants_taken - peer->wants_acked;
-    if (peer->is_self) /* it may have heard more since that left: acks_hear_own */
+    if (peer->is_self) /* it may have heard more since that left: acks_apply_own */
         acked = (int32_t)acked > 0 ? acked : 0;
     else if (!stream_out_check(&peer->out, header->done_base, header->done_mask))
         return false;
@@ -571,9 +571,9 @@ static void acks_read(struct peer *peer, const struct frame_header *header)
     producer_unblock(peer); /* a record may have brought credit too */
 }
 
-/** A rank hears at once what it has to say to itself, unless a record is on its way that must come
- *  first: no frame leaves for that. */
-static void acks_hear_own(struct peer *peer)
+/** A rank applies its acknowledgements of its own DATA at once, without a frame, unless a record is on its
+ *  way that must come first. */
+static void acks_apply_own(struct peer *peer)
 {
     bool on_way =
         peer->answers_count || peer->held_bytes || peer->frames_read != peer->frames_sent;
@@ -624,5 +624,5 @@ void records_read(struct peer *peer, const void *frame, size_t bytes)
     if (peer->life <= PEER_LEFT)
         acks_read(peer, header);
     if (peer->is_self)
-        acks_hear_own(peer);
+        acks_apply_own(peer);
 }

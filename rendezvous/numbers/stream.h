@@ -17,8 +17,8 @@
  *
  *  Invariants: the header speaks of a number only when the record that belongs to it has left, in the
  *  same frame or before; the producer reads the records of a frame before its header's words
- *  on numbers. A number is told done once, by header or by record.
- *  tests/model/stream.pml is the proof; names as in TCP's selective acknowledgement (RFC 2018).
+ *  on numbers. A send ends once, by the first that speaks of it:
+ *  a record of its number, or the header. tests/model/stream.pml is the model that spin checks; names as in TCP's selective acknowledgement (RFC 2018).
  *
  *  One owner: the thread that has the progress role.
  */

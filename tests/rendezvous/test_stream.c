@@ -529,7 +529,7 @@ static void test_name_places(void **state)
     assert_ptr_equal(name_find(names, 7), name);
     assert_true(name->step == 5 && name->hash == 99 && !name->entry);
     assert_null(name_find(names, 7 + NAMES_MAX));
-    name_lead(name, &entries[0]);
+    name_bind(name, &entries[0]);
     assert_ptr_equal(entries[0].name, name);
     /* the place is taken by another name: the entry has none */
     assert_ptr_equal(name_declare(names, 7 + NAMES_MAX, 6, 98), name);
@@ -544,17 +544,17 @@ static void test_name_anew(void **state)
 {
     names_begin();
     struct name *old = name_declare(names, 1, 5, 99);
-    name_lead(old, &entries[0]);
+    name_bind(old, &entries[0]);
     struct name *new = name_declare(names, 2, 5, 99);
-    name_lead(new, &entries[0]);
+    name_bind(new, &entries[0]);
     assert_ptr_equal(entries[0].name, new);
     assert_null(old->entry);
     /* the old place is taken anew: the entry keeps its new name */
-    name_lead(name_declare(names, 1 + NAMES_MAX, 5, 97), &entries[1]);
+    name_bind(name_declare(names, 1 + NAMES_MAX, 5, 97), &entries[1]);
     assert_ptr_equal(entries[0].name, new);
     assert_ptr_equal(name_find(names, 2)->entry, &entries[0]);
     /* the same name again, for another entry */
-    name_lead(name_declare(names, 2, 5, 96), &entries[2]);
+    name_bind(name_declare(names, 2, 5, 96), &entries[2]);
     assert_null(entries[0].name);
     assert_ptr_equal(name_find(names, 2)->entry, &entries[2]);
 }
@@ -563,12 +563,12 @@ static void test_name_entry_goes(void **state)
 {
     names_begin();
     struct name *name = name_declare(names, 3, 5, 99);
-    name_lead(name, &entries[0]);
+    name_bind(name, &entries[0]);
     entry_goes(&entries[0]);
     assert_ptr_equal(name_find(names, 3), name); /* it stays, and leads nowhere */
     assert_null(name->entry);
     assert_true(name->step == 5 && name->hash == 99);
-    name_lead(name_declare(names, 4, 5, 98), &entries[1]);
+    name_bind(name_declare(names, 4, 5, 98), &entries[1]);
     names_forget(names);
     assert_null(entries[1].name);
     assert_null(name_find(names, 3));
@@ -585,7 +585,7 @@ static void test_name_told(void **state)
         names_begin();
         assert_false(name_is_told(&entries[0], count));
         entries[0].told = ++count;
-        name_lead(name_declare(names, (uint32_t)count, 1, 99), &entries[1]);
+        name_bind(name_declare(names, (uint32_t)count, 1, 99), &entries[1]);
         for (unsigned i = 0; i < 2 * NAMES_MAX; i++) {
             const struct name *name = name_find(names, (uint32_t)entries[0].told);
             bool leads = name && name->entry == &entries[1];
