@@ -27,6 +27,7 @@
 #include "recv_run.h"
 #include "transports/memory/memfd.h"
 #include "tryst/tryst.h"
+#include "want.h"
 
 /** Peers that are shown: at most 152 KiB of page. */
 enum { PEERS_MAX = 1024 };
@@ -151,7 +152,7 @@ static void ops_tick(struct live *live, const struct list *ops, int *left)
 static void scopes_tick(struct live *live, struct rendezvous *rdv)
 {
     int left = TICK_OPS_MAX;
-    list_for_each_safe (&rdv->scopes, node, after) {
+    list_for_each_safe (&rdv->scopes.all, node, after) {
         struct scope *scope = container_of(node, struct scope, node);
         ops_tick(live, &scope->warned, &left);
         ops_tick(live, &scope->ops, &left);
@@ -203,8 +204,8 @@ void live_tick(struct live *live, struct rendezvous *rdv, uint64_t now_ns)
 
 void live_steps(struct live *live, const struct rendezvous *rdv)
 {
-    live_put(word_of(&live->header->steps_end), rdv->steps_end);
-    live_put(word_of(&live->header->steps_open), rdv->steps_open);
+    live_put(word_of(&live->header->steps_end), rdv->scopes.end);
+    live_put(word_of(&live->header->steps_open), rdv->scopes.open);
 }
 
 void live_transport(struct live *live, int kind)
@@ -238,7 +239,7 @@ static int32_t thread_id(struct live *live)
 /** Any operation that has a place; there is one. */
 static tryst_op *op_victim(struct rendezvous *rdv)
 {
-    list_for_each_safe (&rdv->scopes, node, after) {
+    list_for_each_safe (&rdv->scopes.all, node, after) {
         struct scope *scope = container_of(node, struct scope, node);
         list_for_each_safe (&scope->ops, op_node, op_after) {
             tryst_op *op = container_of(op_node, tryst_op, scope_node);

@@ -18,8 +18,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "rendezvous/match/prepared.h"
 #include "rendezvous/op.h"
-#include "rendezvous/prepared.h"
 #include "tryst/live.h"
 
 /** Places for operations: 64 KiB of page. */
@@ -91,7 +91,7 @@ __attribute__((always_inline)) static inline void live_op_add(struct live *live,
     atomic_store_explicit(&record[LIVE_BEGUN], n, memory_order_relaxed);
     live_what_put(record, op, rank);
     live_put(&record[LIVE_STEP], op->step_id);
-    live_put(&record[LIVE_NUMBER], op->seq);
+    live_put(&record[LIVE_NUMBER], op->queued.seq);
     live_put(&record[LIVE_BYTES], op->bytes);
     live_put(&record[LIVE_DONE], 0);
     live_put(&record[LIVE_SINCE], op->submitted_ns);
