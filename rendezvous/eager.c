@@ -156,12 +156,14 @@ static bool data_number(struct peer *peer, uint64_t *number_p)
 void eager_data(struct peer *peer, const struct record_data *data,
                 const struct record_name *declared, const void *payload)
 {
-    struct unexpected unexpected = {.arrived = {.payload = payload,
-                                                .status = data->header.status,
-                                                .bytes = data->payload_bytes,
-                                                .dtype = data->dtype},
-                                    .seq = data->seq,
-                                    .declared = declared};
+    struct unexpected
+        unexpected; /* field by field: zeroing it first is a tenth of the way */
+    unexpected.arrived.payload = payload;
+    unexpected.arrived.status = data->header.status;
+    unexpected.arrived.bytes = data->payload_bytes;
+    unexpected.arrived.dtype = data->dtype;
+    unexpected.seq = data->seq;
+    unexpected.declared = declared;
     unexpected.name = data_name(peer, data, declared);
     if (!unexpected.name || !data_number(peer, &unexpected.arrived.number)) {
         peer_give_up(peer, TRYST_E_PROTOCOL,
