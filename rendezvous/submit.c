@@ -122,7 +122,7 @@ static tryst_status tensor_check(struct rendezvous *rdv, const tryst_tensor *ten
         return TRYST_E_INVALID;
     if (tensor->count && !tensor->data && !dead)
         return TRYST_E_INVALID;
-    return op_memory_check(rdv, tensor);
+    return op_memory_check(rdv, tensor, tensor->count * element);
 }
 
 static tryst_status params_check(struct rendezvous *rdv, enum op_kind kind,
