@@ -281,7 +281,7 @@ static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
         return TRYST_E_INVALID;
     tensor.count = bytes / element;
     tensor.dtype = (tryst_dtype)dtype;
-    status = op_memory_check(op->rdv, &tensor);
+    status = op_memory_check(op->rdv, &tensor, bytes);
     if (status != TRYST_OK)
         return status;
     op->tensor = tensor;

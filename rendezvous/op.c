@@ -24,13 +24,16 @@
 static _Thread_local const tryst_op *op_in_callback
     __attribute__((tls_model("initial-exec")));
 
-/** By libc's memset: for a size that it knows, the compiler takes a string instruction, which
- *  processors start slowly. */
-static void op_clear(tryst_op *op)
+/** All that is zero until it is needed. In pieces that the compiler makes stores of: for more it takes a
+ *  string instruction, which processors start slowly. */
+static inline void op_clear(tryst_op *op)
 {
-    size_t bytes = sizeof *op;
-    __asm__("" : "+r"(bytes));
-    memset(op, 0, bytes);
+    enum { CLEARED = sizeof *op - offsetof(tryst_op, kind), PIECE = 64 };
+    uint8_t *at = &op->kind;
+#pragma GCC unroll 8
+    for (size_t i = 0; i < CLEARED / PIECE; i++, at += PIECE)
+        memset(at, 0, PIECE);
+    memset(at, 0, CLEARED % PIECE);
 }
 
 tryst_op *op_open(struct rendezvous *rdv, enum op_kind kind)
@@ -39,6 +42,9 @@ tryst_op *op_open(struct rendezvous *rdv, enum op_kind kind)
     if (!op)
         return NULL;
     op_clear(op);
+    op->bytes = op->number = op->submitted_ns = 0;
+    op->key = NULL;
+    op->step = NULL;
     atomic_init(&op->refs, 2); /* the user's handle and the progress domain */
     op->holds = 1;             /* the protocol */
     atomic_init(&op->outcome, TRYST_IN_PROGRESS);
@@ -142,32 +148,41 @@ static void op_trace_life(const tryst_op *op)
 
 /* ---- completion --------------------------------------------------------------------------- */
 
+/** Apart from op_report, which most operations pass with nothing of this to do. */
+__attribute__((noinline)) static void op_report_details(tryst_op *op, const char *text)
+{
+    /* What was aborted says why, not only that. */
+    if (op->final == TRYST_E_ABORTED && op->scope && op->scope->abort_status != TRYST_OK)
+        op->origin_status = op->scope->abort_status;
+    if (text && !op->text)
+        op->text = mem_strdup(text); /* without memory the status alone must do */
+    if (op->rdv->trace) {
+        op_trace_life(op);
+        if (op->kind == OP_RECV && op->final == TRYST_OK)
+            op_trace_flow(op, trace_now_ns(op->rdv->trace));
+    }
+    op->rdv->counters.operations_failed += op->final != TRYST_OK;
+}
+
 void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
                tryst_status origin_status, const char *text)
 {
+    struct rendezvous *rdv = op->rdv;
     if (op->reported)
         return;
     op->reported = true;
     op->final = status;
     op->origin_rank = origin_rank;
     op->origin_status = origin_status;
-    /* What was aborted says why, not only that. */
-    if (status == TRYST_E_ABORTED && op->scope && op->scope->abort_status != TRYST_OK)
-        op->origin_status = op->scope->abort_status;
-    if (text && !op->text)
-        op->text = mem_strdup(text); /* without memory the status alone must do */
-    if (op->rdv->trace) {
-        op_trace_life(op);
-        if (op->kind == OP_RECV && status == TRYST_OK)
-            op_trace_flow(op, trace_now_ns(op->rdv->trace));
-    }
-    deadline_remove(op->rdv, op);
+    if (__builtin_expect(status != TRYST_OK || rdv->trace, 0))
+        op_report_details(op, text);
+    if (op->heap_index != SIZE_MAX)
+        deadline_remove(rdv, op);
     if (op->live)
-        live_op_forget(op->rdv->live, op);
-    op->rdv->counters.operations++;
-    op->rdv->counters.operations_failed += status != TRYST_OK;
+        live_op_forget(rdv->live, op);
+    rdv->counters.operations++;
     op_hold(op);
-    list_push_back(&op->rdv->completed, &op->done_node);
+    list_push_back(&rdv->completed, &op->done_node);
     if (op->scope && op->scope->state == SCOPE_CLOSING)
         rendezvous_reap_later(op->rdv, op->scope); /* its close may end */
 }

@@ -90,52 +90,57 @@ enum op_mark {
 struct submission {
     struct mpsc_node node;
     void (*run)(struct rendezvous *rdv, struct submission *submission);
-    /** NULL, or what need not come before the frames leave that `run` owes. It must outlive `run`. */
-    void (*then)(struct rendezvous *rdv, struct submission *submission);
 };
 
+/** In two parts, hot first: what op_open and the submission always write, then what is zero until it is needed
+ *  (op_open clears from `kind` on). */
 struct tryst_op {
     struct submission submit;
-    struct submission cancel;
+    struct rendezvous *rdv;
+    struct tryst_step *step; /**< where it was submitted; valid until it has a scope */
+    uint64_t step_id;
+    tryst_key *key;
+    uint64_t submitted_ns;
+    uint64_t number; /**< receive: of the DATA that came for it */
+    uint64_t bytes;  /**< of the tensor */
+    tryst_tensor tensor;
     _Atomic(uint32_t) refs;   /**< the user's handle, the holds together, a cancel */
     _Atomic(int32_t) outcome; /**< TRYST_IN_PROGRESS until completion is visible */
-    _Atomic(bool) cancel_asked;
+    size_t heap_index;        /**< in the deadline heap, SIZE_MAX when absent */
+    int32_t origin_rank;
+    int32_t origin_status;    /**< valid once `reported`, as are these: */
+    int32_t final;            /**< status as reported */
+    struct submission cancel; /**< once `cancel_asked` */
+    void *callback_arg;       /**< with `callback`, */
+    void *alloc_arg;          /**< and with `alloc` */
 
     uint8_t kind;  /**< enum op_kind */
     uint8_t state; /**< enum op_state */
     uint8_t marks; /**< enum op_mark */
+    uint8_t holds; /**< of the progress domain: see op_hold */
     bool reported;
     bool awaits_cause; /**< receive: the peer aborted; the reason is on its way */
     bool took_data;    /**< receive: DONE answers DATA `number`, not the slices */
     bool eager;        /**< send: holds eager credit */
-    uint8_t holds;     /**< of the progress domain: see op_hold */
-    int32_t final;     /**< status as reported; valid once `reported` */
-    int32_t fail;      /**< why it is failing, TRYST_OK while it is not */
+    _Atomic(bool) cancel_asked;
+    uint32_t flags;
+    int32_t priority;
+    int32_t fail; /**< why it is failing, TRYST_OK while it is not */
     int32_t
         take_back; /**< send INLINE: why its DATA is asked for again, TRYST_OK: it is not */
+    int32_t done_status;
+    uint32_t done_posted; /**< receive: slices posted, as DONE will say */
+    uint32_t done_upto;
 
-    struct rendezvous *rdv;
-    struct tryst_step *step; /**< where it was submitted; valid until it has a scope */
-    uint64_t step_id;
     struct scope *scope;
     struct entry *entry;
     struct peer *peer;
-    void *live; /**< its record on the live page, while it is pending; or NULL */
-    tryst_key *key;
-    tryst_tensor tensor;
-    uint64_t bytes;          /**< of the tensor */
-    uint64_t id;             /**< receive: of its WANT; 0: it has none */
+    void *live;  /**< its record on the live page, while it is pending; or NULL */
+    uint64_t id; /**< receive: of its WANT; 0: it has none */
     struct stream_send sent; /**< send: its DATA, once that was packed */
-    uint64_t number;         /**< receive: of the DATA that came for it */
-    uint64_t submitted_ns;
     uint64_t deadline_at_ns; /**< absolute, 0 none */
-    size_t heap_index;       /**< in the deadline heap, SIZE_MAX when absent */
-    int32_t priority;
-    uint32_t flags;
     tryst_op_fn callback;
-    void *callback_arg;
     tryst_alloc_fn alloc;
-    void *alloc_arg;
 
     struct list_node scope_node;    /**< scope->ops */
     struct queue_node queued;       /**< its number; in entry->sends or entry->recvs */
@@ -149,13 +154,7 @@ struct tryst_op {
     struct recv_run *run; /**< receive: posted slices, NULL when there are none */
     struct op_device
         *device; /**< its tensor is in device memory (op_device.h), or NULL */
-    int32_t done_status;
-    uint32_t done_posted; /**< receive: slices posted, as DONE will say */
-    uint32_t done_upto;
-
-    int32_t origin_rank;
-    int32_t origin_status;
-    char *text; /**< owned, may be NULL */
+    char *text;  /**< owned, may be NULL */
 };
 
 /** The one with this number in an entry's sends or recvs, or NULL. */

@@ -49,30 +49,30 @@ static void tensor_tell(struct rendezvous *rdv, const tryst_tensor *tensor,
                      tensor->data, memory->name, (int)tensor->device, why);
 }
 
-/** Its region, if it names one, must be one of ours that all its bytes are in. */
-static bool region_fits(struct rendezvous *rdv, const tryst_tensor *tensor)
+static void region_tell(struct rendezvous *rdv, const tryst_tensor *tensor, size_t bytes)
 {
-    size_t bytes = tensor->count * tryst_dtype_bytes(tensor->dtype);
-    if (!tensor->mem || !bytes || !tensor->data ||
-        memory_covers(rdv->memory, tensor->mem, tensor->memory, tensor->device,
-                      tensor->data, bytes))
-        return true;
     LOG_WARN_LIMITED(
         rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
         "the tensor of %zu bytes at %p is refused: its field mem is no region "
         "of this context, kind and device of memory that covers it",
         bytes, tensor->data);
-    return false;
 }
 
-tryst_status op_memory_check_named(struct rendezvous *rdv, const tryst_tensor *tensor)
+/** Its region, if it names one, must be one of ours that all its bytes are in. */
+static inline bool region_fits(const struct rendezvous *rdv, const tryst_tensor *tensor,
+                               size_t bytes)
+{
+    return !tensor->mem || !bytes || !tensor->data ||
+           memory_covers(rdv->memory, tensor->mem, tensor->memory, tensor->device,
+                         tensor->data, bytes);
+}
+
+/** Of a tensor on a device. */
+__attribute__((noinline)) static tryst_status device_check(struct rendezvous *rdv,
+                                                           const tryst_tensor *tensor)
 {
     const struct memory_ops *memory;
     int32_t device = tensor->device;
-    if (!region_fits(rdv, tensor))
-        return TRYST_E_INVALID;
-    if (tensor->memory == TRYST_MEMORY_HOST) /* a ready event of nothing */
-        return tensor->ready_event ? TRYST_E_INVALID : TRYST_OK;
     tryst_status status = op_device_row(rdv, tensor->memory, &memory);
     if (status != TRYST_OK)
         return status;
@@ -82,6 +82,18 @@ tryst_status op_memory_check_named(struct rendezvous *rdv, const tryst_tensor *t
         return TRYST_OK;
     tensor_tell(rdv, tensor, memory, status, device);
     return TRYST_E_INVALID;
+}
+
+tryst_status op_memory_check_named(struct rendezvous *rdv, const tryst_tensor *tensor,
+                                   size_t bytes)
+{
+    if (!region_fits(rdv, tensor, bytes)) {
+        region_tell(rdv, tensor, bytes);
+        return TRYST_E_INVALID;
+    }
+    if (tensor->memory != TRYST_MEMORY_HOST)
+        return device_check(rdv, tensor);
+    return tensor->ready_event ? TRYST_E_INVALID : TRYST_OK; /* an event of nothing */
 }
 
 tryst_status op_device_open(tryst_op *op)

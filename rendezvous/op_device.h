@@ -42,17 +42,18 @@ struct op_device {
 tryst_status op_device_row(struct rendezvous *rdv, tryst_memory_kind kind,
                            const struct memory_ops **memory_p);
 /** The check of a tensor that names a region, a ready event, or a device's memory. */
-tryst_status op_memory_check_named(struct rendezvous *rdv, const tryst_tensor *tensor);
-/** May the tensor be submitted, as far as its memory goes? Any thread. TRYST_OK, TRYST_E_INVALID
+tryst_status op_memory_check_named(struct rendezvous *rdv, const tryst_tensor *tensor,
+                                   size_t bytes);
+/** May the tensor, of `bytes`, be submitted, as far as its memory goes? Any thread. TRYST_OK, TRYST_E_INVALID
  *  (a region that does not cover it, no such device, not its memory, an event for host memory),
  *  TRYST_E_UNSUPPORTED, TRYST_E_MODULE; the log says why. */
 static inline tryst_status op_memory_check(struct rendezvous *rdv,
-                                           const tryst_tensor *tensor)
+                                           const tryst_tensor *tensor, size_t bytes)
 {
     bool plain = tensor->memory == TRYST_MEMORY_HOST && !tensor->mem;
     return __builtin_expect(plain && !tensor->ready_event, 1)
                ? TRYST_OK
-               : op_memory_check_named(rdv, tensor);
+               : op_memory_check_named(rdv, tensor, bytes);
 }
 /** The record of `op`, whose tensor was checked and is on a device. Any thread. TRYST_OK,
  *  TRYST_E_NOMEM. */

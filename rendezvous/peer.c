@@ -222,12 +222,6 @@ bool peer_credit_is_due(const struct peer *peer)
     return frames >= (set->frame_credits + 1) / 2 || wants >= (set->wants_max + 1) / 2;
 }
 
-bool peer_is_owed(const struct peer *peer)
-{
-    return !list_empty(&peer->pending) || peer->answers_count || peer->over_count ||
-           peer->ask || peer->asks_owed || !list_empty(&peer->want_answers);
-}
-
 /** Does the header alone say something that is due? */
 static bool header_is_due(const struct peer *peer)
 {

@@ -232,8 +232,17 @@ void peer_data_refuse(struct peer *peer, uint64_t number, tryst_status status,
 void peer_announce(struct peer *peer);
 /** Build and send frames while there is something to say and credit to say it. */
 int peer_flush(struct peer *peer);
+/** Is there a record for it that no operation waits to send? */
+static inline bool peer_owes_rest(const struct peer *peer)
+{
+    return peer->answers_count | peer->over_count | peer->asks_owed | peer->ask |
+           !list_empty(&peer->want_answers);
+}
 /** Is there a record for it? */
-bool peer_is_owed(const struct peer *peer);
+static inline bool peer_is_owed(const struct peer *peer)
+{
+    return !list_empty(&peer->pending) || peer_owes_rest(peer);
+}
 /** Does the peer wait for credit or for its WANTs to be taken up? */
 bool peer_credit_is_due(const struct peer *peer);
 /** WANT quota came back: announce those that waited for it. */

@@ -342,16 +342,24 @@ static void pack_pending(struct packer *packer)
     }
 }
 
+/** Records that no operation waits to send, before all others: false where the frame is full. */
+__attribute__((noinline)) static bool pack_rest(struct packer *packer)
+{
+    const struct peer *peer = packer->peer;
+    if (!pack_answers(packer) || !pack_want_answers(packer) || !pack_over(packer))
+        return false;
+    if (peer->ask || peer->asks_owed)
+        pack_asks(packer);
+    return true;
+}
+
 size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
 {
     struct packer packer = {.peer = peer,
                             .at = frame + sizeof(struct frame_header),
                             .room = capacity - sizeof(struct frame_header)};
-    if (pack_answers(&packer) && pack_want_answers(&packer) && pack_over(&packer)) {
-        if (peer->ask || peer->asks_owed)
-            pack_asks(&packer);
+    if (!peer_owes_rest(peer) || pack_rest(&packer))
         pack_pending(&packer);
-    }
     peer->rdv->counters.records_sent += packer.records;
     if (!packer.records)
         return 0;

@@ -321,6 +321,7 @@ tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p)
         if (!step->close_op)
             return TRYST_E_NOMEM;
         step->close_op->step_id = step->id;
+        step->close_op->tensor = (tryst_tensor){0};
         step->close_op->submitted_ns = clock_now_ns(step->rdv->clock);
         *op_p = step->close_op;
     }

@@ -27,11 +27,8 @@ int submissions_run(struct rendezvous *rdv)
     struct mpsc_node *node = mpsc_drain(&rdv->submissions);
     while (node) {
         struct submission *submission = container_of(node, struct submission, node);
-        void (*then)(struct rendezvous *, struct submission *) = submission->then;
         node = node->next;
-        submission->run(rdv, submission); /* which may be the end of it, unless `then` */
-        if (then)
-            then(rdv, submission);
+        submission->run(rdv, submission); /* which may be the end of it */
         count++;
     }
     return count;
@@ -68,13 +65,10 @@ static bool submission_run_here(struct rendezvous *rdv, struct submission *submi
     bool runs = !atomic_load_explicit(&rdv->sleeping, memory_order_relaxed) &&
                 mpsc_empty(&rdv->submissions);
     if (runs) {
-        void (*then)(struct rendezvous *, struct submission *) = submission->then;
         rdv->pass_ns = 0;
         rdv->stirred = true;
-        submission->run(rdv, submission); /* which may be the end of it, unless `then` */
+        submission->run(rdv, submission); /* which may be the end of it */
         flush_prompt(rdv);
-        if (then)
-            then(rdv, submission);
     }
     rdv->pass_ns = 0;
     rdv->leave(rdv->owner);

@@ -84,8 +84,9 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
 {
     tryst_op *op = container_of(submission, tryst_op, submit);
     op->scope = op->step->scope;
-    if (rdv->trace || op->deadline_at_ns)
-        op->submitted_ns = rendezvous_now(rdv);
+    /* For "has waited for 60 s" the coarse clock does, at a quarter of the price. */
+    bool exact = rdv->trace || op->deadline_at_ns;
+    op->submitted_ns = exact ? rendezvous_now(rdv) : clock_coarse_ns(rdv->clock);
     if (op->deadline_at_ns)
         op->deadline_at_ns = op->deadline_at_ns > UINT64_MAX - op->submitted_ns
                                  ? UINT64_MAX
@@ -104,15 +105,7 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
         producer_submit(op);
     else
         consumer_submit(op);
-}
-
-/** What has completed is told by passes only, and kept until then: it is alive. */
-static void op_submit_then(struct rendezvous *rdv, struct submission *submission)
-{
-    tryst_op *op = container_of(submission, tryst_op, submit);
-    /* For "has waited for 60 s" the coarse clock does, at a quarter of the price. */
-    if (!op->submitted_ns)
-        op->submitted_ns = clock_coarse_ns(rdv->clock);
+    /* What has completed is told by passes only, and kept until then: it is alive. */
     if (rdv->live && !op->reported)
         live_op_add(rdv->live, op, op->key, op->peer->rank);
 }
@@ -129,7 +122,7 @@ static tryst_status tensor_check(struct rendezvous *rdv, const tryst_tensor *ten
         return TRYST_E_INVALID;
     if (tensor->count && !tensor->data && !dead)
         return TRYST_E_INVALID;
-    return op_memory_check(rdv, tensor);
+    return op_memory_check(rdv, tensor, tensor->count * element);
 }
 
 static tryst_status params_check(struct rendezvous *rdv, enum op_kind kind,
@@ -173,6 +166,8 @@ static void op_params_take(tryst_op *op, const tryst_tensor *tensor,
 {
     if (tensor)
         tensor_take(op, tensor);
+    else
+        op->tensor = (tryst_tensor){0};
     if (!params)
         return;
     op->flags = params->flags;
@@ -212,7 +207,6 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
     op->step = step;
     op->step_id = step->id;
     op->submit.run = op_submit_run;
-    op->submit.then = op_submit_then;
     if (op_p)
         *op_p = op;
     if (op->alloc)

@@ -171,7 +171,8 @@ static bool slot_give(struct pool *pool, struct item *item)
     return false;
 }
 
-static struct item *list_take(struct pool *pool)
+/* Apart from pool_get, which mostly needs no lock; likewise list_give. */
+__attribute__((noinline)) static struct item *list_take(struct pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
     struct item *item = NULL;
@@ -186,7 +187,7 @@ static struct item *list_take(struct pool *pool)
     return item;
 }
 
-static void list_give(struct pool *pool, struct item *item)
+__attribute__((noinline)) static void list_give(struct pool *pool, struct item *item)
 {
     pthread_mutex_lock(&pool->lock);
     assert(pool->counters.in_use > 0);

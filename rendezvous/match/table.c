@@ -86,16 +86,10 @@ static void scope_grow(struct scope *scope)
     mem_free(old);
 }
 
-struct entry *entry_get(struct scope *scope, tryst_key *key)
+/** An entry of a key that has none, or NULL. */
+static struct entry *entry_open(struct scope *scope, tryst_key *key)
 {
-    struct entry *entry = *bucket_of(scope, key->hash);
-    while (entry && entry->key != key &&
-           (entry->key->hash != key->hash || entry->key->bytes != key->bytes ||
-            memcmp(entry->key->string, key->string, key->bytes) != 0))
-        entry = entry->next;
-    if (entry)
-        return entry;
-    entry = mem_zalloc(sizeof *entry);
+    struct entry *entry = mem_zalloc(sizeof *entry);
     if (!entry)
         return NULL;
     entry->scope = scope;
@@ -110,6 +104,20 @@ struct entry *entry_get(struct scope *scope, tryst_key *key)
     entry->next = *bucket;
     *bucket = entry;
     return entry;
+}
+
+__attribute__((noinline)) static struct entry *entry_get_named(struct scope *scope,
+                                                               tryst_key *key)
+{
+    struct entry *entry = entry_find(scope, key->hash, key->string, key->bytes);
+    return entry ? entry : entry_open(scope, key);
+}
+
+struct entry *entry_get(struct scope *scope, tryst_key *key)
+{
+    struct entry *entry = *bucket_of(scope, key->hash);
+    bool same = entry && entry->key == key; /* as where the caller prepared it */
+    return __builtin_expect(same, 1) ? entry : entry_get_named(scope, key);
 }
 
 static tryst_status record_key_check(const struct roster *roster, const tryst_key *key,

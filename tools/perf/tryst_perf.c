@@ -39,7 +39,9 @@ struct perf {
     tryst_op *sent; /* pingpong: not yet waited for */
     void *data;
     tryst_mem *mem;
-    double *samples;
+    double *samples; /* seconds per transfer, `samples_count` of them */
+    uint64_t samples_count;
+    double elapsed_s; /* bandwidth: of all transfers that count */
     struct figure figures[PERF_SIZES_MAX];
 };
 
@@ -157,27 +159,47 @@ static tryst_status pingpong(struct perf *perf, uint64_t bytes, uint64_t iters)
     }
     tryst_status ended = ping_sent(perf, perf->sent);
     perf->sent = NULL;
+    perf->samples_count = status == TRYST_OK ? iters : 0;
     return status == TRYST_OK ? ended : status;
 }
 
-/* `window` operations are always under way: the oldest is waited for, then the next submitted. */
+/* Times of completion become times per transfer, each over the window that ends there: the ones in
+ * between come in bursts, which say nothing. Between two times are `stride` transfers, or what is left. */
+static void samples_difference(struct perf *perf, double start_s, uint64_t stride,
+                               uint64_t iters)
+{
+    const uint64_t window = (uint64_t)perf->options->window / stride;
+    double *times = perf->samples;
+    perf->elapsed_s = times[perf->samples_count - 1] - start_s;
+    for (uint64_t i = perf->samples_count; i-- > 0;) {
+        uint64_t ended = (i + 1) * stride < iters ? (i + 1) * stride : iters;
+        bool first = i < window;
+        times[i] = (times[i] - (first ? start_s : times[i - window])) /
+                   (double)(ended - (first ? 0 : (i + 1 - window) * stride));
+    }
+}
+
+/* `window` operations are always under way: the oldest is waited for, then the next submitted. The
+ * clock is read sixteen times a window: it costs as much as a tenth of a small transfer. */
 static tryst_status bandwidth(struct perf *perf, uint64_t bytes, uint64_t iters)
 {
     const int window = perf->options->window;
-    uint64_t all = warmup_of(perf->options, iters) + iters, ended = 0;
+    const uint64_t stride = window >= 16 ? (uint64_t)window / 16 : 1;
+    uint64_t warmup = warmup_of(perf->options, iters), all = warmup + iters, ended = 0;
     tryst_tensor tensor = tensor_of(perf, bytes);
     tryst_op **ops = calloc((size_t)window, sizeof *ops);
     tryst_status status = ops ? TRYST_OK : TRYST_E_NOMEM;
-    double ends = 0;
+    double start_s = now_s(); /* unless there is a warm-up */
+    perf->samples_count = 0;
     for (uint64_t i = 0; ended < all && status == TRYST_OK; i++) {
         tryst_op **op = &ops[i % (uint64_t)window];
         if (*op) {
             status = op_end(perf, *op, perf->rank == 0 ? "send" : "receive");
             *op = NULL;
-            if (++ended == all - iters)
-                ends = now_s();
-            if (ended > all - iters)
-                perf->samples[ended - (all - iters) - 1] = now_s();
+            if (++ended == warmup)
+                start_s = now_s();
+            else if (ended > warmup && ((ended - warmup) % stride == 0 || ended == all))
+                perf->samples[perf->samples_count++] = now_s();
         }
         if (status == TRYST_OK && i < all) {
             status = perf->rank == 0
@@ -190,13 +212,8 @@ static tryst_status bandwidth(struct perf *perf, uint64_t bytes, uint64_t iters)
     for (int i = 0; ops && i < window; i++)
         tryst_op_release(ops[i]);
     free(ops);
-    /* Times of completion become times per transfer, each over the window that ends there: the
-     * ones in between come in bursts, which say nothing. */
-    for (uint64_t i = iters; status == TRYST_OK && i-- > 0;) {
-        uint64_t over = i + 1 < (uint64_t)window ? i + 1 : (uint64_t)window;
-        double since = i >= over ? perf->samples[i - over] : ends;
-        perf->samples[i] = (perf->samples[i] - since) / (double)over;
-    }
+    if (status == TRYST_OK)
+        samples_difference(perf, start_s, stride, iters);
     return status;
 }
 
@@ -206,15 +223,18 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void figure_make(struct perf *perf, struct figure *figure, double elapsed_s)
+static void figure_make(struct perf *perf, struct figure *figure)
 {
-    uint64_t n = figure->iters;
+    uint64_t n = perf->samples_count;
+    if (n == 0) /* it failed before */
+        return;
     qsort(perf->samples, n, sizeof *perf->samples, by_value);
     figure->seconds = (perf->samples[n / 2] + perf->samples[(n - 1) / 2]) / 2;
     figure->seconds_p99 = perf->samples[n - 1 - n / 100];
     figure->bytes_per_s =
-        (double)figure->bytes /
-        (perf->options->kind == PERF_BANDWIDTH ? elapsed_s / (double)n : figure->seconds);
+        (double)figure->bytes / (perf->options->kind == PERF_BANDWIDTH
+                                     ? perf->elapsed_s / (double)figure->iters
+                                     : figure->seconds);
 }
 
 /* ---- one size ----------------------------------------------------------------------------- */
@@ -238,7 +258,6 @@ static tryst_status size_run(struct perf *perf, int index)
     const struct perf_options *options = perf->options;
     struct figure *figure = &perf->figures[index];
     uint64_t bytes = options->sizes[index];
-    double sum = 0;
     figure->bytes = bytes;
     figure->iters = iters_of(options, bytes);
     perf->samples = calloc(figure->iters, sizeof *perf->samples);
@@ -254,9 +273,7 @@ static tryst_status size_run(struct perf *perf, int index)
         if (tryst_step_close(perf->step, &close_op) == TRYST_OK)
             op_end(perf, close_op, "close of the step");
     }
-    for (uint64_t i = 0; i < figure->iters; i++)
-        sum += perf->samples[i];
-    figure_make(perf, figure, sum);
+    figure_make(perf, figure);
     tryst_mem_release(perf->mem);
     perf->mem = NULL;
     free(perf->samples);
