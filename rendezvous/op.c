@@ -179,7 +179,7 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
     if (op->heap_index != SIZE_MAX)
         deadline_remove(rdv, op);
     if (op->live)
-        live_op_forget(rdv->live, op);
+        live_op_forget(rdv->live, op->live);
     rdv->counters.operations++;
     op_hold(op);
     list_push_back(&rdv->completed, &op->done_node);

@@ -17,6 +17,7 @@
 #include "core/random.h"
 #include "core/text.h"
 #include "engine.h"
+#include "live_gather.h"
 
 /* ---- open and close ----------------------------------------------------------------------- */
 

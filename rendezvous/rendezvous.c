@@ -12,6 +12,7 @@
 #include "rendezvous/rendezvous.h"
 
 #include "engine.h"
+#include "live_gather.h"
 
 #include <stdio.h>
 #include <string.h>

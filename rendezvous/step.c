@@ -15,6 +15,7 @@
 
 #include "core/alloc.h"
 #include "engine.h"
+#include "live_gather.h"
 #include "peer.h"
 #include "rendezvous/group.h"
 #include "want.h"
@@ -72,7 +73,7 @@ static void step_open_run(struct rendezvous *rdv, struct submission *submission)
     rdv->scopes.end = step->id + 1;
     rdv->scopes.open++;
     if (rdv->live)
-        live_steps(rdv->live, rdv);
+        live_steps(rdv->live, rdv->scopes.end, rdv->scopes.open);
     if (scope->abort_status != TRYST_OK)
         step_publish_abort(step, scope);
 }
@@ -287,7 +288,7 @@ void scope_close(struct rendezvous *rdv, struct scope *scope, tryst_status statu
     int32_t rank = rdv->group->roster.rank;
     rdv->scopes.open -= scope->state == SCOPE_OPEN;
     if (rdv->live)
-        live_steps(rdv->live, rdv);
+        live_steps(rdv->live, rdv->scopes.end, rdv->scopes.open);
     scope_move(rdv, scope, SCOPE_CLOSING);
     scope->step = NULL;
     producer_scope_answer(scope, RECORD_CLOSED, TRYST_E_CLOSED, rank);
@@ -303,7 +304,7 @@ static void step_close_run(struct rendezvous *rdv, struct submission *submission
     if (step->close_op) {
         rdv->counters.submitted++;
         if (rdv->live)
-            live_op_add(rdv->live, step->close_op, NULL, -1);
+            live_op_begin(rdv->live, step->close_op, NULL, -1);
     }
     scope_close(rdv, step->scope, TRYST_E_CANCELED, "its step was closed");
     mem_free(step);
