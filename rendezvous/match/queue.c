@@ -19,7 +19,9 @@ struct queue_node *queue_next(const struct queue *queue, const struct queue_node
 struct queue_node *queue_search(struct queue *queue, uint64_t seq)
 {
     struct list_node *head = &queue->list.head, *cursor = &queue->cursor.node;
-    struct list_node *place = list_linked(cursor) ? cursor->next : head->next;
+    if (!list_linked(cursor))
+        list_push_front(&queue->list, cursor);
+    struct list_node *place = cursor->next;
     while (place != head && seq_of(place) < seq)
         place = place->next;
     if (place == cursor->next && (place == head || seq_of(place) != seq))

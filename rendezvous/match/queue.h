@@ -30,7 +30,7 @@ struct queue {
 static inline void queue_init(struct queue *queue)
 {
     list_init(&queue->list);
-    list_node_init(&queue->cursor.node);
+    queue->cursor = (struct queue_node){.seq = 0};
 }
 
 /** Behind all with smaller numbers: searched from the back, since it is almost always the largest. */
