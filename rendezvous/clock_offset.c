@@ -28,7 +28,8 @@ enum { PROMPT_ANSWERS = 16 };
 /** Nobody's clock is off by more (73 years): keeps sums of what peers say in range. */
 #define OFFSET_MAX (INT64_MAX / 4)
 
-uint64_t rendezvous_clock_id(int64_t skew_ns)
+/** A name for the clock that this process reads, the same on all that read it; 0: not known. */
+static uint64_t clock_id_read(int64_t skew_ns)
 {
     struct {
         char boot[40];
@@ -145,7 +146,7 @@ void peer_clock_read(struct peer *peer, const void *data, size_t bytes)
 void rendezvous_clock_open(struct rendezvous *rdv)
 {
     bool root = rdv->group->roster.rank == 0;
-    rdv->clock_id = rendezvous_clock_id(rdv->clock_skew_ns);
+    rdv->clock_id = clock_id_read(rdv->clock_skew_ns);
     rdv->root_rank = -1;
     /* relaxed: see root_take. */
     atomic_store_explicit(&rdv->root_ns, 0, memory_order_relaxed);

@@ -171,8 +171,6 @@ void rendezvous_reap(struct rendezvous *rdv);
 
 /** The group is open: whose clock is whose. */
 void rendezvous_clock_open(struct rendezvous *rdv);
-/** A name for the clock that this process reads, the same on all that read it; 0: not known. */
-uint64_t rendezvous_clock_id(int64_t skew_ns);
 /** One of the operations that outlived the context was released. */
 void rendezvous_orphan_gone(struct rendezvous *rdv);
 /** n consecutive ids that no live run uses. */

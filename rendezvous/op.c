@@ -107,7 +107,7 @@ void op_state_set(tryst_op *op, enum op_state state)
     op->state = (uint8_t)state;
 }
 
-const char *op_state_name(const tryst_op *op)
+static const char *op_state_name(const tryst_op *op)
 {
     return state_names[op->state];
 }

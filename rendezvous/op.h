@@ -198,7 +198,6 @@ void op_end(tryst_op *op);
 void op_mark(tryst_op *op, unsigned marks);
 /** Change the state; illegal transitions assert. */
 void op_state_set(tryst_op *op, enum op_state state);
-const char *op_state_name(const tryst_op *op);
 /** What the other end is told of an operation that ended with `status` here: whoever set a deadline, or
  *  closes its context, has cancelled it. */
 static inline tryst_status op_told(tryst_status status)

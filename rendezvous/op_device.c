@@ -256,7 +256,8 @@ bool op_device_place(tryst_op *op, const void *payload, size_t bytes)
 
 /* ---- bulk --------------------------------------------------------------------------------- */
 
-void op_device_bulk_set(const tryst_op *op, struct bulk *bulk)
+/** A slice of `op` for the transport. */
+static void op_device_bulk_set(const tryst_op *op, struct bulk *bulk)
 {
     bulk->memory = op->device->memory;
     bulk->device = op->tensor.device;

@@ -72,8 +72,6 @@ bool op_device_place(tryst_op *op, const void *payload, size_t bytes);
 /** DATA has been packed, or will never be. */
 void op_device_slot_drop(tryst_op *op);
 
-/** A slice of `op` for the transport. */
-void op_device_bulk_set(const tryst_op *op, struct bulk *bulk);
 /** As the transport's functions. `direct`: the receiver's memory is a device's too. */
 tryst_status op_device_bulk_send(tryst_op *op, struct bulk *bulk, bool direct);
 tryst_status op_device_bulk_recv(tryst_op *op, struct bulk *bulk, bool staged);

@@ -259,9 +259,6 @@ void peer_hello_links_forked(struct rendezvous *rdv);
 /** Which interfaces of both ends join the two (select_rails); false: none is known to. */
 bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *theirs_p);
 void peer_link_connect(struct peer *peer);
-void peer_heartbeat(struct peer *peer);
-/** The peer asks whether we look. */
-void peer_heartbeat_answer(struct peer *peer);
 /** We have given the peer up, in gone_text, and it lives. */
 void peer_gave_up_send(struct peer *peer);
 void peer_leave(struct peer *peer);
@@ -369,8 +366,6 @@ void producer_peer_gone(tryst_op *op);
 void producer_wants_drop(struct peer *peer);
 /** The answer of `want` has been packed. */
 void producer_want_answered(struct want *want);
-/** The send's DATA was answered: its eager credit is free again. */
-void producer_eager_return(tryst_op *op);
 /** Answer and drop all that peers have parked in `scope` (closed or aborted). */
 void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
                            int32_t origin_rank);

@@ -430,6 +430,17 @@ static void abort_read(struct peer *peer, const void *data, size_t bytes)
                      abort.time_ns, text, peer);
 }
 
+/** How many frames we have sent and read, in a message of `type`. */
+static void counts_send(struct peer *peer, uint8_t type)
+{
+    struct link_heartbeat beat = {.sent = peer->frames_sent, .read = peer->frames_read};
+    if (!peer->link || peer->link_state != PEER_LINK_UP)
+        return;
+    peer->heartbeat_sent = beat.sent;
+    peer->heartbeat_read = beat.read;
+    (void)link_send(peer->link, type, &beat, sizeof beat, -1);
+}
+
 static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size_t bytes,
                          int fd)
 {
@@ -456,7 +467,7 @@ static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size
         peer->ep_wanted = true;
         peer_need(peer);
     }
-    peer_heartbeat_answer(peer);
+    counts_send(peer, LINK_HEARTBEAT);
 }
 
 /** The first message on a connection of ours. */
@@ -553,26 +564,11 @@ void peer_link_close(struct peer *peer)
 
 /* ---- what we tell ------------------------------------------------------------------------- */
 
-static void counts_send(struct peer *peer, uint8_t type)
-{
-    struct link_heartbeat beat = {.sent = peer->frames_sent, .read = peer->frames_read};
-    if (!peer->link || peer->link_state != PEER_LINK_UP)
-        return;
-    peer->heartbeat_sent = beat.sent;
-    peer->heartbeat_read = beat.read;
-    (void)link_send(peer->link, type, &beat, sizeof beat, -1);
-}
-
-void peer_heartbeat(struct peer *peer)
+static void peer_heartbeat(struct peer *peer)
 {
     if (peer->frames_sent != peer->heartbeat_sent ||
         peer->frames_read != peer->heartbeat_read)
         counts_send(peer, LINK_HEARTBEAT);
-}
-
-void peer_heartbeat_answer(struct peer *peer)
-{
-    counts_send(peer, LINK_HEARTBEAT);
 }
 
 void peer_gave_up_send(struct peer *peer)

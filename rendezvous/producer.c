@@ -367,6 +367,14 @@ void producer_cancel(struct peer *peer, const struct record_answer *cancel)
 
 /* ---- acknowledgements ---------------------------------------------------------------------- */
 
+/** The send's DATA was answered: its eager credit is free again. */
+static void producer_eager_return(tryst_op *op)
+{
+    if (op->eager)
+        op->peer->eager_used -= eager_charge(op);
+    op->eager = false;
+}
+
 /** The consumer is through with its DATA. */
 static void send_done(tryst_op *op, tryst_status status)
 {
@@ -423,13 +431,6 @@ void producer_data_canceled(struct peer *peer, uint64_t number)
         peer_give_up(peer, TRYST_E_PROTOCOL, "it gave back DATA that nobody asked for");
     else
         op_report(op, op->take_back, -1, op->take_back, NULL);
-}
-
-void producer_eager_return(tryst_op *op)
-{
-    if (op->eager)
-        op->peer->eager_used -= eager_charge(op);
-    op->eager = false;
 }
 
 /* ---- failure ------------------------------------------------------------------------------ */

@@ -54,6 +54,20 @@ static void skipped_close(struct rendezvous *rdv, uint64_t id)
     }
 }
 
+/** Publish why the scope was aborted to whoever asks the step. */
+static void step_publish_abort(struct tryst_step *step, const struct scope *scope)
+{
+    /* relaxed: only the progress domain writes it. */
+    if (atomic_load_explicit(&step->described, memory_order_relaxed))
+        return;
+    step->origin_status = scope->abort_status;
+    step->origin_rank = scope->abort_rank;
+    snprintf(step->text, sizeof step->text, "%s", scope->abort_text);
+    /* release: the fields above before the flag; partner: the acquire in tryst_step_status. */
+    atomic_store_explicit(&step->described, true, memory_order_release);
+    atomic_store_explicit(&step->status, TRYST_E_ABORTED, memory_order_release);
+}
+
 static void step_open_run(struct rendezvous *rdv, struct submission *submission)
 {
     tryst_step *step = container_of(submission, tryst_step, open);
@@ -120,19 +134,6 @@ free_step:
 }
 
 /* ---- abort -------------------------------------------------------------------------------- */
-
-void step_publish_abort(struct tryst_step *step, const struct scope *scope)
-{
-    /* relaxed: only the progress domain writes it. */
-    if (atomic_load_explicit(&step->described, memory_order_relaxed))
-        return;
-    step->origin_status = scope->abort_status;
-    step->origin_rank = scope->abort_rank;
-    snprintf(step->text, sizeof step->text, "%s", scope->abort_text);
-    /* release: the fields above before the flag; partner: the acquire in tryst_step_status. */
-    atomic_store_explicit(&step->described, true, memory_order_release);
-    atomic_store_explicit(&step->status, TRYST_E_ABORTED, memory_order_release);
-}
 
 tryst_status step_refuses(const struct rendezvous *rdv, const struct scope *scope,
                           uint64_t step, int32_t *origin_rank_p)
