@@ -282,11 +282,6 @@ tryst_status bootstrap_allgather(struct bootstrap *bootstrap, const void *mine,
     return allgather_until(bootstrap, mine, bytes, all, &wait, err);
 }
 
-tryst_status bootstrap_barrier(struct bootstrap *bootstrap, struct err *err)
-{
-    return bootstrap_allgather(bootstrap, NULL, 0, NULL, err);
-}
-
 static tryst_status name_check(const struct bootstrap *bootstrap, const char *key,
                                char name_p[BOOTSTRAP_WIRE_KEY_BYTES], struct err *err)
 {

@@ -85,8 +85,6 @@ tryst_status bootstrap_open(const struct bootstrap_params *params, struct err *e
 tryst_status bootstrap_allgather(struct bootstrap *bootstrap, const void *mine,
                                  size_t bytes, void *all, struct err *err);
 
-tryst_status bootstrap_barrier(struct bootstrap *bootstrap, struct err *err);
-
 /* A value under a name of 1 to BOOTSTRAP_KEY_MAX characters; a name is put once.
  * TRYST_E_INVALID (limits, put twice), TRYST_E_UNSUPPORTED over a caller's all-gather. */
 tryst_status bootstrap_put(struct bootstrap *bootstrap, const char *key,
