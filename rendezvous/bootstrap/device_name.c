@@ -103,3 +103,23 @@ const char *device_name_check(tryst_view device, bool partly, size_t *at_p)
     }
     return *at_p == device.bytes ? NULL : "device: trailing characters";
 }
+
+bool device_name_covers(tryst_view prefix, tryst_view device)
+{
+    return device.bytes >= prefix.bytes &&
+           memcmp(prefix.data, device.data, prefix.bytes) == 0 &&
+           (device.bytes == prefix.bytes || device.data[prefix.bytes] == '/');
+}
+
+int device_name_compare(tryst_view a, tryst_view b)
+{
+    size_t bytes = a.bytes < b.bytes ? a.bytes : b.bytes;
+    for (size_t i = 0; i < bytes; i++) {
+        if (a.data[i] == b.data[i])
+            continue;
+        if (a.data[i] == '/' || b.data[i] == '/')
+            return a.data[i] == '/' ? -1 : 1;
+        return (unsigned char)a.data[i] < (unsigned char)b.data[i] ? -1 : 1;
+    }
+    return (a.bytes > b.bytes) - (a.bytes < b.bytes);
+}

@@ -14,4 +14,10 @@
  *  with the place in *at_p. Pure; any thread. */
 const char *device_name_check(tryst_view device, bool partly, size_t *at_p);
 
+/** Does `prefix` cover `device`: is it the same, or the beginning of it by whole components? */
+bool device_name_covers(tryst_view prefix, tryst_view device);
+/** Below, equal to or above 0, in an order in which whatever a name covers stands directly behind it
+ *  ('/' comes before every other character). */
+int device_name_compare(tryst_view a, tryst_view b);
+
 #endif

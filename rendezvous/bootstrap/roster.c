@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
@@ -67,12 +68,49 @@ static tryst_status settings_check(const struct roster *roster, struct err *err)
     return TRYST_OK;
 }
 
-/** Whether `prefix` covers `device` by whole path components. */
-static bool prefix_covers(const char *prefix, const char *device, size_t bytes)
+static tryst_view prefix_of(const struct roster_entry *entry)
 {
-    size_t length = strlen(prefix);
-    return bytes >= length && memcmp(prefix, device, length) == 0 &&
-           (bytes == length || device[length] == '/');
+    return (tryst_view){entry->device_prefix, strlen(entry->device_prefix)};
+}
+
+/** For qsort; equal prefixes by rank. */
+static int entries_compare(const void *a, const void *b)
+{
+    const struct roster_entry *const *left = a;
+    const struct roster_entry *const *right = b;
+    int order = device_name_compare(prefix_of(*left), prefix_of(*right));
+    return order ? order : (*left > *right) - (*left < *right);
+}
+
+static tryst_status prefixes_sort(struct roster *roster)
+{
+    roster->by_prefix = mem_alloc((size_t)roster->size * sizeof *roster->by_prefix);
+    if (!roster->by_prefix)
+        return TRYST_E_NOMEM;
+    for (int i = 0; i < roster->size; i++)
+        roster->by_prefix[i] = &roster->entries[i];
+    qsort(roster->by_prefix, (size_t)roster->size, sizeof *roster->by_prefix,
+          entries_compare);
+    return TRYST_OK;
+}
+
+/** The lowest rank whose prefix covers another's; the size when there is none. Neighbours tell: what a
+ *  prefix covers stands directly behind it, an equal one before it as well. */
+static int covering_first(const struct roster *roster)
+{
+    int first = roster->size;
+    for (int i = 1; i < roster->size; i++) {
+        const struct roster_entry *low = roster->by_prefix[i - 1];
+        const struct roster_entry *high = roster->by_prefix[i];
+        if (!device_name_covers(prefix_of(low), prefix_of(high)))
+            continue;
+        if (low - roster->entries < first)
+            first = (int)(low - roster->entries);
+        if (high - roster->entries < first &&
+            device_name_covers(prefix_of(high), prefix_of(low)))
+            first = (int)(high - roster->entries);
+    }
+    return first;
 }
 
 static tryst_status prefix_check(int rank, const char *prefix, struct err *err)
@@ -90,24 +128,29 @@ static tryst_status prefix_check(int rank, const char *prefix, struct err *err)
         rank, prefix, reason, at);
 }
 
-static tryst_status prefixes_check(const struct roster *roster, struct err *err)
+static tryst_status prefixes_check(struct roster *roster, struct err *err)
 {
-    for (int i = 0; i < roster->size; i++) {
-        const char *mine = roster->entries[i].device_prefix;
-        tryst_status status = prefix_check(i, mine, err);
+    const struct roster_entry *entries = roster->entries;
+    tryst_status status = prefixes_sort(roster);
+    if (status != TRYST_OK)
+        return err_set(err, status, "no memory for the roster of %d ranks", roster->size);
+    int first = covering_first(roster);
+    for (int i = 0; i < roster->size && i <= first; i++) {
+        status = prefix_check(i, entries[i].device_prefix, err);
         if (status != TRYST_OK)
             return status;
-        for (int j = 0; j < roster->size; j++) {
-            const char *theirs = roster->entries[j].device_prefix;
-            if (i != j && prefix_covers(mine, theirs, strlen(theirs)))
-                return err_set(
-                    err, TRYST_E_GROUP,
-                    "ranks %d and %d have device prefixes of which one covers the "
-                    "other: \"%s\" and \"%s\"; give each rank its own",
-                    i, j, mine, theirs);
-        }
     }
-    return TRYST_OK;
+    if (first == roster->size)
+        return TRYST_OK;
+    int other = 0;
+    while (other == first ||
+           !device_name_covers(prefix_of(&entries[first]), prefix_of(&entries[other])))
+        other++;
+    return err_set(err, TRYST_E_GROUP,
+                   "ranks %d and %d have device prefixes of which one covers the "
+                   "other: \"%s\" and \"%s\"; give each rank its own",
+                   first, other, entries[first].device_prefix,
+                   entries[other].device_prefix);
 }
 
 /** Every rank's own as well, so that all hold the same. */
@@ -187,14 +230,26 @@ tryst_status roster_open(struct bootstrap *bootstrap, int rank, int size,
 
 void roster_close(struct roster *roster)
 {
+    mem_free(roster->by_prefix);
     mem_free(roster->entries);
+    roster->by_prefix = NULL;
     roster->entries = NULL;
 }
 
 int roster_rank_of(const struct roster *roster, const char *device, size_t bytes)
 {
-    for (int i = 0; i < roster->size; i++)
-        if (prefix_covers(roster->entries[i].device_prefix, device, bytes))
-            return i;
+    tryst_view name = {device, bytes};
+    int begin = 0;
+    int end = roster->size;
+    while (begin < end) {
+        int middle = begin + (end - begin) / 2;
+        const struct roster_entry *entry = roster->by_prefix[middle];
+        if (device_name_covers(prefix_of(entry), name))
+            return (int)(entry - roster->entries);
+        if (device_name_compare(prefix_of(entry), name) < 0)
+            begin = middle + 1;
+        else
+            end = middle;
+    }
     return -1;
 }

@@ -33,7 +33,8 @@ struct roster {
     int size;
     int local_rank;
     int local_size;
-    struct roster_entry *entries; /**< by rank */
+    struct roster_entry *entries;          /**< by rank */
+    const struct roster_entry **by_prefix; /**< the same by device_name_compare */
 };
 
 /** Gather all entries and check that they fit: versions, byte order, settings, prefixes.

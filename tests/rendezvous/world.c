@@ -2,6 +2,8 @@
 /* Opening, turning and closing a world; its dispatch. */
 #include "world.h"
 
+#include "support/roster.h"
+
 struct world *world_current;
 
 /* ---- dispatch: first come, first served; every byte of window is accounted for ------------ */
@@ -163,6 +165,8 @@ static tryst_status side_group_open(struct side *side, int size)
     group->roster.entries = calloc((size_t)size, sizeof(struct roster_entry));
     for (int i = 0; i < size; i++)
         identity_make(&group->roster.entries[i], i);
+    roster_sort(&group->roster,
+                calloc((size_t)size, sizeof(const struct roster_entry *)));
     memcpy(group->cookie, "one world's kin", sizeof group->cookie);
     tryst_status status = rendezvous_listen(side->rdv, NULL, &address);
     return status == TRYST_OK ? rendezvous_group_open(side->rdv, group, NULL) : status;
@@ -181,10 +185,11 @@ static void sides_close(struct world *world)
             rendezvous_close(side->rdv);
         }
         config_close(side->config);
+        free(side->group.roster.by_prefix);
         free(side->group.roster.entries);
         side->rdv = NULL;
         side->config = NULL;
-        side->group.roster.entries = NULL;
+        memset(&side->group.roster, 0, sizeof side->group.roster);
     }
     world_links_close(world);
 }
