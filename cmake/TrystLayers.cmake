@@ -27,7 +27,7 @@ set(TRYST_LAYER_ORDER
     topology
     transports/link transports/memory transports
     rendezvous/bootstrap rendezvous/numbers rendezvous/match rendezvous/live rendezvous
-    commsched)
+    commsched/sched commsched/progress commsched/context)
 
 # The name of a layer where no '/' may stand: in targets, and as one folder.
 function(tryst_layer_id layer id_p)

@@ -30,8 +30,9 @@ BEGIN {
     may["rendezvous/bootstrap"] = "core topology/net " transports
     may["rendezvous/numbers"] = "core"
     may["rendezvous"] = "core topology/net " transports " " rendezvous
-    may["commsched"] = "core topology/net topology/place " rendezvous
-    may["commsched/context.c"] = "core topology/net topology/place " transports " " rendezvous " commsched"
+    may["commsched/sched"] = "core rendezvous"
+    may["commsched/progress"] = "core topology/place " rendezvous
+    may["commsched/context"] = "core topology/net " transports " " rendezvous " commsched/sched commsched/progress"
     topology = "topology/net topology/base topology/machine topology/formats topology/routes topology/plan topology/report topology/probe topology/place topology/draw topology"
     may["pipeline/base"] = ""
     may["pipeline/program"] = "pipeline/base"
@@ -60,7 +61,7 @@ BEGIN {
     may["tests/transports/memory"] = "tests core transports/memory"
     may["tests/rendezvous/bootstrap"] = "tests core " topology " " transports " rendezvous/bootstrap"
     may["tests/rendezvous"] = "tests tests/transports/memory core " topology " " transports " " rendezvous
-    may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched"
+    may["tests/commsched"] = "tests core " topology " " transports " " rendezvous " commsched/sched commsched/progress commsched/context"
     may["tests/pipeline"] = "tests " pipeline
     may["tests/support/fake_stage"] = "tests " pipeline
     may["tests/support/fake_cudart"] = "tests " pipeline

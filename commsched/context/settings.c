@@ -8,7 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "context.h"
+#include "commsched/progress/ctx.h"
+#include "commsched/progress/progress.h"
 #include "core/alloc.h"
 #include "core/err.h"
 #include "rendezvous/bootstrap/launch.h"
@@ -18,7 +19,7 @@
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)
 
-/** tryst_dump and tryst_group_peer wait this long for the progress role. */
+/** tryst_dump and tryst_group_peer wait this long for the progress lock. */
 #define DUMP_NS (100 * NS_PER_MS)
 
 uint32_t tryst_version(void)
@@ -185,10 +186,10 @@ tryst_status tryst_group_peer(const tryst_group *group, int rank, tryst_peer_inf
     tryst_ctx *ctx = rendezvous_group_ctx(group);
     if (is_forked(ctx))
         return TRYST_E_FORKED;
-    bool taken = !op_callback_runs() && progress_role_take(ctx, DUMP_NS);
+    bool taken = !op_callback_runs() && progress_lock_take(ctx, DUMP_NS);
     tryst_status status = rendezvous_group_peer(group, rank, info_p);
     if (taken)
-        progress_role_put(ctx);
+        progress_lock_put(ctx);
     return status;
 }
 
@@ -196,11 +197,11 @@ void tryst_dump(tryst_ctx *ctx, int fd)
 {
     if (!ctx || is_forked(ctx))
         return;
-    if (!progress_role_take(ctx, DUMP_NS)) {
-        dprintf(fd, "tryst: another thread has held the progress role for 100 ms; is it "
+    if (!progress_lock_take(ctx, DUMP_NS)) {
+        dprintf(fd, "tryst: another thread has held the progress lock for 100 ms; is it "
                     "stuck?\n");
         return;
     }
     rendezvous_dump(ctx->rdv, fd);
-    progress_role_put(ctx);
+    progress_lock_put(ctx);
 }

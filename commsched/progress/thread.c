@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The background thread: holds the progress role as long as nobody wants it more.
+ * The background thread: holds the progress lock as long as nobody wants it more.
  * Invariants: all signals are blocked in it; it alone is moved (TRYST_BIND), never a thread of the host's.
  * Callers: open (TRYST_PROGRESS_THREAD), close; users, who let a stream wait.
  */
 #include <signal.h>
 
-#include "context.h"
+#include "ctx.h"
 #include "rendezvous/op.h"
 #include "rendezvous/rendezvous.h"
+#include "thread.h"
 #include "topology/place/bind.h"
 
 static bool stop_asked(void *arg)
@@ -40,10 +41,10 @@ static void *thread_main(void *arg)
     if (config_enum(ctx->config, CONFIG_BIND) == CONFIG_BIND_AUTO)
         thread_bind(ctx);
     while (!stop_asked(ctx)) {
-        if (!progress_role_take(ctx, NS_PER_S))
+        if (!progress_lock_take(ctx, NS_PER_S))
             continue;
         progress_until(ctx, stop_asked, ctx, TRYST_FOREVER);
-        progress_role_pass(ctx);
+        progress_lock_pass(ctx);
     }
     return NULL;
 }
@@ -59,17 +60,27 @@ int thread_create_blocked(pthread_t *thread, void *(*fn)(void *arg), void *arg)
     return rc;
 }
 
+int thread_cond_open(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    int rc = pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+    return rc;
+}
+
 tryst_status progress_thread_start(tryst_ctx *ctx)
 {
     struct progress *progress = &ctx->progress;
     tryst_status status = TRYST_OK;
-    pthread_mutex_lock(&progress->thread_lock);
+    pthread_mutex_lock(&progress->thread_mutex);
     if (!progress->thread_runs) {
         progress->thread_runs =
             thread_create_blocked(&progress->thread, thread_main, ctx) == 0;
         status = progress->thread_runs ? TRYST_OK : TRYST_E_SYSTEM;
     }
-    pthread_mutex_unlock(&progress->thread_lock);
+    pthread_mutex_unlock(&progress->thread_mutex);
     return status;
 }
 

@@ -17,7 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "context.h"
+#include "commsched/progress/ctx.h"
 #include "core/config.h"
 #include "core/err.h"
 #include "rendezvous/bootstrap/bootstrap.h"

@@ -12,44 +12,39 @@
  *   none ──────────────────▶ ticks ◀────────────────────────▶ rests
  *                                           ack_timer_call
  *
- * Invariant: `called` changes only under the progress role (and `lock`), together with the engine's
- * ack_timer_runs; so no call is lost between "enough" and the rest. A turn that finds the role
+ * Invariant: `called` changes only under the progress lock (and `mutex`), together with the engine's
+ * ack_timer_runs; so no call is lost between "enough" and the rest. A turn that finds the lock
  * taken is left out: whoever holds it sends the same.
  * Callers: context.c, rendezvous.c (through rendezvous_params).
  */
-#include <time.h>
-
-#include "context.h"
+#include "ctx.h"
 #include "rendezvous/rendezvous.h"
+#include "thread.h"
 
 tryst_status ack_timer_open(tryst_ctx *ctx)
 {
     struct ack_timer *timer = &ctx->ack_timer;
-    pthread_condattr_t attr;
     timer->delay_ns = config_time_ns(ctx->config, CONFIG_ACK_DELAY);
-    if (pthread_mutex_init(&timer->lock, NULL) != 0)
+    if (pthread_mutex_init(&timer->mutex, NULL) != 0)
         return TRYST_E_SYSTEM;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    int rc = pthread_cond_init(&timer->wake, &attr);
-    pthread_condattr_destroy(&attr);
-    if (rc != 0)
-        pthread_mutex_destroy(&timer->lock);
-    return rc == 0 ? TRYST_OK : TRYST_E_SYSTEM;
+    if (thread_cond_open(&timer->wake) == 0)
+        return TRYST_OK;
+    pthread_mutex_destroy(&timer->mutex);
+    return TRYST_E_SYSTEM;
 }
 
 void ack_timer_close(tryst_ctx *ctx)
 {
     struct ack_timer *timer = &ctx->ack_timer;
-    pthread_mutex_lock(&timer->lock);
+    pthread_mutex_lock(&timer->mutex);
     timer->stop = true;
     pthread_cond_signal(&timer->wake);
     bool runs = timer->runs;
-    pthread_mutex_unlock(&timer->lock);
+    pthread_mutex_unlock(&timer->mutex);
     if (runs)
         pthread_join(timer->thread, NULL);
     pthread_cond_destroy(&timer->wake);
-    pthread_mutex_destroy(&timer->lock);
+    pthread_mutex_destroy(&timer->mutex);
 }
 
 static void timer_turn(tryst_ctx *ctx)
@@ -58,9 +53,9 @@ static void timer_turn(tryst_ctx *ctx)
     if (!progress_enter(ctx))
         return;
     if (!rendezvous_ack_timer(ctx->rdv)) {
-        pthread_mutex_lock(&timer->lock);
+        pthread_mutex_lock(&timer->mutex);
         timer->called = false;
-        pthread_mutex_unlock(&timer->lock);
+        pthread_mutex_unlock(&timer->mutex);
     }
     progress_leave(ctx);
 }
@@ -69,12 +64,10 @@ static void timer_turn(tryst_ctx *ctx)
 static void timer_wait(struct ack_timer *timer)
 {
     while (!timer->stop && !timer->called)
-        pthread_cond_wait(&timer->wake, &timer->lock);
-    uint64_t at_ns = clock_monotonic_ns() + timer->delay_ns;
-    struct timespec at = {.tv_sec = (time_t)(at_ns / NS_PER_S),
-                          .tv_nsec = (long)(at_ns % NS_PER_S)};
+        pthread_cond_wait(&timer->wake, &timer->mutex);
+    struct timespec at = timespec_of(clock_monotonic_ns() + timer->delay_ns);
     for (int rc = 0; !timer->stop && rc == 0;)
-        rc = pthread_cond_timedwait(&timer->wake, &timer->lock, &at);
+        rc = pthread_cond_timedwait(&timer->wake, &timer->mutex, &at);
 }
 
 static void *timer_main(void *arg)
@@ -82,14 +75,14 @@ static void *timer_main(void *arg)
     tryst_ctx *ctx = arg;
     struct ack_timer *timer = &ctx->ack_timer;
     trace_thread_name(ctx->trace, "acknowledgements");
-    pthread_mutex_lock(&timer->lock);
+    pthread_mutex_lock(&timer->mutex);
     while (!timer->stop) {
         timer_wait(timer);
-        pthread_mutex_unlock(&timer->lock);
+        pthread_mutex_unlock(&timer->mutex);
         timer_turn(ctx);
-        pthread_mutex_lock(&timer->lock);
+        pthread_mutex_lock(&timer->mutex);
     }
-    pthread_mutex_unlock(&timer->lock);
+    pthread_mutex_unlock(&timer->mutex);
     return NULL;
 }
 
@@ -99,11 +92,11 @@ bool ack_timer_call(void *arg)
     struct ack_timer *timer = &ctx->ack_timer;
     if (!timer->delay_ns)
         return false;
-    pthread_mutex_lock(&timer->lock);
+    pthread_mutex_lock(&timer->mutex);
     if (!timer->runs)
         timer->runs = thread_create_blocked(&timer->thread, timer_main, ctx) == 0;
     timer->called = timer->runs;
     pthread_cond_signal(&timer->wake);
-    pthread_mutex_unlock(&timer->lock);
+    pthread_mutex_unlock(&timer->mutex);
     return timer->called;
 }
