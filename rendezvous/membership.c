@@ -82,7 +82,7 @@ static bool peer_is_quiet(const struct peer *peer)
         return true;
     return peer->life <= PEER_LEFT && list_empty(&peer->pending) &&
            list_empty(&peer->want_answers) && !peer->answers_count && !peer->over_count &&
-           !peer->held_bytes && !peer->unacked && !peer->ack_alone;
+           !peer->unacked && !peer->ack_alone;
 }
 
 /** The peer has read all that was sent; it says so in answer to LEAVE. */

@@ -77,14 +77,12 @@ void peer_close(struct peer *peer)
     list_remove(&peer->unannounced_node);
     producer_wants_drop(peer);
     idmap_free(&peer->wants);
-    mem_free(peer->frame);
     mem_free(peer->answers);
     stream_out_close(&peer->out);
     if (peer->names)
         names_forget(peer->names);
     mem_free(peer->names);
     consumer_asks_forget(peer);
-    peer->frame = NULL;
     peer->answers = NULL;
     peer->names = NULL;
 }
@@ -194,26 +192,6 @@ void peer_announce(struct peer *peer)
 
 /* ---- frames out --------------------------------------------------------------------------- */
 
-/** Hand the built frame to the transport. */
-static tryst_status frame_push(struct peer *peer, size_t bytes)
-{
-    const struct frame_header *header = (const void *)peer->frame;
-    tryst_status status = peer->ep->rail->ops->frame_send(peer->ep, peer->frame, bytes);
-    if (status == TRYST_AGAIN) {
-        peer->held_bytes = bytes;
-        peer->rdv->counters.frames_again++;
-        return status;
-    }
-    peer->held_bytes = 0;
-    if (status != TRYST_OK) {
-        peer_give_up(peer, TRYST_E_PEER, "a frame could not be sent to it");
-        return status;
-    }
-    peer->frames_sent += !(header->flags & FRAME_HEADER_ONLY);
-    peer->rdv->counters.frames_sent++;
-    return TRYST_OK;
-}
-
 bool peer_credit_is_due(const struct peer *peer)
 {
     const struct rendezvous_settings *set = &peer->rdv->set;
@@ -229,20 +207,47 @@ static bool header_is_due(const struct peer *peer)
            peer_credit_is_due(peer);
 }
 
-static size_t frame_build(struct peer *peer)
+/** Build the next frame where the transport has room for it; its bytes, 0: there is nothing to say. */
+static size_t frame_build(struct peer *peer, void *frame)
 {
     uint32_t unread = (uint32_t)peer->frames_sent - peer->frames_acked;
+    bool credit = unread < peer->rdv->set.frame_credits;
     size_t bytes = 0;
-    if (peer_is_owed(peer) && unread < peer->rdv->set.frame_credits)
-        bytes = records_pack(peer, peer->frame, FRAME_BYTES_MAX);
-    if (!bytes && header_is_due(peer)) {
+    if (credit && peer_is_owed(peer))
+        bytes = records_pack(peer, frame, FRAME_BYTES_MAX);
+    if (bytes) {
+        peer->frames_sent++;
+    } else if (header_is_due(peer)) {
         /* The peer reads all counted frames before it believes that we have left. */
-        bool counts = peer->rdv->leaving && peer->ack_alone &&
-                      unread < peer->rdv->set.frame_credits;
-        frame_header_put(peer, peer->frame, 0, counts ? 0 : FRAME_HEADER_ONLY);
+        bool counts = peer->rdv->leaving && peer->ack_alone && credit;
+        frame_header_put(peer, frame, 0, counts ? 0 : FRAME_HEADER_ONLY);
         bytes = sizeof(struct frame_header);
+        peer->frames_sent += counts;
     }
     return bytes;
+}
+
+/** True if a frame has left. */
+static bool frame_push(struct peer *peer)
+{
+    const struct transport_ops *ops = peer->ep->rail->ops;
+    void *frame;
+    tryst_status status = ops->frame_begin(peer->ep, FRAME_BYTES_MAX, &frame);
+    if (status == TRYST_AGAIN) {
+        peer->rdv->counters.frames_again++;
+        peer_flush_later(peer);
+        return false;
+    }
+    if (status != TRYST_OK) {
+        peer_give_up(peer, TRYST_E_PEER, "a frame could not be sent to it");
+        return false;
+    }
+    size_t bytes = frame_build(peer, frame);
+    if (!bytes)
+        return false;
+    ops->frame_commit(peer->ep, bytes);
+    peer->rdv->counters.frames_sent++;
+    return true;
 }
 
 int peer_flush(struct peer *peer)
@@ -251,16 +256,9 @@ int peer_flush(struct peer *peer)
     bool more = true;
     list_remove(&peer->flush_node);
     while (more && peer->ep_state == PEER_EP_READY && peer->life <= PEER_LEFT &&
-           !peer->lost_ns) {
-        bool held = peer->held_bytes;
-        size_t bytes = held ? peer->held_bytes : frame_build(peer);
-        if (!bytes)
-            break;
-        if (frame_push(peer, bytes) != TRYST_OK) {
-            peer_flush_later(peer);
-            break;
-        }
-        more = held || peer_is_owed(peer); /* a new header has said all that was due */
+           !peer->lost_ns && (peer_is_owed(peer) || header_is_due(peer)) &&
+           frame_push(peer)) {
+        more = peer_is_owed(peer); /* a new header has said all that was due */
         count++;
     }
     return count;
@@ -317,7 +315,6 @@ void peer_gone(struct peer *peer)
     producer_wants_drop(peer);
     peer->answers_count = 0;
     consumer_asks_forget(peer);
-    peer->held_bytes = 0;
     assert(list_empty(&peer->pending) && list_empty(&peer->wants_waiting));
     live_peer(rdv->live, peer);
     peer_tree_repair(peer);

@@ -120,8 +120,6 @@ struct peer {
     /* frames out */
     uint64_t frames_sent;
     uint32_t frames_acked;
-    size_t held_bytes; /**< a built frame that the transport had no room for */
-    uint8_t *frame;    /**< FRAME_BYTES_MAX, allocated with the endpoint */
     struct list pending;
     struct list wants_waiting; /**< for WANT quota */
     struct list deferred_ops;  /**< receives that it deferred, oldest first */

@@ -113,15 +113,13 @@ static void candidate_refuse(struct peer *peer, const char *text)
 
 static bool peer_buffers_open(struct peer *peer)
 {
-    if (!peer->frame)
-        peer->frame = mem_alloc_aligned(64, FRAME_BYTES_MAX);
     if (!peer->answers)
         peer->answers = mem_zalloc(peer_answers_max(peer) * sizeof *peer->answers);
     if (!peer->names)
         peer->names = mem_zalloc(NAMES_MAX * sizeof *peer->names);
     if (!peer->out.ring && stream_out_open(&peer->out) != TRYST_OK)
         return false;
-    return peer->frame && peer->answers && peer->names;
+    return peer->answers && peer->names;
 }
 
 void peer_ep_ask(struct peer *peer)

@@ -583,8 +583,7 @@ static void acks_read(struct peer *peer, const struct frame_header *header)
  *  way that must come first. */
 static void acks_apply_own(struct peer *peer)
 {
-    bool on_way =
-        peer->answers_count || peer->held_bytes || peer->frames_read != peer->frames_sent;
+    bool on_way = peer->answers_count || peer->frames_read != peer->frames_sent;
     if (!peer->unacked || on_way)
         return;
     peer->frames_acked = peer->frames_told = (uint32_t)peer->frames_read;
