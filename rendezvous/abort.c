@@ -78,19 +78,19 @@ static bool note_keep(struct rendezvous *rdv, const struct abort_note *note)
     return place != NULL;
 }
 
-void abort_note_scope(const struct scope *scope)
+void abort_note_scope(struct rendezvous *rdv, const struct scope *scope)
 {
     struct abort_note note;
     if (scope->abort_status == TRYST_OK)
         return;
     memset(&note, 0, sizeof note);
     note_make(scope, &note);
-    (void)note_keep(scope->rdv, &note);
+    (void)note_keep(rdv, &note);
 }
 
-void abort_note_take(struct scope *scope)
+void abort_note_take(struct rendezvous *rdv, struct scope *scope)
 {
-    const struct link_abort *head = abort_note_find(scope->rdv, scope->id);
+    const struct link_abort *head = abort_note_find(rdv, scope->id);
     char text[sizeof scope->abort_text];
     if (!head)
         return;
@@ -111,7 +111,7 @@ void abort_send(struct peer *peer, const struct scope *scope)
 void abort_send_all(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
-    list_for_each_safe (&rdv->scopes, node, after) {
+    list_for_each_safe (&rdv->scopes.all, node, after) {
         struct scope *scope = container_of(node, struct scope, node);
         if (scope->abort_status != TRYST_OK)
             abort_send(peer, scope);

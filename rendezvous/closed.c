@@ -146,17 +146,18 @@ static void asker_note(struct scope *scope, const struct peer *peer)
 
 void consumer_asked(struct peer *peer, uint64_t step)
 {
-    struct scope *scope = scope_find(peer->rdv, step);
-    bool over = scope ? scope_is_over(scope, peer) : scope_is_closed(peer->rdv, step);
+    struct scope *scope = scope_find(&peer->rdv->scopes, step);
+    bool over =
+        scope ? scope_is_over(scope, peer) : scope_is_closed(&peer->rdv->scopes, step);
     if (over)
         (void)asker_answer(peer, step);
     else if (scope)
         asker_note(scope, peer);
 }
 
-void consumer_askers_answer(struct scope *scope)
+void consumer_askers_answer(struct rendezvous *rdv, struct scope *scope)
 {
-    const struct tryst_group *group = scope->rdv->group;
+    const struct tryst_group *group = rdv->group;
     for (int i = 0; scope->askers && i < group->roster.size; i++) {
         struct peer *peer = &group->peers[i];
         uint64_t bit = 1ull << i % 64;

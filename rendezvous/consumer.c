@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "eager.h"
 #include "engine.h"
 #include "op_device.h"
 #include "peer.h"
@@ -197,17 +198,17 @@ static void recv_expect(tryst_op *op)
 /** It has its number, and its memory may be written: it takes what has come, or waits for it. */
 static void recv_enter(tryst_op *op)
 {
-    struct early *early = entry_early_find(op->entry, op->seq);
-    if (early)
-        eager_take(op, early);
+    struct unexpected *unexpected = unexpected_find(op->entry, op->queued.seq);
+    if (unexpected)
+        eager_take(op, unexpected);
     else
         recv_expect(op);
 }
 
 void consumer_submit(tryst_op *op)
 {
-    op->seq = op->entry->recv_next++;
-    list_push_back(&op->entry->recvs, &op->queue_node);
+    op->queued.seq = op->entry->recv_next++;
+    queue_insert(&op->entry->recvs, &op->queued);
     peer_need(op->peer);
     op_state_set(op, OP_POSTED);
     if (__builtin_expect(!op->device, 1) || !op_device_hold(op))
@@ -354,7 +355,7 @@ void consumer_take(tryst_op *op, const struct arrived *arrived)
 {
     marks_clear(op);
     list_remove(&op->deferred_node);
-    list_remove(&op->queue_node); /* nobody looks for its number again */
+    list_remove(&op->queued.node); /* nobody looks for its number again */
     op->number = arrived->number;
     if (op->state == OP_VOID) {
         id_drop(op);
@@ -427,10 +428,10 @@ void consumer_tick(struct peer *peer)
 static void offer_deferred(struct peer *peer, const struct record_offer *offer,
                            const char *key)
 {
-    struct scope *scope = scope_find(peer->rdv, offer->step);
+    struct scope *scope = scope_find(&peer->rdv->scopes, offer->step);
     struct entry *entry =
         scope ? entry_find(scope, offer->key_hash, key, offer->key_bytes) : NULL;
-    tryst_op *op = entry ? entry_recv_find(entry, offer->seq) : NULL;
+    tryst_op *op = entry ? op_find(&entry->recvs, offer->seq) : NULL;
     if (!op || op->peer != peer)
         return; /* its own WANT is still to come */
     if (op->state == OP_DEFERRED) {
@@ -524,10 +525,10 @@ static void recv_void_tell(tryst_op *op)
 {
     op_hold(op); /* taking what has come may end it */
     recv_void(op);
-    struct early *early =
-        op->state == OP_VOID ? entry_early_find(op->entry, op->seq) : NULL;
-    if (early)
-        eager_take(op, early);
+    struct unexpected *unexpected =
+        op->state == OP_VOID ? unexpected_find(op->entry, op->queued.seq) : NULL;
+    if (unexpected)
+        eager_take(op, unexpected);
     else if (op->state == OP_VOID)
         op_mark(op, MARK_WANT);
     op_let_go(op);

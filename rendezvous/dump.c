@@ -56,7 +56,7 @@ void rendezvous_dump(struct rendezvous *rdv, int fd)
     for (int i = 0; i < rdv->group->roster.size; i++)
         dump_peer(fd, &rdv->group->peers[i]);
     dprintf(fd, "pending operations:\n");
-    list_for_each_safe (&rdv->scopes, node, after) {
+    list_for_each_safe (&rdv->scopes.all, node, after) {
         const struct scope *scope = container_of(node, struct scope, node);
         count += dump_ops(rdv, fd, &scope->warned);
         count += dump_ops(rdv, fd, &scope->ops);

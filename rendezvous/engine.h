@@ -17,14 +17,14 @@
 #include "core/poller.h"
 #include "core/pool.h"
 #include "core/trace.h"
-#include "live.h"
 #include "rendezvous/group.h"
+#include "rendezvous/live/page.h"
+#include "rendezvous/match/scopes.h"
 #include "rendezvous/numbers/idmap.h"
 #include "rendezvous/op.h"
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/transfer.h"
 #include "stream_wait.h"
-#include "table.h"
 #include "transports/link/link_listen.h"
 #include "transports/module.h"
 #include "transports/select.h"
@@ -37,6 +37,10 @@
 /** Largest inline tensor that always fits a frame beside the longest key. */
 #define EAGER_BYTES_LIMIT 4096u
 static_assert(FRAME_BYTES_MAX <= TRANSPORT_FRAME_BYTES, "every transport takes it");
+
+/** Aborted steps, not open here yet, that one peer may tell us of. Each costs a struct scope and its
+ *  first buckets. */
+enum { EARLY_ABORTS_MAX = 1 << 16 };
 
 /** Aborts of steps that are closed here, kept for links that come up later: those of the newest
  *  steps, one each (abort.c). */
@@ -101,12 +105,7 @@ struct rendezvous {
     struct pool *ops, *wants, *devices;
     struct idmap ids; /**< our ids → tryst_op */
     uint64_t id_next, id_mask;
-    struct list scopes;
-    struct list scopes_early; /**< those not open here yet */
-    struct list scopes_reap;  /**< closing, and perhaps at their end */
-    struct scope_index index; /**< all of them by id */
-    uint64_t steps_end;       /**< 1 + newest step id that was opened here, 0: none */
-    uint64_t steps_open;
+    struct scopes scopes; /**< the steps */
     struct list completed;
     struct list flush;
     struct list
@@ -193,6 +192,12 @@ tryst_status step_refuses(const struct rendezvous *rdv, const struct scope *scop
 void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status,
                       int32_t rank, uint64_t time_ns, const char *text,
                       struct peer *from);
+/** The scope is closing, and may have come to an end: looked at when the pass ends. */
+static inline void rendezvous_reap_later(struct rendezvous *rdv, struct scope *scope)
+{
+    scope_reap_later(scope);
+    rdv->reap = true;
+}
 static inline uint64_t rendezvous_now(struct rendezvous *rdv)
 {
     if (!rdv->pass_ns)

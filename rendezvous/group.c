@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a user may ask a group, and the engine's counters.
+ * What a user may ask a group, also for keys of it, and the engine's counters.
  * Callers: users, at any time between tryst_group_open and tryst_group_close.
  */
 #include "rendezvous/group.h"
+
+#include <string.h>
 
 #include "engine.h"
 #include "peer.h"
@@ -26,6 +28,27 @@ int tryst_group_local_rank(const tryst_group *group)
 int tryst_group_local_size(const tryst_group *group)
 {
     return group ? group->roster.local_size : -1;
+}
+
+tryst_status tryst_key_build(const tryst_group *group, int src_rank, int dst_rank,
+                             const char *edge, uint64_t frame, uint64_t iter, char *key,
+                             size_t capacity)
+{
+    if (!group)
+        return TRYST_E_INVALID;
+    if (rendezvous_usable(group->rdv) == TRYST_E_FORKED)
+        return TRYST_E_FORKED;
+    return key_build(&group->roster, src_rank, dst_rank, edge, frame, iter, key,
+                     capacity);
+}
+
+tryst_status tryst_key_prepare(tryst_group *group, const char *key, tryst_key **key_p)
+{
+    if (!group || !key || !key_p)
+        return TRYST_E_INVALID;
+    if (rendezvous_usable(group->rdv) == TRYST_E_FORKED)
+        return TRYST_E_FORKED;
+    return prepared_open(&group->roster, key, strnlen(key, TRYST_KEY_MAX + 1), key_p);
 }
 
 tryst_ctx *rendezvous_group_ctx(const tryst_group *group)

@@ -62,17 +62,17 @@ static void acks_count(struct peer *peer)
 
 void rendezvous_group_leave(struct rendezvous *rdv)
 {
-    list_for_each_safe (&rdv->scopes, node, after) {
+    list_for_each_safe (&rdv->scopes.all, node, after) {
         struct scope *scope = container_of(node, struct scope, node);
         if (scope->step)
             mem_free(scope->step); /* the user did not close it */
         if (scope->state != SCOPE_CLOSING)
-            scope_close(scope, TRYST_E_CONTEXT, "its group is being closed");
+            scope_close(rdv, scope, TRYST_E_CONTEXT, "its group is being closed");
     }
     for (int i = 0; i < rdv->group->roster.size; i++)
         acks_count(&rdv->group->peers[i]);
     rdv->leaving = true;
-    rdv->steps_end = UINT64_MAX; /* whatever comes now is answered CLOSED */
+    rdv->scopes.end = UINT64_MAX; /* whatever comes now is answered CLOSED */
 }
 
 /** Nothing is left to be sent to the peer. */
@@ -97,7 +97,7 @@ static bool peer_has_read(const struct peer *peer)
 
 bool rendezvous_group_quiet(const struct rendezvous *rdv)
 {
-    bool quiet = list_empty(&rdv->scopes);
+    bool quiet = list_empty(&rdv->scopes.all);
     for (int i = 0; i < rdv->group->roster.size; i++)
         quiet = quiet && peer_is_quiet(&rdv->group->peers[i]);
     return quiet;
@@ -159,7 +159,7 @@ void rendezvous_group_close(struct rendezvous *rdv)
 {
     struct tryst_group *group = rdv->group;
     rendezvous_reap(rdv);
-    list_for_each_safe (&rdv->scopes, node, after)
+    list_for_each_safe (&rdv->scopes.all, node, after)
         scope_free(container_of(node, struct scope, node));
     for (int i = 0; i < group->roster.size; i++)
         peer_close(&group->peers[i]);

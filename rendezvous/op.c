@@ -42,7 +42,7 @@ tryst_op *op_open(struct rendezvous *rdv, enum op_kind kind)
     if (!op)
         return NULL;
     op_clear(op);
-    op->seq = op->bytes = op->number = op->submitted_ns = 0;
+    op->bytes = op->number = op->submitted_ns = 0;
     op->key = NULL;
     op->step = NULL;
     atomic_init(&op->refs, 2); /* the user's handle and the progress domain */
@@ -121,7 +121,7 @@ void op_trace_flow(const tryst_op *op, uint64_t at_ns)
     if (!trace)
         return;
     bool send = op->kind == OP_SEND;
-    uint64_t id = op->key->hash ^ (op->seq + 1) * 0x9e3779b97f4a7c15ull ^
+    uint64_t id = op->key->hash ^ (op->queued.seq + 1) * 0x9e3779b97f4a7c15ull ^
                   (op->step_id + 1) * 0xbf58476d1ce4e5b9ull;
     /* Arrows join spans: each has one of its own, wherever the engine was called from. */
     trace_span(trace, send ? "leaves" : "arrives", &labels, at_ns,
@@ -179,12 +179,12 @@ void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
     if (op->heap_index != SIZE_MAX)
         deadline_remove(rdv, op);
     if (op->live)
-        live_op_forget(rdv->live, op);
+        live_op_forget(rdv->live, op->live);
     rdv->counters.operations++;
     op_hold(op);
     list_push_back(&rdv->completed, &op->done_node);
     if (op->scope && op->scope->state == SCOPE_CLOSING)
-        scope_reap_later(op->scope); /* its close may end */
+        rendezvous_reap_later(op->rdv, op->scope); /* its close may end */
 }
 
 void op_end(tryst_op *op)
@@ -192,7 +192,7 @@ void op_end(tryst_op *op)
     assert(op->reported && op->state != OP_ENDED);
     struct scope *scope = op->scope;
     op_state_set(op, OP_ENDED);
-    list_remove(&op->queue_node);
+    list_remove(&op->queued.node);
     list_remove(&op->pending_node);
     list_remove(&op->scope_node);
     list_remove(&op->deferred_node);
@@ -202,7 +202,8 @@ void op_end(tryst_op *op)
     op->scope = NULL;
     op->entry = NULL;
     if (scope && scope->state == SCOPE_CLOSING)
-        scope_reap_later(scope); /* freed at the end of the pass, when nobody walks it */
+        /* Freed at the end of the pass, when nobody walks it. */
+        rendezvous_reap_later(op->rdv, scope);
     op_let_go(op);
 }
 
@@ -358,6 +359,6 @@ void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacit
              op->kind == OP_SEND   ? "send"
              : op->kind == OP_RECV ? "receive"
                                    : "close",
-             op->key ? op->key->string : "a step", op->step_id, op->seq, op->bytes,
+             op->key ? op->key->string : "a step", op->step_id, op->queued.seq, op->bytes,
              op_state_name(op), since, op_waits_for(op), op->peer ? op->peer->rank : -1);
 }

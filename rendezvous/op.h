@@ -4,7 +4,7 @@
  *
  *  An operation has two lives. To the *user* it is in progress and then complete, once
  *  (op_report). To the *protocol* it lives as long as something of it is still owed to a peer, or
- *  as a tombstone that consumes its sequence number (op_end). Each life is a hold; all holds
+ *  after it has failed, until its sequence number is consumed (op_end). Each life is a hold; all holds
  *  together are one reference, and the user's handle is another.
  *
  *  A receive:
@@ -49,8 +49,9 @@
 
 #include "core/list.h"
 #include "core/mpsc.h"
+#include "rendezvous/match/prepared.h"
+#include "rendezvous/match/queue.h"
 #include "rendezvous/numbers/stream.h"
-#include "rendezvous/prepared.h"
 #include "tryst/tryst.h"
 
 struct entry;
@@ -100,7 +101,6 @@ struct tryst_op {
     uint64_t step_id;
     tryst_key *key;
     uint64_t submitted_ns;
-    uint64_t seq;
     uint64_t number; /**< receive: of the DATA that came for it */
     uint64_t bytes;  /**< of the tensor */
     tryst_tensor tensor;
@@ -143,7 +143,7 @@ struct tryst_op {
     tryst_alloc_fn alloc;
 
     struct list_node scope_node;    /**< scope->ops */
-    struct list_node queue_node;    /**< entry->sends or entry->recvs */
+    struct queue_node queued;       /**< its number; in entry->sends or entry->recvs */
     struct list_node pending_node;  /**< peer->pending or wants_waiting */
     struct list_node slot_node;     /**< peer->slots_waiting */
     struct list_node deferred_node; /**< peer->deferred_ops; send: peer->posted_sends */
@@ -156,6 +156,13 @@ struct tryst_op {
         *device; /**< its tensor is in device memory (op_device.h), or NULL */
     char *text;  /**< owned, may be NULL */
 };
+
+/** The one with this number in an entry's sends or recvs, or NULL. */
+static inline tryst_op *op_find(struct queue *queue, uint64_t seq)
+{
+    struct queue_node *found = queue_find(queue, seq);
+    return found ? container_of(found, tryst_op, queued) : NULL;
+}
 
 tryst_op *op_open(struct rendezvous *rdv, enum op_kind kind);
 void op_ref(tryst_op *op);

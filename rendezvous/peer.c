@@ -17,6 +17,7 @@
 #include "core/random.h"
 #include "core/text.h"
 #include "engine.h"
+#include "live_gather.h"
 
 /* ---- open and close ----------------------------------------------------------------------- */
 
@@ -307,7 +308,7 @@ void peer_gone(struct peer *peer)
     peer->ep_state = PEER_EP_NONE;
     list_remove(&peer->flush_node);
     held_drop(peer);
-    list_for_each_safe (&rdv->scopes, node, after) {
+    list_for_each_safe (&rdv->scopes.all, node, after) {
         struct scope *scope = container_of(node, struct scope, node);
         gone_ops(peer, &scope->ops);
         gone_ops(peer, &scope->warned);

@@ -20,17 +20,18 @@
 
 #include "core/list.h"
 #include "core/poller.h"
-#include "names.h"
+#include "rendezvous/match/names.h"
 #include "rendezvous/numbers/idmap.h"
 #include "rendezvous/numbers/stream.h"
 #include "rendezvous/op.h"
 #include "rendezvous/transfer.h"
-#include "table.h"
 #include "transports/link/link.h"
 #include "transports/select.h"
 #include "transports/stage.h"
 #include "transports/transport.h"
 #include "wire.h"
+
+struct want;
 
 enum peer_life { PEER_ALIVE, PEER_LEFT, PEER_GIVING_UP, PEER_GONE };
 enum peer_link_state { PEER_LINK_NONE, PEER_LINK_CONNECTING, PEER_LINK_UP };
@@ -139,7 +140,7 @@ struct peer {
     uint32_t wants_sent, wants_acked;
     uint64_t eager_used;
     bool ask;          /**< ASK is owed: for all steps with sends that wait for a WANT, */
-    uint32_t ask_from; /**< from this one on, in the order of rdv->scopes; */
+    uint32_t ask_from; /**< from this one on, in the order of scopes.all; */
     uint32_t asks_owed;      /**< else for the newest ones: so many of asks_new, */
     uint32_t asks_new_count; /**< which will be owed when nothing else happens */
     uint64_t asks_new[ASKS_NEW_MAX];
@@ -319,11 +320,11 @@ void abort_send_all(struct peer *peer);
 void abort_pass_on(struct rendezvous *rdv, const struct link_abort *head,
                    const char *text, const struct peer *from);
 /** An aborted scope is being freed: links that come up later are told of it all the same. */
-void abort_note_scope(const struct scope *scope);
+void abort_note_scope(struct rendezvous *rdv, const struct scope *scope);
 /** Why `step`, which is closed here, was aborted; NULL: not that we remember. */
 const struct link_abort *abort_note_find(const struct rendezvous *rdv, uint64_t step);
 /** A step opens here: if it was aborted before, and only a note of that could be kept, it is now. */
-void abort_note_take(struct scope *scope);
+void abort_note_take(struct rendezvous *rdv, struct scope *scope);
 /** Of two causes the earlier one counts. */
 bool abort_is_earlier(uint64_t time_ns, int32_t rank, uint64_t than_ns,
                       int32_t than_rank);
@@ -371,16 +372,6 @@ void producer_eager_return(tryst_op *op);
 /** Answer and drop all that peers have parked in `scope` (closed or aborted). */
 void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
                            int32_t origin_rank);
-
-/* eager.c */
-/** A tensor in a frame: for the receive of its number, or kept for it. `name`: what it declares, or
- *  NULL; its key follows. */
-void eager_data(struct peer *peer, const struct record_data *data,
-                const struct record_name *name, const void *payload);
-/** The receive takes what came before it. */
-void eager_take(tryst_op *op, struct early *early);
-/** The producer gives up this DATA: if no receive has taken it, none will get its bytes. */
-void eager_cancel(struct peer *peer, const struct record_answer *cancel);
 
 /* consumer.c */
 void consumer_submit(tryst_op *op);
@@ -430,6 +421,6 @@ void consumer_asked(struct peer *peer, uint64_t step);
 /** All answers have left, or the peer has gone. */
 void consumer_asks_forget(struct peer *peer);
 /** `scope` closes: answer those who asked and whose receives in it have all ended. */
-void consumer_askers_answer(struct scope *scope);
+void consumer_askers_answer(struct rendezvous *rdv, struct scope *scope);
 
 #endif

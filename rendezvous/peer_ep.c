@@ -16,6 +16,7 @@
 #include "core/descriptors.h"
 #include "core/text.h"
 #include "engine.h"
+#include "live_gather.h"
 #include "peer.h"
 
 /** Connect messages for candidates that are not open here yet, per peer: a few of each candidate are

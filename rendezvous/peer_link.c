@@ -19,6 +19,7 @@
 #include "core/alloc.h"
 #include "core/text.h"
 #include "engine.h"
+#include "live_gather.h"
 #include "peer.h"
 
 /** A listener whose queue is full is tried again after this. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine.h"
+#include "live_gather.h"
 #include "peer.h"
 
 /* ---- control tree ------------------------------------------------------------------------- */

@@ -14,10 +14,12 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "eager.h"
 #include "engine.h"
 #include "op_device.h"
 #include "peer.h"
 #include "send_run.h"
+#include "want.h"
 
 void producer_want_answered(struct want *want)
 {
@@ -32,7 +34,7 @@ void producer_want_answered(struct want *want)
 /** DATA will go out, with `status` instead of bytes if that is not TRYST_OK. */
 static inline void send_inline(tryst_op *op, tryst_status status)
 {
-    list_remove(&op->queue_node);
+    list_remove(&op->queued.node);
     op->fail = status;
     op->marks &= (uint8_t)~MARK_OFFER; /* the WANT that it asked for has come */
     op_state_set(op, OP_INLINE);
@@ -47,7 +49,7 @@ static void send_post(tryst_op *op)
 {
     if (op->state == OP_SUBMITTED) {
         op_state_set(op, OP_POSTED);
-        entry_send_insert(op->entry, op);
+        queue_insert(&op->entry->sends, &op->queued);
     }
     bool small = op->bytes <= op->rdv->set.eager_max_bytes || op->flags & TRYST_OP_DEAD;
     struct peer *peer = op->peer;
@@ -147,12 +149,12 @@ void producer_unblock_some(struct peer *peer)
 /** It takes its number. Is it to wait for its ready event? */
 static bool send_number(tryst_op *op)
 {
-    op->seq = op->entry->send_next++;
+    op->queued.seq = op->entry->send_next++;
     peer_need(op->peer);
     if (__builtin_expect(!op->device, 1) || !op_device_hold(op))
         return false;
     op_state_set(op, OP_POSTED);
-    entry_send_insert(op->entry, op);
+    queue_insert(&op->entry->sends, &op->queued);
     return true;
 }
 
@@ -161,7 +163,7 @@ void producer_submit(tryst_op *op)
 {
     if (op->state == OP_SUBMITTED && send_number(op))
         return;
-    struct want *want = entry_want_find(op->entry, op->seq);
+    struct want *want = want_find(op->entry, op->queued.seq);
     if (want) {
         producer_match(want, op);
     } else if (!send_eager(op)) {
@@ -176,7 +178,7 @@ void producer_submit(tryst_op *op)
 /** A held send was given up: it meets the WANT that was parked beside it. */
 static void send_void_match(tryst_op *op)
 {
-    struct want *want = entry_want_find(op->entry, op->seq);
+    struct want *want = want_find(op->entry, op->queued.seq);
     if (want)
         producer_match(want, op);
 }
@@ -239,7 +241,7 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
     want->peer = peer;
     want->entry = entry;
     want->id = rec->id;
-    want->seq = rec->seq;
+    want->queued.seq = rec->seq;
     want->dtype = rec->dtype;
     want->flags = rec->header.flags;
     want->rail = rec->rail;
@@ -257,7 +259,7 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
 static void want_park(struct want *want)
 {
     struct peer *peer = want->peer;
-    entry_want_insert(want->entry, want);
+    queue_insert(&want->entry->wants, &want->queued);
     peer->parked_count++;
     peer->rdv->counters.wants_parked++;
     if (want->entry->scope->state == SCOPE_EARLY) {
@@ -282,12 +284,12 @@ static void want_take(struct peer *peer, struct entry *entry,
                       const struct record_want *rec)
 {
     bool sent = rec->seq < entry->send_next;
-    tryst_op *op = sent ? entry_send_find(entry, rec->seq) : NULL;
+    tryst_op *op = sent ? op_find(&entry->sends, rec->seq) : NULL;
     if (sent && !op)
         return; /* its DATA is under way and answers this WANT */
     if (op && op_device_is_held(op))
         op = NULL; /* not ready: the WANT is parked as if nothing had been sent */
-    if (!op && entry_want_find(entry, rec->seq)) {
+    if (!op && want_find(entry, rec->seq)) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it announced one receive twice");
         return;
     }
@@ -311,7 +313,7 @@ static void want_take(struct peer *peer, struct entry *entry,
 void producer_want(struct peer *peer, const struct record_want *rec, const char *key)
 {
     struct rendezvous *rdv = peer->rdv;
-    struct scope *scope = scope_find(rdv, rec->step);
+    struct scope *scope = scope_find(&rdv->scopes, rec->step);
     int32_t origin_rank;
     tryst_status status = step_refuses(rdv, scope, rec->step, &origin_rank);
     if (idmap_find(&peer->wants, rec->id)) {
@@ -328,7 +330,7 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
     }
     bool room = want_has_room(peer, scope);
     if (!scope && room)
-        scope = scope_open_early(rdv, rec->step);
+        scope = scope_open_early(&rdv->scopes, rec->step);
     if (!scope) {
         want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
         return;
@@ -336,7 +338,7 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
     /* Without room no entry is made: it would hold no send either. */
     struct record_key named = {rec->key_hash, key, rec->key_bytes,
                                rdv->group->roster.rank, peer->rank};
-    struct entry *entry = entry_take(scope, &named, room, &status);
+    struct entry *entry = entry_take(scope, &rdv->group->roster, &named, room, &status);
     if (!entry)
         scope_drop_early(scope);
     if (!entry && status == TRYST_E_NOMEM)
@@ -394,12 +396,12 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
         return;
     }
     if (status != TRYST_OK)
-        op->entry->told = 0; /* perhaps there was no memory to learn the key there */
+        op->entry->declared = 0; /* perhaps there was no memory to learn the key there */
     send_done(op, status);
     if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {
         /* No receive took it: its number is still to be consumed. */
         op_state_set(op, OP_VOID);
-        entry_send_insert(op->entry, op);
+        queue_insert(&op->entry->sends, &op->queued);
     } else {
         op_end(op);
     }
@@ -527,7 +529,7 @@ void producer_wants_drop(struct peer *peer)
     while ((node = list_first(&peer->wants_list)) != NULL)
         want_free(container_of(node, struct want, peer_node));
     while ((node = list_first(&peer->early_list)) != NULL)
-        early_free(container_of(node, struct early, peer_node));
+        unexpected_free(container_of(node, struct unexpected, peer_node));
 }
 
 void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
@@ -535,16 +537,19 @@ void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status statu
 {
     for (size_t i = 0; i < scope->buckets_count; i++) {
         for (struct entry *entry = scope->buckets[i]; entry; entry = entry->next) {
-            list_for_each_safe (&entry->wants, node, after) {
-                struct want *want = container_of(node, struct want, node);
+            struct queue_node *item;
+            while ((item = queue_next(&entry->wants, NULL)) != NULL) {
+                struct want *want = container_of(item, struct want, queued);
                 want_unpark(want);
                 want_answer(want, type, status, origin_rank);
                 want_maybe_free(want);
             }
-            list_for_each_safe (&entry->early, node, after) {
-                struct early *early = container_of(node, struct early, node);
-                peer_data_refuse(early->peer, early->number, status, origin_rank);
-                early_free(early);
+            while ((item = queue_next(&entry->unexpected, NULL)) != NULL) {
+                struct unexpected *unexpected =
+                    container_of(item, struct unexpected, queued);
+                peer_data_refuse(unexpected->peer, unexpected->number, status,
+                                 origin_rank);
+                unexpected_free(unexpected);
             }
         }
     }

@@ -13,11 +13,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "eager.h"
 #include "engine.h"
 #include "op_device.h"
 #include "peer.h"
 #include "recv_run.h"
 #include "send_run.h"
+#include "want.h"
 
 /* Frames are aligned to 8 bytes and records padded to them, so their fields are written where they
  * travel: a copy of what was just written field by field would wait for those stores to end. */
@@ -105,8 +107,8 @@ static bool pack_over(struct packer *packer)
     while (peer->over_count) {
         uint64_t step = peer->over[peer->over_count - 1];
         struct record_answer fields = {.id = step};
-        fields.header.status = step_refuses(peer->rdv, scope_find(peer->rdv, step), step,
-                                            &fields.origin_rank);
+        fields.header.status = step_refuses(
+            peer->rdv, scope_find(&peer->rdv->scopes, step), step, &fields.origin_rank);
         fields.origin_status = fields.header.status;
         if (!pack_answer(packer, RECORD_CLOSED, RECORD_STEP, &fields))
             return false;
@@ -148,7 +150,7 @@ static void pack_asks(struct packer *packer)
         peer->asks_owed--;
     if (!peer->ask)
         return;
-    list_for_each_safe (&peer->rdv->scopes, node, after) {
+    list_for_each_safe (&peer->rdv->scopes.all, node, after) {
         const struct scope *scope = container_of(node, struct scope, node);
         if (at++ < peer->ask_from || scope->state != SCOPE_OPEN || !scope->sends_wait)
             continue;
@@ -178,7 +180,7 @@ static tryst_status pack_want(struct packer *packer, tryst_op *op)
                                             is_void ? op_told(op->final) : TRYST_OK},
                                  .id = op->id,
                                  .step = op->step_id,
-                                 .seq = op->seq,
+                                 .seq = op->queued.seq,
                                  .key_hash = op->key->hash,
                                  .bytes = op->bytes,
                                  .slice_bytes = op->run
@@ -207,7 +209,7 @@ static void device_pack(tryst_op *op, uint8_t *at, size_t bytes)
 static uint8_t *pack_name(tryst_op *op, struct record_data *data)
 {
     struct record_name *record = (void *)(data + 1);
-    op->entry->told = op->peer->names_told;
+    op->entry->declared = op->peer->names_told;
     data->header.flags |= RECORD_NAMED;
     *record = (struct record_name){
         .step = op->step_id, .key_hash = op->key->hash, .key_bytes = op->key->bytes};
@@ -226,7 +228,7 @@ static void pack_payload(tryst_op *op, uint8_t *at, size_t bytes)
 static tryst_status pack_data(struct packer *packer, tryst_op *op)
 {
     struct peer *peer = packer->peer;
-    bool named = name_is_told(op->entry, peer->names_told);
+    bool named = name_is_declared(op->entry, peer->names_told);
     size_t name_bytes = named ? 0 : sizeof(struct record_name) + padded(op->key->bytes);
     size_t payload_bytes = op->fail == TRYST_OK ? op->bytes : 0;
     size_t bytes = sizeof(struct record_data) + name_bytes + padded(payload_bytes);
@@ -236,8 +238,8 @@ static tryst_status pack_data(struct packer *packer, tryst_op *op)
     struct record_data *record = (void *)at;
     record->header =
         (struct record_header){RECORD_DATA, 0, (uint16_t)bytes, op_told(op->fail)};
-    record->seq = op->seq;
-    record->name = (uint32_t)(named ? op->entry->told : ++peer->names_told);
+    record->seq = op->queued.seq;
+    record->name = (uint32_t)(named ? op->entry->declared : ++peer->names_told);
     record->payload_bytes = (uint16_t)payload_bytes;
     record->dtype = (uint8_t)op->tensor.dtype;
     record->reserved = 0;
@@ -262,7 +264,7 @@ static tryst_status pack_offer(struct packer *packer, tryst_op *op)
     struct record_offer record = {.header = {RECORD_OFFER, 0, (uint16_t)bytes, TRYST_OK},
                                   .want = op->want_id,
                                   .step = op->step_id,
-                                  .seq = op->seq,
+                                  .seq = op->queued.seq,
                                   .key_hash = op->key->hash,
                                   .bytes = op->bytes,
                                   .key_bytes = (uint16_t)key_bytes,

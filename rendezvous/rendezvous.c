@@ -12,6 +12,7 @@
 #include "rendezvous/rendezvous.h"
 
 #include "engine.h"
+#include "live_gather.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #include "op_device.h"
 #include "peer.h"
 #include "recv_run.h"
+#include "want.h"
 #include "wire.h"
 
 /** The clock is read in one pass of so many when nothing happens. */
@@ -91,7 +93,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     rdv->fork_generation = fork_generation();
     rdv->id_mask = (1ull << 48) - 1;
     mpsc_init(&rdv->submissions);
-    scopes_init(rdv);
+    scopes_init(&rdv->scopes);
     list_init(&rdv->completed);
     list_init(&rdv->flush);
     list_init(&rdv->idle_peers);
@@ -123,7 +125,7 @@ void rendezvous_close(struct rendezvous *rdv)
 {
     size_t held = rdv->ops ? pool_counters(rdv->ops).in_use : 0;
     idmap_free(&rdv->ids);
-    scopes_close(rdv);
+    scopes_close(&rdv->scopes);
     stage_end(&rdv->stage);
     gates_close(&rdv->gates, rdv->log);
     mem_free(rdv->deadlines.items);
@@ -215,10 +217,10 @@ static void close_report(tryst_op *close_op)
     op_end(close_op);
 }
 
-static void scope_end(struct scope *scope)
+static void scope_end(struct rendezvous *rdv, struct scope *scope)
 {
     tryst_op *close_op = scope->close_op;
-    abort_note_scope(scope);
+    abort_note_scope(rdv, scope);
     scope_free(scope);
     close_report(close_op);
 }
@@ -248,12 +250,12 @@ void rendezvous_reap(struct rendezvous *rdv)
     rdv->reap = false;
     for (int i = 0; rdv->group && i < rdv->group->roster.size; i++)
         peer_ep_reap(&rdv->group->peers[i]);
-    while ((node = list_pop_front(&rdv->scopes_reap)) != NULL) {
+    while ((node = list_pop_front(&rdv->scopes.reap)) != NULL) {
         struct scope *scope = container_of(node, struct scope, reap_node);
-        consumer_askers_answer(scope);
+        consumer_askers_answer(rdv, scope);
         close_settle(scope);
         if (list_empty(&scope->ops) && list_empty(&scope->warned))
-            scope_end(scope);
+            scope_end(rdv, scope);
     }
 }
 
@@ -321,7 +323,7 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
         peer_tick(&rdv->group->peers[i], now_ns);
     if (rdv->awaiting_cause) {
         rdv->awaiting_cause = false;
-        list_for_each_safe (&rdv->scopes, node, after) {
+        list_for_each_safe (&rdv->scopes.all, node, after) {
             causes_settle(&container_of(node, struct scope, node)->ops);
             causes_settle(&container_of(node, struct scope, node)->warned);
         }
@@ -329,7 +331,7 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
     announce_all(rdv);
     if (rdv->listener)
         link_listener_tick(rdv->listener, now_ns);
-    list_for_each_safe (&rdv->scopes, node, after) {
+    list_for_each_safe (&rdv->scopes.all, node, after) {
         struct scope *scope = container_of(node, struct scope, node);
         if (rdv->set.stall_warn_ns)
             stall_warn(rdv, scope, now_ns);
@@ -485,7 +487,7 @@ uint64_t rendezvous_next_ns(const struct rendezvous *rdv)
 {
     uint64_t next_ns = deadline_next(rdv);
     uint64_t tick_at = rdv->group && rdv->group->roster.size > 1 ? rdv->tick_ns : 0;
-    if (!tick_at && !list_empty(&rdv->scopes) && rdv->set.stall_warn_ns)
+    if (!tick_at && !list_empty(&rdv->scopes.all) && rdv->set.stall_warn_ns)
         tick_at = rdv->tick_ns;
     next_ns = earlier(next_ns, tick_at);
     next_ns = earlier(next_ns, rdv->dispatch->next_ns(rdv->dispatch_arg));

@@ -5,6 +5,7 @@
 #include "core/alloc.h"
 #include "engine.h"
 #include "op_device.h"
+#include "want.h"
 
 /** One slice under way. */
 struct send_slice {
@@ -15,7 +16,7 @@ struct send_slice {
 
 void send_run_begin(struct want *want, tryst_op *op)
 {
-    list_remove(&op->queue_node);
+    list_remove(&op->queued.node);
     op->want = want;
     want->send = op;
     op_state_set(op, OP_MATCHED);

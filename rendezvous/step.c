@@ -15,8 +15,10 @@
 
 #include "core/alloc.h"
 #include "engine.h"
+#include "live_gather.h"
 #include "peer.h"
 #include "rendezvous/group.h"
+#include "want.h"
 
 /* ---- open --------------------------------------------------------------------------------- */
 
@@ -25,30 +27,37 @@ static void early_wants_settle(struct scope *scope)
 {
     for (size_t i = 0; i < scope->buckets_count; i++) {
         for (struct entry *entry = scope->buckets[i]; entry; entry = entry->next) {
-            list_for_each_safe (&entry->wants, node, after) {
-                struct want *want = container_of(node, struct want, node);
-                if (want->early)
-                    want->peer->early_wants--;
-                want->early = false;
-            }
+            struct queue_node *item = NULL;
+            while ((item = queue_next(&entry->wants, item)) != NULL)
+                want_settle(container_of(item, struct want, queued));
         }
     }
+}
+
+/** It is not early any more: who told us that it was aborted may tell us of another. */
+static void scope_move(struct rendezvous *rdv, struct scope *scope,
+                       enum scope_state state)
+{
+    if (scope->aborted_by >= 0)
+        rdv->group->peers[scope->aborted_by].early_aborts--;
+    scope->aborted_by = -1;
+    scope_state_set(scope, state);
 }
 
 /** Ids only increase: what peers said of steps before `id` that were not opened is answered. */
 static void skipped_close(struct rendezvous *rdv, uint64_t id)
 {
-    list_for_each_safe (&rdv->scopes_early, node, after) {
+    list_for_each_safe (&rdv->scopes.early, node, after) {
         struct scope *scope = container_of(node, struct scope, early_node);
         if (scope->id < id)
-            scope_close(scope, TRYST_E_CLOSED, "its step was passed over");
+            scope_close(rdv, scope, TRYST_E_CLOSED, "its step was passed over");
     }
 }
 
 static void step_open_run(struct rendezvous *rdv, struct submission *submission)
 {
     tryst_step *step = container_of(submission, tryst_step, open);
-    struct scope *scope = scope_find(rdv, step->id);
+    struct scope *scope = scope_find(&rdv->scopes, step->id);
     if (scope) {
         scope_free(step->scope); /* peers were here first: their scope has content */
         step->scope = scope;
@@ -57,14 +66,14 @@ static void step_open_run(struct rendezvous *rdv, struct submission *submission)
         scope = step->scope;
         scope_add(scope);
     }
-    scope_state_set(scope, SCOPE_OPEN);
+    scope_move(rdv, scope, SCOPE_OPEN);
     skipped_close(rdv, step->id);
-    abort_note_take(scope);
+    abort_note_take(rdv, scope);
     scope->step = step;
-    rdv->steps_end = step->id + 1;
-    rdv->steps_open++;
+    rdv->scopes.end = step->id + 1;
+    rdv->scopes.open++;
     if (rdv->live)
-        live_steps(rdv->live, rdv);
+        live_steps(rdv->live, rdv->scopes.end, rdv->scopes.open);
     if (scope->abort_status != TRYST_OK)
         step_publish_abort(step, scope);
 }
@@ -92,7 +101,7 @@ tryst_status tryst_step_open(tryst_group *group, uint64_t id, tryst_step **step_
     tryst_step *step = mem_zalloc(sizeof *step);
     if (!step)
         return TRYST_E_NOMEM;
-    status = scope_open(group->rdv, id, &step->scope);
+    status = scope_open(&group->rdv->scopes, id, &step->scope);
     if (status != TRYST_OK)
         goto free_step;
     step->group = group;
@@ -128,7 +137,8 @@ void step_publish_abort(struct tryst_step *step, const struct scope *scope)
 tryst_status step_refuses(const struct rendezvous *rdv, const struct scope *scope,
                           uint64_t step, int32_t *origin_rank_p)
 {
-    bool closed = scope ? scope->state == SCOPE_CLOSING : scope_is_closed(rdv, step);
+    bool closed =
+        scope ? scope->state == SCOPE_CLOSING : scope_is_closed(&rdv->scopes, step);
     const struct link_abort *note = closed && !scope ? abort_note_find(rdv, step) : NULL;
     if (scope && scope->abort_status != TRYST_OK) {
         *origin_rank_p = scope->abort_rank;
@@ -173,20 +183,21 @@ bool scope_abort(struct scope *scope, tryst_status status, int32_t rank, uint64_
 /** The step to be aborted: for one that is not open here a place is kept, so many for each peer. */
 static struct scope *abort_scope(struct rendezvous *rdv, uint64_t step, struct peer *from)
 {
-    struct scope *scope = scope_find(rdv, step);
-    bool early = scope ? scope->state == SCOPE_EARLY : !scope_is_closed(rdv, step);
-    if (!from || !early || (scope && scope->aborted_by))
+    struct scope *scope = scope_find(&rdv->scopes, step);
+    bool early =
+        scope ? scope->state == SCOPE_EARLY : !scope_is_closed(&rdv->scopes, step);
+    if (!from || !early || (scope && scope->aborted_by >= 0))
         return scope;
     if (from->early_aborts == EARLY_ABORTS_MAX) {
         peer_give_up(from, TRYST_E_PROTOCOL,
                      "has aborted too many steps that are not open here");
         return scope;
     }
-    scope = scope ? scope : scope_open_early(rdv, step);
+    scope = scope ? scope : scope_open_early(&rdv->scopes, step);
     if (!scope)
         return NULL;
     from->early_aborts++;
-    scope->aborted_by = from;
+    scope->aborted_by = from->rank;
     return scope;
 }
 
@@ -271,19 +282,19 @@ static void close_ops(struct list *ops, tryst_status status, const char *text)
     }
 }
 
-void scope_close(struct scope *scope, tryst_status status, const char *text)
+void scope_close(struct rendezvous *rdv, struct scope *scope, tryst_status status,
+                 const char *text)
 {
-    struct rendezvous *rdv = scope->rdv;
     int32_t rank = rdv->group->roster.rank;
-    rdv->steps_open -= scope->state == SCOPE_OPEN;
+    rdv->scopes.open -= scope->state == SCOPE_OPEN;
     if (rdv->live)
-        live_steps(rdv->live, rdv);
-    scope_state_set(scope, SCOPE_CLOSING);
+        live_steps(rdv->live, rdv->scopes.end, rdv->scopes.open);
+    scope_move(rdv, scope, SCOPE_CLOSING);
     scope->step = NULL;
     producer_scope_answer(scope, RECORD_CLOSED, TRYST_E_CLOSED, rank);
     close_ops(&scope->ops, status, text);
     close_ops(&scope->warned, status, text);
-    scope_reap_later(scope);
+    rendezvous_reap_later(rdv, scope);
 }
 
 static void step_close_run(struct rendezvous *rdv, struct submission *submission)
@@ -293,9 +304,9 @@ static void step_close_run(struct rendezvous *rdv, struct submission *submission
     if (step->close_op) {
         rdv->counters.submitted++;
         if (rdv->live)
-            live_op_add(rdv->live, step->close_op, NULL, -1);
+            live_op_begin(rdv->live, step->close_op, NULL, -1);
     }
-    scope_close(step->scope, TRYST_E_CANCELED, "its step was closed");
+    scope_close(rdv, step->scope, TRYST_E_CANCELED, "its step was closed");
     mem_free(step);
 }
 

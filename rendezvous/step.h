@@ -34,6 +34,7 @@ struct tryst_step {
 /** Publish why the scope was aborted to whoever asks the step. */
 void step_publish_abort(struct tryst_step *step, const struct scope *scope);
 /** Close the scope from our side: answer what peers parked, fail what is pending. */
-void scope_close(struct scope *scope, tryst_status status, const char *text);
+void scope_close(struct rendezvous *rdv, struct scope *scope, tryst_status status,
+                 const char *text);
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine.h"
+#include "live_gather.h"
 #include "op_device.h"
 #include "peer.h"
 #include "rendezvous/group.h"
@@ -107,7 +108,7 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
         consumer_submit(op);
     /* What has completed is told by passes only, and kept until then: it is alive. */
     if (rdv->live && !op->reported)
-        live_op_add(rdv->live, op, op->key, op->peer->rank);
+        live_op_begin(rdv->live, op, op->key, op->peer->rank);
 }
 
 /* ---- arguments ---------------------------------------------------------------------------- */

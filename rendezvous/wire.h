@@ -141,7 +141,7 @@ struct record_data {
 static_assert(sizeof(struct record_data) == 24, "data");
 
 /** From now on `name` of DATA from this rank means this step and key. The producer counts names up and
- *  uses the newest NAMES_MAX (names.h). */
+ *  uses the newest NAMES_MAX (match/names.h). */
 struct record_name {
     uint64_t step;
     uint64_t key_hash;

@@ -4,7 +4,7 @@
  *
  * Idea: a name is consumed part by part, so a prefix is a name that ends where a part does.
  * Invariant: allocates nothing and reads no byte behind the given length.
- * Callers: roster.c for ranks' prefixes, rendezvous/key.c for the two devices of a key.
+ * Callers: roster.c for ranks' prefixes, rendezvous/match/key.c for the two devices of a key.
  */
 #include "rendezvous/bootstrap/device_name.h"
 

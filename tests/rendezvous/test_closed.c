@@ -107,11 +107,12 @@ static void test_close_of_unreceived(void **state)
     world_settle(&world);
     world_done(send, TRYST_E_CANCELED);
     world_done(close_op, TRYST_OK);
-    assert_false(list_empty(&world.sides[0].rdv->scopes)); /* its credit is still out */
+    assert_false(
+        list_empty(&world.sides[0].rdv->scopes.all)); /* its credit is still out */
     tryst_op *recv = recv1(steps[1], "small", 100);
     world_settle(&world);
     world_done(recv, TRYST_E_CANCELED);
-    assert_true(list_empty(&world.sides[0].rdv->scopes));
+    assert_true(list_empty(&world.sides[0].rdv->scopes.all));
     assert_int_equal(world_peer(&world, 0, 1)->eager_used, 0);
     step_close(steps[1]);
     world_close(&world);

@@ -29,7 +29,7 @@ static void end(tryst_step **steps, int count)
             assert_int_equal(tryst_step_close(steps[i], NULL), TRYST_OK);
     world_settle(&world);
     for (int i = 0; i < world.size; i++)
-        assert_true(list_empty(&world.sides[i].rdv->scopes));
+        assert_true(list_empty(&world.sides[i].rdv->scopes.all));
     world_close(&world);
 }
 
@@ -159,7 +159,7 @@ static void test_abort_without_memory(void **state)
     alloc_fail_at(1);
     world_settle(&world);
     assert_true(alloc_fail_off());
-    assert_null(scope_find(world.sides[1].rdv, 5));
+    assert_null(scope_find(&world.sides[1].rdv->scopes, 5));
     steps[1] = world_step(&world, 1, 5);
     world_settle(&world);
     check_aborted(steps[1]);

@@ -838,8 +838,8 @@ static void test_early_nomem(void **state)
         tryst_op *recv = recv1(steps, "a", 0, 100, NULL);
         world_settle(&world);
         world_done(recv, TRYST_E_NOMEM);
-        assert_true(list_empty(&world.sides[0].rdv->scopes) == false);
-        struct scope *scope = scope_find(world.sides[0].rdv, 1);
+        assert_true(list_empty(&world.sides[0].rdv->scopes.all) == false);
+        struct scope *scope = scope_find(&world.sides[0].rdv->scopes, 1);
         assert_true(list_empty(&scope->ops)); /* no tombstone is left */
         end(steps);
     }
@@ -1045,7 +1045,7 @@ static void test_abort_earliest(void **state)
     struct scope *scope;
     int32_t rank = -1;
     begin(NULL);
-    assert_int_equal(scope_open(world.sides[0].rdv, 9, &scope), TRYST_OK);
+    assert_int_equal(scope_open(&world.sides[0].rdv->scopes, 9, &scope), TRYST_OK);
     scope_add(scope);
     for (size_t i = 0; i < COUNT_OF(causes); i++) {
         bool news =

@@ -7,7 +7,7 @@
 #include "core/random.h"
 #include "rendezvous/engine.h"
 #include "rendezvous/group.h"
-#include "rendezvous/prepared.h"
+#include "rendezvous/match/prepared.h"
 #include "support/unit.h"
 #include "tryst/key.h"
 

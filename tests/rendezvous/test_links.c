@@ -373,7 +373,7 @@ static void aborted_late(uint64_t step, int32_t origin, uint64_t time_ns)
 static tryst_status refused(uint64_t step, int32_t *origin_p)
 {
     struct rendezvous *rdv = world.sides[0].rdv;
-    return step_refuses(rdv, scope_find(rdv, step), step, origin_p);
+    return step_refuses(rdv, scope_find(&rdv->scopes, step), step, origin_p);
 }
 
 /* Of two causes of one step the earlier one stays, whichever is heard of first, also after the step was

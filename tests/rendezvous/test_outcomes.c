@@ -220,7 +220,8 @@ static void life_end(const struct life *life)
         step_close(side);
     world_settle(&world);
     for (int side = 0; side < 2; side++) {
-        check(life, list_empty(&world.sides[side].rdv->scopes) ? NULL : "a step is left");
+        check(life,
+              list_empty(&world.sides[side].rdv->scopes.all) ? NULL : "a step is left");
         for (int number = 0; number < numbers; number++)
             tryst_op_release(ops[number][side]);
     }

@@ -358,8 +358,8 @@ static void test_queued_goes_first(void **state)
     tryst_op *second = send_from(0); /* nobody runs another's submission */
     assert_int_equal(first->state, OP_SUBMITTED);
     pass(0);
-    assert_int_equal(first->seq, 0);
-    assert_int_equal(second->seq, 1);
+    assert_int_equal(first->queued.seq, 0);
+    assert_int_equal(second->queued.seq, 1);
     tryst_op *recvs[2] = {recv_at(1), recv_at(1)};
     world_settle(&world);
     for (int i = 0; i < 2; i++)

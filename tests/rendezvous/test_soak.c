@@ -374,7 +374,7 @@ static void life_end(bool failing)
         for (int step = 0; step < STEPS; step++)
             tryst_op_release(visits[side][step].close_op);
     for (int i = 0; i < SIDES; i++) {
-        assert_true(list_empty(&world.sides[i].rdv->scopes));
+        assert_true(list_empty(&world.sides[i].rdv->scopes.all));
         for (int j = 0; j < SIDES; j++)
             if (i != j) {
                 assert_int_equal(world_peer(&world, i, j)->life, PEER_ALIVE);

@@ -6,7 +6,7 @@
 
 #include "core/alloc.h"
 #include "core/random.h"
-#include "rendezvous/names.h"
+#include "rendezvous/match/names.h"
 #include "rendezvous/numbers/stream.h"
 #include "support/unit.h"
 
@@ -583,13 +583,13 @@ static void test_name_told(void **state)
     for (size_t s = 0; s < COUNT_OF(starts); s++) {
         uint64_t count = starts[s];
         names_begin();
-        assert_false(name_is_told(&entries[0], count));
-        entries[0].told = ++count;
+        assert_false(name_is_declared(&entries[0], count));
+        entries[0].declared = ++count;
         name_bind(name_declare(names, (uint32_t)count, 1, 99), &entries[1]);
         for (unsigned i = 0; i < 2 * NAMES_MAX; i++) {
-            const struct name *name = name_find(names, (uint32_t)entries[0].told);
+            const struct name *name = name_find(names, (uint32_t)entries[0].declared);
             bool leads = name && name->entry == &entries[1];
-            assert_int_equal(name_is_told(&entries[0], count), leads);
+            assert_int_equal(name_is_declared(&entries[0], count), leads);
             assert_int_equal(leads, i < NAMES_MAX);
             (void)name_declare(names, (uint32_t)++count, 1, 98);
         }

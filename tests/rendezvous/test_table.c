@@ -5,9 +5,11 @@
 #include "core/alloc.h"
 #include "core/hash.h"
 #include "core/random.h"
+#include "rendezvous/eager.h"
 #include "rendezvous/engine.h"
+#include "rendezvous/match/table.h"
 #include "rendezvous/peer.h"
-#include "rendezvous/table.h"
+#include "rendezvous/want.h"
 #include "support/unit.h"
 
 static struct rendezvous rdv;
@@ -21,7 +23,7 @@ static int begin(void **state)
     struct pool_params wants = {.name = "wants", .item_bytes = sizeof(struct want)};
     memset(&rdv, 0, sizeof rdv);
     memset(&peer, 0, sizeof peer);
-    scopes_init(&rdv);
+    scopes_init(&rdv.scopes);
     rdv.group = &group;
     peer.rdv = &rdv;
     for (int i = 0; i < 2; i++) {
@@ -34,9 +36,9 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    list_for_each_safe (&rdv.scopes, node, after)
+    list_for_each_safe (&rdv.scopes.all, node, after)
         scope_free(container_of(node, struct scope, node));
-    scopes_close(&rdv);
+    scopes_close(&rdv.scopes);
     return (int)pool_close(rdv.wants);
 }
 
@@ -54,7 +56,7 @@ static tryst_key *key_make(const char *edge, uint64_t hash)
 static struct scope *scope_make(uint64_t id)
 {
     struct scope *scope;
-    assert_int_equal(scope_open(&rdv, id, &scope), TRYST_OK);
+    assert_int_equal(scope_open(&rdv.scopes, id, &scope), TRYST_OK);
     scope_add(scope);
     return scope;
 }
@@ -63,34 +65,34 @@ static void test_scopes(void **state)
 {
     struct scope *one = scope_make(1);
     struct scope *nine = scope_make(9);
-    rdv.steps_end = 10;
-    assert_ptr_equal(scope_find(&rdv, 1), one);
-    assert_ptr_equal(scope_find(&rdv, 9), nine);
-    assert_null(scope_find(&rdv, 2));
-    assert_true(scope_is_closed(&rdv, 2)); /* passed over */
-    assert_false(scope_is_closed(&rdv, 10));
+    rdv.scopes.end = 10;
+    assert_ptr_equal(scope_find(&rdv.scopes, 1), one);
+    assert_ptr_equal(scope_find(&rdv.scopes, 9), nine);
+    assert_null(scope_find(&rdv.scopes, 2));
+    assert_true(scope_is_closed(&rdv.scopes, 2)); /* passed over */
+    assert_false(scope_is_closed(&rdv.scopes, 10));
     scope_free(one);
-    assert_null(scope_find(&rdv, 1));
-    assert_true(scope_is_closed(&rdv, 1));
+    assert_null(scope_find(&rdv.scopes, 1));
+    assert_true(scope_is_closed(&rdv.scopes, 1));
 }
 
 /* What a peer says of a step before it is open here: dropped unless something was put into it. */
 static void test_early_scopes(void **state)
 {
-    struct scope *empty = scope_open_early(&rdv, 10);
-    struct scope *full = scope_open_early(&rdv, 11);
+    struct scope *empty = scope_open_early(&rdv.scopes, 10);
+    struct scope *full = scope_open_early(&rdv.scopes, 11);
     tryst_key *key = key_make("a", 0);
     assert_non_null(entry_get(full, key));
     tryst_key_release(key);
     scope_drop_early(empty);
     scope_drop_early(full);
-    assert_null(scope_find(&rdv, 10));
-    assert_ptr_equal(scope_find(&rdv, 11), full);
-    assert_false(list_empty(&rdv.scopes_early));
+    assert_null(scope_find(&rdv.scopes, 10));
+    assert_ptr_equal(scope_find(&rdv.scopes, 11), full);
+    assert_false(list_empty(&rdv.scopes.early));
     scope_state_set(full, SCOPE_OPEN);
-    assert_true(list_empty(&rdv.scopes_early));
+    assert_true(list_empty(&rdv.scopes.early));
     scope_drop_early(full);
-    assert_ptr_equal(scope_find(&rdv, 11), full);
+    assert_ptr_equal(scope_find(&rdv.scopes, 11), full);
 }
 
 /* Found by id whatever the ids are, also where the index finds no memory to grow. */
@@ -102,23 +104,23 @@ static void test_many_scopes(void **state)
         uint64_t stride = strides[s / 2];
         for (uint64_t i = 0; i < SCOPES; i++) {
             struct scope *scope;
-            assert_int_equal(scope_open(&rdv, i * stride, &scope), TRYST_OK);
+            assert_int_equal(scope_open(&rdv.scopes, i * stride, &scope), TRYST_OK);
             if (s % 2)
                 alloc_fail_at(1);
             scope_add(scope);
             alloc_fail_off();
         }
         for (uint64_t i = 0; i < SCOPES; i += 2)
-            scope_free(scope_find(&rdv, i * stride));
+            scope_free(scope_find(&rdv.scopes, i * stride));
         for (uint64_t i = 0; i < SCOPES; i++) {
-            struct scope *scope = scope_find(&rdv, i * stride);
+            struct scope *scope = scope_find(&rdv.scopes, i * stride);
             assert_int_equal(scope ? scope->id : UINT64_MAX,
                              i % 2 ? i * stride : UINT64_MAX);
         }
-        list_for_each_safe (&rdv.scopes, node, after)
+        list_for_each_safe (&rdv.scopes.all, node, after)
             scope_free(container_of(node, struct scope, node));
-        scopes_close(&rdv);
-        scopes_init(&rdv);
+        scopes_close(&rdv.scopes);
+        scopes_init(&rdv.scopes);
     }
 }
 
@@ -177,7 +179,8 @@ static void test_record_keys(void **state)
         struct record_key named = {hash_bytes(rows[i].key, strlen(rows[i].key)),
                                    rows[i].key, strlen(rows[i].key), 0, 1};
         tryst_status status = TRYST_IN_PROGRESS;
-        struct entry *entry = entry_take(scope, &named, rows[i].may_make, &status);
+        struct entry *entry =
+            entry_take(scope, &group.roster, &named, rows[i].may_make, &status);
         assert_int_equal(status, rows[i].status);
         assert_int_equal(entry != NULL, status == TRYST_OK);
         assert_int_equal(scope->entries_count, 1);
@@ -211,35 +214,39 @@ static void test_queues(void **state)
         memset(want, 0, sizeof *want);
         want->peer = &peer;
         want->entry = entry;
-        want->seq = seq;
+        want->queued.seq = seq;
         want->answered = true;
-        entry_want_insert(entry, want);
+        queue_insert(&entry->wants, &want->queued);
         peer.parked_count++;
         wants[order[i]] = want;
-        sends[order[i]].seq = seq;
-        entry_send_insert(entry, &sends[order[i]]);
+        sends[order[i]].queued.seq = seq;
+        queue_insert(&entry->sends, &sends[order[i]].queued);
     }
     uint64_t next = 0;
-    list_for_each_safe (&entry->wants, node, after) {
-        assert_int_equal(container_of(node, struct want, node)->seq, next);
+    struct queue_node *item = NULL;
+    while ((item = queue_next(&entry->wants, item)) != NULL) {
+        assert_int_equal(item->seq, next);
         next += 2;
     }
+    assert_int_equal(next, 2 * COUNT);
     for (uint64_t i = 0; i < COUNT; i++) {
-        assert_ptr_equal(entry_want_find(entry, 2 * i), wants[i]);
-        assert_ptr_equal(entry_send_find(entry, 2 * i), &sends[i]);
-        assert_null(entry_want_find(entry, 2 * i + 1));
-        assert_null(entry_send_find(entry, 2 * i + 1));
-        assert_null(entry_recv_find(entry, 2 * i));
-        assert_null(entry_early_find(entry, 2 * i));
+        assert_ptr_equal(want_find(entry, 2 * i), wants[i]);
+        assert_ptr_equal(op_find(&entry->sends, 2 * i), &sends[i]);
+        assert_null(want_find(entry, 2 * i + 1));
+        assert_null(op_find(&entry->sends, 2 * i + 1));
+        assert_null(op_find(&entry->recvs, 2 * i));
+        assert_null(unexpected_find(entry, 2 * i));
     }
     for (int i = 0; i < COUNT; i++)
-        list_remove(&sends[i].queue_node);
+        list_remove(&sends[i].queued.node);
     want_unpark(wants[7]);
     want_unpark(wants[7]); /* twice does no harm */
-    assert_null(entry_want_find(entry, 14));
+    assert_null(want_find(entry, 14));
     assert_int_equal(peer.parked_count, COUNT - 1);
     want_free(wants[7]);
-    scope_free(scope); /* frees the others */
+    while ((item = queue_next(&entry->wants, NULL)) != NULL)
+        want_free(container_of(item, struct want, queued));
+    scope_free(scope);
     assert_int_equal(peer.parked_count, 0);
     assert_int_equal(pool_counters(rdv.wants).in_use, 0);
 }
@@ -250,7 +257,7 @@ static void test_no_memory(void **state)
     for (uint64_t nth = 1; nth <= 2; nth++) {
         struct scope *scope;
         alloc_fail_at(nth);
-        assert_int_equal(scope_open(&rdv, 1, &scope), TRYST_E_NOMEM);
+        assert_int_equal(scope_open(&rdv.scopes, 1, &scope), TRYST_E_NOMEM);
         assert_true(alloc_fail_off());
         assert_int_equal(alloc_live_count(), before);
     }

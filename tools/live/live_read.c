@@ -4,7 +4,7 @@
  * Idea: the page is mapped read-only only while it is copied; all else works on the copy.
  * Invariant: what leaves this file is within bounds, whatever the page said: offsets and counts
  * were checked against its size, which is sealed, and texts are terminated.
- * Memory order: rendezvous/live.c explains it; the reader's half is record_copy.
+ * Memory order: rendezvous/live/page.c explains it; the reader's half is record_copy.
  * Caller: live_main.c. */
 #include "live_read.h"
 #include "live_proc.h"

@@ -10,8 +10,8 @@
  *  Invariants: a name leads to its entry from the moment that one is made for it until the entry is
  *  freed; an entry knows the one name that leads to it.
  */
-#ifndef RENDEZVOUS_NAMES_H
-#define RENDEZVOUS_NAMES_H
+#ifndef RENDEZVOUS_MATCH_NAMES_H
+#define RENDEZVOUS_MATCH_NAMES_H
 
 #include <stdint.h>
 
@@ -30,9 +30,9 @@ struct name {
 };
 
 /** May DATA name the entry's key by what was declared last? `count`: names declared so far. */
-static inline bool name_is_told(const struct entry *entry, uint64_t count)
+static inline bool name_is_declared(const struct entry *entry, uint64_t count)
 {
-    return entry->told && count - entry->told < NAMES_MAX;
+    return entry->declared && count - entry->declared < NAMES_MAX;
 }
 
 /** The place of a name that is being declared; what stood there is forgotten. */

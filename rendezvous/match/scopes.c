@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps by id: those that are open here, that close, and that only peers know of yet.
+ * Steps by id; see scopes.h.
  *
  * Idea: a chained hash table that doubles when it is full; without memory its chains just grow longer.
- * Invariants: a step is in rdv->scopes, in the index, and while it is EARLY in rdv->scopes_early. What
+ * Invariants: a step is in scopes->all, in the index, and while it is EARLY in scopes->early. What
  * peers make us keep of steps that are not open is bounded for each of them by itself: WANTs by
  * early_max, DATA by eager credit, aborts by EARLY_ABORTS_MAX; an early step holds some of these, or
  * it is dropped. So no peer takes another's place.
@@ -12,13 +12,12 @@
 #include <assert.h>
 
 #include "core/alloc.h"
-#include "engine.h"
-#include "peer.h"
+#include "scopes.h"
 #include "table.h"
 
 enum { SCOPE_BUCKETS_MIN = 16 };
 
-tryst_status scope_open(struct rendezvous *rdv, uint64_t id, struct scope **scope_p)
+tryst_status scope_open(struct scopes *scopes, uint64_t id, struct scope **scope_p)
 {
     struct scope *scope = mem_zalloc(sizeof *scope);
     if (!scope)
@@ -29,10 +28,10 @@ tryst_status scope_open(struct rendezvous *rdv, uint64_t id, struct scope **scop
         return TRYST_E_NOMEM;
     }
     scope->buckets_count = SCOPE_BUCKETS_MIN;
-    scope->rdv = rdv;
+    scope->scopes = scopes;
     scope->id = id;
     scope->state = SCOPE_EARLY;
-    scope->abort_rank = -1;
+    scope->aborted_by = scope->abort_rank = -1;
     list_init(&scope->ops);
     list_init(&scope->warned);
     *scope_p = scope;
@@ -41,21 +40,21 @@ tryst_status scope_open(struct rendezvous *rdv, uint64_t id, struct scope **scop
 
 /* ---- the index ---------------------------------------------------------------------------- */
 
-void scopes_init(struct rendezvous *rdv)
+void scopes_init(struct scopes *scopes)
 {
-    list_init(&rdv->scopes);
-    list_init(&rdv->scopes_early);
-    list_init(&rdv->scopes_reap);
-    rdv->index.buckets = rdv->index.first;
-    rdv->index.buckets_count = SCOPES_FIRST;
+    list_init(&scopes->all);
+    list_init(&scopes->early);
+    list_init(&scopes->reap);
+    scopes->index.buckets = scopes->index.first;
+    scopes->index.buckets_count = SCOPES_FIRST;
 }
 
-void scopes_close(struct rendezvous *rdv)
+void scopes_close(struct scopes *scopes)
 {
-    assert(list_empty(&rdv->scopes));
-    if (rdv->index.buckets != rdv->index.first)
-        mem_free(rdv->index.buckets);
-    rdv->index.buckets = rdv->index.first;
+    assert(list_empty(&scopes->all));
+    if (scopes->index.buckets != scopes->index.first)
+        mem_free(scopes->index.buckets);
+    scopes->index.buckets = scopes->index.first;
 }
 
 /** Where the step with this id hangs, or would. */
@@ -90,24 +89,22 @@ static void index_grow(struct scope_index *index)
 
 void scope_add(struct scope *scope)
 {
-    struct rendezvous *rdv = scope->rdv;
-    list_push_back(&rdv->scopes, &scope->node);
+    struct scopes *scopes = scope->scopes;
+    list_push_back(&scopes->all, &scope->node);
     if (scope->state == SCOPE_EARLY)
-        list_push_back(&rdv->scopes_early, &scope->early_node);
-    if (++rdv->index.count > rdv->index.buckets_count)
-        index_grow(&rdv->index);
-    *place_of(&rdv->index, scope->id) = scope;
+        list_push_back(&scopes->early, &scope->early_node);
+    if (++scopes->index.count > scopes->index.buckets_count)
+        index_grow(&scopes->index);
+    *place_of(&scopes->index, scope->id) = scope;
 }
 
 void scope_free(struct scope *scope)
 {
     assert(list_empty(&scope->ops) && list_empty(&scope->warned));
     scope_entries_free(scope);
-    if (scope->aborted_by)
-        scope->aborted_by->early_aborts--;
     if (list_remove(&scope->node)) {
-        *place_of(&scope->rdv->index, scope->id) = scope->next;
-        scope->rdv->index.count--;
+        *place_of(&scope->scopes->index, scope->id) = scope->next;
+        scope->scopes->index.count--;
     }
     list_remove(&scope->early_node);
     list_remove(&scope->reap_node);
@@ -116,17 +113,17 @@ void scope_free(struct scope *scope)
     mem_free(scope);
 }
 
-struct scope *scope_find(struct rendezvous *rdv, uint64_t id)
+struct scope *scope_find(struct scopes *scopes, uint64_t id)
 {
-    return *place_of(&rdv->index, id);
+    return *place_of(&scopes->index, id);
 }
 
 /* ---- states ------------------------------------------------------------------------------- */
 
-struct scope *scope_open_early(struct rendezvous *rdv, uint64_t id)
+struct scope *scope_open_early(struct scopes *scopes, uint64_t id)
 {
     struct scope *scope;
-    if (scope_open(rdv, id, &scope) != TRYST_OK)
+    if (scope_open(scopes, id, &scope) != TRYST_OK)
         return NULL;
     scope_add(scope);
     return scope;
@@ -144,20 +141,10 @@ void scope_state_set(struct scope *scope, enum scope_state state)
     assert(state > scope->state);
     scope->state = (uint8_t)state;
     list_remove(&scope->early_node);
-    if (scope->aborted_by)
-        scope->aborted_by->early_aborts--;
-    scope->aborted_by = NULL;
-}
-
-bool scope_is_closed(const struct rendezvous *rdv, uint64_t id)
-{
-    /* Called for ids that have no scope: those up to the newest were opened and closed. */
-    return id < rdv->steps_end;
 }
 
 void scope_reap_later(struct scope *scope)
 {
     if (!list_linked(&scope->reap_node))
-        list_push_back(&scope->rdv->scopes_reap, &scope->reap_node);
-    scope->rdv->reap = true;
+        list_push_back(&scope->scopes->reap, &scope->reap_node);
 }

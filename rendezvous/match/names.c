@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The consumer's table of short names for keys; see names.h. Callers: eager.c, table.c, peer.c. */
+/* The consumer's table of short names for keys; see names.h. Callers: eager.c, records.c, peer.c. */
 #include "names.h"
 
 static void name_forget(struct name *name)

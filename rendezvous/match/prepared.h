@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file prepared.h
- *  A prepared key: parsed, resolved to ranks and hashed once; counted references.
+ *  Keys by their ranks, and a prepared key: parsed, resolved to ranks and hashed once; counted references.
  *
  *  Operations, table entries and the caller's handle share one object, so a hot loop copies and
  *  parses nothing. Immutable after its making; references from any thread.
  */
-#ifndef RENDEZVOUS_PREPARED_H
-#define RENDEZVOUS_PREPARED_H
+#ifndef RENDEZVOUS_MATCH_PREPARED_H
+#define RENDEZVOUS_MATCH_PREPARED_H
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "tryst/key.h"
+
+struct roster;
 
 struct tryst_key {
     _Atomic(uint32_t) refs;
@@ -24,9 +26,14 @@ struct tryst_key {
     char string[]; /**< terminated */
 };
 
-/** Parse `string` (`bytes` long, terminated or not) and resolve it in `group`.
+/** tryst_key_build, with the roster of its group. */
+tryst_status key_build(const struct roster *roster, int src_rank, int dst_rank,
+                       const char *edge, uint64_t frame, uint64_t iter, char *key,
+                       size_t capacity);
+
+/** Parse `string` (`bytes` long, terminated or not) and resolve it in `roster`.
  *  TRYST_OK, TRYST_E_KEY, TRYST_E_NOMEM. */
-tryst_status prepared_open(const tryst_group *group, const char *string, size_t bytes,
+tryst_status prepared_open(const struct roster *roster, const char *string, size_t bytes,
                            tryst_key **key_p);
 tryst_key *prepared_ref(tryst_key *key);
 void prepared_unref(tryst_key *key);

@@ -6,19 +6,17 @@
  * (framework/rendezvous.cc, util/device_name_utils.cc), made strict where TensorFlow's leniency
  * would let two ranks mean different things by one string (tryst/key.h lists where).
  * Invariant: parsing allocates nothing and reads no byte behind the given length.
- * Callers: tryst_send and friends, and records.c for keys from the wire.
+ * Callers: users, submit.c and group.c for their keys, table.c for those from the wire.
  */
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "core/hash.h"
+#include "prepared.h"
 #include "rendezvous/bootstrap/device_name.h"
-#include "rendezvous/group.h"
-#include "rendezvous/prepared.h"
-#include "rendezvous/rendezvous.h"
+#include "rendezvous/bootstrap/roster.h"
 
 enum { KEY_PARTS = 5, INCARNATION_DIGITS_MAX = 16 };
 
@@ -124,17 +122,12 @@ tryst_status tryst_key_parse(const char *key, tryst_parsed_key *parsed_p,
 
 /* ---- builder ------------------------------------------------------------------------------ */
 
-tryst_status tryst_key_build(const tryst_group *group, int src_rank, int dst_rank,
-                             const char *edge, uint64_t frame, uint64_t iter, char *key,
-                             size_t capacity)
+tryst_status key_build(const struct roster *roster, int src_rank, int dst_rank,
+                       const char *edge, uint64_t frame, uint64_t iter, char *key,
+                       size_t capacity)
 {
-    if (!group || !edge || !*edge || strchr(edge, ';') || !key)
-        return TRYST_E_INVALID;
-    if (rendezvous_usable(group->rdv) == TRYST_E_FORKED)
-        return TRYST_E_FORKED;
-    const struct roster *roster = &group->roster;
-    if (src_rank < 0 || src_rank >= roster->size || dst_rank < 0 ||
-        dst_rank >= roster->size)
+    if (!edge || !*edge || strchr(edge, ';') || !key || src_rank < 0 ||
+        src_rank >= roster->size || dst_rank < 0 || dst_rank >= roster->size)
         return TRYST_E_INVALID;
     const struct roster_entry *src = &roster->entries[src_rank];
     const struct roster_entry *dst = &roster->entries[dst_rank];
@@ -149,17 +142,15 @@ tryst_status tryst_key_build(const tryst_group *group, int src_rank, int dst_ran
 
 /* ---- prepared keys ------------------------------------------------------------------------ */
 
-tryst_status prepared_open(const tryst_group *group, const char *string, size_t bytes,
+tryst_status prepared_open(const struct roster *roster, const char *string, size_t bytes,
                            tryst_key **key_p)
 {
     tryst_parsed_key parsed;
     tryst_status status = key_parse_bytes(string, bytes, &parsed, NULL);
     if (status != TRYST_OK)
         return status;
-    int src =
-        roster_rank_of(&group->roster, parsed.src_device.data, parsed.src_device.bytes);
-    int dst =
-        roster_rank_of(&group->roster, parsed.dst_device.data, parsed.dst_device.bytes);
+    int src = roster_rank_of(roster, parsed.src_device.data, parsed.src_device.bytes);
+    int dst = roster_rank_of(roster, parsed.dst_device.data, parsed.dst_device.bytes);
     if (src < 0 || dst < 0)
         return TRYST_E_KEY;
     tryst_key *key = mem_alloc(sizeof *key + bytes + 1);
@@ -190,15 +181,6 @@ void prepared_unref(tryst_key *key)
     /* acq_rel: the last one sees every other's use before it frees. */
     if (key && atomic_fetch_sub_explicit(&key->refs, 1, memory_order_acq_rel) == 1)
         mem_free(key);
-}
-
-tryst_status tryst_key_prepare(tryst_group *group, const char *key, tryst_key **key_p)
-{
-    if (!group || !key || !key_p)
-        return TRYST_E_INVALID;
-    if (rendezvous_usable(group->rdv) == TRYST_E_FORKED)
-        return TRYST_E_FORKED;
-    return prepared_open(group, key, strnlen(key, TRYST_KEY_MAX + 1), key_p);
 }
 
 const char *tryst_key_string(const tryst_key *key)

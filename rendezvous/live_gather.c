@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What stands on the live page, gathered from operations, steps and peers; see live_gather.h.
+ *
+ * Callers: submit.c and step.c (operations), the peers' files, rendezvous.c (tick), commsched (open,
+ * close, sleep).
+ */
+#include "live_gather.h"
+
+#include <stdio.h>
+
+#include "peer.h"
+#include "recv_run.h"
+#include "want.h"
+
+/** Operations that a tick looks at: all that are on the page are among the oldest, usually. */
+enum { TICK_OPS_MAX = 1024 };
+
+#define STATE_IS(name) _Static_assert((int)OP_##name == (int)TRYST_LIVE_##name, "state")
+STATE_IS(SUBMITTED);
+STATE_IS(POSTED);
+STATE_IS(WANTED);
+STATE_IS(DEFERRED);
+STATE_IS(INLINE);
+STATE_IS(MATCHED);
+STATE_IS(ENDING);
+STATE_IS(SEND);
+STATE_IS(RECV);
+_Static_assert((int)OP_STEP_CLOSE == (int)TRYST_LIVE_CLOSE, "kind");
+_Static_assert(offsetof(tryst_op, state) == offsetof(tryst_op, kind) + 1, "one load");
+
+/* ---- operations --------------------------------------------------------------------------- */
+
+static void op_refresh(const tryst_op *op)
+{
+    uint64_t slices = op->want ? op->want->transfer.upto : op->done_upto;
+    uint64_t slice_bytes = op->want  ? op->want->transfer.slice_bytes
+                           : op->run ? op->run->slice_bytes
+                                     : op->rdv->set.slice_bytes;
+    live_op_put(op->live, live_kind_state(op), op->peer->rank, op->bytes,
+                slices * slice_bytes);
+}
+
+/** Refresh those that have a place, and give places that are free to others. */
+static void ops_tick(struct live *live, const struct list *ops, int *left)
+{
+    list_for_each_safe (ops, node, after) {
+        tryst_op *op = container_of(node, tryst_op, scope_node);
+        if (--*left < 0)
+            return;
+        if (!op->reported && op->live)
+            op_refresh(op);
+        else if (!op->reported)
+            live_op_begin(live, op, op->key, op->peer->rank);
+    }
+}
+
+static void scopes_tick(struct live *live, struct rendezvous *rdv)
+{
+    int left = TICK_OPS_MAX;
+    list_for_each_safe (&rdv->scopes.all, node, after) {
+        struct scope *scope = container_of(node, struct scope, node);
+        ops_tick(live, &scope->warned, &left);
+        ops_tick(live, &scope->ops, &left);
+    }
+}
+
+/* ---- peers and the rest ------------------------------------------------------------------- */
+
+void live_peer(struct live *live, const struct peer *peer)
+{
+    if (!live || (uint32_t)peer->rank >= live->peers_count)
+        return;
+    bool used = peer->candidates_count && peer->candidate < peer->candidates_count;
+    bool unix_link = peer->link && link_is_unix(peer->link);
+    struct tryst_live_peer now = {.rank = peer->rank,
+                                  .life = peer->life,
+                                  .link = peer->link_state,
+                                  .endpoint = peer->ep_state,
+                                  .pid = unix_link ? link_peer_pid(peer->link) : 0,
+                                  .frames_sent = peer->frames_sent,
+                                  .frames_acked = peer->frames_acked,
+                                  .frames_read = peer->frames_read,
+                                  .in_flight_bytes = peer->lane.in_flight_bytes,
+                                  .bytes_sent = peer->bytes_sent,
+                                  .bytes_received = peer->bytes_received};
+    if (used)
+        snprintf(now.transport, sizeof now.transport, "%s",
+                 transport_kind_name(peer->candidates[peer->candidate]));
+    const char *text = peer->life >= PEER_GIVING_UP ? peer->gone_text : peer->mechanism;
+    memcpy(now.mechanism, text, strnlen(text, sizeof now.mechanism - 1));
+    live_peer_put(live, &now);
+}
+
+static void counts_put(struct live *live, const struct rendezvous *rdv, uint64_t now_ns)
+{
+    live_counts(live, rdv->counters.submitted - rdv->counters.operations,
+                rdv->counters.operations, now_ns);
+}
+
+void live_tick(struct live *live, struct rendezvous *rdv, uint64_t now_ns)
+{
+    scopes_tick(live, rdv);
+    for (uint32_t i = 0; rdv->group && i < live->peers_count; i++)
+        live_peer(live, &rdv->group->peers[i]);
+    counts_put(live, rdv, now_ns);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------ */
+
+/** Any operation that has a place; there is one. */
+static tryst_op *op_victim(struct rendezvous *rdv)
+{
+    list_for_each_safe (&rdv->scopes.all, node, after) {
+        struct scope *scope = container_of(node, struct scope, node);
+        list_for_each_safe (&scope->ops, op_node, op_after) {
+            tryst_op *op = container_of(op_node, tryst_op, scope_node);
+            if (op->live && !op->reported)
+                return op;
+        }
+    }
+    return NULL;
+}
+
+/** An operation that somebody waits for has a place, if need be another's. */
+static void op_ensure(struct rendezvous *rdv, tryst_op *op)
+{
+    struct live *live = rdv->live;
+    tryst_op *other = op->live || live->places_count ? NULL : op_victim(rdv);
+    if (op->live || op->reported)
+        return;
+    if (other) {
+        live_op_forget(live, other->live);
+        other->live = NULL;
+    }
+    live_op_begin(live, op, op->key, op->peer ? op->peer->rank : -1);
+}
+
+void rendezvous_live_wait(struct rendezvous *rdv, tryst_op *op, enum tryst_live_wait how,
+                          uint64_t now_ns)
+{
+    struct live *live = rdv->live;
+    if (!live || live_waits_so(live, how, op))
+        return;
+    if (op)
+        op_ensure(rdv, op);
+    live_wait(live, how, op, op && !op->reported ? op->live : NULL, now_ns);
+    counts_put(live, rdv, now_ns);
+}
+
+void rendezvous_live_leave(struct rendezvous *rdv)
+{
+    if (rdv->live)
+        live_leave(rdv->live);
+}
+
+/* ---- open and close ----------------------------------------------------------------------- */
+
+void rendezvous_live_open(struct rendezvous *rdv, int rank, int size, const void *held)
+{
+    tryst_status status =
+        live_open(rank, size, held, clock_now_ns(rdv->clock), &rdv->live);
+    if (status != TRYST_OK)
+        LOG_INFO(rdv->log, "no live page (tryst-info --live): %s",
+                 tryst_status_str(status));
+}
+
+void rendezvous_live_closing(struct rendezvous *rdv)
+{
+    if (rdv->live)
+        live_phase(rdv->live, TRYST_LIVE_CLOSING);
+}
+
+void rendezvous_live_close(struct rendezvous *rdv)
+{
+    struct live *live = rdv->live;
+    rdv->live = NULL;
+    if (live)
+        live_close(live);
+}
