@@ -32,8 +32,10 @@
 
 #include "context.h"
 #include "idle.h"
-#include "rendezvous/op.h"
+#include "rendezvous/live_context.h"
+#include "rendezvous/op/op.h"
 #include "rendezvous/rendezvous.h"
+#include "rendezvous/submission.h"
 
 /** A pass that finds nothing costs about 0.1 µs, an epoll call about 1 µs: look at the
  *  descriptors in one pass of so many. */

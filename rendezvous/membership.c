@@ -13,8 +13,14 @@
 
 #include "core/alloc.h"
 #include "core/hash.h"
-#include "engine.h"
-#include "peer.h"
+#include "membership.h"
+#include "rendezvous.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/accept.h"
+#include "rendezvous/peer/clock_offset.h"
+#include "rendezvous/peer/link.h"
+#include "rendezvous/peer/peer.h"
+#include "rendezvous/peer/tree.h"
 #include "step.h"
 
 /** So often is read what has come, at most, before this rank says that it leaves. */

@@ -5,9 +5,9 @@
 #include "core/alloc.h"
 #include "core/hash.h"
 #include "core/random.h"
-#include "rendezvous/engine.h"
-#include "rendezvous/group.h"
 #include "rendezvous/match/prepared.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/group.h"
 #include "support/unit.h"
 #include "tryst/key.h"
 

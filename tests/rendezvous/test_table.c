@@ -5,11 +5,11 @@
 #include "core/alloc.h"
 #include "core/hash.h"
 #include "core/random.h"
-#include "rendezvous/eager.h"
-#include "rendezvous/engine.h"
 #include "rendezvous/match/table.h"
-#include "rendezvous/peer.h"
-#include "rendezvous/want.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/peer.h"
+#include "rendezvous/protocol/eager.h"
+#include "rendezvous/protocol/want.h"
 #include "support/unit.h"
 
 static struct rendezvous rdv;
