@@ -26,7 +26,8 @@ set(TRYST_LAYER_ORDER
     topology/plan topology/report topology/probe topology/place topology/draw
     topology
     transports/link transports/memory transports
-    rendezvous/bootstrap rendezvous/numbers rendezvous/match rendezvous/live rendezvous
+    rendezvous/bootstrap rendezvous/numbers rendezvous/match rendezvous/live
+    rendezvous/op rendezvous/peer rendezvous/protocol rendezvous
     commsched/sched commsched/progress commsched/context)
 
 # The name of a layer where no '/' may stand: in targets, and as one folder.

@@ -5,11 +5,12 @@
  * Invariant: reads only; it may run while the engine is stuck.
  * Callers: commsched/context.c.
  */
+#include "dump.h"
+#include "late.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/peer.h"
 #include <inttypes.h>
 #include <stdio.h>
-
-#include "engine.h"
-#include "peer.h"
 
 static int dump_ops(struct rendezvous *rdv, int fd, const struct list *ops)
 {

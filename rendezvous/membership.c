@@ -13,8 +13,14 @@
 
 #include "core/alloc.h"
 #include "core/hash.h"
-#include "engine.h"
-#include "peer.h"
+#include "membership.h"
+#include "rendezvous.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/accept.h"
+#include "rendezvous/peer/clock_offset.h"
+#include "rendezvous/peer/link.h"
+#include "rendezvous/peer/peer.h"
+#include "rendezvous/peer/tree.h"
 #include "step.h"
 
 /** So often is read what has come, at most, before this rank says that it leaves. */
@@ -82,7 +88,7 @@ static bool peer_is_quiet(const struct peer *peer)
         return true;
     return peer->life <= PEER_LEFT && list_empty(&peer->pending) &&
            list_empty(&peer->want_answers) && !peer->answers_count && !peer->over_count &&
-           !peer->held_bytes && !peer->unacked && !peer->ack_alone;
+           !peer->unacked && !peer->ack_alone;
 }
 
 /** The peer has read all that was sent; it says so in answer to LEAVE. */

@@ -8,9 +8,11 @@
  * thread sleeps.
  * Callers: users' calls (submit.c, step.c, op.c); a pass.
  */
+#include "submission.h"
 #include "core/fork.h"
-#include "engine.h"
-#include "peer.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/peer.h"
+#include "rendezvous/protocol/frames.h"
 
 tryst_status rendezvous_usable(const struct rendezvous *rdv)
 {

@@ -7,7 +7,7 @@
  *
  *      seed=7         of the random numbers (1)
  *      rank=2         all but `unregistered` happens at this rank alone (at each)
- *      again=0.2      answer AGAIN to this share of frame_send, bulk_send and bulk_recv
+ *      again=0.2      answer AGAIN to this share of frame_begin, bulk_send and bulk_recv
  *      delay_us=200   hold each frame and each bulk that is sent for a random time up to this;
  *                     frames stay in order, and so do bulks
  *      reorder=0.3    this share of the bulks that are sent waits until 1 to 4 later ones have

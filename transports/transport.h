@@ -36,7 +36,7 @@
  *  Domain: every function below is called by the one thread that progresses the context
  *  (DESIGN §4), and every event and completion runs in that thread, from inside
  *  `progress` or a poller function, never from inside the call that started it (ep_open,
- *  ep_message, frame_send, bulk_*, ep_close): so no caller is re-entered. A transport
+ *  ep_message, frame_*, bulk_*, ep_close): so no caller is re-entered. A transport
  *  needs no lock of its own. Nothing here waits. connect_send and doorbell are no events
  *  but services of the layer above: a transport may call them from inside any function
  *  (mem_unregister too), and they call nothing of the transport's.
@@ -50,6 +50,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "transports/memory/memory.h"
@@ -236,9 +237,14 @@ struct transport_ops {
      *  stopped. */
     void (*ep_close)(struct endpoint *ep);
 
-    /** Queue one frame (1..frame_max bytes); `data` is reusable on return.
-     *  TRYST_OK, TRYST_AGAIN, TRYST_E_PEER (broken; events->failed tells why). */
-    tryst_status (*frame_send)(struct endpoint *ep, const void *data, size_t bytes);
+    /** Room for the next frame, of up to `max` bytes (1..frame_max): it is built at *frame_p, 8-byte
+     *  aligned, which may be where it leaves from. It lasts until the next call of this rail or one of
+     *  its endpoints: if that is not its frame_commit, no frame was begun.
+     *  TRYST_OK, TRYST_AGAIN (no room now), TRYST_E_PEER (broken; events->failed tells why). */
+    tryst_status (*frame_begin)(struct endpoint *ep, size_t max, void **frame_p);
+    /** Queue the frame that was begun, `bytes` (1..max) of it. It has its room: it arrives, or the
+     *  endpoint breaks (events->failed). */
+    void (*frame_commit)(struct endpoint *ep, size_t bytes);
 
     /** Post a receive for `bulk->tag` from this endpoint's peer. TRYST_OK, TRYST_AGAIN
      *  (more than posted_max), TRYST_E_PEER, TRYST_E_UNSUPPORTED (this device memory). */
@@ -257,6 +263,21 @@ struct transport_ops {
                                  void **handle_p);
     void (*mem_unregister)(struct rail *rail, void *handle);
 };
+
+/** A frame that was built elsewhere, through `ops` (those of ep->rail, or what stands before them). As
+ *  frame_begin; `data` is reusable on return. */
+static inline tryst_status transport_frame_send(const struct transport_ops *ops,
+                                                struct endpoint *ep, const void *data,
+                                                size_t bytes)
+{
+    void *frame;
+    tryst_status status = ops->frame_begin(ep, bytes, &frame);
+    if (status != TRYST_OK)
+        return status;
+    memcpy(frame, data, bytes);
+    ops->frame_commit(ep, bytes);
+    return TRYST_OK;
+}
 
 /** Transports that are built in, in order of preference, ended by NULL (registry.c). */
 extern const struct transport_ops *const transport_builtin[];

@@ -21,8 +21,12 @@
 #include "rails.h"
 #include "rendezvous/bootstrap/bootstrap.h"
 #include "rendezvous/bootstrap/roster.h"
-#include "rendezvous/group.h"
+#include "rendezvous/live_context.h"
+#include "rendezvous/membership.h"
+#include "rendezvous/peer/clock_offset.h"
+#include "rendezvous/peer/group.h"
 #include "rendezvous/rendezvous.h"
+#include "rendezvous/submission.h"
 #include "topology/net/port_range.h"
 #include "transports/fault_script.h"
 

@@ -7,6 +7,7 @@
 #include "transports/memory/memory.h"
 #include "context.h"
 #include "rendezvous/rendezvous.h"
+#include "rendezvous/submission.h"
 #include "transports/device.h"
 #include "transports/memory/memory_pool.h"
 #include "tryst/device.h"

@@ -15,6 +15,7 @@
 #include "context.h"
 #include "core/descriptors.h"
 #include "rendezvous/rendezvous.h"
+#include "rendezvous/submission.h"
 #include "topology/net/netif.h"
 #include "topology/net/netif_choose.h"
 #include "transports/fault.h"

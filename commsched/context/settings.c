@@ -13,8 +13,12 @@
 #include "core/alloc.h"
 #include "core/err.h"
 #include "rendezvous/bootstrap/launch.h"
-#include "rendezvous/op.h"
+#include "rendezvous/dump.h"
+#include "rendezvous/group_info.h"
+#include "rendezvous/op/op.h"
+#include "rendezvous/peer/clock_offset.h"
 #include "rendezvous/rendezvous.h"
+#include "rendezvous/submission.h"
 
 #define TEXT_OF(x) #x
 #define TEXT(x)    TEXT_OF(x)

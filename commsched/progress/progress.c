@@ -32,8 +32,10 @@
 
 #include "ctx.h"
 #include "idle.h"
-#include "rendezvous/op.h"
+#include "rendezvous/live_context.h"
+#include "rendezvous/op/op.h"
 #include "rendezvous/rendezvous.h"
+#include "rendezvous/submission.h"
 #include "thread.h"
 
 /** A pass that finds nothing costs about 0.1 µs, an epoll call about 1 µs: look at the

@@ -7,8 +7,10 @@
 #include <signal.h>
 
 #include "ctx.h"
-#include "rendezvous/op.h"
+#include "rendezvous/op/op.h"
 #include "rendezvous/rendezvous.h"
+#include "rendezvous/stream_wait.h"
+#include "rendezvous/submission.h"
 #include "thread.h"
 #include "topology/place/bind.h"
 

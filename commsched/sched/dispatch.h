@@ -23,7 +23,7 @@
 
 #include "core/clock.h"
 #include "core/trace.h"
-#include "rendezvous/transfer.h"
+#include "rendezvous/op/transfer.h"
 
 struct dispatch;
 

@@ -1044,16 +1044,19 @@ static void test_abort_earliest(void **state)
                   {100, 0, true}, {50, 2, true},   {50, 2, false}};
     struct scope *scope;
     int32_t rank = -1;
+    uint64_t time_ns = 0;
     begin(NULL);
     assert_int_equal(scope_open(&world.sides[0].rdv->scopes, 9, &scope), TRYST_OK);
     scope_add(scope);
     for (size_t i = 0; i < COUNT_OF(causes); i++) {
-        bool news =
-            scope_abort(scope, TRYST_E_ABORTED, causes[i].rank, causes[i].time_ns, "why");
-        assert_int_equal(news, causes[i].news);
-        if (news)
+        rendezvous_abort(world.sides[0].rdv, 9, TRYST_E_ABORTED, causes[i].rank,
+                         causes[i].time_ns, "why", NULL);
+        if (causes[i].news) {
             rank = causes[i].rank;
+            time_ns = causes[i].time_ns;
+        }
         assert_int_equal(scope->abort_rank, rank);
+        assert_int_equal(scope->abort_time_ns, time_ns);
     }
     end(NULL);
 }

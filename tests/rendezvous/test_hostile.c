@@ -5,7 +5,7 @@
  *
  * TRYST_TEST_SEED replays; TRYST_TEST_FRAMES sets how many random frames are tried. */
 #include "core/text.h"
-#include "rendezvous/want.h"
+#include "rendezvous/protocol/want.h"
 #include "world.h"
 
 static struct world world;

@@ -5,10 +5,9 @@
 #include "core/alloc.h"
 #include "core/hash.h"
 #include "core/random.h"
-#include "rendezvous/engine.h"
-#include "rendezvous/group.h"
 #include "rendezvous/match/prepared.h"
-#include "support/roster.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/group.h"
 #include "support/unit.h"
 #include "tryst/key.h"
 
@@ -141,7 +140,6 @@ static void test_length(void **state)
 /* ---- a group ------------------------------------------------------------------------------ */
 
 static struct roster_entry entries[12];
-static const struct roster_entry *by_prefix[12];
 static struct rendezvous rdv;
 static struct tryst_group group = {.roster = {.rank = 0, .size = 12, .entries = entries},
                                    .rdv = &rdv};
@@ -154,7 +152,6 @@ static int group_make(void **state)
                  "/job:worker/replica:0/task:%d", i);
     }
     snprintf(entries[3].device_prefix, sizeof entries[3].device_prefix, "/cpu:3");
-    roster_sort(&group.roster, by_prefix);
     return 0;
 }
 

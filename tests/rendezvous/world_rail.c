@@ -92,23 +92,32 @@ static void on_ep_close(struct endpoint *ep)
     world_ep(ep)->closing = true;
 }
 
-static tryst_status on_frame_send(struct endpoint *base, const void *data, size_t bytes)
+static _Alignas(8) uint8_t begun[FRAME_BYTES_MAX];
+
+static tryst_status on_frame_begin(struct endpoint *base, size_t max, void **frame_p)
 {
     struct world_ep *ep = world_ep(base);
     uint32_t under_way = 0;
     assert_false(ep->closing);
-    assert_true(bytes <= FRAME_BYTES_MAX);
+    assert_true(max <= FRAME_BYTES_MAX);
     list_for_each_safe (&ep->frames, node, after)
         under_way++;
     if (ep_side(ep)->frames_max && under_way >= ep_side(ep)->frames_max)
         return TRYST_AGAIN;
+    *frame_p = begun;
+    return TRYST_OK;
+}
+
+static void on_frame_commit(struct endpoint *base, size_t bytes)
+{
+    struct world_ep *ep = world_ep(base);
+    assert_true(bytes > 0 && bytes <= FRAME_BYTES_MAX);
     ep_side(ep)->frame_bytes = bytes;
     struct world_frame *frame = malloc(sizeof *frame + bytes);
     memset(frame, 0, sizeof *frame);
     frame->bytes = bytes;
-    memcpy(frame->data, data, bytes);
+    memcpy(frame->data, begun, bytes);
     list_push_back(&ep->frames, &frame->node);
-    return TRYST_OK;
 }
 
 static tryst_status on_bulk_recv(struct endpoint *base, struct bulk *bulk)
@@ -275,7 +284,8 @@ const struct transport_ops world_transport = {.name = "shm",
                                               .ep_open = on_ep_open,
                                               .ep_message = on_ep_message,
                                               .ep_close = on_ep_close,
-                                              .frame_send = on_frame_send,
+                                              .frame_begin = on_frame_begin,
+                                              .frame_commit = on_frame_commit,
                                               .bulk_recv = on_bulk_recv,
                                               .bulk_send = on_bulk_send,
                                               .bulk_cancel = on_bulk_cancel};

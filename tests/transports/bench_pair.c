@@ -47,7 +47,7 @@ static void pin(int core)
 static void frame_put(struct node *node)
 {
     static const uint64_t frame;
-    while (node->ops->frame_send(node->ep, &frame, sizeof frame) == TRYST_AGAIN)
+    while (transport_frame_send(node->ops, node->ep, &frame, sizeof frame) == TRYST_AGAIN)
         node->ops->progress(node->rail);
 }
 

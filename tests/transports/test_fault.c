@@ -39,7 +39,7 @@ static void pair_open(struct node *a, struct node *b, const char *text)
 
 static tryst_status frame(struct node *node, uint64_t number)
 {
-    return node->ops->frame_send(node->ep, &number, sizeof number);
+    return transport_frame_send(node->ops, node->ep, &number, sizeof number);
 }
 
 /* ---- scripts ---- */

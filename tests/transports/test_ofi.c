@@ -115,7 +115,7 @@ static void bulk_move(struct module_rank *from, struct module_rank *to, uint64_t
     bulk_set(&recv, tag, in, bytes);
     bulk_set(&send, tag, out, bytes);
     assert_int_equal(to->rail->ops->bulk_recv(to->ep, &recv.bulk), TRYST_OK);
-    assert_int_equal(to->rail->ops->frame_send(to->ep, "posted", 6), TRYST_OK);
+    assert_int_equal(transport_frame_send(to->rail->ops, to->ep, "posted", 6), TRYST_OK);
     UNTIL(from->frames > frames);
     assert_int_equal(from->rail->ops->bulk_send(from->ep, &send.bulk), TRYST_OK);
     UNTIL(send.done && recv.done);
@@ -364,7 +364,7 @@ static _Noreturn void victim(bool sends, size_t bytes)
         (void)rank.rail->ops->bulk_send(rank.ep, &bulk.bulk);
     } else {
         (void)rank.rail->ops->bulk_recv(rank.ep, &bulk.bulk);
-        (void)rank.rail->ops->frame_send(rank.ep, "posted", 6);
+        (void)transport_frame_send(rank.rail->ops, rank.ep, "posted", 6);
     }
     for (;;)
         (void)rank_turn(&rank);
@@ -407,7 +407,8 @@ static void stopped_in_bulk(bool victim_sends, unsigned after_ms)
     bulk_set(&bulk, 1, data, BYTES);
     if (victim_sends) {
         assert_int_equal(rank->rail->ops->bulk_recv(rank->ep, &bulk.bulk), TRYST_OK);
-        assert_int_equal(rank->rail->ops->frame_send(rank->ep, "posted", 6), TRYST_OK);
+        assert_int_equal(transport_frame_send(rank->rail->ops, rank->ep, "posted", 6),
+                         TRYST_OK);
     } else {
         assert_int_equal(rank->rail->ops->bulk_send(rank->ep, &bulk.bulk), TRYST_OK);
     }

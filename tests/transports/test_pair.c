@@ -122,7 +122,8 @@ static void test_frames(void **state)
     for (uint64_t n = 0; n < 5000;) {
         memcpy(frame, &n, 8);
         pattern_fill(frame + 8, frame_length(n) - 8, n);
-        tryst_status status = f->a.ops->frame_send(f->a.ep, frame, frame_length(n));
+        tryst_status status =
+            transport_frame_send(f->a.ops, f->a.ep, frame, frame_length(n));
         if (status == TRYST_OK) {
             n++;
         } else {
@@ -254,7 +255,7 @@ static void test_frame_overtakes_bulk(void **state)
     assert_int_equal(recv_start(f, &t), TRYST_OK);
     assert_int_equal(send_start(f, &t), TRYST_OK);
     for (unsigned i = 0; i < 3; i++)
-        assert_int_equal(f->a.ops->frame_send(f->a.ep, "urgent!", 8), TRYST_OK);
+        assert_int_equal(transport_frame_send(f->a.ops, f->a.ep, "urgent!", 8), TRYST_OK);
     nodes_settle(f->to, NULL, 4);
     assert_int_equal(f->to->frames, 3);
     assert_false(t.recv.done);
@@ -395,19 +396,19 @@ static void test_idle_is_idle(void **state)
     assert_int_equal(node_pump(&f->a), 0);
     assert_int_equal(f->a.ops->arm(f->a.rail), TRYST_OK);
     if (f->variant->loopback) {
-        assert_int_equal(f->a.ops->frame_send(f->a.ep, "x", 1), TRYST_OK);
+        assert_int_equal(transport_frame_send(f->a.ops, f->a.ep, "x", 1), TRYST_OK);
         assert_int_equal(f->a.ops->arm(f->a.rail), TRYST_AGAIN);
         return;
     }
     /* asleep: the first frame rings once, the second does not */
-    assert_int_equal(f->b.ops->frame_send(f->b.ep, "x", 1), TRYST_OK);
+    assert_int_equal(transport_frame_send(f->b.ops, f->b.ep, "x", 1), TRYST_OK);
     assert_int_equal(f->b.doorbells, 1);
-    assert_int_equal(f->b.ops->frame_send(f->b.ep, "x", 1), TRYST_OK);
+    assert_int_equal(transport_frame_send(f->b.ops, f->b.ep, "x", 1), TRYST_OK);
     assert_int_equal(f->b.doorbells, 1);
     assert_int_equal(f->a.ops->arm(f->a.rail), TRYST_AGAIN);
     nodes_settle(&f->a, NULL, 2);
     assert_int_equal(f->a.frames, 2);
-    assert_int_equal(f->b.ops->frame_send(f->b.ep, "x", 1), TRYST_OK);
+    assert_int_equal(transport_frame_send(f->b.ops, f->b.ep, "x", 1), TRYST_OK);
     assert_int_equal(f->b.doorbells, 1); /* awake: no doorbell */
 }
 
@@ -419,7 +420,7 @@ static void test_room_wakes(void **state)
     unsigned sent = 0;
     if (f->variant->loopback)
         return;
-    while (f->a.ops->frame_send(f->a.ep, frame, sizeof frame) == TRYST_OK)
+    while (transport_frame_send(f->a.ops, f->a.ep, frame, sizeof frame) == TRYST_OK)
         sent++;
     assert_true(sent >= 2);
     assert_int_equal(f->a.ops->arm(f->a.rail), TRYST_OK);
@@ -427,7 +428,8 @@ static void test_room_wakes(void **state)
     assert_int_equal(f->b.frames, sent);
     assert_int_equal(f->b.doorbells, 1);
     nodes_settle(&f->a, NULL, 2);
-    assert_int_equal(f->a.ops->frame_send(f->a.ep, frame, sizeof frame), TRYST_OK);
+    assert_int_equal(transport_frame_send(f->a.ops, f->a.ep, frame, sizeof frame),
+                     TRYST_OK);
 }
 
 #define TEST(name)                         \

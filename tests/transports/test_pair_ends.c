@@ -115,7 +115,7 @@ static void recv_next(struct node *node, struct traffic *traffic, uint64_t index
     size_t bytes = size_of((unsigned)index, flow->received);
     test_bulk_init(&flow->recv, index + 100, flow->to, bytes, NULL);
     CHECK(node->ops->bulk_recv(node->ep, &flow->recv.bulk) == TRYST_OK);
-    while (node->ops->frame_send(node->ep, &index, 8) == TRYST_AGAIN)
+    while (transport_frame_send(node->ops, node->ep, &index, 8) == TRYST_AGAIN)
         node_pump(node);
 }
 
@@ -233,7 +233,7 @@ static void ping_pong(struct node *node, unsigned side)
     for (uint64_t round = 1; round <= 4000; round++) {
         if (side == 1)
             wait_frames(node, round, &random);
-        CHECK(node->ops->frame_send(node->ep, &round, 8) == TRYST_OK);
+        CHECK(transport_frame_send(node->ops, node->ep, &round, 8) == TRYST_OK);
         if (side == 0)
             wait_frames(node, round, &random);
     }
@@ -251,7 +251,7 @@ static void flood(struct node *node, unsigned side)
     random_seed(&random, seed + side);
     if (side == 1) {
         wait_frames(node, frames, &random);
-        while (node->ops->frame_send(node->ep, "done", 4) == TRYST_AGAIN)
+        while (transport_frame_send(node->ops, node->ep, "done", 4) == TRYST_AGAIN)
             node_pump(node);
         while (!node->link_lost)
             node_pump(node);
@@ -259,7 +259,7 @@ static void flood(struct node *node, unsigned side)
         uint8_t frame[4096] = {0};
         for (uint64_t sent = 0; sent < frames;) {
             size_t bytes = 1 + random_range(&random, sent % 3 ? 64 : 4096);
-            if (node->ops->frame_send(node->ep, frame, bytes) == TRYST_OK)
+            if (transport_frame_send(node->ops, node->ep, frame, bytes) == TRYST_OK)
                 sent++;
             else if (node_pump(node) == 0)
                 sleep_timed(node);
@@ -278,7 +278,7 @@ static void bulk_sleep(struct node *node, unsigned side)
         test_bulk_init(&bulk, round, data[side], sizeof data[side], NULL);
         if (side == 1) {
             CHECK(node->ops->bulk_recv(node->ep, &bulk.bulk) == TRYST_OK);
-            CHECK(node->ops->frame_send(node->ep, "w", 1) == TRYST_OK);
+            CHECK(transport_frame_send(node->ops, node->ep, "w", 1) == TRYST_OK);
         } else {
             while (node->frames < round)
                 if (node_pump(node) == 0)
@@ -334,7 +334,7 @@ static void close_any_time(struct node *node, unsigned side)
         test_bulk_init(&recv[i], i, data + (size_t)i * BYTES, BYTES, NULL);
         posted[i] = node->ops->bulk_recv(node->ep, &recv[i].bulk) == TRYST_OK;
     }
-    (void)node->ops->frame_send(node->ep, "posted", 6);
+    (void)transport_frame_send(node->ops, node->ep, "posted", 6);
     for (uint64_t turns = random_range(&random, 60); turns > 0 && node->frames == 0;
          turns--) {
         node_pump(node);

@@ -52,7 +52,7 @@ static void fails_with(struct fixture *f, const char *text)
     assert_int_equal(f->a.failed_status, TRYST_E_PROTOCOL);
     if (!strstr(f->a.text, text))
         fail_msg("\"%s\" does not say \"%s\"", f->a.text, text);
-    assert_int_equal(f->a.ops->frame_send(f->a.ep, "x", 1), TRYST_E_PEER);
+    assert_int_equal(transport_frame_send(f->a.ops, f->a.ep, "x", 1), TRYST_E_PEER);
     struct test_bulk bulk;
     test_bulk_init(&bulk, 1, NULL, 0, NULL);
     assert_int_equal(f->a.ops->bulk_send(f->a.ep, &bulk.bulk), TRYST_E_PEER);
@@ -274,7 +274,7 @@ static void test_tail(void **state)
     struct fixture *f = *state;
     uint8_t frame[4096] = {0};
     atomic_store(pair_of(&f->a)->tx.tail, 1 << 30);
-    while (f->a.ops->frame_send(f->a.ep, frame, sizeof frame) == TRYST_OK)
+    while (transport_frame_send(f->a.ops, f->a.ep, frame, sizeof frame) == TRYST_OK)
         continue;
     fails_with(f, "tail is not possible");
 }
@@ -426,7 +426,8 @@ static void storm(uint64_t seed)
     for (unsigned round = 0; round < 60; round++) {
         uint8_t frame[300] = {0};
         scribble(pair_of(&a), &random, 1 + (unsigned)random_range(&random, 8));
-        (void)a.ops->frame_send(a.ep, frame, 1 + random_range(&random, sizeof frame));
+        (void)transport_frame_send(a.ops, a.ep, frame,
+                                   1 + random_range(&random, sizeof frame));
         node_pump(&a);
         if (random_range(&random, 3) == 0 && a.ops->arm(a.rail) == TRYST_OK)
             node_pump(&a);

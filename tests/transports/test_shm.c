@@ -58,7 +58,7 @@ static void recv_one(struct node *node, uint64_t tag, size_t bytes)
     uint8_t *data = malloc(bytes);
     test_bulk_init(&recv, tag, data, bytes, NULL);
     CHECK(node->ops->bulk_recv(node->ep, &recv.bulk) == TRYST_OK);
-    CHECK(node->ops->frame_send(node->ep, &tag, sizeof tag) == TRYST_OK);
+    CHECK(transport_frame_send(node->ops, node->ep, &tag, sizeof tag) == TRYST_OK);
     CHECK(nodes_until(node, NULL, &recv.done, 20000));
     CHECK(recv.status == TRYST_OK && recv.bytes == bytes);
     CHECK(pattern_is(data, bytes, tag));
@@ -284,7 +284,7 @@ static void test_sender_killed(void **state)
     open_ready(&a);
     test_bulk_init(&recv, 1, data, bytes, NULL);
     assert_int_equal(a.ops->bulk_recv(a.ep, &recv.bulk), TRYST_OK);
-    assert_int_equal(a.ops->frame_send(a.ep, "go", 2), TRYST_OK);
+    assert_int_equal(transport_frame_send(a.ops, a.ep, "go", 2), TRYST_OK);
     struct pair_op *op = pair_op_of(&recv.bulk);
     for (uint64_t end = now_ns() + UINT64_C(10000000000);
          op->moved == 0 && now_ns() < end;)
@@ -306,7 +306,7 @@ static void child_posts_and_stops(struct node *node)
     open_ready(node);
     test_bulk_init(&recv, 1, malloc(64 * MIB), 64 * MIB, NULL);
     CHECK(node->ops->bulk_recv(node->ep, &recv.bulk) == TRYST_OK);
-    CHECK(node->ops->frame_send(node->ep, "go", 2) == TRYST_OK);
+    CHECK(transport_frame_send(node->ops, node->ep, "go", 2) == TRYST_OK);
     while (pair_op_of(&recv.bulk)->moved == 0)
         node_pump(node);
     raise(SIGSTOP); /* in the middle */
@@ -378,7 +378,7 @@ static void test_sender_execs(void **state)
     open_ready(&a);
     test_bulk_init(&recv, 1, data, MIB, NULL);
     assert_int_equal(a.ops->bulk_recv(a.ep, &recv.bulk), TRYST_OK);
-    assert_int_equal(a.ops->frame_send(a.ep, "go", 2), TRYST_OK);
+    assert_int_equal(transport_frame_send(a.ops, a.ep, "go", 2), TRYST_OK);
     struct pollfd closing = {.fd = a.link, .events = POLLRDHUP};
     assert_int_equal(poll(&closing, 1, 10000), 1); /* exec closed the child's end */
     nodes_settle(&a, NULL, 100);

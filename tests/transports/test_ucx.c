@@ -125,7 +125,7 @@ static int setup_tcp(void **state)
 
 static tryst_status frame_send(struct module_rank *rank, const void *data, size_t bytes)
 {
-    return rank->rail->ops->frame_send(rank->ep, data, bytes);
+    return transport_frame_send(rank->rail->ops, rank->ep, data, bytes);
 }
 
 /* ---- frames ---- */

@@ -217,22 +217,19 @@ static void fault_ep_close(struct endpoint *base)
     ep->inner->rail->ops->ep_close(ep->inner);
 }
 
-static tryst_status fault_frame_send(struct endpoint *base, const void *data,
-                                     size_t bytes)
+static tryst_status fault_frame_begin(struct endpoint *base, size_t max, void **frame_p)
 {
     struct fault_ep *ep = (struct fault_ep *)base;
     tryst_status status = gate(ep);
-    if (status != TRYST_OK)
-        return status;
-    if (frame_lost(ep))
-        status = TRYST_OK;
-    else
-        status = hold_frame(ep, data, bytes);
-    if (status == TRYST_OK)
-        event_count(ep);
-    else if (!ep->spared)
-        ep_rail(ep)->frames--; /* it comes again under the same number */
-    return status;
+    return status == TRYST_OK ? hold_frame_begin(ep, max, frame_p) : status;
+}
+
+static void fault_frame_commit(struct endpoint *base, size_t bytes)
+{
+    struct fault_ep *ep = (struct fault_ep *)base;
+    if (!frame_lost(ep)) /* else none was begun */
+        hold_frame_commit(ep, bytes);
+    event_count(ep);
 }
 
 static tryst_status fault_bulk_recv(struct endpoint *base, struct bulk *bulk)
@@ -310,7 +307,8 @@ const struct transport_ops fault_ops = {
     .ep_open = fault_ep_open,
     .ep_message = fault_ep_message,
     .ep_close = fault_ep_close,
-    .frame_send = fault_frame_send,
+    .frame_begin = fault_frame_begin,
+    .frame_commit = fault_frame_commit,
     .bulk_recv = fault_bulk_recv,
     .bulk_send = fault_bulk_send,
     .bulk_cancel = fault_bulk_cancel,

@@ -28,7 +28,7 @@ struct held_frame {
     struct list_node node;
     uint64_t due_ns;
     size_t bytes;
-    uint8_t data[];
+    _Alignas(8) uint8_t data[];
 };
 
 /* In bulk->scratch. */
@@ -88,6 +88,7 @@ tryst_status hold_open(struct fault_rail *rail, struct poller *poller)
 
 void hold_close(struct fault_rail *rail)
 {
+    mem_free(rail->begun);
     if (!rail->poller)
         return;
     poller_remove(rail->poller, &rail->timer);
@@ -119,25 +120,42 @@ static void due_note(struct fault_rail *rail, uint64_t due_ns)
         rail->due_ns = due_ns;
 }
 
-tryst_status hold_frame(struct fault_ep *ep, const void *data, size_t bytes)
+static bool frames_are_held(const struct fault_ep *ep)
+{
+    return !ep->spared && ((const struct fault_rail *)ep->base.rail)->script.delay_us > 0;
+}
+
+tryst_status hold_frame_begin(struct fault_ep *ep, size_t max, void **frame_p)
 {
     struct fault_rail *rail = ep_rail(ep);
-    if (ep->spared || rail->script.delay_us == 0)
-        return ep->inner->rail->ops->frame_send(ep->inner, data, bytes);
+    if (!frames_are_held(ep))
+        return ep->inner->rail->ops->frame_begin(ep->inner, max, frame_p);
     if (ep->frames_count == FRAMES_MAX)
         return TRYST_AGAIN;
-    struct held_frame *frame = mem_alloc(sizeof *frame + bytes);
-    if (!frame)
+    mem_free(rail->begun);
+    rail->begun = mem_alloc(sizeof *rail->begun + max);
+    if (!rail->begun)
         return TRYST_AGAIN;
+    *frame_p = rail->begun->data;
+    return TRYST_OK;
+}
+
+void hold_frame_commit(struct fault_ep *ep, size_t bytes)
+{
+    struct fault_rail *rail = ep_rail(ep);
+    struct held_frame *frame = rail->begun;
+    if (!frames_are_held(ep)) {
+        ep->inner->rail->ops->frame_commit(ep->inner, bytes);
+        return;
+    }
+    rail->begun = NULL;
     list_node_init(&frame->node);
     frame->due_ns = due_draw(rail, &ep->frame_due_ns);
     frame->bytes = bytes;
-    memcpy(frame->data, data, bytes);
     list_push_back(&ep->frames, &frame->node);
     ep->frames_count++;
     rail->held_count++;
     due_note(rail, frame->due_ns);
-    return TRYST_OK;
 }
 
 static uint32_t to_pass_draw(struct fault_rail *rail)
@@ -186,8 +204,8 @@ static int frames_release(struct fault_ep *ep, uint64_t now_ns)
             due_note(ep_rail(ep), frame->due_ns);
             break;
         }
-        if (ep->inner->rail->ops->frame_send(ep->inner, frame->data, frame->bytes) ==
-            TRYST_AGAIN)
+        if (transport_frame_send(ep->inner->rail->ops, ep->inner, frame->data,
+                                 frame->bytes) == TRYST_AGAIN)
             break;
         frame_drop(ep, frame); /* broken: nobody needs it; events->failed says so */
         count++;

@@ -36,6 +36,7 @@ struct fault_rail {
 
     /* of fault_hold.c */
     uint64_t held_count;        /* frames and bulks that are held */
+    struct held_frame *begun;   /* a frame that is being built, and will be; or NULL */
     uint64_t due_ns;            /* when the next one may go, UINT64_MAX: not by time */
     struct poller *poller;      /* NULL: who arms sleeps shortly instead */
     struct poller_source timer; /* makes the poller readable at due_ns */
@@ -66,8 +67,9 @@ tryst_status hold_open(struct fault_rail *rail, struct poller *poller);
 void hold_close(struct fault_rail *rail);
 void hold_ep_init(struct fault_ep *ep);
 
-/* Instead of the inner transport's frame_send and bulk_send: now, or later from hold_release. */
-tryst_status hold_frame(struct fault_ep *ep, const void *data, size_t bytes);
+/* Instead of the inner transport's functions: now, or later from hold_release. */
+tryst_status hold_frame_begin(struct fault_ep *ep, size_t max, void **frame_p);
+void hold_frame_commit(struct fault_ep *ep, size_t bytes);
 tryst_status hold_bulk(struct fault_ep *ep, struct bulk *bulk);
 
 /* Hand down what is due, and withdraw what belongs to closing endpoints. Returns how many. */

@@ -17,6 +17,7 @@
 #include "ofi_bulk.h"
 #include "ofi_choose.h"
 #include "ofi_frame.h"
+#include "ofi_memory.h"
 #include "ofi_rail.h"
 #include "ofi_sockets.h"
 
@@ -239,6 +240,8 @@ static void close_run(struct ofi_ep *ep)
             node); /* it is the fabric's, and comes back some time or never */
         container_of(node, struct ofi_packet, node)->ep = NULL;
     }
+    if (ep->unsent)
+        ofi_packet_put(rail, ep->unsent);
     (void)fabric_bulk_report(&rail->fabric);
 }
 

@@ -102,8 +102,35 @@ static int message_start(struct ofi_ep *ep, struct ofi_packet *packet, size_t by
     return (int)rc;
 }
 
-tryst_status ofi_message_send(struct ofi_ep *ep, enum ofi_kind kind, const void *data,
-                              size_t bytes)
+static bool no_room(int rc)
+{
+    return rc == -FI_EAGAIN || rc == -FI_ENOMEM;
+}
+
+/** Anything else that the fabric says of a message ends the endpoint. */
+static tryst_status message_refused(struct ofi_ep *ep, struct ofi_packet *packet, int rc)
+{
+    ofi_packet_put(ep_rail(ep), packet);
+    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "a message was refused: %s",
+                   fi_strerror(-rc));
+    return fabric_ep_usable(&ep->fabric);
+}
+
+/** A frame that the fabric had no room for when it was committed: it goes before all else. */
+static tryst_status unsent_start(struct ofi_ep *ep)
+{
+    struct ofi_packet *packet = ep->unsent;
+    int rc = packet ? message_start(ep, packet, ep->unsent_bytes) : 0;
+    if (no_room(rc))
+        return TRYST_AGAIN;
+    ep->unsent = NULL;
+    return rc == 0 ? TRYST_OK : message_refused(ep, packet, rc);
+}
+
+/** The next message is built in the rail's first free packet, which stays there until message_end.
+ *  *at_p: behind its head and records. */
+static tryst_status message_begin(struct ofi_ep *ep, enum ofi_kind kind,
+                                  unsigned char **at_p)
 {
     struct ofi_rail *rail = ep_rail(ep);
     struct ofi_head head = {.cookie = ep->fabric.cookie,
@@ -111,30 +138,55 @@ tryst_status ofi_message_send(struct ofi_ep *ep, enum ofi_kind kind, const void 
                             .sequence = ep->fabric.send_sequence,
                             .kind = (uint16_t)kind};
     struct ofi_packet *packet;
-    unsigned char *at;
-    int rc;
+    tryst_status status = unsent_start(ep);
+    if (status != TRYST_OK)
+        return status;
     if (ep->packets_active >= OFI_EP_PACKETS_MAX || rail->live >= OFI_CQ_SIZE ||
         !(packet = ofi_packet_get(rail)))
         return TRYST_AGAIN;
-    at = packet->data + sizeof head;
+    ofi_packet_put(rail, packet);
     if (kind == OFI_DATA)
-        head.records = (uint16_t)records_pack(ep, at);
-    at += head.records * sizeof(struct ofi_record);
+        head.records = (uint16_t)records_pack(ep, packet->data + sizeof head);
     memcpy(packet->data, &head, sizeof head);
+    *at_p = packet->data + sizeof head + head.records * sizeof(struct ofi_record);
+    return TRYST_OK;
+}
+
+/** The message that was begun, with `bytes` behind its records, goes to the fabric if that has room;
+ *  `keeps`: if it has none, the message is ep->unsent, and as good as sent. */
+static tryst_status message_end(struct ofi_ep *ep, size_t bytes, bool keeps)
+{
+    struct ofi_packet *packet = ofi_packet_get(ep_rail(ep)); /* the same */
+    struct ofi_head head;
+    memcpy(&head, packet->data, sizeof head);
+    bytes += sizeof head + head.records * sizeof(struct ofi_record);
+    int rc = message_start(ep, packet, bytes);
+    if (no_room(rc) && !keeps) {
+        ofi_packet_put(ep_rail(ep), packet);
+        return TRYST_AGAIN;
+    }
+    if (no_room(rc)) {
+        ep->unsent = packet;
+        ep->unsent_bytes = bytes;
+        fabric_ep_due(&ep->fabric, FABRIC_DUE_PUMP);
+    } else if (rc != 0) {
+        return message_refused(ep, packet, rc);
+    }
+    ep->fabric.send_sequence++;
+    records_pop(ep, head.records);
+    return TRYST_OK;
+}
+
+tryst_status ofi_message_send(struct ofi_ep *ep, enum ofi_kind kind, const void *data,
+                              size_t bytes)
+{
+    unsigned char *at;
+    tryst_status status = message_begin(ep, kind, &at);
+    if (status != TRYST_OK)
+        return status;
     if (bytes)
         memcpy(at, data, bytes);
-    rc = message_start(ep, packet, (size_t)(at - packet->data) + bytes);
-    if (rc == 0) {
-        ep->fabric.send_sequence++;
-        records_pop(ep, head.records);
-        return TRYST_OK;
-    }
-    ofi_packet_put(rail, packet);
-    if (rc == -FI_EAGAIN || rc == -FI_ENOMEM)
-        return TRYST_AGAIN;
-    fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "a message was refused: %s",
-                   fi_strerror(-rc));
-    return fabric_ep_usable(&ep->fabric);
+    return message_end(ep, bytes, false);
 }
 
 void ofi_message_sent(struct ofi_rail *rail, struct ofi_packet *packet, int error)
@@ -152,9 +204,9 @@ void ofi_message_sent(struct ofi_rail *rail, struct ofi_packet *packet, int erro
 tryst_status ofi_records_send(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
-    tryst_status status = TRYST_OK;
+    tryst_status status = unsent_start(ep);
     /* who learns the place may greet at once */
-    if (ep->place_due && !ep->initiator)
+    if (status == TRYST_OK && ep->place_due && !ep->initiator)
         status = ofi_bulk_greet(ep);
     if (status != TRYST_OK)
         return status;
@@ -176,21 +228,31 @@ tryst_status ofi_records_send(struct ofi_ep *ep)
     return status;
 }
 
-tryst_status ofi_frame_send(struct endpoint *base, const void *data, size_t bytes)
+tryst_status ofi_frame_begin(struct endpoint *base, size_t max, void **frame_p)
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
     const tryst_host *previous;
+    unsigned char *at = NULL;
     tryst_status status = fabric_ep_usable(&ep->fabric);
-    assert(bytes > 0 && bytes <= OFI_FRAME_MAX);
+    assert(max > 0 && max <= OFI_FRAME_MAX);
     if (status != TRYST_OK)
         return status;
     previous = fabric_log_begin(ep_rail(ep)->fabric.host);
     if (ep->place_due || ep->records_count > OFI_RECORDS_MAX)
         status = ofi_records_send(ep);
     if (status == TRYST_OK)
-        status = ofi_message_send(ep, OFI_DATA, data, bytes);
+        status = message_begin(ep, OFI_DATA, &at);
     fabric_log_end(previous);
+    *frame_p = at;
     return status;
+}
+
+void ofi_frame_commit(struct endpoint *base, size_t bytes)
+{
+    struct ofi_ep *ep = (struct ofi_ep *)base;
+    const tryst_host *previous = fabric_log_begin(ep_rail(ep)->fabric.host);
+    (void)message_end(ep, bytes, true); /* what is refused has broken the endpoint */
+    fabric_log_end(previous);
 }
 
 /* ---- receiving ---- */

@@ -6,7 +6,8 @@
 
 #include "ofi_private.h"
 
-tryst_status ofi_frame_send(struct endpoint *ep, const void *data, size_t bytes);
+tryst_status ofi_frame_begin(struct endpoint *ep, size_t max, void **frame_p);
+void ofi_frame_commit(struct endpoint *ep, size_t bytes);
 /** A message of `kind`; DATA takes as many of the endpoint's records along as fit. */
 tryst_status ofi_message_send(struct ofi_ep *ep, enum ofi_kind kind, const void *data,
                               size_t bytes);

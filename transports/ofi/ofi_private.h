@@ -134,7 +134,10 @@ struct ofi_ep {
     uint64_t bulk_at_ns; /**< when it was made */
     bool bulk_reached;   /**< bulk may be sent: the connection is the initiator's */
     uint32_t packets_active;
-    struct list packets;        /**< being sent */
+    struct list packets; /**< being sent */
+    struct ofi_packet
+        *unsent; /**< a frame that the fabric has no room for yet, or NULL */
+    size_t unsent_bytes;
     struct list active;         /**< bulks in the fabric's hands */
     struct list held;           /**< sends that are not yet */
     struct ofi_record *records; /**< to send, from records_head on */

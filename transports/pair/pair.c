@@ -40,9 +40,11 @@ tryst_status pair_rail_init(struct pair_rail *rail, const struct rail_params *pa
                             const struct transport_ops *transport,
                             const struct pair_ops *ops)
 {
-    rail->frame = mem_alloc_aligned(PAIR_LINE_BYTES, PAIR_FRAME_MAX);
+    static_assert(PAIR_FRAME_MAX % PAIR_LINE_BYTES == 0, "frame_out begins at a line");
+    rail->frame = mem_alloc_aligned(PAIR_LINE_BYTES, (size_t)2 * PAIR_FRAME_MAX);
     if (!rail->frame)
         return TRYST_E_NOMEM;
+    rail->frame_out = rail->frame + PAIR_FRAME_MAX / sizeof *rail->frame;
     rail->base = (struct rail){.ops = transport,
                                .events = params->events,
                                .index = params->index,
@@ -209,13 +211,13 @@ static int broken_turn(struct pair_ep *ep)
 
 /* --- frames --- */
 
-tryst_status pair_frame_send(struct endpoint *base, const void *data, size_t bytes)
+tryst_status pair_frame_begin(struct endpoint *base, size_t max, void **frame_p)
 {
     struct pair_ep *ep = (struct pair_ep *)base;
-    assert(bytes >= 1 && bytes <= PAIR_FRAME_MAX);
+    assert(max >= 1 && max <= PAIR_FRAME_MAX);
     if (__builtin_expect(ep->state != PAIR_READY, 0))
         return ep->state == PAIR_OPENING ? TRYST_AGAIN : TRYST_E_PEER;
-    enum ring_answer room = ring_tx_room(&ep->tx, bytes, ep->tx.bytes);
+    enum ring_answer room = ring_tx_room(&ep->tx, max, ep->tx.bytes);
     if (__builtin_expect(room != RING_YES, 0)) {
         ep->wants_room = true;
         if (room == RING_NO)
@@ -223,9 +225,19 @@ tryst_status pair_frame_send(struct endpoint *base, const void *data, size_t byt
         pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: the reader's tail is not possible");
         return TRYST_E_PEER;
     }
-    ring_tx_put(&ep->tx, PAIR_FRAME, NULL, 0, data, (uint32_t)bytes);
-    pair_wake(ep, PAIR_ASLEEP);
+    *frame_p = pair_ep_rail(ep)->frame_out;
     return TRYST_OK;
+}
+
+/* Not built in the ring itself: the reader polls the line where a frame begins, and would take it from
+ * the writer with every store. */
+void pair_frame_commit(struct endpoint *base, size_t bytes)
+{
+    struct pair_ep *ep = (struct pair_ep *)base;
+    assert(bytes >= 1 && bytes <= PAIR_FRAME_MAX);
+    ring_tx_put(&ep->tx, PAIR_FRAME, NULL, 0, pair_ep_rail(ep)->frame_out,
+                (uint32_t)bytes);
+    pair_wake(ep, PAIR_ASLEEP);
 }
 
 static void frame_deliver(struct pair_ep *ep, struct ring_entry entry)

@@ -117,6 +117,7 @@ struct pair_rail {
     uint64_t ring_bytes;  /* per direction, as configured */
     bool armed;           /* `asleep` may be set in some area */
     uint64_t *frame;      /* the frame being delivered, out of the peer's reach */
+    uint64_t *frame_out;  /* the one being built: behind it in the same memory */
     struct copies copies; /* into device memory */
     struct slots slots;
     struct list jobs; /* free ones */
@@ -213,6 +214,7 @@ void pair_wake(struct pair_ep *ep, uint32_t reasons);
 int pair_progress(struct rail *base);
 tryst_status pair_arm(struct rail *base);
 void pair_ep_close(struct endpoint *base);
-tryst_status pair_frame_send(struct endpoint *base, const void *data, size_t bytes);
+tryst_status pair_frame_begin(struct endpoint *base, size_t max, void **frame_p);
+void pair_frame_commit(struct endpoint *base, size_t bytes);
 
 #endif

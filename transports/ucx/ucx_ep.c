@@ -209,7 +209,7 @@ static void connect_go_on(struct ucx_ep *ep)
     if (ep->fabric.state != FABRIC_OPENING || !ep->bulk)
         return; /* failed, or not yet our turn */
     if (hellos_came(ep) && !ep->fabric.heard_sent && ucx_sends_left(ep) &&
-        ucx_am_send(ep, UCX_AM_HEARD, NULL, 0) == TRYST_OK)
+        ucx_heard_send(ep) == TRYST_OK)
         ep->fabric.heard_sent = true;
     if (ep->fabric.heard_sent && ep->fabric.heard_seen)
         ucx_ep_ready_say(ep);

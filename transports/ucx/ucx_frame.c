@@ -14,14 +14,17 @@
 
 #include "ucx_ep.h"
 
+/** The one that slot_get takes next; some are free. */
+static struct ucx_slot *slot_next(struct ucx_ep *ep)
+{
+    return &ep->slots[__builtin_ctz(ep->slots_free)];
+}
+
 static struct ucx_slot *slot_get(struct ucx_ep *ep)
 {
-    uint32_t index;
-    if (!ep->slots_free)
-        return NULL;
-    index = (uint32_t)__builtin_ctz(ep->slots_free);
+    struct ucx_slot *slot = ep->slots_free ? slot_next(ep) : NULL;
     ep->slots_free &= ep->slots_free - 1;
-    return &ep->slots[index];
+    return slot;
 }
 
 static void slot_put(struct ucx_slot *slot)
@@ -80,10 +83,11 @@ tryst_status ucx_hello_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind)
                                           UCX_HELLO_TAG, &param));
 }
 
-tryst_status ucx_am_send(struct ucx_ep *ep, uint32_t kind, const void *data, size_t bytes)
+/** What stands in the data of `slot`, which is taken. */
+static tryst_status am_start(struct ucx_slot *slot, uint32_t kind, size_t bytes)
 {
-    struct ucx_slot *slot = slot_get(ep);
-    ucp_request_param_t param = {
+    struct ucx_ep *ep = slot->ep;
+    const ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                         UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE,
         .flags = UCP_AM_SEND_FLAG_EAGER,
@@ -91,32 +95,44 @@ tryst_status ucx_am_send(struct ucx_ep *ep, uint32_t kind, const void *data, siz
         .memory_type = UCS_MEMORY_TYPE_HOST,
         .user_data = slot,
     };
-    if (!slot)
-        return TRYST_AGAIN;
     /* UCX 1.13 reads header and data until the send completes: both live in the slot. */
     slot->header = (struct ucx_am){ep->fabric.cookie, ep->fabric.peer_id, kind,
                                    ep->fabric.send_sequence};
-    if (bytes)
-        memcpy(slot->data, data, bytes);
     return started(slot, ucp_am_send_nbx(ep->frames, UCX_AM_ID, &slot->header,
                                          sizeof slot->header, slot->data, bytes, &param));
 }
 
-tryst_status ucx_frame_send(struct endpoint *base, const void *data, size_t bytes)
+tryst_status ucx_heard_send(struct ucx_ep *ep)
+{
+    struct ucx_slot *slot = slot_get(ep);
+    return slot ? am_start(slot, UCX_AM_HEARD, 0) : TRYST_AGAIN;
+}
+
+tryst_status ucx_frame_begin(struct endpoint *base, size_t max, void **frame_p)
 {
     struct ucx_ep *ep = (struct ucx_ep *)base;
-    const tryst_host *previous;
-    tryst_status status;
-    assert(bytes > 0 && bytes <= UCX_FRAME_MAX);
-    status = fabric_ep_usable(&ep->fabric);
+    tryst_status status = fabric_ep_usable(&ep->fabric);
+    assert(max > 0 && max <= UCX_FRAME_MAX);
     if (status != TRYST_OK)
         return status;
-    previous = fabric_log_begin(ep_rail(ep)->fabric.host);
-    status = ucx_am_send(ep, UCX_AM_FRAME, data, bytes);
+    if (!ep->slots_free)
+        return TRYST_AGAIN;
+    *frame_p = slot_next(ep)->data;
+    return TRYST_OK;
+}
+
+void ucx_frame_commit(struct endpoint *base, size_t bytes)
+{
+    struct ucx_ep *ep = (struct ucx_ep *)base;
+    const tryst_host *previous = fabric_log_begin(ep_rail(ep)->fabric.host);
+    tryst_status status;
+    assert(bytes > 0 && bytes <= UCX_FRAME_MAX && ep->slots_free);
+    status = am_start(slot_get(ep), UCX_AM_FRAME, bytes);
     fabric_log_end(previous);
     if (status == TRYST_OK)
         ep->fabric.send_sequence++;
-    return status;
+    else if (status == TRYST_AGAIN)
+        fabric_ep_fail(&ep->fabric, TRYST_E_NOMEM, "UCX has no memory to send a frame");
 }
 
 static void frame_deliver(struct ucx_ep *ep, const struct ucx_am *am, const void *data,

@@ -6,10 +6,10 @@
 
 #include "ucx_private.h"
 
-tryst_status ucx_frame_send(struct endpoint *ep, const void *data, size_t bytes);
-/** Over ep->frames. TRYST_AGAIN: all slots are taken. */
-tryst_status ucx_am_send(struct ucx_ep *ep, uint32_t kind, const void *data,
-                         size_t bytes);
+tryst_status ucx_frame_begin(struct endpoint *ep, size_t max, void **frame_p);
+void ucx_frame_commit(struct endpoint *ep, size_t bytes);
+/** HEARD, over ep->frames. TRYST_AGAIN: all slots are taken. */
+tryst_status ucx_heard_send(struct ucx_ep *ep);
 /** Over ucp_ep, whose connection need not be made yet. */
 tryst_status ucx_hello_send(struct ucx_ep *ep, ucp_ep_h ucp_ep, uint32_t kind);
 /** A HELLO came. */

@@ -52,7 +52,7 @@ enum ucx_seen { UCX_SEEN_HELLO = 1, UCX_SEEN_HELLO_BULK = 2 };
 struct ucx_slot {
     struct ucx_ep *ep;
     struct ucx_am header;
-    unsigned char data[UCX_FRAME_MAX];
+    _Alignas(8) unsigned char data[UCX_FRAME_MAX];
 };
 
 struct ucx_ep {

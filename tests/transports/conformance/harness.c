@@ -615,8 +615,15 @@ void conf_barrier(struct conf_ctx *ctx)
 tryst_status conf_frame_try(struct conf_peer *peer, const void *data, size_t bytes)
 {
     struct conf_ctx *ctx = peer->ctx;
+    void *given_up;
     ctx->inside++;
-    tryst_status status = ctx->ops->frame_send(peer->ep, data, bytes);
+    /* A frame that is begun and not committed was never begun. */
+    if (random_range(&ctx->random, 8) == 0 &&
+        ctx->ops->frame_begin(peer->ep, ctx->rail->frame_max, &given_up) == TRYST_OK) {
+        CONF_CHECK(ctx, (uintptr_t)given_up % 8 == 0);
+        memset(given_up, 0xee, ctx->rail->frame_max);
+    }
+    tryst_status status = transport_frame_send(ctx->ops, peer->ep, data, bytes);
     ctx->inside--;
     if (status == TRYST_AGAIN)
         ctx->again_count++;

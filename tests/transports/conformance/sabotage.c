@@ -16,51 +16,58 @@ static unsigned calls;
 static uint8_t *watched;  /* the buffer of the last receive */
 static uint64_t since_ns; /* the last event, or the close */
 
-static tryst_status frame_lost(struct endpoint *ep, const void *data, size_t bytes)
-{
-    return ++calls % 1000 ? good->frame_send(ep, data, bytes) : TRYST_OK;
-}
+/* The frame as the layer above builds it: what becomes of it, the fault decides. */
+static _Alignas(8) uint8_t begun[1 << 16];
 
-static tryst_status frame_twice(struct endpoint *ep, const void *data, size_t bytes)
+static tryst_status frame_begin(struct endpoint *ep, size_t max, void **frame_p)
 {
-    tryst_status status = good->frame_send(ep, data, bytes);
-    if (status == TRYST_OK && ++calls % 1000 == 0)
-        (void)good->frame_send(ep, data, bytes);
+    tryst_status status = good->frame_begin(ep, max, frame_p);
+    *frame_p = begun;
     return status;
 }
 
-static tryst_status frame_changed(struct endpoint *ep, const void *data, size_t bytes)
+static bool begun_send(struct endpoint *ep, const void *data, size_t bytes)
 {
-    uint8_t *copy = malloc(bytes);
-    memcpy(copy, data, bytes);
-    copy[bytes / 2] ^= ++calls % 1000 == 0;
-    tryst_status status = good->frame_send(ep, copy, bytes);
-    free(copy);
-    return status;
+    return transport_frame_send(good, ep, data, bytes) == TRYST_OK;
+}
+
+static void frame_lost(struct endpoint *ep, size_t bytes)
+{
+    if (++calls % 1000)
+        (void)begun_send(ep, begun, bytes);
+}
+
+static void frame_twice(struct endpoint *ep, size_t bytes)
+{
+    if (begun_send(ep, begun, bytes) && ++calls % 1000 == 0)
+        (void)begun_send(ep, begun, bytes);
+}
+
+static void frame_changed(struct endpoint *ep, size_t bytes)
+{
+    begun[bytes / 2] ^= ++calls % 1000 == 0;
+    (void)begun_send(ep, begun, bytes);
 }
 
 /* The second of two goes first. */
-static tryst_status frames_swapped(struct endpoint *ep, const void *data, size_t bytes)
+static void frames_swapped(struct endpoint *ep, size_t bytes)
 {
-    static uint8_t held[1 << 20];
+    static uint8_t held[sizeof begun];
     static size_t held_bytes;
     if (++calls == 1000) {
-        memcpy(held, data, bytes);
+        memcpy(held, begun, bytes);
         held_bytes = bytes;
-        return TRYST_OK;
+        return;
     }
-    tryst_status status = good->frame_send(ep, data, bytes);
-    if (status == TRYST_OK && held_bytes &&
-        good->frame_send(ep, held, held_bytes) == TRYST_OK)
+    if (begun_send(ep, begun, bytes) && held_bytes && begun_send(ep, held, held_bytes))
         held_bytes = 0;
-    return status;
 }
 
 /* Control waits for payload. */
-static tryst_status frame_behind(struct endpoint *ep, const void *data, size_t bytes)
+static tryst_status frame_behind(struct endpoint *ep, size_t max, void **frame_p)
 {
     const struct conf_peer *peer = ep->arg;
-    return peer->bulk_live ? TRYST_AGAIN : good->frame_send(ep, data, bytes);
+    return peer->bulk_live ? TRYST_AGAIN : good->frame_begin(ep, max, frame_p);
 }
 
 static tryst_status bulk_changed(struct endpoint *ep, struct bulk *bulk)
@@ -213,11 +220,11 @@ const struct transport_ops *sabotage_ops(const struct transport_ops *ops,
         const char *fault;
         struct transport_ops with;
     } faults[] = {
-        {"frame_lost", {.frame_send = frame_lost}},
-        {"frame_twice", {.frame_send = frame_twice}},
-        {"frame_changed", {.frame_send = frame_changed}},
-        {"frames_swapped", {.frame_send = frames_swapped}},
-        {"frame_behind", {.frame_send = frame_behind}},
+        {"frame_lost", {.frame_begin = frame_begin, .frame_commit = frame_lost}},
+        {"frame_twice", {.frame_begin = frame_begin, .frame_commit = frame_twice}},
+        {"frame_changed", {.frame_begin = frame_begin, .frame_commit = frame_changed}},
+        {"frames_swapped", {.frame_begin = frame_begin, .frame_commit = frames_swapped}},
+        {"frame_behind", {.frame_begin = frame_behind}},
         {"bulk_changed", {.bulk_send = bulk_changed}},
         {"bulk_beyond", {.bulk_recv = bulk_beyond}},
         {"device_shifted", {.bulk_send = device_shifted}},
@@ -245,7 +252,8 @@ const struct transport_ops *sabotage_ops(const struct transport_ops *ops,
             continue;
         good = ops;
         bad = *ops;
-        bad.frame_send = with->frame_send ? with->frame_send : ops->frame_send;
+        bad.frame_begin = with->frame_begin ? with->frame_begin : ops->frame_begin;
+        bad.frame_commit = with->frame_commit ? with->frame_commit : ops->frame_commit;
         bad.bulk_send = with->bulk_send ? with->bulk_send : ops->bulk_send;
         bad.bulk_recv = with->bulk_recv ? with->bulk_recv : ops->bulk_recv;
         bad.bulk_cancel = with->bulk_cancel ? with->bulk_cancel : ops->bulk_cancel;
