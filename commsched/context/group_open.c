@@ -20,6 +20,7 @@
 #include "core/random.h"
 #include "rails.h"
 #include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/bootstrap_env.h"
 #include "rendezvous/bootstrap/roster.h"
 #include "rendezvous/live_context.h"
 #include "rendezvous/membership.h"

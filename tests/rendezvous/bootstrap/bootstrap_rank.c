@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/bootstrap_env.h"
 
 static int exchange(struct bootstrap *bootstrap, const struct bootstrap_params *params)
 {

@@ -12,12 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bootstrap_auth.h"
-#include "bootstrap_net.h"
+#include "bootstrap_env.h"
 #include "bootstrap_pmix.h"
 #include "core/random.h"
-#include "rendezvous/bootstrap/bootstrap.h"
-#include "rendezvous/bootstrap/launch.h"
+#include "launch.h"
+#include "rendezvous/bootstrap/bootstrap_auth.h"
+#include "rendezvous/bootstrap/bootstrap_net.h"
 #include "topology/net/port_range.h"
 
 #define TOKEN_LINE \

@@ -2,6 +2,8 @@
 /* Rank 0's bootstrap server: slots, accept, the poll loop and its thread. See
  * bootstrap_server.h. */
 #include "bootstrap_server.h"
+#include "bootstrap_admit.h"
+#include "bootstrap_serve.h"
 
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What launched this process: see launch.h. */
-#include "rendezvous/bootstrap/launch.h"
+#include "launch.h"
 
 #include <errno.h>
 #include <stdarg.h>

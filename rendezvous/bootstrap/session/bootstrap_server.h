@@ -143,39 +143,12 @@ tryst_status server_open(const struct bootstrap_params *params,
 bool server_turn(struct server *server, bool wait);
 void server_close(struct server *server);
 
-/* ---- bootstrap_server.c, for the other two ---- */
+/* ---- for the other files of the server ---- */
 
 /* Sends `head` (copied) and `body` (must stay), then goes to state `after`. */
 void conn_write(struct server *server, struct conn *conn, const void *head,
                 size_t head_bytes, const void *body, size_t body_bytes,
                 enum conn_state after);
 void conn_close(struct conn *conn);
-
-/* ---- bootstrap_admit.c ---- */
-
-void admit_hello(struct server *server, struct conn *conn);
-void admit_proof(struct server *server, struct conn *conn);
-/* Rank 0's own socket is a member from the start. */
-void admit_own(struct server *server, struct conn *conn);
-
-/* ---- bootstrap_serve.c ---- */
-
-/* A header has come, in state CONN_HEADER or CONN_WAITING. */
-void serve_header(struct server *server, struct conn *conn);
-/* The payload has come. */
-void serve_payload(struct server *server, struct conn *conn);
-/* The connection of a member ended. */
-void serve_ended(struct server *server, struct conn *conn);
-/* The deadline of a waiting member passed. */
-void serve_overdue(struct server *server, const struct conn *conn);
-/* Everybody fails with this, unless something came before. */
-void serve_fail(struct server *server, tryst_status status, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-/* Tell a member of the failure, if there is one and it can be told now. */
-void serve_tell(struct server *server, struct conn *conn);
-
-/* "rank 2 (pid 71 on node3, 10.0.0.3:4711)". */
-#define MEMBER_TEXT_BYTES 192
-char *member_text(const struct server *server, int rank, char text[MEMBER_TEXT_BYTES]);
 
 #endif

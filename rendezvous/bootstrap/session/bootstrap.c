@@ -6,7 +6,7 @@
  * caller's all-gather differs in one function.
  * Invariant: bootstrap_open's own all-gather (versions, ranks, sizes, the cookie) is the same
  * whatever carries it. */
-#include "rendezvous/bootstrap/bootstrap.h"
+#include "bootstrap.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -11,6 +11,7 @@
 #define TRYST_RENDEZVOUS_BOOTSTRAP_PMIX_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -27,5 +28,8 @@ tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct e
  * is published after a client has come again is not seen by all (PMIx 4.2, shared memory). So
  * rank 0 serves at the same address, and the token is the same, in all sessions of a process. */
 bool bootstrap_pmix_heard(char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p);
+
+/* Whether PMIx's library loads. False adds ", but …" to what `text` is. */
+bool bootstrap_pmix_usable(char *text, size_t capacity);
 
 #endif

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bootstrap_admit.h"
+#include "bootstrap_serve.h"
 #include "bootstrap_server.h"
 #include "core/random.h"
 #include "core/text.h"

@@ -6,7 +6,7 @@
  * Invariant: allocates nothing and reads no byte behind the given length.
  * Callers: roster.c for ranks' prefixes, rendezvous/match/key.c for the two devices of a key.
  */
-#include "rendezvous/bootstrap/device_name.h"
+#include "device_name.h"
 
 #include <ctype.h>
 #include <stdint.h>

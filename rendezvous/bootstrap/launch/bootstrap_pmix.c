@@ -11,10 +11,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "bootstrap_auth.h"
+#include "bootstrap_env.h"
 #include "core/alloc.h"
 #include "core/clock.h"
 #include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/bootstrap_auth.h"
 #include "transports/signal_guard.h"
 
 /* PMIx 3 to 5 carry this name. */

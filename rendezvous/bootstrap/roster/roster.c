@@ -6,7 +6,7 @@
  * nobody has to be told.
  * Callers: tryst_group_open (commsched/context.c); rendezvous/match/key.c looks ranks up.
  */
-#include "rendezvous/bootstrap/roster.h"
+#include "roster.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -15,8 +15,8 @@
 
 #include "core/alloc.h"
 #include "core/text.h"
+#include "device_name.h"
 #include "rendezvous/bootstrap/bootstrap.h"
-#include "rendezvous/bootstrap/device_name.h"
 
 #define ROSTER_BYTE_ORDER 0x01020304u
 

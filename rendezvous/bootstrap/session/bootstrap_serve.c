@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "bootstrap_serve.h"
 #include "bootstrap_server.h"
 #include "bootstrap_text.h"
 #include "core/alloc.h"
