@@ -12,6 +12,8 @@
 #include "commsched/progress/progress.h"
 #include "core/alloc.h"
 #include "core/err.h"
+#include "core/trace_json.h"
+#include "core/trace_text.h"
 #include "rendezvous/bootstrap/launch.h"
 #include "rendezvous/dump.h"
 #include "rendezvous/group_info.h"

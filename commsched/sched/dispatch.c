@@ -5,6 +5,8 @@
  */
 #include "dispatch.h"
 
+#include "core/trace_text.h"
+
 #include <assert.h>
 #include <stdio.h>
 

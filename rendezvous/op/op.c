@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/trace_text.h"
 #include "deadline.h"
 #include "engine.h"
 

@@ -10,6 +10,8 @@
 
 #include "core/alloc.h"
 #include "core/trace.h"
+#include "core/trace_text.h"
+#include "core/trace_json.h"
 #include "core/trace_ring.h"
 
 static const struct trace_labels labels3 = {.arg = {"a", "b", "c"}};
