@@ -8,7 +8,7 @@
  *       │ LEAVE                                           ▲
  *       └──────▶ LEFT ──all its frames read───────────────┘
  *
- *  Only GONE fails operations: by then nothing reads or writes our memory (DESIGN §5).
+ *  Only GONE fails operations: by then nothing reads or writes our memory.
  *
  *  Link:  NONE ─need─▶ CONNECTING ─HELLO each way─▶ UP        whoever needs it first connects; when
  *         both do, the lower rank's connection stays.

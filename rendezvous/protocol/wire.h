@@ -20,7 +20,7 @@
  *  OFFER     producer → consumer  "send number `seq` is ready": after a deferral, or the shape that
  *                                 a receive of unknown shape (want != 0) asked for
  *  DONE      consumer → producer  slices [0, upto) of want `id` are in place and [0, posted) are
- *                                 posted (DESIGN's CREDIT). With a status: they came, but
+ *                                 posted. With a status: they came, but
  *                                 could not be put in place
  *            consumer → producer  (RECORD_SEND) DATA number `id` has ended, with this status; `upto`
  *                                 1: a receive took it. Headers say so of most that end well
@@ -37,7 +37,7 @@
  *                                 Answered once it is; asked again at every tick, in case the
  *                                 consumer did not know the step or had no memory to note it
  *
- *  DESIGN's PARKED is the header's `wants_taken`: cumulative, and every frame carries it. So are the
+ *  Credit for WANTs is the header's `wants_taken`: cumulative, and every frame carries it. So are the
  *  acknowledgements of DATA (`done_base`, `done_mask`).
  */
 #ifndef RENDEZVOUS_PROTOCOL_WIRE_H

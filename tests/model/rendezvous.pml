@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rendezvous table protocol (DESIGN §5; rendezvous/consumer.c, producer.c) as a spin model:
+/* The rendezvous table protocol (docs/design.md; rendezvous/protocol/) as a spin model:
  * one consumer, one producer, one key with two receives and two sends, two ordered channels.
  *
  * The quota of WANTs (wants_max), the room for parked ones (parked_max) and the eager credit are 1

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys: TensorFlow's grammar with DESIGN's strictness, as one table; builder, prefixes. */
+/* Keys: TensorFlow's grammar with our strictness, as one table; builder, prefixes. */
 #include <string.h>
 
 #include "core/alloc.h"
