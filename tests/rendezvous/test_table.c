@@ -10,10 +10,12 @@
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/eager.h"
 #include "rendezvous/protocol/want.h"
+#include "support/roster.h"
 #include "support/unit.h"
 
 static struct rendezvous rdv;
 static struct roster_entry entries[2];
+static const struct roster_entry *by_prefix[2];
 static struct tryst_group group = {.roster = {.rank = 0, .size = 2, .entries = entries},
                                    .rdv = &rdv};
 static struct peer peer;
@@ -31,6 +33,7 @@ static int begin(void **state)
         snprintf(entries[i].device_prefix, sizeof entries[i].device_prefix,
                  "/job:a/replica:0/task:%d", i);
     }
+    roster_sort(&group.roster, by_prefix);
     return pool_open(&wants, &rdv.wants);
 }
 
