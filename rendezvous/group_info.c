@@ -64,15 +64,18 @@ tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
     const struct roster_entry *entry = &group->roster.entries[rank];
     const struct peer *peer = &group->peers[rank];
     /* What was used stays known when the peer is gone. */
-    bool used = peer->ep_state == PEER_EP_READY || peer->frames_sent || peer->frames_read;
+    bool used = peer->endpoint.state == PEER_EP_READY || peer->out.frames_sent ||
+                peer->in.frames_read;
     *info_p = (tryst_peer_info){
         .rank = rank,
         .alive = peer->life == PEER_ALIVE,
         .incarnation = entry->incarnation,
         .device_prefix = entry->device_prefix,
         .host = entry->host.host_name,
-        .transport = used ? transport_kind_name(peer->candidates[peer->candidate]) : "",
-        .mechanism = used ? peer->mechanism : "",
+        .transport = used ? transport_kind_name(
+                                peer->endpoint.candidates[peer->endpoint.candidate])
+                          : "",
+        .mechanism = used ? peer->endpoint.mechanism : "",
         .bytes_sent = peer->bytes_sent,
         .bytes_received = peer->bytes_received};
     return TRYST_OK;

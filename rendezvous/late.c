@@ -24,7 +24,7 @@ static const char *op_waits_for(const tryst_op *op)
         return "its ready event, on the device";
     if (op_device_is_copying(op))
         return "a copy to or from the device";
-    if (peer && peer->ep_state != PEER_EP_READY)
+    if (peer && peer->endpoint.state != PEER_EP_READY)
         return "a connection to the peer";
     if (op->kind == OP_SEND)
         return op->state == OP_POSTED   ? "the receive: the consumer has not posted it"

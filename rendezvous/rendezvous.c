@@ -235,7 +235,7 @@ static int flush_all(struct rendezvous *rdv)
     list_init(&now);
     list_append(&now, &rdv->flush); /* who has no room joins the next pass */
     while ((node = list_first(&now)) != NULL)
-        count += peer_flush(container_of(node, struct peer, flush_node));
+        count += peer_flush(container_of(node, struct peer, out.flush_node));
     return count;
 }
 
@@ -256,7 +256,7 @@ static void idle_release(struct rendezvous *rdv)
 {
     struct list_node *node;
     while ((node = list_first(&rdv->idle_peers)) != NULL)
-        peer_idle(container_of(node, struct peer, idle_node));
+        peer_idle(container_of(node, struct peer, out.idle_node));
 }
 
 /** Small receives that wait for long, or in their sleep, are announced. */
@@ -264,7 +264,7 @@ static void announce_all(struct rendezvous *rdv)
 {
     struct list_node *node;
     while ((node = list_first(&rdv->unannounced_peers)) != NULL)
-        peer_announce(container_of(node, struct peer, unannounced_node));
+        peer_announce(container_of(node, struct peer, in.unannounced_node));
 }
 
 __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_t now_ns)
@@ -323,17 +323,18 @@ static bool ack_timer_comes(struct rendezvous *rdv)
  *  for the peer since this was asked last. */
 static bool acks_stay(struct peer *peer)
 {
-    if (!peer->unacked || peer->asks_new_count || !list_empty(&peer->blocked_sends))
+    if (!peer->in.unacked || peer->out.asks_new_count ||
+        !list_empty(&peer->out.blocked_sends))
         return false;
-    bool answers = peer->out.next != peer->left_next;
-    peer->left_next = peer->out.next;
+    bool answers = peer->out.stream.next != peer->in.left_next;
+    peer->in.left_next = peer->out.stream.next;
     return answers && ack_timer_comes(peer->rdv);
 }
 
 static void leave_release(struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->idle_peers, node, after) {
-        struct peer *peer = container_of(node, struct peer, idle_node);
+        struct peer *peer = container_of(node, struct peer, out.idle_node);
         if (!acks_stay(peer))
             peer_idle(peer);
     }

@@ -35,7 +35,8 @@ static bool submit_refused(tryst_op *op)
         op_report(op, TRYST_E_ABORTED, scope->abort_rank, scope->abort_status,
                   scope->abort_text);
     else if (peer->life >= PEER_GIVING_UP)
-        op_report(op, peer->gone_status, peer->rank, peer->gone_status, peer->gone_text);
+        op_report(op, peer->liveness.gone_status, peer->rank, peer->liveness.gone_status,
+                  peer->liveness.gone_text);
     return op->reported;
 }
 

@@ -111,7 +111,7 @@ static void note_send(struct peer *peer, const struct abort_note *note)
         char text[sizeof note->text];
     } message;
     size_t text_bytes = strlen(note->text);
-    if (!peer->link || peer->link_state != PEER_LINK_UP)
+    if (!peer->link.link || peer->link.state != PEER_LINK_UP)
         return;
     message.head = (struct link_abort){.step = note->step,
                                        .time_ns = note->time_ns,
@@ -119,8 +119,8 @@ static void note_send(struct peer *peer, const struct abort_note *note)
                                        .origin_rank = note->rank,
                                        .text_bytes = (uint32_t)text_bytes};
     memcpy(message.text, note->text, text_bytes);
-    (void)link_send(peer->link, LINK_ABORT, &message, sizeof message.head + text_bytes,
-                    -1);
+    (void)link_send(peer->link.link, LINK_ABORT, &message,
+                    sizeof message.head + text_bytes, -1);
 }
 
 void abort_send_all(struct peer *peer)
@@ -192,7 +192,7 @@ static struct scope *abort_scope(struct rendezvous *rdv, uint64_t step, struct p
         scope ? scope->state == SCOPE_EARLY : !scope_is_closed(&rdv->scopes, step);
     if (!from || !early || (scope && scope->aborted_by >= 0))
         return scope;
-    if (from->early_aborts == EARLY_ABORTS_MAX) {
+    if (from->in.early_aborts == EARLY_ABORTS_MAX) {
         peer_give_up(from, TRYST_E_PROTOCOL,
                      "has aborted too many steps that are not open here");
         return scope;
@@ -200,7 +200,7 @@ static struct scope *abort_scope(struct rendezvous *rdv, uint64_t step, struct p
     scope = scope ? scope : scope_open_early(&rdv->scopes, step);
     if (!scope)
         return NULL;
-    from->early_aborts++;
+    from->in.early_aborts++;
     scope->aborted_by = from->rank;
     return scope;
 }

@@ -62,8 +62,8 @@ static void link_adopt(struct peer *peer, struct link *link)
 {
     int32_t rank = peer->rdv->group->roster.rank;
     bool ours_stays =
-        peer->link_state == PEER_LINK_CONNECTING && peer->link && rank < peer->rank;
-    if (peer->life != PEER_ALIVE || peer->link_state == PEER_LINK_UP || ours_stays) {
+        peer->link.state == PEER_LINK_CONNECTING && peer->link.link && rank < peer->rank;
+    if (peer->life != PEER_ALIVE || peer->link.state == PEER_LINK_UP || ours_stays) {
         (void)link_send(link, LINK_DUPLICATE, NULL, 0, -1);
         if (ours_stays)
             link_linger(peer, link);
@@ -71,9 +71,9 @@ static void link_adopt(struct peer *peer, struct link *link)
             link_close(link);
         return;
     }
-    if (peer->link)
-        link_close(peer->link);
-    peer->link = link;
+    if (peer->link.link)
+        link_close(peer->link.link);
+    peer->link.link = link;
     link_events_set(link, &peer_link_events, peer);
     link_user_timeout_set(link, peer->rdv->set.peer_timeout_ns);
     hello_send(peer, link);
@@ -101,7 +101,7 @@ static void hello_message(void *arg, struct link *link, uint8_t type, const void
     if (hello->peer) {
         if (type == LINK_LEFT)
             peer_left_read(hello->peer, data, bytes);
-        else if (type == LINK_LEAVE && hello->peer->link_state != PEER_LINK_UP)
+        else if (type == LINK_LEAVE && hello->peer->link.state != PEER_LINK_UP)
             peer_left_note(hello->peer, hello->peer);
         return;
     }

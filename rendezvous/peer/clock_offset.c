@@ -59,7 +59,7 @@ static uint64_t now_ns(const struct rendezvous *rdv)
 void peer_clock_send(struct peer *peer)
 {
     const struct rendezvous *rdv = peer->rdv;
-    if (!rdv->trace || !peer->link || peer->link_state != PEER_LINK_UP)
+    if (!rdv->trace || !peer->link.link || peer->link.state != PEER_LINK_UP)
         return;
     uint64_t now = now_ns(rdv);
     struct link_clock clock = {
@@ -70,7 +70,7 @@ void peer_clock_send(struct peer *peer)
         /* relaxed: this thread writes them. */
         .root_ns = atomic_load_explicit(&rdv->root_ns, memory_order_relaxed),
         .root_error_ns = atomic_load_explicit(&rdv->root_error_ns, memory_order_relaxed)};
-    (void)link_send(peer->link, LINK_CLOCK, &clock, sizeof clock, -1);
+    (void)link_send(peer->link.link, LINK_CLOCK, &clock, sizeof clock, -1);
 }
 
 /* ---- read --------------------------------------------------------------------------------- */

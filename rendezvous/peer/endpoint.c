@@ -31,11 +31,11 @@ static void ep_link_send(struct peer *peer, uint8_t type, uint32_t candidate,
     uint8_t message[LINK_MESSAGE_MAX];
     struct link_ep head = {.candidate = candidate};
     tryst_status status = TRYST_E_PEER;
-    if (bytes <= sizeof message - sizeof head && peer->link) {
+    if (bytes <= sizeof message - sizeof head && peer->link.link) {
         memcpy(message, &head, sizeof head);
         if (bytes)
             memcpy(message + sizeof head, data, bytes);
-        status = link_send(peer->link, type, message, sizeof head + bytes, fd);
+        status = link_send(peer->link.link, type, message, sizeof head + bytes, fd);
     }
     if (status_p)
         *status_p = status;
@@ -56,7 +56,7 @@ bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *theirs_p)
 static struct rail *candidate_rail(struct peer *peer, int candidate, char *text)
 {
     struct rendezvous *rdv = peer->rdv;
-    enum transport_kind kind = peer->candidates[candidate];
+    enum transport_kind kind = peer->endpoint.candidates[candidate];
     uint32_t mine = 0;
     uint32_t theirs = 0;
     if (!rdv->places[kind] && rdv->rails_open(rdv->owner, kind, text) != TRYST_OK)
@@ -84,14 +84,15 @@ static uint32_t rail_index(const struct rendezvous *rdv, const struct rail *rail
 
 static void held_deliver(struct peer *peer)
 {
-    list_for_each_safe (&peer->held, node, after) {
+    list_for_each_safe (&peer->endpoint.held, node, after) {
         struct held_message *message = container_of(node, struct held_message, node);
-        if (!peer->ep || message->candidate != (uint32_t)peer->candidate)
+        if (!peer->endpoint.ep ||
+            message->candidate != (uint32_t)peer->endpoint.candidate)
             continue;
         list_remove(node);
-        peer->held_count--;
-        peer->ep->rail->ops->ep_message(peer->ep, message->data, message->bytes,
-                                        message->fd);
+        peer->endpoint.held_count--;
+        peer->endpoint.ep->rail->ops->ep_message(peer->endpoint.ep, message->data,
+                                                 message->bytes, message->fd);
         mem_free(message);
     }
 }
@@ -99,7 +100,7 @@ static void held_deliver(struct peer *peer)
 /** What a transport says of the path may hold what the peer's end of it said. */
 static void mechanism_set(struct peer *peer, const char *text, size_t bytes)
 {
-    text_escape(text, bytes, peer->mechanism, sizeof peer->mechanism);
+    text_escape(text, bytes, peer->endpoint.mechanism, sizeof peer->endpoint.mechanism);
 }
 
 /** This candidate does not work: say so and go on with the next one, or give up. */
@@ -107,17 +108,19 @@ static void candidate_refuse(struct peer *peer, const char *text)
 {
     mechanism_set(peer, text, strlen(text));
     LOG_INFO(peer->rdv->log, "rank %d is not reached over %s: %s", peer->rank,
-             transport_kind_name(peer->candidates[peer->candidate]), peer->mechanism);
-    ep_link_send(peer, LINK_EP_REFUSED, (uint32_t)peer->candidate, peer->mechanism,
-                 strlen(peer->mechanism), -1, NULL);
-    peer->ep_next = true;
+             transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]),
+             peer->endpoint.mechanism);
+    ep_link_send(peer, LINK_EP_REFUSED, (uint32_t)peer->endpoint.candidate,
+                 peer->endpoint.mechanism, strlen(peer->endpoint.mechanism), -1, NULL);
+    peer->endpoint.next = true;
     peer->rdv->reap = true;
 }
 
 void peer_ep_ask(struct peer *peer)
 {
-    peer->answered = false;
-    ep_link_send(peer, LINK_EP_OPEN, (uint32_t)peer->candidate, NULL, 0, -1, NULL);
+    peer->liveness.answered = false;
+    ep_link_send(peer, LINK_EP_OPEN, (uint32_t)peer->endpoint.candidate, NULL, 0, -1,
+                 NULL);
 }
 
 void peer_ep_open(struct peer *peer, int candidate)
@@ -127,29 +130,29 @@ void peer_ep_open(struct peer *peer, int candidate)
     const struct host_identity *mine = &roster->entries[roster->rank].host;
     const struct host_identity *theirs = &roster->entries[peer->rank].host;
     bool loopback = peer->rank == roster->rank;
-    peer->ep_next = false;
-    if (candidate < peer->refused_ahead)
-        candidate = peer->refused_ahead;
-    if (candidate >= peer->candidates_count && loopback) {
+    peer->endpoint.next = false;
+    if (candidate < peer->endpoint.refused_ahead)
+        candidate = peer->endpoint.refused_ahead;
+    if (candidate >= peer->endpoint.candidates_count && loopback) {
         peer_ep_unreached(peer);
         return;
     }
-    if (candidate >= peer->candidates_count) {
+    if (candidate >= peer->endpoint.candidates_count) {
         /* A fabric may see a death before our link does, which says so: wait for that a moment. */
-        peer->unreached_ns = rendezvous_now(rdv);
-        if (rdv->tick_ns > peer->unreached_ns + PEER_DEATH_GRACE_NS)
-            rdv->tick_ns = peer->unreached_ns + PEER_DEATH_GRACE_NS;
+        peer->liveness.unreached_ns = rendezvous_now(rdv);
+        if (rdv->tick_ns > peer->liveness.unreached_ns + PEER_DEATH_GRACE_NS)
+            rdv->tick_ns = peer->liveness.unreached_ns + PEER_DEATH_GRACE_NS;
         return;
     }
     if (!rdv->peer_events->connect(peer)) {
         peer_give_up(peer, TRYST_E_PEER, "cannot be served: no memory for its frames");
         return;
     }
-    peer->candidate = candidate;
+    peer->endpoint.candidate = candidate;
     peer->stage.closed = false;
-    peer->ep_state = PEER_EP_OPENING;
-    peer->opening_ns = 0;
-    peer->looked_ns = rendezvous_now(rdv);
+    peer->endpoint.state = PEER_EP_OPENING;
+    peer->endpoint.opening_ns = 0;
+    peer->liveness.looked_ns = rendezvous_now(rdv);
     if (!loopback)
         peer_ep_ask(peer);
     struct ep_params params = {.arg = peer,
@@ -160,16 +163,16 @@ void peer_ep_open(struct peer *peer, int candidate)
                                .same_process = identity_same_process(mine, theirs),
                                .same_host = identity_same_host(mine, theirs),
                                .peer_pid = theirs->pid,
-                               .peer_pidfd = peer->pidfd.fd,
+                               .peer_pidfd = peer->liveness.pidfd.fd,
                                .cookie = rdv->cookie,
-                               .nonce = peer->nonce,
-                               .peer_nonce = peer->peer_nonce};
+                               .nonce = peer->link.nonce,
+                               .peer_nonce = peer->link.peer_nonce};
     char reason[TRANSPORT_TEXT_MAX] = "";
     struct rail *rail = candidate_rail(peer, candidate, reason);
-    tryst_status status =
-        rail ? rail->ops->ep_open(rail, &params, &peer->ep) : TRYST_E_UNSUPPORTED;
+    tryst_status status = rail ? rail->ops->ep_open(rail, &params, &peer->endpoint.ep)
+                               : TRYST_E_UNSUPPORTED;
     if (status != TRYST_OK) {
-        peer->ep = NULL;
+        peer->endpoint.ep = NULL;
         candidate_refuse(peer, rail ? tryst_status_str(status) : reason);
         return;
     }
@@ -179,20 +182,22 @@ void peer_ep_open(struct peer *peer, int candidate)
 void peer_ep_unreached(struct peer *peer)
 {
     char text[2 * TRANSPORT_TEXT_MAX];
-    snprintf(text, sizeof text, "is not reached by any transport: %s", peer->mechanism);
+    snprintf(text, sizeof text, "is not reached by any transport: %s",
+             peer->endpoint.mechanism);
     peer_give_up(peer, TRYST_E_UNREACHABLE, text);
 }
 
 void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
                      size_t bytes, int fd)
 {
-    if (peer->ep && candidate == (uint32_t)peer->candidate && !peer->ep_next &&
-        peer->ep_state != PEER_EP_CLOSING) {
-        peer->ep->rail->ops->ep_message(peer->ep, data, bytes, fd);
+    if (peer->endpoint.ep && candidate == (uint32_t)peer->endpoint.candidate &&
+        !peer->endpoint.next && peer->endpoint.state != PEER_EP_CLOSING) {
+        peer->endpoint.ep->rail->ops->ep_message(peer->endpoint.ep, data, bytes, fd);
         return;
     }
-    bool early = candidate > (uint32_t)peer->candidate || peer->ep_state == PEER_EP_NONE;
-    if (early && peer->held_count == HELD_MAX) {
+    bool early = candidate > (uint32_t)peer->endpoint.candidate ||
+                 peer->endpoint.state == PEER_EP_NONE;
+    if (early && peer->endpoint.held_count == HELD_MAX) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it sent connect messages without end");
         early = false;
     }
@@ -207,27 +212,28 @@ void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
     message->fd = fd;
     message->bytes = bytes;
     memcpy(message->data, data, bytes);
-    list_push_back(&peer->held, &message->node);
-    peer->held_count++;
+    list_push_back(&peer->endpoint.held, &message->node);
+    peer->endpoint.held_count++;
 }
 
 void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
                      size_t bytes)
 {
-    if (candidate >= (uint32_t)peer->candidates_count)
+    if (candidate >= (uint32_t)peer->endpoint.candidates_count)
         return;
     /* It may be ahead, while we still close what came before. */
-    if (peer->refused_ahead <= (int)candidate)
-        peer->refused_ahead = (int)candidate + 1;
-    if (candidate != (uint32_t)peer->candidate || peer->ep_next)
+    if (peer->endpoint.refused_ahead <= (int)candidate)
+        peer->endpoint.refused_ahead = (int)candidate + 1;
+    if (candidate != (uint32_t)peer->endpoint.candidate || peer->endpoint.next)
         return;
-    if (peer->ep_state == PEER_EP_READY && peer->frames_sent) {
+    if (peer->endpoint.state == PEER_EP_READY && peer->out.frames_sent) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it refused a connection that was in use");
         return;
     }
-    if (peer->ep_state == PEER_EP_OPENING || peer->ep_state == PEER_EP_READY) {
+    if (peer->endpoint.state == PEER_EP_OPENING ||
+        peer->endpoint.state == PEER_EP_READY) {
         mechanism_set(peer, text, bytes);
-        peer->ep_next = true;
+        peer->endpoint.next = true;
         peer->rdv->reap = true;
     }
 }
@@ -236,10 +242,11 @@ void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
 static void opening_end(struct peer *peer, const char *why)
 {
     char text[TRANSPORT_TEXT_MAX];
-    const char *name = transport_kind_name(peer->candidates[peer->candidate]);
+    const char *name =
+        transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]);
     snprintf(text, sizeof text, "%s%s did not connect within %s",
-             peer->peer_sent ? "was lost: " : "", name, why);
-    if (peer->peer_sent)
+             peer->liveness.peer_sent ? "was lost: " : "", name, why);
+    if (peer->liveness.peer_sent)
         peer_give_up(peer, TRYST_E_PEER, text);
     else
         candidate_refuse(peer, text);
@@ -250,12 +257,12 @@ void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
 {
     uint64_t limit_ns = peer->rdv->set.connect_timeout_ns;
     uint64_t early_ns = limit_ns >= 4 * TICK_NS ? 2 * TICK_NS : 0;
-    if (peer->ep_state != PEER_EP_OPENING || peer->ep_next || !passed_ns)
+    if (peer->endpoint.state != PEER_EP_OPENING || peer->endpoint.next || !passed_ns)
         return;
-    peer->opening_ns += passed_ns;
-    if (peer->opening_ns >= limit_ns) {
+    peer->endpoint.opening_ns += passed_ns;
+    if (peer->endpoint.opening_ns >= limit_ns) {
         opening_end(peer, "TRYST_CONNECT_TIMEOUT");
-    } else if (peer->opening_ns + early_ns >= limit_ns && !descriptors_left(1)) {
+    } else if (peer->endpoint.opening_ns + early_ns >= limit_ns && !descriptors_left(1)) {
         char why[96];
         snprintf(why, sizeof why,
                  "TRYST_CONNECT_TIMEOUT; rank %d has no descriptor left (ulimit -n)",
@@ -267,24 +274,24 @@ void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
 /** End of the pass: close what must be closed, open what follows. */
 void peer_ep_reap(struct peer *peer)
 {
-    bool end = peer->life == PEER_GIVING_UP || peer->ep_next;
-    if (!end && peer->ep_wanted && peer->link_state == PEER_LINK_UP)
+    bool end = peer->life == PEER_GIVING_UP || peer->endpoint.next;
+    if (!end && peer->endpoint.wanted && peer->link.state == PEER_LINK_UP)
         peer_need(peer); /* its link came up in this pass */
     if (!end)
         return;
     stage_lane_close(&peer->stage);
-    if (peer->ep && peer->ep_state != PEER_EP_CLOSING) {
-        peer->ep_state = PEER_EP_CLOSING;
-        list_remove(&peer->flush_node);
-        peer->ep->rail->ops->ep_close(peer->ep);
+    if (peer->endpoint.ep && peer->endpoint.state != PEER_EP_CLOSING) {
+        peer->endpoint.state = PEER_EP_CLOSING;
+        list_remove(&peer->out.flush_node);
+        peer->endpoint.ep->rail->ops->ep_close(peer->endpoint.ep);
     }
-    if (peer->ep || peer->stage.busy)
+    if (peer->endpoint.ep || peer->stage.busy)
         return; /* ep_closed follows, or the last copy's end */
     if (peer->life == PEER_GIVING_UP) {
         peer_link_close(peer);
         peer_gone(peer);
-    } else if (peer->ep_next) {
-        peer_ep_open(peer, peer->candidate + 1);
+    } else if (peer->endpoint.next) {
+        peer_ep_open(peer, peer->endpoint.candidate + 1);
     }
 }
 
@@ -300,19 +307,20 @@ static void ep_frame(struct endpoint *ep, const void *data, size_t bytes)
 static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
 {
     struct peer *peer = ep->arg;
-    if (peer->life >= PEER_GIVING_UP || peer->ep_state != PEER_EP_OPENING)
+    if (peer->life >= PEER_GIVING_UP || peer->endpoint.state != PEER_EP_OPENING)
         return;
     if (status != TRYST_OK) {
         candidate_refuse(peer, text);
         return;
     }
-    peer->ep_state = PEER_EP_READY;
+    peer->endpoint.state = PEER_EP_READY;
     peer->rdv->dispatch->lane_ready(peer->rdv->dispatch_arg, &peer->lane,
                                     rail_index(peer->rdv, ep->rail),
                                     ep->rail->window_bytes);
     mechanism_set(peer, text, strlen(text));
     LOG_DEBUG(peer->rdv->log, "rank %d is reached over %s: %s", peer->rank,
-              transport_kind_name(peer->candidates[peer->candidate]), peer->mechanism);
+              transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]),
+              peer->endpoint.mechanism);
     peer_show(peer);
     peer_flush_later(peer);
 }
@@ -324,13 +332,13 @@ static void ep_failed(struct endpoint *ep, tryst_status status, const char *text
     struct peer *peer = ep->arg;
     char reason[2 * TRANSPORT_TEXT_MAX];
     snprintf(reason, sizeof reason, "was lost: %s", text);
-    if (status == TRYST_E_PROTOCOL || peer->link_state != PEER_LINK_UP) {
+    if (status == TRYST_E_PROTOCOL || peer->link.state != PEER_LINK_UP) {
         peer_give_up(peer, status == TRYST_E_PROTOCOL ? status : TRYST_E_PEER, reason);
         return;
     }
     mechanism_set(peer, reason, strlen(reason));
-    peer->lost_ns = rendezvous_now(peer->rdv);
-    list_remove(&peer->flush_node);
+    peer->liveness.lost_ns = rendezvous_now(peer->rdv);
+    list_remove(&peer->out.flush_node);
     peer->rdv->tick_ns = 0;
 }
 
@@ -348,8 +356,8 @@ static void ep_unexpected(struct endpoint *ep, uint64_t tag, size_t bytes)
 static void ep_closed(struct endpoint *ep)
 {
     struct peer *peer = ep->arg;
-    peer->ep = NULL;
-    peer->ep_state = PEER_EP_NONE;
+    peer->endpoint.ep = NULL;
+    peer->endpoint.state = PEER_EP_NONE;
     peer->rdv->reap = true;
 }
 
@@ -358,16 +366,16 @@ static tryst_status ep_connect_send(struct endpoint *ep, const void *data, size_
 {
     struct peer *peer = ep->arg;
     tryst_status status;
-    ep_link_send(peer, LINK_EP_MESSAGE, (uint32_t)peer->candidate, data, bytes, fd,
-                 &status);
+    ep_link_send(peer, LINK_EP_MESSAGE, (uint32_t)peer->endpoint.candidate, data, bytes,
+                 fd, &status);
     return status;
 }
 
 static void ep_doorbell(struct endpoint *ep)
 {
     struct peer *peer = ep->arg;
-    if (peer->link)
-        (void)link_send(peer->link, LINK_DOORBELL, NULL, 0, -1);
+    if (peer->link.link)
+        (void)link_send(peer->link.link, LINK_DOORBELL, NULL, 0, -1);
 }
 
 const struct rail_events peer_rail_events = {.frame = ep_frame,

@@ -21,7 +21,7 @@ void hello_send(struct peer *peer, struct link *link)
                                .size = group->roster.size,
                                .incarnation =
                                    group->roster.entries[group->roster.rank].incarnation,
-                               .nonce = peer->nonce};
+                               .nonce = peer->link.nonce};
     memcpy(hello.cookie, group->cookie, sizeof hello.cookie);
     (void)link_send(link, LINK_HELLO, &hello, sizeof hello, -1);
 }
@@ -49,6 +49,6 @@ struct peer *hello_check(struct rendezvous *rdv, uint8_t type, const void *data,
         hello.rank == group->roster.rank ||
         hello.incarnation != group->roster.entries[hello.rank].incarnation)
         return NULL;
-    group->peers[hello.rank].peer_nonce = hello.nonce;
+    group->peers[hello.rank].link.peer_nonce = hello.nonce;
     return &group->peers[hello.rank];
 }

@@ -29,14 +29,14 @@
 void peer_link_up(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
-    peer->link_state = PEER_LINK_UP;
-    peer->via_tcp = false;
-    peer->refused_ns = 0;
-    peer->connect_again = false;
-    if (peer->tree_parent)
+    peer->link.state = PEER_LINK_UP;
+    peer->link.via_tcp = false;
+    peer->liveness.refused_ns = 0;
+    peer->link.again = false;
+    if (peer->link.tree_parent)
         peer_refused_again(rdv);
-    if (link_is_unix(peer->link))
-        pidfd_open_peer(peer, link_peer_pid(peer->link));
+    if (link_is_unix(peer->link.link))
+        pidfd_open_peer(peer, link_peer_pid(peer->link.link));
     peer_show(peer);
     peer_clock_send(peer);
     abort_send_all(peer);
@@ -44,7 +44,7 @@ void peer_link_up(struct peer *peer)
     if (rdv->told)
         peer_leave(peer);
     /* Not here: what the peer says next may be LEAVE, and opening a rail may take a second. */
-    if (peer->ep_wanted)
+    if (peer->endpoint.wanted)
         rdv->reap = true;
 }
 
@@ -66,7 +66,7 @@ static struct link_address link_address_of(const struct peer *peer)
 static void connect_later(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
-    peer->connect_again = true;
+    peer->link.again = true;
     if (rdv->tick_ns > rendezvous_now(rdv) + RECONNECT_NS)
         rdv->tick_ns = rendezvous_now(rdv) + RECONNECT_NS;
 }
@@ -76,20 +76,20 @@ void peer_link_connect(struct peer *peer)
     struct rendezvous *rdv = peer->rdv;
     const struct roster *roster = &rdv->group->roster;
     const struct host_identity *theirs = &roster->entries[peer->rank].host;
-    bool via_unix = !peer->via_tcp &&
+    bool via_unix = !peer->link.via_tcp &&
                     identity_unix_reaches(&roster->entries[roster->rank].host, theirs);
-    if (peer->link_state == PEER_LINK_NONE)
-        peer->looked_ns = rendezvous_now(rdv);
-    peer->link_state = PEER_LINK_CONNECTING;
-    peer->duplicate = false;
+    if (peer->link.state == PEER_LINK_NONE)
+        peer->liveness.looked_ns = rendezvous_now(rdv);
+    peer->link.state = PEER_LINK_CONNECTING;
+    peer->link.duplicate = false;
     struct link_address address = link_address_of(peer);
     tryst_status status =
         link_connect(rdv->poller, rdv->log, &address, via_unix, rdv->set.peer_timeout_ns,
-                     &peer_link_events, peer, &peer->link);
-    peer->connect_again = false;
-    peer->queue_full = status == TRYST_AGAIN;
+                     &peer_link_events, peer, &peer->link.link);
+    peer->link.again = false;
+    peer->link.queue_full = status == TRYST_AGAIN;
     if (status == TRYST_OK)
-        hello_send(peer, peer->link);
+        hello_send(peer, peer->link.link);
     else if (status == TRYST_AGAIN)
         connect_later(peer);
     else
@@ -106,9 +106,9 @@ static void heartbeat_read(struct peer *peer, const void *data, size_t bytes)
     if (bytes != sizeof beat)
         return;
     memcpy(&beat, data, sizeof beat);
-    peer->peer_sent = beat.sent;
-    peer->peer_read = beat.read;
-    peer->answered = true;
+    peer->liveness.peer_sent = beat.sent;
+    peer->liveness.peer_read = beat.read;
+    peer->liveness.answered = true;
 }
 
 static void leave_read(struct peer *peer, const void *data, size_t bytes)
@@ -117,8 +117,8 @@ static void leave_read(struct peer *peer, const void *data, size_t bytes)
     if (bytes != sizeof leave)
         return;
     memcpy(&leave, data, sizeof leave);
-    peer->leave_sent = leave.sent;
-    peer->peer_read = leave.read;
+    peer->liveness.leave_sent = leave.sent;
+    peer->liveness.peer_read = leave.read;
     peer_left_note(peer, peer);
 }
 
@@ -156,8 +156,8 @@ static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size
         peer_ep_refused(peer, head.candidate, rest, bytes);
         return;
     }
-    if (peer->ep_state == PEER_EP_NONE && !peer->ep_next) {
-        peer->ep_wanted = true;
+    if (peer->endpoint.state == PEER_EP_NONE && !peer->endpoint.next) {
+        peer->endpoint.wanted = true;
         peer_need(peer);
     }
     peer_heartbeat_answer(peer);
@@ -171,7 +171,7 @@ static void connect_answer(struct peer *peer, uint8_t type, const void *data,
      * LEAVE can go over, or the peer's end be seen by. */
     const char *wrong;
     if (type == LINK_DUPLICATE) {
-        peer->duplicate = true;
+        peer->link.duplicate = true;
         return;
     }
     if (hello_check(peer->rdv, type, data, bytes, &wrong) == peer) {
@@ -186,7 +186,7 @@ static void peer_message(void *arg, struct link *link, uint8_t type, const void 
 {
     struct peer *peer = arg;
     (void)link;
-    if (peer->link_state != PEER_LINK_UP) {
+    if (peer->link.state != PEER_LINK_UP) {
         if (fd >= 0)
             close(fd);
         connect_answer(peer, type, data, bytes);
@@ -214,13 +214,13 @@ static void peer_closed(void *arg, struct link *link, tryst_status status,
     struct peer *peer = arg;
     const struct roster *roster = &peer->rdv->group->roster;
     bool short_of = status == TRYST_E_NOMEM || status == TRYST_E_SYSTEM;
-    peer->link = NULL;
-    bool connecting = peer->link_state == PEER_LINK_CONNECTING;
-    bool unix_failed = connecting && link_is_unix(link) && !peer->via_tcp &&
+    peer->link.link = NULL;
+    bool connecting = peer->link.state == PEER_LINK_CONNECTING;
+    bool unix_failed = connecting && link_is_unix(link) && !peer->link.via_tcp &&
                        roster->entries[peer->rank].host.link.family != 0;
     /* It listens, and has dropped us among others who did not speak: that proves no death. */
     bool dropped = connecting && status == TRYST_E_PEER && link_has_met(link) &&
-                   !peer->duplicate && !peer->left;
+                   !peer->link.duplicate && !peer->left;
     char reason[TRANSPORT_TEXT_MAX];
     snprintf(reason, sizeof reason, "%s", text);
     link_close(link);
@@ -231,7 +231,7 @@ static void peer_closed(void *arg, struct link *link, tryst_status status,
         return;
     }
     if (unix_failed) {
-        peer->via_tcp = true;
+        peer->link.via_tcp = true;
         peer_link_connect(peer);
         return;
     }
@@ -248,10 +248,10 @@ const struct link_events peer_link_events = {.message = peer_message,
 
 void peer_link_close(struct peer *peer)
 {
-    if (peer->link)
-        link_close(peer->link);
-    peer->link = NULL;
-    peer->link_state = PEER_LINK_NONE;
+    if (peer->link.link)
+        link_close(peer->link.link);
+    peer->link.link = NULL;
+    peer->link.state = PEER_LINK_NONE;
     pidfd_close_peer(peer);
 }
 
@@ -259,18 +259,19 @@ void peer_link_close(struct peer *peer)
 
 static void counts_send(struct peer *peer, uint8_t type)
 {
-    struct link_heartbeat beat = {.sent = peer->frames_sent, .read = peer->frames_read};
-    if (!peer->link || peer->link_state != PEER_LINK_UP)
+    struct link_heartbeat beat = {.sent = peer->out.frames_sent,
+                                  .read = peer->in.frames_read};
+    if (!peer->link.link || peer->link.state != PEER_LINK_UP)
         return;
-    peer->heartbeat_sent = beat.sent;
-    peer->heartbeat_read = beat.read;
-    (void)link_send(peer->link, type, &beat, sizeof beat, -1);
+    peer->liveness.heartbeat_sent = beat.sent;
+    peer->liveness.heartbeat_read = beat.read;
+    (void)link_send(peer->link.link, type, &beat, sizeof beat, -1);
 }
 
 void peer_heartbeat(struct peer *peer)
 {
-    if (peer->frames_sent != peer->heartbeat_sent ||
-        peer->frames_read != peer->heartbeat_read)
+    if (peer->out.frames_sent != peer->liveness.heartbeat_sent ||
+        peer->in.frames_read != peer->liveness.heartbeat_read)
         counts_send(peer, LINK_HEARTBEAT);
 }
 
@@ -281,10 +282,10 @@ void peer_heartbeat_answer(struct peer *peer)
 
 void peer_gave_up_send(struct peer *peer)
 {
-    if (peer->link && peer->link_state == PEER_LINK_UP && !peer->left &&
+    if (peer->link.link && peer->link.state == PEER_LINK_UP && !peer->left &&
         !peer->rdv->leaving)
-        (void)link_send(peer->link, LINK_GAVE_UP, peer->gone_text,
-                        strlen(peer->gone_text), -1);
+        (void)link_send(peer->link.link, LINK_GAVE_UP, peer->liveness.gone_text,
+                        strlen(peer->liveness.gone_text), -1);
 }
 
 /** A neighbour in the control tree that has not looked since it opened its group hears it all the same,
@@ -293,12 +294,12 @@ void peer_leave(struct peer *peer)
 {
     static const struct link_heartbeat nothing;
     const struct tryst_group *group = peer->rdv->group;
-    if (peer->link_state == PEER_LINK_NONE && peer->life == PEER_ALIVE &&
+    if (peer->link.state == PEER_LINK_NONE && peer->life == PEER_ALIVE &&
         peer_tree_neighbours(group, group->roster.rank, peer->rank))
         peer_link_connect(peer);
-    if (peer->link && peer->link_state == PEER_LINK_CONNECTING) {
+    if (peer->link.link && peer->link.state == PEER_LINK_CONNECTING) {
         peer_left_send_all(peer);
-        (void)link_send(peer->link, LINK_LEAVE, &nothing, sizeof nothing, -1);
+        (void)link_send(peer->link.link, LINK_LEAVE, &nothing, sizeof nothing, -1);
     } else {
         counts_send(peer, LINK_LEAVE);
     }
@@ -306,6 +307,6 @@ void peer_leave(struct peer *peer)
 
 bool peer_is_told(const struct peer *peer)
 {
-    return peer->link_state != PEER_LINK_CONNECTING || !peer->link ||
-           link_has_met(peer->link);
+    return peer->link.state != PEER_LINK_CONNECTING || !peer->link.link ||
+           link_has_met(peer->link.link);
 }

@@ -34,10 +34,10 @@ enum { LAST_PASSES = 64 };
 
 static void pidfd_ready(struct poller_source *source, uint32_t events)
 {
-    struct peer *peer = container_of(source, struct peer, pidfd);
+    struct peer *peer = container_of(source, struct peer, liveness.pidfd);
     (void)events;
     poller_remove(peer->rdv->poller, source);
-    peer->died_ns = rendezvous_now(peer->rdv);
+    peer->liveness.died_ns = rendezvous_now(peer->rdv);
     source->events = 0;
     peer->rdv->tick_ns = 0; /* housekeeping decides, soon */
 }
@@ -46,25 +46,26 @@ static void pidfd_ready(struct poller_source *source, uint32_t events)
 void pidfd_open_peer(struct peer *peer, int32_t pid)
 {
     const struct roster *roster = &peer->rdv->group->roster;
-    if (pid <= 0 || peer->pidfd.fd >= 0 ||
+    if (pid <= 0 || peer->liveness.pidfd.fd >= 0 ||
         identity_same_process(&roster->entries[roster->rank].host,
                               &roster->entries[peer->rank].host))
         return;
-    peer->pidfd.fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    peer->pidfd.events = EPOLLIN;
-    peer->pidfd.fn = pidfd_ready;
-    if (peer->pidfd.fd >= 0 && poller_add(peer->rdv->poller, &peer->pidfd) != TRYST_OK)
-        peer->pidfd.events = 0;
+    peer->liveness.pidfd.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    peer->liveness.pidfd.events = EPOLLIN;
+    peer->liveness.pidfd.fn = pidfd_ready;
+    if (peer->liveness.pidfd.fd >= 0 &&
+        poller_add(peer->rdv->poller, &peer->liveness.pidfd) != TRYST_OK)
+        peer->liveness.pidfd.events = 0;
 }
 
 void pidfd_close_peer(struct peer *peer)
 {
-    if (peer->pidfd.fd < 0)
+    if (peer->liveness.pidfd.fd < 0)
         return;
-    if (peer->pidfd.events)
-        poller_remove(peer->rdv->poller, &peer->pidfd);
-    close(peer->pidfd.fd);
-    peer->pidfd.fd = -1;
+    if (peer->liveness.pidfd.events)
+        poller_remove(peer->rdv->poller, &peer->liveness.pidfd);
+    close(peer->liveness.pidfd.fd);
+    peer->liveness.pidfd.fd = -1;
 }
 
 /* ---- how a link ends ---------------------------------------------------------------------- */
@@ -72,8 +73,8 @@ void pidfd_close_peer(struct peer *peer)
 /** Frames that were already received are read before a death is acted on. */
 void peer_last_frames_read(struct peer *peer)
 {
-    for (int i = 0; i < LAST_PASSES && peer->ep && peer->life <= PEER_LEFT; i++)
-        if (peer->ep->rail->ops->progress(peer->ep->rail) == 0)
+    for (int i = 0; i < LAST_PASSES && peer->endpoint.ep && peer->life <= PEER_LEFT; i++)
+        if (peer->endpoint.ep->rail->ops->progress(peer->endpoint.ep->rail) == 0)
             return;
 }
 
@@ -82,7 +83,7 @@ void peer_link_gone(struct peer *peer, const char *text)
     char reason[TRANSPORT_TEXT_MAX];
     peer_last_frames_read(peer);
     if (peer->left || peer->rdv->leaving) {
-        peer->end_expected = true; /* not `left`, which we would pass on */
+        peer->liveness.end_expected = true; /* not `left`, which we would pass on */
         peer_give_up(peer, TRYST_E_PEER, "has left the group");
         return;
     }
@@ -98,9 +99,9 @@ void peer_link_refused(struct peer *peer, const char *text)
         peer_link_gone(peer, text);
         return;
     }
-    peer->refused_ns = rendezvous_now(peer->rdv);
-    snprintf(peer->gone_text, sizeof peer->gone_text, "%s", text);
-    if (peer->tree_parent)
+    peer->liveness.refused_ns = rendezvous_now(peer->rdv);
+    snprintf(peer->liveness.gone_text, sizeof peer->liveness.gone_text, "%s", text);
+    if (peer->link.tree_parent)
         peer_tree_join(peer->rdv); /* its parent knows */
 }
 
@@ -108,7 +109,7 @@ void peer_link_refused(struct peer *peer, const char *text)
 void peer_link_short(struct peer *peer, const char *text)
 {
     char reason[TRANSPORT_TEXT_MAX];
-    bool connecting = peer->link_state == PEER_LINK_CONNECTING;
+    bool connecting = peer->link.state == PEER_LINK_CONNECTING;
     peer_last_frames_read(peer);
     snprintf(reason, sizeof reason, "%s: %.130s",
              connecting ? "cannot be connected to" : "is no longer reached", text);
@@ -119,8 +120,8 @@ void peer_link_short(struct peer *peer, const char *text)
 void peer_refused_again(struct rendezvous *rdv)
 {
     for (int i = 0; i < rdv->group->roster.size; i++)
-        if (rdv->group->peers[i].refused_ns)
-            rdv->group->peers[i].refused_ns = rendezvous_now(rdv);
+        if (rdv->group->peers[i].liveness.refused_ns)
+            rdv->group->peers[i].liveness.refused_ns = rendezvous_now(rdv);
 }
 
 /* ---- housekeeping ------------------------------------------------------------------------- */
@@ -135,12 +136,14 @@ static uint64_t behind_limit_ns(uint64_t timeout_ns)
 /** `passed_ns` more have passed in which both ranks looked. */
 static void data_path_check(struct peer *peer, uint64_t passed_ns)
 {
-    bool behind = peer->frames_read < peer->peer_sent;
-    bool still = behind && peer->behind && peer->frames_read == peer->behind_read;
-    peer->behind = behind;
-    peer->behind_read = peer->frames_read;
-    peer->behind_ns = still ? peer->behind_ns + passed_ns : 0;
-    if (still && peer->behind_ns >= behind_limit_ns(peer->rdv->set.peer_timeout_ns))
+    bool behind = peer->in.frames_read < peer->liveness.peer_sent;
+    bool still = behind && peer->liveness.behind &&
+                 peer->in.frames_read == peer->liveness.behind_read;
+    peer->liveness.behind = behind;
+    peer->liveness.behind_read = peer->in.frames_read;
+    peer->liveness.behind_ns = still ? peer->liveness.behind_ns + passed_ns : 0;
+    if (still &&
+        peer->liveness.behind_ns >= behind_limit_ns(peer->rdv->set.peer_timeout_ns))
         peer_give_up(peer, TRYST_E_PEER,
                      "has sent frames that do not arrive: its data path is dead");
 }
@@ -148,25 +151,25 @@ static void data_path_check(struct peer *peer, uint64_t passed_ns)
 /** Its kernel has answered: the connection stands, or waits for a place in the listener's queue. */
 static bool connect_is_answered(const struct peer *peer)
 {
-    return peer->link ? link_has_met(peer->link) : peer->queue_full;
+    return peer->link.link ? link_has_met(peer->link.link) : peer->link.queue_full;
 }
 
 /** No sign of the peer for TRYST_CONNECT_TIMEOUT. A connection that stands says that somebody will
  *  read it, or else breaks (keep-alive, TRYST_PEER_TIMEOUT), however long the peer computes. */
 static bool connect_is_late(struct peer *peer, uint64_t passed_ns)
 {
-    if (peer->link_state != PEER_LINK_CONNECTING)
+    if (peer->link.state != PEER_LINK_CONNECTING)
         return false;
     if (!connect_is_answered(peer))
-        peer->unanswered_ns += passed_ns;
-    return peer->unanswered_ns >= peer->rdv->set.connect_timeout_ns;
+        peer->link.unanswered_ns += passed_ns;
+    return peer->link.unanswered_ns >= peer->rdv->set.connect_timeout_ns;
 }
 
 /** So long have we looked since the last tick: our own absence is nobody else's silence. */
 static uint64_t time_looked(struct peer *peer, uint64_t now_ns)
 {
-    uint64_t passed_ns = clock_since_ns(peer->looked_ns, now_ns);
-    peer->looked_ns = now_ns;
+    uint64_t passed_ns = clock_since_ns(peer->liveness.looked_ns, now_ns);
+    peer->liveness.looked_ns = now_ns;
     return passed_ns < TICK_NS ? passed_ns : TICK_NS;
 }
 
@@ -174,11 +177,11 @@ static uint64_t time_looked(struct peer *peer, uint64_t now_ns)
  *  second question before it has answered the first. */
 static void waiting_tick(struct peer *peer, uint64_t passed_ns)
 {
-    uint64_t both_ns = peer->answered ? passed_ns : 0;
+    uint64_t both_ns = peer->liveness.answered ? passed_ns : 0;
     data_path_check(peer, both_ns);
     peer_ep_tick(peer, both_ns);
-    if (peer->answered && !peer->ep_next &&
-        (peer->behind || peer->ep_state == PEER_EP_OPENING))
+    if (peer->liveness.answered && !peer->endpoint.next &&
+        (peer->liveness.behind || peer->endpoint.state == PEER_EP_OPENING))
         peer_ep_ask(peer);
 }
 
@@ -187,7 +190,7 @@ static void waiting_tick(struct peer *peer, uint64_t passed_ns)
 static bool parent_is_silent(const struct tryst_group *group)
 {
     int parent = peer_tree_parent(group, group->roster.rank);
-    return parent >= 0 && group->peers[parent].link_state == PEER_LINK_CONNECTING;
+    return parent >= 0 && group->peers[parent].link.state == PEER_LINK_CONNECTING;
 }
 
 void peer_tick(struct peer *peer, uint64_t now_ns)
@@ -197,11 +200,11 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     peer->rdv->peer_events->tick(peer);
     uint64_t passed_ns = time_looked(peer, now_ns);
     bool late = connect_is_late(peer, passed_ns);
-    if (peer->refused_ns && !peer->left) {
-        if (clock_since_ns(peer->refused_ns, now_ns) >= REFUSED_GRACE_NS &&
+    if (peer->liveness.refused_ns && !peer->left) {
+        if (clock_since_ns(peer->liveness.refused_ns, now_ns) >= REFUSED_GRACE_NS &&
             (late || !parent_is_silent(peer->rdv->group))) {
             char reason[TRANSPORT_TEXT_MAX];
-            memcpy(reason, peer->gone_text, sizeof reason);
+            memcpy(reason, peer->liveness.gone_text, sizeof reason);
             peer_link_gone(peer, reason);
         }
         return;
@@ -211,25 +214,26 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
                      "could not be connected to within TRYST_CONNECT_TIMEOUT");
         return;
     }
-    if (peer->connect_again && peer->link_state == PEER_LINK_CONNECTING && !peer->left)
+    if (peer->link.again && peer->link.state == PEER_LINK_CONNECTING && !peer->left)
         peer_link_connect(peer);
-    if (peer->unreached_ns &&
-        clock_since_ns(peer->unreached_ns, now_ns) >= PEER_DEATH_GRACE_NS) {
+    if (peer->liveness.unreached_ns &&
+        clock_since_ns(peer->liveness.unreached_ns, now_ns) >= PEER_DEATH_GRACE_NS) {
         peer_ep_unreached(peer);
         return;
     }
-    if (peer->left && peer->frames_read >= peer->leave_sent) {
+    if (peer->left && peer->in.frames_read >= peer->liveness.leave_sent) {
         peer_heartbeat_answer(peer);
         peer_give_up(peer, TRYST_E_PEER, "has left the group");
         return;
     }
-    if (peer->lost_ns &&
-        (peer->left || clock_since_ns(peer->lost_ns, now_ns) > LOST_GRACE_NS)) {
+    if (peer->liveness.lost_ns &&
+        (peer->left || clock_since_ns(peer->liveness.lost_ns, now_ns) > LOST_GRACE_NS)) {
         peer_give_up(peer, TRYST_E_PEER,
-                     peer->left ? "has left the group" : peer->mechanism);
+                     peer->left ? "has left the group" : peer->endpoint.mechanism);
         return;
     }
-    if (peer->died_ns && clock_since_ns(peer->died_ns, now_ns) > PEER_DEATH_GRACE_NS) {
+    if (peer->liveness.died_ns &&
+        clock_since_ns(peer->liveness.died_ns, now_ns) > PEER_DEATH_GRACE_NS) {
         peer_link_gone(peer, "its process has ended");
         return;
     }

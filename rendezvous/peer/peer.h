@@ -71,122 +71,138 @@ struct peer_clock {
     uint64_t read_ns;  /**< and when that was read */
 };
 
-struct peer {
-    struct rendezvous *rdv;
-    int32_t rank;
-    uint8_t life;
-    uint8_t link_state;
-    uint8_t ep_state;
-    bool is_self;
-    bool ep_wanted;    /**< something waits for an endpoint */
-    bool ep_next;      /**< the endpoint is being closed to try the next candidate */
-    bool via_tcp;      /**< the Unix socket did not lead there */
-    bool left;         /**< LEAVE came, or somebody who knows it said so */
-    bool end_expected; /**< its end is no news for us: we leave too */
-    bool deferred;     /**< some of its WANTs were: offer it what becomes ready */
-    bool tree_parent;  /**< its link belongs to the control tree */
-
-    /* link */
+/** Its link, and connecting (link.c, accept.c). */
+struct peer_link {
     struct link *link;
-    struct poller_source pidfd; /**< fd -1: none */
+    uint8_t state; /**< enum peer_link_state */
+    bool via_tcp;  /**< the Unix socket did not lead there */
+    bool again; /**< CONNECTING: its listener was full, or dropped us: at the next tick */
+    bool queue_full;  /**< CONNECTING: the former, so somebody listens there */
+    bool duplicate;   /**< it said that its own connection to us stays */
+    bool tree_parent; /**< it belongs to the control tree */
     uint64_t nonce, peer_nonce;
     uint64_t unanswered_ns; /**< CONNECTING: we looked, and its kernel did not answer */
-    bool connect_again;     /**< its listener was full, or dropped us: at the next tick */
-    bool queue_full;        /**< CONNECTING: the former, so somebody listens there */
-    bool duplicate;         /**< it said that its own connection to us stays */
-    uint64_t
-        refused_ns; /**< no link comes about; dead, unless we hear that it has left. 0 not */
+};
 
-    /* endpoint */
+/** Its endpoint, and the candidates for one (endpoint.c). */
+struct peer_endpoint {
     struct endpoint *ep;
+    uint8_t state; /**< enum peer_ep_state */
+    bool wanted;   /**< something waits for it */
+    bool next;     /**< it is being closed to try the next candidate */
     enum transport_kind candidates[TRANSPORT_KINDS];
     int candidates_count;
     int candidate;
     int refused_ahead; /**< candidates below this one were refused by the peer before we tried them */
-    uint64_t opening_ns;   /**< OPENING: so long did both look */
-    uint64_t unreached_ns; /**< no candidate is left; so, unless its link closes. 0 not */
-    struct list held;
+    uint64_t opening_ns; /**< OPENING: so long did both look */
+    struct list held;    /**< struct held_message */
     uint32_t held_count;
     char mechanism[TRANSPORT_TEXT_MAX];
+};
 
-    /* why it is gone */
-    int32_t gone_status;
-    char gone_text[TRANSPORT_TEXT_MAX];
-
-    /* frames out */
+/** What we send it, and what it owes us for that (the protocol). */
+struct peer_out {
     uint64_t frames_sent;
     uint32_t frames_acked;
-    struct list pending;
+    struct list_node flush_node; /**< in rdv->flush */
+    struct list_node idle_node;  /**< in rdv->idle_peers: see peer_idle_later */
+    struct list pending;         /**< operations with records queued */
+    /* receives of ours */
     struct list wants_waiting; /**< for WANT quota */
-    struct list deferred_ops;  /**< receives that it deferred, oldest first */
-    struct list posted_sends;  /**< POSTED and large, that it has not asked for */
+    struct list deferred_ops;  /**< that it deferred, oldest first */
+    uint32_t wants_sent, wants_acked;
+    /* sends of ours */
+    struct list posted_sends; /**< POSTED and large, that it has not asked for */
     struct list
         blocked_sends; /**< POSTED and small: for want of eager credit, or of a WANT */
     bool blocked;      /**< frames say that there are some */
     bool blocked_told; /**< and the last one did */
-    struct stream_out out;      /**< DATA that has left */
-    uint64_t names_told;        /**< names that were declared for keys of it */
-    struct list_node idle_node; /**< in rdv->idle_peers: see peer_idle_later */
-    struct list slots_waiting;  /**< receives whose sender is ready, for posted slots */
-    struct list_node flush_node;
-    struct list want_answers; /**< struct want: CANCELED or CLOSED is owed */
+    struct stream_out stream; /**< DATA that has left */
+    uint64_t names_told;      /**< names that were declared for keys of it */
+    uint64_t eager_used;
+    bool ask; /**< ASK is queued: for all steps with sends that wait for a WANT, */
+    uint32_t ask_from;       /**< from this one on, in the order of scopes.all; */
+    uint32_t asks_queued;    /**< else for the newest ones: so many of asks_new, */
+    uint32_t asks_new_count; /**< which will be queued when nothing else happens */
+    uint64_t asks_new[ASKS_NEW_MAX];
+    /* answers to it */
+    struct list want_answers; /**< struct want: CANCELED or CLOSED is queued */
     struct answer *answers;   /**< ring, allocated with the endpoint */
     uint32_t answers_head, answers_count;
-    uint32_t wants_sent, wants_acked;
-    uint64_t eager_used;
-    bool ask;          /**< ASK is owed: for all steps with sends that wait for a WANT, */
-    uint32_t ask_from; /**< from this one on, in the order of scopes.all; */
-    uint32_t asks_owed;      /**< else for the newest ones: so many of asks_new, */
-    uint32_t asks_new_count; /**< which will be owed when nothing else happens */
-    uint64_t asks_new[ASKS_NEW_MAX];
+};
 
-    /* frames in */
+/** What it sends us, and what we owe it for that (the protocol). */
+struct peer_in {
     uint64_t frames_read;
     uint32_t frames_told;
-    struct stream_in in;  /**< DATA that has come */
-    uint32_t unacked;     /**< of it, done since our last header */
-    uint64_t left_next;   /**< out.next when a thread that left last had some to send */
-    bool ack_alone;       /**< a header leaves for that, if no frame does */
-    struct name *names;   /**< NAMES_MAX, by which it names keys */
-    bool wants_announced; /**< it lacks credit: small receives announce themselves */
-    struct list unannounced; /**< small receives that have not */
+    /* small tensors */
+    struct stream_in stream; /**< DATA that has come */
+    uint32_t unacked;        /**< of it, done since our last header */
+    uint64_t
+        left_next;  /**< out.stream.next when a thread that left last had some to send */
+    bool ack_alone; /**< a header leaves for that, if no frame does */
+    bool wants_announced;      /**< it lacks credit: small receives announce themselves */
+    struct name *names;        /**< NAMES_MAX, by which it names keys */
+    struct list unexpected;    /**< struct unexpected */
+    uint64_t unexpected_bytes; /**< of its eager credit, held by them */
+    struct list unannounced;   /**< small receives that have not announced themselves */
     struct list_node
         unannounced_node; /**< in rdv->unannounced_peers since there was one */
+    /* its WANTs */
     uint32_t wants_got, wants_unanswered, wants_told;
     struct idmap wants; /**< its ids → struct want */
     struct list wants_list;
     uint32_t parked_count;
     uint32_t early_wants;  /**< of those, in steps not opened here yet */
     uint32_t early_aborts; /**< steps not opened here yet of whose abort it told us */
-    struct list early_list;
-    uint64_t early_bytes; /**< of its eager credit, held by early_list */
-    uint64_t
-        *over; /**< steps that it asked about and that are closed here: answers owed */
-    uint32_t over_count, over_capacity; /**< at most ASKS_MAX; no memory while none are */
-
-    /* bulk */
-    struct dispatch_lane lane;
-    uint32_t slots_ahead; /**< receives posted for senders not known to be ready */
+    uint64_t *
+        closed_steps; /**< that it asked about and that are closed here: answers queued */
+    uint32_t closed_count,
+        closed_capacity; /**< at most ASKS_MAX; no memory while none are */
+    /* posted slices */
+    struct list slots_waiting; /**< receives whose sender is ready, for posted slots */
+    uint32_t slots_ahead;      /**< receives posted for senders not known to be ready */
     uint32_t slots_ready;
-    struct stage_lane stage; /**< of device memory, and its small tensors' copies */
+};
 
-    /* liveness */
-    uint64_t heartbeat_sent; /**< frames_sent as last told */
+/** Whether it is there (liveness.c). */
+struct peer_liveness {
+    struct poller_source pidfd; /**< fd -1: none */
+    uint64_t heartbeat_sent;    /**< frames_sent as last told */
     uint64_t heartbeat_read;
     uint64_t peer_sent; /**< frames that the peer says it has sent */
     uint64_t peer_read; /**< frames of ours that the peer says it has read */
     uint64_t looked_ns; /**< time counts from here: the last tick, or when it began to */
     bool answered;      /**< it has looked since we asked it (EP_OPEN) whether it does */
+    bool end_expected;  /**< its end is no news for us: we leave too */
     bool behind;        /**< frames_read < peer_sent when that was last looked at; */
     uint64_t behind_read; /**< frames_read then, */
     uint64_t behind_ns;   /**< which has stayed so while both looked for so long */
     uint64_t leave_sent;  /**< frames that it had sent when it left */
-    uint64_t died_ns;     /**< its pidfd became readable, 0 not */
-    uint64_t lost_ns;     /**< its data path broke, 0 not; `mechanism` says how */
+    uint64_t
+        refused_ns; /**< no link comes about; dead, unless we hear that it has left. 0 not */
+    uint64_t unreached_ns; /**< no candidate is left; so, unless its link closes. 0 not */
+    uint64_t died_ns;      /**< its pidfd became readable, 0 not */
+    uint64_t lost_ns;      /**< its data path broke, 0 not; the mechanism says how */
+    int32_t gone_status;
+    char gone_text[TRANSPORT_TEXT_MAX];
+};
 
+struct peer {
+    struct rendezvous *rdv;
+    int32_t rank;
+    uint8_t life; /**< enum peer_life */
+    bool is_self;
+    bool left;     /**< LEAVE came, or somebody who knows it said so */
+    bool deferred; /**< some of its WANTs were: offer it what becomes ready */
+    struct peer_link link;
+    struct peer_endpoint endpoint;
+    struct peer_out out;
+    struct peer_in in;
+    struct peer_liveness liveness;
+    struct dispatch_lane lane;
+    struct stage_lane stage; /**< of device memory, and its small tensors' copies */
     struct peer_clock clock;
-
-    /* counters */
     uint64_t bytes_sent, bytes_received, wrong_cookies;
 };
 

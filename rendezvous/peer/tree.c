@@ -22,13 +22,14 @@
 int peer_tree_parent(const struct tryst_group *group, int rank)
 {
     for (int up = (rank - 1) / 2; rank > 0; up = (up - 1) / 2) {
-        if (group->peers[up].life == PEER_ALIVE && !group->peers[up].refused_ns)
+        if (group->peers[up].life == PEER_ALIVE && !group->peers[up].liveness.refused_ns)
             return up;
         if (up == 0)
             break;
     }
     for (int low = 0; low < rank; low++)
-        if (group->peers[low].life == PEER_ALIVE && !group->peers[low].refused_ns)
+        if (group->peers[low].life == PEER_ALIVE &&
+            !group->peers[low].liveness.refused_ns)
             return low;
     return -1;
 }
@@ -44,16 +45,16 @@ void peer_tree_join(struct rendezvous *rdv)
     if (parent < 0)
         return;
     struct peer *peer = &rdv->group->peers[parent];
-    peer->tree_parent = true;
-    if (peer->link_state == PEER_LINK_NONE)
+    peer->link.tree_parent = true;
+    if (peer->link.state == PEER_LINK_NONE)
         peer_link_connect(peer);
 }
 
 void peer_tree_repair(struct peer *peer)
 {
-    if (peer->tree_parent && !peer->rdv->leaving)
+    if (peer->link.tree_parent && !peer->rdv->leaving)
         peer_tree_join(peer->rdv);
-    peer->tree_parent = false;
+    peer->link.tree_parent = false;
 }
 
 /* ---- who has left ------------------------------------------------------------------------- */
@@ -61,8 +62,8 @@ void peer_tree_repair(struct peer *peer)
 static void left_send(struct peer *to, int32_t rank)
 {
     struct link_left left = {.rank = rank};
-    if (to->link && to->rank != rank && !to->left) /* read after our HELLO */
-        (void)link_send(to->link, LINK_LEFT, &left, sizeof left, -1);
+    if (to->link.link && to->rank != rank && !to->left) /* read after our HELLO */
+        (void)link_send(to->link.link, LINK_LEFT, &left, sizeof left, -1);
 }
 
 void peer_left_send_all(struct peer *to)
@@ -102,7 +103,7 @@ void peer_left_read(struct peer *from, const void *data, size_t bytes)
         left.rank == group->roster.rank)
         return;
     struct peer *peer = &group->peers[left.rank];
-    if (peer->link_state !=
+    if (peer->link.state !=
         PEER_LINK_UP) /* else it says so itself, after its last frames */
         peer_left_note(peer, from);
 }

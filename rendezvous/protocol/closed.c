@@ -25,30 +25,31 @@ enum { OVER_FIRST = 16 };
 /** Does anything wait for the peer? (Our own steps are open as long as sends wait in them.) */
 static bool ask_is_due(const struct peer *peer)
 {
-    return (!list_empty(&peer->posted_sends) || !list_empty(&peer->blocked_sends)) &&
+    return (!list_empty(&peer->out.posted_sends) ||
+            !list_empty(&peer->out.blocked_sends)) &&
            peer->rank != peer->rdv->group->roster.rank;
 }
 
 void producer_ask_later(struct peer *peer, struct scope *scope)
 {
-    uint32_t count = peer->asks_new_count;
+    uint32_t count = peer->out.asks_new_count;
     uint64_t step = scope->id;
     scope->sends_wait = true;
-    if (count && peer->asks_new[(count - 1) % ASKS_NEW_MAX] == step)
+    if (count && peer->out.asks_new[(count - 1) % ASKS_NEW_MAX] == step)
         return;
     /* Of too many the oldest wait for a tick. */
-    peer->asks_new[count % ASKS_NEW_MAX] = step;
-    peer->asks_new_count++;
+    peer->out.asks_new[count % ASKS_NEW_MAX] = step;
+    peer->out.asks_new_count++;
     peer_idle_later(peer);
 }
 
 void producer_ask_new(struct peer *peer)
 {
-    uint32_t count = peer->asks_new_count;
-    peer->asks_new_count = 0;
+    uint32_t count = peer->out.asks_new_count;
+    peer->out.asks_new_count = 0;
     if (!count || !ask_is_due(peer))
         return;
-    peer->asks_owed = count < ASKS_NEW_MAX ? count : ASKS_NEW_MAX;
+    peer->out.asks_queued = count < ASKS_NEW_MAX ? count : ASKS_NEW_MAX;
     peer_flush_later(peer);
 }
 
@@ -56,9 +57,9 @@ void producer_ask(struct peer *peer)
 {
     if (!ask_is_due(peer))
         return;
-    if (!peer->ask)
-        peer->ask_from = 0; /* else the last round still waits for room: it goes on */
-    peer->ask = true;
+    if (!peer->out.ask)
+        peer->out.ask_from = 0; /* else the last round still waits for room: it goes on */
+    peer->out.ask = true;
     peer_flush_later(peer);
 }
 
@@ -80,8 +81,8 @@ void producer_step_closed(struct peer *peer, const struct record_answer *closed)
     bool aborted = closed->header.status == TRYST_E_ABORTED;
     tryst_status status = aborted ? TRYST_E_ABORTED : TRYST_E_CLOSED;
     int32_t rank = aborted ? closed->origin_rank : peer->rank;
-    sends_fail(&peer->posted_sends, closed->id, status, rank);
-    sends_fail(&peer->blocked_sends, closed->id, status, rank);
+    sends_fail(&peer->out.posted_sends, closed->id, status, rank);
+    sends_fail(&peer->out.blocked_sends, closed->id, status, rank);
 }
 
 /* ---- the consumer ------------------------------------------------------------------------- */
@@ -108,15 +109,17 @@ static bool scope_is_over(const struct scope *scope, const struct peer *peer)
 /** Room for one more answer? */
 static bool over_grow(struct peer *peer)
 {
-    if (peer->over_count < peer->over_capacity)
+    if (peer->in.closed_count < peer->in.closed_capacity)
         return true;
-    uint32_t capacity = peer->over_capacity ? 2 * peer->over_capacity : OVER_FIRST;
-    uint64_t *over =
-        capacity <= ASKS_MAX ? mem_resize(peer->over, capacity * sizeof *over) : NULL;
+    uint32_t capacity =
+        peer->in.closed_capacity ? 2 * peer->in.closed_capacity : OVER_FIRST;
+    uint64_t *over = capacity <= ASKS_MAX
+                         ? mem_resize(peer->in.closed_steps, capacity * sizeof *over)
+                         : NULL;
     if (!over)
         return false;
-    peer->over = over;
-    peer->over_capacity = capacity;
+    peer->in.closed_steps = over;
+    peer->in.closed_capacity = capacity;
     return true;
 }
 
@@ -125,16 +128,16 @@ static bool asker_answer(struct peer *peer, uint64_t step)
 {
     if (peer->life >= PEER_GIVING_UP || !over_grow(peer))
         return false;
-    peer->over[peer->over_count++] = step;
+    peer->in.closed_steps[peer->in.closed_count++] = step;
     peer_flush_later(peer);
     return true;
 }
 
 void consumer_asks_forget(struct peer *peer)
 {
-    mem_free(peer->over);
-    peer->over = NULL;
-    peer->over_count = peer->over_capacity = 0;
+    mem_free(peer->in.closed_steps);
+    peer->in.closed_steps = NULL;
+    peer->in.closed_count = peer->in.closed_capacity = 0;
 }
 
 static void asker_note(struct scope *scope, const struct peer *peer)

@@ -188,14 +188,15 @@ void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
 static void recv_expect(tryst_op *op)
 {
     struct peer *peer = op->peer;
-    if (peer->wants_announced || op->alloc || op->bytes > op->rdv->set.eager_max_bytes) {
+    if (peer->in.wants_announced || op->alloc ||
+        op->bytes > op->rdv->set.eager_max_bytes) {
         op_mark(op, MARK_WANT);
         return;
     }
     op->marks |= MARK_WANT;
-    list_push_back(&peer->unannounced, &op->pending_node);
-    if (!list_linked(&peer->unannounced_node))
-        list_push_back(&op->rdv->unannounced_peers, &peer->unannounced_node);
+    list_push_back(&peer->in.unannounced, &op->pending_node);
+    if (!list_linked(&peer->in.unannounced_node))
+        list_push_back(&op->rdv->unannounced_peers, &peer->in.unannounced_node);
 }
 
 /** It has its number, and its memory may be written: it takes what has come, or waits for it. */
@@ -231,7 +232,7 @@ static tryst_status announce_id(tryst_op *op)
 static void announce_wait(tryst_op *op)
 {
     list_remove(&op->pending_node);
-    list_push_back(&op->peer->wants_waiting, &op->pending_node);
+    list_push_back(&op->peer->out.wants_waiting, &op->pending_node);
 }
 
 tryst_status consumer_announce(tryst_op *op)
@@ -241,7 +242,7 @@ tryst_status consumer_announce(tryst_op *op)
                 op->bytes > op->rdv->set.eager_max_bytes;
     if (op->run)
         return TRYST_AGAIN; /* the slices of its last id are being withdrawn */
-    if (peer->wants_sent - peer->wants_acked >= op->rdv->set.wants_max) {
+    if (peer->out.wants_sent - peer->out.wants_acked >= op->rdv->set.wants_max) {
         announce_wait(op);
         return TRYST_AGAIN;
     }
@@ -260,7 +261,7 @@ tryst_status consumer_announce(tryst_op *op)
     }
     if (op->run)
         recv_run_post(op, op->run);
-    peer->wants_sent++;
+    peer->out.wants_sent++;
     if (op->state != OP_VOID)
         op_state_set(op, OP_WANTED);
     return TRYST_OK;
@@ -329,7 +330,7 @@ void consumer_placed(tryst_op *op, tryst_status status)
     op_report(op, status, status == TRYST_OK ? -1 : op->rdv->group->roster.rank, status,
               status == TRYST_OK ? NULL : "its bytes could not be copied to the device");
     /* The ring of answers has no place for what cost no credit. */
-    if (status != TRYST_OK || stream_in_has_passed(&op->peer->in, op->number)) {
+    if (status != TRYST_OK || stream_in_has_passed(&op->peer->in.stream, op->number)) {
         data_done_later(op, status);
         return;
     }
@@ -423,7 +424,7 @@ void consumer_tick(struct peer *peer)
 {
     consumer_slots_serve(peer); /* those that the transport had no room for */
     struct list_node *node;
-    for (int i = 0; i < REANNOUNCED && (node = list_first(&peer->deferred_ops)); i++)
+    for (int i = 0; i < REANNOUNCED && (node = list_first(&peer->out.deferred_ops)); i++)
         consumer_reannounce(container_of(node, tryst_op, deferred_node));
 }
 
@@ -477,7 +478,7 @@ static void recv_deferred(tryst_op *op)
             recv_run_close(op);
     }
     op_state_set(op, OP_DEFERRED);
-    list_push_back(&op->peer->deferred_ops, &op->deferred_node);
+    list_push_back(&op->peer->out.deferred_ops, &op->deferred_node);
     if (op->fail != TRYST_OK && !op->run)
         recv_fail_late(op);
 }
@@ -586,7 +587,7 @@ void consumer_peer_gone(tryst_op *op)
     marks_clear(op);
     if (op->fail != TRYST_OK) /* a derived error never replaces a cause */
         op_report(op, op->fail, op->origin_rank, op->fail, op->text);
-    op_report(op, op->peer->gone_status, op->peer->rank, op->peer->gone_status,
-              op->peer->gone_text);
+    op_report(op, op->peer->liveness.gone_status, op->peer->rank,
+              op->peer->liveness.gone_status, op->peer->liveness.gone_text);
     op_end(op);
 }

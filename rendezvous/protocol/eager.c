@@ -31,7 +31,7 @@ struct incoming {
 
 void unexpected_free(struct unexpected *unexpected)
 {
-    unexpected->peer->early_bytes -= EAGER_OVERHEAD_BYTES + unexpected->bytes;
+    unexpected->peer->in.unexpected_bytes -= EAGER_OVERHEAD_BYTES + unexpected->bytes;
     list_remove(&unexpected->queued.node);
     list_remove(&unexpected->peer_node);
     mem_free(unexpected);
@@ -42,7 +42,7 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
 {
     const struct arrived *arrived = &incoming->arrived;
     uint64_t charge = EAGER_OVERHEAD_BYTES + arrived->bytes;
-    if (peer->early_bytes + charge > peer->rdv->set.eager_credit_bytes) {
+    if (peer->in.unexpected_bytes + charge > peer->rdv->set.eager_credit_bytes) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it sent more than its credit allows");
         return;
     }
@@ -60,9 +60,9 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
     unexpected->status = arrived->status;
     unexpected->bytes = arrived->bytes;
     memcpy(unexpected->payload, arrived->payload, arrived->bytes);
-    peer->early_bytes += charge;
+    peer->in.unexpected_bytes += charge;
     queue_insert(&entry->unexpected, &unexpected->queued);
-    list_push_back(&peer->early_list, &unexpected->peer_node);
+    list_push_back(&peer->in.unexpected, &unexpected->peer_node);
 }
 
 /** The entry of the key that DATA declares, made if need be. NULL with *status_p. */
@@ -115,9 +115,9 @@ static struct name *data_name(struct peer *peer, const struct record_data *data,
                               const struct record_name *declared)
 {
     if (!declared)
-        return name_find(peer->names, data->name);
+        return name_find(peer->in.names, data->name);
     struct name *name =
-        name_declare(peer->names, data->name, declared->step, declared->key_hash);
+        name_declare(peer->in.names, data->name, declared->step, declared->key_hash);
     struct scope *scope = scope_find(&peer->rdv->scopes, declared->step);
     struct entry *entry =
         scope ? entry_find(scope, declared->key_hash, (const char *)(declared + 1),
@@ -154,7 +154,7 @@ static tryst_op *data_receive(struct peer *peer, struct incoming *incoming)
 /** It has its number; the oldest that is not done may be passed by that. */
 static bool data_number(struct peer *peer, uint64_t *number_p)
 {
-    struct stream_in *in = &peer->in;
+    struct stream_in *in = &peer->in.stream;
     if (!stream_in_take(in, number_p))
         return false;
     if (__builtin_expect(stream_in_overdue(in), 0))
@@ -207,7 +207,7 @@ void eager_take(tryst_op *op, struct unexpected *unexpected)
 
 void eager_cancel(struct peer *peer, const struct record_answer *cancel)
 {
-    list_for_each_safe (&peer->early_list, node, after) {
+    list_for_each_safe (&peer->in.unexpected, node, after) {
         struct unexpected *unexpected = container_of(node, struct unexpected, peer_node);
         if (unexpected->number != cancel->id || unexpected->given_back)
             continue;

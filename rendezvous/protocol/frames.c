@@ -20,7 +20,7 @@ void op_mark(tryst_op *op, unsigned marks)
 {
     op->marks |= (uint8_t)marks;
     if (!list_linked(&op->pending_node))
-        list_push_back(&op->peer->pending, &op->pending_node);
+        list_push_back(&op->peer->out.pending, &op->pending_node);
     peer_flush_later(op->peer);
 }
 
@@ -37,20 +37,22 @@ void peer_answer(struct peer *peer, const struct answer *answer)
     if (peer->life >= PEER_GIVING_UP)
         return;
     uint32_t capacity = peer_answers_max(peer);
-    if (peer->answers_count == capacity || !peer->answers) {
+    if (peer->out.answers_count == capacity || !peer->out.answers) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it sent more than its credit allows");
         return;
     }
-    peer->answers[(peer->answers_head + peer->answers_count++) % capacity] = *answer;
+    peer->out.answers[(peer->out.answers_head + peer->out.answers_count++) % capacity] =
+        *answer;
     peer_flush_later(peer);
 }
 
 void peer_wants_resume(struct peer *peer)
 {
-    uint32_t quota = peer->rdv->set.wants_max - (peer->wants_sent - peer->wants_acked);
+    uint32_t quota =
+        peer->rdv->set.wants_max - (peer->out.wants_sent - peer->out.wants_acked);
     struct list_node *node;
-    while (quota-- && (node = list_pop_front(&peer->wants_waiting)) != NULL) {
-        list_push_back(&peer->pending, node);
+    while (quota-- && (node = list_pop_front(&peer->out.wants_waiting)) != NULL) {
+        list_push_back(&peer->out.pending, node);
         peer_flush_later(peer);
     }
 }
@@ -59,31 +61,31 @@ void peer_wants_resume(struct peer *peer)
 
 void peer_idle_later(struct peer *peer)
 {
-    if (!list_linked(&peer->idle_node))
-        list_push_back(&peer->rdv->idle_peers, &peer->idle_node);
+    if (!list_linked(&peer->out.idle_node))
+        list_push_back(&peer->rdv->idle_peers, &peer->out.idle_node);
 }
 
 void peer_idle(struct peer *peer)
 {
-    list_remove(&peer->idle_node);
+    list_remove(&peer->out.idle_node);
     producer_ask_new(peer);
-    peer->blocked = !list_empty(&peer->blocked_sends);
-    peer->ack_alone = peer->unacked > 0;
-    if (peer->blocked || peer->ack_alone)
+    peer->out.blocked = !list_empty(&peer->out.blocked_sends);
+    peer->in.ack_alone = peer->in.unacked > 0;
+    if (peer->out.blocked || peer->in.ack_alone)
         peer_flush_later(peer);
 }
 
 void peer_data_done(struct peer *peer, uint64_t number)
 {
-    if (!stream_in_done(&peer->in, number)) {
+    if (!stream_in_done(&peer->in.stream, number)) {
         peer_answer(
             peer, &(struct answer){.id = number, .type = RECORD_DONE, .origin_rank = -1});
         return;
     }
-    if (++peer->unacked < ACK_MAX) {
+    if (++peer->in.unacked < ACK_MAX) {
         peer_idle_later(peer);
     } else {
-        peer->ack_alone = true;
+        peer->in.ack_alone = true;
         peer_flush_later(peer);
     }
 }
@@ -95,15 +97,15 @@ void peer_data_refuse(struct peer *peer, uint64_t number, tryst_status status,
                                        .status = (int16_t)status,
                                        .origin_rank = origin_rank,
                                        .type = RECORD_DONE});
-    (void)stream_in_done(&peer->in, number); /* told when that record has left */
+    (void)stream_in_done(&peer->in.stream, number); /* told when that record has left */
 }
 
 void peer_announce(struct peer *peer)
 {
-    list_remove(&peer->unannounced_node);
-    if (list_empty(&peer->unannounced))
+    list_remove(&peer->in.unannounced_node);
+    if (list_empty(&peer->in.unannounced))
         return;
-    list_append(&peer->pending, &peer->unannounced);
+    list_append(&peer->out.pending, &peer->in.unannounced);
     peer_flush_later(peer);
 }
 
@@ -112,34 +114,34 @@ void peer_announce(struct peer *peer)
 bool peer_credit_is_due(const struct peer *peer)
 {
     const struct rendezvous_settings *set = &peer->rdv->set;
-    uint32_t frames = (uint32_t)peer->frames_read - peer->frames_told;
-    uint32_t wants = peer->wants_got - peer->wants_unanswered - peer->wants_told;
+    uint32_t frames = (uint32_t)peer->in.frames_read - peer->in.frames_told;
+    uint32_t wants = peer->in.wants_got - peer->in.wants_unanswered - peer->in.wants_told;
     return frames >= (set->frame_credits + 1) / 2 || wants >= (set->wants_max + 1) / 2;
 }
 
 /** Does the header alone say something that is due? */
 static bool header_is_due(const struct peer *peer)
 {
-    return peer->ack_alone || (peer_is_blocked(peer) && !peer->blocked_told) ||
+    return peer->in.ack_alone || (peer_is_blocked(peer) && !peer->out.blocked_told) ||
            peer_credit_is_due(peer);
 }
 
 /** Build the next frame where the transport has room for it; its bytes, 0: there is nothing to say. */
 static size_t frame_build(struct peer *peer, void *frame)
 {
-    uint32_t unread = (uint32_t)peer->frames_sent - peer->frames_acked;
+    uint32_t unread = (uint32_t)peer->out.frames_sent - peer->out.frames_acked;
     bool credit = unread < peer->rdv->set.frame_credits;
     size_t bytes = 0;
     if (credit && peer_is_owed(peer))
         bytes = records_pack(peer, frame, FRAME_BYTES_MAX);
     if (bytes) {
-        peer->frames_sent++;
+        peer->out.frames_sent++;
     } else if (header_is_due(peer)) {
         /* The peer reads all counted frames before it believes that we have left. */
-        bool counts = peer->rdv->leaving && peer->ack_alone && credit;
+        bool counts = peer->rdv->leaving && peer->in.ack_alone && credit;
         frame_header_put(peer, frame, 0, counts ? 0 : FRAME_HEADER_ONLY);
         bytes = sizeof(struct frame_header);
-        peer->frames_sent += counts;
+        peer->out.frames_sent += counts;
     }
     return bytes;
 }
@@ -147,9 +149,9 @@ static size_t frame_build(struct peer *peer, void *frame)
 /** True if a frame has left. */
 static bool frame_push(struct peer *peer)
 {
-    const struct transport_ops *ops = peer->ep->rail->ops;
+    const struct transport_ops *ops = peer->endpoint.ep->rail->ops;
     void *frame;
-    tryst_status status = ops->frame_begin(peer->ep, FRAME_BYTES_MAX, &frame);
+    tryst_status status = ops->frame_begin(peer->endpoint.ep, FRAME_BYTES_MAX, &frame);
     if (status == TRYST_AGAIN) {
         peer->rdv->counters.frames_again++;
         peer_flush_later(peer);
@@ -162,7 +164,7 @@ static bool frame_push(struct peer *peer)
     size_t bytes = frame_build(peer, frame);
     if (!bytes)
         return false;
-    ops->frame_commit(peer->ep, bytes);
+    ops->frame_commit(peer->endpoint.ep, bytes);
     peer->rdv->counters.frames_sent++;
     return true;
 }
@@ -171,9 +173,9 @@ int peer_flush(struct peer *peer)
 {
     int count = 0;
     bool more = true;
-    list_remove(&peer->flush_node);
-    while (more && peer->ep_state == PEER_EP_READY && peer->life <= PEER_LEFT &&
-           !peer->lost_ns && (peer_is_owed(peer) || header_is_due(peer)) &&
+    list_remove(&peer->out.flush_node);
+    while (more && peer->endpoint.state == PEER_EP_READY && peer->life <= PEER_LEFT &&
+           !peer->liveness.lost_ns && (peer_is_owed(peer) || header_is_due(peer)) &&
            frame_push(peer)) {
         more = peer_is_owed(peer); /* a new header has said all that was due */
         count++;

@@ -20,15 +20,15 @@ void peer_idle(struct peer *peer);
 /** Do our frames say BLOCKED? */
 static inline bool peer_is_blocked(const struct peer *peer)
 {
-    return peer->blocked && !list_empty(&peer->blocked_sends);
+    return peer->out.blocked && !list_empty(&peer->out.blocked_sends);
 }
 /** Acknowledgements have left: what else waits for an idle pass? */
 static inline void peer_acked(struct peer *peer)
 {
-    peer->unacked = 0;
-    peer->ack_alone = false;
-    if (!peer->asks_new_count && list_empty(&peer->blocked_sends))
-        list_remove(&peer->idle_node);
+    peer->in.unacked = 0;
+    peer->in.ack_alone = false;
+    if (!peer->out.asks_new_count && list_empty(&peer->out.blocked_sends))
+        list_remove(&peer->out.idle_node);
 }
 /** DATA with this number is done: acknowledge it. */
 void peer_data_done(struct peer *peer, uint64_t number);
@@ -42,13 +42,13 @@ int peer_flush(struct peer *peer);
 /** Is there a record for it that no operation waits to send? */
 static inline bool peer_owes_rest(const struct peer *peer)
 {
-    return peer->answers_count | peer->over_count | peer->asks_owed | peer->ask |
-           !list_empty(&peer->want_answers);
+    return peer->out.answers_count | peer->in.closed_count | peer->out.asks_queued |
+           peer->out.ask | !list_empty(&peer->out.want_answers);
 }
 /** Is there a record for it? */
 static inline bool peer_is_owed(const struct peer *peer)
 {
-    return !list_empty(&peer->pending) || peer_owes_rest(peer);
+    return !list_empty(&peer->out.pending) || peer_owes_rest(peer);
 }
 /** Does the peer wait for credit or for its WANTs to be taken up? */
 bool peer_credit_is_due(const struct peer *peer);

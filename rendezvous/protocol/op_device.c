@@ -269,7 +269,7 @@ tryst_status op_device_bulk_send(tryst_op *op, struct bulk *bulk, bool direct)
 {
     struct peer *peer = op->peer;
     bulk_set(op, bulk);
-    return stage_send(stage_of(op->rdv), &peer->stage, peer->ep, bulk, direct);
+    return stage_send(stage_of(op->rdv), &peer->stage, peer->endpoint.ep, bulk, direct);
 }
 
 tryst_status op_device_bulk_recv(tryst_op *op, struct bulk *bulk, bool staged)
@@ -277,8 +277,8 @@ tryst_status op_device_bulk_recv(tryst_op *op, struct bulk *bulk, bool staged)
     struct peer *peer = op->peer;
     bulk_set(op, bulk);
     if (!staged)
-        return peer->ep->rail->ops->bulk_recv(peer->ep, bulk);
-    return stage_recv(stage_of(op->rdv), &peer->stage, peer->ep, bulk);
+        return peer->endpoint.ep->rail->ops->bulk_recv(peer->endpoint.ep, bulk);
+    return stage_recv(stage_of(op->rdv), &peer->stage, peer->endpoint.ep, bulk);
 }
 
 bool op_device_copy_failed(tryst_status status)

@@ -29,7 +29,7 @@ void producer_want_answered(struct want *want)
 {
     list_remove(&want->answer_node);
     want->answered = true;
-    idmap_remove(&want->peer->wants, want->id);
+    idmap_remove(&want->peer->in.wants, want->id);
     want_maybe_free(want);
 }
 
@@ -57,7 +57,7 @@ static void send_post(tryst_op *op)
     }
     bool small = op->bytes <= op->rdv->set.eager_max_bytes || op->flags & TRYST_OP_DEAD;
     struct peer *peer = op->peer;
-    list_push_back(small ? &peer->blocked_sends : &peer->posted_sends,
+    list_push_back(small ? &peer->out.blocked_sends : &peer->out.posted_sends,
                    &op->deferred_node);
     if (small)
         peer_idle_later(peer); /* says BLOCKED then, if it is still so */
@@ -69,7 +69,7 @@ static void send_offer_shape(struct want *want, tryst_op *op)
 {
     op->want_id = want->id;
     want->answered = true;
-    idmap_remove(&want->peer->wants, want->id);
+    idmap_remove(&want->peer->in.wants, want->id);
     want_free(want);
     send_post(op);
     op_mark(op, MARK_OFFER);
@@ -115,7 +115,7 @@ static void producer_match(struct want *want, tryst_op *op)
     } else {
         send_inline(op, status);
         want->answered = true;
-        idmap_remove(&want->peer->wants, want->id);
+        idmap_remove(&want->peer->in.wants, want->id);
         want_free(want);
     }
 }
@@ -133,9 +133,9 @@ static inline bool send_eager(tryst_op *op)
     bool dead = op->flags & TRYST_OP_DEAD;
     if (!dead && op->bytes > set->eager_max_bytes)
         return false;
-    if (op->peer->eager_used + eager_charge(op) > set->eager_credit_bytes)
+    if (op->peer->out.eager_used + eager_charge(op) > set->eager_credit_bytes)
         return false;
-    op->peer->eager_used += eager_charge(op);
+    op->peer->out.eager_used += eager_charge(op);
     op->eager = true;
     op->rdv->counters.data_eager++;
     send_inline(op, dead ? TRYST_E_DEAD : TRYST_OK);
@@ -145,7 +145,7 @@ static inline bool send_eager(tryst_op *op)
 void producer_unblock_some(struct peer *peer)
 {
     struct list_node *node;
-    while ((node = list_first(&peer->blocked_sends)) != NULL &&
+    while ((node = list_first(&peer->out.blocked_sends)) != NULL &&
            send_eager(container_of(node, tryst_op, deferred_node)))
         list_remove(node);
 }
@@ -219,7 +219,7 @@ void producer_fetched(tryst_op *op, tryst_status status)
 static void want_refuse(struct peer *peer, uint64_t id, uint8_t type, tryst_status status,
                         int32_t origin_rank)
 {
-    peer->wants_unanswered++;
+    peer->in.wants_unanswered++;
     if (type == RECORD_DEFERRED) {
         peer->deferred = true;
         peer->rdv->counters.wants_deferred++;
@@ -238,7 +238,7 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
     if (!want)
         return NULL;
     memset(want, 0, sizeof *want);
-    if (idmap_insert(&peer->wants, rec->id, want) != TRYST_OK) {
+    if (idmap_insert(&peer->in.wants, rec->id, want) != TRYST_OK) {
         pool_put(peer->rdv->wants, want);
         return NULL;
     }
@@ -256,7 +256,7 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
         (uint32_t)((rec->bytes + rec->slice_bytes - 1) / rec->slice_bytes);
     want->transfer.posted = rec->posted;
     want->transfer.priority = rec->header.flags & RECORD_PRIORITY ? rec->priority : 0;
-    list_push_back(&peer->wants_list, &want->peer_node);
+    list_push_back(&peer->in.wants_list, &want->peer_node);
     return want;
 }
 
@@ -264,11 +264,11 @@ static void want_park(struct want *want)
 {
     struct peer *peer = want->peer;
     queue_insert(&want->entry->wants, &want->queued);
-    peer->parked_count++;
+    peer->in.parked_count++;
     peer->rdv->counters.wants_parked++;
     if (want->entry->scope->state == SCOPE_EARLY) {
         want->early = true;
-        peer->early_wants++;
+        peer->in.early_wants++;
     }
     if (want->flags & RECORD_VOID)
         want_answer(want, RECORD_CANCELED, want->status, peer->rank);
@@ -279,8 +279,8 @@ static bool want_has_room(const struct peer *peer, const struct scope *scope)
 {
     const struct rendezvous_settings *set = &peer->rdv->set;
     bool early = !scope || scope->state == SCOPE_EARLY;
-    return peer->parked_count < set->parked_max &&
-           (!early || peer->early_wants < set->early_max);
+    return peer->in.parked_count < set->parked_max &&
+           (!early || peer->in.early_wants < set->early_max);
 }
 
 /** A WANT for a live scope: match it, park it or defer it. */
@@ -320,11 +320,11 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
     struct scope *scope = scope_find(&rdv->scopes, rec->step);
     int32_t origin_rank;
     tryst_status status = step_refuses(rdv, scope, rec->step, &origin_rank);
-    if (idmap_find(&peer->wants, rec->id)) {
+    if (idmap_find(&peer->in.wants, rec->id)) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it gave two receives one id");
         return;
     }
-    peer->wants_got++;
+    peer->in.wants_got++;
     peer_flush_later(peer); /* sends wants_taken once enough of them are owed */
     if (status != TRYST_OK) {
         want_refuse(peer, rec->id,
@@ -355,7 +355,7 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
 
 void producer_cancel(struct peer *peer, const struct record_answer *cancel)
 {
-    struct want *want = idmap_find(&peer->wants, cancel->id);
+    struct want *want = idmap_find(&peer->in.wants, cancel->id);
     tryst_status why = cancel->header.status;
     if (!want || list_linked(&want->answer_node))
         return; /* the answer is on its way */
@@ -375,7 +375,7 @@ void producer_cancel(struct peer *peer, const struct record_answer *cancel)
 static void eager_return(tryst_op *op)
 {
     if (op->eager)
-        op->peer->eager_used -= eager_charge(op);
+        op->peer->out.eager_used -= eager_charge(op);
     op->eager = false;
 }
 
@@ -401,7 +401,7 @@ void producer_acked(struct stream_send *send)
 
 void producer_data_done(struct peer *peer, const struct record_answer *done)
 {
-    tryst_op *op = sent_op(stream_out_take(&peer->out, done->id));
+    tryst_op *op = sent_op(stream_out_take(&peer->out.stream, done->id));
     tryst_status status = done->header.status;
     if (!op) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it answered DATA that it was not sent");
@@ -421,13 +421,13 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
 
 void producer_data_kept(struct peer *peer, uint64_t number)
 {
-    if (!stream_out_keep(&peer->out, number))
+    if (!stream_out_keep(&peer->out.stream, number))
         peer_give_up(peer, TRYST_E_PROTOCOL, "it kept DATA that it was not sent");
 }
 
 void producer_data_canceled(struct peer *peer, uint64_t number)
 {
-    tryst_op *op = sent_op(stream_out_find(&peer->out, number));
+    tryst_op *op = sent_op(stream_out_find(&peer->out.stream, number));
     if (!op)
         return;
     /* Its credit stays taken until DONE: the number still waits for its receive there. */
@@ -523,17 +523,17 @@ void producer_peer_gone(tryst_op *op)
     }
     if (op->state == OP_ENDING) /* a derived error never replaces a cause */
         op_report(op, op->fail, op->origin_rank, op->fail, op->text);
-    op_report(op, op->peer->gone_status, op->peer->rank, op->peer->gone_status,
-              op->peer->gone_text);
+    op_report(op, op->peer->liveness.gone_status, op->peer->rank,
+              op->peer->liveness.gone_status, op->peer->liveness.gone_text);
     op_end(op);
 }
 
 void producer_wants_drop(struct peer *peer)
 {
     struct list_node *node;
-    while ((node = list_first(&peer->wants_list)) != NULL)
+    while ((node = list_first(&peer->in.wants_list)) != NULL)
         want_free(container_of(node, struct want, peer_node));
-    while ((node = list_first(&peer->early_list)) != NULL)
+    while ((node = list_first(&peer->in.unexpected)) != NULL)
         unexpected_free(container_of(node, struct unexpected, peer_node));
 }
 

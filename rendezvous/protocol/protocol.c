@@ -39,28 +39,29 @@ const struct op_events protocol_op_events = {
 
 void protocol_peer_open(struct peer *peer)
 {
-    list_init(&peer->pending);
-    list_init(&peer->unannounced);
-    list_init(&peer->blocked_sends);
-    list_init(&peer->wants_waiting);
-    list_init(&peer->slots_waiting);
-    list_init(&peer->deferred_ops);
-    list_init(&peer->posted_sends);
-    list_init(&peer->want_answers);
-    list_init(&peer->wants_list);
-    list_init(&peer->early_list);
-    idmap_init(&peer->wants);
+    list_init(&peer->out.pending);
+    list_init(&peer->in.unannounced);
+    list_init(&peer->out.blocked_sends);
+    list_init(&peer->out.wants_waiting);
+    list_init(&peer->in.slots_waiting);
+    list_init(&peer->out.deferred_ops);
+    list_init(&peer->out.posted_sends);
+    list_init(&peer->out.want_answers);
+    list_init(&peer->in.wants_list);
+    list_init(&peer->in.unexpected);
+    idmap_init(&peer->in.wants);
 }
 
 bool protocol_peer_connect(struct peer *peer)
 {
-    if (!peer->answers)
-        peer->answers = mem_zalloc(peer_answers_max(peer) * sizeof *peer->answers);
-    if (!peer->names)
-        peer->names = mem_zalloc(NAMES_MAX * sizeof *peer->names);
-    if (!peer->out.ring && stream_out_open(&peer->out) != TRYST_OK)
+    if (!peer->out.answers)
+        peer->out.answers =
+            mem_zalloc(peer_answers_max(peer) * sizeof *peer->out.answers);
+    if (!peer->in.names)
+        peer->in.names = mem_zalloc(NAMES_MAX * sizeof *peer->in.names);
+    if (!peer->out.stream.ring && stream_out_open(&peer->out.stream) != TRYST_OK)
         return false;
-    return peer->answers && peer->names;
+    return peer->out.answers && peer->in.names;
 }
 
 void protocol_peer_tick(struct peer *peer)
@@ -91,25 +92,25 @@ void protocol_peer_gone(struct peer *peer)
         gone_ops(peer, &scope->warned);
     }
     producer_wants_drop(peer);
-    peer->answers_count = 0;
+    peer->out.answers_count = 0;
     consumer_asks_forget(peer);
-    assert(list_empty(&peer->pending) && list_empty(&peer->wants_waiting));
+    assert(list_empty(&peer->out.pending) && list_empty(&peer->out.wants_waiting));
 }
 
 void protocol_peer_close(struct peer *peer)
 {
-    list_remove(&peer->idle_node);
-    list_remove(&peer->unannounced_node);
+    list_remove(&peer->out.idle_node);
+    list_remove(&peer->in.unannounced_node);
     producer_wants_drop(peer);
-    idmap_free(&peer->wants);
-    mem_free(peer->answers);
-    stream_out_close(&peer->out);
-    if (peer->names)
-        names_forget(peer->names);
-    mem_free(peer->names);
+    idmap_free(&peer->in.wants);
+    mem_free(peer->out.answers);
+    stream_out_close(&peer->out.stream);
+    if (peer->in.names)
+        names_forget(peer->in.names);
+    mem_free(peer->in.names);
     consumer_asks_forget(peer);
-    peer->answers = NULL;
-    peer->names = NULL;
+    peer->out.answers = NULL;
+    peer->in.names = NULL;
 }
 
 /* ---- aborts ------------------------------------------------------------------------------- */

@@ -90,8 +90,8 @@ static bool pack_answers(struct packer *packer)
 {
     struct peer *peer = packer->peer;
     uint32_t capacity = peer_answers_max(peer);
-    while (peer->answers_count) {
-        const struct answer *answer = &peer->answers[peer->answers_head];
+    while (peer->out.answers_count) {
+        const struct answer *answer = &peer->out.answers[peer->out.answers_head];
         struct record_answer fields = {.header.status = answer->status,
                                        .id = answer->id,
                                        .upto = answer->status == TRYST_OK,
@@ -101,9 +101,9 @@ static bool pack_answers(struct packer *packer)
                          &fields))
             return false;
         if (answer->for_want)
-            peer->wants_unanswered--;
-        peer->answers_head = (peer->answers_head + 1) % capacity;
-        peer->answers_count--;
+            peer->in.wants_unanswered--;
+        peer->out.answers_head = (peer->out.answers_head + 1) % capacity;
+        peer->out.answers_count--;
     }
     return true;
 }
@@ -112,15 +112,15 @@ static bool pack_answers(struct packer *packer)
 static bool pack_over(struct packer *packer)
 {
     struct peer *peer = packer->peer;
-    while (peer->over_count) {
-        uint64_t step = peer->over[peer->over_count - 1];
+    while (peer->in.closed_count) {
+        uint64_t step = peer->in.closed_steps[peer->in.closed_count - 1];
         struct record_answer fields = {.id = step};
         fields.header.status = step_refuses(
             peer->rdv, scope_find(&peer->rdv->scopes, step), step, &fields.origin_rank);
         fields.origin_status = fields.header.status;
         if (!pack_answer(packer, RECORD_CLOSED, RECORD_STEP, &fields))
             return false;
-        if (--peer->over_count == 0)
+        if (--peer->in.closed_count == 0)
             consumer_asks_forget(peer);
     }
     return true;
@@ -129,7 +129,7 @@ static bool pack_over(struct packer *packer)
 static bool pack_want_answers(struct packer *packer)
 {
     struct list_node *node;
-    while ((node = list_first(&packer->peer->want_answers)) != NULL) {
+    while ((node = list_first(&packer->peer->out.want_answers)) != NULL) {
         struct want *want = container_of(node, struct want, answer_node);
         struct record_answer fields = {.header.status = want->status,
                                        .id = want->id,
@@ -154,20 +154,21 @@ static void pack_asks(struct packer *packer)
 {
     struct peer *peer = packer->peer;
     uint32_t at = 0;
-    while (peer->asks_owed && pack_ask(packer, peer->asks_new[peer->asks_owed - 1]))
-        peer->asks_owed--;
-    if (!peer->ask)
+    while (peer->out.asks_queued &&
+           pack_ask(packer, peer->out.asks_new[peer->out.asks_queued - 1]))
+        peer->out.asks_queued--;
+    if (!peer->out.ask)
         return;
     list_for_each_safe (&peer->rdv->scopes.all, node, after) {
         const struct scope *scope = container_of(node, struct scope, node);
-        if (at++ < peer->ask_from || scope->state != SCOPE_OPEN || !scope->sends_wait)
+        if (at++ < peer->out.ask_from || scope->state != SCOPE_OPEN || !scope->sends_wait)
             continue;
         if (!pack_ask(packer, scope->id)) {
-            peer->ask_from = at - 1;
+            peer->out.ask_from = at - 1;
             return;
         }
     }
-    peer->ask = false;
+    peer->out.ask = false;
 }
 
 /** TRYST_OK: packed. TRYST_AGAIN: not now, but others may be. TRYST_IN_PROGRESS: frame full. */
@@ -217,7 +218,7 @@ static void device_pack(tryst_op *op, uint8_t *at, size_t bytes)
 static uint8_t *pack_name(tryst_op *op, struct record_data *data)
 {
     struct record_name *record = (void *)(data + 1);
-    op->entry->declared = op->peer->names_told;
+    op->entry->declared = op->peer->out.names_told;
     data->header.flags |= RECORD_NAMED;
     *record = (struct record_name){
         .step = op->step_id, .key_hash = op->key->hash, .key_bytes = op->key->bytes};
@@ -236,24 +237,25 @@ static void pack_payload(tryst_op *op, uint8_t *at, size_t bytes)
 static tryst_status pack_data(struct packer *packer, tryst_op *op)
 {
     struct peer *peer = packer->peer;
-    bool named = name_is_declared(op->entry, peer->names_told);
+    bool named = name_is_declared(op->entry, peer->out.names_told);
     size_t name_bytes = named ? 0 : sizeof(struct record_name) + padded(op->key->bytes);
     size_t payload_bytes = op->fail == TRYST_OK ? op->bytes : 0;
     size_t bytes = sizeof(struct record_data) + name_bytes + padded(payload_bytes);
-    uint8_t *at = stream_out_has_place(&peer->out) ? packer_take(packer, bytes) : NULL;
+    uint8_t *at =
+        stream_out_has_place(&peer->out.stream) ? packer_take(packer, bytes) : NULL;
     if (!at)
         return TRYST_IN_PROGRESS;
     struct record_data *record = (void *)at;
     record->header =
         (struct record_header){RECORD_DATA, 0, (uint16_t)bytes, op_told(op->fail)};
     record->seq = op->queued.seq;
-    record->name = (uint32_t)(named ? op->entry->declared : ++peer->names_told);
+    record->name = (uint32_t)(named ? op->entry->declared : ++peer->out.names_told);
     record->payload_bytes = (uint16_t)payload_bytes;
     record->dtype = (uint8_t)op->tensor.dtype;
     record->reserved = 0;
     pack_payload(op, named ? (uint8_t *)(record + 1) : pack_name(op, record),
                  payload_bytes);
-    stream_out_push(&peer->out, &op->sent);
+    stream_out_push(&peer->out.stream, &op->sent);
     peer->bytes_sent += payload_bytes;
     op->marks &= (uint8_t)~MARK_DATA;
     if (op->rdv->trace)
@@ -309,7 +311,7 @@ static tryst_status pack_done(struct packer *packer, tryst_op *op)
     if (!pack_answer(packer, RECORD_DONE, op->took_data ? RECORD_SEND : 0, &fields))
         return TRYST_IN_PROGRESS;
     if (op->took_data)
-        (void)stream_in_done(&op->peer->in, op->number); /* this record says how */
+        (void)stream_in_done(&op->peer->in.stream, op->number); /* this record says how */
     op->marks &= (uint8_t)~MARK_DONE;
     if (op->state == OP_TAKEN || (op->state == OP_VOID && op->took_data))
         op_end(op);
@@ -335,14 +337,14 @@ static tryst_status pack_op(struct packer *packer, tryst_op *op)
 static void pack_pending(struct packer *packer)
 {
     struct list_node *node;
-    while ((node = list_first(&packer->peer->pending)) != NULL) {
+    while ((node = list_first(&packer->peer->out.pending)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, pending_node);
         op_hold(op); /* packing its last mark may end it */
         tryst_status status = pack_op(packer, op);
         bool through =
             status == TRYST_AGAIN ? op->state != OP_VOID || op->run : !op->marks;
         if (status != TRYST_IN_PROGRESS && through &&
-            list_first(&packer->peer->pending) == node)
+            list_first(&packer->peer->out.pending) == node)
             list_remove(node);
         op_let_go(op);
         if (status == TRYST_IN_PROGRESS)
@@ -356,7 +358,7 @@ __attribute__((noinline)) static bool pack_rest(struct packer *packer)
     const struct peer *peer = packer->peer;
     if (!pack_answers(packer) || !pack_want_answers(packer) || !pack_over(packer))
         return false;
-    if (peer->ask || peer->asks_owed)
+    if (peer->out.ask || peer->out.asks_queued)
         pack_asks(packer);
     return true;
 }
@@ -378,19 +380,19 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
 void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsigned flags)
 {
     struct frame_header *header = (void *)frame;
-    stream_in_tell(&peer->in, !peer->answers_count);
+    stream_in_tell(&peer->in.stream, !peer->out.answers_count);
     peer_acked(peer);
-    peer->blocked_told = peer_is_blocked(peer);
+    peer->out.blocked_told = peer_is_blocked(peer);
     header->cookie = peer->rdv->cookie;
-    header->done_mask = peer->in.told_mask;
-    header->done_base = (uint32_t)peer->in.told_base;
-    header->frames_read = (uint32_t)peer->frames_read;
-    header->wants_taken = peer->wants_got - peer->wants_unanswered;
+    header->done_mask = peer->in.stream.told_mask;
+    header->done_base = (uint32_t)peer->in.stream.told_base;
+    header->frames_read = (uint32_t)peer->in.frames_read;
+    header->wants_taken = peer->in.wants_got - peer->in.wants_unanswered;
     header->records = (uint16_t)records;
-    header->flags = (uint8_t)(flags | (peer->blocked_told ? FRAME_BLOCKED : 0));
+    header->flags = (uint8_t)(flags | (peer->out.blocked_told ? FRAME_BLOCKED : 0));
     header->group = 0;
-    peer->frames_told = header->frames_read;
-    peer->wants_told = header->wants_taken;
+    peer->in.frames_told = header->frames_read;
+    peer->in.wants_told = header->wants_taken;
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */
@@ -555,18 +557,18 @@ static bool frame_check(const uint8_t *frame, size_t bytes, unsigned records)
 /** Credit and take-ups that the header returns; false when it returns what was not owed. */
 static bool header_read(struct peer *peer, const struct frame_header *header)
 {
-    uint32_t unacked = (uint32_t)peer->frames_sent - peer->frames_acked;
-    uint32_t acked = header->frames_read - peer->frames_acked;
-    uint32_t taken = header->wants_taken - peer->wants_acked;
+    uint32_t unacked = (uint32_t)peer->out.frames_sent - peer->out.frames_acked;
+    uint32_t acked = header->frames_read - peer->out.frames_acked;
+    uint32_t taken = header->wants_taken - peer->out.wants_acked;
     if (peer->is_self) /* it may have heard more since that left: acks_apply_own */
         acked = (int32_t)acked > 0 ? acked : 0;
-    else if (!stream_out_check(&peer->out, header->done_base, header->done_mask))
+    else if (!stream_out_check(&peer->out.stream, header->done_base, header->done_mask))
         return false;
-    if (acked > unacked || taken > peer->wants_sent - peer->wants_acked)
+    if (acked > unacked || taken > peer->out.wants_sent - peer->out.wants_acked)
         return false;
-    peer->frames_acked += acked;
+    peer->out.frames_acked += acked;
     if (taken) {
-        peer->wants_acked += taken;
+        peer->out.wants_acked += taken;
         peer_wants_resume(peer);
     }
     if (acked && peer_is_owed(peer))
@@ -577,13 +579,13 @@ static bool header_read(struct peer *peer, const struct frame_header *header)
 /** What the header says of DATA; after the records of its frame. */
 static void acks_read(struct peer *peer, const struct frame_header *header)
 {
-    peer->wants_announced = header->flags & FRAME_BLOCKED;
-    if (peer->wants_announced)
+    peer->in.wants_announced = header->flags & FRAME_BLOCKED;
+    if (peer->in.wants_announced)
         peer_announce(peer);
-    if (stream_out_is_news(&peer->out, header->done_base, header->done_mask)) {
-        stream_out_acked(&peer->out, header->done_base, header->done_mask,
+    if (stream_out_is_news(&peer->out.stream, header->done_base, header->done_mask)) {
+        stream_out_acked(&peer->out.stream, header->done_base, header->done_mask,
                          producer_acked);
-        if (!list_empty(&peer->pending)) /* DATA may have waited for a place */
+        if (!list_empty(&peer->out.pending)) /* DATA may have waited for a place */
             peer_flush_later(peer);
     }
     producer_unblock(peer); /* a record may have brought credit too */
@@ -593,14 +595,15 @@ static void acks_read(struct peer *peer, const struct frame_header *header)
  *  way that must come first. */
 static void acks_apply_own(struct peer *peer)
 {
-    bool on_way = peer->answers_count || peer->frames_read != peer->frames_sent;
-    if (!peer->unacked || on_way)
+    bool on_way =
+        peer->out.answers_count || peer->in.frames_read != peer->out.frames_sent;
+    if (!peer->in.unacked || on_way)
         return;
-    peer->frames_acked = peer->frames_told = (uint32_t)peer->frames_read;
+    peer->out.frames_acked = peer->in.frames_told = (uint32_t)peer->in.frames_read;
     peer_acked(peer);
-    stream_in_tell(&peer->in, true);
-    stream_out_acked(&peer->out, (uint32_t)peer->in.told_base, peer->in.told_mask,
-                     producer_acked);
+    stream_in_tell(&peer->in.stream, true);
+    stream_out_acked(&peer->out.stream, (uint32_t)peer->in.stream.told_base,
+                     peer->in.stream.told_mask, producer_acked);
     producer_unblock(peer);
 }
 
@@ -625,7 +628,7 @@ void records_read(struct peer *peer, const void *frame, size_t bytes)
     }
     rdv->counters.frames_received++;
     rdv->counters.records_received += header->records;
-    peer->frames_read += !header_only;
+    peer->in.frames_read += !header_only;
     if (peer_credit_is_due(peer))
         peer_flush_later(peer);
     const uint8_t *at = (const uint8_t *)frame + sizeof *header;

@@ -18,37 +18,37 @@
 
 static uint32_t *run_slots(struct peer *peer, const struct recv_run *run)
 {
-    return run->ready ? &peer->slots_ready : &peer->slots_ahead;
+    return run->ready ? &peer->in.slots_ready : &peer->in.slots_ahead;
 }
 
 void recv_run_set_ready(struct peer *peer, struct recv_run *run)
 {
     if (run->ready)
         return;
-    peer->slots_ahead -= run->outstanding;
-    peer->slots_ready += run->outstanding;
+    peer->in.slots_ahead -= run->outstanding;
+    peer->in.slots_ready += run->outstanding;
     run->ready = true;
 }
 
 /** What goes through a slot holds it as long as it is posted: not before its sender is ready. */
 static bool run_is_staged(const tryst_op *op)
 {
-    return op->device &&
-           (op->run->refused || stage_is_needed(op->peer->ep, op->device->memory));
+    return op->device && (op->run->refused ||
+                          stage_is_needed(op->peer->endpoint.ep, op->device->memory));
 }
 
 static bool run_may_post(const struct peer *peer, const struct recv_run *run)
 {
-    uint32_t most = peer->ep->rail->posted_max;
-    return peer->slots_ahead + peer->slots_ready < most &&
-           (run->ready || peer->slots_ahead < most / 2) &&
-           peer->ep_state == PEER_EP_READY;
+    uint32_t most = peer->endpoint.ep->rail->posted_max;
+    return peer->in.slots_ahead + peer->in.slots_ready < most &&
+           (run->ready || peer->in.slots_ahead < most / 2) &&
+           peer->endpoint.state == PEER_EP_READY;
 }
 
 static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t index)
 {
     struct recv_slice *slice = &run->slots[index % run->depth];
-    struct endpoint *ep = op->peer->ep;
+    struct endpoint *ep = op->peer->endpoint.ep;
     uint64_t at = (uint64_t)index * run->slice_bytes;
     uint64_t left = op->bytes - at;
     assert(!slice->posted && !slice->arrived);
@@ -93,14 +93,14 @@ static uint64_t run_depth(const tryst_op *op, uint32_t slice_bytes)
 {
     const struct rendezvous_settings *set = &op->rdv->set;
     uint64_t depth = set->posted_slices * (set->slice_bytes / slice_bytes);
-    uint32_t most = op->peer->ep->rail->posted_max;
+    uint32_t most = op->peer->endpoint.ep->rail->posted_max;
     return depth < most ? depth : most;
 }
 
 tryst_status recv_run_open(tryst_op *op)
 {
     uint32_t slice_bytes =
-        (uint32_t)rail_slice_bytes(op->peer->ep->rail, op->rdv->set.slice_bytes);
+        (uint32_t)rail_slice_bytes(op->peer->endpoint.ep->rail, op->rdv->set.slice_bytes);
     uint64_t slices = (op->bytes + slice_bytes - 1) / slice_bytes;
     uint64_t depth = run_depth(op, slice_bytes);
     if (slices > UINT32_MAX / 2)
@@ -128,7 +128,7 @@ void recv_run_close(tryst_op *op)
 void recv_run_withdraw(tryst_op *op, uint32_t upto)
 {
     struct recv_run *run = op->run;
-    struct endpoint *ep = op->peer->ep;
+    struct endpoint *ep = op->peer->endpoint.ep;
     run->withdrawn = true;
     for (uint32_t i = 0; i < run->depth; i++) {
         struct recv_slice *slice = &run->slots[i];
@@ -140,9 +140,9 @@ void recv_run_withdraw(tryst_op *op, uint32_t upto)
 
 void consumer_slots_serve(struct peer *peer)
 {
-    if (peer->ep_state != PEER_EP_READY)
+    if (peer->endpoint.state != PEER_EP_READY)
         return;
-    list_for_each_safe (&peer->slots_waiting, node, after) {
+    list_for_each_safe (&peer->in.slots_waiting, node, after) {
         tryst_op *op = container_of(node, tryst_op, slot_node);
         uint32_t before = op->run->next;
         recv_run_post(op, op->run);
@@ -158,7 +158,7 @@ void consumer_slots_serve(struct peer *peer)
 void recv_run_wait(tryst_op *op)
 {
     if (!list_linked(&op->slot_node))
-        list_push_back(&op->peer->slots_waiting, &op->slot_node);
+        list_push_back(&op->peer->in.slots_waiting, &op->slot_node);
 }
 
 void recv_run_slot_back(struct peer *peer, struct recv_slice *slice)

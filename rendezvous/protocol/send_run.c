@@ -48,7 +48,7 @@ static void send_maybe_finish(struct want *want)
         op_report(op, op->fail, op->fail == TRYST_OK ? -1 : want->peer->rank, op->fail,
                   NULL);
         want->answered = true;
-        idmap_remove(&want->peer->wants, want->id);
+        idmap_remove(&want->peer->in.wants, want->id);
     } else {
         return;
     }
@@ -132,7 +132,7 @@ tryst_status transfer_start(struct transfer *transfer)
     struct want *want = container_of(transfer, struct want, transfer);
     struct peer *peer = want->peer;
     peer->rdv->start_failed = true; /* until it has not */
-    if (peer->ep_state != PEER_EP_READY)
+    if (peer->endpoint.state != PEER_EP_READY)
         return TRYST_AGAIN;
     struct send_slice *slice = mem_zalloc(sizeof *slice);
     if (!slice)
@@ -150,7 +150,7 @@ tryst_status transfer_start(struct transfer *transfer)
     tryst_status status =
         want->send->device
             ? op_device_bulk_send(want->send, &slice->bulk, want->flags & RECORD_DEVICE)
-            : peer->ep->rail->ops->bulk_send(peer->ep, &slice->bulk);
+            : peer->endpoint.ep->rail->ops->bulk_send(peer->endpoint.ep, &slice->bulk);
     if (status != TRYST_OK) {
         mem_free(slice);
         return status;
@@ -166,7 +166,7 @@ tryst_status transfer_start(struct transfer *transfer)
 
 void send_run_done(struct peer *peer, const struct record_answer *done)
 {
-    struct want *want = idmap_find(&peer->wants, done->id);
+    struct want *want = idmap_find(&peer->in.wants, done->id);
     if (!want || !want->send || want->send->state != OP_MATCHED)
         return; /* ended meanwhile: we failed it, and its window is back already */
     struct transfer *transfer = &want->transfer;

@@ -13,14 +13,14 @@
 void want_settle(struct want *want)
 {
     if (want->early)
-        want->peer->early_wants--;
+        want->peer->in.early_wants--;
     want->early = false;
 }
 
 void want_unpark(struct want *want)
 {
     if (list_remove(&want->queued.node))
-        want->peer->parked_count--;
+        want->peer->in.parked_count--;
     want_settle(want);
 }
 
@@ -31,7 +31,7 @@ void want_free(struct want *want)
     list_remove(&want->answer_node);
     list_remove(&want->peer_node);
     if (!want->answered)
-        idmap_remove(&peer->wants, want->id);
+        idmap_remove(&peer->in.wants, want->id);
     pool_put(peer->rdv->wants, want);
 }
 
@@ -50,6 +50,6 @@ void want_answer(struct want *want, uint8_t type, tryst_status status,
     want->answer = type;
     want->status = status;
     want->origin_rank = origin_rank;
-    list_push_back(&want->peer->want_answers, &want->answer_node);
+    list_push_back(&want->peer->out.want_answers, &want->answer_node);
     peer_flush_later(want->peer);
 }

@@ -202,7 +202,7 @@ static void test_queues(void **state)
     int order[COUNT];
     tryst_key_release(key);
     random_seed(&random, unit_seed());
-    list_init(&peer.wants_list);
+    list_init(&peer.in.wants_list);
     for (int i = 0; i < COUNT; i++)
         order[i] = i;
     for (int i = COUNT - 1; i > 0; i--) {
@@ -220,7 +220,7 @@ static void test_queues(void **state)
         want->queued.seq = seq;
         want->answered = true;
         queue_insert(&entry->wants, &want->queued);
-        peer.parked_count++;
+        peer.in.parked_count++;
         wants[order[i]] = want;
         sends[order[i]].queued.seq = seq;
         queue_insert(&entry->sends, &sends[order[i]].queued);
@@ -245,12 +245,12 @@ static void test_queues(void **state)
     want_unpark(wants[7]);
     want_unpark(wants[7]); /* twice does no harm */
     assert_null(want_find(entry, 14));
-    assert_int_equal(peer.parked_count, COUNT - 1);
+    assert_int_equal(peer.in.parked_count, COUNT - 1);
     want_free(wants[7]);
     while ((item = queue_next(&entry->wants, NULL)) != NULL)
         want_free(container_of(item, struct want, queued));
     scope_free(scope);
-    assert_int_equal(peer.parked_count, 0);
+    assert_int_equal(peer.in.parked_count, 0);
     assert_int_equal(pool_counters(rdv.wants).in_use, 0);
 }
 

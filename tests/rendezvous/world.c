@@ -276,8 +276,8 @@ void world_join(struct world *world, int a, int b)
 {
     peer_need(world_peer(world, a, b));
     world_settle(world);
-    assert_int_equal(world_peer(world, a, b)->ep_state, PEER_EP_READY);
-    assert_int_equal(world_peer(world, b, a)->ep_state, PEER_EP_READY);
+    assert_int_equal(world_peer(world, a, b)->endpoint.state, PEER_EP_READY);
+    assert_int_equal(world_peer(world, b, a)->endpoint.state, PEER_EP_READY);
 }
 
 void world_inject(struct world *world, int rank, int from, const void *frame,
@@ -286,7 +286,7 @@ void world_inject(struct world *world, int rank, int from, const void *frame,
     struct peer *peer = world_peer(world, rank, from);
     uint64_t *copy = malloc(bytes + !bytes); /* exactly as long: a byte too far is seen */
     memcpy(copy, frame, bytes);
-    peer_rail_events.frame(peer->ep, copy, bytes);
+    peer_rail_events.frame(peer->endpoint.ep, copy, bytes);
     free(copy);
 }
 
