@@ -18,6 +18,7 @@
 #include "core/descriptors.h"
 #include "core/text.h"
 #include "link.h"
+#include "liveness.h"
 #include "messages.h"
 #include "rendezvous/op/engine.h"
 
@@ -139,9 +140,7 @@ void peer_ep_open(struct peer *peer, int candidate)
     }
     if (candidate >= peer->endpoint.candidates_count) {
         /* A fabric may see a death before our link does, which says so: wait for that a moment. */
-        peer->liveness.unreached_ns = rendezvous_now(rdv);
-        if (rdv->tick_ns > peer->liveness.unreached_ns + PEER_DEATH_GRACE_NS)
-            rdv->tick_ns = peer->liveness.unreached_ns + PEER_DEATH_GRACE_NS;
+        peer_suspect(peer, SUSPICION_UNREACHED);
         return;
     }
     if (!rdv->peer_events->connect(peer)) {
@@ -337,7 +336,8 @@ static void ep_failed(struct endpoint *ep, tryst_status status, const char *text
         return;
     }
     mechanism_set(peer, reason, strlen(reason));
-    peer->liveness.lost_ns = rendezvous_now(peer->rdv);
+    peer->endpoint.broken = true;
+    peer_suspect(peer, SUSPICION_LOST);
     list_remove(&peer->out.flush_node);
     peer->rdv->tick_ns = 0;
 }

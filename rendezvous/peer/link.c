@@ -31,7 +31,7 @@ void peer_link_up(struct peer *peer)
     struct rendezvous *rdv = peer->rdv;
     peer->link.state = PEER_LINK_UP;
     peer->link.via_tcp = false;
-    peer->liveness.refused_ns = 0;
+    peer->liveness.suspicion = (struct suspicion){0}; /* of its link */
     peer->link.again = false;
     if (peer->link.tree_parent)
         peer_refused_again(rdv);

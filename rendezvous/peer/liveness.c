@@ -22,13 +22,43 @@
 #include "rendezvous/op/engine.h"
 #include "tree.h"
 
-/** A rank that cannot be connected to is dead, unless we hear within this that it has left; counted
- *  from when we are linked with the one that would tell us. */
-#define REFUSED_GRACE_NS (500 * NS_PER_MS)
-/* A LEAVE that was sent before the path broke is here by then, even if TCP had to repeat it. */
-#define LOST_GRACE_NS (1 * NS_PER_S)
+/** How long other news are waited for. REFUSED counts from when we are linked with the one that would tell
+ *  us that it has left. LOST: a LEAVE that was sent before is here by then, even if TCP had to repeat it. */
+static const uint64_t graces_ns[SUSPICION_REASONS] = {
+    [SUSPICION_REFUSED] = 500 * NS_PER_MS,
+    [SUSPICION_UNREACHED] = 200 * NS_PER_MS,
+    [SUSPICION_LOST] = 1 * NS_PER_S,
+    [SUSPICION_DIED] = 200 * NS_PER_MS,
+};
+
 /** Passes of the rail that read what a dead peer has left in its frames. */
 enum { LAST_PASSES = 64 };
+
+/* ---- suspicion ---------------------------------------------------------------------------- */
+
+static uint64_t suspicion_end_ns(const struct suspicion *suspicion)
+{
+    return suspicion->since_ns + graces_ns[suspicion->reason];
+}
+
+/** Housekeeping looks at the latest when the grace is over. */
+static void suspicion_look(struct rendezvous *rdv, const struct suspicion *suspicion)
+{
+    if (rdv->tick_ns > suspicion_end_ns(suspicion))
+        rdv->tick_ns = suspicion_end_ns(suspicion);
+}
+
+/** Of two reasons that stays whose grace is over first. */
+void peer_suspect(struct peer *peer, enum suspicion_reason reason)
+{
+    struct suspicion *suspicion = &peer->liveness.suspicion;
+    struct suspicion now = {.reason = (uint8_t)reason,
+                            .since_ns = rendezvous_now(peer->rdv)};
+    if (suspicion->reason == SUSPICION_NONE ||
+        suspicion_end_ns(&now) < suspicion_end_ns(suspicion))
+        *suspicion = now;
+    suspicion_look(peer->rdv, suspicion);
+}
 
 /* ---- the end of a process ----------------------------------------------------------------- */
 
@@ -37,9 +67,8 @@ static void pidfd_ready(struct poller_source *source, uint32_t events)
     struct peer *peer = container_of(source, struct peer, liveness.pidfd);
     (void)events;
     poller_remove(peer->rdv->poller, source);
-    peer->liveness.died_ns = rendezvous_now(peer->rdv);
     source->events = 0;
-    peer->rdv->tick_ns = 0; /* housekeeping decides, soon */
+    peer_suspect(peer, SUSPICION_DIED);
 }
 
 /** Watch the peer's process, where the kernel lets us. */
@@ -99,7 +128,7 @@ void peer_link_refused(struct peer *peer, const char *text)
         peer_link_gone(peer, text);
         return;
     }
-    peer->liveness.refused_ns = rendezvous_now(peer->rdv);
+    peer_suspect(peer, SUSPICION_REFUSED);
     snprintf(peer->liveness.gone_text, sizeof peer->liveness.gone_text, "%s", text);
     if (peer->link.tree_parent)
         peer_tree_join(peer->rdv); /* its parent knows */
@@ -120,8 +149,8 @@ void peer_link_short(struct peer *peer, const char *text)
 void peer_refused_again(struct rendezvous *rdv)
 {
     for (int i = 0; i < rdv->group->roster.size; i++)
-        if (rdv->group->peers[i].liveness.refused_ns)
-            rdv->group->peers[i].liveness.refused_ns = rendezvous_now(rdv);
+        if (peer_is_refused(&rdv->group->peers[i]))
+            rdv->group->peers[i].liveness.suspicion.since_ns = rendezvous_now(rdv);
 }
 
 /* ---- housekeeping ------------------------------------------------------------------------- */
@@ -193,6 +222,52 @@ static bool parent_is_silent(const struct tryst_group *group)
     return parent >= 0 && group->peers[parent].link.state == PEER_LINK_CONNECTING;
 }
 
+/** No other news came: the peer has come to its end. */
+static void suspicion_holds(struct peer *peer)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    switch ((enum suspicion_reason)peer->liveness.suspicion.reason) {
+    case SUSPICION_REFUSED:
+        memcpy(text, peer->liveness.gone_text,
+               sizeof text); /* link_refused left it there */
+        peer_link_gone(peer, text);
+        break;
+    case SUSPICION_UNREACHED: peer_ep_unreached(peer); break;
+    case SUSPICION_LOST:
+        peer_give_up(peer, TRYST_E_PEER,
+                     peer->left ? "has left the group" : peer->endpoint.mechanism);
+        break;
+    case SUSPICION_DIED: peer_link_gone(peer, "its process has ended"); break;
+    case SUSPICION_NONE:
+    case SUSPICION_REASONS: break;
+    }
+}
+
+/** True if something is suspected of the peer, and it was decided or is waited for. A link that was refused
+ *  is not decided on before our parent in the tree, who would know that it left, can have said so. */
+static bool suspicion_tick(struct peer *peer, uint64_t now_ns, bool late)
+{
+    const struct suspicion *suspicion = &peer->liveness.suspicion;
+    bool over = now_ns >= suspicion_end_ns(suspicion);
+    if (suspicion->reason == SUSPICION_NONE)
+        return false;
+    if (!over)
+        suspicion_look(peer->rdv, suspicion);
+    if (suspicion->reason == SUSPICION_REFUSED)
+        over = over && (late || !parent_is_silent(peer->rdv->group));
+    if (suspicion->reason == SUSPICION_LOST)
+        over = over || peer->left;
+    if (over)
+        suspicion_holds(peer);
+    return over || suspicion->reason == SUSPICION_REFUSED;
+}
+
+/** It has left, and we have read all that it sent. */
+static bool has_ended(const struct peer *peer)
+{
+    return peer->left && peer->in.frames_read >= peer->liveness.leave_sent;
+}
+
 void peer_tick(struct peer *peer, uint64_t now_ns)
 {
     if (peer->life >= PEER_GIVING_UP)
@@ -200,15 +275,13 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     peer->rdv->peer_events->tick(peer);
     uint64_t passed_ns = time_looked(peer, now_ns);
     bool late = connect_is_late(peer, passed_ns);
-    if (peer->liveness.refused_ns && !peer->left) {
-        if (clock_since_ns(peer->liveness.refused_ns, now_ns) >= REFUSED_GRACE_NS &&
-            (late || !parent_is_silent(peer->rdv->group))) {
-            char reason[TRANSPORT_TEXT_MAX];
-            memcpy(reason, peer->liveness.gone_text, sizeof reason);
-            peer_link_gone(peer, reason);
-        }
+    if (has_ended(peer)) {
+        peer_heartbeat_answer(peer);
+        peer_give_up(peer, TRYST_E_PEER, "has left the group");
         return;
     }
+    if (suspicion_tick(peer, now_ns, late))
+        return;
     if (late) {
         peer_give_up(peer, TRYST_E_PEER,
                      "could not be connected to within TRYST_CONNECT_TIMEOUT");
@@ -216,27 +289,6 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     }
     if (peer->link.again && peer->link.state == PEER_LINK_CONNECTING && !peer->left)
         peer_link_connect(peer);
-    if (peer->liveness.unreached_ns &&
-        clock_since_ns(peer->liveness.unreached_ns, now_ns) >= PEER_DEATH_GRACE_NS) {
-        peer_ep_unreached(peer);
-        return;
-    }
-    if (peer->left && peer->in.frames_read >= peer->liveness.leave_sent) {
-        peer_heartbeat_answer(peer);
-        peer_give_up(peer, TRYST_E_PEER, "has left the group");
-        return;
-    }
-    if (peer->liveness.lost_ns &&
-        (peer->left || clock_since_ns(peer->liveness.lost_ns, now_ns) > LOST_GRACE_NS)) {
-        peer_give_up(peer, TRYST_E_PEER,
-                     peer->left ? "has left the group" : peer->endpoint.mechanism);
-        return;
-    }
-    if (peer->liveness.died_ns &&
-        clock_since_ns(peer->liveness.died_ns, now_ns) > PEER_DEATH_GRACE_NS) {
-        peer_link_gone(peer, "its process has ended");
-        return;
-    }
     peer_heartbeat(peer);
     peer_clock_send(peer);
     waiting_tick(peer, passed_ns);

@@ -10,6 +10,12 @@
 /** Watch the peer's process, where the kernel lets us. */
 void pidfd_open_peer(struct peer *peer, int32_t pid);
 void pidfd_close_peer(struct peer *peer);
+/** It may have come to its end: unless we hear more, it has once this reason's grace is over. */
+void peer_suspect(struct peer *peer, enum suspicion_reason reason);
+static inline bool peer_is_refused(const struct peer *peer)
+{
+    return peer->liveness.suspicion.reason == SUSPICION_REFUSED;
+}
 /** Its link has closed: it has left, or died. `text` says how the link ended. */
 void peer_link_gone(struct peer *peer, const char *text);
 /** No connection to it comes about. */

@@ -71,7 +71,7 @@ void peer_close(struct peer *peer)
 void peer_need(struct peer *peer)
 {
     if (peer->life != PEER_ALIVE || peer->endpoint.state != PEER_EP_NONE ||
-        peer->liveness.unreached_ns)
+        peer->liveness.suspicion.reason)
         return;
     peer->endpoint.wanted = true;
     if (peer->rank == peer->rdv->group->roster.rank || peer->link.state == PEER_LINK_UP)
@@ -83,7 +83,7 @@ void peer_need(struct peer *peer)
 void peer_flush_later(struct peer *peer)
 {
     if (!list_linked(&peer->out.flush_node) && peer->endpoint.state == PEER_EP_READY &&
-        !peer->liveness.lost_ns)
+        !peer->endpoint.broken)
         list_push_back(&peer->rdv->flush, &peer->out.flush_node);
 }
 

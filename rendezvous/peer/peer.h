@@ -46,9 +46,6 @@ struct answer {
     bool for_want;  /**< counts as a WANT not yet taken up until it is sent */
 };
 
-/** After a process has died its socket closes at once; wait this long for what it still holds. */
-#define PEER_DEATH_GRACE_NS (200 * NS_PER_MS)
-
 /** Steps with sends that were posted since the last question, as far as they are remembered. */
 enum { ASKS_NEW_MAX = 16 };
 
@@ -89,6 +86,7 @@ struct peer_endpoint {
     struct endpoint *ep;
     uint8_t state; /**< enum peer_ep_state */
     bool wanted;   /**< something waits for it */
+    bool broken;   /**< READY, and nothing leaves any more */
     bool next;     /**< it is being closed to try the next candidate */
     enum transport_kind candidates[TRANSPORT_KINDS];
     int candidates_count;
@@ -165,6 +163,20 @@ struct peer_in {
     uint32_t slots_ready;
 };
 
+/** What may be its end, and may have a cause of which we hear a moment later: it has left, or died. */
+enum suspicion_reason {
+    SUSPICION_NONE,
+    SUSPICION_REFUSED,   /**< no link comes about */
+    SUSPICION_UNREACHED, /**< no candidate for an endpoint is left */
+    SUSPICION_LOST,      /**< its data path broke; the endpoint's mechanism says how */
+    SUSPICION_DIED, /**< its process has ended; its socket may hold what it said last */
+    SUSPICION_REASONS
+};
+struct suspicion {
+    uint8_t reason; /**< enum suspicion_reason; liveness.c has how long each is given */
+    uint64_t since_ns;
+};
+
 /** Whether it is there (liveness.c). */
 struct peer_liveness {
     struct poller_source pidfd; /**< fd -1: none */
@@ -179,11 +191,7 @@ struct peer_liveness {
     uint64_t behind_read; /**< frames_read then, */
     uint64_t behind_ns;   /**< which has stayed so while both looked for so long */
     uint64_t leave_sent;  /**< frames that it had sent when it left */
-    uint64_t
-        refused_ns; /**< no link comes about; dead, unless we hear that it has left. 0 not */
-    uint64_t unreached_ns; /**< no candidate is left; so, unless its link closes. 0 not */
-    uint64_t died_ns;      /**< its pidfd became readable, 0 not */
-    uint64_t lost_ns;      /**< its data path broke, 0 not; the mechanism says how */
+    struct suspicion suspicion;
     int32_t gone_status;
     char gone_text[TRANSPORT_TEXT_MAX];
 };

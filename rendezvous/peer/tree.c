@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "link.h"
+#include "liveness.h"
 #include "messages.h"
 #include "rendezvous/op/engine.h"
 
@@ -22,14 +23,13 @@
 int peer_tree_parent(const struct tryst_group *group, int rank)
 {
     for (int up = (rank - 1) / 2; rank > 0; up = (up - 1) / 2) {
-        if (group->peers[up].life == PEER_ALIVE && !group->peers[up].liveness.refused_ns)
+        if (group->peers[up].life == PEER_ALIVE && !peer_is_refused(&group->peers[up]))
             return up;
         if (up == 0)
             break;
     }
     for (int low = 0; low < rank; low++)
-        if (group->peers[low].life == PEER_ALIVE &&
-            !group->peers[low].liveness.refused_ns)
+        if (group->peers[low].life == PEER_ALIVE && !peer_is_refused(&group->peers[low]))
             return low;
     return -1;
 }

@@ -175,7 +175,7 @@ int peer_flush(struct peer *peer)
     bool more = true;
     list_remove(&peer->out.flush_node);
     while (more && peer->endpoint.state == PEER_EP_READY && peer->life <= PEER_LEFT &&
-           !peer->liveness.lost_ns && (peer_is_owed(peer) || header_is_due(peer)) &&
+           !peer->endpoint.broken && (peer_is_owed(peer) || header_is_due(peer)) &&
            frame_push(peer)) {
         more = peer_is_owed(peer); /* a new header has said all that was due */
         count++;
