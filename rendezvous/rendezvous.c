@@ -3,7 +3,7 @@
  * The rendezvous engine: one pass of it does everything that is due.
  *
  * Idea: a pass takes what users submitted, lets the rails deliver, settles what ended, lets the
- * dispatch start slices, packs what is owed into frames and then completes operations, in this
+ * dispatch start slices, packs what is queued into frames and then completes operations, in this
  * order: what becomes ready in a pass leaves in the same pass.
  * Invariant: completions and endings run only at the places marked below, so no handler finds
  * an object gone under its hands.

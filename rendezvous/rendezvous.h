@@ -2,7 +2,7 @@
 /** @file rendezvous.h
  *  The rendezvous engine of one context: operations meet by key and become transfers.
  *
- *  Domain: everything here is called by the thread that holds the context's progress role, but
+ *  Domain: everything here is called by the thread that holds the context's progress lock, but
  *  rendezvous_usable.
  */
 #ifndef RENDEZVOUS_RENDEZVOUS_H
@@ -45,11 +45,11 @@ struct rendezvous_params {
     /** Open the rails of transport `kind` (enum transport_kind) and add them: called at the first
      *  need, in the progress domain. `text` (TRANSPORT_TEXT_MAX) says why not. */
     tryst_status (*rails_open)(void *owner, int kind, char *text);
-    /** Take the progress role if it is free, and put it: for submissions, from any thread. NULL:
+    /** Take the progress lock if it is free, and put it: for submissions, from any thread. NULL:
      *  submissions are always queued. */
     bool (*enter)(void *owner);
     void (*leave)(void *owner);
-    /** Called with the role when an acknowledgement stays behind the thread that leaves: from now on
+    /** Called with the lock when an acknowledgement stays behind the thread that leaves: from now on
      *  another thread calls rendezvous_ack_timer every TRYST_ACK_DELAY until that says enough. False:
      *  none can; NULL: nothing stays behind. */
     bool (*ack_timer_call)(void *owner);
@@ -72,9 +72,9 @@ int rendezvous_progress(struct rendezvous *rdv);
 /** The next pass looks at the clock. */
 void rendezvous_clock_due(struct rendezvous *rdv);
 /** A thread leaves: what waits for other frames leaves now, but for acknowledgements that stay for
- *  the answer. Call it before the role is put. */
+ *  the answer. Call it before the lock is put. */
 void rendezvous_settle(struct rendezvous *rdv);
-/** Acknowledgements that stayed behind leave. With the role. False: none has for a while; rest until the
+/** Acknowledgements that stayed behind leave. With the lock. False: none has for a while; rest until the
  *  next ack_timer_call. */
 bool rendezvous_ack_timer(struct rendezvous *rdv);
 /** Whether the caller may sleep on the poller: TRYST_OK, TRYST_AGAIN, or TRYST_E_UNSUPPORTED

@@ -202,11 +202,12 @@ static void close_ops(struct list *ops, tryst_status status, const char *text)
     list_for_each_safe (ops, node, after) {
         tryst_op *op = container_of(node, tryst_op, scope_node);
         op_fail(op, status, -1, text);
-        /* DONE is owed, the OFFER that answers a WANT, and, unless the group ends, the WANT(VOID)
+        /* DONE is queued, the OFFER that answers a WANT, and, unless the group ends, the WANT(VOID)
          * of what was given up before, unannounced: its send ends with it. */
-        unsigned owed = status == TRYST_E_CONTEXT ? MARK_DONE : MARK_DONE | MARK_WANT;
-        bool owes = op->marks & owed || (op->marks & MARK_OFFER && op->want_id);
-        if (op->state == OP_VOID && !owes)
+        unsigned needed =
+            status == TRYST_E_CONTEXT ? QUEUED_DONE : QUEUED_DONE | QUEUED_WANT;
+        bool waits = op->records & needed || (op->records & QUEUED_OFFER && op->want_id);
+        if (op->state == OP_VOID && !waits)
             op_end(op);
     }
 }

@@ -265,7 +265,7 @@ typedef struct tryst_peer_info {
     uint64_t bytes_received;
 } tryst_peer_info;
 
-/** Waits for the progress role at most 100 ms, as tryst_dump does. Any thread, callbacks too.
+/** Waits for the progress lock at most 100 ms, as tryst_dump does. Any thread, callbacks too.
  *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_FORKED */
 TRYST_API tryst_status tryst_group_peer(const tryst_group *group, int rank,
                                         tryst_peer_info *info_p);
@@ -485,7 +485,7 @@ TRYST_API void tryst_mem_release(tryst_mem *mem);
  * ------------------------------------------------------------------------------------------- */
 
 /** Write every pending operation to `fd`: key, step, peer, since when, which side is
- *  missing. Waits for the progress role at most 100 ms; says so if it could not have
+ *  missing. Waits for the progress lock at most 100 ms; says so if it could not have
  *  it. */
 TRYST_API void tryst_dump(tryst_ctx *ctx, int fd);
 

@@ -3,7 +3,7 @@
  *  One asynchronous operation, and the states that it goes through.
  *
  *  An operation has two lives. To the *user* it is in progress and then complete, once
- *  (op_report). To the *protocol* it lives as long as something of it is still owed to a peer, or
+ *  (op_report). To the *protocol* it lives as long as something of it is still to be said to a peer, or
  *  after it has failed, until its sequence number is consumed (op_end). Each life is a hold; all holds
  *  together are one reference, and the user's handle is another.
  *
@@ -72,18 +72,18 @@ enum op_state {
     OP_INLINE,   /**< send: DATA pending or sent, not acknowledged */
     OP_MATCHED,  /**< send: its slices are in the dispatch or under way */
     OP_ENDING,   /**< failed; waits until the transport lets the buffer go */
-    OP_TAKEN,    /**< receive: has its bytes, or not; owes the producer a DONE */
+    OP_TAKEN,    /**< receive: has its bytes, or not; its DONE is queued */
     OP_VOID,     /**< reported as failed; stays to consume its number */
     OP_ENDED
 };
 
-/** What an operation still has to say to its peer. */
-enum op_mark {
-    MARK_WANT = 1u,
-    MARK_DATA = 2u,
-    MARK_OFFER = 4u,
-    MARK_DONE = 8u,
-    MARK_CANCEL = 16u
+/** Records of an operation that are queued for its peer. */
+enum op_records {
+    QUEUED_WANT = 1u,
+    QUEUED_DATA = 2u,
+    QUEUED_OFFER = 4u,
+    QUEUED_DONE = 8u,
+    QUEUED_CANCEL = 16u
 };
 
 /** Something handed to the progress domain by any thread. */
@@ -125,10 +125,10 @@ struct tryst_op {
     void *callback_arg;       /**< with `callback`, */
     void *alloc_arg;          /**< and with `alloc` */
 
-    uint8_t kind;  /**< enum op_kind */
-    uint8_t state; /**< enum op_state */
-    uint8_t marks; /**< enum op_mark */
-    uint8_t holds; /**< of the progress domain: see op_hold */
+    uint8_t kind;    /**< enum op_kind */
+    uint8_t state;   /**< enum op_state */
+    uint8_t records; /**< enum op_records */
+    uint8_t holds;   /**< of the progress domain: see op_hold */
     bool reported;
     bool awaits_cause; /**< receive: the peer aborted; the reason is on its way */
     bool took_data;    /**< receive: DONE answers DATA `number`, not the slices */

@@ -102,12 +102,12 @@ void peer_link_connect(struct peer *peer)
 
 static void heartbeat_read(struct peer *peer, const void *data, size_t bytes)
 {
-    struct link_heartbeat beat;
-    if (bytes != sizeof beat)
+    struct link_heartbeat counts;
+    if (bytes != sizeof counts)
         return;
-    memcpy(&beat, data, sizeof beat);
-    peer->liveness.peer_sent = beat.sent;
-    peer->liveness.peer_read = beat.read;
+    memcpy(&counts, data, sizeof counts);
+    peer->liveness.peer_sent = counts.sent;
+    peer->liveness.peer_read = counts.read;
     peer->liveness.answered = true;
 }
 
@@ -259,13 +259,13 @@ void peer_link_close(struct peer *peer)
 
 static void counts_send(struct peer *peer, uint8_t type)
 {
-    struct link_heartbeat beat = {.sent = peer->out.frames_sent,
-                                  .read = peer->in.frames_read};
+    struct link_heartbeat counts = {.sent = peer->out.frames_sent,
+                                    .read = peer->in.frames_read};
     if (!peer->link.link || peer->link.state != PEER_LINK_UP)
         return;
-    peer->liveness.heartbeat_sent = beat.sent;
-    peer->liveness.heartbeat_read = beat.read;
-    (void)link_send(peer->link.link, type, &beat, sizeof beat, -1);
+    peer->liveness.heartbeat_sent = counts.sent;
+    peer->liveness.heartbeat_read = counts.read;
+    (void)link_send(peer->link.link, type, &counts, sizeof counts, -1);
 }
 
 void peer_heartbeat(struct peer *peer)

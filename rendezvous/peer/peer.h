@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file peer.h
- *  One remote rank: its link, its endpoint, and what is owed in both directions.
+ *  One remote rank: its link, its endpoint, and what is sent and has come in both directions.
  *
  *  Life:
  *
@@ -98,7 +98,7 @@ struct peer_endpoint {
     char mechanism[TRANSPORT_TEXT_MAX];
 };
 
-/** What we send it, and what it owes us for that (the protocol). */
+/** What we send it, and what comes back for that (the protocol). */
 struct peer_out {
     uint64_t frames_sent;
     uint32_t frames_acked;
@@ -129,7 +129,7 @@ struct peer_out {
     uint32_t answers_head, answers_count;
 };
 
-/** What it sends us, and what we owe it for that (the protocol). */
+/** What it sends us, and what goes back for that (the protocol). */
 struct peer_in {
     uint64_t frames_read;
     uint32_t frames_told;

@@ -39,16 +39,16 @@ static void id_drop(tryst_op *op)
 
 static void marks_clear(tryst_op *op)
 {
-    op->marks = 0;
+    op->records = 0;
     list_remove(&op->pending_node);
 }
 
-/** Report, and end unless DONE is still owed. */
+/** Report, and end unless DONE is to be sent. */
 static void recv_finish(tryst_op *op, tryst_status status, int32_t origin_rank,
                         const char *text)
 {
     op_report(op, status, origin_rank, status, text);
-    if (op->marks & MARK_DONE)
+    if (op->records & QUEUED_DONE)
         op_state_set(op, OP_TAKEN);
     else
         op_end(op);
@@ -76,7 +76,7 @@ static bool cause_is_coming(const tryst_op *op, tryst_status status)
 
 /** The id has ended without all bytes; the buffer comes back when nothing is posted in it. */
 static void recv_ending(tryst_op *op, tryst_status status, int32_t origin_rank,
-                        uint32_t upto, unsigned owed)
+                        uint32_t upto, unsigned records)
 {
     /* Whoever closes the group says so, whatever the peer, or this rank itself, still answers. */
     bool own = op->fail == TRYST_E_CONTEXT ||
@@ -89,8 +89,8 @@ static void recv_ending(tryst_op *op, tryst_status status, int32_t origin_rank,
     op->rdv->awaiting_cause |= op->awaits_cause;
     marks_clear(op);
     id_drop(op);
-    if (owed)
-        op_mark(op, owed);
+    if (records)
+        records_queue(op, records);
     if (op->run)
         recv_run_withdraw(op, upto);
     recv_settle(op);
@@ -118,7 +118,7 @@ static void slice_in_place(tryst_op *op, struct recv_slice *slice)
     if (op->state != OP_WANTED)
         return;
     recv_run_post(op, run);
-    op_mark(op, MARK_DONE);
+    records_queue(op, QUEUED_DONE);
     if (!run->outstanding && run->next < run->slices)
         recv_run_wait(
             op); /* no slot, or the transport had no room: else nobody posts again */
@@ -148,7 +148,7 @@ static void recv_fail_late(tryst_op *op)
     if (op->state != OP_VOID)
         return;
     if (offered)
-        op_mark(op, MARK_WANT); /* its OFFER has been: nobody asks again */
+        records_queue(op, QUEUED_WANT); /* its OFFER has been: nobody asks again */
     else if (op->scope->state == SCOPE_CLOSING)
         op_end(op); /* the sweep of the close went by before */
 }
@@ -175,7 +175,7 @@ void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
         else if (op->fail != TRYST_OK)
             recv_fail_late(op);
         else if (op->state == OP_POSTED)
-            op_mark(op, MARK_WANT); /* announced again only now */
+            records_queue(op, QUEUED_WANT); /* announced again only now */
     }
     consumer_slots_serve(peer);
 }
@@ -190,10 +190,10 @@ static void recv_expect(tryst_op *op)
     struct peer *peer = op->peer;
     if (peer->in.wants_announced || op->alloc ||
         op->bytes > op->rdv->set.eager_max_bytes) {
-        op_mark(op, MARK_WANT);
+        records_queue(op, QUEUED_WANT);
         return;
     }
-    op->marks |= MARK_WANT;
+    op->records |= QUEUED_WANT;
     list_push_back(&peer->in.unannounced, &op->pending_node);
     if (!list_linked(&peer->in.unannounced_node))
         list_push_back(&op->rdv->unannounced_peers, &peer->in.unannounced_node);
@@ -322,7 +322,7 @@ static void data_done_later(tryst_op *op, tryst_status status)
 {
     op->done_status = status;
     op->took_data = true;
-    op_mark(op, MARK_DONE);
+    records_queue(op, QUEUED_DONE);
 }
 
 void consumer_placed(tryst_op *op, tryst_status status)
@@ -345,7 +345,7 @@ static void data_fail(tryst_op *op, tryst_status status)
         /* Slices were posted for an answer that came as a status: withdraw them first. */
         op->done_status = status;
         op->took_data = true;
-        recv_ending(op, status, op->peer->rank, 0, MARK_DONE);
+        recv_ending(op, status, op->peer->rank, 0, QUEUED_DONE);
         return;
     }
     id_drop(op);
@@ -406,8 +406,8 @@ static void offer_shape(tryst_op *op, const struct record_offer *offer)
     tryst_status status =
         op->fail != TRYST_OK ? op->fail : recv_allocate(op, offer->dtype, offer->bytes);
     if (status == TRYST_OK && op->device && op_device_hold(op))
-        return;             /* announced when its memory may be written */
-    op_mark(op, MARK_WANT); /* a refusal is told by WANT(VOID) */
+        return;                     /* announced when its memory may be written */
+    records_queue(op, QUEUED_WANT); /* a refusal is told by WANT(VOID) */
     if (status != TRYST_OK)
         consumer_fail(op, status, op->rdv->group->roster.rank, "the shape was refused");
 }
@@ -417,7 +417,7 @@ static void consumer_reannounce(tryst_op *op)
 {
     list_remove(&op->deferred_node);
     op_state_set(op, OP_POSTED);
-    op_mark(op, MARK_WANT);
+    records_queue(op, QUEUED_WANT);
 }
 
 void consumer_tick(struct peer *peer)
@@ -440,8 +440,8 @@ static void offer_deferred(struct peer *peer, const struct record_offer *offer,
         return; /* its own WANT is still to come */
     if (op->state == OP_DEFERRED) {
         consumer_reannounce(op);
-    } else if (op->state == OP_VOID && !op->id && !(op->marks & MARK_WANT)) {
-        op_mark(op, MARK_WANT);
+    } else if (op->state == OP_VOID && !op->id && !(op->records & QUEUED_WANT)) {
+        records_queue(op, QUEUED_WANT);
     }
 }
 
@@ -466,7 +466,7 @@ void consumer_offer(struct peer *peer, const struct record_offer *offer, const c
 static void recv_deferred(tryst_op *op)
 {
     id_drop(op);
-    op->marks &= (uint8_t)~MARK_CANCEL;
+    op->records &= (uint8_t)~QUEUED_CANCEL;
     if (op->state == OP_VOID) {
         if (op->scope->state == SCOPE_CLOSING)
             op_end(op);
@@ -520,8 +520,9 @@ static void recv_void(tryst_op *op)
     op_state_set(op, OP_VOID);
     if (op->scope->state == SCOPE_CLOSING)
         op_end(op);
-    else if (op->marks & MARK_WANT)
-        op_mark(op, MARK_WANT); /* it may have left the list to wait for its slices */
+    else if (op->records & QUEUED_WANT)
+        records_queue(op,
+                      QUEUED_WANT); /* it may have left the list to wait for its slices */
 }
 
 /** A held receive was given up: its number is told to the producer, or to what has come of it. */
@@ -534,7 +535,7 @@ static void recv_void_tell(tryst_op *op)
     if (unexpected)
         eager_take(op, unexpected);
     else if (op->state == OP_VOID)
-        op_mark(op, MARK_WANT);
+        records_queue(op, QUEUED_WANT);
     op_let_go(op);
 }
 
@@ -567,7 +568,7 @@ void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
         break;
     case OP_WANTED:
         if (fail_set(op, status, origin_rank, text))
-            op_mark(op, MARK_CANCEL);
+            records_queue(op, QUEUED_CANCEL);
         break;
     default:
         if (status == TRYST_E_ABORTED)

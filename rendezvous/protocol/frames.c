@@ -16,9 +16,9 @@
 
 /* ---- records are queued ------------------------------------------------------------------- */
 
-void op_mark(tryst_op *op, unsigned marks)
+void records_queue(tryst_op *op, unsigned records)
 {
-    op->marks |= (uint8_t)marks;
+    op->records |= (uint8_t)records;
     if (!list_linked(&op->pending_node))
         list_push_back(&op->peer->out.pending, &op->pending_node);
     peer_flush_later(op->peer);
@@ -132,7 +132,7 @@ static size_t frame_build(struct peer *peer, void *frame)
     uint32_t unread = (uint32_t)peer->out.frames_sent - peer->out.frames_acked;
     bool credit = unread < peer->rdv->set.frame_credits;
     size_t bytes = 0;
-    if (credit && peer_is_owed(peer))
+    if (credit && peer_has_records(peer))
         bytes = records_pack(peer, frame, FRAME_BYTES_MAX);
     if (bytes) {
         peer->out.frames_sent++;
@@ -175,9 +175,9 @@ int peer_flush(struct peer *peer)
     bool more = true;
     list_remove(&peer->out.flush_node);
     while (more && peer->endpoint.state == PEER_EP_READY && peer->life <= PEER_LEFT &&
-           !peer->endpoint.broken && (peer_is_owed(peer) || header_is_due(peer)) &&
+           !peer->endpoint.broken && (peer_has_records(peer) || header_is_due(peer)) &&
            frame_push(peer)) {
-        more = peer_is_owed(peer); /* a new header has said all that was due */
+        more = peer_has_records(peer); /* a new header has said all that was due */
         count++;
     }
     return count;

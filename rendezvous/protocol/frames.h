@@ -10,8 +10,8 @@
 /** Small tensors that are acknowledged at the latest when so many have come, however busy we are. */
 enum { ACK_MAX = 32 };
 
-/** Queue records of `op` (enum op_mark) for its peer. */
-void op_mark(tryst_op *op, unsigned marks);
+/** Queue records (enum op_records) of `op` for its peer. */
+void records_queue(tryst_op *op, unsigned records);
 /** What may wait a little leaves with any frame, or else when nothing happens, when our thread leaves the
  *  engine, and at a tick: acknowledgements, BLOCKED, ASK. */
 void peer_idle_later(struct peer *peer);
@@ -40,21 +40,21 @@ void peer_announce(struct peer *peer);
 /** Build and send frames while there is something to say and credit to say it. */
 int peer_flush(struct peer *peer);
 /** Is there a record for it that no operation waits to send? */
-static inline bool peer_owes_rest(const struct peer *peer)
+static inline bool peer_has_answers(const struct peer *peer)
 {
     return peer->out.answers_count | peer->in.closed_count | peer->out.asks_queued |
            peer->out.ask | !list_empty(&peer->out.want_answers);
 }
 /** Is there a record for it? */
-static inline bool peer_is_owed(const struct peer *peer)
+static inline bool peer_has_records(const struct peer *peer)
 {
-    return !list_empty(&peer->out.pending) || peer_owes_rest(peer);
+    return !list_empty(&peer->out.pending) || peer_has_answers(peer);
 }
 /** Does the peer wait for credit or for its WANTs to be taken up? */
 bool peer_credit_is_due(const struct peer *peer);
 /** WANT quota came back: announce those that waited for it. */
 void peer_wants_resume(struct peer *peer);
-/** Answers without an operation that can be owed at once. */
+/** Answers without an operation that can be queued at once. */
 uint32_t peer_answers_max(const struct peer *peer);
 /** Answer without an operation; a full ring is a violation by the peer. */
 void peer_answer(struct peer *peer, const struct answer *answer);

@@ -40,12 +40,12 @@ static inline void send_inline(tryst_op *op, tryst_status status)
 {
     list_remove(&op->queued.node);
     op->fail = status;
-    op->marks &= (uint8_t)~MARK_OFFER; /* the WANT that it asked for has come */
+    op->records &= (uint8_t)~QUEUED_OFFER; /* the WANT that it asked for has come */
     op_state_set(op, OP_INLINE);
     if (__builtin_expect(op->device != NULL, 0) && status == TRYST_OK && op->bytes)
         op_device_fetch(op); /* DATA leaves when its bytes are in host memory */
     else
-        op_mark(op, MARK_DATA);
+        records_queue(op, QUEUED_DATA);
 }
 
 /** It waits for a WANT of its number. */
@@ -72,7 +72,7 @@ static void send_offer_shape(struct want *want, tryst_op *op)
     idmap_remove(&want->peer->in.wants, want->id);
     want_free(want);
     send_post(op);
-    op_mark(op, MARK_OFFER);
+    records_queue(op, QUEUED_OFFER);
 }
 
 /** What of the send contradicts the WANT, as the status of both ends. */
@@ -174,7 +174,7 @@ void producer_submit(tryst_op *op)
         send_post(op);
         if (op->peer->deferred) {
             op->want_id = 0;
-            op_mark(op, MARK_OFFER);
+            records_queue(op, QUEUED_OFFER);
         }
     }
 }
@@ -211,7 +211,7 @@ void producer_fetched(tryst_op *op, tryst_status status)
         op_device_slot_drop(op);
         op_report(op, op->fail, op->origin_rank, op->fail, op->text);
     }
-    op_mark(op, MARK_DATA);
+    records_queue(op, QUEUED_DATA);
 }
 
 /* ---- WANTs arrive ------------------------------------------------------------------------- */
@@ -303,7 +303,7 @@ static void want_take(struct peer *peer, struct entry *entry,
         want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
         if (op) { /* no memory for the want, but its send is ready: ask it to come again */
             op->want_id = 0;
-            op_mark(op, MARK_OFFER);
+            records_queue(op, QUEUED_OFFER);
         }
     } else if (op && (want->flags & RECORD_VOID)) {
         want_answer(want, RECORD_CANCELED, want->status, peer->rank);
@@ -325,7 +325,7 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
         return;
     }
     peer->in.wants_got++;
-    peer_flush_later(peer); /* sends wants_taken once enough of them are owed */
+    peer_flush_later(peer); /* sends wants_taken once there are enough */
     if (status != TRYST_OK) {
         want_refuse(peer, rec->id,
                     status == TRYST_E_CLOSED ? RECORD_CLOSED : RECORD_CANCELED, status,
@@ -383,7 +383,7 @@ static void eager_return(tryst_op *op)
 static void send_done(tryst_op *op, tryst_status status)
 {
     eager_return(op);
-    op->marks &= (uint8_t)~MARK_CANCEL;
+    op->records &= (uint8_t)~QUEUED_CANCEL;
     op_report(op, status, status == TRYST_OK ? -1 : op->peer->rank, status, NULL);
 }
 
@@ -458,7 +458,7 @@ static void data_take_back(tryst_op *op, tryst_status status, const char *text)
         return;
     op->take_back = status;
     op->text = text && !op->text ? mem_strdup(text) : op->text;
-    op_mark(op, MARK_CANCEL);
+    records_queue(op, QUEUED_CANCEL);
 }
 
 /** It leaves its number behind. */
@@ -480,14 +480,14 @@ void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
 {
     switch (op->state) {
     case OP_POSTED:
-        /* An OFFER that is owed still leaves: the receive that it wakes is answered by the
+        /* An OFFER that is queued still leaves: the receive that it wakes is answered by the
          * WANT that follows. */
         fail_posted(op, status, origin_rank, text);
         break;
     case OP_INLINE:
         if (op_device_is_copying(op)) {
             fail_fetching(op, status, origin_rank, text);
-        } else if (op->marks & MARK_DATA) {
+        } else if (op->records & QUEUED_DATA) {
             op->fail = op->reported ? op->fail : status;
             op_report(op, status, origin_rank, status, text);
         } else if (status != TRYST_E_CANCELED && status != TRYST_E_DEADLINE) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records: packing what a peer is owed into frames, and reading frames that came.
+ * Records: packing what is queued for a peer into frames, and reading frames that came.
  *
- * Idea: nothing is queued as bytes. What is owed hangs on its operation (marks), on its want, or
+ * Idea: nothing is queued as bytes. What is to be said hangs on its operation, on its want, or
  * in the peer's bounded ring of answers, and becomes bytes only when a frame leaves, so small ready
- * pieces for one peer leave together and memory does not grow with what is owed.
+ * pieces for one peer leave together and memory does not grow with it.
  * Invariant: a frame is checked whole, field by field, before any record of it acts; a frame that
  * does not hold together ends the peer.
  * Callers: peer_flush, and the frame event of the transports.
@@ -202,7 +202,7 @@ static tryst_status pack_want(struct packer *packer, tryst_op *op)
     uint8_t *at = packer_take(packer, bytes);
     memcpy(at, &record, sizeof record);
     put_padded(at + sizeof record, op->key->string, op->key->bytes);
-    op->marks &= (uint8_t)~MARK_WANT;
+    op->records &= (uint8_t)~QUEUED_WANT;
     return TRYST_OK;
 }
 
@@ -257,7 +257,7 @@ static tryst_status pack_data(struct packer *packer, tryst_op *op)
                  payload_bytes);
     stream_out_push(&peer->out.stream, &op->sent);
     peer->bytes_sent += payload_bytes;
-    op->marks &= (uint8_t)~MARK_DATA;
+    op->records &= (uint8_t)~QUEUED_DATA;
     if (op->rdv->trace)
         op_trace_flow(op, trace_now_ns(op->rdv->trace));
     op->rdv->counters.data_inline++;
@@ -281,10 +281,10 @@ static tryst_status pack_offer(struct packer *packer, tryst_op *op)
                                   .dtype = (uint8_t)op->tensor.dtype};
     memcpy(at, &record, sizeof record);
     put_padded(at + sizeof record, op->key->string, key_bytes);
-    op->marks &= (uint8_t)~MARK_OFFER;
+    op->records &= (uint8_t)~QUEUED_OFFER;
     op->rdv->counters.offers++;
     if (op->state == OP_VOID && op->scope->state == SCOPE_CLOSING)
-        op_end(op); /* the last that it owed */
+        op_end(op); /* the last that it had to say */
     return TRYST_OK;
 }
 
@@ -296,7 +296,7 @@ static tryst_status pack_cancel(struct packer *packer, tryst_op *op)
                                    .id = op->kind == OP_SEND ? op->sent.number : op->id};
     if (!pack_answer(packer, RECORD_CANCEL, flags, &fields))
         return TRYST_IN_PROGRESS;
-    op->marks &= (uint8_t)~MARK_CANCEL;
+    op->records &= (uint8_t)~QUEUED_CANCEL;
     return TRYST_OK;
 }
 
@@ -312,7 +312,7 @@ static tryst_status pack_done(struct packer *packer, tryst_op *op)
         return TRYST_IN_PROGRESS;
     if (op->took_data)
         (void)stream_in_done(&op->peer->in.stream, op->number); /* this record says how */
-    op->marks &= (uint8_t)~MARK_DONE;
+    op->records &= (uint8_t)~QUEUED_DONE;
     if (op->state == OP_TAKEN || (op->state == OP_VOID && op->took_data))
         op_end(op);
     return TRYST_OK;
@@ -320,15 +320,15 @@ static tryst_status pack_done(struct packer *packer, tryst_op *op)
 
 static tryst_status pack_op(struct packer *packer, tryst_op *op)
 {
-    if (!op->marks)
+    if (!op->records)
         return TRYST_OK; /* what it had to say was withdrawn */
-    if (op->marks & MARK_WANT)
+    if (op->records & QUEUED_WANT)
         return pack_want(packer, op);
-    if (op->marks & MARK_DATA)
+    if (op->records & QUEUED_DATA)
         return pack_data(packer, op);
-    if (op->marks & MARK_OFFER)
+    if (op->records & QUEUED_OFFER)
         return pack_offer(packer, op);
-    if (op->marks & MARK_CANCEL)
+    if (op->records & QUEUED_CANCEL)
         return pack_cancel(packer, op);
     return pack_done(packer, op);
 }
@@ -342,7 +342,7 @@ static void pack_pending(struct packer *packer)
         op_hold(op); /* packing its last mark may end it */
         tryst_status status = pack_op(packer, op);
         bool through =
-            status == TRYST_AGAIN ? op->state != OP_VOID || op->run : !op->marks;
+            status == TRYST_AGAIN ? op->state != OP_VOID || op->run : !op->records;
         if (status != TRYST_IN_PROGRESS && through &&
             list_first(&packer->peer->out.pending) == node)
             list_remove(node);
@@ -368,7 +368,7 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
     struct packer packer = {.peer = peer,
                             .at = frame + sizeof(struct frame_header),
                             .room = capacity - sizeof(struct frame_header)};
-    if (!peer_owes_rest(peer) || pack_rest(&packer))
+    if (!peer_has_answers(peer) || pack_rest(&packer))
         pack_pending(&packer);
     peer->rdv->counters.records_sent += packer.records;
     if (!packer.records)
@@ -554,7 +554,7 @@ static bool frame_check(const uint8_t *frame, size_t bytes, unsigned records)
     return at == bytes;
 }
 
-/** Credit and take-ups that the header returns; false when it returns what was not owed. */
+/** Credit and take-ups that the header returns; false when it returns what was not taken. */
 static bool header_read(struct peer *peer, const struct frame_header *header)
 {
     uint32_t unacked = (uint32_t)peer->out.frames_sent - peer->out.frames_acked;
@@ -571,7 +571,7 @@ static bool header_read(struct peer *peer, const struct frame_header *header)
         peer->out.wants_acked += taken;
         peer_wants_resume(peer);
     }
-    if (acked && peer_is_owed(peer))
+    if (acked && peer_has_records(peer))
         peer_flush_later(peer);
     return true;
 }

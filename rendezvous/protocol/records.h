@@ -8,7 +8,7 @@
 #include "rendezvous/peer/peer.h"
 
 void records_read(struct peer *peer, const void *frame, size_t bytes);
-/** Pack what the peer is owed into `frame`; returns its bytes, 0 when there is nothing to say. */
+/** Pack what is queued for the peer into `frame`; returns its bytes, 0 when there is nothing to say. */
 size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity);
 void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records,
                       unsigned flags);

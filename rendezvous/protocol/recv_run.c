@@ -151,7 +151,7 @@ void consumer_slots_serve(struct peer *peer)
         if (op->run->next == before)
             return; /* no slot is free now */
         list_remove(&op->slot_node);
-        op_mark(op, MARK_DONE);
+        records_queue(op, QUEUED_DONE);
     }
 }
 

@@ -31,7 +31,7 @@ void send_run_begin(struct want *want, tryst_op *op)
     /* A consumer that could not post ahead is told that the bytes are ready. */
     if (want->transfer.posted == 0) {
         op->want_id = want->id;
-        op_mark(op, MARK_OFFER);
+        records_queue(op, QUEUED_OFFER);
     }
     op->rdv->dispatch->add(op->rdv->dispatch_arg, &want->transfer);
 }
@@ -68,7 +68,7 @@ static void matched_stop(tryst_op *op, tryst_status status, int32_t origin_rank,
     if (text && !op->text)
         op->text = mem_strdup(text);
     op->rdv->dispatch->remove(op->rdv->dispatch_arg, &op->want->transfer);
-    op->marks &= (uint8_t)~MARK_OFFER;
+    op->records &= (uint8_t)~QUEUED_OFFER;
     op_state_set(op, OP_ENDING);
     op->want->unanswered = true;
 }

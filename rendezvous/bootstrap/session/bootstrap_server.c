@@ -457,7 +457,7 @@ tryst_status server_start(const struct bootstrap_params *params,
 }
 
 /* The first was told when it came. */
-static void strangers_tell(const struct server *server)
+static void unauthenticated_tell(const struct server *server)
 {
     if (server->refused_count + server->silent_count > 1)
         LOG_WARN(server->log,
@@ -471,6 +471,6 @@ static void strangers_tell(const struct server *server)
 void server_join(struct server *server)
 {
     pthread_join(server->thread, NULL);
-    strangers_tell(server);
+    unauthenticated_tell(server);
     server_close(server);
 }
