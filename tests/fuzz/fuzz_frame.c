@@ -191,8 +191,8 @@ static void frame_inject(struct play *play)
     const struct frame_header header = {.cookie = world.sides[0].rdv->cookie,
                                         .frames_read = enemy()->out.frames_acked,
                                         .wants_taken = enemy()->out.wants_acked,
-                                        .done_base =
-                                            (uint32_t)enemy()->out.stream.acked + said % 2,
+                                        .done_base = (uint32_t)enemy()->out.stream.acked +
+                                                     said % 2,
                                         .done_mask = said / 2 % 4,
                                         .flags = said / 8 % 2 ? FRAME_BLOCKED : 0,
                                         .records = frame->records};
