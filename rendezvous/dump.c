@@ -56,7 +56,11 @@ void rendezvous_dump(struct rendezvous *rdv, int fd)
     dprintf(fd, "tryst: rank %d of %d; peers:\n", rdv->group->roster.rank,
             rdv->group->roster.size);
     for (int i = 0; i < rdv->group->roster.size; i++)
-        dump_peer(fd, &rdv->group->peers[i]);
+        if (rdv->group->peers[i])
+            dump_peer(fd, rdv->group->peers[i]);
+        else
+            dprintf(fd, "  rank %d: %s, nothing was to be done with it\n", i,
+                    group_has_left(rdv->group, i) ? "left" : "alive");
     dprintf(fd, "pending operations:\n");
     list_for_each_safe (&rdv->scopes.all, node, after) {
         const struct scope *scope = container_of(node, struct scope, node);

@@ -62,22 +62,26 @@ tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
     if (!group || !info_p || rank < 0 || rank >= group->roster.size)
         return TRYST_E_INVALID;
     const struct roster_entry *entry = &group->roster.entries[rank];
-    const struct peer *peer = &group->peers[rank];
+    const struct peer *peer = group->peers[rank];
+    *info_p = (tryst_peer_info){.rank = rank,
+                                .alive = !group_has_left(group, rank),
+                                .incarnation = entry->incarnation,
+                                .device_prefix = entry->device_prefix,
+                                .host = entry->host.host_name,
+                                .transport = "",
+                                .mechanism = ""};
+    if (!peer) /* nothing was to be done with it yet */
+        return TRYST_OK;
+    info_p->alive = peer->life == PEER_ALIVE;
+    info_p->bytes_sent = peer->bytes_sent;
+    info_p->bytes_received = peer->bytes_received;
     /* What was used stays known when the peer is gone. */
-    bool used = peer->endpoint.state == PEER_EP_READY || peer->out.frames_sent ||
-                peer->in.frames_read;
-    *info_p = (tryst_peer_info){
-        .rank = rank,
-        .alive = peer->life == PEER_ALIVE,
-        .incarnation = entry->incarnation,
-        .device_prefix = entry->device_prefix,
-        .host = entry->host.host_name,
-        .transport = used ? transport_kind_name(
-                                peer->endpoint.candidates[peer->endpoint.candidate])
-                          : "",
-        .mechanism = used ? peer->endpoint.mechanism : "",
-        .bytes_sent = peer->bytes_sent,
-        .bytes_received = peer->bytes_received};
+    if (peer->endpoint.state == PEER_EP_READY || peer->out.frames_sent ||
+        peer->in.frames_read) {
+        info_p->transport =
+            transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]);
+        info_p->mechanism = peer->endpoint.mechanism;
+    }
     return TRYST_OK;
 }
 

@@ -73,11 +73,23 @@ static void counts_put(struct live *live, const struct rendezvous *rdv, uint64_t
                 rdv->counters.operations, now_ns);
 }
 
+/** Of one with which nothing was to be done yet: whether it has left. */
+static void rank_show(struct live *live, const struct tryst_group *group, int rank)
+{
+    const struct peer *peer = group->peers[rank];
+    struct tryst_live_peer row = {
+        .rank = rank, .life = group_has_left(group, rank) ? PEER_LEFT : PEER_ALIVE};
+    if (peer)
+        peer_show(peer);
+    else
+        live_peer_put(live, &row);
+}
+
 void live_tick(struct live *live, struct rendezvous *rdv, uint64_t now_ns)
 {
     scopes_tick(live, rdv);
     for (uint32_t i = 0; rdv->group && i < live->peers_count; i++)
-        peer_show(&rdv->group->peers[i]);
+        rank_show(live, rdv->group, (int)i);
     counts_put(live, rdv, now_ns);
 }
 

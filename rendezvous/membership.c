@@ -29,23 +29,21 @@ enum { LAST_POLLS = 64 };
 tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *group,
                                    struct err *err)
 {
-    int size = group->roster.size;
+    size_t size = (size_t)group->roster.size;
     group->rdv = rdv;
-    group->peers = mem_zalloc((size_t)size * sizeof *group->peers);
-    if (!group->peers)
-        return err_set(err, TRYST_E_NOMEM, "no memory for %d peers", size);
+    group->peers = mem_zalloc(size * sizeof(struct peer *));
+    group->left = mem_zalloc((size / 64 + 1) * sizeof *group->left);
+    if (!group->peers || !group->left) {
+        mem_free(group->peers);
+        mem_free(group->left);
+        group->peers = NULL;
+        return err_set(err, TRYST_E_NOMEM, "no memory for %zu peers", size);
+    }
+    list_init(&group->met);
     pthread_mutex_init(&group->step_lock, NULL);
     rdv->group = group;
+    rdv->join_again = false;
     memcpy(&rdv->cookie, group->cookie, sizeof rdv->cookie);
-    for (int i = 0; i < size; i++) {
-        tryst_status status = peer_open(&group->peers[i], rdv, i);
-        if (status != TRYST_OK) {
-            rdv->group = NULL;
-            mem_free(group->peers);
-            group->peers = NULL;
-            return err_set(err, status, "no random numbers for the peers' nonces");
-        }
-    }
     rendezvous_clock_open(rdv);
     peer_tree_join(rdv);
     if (rdv->live) {
@@ -75,8 +73,8 @@ void rendezvous_group_leave(struct rendezvous *rdv)
         if (scope->state != SCOPE_CLOSING)
             scope_close(rdv, scope, TRYST_E_CONTEXT, "its group is being closed");
     }
-    for (int i = 0; i < rdv->group->roster.size; i++)
-        acks_count(&rdv->group->peers[i]);
+    list_for_each_safe (&rdv->group->met, node, after)
+        acks_count(container_of(node, struct peer, node));
     rdv->leaving = true;
     rdv->scopes.end = UINT64_MAX; /* whatever comes now is answered CLOSED */
 }
@@ -104,18 +102,29 @@ static bool peer_has_read(const struct peer *peer)
 bool rendezvous_group_quiet(const struct rendezvous *rdv)
 {
     bool quiet = list_empty(&rdv->scopes.all);
-    for (int i = 0; i < rdv->group->roster.size; i++)
-        quiet = quiet && peer_is_quiet(&rdv->group->peers[i]);
+    list_for_each_safe (&rdv->group->met, node, after)
+        quiet = quiet && peer_is_quiet(container_of(node, struct peer, node));
     return quiet;
 }
 
 bool rendezvous_group_read(const struct rendezvous *rdv)
 {
     bool all = true;
-    for (int i = 0; i < rdv->group->roster.size; i++)
-        all = all && peer_is_told(&rdv->group->peers[i]) &&
-              peer_has_read(&rdv->group->peers[i]);
+    list_for_each_safe (&rdv->group->met, node, after) {
+        const struct peer *peer = container_of(node, struct peer, node);
+        all = all && peer_is_told(peer) && peer_has_read(peer);
+    }
     return all;
+}
+
+/** Our neighbours in the control tree hear from us that we leave, also those that have not looked yet. Without
+ *  memory for one, that one may hear it from others. */
+static void neighbours_meet(struct tryst_group *group)
+{
+    for (int i = 0; i < group->roster.size; i++)
+        if (!group->peers[i] && !group_has_left(group, i) &&
+            peer_tree_neighbours(group, group->roster.rank, i))
+            (void)peer_get(group, i);
 }
 
 void rendezvous_group_tell(struct rendezvous *rdv)
@@ -124,15 +133,18 @@ void rendezvous_group_tell(struct rendezvous *rdv)
     for (int i = 0; i < LAST_POLLS && poller_run(rdv->poller, 0) > 0; i++)
         continue;
     rdv->told = true;
-    for (int i = 0; i < rdv->group->roster.size; i++)
-        if (rdv->group->peers[i].life <= PEER_LEFT)
-            peer_leave(&rdv->group->peers[i]);
+    neighbours_meet(rdv->group);
+    list_for_each_safe (&rdv->group->met, node, after) {
+        struct peer *peer = container_of(node, struct peer, node);
+        if (peer->life <= PEER_LEFT)
+            peer_leave(peer);
+    }
 }
 
 void rendezvous_group_cut(struct rendezvous *rdv)
 {
-    for (int i = 0; i < rdv->group->roster.size; i++) {
-        struct peer *peer = &rdv->group->peers[i];
+    list_for_each_safe (&rdv->group->met, node, after) {
+        struct peer *peer = container_of(node, struct peer, node);
         peer->liveness.end_expected = true; /* it is we who go */
         peer_give_up(peer, TRYST_E_CONTEXT,
                      "is no longer reached: this context is closing");
@@ -141,8 +153,8 @@ void rendezvous_group_cut(struct rendezvous *rdv)
 
 bool rendezvous_group_gone(const struct rendezvous *rdv)
 {
-    for (int i = 0; i < rdv->group->roster.size; i++)
-        if (rdv->group->peers[i].life != PEER_GONE)
+    list_for_each_safe (&rdv->group->met, node, after)
+        if (container_of(node, struct peer, node)->life != PEER_GONE)
             return false;
     return true;
 }
@@ -151,12 +163,12 @@ void rendezvous_group_held(const struct rendezvous *rdv, char *text, size_t capa
 {
     size_t used = 0;
     text[0] = '\0';
-    for (int i = 0; i < rdv->group->roster.size; i++) {
-        const struct peer *peer = &rdv->group->peers[i];
+    list_for_each_safe (&rdv->group->met, node, after) {
+        const struct peer *peer = container_of(node, struct peer, node);
         if (peer->life == PEER_GONE || !peer->endpoint.ep || used >= capacity)
             continue;
         used += (size_t)snprintf(
-            text + used, capacity - used, "%srank %d (%s)", used ? ", " : "", i,
+            text + used, capacity - used, "%srank %d (%s)", used ? ", " : "", peer->rank,
             transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]));
     }
 }
@@ -167,11 +179,14 @@ void rendezvous_group_close(struct rendezvous *rdv)
     rendezvous_reap(rdv);
     list_for_each_safe (&rdv->scopes.all, node, after)
         scope_free(container_of(node, struct scope, node));
-    for (int i = 0; i < group->roster.size; i++)
-        peer_close(&group->peers[i]);
+    list_for_each_safe (&group->met, node, after)
+        peer_close(container_of(node, struct peer, node));
     peer_hello_links_close(rdv);
     op_complete_all(rdv);
+    list_for_each_safe (&group->met, node, after)
+        mem_free(container_of(node, struct peer, node));
     mem_free(group->peers);
+    mem_free(group->left);
     group->peers = NULL;
     pthread_mutex_destroy(&group->step_lock);
     rdv->group = NULL;
@@ -184,8 +199,10 @@ void rendezvous_forked(struct rendezvous *rdv)
     if (rdv->listener)
         link_listener_forked(rdv->listener);
     peer_hello_links_forked(rdv);
-    for (int i = 0; rdv->group && rdv->group->peers && i < rdv->group->roster.size; i++) {
-        struct peer *peer = &rdv->group->peers[i];
+    if (!rdv->group || !rdv->group->peers)
+        return;
+    list_for_each_safe (&rdv->group->met, node, after) {
+        struct peer *peer = container_of(node, struct peer, node);
         if (peer->link.link)
             link_forked(peer->link.link);
         if (peer->liveness.pidfd.fd >= 0)

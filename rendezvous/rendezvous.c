@@ -27,6 +27,7 @@
 #include "rendezvous/peer/endpoint.h"
 #include "rendezvous/peer/liveness.h"
 #include "rendezvous/peer/messages.h"
+#include "rendezvous/peer/tree.h"
 #include "rendezvous/protocol/closed.h"
 #include "rendezvous/protocol/consumer.h"
 #include "rendezvous/protocol/frames.h"
@@ -216,8 +217,9 @@ void rendezvous_reap(struct rendezvous *rdv)
 {
     struct list_node *node;
     rdv->reap = false;
-    for (int i = 0; rdv->group && i < rdv->group->roster.size; i++)
-        peer_ep_reap(&rdv->group->peers[i]);
+    if (rdv->group)
+        list_for_each_safe (&rdv->group->met, peer_node, peer_after)
+            peer_ep_reap(container_of(peer_node, struct peer, node));
     while ((node = list_pop_front(&rdv->scopes.reap)) != NULL) {
         struct scope *scope = container_of(node, struct scope, reap_node);
         consumer_askers_answer(rdv, scope);
@@ -270,8 +272,11 @@ static void announce_all(struct rendezvous *rdv)
 __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_t now_ns)
 {
     rdv->tick_ns = now_ns + TICK_NS;
-    for (int i = 0; rdv->group && i < rdv->group->roster.size; i++)
-        peer_tick(&rdv->group->peers[i], now_ns);
+    if (rdv->join_again && rdv->group && !rdv->leaving)
+        peer_tree_join(rdv);
+    if (rdv->group)
+        list_for_each_safe (&rdv->group->met, peer_node, peer_after)
+            peer_tick(container_of(peer_node, struct peer, node), now_ns);
     if (rdv->awaiting_cause) {
         rdv->awaiting_cause = false;
         list_for_each_safe (&rdv->scopes.all, node, after) {

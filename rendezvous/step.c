@@ -65,7 +65,7 @@ static void scope_move(struct rendezvous *rdv, struct scope *scope,
                        enum scope_state state)
 {
     if (scope->aborted_by >= 0)
-        rdv->group->peers[scope->aborted_by].in.early_aborts--;
+        rdv->group->peers[scope->aborted_by]->in.early_aborts--;
     scope->aborted_by = -1;
     scope_state_set(scope, state);
 }

@@ -34,26 +34,28 @@ static bool submit_refused(tryst_op *op)
     else if (scope->abort_status != TRYST_OK)
         op_report(op, TRYST_E_ABORTED, scope->abort_rank, scope->abort_status,
                   scope->abort_text);
-    else if (peer->life >= PEER_GIVING_UP)
+    else if (peer && peer->life >= PEER_GIVING_UP)
         op_report(op, peer->liveness.gone_status, peer->rank, peer->liveness.gone_status,
                   peer->liveness.gone_text);
     return op->reported;
 }
 
-/** Without its entry an operation has no number, and all later ones of its key would meet the
+/** Without its peer or entry an operation has no number, and all later ones of its key would meet the
  *  wrong ones: so the step fails, on all ranks. True if so. */
 static bool submit_starved(tryst_op *op)
 {
     struct rendezvous *rdv = op->rdv;
     uint64_t step_id = op->step_id;
-    op->entry = entry_get(op->scope, op->key);
+    if (op->peer)
+        op->entry = entry_get(op->scope, op->key);
     if (op->entry && (!op->deadline_at_ns || deadline_add(rdv, op) == TRYST_OK))
         return false;
-    op_report(op, TRYST_E_NOMEM, -1, TRYST_E_NOMEM, "no memory for its key or deadline");
+    op_report(op, TRYST_E_NOMEM, -1, TRYST_E_NOMEM,
+              "no memory for its key, peer or deadline");
     op_end(op);
     rendezvous_abort(rdv, step_id, TRYST_E_NOMEM, rdv->group->roster.rank,
-                     clock_wall_ns(), "no memory for an operation's key or deadline",
-                     NULL);
+                     clock_wall_ns(),
+                     "no memory for an operation's key, peer or deadline", NULL);
     return true;
 }
 
@@ -69,7 +71,7 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
                                  ? UINT64_MAX
                                  : op->deadline_at_ns + op->submitted_ns;
     op->peer =
-        &rdv->group->peers[op->kind == OP_SEND ? op->key->dst_rank : op->key->src_rank];
+        peer_get(rdv->group, op->kind == OP_SEND ? op->key->dst_rank : op->key->src_rank);
     list_push_back(&op->scope->ops, &op->scope_node);
     rdv->counters.submitted++;
     if (submit_refused(op)) {

@@ -151,6 +151,7 @@ struct rendezvous {
     uint32_t passes;
     bool awaiting_cause; /**< some receive may await the reason of an abort */
     bool leaving;        /**< the group is being closed */
+    bool join_again;     /**< our parent in the control tree found no memory */
     bool told;        /**< and the others have been told; who links up now is told then */
     bool reap;        /**< rendezvous_reap has something to do */
     uint64_t tick_ns; /**< when housekeeping runs next */

@@ -141,9 +141,11 @@ void abort_send_all(struct peer *peer)
 static void tell_all(struct rendezvous *rdv, const struct abort_note *note,
                      const struct peer *from)
 {
-    for (int i = 0; i < rdv->group->roster.size; i++)
-        if (&rdv->group->peers[i] != from)
-            note_send(&rdv->group->peers[i], note);
+    list_for_each_safe (&rdv->group->met, node, after) {
+        struct peer *to = container_of(node, struct peer, node);
+        if (to != from)
+            note_send(to, note);
+    }
 }
 
 /** The step is not open here any more: it may be, behind us in the control tree. */
@@ -153,10 +155,11 @@ static void pass_on(struct rendezvous *rdv, const struct abort_note *note,
     const struct tryst_group *group = rdv->group;
     if (!note_keep(rdv, note))
         return; /* all behind us know, or it is too old to matter */
-    for (int i = 0; i < group->roster.size; i++)
-        if (&group->peers[i] != from &&
-            peer_tree_neighbours(group, group->roster.rank, i))
-            note_send(&group->peers[i], note);
+    list_for_each_safe (&group->met, node, after) {
+        struct peer *to = container_of(node, struct peer, node);
+        if (to != from && peer_tree_neighbours(group, group->roster.rank, to->rank))
+            note_send(to, note);
+    }
 }
 
 /* ---- a step is aborted -------------------------------------------------------------------- */

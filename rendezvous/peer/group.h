@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
+#include "core/list.h"
 #include "rendezvous/bootstrap/roster.h"
 #include "tryst/types.h"
 
@@ -21,7 +22,15 @@ struct tryst_group {
     uint8_t cookie[16];
     pthread_mutex_t step_lock; /**< ids are taken and handed in in one order */
     uint64_t steps_end;        /**< 1 + newest id that the user opened; under step_lock */
-    struct peer *peers;        /**< by rank; our own is the loopback peer */
+    /** By rank; our own is the loopback peer. NULL: nothing was to be done with that one yet. */
+    struct peer **peers;
+    struct list met; /**< peer->node: those that there are, in the order of their need */
+    uint64_t *left;  /**< bit per rank: it has left in good order */
 };
+
+static inline bool group_has_left(const struct tryst_group *group, int rank)
+{
+    return group->left[rank / 64] >> rank % 64 & 1;
+}
 
 #endif

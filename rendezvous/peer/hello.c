@@ -49,6 +49,9 @@ struct peer *hello_check(struct rendezvous *rdv, uint8_t type, const void *data,
         hello.rank == group->roster.rank ||
         hello.incarnation != group->roster.entries[hello.rank].incarnation)
         return NULL;
-    group->peers[hello.rank].link.peer_nonce = hello.nonce;
-    return &group->peers[hello.rank];
+    *wrong_p = "finds no memory here";
+    struct peer *peer = peer_get(rdv->group, hello.rank);
+    if (peer)
+        peer->link.peer_nonce = hello.nonce;
+    return peer;
 }

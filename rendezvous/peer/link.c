@@ -119,7 +119,7 @@ static void leave_read(struct peer *peer, const void *data, size_t bytes)
     memcpy(&leave, data, sizeof leave);
     peer->liveness.leave_sent = leave.sent;
     peer->liveness.peer_read = leave.read;
-    peer_left_note(peer, peer);
+    peer_left_note(peer->rdv, peer->rank, peer);
 }
 
 /** The peer lives, and has closed what led to us. */

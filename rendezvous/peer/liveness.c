@@ -148,9 +148,11 @@ void peer_link_short(struct peer *peer, const char *text)
 /** Only now can we hear from our parent who has left. */
 void peer_refused_again(struct rendezvous *rdv)
 {
-    for (int i = 0; i < rdv->group->roster.size; i++)
-        if (peer_is_refused(&rdv->group->peers[i]))
-            rdv->group->peers[i].liveness.suspicion.since_ns = rendezvous_now(rdv);
+    list_for_each_safe (&rdv->group->met, node, after) {
+        struct peer *peer = container_of(node, struct peer, node);
+        if (peer_is_refused(peer))
+            peer->liveness.suspicion.since_ns = rendezvous_now(rdv);
+    }
 }
 
 /* ---- housekeeping ------------------------------------------------------------------------- */
@@ -219,7 +221,8 @@ static void waiting_tick(struct peer *peer, uint64_t passed_ns)
 static bool parent_is_silent(const struct tryst_group *group)
 {
     int parent = peer_tree_parent(group, group->roster.rank);
-    return parent >= 0 && group->peers[parent].link.state == PEER_LINK_CONNECTING;
+    const struct peer *peer = parent >= 0 ? group->peers[parent] : NULL;
+    return peer && peer->link.state == PEER_LINK_CONNECTING;
 }
 
 /** No other news came: the peer has come to its end. */

@@ -22,10 +22,9 @@
 
 /* ---- open and close ----------------------------------------------------------------------- */
 
-tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank)
+static tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank)
 {
     const struct roster *roster = &rdv->group->roster;
-    memset(peer, 0, sizeof *peer);
     peer->rdv = rdv;
     peer->rank = rank;
     peer->liveness.pidfd.fd = -1;
@@ -39,12 +38,33 @@ tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank)
         &roster->entries[roster->rank].host, &roster->entries[rank].host,
         peer->endpoint.candidates, peer->endpoint.mechanism);
     peer->is_self = rank == roster->rank;
+    peer->left = group_has_left(rdv->group, rank);
+    peer->life = peer->left ? PEER_LEFT : PEER_ALIVE;
+    if (peer->left)
+        rdv->tick_ns = 0; /* which ends it */
     rdv->peer_events->open(peer);
     if (peer->is_self) {
         peer->endpoint.candidates[0] = TRANSPORT_SELF;
         peer->endpoint.candidates_count = 1;
     }
     return TRYST_OK;
+}
+
+struct peer *peer_get(struct tryst_group *group, int rank)
+{
+    struct peer *peer = group->peers[rank];
+    if (peer)
+        return peer;
+    peer = mem_zalloc(sizeof *peer);
+    if (!peer)
+        return NULL;
+    if (peer_open(peer, group->rdv, rank) != TRYST_OK) {
+        mem_free(peer);
+        return NULL;
+    }
+    list_push_back(&group->met, &peer->node);
+    group->peers[rank] = peer;
+    return peer;
 }
 
 static void held_drop(struct peer *peer)

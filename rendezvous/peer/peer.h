@@ -198,6 +198,7 @@ struct peer_liveness {
 
 struct peer {
     struct rendezvous *rdv;
+    struct list_node node; /**< group->met */
     int32_t rank;
     uint8_t life; /**< enum peer_life */
     bool is_self;
@@ -232,7 +233,8 @@ struct peer_events {
     void (*aborted)(struct scope *scope);
 };
 
-tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank);
+/** The peer of this rank, which has memory from the first call on; NULL: there is none for it. */
+struct peer *peer_get(struct tryst_group *group, int rank);
 /** Everything of it is closed already. */
 void peer_close(struct peer *peer);
 

@@ -18,18 +18,25 @@
 
 /* ---- control tree ------------------------------------------------------------------------- */
 
+static bool is_alive(const struct tryst_group *group, int rank)
+{
+    const struct peer *peer = group->peers[rank];
+    return peer ? peer->life == PEER_ALIVE && !peer_is_refused(peer)
+                : !group_has_left(group, rank);
+}
+
 /** The nearest living ancestor of `rank` in a binary tree; for a child of a dead root the lowest
  *  living rank. -1: none. */
 int peer_tree_parent(const struct tryst_group *group, int rank)
 {
     for (int up = (rank - 1) / 2; rank > 0; up = (up - 1) / 2) {
-        if (group->peers[up].life == PEER_ALIVE && !peer_is_refused(&group->peers[up]))
+        if (is_alive(group, up))
             return up;
         if (up == 0)
             break;
     }
     for (int low = 0; low < rank; low++)
-        if (group->peers[low].life == PEER_ALIVE && !peer_is_refused(&group->peers[low]))
+        if (is_alive(group, low))
             return low;
     return -1;
 }
@@ -44,7 +51,10 @@ void peer_tree_join(struct rendezvous *rdv)
     int parent = peer_tree_parent(rdv->group, rdv->group->roster.rank);
     if (parent < 0)
         return;
-    struct peer *peer = &rdv->group->peers[parent];
+    struct peer *peer = peer_get(rdv->group, parent);
+    rdv->join_again = !peer;
+    if (!peer)
+        return;
     peer->link.tree_parent = true;
     if (peer->link.state == PEER_LINK_NONE)
         peer_link_connect(peer);
@@ -70,26 +80,29 @@ void peer_left_send_all(struct peer *to)
 {
     const struct tryst_group *group = to->rdv->group;
     for (int i = 0; i < group->roster.size; i++)
-        if (group->peers[i].left)
+        if (group_has_left(group, i))
             left_send(to, i);
 }
 
-/** The rank has left in good order. All hear of it through the control tree, since a rank without
- *  a link to it would take it for dead. */
-void peer_left_note(struct peer *peer, const struct peer *from)
+void peer_left_note(struct rendezvous *rdv, int rank, const struct peer *from)
 {
-    const struct tryst_group *group = peer->rdv->group;
-    if (peer->left)
+    struct tryst_group *group = rdv->group;
+    struct peer *peer = group->peers[rank];
+    if (group_has_left(group, rank))
         return;
-    peer->left = true;
-    if (peer->life == PEER_ALIVE)
-        peer->life = PEER_LEFT;
-    peer_show(peer);
-    peer->rdv->tick_ns = 0;
-    for (int i = 0; i < group->roster.size; i++)
-        if (&group->peers[i] != from &&
-            peer_tree_neighbours(group, group->roster.rank, i))
-            left_send(&group->peers[i], peer->rank);
+    group->left[rank / 64] |= 1ull << rank % 64;
+    if (peer) {
+        peer->left = true;
+        if (peer->life == PEER_ALIVE)
+            peer->life = PEER_LEFT;
+        peer_show(peer);
+    }
+    rdv->tick_ns = 0;
+    list_for_each_safe (&group->met, node, after) {
+        struct peer *to = container_of(node, struct peer, node);
+        if (to != from && peer_tree_neighbours(group, group->roster.rank, to->rank))
+            left_send(to, rank);
+    }
 }
 
 void peer_left_read(struct peer *from, const void *data, size_t bytes)
@@ -102,8 +115,7 @@ void peer_left_read(struct peer *from, const void *data, size_t bytes)
     if (left.rank < 0 || left.rank >= group->roster.size ||
         left.rank == group->roster.rank)
         return;
-    struct peer *peer = &group->peers[left.rank];
-    if (peer->link.state !=
-        PEER_LINK_UP) /* else it says so itself, after its last frames */
-        peer_left_note(peer, from);
+    const struct peer *peer = group->peers[left.rank];
+    if (!peer || peer->link.state != PEER_LINK_UP) /* else it says so itself, last */
+        peer_left_note(from->rdv, left.rank, from);
 }

@@ -11,12 +11,13 @@
 int peer_tree_parent(const struct tryst_group *group, int rank);
 /** Is one of the two the other's parent there? */
 bool peer_tree_neighbours(const struct tryst_group *group, int a, int b);
-/** Connect to our parent. */
+/** Connect to our parent; without memory for that a tick tries again (`join_again`). */
 void peer_tree_join(struct rendezvous *rdv);
 /** The peer is gone: if it was our parent, join another. */
 void peer_tree_repair(struct peer *peer);
-/** The rank has left in good order, says `from`; all hear of it. */
-void peer_left_note(struct peer *peer, const struct peer *from);
+/** The rank has left in good order, says `from`; all hear of it through the control tree, since a rank
+ *  without a link to it would take it for dead. */
+void peer_left_note(struct rendezvous *rdv, int rank, const struct peer *from);
 void peer_left_read(struct peer *from, const void *data, size_t bytes);
 /** Tell the peer of all who have left. */
 void peer_left_send_all(struct peer *to);

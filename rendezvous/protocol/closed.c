@@ -164,9 +164,9 @@ void consumer_askers_answer(struct rendezvous *rdv, struct scope *scope)
 {
     const struct tryst_group *group = rdv->group;
     for (int i = 0; scope->askers && i < group->roster.size; i++) {
-        struct peer *peer = &group->peers[i];
+        struct peer *peer = group->peers[i];
         uint64_t bit = 1ull << i % 64;
-        if ((scope->askers[i / 64] & bit) && scope_is_over(scope, peer) &&
+        if (peer && (scope->askers[i / 64] & bit) && scope_is_over(scope, peer) &&
             asker_answer(peer, scope->id))
             scope->askers[i / 64] &= ~bit;
     }

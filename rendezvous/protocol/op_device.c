@@ -298,8 +298,10 @@ static bool stage_wanted(void *arg, const struct bulk *bulk)
 static void stage_room(void *arg)
 {
     struct rendezvous *rdv = arg;
-    for (int i = 0; rdv->group && i < rdv->group->roster.size; i++)
-        consumer_slots_serve(&rdv->group->peers[i]);
+    if (!rdv->group)
+        return;
+    list_for_each_safe (&rdv->group->met, node, after)
+        consumer_slots_serve(container_of(node, struct peer, node));
 }
 
 /** A peer may have waited to be gone. */

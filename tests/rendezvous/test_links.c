@@ -136,7 +136,7 @@ static void test_left_is_passed_on(void **state)
         world.hold_links = false;
         world_settle(&world);
         world_advance(&world, NS_PER_S);
-        assert_int_equal(world_peer(&world, 1, 2)->life, PEER_GONE);
+        assert_true(group_has_left(&world.sides[1].group, 2));
         tryst_op *send =
             world_send(&world, 1, step, world_key(&world, 1, 2, "a"), out, LARGE, NULL);
         world_settle(&world);

@@ -269,7 +269,9 @@ void world_advance(struct world *world, uint64_t ns)
 
 struct peer *world_peer(struct world *world, int rank, int of)
 {
-    return &world->sides[rank].group.peers[of];
+    struct peer *peer = peer_get(&world->sides[rank].group, of);
+    assert_non_null(peer);
+    return peer;
 }
 
 void world_join(struct world *world, int a, int b)

@@ -265,7 +265,8 @@ void world_kill(struct world *world, int rank)
     struct side *side = &world->sides[rank];
     rendezvous_listen_stop(side->rdv);
     for (int i = 0; i < world->size; i++) {
-        struct link *link = side->group.peers[i].link.link;
+        const struct peer *peer = side->group.peers[i];
+        struct link *link = peer ? peer->link.link : NULL;
         if (link && link->other) {
             link_part(link);
             link->told = true; /* the dead hear nothing */

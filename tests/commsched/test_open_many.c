@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What opening a group of 4,096 ranks costs one of them, by the caller's all-gather: no traffic, so what is
+ * measured is ours. It prints milliseconds (median of five) and bytes of heap a rank; beyond the bounds it
+ * fails. The other ranks are forged: eight on each host, each with a process and a prefix of its own. */
+#include "support/unit.h"
+
+#include <malloc.h>
+#include <string.h>
+#include <tryst/tryst.h>
+
+#include "core/clock.h"
+#include "rendezvous/bootstrap/bootstrap_wire.h"
+#include "rendezvous/bootstrap/roster.h"
+
+enum { RANKS = 4096, RANKS_PER_HOST = 8, TIMES = 5 };
+/* The roster is some 0.9 KiB a rank, as it was announced; a peer has memory once it is needed. */
+enum { BYTES_PER_RANK_MAX = 1000, MS_MAX = 50 };
+
+static void member_forge(void *all, const void *mine, int rank)
+{
+    struct bootstrap_wire_member *member = (struct bootstrap_wire_member *)all + rank;
+    memcpy(member, mine, sizeof *member);
+    member->rank = (uint32_t)rank;
+}
+
+static void entry_forge(void *all, const void *mine, int rank)
+{
+    struct roster_entry *entry = (struct roster_entry *)all + rank;
+    memcpy(entry, mine, sizeof *entry);
+    entry->incarnation += (uint64_t)rank;
+    entry->host.process_id += (uint64_t)rank;
+    entry->host.host_id += (uint64_t)rank / RANKS_PER_HOST;
+    snprintf(entry->device_prefix, sizeof entry->device_prefix,
+             "/job:worker/replica:0/task:%d", rank);
+}
+
+static int gather(void *arg, const void *mine, void *all, size_t bytes)
+{
+    (void)arg;
+    for (int rank = 0; rank < RANKS; rank++) {
+        if (bytes == sizeof(struct bootstrap_wire_member))
+            member_forge(all, mine, rank);
+        else if (bytes == sizeof(struct roster_entry))
+            entry_forge(all, mine, rank);
+        else
+            return 1;
+    }
+    return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a;
+    uint64_t right = *(const uint64_t *)b;
+    return (left > right) - (left < right);
+}
+
+static void test_open(void **state)
+{
+    tryst_group_params params = {
+        .struct_size = sizeof params, .allgather = gather, .rank = 0, .size = RANKS};
+    uint64_t took_ns[TIMES];
+    size_t bytes = 0;
+    tryst_ctx *ctx;
+    assert_int_equal(tryst_open(NULL, &ctx), TRYST_OK);
+    for (int i = 0; i < TIMES; i++) {
+        tryst_group *group;
+        size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+        uint64_t begin_ns = clock_monotonic_ns();
+        assert_int_equal(tryst_group_open(ctx, &params, &group), TRYST_OK);
+        took_ns[i] = clock_monotonic_ns() - begin_ns;
+        bytes = (mallinfo2().uordblks + mallinfo2().hblkhd - before) / RANKS;
+        assert_int_equal(tryst_group_size(group), RANKS);
+        tryst_group_close(group);
+        tryst_close(ctx);
+        assert_int_equal(tryst_open(NULL, &ctx), TRYST_OK);
+    }
+    tryst_close(ctx);
+    qsort(took_ns, TIMES, sizeof *took_ns, compare);
+    print_message("%d ranks: %.1f ms, %zu bytes of heap a rank\n", RANKS,
+                  (double)took_ns[TIMES / 2] / 1e6, bytes);
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+    assert_true(took_ns[TIMES / 2] < MS_MAX * NS_PER_MS);
+    assert_true(bytes <= BYTES_PER_RANK_MAX);
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_open)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
