@@ -61,13 +61,12 @@ tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
 {
     if (!group || !info_p || rank < 0 || rank >= group->roster.size)
         return TRYST_E_INVALID;
-    const struct roster_entry *entry = &group->roster.entries[rank];
     const struct peer *peer = group->peers[rank];
     *info_p = (tryst_peer_info){.rank = rank,
                                 .alive = !group_has_left(group, rank),
-                                .incarnation = entry->incarnation,
-                                .device_prefix = entry->device_prefix,
-                                .host = entry->host.host_name,
+                                .incarnation = group->roster.ranks[rank].incarnation,
+                                .device_prefix = roster_prefix(&group->roster, rank),
+                                .host = roster_host_name(&group->roster, rank),
                                 .transport = "",
                                 .mechanism = ""};
     if (!peer) /* nothing was to be done with it yet */

@@ -127,7 +127,7 @@ static tryst_status key_check(enum op_kind kind, const tryst_group *group,
     int here = kind == OP_SEND ? key->src_rank : key->dst_rank;
     if (here != roster->rank)
         return TRYST_E_KEY;
-    bool current = key->src_incarnation == roster->entries[key->src_rank].incarnation;
+    bool current = key->src_incarnation == roster->ranks[key->src_rank].incarnation;
     return current ? TRYST_OK : TRYST_E_INCARNATION;
 }
 

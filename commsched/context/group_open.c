@@ -21,7 +21,7 @@
 #include "rails.h"
 #include "rendezvous/bootstrap/bootstrap.h"
 #include "rendezvous/bootstrap/bootstrap_env.h"
-#include "rendezvous/bootstrap/roster.h"
+#include "rendezvous/bootstrap/roster_gather.h"
 #include "rendezvous/live_context.h"
 #include "rendezvous/membership.h"
 #include "rendezvous/peer/clock_offset.h"

@@ -129,12 +129,11 @@ tryst_status key_build(const struct roster *roster, int src_rank, int dst_rank,
     if (!edge || !*edge || strchr(edge, ';') || !key || src_rank < 0 ||
         src_rank >= roster->size || dst_rank < 0 || dst_rank >= roster->size)
         return TRYST_E_INVALID;
-    const struct roster_entry *src = &roster->entries[src_rank];
-    const struct roster_entry *dst = &roster->entries[dst_rank];
-    int n = snprintf(
-        key, capacity,
-        "%s/device:CPU:0;%016" PRIx64 ";%s/device:CPU:0;%s;%" PRIu64 ":%" PRIu64,
-        src->device_prefix, src->incarnation, dst->device_prefix, edge, frame, iter);
+    int n =
+        snprintf(key, capacity,
+                 "%s/device:CPU:0;%016" PRIx64 ";%s/device:CPU:0;%s;%" PRIu64 ":%" PRIu64,
+                 roster_prefix(roster, src_rank), roster->ranks[src_rank].incarnation,
+                 roster_prefix(roster, dst_rank), edge, frame, iter);
     if (n < 0 || (size_t)n >= capacity || tryst_key_parse(key, NULL, NULL) != TRYST_OK)
         return TRYST_E_INVALID;
     return TRYST_OK;

@@ -126,7 +126,7 @@ static tryst_status record_key_check(const struct roster *roster, const tryst_ke
     if (key->src_rank != named->src_rank || key->dst_rank != named->dst_rank)
         return TRYST_E_KEY;
     bool ours = key->src_rank == roster->rank;
-    bool current = key->src_incarnation == roster->entries[key->src_rank].incarnation;
+    bool current = key->src_incarnation == roster->ranks[key->src_rank].incarnation;
     return ours && !current ? TRYST_E_INCARNATION : TRYST_OK;
 }
 

@@ -47,9 +47,10 @@ static void ep_link_send(struct peer *peer, uint8_t type, uint32_t candidate,
 bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *theirs_p)
 {
     const struct roster *roster = &peer->rdv->group->roster;
-    return select_rails(&roster->entries[roster->rank].host,
-                        &roster->entries[peer->rank].host,
-                        select_turn(roster->rank, peer->rank), mine_p, theirs_p);
+    const struct host_identity mine = roster_host(roster, roster->rank);
+    const struct host_identity theirs = roster_host(roster, peer->rank);
+    return select_rails(&mine, &theirs, select_turn(roster->rank, peer->rank), mine_p,
+                        theirs_p);
 }
 
 /** The rail on the interface that leads to the peer. Where that one could not be opened, the
@@ -128,8 +129,8 @@ void peer_ep_open(struct peer *peer, int candidate)
 {
     struct rendezvous *rdv = peer->rdv;
     const struct roster *roster = &rdv->group->roster;
-    const struct host_identity *mine = &roster->entries[roster->rank].host;
-    const struct host_identity *theirs = &roster->entries[peer->rank].host;
+    const struct host_identity mine = roster_host(roster, roster->rank);
+    const struct host_identity theirs = roster_host(roster, peer->rank);
     bool loopback = peer->rank == roster->rank;
     peer->endpoint.next = false;
     if (candidate < peer->endpoint.refused_ahead)
@@ -159,9 +160,9 @@ void peer_ep_open(struct peer *peer, int candidate)
                                .local_rank = roster->rank,
                                .initiator = roster->rank < peer->rank,
                                .loopback = loopback,
-                               .same_process = identity_same_process(mine, theirs),
-                               .same_host = identity_same_host(mine, theirs),
-                               .peer_pid = theirs->pid,
+                               .same_process = identity_same_process(&mine, &theirs),
+                               .same_host = identity_same_host(&mine, &theirs),
+                               .peer_pid = theirs.pid,
                                .peer_pidfd = peer->liveness.pidfd.fd,
                                .cookie = rdv->cookie,
                                .nonce = peer->link.nonce,

@@ -20,7 +20,7 @@ void hello_send(struct peer *peer, struct link *link)
                                .rank = group->roster.rank,
                                .size = group->roster.size,
                                .incarnation =
-                                   group->roster.entries[group->roster.rank].incarnation,
+                                   group->roster.ranks[group->roster.rank].incarnation,
                                .nonce = peer->link.nonce};
     memcpy(hello.cookie, group->cookie, sizeof hello.cookie);
     (void)link_send(link, LINK_HELLO, &hello, sizeof hello, -1);
@@ -47,7 +47,7 @@ struct peer *hello_check(struct rendezvous *rdv, uint8_t type, const void *data,
     *wrong_p = "is no rank of this group";
     if (hello.rank < 0 || hello.rank >= group->roster.size ||
         hello.rank == group->roster.rank ||
-        hello.incarnation != group->roster.entries[hello.rank].incarnation)
+        hello.incarnation != group->roster.ranks[hello.rank].incarnation)
         return NULL;
     *wrong_p = "finds no memory here";
     struct peer *peer = peer_get(rdv->group, hello.rank);

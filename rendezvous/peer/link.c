@@ -54,11 +54,11 @@ static struct link_address link_address_of(const struct peer *peer)
 {
     uint32_t mine = 0;
     uint32_t theirs = 0;
-    const struct host_identity *host = &peer->rdv->group->roster.entries[peer->rank].host;
-    struct link_address address = host->link;
+    const struct host_identity host = roster_host(&peer->rdv->group->roster, peer->rank);
+    struct link_address address = host.link;
     if (address.family && peer_rails(peer, &mine, &theirs)) {
-        address.family = host->rails[theirs].family;
-        memcpy(address.ip, host->rails[theirs].ip, sizeof address.ip);
+        address.family = host.rails[theirs].family;
+        memcpy(address.ip, host.rails[theirs].ip, sizeof address.ip);
     }
     return address;
 }
@@ -75,9 +75,9 @@ void peer_link_connect(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
     const struct roster *roster = &rdv->group->roster;
-    const struct host_identity *theirs = &roster->entries[peer->rank].host;
-    bool via_unix = !peer->link.via_tcp &&
-                    identity_unix_reaches(&roster->entries[roster->rank].host, theirs);
+    const struct host_identity mine = roster_host(roster, roster->rank);
+    const struct host_identity theirs = roster_host(roster, peer->rank);
+    bool via_unix = !peer->link.via_tcp && identity_unix_reaches(&mine, &theirs);
     if (peer->link.state == PEER_LINK_NONE)
         peer->liveness.looked_ns = rendezvous_now(rdv);
     peer->link.state = PEER_LINK_CONNECTING;
@@ -217,7 +217,7 @@ static void peer_closed(void *arg, struct link *link, tryst_status status,
     peer->link.link = NULL;
     bool connecting = peer->link.state == PEER_LINK_CONNECTING;
     bool unix_failed = connecting && link_is_unix(link) && !peer->link.via_tcp &&
-                       roster->entries[peer->rank].host.link.family != 0;
+                       roster->ranks[peer->rank].link.family != 0;
     /* It listens, and has dropped us among others who did not speak: that proves no death. */
     bool dropped = connecting && status == TRYST_E_PEER && link_has_met(link) &&
                    !peer->link.duplicate && !peer->left;

@@ -76,8 +76,7 @@ void pidfd_open_peer(struct peer *peer, int32_t pid)
 {
     const struct roster *roster = &peer->rdv->group->roster;
     if (pid <= 0 || peer->liveness.pidfd.fd >= 0 ||
-        identity_same_process(&roster->entries[roster->rank].host,
-                              &roster->entries[peer->rank].host))
+        roster->ranks[roster->rank].process_id == roster->ranks[peer->rank].process_id)
         return;
     peer->liveness.pidfd.fd = (int)syscall(SYS_pidfd_open, pid, 0);
     peer->liveness.pidfd.events = EPOLLIN;

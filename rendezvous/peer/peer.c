@@ -34,9 +34,10 @@ static tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int ran
     stage_lane_init(&peer->stage);
     if (random_secret(&peer->link.nonce, sizeof peer->link.nonce) != TRYST_OK)
         return TRYST_E_SYSTEM;
+    const struct host_identity mine = roster_host(roster, roster->rank);
+    const struct host_identity theirs = roster_host(roster, rank);
     peer->endpoint.candidates_count = select_candidates(
-        &roster->entries[roster->rank].host, &roster->entries[rank].host,
-        peer->endpoint.candidates, peer->endpoint.mechanism);
+        &mine, &theirs, peer->endpoint.candidates, peer->endpoint.mechanism);
     peer->is_self = rank == roster->rank;
     peer->left = group_has_left(rdv->group, rank);
     peer->life = peer->left ? PEER_LEFT : PEER_ALIVE;

@@ -10,11 +10,11 @@
 
 #include "core/clock.h"
 #include "rendezvous/bootstrap/bootstrap_wire.h"
-#include "rendezvous/bootstrap/roster.h"
+#include "rendezvous/bootstrap/roster_gather.h"
 
 enum { RANKS = 4096, RANKS_PER_HOST = 8, TIMES = 5 };
-/* The roster is some 0.9 KiB a rank, as it was announced; a peer has memory once it is needed. */
-enum { BYTES_PER_RANK_MAX = 1000, MS_MAX = 50 };
+/* What ranks of one host have in common is kept once; a peer has memory once something is to be done with it. */
+enum { BYTES_PER_RANK_MAX = 200, MS_MAX = 50 };
 
 static void member_forge(void *all, const void *mine, int rank)
 {

@@ -15,9 +15,7 @@
 
 static struct rendezvous rdv;
 static struct roster_entry entries[2];
-static const struct roster_entry *by_prefix[2];
-static struct tryst_group group = {.roster = {.rank = 0, .size = 2, .entries = entries},
-                                   .rdv = &rdv};
+static struct tryst_group group = {.roster = {.rank = 0, .size = 2}, .rdv = &rdv};
 static struct peer peer;
 
 static int begin(void **state)
@@ -33,7 +31,7 @@ static int begin(void **state)
         snprintf(entries[i].device_prefix, sizeof entries[i].device_prefix,
                  "/job:a/replica:0/task:%d", i);
     }
-    roster_sort(&group.roster, by_prefix);
+    assert_int_equal(roster_make(&group.roster, entries), TRYST_OK);
     return pool_open(&wants, &rdv.wants);
 }
 

@@ -162,13 +162,15 @@ static tryst_status side_group_open(struct side *side, int size)
     struct tryst_group *group = &side->group;
     struct link_address address;
     group->roster = (struct roster){.rank = side->rank, .size = size};
-    group->roster.entries = calloc((size_t)size, sizeof(struct roster_entry));
-    for (int i = 0; i < size; i++)
-        identity_make(&group->roster.entries[i], i);
-    roster_sort(&group->roster,
-                calloc((size_t)size, sizeof(const struct roster_entry *)));
+    struct roster_entry *entries = calloc((size_t)size, sizeof *entries);
+    for (int i = 0; entries && i < size; i++)
+        identity_make(&entries[i], i);
+    tryst_status status = entries ? roster_make(&group->roster, entries) : TRYST_E_NOMEM;
+    free(entries);
+    if (status != TRYST_OK)
+        return status;
     memcpy(group->cookie, "one world's kin", sizeof group->cookie);
-    tryst_status status = rendezvous_listen(side->rdv, NULL, &address);
+    status = rendezvous_listen(side->rdv, NULL, &address);
     return status == TRYST_OK ? rendezvous_group_open(side->rdv, group, NULL) : status;
 }
 
@@ -185,8 +187,7 @@ static void sides_close(struct world *world)
             rendezvous_close(side->rdv);
         }
         config_close(side->config);
-        free(side->group.roster.by_prefix);
-        free(side->group.roster.entries);
+        roster_close(&side->group.roster);
         side->rdv = NULL;
         side->config = NULL;
         memset(&side->group.roster, 0, sizeof side->group.roster);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A roster that a test makes itself: roster_open sorts that of a group. */
+/* A roster that a test makes itself: roster_open gathers and checks that of a group. */
 #ifndef TESTS_SUPPORT_ROSTER_H
 #define TESTS_SUPPORT_ROSTER_H
 
@@ -17,14 +17,21 @@ static inline int entries_by_prefix(const void *a, const void *b)
                                (tryst_view){right, strlen(right)});
 }
 
-/* Fills `by_prefix`, which has room for `roster->size`. */
-static inline void roster_sort(struct roster *roster,
-                               const struct roster_entry **by_prefix)
+/* Of these entries, of which there are `roster->size`; in the place of what it was made of before. */
+static inline tryst_status roster_make(struct roster *roster,
+                                       const struct roster_entry *entries)
 {
-    for (int i = 0; i < roster->size; i++)
-        by_prefix[i] = &roster->entries[i];
-    qsort(by_prefix, (size_t)roster->size, sizeof *by_prefix, entries_by_prefix);
-    roster->by_prefix = by_prefix;
+    size_t size = (size_t)roster->size;
+    const struct roster_entry **by_prefix = calloc(size, sizeof *by_prefix);
+    for (size_t i = 0; by_prefix && i < size; i++)
+        by_prefix[i] = &entries[i];
+    if (by_prefix)
+        qsort(by_prefix, size, sizeof *by_prefix, entries_by_prefix);
+    roster_close(roster);
+    tryst_status status =
+        by_prefix ? roster_keep(roster, entries, by_prefix) : TRYST_E_NOMEM;
+    free(by_prefix);
+    return status;
 }
 
 #endif

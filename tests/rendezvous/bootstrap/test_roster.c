@@ -9,7 +9,7 @@
 #include "core/random.h"
 #include "rendezvous/bootstrap/bootstrap.h"
 #include "rendezvous/bootstrap/device_name.h"
-#include "rendezvous/bootstrap/roster.h"
+#include "rendezvous/bootstrap/roster_gather.h"
 #include "support/unit.h"
 
 enum { RANKS = 12, MANY = 4096 };
@@ -106,11 +106,10 @@ static void test_text(void **state)
         assert_int_equal(roster_open((struct bootstrap *)&gathered, rank, RANKS, config,
                                      &mine, NULL, &roster),
                          TRYST_OK);
-        const struct roster_entry *entries = roster.entries;
-        assert_string_equal(entries[3].host.host_name,
+        assert_string_equal(roster_host_name(&roster, 3),
                             "h\\x1b[2J\\x0a\\xc2\\x9b \xc3\xa9");
-        assert_int_equal(strlen(entries[4].host.host_name),
-                         (sizeof entries->host.host_name - 1) / 4 * 4);
+        assert_int_equal(strlen(roster_host_name(&roster, 4)),
+                         (sizeof roster.hosts->host_name - 1) / 4 * 4);
         roster_close(&roster);
     }
 }
