@@ -51,12 +51,9 @@ static tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int ran
     return TRYST_OK;
 }
 
-struct peer *peer_get(struct tryst_group *group, int rank)
+struct peer *peer_make(struct tryst_group *group, int rank)
 {
-    struct peer *peer = group->peers[rank];
-    if (peer)
-        return peer;
-    peer = mem_zalloc(sizeof *peer);
+    struct peer *peer = mem_zalloc(sizeof *peer);
     if (!peer)
         return NULL;
     if (peer_open(peer, group->rdv, rank) != TRYST_OK) {

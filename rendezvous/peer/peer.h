@@ -233,8 +233,14 @@ struct peer_events {
     void (*aborted)(struct scope *scope);
 };
 
+/** Part of peer_get. */
+struct peer *peer_make(struct tryst_group *group, int rank);
 /** The peer of this rank, which has memory from the first call on; NULL: there is none for it. */
-struct peer *peer_get(struct tryst_group *group, int rank);
+static inline struct peer *peer_get(struct tryst_group *group, int rank)
+{
+    struct peer *peer = group->peers[rank];
+    return __builtin_expect(peer != NULL, 1) ? peer : peer_make(group, rank);
+}
 /** Everything of it is closed already. */
 void peer_close(struct peer *peer);
 
