@@ -26,8 +26,9 @@ set(TRYST_LAYER_ORDER
     topology/plan topology/report topology/probe topology/place topology/draw
     topology
     transports/link transports/memory transports
-    rendezvous/bootstrap rendezvous/numbers rendezvous/match rendezvous/live rendezvous
-    commsched)
+    rendezvous/bootstrap rendezvous/numbers rendezvous/match rendezvous/live
+    rendezvous/op rendezvous/peer rendezvous/protocol rendezvous
+    commsched/sched commsched/progress commsched/context)
 
 # The name of a layer where no '/' may stand: in targets, and as one folder.
 function(tryst_layer_id layer id_p)

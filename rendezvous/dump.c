@@ -5,11 +5,12 @@
  * Invariant: reads only; it may run while the engine is stuck.
  * Callers: commsched/context.c.
  */
+#include "dump.h"
+#include "late.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/peer.h"
 #include <inttypes.h>
 #include <stdio.h>
-
-#include "engine.h"
-#include "peer.h"
 
 static int dump_ops(struct rendezvous *rdv, int fd, const struct list *ops)
 {
@@ -36,12 +37,13 @@ static void dump_peer(int fd, const struct peer *peer)
         fd,
         "  rank %d: %s, %s, %s (%s: %s); frames sent %" PRIu64 " acked %u read %" PRIu64
         "; wants sent %u taken %u, parked here %u; window in flight %" PRIu64 " bytes\n",
-        peer->rank, lives[peer->life], links[peer->link_state], eps[peer->ep_state],
-        peer->candidates_count ? transport_kind_name(peer->candidates[peer->candidate])
-                               : "-",
-        peer->mechanism, peer->frames_sent, peer->frames_acked, peer->frames_read,
-        peer->wants_sent, peer->wants_acked, peer->parked_count,
-        peer->lane.in_flight_bytes);
+        peer->rank, lives[peer->life], links[peer->link.state], eps[peer->endpoint.state],
+        peer->endpoint.candidates_count
+            ? transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate])
+            : "-",
+        peer->endpoint.mechanism, peer->out.frames_sent, peer->out.frames_acked,
+        peer->in.frames_read, peer->out.wants_sent, peer->out.wants_acked,
+        peer->in.parked_count, peer->lane.in_flight_bytes);
 }
 
 void rendezvous_dump(struct rendezvous *rdv, int fd)

@@ -6,12 +6,12 @@
  * close, sleep).
  */
 #include "live_gather.h"
+#include "live_context.h"
 
+#include "rendezvous/peer/peer.h"
+#include "rendezvous/protocol/recv_run.h"
+#include "rendezvous/protocol/want.h"
 #include <stdio.h>
-
-#include "peer.h"
-#include "recv_run.h"
-#include "want.h"
 
 /** Operations that a tick looks at: all that are on the page are among the oldest, usually. */
 enum { TICK_OPS_MAX = 1024 };
@@ -67,31 +67,6 @@ static void scopes_tick(struct live *live, struct rendezvous *rdv)
 
 /* ---- peers and the rest ------------------------------------------------------------------- */
 
-void live_peer(struct live *live, const struct peer *peer)
-{
-    if (!live || (uint32_t)peer->rank >= live->peers_count)
-        return;
-    bool used = peer->candidates_count && peer->candidate < peer->candidates_count;
-    bool unix_link = peer->link && link_is_unix(peer->link);
-    struct tryst_live_peer now = {.rank = peer->rank,
-                                  .life = peer->life,
-                                  .link = peer->link_state,
-                                  .endpoint = peer->ep_state,
-                                  .pid = unix_link ? link_peer_pid(peer->link) : 0,
-                                  .frames_sent = peer->frames_sent,
-                                  .frames_acked = peer->frames_acked,
-                                  .frames_read = peer->frames_read,
-                                  .in_flight_bytes = peer->lane.in_flight_bytes,
-                                  .bytes_sent = peer->bytes_sent,
-                                  .bytes_received = peer->bytes_received};
-    if (used)
-        snprintf(now.transport, sizeof now.transport, "%s",
-                 transport_kind_name(peer->candidates[peer->candidate]));
-    const char *text = peer->life >= PEER_GIVING_UP ? peer->gone_text : peer->mechanism;
-    memcpy(now.mechanism, text, strnlen(text, sizeof now.mechanism - 1));
-    live_peer_put(live, &now);
-}
-
 static void counts_put(struct live *live, const struct rendezvous *rdv, uint64_t now_ns)
 {
     live_counts(live, rdv->counters.submitted - rdv->counters.operations,
@@ -102,7 +77,7 @@ void live_tick(struct live *live, struct rendezvous *rdv, uint64_t now_ns)
 {
     scopes_tick(live, rdv);
     for (uint32_t i = 0; rdv->group && i < live->peers_count; i++)
-        live_peer(live, &rdv->group->peers[i]);
+        peer_show(&rdv->group->peers[i]);
     counts_put(live, rdv, now_ns);
 }
 

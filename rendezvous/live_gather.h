@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "engine.h"
+#include "rendezvous/op/engine.h"
 
 static inline uint16_t live_kind_state(const tryst_op *op)
 {
@@ -34,8 +34,6 @@ __attribute__((always_inline)) static inline void live_op_begin(struct live *liv
                                                    .key = key});
 }
 
-/** The peer's state has changed. `live` NULL: there is no page. */
-void live_peer(struct live *live, const struct peer *peer);
 /** Housekeeping: everything anew. */
 void live_tick(struct live *live, struct rendezvous *rdv, uint64_t now_ns);
 

@@ -13,8 +13,14 @@
 
 #include "core/alloc.h"
 #include "core/hash.h"
-#include "engine.h"
-#include "peer.h"
+#include "membership.h"
+#include "rendezvous.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/accept.h"
+#include "rendezvous/peer/clock_offset.h"
+#include "rendezvous/peer/link.h"
+#include "rendezvous/peer/peer.h"
+#include "rendezvous/peer/tree.h"
 #include "step.h"
 
 /** So often is read what has come, at most, before this rank says that it leaves. */
@@ -54,9 +60,9 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
  *  that carry no record may be on their way still when LEAVE comes. */
 static void acks_count(struct peer *peer)
 {
-    if (peer->ep_state != PEER_EP_READY || !peer->in.got)
+    if (peer->endpoint.state != PEER_EP_READY || !peer->in.stream.got)
         return;
-    peer->ack_alone = true;
+    peer->in.ack_alone = true;
     peer_flush_later(peer);
 }
 
@@ -78,21 +84,21 @@ void rendezvous_group_leave(struct rendezvous *rdv)
 /** Nothing is left to be sent to the peer. */
 static bool peer_is_quiet(const struct peer *peer)
 {
-    if (peer->life == PEER_GONE || !peer->ep)
+    if (peer->life == PEER_GONE || !peer->endpoint.ep)
         return true;
-    return peer->life <= PEER_LEFT && list_empty(&peer->pending) &&
-           list_empty(&peer->want_answers) && !peer->answers_count && !peer->over_count &&
-           !peer->unacked && !peer->ack_alone;
+    return peer->life <= PEER_LEFT && list_empty(&peer->out.pending) &&
+           list_empty(&peer->out.want_answers) && !peer->out.answers_count &&
+           !peer->in.closed_count && !peer->in.unacked && !peer->in.ack_alone;
 }
 
 /** The peer has read all that was sent; it says so in answer to LEAVE. */
 static bool peer_has_read(const struct peer *peer)
 {
-    return peer->life == PEER_GONE || !peer->ep ||
+    return peer->life == PEER_GONE || !peer->endpoint.ep ||
            peer->rank == peer->rdv->group->roster.rank ||
            (peer->life <= PEER_LEFT &&
-            (peer->peer_read >= peer->frames_sent ||
-             peer->frames_acked == (uint32_t)peer->frames_sent));
+            (peer->liveness.peer_read >= peer->out.frames_sent ||
+             peer->out.frames_acked == (uint32_t)peer->out.frames_sent));
 }
 
 bool rendezvous_group_quiet(const struct rendezvous *rdv)
@@ -127,7 +133,7 @@ void rendezvous_group_cut(struct rendezvous *rdv)
 {
     for (int i = 0; i < rdv->group->roster.size; i++) {
         struct peer *peer = &rdv->group->peers[i];
-        peer->end_expected = true; /* it is we who go */
+        peer->liveness.end_expected = true; /* it is we who go */
         peer_give_up(peer, TRYST_E_CONTEXT,
                      "is no longer reached: this context is closing");
     }
@@ -147,11 +153,11 @@ void rendezvous_group_held(const struct rendezvous *rdv, char *text, size_t capa
     text[0] = '\0';
     for (int i = 0; i < rdv->group->roster.size; i++) {
         const struct peer *peer = &rdv->group->peers[i];
-        if (peer->life == PEER_GONE || !peer->ep || used >= capacity)
+        if (peer->life == PEER_GONE || !peer->endpoint.ep || used >= capacity)
             continue;
-        used += (size_t)snprintf(text + used, capacity - used, "%srank %d (%s)",
-                                 used ? ", " : "", i,
-                                 transport_kind_name(peer->candidates[peer->candidate]));
+        used += (size_t)snprintf(
+            text + used, capacity - used, "%srank %d (%s)", used ? ", " : "", i,
+            transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]));
     }
 }
 
@@ -180,9 +186,9 @@ void rendezvous_forked(struct rendezvous *rdv)
     peer_hello_links_forked(rdv);
     for (int i = 0; rdv->group && rdv->group->peers && i < rdv->group->roster.size; i++) {
         struct peer *peer = &rdv->group->peers[i];
-        if (peer->link)
-            link_forked(peer->link);
-        if (peer->pidfd.fd >= 0)
-            close(peer->pidfd.fd);
+        if (peer->link.link)
+            link_forked(peer->link.link);
+        if (peer->liveness.pidfd.fd >= 0)
+            close(peer->liveness.pidfd.fd);
     }
 }

@@ -3,7 +3,7 @@
  * The rendezvous engine: one pass of it does everything that is due.
  *
  * Idea: a pass takes what users submitted, lets the rails deliver, settles what ended, lets the
- * dispatch start slices, packs what is owed into frames and then completes operations, in this
+ * dispatch start slices, packs what is queued into frames and then completes operations, in this
  * order: what becomes ready in a pass leaves in the same pass.
  * Invariant: completions and endings run only at the places marked below, so no handler finds
  * an object gone under its hands.
@@ -11,20 +11,33 @@
  */
 #include "rendezvous/rendezvous.h"
 
-#include "engine.h"
-#include "live_gather.h"
-
 #include <stdio.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "core/fork.h"
 #include "core/random.h"
-#include "op_device.h"
-#include "peer.h"
-#include "recv_run.h"
-#include "want.h"
-#include "wire.h"
+#include "late.h"
+#include "live_gather.h"
+#include "membership.h"
+#include "rendezvous/op/deadline.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/abort.h"
+#include "rendezvous/peer/accept.h"
+#include "rendezvous/peer/endpoint.h"
+#include "rendezvous/peer/liveness.h"
+#include "rendezvous/peer/messages.h"
+#include "rendezvous/protocol/closed.h"
+#include "rendezvous/protocol/consumer.h"
+#include "rendezvous/protocol/frames.h"
+#include "rendezvous/protocol/op_device.h"
+#include "rendezvous/protocol/protocol.h"
+#include "rendezvous/protocol/records.h"
+#include "rendezvous/protocol/want.h"
+#include "rendezvous/protocol/wire.h"
+#include "step.h"
+#include "stream_wait.h"
+#include "submission.h"
 
 /** The clock is read in one pass of so many when nothing happens. */
 enum { PASSES_PER_CLOCK = 64 };
@@ -34,6 +47,15 @@ enum { ACK_TIMER_IDLE = 50 };
 enum { LATE_POLLS = 64 };
 /** Accepted connections that have not said who they are. */
 enum { LINKS_PENDING_MAX = 64 };
+
+/** Where the rooms below call up. */
+static const struct peer_events peer_events = {.open = protocol_peer_open,
+                                               .connect = protocol_peer_connect,
+                                               .frame = records_read,
+                                               .tick = protocol_peer_tick,
+                                               .gone = protocol_peer_gone,
+                                               .close = protocol_peer_close,
+                                               .aborted = step_aborted};
 
 /* ---- open and close ----------------------------------------------------------------------- */
 
@@ -88,6 +110,8 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     rdv->trace = params->trace;
     rdv->dispatch = params->dispatch;
     rdv->dispatch_arg = params->dispatch_arg;
+    rdv->op_events = &protocol_op_events;
+    rdv->peer_events = &peer_events;
     rdv->host = params->host;
     rdv->memory = params->memory;
     rdv->fork_generation = fork_generation();
@@ -114,13 +138,6 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     return TRYST_OK;
 }
 
-static void engine_free(struct rendezvous *rdv)
-{
-    pool_close(rdv->ops);
-    pool_close(rdv->devices);
-    mem_free(rdv);
-}
-
 void rendezvous_close(struct rendezvous *rdv)
 {
     size_t held = rdv->ops ? pool_counters(rdv->ops).in_use : 0;
@@ -143,58 +160,9 @@ void rendezvous_close(struct rendezvous *rdv)
     atomic_store_explicit(&rdv->orphans, held, memory_order_relaxed);
 }
 
-void rendezvous_orphan_gone(struct rendezvous *rdv)
-{
-    /* acq_rel: whoever frees sees every other's release. */
-    if (atomic_fetch_sub_explicit(&rdv->orphans, 1, memory_order_acq_rel) == 1)
-        engine_free(rdv);
-}
-
 void *rendezvous_owner(const struct rendezvous *rdv)
 {
     return rdv->owner;
-}
-
-/* ---- ids ---------------------------------------------------------------------------------- */
-
-/** How many ids from op->id on are this operation's, at most. */
-static uint64_t op_ids(const tryst_op *op)
-{
-    uint64_t slice_bytes = op->rdv->set.slice_bytes;
-    for (uint32_t i = 0; i < op->rdv->rails_count; i++)
-        slice_bytes = rail_slice_bytes(op->rdv->rails[i].rail, slice_bytes);
-    return op->kind == OP_RECV ? op->bytes / slice_bytes + 1 : 1;
-}
-
-/** id_next stands before a live run or the end: find how far it may go, or step behind the run.
- *  Only after a wrap is there any. */
-static void ids_search(struct rendezvous *rdv, uint64_t n)
-{
-    uint64_t begin = rdv->id_mask + 1;
-    uint64_t end = begin;
-    if (rdv->id_next + n > rdv->id_mask + 1)
-        rdv->id_next = 1;
-    rdv->ids_clear_end = rdv->id_next;
-    for (size_t i = 0; rdv->ids.slots && i <= rdv->ids.mask; i++) {
-        const struct idmap_slot *slot = &rdv->ids.slots[i];
-        if (!slot->id || slot->id >= begin ||
-            slot->id + op_ids(slot->value) <= rdv->id_next)
-            continue;
-        begin = slot->id;
-        end = slot->id + op_ids(slot->value);
-    }
-    if (begin >= rdv->id_next + n)
-        rdv->ids_clear_end = begin;
-    else
-        rdv->id_next = end;
-}
-
-uint64_t rendezvous_ids(struct rendezvous *rdv, uint64_t n)
-{
-    while (rdv->id_next + n > rdv->ids_clear_end)
-        ids_search(rdv, n);
-    rdv->id_next += n;
-    return rdv->id_next - n;
 }
 
 /* ---- a pass ------------------------------------------------------------------------------- */
@@ -267,25 +235,8 @@ static int flush_all(struct rendezvous *rdv)
     list_init(&now);
     list_append(&now, &rdv->flush); /* who has no room joins the next pass */
     while ((node = list_first(&now)) != NULL)
-        count += peer_flush(container_of(node, struct peer, flush_node));
+        count += peer_flush(container_of(node, struct peer, out.flush_node));
     return count;
-}
-
-static void stall_warn(struct rendezvous *rdv, struct scope *scope, uint64_t now_ns)
-{
-    struct list_node *node;
-    while ((node = list_first(&scope->ops)) != NULL) {
-        tryst_op *op = container_of(node, tryst_op, scope_node);
-        char text[1400];
-        if (clock_since_ns(op->submitted_ns, now_ns) < rdv->set.stall_warn_ns)
-            return;
-        list_remove(node);
-        list_push_back(&scope->warned, node);
-        if (op->reported)
-            continue;
-        op_describe(op, now_ns, text, sizeof text);
-        LOG_WARN(rdv->log, "stalled: %s", text);
-    }
 }
 
 /** The reason of an abort did not come within a tick: say what is known. */
@@ -305,7 +256,7 @@ static void idle_release(struct rendezvous *rdv)
 {
     struct list_node *node;
     while ((node = list_first(&rdv->idle_peers)) != NULL)
-        peer_idle(container_of(node, struct peer, idle_node));
+        peer_idle(container_of(node, struct peer, out.idle_node));
 }
 
 /** Small receives that wait for long, or in their sleep, are announced. */
@@ -313,7 +264,7 @@ static void announce_all(struct rendezvous *rdv)
 {
     struct list_node *node;
     while ((node = list_first(&rdv->unannounced_peers)) != NULL)
-        peer_announce(container_of(node, struct peer, unannounced_node));
+        peer_announce(container_of(node, struct peer, in.unannounced_node));
 }
 
 __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_t now_ns)
@@ -331,11 +282,7 @@ __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_
     announce_all(rdv);
     if (rdv->listener)
         link_listener_tick(rdv->listener, now_ns);
-    list_for_each_safe (&rdv->scopes.all, node, after) {
-        struct scope *scope = container_of(node, struct scope, node);
-        if (rdv->set.stall_warn_ns)
-            stall_warn(rdv, scope, now_ns);
-    }
+    stalls_warn(rdv, now_ns);
     if (rdv->live)
         live_tick(rdv->live, rdv, now_ns);
 }
@@ -359,7 +306,7 @@ static int timers_run(struct rendezvous *rdv)
         tick(rdv, now_ns);
     rdv->dispatch->look(rdv->dispatch_arg, now_ns);
     if (rdv->deadlines.count)
-        count = deadline_run(rdv, now_ns);
+        count = deadlines_run(rdv, now_ns);
     idle_release(rdv); /* however busy the engine is */
     return count;
 }
@@ -376,17 +323,18 @@ static bool ack_timer_comes(struct rendezvous *rdv)
  *  for the peer since this was asked last. */
 static bool acks_stay(struct peer *peer)
 {
-    if (!peer->unacked || peer->asks_new_count || !list_empty(&peer->blocked_sends))
+    if (!peer->in.unacked || peer->out.asks_new_count ||
+        !list_empty(&peer->out.blocked_sends))
         return false;
-    bool answers = peer->out.next != peer->left_next;
-    peer->left_next = peer->out.next;
+    bool answers = peer->out.stream.next != peer->in.left_next;
+    peer->in.left_next = peer->out.stream.next;
     return answers && ack_timer_comes(peer->rdv);
 }
 
 static void leave_release(struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->idle_peers, node, after) {
-        struct peer *peer = container_of(node, struct peer, idle_node);
+        struct peer *peer = container_of(node, struct peer, out.idle_node);
         if (!acks_stay(peer))
             peer_idle(peer);
     }

@@ -2,7 +2,7 @@
 /** @file rendezvous.h
  *  The rendezvous engine of one context: operations meet by key and become transfers.
  *
- *  Domain: everything here is called by the thread that holds the context's progress role, but
+ *  Domain: everything here is called by the thread that holds the context's progress lock, but
  *  rendezvous_usable.
  */
 #ifndef RENDEZVOUS_RENDEZVOUS_H
@@ -17,7 +17,7 @@
 #include "core/log.h"
 #include "core/poller.h"
 #include "core/trace.h"
-#include "rendezvous/transfer.h"
+#include "rendezvous/op/transfer.h"
 #include "tryst/live.h"
 #include "tryst/types.h"
 
@@ -45,11 +45,11 @@ struct rendezvous_params {
     /** Open the rails of transport `kind` (enum transport_kind) and add them: called at the first
      *  need, in the progress domain. `text` (TRANSPORT_TEXT_MAX) says why not. */
     tryst_status (*rails_open)(void *owner, int kind, char *text);
-    /** Take the progress role if it is free, and put it: for submissions, from any thread. NULL:
+    /** Take the progress lock if it is free, and put it: for submissions, from any thread. NULL:
      *  submissions are always queued. */
     bool (*enter)(void *owner);
     void (*leave)(void *owner);
-    /** Called with the role when an acknowledgement stays behind the thread that leaves: from now on
+    /** Called with the lock when an acknowledgement stays behind the thread that leaves: from now on
      *  another thread calls rendezvous_ack_timer every TRYST_ACK_DELAY until that says enough. False:
      *  none can; NULL: nothing stays behind. */
     bool (*ack_timer_call)(void *owner);
@@ -66,33 +66,15 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
  *  with them. */
 void rendezvous_close(struct rendezvous *rdv);
 
-/** Take `group` (roster filled in) and make its peers; connects to the control tree. */
-tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *group,
-                                   struct err *err);
-/** Leaving, in this order, with rendezvous_progress (and the poller) between the steps:
- *  leave: cancel everything, answer CLOSED from now on; until quiet (or a deadline)
- *  tell:  LEAVE to all; until they have read our last frames (or a deadline)
- *  cut:   close every endpoint and link; until gone
- *  close: free the peers. */
-void rendezvous_group_leave(struct rendezvous *rdv);
-bool rendezvous_group_quiet(const struct rendezvous *rdv);
-bool rendezvous_group_read(const struct rendezvous *rdv);
-void rendezvous_group_tell(struct rendezvous *rdv);
-void rendezvous_group_cut(struct rendezvous *rdv);
-bool rendezvous_group_gone(const struct rendezvous *rdv);
-/** Which peers' endpoints have not come to an end: "rank 1 (ucx), rank 3 (ucx)". */
-void rendezvous_group_held(const struct rendezvous *rdv, char *text, size_t capacity);
-void rendezvous_group_close(struct rendezvous *rdv);
-
 /** One pass: submissions, rails, deadlines, housekeeping, frames out, completions. The poller
  *  is run by the caller. Returns the number of events. */
 int rendezvous_progress(struct rendezvous *rdv);
 /** The next pass looks at the clock. */
 void rendezvous_clock_due(struct rendezvous *rdv);
 /** A thread leaves: what waits for other frames leaves now, but for acknowledgements that stay for
- *  the answer. Call it before the role is put. */
+ *  the answer. Call it before the lock is put. */
 void rendezvous_settle(struct rendezvous *rdv);
-/** Acknowledgements that stayed behind leave. With the role. False: none has for a while; rest until the
+/** Acknowledgements that stayed behind leave. With the lock. False: none has for a while; rest until the
  *  next ack_timer_call. */
 bool rendezvous_ack_timer(struct rendezvous *rdv);
 /** Whether the caller may sleep on the poller: TRYST_OK, TRYST_AGAIN, or TRYST_E_UNSUPPORTED
@@ -100,26 +82,6 @@ bool rendezvous_ack_timer(struct rendezvous *rdv);
 tryst_status rendezvous_arm(struct rendezvous *rdv);
 /** When something must run at the latest (CLOCK_MONOTONIC ns), 0 none. */
 uint64_t rendezvous_next_ns(const struct rendezvous *rdv);
-void rendezvous_dump(struct rendezvous *rdv, int fd);
-
-/** For tests: this rank's clock is to be ahead by `skew_ns`. Before rendezvous_group_open. */
-void rendezvous_clock_skew(struct rendezvous *rdv, int64_t skew_ns);
-/** Rank 0's clock minus ours, and how far that may be off; false: not known, so 0. `*shift_ns_p`
- *  makes rank 0's time of the trace's (the two differ under rendezvous_clock_skew). Any thread. */
-bool rendezvous_clock(const struct rendezvous *rdv, int64_t *shift_ns_p,
-                      int64_t *offset_ns_p, uint64_t *error_ns_p);
-
-/** Make the page that tryst-info --live reads, before the ranks come together. `held` is the byte
- *  that says whether a thread is inside the engine. Without memory or descriptors there is none. */
-void rendezvous_live_open(struct rendezvous *rdv, int rank, int size, const void *held);
-void rendezvous_live_closing(struct rendezvous *rdv);
-void rendezvous_live_close(struct rendezvous *rdv);
-/** The thread has spun in vain, and will sleep for `op` (NULL: for whatever comes) where the transports
- *  allow it. Said again as often as one likes. */
-void rendezvous_live_wait(struct rendezvous *rdv, tryst_op *op, enum tryst_live_wait how,
-                          uint64_t now_ns);
-/** It leaves the engine. */
-void rendezvous_live_leave(struct rendezvous *rdv);
 
 /** Give the engine a rail of transport `kind` (enum transport_kind); it stays the caller's, who
  *  closes it after rendezvous_group_close. `rail` NULL: an interface that was announced, of
@@ -135,21 +97,10 @@ tryst_status rendezvous_listen(struct rendezvous *rdv, const struct link_tcp *tc
 void rendezvous_listen_stop(struct rendezvous *rdv);
 /** The sleeper is awake: submissions need not wake it. */
 void rendezvous_awake(struct rendezvous *rdv);
-/** Refuse submissions from now on. */
-void rendezvous_refuse(struct rendezvous *rdv);
-int rendezvous_counters_visit(const struct rendezvous *rdv,
-                              int (*fn)(void *arg, const char *name, uint64_t value),
-                              void *arg);
-/** TRYST_OK, TRYST_E_FORKED or TRYST_E_CONTEXT. Any thread. */
-tryst_status rendezvous_usable(const struct rendezvous *rdv);
+/** Close endpoints, finish peers, free scopes: nobody else is walking them now. Part of a pass, and of
+ *  rendezvous_group_close. */
+void rendezvous_reap(struct rendezvous *rdv);
 /** Any thread. */
 void *rendezvous_owner(const struct rendezvous *rdv);
-/** The context that opened it. Any thread. */
-tryst_ctx *rendezvous_group_ctx(const tryst_group *group);
-/** tryst_group_peer, in the progress domain. */
-tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
-                                   tryst_peer_info *info_p);
-/** In a forked child: close every socket of the group (async-signal-safe). */
-void rendezvous_forked(struct rendezvous *rdv);
 
 #endif

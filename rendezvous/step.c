@@ -6,7 +6,7 @@
  * where nothing can slip between a check of its status and an insertion into its table.
  * Invariant: after a scope is aborted or closing, an operation that reaches it is failed by the
  * one who drains it, so no operation is queued behind the sweep.
- * Callers: users; peer_link.c (an ABORT came); rendezvous_group_leave.
+ * Callers: users; abort.c; rendezvous_group_leave.
  */
 #include "step.h"
 
@@ -14,11 +14,37 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "engine.h"
 #include "live_gather.h"
-#include "peer.h"
-#include "rendezvous/group.h"
-#include "want.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/abort.h"
+#include "rendezvous/peer/group.h"
+#include "rendezvous/peer/peer.h"
+#include "rendezvous/protocol/producer.h"
+#include "rendezvous/protocol/protocol.h"
+#include "rendezvous/protocol/want.h"
+#include "submission.h"
+
+/* ---- aborted ------------------------------------------------------------------------------ */
+
+static void publish_abort(struct tryst_step *step, const struct scope *scope)
+{
+    /* relaxed: only the progress domain writes it. */
+    if (atomic_load_explicit(&step->described, memory_order_relaxed))
+        return;
+    step->origin_status = scope->abort_status;
+    step->origin_rank = scope->abort_rank;
+    snprintf(step->text, sizeof step->text, "%s", scope->abort_text);
+    /* release: the fields above before the flag; partner: the acquire in tryst_step_status. */
+    atomic_store_explicit(&step->described, true, memory_order_release);
+    atomic_store_explicit(&step->status, TRYST_E_ABORTED, memory_order_release);
+}
+
+void step_aborted(struct scope *scope)
+{
+    if (scope->step)
+        publish_abort(scope->step, scope);
+    protocol_scope_aborted(scope);
+}
 
 /* ---- open --------------------------------------------------------------------------------- */
 
@@ -39,7 +65,7 @@ static void scope_move(struct rendezvous *rdv, struct scope *scope,
                        enum scope_state state)
 {
     if (scope->aborted_by >= 0)
-        rdv->group->peers[scope->aborted_by].early_aborts--;
+        rdv->group->peers[scope->aborted_by].in.early_aborts--;
     scope->aborted_by = -1;
     scope_state_set(scope, state);
 }
@@ -75,7 +101,7 @@ static void step_open_run(struct rendezvous *rdv, struct submission *submission)
     if (rdv->live)
         live_steps(rdv->live, rdv->scopes.end, rdv->scopes.open);
     if (scope->abort_status != TRYST_OK)
-        step_publish_abort(step, scope);
+        publish_abort(step, scope);
 }
 
 /** Ids increase: take the step's if it is above the newest, and hand the step in. */
@@ -120,103 +146,6 @@ free_step:
 }
 
 /* ---- abort -------------------------------------------------------------------------------- */
-
-void step_publish_abort(struct tryst_step *step, const struct scope *scope)
-{
-    /* relaxed: only the progress domain writes it. */
-    if (atomic_load_explicit(&step->described, memory_order_relaxed))
-        return;
-    step->origin_status = scope->abort_status;
-    step->origin_rank = scope->abort_rank;
-    snprintf(step->text, sizeof step->text, "%s", scope->abort_text);
-    /* release: the fields above before the flag; partner: the acquire in tryst_step_status. */
-    atomic_store_explicit(&step->described, true, memory_order_release);
-    atomic_store_explicit(&step->status, TRYST_E_ABORTED, memory_order_release);
-}
-
-tryst_status step_refuses(const struct rendezvous *rdv, const struct scope *scope,
-                          uint64_t step, int32_t *origin_rank_p)
-{
-    bool closed =
-        scope ? scope->state == SCOPE_CLOSING : scope_is_closed(&rdv->scopes, step);
-    const struct link_abort *note = closed && !scope ? abort_note_find(rdv, step) : NULL;
-    if (scope && scope->abort_status != TRYST_OK) {
-        *origin_rank_p = scope->abort_rank;
-        return TRYST_E_ABORTED;
-    }
-    if (note) {
-        *origin_rank_p = note->origin_rank;
-        return TRYST_E_ABORTED;
-    }
-    *origin_rank_p = rdv->group->roster.rank;
-    return closed ? TRYST_E_CLOSED : TRYST_OK;
-}
-
-static void abort_ops(struct scope *scope, struct list *ops)
-{
-    list_for_each_safe (ops, node, after)
-        op_fail(container_of(node, tryst_op, scope_node), TRYST_E_ABORTED,
-                scope->abort_rank, scope->abort_text);
-}
-
-bool scope_abort(struct scope *scope, tryst_status status, int32_t rank, uint64_t time_ns,
-                 const char *text)
-{
-    bool first = scope->abort_status == TRYST_OK;
-    if (!first &&
-        !abort_is_earlier(time_ns, rank, scope->abort_time_ns, scope->abort_rank))
-        return false;
-    scope->abort_status = status;
-    scope->abort_rank = rank;
-    scope->abort_time_ns = time_ns;
-    snprintf(scope->abort_text, sizeof scope->abort_text, "%s", text);
-    if (!first)
-        return true;
-    if (scope->step)
-        step_publish_abort(scope->step, scope);
-    producer_scope_answer(scope, RECORD_CANCELED, TRYST_E_ABORTED, rank);
-    abort_ops(scope, &scope->ops);
-    abort_ops(scope, &scope->warned);
-    return true;
-}
-
-/** The step to be aborted: for one that is not open here a place is kept, so many for each peer. */
-static struct scope *abort_scope(struct rendezvous *rdv, uint64_t step, struct peer *from)
-{
-    struct scope *scope = scope_find(&rdv->scopes, step);
-    bool early =
-        scope ? scope->state == SCOPE_EARLY : !scope_is_closed(&rdv->scopes, step);
-    if (!from || !early || (scope && scope->aborted_by >= 0))
-        return scope;
-    if (from->early_aborts == EARLY_ABORTS_MAX) {
-        peer_give_up(from, TRYST_E_PROTOCOL,
-                     "has aborted too many steps that are not open here");
-        return scope;
-    }
-    scope = scope ? scope : scope_open_early(&rdv->scopes, step);
-    if (!scope)
-        return NULL;
-    from->early_aborts++;
-    scope->aborted_by = from->rank;
-    return scope;
-}
-
-void rendezvous_abort(struct rendezvous *rdv, uint64_t step, tryst_status status,
-                      int32_t rank, uint64_t time_ns, const char *text, struct peer *from)
-{
-    struct scope *scope = abort_scope(rdv, step, from);
-    if (!scope) { /* closed here; or no memory, and it opens later: a note */
-        struct link_abort head = {
-            .step = step, .time_ns = time_ns, .status = status, .origin_rank = rank};
-        abort_pass_on(rdv, &head, text, from);
-        return;
-    }
-    if (!scope_abort(scope, status, rank, time_ns, text))
-        return;
-    for (int i = 0; i < rdv->group->roster.size; i++)
-        if (&rdv->group->peers[i] != from)
-            abort_send(&rdv->group->peers[i], scope);
-}
 
 static void step_abort_run(struct rendezvous *rdv, struct submission *submission)
 {
@@ -273,11 +202,12 @@ static void close_ops(struct list *ops, tryst_status status, const char *text)
     list_for_each_safe (ops, node, after) {
         tryst_op *op = container_of(node, tryst_op, scope_node);
         op_fail(op, status, -1, text);
-        /* DONE is owed, the OFFER that answers a WANT, and, unless the group ends, the WANT(VOID)
+        /* DONE is queued, the OFFER that answers a WANT, and, unless the group ends, the WANT(VOID)
          * of what was given up before, unannounced: its send ends with it. */
-        unsigned owed = status == TRYST_E_CONTEXT ? MARK_DONE : MARK_DONE | MARK_WANT;
-        bool owes = op->marks & owed || (op->marks & MARK_OFFER && op->want_id);
-        if (op->state == OP_VOID && !owes)
+        unsigned needed =
+            status == TRYST_E_CONTEXT ? QUEUED_DONE : QUEUED_DONE | QUEUED_WANT;
+        bool waits = op->records & needed || (op->records & QUEUED_OFFER && op->want_id);
+        if (op->state == OP_VOID && !waits)
             op_end(op);
     }
 }

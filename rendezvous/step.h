@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-#include "rendezvous/op.h"
+#include "rendezvous/op/op.h"
 
 struct tryst_step {
     struct submission open;
@@ -31,8 +31,8 @@ struct tryst_step {
     char asked_text[256];
 };
 
-/** Publish why the scope was aborted to whoever asks the step. */
-void step_publish_abort(struct tryst_step *step, const struct scope *scope);
+/** The scope was aborted: whoever asks the step hears why, and its operations fail. */
+void step_aborted(struct scope *scope);
 /** Close the scope from our side: answer what peers parked, fail what is pending. */
 void scope_close(struct rendezvous *rdv, struct scope *scope, tryst_status status,
                  const char *text);

@@ -15,8 +15,9 @@
 #include <time.h>
 
 #include "core/alloc.h"
-#include "engine.h"
-#include "op_device.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/protocol/op_device.h"
+#include "submission.h"
 
 /* One word a cache line: the device polls it. */
 enum { GATE_STRIDE = 64, GATES_PER_PAGE = 64 };

@@ -5,19 +5,16 @@
 #ifndef RENDEZVOUS_STREAM_WAIT_H
 #define RENDEZVOUS_STREAM_WAIT_H
 
-#include <pthread.h>
-
-#include "core/list.h"
 #include "core/log.h"
+#include "tryst/types.h"
 
-struct gates {
-    pthread_mutex_t lock; /**< guards all; not held while a device is waited for */
-    struct list free;     /**< struct gate, the one that was set longest ago first */
-    struct list pages;
-};
+struct gates;
 
 void gates_open(struct gates *gates);
 /** All operations are complete. Waits a little for streams that are still to go past. */
 void gates_close(struct gates *gates, const struct log *log);
+/** What is queued in `stream` from here on waits until `op` is complete. Any thread; somebody must make
+ *  progress. As tryst_op_stream_wait. */
+tryst_status rendezvous_stream_wait(tryst_op *op, int32_t device, void *stream);
 
 #endif

@@ -2,15 +2,17 @@
 /*
  * Submissions: how what users ask for gets into the progress domain.
  *
- * Idea: a thread that finds the role free runs its submission itself; else it is pushed on a list
+ * Idea: a thread that finds the lock free runs its submission itself; else it is pushed on a list
  * without locks, and the next pass runs it.
  * Invariants: submissions of one thread run in their order; none is left on the list of an engine whose
  * thread sleeps.
  * Callers: users' calls (submit.c, step.c, op.c); a pass.
  */
+#include "submission.h"
 #include "core/fork.h"
-#include "engine.h"
-#include "peer.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/peer.h"
+#include "rendezvous/protocol/frames.h"
 
 tryst_status rendezvous_usable(const struct rendezvous *rdv)
 {
@@ -44,24 +46,24 @@ static void flush_prompt(struct rendezvous *rdv)
     list_init(&now);
     list_append(&now, &rdv->flush);
     while ((node = list_pop_front(&now)) != NULL) {
-        struct peer *peer = container_of(node, struct peer, flush_node);
-        if (peer->frames_acked == (uint32_t)peer->frames_sent)
+        struct peer *peer = container_of(node, struct peer, out.flush_node);
+        if (peer->out.frames_acked == (uint32_t)peer->out.frames_sent)
             peer_flush(peer);
         else
             list_push_back(&rdv->flush, node);
     }
 }
 
-/** A submission by a thread that finds the role free, and no other before it, needs no queue, and what
- *  it owes to a peer that has read all that it was sent leaves at once; to others it leaves with the
+/** A submission by a thread that finds the lock free, and no other before it, needs no queue, and what
+ *  it has to say to a peer that has read all that it was sent leaves at once; to others it leaves with the
  *  next pass, packed with its like. Nobody is called back here: what completes is told by the next
  *  pass, which also lets the dispatch start; so tryst_arm asks for one.
- *  False: the role is taken, or its last holder sleeps outside (tryst_arm) and must be woken. */
+ *  False: the lock is taken, or its last holder sleeps outside (tryst_arm) and must be woken. */
 static bool submission_run_here(struct rendezvous *rdv, struct submission *submission)
 {
     if (!rdv->enter || !rdv->enter(rdv->owner))
         return false;
-    /* relaxed: written by holders of the role only. */
+    /* relaxed: written by holders of the lock only. */
     bool runs = !atomic_load_explicit(&rdv->sleeping, memory_order_relaxed) &&
                 mpsc_empty(&rdv->submissions);
     if (runs) {

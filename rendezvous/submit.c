@@ -9,43 +9,18 @@
  */
 #include <string.h>
 
-#include "engine.h"
 #include "live_gather.h"
-#include "op_device.h"
-#include "peer.h"
-#include "rendezvous/group.h"
+#include "rendezvous/op/deadline.h"
+#include "rendezvous/op/dtype.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/abort.h"
+#include "rendezvous/peer/group.h"
+#include "rendezvous/peer/peer.h"
+#include "rendezvous/protocol/consumer.h"
+#include "rendezvous/protocol/op_device.h"
+#include "rendezvous/protocol/producer.h"
 #include "step.h"
-
-/* ---- types -------------------------------------------------------------------------------- */
-
-static const struct {
-    const char *name;
-    uint8_t bytes;
-} dtypes[] = {
-    [TRYST_DTYPE_INVALID] = {"invalid", 0}, [TRYST_DTYPE_U8] = {"u8", 1},
-    [TRYST_DTYPE_I8] = {"i8", 1},           [TRYST_DTYPE_I32] = {"i32", 4},
-    [TRYST_DTYPE_I64] = {"i64", 8},         [TRYST_DTYPE_F16] = {"f16", 2},
-    [TRYST_DTYPE_BF16] = {"bf16", 2},       [TRYST_DTYPE_F32] = {"f32", 4},
-    [TRYST_DTYPE_F64] = {"f64", 8},
-};
-
-enum { DTYPE_BYTES_MAX = 8 };
-
-static inline size_t dtype_bytes(tryst_dtype dtype)
-{
-    return (unsigned)dtype < sizeof dtypes / sizeof *dtypes ? dtypes[dtype].bytes : 0;
-}
-
-size_t tryst_dtype_bytes(tryst_dtype dtype)
-{
-    return dtype_bytes(dtype);
-}
-
-const char *tryst_dtype_name(tryst_dtype dtype)
-{
-    return (unsigned)dtype < sizeof dtypes / sizeof *dtypes ? dtypes[dtype].name
-                                                            : "invalid";
-}
+#include "submission.h"
 
 /* ---- in the progress domain --------------------------------------------------------------- */
 
@@ -60,7 +35,8 @@ static bool submit_refused(tryst_op *op)
         op_report(op, TRYST_E_ABORTED, scope->abort_rank, scope->abort_status,
                   scope->abort_text);
     else if (peer->life >= PEER_GIVING_UP)
-        op_report(op, peer->gone_status, peer->rank, peer->gone_status, peer->gone_text);
+        op_report(op, peer->liveness.gone_status, peer->rank, peer->liveness.gone_status,
+                  peer->liveness.gone_text);
     return op->reported;
 }
 

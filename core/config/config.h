@@ -116,8 +116,4 @@ bool config_agreed_differ(const uint64_t *mine, const uint64_t *theirs, size_t c
 /* One row's value as text that parses back to it: "64K", "50us", "shm", "-1". */
 void config_format(enum config_id id, uint64_t value, char *text_p, size_t text_bytes);
 
-/* Parsers by themselves, for command lines. False when `text` is not one such value. */
-bool config_parse_bytes(const char *text, uint64_t *bytes_p);
-bool config_parse_time(const char *text, uint64_t *ns_p);
-
 #endif

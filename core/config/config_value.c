@@ -73,16 +73,6 @@ static bool number_with_unit(const char *text, const struct unit *units,
     return false;
 }
 
-bool config_parse_bytes(const char *text, uint64_t *bytes_p)
-{
-    return number_with_unit(text, bytes_units, bytes_p);
-}
-
-bool config_parse_time(const char *text, uint64_t *ns_p)
-{
-    return number_with_unit(text, time_units, ns_p);
-}
-
 static bool int_parse(const char *text, uint64_t *value_p)
 {
     bool negative = *text == '-';
@@ -140,8 +130,8 @@ static bool enum_parse(const char *words, const char *text, uint64_t *value_p)
 static bool text_parse(const struct config_row *row, const char *text, uint64_t *value_p)
 {
     switch (row->type) {
-    case CONFIG_TYPE_BYTES: return config_parse_bytes(text, value_p);
-    case CONFIG_TYPE_TIME: return config_parse_time(text, value_p);
+    case CONFIG_TYPE_BYTES: return number_with_unit(text, bytes_units, value_p);
+    case CONFIG_TYPE_TIME: return number_with_unit(text, time_units, value_p);
     case CONFIG_TYPE_ENUM: return enum_parse(row->allowed, text, value_p);
     case CONFIG_TYPE_BOOL: return bool_parse(text, value_p);
     case CONFIG_TYPE_INT: return int_parse(text, value_p);

@@ -27,6 +27,7 @@
 
 #include "core/alloc.h"
 #include "trace_ring.h"
+#include "trace_text.h"
 
 #define EVENTS_MAX ((size_t)1 << 32)
 

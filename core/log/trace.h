@@ -57,32 +57,11 @@ tryst_status trace_open(size_t events_per_thread, const struct clock *clock,
 /* No thread may be recording. NULL is allowed. */
 void trace_close(struct trace *trace);
 
-/* `text`, kept until the trace closes; each different one once, and a few words in its place
- * where there are too many or no memory is left. NULL: `text` itself. Takes the trace's lock. */
-const char *trace_text(struct trace *trace, const char *text);
-
 /* Names the calling thread in the picture; the text is copied. */
 void trace_thread_name(struct trace *trace, const char *name);
 
 /* Events overwritten, or dropped because there was no memory for a ring. */
 uint64_t trace_lost_count(struct trace *trace);
-
-/* Writes this rank's events, as the body of a JSON array (no brackets), each on its line.
- * Other threads may go on recording. `first`: no comma before the first event. Bodies of
- * several ranks, the first written with `first` and the others without, concatenate
- * between trace_write_head and trace_write_tail into one document. `shift` (may be NULL)
- * moves all times onto the clock that the ranks agreed on, and stands in the document as
- * the process's label. TRYST_OK, or TRYST_E_IO when `out` reports an error. */
-struct trace_shift {
-    bool known;
-    int64_t by_ns;     /* added to every time */
-    int64_t offset_ns; /* the agreed clock minus this rank's, as it was measured */
-    uint64_t error_ns; /* and how far that may be off */
-};
-tryst_status trace_write_json(struct trace *trace, FILE *out, int rank, bool first,
-                              const struct trace_shift *shift);
-void trace_write_head(FILE *out);
-void trace_write_tail(FILE *out);
 
 /* The recording itself; use the inline forms below. */
 void trace_record(struct trace *trace, const struct trace_event *event);

@@ -6,6 +6,8 @@
  * Events are copied out one at a time, so writing allocates nothing and threads may go on
  * recording; what they overwrite before it was reached is counted and said at the ring's
  * end. */
+#include "trace_json.h"
+
 #include <inttypes.h>
 #include <string.h>
 

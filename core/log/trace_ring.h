@@ -45,9 +45,6 @@ struct trace {
     _Atomic uint64_t dropped_count; /* relaxed: only counts */
 };
 
-/* No thread may be recording. */
-void trace_texts_close(struct trace *trace);
-
 struct trace_ring *trace_rings(struct trace *trace);
 void trace_ring_name(struct trace *trace, const struct trace_ring *ring,
                      char name_p[TRACE_NAME_BYTES]);

@@ -8,6 +8,7 @@
 #include "core/alloc.h"
 #include "core/hash.h"
 #include "trace_ring.h"
+#include "trace_text.h"
 
 struct trace_text {
     struct trace_text *next; /* in its bucket */

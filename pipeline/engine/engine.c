@@ -14,6 +14,9 @@
 #include <string.h>
 
 #include "engine.h"
+#include "engine_action.h"
+#include "engine_plan.h"
+#include "engine_transfer.h"
 
 #define RECEIVES_AHEAD_DEFAULT 4 /* in 1F1B: two activations and two gradients */
 #define TIMEOUT_DEFAULT_NS     (600ull * 1000 * 1000 * 1000)

@@ -101,41 +101,4 @@ tryst_status engine_fail(tryst_engine *engine, tryst_status status, const char *
                          ...);
 void engine_span(tryst_engine *engine, tryst_span span);
 
-/* engine_plan.c */
-tryst_status engine_plan_open(tryst_engine *engine);
-void engine_plan_close(tryst_engine *engine);
-
-/* engine_transfer.c */
-tryst_status engine_frame_open(tryst_engine *engine, uint64_t step);
-/* Wait for the sends of `frame` and close its scope. */
-tryst_status engine_frame_finish(tryst_engine *engine, engine_frame *frame);
-/* Abort and close all scopes, tell the others why, and see that operations end. */
-void engine_abandon(tryst_engine *engine);
-/* Note which operations have ended; free what they held. */
-tryst_status engine_reap(tryst_engine *engine);
-tryst_status engine_post_receives(tryst_engine *engine);
-/* Wait for all that action `index` needs from other ranks and put it into its cell; on a
- * device, have the device wait. */
-tryst_status engine_take_receives(tryst_engine *engine, size_t index);
-/* Fail with the first receive that the device waits for; TRYST_OK: it waits for none. */
-tryst_status engine_receive_late(tryst_engine *engine);
-/* Hand `memory`, one use of which goes along, to the user of `item`: a cell here or a
- * send. */
-tryst_status engine_hand_on(tryst_engine *engine, size_t index, program_item item,
-                            buffer *memory);
-
-/* The send that takes what action `index` makes next; NULL: its user is here. */
-engine_transfer *engine_send_of(const tryst_engine *engine, size_t index);
-
-/* engine_action.c */
-/* Fail for want of `bytes` for `what`: says where, what there is, and what needs less. */
-tryst_status engine_no_memory(tryst_engine *engine, tryst_status status, uint64_t bytes,
-                              const char *what);
-/* What a stage says of its failure, else what the status means. */
-const char *engine_stage_text(const tryst_stage *stage, tryst_status status);
-/* It ran from `begin_ns` to `end_ns`: count it, draw it. */
-void engine_note_action(tryst_engine *engine, const tryst_action *action,
-                        uint64_t begin_ns, uint64_t end_ns, uint64_t cpu_ns);
-tryst_status engine_run_action(tryst_engine *engine, size_t index);
-
 #endif

@@ -16,6 +16,8 @@
 #include <time.h>
 
 #include "engine.h"
+#include "engine_action.h"
+#include "engine_transfer.h"
 #include "pipeline/base/amount.h"
 
 static uint64_t thread_cpu_ns(void)

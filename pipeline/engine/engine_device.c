@@ -7,6 +7,8 @@
 #include <time.h>
 
 #include "engine.h"
+#include "engine_action.h"
+#include "engine_transfer.h"
 
 /* Between two looks at a device that works, and at which nothing else happens. */
 #define LOOK_PAUSE_NS 20000

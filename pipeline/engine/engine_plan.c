@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "engine.h"
+#include "engine_plan.h"
 
 static bool stage_is_here(const tryst_engine *engine, int stage)
 {

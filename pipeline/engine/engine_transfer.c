@@ -12,6 +12,8 @@
 #include <time.h>
 
 #include "engine.h"
+#include "engine_action.h"
+#include "engine_transfer.h"
 
 /* How long a failed step may take to give its buffers back: the peer timeout and then
  * some. */

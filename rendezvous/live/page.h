@@ -6,7 +6,7 @@
  *  Idea: an operation has a place on the page from its submission to its completion, so the page
  *  is right whenever the process is stopped, and wherever it hangs. What the place says is some ten
  *  words; its key is copied only where another key stood there before.
- *  Invariant: one writer at a time, the holder of the progress role. A page that could not be made
+ *  Invariant: one writer at a time, the holder of the progress lock. A page that could not be made
  *  is missing, and nothing else is.
  */
 #ifndef RENDEZVOUS_LIVE_PAGE_H
@@ -87,7 +87,7 @@ __attribute__((always_inline)) static inline live_word *live_op_add(
     if (!live->places_count)
         return NULL;
     live_word *record = live->places[--live->places_count];
-    /* relaxed: one thread writes at a time, and the role hands over what it wrote. */
+    /* relaxed: one thread writes at a time, and the lock hands over what it wrote. */
     uint64_t n = atomic_load_explicit(&record[LIVE_BEGUN], memory_order_relaxed) + 1;
     atomic_store_explicit(&record[LIVE_BEGUN], n, memory_order_relaxed);
     live_what_put(record, op->kind_state, op->rank);

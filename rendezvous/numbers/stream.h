@@ -20,7 +20,7 @@
  *  on numbers. A send ends once, by the first that speaks of it:
  *  a record of its number, or the header. tests/model/stream.pml is the model that spin checks; names as in TCP's selective acknowledgement (RFC 2018).
  *
- *  One owner: the thread that has the progress role.
+ *  One owner: the thread that has the progress lock.
  */
 #ifndef RENDEZVOUS_NUMBERS_STREAM_H
 #define RENDEZVOUS_NUMBERS_STREAM_H

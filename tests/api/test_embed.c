@@ -115,7 +115,7 @@ static void test_wake(void **state)
     run_two(wake_main, NULL, false);
 }
 
-/* A thread that waits takes the role from under a loop that sleeps: on leaving it wakes the loop, which
+/* A thread that waits takes the lock from under a loop that sleeps: on leaving it wakes the loop, which
  * alone would otherwise hear of what this thread submits next. */
 struct visitor {
     struct harness_rank *rank;

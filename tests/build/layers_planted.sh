@@ -46,8 +46,8 @@ put transports/transport.h
 put transports/shm/ring.h
 put rendezvous/table.h
 put rendezvous/bootstrap/roster.h
-put commsched/slice.h
-put commsched/op.h ../transports/transport.h
+put commsched/sched/slice.h
+put commsched/progress/op.h ../../transports/transport.h
 mkdir -p "$dir/build/publish/core"
 ln -s "$dir/core" "$dir/build/publish/core/core"
 mkdir -p "$dir/build/publish/rendezvous_bootstrap/rendezvous"
@@ -74,12 +74,14 @@ put rendezvous/bootstrap/down.c ../../transports/transport.h core/log.h
 check "a sub-layer of what is below it" yes rendezvous/bootstrap/down.c
 put transports/up.c rendezvous/bootstrap/roster.h
 check "a layer of a sub-layer above it" no transports/up.c
-put commsched/skip.c ../transports/transport.h
-check "skipping a layer" no commsched/skip.c
-put commsched/deep.c op.h
-check "skipping a layer through a header" no commsched/deep.c
-put commsched/context.c ../transports/transport.h ../rendezvous/table.h slice.h ../core/log.h
-check "context.c sees all" yes commsched/context.c
+put commsched/progress/skip.c ../../transports/transport.h
+check "skipping a layer" no commsched/progress/skip.c
+put commsched/progress/deep.c op.h
+check "skipping a layer through a header" no commsched/progress/deep.c
+put commsched/sched/up.c ../progress/op.h
+check "a sub-layer of the one above it" no commsched/sched/up.c
+put commsched/context/context.c ../../transports/transport.h ../../rendezvous/table.h ../../core/log.h
+check "commsched/context sees all" yes commsched/context/context.c
 put transports/ucx/ucx.c ../shm/ring.h
 check "a backend of another backend" no transports/ucx/ucx.c
 put transports/ucx/ucx.c ../transport.h

@@ -2,7 +2,7 @@
 /* The dispatch's policy, on plain structs and with a start function of the test's own. */
 #include <string.h>
 
-#include "commsched/dispatch.h"
+#include "commsched/sched/dispatch.h"
 #include "core/alloc.h"
 #include "core/random.h"
 #include "support/unit.h"

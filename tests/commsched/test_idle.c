@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When a driver that finds nothing sleeps, on a clock of the test's own. */
-#include "commsched/idle.h"
+#include "commsched/progress/idle.h"
 #include "support/unit.h"
 
 enum { SPIN = 50000, STEP = 1000, SLEEPS = 4 };

@@ -10,7 +10,9 @@
 
 #include "core/alloc.h"
 #include "core/trace.h"
+#include "core/trace_json.h"
 #include "core/trace_ring.h"
+#include "core/trace_text.h"
 
 static const struct trace_labels labels3 = {.arg = {"a", "b", "c"}};
 static const struct trace_labels labels1 = {.arg = {"bytes"}};

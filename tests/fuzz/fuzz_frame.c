@@ -179,7 +179,7 @@ static void record_add(struct play *play)
 
 static void inject(const void *data, size_t bytes)
 {
-    if (enemy()->life > PEER_LEFT || !enemy()->ep)
+    if (enemy()->life > PEER_LEFT || !enemy()->endpoint.ep)
         return;
     world_inject(&world, 0, 1, data, bytes);
 }
@@ -189,10 +189,10 @@ static void frame_inject(struct play *play)
     struct frame *frame = &play->frame;
     const uint8_t said = fuzz_byte(&play->input);
     const struct frame_header header = {.cookie = world.sides[0].rdv->cookie,
-                                        .frames_read = enemy()->frames_acked,
-                                        .wants_taken = enemy()->wants_acked,
-                                        .done_base =
-                                            (uint32_t)enemy()->out.acked + said % 2,
+                                        .frames_read = enemy()->out.frames_acked,
+                                        .wants_taken = enemy()->out.wants_acked,
+                                        .done_base = (uint32_t)enemy()->out.stream.acked +
+                                                     said % 2,
                                         .done_mask = said / 2 % 4,
                                         .flags = said / 8 % 2 ? FRAME_BLOCKED : 0,
                                         .records = frame->records};
@@ -221,7 +221,7 @@ static void link_message(struct play *play)
     const uint8_t type = fuzz_byte(&play->input) % 16;
     uint8_t *run =
         fuzz_run(&play->input, fuzz_byte(&play->input), LINK_MESSAGE_MAX, &bytes);
-    struct link *link = world_peer(&world, 1, 0)->link;
+    struct link *link = world_peer(&world, 1, 0)->link.link;
     if (link)
         (void)link_send(link, type, run, bytes, -1);
     free(run);
@@ -238,7 +238,7 @@ static void command(struct play *play)
     case 6:
         if (what & 8)
             tryst_op_cancel(play->ops[what / 16 % OPS]);
-        enemy()->frames_acked = (uint32_t)enemy()->frames_sent; /* it reads on */
+        enemy()->out.frames_acked = (uint32_t)enemy()->out.frames_sent; /* it reads on */
         world_pass(&world);
         break;
     case 7: link_message(play); break;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rendezvous table protocol (DESIGN §5; rendezvous/consumer.c, producer.c) as a spin model:
+/* The rendezvous table protocol (docs/design.md; rendezvous/protocol/) as a spin model:
  * one consumer, one producer, one key with two receives and two sends, two ordered channels.
  *
  * The quota of WANTs (wants_max), the room for parked ones (parked_max) and the eager credit are 1
@@ -93,8 +93,8 @@ mtype recv[N];
 byte recv_id[N];        /* id that is announced, 0 none */
 bit recv_reported[N];
 bit recv_ok[N];
-bit recv_want[N];       /* MARK_WANT */
-bit recv_cancel[N];     /* MARK_CANCEL */
+bit recv_want[N];       /* QUEUED_WANT */
+bit recv_cancel[N];     /* QUEUED_CANCEL */
 bit recv_failing[N];    /* cancel was asked */
 byte recv_next;
 bit early[N];           /* DATA came before its receive */
@@ -109,7 +109,7 @@ byte answered[IDS];
 mtype send[N];
 bit send_reported[N];
 bit send_ok[N];
-bit send_offer[N];      /* MARK_OFFER */
+bit send_offer[N];      /* QUEUED_OFFER */
 bit send_eager[N];
 byte send_want[N];      /* id of the WANT that is being answered */
 byte send_next;

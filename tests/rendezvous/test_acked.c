@@ -28,16 +28,18 @@ static void check_clear(void)
     for (int i = 0; i < 2; i++) {
         struct peer *peer = world_peer(&world, i, 1 - i);
         assert_int_equal(peer->life, PEER_ALIVE);
-        assert_int_equal(peer->eager_used, 0);
-        assert_int_equal(peer->early_bytes, 0);
-        assert_int_equal(peer->answers_count, 0);
-        assert_true(list_empty(&peer->pending) && list_empty(&peer->blocked_sends) &&
-                    list_empty(&peer->unannounced) && list_empty(&peer->wants_waiting));
-        assert_true(peer->out.acked == peer->out.next && !peer->out.mask);
+        assert_int_equal(peer->out.eager_used, 0);
+        assert_int_equal(peer->in.unexpected_bytes, 0);
+        assert_int_equal(peer->out.answers_count, 0);
+        assert_true(
+            list_empty(&peer->out.pending) && list_empty(&peer->out.blocked_sends) &&
+            list_empty(&peer->in.unannounced) && list_empty(&peer->out.wants_waiting));
+        assert_true(peer->out.stream.acked == peer->out.stream.next &&
+                    !peer->out.stream.mask);
         for (unsigned l = 0; l < STREAM_LATE_LISTS; l++)
-            assert_true(list_empty(&peer->out.ring->late[l]));
+            assert_true(list_empty(&peer->out.stream.ring->late[l]));
         for (unsigned n = 0; n < STREAM_RING; n++)
-            assert_null(peer->out.ring->sends[n]);
+            assert_null(peer->out.stream.ring->sends[n]);
     }
 }
 
@@ -109,7 +111,7 @@ static void test_kept_reversed(void **state)
         both_done(i, TRYST_OK, TRYST_OK);
     }
     struct peer *peer = world_peer(&world, 0, 1);
-    assert_true(peer->out.next - peer->out.acked <= STREAM_WINDOW);
+    assert_true(peer->out.stream.next - peer->out.stream.acked <= STREAM_WINDOW);
     for (int i = KEPT - 1; i >= 0; i--) {
         assert_int_equal(tryst_op_test(sends[i]), TRYST_IN_PROGRESS);
         recv_one(i);
@@ -151,7 +153,7 @@ static void keep(int kept)
     world_settle(&world);
     for (int i = 0; i < kept; i++)
         assert_int_equal(tryst_op_test(sends[i]), TRYST_IN_PROGRESS);
-    assert_true(world_peer(&world, 0, 1)->out.acked ==
+    assert_true(world_peer(&world, 0, 1)->out.stream.acked ==
                 (uint64_t)(kept > (int)STREAM_WINDOW ? kept - (int)STREAM_WINDOW : 0));
 }
 
@@ -312,19 +314,19 @@ static void test_blocked(void **state)
     for (int i = 0; i < FIT; i++)
         send_one(i);
     passes(10);
-    assert_false(world_peer(&world, 1, 0)->wants_announced);
+    assert_false(world_peer(&world, 1, 0)->in.wants_announced);
     for (int i = 100; i < 120; i++)
         send_one(i);
     passes(10);
     for (int i = 100; i < 110; i++) /* BLOCKED announced them, not a tick */
         both_done(i, TRYST_OK, TRYST_OK);
-    assert_true(world_peer(&world, 1, 0)->wants_announced);
+    assert_true(world_peer(&world, 1, 0)->in.wants_announced);
     for (int i = 110; i < 120; i++) {
         recv_one(i);
         passes(4);
         both_done(i, TRYST_OK, TRYST_OK);
     }
-    assert_int_equal(world_peer(&world, 0, 1)->eager_used, FIT * CHARGE);
+    assert_int_equal(world_peer(&world, 0, 1)->out.eager_used, FIT * CHARGE);
     for (int i = FIT - 1; i >= 0; i--) {
         recv_one(i);
         passes(10);
@@ -335,7 +337,7 @@ static void test_blocked(void **state)
     recv_one(120);
     passes(10);
     both_done(120, TRYST_OK, TRYST_OK);
-    assert_false(world_peer(&world, 1, 0)->wants_announced);
+    assert_false(world_peer(&world, 1, 0)->in.wants_announced);
     check_clear();
     end();
 }
@@ -355,12 +357,12 @@ static void test_credit_by_record(void **state)
         send_one(i);
     passes(10);
     struct peer *peer = world_peer(&world, 0, 1);
-    assert_false(list_empty(&peer->blocked_sends));
-    assert_true(sends[0]->number < peer->out.acked); /* it is late */
+    assert_false(list_empty(&peer->out.blocked_sends));
+    assert_true(sends[0]->number < peer->out.stream.acked); /* it is late */
     recv_one(0);
     passes(10);
     both_done(0, TRYST_OK, TRYST_OK);
-    assert_true(list_empty(&peer->blocked_sends));
+    assert_true(list_empty(&peer->out.blocked_sends));
     for (int i = 100; i < 100 + FIT; i++)
         recv_one(i);
     world_settle(&world);
@@ -459,7 +461,7 @@ static void test_many_names(void **state)
             assert_true(got == sent);
         }
     }
-    assert_true(world_peer(&world, 0, 1)->names_told == ROUNDS * KEYS);
+    assert_true(world_peer(&world, 0, 1)->out.names_told == ROUNDS * KEYS);
     end();
 }
 

@@ -4,7 +4,9 @@
 
 #include "core/alloc.h"
 #include "core/random.h"
-#include "rendezvous/engine.h"
+#include "rendezvous/late.h"
+#include "rendezvous/op/deadline.h"
+#include "rendezvous/op/engine.h"
 #include "support/unit.h"
 
 enum { OPS = 300 };
@@ -12,14 +14,30 @@ enum { OPS = 300 };
 static struct rendezvous rdv;
 static tryst_op ops[OPS];
 
+static int failed_count;
+
+static void note_failed(tryst_op *op, tryst_status status, int32_t origin_rank,
+                        const char *text)
+{
+    assert_int_equal(op->heap_index, SIZE_MAX);
+    assert_int_equal(status, TRYST_E_DEADLINE);
+    assert_int_equal(origin_rank, -1);
+    assert_memory_equal(text, "deadline passed: ", 17);
+    failed_count++;
+}
+
+static const struct op_events op_events = {.fail = note_failed};
+
 static int begin(void **state)
 {
     memset(&rdv, 0, sizeof rdv);
     memset(ops, 0, sizeof ops);
+    rdv.op_events = &op_events;
+    failed_count = 0;
     for (int i = 0; i < OPS; i++) {
         ops[i].heap_index = SIZE_MAX;
         ops[i].rdv = &rdv;
-        ops[i].kind = OP_STEP_CLOSE; /* op_fail leaves it alone */
+        ops[i].kind = OP_STEP_CLOSE;
     }
     return 0;
 }
@@ -76,12 +94,13 @@ static void test_run(void **state)
         ops[i].deadline_at_ns = 1000 - (uint64_t)i;
         assert_int_equal(deadline_add(&rdv, &ops[i]), TRYST_OK);
     }
-    assert_int_equal(deadline_run(&rdv, 1000 - OPS), 0);
-    assert_int_equal(deadline_run(&rdv, 1000 - OPS + 10), 10);
+    assert_int_equal(deadlines_run(&rdv, 1000 - OPS), 0);
+    assert_int_equal(deadlines_run(&rdv, 1000 - OPS + 10), 10);
     for (int i = 0; i < OPS; i++)
         assert_int_equal(ops[i].heap_index == SIZE_MAX, i >= OPS - 10);
-    assert_int_equal(deadline_run(&rdv, UINT64_MAX), OPS - 10);
-    assert_int_equal(deadline_run(&rdv, UINT64_MAX), 0);
+    assert_int_equal(deadlines_run(&rdv, UINT64_MAX), OPS - 10);
+    assert_int_equal(deadlines_run(&rdv, UINT64_MAX), 0);
+    assert_int_equal(failed_count, OPS);
     assert_int_equal(deadline_next(&rdv), 0);
 }
 

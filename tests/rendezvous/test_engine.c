@@ -98,7 +98,7 @@ static void test_want_crosses_data(void **state)
     world_settle(&world);
     world_done(send, TRYST_OK);
     world_done(recv, TRYST_OK);
-    assert_int_equal(world_peer(&world, 0, 1)->eager_used, 0);
+    assert_int_equal(world_peer(&world, 0, 1)->out.eager_used, 0);
     end(steps);
 }
 
@@ -262,7 +262,7 @@ static void test_deferred(void **state)
         recvs[i] = recv1(steps, edges[i], i, LARGE, NULL);
     world_settle(&world);
     assert_int_equal(world.sides[0].rdv->counters.wants_deferred, 3);
-    assert_int_equal(world_peer(&world, 0, 1)->parked_count, 1);
+    assert_int_equal(world_peer(&world, 0, 1)->in.parked_count, 1);
     for (int i = 3; i >= 0; i--)
         sends[i] = send0(steps, edges[i], i, LARGE, NULL);
     world_settle(&world);
@@ -596,10 +596,10 @@ static void test_wants_max(void **state)
     }
     world_settle(&world);
     struct peer *peer = world_peer(&world, 1, 0);
-    assert_int_equal(peer->wants_sent, 2);
+    assert_int_equal(peer->out.wants_sent, 2);
     world.sides[0].hold_frames = false;
     world_settle(&world);
-    assert_int_equal(peer->wants_sent, 10);
+    assert_int_equal(peer->out.wants_sent, 10);
     for (int i = 9; i >= 0; i--) {
         snprintf(edge, sizeof edge, "e%d", i);
         sends[i] = send0(steps, edge, i % 4, 4000, NULL);
@@ -626,7 +626,7 @@ static void test_frame_credits(void **state)
         sends[i] = send0(steps, "a", 0, 1500, NULL);
     world_settle(&world);
     struct peer *peer = world_peer(&world, 0, 1);
-    assert_int_equal(peer->frames_sent - peer->frames_acked, 2);
+    assert_int_equal(peer->out.frames_sent - peer->out.frames_acked, 2);
     world.sides[1].hold_frames = false;
     for (int i = 0; i < COUNT; i++)
         recvs[i] = recv1(steps, "a", 0, 1500, NULL);
@@ -635,7 +635,7 @@ static void test_frame_credits(void **state)
         world_done(sends[i], TRYST_OK);
         world_done(recvs[i], TRYST_OK);
     }
-    assert_int_equal(peer->eager_used, 0);
+    assert_int_equal(peer->out.eager_used, 0);
     end(steps);
 }
 
@@ -1044,16 +1044,19 @@ static void test_abort_earliest(void **state)
                   {100, 0, true}, {50, 2, true},   {50, 2, false}};
     struct scope *scope;
     int32_t rank = -1;
+    uint64_t time_ns = 0;
     begin(NULL);
     assert_int_equal(scope_open(&world.sides[0].rdv->scopes, 9, &scope), TRYST_OK);
     scope_add(scope);
     for (size_t i = 0; i < COUNT_OF(causes); i++) {
-        bool news =
-            scope_abort(scope, TRYST_E_ABORTED, causes[i].rank, causes[i].time_ns, "why");
-        assert_int_equal(news, causes[i].news);
-        if (news)
+        rendezvous_abort(world.sides[0].rdv, 9, TRYST_E_ABORTED, causes[i].rank,
+                         causes[i].time_ns, "why", NULL);
+        if (causes[i].news) {
             rank = causes[i].rank;
+            time_ns = causes[i].time_ns;
+        }
         assert_int_equal(scope->abort_rank, rank);
+        assert_int_equal(scope->abort_time_ns, time_ns);
     }
     end(NULL);
 }

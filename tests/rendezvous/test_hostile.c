@@ -5,7 +5,7 @@
  *
  * TRYST_TEST_SEED replays; TRYST_TEST_FRAMES sets how many random frames are tried. */
 #include "core/text.h"
-#include "rendezvous/want.h"
+#include "rendezvous/protocol/want.h"
 #include "world.h"
 
 static struct world world;
@@ -50,9 +50,10 @@ static void frame_begin(struct frame *frame)
 static void frame_end(struct frame *frame)
 {
     struct frame_header header = {.cookie = world.sides[0].rdv->cookie,
-                                  .frames_read = enemy()->frames_acked,
-                                  .wants_taken = enemy()->wants_acked,
-                                  .done_base = (uint32_t)enemy()->out.acked + frame->acks,
+                                  .frames_read = enemy()->out.frames_acked,
+                                  .wants_taken = enemy()->out.wants_acked,
+                                  .done_base =
+                                      (uint32_t)enemy()->out.stream.acked + frame->acks,
                                   .done_mask = frame->acks_mask,
                                   .flags = frame->flags,
                                   .records = (uint16_t)frame->records};
@@ -437,11 +438,11 @@ static void test_faults(void **state)
         world_settle(&world);
         bool given_up = enemy()->life >= PEER_GIVING_UP;
         if (given_up != (faults[i].reason != NULL))
-            fail_msg("%s: %s", faults[i].name, enemy()->gone_text);
+            fail_msg("%s: %s", faults[i].name, enemy()->liveness.gone_text);
         if (given_up) {
-            assert_int_equal(enemy()->gone_status, TRYST_E_PROTOCOL);
-            if (!strstr(enemy()->gone_text, faults[i].reason))
-                fail_msg("%s: %s", faults[i].name, enemy()->gone_text);
+            assert_int_equal(enemy()->liveness.gone_status, TRYST_E_PROTOCOL);
+            if (!strstr(enemy()->liveness.gone_text, faults[i].reason))
+                fail_msg("%s: %s", faults[i].name, enemy()->liveness.gone_text);
         }
         assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
         end();
@@ -460,10 +461,10 @@ static void test_asks_flood(void **state)
         make_asks(&frame);
         inject(&frame);
     }
-    assert_int_equal(enemy()->over_count, ASKS_MAX);
+    assert_int_equal(enemy()->in.closed_count, ASKS_MAX);
     world_settle(&world);
-    assert_int_equal(enemy()->over_count, 0);
-    assert_null(enemy()->over);
+    assert_int_equal(enemy()->in.closed_count, 0);
+    assert_null(enemy()->in.closed_steps);
     assert_int_equal(enemy()->life, PEER_ALIVE);
     assert_int_equal(tryst_step_close(step, NULL), TRYST_OK);
     end();
@@ -520,8 +521,8 @@ static void test_abort_by_nobody(void **state)
             .step = 1, .time_ns = 1, .status = TRYST_E_IO, .origin_rank = origins[i]};
         begin(NULL);
         tryst_step *step = world_step(&world, 0, 1);
-        assert_int_equal(link_send(world_peer(&world, 1, 0)->link, LINK_ABORT, &abort,
-                                   sizeof abort, -1),
+        assert_int_equal(link_send(world_peer(&world, 1, 0)->link.link, LINK_ABORT,
+                                   &abort, sizeof abort, -1),
                          TRYST_OK);
         world_settle(&world);
         assert_int_equal(tryst_step_status(step, NULL),
@@ -544,8 +545,9 @@ static void say(uint8_t type, const void *head, size_t head_bytes, size_t repeat
     memcpy(message, head, head_bytes);
     for (size_t i = 0; i < repeat; i++, bytes += sizeof hostile)
         memcpy(message + bytes, hostile, sizeof hostile); /* and its terminator */
-    assert_int_equal(link_send(world_peer(&world, 1, 0)->link, type, message, bytes, -1),
-                     TRYST_OK);
+    assert_int_equal(
+        link_send(world_peer(&world, 1, 0)->link.link, type, message, bytes, -1),
+        TRYST_OK);
 }
 
 static void say_abort(size_t repeat)
@@ -641,7 +643,7 @@ static void check_said(const char *name, void (*says)(size_t repeat), size_t rep
     strcpy(key, world_key(&world, 1, 0, "e"));
     tryst_op *op = world_recv(&world, 0, step, key, buffer, 10000, NULL);
     world_settle(&world);
-    assert_int_equal(world_peer(&world, 0, 1)->ep_state, PEER_EP_OPENING);
+    assert_int_equal(world_peer(&world, 0, 1)->endpoint.state, PEER_EP_OPENING);
     says(repeat);
     world_settle(&world);
     check_dump(name);
@@ -720,7 +722,8 @@ static void test_floods(void **state)
             frame_begin(&frame);
             flood_add(&frame, (enum flood)flood, i);
             inject(&frame);
-            enemy()->frames_acked = (uint32_t)enemy()->frames_sent; /* it reads on */
+            enemy()->out.frames_acked =
+                (uint32_t)enemy()->out.frames_sent; /* it reads on */
             world_pass(&world);
             uint64_t now = alloc_live_bytes() - before;
             most = now > most ? now : most;
@@ -785,7 +788,7 @@ static void plausible(struct frame *frame, struct random *random, tryst_op *cons
                        RECORD_SEND, upto, 0, 1, 0);
             break;
         case 6: {
-            struct list_node *want = list_first(&enemy()->wants_list);
+            struct list_node *want = list_first(&enemy()->in.wants_list);
             if (want)
                 id = container_of(want, struct want, peer_node)->id;
             add_answer(frame, RECORD_DONE, 0, id, 0, upto, upto + 2);
@@ -842,7 +845,7 @@ static uint64_t fuzz_life(struct random *random)
         plausible(&frame, random, ops, count);
         mutate(&frame, random);
         world_inject(&world, 0, 1, frame.data, frame.bytes);
-        enemy()->frames_acked = (uint32_t)enemy()->frames_sent;
+        enemy()->out.frames_acked = (uint32_t)enemy()->out.frames_sent;
         frames++;
         if (random_range(random, 8) == 0)
             tryst_op_cancel(ops[random_range(random, (uint64_t)count)]);
@@ -851,7 +854,7 @@ static uint64_t fuzz_life(struct random *random)
     }
     world_settle(&world);
     if (enemy()->life == PEER_GONE)
-        assert_int_equal(enemy()->gone_status, TRYST_E_PROTOCOL);
+        assert_int_equal(enemy()->liveness.gone_status, TRYST_E_PROTOCOL);
     else
         peer_give_up(enemy(), TRYST_E_PEER, "is not needed any more");
     world_settle(&world);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys: TensorFlow's grammar with DESIGN's strictness, as one table; builder, prefixes. */
+/* Keys: TensorFlow's grammar with our strictness, as one table; builder, prefixes. */
 #include <string.h>
 
 #include "core/alloc.h"
 #include "core/hash.h"
 #include "core/random.h"
-#include "rendezvous/engine.h"
-#include "rendezvous/group.h"
 #include "rendezvous/match/prepared.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/group.h"
+#include "support/roster.h"
 #include "support/unit.h"
 #include "tryst/key.h"
 
@@ -140,6 +141,7 @@ static void test_length(void **state)
 /* ---- a group ------------------------------------------------------------------------------ */
 
 static struct roster_entry entries[12];
+static const struct roster_entry *by_prefix[12];
 static struct rendezvous rdv;
 static struct tryst_group group = {.roster = {.rank = 0, .size = 12, .entries = entries},
                                    .rdv = &rdv};
@@ -152,6 +154,7 @@ static int group_make(void **state)
                  "/job:worker/replica:0/task:%d", i);
     }
     snprintf(entries[3].device_prefix, sizeof entries[3].device_prefix, "/cpu:3");
+    roster_sort(&group.roster, by_prefix);
     return 0;
 }
 

@@ -91,7 +91,7 @@ static void test_left_before_endpoint(void **state)
     world.hold_links = world.sides[0].still = false;
     world_links_run(&world); /* that answer, and LEAVE */
     assert_true(world_peer(&world, 0, 1)->left);
-    assert_int_equal(world_peer(&world, 0, 1)->ep_state, PEER_EP_NONE);
+    assert_int_equal(world_peer(&world, 0, 1)->endpoint.state, PEER_EP_NONE);
     world_settle(&world);
     world_advance(&world, NS_PER_S);
     check_failed(send, 1, "rank 1 has left the group");
@@ -224,7 +224,7 @@ static void test_left_is_heard_late(void **state)
     tryst_op *send =
         world_send(&world, 1, step, world_key(&world, 1, 2, "a"), out, LARGE, NULL);
     world_settle(&world);
-    assert_int_equal(world_peer(&world, 1, 2)->link_state, PEER_LINK_CONNECTING);
+    assert_int_equal(world_peer(&world, 1, 2)->link.state, PEER_LINK_CONNECTING);
     world_peer(&world, 1, 2)->rdv->tick_ns = UINT64_MAX; /* nor has rank 1 looked */
     world.hold_links = world.sides[0].still = false;
     world_settle(&world);
@@ -299,9 +299,9 @@ static void test_parent_left(void **state)
     world_open(&world, 3, NULL);
     world.hold_links = true;
     struct peer *peer = world_peer(&world, 2, 0);
-    link_close(peer->link); /* its listener was full, say */
-    peer->link = NULL;
-    peer->connect_again = true;
+    link_close(peer->link.link); /* its listener was full, say */
+    peer->link.link = NULL;
+    peer->link.again = true;
     world.hold_links = false;
     world.sides[2].still = true;
     world_settle(&world);
@@ -311,7 +311,7 @@ static void test_parent_left(void **state)
     world_advance(&world, NS_PER_S / 2);
     world_advance(&world, 3 * NS_PER_S);
     assert_int_equal(peer->life, PEER_GONE);
-    assert_string_equal(peer->gone_text, "rank 0 has left the group");
+    assert_string_equal(peer->liveness.gone_text, "rank 0 has left the group");
     assert_false(said(2, "died"));
     world_close(&world);
 }
@@ -432,7 +432,7 @@ static void test_computes_before_contact(void **state)
         tryst_op *send =
             world_send(&world, 1, step, world_key(&world, 1, 2, "a"), out, LARGE, NULL);
         advance_s(60);
-        assert_int_equal(world_peer(&world, 1, 2)->link_state, PEER_LINK_CONNECTING);
+        assert_int_equal(world_peer(&world, 1, 2)->link.state, PEER_LINK_CONNECTING);
         assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS);
         world.link_again = 0;
         if (dies) {
@@ -442,7 +442,7 @@ static void test_computes_before_contact(void **state)
         } else {
             world.sides[2].away = false;
             advance_s(1);
-            assert_int_equal(world_peer(&world, 1, 2)->ep_state, PEER_EP_READY);
+            assert_int_equal(world_peer(&world, 1, 2)->endpoint.state, PEER_EP_READY);
             assert_int_equal(world.sides[1].rdv->counters.peers_given_up, 0);
         }
         tryst_step_close(step, NULL);
@@ -472,7 +472,7 @@ static void test_kernel_is_silent(void **state)
         world.sides[2].silent = !comes;
         advance_s(3);
         if (comes)
-            assert_int_equal(world_peer(&world, 1, 2)->ep_state, PEER_EP_READY);
+            assert_int_equal(world_peer(&world, 1, 2)->endpoint.state, PEER_EP_READY);
         else
             check_failed(send, 2,
                          "could not be connected to within TRYST_CONNECT_TIMEOUT");
@@ -523,8 +523,8 @@ static void test_stops_before_its_frames_left(void **state)
         tryst_op *send =
             world_send(&world, 1, step, world_key(&world, 1, 0, "a"), out, LARGE, NULL);
         advance_s(2);
-        assert_true(world_peer(&world, 0, 1)->peer_sent >
-                    world_peer(&world, 0, 1)->frames_read);
+        assert_true(world_peer(&world, 0, 1)->liveness.peer_sent >
+                    world_peer(&world, 0, 1)->in.frames_read);
         world.sides[1 - we].away = true;
         advance_s(60);
         world.sides[1 - we].away = false;
@@ -551,9 +551,9 @@ static void test_connect_again(void **state)
         world_send(&world, 1, step, world_key(&world, 1, 2, "a"), out, LARGE, NULL);
     world.link_again = 3;
     world_settle(&world);
-    assert_int_equal(world_peer(&world, 1, 2)->link_state, PEER_LINK_CONNECTING);
+    assert_int_equal(world_peer(&world, 1, 2)->link.state, PEER_LINK_CONNECTING);
     advance_s(2);
-    assert_int_equal(world_peer(&world, 1, 2)->ep_state, PEER_EP_READY);
+    assert_int_equal(world_peer(&world, 1, 2)->endpoint.state, PEER_EP_READY);
     tryst_step_close(step, NULL);
     world_settle(&world);
     world_done(send, TRYST_E_CANCELED);
@@ -578,7 +578,7 @@ static void test_dropped(void **state)
             check_failed(send, 2,
                          "could not be connected to within TRYST_CONNECT_TIMEOUT");
         else
-            assert_int_equal(world_peer(&world, 1, 2)->ep_state, PEER_EP_READY);
+            assert_int_equal(world_peer(&world, 1, 2)->endpoint.state, PEER_EP_READY);
         assert_false(said(1, "died"));
         tryst_step_close(step, NULL);
         world_settle(&world);
@@ -629,8 +629,8 @@ static void test_held_bound(void **state)
     for (int i = 0; i < 1000 && peer->life == PEER_ALIVE; i++)
         peer_ep_message(peer, 5, "x", 1, -1);
     assert_int_equal(peer->life, PEER_GIVING_UP);
-    assert_int_equal(peer->gone_status, TRYST_E_PROTOCOL);
-    assert_true(peer->held_count <= 64);
+    assert_int_equal(peer->liveness.gone_status, TRYST_E_PROTOCOL);
+    assert_true(peer->endpoint.held_count <= 64);
     world_close(&world);
 }
 
@@ -641,8 +641,9 @@ static void more_ways(int count)
 {
     for (int i = 0; i < 2; i++) {
         struct peer *peer = world_peer(&world, i, 1 - i);
-        for (int kind = TRANSPORT_UCX; peer->candidates_count < count; kind++)
-            peer->candidates[peer->candidates_count++] = (enum transport_kind)kind;
+        for (int kind = TRANSPORT_UCX; peer->endpoint.candidates_count < count; kind++)
+            peer->endpoint.candidates[peer->endpoint.candidates_count++] =
+                (enum transport_kind)kind;
     }
 }
 
@@ -693,8 +694,8 @@ static void test_never_ready_but_the_next(void **state)
         peer_need(world_peer(&world, 0, 1));
         advance_ms(14000);
         for (int i = 0; i < 2; i++) {
-            assert_int_equal(world_peer(&world, i, 1 - i)->ep_state, PEER_EP_READY);
-            assert_int_equal(world_peer(&world, i, 1 - i)->candidate, 2);
+            assert_int_equal(world_peer(&world, i, 1 - i)->endpoint.state, PEER_EP_READY);
+            assert_int_equal(world_peer(&world, i, 1 - i)->endpoint.candidate, 2);
         }
         world_close(&world);
     }
@@ -707,7 +708,7 @@ static void test_never_looked(void **state)
     world_open(&world, 2, impatient);
     tryst_step *step = world_step(&world, 0, 1);
     peer_need(world_peer(&world, 0, 1));
-    while (world_peer(&world, 0, 1)->link_state != PEER_LINK_UP)
+    while (world_peer(&world, 0, 1)->link.state != PEER_LINK_UP)
         world_pass(&world);
     struct peer *peer = world_peer(&world, 0, 1);
     world.sides[0].unready = 1;
@@ -737,13 +738,13 @@ static void test_refused_ahead(void **state)
     tryst_step *step = world_step(&world, 0, 1);
     tryst_op *send = send_to(1, step);
     advance_ms(8000);
-    assert_int_equal(world_peer(&world, 0, 1)->ep_state, PEER_EP_CLOSING);
-    assert_int_equal(world_peer(&world, 1, 0)->candidate, 2);
+    assert_int_equal(world_peer(&world, 0, 1)->endpoint.state, PEER_EP_CLOSING);
+    assert_int_equal(world_peer(&world, 1, 0)->endpoint.candidate, 2);
     world.sides[0].hold_close = false;
     advance_ms(1000);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(world_peer(&world, i, 1 - i)->ep_state, PEER_EP_READY);
-        assert_int_equal(world_peer(&world, i, 1 - i)->candidate, 2);
+        assert_int_equal(world_peer(&world, i, 1 - i)->endpoint.state, PEER_EP_READY);
+        assert_int_equal(world_peer(&world, i, 1 - i)->endpoint.candidate, 2);
     }
     tryst_step_close(step, NULL);
     world_settle(&world);

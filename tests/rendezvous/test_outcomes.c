@@ -277,13 +277,13 @@ static void lives_run(enum action action, int who, bool credit)
     uint64_t id = 0;
     world_open(&world, 2, settings);
     world_join(&world, PRODUCER, CONSUMER);
-    world_peer(&world, PRODUCER, CONSUMER)->eager_used = used;
+    world_peer(&world, PRODUCER, CONSUMER)->out.eager_used = used;
     for (size_t i = 0; i < BYTES_MAX; i++)
         out[i] = (uint8_t)(i * 7 + 1);
     for (unsigned i = 0; i < COUNT_OF(sizes) * 8 * PASSES * ORDERS * PRIORS * HOLDS; i++)
         if (life_draw(&life, i))
             life_run(&life, ++id);
-    assert_int_equal(world_peer(&world, PRODUCER, CONSUMER)->eager_used, used);
+    assert_int_equal(world_peer(&world, PRODUCER, CONSUMER)->out.eager_used, used);
     world_close(&world);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What leaves at once and what waits for company: submissions by a thread that finds the role
+/* What leaves at once and what waits for company: submissions by a thread that finds the lock
  * free, and acknowledgements that wait for a frame to go with. Passes and leaves are made one by one. */
 #include "world.h"
 
@@ -310,7 +310,7 @@ static void role_put(void *owner)
     left++;
 }
 
-/* Rank 0's submissions may find the role free. */
+/* Rank 0's submissions may find the lock free. */
 static void begin_with_role(void)
 {
     begin();
@@ -348,7 +348,7 @@ static void test_leaves_at_once(void **state)
     end_with_role();
 }
 
-/* Whoever finds the role taken queues, and what was queued goes first. */
+/* Whoever finds the lock taken queues, and what was queued goes first. */
 static void test_queued_goes_first(void **state)
 {
     begin_with_role();

@@ -5,15 +5,17 @@
 #include "core/alloc.h"
 #include "core/hash.h"
 #include "core/random.h"
-#include "rendezvous/eager.h"
-#include "rendezvous/engine.h"
 #include "rendezvous/match/table.h"
-#include "rendezvous/peer.h"
-#include "rendezvous/want.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/peer.h"
+#include "rendezvous/protocol/eager.h"
+#include "rendezvous/protocol/want.h"
+#include "support/roster.h"
 #include "support/unit.h"
 
 static struct rendezvous rdv;
 static struct roster_entry entries[2];
+static const struct roster_entry *by_prefix[2];
 static struct tryst_group group = {.roster = {.rank = 0, .size = 2, .entries = entries},
                                    .rdv = &rdv};
 static struct peer peer;
@@ -31,6 +33,7 @@ static int begin(void **state)
         snprintf(entries[i].device_prefix, sizeof entries[i].device_prefix,
                  "/job:a/replica:0/task:%d", i);
     }
+    roster_sort(&group.roster, by_prefix);
     return pool_open(&wants, &rdv.wants);
 }
 
@@ -199,7 +202,7 @@ static void test_queues(void **state)
     int order[COUNT];
     tryst_key_release(key);
     random_seed(&random, unit_seed());
-    list_init(&peer.wants_list);
+    list_init(&peer.in.wants_list);
     for (int i = 0; i < COUNT; i++)
         order[i] = i;
     for (int i = COUNT - 1; i > 0; i--) {
@@ -217,7 +220,7 @@ static void test_queues(void **state)
         want->queued.seq = seq;
         want->answered = true;
         queue_insert(&entry->wants, &want->queued);
-        peer.parked_count++;
+        peer.in.parked_count++;
         wants[order[i]] = want;
         sends[order[i]].queued.seq = seq;
         queue_insert(&entry->sends, &sends[order[i]].queued);
@@ -242,12 +245,12 @@ static void test_queues(void **state)
     want_unpark(wants[7]);
     want_unpark(wants[7]); /* twice does no harm */
     assert_null(want_find(entry, 14));
-    assert_int_equal(peer.parked_count, COUNT - 1);
+    assert_int_equal(peer.in.parked_count, COUNT - 1);
     want_free(wants[7]);
     while ((item = queue_next(&entry->wants, NULL)) != NULL)
         want_free(container_of(item, struct want, queued));
     scope_free(scope);
-    assert_int_equal(peer.parked_count, 0);
+    assert_int_equal(peer.in.parked_count, 0);
     assert_int_equal(pool_counters(rdv.wants).in_use, 0);
 }
 

@@ -2,6 +2,8 @@
 /* Opening, turning and closing a world; its dispatch. */
 #include "world.h"
 
+#include "support/roster.h"
+
 struct world *world_current;
 
 /* ---- dispatch: first come, first served; every byte of window is accounted for ------------ */
@@ -163,6 +165,8 @@ static tryst_status side_group_open(struct side *side, int size)
     group->roster.entries = calloc((size_t)size, sizeof(struct roster_entry));
     for (int i = 0; i < size; i++)
         identity_make(&group->roster.entries[i], i);
+    roster_sort(&group->roster,
+                calloc((size_t)size, sizeof(const struct roster_entry *)));
     memcpy(group->cookie, "one world's kin", sizeof group->cookie);
     tryst_status status = rendezvous_listen(side->rdv, NULL, &address);
     return status == TRYST_OK ? rendezvous_group_open(side->rdv, group, NULL) : status;
@@ -181,10 +185,11 @@ static void sides_close(struct world *world)
             rendezvous_close(side->rdv);
         }
         config_close(side->config);
+        free(side->group.roster.by_prefix);
         free(side->group.roster.entries);
         side->rdv = NULL;
         side->config = NULL;
-        side->group.roster.entries = NULL;
+        memset(&side->group.roster, 0, sizeof side->group.roster);
     }
     world_links_close(world);
 }
@@ -271,8 +276,8 @@ void world_join(struct world *world, int a, int b)
 {
     peer_need(world_peer(world, a, b));
     world_settle(world);
-    assert_int_equal(world_peer(world, a, b)->ep_state, PEER_EP_READY);
-    assert_int_equal(world_peer(world, b, a)->ep_state, PEER_EP_READY);
+    assert_int_equal(world_peer(world, a, b)->endpoint.state, PEER_EP_READY);
+    assert_int_equal(world_peer(world, b, a)->endpoint.state, PEER_EP_READY);
 }
 
 void world_inject(struct world *world, int rank, int from, const void *frame,
@@ -281,7 +286,7 @@ void world_inject(struct world *world, int rank, int from, const void *frame,
     struct peer *peer = world_peer(world, rank, from);
     uint64_t *copy = malloc(bytes + !bytes); /* exactly as long: a byte too far is seen */
     memcpy(copy, frame, bytes);
-    peer_rail_events.frame(peer->ep, copy, bytes);
+    peer_rail_events.frame(peer->endpoint.ep, copy, bytes);
     free(copy);
 }
 

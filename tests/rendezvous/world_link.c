@@ -256,7 +256,7 @@ void world_links_close(struct world *world)
 
 void world_link_cut(struct world *world, int a, int b)
 {
-    struct link *link = world_peer(world, a, b)->link;
+    struct link *link = world_peer(world, a, b)->link.link;
     link_part(link);
 }
 
@@ -265,7 +265,7 @@ void world_kill(struct world *world, int rank)
     struct side *side = &world->sides[rank];
     rendezvous_listen_stop(side->rdv);
     for (int i = 0; i < world->size; i++) {
-        struct link *link = side->group.peers[i].link;
+        struct link *link = side->group.peers[i].link.link;
         if (link && link->other) {
             link_part(link);
             link->told = true; /* the dead hear nothing */

@@ -56,7 +56,7 @@ void plan_close(struct plan *plan)
 
 /* --- solve ------------------------------------------------------------------------------- */
 
-/* The prices that proved a plan of before, for the links that are still there: a bound at once. */
+/* The prices that proved a previous plan, for the links that are still there: a bound at once. */
 static tryst_status before_price(struct plan_work *work, const struct plan *before)
 {
     const struct overlay *overlay = work->overlay;

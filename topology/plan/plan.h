@@ -54,7 +54,7 @@ struct plan_params {
     uint32_t root;      /* broadcast, reduce */
     uint32_t trees_max; /* 0: as few as cost nothing */
     double
-        gap_max; /* stop here; 0: to the optimum, or where there is a plan of before at 1 % */
+        gap_max; /* stop here; 0: to the optimum, or where there is a previous plan at 1 % */
     uint64_t
         budget_ns; /* stop then; 0: none. Such a plan is as good as the machine was fast: it need
                            not be the same twice */

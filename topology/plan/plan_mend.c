@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The trees of a plan of before, made to fit a network of which something is gone or slower.
+ * The trees of a previous plan, made to fit a network of which something is gone or slower.
  *
  * One idea: a tree that crosses what is gone, or what is now too slow, lacks one good edge and no more. That edge is
  * taken out, and the part below it joins the rest again by the cheapest edge there is, at prices that grow with what

@@ -5,7 +5,7 @@
 
 #include "plan_work.h"
 
-/** The trees of a plan of before with their shares, repaired where they cross what is gone, and what of them loads the
+/** The trees of a previous plan with their shares, repaired where they cross what is gone, and what of them loads the
  *  longest rows moved elsewhere, as far as that goes by exchanging single edges. Prices must have been set. */
 tryst_status plan_mend(struct plan_work *work, const struct plan *before, double gap);
 

@@ -58,7 +58,7 @@ struct plan_work {
     uint32_t priced_count;
     struct plan_step steps[PLAN_STEPS];
     double
-        effort; /* 1; less where a plan of before is to be mended quickly: scales all that is counted */
+        effort; /* 1; less where a previous plan is to be mended quickly: scales all that is counted */
     uint64_t end_ns; /* 0: none */
 };
 

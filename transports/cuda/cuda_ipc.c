@@ -11,6 +11,7 @@
  * What is imported was said by a peer: sizes are checked here, and the driver refuses a mapping
  * that is longer than the allocation behind it.
  */
+#include "cuda_ipc.h"
 #include "cuda_private.h"
 
 #include <string.h>

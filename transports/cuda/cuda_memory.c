@@ -6,6 +6,7 @@
  * Freeing waits until the device has done all that was begun before: whoever frees often uses the
  * pool (tryst/pool.h).
  */
+#include "cuda_memory.h"
 #include "cuda_private.h"
 
 tryst_status cuda_alloc(int32_t device, size_t bytes, void **data_p, int *fd_p)

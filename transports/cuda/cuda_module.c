@@ -3,7 +3,11 @@
  * The cuda module's entry and its row of memory functions. It has no transport of its own: shm,
  * self and the fabrics move device memory by this row.
  */
+#include "cuda_ipc.h"
+#include "cuda_memory.h"
 #include "cuda_private.h"
+#include "cuda_stream.h"
+#include "cuda_wait.h"
 
 #include <stdio.h>
 #include <string.h>

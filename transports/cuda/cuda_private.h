@@ -43,26 +43,5 @@ void cuda_peer_enable(struct cuda_device *device, int32_t other);
 /* The row's functions (cuda_module.c has the table; memory_ops.h the contracts). */
 tryst_status cuda_devices(int32_t *count_p, char *text);
 tryst_status cuda_describe(int32_t device, struct memory_device *info_p);
-tryst_status cuda_locate(const void *data, int32_t *device_p);
-tryst_status cuda_alloc(int32_t device, size_t bytes, void **data_p, int *fd_p);
-void cuda_free(int32_t device, void *data, size_t bytes, int fd);
-tryst_status cuda_pinned_alloc(int32_t device, size_t bytes, void **data_p);
-void cuda_pinned_free(int32_t device, void *data, size_t bytes);
-tryst_status cuda_copy_async(int32_t device, void *stream, void *dst, const void *src,
-                             size_t bytes);
-tryst_status cuda_stream_open(int32_t device, bool urgent, void **stream_p);
-void cuda_stream_close(int32_t device, void *stream);
-tryst_status cuda_event_open(int32_t device, void **event_p);
-void cuda_event_close(int32_t device, void *event);
-tryst_status cuda_event_record(int32_t device, void *stream, void *event);
-tryst_status cuda_event_query(int32_t device, void *event);
-tryst_status cuda_stream_wait(int32_t device, void *stream, void *event);
-tryst_status cuda_stream_wait_word(int32_t device, void *stream, const uint32_t *word,
-                                   uint32_t value);
-tryst_status cuda_ipc_export(int32_t device, const void *data, size_t bytes,
-                             struct memory_ipc *ipc_p, int *fd_p);
-tryst_status cuda_ipc_import(int32_t device, const struct memory_ipc *ipc, int fd,
-                             void **data_p);
-void cuda_ipc_close(int32_t device, void *data, const struct memory_ipc *ipc);
 
 #endif

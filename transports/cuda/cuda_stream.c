@@ -5,6 +5,7 @@
  * Our streams are non-blocking: the default stream neither waits for them nor makes them wait.
  * Events measure no time, which makes recording them cheap.
  */
+#include "cuda_stream.h"
 #include "cuda_private.h"
 
 tryst_status cuda_stream_open(int32_t device, bool urgent, void **stream_p)

@@ -10,6 +10,7 @@
  * Both compare as the driver defines GEQ: (int32_t)(*word - value) >= 0. Both read with acquire at
  * system scope, so what was written before the word is seen by what comes behind in the stream.
  */
+#include "cuda_wait.h"
 #include "cuda_private.h"
 #include "cuda_wait_ptx.h"
 

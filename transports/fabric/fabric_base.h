@@ -35,10 +35,10 @@ struct fabric_rail {
     struct poller_source
         source; /**< the fabric's descriptor; fn NULL: nobody waits for it */
     struct ep_table table;
-    struct list done;   /**< bulks to report; nothing is reported from inside a call */
-    struct list work;   /**< endpoints with something to do in the next progress */
-    uint64_t strangers; /**< messages with a wrong cookie or endpoint id */
-    char name[32];      /**< of the interface, or "any interface" */
+    struct list done; /**< bulks to report; nothing is reported from inside a call */
+    struct list work; /**< endpoints with something to do in the next progress */
+    uint64_t unauthenticated; /**< messages with a wrong cookie or endpoint id */
+    char name[32];            /**< of the interface, or "any interface" */
 };
 
 /** A rail of `bytes` bytes, zero but for this part of it; NULL: no memory. Endpoints at once: at most
@@ -183,7 +183,7 @@ static inline void *fabric_ep_receiver(struct fabric_rail *rail, uint64_t id,
     struct fabric_ep *ep = ep_table_find(&rail->table, id);
     if (ep && ep->cookie == cookie)
         return ep;
-    rail->strangers++;
+    rail->unauthenticated++;
     return NULL;
 }
 

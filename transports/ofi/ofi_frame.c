@@ -348,7 +348,7 @@ void ofi_message_received(struct ofi_rail *rail, struct ofi_packet *packet, size
     struct ofi_head head;
     struct ofi_ep *ep;
     if (bytes < sizeof head || bytes > sizeof packet->data) {
-        rail->fabric.strangers++;
+        rail->fabric.unauthenticated++;
         return;
     }
     memcpy(&head, packet->data, sizeof head);

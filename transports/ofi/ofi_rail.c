@@ -338,10 +338,10 @@ tryst_status ofi_rail_open(const struct rail_params *params, struct rail **rail_
 void ofi_rail_close(struct rail *base)
 {
     struct ofi_rail *rail = (struct ofi_rail *)base;
-    if (rail->fabric.strangers)
+    if (rail->fabric.unauthenticated)
         fabric_rail_log(&rail->fabric, TRYST_LOG_INFO,
                         "closed; %llu messages with a wrong cookie or endpoint",
-                        (unsigned long long)rail->fabric.strangers);
+                        (unsigned long long)rail->fabric.unauthenticated);
     rail_free(rail);
 }
 

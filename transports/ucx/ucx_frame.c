@@ -193,7 +193,7 @@ static ucs_status_t am_received(void *arg, const void *header, size_t header_byt
     struct ucx_ep *ep;
     struct ucx_am am;
     if (header_bytes != sizeof am || param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
-        rail->fabric.strangers++;
+        rail->fabric.unauthenticated++;
         return UCS_OK;
     }
     memcpy(&am, header, sizeof am);

@@ -173,12 +173,12 @@ tryst_status ucx_rail_open(const struct rail_params *params, struct rail **rail_
 void ucx_rail_close(struct rail *base)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
-    if (rail->drained || rail->fabric.strangers)
+    if (rail->drained || rail->fabric.unauthenticated)
         fabric_rail_log(&rail->fabric, TRYST_LOG_INFO,
                         "closed; %llu messages without a receive, %llu with "
                         "a wrong cookie or endpoint",
                         (unsigned long long)rail->drained,
-                        (unsigned long long)rail->fabric.strangers);
+                        (unsigned long long)rail->fabric.unauthenticated);
     rail_free(rail);
 }
 

@@ -11,6 +11,7 @@
  * algorithms wherever a stage begins. Where no algorithm has the epilogue that is asked for (odd
  * widths, say), or not even the bias, the product goes without, and our kernels follow. Called through
  * the row's table. */
+#include "cuda_product.h"
 #include "cuda_session.h"
 
 #include <string.h>

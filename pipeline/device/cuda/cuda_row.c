@@ -9,6 +9,7 @@
  *
  * The runtime is linked statically and finds the driver when a session is first opened; cuBLASLt
  * comes with the module. Never unloaded. */
+#include "cuda_product.h"
 #include "cuda_session.h"
 
 #include "pipeline/device/stage_module.h"

@@ -9,7 +9,6 @@
 /* The widest head that attention's tiles hold. */
 enum { CUDA_HEAD_WIDTH_MAX = 256 };
 
-void cuda_product(const device_lane *lane, const device_product *product);
 void cuda_column_sum(const device_lane *lane, int32_t rows, int32_t columns,
                      const void *dy, void *dbias);
 void cuda_embedding_forward(const device_lane *lane, int32_t rows, int32_t seq,

@@ -8,8 +8,8 @@
  * Forward leaves lse alone, and backward computes p once more from it, so no [seq, seq] matrix is
  * ever made (Dao et al., FlashAttention, 2022). Backward walks rows for dq and columns for dk and
  * dv, so that each result is one sum in a fixed order. */
+#include "attention.h"
 #include "number.h"
-#include "reference.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients of biases: sums down the columns. */
+#include "column_sum.h"
 #include "number.h"
-#include "reference.h"
 
 void reference_column_sum(const device_lane *lane, int32_t rows, int32_t columns,
                           const void *dy, void *dbias)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax and cross-entropy of a chunk of rows, and the mean of all rows' losses. */
+#include "cross_entropy.h"
 #include "number.h"
-#include "reference.h"
 
 #include <math.h>
 

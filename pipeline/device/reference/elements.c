@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums, copies and roundings of whole arrays, element by element. */
+#include "elements.h"
 #include "number.h"
-#include "reference.h"
 
 void reference_add(const device_lane *lane, uint64_t count, const void *a, const void *b,
                    void *y)

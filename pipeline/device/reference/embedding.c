@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The embedding: a row of each table for each byte, and the scatter-add back. */
+#include "embedding.h"
 #include "number.h"
-#include "reference.h"
 
 void reference_embedding_forward(const device_lane *lane, int32_t rows, int32_t seq,
                                  int32_t hidden, const uint8_t *bytes, const void *token,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GELU in its tanh form, its derivative. */
+#include "gelu.h"
 #include "number.h"
-#include "reference.h"
 
 #include <math.h>
 

@@ -3,8 +3,8 @@
  *
  *     y  = n · gain + bias
  *     dx = rstd · (g − mean(g) − n · mean(g · n))        dgain = Σ dy · n,  dbias = Σ dy */
+#include "norm.h"
 #include "number.h"
-#include "reference.h"
 
 #include <math.h>
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products, as defined. product.cu does them by cuBLASLt. */
+#include "product.h"
+#include "gelu.h"
 #include "number.h"
-#include "reference.h"
 
 static double product_element(const device_product *p, tryst_dtype dtype, size_t i,
                               size_t j)

@@ -4,7 +4,15 @@
  *
  * Every operation is as short as its definition: what the CUDA kernels are compared
  * with, as in Karpathy's llm.c. Called by device_stage.c through the table. */
-#include "reference.h"
+#include "attention.h"
+#include "column_sum.h"
+#include "cross_entropy.h"
+#include "elements.h"
+#include "embedding.h"
+#include "gelu.h"
+#include "norm.h"
+#include "product.h"
+#include "update.h"
 
 #include "pipeline/base/fail.h"
 #include "pipeline/base/memory.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SGD with momentum and Adam over a whole arena; optimizer.c has the formulae. */
+#include "update.h"
 #include "number.h"
-#include "reference.h"
 
 #include <math.h>
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/bootstrap_env.h"
 
 static int exchange(struct bootstrap *bootstrap, const struct bootstrap_params *params)
 {
@@ -30,13 +31,13 @@ static int survive(struct bootstrap *bootstrap, const struct bootstrap_params *p
 {
     struct err err = ERR_INIT;
     char name[32];
-    if (bootstrap_barrier(bootstrap, &err) != TRYST_OK)
+    if (bootstrap_allgather(bootstrap, NULL, 0, NULL, &err) != TRYST_OK)
         return 1;
     if (params->rank == victim) {
         usleep(200000); /* the others are in the next barrier by now */
         raise(SIGKILL);
     }
-    tryst_status status = bootstrap_barrier(bootstrap, &err);
+    tryst_status status = bootstrap_allgather(bootstrap, NULL, 0, NULL, &err);
     snprintf(name, sizeof name, "rank %d ", victim);
     fprintf(stderr, "%s\n", err.text);
     return status == TRYST_E_BOOTSTRAP && strstr(err.text, name) ? 0 : 1;

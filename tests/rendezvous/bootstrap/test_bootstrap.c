@@ -24,7 +24,7 @@ static tryst_status gather_thrice(struct job *job, struct bootstrap *bootstrap, 
         free(all);
     }
     if (status == TRYST_OK)
-        status = bootstrap_barrier(bootstrap, err);
+        status = bootstrap_allgather(bootstrap, NULL, 0, NULL, err);
     return status;
 }
 
@@ -363,7 +363,7 @@ static tryst_status look_at_server_thread(struct job *job, struct bootstrap *boo
 {
     static const int asynchronous[] = {SIGHUP,  SIGINT,  SIGTERM, SIGCHLD,
                                        SIGUSR1, SIGUSR2, SIGALRM, SIGPROF};
-    tryst_status status = bootstrap_barrier(bootstrap, err);
+    tryst_status status = bootstrap_allgather(bootstrap, NULL, 0, NULL, err);
     if (status != TRYST_OK || rank != 0)
         return status;
     uint64_t blocked = task_blocked("tryst-boot");

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/bootstrap_env.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef"
 

@@ -105,7 +105,7 @@ static tryst_status one_lags(struct job *job, struct bootstrap *bootstrap, int r
 {
     while (rank == 2 && atomic_load(&gave_up) < job->size - 1)
         usleep(20000);
-    tryst_status status = bootstrap_barrier(bootstrap, err);
+    tryst_status status = bootstrap_allgather(bootstrap, NULL, 0, NULL, err);
     atomic_fetch_add(&gave_up, 1);
     return status;
 }
@@ -297,7 +297,7 @@ static tryst_status one_leaves_early(struct job *job, struct bootstrap *bootstra
     (void)job;
     if (rank == 1)
         return err_set(err, TRYST_E_BOOTSTRAP, "(rank 1 left the bootstrap)");
-    return bootstrap_barrier(bootstrap, err);
+    return bootstrap_allgather(bootstrap, NULL, 0, NULL, err);
 }
 
 static void rank_that_leaves_early_is_named(void **state)
@@ -398,13 +398,13 @@ static void death_is_told(int victim, enum death when)
             if (when == DEATH_IN_BARRIER)
                 alarm(1); /* kills: nobody catches it */
             if (when == DEATH_IN_BARRIER)
-                bootstrap_barrier(bootstrap, &err);
+                bootstrap_allgather(bootstrap, NULL, 0, NULL, &err);
             pause();
         }
         /* Survivors of a death in the barrier come to it late, so that it waits for them. */
         if (when == DEATH_IN_BARRIER)
             sleep(2);
-        tryst_status status = bootstrap_barrier(bootstrap, &err);
+        tryst_status status = bootstrap_allgather(bootstrap, NULL, 0, NULL, &err);
         bool named = victim == 0 ? strstr(err.text, "rank 0") != NULL
                                  : strstr(err.text, "rank 2 (pid") != NULL;
         if (status != TRYST_E_BOOTSTRAP || !named)
@@ -446,7 +446,7 @@ static tryst_status one_aborts(struct job *job, struct bootstrap *bootstrap, int
 {
     (void)job;
     if (rank != 1)
-        return bootstrap_barrier(bootstrap, err);
+        return bootstrap_allgather(bootstrap, NULL, 0, NULL, err);
     return err_set(err, TRYST_E_MODULE, "the fabric is on fire");
 }
 
@@ -490,7 +490,8 @@ static tryst_status walk_body(struct job *job, struct bootstrap *bootstrap, int 
     snprintf(key, sizeof key, "k%d", 1 - rank);
     if (status == TRYST_OK)
         status = bootstrap_get(bootstrap, key, all, 256, &bytes, err);
-    return status == TRYST_OK ? bootstrap_barrier(bootstrap, err) : status;
+    return status == TRYST_OK ? bootstrap_allgather(bootstrap, NULL, 0, NULL, err)
+                              : status;
 }
 
 /* Each allocation of a whole session, in whichever thread, fails once: nobody hangs, nothing

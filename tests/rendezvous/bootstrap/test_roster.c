@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The roster: every rank comes to the same verdict, and names what differs. The gathering itself is
  * played: bootstrap_allgather is defined here. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/alloc.h"
 #include "core/config.h"
+#include "core/random.h"
 #include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/device_name.h"
 #include "rendezvous/bootstrap/roster.h"
 #include "support/unit.h"
 
-enum { RANKS = 12 };
+enum { RANKS = 12, MANY = 4096 };
 
 static struct roster_entry gathered[RANKS];
+static struct roster_entry *many; /* instead of those, where it is not NULL */
 static tryst_status gather_status;
 
 tryst_status bootstrap_allgather(struct bootstrap *bootstrap, const void *mine,
                                  size_t bytes, void *all, struct err *err)
 {
     assert_int_equal(bytes, sizeof *gathered);
-    memcpy(all, gathered, sizeof gathered);
+    memcpy(all, many ? many : gathered, many ? MANY * sizeof *many : sizeof gathered);
     return gather_status;
 }
 
@@ -228,6 +232,111 @@ static void test_verdicts(void **state)
     }
 }
 
+/* ---- what it costs ------------------------------------------------------------------------ */
+
+static uint64_t compared;
+
+bool __real_device_name_covers(tryst_view prefix, tryst_view device);
+bool __wrap_device_name_covers(tryst_view prefix, tryst_view device);
+int __real_device_name_compare(tryst_view a, tryst_view b);
+int __wrap_device_name_compare(tryst_view a, tryst_view b);
+
+bool __wrap_device_name_covers(tryst_view prefix, tryst_view device)
+{
+    compared++;
+    return __real_device_name_covers(prefix, device);
+}
+
+int __wrap_device_name_compare(tryst_view a, tryst_view b)
+{
+    compared++;
+    return __real_device_name_compare(a, b);
+}
+
+/* A large job: prefixes are compared some log(size) times each, not with all others, and a rank is found
+ * as quickly. */
+static void test_cost(void **state)
+{
+    enum { LOG = 12 };
+    struct roster roster;
+    struct roster_entry mine = gathered[0];
+    many = calloc(MANY, sizeof *many);
+    for (int i = 0; i < MANY; i++) {
+        many[i] = base;
+        snprintf(many[i].device_prefix, sizeof many[i].device_prefix,
+                 "/job:a/replica:%d/task:%d", i % 8, i * 7 % MANY);
+    }
+    compared = 0;
+    assert_int_equal(
+        roster_open((struct bootstrap *)many, 0, MANY, config, &mine, NULL, &roster),
+        TRYST_OK);
+    assert_in_range(compared, MANY, MANY * (LOG + 2));
+    for (int i = 0; i < MANY; i += 13) {
+        char name[ROSTER_PREFIX_MAX + 16];
+        compared = 0;
+        int bytes = snprintf(name, sizeof name, "%s/device:GPU:1", many[i].device_prefix);
+        assert_int_equal(roster_rank_of(&roster, name, (size_t)bytes), i);
+        assert_in_range(compared, 1, 2 * (LOG + 1));
+    }
+    assert_int_equal(roster_rank_of(&roster, "/job:b", 6), -1);
+    roster_close(&roster);
+    free(many);
+    many = NULL;
+}
+
+/* The rule as one would say it: the first rank whose prefix covers that of another, and the first such. */
+static void covers_plain(int *first_p, int *other_p)
+{
+    *first_p = *other_p = -1;
+    for (int i = 0; i < RANKS; i++)
+        for (int j = 0; j < RANKS; j++) {
+            const char *prefix = gathered[i].device_prefix;
+            const char *name = gathered[j].device_prefix;
+            size_t bytes = strlen(prefix);
+            if (i == j || strncmp(prefix, name, bytes) != 0 ||
+                (name[bytes] && name[bytes] != '/'))
+                continue;
+            *first_p = i;
+            *other_p = j;
+            return;
+        }
+}
+
+/* Drawn prefixes, many of them alike: the verdict names the ranks that the plain rule names. */
+static void test_drawn(void **state)
+{
+    static const char *const heads[] = {"/job:a",           "/job:a-b",
+                                        "/job:a.b",         "/job:a/replica:1",
+                                        "/job:a/replica:1", "/job:a/replica:11"};
+    uint64_t refused = 0, taken = 0;
+    struct random random;
+    random_seed(&random, unit_seed());
+    for (int turn = 0; turn < 3000; turn++) {
+        char text[ERR_TEXT_BYTES], told[32];
+        int first, other;
+        for (int i = 0; i < RANKS; i++) {
+            const char *head = heads[random_range(&random, COUNT_OF(heads))];
+            char *prefix = gathered[i].device_prefix;
+            int bytes = snprintf(prefix, ROSTER_PREFIX_MAX, "%s", head);
+            if (strstr(head, "replica") && random_range(&random, 64))
+                snprintf(prefix + bytes, ROSTER_PREFIX_MAX - (size_t)bytes, "/task:%d",
+                         (int)random_range(&random, 200));
+            else if (random_range(&random, 64))
+                snprintf(prefix + bytes, ROSTER_PREFIX_MAX - (size_t)bytes, "%d",
+                         (int)random_range(&random, 200));
+        }
+        covers_plain(&first, &other);
+        tryst_status status = open_all(text, sizeof text);
+        snprintf(told, sizeof told, "ranks %d and %d ", first, other);
+        assert_int_equal(status, first < 0 ? TRYST_OK : TRYST_E_GROUP);
+        if (first >= 0 && strncmp(text, told, strlen(told)) != 0)
+            fail_msg("turn %d: \"%s\", not %s", turn, text, told);
+        refused += first >= 0;
+        taken += first < 0;
+    }
+    assert_true(refused > 100 && taken > 100);
+}
+
 /* A rank on its own: what a key can name, and what it cannot. */
 static void test_prefix_names(void **state)
 {
@@ -292,6 +401,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_fits, begin, end),
         cmocka_unit_test_setup_teardown(test_text, begin, end),
         cmocka_unit_test_setup_teardown(test_verdicts, begin, end),
+        cmocka_unit_test_setup_teardown(test_cost, begin, end),
+        cmocka_unit_test_setup_teardown(test_drawn, begin, end),
         cmocka_unit_test_setup_teardown(test_prefix_names, begin, end),
         cmocka_unit_test_setup_teardown(test_failures, begin, end),
     };

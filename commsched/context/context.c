@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tryst_open and tryst_close: a context is wired of the layers.
+ *
+ * Idea: a context is opened without any peer, and opens nothing that only a peer needs: rails and
+ * modules come with the group (rails.c, group_open.c).
+ * Invariant: everything is undone in reverse order, also when it fails half-way.
+ * Callers: users.
+ */
+#include "context.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "commsched/progress/ack_timer.h"
+#include "commsched/progress/progress.h"
+#include "commsched/progress/thread.h"
+#include "commsched/sched/dispatch.h"
+#include "core/alloc.h"
+#include "rails.h"
+#include "rendezvous/live_context.h"
+#include "rendezvous/membership.h"
+#include "rendezvous/rendezvous.h"
+#include "rendezvous/submission.h"
+#include "topology/net/netif.h"
+#include "topology/net/port_range.h"
+#include "transports/fault_script.h"
+#include "transports/memory/memory.h"
+#include "transports/memory_kinds.h"
+#include "transports/module_load.h"
+
+void error_tell(const struct err *err, tryst_status status, const struct log *log,
+                char *text, size_t capacity)
+{
+    const char *sentence = err->text[0] ? err->text : tryst_status_str(status);
+    if (text && capacity)
+        snprintf(text, capacity, "%s", sentence);
+    else
+        LOG_ERROR(log, "%s", sentence);
+}
+
+static void forked_child(void *arg)
+{
+    tryst_ctx *ctx = arg;
+    rendezvous_forked(ctx->rdv);
+    close(ctx->poller.timer.fd);
+    close(ctx->poller.wake.fd);
+    close(ctx->poller.epoll_fd);
+}
+
+static tryst_status config_take(tryst_ctx *ctx, const tryst_open_params *params,
+                                struct err *err)
+{
+    ctx->log = (struct log)LOG_INIT;
+    ctx->log.sink = params ? params->log_fn : NULL;
+    ctx->log.arg = params ? params->log_arg : NULL;
+    tryst_status status = params && params->config
+                              ? config_copy(params->config->config, &ctx->config)
+                              : config_open(&ctx->log, err, &ctx->config);
+    if (status != TRYST_OK)
+        return err_set(err, status, "%s",
+                       err->text[0] ? err->text : "no memory for the settings");
+    ctx->log.level =
+        (tryst_log_level)(TRYST_LOG_ERROR + config_enum(ctx->config, CONFIG_LOG_LEVEL));
+    return TRYST_OK;
+}
+
+/** Settings with a grammar of their own: what is wrong with them is said at once. */
+static tryst_status settings_check(const tryst_ctx *ctx, struct err *err)
+{
+    struct fault_script script;
+    struct port_range ports;
+    char why[TRANSPORT_TEXT_MAX];
+    if (fault_script_parse(config_str(ctx->config, CONFIG_FAULT), &script, why) !=
+        TRYST_OK)
+        return err_set(err, TRYST_E_CONFIG, "TRYST_FAULT: %s", why);
+    return port_range_parse(config_str(ctx->config, CONFIG_PORT_RANGE), err, &ports);
+}
+
+static tryst_status trace_take(tryst_ctx *ctx)
+{
+    if (!config_bool(ctx->config, CONFIG_TRACE))
+        return TRYST_OK;
+    return trace_open((size_t)config_int(ctx->config, CONFIG_TRACE_EVENTS), NULL,
+                      &ctx->trace);
+}
+
+static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
+{
+    struct dispatch_params dispatch = {
+        .trace = ctx->trace,
+        .window_bytes = config_bytes(ctx->config, CONFIG_WINDOW_BYTES),
+        .rail_window_bytes = config_bytes(ctx->config, CONFIG_RAIL_WINDOW_BYTES),
+        .window_is_set = config_is_set(ctx->config, CONFIG_WINDOW_BYTES),
+        .start = transfer_start};
+    tryst_status status = dispatch_open(&dispatch, &ctx->dispatch);
+    if (status != TRYST_OK)
+        return err_set(err, status, "no memory for the dispatch");
+    struct rendezvous_params params = {.owner = ctx,
+                                       .config = ctx->config,
+                                       .log = &ctx->log,
+                                       .poller = &ctx->poller,
+                                       .trace = ctx->trace,
+                                       .dispatch = &dispatch_ops,
+                                       .dispatch_arg = ctx->dispatch,
+                                       .rails_open = rails_open,
+                                       .host = &ctx->wiring->host,
+                                       .memory = ctx->wiring->memory,
+                                       .enter = progress_enter,
+                                       .leave = progress_leave,
+                                       .ack_timer_call = ack_timer_call};
+    return rendezvous_open(&params, err, &ctx->rdv);
+}
+
+/** For regions that are released (memory.h). */
+static enum memory_entry domain_enter(void *arg)
+{
+    tryst_ctx *ctx = arg;
+    if (progress_lock_is_mine(ctx))
+        return MEMORY_INSIDE;
+    while (!progress_lock_take(ctx, TRYST_FOREVER))
+        ;
+    return MEMORY_ENTERED;
+}
+
+static void domain_leave(void *arg)
+{
+    progress_lock_put(arg);
+}
+
+static tryst_status wiring_open(tryst_ctx *ctx, struct err *err)
+{
+    ctx->wiring = mem_zalloc(sizeof *ctx->wiring);
+    if (!ctx->wiring)
+        return err_set(err, TRYST_E_NOMEM, "no memory for the context");
+    module_host_init(&ctx->wiring->host, ctx->config, &ctx->log);
+    tryst_status status =
+        memory_cache_open(memory_ops_load, &ctx->wiring->host, &ctx->wiring->memory);
+    if (status == TRYST_OK) {
+        memory_cache_guard(ctx->wiring->memory,
+                           &(struct memory_domain){domain_enter, domain_leave, ctx});
+        return status;
+    }
+    mem_free(ctx->wiring);
+    return err_set(err, status, "no memory for the registration cache");
+}
+
+static void wiring_close(tryst_ctx *ctx)
+{
+    rails_close(ctx);
+    memory_cache_close(ctx->wiring->memory);
+    netif_list_close(ctx->wiring->rails.interfaces);
+    mem_free(ctx->wiring);
+}
+
+static tryst_status ctx_open(tryst_ctx *ctx, const tryst_open_params *params,
+                             struct err *err)
+{
+    tryst_status status = config_take(ctx, params, err);
+    if (status != TRYST_OK)
+        return status;
+    status = settings_check(ctx, err);
+    if (status != TRYST_OK)
+        goto close_config;
+    status = poller_open(&ctx->poller);
+    if (status != TRYST_OK) {
+        err_set(err, status, "epoll, eventfd or timerfd: %s", err_reason(errno));
+        goto close_config;
+    }
+    status = trace_take(ctx);
+    if (status != TRYST_OK) {
+        err_set(err, status, "no memory for the trace");
+        goto close_poller;
+    }
+    status = wiring_open(ctx, err);
+    if (status != TRYST_OK)
+        goto close_trace;
+    status = engine_open(ctx, err);
+    if (status != TRYST_OK)
+        goto close_wiring;
+    status = progress_open(ctx);
+    if (status != TRYST_OK) {
+        err_set(err, status, "a mutex could not be made");
+        goto close_engine;
+    }
+    status = ack_timer_open(ctx);
+    if (status != TRYST_OK) {
+        err_set(err, status, "a mutex could not be made");
+        goto close_progress;
+    }
+    ctx->fork.child = forked_child;
+    ctx->fork.arg = ctx;
+    status = fork_handler_add(&ctx->fork);
+    if (status == TRYST_OK)
+        return status;
+    err_set(err, status, "the fork handler could not be registered");
+    ack_timer_close(ctx);
+close_progress:
+    progress_close(ctx);
+close_engine:
+    rendezvous_close(ctx->rdv);
+close_wiring:
+    if (ctx->dispatch)
+        dispatch_close(ctx->dispatch);
+    wiring_close(ctx);
+close_trace:
+    trace_close(ctx->trace);
+close_poller:
+    poller_close(&ctx->poller);
+close_config:
+    config_close(ctx->config);
+    return status;
+}
+
+tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **ctx_p)
+{
+    struct err err = ERR_INIT;
+    if (!ctx_p || (params && params->struct_size != sizeof *params))
+        return TRYST_E_INVALID;
+    tryst_ctx *ctx = mem_zalloc(sizeof *ctx);
+    tryst_status status = ctx ? ctx_open(ctx, params, &err)
+                              : err_set(&err, TRYST_E_NOMEM, "no memory for the context");
+    if (status != TRYST_OK) {
+        error_tell(&err, status, ctx ? &ctx->log : NULL, params ? params->error : NULL,
+                   params ? params->error_capacity : 0);
+        mem_free(ctx);
+        return status;
+    }
+    *ctx_p = ctx;
+    return TRYST_OK;
+}
+
+void tryst_close(tryst_ctx *ctx)
+{
+    if (!ctx)
+        return;
+    if (rendezvous_usable(ctx->rdv) == TRYST_E_FORKED)
+        return; /* the parent's; our copy goes with the process */
+    if (ctx->group)
+        tryst_group_close(ctx->group);
+    if (ctx->group)
+        return; /* it could not be closed, and said why: what a fabric still uses must stay */
+    progress_thread_stop(ctx);
+    ack_timer_close(ctx);
+    fork_handler_remove(&ctx->fork);
+    rendezvous_refuse(ctx->rdv);
+    progress_close(ctx);
+    rendezvous_close(ctx->rdv);
+    dispatch_close(ctx->dispatch);
+    wiring_close(ctx);
+    trace_close(ctx->trace);
+    poller_close(&ctx->poller);
+    config_close(ctx->config);
+    mem_free(ctx);
+}

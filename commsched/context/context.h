@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file context.h
+ *  What a context is wired of, for the files of this folder; opened and closed in context.c.
+ */
+#ifndef COMMSCHED_CONTEXT_CONTEXT_H
+#define COMMSCHED_CONTEXT_CONTEXT_H
+
+#include "commsched/progress/ctx.h"
+#include "core/err.h"
+#include "rails.h"
+#include "transports/module.h"
+
+struct wiring {
+    tryst_host host;
+    struct memory_cache *memory;
+    struct rails rails;
+};
+
+/** What went wrong, to the caller who gave a text for it, else to the log. */
+void error_tell(const struct err *err, tryst_status status, const struct log *log,
+                char *text, size_t capacity);
+
+#endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Registered memory, devices and pools, in the public API: the context's registration cache and host
+ * table, handed to the layer that has them.
+ * Callers: users.
+ */
+#include "transports/memory/memory.h"
+#include "context.h"
+#include "rendezvous/rendezvous.h"
+#include "rendezvous/submission.h"
+#include "transports/device.h"
+#include "transports/memory/memory_pool.h"
+#include "tryst/device.h"
+#include "tryst/pool.h"
+
+/* ---- memory ------------------------------------------------------------------------------- */
+
+tryst_status tryst_mem_register(tryst_ctx *ctx, void *data, size_t bytes,
+                                tryst_memory_kind memory, int32_t device,
+                                tryst_mem **mem_p)
+{
+    if (!ctx || !data || !bytes || !mem_p)
+        return TRYST_E_INVALID;
+    tryst_status status = rendezvous_usable(ctx->rdv);
+    if (status != TRYST_OK)
+        return status;
+    return memory_register(ctx->wiring->memory, data, bytes, memory, device, mem_p);
+}
+
+tryst_status tryst_mem_alloc(tryst_ctx *ctx, size_t bytes, tryst_memory_kind memory,
+                             int32_t device, void **data_p, tryst_mem **mem_p)
+{
+    if (!ctx || !bytes || !data_p || !mem_p)
+        return TRYST_E_INVALID;
+    tryst_status status = rendezvous_usable(ctx->rdv);
+    if (status == TRYST_OK)
+        status = memory_alloc(ctx->wiring->memory, bytes, memory, device, mem_p);
+    if (status == TRYST_OK)
+        *data_p = (*mem_p)->data;
+    return status;
+}
+
+void tryst_mem_release(tryst_mem *mem)
+{
+    if (mem)
+        memory_release(mem);
+}
+
+/* ---- devices ------------------------------------------------------------------------------ */
+
+tryst_status tryst_device_count(tryst_ctx *ctx, tryst_memory_kind memory,
+                                int32_t *count_p, char *text, size_t capacity)
+{
+    if (!ctx || !count_p)
+        return TRYST_E_INVALID;
+    tryst_status status = rendezvous_usable(ctx->rdv);
+    return status == TRYST_OK
+               ? device_count(&ctx->wiring->host, memory, count_p, text, capacity)
+               : status;
+}
+
+tryst_status tryst_device_open(tryst_ctx *ctx, tryst_memory_kind memory, int32_t ordinal,
+                               tryst_device **device_p, char *error, size_t capacity)
+{
+    if (!ctx || !device_p)
+        return TRYST_E_INVALID;
+    tryst_status status = rendezvous_usable(ctx->rdv);
+    return status == TRYST_OK ? device_open(&ctx->wiring->host, memory, ordinal, device_p,
+                                            error, capacity)
+                              : status;
+}
+
+tryst_status tryst_pool_open(tryst_ctx *ctx, const tryst_pool_params *params,
+                             tryst_pool **pool_p, char *error, size_t capacity)
+{
+    if (!ctx || !params || !pool_p)
+        return TRYST_E_INVALID;
+    tryst_status status = rendezvous_usable(ctx->rdv);
+    return status == TRYST_OK
+               ? memory_pool_open(ctx->wiring->memory, params, pool_p, error, capacity)
+               : status;
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tryst_check_visit: what of this machine and its settings will stand in a job's way.
+ *
+ * Idea: one small function for each thing that has gone wrong for somebody; each ends in one
+ * item: what was found, and what to do about it. Invariant: nothing is contacted, nothing is
+ * left behind but modules that were loaded.
+ * Callers: users, tryst-info --check.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "commsched/progress/ctx.h"
+#include "core/config.h"
+#include "core/err.h"
+#include "rendezvous/bootstrap/bootstrap_env.h"
+#include "rendezvous/bootstrap/bootstrap_pmix.h"
+#include "rendezvous/bootstrap/launch.h"
+#include "topology/net/netif.h"
+#include "topology/net/netif_choose.h"
+#include "topology/net/port_range.h"
+
+#define MIB (1024ull * 1024)
+/* Descriptors of a process by itself, and the most that a peer takes (two of ours, ten of ofi's
+ * tcp: transports/ofi/README.md). */
+#define DESCRIPTORS_BASE     64
+#define DESCRIPTORS_PER_PEER 12
+/* What is registered stays locked, whole tensors: with less than this, hardly one fits. */
+#define PINNED_MIN_BYTES (64 * MIB)
+/* pp_bench -n 4 over ucx was seen to keep 25 MiB there; Docker gives 64 MiB to all of a container. */
+#define SHM_MIN_BYTES (128 * MIB)
+
+enum { CAP_IPC_LOCK_BIT = 14, CAP_SYS_PTRACE_BIT = 19 };
+
+struct preflight {
+    const struct config *config;
+    const tryst_config *given; /* what the user handed in; may be NULL */
+    struct launch launch;
+    bool launch_known;
+    int (*fn)(void *arg, const tryst_check_item *item);
+    void *arg;
+    int stop;
+    int far; /* transports that lead to other machines */
+    char text[1024], fix[1024];
+};
+
+/* ---- telling ------------------------------------------------------------------------------ */
+
+static void text_add(char *text, size_t capacity, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void text_add(char *text, size_t capacity, const char *fmt, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(text + used, capacity - used, fmt, args);
+    va_end(args);
+}
+
+#define FOUND(self, ...) text_add((self)->text, sizeof(self)->text, __VA_ARGS__)
+#define FIX(self, ...)   text_add((self)->fix, sizeof(self)->fix, __VA_ARGS__)
+
+static void tell(struct preflight *self, const char *name, tryst_check_level level)
+{
+    const tryst_check_item item = {
+        .name = name, .level = level, .text = self->text, .fix = self->fix};
+    if (!self->stop)
+        self->stop = self->fn(self->arg, &item);
+    self->text[0] = self->fix[0] = '\0';
+}
+
+/* ---- what the process may ----------------------------------------------------------------- */
+
+static bool has_capability(int bit)
+{
+    unsigned long long mask = 0;
+    char line[256];
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, "CapEff:", 7) == 0)
+            mask = strtoull(line + 7, NULL, 16);
+    if (file)
+        (void)fclose(file);
+    return mask >> bit & 1;
+}
+
+static void check_memlock(struct preflight *self)
+{
+    struct rlimit limit = {0, 0};
+    bool rdma = access("/sys/class/infiniband", F_OK) == 0;
+    tryst_check_level level = TRYST_CHECK_OK;
+    (void)getrlimit(RLIMIT_MEMLOCK, &limit);
+    if (limit.rlim_cur == RLIM_INFINITY)
+        FOUND(self, "unlimited");
+    else
+        FOUND(self, "%llu KiB", (unsigned long long)limit.rlim_cur / 1024);
+    if (has_capability(CAP_IPC_LOCK_BIT)) {
+        FOUND(self, "; this process may lock more (CAP_IPC_LOCK)");
+    } else if (!rdma) {
+        FOUND(self, "; no RDMA device here, nothing is locked");
+    } else if (limit.rlim_cur < PINNED_MIN_BYTES) {
+        level = TRYST_CHECK_FAIL;
+        FOUND(self, ", and there are RDMA devices, which lock what they move");
+        FIX(self,
+            "ulimit -l unlimited, for all users in /etc/security/limits.conf "
+            "(* - memlock unlimited), LimitMEMLOCK=infinity in systemd units such as "
+            "slurmd's, docker run --ulimit memlock=-1");
+    } else if (limit.rlim_cur != RLIM_INFINITY) {
+        level = TRYST_CHECK_WARN;
+        FOUND(self, ", and there are RDMA devices, which lock what they move");
+        FIX(self, "ulimit -l unlimited (/etc/security/limits.conf)");
+    }
+    tell(self, "locked memory", level);
+}
+
+static void check_shm(struct preflight *self)
+{
+    struct statvfs about;
+    const char *fix =
+        "mount -o remount,size=50% /dev/shm; docker run --shm-size=1g (only "
+        "ucx and ofi use it, the transport shm does not)";
+    tryst_check_level level = TRYST_CHECK_OK;
+    if (statvfs("/dev/shm", &about) != 0 || access("/dev/shm", W_OK) != 0) {
+        level = TRYST_CHECK_WARN;
+        FOUND(self, "not usable: %s", strerror(errno));
+        FIX(self, "mount -t tmpfs -o mode=1777 tmpfs /dev/shm (only ucx and ofi use it, "
+                  "the transport shm does not)");
+    } else {
+        unsigned long long unit = about.f_frsize;
+        unsigned long long all = about.f_blocks * unit, left = about.f_bavail * unit;
+        FOUND(self, "%llu MiB, %llu MiB free", all / MIB, left / MIB);
+        if (left < SHM_MIN_BYTES) {
+            level = TRYST_CHECK_WARN;
+            if (all < 2 * SHM_MIN_BYTES)
+                FIX(self, "%s", fix);
+            else
+                FIX(self, "remove what ended programs have left there (ls -l /dev/shm)");
+        }
+    }
+    tell(self, "/dev/shm", level);
+}
+
+/** -1: there is no Yama. */
+static int ptrace_scope(void)
+{
+    char text[16] = "";
+    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+    if (!file)
+        return -1;
+    bool read = fgets(text, sizeof text, file) != NULL;
+    (void)fclose(file);
+    return read ? (int)strtol(text, NULL, 10) : -1;
+}
+
+static bool reads_itself(void)
+{
+    char from = 'x', to = 0;
+    struct iovec local = {.iov_base = &to, .iov_len = 1};
+    struct iovec remote = {.iov_base = &from, .iov_len = 1};
+    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
+}
+
+static void check_cma(struct preflight *self)
+{
+    int scope = ptrace_scope();
+    bool allowed = scope <= 0 || (scope < 3 && has_capability(CAP_SYS_PTRACE_BIT));
+    tryst_check_level level = TRYST_CHECK_WARN;
+    if (!reads_itself()) {
+        FOUND(self, "process_vm_readv: %s", strerror(errno));
+        FIX(self, "a sandbox forbids it; docker run --cap-add SYS_PTRACE (or "
+                  "--security-opt seccomp=unconfined)");
+    } else if (!allowed) {
+        FOUND(self, "ptrace_scope %d: no rank may read another one's memory", scope);
+        FIX(self, scope == 3 ? "boot with kernel.yama.ptrace_scope=0 in /etc/sysctl.d"
+                             : "sysctl -w kernel.yama.ptrace_scope=0");
+    } else {
+        level = TRYST_CHECK_OK;
+        if (scope < 0)
+            FOUND(self, "no Yama: ranks of one user may read each other's memory");
+        else
+            FOUND(self, "ptrace_scope %d: this process may read another rank's memory",
+                  scope);
+    }
+    if (level == TRYST_CHECK_WARN)
+        FIX(self,
+            "; else the transport shm copies through its ring, which is slower, unless "
+            "tensors lie in tryst_mem_alloc memory");
+    tell(self, "ptrace scope", level);
+}
+
+static void check_descriptors(struct preflight *self)
+{
+    struct rlimit limit = {0, 0};
+    int peers = self->launch_known && self->launch.size > 1 ? self->launch.size - 1 : 3;
+    unsigned long long needed =
+        DESCRIPTORS_BASE + DESCRIPTORS_PER_PEER * (unsigned long long)peers;
+    tryst_check_level level = TRYST_CHECK_OK;
+    (void)getrlimit(RLIMIT_NOFILE, &limit);
+    FOUND(self, "%llu; %d peers may need %llu", (unsigned long long)limit.rlim_cur, peers,
+          needed);
+    if (limit.rlim_cur < needed) {
+        level = limit.rlim_cur < DESCRIPTORS_BASE ? TRYST_CHECK_FAIL : TRYST_CHECK_WARN;
+        if (limit.rlim_max >= needed)
+            FIX(self, "ulimit -n %llu before the ranks start",
+                (unsigned long long)limit.rlim_max);
+        else
+            FIX(self,
+                "raise the hard limit, %llu: /etc/security/limits.conf "
+                "(* - nofile 65536), LimitNOFILE= in systemd units",
+                (unsigned long long)limit.rlim_max);
+    }
+    tell(self, "descriptors", level);
+}
+
+/* ---- network ------------------------------------------------------------------------------ */
+
+static void interface_add(struct preflight *self, const struct netif *netif, bool first)
+{
+    char address[NETIF_TEXT_BYTES];
+    FOUND(self, "%s%s %s/%u", first ? "" : ", ", netif->name,
+          netif_address_text((const struct sockaddr *)&netif->address, address),
+          netif->prefix_bits);
+    if (netif->speed_bits_per_s)
+        FOUND(self, " (%llu Mbit/s)",
+              (unsigned long long)netif->speed_bits_per_s / 1000000);
+}
+
+static void check_interfaces(struct preflight *self)
+{
+    struct err err = ERR_INIT;
+    struct netif_list *all = NULL, *chosen = NULL;
+    const char *net = config_str(self->config, CONFIG_NET);
+    tryst_check_level level = TRYST_CHECK_OK;
+    bool outside = false;
+    tryst_status status = netif_list_open(&err, &all);
+    if (status == TRYST_OK)
+        status = netif_select(all, net, &err, &chosen);
+    for (size_t i = 0; status == TRYST_OK && i < chosen->count; i++) {
+        interface_add(self, &chosen->items[i], i == 0);
+        outside = outside || !chosen->items[i].loopback;
+    }
+    if (status != TRYST_OK) {
+        level = TRYST_CHECK_FAIL;
+        FOUND(self, "%s", err.text);
+        FIX(self, *net ? "name interfaces that are up in TRYST_NET, or unset it"
+                       : "see: ip address");
+    } else if (chosen->count == 0) {
+        level = TRYST_CHECK_FAIL;
+        FOUND(self, "none is up, not even loopback");
+        FIX(self, "ip link set lo up");
+    } else if (!outside) {
+        level = TRYST_CHECK_WARN;
+        FOUND(self, ": loopback alone, so all ranks must be on this machine");
+        FIX(self, "ip link set DEVICE up, or name it in TRYST_NET");
+    }
+    netif_list_close(chosen);
+    netif_list_close(all);
+    tell(self, "interfaces", level);
+}
+
+/** Each rank listens for its links, and for the fabric's connections; rank 0 for the bootstrap. */
+static void check_ports(struct preflight *self)
+{
+    struct err err = ERR_INIT;
+    struct port_range range;
+    const char *text = config_str(self->config, CONFIG_PORT_RANGE);
+    const struct launch *launch = &self->launch;
+    int ranks = !self->launch_known ? 1 : launch->local_size > 0 ? launch->local_size : 1;
+    tryst_check_level level = TRYST_CHECK_OK;
+    if (port_range_parse(text, &err, &range) != TRYST_OK) {
+        level = TRYST_CHECK_FAIL;
+        FOUND(self, "%s", err.text);
+        FIX(self, "TRYST_PORT_RANGE=30000-30099, or unset it");
+    } else if (!range.first) {
+        FOUND(self, "any");
+    } else {
+        uint32_t needed = 3 * (uint32_t)ranks;
+        FOUND(self, "%s: %u of them; %d rank%s of this host may need %u", text,
+              port_range_count(range), ranks, ranks == 1 ? "" : "s", needed);
+        if (port_range_count(range) < needed) {
+            level = TRYST_CHECK_WARN;
+            FIX(self, "widen TRYST_PORT_RANGE (and what the firewall lets through)");
+        }
+    }
+    tell(self, "ports", level);
+}
+
+/* ---- the job ------------------------------------------------------------------------------ */
+
+static void check_launcher(struct preflight *self)
+{
+    struct err err = ERR_INIT;
+    tryst_check_level level = TRYST_CHECK_OK;
+    self->launch_known =
+        launch_detect(self->config, getenv, &err, &self->launch) == TRYST_OK;
+    if (self->launch_known) {
+        FOUND(self, "%s", self->launch.why);
+    } else {
+        level = TRYST_CHECK_FAIL;
+        FOUND(self, "%s", err.text);
+        FIX(self, "as it says; the manual's list of launchers is in tryst/tryst.h");
+    }
+    if (self->launch_known && self->launch.by_pmix &&
+        !bootstrap_pmix_usable(self->text + strlen(self->text),
+                               sizeof self->text - strlen(self->text))) {
+        level = TRYST_CHECK_FAIL;
+        FIX(self, "install the library of PMIx (libpmix2), or set TRYST_BOOTSTRAP and "
+                  "TRYST_TOKEN");
+    }
+    tell(self, "launcher", level);
+}
+
+static void check_token(struct preflight *self)
+{
+    struct err err = ERR_INIT;
+    const char *file = config_str(self->config, CONFIG_TOKEN_FILE);
+    bool one = *file || *config_str(self->config, CONFIG_TOKEN);
+    bool alone = self->launch_known && self->launch.size == 1;
+    bool insecure = config_bool(self->config, CONFIG_INSECURE);
+    tryst_check_level level = TRYST_CHECK_OK;
+    if (one && bootstrap_token_check(self->config, &err) != TRYST_OK) {
+        level = TRYST_CHECK_FAIL;
+        FOUND(self, "%s", err.text);
+        FIX(self, "as it says; the same token for all ranks");
+    } else if (one) {
+        FOUND(self, "%s", *file ? file : "TRYST_TOKEN");
+    } else if (insecure) {
+        level = TRYST_CHECK_WARN;
+        FOUND(self, "none (TRYST_INSECURE=1): whoever reaches the port can join the job");
+        FIX(self, "unset TRYST_INSECURE, and export the same TRYST_TOKEN for all ranks");
+    } else if (self->launch_known && self->launch.by_pmix) {
+        FOUND(self, "rank 0 will draw one (PMIx)");
+    } else if (alone) {
+        FOUND(self, "none, and a process alone needs none (tryst-run draws one)");
+    } else {
+        level = TRYST_CHECK_FAIL;
+        (void)bootstrap_token_check(self->config, &err);
+        FOUND(self, "%s", err.text);
+        FIX(self, "export the same TRYST_TOKEN or TRYST_TOKEN_FILE for all ranks");
+    }
+    tell(self, "token", level);
+}
+
+/* ---- fabrics ------------------------------------------------------------------------------ */
+
+static int transport_item(void *arg, const tryst_transport_info *info)
+{
+    struct preflight *self = arg;
+    char name[32];
+    const char *wanted = config_enum_word(self->config, CONFIG_TRANSPORT);
+    bool asked = strcmp(wanted, info->name) == 0;
+    bool fabric = strcmp(info->name, "ucx") == 0 || strcmp(info->name, "ofi") == 0;
+    tryst_check_level level = info->available ? TRYST_CHECK_OK
+                              : asked         ? TRYST_CHECK_FAIL
+                                              : TRYST_CHECK_WARN;
+    self->far += info->available && fabric;
+    FOUND(self, "%s%s%s", info->available ? "available" : "not available",
+          *info->reason ? ": " : "", info->reason);
+    if (!info->available && fabric)
+        FIX(self,
+            "build with lib%s-dev, put tryst_%s.so beside libtryst.so or name its "
+            "folder in TRYST_MODULE_PATH",
+            strcmp(info->name, "ucx") == 0 ? "ucx" : "fabric", info->name);
+    if (asked)
+        FOUND(self, "; TRYST_TRANSPORT asks for it");
+    (void)snprintf(name, sizeof name, "transport %s", info->name);
+    tell(self, name, level);
+    return self->stop;
+}
+
+static void check_fabrics(struct preflight *self)
+{
+    char error[512] = "";
+    tryst_ctx *ctx;
+    tryst_open_params params = {.struct_size = sizeof params,
+                                .config = self->given,
+                                .error = error,
+                                .error_capacity = sizeof error};
+    tryst_status status = tryst_open(&params, &ctx);
+    if (status != TRYST_OK) {
+        FOUND(self, "%s", *error ? error : tryst_status_str(status));
+        FIX(self, "as it says");
+        tell(self, "context", TRYST_CHECK_FAIL);
+        return;
+    }
+    (void)tryst_transport_visit(ctx, transport_item, self);
+    tryst_close(ctx);
+    if (!self->stop && self->far == 0) {
+        FOUND(self, "neither ucx nor ofi: no transport leads to other machines");
+        FIX(self, "install libucx-dev or libfabric-dev and build again");
+        tell(self, "other machines", TRYST_CHECK_WARN);
+    }
+}
+
+/* ---- all ---------------------------------------------------------------------------------- */
+
+static int checks_run(struct preflight *self)
+{
+    static void (*const checks[])(struct preflight * self) = {
+        check_launcher,    check_token,      check_memlock, check_shm,     check_cma,
+        check_descriptors, check_interfaces, check_ports,   check_fabrics,
+    };
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !self->stop; i++)
+        checks[i](self);
+    return self->stop;
+}
+
+int tryst_check_visit(const tryst_config *config,
+                      int (*fn)(void *arg, const tryst_check_item *item), void *arg)
+{
+    struct err err = ERR_INIT;
+    struct config *own = NULL;
+    struct preflight self = {.given = config, .fn = fn, .arg = arg};
+    if (!fn)
+        return 0;
+    tryst_status status = config ? TRYST_OK : config_open(NULL, &err, &own);
+    if (status != TRYST_OK) {
+        FOUND(&self, "%s", err.text[0] ? err.text : tryst_status_str(status));
+        FIX(&self, "tryst-info -c lists all settings with what they may be");
+        tell(&self, "settings", TRYST_CHECK_FAIL);
+        return self.stop;
+    }
+    self.config = config ? config->config : own;
+    int stop = checks_run(&self);
+    config_close(own);
+    return stop;
+}

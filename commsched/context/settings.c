@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a user reads and sets without any peer: configuration, version, counters, trace, dump.
+ * Callers: users.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commsched/progress/ctx.h"
+#include "commsched/progress/progress.h"
+#include "core/alloc.h"
+#include "core/err.h"
+#include "core/trace_json.h"
+#include "core/trace_text.h"
+#include "rendezvous/bootstrap/launch.h"
+#include "rendezvous/dump.h"
+#include "rendezvous/group_info.h"
+#include "rendezvous/op/op.h"
+#include "rendezvous/peer/clock_offset.h"
+#include "rendezvous/rendezvous.h"
+#include "rendezvous/submission.h"
+
+#define TEXT_OF(x) #x
+#define TEXT(x)    TEXT_OF(x)
+
+/** tryst_dump and tryst_group_peer wait this long for the progress lock. */
+#define DUMP_NS (100 * NS_PER_MS)
+
+uint32_t tryst_version(void)
+{
+    return TRYST_VERSION_MAJOR << 16 | TRYST_VERSION_MINOR << 8 | TRYST_VERSION_PATCH;
+}
+
+const char *tryst_version_string(void)
+{
+    return TEXT(TRYST_VERSION_MAJOR) "." TEXT(TRYST_VERSION_MINOR) "." TEXT(
+        TRYST_VERSION_PATCH);
+}
+
+/* ---- configuration ------------------------------------------------------------------------ */
+
+static tryst_status told(tryst_status status, const struct err *err, char *text,
+                         size_t capacity)
+{
+    if (status != TRYST_OK && text && capacity)
+        snprintf(text, capacity, "%s",
+                 err->text[0] ? err->text : tryst_status_str(status));
+    return status;
+}
+
+tryst_status tryst_config_open(tryst_config **config_p, char *error,
+                               size_t error_capacity)
+{
+    struct err err = ERR_INIT;
+    if (!config_p)
+        return TRYST_E_INVALID;
+    tryst_config *config = mem_zalloc(sizeof *config);
+    if (!config)
+        return told(TRYST_E_NOMEM, &err, error, error_capacity);
+    tryst_status status = config_open(NULL, &err, &config->config);
+    if (status != TRYST_OK) {
+        mem_free(config);
+        return told(status, &err, error, error_capacity);
+    }
+    *config_p = config;
+    return TRYST_OK;
+}
+
+tryst_status tryst_config_set(tryst_config *config, const char *name, const char *value,
+                              char *error, size_t error_capacity)
+{
+    struct err err = ERR_INIT;
+    if (!config || !name || !value)
+        return TRYST_E_INVALID;
+    return told(config_set(config->config, name, value, &err), &err, error,
+                error_capacity);
+}
+
+void tryst_config_close(tryst_config *config)
+{
+    if (!config)
+        return;
+    config_close(config->config);
+    mem_free(config);
+}
+
+tryst_status tryst_launch_find(const tryst_config *config, tryst_launch *launch_p,
+                               char *error, size_t error_capacity)
+{
+    struct err err = ERR_INIT;
+    struct launch launch;
+    struct config *own = NULL;
+    tryst_status status = TRYST_OK;
+    if (!launch_p)
+        return TRYST_E_INVALID;
+    if (!config)
+        status = config_open(NULL, &err, &own);
+    if (status == TRYST_OK)
+        status = launch_detect(config ? config->config : own, getenv, &err, &launch);
+    config_close(own);
+    if (status != TRYST_OK)
+        return told(status, &err, error, error_capacity);
+    _Static_assert(sizeof launch_p->why == sizeof launch.why, "one text");
+    *launch_p = (tryst_launch){.launcher = launcher_name(launch.launcher),
+                               .rank = launch.rank,
+                               .size = launch.size,
+                               .local_rank = launch.local_rank,
+                               .local_size = launch.local_size};
+    memcpy(launch_p->why, launch.why, sizeof launch_p->why);
+    return TRYST_OK;
+}
+
+int tryst_config_visit(const tryst_config *config,
+                       int (*fn)(void *arg, const tryst_config_item *item), void *arg)
+{
+    return config && fn ? config_visit(config->config, fn, arg) : 0;
+}
+
+/* ---- seeing ------------------------------------------------------------------------------- */
+
+static bool is_forked(const tryst_ctx *ctx)
+{
+    return rendezvous_usable(ctx->rdv) == TRYST_E_FORKED;
+}
+
+uint64_t tryst_now_ns(const tryst_ctx *ctx)
+{
+    (void)ctx;
+    return clock_monotonic_ns();
+}
+
+int tryst_counter_visit(const tryst_ctx *ctx,
+                        int (*fn)(void *arg, const char *name, uint64_t value), void *arg)
+{
+    if (!ctx || !fn || is_forked(ctx))
+        return 0;
+    int stop = rendezvous_counters_visit(ctx->rdv, fn, arg);
+    return stop ? stop : fn(arg, "memory_bytes", alloc_live_bytes());
+}
+
+void tryst_trace_span(tryst_ctx *ctx, const char *name, uint64_t begin_ns,
+                      uint64_t end_ns, uint64_t arg)
+{
+    static const struct trace_labels labels = {.arg = {"arg"}};
+    if (ctx && ctx->trace && !is_forked(ctx))
+        trace_span(ctx->trace, trace_text(ctx->trace, name), &labels, begin_ns, end_ns,
+                   arg, 0, 0);
+}
+
+void tryst_trace_counter(tryst_ctx *ctx, const char *name, uint64_t value)
+{
+    if (ctx && ctx->trace && !is_forked(ctx))
+        trace_counter(ctx->trace, trace_text(ctx->trace, name), NULL, value, 0, 0);
+}
+
+tryst_status tryst_trace_write(tryst_ctx *ctx, int fd)
+{
+    if (!ctx || fd < 0)
+        return TRYST_E_INVALID;
+    if (is_forked(ctx))
+        return TRYST_E_FORKED;
+    if (!ctx->trace)
+        return TRYST_E_UNSUPPORTED;
+    int own = dup(fd);
+    FILE *out = own >= 0 ? fdopen(own, "w") : NULL;
+    if (!out) {
+        if (own >= 0)
+            close(own);
+        return TRYST_E_IO;
+    }
+    /* relaxed: it only names the process in the picture. */
+    int rank = atomic_load_explicit(&ctx->log.rank, memory_order_relaxed);
+    struct trace_shift shift;
+    shift.known =
+        rendezvous_clock(ctx->rdv, &shift.by_ns, &shift.offset_ns, &shift.error_ns);
+    trace_write_head(out);
+    tryst_status status =
+        trace_write_json(ctx->trace, out, rank < 0 ? 0 : rank, true, &shift);
+    trace_write_tail(out);
+    if (fclose(out) != 0 && status == TRYST_OK)
+        status = TRYST_E_IO;
+    return status;
+}
+
+/* The peer is the progress domain's. A thread that is stuck in there for longer keeps it still. */
+tryst_status tryst_group_peer(const tryst_group *group, int rank, tryst_peer_info *info_p)
+{
+    if (!group || !info_p)
+        return TRYST_E_INVALID;
+    tryst_ctx *ctx = rendezvous_group_ctx(group);
+    if (is_forked(ctx))
+        return TRYST_E_FORKED;
+    bool taken = !op_callback_runs() && progress_lock_take(ctx, DUMP_NS);
+    tryst_status status = rendezvous_group_peer(group, rank, info_p);
+    if (taken)
+        progress_lock_put(ctx);
+    return status;
+}
+
+void tryst_dump(tryst_ctx *ctx, int fd)
+{
+    if (!ctx || is_forked(ctx))
+        return;
+    if (!progress_lock_take(ctx, DUMP_NS)) {
+        dprintf(fd, "tryst: another thread has held the progress lock for 100 ms; is it "
+                    "stuck?\n");
+        return;
+    }
+    rendezvous_dump(ctx->rdv, fd);
+    progress_lock_put(ctx);
+}

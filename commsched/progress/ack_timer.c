@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The acknowledgement timer: a thread that sends what stayed behind when the last thread left.
+ *
+ * Idea: where ranks answer each other, the acknowledgement of a small tensor stays for the answer when the
+ * waiting thread leaves the library (rendezvous.c). Should that thread compute instead, this one
+ * sends it after TRYST_ACK_DELAY, as TCP's delayed acknowledgement does (RFC 1122). It is made
+ * at the first call, runs while there is anything to send, and rests otherwise: a program that never
+ * plays ping-pong has no such thread.
+ *
+ *            ack_timer_call                   rendezvous_ack_timer says enough
+ *   none ──────────────────▶ ticks ◀────────────────────────▶ rests
+ *                                           ack_timer_call
+ *
+ * Invariant: `called` changes only under the progress lock (and `mutex`), together with the engine's
+ * ack_timer_runs; so no call is lost between "enough" and the rest. A turn that finds the lock
+ * taken is left out: whoever holds it sends the same.
+ * Callers: context.c, rendezvous.c (through rendezvous_params).
+ */
+#include "ctx.h"
+#include "rendezvous/rendezvous.h"
+#include "thread.h"
+
+tryst_status ack_timer_open(tryst_ctx *ctx)
+{
+    struct ack_timer *timer = &ctx->ack_timer;
+    timer->delay_ns = config_time_ns(ctx->config, CONFIG_ACK_DELAY);
+    if (pthread_mutex_init(&timer->mutex, NULL) != 0)
+        return TRYST_E_SYSTEM;
+    if (thread_cond_open(&timer->wake) == 0)
+        return TRYST_OK;
+    pthread_mutex_destroy(&timer->mutex);
+    return TRYST_E_SYSTEM;
+}
+
+void ack_timer_close(tryst_ctx *ctx)
+{
+    struct ack_timer *timer = &ctx->ack_timer;
+    pthread_mutex_lock(&timer->mutex);
+    timer->stop = true;
+    pthread_cond_signal(&timer->wake);
+    bool runs = timer->runs;
+    pthread_mutex_unlock(&timer->mutex);
+    if (runs)
+        pthread_join(timer->thread, NULL);
+    pthread_cond_destroy(&timer->wake);
+    pthread_mutex_destroy(&timer->mutex);
+}
+
+static void timer_turn(tryst_ctx *ctx)
+{
+    struct ack_timer *timer = &ctx->ack_timer;
+    if (!progress_enter(ctx))
+        return;
+    if (!rendezvous_ack_timer(ctx->rdv)) {
+        pthread_mutex_lock(&timer->mutex);
+        timer->called = false;
+        pthread_mutex_unlock(&timer->mutex);
+    }
+    progress_leave(ctx);
+}
+
+/** As long as nobody calls, and then for the delay. With the lock. */
+static void timer_wait(struct ack_timer *timer)
+{
+    while (!timer->stop && !timer->called)
+        pthread_cond_wait(&timer->wake, &timer->mutex);
+    struct timespec at = timespec_of(clock_monotonic_ns() + timer->delay_ns);
+    for (int rc = 0; !timer->stop && rc == 0;)
+        rc = pthread_cond_timedwait(&timer->wake, &timer->mutex, &at);
+}
+
+static void *timer_main(void *arg)
+{
+    tryst_ctx *ctx = arg;
+    struct ack_timer *timer = &ctx->ack_timer;
+    trace_thread_name(ctx->trace, "acknowledgements");
+    pthread_mutex_lock(&timer->mutex);
+    while (!timer->stop) {
+        timer_wait(timer);
+        pthread_mutex_unlock(&timer->mutex);
+        timer_turn(ctx);
+        pthread_mutex_lock(&timer->mutex);
+    }
+    pthread_mutex_unlock(&timer->mutex);
+    return NULL;
+}
+
+bool ack_timer_call(void *arg)
+{
+    tryst_ctx *ctx = arg;
+    struct ack_timer *timer = &ctx->ack_timer;
+    if (!timer->delay_ns)
+        return false;
+    pthread_mutex_lock(&timer->mutex);
+    if (!timer->runs)
+        timer->runs = thread_create_blocked(&timer->thread, timer_main, ctx) == 0;
+    timer->called = timer->runs;
+    pthread_cond_signal(&timer->wake);
+    pthread_mutex_unlock(&timer->mutex);
+    return timer->called;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file ctx.h
+ *  The context as the files of commsched see it. Wired together in context/context.c.
+ */
+#ifndef COMMSCHED_PROGRESS_CTX_H
+#define COMMSCHED_PROGRESS_CTX_H
+
+#include "ack_timer.h"
+#include "core/config.h"
+#include "core/fork.h"
+#include "core/log.h"
+#include "core/poller.h"
+#include "core/trace.h"
+#include "progress.h"
+#include "tryst/tryst.h"
+
+struct dispatch;
+struct rendezvous;
+
+struct tryst_config {
+    struct config *config;
+};
+
+struct tryst_ctx {
+    struct config *config;
+    struct log log;
+    struct poller poller;
+    struct trace *trace;
+    struct dispatch *dispatch;
+    struct ack_timer ack_timer;
+    struct rendezvous *rdv;
+    struct tryst_group *group;
+    bool cut; /**< the group's endpoints were closed by force, but not all have ended */
+    struct progress progress;
+    struct fork_handler fork;
+    struct wiring *wiring; /**< what only context/ knows: host table, memory, rails */
+};
+
+#endif

@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Progress: one thread at a time drives the engine; the others sleep until it is their turn or
+ * their operation is done.
+ *
+ * Idea: whoever waits drives. A thread that finds the progress lock taken joins the waiters with a
+ * condition variable of its own, so exactly the threads whose operations are done are woken, and the
+ * lock is handed to the first waiter when its holder leaves.
+ *
+ * Invariant: while the lock is free, there is no waiter that has not been signalled.
+ *
+ * Memory order. Two patterns of store, then load, on both sides (Dekker) keep wake-ups from being
+ * lost:
+ *   - holder: `held` = false, then load `waiters_count`; a thread joining: that + 1, then try
+ *     `held`. Either the holder sees the thread and signals it, or the thread sees the lock free.
+ *     All four are seq_cst.
+ *   - holder: store outcomes (op.c, release), then add 0 to `waiters_count`; a thread joining: that
+ *     + 1, then load the outcome. Both are acq_rel read-modify-writes of one word, so one comes
+ *     first: either the holder reads the thread's 1, or the thread sees the outcomes. One for all
+ *     that completed in a pass. A holder that leaves right after it needs none: by the first
+ *     pattern it sees the thread and signals it, or the thread sees the lock free, and by that
+ *     acquire the outcomes too.
+ * Taking the lock is an acquire, giving it a release: all that the progress domain holds passes
+ * from one holder to the next.
+ *
+ * Callers: users' waits and tryst_progress, the background thread, open and close.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <time.h>
+
+#include "ctx.h"
+#include "idle.h"
+#include "rendezvous/live_context.h"
+#include "rendezvous/op/op.h"
+#include "rendezvous/rendezvous.h"
+#include "rendezvous/submission.h"
+#include "thread.h"
+
+/** A pass that finds nothing costs about 0.1 µs, an epoll call about 1 µs: look at the
+ *  descriptors in one pass of so many. */
+enum { PASSES_PER_POLL = 256 };
+/** Idle passes between two looks at the clock, and before the processor is offered to others. */
+enum { PASSES_PER_CLOCK = 64, PASSES_PER_YIELD = 256 };
+/** Calls of tryst_progress that find nothing look at the descriptors this often. */
+#define POLL_NS (1 * NS_PER_MS)
+/** Longest sleep; everything that matters wakes the poller before. */
+#define SLEEP_MAX_NS (60 * NS_PER_S)
+/** A waiter looks again after this long, whatever happens. */
+#define WAIT_MAX_NS (1 * NS_PER_S)
+
+struct waiter {
+    struct list_node node;
+    pthread_cond_t wake;
+    const tryst_op *op; /* NULL: waits for the lock only */
+    bool signalled;
+};
+
+tryst_status progress_open(tryst_ctx *ctx)
+{
+    struct progress *progress = &ctx->progress;
+    list_init(&progress->waiters);
+    progress->spin_ns = config_time_ns(ctx->config, CONFIG_SPIN);
+    if (pthread_mutex_init(&progress->waiters_mutex, NULL) != 0)
+        return TRYST_E_SYSTEM;
+    if (pthread_mutex_init(&progress->thread_mutex, NULL) != 0) {
+        pthread_mutex_destroy(&progress->waiters_mutex);
+        return TRYST_E_SYSTEM;
+    }
+    return TRYST_OK;
+}
+
+void progress_close(tryst_ctx *ctx)
+{
+    pthread_mutex_destroy(&ctx->progress.waiters_mutex);
+    pthread_mutex_destroy(&ctx->progress.thread_mutex);
+}
+
+/* ---- lock --------------------------------------------------------------------------------- */
+
+/** The lock that this thread took last and still has. A callback may be told in one and need
+ *  another's, so they form a chain. initial-exec: one load instead of a call. */
+static _Thread_local struct progress *lock_mine
+    __attribute__((tls_model("initial-exec")));
+
+static bool lock_try(struct progress *progress)
+{
+    /* relaxed: a cheap look before the exchange. */
+    if (atomic_load_explicit(&progress->held, memory_order_relaxed) ||
+        atomic_exchange_explicit(&progress->held, true, memory_order_seq_cst))
+        return false;
+    progress->outer = lock_mine;
+    lock_mine = progress;
+    return true;
+}
+
+bool progress_lock_is_mine(const tryst_ctx *ctx)
+{
+    const struct progress *progress = lock_mine;
+    while (progress && progress != &ctx->progress)
+        progress = progress->outer;
+    return progress != NULL;
+}
+
+/** Signal the first waiter that nobody has signalled; threads that want the lock itself first. */
+static void waiters_wake_first(struct progress *progress)
+{
+    struct waiter *first = NULL;
+    list_for_each_safe (&progress->waiters, node, after) {
+        struct waiter *waiter = container_of(node, struct waiter, node);
+        if (waiter->signalled)
+            continue;
+        if (!first || (!waiter->op && first->op))
+            first = waiter;
+    }
+    if (first) {
+        first->signalled = true;
+        pthread_cond_signal(&first->wake);
+    }
+}
+
+/** Signal the waiters whose operations have completed. */
+static void waiters_wake_done(struct progress *progress)
+{
+    list_for_each_safe (&progress->waiters, node, after) {
+        struct waiter *waiter = container_of(node, struct waiter, node);
+        if (waiter->op && !waiter->signalled &&
+            tryst_op_test(waiter->op) != TRYST_IN_PROGRESS) {
+            waiter->signalled = true;
+            pthread_cond_signal(&waiter->wake);
+        }
+    }
+}
+
+/** The lock is free; a waiter may take it. */
+static void lock_give(struct progress *progress)
+{
+    progress->wakeups_pending = false;
+    lock_mine = progress->outer; /* locks are given back in reverse order */
+    atomic_store_explicit(&progress->held, false, memory_order_seq_cst);
+    if (!atomic_load_explicit(&progress->waiters_count, memory_order_seq_cst))
+        return;
+    pthread_mutex_lock(&progress->waiters_mutex);
+    waiters_wake_done(progress);
+    waiters_wake_first(progress);
+    pthread_mutex_unlock(&progress->waiters_mutex);
+}
+
+void progress_lock_put(tryst_ctx *ctx)
+{
+    struct progress *progress = &ctx->progress;
+    rendezvous_settle(ctx->rdv);
+    rendezvous_live_leave(ctx->rdv);
+    if (!progress->armed)
+        rendezvous_awake(ctx->rdv);
+    /* Its rails are no longer armed, and submissions will not wake it. */
+    if (progress->loop_sleeps && !progress->armed)
+        poller_wake(&ctx->poller);
+    lock_give(progress);
+}
+
+bool progress_enter(void *ctx)
+{
+    return lock_try(&((tryst_ctx *)ctx)->progress);
+}
+
+void progress_leave(void *ctx)
+{
+    lock_give(&((tryst_ctx *)ctx)->progress);
+}
+
+/** Wake the waiters whose operations have completed since this was last done. Lock held. */
+static void waiters_wake_pending(struct progress *progress)
+{
+    progress->wakeups_pending = false;
+    /* acq_rel: see above. */
+    if (!atomic_fetch_add_explicit(&progress->waiters_count, 0, memory_order_acq_rel))
+        return;
+    pthread_mutex_lock(&progress->waiters_mutex);
+    waiters_wake_done(progress);
+    pthread_mutex_unlock(&progress->waiters_mutex);
+}
+
+/** Sleep among the waiters until `op` is done, the lock is free, or `until_ns`. */
+static void waiter_wait(struct progress *progress, const tryst_op *op, uint64_t until_ns)
+{
+    struct waiter waiter = {.op = op};
+    uint64_t latest = clock_monotonic_ns() + WAIT_MAX_NS;
+    struct timespec at = timespec_of(until_ns < latest ? until_ns : latest);
+    int rc = 0;
+    thread_cond_open(&waiter.wake);
+    pthread_mutex_lock(&progress->waiters_mutex);
+    list_push_back(&progress->waiters, &waiter.node);
+    atomic_fetch_add_explicit(&progress->waiters_count, 1, memory_order_seq_cst);
+    while (!waiter.signalled && rc == 0 &&
+           atomic_load_explicit(&progress->held, memory_order_seq_cst) &&
+           (!op || tryst_op_test(op) == TRYST_IN_PROGRESS))
+        rc = pthread_cond_timedwait(&waiter.wake, &progress->waiters_mutex, &at);
+    atomic_fetch_sub_explicit(&progress->waiters_count, 1, memory_order_seq_cst);
+    list_remove(&waiter.node);
+    /* A signal that was meant to pass the lock on must not end with a thread that does not
+     * take it. */
+    bool takes = rc == 0 && (!op || tryst_op_test(op) == TRYST_IN_PROGRESS);
+    bool pass_on = waiter.signalled && !takes &&
+                   !atomic_load_explicit(&progress->held, memory_order_seq_cst);
+    if (pass_on)
+        waiters_wake_first(progress);
+    pthread_mutex_unlock(&progress->waiters_mutex);
+    pthread_cond_destroy(&waiter.wake);
+}
+
+bool progress_lock_take(tryst_ctx *ctx, uint64_t timeout_ns)
+{
+    struct progress *progress = &ctx->progress;
+    uint64_t now_ns = clock_monotonic_ns();
+    uint64_t until_ns =
+        timeout_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + timeout_ns;
+    if (lock_try(progress))
+        return true;
+    /* relaxed: a hint to the holder; the waiters do the rest. */
+    atomic_fetch_add_explicit(&progress->urgent, 1, memory_order_relaxed);
+    poller_wake(&ctx->poller);
+    bool got = lock_try(progress);
+    while (!got && clock_monotonic_ns() < until_ns) {
+        waiter_wait(progress, NULL, until_ns);
+        got = lock_try(progress);
+    }
+    atomic_fetch_sub_explicit(&progress->urgent, 1, memory_order_relaxed);
+    return got;
+}
+
+/* ---- driving ------------------------------------------------------------------------------ */
+
+/** Waiters hear of it before the next one, or when the lock is
+ *  given. */
+int progress_pass(tryst_ctx *ctx)
+{
+    struct progress *progress = &ctx->progress;
+    int count = 0;
+    if (progress->wakeups_pending)
+        waiters_wake_pending(progress);
+    if (progress->armed || ++progress->passes >= PASSES_PER_POLL) {
+        progress->passes = 0;
+        progress->armed = false;
+        count += poller_run(&ctx->poller, 0);
+    }
+    count += rendezvous_progress(ctx->rdv);
+    progress->wakeups_pending = count > 0;
+    return count;
+}
+
+static uint64_t sleep_ns(tryst_ctx *ctx, uint64_t now_ns, uint64_t until_ns,
+                         tryst_status armed)
+{
+    uint64_t next_ns = rendezvous_next_ns(ctx->rdv);
+    uint64_t most = armed == TRYST_OK ? SLEEP_MAX_NS : IDLE_NAP_NS;
+    if (next_ns && next_ns <= now_ns)
+        return 0;
+    if (next_ns && next_ns - now_ns < most)
+        most = next_ns - now_ns;
+    if (until_ns <= now_ns)
+        return 0;
+    return until_ns - now_ns < most ? until_ns - now_ns : most;
+}
+
+/** Does another thread want the lock itself? */
+static bool lock_is_wanted(const tryst_ctx *ctx)
+{
+    /* relaxed: a hint; seen one pass later it does as well. */
+    return atomic_load_explicit(&ctx->progress.urgent, memory_order_relaxed) != 0;
+}
+
+/** Sleep on the descriptors until something happens, if it is time to; `op` is what for, if it is one.
+ *  Lock held. */
+static void sleep_armed(tryst_ctx *ctx, tryst_op *op, uint64_t until_ns,
+                        struct idle *idle)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    if (ctx->progress.wakeups_pending)
+        waiters_wake_pending(&ctx->progress);
+    rendezvous_live_wait(ctx->rdv, op, TRYST_LIVE_IN_WAIT, now_ns);
+    tryst_status armed = rendezvous_arm(ctx->rdv);
+    if (idle_sleeps(idle, ctx->progress.spin_ns, armed) && !lock_is_wanted(ctx)) {
+        poller_run(&ctx->poller, sleep_ns(ctx, now_ns, until_ns, armed));
+        ctx->progress.passes = 0;
+    }
+    rendezvous_awake(ctx->rdv);
+}
+
+/** Outside callbacks: those see their own operation's outcome before others do. */
+static bool op_is_done(void *arg)
+{
+    const tryst_op *op = arg;
+    /* acquire: partner of the store in op_complete_all. */
+    return atomic_load_explicit(&op->outcome, memory_order_acquire) != TRYST_IN_PROGRESS;
+}
+
+bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
+                    uint64_t timeout_ns)
+{
+    uint64_t begin_ns = 0; /* read when it first matters */
+    uint64_t spin_ns = ctx->progress.spin_ns;
+    struct idle idle;
+    uint32_t turns = 0;
+    idle_begin(&idle, spin_ns);
+    while (!done(arg) && !lock_is_wanted(ctx)) {
+        if (progress_pass(ctx) > 0)
+            idle_begin(&idle, spin_ns);
+        else
+            idle.passes++;
+        if (idle.passes % PASSES_PER_YIELD == PASSES_PER_YIELD - 1)
+            sched_yield();
+        if (++turns % PASSES_PER_CLOCK)
+            continue;
+        uint64_t now_ns = clock_monotonic_ns();
+        begin_ns = begin_ns ? begin_ns : now_ns;
+        uint64_t spent_ns = clock_since_ns(begin_ns, now_ns);
+        if (spent_ns >= timeout_ns)
+            break;
+        if (idle_is_due(&idle, now_ns)) {
+            uint64_t left = timeout_ns - spent_ns;
+            sleep_armed(ctx, done == op_is_done ? arg : NULL,
+                        left > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + left, &idle);
+        }
+    }
+    return done(arg);
+}
+
+void progress_lock_pass(tryst_ctx *ctx)
+{
+    progress_lock_put(ctx);
+    for (int i = 0; i < 1000 && lock_is_wanted(ctx) &&
+                    !atomic_load_explicit(&ctx->progress.held, memory_order_relaxed);
+         i++)
+        sched_yield();
+}
+
+/* ---- public ------------------------------------------------------------------------------- */
+
+static tryst_ctx *op_ctx(const tryst_op *op)
+{
+    return rendezvous_owner(op->rdv);
+}
+
+/** Until `op` is done: drive, or wait while another thread drives. */
+static void op_await(tryst_ctx *ctx, tryst_op *op, uint64_t timeout_ns)
+{
+    uint64_t begin_ns = clock_monotonic_ns();
+    for (uint64_t spent_ns = 0; !op_is_done(op) && spent_ns < timeout_ns;
+         spent_ns = clock_since_ns(begin_ns, clock_monotonic_ns())) {
+        uint64_t left_ns = timeout_ns - spent_ns;
+        if (lock_try(&ctx->progress)) {
+            progress_until(ctx, op_is_done, op, left_ns);
+            progress_lock_pass(ctx);
+        } else {
+            uint64_t now_ns = begin_ns + spent_ns;
+            waiter_wait(&ctx->progress, op,
+                        left_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + left_ns);
+        }
+    }
+}
+
+tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
+{
+    if (!op || op_callback_runs())
+        return TRYST_E_INVALID;
+    tryst_status status = tryst_op_test(op);
+    if (status != TRYST_IN_PROGRESS)
+        return status;
+    tryst_ctx *ctx = op_ctx(op);
+    /* The usual case needs no clock: the lock is free and the operation ends in time. */
+    if (timeout_ns && lock_try(&ctx->progress)) {
+        bool done = progress_until(ctx, op_is_done, op, timeout_ns);
+        bool wanted = lock_is_wanted(ctx);
+        progress_lock_pass(ctx);
+        if (!done && wanted)
+            op_await(ctx, op, timeout_ns);
+    } else {
+        op_await(ctx, op, timeout_ns);
+    }
+    status = tryst_op_test(op);
+    return status == TRYST_IN_PROGRESS ? TRYST_E_TIMEOUT : status;
+}
+
+/** What is left of a time-out that began at `begin_ns`. */
+static uint64_t timeout_left_ns(uint64_t timeout_ns, uint64_t begin_ns)
+{
+    if (timeout_ns == TRYST_FOREVER)
+        return timeout_ns;
+    uint64_t spent_ns = clock_since_ns(begin_ns, clock_monotonic_ns());
+    return spent_ns < timeout_ns ? timeout_ns - spent_ns : 0;
+}
+
+tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count, uint64_t timeout_ns)
+{
+    uint64_t begin_ns = timeout_ns == TRYST_FOREVER ? 0 : clock_monotonic_ns();
+    tryst_status first = TRYST_OK;
+    if (ops_count && (!ops || op_callback_runs()))
+        return TRYST_E_INVALID;
+    for (size_t i = 0; i < ops_count; i++) {
+        if (!ops[i])
+            continue;
+        tryst_status status = tryst_op_test(ops[i]);
+        if (status == TRYST_IN_PROGRESS)
+            status = tryst_wait(ops[i], timeout_left_ns(timeout_ns, begin_ns));
+        if (status == TRYST_E_TIMEOUT || status == TRYST_E_FORKED)
+            return status;
+        if (first == TRYST_OK)
+            first = status;
+    }
+    return first;
+}
+
+/** A caller that comes seldom must not need PASSES_PER_POLL calls to hear of a death, nor the
+ *  engine's number of them to look at the clock. */
+static int poll_when_due(tryst_ctx *ctx)
+{
+    struct progress *progress = &ctx->progress;
+    uint64_t now_ns = clock_monotonic_ns();
+    if (now_ns < progress->poll_at_ns)
+        return 0;
+    progress->poll_at_ns = now_ns + POLL_NS;
+    progress->passes = 0;
+    rendezvous_clock_due(ctx->rdv);
+    return poller_run(&ctx->poller, 0);
+}
+
+int tryst_progress(tryst_ctx *ctx)
+{
+    if (!ctx || rendezvous_usable(ctx->rdv) == TRYST_E_FORKED || op_callback_runs() ||
+        !lock_try(&ctx->progress))
+        return 0;
+    rendezvous_awake(ctx->rdv);
+    ctx->progress.loop_sleeps = false;
+    int count = progress_pass(ctx);
+    if (!count)
+        count = poll_when_due(ctx);
+    progress_lock_put(ctx);
+    return count;
+}
+
+int tryst_event_fd(tryst_ctx *ctx)
+{
+    return ctx && rendezvous_usable(ctx->rdv) != TRYST_E_FORKED ? ctx->poller.epoll_fd
+                                                                : -1;
+}
+
+tryst_status tryst_arm(tryst_ctx *ctx)
+{
+    if (!ctx)
+        return TRYST_E_INVALID;
+    if (rendezvous_usable(ctx->rdv) == TRYST_E_FORKED)
+        return TRYST_E_FORKED;
+    if (!lock_try(&ctx->progress))
+        return TRYST_AGAIN;
+    tryst_status status = rendezvous_arm(ctx->rdv);
+    if (status == TRYST_AGAIN) {
+        progress_lock_put(ctx);
+        return status;
+    }
+    uint64_t next_ns = rendezvous_next_ns(ctx->rdv);
+    uint64_t now_ns = clock_monotonic_ns();
+    uint64_t nap_ns = now_ns + IDLE_NAP_NS;
+    bool nap = status != TRYST_OK && (!next_ns || nap_ns < next_ns);
+    poller_timer_set(&ctx->poller, nap ? nap_ns : next_ns);
+    ctx->progress.armed = true;
+    ctx->progress.loop_sleeps = true;
+    rendezvous_live_wait(ctx->rdv, NULL, TRYST_LIVE_ARMED, now_ns);
+    /* Unlike progress_lock_put: submissions must go on waking the descriptor. */
+    lock_give(&ctx->progress);
+    return TRYST_OK;
+}
+
+void tryst_wake(tryst_ctx *ctx)
+{
+    if (ctx && rendezvous_usable(ctx->rdv) != TRYST_E_FORKED)
+        poller_wake(&ctx->poller);
+}

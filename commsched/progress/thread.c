@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The background thread: holds the progress lock as long as nobody wants it more.
+ * Invariants: all signals are blocked in it; it alone is moved (TRYST_BIND), never a thread of the host's.
+ * Callers: open (TRYST_PROGRESS_THREAD), close; users, who let a stream wait.
+ */
+#include <signal.h>
+
+#include "ctx.h"
+#include "rendezvous/op/op.h"
+#include "rendezvous/rendezvous.h"
+#include "rendezvous/stream_wait.h"
+#include "rendezvous/submission.h"
+#include "thread.h"
+#include "topology/place/bind.h"
+
+static bool stop_asked(void *arg)
+{
+    tryst_ctx *ctx = arg;
+    /* acquire: pairs with the release in progress_thread_stop. */
+    return atomic_load_explicit(&ctx->progress.thread_stop, memory_order_acquire);
+}
+
+/* Where it cannot be moved it works all the same, so that is told and no more. */
+static void thread_bind(tryst_ctx *ctx)
+{
+    struct err err = ERR_INIT;
+    char told[256] = "";
+    int place = tryst_group_local_rank(ctx->group);
+    tryst_status status =
+        bind_thread(place > 0 ? (uint32_t)place : 0, &err, told, sizeof told);
+    if (status == TRYST_OK)
+        LOG_INFO(&ctx->log, "the progress thread is %s", told);
+    else
+        LOG_WARN(&ctx->log, "TRYST_BIND: the progress thread stays where it is: %s",
+                 *err.text ? err.text : tryst_status_str(status));
+}
+
+static void *thread_main(void *arg)
+{
+    tryst_ctx *ctx = arg;
+    trace_thread_name(ctx->trace, "progress");
+    if (config_enum(ctx->config, CONFIG_BIND) == CONFIG_BIND_AUTO)
+        thread_bind(ctx);
+    while (!stop_asked(ctx)) {
+        if (!progress_lock_take(ctx, NS_PER_S))
+            continue;
+        progress_until(ctx, stop_asked, ctx, TRYST_FOREVER);
+        progress_lock_pass(ctx);
+    }
+    return NULL;
+}
+
+int thread_create_blocked(pthread_t *thread, void *(*fn)(void *arg), void *arg)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(thread, NULL, fn, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
+}
+
+int thread_cond_open(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    int rc = pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+    return rc;
+}
+
+tryst_status progress_thread_start(tryst_ctx *ctx)
+{
+    struct progress *progress = &ctx->progress;
+    tryst_status status = TRYST_OK;
+    pthread_mutex_lock(&progress->thread_mutex);
+    if (!progress->thread_runs) {
+        progress->thread_runs =
+            thread_create_blocked(&progress->thread, thread_main, ctx) == 0;
+        status = progress->thread_runs ? TRYST_OK : TRYST_E_SYSTEM;
+    }
+    pthread_mutex_unlock(&progress->thread_mutex);
+    return status;
+}
+
+void progress_thread_stop(tryst_ctx *ctx)
+{
+    struct progress *progress = &ctx->progress;
+    if (!progress->thread_runs)
+        return;
+    /* release: pairs with the acquire in stop_asked. */
+    atomic_store_explicit(&progress->thread_stop, true, memory_order_release);
+    poller_wake(&ctx->poller);
+    pthread_join(progress->thread, NULL);
+    progress->thread_runs = false;
+}
+
+/** Nobody waits in the host program: a thread of ours sees to it that the stream goes on. */
+tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream)
+{
+    if (!op)
+        return TRYST_E_INVALID;
+    tryst_status status = rendezvous_usable(op->rdv);
+    if (status != TRYST_OK)
+        return status;
+    if (tryst_op_test(op) != TRYST_IN_PROGRESS)
+        return TRYST_OK; /* there is nothing to wait for */
+    status = progress_thread_start(rendezvous_owner(op->rdv));
+    return status == TRYST_OK ? rendezvous_stream_wait(op, device, stream) : status;
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products of matrices, by cuBLASLt (cuda_product.c). */
+#ifndef PIPELINE_DEVICE_CUDA_PRODUCT_H
+#define PIPELINE_DEVICE_CUDA_PRODUCT_H
+
+#include "pipeline/device/device_kernels.h"
+
+void cuda_product(const device_lane *lane, const device_product *product);
+
+#endif

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file engine_plan.h
+ *  What an engine plans before its first frame (engine_plan.c).
+ */
+#ifndef PIPELINE_ENGINE_ENGINE_PLAN_H
+#define PIPELINE_ENGINE_ENGINE_PLAN_H
+
+#include "engine.h"
+
+tryst_status engine_plan_open(tryst_engine *engine);
+void engine_plan_close(tryst_engine *engine);
+
+#endif

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From rank 0 to the others through PMIx: see bootstrap_pmix.h. */
+#include "bootstrap_pmix.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pmix.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bootstrap_env.h"
+#include "core/alloc.h"
+#include "core/clock.h"
+#include "rendezvous/bootstrap/bootstrap.h"
+#include "rendezvous/bootstrap/bootstrap_auth.h"
+#include "transports/signal_guard.h"
+
+/* PMIx 3 to 5 carry this name. */
+#define LIBRARY "libpmix.so.2"
+#define KEY     "tryst"
+/* What rank 0 has not published yet is asked for this often. */
+#define AGAIN_NS (20 * NS_PER_MS)
+/* One question; the server then says that it does not know, and we ask again. */
+#define ASK_S 1
+
+#define API_FUNCTIONS(X) X(Init) X(Finalize) X(Put) X(Commit) X(Get) X(Error_string)
+
+struct pmix_api {
+#define API_POINTER(name) __typeof__(PMIx_##name) *name;
+    API_FUNCTIONS(API_POINTER)
+#undef API_POINTER
+};
+
+/* Shared by the caller and its thread; who leaves last frees it. */
+struct meeting {
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    bool done;      /* guarded by the lock, as all below that is written */
+    bool abandoned; /* the caller has gone */
+    bool asked;     /* PMIx works, and was asked for what rank 0 publishes */
+    uint64_t deadline_ns;
+    bool tells;
+    char text[BOOTSTRAP_PMIX_TEXT_BYTES];
+    int size;
+    tryst_status status;
+    char why[256];
+};
+
+/* What this process has published or heard: the launcher's word, good until it ends. */
+static struct {
+    pthread_mutex_t lock;
+    int size; /* 0: nothing yet */
+    char text[BOOTSTRAP_PMIX_TEXT_BYTES];
+} heard = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- the thread ---- */
+
+static tryst_status fail(struct meeting *meeting, const char *what, const char *why)
+{
+    (void)snprintf(meeting->why, sizeof meeting->why, "%s: %s", what, why);
+    return TRYST_E_BOOTSTRAP;
+}
+
+static tryst_status api_load(struct meeting *meeting, struct pmix_api *api)
+{
+    void *handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    const char *why = handle ? NULL : dlerror();
+    void *symbol;
+    if (!handle)
+        return fail(meeting, "the library cannot be loaded", why ? why : LIBRARY);
+#define API_FIND(name)                                                 \
+    symbol = dlsym(handle, "PMIx_" #name);                             \
+    if (!symbol)                                                       \
+        return fail(meeting, LIBRARY " is too old", "no PMIx_" #name); \
+    memcpy(&api->name, &symbol, sizeof symbol);
+    API_FUNCTIONS(API_FIND)
+#undef API_FIND
+    return TRYST_OK;
+}
+
+static void key_set(char to[PMIX_MAX_KEYLEN + 1], const char *key)
+{
+    memset(to, 0, PMIX_MAX_KEYLEN + 1);
+    (void)snprintf(to, PMIX_MAX_KEYLEN + 1, "%s", key);
+}
+
+static tryst_status size_get(struct meeting *meeting, const struct pmix_api *api,
+                             const pmix_proc_t *self)
+{
+    pmix_proc_t job = *self;
+    pmix_value_t *value = NULL;
+    job.rank = PMIX_RANK_WILDCARD;
+    pmix_status_t code = api->Get(&job, PMIX_JOB_SIZE, NULL, 0, &value);
+    if (code != PMIX_SUCCESS || !value)
+        return fail(meeting, "the number of ranks", api->Error_string(code));
+    meeting->size = value->type == PMIX_UINT32 ? (int)value->data.uint32 : -1;
+    free(value);
+    return meeting->size > 0
+               ? TRYST_OK
+               : fail(meeting, "the number of ranks", "PMIx does not know it");
+}
+
+static tryst_status text_put(struct meeting *meeting, const struct pmix_api *api)
+{
+    pmix_value_t value = {.type = PMIX_STRING, .data.string = meeting->text};
+    pmix_status_t code = api->Put(PMIX_GLOBAL, KEY, &value);
+    if (code == PMIX_SUCCESS)
+        code = api->Commit();
+    return code == PMIX_SUCCESS ? TRYST_OK
+                                : fail(meeting, "publishing", api->Error_string(code));
+}
+
+static bool gives_up(struct meeting *meeting)
+{
+    pthread_mutex_lock(&meeting->lock);
+    bool over =
+        meeting->abandoned || clock_now_ns(NULL) + AGAIN_NS >= meeting->deadline_ns;
+    pthread_mutex_unlock(&meeting->lock);
+    return over;
+}
+
+/* Rank 0 may be slow: what it has not published is not found, until it is. */
+static tryst_status text_get(struct meeting *meeting, const struct pmix_api *api,
+                             const pmix_proc_t *self)
+{
+    const struct timespec pause = {.tv_nsec = AGAIN_NS};
+    pmix_proc_t root = *self;
+    pmix_info_t limit;
+    pmix_status_t code = PMIX_ERR_NOT_FOUND;
+    root.rank = 0;
+    pthread_mutex_lock(&meeting->lock);
+    meeting->asked = true;
+    pthread_mutex_unlock(&meeting->lock);
+    memset(&limit, 0, sizeof limit);
+    key_set(limit.key, PMIX_TIMEOUT);
+    limit.value.type = PMIX_INT;
+    limit.value.data.integer = ASK_S;
+    do {
+        pmix_value_t *value = NULL;
+        code = api->Get(&root, KEY, &limit, 1, &value);
+        if (code == PMIX_SUCCESS && value && value->type == PMIX_STRING) {
+            (void)snprintf(meeting->text, sizeof meeting->text, "%s", value->data.string);
+            bootstrap_wipe(value->data.string, strlen(value->data.string));
+            free(value->data.string);
+            free(value);
+            return TRYST_OK;
+        }
+        (void)nanosleep(&pause, NULL);
+    } while (!gives_up(meeting));
+    return fail(meeting, "rank 0 has published no address", api->Error_string(code));
+}
+
+static tryst_status meet(struct meeting *meeting)
+{
+    struct signal_guard guard;
+    struct pmix_api api = {0};
+    pmix_proc_t self;
+    signal_guard_begin(&guard);
+    tryst_status status = api_load(meeting, &api);
+    if (status == TRYST_OK) {
+        pmix_status_t code = api.Init(&self, NULL, 0);
+        if (code != PMIX_SUCCESS)
+            status = fail(meeting, "its server does not answer", api.Error_string(code));
+    }
+    (void)signal_guard_end(&guard);
+    if (status != TRYST_OK)
+        return status;
+    status = size_get(meeting, &api, &self);
+    if (status == TRYST_OK)
+        status =
+            meeting->tells ? text_put(meeting, &api) : text_get(meeting, &api, &self);
+    (void)api.Finalize(NULL, 0);
+    return status;
+}
+
+static void meeting_free(struct meeting *meeting)
+{
+    pthread_cond_destroy(&meeting->ended);
+    pthread_mutex_destroy(&meeting->lock);
+    bootstrap_wipe(meeting, sizeof *meeting);
+    mem_free(meeting);
+}
+
+static void *meeting_main(void *arg)
+{
+    struct meeting *meeting = arg;
+    tryst_status status = meet(meeting);
+    pthread_mutex_lock(&meeting->lock);
+    bool abandoned = meeting->abandoned;
+    meeting->status = status;
+    meeting->done = true;
+    pthread_cond_signal(&meeting->ended);
+    pthread_mutex_unlock(&meeting->lock);
+    if (abandoned)
+        meeting_free(meeting);
+    return NULL;
+}
+
+/* ---- the caller ---- */
+
+static struct meeting *meeting_new(const char *tell, uint64_t timeout_ns)
+{
+    pthread_condattr_t attributes;
+    struct meeting *meeting = mem_zalloc(sizeof *meeting);
+    if (!meeting)
+        return NULL;
+    pthread_mutex_init(&meeting->lock, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&meeting->ended, &attributes);
+    pthread_condattr_destroy(&attributes);
+    meeting->deadline_ns = clock_now_ns(NULL) + timeout_ns;
+    meeting->tells = tell != NULL;
+    if (tell)
+        (void)snprintf(meeting->text, sizeof meeting->text, "%s", tell);
+    return meeting;
+}
+
+static int thread_start(struct meeting *meeting, pthread_t *thread_p)
+{
+    sigset_t mask;
+    signal_mask_begin(&mask);
+    int error = pthread_create(thread_p, NULL, meeting_main, meeting);
+    signal_mask_end(&mask);
+    return error;
+}
+
+/* Whether the thread came to its end before the deadline; if not, all is its own, and *asked_p
+ * says how far it was. */
+static bool meeting_wait(struct meeting *meeting, pthread_t thread, bool *asked_p)
+{
+    const struct timespec end = {.tv_sec = (time_t)(meeting->deadline_ns / NS_PER_S),
+                                 .tv_nsec = (long)(meeting->deadline_ns % NS_PER_S)};
+    int error = 0;
+    pthread_mutex_lock(&meeting->lock);
+    while (!meeting->done && error == 0)
+        error = pthread_cond_timedwait(&meeting->ended, &meeting->lock, &end);
+    bool done = meeting->done;
+    meeting->abandoned = !done;
+    *asked_p = meeting->asked;
+    pthread_mutex_unlock(&meeting->lock);
+    if (done)
+        pthread_join(thread, NULL);
+    else
+        pthread_detach(thread);
+    return done;
+}
+
+static void heard_set(const struct meeting *meeting)
+{
+    pthread_mutex_lock(&heard.lock);
+    heard.size = meeting->size;
+    memcpy(heard.text, meeting->text, sizeof heard.text);
+    pthread_mutex_unlock(&heard.lock);
+}
+
+bool bootstrap_pmix_heard(char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p)
+{
+    pthread_mutex_lock(&heard.lock);
+    bool known = heard.size > 0;
+    if (known) {
+        memcpy(text_p, heard.text, sizeof heard.text);
+        *size_p = heard.size;
+    }
+    pthread_mutex_unlock(&heard.lock);
+    return known;
+}
+
+bool bootstrap_pmix_usable(char *text, size_t capacity)
+{
+    struct pmix_api api = {0};
+    struct meeting *meeting = meeting_new(NULL, 0);
+    struct signal_guard guard;
+    if (!meeting)
+        return true; /* no memory says nothing about PMIx */
+    signal_guard_begin(&guard);
+    bool usable = api_load(meeting, &api) == TRYST_OK;
+    (void)signal_guard_end(&guard);
+    if (!usable)
+        (void)snprintf(text, capacity, ", but %s", meeting->why);
+    meeting_free(meeting);
+    return usable;
+}
+
+tryst_status bootstrap_pmix_meet(const char *tell, uint64_t timeout_ns, struct err *err,
+                                 char text_p[BOOTSTRAP_PMIX_TEXT_BYTES], int *size_p)
+{
+    pthread_t thread;
+    bool asked = false;
+    struct meeting *meeting = meeting_new(tell, timeout_ns);
+    if (!meeting)
+        return err_set(err, TRYST_E_NOMEM, "no memory to ask PMIx");
+    int error = thread_start(meeting, &thread);
+    if (error != 0) {
+        meeting_free(meeting);
+        return err_set(err, TRYST_E_SYSTEM, "no thread to ask PMIx: %s", strerror(error));
+    }
+    if (!meeting_wait(meeting, thread, &asked))
+        return err_set(err, TRYST_E_BOOTSTRAP, "%s within %llu ms; %s",
+                       asked ? "rank 0 has published no address by PMIx"
+                             : "PMIx has not answered",
+                       (unsigned long long)(timeout_ns / NS_PER_MS),
+                       asked ? "look at its own output: it has not opened its group "
+                               "(TRYST_BOOTSTRAP_TIMEOUT gives it longer)"
+                             : "is the launcher alive? (TRYST_BOOTSTRAP and TRYST_TOKEN "
+                               "go without it)");
+    tryst_status status = meeting->status;
+    if (status == TRYST_OK) {
+        heard_set(meeting);
+        memcpy(text_p, meeting->text, sizeof meeting->text);
+        *size_p = meeting->size;
+    } else {
+        (void)err_set(err, status,
+                      "PMIx: %s; TRYST_BOOTSTRAP and TRYST_TOKEN go without it",
+                      meeting->why);
+    }
+    meeting_free(meeting);
+    return status;
+}

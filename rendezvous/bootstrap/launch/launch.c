@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What launched this process: see launch.h. */
+#include "launch.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topology/net/port_range.h"
+
+#define RANKS_MAX (1 << 20) /* TRYST_SIZE's own limit */
+
+struct launcher_row {
+    enum launcher launcher;
+    const char *name;
+    const char *gate; /* without this variable the row says nothing; may be NULL */
+    const char *rank, *size;
+    const char *local_rank, *local_size; /* may be NULL */
+    const char *export_by;               /* how its users give all ranks a variable */
+};
+
+/* torchrun's agents are themselves started by others, and Hydra's by Slurm: who comes first
+ * here is the inner one. */
+static const struct launcher_row rows[] = {
+    {LAUNCHER_TORCHRUN, "torchrun", NULL, "RANK", "WORLD_SIZE", "LOCAL_RANK",
+     "LOCAL_WORLD_SIZE", "export TRYST_BOOTSTRAP=host:port on every host"},
+    {LAUNCHER_HYDRA, "hydra", NULL, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
+     "MPI_LOCALNRANKS", "mpiexec.hydra -genv TRYST_BOOTSTRAP host:port"},
+    {LAUNCHER_PMIX, "pmix", NULL, "PMIX_RANK", "PMIX_NAMESPACE", NULL, NULL, ""},
+    {LAUNCHER_OPENMPI, "openmpi", NULL, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+     "mpirun -x TRYST_BOOTSTRAP=host:port"},
+    /* a batch script has SLURM_PROCID too, but is no step */
+    {LAUNCHER_SLURM, "slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+     "SLURM_LOCALID", NULL,
+     "srun --mpi=pmix, or srun --export=ALL,TRYST_BOOTSTRAP=host:port"},
+};
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+enum found { ABSENT, HALF, WHOLE };
+
+struct detecting {
+    const struct config *config;
+    char *(*get)(const char *name);
+    struct err *err;
+    struct launch launch;
+};
+
+/* ---- texts and numbers ---- */
+
+/* A variable that is set but empty counts as not set, as everywhere. */
+static const char *value_of(const struct detecting *self, const char *name)
+{
+    const char *value = name ? self->get(name) : NULL;
+    return value && *value ? value : NULL;
+}
+
+static void why_add(struct launch *launch, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void why_add(struct launch *launch, const char *fmt, ...)
+{
+    size_t used = strlen(launch->why);
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(launch->why + used, sizeof launch->why - used, fmt, args);
+    va_end(args);
+}
+
+/* A whole number of 0 … most. */
+static bool number_read(const char *text, long most, int *value_p)
+{
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno || end == text || *end || value < 0 || value > most)
+        return false;
+    *value_p = (int)value;
+    return true;
+}
+
+/* -1 when it is not set. */
+static tryst_status number_of(struct detecting *self, const char *name, int *value_p)
+{
+    const char *text = value_of(self, name);
+    *value_p = -1;
+    if (!text || number_read(text, RANKS_MAX, value_p))
+        return TRYST_OK;
+    return err_set(self->err, TRYST_E_CONFIG, "%s='%.40s' is no number of ranks", name,
+                   text);
+}
+
+static int setting_of(const struct detecting *self, enum config_id id)
+{
+    return (int)config_int(self->config, id);
+}
+
+static bool has_address(const struct detecting *self)
+{
+    return *config_str(self->config, CONFIG_BOOTSTRAP) != '\0';
+}
+
+const char *launcher_name(enum launcher launcher)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].launcher == launcher)
+            return rows[i].name;
+    return launcher == LAUNCHER_TRYST ? "tryst" : "none";
+}
+
+/* ---- is it there? ---- */
+
+/* RANK and WORLD_SIZE are names that others use too: one of them alone, or an address that
+ * somebody has exported, is no launcher. */
+static enum found torchrun_find(const struct detecting *self)
+{
+    static const char *const others[] = {"MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK",
+                                         "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"};
+    const char *size = value_of(self, "WORLD_SIZE");
+    bool any = false, rank = value_of(self, "RANK") != NULL;
+    bool port = value_of(self, "MASTER_PORT") || setting_of(self, CONFIG_PORT) > 0;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        any = any || value_of(self, others[i]);
+    if (rank && size && (has_address(self) || strcmp(size, "1") == 0))
+        return WHOLE;
+    if (rank && size && value_of(self, "MASTER_ADDR") && port)
+        return WHOLE;
+    return (rank && size) || ((rank || size) && any) ? HALF : ABSENT;
+}
+
+static enum found row_find(const struct detecting *self, const struct launcher_row *row)
+{
+    bool rank = value_of(self, row->rank) != NULL;
+    bool size = value_of(self, row->size) != NULL;
+    if (row->gate && !value_of(self, row->gate))
+        return ABSENT;
+    if (row->launcher == LAUNCHER_TORCHRUN)
+        return torchrun_find(self);
+#ifndef TRYST_HAVE_PMIX
+    if (row->launcher == LAUNCHER_PMIX)
+        return rank || size ? HALF : ABSENT;
+#endif
+    return rank && size ? WHOLE : rank || size ? HALF : ABSENT;
+}
+
+/* ---- half set ---- */
+
+static tryst_status half_refuse(struct detecting *self, const struct launcher_row *row)
+{
+    const char *const torch[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
+    const char *const names[] = {row->rank, row->size};
+    bool is_torch = row->launcher == LAUNCHER_TORCHRUN;
+    char there[128] = "", missing[128] = "";
+#ifndef TRYST_HAVE_PMIX
+    if (row->launcher == LAUNCHER_PMIX)
+        return err_set(self->err, TRYST_E_CONFIG,
+                       "a PMIx launcher started this process (%s is set), but this build "
+                       "has no PMIx; build it with libpmix-dev, or set TRYST_RANK, "
+                       "TRYST_SIZE, TRYST_BOOTSTRAP and TRYST_TOKEN",
+                       value_of(self, row->rank) ? row->rank : row->size);
+#endif
+    for (int i = 0; i < (is_torch ? 4 : 2); i++) {
+        const char *name = is_torch ? torch[i] : names[i];
+        char *list = value_of(self, name) ? there : missing;
+        size_t used = strlen(list);
+        (void)snprintf(list + used, sizeof there - used, "%s%s", used ? ", " : "", name);
+    }
+    return err_set(
+        self->err, TRYST_E_CONFIG,
+        "half of what %s sets is there: %s set, but not %s; start the ranks "
+        "with it, or export what is missing%s, or unset the rest (TRYST_SIZE=1 "
+        "makes a process alone)",
+        row->name, there, missing,
+        is_torch ? " (MASTER_ADDR: the host of rank 0; TRYST_PORT may stand in "
+                   "for MASTER_PORT)"
+                 : "");
+}
+
+/* ---- where rank 0 serves ---- */
+
+static tryst_status torchrun_port(struct detecting *self, int *port_p)
+{
+    struct port_range range;
+    const char *text = value_of(self, "MASTER_PORT");
+    int port = setting_of(self, CONFIG_PORT), master = 0;
+    *port_p = port;
+    if (port > 0)
+        return TRYST_OK;
+    if (!number_read(text, 65534, &master) || master == 0)
+        return err_set(self->err, TRYST_E_CONFIG,
+                       "MASTER_PORT='%.40s': the ranks would meet at the port above it, "
+                       "which must be one of 2 to 65535; set TRYST_PORT to another one",
+                       text);
+    *port_p = port = master + 1;
+    tryst_status status =
+        port_range_parse(config_str(self->config, CONFIG_PORT_RANGE), self->err, &range);
+    if (status == TRYST_OK && range.first && (port < range.first || port > range.last))
+        return err_set(
+            self->err, TRYST_E_CONFIG,
+            "MASTER_PORT=%d, so the ranks would meet at port %d, which "
+            "TRYST_PORT_RANGE leaves out; set TRYST_PORT to the port that rank "
+            "0 may use",
+            master, port);
+    return status;
+}
+
+/* torchrun's own store has MASTER_PORT; the port above it is ours. */
+static tryst_status torchrun_address(struct detecting *self)
+{
+    const char *host = value_of(self, "MASTER_ADDR");
+    struct launch *launch = &self->launch;
+    bool bare_v6 = strchr(host, ':') && host[0] != '[';
+    int port = 0;
+    tryst_status status = torchrun_port(self, &port);
+    if (status != TRYST_OK)
+        return status;
+    if (strlen(host) > 255)
+        return err_set(self->err, TRYST_E_CONFIG, "MASTER_ADDR is too long");
+    (void)snprintf(launch->address, sizeof launch->address, bare_v6 ? "[%s]:%d" : "%s:%d",
+                   host, port);
+    why_add(launch, "; rank 0 serves at %s (MASTER_ADDR, %s)", launch->address,
+            setting_of(self, CONFIG_PORT) > 0 ? "TRYST_PORT" : "MASTER_PORT+1");
+    return TRYST_OK;
+}
+
+static tryst_status address_find(struct detecting *self, const struct launcher_row *row)
+{
+    struct launch *launch = &self->launch;
+    const char *address = config_str(self->config, CONFIG_BOOTSTRAP);
+    if (launch->size == 1)
+        return TRYST_OK;
+    if (strlen(address) >= sizeof launch->address)
+        return err_set(self->err, TRYST_E_CONFIG, "TRYST_BOOTSTRAP is too long");
+    (void)snprintf(launch->address, sizeof launch->address, "%s", address);
+    if (row->launcher == LAUNCHER_PMIX) {
+        bool token = *config_str(self->config, CONFIG_TOKEN) ||
+                     *config_str(self->config, CONFIG_TOKEN_FILE) ||
+                     config_bool(self->config, CONFIG_INSECURE);
+        launch->by_pmix = !*address || !token || launch->size < 0;
+        if (launch->by_pmix)
+            why_add(launch, "; PMIx says where rank 0 serves");
+    }
+    if (*address || launch->by_pmix)
+        return TRYST_OK;
+    if (row->launcher == LAUNCHER_TORCHRUN)
+        return torchrun_address(self);
+    return err_set(self->err, TRYST_E_CONFIG,
+                   "%s started this process as rank %d of %d (%s, %s), but does not say "
+                   "where the ranks meet: TRYST_BOOTSTRAP is missing; for example: %s   "
+                   "(the host of rank 0 and a free port there), and the same for "
+                   "TRYST_TOKEN",
+                   row->name, launch->rank, launch->size, row->rank, row->size,
+                   row->export_by);
+}
+
+/* ---- a launcher's word ---- */
+
+/* PMIx itself says how many there are; who uses it says so in a variable as well. Another
+ * Slurm step may lie around Open MPI's: then its variables are about something else. */
+static tryst_status pmix_numbers(struct detecting *self)
+{
+    const char *name_space = value_of(self, "PMIX_NAMESPACE");
+    const struct launcher_row *row = NULL;
+    struct launch *launch = &self->launch;
+    if (value_of(self, "OMPI_COMM_WORLD_SIZE"))
+        row = &rows[ROWS - 2];
+    else if (strncmp(name_space, "slurm.", 6) == 0)
+        row = &rows[ROWS - 1];
+    if (!row)
+        return TRYST_OK;
+    tryst_status status = number_of(self, row->size, &launch->size);
+    if (status == TRYST_OK)
+        status = number_of(self, row->local_rank, &launch->local_rank);
+    if (status == TRYST_OK)
+        status = number_of(self, row->local_size, &launch->local_size);
+    why_add(launch, " (%s)", row->name);
+    return status;
+}
+
+static tryst_status numbers_read(struct detecting *self, const struct launcher_row *row)
+{
+    struct launch *launch = &self->launch;
+    tryst_status status = number_of(self, row->rank, &launch->rank);
+    why_add(launch, "%s", row->name);
+    if (status == TRYST_OK && row->launcher == LAUNCHER_PMIX)
+        status = pmix_numbers(self);
+    else if (status == TRYST_OK) {
+        status = number_of(self, row->size, &launch->size);
+        if (status == TRYST_OK)
+            status = number_of(self, row->local_rank, &launch->local_rank);
+        if (status == TRYST_OK)
+            status = number_of(self, row->local_size, &launch->local_size);
+    }
+    why_add(launch, ": %s=%d, ", row->rank, launch->rank);
+    if (launch->size >= 0)
+        why_add(launch, "%d rank%s", launch->size, launch->size == 1 ? "" : "s");
+    else
+        why_add(launch, "as many ranks as PMIx says");
+    return status;
+}
+
+/* What the user has set by our names stands in for what the launcher says. */
+static void settings_win(struct detecting *self)
+{
+    static const enum config_id ids[] = {CONFIG_RANK, CONFIG_SIZE, CONFIG_LOCAL_RANK,
+                                         CONFIG_LOCAL_SIZE};
+    struct launch *launch = &self->launch;
+    int *const values[] = {&launch->rank, &launch->size, &launch->local_rank,
+                           &launch->local_size};
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        if (setting_of(self, ids[i]) < 0)
+            continue;
+        *values[i] = setting_of(self, ids[i]);
+        why_add(launch, ", %s=%d", config_environment(ids[i]), *values[i]);
+    }
+    if (has_address(self))
+        why_add(launch, ", TRYST_BOOTSTRAP=%.80s",
+                config_str(self->config, CONFIG_BOOTSTRAP));
+}
+
+static tryst_status row_take(struct detecting *self, const struct launcher_row *row)
+{
+    struct launch *launch = &self->launch;
+    launch->launcher = row->launcher;
+    tryst_status status = numbers_read(self, row);
+    if (status != TRYST_OK)
+        return status;
+    settings_win(self);
+    if (launch->size == 0 || (launch->size > 0 && launch->rank >= launch->size))
+        return err_set(self->err, TRYST_E_CONFIG,
+                       "%s=%d, but %s=%d: ranks count from 0, the last one is %d",
+                       row->rank, launch->rank, row->size, launch->size,
+                       launch->size - 1);
+    status = address_find(self, row);
+    const char *before = "; passed over: ";
+    for (const struct launcher_row *other = rows; other < rows + ROWS; other++) {
+        if (other->launcher == row->launcher || row_find(self, other) == ABSENT ||
+            (row->launcher == LAUNCHER_PMIX && other->launcher > LAUNCHER_PMIX))
+            continue;
+        why_add(launch, "%s%s", before, other->name);
+        before = ", ";
+    }
+    return status;
+}
+
+/* ---- by our own names ---- */
+
+/* "TRYST_RANK and TRYST_BOOTSTRAP", of those whose flag is set. */
+static void names_text(bool rank, bool size, bool address, char *text, size_t bytes)
+{
+    (void)snprintf(text, bytes, "%s%s%s%s%s", rank ? "TRYST_RANK" : "",
+                   rank && (size || address) ? " and " : "", size ? "TRYST_SIZE" : "",
+                   size && address ? " and " : "", address ? "TRYST_BOOTSTRAP" : "");
+}
+
+static tryst_status own_refuse(struct detecting *self, bool no_rank, bool no_size,
+                               bool no_address)
+{
+    char missing[64], present[64];
+    names_text(no_rank, no_size, no_address, missing, sizeof missing);
+    names_text(!no_rank, !no_size, !no_address, present, sizeof present);
+    bool one = no_rank + no_size + no_address == 1, one_there = !one;
+    return err_set(
+        self->err, TRYST_E_CONFIG,
+        "%s %s set, but %s %s not: each process of a job needs TRYST_RANK, "
+        "TRYST_SIZE and TRYST_BOOTSTRAP=host:port (where rank 0 runs); tryst-run "
+        "sets them, and a process alone has none",
+        present, one_there ? "is" : "are", missing, one ? "is" : "are");
+}
+
+static tryst_status own_take(struct detecting *self)
+{
+    struct launch *launch = &self->launch;
+    int rank = setting_of(self, CONFIG_RANK), size = setting_of(self, CONFIG_SIZE);
+    bool no_rank = rank < 0, no_size = size < 0, no_address = !has_address(self);
+    launch->launcher = LAUNCHER_TRYST;
+    if (no_rank && no_size && no_address) {
+        launch->launcher = LAUNCHER_NONE;
+        rank = 0;
+        size = 1;
+        why_add(launch, "no launcher: this process is alone");
+    } else if (size == 1 && no_rank) {
+        rank = 0;
+    } else if (size != 0 && (no_rank || no_size || (no_address && size > 1))) {
+        return own_refuse(self, no_rank, no_size, no_address);
+    }
+    if (size == 0)
+        return err_set(self->err, TRYST_E_CONFIG,
+                       "TRYST_SIZE=0: a job has at least one rank");
+    if (rank >= size)
+        return err_set(
+            self->err, TRYST_E_CONFIG,
+            "TRYST_RANK=%d, but TRYST_SIZE=%d: ranks count from 0, the last one is %d",
+            rank, size, size - 1);
+    if (strlen(config_str(self->config, CONFIG_BOOTSTRAP)) >= sizeof launch->address)
+        return err_set(self->err, TRYST_E_CONFIG, "TRYST_BOOTSTRAP is too long");
+    (void)snprintf(launch->address, sizeof launch->address, "%s",
+                   config_str(self->config, CONFIG_BOOTSTRAP));
+    launch->rank = rank;
+    launch->size = size;
+    launch->local_rank = setting_of(self, CONFIG_LOCAL_RANK);
+    launch->local_size = setting_of(self, CONFIG_LOCAL_SIZE);
+    if (launch->launcher == LAUNCHER_TRYST)
+        why_add(launch, "tryst-run or by hand: TRYST_RANK=%d, TRYST_SIZE=%d%s%.80s", rank,
+                size, *launch->address ? ", TRYST_BOOTSTRAP=" : "", launch->address);
+    return TRYST_OK;
+}
+
+static tryst_status detect(struct detecting *self)
+{
+    const struct launcher_row *half = NULL;
+    int rank = setting_of(self, CONFIG_RANK), size = setting_of(self, CONFIG_SIZE);
+    if ((rank >= 0 && size >= 0) || size == 1 || size == 0)
+        return own_take(self);
+    for (size_t i = 0; i < ROWS; i++) {
+        enum found found = row_find(self, &rows[i]);
+        if (found == WHOLE)
+            return row_take(self, &rows[i]);
+        if (found == HALF && !half)
+            half = &rows[i];
+    }
+    return half ? half_refuse(self, half) : own_take(self);
+}
+
+tryst_status launch_detect(const struct config *config, char *(*get)(const char *name),
+                           struct err *err, struct launch *launch_p)
+{
+    struct detecting self = {
+        .config = config,
+        .get = get,
+        .err = err,
+        .launch = {.rank = -1, .size = -1, .local_rank = -1, .local_size = -1}};
+    tryst_status status = detect(&self);
+    if (status == TRYST_OK)
+        *launch_p = self.launch;
+    return status;
+}

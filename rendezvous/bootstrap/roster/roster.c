@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The roster: gather what every rank announces, and refuse a job that does not fit together.
+ *
+ * Idea: every rank checks all entries by the same rules, so all come to the same verdict and
+ * nobody has to be told.
+ * Callers: tryst_group_open (commsched/context.c); rendezvous/match/key.c looks ranks up.
+ */
+#include "roster.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/text.h"
+#include "device_name.h"
+#include "rendezvous/bootstrap/bootstrap.h"
+
+#define ROSTER_BYTE_ORDER 0x01020304u
+
+/* ---- checks ------------------------------------------------------------------------------- */
+
+static tryst_status versions_check(const struct roster *roster, struct err *err)
+{
+    const struct roster_entry *mine = &roster->entries[roster->rank];
+    for (int i = 0; i < roster->size; i++) {
+        const struct roster_entry *theirs = &roster->entries[i];
+        if (theirs->byte_order != ROSTER_BYTE_ORDER)
+            return err_set(
+                err, TRYST_E_HANDSHAKE,
+                "rank %d has another byte order; all hosts must be little-endian", i);
+        if (theirs->wire_version == mine->wire_version &&
+            theirs->agreed_count != mine->agreed_count)
+            return err_set(
+                err, TRYST_E_HANDSHAKE,
+                "rank %d (library %u.%u.%u) compares %u settings with the others', rank "
+                "%d compares %u; install one version of tryst on all hosts",
+                i, theirs->library_version >> 16, theirs->library_version >> 8 & 255,
+                theirs->library_version & 255, theirs->agreed_count, roster->rank,
+                mine->agreed_count);
+        if (theirs->wire_version != mine->wire_version)
+            return err_set(
+                err, TRYST_E_HANDSHAKE,
+                "rank %d speaks wire version %u (library %u.%u.%u), rank %d speaks "
+                "%u; install one version of tryst on all hosts",
+                i, theirs->wire_version, theirs->library_version >> 16,
+                theirs->library_version >> 8 & 255, theirs->library_version & 255,
+                roster->rank, mine->wire_version);
+    }
+    return TRYST_OK;
+}
+
+static tryst_status settings_check(const struct roster *roster, struct err *err)
+{
+    struct config_difference difference;
+    const struct roster_entry *first = &roster->entries[0];
+    for (int i = 1; i < roster->size; i++) {
+        const struct roster_entry *other = &roster->entries[i];
+        if (config_agreed_differ(first->agreed, other->agreed, first->agreed_count,
+                                 &difference))
+            return err_set(
+                err, TRYST_E_HANDSHAKE,
+                "%s must be equal on all ranks: it is %s on rank 0 and %s on rank %d",
+                config_environment(difference.id), difference.mine, difference.theirs, i);
+    }
+    return TRYST_OK;
+}
+
+static tryst_view prefix_of(const struct roster_entry *entry)
+{
+    return (tryst_view){entry->device_prefix, strlen(entry->device_prefix)};
+}
+
+/** For qsort; equal prefixes by rank. */
+static int entries_compare(const void *a, const void *b)
+{
+    const struct roster_entry *const *left = a;
+    const struct roster_entry *const *right = b;
+    int order = device_name_compare(prefix_of(*left), prefix_of(*right));
+    return order ? order : (*left > *right) - (*left < *right);
+}
+
+static tryst_status prefixes_sort(struct roster *roster)
+{
+    roster->by_prefix = mem_alloc((size_t)roster->size * sizeof *roster->by_prefix);
+    if (!roster->by_prefix)
+        return TRYST_E_NOMEM;
+    for (int i = 0; i < roster->size; i++)
+        roster->by_prefix[i] = &roster->entries[i];
+    qsort(roster->by_prefix, (size_t)roster->size, sizeof *roster->by_prefix,
+          entries_compare);
+    return TRYST_OK;
+}
+
+/** The lowest rank whose prefix covers another's; the size when there is none. Neighbours tell: what a
+ *  prefix covers stands directly behind it, an equal one before it as well. */
+static int covering_first(const struct roster *roster)
+{
+    int first = roster->size;
+    for (int i = 1; i < roster->size; i++) {
+        const struct roster_entry *low = roster->by_prefix[i - 1];
+        const struct roster_entry *high = roster->by_prefix[i];
+        if (!device_name_covers(prefix_of(low), prefix_of(high)))
+            continue;
+        if (low - roster->entries < first)
+            first = (int)(low - roster->entries);
+        if (high - roster->entries < first &&
+            device_name_covers(prefix_of(high), prefix_of(low)))
+            first = (int)(high - roster->entries);
+    }
+    return first;
+}
+
+static tryst_status prefix_check(int rank, const char *prefix, struct err *err)
+{
+    size_t at;
+    const char *reason =
+        device_name_check((tryst_view){prefix, strlen(prefix)}, true, &at);
+    if (!reason)
+        return TRYST_OK;
+    return err_set(
+        err, TRYST_E_GROUP,
+        "no key can name rank %d by the device prefix \"%s\" (%s, at byte %zu); "
+        "give it the beginning of a device name, by whole parts: "
+        "/job:NAME/replica:N/task:N",
+        rank, prefix, reason, at);
+}
+
+static tryst_status prefixes_check(struct roster *roster, struct err *err)
+{
+    const struct roster_entry *entries = roster->entries;
+    tryst_status status = prefixes_sort(roster);
+    if (status != TRYST_OK)
+        return err_set(err, status, "no memory for the roster of %d ranks", roster->size);
+    int first = covering_first(roster);
+    for (int i = 0; i < roster->size && i <= first; i++) {
+        status = prefix_check(i, entries[i].device_prefix, err);
+        if (status != TRYST_OK)
+            return status;
+    }
+    if (first == roster->size)
+        return TRYST_OK;
+    int other = 0;
+    while (other == first ||
+           !device_name_covers(prefix_of(&entries[first]), prefix_of(&entries[other])))
+        other++;
+    return err_set(err, TRYST_E_GROUP,
+                   "ranks %d and %d have device prefixes of which one covers the "
+                   "other: \"%s\" and \"%s\"; give each rank its own",
+                   first, other, entries[first].device_prefix,
+                   entries[other].device_prefix);
+}
+
+/** Every rank's own as well, so that all hold the same. */
+static void string_clean(char *text, size_t capacity)
+{
+    char came[ROSTER_PREFIX_MAX];
+    memcpy(came, text, capacity);
+    text_escape(came, strnlen(came, capacity), text, capacity);
+}
+
+static void entries_clean(struct roster *roster)
+{
+    static_assert(sizeof roster->entries->host.host_name <= ROSTER_PREFIX_MAX, "fits");
+    for (int i = 0; i < roster->size; i++) {
+        struct roster_entry *entry = &roster->entries[i];
+        string_clean(entry->device_prefix, sizeof entry->device_prefix);
+        string_clean(entry->host.host_name, sizeof entry->host.host_name);
+        if (entry->agreed_count > ROSTER_DIGESTS_MAX)
+            entry->agreed_count = ROSTER_DIGESTS_MAX;
+        if (entry->host.rails_count > 8)
+            entry->host.rails_count = 8;
+    }
+}
+
+static void locals_count(struct roster *roster)
+{
+    const struct host_identity *mine = &roster->entries[roster->rank].host;
+    for (int i = 0; i < roster->size; i++) {
+        if (!identity_same_host(mine, &roster->entries[i].host))
+            continue;
+        roster->local_size++;
+        roster->local_rank += i < roster->rank;
+    }
+}
+
+/* ---- open --------------------------------------------------------------------------------- */
+
+static void entry_fill(struct roster_entry *mine, const struct config *config)
+{
+    mine->byte_order = ROSTER_BYTE_ORDER;
+    mine->library_version =
+        TRYST_VERSION_MAJOR << 16 | TRYST_VERSION_MINOR << 8 | TRYST_VERSION_PATCH;
+    mine->agreed_count = (uint32_t)config_agreed_count();
+    if (mine->agreed_count <= ROSTER_DIGESTS_MAX)
+        config_agreed_values(config, mine->agreed);
+}
+
+tryst_status roster_open(struct bootstrap *bootstrap, int rank, int size,
+                         const struct config *config, struct roster_entry *mine,
+                         struct err *err, struct roster *roster_p)
+{
+    struct roster roster = {.rank = rank, .size = size};
+    tryst_status status = TRYST_OK;
+    entry_fill(mine, config);
+    roster.entries = mem_zalloc((size_t)size * sizeof *roster.entries);
+    if (!roster.entries)
+        return err_set(err, TRYST_E_NOMEM, "no memory for the roster of %d ranks", size);
+    roster.entries[rank] = *mine;
+    if (bootstrap)
+        status = bootstrap_allgather(bootstrap, mine, sizeof *mine, roster.entries, err);
+    if (status == TRYST_OK) {
+        entries_clean(&roster);
+        status = versions_check(&roster, err);
+    }
+    if (status == TRYST_OK)
+        status = settings_check(&roster, err);
+    if (status == TRYST_OK)
+        status = prefixes_check(&roster, err);
+    if (status != TRYST_OK) {
+        roster_close(&roster);
+        return status;
+    }
+    locals_count(&roster);
+    *roster_p = roster;
+    return TRYST_OK;
+}
+
+void roster_close(struct roster *roster)
+{
+    mem_free(roster->by_prefix);
+    mem_free(roster->entries);
+    roster->by_prefix = NULL;
+    roster->entries = NULL;
+}
+
+int roster_rank_of(const struct roster *roster, const char *device, size_t bytes)
+{
+    tryst_view name = {device, bytes};
+    int begin = 0;
+    int end = roster->size;
+    while (begin < end) {
+        int middle = begin + (end - begin) / 2;
+        const struct roster_entry *entry = roster->by_prefix[middle];
+        if (device_name_covers(prefix_of(entry), name))
+            return (int)(entry - roster->entries);
+        if (device_name_compare(prefix_of(entry), name) < 0)
+            begin = middle + 1;
+        else
+            end = middle;
+    }
+    return -1;
+}

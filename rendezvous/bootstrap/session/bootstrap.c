@@ -1,0 +1,395 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the ranks come together: the object in front of rank 0's server, or of the caller's
+ * all-gather. See bootstrap.h.
+ *
+ * One idea: rank 0 is a client of its own server, so there is one path for all ranks; the
+ * caller's all-gather differs in one function.
+ * Invariant: bootstrap_open's own all-gather (versions, ranks, sizes, the cookie) is the same
+ * whatever carries it. */
+#include "bootstrap.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bootstrap_client.h"
+#include "bootstrap_server.h"
+#include "bootstrap_store.h"
+#include "core/alloc.h"
+#include "core/random.h"
+
+#define TIMEOUT_DEFAULT_NS (60 * NS_PER_S)
+
+enum backend {
+    BACKEND_ALONE,  /* one rank: nothing is opened */
+    BACKEND_CALLER, /* the caller's all-gather */
+    BACKEND_SERVER  /* rank 0's server */
+};
+
+struct bootstrap {
+    struct bootstrap_params params; /* strings point into this record */
+    enum backend backend;
+    uint8_t cookie[BOOTSTRAP_COOKIE_BYTES];
+    struct bootstrap_client client; /* fd -1: not connected */
+    struct server *server;          /* rank 0 */
+    struct store store;             /* BACKEND_ALONE */
+    char address[BOOTSTRAP_ADDRESS_MAX];
+    uint8_t token[BOOTSTRAP_TOKEN_MAX];
+};
+
+/* ---- opening ---- */
+
+static struct bootstrap_wait wait_begin(const struct bootstrap *bootstrap)
+{
+    const struct bootstrap_params *params = &bootstrap->params;
+    struct bootstrap_wait wait = {.clock = params->clock,
+                                  .cancel = params->cancel,
+                                  .deadline_ns = clock_now_ns(params->clock),
+                                  .timeout_ns = params->timeout_ns};
+    wait.deadline_ns += params->timeout_ns;
+    return wait;
+}
+
+static tryst_status params_check(const struct bootstrap_params *params, struct err *err)
+{
+    bool server = params->size > 1 && !params->allgather;
+    if (params->size < 1 || params->rank < 0 || params->rank >= params->size)
+        return err_set(err, TRYST_E_INVALID,
+                       "rank %d of %d: the size must be at least 1 and the rank below it",
+                       params->rank, params->size);
+    if (server && (!params->address || strlen(params->address) >= BOOTSTRAP_ADDRESS_MAX))
+        return err_set(err, TRYST_E_CONFIG,
+                       "no usable bootstrap address; set TRYST_BOOTSTRAP=host:port");
+    if (server && params->token_bytes == 0 && !params->insecure)
+        return err_set(err, TRYST_E_TOKEN, "no job token; set TRYST_TOKEN");
+    if (params->token_bytes > BOOTSTRAP_TOKEN_MAX)
+        return err_set(err, TRYST_E_TOKEN, "the job token is longer than %d bytes",
+                       BOOTSTRAP_TOKEN_MAX);
+    return TRYST_OK;
+}
+
+static void params_copy(struct bootstrap *bootstrap,
+                        const struct bootstrap_params *params)
+{
+    bootstrap->params = *params;
+    if (params->timeout_ns == 0)
+        bootstrap->params.timeout_ns = TIMEOUT_DEFAULT_NS;
+    if (params->timeout_ns > BOOTSTRAP_WIRE_TIMEOUT_MAX_NS)
+        bootstrap->params.timeout_ns = BOOTSTRAP_WIRE_TIMEOUT_MAX_NS;
+    snprintf(bootstrap->address, sizeof bootstrap->address, "%s",
+             params->address ? params->address : "");
+    if (params->token_bytes)
+        memcpy(bootstrap->token, params->token, params->token_bytes);
+    bootstrap->params.address = bootstrap->address;
+    bootstrap->params.token = bootstrap->token;
+    bootstrap->backend = params->allgather   ? BACKEND_CALLER
+                         : params->size == 1 ? BACKEND_ALONE
+                                             : BACKEND_SERVER;
+    bootstrap->client.fd = -1;
+    store_init(&bootstrap->store);
+}
+
+/* A port in use is tried again for this long: the job before may be leaving it, or a connection that
+ * the kernel gave this port as its own end. */
+#define LISTEN_TRIES_NS (2 * NS_PER_S)
+
+/* Rank 0: what it was handed if that is such a socket, else sockets of its own. */
+static tryst_status listeners_get(const struct bootstrap_params *params, struct err *err,
+                                  struct bootstrap_listeners *listeners_p)
+{
+    if (params->listen_fd >= 0 &&
+        bootstrap_listener_adopt(params->listen_fd, params->address)) {
+        *listeners_p =
+            (struct bootstrap_listeners){.fds = {params->listen_fd}, .count = 1};
+        return TRYST_OK;
+    }
+    uint64_t tries_ns = params->timeout_ns / 4;
+    tries_ns = tries_ns < LISTEN_TRIES_NS ? tries_ns : LISTEN_TRIES_NS;
+    return bootstrap_listen(params->address, params->bind_interface,
+                            clock_monotonic_ns() + tries_ns, err, listeners_p);
+}
+
+/* The socket is ours, whatever comes of it. */
+static void listener_drop(const struct bootstrap_params *params)
+{
+    if (params->listen_fd >= 0 &&
+        bootstrap_listener_adopt(params->listen_fd, params->address))
+        close(params->listen_fd);
+}
+
+static tryst_status serve(struct bootstrap *bootstrap, struct err *err)
+{
+    struct bootstrap_listeners listeners;
+    int pair[2];
+    tryst_status status = listeners_get(&bootstrap->params, err, &listeners);
+    if (status != TRYST_OK)
+        return status;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
+        bootstrap_listeners_close(&listeners);
+        return err_set(err, TRYST_E_SYSTEM, "no socket pair: %s", err_reason(errno));
+    }
+    status =
+        server_start(&bootstrap->params, &listeners, pair[0], err, &bootstrap->server);
+    if (status == TRYST_OK)
+        bootstrap_client_adopt(&bootstrap->client, pair[1]);
+    else
+        close(pair[1]);
+    return status;
+}
+
+static tryst_status connect_all(struct bootstrap *bootstrap,
+                                const struct bootstrap_wait *wait, struct err *err)
+{
+    if (bootstrap->backend != BACKEND_SERVER)
+        return TRYST_OK;
+    tryst_status status = bootstrap_auth_init(err);
+    if (status != TRYST_OK) {
+        listener_drop(&bootstrap->params);
+        return status;
+    }
+    if (bootstrap->params.rank == 0)
+        return serve(bootstrap, err);
+    return bootstrap_client_open(&bootstrap->client, &bootstrap->params, wait, err);
+}
+
+/* ---- the first all-gather ---- */
+
+static tryst_status allgather_until(struct bootstrap *bootstrap, const void *mine,
+                                    size_t bytes, void *all,
+                                    const struct bootstrap_wait *wait, struct err *err);
+
+static tryst_status member_check(const struct bootstrap_wire_member *member, int rank,
+                                 int size, struct err *err)
+{
+    if (member->magic != BOOTSTRAP_WIRE_MAGIC ||
+        member->version != BOOTSTRAP_WIRE_VERSION)
+        return err_set(
+            err, TRYST_E_HANDSHAKE,
+            "rank %d speaks bootstrap version %u, we speak %u; run the same version "
+            "of Tryst on all ranks",
+            rank, member->version, BOOTSTRAP_WIRE_VERSION);
+    if (member->size != (uint32_t)size)
+        return err_set(err, TRYST_E_GROUP,
+                       "rank %d says that the job has %u ranks, we say %d", rank,
+                       member->size, size);
+    if (member->rank != (uint32_t)rank)
+        return err_set(
+            err, TRYST_E_GROUP,
+            "the all-gather has rank %u in the place of rank %d: two processes claim "
+            "one rank, or the caller's all-gather is not in rank order",
+            member->rank, rank);
+    return TRYST_OK;
+}
+
+/* Versions, ranks and sizes agree, and the cookie is rank 0's. */
+static tryst_status members_meet(struct bootstrap *bootstrap,
+                                 const struct bootstrap_wait *wait, struct err *err)
+{
+    int size = bootstrap->params.size;
+    struct bootstrap_wire_member mine = {.magic = BOOTSTRAP_WIRE_MAGIC,
+                                         .version = BOOTSTRAP_WIRE_VERSION,
+                                         .rank = (uint32_t)bootstrap->params.rank,
+                                         .size = (uint32_t)size};
+    struct bootstrap_wire_member *all = mem_zalloc_array((size_t)size, sizeof *all);
+    if (!all)
+        return err_set(err, TRYST_E_NOMEM, "no memory for the bootstrap");
+    tryst_status status = TRYST_OK;
+    if (mine.rank == 0)
+        status = random_secret(mine.cookie, sizeof mine.cookie);
+    if (status != TRYST_OK)
+        err_set(err, status, "no random bytes: %s", strerror(errno));
+    if (status == TRYST_OK)
+        status = allgather_until(bootstrap, &mine, sizeof mine, all, wait, err);
+    for (int rank = 0; rank < size && status == TRYST_OK; rank++)
+        status = member_check(&all[rank], rank, size, err);
+    if (status == TRYST_OK)
+        memcpy(bootstrap->cookie, all[0].cookie, sizeof bootstrap->cookie);
+    bootstrap_wipe(all, (size_t)size * sizeof *all);
+    mem_free(all);
+    return status;
+}
+
+tryst_status bootstrap_open(const struct bootstrap_params *params, struct err *err,
+                            struct bootstrap **bootstrap_p)
+{
+    struct err why = ERR_INIT;
+    tryst_status status = params_check(params, err);
+    struct bootstrap *bootstrap =
+        status == TRYST_OK ? mem_zalloc(sizeof *bootstrap) : NULL;
+    if (!bootstrap) {
+        listener_drop(params);
+        return status == TRYST_OK
+                   ? err_set(err, TRYST_E_NOMEM, "no memory for the bootstrap")
+                   : status;
+    }
+    params_copy(bootstrap, params);
+    struct bootstrap_wait wait = wait_begin(bootstrap);
+    status = connect_all(bootstrap, &wait, &why);
+    if (status == TRYST_OK)
+        status = members_meet(bootstrap, &wait, &why);
+    if (status == TRYST_OK) {
+        *bootstrap_p = bootstrap;
+        return status;
+    }
+    bootstrap_close(bootstrap, &why);
+    return err_set(err, status, "%s", why.text);
+}
+
+/* ---- using ---- */
+
+static tryst_status allgather_caller(struct bootstrap *bootstrap, const void *mine,
+                                     size_t bytes, void *all, struct err *err)
+{
+    const struct bootstrap_params *params = &bootstrap->params;
+    int result = params->allgather(params->allgather_arg, mine, all, bytes);
+    if (result == 0)
+        return TRYST_OK;
+    return err_set(err, TRYST_E_BOOTSTRAP,
+                   "the caller's all-gather of %zu bytes failed with %d on rank %d",
+                   bytes, result, params->rank);
+}
+
+static tryst_status allgather_until(struct bootstrap *bootstrap, const void *mine,
+                                    size_t bytes, void *all,
+                                    const struct bootstrap_wait *wait, struct err *err)
+{
+    size_t got;
+    struct bootstrap_request request = {.type = BOOTSTRAP_FRAME_GATHER,
+                                        .body = mine,
+                                        .body_bytes = bytes,
+                                        .result = all,
+                                        .capacity =
+                                            bytes * (size_t)bootstrap->params.size};
+    if (bytes > BOOTSTRAP_GATHER_MAX / (size_t)bootstrap->params.size)
+        return err_set(
+            err, TRYST_E_INVALID,
+            "an all-gather of %zu bytes per rank is too large for the bootstrap", bytes);
+    switch (bootstrap->backend) {
+    case BACKEND_ALONE:
+        if (bytes)
+            memcpy(all, mine, bytes);
+        return TRYST_OK;
+    case BACKEND_CALLER: return allgather_caller(bootstrap, mine, bytes, all, err);
+    default: return bootstrap_client_ask(&bootstrap->client, &request, wait, err, &got);
+    }
+}
+
+tryst_status bootstrap_allgather(struct bootstrap *bootstrap, const void *mine,
+                                 size_t bytes, void *all, struct err *err)
+{
+    struct bootstrap_wait wait = wait_begin(bootstrap);
+    return allgather_until(bootstrap, mine, bytes, all, &wait, err);
+}
+
+static tryst_status name_check(const struct bootstrap *bootstrap, const char *key,
+                               char name_p[BOOTSTRAP_WIRE_KEY_BYTES], struct err *err)
+{
+    char padded[BOOTSTRAP_WIRE_KEY_BYTES] = "";
+    memcpy(padded, key,
+           strnlen(key, sizeof padded)); /* a full one is too long: refused */
+    if (!bootstrap_name_decode(padded, name_p))
+        return err_set(
+            err, TRYST_E_INVALID,
+            "'%.70s' is no bootstrap key: 1 to %d printable characters without "
+            "blanks",
+            key, BOOTSTRAP_KEY_MAX);
+    if (bootstrap->backend == BACKEND_CALLER)
+        return err_set(err, TRYST_E_UNSUPPORTED,
+                       "over a caller's all-gather there is no key-value store");
+    return TRYST_OK;
+}
+
+tryst_status bootstrap_put(struct bootstrap *bootstrap, const char *key,
+                           const void *value, size_t bytes, struct err *err)
+{
+    char name[BOOTSTRAP_WIRE_KEY_BYTES];
+    size_t got;
+    struct bootstrap_wait wait = wait_begin(bootstrap);
+    struct bootstrap_request request = {.type = BOOTSTRAP_FRAME_PUT,
+                                        .head = name,
+                                        .head_bytes = sizeof name,
+                                        .body = value,
+                                        .body_bytes = bytes};
+    tryst_status status = name_check(bootstrap, key, name, err);
+    if (status != TRYST_OK)
+        return status;
+    if (bytes > BOOTSTRAP_VALUE_MAX)
+        return err_set(err, TRYST_E_INVALID, "the value of '%s' is larger than %d bytes",
+                       name, BOOTSTRAP_VALUE_MAX);
+    if (bootstrap->backend == BACKEND_ALONE)
+        status = store_put(&bootstrap->store, name, value, bytes);
+    else
+        status = bootstrap_client_ask(&bootstrap->client, &request, &wait, err, &got);
+    if (status == TRYST_E_INVALID)
+        return err_set(err, status, "'%s' has been put already, or the store is full",
+                       name);
+    return status;
+}
+
+static tryst_status get_alone(struct bootstrap *bootstrap, const char *name,
+                              uint8_t *value, size_t *bytes_p, struct err *err)
+{
+    const struct store_entry *entry = store_get(&bootstrap->store, name);
+    if (!entry)
+        return err_set(err, TRYST_E_BOOTSTRAP,
+                       "nobody has put '%s', and this rank is alone", name);
+    memcpy(value, entry->value, entry->bytes);
+    *bytes_p = entry->bytes;
+    return TRYST_OK;
+}
+
+tryst_status bootstrap_get(struct bootstrap *bootstrap, const char *key, void *value_p,
+                           size_t capacity, size_t *bytes_p, struct err *err)
+{
+    char name[BOOTSTRAP_WIRE_KEY_BYTES];
+    uint8_t value[BOOTSTRAP_VALUE_MAX];
+    size_t bytes = 0;
+    struct bootstrap_wait wait = wait_begin(bootstrap);
+    struct bootstrap_request request = {.type = BOOTSTRAP_FRAME_GET,
+                                        .head = name,
+                                        .head_bytes = sizeof name,
+                                        .result = value,
+                                        .capacity = sizeof value};
+    tryst_status status = name_check(bootstrap, key, name, err);
+    if (status != TRYST_OK)
+        return status;
+    if (bootstrap->backend == BACKEND_ALONE)
+        status = get_alone(bootstrap, name, value, &bytes, err);
+    else
+        status = bootstrap_client_ask(&bootstrap->client, &request, &wait, err, &bytes);
+    if (status != TRYST_OK)
+        return status;
+    if (bytes > capacity)
+        return err_set(err, TRYST_E_INVALID,
+                       "'%s' holds %zu bytes, there is room for %zu", name, bytes,
+                       capacity);
+    if (bytes)
+        memcpy(value_p, value, bytes);
+    *bytes_p = bytes;
+    return TRYST_OK;
+}
+
+const uint8_t *bootstrap_cookie(const struct bootstrap *bootstrap)
+{
+    return bootstrap->cookie;
+}
+
+/* ---- closing ---- */
+
+void bootstrap_close(struct bootstrap *bootstrap, const struct err *why)
+{
+    if (!bootstrap)
+        return;
+    if (bootstrap->server) {
+        bootstrap_client_leave(&bootstrap->client, why);
+        server_join(bootstrap->server);
+        close(bootstrap->client.fd);
+    } else if (bootstrap->client.fd >= 0) {
+        bootstrap_client_close(&bootstrap->client, why);
+    }
+    if (bootstrap->backend == BACKEND_ALONE)
+        store_wipe(&bootstrap->store);
+    bootstrap_wipe(bootstrap, sizeof *bootstrap);
+    mem_free(bootstrap);
+}

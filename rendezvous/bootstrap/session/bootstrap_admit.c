@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who becomes a member of the bootstrap session.
+ *
+ * One idea: nothing that a connection says is believed, and nothing is told to it, before its
+ * MAC has been checked; then it is one of ours, and what is wrong with it (another size, a
+ * rank that is taken) is the job's failure and told to all.
+ * Invariant: an unproved connection costs its slot and, once, one HMAC.
+ * Callers: bootstrap_server.c. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bootstrap_admit.h"
+#include "bootstrap_serve.h"
+#include "bootstrap_server.h"
+#include "core/random.h"
+#include "core/text.h"
+
+/* For the sentence that names missing ranks: one of those may have been turned away. */
+static void refused_note(struct server *server, const struct conn *conn, const char *why)
+{
+    char peer[BOOTSTRAP_PEER_TEXT_BYTES];
+    server->refused_count++;
+    snprintf(server->refused, sizeof server->refused, "%.60s %s",
+             bootstrap_peer_text(&conn->peer, peer), why);
+    if (server->refused_count == 1)
+        LOG_WARN(server->log, "bootstrap: turned a connection away: %s", server->refused);
+}
+
+void admit_hello(struct server *server, struct conn *conn)
+{
+    struct bootstrap_wire_hello hello;
+    struct bootstrap_wire_challenge challenge = {.magic = BOOTSTRAP_WIRE_MAGIC,
+                                                 .version = BOOTSTRAP_WIRE_VERSION};
+    if (!bootstrap_hello_decode(conn->in, &hello) ||
+        random_secret(challenge.nonce, sizeof challenge.nonce) != TRYST_OK) {
+        refused_note(server, conn, "does not speak our protocol");
+        conn_close(conn);
+        return;
+    }
+    bool same = hello.version == BOOTSTRAP_WIRE_VERSION;
+    if (!same) {
+        char why[64];
+        snprintf(why, sizeof why, "speaks bootstrap version %u, we speak %u",
+                 hello.version, BOOTSTRAP_WIRE_VERSION);
+        refused_note(server, conn, why);
+    }
+    memcpy(conn->client_nonce, hello.nonce, sizeof conn->client_nonce);
+    memcpy(conn->server_nonce, challenge.nonce, sizeof conn->server_nonce);
+    conn_write(server, conn, &challenge, sizeof challenge, NULL, 0,
+               same ? CONN_PROOF : CONN_LINGER);
+}
+
+static bool proof_holds(const struct server *server, const struct conn *conn,
+                        const struct bootstrap_wire_proof *proof)
+{
+    uint8_t mac[BOOTSTRAP_MAC_BYTES];
+    bootstrap_mac(&server->token, BOOTSTRAP_ROLE_CLIENT, proof, 0, conn->client_nonce,
+                  conn->server_nonce, mac);
+    return bootstrap_mac_equal(mac, proof->mac);
+}
+
+static void verdict_write(struct server *server, struct conn *conn,
+                          const struct bootstrap_wire_proof *proof,
+                          enum bootstrap_verdict code, enum conn_state after)
+{
+    struct bootstrap_wire_verdict verdict = {.code = code};
+    if (code != BOOTSTRAP_VERDICT_DENIED)
+        bootstrap_mac(&server->token, BOOTSTRAP_ROLE_SERVER, proof, code,
+                      conn->client_nonce, conn->server_nonce, verdict.mac);
+    conn_write(server, conn, &verdict, sizeof verdict, NULL, 0, after);
+}
+
+static void host_copy(char host_p[BOOTSTRAP_HOST_BYTES], const char *host)
+{
+    text_escape(host, strnlen(host, BOOTSTRAP_HOST_BYTES - 1), host_p,
+                BOOTSTRAP_HOST_BYTES);
+}
+
+/* Sentences about two processes of one job that contradict each other; true if they do. */
+static bool contradicts(struct server *server, const struct conn *conn,
+                        const struct bootstrap_wire_proof *proof)
+{
+    char host[BOOTSTRAP_HOST_BYTES], other[MEMBER_TEXT_BYTES],
+        peer[BOOTSTRAP_PEER_TEXT_BYTES];
+    host_copy(host, proof->host);
+    bootstrap_peer_text(&conn->peer, peer);
+    if (proof->size != (uint32_t)server->size) {
+        serve_fail(
+            server, TRYST_E_GROUP,
+            "rank %u (pid %u on %s, %s) says that the job has %u ranks, rank 0 says %d; "
+            "give all ranks the same TRYST_SIZE",
+            proof->rank, proof->pid, host, peer, proof->size, server->size);
+        return true;
+    }
+    if (proof->rank >= (uint32_t)server->size) {
+        serve_fail(server, TRYST_E_GROUP,
+                   "pid %u on %s (%s) says that it is rank %u of %d; ranks count from 0",
+                   proof->pid, host, peer, proof->rank, server->size);
+        return true;
+    }
+    if (server->members[proof->rank].joined) {
+        serve_fail(server, TRYST_E_GROUP,
+                   "two processes claim one rank: %s and pid %u on %s (%s); give each a "
+                   "TRYST_RANK of its own",
+                   member_text(server, (int)proof->rank, other), proof->pid, host, peer);
+        return true;
+    }
+    return false;
+}
+
+static void member_join(struct server *server, struct conn *conn, int rank, uint32_t pid,
+                        const char *host)
+{
+    struct member *member = &server->members[rank];
+    conn->rank = rank;
+    member->joined = true;
+    member->pid = pid;
+    member->peer = conn->peer;
+    host_copy(member->host, host);
+    server->joined_count++;
+    LOG_INFO(server->log, "bootstrap: rank %d of %d is here (pid %u on %s), %d have come",
+             rank, server->size, pid, member->host, server->joined_count);
+}
+
+/* Whether the rank was here, has left in order, and now comes for the next session while
+ * this one waits for others to leave. */
+static bool comes_again(const struct server *server,
+                        const struct bootstrap_wire_proof *proof)
+{
+    return proof->size == (uint32_t)server->size && proof->rank < proof->size &&
+           server->members[proof->rank].left;
+}
+
+void admit_proof(struct server *server, struct conn *conn)
+{
+    struct bootstrap_wire_proof proof;
+    if (!bootstrap_proof_decode(conn->in, &proof) || !proof_holds(server, conn, &proof)) {
+        refused_note(server, conn, "did not prove the token");
+        verdict_write(server, conn, &proof, BOOTSTRAP_VERDICT_DENIED, CONN_LINGER);
+        return;
+    }
+    if (comes_again(server, &proof) && server->failure.status == TRYST_OK) {
+        verdict_write(server, conn, &proof, BOOTSTRAP_VERDICT_AGAIN, CONN_LINGER);
+        return;
+    }
+    conn->proved = true;
+    if (!contradicts(server, conn, &proof))
+        member_join(server, conn, (int)proof.rank, proof.pid, proof.host);
+    verdict_write(server, conn, &proof, BOOTSTRAP_VERDICT_OK, CONN_HEADER);
+}
+
+void admit_own(struct server *server, struct conn *conn)
+{
+    char host[BOOTSTRAP_HOST_BYTES] = "?";
+    gethostname(host, sizeof host - 1);
+    conn->state = CONN_HEADER;
+    conn->proved = true;
+    member_join(server, conn, 0, (uint32_t)getpid(), host);
+}

@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What members of a bootstrap session ask for, and how a session fails.
+ *
+ * One idea: an all-gather is complete when the last part is in; then all who wait get the
+ * same buffer. Everything that cannot come to that end (a rank is dead, late, gone, or says
+ * something else than the others) fails the session once, for everybody, with names.
+ * Callers: bootstrap_server.c, bootstrap_admit.c. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bootstrap_serve.h"
+#include "bootstrap_server.h"
+#include "bootstrap_text.h"
+#include "core/alloc.h"
+#include "core/text.h"
+
+/* ---- failing ---- */
+
+char *member_text(const struct server *server, int rank, char text[MEMBER_TEXT_BYTES])
+{
+    const struct member *member = &server->members[rank];
+    char peer[BOOTSTRAP_PEER_TEXT_BYTES];
+    if (!member->joined)
+        snprintf(text, MEMBER_TEXT_BYTES, "rank %d", rank);
+    else if (rank == 0)
+        snprintf(text, MEMBER_TEXT_BYTES, "rank 0 (pid %u on %s)", member->pid,
+                 member->host);
+    else
+        snprintf(text, MEMBER_TEXT_BYTES, "rank %d (pid %u on %s, %s)", rank, member->pid,
+                 member->host, bootstrap_peer_text(&member->peer, peer));
+    return text;
+}
+
+static bool can_be_told(const struct conn *conn)
+{
+    return conn->proved && !conn->told &&
+           (conn->state == CONN_HEADER || conn->state == CONN_PAYLOAD ||
+            conn->state == CONN_WAITING);
+}
+
+void serve_tell(struct server *server, struct conn *conn)
+{
+    if (server->failure.status == TRYST_OK || !can_be_told(conn))
+        return;
+    struct bootstrap_wire_frame frame = {.type = BOOTSTRAP_FRAME_FAILED,
+                                         .status = server->failure.status,
+                                         .bytes = strlen(server->failure.text)};
+    conn->told = true;
+    conn_write(server, conn, &frame, sizeof frame, server->failure.text,
+               (size_t)frame.bytes, CONN_LINGER);
+}
+
+/* Once rank 0 has left, the others have this long to leave too, or to hear of the failure. */
+static void end_set(struct server *server)
+{
+    bool failed = server->failure.status != TRYST_OK;
+    uint64_t stay_ns = failed && server->timeout_ns > SERVER_LINGER_NS
+                           ? SERVER_LINGER_NS
+                           : server->timeout_ns;
+    server->end_ns = clock_now_ns(server->clock) + stay_ns;
+}
+
+void serve_fail(struct server *server, tryst_status status, const char *fmt, ...)
+{
+    char text[ERR_TEXT_BYTES];
+    va_list args;
+    if (server->failure.status != TRYST_OK)
+        return;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    err_set(&server->failure, status, "%s", text);
+    if (server->own_left)
+        end_set(server);
+    for (size_t i = 0; i < server->conns_count; i++)
+        serve_tell(server, &server->conns[i]);
+}
+
+static bool is_absent(const void *arg, int rank)
+{
+    return !((const struct server *)arg)->members[rank].joined;
+}
+
+static bool is_late(const void *arg, int rank)
+{
+    const struct member *member = &((const struct server *)arg)->members[rank];
+    return member->joined && !member->gave;
+}
+
+static bool is_gone(const void *arg, int rank)
+{
+    return ((const struct server *)arg)->members[rank].left;
+}
+
+static void fail_absent(struct server *server, const char *absent, uint64_t waited_ns)
+{
+    char seconds[SECONDS_TEXT_BYTES], refused[192] = "";
+    if (server->accept_error)
+        snprintf(refused, sizeof refused, "; rank 0 could not take connections: %s",
+                 err_reason(server->accept_error));
+    else if (server->refused_count)
+        snprintf(refused, sizeof refused,
+                 "; %llu connections were turned away, the last: %s",
+                 (unsigned long long)server->refused_count, server->refused);
+    serve_fail(
+        server, TRYST_E_BOOTSTRAP,
+        "%s did not arrive at rank 0 (%s) within %s%s; look at their own output, and "
+        "check that they got this TRYST_BOOTSTRAP and can reach it "
+        "(TRYST_BOOTSTRAP_TIMEOUT gives them longer)",
+        absent, server->address, seconds_text(waited_ns, seconds), refused);
+}
+
+void serve_overdue(struct server *server, const struct conn *conn)
+{
+    char ranks[RANKS_TEXT_BYTES], seconds[SECONDS_TEXT_BYTES];
+    uint64_t waited_ns = conn->request.patience_ns;
+    int count;
+    if (conn->request.type == BOOTSTRAP_FRAME_GET) {
+        serve_fail(server, TRYST_E_BOOTSTRAP,
+                   "nobody put '%s' within %s, for which rank %d waits", conn->name,
+                   seconds_text(waited_ns, seconds), conn->rank);
+        return;
+    }
+    ranks_text(server->size, is_absent, server, ranks, &count);
+    if (count) {
+        fail_absent(server, ranks, waited_ns);
+        return;
+    }
+    ranks_text(server->size, is_late, server, ranks, &count);
+    serve_fail(
+        server, TRYST_E_BOOTSTRAP,
+        "%s arrived, but did not take part in step %llu of the bootstrap within %s; "
+        "%s stopped or busy elsewhere (look at the output, or attach a debugger)",
+        ranks, (unsigned long long)server->gather.sequence,
+        seconds_text(waited_ns, seconds), count == 1 ? "it is" : "they are");
+}
+
+static void fail_protocol(struct server *server, int rank, const char *what)
+{
+    char text[MEMBER_TEXT_BYTES];
+    serve_fail(server, TRYST_E_PROTOCOL, "%s broke the bootstrap protocol: %s",
+               member_text(server, rank < 0 ? 0 : rank, text), what);
+}
+
+static void fail_nomem(struct server *server)
+{
+    serve_fail(server, TRYST_E_NOMEM, "rank 0 has no memory for the bootstrap");
+}
+
+/* ---- leaving ---- */
+
+static void member_leave(struct server *server, struct conn *conn)
+{
+    struct member *member = &server->members[conn->rank];
+    if (!member->left)
+        server->left_count++;
+    member->left = true;
+    if (conn->rank == 0) {
+        server->own_left = true;
+        end_set(server);
+    }
+    conn->told = true;
+    conn->state = CONN_LINGER;
+}
+
+/* An all-gather that a rank which has left would have to take part in never ends. */
+static void check_left(struct server *server)
+{
+    char ranks[RANKS_TEXT_BYTES];
+    int count;
+    if (server->gather.given_count == 0 || server->left_count == 0)
+        return;
+    ranks_text(server->size, is_gone, server, ranks, &count);
+    serve_fail(
+        server, TRYST_E_BOOTSTRAP,
+        "%s left the bootstrap while others still exchange; the ranks run different "
+        "programs or versions",
+        ranks);
+}
+
+void serve_ended(struct server *server, struct conn *conn)
+{
+    char text[MEMBER_TEXT_BYTES];
+    if (server->members[conn->rank].left)
+        return;
+    serve_fail(
+        server, TRYST_E_BOOTSTRAP,
+        "%s closed its connection before the bootstrap ended: its process died or gave "
+        "up; see its own output",
+        member_text(server, conn->rank, text));
+    member_leave(server, conn);
+}
+
+static void abort_finish(struct server *server, struct conn *conn)
+{
+    char text[ERR_TEXT_BYTES], who[MEMBER_TEXT_BYTES];
+    text_escape(conn->payload, conn->payload_bytes, text, sizeof text);
+    member_leave(server, conn);
+    serve_fail(server, bootstrap_status_decode(conn->request.status), "%s gave up: %s",
+               member_text(server, conn->rank, who), text);
+}
+
+static void bye_finish(struct server *server, struct conn *conn, bool waited)
+{
+    char who[MEMBER_TEXT_BYTES];
+    member_leave(server, conn);
+    if (waited)
+        serve_fail(server, TRYST_E_BOOTSTRAP,
+                   "%s gave up while it waited for other ranks",
+                   member_text(server, conn->rank, who));
+    else
+        check_left(server);
+}
+
+/* ---- answering ---- */
+
+static void result_write(struct server *server, struct conn *conn, tryst_status status,
+                         const void *body, size_t bytes)
+{
+    bool gather = conn->request.type == BOOTSTRAP_FRAME_GATHER;
+    struct bootstrap_wire_frame frame = {.type = BOOTSTRAP_FRAME_RESULT,
+                                         .status = status,
+                                         .sequence = gather ? conn->request.sequence : 0,
+                                         .bytes = bytes};
+    conn_write(server, conn, &frame, sizeof frame, body, bytes, CONN_HEADER);
+}
+
+static void wait_begin(struct server *server, struct conn *conn)
+{
+    conn->state = CONN_WAITING;
+    conn->wait_end_ns = clock_now_ns(server->clock) + conn->request.timeout_ns;
+}
+
+/* ---- all-gather ---- */
+
+static void gather_complete(struct server *server)
+{
+    struct gather *gather = &server->gather;
+    uint8_t *full = gather->in;
+    size_t capacity = gather->in_capacity, bytes = gather->bytes * (size_t)server->size;
+    gather->in = gather->out;
+    gather->in_capacity = gather->out_capacity;
+    gather->out = full;
+    gather->out_capacity = capacity;
+    gather->given_count = 0;
+    gather->sequence++;
+    for (int rank = 0; rank < server->size; rank++)
+        server->members[rank].gave = false;
+    for (size_t i = 0; i < server->conns_count; i++) {
+        struct conn *conn = &server->conns[i];
+        if (conn->state == CONN_WAITING && conn->request.type == BOOTSTRAP_FRAME_GATHER)
+            result_write(server, conn, TRYST_OK, full, bytes);
+    }
+}
+
+/* The first part decides the size; room for all parts is made then. */
+static bool gather_begin(struct server *server, const struct conn *conn)
+{
+    struct gather *gather = &server->gather;
+    size_t bytes = (size_t)conn->request.bytes * (size_t)server->size;
+    if (bytes > gather->in_capacity) {
+        uint8_t *more = mem_resize(gather->in, bytes);
+        if (!more)
+            return false;
+        gather->in = more;
+        gather->in_capacity = bytes;
+    }
+    gather->bytes = (size_t)conn->request.bytes;
+    gather->first_rank = conn->rank;
+    return true;
+}
+
+/* Where the rank's part goes has been decided when its header came; it counts as given then,
+ * so that a second part of the same rank is seen. */
+static void gather_header(struct server *server, struct conn *conn)
+{
+    struct gather *gather = &server->gather;
+    struct member *member = &server->members[conn->rank];
+    if (conn->request.sequence != gather->sequence || member->gave) {
+        fail_protocol(server, conn->rank, "an all-gather out of turn");
+        return;
+    }
+    if (gather->first_rank < 0 && !gather_begin(server, conn)) {
+        fail_nomem(server);
+        return;
+    }
+    if (conn->request.bytes != gather->bytes) {
+        serve_fail(
+            server, TRYST_E_GROUP,
+            "rank %d gives %llu bytes to step %llu of the bootstrap, rank %d gives "
+            "%zu; run the same program and version on all ranks",
+            conn->rank, (unsigned long long)conn->request.bytes,
+            (unsigned long long)gather->sequence, gather->first_rank, gather->bytes);
+        return;
+    }
+    conn->payload = gather->in ? gather->in + (size_t)conn->rank * gather->bytes : NULL;
+}
+
+static void gather_finish(struct server *server, struct conn *conn)
+{
+    struct gather *gather = &server->gather;
+    server->members[conn->rank].gave = true;
+    gather->given_count++;
+    wait_begin(server, conn);
+    check_left(server);
+    if (server->failure.status != TRYST_OK)
+        return;
+    if (gather->given_count < server->size)
+        return;
+    gather->first_rank = -1;
+    gather_complete(server);
+}
+
+/* ---- names and values ---- */
+
+static void waiters_answer(struct server *server, const struct store_entry *entry)
+{
+    for (size_t i = 0; i < server->conns_count; i++) {
+        struct conn *conn = &server->conns[i];
+        if (conn->state == CONN_WAITING && conn->request.type == BOOTSTRAP_FRAME_GET &&
+            strcmp(conn->name, entry->name) == 0)
+            result_write(server, conn, TRYST_OK, entry->value, entry->bytes);
+    }
+}
+
+static void put_finish(struct server *server, struct conn *conn)
+{
+    tryst_status status =
+        store_put(&server->store, conn->name, conn->payload + BOOTSTRAP_WIRE_KEY_BYTES,
+                  conn->payload_bytes - BOOTSTRAP_WIRE_KEY_BYTES);
+    if (status == TRYST_E_NOMEM) {
+        fail_nomem(server);
+        return;
+    }
+    result_write(server, conn, status, NULL, 0);
+    if (status == TRYST_OK)
+        waiters_answer(server, store_get(&server->store, conn->name));
+}
+
+static void get_finish(struct server *server, struct conn *conn)
+{
+    const struct store_entry *entry = store_get(&server->store, conn->name);
+    if (entry)
+        result_write(server, conn, TRYST_OK, entry->value, entry->bytes);
+    else
+        wait_begin(server, conn);
+}
+
+/* ---- requests ---- */
+
+static void scratch_header(struct server *server, struct conn *conn)
+{
+    conn->scratch = mem_alloc((size_t)conn->request.bytes);
+    conn->payload = conn->scratch;
+    if (!conn->scratch)
+        fail_nomem(server);
+}
+
+static void request_begin(struct server *server, struct conn *conn)
+{
+    conn->payload_bytes = (size_t)conn->request.bytes;
+    conn->payload = NULL;
+    if (conn->request.type == BOOTSTRAP_FRAME_GATHER)
+        gather_header(server, conn);
+    else if (conn->payload_bytes)
+        scratch_header(server, conn);
+    if (server->failure.status != TRYST_OK && !conn->payload)
+        return; /* told already */
+    conn->state = CONN_PAYLOAD;
+    if (conn->payload_bytes == 0)
+        serve_payload(server, conn);
+}
+
+void serve_header(struct server *server, struct conn *conn)
+{
+    bool waited = conn->state == CONN_WAITING;
+    struct bootstrap_wire_frame frame;
+    bool known = bootstrap_request_decode(conn->in, (uint32_t)server->size, &frame);
+    bool leaves =
+        frame.type == BOOTSTRAP_FRAME_BYE || frame.type == BOOTSTRAP_FRAME_ABORT;
+    if (!known || (waited && !leaves)) {
+        fail_protocol(server, conn->rank,
+                      known ? "a request before the answer to its last"
+                            : "an unknown or oversized request");
+        return;
+    }
+    if (frame.type == BOOTSTRAP_FRAME_BYE) {
+        bye_finish(server, conn, waited);
+        return;
+    }
+    conn->request = frame;
+    request_begin(server, conn);
+}
+
+void serve_payload(struct server *server, struct conn *conn)
+{
+    uint8_t *scratch = conn->scratch;
+    bool named = conn->request.type == BOOTSTRAP_FRAME_PUT ||
+                 conn->request.type == BOOTSTRAP_FRAME_GET;
+    conn->scratch = NULL;
+    if (named && !bootstrap_name_decode(conn->payload, conn->name))
+        fail_protocol(server, conn->rank, "a name that is none");
+    else if (conn->request.type == BOOTSTRAP_FRAME_GATHER)
+        gather_finish(server, conn);
+    else if (conn->request.type == BOOTSTRAP_FRAME_PUT)
+        put_finish(server, conn);
+    else if (conn->request.type == BOOTSTRAP_FRAME_GET)
+        get_finish(server, conn);
+    else
+        abort_finish(server, conn);
+    mem_free(scratch);
+}

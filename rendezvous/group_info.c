@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a user may ask a group, also for keys of it, and the engine's counters.
+ * Callers: users, at any time between tryst_group_open and tryst_group_close.
+ */
+
+#include "group_info.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/peer.h"
+#include "submission.h"
+#include <string.h>
+
+int tryst_group_rank(const tryst_group *group)
+{
+    return group ? group->roster.rank : -1;
+}
+
+int tryst_group_size(const tryst_group *group)
+{
+    return group ? group->roster.size : -1;
+}
+
+int tryst_group_local_rank(const tryst_group *group)
+{
+    return group ? group->roster.local_rank : -1;
+}
+
+int tryst_group_local_size(const tryst_group *group)
+{
+    return group ? group->roster.local_size : -1;
+}
+
+tryst_status tryst_key_build(const tryst_group *group, int src_rank, int dst_rank,
+                             const char *edge, uint64_t frame, uint64_t iter, char *key,
+                             size_t capacity)
+{
+    if (!group)
+        return TRYST_E_INVALID;
+    if (rendezvous_usable(group->rdv) == TRYST_E_FORKED)
+        return TRYST_E_FORKED;
+    return key_build(&group->roster, src_rank, dst_rank, edge, frame, iter, key,
+                     capacity);
+}
+
+tryst_status tryst_key_prepare(tryst_group *group, const char *key, tryst_key **key_p)
+{
+    if (!group || !key || !key_p)
+        return TRYST_E_INVALID;
+    if (rendezvous_usable(group->rdv) == TRYST_E_FORKED)
+        return TRYST_E_FORKED;
+    return prepared_open(&group->roster, key, strnlen(key, TRYST_KEY_MAX + 1), key_p);
+}
+
+tryst_ctx *rendezvous_group_ctx(const tryst_group *group)
+{
+    return group->ctx;
+}
+
+tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
+                                   tryst_peer_info *info_p)
+{
+    if (!group || !info_p || rank < 0 || rank >= group->roster.size)
+        return TRYST_E_INVALID;
+    const struct roster_entry *entry = &group->roster.entries[rank];
+    const struct peer *peer = &group->peers[rank];
+    /* What was used stays known when the peer is gone. */
+    bool used = peer->endpoint.state == PEER_EP_READY || peer->out.frames_sent ||
+                peer->in.frames_read;
+    *info_p = (tryst_peer_info){
+        .rank = rank,
+        .alive = peer->life == PEER_ALIVE,
+        .incarnation = entry->incarnation,
+        .device_prefix = entry->device_prefix,
+        .host = entry->host.host_name,
+        .transport = used ? transport_kind_name(
+                                peer->endpoint.candidates[peer->endpoint.candidate])
+                          : "",
+        .mechanism = used ? peer->endpoint.mechanism : "",
+        .bytes_sent = peer->bytes_sent,
+        .bytes_received = peer->bytes_received};
+    return TRYST_OK;
+}
+
+int rendezvous_counters_visit(const struct rendezvous *rdv,
+                              int (*fn)(void *arg, const char *name, uint64_t value),
+                              void *arg)
+{
+    const struct rendezvous_counters *c = &rdv->counters;
+    struct link_listener_counters links = {0};
+    if (rdv->listener)
+        links = link_listener_counters(rdv->listener);
+    const struct {
+        const char *name;
+        uint64_t value;
+    } rows[] = {{"frames_sent", c->frames_sent},
+                {"frames_received", c->frames_received},
+                {"frames_again", c->frames_again},
+                {"records_sent", c->records_sent},
+                {"records_received", c->records_received},
+                {"data_eager", c->data_eager},
+                {"data_inline", c->data_inline},
+                {"wants_parked", c->wants_parked},
+                {"wants_deferred", c->wants_deferred},
+                {"offers", c->offers},
+                {"bulk_bytes_sent", c->bulk_bytes_sent},
+                {"bulk_bytes_received", c->bulk_bytes_received},
+                {"slices_started", c->slices_started},
+                {"operations", c->operations},
+                {"operations_failed", c->operations_failed},
+                {"peers_given_up", c->peers_given_up},
+                {"unexpected_bulk", c->unexpected_bulk},
+                {"wrong_cookies", c->wrong_cookies},
+                {"protocol_errors", c->protocol_errors},
+                {"links_refused", c->links_refused},
+                {"links_silent", links.silent},
+                {"links_foreign", links.foreign},
+                {"links_failed", links.failed}};
+    int stop = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && !stop; i++)
+        stop = fn(arg, rows[i].name, rows[i].value);
+    return stop;
+}

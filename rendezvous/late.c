@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations that take long; see late.h.
+ *
+ * Callers: the tick and the timers of a pass; dump.c.
+ */
+#include "late.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "rendezvous/op/deadline.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/peer.h"
+#include "rendezvous/protocol/op_device.h"
+#include "rendezvous/protocol/recv_run.h"
+
+static const char *op_waits_for(const tryst_op *op)
+{
+    const struct peer *peer = op->peer;
+    if (op->kind == OP_STEP_CLOSE)
+        return "the step's operations";
+    if (op_device_is_held(op))
+        return "its ready event, on the device";
+    if (op_device_is_copying(op))
+        return "a copy to or from the device";
+    if (peer && peer->endpoint.state != PEER_EP_READY)
+        return "a connection to the peer";
+    if (op->kind == OP_SEND)
+        return op->state == OP_POSTED   ? "the receive: the consumer has not posted it"
+               : op->state == OP_INLINE ? "the consumer's answer"
+                                        : "the consumer to take the bytes";
+    return op->run && op->done_upto ? "the rest of the bytes"
+                                    : "the send: the producer has not posted it";
+}
+
+void op_describe(const tryst_op *op, uint64_t now_ns, char *text, size_t capacity)
+{
+    double since = (double)clock_since_ns(op->submitted_ns, now_ns) / 1e9;
+    snprintf(text, capacity,
+             "%s of %s (step %" PRIu64 ", number %" PRIu64 ", %" PRIu64
+             " bytes, %s) has waited %.3f s for %s; peer: rank %d",
+             op->kind == OP_SEND   ? "send"
+             : op->kind == OP_RECV ? "receive"
+                                   : "close",
+             op->key ? op->key->string : "a step", op->step_id, op->queued.seq, op->bytes,
+             op_state_name(op), since, op_waits_for(op), op->peer ? op->peer->rank : -1);
+}
+
+int deadlines_run(struct rendezvous *rdv, uint64_t now_ns)
+{
+    int count = 0;
+    tryst_op *op;
+    while ((op = deadline_take(rdv, now_ns)) != NULL) {
+        char text[1400];
+        int head = snprintf(text, sizeof text, "deadline passed: ");
+        op_describe(op, now_ns, text + head, sizeof text - (size_t)head);
+        op_fail(op, TRYST_E_DEADLINE, -1, text);
+        count++;
+    }
+    return count;
+}
+
+static void stall_warn(struct rendezvous *rdv, struct scope *scope, uint64_t now_ns)
+{
+    struct list_node *node;
+    while ((node = list_first(&scope->ops)) != NULL) {
+        tryst_op *op = container_of(node, tryst_op, scope_node);
+        char text[1400];
+        if (clock_since_ns(op->submitted_ns, now_ns) < rdv->set.stall_warn_ns)
+            return;
+        list_remove(node);
+        list_push_back(&scope->warned, node);
+        if (op->reported)
+            continue;
+        op_describe(op, now_ns, text, sizeof text);
+        LOG_WARN(rdv->log, "stalled: %s", text);
+    }
+}
+
+void stalls_warn(struct rendezvous *rdv, uint64_t now_ns)
+{
+    if (!rdv->set.stall_warn_ns)
+        return;
+    list_for_each_safe (&rdv->scopes.all, node, after)
+        stall_warn(rdv, container_of(node, struct scope, node), now_ns);
+}

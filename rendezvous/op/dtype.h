@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file dtype.h
+ *  The types of elements: tryst_dtype_bytes and tryst_dtype_name (dtype.c), and the first inline.
+ */
+#ifndef RENDEZVOUS_OP_DTYPE_H
+#define RENDEZVOUS_OP_DTYPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tryst/tryst.h"
+
+enum { DTYPES = TRYST_DTYPE_F64 + 1, DTYPE_BYTES_MAX = 8 };
+
+struct dtype {
+    const char *name;
+    uint8_t bytes; /**< of an element; 0: no type */
+};
+extern const struct dtype dtypes[DTYPES];
+
+static inline size_t dtype_bytes(tryst_dtype dtype)
+{
+    return (unsigned)dtype < DTYPES ? dtypes[dtype].bytes : 0;
+}
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an engine gives its operations: ids, and memory for as long as one of them is held.
+ *
+ * Invariant: ids of live runs do not overlap, also after the ids have wrapped.
+ * Callers: consumer.c (a WANT's ids), op.c, rendezvous.c.
+ */
+#include "engine.h"
+
+#include "core/alloc.h"
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+void engine_free(struct rendezvous *rdv)
+{
+    pool_close(rdv->ops);
+    pool_close(rdv->devices);
+    mem_free(rdv);
+}
+
+void engine_orphan_gone(struct rendezvous *rdv)
+{
+    /* acq_rel: whoever frees sees every other's release. */
+    if (atomic_fetch_sub_explicit(&rdv->orphans, 1, memory_order_acq_rel) == 1)
+        engine_free(rdv);
+}
+
+/* ---- ids ---------------------------------------------------------------------------------- */
+
+/** How many ids from op->id on are this operation's, at most. */
+static uint64_t op_ids(const tryst_op *op)
+{
+    uint64_t slice_bytes = op->rdv->set.slice_bytes;
+    for (uint32_t i = 0; i < op->rdv->rails_count; i++)
+        slice_bytes = rail_slice_bytes(op->rdv->rails[i].rail, slice_bytes);
+    return op->kind == OP_RECV ? op->bytes / slice_bytes + 1 : 1;
+}
+
+/** id_next stands before a live run or the end: find how far it may go, or step behind the run.
+ *  Only after a wrap is there any. */
+static void ids_search(struct rendezvous *rdv, uint64_t n)
+{
+    uint64_t begin = rdv->id_mask + 1;
+    uint64_t end = begin;
+    if (rdv->id_next + n > rdv->id_mask + 1)
+        rdv->id_next = 1;
+    rdv->ids_clear_end = rdv->id_next;
+    for (size_t i = 0; rdv->ids.slots && i <= rdv->ids.mask; i++) {
+        const struct idmap_slot *slot = &rdv->ids.slots[i];
+        if (!slot->id || slot->id >= begin ||
+            slot->id + op_ids(slot->value) <= rdv->id_next)
+            continue;
+        begin = slot->id;
+        end = slot->id + op_ids(slot->value);
+    }
+    if (begin >= rdv->id_next + n)
+        rdv->ids_clear_end = begin;
+    else
+        rdv->id_next = end;
+}
+
+uint64_t engine_ids(struct rendezvous *rdv, uint64_t n)
+{
+    while (rdv->id_next + n > rdv->ids_clear_end)
+        ids_search(rdv, n);
+    rdv->id_next += n;
+    return rdv->id_next - n;
+}

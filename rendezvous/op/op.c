@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The life of an operation: references, completion, and the states that op.h draws.
+ *
+ * Invariants: an operation is reported exactly once, and ended only after it was reported;
+ * `outcome` is the last thing written before its user may see it, after its callback has run.
+ * Callers: the protocol, step.c; op_complete_all once per progress pass.
+ */
+#include "op.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "core/alloc.h"
+#include "core/trace_text.h"
+#include "deadline.h"
+#include "engine.h"
+
+/* The operation whose callback this thread is running: it may read its own outcome early.
+ * initial-exec: one load instead of a call; a library that is loaded late has room for it. */
+static _Thread_local const tryst_op *op_in_callback
+    __attribute__((tls_model("initial-exec")));
+
+/** All that is zero until it is needed. In pieces that the compiler makes stores of: for more it takes a
+ *  string instruction, which processors start slowly. */
+static inline void op_clear(tryst_op *op)
+{
+    enum { CLEARED = sizeof *op - offsetof(tryst_op, kind), PIECE = 64 };
+    uint8_t *at = &op->kind;
+#pragma GCC unroll 8
+    for (size_t i = 0; i < CLEARED / PIECE; i++, at += PIECE)
+        memset(at, 0, PIECE);
+    memset(at, 0, CLEARED % PIECE);
+}
+
+tryst_op *op_open(struct rendezvous *rdv, enum op_kind kind)
+{
+    tryst_op *op = pool_get(rdv->ops);
+    if (!op)
+        return NULL;
+    op_clear(op);
+    op->bytes = op->number = op->submitted_ns = 0;
+    op->key = NULL;
+    op->step = NULL;
+    atomic_init(&op->refs, 2); /* the user's handle and the progress domain */
+    op->holds = 1;             /* the protocol */
+    atomic_init(&op->outcome, TRYST_IN_PROGRESS);
+    op->kind = kind;
+    op->state = OP_SUBMITTED;
+    op->rdv = rdv;
+    op->heap_index = SIZE_MAX;
+    op->origin_rank = -1;
+    return op;
+}
+
+void op_ref(tryst_op *op)
+{
+    /* relaxed: who makes a reference holds one already. */
+    atomic_fetch_add_explicit(&op->refs, 1, memory_order_relaxed);
+}
+
+void op_free(tryst_op *op)
+{
+    struct rendezvous *rdv = op->rdv;
+    prepared_unref(op->key);
+    if (op->text)
+        mem_free(op->text);
+    if (op->device)
+        rdv->op_events->device_close(op);
+    pool_put(rdv->ops, op);
+    /* relaxed: set before tryst_close returns, and no call may race with that. */
+    if (atomic_load_explicit(&rdv->orphans, memory_order_relaxed))
+        engine_orphan_gone(rdv);
+}
+
+/* ---- states ------------------------------------------------------------------------------- */
+
+static const char *const state_names[] = {"submitted", "posted",  "wanted", "deferred",
+                                          "inline",    "matched", "ending", "taken",
+                                          "void",      "ended"};
+
+#define TO(state) (1u << (state))
+static const unsigned state_next[] = {
+    [OP_SUBMITTED] =
+        TO(OP_POSTED) | TO(OP_INLINE) | TO(OP_MATCHED) | TO(OP_TAKEN) | TO(OP_ENDED),
+    [OP_POSTED] = TO(OP_WANTED) | TO(OP_ENDING) | TO(OP_INLINE) | TO(OP_MATCHED) |
+                  TO(OP_TAKEN) | TO(OP_VOID) | TO(OP_ENDED),
+    [OP_WANTED] = TO(OP_DEFERRED) | TO(OP_POSTED) | TO(OP_TAKEN) | TO(OP_ENDING) |
+                  TO(OP_VOID) | TO(OP_ENDED),
+    [OP_DEFERRED] =
+        TO(OP_POSTED) | TO(OP_TAKEN) | TO(OP_ENDING) | TO(OP_VOID) | TO(OP_ENDED),
+    [OP_INLINE] = TO(OP_VOID) | TO(OP_ENDED),
+    [OP_MATCHED] = TO(OP_ENDING) | TO(OP_ENDED),
+    [OP_ENDING] = TO(OP_TAKEN) | TO(OP_ENDED),
+    [OP_TAKEN] = TO(OP_ENDED),
+    [OP_VOID] = TO(OP_INLINE) | TO(OP_ENDED),
+    [OP_ENDED] = 0,
+};
+#undef TO
+
+void op_state_set(tryst_op *op, enum op_state state)
+{
+    assert(state_next[op->state] & 1u << state);
+    op->state = (uint8_t)state;
+}
+
+const char *op_state_name(const tryst_op *op)
+{
+    return state_names[op->state];
+}
+
+/* ---- trace -------------------------------------------------------------------------- */
+
+void op_trace_flow(const tryst_op *op, uint64_t at_ns)
+{
+    static const struct trace_labels labels = {.arg = {"bytes", "peer", "step"}};
+    struct trace *trace = op->rdv->trace;
+    if (!trace)
+        return;
+    bool send = op->kind == OP_SEND;
+    uint64_t id = op->key->hash ^ (op->queued.seq + 1) * 0x9e3779b97f4a7c15ull ^
+                  (op->step_id + 1) * 0xbf58476d1ce4e5b9ull;
+    /* Arrows join spans: each has one of its own, wherever the engine was called from. */
+    trace_span(trace, send ? "leaves" : "arrives", &labels, at_ns,
+               trace_now_ns(trace) + 1, op->bytes,
+               (uint64_t)op->rdv->op_events->peer_rank(op), op->step_id);
+    if (send)
+        trace_flow_begin(trace, "transfer", id, at_ns);
+    else
+        trace_flow_end(trace, "transfer", id, at_ns);
+}
+
+/** The operation as the user saw it: from its submission to its completion. */
+static void op_trace_life(const tryst_op *op)
+{
+    static const struct trace_labels labels = {.arg = {"bytes", "peer", "key"},
+                                               .texts = 1u << 2};
+    struct trace *trace = op->rdv->trace;
+    if (!trace || !op->peer)
+        return;
+    trace_async(trace, op->kind == OP_SEND ? "send" : "receive", &labels,
+                op->submitted_ns, trace_now_ns(trace), op->bytes,
+                (uint64_t)op->rdv->op_events->peer_rank(op),
+                (uint64_t)(uintptr_t)trace_text(trace, op->key->string));
+}
+
+/* ---- completion --------------------------------------------------------------------------- */
+
+/** Apart from op_report, which most operations pass with nothing of this to do. */
+__attribute__((noinline)) static void op_report_details(tryst_op *op, const char *text)
+{
+    /* What was aborted says why, not only that. */
+    if (op->final == TRYST_E_ABORTED && op->scope && op->scope->abort_status != TRYST_OK)
+        op->origin_status = op->scope->abort_status;
+    if (text && !op->text)
+        op->text = mem_strdup(text); /* without memory the status alone must do */
+    if (op->rdv->trace) {
+        op_trace_life(op);
+        if (op->kind == OP_RECV && op->final == TRYST_OK)
+            op_trace_flow(op, trace_now_ns(op->rdv->trace));
+    }
+    op->rdv->counters.operations_failed += op->final != TRYST_OK;
+}
+
+void op_report(tryst_op *op, tryst_status status, int32_t origin_rank,
+               tryst_status origin_status, const char *text)
+{
+    struct rendezvous *rdv = op->rdv;
+    if (op->reported)
+        return;
+    op->reported = true;
+    op->final = status;
+    op->origin_rank = origin_rank;
+    op->origin_status = origin_status;
+    if (__builtin_expect(status != TRYST_OK || rdv->trace, 0))
+        op_report_details(op, text);
+    if (op->heap_index != SIZE_MAX)
+        deadline_remove(rdv, op);
+    if (op->live)
+        live_op_forget(rdv->live, op->live);
+    rdv->counters.operations++;
+    op_hold(op);
+    list_push_back(&rdv->completed, &op->done_node);
+    if (op->scope && op->scope->state == SCOPE_CLOSING)
+        rendezvous_reap_later(op->rdv, op->scope); /* its close may end */
+}
+
+void op_end(tryst_op *op)
+{
+    assert(op->reported && op->state != OP_ENDED);
+    struct scope *scope = op->scope;
+    op_state_set(op, OP_ENDED);
+    list_remove(&op->queued.node);
+    list_remove(&op->pending_node);
+    list_remove(&op->scope_node);
+    list_remove(&op->deferred_node);
+    list_remove(&op->sent.late_node);
+    if (op->id)
+        idmap_remove(&op->rdv->ids, op->id);
+    op->scope = NULL;
+    op->entry = NULL;
+    if (scope && scope->state == SCOPE_CLOSING)
+        /* Freed at the end of the pass, when nobody walks it. */
+        rendezvous_reap_later(op->rdv, scope);
+    op_let_go(op);
+}
+
+int op_complete_all(struct rendezvous *rdv)
+{
+    int count = 0;
+    struct list_node *node;
+    while ((node = list_pop_front(&rdv->completed)) != NULL) {
+        tryst_op *op = container_of(node, tryst_op, done_node);
+        if (op->callback) {
+            const tryst_op *outer = op_in_callback;
+            op_in_callback = op;
+            op->callback(op->callback_arg, op, op->final);
+            op_in_callback = outer;
+        }
+        /* release: of all results, to tryst_op_test and tryst_wait. */
+        atomic_store_explicit(&op->outcome, op->final, memory_order_release);
+        op_let_go(op);
+        count++;
+    }
+    return count;
+}
+
+bool op_callback_runs(void)
+{
+    return op_in_callback != NULL;
+}
+
+bool op_callback_is_of(const tryst_op *op)
+{
+    return op_in_callback == op;
+}

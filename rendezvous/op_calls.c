@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What users call on an operation: has it completed, how, cancel it, release it.
+ *
+ * Callers: users, any thread.
+ */
+#include "core/fork.h"
+#include "rendezvous/op/engine.h"
+#include "submission.h"
+
+/** It is the parent's: what was complete can be read, and that is all. */
+static bool is_forked(const tryst_op *op)
+{
+    return op->rdv->fork_generation != fork_generation_now();
+}
+
+/** Not complete, or never in this process. */
+static bool is_pending(tryst_status status)
+{
+    return status == TRYST_IN_PROGRESS || status == TRYST_E_FORKED;
+}
+
+tryst_status tryst_op_test(const tryst_op *op)
+{
+    if (!op)
+        return TRYST_E_INVALID;
+    /* acquire: partner of the store in op_complete_all. */
+    tryst_status status = atomic_load_explicit(&op->outcome, memory_order_acquire);
+    if (status != TRYST_IN_PROGRESS)
+        return status;
+    if (op_callback_is_of(op))
+        return op->final;
+    return is_forked(op) ? TRYST_E_FORKED : status;
+}
+
+void tryst_op_release(tryst_op *op)
+{
+    if (op && !is_forked(op))
+        op_unref(op);
+}
+
+static void op_cancel_run(struct rendezvous *rdv, struct submission *submission)
+{
+    tryst_op *op = container_of(submission, tryst_op, cancel);
+    (void)rdv;
+    if (!op->reported && op->kind != OP_STEP_CLOSE)
+        op_fail(op, TRYST_E_CANCELED, -1, "cancelled by its owner");
+    op_unref(op);
+}
+
+tryst_status tryst_op_cancel(tryst_op *op)
+{
+    if (!op)
+        return TRYST_E_INVALID;
+    tryst_status usable = rendezvous_usable(op->rdv);
+    if (usable != TRYST_OK)
+        return usable;
+    /* relaxed: only decides who submits; the submission carries the rest. */
+    if (atomic_exchange_explicit(&op->cancel_asked, true, memory_order_relaxed))
+        return TRYST_OK;
+    op_ref(op);
+    op->cancel.run = op_cancel_run;
+    rendezvous_submit(op->rdv, &op->cancel);
+    return TRYST_OK;
+}
+
+tryst_status tryst_op_tensor(const tryst_op *op, tryst_tensor *tensor_p)
+{
+    tryst_status status = op ? tryst_op_test(op) : TRYST_E_INVALID;
+    if (is_pending(status) || !op || !tensor_p)
+        return status;
+    *tensor_p = op->tensor;
+    return TRYST_OK;
+}
+
+tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p)
+{
+    tryst_status status = tryst_op_test(op);
+    if (status == TRYST_OK || is_pending(status) || !op || !error_p)
+        return status;
+    *error_p = (tryst_error){.status = status,
+                             .origin_status = op->origin_status,
+                             .origin_rank = op->origin_rank,
+                             .step = op->step_id,
+                             .key = op->key ? op->key->string : "",
+                             .text = op->text ? op->text : tryst_status_str(status)};
+    return status;
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections that others have made to us, until their HELLO has shown whose they are.
+ *
+ * Invariants: when both ranks connect at once, the lower rank's connection stays. One that does not stay is
+ * read until the peer closes it: it may say LEAVE there.
+ * Callers: the listener (rendezvous.c); membership.c.
+ */
+#include "accept.h"
+
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "hello.h"
+#include "link.h"
+#include "messages.h"
+#include "rendezvous/op/engine.h"
+#include "tree.h"
+
+/** Unauthenticated connections are logged once in this time, with how many there were. */
+#define REFUSED_LOG_NS (10 * NS_PER_S)
+
+static const struct link_events hello_events;
+
+/** An accepted link whose HELLO has not come, or one that does not stay: it may still say LEAVE. */
+struct hello_link {
+    struct list_node node;
+    struct rendezvous *rdv;
+    struct link *link;
+    struct peer *peer; /**< NULL before HELLO */
+};
+
+static void hello_link_free(struct hello_link *hello)
+{
+    list_remove(&hello->node);
+    mem_free(hello);
+}
+
+/** A link that does not stay: the peer closes it, but may leave before it reads that. */
+static void link_linger(struct peer *peer, struct link *link)
+{
+    struct rendezvous *rdv = peer->rdv;
+    struct hello_link *hello = mem_zalloc(sizeof *hello);
+    list_for_each_safe (&rdv->hello_links, node, after) {
+        struct hello_link *other = container_of(node, struct hello_link, node);
+        if (other->peer != peer)
+            continue;
+        link_close(other->link); /* one for each peer is enough */
+        hello_link_free(other);
+    }
+    if (!hello) {
+        link_close(link);
+        return;
+    }
+    *hello = (struct hello_link){.rdv = rdv, .link = link, .peer = peer};
+    list_push_back(&rdv->hello_links, &hello->node);
+    link_events_set(link, &hello_events, hello);
+}
+
+/** An accepted link has shown whose it is: take it, unless ours is to stay. */
+static void link_adopt(struct peer *peer, struct link *link)
+{
+    int32_t rank = peer->rdv->group->roster.rank;
+    bool ours_stays =
+        peer->link.state == PEER_LINK_CONNECTING && peer->link.link && rank < peer->rank;
+    if (peer->life != PEER_ALIVE || peer->link.state == PEER_LINK_UP || ours_stays) {
+        (void)link_send(link, LINK_DUPLICATE, NULL, 0, -1);
+        if (ours_stays)
+            link_linger(peer, link);
+        else
+            link_close(link);
+        return;
+    }
+    if (peer->link.link)
+        link_close(peer->link.link);
+    peer->link.link = link;
+    link_events_set(link, &peer_link_events, peer);
+    link_user_timeout_set(link, peer->rdv->set.peer_timeout_ns);
+    hello_send(peer, link);
+    peer_link_up(peer);
+}
+
+/** A connection that proved to be no peer's. */
+static void refused_note(struct rendezvous *rdv, const struct link *link,
+                         const char *what)
+{
+    char who[LINK_PEER_TEXT_BYTES];
+    rdv->counters.links_refused++;
+    link_peer_text(link, who);
+    LOG_WARN_LIMITED(rdv->log, &rdv->links_limit, REFUSED_LOG_NS,
+                     "refused a connection from %s: %s", who, what);
+}
+
+static void hello_message(void *arg, struct link *link, uint8_t type, const void *data,
+                          size_t bytes, int fd)
+{
+    struct hello_link *hello = arg;
+    struct rendezvous *rdv = hello->rdv;
+    if (fd >= 0)
+        close(fd);
+    if (hello->peer) {
+        if (type == LINK_LEFT)
+            peer_left_read(hello->peer, data, bytes);
+        else if (type == LINK_LEAVE && hello->peer->link.state != PEER_LINK_UP)
+            peer_left_note(hello->peer, hello->peer);
+        return;
+    }
+    const char *wrong;
+    struct peer *peer = hello_check(rdv, type, data, bytes, &wrong);
+    hello_link_free(hello);
+    if (peer) {
+        link_adopt(peer, link);
+        return;
+    }
+    refused_note(rdv, link, wrong);
+    link_close(link);
+}
+
+static void hello_closed(void *arg, struct link *link, tryst_status status,
+                         const char *text)
+{
+    struct hello_link *hello = arg;
+    if (status == TRYST_E_PROTOCOL && !hello->peer)
+        refused_note(hello->rdv, link, text);
+    hello_link_free(hello);
+    link_close(link);
+}
+
+static const struct link_events hello_events = {.message = hello_message,
+                                                .closed = hello_closed};
+
+void peer_link_accept(struct rendezvous *rdv, struct link *link)
+{
+    struct hello_link *hello = mem_zalloc(sizeof *hello);
+    if (!hello) {
+        link_close(link);
+        return;
+    }
+    hello->rdv = rdv;
+    hello->link = link;
+    list_push_back(&rdv->hello_links, &hello->node);
+    link_events_set(link, &hello_events, hello);
+}
+
+void peer_hello_links_close(struct rendezvous *rdv)
+{
+    struct list_node *node;
+    while ((node = list_first(&rdv->hello_links)) != NULL) {
+        struct hello_link *hello = container_of(node, struct hello_link, node);
+        link_close(hello->link);
+        hello_link_free(hello);
+    }
+}
+
+void peer_hello_links_forked(struct rendezvous *rdv)
+{
+    list_for_each_safe (&rdv->hello_links, node, after)
+        link_forked(container_of(node, struct hello_link, node)->link);
+}

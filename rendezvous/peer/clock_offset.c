@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How far the clocks of linked ranks are apart, so that their traces can be drawn on one: rank 0's.
+ *
+ * Idea: beside the heartbeats, ranks that trace tell each other what time it is. A message cannot
+ * come before it was sent, so each one bounds the offset from one side: what the peer's clock said
+ * when it left is at most what it says when it is read here. Its echo bounds it from the other side.
+ * The tightest bounds count, however long other messages lay unread. Ranks take rank 0's time from
+ * linked ranks below them, who add what they know of it themselves.
+ *
+ * Invariant: low_ns <= true offset <= high_ns, if no clock runs wrong by more than DRIFT. Where both
+ * ranks read the same clock (one kernel) they say so, and the offset is zero without error.
+ * Callers: peer_link.c; trace_write through rendezvous_clock.
+ */
+#include "clock_offset.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/hash.h"
+#include "messages.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/peer.h"
+
+/** Messages that are answered at once, after which those of the ticks will do. */
+enum { PROMPT_ANSWERS = 16 };
+/** Clocks of machines run apart by at most 100 in a million, usually by far less. */
+#define DRIFT(ns) ((int64_t)((ns) / 10000))
+/** Nobody's clock is off by more (73 years): keeps sums of what peers say in range. */
+#define OFFSET_MAX (INT64_MAX / 4)
+
+static uint64_t clock_id(int64_t skew_ns)
+{
+    struct {
+        char boot[40];
+        uint64_t namespace;
+        int64_t skew_ns;
+    } clock = {.skew_ns = skew_ns};
+    struct stat info;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, clock.boot, 36) : -1;
+    if (fd >= 0)
+        close(fd);
+    if (stat("/proc/self/ns/time", &info) == 0)
+        clock.namespace = (uint64_t)info.st_ino;
+    return got > 0 ? hash_bytes(&clock, sizeof clock) : 0;
+}
+
+/** What the traces of this rank are written in. */
+static uint64_t now_ns(const struct rendezvous *rdv)
+{
+    return trace_now_ns(rdv->trace) + (uint64_t)rdv->clock_skew_ns;
+}
+
+/* ---- send --------------------------------------------------------------------------------- */
+
+void peer_clock_send(struct peer *peer)
+{
+    const struct rendezvous *rdv = peer->rdv;
+    if (!rdv->trace || !peer->link.link || peer->link.state != PEER_LINK_UP)
+        return;
+    uint64_t now = now_ns(rdv);
+    struct link_clock clock = {
+        .now_ns = now,
+        .echo_ns = peer->clock.their_ns,
+        .held_ns = clock_since_ns(peer->clock.read_ns, now),
+        .clock_id = rdv->clock_id,
+        /* relaxed: this thread writes them. */
+        .root_ns = atomic_load_explicit(&rdv->root_ns, memory_order_relaxed),
+        .root_error_ns = atomic_load_explicit(&rdv->root_error_ns, memory_order_relaxed)};
+    (void)link_send(peer->link.link, LINK_CLOCK, &clock, sizeof clock, -1);
+}
+
+/* ---- read --------------------------------------------------------------------------------- */
+
+/** `at_least` <= offset <= `at_most`, as of now. */
+static void bounds_take(struct peer_clock *clock, uint64_t now, int64_t at_least,
+                        int64_t at_most)
+{
+    int64_t slack = clock->known ? DRIFT(clock_since_ns(clock->at_ns, now)) : 0;
+    clock->at_ns = now;
+    if (!clock->known || at_least > clock->low_ns - slack)
+        clock->low_ns = at_least;
+    else
+        clock->low_ns -= slack;
+    if (!clock->known || at_most < clock->high_ns + slack)
+        clock->high_ns = at_most;
+    else
+        clock->high_ns += slack;
+    clock->known = true;
+    if (clock->low_ns > clock->high_ns) { /* a clock has jumped: begin anew */
+        clock->low_ns = at_least;
+        clock->high_ns = at_most;
+    }
+}
+
+/** Rank 0's time through a peer that knows it: if that is better than what we have. */
+static void root_take(struct peer *peer, const struct link_clock *read)
+{
+    struct rendezvous *rdv = peer->rdv;
+    const struct peer_clock *clock = &peer->clock;
+    int64_t offset = clock->low_ns + (clock->high_ns - clock->low_ns) / 2;
+    uint64_t width = (uint64_t)(clock->high_ns - clock->low_ns);
+    uint64_t error = read->root_error_ns + width / 2 + width % 2;
+    /* relaxed: this thread writes them; who reads them only draws. */
+    uint64_t known = atomic_load_explicit(&rdv->root_error_ns, memory_order_relaxed);
+    bool below = peer->rank < rdv->group->roster.rank;
+    bool told = read->root_error_ns <= (uint64_t)OFFSET_MAX &&
+                read->root_ns >= -OFFSET_MAX && read->root_ns <= OFFSET_MAX;
+    if (!below || !told || (error > known && rdv->root_rank != peer->rank))
+        return;
+    rdv->root_rank = peer->rank;
+    atomic_store_explicit(&rdv->root_ns, read->root_ns + offset, memory_order_relaxed);
+    atomic_store_explicit(&rdv->root_error_ns, error, memory_order_relaxed);
+}
+
+void peer_clock_read(struct peer *peer, const void *data, size_t bytes)
+{
+    struct rendezvous *rdv = peer->rdv;
+    struct peer_clock *clock = &peer->clock;
+    struct link_clock read;
+    if (bytes != sizeof read || !rdv->trace)
+        return;
+    memcpy(&read, data, sizeof read);
+    uint64_t now = now_ns(rdv);
+    bool sane = read.now_ns <= (uint64_t)OFFSET_MAX && read.echo_ns <= now &&
+                read.held_ns <= read.now_ns;
+    if (!sane)
+        return;
+    clock->their_ns = read.now_ns;
+    clock->read_ns = now;
+    if (read.clock_id && read.clock_id == rdv->clock_id)
+        bounds_take(clock, now, 0, 0);
+    else if (
+        read.echo_ns) /* it left there behind, and was echoed before, what is told here */
+        bounds_take(clock, now, (int64_t)(read.now_ns - now),
+                    (int64_t)(read.now_ns - read.held_ns - read.echo_ns));
+    if (clock->known)
+        root_take(peer, &read);
+    if (clock->answers++ < PROMPT_ANSWERS)
+        peer_clock_send(peer);
+}
+
+/* ---- what is known ------------------------------------------------------------------------ */
+
+void rendezvous_clock_open(struct rendezvous *rdv)
+{
+    bool root = rdv->group->roster.rank == 0;
+    rdv->clock_id = clock_id(rdv->clock_skew_ns);
+    rdv->root_rank = -1;
+    /* relaxed: see root_take. */
+    atomic_store_explicit(&rdv->root_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&rdv->root_error_ns, root ? 0 : UINT64_MAX,
+                          memory_order_relaxed);
+}
+
+void rendezvous_clock_skew(struct rendezvous *rdv, int64_t skew_ns)
+{
+    rdv->clock_skew_ns = skew_ns;
+}
+
+bool rendezvous_clock(const struct rendezvous *rdv, int64_t *shift_ns_p,
+                      int64_t *offset_ns_p, uint64_t *error_ns_p)
+{
+    /* relaxed: see root_take. A pair that is torn between two messages is as good as either. */
+    int64_t root_ns = atomic_load_explicit(&rdv->root_ns, memory_order_relaxed);
+    uint64_t error_ns = atomic_load_explicit(&rdv->root_error_ns, memory_order_relaxed);
+    *offset_ns_p = root_ns;
+    *error_ns_p = error_ns;
+    *shift_ns_p = rdv->clock_skew_ns + root_ns;
+    return error_ns != UINT64_MAX;
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A peer's endpoint: candidates are tried in the order that both ranks compute alike, and the
+ * transports' events end here.
+ *
+ * Invariants: at most one endpoint per peer is open; connect messages for a candidate that is not
+ * open here yet are held until it is. None stays OPENING while both ranks look for longer than
+ * TRYST_CONNECT_TIMEOUT.
+ * Callers: peer_need, the link (EP_* messages), the transports.
+ */
+#include "endpoint.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/descriptors.h"
+#include "core/text.h"
+#include "link.h"
+#include "liveness.h"
+#include "messages.h"
+#include "rendezvous/op/engine.h"
+
+/** Connect messages for candidates that are not open here yet, per peer: a few of each candidate are
+ *  usual. */
+enum { HELD_MAX = 64 };
+
+static void ep_link_send(struct peer *peer, uint8_t type, uint32_t candidate,
+                         const void *data, size_t bytes, int fd, tryst_status *status_p)
+{
+    uint8_t message[LINK_MESSAGE_MAX];
+    struct link_ep head = {.candidate = candidate};
+    tryst_status status = TRYST_E_PEER;
+    if (bytes <= sizeof message - sizeof head && peer->link.link) {
+        memcpy(message, &head, sizeof head);
+        if (bytes)
+            memcpy(message + sizeof head, data, bytes);
+        status = link_send(peer->link.link, type, message, sizeof head + bytes, fd);
+    }
+    if (status_p)
+        *status_p = status;
+}
+
+/* ---- candidates --------------------------------------------------------------------------- */
+
+bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *theirs_p)
+{
+    const struct roster *roster = &peer->rdv->group->roster;
+    return select_rails(&roster->entries[roster->rank].host,
+                        &roster->entries[peer->rank].host,
+                        select_turn(roster->rank, peer->rank), mine_p, theirs_p);
+}
+
+/** The rail on the interface that leads to the peer. Where that one could not be opened, the
+ *  first that could: the kernel may know a way from there. */
+static struct rail *candidate_rail(struct peer *peer, int candidate, char *text)
+{
+    struct rendezvous *rdv = peer->rdv;
+    enum transport_kind kind = peer->endpoint.candidates[candidate];
+    uint32_t mine = 0;
+    uint32_t theirs = 0;
+    if (!rdv->places[kind] && rdv->rails_open(rdv->owner, kind, text) != TRYST_OK)
+        return NULL;
+    if (rdv->places[kind] > 1)
+        (void)peer_rails(peer, &mine, &theirs);
+    struct rail *first = NULL;
+    for (uint32_t i = 0; i < rdv->rails_count; i++) {
+        if (rdv->rails[i].kind != (uint32_t)kind)
+            continue;
+        if (rdv->rails[i].place == mine)
+            return rdv->rails[i].rail;
+        first = first ? first : rdv->rails[i].rail;
+    }
+    return first;
+}
+
+static uint32_t rail_index(const struct rendezvous *rdv, const struct rail *rail)
+{
+    uint32_t i = 0;
+    while (i + 1 < rdv->rails_count && rdv->rails[i].rail != rail)
+        i++;
+    return i;
+}
+
+static void held_deliver(struct peer *peer)
+{
+    list_for_each_safe (&peer->endpoint.held, node, after) {
+        struct held_message *message = container_of(node, struct held_message, node);
+        if (!peer->endpoint.ep ||
+            message->candidate != (uint32_t)peer->endpoint.candidate)
+            continue;
+        list_remove(node);
+        peer->endpoint.held_count--;
+        peer->endpoint.ep->rail->ops->ep_message(peer->endpoint.ep, message->data,
+                                                 message->bytes, message->fd);
+        mem_free(message);
+    }
+}
+
+/** What a transport says of the path may hold what the peer's end of it said. */
+static void mechanism_set(struct peer *peer, const char *text, size_t bytes)
+{
+    text_escape(text, bytes, peer->endpoint.mechanism, sizeof peer->endpoint.mechanism);
+}
+
+/** This candidate does not work: say so and go on with the next one, or give up. */
+static void candidate_refuse(struct peer *peer, const char *text)
+{
+    mechanism_set(peer, text, strlen(text));
+    LOG_INFO(peer->rdv->log, "rank %d is not reached over %s: %s", peer->rank,
+             transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]),
+             peer->endpoint.mechanism);
+    ep_link_send(peer, LINK_EP_REFUSED, (uint32_t)peer->endpoint.candidate,
+                 peer->endpoint.mechanism, strlen(peer->endpoint.mechanism), -1, NULL);
+    peer->endpoint.next = true;
+    peer->rdv->reap = true;
+}
+
+void peer_ep_ask(struct peer *peer)
+{
+    peer->liveness.answered = false;
+    ep_link_send(peer, LINK_EP_OPEN, (uint32_t)peer->endpoint.candidate, NULL, 0, -1,
+                 NULL);
+}
+
+void peer_ep_open(struct peer *peer, int candidate)
+{
+    struct rendezvous *rdv = peer->rdv;
+    const struct roster *roster = &rdv->group->roster;
+    const struct host_identity *mine = &roster->entries[roster->rank].host;
+    const struct host_identity *theirs = &roster->entries[peer->rank].host;
+    bool loopback = peer->rank == roster->rank;
+    peer->endpoint.next = false;
+    if (candidate < peer->endpoint.refused_ahead)
+        candidate = peer->endpoint.refused_ahead;
+    if (candidate >= peer->endpoint.candidates_count && loopback) {
+        peer_ep_unreached(peer);
+        return;
+    }
+    if (candidate >= peer->endpoint.candidates_count) {
+        /* A fabric may see a death before our link does, which says so: wait for that a moment. */
+        peer_suspect(peer, SUSPICION_UNREACHED);
+        return;
+    }
+    if (!rdv->peer_events->connect(peer)) {
+        peer_give_up(peer, TRYST_E_PEER, "cannot be served: no memory for its frames");
+        return;
+    }
+    peer->endpoint.candidate = candidate;
+    peer->stage.closed = false;
+    peer->endpoint.state = PEER_EP_OPENING;
+    peer->endpoint.opening_ns = 0;
+    peer->liveness.looked_ns = rendezvous_now(rdv);
+    if (!loopback)
+        peer_ep_ask(peer);
+    struct ep_params params = {.arg = peer,
+                               .peer_rank = peer->rank,
+                               .local_rank = roster->rank,
+                               .initiator = roster->rank < peer->rank,
+                               .loopback = loopback,
+                               .same_process = identity_same_process(mine, theirs),
+                               .same_host = identity_same_host(mine, theirs),
+                               .peer_pid = theirs->pid,
+                               .peer_pidfd = peer->liveness.pidfd.fd,
+                               .cookie = rdv->cookie,
+                               .nonce = peer->link.nonce,
+                               .peer_nonce = peer->link.peer_nonce};
+    char reason[TRANSPORT_TEXT_MAX] = "";
+    struct rail *rail = candidate_rail(peer, candidate, reason);
+    tryst_status status = rail ? rail->ops->ep_open(rail, &params, &peer->endpoint.ep)
+                               : TRYST_E_UNSUPPORTED;
+    if (status != TRYST_OK) {
+        peer->endpoint.ep = NULL;
+        candidate_refuse(peer, rail ? tryst_status_str(status) : reason);
+        return;
+    }
+    held_deliver(peer);
+}
+
+void peer_ep_unreached(struct peer *peer)
+{
+    char text[2 * TRANSPORT_TEXT_MAX];
+    snprintf(text, sizeof text, "is not reached by any transport: %s",
+             peer->endpoint.mechanism);
+    peer_give_up(peer, TRYST_E_UNREACHABLE, text);
+}
+
+void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
+                     size_t bytes, int fd)
+{
+    if (peer->endpoint.ep && candidate == (uint32_t)peer->endpoint.candidate &&
+        !peer->endpoint.next && peer->endpoint.state != PEER_EP_CLOSING) {
+        peer->endpoint.ep->rail->ops->ep_message(peer->endpoint.ep, data, bytes, fd);
+        return;
+    }
+    bool early = candidate > (uint32_t)peer->endpoint.candidate ||
+                 peer->endpoint.state == PEER_EP_NONE;
+    if (early && peer->endpoint.held_count == HELD_MAX) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it sent connect messages without end");
+        early = false;
+    }
+    struct held_message *message = early ? mem_alloc(sizeof *message + bytes) : NULL;
+    if (!message) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    memset(message, 0, sizeof *message);
+    message->candidate = candidate;
+    message->fd = fd;
+    message->bytes = bytes;
+    memcpy(message->data, data, bytes);
+    list_push_back(&peer->endpoint.held, &message->node);
+    peer->endpoint.held_count++;
+}
+
+void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
+                     size_t bytes)
+{
+    if (candidate >= (uint32_t)peer->endpoint.candidates_count)
+        return;
+    /* It may be ahead, while we still close what came before. */
+    if (peer->endpoint.refused_ahead <= (int)candidate)
+        peer->endpoint.refused_ahead = (int)candidate + 1;
+    if (candidate != (uint32_t)peer->endpoint.candidate || peer->endpoint.next)
+        return;
+    if (peer->endpoint.state == PEER_EP_READY && peer->out.frames_sent) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it refused a connection that was in use");
+        return;
+    }
+    if (peer->endpoint.state == PEER_EP_OPENING ||
+        peer->endpoint.state == PEER_EP_READY) {
+        mechanism_set(peer, text, bytes);
+        peer->endpoint.next = true;
+        peer->rdv->reap = true;
+    }
+}
+
+/** It has had its time. If the peer found it ready and uses it, there is no way back for it. */
+static void opening_end(struct peer *peer, const char *why)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    const char *name =
+        transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]);
+    snprintf(text, sizeof text, "%s%s did not connect within %s",
+             peer->liveness.peer_sent ? "was lost: " : "", name, why);
+    if (peer->liveness.peer_sent)
+        peer_give_up(peer, TRYST_E_PEER, text);
+    else
+        candidate_refuse(peer, text);
+}
+
+/** Who lacks descriptors says so a little before the other, who cannot know why, says anything. */
+void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
+{
+    uint64_t limit_ns = peer->rdv->set.connect_timeout_ns;
+    uint64_t early_ns = limit_ns >= 4 * TICK_NS ? 2 * TICK_NS : 0;
+    if (peer->endpoint.state != PEER_EP_OPENING || peer->endpoint.next || !passed_ns)
+        return;
+    peer->endpoint.opening_ns += passed_ns;
+    if (peer->endpoint.opening_ns >= limit_ns) {
+        opening_end(peer, "TRYST_CONNECT_TIMEOUT");
+    } else if (peer->endpoint.opening_ns + early_ns >= limit_ns && !descriptors_left(1)) {
+        char why[96];
+        snprintf(why, sizeof why,
+                 "TRYST_CONNECT_TIMEOUT; rank %d has no descriptor left (ulimit -n)",
+                 peer->rdv->group->roster.rank);
+        opening_end(peer, why);
+    }
+}
+
+/** End of the pass: close what must be closed, open what follows. */
+void peer_ep_reap(struct peer *peer)
+{
+    bool end = peer->life == PEER_GIVING_UP || peer->endpoint.next;
+    if (!end && peer->endpoint.wanted && peer->link.state == PEER_LINK_UP)
+        peer_need(peer); /* its link came up in this pass */
+    if (!end)
+        return;
+    stage_lane_close(&peer->stage);
+    if (peer->endpoint.ep && peer->endpoint.state != PEER_EP_CLOSING) {
+        peer->endpoint.state = PEER_EP_CLOSING;
+        list_remove(&peer->out.flush_node);
+        peer->endpoint.ep->rail->ops->ep_close(peer->endpoint.ep);
+    }
+    if (peer->endpoint.ep || peer->stage.busy)
+        return; /* ep_closed follows, or the last copy's end */
+    if (peer->life == PEER_GIVING_UP) {
+        peer_link_close(peer);
+        peer_gone(peer);
+    } else if (peer->endpoint.next) {
+        peer_ep_open(peer, peer->endpoint.candidate + 1);
+    }
+}
+
+/* ---- events of the transports ------------------------------------------------------------- */
+
+static void ep_frame(struct endpoint *ep, const void *data, size_t bytes)
+{
+    struct peer *peer = ep->arg;
+    if (peer->life <= PEER_LEFT)
+        peer->rdv->peer_events->frame(peer, data, bytes);
+}
+
+static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
+{
+    struct peer *peer = ep->arg;
+    if (peer->life >= PEER_GIVING_UP || peer->endpoint.state != PEER_EP_OPENING)
+        return;
+    if (status != TRYST_OK) {
+        candidate_refuse(peer, text);
+        return;
+    }
+    peer->endpoint.state = PEER_EP_READY;
+    peer->rdv->dispatch->lane_ready(peer->rdv->dispatch_arg, &peer->lane,
+                                    rail_index(peer->rdv, ep->rail),
+                                    ep->rail->window_bytes);
+    mechanism_set(peer, text, strlen(text));
+    LOG_DEBUG(peer->rdv->log, "rank %d is reached over %s: %s", peer->rank,
+              transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]),
+              peer->endpoint.mechanism);
+    peer_show(peer);
+    peer_flush_later(peer);
+}
+
+/** A path that breaks while the link is up may be that of a peer that has left: its LEAVE travels
+ *  on another connection, and comes a moment later. Housekeeping waits for that. */
+static void ep_failed(struct endpoint *ep, tryst_status status, const char *text)
+{
+    struct peer *peer = ep->arg;
+    char reason[2 * TRANSPORT_TEXT_MAX];
+    snprintf(reason, sizeof reason, "was lost: %s", text);
+    if (status == TRYST_E_PROTOCOL || peer->link.state != PEER_LINK_UP) {
+        peer_give_up(peer, status == TRYST_E_PROTOCOL ? status : TRYST_E_PEER, reason);
+        return;
+    }
+    mechanism_set(peer, reason, strlen(reason));
+    peer->endpoint.broken = true;
+    peer_suspect(peer, SUSPICION_LOST);
+    list_remove(&peer->out.flush_node);
+    peer->rdv->tick_ns = 0;
+}
+
+static void ep_unexpected(struct endpoint *ep, uint64_t tag, size_t bytes)
+{
+    struct peer *peer = ep->arg;
+    char reason[TRANSPORT_TEXT_MAX];
+    peer->rdv->counters.unexpected_bulk++;
+    snprintf(reason, sizeof reason,
+             "sent bulk (tag %llx, %zu bytes) that was not asked for",
+             (unsigned long long)tag, bytes);
+    peer_give_up(peer, TRYST_E_PROTOCOL, reason);
+}
+
+static void ep_closed(struct endpoint *ep)
+{
+    struct peer *peer = ep->arg;
+    peer->endpoint.ep = NULL;
+    peer->endpoint.state = PEER_EP_NONE;
+    peer->rdv->reap = true;
+}
+
+static tryst_status ep_connect_send(struct endpoint *ep, const void *data, size_t bytes,
+                                    int fd)
+{
+    struct peer *peer = ep->arg;
+    tryst_status status;
+    ep_link_send(peer, LINK_EP_MESSAGE, (uint32_t)peer->endpoint.candidate, data, bytes,
+                 fd, &status);
+    return status;
+}
+
+static void ep_doorbell(struct endpoint *ep)
+{
+    struct peer *peer = ep->arg;
+    if (peer->link.link)
+        (void)link_send(peer->link.link, LINK_DOORBELL, NULL, 0, -1);
+}
+
+const struct rail_events peer_rail_events = {.frame = ep_frame,
+                                             .ready = ep_ready,
+                                             .failed = ep_failed,
+                                             .unexpected = ep_unexpected,
+                                             .closed = ep_closed,
+                                             .connect_send = ep_connect_send,
+                                             .doorbell = ep_doorbell};

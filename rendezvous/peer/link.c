@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A peer's link: it is connected, on demand, and what is said on it finds its reader.
+ *
+ * Invariant: when both ranks connect at once, the lower rank's connection stays (accept.c).
+ * Callers: peer_need (connect), the tick (again), the link (messages, its end).
+ */
+#include "link.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "abort.h"
+#include "clock_offset.h"
+#include "core/text.h"
+#include "endpoint.h"
+#include "hello.h"
+#include "liveness.h"
+#include "messages.h"
+#include "rendezvous/op/engine.h"
+#include "tree.h"
+
+/** A listener whose queue is full is tried again after this. */
+#define RECONNECT_NS (20 * NS_PER_MS)
+
+/* ---- connecting --------------------------------------------------------------------------- */
+
+void peer_link_up(struct peer *peer)
+{
+    struct rendezvous *rdv = peer->rdv;
+    peer->link.state = PEER_LINK_UP;
+    peer->link.via_tcp = false;
+    peer->liveness.suspicion = (struct suspicion){0}; /* of its link */
+    peer->link.again = false;
+    if (peer->link.tree_parent)
+        peer_refused_again(rdv);
+    if (link_is_unix(peer->link.link))
+        pidfd_open_peer(peer, link_peer_pid(peer->link.link));
+    peer_show(peer);
+    peer_clock_send(peer);
+    abort_send_all(peer);
+    peer_left_send_all(peer);
+    if (rdv->told)
+        peer_leave(peer);
+    /* Not here: what the peer says next may be LEAVE, and opening a rail may take a second. */
+    if (peer->endpoint.wanted)
+        rdv->reap = true;
+}
+
+/** Where the peer's listener is reached from here: at the interface that shares a subnet with one
+ *  of ours, else at the address that it announced. The port is one for all. */
+static struct link_address link_address_of(const struct peer *peer)
+{
+    uint32_t mine = 0;
+    uint32_t theirs = 0;
+    const struct host_identity *host = &peer->rdv->group->roster.entries[peer->rank].host;
+    struct link_address address = host->link;
+    if (address.family && peer_rails(peer, &mine, &theirs)) {
+        address.family = host->rails[theirs].family;
+        memcpy(address.ip, host->rails[theirs].ip, sizeof address.ip);
+    }
+    return address;
+}
+
+static void connect_later(struct peer *peer)
+{
+    struct rendezvous *rdv = peer->rdv;
+    peer->link.again = true;
+    if (rdv->tick_ns > rendezvous_now(rdv) + RECONNECT_NS)
+        rdv->tick_ns = rendezvous_now(rdv) + RECONNECT_NS;
+}
+
+void peer_link_connect(struct peer *peer)
+{
+    struct rendezvous *rdv = peer->rdv;
+    const struct roster *roster = &rdv->group->roster;
+    const struct host_identity *theirs = &roster->entries[peer->rank].host;
+    bool via_unix = !peer->link.via_tcp &&
+                    identity_unix_reaches(&roster->entries[roster->rank].host, theirs);
+    if (peer->link.state == PEER_LINK_NONE)
+        peer->liveness.looked_ns = rendezvous_now(rdv);
+    peer->link.state = PEER_LINK_CONNECTING;
+    peer->link.duplicate = false;
+    struct link_address address = link_address_of(peer);
+    tryst_status status =
+        link_connect(rdv->poller, rdv->log, &address, via_unix, rdv->set.peer_timeout_ns,
+                     &peer_link_events, peer, &peer->link.link);
+    peer->link.again = false;
+    peer->link.queue_full = status == TRYST_AGAIN;
+    if (status == TRYST_OK)
+        hello_send(peer, peer->link.link);
+    else if (status == TRYST_AGAIN)
+        connect_later(peer);
+    else
+        peer_give_up(peer, TRYST_E_UNREACHABLE,
+                     "cannot be connected to: no socket or no memory for it here (is the "
+                     "limit of open files, ulimit -n, reached?)");
+}
+
+/* ---- messages ----------------------------------------------------------------------------- */
+
+static void heartbeat_read(struct peer *peer, const void *data, size_t bytes)
+{
+    struct link_heartbeat counts;
+    if (bytes != sizeof counts)
+        return;
+    memcpy(&counts, data, sizeof counts);
+    peer->liveness.peer_sent = counts.sent;
+    peer->liveness.peer_read = counts.read;
+    peer->liveness.answered = true;
+}
+
+static void leave_read(struct peer *peer, const void *data, size_t bytes)
+{
+    struct link_heartbeat leave;
+    if (bytes != sizeof leave)
+        return;
+    memcpy(&leave, data, sizeof leave);
+    peer->liveness.leave_sent = leave.sent;
+    peer->liveness.peer_read = leave.read;
+    peer_left_note(peer, peer);
+}
+
+/** The peer lives, and has closed what led to us. */
+static void gave_up_read(struct peer *peer, const char *text, size_t bytes)
+{
+    char reason[TRANSPORT_TEXT_MAX] = "gave up: ";
+    const size_t head = strlen(reason);
+    peer_last_frames_read(peer);
+    if (peer->left || peer->rdv->leaving)
+        return;
+    text_escape(text, bytes, reason + head, sizeof reason - head);
+    peer_give_up(peer, TRYST_E_PEER, reason);
+}
+
+static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size_t bytes,
+                         int fd)
+{
+    struct link_ep head;
+    const char *rest = (const char *)data + sizeof head;
+    if (bytes < sizeof head) {
+        if (fd >= 0)
+            close(fd);
+        return;
+    }
+    memcpy(&head, data, sizeof head);
+    bytes -= sizeof head;
+    if (type == LINK_EP_MESSAGE) {
+        peer_ep_message(peer, head.candidate, rest, bytes, fd);
+        return;
+    }
+    if (fd >= 0)
+        close(fd);
+    if (type == LINK_EP_REFUSED) {
+        peer_ep_refused(peer, head.candidate, rest, bytes);
+        return;
+    }
+    if (peer->endpoint.state == PEER_EP_NONE && !peer->endpoint.next) {
+        peer->endpoint.wanted = true;
+        peer_need(peer);
+    }
+    peer_heartbeat_answer(peer);
+}
+
+/** The first message on a connection of ours. */
+static void connect_answer(struct peer *peer, uint8_t type, const void *data,
+                           size_t bytes)
+{
+    /* The peer's own connection is on its way here and stays. Until then ours is the one that
+     * LEAVE can go over, or the peer's end be seen by. */
+    const char *wrong;
+    if (type == LINK_DUPLICATE) {
+        peer->link.duplicate = true;
+        return;
+    }
+    if (hello_check(peer->rdv, type, data, bytes, &wrong) == peer) {
+        peer_link_up(peer);
+        return;
+    }
+    peer_give_up(peer, TRYST_E_HANDSHAKE, "did not show this session's cookie");
+}
+
+static void peer_message(void *arg, struct link *link, uint8_t type, const void *data,
+                         size_t bytes, int fd)
+{
+    struct peer *peer = arg;
+    (void)link;
+    if (peer->link.state != PEER_LINK_UP) {
+        if (fd >= 0)
+            close(fd);
+        connect_answer(peer, type, data, bytes);
+        return;
+    }
+    switch (type) {
+    case LINK_EP_OPEN:
+    case LINK_EP_MESSAGE:
+    case LINK_EP_REFUSED: ep_link_read(peer, type, data, bytes, fd); return;
+    case LINK_HEARTBEAT: heartbeat_read(peer, data, bytes); break;
+    case LINK_LEAVE: leave_read(peer, data, bytes); break;
+    case LINK_ABORT: abort_read(peer, data, bytes); break;
+    case LINK_LEFT: peer_left_read(peer, data, bytes); break;
+    case LINK_GAVE_UP: gave_up_read(peer, data, bytes); break;
+    case LINK_CLOCK: peer_clock_read(peer, data, bytes); break;
+    default: break; /* DOORBELL: the poller has run, which was its purpose */
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+static void peer_closed(void *arg, struct link *link, tryst_status status,
+                        const char *text)
+{
+    struct peer *peer = arg;
+    const struct roster *roster = &peer->rdv->group->roster;
+    bool short_of = status == TRYST_E_NOMEM || status == TRYST_E_SYSTEM;
+    peer->link.link = NULL;
+    bool connecting = peer->link.state == PEER_LINK_CONNECTING;
+    bool unix_failed = connecting && link_is_unix(link) && !peer->link.via_tcp &&
+                       roster->entries[peer->rank].host.link.family != 0;
+    /* It listens, and has dropped us among others who did not speak: that proves no death. */
+    bool dropped = connecting && status == TRYST_E_PEER && link_has_met(link) &&
+                   !peer->link.duplicate && !peer->left;
+    char reason[TRANSPORT_TEXT_MAX];
+    snprintf(reason, sizeof reason, "%s", text);
+    link_close(link);
+    if (peer->life >= PEER_GIVING_UP)
+        return;
+    if (dropped) {
+        connect_later(peer);
+        return;
+    }
+    if (unix_failed) {
+        peer->link.via_tcp = true;
+        peer_link_connect(peer);
+        return;
+    }
+    if (short_of && !peer->left)
+        peer_link_short(peer, reason);
+    else if (connecting)
+        peer_link_refused(peer, reason);
+    else
+        peer_link_gone(peer, reason);
+}
+
+const struct link_events peer_link_events = {.message = peer_message,
+                                             .closed = peer_closed};
+
+void peer_link_close(struct peer *peer)
+{
+    if (peer->link.link)
+        link_close(peer->link.link);
+    peer->link.link = NULL;
+    peer->link.state = PEER_LINK_NONE;
+    pidfd_close_peer(peer);
+}
+
+/* ---- what we tell ------------------------------------------------------------------------- */
+
+static void counts_send(struct peer *peer, uint8_t type)
+{
+    struct link_heartbeat counts = {.sent = peer->out.frames_sent,
+                                    .read = peer->in.frames_read};
+    if (!peer->link.link || peer->link.state != PEER_LINK_UP)
+        return;
+    peer->liveness.heartbeat_sent = counts.sent;
+    peer->liveness.heartbeat_read = counts.read;
+    (void)link_send(peer->link.link, type, &counts, sizeof counts, -1);
+}
+
+void peer_heartbeat(struct peer *peer)
+{
+    if (peer->out.frames_sent != peer->liveness.heartbeat_sent ||
+        peer->in.frames_read != peer->liveness.heartbeat_read)
+        counts_send(peer, LINK_HEARTBEAT);
+}
+
+void peer_heartbeat_answer(struct peer *peer)
+{
+    counts_send(peer, LINK_HEARTBEAT);
+}
+
+void peer_gave_up_send(struct peer *peer)
+{
+    if (peer->link.link && peer->link.state == PEER_LINK_UP && !peer->left &&
+        !peer->rdv->leaving)
+        (void)link_send(peer->link.link, LINK_GAVE_UP, peer->liveness.gone_text,
+                        strlen(peer->liveness.gone_text), -1);
+}
+
+/** A neighbour in the control tree that has not looked since it opened its group hears it all the same,
+ *  and through it those behind it: the kernel there keeps what we say. */
+void peer_leave(struct peer *peer)
+{
+    static const struct link_heartbeat nothing;
+    const struct tryst_group *group = peer->rdv->group;
+    if (peer->link.state == PEER_LINK_NONE && peer->life == PEER_ALIVE &&
+        peer_tree_neighbours(group, group->roster.rank, peer->rank))
+        peer_link_connect(peer);
+    if (peer->link.link && peer->link.state == PEER_LINK_CONNECTING) {
+        peer_left_send_all(peer);
+        (void)link_send(peer->link.link, LINK_LEAVE, &nothing, sizeof nothing, -1);
+    } else {
+        counts_send(peer, LINK_LEAVE);
+    }
+}
+
+bool peer_is_told(const struct peer *peer)
+{
+    return peer->link.state != PEER_LINK_CONNECTING || !peer->link.link ||
+           link_has_met(peer->link.link);
+}

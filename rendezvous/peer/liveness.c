@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whether a peer is still there.
+ *
+ * Idea: fabrics do not prove a death, so a socket of ours between the two ranks does. Its closing
+ * means that the process is gone, unless LEAVE came before. HEARTBEAT carries how many frames
+ * were sent and read, so a data path that swallows frames is noticed too. Silence of the
+ * process itself proves nothing: a rank that computes is alive.
+ * Callers: link.c (how links end), a pass (tick).
+ */
+#include "liveness.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "clock_offset.h"
+#include "endpoint.h"
+#include "link.h"
+#include "rendezvous/op/engine.h"
+#include "tree.h"
+
+/** How long other news are waited for. REFUSED counts from when we are linked with the one that would tell
+ *  us that it has left. LOST: a LEAVE that was sent before is here by then, even if TCP had to repeat it. */
+static const uint64_t graces_ns[SUSPICION_REASONS] = {
+    [SUSPICION_REFUSED] = 500 * NS_PER_MS,
+    [SUSPICION_UNREACHED] = 200 * NS_PER_MS,
+    [SUSPICION_LOST] = 1 * NS_PER_S,
+    [SUSPICION_DIED] = 200 * NS_PER_MS,
+};
+
+/** Passes of the rail that read what a dead peer has left in its frames. */
+enum { LAST_PASSES = 64 };
+
+/* ---- suspicion ---------------------------------------------------------------------------- */
+
+static uint64_t suspicion_end_ns(const struct suspicion *suspicion)
+{
+    return suspicion->since_ns + graces_ns[suspicion->reason];
+}
+
+/** Housekeeping looks at the latest when the grace is over. */
+static void suspicion_look(struct rendezvous *rdv, const struct suspicion *suspicion)
+{
+    if (rdv->tick_ns > suspicion_end_ns(suspicion))
+        rdv->tick_ns = suspicion_end_ns(suspicion);
+}
+
+/** Of two reasons that stays whose grace is over first. */
+void peer_suspect(struct peer *peer, enum suspicion_reason reason)
+{
+    struct suspicion *suspicion = &peer->liveness.suspicion;
+    struct suspicion now = {.reason = (uint8_t)reason,
+                            .since_ns = rendezvous_now(peer->rdv)};
+    if (suspicion->reason == SUSPICION_NONE ||
+        suspicion_end_ns(&now) < suspicion_end_ns(suspicion))
+        *suspicion = now;
+    suspicion_look(peer->rdv, suspicion);
+}
+
+/* ---- the end of a process ----------------------------------------------------------------- */
+
+static void pidfd_ready(struct poller_source *source, uint32_t events)
+{
+    struct peer *peer = container_of(source, struct peer, liveness.pidfd);
+    (void)events;
+    poller_remove(peer->rdv->poller, source);
+    source->events = 0;
+    peer_suspect(peer, SUSPICION_DIED);
+}
+
+/** Watch the peer's process, where the kernel lets us. */
+void pidfd_open_peer(struct peer *peer, int32_t pid)
+{
+    const struct roster *roster = &peer->rdv->group->roster;
+    if (pid <= 0 || peer->liveness.pidfd.fd >= 0 ||
+        identity_same_process(&roster->entries[roster->rank].host,
+                              &roster->entries[peer->rank].host))
+        return;
+    peer->liveness.pidfd.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    peer->liveness.pidfd.events = EPOLLIN;
+    peer->liveness.pidfd.fn = pidfd_ready;
+    if (peer->liveness.pidfd.fd >= 0 &&
+        poller_add(peer->rdv->poller, &peer->liveness.pidfd) != TRYST_OK)
+        peer->liveness.pidfd.events = 0;
+}
+
+void pidfd_close_peer(struct peer *peer)
+{
+    if (peer->liveness.pidfd.fd < 0)
+        return;
+    if (peer->liveness.pidfd.events)
+        poller_remove(peer->rdv->poller, &peer->liveness.pidfd);
+    close(peer->liveness.pidfd.fd);
+    peer->liveness.pidfd.fd = -1;
+}
+
+/* ---- how a link ends ---------------------------------------------------------------------- */
+
+/** Frames that were already received are read before a death is acted on. */
+void peer_last_frames_read(struct peer *peer)
+{
+    for (int i = 0; i < LAST_PASSES && peer->endpoint.ep && peer->life <= PEER_LEFT; i++)
+        if (peer->endpoint.ep->rail->ops->progress(peer->endpoint.ep->rail) == 0)
+            return;
+}
+
+void peer_link_gone(struct peer *peer, const char *text)
+{
+    char reason[TRANSPORT_TEXT_MAX];
+    peer_last_frames_read(peer);
+    if (peer->left || peer->rdv->leaving) {
+        peer->liveness.end_expected = true; /* not `left`, which we would pass on */
+        peer_give_up(peer, TRYST_E_PEER, "has left the group");
+        return;
+    }
+    snprintf(reason, sizeof reason, "died: %.120s", text);
+    peer_give_up(peer, TRYST_E_PEER, reason);
+}
+
+/** No connection comes about. That is a death, unless the rank has left: of that we may hear in a
+ *  moment from others, or in what it sent before. */
+void peer_link_refused(struct peer *peer, const char *text)
+{
+    if (peer->left || peer->rdv->leaving) {
+        peer_link_gone(peer, text);
+        return;
+    }
+    peer_suspect(peer, SUSPICION_REFUSED);
+    snprintf(peer->liveness.gone_text, sizeof peer->liveness.gone_text, "%s", text);
+    if (peer->link.tree_parent)
+        peer_tree_join(peer->rdv); /* its parent knows */
+}
+
+/** It lives, but one of the two processes lacks what a link needs. */
+void peer_link_short(struct peer *peer, const char *text)
+{
+    char reason[TRANSPORT_TEXT_MAX];
+    bool connecting = peer->link.state == PEER_LINK_CONNECTING;
+    peer_last_frames_read(peer);
+    snprintf(reason, sizeof reason, "%s: %.130s",
+             connecting ? "cannot be connected to" : "is no longer reached", text);
+    peer_give_up(peer, TRYST_E_UNREACHABLE, reason);
+}
+
+/** Only now can we hear from our parent who has left. */
+void peer_refused_again(struct rendezvous *rdv)
+{
+    for (int i = 0; i < rdv->group->roster.size; i++)
+        if (peer_is_refused(&rdv->group->peers[i]))
+            rdv->group->peers[i].liveness.suspicion.since_ns = rendezvous_now(rdv);
+}
+
+/* ---- housekeeping ------------------------------------------------------------------------- */
+
+/** How long frames may be missing: the heartbeat that tells of them comes up to a tick late, and so
+ *  does the look that finds it; the peer is to be named within TRYST_PEER_TIMEOUT. */
+static uint64_t behind_limit_ns(uint64_t timeout_ns)
+{
+    return timeout_ns > 4 * TICK_NS ? timeout_ns - 2 * TICK_NS : timeout_ns / 2;
+}
+
+/** `passed_ns` more have passed in which both ranks looked. */
+static void data_path_check(struct peer *peer, uint64_t passed_ns)
+{
+    bool behind = peer->in.frames_read < peer->liveness.peer_sent;
+    bool still = behind && peer->liveness.behind &&
+                 peer->in.frames_read == peer->liveness.behind_read;
+    peer->liveness.behind = behind;
+    peer->liveness.behind_read = peer->in.frames_read;
+    peer->liveness.behind_ns = still ? peer->liveness.behind_ns + passed_ns : 0;
+    if (still &&
+        peer->liveness.behind_ns >= behind_limit_ns(peer->rdv->set.peer_timeout_ns))
+        peer_give_up(peer, TRYST_E_PEER,
+                     "has sent frames that do not arrive: its data path is dead");
+}
+
+/** Its kernel has answered: the connection stands, or waits for a place in the listener's queue. */
+static bool connect_is_answered(const struct peer *peer)
+{
+    return peer->link.link ? link_has_met(peer->link.link) : peer->link.queue_full;
+}
+
+/** No sign of the peer for TRYST_CONNECT_TIMEOUT. A connection that stands says that somebody will
+ *  read it, or else breaks (keep-alive, TRYST_PEER_TIMEOUT), however long the peer computes. */
+static bool connect_is_late(struct peer *peer, uint64_t passed_ns)
+{
+    if (peer->link.state != PEER_LINK_CONNECTING)
+        return false;
+    if (!connect_is_answered(peer))
+        peer->link.unanswered_ns += passed_ns;
+    return peer->link.unanswered_ns >= peer->rdv->set.connect_timeout_ns;
+}
+
+/** So long have we looked since the last tick: our own absence is nobody else's silence. */
+static uint64_t time_looked(struct peer *peer, uint64_t now_ns)
+{
+    uint64_t passed_ns = clock_since_ns(peer->liveness.looked_ns, now_ns);
+    peer->liveness.looked_ns = now_ns;
+    return passed_ns < TICK_NS ? passed_ns : TICK_NS;
+}
+
+/** What waits for the peer to look: a peer that computes, or is stopped, is not late, and gets no
+ *  second question before it has answered the first. */
+static void waiting_tick(struct peer *peer, uint64_t passed_ns)
+{
+    uint64_t both_ns = peer->liveness.answered ? passed_ns : 0;
+    data_path_check(peer, both_ns);
+    peer_ep_tick(peer, both_ns);
+    if (peer->liveness.answered && !peer->endpoint.next &&
+        (peer->liveness.behind || peer->endpoint.state == PEER_EP_OPENING))
+        peer_ep_ask(peer);
+}
+
+/** Nothing of what our parent in the control tree knows can have come: it has not answered yet. (It may
+ *  compute; a parent that has died is refused as well, and then another one is.) */
+static bool parent_is_silent(const struct tryst_group *group)
+{
+    int parent = peer_tree_parent(group, group->roster.rank);
+    return parent >= 0 && group->peers[parent].link.state == PEER_LINK_CONNECTING;
+}
+
+/** No other news came: the peer has come to its end. */
+static void suspicion_holds(struct peer *peer)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    switch ((enum suspicion_reason)peer->liveness.suspicion.reason) {
+    case SUSPICION_REFUSED:
+        memcpy(text, peer->liveness.gone_text,
+               sizeof text); /* link_refused left it there */
+        peer_link_gone(peer, text);
+        break;
+    case SUSPICION_UNREACHED: peer_ep_unreached(peer); break;
+    case SUSPICION_LOST:
+        peer_give_up(peer, TRYST_E_PEER,
+                     peer->left ? "has left the group" : peer->endpoint.mechanism);
+        break;
+    case SUSPICION_DIED: peer_link_gone(peer, "its process has ended"); break;
+    case SUSPICION_NONE:
+    case SUSPICION_REASONS: break;
+    }
+}
+
+/** True if something is suspected of the peer, and it was decided or is waited for. A link that was refused
+ *  is not decided on before our parent in the tree, who would know that it left, can have said so. */
+static bool suspicion_tick(struct peer *peer, uint64_t now_ns, bool late)
+{
+    const struct suspicion *suspicion = &peer->liveness.suspicion;
+    bool over = now_ns >= suspicion_end_ns(suspicion);
+    if (suspicion->reason == SUSPICION_NONE)
+        return false;
+    if (!over)
+        suspicion_look(peer->rdv, suspicion);
+    if (suspicion->reason == SUSPICION_REFUSED)
+        over = over && (late || !parent_is_silent(peer->rdv->group));
+    if (suspicion->reason == SUSPICION_LOST)
+        over = over || peer->left;
+    if (over)
+        suspicion_holds(peer);
+    return over || suspicion->reason == SUSPICION_REFUSED;
+}
+
+/** It has left, and we have read all that it sent. */
+static bool has_ended(const struct peer *peer)
+{
+    return peer->left && peer->in.frames_read >= peer->liveness.leave_sent;
+}
+
+void peer_tick(struct peer *peer, uint64_t now_ns)
+{
+    if (peer->life >= PEER_GIVING_UP)
+        return;
+    peer->rdv->peer_events->tick(peer);
+    uint64_t passed_ns = time_looked(peer, now_ns);
+    bool late = connect_is_late(peer, passed_ns);
+    if (has_ended(peer)) {
+        peer_heartbeat_answer(peer);
+        peer_give_up(peer, TRYST_E_PEER, "has left the group");
+        return;
+    }
+    if (suspicion_tick(peer, now_ns, late))
+        return;
+    if (late) {
+        peer_give_up(peer, TRYST_E_PEER,
+                     "could not be connected to within TRYST_CONNECT_TIMEOUT");
+        return;
+    }
+    if (peer->link.again && peer->link.state == PEER_LINK_CONNECTING && !peer->left)
+        peer_link_connect(peer);
+    peer_heartbeat(peer);
+    peer_clock_send(peer);
+    waiting_tick(peer, passed_ns);
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file messages.h
+ *  What two ranks say to each other on their link (transports/link). What they say in frames is in
+ *  protocol/wire.h; the two have one version.
+ *
+ *  All fields are little-endian and naturally aligned. Append, never reorder; a change of meaning raises
+ *  WIRE_VERSION. Everything here is hostile until its reader has checked it.
+ */
+#ifndef RENDEZVOUS_PEER_MESSAGES_H
+#define RENDEZVOUS_PEER_MESSAGES_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#define WIRE_VERSION 4u
+
+enum link_type {
+    LINK_HELLO = 1,     /**< first message each way */
+    LINK_HEARTBEAT = 2, /**< how far the frames have come */
+    LINK_LEAVE =
+        3, /**< this rank leaves after `sent` frames; closing is then no failure */
+    LINK_ABORT = 4,   /**< a step was aborted; floods the group */
+    LINK_EP_OPEN = 5, /**< open an endpoint on candidate `n` */
+    LINK_EP_MESSAGE = 6,
+    LINK_EP_REFUSED = 7,
+    LINK_DOORBELL = 8,
+    LINK_DUPLICATE = 9, /**< two links crossed: the lower rank's stays, this one closes */
+    LINK_LEFT = 10,     /**< another rank has left; goes through the control tree */
+    LINK_CLOCK = 11,    /**< what time it is at the sender (clock_offset.c) */
+    LINK_GAVE_UP = 12   /**< the sender has given the receiver up; a text says why */
+};
+
+#define HELLO_MAGIC 0x54535254u /* "TRST" */
+
+struct link_hello {
+    uint32_t magic;
+    uint32_t wire_version;
+    uint8_t cookie[16];
+    int32_t rank;
+    int32_t size;
+    uint64_t incarnation;
+    uint64_t nonce; /**< what the peer must find where shared memory is claimed */
+};
+static_assert(sizeof(struct link_hello) == 48, "hello");
+
+struct link_heartbeat {
+    uint64_t sent; /**< frames of this side that were handed to the transport */
+    uint64_t read; /**< frames of the other side that were read */
+};
+
+struct link_abort {
+    uint64_t step;
+    uint64_t time_ns; /**< wall clock of the origin: the earliest cause wins */
+    int32_t status;
+    int32_t origin_rank;
+    uint32_t text_bytes; /**< text follows, not terminated */
+    uint32_t reserved;
+};
+static_assert(sizeof(struct link_abort) == 32, "abort");
+
+/** Of ranks that trace, with each tick and when the link comes up. Clocks are the traces'. */
+struct link_clock {
+    uint64_t now_ns;  /**< when this was sent, by the sender's clock */
+    uint64_t echo_ns; /**< now_ns of the receiver's last one that was read; 0: none yet */
+    uint64_t held_ns; /**< how long ago that was read */
+    uint64_t clock_id;      /**< equal: both read the same clock; 0: not known */
+    int64_t root_ns;        /**< rank 0's clock minus the sender's */
+    uint64_t root_error_ns; /**< how far that may be off; UINT64_MAX: not known */
+};
+static_assert(sizeof(struct link_clock) == 48, "clock");
+
+/** For who has no link to that rank: nobody listens there any more, and that is no death. */
+struct link_left {
+    int32_t rank;
+    uint32_t reserved;
+};
+
+struct link_ep {
+    uint32_t candidate; /**< index in select_candidates' order */
+    uint32_t reserved;
+};
+
+#endif

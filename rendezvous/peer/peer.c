@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A peer begins and ends.
+ *
+ * Invariant: a peer that is given up fails its operations only when its endpoint has reported `closed`.
+ * Callers: everybody in this room, and the rooms above.
+ */
+#include "peer.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/alloc.h"
+#include "core/random.h"
+#include "core/text.h"
+#include "endpoint.h"
+#include "link.h"
+#include "rendezvous/op/engine.h"
+#include "tree.h"
+
+/* ---- open and close ----------------------------------------------------------------------- */
+
+tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int rank)
+{
+    const struct roster *roster = &rdv->group->roster;
+    memset(peer, 0, sizeof *peer);
+    peer->rdv = rdv;
+    peer->rank = rank;
+    peer->liveness.pidfd.fd = -1;
+    list_init(&peer->endpoint.held);
+    peer->lane.rank = rank;
+    rdv->dispatch->lane_init(rdv->dispatch_arg, &peer->lane);
+    stage_lane_init(&peer->stage);
+    if (random_secret(&peer->link.nonce, sizeof peer->link.nonce) != TRYST_OK)
+        return TRYST_E_SYSTEM;
+    peer->endpoint.candidates_count = select_candidates(
+        &roster->entries[roster->rank].host, &roster->entries[rank].host,
+        peer->endpoint.candidates, peer->endpoint.mechanism);
+    peer->is_self = rank == roster->rank;
+    rdv->peer_events->open(peer);
+    if (peer->is_self) {
+        peer->endpoint.candidates[0] = TRANSPORT_SELF;
+        peer->endpoint.candidates_count = 1;
+    }
+    return TRYST_OK;
+}
+
+static void held_drop(struct peer *peer)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(&peer->endpoint.held)) != NULL) {
+        struct held_message *message = container_of(node, struct held_message, node);
+        if (message->fd >= 0)
+            close(message->fd);
+        mem_free(message);
+    }
+    peer->endpoint.held_count = 0;
+}
+
+void peer_close(struct peer *peer)
+{
+    assert(!peer->endpoint.ep);
+    held_drop(peer);
+    peer_link_close(peer);
+    list_remove(&peer->out.flush_node);
+    peer->rdv->peer_events->close(peer);
+}
+
+void peer_need(struct peer *peer)
+{
+    if (peer->life != PEER_ALIVE || peer->endpoint.state != PEER_EP_NONE ||
+        peer->liveness.suspicion.reason)
+        return;
+    peer->endpoint.wanted = true;
+    if (peer->rank == peer->rdv->group->roster.rank || peer->link.state == PEER_LINK_UP)
+        peer_ep_open(peer, 0);
+    else if (peer->link.state == PEER_LINK_NONE)
+        peer_link_connect(peer);
+}
+
+void peer_flush_later(struct peer *peer)
+{
+    if (!list_linked(&peer->out.flush_node) && peer->endpoint.state == PEER_EP_READY &&
+        !peer->endpoint.broken)
+        list_push_back(&peer->rdv->flush, &peer->out.flush_node);
+}
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+void peer_give_up(struct peer *peer, tryst_status status, const char *text)
+{
+    struct rendezvous *rdv = peer->rdv;
+    bool expected = peer->left || peer->liveness.end_expected;
+    if (peer->life >= PEER_GIVING_UP)
+        return;
+    peer->life = PEER_GIVING_UP;
+    peer->liveness.gone_status = status;
+    int head = snprintf(peer->liveness.gone_text, sizeof peer->liveness.gone_text,
+                        "rank %d ", peer->rank);
+    text_escape(text, strlen(text), peer->liveness.gone_text + head,
+                sizeof peer->liveness.gone_text - (size_t)head);
+    rdv->counters.peers_given_up += !expected;
+    rdv->counters.protocol_errors += status == TRYST_E_PROTOCOL;
+    if (!expected)
+        LOG_WARN(rdv->log, "%s; its operations fail", peer->liveness.gone_text);
+    peer_gave_up_send(peer);
+    rdv->reap =
+        true; /* the endpoint is closed at the end of the pass, outside its events */
+    peer_show(peer);
+}
+
+void peer_gone(struct peer *peer)
+{
+    struct rendezvous *rdv = peer->rdv;
+    peer->life = PEER_GONE;
+    peer->endpoint.state = PEER_EP_NONE;
+    list_remove(&peer->out.flush_node);
+    held_drop(peer);
+    rdv->peer_events->gone(peer);
+    peer_show(peer);
+    peer_tree_repair(peer);
+}
+
+/* ---- the live page ------------------------------------------------------------------------ */
+
+void peer_show(const struct peer *peer)
+{
+    struct live *live = peer->rdv->live;
+    if (!live || (uint32_t)peer->rank >= live->peers_count)
+        return;
+    bool used = peer->endpoint.candidates_count &&
+                peer->endpoint.candidate < peer->endpoint.candidates_count;
+    bool unix_link = peer->link.link && link_is_unix(peer->link.link);
+    struct tryst_live_peer now = {.rank = peer->rank,
+                                  .life = peer->life,
+                                  .link = peer->link.state,
+                                  .endpoint = peer->endpoint.state,
+                                  .pid = unix_link ? link_peer_pid(peer->link.link) : 0,
+                                  .frames_sent = peer->out.frames_sent,
+                                  .frames_acked = peer->out.frames_acked,
+                                  .frames_read = peer->in.frames_read,
+                                  .in_flight_bytes = peer->lane.in_flight_bytes,
+                                  .bytes_sent = peer->bytes_sent,
+                                  .bytes_received = peer->bytes_received};
+    if (used)
+        snprintf(
+            now.transport, sizeof now.transport, "%s",
+            transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate]));
+    const char *text = peer->life >= PEER_GIVING_UP ? peer->liveness.gone_text
+                                                    : peer->endpoint.mechanism;
+    memcpy(now.mechanism, text, strnlen(text, sizeof now.mechanism - 1));
+    live_peer_put(live, &now);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps that one side has closed while the other still sends in them.
+ *
+ * Idea: a send that waits for its WANT has put nothing on the wire that could be answered CLOSED. So its
+ * producer asks (ASK), once nothing else happens, and the consumer notes who asked and answers when
+ * the step is closed for good.
+ * Invariant: it is answered only when no WANT of the step is under way to the asker and none will
+ * come, so what the producer has not been asked for by then it never will be.
+ * Callers: the tick and peer_idle (ask), records.c (ASK and its answer), reap (a step closes).
+ */
+#include <stdio.h>
+
+#include "closed.h"
+#include "core/alloc.h"
+#include "frames.h"
+#include "producer.h"
+#include "rendezvous/op/engine.h"
+
+/** Answers that there is room for at first. */
+enum { OVER_FIRST = 16 };
+
+/* ---- the producer ------------------------------------------------------------------------- */
+
+/** Does anything wait for the peer? (Our own steps are open as long as sends wait in them.) */
+static bool ask_is_due(const struct peer *peer)
+{
+    return (!list_empty(&peer->out.posted_sends) ||
+            !list_empty(&peer->out.blocked_sends)) &&
+           peer->rank != peer->rdv->group->roster.rank;
+}
+
+void producer_ask_later(struct peer *peer, struct scope *scope)
+{
+    uint32_t count = peer->out.asks_new_count;
+    uint64_t step = scope->id;
+    scope->sends_wait = true;
+    if (count && peer->out.asks_new[(count - 1) % ASKS_NEW_MAX] == step)
+        return;
+    /* Of too many the oldest wait for a tick. */
+    peer->out.asks_new[count % ASKS_NEW_MAX] = step;
+    peer->out.asks_new_count++;
+    peer_idle_later(peer);
+}
+
+void producer_ask_new(struct peer *peer)
+{
+    uint32_t count = peer->out.asks_new_count;
+    peer->out.asks_new_count = 0;
+    if (!count || !ask_is_due(peer))
+        return;
+    peer->out.asks_queued = count < ASKS_NEW_MAX ? count : ASKS_NEW_MAX;
+    peer_flush_later(peer);
+}
+
+void producer_ask(struct peer *peer)
+{
+    if (!ask_is_due(peer))
+        return;
+    if (!peer->out.ask)
+        peer->out.ask_from = 0; /* else the last round still waits for room: it goes on */
+    peer->out.ask = true;
+    peer_flush_later(peer);
+}
+
+static void sends_fail(struct list *sends, uint64_t step, tryst_status status,
+                       int32_t rank)
+{
+    char text[64];
+    snprintf(text, sizeof text, "rank %d has %s the step", rank,
+             status == TRYST_E_ABORTED ? "aborted" : "closed");
+    list_for_each_safe (sends, node, after) {
+        tryst_op *op = container_of(node, tryst_op, deferred_node);
+        if (op->step_id == step)
+            producer_fail(op, status, rank, text);
+    }
+}
+
+void producer_step_closed(struct peer *peer, const struct record_answer *closed)
+{
+    bool aborted = closed->header.status == TRYST_E_ABORTED;
+    tryst_status status = aborted ? TRYST_E_ABORTED : TRYST_E_CLOSED;
+    int32_t rank = aborted ? closed->origin_rank : peer->rank;
+    sends_fail(&peer->out.posted_sends, closed->id, status, rank);
+    sends_fail(&peer->out.blocked_sends, closed->id, status, rank);
+}
+
+/* ---- the consumer ------------------------------------------------------------------------- */
+
+/** Does a receive from the peer still wait for an answer of its own? */
+static bool scope_receives_from(const struct list *ops, const struct peer *peer)
+{
+    list_for_each_safe (ops, node, after) {
+        const tryst_op *op = container_of(node, tryst_op, scope_node);
+        if (op->kind == OP_RECV && op->peer == peer)
+            return true;
+    }
+    return false;
+}
+
+/** Is `scope` closed to the peer for good: no WANT of it is under way, and none will come? While it
+ *  closes, receives may have WANTs under way, whose answers must not be missing. */
+static bool scope_is_over(const struct scope *scope, const struct peer *peer)
+{
+    return scope->state == SCOPE_CLOSING && !scope_receives_from(&scope->ops, peer) &&
+           !scope_receives_from(&scope->warned, peer);
+}
+
+/** Room for one more answer? */
+static bool over_grow(struct peer *peer)
+{
+    if (peer->in.closed_count < peer->in.closed_capacity)
+        return true;
+    uint32_t capacity =
+        peer->in.closed_capacity ? 2 * peer->in.closed_capacity : OVER_FIRST;
+    uint64_t *over = capacity <= ASKS_MAX
+                         ? mem_resize(peer->in.closed_steps, capacity * sizeof *over)
+                         : NULL;
+    if (!over)
+        return false;
+    peer->in.closed_steps = over;
+    peer->in.closed_capacity = capacity;
+    return true;
+}
+
+/** False: no room now. */
+static bool asker_answer(struct peer *peer, uint64_t step)
+{
+    if (peer->life >= PEER_GIVING_UP || !over_grow(peer))
+        return false;
+    peer->in.closed_steps[peer->in.closed_count++] = step;
+    peer_flush_later(peer);
+    return true;
+}
+
+void consumer_asks_forget(struct peer *peer)
+{
+    mem_free(peer->in.closed_steps);
+    peer->in.closed_steps = NULL;
+    peer->in.closed_count = peer->in.closed_capacity = 0;
+}
+
+static void asker_note(struct scope *scope, const struct peer *peer)
+{
+    size_t words = (size_t)peer->rdv->group->roster.size / 64 + 1;
+    if (!scope->askers)
+        scope->askers = mem_zalloc(words * sizeof *scope->askers);
+    if (scope->askers) /* else it asks again, at a tick */
+        scope->askers[peer->rank / 64] |= 1ull << peer->rank % 64;
+}
+
+void consumer_asked(struct peer *peer, uint64_t step)
+{
+    struct scope *scope = scope_find(&peer->rdv->scopes, step);
+    bool over =
+        scope ? scope_is_over(scope, peer) : scope_is_closed(&peer->rdv->scopes, step);
+    if (over)
+        (void)asker_answer(peer, step);
+    else if (scope)
+        asker_note(scope, peer);
+}
+
+void consumer_askers_answer(struct rendezvous *rdv, struct scope *scope)
+{
+    const struct tryst_group *group = rdv->group;
+    for (int i = 0; scope->askers && i < group->roster.size; i++) {
+        struct peer *peer = &group->peers[i];
+        uint64_t bit = 1ull << i % 64;
+        if ((scope->askers[i / 64] & bit) && scope_is_over(scope, peer) &&
+            asker_answer(peer, scope->id))
+            scope->askers[i / 64] &= ~bit;
+    }
+}

@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The consuming side: receives announce themselves and take what comes.
+ *
+ * Idea: the receiver initiates. A receive goes out as a WANT that names it (id, and id + i for
+ * slice i), with a bounded run of slices posted before the WANT leaves. The bytes come as DATA or
+ * as bulk; slices are reposted as they arrive, and DONE tells how far it has come.
+ *
+ * Invariants: a buffer is reported free only when no receive is posted in it; an id that was
+ * announced ends exactly once (its bulk, DATA, CANCELED, CLOSED, DEFERRED, or an OFFER of shape).
+ * Callers: submit.c (new receives), records.c (records, and consumer_announce when it packs a
+ * WANT), op_fail, peer.c.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "consumer.h"
+#include "core/alloc.h"
+#include "eager.h"
+#include "frames.h"
+#include "op_device.h"
+#include "recv_run.h"
+#include "rendezvous/op/dtype.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/endpoint.h"
+
+/** Deferred receives that ask again at each tick: their producer may have closed its step. */
+enum { REANNOUNCED = 16 };
+
+/* ---- ends --------------------------------------------------------------------------------- */
+
+/** The id no longer stands for this receive. */
+static void id_drop(tryst_op *op)
+{
+    if (op->id)
+        idmap_remove(&op->rdv->ids, op->id);
+    op->id = 0;
+}
+
+static void marks_clear(tryst_op *op)
+{
+    op->records = 0;
+    list_remove(&op->pending_node);
+}
+
+/** Report, and end unless DONE is to be sent. */
+static void recv_finish(tryst_op *op, tryst_status status, int32_t origin_rank,
+                        const char *text)
+{
+    op_report(op, status, origin_rank, status, text);
+    if (op->records & QUEUED_DONE)
+        op_state_set(op, OP_TAKEN);
+    else
+        op_end(op);
+}
+
+/** Nothing is posted any more: finish, unless the reason is still on its way. */
+static void recv_settle(tryst_op *op)
+{
+    if (op->state != OP_ENDING)
+        op_state_set(op, OP_ENDING);
+    if (op->run && op->run->outstanding)
+        return;
+    if (op->run)
+        recv_run_close(op);
+    if (!op->awaits_cause)
+        recv_finish(op, op->fail, op->origin_rank, op->text);
+}
+
+/** The answer says ABORTED, but the ABORT itself, with its sentence, has not come yet. */
+static bool cause_is_coming(const tryst_op *op, tryst_status status)
+{
+    return status == TRYST_E_ABORTED && op->scope->abort_status == TRYST_OK &&
+           op->scope->state == SCOPE_OPEN;
+}
+
+/** The id has ended without all bytes; the buffer comes back when nothing is posted in it. */
+static void recv_ending(tryst_op *op, tryst_status status, int32_t origin_rank,
+                        uint32_t upto, unsigned records)
+{
+    /* Whoever closes the group says so, whatever the peer, or this rank itself, still answers. */
+    bool own = op->fail == TRYST_E_CONTEXT ||
+               (op->fail != TRYST_OK && status == op_told(op->fail));
+    if (!own) {
+        op->fail = status;
+        op->origin_rank = origin_rank;
+    }
+    op->awaits_cause = cause_is_coming(op, op->fail);
+    op->rdv->awaiting_cause |= op->awaits_cause;
+    marks_clear(op);
+    id_drop(op);
+    if (records)
+        records_queue(op, records);
+    if (op->run)
+        recv_run_withdraw(op, upto);
+    recv_settle(op);
+}
+
+void consumer_cause(tryst_op *op, int32_t origin_rank, const char *text)
+{
+    if (!op->awaits_cause)
+        return;
+    op->awaits_cause = false;
+    op->origin_rank = origin_rank;
+    op->text = op->text ? op->text : mem_strdup(text);
+    recv_settle(op);
+}
+
+/** A slice is in place. */
+static void slice_in_place(tryst_op *op, struct recv_slice *slice)
+{
+    struct recv_run *run = op->run;
+    op->peer->bytes_received += slice->bulk.bytes;
+    op->rdv->counters.bulk_bytes_received += slice->bulk.bytes;
+    recv_run_set_ready(op->peer, run);
+    recv_run_advance(run, slice);
+    op->done_upto = run->upto;
+    if (op->state != OP_WANTED)
+        return;
+    recv_run_post(op, run);
+    records_queue(op, QUEUED_DONE);
+    if (!run->outstanding && run->next < run->slices)
+        recv_run_wait(
+            op); /* no slot, or the transport had no room: else nobody posts again */
+    if (run->upto < run->slices)
+        return;
+    /* The id lives until DONE is packed: op_end drops it. */
+    recv_run_close(op);
+    recv_finish(op, op->done_status,
+                op->done_status == TRYST_OK ? -1 : op->rdv->group->roster.rank, op->text);
+}
+
+/** Its message has come, but not to the device: the rest is taken, and then both ends fail. */
+static void slice_not_in_place(tryst_op *op, tryst_status status)
+{
+    if (op->done_status != TRYST_OK)
+        return;
+    op->done_status = status;
+    op->text =
+        op->text ? op->text : mem_strdup("its bytes could not be copied to the device");
+}
+
+/** Its id has ended while it was failing: now it can. */
+static void recv_fail_late(tryst_op *op)
+{
+    bool offered = op->state == OP_POSTED;
+    consumer_fail(op, op->fail, op->origin_rank, op->text);
+    if (op->state != OP_VOID)
+        return;
+    if (offered)
+        records_queue(op, QUEUED_WANT); /* its OFFER has been: nobody asks again */
+    else if (op->scope->state == SCOPE_CLOSING)
+        op_end(op); /* the sweep of the close went by before */
+}
+
+void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
+{
+    struct recv_slice *slice = container_of(bulk, struct recv_slice, bulk);
+    tryst_op *op = slice->op;
+    struct peer *peer = op->peer;
+    recv_run_slot_back(peer, slice);
+    if (op->device && op_device_copy_failed(status) && bytes == bulk->bytes) {
+        slice_not_in_place(op, status);
+        status = TRYST_OK;
+    }
+    if (status == TRYST_OK && bytes == bulk->bytes)
+        slice_in_place(op, slice);
+    else if (status != TRYST_E_CANCELED && peer->life == PEER_ALIVE)
+        peer_give_up(peer, status == TRYST_E_PEER ? status : TRYST_E_PROTOCOL,
+                     "a bulk receive from it failed");
+    if (op->run && op->run->withdrawn && op->run->outstanding == 0) {
+        recv_run_close(op);
+        if (op->state == OP_ENDING)
+            recv_settle(op);
+        else if (op->fail != TRYST_OK)
+            recv_fail_late(op);
+        else if (op->state == OP_POSTED)
+            records_queue(op, QUEUED_WANT); /* announced again only now */
+    }
+    consumer_slots_serve(peer);
+}
+
+/* ---- announcing --------------------------------------------------------------------------- */
+
+/** A small receive says nothing at first, since its DATA comes without being asked for: it is announced
+ *  when the peer lacks credit, and before anybody sleeps or at a tick, in case that its producer has
+ *  closed the step, or sent something else. */
+static void recv_expect(tryst_op *op)
+{
+    struct peer *peer = op->peer;
+    if (peer->in.wants_announced || op->alloc ||
+        op->bytes > op->rdv->set.eager_max_bytes) {
+        records_queue(op, QUEUED_WANT);
+        return;
+    }
+    op->records |= QUEUED_WANT;
+    list_push_back(&peer->in.unannounced, &op->pending_node);
+    if (!list_linked(&peer->in.unannounced_node))
+        list_push_back(&op->rdv->unannounced_peers, &peer->in.unannounced_node);
+}
+
+/** It has its number, and its memory may be written: it takes what has come, or waits for it. */
+static void recv_enter(tryst_op *op)
+{
+    struct unexpected *unexpected = unexpected_find(op->entry, op->queued.seq);
+    if (unexpected)
+        eager_take(op, unexpected);
+    else
+        recv_expect(op);
+}
+
+void consumer_submit(tryst_op *op)
+{
+    op->queued.seq = op->entry->recv_next++;
+    queue_insert(&op->entry->recvs, &op->queued);
+    peer_need(op->peer);
+    op_state_set(op, OP_POSTED);
+    if (__builtin_expect(!op->device, 1) || !op_device_hold(op))
+        recv_enter(op);
+}
+
+static tryst_status announce_id(tryst_op *op)
+{
+    uint64_t slices = op->run ? op->run->slices : 1;
+    uint64_t id = engine_ids(op->rdv, slices);
+    if (idmap_insert(&op->rdv->ids, id, op) != TRYST_OK)
+        return TRYST_AGAIN; /* no memory: tried again at the next tick */
+    op->id = id;
+    return TRYST_OK;
+}
+
+static void announce_wait(tryst_op *op)
+{
+    list_remove(&op->pending_node);
+    list_push_back(&op->peer->out.wants_waiting, &op->pending_node);
+}
+
+tryst_status consumer_announce(tryst_op *op)
+{
+    struct peer *peer = op->peer;
+    bool bulk = op->state != OP_VOID && !(op->alloc && !op->tensor.data) &&
+                op->bytes > op->rdv->set.eager_max_bytes;
+    if (op->run)
+        return TRYST_AGAIN; /* the slices of its last id are being withdrawn */
+    if (peer->out.wants_sent - peer->out.wants_acked >= op->rdv->set.wants_max) {
+        announce_wait(op);
+        return TRYST_AGAIN;
+    }
+    if (bulk) {
+        tryst_status status = recv_run_open(op);
+        if (status != TRYST_OK) {
+            consumer_fail(op, status, -1, "no memory to receive");
+            return TRYST_AGAIN;
+        }
+    }
+    if (announce_id(op) != TRYST_OK) {
+        if (op->run)
+            recv_run_close(op);
+        announce_wait(op);
+        return TRYST_AGAIN;
+    }
+    if (op->run)
+        recv_run_post(op, op->run);
+    peer->out.wants_sent++;
+    if (op->state != OP_VOID)
+        op_state_set(op, OP_WANTED);
+    return TRYST_OK;
+}
+
+/* ---- bytes arrive ------------------------------------------------------------------------- */
+
+/** dtype and size are known: provide memory through the caller. */
+static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
+{
+    size_t element = dtype_bytes((tryst_dtype)dtype);
+    if (!element || bytes % element || bytes > UINT64_MAX / 2)
+        return TRYST_E_MISMATCH;
+    tryst_tensor tensor = {.struct_size = sizeof tensor,
+                           .dtype = (tryst_dtype)dtype,
+                           .count = bytes / element};
+    tryst_status status = op->alloc(op->alloc_arg, &tensor);
+    if (status != TRYST_OK) /* what is no failure cannot be told to the producer as one */
+        return status < 100 ? TRYST_E_INVALID : status;
+    if (bytes && !tensor.data)
+        return TRYST_E_INVALID;
+    tensor.count = bytes / element;
+    tensor.dtype = (tryst_dtype)dtype;
+    status = op_memory_check(op->rdv, &tensor, bytes);
+    if (status != TRYST_OK)
+        return status;
+    op->tensor = tensor;
+    op->bytes = bytes;
+    return tensor.memory == TRYST_MEMORY_HOST ? TRYST_OK : op_device_open(op);
+}
+
+/** Copy DATA's bytes, or say why not. TRYST_IN_PROGRESS: consumer_placed follows. */
+static tryst_status data_place(tryst_op *op, const struct arrived *arrived)
+{
+    if (arrived->status != TRYST_OK)
+        return arrived->status;
+    if (op->alloc && !op->tensor.data) {
+        tryst_status status = recv_allocate(op, arrived->dtype, arrived->bytes);
+        if (status != TRYST_OK)
+            return status;
+    } else if (arrived->dtype != op->tensor.dtype || arrived->bytes != op->bytes) {
+        return TRYST_E_MISMATCH;
+    }
+    op->peer->bytes_received += arrived->bytes;
+    if (__builtin_expect(op->device != NULL, 0) && arrived->bytes) {
+        if (op->run)
+            return TRYST_E_MISMATCH; /* bulk was wanted */
+        bool placed = op_device_place(op, arrived->payload, arrived->bytes);
+        return placed ? TRYST_IN_PROGRESS : TRYST_E_NOMEM;
+    }
+    if (arrived->bytes)
+        memcpy(op->tensor.data, arrived->payload, arrived->bytes);
+    return TRYST_OK;
+}
+
+/** What became of DATA is a record's to say, and the operation's to carry. */
+static void data_done_later(tryst_op *op, tryst_status status)
+{
+    op->done_status = status;
+    op->took_data = true;
+    records_queue(op, QUEUED_DONE);
+}
+
+void consumer_placed(tryst_op *op, tryst_status status)
+{
+    op_report(op, status, status == TRYST_OK ? -1 : op->rdv->group->roster.rank, status,
+              status == TRYST_OK ? NULL : "its bytes could not be copied to the device");
+    /* The ring of answers has no place for what cost no credit. */
+    if (status != TRYST_OK || stream_in_has_passed(&op->peer->in.stream, op->number)) {
+        data_done_later(op, status);
+        return;
+    }
+    peer_data_done(op->peer, op->number);
+    op_end(op);
+}
+
+/** DATA was not this receive's to have, or failed: both ends hear of it. */
+static void data_fail(tryst_op *op, tryst_status status)
+{
+    if (op->run) {
+        /* Slices were posted for an answer that came as a status: withdraw them first. */
+        op->done_status = status;
+        op->took_data = true;
+        recv_ending(op, status, op->peer->rank, 0, QUEUED_DONE);
+        return;
+    }
+    id_drop(op);
+    data_done_later(op, status);
+    recv_finish(op, status, op->peer->rank,
+                status == TRYST_E_MISMATCH ? "dtype or size differ from the sender's"
+                                           : NULL);
+}
+
+void consumer_take(tryst_op *op, const struct arrived *arrived)
+{
+    marks_clear(op);
+    list_remove(&op->deferred_node);
+    list_remove(&op->queued.node); /* nobody looks for its number again */
+    op->number = arrived->number;
+    if (op->state == OP_VOID) {
+        id_drop(op);
+        data_done_later(op, op_told(op->final)); /* and ends when that is packed */
+        return;
+    }
+    tryst_status status = data_place(op, arrived);
+    if (status == TRYST_IN_PROGRESS) { /* taken, but reported only when it is in place */
+        id_drop(op);
+        op_state_set(op, OP_TAKEN);
+    } else if (status != TRYST_OK || op->run) {
+        data_fail(op, status);
+    } else {
+        op_report(op, TRYST_OK, -1, TRYST_OK, NULL);
+        peer_data_done(op->peer, op->number);
+        op_end(op);
+    }
+}
+
+/** Our receive with this id, if it is one that this peer may answer. */
+static tryst_op *recv_by_id(struct peer *peer, uint64_t id)
+{
+    tryst_op *op = idmap_find(&peer->rdv->ids, id);
+    return op && op->kind == OP_RECV && op->peer == peer ? op : NULL;
+}
+
+/* ---- OFFER and the ends of an id ---------------------------------------------------------- */
+
+/** The producer's bytes are ready and we had posted nothing: post now. */
+static void offer_ready(tryst_op *op)
+{
+    recv_run_set_ready(op->peer, op->run);
+    if (op->run->next > 0)
+        return; /* posted meanwhile, and DONE has said so */
+    recv_run_wait(op);
+    consumer_slots_serve(op->peer);
+}
+
+/** The shape that an ALLOC receive asked for: allocate and announce anew. */
+static void offer_shape(tryst_op *op, const struct record_offer *offer)
+{
+    id_drop(op);
+    op_state_set(op, OP_POSTED);
+    tryst_status status =
+        op->fail != TRYST_OK ? op->fail : recv_allocate(op, offer->dtype, offer->bytes);
+    if (status == TRYST_OK && op->device && op_device_hold(op))
+        return;                     /* announced when its memory may be written */
+    records_queue(op, QUEUED_WANT); /* a refusal is told by WANT(VOID) */
+    if (status != TRYST_OK)
+        consumer_fail(op, status, op->rdv->group->roster.rank, "the shape was refused");
+}
+
+/** A deferred receive announces itself again. */
+static void consumer_reannounce(tryst_op *op)
+{
+    list_remove(&op->deferred_node);
+    op_state_set(op, OP_POSTED);
+    records_queue(op, QUEUED_WANT);
+}
+
+void consumer_tick(struct peer *peer)
+{
+    consumer_slots_serve(peer); /* those that the transport had no room for */
+    struct list_node *node;
+    for (int i = 0; i < REANNOUNCED && (node = list_first(&peer->out.deferred_ops)); i++)
+        consumer_reannounce(container_of(node, tryst_op, deferred_node));
+}
+
+/** A tensor is ready for a receive that was deferred. */
+static void offer_deferred(struct peer *peer, const struct record_offer *offer,
+                           const char *key)
+{
+    struct scope *scope = scope_find(&peer->rdv->scopes, offer->step);
+    struct entry *entry =
+        scope ? entry_find(scope, offer->key_hash, key, offer->key_bytes) : NULL;
+    tryst_op *op = entry ? op_find(&entry->recvs, offer->seq) : NULL;
+    if (!op || op->peer != peer)
+        return; /* its own WANT is still to come */
+    if (op->state == OP_DEFERRED) {
+        consumer_reannounce(op);
+    } else if (op->state == OP_VOID && !op->id && !(op->records & QUEUED_WANT)) {
+        records_queue(op, QUEUED_WANT);
+    }
+}
+
+void consumer_offer(struct peer *peer, const struct record_offer *offer, const char *key)
+{
+    if (!offer->want) {
+        offer_deferred(peer, offer, key);
+        return;
+    }
+    tryst_op *op = recv_by_id(peer, offer->want);
+    if (!op || op->state != OP_WANTED)
+        return; /* crossed with its end */
+    if (op->run)
+        offer_ready(op);
+    else if (op->alloc && !op->tensor.data)
+        offer_shape(op, offer);
+    else
+        peer_give_up(peer, TRYST_E_PROTOCOL,
+                     "it offered bulk for a receive that takes none");
+}
+
+static void recv_deferred(tryst_op *op)
+{
+    id_drop(op);
+    op->records &= (uint8_t)~QUEUED_CANCEL;
+    if (op->state == OP_VOID) {
+        if (op->scope->state == SCOPE_CLOSING)
+            op_end(op);
+        return; /* else an OFFER will ask for its number again */
+    }
+    if (op->run) {
+        recv_run_withdraw(op, 0);
+        if (op->run->outstanding == 0)
+            recv_run_close(op);
+    }
+    op_state_set(op, OP_DEFERRED);
+    list_push_back(&op->peer->out.deferred_ops, &op->deferred_node);
+    if (op->fail != TRYST_OK && !op->run)
+        recv_fail_late(op);
+}
+
+void consumer_ended(struct peer *peer, const struct record_answer *answer)
+{
+    tryst_op *op = recv_by_id(peer, answer->id);
+    if (!op || (op->state != OP_WANTED && op->state != OP_VOID))
+        return;
+    if (answer->header.type == RECORD_DEFERRED) {
+        recv_deferred(op);
+    } else if (op->state == OP_VOID) {
+        op_end(op);
+    } else {
+        recv_ending(op, answer->header.status, answer->origin_rank, answer->upto, 0);
+    }
+}
+
+/* ---- failure ------------------------------------------------------------------------------ */
+
+/** Remember why it fails; false when it was failing already. */
+static bool fail_set(tryst_op *op, tryst_status status, int32_t origin_rank,
+                     const char *text)
+{
+    if (op->fail != TRYST_OK)
+        return false;
+    op->fail = status;
+    op->origin_rank = origin_rank;
+    if (text && !op->text)
+        op->text = mem_strdup(text);
+    return true;
+}
+
+/** Report it; its number stays to be consumed, unless its step is being closed. */
+static void recv_void(tryst_op *op)
+{
+    op_report(op, op->fail, op->origin_rank, op->fail, op->text);
+    list_remove(&op->deferred_node);
+    op_state_set(op, OP_VOID);
+    if (op->scope->state == SCOPE_CLOSING)
+        op_end(op);
+    else if (op->records & QUEUED_WANT)
+        records_queue(op,
+                      QUEUED_WANT); /* it may have left the list to wait for its slices */
+}
+
+/** A held receive was given up: its number is told to the producer, or to what has come of it. */
+static void recv_void_tell(tryst_op *op)
+{
+    op_hold(op); /* taking what has come may end it */
+    recv_void(op);
+    struct unexpected *unexpected =
+        op->state == OP_VOID ? unexpected_find(op->entry, op->queued.seq) : NULL;
+    if (unexpected)
+        eager_take(op, unexpected);
+    else if (op->state == OP_VOID)
+        records_queue(op, QUEUED_WANT);
+    op_let_go(op);
+}
+
+void consumer_released(tryst_op *op, tryst_status status)
+{
+    if (status == TRYST_OK) {
+        recv_enter(op);
+        return;
+    }
+    fail_set(op, status, op->rdv->group->roster.rank,
+             "its ready event failed: the device has an error");
+    recv_void_tell(op);
+}
+
+void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
+                   const char *text)
+{
+    switch (op->state) {
+    case OP_POSTED:
+    case OP_DEFERRED:
+        fail_set(op, status, origin_rank, text);
+        if (op->run)
+            break; /* its slices are being withdrawn; then here again */
+        if (op_device_is_held(op)) {
+            op_device_unhold(op);
+            recv_void_tell(op);
+            break;
+        }
+        recv_void(op);
+        break;
+    case OP_WANTED:
+        if (fail_set(op, status, origin_rank, text))
+            records_queue(op, QUEUED_CANCEL);
+        break;
+    default:
+        if (status == TRYST_E_ABORTED)
+            consumer_cause(op, origin_rank, text);
+        break;
+    }
+}
+
+void consumer_peer_gone(tryst_op *op)
+{
+    if (op->run) {
+        assert(op->run->outstanding == 0);
+        recv_run_close(op);
+    }
+    if (op_device_is_held(op))
+        op_device_unhold(op);
+    marks_clear(op);
+    if (op->fail != TRYST_OK) /* a derived error never replaces a cause */
+        op_report(op, op->fail, op->origin_rank, op->fail, op->text);
+    op_report(op, op->peer->liveness.gone_status, op->peer->rank,
+              op->peer->liveness.gone_status, op->peer->liveness.gone_text);
+    op_end(op);
+}

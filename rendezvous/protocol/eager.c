@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small tensors (DATA), at their consumer.
+ *
+ * Idea: a small send with credit does not wait to be asked. A receive that is posted takes its DATA at
+ * once; else the bytes are kept beside their key, under their number, until the receive comes.
+ * Invariant: what a peer has here without a receive is bounded by the eager credit that it was given, and
+ * each DATA is answered once: a header says that it is done, or a record how it ended.
+ * Callers: records.c (DATA, CANCEL), consumer.c (a receive finds what came before it).
+ */
+#include "eager.h"
+
+#include <string.h>
+
+#include "consumer.h"
+#include "core/alloc.h"
+#include "frames.h"
+#include "op_device.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/abort.h"
+#include "rendezvous/peer/peer.h"
+
+/** DATA that is being read. */
+struct incoming {
+    struct arrived arrived;
+    uint64_t seq;
+    struct name *name;
+    const struct record_name *declared; /**< what it declares; NULL: nothing */
+    bool held;                          /**< its receive waits for a device */
+};
+
+void unexpected_free(struct unexpected *unexpected)
+{
+    unexpected->peer->in.unexpected_bytes -= EAGER_OVERHEAD_BYTES + unexpected->bytes;
+    list_remove(&unexpected->queued.node);
+    list_remove(&unexpected->peer_node);
+    mem_free(unexpected);
+}
+
+static void unexpected_keep(struct peer *peer, struct entry *entry,
+                            const struct incoming *incoming)
+{
+    const struct arrived *arrived = &incoming->arrived;
+    uint64_t charge = EAGER_OVERHEAD_BYTES + arrived->bytes;
+    if (peer->in.unexpected_bytes + charge > peer->rdv->set.eager_credit_bytes) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it sent more than its credit allows");
+        return;
+    }
+    struct unexpected *unexpected = mem_alloc(sizeof *unexpected + arrived->bytes);
+    if (!unexpected) {
+        peer_data_refuse(peer, arrived->number, TRYST_E_NOMEM,
+                         peer->rdv->group->roster.rank);
+        return;
+    }
+    memset(unexpected, 0, sizeof *unexpected);
+    unexpected->peer = peer;
+    unexpected->queued.seq = incoming->seq;
+    unexpected->number = arrived->number;
+    unexpected->dtype = arrived->dtype;
+    unexpected->status = arrived->status;
+    unexpected->bytes = arrived->bytes;
+    memcpy(unexpected->payload, arrived->payload, arrived->bytes);
+    peer->in.unexpected_bytes += charge;
+    queue_insert(&entry->unexpected, &unexpected->queued);
+    list_push_back(&peer->in.unexpected, &unexpected->peer_node);
+}
+
+/** The entry of the key that DATA declares, made if need be. NULL with *status_p. */
+static struct entry *declared_entry(struct peer *peer, struct scope *scope,
+                                    const struct incoming *incoming,
+                                    tryst_status *status_p)
+{
+    const struct record_name *declared = incoming->declared;
+    struct record_key named = {declared->key_hash, (const char *)(declared + 1),
+                               declared->key_bytes, peer->rank,
+                               peer->rdv->group->roster.rank};
+    if (!scope)
+        scope = scope_open_early(&peer->rdv->scopes, declared->step);
+    *status_p = TRYST_E_NOMEM;
+    struct entry *entry =
+        scope ? entry_take(scope, &peer->rdv->group->roster, &named, true, status_p)
+              : NULL;
+    if (entry)
+        name_bind(incoming->name, entry);
+    else if (scope)
+        scope_drop_early(scope);
+    return entry;
+}
+
+/** No receive is posted for it: keep it until one is, or say why not. */
+static void unexpected_read(struct peer *peer, const struct incoming *incoming)
+{
+    struct rendezvous *rdv = peer->rdv;
+    struct scope *scope = scope_find(&rdv->scopes, incoming->name->step);
+    struct entry *entry = incoming->name->entry;
+    int32_t origin_rank;
+    tryst_status status = step_refuses(rdv, scope, incoming->name->step, &origin_rank);
+    if (status == TRYST_OK && !entry) {
+        status = TRYST_E_NOMEM; /* as the DATA that declared its key met with */
+        if (incoming->declared)
+            entry = declared_entry(peer, scope, incoming, &status);
+    }
+    if (status != TRYST_OK)
+        peer_data_refuse(peer, incoming->arrived.number, status, origin_rank);
+    else if (incoming->seq < entry->recv_next && !incoming->held)
+        peer_data_refuse(peer, incoming->arrived.number, TRYST_E_CANCELED, origin_rank);
+    else if (unexpected_find(entry, incoming->seq))
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it sent one tensor twice");
+    else
+        unexpected_keep(peer, entry, incoming);
+}
+
+/** The name of DATA, with its entry if there is one. NULL: it was never declared. */
+static struct name *data_name(struct peer *peer, const struct record_data *data,
+                              const struct record_name *declared)
+{
+    if (!declared)
+        return name_find(peer->in.names, data->name);
+    struct name *name =
+        name_declare(peer->in.names, data->name, declared->step, declared->key_hash);
+    struct scope *scope = scope_find(&peer->rdv->scopes, declared->step);
+    struct entry *entry =
+        scope ? entry_find(scope, declared->key_hash, (const char *)(declared + 1),
+                           declared->key_bytes)
+              : NULL;
+    if (entry && entry->key->src_rank == peer->rank)
+        name_bind(name, entry);
+    return name;
+}
+
+/** An entry for DATA whose key was declared when there was no memory for it: of its hash, so it may be
+ *  another key's, and a receive that meets it ends with TRYST_E_NOMEM. */
+static struct entry *nameless_entry(struct peer *peer, const struct name *name,
+                                    struct arrived *arrived)
+{
+    struct scope *scope = scope_find(&peer->rdv->scopes, name->step);
+    arrived->status = TRYST_E_NOMEM;
+    arrived->bytes = 0;
+    return scope ? entry_hashed(scope, name->hash, peer->rank) : NULL;
+}
+
+/** The receive for it, if one is posted. */
+static tryst_op *data_receive(struct peer *peer, struct incoming *incoming)
+{
+    struct entry *entry = incoming->name->entry;
+    if (!entry && !incoming->declared)
+        entry = nameless_entry(peer, incoming->name, &incoming->arrived);
+    tryst_op *op = entry ? op_find(&entry->recvs, incoming->seq) : NULL;
+    bool takes =
+        op && op->peer == peer && op->state != OP_TAKEN && op->state != OP_ENDING;
+    return takes ? op : NULL;
+}
+
+/** It has its number; the oldest that is not done may be passed by that. */
+static bool data_number(struct peer *peer, uint64_t *number_p)
+{
+    struct stream_in *in = &peer->in.stream;
+    if (!stream_in_take(in, number_p))
+        return false;
+    if (__builtin_expect(stream_in_overdue(in), 0))
+        peer_answer(peer, &(struct answer){.id = stream_in_pass(in),
+                                           .type = RECORD_KEPT,
+                                           .origin_rank = -1});
+    return true;
+}
+
+/** A receive that is posted takes it in any case, also when its step is being closed or aborted: the
+ *  producer answers no WANT whose DATA is under way. */
+void eager_data(struct peer *peer, const struct record_data *data,
+                const struct record_name *declared, const void *payload)
+{
+    struct incoming incoming; /* field by field: zeroing it first is a tenth of the way */
+    incoming.arrived.payload = payload;
+    incoming.arrived.status = data->header.status;
+    incoming.arrived.bytes = data->payload_bytes;
+    incoming.arrived.dtype = data->dtype;
+    incoming.seq = data->seq;
+    incoming.declared = declared;
+    incoming.name = data_name(peer, data, declared);
+    if (!incoming.name || !data_number(peer, &incoming.arrived.number)) {
+        peer_give_up(peer, TRYST_E_PROTOCOL,
+                     incoming.name ? "it sent more than its credit allows"
+                                   : "it sent DATA of a key that it has not named");
+        return;
+    }
+    tryst_op *op = data_receive(peer, &incoming);
+    incoming.held = op && op_device_is_held(op);
+    if (!op || incoming.held)
+        unexpected_read(peer, &incoming);
+    else if (op->done_upto)
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it sent DATA behind bulk");
+    else
+        consumer_take(op, &incoming.arrived);
+}
+
+/** What came before its receive. */
+void eager_take(tryst_op *op, struct unexpected *unexpected)
+{
+    struct arrived arrived = {.number = unexpected->number,
+                              .status = unexpected->status,
+                              .bytes = unexpected->bytes,
+                              .dtype = unexpected->dtype,
+                              .payload = unexpected->payload};
+    consumer_take(op, &arrived);
+    unexpected_free(unexpected);
+}
+
+void eager_cancel(struct peer *peer, const struct record_answer *cancel)
+{
+    list_for_each_safe (&peer->in.unexpected, node, after) {
+        struct unexpected *unexpected = container_of(node, struct unexpected, peer_node);
+        if (unexpected->number != cancel->id || unexpected->given_back)
+            continue;
+        unexpected->given_back = true;
+        unexpected->status = cancel->header.status;
+        peer_answer(peer, &(struct answer){.id = cancel->id,
+                                           .status = TRYST_E_CANCELED,
+                                           .origin_rank = peer->rdv->group->roster.rank,
+                                           .type = RECORD_CANCELED});
+        return;
+    }
+    /* Else it was taken, and that is on its way: too late. */
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What is queued for a peer, and the frames that it leaves in.
+ *
+ * Idea: records are queued as what they speak of (an operation, a want, an answer in a ring), and a frame
+ * is built in the transport's own memory, when that has room and the peer has credit for it.
+ * Invariant: at most frame_credits counted frames are unread at the peer.
+ * Callers: the rest of this room; a pass (flush, idle).
+ */
+#include "frames.h"
+
+#include "closed.h"
+#include "records.h"
+#include "rendezvous/op/engine.h"
+#include "wire.h"
+
+/* ---- records are queued ------------------------------------------------------------------- */
+
+void records_queue(tryst_op *op, unsigned records)
+{
+    op->records |= (uint8_t)records;
+    if (!list_linked(&op->pending_node))
+        list_push_back(&op->peer->out.pending, &op->pending_node);
+    peer_flush_later(op->peer);
+}
+
+uint32_t peer_answers_max(const struct peer *peer)
+{
+    const struct rendezvous_settings *set = &peer->rdv->set;
+    /* For each DATA under way: KEPT, CANCELED and DONE, once each. */
+    return set->wants_max + STREAM_RING +
+           2 * (uint32_t)(set->eager_credit_bytes / EAGER_OVERHEAD_BYTES) + 1;
+}
+
+void peer_answer(struct peer *peer, const struct answer *answer)
+{
+    if (peer->life >= PEER_GIVING_UP)
+        return;
+    uint32_t capacity = peer_answers_max(peer);
+    if (peer->out.answers_count == capacity || !peer->out.answers) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it sent more than its credit allows");
+        return;
+    }
+    peer->out.answers[(peer->out.answers_head + peer->out.answers_count++) % capacity] =
+        *answer;
+    peer_flush_later(peer);
+}
+
+void peer_wants_resume(struct peer *peer)
+{
+    uint32_t quota =
+        peer->rdv->set.wants_max - (peer->out.wants_sent - peer->out.wants_acked);
+    struct list_node *node;
+    while (quota-- && (node = list_pop_front(&peer->out.wants_waiting)) != NULL) {
+        list_push_back(&peer->out.pending, node);
+        peer_flush_later(peer);
+    }
+}
+
+/* ---- what may wait a little --------------------------------------------------------------- */
+
+void peer_idle_later(struct peer *peer)
+{
+    if (!list_linked(&peer->out.idle_node))
+        list_push_back(&peer->rdv->idle_peers, &peer->out.idle_node);
+}
+
+void peer_idle(struct peer *peer)
+{
+    list_remove(&peer->out.idle_node);
+    producer_ask_new(peer);
+    peer->out.blocked = !list_empty(&peer->out.blocked_sends);
+    peer->in.ack_alone = peer->in.unacked > 0;
+    if (peer->out.blocked || peer->in.ack_alone)
+        peer_flush_later(peer);
+}
+
+void peer_data_done(struct peer *peer, uint64_t number)
+{
+    if (!stream_in_done(&peer->in.stream, number)) {
+        peer_answer(
+            peer, &(struct answer){.id = number, .type = RECORD_DONE, .origin_rank = -1});
+        return;
+    }
+    if (++peer->in.unacked < ACK_MAX) {
+        peer_idle_later(peer);
+    } else {
+        peer->in.ack_alone = true;
+        peer_flush_later(peer);
+    }
+}
+
+void peer_data_refuse(struct peer *peer, uint64_t number, tryst_status status,
+                      int32_t origin_rank)
+{
+    peer_answer(peer, &(struct answer){.id = number,
+                                       .status = (int16_t)status,
+                                       .origin_rank = origin_rank,
+                                       .type = RECORD_DONE});
+    (void)stream_in_done(&peer->in.stream, number); /* told when that record has left */
+}
+
+void peer_announce(struct peer *peer)
+{
+    list_remove(&peer->in.unannounced_node);
+    if (list_empty(&peer->in.unannounced))
+        return;
+    list_append(&peer->out.pending, &peer->in.unannounced);
+    peer_flush_later(peer);
+}
+
+/* ---- frames ------------------------------------------------------------------------------- */
+
+bool peer_credit_is_due(const struct peer *peer)
+{
+    const struct rendezvous_settings *set = &peer->rdv->set;
+    uint32_t frames = (uint32_t)peer->in.frames_read - peer->in.frames_told;
+    uint32_t wants = peer->in.wants_got - peer->in.wants_unanswered - peer->in.wants_told;
+    return frames >= (set->frame_credits + 1) / 2 || wants >= (set->wants_max + 1) / 2;
+}
+
+/** Does the header alone say something that is due? */
+static bool header_is_due(const struct peer *peer)
+{
+    return peer->in.ack_alone || (peer_is_blocked(peer) && !peer->out.blocked_told) ||
+           peer_credit_is_due(peer);
+}
+
+/** Build the next frame where the transport has room for it; its bytes, 0: there is nothing to say. */
+static size_t frame_build(struct peer *peer, void *frame)
+{
+    uint32_t unread = (uint32_t)peer->out.frames_sent - peer->out.frames_acked;
+    bool credit = unread < peer->rdv->set.frame_credits;
+    size_t bytes = 0;
+    if (credit && peer_has_records(peer))
+        bytes = records_pack(peer, frame, FRAME_BYTES_MAX);
+    if (bytes) {
+        peer->out.frames_sent++;
+    } else if (header_is_due(peer)) {
+        /* The peer reads all counted frames before it believes that we have left. */
+        bool counts = peer->rdv->leaving && peer->in.ack_alone && credit;
+        frame_header_put(peer, frame, 0, counts ? 0 : FRAME_HEADER_ONLY);
+        bytes = sizeof(struct frame_header);
+        peer->out.frames_sent += counts;
+    }
+    return bytes;
+}
+
+/** True if a frame has left. */
+static bool frame_push(struct peer *peer)
+{
+    const struct transport_ops *ops = peer->endpoint.ep->rail->ops;
+    void *frame;
+    tryst_status status = ops->frame_begin(peer->endpoint.ep, FRAME_BYTES_MAX, &frame);
+    if (status == TRYST_AGAIN) {
+        peer->rdv->counters.frames_again++;
+        peer_flush_later(peer);
+        return false;
+    }
+    if (status != TRYST_OK) {
+        peer_give_up(peer, TRYST_E_PEER, "a frame could not be sent to it");
+        return false;
+    }
+    size_t bytes = frame_build(peer, frame);
+    if (!bytes)
+        return false;
+    ops->frame_commit(peer->endpoint.ep, bytes);
+    peer->rdv->counters.frames_sent++;
+    return true;
+}
+
+int peer_flush(struct peer *peer)
+{
+    int count = 0;
+    bool more = true;
+    list_remove(&peer->out.flush_node);
+    while (more && peer->endpoint.state == PEER_EP_READY && peer->life <= PEER_LEFT &&
+           !peer->endpoint.broken && (peer_has_records(peer) || header_is_due(peer)) &&
+           frame_push(peer)) {
+        more = peer_has_records(peer); /* a new header has said all that was due */
+        count++;
+    }
+    return count;
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Operations on device memory (op_device.h).
+ *
+ * Invariant: an operation that is held, or copies, is kept alive for it (op_hold).
+ * Callers: submit.c, producer.c, consumer.c, records.c; the stage.
+ */
+#include "op_device.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "consumer.h"
+#include "producer.h"
+#include "recv_run.h"
+#include "send_run.h"
+#include "transports/memory_kinds.h"
+
+/* ---- submitted ---------------------------------------------------------------------------- */
+
+tryst_status op_device_row(struct rendezvous *rdv, tryst_memory_kind kind,
+                           const struct memory_ops **memory_p)
+{
+    char text[TRANSPORT_TEXT_MAX];
+    *memory_p = memory_ops_get(kind);
+    if (*memory_p)
+        return TRYST_OK;
+    if (!rdv->host)
+        return TRYST_E_UNSUPPORTED;
+    tryst_status status = memory_ops_load(rdv->host, kind, memory_p, text);
+    if (status != TRYST_OK)
+        LOG_WARN_LIMITED(rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
+                         "a tensor in memory of kind %d cannot be used: %s", (int)kind,
+                         text);
+    return status;
+}
+
+/** What the caller said, and what the driver knows. */
+static void tensor_tell(struct rendezvous *rdv, const tryst_tensor *tensor,
+                        const struct memory_ops *memory, tryst_status located,
+                        int32_t device)
+{
+    char why[TRANSPORT_TEXT_MAX];
+    if (located == TRYST_OK)
+        (void)snprintf(why, sizeof why, "it is device %d's", (int)device);
+    else
+        (void)snprintf(why, sizeof why, "%s", memory->error_text());
+    LOG_WARN_LIMITED(rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
+                     "the tensor at %p is not in memory of %s device %d, as its fields "
+                     "memory and device say: %s",
+                     tensor->data, memory->name, (int)tensor->device, why);
+}
+
+static void region_tell(struct rendezvous *rdv, const tryst_tensor *tensor, size_t bytes)
+{
+    LOG_WARN_LIMITED(
+        rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
+        "the tensor of %zu bytes at %p is refused: its field mem is no region "
+        "of this context, kind and device of memory that covers it",
+        bytes, tensor->data);
+}
+
+/** Its region, if it names one, must be one of ours that all its bytes are in. */
+static inline bool region_fits(const struct rendezvous *rdv, const tryst_tensor *tensor,
+                               size_t bytes)
+{
+    return !tensor->mem || !bytes || !tensor->data ||
+           memory_covers(rdv->memory, tensor->mem, tensor->memory, tensor->device,
+                         tensor->data, bytes);
+}
+
+/** Of a tensor on a device. */
+__attribute__((noinline)) static tryst_status device_check(struct rendezvous *rdv,
+                                                           const tryst_tensor *tensor)
+{
+    const struct memory_ops *memory;
+    int32_t device = tensor->device;
+    tryst_status status = op_device_row(rdv, tensor->memory, &memory);
+    if (status != TRYST_OK)
+        return status;
+    if (tensor->count && tensor->data)
+        status = memory->locate(tensor->data, &device);
+    if (status == TRYST_OK && device == tensor->device)
+        return TRYST_OK;
+    tensor_tell(rdv, tensor, memory, status, device);
+    return TRYST_E_INVALID;
+}
+
+tryst_status op_memory_check_named(struct rendezvous *rdv, const tryst_tensor *tensor,
+                                   size_t bytes)
+{
+    if (!region_fits(rdv, tensor, bytes)) {
+        region_tell(rdv, tensor, bytes);
+        return TRYST_E_INVALID;
+    }
+    if (tensor->memory != TRYST_MEMORY_HOST)
+        return device_check(rdv, tensor);
+    return tensor->ready_event ? TRYST_E_INVALID : TRYST_OK; /* an event of nothing */
+}
+
+tryst_status op_device_open(tryst_op *op)
+{
+    struct rendezvous *rdv = op->rdv;
+    struct op_device *device = pool_get(rdv->devices);
+    if (!device)
+        return TRYST_E_NOMEM;
+    *device = (struct op_device){.op = op,
+                                 .memory = memory_ops_get(op->tensor.memory),
+                                 .mem = op->tensor.mem,
+                                 .ready = op->tensor.ready_event};
+    if (!device->mem && rdv->memory && op->bytes)
+        device->mem = memory_find(rdv->memory, op->tensor.data, op->bytes);
+    op->device = device;
+    return TRYST_OK;
+}
+
+void op_device_close(tryst_op *op)
+{
+    pool_put(op->rdv->devices, op->device);
+    op->device = NULL;
+}
+
+/* ---- one copy at a time ------------------------------------------------------------------- */
+
+/** The stage makes progress from its first use on. */
+static struct stage *stage_of(struct rendezvous *rdv)
+{
+    if (!rdv->stage_listed) {
+        rdv->rails[rdv->rails_count].rail = &rdv->stage.rail;
+        rdv->rails[rdv->rails_count++].kind = TRANSPORT_KINDS; /* no peer is behind it */
+        rdv->stage_listed = true;
+    }
+    return &rdv->stage;
+}
+
+static void copy_start(struct op_device *device, enum device_doing doing,
+                       const struct copy *model)
+{
+    device->doing = (uint8_t)doing;
+    device->copy = *model;
+    device->copy.memory = device->memory;
+    device->copy.device = device->op->tensor.device;
+    device->copy.ready = device->ready;
+    op_hold(device->op);
+    copies_start(&stage_of(device->op->rdv)->copies, &device->copy);
+}
+
+static void held_done(struct copy *copy, tryst_status status)
+{
+    struct op_device *device = container_of(copy, struct op_device, copy);
+    tryst_op *op = device->op;
+    if (device->doing == DEVICE_HELD) { /* else it was given up meanwhile */
+        device->doing = DEVICE_NOTHING;
+        device->ready = NULL;
+        if (op->kind == OP_SEND)
+            producer_released(op, status);
+        else
+            consumer_released(op, status);
+    }
+    op_let_go(op);
+}
+
+bool op_device_hold(tryst_op *op)
+{
+    struct op_device *device = op->device;
+    if (!device->ready)
+        return false;
+    if (device->memory->event_query(op->tensor.device, device->ready) == TRYST_OK) {
+        device->ready = NULL;
+        return false;
+    }
+    copy_start(device, DEVICE_HELD, &(struct copy){.done = held_done});
+    return true;
+}
+
+void op_device_unhold(tryst_op *op)
+{
+    struct op_device *device = op->device;
+    device->doing = DEVICE_NOTHING;
+    if (copies_drop(&op->rdv->stage.copies, &device->copy))
+        op_let_go(op);
+}
+
+/* ---- small tensors ------------------------------------------------------------------------ */
+
+static bool slot_take(tryst_op *op, enum copy_way way, size_t bytes)
+{
+    struct op_device *device = op->device;
+    device->slot = slots_get(&stage_of(op->rdv)->slots, device->memory, op->tensor.device,
+                             way, bytes);
+    return device->slot != NULL;
+}
+
+void op_device_slot_drop(tryst_op *op)
+{
+    enum copy_way way = op->kind == OP_SEND ? COPY_OUT : COPY_IN;
+    if (op->device->slot)
+        slots_put(&op->rdv->stage.slots, way, op->device->slot);
+    op->device->slot = NULL;
+}
+
+static void copy_enter(tryst_op *op)
+{
+    stage_lane_enter(&op->peer->stage);
+}
+
+static void copy_leave(tryst_op *op)
+{
+    op->device->doing = DEVICE_NOTHING;
+    stage_lane_leave(&op->rdv->stage, &op->peer->stage);
+    op_let_go(op);
+}
+
+static void fetch_done(struct copy *copy, tryst_status status)
+{
+    struct op_device *device = container_of(copy, struct op_device, copy);
+    producer_fetched(device->op, status);
+    copy_leave(device->op);
+}
+
+void op_device_fetch(tryst_op *op)
+{
+    if (!slot_take(op, COPY_OUT, op->bytes)) {
+        producer_fetched(op, TRYST_E_NOMEM);
+        return;
+    }
+    copy_enter(op);
+    copy_start(op->device, DEVICE_COPIES,
+               &(struct copy){.done = fetch_done,
+                              .way = COPY_OUT,
+                              .dst = op->device->slot->data,
+                              .src = op->tensor.data,
+                              .bytes = op->bytes});
+}
+
+static void place_done(struct copy *copy, tryst_status status)
+{
+    struct op_device *device = container_of(copy, struct op_device, copy);
+    op_device_slot_drop(device->op);
+    consumer_placed(device->op, status);
+    copy_leave(device->op);
+}
+
+bool op_device_place(tryst_op *op, const void *payload, size_t bytes)
+{
+    if (!slot_take(op, COPY_IN, bytes))
+        return false;
+    memcpy(op->device->slot->data, payload, bytes);
+    copy_enter(op);
+    copy_start(op->device, DEVICE_COPIES,
+               &(struct copy){.done = place_done,
+                              .way = COPY_IN,
+                              .dst = op->tensor.data,
+                              .src = op->device->slot->data,
+                              .bytes = bytes});
+    return true;
+}
+
+/* ---- bulk --------------------------------------------------------------------------------- */
+
+static void bulk_set(const tryst_op *op, struct bulk *bulk)
+{
+    bulk->memory = op->device->memory;
+    bulk->device = op->tensor.device;
+    bulk->mem = op->device->mem;
+}
+
+tryst_status op_device_bulk_send(tryst_op *op, struct bulk *bulk, bool direct)
+{
+    struct peer *peer = op->peer;
+    bulk_set(op, bulk);
+    return stage_send(stage_of(op->rdv), &peer->stage, peer->endpoint.ep, bulk, direct);
+}
+
+tryst_status op_device_bulk_recv(tryst_op *op, struct bulk *bulk, bool staged)
+{
+    struct peer *peer = op->peer;
+    bulk_set(op, bulk);
+    if (!staged)
+        return peer->endpoint.ep->rail->ops->bulk_recv(peer->endpoint.ep, bulk);
+    return stage_recv(stage_of(op->rdv), &peer->stage, peer->endpoint.ep, bulk);
+}
+
+bool op_device_copy_failed(tryst_status status)
+{
+    return status == TRYST_E_SYSTEM || status == TRYST_E_NOMEM ||
+           status == TRYST_E_INVALID || status == TRYST_E_UNSUPPORTED;
+}
+
+/* ---- what the stage asks ------------------------------------------------------------------ */
+
+static bool stage_wanted(void *arg, const struct bulk *bulk)
+{
+    (void)arg;
+    return send_run_slice_wanted(bulk);
+}
+
+static void stage_room(void *arg)
+{
+    struct rendezvous *rdv = arg;
+    for (int i = 0; rdv->group && i < rdv->group->roster.size; i++)
+        consumer_slots_serve(&rdv->group->peers[i]);
+}
+
+/** A peer may have waited to be gone. */
+static void stage_idle(void *arg)
+{
+    ((struct rendezvous *)arg)->reap = true;
+}
+
+const struct stage_events op_device_stage_events = {stage_wanted, stage_room, stage_idle};

@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The producing side: sends meet the WANTs of their consumer.
+ *
+ * Idea: a send goes out in one of three ways. Small and with credit: as DATA, ahead of any WANT.
+ * Small and wanted: as DATA that answers the WANT. Large and wanted: as a transfer that the
+ * dispatch starts slice by slice. Everything that can go wrong with a send travels as DATA with
+ * a status and no bytes, so its operation itself carries the answer and no queue can fill.
+ * Invariant: every WANT that is read here is answered exactly once: by DATA, by its bulk, by an
+ * OFFER (unknown shape), or by CANCELED, CLOSED or DEFERRED.
+ * Callers: submit.c (new sends), records.c (WANT, CANCEL, DONE), op_fail, peer.c.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "closed.h"
+#include "core/alloc.h"
+#include "eager.h"
+#include "frames.h"
+#include "op_device.h"
+#include "producer.h"
+#include "rendezvous/op/deadline.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/abort.h"
+#include "send_run.h"
+#include "want.h"
+
+void producer_want_answered(struct want *want)
+{
+    list_remove(&want->answer_node);
+    want->answered = true;
+    idmap_remove(&want->peer->in.wants, want->id);
+    want_maybe_free(want);
+}
+
+/* ---- sends leave -------------------------------------------------------------------------- */
+
+/** DATA will go out, with `status` instead of bytes if that is not TRYST_OK. */
+static inline void send_inline(tryst_op *op, tryst_status status)
+{
+    list_remove(&op->queued.node);
+    op->fail = status;
+    op->records &= (uint8_t)~QUEUED_OFFER; /* the WANT that it asked for has come */
+    op_state_set(op, OP_INLINE);
+    if (__builtin_expect(op->device != NULL, 0) && status == TRYST_OK && op->bytes)
+        op_device_fetch(op); /* DATA leaves when its bytes are in host memory */
+    else
+        records_queue(op, QUEUED_DATA);
+}
+
+/** It waits for a WANT of its number. */
+static void send_post(tryst_op *op)
+{
+    if (op->state == OP_SUBMITTED) {
+        op_state_set(op, OP_POSTED);
+        queue_insert(&op->entry->sends, &op->queued);
+    }
+    bool small = op->bytes <= op->rdv->set.eager_max_bytes || op->flags & TRYST_OP_DEAD;
+    struct peer *peer = op->peer;
+    list_push_back(small ? &peer->out.blocked_sends : &peer->out.posted_sends,
+                   &op->deferred_node);
+    if (small)
+        peer_idle_later(peer); /* says BLOCKED then, if it is still so */
+    producer_ask_later(peer, op->scope);
+}
+
+/** The receive asked for the shape: tell it, and wait for the WANT that follows. */
+static void send_offer_shape(struct want *want, tryst_op *op)
+{
+    op->want_id = want->id;
+    want->answered = true;
+    idmap_remove(&want->peer->in.wants, want->id);
+    want_free(want);
+    send_post(op);
+    records_queue(op, QUEUED_OFFER);
+}
+
+/** What of the send contradicts the WANT, as the status of both ends. */
+static tryst_status match_check(const struct want *want, const tryst_op *op)
+{
+    if (op->state == OP_VOID)
+        return op->final;
+    if (op->flags & TRYST_OP_DEAD)
+        return TRYST_E_DEAD;
+    if (want->flags & RECORD_ALLOC)
+        return TRYST_OK;
+    bool fits = want->dtype == op->tensor.dtype && want->transfer.bytes == op->bytes;
+    return fits ? TRYST_OK : TRYST_E_MISMATCH;
+}
+
+/** The receive of this number was given up: so is the send. */
+static void match_void(struct want *want, tryst_op *op)
+{
+    op_report(op, want->status, want->peer->rank, want->status,
+              "the consumer gave up the receive that this send would have met");
+    want_unpark(want);
+    want_maybe_free(want);
+    op_end(op);
+}
+
+static void producer_match(struct want *want, tryst_op *op)
+{
+    want_unpark(want);
+    list_remove(&op->deferred_node);
+    if (want->flags & RECORD_VOID) {
+        match_void(want, op);
+        return;
+    }
+    tryst_status status = match_check(want, op);
+    bool small = op->bytes <= op->rdv->set.eager_max_bytes;
+    if (status == TRYST_OK && !small && !(want->flags & RECORD_ALLOC)) {
+        send_run_begin(want, op);
+    } else if (status == TRYST_OK && !small) {
+        send_offer_shape(want, op);
+    } else {
+        send_inline(op, status);
+        want->answered = true;
+        idmap_remove(&want->peer->in.wants, want->id);
+        want_free(want);
+    }
+}
+
+/** Bytes of credit that DATA ahead of its WANT costs. */
+static uint64_t eager_charge(const tryst_op *op)
+{
+    bool dead = op->flags & TRYST_OP_DEAD;
+    return EAGER_OVERHEAD_BYTES + (dead ? 0 : op->bytes);
+}
+
+static inline bool send_eager(tryst_op *op)
+{
+    const struct rendezvous_settings *set = &op->rdv->set;
+    bool dead = op->flags & TRYST_OP_DEAD;
+    if (!dead && op->bytes > set->eager_max_bytes)
+        return false;
+    if (op->peer->out.eager_used + eager_charge(op) > set->eager_credit_bytes)
+        return false;
+    op->peer->out.eager_used += eager_charge(op);
+    op->eager = true;
+    op->rdv->counters.data_eager++;
+    send_inline(op, dead ? TRYST_E_DEAD : TRYST_OK);
+    return true;
+}
+
+void producer_unblock_some(struct peer *peer)
+{
+    struct list_node *node;
+    while ((node = list_first(&peer->out.blocked_sends)) != NULL &&
+           send_eager(container_of(node, tryst_op, deferred_node)))
+        list_remove(node);
+}
+
+/** It takes its number. Is it to wait for its ready event? */
+static bool send_number(tryst_op *op)
+{
+    op->queued.seq = op->entry->send_next++;
+    peer_need(op->peer);
+    if (__builtin_expect(!op->device, 1) || !op_device_hold(op))
+        return false;
+    op_state_set(op, OP_POSTED);
+    queue_insert(&op->entry->sends, &op->queued);
+    return true;
+}
+
+/** Once; and again when a send that was held is released. */
+void producer_submit(tryst_op *op)
+{
+    if (op->state == OP_SUBMITTED && send_number(op))
+        return;
+    struct want *want = want_find(op->entry, op->queued.seq);
+    if (want) {
+        producer_match(want, op);
+    } else if (!send_eager(op)) {
+        send_post(op);
+        if (op->peer->deferred) {
+            op->want_id = 0;
+            records_queue(op, QUEUED_OFFER);
+        }
+    }
+}
+
+/** A held send was given up: it meets the WANT that was parked beside it. */
+static void send_void_match(tryst_op *op)
+{
+    struct want *want = want_find(op->entry, op->queued.seq);
+    if (want)
+        producer_match(want, op);
+}
+
+void producer_released(tryst_op *op, tryst_status status)
+{
+    if (status == TRYST_OK) {
+        producer_submit(op);
+        return;
+    }
+    op_report(op, status, op->rdv->group->roster.rank, status,
+              "its ready event failed: the device has an error");
+    op_state_set(op, OP_VOID);
+    send_void_match(op);
+}
+
+void producer_fetched(tryst_op *op, tryst_status status)
+{
+    if (status != TRYST_OK && op->fail == TRYST_OK) {
+        op->fail = status;
+        op->origin_rank = op->rdv->group->roster.rank;
+        op->text = op->text ? op->text
+                            : mem_strdup("its bytes could not be copied from the device");
+    }
+    if (op->fail != TRYST_OK) {
+        op_device_slot_drop(op);
+        op_report(op, op->fail, op->origin_rank, op->fail, op->text);
+    }
+    records_queue(op, QUEUED_DATA);
+}
+
+/* ---- WANTs arrive ------------------------------------------------------------------------- */
+
+static void want_refuse(struct peer *peer, uint64_t id, uint8_t type, tryst_status status,
+                        int32_t origin_rank)
+{
+    peer->in.wants_unanswered++;
+    if (type == RECORD_DEFERRED) {
+        peer->deferred = true;
+        peer->rdv->counters.wants_deferred++;
+    }
+    peer_answer(peer, &(struct answer){.id = id,
+                                       .status = (int16_t)status,
+                                       .origin_rank = origin_rank,
+                                       .type = type,
+                                       .for_want = true});
+}
+
+static struct want *want_open(struct peer *peer, struct entry *entry,
+                              const struct record_want *rec)
+{
+    struct want *want = pool_get(peer->rdv->wants);
+    if (!want)
+        return NULL;
+    memset(want, 0, sizeof *want);
+    if (idmap_insert(&peer->in.wants, rec->id, want) != TRYST_OK) {
+        pool_put(peer->rdv->wants, want);
+        return NULL;
+    }
+    want->peer = peer;
+    want->entry = entry;
+    want->id = rec->id;
+    want->queued.seq = rec->seq;
+    want->dtype = rec->dtype;
+    want->flags = rec->header.flags;
+    want->rail = rec->rail;
+    want->status = rec->header.status;
+    want->transfer.bytes = rec->bytes;
+    want->transfer.slice_bytes = rec->slice_bytes;
+    want->transfer.slices =
+        (uint32_t)((rec->bytes + rec->slice_bytes - 1) / rec->slice_bytes);
+    want->transfer.posted = rec->posted;
+    want->transfer.priority = rec->header.flags & RECORD_PRIORITY ? rec->priority : 0;
+    list_push_back(&peer->in.wants_list, &want->peer_node);
+    return want;
+}
+
+static void want_park(struct want *want)
+{
+    struct peer *peer = want->peer;
+    queue_insert(&want->entry->wants, &want->queued);
+    peer->in.parked_count++;
+    peer->rdv->counters.wants_parked++;
+    if (want->entry->scope->state == SCOPE_EARLY) {
+        want->early = true;
+        peer->in.early_wants++;
+    }
+    if (want->flags & RECORD_VOID)
+        want_answer(want, RECORD_CANCELED, want->status, peer->rank);
+}
+
+/** `scope` NULL: not open here yet. */
+static bool want_has_room(const struct peer *peer, const struct scope *scope)
+{
+    const struct rendezvous_settings *set = &peer->rdv->set;
+    bool early = !scope || scope->state == SCOPE_EARLY;
+    return peer->in.parked_count < set->parked_max &&
+           (!early || peer->in.early_wants < set->early_max);
+}
+
+/** A WANT for a live scope: match it, park it or defer it. */
+static void want_take(struct peer *peer, struct entry *entry,
+                      const struct record_want *rec)
+{
+    bool sent = rec->seq < entry->send_next;
+    tryst_op *op = sent ? op_find(&entry->sends, rec->seq) : NULL;
+    if (sent && !op)
+        return; /* its DATA is under way and answers this WANT */
+    if (op && op_device_is_held(op))
+        op = NULL; /* not ready: the WANT is parked as if nothing had been sent */
+    if (!op && want_find(entry, rec->seq)) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it announced one receive twice");
+        return;
+    }
+    struct want *want =
+        op || want_has_room(peer, entry->scope) ? want_open(peer, entry, rec) : NULL;
+    if (!want) {
+        want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
+        if (op) { /* no memory for the want, but its send is ready: ask it to come again */
+            op->want_id = 0;
+            records_queue(op, QUEUED_OFFER);
+        }
+    } else if (op && (want->flags & RECORD_VOID)) {
+        want_answer(want, RECORD_CANCELED, want->status, peer->rank);
+        producer_match(want, op);
+    } else if (op)
+        producer_match(want, op);
+    else
+        want_park(want);
+}
+
+void producer_want(struct peer *peer, const struct record_want *rec, const char *key)
+{
+    struct rendezvous *rdv = peer->rdv;
+    struct scope *scope = scope_find(&rdv->scopes, rec->step);
+    int32_t origin_rank;
+    tryst_status status = step_refuses(rdv, scope, rec->step, &origin_rank);
+    if (idmap_find(&peer->in.wants, rec->id)) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it gave two receives one id");
+        return;
+    }
+    peer->in.wants_got++;
+    peer_flush_later(peer); /* sends wants_taken once there are enough */
+    if (status != TRYST_OK) {
+        want_refuse(peer, rec->id,
+                    status == TRYST_E_CLOSED ? RECORD_CLOSED : RECORD_CANCELED, status,
+                    origin_rank);
+        return;
+    }
+    bool room = want_has_room(peer, scope);
+    if (!scope && room)
+        scope = scope_open_early(&rdv->scopes, rec->step);
+    if (!scope) {
+        want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
+        return;
+    }
+    /* Without room no entry is made: it would hold no send either. */
+    struct record_key named = {rec->key_hash, key, rec->key_bytes,
+                               rdv->group->roster.rank, peer->rank};
+    struct entry *entry = entry_take(scope, &rdv->group->roster, &named, room, &status);
+    if (!entry)
+        scope_drop_early(scope);
+    if (!entry && status == TRYST_E_NOMEM)
+        want_refuse(peer, rec->id, RECORD_DEFERRED, TRYST_OK, -1);
+    else if (!entry)
+        want_refuse(peer, rec->id, RECORD_CANCELED, status, rdv->group->roster.rank);
+    else
+        want_take(peer, entry, rec);
+}
+
+void producer_cancel(struct peer *peer, const struct record_answer *cancel)
+{
+    struct want *want = idmap_find(&peer->in.wants, cancel->id);
+    tryst_status why = cancel->header.status;
+    if (!want || list_linked(&want->answer_node))
+        return; /* the answer is on its way */
+    if (want->send) {
+        if (want->transfer.next == 0)
+            producer_fail(want->send, why, peer->rank,
+                          "the consumer gave up its receive");
+        return; /* else too late: the bulk is the answer */
+    }
+    want->flags |= RECORD_VOID;
+    want_answer(want, RECORD_CANCELED, why, peer->rank);
+}
+
+/* ---- acknowledgements ---------------------------------------------------------------------- */
+
+/** The send's DATA was answered: its eager credit is free again. */
+static void eager_return(tryst_op *op)
+{
+    if (op->eager)
+        op->peer->out.eager_used -= eager_charge(op);
+    op->eager = false;
+}
+
+/** The consumer is through with its DATA. */
+static void send_done(tryst_op *op, tryst_status status)
+{
+    eager_return(op);
+    op->records &= (uint8_t)~QUEUED_CANCEL;
+    op_report(op, status, status == TRYST_OK ? -1 : op->peer->rank, status, NULL);
+}
+
+static tryst_op *sent_op(struct stream_send *send)
+{
+    return send ? container_of(send, tryst_op, sent) : NULL;
+}
+
+void producer_acked(struct stream_send *send)
+{
+    tryst_op *op = sent_op(send);
+    send_done(op, op->fail);
+    op_end(op);
+}
+
+void producer_data_done(struct peer *peer, const struct record_answer *done)
+{
+    tryst_op *op = sent_op(stream_out_take(&peer->out.stream, done->id));
+    tryst_status status = done->header.status;
+    if (!op) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it answered DATA that it was not sent");
+        return;
+    }
+    if (status != TRYST_OK)
+        op->entry->declared = 0; /* perhaps there was no memory to learn the key there */
+    send_done(op, status);
+    if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {
+        /* No receive took it: its number is still to be consumed. */
+        op_state_set(op, OP_VOID);
+        queue_insert(&op->entry->sends, &op->queued);
+    } else {
+        op_end(op);
+    }
+}
+
+void producer_data_kept(struct peer *peer, uint64_t number)
+{
+    if (!stream_out_keep(&peer->out.stream, number))
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it kept DATA that it was not sent");
+}
+
+void producer_data_canceled(struct peer *peer, uint64_t number)
+{
+    tryst_op *op = sent_op(stream_out_find(&peer->out.stream, number));
+    if (!op)
+        return;
+    /* Its credit stays taken until DONE: the number still waits for its receive there. */
+    if (op->take_back == TRYST_OK)
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it gave back DATA that nobody asked for");
+    else
+        op_report(op, op->take_back, -1, op->take_back, NULL);
+}
+
+/* ---- failure ------------------------------------------------------------------------------ */
+
+/** Its bytes are being copied out of the caller's memory: it fails when that has ended. */
+static void fail_fetching(tryst_op *op, tryst_status status, int32_t origin_rank,
+                          const char *text)
+{
+    if (op->fail != TRYST_OK)
+        return;
+    op->fail = status;
+    op->origin_rank = origin_rank;
+    op->text = text ? mem_strdup(text) : NULL;
+}
+
+/** Its DATA has left: what becomes of it is the consumer's to say, who gives it back if no receive has
+ *  taken it. (DATA that answers a WANT is taken in any case.) */
+static void data_take_back(tryst_op *op, tryst_status status, const char *text)
+{
+    if (!op->eager || op->reported || op->take_back != TRYST_OK)
+        return;
+    op->take_back = status;
+    op->text = text && !op->text ? mem_strdup(text) : op->text;
+    records_queue(op, QUEUED_CANCEL);
+}
+
+/** It leaves its number behind. */
+static void fail_posted(tryst_op *op, tryst_status status, int32_t origin_rank,
+                        const char *text)
+{
+    bool held = op_device_is_held(op);
+    if (held)
+        op_device_unhold(op);
+    op_report(op, status, origin_rank, status, text);
+    op_state_set(op, OP_VOID);
+    list_remove(&op->deferred_node);
+    if (held)
+        send_void_match(op);
+}
+
+void producer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
+                   const char *text)
+{
+    switch (op->state) {
+    case OP_POSTED:
+        /* An OFFER that is queued still leaves: the receive that it wakes is answered by the
+         * WANT that follows. */
+        fail_posted(op, status, origin_rank, text);
+        break;
+    case OP_INLINE:
+        if (op_device_is_copying(op)) {
+            fail_fetching(op, status, origin_rank, text);
+        } else if (op->records & QUEUED_DATA) {
+            op->fail = op->reported ? op->fail : status;
+            op_report(op, status, origin_rank, status, text);
+        } else if (status != TRYST_E_CANCELED && status != TRYST_E_DEADLINE) {
+            op_report(op, status, origin_rank, status, text); /* the bytes were copied */
+        } else {
+            data_take_back(op, status, text);
+        }
+        break;
+    case OP_MATCHED:
+        /* Between two slices; once all are on their way it is too late. */
+        if ((status != TRYST_E_CANCELED && status != TRYST_E_DEADLINE) ||
+            op->want->transfer.next < op->want->transfer.slices)
+            send_run_fail(op, status, origin_rank, text);
+        break;
+    default: break;
+    }
+}
+
+void producer_peer_gone(tryst_op *op)
+{
+    struct want *want = op->want;
+    eager_return(op);
+    if (op_device_is_held(op))
+        op_device_unhold(op);
+    if (op->device)
+        op_device_slot_drop(op);
+    if (want) {
+        if (op->state == OP_MATCHED)
+            op->rdv->dispatch->remove(op->rdv->dispatch_arg, &want->transfer);
+        assert(want->in_flight == 0);
+        want->send = NULL;
+        op->want = NULL;
+    }
+    if (op->state == OP_ENDING) /* a derived error never replaces a cause */
+        op_report(op, op->fail, op->origin_rank, op->fail, op->text);
+    op_report(op, op->peer->liveness.gone_status, op->peer->rank,
+              op->peer->liveness.gone_status, op->peer->liveness.gone_text);
+    op_end(op);
+}
+
+void producer_wants_drop(struct peer *peer)
+{
+    struct list_node *node;
+    while ((node = list_first(&peer->in.wants_list)) != NULL)
+        want_free(container_of(node, struct want, peer_node));
+    while ((node = list_first(&peer->in.unexpected)) != NULL)
+        unexpected_free(container_of(node, struct unexpected, peer_node));
+}
+
+void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
+                           int32_t origin_rank)
+{
+    for (size_t i = 0; i < scope->buckets_count; i++) {
+        for (struct entry *entry = scope->buckets[i]; entry; entry = entry->next) {
+            struct queue_node *item;
+            while ((item = queue_next(&entry->wants, NULL)) != NULL) {
+                struct want *want = container_of(item, struct want, queued);
+                want_unpark(want);
+                want_answer(want, type, status, origin_rank);
+                want_maybe_free(want);
+            }
+            while ((item = queue_next(&entry->unexpected, NULL)) != NULL) {
+                struct unexpected *unexpected =
+                    container_of(item, struct unexpected, queued);
+                peer_data_refuse(unexpected->peer, unexpected->number, status,
+                                 origin_rank);
+                unexpected_free(unexpected);
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The protocol's share of an operation's and of a peer's life; see protocol.h.
+ *
+ * Callers: the rooms below, through the tables that rendezvous.c installs.
+ */
+#include "protocol.h"
+
+#include <assert.h>
+
+#include "closed.h"
+#include "consumer.h"
+#include "core/alloc.h"
+#include "frames.h"
+#include "op_device.h"
+#include "producer.h"
+#include "wire.h"
+
+/* ---- operations --------------------------------------------------------------------------- */
+
+static void op_fail_by_kind(tryst_op *op, tryst_status status, int32_t origin_rank,
+                            const char *text)
+{
+    if (op->kind == OP_SEND)
+        producer_fail(op, status, origin_rank, text);
+    else if (op->kind == OP_RECV)
+        consumer_fail(op, status, origin_rank, text);
+}
+
+static int32_t op_peer_rank(const tryst_op *op)
+{
+    return op->peer->rank;
+}
+
+const struct op_events protocol_op_events = {
+    .fail = op_fail_by_kind, .device_close = op_device_close, .peer_rank = op_peer_rank};
+
+/* ---- peers -------------------------------------------------------------------------------- */
+
+void protocol_peer_open(struct peer *peer)
+{
+    list_init(&peer->out.pending);
+    list_init(&peer->in.unannounced);
+    list_init(&peer->out.blocked_sends);
+    list_init(&peer->out.wants_waiting);
+    list_init(&peer->in.slots_waiting);
+    list_init(&peer->out.deferred_ops);
+    list_init(&peer->out.posted_sends);
+    list_init(&peer->out.want_answers);
+    list_init(&peer->in.wants_list);
+    list_init(&peer->in.unexpected);
+    idmap_init(&peer->in.wants);
+}
+
+bool protocol_peer_connect(struct peer *peer)
+{
+    if (!peer->out.answers)
+        peer->out.answers =
+            mem_zalloc(peer_answers_max(peer) * sizeof *peer->out.answers);
+    if (!peer->in.names)
+        peer->in.names = mem_zalloc(NAMES_MAX * sizeof *peer->in.names);
+    if (!peer->out.stream.ring && stream_out_open(&peer->out.stream) != TRYST_OK)
+        return false;
+    return peer->out.answers && peer->in.names;
+}
+
+void protocol_peer_tick(struct peer *peer)
+{
+    peer_wants_resume(peer);
+    consumer_tick(peer);
+    producer_ask(peer);
+}
+
+static void gone_ops(struct peer *peer, struct list *ops)
+{
+    list_for_each_safe (ops, node, after) {
+        tryst_op *op = container_of(node, tryst_op, scope_node);
+        if (op->peer != peer)
+            continue;
+        if (op->kind == OP_SEND)
+            producer_peer_gone(op);
+        else
+            consumer_peer_gone(op);
+    }
+}
+
+void protocol_peer_gone(struct peer *peer)
+{
+    list_for_each_safe (&peer->rdv->scopes.all, node, after) {
+        struct scope *scope = container_of(node, struct scope, node);
+        gone_ops(peer, &scope->ops);
+        gone_ops(peer, &scope->warned);
+    }
+    producer_wants_drop(peer);
+    peer->out.answers_count = 0;
+    consumer_asks_forget(peer);
+    assert(list_empty(&peer->out.pending) && list_empty(&peer->out.wants_waiting));
+}
+
+void protocol_peer_close(struct peer *peer)
+{
+    list_remove(&peer->out.idle_node);
+    list_remove(&peer->in.unannounced_node);
+    producer_wants_drop(peer);
+    idmap_free(&peer->in.wants);
+    mem_free(peer->out.answers);
+    stream_out_close(&peer->out.stream);
+    if (peer->in.names)
+        names_forget(peer->in.names);
+    mem_free(peer->in.names);
+    consumer_asks_forget(peer);
+    peer->out.answers = NULL;
+    peer->in.names = NULL;
+}
+
+/* ---- aborts ------------------------------------------------------------------------------- */
+
+static void abort_ops(struct scope *scope, struct list *ops)
+{
+    list_for_each_safe (ops, node, after)
+        op_fail(container_of(node, tryst_op, scope_node), TRYST_E_ABORTED,
+                scope->abort_rank, scope->abort_text);
+}
+
+void protocol_scope_aborted(struct scope *scope)
+{
+    producer_scope_answer(scope, RECORD_CANCELED, TRYST_E_ABORTED, scope->abort_rank);
+    abort_ops(scope, &scope->ops);
+    abort_ops(scope, &scope->warned);
+}

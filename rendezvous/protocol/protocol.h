@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file protocol.h
+ *  What the rooms below call up for: the protocol's share of an operation's and of a peer's life
+ *  (struct op_events, struct peer_events).
+ */
+#ifndef RENDEZVOUS_PROTOCOL_PROTOCOL_H
+#define RENDEZVOUS_PROTOCOL_PROTOCOL_H
+
+#include "rendezvous/peer/peer.h"
+
+extern const struct op_events protocol_op_events;
+
+void protocol_peer_open(struct peer *peer);
+bool protocol_peer_connect(struct peer *peer);
+void protocol_peer_tick(struct peer *peer);
+void protocol_peer_gone(struct peer *peer);
+void protocol_peer_close(struct peer *peer);
+void protocol_scope_aborted(struct scope *scope);
+
+#endif

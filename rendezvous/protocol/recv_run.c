@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs of posted slices; recv_run.h says what bounds them.
+ *
+ * Idea: slice i uses slot i % depth, so a run is one allocation, whatever its tensor's size.
+ * Invariant: a peer's slots_ahead and slots_ready count the slices posted for it.
+ * Callers: consumer.c.
+ */
+#include "recv_run.h"
+
+#include <assert.h>
+
+#include "consumer.h"
+#include "core/alloc.h"
+#include "frames.h"
+#include "op_device.h"
+#include "rendezvous/op/engine.h"
+
+static uint32_t *run_slots(struct peer *peer, const struct recv_run *run)
+{
+    return run->ready ? &peer->in.slots_ready : &peer->in.slots_ahead;
+}
+
+void recv_run_set_ready(struct peer *peer, struct recv_run *run)
+{
+    if (run->ready)
+        return;
+    peer->in.slots_ahead -= run->outstanding;
+    peer->in.slots_ready += run->outstanding;
+    run->ready = true;
+}
+
+/** What goes through a slot holds it as long as it is posted: not before its sender is ready. */
+static bool run_is_staged(const tryst_op *op)
+{
+    return op->device && (op->run->refused ||
+                          stage_is_needed(op->peer->endpoint.ep, op->device->memory));
+}
+
+static bool run_may_post(const struct peer *peer, const struct recv_run *run)
+{
+    uint32_t most = peer->endpoint.ep->rail->posted_max;
+    return peer->in.slots_ahead + peer->in.slots_ready < most &&
+           (run->ready || peer->in.slots_ahead < most / 2) &&
+           peer->endpoint.state == PEER_EP_READY;
+}
+
+static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t index)
+{
+    struct recv_slice *slice = &run->slots[index % run->depth];
+    struct endpoint *ep = op->peer->endpoint.ep;
+    uint64_t at = (uint64_t)index * run->slice_bytes;
+    uint64_t left = op->bytes - at;
+    assert(!slice->posted && !slice->arrived);
+    slice->op = op;
+    slice->index = index;
+    slice->bulk.done = recv_slice_arrived;
+    slice->bulk.tag = (op->id + index) & op->rdv->id_mask;
+    slice->bulk.data = (char *)op->tensor.data + at;
+    slice->bulk.bytes = left < run->slice_bytes ? left : run->slice_bytes;
+    slice->bulk.mem = op->tensor.mem;
+    slice->staged = run_is_staged(op);
+    tryst_status status = op->device
+                              ? op_device_bulk_recv(op, &slice->bulk, slice->staged)
+                              : ep->rail->ops->bulk_recv(ep, &slice->bulk);
+    if (status == TRYST_E_UNSUPPORTED && op->device)
+        run->refused = true;
+    if (status != TRYST_OK)
+        return status;
+    slice->posted = true;
+    run->outstanding++;
+    ++*run_slots(op->peer, run);
+    return TRYST_OK;
+}
+
+void recv_run_post(tryst_op *op, struct recv_run *run)
+{
+    if (!run->ready && run_is_staged(op))
+        return;
+    while (!run->withdrawn && run->next < run->slices &&
+           run->next < run->upto + run->depth && run_may_post(op->peer, run)) {
+        bool was_refused = run->refused;
+        if (slice_post(op, run, run->next) == TRYST_OK)
+            run->next++;
+        else if (was_refused || !run->refused || !run->ready)
+            break; /* no room; or what goes through a slot now waits until the sender is ready */
+    }
+    op->done_posted = run->next;
+}
+
+/** As many bytes are posted whatever the rail makes of the slices, if it takes so many of them. */
+static uint64_t run_depth(const tryst_op *op, uint32_t slice_bytes)
+{
+    const struct rendezvous_settings *set = &op->rdv->set;
+    uint64_t depth = set->posted_slices * (set->slice_bytes / slice_bytes);
+    uint32_t most = op->peer->endpoint.ep->rail->posted_max;
+    return depth < most ? depth : most;
+}
+
+tryst_status recv_run_open(tryst_op *op)
+{
+    uint32_t slice_bytes =
+        (uint32_t)rail_slice_bytes(op->peer->endpoint.ep->rail, op->rdv->set.slice_bytes);
+    uint64_t slices = (op->bytes + slice_bytes - 1) / slice_bytes;
+    uint64_t depth = run_depth(op, slice_bytes);
+    if (slices > UINT32_MAX / 2)
+        return TRYST_E_UNSUPPORTED;
+    if (depth > slices)
+        depth = slices;
+    struct recv_run *run = mem_zalloc(sizeof *run + depth * sizeof *run->slots);
+    if (!run)
+        return TRYST_E_NOMEM;
+    run->slices = (uint32_t)slices;
+    run->slice_bytes = slice_bytes;
+    run->depth = (uint32_t)depth;
+    op->run = run;
+    return TRYST_OK;
+}
+
+void recv_run_close(tryst_op *op)
+{
+    assert(op->run->outstanding == 0);
+    list_remove(&op->slot_node);
+    mem_free(op->run);
+    op->run = NULL;
+}
+
+void recv_run_withdraw(tryst_op *op, uint32_t upto)
+{
+    struct recv_run *run = op->run;
+    struct endpoint *ep = op->peer->endpoint.ep;
+    run->withdrawn = true;
+    for (uint32_t i = 0; i < run->depth; i++) {
+        struct recv_slice *slice = &run->slots[i];
+        if (slice->posted && slice->index >= upto && ep)
+            slice->staged ? stage_cancel(ep, &slice->bulk)
+                          : ep->rail->ops->bulk_cancel(ep, &slice->bulk);
+    }
+}
+
+void consumer_slots_serve(struct peer *peer)
+{
+    if (peer->endpoint.state != PEER_EP_READY)
+        return;
+    list_for_each_safe (&peer->in.slots_waiting, node, after) {
+        tryst_op *op = container_of(node, tryst_op, slot_node);
+        uint32_t before = op->run->next;
+        recv_run_post(op, op->run);
+        if (op->run->next == before && run_is_staged(op))
+            continue; /* no pinned slot: others need none */
+        if (op->run->next == before)
+            return; /* no slot is free now */
+        list_remove(&op->slot_node);
+        records_queue(op, QUEUED_DONE);
+    }
+}
+
+void recv_run_wait(tryst_op *op)
+{
+    if (!list_linked(&op->slot_node))
+        list_push_back(&op->peer->in.slots_waiting, &op->slot_node);
+}
+
+void recv_run_slot_back(struct peer *peer, struct recv_slice *slice)
+{
+    struct recv_run *run = slice->op->run;
+    slice->posted = false;
+    --*run_slots(peer, run);
+    run->outstanding--;
+}
+
+void recv_run_advance(struct recv_run *run, struct recv_slice *slice)
+{
+    slice->arrived = true;
+    struct recv_slice *first = &run->slots[run->upto % run->depth];
+    while (run->upto < run->next && first->arrived) {
+        first->arrived = false;
+        run->upto++;
+        first = &run->slots[run->upto % run->depth];
+    }
+}

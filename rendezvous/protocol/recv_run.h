@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file recv_run.h
+ *  The slices of one receive that are posted at the transport, a bounded run of them.
+ *
+ *  Posted slices are bounded per peer. Half of them may be held by receives whose sender is not
+ *  known to be ready; the rest is kept for those whose sender is (it sent an OFFER, or bulk). So
+ *  receives posted early, in any order, can never keep a ready transfer from its slices.
+ *
+ *  Invariant: an operation has a run from before its WANT leaves until nothing of it is posted and
+ *  its id has ended.
+ */
+#ifndef RENDEZVOUS_RECV_RUN_H
+#define RENDEZVOUS_RECV_RUN_H
+
+#include "rendezvous/peer/peer.h"
+
+struct recv_slice {
+    struct bulk bulk;
+    tryst_op *op;
+    uint32_t index;
+    bool posted;
+    bool staged;  /**< through a pinned slot (stage.h) */
+    bool arrived; /**< out of order: waits for the ones before it */
+};
+
+/** The posted slices of one receive: slice i uses slot i % depth. */
+struct recv_run {
+    uint32_t slices;
+    uint32_t slice_bytes;
+    uint32_t depth;
+    uint32_t next;        /**< first slice that was never posted */
+    uint32_t upto;        /**< all before it have arrived */
+    uint32_t outstanding; /**< posted and not complete */
+    bool ready;           /**< the sender is: its slots count as slots_ready */
+    bool withdrawn;       /**< the id ended: nothing more is posted */
+    bool refused;         /**< the transport does not take this device memory after all */
+    struct recv_slice slots[];
+};
+
+/** For a receive of bulk: `op->run`, nothing posted yet. TRYST_OK, TRYST_E_NOMEM,
+ *  TRYST_E_UNSUPPORTED (too many slices). */
+tryst_status recv_run_open(tryst_op *op);
+/** Nothing of it is posted. */
+void recv_run_close(tryst_op *op);
+/** Post as many slices as there is room for. */
+void recv_run_post(tryst_op *op, struct recv_run *run);
+/** The sender is known to be ready. */
+void recv_run_set_ready(struct peer *peer, struct recv_run *run);
+/** Nothing of a ready run is posted: it gets the next slots (consumer_slots_serve). */
+void recv_run_wait(tryst_op *op);
+/** The id has ended after `upto` slices were started: withdraw the others. */
+void recv_run_withdraw(tryst_op *op, uint32_t upto);
+/** A slice is no longer posted. */
+void recv_run_slot_back(struct peer *peer, struct recv_slice *slice);
+/** The slice's bytes are in place: `upto` moves as far as there is no gap. */
+void recv_run_advance(struct recv_run *run, struct recv_slice *slice);
+
+/** Post slices for receives whose senders are ready. */
+void consumer_slots_serve(struct peer *peer);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What happens to a want between its match and its end: send_run.h. */
+#include "send_run.h"
+
+#include "core/alloc.h"
+#include "frames.h"
+#include "op_device.h"
+#include "producer.h"
+#include "rendezvous/op/engine.h"
+#include "want.h"
+
+/** One slice under way. */
+struct send_slice {
+    struct bulk bulk;
+    struct want *want;
+    uint32_t index;
+};
+
+void send_run_begin(struct want *want, tryst_op *op)
+{
+    list_remove(&op->queued.node);
+    op->want = want;
+    want->send = op;
+    op_state_set(op, OP_MATCHED);
+    want->transfer.lane = &want->peer->lane;
+    if (op->flags & TRYST_OP_PRIORITY) {
+        bool both = want->flags & RECORD_PRIORITY;
+        if (!both || op->priority < want->transfer.priority)
+            want->transfer.priority = op->priority;
+    }
+    /* A consumer that could not post ahead is told that the bytes are ready. */
+    if (want->transfer.posted == 0) {
+        op->want_id = want->id;
+        records_queue(op, QUEUED_OFFER);
+    }
+    op->rdv->dispatch->add(op->rdv->dispatch_arg, &want->transfer);
+}
+
+/** All slices have arrived and left the transport? */
+static void send_maybe_finish(struct want *want)
+{
+    tryst_op *op = want->send;
+    if (!op || want->in_flight)
+        return;
+    if (op->state == OP_ENDING) {
+        op_report(op, op->fail, op->origin_rank, op->fail, op->text);
+    } else if (want->transfer.upto == want->transfer.slices) {
+        op_report(op, op->fail, op->fail == TRYST_OK ? -1 : want->peer->rank, op->fail,
+                  NULL);
+        want->answered = true;
+        idmap_remove(&want->peer->in.wants, want->id);
+    } else {
+        return;
+    }
+    want->send = NULL;
+    op->want = NULL;
+    op_end(op);
+    want_maybe_free(want);
+}
+
+/** Nothing further of it starts. Its WANT is answered when the slices that are on their way have
+ *  been sent, or have not: only then is it known how many the consumer has to wait for. */
+static void matched_stop(tryst_op *op, tryst_status status, int32_t origin_rank,
+                         const char *text)
+{
+    op->fail = status;
+    op->origin_rank = origin_rank;
+    if (text && !op->text)
+        op->text = mem_strdup(text);
+    op->rdv->dispatch->remove(op->rdv->dispatch_arg, &op->want->transfer);
+    op->records &= (uint8_t)~QUEUED_OFFER;
+    op_state_set(op, OP_ENDING);
+    op->want->unanswered = true;
+}
+
+/** What the host sends is on its way once the transport has taken it; what a device sends is not
+ *  before its copy. */
+static void matched_answer(struct want *want)
+{
+    tryst_op *op = want->send;
+    if (!want->unanswered || (op->device && want->in_flight))
+        return;
+    want->unanswered = false;
+    want_answer(want, RECORD_CANCELED, op_told(op->fail), op->rdv->group->roster.rank);
+}
+
+/** A slice of a device's tensor was not sent, and none behind it will be. */
+static void slice_unsent(struct want *want, uint32_t index, tryst_status status)
+{
+    tryst_op *op = want->send;
+    if (op->state == OP_MATCHED)
+        matched_stop(op, status, op->rdv->group->roster.rank,
+                     "its bytes could not be copied from the device");
+    if (index < want->transfer.next)
+        want->transfer.next = index;
+}
+
+static void slice_sent(struct bulk *bulk, tryst_status status, size_t bytes)
+{
+    struct send_slice *slice = container_of(bulk, struct send_slice, bulk);
+    struct want *want = slice->want;
+    struct peer *peer = want->peer;
+    uint64_t slice_bytes = bulk->bytes;
+    uint32_t index = slice->index;
+    bool device = bulk->memory;
+    (void)bytes;
+    mem_free(slice);
+    want->in_flight--;
+    if (status == TRYST_OK)
+        peer->bytes_sent += slice_bytes;
+    else if (device && want->send && peer->life <= PEER_LEFT &&
+             (status == TRYST_E_CANCELED || op_device_copy_failed(status)))
+        slice_unsent(want, index, status);
+    else if (peer->life == PEER_ALIVE)
+        peer_give_up(peer, TRYST_E_PEER, "a bulk send to it failed");
+    if (want->send) {
+        matched_answer(want);
+        send_maybe_finish(want);
+    } else {
+        want_maybe_free(want);
+    }
+}
+
+bool send_run_slice_wanted(const struct bulk *bulk)
+{
+    const struct want *want = container_of(bulk, struct send_slice, bulk)->want;
+    return want->send && want->send->state == OP_MATCHED;
+}
+
+tryst_status transfer_start(struct transfer *transfer)
+{
+    struct want *want = container_of(transfer, struct want, transfer);
+    struct peer *peer = want->peer;
+    peer->rdv->start_failed = true; /* until it has not */
+    if (peer->endpoint.state != PEER_EP_READY)
+        return TRYST_AGAIN;
+    struct send_slice *slice = mem_zalloc(sizeof *slice);
+    if (!slice)
+        return TRYST_AGAIN;
+    uint32_t index = transfer->next;
+    slice->want = want;
+    slice->index = index;
+    slice->bulk.done = slice_sent;
+    slice->bulk.tag = (want->id + index) & peer->rdv->id_mask;
+    slice->bulk.data =
+        (char *)want->send->tensor.data + (uint64_t)index * transfer->slice_bytes;
+    slice->bulk.bytes = transfer_slice_bytes(transfer, index);
+    slice->bulk.mem = want->send->tensor.mem;
+    uint64_t begin_ns = trace_now_ns(peer->rdv->trace);
+    tryst_status status =
+        want->send->device
+            ? op_device_bulk_send(want->send, &slice->bulk, want->flags & RECORD_DEVICE)
+            : peer->endpoint.ep->rail->ops->bulk_send(peer->endpoint.ep, &slice->bulk);
+    if (status != TRYST_OK) {
+        mem_free(slice);
+        return status;
+    }
+    peer->rdv->start_failed = false;
+    want->in_flight++;
+    if (index == 0)
+        op_trace_flow(want->send, begin_ns);
+    peer->rdv->counters.slices_started++;
+    peer->rdv->counters.bulk_bytes_sent += slice->bulk.bytes;
+    return TRYST_OK;
+}
+
+void send_run_done(struct peer *peer, const struct record_answer *done)
+{
+    struct want *want = idmap_find(&peer->in.wants, done->id);
+    if (!want || !want->send || want->send->state != OP_MATCHED)
+        return; /* ended meanwhile: we failed it, and its window is back already */
+    struct transfer *transfer = &want->transfer;
+    if (done->upto > transfer->next || done->upto < transfer->upto ||
+        done->posted > transfer->slices || done->posted < done->upto) {
+        peer_give_up(peer, TRYST_E_PROTOCOL, "it acknowledged slices that were not sent");
+        return;
+    }
+    if (done->upto ==
+        transfer->slices) /* the consumer has all, but perhaps not in place */
+        want->send->fail = done->header.status;
+    const struct dispatch_ops *dispatch = peer->rdv->dispatch;
+    while (transfer->upto < done->upto) {
+        uint64_t bytes = transfer_slice_bytes(transfer, transfer->upto++);
+        dispatch->credit(peer->rdv->dispatch_arg, transfer, bytes);
+    }
+    if (done->posted > transfer->posted) {
+        transfer->posted = done->posted;
+        dispatch->posted(peer->rdv->dispatch_arg, transfer);
+    }
+    send_maybe_finish(want);
+}
+
+void send_run_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
+                   const char *text)
+{
+    struct want *want = op->want;
+    matched_stop(op, status, origin_rank, text);
+    matched_answer(want);
+    send_maybe_finish(want);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What peers want here; see want.h.
+ *
+ * Invariant: as long as its id lives, a want is found by it in peer->wants, and all are in
+ * peer->wants_list.
+ * Callers: producer.c, send_run.c, step.c.
+ */
+#include "want.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/peer.h"
+
+void want_settle(struct want *want)
+{
+    if (want->early)
+        want->peer->in.early_wants--;
+    want->early = false;
+}
+
+void want_unpark(struct want *want)
+{
+    if (list_remove(&want->queued.node))
+        want->peer->in.parked_count--;
+    want_settle(want);
+}
+
+void want_free(struct want *want)
+{
+    struct peer *peer = want->peer;
+    want_unpark(want);
+    list_remove(&want->answer_node);
+    list_remove(&want->peer_node);
+    if (!want->answered)
+        idmap_remove(&peer->in.wants, want->id);
+    pool_put(peer->rdv->wants, want);
+}
+
+void want_maybe_free(struct want *want)
+{
+    if (!want->send && !want->in_flight && !list_linked(&want->answer_node) &&
+        !list_linked(&want->queued.node))
+        want_free(want);
+}
+
+void want_answer(struct want *want, uint8_t type, tryst_status status,
+                 int32_t origin_rank)
+{
+    if (want->answered || list_linked(&want->answer_node))
+        return;
+    want->answer = type;
+    want->status = status;
+    want->origin_rank = origin_rank;
+    list_push_back(&want->peer->out.want_answers, &want->answer_node);
+    peer_flush_later(want->peer);
+}
