@@ -34,7 +34,7 @@
  *  kept by the layer above until it is.
  *
  *  Domain: every function below is called by the one thread that progresses the context
- *  (docs/design.md, "One thread at a time"), and every event and completion runs in that thread, from inside
+ *  (docs/design.md, "Threads and the progress lock"), and every event and completion runs in that thread, from inside
  *  `progress` or a poller function, never from inside the call that started it (ep_open,
  *  ep_message, frame_*, bulk_*, ep_close): so no caller is re-entered. A transport
  *  needs no lock of its own. Nothing here waits. connect_send and doorbell are no events

@@ -27,6 +27,7 @@ typedef struct tryst_data tryst_data;
  *                            which
  *           TRYST_E_INVALID  seq < 1
  *           TRYST_E_NOMEM
+ *  Blocks:  for the system calls.
  */
 TRYST_API tryst_status tryst_data_open(const char *path, int32_t seq, uint64_t seed,
                                        char *error, size_t error_capacity,
@@ -42,14 +43,14 @@ TRYST_API tryst_status tryst_data_windows(const tryst_data *data, uint64_t step,
                                           uint64_t microbatch, int32_t rows,
                                           uint8_t *input, uint8_t *target);
 
-/** The offset of one window: what tryst_data_windows reads. */
+/** The offset of one window in bytes from the file's begin: what tryst_data_windows reads. Any thread. */
 TRYST_API uint64_t tryst_data_offset(const tryst_data *data, uint64_t step,
                                      uint64_t microbatch, int32_t row);
 
 /** Bytes of the file when it was opened. 0 for NULL. */
 TRYST_API uint64_t tryst_data_bytes(const tryst_data *data);
 
-/** NULL is allowed. */
+/** Close the file. NULL is allowed. */
 TRYST_API void tryst_data_close(tryst_data *data);
 
 TRYST_END_DECLS

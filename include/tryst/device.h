@@ -17,6 +17,9 @@
  *  Where a handle is TRYST_MEMORY_HOST's, copies are done at once, streams and events are NULL and
  *  every event has passed: code over this header need not tell the two apart.
  *
+ *  From tryst_stream_open on, `device` is an open handle, never NULL. `stream` and `event` are what was
+ *  opened for that device.
+ *
  *  Thread: any. The calling thread's current device context is afterwards what it was.
  *  Errors: TRYST_E_SYSTEM is the device's or its driver's failure; tryst_device_error has its words.
  */
@@ -67,27 +70,34 @@ TRYST_API tryst_status tryst_device_describe(const tryst_device *device,
  *  driver's own words, valid until its next one that fails. "" for NULL. */
 TRYST_API const char *tryst_device_error(const tryst_device *device);
 
-/** A stream that waits for no other by itself. `urgent` nonzero: its work goes before that of others. */
+/** A stream that waits for no other by itself. `urgent` nonzero: its work goes before that of others.
+ *  Owns:    the caller closes `*stream_p`.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM (the device's), TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_stream_open(const tryst_device *device, int urgent,
                                          void **stream_p);
 /** What is queued in it still happens. NULL is allowed. */
 TRYST_API void tryst_stream_close(const tryst_device *device, void *stream);
 
-/** An event; it has passed until it is recorded. */
+/** An event; it has passed until it is recorded.
+ *  Owns:    the caller closes `*event_p`.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM (the device's), TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_event_open(const tryst_device *device, void **event_p);
 /** NULL is allowed. */
 TRYST_API void tryst_event_close(const tryst_device *device, void *event);
-/** It passes when `stream` has done what was queued before. */
+/** It passes when `stream` has done what was queued before. TRYST_OK, TRYST_E_INVALID, TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_event_record(const tryst_device *device, void *stream,
                                           void *event);
-/** TRYST_OK once it has passed, TRYST_IN_PROGRESS, or the device's failure. */
+/** Has it passed? Never waits.
+ *  Returns: TRYST_OK (it has), TRYST_IN_PROGRESS, TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_event_test(const tryst_device *device, void *event);
-/** What is queued in `stream` from here on waits for the event's latest record. */
+/** What is queued in `stream` from here on waits for the event's latest record. The host does not wait.
+ *  TRYST_OK, TRYST_E_INVALID, TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_stream_wait(const tryst_device *device, void *stream,
                                          void *event);
 
 /** Copy in any direction: this device's memory, another's of its kind, the host's (pinned, or it
- *  costs the caller time). Both are left alone until the stream has come so far. */
+ *  costs the caller time). Both are left alone until the stream has come so far.
+ *  TRYST_OK, TRYST_E_INVALID, TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_copy_async(const tryst_device *device, void *stream,
                                         void *to, const void *from, size_t bytes);
 

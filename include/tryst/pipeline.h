@@ -18,6 +18,10 @@
  *  Errors are a status plus a sentence (or a whole grid with the place marked) in the
  *  caller's buffer; a text that does not fit is cut and still terminated.
  *  TRYST_PIPELINE_TEXT_MAX always suffices.
+ *
+ *  Threads: different objects are independent; one object is used by one thread at a time, and a
+ *  program that nobody changes by any number. Only tryst_engine_step, _finish, _abort and _close wait
+ *  for other ranks.
  */
 #ifndef TRYST_PIPELINE_H
 #define TRYST_PIPELINE_H
@@ -95,6 +99,7 @@ TRYST_API tryst_status tryst_program_open(int ranks_count, int stages_count,
                                           int microbatches_count,
                                           tryst_program **program_p);
 
+/** Give a program back, after the engines that run it. NULL is allowed. */
 TRYST_API void tryst_program_close(tryst_program *program);
 
 /** Append one action to a rank's list. Only ranges are checked here; tryst_program_check
@@ -125,9 +130,11 @@ TRYST_API tryst_status tryst_program_generate(const char *schedule, int ranks_co
 /** Name of the i-th generator, NULL behind the last. Static. */
 TRYST_API const char *tryst_program_schedule_name(int index);
 
-/** How many there are; 0 for NULL, as the two below. */
+/** How many ranks the program has; 0 for NULL. */
 TRYST_API int tryst_program_ranks(const tryst_program *program);
+/** How many stages, over all ranks; 0 for NULL. */
 TRYST_API int tryst_program_stages(const tryst_program *program);
+/** How many micro-batches a step has; 0 for NULL. */
 TRYST_API int tryst_program_microbatches(const tryst_program *program);
 /** A rank's actions, valid until the program is changed or closed; NULL, and none, where there is no
  *  such rank. */
@@ -258,6 +265,7 @@ typedef struct tryst_sim {
 TRYST_API tryst_status tryst_program_simulate(const tryst_program *program,
                                               const tryst_sim_params *params,
                                               tryst_sim **sim_p);
+/** Give a simulation and all its arrays back. NULL is allowed. */
 TRYST_API void tryst_sim_close(tryst_sim *sim);
 
 /* ----------------------------------------------------------------------------------- *
@@ -388,8 +396,9 @@ TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
 TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step,
                                          double *loss_p);
 
-/** Wait until every send has ended and close the scopes. Blocks and fails as
- *  tryst_engine_step does. More steps may follow. */
+/** Wait until every send has ended and close the scopes. Blocks as tryst_engine_step does. More steps
+ *  may follow.
+ *  Returns: TRYST_OK, or the status of what failed, as tryst_engine_step */
 TRYST_API tryst_status tryst_engine_finish(tryst_engine *engine);
 
 /** The caller itself must stop: abort the scopes that are open, here and where other ranks are
@@ -430,6 +439,7 @@ typedef struct tryst_engine_stats {
     uint64_t action_cpu_ns[8];
 } tryst_engine_stats;
 
+/** What this rank did so far; all zero for NULL. */
 TRYST_API void tryst_engine_stats_get(const tryst_engine *engine,
                                       tryst_engine_stats *stats_p);
 /** Begin to count anew; peaks stay. */

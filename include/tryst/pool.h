@@ -68,13 +68,14 @@ TRYST_API uint64_t tryst_pool_close(tryst_pool *pool);
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (0 bytes), TRYST_E_SYSTEM (the device's failure) */
 TRYST_API tryst_status tryst_pool_get(tryst_pool *pool, size_t bytes, void **data_p,
                                       char *error, size_t capacity);
-/** The same for use in `stream` alone, or by what comes after it. */
+/** The same for use in `stream` alone, or by what comes after it. Statuses as tryst_pool_get. */
 TRYST_API tryst_status tryst_pool_get_on(tryst_pool *pool, void *stream, size_t bytes,
                                          void **data_p, char *error, size_t capacity);
 
-/** Give back what nothing uses any more. TRYST_E_INVALID: it is no piece of this pool, or not out. */
+/** Give back what nothing uses any more.
+ *  Returns: TRYST_OK, TRYST_E_INVALID (no piece of this pool, or not out) */
 TRYST_API tryst_status tryst_pool_put(tryst_pool *pool, void *data);
-/** Give back what work queued in `stream` so far may still use. */
+/** Give back what work queued in `stream` so far may still use. Statuses as tryst_pool_put. */
 TRYST_API tryst_status tryst_pool_put_after(tryst_pool *pool, void *stream, void *data);
 
 /** Work that is queued in `stream` by now reads or writes a piece that is out. Whoever puts it later,

@@ -56,8 +56,10 @@ TRYST_API uint32_t tryst_version(void);
 /** The same as text, "0.1.0". Static. */
 TRYST_API const char *tryst_version_string(void);
 
-/** Name of a status ("TRYST_E_PEER") and its meaning in words. Static, never NULL. */
+/** Name of a status ("TRYST_E_PEER"). Static, never NULL, for any value. Any thread. */
 TRYST_API const char *tryst_status_name(tryst_status status);
+/** Meaning of a status in words ("the peer died or was given up"). Static, never NULL, for any value.
+ *  Any thread. */
 TRYST_API const char *tryst_status_str(tryst_status status);
 /** Visit every status in order of value; stops when `fn` returns nonzero and returns
  *  that. */
@@ -67,6 +69,7 @@ TRYST_API int tryst_status_visit(int (*fn)(void *arg, tryst_status status,
 
 /** Bytes of one element; 0 for an invalid dtype. */
 TRYST_API size_t tryst_dtype_bytes(tryst_dtype dtype);
+/** Name of a dtype ("f32"); "invalid" for any other value. Static. Any thread. */
 TRYST_API const char *tryst_dtype_name(tryst_dtype dtype);
 
 /** Waits take nanoseconds; this value waits without a limit. */
@@ -86,12 +89,19 @@ TRYST_API const char *tryst_dtype_name(tryst_dtype dtype);
 TRYST_API tryst_status tryst_config_open(tryst_config **config_p, char *error,
                                          size_t error_capacity);
 
-/** Set one value by name ("window_bytes", "8M"). Same errors; nothing changes on
- *  failure. */
+/** Set one value by name ("window_bytes", "8M"). `name` and `value` are copied.
+ *
+ *  Thread:  one at a time for a configuration. Never blocks.
+ *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a NULL), or
+ *           TRYST_E_CONFIG  no such setting, or a bad value; nothing changes, and `error` says
+ *                           what is allowed
+ */
 TRYST_API tryst_status tryst_config_set(tryst_config *config, const char *name,
                                         const char *value, char *error,
                                         size_t error_capacity);
 
+/** Give a configuration back. Contexts that were opened with it have their own copy. NULL is
+ *  allowed. */
 TRYST_API void tryst_config_close(tryst_config *config);
 
 /** One configuration value as it stands. Strings are valid during the visit. */
@@ -106,6 +116,8 @@ typedef struct tryst_config_item {
     const char *help;
 } tryst_config_item;
 
+/** Visit every setting as it stands, in the order of README's table; stops when `fn` returns nonzero
+ *  and returns that, else 0. `item` and its strings are valid during the call of `fn`. */
 TRYST_API int tryst_config_visit(const tryst_config *config,
                                  int (*fn)(void *arg, const tryst_config_item *item),
                                  void *arg);
@@ -243,12 +255,14 @@ TRYST_API tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params
  *  death. Blocks as tryst_close does. */
 TRYST_API void tryst_group_close(tryst_group *group);
 
-/** This rank, and how many there are. -1 for NULL, as the two below. */
+/** This rank, from 0. -1 for NULL. Any thread. */
 TRYST_API int tryst_group_rank(const tryst_group *group);
+/** How many ranks there are, the dead ones too. -1 for NULL. Any thread. */
 TRYST_API int tryst_group_size(const tryst_group *group);
-/** Rank and number of ranks among those of this host: as the launcher or TRYST_LOCAL_RANK and
- *  TRYST_LOCAL_SIZE say, else found out by comparing hosts. */
+/** This rank among those of this host: as the launcher or TRYST_LOCAL_RANK says, else found out by
+ *  comparing hosts. -1 for NULL. Any thread. */
 TRYST_API int tryst_group_local_rank(const tryst_group *group);
+/** How many ranks this host has: likewise, by TRYST_LOCAL_SIZE. -1 for NULL. Any thread. */
 TRYST_API int tryst_group_local_size(const tryst_group *group);
 
 /** What is known of one rank. Strings are valid until the group closes. */
@@ -265,8 +279,10 @@ typedef struct tryst_peer_info {
     uint64_t bytes_received;
 } tryst_peer_info;
 
-/** Waits for the progress lock at most 100 ms, as tryst_dump does. Any thread, callbacks too.
- *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_FORKED */
+/** What is known of rank `rank` of the group, this rank included.
+ *
+ *  Thread:  any; from a callback too. Blocks: while another thread makes progress, 100 ms at most.
+ *  Returns: TRYST_OK, TRYST_E_INVALID (no such rank), TRYST_E_FORKED */
 TRYST_API tryst_status tryst_group_peer(const tryst_group *group, int rank,
                                         tryst_peer_info *info_p);
 
@@ -285,17 +301,29 @@ TRYST_API tryst_status tryst_step_open(tryst_group *group, uint64_t id,
 
 /** Fail all pending and future operations of the step, on every rank of the group.
  *  `status` must be an error; `reason` (may be NULL) travels with it. The earliest cause
- *  known at an operation's completion is reported. Never blocks. */
+ *  known at an operation's completion is reported. Later calls for the step change nothing.
+ *
+ *  Thread:  any. Never blocks.
+ *  Returns: TRYST_OK, TRYST_E_INVALID (`status` is no error), TRYST_E_FORKED, TRYST_E_CONTEXT */
 TRYST_API tryst_status tryst_step_abort(tryst_step *step, tryst_status status,
                                         const char *reason);
 
-/** TRYST_OK, or why the step was aborted; `error_p` (may be NULL) receives the details,
- *  valid until the step is closed. TRYST_E_FORKED leaves it untouched. */
+/** Was the step aborted? `error_p` (may be NULL) then receives the details, valid until the step is
+ *  closed; its `origin_status` is what tryst_step_abort was given.
+ *
+ *  Thread:  any. Never blocks.
+ *  Returns: TRYST_OK (not aborted), TRYST_E_ABORTED, TRYST_E_FORKED; `*error_p` is written with
+ *           TRYST_E_ABORTED alone */
 TRYST_API tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p);
 
 /** Close the scope: cancel what is pending, then free all in it. Never blocks; the handle
  *  is gone at once. `op_p` (may be NULL) receives an operation that completes when every
- *  operation of the step has. A peer's record for a closed step is answered "closed". */
+ *  operation of the step has. A peer's record for a closed step is answered "closed".
+ *
+ *  Owns:    the caller releases `*op_p`.
+ *  Thread:  any, if no other uses the handle.
+ *  Returns: TRYST_OK; else the handle stays: TRYST_E_NOMEM (only with `op_p`), TRYST_E_FORKED,
+ *           TRYST_E_CONTEXT */
 TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
 
 /* ------------------------------------------------------------------------------------------- *
@@ -325,7 +353,8 @@ TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
  *  the receive completes with TRYST_E_DEAD, and so does the send once it was taken. */
 #define TRYST_OP_DEAD 2u
 
-/** Called once when the operation is complete. */
+/** Called once when the operation is complete, by the thread that makes progress; `op` may be released
+ *  in it, and is valid until it returns, also where the caller has released it before. */
 typedef void (*tryst_op_fn)(void *arg, tryst_op *op, tryst_status status);
 
 /** Receive of unknown shape: called in progress when the sender's dtype and count are
@@ -372,17 +401,24 @@ TRYST_API tryst_status tryst_send(tryst_step *step, const char *key,
 /** Post a receive for `key` in `step`; the bytes land in `tensor`.
  *
  *  dtype and count must equal the sender's, else both sides end with TRYST_E_MISMATCH.
- *  With `params->alloc`, `tensor` must be NULL. Otherwise as tryst_send; the key's
- *  destination must be this rank.
+ *  With `params->alloc`, `tensor` must be NULL.
+ *
+ *  Owns:    the memory is the library's until completion; `key` and `*tensor` are copied.
+ *  Thread:  any. Never blocks, never says "try again".
+ *  Returns: as tryst_send; TRYST_E_KEY where the key's destination is not this rank,
+ *           TRYST_E_INCARNATION where its incarnation is not the producer's
  */
 TRYST_API tryst_status tryst_recv(tryst_step *step, const char *key,
                                   const tryst_tensor *tensor,
                                   const tryst_op_params *params, tryst_op **op_p);
 
-/** The same by prepared key: nothing is parsed and nothing is hashed. */
+/** tryst_send by prepared key: nothing is parsed and nothing is hashed. `key` may be released while
+ *  the operation is pending. Otherwise as tryst_send, statuses too; TRYST_E_KEY: its source is not
+ *  this rank. */
 TRYST_API tryst_status tryst_send_key(tryst_step *step, const tryst_key *key,
                                       const tryst_tensor *tensor,
                                       const tryst_op_params *params, tryst_op **op_p);
+/** tryst_recv by prepared key, likewise. Statuses as tryst_recv. */
 TRYST_API tryst_status tryst_recv_key(tryst_step *step, const tryst_key *key,
                                       const tryst_tensor *tensor,
                                       const tryst_op_params *params, tryst_op **op_p);
@@ -391,8 +427,11 @@ TRYST_API tryst_status tryst_recv_key(tryst_step *step, const tryst_key *key,
  *  Operations
  * ------------------------------------------------------------------------------------------- */
 
-/** TRYST_IN_PROGRESS, or the final status; TRYST_E_FORKED in a forked child, where what was not
- *  complete never will be. Makes no progress. */
+/** How an operation stands. Makes no progress; inside its own callback it is complete.
+ *
+ *  Thread:  any. Never blocks.
+ *  Returns: TRYST_IN_PROGRESS, or the final status, or TRYST_E_FORKED in a forked child, where what
+ *           was not complete never will be */
 TRYST_API tryst_status tryst_op_test(const tryst_op *op);
 
 /** Wait until `op` is complete; makes progress meanwhile: spins briefly, then sleeps.
@@ -401,14 +440,21 @@ TRYST_API tryst_status tryst_op_test(const tryst_op *op);
  *           (TRYST_E_INVALID). */
 TRYST_API tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns);
 
-/** Wait for all of `ops` (NULL entries are skipped). Returns TRYST_OK when all ended
- *  well, the status of the first (by index) that did not, or TRYST_E_TIMEOUT. */
+/** Wait for all of `ops` (NULL entries are skipped), as tryst_wait does; `timeout_ns` is for all
+ *  together.
+ *  Returns: TRYST_OK when all ended well, the status of the first (by index) that did not,
+ *           TRYST_E_TIMEOUT when some are not complete, TRYST_E_FORKED. Not from a callback
+ *           (TRYST_E_INVALID) */
 TRYST_API tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count,
                                       uint64_t timeout_ns);
 
 /** Ask for cancellation. The outcome comes with the completion: TRYST_E_CANCELED, or what
  *  the operation achieved when it was too late. Its counterpart ends with
- *  TRYST_E_CANCELED too. Never blocks. */
+ *  TRYST_E_CANCELED too. Of an operation that is complete, or was asked before, it changes nothing;
+ *  the close of a step cannot be cancelled.
+ *
+ *  Thread:  any; from a callback too. Never blocks.
+ *  Returns: TRYST_OK (asked), TRYST_E_FORKED, TRYST_E_CONTEXT */
 TRYST_API tryst_status tryst_op_cancel(tryst_op *op);
 
 /** Let a device's stream wait for `op`: what is queued in `stream` (a CUstream of `device`) from here
@@ -424,10 +470,16 @@ TRYST_API tryst_status tryst_op_cancel(tryst_op *op);
 TRYST_API tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream);
 
 /** Give the handle back. Before completion it detaches: the operation goes on, its buffer
- *  stays the library's until then, and its callback still runs. NULL is allowed. */
+ *  stays the library's until then, and its callback still runs. NULL is allowed. Any thread; from a
+ *  callback too. Never blocks. */
 TRYST_API void tryst_op_release(tryst_op *op);
 
-/** The tensor as received (dtype, count and data, also from `alloc`), or as sent. */
+/** The tensor as received (dtype, count and data, also from `alloc`), or as sent; known once the
+ *  operation is complete. The memory that it names is the caller's.
+ *
+ *  Thread:  any. Never blocks.
+ *  Returns: TRYST_OK, also where the operation failed; TRYST_IN_PROGRESS or TRYST_E_FORKED before
+ *           completion, `*tensor_p` then untouched */
 TRYST_API tryst_status tryst_op_tensor(const tryst_op *op, tryst_tensor *tensor_p);
 
 /** Details of a failed operation; TRYST_IN_PROGRESS (or TRYST_E_FORKED) before completion, TRYST_OK
@@ -439,8 +491,8 @@ TRYST_API tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p);
  *  Progress and event loops
  * ------------------------------------------------------------------------------------------- */
 
-/** Make progress without blocking. Returns the number of events handled; 0 when there was
- *  nothing, or when another thread is progressing right now. */
+/** Make progress without blocking. Returns the number of events handled; 0 when there was nothing,
+ *  when another thread is progressing right now, and from a callback. Any thread. */
 TRYST_API int tryst_progress(tryst_ctx *ctx);
 
 /** One epoll descriptor for the caller's event loop, valid until tryst_close; do not read
@@ -448,7 +500,13 @@ TRYST_API int tryst_progress(tryst_ctx *ctx);
  *  tryst_progress has something to do, timers included. -1 in a forked child. */
 TRYST_API int tryst_event_fd(tryst_ctx *ctx);
 
-/** Prepare to sleep on tryst_event_fd. TRYST_OK: sleep; TRYST_AGAIN: progress first. */
+/** Prepare to sleep on tryst_event_fd: whatever happens from here on makes it readable.
+ *
+ *  Thread:  any. Never blocks.
+ *  Returns: TRYST_OK     sleep
+ *           TRYST_AGAIN  call tryst_progress first: there is something to do, or another thread
+ *                        makes progress right now
+ *           TRYST_E_FORKED */
 TRYST_API tryst_status tryst_arm(tryst_ctx *ctx);
 
 /** Wake whoever sleeps on the context (wait, event fd). Any thread. Not for signal
@@ -461,15 +519,21 @@ TRYST_API void tryst_wake(tryst_ctx *ctx);
 
 /** Register [data, data + bytes) (a region of the caller's allocator, say), so that
  *  tensors in it move without registration per operation. The caller keeps the memory;
- *  unregister before freeing it and when no operation uses it.
- *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_NOMEM, TRYST_E_UNSUPPORTED (memory
- *  kind) */
+ *  release before freeing it and when no operation uses it.
+ *
+ *  Owns:    the caller gives `*mem_p` to tryst_mem_release before tryst_close.
+ *  Thread:  any. Blocks: the first use of a device's memory loads its module.
+ *  Returns: TRYST_OK, TRYST_E_INVALID, TRYST_E_NOMEM, TRYST_E_UNSUPPORTED (memory kind),
+ *           TRYST_E_MODULE, TRYST_E_FORKED, TRYST_E_CONTEXT */
 TRYST_API tryst_status tryst_mem_register(tryst_ctx *ctx, void *data, size_t bytes,
                                           tryst_memory_kind memory, int32_t device,
                                           tryst_mem **mem_p);
 
-/** Allocate registered memory that peers of this machine can map (64-byte aligned at
- *  least). */
+/** Allocate `bytes` of registered memory that peers of this machine can map (64-byte aligned at
+ *  least). `*data_p` is the memory, valid until `*mem_p` is released.
+ *
+ *  Thread:  any. Blocks: for system calls, and on a device as its driver likes.
+ *  Returns: as tryst_mem_register; TRYST_E_SYSTEM where the system or the device refuses */
 TRYST_API tryst_status tryst_mem_alloc(tryst_ctx *ctx, size_t bytes,
                                        tryst_memory_kind memory, int32_t device,
                                        void **data_p, tryst_mem **mem_p);
@@ -485,12 +549,13 @@ TRYST_API void tryst_mem_release(tryst_mem *mem);
  * ------------------------------------------------------------------------------------------- */
 
 /** Write every pending operation to `fd`: key, step, peer, since when, which side is
- *  missing. Waits for the progress lock at most 100 ms; says so if it could not have
- *  it. */
+ *  missing. Any thread; from a callback too. Blocks: while another thread makes progress, 100 ms at
+ *  most (`fd` is told if that is not enough), and for the writes. */
 TRYST_API void tryst_dump(tryst_ctx *ctx, int fd);
 
 /** Visit the context's counters ("frames_sent", "bulk_bytes_received", …), and what all contexts of
- *  the process have allocated ("memory_bytes"). */
+ *  the process have allocated ("memory_bytes"). Stops when `fn` returns nonzero and returns that,
+ *  else 0. Any thread; values that other threads change meanwhile may be a moment old. */
 TRYST_API int tryst_counter_visit(const tryst_ctx *ctx,
                                   int (*fn)(void *arg, const char *name, uint64_t value),
                                   void *arg);
@@ -503,6 +568,9 @@ typedef struct tryst_transport_info {
     const char *reason; /**< what was found, or why it is not available */
 } tryst_transport_info;
 
+/** Visit every transport that this build knows; loads those that are modules. `info` and its strings
+ *  are valid during the call of `fn`. Stops when `fn` returns nonzero and returns that, else 0; 0 too
+ *  in a forked child and while the context closes. */
 TRYST_API int tryst_transport_visit(
     tryst_ctx *ctx, int (*fn)(void *arg, const tryst_transport_info *info), void *arg);
 
@@ -528,11 +596,13 @@ TRYST_API int tryst_check_visit(const tryst_config *config,
                                 int (*fn)(void *arg, const tryst_check_item *item),
                                 void *arg);
 
-/** Add the caller's own span, or counter sample, to the trace (TRYST_TRACE=1; else free
- *  of cost). `name` is copied, 65,536 different ones at most; `arg` stands beside it. Times
- *  are tryst_now_ns. Spans of one thread nest. */
+/** Add the caller's own span to the trace (TRYST_TRACE=1; else free of cost). `name` is copied,
+ *  65,536 different ones at most; `arg` stands beside it. Times are tryst_now_ns. Spans of one thread
+ *  nest. Any thread. */
 TRYST_API void tryst_trace_span(tryst_ctx *ctx, const char *name, uint64_t begin_ns,
                                 uint64_t end_ns, uint64_t arg);
+/** Add a sample of the caller's own counter to the trace, with the time of the call. `name` as above;
+ *  the unit of `value` is the caller's. Any thread. */
 TRYST_API void tryst_trace_counter(tryst_ctx *ctx, const char *name, uint64_t value);
 
 /** Write this rank's trace as Chrome/Perfetto JSON to `fd`. Times are moved onto rank 0's

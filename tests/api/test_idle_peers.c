@@ -4,7 +4,7 @@
  *
  * Ours are what our allocator counts, half of each segment that two processes share, links and pidfds:
  * at most 64 KiB and two descriptors. The fabric's is all else that has grown; it is only told.
- * TRYST_TEST_RANKS sets how many ranks (16). Prints a row of transports/README.md's table. */
+ * TRYST_TEST_RANKS sets how many ranks (16). Prints a row of tests/perf/RESULTS.md. */
 #include "harness.h"
 
 #include "support/unit.h"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The table of transports/README.md: tryst-perf by prepared key beside the raw fabric (ucx_perftest,
+# The first table of RESULTS.md: tryst-perf by prepared key beside the raw fabric (ucx_perftest,
 # raw_fi), each figure the median of alternating pairs, each ratio with its least and most. Markdown.
 #
 # Usage: table.sh <tryst-perf> <raw_fi> [pairs (3)] [shm|ucx-shm|ucx-tcp|ofi-tcp|ofi-rxm|ofi-shm|rate …]

@@ -1,0 +1,42 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The design page speaks of the code as it is: each file, function, type and setting that docs/design.md
+# names is in the sources, and each comment that cites the page names one of its sections:
+#
+#   docs/design.md, "Life of a small tensor"
+#
+# $1: another tree (docs_planted.sh).
+# shellcheck disable=SC2016,SC2086 # backquotes of Markdown; $folders is several words
+set -eu
+cd "${1:-$SOURCE}"
+page=docs/design.md
+folders='include core topology transports rendezvous commsched pipeline tools tests cmake'
+fail=0
+say() { echo "docs: $1" >&2; fail=1; }
+named() { grep -oE '`'"$1"'`' "$page" | tr -d '`' | sort -u; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+find -L $folders -type f >"$dir/files"
+named '[a-z_/]+\.(c|h|md|cmake|pml)' >"$dir/names"
+[ "$(wc -l <"$dir/names")" -ge 10 ] || say "$page names hardly a file"
+while read -r name; do
+    grep -qE "(^|/)$name\$" "$dir/files" || say "$page names $name, which is not there"
+done <"$dir/names"
+
+grep -RhoE '\<[a-zA-Z][a-zA-Z0-9_]*_[a-zA-Z0-9_]*\>' --include='*.[ch]' $folders | sort -u >"$dir/words"
+sed -nE 's/^\| `(TRYST_[A-Z_]+)`.*/\1/p' README.md >>"$dir/words" # settings: build_settings
+named '(struct )?[a-zA-Z]+(_[a-zA-Z]+)+' | sed 's/^struct //' >"$dir/names"
+while read -r name; do
+    grep -qx "$name" "$dir/words" || say "$page names $name, which no source does"
+done <"$dir/names"
+
+sed -n 's/^##* //p' "$page" >"$dir/sections"
+grep -RnoE 'docs/design\.md, "[^"]*"' --include='*.[ch]' --include='*.pml' --include='*.md' \
+    --include='CMakeLists.txt' CMakeLists.txt $folders >"$dir/cited" || true
+while IFS= read -r line; do
+    section=${line#*\"}
+    grep -qxF "${section%\"}" "$dir/sections" ||
+        say "${line%%:docs*} cites \"${section%\"}\", no section of $page"
+done <"$dir/cited"
+exit $fail

@@ -1,0 +1,23 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# docs.sh does complain: of a file, a name and a section that are not there.
+set -eu
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+for name in "$SOURCE"/*; do
+    [ "${name##*/}" = docs ] || [ "${name##*/}" = build ] || [ "${name##*/}" = tools ] || ln -s "$name" "$dir/"
+done
+mkdir "$dir/docs" "$dir/tools"
+cp "$SOURCE/docs/design.md" "$dir/docs/"
+echo '/* docs/design.md, "A section of no page" */' >"$dir/tools/cites.c"
+# shellcheck disable=SC2016 # backquotes of Markdown
+echo 'See `gone_file.c` and `gone_function`.' >>"$dir/docs/design.md"
+
+if sh "$SOURCE/tests/build/docs.sh" "$dir" 2>"$dir/said"; then
+    echo "planted: docs.sh accepts what is not there"
+    exit 1
+fi
+for what in gone_file.c gone_function 'A section of no page'; do
+    grep -qF "$what" "$dir/said" || { echo "planted: docs.sh does not name $what"; cat "$dir/said"; exit 1; }
+done
+[ "$(wc -l <"$dir/said")" -eq 3 ] || { echo "planted: docs.sh says more than that:"; cat "$dir/said"; exit 1; }
