@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define RESERVE_FIRST 16u /* items: an array that grows has room for as many at first */
+
 /* All relaxed: they count, and order nothing. */
 static _Atomic uint64_t live_count, live_bytes, seen_count;
 
@@ -92,6 +94,24 @@ void *mem_resize(void *mem, size_t bytes)
         return NULL;
     counter_add(&live_bytes, malloc_usable_size(resized) - old_bytes);
     return resized;
+}
+
+bool mem_reserve(void *items_p, size_t *room_p, size_t need, size_t item_bytes)
+{
+    size_t room = *room_p > RESERVE_FIRST / 2 ? 2 * *room_p : RESERVE_FIRST, bytes;
+    if (need <= *room_p)
+        return true;
+    room = room > need ? room : need;
+    if (__builtin_mul_overflow(room, item_bytes, &bytes))
+        return false;
+    void *items;
+    memcpy(&items, items_p, sizeof items); /* a pointer of any type */
+    items = mem_resize(items, bytes);
+    if (!items)
+        return false;
+    memcpy(items_p, &items, sizeof items);
+    *room_p = room;
+    return true;
 }
 
 char *mem_strdup(const char *text)

@@ -32,6 +32,12 @@ void *mem_resize(void *mem, size_t bytes) __attribute__((warn_unused_result));
 void *mem_zalloc_array(size_t count, size_t item_bytes)
     __attribute__((malloc, warn_unused_result));
 
+/* Room for at least `need` items in the array whose pointer is at `items_p` (NULL there: none yet) and
+ * which has room for `*room_p`: it at least doubles, so appending one by one copies little. False
+ * without memory, or where the size overflows; nothing has changed then. */
+bool mem_reserve(void *items_p, size_t *room_p, size_t need, size_t item_bytes)
+    __attribute__((warn_unused_result));
+
 char *mem_strdup(const char *text) __attribute__((malloc, warn_unused_result));
 
 /* NULL is allowed. */

@@ -10,8 +10,6 @@
 #include "core/alloc.h"
 #include "engine.h"
 
-enum { DEADLINES_MIN = 64 };
-
 static void heap_put(struct rendezvous *rdv, size_t at, tryst_op *op)
 {
     rdv->deadlines.items[at] = op;
@@ -48,15 +46,9 @@ static void sift_down(struct rendezvous *rdv, size_t at, tryst_op *op)
 
 tryst_status deadline_add(struct rendezvous *rdv, tryst_op *op)
 {
-    if (rdv->deadlines.count == rdv->deadlines.capacity) {
-        size_t capacity =
-            rdv->deadlines.capacity ? 2 * rdv->deadlines.capacity : DEADLINES_MIN;
-        tryst_op **items = mem_resize(rdv->deadlines.items, capacity * sizeof *items);
-        if (!items)
-            return TRYST_E_NOMEM;
-        rdv->deadlines.items = items;
-        rdv->deadlines.capacity = capacity;
-    }
+    if (!mem_reserve(&rdv->deadlines.items, &rdv->deadlines.capacity,
+                     rdv->deadlines.count + 1, sizeof(tryst_op *)))
+        return TRYST_E_NOMEM;
     sift_up(rdv, rdv->deadlines.count++, op);
     return TRYST_OK;
 }

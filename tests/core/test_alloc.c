@@ -159,6 +159,32 @@ static void a_walk_meets_every_allocation(void **state)
     assert_int_equal(alloc_seen_count() - seen, 1 + 2 + 2);
 }
 
+static void an_array_grows_by_doubling_or_not_at_all(void **state)
+{
+    (void)state;
+    uint64_t live = alloc_live_count(), seen = alloc_seen_count();
+    uint32_t *items = NULL;
+    size_t room = 0;
+    for (uint32_t i = 0; i < 1000; i++) {
+        assert_true(mem_reserve(&items, &room, i + 1, sizeof *items));
+        assert_true(room > i);
+        items[i] = i;
+    }
+    assert_in_range(alloc_seen_count() - seen, 1, 10);
+    uint32_t *before = items;
+    size_t room_before = room;
+    alloc_fail_at(1);
+    assert_false(mem_reserve(&items, &room, room + 1, sizeof *items));
+    assert_true(alloc_fail_off());
+    assert_false(mem_reserve(&items, &room, SIZE_MAX / 2, sizeof *items));
+    assert_ptr_equal(items, before);
+    assert_int_equal(room, room_before);
+    for (uint32_t i = 0; i < 1000; i++)
+        assert_int_equal(items[i], i);
+    mem_free(items);
+    assert_int_equal(alloc_live_count(), live);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +193,7 @@ int main(void)
         cmocka_unit_test(alignment_is_as_asked),
         cmocka_unit_test(nothing_is_something),
         cmocka_unit_test(an_array_too_large_to_count_is_refused),
+        cmocka_unit_test(an_array_grows_by_doubling_or_not_at_all),
         cmocka_unit_test(the_nth_fails_once),
         cmocka_unit_test(every_way_to_allocate_can_fail),
         cmocka_unit_test(a_failure_that_never_came_is_told),

@@ -8,6 +8,7 @@
 #include <libgen.h>
 #include <math.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,64 +74,6 @@ static const char help[] =
     "\n"
     "Exit status: 0 done, 1 the run or the check failed, 2 the command line is wrong.\n";
 
-enum {
-    OPTION_MODEL = 256,
-    OPTION_LAYERS,
-    OPTION_HIDDEN,
-    OPTION_HEADS,
-    OPTION_SEQ,
-    OPTION_SCHEDULE,
-    OPTION_MICROBATCHES,
-    OPTION_MICROBATCH_SIZE,
-    OPTION_STEPS,
-    OPTION_OPTIMIZER,
-    OPTION_LR,
-    OPTION_SEED,
-    OPTION_DEVICE,
-    OPTION_PRECISION,
-    OPTION_RECOMPUTE,
-    OPTION_DEVICE_MEMORY,
-    OPTION_TOPOLOGY,
-    OPTION_DATA,
-    OPTION_TRANSPORT,
-    OPTION_CHECK,
-    OPTION_TRACE,
-    OPTION_TIMELINE,
-    OPTION_SAVE_WEIGHTS,
-    OPTION_JSON,
-    OPTION_FAULT
-};
-
-static const struct option long_options[] = {
-    {"model", required_argument, NULL, OPTION_MODEL},
-    {"layers", required_argument, NULL, OPTION_LAYERS},
-    {"hidden", required_argument, NULL, OPTION_HIDDEN},
-    {"heads", required_argument, NULL, OPTION_HEADS},
-    {"seq", required_argument, NULL, OPTION_SEQ},
-    {"schedule", required_argument, NULL, OPTION_SCHEDULE},
-    {"microbatches", required_argument, NULL, OPTION_MICROBATCHES},
-    {"microbatch-size", required_argument, NULL, OPTION_MICROBATCH_SIZE},
-    {"steps", required_argument, NULL, OPTION_STEPS},
-    {"optimizer", required_argument, NULL, OPTION_OPTIMIZER},
-    {"lr", required_argument, NULL, OPTION_LR},
-    {"seed", required_argument, NULL, OPTION_SEED},
-    {"device", required_argument, NULL, OPTION_DEVICE},
-    {"precision", required_argument, NULL, OPTION_PRECISION},
-    {"recompute", no_argument, NULL, OPTION_RECOMPUTE},
-    {"device-memory", required_argument, NULL, OPTION_DEVICE_MEMORY},
-    {"topology", required_argument, NULL, OPTION_TOPOLOGY},
-    {"data", required_argument, NULL, OPTION_DATA},
-    {"transport", required_argument, NULL, OPTION_TRANSPORT},
-    {"check", no_argument, NULL, OPTION_CHECK},
-    {"trace", required_argument, NULL, OPTION_TRACE},
-    {"timeline", required_argument, NULL, OPTION_TIMELINE},
-    {"save-weights", required_argument, NULL, OPTION_SAVE_WEIGHTS},
-    {"json", required_argument, NULL, OPTION_JSON},
-    {"fault", required_argument, NULL,
-     OPTION_FAULT}, /* for tests: swap|stale|drop[:STEP] */
-    {"help", no_argument, NULL, 'h'},
-    {NULL, 0, NULL, 0}};
-
 TRYST_PRINTF(1, 2) static bool refuse(const char *format, ...)
 {
     va_list args;
@@ -171,28 +114,23 @@ static bool read_u64(const char *name, const char *value, uint64_t *number_p)
     return true;
 }
 
-static bool read_rate(const char *value, double *rate_p)
+static bool read_rate(const char *value, bench_options *options)
 {
     char *end = NULL;
     const double rate = strtod(value, &end);
     if (end == value || *end || !isfinite(rate) || rate <= 0) {
         return refuse("--lr %s: wants a number above 0", value);
     }
-    *rate_p = rate;
+    options->optimizer.lr = rate;
     return true;
 }
 
-static bool read_optimizer(const char *value, tryst_optimizer_kind *kind_p)
+static bool read_optimizer(const char *value, bench_options *options)
 {
-    if (strcmp(value, "adam") == 0) {
-        *kind_p = TRYST_OPTIMIZER_ADAM;
-        return true;
-    }
-    if (strcmp(value, "sgd") == 0) {
-        *kind_p = TRYST_OPTIMIZER_SGD;
-        return true;
-    }
-    return refuse("--optimizer %s: wants adam or sgd", value);
+    const bool is_sgd = strcmp(value, "sgd") == 0;
+    options->optimizer.kind = is_sgd ? TRYST_OPTIMIZER_SGD : TRYST_OPTIMIZER_ADAM;
+    return is_sgd || strcmp(value, "adam") == 0 ||
+           refuse("--optimizer %s: wants adam or sgd", value);
 }
 
 static bool read_fault(const char *value, bench_options *options)
@@ -216,17 +154,18 @@ static bool read_fault(const char *value, bench_options *options)
     return refuse("--fault %s: wants swap, stale or drop, and :STEP", value);
 }
 
-static bool read_model(const char *value, tryst_model *model)
+static bool read_model(const char *value, bench_options *options)
 {
     char error[256];
-    if (tryst_model_parse(value, model, error, sizeof error) != TRYST_OK) {
+    if (tryst_model_parse(value, &options->model, error, sizeof error) != TRYST_OK) {
         return refuse("--model %s: %s", value, error);
     }
     return true;
 }
 
-static bool read_device(const char *value, bench_device *device)
+static bool read_device(const char *value, bench_options *options)
 {
+    bench_device *device = &options->device;
     const bool cuda = strncmp(value, "cuda", 4) == 0 && (!value[4] || value[4] == ':');
     device->memory = cuda ? TRYST_MEMORY_CUDA : TRYST_MEMORY_HOST;
     device->reference = strcmp(value, "reference") == 0;
@@ -238,7 +177,7 @@ static bool read_device(const char *value, bench_device *device)
            refuse("--device %s: wants host, cuda, cuda:N or reference", value);
 }
 
-static bool read_precision(const char *value, tryst_precision *precision_p)
+static bool read_precision(const char *value, bench_options *options)
 {
     static const struct {
         const char *name;
@@ -248,7 +187,7 @@ static bool read_precision(const char *value, tryst_precision *precision_p)
                 {"tf32", TRYST_PRECISION_TF32}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (strcmp(value, rows[i].name) == 0) {
-            *precision_p = rows[i].precision;
+            options->device.precision = rows[i].precision;
             return true;
         }
     }
@@ -272,42 +211,80 @@ static bool read_bytes(const char *name, const char *value, uint64_t *bytes_p)
     return true;
 }
 
+/* What an option's value is. */
+typedef enum value_kind { FLAG, TEXT, COUNT, NUMBER, BYTES, OTHER } value_kind;
+
+/* One option: where its value goes in bench_options, or who reads it. */
+typedef struct option_row {
+    const char *name;
+    value_kind kind;
+    size_t offset;
+    int most; /* of a COUNT, which begins at 1 */
+    bool (*read)(const char *value, bench_options *options);
+} option_row;
+
+#define AT(member) .offset = offsetof(bench_options, member)
+static const option_row option_rows[] = {
+    {"model", OTHER, .read = read_model},
+    {"layers", COUNT, AT(model.layers), .most = 100000},
+    {"hidden", COUNT, AT(model.hidden), .most = 65536},
+    {"heads", COUNT, AT(model.heads), .most = 1024},
+    {"seq", COUNT, AT(model.seq), .most = 65536},
+    {"schedule", TEXT, AT(schedule)},
+    {"microbatches", COUNT, AT(microbatches), .most = 65536},
+    {"microbatch-size", COUNT, AT(model.microbatch_size), .most = 65536},
+    {"steps", COUNT, AT(steps), .most = 1000000000},
+    {"optimizer", OTHER, .read = read_optimizer},
+    {"lr", OTHER, .read = read_rate},
+    {"seed", NUMBER, AT(model.seed)},
+    {"device", OTHER, .read = read_device},
+    {"precision", OTHER, .read = read_precision},
+    {"recompute", FLAG, AT(device.recompute)},
+    {"device-memory", BYTES, AT(device.memory_bytes_max)},
+    {"topology", TEXT, AT(device.topology)},
+    {"data", TEXT, AT(data)},
+    {"transport", TEXT, AT(transport)},
+    {"check", FLAG, AT(check)},
+    {"trace", TEXT, AT(trace)},
+    {"timeline", TEXT, AT(timeline)},
+    {"save-weights", TEXT, AT(save_weights)},
+    {"json", TEXT, AT(json)},
+    {"fault", OTHER, .read = read_fault}, /* for tests: swap|stale|drop[:STEP] */
+};
+#undef AT
+enum { OPTION_ROWS = sizeof option_rows / sizeof *option_rows, OPTION_FIRST = 256 };
+
+/* For getopt: row i is the option OPTION_FIRST + i. */
+static void long_options_fill(struct option longs[OPTION_ROWS + 2])
+{
+    for (int i = 0; i < OPTION_ROWS; i++) {
+        longs[i] =
+            (struct option){option_rows[i].name,
+                            option_rows[i].kind == FLAG ? no_argument : required_argument,
+                            NULL, OPTION_FIRST + i};
+    }
+    longs[OPTION_ROWS] = (struct option){"help", no_argument, NULL, 'h'};
+    longs[OPTION_ROWS + 1] = (struct option){NULL, 0, NULL, 0};
+}
+
 static bool read_option(int option, const char *value, bench_options *options)
 {
-    tryst_model *model = &options->model;
-    switch (option) {
-    case 'n':
+    if (option == 'n') {
         options->ranks_given = true;
         return read_int("n", value, 1, 4096, &options->ranks);
-    case OPTION_MODEL: return read_model(value, model);
-    case OPTION_LAYERS: return read_int("layers", value, 1, 100000, &model->layers);
-    case OPTION_HIDDEN: return read_int("hidden", value, 1, 65536, &model->hidden);
-    case OPTION_HEADS: return read_int("heads", value, 1, 1024, &model->heads);
-    case OPTION_SEQ: return read_int("seq", value, 1, 65536, &model->seq);
-    case OPTION_SCHEDULE: options->schedule = value; return true;
-    case OPTION_MICROBATCHES:
-        return read_int("microbatches", value, 1, 65536, &options->microbatches);
-    case OPTION_MICROBATCH_SIZE:
-        return read_int("microbatch-size", value, 1, 65536, &model->microbatch_size);
-    case OPTION_STEPS: return read_int("steps", value, 1, 1000000000, &options->steps);
-    case OPTION_OPTIMIZER: return read_optimizer(value, &options->optimizer.kind);
-    case OPTION_LR: return read_rate(value, &options->optimizer.lr);
-    case OPTION_SEED: return read_u64("seed", value, &model->seed);
-    case OPTION_DEVICE: return read_device(value, &options->device);
-    case OPTION_PRECISION: return read_precision(value, &options->device.precision);
-    case OPTION_RECOMPUTE: options->device.recompute = true; return true;
-    case OPTION_DEVICE_MEMORY:
-        return read_bytes("device-memory", value, &options->device.memory_bytes_max);
-    case OPTION_TOPOLOGY: options->device.topology = value; return true;
-    case OPTION_DATA: options->data = value; return true;
-    case OPTION_TRANSPORT: options->transport = value; return true;
-    case OPTION_CHECK: options->check = true; return true;
-    case OPTION_TRACE: options->trace = value; return true;
-    case OPTION_TIMELINE: options->timeline = value; return true;
-    case OPTION_SAVE_WEIGHTS: options->save_weights = value; return true;
-    case OPTION_JSON: options->json = value; return true;
-    case OPTION_FAULT: return read_fault(value, options);
-    default: return refuse("see pp_bench --help");
+    }
+    if (option < OPTION_FIRST) {
+        return refuse("see pp_bench --help");
+    }
+    const option_row *row = &option_rows[option - OPTION_FIRST];
+    void *at = (char *)options + row->offset;
+    switch (row->kind) {
+    case FLAG: *(bool *)at = true; return true;
+    case TEXT: *(const char **)at = value; return true;
+    case COUNT: return read_int(row->name, value, 1, row->most, at);
+    case NUMBER: return read_u64(row->name, value, at);
+    case BYTES: return read_bytes(row->name, value, at);
+    default: return row->read(value, options);
     }
 }
 
@@ -514,8 +491,10 @@ bench_next bench_options_read(int argc, char **argv, int size, bench_options *op
                       .kind = TRYST_OPTIMIZER_ADAM},
         .schedule = "1f1b",
         .steps = STEPS_DEFAULT};
+    struct option longs[OPTION_ROWS + 2];
     int option;
-    while ((option = getopt_long(argc, argv, "n:h", long_options, NULL)) != -1) {
+    long_options_fill(longs);
+    while ((option = getopt_long(argc, argv, "n:h", longs, NULL)) != -1) {
         if (option == 'h') {
             fputs(help, stdout);
             return BENCH_EXIT_OK;

@@ -18,7 +18,7 @@
 #define FIRST_ROOM 16u
 
 struct graph_private {
-    uint32_t nodes_room, links_room, routes_room, ranks_room, rank_of_room;
+    size_t nodes_room, links_room, routes_room, ranks_room, rank_of_room;
     uint32_t *rank_of; /* node → rank number or GRAPH_NONE */
     uint32_t *slots; /* node or GRAPH_NONE, by hash of the name; at most half are taken */
     uint32_t slots_count;
@@ -70,20 +70,10 @@ void graph_close(struct graph *graph)
 }
 
 /* Room for one more item; `items_p` is the address of an array's pointer. */
-static bool room_make(void *items_p, uint32_t *room, uint32_t count, size_t item_bytes)
+static bool room_make(void *items_p, size_t *room, uint32_t count, size_t item_bytes)
 {
-    void **items = items_p;
-    if (count < *room)
-        return true;
-    if (count >= GRAPH_NONE / 2)
-        return false;
-    uint32_t wanted = *room ? *room * 2 : FIRST_ROOM;
-    void *grown = mem_resize(*items, wanted * item_bytes);
-    if (!grown)
-        return false;
-    *items = grown;
-    *room = wanted;
-    return true;
+    return count < GRAPH_NONE / 2 &&
+           mem_reserve(items_p, room, (size_t)count + 1, item_bytes);
 }
 
 /* ---- names -------------------------------------------------------------------------------- */

@@ -11,13 +11,9 @@
 /* Room for one more in `items_p` (which has `count`): arrays double at powers of two. */
 static bool room_make(void *items_p, uint32_t count, size_t item_bytes)
 {
-    void **items = items_p;
-    if (count & (count - 1)) /* between two powers there is room */
-        return true;
-    void *grown = mem_resize(*items, (count ? (size_t)count * 2 : 1) * item_bytes);
-    if (grown)
-        *items = grown;
-    return grown != NULL;
+    size_t room = count;
+    return (count & (count - 1)) != 0 || /* between two powers there is room */
+           mem_reserve(items_p, &room, room + 1, item_bytes);
 }
 
 #define ADD(machine, items, ...)                                                     \

@@ -9,20 +9,6 @@
 
 #include "core/alloc.h"
 
-/* Makes room for one more item; false without memory. */
-static bool room_make(void **items, size_t count, size_t *capacity, size_t item_bytes)
-{
-    if (count < *capacity)
-        return true;
-    size_t more = *capacity ? 2 * *capacity : 8;
-    void *moved = mem_resize(*items, more * item_bytes);
-    if (!moved)
-        return false;
-    *items = moved;
-    *capacity = more;
-    return true;
-}
-
 static void link_attribute(void *arg, const struct rtattr *attribute)
 {
     struct netif_link *link = arg;
@@ -45,8 +31,8 @@ static tryst_status link_note(struct netif_scan *scan, const struct nlmsghdr *me
     link.index = (uint32_t)fixed.ifi_index;
     link.up = (fixed.ifi_flags & IFF_UP) && (fixed.ifi_flags & IFF_RUNNING);
     link.loopback = (fixed.ifi_flags & IFF_LOOPBACK) != 0;
-    if (!room_make((void **)&scan->links, scan->links_count, &scan->links_capacity,
-                   sizeof link))
+    if (!mem_reserve(&scan->links, &scan->links_capacity, scan->links_count + 1,
+                     sizeof link))
         return TRYST_E_NOMEM;
     scan->links[scan->links_count++] = link;
     return TRYST_OK;
@@ -109,8 +95,8 @@ static tryst_status address_note(struct netif_scan *scan, const struct nlmsghdr 
                          .family = fixed.ifa_family,
                          .prefix_bits = fixed.ifa_prefixlen};
     address_fill(&item, found.has_local ? found.local : found.address);
-    if (!room_make((void **)&scan->items, scan->items_count, &scan->items_capacity,
-                   sizeof item))
+    if (!mem_reserve(&scan->items, &scan->items_capacity, scan->items_count + 1,
+                     sizeof item))
         return TRYST_E_NOMEM;
     scan->items[scan->items_count++] = item;
     return TRYST_OK;

@@ -70,7 +70,8 @@ struct lp {
     void *model;
     uint32_t rows, groups, columns; /* `columns`: those that Clp has, without T */
     struct {
-        uint32_t count, values_count, room, values_room;
+        uint32_t count, values_count;
+        size_t room, values_room;
         int *start, *index;
         double *value;
     } fresh;
@@ -170,32 +171,18 @@ tryst_status lp_open(uint32_t rows_count, uint32_t groups_count, struct lp **lp_
     return TRYST_OK;
 }
 
-/* `*mem_p` gets room for at least `count` items. */
-static bool room_make(void *mem_p, uint32_t count, size_t item_bytes, uint32_t *room_p)
-{
-    void **mem = mem_p;
-    if (count <= *room_p)
-        return true;
-    uint32_t room = count + count / 2 + 64;
-    void *grown = mem_resize(*mem, room * item_bytes);
-    if (!grown)
-        return false;
-    *mem = grown;
-    *room_p = room;
-    return true;
-}
-
 static bool fresh_room(struct lp *lp, uint32_t values)
 {
-    uint32_t room = lp->fresh.room, values_room = lp->fresh.values_room, bounds = room;
-    if (!room_make(&lp->bound, lp->fresh.count + 2, 3 * sizeof *lp->bound, &bounds) ||
-        !room_make(&lp->fresh.start, lp->fresh.count + 2, sizeof *lp->fresh.start,
-                   &lp->fresh.room) ||
-        !room_make(&lp->fresh.index, lp->fresh.values_count + values,
-                   sizeof *lp->fresh.index, &values_room))
-        return false;
-    return room_make(&lp->fresh.value, lp->fresh.values_count + values,
-                     sizeof *lp->fresh.value, &lp->fresh.values_room);
+    size_t room = lp->fresh.room, values_room = lp->fresh.values_room;
+    size_t starts = (size_t)lp->fresh.count + 2;
+    size_t entries = (size_t)lp->fresh.values_count + values;
+    return mem_reserve(&lp->bound, &room, starts, 3 * sizeof *lp->bound) &&
+           mem_reserve(&lp->fresh.start, &lp->fresh.room, starts,
+                       sizeof *lp->fresh.start) &&
+           mem_reserve(&lp->fresh.index, &values_room, entries,
+                       sizeof *lp->fresh.index) &&
+           mem_reserve(&lp->fresh.value, &lp->fresh.values_room, entries,
+                       sizeof *lp->fresh.value);
 }
 
 tryst_status lp_column_add(struct lp *lp, uint32_t group, uint32_t values_count,

@@ -502,14 +502,9 @@ static tryst_status column_fill(struct plan_work *work, const uint32_t *down,
 
 static tryst_status columns_room(struct plan_work *work)
 {
-    if (work->columns_count == work->columns_room) {
-        uint32_t room = work->columns_room ? 2 * work->columns_room : 64;
-        void *grown = mem_resize(work->columns, room * sizeof *work->columns);
-        if (!grown)
-            return TRYST_E_NOMEM;
-        work->columns = grown;
-        work->columns_room = room;
-    }
+    if (!mem_reserve(&work->columns, &work->columns_room, (size_t)work->columns_count + 1,
+                     sizeof *work->columns))
+        return TRYST_E_NOMEM;
     return 2 * work->columns_count >= work->index_room ? index_grow(work) : TRYST_OK;
 }
 

@@ -18,6 +18,8 @@
 #ifndef TRYST_TOPOLOGY_PLAN_WORK_H
 #define TRYST_TOPOLOGY_PLAN_WORK_H
 
+#include <stddef.h>
+
 #include "arborescence.h"
 #include "plan.h"
 
@@ -49,7 +51,8 @@ struct plan_work {
     uint32_t *parent[2], *walk;  /* scratch by rank */
 
     struct plan_column *columns;
-    uint32_t columns_count, columns_room;
+    uint32_t columns_count;
+    size_t columns_room;
     uint32_t *index; /* hash table: column + 1, 0: free */
     uint32_t index_room;
 

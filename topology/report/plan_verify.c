@@ -41,7 +41,7 @@ struct verify {
     uint32_t *numbers;        /* scratch: 5 n */
     double time, bound, ring; /* recomputed, in seconds per Gbit */
     struct plan plan;         /* the trees, as they are read */
-    uint32_t trees_room;
+    size_t trees_room;
 };
 
 static tryst_status wrong(const struct verify *verify, const char *fmt, ...)
@@ -204,14 +204,9 @@ static bool depths_find(struct verify *verify, uint32_t *depth_p)
 static struct plan_tree *tree_new(struct verify *verify)
 {
     struct plan *plan = &verify->plan;
-    if (plan->trees_count == verify->trees_room) {
-        uint32_t room = verify->trees_room ? 2 * verify->trees_room : 16;
-        void *grown = mem_resize(plan->trees, room * sizeof *plan->trees);
-        if (!grown)
-            return NULL;
-        plan->trees = grown;
-        verify->trees_room = room;
-    }
+    if (!mem_reserve(&plan->trees, &verify->trees_room, (size_t)plan->trees_count + 1,
+                     sizeof *plan->trees))
+        return NULL;
     plan->trees[plan->trees_count] = (struct plan_tree){0};
     return &plan->trees[plan->trees_count++];
 }

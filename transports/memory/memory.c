@@ -104,15 +104,10 @@ static void reach_update(struct memory_cache *cache, size_t from)
 
 static tryst_status cache_reserve(struct memory_cache *cache)
 {
-    if (cache->count < cache->room)
-        return TRYST_OK;
-    size_t room = cache->room ? 2 * cache->room : 16;
-    struct memory_place *entries = mem_resize(cache->entries, room * sizeof *entries);
-    if (!entries)
-        return TRYST_E_NOMEM;
-    cache->entries = entries;
-    cache->room = room;
-    return TRYST_OK;
+    return mem_reserve(&cache->entries, &cache->room, cache->count + 1,
+                       sizeof *cache->entries)
+               ? TRYST_OK
+               : TRYST_E_NOMEM;
 }
 
 /* Make it known; the cache owns it from here on. */
