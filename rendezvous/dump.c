@@ -3,7 +3,7 @@
  * tryst_dump's text: every peer, and every operation that is not complete, with what it waits for.
  *
  * Invariant: reads only; it may run while the engine is stuck.
- * Callers: commsched/context.c.
+ * Callers: tryst_dump (commsched/context/settings.c).
  */
 #include "dump.h"
 #include "late.h"

@@ -5,7 +5,7 @@
  * Idea: leaving takes steps, each of which commsched lets take its time: end what is under way (leave),
  * wait until the others have what they were sent (quiet, read), say so (tell), close by force what is
  * left (cut), and wait until no fabric touches our memory (gone).
- * Callers: commsched/context.c.
+ * Callers: commsched/context/group_open.c.
  */
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * (framework/rendezvous.cc, util/device_name_utils.cc), made strict where TensorFlow's leniency
  * would let two ranks mean different things by one string (tryst/key.h lists where).
  * Invariant: parsing allocates nothing and reads no byte behind the given length.
- * Callers: users, submit.c and group.c for their keys, table.c for those from the wire.
+ * Callers: users, submit.c and group_info.c for their keys, table.c for those from the wire.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
  *
  * Invariant: low_ns <= true offset <= high_ns, if no clock runs wrong by more than DRIFT. Where both
  * ranks read the same clock (one kernel) they say so, and the offset is zero without error.
- * Callers: peer_link.c; trace_write through rendezvous_clock.
+ * Callers: link.c, liveness.c; trace_write through rendezvous_clock.
  */
 #include "clock_offset.h"
 

@@ -4,7 +4,7 @@
  *
  * Idea: every rank checks all entries by the same rules, so all come to the same verdict and
  * nobody has to be told.
- * Callers: tryst_group_open (commsched/context.c); rendezvous/match/key.c looks ranks up.
+ * Callers: tryst_group_open (commsched/context/group_open.c).
  */
 #include "roster_gather.h"
 

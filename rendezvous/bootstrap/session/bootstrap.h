@@ -7,7 +7,7 @@
  * Invariants: every wait ends at a deadline, and its error names the ranks that are missing;
  * the first failure is everybody's failure and reaches all ranks with the same sentence; who
  * has not proved the token is told nothing and holds one fixed-size slot for at most 5 s.
- * Callers: commsched/context.c (tryst_group_open). One thread at a time per object.
+ * Callers: tryst_group_open (commsched/context/group_open.c). One thread at a time per object.
  *
  * A client (what each rank goes through inside bootstrap_open):
  *
