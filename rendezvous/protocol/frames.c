@@ -127,12 +127,12 @@ static bool header_is_due(const struct peer *peer)
 }
 
 /** Build the next frame where the transport has room for it; its bytes, 0: there is nothing to say. */
-static size_t frame_build(struct peer *peer, void *frame)
+static size_t frame_build(struct peer *peer, void *frame, bool records)
 {
     uint32_t unread = (uint32_t)peer->out.frames_sent - peer->out.frames_acked;
     bool credit = unread < peer->rdv->set.frame_credits;
     size_t bytes = 0;
-    if (credit && peer_has_records(peer))
+    if (credit && records)
         bytes = records_pack(peer, frame, FRAME_BYTES_MAX);
     if (bytes) {
         peer->out.frames_sent++;
@@ -146,8 +146,8 @@ static size_t frame_build(struct peer *peer, void *frame)
     return bytes;
 }
 
-/** True if a frame has left. */
-static bool frame_push(struct peer *peer)
+/** True if a frame has left. `records`: there are some for it. */
+static bool frame_push(struct peer *peer, bool records)
 {
     const struct transport_ops *ops = peer->endpoint.ep->rail->ops;
     void *frame;
@@ -161,7 +161,7 @@ static bool frame_push(struct peer *peer)
         peer_give_up(peer, TRYST_E_PEER, "a frame could not be sent to it");
         return false;
     }
-    size_t bytes = frame_build(peer, frame);
+    size_t bytes = frame_build(peer, frame, records);
     if (!bytes)
         return false;
     ops->frame_commit(peer->endpoint.ep, bytes);
@@ -172,12 +172,13 @@ static bool frame_push(struct peer *peer)
 int peer_flush(struct peer *peer)
 {
     int count = 0;
-    bool more = true;
+    bool records = peer_has_records(peer);
+    bool more = records || header_is_due(peer);
     list_remove(&peer->out.flush_node);
     while (more && peer->endpoint.state == PEER_EP_READY && peer->life <= PEER_LEFT &&
-           !peer->endpoint.broken && (peer_has_records(peer) || header_is_due(peer)) &&
-           frame_push(peer)) {
-        more = peer_has_records(peer); /* a new header has said all that was due */
+           !peer->endpoint.broken && frame_push(peer, records)) {
+        more = records =
+            peer_has_records(peer); /* a new header has said all that was due */
         count++;
     }
     return count;

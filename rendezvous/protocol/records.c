@@ -25,65 +25,26 @@
 #include "rendezvous/peer/abort.h"
 #include "send_run.h"
 #include "want.h"
+#include "wire_decode.h"
+#include "wire_encode.h"
 
 /** Frames with a wrong cookie are logged once in this time. */
 #define COOKIES_LOG_NS (10 * NS_PER_S)
 
-/* Frames are aligned to 8 bytes and records padded to them, so their fields are written where they
- * travel: a copy of what was just written field by field would wait for those stores to end. */
-
-static size_t padded(size_t bytes)
-{
-    return (bytes + 7) & ~(size_t)7;
-}
-
-/** Copy and pad with zeros; returns the padded size. */
-static size_t put_padded(uint8_t *at, const void *data, size_t bytes)
-{
-    size_t whole = padded(bytes);
-    if (whole > bytes)
-        memset(at + whole - 8, 0, 8);
-    if (bytes)
-        memcpy(at, data, bytes);
-    return whole;
-}
-
 /* ---- packing ------------------------------------------------------------------------------ */
 
+/** The frame that is packed, and for whom. */
 struct packer {
     struct peer *peer;
-    uint8_t *at;
-    size_t room;
-    unsigned records;
+    struct wire_writer writer;
 };
 
-/** Room for one record of `bytes`, or NULL. */
-static uint8_t *packer_take(struct packer *packer, size_t bytes)
-{
-    if (bytes > packer->room)
-        return NULL;
-    uint8_t *at = packer->at;
-    packer->at += bytes;
-    packer->room -= bytes;
-    packer->records++;
-    return at;
-}
-
 static bool pack_answer(struct packer *packer, uint8_t type, uint8_t flags,
-                        const struct record_answer *fields)
+                        struct record_answer *fields)
 {
-    uint8_t *at = packer_take(packer, sizeof *fields);
-    if (!at)
-        return false;
-    struct record_answer *record = (void *)at;
-    record->header =
-        (struct record_header){type, flags, sizeof *record, fields->header.status};
-    record->id = fields->id;
-    record->upto = fields->upto;
-    record->posted = fields->posted;
-    record->origin_rank = fields->origin_rank;
-    record->origin_status = fields->origin_status;
-    return true;
+    fields->header.type = type;
+    fields->header.flags = flags;
+    return wire_answer(&packer->writer, fields);
 }
 
 static bool pack_answers(struct packer *packer)
@@ -174,8 +135,7 @@ static void pack_asks(struct packer *packer)
 /** TRYST_OK: packed. TRYST_AGAIN: not now, but others may be. TRYST_IN_PROGRESS: frame full. */
 static tryst_status pack_want(struct packer *packer, tryst_op *op)
 {
-    size_t bytes = sizeof(struct record_want) + padded(op->key->bytes);
-    if (bytes > packer->room)
+    if (!wire_has_room(&packer->writer, wire_want_bytes(op->key->bytes)))
         return TRYST_IN_PROGRESS;
     tryst_status status = consumer_announce(op);
     if (status != TRYST_OK)
@@ -185,78 +145,67 @@ static tryst_status pack_want(struct packer *packer, tryst_op *op)
     uint8_t flags = (uint8_t)((is_void ? RECORD_VOID : 0) | (alloc ? RECORD_ALLOC : 0) |
                               (op->flags & TRYST_OP_PRIORITY ? RECORD_PRIORITY : 0) |
                               (op->device ? RECORD_DEVICE : 0));
-    struct record_want record = {.header = {RECORD_WANT, flags, (uint16_t)bytes,
-                                            is_void ? op_told(op->final) : TRYST_OK},
-                                 .id = op->id,
-                                 .step = op->step_id,
-                                 .seq = op->queued.seq,
-                                 .key_hash = op->key->hash,
-                                 .bytes = op->bytes,
-                                 .slice_bytes = op->run
-                                                    ? op->run->slice_bytes
-                                                    : (uint32_t)op->rdv->set.slice_bytes,
-                                 .posted = op->run ? op->done_posted : 0,
-                                 .priority = op->priority,
-                                 .dtype = (uint8_t)op->tensor.dtype,
-                                 .key_bytes = op->key->bytes};
-    uint8_t *at = packer_take(packer, bytes);
-    memcpy(at, &record, sizeof record);
-    put_padded(at + sizeof record, op->key->string, op->key->bytes);
+    struct record_want record = {
+        .header = {.flags = flags, .status = is_void ? op_told(op->final) : TRYST_OK},
+        .id = op->id,
+        .step = op->step_id,
+        .seq = op->queued.seq,
+        .key_hash = op->key->hash,
+        .bytes = op->bytes,
+        .slice_bytes =
+            op->run ? op->run->slice_bytes : (uint32_t)op->rdv->set.slice_bytes,
+        .posted = op->run ? op->done_posted : 0,
+        .priority = op->priority,
+        .dtype = (uint8_t)op->tensor.dtype,
+        .key_bytes = op->key->bytes};
+    (void)wire_want(&packer->writer, &record, op->key->string);
     op->records &= (uint8_t)~QUEUED_WANT;
     return TRYST_OK;
 }
 
-/** The bytes of a small tensor on a device, out of their slot. */
-static void device_pack(tryst_op *op, uint8_t *at, size_t bytes)
+static struct record_data data_fields(const tryst_op *op, size_t payload_bytes)
 {
-    if (bytes)
-        put_padded(at, op->device->slot->data, bytes);
-    op_device_slot_drop(op);
+    return (struct record_data){.header = {.status = op_told(op->fail)},
+                                .seq = op->queued.seq,
+                                .name = (uint32_t)op->entry->declared,
+                                .payload_bytes = (uint16_t)payload_bytes,
+                                .dtype = (uint8_t)op->tensor.dtype};
 }
 
-/** Declare the key of `op`; returns where the payload goes. */
-static uint8_t *pack_name(tryst_op *op, struct record_data *data)
+/** The same, and it declares its key. */
+__attribute__((noinline)) static bool pack_named(struct packer *packer, tryst_op *op,
+                                                 const void *payload, size_t bytes)
 {
-    struct record_name *record = (void *)(data + 1);
-    op->entry->declared = op->peer->out.names_told;
-    data->header.flags |= RECORD_NAMED;
-    *record = (struct record_name){
+    struct peer *peer = packer->peer;
+    struct record_data record = data_fields(op, bytes);
+    struct record_name name = {
         .step = op->step_id, .key_hash = op->key->hash, .key_bytes = op->key->bytes};
-    uint8_t *at = (uint8_t *)(record + 1);
-    return at + put_padded(at, op->key->string, op->key->bytes);
-}
-
-static void pack_payload(tryst_op *op, uint8_t *at, size_t bytes)
-{
-    if (__builtin_expect(op->device != NULL, 0))
-        device_pack(op, at, bytes);
-    else
-        put_padded(at, op->tensor.data, bytes);
+    record.name = (uint32_t)(peer->out.names_told + 1);
+    if (!wire_data_named(&packer->writer, &record, &name, op->key->string, payload))
+        return false;
+    op->entry->declared = ++peer->out.names_told;
+    return true;
 }
 
 static tryst_status pack_data(struct packer *packer, tryst_op *op)
 {
     struct peer *peer = packer->peer;
-    bool named = name_is_declared(op->entry, peer->out.names_told);
-    size_t name_bytes = named ? 0 : sizeof(struct record_name) + padded(op->key->bytes);
-    size_t payload_bytes = op->fail == TRYST_OK ? op->bytes : 0;
-    size_t bytes = sizeof(struct record_data) + name_bytes + padded(payload_bytes);
-    uint8_t *at =
-        stream_out_has_place(&peer->out.stream) ? packer_take(packer, bytes) : NULL;
-    if (!at)
+    size_t bytes = op->fail == TRYST_OK ? op->bytes : 0;
+    struct record_data record = data_fields(op, bytes);
+    const void *payload = op->tensor.data;
+    if (__builtin_expect(op->device != NULL, 0))
+        payload = bytes ? op->device->slot->data : NULL; /* fetched from the device */
+    if (!stream_out_has_place(&peer->out.stream))
         return TRYST_IN_PROGRESS;
-    struct record_data *record = (void *)at;
-    record->header =
-        (struct record_header){RECORD_DATA, 0, (uint16_t)bytes, op_told(op->fail)};
-    record->seq = op->queued.seq;
-    record->name = (uint32_t)(named ? op->entry->declared : ++peer->out.names_told);
-    record->payload_bytes = (uint16_t)payload_bytes;
-    record->dtype = (uint8_t)op->tensor.dtype;
-    record->reserved = 0;
-    pack_payload(op, named ? (uint8_t *)(record + 1) : pack_name(op, record),
-                 payload_bytes);
+    bool packed = name_is_declared(op->entry, peer->out.names_told)
+                      ? wire_data(&packer->writer, &record, payload)
+                      : pack_named(packer, op, payload, bytes);
+    if (!packed)
+        return TRYST_IN_PROGRESS;
+    if (__builtin_expect(op->device != NULL, 0))
+        op_device_slot_drop(op);
     stream_out_push(&peer->out.stream, &op->sent);
-    peer->bytes_sent += payload_bytes;
+    peer->bytes_sent += bytes;
     op->records &= (uint8_t)~QUEUED_DATA;
     if (op->rdv->trace)
         op_trace_flow(op, trace_now_ns(op->rdv->trace));
@@ -266,21 +215,15 @@ static tryst_status pack_data(struct packer *packer, tryst_op *op)
 
 static tryst_status pack_offer(struct packer *packer, tryst_op *op)
 {
-    size_t key_bytes = op->want_id ? 0 : op->key->bytes;
-    size_t bytes = sizeof(struct record_offer) + padded(key_bytes);
-    uint8_t *at = packer_take(packer, bytes);
-    if (!at)
-        return TRYST_IN_PROGRESS;
-    struct record_offer record = {.header = {RECORD_OFFER, 0, (uint16_t)bytes, TRYST_OK},
-                                  .want = op->want_id,
+    struct record_offer record = {.want = op->want_id,
                                   .step = op->step_id,
                                   .seq = op->queued.seq,
                                   .key_hash = op->key->hash,
                                   .bytes = op->bytes,
-                                  .key_bytes = (uint16_t)key_bytes,
+                                  .key_bytes = op->want_id ? 0 : op->key->bytes,
                                   .dtype = (uint8_t)op->tensor.dtype};
-    memcpy(at, &record, sizeof record);
-    put_padded(at + sizeof record, op->key->string, key_bytes);
+    if (!wire_offer(&packer->writer, &record, op->key->string))
+        return TRYST_IN_PROGRESS;
     op->records &= (uint8_t)~QUEUED_OFFER;
     op->rdv->counters.offers++;
     if (op->state == OP_VOID && op->scope->state == SCOPE_CLOSING)
@@ -333,13 +276,13 @@ static tryst_status pack_op(struct packer *packer, tryst_op *op)
     return pack_done(packer, op);
 }
 
-/** Pack the marks of pending operations until the frame is full. */
+/** Pack the records of pending operations until the frame is full. */
 static void pack_pending(struct packer *packer)
 {
     struct list_node *node;
     while ((node = list_first(&packer->peer->out.pending)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, pending_node);
-        op_hold(op); /* packing its last mark may end it */
+        op_hold(op); /* packing its last record may end it */
         tryst_status status = pack_op(packer, op);
         bool through =
             status == TRYST_AGAIN ? op->state != OP_VOID || op->run : !op->records;
@@ -365,16 +308,14 @@ __attribute__((noinline)) static bool pack_rest(struct packer *packer)
 
 size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
 {
-    struct packer packer = {.peer = peer,
-                            .at = frame + sizeof(struct frame_header),
-                            .room = capacity - sizeof(struct frame_header)};
+    struct packer packer = {.peer = peer, .writer = wire_begin(frame, capacity)};
     if (!peer_has_answers(peer) || pack_rest(&packer))
         pack_pending(&packer);
-    peer->rdv->counters.records_sent += packer.records;
-    if (!packer.records)
+    peer->rdv->counters.records_sent += packer.writer.records;
+    if (!packer.writer.records)
         return 0;
-    frame_header_put(peer, frame, packer.records, 0);
-    return (size_t)(packer.at - frame);
+    frame_header_put(peer, frame, packer.writer.records, 0);
+    return (size_t)(packer.writer.at - frame);
 }
 
 void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsigned flags)
@@ -397,57 +338,13 @@ void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsig
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-static const char *want_check(const struct record_want *want, size_t bytes)
-{
-    if (bytes != sizeof *want + padded(want->key_bytes) || !want->key_bytes)
-        return "WANT: key does not fit";
-    if (!want->id || !want->slice_bytes)
-        return "WANT: no id or no slice size";
-    if (want->slice_bytes < SLICE_BYTES_MIN)
-        return "WANT: slices too small";
-    if (want->bytes / want->slice_bytes >= UINT32_MAX / 2)
-        return "WANT: too many slices";
-    if (want->header.flags & RECORD_VOID && want->header.status < 100)
-        return "WANT: given up, but without a failure";
-    uint64_t slices =
-        want->bytes / want->slice_bytes + !!(want->bytes % want->slice_bytes);
-    return want->posted <= slices ? NULL : "WANT: posted";
-}
-
-/** What DATA declares, or NULL. */
-static const struct record_name *data_name(const struct record_data *data)
-{
-    return data->header.flags & RECORD_NAMED ? (const void *)(data + 1) : NULL;
-}
-
-static const char *data_check(const struct record_data *data, size_t bytes)
-{
-    const struct record_name *name = data_name(data);
-    size_t head = sizeof *data;
-    if (name && bytes < head + sizeof *name)
-        return "DATA: short";
-    if (name && (!name->key_bytes || !name->key_hash))
-        return "DATA: no key";
-    if (name)
-        head += sizeof *name + padded(name->key_bytes);
-    return bytes == head + padded(data->payload_bytes) ? NULL
-                                                       : "DATA: sizes do not add up";
-}
-
 static void data_read(struct peer *peer, const struct record_data *data)
 {
-    const struct record_name *name = data_name(data);
+    const struct record_name *name = wire_data_name(data);
     const uint8_t *payload = (const uint8_t *)(data + 1);
     if (name)
-        payload += sizeof *name + padded(name->key_bytes);
+        payload += sizeof *name + wire_padded(name->key_bytes);
     eager_data(peer, data, name, payload);
-}
-
-static const char *offer_check(const struct record_offer *offer, size_t bytes)
-{
-    if (bytes != sizeof *offer + padded(offer->key_bytes))
-        return "OFFER: key does not fit";
-    return offer->want || offer->key_bytes ? NULL : "OFFER: neither key nor want";
 }
 
 /** The answer is about a DATA, by its number. */
@@ -482,41 +379,30 @@ static void answer_read(struct peer *peer, const struct record_answer *answer)
     }
 }
 
-/** Users index by it. */
-static bool rank_is_any(const struct peer *peer, int32_t rank)
-{
-    return rank >= -1 && rank < peer->rdv->group->roster.size;
-}
-
 /** Act on one record; the reason when it is malformed. */
-static const char *record_read(struct peer *peer, const uint8_t *record, size_t bytes)
+static const char *record_read(struct peer *peer, const struct record_header *record)
 {
-    const struct record_header *header = (const void *)record;
-    const char *wrong = NULL;
-    if (header->status != TRYST_OK && header->status < 100)
+    const void *whole = record;
+    const char *wrong;
+    if (record->status != TRYST_OK && record->status < 100)
         return "a status that ends nothing";
-    switch (header->type) {
-    case RECORD_WANT: {
-        const struct record_want *want = (const void *)record;
-        wrong = bytes < sizeof *want ? "WANT: short" : want_check(want, bytes);
+    switch (record->type) {
+    case RECORD_WANT:
+        wrong = wire_want_check(whole);
         if (!wrong)
-            producer_want(peer, want, (const char *)(want + 1));
+            producer_want(peer, whole, (const char *)record + sizeof(struct record_want));
         return wrong;
-    }
-    case RECORD_DATA: {
-        const struct record_data *data = (const void *)record;
-        wrong = bytes < sizeof *data ? "DATA: short" : data_check(data, bytes);
+    case RECORD_DATA:
+        wrong = wire_data_check(whole);
         if (!wrong)
-            data_read(peer, data);
+            data_read(peer, whole);
         return wrong;
-    }
-    case RECORD_OFFER: {
-        const struct record_offer *offer = (const void *)record;
-        wrong = bytes < sizeof *offer ? "OFFER: short" : offer_check(offer, bytes);
+    case RECORD_OFFER:
+        wrong = wire_offer_check(whole);
         if (!wrong)
-            consumer_offer(peer, offer, (const char *)(offer + 1));
+            consumer_offer(peer, whole,
+                           (const char *)record + sizeof(struct record_offer));
         return wrong;
-    }
     case RECORD_DONE:
     case RECORD_CANCEL:
     case RECORD_CANCELED:
@@ -524,34 +410,12 @@ static const char *record_read(struct peer *peer, const uint8_t *record, size_t 
     case RECORD_CLOSED:
     case RECORD_ASK:
     case RECORD_KEPT:
-        if (bytes != sizeof(struct record_answer))
-            return "answer: wrong size";
-        if ((header->type == RECORD_CANCEL || header->type == RECORD_CANCELED ||
-             header->type == RECORD_CLOSED) &&
-            header->status == TRYST_OK)
-            return "answer: a failure that is none";
-        if (!rank_is_any(peer, ((const struct record_answer *)record)->origin_rank))
-            return "answer: no rank of the group";
-        answer_read(peer, (const void *)record);
-        return NULL;
+        wrong = wire_answer_check(whole, peer->rdv->group->roster.size);
+        if (!wrong)
+            answer_read(peer, whole);
+        return wrong;
     default: return "unknown record";
     }
-}
-
-/** Whether the records tile the frame exactly. */
-static bool frame_check(const uint8_t *frame, size_t bytes, unsigned records)
-{
-    size_t at = sizeof(struct frame_header);
-    for (unsigned i = 0; i < records; i++) {
-        if (bytes - at < sizeof(struct record_header))
-            return false;
-        const struct record_header *header = (const void *)(frame + at);
-        if (header->bytes < sizeof *header || header->bytes % 8 ||
-            header->bytes > bytes - at)
-            return false;
-        at += header->bytes;
-    }
-    return at == bytes;
 }
 
 /** Credit and take-ups that the header returns; false when it returns what was not taken. */
@@ -620,7 +484,7 @@ void records_read(struct peer *peer, const void *frame, size_t bytes)
         return;
     }
     bool header_only = header->flags & FRAME_HEADER_ONLY;
-    if (header->group != 0 || !frame_check(frame, bytes, header->records) ||
+    if (header->group != 0 || !wire_frame_check(frame, bytes, header->records) ||
         (header_only && header->records) || !header_read(peer, header)) {
         peer_give_up(peer, TRYST_E_PROTOCOL,
                      "it sent a frame that does not hold together");
@@ -634,7 +498,7 @@ void records_read(struct peer *peer, const void *frame, size_t bytes)
     const uint8_t *at = (const uint8_t *)frame + sizeof *header;
     for (unsigned i = 0; i < header->records && peer->life <= PEER_LEFT; i++) {
         const struct record_header *record = (const void *)at;
-        const char *wrong = record_read(peer, at, record->bytes);
+        const char *wrong = record_read(peer, record);
         if (wrong) {
             peer_give_up(peer, TRYST_E_PROTOCOL, wrong);
             return;

@@ -7,7 +7,7 @@
  *
  *  All fields are little-endian and naturally aligned; records are padded to 8 bytes. Append,
  *  never reorder; a change of meaning raises WIRE_VERSION. Everything here is hostile until
- *  records.c has checked it.
+ *  wire_decode.c has checked it.
  *
  *  A frame:   frame_header, then `records` records back to back.
  *  A record:  record_header (type, flags, whole size), then the rest of its struct, then key and
@@ -180,5 +180,11 @@ struct record_answer {
     int32_t origin_status;
 };
 static_assert(sizeof(struct record_answer) == 32, "answer");
+
+/** Keys and payloads are padded with zeros to 8 bytes. */
+static inline size_t wire_padded(size_t bytes)
+{
+    return (bytes + 7) & ~(size_t)7;
+}
 
 #endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What came is checked, field by field; see wire_decode.h.
+ *
+ * Invariant: what passes can be read without another look at sizes; ids, names and numbers are looked up by
+ * who acts on the record.
+ * Callers: records.c; tests check it against the encoders.
+ */
+#include "wire_decode.h"
+
+#include "tryst/status.h"
+
+const char *wire_want_check(const struct record_want *want)
+{
+    size_t bytes = want->header.bytes;
+    if (bytes < sizeof *want)
+        return "WANT: short";
+    if (bytes != sizeof *want + wire_padded(want->key_bytes) || !want->key_bytes)
+        return "WANT: key does not fit";
+    if (!want->id || !want->slice_bytes)
+        return "WANT: no id or no slice size";
+    if (want->slice_bytes < SLICE_BYTES_MIN)
+        return "WANT: slices too small";
+    if (want->bytes / want->slice_bytes >= UINT32_MAX / 2)
+        return "WANT: too many slices";
+    if (want->header.flags & RECORD_VOID && want->header.status < 100)
+        return "WANT: given up, but without a failure";
+    uint64_t slices =
+        want->bytes / want->slice_bytes + !!(want->bytes % want->slice_bytes);
+    return want->posted <= slices ? NULL : "WANT: posted";
+}
+
+const char *wire_offer_check(const struct record_offer *offer)
+{
+    size_t bytes = offer->header.bytes;
+    if (bytes < sizeof *offer)
+        return "OFFER: short";
+    if (bytes != sizeof *offer + wire_padded(offer->key_bytes))
+        return "OFFER: key does not fit";
+    return offer->want || offer->key_bytes ? NULL : "OFFER: neither key nor want";
+}
+
+const char *wire_answer_check(const struct record_answer *answer, int size)
+{
+    uint8_t type = answer->header.type;
+    bool fails =
+        type == RECORD_CANCEL || type == RECORD_CANCELED || type == RECORD_CLOSED;
+    if (answer->header.bytes != sizeof *answer)
+        return "answer: wrong size";
+    if (fails && answer->header.status == TRYST_OK)
+        return "answer: a failure that is none";
+    if (answer->origin_rank < -1 || answer->origin_rank >= size) /* users index by it */
+        return "answer: no rank of the group";
+    return NULL;
+}
+
+bool wire_frame_check(const void *frame, size_t bytes, unsigned records)
+{
+    const uint8_t *data = frame;
+    size_t at = sizeof(struct frame_header);
+    for (unsigned i = 0; i < records; i++) {
+        if (bytes - at < sizeof(struct record_header))
+            return false;
+        const struct record_header *header = (const void *)(data + at);
+        if (header->bytes < sizeof *header || header->bytes % 8 ||
+            header->bytes > bytes - at)
+            return false;
+        at += header->bytes;
+    }
+    return at == bytes;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file wire_decode.h
+ *  Whether what came is what wire.h says: pure, before anything acts on it (wire_decode.c). Any thread.
+ */
+#ifndef RENDEZVOUS_PROTOCOL_WIRE_DECODE_H
+#define RENDEZVOUS_PROTOCOL_WIRE_DECODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "wire.h"
+
+/** Whether `records` records tile this frame of at least a header exactly. */
+bool wire_frame_check(const void *frame, size_t bytes, unsigned records);
+/** What is wrong with a record of such a frame, by its type, or NULL. An answer: in a group of `size` ranks. */
+const char *wire_want_check(const struct record_want *want);
+const char *wire_offer_check(const struct record_offer *offer);
+const char *wire_answer_check(const struct record_answer *answer, int size);
+
+/** What DATA declares, or NULL. */
+static inline const struct record_name *wire_data_name(const struct record_data *data)
+{
+    return data->header.flags & RECORD_NAMED ? (const void *)(data + 1) : NULL;
+}
+
+/** Inline: every small tensor passes here. */
+static inline const char *wire_data_check(const struct record_data *data)
+{
+    size_t bytes = data->header.bytes;
+    if (bytes < sizeof *data)
+        return "DATA: short";
+    const struct record_name *name = wire_data_name(data);
+    size_t head = sizeof *data;
+    if (name && bytes < head + sizeof *name)
+        return "DATA: short";
+    if (name && (!name->key_bytes || !name->key_hash))
+        return "DATA: no key";
+    if (name)
+        head += sizeof *name + wire_padded(name->key_bytes);
+    return bytes == head + wire_padded(data->payload_bytes) ? NULL
+                                                            : "DATA: sizes do not add up";
+}
+
+#endif

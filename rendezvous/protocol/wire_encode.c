@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records are written into a frame; see wire_encode.h.
+ *
+ * Invariant: what is written passes wire_decode.c, if its fields are in range.
+ * Callers: records.c; tests/fuzz/fuzz_wire.c.
+ */
+#include "wire_encode.h"
+
+bool wire_answer(struct wire_writer *writer, const struct record_answer *answer)
+{
+    struct record_answer *record = wire_take(writer, sizeof *record);
+    if (!record)
+        return false;
+    record->header = wire_header(answer->header.type, &answer->header, 0, sizeof *record);
+    record->id = answer->id;
+    record->upto = answer->upto;
+    record->posted = answer->posted;
+    record->origin_rank = answer->origin_rank;
+    record->origin_status = answer->origin_status;
+    return true;
+}
+
+bool wire_want(struct wire_writer *writer, const struct record_want *want,
+               const char *key)
+{
+    size_t bytes = wire_want_bytes(want->key_bytes);
+    struct record_want *record = wire_take(writer, bytes);
+    if (!record)
+        return false;
+    *record = *want;
+    record->header = wire_header(RECORD_WANT, &want->header, 0, bytes);
+    (void)wire_put_padded((uint8_t *)(record + 1), key, want->key_bytes);
+    return true;
+}
+
+bool wire_offer(struct wire_writer *writer, const struct record_offer *offer,
+                const char *key)
+{
+    size_t bytes = sizeof *offer + wire_padded(offer->key_bytes);
+    struct record_offer *record = wire_take(writer, bytes);
+    if (!record)
+        return false;
+    *record = *offer;
+    record->header = wire_header(RECORD_OFFER, &offer->header, 0, bytes);
+    (void)wire_put_padded((uint8_t *)(record + 1), key, offer->key_bytes);
+    return true;
+}
+
+bool wire_data_named(struct wire_writer *writer, const struct record_data *data,
+                     const struct record_name *name, const char *key, const void *payload)
+{
+    size_t name_bytes = sizeof *name + wire_padded(name->key_bytes);
+    size_t bytes = sizeof *data + name_bytes + wire_padded(data->payload_bytes);
+    struct record_data *record = wire_take(writer, bytes);
+    if (!record)
+        return false;
+    uint8_t *at = (uint8_t *)(record + 1);
+    *record = *data;
+    record->header = wire_header(RECORD_DATA, &data->header, RECORD_NAMED, bytes);
+    record->reserved = 0;
+    memcpy(at, name, sizeof *name);
+    at = wire_put_padded(at + sizeof *name, key, name->key_bytes);
+    (void)wire_put_padded(at, payload, data->payload_bytes);
+    return true;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file wire_encode.h
+ *  Records are written into a frame: pure, values in and bytes out (wire_encode.c). Any thread.
+ *
+ *  Frames are aligned to 8 bytes and records padded to them, so fields are written where they travel: a copy of
+ *  what was just written field by field would wait for those stores to end.
+ */
+#ifndef RENDEZVOUS_PROTOCOL_WIRE_ENCODE_H
+#define RENDEZVOUS_PROTOCOL_WIRE_ENCODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "wire.h"
+
+struct wire_writer {
+    uint8_t *at;
+    size_t room;
+    unsigned records;
+};
+
+/** Behind the header of `frame`, which has `capacity` bytes. */
+static inline struct wire_writer wire_begin(uint8_t *frame, size_t capacity)
+{
+    return (struct wire_writer){.at = frame + sizeof(struct frame_header),
+                                .room = capacity - sizeof(struct frame_header)};
+}
+static inline bool wire_has_room(const struct wire_writer *writer, size_t bytes)
+{
+    return bytes <= writer->room;
+}
+static inline size_t wire_want_bytes(size_t key_bytes)
+{
+    return sizeof(struct record_want) + wire_padded(key_bytes);
+}
+
+/* Of what all are made. */
+
+/** Room for one record of `bytes`, or NULL. */
+static inline void *wire_take(struct wire_writer *writer, size_t bytes)
+{
+    uint8_t *at = writer->at;
+    if (bytes > writer->room)
+        return NULL;
+    writer->at += bytes;
+    writer->room -= bytes;
+    writer->records++;
+    return at;
+}
+
+/** Copy and pad with zeros; returns what lies behind. */
+static inline uint8_t *wire_put_padded(uint8_t *at, const void *data, size_t bytes)
+{
+    size_t whole = wire_padded(bytes);
+    if (whole > bytes)
+        memset(at + whole - 8, 0, 8);
+    if (bytes)
+        memcpy(at, data, bytes);
+    return at + whole;
+}
+
+static inline struct record_header wire_header(uint8_t type,
+                                               const struct record_header *header,
+                                               uint8_t flags, size_t bytes)
+{
+    return (struct record_header){type, header->flags | flags, (uint16_t)bytes,
+                                  header->status};
+}
+
+/** Each writes one record whole, or, false, nothing: there is no room. Of `header` status and flags count (and of
+ *  an answer its type); the rest of it follows from the record. Of `key` as many bytes as the record says. */
+bool wire_answer(struct wire_writer *writer, const struct record_answer *answer);
+bool wire_want(struct wire_writer *writer, const struct record_want *want,
+               const char *key);
+bool wire_offer(struct wire_writer *writer, const struct record_offer *offer,
+                const char *key);
+/** The same that declares its key. `payload`: data->payload_bytes of it. */
+bool wire_data_named(struct wire_writer *writer, const struct record_data *data,
+                     const struct record_name *name, const char *key,
+                     const void *payload);
+/** Of a key that is declared already. Inline: every small tensor passes here. */
+static inline bool wire_data(struct wire_writer *writer, const struct record_data *data,
+                             const void *payload)
+{
+    size_t bytes = sizeof *data + wire_padded(data->payload_bytes);
+    struct record_data *record = wire_take(writer, bytes);
+    if (!record)
+        return false;
+    record->header = wire_header(RECORD_DATA, &data->header, 0, bytes);
+    record->seq = data->seq;
+    record->name = data->name;
+    record->payload_bytes = data->payload_bytes;
+    record->dtype = data->dtype;
+    record->reserved = 0;
+    (void)wire_put_padded((uint8_t *)(record + 1), payload, data->payload_bytes);
+    return true;
+}
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records against their encoders: whatever bytes the decoders let pass, the encoders write again, of the same size,
+ * and the decoders let that pass as well. */
+#include "fuzz.h"
+
+#include <string.h>
+
+#include "rendezvous/protocol/wire_decode.h"
+#include "rendezvous/protocol/wire_encode.h"
+#include "support/wire_check.h"
+
+enum { SIZE = 5, RECORDS_MAX = 4096 };
+
+static bool again(struct wire_writer *writer, const struct record_header *record)
+{
+    const void *whole = record;
+    const struct record_want *want = whole;
+    const struct record_offer *offer = whole;
+    const struct record_data *data = whole;
+    switch (record->type) {
+    case RECORD_WANT: return wire_want(writer, want, (const char *)(want + 1));
+    case RECORD_OFFER: return wire_offer(writer, offer, (const char *)(offer + 1));
+    case RECORD_DATA: {
+        const struct record_name *name = wire_data_name(data);
+        const uint8_t *at = (const uint8_t *)(data + 1);
+        if (!name)
+            return wire_data(writer, data, at);
+        at += sizeof *name + wire_padded(name->key_bytes);
+        return wire_data_named(writer, data, name, (const char *)(name + 1), at);
+    }
+    default: return wire_answer(writer, whole);
+    }
+}
+
+static void record_look(const struct record_header *record)
+{
+    static _Alignas(8) uint8_t copy[sizeof(struct frame_header) + UINT16_MAX + 8];
+    struct wire_writer writer = wire_begin(copy, sizeof copy);
+    const struct record_header *written = (const void *)writer.at;
+    if (wire_check(record, SIZE))
+        return;
+    FUZZ_CHECK(again(&writer, record));
+    FUZZ_CHECK(written->type == record->type && written->bytes == record->bytes);
+    FUZZ_CHECK(written->status == record->status);
+    FUZZ_CHECK(writer.at == (const uint8_t *)written + written->bytes);
+    FUZZ_CHECK(!wire_check(written, SIZE));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static _Alignas(8) uint8_t frame[1 << 16];
+    if (bytes < sizeof(struct frame_header) || bytes > sizeof frame)
+        return 0;
+    memcpy(frame, data, bytes);
+    const struct frame_header *header = (const void *)frame;
+    if (!wire_frame_check(frame, bytes, header->records))
+        return 0;
+    const uint8_t *at = frame + sizeof *header;
+    for (unsigned i = 0; i < header->records; i++) {
+        const struct record_header *record = (const void *)at;
+        record_look(record);
+        at += record->bytes;
+    }
+    return 0;
+}

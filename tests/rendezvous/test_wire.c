@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The encoders against the decoders: what is written is what wire.h says, byte by byte; frames of records drawn
+ * at random pass the checks, and give back every field; a record that does not fit leaves no trace. */
+#include "core/random.h"
+#include "rendezvous/protocol/wire_decode.h"
+#include "rendezvous/protocol/wire_encode.h"
+#include "support/unit.h"
+#include "support/wire_check.h"
+#include "tryst/status.h"
+
+#include <string.h>
+
+enum { SIZE = 7, ROUNDS = 2000 };
+
+static _Alignas(8) uint8_t frame[FRAME_BYTES_MAX];
+static const char key[] = "/job:a;00000000000000ab;/job:b;edge;0:0";
+static uint8_t payload[4096];
+
+/* ---- byte by byte ------------------------------------------------------------------------- */
+
+static bool answer_put(struct wire_writer *writer)
+{
+    return wire_answer(writer,
+                       &(struct record_answer){.header = {.type = RECORD_DONE,
+                                                          .flags = RECORD_SEND,
+                                                          .status = TRYST_E_CANCELED},
+                                               .id = 0x0102030405060708,
+                                               .upto = 3,
+                                               .posted = 4,
+                                               .origin_rank = -1,
+                                               .origin_status = TRYST_E_CANCELED});
+}
+
+static bool want_put(struct wire_writer *writer)
+{
+    return wire_want(writer,
+                     &(struct record_want){.header = {.flags = RECORD_PRIORITY},
+                                           .id = 1,
+                                           .step = 2,
+                                           .seq = 3,
+                                           .key_hash = 4,
+                                           .bytes = 5,
+                                           .slice_bytes = 4096,
+                                           .posted = 1,
+                                           .priority = -2,
+                                           .dtype = 7,
+                                           .rail = 0,
+                                           .key_bytes = 3},
+                     "abc");
+}
+
+static bool data_put(struct wire_writer *writer)
+{
+    return wire_data(writer,
+                     &(struct record_data){
+                         .seq = 9, .name = 0x11223344, .payload_bytes = 2, .dtype = 1},
+                     "\xaa\xbb");
+}
+
+static bool named_put(struct wire_writer *writer)
+{
+    return wire_data_named(
+        writer,
+        &(struct record_data){.header = {.status = TRYST_E_NOMEM}, .seq = 1, .name = 2},
+        &(struct record_name){.step = 3, .key_hash = 4, .key_bytes = 8}, "12345678",
+        payload);
+}
+
+static bool offer_put(struct wire_writer *writer)
+{
+    return wire_offer(
+        writer,
+        &(struct record_offer){
+            .step = 1, .seq = 2, .key_hash = 3, .bytes = 4, .key_bytes = 1, .dtype = 6},
+        "k");
+}
+
+static void hex(const uint8_t *data, size_t bytes, char *text)
+{
+    for (size_t i = 0; i < bytes; i++)
+        (void)snprintf(text + 2 * i, 3, "%02x", data[i]);
+}
+
+static void test_bytes(void **state)
+{
+    static const struct {
+        bool (*put)(struct wire_writer *writer);
+        const char *says;
+    } rows[] = {
+        {answer_put, "04202000%s"
+                     "0807060504030201"
+                     "0300000004000000"
+                     "ffffffff%s"},
+        {want_put, "0104480000000000"
+                   "0100000000000000"
+                   "0200000000000000"
+                   "0300000000000000"
+                   "0400000000000000"
+                   "0500000000000000"
+                   "0010000001000000"
+                   "feffffff07000300"
+                   "6162630000000000"},
+        {data_put, "0200200000000000"
+                   "0900000000000000"
+                   "4433221102000100"
+                   "aabb000000000000"},
+        {named_put, "02083800%s"
+                    "0100000000000000"
+                    "0200000000000000"
+                    "0300000000000000"
+                    "0400000000000000"
+                    "0800000000000000"
+                    "3132333435363738"},
+        {offer_put, "0300400000000000"
+                    "0000000000000000"
+                    "0100000000000000"
+                    "0200000000000000"
+                    "0300000000000000"
+                    "0400000000000000"
+                    "0000000001000600"
+                    "6b00000000000000"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct wire_writer writer = wire_begin(frame, sizeof frame);
+        const uint8_t *at = writer.at;
+        char says[512];
+        char status[9];
+        char want[512];
+        memset(frame, 0xee, sizeof frame);
+        assert_true(rows[i].put(&writer));
+        assert_int_equal(writer.records, 1);
+        hex(at, (size_t)(writer.at - at), says);
+        hex(at + 4, 4, status);
+        (void)snprintf(want, sizeof want, rows[i].says, status, status);
+        assert_string_equal(says, want);
+        assert_null(wire_check((const void *)at, SIZE));
+        assert_true(wire_frame_check(frame, (size_t)(writer.at - frame), 1));
+    }
+}
+
+/* ---- at random ---------------------------------------------------------------------------- */
+
+/* Fields in range, so that the record passes. */
+static bool random_put(struct random *random, struct wire_writer *writer)
+{
+    static const uint8_t answers[] = {RECORD_DONE,     RECORD_KEPT,   RECORD_CANCEL,
+                                      RECORD_CANCELED, RECORD_CLOSED, RECORD_DEFERRED,
+                                      RECORD_ASK};
+    uint16_t key_bytes = (uint16_t)(1 + random_range(random, sizeof key - 1));
+    struct record_name name = {.step = random_u64(random),
+                               .key_hash = 1 + random_u64(random) / 2,
+                               .key_bytes = key_bytes};
+    switch (random_range(random, 4)) {
+    case 0:
+        return wire_answer(
+            writer, &(struct record_answer){
+                        .header = {.type = answers[random_range(random, sizeof answers)],
+                                   .status = TRYST_E_ABORTED},
+                        .id = random_u64(random),
+                        .origin_rank = (int32_t)random_range(random, SIZE + 1) - 1});
+    case 1:
+        return wire_want(writer,
+                         &(struct record_want){.id = 1 + random_u64(random) / 2,
+                                               .bytes = random_range(random, 1 << 30),
+                                               .slice_bytes = SLICE_BYTES_MIN,
+                                               .key_bytes = key_bytes},
+                         key);
+    case 2:
+        return wire_offer(
+            writer,
+            &(struct record_offer){.seq = random_u64(random), .key_bytes = key_bytes},
+            key);
+    default: {
+        struct record_data data = {
+            .seq = random_u64(random),
+            .payload_bytes = (uint16_t)random_range(random, sizeof payload + 1)};
+        return random_range(random, 2)
+                   ? wire_data(writer, &data, payload)
+                   : wire_data_named(writer, &data, &name, key, payload);
+    }
+    }
+}
+
+static void test_random(void **state)
+{
+    struct random random;
+    random_seed(&random, unit_seed());
+    for (int round = 0; round < ROUNDS; round++) {
+        struct wire_writer writer =
+            wire_begin(frame, sizeof(struct frame_header) +
+                                  8 * random_range(&random, FRAME_BYTES_MAX / 8 - 4));
+        for (int tries = 0; tries < 40; tries++) {
+            struct wire_writer before = writer;
+            if (!random_put(&random, &writer))
+                assert_memory_equal(&writer, &before, sizeof writer);
+        }
+        size_t bytes = (size_t)(writer.at - frame);
+        assert_true(wire_frame_check(frame, bytes, writer.records));
+        assert_false(wire_frame_check(frame, bytes, writer.records + 1));
+        if (!writer.records)
+            continue;
+        assert_false(wire_frame_check(frame, bytes, writer.records - 1));
+        const uint8_t *at = frame + sizeof(struct frame_header);
+        for (unsigned i = 0; i < writer.records; i++) {
+            const struct record_header *record = (const void *)at;
+            assert_null(wire_check(record, SIZE));
+            at += record->bytes;
+        }
+        assert_ptr_equal(at, writer.at);
+    }
+}
+
+/* ---- what is wrong ------------------------------------------------------------------------ */
+
+static void test_wrong(void **state)
+{
+    static const struct {
+        bool (*put)(struct wire_writer *writer);
+        size_t at; /* this byte becomes `to` */
+        uint8_t to;
+        const char *says;
+    } rows[] = {
+        {answer_put, 0, 77, "unknown record"},
+        {answer_put, 4, 1, "a status that ends nothing"},
+        {answer_put, 2, 24, "answer: wrong size"},
+        {answer_put, 24, SIZE, "answer: no rank of the group"},
+        {want_put, 62, 0, "WANT: key does not fit"},
+        {want_put, 8, 0, "WANT: no id or no slice size"},
+        {want_put, 49, 8, "WANT: slices too small"},
+        {want_put, 52, 9, "WANT: posted"},
+        {want_put, 2, 16, "WANT: short"},
+        {data_put, 20, 9, "DATA: sizes do not add up"},
+        {named_put, 40, 0, "DATA: no key"},
+        {offer_put, 52, 0, "OFFER: key does not fit"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        struct wire_writer writer = wire_begin(frame, sizeof frame);
+        uint8_t *at = writer.at;
+        assert_true(rows[i].put(&writer));
+        if (rows[i].at == 4)
+            memset(at + 4, 0, 4);
+        if (rows[i].at == 24)
+            memset(at + 24, 0, 4);
+        at[rows[i].at] = rows[i].to;
+        const char *says = wire_check((const void *)at, SIZE);
+        if (!says || strcmp(says, rows[i].says) != 0)
+            fail_msg("row %zu: %s, not %s", i, says ? says : "nothing", rows[i].says);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_wrong),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is wrong with a record, whatever its type, in a group of `size` ranks; NULL: nothing. As records.c asks. */
+#ifndef TESTS_SUPPORT_WIRE_CHECK_H
+#define TESTS_SUPPORT_WIRE_CHECK_H
+
+#include "rendezvous/protocol/wire_decode.h"
+#include "tryst/status.h"
+
+static inline const char *wire_check(const struct record_header *record, int size)
+{
+    const void *whole = record;
+    if (record->status != TRYST_OK && record->status < 100)
+        return "a status that ends nothing";
+    if (record->type == 0 || record->type > RECORD_KEPT)
+        return "unknown record";
+    return record->type == RECORD_WANT    ? wire_want_check(whole)
+           : record->type == RECORD_DATA  ? wire_data_check(whole)
+           : record->type == RECORD_OFFER ? wire_offer_check(whole)
+                                          : wire_answer_check(whole, size);
+}
+
+#endif
