@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file messages.h
  *  What two ranks say to each other on their link (transports/link). What they say in frames is in
- *  protocol/wire.h; the two have one version.
+ *  protocol/wire/wire.h; the two have one version.
  *
  *  All fields are little-endian and naturally aligned. Append, never reorder; a change of meaning raises
  *  WIRE_VERSION. Everything here is hostile until its reader has checked it.

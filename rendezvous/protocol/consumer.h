@@ -6,7 +6,7 @@
 #define RENDEZVOUS_PROTOCOL_CONSUMER_H
 
 #include "rendezvous/peer/peer.h"
-#include "wire.h"
+#include "rendezvous/protocol/wire.h"
 
 void consumer_submit(tryst_op *op);
 /** The WANT of `op` is about to be packed: give it an id and post receives. TRYST_OK, or

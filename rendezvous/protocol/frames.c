@@ -12,7 +12,7 @@
 #include "closed.h"
 #include "records.h"
 #include "rendezvous/op/engine.h"
-#include "wire.h"
+#include "rendezvous/protocol/wire.h"
 
 /* ---- records are queued ------------------------------------------------------------------- */
 

@@ -14,7 +14,7 @@
 #include "frames.h"
 #include "op_device.h"
 #include "producer.h"
-#include "wire.h"
+#include "rendezvous/protocol/wire.h"
 
 /* ---- operations --------------------------------------------------------------------------- */
 

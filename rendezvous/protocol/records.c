@@ -23,10 +23,10 @@
 #include "recv_run.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
+#include "rendezvous/protocol/wire_decode.h"
+#include "rendezvous/protocol/wire_encode.h"
 #include "send_run.h"
 #include "want.h"
-#include "wire_decode.h"
-#include "wire_encode.h"
 
 /** Frames with a wrong cookie are logged once in this time. */
 #define COOKIES_LOG_NS (10 * NS_PER_S)

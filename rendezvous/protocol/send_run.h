@@ -12,7 +12,7 @@
 #define RENDEZVOUS_SEND_RUN_H
 
 #include "rendezvous/peer/peer.h"
-#include "wire.h"
+#include "rendezvous/protocol/wire.h"
 
 /** The send meets its WANT and goes to the dispatch. */
 void send_run_begin(struct want *want, tryst_op *op);

@@ -68,7 +68,7 @@ enum misdeed {
     BOOTSTRAP_HELLO,
     MISDEEDS
 };
-/* A stranger knows the wire from outside (transports/link/link_wire.h, rendezvous/protocol/wire.h). */
+/* A stranger knows the wire from outside (transports/link/link_wire.h, rendezvous/protocol/wire/wire.h). */
 enum { LINK_MAGIC = 0x7254, LINK_HELLO = 1, LINK_LEAVE = 3, HELLO_MAGIC = 0x54535254 };
 enum { WIRE_VERSION = 3 };
 
