@@ -88,10 +88,11 @@ void peer_close(struct peer *peer)
 
 void peer_need(struct peer *peer)
 {
-    if (peer->life != PEER_ALIVE || peer->endpoint.state != PEER_EP_NONE ||
-        peer->liveness.suspicion.reason)
+    if (peer->life != PEER_ALIVE || peer->endpoint.state != PEER_EP_NONE)
         return;
     peer->endpoint.wanted = true;
+    if (peer->liveness.suspicion.reason) /* refused: when a link comes up all the same */
+        return;
     if (peer->rank == peer->rdv->group->roster.rank || peer->link.state == PEER_LINK_UP)
         peer_ep_open(peer, 0);
     else if (peer->link.state == PEER_LINK_NONE)

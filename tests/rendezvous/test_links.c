@@ -292,6 +292,30 @@ static void test_refused_after_a_pause(void **state)
     world_close(&world);
 }
 
+/* Our connection to a rank was refused, then we send to it, and then its own connection comes: what was sent
+ * asks for an endpoint still. */
+static void test_needed_while_refused(void **state)
+{
+    world_open(&world, 2, NULL);
+    world.hold_links = true; /* rank 1 connects to its parent, and is not here yet */
+    tryst_step *step = world_step(&world, 0, 1);
+    struct peer *peer = world_peer(&world, 0, 1);
+    peer->link.state = PEER_LINK_CONNECTING;
+    peer_link_refused(peer, "refused");
+    tryst_op *send = send_to(1, step);
+    world_settle(&world);
+    assert_int_equal(peer->endpoint.state, PEER_EP_NONE);
+    world.hold_links = false;
+    world_settle(&world);
+    assert_int_equal(peer->link.state, PEER_LINK_UP);
+    assert_int_equal(peer->endpoint.state, PEER_EP_READY);
+    assert_int_equal(tryst_op_cancel(send), TRYST_OK);
+    world_settle(&world);
+    tryst_op_release(send);
+    tryst_step_close(step, NULL);
+    world_close(&world);
+}
+
 /* It was the parent in the control tree that left, so nothing comes through it: the next one says
  * it. */
 static void test_parent_left(void **state)
@@ -789,6 +813,7 @@ int main(void)
         cmocka_unit_test(test_left_is_heard_late),
         cmocka_unit_test(test_left_before_the_parent_came),
         cmocka_unit_test(test_refused_after_a_pause),
+        cmocka_unit_test(test_needed_while_refused),
         cmocka_unit_test(test_parent_left),
         cmocka_unit_test(test_abort_before_link),
         cmocka_unit_test(test_abort_through_closed),

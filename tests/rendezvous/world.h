@@ -20,6 +20,7 @@
 #include "rendezvous/peer/abort.h"
 #include "rendezvous/peer/endpoint.h"
 #include "rendezvous/peer/group.h"
+#include "rendezvous/peer/liveness.h"
 #include "rendezvous/peer/messages.h"
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/closed.h"
