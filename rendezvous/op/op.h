@@ -77,13 +77,13 @@ enum op_state {
     OP_ENDED
 };
 
-/** Records of an operation that are queued for its peer. */
+/** Records of an operation that are queued for its peer, in the order in which they leave. */
 enum op_records {
     QUEUED_WANT = 1u,
     QUEUED_DATA = 2u,
     QUEUED_OFFER = 4u,
-    QUEUED_DONE = 8u,
-    QUEUED_CANCEL = 16u
+    QUEUED_CANCEL = 8u,
+    QUEUED_DONE = 16u
 };
 
 /** Something handed to the progress domain by any thread. */
@@ -155,7 +155,7 @@ struct tryst_op {
 
     struct list_node scope_node;    /**< scope->ops */
     struct queue_node queued;       /**< its number; in entry->sends or entry->recvs */
-    struct list_node pending_node;  /**< peer->pending or wants_waiting */
+    struct list_node pending_node;  /**< peer->pending, wants_waiting or unannounced */
     struct list_node slot_node;     /**< peer->slots_waiting */
     struct list_node deferred_node; /**< peer->deferred_ops; send: peer->posted_sends */
     struct list_node done_node;     /**< rdv->completed */

@@ -8,8 +8,8 @@
  *
  * Invariants: a buffer is reported free only when no receive is posted in it; an id that was
  * announced ends exactly once (its bulk, DATA, CANCELED, CLOSED, DEFERRED, or an OFFER of shape).
- * Callers: submit.c (new receives), records.c (records, and consumer_announce when it packs a
- * WANT), op_fail, peer.c.
+ * Callers: submit.c (new receives), frames.c (before it packs a frame), records.c (records), op_fail,
+ * peer.c.
  */
 #include <assert.h>
 #include <string.h>
@@ -29,6 +29,12 @@ enum { REANNOUNCED = 16 };
 
 /* ---- ends --------------------------------------------------------------------------------- */
 
+/** It has been announced, and its WANT has not left yet. */
+static bool want_is_packed_next(const tryst_op *op)
+{
+    return op->id && op->records & QUEUED_WANT;
+}
+
 /** The id no longer stands for this receive. */
 static void id_drop(tryst_op *op)
 {
@@ -39,8 +45,19 @@ static void id_drop(tryst_op *op)
 
 static void marks_clear(tryst_op *op)
 {
+    if (want_is_packed_next(op))
+        op->peer->out.wants_sent--; /* it never leaves */
     op->records = 0;
     list_remove(&op->pending_node);
+}
+
+/** It is announced when there is quota. */
+static void want_queue(tryst_op *op)
+{
+    op->records |= QUEUED_WANT;
+    if (!list_linked(&op->pending_node))
+        list_push_back(&op->peer->out.wants_waiting, &op->pending_node);
+    peer_flush_later(op->peer);
 }
 
 /** Report, and end unless DONE is to be sent. */
@@ -148,7 +165,7 @@ static void recv_fail_late(tryst_op *op)
     if (op->state != OP_VOID)
         return;
     if (offered)
-        records_queue(op, QUEUED_WANT); /* its OFFER has been: nobody asks again */
+        want_queue(op); /* its OFFER has been: nobody asks again */
     else if (op->scope->state == SCOPE_CLOSING)
         op_end(op); /* the sweep of the close went by before */
 }
@@ -175,7 +192,7 @@ void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
         else if (op->fail != TRYST_OK)
             recv_fail_late(op);
         else if (op->state == OP_POSTED)
-            records_queue(op, QUEUED_WANT); /* announced again only now */
+            want_queue(op); /* announced again only now */
     }
     consumer_slots_serve(peer);
 }
@@ -190,7 +207,7 @@ static void recv_expect(tryst_op *op)
     struct peer *peer = op->peer;
     if (peer->in.wants_announced || op->alloc ||
         op->bytes > op->rdv->set.eager_max_bytes) {
-        records_queue(op, QUEUED_WANT);
+        want_queue(op);
         return;
     }
     op->records |= QUEUED_WANT;
@@ -223,48 +240,49 @@ static tryst_status announce_id(tryst_op *op)
 {
     uint64_t slices = op->run ? op->run->slices : 1;
     uint64_t id = engine_ids(op->rdv, slices);
-    if (idmap_insert(&op->rdv->ids, id, op) != TRYST_OK)
-        return TRYST_AGAIN; /* no memory: tried again at the next tick */
-    op->id = id;
-    return TRYST_OK;
+    tryst_status status = idmap_insert(&op->rdv->ids, id, op);
+    if (status == TRYST_OK)
+        op->id = id;
+    return status;
 }
 
-static void announce_wait(tryst_op *op)
+/** False: there is no memory for that now. */
+static bool recv_announce(tryst_op *op)
 {
-    list_remove(&op->pending_node);
-    list_push_back(&op->peer->out.wants_waiting, &op->pending_node);
-}
-
-tryst_status consumer_announce(tryst_op *op)
-{
-    struct peer *peer = op->peer;
     bool bulk = op->state != OP_VOID && !(op->alloc && !op->tensor.data) &&
                 op->bytes > op->rdv->set.eager_max_bytes;
-    if (op->run)
-        return TRYST_AGAIN; /* the slices of its last id are being withdrawn */
-    if (peer->out.wants_sent - peer->out.wants_acked >= op->rdv->set.wants_max) {
-        announce_wait(op);
-        return TRYST_AGAIN;
-    }
     if (bulk) {
         tryst_status status = recv_run_open(op);
-        if (status != TRYST_OK) {
+        if (status != TRYST_OK) { /* its WANT(VOID) says so */
             consumer_fail(op, status, -1, "no memory to receive");
-            return TRYST_AGAIN;
+            return true;
         }
     }
     if (announce_id(op) != TRYST_OK) {
         if (op->run)
             recv_run_close(op);
-        announce_wait(op);
-        return TRYST_AGAIN;
+        return false;
     }
     if (op->run)
         recv_run_post(op, op->run);
-    peer->out.wants_sent++;
+    op->peer->out.wants_sent++;
     if (op->state != OP_VOID)
         op_state_set(op, OP_WANTED);
-    return TRYST_OK;
+    list_remove(&op->pending_node);
+    records_queue(op, QUEUED_WANT);
+    return true;
+}
+
+void consumer_announce(struct peer *peer)
+{
+    while (peer_may_announce(peer)) {
+        struct list_node *node = list_first(&peer->out.wants_waiting);
+        tryst_op *op = container_of(node, tryst_op, pending_node);
+        if (op->run) /* slices of its last id are being withdrawn: queued again after that */
+            list_remove(node);
+        else if (!recv_announce(op))
+            return; /* at the next tick */
+    }
 }
 
 /* ---- bytes arrive ------------------------------------------------------------------------- */
@@ -383,7 +401,8 @@ void consumer_take(tryst_op *op, const struct arrived *arrived)
 static tryst_op *recv_by_id(struct peer *peer, uint64_t id)
 {
     tryst_op *op = idmap_find(&peer->rdv->ids, id);
-    return op && op->kind == OP_RECV && op->peer == peer ? op : NULL;
+    bool said = op && op->kind == OP_RECV && op->peer == peer && !want_is_packed_next(op);
+    return said ? op : NULL;
 }
 
 /* ---- OFFER and the ends of an id ---------------------------------------------------------- */
@@ -406,8 +425,8 @@ static void offer_shape(tryst_op *op, const struct record_offer *offer)
     tryst_status status =
         op->fail != TRYST_OK ? op->fail : recv_allocate(op, offer->dtype, offer->bytes);
     if (status == TRYST_OK && op->device && op_device_hold(op))
-        return;                     /* announced when its memory may be written */
-    records_queue(op, QUEUED_WANT); /* a refusal is told by WANT(VOID) */
+        return;     /* announced when its memory may be written */
+    want_queue(op); /* a refusal is told by WANT(VOID) */
     if (status != TRYST_OK)
         consumer_fail(op, status, op->rdv->group->roster.rank, "the shape was refused");
 }
@@ -417,7 +436,7 @@ static void consumer_reannounce(tryst_op *op)
 {
     list_remove(&op->deferred_node);
     op_state_set(op, OP_POSTED);
-    records_queue(op, QUEUED_WANT);
+    want_queue(op);
 }
 
 void consumer_tick(struct peer *peer)
@@ -441,7 +460,7 @@ static void offer_deferred(struct peer *peer, const struct record_offer *offer,
     if (op->state == OP_DEFERRED) {
         consumer_reannounce(op);
     } else if (op->state == OP_VOID && !op->id && !(op->records & QUEUED_WANT)) {
-        records_queue(op, QUEUED_WANT);
+        want_queue(op);
     }
 }
 
@@ -521,8 +540,7 @@ static void recv_void(tryst_op *op)
     if (op->scope->state == SCOPE_CLOSING)
         op_end(op);
     else if (op->records & QUEUED_WANT)
-        records_queue(op,
-                      QUEUED_WANT); /* it may have left the list to wait for its slices */
+        want_queue(op); /* it may have left the list to wait for its slices */
 }
 
 /** A held receive was given up: its number is told to the producer, or to what has come of it. */
@@ -535,7 +553,7 @@ static void recv_void_tell(tryst_op *op)
     if (unexpected)
         eager_take(op, unexpected);
     else if (op->state == OP_VOID)
-        records_queue(op, QUEUED_WANT);
+        want_queue(op);
     op_let_go(op);
 }
 

@@ -9,9 +9,9 @@
 #include "rendezvous/protocol/wire.h"
 
 void consumer_submit(tryst_op *op);
-/** The WANT of `op` is about to be packed: give it an id and post receives. TRYST_OK, or
- *  TRYST_AGAIN when it may not be announced now (it then waits in a list of the peer). */
-tryst_status consumer_announce(tryst_op *op);
+/** WANTs of receives that wait are queued, as far as there is quota, each with an id and with its first
+ *  slices posted. Its endpoint is ready. */
+void consumer_announce(struct peer *peer);
 /** The ready event of a held receive has passed, or failed (`status`). */
 void consumer_released(tryst_op *op, tryst_status status);
 /** The bytes of a small receive are on its device, or could not be copied there. */

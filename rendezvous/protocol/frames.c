@@ -10,8 +10,8 @@
 #include "frames.h"
 
 #include "closed.h"
+#include "consumer.h"
 #include "records.h"
-#include "rendezvous/op/engine.h"
 #include "rendezvous/protocol/wire.h"
 
 /* ---- records are queued ------------------------------------------------------------------- */
@@ -44,17 +44,6 @@ void peer_answer(struct peer *peer, const struct answer *answer)
     peer->out.answers[(peer->out.answers_head + peer->out.answers_count++) % capacity] =
         *answer;
     peer_flush_later(peer);
-}
-
-void peer_wants_resume(struct peer *peer)
-{
-    uint32_t quota =
-        peer->rdv->set.wants_max - (peer->out.wants_sent - peer->out.wants_acked);
-    struct list_node *node;
-    while (quota-- && (node = list_pop_front(&peer->out.wants_waiting)) != NULL) {
-        list_push_back(&peer->out.pending, node);
-        peer_flush_later(peer);
-    }
 }
 
 /* ---- what may wait a little --------------------------------------------------------------- */
@@ -105,7 +94,7 @@ void peer_announce(struct peer *peer)
     list_remove(&peer->in.unannounced_node);
     if (list_empty(&peer->in.unannounced))
         return;
-    list_append(&peer->out.pending, &peer->in.unannounced);
+    list_append(&peer->out.wants_waiting, &peer->in.unannounced);
     peer_flush_later(peer);
 }
 
@@ -132,8 +121,10 @@ static size_t frame_build(struct peer *peer, void *frame, bool records)
     uint32_t unread = (uint32_t)peer->out.frames_sent - peer->out.frames_acked;
     bool credit = unread < peer->rdv->set.frame_credits;
     size_t bytes = 0;
-    if (credit && records)
+    if (credit && records) {
+        consumer_announce(peer);
         bytes = records_pack(peer, frame, FRAME_BYTES_MAX);
+    }
     if (bytes) {
         peer->out.frames_sent++;
     } else if (header_is_due(peer)) {

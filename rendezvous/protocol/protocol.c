@@ -66,7 +66,8 @@ bool protocol_peer_connect(struct peer *peer)
 
 void protocol_peer_tick(struct peer *peer)
 {
-    peer_wants_resume(peer);
+    if (peer_has_records(peer)) /* there may be memory now for what there was none */
+        peer_flush_later(peer);
     consumer_tick(peer);
     producer_ask(peer);
 }

@@ -5,6 +5,8 @@
  * Idea: nothing is queued as bytes. What is to be said hangs on its operation, on its want, or
  * in the peer's bounded ring of answers, and becomes bytes only when a frame leaves, so small ready
  * pieces for one peer leave together and memory does not grow with it.
+ * Packing allocates nothing and ends nothing: receives are announced before it, and operations whose last
+ * record has been packed end after it.
  * Invariant: a frame is checked whole, field by field, before any record of it acts; a frame that
  * does not hold together ends the peer.
  * Callers: peer_flush, and the frame event of the transports.
@@ -37,6 +39,7 @@
 struct packer {
     struct peer *peer;
     struct wire_writer writer;
+    struct list through; /**< operations that end when it is packed */
 };
 
 static bool pack_answer(struct packer *packer, uint8_t type, uint8_t flags,
@@ -132,14 +135,9 @@ static void pack_asks(struct packer *packer)
     peer->out.ask = false;
 }
 
-/** TRYST_OK: packed. TRYST_AGAIN: not now, but others may be. TRYST_IN_PROGRESS: frame full. */
-static tryst_status pack_want(struct packer *packer, tryst_op *op)
+/** As all that follow for an operation: false where the frame is full. */
+static bool pack_want(struct packer *packer, tryst_op *op)
 {
-    if (!wire_has_room(&packer->writer, wire_want_bytes(op->key->bytes)))
-        return TRYST_IN_PROGRESS;
-    tryst_status status = consumer_announce(op);
-    if (status != TRYST_OK)
-        return status;
     bool is_void = op->state == OP_VOID;
     bool alloc = op->alloc && !op->tensor.data;
     uint8_t flags = (uint8_t)((is_void ? RECORD_VOID : 0) | (alloc ? RECORD_ALLOC : 0) |
@@ -158,9 +156,7 @@ static tryst_status pack_want(struct packer *packer, tryst_op *op)
         .priority = op->priority,
         .dtype = (uint8_t)op->tensor.dtype,
         .key_bytes = op->key->bytes};
-    (void)wire_want(&packer->writer, &record, op->key->string);
-    op->records &= (uint8_t)~QUEUED_WANT;
-    return TRYST_OK;
+    return wire_want(&packer->writer, &record, op->key->string);
 }
 
 static struct record_data data_fields(const tryst_op *op, size_t payload_bytes)
@@ -187,7 +183,7 @@ __attribute__((noinline)) static bool pack_named(struct packer *packer, tryst_op
     return true;
 }
 
-static tryst_status pack_data(struct packer *packer, tryst_op *op)
+static bool pack_data(struct packer *packer, tryst_op *op)
 {
     struct peer *peer = packer->peer;
     size_t bytes = op->fail == TRYST_OK ? op->bytes : 0;
@@ -196,24 +192,23 @@ static tryst_status pack_data(struct packer *packer, tryst_op *op)
     if (__builtin_expect(op->device != NULL, 0))
         payload = bytes ? op->device->slot->data : NULL; /* fetched from the device */
     if (!stream_out_has_place(&peer->out.stream))
-        return TRYST_IN_PROGRESS;
+        return false;
     bool packed = name_is_declared(op->entry, peer->out.names_told)
                       ? wire_data(&packer->writer, &record, payload)
                       : pack_named(packer, op, payload, bytes);
     if (!packed)
-        return TRYST_IN_PROGRESS;
+        return false;
     if (__builtin_expect(op->device != NULL, 0))
         op_device_slot_drop(op);
     stream_out_push(&peer->out.stream, &op->sent);
     peer->bytes_sent += bytes;
-    op->records &= (uint8_t)~QUEUED_DATA;
     if (op->rdv->trace)
         op_trace_flow(op, trace_now_ns(op->rdv->trace));
     op->rdv->counters.data_inline++;
-    return TRYST_OK;
+    return true;
 }
 
-static tryst_status pack_offer(struct packer *packer, tryst_op *op)
+static bool pack_offer(struct packer *packer, tryst_op *op)
 {
     struct record_offer record = {.want = op->want_id,
                                   .step = op->step_id,
@@ -223,27 +218,21 @@ static tryst_status pack_offer(struct packer *packer, tryst_op *op)
                                   .key_bytes = op->want_id ? 0 : op->key->bytes,
                                   .dtype = (uint8_t)op->tensor.dtype};
     if (!wire_offer(&packer->writer, &record, op->key->string))
-        return TRYST_IN_PROGRESS;
-    op->records &= (uint8_t)~QUEUED_OFFER;
+        return false;
     op->rdv->counters.offers++;
-    if (op->state == OP_VOID && op->scope->state == SCOPE_CLOSING)
-        op_end(op); /* the last that it had to say */
-    return TRYST_OK;
+    return true;
 }
 
-static tryst_status pack_cancel(struct packer *packer, tryst_op *op)
+static bool pack_cancel(struct packer *packer, tryst_op *op)
 {
     uint8_t flags = op->kind == OP_SEND ? RECORD_SEND : 0;
     tryst_status why = op->kind == OP_SEND ? op->take_back : op->fail;
     struct record_answer fields = {.header.status = op_told(why),
                                    .id = op->kind == OP_SEND ? op->sent.number : op->id};
-    if (!pack_answer(packer, RECORD_CANCEL, flags, &fields))
-        return TRYST_IN_PROGRESS;
-    op->records &= (uint8_t)~QUEUED_CANCEL;
-    return TRYST_OK;
+    return pack_answer(packer, RECORD_CANCEL, flags, &fields);
 }
 
-static tryst_status pack_done(struct packer *packer, tryst_op *op)
+static bool pack_done(struct packer *packer, tryst_op *op)
 {
     struct record_answer fields = {.header.status = op->done_status,
                                    .id = op->took_data ? op->number : op->id,
@@ -252,28 +241,28 @@ static tryst_status pack_done(struct packer *packer, tryst_op *op)
                                    .origin_rank = op->rdv->group->roster.rank,
                                    .origin_status = op->done_status};
     if (!pack_answer(packer, RECORD_DONE, op->took_data ? RECORD_SEND : 0, &fields))
-        return TRYST_IN_PROGRESS;
+        return false;
     if (op->took_data)
         (void)stream_in_done(&op->peer->in.stream, op->number); /* this record says how */
-    op->records &= (uint8_t)~QUEUED_DONE;
-    if (op->state == OP_TAKEN || (op->state == OP_VOID && op->took_data))
-        op_end(op);
-    return TRYST_OK;
+    return true;
 }
 
-static tryst_status pack_op(struct packer *packer, tryst_op *op)
+static bool pack_record(struct packer *packer, tryst_op *op, unsigned record)
 {
-    if (!op->records)
-        return TRYST_OK; /* what it had to say was withdrawn */
-    if (op->records & QUEUED_WANT)
-        return pack_want(packer, op);
-    if (op->records & QUEUED_DATA)
-        return pack_data(packer, op);
-    if (op->records & QUEUED_OFFER)
-        return pack_offer(packer, op);
-    if (op->records & QUEUED_CANCEL)
-        return pack_cancel(packer, op);
-    return pack_done(packer, op);
+    switch (record) {
+    case QUEUED_WANT: return pack_want(packer, op);
+    case QUEUED_DATA: return pack_data(packer, op);
+    case QUEUED_OFFER: return pack_offer(packer, op);
+    case QUEUED_CANCEL: return pack_cancel(packer, op);
+    default: return pack_done(packer, op);
+    }
+}
+
+/** Was that the last of an operation that has been reported? */
+static bool op_is_through(const tryst_op *op)
+{
+    bool offered = op->kind == OP_SEND && op->scope->state == SCOPE_CLOSING;
+    return op->state == OP_TAKEN || (op->state == OP_VOID && (op->took_data || offered));
 }
 
 /** Pack the records of pending operations until the frame is full. */
@@ -282,17 +271,23 @@ static void pack_pending(struct packer *packer)
     struct list_node *node;
     while ((node = list_first(&packer->peer->out.pending)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, pending_node);
-        op_hold(op); /* packing its last record may end it */
-        tryst_status status = pack_op(packer, op);
-        bool through =
-            status == TRYST_AGAIN ? op->state != OP_VOID || op->run : !op->records;
-        if (status != TRYST_IN_PROGRESS && through &&
-            list_first(&packer->peer->out.pending) == node)
-            list_remove(node);
-        op_let_go(op);
-        if (status == TRYST_IN_PROGRESS)
-            return;
+        while (op->records) { /* none: what it had to say was withdrawn */
+            unsigned record = op->records & -op->records;
+            if (!pack_record(packer, op, record))
+                return;
+            op->records &= (uint8_t)~record;
+        }
+        list_remove(node);
+        if (op_is_through(op))
+            list_push_back(&packer->through, node);
     }
+}
+
+static void ops_end(struct list *through)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(through)) != NULL)
+        op_end(container_of(node, tryst_op, pending_node));
 }
 
 /** Records that no operation waits to send, before all others: false where the frame is full. */
@@ -309,8 +304,10 @@ __attribute__((noinline)) static bool pack_rest(struct packer *packer)
 size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
 {
     struct packer packer = {.peer = peer, .writer = wire_begin(frame, capacity)};
+    list_init(&packer.through);
     if (!peer_has_answers(peer) || pack_rest(&packer))
         pack_pending(&packer);
+    ops_end(&packer.through);
     peer->rdv->counters.records_sent += packer.writer.records;
     if (!packer.writer.records)
         return 0;
@@ -431,11 +428,8 @@ static bool header_read(struct peer *peer, const struct frame_header *header)
     if (acked > unacked || taken > peer->out.wants_sent - peer->out.wants_acked)
         return false;
     peer->out.frames_acked += acked;
-    if (taken) {
-        peer->out.wants_acked += taken;
-        peer_wants_resume(peer);
-    }
-    if (acked && peer_has_records(peer))
+    peer->out.wants_acked += taken;
+    if ((acked || taken) && peer_has_records(peer))
         peer_flush_later(peer);
     return true;
 }
