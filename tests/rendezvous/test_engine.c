@@ -612,6 +612,53 @@ static void test_wants_max(void **state)
     end(steps);
 }
 
+/* Receives are announced before a frame is packed, and not all of their WANTs fit: what happens to one
+ * meanwhile meets a WANT that has not left. */
+static void test_announced_and_not_packed(void **state)
+{
+    enum { COUNT = 120, CANCELED = 100, TAKEN = 110 };
+    tryst_step *steps[2];
+    tryst_op *recvs[COUNT], *sends[COUNT];
+    char edge[16];
+    struct shape shapes[COUNT] = {{TRYST_OK, 0, 0}};
+    begin(NULL);
+    steps_open(steps, 1);
+    world.sides[0].hold_frames = true;
+    world.sides[1].frames_max = 1;
+    for (int i = 0; i < COUNT; i++) {
+        tryst_op_params params = {
+            .struct_size = sizeof params, .alloc = shape_take, .alloc_arg = &shapes[i]};
+        snprintf(edge, sizeof edge, "e%d", i);
+        recvs[i] = recv1(steps, edge, 0, 0, &params);
+    }
+    world_settle(&world);
+    struct peer *peer = world_peer(&world, 1, 0);
+    assert_int_equal(peer->out.wants_sent, COUNT);
+    assert_false(list_empty(&peer->out.pending));
+    tryst_op_cancel(recvs[CANCELED]);
+    sends[TAKEN] = send0(steps, "e110", 0, 100, NULL);
+    world_settle(&world);
+    assert_int_equal(peer->out.wants_sent, COUNT - 1);
+    world_done(recvs[TAKEN], TRYST_OK);
+    world.sides[0].hold_frames = false;
+    world.sides[1].frames_max = 0;
+    world_settle(&world);
+    assert_int_equal(peer->out.wants_acked, COUNT - 1);
+    for (int i = 0; i < COUNT; i++) {
+        snprintf(edge, sizeof edge, "e%d", i);
+        if (i != TAKEN)
+            sends[i] = send0(steps, edge, 0, 4000, NULL);
+    }
+    world_settle(&world);
+    for (int i = 0; i < COUNT; i++) {
+        tryst_status status = i == CANCELED ? TRYST_E_CANCELED : TRYST_OK;
+        world_done(sends[i], status);
+        if (i != TAKEN)
+            world_done(recvs[i], status);
+    }
+    end(steps);
+}
+
 static void test_frame_credits(void **state)
 {
     static const struct world_setting settings[] = {{"frame_credits", "2"}, {0}};
@@ -1192,6 +1239,7 @@ int main(void)
         cmocka_unit_test(test_alloc),
         cmocka_unit_test(test_alloc_offer_closed),
         cmocka_unit_test(test_wants_max),
+        cmocka_unit_test(test_announced_and_not_packed),
         cmocka_unit_test(test_frame_credits),
         cmocka_unit_test(test_frames_again),
         cmocka_unit_test(test_slots),
