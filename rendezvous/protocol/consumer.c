@@ -275,8 +275,9 @@ static bool recv_announce(tryst_op *op)
 
 void consumer_announce(struct peer *peer)
 {
-    while (peer_may_announce(peer)) {
-        struct list_node *node = list_first(&peer->out.wants_waiting);
+    struct list_node *node;
+    while ((node = list_first(&peer->out.wants_waiting)) != NULL &&
+           peer->out.wants_sent - peer->out.wants_acked < peer->rdv->set.wants_max) {
         tryst_op *op = container_of(node, tryst_op, pending_node);
         if (op->run) /* slices of its last id are being withdrawn: queued again after that */
             list_remove(node);

@@ -121,10 +121,8 @@ static size_t frame_build(struct peer *peer, void *frame, bool records)
     uint32_t unread = (uint32_t)peer->out.frames_sent - peer->out.frames_acked;
     bool credit = unread < peer->rdv->set.frame_credits;
     size_t bytes = 0;
-    if (credit && records) {
-        consumer_announce(peer);
+    if (credit && records)
         bytes = records_pack(peer, frame, FRAME_BYTES_MAX);
-    }
     if (bytes) {
         peer->out.frames_sent++;
     } else if (header_is_due(peer)) {
@@ -160,14 +158,22 @@ static bool frame_push(struct peer *peer, bool records)
     return true;
 }
 
+/** Do frames for it leave? */
+static bool peer_takes_frames(const struct peer *peer)
+{
+    return peer->endpoint.state == PEER_EP_READY && peer->life <= PEER_LEFT &&
+           !peer->endpoint.broken;
+}
+
 int peer_flush(struct peer *peer)
 {
     int count = 0;
+    list_remove(&peer->out.flush_node);
+    if (!list_empty(&peer->out.wants_waiting) && peer_takes_frames(peer))
+        consumer_announce(peer);
     bool records = peer_has_records(peer);
     bool more = records || header_is_due(peer);
-    list_remove(&peer->out.flush_node);
-    while (more && peer->endpoint.state == PEER_EP_READY && peer->life <= PEER_LEFT &&
-           !peer->endpoint.broken && frame_push(peer, records)) {
+    while (more && peer_takes_frames(peer) && frame_push(peer, records)) {
         more = records =
             peer_has_records(peer); /* a new header has said all that was due */
         count++;

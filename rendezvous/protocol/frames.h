@@ -46,17 +46,10 @@ static inline bool peer_has_answers(const struct peer *peer)
     return peer->out.answers_count | peer->in.closed_count | peer->out.asks_queued |
            peer->out.ask | !list_empty(&peer->out.want_answers);
 }
-/** Does a receive wait to announce itself, and is there quota for its WANT? */
-static inline bool peer_may_announce(const struct peer *peer)
-{
-    return !list_empty(&peer->out.wants_waiting) &&
-           peer->out.wants_sent - peer->out.wants_acked < peer->rdv->set.wants_max;
-}
 /** Is there a record for it? */
 static inline bool peer_has_records(const struct peer *peer)
 {
-    return !list_empty(&peer->out.pending) || peer_has_answers(peer) ||
-           peer_may_announce(peer);
+    return !list_empty(&peer->out.pending) || peer_has_answers(peer);
 }
 /** Does the peer wait for credit or for its WANTs to be taken up? */
 bool peer_credit_is_due(const struct peer *peer);

@@ -66,7 +66,7 @@ bool protocol_peer_connect(struct peer *peer)
 
 void protocol_peer_tick(struct peer *peer)
 {
-    if (peer_has_records(peer)) /* there may be memory now for what there was none */
+    if (!list_empty(&peer->out.wants_waiting)) /* there may have been no memory for one */
         peer_flush_later(peer);
     consumer_tick(peer);
     producer_ask(peer);

@@ -261,8 +261,9 @@ static bool pack_record(struct packer *packer, tryst_op *op, unsigned record)
 /** Was that the last of an operation that has been reported? */
 static bool op_is_through(const tryst_op *op)
 {
-    bool offered = op->kind == OP_SEND && op->scope->state == SCOPE_CLOSING;
-    return op->state == OP_TAKEN || (op->state == OP_VOID && (op->took_data || offered));
+    if (op->state != OP_VOID)
+        return op->state == OP_TAKEN;
+    return op->took_data || (op->kind == OP_SEND && op->scope->state == SCOPE_CLOSING);
 }
 
 /** Pack the records of pending operations until the frame is full. */
@@ -429,7 +430,8 @@ static bool header_read(struct peer *peer, const struct frame_header *header)
         return false;
     peer->out.frames_acked += acked;
     peer->out.wants_acked += taken;
-    if ((acked || taken) && peer_has_records(peer))
+    if ((acked && peer_has_records(peer)) ||
+        (taken && !list_empty(&peer->out.wants_waiting)))
         peer_flush_later(peer);
     return true;
 }
