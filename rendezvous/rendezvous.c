@@ -370,6 +370,7 @@ bool rendezvous_ack_timer(struct rendezvous *rdv)
 static int pass(struct rendezvous *rdv)
 {
     rdv->pass_ns = 0;
+    rdv->stamps_left = 0;
     rdv->stirred = false;
     int count = mpsc_empty(&rdv->submissions) ? 0 : submissions_run(rdv);
     count += rails_progress(rdv);

@@ -155,8 +155,10 @@ struct rendezvous {
     bool told;        /**< and the others have been told; who links up now is told then */
     bool reap;        /**< rendezvous_reap has something to do */
     uint64_t tick_ns; /**< when housekeeping runs next */
-    uint64_t looked_ns; /**< when timers_run was here last */
-    uint64_t pass_ns;   /**< the clock, as this pass or event first read it; 0 not yet */
+    uint64_t looked_ns;   /**< when timers_run was here last */
+    uint64_t stamp_ns;    /**< the coarse clock, as read for the last submissions */
+    uint32_t stamps_left; /**< and so many more before the next pass */
+    uint64_t pass_ns; /**< the clock, as this pass or event first read it; 0 not yet */
     struct log_limit links_limit, cookies_limit, devices_limit;
     struct rendezvous_counters counters;
 };
