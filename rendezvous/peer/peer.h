@@ -137,8 +137,11 @@ struct peer_in {
     struct stream_in stream; /**< DATA that has come */
     uint32_t unacked;        /**< of it, done since our last header */
     uint64_t
-        left_next;  /**< out.stream.next when a thread that left last had some to send */
-    bool ack_alone; /**< a header leaves for that, if no frame does */
+        left_next; /**< out.stream.next when a thread that left last had some to send */
+    bool
+        ack_alone; /**< a header leaves for that, or for what follows, if no frame does, */
+    bool counted;  /**< and counts as a frame: */
+    bool probe;    /**< we ask whether the path lives, or answer that (protocol.c) */
     bool wants_announced;      /**< it lacks credit: small receives announce themselves */
     struct name *names;        /**< NAMES_MAX, by which it names keys */
     struct list unexpected;    /**< struct unexpected */

@@ -54,6 +54,7 @@ static void marks_clear(tryst_op *op)
 /** It is announced when there is quota. */
 static void want_queue(tryst_op *op)
 {
+    assert(!op->id && !(op->records & ~QUEUED_WANT));
     op->records |= QUEUED_WANT;
     if (!list_linked(&op->pending_node))
         list_push_back(&op->peer->out.wants_waiting, &op->pending_node);
@@ -421,6 +422,7 @@ static void offer_ready(tryst_op *op)
 /** The shape that an ALLOC receive asked for: allocate and announce anew. */
 static void offer_shape(tryst_op *op, const struct record_offer *offer)
 {
+    marks_clear(op);
     id_drop(op);
     op_state_set(op, OP_POSTED);
     tryst_status status =
@@ -485,8 +487,8 @@ void consumer_offer(struct peer *peer, const struct record_offer *offer, const c
 
 static void recv_deferred(tryst_op *op)
 {
+    marks_clear(op); /* what was queued was about that id */
     id_drop(op);
-    op->records &= (uint8_t)~QUEUED_CANCEL;
     if (op->state == OP_VOID) {
         if (op->scope->state == SCOPE_CLOSING)
             op_end(op);

@@ -59,7 +59,7 @@ void peer_idle(struct peer *peer)
     list_remove(&peer->out.idle_node);
     producer_ask_new(peer);
     peer->out.blocked = !list_empty(&peer->out.blocked_sends);
-    peer->in.ack_alone = peer->in.unacked > 0;
+    peer->in.ack_alone |= peer->in.unacked > 0;
     if (peer->out.blocked || peer->in.ack_alone)
         peer_flush_later(peer);
 }
@@ -127,8 +127,11 @@ static size_t frame_build(struct peer *peer, void *frame, bool records)
         peer->out.frames_sent++;
     } else if (header_is_due(peer)) {
         /* The peer reads all counted frames before it believes that we have left. */
-        bool counts = peer->rdv->leaving && peer->in.ack_alone && credit;
-        frame_header_put(peer, frame, 0, counts ? 0 : FRAME_HEADER_ONLY);
+        bool leaves = peer->rdv->leaving && peer->in.ack_alone;
+        bool counts = credit && (leaves || peer->in.counted);
+        unsigned probe = peer->in.probe ? FRAME_PROBE : 0;
+        peer->in.counted = peer->in.probe = false;
+        frame_header_put(peer, frame, 0, probe | (counts ? 0 : FRAME_HEADER_ONLY));
         bytes = sizeof(struct frame_header);
         peer->out.frames_sent += counts;
     }

@@ -64,8 +64,30 @@ bool protocol_peer_connect(struct peer *peer)
     return peer->out.answers && peer->in.names;
 }
 
+/** Is there something that the path has still to bring, or to take? */
+static bool peer_waits_for_path(const struct peer *peer)
+{
+    return peer->out.stream.next != peer->out.stream.acked ||
+           peer->lane.in_flight_bytes || peer->in.slots_ready ||
+           !list_empty(&peer->out.pending) || !list_empty(&peer->out.wants_waiting);
+}
+
+/** A path that dies is found by the frames that one rank says, over the link, to have sent, and that do not
+ *  come. Bulk, and headers that leave alone, are not among them: where we wait, and the peer says that it
+ *  has read all that we sent, it gets a frame more, and is asked for one. So one of us misses a frame,
+ *  whichever direction it is that has died. */
+static void path_probe(struct peer *peer)
+{
+    if (peer->is_self || peer->endpoint.state != PEER_EP_READY ||
+        peer->out.frames_sent != peer->liveness.peer_read || !peer_waits_for_path(peer))
+        return;
+    peer->in.ack_alone = peer->in.counted = peer->in.probe = true;
+    peer_flush_later(peer);
+}
+
 void protocol_peer_tick(struct peer *peer)
 {
+    path_probe(peer);
     if (!list_empty(&peer->out.wants_waiting)) /* there may have been no memory for one */
         peer_flush_later(peer);
     consumer_tick(peer);

@@ -138,6 +138,7 @@ static void pack_asks(struct packer *packer)
 /** As all that follow for an operation: false where the frame is full. */
 static bool pack_want(struct packer *packer, tryst_op *op)
 {
+    assert(op->id);
     bool is_void = op->state == OP_VOID;
     bool alloc = op->alloc && !op->tensor.data;
     uint8_t flags = (uint8_t)((is_void ? RECORD_VOID : 0) | (alloc ? RECORD_ALLOC : 0) |
@@ -436,9 +437,13 @@ static bool header_read(struct peer *peer, const struct frame_header *header)
     return true;
 }
 
-/** What the header says of DATA; after the records of its frame. */
+/** What the header says of DATA, and asks; after the records of its frame. */
 static void acks_read(struct peer *peer, const struct frame_header *header)
 {
+    if (__builtin_expect(header->flags & FRAME_PROBE, 0)) {
+        peer->in.ack_alone = peer->in.counted = true;
+        peer_flush_later(peer);
+    }
     peer->in.wants_announced = header->flags & FRAME_BLOCKED;
     if (peer->in.wants_announced)
         peer_announce(peer);

@@ -536,6 +536,48 @@ static void test_stops_looking(void **state)
     }
 }
 
+/* The path dies when all frames have been read, and only what no frame counts is lost: acknowledgements
+ * that leave alone, or bulk. */
+static void test_path_dies_between_frames(void **state)
+{
+    for (int bulk = 0; bulk < 2; bulk++) {
+        world_open(&world, 2, NULL);
+        world_join(&world, 0, 1);
+        tryst_step *steps[2] = {world_step(&world, 0, 1), world_step(&world, 1, 1)};
+        const char *key = world_key(&world, 0, 1, "a");
+        size_t bytes = bulk ? LARGE : 8;
+        tryst_op *recv = NULL;
+        if (bulk)
+            recv = world_recv(&world, 1, steps[1], key, in, bytes, NULL);
+        tryst_op *send =
+            bulk ? NULL : world_send(&world, 0, steps[0], key, out, bytes, NULL);
+        world_settle(&world);
+        advance_s(30); /* nothing is wrong yet */
+        assert_int_equal(world_peer(&world, 1, 0)->life, PEER_ALIVE);
+        assert_int_equal(world_peer(&world, 0, 1)->out.frames_sent,
+                         world_peer(&world, 1, 0)->in.frames_read);
+        world.sides[bulk].hold_frames = world.sides[bulk].hold_bulk = true;
+        if (bulk)
+            send = world_send(&world, 0, steps[0], key, out, bytes, NULL);
+        else
+            recv = world_recv(&world, 1, steps[1], key, in, bytes, NULL);
+        world_settle(&world);
+        advance_s(30);
+        assert_int_equal(world_peer(&world, bulk, !bulk)->life, PEER_GONE);
+        assert_true(said(bulk, "its data path is dead"));
+        world.sides[bulk].hold_frames = world.sides[bulk].hold_bulk = false;
+        world_settle(&world);
+        check_failed(send, 1, "rank 1 ");
+        if (bulk)
+            check_failed(recv, 0, "rank 0 ");
+        else
+            world_done(recv, TRYST_OK);
+        for (int i = 0; i < 2; i++)
+            tryst_step_close(steps[i], NULL);
+        world_close(&world);
+    }
+}
+
 /* The peer says that it has sent a frame, which its transport still keeps, and is stopped. */
 static void test_stops_before_its_frames_left(void **state)
 {
@@ -821,6 +863,7 @@ int main(void)
         cmocka_unit_test(test_computes_before_contact),
         cmocka_unit_test(test_kernel_is_silent),
         cmocka_unit_test(test_stops_looking),
+        cmocka_unit_test(test_path_dies_between_frames),
         cmocka_unit_test(test_stops_before_its_frames_left),
         cmocka_unit_test(test_connect_again),
         cmocka_unit_test(test_dropped),

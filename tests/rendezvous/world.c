@@ -34,6 +34,7 @@ static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
     struct side *side = arg;
     assert_true(side->in_flight_bytes >= bytes);
     side->in_flight_bytes -= bytes;
+    transfer->lane->in_flight_bytes -= bytes;
 }
 
 static void on_remove(void *arg, struct transfer *transfer)
@@ -52,6 +53,7 @@ static bool transfer_step(struct side *side, struct transfer *transfer)
         transfer_start(transfer) != TRYST_OK)
         return false;
     side->in_flight_bytes += bytes;
+    transfer->lane->in_flight_bytes += bytes;
     if (side->in_flight_bytes > side->in_flight_high_bytes)
         side->in_flight_high_bytes = side->in_flight_bytes;
     if (++transfer->next < transfer->slices)

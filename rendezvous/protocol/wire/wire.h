@@ -73,11 +73,13 @@ enum record_type {
 };
 
 /** frame_header.flags: carries no record, costs no credit and is not counted. (Without it a frame of no
- *  record is counted: who leaves acknowledges so.) */
+ *  record is counted: who leaves acknowledges so, and who probes the path.) */
 #define FRAME_HEADER_ONLY 1u
 /** frame_header.flags: a small tensor waits here for eager credit: receives that it could meet
  *  announce themselves (as QUIC's DATA_BLOCKED). */
 #define FRAME_BLOCKED 2u
+/** Its sender waits for what the path is to bring: answer with a frame that counts. */
+#define FRAME_PROBE 4u
 
 struct frame_header {
     uint64_t cookie; /**< first half of the session cookie */
