@@ -316,31 +316,31 @@ static int timers_run(struct rendezvous *rdv)
     return count;
 }
 
-/** Is there, or can there be, somebody who sends what stays behind? */
-static bool ack_timer_comes(struct rendezvous *rdv)
+/** Ask for somebody who sends what stays behind, if nobody does: false when there is none. */
+static bool ack_timer_ask(struct rendezvous *rdv)
 {
     if (!rdv->ack_timer_runs && rdv->ack_timer_call)
         rdv->ack_timer_runs = rdv->ack_timer_call(rdv->owner);
     return rdv->ack_timer_runs;
 }
 
-/** Do acknowledgements stay for an answer? Where we have answered what came before: a small tensor has left
- *  for the peer since this was asked last. */
-static bool acks_stay(struct peer *peer)
+/** A thread leaves: true when acknowledgements stay for an answer, where we have answered what came before:
+ *  a small tensor has left for the peer since a thread left last. */
+static bool acks_defer(struct peer *peer)
 {
     if (!peer->in.unacked || peer->out.asks_new_count ||
         !list_empty(&peer->out.blocked_sends))
         return false;
     bool answers = peer->out.stream.next != peer->in.left_next;
     peer->in.left_next = peer->out.stream.next;
-    return answers && ack_timer_comes(peer->rdv);
+    return answers && ack_timer_ask(peer->rdv);
 }
 
 static void leave_release(struct rendezvous *rdv)
 {
     list_for_each_safe (&rdv->idle_peers, node, after) {
         struct peer *peer = container_of(node, struct peer, out.idle_node);
-        if (!acks_stay(peer))
+        if (!acks_defer(peer))
             peer_idle(peer);
     }
 }

@@ -6,7 +6,7 @@
  * without locks, and the next pass runs it.
  * Invariants: submissions of one thread run in their order; none is left on the list of an engine whose
  * thread sleeps.
- * Callers: users' calls (submit.c, step.c, op.c); a pass.
+ * Callers: users' calls (submit.c, step.c, op_calls.c); a pass.
  */
 #include "submission.h"
 #include "core/fork.h"

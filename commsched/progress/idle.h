@@ -29,7 +29,7 @@
 #define IDLE_NAP_SPIN_NS (4 * IDLE_NAP_NS)
 
 struct idle {
-    uint64_t since_ns; /**< 0: idle_is_due has not been asked yet */
+    uint64_t since_ns; /**< 0: idle_look was not called yet */
     uint64_t limit_ns; /**< spin that long */
     uint32_t passes;   /**< that found nothing */
     bool naps;         /**< it was long enough for naps */
@@ -41,8 +41,8 @@ static inline void idle_begin(struct idle *idle, uint64_t spin_ns)
     *idle = (struct idle){.limit_ns = spin_ns};
 }
 
-/** Has it spun long enough to arm the rails? */
-static inline bool idle_is_due(struct idle *idle, uint64_t now_ns)
+/** It is `now_ns`: true when it has spun long enough to arm the rails. */
+static inline bool idle_look(struct idle *idle, uint64_t now_ns)
 {
     idle->since_ns = idle->since_ns ? idle->since_ns : now_ns;
     return idle->passes && clock_since_ns(idle->since_ns, now_ns) >= idle->limit_ns;

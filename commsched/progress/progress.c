@@ -318,7 +318,7 @@ bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
         uint64_t spent_ns = clock_since_ns(begin_ns, now_ns);
         if (spent_ns >= timeout_ns)
             break;
-        if (idle_is_due(&idle, now_ns)) {
+        if (idle_look(&idle, now_ns)) {
             uint64_t left = timeout_ns - spent_ns;
             sleep_armed(ctx, done == op_is_done ? arg : NULL,
                         left > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + left, &idle);

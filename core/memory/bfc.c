@@ -80,7 +80,8 @@ static struct bfc_wait *wait_share(struct bfc_wait *wait)
     return wait;
 }
 
-static bool wait_is_over(struct bfc *bfc, struct bfc_wait *wait)
+/* Looks at its events: true when all have passed. */
+static bool wait_poll(struct bfc *bfc, struct bfc_wait *wait)
 {
     for (; wait; wait = wait->also) {
         if (!wait->is_over && wait->event)
@@ -98,7 +99,7 @@ static bool wait_is_over(struct bfc *bfc, struct bfc_wait *wait)
 static void wait_shorten(struct bfc *bfc, struct bfc_wait *wait)
 {
     for (; wait; wait = wait->also)
-        if (wait->also && wait_is_over(bfc, wait->also)) {
+        if (wait->also && wait_poll(bfc, wait->also)) {
             wait_drop(bfc, wait->also);
             wait->also = NULL;
         }
@@ -209,7 +210,7 @@ static void waiting_settle(struct bfc *bfc, uint64_t count)
     for (; count > 0 && node != &bfc->waiting.head; node = next, count--) {
         struct bfc_chunk *chunk = container_of(node, struct bfc_chunk, by_wait);
         next = node->next;
-        if (!wait_is_over(bfc, chunk->wait))
+        if (!wait_poll(bfc, chunk->wait))
             continue;
         free_remove(bfc, chunk);
         wait_end(bfc, chunk);
@@ -350,7 +351,7 @@ static bool is_usable(struct bfc_chunk *chunk, void *arg)
     if (!wait)
         return true;
     return wanted->on_stream && wait->is_named && wait->stream == wanted->stream &&
-           wait_is_over(wanted->bfc, wait->also);
+           wait_poll(wanted->bfc, wait->also);
 }
 
 /* Split off what is too much; where there is no memory for that, it stays. Both go on
@@ -439,7 +440,7 @@ bool bfc_put(struct bfc *bfc, bool on_stream, void *stream, void *data)
     bfc->counts.in_use--;
     bfc->counts.in_use_bytes -= chunk->bytes;
     chunk->is_free = true;
-    if (wait_is_over(bfc, chunk->wait))
+    if (wait_poll(bfc, chunk->wait))
         wait_end(bfc, chunk);
     if (on_stream && bfc->params.backend->event_record)
         chunk->wait = wait_make(bfc, stream, chunk->wait);
@@ -452,7 +453,7 @@ bool bfc_use(struct bfc *bfc, void *stream, void *data)
     struct bfc_chunk *chunk = chunk_out(bfc, data);
     if (!chunk || !bfc->params.backend->event_record)
         return false;
-    if (wait_is_over(bfc, chunk->wait))
+    if (wait_poll(bfc, chunk->wait))
         wait_end(bfc, chunk);
     wait_shorten(bfc, chunk->wait);
     chunk->wait = wait_make(bfc, stream, chunk->wait);
@@ -464,7 +465,7 @@ bool bfc_is_settled(struct bfc *bfc, const void *data, bool *settled_p)
     struct bfc_chunk *chunk = chunk_out(bfc, data);
     if (!chunk)
         return false;
-    *settled_p = wait_is_over(bfc, chunk->wait);
+    *settled_p = wait_poll(bfc, chunk->wait);
     if (*settled_p)
         wait_end(bfc, chunk);
     return true;

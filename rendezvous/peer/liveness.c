@@ -184,9 +184,9 @@ static bool connect_is_answered(const struct peer *peer)
     return peer->link.link ? link_has_met(peer->link.link) : peer->link.queue_full;
 }
 
-/** No sign of the peer for TRYST_CONNECT_TIMEOUT. A connection that stands says that somebody will
+/** `passed_ns` more have passed: true when there was no sign of the peer for TRYST_CONNECT_TIMEOUT. A connection that stands says that somebody will
  *  read it, or else breaks (keep-alive, TRYST_PEER_TIMEOUT), however long the peer computes. */
-static bool connect_is_late(struct peer *peer, uint64_t passed_ns)
+static bool connect_time_count(struct peer *peer, uint64_t passed_ns)
 {
     if (peer->link.state != PEER_LINK_CONNECTING)
         return false;
@@ -276,7 +276,7 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
         return;
     peer->rdv->peer_events->tick(peer);
     uint64_t passed_ns = time_looked(peer, now_ns);
-    bool late = connect_is_late(peer, passed_ns);
+    bool late = connect_time_count(peer, passed_ns);
     if (has_ended(peer)) {
         peer_heartbeat_answer(peer);
         peer_give_up(peer, TRYST_E_PEER, "has left the group");
