@@ -112,7 +112,7 @@ bool rendezvous_group_read(const struct rendezvous *rdv)
     bool all = true;
     list_for_each_safe (&rdv->group->met, node, after) {
         const struct peer *peer = container_of(node, struct peer, node);
-        all = all && peer_is_told(peer) && peer_has_read(peer);
+        all = all && peer_leave_is_sent(peer) && peer_has_read(peer);
     }
     return all;
 }
@@ -127,12 +127,12 @@ static void neighbours_meet(struct tryst_group *group)
             (void)peer_get(group, i);
 }
 
-void rendezvous_group_tell(struct rendezvous *rdv)
+void rendezvous_group_leave_send(struct rendezvous *rdv)
 {
     /* Who has left before us may have told nobody else. */
     for (int i = 0; i < LAST_POLLS && poller_run(rdv->poller, 0) > 0; i++)
         continue;
-    rdv->told = true;
+    rdv->leave_sent = true;
     neighbours_meet(rdv->group);
     list_for_each_safe (&rdv->group->met, node, after) {
         struct peer *peer = container_of(node, struct peer, node);

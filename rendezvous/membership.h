@@ -25,7 +25,7 @@ tryst_status rendezvous_group_open(struct rendezvous *rdv, struct tryst_group *g
 void rendezvous_group_leave(struct rendezvous *rdv);
 bool rendezvous_group_quiet(const struct rendezvous *rdv);
 bool rendezvous_group_read(const struct rendezvous *rdv);
-void rendezvous_group_tell(struct rendezvous *rdv);
+void rendezvous_group_leave_send(struct rendezvous *rdv);
 void rendezvous_group_cut(struct rendezvous *rdv);
 bool rendezvous_group_gone(const struct rendezvous *rdv);
 /** Which peers' endpoints have not come to an end: "rank 1 (ucx), rank 3 (ucx)". */

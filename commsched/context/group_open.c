@@ -253,7 +253,7 @@ static void group_cut(tryst_ctx *ctx)
     progress_pass(ctx); /* what was submitted before the close */
     rendezvous_group_leave(ctx->rdv);
     progress_until(ctx, is_quiet, ctx, LEAVE_NS);
-    rendezvous_group_tell(ctx->rdv);
+    rendezvous_group_leave_send(ctx->rdv);
     progress_until(ctx, is_read, ctx, LEAVE_NS);
     rendezvous_group_cut(ctx->rdv);
     ctx->cut = true;

@@ -68,7 +68,7 @@ static void text_add(char *text, size_t capacity, const char *fmt, ...)
 #define FOUND(self, ...) text_add((self)->text, sizeof(self)->text, __VA_ARGS__)
 #define FIX(self, ...)   text_add((self)->fix, sizeof(self)->fix, __VA_ARGS__)
 
-static void tell(struct preflight *self, const char *name, tryst_check_level level)
+static void report(struct preflight *self, const char *name, tryst_check_level level)
 {
     const tryst_check_item item = {
         .name = name, .level = level, .text = self->text, .fix = self->fix};
@@ -118,7 +118,7 @@ static void check_memlock(struct preflight *self)
         FOUND(self, ", and there are RDMA devices, which lock what they move");
         FIX(self, "ulimit -l unlimited (/etc/security/limits.conf)");
     }
-    tell(self, "locked memory", level);
+    report(self, "locked memory", level);
 }
 
 static void check_shm(struct preflight *self)
@@ -145,7 +145,7 @@ static void check_shm(struct preflight *self)
                 FIX(self, "remove what ended programs have left there (ls -l /dev/shm)");
         }
     }
-    tell(self, "/dev/shm", level);
+    report(self, "/dev/shm", level);
 }
 
 /** -1: there is no Yama. */
@@ -193,7 +193,7 @@ static void check_cma(struct preflight *self)
         FIX(self,
             "; else the transport shm copies through its ring, which is slower, unless "
             "tensors lie in tryst_mem_alloc memory");
-    tell(self, "ptrace scope", level);
+    report(self, "ptrace scope", level);
 }
 
 static void check_descriptors(struct preflight *self)
@@ -217,7 +217,7 @@ static void check_descriptors(struct preflight *self)
                 "(* - nofile 65536), LimitNOFILE= in systemd units",
                 (unsigned long long)limit.rlim_max);
     }
-    tell(self, "descriptors", level);
+    report(self, "descriptors", level);
 }
 
 /* ---- network ------------------------------------------------------------------------------ */
@@ -263,7 +263,7 @@ static void check_interfaces(struct preflight *self)
     }
     netif_list_close(chosen);
     netif_list_close(all);
-    tell(self, "interfaces", level);
+    report(self, "interfaces", level);
 }
 
 /** Each rank listens for its links, and for the fabric's connections; rank 0 for the bootstrap. */
@@ -290,7 +290,7 @@ static void check_ports(struct preflight *self)
             FIX(self, "widen TRYST_PORT_RANGE (and what the firewall lets through)");
         }
     }
-    tell(self, "ports", level);
+    report(self, "ports", level);
 }
 
 /* ---- the job ------------------------------------------------------------------------------ */
@@ -315,7 +315,7 @@ static void check_launcher(struct preflight *self)
         FIX(self, "install the library of PMIx (libpmix2), or set TRYST_BOOTSTRAP and "
                   "TRYST_TOKEN");
     }
-    tell(self, "launcher", level);
+    report(self, "launcher", level);
 }
 
 static void check_token(struct preflight *self)
@@ -346,7 +346,7 @@ static void check_token(struct preflight *self)
         FOUND(self, "%s", err.text);
         FIX(self, "export the same TRYST_TOKEN or TRYST_TOKEN_FILE for all ranks");
     }
-    tell(self, "token", level);
+    report(self, "token", level);
 }
 
 /* ---- fabrics ------------------------------------------------------------------------------ */
@@ -372,7 +372,7 @@ static int transport_item(void *arg, const tryst_transport_info *info)
     if (asked)
         FOUND(self, "; TRYST_TRANSPORT asks for it");
     (void)snprintf(name, sizeof name, "transport %s", info->name);
-    tell(self, name, level);
+    report(self, name, level);
     return self->stop;
 }
 
@@ -388,7 +388,7 @@ static void check_fabrics(struct preflight *self)
     if (status != TRYST_OK) {
         FOUND(self, "%s", *error ? error : tryst_status_str(status));
         FIX(self, "as it says");
-        tell(self, "context", TRYST_CHECK_FAIL);
+        report(self, "context", TRYST_CHECK_FAIL);
         return;
     }
     (void)tryst_transport_visit(ctx, transport_item, self);
@@ -396,7 +396,7 @@ static void check_fabrics(struct preflight *self)
     if (!self->stop && self->far == 0) {
         FOUND(self, "neither ucx nor ofi: no transport leads to other machines");
         FIX(self, "install libucx-dev or libfabric-dev and build again");
-        tell(self, "other machines", TRYST_CHECK_WARN);
+        report(self, "other machines", TRYST_CHECK_WARN);
     }
 }
 
@@ -425,7 +425,7 @@ int tryst_check_visit(const tryst_config *config,
     if (status != TRYST_OK) {
         FOUND(&self, "%s", err.text[0] ? err.text : tryst_status_str(status));
         FIX(&self, "tryst-info -c lists all settings with what they may be");
-        tell(&self, "settings", TRYST_CHECK_FAIL);
+        report(&self, "settings", TRYST_CHECK_FAIL);
         return self.stop;
     }
     self.config = config ? config->config : own;

@@ -41,8 +41,8 @@ const char *tryst_version_string(void)
 
 /* ---- configuration ------------------------------------------------------------------------ */
 
-static tryst_status told(tryst_status status, const struct err *err, char *text,
-                         size_t capacity)
+static tryst_status error_copy(tryst_status status, const struct err *err, char *text,
+                               size_t capacity)
 {
     if (status != TRYST_OK && text && capacity)
         snprintf(text, capacity, "%s",
@@ -58,11 +58,11 @@ tryst_status tryst_config_open(tryst_config **config_p, char *error,
         return TRYST_E_INVALID;
     tryst_config *config = mem_zalloc(sizeof *config);
     if (!config)
-        return told(TRYST_E_NOMEM, &err, error, error_capacity);
+        return error_copy(TRYST_E_NOMEM, &err, error, error_capacity);
     tryst_status status = config_open(NULL, &err, &config->config);
     if (status != TRYST_OK) {
         mem_free(config);
-        return told(status, &err, error, error_capacity);
+        return error_copy(status, &err, error, error_capacity);
     }
     *config_p = config;
     return TRYST_OK;
@@ -74,8 +74,8 @@ tryst_status tryst_config_set(tryst_config *config, const char *name, const char
     struct err err = ERR_INIT;
     if (!config || !name || !value)
         return TRYST_E_INVALID;
-    return told(config_set(config->config, name, value, &err), &err, error,
-                error_capacity);
+    return error_copy(config_set(config->config, name, value, &err), &err, error,
+                      error_capacity);
 }
 
 void tryst_config_close(tryst_config *config)
@@ -101,7 +101,7 @@ tryst_status tryst_launch_find(const tryst_config *config, tryst_launch *launch_
         status = launch_detect(config ? config->config : own, getenv, &err, &launch);
     config_close(own);
     if (status != TRYST_OK)
-        return told(status, &err, error, error_capacity);
+        return error_copy(status, &err, error, error_capacity);
     _Static_assert(sizeof launch_p->why == sizeof launch.why, "one text");
     *launch_p = (tryst_launch){.launcher = launcher_name(launch.launcher),
                                .rank = launch.rank,

@@ -21,16 +21,16 @@ static bool stop_asked(void *arg)
     return atomic_load_explicit(&ctx->progress.thread_stop, memory_order_acquire);
 }
 
-/* Where it cannot be moved it works all the same, so that is told and no more. */
+/* Where it cannot be moved it works all the same, so that is logged and no more. */
 static void thread_bind(tryst_ctx *ctx)
 {
     struct err err = ERR_INIT;
-    char told[256] = "";
+    char text[256] = "";
     int place = tryst_group_local_rank(ctx->group);
     tryst_status status =
-        bind_thread(place > 0 ? (uint32_t)place : 0, &err, told, sizeof told);
+        bind_thread(place > 0 ? (uint32_t)place : 0, &err, text, sizeof text);
     if (status == TRYST_OK)
-        LOG_INFO(&ctx->log, "the progress thread is %s", told);
+        LOG_INFO(&ctx->log, "the progress thread is %s", text);
     else
         LOG_WARN(&ctx->log, "TRYST_BIND: the progress thread stays where it is: %s",
                  *err.text ? err.text : tryst_status_str(status));

@@ -43,17 +43,17 @@ enum { STREAM_LATE_LISTS = 64 };
 /* ---- the consumer's end ------------------------------------------------------------------- */
 
 struct stream_in {
-    uint64_t got;                  /**< DATA that came: the number of the next one */
-    uint64_t base;                 /**< all below are done, or a record says so */
-    uint64_t mask;                 /**< base + 1 + i is done */
-    uint64_t told_base, told_mask; /**< as last sent */
+    uint64_t got;                    /**< DATA that came: the number of the next one */
+    uint64_t base;                   /**< all below are done, or a record says so */
+    uint64_t mask;                   /**< base + 1 + i is done */
+    uint64_t acked_base, acked_mask; /**< as last sent */
 };
 
 /** A DATA came. False: its producer had no place for it in the ring. */
 static inline bool stream_in_take(struct stream_in *in, uint64_t *number_p)
 {
     *number_p = in->got++;
-    return *number_p - in->told_base < STREAM_RING;
+    return *number_p - in->acked_base < STREAM_RING;
 }
 
 /** Has WINDOW of DATA come behind `base`? Then stream_in_pass, before the newest is done. */
@@ -99,17 +99,17 @@ static inline bool stream_in_done(struct stream_in *in, uint64_t number)
 
 /** What a header says. `all`: every record about numbers has left by this frame; else the header
  *  repeats what the last one said. */
-static inline void stream_in_tell(struct stream_in *in, bool all)
+static inline void stream_in_ack(struct stream_in *in, bool all)
 {
     if (!all)
         return;
-    in->told_base = in->base;
-    in->told_mask = in->mask;
+    in->acked_base = in->base;
+    in->acked_mask = in->mask;
 }
 
 static inline bool stream_in_is_owed(const struct stream_in *in)
 {
-    return in->base != in->told_base || in->mask != in->told_mask;
+    return in->base != in->acked_base || in->mask != in->acked_mask;
 }
 
 /* ---- the producer's end ------------------------------------------------------------------- */

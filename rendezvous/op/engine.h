@@ -152,9 +152,10 @@ struct rendezvous {
     bool awaiting_cause; /**< some receive may await the reason of an abort */
     bool leaving;        /**< the group is being closed */
     bool join_again;     /**< our parent in the control tree found no memory */
-    bool told;        /**< and the others have been told; who links up now is told then */
-    bool reap;        /**< rendezvous_reap has something to do */
-    uint64_t tick_ns; /**< when housekeeping runs next */
+    bool
+        leave_sent; /**< and LEAVE was sent to the others; who links up later gets it then */
+    bool reap;      /**< rendezvous_reap has something to do */
+    uint64_t tick_ns;     /**< when housekeeping runs next */
     uint64_t looked_ns;   /**< when timers_run was here last */
     uint64_t stamp_ns;    /**< the coarse clock, as read for the last submissions */
     uint32_t stamps_left; /**< and so many more before the next pass */

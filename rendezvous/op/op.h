@@ -210,7 +210,7 @@ void op_state_set(tryst_op *op, enum op_state state);
 const char *op_state_name(const tryst_op *op);
 /** What the other end is told of an operation that ended with `status` here: whoever set a deadline, or
  *  closes its context, has cancelled it. */
-static inline tryst_status op_told(tryst_status status)
+static inline tryst_status op_peer_status(tryst_status status)
 {
     bool ours = status == TRYST_E_DEADLINE || status == TRYST_E_CONTEXT;
     return ours ? TRYST_E_CANCELED : status;

@@ -41,7 +41,7 @@ void peer_link_up(struct peer *peer)
     peer_clock_send(peer);
     abort_send_all(peer);
     peer_left_send_all(peer);
-    if (rdv->told)
+    if (rdv->leave_sent)
         peer_leave(peer);
     /* Not here: what the peer says next may be LEAVE, and opening a rail may take a second. */
     if (peer->endpoint.wanted)
@@ -305,7 +305,7 @@ void peer_leave(struct peer *peer)
     }
 }
 
-bool peer_is_told(const struct peer *peer)
+bool peer_leave_is_sent(const struct peer *peer)
 {
     return peer->link.state != PEER_LINK_CONNECTING || !peer->link.link ||
            link_has_met(peer->link.link);

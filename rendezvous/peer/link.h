@@ -19,7 +19,7 @@ void peer_gave_up_send(struct peer *peer);
 /** We leave the group. */
 void peer_leave(struct peer *peer);
 /** Its kernel has what we said, or nothing more can be done for that. */
-bool peer_is_told(const struct peer *peer);
+bool peer_leave_is_sent(const struct peer *peer);
 extern const struct link_events peer_link_events;
 
 #endif

@@ -114,9 +114,9 @@ struct peer_out {
     struct list
         blocked_sends; /**< POSTED and small: for want of eager credit, or of a WANT */
     bool blocked;      /**< frames say that there are some */
-    bool blocked_told; /**< and the last one did */
+    bool blocked_sent; /**< and the last one did */
     struct stream_out stream; /**< DATA that has left */
-    uint64_t names_told;      /**< names that were declared for keys of it */
+    uint64_t names_declared;  /**< names that were declared for keys of it */
     uint64_t eager_used;
     bool ask; /**< ASK is queued: for all steps with sends that wait for a WANT, */
     uint32_t ask_from;       /**< from this one on, in the order of scopes.all; */
@@ -132,7 +132,7 @@ struct peer_out {
 /** What it sends us, and what goes back for that (the protocol). */
 struct peer_in {
     uint64_t frames_read;
-    uint32_t frames_told;
+    uint32_t frames_acked;
     /* small tensors */
     struct stream_in stream; /**< DATA that has come */
     uint32_t unacked;        /**< of it, done since our last header */
@@ -150,7 +150,7 @@ struct peer_in {
     struct list_node
         unannounced_node; /**< in rdv->unannounced_peers since there was one */
     /* its WANTs */
-    uint32_t wants_got, wants_unanswered, wants_told;
+    uint32_t wants_got, wants_unanswered, wants_acked;
     struct idmap wants; /**< its ids → struct want */
     struct list wants_list;
     uint32_t parked_count;

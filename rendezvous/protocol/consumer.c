@@ -98,7 +98,7 @@ static void recv_ending(tryst_op *op, tryst_status status, int32_t origin_rank,
 {
     /* Whoever closes the group says so, whatever the peer, or this rank itself, still answers. */
     bool own = op->fail == TRYST_E_CONTEXT ||
-               (op->fail != TRYST_OK && status == op_told(op->fail));
+               (op->fail != TRYST_OK && status == op_peer_status(op->fail));
     if (!own) {
         op->fail = status;
         op->origin_rank = origin_rank;
@@ -383,7 +383,7 @@ void consumer_take(tryst_op *op, const struct arrived *arrived)
     op->number = arrived->number;
     if (op->state == OP_VOID) {
         id_drop(op);
-        data_done_later(op, op_told(op->final)); /* and ends when that is packed */
+        data_done_later(op, op_peer_status(op->final)); /* and ends when that is packed */
         return;
     }
     tryst_status status = data_place(op, arrived);
@@ -547,7 +547,7 @@ static void recv_void(tryst_op *op)
 }
 
 /** A held receive was given up: its number is told to the producer, or to what has come of it. */
-static void recv_void_tell(tryst_op *op)
+static void recv_void_announce(tryst_op *op)
 {
     op_hold(op); /* taking what has come may end it */
     recv_void(op);
@@ -568,7 +568,7 @@ void consumer_released(tryst_op *op, tryst_status status)
     }
     fail_set(op, status, op->rdv->group->roster.rank,
              "its ready event failed: the device has an error");
-    recv_void_tell(op);
+    recv_void_announce(op);
 }
 
 void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
@@ -582,7 +582,7 @@ void consumer_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
             break; /* its slices are being withdrawn; then here again */
         if (op_device_is_held(op)) {
             op_device_unhold(op);
-            recv_void_tell(op);
+            recv_void_announce(op);
             break;
         }
         recv_void(op);

@@ -103,15 +103,16 @@ void peer_announce(struct peer *peer)
 bool peer_credit_is_due(const struct peer *peer)
 {
     const struct rendezvous_settings *set = &peer->rdv->set;
-    uint32_t frames = (uint32_t)peer->in.frames_read - peer->in.frames_told;
-    uint32_t wants = peer->in.wants_got - peer->in.wants_unanswered - peer->in.wants_told;
+    uint32_t frames = (uint32_t)peer->in.frames_read - peer->in.frames_acked;
+    uint32_t wants =
+        peer->in.wants_got - peer->in.wants_unanswered - peer->in.wants_acked;
     return frames >= (set->frame_credits + 1) / 2 || wants >= (set->wants_max + 1) / 2;
 }
 
 /** Does the header alone say something that is due? */
 static bool header_is_due(const struct peer *peer)
 {
-    return peer->in.ack_alone || (peer_is_blocked(peer) && !peer->out.blocked_told) ||
+    return peer->in.ack_alone || (peer_is_blocked(peer) && !peer->out.blocked_sent) ||
            peer_credit_is_due(peer);
 }
 

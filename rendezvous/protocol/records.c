@@ -145,7 +145,8 @@ static bool pack_want(struct packer *packer, tryst_op *op)
                               (op->flags & TRYST_OP_PRIORITY ? RECORD_PRIORITY : 0) |
                               (op->device ? RECORD_DEVICE : 0));
     struct record_want record = {
-        .header = {.flags = flags, .status = is_void ? op_told(op->final) : TRYST_OK},
+        .header = {.flags = flags,
+                   .status = is_void ? op_peer_status(op->final) : TRYST_OK},
         .id = op->id,
         .step = op->step_id,
         .seq = op->queued.seq,
@@ -162,7 +163,7 @@ static bool pack_want(struct packer *packer, tryst_op *op)
 
 static struct record_data data_fields(const tryst_op *op, size_t payload_bytes)
 {
-    return (struct record_data){.header = {.status = op_told(op->fail)},
+    return (struct record_data){.header = {.status = op_peer_status(op->fail)},
                                 .seq = op->queued.seq,
                                 .name = (uint32_t)op->entry->declared,
                                 .payload_bytes = (uint16_t)payload_bytes,
@@ -177,10 +178,10 @@ __attribute__((noinline)) static bool pack_named(struct packer *packer, tryst_op
     struct record_data record = data_fields(op, bytes);
     struct record_name name = {
         .step = op->step_id, .key_hash = op->key->hash, .key_bytes = op->key->bytes};
-    record.name = (uint32_t)(peer->out.names_told + 1);
+    record.name = (uint32_t)(peer->out.names_declared + 1);
     if (!wire_data_named(&packer->writer, &record, &name, op->key->string, payload))
         return false;
-    op->entry->declared = ++peer->out.names_told;
+    op->entry->declared = ++peer->out.names_declared;
     return true;
 }
 
@@ -194,7 +195,7 @@ static bool pack_data(struct packer *packer, tryst_op *op)
         payload = bytes ? op->device->slot->data : NULL; /* fetched from the device */
     if (!stream_out_has_place(&peer->out.stream))
         return false;
-    bool packed = name_is_declared(op->entry, peer->out.names_told)
+    bool packed = name_is_declared(op->entry, peer->out.names_declared)
                       ? wire_data(&packer->writer, &record, payload)
                       : pack_named(packer, op, payload, bytes);
     if (!packed)
@@ -228,7 +229,7 @@ static bool pack_cancel(struct packer *packer, tryst_op *op)
 {
     uint8_t flags = op->kind == OP_SEND ? RECORD_SEND : 0;
     tryst_status why = op->kind == OP_SEND ? op->take_back : op->fail;
-    struct record_answer fields = {.header.status = op_told(why),
+    struct record_answer fields = {.header.status = op_peer_status(why),
                                    .id = op->kind == OP_SEND ? op->sent.number : op->id};
     return pack_answer(packer, RECORD_CANCEL, flags, &fields);
 }
@@ -320,19 +321,19 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
 void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsigned flags)
 {
     struct frame_header *header = (void *)frame;
-    stream_in_tell(&peer->in.stream, !peer->out.answers_count);
+    stream_in_ack(&peer->in.stream, !peer->out.answers_count);
     peer_acked(peer);
-    peer->out.blocked_told = peer_is_blocked(peer);
+    peer->out.blocked_sent = peer_is_blocked(peer);
     header->cookie = peer->rdv->cookie;
-    header->done_mask = peer->in.stream.told_mask;
-    header->done_base = (uint32_t)peer->in.stream.told_base;
+    header->done_mask = peer->in.stream.acked_mask;
+    header->done_base = (uint32_t)peer->in.stream.acked_base;
     header->frames_read = (uint32_t)peer->in.frames_read;
     header->wants_taken = peer->in.wants_got - peer->in.wants_unanswered;
     header->records = (uint16_t)records;
-    header->flags = (uint8_t)(flags | (peer->out.blocked_told ? FRAME_BLOCKED : 0));
+    header->flags = (uint8_t)(flags | (peer->out.blocked_sent ? FRAME_BLOCKED : 0));
     header->group = 0;
-    peer->in.frames_told = header->frames_read;
-    peer->in.wants_told = header->wants_taken;
+    peer->in.frames_acked = header->frames_read;
+    peer->in.wants_acked = header->wants_taken;
 }
 
 /* ---- reading ------------------------------------------------------------------------------ */
@@ -464,11 +465,11 @@ static void acks_apply_own(struct peer *peer)
         peer->out.answers_count || peer->in.frames_read != peer->out.frames_sent;
     if (!peer->in.unacked || on_way)
         return;
-    peer->out.frames_acked = peer->in.frames_told = (uint32_t)peer->in.frames_read;
+    peer->out.frames_acked = peer->in.frames_acked = (uint32_t)peer->in.frames_read;
     peer_acked(peer);
-    stream_in_tell(&peer->in.stream, true);
-    stream_out_acked(&peer->out.stream, (uint32_t)peer->in.stream.told_base,
-                     peer->in.stream.told_mask, producer_acked);
+    stream_in_ack(&peer->in.stream, true);
+    stream_out_acked(&peer->out.stream, (uint32_t)peer->in.stream.acked_base,
+                     peer->in.stream.acked_mask, producer_acked);
     producer_unblock(peer);
 }
 

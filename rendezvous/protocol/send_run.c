@@ -81,7 +81,8 @@ static void matched_answer(struct want *want)
     if (!want->unanswered || (op->device && want->in_flight))
         return;
     want->unanswered = false;
-    want_answer(want, RECORD_CANCELED, op_told(op->fail), op->rdv->group->roster.rank);
+    want_answer(want, RECORD_CANCELED, op_peer_status(op->fail),
+                op->rdv->group->roster.rank);
 }
 
 /** A slice of a device's tensor was not sent, and none behind it will be. */

@@ -74,7 +74,7 @@ byte late[N] = NONE;         /* sends that were taken out of the ring: their num
 byte used;                   /* credit */
 bit charged[N];
 bit parked[N], parked_void[N]; /* WANTs whose send has not come */
-bit blocked_told;
+bit blocked_sent;
 
 /* consumer */
 byte got;                    /* DATA that have come: the number of the next one */
@@ -118,8 +118,8 @@ inline data_leaves(i, charge) {
     send[i] = S_SENT;
     charged[i] = charge;
     used = used + charge;
-    blocked_told = BLOCKED;
-    p2c!DATA(i, blocked_told)
+    blocked_sent = BLOCKED;
+    p2c!DATA(i, blocked_sent)
 }
 
 /* The header says that this number is done; it may have been refused, kept or said before. */
@@ -179,8 +179,8 @@ end:
     EACH(leave_on_credit)
     EACH(leave_on_want)
 #ifndef BREAK_BLOCKED_ALONE
-    :: atomic { blocked_told != BLOCKED && len(p2c) < ROOM ->
-                blocked_told = BLOCKED; p2c!HEADER(0, blocked_told) }
+    :: atomic { blocked_sent != BLOCKED && len(p2c) < ROOM ->
+                blocked_sent = BLOCKED; p2c!HEADER(0, blocked_sent) }
 #endif
     :: atomic { c2p?what, x, b, m ->
 #ifdef BREAK_RECORDS_LAST

@@ -461,7 +461,7 @@ static void test_many_names(void **state)
             assert_true(got == sent);
         }
     }
-    assert_true(world_peer(&world, 0, 1)->out.names_told == ROUNDS * KEYS);
+    assert_true(world_peer(&world, 0, 1)->out.names_declared == ROUNDS * KEYS);
     end();
 }
 
@@ -552,7 +552,7 @@ static void test_leaves_at_once(void **state)
     for (int i = 0; i < 10 && !rendezvous_group_quiet(rdv); i++)
         rendezvous_progress(rdv);
     assert_true(rendezvous_group_quiet(rdv));
-    rendezvous_group_tell(rdv);
+    rendezvous_group_leave_send(rdv);
     world.sides[1].still = true;
     world_settle(&world);
     world_advance(&world, 2 * NS_PER_S);
@@ -580,7 +580,7 @@ static void test_leave_overtakes(void **state)
     for (int i = 0; i < 10 && !rendezvous_group_quiet(rdv); i++)
         rendezvous_progress(rdv);
     assert_true(rendezvous_group_quiet(rdv));
-    rendezvous_group_tell(rdv);
+    rendezvous_group_leave_send(rdv);
     world_settle(&world);
     world_advance(&world, NS_PER_S);
     assert_int_equal(tryst_op_test(sends[0]), TRYST_IN_PROGRESS);

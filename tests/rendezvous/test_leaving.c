@@ -49,7 +49,7 @@ static void test_leave_comes(void **state)
 {
     tryst_op *recv = begin_broken();
     rendezvous_group_leave(world.sides[1].rdv);
-    rendezvous_group_tell(world.sides[1].rdv);
+    rendezvous_group_leave_send(world.sides[1].rdv);
     expect_lost(recv, "has left the group", 0);
     assert_null(strstr(world.sides[0].log_text, "was lost"));
     tryst_peer_info info; /* who has gone is still known by how it was reached */

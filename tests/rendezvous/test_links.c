@@ -18,7 +18,7 @@ static void leave(int rank)
 {
     struct rendezvous *rdv = world.sides[rank].rdv;
     void (*const acts[])(struct rendezvous *) = {
-        rendezvous_group_leave, rendezvous_group_tell, rendezvous_group_cut};
+        rendezvous_group_leave, rendezvous_group_leave_send, rendezvous_group_cut};
     for (size_t i = 0; i < COUNT_OF(acts); i++) {
         acts[i](rdv);
         if (world.links_slow)
@@ -189,12 +189,12 @@ static void test_parent_is_leaving(void **state)
         struct rendezvous *parent = world.sides[0].rdv;
         rendezvous_group_leave(parent);
         if (told)
-            rendezvous_group_tell(parent);
+            rendezvous_group_leave_send(parent);
         world.sides[2].away = false;
         rendezvous_progress(world.sides[2].rdv);
         world_links_run(&world);
         if (!told)
-            rendezvous_group_tell(parent);
+            rendezvous_group_leave_send(parent);
         world.sides[2].away = true;
         leave(0);
         world.sides[2].away = false;

@@ -46,7 +46,7 @@ static void ends_open(uint64_t first)
 {
     memset(&ends, 0, sizeof ends);
     ends.first = first;
-    ends.in.got = ends.in.base = ends.in.told_base = first;
+    ends.in.got = ends.in.base = ends.in.acked_base = first;
     ends.out.next = ends.out.acked = first;
     assert_int_equal(stream_out_open(&ends.out), TRYST_OK);
 }
@@ -101,10 +101,10 @@ static void frame_leaves(size_t max)
 {
     size_t owed = ends.said_count - ends.packed;
     ends.packed += owed < max ? owed : max;
-    stream_in_tell(&ends.in, ends.packed == ends.said_count);
+    stream_in_ack(&ends.in, ends.packed == ends.said_count);
     assert_true(ends.frames_count < FRAMES);
     ends.frames[ends.frames_count++] =
-        (struct frame){(uint32_t)ends.in.told_base, ends.in.told_mask, ends.packed};
+        (struct frame){(uint32_t)ends.in.acked_base, ends.in.acked_mask, ends.packed};
 }
 
 static void send_ended(struct stream_send *op)
@@ -165,7 +165,7 @@ static void settle(void)
     for (size_t i = 0; i < sent(); i++)
         assert_int_equal(ends.ended[i], ends.done[i]);
     assert_true(ends.out.acked == ends.in.base && ends.out.mask == ends.in.mask);
-    assert_true(ends.out.acked == ends.in.told_base);
+    assert_true(ends.out.acked == ends.in.acked_base);
 }
 
 static void ends_close(void)

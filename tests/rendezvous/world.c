@@ -317,7 +317,7 @@ void world_close(struct world *world)
         rendezvous_group_leave(world->sides[i].rdv);
     world_settle(world);
     for (int i = 0; i < world->size; i++)
-        rendezvous_group_tell(world->sides[i].rdv);
+        rendezvous_group_leave_send(world->sides[i].rdv);
     world_settle(world);
     for (int i = 0; i < world->size; i++)
         rendezvous_group_cut(world->sides[i].rdv);

@@ -219,15 +219,15 @@ static tryst_status pmix_read(const struct config *config, const struct launch *
     char text[BOOTSTRAP_PMIX_TEXT_BYTES] = "";
     int size = 0;
     tryst_status status = TRYST_OK;
-    bool tells = launch->rank == 0 && !bootstrap_pmix_heard(text, &size);
-    if (tells)
+    bool publishes = launch->rank == 0 && !bootstrap_pmix_heard(text, &size);
+    if (publishes)
         status = root_prepare(config, launch, err, env);
-    if (tells && status == TRYST_OK)
+    if (publishes && status == TRYST_OK)
         root_text(env, text);
-    if (status == TRYST_OK && (tells || !bootstrap_pmix_heard(text, &size)))
-        status = bootstrap_pmix_meet(tells ? text : NULL, env->params.timeout_ns, err,
+    if (status == TRYST_OK && (publishes || !bootstrap_pmix_heard(text, &size)))
+        status = bootstrap_pmix_meet(publishes ? text : NULL, env->params.timeout_ns, err,
                                      text, &size);
-    if (status == TRYST_OK && !tells)
+    if (status == TRYST_OK && !publishes)
         status = root_text_take(config, text, err, env);
     bootstrap_wipe(text, sizeof text);
     if (status != TRYST_OK)

@@ -42,7 +42,7 @@ struct meeting {
     bool abandoned; /* the caller has gone */
     bool asked;     /* PMIx works, and was asked for what rank 0 publishes */
     uint64_t deadline_ns;
-    bool tells;
+    bool publishes;
     char text[BOOTSTRAP_PMIX_TEXT_BYTES];
     int size;
     tryst_status status;
@@ -171,7 +171,7 @@ static tryst_status meet(struct meeting *meeting)
     status = size_get(meeting, &api, &self);
     if (status == TRYST_OK)
         status =
-            meeting->tells ? text_put(meeting, &api) : text_get(meeting, &api, &self);
+            meeting->publishes ? text_put(meeting, &api) : text_get(meeting, &api, &self);
     (void)api.Finalize(NULL, 0);
     return status;
 }
@@ -213,7 +213,7 @@ static struct meeting *meeting_new(const char *tell, uint64_t timeout_ns)
     pthread_cond_init(&meeting->ended, &attributes);
     pthread_condattr_destroy(&attributes);
     meeting->deadline_ns = clock_now_ns(NULL) + timeout_ns;
-    meeting->tells = tell != NULL;
+    meeting->publishes = tell != NULL;
     if (tell)
         (void)snprintf(meeting->text, sizeof meeting->text, "%s", tell);
     return meeting;

@@ -35,7 +35,7 @@ char *member_text(const struct server *server, int rank, char text[MEMBER_TEXT_B
 
 static bool can_be_told(const struct conn *conn)
 {
-    return conn->proved && !conn->told &&
+    return conn->proved && !conn->failed_sent &&
            (conn->state == CONN_HEADER || conn->state == CONN_PAYLOAD ||
             conn->state == CONN_WAITING);
 }
@@ -47,7 +47,7 @@ void serve_tell(struct server *server, struct conn *conn)
     struct bootstrap_wire_frame frame = {.type = BOOTSTRAP_FRAME_FAILED,
                                          .status = server->failure.status,
                                          .bytes = strlen(server->failure.text)};
-    conn->told = true;
+    conn->failed_sent = true;
     conn_write(server, conn, &frame, sizeof frame, server->failure.text,
                (size_t)frame.bytes, CONN_LINGER);
 }
@@ -161,7 +161,7 @@ static void member_leave(struct server *server, struct conn *conn)
         server->own_left = true;
         end_set(server);
     }
-    conn->told = true;
+    conn->failed_sent = true;
     conn->state = CONN_LINGER;
 }
 

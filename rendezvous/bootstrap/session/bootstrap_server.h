@@ -55,8 +55,8 @@ enum conn_state {
 struct conn {
     enum conn_state state, after;
     int fd;
-    bool proved, told; /* told: FAILED has been sent (or will not be needed) */
-    int rank;          /* of a member, else -1 */
+    bool proved, failed_sent; /* FAILED has been sent (or will not be needed) */
+    int rank;                 /* of a member, else -1 */
     uint64_t since_ns, wait_end_ns;
     struct sockaddr_storage peer;
     uint8_t client_nonce[BOOTSTRAP_NONCE_BYTES], server_nonce[BOOTSTRAP_NONCE_BYTES];
