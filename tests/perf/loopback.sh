@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Instructions per 8-byte message from a rank to itself (loopback.c), by valgrind's callgrind.
-# Usage: loopback.sh <perf_loopback>
+# Usage: loopback.sh <perf_loopback> [most]   (exit status 1: it takes more than that)
 set -eu
 command -v valgrind >/dev/null || { echo "loopback: skipped, no valgrind"; exit 77; }
 
@@ -12,4 +12,6 @@ instructions() { # <messages>
 program=$1
 few=$(instructions 2000)
 many=$(instructions 22000)
-echo "$(((many - few) / 20000)) instructions per message"
+count=$(((many - few) / 20000))
+echo "$count instructions per message"
+[ "$count" -le "${2:-$count}" ] || { echo "loopback: more than $2"; exit 1; }

@@ -6,11 +6,14 @@
 # run to run, so the least of five runs counts. What tryst-perf itself does is left out (and the sorting of its figures); `ours`
 # is what stands in the library and its modules, without the fabric's libraries and libc.
 # Usage: sides.sh <folder of tryst-run and tryst-perf> [path …]   (shm, ucx-shm, ucx-tcp; all)
+# TRYST_SIDES_MOST: exit status 1 where a side takes more than that.
 set -eu
 bin=$1
 shift
 command -v valgrind >/dev/null || { echo "sides: skipped, no valgrind"; exit 77; }
 [ $# -gt 0 ] || set -- shm ucx-shm ucx-tcp
+# Or the other side falls asleep between two messages, and a receiver that does announces its receives.
+export TRYST_SPIN=1s
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
@@ -62,7 +65,8 @@ for path in "$@"; do
             many=$(instructions "$rank" 25000)
             echo "$few $many"
         done | awk '{ print ($3 - $1) / 20000, ($4 - $2) / 20000 }' | sort -n |
-            awk -v what="$path, $side" 'NR == 1 {
-                printf "%-20s %d instructions per message, %d of them ours\n", what, $1, $2 }'
+            awk -v what="$path, $side" -v most="${TRYST_SIDES_MOST:-0}" 'NR == 1 {
+                printf "%-20s %d instructions per message, %d of them ours\n", what, $1, $2
+                if (most && $1 > most) { print "sides: more than " most; exit 1 } }'
     done
 done
