@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stage of byte-model layers on a device: host_stage.c over a table of kernels, whose calls only
- * enqueue.
+/* A stage of byte-model layers over a table of kernels, whose calls only enqueue: it owns the weights,
+ * their versions, the gradients and the optimiser's moments, and chains the layers' passes.
  *
  * One idea: two lanes. Forward, backward and backward_input go to COMPUTE; backward_weight goes to
  * WEIGHT, which yields to COMPUTE, so that it fills what bubbles leave. What ties them together:
@@ -18,6 +18,8 @@
 #include "device_stage.h"
 #include "device_finish.h"
 
+#include "pipeline/base/memory.h"
+
 #include <assert.h>
 
 /* ---- passes -------------------------------------------------------------------------------- */
@@ -28,9 +30,10 @@ static bool stage_holds(const device_stage *stage, uint64_t version)
     return version <= stage->newest && version + held > stage->newest;
 }
 
-/* A pass of layer `i` on `lane`: everything but outputs and gradients between layers. */
+/* A pass of layer `i` on `lane`: everything but outputs and gradients between layers. `kept`
+ * is the layer's, NULL for a forward. */
 static device_pass stage_pass(const device_stage *stage, int32_t lane, int32_t i,
-                              const tryst_stage_work *work)
+                              const tryst_stage_work *work, char *kept)
 {
     const device_layout *layout = &stage->layout;
     const device_layer *layer = &layout->layers[i];
@@ -42,11 +45,19 @@ static device_pass stage_pass(const device_stage *stage, int32_t lane, int32_t i
     device_pass pass = {.kernels = stage->kernels,
                         .lane = &stage->session->lanes[lane],
                         .model = &layout->model,
-                        .target = work->target,
-                        .scratch = stage->memory + layout->places.scratch[lane]};
+                        .keeps_logits = layout->keeps_logits,
+                        .target = work->target};
     pass.input = i == 0 ? work->input : saved + layer[-1].output;
-    pass.saved = layout->recompute ? stage->memory + layout->places.recomputed[lane]
-                                   : saved + layer->saved;
+    char *const parts[LAYER_PARTS] = {
+        [LAYER_SAVED] = layout->recompute
+                            ? stage->memory + layout->places.recomputed[lane]
+                            : saved + layer->saved,
+        [LAYER_KEPT] = kept,
+        [LAYER_SCRATCH] = stage->memory + layout->places.scratch[lane]};
+    for (int32_t a = 0; a < layer->arrays_count; a++) {
+        char *part = parts[layer->arrays[a].part];
+        pass.arrays[a] = part ? part + layer->places[a] : NULL;
+    }
     for (int32_t t = 0; t < layer->tensors_count; t++) {
         pass.weights[t] = weights + layer->offsets[t] * t_bytes;
         pass.gradients[t] = gradients + layer->offsets[t] * wide_bytes;
@@ -163,7 +174,7 @@ static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_wo
     for (int32_t i = 0; i < stage->layout.layers_count; i++) {
         const device_layer *layer = &stage->layout.layers[i];
         const bool is_last = i + 1 == stage->layout.layers_count;
-        device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work);
+        device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work, NULL);
         pass.output = is_last ? work->output : (char *)work->saved + layer->output;
         layer->ops->forward(&pass);
     }
@@ -188,10 +199,10 @@ static void stage_backward_layers(device_stage *stage, const tryst_stage_work *w
     const void *grad_output = work->grad_output;
     for (int32_t i = layout->layers_count - 1; i >= 0; i--) {
         const device_layer *layer = &layout->layers[i];
-        device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work);
+        char *kept = whole ? stage->memory + layout->places.kept
+                           : (char *)work->kept + layer->kept;
+        device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work, kept);
         pass_recompute(stage, layer, &pass);
-        pass.kept = whole ? stage->memory + layout->places.kept
-                          : (char *)work->kept + layer->kept;
         pass.grad_output = grad_output;
         pass.grad_input = stage_grad_input(stage, i, work);
         layer->ops->backward_input(&pass);
@@ -257,9 +268,9 @@ static tryst_status device_stage_backward_weight(tryst_stage *base,
     stage_accumulate_begin(stage, DEVICE_WEIGHT);
     for (int32_t i = stage->layout.layers_count - 1; i >= 0; i--) {
         const device_layer *layer = &stage->layout.layers[i];
-        device_pass pass = stage_pass(stage, DEVICE_WEIGHT, i, work);
+        const device_pass pass =
+            stage_pass(stage, DEVICE_WEIGHT, i, work, (char *)work->kept + layer->kept);
         pass_recompute(stage, layer, &pass);
-        pass.kept = (char *)work->kept + layer->kept;
         layer->ops->backward_weight(&pass);
     }
     stage_accumulate_end(stage, DEVICE_WEIGHT);
@@ -352,7 +363,7 @@ static int stage_parameter_show(device_stage *stage, const device_layer *layer, 
 {
     char name[LAYER_NAME_MAX];
     tryst_parameter parameter =
-        layer_parameter(layer->described, layer->index, &layer->tensors[t], name);
+        layer_parameter(layer->ops, layer->index, &layer->tensors[t], name);
     parameter.dtype = stage->session->wide;
     stage->kernels->enter(stage->session);
     const tryst_status status = stage_parameter_fetch(stage, layer, t, &parameter);
@@ -391,12 +402,12 @@ static void device_stage_cost(const tryst_stage *base, tryst_stage_cost *cost_p)
     const uint64_t t_bytes = device_dtype_bytes(stage->session->dtype);
     tryst_stage_cost cost = {.struct_size = sizeof(cost)};
     for (int32_t i = 0; i < layout->layers_count; i++) {
-        const layer_ops *described = layout->layers[i].described;
-        const double forward = described->forward_flops(&layout->model);
+        const layer_ops *ops = layout->layers[i].ops;
+        const double forward = ops->forward_flops(&layout->model);
         cost.forward_flops += forward;
-        cost.backward_input_flops += described->backward_input_flops(&layout->model) +
-                                     (layout->recompute ? forward : 0);
-        cost.backward_weight_flops += described->backward_weight_flops(&layout->model);
+        cost.backward_input_flops +=
+            ops->backward_input_flops(&layout->model) + (layout->recompute ? forward : 0);
+        cost.backward_weight_flops += ops->backward_weight_flops(&layout->model);
     }
     cost.update_flops = optimizer_flops(&stage->optimizer) * (double)info->weights_count;
     cost.weights_bytes = info->weights_count * device_dtype_bytes(stage->session->wide);

@@ -1,7 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matrix products as layers use them, said as the one product of the kernels' table. Weights are
- * [out, in]. Called by the device layers. */
+/* Which layer stands where in a model, what its tensors are called, and the one product of the kernels' table
+ * as layers use it. Weights are [out, in]. Every model is
+ *
+ *     embedding (-1) · block 0 · … · block layers−1 · norm, head and loss (layers)
+ *
+ * Called by the layers, device_layout.c, device_stage.c and weights.c. */
 #include "device_layer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const layer_ops *layer_at(const tryst_model *model, int32_t index)
+{
+    if (index < 0) {
+        return &layer_embedding;
+    }
+    if (index >= model->layers) {
+        return &layer_head;
+    }
+    return model->kind == TRYST_MODEL_GPT ? &layer_gpt : &layer_mlp;
+}
+
+static void layer_tensor_name(const layer_ops *ops, int32_t index, const char *tensor,
+                              char name[LAYER_NAME_MAX])
+{
+    const char *place = strchr(ops->prefix, '#');
+    if (place) {
+        snprintf(name, LAYER_NAME_MAX, "%.*s%d%s%s", (int)(place - ops->prefix),
+                 ops->prefix, (int)index, place + 1, tensor);
+    } else {
+        snprintf(name, LAYER_NAME_MAX, "%s%s", ops->prefix, tensor);
+    }
+}
+
+tryst_parameter layer_parameter(const layer_ops *ops, int32_t index,
+                                const layer_tensor *tensor, char name[LAYER_NAME_MAX])
+{
+    layer_tensor_name(ops, index, tensor->name, name);
+    return (tryst_parameter){.name = name,
+                             .layer = index,
+                             .rank = tensor->rank,
+                             .shape = {tensor->shape[0], tensor->shape[1]},
+                             .dtype = TRYST_DTYPE_F32,
+                             .count = layer_tensor_count(tensor)};
+}
+
+/* ---- products as layers use them ------------------------------------------------------------ */
 
 void device_linear_forward(const device_pass *pass, int32_t in, int32_t out,
                            const void *x, const void *weight, const void *bias,
