@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* update.c on a GPU: one pass over the arena reads and writes everything once. */
+/* Updates on a GPU: one pass over the arena reads and writes everything once. */
 #include "cuda_kernel.h"
 
 /* The scalars in fp32, and the arrays with their types. */
@@ -76,5 +76,5 @@ static void update_launch(const device_lane *lane, const device_update *update)
 
 extern "C" void cuda_update(const device_lane *lane, const device_update *update)
 {
-    CUDA_FOR_TYPE(update_launch, lane, update);
+    CUDA_FOR_TYPE(lane, update_launch<T>(lane, update));
 }
