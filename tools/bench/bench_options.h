@@ -21,7 +21,6 @@ typedef struct bench_device {
 
 typedef struct bench_options {
     int ranks;
-    bool ranks_given;  /* -n */
     tryst_model model; /* resolved */
     tryst_optimizer optimizer;
     bench_device device;
