@@ -130,13 +130,10 @@ static int process_main(void *arg, int rank)
 
 static int run_processes(bench_options *options)
 {
-    const struct launcher_params params = {.name = "pp_bench",
-                                           .ranks = options->ranks,
-                                           .main_fn = process_main,
-                                           .arg = options,
-                                           .grace_ns = GRACE_NS,
-                                           .no_prefix = true};
-    return launcher_run(&params) == 0 ? 0 : 1;
+    return launcher_run_local("pp_bench", options->ranks, process_main, options,
+                              GRACE_NS) == 0
+               ? 0
+               : 1;
 }
 
 /* `rank` -1: no launcher has made this process one. */

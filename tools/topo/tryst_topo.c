@@ -99,13 +99,8 @@ static int probe_main(struct topo_options *options)
     int result = probe_options_make(options, &probe);
     if (result != TOPO_FINE)
         return result;
-    struct launcher_params params = {.name = "tryst-topo",
-                                     .ranks = options->local_ranks,
-                                     .main_fn = probe_rank,
-                                     .arg = options,
-                                     .grace_ns = LAUNCHER_GRACE_NS,
-                                     .no_prefix = true};
-    return launcher_run(&params);
+    return launcher_run_local("tryst-topo", options->local_ranks, probe_rank, options,
+                              LAUNCHER_GRACE_NS);
 }
 
 static int show_main(struct topo_options *options)
