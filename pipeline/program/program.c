@@ -245,24 +245,18 @@ int program_needs(const tryst_program *program, const tryst_action *action,
 
 int program_makes(const tryst_action *action, program_item items[PROGRAM_ITEMS_MAX])
 {
-    const int stage = action->stage;
-    const int microbatch = action->microbatch;
+    static const uint8_t made[] = {[TRYST_ACTION_FORWARD] = 1u << PROGRAM_OUTPUT,
+                                   [TRYST_ACTION_BACKWARD] =
+                                       1u << PROGRAM_GRAD | 1u << PROGRAM_WEIGHT_GRAD,
+                                   [TRYST_ACTION_INPUT_GRAD] = 1u << PROGRAM_GRAD,
+                                   [TRYST_ACTION_WEIGHT_GRAD] = 1u << PROGRAM_WEIGHT_GRAD,
+                                   [TRYST_ACTION_REDUCE_GRAD] = 0};
     int count = 0;
-    switch (action->kind) {
-    case TRYST_ACTION_FORWARD:
-        items[count++] = (program_item){PROGRAM_OUTPUT, stage, microbatch};
-        break;
-    case TRYST_ACTION_BACKWARD:
-        items[count++] = (program_item){PROGRAM_GRAD, stage, microbatch};
-        items[count++] = (program_item){PROGRAM_WEIGHT_GRAD, stage, microbatch};
-        break;
-    case TRYST_ACTION_INPUT_GRAD:
-        items[count++] = (program_item){PROGRAM_GRAD, stage, microbatch};
-        break;
-    case TRYST_ACTION_WEIGHT_GRAD:
-        items[count++] = (program_item){PROGRAM_WEIGHT_GRAD, stage, microbatch};
-        break;
-    default: break;
+    for (int kind = 0; kind < PROGRAM_ITEM_KINDS; kind++) {
+        if (made[action->kind] >> kind & 1) {
+            items[count++] = (program_item){(program_item_kind)kind, action->stage,
+                                            action->microbatch};
+        }
     }
     return count;
 }
