@@ -209,7 +209,7 @@ static void head_backward_input(const device_pass *pass)
             head_row(a[HEAD_DLOGITS], session->dtype, chunk.first, classes));
     }
     device_linear_backward_input(pass, model->hidden, classes, a[HEAD_DLOGITS],
-                                 pass->weights[HEAD_WEIGHT], a[HEAD_DNORMED]);
+                                 pass->weights[HEAD_WEIGHT], NULL, a[HEAD_DNORMED]);
     k->norm_backward_input(pass->lane, rows, model->hidden, pass->input,
                            pass->weights[HEAD_NORM_GAIN], a[HEAD_MEAN], a[HEAD_RSTD],
                            a[HEAD_DNORMED], NULL, pass->grad_input);

@@ -133,17 +133,17 @@ static void gpt_forward(const device_pass *pass)
     k->norm_forward(pass->lane, rows, hidden, pass->input, w[GPT_NORM1_GAIN],
                     w[GPT_NORM1_BIAS], a[GPT_NORMED1], a[GPT_MEAN1], a[GPT_RSTD1]);
     device_linear_forward(pass, hidden, 3 * hidden, a[GPT_NORMED1], w[GPT_QKV_WEIGHT],
-                          w[GPT_QKV_BIAS], NULL, a[GPT_QKV]);
+                          w[GPT_QKV_BIAS], NULL, NULL, a[GPT_QKV]);
     k->attention_forward(pass->lane, &attention);
     device_linear_forward(pass, hidden, hidden, a[GPT_ATTENDED], w[GPT_PROJECT_WEIGHT],
-                          w[GPT_PROJECT_BIAS], pass->input, a[GPT_MIDDLE]);
+                          w[GPT_PROJECT_BIAS], pass->input, NULL, a[GPT_MIDDLE]);
     k->norm_forward(pass->lane, rows, hidden, a[GPT_MIDDLE], w[GPT_NORM2_GAIN],
                     w[GPT_NORM2_BIAS], a[GPT_NORMED2], a[GPT_MEAN2], a[GPT_RSTD2]);
-    device_linear_gelu_forward(pass, hidden, wide, a[GPT_NORMED2], w[GPT_UP_WEIGHT],
-                               w[GPT_UP_BIAS], a[GPT_UP], a[GPT_WIDENED]);
+    device_linear_forward(pass, hidden, wide, a[GPT_NORMED2], w[GPT_UP_WEIGHT],
+                          w[GPT_UP_BIAS], NULL, a[GPT_UP], a[GPT_WIDENED]);
     if (pass->output) {
         device_linear_forward(pass, wide, hidden, a[GPT_WIDENED], w[GPT_DOWN_WEIGHT],
-                              w[GPT_DOWN_BIAS], a[GPT_MIDDLE], pass->output);
+                              w[GPT_DOWN_BIAS], a[GPT_MIDDLE], NULL, pass->output);
     }
 }
 
@@ -157,9 +157,9 @@ static void gpt_backward_feed(const device_pass *pass)
     void *const *a = pass->arrays;
     k->duplicate(pass->lane, layer_activation_count(model), pass->grad_output,
                  a[GPT_DOUTPUT]);
-    device_linear_gelu_backward_input(pass, wide, hidden, a[GPT_DOUTPUT],
-                                      w[GPT_DOWN_WEIGHT], a[GPT_UP], a[GPT_DUP]);
-    device_linear_backward_input(pass, hidden, wide, a[GPT_DUP], w[GPT_UP_WEIGHT],
+    device_linear_backward_input(pass, wide, hidden, a[GPT_DOUTPUT], w[GPT_DOWN_WEIGHT],
+                                 a[GPT_UP], a[GPT_DUP]);
+    device_linear_backward_input(pass, hidden, wide, a[GPT_DUP], w[GPT_UP_WEIGHT], NULL,
                                  a[GPT_DNORMED2]);
     k->norm_backward_input(pass->lane, layer_rows(model), hidden, a[GPT_MIDDLE],
                            w[GPT_NORM2_GAIN], a[GPT_MEAN2], a[GPT_RSTD2], a[GPT_DNORMED2],
@@ -177,10 +177,10 @@ static void gpt_backward_input(const device_pass *pass)
 
     gpt_backward_feed(pass);
     device_linear_backward_input(pass, hidden, hidden, a[GPT_DMIDDLE],
-                                 w[GPT_PROJECT_WEIGHT], a[GPT_DATTENDED]);
+                                 w[GPT_PROJECT_WEIGHT], NULL, a[GPT_DATTENDED]);
     k->attention_backward(pass->lane, &attention);
     device_linear_backward_input(pass, hidden, 3 * hidden, a[GPT_DQKV], w[GPT_QKV_WEIGHT],
-                                 a[GPT_DNORMED1]);
+                                 NULL, a[GPT_DNORMED1]);
     k->norm_backward_input(pass->lane, layer_rows(model), hidden, pass->input,
                            w[GPT_NORM1_GAIN], a[GPT_MEAN1], a[GPT_RSTD1], a[GPT_DNORMED1],
                            a[GPT_DMIDDLE], pass->grad_input);

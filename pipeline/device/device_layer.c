@@ -49,57 +49,36 @@ tryst_parameter layer_parameter(const layer_ops *ops, int32_t index,
 
 void device_linear_forward(const device_pass *pass, int32_t in, int32_t out,
                            const void *x, const void *weight, const void *bias,
-                           const void *add, void *y)
+                           const void *add, void *before, void *y)
 {
     const device_product product = {.m = layer_rows(pass->model),
                                     .n = out,
                                     .k = in,
                                     .b_transposed = true,
+                                    .epilogue = before ? DEVICE_EPILOGUE_GELU
+                                                       : DEVICE_EPILOGUE_NONE,
                                     .a = x,
                                     .b = weight,
                                     .bias = bias,
                                     .add = add,
-                                    .d = y};
-    pass->kernels->product(pass->lane, &product);
-}
-
-void device_linear_gelu_forward(const device_pass *pass, int32_t in, int32_t out,
-                                const void *x, const void *weight, const void *bias,
-                                void *before, void *y)
-{
-    const device_product product = {.m = layer_rows(pass->model),
-                                    .n = out,
-                                    .k = in,
-                                    .b_transposed = true,
-                                    .epilogue = DEVICE_EPILOGUE_GELU,
-                                    .a = x,
-                                    .b = weight,
-                                    .bias = bias,
                                     .aux = before,
                                     .d = y};
     pass->kernels->product(pass->lane, &product);
 }
 
 void device_linear_backward_input(const device_pass *pass, int32_t in, int32_t out,
-                                  const void *dy, const void *weight, void *dx)
-{
-    const device_product product = {
-        .m = layer_rows(pass->model), .n = in, .k = out, .a = dy, .b = weight, .d = dx};
-    pass->kernels->product(pass->lane, &product);
-}
-
-void device_linear_gelu_backward_input(const device_pass *pass, int32_t in, int32_t out,
-                                       const void *dy, const void *weight, void *before,
-                                       void *dbefore)
+                                  const void *dy, const void *weight, void *before,
+                                  void *dx)
 {
     const device_product product = {.m = layer_rows(pass->model),
                                     .n = in,
                                     .k = out,
-                                    .epilogue = DEVICE_EPILOGUE_DGELU,
+                                    .epilogue = before ? DEVICE_EPILOGUE_DGELU
+                                                       : DEVICE_EPILOGUE_NONE,
                                     .a = dy,
                                     .b = weight,
                                     .aux = before,
-                                    .d = dbefore};
+                                    .d = dx};
     pass->kernels->product(pass->lane, &product);
 }
 

@@ -196,21 +196,15 @@ static inline layer_array layer_scratch_wide(uint64_t count)
 
 /* ---- products as layers use them -------------------------------------------------------- */
 
-/* y [rows, out] = x · weightᵀ + bias + add; bias and add may be NULL. */
+/* y [rows, out] = x · weightᵀ + bias + add; bias and add may be NULL. With `before` the same through a
+ * GELU, whose input is left there; `add` is NULL then. */
 void device_linear_forward(const device_pass *pass, int32_t in, int32_t out,
                            const void *x, const void *weight, const void *bias,
-                           const void *add, void *y);
-/* The same through a GELU, whose input is left in `before`. */
-void device_linear_gelu_forward(const device_pass *pass, int32_t in, int32_t out,
-                                const void *x, const void *weight, const void *bias,
-                                void *before, void *y);
-/* dx = dy · weight */
+                           const void *add, void *before, void *y);
+/* dx = dy · weight; with `before` that times gelu'(before). */
 void device_linear_backward_input(const device_pass *pass, int32_t in, int32_t out,
-                                  const void *dy, const void *weight, void *dx);
-/* dbefore = (dy · weight) · gelu'(before) */
-void device_linear_gelu_backward_input(const device_pass *pass, int32_t in, int32_t out,
-                                       const void *dy, const void *weight, void *before,
-                                       void *dbefore);
+                                  const void *dy, const void *weight, void *before,
+                                  void *dx);
 /* dweight += dyᵀ · x, dbias += column sums of dy (NULL: no bias) */
 void device_linear_backward_weight(const device_pass *pass, int32_t in, int32_t out,
                                    const void *x, const void *dy, void *dweight,

@@ -30,9 +30,9 @@ static int32_t mlp_arrays(const tryst_model *model, bool keeps_logits,
 static void mlp_forward(const device_pass *pass)
 {
     const int32_t hidden = pass->model->hidden;
-    device_linear_gelu_forward(pass, hidden, hidden, pass->input,
-                               pass->weights[MLP_WEIGHT], pass->weights[MLP_BIAS],
-                               pass->arrays[MLP_LINEAR], pass->arrays[MLP_GELU]);
+    device_linear_forward(pass, hidden, hidden, pass->input, pass->weights[MLP_WEIGHT],
+                          pass->weights[MLP_BIAS], NULL, pass->arrays[MLP_LINEAR],
+                          pass->arrays[MLP_GELU]);
     if (pass->output) {
         pass->kernels->add(pass->lane, layer_activation_count(pass->model), pass->input,
                            pass->arrays[MLP_GELU], pass->output);
@@ -46,7 +46,7 @@ static void mlp_backward_input(const device_pass *pass)
     pass->kernels->gelu_backward(pass->lane, count, pass->arrays[MLP_LINEAR],
                                  pass->grad_output, pass->arrays[MLP_DLINEAR]);
     device_linear_backward_input(pass, hidden, hidden, pass->arrays[MLP_DLINEAR],
-                                 pass->weights[MLP_WEIGHT], pass->arrays[MLP_GELU]);
+                                 pass->weights[MLP_WEIGHT], NULL, pass->arrays[MLP_GELU]);
     pass->kernels->add(pass->lane, count, pass->grad_output, pass->arrays[MLP_GELU],
                        pass->grad_input);
 }
