@@ -69,15 +69,10 @@ static void embedding_backward_weight(const device_pass *pass)
         pass->gradients[EMBEDDING_POSITION]);
 }
 
-static double embedding_flops(const tryst_model *model)
+static layer_flops embedding_flops(const tryst_model *model)
 {
-    return (double)layer_activation_count(model);
-}
-
-static double embedding_no_flops(const tryst_model *model)
-{
-    (void)model;
-    return 0;
+    const double count = (double)layer_activation_count(model);
+    return (layer_flops){count, 0, count};
 }
 
 const layer_ops layer_embedding = {
@@ -87,9 +82,7 @@ const layer_ops layer_embedding = {
     .forward = embedding_forward,
     .backward_input = embedding_backward_input,
     .backward_weight = embedding_backward_weight,
-    .forward_flops = embedding_flops,
-    .backward_input_flops = embedding_no_flops,
-    .backward_weight_flops = embedding_flops,
+    .flops = embedding_flops,
 };
 
 /* ---- final norm, head and loss ------------------------------------------------------------- */
@@ -227,9 +220,11 @@ static void head_backward_weight(const device_pass *pass)
                                         pass->gradients[HEAD_NORM_BIAS]);
 }
 
-static double head_flops(const tryst_model *model)
+static layer_flops head_flops(const tryst_model *model)
 {
-    return 2.0 * (double)layer_activation_count(model) * model->vocabulary;
+    const double product =
+        2.0 * (double)layer_activation_count(model) * model->vocabulary;
+    return (layer_flops){product, product, product};
 }
 
 const layer_ops layer_head = {
@@ -239,7 +234,5 @@ const layer_ops layer_head = {
     .forward = head_forward,
     .backward_input = head_backward_input,
     .backward_weight = head_backward_weight,
-    .forward_flops = head_flops,
-    .backward_input_flops = head_flops,
-    .backward_weight_flops = head_flops,
+    .flops = head_flops,
 };

@@ -213,26 +213,13 @@ static void gpt_backward_weight(const device_pass *pass)
 
 /* ---- cost ---------------------------------------------------------------------------------- */
 
-/* The four weight matrices: 12·H² weights, a multiplication and an addition each per row. */
-static double gpt_linear_flops(const tryst_model *model)
+/* The four weight matrices are 12·H² weights, a multiplication and an addition each per row; one product of
+ * attention goes over all heads and windows. */
+static layer_flops gpt_flops(const tryst_model *model)
 {
-    return 2.0 * 12.0 * (double)layer_activation_count(model) * model->hidden;
-}
-
-/* One product of attention, over all heads and windows. */
-static double gpt_attention_flops(const tryst_model *model)
-{
-    return 2.0 * (double)layer_activation_count(model) * model->seq;
-}
-
-static double gpt_forward_flops(const tryst_model *model)
-{
-    return gpt_linear_flops(model) + 2 * gpt_attention_flops(model);
-}
-
-static double gpt_backward_input_flops(const tryst_model *model)
-{
-    return gpt_linear_flops(model) + 4 * gpt_attention_flops(model);
+    const double count = 2.0 * (double)layer_activation_count(model);
+    const double linear = 12.0 * count * model->hidden, attention = count * model->seq;
+    return (layer_flops){linear + 2 * attention, linear + 4 * attention, linear};
 }
 
 const layer_ops layer_gpt = {
@@ -242,7 +229,5 @@ const layer_ops layer_gpt = {
     .forward = gpt_forward,
     .backward_input = gpt_backward_input,
     .backward_weight = gpt_backward_weight,
-    .forward_flops = gpt_forward_flops,
-    .backward_input_flops = gpt_backward_input_flops,
-    .backward_weight_flops = gpt_linear_flops,
+    .flops = gpt_flops,
 };

@@ -106,6 +106,11 @@ typedef struct device_pass {
     void *grad_input;
 } device_pass;
 
+/* What a micro-batch costs. */
+typedef struct layer_flops {
+    double forward, backward_input, backward_weight;
+} layer_flops;
+
 typedef struct layer_ops {
     const char *prefix; /* of tensor names; "#" stands for the layer's index */
     /* Fill a zeroed list of LAYER_TENSORS_MAX or LAYER_ARRAYS_MAX, return how many there are. */
@@ -114,9 +119,7 @@ typedef struct layer_ops {
     void (*forward)(const device_pass *pass);
     void (*backward_input)(const device_pass *pass);
     void (*backward_weight)(const device_pass *pass);
-    double (*forward_flops)(const tryst_model *model);
-    double (*backward_input_flops)(const tryst_model *model);
-    double (*backward_weight_flops)(const tryst_model *model);
+    layer_flops (*flops)(const tryst_model *model);
 } layer_ops;
 
 /* The registry: one row per kind of layer. */

@@ -59,9 +59,10 @@ static void mlp_backward_weight(const device_pass *pass)
                                   pass->gradients[MLP_BIAS]);
 }
 
-static double mlp_flops(const tryst_model *model)
+static layer_flops mlp_flops(const tryst_model *model)
 {
-    return 2.0 * (double)layer_activation_count(model) * model->hidden;
+    const double product = 2.0 * (double)layer_activation_count(model) * model->hidden;
+    return (layer_flops){product, product, product};
 }
 
 const layer_ops layer_mlp = {
@@ -71,7 +72,5 @@ const layer_ops layer_mlp = {
     .forward = mlp_forward,
     .backward_input = mlp_backward_input,
     .backward_weight = mlp_backward_weight,
-    .forward_flops = mlp_flops,
-    .backward_input_flops = mlp_flops,
-    .backward_weight_flops = mlp_flops,
+    .flops = mlp_flops,
 };

@@ -402,12 +402,11 @@ static void device_stage_cost(const tryst_stage *base, tryst_stage_cost *cost_p)
     const uint64_t t_bytes = device_dtype_bytes(stage->session->dtype);
     tryst_stage_cost cost = {.struct_size = sizeof(cost)};
     for (int32_t i = 0; i < layout->layers_count; i++) {
-        const layer_ops *ops = layout->layers[i].ops;
-        const double forward = ops->forward_flops(&layout->model);
-        cost.forward_flops += forward;
+        const layer_flops flops = layout->layers[i].ops->flops(&layout->model);
+        cost.forward_flops += flops.forward;
         cost.backward_input_flops +=
-            ops->backward_input_flops(&layout->model) + (layout->recompute ? forward : 0);
-        cost.backward_weight_flops += ops->backward_weight_flops(&layout->model);
+            flops.backward_input + (layout->recompute ? flops.forward : 0);
+        cost.backward_weight_flops += flops.backward_weight;
     }
     cost.update_flops = optimizer_flops(&stage->optimizer) * (double)info->weights_count;
     cost.weights_bytes = info->weights_count * device_dtype_bytes(stage->session->wide);
