@@ -47,13 +47,19 @@ static head head_at(const device_lane *lane, const device_attention *a, int wind
     h.k = h.q + hidden;
     h.v = h.k + hidden;
     h.dscores = h.scores + device_host_workspace_bytes(a->seq) / 2 / sizeof(double);
-    if (a->dqkv) {
-        h.dout = (const real *)a->dattended + out;
-        h.delta = (real *)a->delta + sums;
-        h.dq = (real *)a->dqkv + qkv;
-        h.dk = h.dq + hidden;
-        h.dv = h.dk + hidden;
-    }
+    return h;
+}
+
+/* The same with what backward works on. */
+static head head_gradients_at(const device_lane *lane, const device_attention *a,
+                              int window, int index)
+{
+    head h = head_at(lane, a, window, index);
+    h.dout = (const real *)a->dattended + (h.out - (real *)a->attended);
+    h.delta = (real *)a->delta + (h.lse - (real *)a->lse);
+    h.dq = (real *)a->dqkv + (h.q - (const real *)a->qkv);
+    h.dk = h.dq + h.hidden;
+    h.dv = h.dk + h.hidden;
     return h;
 }
 
@@ -173,7 +179,7 @@ void host_attention_backward(const device_lane *lane, const device_attention *a)
 {
     for (int32_t window = 0; window < a->batch; window++) {
         for (int32_t index = 0; index < a->heads; index++) {
-            const head h = head_at(lane, a, window, index);
+            const head h = head_gradients_at(lane, a, window, index);
             head_backward(&h);
         }
     }
