@@ -261,6 +261,14 @@ int program_makes(const tryst_action *action, program_item items[PROGRAM_ITEMS_M
     return count;
 }
 
+int program_item_user(const tryst_program *program, program_item item)
+{
+    if (item.kind == PROGRAM_OUTPUT && item.stage + 1 < program->stages_count) {
+        return item.stage + 1;
+    }
+    return item.kind == PROGRAM_GRAD && item.stage > 0 ? item.stage - 1 : -1;
+}
+
 size_t program_items_count(const tryst_program *program)
 {
     return (size_t)PROGRAM_ITEM_KINDS * (size_t)program->stages_count *

@@ -41,6 +41,9 @@ int program_needs(const tryst_program *program, const tryst_action *action,
 /* What `action` makes. */
 int program_makes(const tryst_action *action, program_item items[PROGRAM_ITEMS_MAX]);
 
+/* The stage that uses an item besides its maker's own, -1 where none does. */
+int program_item_user(const tryst_program *program, program_item item);
+
 size_t program_items_count(const tryst_program *program);
 size_t program_item_index(const tryst_program *program, program_item item);
 
