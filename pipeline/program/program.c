@@ -84,18 +84,18 @@ static bool action_in_range(const tryst_program *program, const tryst_action *ac
     return action->microbatch >= 0 && action->microbatch < program->microbatches_count;
 }
 
-static tryst_status list_reserve(program_list *list)
+tryst_status program_list_add(program_list *list, const tryst_action *action)
 {
-    if (list->count < list->capacity) {
-        return TRYST_OK;
+    if (list->count == list->capacity) {
+        const size_t capacity = list->capacity ? 2 * list->capacity : 64;
+        tryst_action *actions = realloc(list->actions, capacity * sizeof *actions);
+        if (!actions) {
+            return TRYST_E_NOMEM;
+        }
+        list->actions = actions;
+        list->capacity = capacity;
     }
-    const size_t capacity = list->capacity ? 2 * list->capacity : 64;
-    tryst_action *actions = realloc(list->actions, capacity * sizeof *actions);
-    if (!actions) {
-        return TRYST_E_NOMEM;
-    }
-    list->actions = actions;
-    list->capacity = capacity;
+    list->actions[list->count++] = *action;
     return TRYST_OK;
 }
 
@@ -105,12 +105,7 @@ tryst_status tryst_program_append(tryst_program *program, int rank,
     if (rank < 0 || rank >= program->ranks_count || !action_in_range(program, action)) {
         return TRYST_E_INVALID;
     }
-    program_list *list = &program->lists[rank];
-    const tryst_status status = list_reserve(list);
-    if (status == TRYST_OK) {
-        list->actions[list->count++] = *action;
-    }
-    return status;
+    return program_list_add(&program->lists[rank], action);
 }
 
 static bool list_has_stage(const program_list *list, int stage)

@@ -51,6 +51,9 @@ size_t program_item_index(const tryst_program *program, program_item item);
  * program_append_updates appends, and nothing else: only then can a file leave the UPDATEs out. */
 bool program_is_synchronous(const tryst_program *program);
 
+/* Append, whatever the program's numbers are so far. */
+tryst_status program_list_add(program_list *list, const tryst_action *action);
+
 /* Append one UPDATE for each stage of `rank`, in ascending order. */
 tryst_status program_append_updates(tryst_program *program, int rank);
 
