@@ -86,20 +86,19 @@ static void work_check(const tryst_stage *base, const tryst_stage_work *work)
     (void)work;
 }
 
-/* Every call that enqueues lies between these two. */
-static void stage_begin(const device_stage *stage, int32_t lane,
+/* Every call that enqueues lies between these two. False: the stage does not hold that version. */
+static bool stage_begin(const device_stage *stage, int32_t lane,
                         const tryst_stage_work *work)
 {
+    work_check(&stage->base, work);
+    if (!stage_holds(stage, work->version)) {
+        return false;
+    }
     stage->kernels->enter(stage->session);
     for (int32_t i = 0; i < work->waits_count; i++) {
         stage->kernels->event_wait(&stage->session->lanes[lane], work->waits[i]);
     }
-}
-
-static tryst_status stage_end(const device_stage *stage)
-{
-    stage->kernels->leave(stage->session);
-    return stage->kernels->status(stage->session);
+    return true;
 }
 
 static void stage_record(const device_stage *stage, int32_t lane, void *event)
@@ -107,6 +106,14 @@ static void stage_record(const device_stage *stage, int32_t lane, void *event)
     if (event) {
         stage->kernels->event_record(&stage->session->lanes[lane], event);
     }
+}
+
+/* `done` passes behind all of the call. */
+static tryst_status stage_end(const device_stage *stage, int32_t lane, void *done)
+{
+    stage_record(stage, lane, done);
+    stage->kernels->leave(stage->session);
+    return stage->kernels->status(stage->session);
 }
 
 /* Behind this, the caller's gradients and weights are those of the call before. */
@@ -165,12 +172,10 @@ static void stage_mark_wait(device_stage *stage, const void *kept)
 static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_work *work)
 {
     device_stage *stage = (device_stage *)base;
-    work_check(base, work);
     assert(work->output);
-    if (!stage_holds(stage, work->version)) {
+    if (!stage_begin(stage, DEVICE_COMPUTE, work)) {
         return TRYST_E_INVALID;
     }
-    stage_begin(stage, DEVICE_COMPUTE, work);
     for (int32_t i = 0; i < stage->layout.layers_count; i++) {
         const device_layer *layer = &stage->layout.layers[i];
         const bool is_last = i + 1 == stage->layout.layers_count;
@@ -179,8 +184,7 @@ static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_wo
         layer->ops->forward(&pass);
     }
     stage_record(stage, DEVICE_COMPUTE, work->ready);
-    stage_record(stage, DEVICE_COMPUTE, work->done);
-    return stage_end(stage);
+    return stage_end(stage, DEVICE_COMPUTE, work->done);
 }
 
 /* Where layer `i`'s input gradient goes: out of the stage, or to the other ping buffer. */
@@ -216,54 +220,47 @@ static void stage_backward_layers(device_stage *stage, const tryst_stage_work *w
     }
 }
 
-static void backward_check(const device_stage *stage, const tryst_stage_work *work)
+static tryst_status stage_backward(tryst_stage *base, const tryst_stage_work *work,
+                                   bool whole)
 {
-    work_check(&stage->base, work);
-    assert(stage->base.info.is_last || work->grad_output);
-    assert(stage->base.info.is_first || work->grad_input);
+    device_stage *stage = (device_stage *)base;
+    assert(base->info.is_last || work->grad_output);
+    assert(base->info.is_first || work->grad_input);
+    assert(whole || work->kept);
+    if (!stage_begin(stage, DEVICE_COMPUTE, work)) {
+        return TRYST_E_INVALID;
+    }
+    if (whole) {
+        stage_accumulate_begin(stage, DEVICE_COMPUTE);
+    }
+    stage_backward_layers(stage, work, whole);
+    if (whole) {
+        stage_accumulate_end(stage, DEVICE_COMPUTE);
+    } else {
+        stage_mark(stage, work->kept);
+    }
+    return stage_end(stage, DEVICE_COMPUTE, work->done);
 }
 
 static tryst_status device_stage_backward(tryst_stage *base, const tryst_stage_work *work)
 {
-    device_stage *stage = (device_stage *)base;
-    backward_check(stage, work);
-    if (!stage_holds(stage, work->version)) {
-        return TRYST_E_INVALID;
-    }
-    stage_begin(stage, DEVICE_COMPUTE, work);
-    stage_accumulate_begin(stage, DEVICE_COMPUTE);
-    stage_backward_layers(stage, work, true);
-    stage_accumulate_end(stage, DEVICE_COMPUTE);
-    stage_record(stage, DEVICE_COMPUTE, work->done);
-    return stage_end(stage);
+    return stage_backward(base, work, true);
 }
 
 static tryst_status device_stage_backward_input(tryst_stage *base,
                                                 const tryst_stage_work *work)
 {
-    device_stage *stage = (device_stage *)base;
-    backward_check(stage, work);
-    assert(work->kept);
-    if (!stage_holds(stage, work->version)) {
-        return TRYST_E_INVALID;
-    }
-    stage_begin(stage, DEVICE_COMPUTE, work);
-    stage_backward_layers(stage, work, false);
-    stage_mark(stage, work->kept);
-    stage_record(stage, DEVICE_COMPUTE, work->done);
-    return stage_end(stage);
+    return stage_backward(base, work, false);
 }
 
 static tryst_status device_stage_backward_weight(tryst_stage *base,
                                                  const tryst_stage_work *work)
 {
     device_stage *stage = (device_stage *)base;
-    work_check(base, work);
     assert(work->kept);
-    if (!stage_holds(stage, work->version)) {
+    if (!stage_begin(stage, DEVICE_WEIGHT, work)) {
         return TRYST_E_INVALID;
     }
-    stage_begin(stage, DEVICE_WEIGHT, work);
     stage_mark_wait(stage, work->kept);
     stage_accumulate_begin(stage, DEVICE_WEIGHT);
     for (int32_t i = stage->layout.layers_count - 1; i >= 0; i--) {
@@ -275,8 +272,7 @@ static tryst_status device_stage_backward_weight(tryst_stage *base,
     }
     stage_accumulate_end(stage, DEVICE_WEIGHT);
     stage_record(stage, DEVICE_WEIGHT, work->ready);
-    stage_record(stage, DEVICE_WEIGHT, work->done);
-    return stage_end(stage);
+    return stage_end(stage, DEVICE_WEIGHT, work->done);
 }
 
 /* ---- update and the rest ------------------------------------------------------------------- */
@@ -321,9 +317,8 @@ static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches,
     stage_accumulate_begin(stage, DEVICE_COMPUTE);
     stage->kernels->update(&stage->session->lanes[DEVICE_COMPUTE], &update);
     stage_accumulate_end(stage, DEVICE_COMPUTE);
-    stage_record(stage, DEVICE_COMPUTE, done);
     stage->newest = next;
-    return stage_end(stage);
+    return stage_end(stage, DEVICE_COMPUTE, done);
 }
 
 static void device_stage_versions(const tryst_stage *base, uint64_t *oldest_p,
