@@ -3,8 +3,6 @@
  * before any rank starts. */
 #include "bench_options.h"
 
-#include "tools/options.h"
-
 #include <errno.h>
 #include <getopt.h>
 #include <libgen.h>
@@ -397,7 +395,8 @@ static bool check_all(bench_options *options)
            check_output("json", options->json);
 }
 
-bench_next bench_options_read(int argc, char **argv, int size, bench_options *options_p)
+enum tool_next bench_options_read(int argc, char **argv, int size,
+                                  bench_options *options_p)
 {
     bench_options options = {
         .model = {.struct_size = sizeof options.model, .kind = TRYST_MODEL_GPT},
@@ -411,23 +410,23 @@ bench_next bench_options_read(int argc, char **argv, int size, bench_options *op
                               .rows_count = sizeof rows / sizeof *rows};
     const enum tool_next next = tool_options_read(&tool, argc, argv, &options);
     if (next != TOOL_GO) {
-        return next == TOOL_DONE ? BENCH_EXIT_OK : BENCH_EXIT_USAGE;
+        return next;
     }
     if (optind < argc) {
         refuse("%s: not an option; see pp_bench --help", argv[optind]);
-        return BENCH_EXIT_USAGE;
+        return TOOL_REFUSED;
     }
     if (size > 0 && options.ranks > 0 && options.ranks != size) {
         refuse("-n %d, but a launcher started %d ranks", options.ranks, size);
-        return BENCH_EXIT_USAGE;
+        return TOOL_REFUSED;
     }
     options.ranks = size > 0 ? size : options.ranks;
     if (!check_all(&options)) {
         bench_options_close(&options);
-        return BENCH_EXIT_USAGE;
+        return TOOL_REFUSED;
     }
     *options_p = options;
-    return BENCH_RUN;
+    return TOOL_GO;
 }
 
 void bench_options_close(bench_options *options)

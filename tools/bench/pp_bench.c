@@ -171,9 +171,9 @@ static int bench_main(int argc, char **argv)
         size = 0;
     }
     switch (bench_options_read(argc, argv, size, &options)) {
-    case BENCH_EXIT_OK: return 0;
-    case BENCH_EXIT_USAGE: return 2;
-    case BENCH_RUN: break;
+    case TOOL_DONE: return 0;
+    case TOOL_REFUSED: return 2;
+    case TOOL_GO: break;
     }
     const int exit_status = run(&options, rank);
     bench_options_close(&options);
