@@ -1,28 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two ends of a model on a device, those of ends.c: the embedding; and the final norm, the
- * head and the loss.
+/* The two ends of every byte model: the embedding before the first layer, and the final norm, the
+ * untied head and the cross-entropy behind the last.
  *
- * The head runs over chunks of rows: logits are made in fp32 for DEVICE_CHUNK_ROWS rows, become a
- * loss and a log-sum-exp, and are made once more by backward, so that they are never kept. Called
- * through device_layer_ops. */
+ * On a device the head runs over chunks of rows: logits are made in fp32 for DEVICE_CHUNK_ROWS rows,
+ * become a loss and a log-sum-exp, and are made once more by backward, so that they are never kept.
+ * On the host, where a product costs more than memory, they are. Called
+ * through layer_ops. */
 #include "device_layer.h"
+
+/* Initial embeddings are uniform in ±this: a standard deviation of 0.05. */
+#define EMBEDDING_BOUND 0.0866
 
 /* ---- embedding ----------------------------------------------------------------------------- */
 
 enum { EMBEDDING_TOKEN, EMBEDDING_POSITION };
 
-static uint64_t embedding_none(const tryst_model *model, tryst_precision precision)
+enum { EMBEDDING_DOUTPUT, EMBEDDING_ARRAYS };
+
+static int32_t embedding_arrays(const tryst_model *model, bool keeps_logits,
+                                layer_array *arrays)
 {
-    (void)model;
-    (void)precision;
-    return 0;
+    (void)keeps_logits;
+    arrays[EMBEDDING_DOUTPUT] = layer_kept(layer_activation_count(model));
+    return EMBEDDING_ARRAYS;
 }
 
-static uint64_t embedding_kept_bytes(const tryst_model *model, tryst_precision precision)
+static int32_t embedding_tensors(const tryst_model *model, layer_tensor *tensors)
 {
-    device_carver carver = device_carver_at(NULL, precision);
-    device_carve_t(&carver, layer_activation_count(model));
-    return carver.used;
+    const uint64_t hidden = (uint64_t)model->hidden;
+    tensors[EMBEDDING_TOKEN] =
+        (layer_tensor){.name = "token.weight",
+                       .rank = 2,
+                       .shape = {(uint64_t)model->vocabulary, hidden},
+                       .bound = EMBEDDING_BOUND};
+    if (model->kind != TRYST_MODEL_GPT) {
+        return 1;
+    }
+    tensors[EMBEDDING_POSITION] = (layer_tensor){.name = "position.weight",
+                                                 .rank = 2,
+                                                 .shape = {(uint64_t)model->seq, hidden},
+                                                 .bound = EMBEDDING_BOUND};
+    return 2;
 }
 
 static void embedding_forward(const device_pass *pass)
@@ -39,126 +57,86 @@ static void embedding_forward(const device_pass *pass)
 static void embedding_backward_input(const device_pass *pass)
 {
     pass->kernels->duplicate(pass->lane, layer_activation_count(pass->model),
-                             pass->grad_output, pass->kept);
+                             pass->grad_output, pass->arrays[EMBEDDING_DOUTPUT]);
 }
 
 static void embedding_backward_weight(const device_pass *pass)
 {
     const tryst_model *model = pass->model;
-    pass->kernels->embedding_backward(pass->lane, layer_rows(model), model->seq,
-                                      model->hidden, model->vocabulary, pass->input,
-                                      pass->kept, pass->gradients[EMBEDDING_TOKEN],
-                                      pass->gradients[EMBEDDING_POSITION]);
+    pass->kernels->embedding_backward(
+        pass->lane, layer_rows(model), model->seq, model->hidden, model->vocabulary,
+        pass->input, pass->arrays[EMBEDDING_DOUTPUT], pass->gradients[EMBEDDING_TOKEN],
+        pass->gradients[EMBEDDING_POSITION]);
 }
 
-const device_layer_ops device_layer_embedding = {
-    .saved_bytes = embedding_none,
-    .kept_bytes = embedding_kept_bytes,
-    .scratch_bytes = embedding_none,
+static layer_flops embedding_flops(const tryst_model *model)
+{
+    const double count = (double)layer_activation_count(model);
+    return (layer_flops){count, 0, count};
+}
+
+const layer_ops layer_embedding = {
+    .prefix = "embedding.",
+    .tensors = embedding_tensors,
+    .arrays = embedding_arrays,
     .forward = embedding_forward,
     .backward_input = embedding_backward_input,
     .backward_weight = embedding_backward_weight,
+    .flops = embedding_flops,
 };
 
 /* ---- final norm, head and loss ------------------------------------------------------------- */
 
-enum { HEAD_NORM_GAIN, HEAD_NORM_BIAS, HEAD_WEIGHT };
+enum { HEAD_NORM_GAIN, HEAD_NORM_BIAS, HEAD_WEIGHT, HEAD_TENSORS };
 
-typedef struct head_saved {
-    void *mean, *rstd, *lse; /* wide [rows] */
-    void *normed;            /* [rows, hidden] */
-} head_saved;
-
-typedef struct head_kept {
-    void *dlogits; /* [rows, vocabulary] */
-    void *dnormed; /* [rows, hidden] */
-} head_kept;
-
-typedef struct head_scratch {
-    void *logits; /* wide [chunk, vocabulary] */
-    void *losses; /* wide [rows] */
-} head_scratch;
+enum {
+    HEAD_MEAN,    /* wide [rows] */
+    HEAD_RSTD,    /* wide [rows] */
+    HEAD_LSE,     /* wide [rows] */
+    HEAD_NORMED,  /* [rows, hidden] */
+    HEAD_DLOGITS, /* [rows, vocabulary] */
+    HEAD_DNORMED, /* [rows, hidden] */
+    HEAD_LOGITS,  /* wide [chunk, vocabulary]; kept: [rows, vocabulary] */
+    HEAD_LOSSES,  /* wide [rows] */
+    HEAD_ARRAYS
+};
 
 /* Rows [first, first + rows) of a micro-batch. */
 typedef struct head_chunk {
     int32_t first, rows;
 } head_chunk;
 
-static head_saved head_saved_map(const tryst_model *model, device_carver *carver)
+static int32_t head_arrays(const tryst_model *model, bool keeps_logits,
+                           layer_array *arrays)
 {
     const uint64_t rows = (uint64_t)layer_rows(model);
-    head_saved saved;
-    saved.mean = device_carve_wide(carver, rows);
-    saved.rstd = device_carve_wide(carver, rows);
-    saved.lse = device_carve_wide(carver, rows);
-    saved.normed = device_carve_t(carver, layer_activation_count(model));
-    return saved;
+    const uint64_t chunk = rows < DEVICE_CHUNK_ROWS ? rows : DEVICE_CHUNK_ROWS;
+    const uint64_t count = layer_activation_count(model);
+    const uint64_t classes = (uint64_t)model->vocabulary;
+    arrays[HEAD_MEAN] = arrays[HEAD_RSTD] = arrays[HEAD_LSE] = layer_saved_wide(rows);
+    arrays[HEAD_NORMED] = layer_saved(count);
+    arrays[HEAD_DLOGITS] = layer_kept(rows * classes);
+    arrays[HEAD_DNORMED] = layer_kept(count);
+    arrays[HEAD_LOGITS] = keeps_logits ? layer_saved_wide(rows * classes)
+                                       : layer_scratch_wide(chunk * classes);
+    arrays[HEAD_LOSSES] = layer_scratch_wide(rows);
+    return HEAD_ARRAYS;
 }
 
-static head_kept head_kept_map(const tryst_model *model, device_carver *carver)
+static int32_t head_tensors(const tryst_model *model, layer_tensor *tensors)
 {
-    const uint64_t rows = (uint64_t)layer_rows(model);
-    head_kept kept;
-    kept.dlogits = device_carve_t(carver, rows * (uint64_t)model->vocabulary);
-    kept.dnormed = device_carve_t(carver, layer_activation_count(model));
-    return kept;
+    tensors[HEAD_NORM_GAIN] = layer_vector("norm.weight", model->hidden, 1);
+    tensors[HEAD_NORM_BIAS] = layer_vector("norm.bias", model->hidden, 0);
+    tensors[HEAD_WEIGHT] = layer_matrix("weight", model->vocabulary, model->hidden, 1);
+    return HEAD_TENSORS;
 }
 
-static head_scratch head_scratch_map(const tryst_model *model, device_carver *carver)
+static bool head_chunk_next(const device_pass *pass, head_chunk *chunk)
 {
-    const int32_t rows = layer_rows(model);
-    const int32_t chunk = rows < DEVICE_CHUNK_ROWS ? rows : DEVICE_CHUNK_ROWS;
-    head_scratch scratch;
-    scratch.logits =
-        device_carve_wide(carver, (uint64_t)chunk * (uint64_t)model->vocabulary);
-    scratch.losses = device_carve_wide(carver, (uint64_t)rows);
-    return scratch;
-}
-
-static uint64_t head_saved_bytes(const tryst_model *model, tryst_precision precision)
-{
-    device_carver carver = device_carver_at(NULL, precision);
-    head_saved_map(model, &carver);
-    return carver.used;
-}
-
-static uint64_t head_kept_bytes(const tryst_model *model, tryst_precision precision)
-{
-    device_carver carver = device_carver_at(NULL, precision);
-    head_kept_map(model, &carver);
-    return carver.used;
-}
-
-static uint64_t head_scratch_bytes(const tryst_model *model, tryst_precision precision)
-{
-    device_carver carver = device_carver_at(NULL, precision);
-    head_scratch_map(model, &carver);
-    return carver.used;
-}
-
-static head_saved head_saved_at(const device_pass *pass)
-{
-    device_carver carver = device_pass_carver(pass, pass->saved);
-    return head_saved_map(pass->model, &carver);
-}
-
-static head_kept head_kept_at(const device_pass *pass)
-{
-    device_carver carver = device_pass_carver(pass, pass->kept);
-    return head_kept_map(pass->model, &carver);
-}
-
-static head_scratch head_scratch_at(const device_pass *pass)
-{
-    device_carver carver = device_pass_carver(pass, pass->scratch);
-    return head_scratch_map(pass->model, &carver);
-}
-
-static bool head_chunk_next(const tryst_model *model, head_chunk *chunk)
-{
-    const int32_t left = layer_rows(model) - chunk->first - chunk->rows;
+    const int32_t left = layer_rows(pass->model) - chunk->first - chunk->rows;
+    const bool whole = pass->keeps_logits || left < DEVICE_CHUNK_ROWS;
     chunk->first += chunk->rows;
-    chunk->rows = left < DEVICE_CHUNK_ROWS ? left : DEVICE_CHUNK_ROWS;
+    chunk->rows = whole ? left : DEVICE_CHUNK_ROWS;
     return chunk->rows > 0;
 }
 
@@ -169,8 +147,7 @@ static void *head_row(const void *data, tryst_dtype dtype, int32_t row, int32_t 
            (uint64_t)row * (uint64_t)columns * device_dtype_bytes(dtype);
 }
 
-static void head_logits(const device_pass *pass, const head_saved *s, head_chunk chunk,
-                        void *logits)
+static void head_logits(const device_pass *pass, head_chunk chunk)
 {
     const tryst_model *model = pass->model;
     const tryst_dtype dtype = pass->lane->session->dtype;
@@ -180,9 +157,9 @@ static void head_logits(const device_pass *pass, const head_saved *s, head_chunk
         .k = model->hidden,
         .b_transposed = true,
         .d_wide = true,
-        .a = head_row(s->normed, dtype, chunk.first, model->hidden),
+        .a = head_row(pass->arrays[HEAD_NORMED], dtype, chunk.first, model->hidden),
         .b = pass->weights[HEAD_WEIGHT],
-        .d = logits};
+        .d = pass->arrays[HEAD_LOGITS]};
     pass->kernels->product(pass->lane, &product);
 }
 
@@ -191,20 +168,19 @@ static void head_forward(const device_pass *pass)
     const device_kernels *k = pass->kernels;
     const tryst_model *model = pass->model;
     const tryst_dtype wide = pass->lane->session->wide;
-    const head_saved s = head_saved_at(pass);
-    const head_scratch t = head_scratch_at(pass);
+    void *const *a = pass->arrays;
     k->norm_forward(pass->lane, layer_rows(model), model->hidden, pass->input,
                     pass->weights[HEAD_NORM_GAIN], pass->weights[HEAD_NORM_BIAS],
-                    s.normed, s.mean, s.rstd);
-    for (head_chunk chunk = {0}; head_chunk_next(model, &chunk);) {
-        head_logits(pass, &s, chunk, t.logits);
-        k->cross_entropy_forward(pass->lane, chunk.rows, model->vocabulary, t.logits,
-                                 pass->target + chunk.first,
-                                 head_row(t.losses, wide, chunk.first, 1),
-                                 head_row(s.lse, wide, chunk.first, 1));
+                    a[HEAD_NORMED], a[HEAD_MEAN], a[HEAD_RSTD]);
+    for (head_chunk chunk = {0}; head_chunk_next(pass, &chunk);) {
+        head_logits(pass, chunk);
+        k->cross_entropy_forward(pass->lane, chunk.rows, model->vocabulary,
+                                 a[HEAD_LOGITS], pass->target + chunk.first,
+                                 head_row(a[HEAD_LOSSES], wide, chunk.first, 1),
+                                 head_row(a[HEAD_LSE], wide, chunk.first, 1));
     }
     if (pass->output) {
-        k->loss_mean(pass->lane, layer_rows(model), t.losses, pass->output);
+        k->loss_mean(pass->lane, layer_rows(model), a[HEAD_LOSSES], pass->output);
     }
 }
 
@@ -214,40 +190,49 @@ static void head_backward_input(const device_pass *pass)
     const tryst_model *model = pass->model;
     const device_session *session = pass->lane->session;
     const int32_t rows = layer_rows(model), classes = model->vocabulary;
-    const head_saved s = head_saved_at(pass);
-    const head_kept g = head_kept_at(pass);
-    const head_scratch t = head_scratch_at(pass);
-    for (head_chunk chunk = {0}; head_chunk_next(model, &chunk);) {
-        head_logits(pass, &s, chunk, t.logits);
+    void *const *a = pass->arrays;
+    for (head_chunk chunk = {0}; head_chunk_next(pass, &chunk);) {
+        if (!pass->keeps_logits) {
+            head_logits(pass, chunk);
+        }
         k->cross_entropy_backward(
-            pass->lane, chunk.rows, classes, 1.0 / rows, t.logits,
-            pass->target + chunk.first, head_row(s.lse, session->wide, chunk.first, 1),
-            head_row(g.dlogits, session->dtype, chunk.first, classes));
+            pass->lane, chunk.rows, classes, 1.0 / rows, a[HEAD_LOGITS],
+            pass->target + chunk.first,
+            head_row(a[HEAD_LSE], session->wide, chunk.first, 1),
+            head_row(a[HEAD_DLOGITS], session->dtype, chunk.first, classes));
     }
-    device_linear_backward_input(pass, model->hidden, classes, g.dlogits,
-                                 pass->weights[HEAD_WEIGHT], g.dnormed);
+    device_linear_backward_input(pass, model->hidden, classes, a[HEAD_DLOGITS],
+                                 pass->weights[HEAD_WEIGHT], NULL, a[HEAD_DNORMED]);
     k->norm_backward_input(pass->lane, rows, model->hidden, pass->input,
-                           pass->weights[HEAD_NORM_GAIN], s.mean, s.rstd, g.dnormed, NULL,
-                           pass->grad_input);
+                           pass->weights[HEAD_NORM_GAIN], a[HEAD_MEAN], a[HEAD_RSTD],
+                           a[HEAD_DNORMED], NULL, pass->grad_input);
 }
 
 static void head_backward_weight(const device_pass *pass)
 {
     const tryst_model *model = pass->model;
-    const head_saved s = head_saved_at(pass);
-    const head_kept g = head_kept_at(pass);
-    device_linear_backward_weight(pass, model->hidden, model->vocabulary, s.normed,
-                                  g.dlogits, pass->gradients[HEAD_WEIGHT], NULL);
-    pass->kernels->norm_backward_weight(
-        pass->lane, layer_rows(model), model->hidden, pass->input, s.mean, s.rstd,
-        g.dnormed, pass->gradients[HEAD_NORM_GAIN], pass->gradients[HEAD_NORM_BIAS]);
+    void *const *a = pass->arrays;
+    device_linear_backward_weight(pass, model->hidden, model->vocabulary, a[HEAD_NORMED],
+                                  a[HEAD_DLOGITS], pass->gradients[HEAD_WEIGHT], NULL);
+    pass->kernels->norm_backward_weight(pass->lane, layer_rows(model), model->hidden,
+                                        pass->input, a[HEAD_MEAN], a[HEAD_RSTD],
+                                        a[HEAD_DNORMED], pass->gradients[HEAD_NORM_GAIN],
+                                        pass->gradients[HEAD_NORM_BIAS]);
 }
 
-const device_layer_ops device_layer_head = {
-    .saved_bytes = head_saved_bytes,
-    .kept_bytes = head_kept_bytes,
-    .scratch_bytes = head_scratch_bytes,
+static layer_flops head_flops(const tryst_model *model)
+{
+    const double product =
+        2.0 * (double)layer_activation_count(model) * model->vocabulary;
+    return (layer_flops){product, product, product};
+}
+
+const layer_ops layer_head = {
+    .prefix = "head.",
+    .tensors = head_tensors,
+    .arrays = head_arrays,
     .forward = head_forward,
     .backward_input = head_backward_input,
     .backward_weight = head_backward_weight,
+    .flops = head_flops,
 };

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One transformer block on a device, the one of gpt.c:
+/* One transformer block, pre-norm:
  *
  *     a = x + project(attend(qkv(norm1(x))))
  *     y = a + down(gelu(up(norm2(a))))
  *
- * The residual sums and the GELUs ride in the products; attention saves its rows' log-sum-exp in
- * place of probabilities. Called through device_layer_ops. */
+ * with causal attention over `heads` heads of hidden / heads columns each. Rows of `qkv` hold q, k and v
+ * side by side, each [heads, head_width].
+ *
+ * One idea: forward saves every matrix that a weight gradient multiplies with; backward_input keeps
+ * every gradient it is multiplied by; backward_weight is then four products and sums. The residual sums
+ * and the GELUs are part of the products; attention saves its rows' log-sum-exp in place of
+ * probabilities. Called through layer_ops. */
 #include "device_layer.h"
 
 enum {
@@ -20,129 +25,99 @@ enum {
     GPT_UP_WEIGHT,
     GPT_UP_BIAS,
     GPT_DOWN_WEIGHT,
-    GPT_DOWN_BIAS
+    GPT_DOWN_BIAS,
+    GPT_TENSORS
 };
 
 /* The feed-forward part is this many times as wide as the block. */
 enum { GPT_WIDEN = 4 };
 
-/* What forward leaves behind. H = hidden. */
-typedef struct gpt_saved {
-    void *mean1, *rstd1; /* wide [rows] */
-    void *normed1;       /* [rows, H] */
-    void *qkv;           /* [rows, 3H] */
-    void *lse;           /* wide [batch, heads, seq] */
-    void *attended;      /* [rows, H] */
-    void *middle;        /* [rows, H]: a above */
-    void *mean2, *rstd2; /* wide [rows] */
-    void *normed2;       /* [rows, H] */
-    void *up;            /* [rows, 4H], before the GELU */
-    void *widened;       /* [rows, 4H], behind it */
-} gpt_saved;
+/* H = hidden. */
+enum {
+    /* What forward leaves behind. */
+    GPT_MEAN1,    /* wide [rows] */
+    GPT_RSTD1,    /* wide [rows] */
+    GPT_NORMED1,  /* [rows, H] */
+    GPT_QKV,      /* [rows, 3H] */
+    GPT_LSE,      /* wide [batch, heads, seq] */
+    GPT_ATTENDED, /* [rows, H] */
+    GPT_MIDDLE,   /* [rows, H]: a above */
+    GPT_MEAN2,    /* wide [rows] */
+    GPT_RSTD2,    /* wide [rows] */
+    GPT_NORMED2,  /* [rows, H] */
+    GPT_UP,       /* [rows, 4H], before the GELU */
+    GPT_WIDENED,  /* [rows, 4H], behind it */
+    /* What backward_input leaves for backward_weight: the gradient of each of these. */
+    GPT_DNORMED1, /* [rows, H] */
+    GPT_DQKV,     /* [rows, 3H] */
+    GPT_DMIDDLE,  /* [rows, H] */
+    GPT_DNORMED2, /* [rows, H] */
+    GPT_DUP,      /* [rows, 4H] */
+    GPT_DOUTPUT,  /* [rows, H] */
+    /* Backward's scratch. */
+    GPT_DATTENDED, /* [rows, H] */
+    GPT_DELTA,     /* wide [batch, heads, seq] */
+    GPT_ARRAYS
+};
 
-/* What backward_input leaves for backward_weight: the gradient of each of these. */
-typedef struct gpt_kept {
-    void *dnormed1; /* [rows, H] */
-    void *dqkv;     /* [rows, 3H] */
-    void *dmiddle;  /* [rows, H] */
-    void *dnormed2; /* [rows, H] */
-    void *dup;      /* [rows, 4H] */
-    void *doutput;  /* [rows, H] */
-} gpt_kept;
-
-typedef struct gpt_scratch {
-    void *dattended; /* [rows, H] */
-    void *delta;     /* wide [batch, heads, seq] */
-} gpt_scratch;
-
-static uint64_t gpt_sums(const tryst_model *model)
+static int32_t gpt_arrays(const tryst_model *model, bool keeps_logits,
+                          layer_array *arrays)
 {
-    return (uint64_t)layer_rows(model) * (uint64_t)model->heads;
-}
-
-static gpt_saved gpt_saved_map(const tryst_model *model, device_carver *carver)
-{
+    (void)keeps_logits;
     const uint64_t rows = (uint64_t)layer_rows(model);
     const uint64_t count = layer_activation_count(model);
-    gpt_saved saved;
-    saved.mean1 = device_carve_wide(carver, rows);
-    saved.rstd1 = device_carve_wide(carver, rows);
-    saved.normed1 = device_carve_t(carver, count);
-    saved.qkv = device_carve_t(carver, count * 3);
-    saved.lse = device_carve_wide(carver, gpt_sums(model));
-    saved.attended = device_carve_t(carver, count);
-    saved.middle = device_carve_t(carver, count);
-    saved.mean2 = device_carve_wide(carver, rows);
-    saved.rstd2 = device_carve_wide(carver, rows);
-    saved.normed2 = device_carve_t(carver, count);
-    saved.up = device_carve_t(carver, count * GPT_WIDEN);
-    saved.widened = device_carve_t(carver, count * GPT_WIDEN);
-    return saved;
+    const uint64_t sums = rows * (uint64_t)model->heads;
+    arrays[GPT_MEAN1] = arrays[GPT_RSTD1] = layer_saved_wide(rows);
+    arrays[GPT_MEAN2] = arrays[GPT_RSTD2] = layer_saved_wide(rows);
+    arrays[GPT_LSE] = layer_saved_wide(sums);
+    arrays[GPT_NORMED1] = arrays[GPT_NORMED2] = layer_saved(count);
+    arrays[GPT_ATTENDED] = arrays[GPT_MIDDLE] = layer_saved(count);
+    arrays[GPT_QKV] = layer_saved(3 * count);
+    arrays[GPT_UP] = arrays[GPT_WIDENED] = layer_saved(GPT_WIDEN * count);
+    arrays[GPT_DNORMED1] = arrays[GPT_DNORMED2] = layer_kept(count);
+    arrays[GPT_DMIDDLE] = arrays[GPT_DOUTPUT] = layer_kept(count);
+    arrays[GPT_DQKV] = layer_kept(3 * count);
+    arrays[GPT_DUP] = layer_kept(GPT_WIDEN * count);
+    arrays[GPT_DATTENDED] = layer_scratch(count);
+    arrays[GPT_DELTA] = layer_scratch_wide(sums);
+    return GPT_ARRAYS;
 }
 
-static gpt_kept gpt_kept_map(const tryst_model *model, device_carver *carver)
+/* The products that end in a residual sum start smaller, the more of them there are, so that
+ * the sum's variance does not grow with depth (GPT-2). */
+static int32_t gpt_tensors(const tryst_model *model, layer_tensor *tensors)
 {
-    const uint64_t count = layer_activation_count(model);
-    gpt_kept kept;
-    kept.dnormed1 = device_carve_t(carver, count);
-    kept.dqkv = device_carve_t(carver, count * 3);
-    kept.dmiddle = device_carve_t(carver, count);
-    kept.dnormed2 = device_carve_t(carver, count);
-    kept.dup = device_carve_t(carver, count * GPT_WIDEN);
-    kept.doutput = device_carve_t(carver, count);
-    return kept;
+    const int32_t hidden = model->hidden, wide = hidden * GPT_WIDEN;
+    const double residual = 1 / sqrt(2.0 * model->layers);
+    tensors[GPT_NORM1_GAIN] = layer_vector("norm1.weight", hidden, 1);
+    tensors[GPT_NORM1_BIAS] = layer_vector("norm1.bias", hidden, 0);
+    tensors[GPT_QKV_WEIGHT] = layer_matrix("attention.qkv.weight", 3 * hidden, hidden, 1);
+    tensors[GPT_QKV_BIAS] = layer_vector("attention.qkv.bias", 3 * hidden, 0);
+    tensors[GPT_PROJECT_WEIGHT] =
+        layer_matrix("attention.project.weight", hidden, hidden, residual);
+    tensors[GPT_PROJECT_BIAS] = layer_vector("attention.project.bias", hidden, 0);
+    tensors[GPT_NORM2_GAIN] = layer_vector("norm2.weight", hidden, 1);
+    tensors[GPT_NORM2_BIAS] = layer_vector("norm2.bias", hidden, 0);
+    tensors[GPT_UP_WEIGHT] = layer_matrix("mlp.up.weight", wide, hidden, 1);
+    tensors[GPT_UP_BIAS] = layer_vector("mlp.up.bias", wide, 0);
+    tensors[GPT_DOWN_WEIGHT] = layer_matrix("mlp.down.weight", hidden, wide, residual);
+    tensors[GPT_DOWN_BIAS] = layer_vector("mlp.down.bias", hidden, 0);
+    return GPT_TENSORS;
 }
 
-static gpt_scratch gpt_scratch_map(const tryst_model *model, device_carver *carver)
+static device_attention gpt_attention(const device_pass *pass)
 {
-    gpt_scratch scratch;
-    scratch.dattended = device_carve_t(carver, layer_activation_count(model));
-    scratch.delta = device_carve_wide(carver, gpt_sums(model));
-    return scratch;
-}
-
-static uint64_t gpt_saved_bytes(const tryst_model *model, tryst_precision precision)
-{
-    device_carver carver = device_carver_at(NULL, precision);
-    gpt_saved_map(model, &carver);
-    return carver.used;
-}
-
-static uint64_t gpt_kept_bytes(const tryst_model *model, tryst_precision precision)
-{
-    device_carver carver = device_carver_at(NULL, precision);
-    gpt_kept_map(model, &carver);
-    return carver.used;
-}
-
-static uint64_t gpt_scratch_bytes(const tryst_model *model, tryst_precision precision)
-{
-    device_carver carver = device_carver_at(NULL, precision);
-    gpt_scratch_map(model, &carver);
-    return carver.used;
-}
-
-static gpt_saved gpt_saved_at(const device_pass *pass)
-{
-    device_carver carver = device_pass_carver(pass, pass->saved);
-    return gpt_saved_map(pass->model, &carver);
-}
-
-static gpt_kept gpt_kept_at(const device_pass *pass)
-{
-    device_carver carver = device_pass_carver(pass, pass->kept);
-    return gpt_kept_map(pass->model, &carver);
-}
-
-static device_attention gpt_attention(const tryst_model *model, const gpt_saved *s)
-{
+    const tryst_model *model = pass->model;
     return (device_attention){.batch = model->microbatch_size,
                               .seq = model->seq,
                               .heads = model->heads,
                               .width = model->hidden / model->heads,
-                              .qkv = s->qkv,
-                              .attended = s->attended,
-                              .lse = s->lse};
+                              .qkv = pass->arrays[GPT_QKV],
+                              .attended = pass->arrays[GPT_ATTENDED],
+                              .lse = pass->arrays[GPT_LSE],
+                              .dattended = pass->arrays[GPT_DATTENDED],
+                              .delta = pass->arrays[GPT_DELTA],
+                              .dqkv = pass->arrays[GPT_DQKV]};
 }
 
 static void gpt_forward(const device_pass *pass)
@@ -152,43 +127,43 @@ static void gpt_forward(const device_pass *pass)
     const int32_t rows = layer_rows(model), hidden = model->hidden;
     const int32_t wide = hidden * GPT_WIDEN;
     const void *const *w = pass->weights;
-    const gpt_saved s = gpt_saved_at(pass);
-    const device_attention attention = gpt_attention(model, &s);
+    void *const *a = pass->arrays;
+    const device_attention attention = gpt_attention(pass);
 
     k->norm_forward(pass->lane, rows, hidden, pass->input, w[GPT_NORM1_GAIN],
-                    w[GPT_NORM1_BIAS], s.normed1, s.mean1, s.rstd1);
-    device_linear_forward(pass, hidden, 3 * hidden, s.normed1, w[GPT_QKV_WEIGHT],
-                          w[GPT_QKV_BIAS], NULL, s.qkv);
+                    w[GPT_NORM1_BIAS], a[GPT_NORMED1], a[GPT_MEAN1], a[GPT_RSTD1]);
+    device_linear_forward(pass, hidden, 3 * hidden, a[GPT_NORMED1], w[GPT_QKV_WEIGHT],
+                          w[GPT_QKV_BIAS], NULL, NULL, a[GPT_QKV]);
     k->attention_forward(pass->lane, &attention);
-    device_linear_forward(pass, hidden, hidden, s.attended, w[GPT_PROJECT_WEIGHT],
-                          w[GPT_PROJECT_BIAS], pass->input, s.middle);
-    k->norm_forward(pass->lane, rows, hidden, s.middle, w[GPT_NORM2_GAIN],
-                    w[GPT_NORM2_BIAS], s.normed2, s.mean2, s.rstd2);
-    device_linear_gelu_forward(pass, hidden, wide, s.normed2, w[GPT_UP_WEIGHT],
-                               w[GPT_UP_BIAS], s.up, s.widened);
+    device_linear_forward(pass, hidden, hidden, a[GPT_ATTENDED], w[GPT_PROJECT_WEIGHT],
+                          w[GPT_PROJECT_BIAS], pass->input, NULL, a[GPT_MIDDLE]);
+    k->norm_forward(pass->lane, rows, hidden, a[GPT_MIDDLE], w[GPT_NORM2_GAIN],
+                    w[GPT_NORM2_BIAS], a[GPT_NORMED2], a[GPT_MEAN2], a[GPT_RSTD2]);
+    device_linear_forward(pass, hidden, wide, a[GPT_NORMED2], w[GPT_UP_WEIGHT],
+                          w[GPT_UP_BIAS], NULL, a[GPT_UP], a[GPT_WIDENED]);
     if (pass->output) {
-        device_linear_forward(pass, wide, hidden, s.widened, w[GPT_DOWN_WEIGHT],
-                              w[GPT_DOWN_BIAS], s.middle, pass->output);
+        device_linear_forward(pass, wide, hidden, a[GPT_WIDENED], w[GPT_DOWN_WEIGHT],
+                              w[GPT_DOWN_BIAS], a[GPT_MIDDLE], NULL, pass->output);
     }
 }
 
 /* From the block's output back to `middle`. */
-static void gpt_backward_feed(const device_pass *pass, const gpt_saved *s,
-                              const gpt_kept *g)
+static void gpt_backward_feed(const device_pass *pass)
 {
     const device_kernels *k = pass->kernels;
     const tryst_model *model = pass->model;
     const int32_t hidden = model->hidden, wide = hidden * GPT_WIDEN;
     const void *const *w = pass->weights;
+    void *const *a = pass->arrays;
     k->duplicate(pass->lane, layer_activation_count(model), pass->grad_output,
-                 g->doutput);
-    device_linear_gelu_backward_input(pass, wide, hidden, g->doutput, w[GPT_DOWN_WEIGHT],
-                                      s->up, g->dup);
-    device_linear_backward_input(pass, hidden, wide, g->dup, w[GPT_UP_WEIGHT],
-                                 g->dnormed2);
-    k->norm_backward_input(pass->lane, layer_rows(model), hidden, s->middle,
-                           w[GPT_NORM2_GAIN], s->mean2, s->rstd2, g->dnormed2, g->doutput,
-                           g->dmiddle);
+                 a[GPT_DOUTPUT]);
+    device_linear_backward_input(pass, wide, hidden, a[GPT_DOUTPUT], w[GPT_DOWN_WEIGHT],
+                                 a[GPT_UP], a[GPT_DUP]);
+    device_linear_backward_input(pass, hidden, wide, a[GPT_DUP], w[GPT_UP_WEIGHT], NULL,
+                                 a[GPT_DNORMED2]);
+    k->norm_backward_input(pass->lane, layer_rows(model), hidden, a[GPT_MIDDLE],
+                           w[GPT_NORM2_GAIN], a[GPT_MEAN2], a[GPT_RSTD2], a[GPT_DNORMED2],
+                           a[GPT_DOUTPUT], a[GPT_DMIDDLE]);
 }
 
 static void gpt_backward_input(const device_pass *pass)
@@ -197,24 +172,18 @@ static void gpt_backward_input(const device_pass *pass)
     const tryst_model *model = pass->model;
     const int32_t hidden = model->hidden;
     const void *const *w = pass->weights;
-    const gpt_saved s = gpt_saved_at(pass);
-    const gpt_kept g = gpt_kept_at(pass);
-    device_carver carver = device_pass_carver(pass, pass->scratch);
-    const gpt_scratch t = gpt_scratch_map(model, &carver);
-    device_attention attention = gpt_attention(model, &s);
-    attention.dattended = t.dattended;
-    attention.delta = t.delta;
-    attention.dqkv = g.dqkv;
+    void *const *a = pass->arrays;
+    const device_attention attention = gpt_attention(pass);
 
-    gpt_backward_feed(pass, &s, &g);
-    device_linear_backward_input(pass, hidden, hidden, g.dmiddle, w[GPT_PROJECT_WEIGHT],
-                                 t.dattended);
+    gpt_backward_feed(pass);
+    device_linear_backward_input(pass, hidden, hidden, a[GPT_DMIDDLE],
+                                 w[GPT_PROJECT_WEIGHT], NULL, a[GPT_DATTENDED]);
     k->attention_backward(pass->lane, &attention);
-    device_linear_backward_input(pass, hidden, 3 * hidden, g.dqkv, w[GPT_QKV_WEIGHT],
-                                 g.dnormed1);
+    device_linear_backward_input(pass, hidden, 3 * hidden, a[GPT_DQKV], w[GPT_QKV_WEIGHT],
+                                 NULL, a[GPT_DNORMED1]);
     k->norm_backward_input(pass->lane, layer_rows(model), hidden, pass->input,
-                           w[GPT_NORM1_GAIN], s.mean1, s.rstd1, g.dnormed1, g.dmiddle,
-                           pass->grad_input);
+                           w[GPT_NORM1_GAIN], a[GPT_MEAN1], a[GPT_RSTD1], a[GPT_DNORMED1],
+                           a[GPT_DMIDDLE], pass->grad_input);
 }
 
 static void gpt_backward_weight(const device_pass *pass)
@@ -224,28 +193,41 @@ static void gpt_backward_weight(const device_pass *pass)
     const int32_t rows = layer_rows(model), hidden = model->hidden;
     const int32_t wide = hidden * GPT_WIDEN;
     void *const *dw = pass->gradients;
-    const gpt_saved s = gpt_saved_at(pass);
-    const gpt_kept g = gpt_kept_at(pass);
+    void *const *a = pass->arrays;
 
-    k->norm_backward_weight(pass->lane, rows, hidden, pass->input, s.mean1, s.rstd1,
-                            g.dnormed1, dw[GPT_NORM1_GAIN], dw[GPT_NORM1_BIAS]);
-    device_linear_backward_weight(pass, hidden, 3 * hidden, s.normed1, g.dqkv,
+    k->norm_backward_weight(pass->lane, rows, hidden, pass->input, a[GPT_MEAN1],
+                            a[GPT_RSTD1], a[GPT_DNORMED1], dw[GPT_NORM1_GAIN],
+                            dw[GPT_NORM1_BIAS]);
+    device_linear_backward_weight(pass, hidden, 3 * hidden, a[GPT_NORMED1], a[GPT_DQKV],
                                   dw[GPT_QKV_WEIGHT], dw[GPT_QKV_BIAS]);
-    device_linear_backward_weight(pass, hidden, hidden, s.attended, g.dmiddle,
+    device_linear_backward_weight(pass, hidden, hidden, a[GPT_ATTENDED], a[GPT_DMIDDLE],
                                   dw[GPT_PROJECT_WEIGHT], dw[GPT_PROJECT_BIAS]);
-    k->norm_backward_weight(pass->lane, rows, hidden, s.middle, s.mean2, s.rstd2,
-                            g.dnormed2, dw[GPT_NORM2_GAIN], dw[GPT_NORM2_BIAS]);
-    device_linear_backward_weight(pass, hidden, wide, s.normed2, g.dup, dw[GPT_UP_WEIGHT],
-                                  dw[GPT_UP_BIAS]);
-    device_linear_backward_weight(pass, wide, hidden, s.widened, g.doutput,
+    k->norm_backward_weight(pass->lane, rows, hidden, a[GPT_MIDDLE], a[GPT_MEAN2],
+                            a[GPT_RSTD2], a[GPT_DNORMED2], dw[GPT_NORM2_GAIN],
+                            dw[GPT_NORM2_BIAS]);
+    device_linear_backward_weight(pass, hidden, wide, a[GPT_NORMED2], a[GPT_DUP],
+                                  dw[GPT_UP_WEIGHT], dw[GPT_UP_BIAS]);
+    device_linear_backward_weight(pass, wide, hidden, a[GPT_WIDENED], a[GPT_DOUTPUT],
                                   dw[GPT_DOWN_WEIGHT], dw[GPT_DOWN_BIAS]);
 }
 
-const device_layer_ops device_layer_gpt = {
-    .saved_bytes = gpt_saved_bytes,
-    .kept_bytes = gpt_kept_bytes,
-    .scratch_bytes = gpt_scratch_bytes,
+/* ---- cost ---------------------------------------------------------------------------------- */
+
+/* The four weight matrices are 12·H² weights, a multiplication and an addition each per row; one product of
+ * attention goes over all heads and windows. */
+static layer_flops gpt_flops(const tryst_model *model)
+{
+    const double count = 2.0 * (double)layer_activation_count(model);
+    const double linear = 12.0 * count * model->hidden, attention = count * model->seq;
+    return (layer_flops){linear + 2 * attention, linear + 4 * attention, linear};
+}
+
+const layer_ops layer_gpt = {
+    .prefix = "blocks.#.",
+    .tensors = gpt_tensors,
+    .arrays = gpt_arrays,
     .forward = gpt_forward,
     .backward_input = gpt_backward_input,
     .backward_weight = gpt_backward_weight,
+    .flops = gpt_flops,
 };

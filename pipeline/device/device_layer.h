@@ -1,21 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A layer of a device stage: the layer of layer.h (same tensors, same names, same flops) computed
- * by device kernels.
+/* A layer: the piece from which stages are built, computed by device kernels. A stage chains layers: the
+ * output of one is the input of the next, and its backward runs them in reverse.
  *
- * Backward is always split, as there: backward_input leaves in `kept` what backward_weight needs.
- * Layers hold no state; all they touch comes in a device_pass. */
+ * Backward is always split. backward_input computes grad_input and leaves in arrays that are kept what
+ * backward_weight needs to add the weight gradients, so the whole and the split backward of a stage run
+ * the same arithmetic in the same order per weight.
+ *
+ * Layers hold no state: they list their tensors and their arrays, and all they touch comes in a
+ * device_pass. */
 #ifndef PIPELINE_DEVICE_LAYER_H
 #define PIPELINE_DEVICE_LAYER_H
 
 #include "device_kernels.h"
 
-#include "pipeline/host/layer.h"
+#include <math.h>
 
 /* Every array in a stage's memory, and in `saved` and `kept`, begins at a multiple of this. */
 #define DEVICE_ALIGN_BYTES 256u
 
-/* Rows whose logits are in memory at one time. */
+/* Rows whose logits are in memory at one time, where they are not kept. */
 enum { DEVICE_CHUNK_ROWS = 1024 };
+
+enum {
+    LAYER_TENSORS_MAX = 12,
+    LAYER_ARRAYS_MAX = 20,
+    LAYER_NAME_MAX = 64 /* longest tensor name, with its terminator */
+};
+
+/* One parameter tensor of a layer, in the layer's order. */
+typedef struct layer_tensor {
+    const char *name;
+    int32_t rank;
+    uint64_t shape[2];
+    /* Initial values: uniform in [-bound, bound) where bound > 0, else `constant`. */
+    double bound;
+    double constant;
+} layer_tensor;
+
+/* Where an array of a layer lies: forward leaves `saved`, backward_input leaves `kept`, and `scratch` is
+ * undefined at the start of every call. */
+typedef enum layer_part {
+    LAYER_SAVED,
+    LAYER_KEPT,
+    LAYER_SCRATCH,
+    LAYER_PARTS
+} layer_part;
+
+typedef struct layer_array {
+    layer_part part;
+    bool is_wide; /* else T */
+    uint64_t count;
+} layer_array;
 
 /* Hands out aligned runs of one buffer; with a NULL base it only counts. */
 typedef struct device_carver {
@@ -59,55 +94,120 @@ typedef struct device_pass {
     const device_kernels *kernels;
     const device_lane *lane;
     const tryst_model *model;
+    bool
+        keeps_logits; /* in `saved`; else backward makes them once more, in chunks of rows */
     const void *weights[LAYER_TENSORS_MAX]; /* T */
     void *gradients[LAYER_TENSORS_MAX];     /* wide */
+    void *arrays[LAYER_ARRAYS_MAX];
     const void *input; /* T [rows, hidden]; bytes for the embedding */
     const uint8_t *target;
     void *output; /* T [rows, hidden]; one double for the head; NULL: `saved` is all */
-    void *saved;
-    void *kept;
-    void *scratch; /* undefined at the start of every call */
     const void *grad_output;
     void *grad_input;
 } device_pass;
 
-typedef struct device_layer_ops {
-    uint64_t (*saved_bytes)(const tryst_model *model, tryst_precision precision);
-    uint64_t (*kept_bytes)(const tryst_model *model, tryst_precision precision);
-    uint64_t (*scratch_bytes)(const tryst_model *model, tryst_precision precision);
+/* What a micro-batch costs. */
+typedef struct layer_flops {
+    double forward, backward_input, backward_weight;
+} layer_flops;
+
+typedef struct layer_ops {
+    const char *prefix; /* of tensor names; "#" stands for the layer's index */
+    /* Fill a zeroed list of LAYER_TENSORS_MAX or LAYER_ARRAYS_MAX, return how many there are. */
+    int32_t (*tensors)(const tryst_model *model, layer_tensor *tensors);
+    int32_t (*arrays)(const tryst_model *model, bool keeps_logits, layer_array *arrays);
     void (*forward)(const device_pass *pass);
     void (*backward_input)(const device_pass *pass);
     void (*backward_weight)(const device_pass *pass);
-} device_layer_ops;
+    layer_flops (*flops)(const tryst_model *model);
+} layer_ops;
 
 /* The registry: one row per kind of layer. */
-extern const device_layer_ops device_layer_embedding; /* device_ends.c */
-extern const device_layer_ops device_layer_head;      /* device_ends.c */
-extern const device_layer_ops device_layer_gpt;       /* device_gpt.c */
-extern const device_layer_ops device_layer_mlp;       /* device_mlp.c */
+extern const layer_ops layer_embedding; /* device_ends.c */
+extern const layer_ops layer_head;      /* device_ends.c */
+extern const layer_ops layer_gpt;       /* device_gpt.c */
+extern const layer_ops layer_mlp;       /* device_mlp.c */
 
-static inline device_carver device_pass_carver(const device_pass *pass, void *base)
+/* The layer at `index` of a resolved model: -1 is the embedding, `layers` the head. */
+const layer_ops *layer_at(const tryst_model *model, int32_t index);
+
+/* `tensor` of the layer at `index` as the public visits show it, without value and gradient, of
+ * dtype F32.
+ * Its name ("blocks.3.norm1.weight") is written to `name`. */
+tryst_parameter layer_parameter(const layer_ops *ops, int32_t index,
+                                const layer_tensor *tensor, char name[LAYER_NAME_MAX]);
+
+/* Elements of a tensor. */
+static inline uint64_t layer_tensor_count(const layer_tensor *tensor)
 {
-    return device_carver_at(base, pass->lane->session->precision);
+    return tensor->shape[0] * (tensor->rank == 2 ? tensor->shape[1] : 1);
 }
 
-/* ---- products as layers use them, in device_linear.c --------------------------------------- */
+/* Positions in a micro-batch: the rows of every activation matrix. */
+static inline int32_t layer_rows(const tryst_model *model)
+{
+    return model->microbatch_size * model->seq;
+}
 
-/* y [rows, out] = x · weightᵀ + bias + add; bias and add may be NULL. */
+/* Elements of an activation between two layers. */
+static inline uint64_t layer_activation_count(const tryst_model *model)
+{
+    return (uint64_t)layer_rows(model) * (uint64_t)model->hidden;
+}
+
+/* A weight matrix [out, in], uniform in ±scale/√in. */
+static inline layer_tensor layer_matrix(const char *name, int32_t out, int32_t in,
+                                        double scale)
+{
+    return (layer_tensor){.name = name,
+                          .rank = 2,
+                          .shape = {(uint64_t)out, (uint64_t)in},
+                          .bound = scale / sqrt((double)in)};
+}
+
+/* A vector [width] of one value. */
+static inline layer_tensor layer_vector(const char *name, int32_t width, double constant)
+{
+    return (layer_tensor){
+        .name = name, .rank = 1, .shape = {(uint64_t)width, 1}, .constant = constant};
+}
+
+static inline layer_array layer_saved(uint64_t count)
+{
+    return (layer_array){.part = LAYER_SAVED, .count = count};
+}
+
+static inline layer_array layer_saved_wide(uint64_t count)
+{
+    return (layer_array){.part = LAYER_SAVED, .is_wide = true, .count = count};
+}
+
+static inline layer_array layer_kept(uint64_t count)
+{
+    return (layer_array){.part = LAYER_KEPT, .count = count};
+}
+
+static inline layer_array layer_scratch(uint64_t count)
+{
+    return (layer_array){.part = LAYER_SCRATCH, .count = count};
+}
+
+static inline layer_array layer_scratch_wide(uint64_t count)
+{
+    return (layer_array){.part = LAYER_SCRATCH, .is_wide = true, .count = count};
+}
+
+/* ---- products as layers use them -------------------------------------------------------- */
+
+/* y [rows, out] = x · weightᵀ + bias + add; bias and add may be NULL. With `before` the same through a
+ * GELU, whose input is left there; `add` is NULL then. */
 void device_linear_forward(const device_pass *pass, int32_t in, int32_t out,
                            const void *x, const void *weight, const void *bias,
-                           const void *add, void *y);
-/* The same through a GELU, whose input is left in `before`. */
-void device_linear_gelu_forward(const device_pass *pass, int32_t in, int32_t out,
-                                const void *x, const void *weight, const void *bias,
-                                void *before, void *y);
-/* dx = dy · weight */
+                           const void *add, void *before, void *y);
+/* dx = dy · weight; with `before` that times gelu'(before). */
 void device_linear_backward_input(const device_pass *pass, int32_t in, int32_t out,
-                                  const void *dy, const void *weight, void *dx);
-/* dbefore = (dy · weight) · gelu'(before) */
-void device_linear_gelu_backward_input(const device_pass *pass, int32_t in, int32_t out,
-                                       const void *dy, const void *weight, void *before,
-                                       void *dbefore);
+                                  const void *dy, const void *weight, void *before,
+                                  void *dx);
 /* dweight += dyᵀ · x, dbias += column sums of dy (NULL: no bias) */
 void device_linear_backward_weight(const device_pass *pass, int32_t in, int32_t out,
                                    const void *x, const void *dy, void *dweight,

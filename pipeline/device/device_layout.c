@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The layout of a device stage. As on the host, all parameters are one flat arena, and a weight
- * version, the gradients and each moment are arrays of the same layout.
+/* The layout of a stage. All parameters are one flat arena, and a weight version, the gradients and
+ * each moment are arrays of the same layout. So an update is one loop.
  *
  * Masters are wide. Where T is wide they are the weight versions themselves (version v in slot
  * v mod versions_count); else there is one master, the newest, and the versions are rounded copies.
  *
  * Called by device_open.c. */
 #include "device_layout.h"
+
+#include "device_host.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -43,27 +45,9 @@ static void layout_describe(device_layout *layout, tryst_layers layers,
     layout->layers_count = layers.last - layers.first + is_first + is_last;
 }
 
-static const device_layer_ops *layer_device_ops(const layer_ops *described)
-{
-    static const struct {
-        const layer_ops *described;
-        const device_layer_ops *ops;
-    } rows[] = {{&layer_embedding, &device_layer_embedding},
-                {&layer_head, &device_layer_head},
-                {&layer_gpt, &device_layer_gpt},
-                {&layer_mlp, &device_layer_mlp}};
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (rows[i].described == described) {
-            return rows[i].ops;
-        }
-    }
-    assert(!"every kind of layer has a row");
-    return NULL;
-}
-
 static void layout_tensors(device_layout *layout, device_layer *layer)
 {
-    layer->tensors_count = layer->described->tensors(&layout->model, layer->tensors);
+    layer->tensors_count = layer->ops->tensors(&layout->model, layer->tensors);
     for (int32_t t = 0; t < layer->tensors_count; t++) {
         const uint64_t count = layer_tensor_count(&layer->tensors[t]);
         layer->offsets[t] = layout->arena_count;
@@ -71,30 +55,6 @@ static void layout_tensors(device_layout *layout, device_layer *layer)
         layout->info.weights_count += count;
         layout->tensor_count_max = max_u64(layout->tensor_count_max, count);
     }
-}
-
-/* Lay out one layer behind what has been laid out so far. */
-static void layout_layer(device_layout *layout, int32_t i)
-{
-    const tryst_model *model = &layout->model;
-    tryst_stage_info *info = &layout->info;
-    device_layer *layer = &layout->layers[i];
-    device_carver output = device_carver_at(NULL, layout->precision);
-    layer->index = info->layers.first + i - (info->is_first ? 1 : 0);
-    layer->described = layer_at(model, layer->index);
-    layer->ops = layer_device_ops(layer->described);
-    layout_tensors(layout, layer);
-    layer->saved = info->saved_bytes;
-    if (!layout->recompute) {
-        info->saved_bytes += layer->ops->saved_bytes(model, layout->precision);
-    }
-    layer->output = info->saved_bytes;
-    if (i + 1 < layout->layers_count) {
-        device_carve_t(&output, layer_activation_count(model));
-        info->saved_bytes += output.used;
-    }
-    layer->kept = info->kept_bytes;
-    info->kept_bytes += layer->ops->kept_bytes(model, layout->precision);
 }
 
 /* Offset of a run of `count` elements that is carved now. */
@@ -119,6 +79,44 @@ static uint64_t place_bytes(device_carver *carver, uint64_t bytes)
     return offset;
 }
 
+static void layout_arrays(const device_layout *layout, device_layer *layer)
+{
+    layer->arrays_count =
+        layer->ops->arrays(&layout->model, layout->keeps_logits, layer->arrays);
+    for (int32_t i = 0; i < layer->arrays_count; i++) {
+        const layer_array *array = &layer->arrays[i];
+        device_carver carver = device_carver_at(NULL, layout->precision);
+        carver.used = layer->bytes[array->part];
+        layer->places[i] = array->is_wide ? place_wide(&carver, array->count)
+                                          : place_t(&carver, array->count);
+        layer->bytes[array->part] = carver.used;
+    }
+}
+
+/* Lay out one layer behind what has been laid out so far. */
+static void layout_layer(device_layout *layout, int32_t i)
+{
+    const tryst_model *model = &layout->model;
+    tryst_stage_info *info = &layout->info;
+    device_layer *layer = &layout->layers[i];
+    device_carver output = device_carver_at(NULL, layout->precision);
+    layer->index = info->layers.first + i - (info->is_first ? 1 : 0);
+    layer->ops = layer_at(model, layer->index);
+    layout_tensors(layout, layer);
+    layout_arrays(layout, layer);
+    layer->saved = info->saved_bytes;
+    if (!layout->recompute) {
+        info->saved_bytes += layer->bytes[LAYER_SAVED];
+    }
+    layer->output = info->saved_bytes;
+    if (i + 1 < layout->layers_count) {
+        device_carve_t(&output, layer_activation_count(model));
+        info->saved_bytes += output.used;
+    }
+    layer->kept = info->kept_bytes;
+    info->kept_bytes += layer->bytes[LAYER_KEPT];
+}
+
 static void layout_parameters(device_layout *layout, device_carver *carver)
 {
     device_places *places = &layout->places;
@@ -137,26 +135,23 @@ static void layout_parameters(device_layout *layout, device_carver *carver)
 static void layout_scratch(device_layout *layout, device_carver *carver)
 {
     device_places *places = &layout->places;
-    const tryst_model *model = &layout->model;
     const uint64_t start = carver->used;
-    const bool on_device = layout->info.memory != TRYST_MEMORY_HOST;
     uint64_t scratch = 0, kept = 0, saved = 0;
     for (int32_t i = 0; i < layout->layers_count; i++) {
-        const device_layer_ops *ops = layout->layers[i].ops;
-        scratch = max_u64(scratch, ops->scratch_bytes(model, layout->precision));
-        kept = max_u64(kept, ops->kept_bytes(model, layout->precision));
-        saved = max_u64(saved, ops->saved_bytes(model, layout->precision));
+        const uint64_t *bytes = layout->layers[i].bytes;
+        scratch = max_u64(scratch, bytes[LAYER_SCRATCH]);
+        kept = max_u64(kept, bytes[LAYER_KEPT]);
+        saved = max_u64(saved, bytes[LAYER_SAVED]);
     }
     places->kept = place_bytes(carver, kept);
     for (int32_t i = 0; i < 2; i++) {
-        places->ping[i] = place_t(carver, layer_activation_count(model));
+        places->ping[i] = place_t(carver, layer_activation_count(&layout->model));
     }
     for (int32_t lane = 0; lane < DEVICE_LANES; lane++) {
         const bool used = lane == DEVICE_COMPUTE || layout->recompute;
         places->scratch[lane] = place_bytes(carver, used ? scratch : 0);
         places->recomputed[lane] = place_bytes(carver, layout->recompute ? saved : 0);
-        places->workspace[lane] =
-            place_bytes(carver, on_device ? DEVICE_WORKSPACE_BYTES : 0);
+        places->workspace[lane] = place_bytes(carver, layout->workspace_bytes);
     }
     layout->memory.scratch_bytes = carver->used - start;
 }
@@ -175,6 +170,22 @@ static void layout_fill(device_layout *layout)
     layout->memory.kept_bytes = layout->info.kept_bytes;
 }
 
+/* The row `host`: neither a device nor the reference, which stands for one. */
+static bool is_host(const tryst_stage_params *params)
+{
+    return params->memory == TRYST_MEMORY_HOST && !params->reference;
+}
+
+/* What rows use as scratch: a device's products, the host's attention; the reference nothing. */
+static uint64_t workspace_bytes(const tryst_model *model,
+                                const tryst_stage_params *params)
+{
+    if (params->memory != TRYST_MEMORY_HOST) {
+        return DEVICE_WORKSPACE_BYTES;
+    }
+    return is_host(params) ? device_host_workspace_bytes(model->seq) : 0;
+}
+
 tryst_status device_layout_open(const tryst_model *model, tryst_layers layers,
                                 const tryst_stage_params *params,
                                 const optimizer_state *optimizer, device_layout *layout_p)
@@ -182,7 +193,9 @@ tryst_status device_layout_open(const tryst_model *model, tryst_layers layers,
     device_layout layout = {.model = *model,
                             .precision = params->precision,
                             .recompute = params->recompute != 0,
-                            .moments_count = optimizer_moments_count(optimizer)};
+                            .keeps_logits = is_host(params),
+                            .moments_count = optimizer_moments_count(optimizer),
+                            .workspace_bytes = workspace_bytes(model, params)};
     layout.rounds = device_precision_dtype(layout.precision) !=
                     device_precision_wide(layout.precision);
     layout.masters_count = layout.rounds ? 1 : params->versions_count;

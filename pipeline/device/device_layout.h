@@ -6,20 +6,22 @@
 #define PIPELINE_DEVICE_LAYOUT_H
 
 #include "device_layer.h"
-
-#include "pipeline/host/optimizer.h"
+#include "optimizer.h"
 
 /* One layer of the stage and where its parts begin. */
 typedef struct device_layer {
-    const layer_ops *described; /* tensors, names, flops */
-    const device_layer_ops *ops;
+    const layer_ops *ops;
     int32_t index; /* in the model: -1 embedding, `layers` head */
     int32_t tensors_count;
     layer_tensor tensors[LAYER_TENSORS_MAX];
     uint64_t offsets[LAYER_TENSORS_MAX]; /* of the tensors in an arena, in elements */
-    uint64_t saved;                      /* of its part of `saved`, in bytes */
-    uint64_t output;                     /* of its output there; the last has none */
-    uint64_t kept;                       /* of its part of `kept` */
+    int32_t arrays_count;
+    layer_array arrays[LAYER_ARRAYS_MAX];
+    uint64_t places[LAYER_ARRAYS_MAX]; /* of the arrays in the layer's part, in bytes */
+    uint64_t bytes[LAYER_PARTS];       /* of each part */
+    uint64_t saved;                    /* of its part of `saved`, in bytes */
+    uint64_t output;                   /* of its output there; the last has none */
+    uint64_t kept;                     /* of its part of `kept` */
 } device_layer;
 
 /* Offsets in the stage's allocation, in bytes. */
@@ -40,12 +42,14 @@ typedef struct device_layout {
     tryst_stage_info info;
     tryst_precision precision;
     bool recompute;
+    bool keeps_logits;
     bool rounds; /* T is not wide: products read rounded copies of the masters */
     int32_t masters_count, moments_count;
     int32_t layers_count;
     device_layer *layers;
     uint64_t arena_count;      /* elements, with the padding between tensors */
     uint64_t tensor_count_max; /* elements of the largest tensor */
+    uint64_t workspace_bytes;  /* of each lane */
     device_places places;
     tryst_stage_memory memory;
 } device_layout;

@@ -1,27 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One layer of the MLP on a device: y = x + gelu(x·Wᵀ + b), as mlp.c. Called through
- * device_layer_ops. */
+/* One layer of the MLP: y = x + gelu(x·Wᵀ + b), position by position. The smallest model that
+ * trains, for tests and for looking at schedules; it sees one byte at a time.
+ *
+ * Called through layer_ops. */
 #include "device_layer.h"
 
-enum { MLP_WEIGHT, MLP_BIAS };
+enum { MLP_WEIGHT, MLP_BIAS, MLP_TENSORS };
+/* The linear part's output, its gradient, and the GELU's output. */
+enum { MLP_LINEAR, MLP_DLINEAR, MLP_GELU, MLP_ARRAYS };
 
-/* Saved is the linear part's output; kept is its gradient; scratch is the GELU's output. */
-static uint64_t mlp_bytes(const tryst_model *model, tryst_precision precision)
+static int32_t mlp_tensors(const tryst_model *model, layer_tensor *tensors)
 {
-    device_carver carver = device_carver_at(NULL, precision);
-    device_carve_t(&carver, layer_activation_count(model));
-    return carver.used;
+    tensors[MLP_WEIGHT] = layer_matrix("linear.weight", model->hidden, model->hidden, 1);
+    tensors[MLP_BIAS] = layer_vector("linear.bias", model->hidden, 0);
+    return MLP_TENSORS;
+}
+
+static int32_t mlp_arrays(const tryst_model *model, bool keeps_logits,
+                          layer_array *arrays)
+{
+    (void)keeps_logits;
+    const uint64_t count = layer_activation_count(model);
+    arrays[MLP_LINEAR] = layer_saved(count);
+    arrays[MLP_DLINEAR] = layer_kept(count);
+    arrays[MLP_GELU] = layer_scratch(count);
+    return MLP_ARRAYS;
 }
 
 static void mlp_forward(const device_pass *pass)
 {
     const int32_t hidden = pass->model->hidden;
-    device_linear_gelu_forward(pass, hidden, hidden, pass->input,
-                               pass->weights[MLP_WEIGHT], pass->weights[MLP_BIAS],
-                               pass->saved, pass->scratch);
+    device_linear_forward(pass, hidden, hidden, pass->input, pass->weights[MLP_WEIGHT],
+                          pass->weights[MLP_BIAS], NULL, pass->arrays[MLP_LINEAR],
+                          pass->arrays[MLP_GELU]);
     if (pass->output) {
         pass->kernels->add(pass->lane, layer_activation_count(pass->model), pass->input,
-                           pass->scratch, pass->output);
+                           pass->arrays[MLP_GELU], pass->output);
     }
 }
 
@@ -29,26 +43,34 @@ static void mlp_backward_input(const device_pass *pass)
 {
     const int32_t hidden = pass->model->hidden;
     const uint64_t count = layer_activation_count(pass->model);
-    pass->kernels->gelu_backward(pass->lane, count, pass->saved, pass->grad_output,
-                                 pass->kept);
-    device_linear_backward_input(pass, hidden, hidden, pass->kept,
-                                 pass->weights[MLP_WEIGHT], pass->scratch);
-    pass->kernels->add(pass->lane, count, pass->grad_output, pass->scratch,
+    pass->kernels->gelu_backward(pass->lane, count, pass->arrays[MLP_LINEAR],
+                                 pass->grad_output, pass->arrays[MLP_DLINEAR]);
+    device_linear_backward_input(pass, hidden, hidden, pass->arrays[MLP_DLINEAR],
+                                 pass->weights[MLP_WEIGHT], NULL, pass->arrays[MLP_GELU]);
+    pass->kernels->add(pass->lane, count, pass->grad_output, pass->arrays[MLP_GELU],
                        pass->grad_input);
 }
 
 static void mlp_backward_weight(const device_pass *pass)
 {
     const int32_t hidden = pass->model->hidden;
-    device_linear_backward_weight(pass, hidden, hidden, pass->input, pass->kept,
-                                  pass->gradients[MLP_WEIGHT], pass->gradients[MLP_BIAS]);
+    device_linear_backward_weight(pass, hidden, hidden, pass->input,
+                                  pass->arrays[MLP_DLINEAR], pass->gradients[MLP_WEIGHT],
+                                  pass->gradients[MLP_BIAS]);
 }
 
-const device_layer_ops device_layer_mlp = {
-    .saved_bytes = mlp_bytes,
-    .kept_bytes = mlp_bytes,
-    .scratch_bytes = mlp_bytes,
+static layer_flops mlp_flops(const tryst_model *model)
+{
+    const double product = 2.0 * (double)layer_activation_count(model) * model->hidden;
+    return (layer_flops){product, product, product};
+}
+
+const layer_ops layer_mlp = {
+    .prefix = "blocks.#.",
+    .tensors = mlp_tensors,
+    .arrays = mlp_arrays,
     .forward = mlp_forward,
     .backward_input = mlp_backward_input,
     .backward_weight = mlp_backward_weight,
+    .flops = mlp_flops,
 };

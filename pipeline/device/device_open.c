@@ -2,7 +2,7 @@
 /* Opening a device stage: what it needs is known first and allocated in one piece, so that a stage
  * that does not fit says so, and what would, before it has taken anything.
  *
- * Initial weights are the host stages' own numbers, made on the host. Called by stage.c. */
+ * Initial weights are pure functions of their place (random.h), made on the host. Called by stage.c. */
 #include "device_finish.h"
 #include "device_stage.h"
 
@@ -105,9 +105,9 @@ static tryst_status stage_allocate(device_stage *stage, const tryst_stage_params
     stage->memory = memory;
     for (int32_t i = 0; i < DEVICE_LANES; i++) {
         stage->session->lanes[i].workspace =
-            params->memory == TRYST_MEMORY_HOST
-                ? NULL
-                : stage->memory + stage->layout.places.workspace[i];
+            stage->layout.workspace_bytes > 0
+                ? stage->memory + stage->layout.places.workspace[i]
+                : NULL;
     }
     return TRYST_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stage of byte-model layers on a device: host_stage.c over a table of kernels, whose calls only
- * enqueue.
+/* A stage of byte-model layers over a table of kernels, whose calls only enqueue: it owns the weights,
+ * their versions, the gradients and the optimiser's moments, and chains the layers' passes.
  *
  * One idea: two lanes. Forward, backward and backward_input go to COMPUTE; backward_weight goes to
  * WEIGHT, which yields to COMPUTE, so that it fills what bubbles leave. What ties them together:
@@ -18,6 +18,8 @@
 #include "device_stage.h"
 #include "device_finish.h"
 
+#include "pipeline/base/memory.h"
+
 #include <assert.h>
 
 /* ---- passes -------------------------------------------------------------------------------- */
@@ -28,9 +30,10 @@ static bool stage_holds(const device_stage *stage, uint64_t version)
     return version <= stage->newest && version + held > stage->newest;
 }
 
-/* A pass of layer `i` on `lane`: everything but outputs and gradients between layers. */
+/* A pass of layer `i` on `lane`: everything but outputs and gradients between layers. `kept`
+ * is the layer's, NULL for a forward. */
 static device_pass stage_pass(const device_stage *stage, int32_t lane, int32_t i,
-                              const tryst_stage_work *work)
+                              const tryst_stage_work *work, char *kept)
 {
     const device_layout *layout = &stage->layout;
     const device_layer *layer = &layout->layers[i];
@@ -42,11 +45,19 @@ static device_pass stage_pass(const device_stage *stage, int32_t lane, int32_t i
     device_pass pass = {.kernels = stage->kernels,
                         .lane = &stage->session->lanes[lane],
                         .model = &layout->model,
-                        .target = work->target,
-                        .scratch = stage->memory + layout->places.scratch[lane]};
+                        .keeps_logits = layout->keeps_logits,
+                        .target = work->target};
     pass.input = i == 0 ? work->input : saved + layer[-1].output;
-    pass.saved = layout->recompute ? stage->memory + layout->places.recomputed[lane]
-                                   : saved + layer->saved;
+    char *const parts[LAYER_PARTS] = {
+        [LAYER_SAVED] = layout->recompute
+                            ? stage->memory + layout->places.recomputed[lane]
+                            : saved + layer->saved,
+        [LAYER_KEPT] = kept,
+        [LAYER_SCRATCH] = stage->memory + layout->places.scratch[lane]};
+    for (int32_t a = 0; a < layer->arrays_count; a++) {
+        char *part = parts[layer->arrays[a].part];
+        pass.arrays[a] = part ? part + layer->places[a] : NULL;
+    }
     for (int32_t t = 0; t < layer->tensors_count; t++) {
         pass.weights[t] = weights + layer->offsets[t] * t_bytes;
         pass.gradients[t] = gradients + layer->offsets[t] * wide_bytes;
@@ -75,20 +86,19 @@ static void work_check(const tryst_stage *base, const tryst_stage_work *work)
     (void)work;
 }
 
-/* Every call that enqueues lies between these two. */
-static void stage_begin(const device_stage *stage, int32_t lane,
+/* Every call that enqueues lies between these two. False: the stage does not hold that version. */
+static bool stage_begin(const device_stage *stage, int32_t lane,
                         const tryst_stage_work *work)
 {
+    work_check(&stage->base, work);
+    if (!stage_holds(stage, work->version)) {
+        return false;
+    }
     stage->kernels->enter(stage->session);
     for (int32_t i = 0; i < work->waits_count; i++) {
         stage->kernels->event_wait(&stage->session->lanes[lane], work->waits[i]);
     }
-}
-
-static tryst_status stage_end(const device_stage *stage)
-{
-    stage->kernels->leave(stage->session);
-    return stage->kernels->status(stage->session);
+    return true;
 }
 
 static void stage_record(const device_stage *stage, int32_t lane, void *event)
@@ -96,6 +106,14 @@ static void stage_record(const device_stage *stage, int32_t lane, void *event)
     if (event) {
         stage->kernels->event_record(&stage->session->lanes[lane], event);
     }
+}
+
+/* `done` passes behind all of the call. */
+static tryst_status stage_end(const device_stage *stage, int32_t lane, void *done)
+{
+    stage_record(stage, lane, done);
+    stage->kernels->leave(stage->session);
+    return stage->kernels->status(stage->session);
 }
 
 /* Behind this, the caller's gradients and weights are those of the call before. */
@@ -154,22 +172,19 @@ static void stage_mark_wait(device_stage *stage, const void *kept)
 static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_work *work)
 {
     device_stage *stage = (device_stage *)base;
-    work_check(base, work);
     assert(work->output);
-    if (!stage_holds(stage, work->version)) {
+    if (!stage_begin(stage, DEVICE_COMPUTE, work)) {
         return TRYST_E_INVALID;
     }
-    stage_begin(stage, DEVICE_COMPUTE, work);
     for (int32_t i = 0; i < stage->layout.layers_count; i++) {
         const device_layer *layer = &stage->layout.layers[i];
         const bool is_last = i + 1 == stage->layout.layers_count;
-        device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work);
+        device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work, NULL);
         pass.output = is_last ? work->output : (char *)work->saved + layer->output;
         layer->ops->forward(&pass);
     }
     stage_record(stage, DEVICE_COMPUTE, work->ready);
-    stage_record(stage, DEVICE_COMPUTE, work->done);
-    return stage_end(stage);
+    return stage_end(stage, DEVICE_COMPUTE, work->done);
 }
 
 /* Where layer `i`'s input gradient goes: out of the stage, or to the other ping buffer. */
@@ -188,10 +203,10 @@ static void stage_backward_layers(device_stage *stage, const tryst_stage_work *w
     const void *grad_output = work->grad_output;
     for (int32_t i = layout->layers_count - 1; i >= 0; i--) {
         const device_layer *layer = &layout->layers[i];
-        device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work);
+        char *kept = whole ? stage->memory + layout->places.kept
+                           : (char *)work->kept + layer->kept;
+        device_pass pass = stage_pass(stage, DEVICE_COMPUTE, i, work, kept);
         pass_recompute(stage, layer, &pass);
-        pass.kept = whole ? stage->memory + layout->places.kept
-                          : (char *)work->kept + layer->kept;
         pass.grad_output = grad_output;
         pass.grad_input = stage_grad_input(stage, i, work);
         layer->ops->backward_input(&pass);
@@ -205,67 +220,59 @@ static void stage_backward_layers(device_stage *stage, const tryst_stage_work *w
     }
 }
 
-static void backward_check(const device_stage *stage, const tryst_stage_work *work)
+static tryst_status stage_backward(tryst_stage *base, const tryst_stage_work *work,
+                                   bool whole)
 {
-    work_check(&stage->base, work);
-    assert(stage->base.info.is_last || work->grad_output);
-    assert(stage->base.info.is_first || work->grad_input);
+    device_stage *stage = (device_stage *)base;
+    assert(base->info.is_last || work->grad_output);
+    assert(base->info.is_first || work->grad_input);
+    assert(whole || work->kept);
+    if (!stage_begin(stage, DEVICE_COMPUTE, work)) {
+        return TRYST_E_INVALID;
+    }
+    if (whole) {
+        stage_accumulate_begin(stage, DEVICE_COMPUTE);
+    }
+    stage_backward_layers(stage, work, whole);
+    if (whole) {
+        stage_accumulate_end(stage, DEVICE_COMPUTE);
+    } else {
+        stage_mark(stage, work->kept);
+    }
+    return stage_end(stage, DEVICE_COMPUTE, work->done);
 }
 
 static tryst_status device_stage_backward(tryst_stage *base, const tryst_stage_work *work)
 {
-    device_stage *stage = (device_stage *)base;
-    backward_check(stage, work);
-    if (!stage_holds(stage, work->version)) {
-        return TRYST_E_INVALID;
-    }
-    stage_begin(stage, DEVICE_COMPUTE, work);
-    stage_accumulate_begin(stage, DEVICE_COMPUTE);
-    stage_backward_layers(stage, work, true);
-    stage_accumulate_end(stage, DEVICE_COMPUTE);
-    stage_record(stage, DEVICE_COMPUTE, work->done);
-    return stage_end(stage);
+    return stage_backward(base, work, true);
 }
 
 static tryst_status device_stage_backward_input(tryst_stage *base,
                                                 const tryst_stage_work *work)
 {
-    device_stage *stage = (device_stage *)base;
-    backward_check(stage, work);
-    assert(work->kept);
-    if (!stage_holds(stage, work->version)) {
-        return TRYST_E_INVALID;
-    }
-    stage_begin(stage, DEVICE_COMPUTE, work);
-    stage_backward_layers(stage, work, false);
-    stage_mark(stage, work->kept);
-    stage_record(stage, DEVICE_COMPUTE, work->done);
-    return stage_end(stage);
+    return stage_backward(base, work, false);
 }
 
 static tryst_status device_stage_backward_weight(tryst_stage *base,
                                                  const tryst_stage_work *work)
 {
     device_stage *stage = (device_stage *)base;
-    work_check(base, work);
     assert(work->kept);
-    if (!stage_holds(stage, work->version)) {
+    if (!stage_begin(stage, DEVICE_WEIGHT, work)) {
         return TRYST_E_INVALID;
     }
-    stage_begin(stage, DEVICE_WEIGHT, work);
     stage_mark_wait(stage, work->kept);
     stage_accumulate_begin(stage, DEVICE_WEIGHT);
     for (int32_t i = stage->layout.layers_count - 1; i >= 0; i--) {
         const device_layer *layer = &stage->layout.layers[i];
-        device_pass pass = stage_pass(stage, DEVICE_WEIGHT, i, work);
+        const device_pass pass =
+            stage_pass(stage, DEVICE_WEIGHT, i, work, (char *)work->kept + layer->kept);
         pass_recompute(stage, layer, &pass);
-        pass.kept = (char *)work->kept + layer->kept;
         layer->ops->backward_weight(&pass);
     }
     stage_accumulate_end(stage, DEVICE_WEIGHT);
     stage_record(stage, DEVICE_WEIGHT, work->ready);
-    stage_record(stage, DEVICE_WEIGHT, work->done);
-    return stage_end(stage);
+    return stage_end(stage, DEVICE_WEIGHT, work->done);
 }
 
 /* ---- update and the rest ------------------------------------------------------------------- */
@@ -310,9 +317,8 @@ static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches,
     stage_accumulate_begin(stage, DEVICE_COMPUTE);
     stage->kernels->update(&stage->session->lanes[DEVICE_COMPUTE], &update);
     stage_accumulate_end(stage, DEVICE_COMPUTE);
-    stage_record(stage, DEVICE_COMPUTE, done);
     stage->newest = next;
-    return stage_end(stage);
+    return stage_end(stage, DEVICE_COMPUTE, done);
 }
 
 static void device_stage_versions(const tryst_stage *base, uint64_t *oldest_p,
@@ -352,7 +358,7 @@ static int stage_parameter_show(device_stage *stage, const device_layer *layer, 
 {
     char name[LAYER_NAME_MAX];
     tryst_parameter parameter =
-        layer_parameter(layer->described, layer->index, &layer->tensors[t], name);
+        layer_parameter(layer->ops, layer->index, &layer->tensors[t], name);
     parameter.dtype = stage->session->wide;
     stage->kernels->enter(stage->session);
     const tryst_status status = stage_parameter_fetch(stage, layer, t, &parameter);
@@ -391,12 +397,11 @@ static void device_stage_cost(const tryst_stage *base, tryst_stage_cost *cost_p)
     const uint64_t t_bytes = device_dtype_bytes(stage->session->dtype);
     tryst_stage_cost cost = {.struct_size = sizeof(cost)};
     for (int32_t i = 0; i < layout->layers_count; i++) {
-        const layer_ops *described = layout->layers[i].described;
-        const double forward = described->forward_flops(&layout->model);
-        cost.forward_flops += forward;
-        cost.backward_input_flops += described->backward_input_flops(&layout->model) +
-                                     (layout->recompute ? forward : 0);
-        cost.backward_weight_flops += described->backward_weight_flops(&layout->model);
+        const layer_flops flops = layout->layers[i].ops->flops(&layout->model);
+        cost.forward_flops += flops.forward;
+        cost.backward_input_flops +=
+            flops.backward_input + (layout->recompute ? flops.forward : 0);
+        cost.backward_weight_flops += flops.backward_weight;
     }
     cost.update_flops = optimizer_flops(&stage->optimizer) * (double)info->weights_count;
     cost.weights_bytes = info->weights_count * device_dtype_bytes(stage->session->wide);

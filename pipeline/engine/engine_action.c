@@ -347,6 +347,18 @@ static tryst_status run_forward(tryst_engine *engine, size_t index)
     return engine_hand_on(engine, index, item, output);
 }
 
+/* Its gradients have been added: nothing of the micro-batch is needed here any more. */
+static void end_microbatch(tryst_engine *engine, const tryst_action *action,
+                           engine_cell *cell)
+{
+    drop(&cell->input);
+    drop(&cell->target);
+    drop(&cell->saved);
+    drop(&cell->kept);
+    engine->pending[action->stage]++;
+    maybe_drop_gradient(engine, action);
+}
+
 /* B, and I, which leaves some for W. */
 static tryst_status run_backward(tryst_engine *engine, size_t index)
 {
@@ -373,11 +385,7 @@ static tryst_status run_backward(tryst_engine *engine, size_t index)
     status = call_stage(engine, index, &work);
     drop(&cell->grad_output);
     if (whole) {
-        drop(&cell->input);
-        drop(&cell->target);
-        drop(&cell->saved);
-        engine->pending[action->stage]++;
-        maybe_drop_gradient(engine, action);
+        end_microbatch(engine, action, cell);
     }
     if (status != TRYST_OK || info->is_first) {
         buffer_drop(grad_input);
@@ -394,12 +402,7 @@ static tryst_status run_weight_grad(tryst_engine *engine, size_t index)
     tryst_stage_work work = work_of(engine, action, cell);
     use(engine, index, cell, NULL, &work);
     const tryst_status status = call_stage(engine, index, &work);
-    drop(&cell->input);
-    drop(&cell->target);
-    drop(&cell->saved);
-    drop(&cell->kept);
-    engine->pending[action->stage]++;
-    maybe_drop_gradient(engine, action);
+    end_microbatch(engine, action, cell);
     return status;
 }
 

@@ -100,15 +100,6 @@ static tryst_status check_fits(tryst_engine *engine)
  *  Transfers
  * ----------------------------------------------------------------------------------- */
 
-/* The stage that uses an item besides its maker's own, -1 where none does. */
-static int item_user(const tryst_engine *engine, program_item item)
-{
-    if (item.kind == PROGRAM_OUTPUT && item.stage + 1 < engine->stages_count) {
-        return item.stage + 1;
-    }
-    return item.kind == PROGRAM_GRAD && item.stage > 0 ? item.stage - 1 : -1;
-}
-
 /* Shape of an item, told by whichever of its stages is here. */
 static void item_shape(const tryst_engine *engine, program_item item,
                        tryst_dtype *dtype_p, uint64_t *count_p)
@@ -152,7 +143,8 @@ static int crossing_items(const tryst_engine *engine, size_t index, bool sends,
                             : program_needs(engine->params.program, action, all);
     int crossing = 0;
     for (int i = 0; i < count; i++) {
-        const int other = sends ? item_user(engine, all[i]) : all[i].stage;
+        const int other =
+            sends ? program_item_user(engine->params.program, all[i]) : all[i].stage;
         if (other >= 0 && !stage_is_here(engine, other)) {
             items[crossing++] = all[i];
         }
@@ -167,7 +159,8 @@ static tryst_status add_transfers(tryst_engine *engine, size_t index, bool sends
     const int crossing = crossing_items(engine, index, sends, items);
     for (int i = 0; i < crossing; i++) {
         engine_transfer *self = &list[*count];
-        const int other = sends ? item_user(engine, items[i]) : items[i].stage;
+        const int other =
+            sends ? program_item_user(engine->params.program, items[i]) : items[i].stage;
         *self = (engine_transfer){
             .item = items[i], .peer = engine->owners[other], .action = index};
         item_shape(engine, items[i], &self->dtype, &self->count);

@@ -67,25 +67,32 @@ static bool find_cause(tryst_engine *engine, tryst_status status, tryst_error *e
     return false;
 }
 
+/* The engine fails with what became of a transfer. */
+static tryst_status say_failed(tryst_engine *engine, const engine_transfer *self,
+                               bool sends, tryst_status status, const char *reason)
+{
+    char words[96];
+    return engine_fail(engine, status, "step %llu, rank %d, %s: %s",
+                       (unsigned long long)engine->frame->id, engine->rank,
+                       item_text(self, sends, words),
+                       reason && *reason ? reason : tryst_status_str(status));
+}
+
 /* A transfer failed with `status` and, where the library said one, a reason. */
 static tryst_status transfer_failed(tryst_engine *engine, const engine_transfer *self,
                                     bool sends, tryst_status status, const char *reason)
 {
-    char words[96];
     tryst_error cause = {.origin_rank = -1};
-    const unsigned long long step = (unsigned long long)engine->frame->id;
     if (find_cause(engine, status, &cause)) {
         char who[32] = "another rank";
         if (cause.origin_rank >= 0) {
             snprintf(who, sizeof who, "rank %d", cause.origin_rank);
         }
         snprintf(engine->cause, sizeof engine->cause, "%s", cause.text);
-        return engine_fail(engine, TRYST_E_ABORTED, "step %llu: %s stopped it: %s", step,
-                           who, cause.text);
+        return engine_fail(engine, TRYST_E_ABORTED, "step %llu: %s stopped it: %s",
+                           (unsigned long long)engine->frame->id, who, cause.text);
     }
-    return engine_fail(engine, status, "step %llu, rank %d, %s: %s", step, engine->rank,
-                       item_text(self, sends, words),
-                       reason && *reason ? reason : tryst_status_str(status));
+    return say_failed(engine, self, sends, status, reason);
 }
 
 static tryst_status op_failed(tryst_engine *engine, const engine_transfer *self,
@@ -96,16 +103,19 @@ static tryst_status op_failed(tryst_engine *engine, const engine_transfer *self,
     return transfer_failed(engine, self, sends, status, details.text);
 }
 
-static void note_end(tryst_engine *engine, engine_transfer *self, bool sends)
+/* A span of a transfer, which ends now. Returns when that is. */
+static uint64_t note_span(tryst_engine *engine, const engine_transfer *self,
+                          tryst_span_kind kind, uint64_t begin_ns)
 {
-    self->ended = true;
-    engine_span(engine, (tryst_span){.begin_ns = self->begin_ns,
-                                     .end_ns = tryst_now_ns(engine->params.ctx),
-                                     .kind = sends ? TRYST_SPAN_SEND : TRYST_SPAN_RECEIVE,
+    const uint64_t end_ns = tryst_now_ns(engine->params.ctx);
+    engine_span(engine, (tryst_span){.begin_ns = begin_ns,
+                                     .end_ns = end_ns,
+                                     .kind = kind,
                                      .stage = self->item.stage,
                                      .microbatch = self->item.microbatch,
                                      .peer = self->peer,
                                      .gradient = self->item.kind == PROGRAM_GRAD});
+    return end_ns;
 }
 
 /* Look at one operation; when it has ended well, note it, and a send gives its buffer
@@ -122,7 +132,8 @@ static tryst_status look_at(tryst_engine *engine, engine_transfer *self, bool se
     if (status != TRYST_OK) {
         return op_failed(engine, self, sends, status);
     }
-    note_end(engine, self, sends);
+    self->ended = true;
+    note_span(engine, self, sends ? TRYST_SPAN_SEND : TRYST_SPAN_RECEIVE, self->begin_ns);
     if (!sends) {
         engine_device_came(engine, self->action, tryst_now_ns(engine->params.ctx));
     }
@@ -171,16 +182,9 @@ tryst_status engine_reap(tryst_engine *engine)
 static void note_wait(tryst_engine *engine, const engine_transfer *self,
                       uint64_t begin_ns)
 {
-    const uint64_t end_ns = tryst_now_ns(engine->params.ctx);
-    engine->stats.wait_ns += end_ns - begin_ns;
-    engine_span(engine, (tryst_span){.begin_ns = begin_ns,
-                                     .end_ns = end_ns,
-                                     .kind = TRYST_SPAN_WAIT,
-                                     .stage = self->item.stage,
-                                     .microbatch = self->item.microbatch,
-                                     .peer = self->peer,
-                                     .gradient = self->item.kind == PROGRAM_GRAD});
+    const uint64_t end_ns = note_span(engine, self, TRYST_SPAN_WAIT, begin_ns);
     char name[64];
+    engine->stats.wait_ns += end_ns - begin_ns;
     snprintf(name, sizeof name, "wait for %s %d of stage %d",
              self->item.kind == PROGRAM_GRAD ? "gradient" : "output",
              (int)self->item.microbatch, (int)self->item.stage);
@@ -227,10 +231,7 @@ static tryst_status wait_for(tryst_engine *engine, engine_transfer *self, bool s
     if (status == TRYST_E_TIMEOUT) {
         return late(engine, self, sends);
     }
-    char words[96];
-    return engine_fail(engine, status, "step %llu, rank %d, %s: %s",
-                       (unsigned long long)engine->frame->id, engine->rank,
-                       item_text(self, sends, words), tryst_status_str(status));
+    return say_failed(engine, self, sends, status, NULL);
 }
 
 /* ----------------------------------------------------------------------------------- *
@@ -304,12 +305,7 @@ static tryst_status gate(tryst_engine *engine, engine_transfer *self)
     }
     const tryst_status status =
         engine_device_gate(engine, self->op, self->event, self->memory);
-    char words[96];
-    return status == TRYST_OK
-               ? status
-               : engine_fail(engine, status, "step %llu, rank %d, %s: %s",
-                             (unsigned long long)engine->frame->id, engine->rank,
-                             item_text(self, false, words), tryst_status_str(status));
+    return status == TRYST_OK ? status : say_failed(engine, self, false, status, NULL);
 }
 
 tryst_status engine_take_receives(tryst_engine *engine, size_t index)

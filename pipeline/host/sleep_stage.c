@@ -49,6 +49,7 @@ static tryst_status sleep_stage_forward(tryst_stage *base, const tryst_stage_wor
     return TRYST_OK;
 }
 
+/* Any backward; where it makes an input's gradient, that is zero. */
 static tryst_status sleep_stage_back(tryst_stage *base, const tryst_stage_work *work,
                                      uint64_t duration_ns)
 {
@@ -56,28 +57,21 @@ static tryst_status sleep_stage_back(tryst_stage *base, const tryst_stage_work *
     if (status != TRYST_OK) {
         return status;
     }
+    if (work->grad_input) {
+        memset(work->grad_input, 0, base->info.input_count * sizeof(float));
+    }
     sleep_for(duration_ns);
     return TRYST_OK;
 }
 
-static void sleep_stage_clear_gradient(tryst_stage *base, const tryst_stage_work *work)
-{
-    if (!base->info.is_first) {
-        assert(work->grad_input);
-        memset(work->grad_input, 0, base->info.input_count * sizeof(float));
-    }
-}
-
 static tryst_status sleep_stage_backward(tryst_stage *base, const tryst_stage_work *work)
 {
-    sleep_stage_clear_gradient(base, work);
     return sleep_stage_back(base, work, ((sleep_stage *)base)->backward_ns);
 }
 
 static tryst_status sleep_stage_backward_input(tryst_stage *base,
                                                const tryst_stage_work *work)
 {
-    sleep_stage_clear_gradient(base, work);
     return sleep_stage_back(base, work, ((sleep_stage *)base)->backward_ns / 2);
 }
 

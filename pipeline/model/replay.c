@@ -233,22 +233,6 @@ static tryst_status run_action(replay_run *r, const tryst_action *action)
 
 /* ---- the loop ------------------------------------------------------------------------------ */
 
-static tryst_status replay_fail(const replay_run *r, tryst_status status,
-                                const char *format, ...) TRYST_PRINTF(3, 4);
-
-static tryst_status replay_fail(const replay_run *r, tryst_status status,
-                                const char *format, ...)
-{
-    const tryst_replay_params *params = r->params;
-    if (params->error && params->error_capacity > 0) {
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(params->error, params->error_capacity, format, arguments);
-        va_end(arguments);
-    }
-    return status;
-}
-
 /* Run the next action of `rank` if it is ready. */
 static tryst_status replay_turn(replay_run *r, int rank, bool *moved)
 {
@@ -262,10 +246,11 @@ static tryst_status replay_turn(replay_run *r, int rank, bool *moved)
     const tryst_status status = run_action(r, action);
     if (status != TRYST_OK) {
         char name[32];
-        return replay_fail(r, status, "replay, step %llu, rank %d: %s failed: %s",
-                           (unsigned long long)r->step, rank,
-                           tryst_action_format(action, name, sizeof(name)),
-                           tryst_status_str(status));
+        return fail_text(status, r->params->error, r->params->error_capacity,
+                         "replay, step %llu, rank %d: %s failed: %s",
+                         (unsigned long long)r->step, rank,
+                         tryst_action_format(action, name, sizeof(name)),
+                         tryst_status_str(status));
     }
     return TRYST_OK;
 }
@@ -279,8 +264,8 @@ static tryst_status replay_finished(const replay_run *r)
             tryst_program_actions(r->params->program, rank, &count);
         if (r->positions[rank] < count) {
             char name[32];
-            return replay_fail(
-                r, TRYST_E_PROGRAM,
+            return fail_text(
+                TRYST_E_PROGRAM, r->params->error, r->params->error_capacity,
                 "replay, step %llu: no rank can go on; rank %d waits for the inputs of "
                 "%s",
                 (unsigned long long)r->step, rank,
@@ -325,9 +310,9 @@ static tryst_status replay_check(const replay_run *r)
         const tryst_stage *stage = r->params->stages[s];
         if (!stage || (stage->info.is_first != 0) != (s == 0) ||
             (stage->info.is_last != 0) != (s + 1 == r->stages_count)) {
-            return replay_fail(r, TRYST_E_INVALID,
-                               "replay: stage %d of %d is missing or not in its place", s,
-                               r->stages_count);
+            return fail_text(TRYST_E_INVALID, r->params->error, r->params->error_capacity,
+                             "replay: stage %d of %d is missing or not in its place", s,
+                             r->stages_count);
         }
     }
     return TRYST_OK;
@@ -360,7 +345,8 @@ tryst_status tryst_replay(const tryst_replay_params *params)
         }
         replay_clear_cells(&r);
     } else {
-        replay_fail(&r, status, "the replay cannot begin: %s", tryst_status_str(status));
+        fail_text(status, params->error, params->error_capacity,
+                  "the replay cannot begin: %s", tryst_status_str(status));
     }
     replay_memory_close(&r.memory);
     free(r.losses);

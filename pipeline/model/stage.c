@@ -9,8 +9,7 @@
 #include "pipeline/base/fail.h"
 #include "pipeline/device/device_module.h"
 #include "pipeline/device/device_stage.h"
-#include "pipeline/host/blas.h"
-#include "pipeline/host/host_stage.h"
+#include "pipeline/host/host.h"
 #include "pipeline/host/sleep_stage.h"
 
 #include <math.h>
@@ -264,22 +263,22 @@ static tryst_status stage_check_host(const tryst_stage_params *p)
 }
 
 static tryst_status stage_open_host(const tryst_model *resolved, tryst_layers layers,
-                                    const tryst_stage_params *p, tryst_stage **stage_p)
+                                    tryst_stage_params *p, tryst_stage **stage_p)
 {
     tryst_status status = stage_check_host(p);
     if (status != TRYST_OK) {
         return status;
     }
-    blas_use_one_thread();
-    status = resolved->kind == TRYST_MODEL_SLEEP
-                 ? sleep_stage_open(resolved, layers, p, stage_p)
-                 : host_stage_open(resolved, layers, p, stage_p);
-    if (status == TRYST_E_NOMEM) {
-        return fail_text(status, p->error, p->error_capacity,
-                         "no memory for a stage of layers %d to %d", (int)layers.first,
-                         (int)layers.last);
+    if (resolved->kind == TRYST_MODEL_SLEEP) {
+        status = sleep_stage_open(resolved, layers, p, stage_p);
+        return status == TRYST_OK ? status
+                                  : fail_text(status, p->error, p->error_capacity,
+                                              "no memory for a stage of layers %d to %d",
+                                              (int)layers.first, (int)layers.last);
     }
-    return status;
+    p->precision = host_precision;
+    p->device = 0;
+    return device_stage_open(resolved, layers, p, &device_kernels_host, stage_p);
 }
 
 static tryst_status stage_open_device(const tryst_model *resolved, tryst_layers layers,

@@ -16,7 +16,7 @@
 #include <xxhash.h>
 
 #include "pipeline/base/fail.h"
-#include "pipeline/host/layer.h"
+#include "pipeline/device/device_layer.h"
 
 /* ---- gathering and visiting ---------------------------------------------------------------- */
 

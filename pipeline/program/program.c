@@ -84,18 +84,18 @@ static bool action_in_range(const tryst_program *program, const tryst_action *ac
     return action->microbatch >= 0 && action->microbatch < program->microbatches_count;
 }
 
-static tryst_status list_reserve(program_list *list)
+tryst_status program_list_add(program_list *list, const tryst_action *action)
 {
-    if (list->count < list->capacity) {
-        return TRYST_OK;
+    if (list->count == list->capacity) {
+        const size_t capacity = list->capacity ? 2 * list->capacity : 64;
+        tryst_action *actions = realloc(list->actions, capacity * sizeof *actions);
+        if (!actions) {
+            return TRYST_E_NOMEM;
+        }
+        list->actions = actions;
+        list->capacity = capacity;
     }
-    const size_t capacity = list->capacity ? 2 * list->capacity : 64;
-    tryst_action *actions = realloc(list->actions, capacity * sizeof *actions);
-    if (!actions) {
-        return TRYST_E_NOMEM;
-    }
-    list->actions = actions;
-    list->capacity = capacity;
+    list->actions[list->count++] = *action;
     return TRYST_OK;
 }
 
@@ -105,12 +105,7 @@ tryst_status tryst_program_append(tryst_program *program, int rank,
     if (rank < 0 || rank >= program->ranks_count || !action_in_range(program, action)) {
         return TRYST_E_INVALID;
     }
-    program_list *list = &program->lists[rank];
-    const tryst_status status = list_reserve(list);
-    if (status == TRYST_OK) {
-        list->actions[list->count++] = *action;
-    }
-    return status;
+    return program_list_add(&program->lists[rank], action);
 }
 
 static bool list_has_stage(const program_list *list, int stage)
@@ -245,26 +240,28 @@ int program_needs(const tryst_program *program, const tryst_action *action,
 
 int program_makes(const tryst_action *action, program_item items[PROGRAM_ITEMS_MAX])
 {
-    const int stage = action->stage;
-    const int microbatch = action->microbatch;
+    static const uint8_t made[] = {[TRYST_ACTION_FORWARD] = 1u << PROGRAM_OUTPUT,
+                                   [TRYST_ACTION_BACKWARD] =
+                                       1u << PROGRAM_GRAD | 1u << PROGRAM_WEIGHT_GRAD,
+                                   [TRYST_ACTION_INPUT_GRAD] = 1u << PROGRAM_GRAD,
+                                   [TRYST_ACTION_WEIGHT_GRAD] = 1u << PROGRAM_WEIGHT_GRAD,
+                                   [TRYST_ACTION_REDUCE_GRAD] = 0};
     int count = 0;
-    switch (action->kind) {
-    case TRYST_ACTION_FORWARD:
-        items[count++] = (program_item){PROGRAM_OUTPUT, stage, microbatch};
-        break;
-    case TRYST_ACTION_BACKWARD:
-        items[count++] = (program_item){PROGRAM_GRAD, stage, microbatch};
-        items[count++] = (program_item){PROGRAM_WEIGHT_GRAD, stage, microbatch};
-        break;
-    case TRYST_ACTION_INPUT_GRAD:
-        items[count++] = (program_item){PROGRAM_GRAD, stage, microbatch};
-        break;
-    case TRYST_ACTION_WEIGHT_GRAD:
-        items[count++] = (program_item){PROGRAM_WEIGHT_GRAD, stage, microbatch};
-        break;
-    default: break;
+    for (int kind = 0; kind < PROGRAM_ITEM_KINDS; kind++) {
+        if (made[action->kind] >> kind & 1) {
+            items[count++] = (program_item){(program_item_kind)kind, action->stage,
+                                            action->microbatch};
+        }
     }
     return count;
+}
+
+int program_item_user(const tryst_program *program, program_item item)
+{
+    if (item.kind == PROGRAM_OUTPUT && item.stage + 1 < program->stages_count) {
+        return item.stage + 1;
+    }
+    return item.kind == PROGRAM_GRAD && item.stage > 0 ? item.stage - 1 : -1;
 }
 
 size_t program_items_count(const tryst_program *program)

@@ -41,12 +41,18 @@ int program_needs(const tryst_program *program, const tryst_action *action,
 /* What `action` makes. */
 int program_makes(const tryst_action *action, program_item items[PROGRAM_ITEMS_MAX]);
 
+/* The stage that uses an item besides its maker's own, -1 where none does. */
+int program_item_user(const tryst_program *program, program_item item);
+
 size_t program_items_count(const tryst_program *program);
 size_t program_item_index(const tryst_program *program, program_item item);
 
 /* True when every action reads version 0, and after them each rank has what
  * program_append_updates appends, and nothing else: only then can a file leave the UPDATEs out. */
 bool program_is_synchronous(const tryst_program *program);
+
+/* Append, whatever the program's numbers are so far. */
+tryst_status program_list_add(program_list *list, const tryst_action *action);
 
 /* Append one UPDATE for each stage of `rank`, in ascending order. */
 tryst_status program_append_updates(tryst_program *program, int rank);

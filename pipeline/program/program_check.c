@@ -35,9 +35,13 @@ static tryst_status fail_at(check *state, int rank, size_t position)
     return TRYST_E_PROGRAM;
 }
 
-static const char *action_text(const tryst_action *action, char text_p[32])
+/* How a sentence about an action begins. */
+static void say_place(check *state, int rank, size_t position)
 {
-    return tryst_action_format(action, text_p, 32);
+    char name[32];
+    text_add(&state->out, "rank %d, position %zu: %s", rank, position,
+             tryst_action_format(&state->program->lists[rank].actions[position], name,
+                                 sizeof name));
 }
 
 /* ----------------------------------------------------------------------------------- *
@@ -47,20 +51,18 @@ static const char *action_text(const tryst_action *action, char text_p[32])
 static tryst_status place_action(check *state, int rank, size_t position)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
-    char name[32];
     int *owner = &state->owners[action->stage];
     if (action->kind == TRYST_ACTION_REDUCE_GRAD) {
+        say_place(state, rank, position);
         text_add(&state->out,
-                 "rank %d, position %zu: %s: REDUCE_GRAD is reserved for replicated "
-                 "stages and cannot run yet",
-                 rank, position, action_text(action, name));
+                 ": REDUCE_GRAD is reserved for replicated stages and cannot run yet");
         return fail_at(state, rank, position);
     }
     if (*owner >= 0 && *owner != rank) {
+        say_place(state, rank, position);
         text_add(&state->out,
-                 "rank %d, position %zu: %s: stage %d is already on rank %d; a stage "
-                 "must be on one rank",
-                 rank, position, action_text(action, name), action->stage, *owner);
+                 ": stage %d is already on rank %d; a stage must be on one rank",
+                 action->stage, *owner);
         return fail_at(state, rank, position);
     }
     *owner = rank;
@@ -69,10 +71,9 @@ static tryst_status place_action(check *state, int rank, size_t position)
     for (int i = 0; i < count; i++) {
         uint8_t *made = &state->made[program_item_index(state->program, items[i])];
         if (*made) {
-            text_add(&state->out,
-                     "rank %d, position %zu: %s appears twice, or beside the other "
-                     "form of the same backward (B, or I and W)",
-                     rank, position, action_text(action, name));
+            say_place(state, rank, position);
+            text_add(&state->out, " appears twice, or beside the other form of the same "
+                                  "backward (B, or I and W)");
             return fail_at(state, rank, position);
         }
         *made = 1;
@@ -173,13 +174,10 @@ static tryst_status say_stuck(check *state)
             !first_lacking(state, &list->actions[position], &item)) {
             continue;
         }
-        char name[32];
-        text_add(&state->out,
-                 "%srank %d, position %zu: %s waits for %s of stage %d, "
-                 "micro-batch %d",
-                 first < 0 ? "no rank can go on: " : "; ", rank, position,
-                 action_text(&list->actions[position], name), what[item.kind], item.stage,
-                 item.microbatch);
+        text_add(&state->out, first < 0 ? "no rank can go on: " : "; ");
+        say_place(state, rank, position);
+        text_add(&state->out, " waits for %s of stage %d, micro-batch %d",
+                 what[item.kind], item.stage, item.microbatch);
         first = first < 0 ? rank : first;
     }
     return fail_at(state, first, state->positions[first]);
@@ -208,16 +206,15 @@ static tryst_status check_dry_run(check *state)
 static tryst_status check_update(check *state, int rank, size_t position)
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
-    char name[32];
     if (state->pending[action->stage] == 0) {
-        text_add(&state->out, "rank %d, position %zu: %s follows no backward of stage %d",
-                 rank, position, action_text(action, name), action->stage);
+        say_place(state, rank, position);
+        text_add(&state->out, " follows no backward of stage %d", action->stage);
         return fail_at(state, rank, position);
     }
     const int32_t next = ++state->updates[action->stage];
     if (action->version != next) {
-        text_add(&state->out, "rank %d, position %zu: %s: this update makes version %d",
-                 rank, position, action_text(action, name), next);
+        say_place(state, rank, position);
+        text_add(&state->out, ": this update makes version %d", next);
         return fail_at(state, rank, position);
     }
     state->pending[action->stage] = 0;
@@ -229,21 +226,19 @@ static tryst_status check_read(check *state, int rank, size_t position,
 {
     const tryst_action *action = &state->program->lists[rank].actions[position];
     const int32_t newest = state->updates[action->stage];
-    char name[32];
     if (action->version > newest) {
-        text_add(&state->out,
-                 "rank %d, position %zu: %s reads version %d, but the newest there "
-                 "is %d",
-                 rank, position, action_text(action, name), action->version, newest);
+        say_place(state, rank, position);
+        text_add(&state->out, " reads version %d, but the newest there is %d",
+                 action->version, newest);
         return fail_at(state, rank, position);
     }
     const int64_t kept = (int64_t)newest - action->version + 1;
     if (state->params.versions_max > 0 && kept > state->params.versions_max) {
+        say_place(state, rank, position);
         text_add(&state->out,
-                 "rank %d, position %zu: %s reads version %d, but of %d kept versions "
-                 "the oldest there is %d",
-                 rank, position, action_text(action, name), action->version,
-                 state->params.versions_max, newest - state->params.versions_max + 1);
+                 " reads version %d, but of %d kept versions the oldest there is %d",
+                 action->version, state->params.versions_max,
+                 newest - state->params.versions_max + 1);
         return fail_at(state, rank, position);
     }
     *versions_p = kept > *versions_p ? (int32_t)kept : *versions_p;

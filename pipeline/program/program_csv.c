@@ -6,9 +6,8 @@
  *   ,1F0,1B0,1F1,1B1
  *
  * What that form lacks is written only where it is needed: "0UPDATE" cells, and a version
- * behind an action ("0F2v1"). The one idea: a file is read in two passes over one list of
- * parsed cells, because the numbers of ranks, stages and micro-batches are known only at
- * its end. */
+ * behind an action ("0F2v1"). The one idea: a row is a rank's list, and the numbers of ranks, stages
+ * and micro-batches grow with what is read; whether they fit is known only at the file's end. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,20 +21,12 @@
 /* Some ten million actions. What is larger is no schedule, or has no end. */
 #define FILE_BYTES_MAX (64u << 20)
 
-typedef struct cell {
-    int rank;
-    tryst_action action;
-} cell;
-
 typedef struct csv {
     text *out;
     const char *path;
-    cell *cells;
-    size_t cells_count;
-    size_t cells_capacity;
+    tryst_program *program; /* what has been read so far */
     int rows_count;
-    int stages_count;
-    int microbatches_count;
+    size_t actions_count;
     size_t updates_count;
 } csv;
 
@@ -145,27 +136,37 @@ static const char *read_action(const char *cell_text, tryst_action *action)
  *  Loading
  * ----------------------------------------------------------------------------------- */
 
-static tryst_status add_cell(csv *file, const cell *next)
+static tryst_status add_ranks(tryst_program *program, int ranks_count)
 {
-    if (file->cells_count == file->cells_capacity) {
-        const size_t capacity = file->cells_capacity ? 2 * file->cells_capacity : 256;
-        cell *cells = realloc(file->cells, capacity * sizeof *cells);
-        if (!cells) {
+    while (program->ranks_count < ranks_count) {
+        const size_t count = (size_t)program->ranks_count + 1;
+        program_list *lists = realloc(program->lists, count * sizeof *lists);
+        if (!lists) {
             return TRYST_E_NOMEM;
         }
-        file->cells = cells;
-        file->cells_capacity = capacity;
+        lists[program->ranks_count++] = (program_list){0};
+        program->lists = lists;
     }
-    file->cells[file->cells_count++] = *next;
-    const tryst_action *action = &next->action;
-    if (action->stage >= file->stages_count) {
-        file->stages_count = action->stage + 1;
-    }
-    if (action->microbatch >= file->microbatches_count) {
-        file->microbatches_count = action->microbatch + 1;
-    }
-    file->updates_count += action->kind == TRYST_ACTION_UPDATE;
     return TRYST_OK;
+}
+
+/* Rows beyond any stage number are counted alone: check_size refuses them. */
+static tryst_status add_action(csv *file, int row, const tryst_action *action)
+{
+    tryst_program *program = file->program;
+    if (action->stage >= program->stages_count) {
+        program->stages_count = action->stage + 1;
+    }
+    if (action->microbatch >= program->microbatches_count) {
+        program->microbatches_count = action->microbatch + 1;
+    }
+    file->actions_count++;
+    file->updates_count += action->kind == TRYST_ACTION_UPDATE;
+    if (row > CELL_NUMBER_MAX) {
+        return TRYST_OK;
+    }
+    const tryst_status status = add_ranks(program, row + 1);
+    return status == TRYST_OK ? program_list_add(&program->lists[row], action) : status;
 }
 
 /* Strip blanks and one pair of quotes, in place. */
@@ -188,18 +189,18 @@ static char *trim(char *field)
 
 static tryst_status load_field(csv *file, int row, int column, char *field)
 {
-    cell next = {.rank = row};
+    tryst_action action;
     char *content = trim(field);
     if (!*content) {
         return TRYST_OK;
     }
-    const char *reason = read_action(content, &next.action);
+    const char *reason = read_action(content, &action);
     if (reason) {
         text_add(file->out, "%s: row %d (rank %d), column %d: \"%.40s\" %s", file->path,
                  row + 1, row, column + 1, content, reason);
         return TRYST_E_PROGRAM;
     }
-    return add_cell(file, &next);
+    return add_action(file, row, &action);
 }
 
 static tryst_status load_row(csv *file, char *line)
@@ -282,53 +283,32 @@ static tryst_status load_rows(csv *file, FILE *stream)
  * cells. */
 static tryst_status check_size(csv *file)
 {
+    const tryst_program *program = file->program;
     const uint64_t forwards =
-        (uint64_t)file->stages_count * (uint64_t)file->microbatches_count;
-    if (file->cells_count == 0) {
+        (uint64_t)program->stages_count * (uint64_t)program->microbatches_count;
+    if (file->actions_count == 0) {
         text_add(file->out, "%s: no actions", file->path);
         return TRYST_E_PROGRAM;
     }
-    if (file->microbatches_count == 0) {
+    if (program->microbatches_count == 0) {
         text_add(file->out, "%s: no micro-batch: there are only UPDATEs", file->path);
         return TRYST_E_PROGRAM;
     }
-    if (file->stages_count < file->rows_count) {
+    if (program->stages_count < file->rows_count) {
         text_add(file->out,
                  "%s: %d rows (ranks), but stages only to %d; every rank needs one",
-                 file->path, file->rows_count, file->stages_count - 1);
+                 file->path, file->rows_count, program->stages_count - 1);
         return TRYST_E_PROGRAM;
     }
     /* Not counting UPDATEs, which the same program may be saved without. */
-    if (forwards > file->cells_count - file->updates_count) {
+    if (forwards > file->actions_count - file->updates_count) {
         text_add(file->out,
                  "%s: names stage %d and micro-batch %d, so it needs at least %llu "
                  "forwards, but has %zu actions in all",
-                 file->path, file->stages_count - 1, file->microbatches_count - 1,
-                 (unsigned long long)forwards, file->cells_count - file->updates_count);
+                 file->path, program->stages_count - 1, program->microbatches_count - 1,
+                 (unsigned long long)forwards, file->actions_count - file->updates_count);
         return TRYST_E_PROGRAM;
     }
-    return TRYST_OK;
-}
-
-static tryst_status build_program(const csv *file, tryst_program **program_p)
-{
-    tryst_program *program = NULL;
-    tryst_status status = tryst_program_open(file->rows_count, file->stages_count,
-                                             file->microbatches_count, &program);
-    for (size_t i = 0; i < file->cells_count && status == TRYST_OK; i++) {
-        status =
-            tryst_program_append(program, file->cells[i].rank, &file->cells[i].action);
-    }
-    for (int rank = 0;
-         rank < file->rows_count && file->updates_count == 0 && status == TRYST_OK;
-         rank++) {
-        status = program_append_updates(program, rank);
-    }
-    if (status != TRYST_OK) {
-        tryst_program_close(program);
-        return status;
-    }
-    *program_p = program;
     return TRYST_OK;
 }
 
@@ -336,23 +316,32 @@ tryst_status tryst_program_load_csv(const char *path, char *error, size_t error_
                                     tryst_program **program_p)
 {
     text out = text_begin(error, error_capacity);
-    csv file = {.out = &out, .path = path};
     FILE *stream = fopen(path, "re");
     if (!stream) {
         text_add(&out, "%s: %s", path, strerror(errno));
         return TRYST_E_IO;
     }
-    tryst_status status = load_rows(&file, stream);
+    csv file = {.out = &out, .path = path, .program = calloc(1, sizeof *file.program)};
+    tryst_status status = file.program ? load_rows(&file, stream) : TRYST_E_NOMEM;
     if (status == TRYST_OK) {
         status = check_size(&file);
     }
-    if (status == TRYST_OK) {
-        status = build_program(&file, program_p);
+    if (status == TRYST_OK) { /* rows at the end may be empty */
+        status = add_ranks(file.program, file.rows_count);
+    }
+    for (int rank = 0; status == TRYST_OK && file.updates_count == 0 &&
+                       rank < file.program->ranks_count;
+         rank++) {
+        status = program_append_updates(file.program, rank);
     }
     if (status == TRYST_E_NOMEM) {
-        text_add(&out, "%s: no memory for %zu actions", path, file.cells_count);
+        text_add(&out, "%s: no memory for %zu actions", path, file.actions_count);
     }
-    free(file.cells);
+    if (status == TRYST_OK) {
+        *program_p = file.program;
+    } else {
+        tryst_program_close(file.program);
+    }
     fclose(stream);
     return status;
 }

@@ -52,26 +52,11 @@ static double action_cost(const simulation *state, const tryst_action *action)
     }
 }
 
-/* The stage that uses an item besides its maker's own, -1 where none does; and the
- * boundary that it crosses. */
-static int item_user(const simulation *state, program_item item, int *boundary_p)
-{
-    if (item.kind == PROGRAM_OUTPUT && item.stage + 1 < state->program->stages_count) {
-        *boundary_p = item.stage;
-        return item.stage + 1;
-    }
-    if (item.kind == PROGRAM_GRAD && item.stage > 0) {
-        *boundary_p = item.stage - 1;
-        return item.stage - 1;
-    }
-    return -1;
-}
-
 /* When an item made now is at its user. */
 static double transfer(simulation *state, program_item item)
 {
-    int boundary = 0;
-    const int user = item_user(state, item, &boundary);
+    const int user = program_item_user(state->program, item);
+    const int boundary = user < item.stage ? user : item.stage; /* the stage before it */
     const int from = state->owners[item.stage];
     if (user < 0 || state->owners[user] == from) {
         return state->now_s;

@@ -105,12 +105,12 @@ try commsched/context/ rendezvous/bootstrap/launch.h yes
 try commsched/context/ transports/transport.h yes
 try pipeline/engine/ core/log.h no
 try pipeline/engine/ pipeline/program/program.h yes
-try pipeline/engine/ pipeline/host/layer.h no
+try pipeline/engine/ pipeline/host/host.h no
 try pipeline/program/ pipeline/engine/engine.h no
-try pipeline/host/ pipeline/device/device_kernels.h no
-try pipeline/device/ pipeline/host/layer.h yes
+try pipeline/host/ pipeline/device/device_kernels.h yes
+try pipeline/device/ pipeline/host/host.h no
 try pipeline/device/reference/ pipeline/device/device_kernels.h yes
-try pipeline/device/reference/ pipeline/host/layer.h no
+try pipeline/device/reference/ pipeline/host/host.h no
 try pipeline/model/ pipeline/device/device_stage.h yes
 try tools/ core/log.h no
 try tools/ transports/transport.h no

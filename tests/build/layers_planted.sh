@@ -40,7 +40,7 @@ check() {
 put include/tryst/tryst.h
 put core/log.h
 put tools/live/live.h
-put pipeline/host/layer.h
+put pipeline/host/host.h
 put topology/graph.h
 put transports/transport.h
 put transports/shm/ring.h
@@ -106,7 +106,7 @@ put tools/info/info.c ../live/live.h
 check "a tool of what a part does not publish" no tools/info/info.c
 put pipeline/engine/engine.c ../../rendezvous/table.h
 check "the pipeline of a layer" no pipeline/engine/engine.c
-put pipeline/engine/up.c ../host/layer.h
+put pipeline/engine/up.c ../host/host.h
 check "a folder of the pipeline of a later one" no pipeline/engine/up.c
 put tests/core/test_log.c ../../core/log.h
 check "a unit test of its layer" yes tests/core/test_log.c

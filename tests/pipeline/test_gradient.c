@@ -223,11 +223,16 @@ static void test_fp32_agrees(void **state)
     assert_true(open_fp32 != tryst_stage_open);
     chain c;
     chain_open(&model, 1, 1, NULL, 1, &c);
-    chain_feed(&c, test_seed());
+    const uint64_t seed = test_seed();
+    chain_feed(&c, seed);
     double loss = run_once(tryst_stage_open, &c, &exact);
     double loss_fp32 = run_once(open_fp32, &c, &rounded);
     print_message("loss %.9f in fp64, %.9f in fp32\n", loss, loss_fp32);
     assert_true(fabs(loss - loss_fp32) < 1e-5 * loss);
+    if (seed ==
+        7) { /* what a second implementation of the model, written apart, gave in fp32 */
+        assert_true(fabs(loss - 5.500169747) < 1e-6);
+    }
     assert_int_equal(exact.count, rounded.count);
     for (uint64_t i = 0; i < exact.count; i++) {
         double error = fabs(exact.values[i] - rounded.values[i]);

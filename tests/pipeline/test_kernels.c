@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fp32 kernels against plain references in double, at sizes on both sides of a vector's width,
- * and at the edges of their ranges. */
+/* The host's row of kernels against plain formulae in double, at sizes on both sides of a vector's
+ * width and at the edges of their ranges; and against the reference's row. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,9 +11,14 @@
 
 #include <cmocka.h>
 
+#include "kernel_cases.h"
 #include "pipeline/base/memory.h"
-#include "pipeline/host/kernels.h"
+#include "pipeline/host/host.h"
 #include "pipeline/host/real_exp.h"
+
+/* The row keeps nothing in a lane but attention's workspace. */
+static const device_lane lane;
+static const device_kernels *const k = &device_kernels_host;
 
 static const int widths[] = {1, 2, 15, 16, 17, 31, 64, 100, 257};
 enum { WIDTHS = sizeof(widths) / sizeof(widths[0]), WIDTH_MAX = 257, ROWS = 3 };
@@ -64,13 +69,22 @@ static double gelu(double x)
 static void test_gelu(void **state)
 {
     enum { COUNT = 2001 };
-    static float x[COUNT], y[COUNT], dy[COUNT], dx[COUNT];
+    static float x[COUNT], y[COUNT], dy[COUNT], dx[COUNT], before[COUNT];
+    const float one = 1;
     for (int i = 0; i < COUNT; i++) {
         x[i] = (float)(i - COUNT / 2) * 0.02f;
         dy[i] = 0.5f;
     }
-    gelu_forward(COUNT, x, y);
-    gelu_backward(COUNT, x, dy, dx);
+    const device_product product = {.m = 1,
+                                    .n = COUNT,
+                                    .k = 1,
+                                    .epilogue = DEVICE_EPILOGUE_GELU,
+                                    .a = &one,
+                                    .b = x,
+                                    .aux = before,
+                                    .d = y};
+    k->product(&lane, &product);
+    k->gelu_backward(&lane, COUNT, x, dy, dx);
     for (int i = 0; i < COUNT; i++) {
         double v = x[i], h = 1e-5;
         assert_near(y[i], gelu(v), 1e-6 * (1 + fabs(v)));
@@ -88,7 +102,7 @@ static void test_norm(void **state)
         fill(x, ROWS * width, 3, 11);
         fill(gain, width, 1, 12);
         fill(bias, width, 1, 13);
-        norm_forward(ROWS, width, x, gain, bias, y, mean, rstd);
+        k->norm_forward(&lane, ROWS, width, x, gain, bias, y, mean, rstd);
         for (int i = 0; i < ROWS; i++) {
             double m = 0, v = 0;
             for (int j = 0; j < width; j++) {
@@ -119,9 +133,9 @@ static void test_norm_backward(void **state)
         fill(x, ROWS * width, 3, 21);
         fill(gain, width, 1, 22);
         fill(dy, ROWS * width, 1, 23);
-        norm_forward(ROWS, width, x, gain, zero, y, mean, rstd);
-        norm_backward_input(ROWS, width, x, gain, mean, rstd, dy, NULL, dx);
-        norm_backward_input(ROWS, width, x, gain, mean, rstd, dy, dy, also);
+        k->norm_forward(&lane, ROWS, width, x, gain, zero, y, mean, rstd);
+        k->norm_backward_input(&lane, ROWS, width, x, gain, mean, rstd, dy, NULL, dx);
+        k->norm_backward_input(&lane, ROWS, width, x, gain, mean, rstd, dy, dy, also);
         for (int i = 0; i < ROWS; i++) {
             double sum = 0, along = 0;
             for (int j = 0; j < width; j++) {
@@ -133,27 +147,6 @@ static void test_norm_backward(void **state)
             }
             assert_near(sum, 0, 1e-4);
             assert_near(along, 0, 1e-3);
-        }
-    }
-}
-
-static void test_softmax(void **state)
-{
-    static float scores[WIDTH_MAX * WIDTH_MAX], kept[WIDTH_MAX * WIDTH_MAX];
-    for (int w = 0; w < WIDTHS; w++) {
-        int seq = widths[w];
-        fill(scores, seq * seq, 40, 31);
-        memcpy(kept, scores, sizeof(scores));
-        softmax_causal_forward(seq, 0.5f, scores);
-        for (int i = 0; i < seq; i++) {
-            double sum = 0;
-            for (int j = 0; j <= i; j++) {
-                sum += exp(0.5 * (kept[i * seq + j] - (double)kept[i * seq]));
-            }
-            for (int j = 0; j < seq; j++) {
-                double e = exp(0.5 * (kept[i * seq + j] - (double)kept[i * seq]));
-                assert_near(scores[i * seq + j], j <= i ? e / sum : 0, 2e-6);
-            }
         }
     }
 }
@@ -172,9 +165,12 @@ static void test_cross_entropy(void **state)
     double first = log(sum) - logits[3];
     logits[CLASSES + 7] = 5000;
     logits[CLASSES + 200] = -5000;
-    double loss = cross_entropy_forward(2, CLASSES, target, logits);
+    float losses[2], lse[2];
+    double loss;
+    k->cross_entropy_forward(&lane, 2, CLASSES, logits, target, losses, lse);
+    k->loss_mean(&lane, 2, losses, &loss);
     assert_near(loss, (first + 10000) / 2, 1e-3);
-    cross_entropy_backward(2, CLASSES, target, logits, gradient);
+    k->cross_entropy_backward(&lane, 2, CLASSES, 0.5, logits, target, lse, gradient);
     assert_near(gradient[CLASSES + 7], 0.5, 1e-6);
     assert_near(gradient[CLASSES + 200], -0.5, 1e-6);
     double total = 0;
@@ -198,13 +194,30 @@ static void test_linear(void **state)
     fill(dw, OUT * IN, 1, 54);
     fill(db, OUT, 1, 55);
     float dw_before = dw[2 * IN + 3], db_before = db[2];
-    linear_forward(ROWS, IN, OUT, x, w, bias, y);
+    const device_product forward = {.m = ROWS,
+                                    .n = OUT,
+                                    .k = IN,
+                                    .b_transposed = true,
+                                    .a = x,
+                                    .b = w,
+                                    .bias = bias,
+                                    .d = y};
+    k->product(&lane, &forward);
     double expected = bias[2];
-    for (int k = 0; k < IN; k++) {
-        expected += (double)x[IN + k] * w[2 * IN + k];
+    for (int i = 0; i < IN; i++) {
+        expected += (double)x[IN + i] * w[2 * IN + i];
     }
     assert_near(y[OUT + 2], expected, 1e-6);
-    linear_backward_weight(ROWS, IN, OUT, x, y, dw, db);
+    const device_product backward = {.m = OUT,
+                                     .n = IN,
+                                     .k = ROWS,
+                                     .a_transposed = true,
+                                     .a = y,
+                                     .b = x,
+                                     .add = dw,
+                                     .d = dw};
+    k->product(&lane, &backward);
+    k->column_sum(&lane, ROWS, OUT, y, db);
     double dw_expected = dw_before, db_expected = db_before;
     for (int i = 0; i < ROWS; i++) {
         dw_expected += (double)y[i * OUT + 2] * x[i * IN + 3];
@@ -218,13 +231,34 @@ static void test_linear(void **state)
     free(x);
 }
 
+/* Every operation at every shape, with equal bits when it is called again. */
+static void test_against_reference(void **state)
+{
+    device_session *session = NULL;
+    assert_int_equal(k->open(0, TRYST_PRECISION_F32, &session, NULL, 0), TRYST_OK);
+    kernel_workspace_open(session);
+    for (int i = 0; i < kernel_cases_count; i++) {
+        const kernel_case *with = &kernel_cases[i];
+        for (int32_t j = 0; j < with->shapes_count; j++) {
+            kernel_case_check(session, with, with->shapes[j]);
+        }
+        kernel_case_check_repeats(session, with, with->shapes[with->shapes_count / 2],
+                                  NULL);
+    }
+    kernel_workspace_close(session);
+    k->close(session);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exp),     cmocka_unit_test(test_gelu),
-        cmocka_unit_test(test_norm),    cmocka_unit_test(test_norm_backward),
-        cmocka_unit_test(test_softmax), cmocka_unit_test(test_cross_entropy),
+        cmocka_unit_test(test_exp),
+        cmocka_unit_test(test_gelu),
+        cmocka_unit_test(test_norm),
+        cmocka_unit_test(test_norm_backward),
+        cmocka_unit_test(test_cross_entropy),
         cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_against_reference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

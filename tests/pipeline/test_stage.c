@@ -581,7 +581,7 @@ static void check_memory(tryst_model_kind kind, int at_least)
 
 static void test_memory(void **state)
 {
-    check_memory(TRYST_MODEL_GPT, 5);
+    check_memory(TRYST_MODEL_GPT, 4);
     check_memory(TRYST_MODEL_SLEEP, 1);
 }
 

@@ -151,7 +151,7 @@ refused 'goes with --op' plan --input slow.json --root h1
 refused 'not among --ranks' plan --input slow.json --op reduce --ranks 0,1 --root h2
 refused 'twice' plan --input slow.json --ranks 0,0
 refused 'trees-max' plan --input slow.json --trees-max many
-refused 'a size is' plan --input slow.json --size much
+refused 'wants bytes' plan --input slow.json --size much
 refused 'what is' plan --input slow.json extra
 refused 'does not belong' plan --input slow.json --from h0
 refused 'no-such' plan --no-such

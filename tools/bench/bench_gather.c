@@ -181,39 +181,35 @@ static tryst_status own_open(bench_run *run, own *self)
  *  Send and receive
  * ----------------------------------------------------------------------------------- */
 
-static tryst_status send_all(bench_run *run, const own *self)
+/* Post all that this rank has, also where it is rank 0 itself. */
+static tryst_status send_all(bench_run *run, const own *self, gathering *under_way)
 {
     const int stages = tryst_program_stages(run->options->program);
-    gathering under_way;
-    tryst_status status = gathering_open(run, (size_t)stages + 3, &under_way);
-    if (status != TRYST_OK) {
-        return status;
-    }
-    status = gathering_add(run, &under_way, true, 0, "facts", 0, (void *)&self->facts,
-                           sizeof self->facts);
+    tryst_status status = gathering_add(run, under_way, true, 0, "facts", 0,
+                                        (void *)&self->facts, sizeof self->facts);
     if (status == TRYST_OK) {
-        status = gathering_add(run, &under_way, true, 0, "spans", 0, (void *)self->spans,
+        status = gathering_add(run, under_way, true, 0, "spans", 0, (void *)self->spans,
                                self->facts.spans_count * sizeof *self->spans);
     }
     if (status == TRYST_OK) {
-        status = gathering_add(run, &under_way, true, 0, "trace", 0, self->trace,
+        status = gathering_add(run, under_way, true, 0, "trace", 0, self->trace,
                                self->facts.trace_bytes);
     }
     for (int i = 0; i < stages && status == TRYST_OK; i++) {
         if (self->weights[i]) {
             status = gathering_add(
-                run, &under_way, true, 0, "weights", (uint64_t)i, self->weights[i],
+                run, under_way, true, 0, "weights", (uint64_t)i, self->weights[i],
                 run->stages[i]->info.weights_count * sizeof **self->weights);
         }
     }
-    return gathering_close(run, &under_way, status);
+    return status;
 }
 
 static tryst_status receive_facts(bench_run *run, bench_result *result)
 {
     gathering under_way;
     tryst_status status = gathering_open(run, (size_t)run->size, &under_way);
-    for (int rank = 1; rank < run->size && status == TRYST_OK; rank++) {
+    for (int rank = 0; rank < run->size && status == TRYST_OK; rank++) {
         status = gathering_add(run, &under_way, false, rank, "facts", 0,
                                &result->facts[rank], sizeof *result->facts);
     }
@@ -292,35 +288,14 @@ static tryst_status receive_weights(bench_run *run, bench_result *result,
     for (int i = 0; i < stages && status == TRYST_OK; i++) {
         const int rank = tryst_program_rank_of(program, i);
         const uint64_t count = stage_weights(run, i);
-        if (rank != 0) {
-            status = gathering_add(run, under_way, false, rank, "weights", (uint64_t)i,
-                                   result->weights + weights_before(run, i),
-                                   count * sizeof *result->weights);
-        }
+        status = gathering_add(run, under_way, false, rank, "weights", (uint64_t)i,
+                               result->weights + weights_before(run, i),
+                               count * sizeof *result->weights);
     }
     return status;
 }
 
-/* Rank 0's own part, without a transfer. */
-static void take_own(bench_run *run, own *self, bench_result *result)
-{
-    const int stages = tryst_program_stages(run->options->program);
-    result->facts[0] = self->facts;
-    if (self->facts.spans_count > 0) {
-        memcpy(result->spans[0], self->spans,
-               self->facts.spans_count * sizeof *self->spans);
-    }
-    result->traces[0] = self->trace;
-    self->trace = NULL;
-    for (int i = 0; i < stages; i++) {
-        if (self->weights[i]) {
-            memcpy(result->weights + weights_before(run, i), self->weights[i],
-                   run->stages[i]->info.weights_count * sizeof *result->weights);
-        }
-    }
-}
-
-static tryst_status result_open(bench_run *run, const own *self, bench_result *result)
+static tryst_status result_open(bench_run *run, bench_result *result)
 {
     const size_t ranks = (size_t)run->size;
     result->ranks_count = run->size;
@@ -329,11 +304,7 @@ static tryst_status result_open(bench_run *run, const own *self, bench_result *r
     result->spans = calloc(ranks, sizeof *result->spans);
     result->traces = calloc(ranks, sizeof *result->traces);
     result->weights = calloc(result->weights_count + 1, sizeof *result->weights);
-    if (result->spans) {
-        result->spans[0] = malloc((self->facts.spans_count + 1) * sizeof **result->spans);
-    }
-    if (!result->facts || !result->spans || !result->traces || !result->weights ||
-        !result->spans[0]) {
+    if (!result->facts || !result->spans || !result->traces || !result->weights) {
         return bench_fail(run, TRYST_E_NOMEM, "no memory for the results of %zu ranks",
                           ranks);
     }
@@ -342,32 +313,34 @@ static tryst_status result_open(bench_run *run, const own *self, bench_result *r
     return TRYST_OK;
 }
 
-static tryst_status receive_all(bench_run *run, own *self, bench_result *result)
+static tryst_status receive_all(bench_run *run, bench_result *result,
+                                gathering *under_way)
 {
-    const size_t most =
-        2 * (size_t)run->size + (size_t)tryst_program_stages(run->options->program);
-    gathering under_way = {0};
-    tryst_status status = result_open(run, self, result);
+    tryst_status status = result_open(run, result);
     if (status == TRYST_OK) {
-        take_own(run, self, result);
         status = receive_facts(run, result);
     }
-    if (status == TRYST_OK) {
-        status = gathering_open(run, most, &under_way);
+    for (int rank = 0; rank < run->size && status == TRYST_OK; rank++) {
+        status = receive_rank(run, result, rank, under_way);
     }
-    for (int rank = 1; rank < run->size && status == TRYST_OK; rank++) {
-        status = receive_rank(run, result, rank, &under_way);
+    return status == TRYST_OK ? receive_weights(run, result, under_way) : status;
+}
+
+/* Each rank sends, rank 0 to itself too, and rank 0 receives. */
+static tryst_status gather(bench_run *run, const own *self, bench_result *result)
+{
+    const size_t stages = (size_t)tryst_program_stages(run->options->program);
+    gathering under_way;
+    tryst_status status =
+        gathering_open(run, 2 * stages + 2 * (size_t)run->size + 3, &under_way);
+    if (status != TRYST_OK) {
+        return status;
     }
-    if (status == TRYST_OK) {
-        status = receive_weights(run, result, &under_way);
+    status = send_all(run, self, &under_way);
+    if (status == TRYST_OK && run->rank == 0) {
+        status = receive_all(run, result, &under_way);
     }
-    if (under_way.ops) {
-        status = gathering_close(run, &under_way, status);
-    }
-    if (status == TRYST_OK) {
-        tryst_weights_digest(result->weights, result->weights_count, result->digest);
-    }
-    return status;
+    return gathering_close(run, &under_way, status);
 }
 
 tryst_status bench_gather(bench_run *run, bench_result *result_p)
@@ -375,10 +348,13 @@ tryst_status bench_gather(bench_run *run, bench_result *result_p)
     own self = {0};
     tryst_status status = own_open(run, &self);
     if (status == TRYST_OK) {
-        status =
-            run->rank == 0 ? receive_all(run, &self, result_p) : send_all(run, &self);
+        status = gather(run, &self, result_p);
     }
     own_close(run, &self);
+    if (status == TRYST_OK && run->rank == 0) {
+        tryst_weights_digest(result_p->weights, result_p->weights_count,
+                             result_p->digest);
+    }
     return status;
 }
 

@@ -89,52 +89,18 @@ TRYST_PRINTF(1, 2) static bool refuse(const char *format, ...)
  *  Values
  * ----------------------------------------------------------------------------------- */
 
-static bool read_int(const char *name, const char *value, int least, int most, int *int_p)
+static bool read_optimizer(const char *value, void *to)
 {
-    char *end = NULL;
-    errno = 0;
-    const long number = strtol(value, &end, 10);
-    if (errno || end == value || *end || number < least || number > most) {
-        return refuse("--%s %s: wants a whole number from %d to %d", name, value, least,
-                      most);
-    }
-    *int_p = (int)number;
-    return true;
-}
-
-static bool read_u64(const char *name, const char *value, uint64_t *number_p)
-{
-    char *end = NULL;
-    errno = 0;
-    const unsigned long long number = strtoull(value, &end, 10);
-    if (errno || end == value || *end || *value == '-') {
-        return refuse("--%s %s: wants a whole number from 0", name, value);
-    }
-    *number_p = number;
-    return true;
-}
-
-static bool read_rate(const char *value, bench_options *options)
-{
-    char *end = NULL;
-    const double rate = strtod(value, &end);
-    if (end == value || *end || !isfinite(rate) || rate <= 0) {
-        return refuse("--lr %s: wants a number above 0", value);
-    }
-    options->optimizer.lr = rate;
-    return true;
-}
-
-static bool read_optimizer(const char *value, bench_options *options)
-{
+    bench_options *options = to;
     const bool is_sgd = strcmp(value, "sgd") == 0;
     options->optimizer.kind = is_sgd ? TRYST_OPTIMIZER_SGD : TRYST_OPTIMIZER_ADAM;
     return is_sgd || strcmp(value, "adam") == 0 ||
            refuse("--optimizer %s: wants adam or sgd", value);
 }
 
-static bool read_fault(const char *value, bench_options *options)
+static bool read_fault(const char *value, void *to)
 {
+    bench_options *options = to;
     static const struct {
         const char *name;
         tryst_engine_fault fault;
@@ -147,15 +113,19 @@ static bool read_fault(const char *value, bench_options *options)
         if (strlen(faults[i].name) == name_bytes &&
             strncmp(faults[i].name, value, name_bytes) == 0) {
             options->fault = faults[i].fault;
-            return !value[name_bytes] ||
-                   read_u64("fault", value + name_bytes + 1, &options->fault_step);
+            if (!value[name_bytes] ||
+                tool_number_parse(value + name_bytes + 1, 0, UINT64_MAX,
+                                  &options->fault_step)) {
+                return true;
+            }
         }
     }
     return refuse("--fault %s: wants swap, stale or drop, and :STEP", value);
 }
 
-static bool read_model(const char *value, bench_options *options)
+static bool read_model(const char *value, void *to)
 {
+    bench_options *options = to;
     char error[256];
     if (tryst_model_parse(value, &options->model, error, sizeof error) != TRYST_OK) {
         return refuse("--model %s: %s", value, error);
@@ -163,22 +133,28 @@ static bool read_model(const char *value, bench_options *options)
     return true;
 }
 
-static bool read_device(const char *value, bench_options *options)
+static bool read_device(const char *value, void *to)
 {
+    bench_options *options = to;
     bench_device *device = &options->device;
     const bool cuda = strncmp(value, "cuda", 4) == 0 && (!value[4] || value[4] == ':');
     device->memory = cuda ? TRYST_MEMORY_CUDA : TRYST_MEMORY_HOST;
     device->reference = strcmp(value, "reference") == 0;
     device->ordinal_given = cuda && value[4];
     if (device->ordinal_given) {
-        return read_int("device cuda", value + 5, 0, 1023, &device->ordinal);
+        uint64_t ordinal = 0;
+        const bool known = tool_number_parse(value + 5, 0, 1023, &ordinal);
+        device->ordinal = (int)ordinal;
+        return known ||
+               refuse("--device cuda %s: wants a whole number from 0 to 1023", value + 5);
     }
     return cuda || device->reference || strcmp(value, "host") == 0 ||
            refuse("--device %s: wants host, cuda, cuda:N or reference", value);
 }
 
-static bool read_precision(const char *value, bench_options *options)
+static bool read_precision(const char *value, void *to)
 {
+    bench_options *options = to;
     static const struct {
         const char *name;
         tryst_precision precision;
@@ -194,100 +170,36 @@ static bool read_precision(const char *value, bench_options *options)
     return refuse("--precision %s: wants bf16, fp32 or tf32", value);
 }
 
-/* "40G": bytes, with K, M, G or T as powers of 1024. */
-static bool read_bytes(const char *name, const char *value, uint64_t *bytes_p)
-{
-    static const char units[] = "KMGT";
-    char *end = NULL;
-    errno = 0;
-    const unsigned long long number = strtoull(value, &end, 10);
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    const int shift = unit ? 10 * (int)(unit - units + 1) : 0;
-    if (errno || end == value || *value == '-' || number == 0 ||
-        (*end && (!unit || end[1])) || number > UINT64_MAX >> shift) {
-        return refuse("--%s %s: wants bytes, as 40G", name, value);
-    }
-    *bytes_p = (uint64_t)number << shift;
-    return true;
-}
-
-/* What an option's value is. */
-typedef enum value_kind { FLAG, TEXT, COUNT, NUMBER, BYTES, OTHER } value_kind;
-
-/* One option: where its value goes in bench_options, or who reads it. */
-typedef struct option_row {
-    const char *name;
-    value_kind kind;
-    size_t offset;
-    int most; /* of a COUNT, which begins at 1 */
-    bool (*read)(const char *value, bench_options *options);
-} option_row;
-
 #define AT(member) .offset = offsetof(bench_options, member)
-static const option_row option_rows[] = {
-    {"model", OTHER, .read = read_model},
-    {"layers", COUNT, AT(model.layers), .most = 100000},
-    {"hidden", COUNT, AT(model.hidden), .most = 65536},
-    {"heads", COUNT, AT(model.heads), .most = 1024},
-    {"seq", COUNT, AT(model.seq), .most = 65536},
-    {"schedule", TEXT, AT(schedule)},
-    {"microbatches", COUNT, AT(microbatches), .most = 65536},
-    {"microbatch-size", COUNT, AT(model.microbatch_size), .most = 65536},
-    {"steps", COUNT, AT(steps), .most = 1000000000},
-    {"optimizer", OTHER, .read = read_optimizer},
-    {"lr", OTHER, .read = read_rate},
-    {"seed", NUMBER, AT(model.seed)},
-    {"device", OTHER, .read = read_device},
-    {"precision", OTHER, .read = read_precision},
-    {"recompute", FLAG, AT(device.recompute)},
-    {"device-memory", BYTES, AT(device.memory_bytes_max)},
-    {"topology", TEXT, AT(device.topology)},
-    {"data", TEXT, AT(data)},
-    {"transport", TEXT, AT(transport)},
-    {"check", FLAG, AT(check)},
-    {"trace", TEXT, AT(trace)},
-    {"timeline", TEXT, AT(timeline)},
-    {"save-weights", TEXT, AT(save_weights)},
-    {"json", TEXT, AT(json)},
-    {"fault", OTHER, .read = read_fault}, /* for tests: swap|stale|drop[:STEP] */
+static const struct tool_option rows[] = {
+    {NULL, 'n', TOOL_COUNT, AT(ranks), 1, 4096},
+    {"model", 0, TOOL_OTHER, .read = read_model},
+    {"layers", 0, TOOL_COUNT, AT(model.layers), 1, 100000},
+    {"hidden", 0, TOOL_COUNT, AT(model.hidden), 1, 65536},
+    {"heads", 0, TOOL_COUNT, AT(model.heads), 1, 1024},
+    {"seq", 0, TOOL_COUNT, AT(model.seq), 1, 65536},
+    {"schedule", 0, TOOL_TEXT, AT(schedule)},
+    {"microbatches", 0, TOOL_COUNT, AT(microbatches), 1, 65536},
+    {"microbatch-size", 0, TOOL_COUNT, AT(model.microbatch_size), 1, 65536},
+    {"steps", 0, TOOL_COUNT, AT(steps), 1, 1000000000},
+    {"optimizer", 0, TOOL_OTHER, .read = read_optimizer},
+    {"lr", 0, TOOL_RATE, AT(optimizer.lr)},
+    {"seed", 0, TOOL_NUMBER, AT(model.seed), 0, UINT64_MAX},
+    {"device", 0, TOOL_OTHER, .read = read_device},
+    {"precision", 0, TOOL_OTHER, .read = read_precision},
+    {"recompute", 0, TOOL_FLAG, AT(device.recompute)},
+    {"device-memory", 0, TOOL_BYTES, AT(device.memory_bytes_max), 1, UINT64_MAX},
+    {"topology", 0, TOOL_TEXT, AT(device.topology)},
+    {"data", 0, TOOL_TEXT, AT(data)},
+    {"transport", 0, TOOL_TEXT, AT(transport)},
+    {"check", 0, TOOL_FLAG, AT(check)},
+    {"trace", 0, TOOL_TEXT, AT(trace)},
+    {"timeline", 0, TOOL_TEXT, AT(timeline)},
+    {"save-weights", 0, TOOL_TEXT, AT(save_weights)},
+    {"json", 0, TOOL_TEXT, AT(json)},
+    {"fault", 0, TOOL_OTHER, .read = read_fault}, /* for tests: swap|stale|drop[:STEP] */
 };
 #undef AT
-enum { OPTION_ROWS = sizeof option_rows / sizeof *option_rows, OPTION_FIRST = 256 };
-
-/* For getopt: row i is the option OPTION_FIRST + i. */
-static void long_options_fill(struct option longs[OPTION_ROWS + 2])
-{
-    for (int i = 0; i < OPTION_ROWS; i++) {
-        longs[i] =
-            (struct option){option_rows[i].name,
-                            option_rows[i].kind == FLAG ? no_argument : required_argument,
-                            NULL, OPTION_FIRST + i};
-    }
-    longs[OPTION_ROWS] = (struct option){"help", no_argument, NULL, 'h'};
-    longs[OPTION_ROWS + 1] = (struct option){NULL, 0, NULL, 0};
-}
-
-static bool read_option(int option, const char *value, bench_options *options)
-{
-    if (option == 'n') {
-        options->ranks_given = true;
-        return read_int("n", value, 1, 4096, &options->ranks);
-    }
-    if (option < OPTION_FIRST) {
-        return refuse("see pp_bench --help");
-    }
-    const option_row *row = &option_rows[option - OPTION_FIRST];
-    void *at = (char *)options + row->offset;
-    switch (row->kind) {
-    case FLAG: *(bool *)at = true; return true;
-    case TEXT: *(const char **)at = value; return true;
-    case COUNT: return read_int(row->name, value, 1, row->most, at);
-    case NUMBER: return read_u64(row->name, value, at);
-    case BYTES: return read_bytes(row->name, value, at);
-    default: return row->read(value, options);
-    }
-}
-
 /* ----------------------------------------------------------------------------------- *
  *  Do the values go together?
  * ----------------------------------------------------------------------------------- */
@@ -483,7 +395,8 @@ static bool check_all(bench_options *options)
            check_output("json", options->json);
 }
 
-bench_next bench_options_read(int argc, char **argv, int size, bench_options *options_p)
+enum tool_next bench_options_read(int argc, char **argv, int size,
+                                  bench_options *options_p)
 {
     bench_options options = {
         .model = {.struct_size = sizeof options.model, .kind = TRYST_MODEL_GPT},
@@ -491,33 +404,29 @@ bench_next bench_options_read(int argc, char **argv, int size, bench_options *op
                       .kind = TRYST_OPTIMIZER_ADAM},
         .schedule = "1f1b",
         .steps = STEPS_DEFAULT};
-    struct option longs[OPTION_ROWS + 2];
-    int option;
-    long_options_fill(longs);
-    while ((option = getopt_long(argc, argv, "n:h", longs, NULL)) != -1) {
-        if (option == 'h') {
-            fputs(help, stdout);
-            return BENCH_EXIT_OK;
-        }
-        if (!read_option(option, optarg, &options)) {
-            return BENCH_EXIT_USAGE;
-        }
+    const struct tool tool = {.name = "pp_bench",
+                              .help = help,
+                              .rows = rows,
+                              .rows_count = sizeof rows / sizeof *rows};
+    const enum tool_next next = tool_options_read(&tool, argc, argv, &options);
+    if (next != TOOL_GO) {
+        return next;
     }
     if (optind < argc) {
         refuse("%s: not an option; see pp_bench --help", argv[optind]);
-        return BENCH_EXIT_USAGE;
+        return TOOL_REFUSED;
     }
-    if (size > 0 && options.ranks_given && options.ranks != size) {
+    if (size > 0 && options.ranks > 0 && options.ranks != size) {
         refuse("-n %d, but a launcher started %d ranks", options.ranks, size);
-        return BENCH_EXIT_USAGE;
+        return TOOL_REFUSED;
     }
     options.ranks = size > 0 ? size : options.ranks;
     if (!check_all(&options)) {
         bench_options_close(&options);
-        return BENCH_EXIT_USAGE;
+        return TOOL_REFUSED;
     }
     *options_p = options;
-    return BENCH_RUN;
+    return TOOL_GO;
 }
 
 void bench_options_close(bench_options *options)

@@ -7,6 +7,8 @@
 #include <tryst/data.h>
 #include <tryst/pipeline.h>
 
+#include "tools/options.h"
+
 /* Where and in which numbers the stages compute. All zero: on the host, in fp32. */
 typedef struct bench_device {
     tryst_memory_kind memory;
@@ -21,7 +23,6 @@ typedef struct bench_device {
 
 typedef struct bench_options {
     int ranks;
-    bool ranks_given;  /* -n */
     tryst_model model; /* resolved */
     tryst_optimizer optimizer;
     bench_device device;
@@ -40,12 +41,10 @@ typedef struct bench_options {
     tryst_program *program; /* checked */
 } bench_options;
 
-/* What main does next. */
-typedef enum bench_next { BENCH_RUN, BENCH_EXIT_OK, BENCH_EXIT_USAGE } bench_next;
-
 /* Read and check the command line. `size` is the number of ranks that a launcher gave, 0
  * where there is none. Says on stderr what is wrong; `--help` prints on stdout. */
-bench_next bench_options_read(int argc, char **argv, int size, bench_options *options_p);
+enum tool_next bench_options_read(int argc, char **argv, int size,
+                                  bench_options *options_p);
 void bench_options_close(bench_options *options);
 
 #endif

@@ -11,6 +11,7 @@
 #include "bench_place.h"
 #include "bench_progress.h"
 #include "bench_report.h"
+#include "tools/launch/job.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -75,43 +76,20 @@ tryst_status bench_transfer_fail(bench_run *run, tryst_status status, const trys
  *  Open and close
  * ----------------------------------------------------------------------------------- */
 
-static tryst_status open_context(bench_run *run)
+static tryst_status open_job(bench_run *run)
 {
-    const bench_options *options = run->options;
-    char error[512] = "";
-    tryst_status status = tryst_config_open(&run->config, error, sizeof error);
-    if (status == TRYST_OK && options->transport) {
-        status = tryst_config_set(run->config, "transport", options->transport, error,
-                                  sizeof error);
-    }
-    if (status == TRYST_OK && options->trace) {
-        status = tryst_config_set(run->config, "trace", "1", error, sizeof error);
-    }
-    const tryst_open_params params = {.struct_size = sizeof params,
-                                      .config = run->config,
-                                      .error = error,
-                                      .error_capacity = sizeof error};
-    if (status == TRYST_OK) {
-        status = tryst_open(&params, &run->ctx);
-    }
-    return status == TRYST_OK
-               ? status
-               : bench_fail(run, status, "%s", *error ? error : tryst_status_str(status));
-}
-
-static tryst_status open_group(bench_run *run)
-{
-    char error[1024] = "";
+    const char *const settings[] = {"transport", run->options->transport, "trace",
+                                    run->options->trace ? "1" : NULL, NULL};
     const tryst_group_params params = {.struct_size = sizeof params,
                                        .allgather = run->place.allgather,
                                        .allgather_arg = run->place.allgather_arg,
                                        .rank = run->place.rank,
-                                       .size = run->place.size,
-                                       .error = error,
-                                       .error_capacity = sizeof error};
-    tryst_status status = tryst_group_open(run->ctx, &params, &run->group);
+                                       .size = run->place.size};
+    char error[1024];
+    tryst_status status =
+        job_open(settings, &params, error, sizeof error, &run->ctx, &run->group);
     if (status != TRYST_OK) {
-        return bench_fail(run, status, "%s", *error ? error : tryst_status_str(status));
+        return bench_fail(run, status, "%s", error);
     }
     run->rank = tryst_group_rank(run->group);
     run->size = tryst_group_size(run->group);
@@ -257,9 +235,6 @@ static void run_close(bench_run *run)
     if (run->ctx) {
         tryst_close(run->ctx);
     }
-    if (run->config) {
-        tryst_config_close(run->config);
-    }
     for (int i = 0; run->stages && i < tryst_program_stages(run->options->program); i++) {
         tryst_stage_close(run->stages[i]);
     }
@@ -367,8 +342,7 @@ static tryst_status train(bench_run *run)
 static tryst_status run_open(bench_run *run)
 {
     static tryst_status (*const parts[])(bench_run *) = {
-        allocate,    open_context, open_group, bench_place_on_device,
-        open_stages, open_data,    open_engine};
+        allocate, open_job, bench_place_on_device, open_stages, open_data, open_engine};
     tryst_status status = TRYST_OK;
     for (size_t i = 0; i < sizeof parts / sizeof *parts && status == TRYST_OK; i++) {
         status = parts[i](run);

@@ -44,7 +44,6 @@ typedef struct bench_run {
     bench_place place;
     int rank;
     int size;
-    tryst_config *config;
     tryst_ctx *ctx;
     tryst_group *group;
     tryst_step *scope; /* of all keys that are not the engine's: open for the whole run */

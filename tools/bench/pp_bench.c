@@ -130,13 +130,10 @@ static int process_main(void *arg, int rank)
 
 static int run_processes(bench_options *options)
 {
-    const struct launcher_params params = {.name = "pp_bench",
-                                           .ranks = options->ranks,
-                                           .main_fn = process_main,
-                                           .arg = options,
-                                           .grace_ns = GRACE_NS,
-                                           .no_prefix = true};
-    return launcher_run(&params) == 0 ? 0 : 1;
+    return launcher_run_local("pp_bench", options->ranks, process_main, options,
+                              GRACE_NS) == 0
+               ? 0
+               : 1;
 }
 
 /* `rank` -1: no launcher has made this process one. */
@@ -174,9 +171,9 @@ static int bench_main(int argc, char **argv)
         size = 0;
     }
     switch (bench_options_read(argc, argv, size, &options)) {
-    case BENCH_EXIT_OK: return 0;
-    case BENCH_EXIT_USAGE: return 2;
-    case BENCH_RUN: break;
+    case TOOL_DONE: return 0;
+    case TOOL_REFUSED: return 2;
+    case TOOL_GO: break;
     }
     const int exit_status = run(&options, rank);
     bench_options_close(&options);

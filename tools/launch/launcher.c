@@ -541,6 +541,18 @@ give_back:
     return status;
 }
 
+int launcher_run_local(const char *name, int ranks, int (*main_fn)(void *arg, int rank),
+                       void *arg, uint64_t grace_ns)
+{
+    const struct launcher_params params = {.name = name,
+                                           .ranks = ranks,
+                                           .main_fn = main_fn,
+                                           .arg = arg,
+                                           .grace_ns = grace_ns,
+                                           .no_prefix = true};
+    return launcher_run(&params);
+}
+
 int launcher_place(const char *name, int *rank_p, int *size_p)
 {
     char error[512] = "";

@@ -59,6 +59,11 @@ enum { LAUNCHER_FAILED = 125, LAUNCHER_NOT_RUNNABLE = 126, LAUNCHER_NOT_FOUND = 
  */
 int launcher_run(const struct launcher_params *params);
 
+/** The same for a tool's own `-n`: `ranks` processes that run main_fn(arg, rank) and write to our standard output
+ *  and error themselves. */
+int launcher_run_local(const char *name, int ranks, int (*main_fn)(void *arg, int rank),
+                       void *arg, uint64_t grace_ns);
+
 /** Is this process a rank that some launcher started (tryst_launch_find)? 1, with its place; 0:
  *  no; -1 after a message: what is set is half of something. */
 int launcher_place(const char *name, int *rank_p, int *size_p);

@@ -3,11 +3,13 @@
  * command line and its errors. */
 #include <errno.h>
 #include <getopt.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "launcher.h"
+#include "tools/options.h"
 #include "tools/standard_files.h"
 
 /* As env(1), timeout(1) and others say "the wrapper itself failed". */
@@ -51,17 +53,6 @@ static int usage_error(const char *what, const char *value)
     return USAGE_STATUS;
 }
 
-static bool ranks_parse(const char *text, int *ranks_p)
-{
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (errno || end == text || *end || value < 1 || value > LAUNCHER_RANKS_MAX)
-        return false;
-    *ranks_p = (int)value;
-    return true;
-}
-
 /* "10", "10s", "500ms", "2m", "1.5". */
 static bool time_parse(const char *text, uint64_t *ns_p)
 {
@@ -82,49 +73,48 @@ static bool time_parse(const char *text, uint64_t *ns_p)
     return false;
 }
 
-static bool env_add(struct options *options, char *item)
+static bool ranks_read(const char *text, void *to)
 {
-    if (item[0] == '=' || !strchr(item, '='))
-        return false;
-    options->env[options->env_count++] = item;
+    uint64_t ranks;
+    if (!tool_number_parse(text, 1, LAUNCHER_RANKS_MAX, &ranks))
+        return !usage_error("-n takes a number of ranks from 1 to 4096, not", text);
+    ((struct options *)to)->params.ranks = (int)ranks;
     return true;
+}
+
+static bool env_read(const char *text, void *to)
+{
+    struct options *options = to;
+    if (text[0] == '=' || !strchr(text, '='))
+        return !usage_error("--env takes NAME=VALUE, not", text);
+    options->env[options->env_count++] = (char *)(uintptr_t)text;
+    return true;
+}
+
+static bool grace_read(const char *text, void *to)
+{
+    return time_parse(text, &((struct options *)to)->params.grace_ns) ||
+           !usage_error("--grace takes a time such as 10s, 500ms or 2m, not", text);
 }
 
 /* 0, or the exit status after a message; *done_p: nothing is to be run (help). */
 static int options_parse(int argc, char **argv, struct options *options, bool *done_p)
 {
-    enum { NO_PREFIX = 256 };
-    static const struct option longs[] = {{"ranks", required_argument, NULL, 'n'},
-                                          {"env", required_argument, NULL, 'e'},
-                                          {"grace", required_argument, NULL, 'g'},
-                                          {"no-prefix", no_argument, NULL, NO_PREFIX},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
-    int letter;
-    while ((letter = getopt_long(argc, argv, "+n:e:g:h", longs, NULL)) != -1) {
-        switch (letter) {
-        case 'n':
-            if (!ranks_parse(optarg, &options->params.ranks))
-                return usage_error("-n takes a number of ranks from 1 to 4096, not",
-                                   optarg);
-            break;
-        case 'e':
-            if (!env_add(options, optarg))
-                return usage_error("--env takes NAME=VALUE, not", optarg);
-            break;
-        case 'g':
-            if (!time_parse(optarg, &options->params.grace_ns))
-                return usage_error("--grace takes a time such as 10s, 500ms or 2m, not",
-                                   optarg);
-            break;
-        case NO_PREFIX: options->params.no_prefix = true; break;
-        case 'h':
-            fputs(help, stdout);
-            *done_p = true;
-            return 0;
-        default: return USAGE_STATUS; /* getopt has said why */
-        }
-    }
+    static const struct tool_option rows[] = {
+        {"ranks", 'n', TOOL_OTHER, .read = ranks_read},
+        {"env", 'e', TOOL_OTHER, .read = env_read},
+        {"grace", 'g', TOOL_OTHER, .read = grace_read},
+        {"no-prefix", 0, TOOL_FLAG, .offset = offsetof(struct options, params.no_prefix)},
+    };
+    static const struct tool tool = {.name = "tryst-run",
+                                     .help = help,
+                                     .rows = rows,
+                                     .rows_count = sizeof rows / sizeof *rows,
+                                     .words_end = true};
+    const enum tool_next next = tool_options_read(&tool, argc, argv, options);
+    *done_p = next == TOOL_DONE;
+    if (next != TOOL_GO)
+        return next == TOOL_DONE ? 0 : USAGE_STATUS;
     if (options->params.ranks == 0)
         return usage_error("how many ranks? give -n N", NULL);
     if (optind == argc)

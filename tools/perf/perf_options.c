@@ -2,12 +2,13 @@
 /* tryst-perf's command line; see perf_options.h. */
 #include "perf_options.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "tools/options.h"
 
 /* As many transfers as ucx_perftest's tag_bw is given in tests/perf/compare.sh. */
 enum { WINDOW_DEFAULT = 32, WINDOW_MAX = 4096 };
@@ -55,45 +56,9 @@ static int usage(const char *format, ...)
     return 2;
 }
 
-static bool number_parse(const char *text, uint64_t least, uint64_t most,
-                         uint64_t *value_p)
-{
-    char *end;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (errno || end == text || *end || *text == '-' || value < least || value > most)
-        return false;
-    *value_p = value;
-    return true;
-}
-
-/* "8", "64K", "16M", "1G"; powers of 1024. */
-static bool bytes_parse(const char *text, uint64_t *bytes_p)
-{
-    static const char units[] = "KMG";
-    char *end;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (errno || end == text || *text == '-')
-        return false;
-    if (*end) {
-        const char *unit = strchr(units, *end);
-        if (!unit || end[1])
-            return false;
-        int shift = 10 * (int)(unit - units + 1);
-        if (value > BYTES_MAX >> shift)
-            return false;
-        value <<= shift;
-    }
-    if (value > BYTES_MAX)
-        return false;
-    *bytes_p = value;
-    return true;
-}
-
 static bool size_add(struct perf_options *options, uint64_t bytes)
 {
-    if (bytes == 0 || options->sizes_count == PERF_SIZES_MAX)
+    if (options->sizes_count == PERF_SIZES_MAX)
         return false;
     options->sizes[options->sizes_count++] = bytes;
     return true;
@@ -103,8 +68,8 @@ static bool range_parse(struct perf_options *options, char *text, char *colon)
 {
     uint64_t from, to;
     *colon = '\0';
-    if (!bytes_parse(text, &from) || !bytes_parse(colon + 1, &to) || from == 0 ||
-        from > to)
+    if (!tool_bytes_parse(text, 1, BYTES_MAX, &from) ||
+        !tool_bytes_parse(colon + 1, 1, BYTES_MAX, &to) || from > to)
         return false;
     for (uint64_t bytes = from; bytes <= to; bytes *= 2)
         if (!size_add(options, bytes))
@@ -124,7 +89,7 @@ static bool sizes_parse(struct perf_options *options, const char *given)
     if (colon)
         return range_parse(options, text, colon);
     while ((item = strsep(&rest, ",")) != NULL)
-        if (!bytes_parse(item, &bytes) || !size_add(options, bytes))
+        if (!tool_bytes_parse(item, 1, BYTES_MAX, &bytes) || !size_add(options, bytes))
             return false;
     return options->sizes_count > 0;
 }
@@ -151,49 +116,44 @@ static bool memory_parse(const char *text, tryst_memory_kind memory[2])
            kind_parse(second, text[first] ? strlen(second) : first, &memory[1]);
 }
 
-static int option_take(int letter, const char *value, struct perf_options *options)
+static bool ranks_read(const char *text, void *to)
 {
-    uint64_t number;
-    switch (letter) {
-    case 'n':
-        if (!number_parse(value, 2, 2, &number))
-            return usage("-n %s: there are always 2 ranks", value);
-        return 0;
-    case 's':
-        if (!sizes_parse(options, value))
-            return usage(
-                "--sizes %s: wants bytes from 1 as A:B or A,B,C, at most %d of them",
-                value, PERF_SIZES_MAX);
-        return 0;
-    case 'i':
-        if (!number_parse(value, 1, 1000000000, &options->iters))
-            return usage("--iters %s: wants a whole number from 1", value);
-        return 0;
-    case 'w':
-        if (!number_parse(value, 0, 1000000000, &options->warmup))
-            return usage("--warmup %s: wants a whole number from 0", value);
-        return 0;
-    case 'O':
-        if (!number_parse(value, 1, WINDOW_MAX, &number))
-            return usage("--window %s: wants a whole number from 1 to %d", value,
-                         WINDOW_MAX);
-        options->window = (int)number;
-        return 0;
-    case 't':
-        if (!transport_is_known(value))
-            return usage("--transport %s: wants auto, shm, ucx or ofi", value);
-        options->transport = value;
-        return 0;
-    case 'm':
-        if (!memory_parse(value, options->memory))
-            return usage("--memory %s: wants host, cuda, or two of them as cuda:host",
-                         value);
-        return 0;
-    case 'j': options->json = value; return 0;
-    case 'h': fputs(help, stdout); return -1;
-    default: return 2; /* getopt has said why */
-    }
+    (void)to;
+    return strcmp(text, "2") == 0 || !usage("-n %s: there are always 2 ranks", text);
 }
+
+static bool sizes_read(const char *text, void *to)
+{
+    return sizes_parse(to, text) ||
+           !usage("--sizes %s: wants bytes from 1 as A:B or A,B,C, at most %d of them",
+                  text, PERF_SIZES_MAX);
+}
+
+static bool transport_read(const char *text, void *to)
+{
+    ((struct perf_options *)to)->transport = text;
+    return transport_is_known(text) ||
+           !usage("--transport %s: wants auto, shm, ucx or ofi", text);
+}
+
+static bool memory_read(const char *text, void *to)
+{
+    return memory_parse(text, ((struct perf_options *)to)->memory) ||
+           !usage("--memory %s: wants host, cuda, or two of them as cuda:host", text);
+}
+
+#define AT(member) .offset = offsetof(struct perf_options, member)
+static const struct tool_option rows[] = {
+    {"ranks", 'n', TOOL_OTHER, .read = ranks_read},
+    {"sizes", 's', TOOL_OTHER, .read = sizes_read},
+    {"iters", 'i', TOOL_NUMBER, AT(iters), 1, 1000000000},
+    {"warmup", 'w', TOOL_NUMBER, AT(warmup), 0, 1000000000},
+    {"window", 'O', TOOL_COUNT, AT(window), 1, WINDOW_MAX},
+    {"transport", 0, TOOL_OTHER, .read = transport_read},
+    {"memory", 'm', TOOL_OTHER, .read = memory_read},
+    {"json", 'j', TOOL_TEXT, AT(json)},
+};
+#undef AT
 
 static int kind_take(int argc, char **argv, struct perf_options *options)
 {
@@ -212,23 +172,14 @@ static int kind_take(int argc, char **argv, struct perf_options *options)
 
 int perf_options_read(int argc, char **argv, struct perf_options *options_p)
 {
-    static const struct option longs[] = {{"ranks", required_argument, NULL, 'n'},
-                                          {"sizes", required_argument, NULL, 's'},
-                                          {"iters", required_argument, NULL, 'i'},
-                                          {"warmup", required_argument, NULL, 'w'},
-                                          {"window", required_argument, NULL, 'O'},
-                                          {"transport", required_argument, NULL, 't'},
-                                          {"memory", required_argument, NULL, 'm'},
-                                          {"json", required_argument, NULL, 'j'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {NULL, 0, NULL, 0}};
+    static const struct tool tool = {.name = "tryst-perf",
+                                     .help = help,
+                                     .rows = rows,
+                                     .rows_count = sizeof rows / sizeof *rows};
     struct perf_options options = {.warmup = UINT64_MAX, .window = WINDOW_DEFAULT};
-    int letter;
-    while ((letter = getopt_long(argc, argv, "n:s:i:w:O:m:j:h", longs, NULL)) != -1) {
-        int status = option_take(letter, optarg, &options);
-        if (status)
-            return status;
-    }
+    const enum tool_next next = tool_options_read(&tool, argc, argv, &options);
+    if (next != TOOL_GO)
+        return next == TOOL_DONE ? -1 : 2;
     int status = kind_take(argc, argv, &options);
     if (status)
         return status;

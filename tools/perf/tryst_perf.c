@@ -14,6 +14,7 @@
 #include <tryst/tryst.h>
 
 #include "perf_options.h"
+#include "tools/launch/job.h"
 #include "tools/launch/launcher.h"
 #include "tools/standard_files.h"
 
@@ -352,38 +353,6 @@ static int json_write(const struct perf *perf)
 
 /* ---- a rank ------------------------------------------------------------------------------- */
 
-static int context_open(struct perf *perf)
-{
-    char error[1024] = "";
-    tryst_config *config;
-    tryst_status status = tryst_config_open(&config, error, sizeof error);
-    if (status == TRYST_OK && perf->options->transport)
-        status = tryst_config_set(config, "transport", perf->options->transport, error,
-                                  sizeof error);
-    if (status != TRYST_OK) {
-        fail(perf, "configuration", status, error);
-        return 1;
-    }
-    tryst_open_params params = {.struct_size = sizeof params,
-                                .config = config,
-                                .error = error,
-                                .error_capacity = sizeof error};
-    status = tryst_open(&params, &perf->ctx);
-    tryst_config_close(config);
-    if (status != TRYST_OK) {
-        fail(perf, "opening a context", status, error);
-        return 1;
-    }
-    tryst_group_params group = {
-        .struct_size = sizeof group, .error = error, .error_capacity = sizeof error};
-    status = tryst_group_open(perf->ctx, &group, &perf->group);
-    if (status == TRYST_OK)
-        return 0;
-    fail(perf, "coming together", status, error);
-    tryst_close(perf->ctx);
-    return 1;
-}
-
 static tryst_status keys_open(struct perf *perf)
 {
     char key[TRYST_KEY_MAX + 1];
@@ -420,8 +389,15 @@ static int measure(struct perf *perf)
 static int rank_main(void *arg, int rank)
 {
     struct perf perf = {.options = arg, .rank = rank};
-    if (context_open(&perf) != 0)
+    const char *const settings[] = {"transport", perf.options->transport, NULL};
+    const tryst_group_params group = {.struct_size = sizeof group};
+    char error[1024];
+    const tryst_status joined =
+        job_open(settings, &group, error, sizeof error, &perf.ctx, &perf.group);
+    if (joined != TRYST_OK) {
+        fail(&perf, "joining the job", joined, error);
         return 1;
+    }
     perf.rank = tryst_group_rank(perf.group);
     int exit_status = 1;
     if (tryst_group_size(perf.group) == 2)
@@ -467,13 +443,10 @@ static int perf_main(int argc, char **argv)
         return 2;
     if (place)
         return rank_main(&options, 0);
-    struct launcher_params params = {.name = "tryst-perf",
-                                     .ranks = 2,
-                                     .main_fn = local_main,
-                                     .arg = &options,
-                                     .grace_ns = LAUNCHER_GRACE_NS,
-                                     .no_prefix = true};
-    return launcher_run(&params) == 0 ? 0 : 1;
+    return launcher_run_local("tryst-perf", 2, local_main, &options, LAUNCHER_GRACE_NS) ==
+                   0
+               ? 0
+               : 1;
 }
 
 int main(int argc, char **argv)

@@ -24,170 +24,63 @@ int topo_fail(int exit_status, const char *fmt, ...)
 
 /* ---- options ------------------------------------------------------------------------------ */
 
-/* An option of any word; where its text goes, or what it switches on. */
-struct option_row {
-    const char *name;
-    char letter; /* 0: it has none */
-    bool flag;
-    size_t offset;
-};
-
-#define TEXT(name, letter, member)                                 \
-    {                                                              \
-        name, letter, false, offsetof(struct topo_options, member) \
-    }
-#define FLAG(name, letter, member)                                \
-    {                                                             \
-        name, letter, true, offsetof(struct topo_options, member) \
-    }
-
-static const struct option_row rows[] = {
-    TEXT("input", 0, input),
-    TEXT("format", 0, format),
-    TEXT("output", 'o', output),
-    FLAG("probe", 0, probe),
-    TEXT("op", 0, op),
-    TEXT("root", 0, root),
-    TEXT("ranks", 0, ranks),
-    TEXT("size", 0, size),
-    TEXT("sum-rate", 0, sum_rate),
-    TEXT("trees-max", 0, trees_max),
-    TEXT("gap", 0, gap),
-    TEXT("json", 0, json),
-    TEXT("from", 0, from),
-    TEXT("to", 0, to),
-    TEXT("local-ranks", 'n', local_ranks),
-    TEXT("transport", 0, transport),
-    TEXT("probe-cache", 0, probe_cache),
-    TEXT("probe-seconds", 0, probe_seconds),
-    FLAG("probe-again", 0, probe_again),
-    FLAG("help", 'h', help),
-};
-
-enum { ROWS = sizeof rows / sizeof *rows, LONG_FIRST = 256 };
-
-static void longs_make(struct option *longs)
+static bool gap_read(const char *text, void *to)
 {
-    for (int i = 0; i < ROWS; i++)
-        longs[i] =
-            (struct option){rows[i].name, rows[i].flag ? no_argument : required_argument,
-                            NULL, LONG_FIRST + i};
-    longs[ROWS] = (struct option){NULL, 0, NULL, 0};
-}
-
-/* What getopt found; '?' is nobody's. */
-static const struct option_row *row_find(int what)
-{
-    for (int i = 0; i < ROWS; i++)
-        if (what == LONG_FIRST + i || (rows[i].letter && what == rows[i].letter))
-            return &rows[i];
-    return NULL;
-}
-
-static void row_take(const struct option_row *row, const char *text,
-                     struct topo_options *options)
-{
-    char *place = (char *)options + row->offset;
-    if (row->flag)
-        *(bool *)(void *)place = true;
-    else
-        *(const char **)(void *)place = text;
-}
-
-static bool is_allowed(const char *const *allowed, const char *name)
-{
-    while (*allowed && strcmp(*allowed, name) != 0)
-        allowed++;
-    return *allowed != NULL;
-}
-
-bool topo_options_read(int argc, char **argv, const char *const *allowed,
-                       struct topo_options *options)
-{
-    struct option longs[ROWS + 1];
-    int what;
-    longs_make(longs);
-    while (!options->help &&
-           (what = getopt_long(argc, argv, "hn:o:", longs, NULL)) != -1) {
-        const struct option_row *row = row_find(what);
-        if (!row)
-            return false; /* getopt has said it */
-        if (strcmp(row->name, "help") != 0 && !is_allowed(allowed, row->name)) {
-            topo_fail(0, "--%s does not belong here; see --help", row->name);
-            return false;
-        }
-        row_take(row, optarg, options);
-    }
-    if (options->help)
+    double *gap = &((struct topo_options *)to)->gap;
+    char *end;
+    *gap = strtod(text, &end);
+    if (end != text && !*end && *gap >= 0 && *gap < 1e6)
         return true;
-    if (optind < argc && is_allowed(allowed, "FILE"))
-        options->file = argv[optind++];
-    if (optind < argc)
-        topo_fail(0, "what is '%s'? See --help", argv[optind]);
-    return optind >= argc;
-}
-
-/* ---- values ------------------------------------------------------------------------------- */
-
-/* Digits alone, up to `max`. */
-static bool whole_parse(const char *text, size_t length, uint64_t max, uint64_t *whole_p)
-{
-    uint64_t whole = 0;
-    for (size_t i = 0; i < length; i++) {
-        if (text[i] < '0' || text[i] > '9')
-            return false;
-        uint64_t digit = (uint64_t)(text[i] - '0');
-        if (whole > (max - digit) / 10)
-            return false;
-        whole = whole * 10 + digit;
-    }
-    *whole_p = whole;
-    return length > 0;
-}
-
-bool topo_size_parse(const char *text, uint64_t *bytes_p)
-{
-    static const char units[] = "KMGT";
-    size_t digits = strspn(text, "0123456789");
-    const char *unit = text[digits] ? strchr(units, text[digits]) : NULL;
-    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
-    const char *rest = text + digits + (unit != NULL);
-    bool ends = !*rest || (unit && strcmp(rest, "iB") == 0);
-    uint64_t whole;
-    if (ends && whole_parse(text, digits, UINT64_MAX >> shift, &whole)) {
-        *bytes_p = whole << shift;
-        return true;
-    }
-    topo_fail(
-        0,
-        "--size %s: a size is a whole number of bytes, or with K, M, G or T of 1024, "
-        "1024 x 1024, ... bytes (64K, 1M)",
-        text);
+    topo_fail(0, "--gap %s: a number of 0 and up is needed (0.01 is 1 %%)", text);
     return false;
 }
 
-bool topo_number_parse(const char *option, const char *text, double *number_p)
+#define AT(member) .offset = offsetof(struct topo_options, member)
+static const struct tool_option rows[] = {
+    {"input", 0, TOOL_TEXT, AT(input)},
+    {"format", 0, TOOL_TEXT, AT(format)},
+    {"output", 'o', TOOL_TEXT, AT(output)},
+    {"probe", 0, TOOL_FLAG, AT(probe)},
+    {"op", 0, TOOL_TEXT, AT(op)},
+    {"root", 0, TOOL_TEXT, AT(root)},
+    {"ranks", 0, TOOL_TEXT, AT(ranks)},
+    {"size", 0, TOOL_BYTES, AT(size_bytes), 0, UINT64_MAX - 1},
+    {"sum-rate", 0, TOOL_RATE, AT(sum_rate)},
+    {"trees-max", 0, TOOL_COUNT, AT(trees_max), 0, INT32_MAX},
+    {"gap", 0, TOOL_OTHER, .read = gap_read},
+    {"json", 0, TOOL_TEXT, AT(json)},
+    {"from", 0, TOOL_TEXT, AT(from)},
+    {"to", 0, TOOL_TEXT, AT(to)},
+    {"local-ranks", 'n', TOOL_COUNT, AT(local_ranks), 1, INT32_MAX},
+    {"transport", 0, TOOL_TEXT, AT(transport)},
+    {"probe-cache", 0, TOOL_TEXT, AT(probe_cache)},
+    {"probe-seconds", 0, TOOL_RATE, AT(probe_seconds)},
+    {"probe-again", 0, TOOL_FLAG, AT(probe_again)},
+};
+#undef AT
+
+enum tool_next topo_options_read(int argc, char **argv, const char *help,
+                                 const char *const *allowed, struct topo_options *options)
 {
-    char *end;
-    double number = strtod(text, &end);
-    if (end == text || *end || !(number > 0 && number < 1e9)) {
-        topo_fail(0, "%s %s: a number above 0 is needed", option, text);
-        return false;
-    }
-    *number_p = number;
-    return true;
+    const struct tool tool = {.name = "tryst-topo",
+                              .help = help,
+                              .rows = rows,
+                              .rows_count = sizeof rows / sizeof *rows,
+                              .allowed = allowed};
+    bool file = false;
+    const enum tool_next next = tool_options_read(&tool, argc, argv, options);
+    while (*allowed)
+        file |= strcmp(*allowed++, "FILE") == 0;
+    if (next != TOOL_GO)
+        return next;
+    if (optind < argc && file)
+        options->file = argv[optind++];
+    if (optind < argc)
+        topo_fail(0, "what is '%s'? See --help", argv[optind]);
+    return optind < argc ? TOOL_REFUSED : TOOL_GO;
 }
 
-bool topo_count_parse(const char *option, const char *text, int32_t *count_p)
-{
-    uint64_t whole;
-    if (!whole_parse(text, strlen(text), INT32_MAX, &whole)) {
-        topo_fail(0, "%s %s: a whole number is needed", option, text);
-        return false;
-    }
-    *count_p = (int32_t)whole;
-    return true;
-}
+/* ---- ranks -------------------------------------------------------------------------------- */
 
 /* By name, or by number where no rank has that name; -1. */
 static int rank_find(const tryst_topo *topo, const char *text, size_t length)
@@ -201,7 +94,7 @@ static int rank_find(const tryst_topo *topo, const char *text, size_t length)
         if (rank >= 0)
             return rank;
     }
-    bool is_number = whole_parse(text, length, INT_MAX, &number);
+    bool is_number = length < sizeof name && tool_number_parse(name, 0, INT_MAX, &number);
     return is_number && (int)number < tryst_topo_ranks(topo) ? (int)number : -1;
 }
 

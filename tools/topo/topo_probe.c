@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tools/launch/job.h"
 #include "topo_flows.h"
 #include "topo_tool.h"
 
@@ -440,39 +441,11 @@ static int probe_measure(struct probe *probe, tryst_topo **topo_p)
     return probe->flows.rank == 0 ? graph_make(probe, topo_p) : TOPO_FINE;
 }
 
-static tryst_status job_join(struct probe *probe, char *error, size_t error_capacity)
-{
-    struct flows *flows = &probe->flows;
-    tryst_config *config;
-    tryst_status status = tryst_config_open(&config, error, error_capacity);
-    if (status == TRYST_OK && probe->options->transport)
-        status = tryst_config_set(config, "transport", probe->options->transport, error,
-                                  error_capacity);
-    if (status != TRYST_OK)
-        return status;
-    tryst_open_params params = {.struct_size = sizeof params,
-                                .config = config,
-                                .error = error,
-                                .error_capacity = error_capacity};
-    tryst_group_params group = {
-        .struct_size = sizeof group, .error = error, .error_capacity = error_capacity};
-    status = tryst_open(&params, &flows->ctx);
-    tryst_config_close(config);
-    if (status != TRYST_OK)
-        return status;
-    status = tryst_group_open(flows->ctx, &group, &flows->group);
-    if (status != TRYST_OK) {
-        tryst_close(flows->ctx);
-        return status;
-    }
-    flows->rank = tryst_group_rank(flows->group);
-    flows->size = tryst_group_size(flows->group);
-    return TRYST_OK;
-}
-
 int probe_run(const struct probe_options *options, tryst_topo **topo_p)
 {
-    char error[1024] = "";
+    const char *const settings[] = {"transport", options->transport, NULL};
+    const tryst_group_params group = {.struct_size = sizeof group};
+    char error[1024];
     int result;
     struct probe *probe = calloc(1, sizeof *probe);
     *topo_p = NULL;
@@ -481,12 +454,15 @@ int probe_run(const struct probe_options *options, tryst_topo **topo_p)
     probe->options = options;
     probe->flows.step_id = 1;
     probe->flows.failed_from = probe->flows.failed_to = -1;
-    tryst_status status = job_join(probe, error, sizeof error);
+    tryst_status status = job_open(settings, &group, error, sizeof error,
+                                   &probe->flows.ctx, &probe->flows.group);
     if (status != TRYST_OK) {
         result = fail(probe, "joining the job", status, error);
         free(probe);
         return result;
     }
+    probe->flows.rank = tryst_group_rank(probe->flows.group);
+    probe->flows.size = tryst_group_size(probe->flows.group);
     if (probe->flows.size < 2 || probe->flows.size > RANKS_MAX)
         result = topo_fail(TOPO_USAGE, "--probe takes 2 to %d ranks, this job has %d",
                            RANKS_MAX, probe->flows.size);

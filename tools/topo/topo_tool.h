@@ -7,31 +7,35 @@
 #include <tryst/topo.h>
 #include <tryst/tryst.h>
 
+#include "tools/options.h"
+
 /* Exit statuses. */
 enum { TOPO_FINE = 0, TOPO_WRONG = 1, TOPO_USAGE = 2 };
 
-/* The command line of any word; what a word does not know stays NULL and is refused. */
+/* The command line of any word; what a word does not know is refused. */
 struct topo_options {
     const char *input, *format, *output, *json;
-    const char *op, *root, *ranks, *size, *trees_max, *gap, *sum_rate, *from, *to;
+    const char *op, *root, *ranks, *from, *to;
+    uint64_t size_bytes; /* TOPO_SIZE_NONE: not given */
+    int trees_max;
+    double gap, sum_rate;
     const char *file; /* the plan to verify */
-    const char *local_ranks, *transport, *probe_cache, *probe_seconds;
-    bool help, probe, probe_again;
+    int local_ranks;  /* 0: not given */
+    const char *transport, *probe_cache;
+    double probe_seconds; /* 0: not given */
+    bool probe, probe_again;
 };
+
+#define TOPO_SIZE_NONE UINT64_MAX
 
 extern const char topo_help[], topo_help_plan[], topo_help_verify[], topo_help_explain[];
 
-/* Reads argv behind the word, of which `allowed` are the options (their names, NULL at the end). False: it said
- * what is wrong. */
-bool topo_options_read(int argc, char **argv, const char *const *allowed,
-                       struct topo_options *options);
+/* Reads argv behind the word, of which `allowed` are the options (their names, NULL at the end) and `help` is
+ * the page. */
+enum tool_next topo_options_read(int argc, char **argv, const char *help,
+                                 const char *const *allowed,
+                                 struct topo_options *options);
 
-/* "1M" (1024 × 1024), "64KiB", "1500"; false: it said what is wrong. */
-bool topo_size_parse(const char *text, uint64_t *bytes_p);
-/* A whole number of 0 and up, for `option`. */
-bool topo_count_parse(const char *option, const char *text, int32_t *count_p);
-/* A number above 0, for `option`. */
-bool topo_number_parse(const char *option, const char *text, double *number_p);
 /* A rank by its name or number; -1: it said what is wrong. */
 int topo_rank_parse(const tryst_topo *topo, const char *text, const char *input);
 /* "0,2-4", "h0,h2"; the caller frees. False: it said what is wrong. */

@@ -57,14 +57,12 @@ static int probe_options_make(const struct topo_options *options,
 {
     *probe = (struct probe_options){.transport = options->transport,
                                     .cache = options->probe_cache,
-                                    .seconds_max = PROBE_SECONDS_USUAL,
+                                    .seconds_max = options->probe_seconds > 0
+                                                       ? options->probe_seconds
+                                                       : PROBE_SECONDS_USUAL,
                                     .again = options->probe_again};
     if (options->input)
         return topo_fail(TOPO_USAGE, "--input reads and --probe measures: one of them");
-    if (options->probe_seconds &&
-        !topo_number_parse("--probe-seconds", options->probe_seconds,
-                           &probe->seconds_max))
-        return TOPO_USAGE;
     return TOPO_FINE;
 }
 
@@ -89,28 +87,20 @@ static int probe_main(struct topo_options *options)
 {
     struct probe_options probe;
     int rank, size;
-    int32_t ranks = 0;
     const int place = launcher_place("tryst-topo", &rank, &size);
     if (place < 0)
         return TOPO_USAGE;
     if (place)
         return probe_rank(options, rank);
-    if (options->local_ranks && !topo_count_parse("-n", options->local_ranks, &ranks))
-        return TOPO_USAGE;
-    if (ranks < 2)
+    if (options->local_ranks < 2)
         return topo_fail(TOPO_USAGE,
                          "--probe measures between ranks: start it by tryst-run, "
                          "mpirun, srun or torchrun, or with -n 2 or more");
     int result = probe_options_make(options, &probe);
     if (result != TOPO_FINE)
         return result;
-    struct launcher_params params = {.name = "tryst-topo",
-                                     .ranks = ranks,
-                                     .main_fn = probe_rank,
-                                     .arg = options,
-                                     .grace_ns = LAUNCHER_GRACE_NS,
-                                     .no_prefix = true};
-    return launcher_run(&params);
+    return launcher_run_local("tryst-topo", options->local_ranks, probe_rank, options,
+                              LAUNCHER_GRACE_NS);
 }
 
 static int show_main(struct topo_options *options)
@@ -118,7 +108,7 @@ static int show_main(struct topo_options *options)
     if (options->probe)
         return probe_main(options);
     if (options->local_ranks || options->transport || options->probe_cache ||
-        options->probe_seconds || options->probe_again)
+        options->probe_seconds > 0 || options->probe_again)
         return topo_fail(TOPO_USAGE,
                          "-n, --transport, --probe-seconds, --probe-cache and "
                          "--probe-again go with --probe");
@@ -172,18 +162,6 @@ static bool root_parse(const tryst_topo *topo, const struct topo_options *option
     return !params->ranks;
 }
 
-static bool gap_parse(const char *text, double *gap_p)
-{
-    char *end;
-    double gap = strtod(text, &end);
-    if (end == text || *end || !(gap >= 0 && gap < 1e6)) {
-        topo_fail(0, "--gap %s: a number of 0 and up is needed (0.01 is 1 %%)", text);
-        return false;
-    }
-    *gap_p = gap;
-    return true;
-}
-
 /* *ranks_p is the caller's to free, also on failure. */
 static bool params_read(const tryst_topo *topo, const struct topo_options *options,
                         tryst_plan_params *params, int32_t **ranks_p)
@@ -194,17 +172,10 @@ static bool params_read(const tryst_topo *topo, const struct topo_options *optio
                                             ranks_p, &params->ranks_count))
         return false;
     params->ranks = *ranks_p;
-    if (options->trees_max &&
-        !topo_count_parse("--trees-max", options->trees_max, &params->trees_max))
-        return false;
-    if (options->gap && !gap_parse(options->gap, &params->gap_max))
-        return false;
-    if (options->size && !topo_size_parse(options->size, &params->size_bytes))
-        return false;
-    if (options->sum_rate &&
-        !topo_number_parse("--sum-rate", options->sum_rate, &params->sum_bytes_per_s))
-        return false;
-    params->sum_bytes_per_s *= 1e9;
+    params->trees_max = options->trees_max;
+    params->gap_max = options->gap;
+    params->size_bytes = options->size_bytes == TOPO_SIZE_NONE ? 0 : options->size_bytes;
+    params->sum_bytes_per_s = options->sum_rate * 1e9;
     return root_parse(topo, options, params);
 }
 
@@ -279,11 +250,10 @@ static int verify_main(struct topo_options *options)
 static int explain_main(struct topo_options *options)
 {
     char error[TRYST_TOPO_TEXT_MAX] = "", *text = NULL;
-    uint64_t bytes = SIZE_USUAL;
+    const uint64_t bytes =
+        options->size_bytes == TOPO_SIZE_NONE ? SIZE_USUAL : options->size_bytes;
     if (!options->from || !options->to)
         return topo_fail(TOPO_USAGE, "explain needs --from and --to");
-    if (options->size && !topo_size_parse(options->size, &bytes))
-        return TOPO_USAGE;
     tryst_topo *topo = topo_open(options);
     if (!topo)
         return TOPO_USAGE;
@@ -324,7 +294,7 @@ static const struct word {
 
 static int topo_main(int argc, char **argv)
 {
-    struct topo_options options = {0};
+    struct topo_options options = {.size_bytes = TOPO_SIZE_NONE};
     const struct word *word = &words[0];
     if (argc > 1 && argv[1][0] != '-') {
         word = NULL;
@@ -336,14 +306,13 @@ static int topo_main(int argc, char **argv)
                              "there is no '%s': plan, verify, explain; see "
                              "tryst-topo --help",
                              argv[1]);
-        argv[1] = argv[0]; /* what getopt says begins with the program's name */
-        argc--;
+        argc--; /* the word is what getopt passes over */
         argv++;
     }
-    if (!topo_options_read(argc, argv, word->options, &options))
-        return TOPO_USAGE;
-    if (options.help)
-        return topo_text_put(word->help, NULL);
+    const enum tool_next next =
+        topo_options_read(argc, argv, word->help, word->options, &options);
+    if (next != TOOL_GO)
+        return next == TOOL_DONE ? TOPO_FINE : TOPO_USAGE;
     return word->main(&options);
 }
 

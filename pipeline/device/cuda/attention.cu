@@ -417,11 +417,11 @@ static void attention_backward_launch(const device_lane *lane, const device_atte
 
 extern "C" void cuda_attention_forward(const device_lane *lane, const device_attention *a)
 {
-    CUDA_FOR_TYPE(attention_forward_launch, lane, a);
+    CUDA_FOR_TYPE(lane, attention_forward_launch<T>(lane, a));
 }
 
 extern "C" void cuda_attention_backward(const device_lane *lane,
                                         const device_attention *a)
 {
-    CUDA_FOR_TYPE(attention_backward_launch, lane, a);
+    CUDA_FOR_TYPE(lane, attention_backward_launch<T>(lane, a));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* column_sum.c on a GPU: a block has 32 columns, each of its 32 rows of threads adds every 32nd
+/* Sums of columns on a GPU: a block has 32 columns, each of its 32 rows of threads adds every 32nd
  * row, and the first adds the 32 sums in their order. */
 #include "cuda_kernel.h"
 
@@ -25,17 +25,11 @@ __global__ static void __launch_bounds__(COLUMN_TILE *COLUMN_TILE)
     }
 }
 
-template <typename T>
-static void column_sum_launch(const device_lane *lane, int32_t rows, int32_t columns,
-                              const void *dy, void *dbias)
-{
-    CUDA_LAUNCH(lane, "column_sum", column_sum_kernel<T>, blocks_of(columns, COLUMN_TILE),
-                dim3(COLUMN_TILE, COLUMN_TILE), 0, rows, columns, (const T *)dy,
-                (float *)dbias);
-}
-
 extern "C" void cuda_column_sum(const device_lane *lane, int32_t rows, int32_t columns,
                                 const void *dy, void *dbias)
 {
-    CUDA_FOR_TYPE(column_sum_launch, lane, rows, columns, dy, dbias);
+    CUDA_FOR_TYPE(lane, CUDA_LAUNCH(lane, "column_sum", column_sum_kernel<T>,
+                                    blocks_of(columns, COLUMN_TILE),
+                                    dim3(COLUMN_TILE, COLUMN_TILE), 0, rows, columns,
+                                    (const T *)dy, (float *)dbias));
 }

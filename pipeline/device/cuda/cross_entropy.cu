@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cross_entropy.c on a GPU: one warp has one row; the mean is one block's, in fp64. */
+/* Cross-entropy on a GPU: one warp has one row; the mean is one block's, in fp64. */
 #include "cuda_kernel.h"
 
 enum { LOSS_WARPS = 4, LOSS_THREADS = 256 };
@@ -64,18 +64,6 @@ __global__ static void loss_mean_kernel(int rows, const float *losses, double *m
     }
 }
 
-template <typename T>
-static void cross_entropy_backward_launch(const device_lane *lane, int32_t rows,
-                                          int32_t classes, float weight,
-                                          const void *logits, const uint8_t *target,
-                                          const void *lse, void *dlogits)
-{
-    const uint64_t count = (uint64_t)rows * (uint64_t)classes;
-    CUDA_LAUNCH(lane, "cross_entropy_backward", cross_entropy_backward_kernel<T>,
-                element_blocks(count), ELEMENT_THREADS, 0, count, classes, weight,
-                (const float *)logits, target, (const float *)lse, (T *)dlogits);
-}
-
 extern "C" void cuda_cross_entropy_forward(const device_lane *lane, int32_t rows,
                                            int32_t classes, const void *logits,
                                            const uint8_t *target, void *losses, void *lse)
@@ -90,8 +78,12 @@ extern "C" void cuda_cross_entropy_backward(const device_lane *lane, int32_t row
                                             const void *logits, const uint8_t *target,
                                             const void *lse, void *dlogits)
 {
-    CUDA_FOR_TYPE(cross_entropy_backward_launch, lane, rows, classes, (float)weight,
-                  logits, target, lse, dlogits);
+    const uint64_t count = (uint64_t)rows * (uint64_t)classes;
+    CUDA_FOR_TYPE(lane, CUDA_LAUNCH(lane, "cross_entropy_backward",
+                                    cross_entropy_backward_kernel<T>,
+                                    element_blocks(count), ELEMENT_THREADS, 0, count,
+                                    classes, (float)weight, (const float *)logits, target,
+                                    (const float *)lse, (T *)dlogits));
 }
 
 extern "C" void cuda_loss_mean(const device_lane *lane, int32_t rows, const void *losses,

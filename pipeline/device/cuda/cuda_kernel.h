@@ -108,9 +108,16 @@ static inline unsigned blocks_of(int32_t count, int32_t each)
     return (unsigned)((count + each - 1) / each);
 }
 
-/* Call launcher<T>(lane, …) for the session's T. */
-#define CUDA_FOR_TYPE(launcher, lane, ...)                                            \
-    ((lane)->session->dtype == TRYST_DTYPE_BF16 ? launcher<bf16>((lane), __VA_ARGS__) \
-                                                : launcher<float>((lane), __VA_ARGS__))
+/* The statements once, with T the session's dtype. */
+#define CUDA_FOR_TYPE(lane, ...)                          \
+    do {                                                  \
+        if ((lane)->session->dtype == TRYST_DTYPE_BF16) { \
+            typedef bf16 T;                               \
+            __VA_ARGS__;                                  \
+        } else {                                          \
+            typedef float T;                              \
+            __VA_ARGS__;                                  \
+        }                                                 \
+    } while (0)
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations of the CUDA row; device_kernels.h says what each does. Each stands in a .cu file
- * of its reference's name (../reference). Called through the row's table alone (cuda_row.c). */
+/* The operations of the CUDA row; device_kernels.h says what each does. The reference
+ * (../reference) has each by the same name. Called through the row's table alone (cuda_row.c). */
 #ifndef PIPELINE_DEVICE_CUDA_ROW_H
 #define PIPELINE_DEVICE_CUDA_ROW_H
 

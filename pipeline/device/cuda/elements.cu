@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* elements.c on a GPU. The bias stands in where a product has none of its own. */
+/* Whole arrays on a GPU. The bias stands in where a product has none of its own. */
 #include "cuda_kernel.h"
 
 template <typename T>
@@ -34,59 +34,35 @@ __global__ static void round_kernel(uint64_t count, const float *wide, T *y)
     }
 }
 
-template <typename T>
-static void add_launch(const device_lane *lane, uint64_t count, const void *a,
-                       const void *b, void *y)
-{
-    CUDA_LAUNCH(lane, "add", add_kernel<T>, element_blocks(count), ELEMENT_THREADS, 0,
-                count, (const T *)a, (const T *)b, (T *)y);
-}
-
-template <typename T>
-static void bias_add_launch(const device_lane *lane, int32_t rows, int32_t columns,
-                            const void *bias, void *y)
-{
-    const uint64_t count = (uint64_t)rows * (uint64_t)columns;
-    CUDA_LAUNCH(lane, "bias_add", bias_add_kernel<T>, element_blocks(count),
-                ELEMENT_THREADS, 0, count, columns, (const T *)bias, (T *)y);
-}
-
-template <typename T>
-static void duplicate_launch(const device_lane *lane, uint64_t count, const void *x,
-                             void *y)
-{
-    CUDA_LAUNCH(lane, "duplicate", duplicate_kernel<T>, element_blocks(count),
-                ELEMENT_THREADS, 0, count, (const T *)x, (T *)y);
-}
-
-template <typename T>
-static void round_launch(const device_lane *lane, uint64_t count, const void *wide,
-                         void *y)
-{
-    CUDA_LAUNCH(lane, "round", round_kernel<T>, element_blocks(count), ELEMENT_THREADS, 0,
-                count, (const float *)wide, (T *)y);
-}
-
 extern "C" void cuda_add(const device_lane *lane, uint64_t count, const void *a,
                          const void *b, void *y)
 {
-    CUDA_FOR_TYPE(add_launch, lane, count, a, b, y);
+    CUDA_FOR_TYPE(lane, CUDA_LAUNCH(lane, "add", add_kernel<T>, element_blocks(count),
+                                    ELEMENT_THREADS, 0, count, (const T *)a, (const T *)b,
+                                    (T *)y));
 }
 
 extern "C" void cuda_bias_add(const device_lane *lane, int32_t rows, int32_t columns,
                               const void *bias, void *y)
 {
-    CUDA_FOR_TYPE(bias_add_launch, lane, rows, columns, bias, y);
+    const uint64_t count = (uint64_t)rows * (uint64_t)columns;
+    CUDA_FOR_TYPE(lane, CUDA_LAUNCH(lane, "bias_add", bias_add_kernel<T>,
+                                    element_blocks(count), ELEMENT_THREADS, 0, count,
+                                    columns, (const T *)bias, (T *)y));
 }
 
 extern "C" void cuda_duplicate(const device_lane *lane, uint64_t count, const void *x,
                                void *y)
 {
-    CUDA_FOR_TYPE(duplicate_launch, lane, count, x, y);
+    CUDA_FOR_TYPE(lane, CUDA_LAUNCH(lane, "duplicate", duplicate_kernel<T>,
+                                    element_blocks(count), ELEMENT_THREADS, 0, count,
+                                    (const T *)x, (T *)y));
 }
 
 extern "C" void cuda_round(const device_lane *lane, uint64_t count, const void *wide,
                            void *y)
 {
-    CUDA_FOR_TYPE(round_launch, lane, count, wide, y);
+    CUDA_FOR_TYPE(lane,
+                  CUDA_LAUNCH(lane, "round", round_kernel<T>, element_blocks(count),
+                              ELEMENT_THREADS, 0, count, (const float *)wide, (T *)y));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* embedding.c on a GPU. Backward is no scatter: a block owns one row of a table and walks all rows
+/* The embedding on a GPU. Backward is no scatter: a block owns one row of a table and walks all rows
  * of dy that belong there, in their order, so that sums need no atomics. */
 #include "cuda_kernel.h"
 
@@ -52,40 +52,15 @@ __global__ static void embedding_position_kernel(int rows, int seq, int hidden,
     dposition[(size_t)blockIdx.x * hidden + column] += sum;
 }
 
-template <typename T>
-static void embedding_forward_launch(const device_lane *lane, int32_t rows, int32_t seq,
-                                     int32_t hidden, const uint8_t *bytes,
-                                     const void *token, const void *position, void *y)
-{
-    const uint64_t count = (uint64_t)rows * (uint64_t)hidden;
-    CUDA_LAUNCH(lane, "embedding_forward", embedding_forward_kernel<T>,
-                element_blocks(count), ELEMENT_THREADS, 0, count, seq, hidden, bytes,
-                (const T *)token, (const T *)position, (T *)y);
-}
-
-template <typename T>
-static void embedding_backward_launch(const device_lane *lane, int32_t rows, int32_t seq,
-                                      int32_t hidden, int32_t vocabulary,
-                                      const uint8_t *bytes, const void *dy, void *dtoken,
-                                      void *dposition)
-{
-    const unsigned columns = blocks_of(hidden, EMBEDDING_THREADS);
-    CUDA_LAUNCH(lane, "embedding_backward", embedding_token_kernel<T>,
-                dim3((unsigned)vocabulary, columns), EMBEDDING_THREADS, 0, rows, hidden,
-                bytes, (const T *)dy, (float *)dtoken);
-    if (dposition) {
-        CUDA_LAUNCH(lane, "embedding_backward", embedding_position_kernel<T>,
-                    dim3((unsigned)seq, columns), EMBEDDING_THREADS, 0, rows, seq, hidden,
-                    (const T *)dy, (float *)dposition);
-    }
-}
-
 extern "C" void cuda_embedding_forward(const device_lane *lane, int32_t rows, int32_t seq,
                                        int32_t hidden, const uint8_t *bytes,
                                        const void *token, const void *position, void *y)
 {
-    CUDA_FOR_TYPE(embedding_forward_launch, lane, rows, seq, hidden, bytes, token,
-                  position, y);
+    const uint64_t count = (uint64_t)rows * (uint64_t)hidden;
+    CUDA_FOR_TYPE(lane, CUDA_LAUNCH(lane, "embedding_forward",
+                                    embedding_forward_kernel<T>, element_blocks(count),
+                                    ELEMENT_THREADS, 0, count, seq, hidden, bytes,
+                                    (const T *)token, (const T *)position, (T *)y));
 }
 
 extern "C" void cuda_embedding_backward(const device_lane *lane, int32_t rows,
@@ -93,6 +68,15 @@ extern "C" void cuda_embedding_backward(const device_lane *lane, int32_t rows,
                                         const uint8_t *bytes, const void *dy,
                                         void *dtoken, void *dposition)
 {
-    CUDA_FOR_TYPE(embedding_backward_launch, lane, rows, seq, hidden, vocabulary, bytes,
-                  dy, dtoken, dposition);
+    const unsigned columns = blocks_of(hidden, EMBEDDING_THREADS);
+    CUDA_FOR_TYPE(lane,
+                  CUDA_LAUNCH(lane, "embedding_backward", embedding_token_kernel<T>,
+                              dim3((unsigned)vocabulary, columns), EMBEDDING_THREADS, 0,
+                              rows, hidden, bytes, (const T *)dy, (float *)dtoken));
+    if (dposition) {
+        CUDA_FOR_TYPE(
+            lane, CUDA_LAUNCH(lane, "embedding_backward", embedding_position_kernel<T>,
+                              dim3((unsigned)seq, columns), EMBEDDING_THREADS, 0, rows,
+                              seq, hidden, (const T *)dy, (float *)dposition));
+    }
 }

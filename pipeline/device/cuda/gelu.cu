@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gelu.c on a GPU. The forward form stands in where a product has no GELU of its own. */
+/* GELU on a GPU. The forward form stands in where a product has no GELU of its own. */
 #include "cuda_kernel.h"
 
 #define GELU_A 0.79788456080286535588f /* sqrt(2 / pi) */
@@ -32,30 +32,18 @@ __global__ static void gelu_backward_kernel(uint64_t count, const T *x, const T 
     }
 }
 
-template <typename T>
-static void gelu_forward_launch(const device_lane *lane, uint64_t count, const void *x,
-                                void *y)
-{
-    CUDA_LAUNCH(lane, "gelu_forward", gelu_forward_kernel<T>, element_blocks(count),
-                ELEMENT_THREADS, 0, count, (const T *)x, (T *)y);
-}
-
-template <typename T>
-static void gelu_backward_launch(const device_lane *lane, uint64_t count, const void *x,
-                                 const void *dy, void *dx)
-{
-    CUDA_LAUNCH(lane, "gelu_backward", gelu_backward_kernel<T>, element_blocks(count),
-                ELEMENT_THREADS, 0, count, (const T *)x, (const T *)dy, (T *)dx);
-}
-
 extern "C" void cuda_gelu_forward(const device_lane *lane, uint64_t count, const void *x,
                                   void *y)
 {
-    CUDA_FOR_TYPE(gelu_forward_launch, lane, count, x, y);
+    CUDA_FOR_TYPE(lane, CUDA_LAUNCH(lane, "gelu_forward", gelu_forward_kernel<T>,
+                                    element_blocks(count), ELEMENT_THREADS, 0, count,
+                                    (const T *)x, (T *)y));
 }
 
 extern "C" void cuda_gelu_backward(const device_lane *lane, uint64_t count, const void *x,
                                    const void *dy, void *dx)
 {
-    CUDA_FOR_TYPE(gelu_backward_launch, lane, count, x, dy, dx);
+    CUDA_FOR_TYPE(lane, CUDA_LAUNCH(lane, "gelu_backward", gelu_backward_kernel<T>,
+                                    element_blocks(count), ELEMENT_THREADS, 0, count,
+                                    (const T *)x, (const T *)dy, (T *)dx));
 }

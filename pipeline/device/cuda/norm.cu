@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* norm.c on a GPU: one warp has one row; the weights' gradients are sums down the columns, as in
+/* Layer norm on a GPU: one warp has one row; the weights' gradients are sums down the columns, as in
  * column_sum.cu. */
 #include "cuda_kernel.h"
 
@@ -98,45 +98,15 @@ __global__ static void __launch_bounds__(NORM_TILE *NORM_TILE)
     }
 }
 
-template <typename T>
-static void norm_forward_launch(const device_lane *lane, int32_t rows, int32_t width,
-                                const void *x, const void *gain, const void *bias,
-                                void *y, void *mean, void *rstd)
-{
-    CUDA_LAUNCH(lane, "norm_forward", norm_forward_kernel<T>, blocks_of(rows, NORM_WARPS),
-                NORM_WARPS * WARP, 0, rows, width, (const T *)x, (const T *)gain,
-                (const T *)bias, (T *)y, (float *)mean, (float *)rstd);
-}
-
-template <typename T>
-static void norm_backward_input_launch(const device_lane *lane, int32_t rows,
-                                       int32_t width, const void *x, const void *gain,
-                                       const void *mean, const void *rstd, const void *dy,
-                                       const void *residual, void *dx)
-{
-    CUDA_LAUNCH(lane, "norm_backward_input", norm_backward_input_kernel<T>,
-                blocks_of(rows, NORM_WARPS), NORM_WARPS * WARP, 0, rows, width,
-                (const T *)x, (const T *)gain, (const float *)mean, (const float *)rstd,
-                (const T *)dy, (const T *)residual, (T *)dx);
-}
-
-template <typename T>
-static void norm_backward_weight_launch(const device_lane *lane, int32_t rows,
-                                        int32_t width, const void *x, const void *mean,
-                                        const void *rstd, const void *dy, void *dgain,
-                                        void *dbias)
-{
-    CUDA_LAUNCH(lane, "norm_backward_weight", norm_backward_weight_kernel<T>,
-                blocks_of(width, NORM_TILE), dim3(NORM_TILE, NORM_TILE), 0, rows, width,
-                (const T *)x, (const float *)mean, (const float *)rstd, (const T *)dy,
-                (float *)dgain, (float *)dbias);
-}
-
 extern "C" void cuda_norm_forward(const device_lane *lane, int32_t rows, int32_t width,
                                   const void *x, const void *gain, const void *bias,
                                   void *y, void *mean, void *rstd)
 {
-    CUDA_FOR_TYPE(norm_forward_launch, lane, rows, width, x, gain, bias, y, mean, rstd);
+    CUDA_FOR_TYPE(lane,
+                  CUDA_LAUNCH(lane, "norm_forward", norm_forward_kernel<T>,
+                              blocks_of(rows, NORM_WARPS), NORM_WARPS * WARP, 0, rows,
+                              width, (const T *)x, (const T *)gain, (const T *)bias,
+                              (T *)y, (float *)mean, (float *)rstd));
 }
 
 extern "C" void cuda_norm_backward_input(const device_lane *lane, int32_t rows,
@@ -144,8 +114,12 @@ extern "C" void cuda_norm_backward_input(const device_lane *lane, int32_t rows,
                                          const void *mean, const void *rstd,
                                          const void *dy, const void *residual, void *dx)
 {
-    CUDA_FOR_TYPE(norm_backward_input_launch, lane, rows, width, x, gain, mean, rstd, dy,
-                  residual, dx);
+    CUDA_FOR_TYPE(lane,
+                  CUDA_LAUNCH(lane, "norm_backward_input", norm_backward_input_kernel<T>,
+                              blocks_of(rows, NORM_WARPS), NORM_WARPS * WARP, 0, rows,
+                              width, (const T *)x, (const T *)gain, (const float *)mean,
+                              (const float *)rstd, (const T *)dy, (const T *)residual,
+                              (T *)dx));
 }
 
 extern "C" void cuda_norm_backward_weight(const device_lane *lane, int32_t rows,
@@ -153,6 +127,10 @@ extern "C" void cuda_norm_backward_weight(const device_lane *lane, int32_t rows,
                                           const void *rstd, const void *dy, void *dgain,
                                           void *dbias)
 {
-    CUDA_FOR_TYPE(norm_backward_weight_launch, lane, rows, width, x, mean, rstd, dy,
-                  dgain, dbias);
+    CUDA_FOR_TYPE(lane,
+                  CUDA_LAUNCH(lane, "norm_backward_weight",
+                              norm_backward_weight_kernel<T>, blocks_of(width, NORM_TILE),
+                              dim3(NORM_TILE, NORM_TILE), 0, rows, width, (const T *)x,
+                              (const float *)mean, (const float *)rstd, (const T *)dy,
+                              (float *)dgain, (float *)dbias));
 }

@@ -1,80 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* update.c on a GPU: one pass over the arena reads and writes everything once. */
+/* Updates on a GPU: one pass over the arena reads and writes everything once. */
 #include "cuda_kernel.h"
 
-/* The scalars in fp32, and the arrays with their types. */
-template <typename T> struct update_arguments {
-    uint64_t count;
-    float scale, lr, momentum, rate, root, beta1, beta1_rest, beta2, beta2_rest, epsilon;
-    const float *from;
-    float *to, *gradients, *first, *second;
-    T *rounded_to; /* may be NULL */
-};
-
+/* Scalars come in fp64 and are rounded to fp32 once. */
 template <typename T>
-__device__ static inline void update_finish(const update_arguments<T> &u, uint64_t i,
+__device__ static inline void update_finish(const device_update &u, uint64_t i,
                                             float step)
 {
-    const float weight = u.from[i] - step;
-    u.to[i] = weight;
-    if (u.rounded_to) {
-        u.rounded_to[i] = rounded<T>(weight);
+    const float weight = ((const float *)u.from)[i] - step;
+    ((float *)u.to)[i] = weight;
+    if (u.rounded) {
+        ((T *)u.rounded)[i] = rounded<T>(weight);
     }
-    u.gradients[i] = 0;
+    ((float *)u.gradients)[i] = 0;
 }
 
-template <typename T> __global__ static void update_sgd_kernel(update_arguments<T> u)
+template <typename T> __global__ static void update_sgd_kernel(device_update u)
 {
+    const float *gradients = (const float *)u.gradients;
+    float *first = (float *)u.first;
     for (uint64_t i = grid_first(); i < u.count; i += grid_stride()) {
-        const float velocity = u.momentum * u.first[i] + u.scale * u.gradients[i];
-        u.first[i] = velocity;
-        update_finish(u, i, u.lr * velocity);
+        const float velocity =
+            (float)u.momentum * first[i] + (float)u.scale * gradients[i];
+        first[i] = velocity;
+        update_finish<T>(u, i, (float)u.lr * velocity);
     }
 }
 
-template <typename T> __global__ static void update_adam_kernel(update_arguments<T> u)
+template <typename T> __global__ static void update_adam_kernel(device_update u)
 {
+    const float beta1 = (float)u.beta1, beta2 = (float)u.beta2;
+    const float beta1_rest = (float)u.beta1_rest, beta2_rest = (float)u.beta2_rest;
+    const float *gradients = (const float *)u.gradients;
+    float *first = (float *)u.first, *second = (float *)u.second;
     for (uint64_t i = grid_first(); i < u.count; i += grid_stride()) {
-        const float g = u.scale * u.gradients[i];
-        const float m = u.beta1 * u.first[i] + u.beta1_rest * g;
-        const float v = u.beta2 * u.second[i] + u.beta2_rest * g * g;
-        u.first[i] = m;
-        u.second[i] = v;
-        update_finish(u, i, u.rate * m / (sqrtf(v) * u.root + u.epsilon));
-    }
-}
-
-template <typename T>
-static void update_launch(const device_lane *lane, const device_update *update)
-{
-    update_arguments<T> u;
-    u.count = update->count;
-    u.scale = (float)update->scale;
-    u.lr = (float)update->lr;
-    u.momentum = (float)update->momentum;
-    u.rate = (float)update->rate;
-    u.root = (float)update->root;
-    u.beta1 = (float)update->beta1;
-    u.beta1_rest = (float)update->beta1_rest;
-    u.beta2 = (float)update->beta2;
-    u.beta2_rest = (float)update->beta2_rest;
-    u.epsilon = (float)update->epsilon;
-    u.from = (const float *)update->from;
-    u.to = (float *)update->to;
-    u.gradients = (float *)update->gradients;
-    u.first = (float *)update->first;
-    u.second = (float *)update->second;
-    u.rounded_to = (T *)update->rounded;
-    if (update->adam) {
-        CUDA_LAUNCH(lane, "update_adam", update_adam_kernel<T>, element_blocks(u.count),
-                    ELEMENT_THREADS, 0, u);
-    } else {
-        CUDA_LAUNCH(lane, "update_sgd", update_sgd_kernel<T>, element_blocks(u.count),
-                    ELEMENT_THREADS, 0, u);
+        const float g = (float)u.scale * gradients[i];
+        const float m = beta1 * first[i] + beta1_rest * g;
+        const float v = beta2 * second[i] + beta2_rest * g * g;
+        first[i] = m;
+        second[i] = v;
+        update_finish<T>(
+            u, i, (float)u.rate * m / (sqrtf(v) * (float)u.root + (float)u.epsilon));
     }
 }
 
 extern "C" void cuda_update(const device_lane *lane, const device_update *update)
 {
-    CUDA_FOR_TYPE(update_launch, lane, update);
+    const unsigned blocks = element_blocks(update->count);
+    if (update->adam) {
+        CUDA_FOR_TYPE(lane, CUDA_LAUNCH(lane, "update_adam", update_adam_kernel<T>,
+                                        blocks, ELEMENT_THREADS, 0, *update));
+    } else {
+        CUDA_FOR_TYPE(lane, CUDA_LAUNCH(lane, "update_sgd", update_sgd_kernel<T>, blocks,
+                                        ELEMENT_THREADS, 0, *update));
+    }
 }

@@ -1,119 +1,358 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference row of device kernels: plain C, in host memory, done when a call returns. So its
- * lanes are one, its events have always passed, and nothing fails but an allocation.
+/* The reference row of device kernels: plain C, in host memory (device_host.h).
  *
- * Every operation is as short as its definition: what the CUDA kernels are compared
- * with, as in Karpathy's llm.c. Called by device_stage.c through the table. */
+ * Every operation is as short as its definition, in fp64 rounded once: what the CUDA kernels of the
+ * same names are compared with, as in Karpathy's llm.c. Called by device_stage.c through the table. */
 #include "attention.h"
-#include "column_sum.h"
-#include "cross_entropy.h"
-#include "elements.h"
-#include "embedding.h"
-#include "gelu.h"
-#include "norm.h"
-#include "product.h"
-#include "update.h"
+#include "number.h"
 
-#include "pipeline/base/fail.h"
-#include "pipeline/base/memory.h"
+#include "pipeline/device/device_host.h"
+
+#include <math.h>
+
+/* Added to the variance, as in PyTorch's LayerNorm. */
+#define NORM_EPSILON 1e-5
+
+#define GELU_A 0.79788456080286535588 /* sqrt(2 / pi) */
+#define GELU_B 0.044715
 
 static tryst_status reference_open(int32_t device, tryst_precision precision,
                                    device_session **session_p, char *error,
                                    size_t error_capacity)
 {
-    if (device != 0) {
-        return fail_text(TRYST_E_UNSUPPORTED, error, error_capacity,
-                         "there is no device %d for the reference kernels; the host is 0",
-                         (int)device);
+    return device_host_open(&device_kernels_reference, device, precision, session_p,
+                            error, error_capacity);
+}
+
+/* ---- sums, copies and roundings of whole arrays ----------------------------------------- */
+
+static void reference_add(const device_lane *lane, uint64_t count, const void *a,
+                          const void *b, void *y)
+{
+    const tryst_dtype dtype = lane->session->dtype;
+    for (size_t i = 0; i < count; i++) {
+        number_put(y, dtype, i, number_get(a, dtype, i) + number_get(b, dtype, i));
     }
-    device_session *session = calloc(1, sizeof(*session));
-    if (!session) {
-        return fail_text(TRYST_E_NOMEM, error, error_capacity,
-                         "no memory for a session of the reference kernels");
+}
+
+static void reference_duplicate(const device_lane *lane, uint64_t count, const void *x,
+                                void *y)
+{
+    memcpy(y, x, count * device_dtype_bytes(lane->session->dtype));
+}
+
+static void reference_round(const device_lane *lane, uint64_t count, const void *wide,
+                            void *y)
+{
+    for (size_t i = 0; i < count; i++) {
+        number_put(y, lane->session->dtype, i, number_get(wide, lane->session->wide, i));
     }
-    *session = (device_session){.kernels = &device_kernels_reference,
-                                .precision = precision,
-                                .dtype = device_precision_dtype(precision),
-                                .wide = device_precision_wide(precision)};
-    for (int32_t i = 0; i < DEVICE_LANES; i++) {
-        session->lanes[i] = (device_lane){.session = session, .index = i};
+}
+
+/* ---- gradients of biases: sums down the columns ----------------------------------------- */
+
+static void reference_column_sum(const device_lane *lane, int32_t rows, int32_t columns,
+                                 const void *dy, void *dbias)
+{
+    for (size_t j = 0; j < (size_t)columns; j++) {
+        double sum = 0;
+        for (size_t i = 0; i < (size_t)rows; i++) {
+            sum += number_get(dy, lane->session->dtype, i * (size_t)columns + j);
+        }
+        number_add(dbias, lane->session->wide, j, sum);
     }
-    *session_p = session;
-    return TRYST_OK;
 }
 
-static void reference_close(device_session *session)
-{
-    free(session);
-}
+/* ---- the embedding: a row of each table for each byte, and the scatter-add back --------- */
 
-static void reference_context(device_session *session)
+static void reference_embedding_forward(const device_lane *lane, int32_t rows,
+                                        int32_t seq, int32_t hidden, const uint8_t *bytes,
+                                        const void *token, const void *position, void *y)
 {
-    (void)session;
-}
-
-static tryst_status reference_status(device_session *session)
-{
-    return session->status;
-}
-
-static tryst_status reference_idle(const device_lane *lane)
-{
-    (void)lane;
-    return TRYST_OK;
-}
-
-static void reference_memory_left(device_session *session, uint64_t *free_p,
-                                  uint64_t *total_p)
-{
-    (void)session;
-    *free_p = 0;
-    *total_p = 0;
-}
-
-static tryst_status reference_alloc(device_session *session, uint64_t bytes,
-                                    void **data_p)
-{
-    (void)session;
-    void *data = memory_alloc_aligned(bytes);
-    if (!data) {
-        return TRYST_E_NOMEM;
+    const tryst_dtype dtype = lane->session->dtype;
+    const size_t width = (size_t)hidden;
+    for (size_t i = 0; i < (size_t)rows; i++) {
+        const size_t token_at = bytes[i] * width, position_at = i % (size_t)seq * width;
+        for (size_t j = 0; j < width; j++) {
+            double value = number_get(token, dtype, token_at + j);
+            value += position ? number_get(position, dtype, position_at + j) : 0;
+            number_put(y, dtype, i * width + j, value);
+        }
     }
-    *data_p = data;
-    return TRYST_OK;
 }
 
-static void reference_free(device_session *session, void *data)
+/* Sum of one column of dy over the rows of a byte. */
+static double embedding_token_sum(const device_lane *lane, int32_t rows, size_t width,
+                                  const uint8_t *bytes, size_t byte, const void *dy,
+                                  size_t column)
 {
-    (void)session;
-    free(data);
+    double sum = 0;
+    for (size_t i = 0; i < (size_t)rows; i++) {
+        if (bytes[i] == byte) {
+            sum += number_get(dy, lane->session->dtype, i * width + column);
+        }
+    }
+    return sum;
 }
 
-static void reference_copy(device_session *session, void *to, const void *from,
-                           uint64_t bytes)
+static double embedding_position_sum(const device_lane *lane, int32_t rows, size_t width,
+                                     size_t position, size_t seq, const void *dy,
+                                     size_t column)
 {
-    (void)session;
-    memcpy(to, from, bytes);
+    double sum = 0;
+    for (size_t i = position; i < (size_t)rows; i += seq) {
+        sum += number_get(dy, lane->session->dtype, i * width + column);
+    }
+    return sum;
 }
 
-static tryst_status reference_event_open(device_session *session, void **event_p)
+static void reference_embedding_backward(const device_lane *lane, int32_t rows,
+                                         int32_t seq, int32_t hidden, int32_t vocabulary,
+                                         const uint8_t *bytes, const void *dy,
+                                         void *dtoken, void *dposition)
 {
-    (void)session;
-    *event_p = NULL;
-    return TRYST_OK;
+    const tryst_dtype wide = lane->session->wide;
+    const size_t width = (size_t)hidden;
+    for (size_t byte = 0; byte < (size_t)vocabulary; byte++) {
+        for (size_t j = 0; j < width; j++) {
+            number_add(dtoken, wide, byte * width + j,
+                       embedding_token_sum(lane, rows, width, bytes, byte, dy, j));
+        }
+    }
+    for (size_t position = 0; dposition && position < (size_t)seq; position++) {
+        for (size_t j = 0; j < width; j++) {
+            number_add(
+                dposition, wide, position * width + j,
+                embedding_position_sum(lane, rows, width, position, (size_t)seq, dy, j));
+        }
+    }
 }
 
-static void reference_event_close(device_session *session, void *event)
+/* ---- layer norm ------------------------------------------------------------------------- */
+
+/* With n = (x − mean) · rstd and g = dy · gain, row by row:
+ *
+ *     y  = n · gain + bias
+ *     dx = rstd · (g − mean(g) − n · mean(g · n))        dgain = Σ dy · n,  dbias = Σ dy */
+static void reference_norm_forward(const device_lane *lane, int32_t rows, int32_t width,
+                                   const void *x, const void *gain, const void *bias,
+                                   void *y, void *mean, void *rstd)
 {
-    (void)session;
-    (void)event;
+    const tryst_dtype dtype = lane->session->dtype, wide = lane->session->wide;
+    const size_t columns = (size_t)width;
+    for (size_t i = 0; i < (size_t)rows; i++) {
+        double sum = 0, square = 0;
+        for (size_t j = 0; j < columns; j++) {
+            sum += number_get(x, dtype, i * columns + j);
+        }
+        const double m = sum / width;
+        for (size_t j = 0; j < columns; j++) {
+            const double d = number_get(x, dtype, i * columns + j) - m;
+            square += d * d;
+        }
+        const double r = 1 / sqrt(square / width + NORM_EPSILON);
+        for (size_t j = 0; j < columns; j++) {
+            const double n = (number_get(x, dtype, i * columns + j) - m) * r;
+            number_put(y, dtype, i * columns + j,
+                       n * number_get(gain, dtype, j) + number_get(bias, dtype, j));
+        }
+        number_put(mean, wide, i, m);
+        number_put(rstd, wide, i, r);
+    }
 }
 
-static void reference_event(const device_lane *lane, void *event)
+static void reference_norm_backward_input(const device_lane *lane, int32_t rows,
+                                          int32_t width, const void *x, const void *gain,
+                                          const void *mean, const void *rstd,
+                                          const void *dy, const void *residual, void *dx)
 {
-    (void)lane;
-    (void)event;
+    const tryst_dtype dtype = lane->session->dtype, wide = lane->session->wide;
+    const size_t columns = (size_t)width;
+    for (size_t i = 0; i < (size_t)rows; i++) {
+        const double m = number_get(mean, wide, i), r = number_get(rstd, wide, i);
+        double g_sum = 0, gn_sum = 0;
+        for (size_t j = 0, at = i * columns; j < columns; j++, at++) {
+            const double g = number_get(dy, dtype, at) * number_get(gain, dtype, j);
+            g_sum += g;
+            gn_sum += g * (number_get(x, dtype, at) - m) * r;
+        }
+        for (size_t j = 0, at = i * columns; j < columns; j++, at++) {
+            const double g = number_get(dy, dtype, at) * number_get(gain, dtype, j);
+            const double n = (number_get(x, dtype, at) - m) * r;
+            const double d = r * (g - g_sum / width - n * gn_sum / width);
+            number_put(dx, dtype, at,
+                       d + (residual ? number_get(residual, dtype, at) : 0));
+        }
+    }
 }
+
+static void reference_norm_backward_weight(const device_lane *lane, int32_t rows,
+                                           int32_t width, const void *x, const void *mean,
+                                           const void *rstd, const void *dy, void *dgain,
+                                           void *dbias)
+{
+    const tryst_dtype dtype = lane->session->dtype, wide = lane->session->wide;
+    const size_t columns = (size_t)width;
+    for (size_t j = 0; j < columns; j++) {
+        double gain_sum = 0, bias_sum = 0;
+        for (size_t i = 0; i < (size_t)rows; i++) {
+            const double d = number_get(dy, dtype, i * columns + j);
+            const double centred =
+                number_get(x, dtype, i * columns + j) - number_get(mean, wide, i);
+            gain_sum += d * centred * number_get(rstd, wide, i);
+            bias_sum += d;
+        }
+        number_add(dgain, wide, j, gain_sum);
+        number_add(dbias, wide, j, bias_sum);
+    }
+}
+
+/* ---- GELU in its tanh form, its derivative ---------------------------------------------- */
+
+static double reference_gelu(double x)
+{
+    return 0.5 * x * (1 + tanh(GELU_A * (x + GELU_B * x * x * x)));
+}
+
+static double reference_gelu_slope(double x)
+{
+    const double t = tanh(GELU_A * (x + GELU_B * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * GELU_A * (1 + 3 * GELU_B * x * x);
+}
+
+static void reference_gelu_backward(const device_lane *lane, uint64_t count,
+                                    const void *x, const void *dy, void *dx)
+{
+    const tryst_dtype dtype = lane->session->dtype;
+    for (size_t i = 0; i < count; i++) {
+        const double slope = reference_gelu_slope(number_get(x, dtype, i));
+        number_put(dx, dtype, i, number_get(dy, dtype, i) * slope);
+    }
+}
+
+/* ---- matrix products, as defined -------------------------------------------------------- */
+
+static double product_element(const device_product *p, tryst_dtype dtype, size_t i,
+                              size_t j)
+{
+    const size_t m = (size_t)p->m, n = (size_t)p->n, k = (size_t)p->k;
+    double sum = 0;
+    for (size_t l = 0; l < k; l++) {
+        const double a = number_get(p->a, dtype, p->a_transposed ? l * m + i : i * k + l);
+        const double b = number_get(p->b, dtype, p->b_transposed ? j * k + l : l * n + j);
+        sum += a * b;
+    }
+    return sum;
+}
+
+static void reference_product(const device_lane *lane, const device_product *p)
+{
+    const tryst_dtype dtype = lane->session->dtype;
+    const tryst_dtype d_dtype = p->d_wide ? lane->session->wide : dtype;
+    for (size_t i = 0; i < (size_t)p->m; i++) {
+        for (size_t j = 0; j < (size_t)p->n; j++) {
+            const size_t at = i * (size_t)p->n + j;
+            double d = product_element(p, dtype, i, j);
+            d += p->add ? number_get(p->add, d_dtype, at) : 0;
+            d += p->bias ? number_get(p->bias, dtype, j) : 0;
+            if (p->epilogue == DEVICE_EPILOGUE_GELU) {
+                number_put(p->aux, dtype, at, d);
+                d = reference_gelu(d);
+            } else if (p->epilogue == DEVICE_EPILOGUE_DGELU) {
+                d *= reference_gelu_slope(number_get(p->aux, dtype, at));
+            }
+            number_put(p->d, d_dtype, at, d);
+        }
+    }
+}
+
+/* ---- softmax and cross-entropy of a chunk of rows, and the mean of all rows' losses ----- */
+
+static double row_lse(const void *logits, tryst_dtype dtype, size_t at, size_t classes)
+{
+    double max = -INFINITY, sum = 0;
+    for (size_t j = 0; j < classes; j++) {
+        max = fmax(max, number_get(logits, dtype, at + j));
+    }
+    for (size_t j = 0; j < classes; j++) {
+        sum += exp(number_get(logits, dtype, at + j) - max);
+    }
+    return max + log(sum);
+}
+
+static void reference_cross_entropy_forward(const device_lane *lane, int32_t rows,
+                                            int32_t classes, const void *logits,
+                                            const uint8_t *target, void *losses,
+                                            void *lse)
+{
+    const tryst_dtype wide = lane->session->wide;
+    for (size_t i = 0; i < (size_t)rows; i++) {
+        const size_t at = i * (size_t)classes;
+        const double sum = row_lse(logits, wide, at, (size_t)classes);
+        number_put(lse, wide, i, sum);
+        number_put(losses, wide, i, sum - number_get(logits, wide, at + target[i]));
+    }
+}
+
+static void reference_cross_entropy_backward(const device_lane *lane, int32_t rows,
+                                             int32_t classes, double weight,
+                                             const void *logits, const uint8_t *target,
+                                             const void *lse, void *dlogits)
+{
+    const tryst_dtype wide = lane->session->wide;
+    for (size_t i = 0; i < (size_t)rows; i++) {
+        const double sum = number_get(lse, wide, i);
+        for (size_t j = 0, at = i * (size_t)classes; j < (size_t)classes; j++, at++) {
+            const double p = exp(number_get(logits, wide, at) - sum);
+            number_put(dlogits, lane->session->dtype, at,
+                       (p - (j == target[i] ? 1 : 0)) * weight);
+        }
+    }
+}
+
+static void reference_loss_mean(const device_lane *lane, int32_t rows, const void *losses,
+                                double *mean)
+{
+    double sum = 0;
+    for (size_t i = 0; i < (size_t)rows; i++) {
+        sum += number_get(losses, lane->session->wide, i);
+    }
+    *mean = sum / rows;
+}
+
+/* ---- SGD with momentum and Adam over a whole arena; optimizer.c has the formulae -------- */
+
+/* The step of one weight; its moments go on. */
+static double update_step(const device_update *u, tryst_dtype wide, size_t i)
+{
+    const double g = u->scale * number_get(u->gradients, wide, i);
+    const double first = number_get(u->first, wide, i);
+    if (!u->adam) {
+        const double velocity = u->momentum * first + g;
+        number_put(u->first, wide, i, velocity);
+        return u->lr * velocity;
+    }
+    const double m = u->beta1 * first + u->beta1_rest * g;
+    const double v = u->beta2 * number_get(u->second, wide, i) + u->beta2_rest * g * g;
+    number_put(u->first, wide, i, m);
+    number_put(u->second, wide, i, v);
+    return u->rate * m / (sqrt(v) * u->root + u->epsilon);
+}
+
+static void reference_update(const device_lane *lane, const device_update *u)
+{
+    const tryst_dtype wide = lane->session->wide;
+    for (size_t i = 0; i < u->count; i++) {
+        const double step = update_step(u, wide, i);
+        number_put(u->to, wide, i, number_get(u->from, wide, i) - step);
+        if (u->rounded) {
+            number_put(u->rounded, lane->session->dtype, i, number_get(u->to, wide, i));
+        }
+        number_put(u->gradients, wide, i, 0);
+    }
+}
+
+/* ---- the table -------------------------------------------------------------------------- */
 
 const device_kernels device_kernels_reference = {
     .struct_size = sizeof(device_kernels),
@@ -121,21 +360,21 @@ const device_kernels device_kernels_reference = {
     .memory = TRYST_MEMORY_HOST,
     .head_width_max = REFERENCE_HEAD_WIDTH_MAX,
     .open = reference_open,
-    .close = reference_close,
-    .enter = reference_context,
-    .leave = reference_context,
-    .status = reference_status,
-    .idle = reference_idle,
-    .memory_left = reference_memory_left,
-    .alloc = reference_alloc,
-    .free = reference_free,
-    .pinned_alloc = reference_alloc,
-    .pinned_free = reference_free,
-    .copy = reference_copy,
-    .event_open = reference_event_open,
-    .event_close = reference_event_close,
-    .event_record = reference_event,
-    .event_wait = reference_event,
+    .close = device_host_close,
+    .enter = device_host_context,
+    .leave = device_host_context,
+    .status = device_host_status,
+    .idle = device_host_idle,
+    .memory_left = device_host_memory_left,
+    .alloc = device_host_alloc,
+    .free = device_host_free,
+    .pinned_alloc = device_host_alloc,
+    .pinned_free = device_host_free,
+    .copy = device_host_copy,
+    .event_open = device_host_event_open,
+    .event_close = device_host_event_close,
+    .event_record = device_host_event,
+    .event_wait = device_host_event,
     .product = reference_product,
     .column_sum = reference_column_sum,
     .embedding_forward = reference_embedding_forward,

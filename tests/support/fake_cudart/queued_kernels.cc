@@ -13,7 +13,6 @@ extern "C" {
 #include "support/attention_pointers.h"
 #include "support/emulated_cuda.h"
 
-template <typename T> struct update_arguments;
 
 /* ---- arguments ----------------------------------------------------------------------------- */
 
@@ -28,7 +27,7 @@ template <typename T> static T *reached(T *data)
 }
 
 static device_attention reached(device_attention a);
-template <typename T> static update_arguments<T> reached(update_arguments<T> u);
+static device_update reached(device_update u);
 
 /* ---- launching ----------------------------------------------------------------------------- */
 
@@ -94,13 +93,13 @@ static device_attention reached(device_attention a)
     return attention_reached(a, [](auto *data) { return reached(data); });
 }
 
-template <typename T> static update_arguments<T> reached(update_arguments<T> u)
+static device_update reached(device_update u)
 {
     u.from = reached(u.from);
     u.to = reached(u.to);
     u.gradients = reached(u.gradients);
     u.first = reached(u.first);
     u.second = reached(u.second);
-    u.rounded_to = reached(u.rounded_to);
+    u.rounded = reached(u.rounded);
     return u;
 }

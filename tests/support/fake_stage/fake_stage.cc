@@ -17,15 +17,6 @@
 
 extern "C" {
 #include "fake_cuda.h"
-#include "pipeline/device/reference/attention.h"
-#include "pipeline/device/reference/column_sum.h"
-#include "pipeline/device/reference/cross_entropy.h"
-#include "pipeline/device/reference/elements.h"
-#include "pipeline/device/reference/embedding.h"
-#include "pipeline/device/reference/gelu.h"
-#include "pipeline/device/reference/norm.h"
-#include "pipeline/device/reference/product.h"
-#include "pipeline/device/reference/update.h"
 #include "pipeline/device/stage_module.h"
 }
 #include "support/attention_pointers.h"

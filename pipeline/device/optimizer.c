@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SGD with momentum and Adam, each one fused loop over the stage's flat weights.
+/* SGD with momentum and Adam: settings and scalars; the loop over a stage's flat weights is the rows'.
  *
  *     sgd   v = momentum·v + g;  w = w − lr·v                      (PyTorch's form)
  *     adam  m = β1·m + (1−β1)·g;  v = β2·v + (1−β2)·g²
  *           w = w − (lr / (1−β1ᵗ)) · m / (√v / √(1−β2ᵗ) + ε)       (Kingma and Ba, 2015)
  *
  * Invariant: every weight is treated alone, so results do not depend on how layers are cut into
- * stages. Scalars are computed in double and rounded once. Called by host_stage.c, and
- * by device_stage.c for the scalars. */
+ * stages. Scalars are computed in double and rounded once. Called by device_open.c, device_layout.c
+ * and device_stage.c. */
 #include "optimizer.h"
 
 #include "pipeline/base/fail.h"
+
+#include <math.h>
 
 /* Zero is the default, negative is zero (stage.h). */
 static double optimizer_value(double value, double fallback)
@@ -67,19 +69,6 @@ int32_t optimizer_moments_count(const optimizer_state *optimizer)
     return optimizer->settings.kind == TRYST_OPTIMIZER_ADAM ? 2 : 1;
 }
 
-static void optimizer_sgd(const tryst_optimizer *s, uint64_t count, real scale,
-                          real *restrict weights, real *restrict gradients,
-                          real *restrict velocity)
-{
-    const real lr = (real)s->lr, momentum = (real)s->momentum;
-    for (uint64_t i = 0; i < count; i++) {
-        real v = momentum * velocity[i] + scale * gradients[i];
-        velocity[i] = v;
-        weights[i] -= lr * v;
-        gradients[i] = 0;
-    }
-}
-
 void optimizer_adam_step(optimizer_state *optimizer, double *rate_p, double *root_p)
 {
     const tryst_optimizer *s = &optimizer->settings;
@@ -87,40 +76,6 @@ void optimizer_adam_step(optimizer_state *optimizer, double *rate_p, double *roo
     optimizer->beta2_power *= s->beta2;
     *rate_p = s->lr / (1 - optimizer->beta1_power);
     *root_p = 1 / sqrt(1 - optimizer->beta2_power);
-}
-
-static void optimizer_adam(optimizer_state *optimizer, uint64_t count, real scale,
-                           real *restrict weights, real *restrict gradients,
-                           real *restrict first, real *restrict second)
-{
-    const tryst_optimizer *s = &optimizer->settings;
-    double rate_f64, root_f64;
-    optimizer_adam_step(optimizer, &rate_f64, &root_f64);
-    const real rate = (real)rate_f64, root = (real)root_f64;
-    const real beta1 = (real)s->beta1, beta1_rest = (real)(1 - s->beta1);
-    const real beta2 = (real)s->beta2, beta2_rest = (real)(1 - s->beta2);
-    const real epsilon = (real)s->epsilon;
-    for (uint64_t i = 0; i < count; i++) {
-        real g = scale * gradients[i];
-        real m = beta1 * first[i] + beta1_rest * g;
-        real v = beta2 * second[i] + beta2_rest * g * g;
-        first[i] = m;
-        second[i] = v;
-        weights[i] -= rate * m / (real_sqrt(v) * root + epsilon);
-        gradients[i] = 0;
-    }
-}
-
-void optimizer_update(optimizer_state *optimizer, uint64_t count, double scale,
-                      real *weights, real *gradients, real *const *moments)
-{
-    if (optimizer->settings.kind == TRYST_OPTIMIZER_ADAM) {
-        optimizer_adam(optimizer, count, (real)scale, weights, gradients, moments[0],
-                       moments[1]);
-    } else {
-        optimizer_sgd(&optimizer->settings, count, (real)scale, weights, gradients,
-                      moments[0]);
-    }
 }
 
 double optimizer_flops(const optimizer_state *optimizer)

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimisers over a stage's weights as one flat array. */
+/* What an optimiser is set to, and how far it has come. */
 #ifndef PIPELINE_OPTIMIZER_H
 #define PIPELINE_OPTIMIZER_H
 
-#include "real.h"
-
 #include <tryst/stage.h>
-
-/* Flat arrays one optimiser needs besides weights and gradients (moments), at most. */
-enum { OPTIMIZER_MOMENTS_MAX = 2 };
 
 typedef struct optimizer_state {
     tryst_optimizer settings; /* resolved: no field means "default" */
@@ -24,11 +19,6 @@ tryst_status optimizer_init(const tryst_optimizer *settings, char *error,
 
 /* Moments that it needs: 1 for SGD with momentum, 2 for Adam. */
 int32_t optimizer_moments_count(const optimizer_state *optimizer);
-
-/* One update of `count` weights in place from gradients · scale; clears the gradients. The
- * caller's moments start zeroed. No two arrays overlap. */
-void optimizer_update(optimizer_state *optimizer, uint64_t count, double scale,
-                      real *weights, real *gradients, real *const *moments);
 
 /* Adam's next update begins: the two scalars that depend on how many came before,
  *     rate = lr / (1 − β1ᵗ),  root = 1 / √(1 − β2ᵗ) */

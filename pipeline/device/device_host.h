@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What rows in host memory share: sessions whose calls are done when they return. So the lanes are one,
+ * events have always passed, and nothing fails but an allocation. device_kernels.h says what each does. */
+#ifndef PIPELINE_DEVICE_HOST_H
+#define PIPELINE_DEVICE_HOST_H
+
+#include "device_kernels.h"
+
+/* Rows of a head's scores that the host's attention holds at one time. */
+enum { DEVICE_HOST_SCORE_ROWS = 64 };
+
+/* What that takes of a lane's workspace: scores and their gradients, in any type. */
+static inline uint64_t device_host_workspace_bytes(int32_t seq)
+{
+    const int32_t rows = seq < DEVICE_HOST_SCORE_ROWS ? seq : DEVICE_HOST_SCORE_ROWS;
+    return 2 * (uint64_t)rows * (uint64_t)seq * sizeof(double);
+}
+
+/* A session of `kernels`, whose `open` this is but for them. */
+tryst_status device_host_open(const device_kernels *kernels, int32_t device,
+                              tryst_precision precision, device_session **session_p,
+                              char *error, size_t error_capacity);
+void device_host_close(device_session *session);
+void device_host_context(device_session *session);
+tryst_status device_host_status(device_session *session);
+tryst_status device_host_idle(const device_lane *lane);
+void device_host_memory_left(device_session *session, uint64_t *free_p,
+                             uint64_t *total_p);
+tryst_status device_host_alloc(device_session *session, uint64_t bytes, void **data_p);
+void device_host_free(device_session *session, void *data);
+void device_host_copy(device_session *session, void *to, const void *from,
+                      uint64_t bytes);
+tryst_status device_host_event_open(device_session *session, void **event_p);
+void device_host_event_close(device_session *session, void *event);
+void device_host_event(const device_lane *lane, void *event);
+
+#endif

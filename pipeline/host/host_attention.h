@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention, of the row `host` (host_attention.c); device_kernels.h says what each does. */
+#ifndef PIPELINE_HOST_ATTENTION_H
+#define PIPELINE_HOST_ATTENTION_H
+
+#include "pipeline/device/device_kernels.h"
+
+void host_attention_forward(const device_lane *lane, const device_attention *attention);
+void host_attention_backward(const device_lane *lane, const device_attention *attention);
+
+#endif

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Implements options.h over getopt_long. */
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+
+enum { ROWS_MAX = 64, LONG_FIRST = 256 };
+
+/* Digits alone, up to `most`. */
+static bool digits_parse(const char *text, size_t length, uint64_t most,
+                         uint64_t *whole_p)
+{
+    uint64_t whole = 0;
+    for (size_t i = 0; i < length; i++) {
+        const uint64_t digit = (uint64_t)(text[i] - '0');
+        if (digit > most || whole > (most - digit) / 10)
+            return false;
+        whole = whole * 10 + digit;
+    }
+    *whole_p = whole;
+    return length > 0;
+}
+
+bool tool_number_parse(const char *text, uint64_t least, uint64_t most,
+                       uint64_t *number_p)
+{
+    const size_t digits = strspn(text, "0123456789");
+    return !text[digits] && digits_parse(text, digits, most, number_p) &&
+           *number_p >= least;
+}
+
+bool tool_bytes_parse(const char *text, uint64_t least, uint64_t most, uint64_t *bytes_p)
+{
+    static const char units[] = "KMGT";
+    const size_t digits = strspn(text, "0123456789");
+    const char *unit = text[digits] ? strchr(units, text[digits]) : NULL;
+    const int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    const char *rest = text + digits + (unit != NULL);
+    if ((*rest && !(unit && strcmp(rest, "iB") == 0)) ||
+        !digits_parse(text, digits, most >> shift, bytes_p))
+        return false;
+    *bytes_p <<= shift;
+    return *bytes_p >= least;
+}
+
+static bool rate_parse(const char *text, double *rate_p)
+{
+    char *end;
+    *rate_p = strtod(text, &end);
+    return end != text && !*end && isfinite(*rate_p) && *rate_p > 0;
+}
+
+__attribute__((format(printf, 4, 5))) static bool refuse(const struct tool *tool,
+                                                         const struct tool_option *row,
+                                                         const char *text,
+                                                         const char *wants, ...)
+{
+    va_list args;
+    fprintf(stderr, "%s: ", tool->name);
+    if (row->name)
+        fprintf(stderr, "--%s %s: wants ", row->name, text);
+    else
+        fprintf(stderr, "-%c %s: wants ", row->letter, text);
+    va_start(args, wants);
+    vfprintf(stderr, wants, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return false;
+}
+
+static bool refuse_number(const struct tool *tool, const struct tool_option *row,
+                          const char *text)
+{
+    if (row->most == UINT64_MAX)
+        return refuse(tool, row, text, "a whole number from %llu",
+                      (unsigned long long)row->least);
+    return refuse(tool, row, text, "a whole number from %llu to %llu",
+                  (unsigned long long)row->least, (unsigned long long)row->most);
+}
+
+static bool row_take(const struct tool *tool, const struct tool_option *row,
+                     const char *text, void *options)
+{
+    void *place = (char *)options + row->offset;
+    uint64_t number;
+    switch (row->kind) {
+    case TOOL_FLAG: *(bool *)place = true; return true;
+    case TOOL_TEXT: *(const char **)place = text; return true;
+    case TOOL_COUNT:
+        if (!tool_number_parse(text, row->least, row->most, &number))
+            return refuse_number(tool, row, text);
+        *(int *)place = (int)number;
+        return true;
+    case TOOL_NUMBER:
+        return tool_number_parse(text, row->least, row->most, place) ||
+               refuse_number(tool, row, text);
+    case TOOL_BYTES:
+        return tool_bytes_parse(text, row->least, row->most, place) ||
+               refuse(tool, row, text,
+                      "bytes, as 40G, 1M or 64K (powers of 1024) or 1500");
+    case TOOL_RATE:
+        return rate_parse(text, place) || refuse(tool, row, text, "a number above 0");
+    default: return row->read(text, options);
+    }
+}
+
+/* For getopt: row i is the option LONG_FIRST + i, or its letter. */
+static void getopt_fill(const struct tool *tool, struct option *longs, char *letters)
+{
+    int count = 0;
+    if (tool->words_end)
+        *letters++ = '+';
+    *letters++ = ':'; /* a missing value is told apart, and both are said here */
+    for (int i = 0; i < tool->rows_count; i++) {
+        const struct tool_option *row = &tool->rows[i];
+        const int argument = row->kind == TOOL_FLAG ? no_argument : required_argument;
+        if (row->name)
+            longs[count++] = (struct option){row->name, argument, NULL, LONG_FIRST + i};
+        if (row->letter)
+            *letters++ = row->letter;
+        if (row->letter && argument == required_argument)
+            *letters++ = ':';
+    }
+    longs[count++] = (struct option){"help", no_argument, NULL, 'h'};
+    longs[count] = (struct option){NULL, 0, NULL, 0};
+    *letters++ = 'h';
+    *letters = '\0';
+}
+
+static const struct tool_option *row_find(const struct tool *tool, int what)
+{
+    for (int i = 0; i < tool->rows_count; i++)
+        if (what == LONG_FIRST + i || (what && what == tool->rows[i].letter))
+            return &tool->rows[i];
+    return NULL;
+}
+
+static bool is_allowed(const struct tool *tool, const struct tool_option *row)
+{
+    const char *const *name = tool->allowed;
+    while (name && *name && strcmp(*name, row->name) != 0)
+        name++;
+    if (!name || *name)
+        return true;
+    fprintf(stderr, "%s: --%s does not belong here; see --help\n", tool->name, row->name);
+    return false;
+}
+
+enum tool_next tool_options_read(const struct tool *tool, int argc, char **argv,
+                                 void *options)
+{
+    struct option longs[ROWS_MAX + 2];
+    char letters[2 * ROWS_MAX + 3];
+    int what;
+    opterr = 0;
+    getopt_fill(tool, longs, letters);
+    while ((what = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        const struct tool_option *row = row_find(tool, what);
+        if (what == 'h') {
+            fputs(tool->help, stdout);
+            return TOOL_DONE;
+        }
+        if (!row)
+            fprintf(stderr, "%s: %s %s; see %s --help\n", tool->name, argv[optind - 1],
+                    what == ':' ? "wants a value" : "is no option, or takes no value",
+                    tool->name);
+        if (!row || !is_allowed(tool, row) || !row_take(tool, row, optarg, options))
+            return TOOL_REFUSED;
+    }
+    return TOOL_GO;
+}
