@@ -393,7 +393,7 @@ static int rounds_count(void)
         strcmp(harness_mode(), "ucx") == 0 || strcmp(harness_mode(), "ofi") == 0;
     if (text)
         return atoi(text);
-    return fabric ? 20 : harness_is_sanitized() ? 60 : 1000;
+    return fabric || harness_is_sanitized() ? 60 : 1000;
 }
 
 /* Open, talk and close again and again: descriptors, threads and memory stay where they were. */
@@ -424,7 +424,10 @@ static void reopen_main(struct harness_rank *rank)
     if (now.heap_bytes > warm.heap_bytes + grown_bytes)
         harness_fail(__FILE__, __LINE__, "the heap grew from %zu to %zu bytes",
                      warm.heap_bytes, now.heap_bytes);
-    if (now.resident_bytes > warm.resident_bytes + grown_bytes + (512u << 10))
+    /* UCX's segments over TCP have 512 KiB, and a new most of those in use at once may come in any round
+     * (three such steps seen in 60 rounds, and none that went on); the kernel takes none of them back. */
+    size_t steps_bytes = (ucx ? 4 : 1) * (512u << 10);
+    if (now.resident_bytes > warm.resident_bytes + grown_bytes + steps_bytes)
         harness_fail(__FILE__, __LINE__, "memory grew from %zu to %zu bytes",
                      warm.resident_bytes, now.resident_bytes);
 }

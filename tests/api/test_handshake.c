@@ -8,6 +8,7 @@
 #include "support/unit.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { RANKS = 3, BLOB_MAX = 64 * 1024 };
@@ -56,6 +57,18 @@ static void says(const char *text, const char *part)
         harness_fail(__FILE__, __LINE__, "\"%s\" does not say \"%s\"", text, part);
 }
 
+/* The wire version that the sentence gives a rank: "rank 2 speaks wire version 4", "rank 0 speaks 5". */
+static unsigned long version_of(const char *text, int rank)
+{
+    char speaks[32];
+    snprintf(speaks, sizeof speaks, "rank %d speaks ", rank);
+    const char *at = strstr(text, speaks);
+    if (!at)
+        harness_fail(__FILE__, __LINE__, "\"%s\" does not say \"%s\"", text, speaks);
+    at += strlen(speaks);
+    return strtoul(at + strcspn(at, "0123456789"), NULL, 10);
+}
+
 static tryst_ctx *context_open(const struct harness_rank *rank)
 {
     tryst_ctx *ctx;
@@ -85,7 +98,10 @@ static void old_main(struct harness_rank *rank)
                                  .error = error,
                                  .error_capacity = sizeof error};
     CHECK_STATUS(tryst_group_open(ctx, &params, &group), TRYST_E_HANDSHAKE);
-    says(error, rank->rank == 2 ? "rank 2 speaks 3" : "rank 2 speaks wire version 3");
+    says(error, "rank 2 speaks");
+    says(error, "speaks wire version");
+    CHECK_EQ(version_of(error, 2) + 1,
+             version_of(error, rank->rank == 2 ? 0 : rank->rank));
     says(error, "install one version of tryst on all hosts");
     tryst_close(ctx);
 }

@@ -13,7 +13,6 @@ extern "C" {
 #include "support/attention_pointers.h"
 #include "support/emulated_cuda.h"
 
-
 /* ---- arguments ----------------------------------------------------------------------------- */
 
 template <typename A> static A reached(A argument)
