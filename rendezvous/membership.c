@@ -84,7 +84,7 @@ static bool peer_is_quiet(const struct peer *peer)
 {
     if (peer->life == PEER_GONE || !peer->endpoint.ep)
         return true;
-    return peer->life <= PEER_LEFT && list_empty(&peer->out.pending) &&
+    return peer->life <= PEER_LEFT && urgent_empty(&peer->out.pending) &&
            list_empty(&peer->out.want_answers) && !peer->out.answers_count &&
            !peer->in.closed_count && !peer->in.unacked && !peer->in.ack_alone;
 }

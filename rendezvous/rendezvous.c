@@ -72,6 +72,7 @@ static void settings_read(struct rendezvous *rdv)
     set->peer_timeout_ns = config_time_ns(config, CONFIG_PEER_TIMEOUT);
     set->connect_timeout_ns = config_time_ns(config, CONFIG_CONNECT_TIMEOUT);
     set->stall_warn_ns = config_time_ns(config, CONFIG_STALL_WARN);
+    set->urgency_mask = config_enum(config, CONFIG_SCHED) == 0 ? ~0ull : 0;
     set->posted_slices = (uint32_t)config_int(config, CONFIG_POSTED_SLICES);
     set->wants_max = (uint32_t)config_int(config, CONFIG_WANTS_MAX);
     set->parked_max = (uint32_t)config_int(config, CONFIG_PARKED_MAX);
@@ -329,7 +330,7 @@ static bool ack_timer_ask(struct rendezvous *rdv)
 static bool acks_defer(struct peer *peer)
 {
     if (!peer->in.unacked || peer->out.asks_new_count ||
-        !list_empty(&peer->out.blocked_sends))
+        !urgent_empty(&peer->out.blocked_sends))
         return false;
     bool answers = peer->out.stream.next != peer->in.left_next;
     peer->in.left_next = peer->out.stream.next;

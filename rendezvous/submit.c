@@ -75,6 +75,17 @@ static uint64_t submitted_ns(struct rendezvous *rdv, bool exact)
     return rdv->stamp_ns;
 }
 
+static struct urgency op_urgency(const tryst_op *op)
+{
+    const struct rendezvous *rdv = op->rdv;
+    enum urgency_class kind =
+        op->flags & TRYST_OP_BACKGROUND ? URGENCY_BACKGROUND : URGENCY_TRAINING;
+    uint64_t mask = rdv->set.urgency_mask;
+    return (struct urgency){.rank = urgency_rank(kind, op->priority) & mask,
+                            .step = op->step_id & mask,
+                            .number = rdv->counters.submitted & mask};
+}
+
 static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
 {
     tryst_op *op = container_of(submission, tryst_op, submit);
@@ -88,6 +99,7 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
         peer_get(rdv->group, op->kind == OP_SEND ? op->key->dst_rank : op->key->src_rank);
     list_push_back(&op->scope->ops, &op->scope_node);
     rdv->counters.submitted++;
+    op->urgency = op_urgency(op);
     if (submit_refused(op)) {
         op_end(op);
         return;
@@ -122,7 +134,8 @@ static tryst_status params_check(struct rendezvous *rdv, enum op_kind kind,
                                  const tryst_tensor *tensor,
                                  const tryst_op_params *params)
 {
-    const uint32_t known = TRYST_OP_PRIORITY | (kind == OP_SEND ? TRYST_OP_DEAD : 0);
+    const uint32_t known =
+        TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND | (kind == OP_SEND ? TRYST_OP_DEAD : 0);
     bool alloc = params && params->alloc;
     if (params && (params->struct_size != sizeof *params || (params->flags & ~known)))
         return TRYST_E_INVALID;

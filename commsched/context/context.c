@@ -16,7 +16,7 @@
 #include "commsched/progress/ack_timer.h"
 #include "commsched/progress/progress.h"
 #include "commsched/progress/thread.h"
-#include "commsched/sched/dispatch.h"
+#include "commsched/sched/sched.h"
 #include "core/alloc.h"
 #include "rails.h"
 #include "rendezvous/live_context.h"
@@ -88,22 +88,22 @@ static tryst_status trace_take(tryst_ctx *ctx)
 
 static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
 {
-    struct dispatch_params dispatch = {
+    struct sched_params sched = {
         .trace = ctx->trace,
         .window_bytes = config_bytes(ctx->config, CONFIG_WINDOW_BYTES),
         .rail_window_bytes = config_bytes(ctx->config, CONFIG_RAIL_WINDOW_BYTES),
         .window_is_set = config_is_set(ctx->config, CONFIG_WINDOW_BYTES),
         .start = transfer_start};
-    tryst_status status = dispatch_open(&dispatch, &ctx->dispatch);
+    tryst_status status = sched_open(&sched, &ctx->sched);
     if (status != TRYST_OK)
-        return err_set(err, status, "no memory for the dispatch");
+        return err_set(err, status, "no memory for the scheduler");
     struct rendezvous_params params = {.owner = ctx,
                                        .config = ctx->config,
                                        .log = &ctx->log,
                                        .poller = &ctx->poller,
                                        .trace = ctx->trace,
-                                       .dispatch = &dispatch_ops,
-                                       .dispatch_arg = ctx->dispatch,
+                                       .dispatch = &sched_ops,
+                                       .dispatch_arg = ctx->sched,
                                        .rails_open = rails_open,
                                        .host = &ctx->wiring->host,
                                        .memory = ctx->wiring->memory,
@@ -201,8 +201,8 @@ close_progress:
 close_engine:
     rendezvous_close(ctx->rdv);
 close_wiring:
-    if (ctx->dispatch)
-        dispatch_close(ctx->dispatch);
+    if (ctx->sched)
+        sched_close(ctx->sched);
     wiring_close(ctx);
 close_trace:
     trace_close(ctx->trace);
@@ -247,7 +247,7 @@ void tryst_close(tryst_ctx *ctx)
     rendezvous_refuse(ctx->rdv);
     progress_close(ctx);
     rendezvous_close(ctx->rdv);
-    dispatch_close(ctx->dispatch);
+    sched_close(ctx->sched);
     wiring_close(ctx);
     trace_close(ctx->trace);
     poller_close(&ctx->poller);

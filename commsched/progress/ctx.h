@@ -14,7 +14,7 @@
 #include "progress.h"
 #include "tryst/tryst.h"
 
-struct dispatch;
+struct sched;
 struct rendezvous;
 
 struct tryst_config {
@@ -26,7 +26,7 @@ struct tryst_ctx {
     struct log log;
     struct poller poller;
     struct trace *trace;
-    struct dispatch *dispatch;
+    struct sched *sched;
     struct ack_timer ack_timer;
     struct rendezvous *rdv;
     struct tryst_group *group;

@@ -80,6 +80,9 @@
     X(WINDOW_BYTES, "window_bytes", BYTES, "4M", "4K..1T", 0,                                \
       "bytes in flight towards one peer; an urgent slice waits for at most these. By "       \
       "default more where a fabric asks for it (8M: libfabric's rxm over TCP)")              \
+    X(SCHED, "sched", ENUM, "urgent", "urgent|fifo", 0,                                      \
+      "what starts first of all that waits: urgent: by class, priority, step and age; fifo: "\
+      "what came first, to measure the difference")                                          \
     X(RAIL_WINDOW_BYTES, "rail_window_bytes", BYTES, "16M", "4K..1T", 0,                     \
       "bytes in flight on one rail (network interface), all peers that look together")       \
     X(SLICE_BYTES, "slice_bytes", BYTES, "1M", "4K..1G", 0,                                  \

@@ -347,11 +347,15 @@ TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
  *  - Being ahead is no failure: what a peer sends for steps that are not open there waits, and
  *    what finds no room waits at the sender. */
 
-/** `priority` counts. Without this flag the default (middle) priority is used. */
+/** `priority` counts. Without this flag the default (middle) priority, 0, is used. */
 #define TRYST_OP_PRIORITY 1u
 /** Send only: the tensor is dead (its producer was not executed). Its data are not read;
  *  the receive completes with TRYST_E_DEAD, and so does the send once it was taken. */
 #define TRYST_OP_DEAD 2u
+/** Background (a checkpoint, a prefetch): it gets what all others leave, and a sixteenth of what both
+ *  want. Its priority orders it among its like. An end that sets neither this flag nor
+ *  TRYST_OP_PRIORITY leaves it to the other; of two that differ, the more urgent wins. */
+#define TRYST_OP_BACKGROUND 4u
 
 /** Called once when the operation is complete, by the thread that makes progress; `op` may be released
  *  in it, and is valid until it returns, also where the caller has released it before. */

@@ -67,6 +67,7 @@ struct rendezvous_settings {
     uint64_t slice_bytes;
     uint64_t peer_timeout_ns, connect_timeout_ns, stall_warn_ns;
     uint32_t posted_slices, wants_max, parked_max, early_max, frame_credits;
+    uint64_t urgency_mask; /**< 0: first come, first served */
 };
 
 struct rendezvous_counters {

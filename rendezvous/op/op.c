@@ -191,9 +191,9 @@ void op_end(tryst_op *op)
     struct scope *scope = op->scope;
     op_state_set(op, OP_ENDED);
     list_remove(&op->queued.node);
-    list_remove(&op->pending_node);
+    (void)urgent_remove(&op->pending_node);
     list_remove(&op->scope_node);
-    list_remove(&op->deferred_node);
+    (void)urgent_remove(&op->deferred_node);
     list_remove(&op->sent.late_node);
     if (op->id)
         idmap_remove(&op->rdv->ids, op->id);

@@ -49,6 +49,7 @@
 
 #include "core/list.h"
 #include "core/mpsc.h"
+#include "core/urgent.h"
 #include "rendezvous/match/prepared.h"
 #include "rendezvous/match/queue.h"
 #include "rendezvous/numbers/stream.h"
@@ -114,6 +115,8 @@ struct tryst_op {
     uint64_t submitted_ns;
     uint64_t number; /**< receive: of the DATA that came for it */
     uint64_t bytes;  /**< of the tensor */
+    struct urgency
+        urgency; /**< of this end, once it was submitted; in every queue of ours */
     tryst_tensor tensor;
     _Atomic(uint32_t) refs;   /**< the user's handle, the holds together, a cancel */
     _Atomic(int32_t) outcome; /**< TRYST_IN_PROGRESS until completion is visible */
@@ -153,12 +156,12 @@ struct tryst_op {
     tryst_op_fn callback;
     tryst_alloc_fn alloc;
 
-    struct list_node scope_node;    /**< scope->ops */
-    struct queue_node queued;       /**< its number; in entry->sends or entry->recvs */
-    struct list_node pending_node;  /**< peer->pending, wants_waiting or unannounced */
-    struct list_node slot_node;     /**< peer->slots_waiting */
-    struct list_node deferred_node; /**< peer->deferred_ops; send: peer->posted_sends */
-    struct list_node done_node;     /**< rdv->completed */
+    struct list_node scope_node;      /**< scope->ops */
+    struct queue_node queued;         /**< its number; in entry->sends or entry->recvs */
+    struct urgent_node pending_node;  /**< peer->pending, wants_waiting or unannounced */
+    struct urgent_node slot_node;     /**< peer->slots_waiting */
+    struct urgent_node deferred_node; /**< peer->deferred_ops; send: peer->posted_sends */
+    struct list_node done_node;       /**< rdv->completed */
 
     uint64_t want_id;     /**< send: the WANT that an OFFER answers, or 0 */
     struct want *want;    /**< send MATCHED or ENDING */

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "core/list.h"
+#include "core/urgent.h"
 #include "tryst/status.h"
 
 /** Rails that a context may have, at most. */
@@ -20,9 +21,11 @@ enum { DISPATCH_RAILS_MAX = 64 };
 
 /** What the dispatch keeps per peer; embedded in the peer, zeroed. */
 struct dispatch_lane {
-    struct list transfers;   /**< with slices left to start, oldest first */
-    struct list_node active; /**< in the dispatch's list while `transfers` is not empty */
-    struct list_node busy;   /**< likewise, while bytes are in flight */
+    struct urgent_queue
+        ready[URGENCY_CLASSES]; /**< transfers with a posted slice to start */
+    struct urgent_node nodes[URGENCY_CLASSES]; /**< in its rail's queues, likewise */
+    struct list_node later; /**< the transport had no room: until the end of this run */
+    struct list_node busy;  /**< in the dispatch's list while bytes are in flight */
     uint64_t window_bytes; /**< what the peer's rail asks for (struct rail), 0: nothing */
     uint64_t in_flight_bytes;
     uint64_t in_flight_high_bytes; /**< most ever, for tests and counters */
@@ -40,7 +43,8 @@ struct dispatch_lane {
 };
 
 struct transfer {
-    struct list_node node; /**< lane->transfers */
+    struct urgent_node node; /**< lane->ready */
+    struct urgency urgency;  /**< the more urgent of both ends */
     struct dispatch_lane *lane;
     uint64_t bytes;
     uint32_t slice_bytes;
@@ -48,7 +52,6 @@ struct transfer {
     uint32_t posted; /**< slices that the receiver has posted */
     uint32_t next;   /**< first slice that was not started */
     uint32_t upto;   /**< slices that the receiver has */
-    int32_t priority;
 };
 
 /** Bytes of slice `index`. */
@@ -71,6 +74,8 @@ struct dispatch_ops {
     void (*add)(void *arg, struct transfer *transfer);
     /** More slices are posted (transfer->posted has grown). */
     void (*posted)(void *arg, struct transfer *transfer);
+    /** One of its ends finds it more urgent: `rank` of core/urgency.h; a lesser one changes nothing. */
+    void (*raise)(void *arg, struct transfer *transfer, uint64_t rank);
     /** `bytes` of it have arrived: their window is free again. */
     void (*credit)(void *arg, struct transfer *transfer, uint64_t bytes);
     /** Forget it: nothing further starts. What is in flight gives its window back at once,

@@ -104,14 +104,14 @@ struct peer_out {
     uint32_t frames_acked;
     struct list_node flush_node; /**< in rdv->flush */
     struct list_node idle_node;  /**< in rdv->idle_peers: see peer_idle_later */
-    struct list pending;         /**< operations with records queued */
+    struct urgent_queue pending; /**< operations with records queued */
     /* receives of ours */
-    struct list wants_waiting; /**< for WANT quota */
-    struct list deferred_ops;  /**< that it deferred, oldest first */
+    struct urgent_queue wants_waiting; /**< for WANT quota */
+    struct urgent_queue deferred_ops;  /**< that it deferred */
     uint32_t wants_sent, wants_acked;
     /* sends of ours */
-    struct list posted_sends; /**< POSTED and large, that it has not asked for */
-    struct list
+    struct urgent_queue posted_sends; /**< POSTED and large, that it has not asked for */
+    struct urgent_queue
         blocked_sends; /**< POSTED and small: for want of eager credit, or of a WANT */
     bool blocked;      /**< frames say that there are some */
     bool blocked_sent; /**< and the last one did */
@@ -146,7 +146,8 @@ struct peer_in {
     struct name *names;        /**< NAMES_MAX, by which it names keys */
     struct list unexpected;    /**< struct unexpected */
     uint64_t unexpected_bytes; /**< of its eager credit, held by them */
-    struct list unannounced;   /**< small receives that have not announced themselves */
+    struct urgent_queue
+        unannounced; /**< small receives that have not announced themselves */
     struct list_node
         unannounced_node; /**< in rdv->unannounced_peers since there was one */
     /* its WANTs */
@@ -161,8 +162,9 @@ struct peer_in {
     uint32_t closed_count,
         closed_capacity; /**< at most ASKS_MAX; no memory while none are */
     /* posted slices */
-    struct list slots_waiting; /**< receives whose sender is ready, for posted slots */
-    uint32_t slots_ahead;      /**< receives posted for senders not known to be ready */
+    struct urgent_queue
+        slots_waiting;    /**< receives whose sender is ready, for posted slots */
+    uint32_t slots_ahead; /**< receives posted for senders not known to be ready */
     uint32_t slots_ready;
 };
 

@@ -25,8 +25,8 @@ enum { OVER_FIRST = 16 };
 /** Does anything wait for the peer? (Our own steps are open as long as sends wait in them.) */
 static bool ask_is_due(const struct peer *peer)
 {
-    return (!list_empty(&peer->out.posted_sends) ||
-            !list_empty(&peer->out.blocked_sends)) &&
+    return (!urgent_empty(&peer->out.posted_sends) ||
+            !urgent_empty(&peer->out.blocked_sends)) &&
            peer->rank != peer->rdv->group->roster.rank;
 }
 
@@ -63,15 +63,16 @@ void producer_ask(struct peer *peer)
     peer_flush_later(peer);
 }
 
-static void sends_fail(struct list *sends, uint64_t step, tryst_status status,
+/** Sends of a step to the peer that wait for a WANT, or for credit. */
+static void sends_fail(struct list *ops, const struct peer *peer, tryst_status status,
                        int32_t rank)
 {
     char text[64];
     snprintf(text, sizeof text, "rank %d has %s the step", rank,
              status == TRYST_E_ABORTED ? "aborted" : "closed");
-    list_for_each_safe (sends, node, after) {
-        tryst_op *op = container_of(node, tryst_op, deferred_node);
-        if (op->step_id == step)
+    list_for_each_safe (ops, node, after) {
+        tryst_op *op = container_of(node, tryst_op, scope_node);
+        if (op->kind == OP_SEND && op->peer == peer && urgent_queued(&op->deferred_node))
             producer_fail(op, status, rank, text);
     }
 }
@@ -81,8 +82,11 @@ void producer_step_closed(struct peer *peer, const struct record_answer *closed)
     bool aborted = closed->header.status == TRYST_E_ABORTED;
     tryst_status status = aborted ? TRYST_E_ABORTED : TRYST_E_CLOSED;
     int32_t rank = aborted ? closed->origin_rank : peer->rank;
-    sends_fail(&peer->out.posted_sends, closed->id, status, rank);
-    sends_fail(&peer->out.blocked_sends, closed->id, status, rank);
+    struct scope *scope = scope_find(&peer->rdv->scopes, closed->id);
+    if (!scope)
+        return;
+    sends_fail(&scope->ops, peer, status, rank);
+    sends_fail(&scope->warned, peer, status, rank);
 }
 
 /* ---- the consumer ------------------------------------------------------------------------- */

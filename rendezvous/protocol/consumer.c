@@ -48,7 +48,7 @@ static void marks_clear(tryst_op *op)
     if (want_is_packed_next(op))
         op->peer->out.wants_sent--; /* it never leaves */
     op->records = 0;
-    list_remove(&op->pending_node);
+    urgent_remove(&op->pending_node);
 }
 
 /** It is announced when there is quota. */
@@ -56,8 +56,8 @@ static void want_queue(tryst_op *op)
 {
     assert(!op->id && !(op->records & ~QUEUED_WANT));
     op->records |= QUEUED_WANT;
-    if (!list_linked(&op->pending_node))
-        list_push_back(&op->peer->out.wants_waiting, &op->pending_node);
+    if (!urgent_queued(&op->pending_node))
+        urgent_push(&op->peer->out.wants_waiting, &op->pending_node, &op->urgency);
     peer_flush_later(op->peer);
 }
 
@@ -212,7 +212,7 @@ static void recv_expect(tryst_op *op)
         return;
     }
     op->records |= QUEUED_WANT;
-    list_push_back(&peer->in.unannounced, &op->pending_node);
+    urgent_push(&peer->in.unannounced, &op->pending_node, &op->urgency);
     if (!list_linked(&peer->in.unannounced_node))
         list_push_back(&op->rdv->unannounced_peers, &peer->in.unannounced_node);
 }
@@ -269,19 +269,19 @@ static bool recv_announce(tryst_op *op)
     op->peer->out.wants_sent++;
     if (op->state != OP_VOID)
         op_state_set(op, OP_WANTED);
-    list_remove(&op->pending_node);
+    urgent_remove(&op->pending_node);
     records_queue(op, QUEUED_WANT);
     return true;
 }
 
 void consumer_announce(struct peer *peer)
 {
-    struct list_node *node;
-    while ((node = list_first(&peer->out.wants_waiting)) != NULL &&
+    struct urgent_node *node;
+    while ((node = urgent_first(&peer->out.wants_waiting)) != NULL &&
            peer->out.wants_sent - peer->out.wants_acked < peer->rdv->set.wants_max) {
         tryst_op *op = container_of(node, tryst_op, pending_node);
         if (op->run) /* slices of its last id are being withdrawn: queued again after that */
-            list_remove(node);
+            urgent_remove(node);
         else if (!recv_announce(op))
             return; /* at the next tick */
     }
@@ -378,7 +378,7 @@ static void data_fail(tryst_op *op, tryst_status status)
 void consumer_take(tryst_op *op, const struct arrived *arrived)
 {
     marks_clear(op);
-    list_remove(&op->deferred_node);
+    urgent_remove(&op->deferred_node);
     list_remove(&op->queued.node); /* nobody looks for its number again */
     op->number = arrived->number;
     if (op->state == OP_VOID) {
@@ -437,7 +437,7 @@ static void offer_shape(tryst_op *op, const struct record_offer *offer)
 /** A deferred receive announces itself again. */
 static void consumer_reannounce(tryst_op *op)
 {
-    list_remove(&op->deferred_node);
+    urgent_remove(&op->deferred_node);
     op_state_set(op, OP_POSTED);
     want_queue(op);
 }
@@ -445,8 +445,9 @@ static void consumer_reannounce(tryst_op *op)
 void consumer_tick(struct peer *peer)
 {
     consumer_slots_serve(peer); /* those that the transport had no room for */
-    struct list_node *node;
-    for (int i = 0; i < REANNOUNCED && (node = list_first(&peer->out.deferred_ops)); i++)
+    struct urgent_node *node;
+    for (int i = 0; i < REANNOUNCED && (node = urgent_first(&peer->out.deferred_ops));
+         i++)
         consumer_reannounce(container_of(node, tryst_op, deferred_node));
 }
 
@@ -500,7 +501,7 @@ static void recv_deferred(tryst_op *op)
             recv_run_close(op);
     }
     op_state_set(op, OP_DEFERRED);
-    list_push_back(&op->peer->out.deferred_ops, &op->deferred_node);
+    urgent_push(&op->peer->out.deferred_ops, &op->deferred_node, &op->urgency);
     if (op->fail != TRYST_OK && !op->run)
         recv_fail_late(op);
 }
@@ -538,7 +539,7 @@ static bool fail_set(tryst_op *op, tryst_status status, int32_t origin_rank,
 static void recv_void(tryst_op *op)
 {
     op_report(op, op->fail, op->origin_rank, op->fail, op->text);
-    list_remove(&op->deferred_node);
+    urgent_remove(&op->deferred_node);
     op_state_set(op, OP_VOID);
     if (op->scope->state == SCOPE_CLOSING)
         op_end(op);

@@ -19,8 +19,8 @@
 void records_queue(tryst_op *op, unsigned records)
 {
     op->records |= (uint8_t)records;
-    if (!list_linked(&op->pending_node))
-        list_push_back(&op->peer->out.pending, &op->pending_node);
+    if (!urgent_queued(&op->pending_node))
+        urgent_push(&op->peer->out.pending, &op->pending_node, &op->urgency);
     peer_flush_later(op->peer);
 }
 
@@ -58,7 +58,7 @@ void peer_idle(struct peer *peer)
 {
     list_remove(&peer->out.idle_node);
     producer_ask_new(peer);
-    peer->out.blocked = !list_empty(&peer->out.blocked_sends);
+    peer->out.blocked = !urgent_empty(&peer->out.blocked_sends);
     peer->in.ack_alone |= peer->in.unacked > 0;
     if (peer->out.blocked || peer->in.ack_alone)
         peer_flush_later(peer);
@@ -91,10 +91,14 @@ void peer_data_refuse(struct peer *peer, uint64_t number, tryst_status status,
 
 void peer_announce(struct peer *peer)
 {
+    struct urgent_node *node;
     list_remove(&peer->in.unannounced_node);
-    if (list_empty(&peer->in.unannounced))
+    if (urgent_empty(&peer->in.unannounced))
         return;
-    list_append(&peer->out.wants_waiting, &peer->in.unannounced);
+    while ((node = urgent_first(&peer->in.unannounced)) != NULL) {
+        urgent_remove(node);
+        urgent_push(&peer->out.wants_waiting, node, node->urgency);
+    }
     peer_flush_later(peer);
 }
 
@@ -173,7 +177,7 @@ int peer_flush(struct peer *peer)
 {
     int count = 0;
     list_remove(&peer->out.flush_node);
-    if (!list_empty(&peer->out.wants_waiting) && peer_takes_frames(peer))
+    if (!urgent_empty(&peer->out.wants_waiting) && peer_takes_frames(peer))
         consumer_announce(peer);
     bool records = peer_has_records(peer);
     bool more = records || header_is_due(peer);

@@ -21,14 +21,14 @@ void peer_idle(struct peer *peer);
 /** Do our frames say BLOCKED? */
 static inline bool peer_is_blocked(const struct peer *peer)
 {
-    return peer->out.blocked && !list_empty(&peer->out.blocked_sends);
+    return peer->out.blocked && !urgent_empty(&peer->out.blocked_sends);
 }
 /** Acknowledgements have left: what else waits for an idle pass? */
 static inline void peer_acked(struct peer *peer)
 {
     peer->in.unacked = 0;
     peer->in.ack_alone = false;
-    if (!peer->out.asks_new_count && list_empty(&peer->out.blocked_sends))
+    if (!peer->out.asks_new_count && urgent_empty(&peer->out.blocked_sends))
         list_remove(&peer->out.idle_node);
 }
 /** DATA with this number is done: acknowledge it. */
@@ -49,7 +49,7 @@ static inline bool peer_has_answers(const struct peer *peer)
 /** Is there a record for it? */
 static inline bool peer_has_records(const struct peer *peer)
 {
-    return !list_empty(&peer->out.pending) || peer_has_answers(peer);
+    return !urgent_empty(&peer->out.pending) || peer_has_answers(peer);
 }
 /** Does the peer wait for credit or for its WANTs to be taken up? */
 bool peer_credit_is_due(const struct peer *peer);

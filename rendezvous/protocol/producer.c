@@ -57,8 +57,8 @@ static void send_post(tryst_op *op)
     }
     bool small = op->bytes <= op->rdv->set.eager_max_bytes || op->flags & TRYST_OP_DEAD;
     struct peer *peer = op->peer;
-    list_push_back(small ? &peer->out.blocked_sends : &peer->out.posted_sends,
-                   &op->deferred_node);
+    urgent_push(small ? &peer->out.blocked_sends : &peer->out.posted_sends,
+                &op->deferred_node, &op->urgency);
     if (small)
         peer_idle_later(peer); /* says BLOCKED then, if it is still so */
     producer_ask_later(peer, op->scope);
@@ -101,7 +101,7 @@ static void match_void(struct want *want, tryst_op *op)
 static void producer_match(struct want *want, tryst_op *op)
 {
     want_unpark(want);
-    list_remove(&op->deferred_node);
+    urgent_remove(&op->deferred_node);
     if (want->flags & RECORD_VOID) {
         match_void(want, op);
         return;
@@ -144,10 +144,10 @@ static inline bool send_eager(tryst_op *op)
 
 void producer_unblock_some(struct peer *peer)
 {
-    struct list_node *node;
-    while ((node = list_first(&peer->out.blocked_sends)) != NULL &&
+    struct urgent_node *node;
+    while ((node = urgent_first(&peer->out.blocked_sends)) != NULL &&
            send_eager(container_of(node, tryst_op, deferred_node)))
-        list_remove(node);
+        urgent_remove(node);
 }
 
 /** It takes its number. Is it to wait for its ready event? */
@@ -255,7 +255,7 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
     want->transfer.slices =
         (uint32_t)((rec->bytes + rec->slice_bytes - 1) / rec->slice_bytes);
     want->transfer.posted = rec->posted;
-    want->transfer.priority = rec->header.flags & RECORD_PRIORITY ? rec->priority : 0;
+    want->priority = rec->priority;
     list_push_back(&peer->in.wants_list, &want->peer_node);
     return want;
 }
@@ -470,7 +470,7 @@ static void fail_posted(tryst_op *op, tryst_status status, int32_t origin_rank,
         op_device_unhold(op);
     op_report(op, status, origin_rank, status, text);
     op_state_set(op, OP_VOID);
-    list_remove(&op->deferred_node);
+    urgent_remove(&op->deferred_node);
     if (held)
         send_void_match(op);
 }

@@ -25,7 +25,7 @@ void producer_unblock_some(struct peer *peer);
 /** Eager credit may have come back: small sends that waited for it leave. */
 static inline void producer_unblock(struct peer *peer)
 {
-    if (!list_empty(&peer->out.blocked_sends))
+    if (!urgent_empty(&peer->out.blocked_sends))
         producer_unblock_some(peer);
 }
 /** Cancel a send, or fail it with `status`. */

@@ -39,13 +39,13 @@ const struct op_events protocol_op_events = {
 
 void protocol_peer_open(struct peer *peer)
 {
-    list_init(&peer->out.pending);
-    list_init(&peer->in.unannounced);
-    list_init(&peer->out.blocked_sends);
-    list_init(&peer->out.wants_waiting);
-    list_init(&peer->in.slots_waiting);
-    list_init(&peer->out.deferred_ops);
-    list_init(&peer->out.posted_sends);
+    urgent_init(&peer->out.pending);
+    urgent_init(&peer->in.unannounced);
+    urgent_init(&peer->out.blocked_sends);
+    urgent_init(&peer->out.wants_waiting);
+    urgent_init(&peer->in.slots_waiting);
+    urgent_init(&peer->out.deferred_ops);
+    urgent_init(&peer->out.posted_sends);
     list_init(&peer->out.want_answers);
     list_init(&peer->in.wants_list);
     list_init(&peer->in.unexpected);
@@ -69,7 +69,7 @@ static bool peer_waits_for_path(const struct peer *peer)
 {
     return peer->out.stream.next != peer->out.stream.acked ||
            peer->lane.in_flight_bytes || peer->in.slots_ready ||
-           !list_empty(&peer->out.pending) || !list_empty(&peer->out.wants_waiting);
+           !urgent_empty(&peer->out.pending) || !urgent_empty(&peer->out.wants_waiting);
 }
 
 /** A path that dies is found by the frames that one rank says, over the link, to have sent, and that do not
@@ -88,7 +88,8 @@ static void path_probe(struct peer *peer)
 void protocol_peer_tick(struct peer *peer)
 {
     path_probe(peer);
-    if (!list_empty(&peer->out.wants_waiting)) /* there may have been no memory for one */
+    if (!urgent_empty(
+            &peer->out.wants_waiting)) /* there may have been no memory for one */
         peer_flush_later(peer);
     consumer_tick(peer);
     producer_ask(peer);
@@ -117,7 +118,7 @@ void protocol_peer_gone(struct peer *peer)
     producer_wants_drop(peer);
     peer->out.answers_count = 0;
     consumer_asks_forget(peer);
-    assert(list_empty(&peer->out.pending) && list_empty(&peer->out.wants_waiting));
+    assert(urgent_empty(&peer->out.pending) && urgent_empty(&peer->out.wants_waiting));
 }
 
 void protocol_peer_close(struct peer *peer)

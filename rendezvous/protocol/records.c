@@ -143,6 +143,7 @@ static bool pack_want(struct packer *packer, tryst_op *op)
     bool alloc = op->alloc && !op->tensor.data;
     uint8_t flags = (uint8_t)((is_void ? RECORD_VOID : 0) | (alloc ? RECORD_ALLOC : 0) |
                               (op->flags & TRYST_OP_PRIORITY ? RECORD_PRIORITY : 0) |
+                              (op->flags & TRYST_OP_BACKGROUND ? RECORD_BACKGROUND : 0) |
                               (op->device ? RECORD_DEVICE : 0));
     struct record_want record = {
         .header = {.flags = flags,
@@ -271,8 +272,8 @@ static bool op_is_through(const tryst_op *op)
 /** Pack the records of pending operations until the frame is full. */
 static void pack_pending(struct packer *packer)
 {
-    struct list_node *node;
-    while ((node = list_first(&packer->peer->out.pending)) != NULL) {
+    struct urgent_node *node;
+    while ((node = urgent_first(&packer->peer->out.pending)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, pending_node);
         while (op->records) { /* none: what it had to say was withdrawn */
             unsigned record = op->records & -op->records;
@@ -280,9 +281,9 @@ static void pack_pending(struct packer *packer)
                 return;
             op->records &= (uint8_t)~record;
         }
-        list_remove(node);
+        urgent_remove(node);
         if (op_is_through(op))
-            list_push_back(&packer->through, node);
+            list_push_back(&packer->through, &node->node);
     }
 }
 
@@ -290,7 +291,7 @@ static void ops_end(struct list *through)
 {
     struct list_node *node;
     while ((node = list_pop_front(through)) != NULL)
-        op_end(container_of(node, tryst_op, pending_node));
+        op_end(container_of(node, tryst_op, pending_node.node));
 }
 
 /** Records that no operation waits to send, before all others: false where the frame is full. */
@@ -433,7 +434,7 @@ static bool header_read(struct peer *peer, const struct frame_header *header)
     peer->out.frames_acked += acked;
     peer->out.wants_acked += taken;
     if ((acked && peer_has_records(peer)) ||
-        (taken && !list_empty(&peer->out.wants_waiting)))
+        (taken && !urgent_empty(&peer->out.wants_waiting)))
         peer_flush_later(peer);
     return true;
 }
@@ -451,7 +452,7 @@ static void acks_read(struct peer *peer, const struct frame_header *header)
     if (stream_out_is_news(&peer->out.stream, header->done_base, header->done_mask)) {
         stream_out_acked(&peer->out.stream, header->done_base, header->done_mask,
                          producer_acked);
-        if (!list_empty(&peer->out.pending)) /* DATA may have waited for a place */
+        if (!urgent_empty(&peer->out.pending)) /* DATA may have waited for a place */
             peer_flush_later(peer);
     }
     producer_unblock(peer); /* a record may have brought credit too */

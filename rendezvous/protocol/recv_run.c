@@ -120,7 +120,7 @@ tryst_status recv_run_open(tryst_op *op)
 void recv_run_close(tryst_op *op)
 {
     assert(op->run->outstanding == 0);
-    list_remove(&op->slot_node);
+    urgent_remove(&op->slot_node);
     mem_free(op->run);
     op->run = NULL;
 }
@@ -140,25 +140,35 @@ void recv_run_withdraw(tryst_op *op, uint32_t upto)
 
 void consumer_slots_serve(struct peer *peer)
 {
+    struct list passed_over; /* no pinned slot: others need none */
+    struct urgent_node *node;
+    struct list_node *passed;
     if (peer->endpoint.state != PEER_EP_READY)
         return;
-    list_for_each_safe (&peer->in.slots_waiting, node, after) {
+    list_init(&passed_over);
+    while ((node = urgent_first(&peer->in.slots_waiting)) != NULL) {
         tryst_op *op = container_of(node, tryst_op, slot_node);
         uint32_t before = op->run->next;
         recv_run_post(op, op->run);
-        if (op->run->next == before && run_is_staged(op))
-            continue; /* no pinned slot: others need none */
-        if (op->run->next == before)
-            return; /* no slot is free now */
-        list_remove(&op->slot_node);
-        records_queue(op, QUEUED_DONE);
+        bool posted = op->run->next != before;
+        if (!posted && !run_is_staged(op))
+            break; /* no slot is free now */
+        urgent_remove(node);
+        if (posted)
+            records_queue(op, QUEUED_DONE);
+        else
+            list_push_back(&passed_over, &node->node);
+    }
+    while ((passed = list_pop_front(&passed_over)) != NULL) {
+        node = urgent_node_of(passed);
+        urgent_push(&peer->in.slots_waiting, node, node->urgency);
     }
 }
 
 void recv_run_wait(tryst_op *op)
 {
-    if (!list_linked(&op->slot_node))
-        list_push_back(&op->peer->in.slots_waiting, &op->slot_node);
+    if (!urgent_queued(&op->slot_node))
+        urgent_push(&op->peer->in.slots_waiting, &op->slot_node, &op->urgency);
 }
 
 void recv_run_slot_back(struct peer *peer, struct recv_slice *slice)

@@ -16,6 +16,20 @@ struct send_slice {
     uint32_t index;
 };
 
+/** Of both ends, the more urgent counts; an end that says nothing leaves it to the other. */
+static struct urgency matched_urgency(const struct want *want, const tryst_op *op)
+{
+    const unsigned says = RECORD_PRIORITY | RECORD_BACKGROUND;
+    struct urgency urgency = op->urgency;
+    uint64_t theirs = urgency_rank(want->flags & RECORD_BACKGROUND ? URGENCY_BACKGROUND
+                                                                   : URGENCY_TRAINING,
+                                   want->priority);
+    bool silent = !(op->flags & (TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND));
+    if (want->flags & says && (silent || theirs < urgency.rank))
+        urgency.rank = theirs & op->rdv->set.urgency_mask;
+    return urgency;
+}
+
 void send_run_begin(struct want *want, tryst_op *op)
 {
     list_remove(&op->queued.node);
@@ -23,11 +37,7 @@ void send_run_begin(struct want *want, tryst_op *op)
     want->send = op;
     op_state_set(op, OP_MATCHED);
     want->transfer.lane = &want->peer->lane;
-    if (op->flags & TRYST_OP_PRIORITY) {
-        bool both = want->flags & RECORD_PRIORITY;
-        if (!both || op->priority < want->transfer.priority)
-            want->transfer.priority = op->priority;
-    }
+    want->transfer.urgency = matched_urgency(want, op);
     /* A consumer that could not post ahead is told that the bytes are ready. */
     if (want->transfer.posted == 0) {
         op->want_id = want->id;

@@ -18,14 +18,15 @@ struct want {
     struct entry *entry;
     uint64_t id; /**< the consumer's */
     uint8_t dtype;
-    uint8_t flags; /**< RECORD_VOID, RECORD_ALLOC, RECORD_PRIORITY */
+    uint8_t flags; /**< RECORD_VOID, RECORD_ALLOC, RECORD_PRIORITY, RECORD_BACKGROUND */
     uint8_t rail;
     bool answered; /**< its id has ended: out of peer->wants */
     bool early;    /**< counted in peer->early_wants */
     bool
         unanswered; /**< its send has failed, and slices of a device are still on their way */
     uint8_t answer; /**< RECORD_CANCELED or RECORD_CLOSED, while answer_node is linked */
-    int32_t status; /**< why, for the answer and for VOID */
+    int32_t priority; /**< of its receive, where `flags` say that it has one */
+    int32_t status;   /**< why, for the answer and for VOID */
     int32_t origin_rank;
     struct list_node answer_node; /**< peer->want_answers */
     tryst_op *send;               /**< once matched */

@@ -32,8 +32,8 @@ static void check_clear(void)
         assert_int_equal(peer->in.unexpected_bytes, 0);
         assert_int_equal(peer->out.answers_count, 0);
         assert_true(
-            list_empty(&peer->out.pending) && list_empty(&peer->out.blocked_sends) &&
-            list_empty(&peer->in.unannounced) && list_empty(&peer->out.wants_waiting));
+            urgent_empty(&peer->out.pending) && urgent_empty(&peer->out.blocked_sends) &&
+            urgent_empty(&peer->in.unannounced) && urgent_empty(&peer->out.wants_waiting));
         assert_true(peer->out.stream.acked == peer->out.stream.next &&
                     !peer->out.stream.mask);
         for (unsigned l = 0; l < STREAM_LATE_LISTS; l++)
@@ -357,12 +357,12 @@ static void test_credit_by_record(void **state)
         send_one(i);
     passes(10);
     struct peer *peer = world_peer(&world, 0, 1);
-    assert_false(list_empty(&peer->out.blocked_sends));
+    assert_false(urgent_empty(&peer->out.blocked_sends));
     assert_true(sends[0]->number < peer->out.stream.acked); /* it is late */
     recv_one(0);
     passes(10);
     both_done(0, TRYST_OK, TRYST_OK);
-    assert_true(list_empty(&peer->out.blocked_sends));
+    assert_true(urgent_empty(&peer->out.blocked_sends));
     for (int i = 100; i < 100 + FIT; i++)
         recv_one(i);
     world_settle(&world);

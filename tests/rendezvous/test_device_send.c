@@ -80,7 +80,7 @@ static void test_offer_waits_want_comes(void **state)
     passes(20);
     tryst_op *send = device_send(steps[0], "small", out[1], BYTES);
     passes(20);
-    assert_true(list_linked(&send->pending_node)); /* its OFFER */
+    assert_true(urgent_queued(&send->pending_node)); /* its OFFER */
     tryst_op *recv = host_recv(steps[1], "small", in[1], BYTES);
     passes(1);
     world_doze(&world); /* it is announced */

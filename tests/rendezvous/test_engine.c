@@ -634,7 +634,7 @@ static void test_announced_and_not_packed(void **state)
     world_settle(&world);
     struct peer *peer = world_peer(&world, 1, 0);
     assert_int_equal(peer->out.wants_sent, COUNT);
-    assert_false(list_empty(&peer->out.pending));
+    assert_false(urgent_empty(&peer->out.pending));
     tryst_op_cancel(recvs[CANCELED]);
     sends[TAKEN] = send0(steps, "e110", 0, 100, NULL);
     world_settle(&world);

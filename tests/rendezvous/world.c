@@ -10,7 +10,6 @@ struct world *world_current;
 
 static void on_lane_init(void *arg, struct dispatch_lane *lane)
 {
-    list_init(&lane->transfers);
 }
 
 static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
@@ -22,10 +21,14 @@ static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
 static void on_add(void *arg, struct transfer *transfer)
 {
     struct side *side = arg;
-    list_push_back(&side->transfers, &transfer->node);
+    list_push_back(&side->transfers, &transfer->node.node);
 }
 
 static void on_posted(void *arg, struct transfer *transfer)
+{
+}
+
+static void on_raise(void *arg, struct transfer *transfer, uint64_t rank)
 {
 }
 
@@ -39,7 +42,7 @@ static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
 
 static void on_remove(void *arg, struct transfer *transfer)
 {
-    list_remove(&transfer->node);
+    list_remove(&transfer->node.node);
     for (uint32_t i = transfer->upto; i < transfer->next; i++)
         on_credit(arg, transfer, transfer_slice_bytes(transfer, i));
 }
@@ -58,7 +61,7 @@ static bool transfer_step(struct side *side, struct transfer *transfer)
         side->in_flight_high_bytes = side->in_flight_bytes;
     if (++transfer->next < transfer->slices)
         return true;
-    list_remove(&transfer->node);
+    list_remove(&transfer->node.node);
     return false;
 }
 
@@ -69,7 +72,7 @@ static int on_run(void *arg)
     if (side->hold_dispatch)
         return 0;
     list_for_each_safe (&side->transfers, node, after) {
-        struct transfer *transfer = container_of(node, struct transfer, node);
+        struct transfer *transfer = container_of(node, struct transfer, node.node);
         bool more = true;
         while (more) {
             uint32_t before = transfer->next;
@@ -90,8 +93,8 @@ static uint64_t on_next_ns(const void *arg)
 }
 
 static const struct dispatch_ops world_dispatch = {
-    on_lane_init, on_lane_ready, on_add,  on_posted, on_credit,
-    on_remove,    on_run,        on_look, on_next_ns};
+    on_lane_init, on_lane_ready, on_add, on_posted, on_raise,
+    on_credit,    on_remove,     on_run, on_look,   on_next_ns};
 
 /* ---- open --------------------------------------------------------------------------------- */
 

@@ -113,6 +113,8 @@ static_assert(sizeof(struct record_header) == 8, "record header");
 #define RECORD_PRIORITY 4u
 /** DATA: declares its key: a record_name and the key come before the payload. */
 #define RECORD_NAMED 8u
+/** WANT: of the background class. */
+#define RECORD_BACKGROUND 16u
 /** DONE, KEPT, CANCEL, CANCELED: `id` is the number of a DATA, not the id of a WANT; CANCEL then goes
  *  from producer to consumer, who answers CANCELED if it still holds the bytes. DONE follows all the
  *  same. */

@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The preemptive scheduler; see sched.h for the order and the invariants.
+ *
+ * Shape: for each class a rail has its lanes in a queue, each by the most urgent transfer that it could
+ * start a slice of; a lane has those transfers in a queue. So the next slice is the first of the first. What
+ * cannot start leaves its queue and comes back with the event that changes that: a lane without window
+ * with its credit, a transfer without a posted slice with the next one, a transport without room with
+ * the next run.
+ * Callers: rendezvous, through dispatch_ops, in the progress domain.
+ */
+#include "sched.h"
+
+#include "core/trace_text.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "core/alloc.h"
+
+struct rail_window {
+    uint64_t bytes;                   /* in flight on its lanes that are not away */
+    const struct dispatch_lane *over; /* started a slice beyond the window; or NULL */
+    struct urgent_queue
+        lanes[URGENCY_CLASSES]; /* that may have a slice of the class to start */
+    uint64_t
+        owed_bytes; /* started of training while background waited, less 15 times its own */
+};
+
+struct sched {
+    struct sched_params params;
+    struct list busy; /* lanes with bytes in flight */
+    struct rail_window rails[DISPATCH_RAILS_MAX];
+    uint32_t rails_count; /* of those, that a lane has used */
+    bool moved;           /* something changed since the last run */
+    bool blocked;         /* a rail's window kept a slice from starting in the last run */
+};
+
+tryst_status sched_open(const struct sched_params *params, struct sched **sched_p)
+{
+    struct sched *sched = mem_zalloc(sizeof *sched);
+    if (!sched)
+        return TRYST_E_NOMEM;
+    sched->params = *params;
+    list_init(&sched->busy);
+    for (uint32_t i = 0; i < DISPATCH_RAILS_MAX; i++)
+        for (int kind = 0; kind < URGENCY_CLASSES; kind++)
+            urgent_init(&sched->rails[i].lanes[kind]);
+    *sched_p = sched;
+    return TRYST_OK;
+}
+
+void sched_close(struct sched *sched)
+{
+    mem_free(sched);
+}
+
+uint64_t sched_rail_bytes(const struct sched *sched, uint32_t rail)
+{
+    return sched->rails[rail].bytes;
+}
+
+static uint64_t lane_window(const struct sched *sched, const struct dispatch_lane *lane)
+{
+    uint64_t window = sched->params.window_bytes;
+    return sched->params.window_is_set || window > lane->window_bytes
+               ? window
+               : lane->window_bytes;
+}
+
+/* ---- the trace ---------------------------------------------------------------------------- */
+
+static void lane_trace_name(const struct sched *sched, struct dispatch_lane *lane)
+{
+    char text[48];
+    if (!sched->params.trace)
+        return;
+    (void)snprintf(text, sizeof text, "bytes in flight to rank %d", (int)lane->rank);
+    lane->trace_name = trace_text(sched->params.trace, text);
+}
+
+static void lane_trace(const struct sched *sched, const struct dispatch_lane *lane)
+{
+    static const struct trace_labels labels = {{"in flight", "window"}, 0};
+    trace_counter(sched->params.trace, lane->trace_name, &labels, lane->in_flight_bytes,
+                  lane_window(sched, lane), 0);
+}
+
+/* ---- who looks ---------------------------------------------------------------------------- */
+
+/** So long no window may come back from a peer that looks. */
+static uint64_t away_limit_ns(const struct dispatch_lane *lane)
+{
+    uint64_t turns_ns = SCHED_AWAY_TURNS * lane->turn_ns;
+    return turns_ns > SCHED_AWAY_NS ? turns_ns : SCHED_AWAY_NS;
+}
+
+/** The slice that is timed was acknowledged, with all before it. A peer that was away must not pass for
+ *  a slow one: the estimate at most doubles. */
+static void turn_take(struct dispatch_lane *lane, uint64_t now_ns)
+{
+    uint64_t turn_ns = now_ns - lane->timed_ns;
+    uint64_t most_ns = 2 * away_limit_ns(lane);
+    turn_ns = turn_ns < most_ns ? turn_ns : most_ns;
+    lane->turn_ns = lane->turn_ns ? (7 * lane->turn_ns + turn_ns) / 8 : turn_ns;
+    lane->timed_ns = 0;
+}
+
+/** The peer has looked: window is about to come back. */
+static void lane_heard(struct sched *sched, struct dispatch_lane *lane)
+{
+    lane->heard_ns = clock_now_ns(sched->params.clock);
+    if (!lane->away)
+        return;
+    lane->away = false;
+    sched->rails[lane->rail].bytes += lane->in_flight_bytes;
+}
+
+static void on_look(void *arg, uint64_t now_ns)
+{
+    struct sched *sched = arg;
+    if (!sched->blocked)
+        return;
+    list_for_each_safe (&sched->busy, node, after) {
+        struct dispatch_lane *lane = container_of(node, struct dispatch_lane, busy);
+        struct rail_window *rail = &sched->rails[lane->rail];
+        if (lane->away || now_ns < lane->heard_ns + away_limit_ns(lane))
+            continue;
+        lane->away = true;
+        rail->bytes -= lane->in_flight_bytes;
+        if (rail->over == lane)
+            rail->over = NULL;
+        sched->moved = true;
+    }
+}
+
+static uint64_t on_next_ns(const void *arg)
+{
+    const struct sched *sched = arg;
+    uint64_t next_ns = 0;
+    if (!sched->blocked)
+        return 0;
+    list_for_each_safe (&sched->busy, node, after) {
+        const struct dispatch_lane *lane = container_of(node, struct dispatch_lane, busy);
+        uint64_t at_ns = lane->heard_ns + away_limit_ns(lane);
+        if (!lane->away && (!next_ns || at_ns < next_ns))
+            next_ns = at_ns;
+    }
+    return next_ns;
+}
+
+/* ---- who stands where --------------------------------------------------------------------- */
+
+static struct transfer *ready_first(struct dispatch_lane *lane, enum urgency_class kind)
+{
+    struct urgent_node *node = urgent_first(&lane->ready[kind]);
+    return node ? container_of(node, struct transfer, node) : NULL;
+}
+
+/** The lane leaves its rail's queues until it has something to start again. */
+static void lane_unqueue(struct dispatch_lane *lane)
+{
+    for (int kind = 0; kind < URGENCY_CLASSES; kind++)
+        (void)urgent_remove(&lane->nodes[kind]);
+}
+
+/** The lane stands in its rail's queues where its most urgent transfers belong: after any change of
+ *  lane->ready, and when something has come back to a lane that had none of it. */
+static void lane_queue(struct sched *sched, struct dispatch_lane *lane)
+{
+    for (int kind = 0; kind < URGENCY_CLASSES; kind++) {
+        struct urgent_node *node = &lane->nodes[kind];
+        const struct transfer *first = ready_first(lane, kind);
+        if (first && urgent_queued(node) && node->urgency == &first->urgency)
+            continue;
+        (void)urgent_remove(node);
+        if (first)
+            urgent_push(&sched->rails[lane->rail].lanes[kind], node, &first->urgency);
+        sched->moved = true;
+    }
+}
+
+/** The transfer stands in its lane's queue while it has a posted slice to start. */
+static void transfer_queue(struct sched *sched, struct transfer *transfer)
+{
+    struct dispatch_lane *lane = transfer->lane;
+    bool is_ready = transfer->next < transfer->posted;
+    if (!is_ready)
+        (void)urgent_remove(&transfer->node);
+    else if (!urgent_queued(&transfer->node))
+        urgent_push(&lane->ready[urgency_class(&transfer->urgency)], &transfer->node,
+                    &transfer->urgency);
+    lane_queue(sched, lane);
+}
+
+static void transfer_unqueue(struct sched *sched, struct transfer *transfer)
+{
+    (void)urgent_remove(&transfer->node);
+    lane_queue(sched, transfer->lane);
+}
+
+/* ---- what rendezvous tells ---------------------------------------------------------------- */
+
+static void on_lane_init(void *arg, struct dispatch_lane *lane)
+{
+    (void)arg;
+    for (int kind = 0; kind < URGENCY_CLASSES; kind++)
+        urgent_init(&lane->ready[kind]);
+}
+
+static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
+                          uint64_t window_bytes)
+{
+    struct sched *sched = arg;
+    assert(rail < DISPATCH_RAILS_MAX && !lane->in_flight_bytes);
+    lane_unqueue(lane);
+    lane->rail = rail;
+    lane->window_bytes = window_bytes;
+    if (rail >= sched->rails_count)
+        sched->rails_count = rail + 1;
+    lane_queue(sched, lane);
+    lane_trace_name(sched, lane);
+}
+
+static void on_add(void *arg, struct transfer *transfer)
+{
+    transfer_queue(arg, transfer);
+}
+
+static void on_posted(void *arg, struct transfer *transfer)
+{
+    transfer_queue(arg, transfer);
+}
+
+static void on_raise(void *arg, struct transfer *transfer, uint64_t rank)
+{
+    struct sched *sched = arg;
+    if (rank >= transfer->urgency.rank)
+        return;
+    transfer_unqueue(sched, transfer);
+    transfer->urgency.rank = rank;
+    transfer_queue(sched, transfer);
+}
+
+static void bytes_return(struct sched *sched, struct dispatch_lane *lane, uint64_t bytes)
+{
+    struct rail_window *rail = &sched->rails[lane->rail];
+    uint64_t counted = lane->away ? 0 : bytes;
+    assert(lane->in_flight_bytes >= bytes && rail->bytes >= counted);
+    lane->in_flight_bytes -= bytes;
+    rail->bytes -= counted;
+    sched->moved = true;
+    lane_trace(sched, lane);
+    lane_queue(sched, lane);
+    if (lane->in_flight_bytes)
+        return;
+    lane->away = false;
+    list_remove(&lane->busy);
+    if (rail->over == lane)
+        rail->over = NULL;
+}
+
+static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
+{
+    struct sched *sched = arg;
+    struct dispatch_lane *lane = transfer->lane;
+    lane_heard(sched, lane);
+    bytes_return(sched, lane, bytes);
+    if (lane->timed_ns &&
+        lane->started_bytes - lane->in_flight_bytes >= lane->timed_bytes)
+        turn_take(lane, lane->heard_ns);
+}
+
+static void on_remove(void *arg, struct transfer *transfer)
+{
+    struct sched *sched = arg;
+    struct dispatch_lane *lane = transfer->lane;
+    transfer_unqueue(sched, transfer); /* what stood behind it may fit */
+    lane->timed_ns = 0;                /* nobody acknowledges what is forgotten here */
+    for (uint32_t i = transfer->upto; i < transfer->next; i++)
+        bytes_return(sched, lane, transfer_slice_bytes(transfer, i));
+}
+
+/* ---- starting slices ---------------------------------------------------------------------- */
+
+enum start { STARTED, LANE_FULL, RAIL_FULL, TRANSPORT_FULL };
+
+/** May `bytes` more be in flight under `window`? One slice may always be. */
+static bool window_has_room(uint64_t in_flight, uint64_t bytes, uint64_t window)
+{
+    return in_flight == 0 || in_flight + bytes <= window;
+}
+
+/** Has the rail room? Where nothing of the lane is in flight its slice, the most urgent of the rail, may overdraw it: one
+ *  lane at a time. */
+static bool rail_has_room(const struct sched *sched, const struct dispatch_lane *lane,
+                          uint64_t bytes)
+{
+    const struct rail_window *rail = &sched->rails[lane->rail];
+    return window_has_room(rail->bytes, bytes, sched->params.rail_window_bytes) ||
+           (!lane->in_flight_bytes && !rail->over);
+}
+
+/** `bytes` of the lane have left. */
+static void bytes_take(struct sched *sched, struct dispatch_lane *lane, uint64_t bytes)
+{
+    struct rail_window *rail = &sched->rails[lane->rail];
+    uint64_t now_ns = clock_now_ns(sched->params.clock);
+    if (!window_has_room(rail->bytes, bytes, sched->params.rail_window_bytes))
+        rail->over = lane;
+    if (!lane->in_flight_bytes) {
+        list_push_back(&sched->busy, &lane->busy);
+        lane->heard_ns = now_ns;
+    }
+    lane->started_bytes += bytes;
+    if (!lane->timed_ns) {
+        lane->timed_ns = now_ns;
+        lane->timed_bytes = lane->started_bytes;
+    }
+    lane->in_flight_bytes += bytes;
+    if (lane->in_flight_bytes > lane->in_flight_high_bytes)
+        lane->in_flight_high_bytes = lane->in_flight_bytes;
+    rail->bytes += lane->away ? 0 : bytes;
+    lane_trace(sched, lane);
+}
+
+static struct transfer *rail_first(struct rail_window *rail, enum urgency_class kind)
+{
+    struct urgent_node *node = urgent_first(&rail->lanes[kind]);
+    return node
+               ? ready_first(container_of(node - kind, struct dispatch_lane, nodes), kind)
+               : NULL;
+}
+
+/** The transfer of the rail whose turn it is, or NULL. Background has its turn when training has nothing to
+ *  start, and when it is owed a slice. */
+static struct transfer *rail_next(struct rail_window *rail)
+{
+    struct transfer *training = rail_first(rail, URGENCY_TRAINING);
+    struct transfer *background = rail_first(rail, URGENCY_BACKGROUND);
+    if (!training || !background)
+        return training ? training : background;
+    uint64_t bytes = transfer_slice_bytes(background, background->next);
+    return rail->owed_bytes >= bytes * (BACKGROUND_SHARE - 1) ? background : training;
+}
+
+/** `bytes` of `kind` were started while the other class waited. */
+static void rail_share(struct rail_window *rail, enum urgency_class kind, uint64_t bytes)
+{
+    if (kind == URGENCY_TRAINING)
+        rail->owed_bytes += bytes;
+    else
+        rail->owed_bytes -= bytes * (BACKGROUND_SHARE - 1);
+}
+
+/** Start the transfer's next slice. */
+static enum start slice_start(struct sched *sched, struct transfer *transfer)
+{
+    struct dispatch_lane *lane = transfer->lane;
+    uint64_t bytes = transfer_slice_bytes(transfer, transfer->next);
+    if (!window_has_room(lane->in_flight_bytes, bytes, lane_window(sched, lane)))
+        return LANE_FULL;
+    if (!rail_has_room(sched, lane, bytes))
+        return RAIL_FULL;
+    if (sched->params.start(transfer) != TRYST_OK)
+        return TRANSPORT_FULL;
+    transfer->next++; /* all under way: DONE finds it through its want */
+    bytes_take(sched, lane, bytes);
+    return STARTED;
+}
+
+/** Start slices of the rail's lanes until none may. A lane that the transport has no room for goes into
+ *  `later`. */
+static int rail_run(struct sched *sched, struct rail_window *rail, struct list *later)
+{
+    struct transfer *transfer;
+    int started = 0;
+    while ((transfer = rail_next(rail)) != NULL) {
+        enum urgency_class kind = urgency_class(&transfer->urgency);
+        bool contended = !urgent_empty(&rail->lanes[!kind]);
+        enum start start = slice_start(sched, transfer);
+        if (start == STARTED) {
+            started++;
+            if (contended)
+                rail_share(rail, kind,
+                           transfer_slice_bytes(transfer, transfer->next - 1));
+            transfer_queue(sched, transfer);
+            continue;
+        }
+        sched->blocked |= start == RAIL_FULL;
+        if (start == RAIL_FULL)
+            break;
+        lane_unqueue(transfer->lane);
+        if (start == TRANSPORT_FULL)
+            list_push_back(later, &transfer->lane->later);
+    }
+    return started;
+}
+
+static int on_run(void *arg)
+{
+    struct sched *sched = arg;
+    struct list_node *node;
+    struct list later;
+    int started = 0;
+    if (!sched->moved)
+        return 0;
+    sched->moved = sched->blocked = false;
+    list_init(&later);
+    for (uint32_t i = 0; i < sched->rails_count; i++)
+        started += rail_run(sched, &sched->rails[i], &later);
+    bool again = !list_empty(&later); /* in the next run */
+    while ((node = list_pop_front(&later)) != NULL)
+        lane_queue(sched, container_of(node, struct dispatch_lane, later));
+    sched->moved = again;
+    return started;
+}
+
+const struct dispatch_ops sched_ops = {.lane_init = on_lane_init,
+                                       .lane_ready = on_lane_ready,
+                                       .add = on_add,
+                                       .posted = on_posted,
+                                       .raise = on_raise,
+                                       .credit = on_credit,
+                                       .remove = on_remove,
+                                       .run = on_run,
+                                       .look = on_look,
+                                       .next_ns = on_next_ns};

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How urgent something is: one total order for everything that waits.
+ *
+ * Class before all, then priority, then the older step, then what was submitted first. Of two numbers
+ * the smaller is the more urgent. All that is equal stays in the order in which it came, so with every
+ * urgency left zero (TRYST_SCHED=fifo) the same queues are first come, first served.
+ * Callers: rendezvous, commsched, transports. */
+#ifndef TRYST_CORE_URGENCY_H
+#define TRYST_CORE_URGENCY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum urgency_class { URGENCY_TRAINING, URGENCY_BACKGROUND, URGENCY_CLASSES };
+
+struct urgency {
+    uint64_t rank; /* class and priority: urgency_rank */
+    uint64_t step;
+    uint64_t number; /* of its submission at this rank */
+};
+
+static inline uint64_t urgency_rank(enum urgency_class kind, int32_t priority)
+{
+    return (uint64_t)kind << 32 | ((uint32_t)priority ^ 0x80000000u);
+}
+
+static inline enum urgency_class urgency_class(const struct urgency *urgency)
+{
+    return (enum urgency_class)(urgency->rank >> 32);
+}
+
+static inline int32_t urgency_priority(const struct urgency *urgency)
+{
+    return (int32_t)((uint32_t)urgency->rank ^ 0x80000000u);
+}
+
+/** Is `a` more urgent than `b`? */
+static inline bool urgency_before(const struct urgency *a, const struct urgency *b)
+{
+    if (a->rank != b->rank)
+        return a->rank < b->rank;
+    if (a->step != b->step)
+        return a->step < b->step;
+    return a->number < b->number;
+}
+
+#endif

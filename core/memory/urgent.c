@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The heap of an urgent queue; see urgent.h. */
+#include "core/urgent.h"
+
+/** The more urgent of two trees takes the other among its children. */
+static struct urgent_node *trees_meld(struct urgent_node *a, struct urgent_node *b)
+{
+    bool b_first = urgency_before(b->urgency, a->urgency);
+    struct urgent_node *parent = b_first ? b : a;
+    struct urgent_node *child = b_first ? a : b;
+    list_push_front(&parent->children, &child->node);
+    return parent;
+}
+
+/** Its trees become one. They meld in pairs, and the pairs from the last to the first: that is what makes
+ *  it logarithmic. */
+static void roots_meld(struct list *roots)
+{
+    struct list pairs;
+    struct list_node *one;
+    list_init(&pairs);
+    while ((one = list_pop_front(roots)) != NULL) {
+        struct list_node *other = list_pop_front(roots);
+        struct urgent_node *pair = urgent_node_of(one);
+        if (other)
+            pair = trees_meld(pair, urgent_node_of(other));
+        list_push_front(&pairs, &pair->node);
+    }
+    struct urgent_node *tree = urgent_node_of(list_pop_front(&pairs));
+    while ((one = list_pop_front(&pairs)) != NULL)
+        tree = trees_meld(tree, urgent_node_of(one));
+    list_push_back(roots, &tree->node);
+}
+
+struct urgent_node *urgent_heap_first(struct urgent_queue *queue)
+{
+    struct list *roots = &queue->roots;
+    if (roots->head.next != roots->head.prev)
+        roots_meld(roots);
+    struct urgent_node *root = urgent_node_of(roots->head.next);
+    if (list_empty(&queue->sorted))
+        return root;
+    struct urgent_node *first = urgent_node_of(queue->sorted.head.next);
+    return urgency_before(root->urgency, first->urgency) ? root : first;
+}
+
+/** Its children take its place: each is less urgent than what stood above it. */
+void urgent_heap_remove(struct urgent_node *node)
+{
+    struct list *children = &node->children;
+    if (!list_empty(children)) {
+        children->head.next->prev = node->node.prev;
+        node->node.prev->next = children->head.next;
+        children->head.prev->next = &node->node;
+        node->node.prev = children->head.prev;
+    }
+    children->head.next = children->head.prev = NULL;
+}

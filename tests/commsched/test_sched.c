@@ -1,0 +1,697 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The scheduler's policy, on plain structs and with a start function of the test's own. */
+#include <string.h>
+
+#include "commsched/sched/sched.h"
+#include "core/alloc.h"
+#include "core/random.h"
+#include "support/unit.h"
+
+enum { LANES = 5, RAILS = 2, TRANSFERS = 12, SLICE_MAX = 60 };
+
+static struct {
+    struct clock_fake clock;
+    struct sched *sched;
+    struct dispatch_lane lanes[LANES];
+    struct transfer transfers[TRANSFERS];
+    char started[256];   /* which transfer started a slice, 'a' the first; in order */
+    int again;           /* so many starts answer AGAIN */
+    uint64_t number;     /* of random transfers */
+    bool refused[LANES]; /* since this run began: the lane's turn is over */
+    uint64_t window;
+    uint64_t bytes_of[URGENCY_CLASSES]; /* that were started */
+} t;
+
+/** Could this one start a slice, as far as its receiver and its lane's window go? */
+static bool may_start(const struct transfer *transfer)
+{
+    const struct dispatch_lane *lane = transfer->lane;
+    if (!lane || transfer->next >= transfer->posted || t.refused[lane - t.lanes])
+        return false;
+    return !lane->in_flight_bytes ||
+           lane->in_flight_bytes + transfer_slice_bytes(transfer, transfer->next) <=
+               t.window;
+}
+
+/** A slice that does not fit keeps its lane until it does, from the other class too: background when it is
+ *  owed a slice. */
+static bool lane_is_kept(struct dispatch_lane *lane)
+{
+    for (int kind = 0; kind < URGENCY_CLASSES; kind++) {
+        struct urgent_node *node = urgent_first(&lane->ready[kind]);
+        if (node && !may_start(container_of(node, struct transfer, node)))
+            return true;
+    }
+    return false;
+}
+
+/** On one lane a large slice is not passed over for a smaller one, so what stands before it counts. */
+static bool is_lanes_first(const struct transfer *transfer)
+{
+    for (int i = 0; i < TRANSFERS; i++) {
+        const struct transfer *other = &t.transfers[i];
+        if (other->lane == transfer->lane && other->next < other->posted &&
+            urgency_class(&other->urgency) == urgency_class(&transfer->urgency) &&
+            urgency_before(&other->urgency, &transfer->urgency))
+            return false;
+    }
+    return true;
+}
+
+/** Inversion: a slice starts while a more urgent one of its rail and class could have. */
+static void inversion_check(const struct transfer *transfer)
+{
+    for (int i = 0; i < TRANSFERS; i++) {
+        const struct transfer *other = &t.transfers[i];
+        if (may_start(other) && is_lanes_first(other) && !lane_is_kept(other->lane) &&
+            other->lane->rail == transfer->lane->rail &&
+            urgency_class(&other->urgency) == urgency_class(&transfer->urgency) &&
+            urgency_before(&other->urgency, &transfer->urgency))
+            fail_msg("'%c' started before '%c', which is more urgent",
+                     (char)('a' + (transfer - t.transfers)), (char)('a' + i));
+    }
+}
+
+static tryst_status start(struct transfer *transfer)
+{
+    size_t n = strlen(t.started);
+    if (t.again && t.again--) {
+        t.refused[transfer->lane - t.lanes] = true;
+        return TRYST_AGAIN;
+    }
+    assert_true(transfer->next < transfer->posted);
+    assert_true(transfer->next < transfer->slices);
+    inversion_check(transfer);
+    t.bytes_of[urgency_class(&transfer->urgency)] +=
+        transfer_slice_bytes(transfer, transfer->next);
+    if (n < sizeof t.started - 1)
+        t.started[n] = (char)('a' + (transfer - t.transfers));
+    return TRYST_OK;
+}
+
+static void begin_as(uint64_t window, uint64_t rail_window, bool window_is_set)
+{
+    struct sched_params params = {&t.clock.clock, NULL,          window,
+                                  rail_window,    window_is_set, start};
+    memset(&t, 0, sizeof t);
+    t.window = window;
+    clock_fake_init(&t.clock, NS_PER_S);
+    assert_int_equal(sched_open(&params, &t.sched), TRYST_OK);
+    for (uint32_t i = 0; i < LANES; i++)
+        sched_ops.lane_init(t.sched, &t.lanes[i]);
+    for (uint32_t i = 0; i < LANES; i++)
+        sched_ops.lane_ready(t.sched, &t.lanes[i], i % RAILS, 0);
+}
+
+static void begin(uint64_t window, uint64_t rail_window)
+{
+    begin_as(window, rail_window, false);
+}
+
+static void end(void)
+{
+    for (uint32_t i = 0; i < LANES; i++)
+        assert_int_equal(t.lanes[i].in_flight_bytes, 0);
+    for (uint32_t i = 0; i < RAILS; i++)
+        assert_int_equal(sched_rail_bytes(t.sched, i), 0);
+    sched_close(t.sched);
+}
+
+static void add_urgent(int which, int lane, uint64_t bytes, uint32_t slice_bytes,
+                       uint32_t posted, struct urgency urgency)
+{
+    t.transfers[which] =
+        (struct transfer){.lane = &t.lanes[lane],
+                          .urgency = urgency,
+                          .bytes = bytes,
+                          .slice_bytes = slice_bytes,
+                          .slices = (uint32_t)((bytes + slice_bytes - 1) / slice_bytes),
+                          .posted = posted};
+    sched_ops.add(t.sched, &t.transfers[which]);
+}
+
+/* First come, first served. */
+static void add(int which, int lane, uint64_t bytes, uint32_t slice_bytes,
+                uint32_t posted)
+{
+    add_urgent(which, lane, bytes, slice_bytes, posted, (struct urgency){0, 0, 0});
+}
+
+static void run_once(void)
+{
+    memset(t.refused, 0, sizeof t.refused);
+    memset(t.started, 0, sizeof t.started);
+    sched_ops.run(t.sched);
+}
+
+static void run(const char *wanted)
+{
+    memset(t.refused, 0, sizeof t.refused);
+    memset(t.started, 0, sizeof t.started);
+    int count = sched_ops.run(t.sched);
+    assert_string_equal(t.started, wanted);
+    assert_int_equal(count, strlen(wanted));
+}
+
+/* The receiver has `slices` more. */
+static void credit(int which, int slices)
+{
+    struct transfer *transfer = &t.transfers[which];
+    while (slices-- > 0)
+        sched_ops.credit(t.sched, transfer,
+                         transfer_slice_bytes(transfer, transfer->upto++));
+}
+
+/* Time passes, and the scheduler looks. */
+static void advance(uint64_t ns)
+{
+    clock_fake_advance(&t.clock, ns);
+    sched_ops.look(t.sched, t.clock.now_ns);
+}
+
+static void post(int which, uint32_t posted)
+{
+    t.transfers[which].posted = posted;
+    sched_ops.posted(t.sched, &t.transfers[which]);
+}
+
+/* ---- decisions, one table ----------------------------------------------------------------- */
+
+struct row {
+    const char *name;
+    uint64_t window, rail_window;
+    struct {
+        int lane;
+        uint64_t bytes;
+        uint32_t slice_bytes, posted;
+        uint64_t rank;
+    } transfers[4];
+    const char *started;
+};
+
+static const struct row rows[] = {
+    {"one slice", 100, 100, {{0, 50, 50, 1, 0}}, "a"},
+    {"nothing posted", 100, 100, {{0, 50, 50, 0, 0}}, ""},
+    {"as many as are posted", 100, 100, {{0, 50, 10, 3, 0}}, "aaa"},
+    {"as many as the window holds", 25, 100, {{0, 50, 10, 5, 0}}, "aa"},
+    {"a window's worth exactly", 30, 100, {{0, 50, 10, 5, 0}}, "aaa"},
+    {"a lone slice beyond the window", 25, 100, {{0, 80, 40, 2, 0}}, "a"},
+    {"a lone slice beyond the rail's window", 1000, 25, {{0, 80, 40, 2, 0}}, "a"},
+    {"oldest first", 100, 100, {{0, 20, 10, 2, 0}, {0, 20, 10, 2, 0}}, "aabb"},
+    {"what is not posted is passed over",
+     100,
+     100,
+     {{0, 20, 10, 0, 0}, {0, 20, 10, 1, 0}, {0, 20, 10, 2, 0}},
+     "bcc"},
+    {"what lacks window is not passed over",
+     25,
+     100,
+     {{0, 20, 20, 1, 0}, {0, 20, 20, 1, 0}, {0, 4, 4, 1, 0}},
+     "a"},
+    {"a lane's window is its own",
+     20,
+     100,
+     {{0, 30, 10, 3, 0}, {2, 30, 10, 3, 0}},
+     "aabb"},
+    {"the rail's window is shared, but for one slice of a lane that has none",
+     100,
+     30,
+     {{0, 40, 10, 4, 0}, {2, 30, 10, 3, 0}},
+     "aaa"},
+    {"other rails are not held up",
+     100,
+     20,
+     {{0, 30, 10, 3, 0}, {2, 30, 10, 3, 0}, {1, 30, 10, 3, 0}},
+     "aacc"},
+    {"a short last slice", 25, 100, {{0, 25, 10, 3, 0}}, "aaa"},
+    {"the more urgent first",
+     100,
+     100,
+     {{0, 20, 10, 2, 2}, {0, 20, 10, 2, 1}, {0, 20, 10, 2, 3}},
+     "bbaacc"},
+    {"the more urgent first, of lanes too",
+     100,
+     100,
+     {{0, 20, 10, 2, 2}, {2, 20, 10, 2, 1}, {4, 20, 10, 2, 3}},
+     "bbaacc"},
+    {"what is urgent and not posted keeps nobody waiting",
+     100,
+     100,
+     {{0, 20, 10, 2, 2}, {0, 20, 10, 0, 1}},
+     "aa"},
+    {"what is urgent and lacks window is not passed over on its lane",
+     25,
+     100,
+     {{0, 20, 20, 1, 1}, {0, 20, 20, 1, 2}, {0, 4, 4, 1, 3}},
+     "a"},
+    {"but on another lane", 25, 100, {{0, 40, 20, 2, 1}, {2, 4, 4, 1, 3}}, "ab"},
+    {"what is urgent and lacks the rail's window keeps the others waiting",
+     100,
+     25,
+     {{0, 40, 20, 2, 1}, {2, 4, 4, 1, 3}},
+     "a"},
+};
+
+static void test_decisions(void **state)
+{
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        const struct row *row = &rows[i];
+        begin(row->window, row->rail_window);
+        for (int j = 0; j < 4 && row->transfers[j].bytes; j++)
+            add_urgent(j, row->transfers[j].lane, row->transfers[j].bytes,
+                       row->transfers[j].slice_bytes, row->transfers[j].posted,
+                       (struct urgency){row->transfers[j].rank, 0, 0});
+        run_once();
+        if (strcmp(t.started, row->started) != 0)
+            fail_msg("%s: started \"%s\", not \"%s\"", row->name, t.started,
+                     row->started);
+        for (int j = 0; j < 4 && row->transfers[j].bytes; j++)
+            sched_ops.remove(t.sched, &t.transfers[j]);
+        end();
+    }
+}
+
+/* ---- over time ---------------------------------------------------------------------------- */
+
+static void test_credit(void **state)
+{
+    begin(20, 100);
+    add(0, 0, 50, 10, 5);
+    add(1, 0, 20, 10, 2);
+    run("aa");
+    run("");
+    credit(0, 1);
+    run("a");
+    credit(0, 2);
+    run("aa");
+    credit(0, 2);
+    run("bb");
+    credit(1, 2);
+    end();
+}
+
+static void test_posted_later(void **state)
+{
+    begin(100, 100);
+    add(0, 0, 30, 10, 0);
+    add(1, 0, 30, 10, 1);
+    run("b");
+    run("");
+    post(0, 2);
+    run("aa");
+    post(1, 3);
+    post(0, 3);
+    run("bba"); /* who was posted first, first */
+    credit(0, 3);
+    credit(1, 3);
+    end();
+}
+
+/* A transport without room is asked again in the next run, and only then. */
+static void test_again(void **state)
+{
+    begin(100, 100);
+    add(0, 0, 30, 10, 3);
+    t.again = 1;
+    run("");
+    run("aaa");
+    credit(0, 3);
+    end();
+}
+
+/* Removing gives back at once what is in flight, and lets those behind go. */
+static void test_remove(void **state)
+{
+    begin(20, 100);
+    add(0, 0, 50, 10, 5);
+    add(1, 0, 10, 10, 1);
+    add(2, 1, 10, 10, 1);
+    run("aac"); /* rail by rail */
+    credit(0, 1);
+    sched_ops.remove(t.sched, &t.transfers[0]);
+    assert_int_equal(t.lanes[0].in_flight_bytes, 0);
+    run("b");
+    sched_ops.remove(t.sched, &t.transfers[1]); /* all of it under way */
+    credit(2, 1);
+    end();
+}
+
+/* The head lacked window; without it the smaller one behind it fits. */
+static void test_remove_head(void **state)
+{
+    begin(25, 100);
+    add(0, 0, 20, 20, 1);
+    add(1, 0, 20, 20, 1);
+    add(2, 0, 4, 4, 1);
+    run("a");
+    sched_ops.remove(t.sched, &t.transfers[1]);
+    run("c");
+    credit(0, 1);
+    credit(2, 1);
+    end();
+}
+
+/* A rail's wish counts where it is for more, and where the user has not said what he wants. */
+static void test_rail_asks(void **state)
+{
+    static const struct {
+        uint64_t window, asked;
+        bool is_set;
+        const char *started;
+    } table[] = {{25, 40, false, "aaaa"},
+                 {25, 40, true, "aa"},
+                 {25, 15, false, "aa"},
+                 {25, 0, false, "aa"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        begin_as(table[i].window, 1000, table[i].is_set);
+        sched_ops.lane_ready(t.sched, &t.lanes[0], 0, table[i].asked);
+        add(0, 0, 50, 10, 5);
+        run(table[i].started);
+        sched_ops.remove(t.sched, &t.transfers[0]);
+        end();
+    }
+}
+
+/* ---- urgency ------------------------------------------------------------------------------ */
+
+static struct urgency urgent(int32_t priority, uint64_t number)
+{
+    return (struct urgency){urgency_rank(URGENCY_TRAINING, priority), 0, number};
+}
+
+static struct urgency background(int32_t priority, uint64_t number)
+{
+    return (struct urgency){urgency_rank(URGENCY_BACKGROUND, priority), 0, number};
+}
+
+/* What comes later and is more urgent waits for window, and for nothing else. */
+static void test_preempts(void **state)
+{
+    begin(20, 100);
+    add_urgent(0, 0, 100, 10, 10, urgent(0, 1));
+    run("aa");
+    add_urgent(1, 0, 30, 10, 3, urgent(-1, 2));
+    run("");
+    credit(0, 1);
+    run("b");
+    credit(0, 1);
+    credit(1, 1);
+    run("bb");
+    credit(1, 2);
+    run("aa");
+    sched_ops.remove(t.sched, &t.transfers[0]);
+    end();
+}
+
+/* Window of a rail comes back slice by slice, and goes to who is most urgent. */
+static void test_rail_order(void **state)
+{
+    begin(100, 20);
+    add_urgent(0, 0, 40, 10, 4, urgent(0, 1));
+    add_urgent(1, 2, 40, 10, 4, urgent(0, 2));
+    run("aa");
+    credit(0, 1);
+    run("a");
+    credit(0, 1);
+    run("ab"); /* which has nothing in flight */
+    credit(0, 1);
+    run("");
+    credit(0, 1);
+    run("b");
+    credit(1, 2);
+    run("bb");
+    credit(1, 2);
+    end();
+}
+
+/* A transfer is raised while it waits; nothing makes it less urgent. */
+static void test_raise(void **state)
+{
+    begin(10, 100);
+    add_urgent(0, 0, 30, 10, 3, urgent(0, 1));
+    add_urgent(1, 0, 10, 10, 1, urgent(3, 2));
+    add_urgent(2, 0, 10, 10, 1, background(0, 3));
+    run("a");
+    sched_ops.raise(t.sched, &t.transfers[1], urgency_rank(URGENCY_TRAINING, -5));
+    sched_ops.raise(t.sched, &t.transfers[1], urgency_rank(URGENCY_TRAINING, 9));
+    credit(0, 1);
+    run("b");
+    credit(1, 1);
+    sched_ops.raise(t.sched, &t.transfers[2], urgency_rank(URGENCY_TRAINING, -5));
+    run("c");
+    credit(2, 1);
+    run("a");
+    credit(0, 1);
+    run("a");
+    credit(0, 1);
+    end();
+}
+
+/* Both ask for all they can get for a long time, on a path that is as a link is, first come, first served:
+ * background moves a sixteenth, whatever the sizes of the slices, on its own lane and on another's. */
+static void test_share(void **state)
+{
+    static const struct {
+        uint64_t window, rail_window;
+        int lane;
+        uint32_t training, background;
+    } table[] = {{60, 1000, 0, 10, 10}, {60, 1000, 0, 10, 60}, {60, 1000, 0, 60, 1},
+                 {1000, 60, 0, 10, 10}, {1000, 60, 2, 10, 10}, {1000, 120, 2, 7, 60}};
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        char link[4096] = "";
+        size_t first = 0;
+        begin(table[i].window, table[i].rail_window);
+        add_urgent(0, 0, 1000000, table[i].training, 100000, urgent(0, 1));
+        add_urgent(1, table[i].lane, 1000000, table[i].background, 1000000,
+                   background(0, 2));
+        while (t.bytes_of[URGENCY_TRAINING] < 100000) {
+            run_once();
+            memmove(link, link + first, strlen(link + first) + 1);
+            strcat(link, t.started);
+            first = 1;
+            credit(link[0] - 'a', 1);
+        }
+        uint64_t all = t.bytes_of[URGENCY_TRAINING] + t.bytes_of[URGENCY_BACKGROUND];
+        assert_in_range(t.bytes_of[URGENCY_BACKGROUND] * BACKGROUND_SHARE * 100 / all, 90,
+                        110);
+        sched_ops.remove(t.sched, &t.transfers[0]);
+        sched_ops.remove(t.sched, &t.transfers[1]);
+        end();
+    }
+}
+
+/* ---- peers that do not look --------------------------------------------------------------- */
+
+/* A lane with nothing in flight starts a slice though its rail is full; one lane does. */
+static void test_overdraw(void **state)
+{
+    begin(20, 20);
+    add(0, 0, 50, 10, 5);
+    run("aa");
+    add(1, 2, 30, 10, 3);
+    add(2, 4, 30, 10, 3);
+    run("b");
+    credit(1, 1);
+    run("b"); /* which came first, of those that may */
+    credit(1, 1);
+    run("b");
+    credit(1, 1);
+    run("c");
+    for (int i = 0; i < 3; i++)
+        sched_ops.remove(t.sched, &t.transfers[i]);
+    end();
+}
+
+/* Two peers hold all of a rail and do not look. A third has its turns, one slice at a time; and all
+ * of the rail when they have been away for long enough, as the scheduler says itself. Those who come
+ * back count again. */
+static void test_away(void **state)
+{
+    begin(20, 40);
+    add(0, 0, 50, 10, 5);
+    add(1, 2, 50, 10, 5);
+    run("aabb");
+    assert_int_equal(sched_ops.next_ns(t.sched), 0); /* nobody waits for them */
+    add(2, 4, 100, 10, 10);
+    run("c");
+    uint64_t at_ns = sched_ops.next_ns(t.sched);
+    assert_int_equal(at_ns, t.clock.now_ns + SCHED_AWAY_NS);
+    advance(SCHED_AWAY_NS - 1);
+    credit(2, 1);
+    run("c");
+    advance(1);
+    assert_true(t.lanes[0].away && t.lanes[2].away && !t.lanes[4].away);
+    run("c");
+    assert_int_equal(sched_rail_bytes(t.sched, 0), 20);
+    credit(0, 1);
+    assert_false(t.lanes[0].away);
+    assert_int_equal(sched_rail_bytes(t.sched, 0), 30);
+    credit(2, 2);
+    run("acc");
+    for (int i = 0; i < 3; i++)
+        sched_ops.remove(t.sched, &t.transfers[i]);
+    end();
+}
+
+/* Slow is not away: what counts is how long a slice takes on that lane. A peer that was away for long
+ * does not pass for one that is as slow. */
+static void test_slow(void **state)
+{
+    const uint64_t turn_ns = 50 * NS_PER_MS;
+    begin(20, 20);
+    add(0, 0, 1000, 10, 100);
+    for (int i = 0; i < 8; i++) {
+        sched_ops.run(t.sched);
+        advance(turn_ns / 2);
+        credit(0, 1);
+    }
+    sched_ops.run(t.sched);
+    uint64_t limit_ns = SCHED_AWAY_TURNS * t.lanes[0].turn_ns;
+    assert_in_range(limit_ns, 2 * turn_ns, 4 * turn_ns);
+    add(1, 2, 1000, 10, 100);
+    add(2, 4, 1000, 10, 100);
+    sched_ops.run(t.sched);
+    advance(limit_ns - 1);
+    assert_false(t.lanes[0].away);
+    advance(1);
+    assert_true(t.lanes[0].away);
+    advance(10 * limit_ns);
+    credit(0, 2);
+    assert_true(SCHED_AWAY_TURNS * t.lanes[0].turn_ns <= 2 * limit_ns);
+    for (int i = 0; i < 3; i++)
+        sched_ops.remove(t.sched, &t.transfers[i]);
+    end();
+}
+
+/* ---- at random ---------------------------------------------------------------------------- */
+
+/* What must hold after every step: sums are right, windows are kept but for a lone slice, and for the
+ * one that overdraws a rail; who comes back overdraws it too. */
+static void check(uint64_t window, uint64_t rail_window, bool looks)
+{
+    uint64_t rails[RAILS] = {0};
+    uint64_t most = rail_window > SLICE_MAX ? rail_window : SLICE_MAX;
+    for (int lane = 0; lane < LANES; lane++) {
+        uint64_t bytes = 0;
+        uint64_t count = 0;
+        for (int i = 0; i < TRANSFERS; i++) {
+            const struct transfer *transfer = &t.transfers[i];
+            if (transfer->lane != &t.lanes[lane])
+                continue;
+            for (uint32_t j = transfer->upto; j < transfer->next; j++, count++)
+                bytes += transfer_slice_bytes(transfer, j);
+        }
+        assert_int_equal(t.lanes[lane].in_flight_bytes, bytes);
+        assert_true(bytes <= window || count == 1);
+        rails[lane % RAILS] += t.lanes[lane].away ? 0 : bytes;
+    }
+    for (uint32_t i = 0; i < RAILS; i++) {
+        assert_int_equal(sched_rail_bytes(t.sched, i), rails[i]);
+        assert_true(looks || rails[i] <= most + SLICE_MAX);
+    }
+}
+
+static void random_step(struct random *random)
+{
+    int which = (int)random_range(random, TRANSFERS);
+    struct transfer *transfer = &t.transfers[which];
+    if (!transfer->lane) {
+        add_urgent(which, (int)random_range(random, LANES), 1 + random_range(random, 300),
+                   1 + (uint32_t)random_range(random, SLICE_MAX), 0,
+                   (struct urgency){urgency_rank(random_range(random, 4) == 0,
+                                                 (int32_t)random_range(random, 3)),
+                                    random_range(random, 2), t.number++});
+        return;
+    }
+    switch (random_range(random, 7)) {
+    case 6:
+        sched_ops.raise(t.sched, transfer,
+                        urgency_rank(URGENCY_TRAINING, (int32_t)random_range(random, 3)));
+        break;
+    case 0:
+    case 1:
+        if (transfer->posted < transfer->slices)
+            post(which, transfer->posted + 1);
+        break;
+    case 2:
+    case 3:
+        if (transfer->upto < transfer->next)
+            credit(which, 1);
+        if (transfer->upto == transfer->slices)
+            transfer->lane = NULL; /* through; the slot is used again */
+        break;
+    case 4:
+        if (random_range(random, 8) == 0) {
+            sched_ops.remove(t.sched, transfer);
+            transfer->lane = NULL;
+        }
+        break;
+    default: t.again = (int)random_range(random, 2); break;
+    }
+}
+
+/* Whatever happens, and when all that is posted and credited has been, everything has started. */
+static void test_random(void **state)
+{
+    struct random random;
+    random_seed(&random, unit_seed());
+    for (int round = 0; round < 50; round++) {
+        uint64_t window = 1 + random_range(&random, 200);
+        uint64_t rail_window = 1 + random_range(&random, 300);
+        bool looks = round % 2; /* time passes */
+        begin(window, rail_window);
+        for (int i = 0; i < 2000; i++) {
+            random_step(&random);
+            if (looks)
+                advance(random_range(&random, 10 * NS_PER_MS));
+            run_once();
+            check(window, rail_window, looks);
+        }
+        t.again = 0;
+        for (int i = 0; i < TRANSFERS; i++)
+            if (t.transfers[i].lane)
+                post(i, t.transfers[i].slices);
+        for (int turn = 0; turn < 20000; turn++) {
+            struct transfer *transfer = &t.transfers[turn % TRANSFERS];
+            run_once();
+            check(window, rail_window, looks);
+            if (transfer->lane && transfer->upto < transfer->next)
+                credit(turn % TRANSFERS, 1);
+        }
+        for (int i = 0; i < TRANSFERS; i++)
+            if (t.transfers[i].lane)
+                assert_int_equal(t.transfers[i].upto, t.transfers[i].slices);
+        end();
+    }
+}
+
+static tryst_status open_and_close(void)
+{
+    struct sched_params params = {NULL, NULL, 1, 1, false, start};
+    struct sched *sched;
+    tryst_status status = sched_open(&params, &sched);
+    if (status == TRYST_OK)
+        sched_close(sched);
+    return status;
+}
+
+static void test_no_memory(void **state)
+{
+    WALK_ALLOCATIONS(open_and_close());
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_decisions),    cmocka_unit_test(test_credit),
+        cmocka_unit_test(test_posted_later), cmocka_unit_test(test_again),
+        cmocka_unit_test(test_remove),       cmocka_unit_test(test_remove_head),
+        cmocka_unit_test(test_rail_asks),    cmocka_unit_test(test_preempts),
+        cmocka_unit_test(test_rail_order),   cmocka_unit_test(test_raise),
+        cmocka_unit_test(test_share),        cmocka_unit_test(test_overdraw),
+        cmocka_unit_test(test_away),         cmocka_unit_test(test_slow),
+        cmocka_unit_test(test_random),       cmocka_unit_test(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
