@@ -64,6 +64,52 @@ tryst_status tryst_op_cancel(tryst_op *op)
     return TRYST_OK;
 }
 
+/** It is more urgent than it was: here it counts from now on. */
+static void op_raise(tryst_op *op, int32_t priority)
+{
+    uint64_t rank = urgency_rank(URGENCY_TRAINING, priority) & op->rdv->set.urgency_mask;
+    bool spoke = op->flags & TRYST_OP_PRIORITY && !(op->flags & TRYST_OP_BACKGROUND);
+    if (op->reported || op->kind == OP_STEP_CLOSE || (spoke && priority >= op->priority))
+        return;
+    op->flags = (op->flags | TRYST_OP_PRIORITY) & ~TRYST_OP_BACKGROUND;
+    op->priority = priority;
+    op->rdv->op_events->raise(op, rank);
+}
+
+static void op_raise_run(struct rendezvous *rdv, struct submission *submission)
+{
+    tryst_op *op = container_of(submission, tryst_op, raise);
+    (void)rdv;
+    /* relaxed: the word is all that is told; who finds 0 from here on submits again, and the submission
+     * orders that. */
+    uint64_t to = atomic_exchange_explicit(&op->raise_to, 0, memory_order_relaxed);
+    op_raise(op, (int32_t)(INT32_MAX + INT64_C(1) - (int64_t)to));
+    op_unref(op);
+}
+
+tryst_status tryst_op_reprioritize(tryst_op *op, int32_t priority)
+{
+    if (!op)
+        return TRYST_E_INVALID;
+    tryst_status usable = rendezvous_usable(op->rdv);
+    if (usable != TRYST_OK)
+        return usable;
+    uint64_t to = (uint64_t)(INT32_MAX + INT64_C(1) - priority);
+    /* relaxed, all: only decides who submits, and with what. */
+    uint64_t before = atomic_load_explicit(&op->raise_to, memory_order_relaxed);
+    while (before < to &&
+           !atomic_compare_exchange_weak_explicit(&op->raise_to, &before, to,
+                                                  memory_order_relaxed,
+                                                  memory_order_relaxed))
+        ;
+    if (before)
+        return TRYST_OK; /* on its way, with the more urgent of the two */
+    op_ref(op);
+    op->raise.run = op_raise_run;
+    rendezvous_submit(op->rdv, &op->raise);
+    return TRYST_OK;
+}
+
 tryst_status tryst_op_tensor(const tryst_op *op, tryst_tensor *tensor_p)
 {
     tryst_status status = op ? tryst_op_test(op) : TRYST_E_INVALID;

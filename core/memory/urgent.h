@@ -19,6 +19,7 @@ struct urgent_node {
     struct list_node node; /* in one of the queue's lists, or its parent's children */
     struct list children;  /* in the heap; zeroed where it is not */
     const struct urgency *urgency; /* of what is queued; valid as long as it is */
+    struct urgent_queue *queue;    /* the last that it was pushed into */
 };
 
 struct urgent_queue {
@@ -55,6 +56,7 @@ static inline void urgent_push(struct urgent_queue *queue, struct urgent_node *n
 {
     struct list *to = &queue->sorted;
     node->urgency = urgency;
+    node->queue = queue;
     if (!list_empty(to) &&
         __builtin_expect(urgency_before(urgency, urgent_node_of(to->head.prev)->urgency),
                          0)) {

@@ -461,6 +461,16 @@ TRYST_API tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count,
  *  Returns: TRYST_OK (asked), TRYST_E_FORKED, TRYST_E_CONTEXT */
 TRYST_API tryst_status tryst_op_cancel(tryst_op *op);
 
+/** Raise `op` while it waits: from now on it counts as submitted with TRYST_OP_PRIORITY and `priority`, in
+ *  the training class, if that is more urgent than what it has; it never becomes less urgent. What is under
+ *  way already is not called back. At a sender this is local; from a receiver a record tells the sender, and
+ *  the more urgent of both ends wins. Of an operation that is
+ *  complete, or of the close of a step, it changes nothing.
+ *
+ *  Thread:  any; from a callback too. Never blocks.
+ *  Returns: TRYST_OK (asked), TRYST_E_INVALID (no op), TRYST_E_FORKED, TRYST_E_CONTEXT */
+TRYST_API tryst_status tryst_op_reprioritize(tryst_op *op, int32_t priority);
+
 /** Let a device's stream wait for `op`: what is queued in `stream` (a CUstream of `device`) from here
  *  on begins when `op` is complete, well or not; whether it went well is the operation's to say.
  *  Legal before completion, for any operation and any number of streams. The host does not wait:

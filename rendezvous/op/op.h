@@ -31,7 +31,7 @@
  *               │ no want              ▲ want, small
  *               ├───────────▶ POSTED ──┤
  *               │               │ │    └─▶ MATCHED ── all slices DONE, sends complete ─▶ ENDED
- *               │        cancel │ │ want,     │ cancel before the first slice,
+ *               │        cancel │ │ want,     │ cancel before the last slice, 
  *               │               ▼ └ large     │ abort: CANCELED{started}
  *               │             VOID            └──────▶ ENDING ── sends complete ───────▶ ENDED
  *               └ want
@@ -84,7 +84,8 @@ enum op_records {
     QUEUED_DATA = 2u,
     QUEUED_OFFER = 4u,
     QUEUED_CANCEL = 8u,
-    QUEUED_DONE = 16u
+    QUEUED_RAISE = 16u,
+    QUEUED_DONE = 32u
 };
 
 /** Something handed to the progress domain by any thread. */
@@ -98,6 +99,8 @@ struct op_events {
     /** Cancel it, or fail it with `status`: deadlines, aborts, the user. */
     void (*fail)(tryst_op *op, tryst_status status, int32_t origin_rank,
                  const char *text);
+    /** It becomes more urgent: `rank` of core/urgency.h. Its flags and its priority say so already. */
+    void (*raise)(tryst_op *op, uint64_t rank);
     /** Nobody holds it any more: free its op_device. Any thread. */
     void (*device_close)(tryst_op *op);
     /** Of the other end. */
@@ -125,6 +128,7 @@ struct tryst_op {
     int32_t origin_status;    /**< valid once `reported`, as are these: */
     int32_t final;            /**< status as reported */
     struct submission cancel; /**< once `cancel_asked` */
+    struct submission raise;  /**< while `raise_to` */
     void *callback_arg;       /**< with `callback`, */
     void *alloc_arg;          /**< and with `alloc` */
 
@@ -137,6 +141,9 @@ struct tryst_op {
     bool took_data;    /**< receive: DONE answers DATA `number`, not the slices */
     bool eager;        /**< send: holds eager credit */
     _Atomic(bool) cancel_asked;
+    /** INT32_MAX + 1 - the priority that it is to be raised to, while `raise` is on its way into the
+     *  progress domain; else 0. */
+    _Atomic(uint64_t) raise_to;
     uint32_t flags;
     int32_t priority;
     int32_t fail; /**< why it is failing, TRYST_OK while it is not */

@@ -360,13 +360,30 @@ void producer_cancel(struct peer *peer, const struct record_answer *cancel)
     if (!want || list_linked(&want->answer_node))
         return; /* the answer is on its way */
     if (want->send) {
-        if (want->transfer.next == 0)
+        /* Between two slices; once all are on their way it is too late, and the bulk is the answer. */
+        if (want->transfer.next < want->transfer.slices)
             producer_fail(want->send, why, peer->rank,
                           "the consumer gave up its receive");
-        return; /* else too late: the bulk is the answer */
+        return;
     }
     want->flags |= RECORD_VOID;
     want_answer(want, RECORD_CANCELED, why, peer->rank);
+}
+
+void producer_raise(struct peer *peer, const struct record_answer *raise)
+{
+    struct want *want = idmap_find(&peer->in.wants, raise->id);
+    int32_t priority = (int32_t)raise->posted;
+    if (!want)
+        return; /* it has ended */
+    bool spoke = want->flags & RECORD_PRIORITY && !(want->flags & RECORD_BACKGROUND);
+    if (!spoke || priority < want->priority)
+        want->priority = priority;
+    want->flags = (uint8_t)((want->flags | RECORD_PRIORITY) & ~RECORD_BACKGROUND);
+    if (want->send && want->send->state == OP_MATCHED)
+        peer->rdv->dispatch->raise(peer->rdv->dispatch_arg, &want->transfer,
+                                   urgency_rank(URGENCY_TRAINING, want->priority) &
+                                       peer->rdv->set.urgency_mask);
 }
 
 /* ---- acknowledgements ---------------------------------------------------------------------- */

@@ -13,6 +13,8 @@ struct want;
 void producer_submit(tryst_op *op);
 void producer_want(struct peer *peer, const struct record_want *want, const char *key);
 void producer_cancel(struct peer *peer, const struct record_answer *cancel);
+/** A receive of the peer has become more urgent. */
+void producer_raise(struct peer *peer, const struct record_answer *raise);
 /** Records about a DATA, by its number. */
 void producer_data_done(struct peer *peer, const struct record_answer *done);
 void producer_data_kept(struct peer *peer, uint64_t number);

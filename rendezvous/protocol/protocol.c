@@ -15,6 +15,7 @@
 #include "op_device.h"
 #include "producer.h"
 #include "rendezvous/protocol/wire.h"
+#include "want.h"
 
 /* ---- operations --------------------------------------------------------------------------- */
 
@@ -32,8 +33,30 @@ static int32_t op_peer_rank(const tryst_op *op)
     return op->peer->rank;
 }
 
-const struct op_events protocol_op_events = {
-    .fail = op_fail_by_kind, .device_close = op_device_close, .peer_rank = op_peer_rank};
+/** In every queue that it waits in, here and, where its WANT has left, at its producer. */
+static void op_raise(tryst_op *op, uint64_t rank)
+{
+    enum { NODES = 3 };
+    struct urgent_node *const nodes[NODES] = {&op->pending_node, &op->slot_node,
+                                              &op->deferred_node};
+    bool queued[NODES];
+    for (int i = 0; i < NODES; i++)
+        queued[i] = urgent_remove(nodes[i]);
+    op->urgency.rank = rank < op->urgency.rank ? rank : op->urgency.rank;
+    for (int i = 0; i < NODES; i++)
+        if (queued[i])
+            urgent_push(nodes[i]->queue, nodes[i], &op->urgency);
+    if (op->want && op->state == OP_MATCHED)
+        op->rdv->dispatch->raise(op->rdv->dispatch_arg, &op->want->transfer,
+                                 op->urgency.rank);
+    if (op->kind == OP_RECV && op->state == OP_WANTED && !(op->records & QUEUED_WANT))
+        records_queue(op, QUEUED_RAISE);
+}
+
+const struct op_events protocol_op_events = {.raise = op_raise,
+                                             .fail = op_fail_by_kind,
+                                             .device_close = op_device_close,
+                                             .peer_rank = op_peer_rank};
 
 /* ---- peers -------------------------------------------------------------------------------- */
 

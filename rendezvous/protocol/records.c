@@ -235,6 +235,13 @@ static bool pack_cancel(struct packer *packer, tryst_op *op)
     return pack_answer(packer, RECORD_CANCEL, flags, &fields);
 }
 
+static bool pack_raise(struct packer *packer, tryst_op *op)
+{
+    return !op->id || pack_answer(packer, RECORD_RAISE, 0,
+                                  &(struct record_answer){
+                                      .id = op->id, .posted = (uint32_t)op->priority});
+}
+
 static bool pack_done(struct packer *packer, tryst_op *op)
 {
     struct record_answer fields = {.header.status = op->done_status,
@@ -257,6 +264,7 @@ static bool pack_record(struct packer *packer, tryst_op *op, unsigned record)
     case QUEUED_DATA: return pack_data(packer, op);
     case QUEUED_OFFER: return pack_offer(packer, op);
     case QUEUED_CANCEL: return pack_cancel(packer, op);
+    case QUEUED_RAISE: return pack_raise(packer, op);
     default: return pack_done(packer, op);
     }
 }
@@ -369,6 +377,7 @@ static void answer_read(struct peer *peer, const struct record_answer *answer)
     switch (answer->header.type) {
     case RECORD_DONE: send_run_done(peer, answer); break;
     case RECORD_CANCEL: producer_cancel(peer, answer); break;
+    case RECORD_RAISE: producer_raise(peer, answer); break;
     case RECORD_ASK: consumer_asked(peer, answer->id); break;
     case RECORD_CLOSED:
         if (answer->header.flags & RECORD_STEP)
@@ -411,6 +420,7 @@ static const char *record_read(struct peer *peer, const struct record_header *re
     case RECORD_CLOSED:
     case RECORD_ASK:
     case RECORD_KEPT:
+    case RECORD_RAISE:
         wrong = wire_answer_check(whole, peer->rdv->group->roster.size);
         if (!wrong)
             answer_read(peer, whole);

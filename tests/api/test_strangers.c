@@ -70,7 +70,6 @@ enum misdeed {
 };
 /* A stranger knows the wire from outside (transports/link/link_wire.h, rendezvous/protocol/wire/wire.h). */
 enum { LINK_MAGIC = 0x7254, LINK_HELLO = 1, LINK_LEAVE = 3, HELLO_MAGIC = 0x54535254 };
-enum { WIRE_VERSION = 3 };
 
 struct message {
     struct {
@@ -94,7 +93,7 @@ static size_t misdeed_write(enum misdeed misdeed, uint8_t *at)
                    .type = LINK_HELLO,
                    .magic = LINK_MAGIC},
         .hello = {
-            .magic = HELLO_MAGIC, .wire_version = WIRE_VERSION, .rank = 1, .size = 2}};
+            .magic = HELLO_MAGIC, .wire_version = TEST_WIRE_VERSION, .rank = 1, .size = 2}};
     static const uint8_t bootstrap_hello[48] = "TRYSTBST\001";
     size_t bytes = sizeof message;
     switch (misdeed) {
@@ -107,7 +106,7 @@ static size_t misdeed_write(enum misdeed misdeed, uint8_t *at)
     case WRONG_COOKIE:
         memset(message.hello.cookie, 7, sizeof message.hello.cookie);
         break;
-    case OLD_VERSION: message.hello.wire_version = WIRE_VERSION - 1; break;
+    case OLD_VERSION: message.hello.wire_version = TEST_WIRE_VERSION - 1; break;
     case SHORT_HELLO:
         message.header.bytes = 8;
         bytes = sizeof message.header + 8;

@@ -30,6 +30,8 @@ static void on_posted(void *arg, struct transfer *transfer)
 
 static void on_raise(void *arg, struct transfer *transfer, uint64_t rank)
 {
+    if (rank < transfer->urgency.rank)
+        transfer->urgency.rank = rank;
 }
 
 static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)

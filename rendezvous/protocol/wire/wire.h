@@ -37,6 +37,9 @@
  *                                 Answered once it is; asked again at every tick, in case the
  *                                 consumer did not know the step or had no memory to note it
  *
+ *  RAISE     consumer → producer  the receive of WANT `id` has become more urgent: priority `posted`
+ *                                 (int32), of the training class. No answer
+ *
  *  Credit for WANTs is the header's `wants_taken`: cumulative, and every frame carries it. So are the
  *  acknowledgements of DATA (`done_base`, `done_mask`).
  */
@@ -69,7 +72,8 @@ enum record_type {
     RECORD_DEFERRED = 7,
     RECORD_CLOSED = 8,
     RECORD_ASK = 9,
-    RECORD_KEPT = 10
+    RECORD_KEPT = 10,
+    RECORD_RAISE = 11
 };
 
 /** frame_header.flags: carries no record, costs no credit and is not counted. (Without it a frame of no
@@ -174,7 +178,7 @@ struct record_offer {
 };
 static_assert(sizeof(struct record_offer) == 56, "offer");
 
-/** DONE, KEPT, CANCEL, CANCELED, DEFERRED, CLOSED, ASK. */
+/** DONE, KEPT, CANCEL, CANCELED, DEFERRED, CLOSED, ASK, RAISE. */
 struct record_answer {
     struct record_header header;
     uint64_t id;

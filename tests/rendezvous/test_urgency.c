@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The most urgent leaves first wherever operations wait: for frames, for credit, for WANTs, for posted
+ * slots; it may become so while it waits; and what is under way can be given up between two slices. */
+#include "world.h"
+
+#include <stdlib.h>
+
+#include "rendezvous/protocol/want.h"
+
+#define LARGE (64u << 10)
+
+enum { MANY = 40 };
+
+static struct world world;
+static uint8_t out[LARGE], in[LARGE];
+static int order[MANY + 1]; /* which receive was complete, first to last */
+static int order_count;
+
+static const struct world_setting small_slices[] = {{"slice_bytes", "4K"}, {0}};
+static const struct world_setting few_wants[] = {{"wants_max", "4"}, {0}};
+static const struct world_setting fifo[] = {{"sched", "fifo"}, {0}};
+static const struct world_setting little_credit[] = {{"eager_credit", "8K"}, {0}};
+
+static void begin(tryst_step *steps[2], const struct world_setting *settings)
+{
+    for (size_t i = 0; i < sizeof out; i++)
+        out[i] = (uint8_t)(i * 7);
+    memset(in, 0, sizeof in);
+    order_count = 0;
+    world_open(&world, 2, settings);
+    world_join(&world, 0, 1);
+    for (int i = 0; i < 2; i++)
+        steps[i] = world_step(&world, i, 1);
+}
+
+static void end(tryst_step *steps[2])
+{
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(tryst_step_close(steps[i], NULL), TRYST_OK);
+    world_settle(&world);
+    world_close(&world);
+}
+
+static const char *key_of(int n)
+{
+    char edge[16];
+    snprintf(edge, sizeof edge, "t%d", n);
+    return world_key(&world, 0, 1, edge);
+}
+
+static tryst_op *send_n(tryst_step *step, int n, size_t bytes, int32_t priority)
+{
+    tryst_op_params params = {.struct_size = sizeof params,
+                              .flags = priority ? TRYST_OP_PRIORITY : 0,
+                              .priority = priority};
+    return world_send(&world, 0, step, key_of(n), out, bytes, &params);
+}
+
+static void received(void *arg, tryst_op *op, tryst_status status)
+{
+    (void)op;
+    assert_int_equal(status, TRYST_OK);
+    order[order_count++] = (int)(intptr_t)arg;
+}
+
+static tryst_op *recv_n(tryst_step *step, int n, size_t bytes, int32_t priority)
+{
+    tryst_op_params params = {.struct_size = sizeof params,
+                              .flags = priority ? TRYST_OP_PRIORITY : 0,
+                              .priority = priority,
+                              .callback = received,
+                              .arg = (void *)(intptr_t)n};
+    return world_recv(&world, 1, step, key_of(n), in, bytes, &params);
+}
+
+/* At which place the last one, which alone is urgent, was received; all the others in their order. */
+static int place_of_last(int count)
+{
+    int place = -1;
+    assert_int_equal(order_count, count);
+    for (int i = 0, next = 0; i < count; i++)
+        if (order[i] == count - 1)
+            place = i;
+        else
+            assert_int_equal(order[i], next++);
+    return place;
+}
+
+/* ---- small tensors ------------------------------------------------------------------------ */
+
+/* Small sends wait for a frame, or for credit. The last is urgent, or becomes so while it waits. */
+static int small_last(const struct world_setting *settings, bool raise)
+{
+    tryst_step *steps[2];
+    tryst_op *sends[MANY];
+    tryst_op *recvs[MANY];
+    begin(steps, settings);
+    for (int i = 0; i < MANY; i++)
+        recvs[i] = recv_n(steps[1], i, 1000, 0);
+    world_settle(&world);
+    world.sides[1].hold_frames = true;
+    world.sides[0].frames_max = 1;
+    for (int i = 0; i < MANY; i++)
+        sends[i] = send_n(steps[0], i, 1000, i == MANY - 1 && !raise ? -1 : 0);
+    if (raise)
+        assert_int_equal(tryst_op_reprioritize(sends[MANY - 1], -1), TRYST_OK);
+    world.sides[1].hold_frames = false;
+    world_settle(&world);
+    for (int i = 0; i < MANY; i++) {
+        world_done(sends[i], TRYST_OK);
+        world_done(recvs[i], TRYST_OK);
+    }
+    end(steps);
+    return place_of_last(MANY);
+}
+
+static void test_small(void **state)
+{
+    assert_int_equal(small_last(NULL, false), 0);
+    assert_int_equal(small_last(NULL, true), 0);
+    assert_int_equal(small_last(fifo, false), MANY - 1);
+    assert_int_equal(small_last(fifo, true), MANY - 1);
+    assert_true(small_last(little_credit, false) <=
+                8); /* what had credit was packed before it */
+    assert_true(small_last(little_credit, true) <= 8);
+}
+
+/* ---- receives that announce themselves ---------------------------------------------------- */
+
+/* WANTs that leave before that of an urgent receive which came behind `count` others. */
+static uint32_t wants_before(const struct world_setting *settings, int count)
+{
+    tryst_step *steps[2];
+    struct peer *peer;
+    uint32_t sent = 0;
+    begin(steps, settings);
+    peer = world_peer(&world, 1, 0);
+    tryst_op_params urgent = {
+        .struct_size = sizeof urgent, .flags = TRYST_OP_PRIORITY, .priority = -1};
+    for (int i = 0; i < count; i++)
+        tryst_op_release(world_recv(&world, 1, steps[1], key_of(0), in, LARGE, NULL));
+    sent = peer->out.wants_sent;
+    tryst_op *op = world_recv(&world, 1, steps[1], key_of(1), in, LARGE, &urgent);
+    for (int i = 0; i < count && !op->id; i++) {
+        sent = peer->out.wants_sent;
+        world_pass(&world);
+    }
+    assert_true(op->id != 0);
+    tryst_op_release(op);
+    end(steps);
+    return sent;
+}
+
+/* It leaves with the next frame that may carry a WANT at all. */
+static void test_wants(void **state)
+{
+    const char *text = getenv("TRYST_TEST_COUNT");
+    int count = text ? atoi(text) : 20000;
+    assert_true(wants_before(few_wants, 1000) <= 4);
+    assert_true(wants_before(NULL, count) <= 256);
+}
+
+/* ---- a receive is raised ------------------------------------------------------------------ */
+
+/* Its producer hears of it, whether the WANT is parked there or its transfer waits. */
+static void test_raise_receive(void **state)
+{
+    for (int matched = 0; matched < 2; matched++) {
+        tryst_step *steps[2];
+        begin(steps, small_slices);
+        world.sides[0].hold_dispatch = true;
+        tryst_op *recv = recv_n(steps[1], 0, LARGE, 0);
+        world_settle(&world);
+        tryst_op *send = matched ? send_n(steps[0], 0, LARGE, 5) : NULL;
+        world_settle(&world);
+        assert_int_equal(tryst_op_reprioritize(recv, -7), TRYST_OK);
+        assert_int_equal(tryst_op_reprioritize(recv, 3), TRYST_OK); /* changes nothing */
+        world_settle(&world);
+        send = matched ? send : send_n(steps[0], 0, LARGE, 5);
+        world_settle(&world);
+        assert_non_null(send->want);
+        assert_int_equal(urgency_priority(&send->want->transfer.urgency), -7);
+        world.sides[0].hold_dispatch = false;
+        world_settle(&world);
+        world_done(send, TRYST_OK);
+        world_done(recv, TRYST_OK);
+        assert_memory_equal(in, out, LARGE);
+        end(steps);
+    }
+}
+
+/* The class and priority of a transfer, by what each of its ends says. */
+static void test_both_ends(void **state)
+{
+    enum { P = TRYST_OP_PRIORITY, B = TRYST_OP_BACKGROUND };
+    static const struct {
+        uint32_t send_flags;
+        int32_t send;
+        uint32_t recv_flags;
+        int32_t recv;
+        enum urgency_class kind;
+        int32_t priority;
+    } table[] = {
+        {0, 0, 0, 0, URGENCY_TRAINING, 0},   {P, 3, 0, 0, URGENCY_TRAINING, 3},
+        {0, 0, P, 3, URGENCY_TRAINING, 3},   {P, 3, P, -2, URGENCY_TRAINING, -2},
+        {P, -4, P, 2, URGENCY_TRAINING, -4}, {B, 0, 0, 0, URGENCY_BACKGROUND, 0},
+        {0, 0, B, 0, URGENCY_BACKGROUND, 0}, {B, 0, P, 9, URGENCY_TRAINING, 9},
+        {P, 9, B, 0, URGENCY_TRAINING, 9},   {B | P, 4, B | P, 2, URGENCY_BACKGROUND, 2},
+    };
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        tryst_step *steps[2];
+        tryst_op_params send_params = {.struct_size = sizeof send_params,
+                                       .flags = table[i].send_flags,
+                                       .priority = table[i].send};
+        tryst_op_params recv_params = {.struct_size = sizeof recv_params,
+                                       .flags = table[i].recv_flags,
+                                       .priority = table[i].recv};
+        begin(steps, small_slices);
+        world.sides[0].hold_dispatch = true;
+        tryst_op *recv =
+            world_recv(&world, 1, steps[1], key_of(0), in, LARGE, &recv_params);
+        tryst_op *send =
+            world_send(&world, 0, steps[0], key_of(0), out, LARGE, &send_params);
+        world_settle(&world);
+        assert_int_equal(urgency_class(&send->want->transfer.urgency), table[i].kind);
+        assert_int_equal(urgency_priority(&send->want->transfer.urgency),
+                         table[i].priority);
+        world.sides[0].hold_dispatch = false;
+        world_settle(&world);
+        world_done(send, TRYST_OK);
+        world_done(recv, TRYST_OK);
+        end(steps);
+    }
+}
+
+/* ---- given up between two slices ---------------------------------------------------------- */
+
+/* The receiver gives up with slices under way: those are awaited, no other starts, and window, slots and
+ * buffers come back. The cancel may cross the slices' DONE. */
+static void test_cancel_between_slices(void **state)
+{
+    for (int crossing = 0; crossing < 2; crossing++) {
+        tryst_step *steps[2];
+        begin(steps, small_slices);
+        world.sides[0].window_bytes = 8192;
+        tryst_op *recv = world_recv(&world, 1, steps[1], key_of(0), in, LARGE, NULL);
+        world_settle(&world);
+        world.sides[1].hold_bulk = true;
+        tryst_op *send = send_n(steps[0], 0, LARGE, 0);
+        world_settle(&world);
+        assert_int_equal(world.sides[0].in_flight_bytes, 8192);
+        world.sides[0].hold_frames = crossing;
+        assert_int_equal(tryst_op_cancel(recv), TRYST_OK);
+        world_settle(&world);
+        assert_int_equal(tryst_op_test(recv),
+                         TRYST_IN_PROGRESS); /* bytes are on their way */
+        world.sides[1].hold_bulk = false;
+        world_settle(&world);
+        world.sides[0].hold_frames = false;
+        world_settle(&world);
+        world_done(send, TRYST_E_CANCELED);
+        world_done(recv, TRYST_E_CANCELED);
+        assert_int_equal(world.sides[0].in_flight_bytes, 0);
+        assert_int_equal(world.sides[1].unexpected, 0);
+        assert_int_equal(world.sides[1].posted_now, 0);
+        end(steps);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small),
+        cmocka_unit_test(test_wants),
+        cmocka_unit_test(test_raise_receive),
+        cmocka_unit_test(test_both_ends),
+        cmocka_unit_test(test_cancel_between_slices),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
