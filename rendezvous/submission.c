@@ -56,8 +56,8 @@ static void flush_prompt(struct rendezvous *rdv)
 
 /** A submission by a thread that finds the lock free, and no other before it, needs no queue, and what
  *  it has to say to a peer that has read all that it was sent leaves at once; to others it leaves with the
- *  next pass, packed with its like. Nobody is called back here: what completes is told by the next
- *  pass, which also lets the dispatch start; so tryst_arm asks for one.
+ *  next pass, packed with its like. A transfer that it completes starts at once, if nothing more urgent
+ *  does. Nobody is called back here: what completes is told by the next pass; so tryst_arm asks for one.
  *  False: the lock is taken, or its last holder sleeps outside (tryst_arm) and must be woken. */
 static bool submission_run_here(struct rendezvous *rdv, struct submission *submission)
 {
@@ -71,6 +71,7 @@ static bool submission_run_here(struct rendezvous *rdv, struct submission *submi
         rdv->stirred = true;
         submission->run(rdv, submission); /* which may be the end of it */
         flush_prompt(rdv);
+        rdv->dispatch->run(rdv->dispatch_arg);
     }
     rdv->pass_ns = 0;
     rdv->leave(rdv->owner);

@@ -109,6 +109,11 @@ static void submit(struct end *end, int side, tryst_step *step)
     }
     if (is_send && pair->dead)
         params.flags |= TRYST_OP_DEAD;
+    if (one_in(2))
+        params.flags |= TRYST_OP_PRIORITY;
+    if (one_in(6))
+        params.flags |= TRYST_OP_BACKGROUND;
+    params.priority = (int32_t)random_range(&rng, 5);
     if (end->alloc) {
         params.alloc = shape_take;
         params.alloc_arg = end;
@@ -403,6 +408,10 @@ static void life_turn(bool failing)
     if (end->op && one_in(8)) {
         tryst_op_cancel(end->op);
         end->facts |= OUTCOME_CANCEL;
+    }
+    if (end->op && one_in(8)) {
+        int32_t priority = (int32_t)random_range(&rng, 6) - 3;
+        assert_int_equal(tryst_op_reprioritize(end->op, priority), TRYST_OK);
     }
     if (one_in(4))
         clock_fake_advance(&world.clock, random_range(&rng, NS_PER_S));
