@@ -60,14 +60,6 @@ uint64_t sched_rail_bytes(const struct sched *sched, uint32_t rail)
     return sched->rails[rail].bytes;
 }
 
-static uint64_t lane_window(const struct sched *sched, const struct dispatch_lane *lane)
-{
-    uint64_t window = sched->params.window_bytes;
-    return sched->params.window_is_set || window > lane->window_bytes
-               ? window
-               : lane->window_bytes;
-}
-
 /* ---- the trace ---------------------------------------------------------------------------- */
 
 static void lane_trace_name(const struct sched *sched, struct dispatch_lane *lane)
@@ -83,7 +75,7 @@ static void lane_trace(const struct sched *sched, const struct dispatch_lane *la
 {
     static const struct trace_labels labels = {{"in flight", "window"}, 0};
     trace_counter(sched->params.trace, lane->trace_name, &labels, lane->in_flight_bytes,
-                  lane_window(sched, lane), 0);
+                  lane->window_bytes, 0);
 }
 
 /* ---- who looks ---------------------------------------------------------------------------- */
@@ -215,7 +207,9 @@ static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
     assert(rail < DISPATCH_RAILS_MAX && !lane->in_flight_bytes);
     lane_unqueue(lane);
     lane->rail = rail;
-    lane->window_bytes = window_bytes;
+    lane->window_bytes = sched->params.window_bytes;
+    if (!sched->params.window_is_set && window_bytes > lane->window_bytes)
+        lane->window_bytes = window_bytes;
     if (rail >= sched->rails_count)
         sched->rails_count = rail + 1;
     lane_queue(sched, lane);
@@ -358,7 +352,7 @@ static enum start slice_start(struct sched *sched, struct transfer *transfer)
 {
     struct dispatch_lane *lane = transfer->lane;
     uint64_t bytes = transfer_slice_bytes(transfer, transfer->next);
-    if (!window_has_room(lane->in_flight_bytes, bytes, lane_window(sched, lane)))
+    if (!window_has_room(lane->in_flight_bytes, bytes, lane->window_bytes))
         return LANE_FULL;
     if (!rail_has_room(sched, lane, bytes))
         return RAIL_FULL;

@@ -277,6 +277,9 @@ typedef struct tryst_peer_info {
     const char *mechanism;
     uint64_t bytes_sent; /**< payload bytes */
     uint64_t bytes_received;
+    uint64_t
+        window_bytes; /**< that may be in flight towards it: what is urgent waits for so many at
+                            *   most; 0 until first used */
 } tryst_peer_info;
 
 /** What is known of rank `rank` of the group, this rank included.

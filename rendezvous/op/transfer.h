@@ -26,7 +26,7 @@ struct dispatch_lane {
     struct urgent_node nodes[URGENCY_CLASSES]; /**< in its rail's queues, likewise */
     struct list_node later; /**< the transport had no room: until the end of this run */
     struct list_node busy;  /**< in the dispatch's list while bytes are in flight */
-    uint64_t window_bytes; /**< what the peer's rail asks for (struct rail), 0: nothing */
+    uint64_t window_bytes;  /**< may be in flight; 0 until its endpoint is ready */
     uint64_t in_flight_bytes;
     uint64_t in_flight_high_bytes; /**< most ever, for tests and counters */
     int32_t rank;                  /**< of the peer, for the trace; set by rendezvous */

@@ -15,7 +15,7 @@ enum { WINDOW_DEFAULT = 32, WINDOW_MAX = 4096 };
 #define BYTES_MAX (1ull << 40)
 
 static const char help[] =
-    "usage: tryst-perf pingpong|bandwidth [options]\n"
+    "usage: tryst-perf pingpong|bandwidth|preempt [options]\n"
     "\n"
     "Measures transfers by prepared key between two ranks of this machine, or between "
     "the\n"
@@ -23,14 +23,20 @@ static const char help[] =
     "\n"
     "  pingpong             one tensor there and back: time for one way\n"
     "  bandwidth            many tensors one way, some outstanding at any time\n"
+    "  preempt              an urgent tensor again and again while a large one of the\n"
+    "                       background is on its way to the same rank: how long it "
+    "takes\n"
     "\n"
     "  -n, --ranks 2        ranks to start here (there are always 2)\n"
     "  -s, --sizes A:B      bytes of a tensor: A, 2A, 4A … B; or a list A,B,C\n"
-    "                       (8:64M; K, M, G are powers of 1024)\n"
+    "                       (8:64M; preempt 4K,64K,1M; K, M, G are powers of 1024)\n"
     "  -i, --iters N        transfers that count, of each size (by size: 10000 small\n"
-    "                       ones, fewer large ones)\n"
+    "                       ones, fewer large ones; preempt 100)\n"
     "  -w, --warmup N       transfers before those (a tenth, at least 10)\n"
     "  -O, --window N       bandwidth: transfers outstanding (32)\n"
+    "      --background B   preempt: bytes of each tensor of the background (1G)\n"
+    "      --every MS       preempt: an urgent one each so many milliseconds (50)\n"
+    "      --fifo           first come, first served (TRYST_SCHED=fifo), to compare\n"
     "      --transport NAME auto, shm, ucx, ofi (TRYST_TRANSPORT, else auto)\n"
     "  -m, --memory KIND    where tensors lie: host or cuda (device 0), or KIND:KIND "
     "for\n"
@@ -39,7 +45,11 @@ static const char help[] =
     "  -h, --help           print this\n"
     "\n"
     "Seconds are the median over all transfers, p99 the 99th percentile; in bandwidth,\n"
-    "seconds are the time from one completion to the next, averaged over a window.\n"
+    "seconds are the time from one completion to the next, averaged over a window;\n"
+    "in preempt, from the submission of the urgent send to its completion, beside a "
+    "bound:\n"
+    "the time that the window takes at the background's rate, and that of the urgent\n"
+    "tensor alone.\n"
     "Ranks that are started here are bound to a processor each.\n"
     "Exit status: 0 done, 1 the measurement failed, 2 the command line is wrong.\n";
 
@@ -151,23 +161,26 @@ static const struct tool_option rows[] = {
     {"window", 'O', TOOL_COUNT, AT(window), 1, WINDOW_MAX},
     {"transport", 0, TOOL_OTHER, .read = transport_read},
     {"memory", 'm', TOOL_OTHER, .read = memory_read},
+    {"background", 0, TOOL_BYTES, AT(background_bytes), 64 << 10, BYTES_MAX},
+    {"every", 0, TOOL_NUMBER, AT(every_ms), 1, 3600000},
+    {"fifo", 0, TOOL_FLAG, AT(fifo)},
     {"json", 'j', TOOL_TEXT, AT(json)},
 };
 #undef AT
 
 static int kind_take(int argc, char **argv, struct perf_options *options)
 {
+    static const char *const names[] = {"pingpong", "bandwidth", "preempt"};
     if (optind >= argc)
-        return usage("what is to be measured: pingpong or bandwidth?");
+        return usage("what is to be measured: pingpong, bandwidth or preempt?");
     if (optind + 1 < argc)
         return usage("what is '%s'?", argv[optind + 1]);
-    if (strcmp(argv[optind], "pingpong") == 0)
-        options->kind = PERF_PINGPONG;
-    else if (strcmp(argv[optind], "bandwidth") == 0)
-        options->kind = PERF_BANDWIDTH;
-    else
-        return usage("'%s' is neither pingpong nor bandwidth", argv[optind]);
-    return 0;
+    for (int kind = 0; kind <= PERF_PREEMPT; kind++)
+        if (strcmp(argv[optind], names[kind]) == 0) {
+            options->kind = (enum perf_kind)kind;
+            return 0;
+        }
+    return usage("'%s' is none of pingpong, bandwidth and preempt", argv[optind]);
 }
 
 int perf_options_read(int argc, char **argv, struct perf_options *options_p)
@@ -176,7 +189,10 @@ int perf_options_read(int argc, char **argv, struct perf_options *options_p)
                                      .help = help,
                                      .rows = rows,
                                      .rows_count = sizeof rows / sizeof *rows};
-    struct perf_options options = {.warmup = UINT64_MAX, .window = WINDOW_DEFAULT};
+    struct perf_options options = {.warmup = UINT64_MAX,
+                                   .window = WINDOW_DEFAULT,
+                                   .background_bytes = 1ull << 30,
+                                   .every_ms = 50};
     const enum tool_next next = tool_options_read(&tool, argc, argv, &options);
     if (next != TOOL_GO)
         return next == TOOL_DONE ? -1 : 2;
@@ -184,7 +200,7 @@ int perf_options_read(int argc, char **argv, struct perf_options *options_p)
     if (status)
         return status;
     if (!options.sizes_count)
-        sizes_parse(&options, "8:64M");
+        sizes_parse(&options, options.kind == PERF_PREEMPT ? "4K,64K,1M" : "8:64M");
     *options_p = options;
     return 0;
 }

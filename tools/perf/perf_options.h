@@ -12,7 +12,7 @@
 
 enum { PERF_SIZES_MAX = 64 };
 
-enum perf_kind { PERF_PINGPONG, PERF_BANDWIDTH };
+enum perf_kind { PERF_PINGPONG, PERF_BANDWIDTH, PERF_PREEMPT };
 
 struct perf_options {
     enum perf_kind kind;
@@ -21,6 +21,10 @@ struct perf_options {
     uint64_t iters;  /**< 0: as many as suit each size */
     uint64_t warmup; /**< UINT64_MAX: a tenth of iters */
     int window;      /**< bandwidth: transfers outstanding */
+    uint64_t
+        background_bytes; /**< preempt: of each tensor behind which the urgent ones wait */
+    uint64_t every_ms;    /**< preempt: between two urgent ones */
+    bool fifo;            /**< without the order of urgency */
     const char *transport;
     tryst_memory_kind memory[2]; /**< where rank 0's and rank 1's tensors lie */
     const char *json;            /**< a file, "-", or NULL */

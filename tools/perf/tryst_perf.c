@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <tryst/tryst.h>
 
-#include "perf_options.h"
+#include "perf_preempt.h"
+#include "perf_rank.h"
 #include "tools/launch/job.h"
 #include "tools/launch/launcher.h"
 #include "tools/standard_files.h"
@@ -31,10 +31,7 @@ struct figure {
 };
 
 struct perf {
-    const struct perf_options *options;
-    tryst_ctx *ctx;
-    tryst_group *group;
-    int rank;
+    struct perf_rank at;
     tryst_step *step;
     tryst_key *there, *back;
     tryst_op *sent; /* pingpong: not yet waited for */
@@ -45,21 +42,6 @@ struct perf {
     double elapsed_s; /* bandwidth: of all transfers that count */
     struct figure figures[PERF_SIZES_MAX];
 };
-
-static tryst_status fail(const struct perf *perf, const char *what, tryst_status status,
-                         const char *text)
-{
-    fprintf(stderr, "tryst-perf: rank %d: %s: %s%s%s\n", perf->rank, what,
-            tryst_status_str(status), *text ? ": " : "", text);
-    return status;
-}
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static uint64_t iters_of(const struct perf_options *options, uint64_t bytes)
 {
@@ -84,22 +66,13 @@ static tryst_tensor tensor_of(const struct perf *perf, uint64_t bytes)
                           .data = perf->data,
                           .count = bytes,
                           .dtype = TRYST_DTYPE_U8,
-                          .memory = perf->options->memory[perf->rank],
+                          .memory = perf->at.options->memory[perf->at.rank],
                           .mem = perf->mem};
 }
 
 static tryst_status op_end(const struct perf *perf, tryst_op *op, const char *what)
 {
-    tryst_status status = tryst_wait(op, WAIT_NS);
-    if (status != TRYST_OK) {
-        tryst_error error = {.text = ""};
-        tryst_op_error(op, &error);
-        fail(perf, what, status, error.text);
-        if (status == TRYST_E_TIMEOUT)
-            tryst_dump(perf->ctx, 2);
-    }
-    tryst_op_release(op);
-    return status;
+    return perf_op_end(&perf->at, op, what, WAIT_NS);
 }
 
 /* The last send; its answer comes with the next message or soon. */
@@ -116,7 +89,7 @@ static tryst_status ping_send(struct perf *perf, const tryst_key *key,
     perf->sent = NULL;
     tryst_status status = tryst_send_key(perf->step, key, tensor, NULL, &perf->sent);
     if (status != TRYST_OK)
-        fail(perf, "send", status, "");
+        perf_fail(&perf->at, "send", status, "");
     tryst_status ended = ping_sent(perf, before);
     return status == TRYST_OK ? ended : status;
 }
@@ -126,7 +99,7 @@ static tryst_status ping_send(struct perf *perf, const tryst_key *key,
 static tryst_status pingpong_once(struct perf *perf, const tryst_tensor *tensor,
                                   double *left_s_p)
 {
-    bool first = perf->rank == 0;
+    bool first = perf->at.rank == 0;
     tryst_op *recv;
     tryst_status status = first ? ping_send(perf, perf->there, tensor) : TRYST_OK;
     if (status != TRYST_OK)
@@ -134,21 +107,21 @@ static tryst_status pingpong_once(struct perf *perf, const tryst_tensor *tensor,
     status =
         tryst_recv_key(perf->step, first ? perf->back : perf->there, tensor, NULL, &recv);
     if (status != TRYST_OK)
-        return fail(perf, "receive", status, "");
+        return perf_fail(&perf->at, "receive", status, "");
     if (first)
-        *left_s_p = now_s();
+        *left_s_p = perf_now_s();
     status = op_end(perf, recv, "receive");
     if (status != TRYST_OK || first)
         return status;
     status = ping_send(perf, perf->back, tensor);
-    *left_s_p = now_s();
+    *left_s_p = perf_now_s();
     return status;
 }
 
 static tryst_status pingpong(struct perf *perf, uint64_t bytes, uint64_t iters)
 {
     tryst_tensor tensor = tensor_of(perf, bytes);
-    uint64_t warmup = warmup_of(perf->options, iters);
+    uint64_t warmup = warmup_of(perf->at.options, iters);
     tryst_status status = TRYST_OK;
     double before = 0, left = 0;
     /* Once more than is counted: a round trip ends where the next begins. */
@@ -169,7 +142,7 @@ static tryst_status pingpong(struct perf *perf, uint64_t bytes, uint64_t iters)
 static void samples_difference(struct perf *perf, double start_s, uint64_t stride,
                                uint64_t iters)
 {
-    const uint64_t window = (uint64_t)perf->options->window / stride;
+    const uint64_t window = (uint64_t)perf->at.options->window / stride;
     double *times = perf->samples;
     perf->elapsed_s = times[perf->samples_count - 1] - start_s;
     for (uint64_t i = perf->samples_count; i-- > 0;) {
@@ -184,30 +157,30 @@ static void samples_difference(struct perf *perf, double start_s, uint64_t strid
  * clock is read sixteen times a window: it costs as much as a tenth of a small transfer. */
 static tryst_status bandwidth(struct perf *perf, uint64_t bytes, uint64_t iters)
 {
-    const int window = perf->options->window;
+    const int window = perf->at.options->window;
     const uint64_t stride = window >= 16 ? (uint64_t)window / 16 : 1;
-    uint64_t warmup = warmup_of(perf->options, iters), all = warmup + iters, ended = 0;
+    uint64_t warmup = warmup_of(perf->at.options, iters), all = warmup + iters, ended = 0;
     tryst_tensor tensor = tensor_of(perf, bytes);
     tryst_op **ops = calloc((size_t)window, sizeof *ops);
     tryst_status status = ops ? TRYST_OK : TRYST_E_NOMEM;
-    double start_s = now_s(); /* unless there is a warm-up */
+    double start_s = perf_now_s(); /* unless there is a warm-up */
     perf->samples_count = 0;
     for (uint64_t i = 0; ended < all && status == TRYST_OK; i++) {
         tryst_op **op = &ops[i % (uint64_t)window];
         if (*op) {
-            status = op_end(perf, *op, perf->rank == 0 ? "send" : "receive");
+            status = op_end(perf, *op, perf->at.rank == 0 ? "send" : "receive");
             *op = NULL;
             if (++ended == warmup)
-                start_s = now_s();
+                start_s = perf_now_s();
             else if (ended > warmup && ((ended - warmup) % stride == 0 || ended == all))
-                perf->samples[perf->samples_count++] = now_s();
+                perf->samples[perf->samples_count++] = perf_now_s();
         }
         if (status == TRYST_OK && i < all) {
-            status = perf->rank == 0
+            status = perf->at.rank == 0
                          ? tryst_send_key(perf->step, perf->there, &tensor, NULL, op)
                          : tryst_recv_key(perf->step, perf->there, &tensor, NULL, op);
             if (status != TRYST_OK)
-                fail(perf, perf->rank == 0 ? "send" : "receive", status, "");
+                perf_fail(&perf->at, perf->at.rank == 0 ? "send" : "receive", status, "");
         }
     }
     for (int i = 0; ops && i < window; i++)
@@ -218,55 +191,35 @@ static tryst_status bandwidth(struct perf *perf, uint64_t bytes, uint64_t iters)
     return status;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static void figure_make(struct perf *perf, struct figure *figure)
 {
     uint64_t n = perf->samples_count;
     if (n == 0) /* it failed before */
         return;
-    qsort(perf->samples, n, sizeof *perf->samples, by_value);
+    perf_sort(perf->samples, n);
     figure->seconds = (perf->samples[n / 2] + perf->samples[(n - 1) / 2]) / 2;
     figure->seconds_p99 = perf->samples[n - 1 - n / 100];
     figure->bytes_per_s =
-        (double)figure->bytes / (perf->options->kind == PERF_BANDWIDTH
+        (double)figure->bytes / (perf->at.options->kind == PERF_BANDWIDTH
                                      ? perf->elapsed_s / (double)figure->iters
                                      : figure->seconds);
 }
 
 /* ---- one size ----------------------------------------------------------------------------- */
 
-static tryst_status buffer_open(struct perf *perf, uint64_t bytes)
-{
-    tryst_memory_kind kind = perf->options->memory[perf->rank];
-    tryst_status status =
-        tryst_mem_alloc(perf->ctx, bytes, kind, 0, &perf->data, &perf->mem);
-    if (status != TRYST_OK)
-        return fail(perf, kind == TRYST_MEMORY_HOST ? "memory" : "memory of device 0",
-                    status, "");
-    if (kind == TRYST_MEMORY_HOST)
-        memset(perf->data, perf->rank + 1,
-               bytes); /* its pages exist before the clock runs */
-    return status;
-}
-
 static tryst_status size_run(struct perf *perf, int index)
 {
-    const struct perf_options *options = perf->options;
+    const struct perf_options *options = perf->at.options;
     struct figure *figure = &perf->figures[index];
     uint64_t bytes = options->sizes[index];
     figure->bytes = bytes;
     figure->iters = iters_of(options, bytes);
     perf->samples = calloc(figure->iters, sizeof *perf->samples);
     if (!perf->samples)
-        return fail(perf, "memory for the samples", TRYST_E_NOMEM, "");
-    tryst_status status = buffer_open(perf, bytes);
+        return perf_fail(&perf->at, "memory for the samples", TRYST_E_NOMEM, "");
+    tryst_status status = perf_memory(&perf->at, bytes, &perf->data, &perf->mem);
     if (status == TRYST_OK)
-        status = tryst_step_open(perf->group, (uint64_t)index + 1, &perf->step);
+        status = tryst_step_open(perf->at.group, (uint64_t)index + 1, &perf->step);
     if (status == TRYST_OK) {
         status = options->kind == PERF_PINGPONG ? pingpong(perf, bytes, figure->iters)
                                                 : bandwidth(perf, bytes, figure->iters);
@@ -283,50 +236,34 @@ static tryst_status size_run(struct perf *perf, int index)
 
 /* ---- output ------------------------------------------------------------------------------- */
 
-static void bytes_text(uint64_t bytes, char *text, size_t capacity)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
-    int unit = 0;
-    while (bytes >= 1024 && bytes % 1024 == 0 && unit < 3) {
-        bytes /= 1024;
-        unit++;
-    }
-    snprintf(text, capacity, "%" PRIu64 " %s", bytes, units[unit]);
-}
-
 static void table_head(const struct perf *perf)
 {
     tryst_peer_info info = {.transport = "?", .mechanism = ""};
-    tryst_group_peer(perf->group, 1 - perf->rank, &info);
+    tryst_group_peer(perf->at.group, 1 - perf->at.rank, &info);
     printf("tryst-perf %s over %s%s%s\n",
-           perf->options->kind == PERF_PINGPONG ? "pingpong" : "bandwidth",
+           perf->at.options->kind == PERF_PINGPONG ? "pingpong" : "bandwidth",
            *info.transport ? info.transport : "?", *info.mechanism ? ", " : "",
            info.mechanism);
     printf("%12s %9s %14s %14s %14s\n", "size", "transfers",
-           perf->options->kind == PERF_PINGPONG ? "one way, us" : "each, us", "p99, us",
-           "MB/s");
+           perf->at.options->kind == PERF_PINGPONG ? "one way, us" : "each, us",
+           "p99, us", "MB/s");
 }
 
 static void table_row(const struct figure *figure)
 {
     char size[32];
-    bytes_text(figure->bytes, size, sizeof size);
+    perf_bytes_text(figure->bytes, size, sizeof size);
     printf("%12s %9" PRIu64 " %14.2f %14.2f %14.1f\n", size, figure->iters,
            figure->seconds * 1e6, figure->seconds_p99 * 1e6, figure->bytes_per_s / 1e6);
     fflush(stdout);
 }
 
-static int json_write(const struct perf *perf)
+static void json_figures(FILE *file, const void *what)
 {
-    const struct perf_options *options = perf->options;
-    bool is_stdout = strcmp(options->json, "-") == 0;
-    FILE *file = is_stdout ? stdout : fopen(options->json, "w");
+    const struct perf *perf = what;
+    const struct perf_options *options = perf->at.options;
     tryst_peer_info info = {.transport = "", .mechanism = ""};
-    if (!file) {
-        perror(options->json);
-        return 1;
-    }
-    tryst_group_peer(perf->group, 1 - perf->rank, &info);
+    tryst_group_peer(perf->at.group, 1 - perf->at.rank, &info);
     fprintf(file, "{\"test\": \"%s\", \"version\": \"%s\", \"transport\": \"%s\", ",
             options->kind == PERF_PINGPONG ? "pingpong" : "bandwidth",
             tryst_version_string(), info.transport);
@@ -342,36 +279,18 @@ static int json_write(const struct perf *perf)
                 figure->seconds_p99, figure->bytes_per_s);
     }
     fprintf(file, "\n]}\n");
-    if (is_stdout)
-        return 0; /* main looks whether that was written */
-    bool failed = ferror(file) != 0;
-    failed = fclose(file) != 0 || failed;
-    if (failed)
-        perror(options->json);
-    return failed;
 }
 
 /* ---- a rank ------------------------------------------------------------------------------- */
 
-static tryst_status keys_open(struct perf *perf)
-{
-    char key[TRYST_KEY_MAX + 1];
-    tryst_status status =
-        tryst_key_build(perf->group, 0, 1, "there", 0, 0, key, sizeof key);
-    if (status == TRYST_OK)
-        status = tryst_key_prepare(perf->group, key, &perf->there);
-    if (status == TRYST_OK)
-        status = tryst_key_build(perf->group, 1, 0, "back", 0, 0, key, sizeof key);
-    if (status == TRYST_OK)
-        status = tryst_key_prepare(perf->group, key, &perf->back);
-    return status == TRYST_OK ? status : fail(perf, "keys", status, "");
-}
-
 static int measure(struct perf *perf)
 {
-    const struct perf_options *options = perf->options;
-    bool table = perf->rank == 0 && !(options->json && strcmp(options->json, "-") == 0);
-    tryst_status status = keys_open(perf);
+    const struct perf_options *options = perf->at.options;
+    bool table =
+        perf->at.rank == 0 && !(options->json && strcmp(options->json, "-") == 0);
+    tryst_status status = perf_key(&perf->at, 0, "there", &perf->there);
+    if (status == TRYST_OK)
+        status = perf_key(&perf->at, 1, "back", &perf->back);
     for (int i = 0; i < options->sizes_count && status == TRYST_OK; i++) {
         status = size_run(perf, i);
         if (status == TRYST_OK && table && i == 0)
@@ -381,33 +300,37 @@ static int measure(struct perf *perf)
     }
     tryst_key_release(perf->there);
     tryst_key_release(perf->back);
-    if (status == TRYST_OK && perf->rank == 0 && options->json)
-        return json_write(perf);
+    if (status == TRYST_OK && perf->at.rank == 0 && options->json)
+        return perf_json_write(options->json, json_figures, perf);
     return status == TRYST_OK ? 0 : 1;
 }
 
 static int rank_main(void *arg, int rank)
 {
-    struct perf perf = {.options = arg, .rank = rank};
-    const char *const settings[] = {"transport", perf.options->transport, NULL};
+    const struct perf_options *options = arg;
+    struct perf_rank at = {.options = options, .rank = rank};
+    const char *const settings[] = {"transport", options->transport, "sched",
+                                    options->fifo ? "fifo" : NULL, NULL};
     const tryst_group_params group = {.struct_size = sizeof group};
     char error[1024];
     const tryst_status joined =
-        job_open(settings, &group, error, sizeof error, &perf.ctx, &perf.group);
+        job_open(settings, &group, error, sizeof error, &at.ctx, &at.group);
     if (joined != TRYST_OK) {
-        fail(&perf, "joining the job", joined, error);
+        perf_fail(&at, "joining the job", joined, error);
         return 1;
     }
-    perf.rank = tryst_group_rank(perf.group);
+    at.rank = tryst_group_rank(at.group);
     int exit_status = 1;
-    if (tryst_group_size(perf.group) == 2)
-        exit_status = measure(&perf);
-    else
+    if (tryst_group_size(at.group) != 2)
         fprintf(stderr,
                 "tryst-perf: this job has %d ranks; it takes 2 (tryst-run -n 2)\n",
-                tryst_group_size(perf.group));
-    tryst_group_close(perf.group);
-    tryst_close(perf.ctx);
+                tryst_group_size(at.group));
+    else if (options->kind == PERF_PREEMPT)
+        exit_status = perf_preempt(&at);
+    else
+        exit_status = measure(&(struct perf){.at = at});
+    tryst_group_close(at.group);
+    tryst_close(at.ctx);
     return exit_status;
 }
 

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tryst-perf preempt: an urgent tensor every so often, behind tensors of a gigabyte to the same rank.
+ *
+ * Idea: three phases for each size: urgent tensors alone, background alone, both. Rank 0 keeps two
+ * sends of the background under way, so that there is always one to be overtaken, and times each urgent
+ * send from its submission to its completion, which is the receiver's word. Rank 1 keeps receives of both
+ * posted. At the end of a phase rank 0 gives up what is left of the background, between two slices, and
+ * each closes the phase's step, which ends what rank 1 still has posted.
+ * Invariant: no callback submits once `over` is set. */
+#include "perf_preempt.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Something is wrong when an urgent tensor takes longer; first come, first served, it waits for two
+ * tensors of the background. */
+#define WAIT_NS 600000000000ull
+#define S_NS    1e9
+
+enum { OUTSTANDING = 2, ITERS_DEFAULT = 100, WARMUP_DEFAULT = 5 };
+
+struct figure {
+    uint64_t bytes, iters;
+    double unloaded_s, median_s, p95_s, p99_s, bound_s;
+    double bytes_per_s, background_bytes_per_s, background_alone_bytes_per_s;
+};
+
+struct preempt {
+    const struct perf_rank *rank;
+    tryst_key *urgent_key, *background_key, *over_key;
+    void *data[2]; /* urgent, background */
+    tryst_mem *mem[2];
+    tryst_tensor urgent, background;
+    tryst_step *step;
+    uint64_t steps;                /* opened so far */
+    tryst_op *moving[OUTSTANDING]; /* rank 0: sends of the background, in turn */
+    unsigned oldest;
+    bool over;     /* rank 1: the phase is */
+    bool has_both; /* rank 1: receives of the background too are posted */
+    double *samples;
+    struct figure figures[PERF_SIZES_MAX];
+};
+
+/* ---- receiving ---------------------------------------------------------------------------- */
+
+static void receive_again(void *arg, tryst_op *op, tryst_status status);
+
+static const tryst_op_params urgent_params = {
+    .struct_size = sizeof urgent_params, .flags = TRYST_OP_PRIORITY, .priority = -1};
+static const tryst_op_params background_params = {.struct_size = sizeof background_params,
+                                                  .flags = TRYST_OP_BACKGROUND};
+
+/* One of them: which, its receives know by their argument. */
+struct stream {
+    struct preempt *preempt;
+    const tryst_key *key;
+    const tryst_tensor *tensor;
+    tryst_op_params params;
+};
+
+static tryst_status receive(struct stream *stream)
+{
+    return tryst_recv_key(stream->preempt->step, stream->key, stream->tensor,
+                          &stream->params, NULL);
+}
+
+static void receive_again(void *arg, tryst_op *op, tryst_status status)
+{
+    struct stream *stream = arg;
+    (void)op;
+    if (status == TRYST_OK && !stream->preempt->over)
+        (void)receive(stream); /* where that fails the sender says so */
+}
+
+/* Rank 1's part of a phase: it lasts until rank 0 says that it is over. */
+static tryst_status phase_receive(struct preempt *preempt, bool urgent, bool background)
+{
+    static const char nothing[1];
+    struct stream streams[2] = {
+        {preempt, preempt->urgent_key, &preempt->urgent, urgent_params},
+        {preempt, preempt->background_key, &preempt->background, background_params}};
+    const bool wanted[2] = {urgent, background};
+    tryst_tensor over = {.struct_size = sizeof over,
+                         .data = (void *)nothing,
+                         .count = 0,
+                         .dtype = TRYST_DTYPE_U8};
+    tryst_op *over_op;
+    tryst_status status =
+        tryst_recv_key(preempt->step, preempt->over_key, &over, NULL, &over_op);
+    preempt->over = false;
+    for (int i = 0; i < 2; i++) {
+        streams[i].params.callback = receive_again;
+        streams[i].params.arg = &streams[i];
+        for (int n = 0; n < OUTSTANDING && wanted[i] && status == TRYST_OK; n++)
+            status = receive(&streams[i]);
+    }
+    if (status != TRYST_OK)
+        return perf_fail(preempt->rank, "receive", status, "");
+    status = perf_op_end(preempt->rank, over_op, "the end of a phase", UINT64_MAX);
+    preempt->over = true;
+    tryst_op *close_op;
+    if (tryst_step_close(preempt->step, &close_op) == TRYST_OK)
+        perf_op_end(preempt->rank, close_op, "close of the step", WAIT_NS);
+    return status;
+}
+
+/* ---- sending ------------------------------------------------------------------------------ */
+
+static tryst_status background_begin(struct preempt *preempt, tryst_op **op_p)
+{
+    tryst_status status = tryst_send_key(preempt->step, preempt->background_key,
+                                         &preempt->background, &background_params, op_p);
+    return status == TRYST_OK ? status
+                              : perf_fail(preempt->rank, "send", status, "background");
+}
+
+/* Let the background move until `until_s`; two of its sends are always under way. */
+static tryst_status background_move(struct preempt *preempt, double until_s)
+{
+    for (double now_s = perf_now_s(); now_s < until_s; now_s = perf_now_s()) {
+        tryst_op **op = &preempt->moving[preempt->oldest];
+        tryst_status status = tryst_wait(*op, (uint64_t)((until_s - now_s) * S_NS) + 1);
+        if (status == TRYST_E_TIMEOUT)
+            break;
+        status = perf_op_end(preempt->rank, *op, "background", 0);
+        *op = NULL;
+        if (status == TRYST_OK)
+            status = background_begin(preempt, op);
+        if (status != TRYST_OK)
+            return status;
+        preempt->oldest = (preempt->oldest + 1) % OUTSTANDING;
+    }
+    return TRYST_OK;
+}
+
+static tryst_status urgent_once(struct preempt *preempt, double *seconds_p)
+{
+    double start_s = perf_now_s();
+    tryst_op *op;
+    tryst_status status = tryst_send_key(preempt->step, preempt->urgent_key,
+                                         &preempt->urgent, &urgent_params, &op);
+    if (status != TRYST_OK)
+        return perf_fail(preempt->rank, "send", status, "urgent");
+    status = perf_op_end(preempt->rank, op, "urgent send", WAIT_NS);
+    *seconds_p = perf_now_s() - start_s;
+    return status;
+}
+
+static uint64_t bytes_sent(const struct preempt *preempt)
+{
+    tryst_peer_info info = {.bytes_sent = 0};
+    tryst_group_peer(preempt->rank->group, 1, &info);
+    return info.bytes_sent;
+}
+
+/* What is left of the background is given up, and rank 1 told that the phase is over. */
+static tryst_status phase_end(struct preempt *preempt, tryst_status status)
+{
+    tryst_tensor over = preempt->urgent;
+    tryst_op *op;
+    over.count = 0;
+    for (int i = 0; i < OUTSTANDING; i++) {
+        if (!preempt->moving[i])
+            continue;
+        tryst_op_cancel(preempt->moving[i]);
+        tryst_wait(preempt->moving[i], WAIT_NS);
+        tryst_op_release(preempt->moving[i]);
+        preempt->moving[i] = NULL;
+    }
+    if (status == TRYST_OK)
+        status = tryst_send_key(preempt->step, preempt->over_key, &over, NULL, &op);
+    if (status == TRYST_OK)
+        status = perf_op_end(preempt->rank, op, "the end of a phase", WAIT_NS);
+    if (tryst_step_close(preempt->step, &op) == TRYST_OK)
+        perf_op_end(preempt->rank, op, "close of the step", WAIT_NS);
+    return status;
+}
+
+/* Rank 0's part of a phase: `iters` urgent tensors, or as long without them. *background_p: bytes of the
+ * background a second, over the time that counts; *urgent_s_p: that time. */
+static tryst_status phase_send(struct preempt *preempt, uint64_t iters, bool urgent,
+                               bool background, double *background_p, double *urgent_p)
+{
+    const struct perf_options *options = preempt->rank->options;
+    const double every_s = (double)options->every_ms * 1e-3;
+    const uint64_t warmup =
+        options->warmup == UINT64_MAX ? WARMUP_DEFAULT : options->warmup;
+    tryst_status status = TRYST_OK;
+    double start_s = 0, seconds = 0;
+    uint64_t before = 0;
+    for (int i = 0; i < OUTSTANDING && background && status == TRYST_OK; i++)
+        status = background_begin(preempt, &preempt->moving[i]);
+    for (uint64_t i = 0; i < warmup + iters && status == TRYST_OK; i++) {
+        if (i == warmup) {
+            start_s = perf_now_s();
+            before = bytes_sent(preempt);
+        }
+        double next_s = perf_now_s() + every_s;
+        if (urgent)
+            status = urgent_once(preempt, &seconds);
+        if (urgent && i >= warmup)
+            preempt->samples[i - warmup] = seconds;
+        if (status == TRYST_OK && background)
+            status = background_move(preempt, next_s);
+    }
+    double took_s = perf_now_s() - start_s;
+    uint64_t urgent_bytes = urgent ? iters * preempt->urgent.count : 0;
+    *background_p =
+        ((double)(bytes_sent(preempt) - before) - (double)urgent_bytes) / took_s;
+    *urgent_p = (double)urgent_bytes / took_s;
+    return phase_end(preempt, status);
+}
+
+/* ---- one size ----------------------------------------------------------------------------- */
+
+static tryst_status phase(struct preempt *preempt, uint64_t iters, bool urgent,
+                          bool background, double *background_p, double *urgent_p)
+{
+    tryst_status status =
+        tryst_step_open(preempt->rank->group, ++preempt->steps, &preempt->step);
+    if (status != TRYST_OK)
+        return perf_fail(preempt->rank, "step", status, "");
+    return preempt->rank->rank == 0
+               ? phase_send(preempt, iters, urgent, background, background_p, urgent_p)
+               : phase_receive(preempt, urgent, background);
+}
+
+static tryst_tensor tensor_of(const struct preempt *preempt, int which, uint64_t bytes)
+{
+    const struct perf_rank *rank = preempt->rank;
+    return (tryst_tensor){.struct_size = sizeof(tryst_tensor),
+                          .data = preempt->data[which],
+                          .count = bytes,
+                          .dtype = TRYST_DTYPE_U8,
+                          .memory = rank->options->memory[rank->rank],
+                          .mem = preempt->mem[which]};
+}
+
+static double quantile(const double *sorted, uint64_t count, uint64_t percent)
+{
+    return sorted[(count - 1) - (count - 1) * (100 - percent) / 100];
+}
+
+static tryst_status size_run(struct preempt *preempt, struct figure *figure)
+{
+    double none;
+    uint64_t n = figure->iters;
+    tryst_peer_info info = {.window_bytes = 0};
+    preempt->urgent = tensor_of(preempt, 0, figure->bytes);
+    tryst_status status = phase(preempt, n, true, false, &none, &none);
+    perf_sort(preempt->samples, n);
+    figure->unloaded_s = quantile(preempt->samples, n, 50);
+    if (status == TRYST_OK)
+        status =
+            phase(preempt, n, false, true, &figure->background_alone_bytes_per_s, &none);
+    if (status == TRYST_OK)
+        status = phase(preempt, n, true, true, &figure->background_bytes_per_s,
+                       &figure->bytes_per_s);
+    perf_sort(preempt->samples, n);
+    figure->median_s = quantile(preempt->samples, n, 50);
+    figure->p95_s = quantile(preempt->samples, n, 95);
+    figure->p99_s = quantile(preempt->samples, n, 99);
+    tryst_group_peer(preempt->rank->group, 1 - preempt->rank->rank, &info);
+    figure->bound_s = figure->unloaded_s +
+                      (double)info.window_bytes / figure->background_alone_bytes_per_s;
+    return status;
+}
+
+/* ---- output ------------------------------------------------------------------------------- */
+
+static void table_head(const struct perf_rank *rank)
+{
+    tryst_peer_info info = {.transport = "", .mechanism = ""};
+    char background[32];
+    tryst_group_peer(rank->group, 1 - rank->rank, &info);
+    perf_bytes_text(rank->options->background_bytes, background, sizeof background);
+    printf("tryst-perf preempt over %s%s%s: urgent tensors each %" PRIu64
+           " ms, background of %s%s\n",
+           info.transport, *info.mechanism ? ", " : "", info.mechanism,
+           rank->options->every_ms, background,
+           rank->options->fifo ? ", first come first served" : "");
+    printf("%12s %9s %11s %11s %11s %11s %11s %15s %15s\n", "size", "transfers",
+           "alone, ms", "median, ms", "p95, ms", "p99, ms", "bound, ms",
+           "background MB/s", "alone MB/s");
+}
+
+static void table_row(const struct figure *figure)
+{
+    char size[32];
+    perf_bytes_text(figure->bytes, size, sizeof size);
+    printf("%12s %9" PRIu64 " %11.3f %11.3f %11.3f %11.3f %11.3f %15.1f %15.1f\n", size,
+           figure->iters, figure->unloaded_s * 1e3, figure->median_s * 1e3,
+           figure->p95_s * 1e3, figure->p99_s * 1e3, figure->bound_s * 1e3,
+           figure->background_bytes_per_s / 1e6,
+           figure->background_alone_bytes_per_s / 1e6);
+    fflush(stdout);
+}
+
+static void json_figures(FILE *file, const void *what)
+{
+    const struct preempt *preempt = what;
+    const struct perf_options *options = preempt->rank->options;
+    tryst_peer_info info = {.transport = "", .mechanism = ""};
+    tryst_group_peer(preempt->rank->group, 1, &info);
+    fprintf(
+        file,
+        "{\"test\": \"preempt\", \"version\": \"%s\", \"transport\": \"%s\", "
+        "\"order\": \"%s\", \"window_bytes\": %" PRIu64 ", \"background_bytes\": %" PRIu64
+        ", \"every_seconds\": %.9g, \"results\": [",
+        tryst_version_string(), info.transport, options->fifo ? "fifo" : "urgent",
+        info.window_bytes, options->background_bytes, (double)options->every_ms * 1e-3);
+    for (int i = 0; i < options->sizes_count; i++) {
+        const struct figure *figure = &preempt->figures[i];
+        fprintf(file,
+                "%s\n  {\"bytes\": %" PRIu64 ", \"iterations\": %" PRIu64
+                ", \"unloaded_seconds\": %.9g, \"seconds\": %.9g, \"seconds_p95\": %.9g, "
+                "\"seconds_p99\": %.9g, \"bound_seconds\": %.9g, \"bytes_per_s\": %.9g, "
+                "\"background_bytes_per_s\": %.9g, \"background_alone_bytes_per_s\": "
+                "%.9g}",
+                i ? "," : "", figure->bytes, figure->iters, figure->unloaded_s,
+                figure->median_s, figure->p95_s, figure->p99_s, figure->bound_s,
+                figure->bytes_per_s, figure->background_bytes_per_s,
+                figure->background_alone_bytes_per_s);
+    }
+    fprintf(file, "\n]}\n");
+}
+
+/* ---- a rank ------------------------------------------------------------------------------- */
+
+static tryst_status preempt_open(struct preempt *preempt)
+{
+    const struct perf_rank *rank = preempt->rank;
+    const struct perf_options *options = rank->options;
+    uint64_t most = 1, iters = options->iters ? options->iters : ITERS_DEFAULT;
+    for (int i = 0; i < options->sizes_count; i++) {
+        preempt->figures[i].bytes = options->sizes[i];
+        preempt->figures[i].iters = iters;
+        most = options->sizes[i] > most ? options->sizes[i] : most;
+    }
+    preempt->samples = calloc(iters, sizeof *preempt->samples);
+    if (!preempt->samples)
+        return perf_fail(rank, "memory for the samples", TRYST_E_NOMEM, "");
+    tryst_status status = perf_key(rank, 0, "urgent", &preempt->urgent_key);
+    if (status == TRYST_OK)
+        status = perf_key(rank, 0, "background", &preempt->background_key);
+    if (status == TRYST_OK)
+        status = perf_key(rank, 0, "over", &preempt->over_key);
+    if (status == TRYST_OK)
+        status = perf_memory(rank, most, &preempt->data[0], &preempt->mem[0]);
+    if (status == TRYST_OK)
+        status = perf_memory(rank, options->background_bytes, &preempt->data[1],
+                             &preempt->mem[1]);
+    if (status == TRYST_OK)
+        preempt->background = tensor_of(preempt, 1, options->background_bytes);
+    return status;
+}
+
+static void preempt_close(struct preempt *preempt)
+{
+    for (int i = 0; i < 2; i++)
+        tryst_mem_release(preempt->mem[i]);
+    tryst_key_release(preempt->urgent_key);
+    tryst_key_release(preempt->background_key);
+    tryst_key_release(preempt->over_key);
+    free(preempt->samples);
+}
+
+int perf_preempt(const struct perf_rank *rank)
+{
+    static struct preempt preempt; /* large, for the figures of all sizes */
+    const struct perf_options *options = rank->options;
+    bool table = rank->rank == 0 && !(options->json && strcmp(options->json, "-") == 0);
+    preempt.rank = rank;
+    tryst_status status = preempt_open(&preempt);
+    for (int i = 0; i < options->sizes_count && status == TRYST_OK; i++) {
+        status = size_run(&preempt, &preempt.figures[i]);
+        if (status == TRYST_OK && table && i == 0)
+            table_head(rank); /* only now is it known what carries the bytes */
+        if (status == TRYST_OK && table)
+            table_row(&preempt.figures[i]);
+    }
+    int failed = status != TRYST_OK;
+    if (!failed && rank->rank == 0 && options->json)
+        failed = perf_json_write(options->json, json_figures, &preempt);
+    preempt_close(&preempt);
+    return failed;
+}

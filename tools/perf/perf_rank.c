@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What all measurements share; see perf_rank.h. */
+#include "perf_rank.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+tryst_status perf_fail(const struct perf_rank *rank, const char *what,
+                       tryst_status status, const char *text)
+{
+    fprintf(stderr, "tryst-perf: rank %d: %s: %s%s%s\n", rank->rank, what,
+            tryst_status_str(status), *text ? ": " : "", text);
+    return status;
+}
+
+tryst_status perf_op_end(const struct perf_rank *rank, tryst_op *op, const char *what,
+                         uint64_t timeout_ns)
+{
+    tryst_status status = tryst_wait(op, timeout_ns);
+    if (status != TRYST_OK) {
+        tryst_error error = {.text = ""};
+        tryst_op_error(op, &error);
+        perf_fail(rank, what, status, error.text);
+        if (status == TRYST_E_TIMEOUT)
+            tryst_dump(rank->ctx, 2);
+    }
+    tryst_op_release(op);
+    return status;
+}
+
+tryst_status perf_key(const struct perf_rank *rank, int src, const char *edge,
+                      tryst_key **key_p)
+{
+    char key[TRYST_KEY_MAX + 1];
+    tryst_status status =
+        tryst_key_build(rank->group, src, 1 - src, edge, 0, 0, key, sizeof key);
+    if (status == TRYST_OK)
+        status = tryst_key_prepare(rank->group, key, key_p);
+    return status == TRYST_OK ? status : perf_fail(rank, "keys", status, "");
+}
+
+tryst_status perf_memory(const struct perf_rank *rank, uint64_t bytes, void **data_p,
+                         tryst_mem **mem_p)
+{
+    tryst_memory_kind kind = rank->options->memory[rank->rank];
+    tryst_status status = tryst_mem_alloc(rank->ctx, bytes, kind, 0, data_p, mem_p);
+    if (status != TRYST_OK)
+        return perf_fail(rank,
+                         kind == TRYST_MEMORY_HOST ? "memory" : "memory of device 0",
+                         status, "");
+    if (kind == TRYST_MEMORY_HOST)
+        memset(*data_p, rank->rank + 1,
+               bytes); /* its pages exist before the clock runs */
+    return status;
+}
+
+double perf_now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void perf_sort(double *samples, uint64_t count)
+{
+    qsort(samples, count, sizeof *samples, by_value);
+}
+
+void perf_bytes_text(uint64_t bytes, char *text, size_t capacity)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
+    int unit = 0;
+    while (bytes >= 1024 && bytes % 1024 == 0 && unit < 3) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(text, capacity, "%" PRIu64 " %s", bytes, units[unit]);
+}
+
+int perf_json_write(const char *path, void (*print)(FILE *file, const void *what),
+                    const void *what)
+{
+    bool is_stdout = strcmp(path, "-") == 0;
+    FILE *file = is_stdout ? stdout : fopen(path, "w");
+    if (!file) {
+        perror(path);
+        return 1;
+    }
+    print(file, what);
+    if (is_stdout)
+        return 0; /* main looks whether that was written */
+    bool failed = ferror(file) != 0;
+    failed = fclose(file) != 0 || failed;
+    if (failed)
+        perror(path);
+    return failed;
+}
