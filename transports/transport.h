@@ -53,6 +53,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "core/urgency.h"
 #include "transports/memory/memory.h"
 #include "tryst/types.h"
 
@@ -90,6 +91,8 @@ struct bulk {
     /** Device memory: its row; the host must not touch the bytes. NULL: host memory. */
     const struct memory_ops *memory;
     int32_t device; /**< where `data` is, of that row */
+    /** Of two bulks that a transport moves by itself, piece by piece, the more urgent goes first. */
+    struct urgency urgency;
     union {
         uint64_t words[9];
         void *pointers[9];

@@ -59,6 +59,7 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     slice->bulk.data = (char *)op->tensor.data + at;
     slice->bulk.bytes = left < run->slice_bytes ? left : run->slice_bytes;
     slice->bulk.mem = op->tensor.mem;
+    slice->bulk.urgency = op->urgency;
     slice->staged = run_is_staged(op);
     tryst_status status = op->device
                               ? op_device_bulk_recv(op, &slice->bulk, slice->staged)

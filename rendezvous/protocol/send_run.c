@@ -157,6 +157,7 @@ tryst_status transfer_start(struct transfer *transfer)
         (char *)want->send->tensor.data + (uint64_t)index * transfer->slice_bytes;
     slice->bulk.bytes = transfer_slice_bytes(transfer, index);
     slice->bulk.mem = want->send->tensor.mem;
+    slice->bulk.urgency = transfer->urgency;
     uint64_t begin_ns = trace_now_ns(peer->rdv->trace);
     tryst_status status =
         want->send->device

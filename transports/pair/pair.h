@@ -31,9 +31,9 @@
     32u /* of posted receives; tags are consecutive, so chains stay short */
 #define PAIR_POSTED_MAX 1024u /* receives per endpoint */
 
-/* How much one call of progress reads from a peer at most: at ~10 GB/s about 100 us, the longest
- * that a frame waits behind a copy, while the per-piece checks (~1 us) stay near 1 %. */
-#define PAIR_PIECE_BYTES (UINT64_C(1) << 20)
+/* How much one call of progress reads from a peer at most: at ~10 GB/s about 13 us, the longest
+ * that a frame, or a more urgent copy, waits behind one. */
+#define PAIR_PIECE_BYTES (UINT64_C(128) << 10)
 
 enum pair_state {
     PAIR_OPENING, /* pair_ops.connect is at work */

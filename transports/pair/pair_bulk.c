@@ -14,7 +14,7 @@
  *     FIRST{tag, bytes, data} PIECE…  ── ring ──▶   copy out; no answer needed
  *
  * Invariant: each bulk taken is in exactly one place: finished, jobs or slot[] (a send);
- * finished, posted[], waiting, rail->reads or `incoming` (a receive), or its job copies
+ * finished, posted[], waiting, rail->reads (in the order of urgency) or `incoming` (a receive), or its job copies
  * (pair_device.c).
  * Callers: pair.c and the operation tables.
  */
@@ -150,6 +150,16 @@ static struct bulk *receive_match(struct pair_ep *ep, uint64_t tag, uint64_t byt
     return bulk;
 }
 
+/* Behind all that are as urgent, of whatever peer: the first is the one that is read. */
+static void read_queue(struct pair_rail *rail, struct bulk *bulk)
+{
+    struct list_node *place = &rail->reads.head;
+    while (place->prev != &rail->reads.head &&
+           urgency_before(&bulk->urgency, &pair_bulk_of(place->prev)->urgency))
+        place = place->prev;
+    list_insert_before(place, &pair_op_of(bulk)->node);
+}
+
 static void offer_take(struct pair_ep *ep, const struct pair_offer *offer)
 {
     struct bulk *bulk = receive_match(ep, offer->tag, offer->bytes);
@@ -172,7 +182,9 @@ static void offer_take(struct pair_ep *ep, const struct pair_offer *offer)
     op->mech = (uint8_t)offer->mech;
     op->slot = (uint8_t)offer->slot;
     ep->slots_held |= BIT(offer->slot);
-    list_push_back(&pair_ep_rail(ep)->reads, &op->node);
+    if (offer->rank < bulk->urgency.rank)
+        bulk->urgency.rank = offer->rank;
+    read_queue(pair_ep_rail(ep), bulk);
 }
 
 static void offer_entry(struct pair_ep *ep, struct ring_entry entry)
@@ -394,7 +406,8 @@ static tryst_status offer_put(struct pair_ep *ep, struct bulk *bulk, enum pair_m
                                .where = op->where,
                                .region = op->region,
                                .slot = slot,
-                               .mech = mech};
+                               .mech = mech,
+                               .rank = bulk->urgency.rank};
     op->mech = (uint8_t)mech;
     op->bytes = bulk->bytes;
     ep->slots_used |= BIT(slot);

@@ -29,7 +29,7 @@
 #include <stdint.h>
 
 #define PAIR_MAGIC        UINT64_C(0x3130524941505254) /* "TRPAIR01" */
-#define PAIR_VERSION      1u
+#define PAIR_VERSION      2u
 #define PAIR_LINE_BYTES   64
 #define PAIR_HEADER_BYTES 4096u
 #define PAIR_SLOTS        64u /* bulk sends under way per direction: the bits of one word */
@@ -111,6 +111,7 @@ struct pair_offer {
     uint64_t region; /* id, of PAIR_MECH_MAP and, between processes, PAIR_MECH_DEVICE */
     uint32_t slot;   /* the sender's; named in the answer */
     uint32_t mech;
+    uint64_t rank; /* how urgent (core/urgency.h) */
 };
 
 struct pair_first {
@@ -124,7 +125,7 @@ static_assert(offsetof(struct pair_header, side) == 64, "the sides begin on a li
 static_assert(sizeof(struct pair_header) == 704, "the header's layout is pinned");
 static_assert(sizeof(struct pair_header) <= PAIR_HEADER_BYTES,
               "the header fits its page");
-static_assert(sizeof(struct pair_offer) == 40, "an offer's layout is pinned");
+static_assert(sizeof(struct pair_offer) == 48, "an offer's layout is pinned");
 static_assert(sizeof(struct pair_first) == 16, "a first piece's layout is pinned");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
                   ATOMIC_CHAR_LOCK_FREE == 2,

@@ -99,6 +99,13 @@ static enum pair_copy read_failed(struct shm_ep *ep, int error)
     return error == EFAULT ? PAIR_COPY_RETRY : PAIR_COPY_DENIED;
 }
 
+/** What was read counts when all of it has been: it is confirmed with the last piece. */
+static enum pair_copy piece_confirm(struct shm_ep *ep, const struct pair_op *op,
+                                    uint64_t bytes)
+{
+    return op->moved + bytes == op->bytes ? shm_read_confirm(ep) : PAIR_COPY_OK;
+}
+
 static enum pair_copy copy_by_read(struct shm_ep *ep, struct bulk *bulk, uint64_t bytes)
 {
     struct pair_op *op = pair_op_of(bulk);
@@ -111,7 +118,7 @@ static enum pair_copy copy_by_read(struct shm_ep *ep, struct bulk *bulk, uint64_
         return read_failed(ep, error);
     if (nonce != ep->pair.params.peer_nonce)
         return PAIR_COPY_GONE;
-    return shm_read_confirm(ep);
+    return piece_confirm(ep, op, bytes);
 }
 
 static enum pair_copy copy_by_map(struct shm_ep *ep, struct bulk *bulk, uint64_t bytes)
@@ -125,7 +132,7 @@ static enum pair_copy copy_by_map(struct shm_ep *ep, struct bulk *bulk, uint64_t
     if (found != PAIR_COPY_OK)
         return found;
     memcpy(pair_target(bulk) + op->moved, data, bytes);
-    return shm_read_confirm(ep);
+    return piece_confirm(ep, op, bytes);
 }
 
 enum pair_copy shm_copy(struct pair_ep *pair, struct bulk *bulk, uint64_t bytes)
