@@ -34,6 +34,7 @@
 #include "rendezvous/protocol/op_device.h"
 #include "rendezvous/protocol/protocol.h"
 #include "rendezvous/protocol/records.h"
+#include "rendezvous/protocol/send_run.h"
 #include "rendezvous/protocol/want.h"
 #include "rendezvous/protocol/wire.h"
 #include "step.h"
@@ -85,11 +86,14 @@ static tryst_status pools_open(struct rendezvous *rdv)
     struct pool_params ops = {
         .name = "operations", .item_bytes = sizeof(tryst_op), .align = 64};
     struct pool_params wants = {.name = "wants", .item_bytes = sizeof(struct want)};
+    struct pool_params slices = {.name = "slices", .item_bytes = send_slice_bytes};
     struct pool_params devices = {.name = "device operations",
                                   .item_bytes = sizeof(struct op_device)};
     tryst_status status = pool_open(&ops, &rdv->ops);
     if (status == TRYST_OK)
         status = pool_open(&wants, &rdv->wants);
+    if (status == TRYST_OK)
+        status = pool_open(&slices, &rdv->slices);
     return status == TRYST_OK ? pool_open(&devices, &rdv->devices) : status;
 }
 
@@ -150,7 +154,8 @@ void rendezvous_close(struct rendezvous *rdv)
     mem_free(rdv->deadlines.items);
     rdv->deadlines.items = NULL;
     pool_close(rdv->wants);
-    rdv->wants = NULL;
+    pool_close(rdv->slices);
+    rdv->wants = rdv->slices = NULL;
     if (!held) {
         engine_free(rdv);
         return;

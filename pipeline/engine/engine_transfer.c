@@ -257,8 +257,15 @@ static uint64_t bytes_of(const engine_transfer *self)
     return self->count * tryst_dtype_bytes(self->dtype);
 }
 
+/* What stages hand on goes before all else of a step, and what the program needs first before the rest; who
+ * needs it says so, and the sender says nothing. */
+#define PRIORITY_FIRST (INT32_MIN / 2)
+
 static tryst_status post_receive(tryst_engine *engine, engine_transfer *self)
 {
+    const tryst_op_params params = {.struct_size = sizeof params,
+                                    .flags = TRYST_OP_PRIORITY,
+                                    .priority = PRIORITY_FIRST + (int32_t)self->action};
     tryst_status status = buffer_get(&engine->pool, bytes_of(self), true, &self->memory);
     if (status != TRYST_OK) {
         return engine_no_memory(engine, status, bytes_of(self), "a receive");
@@ -266,7 +273,7 @@ static tryst_status post_receive(tryst_engine *engine, engine_transfer *self)
     const tryst_tensor tensor = tensor_of(engine, self, self->memory->after);
     self->ended = false;
     self->begin_ns = tryst_now_ns(engine->params.ctx);
-    status = tryst_recv_key(engine->frame->step, self->key, &tensor, NULL, &self->op);
+    status = tryst_recv_key(engine->frame->step, self->key, &tensor, &params, &self->op);
     if (status != TRYST_OK) {
         buffer_drop(self->memory);
         self->memory = NULL;

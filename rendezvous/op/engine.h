@@ -103,7 +103,7 @@ struct rendezvous {
     uint64_t fork_generation;
 
     struct live *live; /**< NULL: no group, or no page */
-    struct pool *ops, *wants, *devices;
+    struct pool *ops, *wants, *slices, *devices;
     struct idmap ids; /**< our ids → tryst_op */
     uint64_t id_next, id_mask;
     struct scopes scopes; /**< the steps */

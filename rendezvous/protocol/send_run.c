@@ -2,6 +2,8 @@
 /* What happens to a want between its match and its end: send_run.h. */
 #include "send_run.h"
 
+#include <string.h>
+
 #include "core/alloc.h"
 #include "frames.h"
 #include "op_device.h"
@@ -29,6 +31,8 @@ static struct urgency matched_urgency(const struct want *want, const tryst_op *o
         urgency.rank = theirs & op->rdv->set.urgency_mask;
     return urgency;
 }
+
+const size_t send_slice_bytes = sizeof(struct send_slice);
 
 void send_run_begin(struct want *want, tryst_op *op)
 {
@@ -115,7 +119,7 @@ static void slice_sent(struct bulk *bulk, tryst_status status, size_t bytes)
     uint32_t index = slice->index;
     bool device = bulk->memory;
     (void)bytes;
-    mem_free(slice);
+    pool_put(peer->rdv->slices, slice);
     want->in_flight--;
     if (status == TRYST_OK)
         peer->bytes_sent += slice_bytes;
@@ -145,9 +149,10 @@ tryst_status transfer_start(struct transfer *transfer)
     peer->rdv->start_failed = true; /* until it has not */
     if (peer->endpoint.state != PEER_EP_READY)
         return TRYST_AGAIN;
-    struct send_slice *slice = mem_zalloc(sizeof *slice);
+    struct send_slice *slice = pool_get(peer->rdv->slices);
     if (!slice)
         return TRYST_AGAIN;
+    memset(slice, 0, sizeof *slice);
     uint32_t index = transfer->next;
     slice->want = want;
     slice->index = index;
@@ -164,7 +169,7 @@ tryst_status transfer_start(struct transfer *transfer)
             ? op_device_bulk_send(want->send, &slice->bulk, want->flags & RECORD_DEVICE)
             : peer->endpoint.ep->rail->ops->bulk_send(peer->endpoint.ep, &slice->bulk);
     if (status != TRYST_OK) {
-        mem_free(slice);
+        pool_put(peer->rdv->slices, slice);
         return status;
     }
     peer->rdv->start_failed = false;

@@ -14,6 +14,9 @@
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/wire.h"
 
+/** Of one slice under way, for the pool that they come from. */
+extern const size_t send_slice_bytes;
+
 /** The send meets its WANT and goes to the dispatch. */
 void send_run_begin(struct want *want, tryst_op *op);
 /** DONE has come for the want that it names. */
