@@ -46,10 +46,7 @@ tryst_status bfc_open(const struct bfc_params *params, struct bfc **bfc_p)
     struct bfc *bfc = mem_zalloc(sizeof *bfc);
     if (!bfc)
         return TRYST_E_NOMEM;
-    if (bfc_index_open(&bfc->index) != TRYST_OK) {
-        mem_free(bfc);
-        return TRYST_E_NOMEM;
-    }
+    bfc_index_init(&bfc->index);
     bfc->params = *params;
     bfc->first_region_bytes =
         grains(params->region_bytes ? params->region_bytes : REGION_BYTES);
@@ -170,7 +167,7 @@ static void swallow(struct bfc *bfc, struct bfc_chunk *chunk, struct bfc_chunk *
         behind->wait = earlier;
     }
     wait_end(bfc, behind);
-    bfc_index_unknow(&bfc->index, behind);
+    hash_table_remove(&bfc->index.by_address, &behind->by_address);
     chunk->bytes += behind->bytes;
     chunk->behind = behind->behind;
     if (chunk->behind)
@@ -228,10 +225,8 @@ static struct bfc_chunk *chunk_make(struct bfc *bfc, uintptr_t data, uint64_t by
         return NULL;
     chunk->data = data;
     chunk->bytes = bytes;
-    if (bfc_index_know(&bfc->index, chunk))
-        return chunk;
-    mem_free(chunk);
-    return NULL;
+    hash_table_add(&bfc->index.by_address, &chunk->by_address, hash_of_id(data));
+    return chunk;
 }
 
 static tryst_status region_add(struct bfc *bfc, uint64_t bytes)
@@ -267,7 +262,7 @@ static void region_drop(struct bfc *bfc, struct region *region)
 {
     struct bfc_chunk *chunk = region->first;
     free_remove(bfc, chunk);
-    bfc_index_unknow(&bfc->index, chunk);
+    hash_table_remove(&bfc->index.by_address, &chunk->by_address);
     mem_free(chunk);
     (void)list_remove(&region->node);
     bfc->counts.regions--;
@@ -505,7 +500,7 @@ uint64_t bfc_close(struct bfc *bfc)
         return 0;
     while (!list_empty(&bfc->regions))
         region_close(bfc, container_of(list_first(&bfc->regions), struct region, node));
-    bfc_index_close(&bfc->index);
+    hash_table_close(&bfc->index.by_address);
     mem_free(bfc);
     return left;
 }
@@ -581,7 +576,7 @@ bool bfc_is_valid(const struct bfc *bfc)
         sums.reserved_bytes += bytes;
         sums.regions++;
     }
-    return chunks == bfc->index.chunks && sums.regions == bfc->counts.regions &&
+    return chunks == bfc->index.by_address.count && sums.regions == bfc->counts.regions &&
            sums.free_chunks == bfc->counts.free_chunks &&
            sums.waiting_chunks == bfc->counts.waiting_chunks &&
            sums.in_use == bfc->counts.in_use &&

@@ -540,22 +540,18 @@ void producer_wants_drop(struct peer *peer)
 void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
                            int32_t origin_rank)
 {
-    for (size_t i = 0; i < scope->buckets_count; i++) {
-        for (struct entry *entry = scope->buckets[i]; entry; entry = entry->next) {
-            struct queue_node *item;
-            while ((item = queue_next(&entry->wants, NULL)) != NULL) {
-                struct want *want = container_of(item, struct want, queued);
-                want_unpark(want);
-                want_answer(want, type, status, origin_rank);
-                want_maybe_free(want);
-            }
-            while ((item = queue_next(&entry->unexpected, NULL)) != NULL) {
-                struct unexpected *unexpected =
-                    container_of(item, struct unexpected, queued);
-                peer_data_refuse(unexpected->peer, unexpected->number, status,
-                                 origin_rank);
-                unexpected_free(unexpected);
-            }
+    for (struct entry *entry = NULL; (entry = entry_next(scope, entry)) != NULL;) {
+        struct queue_node *item;
+        while ((item = queue_next(&entry->wants, NULL)) != NULL) {
+            struct want *want = container_of(item, struct want, queued);
+            want_unpark(want);
+            want_answer(want, type, status, origin_rank);
+            want_maybe_free(want);
+        }
+        while ((item = queue_next(&entry->unexpected, NULL)) != NULL) {
+            struct unexpected *unexpected = container_of(item, struct unexpected, queued);
+            peer_data_refuse(unexpected->peer, unexpected->number, status, origin_rank);
+            unexpected_free(unexpected);
         }
     }
 }
