@@ -124,7 +124,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     list_init(&rdv->idle_peers);
     list_init(&rdv->unannounced_peers);
     list_init(&rdv->hello_links);
-    idmap_init(&rdv->ids);
+    hash_table_init(&rdv->ids);
     settings_read(rdv);
     gates_open(&rdv->gates);
     stage_init(&rdv->stage, &op_device_stage_events, rdv, rdv->host, rdv->memory,
@@ -142,7 +142,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
 void rendezvous_close(struct rendezvous *rdv)
 {
     size_t held = rdv->ops ? pool_counters(rdv->ops).in_use : 0;
-    idmap_free(&rdv->ids);
+    hash_table_close(&rdv->ids);
     scopes_close(&rdv->scopes);
     stage_end(&rdv->stage);
     gates_close(&rdv->gates, rdv->log);

@@ -217,6 +217,7 @@ static void test_queues(void **state)
         want->entry = entry;
         want->queued.seq = seq;
         want->answered = true;
+        want->answered = true;
         queue_insert(&entry->wants, &want->queued);
         peer.in.parked_count++;
         wants[order[i]] = want;
