@@ -20,7 +20,6 @@ static struct peer peer;
 
 static int begin(void **state)
 {
-    struct pool_params wants = {.name = "wants", .item_bytes = sizeof(struct want)};
     memset(&rdv, 0, sizeof rdv);
     memset(&peer, 0, sizeof peer);
     scopes_init(&rdv.scopes);
@@ -32,7 +31,7 @@ static int begin(void **state)
                  "/job:a/replica:0/task:%d", i);
     }
     assert_int_equal(roster_make(&group.roster, entries), TRYST_OK);
-    return pool_open(&wants, &rdv.wants);
+    return pool_open(sizeof(struct want), _Alignof(struct want), &rdv.wants);
 }
 
 static int end(void **state)
@@ -217,7 +216,6 @@ static void test_queues(void **state)
         want->entry = entry;
         want->queued.seq = seq;
         want->answered = true;
-        want->answered = true;
         queue_insert(&entry->wants, &want->queued);
         peer.in.parked_count++;
         wants[order[i]] = want;
@@ -250,7 +248,7 @@ static void test_queues(void **state)
         want_free(container_of(item, struct want, queued));
     scope_free(scope);
     assert_int_equal(peer.in.parked_count, 0);
-    assert_int_equal(pool_counters(rdv.wants).in_use, 0);
+    assert_int_equal(pool_in_use(rdv.wants), 0);
 }
 
 static void test_no_memory(void **state)
