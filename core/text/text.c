@@ -3,8 +3,10 @@
 #include "core/text.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { ESCAPE_BYTES = 4 }; /* \xHH */
@@ -85,6 +87,27 @@ size_t text_escape(const void *data, size_t bytes, char *text, size_t capacity)
         used += length ? length : ESCAPE_BYTES;
         i += length ? length : 1;
     }
+    text[used] = '\0';
+    return used;
+}
+
+/* Where to cut a text that had more than fits, so that its last character is whole. */
+static size_t whole_bytes(const char *text, size_t bytes)
+{
+    size_t last = bytes ? text_cut(text, bytes - 1) : 0;
+    return text_utf8_bytes(text + last, bytes - last) ? bytes : last;
+}
+
+size_t text_append(char *text, size_t capacity, const char *fmt, ...)
+{
+    size_t used = strlen(text), room = capacity - used;
+    va_list args;
+    va_start(args, fmt);
+    int length = vsnprintf(text + used, room, fmt, args);
+    va_end(args);
+    if (length > 0)
+        used = (size_t)length < room ? used + (size_t)length
+                                     : whole_bytes(text, capacity - 1);
     text[used] = '\0';
     return used;
 }
