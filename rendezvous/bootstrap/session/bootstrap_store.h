@@ -3,7 +3,7 @@
  *
  * One idea: a value is put once and never changes or goes, so a reply may point at it.
  * Invariant: at most STORE_ENTRIES_MAX entries and STORE_BYTES_MAX bytes of values.
- * Callers: bootstrap_serve.c, and bootstrap.c for a job of one rank. */
+ * Callers: bootstrap_serve.c. */
 #ifndef TRYST_RENDEZVOUS_BOOTSTRAP_STORE_H
 #define TRYST_RENDEZVOUS_BOOTSTRAP_STORE_H
 

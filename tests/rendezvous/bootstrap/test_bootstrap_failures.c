@@ -535,6 +535,7 @@ static void parameters_that_make_no_sense(void **state)
         const char *text;
     } cases[] = {
         {{.rank = 0, .size = 0}, TRYST_E_INVALID, "rank 0 of 0"},
+        {{.rank = 0, .size = 1}, TRYST_E_INVALID, "rank 0 of 1"},
         {{.rank = -1, .size = 2}, TRYST_E_INVALID, "rank -1 of 2"},
         {{.rank = 2, .size = 2}, TRYST_E_INVALID, "rank 2 of 2"},
         {{.rank = 1, .size = 2}, TRYST_E_CONFIG, "TRYST_BOOTSTRAP=host:port"},
