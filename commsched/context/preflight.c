@@ -217,12 +217,10 @@ static void interface_add(struct preflight *self, const struct netif *netif, boo
 static void check_interfaces(struct preflight *self)
 {
     struct err err = ERR_INIT;
-    struct netif_list *all = NULL, *chosen = NULL;
+    struct netif_list *chosen = NULL;
     const char *net = config_str(self->config, CONFIG_NET);
     bool outside = false;
-    tryst_status status = netif_list_open(&err, &all);
-    if (status == TRYST_OK)
-        status = netif_select(all, net, &err, &chosen);
+    tryst_status status = netif_choose(net, &err, &chosen);
     for (size_t i = 0; status == TRYST_OK && i < chosen->count; i++) {
         interface_add(self, &chosen->items[i], i == 0);
         outside = outside || !chosen->items[i].loopback;
@@ -240,7 +238,6 @@ static void check_interfaces(struct preflight *self)
         WARN(self, "ip link set DEVICE up, or name it in TRYST_NET");
     }
     netif_list_close(chosen);
-    netif_list_close(all);
 }
 
 /** Each rank listens for its links, and for the fabric's connections; rank 0 for the bootstrap. */

@@ -137,8 +137,7 @@ static tryst_status ports_choose(const struct config *config, struct err *err,
                                  struct port_range *ports_p)
 {
     enum { LOWEST = 10240 }; /* below are other people's services */
-    unsigned long first = 0;
-    char text[64];
+    unsigned first = 0;
     uint16_t port = (uint16_t)config_int(config, CONFIG_PORT);
     const char *range = config_str(config, CONFIG_PORT_RANGE);
     *ports_p = (struct port_range){port, port};
@@ -147,8 +146,8 @@ static tryst_status ports_choose(const struct config *config, struct err *err,
     if (*range)
         return port_range_parse(range, err, ports_p);
     FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
-    if (file && fgets(text, sizeof text, file))
-        first = strtoul(text, NULL, 10);
+    if (file && fscanf(file, "%u", &first) != 1)
+        first = 0;
     if (first > LOWEST + 1000 && first <= UINT16_MAX)
         *ports_p = (struct port_range){LOWEST, (uint16_t)(first - 1)};
     if (file)

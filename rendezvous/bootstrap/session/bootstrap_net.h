@@ -37,10 +37,13 @@ tryst_status bootstrap_wait_fd(const struct bootstrap_wait *wait, int fd, short 
 /* "host:port" or "[v6]:port" in two; TRYST_E_CONFIG with a sentence. */
 struct bootstrap_address {
     char host[256];
-    char port[8];
+    uint16_t port;
 };
 tryst_status bootstrap_address_parse(const char *text, struct err *err,
                                      struct bootstrap_address *address_p);
+
+/* The port that an address ends with; 0: none. NULL is allowed. */
+uint16_t bootstrap_address_port(const char *address);
 
 /* Asks the resolver (which has time limits of its own: resolv.conf's); freeaddrinfo the
  * result. TRYST_E_CONFIG when there is no such host. */
