@@ -59,7 +59,7 @@ static void levels_choose_lines(void **state)
         LOG_DEBUG(&log, "x");
         LOG_TRACE(&log, "x");
         assert_int_equal(caught.count, table[i].lines);
-        log_write(&log, TRYST_LOG_TRACE, "x"); /* tests the level too */
+        log_write(&log, TRYST_LOG_TRACE, 0, "x"); /* tests the level too */
         assert_int_equal(caught.count, table[i].lines + (table[i].lines == 5));
     }
 }
