@@ -281,12 +281,9 @@ static bool is_wholly_free(const struct region *region)
 uint64_t bfc_trim(struct bfc *bfc)
 {
     uint64_t before = bfc->counts.reserved_bytes;
-    struct list_node *next;
     waiting_settle(bfc, bfc->counts.waiting_chunks);
-    for (struct list_node *node = bfc->regions.head.next; node != &bfc->regions.head;
-         node = next) {
+    list_for_each_safe (&bfc->regions, node, after) {
         struct region *region = container_of(node, struct region, node);
-        next = node->next;
         if (is_wholly_free(region))
             region_drop(bfc, region);
     }
@@ -469,8 +466,7 @@ bool bfc_is_settled(struct bfc *bfc, const void *data, bool *settled_p)
 /* Those that are out remember their stream too. */
 void bfc_stream_forget(struct bfc *bfc, void *stream)
 {
-    for (struct list_node *node = bfc->regions.head.next; node != &bfc->regions.head;
-         node = node->next) {
+    list_for_each_safe (&bfc->regions, node, after) {
         struct region *region = container_of(node, struct region, node);
         for (struct bfc_chunk *chunk = region->first; chunk; chunk = chunk->behind)
             if (chunk->wait && chunk->wait->stream == stream)
@@ -509,10 +505,8 @@ static uint64_t largest_free(const struct bfc *bfc, bool waiting_too)
 {
     uint64_t largest = 0;
     for (unsigned i = 0; i < BFC_SIZES; i++) {
-        const struct list_node *end = &bfc->index.sizes[i].head;
-        for (const struct list_node *node = end->next; node != end; node = node->next) {
-            const struct bfc_chunk *chunk =
-                container_of(node, const struct bfc_chunk, by_size);
+        list_for_each_safe (&bfc->index.sizes[i], node, after) {
+            const struct bfc_chunk *chunk = container_of(node, struct bfc_chunk, by_size);
             if ((waiting_too || !chunk->wait) && chunk->bytes > largest)
                 largest = chunk->bytes;
         }
@@ -525,10 +519,9 @@ uint64_t bfc_would_fit(struct bfc *bfc)
 {
     waiting_settle(bfc, bfc->counts.waiting_chunks);
     uint64_t room = room_left(bfc), fits = largest_free(bfc, false);
-    for (struct list_node *node = bfc->regions.head.next;
-         room <= INT64_MAX && node != &bfc->regions.head; node = node->next) {
+    list_for_each_safe (&bfc->regions, node, after) {
         const struct region *region = container_of(node, struct region, node);
-        room += is_wholly_free(region) ? region->bytes : 0;
+        room += room <= INT64_MAX && is_wholly_free(region) ? region->bytes : 0;
     }
     return fits > room ? fits : room;
 }
@@ -555,9 +548,8 @@ bool bfc_is_valid(const struct bfc *bfc)
 {
     struct bfc_counts sums = {0};
     uint64_t chunks = 0;
-    for (const struct list_node *node = bfc->regions.head.next;
-         node != &bfc->regions.head; node = node->next) {
-        const struct region *region = container_of(node, const struct region, node);
+    list_for_each_safe (&bfc->regions, node, after) {
+        const struct region *region = container_of(node, struct region, node);
         uint64_t bytes = 0;
         if (!region->first || region->first->data != region->data)
             return false;

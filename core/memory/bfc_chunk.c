@@ -67,8 +67,7 @@ struct bfc_chunk *bfc_index_find(struct bfc_index *index, uint64_t bytes,
 {
     unsigned at = next_used(index, size_index(bytes));
     for (; at < BFC_SIZES; at = next_used(index, at + 1)) {
-        const struct list_node *end = &index->sizes[at].head;
-        for (struct list_node *node = end->next; node != end; node = node->next) {
+        list_for_each_safe (&index->sizes[at], node, after) {
             struct bfc_chunk *chunk = container_of(node, struct bfc_chunk, by_size);
             if (chunk->bytes >= bytes && fits(chunk, arg))
                 return chunk;
