@@ -90,10 +90,10 @@ static tryst_status attempt_broken(struct attempt *attempt, tryst_status status,
 }
 
 static tryst_status challenge_check(struct attempt *attempt, const void *data,
-                                    struct bootstrap_wire_challenge *challenge_p)
+                                    struct bootstrap_wire_greeting *challenge_p)
 {
     const char *address = attempt->params->address;
-    if (!bootstrap_challenge_decode(data, challenge_p))
+    if (!bootstrap_greeting_decode(data, challenge_p))
         return err_set(attempt->err, TRYST_E_HANDSHAKE,
                        "what answers at %s is no Tryst bootstrap server; check "
                        "TRYST_BOOTSTRAP",
@@ -158,9 +158,9 @@ static tryst_status verdict_check(struct attempt *attempt,
 /* HELLO to VERDICT on a fresh connection. */
 static tryst_status handshake(struct attempt *attempt, int fd)
 {
-    struct bootstrap_wire_hello hello = {.magic = BOOTSTRAP_WIRE_MAGIC,
-                                         .version = BOOTSTRAP_WIRE_VERSION};
-    struct bootstrap_wire_challenge challenge;
+    struct bootstrap_wire_greeting hello = {.magic = BOOTSTRAP_WIRE_MAGIC,
+                                            .version = BOOTSTRAP_WIRE_VERSION};
+    struct bootstrap_wire_greeting challenge;
     struct bootstrap_wire_proof proof;
     struct bootstrap_token token = {attempt->params->token, attempt->params->token_bytes};
     uint8_t answer[sizeof challenge], verdict[sizeof(struct bootstrap_wire_verdict)];

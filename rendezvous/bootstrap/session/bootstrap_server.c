@@ -129,7 +129,7 @@ void conn_write(struct server *server, struct conn *conn, const void *head,
 static size_t in_wanted(const struct conn *conn)
 {
     switch (conn->state) {
-    case CONN_HELLO: return sizeof(struct bootstrap_wire_hello);
+    case CONN_HELLO: return sizeof(struct bootstrap_wire_greeting);
     case CONN_PROOF: return sizeof(struct bootstrap_wire_proof);
     case CONN_HEADER:
     case CONN_WAITING: return sizeof(struct bootstrap_wire_frame);

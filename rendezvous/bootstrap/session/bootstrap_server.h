@@ -69,7 +69,7 @@ struct conn {
     uint8_t *scratch; /* owns the payload of PUT, GET, ABORT */
     char name[BOOTSTRAP_WIRE_KEY_BYTES];
     /* going out: a head of ours, then bytes that someone else keeps alive */
-    uint8_t head[sizeof(struct bootstrap_wire_challenge)];
+    uint8_t head[sizeof(struct bootstrap_wire_greeting)];
     size_t head_bytes, body_bytes, sent_bytes;
     const uint8_t *body;
 };
