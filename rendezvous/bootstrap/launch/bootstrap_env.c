@@ -14,6 +14,7 @@
 
 #include "bootstrap_env.h"
 #include "bootstrap_pmix.h"
+#include "core/hash.h"
 #include "core/random.h"
 #include "launch.h"
 #include "rendezvous/bootstrap/bootstrap_auth.h"
@@ -160,8 +161,8 @@ static tryst_status root_prepare(const struct config *config, const struct launc
                                  struct err *err, struct bootstrap_env *env)
 {
     struct port_range ports = {0, 0};
-    uint8_t secret[16];
-    char token[2 * sizeof secret + 1];
+    struct hash128 secret;
+    char token[HASH128_HEX_BYTES];
     const char *net = config_str(config, CONFIG_NET);
     bool one_host = launch->size == launch->local_size && !*net;
     tryst_status status = TRYST_OK;
@@ -174,13 +175,12 @@ static tryst_status root_prepare(const struct config *config, const struct launc
     }
     if (status != TRYST_OK || has_token(config) || config_bool(config, CONFIG_INSECURE))
         return status;
-    if (random_secret(secret, sizeof secret) != TRYST_OK)
+    if (random_secret(&secret, sizeof secret) != TRYST_OK)
         return err_set(err, TRYST_E_SYSTEM, "no random bytes for a token: %s",
                        strerror(errno));
-    for (size_t i = 0; i < sizeof secret; i++)
-        (void)snprintf(token + 2 * i, 3, "%02x", secret[i]);
+    hash128_hex(secret, token);
     status = token_take(env, token, sizeof token - 1, "PMIx", err);
-    bootstrap_wipe(secret, sizeof secret);
+    bootstrap_wipe(&secret, sizeof secret);
     bootstrap_wipe(token, sizeof token);
     return status;
 }

@@ -339,27 +339,20 @@ static tryst_status row_take(struct detecting *self, const struct launcher_row *
 
 /* ---- by our own names ---- */
 
-/* "TRYST_RANK and TRYST_BOOTSTRAP", of those whose flag is set. */
-static void names_text(bool rank, bool size, bool address, char *text, size_t bytes)
+static tryst_status own_refuse(struct detecting *self, const bool missing[3])
 {
-    (void)snprintf(text, bytes, "%s%s%s%s%s", rank ? "TRYST_RANK" : "",
-                   rank && (size || address) ? " and " : "", size ? "TRYST_SIZE" : "",
-                   size && address ? " and " : "", address ? "TRYST_BOOTSTRAP" : "");
-}
-
-static tryst_status own_refuse(struct detecting *self, bool no_rank, bool no_size,
-                               bool no_address)
-{
-    char missing[64], present[64];
-    names_text(no_rank, no_size, no_address, missing, sizeof missing);
-    names_text(!no_rank, !no_size, !no_address, present, sizeof present);
-    bool one = no_rank + no_size + no_address == 1, one_there = !one;
+    static const char *const names[] = {"TRYST_RANK", "TRYST_SIZE", "TRYST_BOOTSTRAP"};
+    char lists[2][64] = {"", ""}; /* present, missing */
+    int count = 0;
+    for (int i = 0; i < 3; count += missing[i++])
+        (void)text_append(lists[missing[i]], sizeof lists[0], "%s%s",
+                          *lists[missing[i]] ? " and " : "", names[i]);
     return err_set(
         self->err, TRYST_E_CONFIG,
         "%s %s set, but %s %s not: each process of a job needs TRYST_RANK, "
         "TRYST_SIZE and TRYST_BOOTSTRAP=host:port (where rank 0 runs); tryst-run "
         "sets them, and a process alone has none",
-        present, one_there ? "is" : "are", missing, one ? "is" : "are");
+        lists[0], count == 2 ? "is" : "are", lists[1], count == 1 ? "is" : "are");
 }
 
 static tryst_status own_take(struct detecting *self)
@@ -376,7 +369,7 @@ static tryst_status own_take(struct detecting *self)
     } else if (size == 1 && no_rank) {
         rank = 0;
     } else if (size != 0 && (no_rank || no_size || (no_address && size > 1))) {
-        return own_refuse(self, no_rank, no_size, no_address);
+        return own_refuse(self, (const bool[]){no_rank, no_size, no_address});
     }
     if (size == 0)
         return err_set(self->err, TRYST_E_CONFIG,

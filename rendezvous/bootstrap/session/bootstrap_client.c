@@ -344,14 +344,20 @@ static tryst_status exchange_send(struct exchange *exchange)
     return TRYST_OK;
 }
 
+static tryst_status exchange_read(struct exchange *exchange, void *data, size_t bytes)
+{
+    tryst_status status =
+        bytes_move(exchange->client->fd, data, bytes, false, exchange->wait, UINT64_MAX);
+    return status == TRYST_OK ? status : exchange_waited(exchange, status);
+}
+
 static tryst_status failure_read(struct exchange *exchange,
                                  const struct bootstrap_wire_frame *frame)
 {
     char data[ERR_TEXT_BYTES], text[ERR_TEXT_BYTES];
-    tryst_status status = bytes_move(exchange->client->fd, data, (size_t)frame->bytes,
-                                     false, exchange->wait, UINT64_MAX);
+    tryst_status status = exchange_read(exchange, data, (size_t)frame->bytes);
     if (status != TRYST_OK)
-        return exchange_waited(exchange, status);
+        return status;
     text_escape(data, (size_t)frame->bytes, text, sizeof text);
     return err_set(exchange->err, bootstrap_status_decode(frame->status), "%s", text);
 }
@@ -362,11 +368,9 @@ static tryst_status reply_read(struct exchange *exchange,
 {
     uint8_t data[sizeof(struct bootstrap_wire_frame)];
     struct bootstrap_wire_frame frame;
-    int fd = exchange->client->fd;
-    tryst_status status =
-        bytes_move(fd, data, sizeof data, false, exchange->wait, UINT64_MAX);
+    tryst_status status = exchange_read(exchange, data, sizeof data);
     if (status != TRYST_OK)
-        return exchange_waited(exchange, status);
+        return status;
     bool known = bootstrap_reply_decode(data, request->capacity, &frame);
     if (known && frame.type == BOOTSTRAP_FRAME_FAILED)
         return failure_read(exchange, &frame);
@@ -376,10 +380,9 @@ static tryst_status reply_read(struct exchange *exchange,
         return err_set(exchange->err, TRYST_E_PROTOCOL,
                        "rank 0 (%s) sent a reply that does not fit our request",
                        exchange->client->server);
-    status = bytes_move(fd, request->result, (size_t)frame.bytes, false, exchange->wait,
-                        UINT64_MAX);
+    status = exchange_read(exchange, request->result, (size_t)frame.bytes);
     if (status != TRYST_OK)
-        return exchange_waited(exchange, status);
+        return status;
     *bytes_p = (size_t)frame.bytes;
     return frame.status == TRYST_OK ? TRYST_OK : bootstrap_status_decode(frame.status);
 }

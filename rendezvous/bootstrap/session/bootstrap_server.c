@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "transports/signal_guard.h"
 
 /* Accepted per turn, so that a flood of connections cannot starve the members. */
 #define ACCEPTS_PER_TURN 16
@@ -396,11 +397,10 @@ static tryst_status slots_make(struct server *server, int own_fd)
 /* Our threads start with all signals blocked: they are the application's. */
 static int thread_start(struct server *server)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t mask;
+    signal_mask_begin(&mask);
     int error = pthread_create(&server->thread, NULL, server_run, server);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    signal_mask_end(&mask);
     return error;
 }
 
