@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines are caught by a sink, or, where the default sink is tested, by a datagram socket
  * in place of stderr: what comes out as one datagram was one write. */
+#include "support/fake_clock.h"
 #include "support/unit.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Traces are written and read back with jansson; the threaded tests are meant for
  * ThreadSanitizer too. */
+#include "support/fake_clock.h"
 #include "support/unit.h"
 
 #include <jansson.h>

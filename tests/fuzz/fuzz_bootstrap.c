@@ -13,6 +13,7 @@
 
 #include "core/alloc.h"
 #include "rendezvous/bootstrap/bootstrap_server.h"
+#include "support/fake_clock.h"
 
 enum { PEERS = 6, COMMANDS_MAX = 100, RANKS = 3, RUN_MAX = 6000 };
 

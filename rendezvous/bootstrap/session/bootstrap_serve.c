@@ -315,6 +315,56 @@ static void gather_finish(struct server *server, struct conn *conn)
 
 /* ---- names and values ---- */
 
+#define STORE_ENTRIES_MAX 16384
+#define STORE_BYTES_MAX   (16u << 20)
+
+struct store_entry {
+    struct list_node node;
+    size_t bytes;
+    char name[BOOTSTRAP_WIRE_KEY_BYTES];
+    uint8_t value[];
+};
+
+void serve_store_wipe(struct store *store)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(&store->entries)))
+        mem_free(container_of(node, struct store_entry, node));
+}
+
+/* NULL when nobody has put it yet. */
+static const struct store_entry *store_get(const struct store *store, const char *name)
+{
+    list_for_each_safe (&store->entries, node, after) {
+        const struct store_entry *entry = container_of(node, struct store_entry, node);
+        if (strcmp(entry->name, name) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
+/* Copies. TRYST_E_INVALID (put twice, over a limit) or TRYST_E_NOMEM. */
+static tryst_status store_put(struct store *store, const char *name, const void *value,
+                              size_t bytes)
+{
+    if (store_get(store, name) || bytes > BOOTSTRAP_VALUE_MAX ||
+        store->entries_count == STORE_ENTRIES_MAX ||
+        store->bytes + bytes > STORE_BYTES_MAX)
+        return TRYST_E_INVALID;
+    struct store_entry *entry = mem_alloc(sizeof *entry + bytes);
+    if (!entry)
+        return TRYST_E_NOMEM;
+    list_node_init(&entry->node);
+    snprintf(entry->name, sizeof entry->name, "%s", name);
+    entry->bytes = bytes;
+    if (bytes)
+        memcpy(entry->value, value, bytes);
+    list_push_back(&store->entries, &entry->node);
+    store->entries_count++;
+    store->bytes += bytes;
+    return TRYST_OK;
+}
+
 static void waiters_answer(struct server *server, const struct store_entry *entry)
 {
     for (size_t i = 0; i < server->conns_count; i++) {

@@ -363,7 +363,7 @@ void server_close(struct server *server)
     for (size_t i = 0; server->conns && i < server->conns_count; i++)
         conn_close(&server->conns[i]);
     bootstrap_listeners_close(&server->listeners);
-    store_wipe(&server->store);
+    serve_store_wipe(&server->store);
     mem_free(server->gather.in);
     mem_free(server->gather.out);
     mem_free(server->members);
@@ -425,7 +425,7 @@ tryst_status server_open(const struct bootstrap_params *params,
     snprintf(server->address, sizeof server->address, "%s",
              params->address ? params->address : "its inherited socket");
     server->gather.first_rank = -1;
-    store_init(&server->store);
+    list_init(&server->store.entries);
     tryst_status status = slots_make(server, own_fd);
     if (status != TRYST_OK) {
         if (!server->conns_count)

@@ -31,8 +31,8 @@
 
 #include "bootstrap_auth.h"
 #include "bootstrap_net.h"
-#include "bootstrap_store.h"
 #include "bootstrap_wire.h"
+#include "core/list.h"
 
 /* Connections that have not proved the token, beyond one per rank. */
 #define SERVER_UNPROVED_EXTRA 64
@@ -92,6 +92,13 @@ struct gather {
     int first_rank; /* whose part decided `bytes`; -1: none has begun */
     uint8_t *in, *out;
     size_t in_capacity, out_capacity;
+};
+
+/* Names and their values, each put once and kept, so that a reply may point at it. A list is enough: it
+ * holds a few names per rank, for the moments of coming together. */
+struct store {
+    struct list entries;
+    size_t entries_count, bytes;
 };
 
 struct server {

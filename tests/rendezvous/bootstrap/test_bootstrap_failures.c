@@ -7,6 +7,7 @@
 
 #include "rendezvous/bootstrap/bootstrap_net.h"
 #include "rendezvous/bootstrap/bootstrap_text.h"
+#include "support/fake_clock.h"
 
 static uint64_t since_ns(uint64_t began_ns)
 {

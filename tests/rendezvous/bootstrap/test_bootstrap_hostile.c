@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "rendezvous/bootstrap/bootstrap_auth.h"
 #include "rendezvous/bootstrap/bootstrap_wire.h"
+#include "support/fake_clock.h"
 
 #define PATIENCE_MS 10000
 
