@@ -71,26 +71,20 @@ static tryst_status token_file_read(struct bootstrap_env *env, const char *path,
                                     struct err *err)
 {
     char text[BOOTSTRAP_TOKEN_MAX + 16];
-    size_t used = 0;
-    ssize_t got = 1;
+    ssize_t got = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return err_set(err, TRYST_E_IO, "TRYST_TOKEN_FILE=%.200s: %s", path,
                        err_reason(errno));
     tryst_status status = token_file_check(fd, path, err);
-    while (status == TRYST_OK && got > 0 && used < sizeof text) {
-        got = read(fd, text + used, sizeof text - used);
-        if (got > 0)
-            used += (size_t)got;
-        if (got < 0 && errno == EINTR)
-            got = 1;
-        else if (got < 0)
-            status = err_set(err, TRYST_E_IO, "TRYST_TOKEN_FILE=%.200s: %s", path,
-                             strerror(errno));
-    }
+    if (status == TRYST_OK)
+        got = read(fd, text, sizeof text); /* a plain file: all of it */
+    if (got < 0)
+        status = err_set(err, TRYST_E_IO, "TRYST_TOKEN_FILE=%.200s: %s", path,
+                         strerror(errno));
     close(fd);
     if (status == TRYST_OK)
-        status = token_take(env, text, used, "TRYST_TOKEN_FILE", err);
+        status = token_take(env, text, (size_t)got, "TRYST_TOKEN_FILE", err);
     bootstrap_wipe(text, sizeof text);
     return status;
 }
