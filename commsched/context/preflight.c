@@ -19,6 +19,7 @@
 #include "commsched/progress/ctx.h"
 #include "core/config.h"
 #include "core/err.h"
+#include "core/number.h"
 #include "core/text.h"
 #include "rendezvous/bootstrap/bootstrap_env.h"
 #include "rendezvous/bootstrap/bootstrap_pmix.h"
@@ -140,13 +141,14 @@ static void check_shm(struct preflight *self)
 /** -1: there is no Yama. */
 static int ptrace_scope(void)
 {
-    int scope = -1;
+    char text[16] = "";
+    const char *at = text;
+    uint64_t scope;
     FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
-    if (file && fscanf(file, "%d", &scope) != 1)
-        scope = -1;
+    bool read = file && fgets(text, sizeof text, file) && number_read(&at, &scope);
     if (file)
         (void)fclose(file);
-    return scope;
+    return read ? (int)scope : -1;
 }
 
 static bool reads_itself(void)

@@ -99,13 +99,13 @@ static void item_unpoison(const struct pool *pool, struct item *item)
     ASAN_UNPOISON_MEMORY_REGION(item + 1, pool->stride_bytes - sizeof *item);
 }
 
-/* Adds one chunk, lock held; false without memory. */
-static bool pool_grow(struct pool *pool)
+/* Adds one chunk, lock held, if there is memory. */
+static void pool_grow(struct pool *pool)
 {
     struct chunk *chunk = mem_alloc_aligned(
         pool->align, pool->first_bytes + pool->chunk_items * pool->stride_bytes);
     if (!chunk)
-        return false;
+        return;
     chunk->next = pool->chunks;
     pool->chunks = chunk;
     pool->items += pool->chunk_items;
@@ -115,7 +115,6 @@ static bool pool_grow(struct pool *pool)
         pool->free = item;
         item_poison(pool, item);
     }
-    return true;
 }
 
 /* An object from a slot, or NULL. */
@@ -152,9 +151,10 @@ static bool slot_give(struct pool *pool, struct item *item)
 __attribute__((noinline)) static struct item *list_take(struct pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
-    struct item *item = NULL;
-    if (pool->free || pool_grow(pool)) {
-        item = pool->free;
+    if (!pool->free)
+        pool_grow(pool);
+    struct item *item = pool->free;
+    if (item) {
         pool->free = item->next;
         pool->in_use++;
     }

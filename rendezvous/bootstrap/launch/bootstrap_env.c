@@ -15,6 +15,7 @@
 #include "bootstrap_env.h"
 #include "bootstrap_pmix.h"
 #include "core/hash.h"
+#include "core/number.h"
 #include "core/random.h"
 #include "launch.h"
 #include "rendezvous/bootstrap/bootstrap_auth.h"
@@ -132,7 +133,9 @@ static tryst_status ports_choose(const struct config *config, struct err *err,
                                  struct port_range *ports_p)
 {
     enum { LOWEST = 10240 }; /* below are other people's services */
-    unsigned first = 0;
+    char text[64] = "";
+    const char *at = text;
+    uint64_t first = 0;
     uint16_t port = (uint16_t)config_int(config, CONFIG_PORT);
     const char *range = config_str(config, CONFIG_PORT_RANGE);
     *ports_p = (struct port_range){port, port};
@@ -141,9 +144,8 @@ static tryst_status ports_choose(const struct config *config, struct err *err,
     if (*range)
         return port_range_parse(range, err, ports_p);
     FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
-    if (file && fscanf(file, "%u", &first) != 1)
-        first = 0;
-    if (first > LOWEST + 1000 && first <= UINT16_MAX)
+    bool read = file && fgets(text, sizeof text, file) && number_read(&at, &first);
+    if (read && first > LOWEST + 1000 && first <= UINT16_MAX)
         *ports_p = (struct port_range){LOWEST, (uint16_t)(first - 1)};
     if (file)
         (void)fclose(file);

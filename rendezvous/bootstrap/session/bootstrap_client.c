@@ -253,9 +253,7 @@ tryst_status bootstrap_client_open(struct bootstrap_client *client,
     struct addrinfo *found = NULL;
     struct attempt attempt = {
         .params = params, .wait = wait, .err = err, .last = "no answer"};
-    tryst_status status = bootstrap_address_parse(params->address, err, &parts);
-    if (status == TRYST_OK)
-        status = bootstrap_resolve(&parts, err, &found);
+    tryst_status status = bootstrap_resolve(params->address, err, &parts, &found);
     if (status != TRYST_OK)
         return status;
     *client = (struct bootstrap_client){.fd = -1};

@@ -58,8 +58,8 @@ static tryst_status address_refuse(const char *text, const char *why, struct err
         text, why);
 }
 
-tryst_status bootstrap_address_parse(const char *text, struct err *err,
-                                     struct bootstrap_address *address_p)
+static tryst_status address_parse(const char *text, struct err *err,
+                                  struct bootstrap_address *address_p)
 {
     struct bootstrap_address address;
     const char *host = text, *colon = strrchr(text, ':');
@@ -97,19 +97,24 @@ uint16_t bootstrap_address_port(const char *address)
     return port_read(&at, &port) && !*at ? port : 0;
 }
 
-tryst_status bootstrap_resolve(const struct bootstrap_address *address, struct err *err,
+tryst_status bootstrap_resolve(const char *text, struct err *err,
+                               struct bootstrap_address *address_p,
                                struct addrinfo **found_p)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     char port[8];
-    snprintf(port, sizeof port, "%u", address->port);
-    int code = getaddrinfo(address->host, port, &hints, found_p);
+    *address_p = (struct bootstrap_address){.port = 0};
+    tryst_status status = address_parse(text, err, address_p);
+    if (status != TRYST_OK)
+        return status;
+    snprintf(port, sizeof port, "%u", address_p->port);
+    int code = getaddrinfo(address_p->host, port, &hints, found_p);
     if (code == 0)
         return TRYST_OK;
     if (code == EAI_MEMORY)
         return err_set(err, TRYST_E_NOMEM, "no memory to resolve a name");
     return err_set(err, TRYST_E_CONFIG, "TRYST_BOOTSTRAP: the host '%s' is not found: %s",
-                   address->host,
+                   address_p->host,
                    code == EAI_SYSTEM ? strerror(errno) : gai_strerror(code));
 }
 
@@ -270,9 +275,7 @@ static tryst_status listening_start(struct listening *listening, const char *add
 {
     struct bootstrap_address parts;
     struct addrinfo *found = NULL;
-    tryst_status status = bootstrap_address_parse(address, err, &parts);
-    if (status == TRYST_OK)
-        status = bootstrap_resolve(&parts, err, &found);
+    tryst_status status = bootstrap_resolve(address, err, &parts, &found);
     if (status != TRYST_OK)
         return status;
     for (struct addrinfo *at = found; at; at = at->ai_next)

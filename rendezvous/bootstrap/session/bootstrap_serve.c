@@ -365,9 +365,11 @@ static tryst_status store_put(struct store *store, const char *name, const void 
     return TRYST_OK;
 }
 
-static void waiters_answer(struct server *server, const struct store_entry *entry)
+/* A name was put: who waits for it gets its value. */
+static void waiters_answer(struct server *server, const char *name)
 {
-    for (size_t i = 0; i < server->conns_count; i++) {
+    const struct store_entry *entry = store_get(&server->store, name);
+    for (size_t i = 0; entry && i < server->conns_count; i++) {
         struct conn *conn = &server->conns[i];
         if (conn->state == CONN_WAITING && conn->request.type == BOOTSTRAP_FRAME_GET &&
             strcmp(conn->name, entry->name) == 0)
@@ -386,7 +388,7 @@ static void put_finish(struct server *server, struct conn *conn)
     }
     result_write(server, conn, status, NULL, 0);
     if (status == TRYST_OK)
-        waiters_answer(server, store_get(&server->store, conn->name));
+        waiters_answer(server, conn->name);
 }
 
 static void get_finish(struct server *server, struct conn *conn)
