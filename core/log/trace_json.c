@@ -232,10 +232,11 @@ static void write_shift(struct writer *writer, const struct trace_shift *shift)
     event_close(writer);
 }
 
-tryst_status trace_write_json(struct trace *trace, FILE *out, int rank, bool first,
+tryst_status trace_write_json(struct trace *trace, FILE *out, int rank,
                               const struct trace_shift *shift)
 {
-    struct writer writer = {.out = out, .rank = rank, .row = 0, .first = first};
+    struct writer writer = {.out = out, .rank = rank, .row = 0, .first = true};
+    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);
     write_process(&writer);
     if (shift) {
         writer.shift_ns = shift->by_ns;
@@ -246,16 +247,6 @@ tryst_status trace_write_json(struct trace *trace, FILE *out, int rank, bool fir
         write_thread(&writer, trace, ring);
         write_ring(&writer, ring);
     }
-    fputc('\n', out);
+    fputs("\n]}\n", out);
     return fflush(out) == 0 && !ferror(out) ? TRYST_OK : TRYST_E_IO;
-}
-
-void trace_write_head(FILE *out)
-{
-    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);
-}
-
-void trace_write_tail(FILE *out)
-{
-    fputs("]}\n", out);
 }
