@@ -326,7 +326,7 @@ static void child_run(struct child *child)
         exit(standard_output_end(params->name, params->main_fn(params->arg, child->rank),
                                  EXIT_FAILURE));
     }
-    execvp(params->path ? params->path : params->argv[0], params->argv);
+    execvp(params->argv[0], params->argv);
     int error = errno;
     ssize_t wrote = write(child->error_fd, &error, sizeof error);
     (void)wrote;
