@@ -17,13 +17,8 @@ struct line {
 
 static const char *level_name(tryst_log_level level)
 {
-    switch (level) {
-    case TRYST_LOG_ERROR: return "error";
-    case TRYST_LOG_WARN: return "warn";
-    case TRYST_LOG_INFO: return "info";
-    case TRYST_LOG_DEBUG: return "debug";
-    default: return "trace";
-    }
+    static const char *const names[] = {"trace", "error", "warn", "info", "debug"};
+    return names[level >= TRYST_LOG_ERROR && level <= TRYST_LOG_DEBUG ? level : 0];
 }
 
 /* Shortens the line to `bytes`, less if that would split a UTF-8 character. */
