@@ -80,15 +80,6 @@ static tryst_status attempt_again(struct attempt *attempt, const char *why)
     return TRYST_AGAIN;
 }
 
-/* A move that did not come to its end, as an attempt's outcome. */
-static tryst_status attempt_broken(struct attempt *attempt, tryst_status status,
-                                   const char *why)
-{
-    if (status == TRYST_E_CANCELED)
-        return status;
-    return attempt_again(attempt, why);
-}
-
 static tryst_status challenge_check(struct attempt *attempt, const void *data,
                                     struct bootstrap_wire_greeting *challenge_p)
 {
@@ -174,8 +165,9 @@ static tryst_status handshake(struct attempt *attempt, int fd)
     if (status == TRYST_OK)
         status = bytes_move(fd, answer, sizeof answer, false, wait, until_ns);
     if (status != TRYST_OK)
-        return attempt_broken(attempt, status,
-                              "it took the connection but did not answer");
+        return status == TRYST_E_CANCELED
+                   ? status
+                   : attempt_again(attempt, "it took the connection but did not answer");
     status = challenge_check(attempt, answer, &challenge);
     if (status != TRYST_OK)
         return status;
@@ -187,7 +179,9 @@ static tryst_status handshake(struct attempt *attempt, int fd)
     if (status == TRYST_OK)
         status = bytes_move(fd, verdict, sizeof verdict, false, wait, until_ns);
     if (status != TRYST_OK)
-        return attempt_broken(attempt, status, "it closed before the token was checked");
+        return status == TRYST_E_CANCELED
+                   ? status
+                   : attempt_again(attempt, "it closed before the token was checked");
     return verdict_check(attempt, &proof, hello.nonce, challenge.nonce, verdict);
 }
 
