@@ -9,7 +9,6 @@
 #include "trace_json.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "core/text.h"
 #include "trace_ring.h"
@@ -30,20 +29,11 @@ struct writer {
 
 static void write_string(FILE *out, const char *text)
 {
-    const char *s = text, *end = text + strlen(text);
+    char piece[TEXT_PIECE_BYTES];
+    size_t bytes;
     fputc('"', out);
-    while (s < end) {
-        size_t length = text_utf8_bytes(s, (size_t)(end - s));
-        if (length == 0)
-            fputs("\\ufffd", out);
-        else if (*s == '"' || *s == '\\')
-            fprintf(out, "\\%c", *s);
-        else if ((unsigned char)*s < 0x20)
-            fprintf(out, "\\u%04x", (unsigned)*s);
-        else
-            fwrite(s, 1, length, out);
-        s += length ? length : 1;
-    }
+    while ((bytes = text_json_piece(&text, piece)) > 0)
+        fwrite(piece, 1, bytes, out);
     fputc('"', out);
 }
 

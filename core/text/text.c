@@ -91,6 +91,23 @@ size_t text_escape(const void *data, size_t bytes, char *text, size_t capacity)
     return used;
 }
 
+size_t text_json_piece(const char **at_p, char piece[TEXT_PIECE_BYTES])
+{
+    const char *at = *at_p;
+    size_t length = text_utf8_bytes(at, strnlen(at, 4));
+    if (!*at)
+        return 0;
+    *at_p += length ? length : 1;
+    if (!length)
+        return (size_t)snprintf(piece, TEXT_PIECE_BYTES, "\\ufffd");
+    if (*at == '"' || *at == '\\')
+        return (size_t)snprintf(piece, TEXT_PIECE_BYTES, "\\%c", *at);
+    if ((unsigned char)*at < 0x20)
+        return (size_t)snprintf(piece, TEXT_PIECE_BYTES, "\\u%04x", (unsigned)*at);
+    memcpy(piece, at, length);
+    return length;
+}
+
 /* Where to cut a text that had more than fits, so that its last character is whole. */
 static size_t whole_bytes(const char *text, size_t bytes)
 {
