@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <tryst/tryst.h>
 
@@ -54,11 +53,9 @@ static tryst_status fail(const struct perf *perf, const char *what, tryst_status
     return status;
 }
 
-static double now_s(void)
+static double now_s(const struct perf *perf)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    return (double)tryst_now_ns(perf->ctx) / 1e9;
 }
 
 static uint64_t iters_of(const struct perf_options *options, uint64_t bytes)
@@ -136,12 +133,12 @@ static tryst_status pingpong_once(struct perf *perf, const tryst_tensor *tensor,
     if (status != TRYST_OK)
         return fail(perf, "receive", status, "");
     if (first)
-        *left_s_p = now_s();
+        *left_s_p = now_s(perf);
     status = op_end(perf, recv, "receive");
     if (status != TRYST_OK || first)
         return status;
     status = ping_send(perf, perf->back, tensor);
-    *left_s_p = now_s();
+    *left_s_p = now_s(perf);
     return status;
 }
 
@@ -190,7 +187,7 @@ static tryst_status bandwidth(struct perf *perf, uint64_t bytes, uint64_t iters)
     tryst_tensor tensor = tensor_of(perf, bytes);
     tryst_op **ops = calloc((size_t)window, sizeof *ops);
     tryst_status status = ops ? TRYST_OK : TRYST_E_NOMEM;
-    double start_s = now_s(); /* unless there is a warm-up */
+    double start_s = now_s(perf); /* unless there is a warm-up */
     perf->samples_count = 0;
     for (uint64_t i = 0; ended < all && status == TRYST_OK; i++) {
         tryst_op **op = &ops[i % (uint64_t)window];
@@ -198,9 +195,9 @@ static tryst_status bandwidth(struct perf *perf, uint64_t bytes, uint64_t iters)
             status = op_end(perf, *op, perf->rank == 0 ? "send" : "receive");
             *op = NULL;
             if (++ended == warmup)
-                start_s = now_s();
+                start_s = now_s(perf);
             else if (ended > warmup && ((ended - warmup) % stride == 0 || ended == all))
-                perf->samples[perf->samples_count++] = now_s();
+                perf->samples[perf->samples_count++] = now_s(perf);
         }
         if (status == TRYST_OK && i < all) {
             status = perf->rank == 0
