@@ -83,18 +83,15 @@ static void settings_read(struct rendezvous *rdv)
 
 static tryst_status pools_open(struct rendezvous *rdv)
 {
-    struct pool_params ops = {
-        .name = "operations", .item_bytes = sizeof(tryst_op), .align = 64};
-    struct pool_params wants = {.name = "wants", .item_bytes = sizeof(struct want)};
-    struct pool_params slices = {.name = "slices", .item_bytes = send_slice_bytes};
-    struct pool_params devices = {.name = "device operations",
-                                  .item_bytes = sizeof(struct op_device)};
-    tryst_status status = pool_open(&ops, &rdv->ops);
+    tryst_status status = pool_open(sizeof(tryst_op), 64, &rdv->ops);
     if (status == TRYST_OK)
-        status = pool_open(&wants, &rdv->wants);
+        status = pool_open(sizeof(struct want), _Alignof(struct want), &rdv->wants);
     if (status == TRYST_OK)
-        status = pool_open(&slices, &rdv->slices);
-    return status == TRYST_OK ? pool_open(&devices, &rdv->devices) : status;
+        status = pool_open(send_slice_bytes, 16, &rdv->slices);
+    if (status == TRYST_OK)
+        status = pool_open(sizeof(struct op_device), _Alignof(struct op_device),
+                           &rdv->devices);
+    return status;
 }
 
 tryst_status rendezvous_open(const struct rendezvous_params *params, struct err *err,
@@ -129,7 +126,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     list_init(&rdv->idle_peers);
     list_init(&rdv->unannounced_peers);
     list_init(&rdv->hello_links);
-    idmap_init(&rdv->ids);
+    hash_table_init(&rdv->ids);
     settings_read(rdv);
     gates_open(&rdv->gates);
     stage_init(&rdv->stage, &op_device_stage_events, rdv, rdv->host, rdv->memory,
@@ -146,8 +143,8 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
 
 void rendezvous_close(struct rendezvous *rdv)
 {
-    size_t held = rdv->ops ? pool_counters(rdv->ops).in_use : 0;
-    idmap_free(&rdv->ids);
+    size_t held = rdv->ops ? pool_in_use(rdv->ops) : 0;
+    hash_table_close(&rdv->ids);
     scopes_close(&rdv->scopes);
     stage_end(&rdv->stage);
     gates_close(&rdv->gates, rdv->log);

@@ -51,12 +51,10 @@ void step_aborted(struct scope *scope)
 /** What came before the step was opened no longer counts against the early bound. */
 static void early_wants_settle(struct scope *scope)
 {
-    for (size_t i = 0; i < scope->buckets_count; i++) {
-        for (struct entry *entry = scope->buckets[i]; entry; entry = entry->next) {
-            struct queue_node *item = NULL;
-            while ((item = queue_next(&entry->wants, item)) != NULL)
-                want_settle(container_of(item, struct want, queued));
-        }
+    for (struct entry *entry = NULL; (entry = entry_next(scope, entry)) != NULL;) {
+        struct queue_node *item = NULL;
+        while ((item = queue_next(&entry->wants, item)) != NULL)
+            want_settle(container_of(item, struct want, queued));
     }
 }
 

@@ -10,7 +10,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "commsched/progress/progress.h"
@@ -21,6 +20,7 @@
 #include "rails.h"
 #include "rendezvous/bootstrap/bootstrap.h"
 #include "rendezvous/bootstrap/bootstrap_env.h"
+#include "rendezvous/bootstrap/bootstrap_net.h"
 #include "rendezvous/bootstrap/roster_gather.h"
 #include "rendezvous/live_context.h"
 #include "rendezvous/membership.h"
@@ -35,13 +35,6 @@
 #define LEAVE_NS (2 * NS_PER_S)
 /** Closing endpoints by force needs no peer: longer than this means that a fabric hangs. */
 #define CUT_NS (10 * NS_PER_S)
-
-/** The port that rank 0 serves at, which no link may take in passing. 0: none. */
-static uint16_t bootstrap_port(const struct bootstrap_params *params)
-{
-    const char *colon = params->address ? strrchr(params->address, ':') : NULL;
-    return colon ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
-}
 
 static tryst_status entry_make(tryst_ctx *ctx, const struct bootstrap_params *params,
                                const char *prefix, struct roster_entry *entry,
@@ -65,7 +58,8 @@ static tryst_status entry_make(tryst_ctx *ctx, const struct bootstrap_params *pa
     if (status != TRYST_OK)
         return err_set(err, status, "this host's identity could not be read from /proc");
     rails_announce(ctx, &entry->host);
-    struct link_tcp tcp = {.count = 0, .avoid = bootstrap_port(params)};
+    /* Where rank 0 serves no link may listen in passing. */
+    struct link_tcp tcp = {.count = 0, .avoid = bootstrap_address_port(params->address)};
     status =
         port_range_parse(config_str(ctx->config, CONFIG_PORT_RANGE), err, &tcp.ports);
     if (status != TRYST_OK)

@@ -13,26 +13,28 @@
 #include "tryst/device.h"
 #include "tryst/pool.h"
 
+/** Whether a call with arguments that are right, or not, may go on. */
+static tryst_status call_check(const tryst_ctx *ctx, bool right)
+{
+    return ctx && right ? rendezvous_usable(ctx->rdv) : TRYST_E_INVALID;
+}
+
 /* ---- memory ------------------------------------------------------------------------------- */
 
 tryst_status tryst_mem_register(tryst_ctx *ctx, void *data, size_t bytes,
                                 tryst_memory_kind memory, int32_t device,
                                 tryst_mem **mem_p)
 {
-    if (!ctx || !data || !bytes || !mem_p)
-        return TRYST_E_INVALID;
-    tryst_status status = rendezvous_usable(ctx->rdv);
-    if (status != TRYST_OK)
-        return status;
-    return memory_register(ctx->wiring->memory, data, bytes, memory, device, mem_p);
+    tryst_status status = call_check(ctx, data && bytes && mem_p);
+    return status == TRYST_OK
+               ? memory_register(ctx->wiring->memory, data, bytes, memory, device, mem_p)
+               : status;
 }
 
 tryst_status tryst_mem_alloc(tryst_ctx *ctx, size_t bytes, tryst_memory_kind memory,
                              int32_t device, void **data_p, tryst_mem **mem_p)
 {
-    if (!ctx || !bytes || !data_p || !mem_p)
-        return TRYST_E_INVALID;
-    tryst_status status = rendezvous_usable(ctx->rdv);
+    tryst_status status = call_check(ctx, bytes && data_p && mem_p);
     if (status == TRYST_OK)
         status = memory_alloc(ctx->wiring->memory, bytes, memory, device, mem_p);
     if (status == TRYST_OK)
@@ -51,9 +53,7 @@ void tryst_mem_release(tryst_mem *mem)
 tryst_status tryst_device_count(tryst_ctx *ctx, tryst_memory_kind memory,
                                 int32_t *count_p, char *text, size_t capacity)
 {
-    if (!ctx || !count_p)
-        return TRYST_E_INVALID;
-    tryst_status status = rendezvous_usable(ctx->rdv);
+    tryst_status status = call_check(ctx, count_p);
     return status == TRYST_OK
                ? device_count(&ctx->wiring->host, memory, count_p, text, capacity)
                : status;
@@ -62,9 +62,7 @@ tryst_status tryst_device_count(tryst_ctx *ctx, tryst_memory_kind memory,
 tryst_status tryst_device_open(tryst_ctx *ctx, tryst_memory_kind memory, int32_t ordinal,
                                tryst_device **device_p, char *error, size_t capacity)
 {
-    if (!ctx || !device_p)
-        return TRYST_E_INVALID;
-    tryst_status status = rendezvous_usable(ctx->rdv);
+    tryst_status status = call_check(ctx, device_p);
     return status == TRYST_OK ? device_open(&ctx->wiring->host, memory, ordinal, device_p,
                                             error, capacity)
                               : status;
@@ -73,9 +71,7 @@ tryst_status tryst_device_open(tryst_ctx *ctx, tryst_memory_kind memory, int32_t
 tryst_status tryst_pool_open(tryst_ctx *ctx, const tryst_pool_params *params,
                              tryst_pool **pool_p, char *error, size_t capacity)
 {
-    if (!ctx || !params || !pool_p)
-        return TRYST_E_INVALID;
-    tryst_status status = rendezvous_usable(ctx->rdv);
+    tryst_status status = call_check(ctx, params && pool_p);
     return status == TRYST_OK
                ? memory_pool_open(ctx->wiring->memory, params, pool_p, error, capacity)
                : status;

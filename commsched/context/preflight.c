@@ -8,7 +8,6 @@
  * Callers: users, tryst-info --check.
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,8 @@
 #include "commsched/progress/ctx.h"
 #include "core/config.h"
 #include "core/err.h"
+#include "core/number.h"
+#include "core/text.h"
 #include "rendezvous/bootstrap/bootstrap_env.h"
 #include "rendezvous/bootstrap/bootstrap_pmix.h"
 #include "rendezvous/bootstrap/launch.h"
@@ -48,32 +49,31 @@ struct preflight {
     void *arg;
     int stop;
     int far; /* transports that lead to other machines */
+    /* Of the next item. */
+    tryst_check_level level;
     char text[1024], fix[1024];
 };
 
 /* ---- telling ------------------------------------------------------------------------------ */
 
-static void text_add(char *text, size_t capacity, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+#define FOUND(self, ...) (void)text_append((self)->text, sizeof(self)->text, __VA_ARGS__)
 
-static void text_add(char *text, size_t capacity, const char *fmt, ...)
-{
-    size_t used = strlen(text);
-    va_list args;
-    va_start(args, fmt);
-    (void)vsnprintf(text + used, capacity - used, fmt, args);
-    va_end(args);
-}
+/* What is found stands in the way, and this mends it. */
+#define FAULT(self, how_bad, ...)                                       \
+    do {                                                                \
+        (self)->level = (how_bad);                                      \
+        (void)text_append((self)->fix, sizeof(self)->fix, __VA_ARGS__); \
+    } while (0)
+#define WARN(self, ...) FAULT(self, TRYST_CHECK_WARN, __VA_ARGS__)
+#define FAIL(self, ...) FAULT(self, TRYST_CHECK_FAIL, __VA_ARGS__)
 
-#define FOUND(self, ...) text_add((self)->text, sizeof(self)->text, __VA_ARGS__)
-#define FIX(self, ...)   text_add((self)->fix, sizeof(self)->fix, __VA_ARGS__)
-
-static void report(struct preflight *self, const char *name, tryst_check_level level)
+static void report(struct preflight *self, const char *name)
 {
     const tryst_check_item item = {
-        .name = name, .level = level, .text = self->text, .fix = self->fix};
+        .name = name, .level = self->level, .text = self->text, .fix = self->fix};
     if (!self->stop)
         self->stop = self->fn(self->arg, &item);
+    self->level = TRYST_CHECK_OK;
     self->text[0] = self->fix[0] = '\0';
 }
 
@@ -96,7 +96,6 @@ static void check_memlock(struct preflight *self)
 {
     struct rlimit limit = {0, 0};
     bool rdma = access("/sys/class/infiniband", F_OK) == 0;
-    tryst_check_level level = TRYST_CHECK_OK;
     (void)getrlimit(RLIMIT_MEMLOCK, &limit);
     if (limit.rlim_cur == RLIM_INFINITY)
         FOUND(self, "unlimited");
@@ -107,57 +106,49 @@ static void check_memlock(struct preflight *self)
     } else if (!rdma) {
         FOUND(self, "; no RDMA device here, nothing is locked");
     } else if (limit.rlim_cur < PINNED_MIN_BYTES) {
-        level = TRYST_CHECK_FAIL;
         FOUND(self, ", and there are RDMA devices, which lock what they move");
-        FIX(self,
-            "ulimit -l unlimited, for all users in /etc/security/limits.conf "
-            "(* - memlock unlimited), LimitMEMLOCK=infinity in systemd units such as "
-            "slurmd's, docker run --ulimit memlock=-1");
+        FAIL(self,
+             "ulimit -l unlimited, for all users in /etc/security/limits.conf "
+             "(* - memlock unlimited), LimitMEMLOCK=infinity in systemd units such as "
+             "slurmd's, docker run --ulimit memlock=-1");
     } else if (limit.rlim_cur != RLIM_INFINITY) {
-        level = TRYST_CHECK_WARN;
         FOUND(self, ", and there are RDMA devices, which lock what they move");
-        FIX(self, "ulimit -l unlimited (/etc/security/limits.conf)");
+        WARN(self, "ulimit -l unlimited (/etc/security/limits.conf)");
     }
-    report(self, "locked memory", level);
 }
 
 static void check_shm(struct preflight *self)
 {
     struct statvfs about;
-    const char *fix =
-        "mount -o remount,size=50% /dev/shm; docker run --shm-size=1g (only "
-        "ucx and ofi use it, the transport shm does not)";
-    tryst_check_level level = TRYST_CHECK_OK;
     if (statvfs("/dev/shm", &about) != 0 || access("/dev/shm", W_OK) != 0) {
-        level = TRYST_CHECK_WARN;
         FOUND(self, "not usable: %s", strerror(errno));
-        FIX(self, "mount -t tmpfs -o mode=1777 tmpfs /dev/shm (only ucx and ofi use it, "
-                  "the transport shm does not)");
+        WARN(self, "mount -t tmpfs -o mode=1777 tmpfs /dev/shm (only ucx and ofi use it, "
+                   "the transport shm does not)");
     } else {
         unsigned long long unit = about.f_frsize;
         unsigned long long all = about.f_blocks * unit, left = about.f_bavail * unit;
         FOUND(self, "%llu MiB, %llu MiB free", all / MIB, left / MIB);
-        if (left < SHM_MIN_BYTES) {
-            level = TRYST_CHECK_WARN;
-            if (all < 2 * SHM_MIN_BYTES)
-                FIX(self, "%s", fix);
-            else
-                FIX(self, "remove what ended programs have left there (ls -l /dev/shm)");
-        }
+        if (left < SHM_MIN_BYTES)
+            WARN(self, "%s",
+                 all < 2 * SHM_MIN_BYTES
+                     ? "mount -o remount,size=50% /dev/shm; docker run --shm-size=1g "
+                       "(only "
+                       "ucx and ofi use it, the transport shm does not)"
+                     : "remove what ended programs have left there (ls -l /dev/shm)");
     }
-    report(self, "/dev/shm", level);
 }
 
 /** -1: there is no Yama. */
 static int ptrace_scope(void)
 {
     char text[16] = "";
+    const char *at = text;
+    uint64_t scope;
     FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
-    if (!file)
-        return -1;
-    bool read = fgets(text, sizeof text, file) != NULL;
-    (void)fclose(file);
-    return read ? (int)strtol(text, NULL, 10) : -1;
+    bool read = file && fgets(text, sizeof text, file) && number_read(&at, &scope);
+    if (file)
+        (void)fclose(file);
+    return read ? (int)scope : -1;
 }
 
 static bool reads_itself(void)
@@ -172,28 +163,25 @@ static void check_cma(struct preflight *self)
 {
     int scope = ptrace_scope();
     bool allowed = scope <= 0 || (scope < 3 && has_capability(CAP_SYS_PTRACE_BIT));
-    tryst_check_level level = TRYST_CHECK_WARN;
     if (!reads_itself()) {
         FOUND(self, "process_vm_readv: %s", strerror(errno));
-        FIX(self, "a sandbox forbids it; docker run --cap-add SYS_PTRACE (or "
-                  "--security-opt seccomp=unconfined)");
+        WARN(self, "a sandbox forbids it; docker run --cap-add SYS_PTRACE (or "
+                   "--security-opt seccomp=unconfined)");
     } else if (!allowed) {
         FOUND(self, "ptrace_scope %d: no rank may read another one's memory", scope);
-        FIX(self, scope == 3 ? "boot with kernel.yama.ptrace_scope=0 in /etc/sysctl.d"
-                             : "sysctl -w kernel.yama.ptrace_scope=0");
+        WARN(self, "%s",
+             scope == 3 ? "boot with kernel.yama.ptrace_scope=0 in /etc/sysctl.d"
+                        : "sysctl -w kernel.yama.ptrace_scope=0");
+    } else if (scope < 0) {
+        FOUND(self, "no Yama: ranks of one user may read each other's memory");
     } else {
-        level = TRYST_CHECK_OK;
-        if (scope < 0)
-            FOUND(self, "no Yama: ranks of one user may read each other's memory");
-        else
-            FOUND(self, "ptrace_scope %d: this process may read another rank's memory",
-                  scope);
+        FOUND(self, "ptrace_scope %d: this process may read another rank's memory",
+              scope);
     }
-    if (level == TRYST_CHECK_WARN)
-        FIX(self,
-            "; else the transport shm copies through its ring, which is slower, unless "
-            "tensors lie in tryst_mem_alloc memory");
-    report(self, "ptrace scope", level);
+    if (self->level == TRYST_CHECK_WARN)
+        WARN(self,
+             "; else the transport shm copies through its ring, which is slower, unless "
+             "tensors lie in tryst_mem_alloc memory");
 }
 
 static void check_descriptors(struct preflight *self)
@@ -202,22 +190,17 @@ static void check_descriptors(struct preflight *self)
     int peers = self->launch_known && self->launch.size > 1 ? self->launch.size - 1 : 3;
     unsigned long long needed =
         DESCRIPTORS_BASE + DESCRIPTORS_PER_PEER * (unsigned long long)peers;
-    tryst_check_level level = TRYST_CHECK_OK;
     (void)getrlimit(RLIMIT_NOFILE, &limit);
     FOUND(self, "%llu; %d peers may need %llu", (unsigned long long)limit.rlim_cur, peers,
           needed);
-    if (limit.rlim_cur < needed) {
-        level = limit.rlim_cur < DESCRIPTORS_BASE ? TRYST_CHECK_FAIL : TRYST_CHECK_WARN;
-        if (limit.rlim_max >= needed)
-            FIX(self, "ulimit -n %llu before the ranks start",
-                (unsigned long long)limit.rlim_max);
-        else
-            FIX(self,
-                "raise the hard limit, %llu: /etc/security/limits.conf "
-                "(* - nofile 65536), LimitNOFILE= in systemd units",
-                (unsigned long long)limit.rlim_max);
-    }
-    report(self, "descriptors", level);
+    if (limit.rlim_cur < needed)
+        FAULT(self,
+              limit.rlim_cur < DESCRIPTORS_BASE ? TRYST_CHECK_FAIL : TRYST_CHECK_WARN,
+              limit.rlim_max >= needed
+                  ? "ulimit -n %llu before the ranks start"
+                  : "raise the hard limit, %llu: /etc/security/limits.conf "
+                    "(* - nofile 65536), LimitNOFILE= in systemd units",
+              (unsigned long long)limit.rlim_max);
 }
 
 /* ---- network ------------------------------------------------------------------------------ */
@@ -236,34 +219,27 @@ static void interface_add(struct preflight *self, const struct netif *netif, boo
 static void check_interfaces(struct preflight *self)
 {
     struct err err = ERR_INIT;
-    struct netif_list *all = NULL, *chosen = NULL;
+    struct netif_list *chosen = NULL;
     const char *net = config_str(self->config, CONFIG_NET);
-    tryst_check_level level = TRYST_CHECK_OK;
     bool outside = false;
-    tryst_status status = netif_list_open(&err, &all);
-    if (status == TRYST_OK)
-        status = netif_select(all, net, &err, &chosen);
+    tryst_status status = netif_choose(net, &err, &chosen);
     for (size_t i = 0; status == TRYST_OK && i < chosen->count; i++) {
         interface_add(self, &chosen->items[i], i == 0);
         outside = outside || !chosen->items[i].loopback;
     }
     if (status != TRYST_OK) {
-        level = TRYST_CHECK_FAIL;
         FOUND(self, "%s", err.text);
-        FIX(self, *net ? "name interfaces that are up in TRYST_NET, or unset it"
-                       : "see: ip address");
+        FAIL(self, "%s",
+             *net ? "name interfaces that are up in TRYST_NET, or unset it"
+                  : "see: ip address");
     } else if (chosen->count == 0) {
-        level = TRYST_CHECK_FAIL;
         FOUND(self, "none is up, not even loopback");
-        FIX(self, "ip link set lo up");
+        FAIL(self, "ip link set lo up");
     } else if (!outside) {
-        level = TRYST_CHECK_WARN;
         FOUND(self, ": loopback alone, so all ranks must be on this machine");
-        FIX(self, "ip link set DEVICE up, or name it in TRYST_NET");
+        WARN(self, "ip link set DEVICE up, or name it in TRYST_NET");
     }
     netif_list_close(chosen);
-    netif_list_close(all);
-    report(self, "interfaces", level);
 }
 
 /** Each rank listens for its links, and for the fabric's connections; rank 0 for the bootstrap. */
@@ -274,23 +250,18 @@ static void check_ports(struct preflight *self)
     const char *text = config_str(self->config, CONFIG_PORT_RANGE);
     const struct launch *launch = &self->launch;
     int ranks = !self->launch_known ? 1 : launch->local_size > 0 ? launch->local_size : 1;
-    tryst_check_level level = TRYST_CHECK_OK;
     if (port_range_parse(text, &err, &range) != TRYST_OK) {
-        level = TRYST_CHECK_FAIL;
         FOUND(self, "%s", err.text);
-        FIX(self, "TRYST_PORT_RANGE=30000-30099, or unset it");
+        FAIL(self, "TRYST_PORT_RANGE=30000-30099, or unset it");
     } else if (!range.first) {
         FOUND(self, "any");
     } else {
         uint32_t needed = 3 * (uint32_t)ranks;
         FOUND(self, "%s: %u of them; %d rank%s of this host may need %u", text,
               port_range_count(range), ranks, ranks == 1 ? "" : "s", needed);
-        if (port_range_count(range) < needed) {
-            level = TRYST_CHECK_WARN;
-            FIX(self, "widen TRYST_PORT_RANGE (and what the firewall lets through)");
-        }
+        if (port_range_count(range) < needed)
+            WARN(self, "widen TRYST_PORT_RANGE (and what the firewall lets through)");
     }
-    report(self, "ports", level);
 }
 
 /* ---- the job ------------------------------------------------------------------------------ */
@@ -298,24 +269,19 @@ static void check_ports(struct preflight *self)
 static void check_launcher(struct preflight *self)
 {
     struct err err = ERR_INIT;
-    tryst_check_level level = TRYST_CHECK_OK;
     self->launch_known =
         launch_detect(self->config, getenv, &err, &self->launch) == TRYST_OK;
     if (self->launch_known) {
         FOUND(self, "%s", self->launch.why);
     } else {
-        level = TRYST_CHECK_FAIL;
         FOUND(self, "%s", err.text);
-        FIX(self, "as it says; the manual's list of launchers is in tryst/tryst.h");
+        FAIL(self, "as it says; the manual's list of launchers is in tryst/tryst.h");
     }
     if (self->launch_known && self->launch.by_pmix &&
         !bootstrap_pmix_usable(self->text + strlen(self->text),
-                               sizeof self->text - strlen(self->text))) {
-        level = TRYST_CHECK_FAIL;
-        FIX(self, "install the library of PMIx (libpmix2), or set TRYST_BOOTSTRAP and "
-                  "TRYST_TOKEN");
-    }
-    report(self, "launcher", level);
+                               sizeof self->text - strlen(self->text)))
+        FAIL(self, "install the library of PMIx (libpmix2), or set TRYST_BOOTSTRAP and "
+                   "TRYST_TOKEN");
 }
 
 static void check_token(struct preflight *self)
@@ -325,28 +291,23 @@ static void check_token(struct preflight *self)
     bool one = *file || *config_str(self->config, CONFIG_TOKEN);
     bool alone = self->launch_known && self->launch.size == 1;
     bool insecure = config_bool(self->config, CONFIG_INSECURE);
-    tryst_check_level level = TRYST_CHECK_OK;
     if (one && bootstrap_token_check(self->config, &err) != TRYST_OK) {
-        level = TRYST_CHECK_FAIL;
         FOUND(self, "%s", err.text);
-        FIX(self, "as it says; the same token for all ranks");
+        FAIL(self, "as it says; the same token for all ranks");
     } else if (one) {
         FOUND(self, "%s", *file ? file : "TRYST_TOKEN");
     } else if (insecure) {
-        level = TRYST_CHECK_WARN;
         FOUND(self, "none (TRYST_INSECURE=1): whoever reaches the port can join the job");
-        FIX(self, "unset TRYST_INSECURE, and export the same TRYST_TOKEN for all ranks");
+        WARN(self, "unset TRYST_INSECURE, and export the same TRYST_TOKEN for all ranks");
     } else if (self->launch_known && self->launch.by_pmix) {
         FOUND(self, "rank 0 will draw one (PMIx)");
     } else if (alone) {
         FOUND(self, "none, and a process alone needs none (tryst-run draws one)");
     } else {
-        level = TRYST_CHECK_FAIL;
         (void)bootstrap_token_check(self->config, &err);
         FOUND(self, "%s", err.text);
-        FIX(self, "export the same TRYST_TOKEN or TRYST_TOKEN_FILE for all ranks");
+        FAIL(self, "export the same TRYST_TOKEN or TRYST_TOKEN_FILE for all ranks");
     }
-    report(self, "token", level);
 }
 
 /* ---- fabrics ------------------------------------------------------------------------------ */
@@ -358,21 +319,20 @@ static int transport_item(void *arg, const tryst_transport_info *info)
     const char *wanted = config_enum_word(self->config, CONFIG_TRANSPORT);
     bool asked = strcmp(wanted, info->name) == 0;
     bool fabric = strcmp(info->name, "ucx") == 0 || strcmp(info->name, "ofi") == 0;
-    tryst_check_level level = info->available ? TRYST_CHECK_OK
-                              : asked         ? TRYST_CHECK_FAIL
-                                              : TRYST_CHECK_WARN;
     self->far += info->available && fabric;
     FOUND(self, "%s%s%s", info->available ? "available" : "not available",
           *info->reason ? ": " : "", info->reason);
+    if (!info->available)
+        self->level = asked ? TRYST_CHECK_FAIL : TRYST_CHECK_WARN;
     if (!info->available && fabric)
-        FIX(self,
-            "build with lib%s-dev, put tryst_%s.so beside libtryst.so or name its "
-            "folder in TRYST_MODULE_PATH",
-            strcmp(info->name, "ucx") == 0 ? "ucx" : "fabric", info->name);
+        FAULT(self, self->level,
+              "build with lib%s-dev, put tryst_%s.so beside libtryst.so or name its "
+              "folder in TRYST_MODULE_PATH",
+              strcmp(info->name, "ucx") == 0 ? "ucx" : "fabric", info->name);
     if (asked)
         FOUND(self, "; TRYST_TRANSPORT asks for it");
     (void)snprintf(name, sizeof name, "transport %s", info->name);
-    report(self, name, level);
+    report(self, name);
     return self->stop;
 }
 
@@ -387,30 +347,38 @@ static void check_fabrics(struct preflight *self)
     tryst_status status = tryst_open(&params, &ctx);
     if (status != TRYST_OK) {
         FOUND(self, "%s", *error ? error : tryst_status_str(status));
-        FIX(self, "as it says");
-        report(self, "context", TRYST_CHECK_FAIL);
+        FAIL(self, "as it says");
+        report(self, "context");
         return;
     }
     (void)tryst_transport_visit(ctx, transport_item, self);
     tryst_close(ctx);
     if (!self->stop && self->far == 0) {
         FOUND(self, "neither ucx nor ofi: no transport leads to other machines");
-        FIX(self, "install libucx-dev or libfabric-dev and build again");
-        report(self, "other machines", TRYST_CHECK_WARN);
+        WARN(self, "install libucx-dev or libfabric-dev and build again");
+        report(self, "other machines");
     }
 }
 
 /* ---- all ---------------------------------------------------------------------------------- */
 
-static int checks_run(struct preflight *self)
+static void checks_run(struct preflight *self)
 {
-    static void (*const checks[])(struct preflight * self) = {
-        check_launcher,    check_token,      check_memlock, check_shm,     check_cma,
-        check_descriptors, check_interfaces, check_ports,   check_fabrics,
+    static const struct {
+        const char *name;
+        void (*check)(struct preflight *self);
+    } checks[] = {
+        {"launcher", check_launcher},     {"token", check_token},
+        {"locked memory", check_memlock}, {"/dev/shm", check_shm},
+        {"ptrace scope", check_cma},      {"descriptors", check_descriptors},
+        {"interfaces", check_interfaces}, {"ports", check_ports},
     };
-    for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !self->stop; i++)
-        checks[i](self);
-    return self->stop;
+    for (size_t i = 0; i < sizeof checks / sizeof checks[0] && !self->stop; i++) {
+        checks[i].check(self);
+        report(self, checks[i].name);
+    }
+    if (!self->stop)
+        check_fabrics(self);
 }
 
 int tryst_check_visit(const tryst_config *config,
@@ -424,12 +392,12 @@ int tryst_check_visit(const tryst_config *config,
     tryst_status status = config ? TRYST_OK : config_open(NULL, &err, &own);
     if (status != TRYST_OK) {
         FOUND(&self, "%s", err.text[0] ? err.text : tryst_status_str(status));
-        FIX(&self, "tryst-info -c lists all settings with what they may be");
-        report(&self, "settings", TRYST_CHECK_FAIL);
+        FAIL(&self, "tryst-info -c lists all settings with what they may be");
+        report(&self, "settings");
         return self.stop;
     }
     self.config = config ? config->config : own;
-    int stop = checks_run(&self);
+    checks_run(&self);
     config_close(own);
-    return stop;
+    return self.stop;
 }

@@ -30,17 +30,13 @@ enum { RAIL_DESCRIPTORS = 32 };
 
 tryst_status rails_choose(tryst_ctx *ctx, struct err *err)
 {
-    struct netif_list *all = NULL;
     struct netif_list *chosen = NULL;
     if (ctx->wiring->rails.interfaces)
         return TRYST_OK;
-    tryst_status status = netif_list_open(err, &all);
-    if (status == TRYST_OK)
-        status = netif_select(all, config_str(ctx->config, CONFIG_NET), err, &chosen);
+    tryst_status status = netif_choose(config_str(ctx->config, CONFIG_NET), err, &chosen);
     if (status == TRYST_OK)
         status = netif_first_each(chosen, err, &ctx->wiring->rails.interfaces);
     netif_list_close(chosen);
-    netif_list_close(all);
     return status;
 }
 

@@ -175,10 +175,7 @@ tryst_status tryst_trace_write(tryst_ctx *ctx, int fd)
     struct trace_shift shift;
     shift.known =
         rendezvous_clock(ctx->rdv, &shift.by_ns, &shift.offset_ns, &shift.error_ns);
-    trace_write_head(out);
-    tryst_status status =
-        trace_write_json(ctx->trace, out, rank < 0 ? 0 : rank, true, &shift);
-    trace_write_tail(out);
+    tryst_status status = trace_write_json(ctx->trace, out, rank < 0 ? 0 : rank, &shift);
     if (fclose(out) != 0 && status == TRYST_OK)
         status = TRYST_E_IO;
     return status;

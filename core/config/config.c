@@ -327,20 +327,13 @@ int config_visit(const struct config *config,
 /* ------------------------------------------------------------------- equal on all ranks
  */
 
-size_t config_agreed_count(void)
+size_t config_agreed(const struct config *config, uint64_t *values_p, size_t capacity)
 {
     size_t count = 0;
     for (enum config_id id = 0; id < CONFIG_COUNT; id++)
-        count += (rows[id].flags & CONFIG_AGREED) != 0;
+        if (rows[id].flags & CONFIG_AGREED && count++ < capacity)
+            values_p[count - 1] = config->entries[id].value;
     return count;
-}
-
-void config_agreed_values(const struct config *config, uint64_t *values_p)
-{
-    for (enum config_id id = 0; id < CONFIG_COUNT; id++) {
-        if (rows[id].flags & CONFIG_AGREED)
-            *values_p++ = config->entries[id].value;
-    }
 }
 
 bool config_agreed_differ(const uint64_t *mine, const uint64_t *theirs, size_t count,

@@ -98,9 +98,8 @@ int config_visit(const struct config *config,
                  int (*fn)(void *arg, const tryst_config_item *item), void *arg);
 
 /* The values of the rows that must be equal on all ranks, in table order, each as a number
- * (a STRING as its hash). */
-size_t config_agreed_count(void);
-void config_agreed_values(const struct config *config, uint64_t *values_p);
+ * (a STRING as its hash): how many there are, of which `capacity` are written. */
+size_t config_agreed(const struct config *config, uint64_t *values_p, size_t capacity);
 
 struct config_difference {
     enum config_id id;

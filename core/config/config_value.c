@@ -97,32 +97,28 @@ static const char *value_word(const char *words, size_t index, size_t *length_p)
     return words;
 }
 
-static bool bool_parse(const char *text, uint64_t *value_p)
-{
-    static const char *const words[2] = {"0|n|no|off|false", "1|y|yes|on|true"};
-    for (uint64_t value = 0; value < 2; value++) {
-        size_t length;
-        const char *word;
-        for (size_t i = 0; (word = value_word(words[value], i, &length)); i++) {
-            if (strlen(text) == length && strncmp(word, text, length) == 0) {
-                *value_p = value;
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static bool enum_parse(const char *words, const char *text, uint64_t *value_p)
+/* Which of the words `text` is. */
+static bool word_find(const char *words, const char *text, uint64_t *index_p)
 {
     size_t length;
     const char *word;
     for (size_t i = 0; (word = value_word(words, i, &length)); i++) {
         if (strlen(text) == length && strncmp(word, text, length) == 0) {
-            *value_p = i;
+            *index_p = i;
             return true;
         }
     }
+    return false;
+}
+
+static bool bool_parse(const char *text, uint64_t *value_p)
+{
+    static const char *const words[2] = {"0|n|no|off|false", "1|y|yes|on|true"};
+    for (uint64_t value = 0, index; value < 2; value++)
+        if (word_find(words[value], text, &index)) {
+            *value_p = value;
+            return true;
+        }
     return false;
 }
 
@@ -132,7 +128,7 @@ static bool text_parse(const struct config_row *row, const char *text, uint64_t 
     switch (row->type) {
     case CONFIG_TYPE_BYTES: return number_with_unit(text, bytes_units, value_p);
     case CONFIG_TYPE_TIME: return number_with_unit(text, time_units, value_p);
-    case CONFIG_TYPE_ENUM: return enum_parse(row->allowed, text, value_p);
+    case CONFIG_TYPE_ENUM: return word_find(row->allowed, text, value_p);
     case CONFIG_TYPE_BOOL: return bool_parse(text, value_p);
     case CONFIG_TYPE_INT: return int_parse(text, value_p);
     case CONFIG_TYPE_STRING: *value_p = hash_bytes(text, strlen(text)); return true;

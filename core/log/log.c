@@ -17,13 +17,8 @@ struct line {
 
 static const char *level_name(tryst_log_level level)
 {
-    switch (level) {
-    case TRYST_LOG_ERROR: return "error";
-    case TRYST_LOG_WARN: return "warn";
-    case TRYST_LOG_INFO: return "info";
-    case TRYST_LOG_DEBUG: return "debug";
-    default: return "trace";
-    }
+    static const char *const names[] = {"trace", "error", "warn", "info", "debug"};
+    return names[level >= TRYST_LOG_ERROR && level <= TRYST_LOG_DEBUG ? level : 0];
 }
 
 /* Shortens the line to `bytes`, less if that would split a UTF-8 character. */
@@ -82,15 +77,16 @@ static void line_to_stderr(struct line *line)
     line->text[line->used] = '\0';
 }
 
-__attribute__((format(printf, 4, 0))) static void log_put(const struct log *log,
-                                                          tryst_log_level level,
-                                                          uint64_t left_out,
-                                                          const char *fmt, va_list args)
+void log_write(const struct log *log, tryst_log_level level, uint64_t left_out,
+               const char *fmt, ...)
 {
     /* room kept for " (and 18446744073709551615 more like it)" */
     const size_t tail_bytes = 48;
     int kept_errno = errno;
     struct line line;
+    va_list args;
+    if (!log_enabled(log, level))
+        return;
     line.used = 0;
     int rank = log ? atomic_load_explicit(&log->rank, memory_order_relaxed) : -1;
     line_add(&line, "tryst: ");
@@ -98,7 +94,9 @@ __attribute__((format(printf, 4, 0))) static void log_put(const struct log *log,
         line_add(&line, "[rank %d] ", rank);
     line_add(&line, "%s: ", level_name(level));
     errno = kept_errno; /* for %m */
+    va_start(args, fmt);
     line_vadd(&line, sizeof line.text - line.used - tail_bytes, fmt, args);
+    va_end(args);
     if (left_out)
         line_add(&line, " (and %llu more like it)", (unsigned long long)left_out);
     line_clean(&line);
@@ -107,34 +105,6 @@ __attribute__((format(printf, 4, 0))) static void log_put(const struct log *log,
     else
         line_to_stderr(&line);
     errno = kept_errno;
-}
-
-__attribute__((format(printf, 3, 0))) static void log_vwrite(const struct log *log,
-                                                             tryst_log_level level,
-                                                             const char *fmt,
-                                                             va_list args)
-{
-    if (log_enabled(log, level))
-        log_put(log, level, 0, fmt, args);
-}
-
-void log_write(const struct log *log, tryst_log_level level, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    log_vwrite(log, level, fmt, args);
-    va_end(args);
-}
-
-void log_write_limited(const struct log *log, tryst_log_level level, uint64_t left_out,
-                       const char *fmt, ...)
-{
-    if (!log_enabled(log, level))
-        return;
-    va_list args;
-    va_start(args, fmt);
-    log_put(log, level, left_out, fmt, args);
-    va_end(args);
 }
 
 /* When the next line may come; the end of time where that is beyond it, and never 0. */

@@ -43,9 +43,10 @@ static inline bool log_enabled(const struct log *log, tryst_log_level level)
     return level <= (most == TRYST_LOG_DEFAULT ? TRYST_LOG_WARN : most);
 }
 
-/* Writes `tryst: [rank 2] warn: text` if the level is enabled. Any thread. */
-void log_write(const struct log *log, tryst_log_level level, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+/* Writes `tryst: [rank 2] warn: text` if the level is enabled; appends " (and N more like it)" when
+ * `left_out` is not 0. Any thread. */
+void log_write(const struct log *log, tryst_log_level level, uint64_t left_out,
+               const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* State of one rate limit; zeroed to begin with. Several threads may share it. */
 struct log_limit {
@@ -58,14 +59,10 @@ struct log_limit {
 bool log_limit_pass(struct log_limit *limit, const struct clock *clock,
                     uint64_t interval_ns, uint64_t *left_out_p);
 
-/* As log_write; appends " (and N more like it)" when `left_out` is not 0. */
-void log_write_limited(const struct log *log, tryst_log_level level, uint64_t left_out,
-                       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-
-#define LOG_AT(log, level, ...)                     \
-    do {                                            \
-        if (log_enabled((log), (level)))            \
-            log_write((log), (level), __VA_ARGS__); \
+#define LOG_AT(log, level, ...)                        \
+    do {                                               \
+        if (log_enabled((log), (level)))               \
+            log_write((log), (level), 0, __VA_ARGS__); \
     } while (0)
 
 #define LOG_ERROR(log, ...) LOG_AT(log, TRYST_LOG_ERROR, __VA_ARGS__)
@@ -82,7 +79,7 @@ void log_write_limited(const struct log *log, tryst_log_level level, uint64_t le
         if (log_enabled(log_, (level)) &&                                     \
             log_limit_pass((limit), log_ ? log_->clock : NULL, (interval_ns), \
                            &left_out_))                                       \
-            log_write_limited(log_, (level), left_out_, __VA_ARGS__);         \
+            log_write(log_, (level), left_out_, __VA_ARGS__);                 \
     } while (0)
 
 #define LOG_WARN_LIMITED(log, limit, interval_ns, ...) \

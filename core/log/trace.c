@@ -54,6 +54,7 @@ tryst_status trace_open(size_t events_per_thread, const struct clock *clock,
         trace->capacity *= 2;
     trace->clock = clock;
     trace->id = 1 + atomic_fetch_add_explicit(&trace_ids, 1, memory_order_relaxed);
+    hash_table_init(&trace->texts);
     pthread_mutex_init(&trace->lock, NULL);
     *trace_p = trace;
     return TRYST_OK;

@@ -78,18 +78,19 @@ static inline uint64_t trace_length(uint64_t begin_ns, uint64_t end_ns)
     return end_ns > begin_ns ? end_ns - begin_ns : 0;
 }
 
+/* An event, of which nothing is evaluated without a trace. */
+#define TRACE_PUT(trace, ...)                                          \
+    do {                                                               \
+        if (trace)                                                     \
+            trace_record((trace), &(struct trace_event){__VA_ARGS__}); \
+    } while (0)
+
 static inline void trace_span(struct trace *trace, const char *name,
                               const struct trace_labels *labels, uint64_t begin_ns,
                               uint64_t end_ns, uint64_t a0, uint64_t a1, uint64_t a2)
 {
-    if (!trace)
-        return;
-    trace_record(trace, &(struct trace_event){begin_ns,
-                                              trace_length(begin_ns, end_ns),
-                                              name,
-                                              labels,
-                                              {a0, a1, a2},
-                                              TRACE_SPAN});
+    TRACE_PUT(trace, begin_ns, trace_length(begin_ns, end_ns), name, labels, {a0, a1, a2},
+              TRACE_SPAN);
 }
 
 /* For what overlaps (transfers in flight). */
@@ -97,25 +98,15 @@ static inline void trace_async(struct trace *trace, const char *name,
                                const struct trace_labels *labels, uint64_t begin_ns,
                                uint64_t end_ns, uint64_t a0, uint64_t a1, uint64_t a2)
 {
-    if (!trace)
-        return;
-    trace_record(trace, &(struct trace_event){begin_ns,
-                                              trace_length(begin_ns, end_ns),
-                                              name,
-                                              labels,
-                                              {a0, a1, a2},
-                                              TRACE_ASYNC});
+    TRACE_PUT(trace, begin_ns, trace_length(begin_ns, end_ns), name, labels, {a0, a1, a2},
+              TRACE_ASYNC);
 }
 
 static inline void trace_instant(struct trace *trace, const char *name,
                                  const struct trace_labels *labels, uint64_t a0,
                                  uint64_t a1, uint64_t a2)
 {
-    if (!trace)
-        return;
-    trace_record(
-        trace, &(struct trace_event){
-                   trace_clock_ns(trace), 0, name, labels, {a0, a1, a2}, TRACE_INSTANT});
+    TRACE_PUT(trace, trace_clock_ns(trace), 0, name, labels, {a0, a1, a2}, TRACE_INSTANT);
 }
 
 /* Both ends of an arrow compute the same `id` (the hash of key, step and number, say) and
@@ -124,19 +115,13 @@ static inline void trace_instant(struct trace *trace, const char *name,
 static inline void trace_flow_begin(struct trace *trace, const char *name, uint64_t id,
                                     uint64_t at_ns)
 {
-    if (!trace)
-        return;
-    trace_record(trace,
-                 &(struct trace_event){at_ns, id, name, NULL, {0}, TRACE_FLOW_BEGIN});
+    TRACE_PUT(trace, at_ns, id, name, NULL, {0}, TRACE_FLOW_BEGIN);
 }
 
 static inline void trace_flow_end(struct trace *trace, const char *name, uint64_t id,
                                   uint64_t at_ns)
 {
-    if (!trace)
-        return;
-    trace_record(trace,
-                 &(struct trace_event){at_ns, id, name, NULL, {0}, TRACE_FLOW_END});
+    TRACE_PUT(trace, at_ns, id, name, NULL, {0}, TRACE_FLOW_END);
 }
 
 /* A sample of up to three series; with NULL labels one, called "value". */
@@ -144,11 +129,7 @@ static inline void trace_counter(struct trace *trace, const char *name,
                                  const struct trace_labels *labels, uint64_t a0,
                                  uint64_t a1, uint64_t a2)
 {
-    if (!trace)
-        return;
-    trace_record(
-        trace, &(struct trace_event){
-                   trace_clock_ns(trace), 0, name, labels, {a0, a1, a2}, TRACE_COUNTER});
+    TRACE_PUT(trace, trace_clock_ns(trace), 0, name, labels, {a0, a1, a2}, TRACE_COUNTER);
 }
 
 #endif

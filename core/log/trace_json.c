@@ -9,7 +9,6 @@
 #include "trace_json.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "core/text.h"
 #include "trace_ring.h"
@@ -30,20 +29,11 @@ struct writer {
 
 static void write_string(FILE *out, const char *text)
 {
-    const char *s = text, *end = text + strlen(text);
+    char piece[TEXT_PIECE_BYTES];
+    size_t bytes;
     fputc('"', out);
-    while (s < end) {
-        size_t length = text_utf8_bytes(s, (size_t)(end - s));
-        if (length == 0)
-            fputs("\\ufffd", out);
-        else if (*s == '"' || *s == '\\')
-            fprintf(out, "\\%c", *s);
-        else if ((unsigned char)*s < 0x20)
-            fprintf(out, "\\u%04x", (unsigned)*s);
-        else
-            fwrite(s, 1, length, out);
-        s += length ? length : 1;
-    }
+    while ((bytes = text_json_piece(&text, piece)) > 0)
+        fwrite(piece, 1, bytes, out);
     fputc('"', out);
 }
 
@@ -102,83 +92,50 @@ static void write_args(struct writer *writer, const struct trace_event *event)
     fputc('}', writer->out);
 }
 
-/* What makes the two halves of an arrow find each other, in whichever process they are. */
-static void write_flow_id(struct writer *writer, uint64_t id)
+/* Of an arrow: what makes its two halves find each other, in whichever process they are; of an
+ * overlapping span: its number in this process. */
+static void write_id(struct writer *writer, const struct trace_event *event)
 {
-    fprintf(writer->out, ",\"cat\":\"flow\",\"id\":\"0x%016" PRIx64 "\"", id);
+    if (event->kind == TRACE_ASYNC)
+        fprintf(writer->out, ",\"cat\":\"async\",\"id2\":{\"local\":\"0x%" PRIx64 "\"}",
+                writer->async_count);
+    else if (event->kind == TRACE_FLOW_BEGIN || event->kind == TRACE_FLOW_END)
+        fprintf(writer->out, ",\"cat\":\"flow\",\"id\":\"0x%016" PRIx64 "\"",
+                event->extra);
 }
 
-/* And those of an overlapping span, in this process: its number there. */
-static void write_async_id(struct writer *writer)
-{
-    fprintf(writer->out, ",\"cat\":\"async\",\"id2\":{\"local\":\"0x%" PRIx64 "\"}",
-            writer->async_count);
-}
+/* ---------------------------------------------------------------------- one event
+ */
 
-/* ---------------------------------------------------------------------- one event per
- * kind */
-
-static void write_span(struct writer *writer, const struct trace_event *event)
-{
-    event_open(writer, event->name, "X");
-    write_us(writer->out, "ts", event->at_ns);
-    write_us(writer->out, "dur", event->extra);
-    write_args(writer, event);
-    event_close(writer);
-}
-
-static void write_async(struct writer *writer, const struct trace_event *event)
-{
-    writer->async_count++;
-    event_open(writer, event->name, "b");
-    write_async_id(writer);
-    write_us(writer->out, "ts", event->at_ns);
-    write_args(writer, event);
-    event_close(writer);
-    event_open(writer, event->name, "e");
-    write_async_id(writer);
-    write_us(writer->out, "ts", event->at_ns + event->extra);
-    event_close(writer);
-}
-
-static void write_instant(struct writer *writer, const struct trace_event *event)
-{
-    event_open(writer, event->name, "i");
-    write_us(writer->out, "ts", event->at_ns);
-    fputs(",\"s\":\"t\"", writer->out);
-    write_args(writer, event);
-    event_close(writer);
-}
-
-static void write_flow(struct writer *writer, const struct trace_event *event)
-{
-    bool ends = event->kind == TRACE_FLOW_END;
-    event_open(writer, event->name, ends ? "f" : "s");
-    write_flow_id(writer, event->extra);
-    write_us(writer->out, "ts", event->at_ns);
-    if (ends)
-        fputs(",\"bp\":\"e\"", writer->out); /* bind to the enclosing span */
-    event_close(writer);
-}
-
-static void write_counter(struct writer *writer, const struct trace_event *event)
-{
-    event_open(writer, event->name, "C");
-    write_us(writer->out, "ts", event->at_ns);
-    write_args(writer, event);
-    event_close(writer);
-}
+static const struct {
+    const char *phase;
+    const char *more; /* members that all of a kind have */
+} kinds[] = {
+    [TRACE_SPAN] = {"X", ""},
+    [TRACE_ASYNC] = {"b", ""},
+    [TRACE_INSTANT] = {"i", ",\"s\":\"t\""},
+    [TRACE_FLOW_BEGIN] = {"s", ""},
+    [TRACE_FLOW_END] = {"f", ",\"bp\":\"e\""}, /* bind to the enclosing span */
+    [TRACE_COUNTER] = {"C", ""},
+};
 
 static void write_event(struct writer *writer, const struct trace_event *event)
 {
-    switch ((enum trace_kind)event->kind) {
-    case TRACE_SPAN: write_span(writer, event); break;
-    case TRACE_ASYNC: write_async(writer, event); break;
-    case TRACE_INSTANT: write_instant(writer, event); break;
-    case TRACE_FLOW_BEGIN:
-    case TRACE_FLOW_END: write_flow(writer, event); break;
-    case TRACE_COUNTER: write_counter(writer, event); break;
-    }
+    writer->async_count += event->kind == TRACE_ASYNC;
+    event_open(writer, event->name, kinds[event->kind].phase);
+    write_id(writer, event);
+    write_us(writer->out, "ts", event->at_ns);
+    if (event->kind == TRACE_SPAN)
+        write_us(writer->out, "dur", event->extra);
+    fputs(kinds[event->kind].more, writer->out);
+    write_args(writer, event);
+    event_close(writer);
+    if (event->kind != TRACE_ASYNC)
+        return;
+    event_open(writer, event->name, "e");
+    write_id(writer, event);
+    write_us(writer->out, "ts", event->at_ns + event->extra);
+    event_close(writer);
 }
 
 /* --------------------------------------------------------------------------------
@@ -216,11 +173,11 @@ static void write_thread(struct writer *writer, struct trace *trace,
 static void write_lost(struct writer *writer, uint64_t at_ns, uint64_t count)
 {
     static const struct trace_labels labels = {.arg = {"count"}};
-    write_instant(writer, &(struct trace_event){.at_ns = at_ns,
-                                                .name = "events lost before this",
-                                                .labels = &labels,
-                                                .arg = {count},
-                                                .kind = TRACE_INSTANT});
+    write_event(writer, &(struct trace_event){.at_ns = at_ns,
+                                              .name = "events lost before this",
+                                              .labels = &labels,
+                                              .arg = {count},
+                                              .kind = TRACE_INSTANT});
 }
 
 static void write_ring(struct writer *writer, struct trace_ring *ring)
@@ -265,10 +222,11 @@ static void write_shift(struct writer *writer, const struct trace_shift *shift)
     event_close(writer);
 }
 
-tryst_status trace_write_json(struct trace *trace, FILE *out, int rank, bool first,
+tryst_status trace_write_json(struct trace *trace, FILE *out, int rank,
                               const struct trace_shift *shift)
 {
-    struct writer writer = {.out = out, .rank = rank, .row = 0, .first = first};
+    struct writer writer = {.out = out, .rank = rank, .row = 0, .first = true};
+    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);
     write_process(&writer);
     if (shift) {
         writer.shift_ns = shift->by_ns;
@@ -279,16 +237,6 @@ tryst_status trace_write_json(struct trace *trace, FILE *out, int rank, bool fir
         write_thread(&writer, trace, ring);
         write_ring(&writer, ring);
     }
-    fputc('\n', out);
+    fputs("\n]}\n", out);
     return fflush(out) == 0 && !ferror(out) ? TRYST_OK : TRYST_E_IO;
-}
-
-void trace_write_head(FILE *out)
-{
-    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);
-}
-
-void trace_write_tail(FILE *out)
-{
-    fputs("]}\n", out);
 }

@@ -17,15 +17,11 @@ struct trace_shift {
     uint64_t error_ns; /* and how far that may be off */
 };
 
-/* Writes this rank's events, as the body of a JSON array (no brackets), each on its line.
- * Other threads may go on recording. `first`: no comma before the first event. Bodies of
- * several ranks, the first written with `first` and the others without, concatenate
- * between trace_write_head and trace_write_tail into one document. `shift` (may be NULL)
- * moves all times onto the clock that the ranks agreed on, and stands in the document as
- * the process's label. TRYST_OK, or TRYST_E_IO when `out` reports an error. */
-tryst_status trace_write_json(struct trace *trace, FILE *out, int rank, bool first,
+/* Writes this rank's events as one document, each on its line (tryst-info --merge-traces joins those of
+ * several ranks). Other threads may go on recording. `shift` (may be NULL) moves all times onto the clock
+ * that the ranks agreed on, and stands in the document as the process's label. TRYST_OK, or
+ * TRYST_E_IO when `out` reports an error. */
+tryst_status trace_write_json(struct trace *trace, FILE *out, int rank,
                               const struct trace_shift *shift);
-void trace_write_head(FILE *out);
-void trace_write_tail(FILE *out);
 
 #endif

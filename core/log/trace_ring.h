@@ -11,16 +11,14 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "core/hash_table.h"
 #include "core/trace.h"
 
 #define TRACE_WORDS      8
 #define TRACE_NAME_BYTES 32
 
 /* Different texts that are kept: those of 64 stages with 512 micro-batches each, and of as many keys. */
-#define TRACE_TEXTS_MAX    65536
-#define TRACE_TEXT_BUCKETS 4096
-
-struct trace_text;
+#define TRACE_TEXTS_MAX 65536
 
 struct trace_ring {
     struct trace_ring *next;     /* constant once the ring is in the list */
@@ -36,9 +34,8 @@ struct trace_ring {
 
 struct trace {
     pthread_mutex_t lock;
-    struct trace_ring *rings;                     /* newest first; guarded by lock */
-    struct trace_text *texts[TRACE_TEXT_BUCKETS]; /* guarded by lock */
-    size_t texts_count;                           /* guarded by lock */
+    struct trace_ring *rings; /* newest first; guarded by lock */
+    struct hash_table texts;  /* trace_text.c's; guarded by lock */
     uint64_t capacity;
     uint64_t id;
     const struct clock *clock;

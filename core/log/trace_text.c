@@ -7,40 +7,34 @@
 
 #include "core/alloc.h"
 #include "core/hash.h"
+#include "core/list.h"
 #include "trace_ring.h"
 #include "trace_text.h"
 
 struct trace_text {
-    struct trace_text *next; /* in its bucket */
+    struct hash_node node;
     char text[];
 };
 
-static struct trace_text *text_keep(struct trace *trace, const char *text, size_t bytes,
-                                    struct trace_text **bucket)
+static struct trace_text *text_of(struct hash_node *node)
 {
-    struct trace_text *kept = mem_alloc(sizeof *kept + bytes + 1);
-    if (!kept)
-        return NULL;
-    memcpy(kept->text, text, bytes + 1);
-    kept->next = *bucket;
-    *bucket = kept;
-    trace->texts_count++;
-    return kept;
+    return container_of(node, struct trace_text, node);
 }
 
 static const char *text_find(struct trace *trace, const char *text)
 {
     size_t bytes = strlen(text);
-    struct trace_text **bucket =
-        &trace->texts[hash_bytes(text, bytes) % TRACE_TEXT_BUCKETS];
-    struct trace_text *kept = *bucket;
-    while (kept && strcmp(kept->text, text) != 0)
-        kept = kept->next;
-    if (!kept && trace->texts_count == TRACE_TEXTS_MAX)
+    uint64_t hash = hash_bytes(text, bytes);
+    hash_table_for_each (&trace->texts, hash, node)
+        if (strcmp(text_of(node)->text, text) == 0)
+            return text_of(node)->text;
+    if (trace->texts.count == TRACE_TEXTS_MAX)
         return "(too many names)";
+    struct trace_text *kept = mem_alloc(sizeof *kept + bytes + 1);
     if (!kept)
-        kept = text_keep(trace, text, bytes, bucket);
-    return kept ? kept->text : "(no memory for this name)";
+        return "(no memory for this name)";
+    hash_table_add(&trace->texts, &kept->node, hash);
+    return memcpy(kept->text, text, bytes + 1);
 }
 
 const char *trace_text(struct trace *trace, const char *text)
@@ -55,9 +49,10 @@ const char *trace_text(struct trace *trace, const char *text)
 
 void trace_texts_close(struct trace *trace)
 {
-    for (size_t i = 0; i < TRACE_TEXT_BUCKETS; i++)
-        for (struct trace_text *text = trace->texts[i], *next; text; text = next) {
-            next = text->next;
-            mem_free(text);
-        }
+    struct hash_node *node = hash_table_next(&trace->texts, NULL), *next;
+    for (; node; node = next) {
+        next = hash_table_next(&trace->texts, node);
+        mem_free(text_of(node));
+    }
+    hash_table_close(&trace->texts);
 }

@@ -46,10 +46,7 @@ tryst_status bfc_open(const struct bfc_params *params, struct bfc **bfc_p)
     struct bfc *bfc = mem_zalloc(sizeof *bfc);
     if (!bfc)
         return TRYST_E_NOMEM;
-    if (bfc_index_open(&bfc->index) != TRYST_OK) {
-        mem_free(bfc);
-        return TRYST_E_NOMEM;
-    }
+    bfc_index_init(&bfc->index);
     bfc->params = *params;
     bfc->first_region_bytes =
         grains(params->region_bytes ? params->region_bytes : REGION_BYTES);
@@ -170,7 +167,7 @@ static void swallow(struct bfc *bfc, struct bfc_chunk *chunk, struct bfc_chunk *
         behind->wait = earlier;
     }
     wait_end(bfc, behind);
-    bfc_index_unknow(&bfc->index, behind);
+    hash_table_remove(&bfc->index.by_address, &behind->by_address);
     chunk->bytes += behind->bytes;
     chunk->behind = behind->behind;
     if (chunk->behind)
@@ -228,10 +225,8 @@ static struct bfc_chunk *chunk_make(struct bfc *bfc, uintptr_t data, uint64_t by
         return NULL;
     chunk->data = data;
     chunk->bytes = bytes;
-    if (bfc_index_know(&bfc->index, chunk))
-        return chunk;
-    mem_free(chunk);
-    return NULL;
+    hash_table_add(&bfc->index.by_address, &chunk->by_address, hash_of_id(data));
+    return chunk;
 }
 
 static tryst_status region_add(struct bfc *bfc, uint64_t bytes)
@@ -267,7 +262,7 @@ static void region_drop(struct bfc *bfc, struct region *region)
 {
     struct bfc_chunk *chunk = region->first;
     free_remove(bfc, chunk);
-    bfc_index_unknow(&bfc->index, chunk);
+    hash_table_remove(&bfc->index.by_address, &chunk->by_address);
     mem_free(chunk);
     (void)list_remove(&region->node);
     bfc->counts.regions--;
@@ -286,12 +281,9 @@ static bool is_wholly_free(const struct region *region)
 uint64_t bfc_trim(struct bfc *bfc)
 {
     uint64_t before = bfc->counts.reserved_bytes;
-    struct list_node *next;
     waiting_settle(bfc, bfc->counts.waiting_chunks);
-    for (struct list_node *node = bfc->regions.head.next; node != &bfc->regions.head;
-         node = next) {
+    list_for_each_safe (&bfc->regions, node, after) {
         struct region *region = container_of(node, struct region, node);
-        next = node->next;
         if (is_wholly_free(region))
             region_drop(bfc, region);
     }
@@ -474,8 +466,7 @@ bool bfc_is_settled(struct bfc *bfc, const void *data, bool *settled_p)
 /* Those that are out remember their stream too. */
 void bfc_stream_forget(struct bfc *bfc, void *stream)
 {
-    for (struct list_node *node = bfc->regions.head.next; node != &bfc->regions.head;
-         node = node->next) {
+    list_for_each_safe (&bfc->regions, node, after) {
         struct region *region = container_of(node, struct region, node);
         for (struct bfc_chunk *chunk = region->first; chunk; chunk = chunk->behind)
             if (chunk->wait && chunk->wait->stream == stream)
@@ -505,7 +496,7 @@ uint64_t bfc_close(struct bfc *bfc)
         return 0;
     while (!list_empty(&bfc->regions))
         region_close(bfc, container_of(list_first(&bfc->regions), struct region, node));
-    bfc_index_close(&bfc->index);
+    hash_table_close(&bfc->index.by_address);
     mem_free(bfc);
     return left;
 }
@@ -514,10 +505,8 @@ static uint64_t largest_free(const struct bfc *bfc, bool waiting_too)
 {
     uint64_t largest = 0;
     for (unsigned i = 0; i < BFC_SIZES; i++) {
-        const struct list_node *end = &bfc->index.sizes[i].head;
-        for (const struct list_node *node = end->next; node != end; node = node->next) {
-            const struct bfc_chunk *chunk =
-                container_of(node, const struct bfc_chunk, by_size);
+        list_for_each_safe (&bfc->index.sizes[i], node, after) {
+            const struct bfc_chunk *chunk = container_of(node, struct bfc_chunk, by_size);
             if ((waiting_too || !chunk->wait) && chunk->bytes > largest)
                 largest = chunk->bytes;
         }
@@ -530,10 +519,9 @@ uint64_t bfc_would_fit(struct bfc *bfc)
 {
     waiting_settle(bfc, bfc->counts.waiting_chunks);
     uint64_t room = room_left(bfc), fits = largest_free(bfc, false);
-    for (struct list_node *node = bfc->regions.head.next;
-         room <= INT64_MAX && node != &bfc->regions.head; node = node->next) {
+    list_for_each_safe (&bfc->regions, node, after) {
         const struct region *region = container_of(node, struct region, node);
-        room += is_wholly_free(region) ? region->bytes : 0;
+        room += room <= INT64_MAX && is_wholly_free(region) ? region->bytes : 0;
     }
     return fits > room ? fits : room;
 }
@@ -560,9 +548,8 @@ bool bfc_is_valid(const struct bfc *bfc)
 {
     struct bfc_counts sums = {0};
     uint64_t chunks = 0;
-    for (const struct list_node *node = bfc->regions.head.next;
-         node != &bfc->regions.head; node = node->next) {
-        const struct region *region = container_of(node, const struct region, node);
+    list_for_each_safe (&bfc->regions, node, after) {
+        const struct region *region = container_of(node, struct region, node);
         uint64_t bytes = 0;
         if (!region->first || region->first->data != region->data)
             return false;
@@ -581,7 +568,7 @@ bool bfc_is_valid(const struct bfc *bfc)
         sums.reserved_bytes += bytes;
         sums.regions++;
     }
-    return chunks == bfc->index.chunks && sums.regions == bfc->counts.regions &&
+    return chunks == bfc->index.by_address.count && sums.regions == bfc->counts.regions &&
            sums.free_chunks == bfc->counts.free_chunks &&
            sums.waiting_chunks == bfc->counts.waiting_chunks &&
            sums.in_use == bfc->counts.in_use &&

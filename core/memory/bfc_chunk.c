@@ -4,24 +4,12 @@
  */
 #include "bfc_chunk.h"
 
-#include <string.h>
-
-#include "core/alloc.h"
-
-enum { TABLE_ROOM = 64 };
-
-tryst_status bfc_index_open(struct bfc_index *index)
+void bfc_index_init(struct bfc_index *index)
 {
-    *index = (struct bfc_index){.table_room = TABLE_ROOM};
+    *index = (struct bfc_index){.used = {0}};
     for (int i = 0; i < BFC_SIZES; i++)
         list_init(&index->sizes[i]);
-    index->table = mem_zalloc_array(TABLE_ROOM, sizeof(struct bfc_chunk *));
-    return index->table ? TRYST_OK : TRYST_E_NOMEM;
-}
-
-void bfc_index_close(struct bfc_index *index)
-{
-    mem_free(index->table);
+    hash_table_init(&index->by_address);
 }
 
 /* --- by size --- */
@@ -79,8 +67,7 @@ struct bfc_chunk *bfc_index_find(struct bfc_index *index, uint64_t bytes,
 {
     unsigned at = next_used(index, size_index(bytes));
     for (; at < BFC_SIZES; at = next_used(index, at + 1)) {
-        const struct list_node *end = &index->sizes[at].head;
-        for (struct list_node *node = end->next; node != end; node = node->next) {
+        list_for_each_safe (&index->sizes[at], node, after) {
             struct bfc_chunk *chunk = container_of(node, struct bfc_chunk, by_size);
             if (chunk->bytes >= bytes && fits(chunk, arg))
                 return chunk;
@@ -91,56 +78,8 @@ struct bfc_chunk *bfc_index_find(struct bfc_index *index, uint64_t bytes,
 
 /* --- by address --- */
 
-/* Multiplication spreads the bits above the grain (Fibonacci hashing). */
-static uint64_t table_index(uint64_t room, uintptr_t data)
-{
-    return (uint64_t)(data / BFC_GRAIN) * UINT64_C(0x9e3779b97f4a7c15) >>
-           (64 - (unsigned)__builtin_ctzll(room));
-}
-
-static bool table_grow(struct bfc_index *index)
-{
-    uint64_t room = 2 * index->table_room;
-    struct bfc_chunk **table = mem_zalloc_array(room, sizeof(struct bfc_chunk *));
-    if (!table)
-        return false;
-    for (uint64_t i = 0; i < index->table_room; i++)
-        for (struct bfc_chunk *chunk = index->table[i], *next; chunk; chunk = next) {
-            uint64_t at = table_index(room, chunk->data);
-            next = chunk->same_hash;
-            chunk->same_hash = table[at];
-            table[at] = chunk;
-        }
-    mem_free(index->table);
-    index->table = table;
-    index->table_room = room;
-    return true;
-}
-
-bool bfc_index_know(struct bfc_index *index, struct bfc_chunk *chunk)
-{
-    if (index->chunks >= 2 * index->table_room && !table_grow(index))
-        return false;
-    uint64_t at = table_index(index->table_room, chunk->data);
-    chunk->same_hash = index->table[at];
-    index->table[at] = chunk;
-    index->chunks++;
-    return true;
-}
-
-void bfc_index_unknow(struct bfc_index *index, struct bfc_chunk *chunk)
-{
-    struct bfc_chunk **at = &index->table[table_index(index->table_room, chunk->data)];
-    while (*at != chunk)
-        at = &(*at)->same_hash;
-    *at = chunk->same_hash;
-    index->chunks--;
-}
-
 struct bfc_chunk *bfc_index_at(const struct bfc_index *index, uintptr_t data)
 {
-    struct bfc_chunk *chunk = index->table[table_index(index->table_room, data)];
-    while (chunk && chunk->data != data)
-        chunk = chunk->same_hash;
-    return chunk;
+    struct hash_node *node = hash_table_find(&index->by_address, hash_of_id(data));
+    return node ? container_of(node, struct bfc_chunk, by_address) : NULL;
 }

@@ -7,6 +7,7 @@
 #define TRYST_CORE_BFC_CHUNK_H
 
 #include "core/bfc.h"
+#include "core/hash_table.h"
 #include "core/list.h"
 
 enum { BFC_SIZES = 4 * 48 };
@@ -24,7 +25,7 @@ struct bfc_wait {
 
 struct bfc_chunk {
     struct bfc_chunk *before, *behind; /* neighbours in the region; NULL at its ends */
-    struct bfc_chunk *same_hash;       /* in the table */
+    struct hash_node by_address;       /* its hash is of `data` */
     struct list_node by_size;          /* in none while it is out */
     struct list_node by_wait;          /* among those that wait, oldest first */
     uintptr_t data;
@@ -38,13 +39,11 @@ struct bfc_chunk {
 struct bfc_index {
     struct list sizes[BFC_SIZES];
     uint64_t used[BFC_SIZES / 64];
-    struct bfc_chunk *
-        *table; /* by address; a power of two, at most twice as many chunks */
-    uint64_t table_room, chunks;
+    struct hash_table by_address; /* all chunks */
 };
 
-tryst_status bfc_index_open(struct bfc_index *index);
-void bfc_index_close(struct bfc_index *index);
+/* hash_table_close(&index->by_address) undoes it. */
+void bfc_index_init(struct bfc_index *index);
 
 /* Free chunks, by size. */
 void bfc_index_add(struct bfc_index *index, struct bfc_chunk *chunk);
@@ -54,9 +53,7 @@ struct bfc_chunk *bfc_index_find(struct bfc_index *index, uint64_t bytes,
                                  bool (*fits)(struct bfc_chunk *chunk, void *arg),
                                  void *arg);
 
-/* All chunks, by address. False: no memory. */
-bool bfc_index_know(struct bfc_index *index, struct bfc_chunk *chunk);
-void bfc_index_unknow(struct bfc_index *index, struct bfc_chunk *chunk);
+/* The chunk at this address, or NULL. */
 struct bfc_chunk *bfc_index_at(const struct bfc_index *index, uintptr_t data);
 
 #endif

@@ -39,8 +39,7 @@
 /* A ping-pong keeps a receive and two sends under way. */
 enum { SLOTS = 4 };
 
-#define ALIGN_DEFAULT       16
-#define CHUNK_BYTES_DEFAULT ((size_t)16 * 1024) /* four pages: small enough to waste */
+#define CHUNK_BYTES ((size_t)16 * 1024) /* four pages: small enough to waste */
 
 struct item {
     struct item *next;
@@ -48,7 +47,6 @@ struct item {
 
 struct chunk {
     struct chunk *next;
-    size_t items;
 };
 
 struct pool {
@@ -56,10 +54,11 @@ struct pool {
     pthread_mutex_t lock;                /* guards all below it that changes */
     struct item *free;
     struct chunk *chunks;
-    struct pool_counters counters; /* in_use counts what is in the slots as well */
-    struct pool_params params;     /* with defaults filled in; constant */
-    size_t stride_bytes;           /* from one object to the next; constant */
-    size_t first_bytes; /* from a chunk's start to its first object; constant */
+    size_t in_use, items; /* out, what is in the slots as well; in all chunks */
+    size_t align;         /* constant, as those below */
+    size_t chunk_items;   /* in each chunk */
+    size_t stride_bytes;  /* from one object to the next */
+    size_t first_bytes;   /* from a chunk's start to its first object */
 };
 
 static size_t round_up(size_t bytes, size_t align)
@@ -67,23 +66,18 @@ static size_t round_up(size_t bytes, size_t align)
     return (bytes + align - 1) / align * align;
 }
 
-tryst_status pool_open(const struct pool_params *params, struct pool **pool_p)
+tryst_status pool_open(size_t item_bytes, size_t align, struct pool **pool_p)
 {
-    size_t align = params->align ? params->align : ALIGN_DEFAULT;
-    if (params->item_bytes == 0 || params->item_bytes > SIZE_MAX / 4 ||
+    if (item_bytes == 0 || item_bytes > SIZE_MAX / 4 || align == 0 ||
         (align & (align - 1)) != 0)
         return TRYST_E_INVALID;
     struct pool *pool = mem_zalloc(sizeof *pool);
     if (!pool)
         return TRYST_E_NOMEM;
-    if (align < sizeof(struct item))
-        align = sizeof(struct item);
-    pool->params = *params;
-    pool->params.align = align;
-    pool->stride_bytes = round_up(params->item_bytes, align);
-    pool->first_bytes = round_up(sizeof(struct chunk), align);
-    if (pool->params.chunk_items == 0)
-        pool->params.chunk_items = 1 + CHUNK_BYTES_DEFAULT / pool->stride_bytes;
+    pool->align = align < sizeof(struct item) ? sizeof(struct item) : align;
+    pool->stride_bytes = round_up(item_bytes, pool->align);
+    pool->first_bytes = round_up(sizeof(struct chunk), pool->align);
+    pool->chunk_items = 1 + CHUNK_BYTES / pool->stride_bytes;
     pthread_mutex_init(&pool->lock, NULL);
     *pool_p = pool;
     return TRYST_OK;
@@ -105,40 +99,22 @@ static void item_unpoison(const struct pool *pool, struct item *item)
     ASAN_UNPOISON_MEMORY_REGION(item + 1, pool->stride_bytes - sizeof *item);
 }
 
-/* Adds one chunk of at most `items`, lock held; false at items_max or without memory. */
-static bool pool_grow(struct pool *pool, size_t items)
+/* Adds one chunk, lock held, if there is memory. */
+static void pool_grow(struct pool *pool)
 {
-    size_t max = pool->params.items_max;
-    if (max && items > max - pool->counters.items)
-        items = max - pool->counters.items;
-    if (items == 0 || items > (SIZE_MAX / 2) / pool->stride_bytes)
-        return false;
     struct chunk *chunk = mem_alloc_aligned(
-        pool->params.align, pool->first_bytes + items * pool->stride_bytes);
+        pool->align, pool->first_bytes + pool->chunk_items * pool->stride_bytes);
     if (!chunk)
-        return false;
-    *chunk = (struct chunk){.next = pool->chunks, .items = items};
+        return;
+    chunk->next = pool->chunks;
     pool->chunks = chunk;
-    pool->counters.items += items;
-    for (size_t i = items; i-- > 0;) {
+    pool->items += pool->chunk_items;
+    for (size_t i = pool->chunk_items; i-- > 0;) {
         struct item *item = chunk_item(pool, chunk, i);
         item->next = pool->free;
         pool->free = item;
         item_poison(pool, item);
     }
-    return true;
-}
-
-tryst_status pool_warm(struct pool *pool, size_t items)
-{
-    pthread_mutex_lock(&pool->lock);
-    size_t have = pool->counters.items;
-    size_t max = pool->params.items_max;
-    bool done = items <= have;
-    if (!done && (!max || items <= max))
-        done = pool_grow(pool, items - have);
-    pthread_mutex_unlock(&pool->lock);
-    return done ? TRYST_OK : TRYST_E_NOMEM;
 }
 
 /* An object from a slot, or NULL. */
@@ -175,13 +151,12 @@ static bool slot_give(struct pool *pool, struct item *item)
 __attribute__((noinline)) static struct item *list_take(struct pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
-    struct item *item = NULL;
-    if (pool->free || pool_grow(pool, pool->params.chunk_items)) {
-        item = pool->free;
+    if (!pool->free)
+        pool_grow(pool);
+    struct item *item = pool->free;
+    if (item) {
         pool->free = item->next;
-        size_t in_use = ++pool->counters.in_use;
-        if (in_use > pool->counters.high_water)
-            pool->counters.high_water = in_use;
+        pool->in_use++;
     }
     pthread_mutex_unlock(&pool->lock);
     return item;
@@ -190,10 +165,10 @@ __attribute__((noinline)) static struct item *list_take(struct pool *pool)
 __attribute__((noinline)) static void list_give(struct pool *pool, struct item *item)
 {
     pthread_mutex_lock(&pool->lock);
-    assert(pool->counters.in_use > 0);
+    assert(pool->in_use > 0);
     item->next = pool->free;
     pool->free = item;
-    pool->counters.in_use--;
+    pool->in_use--;
     pthread_mutex_unlock(&pool->lock);
 }
 
@@ -232,13 +207,13 @@ size_t pool_close(struct pool *pool)
 #ifdef TRYST_PARANOID
     assert(pool_is_valid(pool));
 #endif
-    size_t out = pool_counters(pool).in_use;
+    size_t out = pool_in_use(pool);
     if (out > 0)
         return out;
     for (struct chunk *chunk = pool->chunks, *next; chunk; chunk = next) {
         next = chunk->next;
         ASAN_UNPOISON_MEMORY_REGION(chunk_item(pool, chunk, 0),
-                                    chunk->items * pool->stride_bytes);
+                                    pool->chunk_items * pool->stride_bytes);
         mem_free(chunk);
     }
     pthread_mutex_destroy(&pool->lock);
@@ -246,13 +221,13 @@ size_t pool_close(struct pool *pool)
     return 0;
 }
 
-struct pool_counters pool_counters(struct pool *pool)
+size_t pool_in_use(struct pool *pool)
 {
     slots_empty(pool);
     pthread_mutex_lock(&pool->lock);
-    struct pool_counters counters = pool->counters;
+    size_t in_use = pool->in_use;
     pthread_mutex_unlock(&pool->lock);
-    return counters;
+    return in_use;
 }
 
 /* Whether `item` is the start of an object of one of the chunks. */
@@ -261,7 +236,7 @@ static bool pool_holds(const struct pool *pool, const struct item *item)
     for (struct chunk *chunk = pool->chunks; chunk; chunk = chunk->next) {
         uintptr_t first = (uintptr_t)chunk_item(pool, chunk, 0);
         uintptr_t offset = (uintptr_t)item - first; /* huge when before the first */
-        if (offset < chunk->items * pool->stride_bytes)
+        if (offset < pool->chunk_items * pool->stride_bytes)
             return offset % pool->stride_bytes == 0;
     }
     return false;
@@ -272,8 +247,8 @@ bool pool_is_valid(struct pool *pool)
     slots_empty(pool);
     pthread_mutex_lock(&pool->lock);
     size_t free_count = 0;
-    size_t expected = pool->counters.items - pool->counters.in_use;
-    bool valid = pool->counters.in_use <= pool->counters.items;
+    size_t expected = pool->items - pool->in_use;
+    bool valid = pool->in_use <= pool->items;
     for (struct item *item = pool->free; valid && item; item = item->next)
         valid = pool_holds(pool, item) && ++free_count <= expected;
     valid = valid && free_count == expected;

@@ -16,28 +16,12 @@
 
 struct pool;
 
-struct pool_params {
-    const char *name;   /* for messages; static */
-    size_t item_bytes;  /* at least 1 */
-    size_t align;       /* power of two; 0 is 16 */
-    size_t chunk_items; /* how many objects to add at a time; 0 is about 16 KiB worth */
-    size_t items_max;   /* never more than this many; 0 is unbounded */
-};
+/* Objects of `item_bytes` (at least 1), each at a multiple of `align`, a power of two. Allocates nothing
+ * but the pool itself. TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID. */
+tryst_status pool_open(size_t item_bytes, size_t align, struct pool **pool_p);
 
-/* Out now, most ever out (a few that were just given back may count), in all chunks. */
-struct pool_counters {
-    size_t in_use, high_water, items;
-};
-
-/* Allocates nothing but the pool itself. TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID. */
-tryst_status pool_open(const struct pool_params *params, struct pool **pool_p);
-
-/* Makes sure that `items` objects exist, so that the next gets allocate nothing.
- * TRYST_E_NOMEM when memory or items_max does not allow it. */
-tryst_status pool_warm(struct pool *pool, size_t items);
-
-/* Any thread; one atomic exchange, or one short lock. The contents are undefined. NULL: at items_max,
- * or no memory (only when the pool was not warm). */
+/* Any thread; one atomic exchange, or one short lock. The contents are undefined. NULL: no memory
+ * (only when all objects are out). */
 void *pool_get(struct pool *pool) __attribute__((warn_unused_result));
 
 /* Any thread, not only the one that got it. NULL is allowed. */
@@ -48,7 +32,8 @@ void pool_put(struct pool *pool, void *object);
  * visible in alloc_live_count. NULL is allowed. */
 size_t pool_close(struct pool *pool);
 
-struct pool_counters pool_counters(struct pool *pool);
+/* How many are out. */
+size_t pool_in_use(struct pool *pool);
 
 /* Walks the free list: each entry lies in a chunk on an object's start and the counts add
  * up. */

@@ -7,7 +7,6 @@
 #ifndef TRYST_CORE_CLOCK_H
 #define TRYST_CORE_CLOCK_H
 
-#include <stdatomic.h>
 #include <stdint.h>
 
 #define NS_PER_US UINT64_C(1000)
@@ -44,16 +43,5 @@ static inline uint64_t clock_since_ns(uint64_t then_ns, uint64_t now_ns)
 {
     return now_ns > then_ns ? now_ns - then_ns : 0;
 }
-
-/* A clock that stands still until the test moves it. Give `&fake.clock` to the code under
- * test. Advancing and reading may happen in different threads. */
-struct clock_fake {
-    struct clock clock;
-    _Atomic uint64_t now_ns;
-};
-
-/* The record must stay where it is while anyone holds its clock. */
-void clock_fake_init(struct clock_fake *fake, uint64_t now_ns);
-void clock_fake_advance(struct clock_fake *fake, uint64_t by_ns);
 
 #endif

@@ -17,13 +17,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
+#include "core/list.h"
+
 enum { POLLER_BATCH = 32 };
-#define NS_PER_S 1000000000ull
 
 static void wake_drain(struct poller_source *source, uint32_t events)
 {
-    struct poller *poller =
-        (struct poller *)((char *)source - offsetof(struct poller, wake));
+    struct poller *poller = container_of(source, struct poller, wake);
     uint64_t count;
     (void)events;
     if (read(source->fd, &count, sizeof count) < 0) {
@@ -37,8 +38,7 @@ static void wake_drain(struct poller_source *source, uint32_t events)
 
 static void timer_drain(struct poller_source *source, uint32_t events)
 {
-    struct poller *poller =
-        (struct poller *)((char *)source - offsetof(struct poller, timer));
+    struct poller *poller = container_of(source, struct poller, timer);
     uint64_t count;
     (void)events;
     if (read(source->fd, &count, sizeof count) > 0)

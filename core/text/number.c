@@ -22,3 +22,12 @@ bool number_read(const char **text_p, uint64_t *number_p)
     *number_p = number;
     return true;
 }
+
+bool number_parse(const char *text, uint64_t most, uint64_t *number_p)
+{
+    uint64_t number;
+    if (!number_read(&text, &number) || *text != '\0' || number > most)
+        return false;
+    *number_p = number;
+    return true;
+}

@@ -11,4 +11,7 @@
  * changed, without a digit or beyond 64 bits. */
 bool number_read(const char **text_p, uint64_t *number_p);
 
+/* The same where the whole of `text` is a number, and at most `most`. */
+bool number_parse(const char *text, uint64_t most, uint64_t *number_p);
+
 #endif

@@ -3,42 +3,40 @@
  */
 #include "tryst/tryst.h"
 
+static const struct row {
+    tryst_status status;
+    const char *name, *text;
+} rows[] = {
+#define STATUS_ROW(name, value, text) {name, #name, text},
+    TRYST_STATUS_MAP(STATUS_ROW)
+#undef STATUS_ROW
+};
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+static struct row row_of(tryst_status status)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].status == status)
+            return rows[i];
+    return (struct row){status, "TRYST_E_UNKNOWN", "unknown status"};
+}
+
 const char *tryst_status_name(tryst_status status)
 {
-    switch (status) {
-#define STATUS_NAME(name, value, text) \
-    case name: return #name;
-        TRYST_STATUS_MAP(STATUS_NAME)
-#undef STATUS_NAME
-    default: return "TRYST_E_UNKNOWN";
-    }
+    return row_of(status).name;
 }
 
 const char *tryst_status_str(tryst_status status)
 {
-    switch (status) {
-#define STATUS_TEXT(name, value, text) \
-    case name: return text;
-        TRYST_STATUS_MAP(STATUS_TEXT)
-#undef STATUS_TEXT
-    default: return "unknown status";
-    }
+    return row_of(status).text;
 }
 
 int tryst_status_visit(int (*fn)(void *arg, tryst_status status, const char *name,
                                  const char *text),
                        void *arg)
 {
-    static const struct {
-        tryst_status status;
-        const char *name, *text;
-    } statuses[] = {
-#define STATUS_ROW(name, value, text) {name, #name, text},
-        TRYST_STATUS_MAP(STATUS_ROW)
-#undef STATUS_ROW
-    };
     int stop = 0;
-    for (size_t i = 0; i < sizeof statuses / sizeof statuses[0] && !stop; i++)
-        stop = fn(arg, statuses[i].status, statuses[i].name, statuses[i].text);
+    for (size_t i = 0; i < ROWS && !stop; i++)
+        stop = fn(arg, rows[i].status, rows[i].name, rows[i].text);
     return stop;
 }

@@ -3,8 +3,10 @@
 #include "core/text.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { ESCAPE_BYTES = 4 }; /* \xHH */
@@ -85,6 +87,44 @@ size_t text_escape(const void *data, size_t bytes, char *text, size_t capacity)
         used += length ? length : ESCAPE_BYTES;
         i += length ? length : 1;
     }
+    text[used] = '\0';
+    return used;
+}
+
+size_t text_json_piece(const char **at_p, char piece[TEXT_PIECE_BYTES])
+{
+    const char *at = *at_p;
+    size_t length = text_utf8_bytes(at, strnlen(at, 4));
+    if (!*at)
+        return 0;
+    *at_p += length ? length : 1;
+    if (!length)
+        return (size_t)snprintf(piece, TEXT_PIECE_BYTES, "\\ufffd");
+    if (*at == '"' || *at == '\\')
+        return (size_t)snprintf(piece, TEXT_PIECE_BYTES, "\\%c", *at);
+    if ((unsigned char)*at < 0x20)
+        return (size_t)snprintf(piece, TEXT_PIECE_BYTES, "\\u%04x", (unsigned)*at);
+    memcpy(piece, at, length);
+    return length;
+}
+
+/* Where to cut a text that had more than fits, so that its last character is whole. */
+static size_t whole_bytes(const char *text, size_t bytes)
+{
+    size_t last = bytes ? text_cut(text, bytes - 1) : 0;
+    return text_utf8_bytes(text + last, bytes - last) ? bytes : last;
+}
+
+size_t text_append(char *text, size_t capacity, const char *fmt, ...)
+{
+    size_t used = strlen(text), room = capacity - used;
+    va_list args;
+    va_start(args, fmt);
+    int length = vsnprintf(text + used, room, fmt, args);
+    va_end(args);
+    if (length > 0)
+        used = (size_t)length < room ? used + (size_t)length
+                                     : whole_bytes(text, capacity - 1);
     text[used] = '\0';
     return used;
 }

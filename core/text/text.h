@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text from elsewhere, as it may be shown.
+/* Text from elsewhere, as it may be shown, and sentences that are put together.
  *
  * One idea: what a peer says goes into sentences, logs, JSON and terminals, so it is made safe where
  * it is read, once: printable UTF-8 stays, every other byte becomes \xHH. Invariant: the result is
@@ -24,5 +24,15 @@ size_t text_cut(const char *text, size_t bytes);
  * of `capacity` (at least 1) bytes; what is beyond it is left out, but no character or \xHH is cut
  * in two. Returns the length. The two must not overlap. */
 size_t text_escape(const void *data, size_t bytes, char *text, size_t capacity);
+
+/* The next character of the terminated text at `*at_p` as it stands inside a JSON string, in `piece` (not
+ * terminated); moves `*at_p` behind it. Returns its bytes, 0 at the end. What is no UTF-8 becomes U+FFFD. */
+enum { TEXT_PIECE_BYTES = 8 };
+size_t text_json_piece(const char **at_p, char piece[TEXT_PIECE_BYTES]);
+
+/* Writes behind what `text`, a terminated text in `capacity` bytes, holds; what does not fit is cut at a
+ * whole character. Returns the length of the text. */
+size_t text_append(char *text, size_t capacity, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

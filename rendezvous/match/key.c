@@ -89,12 +89,12 @@ static tryst_status key_parse_bytes(const char *key, size_t bytes,
     tryst_status status = key_split(key, bytes, part, error_p);
     if (status != TRYST_OK)
         return status;
-    if ((reason = device_name_check(part[0], false, &at)) != NULL)
-        return key_fail(error_p, at, reason);
-    if ((reason = incarnation_parse(part[1], &parsed.src_incarnation, &at)) != NULL)
-        return key_fail(error_p, (size_t)(part[1].data - key) + at, reason);
-    if ((reason = device_name_check(part[2], false, &at)) != NULL)
-        return key_fail(error_p, (size_t)(part[2].data - key) + at, reason);
+    for (int i = 0; i < 3; i++) {
+        reason = i == 1 ? incarnation_parse(part[1], &parsed.src_incarnation, &at)
+                        : device_name_check(part[i], false, &at);
+        if (reason)
+            return key_fail(error_p, (size_t)(part[i].data - key) + at, reason);
+    }
     if (!part[3].bytes)
         return key_fail(error_p, (size_t)(part[3].data - key), "edge name: empty");
     if (!part[4].bytes)

@@ -10,10 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/hash_table.h"
 #include "core/list.h"
 #include "tryst/types.h"
-
-struct entry;
 
 enum scope_state { SCOPE_EARLY, SCOPE_OPEN, SCOPE_CLOSING };
 
@@ -21,14 +20,11 @@ struct scope {
     struct list_node node;       /**< scopes->all */
     struct list_node early_node; /**< scopes->early */
     struct list_node reap_node;  /**< scopes->reap */
-    struct scope *next;          /**< bucket chain of the index */
+    struct hash_node by_id;      /**< scopes->index */
     struct scopes *scopes;       /**< those that it is one of */
     uint64_t id;
     uint8_t state;
-    /* Its entries (table.c). */
-    struct entry **buckets;
-    size_t buckets_count; /**< power of two */
-    size_t entries_count;
+    struct hash_table entries; /**< by key (table.h) */
 
     /* What follows is its users', above this room. */
     tryst_step *step;   /**< NULL while early, and again once closed */
@@ -46,21 +42,13 @@ struct scope {
 };
 
 /** Steps by id. */
-enum { SCOPES_FIRST = 64 };
-struct scope_index {
-    struct scope **buckets;
-    size_t buckets_count; /**< power of two */
-    size_t count;
-    struct scope *first[SCOPES_FIRST];
-};
-
 struct scopes {
     struct list all;
-    struct list early;        /**< those not open here yet */
-    struct list reap;         /**< closing, and perhaps at their end */
-    struct scope_index index; /**< all of them by id */
-    uint64_t end;             /**< 1 + newest step id that was opened here, 0: none */
-    uint64_t open;            /**< how many are */
+    struct list early;       /**< those not open here yet */
+    struct list reap;        /**< closing, and perhaps at their end */
+    struct hash_table index; /**< all of them by id */
+    uint64_t end;            /**< 1 + newest step id that was opened here, 0: none */
+    uint64_t open;           /**< how many are */
 };
 
 void scopes_init(struct scopes *scopes);

@@ -2,8 +2,7 @@
 /*
  * The table of a step: key entries; see table.h.
  *
- * Idea: a chained hash table per step that doubles when it is full; the hash selects the bucket,
- * the whole key decides.
+ * Idea: a hash table per step; the hash selects the bucket, the whole key decides.
  * Callers: submit.c, producer.c, consumer.c, eager.c.
  */
 #include "table.h"
@@ -30,60 +29,45 @@ static void entry_free(struct entry *entry)
     mem_free(entry);
 }
 
-void scope_entries_free(struct scope *scope)
+static struct entry *entry_of(struct hash_node *node)
 {
-    for (size_t i = 0; i < scope->buckets_count; i++) {
-        while (scope->buckets[i]) {
-            struct entry *entry = scope->buckets[i];
-            scope->buckets[i] = entry->next;
-            entry_free(entry);
-        }
-    }
+    return container_of(node, struct entry, node);
 }
 
-static struct entry **bucket_of(const struct scope *scope, uint64_t hash)
+struct entry *entry_next(const struct scope *scope, const struct entry *entry)
 {
-    return &scope->buckets[hash & (scope->buckets_count - 1)];
+    struct hash_node *next =
+        hash_table_next(&scope->entries, entry ? &entry->node : NULL);
+    return next ? entry_of(next) : NULL;
+}
+
+void scope_entries_free(struct scope *scope)
+{
+    for (struct entry *entry = entry_next(scope, NULL), *next; entry; entry = next) {
+        next = entry_next(scope, entry);
+        entry_free(entry);
+    }
+    hash_table_close(&scope->entries);
 }
 
 struct entry *entry_find(struct scope *scope, uint64_t hash, const char *key,
                          size_t key_bytes)
 {
-    struct entry *entry = *bucket_of(scope, hash);
-    while (entry && (entry->key->hash != hash || entry->key->bytes != key_bytes ||
-                     memcmp(entry->key->string, key, key_bytes) != 0))
-        entry = entry->next;
-    return entry;
+    hash_table_for_each (&scope->entries, hash, node) {
+        struct entry *entry = entry_of(node);
+        if (entry->key->bytes == key_bytes &&
+            memcmp(entry->key->string, key, key_bytes) == 0)
+            return entry;
+    }
+    return NULL;
 }
 
 struct entry *entry_hashed(struct scope *scope, uint64_t hash, int32_t src_rank)
 {
-    struct entry *entry = *bucket_of(scope, hash);
-    while (entry && (entry->key->hash != hash || entry->key->src_rank != src_rank))
-        entry = entry->next;
-    return entry;
-}
-
-/** Twice the buckets; without memory the chains just grow longer. */
-static void scope_grow(struct scope *scope)
-{
-    size_t old_count = scope->buckets_count;
-    struct entry **old = scope->buckets;
-    struct entry **buckets = mem_zalloc(2 * old_count * sizeof *buckets);
-    if (!buckets)
-        return;
-    scope->buckets = buckets;
-    scope->buckets_count = 2 * old_count;
-    for (size_t i = 0; i < old_count; i++) {
-        while (old[i]) {
-            struct entry *entry = old[i];
-            old[i] = entry->next;
-            struct entry **bucket = bucket_of(scope, entry->key->hash);
-            entry->next = *bucket;
-            *bucket = entry;
-        }
-    }
-    mem_free(old);
+    hash_table_for_each (&scope->entries, hash, node)
+        if (entry_of(node)->key->src_rank == src_rank)
+            return entry_of(node);
+    return NULL;
 }
 
 /** An entry of a key that has none, or NULL. */
@@ -98,11 +82,7 @@ static struct entry *entry_open(struct scope *scope, tryst_key *key)
     queue_init(&entry->recvs);
     queue_init(&entry->wants);
     queue_init(&entry->unexpected);
-    if (++scope->entries_count > scope->buckets_count)
-        scope_grow(scope);
-    struct entry **bucket = bucket_of(scope, key->hash);
-    entry->next = *bucket;
-    *bucket = entry;
+    hash_table_add(&scope->entries, &entry->node, key->hash);
     return entry;
 }
 
@@ -115,9 +95,9 @@ __attribute__((noinline)) static struct entry *entry_get_named(struct scope *sco
 
 struct entry *entry_get(struct scope *scope, tryst_key *key)
 {
-    struct entry *entry = *bucket_of(scope, key->hash);
-    bool same = entry && entry->key == key; /* as where the caller prepared it */
-    return __builtin_expect(same, 1) ? entry : entry_get_named(scope, key);
+    struct hash_node *node = hash_table_bucket(&scope->entries, key->hash);
+    bool same = node && entry_of(node)->key == key; /* as where the caller prepared it */
+    return __builtin_expect(same, 1) ? entry_of(node) : entry_get_named(scope, key);
 }
 
 static tryst_status record_key_check(const struct roster *roster, const tryst_key *key,

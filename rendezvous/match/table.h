@@ -20,7 +20,7 @@
 #include "scopes.h"
 
 struct entry {
-    struct entry *next; /**< bucket chain */
+    struct hash_node node; /**< scope->entries, by the hash of its key */
     struct scope *scope;
     tryst_key *key;
     uint64_t send_next;
@@ -34,6 +34,9 @@ struct entry {
     struct queue wants;      /**< receives of its consumer, parked */
     struct queue unexpected; /**< tensors that came before their receive */
 };
+
+/** The one behind `entry` (NULL: the first) of all entries, in no order; or NULL. */
+struct entry *entry_next(const struct scope *scope, const struct entry *entry);
 
 /** Part of scope_free. */
 void scope_entries_free(struct scope *scope);

@@ -45,13 +45,13 @@ static void ids_search(struct rendezvous *rdv, uint64_t n)
     if (rdv->id_next + n > rdv->id_mask + 1)
         rdv->id_next = 1;
     rdv->ids_clear_end = rdv->id_next;
-    for (size_t i = 0; rdv->ids.slots && i <= rdv->ids.mask; i++) {
-        const struct idmap_slot *slot = &rdv->ids.slots[i];
-        if (!slot->id || slot->id >= begin ||
-            slot->id + op_ids(slot->value) <= rdv->id_next)
+    for (struct hash_node *node = NULL;
+         (node = hash_table_next(&rdv->ids, node)) != NULL;) {
+        const tryst_op *op = container_of(node, tryst_op, by_id);
+        if (op->id >= begin || op->id + op_ids(op) <= rdv->id_next)
             continue;
-        begin = slot->id;
-        end = slot->id + op_ids(slot->value);
+        begin = op->id;
+        end = op->id + op_ids(op);
     }
     if (begin >= rdv->id_next + n)
         rdv->ids_clear_end = begin;

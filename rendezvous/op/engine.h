@@ -21,7 +21,6 @@
 #include "core/trace.h"
 #include "rendezvous/live/page.h"
 #include "rendezvous/match/scopes.h"
-#include "rendezvous/numbers/idmap.h"
 #include "rendezvous/op/op.h"
 #include "rendezvous/op/transfer.h"
 #include "transports/link/link_listen.h"
@@ -104,7 +103,7 @@ struct rendezvous {
 
     struct live *live; /**< NULL: no group, or no page */
     struct pool *ops, *wants, *slices, *devices;
-    struct idmap ids; /**< our ids → tryst_op */
+    struct hash_table ids; /**< receives that were announced, by id */
     uint64_t id_next, id_mask;
     struct scopes scopes; /**< the steps */
     struct list completed;

@@ -196,7 +196,7 @@ void op_end(tryst_op *op)
     (void)urgent_remove(&op->deferred_node);
     list_remove(&op->sent.late_node);
     if (op->id)
-        idmap_remove(&op->rdv->ids, op->id);
+        hash_table_remove(&op->rdv->ids, &op->by_id);
     op->scope = NULL;
     op->entry = NULL;
     if (scope && scope->state == SCOPE_CLOSING)

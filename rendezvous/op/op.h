@@ -47,6 +47,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/hash_table.h"
 #include "core/list.h"
 #include "core/mpsc.h"
 #include "core/urgent.h"
@@ -121,6 +122,7 @@ struct tryst_op {
     struct urgency
         urgency; /**< of this end, once it was submitted; in every queue of ours */
     tryst_tensor tensor;
+    struct hash_node by_id;   /**< rdv->ids, while it has an `id` */
     _Atomic(uint32_t) refs;   /**< the user's handle, the holds together, a cancel */
     _Atomic(int32_t) outcome; /**< TRYST_IN_PROGRESS until completion is visible */
     size_t heap_index;        /**< in the deadline heap, SIZE_MAX when absent */

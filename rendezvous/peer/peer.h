@@ -21,7 +21,6 @@
 #include "core/list.h"
 #include "core/poller.h"
 #include "rendezvous/match/names.h"
-#include "rendezvous/numbers/idmap.h"
 #include "rendezvous/numbers/stream.h"
 #include "rendezvous/op/op.h"
 #include "rendezvous/op/transfer.h"
@@ -152,7 +151,7 @@ struct peer_in {
         unannounced_node; /**< in rdv->unannounced_peers since there was one */
     /* its WANTs */
     uint32_t wants_got, wants_unanswered, wants_acked;
-    struct idmap wants; /**< its ids → struct want */
+    struct hash_table wants; /**< by its ids (want.h) */
     struct list wants_list;
     uint32_t parked_count;
     uint32_t early_wants;  /**< of those, in steps not opened here yet */

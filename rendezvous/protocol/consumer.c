@@ -39,7 +39,7 @@ static bool want_is_packed_next(const tryst_op *op)
 static void id_drop(tryst_op *op)
 {
     if (op->id)
-        idmap_remove(&op->rdv->ids, op->id);
+        hash_table_remove(&op->rdv->ids, &op->by_id);
     op->id = 0;
 }
 
@@ -237,18 +237,7 @@ void consumer_submit(tryst_op *op)
         recv_enter(op);
 }
 
-static tryst_status announce_id(tryst_op *op)
-{
-    uint64_t slices = op->run ? op->run->slices : 1;
-    uint64_t id = engine_ids(op->rdv, slices);
-    tryst_status status = idmap_insert(&op->rdv->ids, id, op);
-    if (status == TRYST_OK)
-        op->id = id;
-    return status;
-}
-
-/** False: there is no memory for that now. */
-static bool recv_announce(tryst_op *op)
+static void recv_announce(tryst_op *op)
 {
     bool bulk = op->state != OP_VOID && !(op->alloc && !op->tensor.data) &&
                 op->bytes > op->rdv->set.eager_max_bytes;
@@ -256,14 +245,11 @@ static bool recv_announce(tryst_op *op)
         tryst_status status = recv_run_open(op);
         if (status != TRYST_OK) { /* its WANT(VOID) says so */
             consumer_fail(op, status, -1, "no memory to receive");
-            return true;
+            return;
         }
     }
-    if (announce_id(op) != TRYST_OK) {
-        if (op->run)
-            recv_run_close(op);
-        return false;
-    }
+    op->id = engine_ids(op->rdv, op->run ? op->run->slices : 1);
+    hash_table_add(&op->rdv->ids, &op->by_id, hash_of_id(op->id));
     if (op->run)
         recv_run_post(op, op->run);
     op->peer->out.wants_sent++;
@@ -271,7 +257,6 @@ static bool recv_announce(tryst_op *op)
         op_state_set(op, OP_WANTED);
     urgent_remove(&op->pending_node);
     records_queue(op, QUEUED_WANT);
-    return true;
 }
 
 void consumer_announce(struct peer *peer)
@@ -282,8 +267,8 @@ void consumer_announce(struct peer *peer)
         tryst_op *op = container_of(node, tryst_op, pending_node);
         if (op->run) /* slices of its last id are being withdrawn: queued again after that */
             urgent_remove(node);
-        else if (!recv_announce(op))
-            return; /* at the next tick */
+        else
+            recv_announce(op);
     }
 }
 
@@ -402,7 +387,8 @@ void consumer_take(tryst_op *op, const struct arrived *arrived)
 /** Our receive with this id, if it is one that this peer may answer. */
 static tryst_op *recv_by_id(struct peer *peer, uint64_t id)
 {
-    tryst_op *op = idmap_find(&peer->rdv->ids, id);
+    struct hash_node *node = hash_table_find(&peer->rdv->ids, hash_of_id(id));
+    tryst_op *op = node ? container_of(node, tryst_op, by_id) : NULL;
     bool said = op && op->kind == OP_RECV && op->peer == peer && !want_is_packed_next(op);
     return said ? op : NULL;
 }

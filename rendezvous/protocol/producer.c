@@ -28,8 +28,7 @@
 void producer_want_answered(struct want *want)
 {
     list_remove(&want->answer_node);
-    want->answered = true;
-    idmap_remove(&want->peer->in.wants, want->id);
+    want_id_end(want);
     want_maybe_free(want);
 }
 
@@ -68,8 +67,6 @@ static void send_post(tryst_op *op)
 static void send_offer_shape(struct want *want, tryst_op *op)
 {
     op->want_id = want->id;
-    want->answered = true;
-    idmap_remove(&want->peer->in.wants, want->id);
     want_free(want);
     send_post(op);
     records_queue(op, QUEUED_OFFER);
@@ -114,8 +111,6 @@ static void producer_match(struct want *want, tryst_op *op)
         send_offer_shape(want, op);
     } else {
         send_inline(op, status);
-        want->answered = true;
-        idmap_remove(&want->peer->in.wants, want->id);
         want_free(want);
     }
 }
@@ -238,13 +233,10 @@ static struct want *want_open(struct peer *peer, struct entry *entry,
     if (!want)
         return NULL;
     memset(want, 0, sizeof *want);
-    if (idmap_insert(&peer->in.wants, rec->id, want) != TRYST_OK) {
-        pool_put(peer->rdv->wants, want);
-        return NULL;
-    }
     want->peer = peer;
     want->entry = entry;
     want->id = rec->id;
+    hash_table_add(&peer->in.wants, &want->by_id, hash_of_id(rec->id));
     want->queued.seq = rec->seq;
     want->dtype = rec->dtype;
     want->flags = rec->header.flags;
@@ -320,7 +312,7 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
     struct scope *scope = scope_find(&rdv->scopes, rec->step);
     int32_t origin_rank;
     tryst_status status = step_refuses(rdv, scope, rec->step, &origin_rank);
-    if (idmap_find(&peer->in.wants, rec->id)) {
+    if (want_by_id(peer, rec->id)) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it gave two receives one id");
         return;
     }
@@ -355,7 +347,7 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
 
 void producer_cancel(struct peer *peer, const struct record_answer *cancel)
 {
-    struct want *want = idmap_find(&peer->in.wants, cancel->id);
+    struct want *want = want_by_id(peer, cancel->id);
     tryst_status why = cancel->header.status;
     if (!want || list_linked(&want->answer_node))
         return; /* the answer is on its way */
@@ -372,7 +364,7 @@ void producer_cancel(struct peer *peer, const struct record_answer *cancel)
 
 void producer_raise(struct peer *peer, const struct record_answer *raise)
 {
-    struct want *want = idmap_find(&peer->in.wants, raise->id);
+    struct want *want = want_by_id(peer, raise->id);
     int32_t priority = (int32_t)raise->posted;
     if (!want)
         return; /* it has ended */
@@ -557,22 +549,18 @@ void producer_wants_drop(struct peer *peer)
 void producer_scope_answer(struct scope *scope, uint8_t type, tryst_status status,
                            int32_t origin_rank)
 {
-    for (size_t i = 0; i < scope->buckets_count; i++) {
-        for (struct entry *entry = scope->buckets[i]; entry; entry = entry->next) {
-            struct queue_node *item;
-            while ((item = queue_next(&entry->wants, NULL)) != NULL) {
-                struct want *want = container_of(item, struct want, queued);
-                want_unpark(want);
-                want_answer(want, type, status, origin_rank);
-                want_maybe_free(want);
-            }
-            while ((item = queue_next(&entry->unexpected, NULL)) != NULL) {
-                struct unexpected *unexpected =
-                    container_of(item, struct unexpected, queued);
-                peer_data_refuse(unexpected->peer, unexpected->number, status,
-                                 origin_rank);
-                unexpected_free(unexpected);
-            }
+    for (struct entry *entry = NULL; (entry = entry_next(scope, entry)) != NULL;) {
+        struct queue_node *item;
+        while ((item = queue_next(&entry->wants, NULL)) != NULL) {
+            struct want *want = container_of(item, struct want, queued);
+            want_unpark(want);
+            want_answer(want, type, status, origin_rank);
+            want_maybe_free(want);
+        }
+        while ((item = queue_next(&entry->unexpected, NULL)) != NULL) {
+            struct unexpected *unexpected = container_of(item, struct unexpected, queued);
+            peer_data_refuse(unexpected->peer, unexpected->number, status, origin_rank);
+            unexpected_free(unexpected);
         }
     }
 }

@@ -72,7 +72,7 @@ void protocol_peer_open(struct peer *peer)
     list_init(&peer->out.want_answers);
     list_init(&peer->in.wants_list);
     list_init(&peer->in.unexpected);
-    idmap_init(&peer->in.wants);
+    hash_table_init(&peer->in.wants);
 }
 
 bool protocol_peer_connect(struct peer *peer)
@@ -149,7 +149,7 @@ void protocol_peer_close(struct peer *peer)
     list_remove(&peer->out.idle_node);
     list_remove(&peer->in.unannounced_node);
     producer_wants_drop(peer);
-    idmap_free(&peer->in.wants);
+    hash_table_close(&peer->in.wants);
     mem_free(peer->out.answers);
     stream_out_close(&peer->out.stream);
     if (peer->in.names)

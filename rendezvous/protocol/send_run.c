@@ -61,8 +61,7 @@ static void send_maybe_finish(struct want *want)
     } else if (want->transfer.upto == want->transfer.slices) {
         op_report(op, op->fail, op->fail == TRYST_OK ? -1 : want->peer->rank, op->fail,
                   NULL);
-        want->answered = true;
-        idmap_remove(&want->peer->in.wants, want->id);
+        want_id_end(want);
     } else {
         return;
     }
@@ -183,7 +182,7 @@ tryst_status transfer_start(struct transfer *transfer)
 
 void send_run_done(struct peer *peer, const struct record_answer *done)
 {
-    struct want *want = idmap_find(&peer->in.wants, done->id);
+    struct want *want = want_by_id(peer, done->id);
     if (!want || !want->send || want->send->state != OP_MATCHED)
         return; /* ended meanwhile: we failed it, and its window is back already */
     struct transfer *transfer = &want->transfer;

@@ -24,14 +24,26 @@ void want_unpark(struct want *want)
     want_settle(want);
 }
 
+struct want *want_by_id(const struct peer *peer, uint64_t id)
+{
+    struct hash_node *node = hash_table_find(&peer->in.wants, hash_of_id(id));
+    return node ? container_of(node, struct want, by_id) : NULL;
+}
+
+void want_id_end(struct want *want)
+{
+    if (!want->answered)
+        hash_table_remove(&want->peer->in.wants, &want->by_id);
+    want->answered = true;
+}
+
 void want_free(struct want *want)
 {
     struct peer *peer = want->peer;
     want_unpark(want);
     list_remove(&want->answer_node);
     list_remove(&want->peer_node);
-    if (!want->answered)
-        idmap_remove(&peer->in.wants, want->id);
+    want_id_end(want);
     pool_put(peer->rdv->wants, want);
 }
 

@@ -16,7 +16,8 @@ struct want {
     struct list_node peer_node; /**< peer->wants_list */
     struct peer *peer;
     struct entry *entry;
-    uint64_t id; /**< the consumer's */
+    uint64_t id;            /**< the consumer's */
+    struct hash_node by_id; /**< peer->in.wants, until `answered` */
     uint8_t dtype;
     uint8_t flags; /**< RECORD_VOID, RECORD_ALLOC, RECORD_PRIORITY, RECORD_BACKGROUND */
     uint8_t rail;
@@ -41,6 +42,10 @@ static inline struct want *want_find(struct entry *entry, uint64_t seq)
     return found ? container_of(found, struct want, queued) : NULL;
 }
 
+/** The one that this peer knows by `id` and that has not been answered, or NULL. */
+struct want *want_by_id(const struct peer *peer, uint64_t id);
+/** Its answer leaves: the id means nothing any more. */
+void want_id_end(struct want *want);
 /** Take it out of its entry. */
 void want_unpark(struct want *want);
 /** Its step was opened: it no longer counts against the peer's bound for steps that were not. */

@@ -53,7 +53,7 @@ BEGIN {
     may["tools/bench"] = "tools tools/launch"
     may["tools/perf"] = "tools tools/launch"
     may["tools/topo"] = "tools tools/launch"
-    may["tools/live"] = ""
+    may["tools/live"] = "tools"
     may["tools/info"] = "tools tools/live"
     pipeline = "pipeline/base pipeline/program pipeline/engine pipeline/host"
     pipeline = pipeline " pipeline/device pipeline/device/reference pipeline/device/cuda pipeline/model"

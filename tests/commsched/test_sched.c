@@ -5,6 +5,7 @@
 #include "commsched/sched/sched.h"
 #include "core/alloc.h"
 #include "core/random.h"
+#include "support/fake_clock.h"
 #include "support/unit.h"
 
 enum { LANES = 5, RAILS = 2, TRANSFERS = 12, SLICE_MAX = 60 };

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "support/fake_clock.h"
 #include "support/unit.h"
 
 #include "core/clock.h"

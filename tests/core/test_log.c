@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines are caught by a sink, or, where the default sink is tested, by a datagram socket
  * in place of stderr: what comes out as one datagram was one write. */
+#include "support/fake_clock.h"
 #include "support/unit.h"
 
 #include <errno.h>
@@ -59,7 +60,7 @@ static void levels_choose_lines(void **state)
         LOG_DEBUG(&log, "x");
         LOG_TRACE(&log, "x");
         assert_int_equal(caught.count, table[i].lines);
-        log_write(&log, TRYST_LOG_TRACE, "x"); /* tests the level too */
+        log_write(&log, TRYST_LOG_TRACE, 0, "x"); /* tests the level too */
         assert_int_equal(caught.count, table[i].lines + (table[i].lines == 5));
     }
 }

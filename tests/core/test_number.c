@@ -42,10 +42,36 @@ static void digits_and_nothing_else(void **state)
     }
 }
 
+/* What is behind a number, or above the limit, refuses the whole. */
+static void the_whole_text_within_a_limit(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t most, number;
+    } wholes[] = {
+        {"0", 0, 0},
+        {"1", 0, REFUSED},
+        {"65535", 65535, 65535},
+        {"65536", 65535, REFUSED},
+        {"12 ", 100, REFUSED},
+        {"64K", 100, REFUSED},
+        {"", 100, REFUSED},
+        {"-1", 100, REFUSED},
+        {"18446744073709551615", UINT64_MAX, UINT64_MAX},
+    };
+    for (size_t i = 0; i < COUNT_OF(wholes); i++) {
+        uint64_t number = REFUSED;
+        bool good = number_parse(wholes[i].text, wholes[i].most, &number);
+        if (good != (wholes[i].number != REFUSED) || number != wholes[i].number)
+            fail_msg("\"%s\": %llu", wholes[i].text, (unsigned long long)number);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(digits_and_nothing_else),
+        cmocka_unit_test(the_whole_text_within_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

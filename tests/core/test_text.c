@@ -135,12 +135,77 @@ static void any_bytes_become_text(void **state)
     }
 }
 
+/* What does not fit is cut at a whole character; what stood there before stays. */
+static void a_text_grows_to_its_end(void **state)
+{
+    static const struct {
+        const char *first, *more, *whole;
+        size_t capacity;
+    } table[] = {
+        {"", "abc", "abc", 8},
+        {"abc", "def", "abcdef", 7},
+        {"abc", "def", "abcde", 6},
+        {"abc", "", "abc", 4},
+        {"abc", "def", "abc", 4},
+        {"", "abc", "", 1},
+        {"a",
+         "\xc3\xa4"
+         "b",
+         "a\xc3\xa4", 4},
+        {"a",
+         "\xc3\xa4"
+         "b",
+         "a", 3},
+        {"a", "\xe2\x82\xac", "a", 4},
+        {"a", "\xe2\x82\xac", "a\xe2\x82\xac", 5},
+        {"", "\xf0\x9f\x98\x80", "", 4},
+    };
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        char text[16];
+        snprintf(text, sizeof text, "%s", table[i].first);
+        size_t length = text_append(text, table[i].capacity, "%s", table[i].more);
+        if (strcmp(text, table[i].whole) != 0 || length != strlen(text))
+            fail_msg("row %zu: \"%s\", %zu", i, text, length);
+    }
+}
+
+/* One character at a time, and what JSON does not hold as itself by its escape. */
+static void json_is_made_by_pieces(void **state)
+{
+    static const struct {
+        const char *text, *json;
+    } table[] = {
+        {"", ""},
+        {"plain", "plain"},
+        {"\"\\\n\x7f", "\\\"\\\\\\u000a\x7f"},
+        {"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"},
+        {"\xff"
+         "a\xc3",
+         "\\ufffd"
+         "a\\ufffd"},
+        {"\xe2\x82", "\\ufffd\\ufffd"},
+    };
+    for (size_t i = 0; i < COUNT_OF(table); i++) {
+        char json[64] = "", piece[TEXT_PIECE_BYTES];
+        const char *at = table[i].text;
+        size_t bytes, used = 0;
+        while ((bytes = text_json_piece(&at, piece)) > 0) {
+            memcpy(json + used, piece, bytes);
+            used += bytes;
+        }
+        assert_string_equal(json, table[i].json);
+        assert_int_equal(*at, '\0');
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_character_is_utf8),
         cmocka_unit_test(what_does_not_print_is_escaped),
         cmocka_unit_test(nothing_is_cut_in_two),
+        cmocka_unit_test(a_text_grows_to_its_end),
+        cmocka_unit_test(json_is_made_by_pieces),
         cmocka_unit_test(any_bytes_become_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 
 #include "core/alloc.h"
 #include "rendezvous/bootstrap/bootstrap_server.h"
+#include "support/fake_clock.h"
 
 enum { PEERS = 6, COMMANDS_MAX = 100, RANKS = 3, RUN_MAX = 6000 };
 
@@ -20,8 +21,8 @@ static const char token_text[] = "a token for the fuzzer";
 
 struct peer {
     int fd; /* -1: not connected */
-    struct bootstrap_wire_hello hello;
-    struct bootstrap_wire_challenge challenge;
+    struct bootstrap_wire_greeting hello;
+    struct bootstrap_wire_greeting challenge;
 };
 
 struct play {
@@ -79,8 +80,8 @@ static void peer_drain(struct peer *peer, void *data_p, size_t bytes)
 
 static void peer_greet(struct play *play, struct peer *peer)
 {
-    peer->hello = (struct bootstrap_wire_hello){.magic = BOOTSTRAP_WIRE_MAGIC,
-                                                .version = BOOTSTRAP_WIRE_VERSION};
+    peer->hello = (struct bootstrap_wire_greeting){.magic = BOOTSTRAP_WIRE_MAGIC,
+                                                   .version = BOOTSTRAP_WIRE_VERSION};
     peer_drain(peer, NULL, 0);
     peer_send(peer, &peer->hello, sizeof peer->hello);
     turns(play, 2);

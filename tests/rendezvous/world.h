@@ -29,6 +29,7 @@
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/step.h"
 #include "rendezvous/submission.h"
+#include "support/fake_clock.h"
 #include "support/unit.h"
 
 enum { WORLD_RANKS_MAX = 3 };

@@ -2,6 +2,7 @@
 /* tryst-info: what this build is, what it can use here, how it is configured, what its statuses
  * mean. All of it comes from the library through the public API; nothing is known twice. */
 #include <getopt.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include <tryst/tryst.h>
 
 #include "tools/live/live.h"
+#include "tools/options.h"
 #include "tools/standard_files.h"
 #include "trace_merge.h"
 
@@ -202,55 +204,47 @@ static int overview_print(void)
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-enum { STATUS = 256, MARKDOWN, CHECK, LIVE, JOB, JSON, MERGE };
-
 struct choice {
-    int what; /* the option that says what to print, 0: the overview */
-    bool job, json;
+    bool config, markdown, check, status, live, job, json, merge;
 };
 
-/* False: the command line is wrong, which was said. */
-static bool options_read(int argc, char **argv, struct choice *choice)
+/* What main does next. */
+static enum tool_next options_read(int argc, char **argv, struct choice *choice)
 {
-    static const struct option longs[] = {
-        {"config", no_argument, NULL, 'c'},  {"markdown", no_argument, NULL, MARKDOWN},
-        {"check", no_argument, NULL, CHECK}, {"status", no_argument, NULL, STATUS},
-        {"live", no_argument, NULL, LIVE},   {"job", no_argument, NULL, JOB},
-        {"json", no_argument, NULL, JSON},   {"merge-traces", no_argument, NULL, MERGE},
-        {"help", no_argument, NULL, 'h'},    {NULL, 0, NULL, 0}};
-    int letter;
-    while ((letter = getopt_long(argc, argv, "ch", longs, NULL)) != -1) {
-        if (letter == '?')
-            return false;
-        if (letter == JOB)
-            choice->job = true;
-        else if (letter == JSON)
-            choice->json = true;
-        else if (letter != 'c' || choice->what != MARKDOWN) /* in either order */
-            choice->what = letter;
-    }
-    if ((choice->job || choice->json) && choice->what != LIVE) {
-        fprintf(stderr, "tryst-info: --job and --json go with --live\n");
-        return false;
-    }
-    return true;
+#define AT(member) TOOL_FLAG, .offset = offsetof(struct choice, member)
+    static const struct tool_option rows[] = {
+        {"config", 'c', AT(config)}, {"markdown", 0, AT(markdown)},
+        {"check", 0, AT(check)},     {"status", 0, AT(status)},
+        {"live", 0, AT(live)},       {"job", 0, AT(job)},
+        {"json", 0, AT(json)},       {"merge-traces", 0, AT(merge)},
+    };
+#undef AT
+    static const struct tool tool = {.name = "tryst-info",
+                                     .help = help,
+                                     .rows = rows,
+                                     .rows_count = sizeof rows / sizeof *rows};
+    const enum tool_next next = tool_options_read(&tool, argc, argv, choice);
+    if (next != TOOL_GO || choice->live || !(choice->job || choice->json))
+        return next;
+    fprintf(stderr, "tryst-info: --job and --json go with --live\n");
+    return TOOL_REFUSED;
 }
 
 /* Words follow the options only where something is to be named. */
 static bool words_check(int argc, char **argv, const struct choice *choice)
 {
     int words = argc - optind;
-    if (choice->what == MERGE) {
+    if (choice->merge) {
         if (!words)
             fprintf(stderr, "tryst-info: --merge-traces needs files\n");
         return words > 0;
     }
-    if (words > (choice->what == LIVE)) {
+    if (words > choice->live) {
         fprintf(stderr, "tryst-info: what is '%s'? See tryst-info --help\n",
-                argv[optind + (choice->what == LIVE)]);
+                argv[optind + choice->live]);
         return false;
     }
-    if (choice->what == LIVE && !words && !choice->job) {
+    if (choice->live && !words && !choice->job) {
         fprintf(stderr, "tryst-info: --live needs a PID or a NAME, or --job\n");
         return false;
     }
@@ -259,23 +253,27 @@ static bool words_check(int argc, char **argv, const struct choice *choice)
 
 static int choice_run(const struct choice *choice, char **words)
 {
-    switch (choice->what) {
-    case 'h': fputs(help, stdout); return 0;
-    case 'c': return config_print(config_row);
-    case MARKDOWN: return markdown_print();
-    case STATUS: return statuses_print();
-    case MERGE: return trace_merge(words, stdout);
-    case CHECK: return check_print();
-    case LIVE: return live_main(words[0], choice->job, choice->json);
-    default: return overview_print();
-    }
+    if (choice->markdown)
+        return markdown_print();
+    if (choice->config)
+        return config_print(config_row);
+    if (choice->status)
+        return statuses_print();
+    if (choice->check)
+        return check_print();
+    if (choice->merge)
+        return trace_merge(words, stdout);
+    return choice->live ? live_main(words[0], choice->job, choice->json)
+                        : overview_print();
 }
 
 int main(int argc, char **argv)
 {
-    struct choice choice = {0, false, false};
+    struct choice choice = {.config = false};
     standard_files_open();
-    if (!options_read(argc, argv, &choice) || !words_check(argc, argv, &choice))
+    const enum tool_next next = options_read(argc, argv, &choice);
+    if (next == TOOL_REFUSED || (next == TOOL_GO && !words_check(argc, argv, &choice)))
         return 2;
-    return standard_output_end("tryst-info", choice_run(&choice, argv + optind), 1);
+    return standard_output_end(
+        "tryst-info", next == TOOL_DONE ? 0 : choice_run(&choice, argv + optind), 1);
 }

@@ -126,14 +126,21 @@ static void seconds_text(uint64_t ns, char *text, size_t bytes)
     snprintf(text, bytes, "%.4g s", (double)(ns / MS) / 1000.0);
 }
 
+/* "…before… rank 3…after…" of those that still run. */
+static void running_say(struct loop *loop, const char *before, const char *after)
+{
+    char ranks[128];
+    running_text(loop, ranks, sizeof ranks);
+    sink_say(errors(loop), loop->launcher->params->name, "%s rank%s %s%s", before,
+             running_count(loop) == 1 ? "" : "s", ranks, after);
+}
+
 static void term_begin(struct loop *loop)
 {
-    char ranks[128], seconds[32];
-    running_text(loop, ranks, sizeof ranks);
+    char before[64], seconds[32];
     seconds_text(loop->launcher->params->grace_ns, seconds, sizeof seconds);
-    sink_say(errors(loop), loop->launcher->params->name,
-             "still running after %s of grace: rank%s %s; sending SIGTERM", seconds,
-             running_count(loop) == 1 ? "" : "s", ranks);
+    snprintf(before, sizeof before, "still running after %s of grace:", seconds);
+    running_say(loop, before, "; sending SIGTERM");
     running_signal(loop, SIGTERM);
     running_signal(loop, SIGCONT); /* a stopped process would sleep through it */
     phase_set(loop, PHASE_TERM, TERM_NS);
@@ -141,22 +148,14 @@ static void term_begin(struct loop *loop)
 
 static void kill_begin(struct loop *loop)
 {
-    char ranks[128];
-    running_text(loop, ranks, sizeof ranks);
-    sink_say(errors(loop), loop->launcher->params->name,
-             "still running after SIGTERM: rank%s %s; sending SIGKILL",
-             running_count(loop) == 1 ? "" : "s", ranks);
+    running_say(loop, "still running after SIGTERM:", "; sending SIGKILL");
     running_signal(loop, SIGKILL);
     phase_set(loop, PHASE_KILL, KILL_NS);
 }
 
 static void give_up(struct loop *loop)
 {
-    char ranks[128];
-    running_text(loop, ranks, sizeof ranks);
-    sink_say(errors(loop), loop->launcher->params->name,
-             "SIGKILL has not ended rank%s %s (stuck inside the kernel?); leaving",
-             running_count(loop) == 1 ? "" : "s", ranks);
+    running_say(loop, "SIGKILL has not ended", " (stuck inside the kernel?); leaving");
     phase_set(loop, PHASE_OUTPUT, LEFTOVER_NS);
 }
 
@@ -215,11 +214,9 @@ static void death_tell(struct loop *loop, int index)
     int left = running_count(loop);
     how_text(&rank->how, how, sizeof how);
     seconds_text(loop->launcher->params->grace_ns, seconds, sizeof seconds);
-    if (loop->failed_rank != index)
-        sink_say(errors(loop), name, "then rank %d (pid %d) %s", index, (int)rank->pid,
-                 how);
-    else if (left == 0)
-        sink_say(errors(loop), name, "rank %d (pid %d) %s", index, (int)rank->pid, how);
+    if (loop->failed_rank != index || left == 0)
+        sink_say(errors(loop), name, "%srank %d (pid %d) %s",
+                 loop->failed_rank != index ? "then " : "", index, (int)rank->pid, how);
     else
         sink_say(errors(loop), name,
                  "rank %d (pid %d) %s; the %d other%s may take %s to end", index,
@@ -331,12 +328,8 @@ static int poll_ms(const struct loop *loop)
     uint64_t now = now_ns(), end = loop->phase_end_ns;
     if (looks_for_deaths(loop) && now + LOOK_NS < end)
         end = now + LOOK_NS;
-    if (end == UINT64_MAX)
-        return -1;
-    return end <= now
-               ? 0
-               : (int)((end - now + MS - 1) / MS > 60000 ? 60000
-                                                         : (end - now + MS - 1) / MS);
+    uint64_t ms = end <= now ? 0 : (end - now + MS - 1) / MS;
+    return end == UINT64_MAX ? -1 : (int)(ms < 60000 ? ms : 60000);
 }
 
 static void polls_handle(struct loop *loop)

@@ -30,8 +30,6 @@ struct launcher_params {
     const char *name;  /**< before our own messages: "tryst-run" */
     int ranks;         /**< how many */
     char *const *argv; /**< program (searched in PATH) and arguments, NULL-terminated */
-    const char
-        *path; /**< the program's file, when argv[0] does not say it; may be NULL */
     int (*main_fn)(void *arg, int rank); /**< instead of argv: run this after fork */
     void *arg;
     char *const *env;  /**< more "K=V" for all ranks, NULL-terminated; may be NULL */

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "launcher_spawn.h"
+#include "tools/options.h"
 #include "tools/standard_files.h"
 
 /* ---- what all ranks share ---- */
@@ -50,89 +51,75 @@ static const char *rank_variable(const struct launcher *launcher, const char *na
     return value ? value : "";
 }
 
-/* A port at `*text_p`, which then stands behind it. */
-static bool port_read(const char **text_p, unsigned *port_p)
+/* "first-last", or one port. */
+static bool range_parse(const char *range, uint64_t *first_p, uint64_t *last_p)
 {
-    size_t digits = strspn(*text_p, "0123456789");
-    unsigned long port = digits > 0 && digits <= 5 ? strtoul(*text_p, NULL, 10) : 0;
-    *text_p += digits;
-    *port_p = (unsigned)port;
-    return port > 0 && port <= UINT16_MAX;
+    char text[16];
+    snprintf(text, sizeof text, "%s", range);
+    char *dash = strchr(text, '-');
+    if (dash)
+        *dash++ = '\0';
+    return strlen(range) < sizeof text &&
+           tool_number_parse(text, 1, UINT16_MAX, first_p) &&
+           tool_number_parse(dash ? dash : text, *first_p, UINT16_MAX, last_p);
 }
 
 /* TRYST_PORT, or TRYST_PORT_RANGE; 0 to 0: any. False when one of them is no such thing. */
-static bool ports_read(const struct launcher *launcher, unsigned *first_p,
-                       unsigned *last_p)
+static bool ports_read(const struct launcher *launcher, uint64_t *first_p,
+                       uint64_t *last_p)
 {
     const char *port = rank_variable(launcher, "TRYST_PORT");
     const char *range = rank_variable(launcher, "TRYST_PORT_RANGE");
-    unsigned first = 0, last = 0;
-    bool good = true;
-    if (*port && strcmp(port, "0") != 0)
-        range = port;
-    if (*range) {
-        good = port_read(&range, &first);
-        last = first;
-        if (good && *range == '-' && (!*port || strcmp(port, "0") == 0)) {
-            range++;
-            good = port_read(&range, &last);
-        }
-        good = good && !*range && first <= last;
-    }
-    *first_p = first;
-    *last_p = last;
+    *first_p = *last_p = 0;
+    if (!*port || strcmp(port, "0") == 0)
+        return !*range || range_parse(range, first_p, last_p);
+    bool good = tool_number_parse(port, 1, UINT16_MAX, first_p);
+    *last_p = *first_p;
     return good;
 }
 
 /* At loopback, at one of the ports: anywhere among them, as other jobs begin elsewhere. */
-static int ports_listen(struct sockaddr *at, socklen_t bytes, unsigned first,
-                        unsigned last)
+static bool ports_listen(struct launcher *launcher, struct sockaddr *at, socklen_t bytes,
+                         const char *host, uint64_t first, uint64_t last)
 {
-    unsigned count = last - first + 1, start = 0;
+    uint64_t count = last - first + 1;
+    unsigned start = 0;
     in_port_t *port = at->sa_family == AF_INET ? &((struct sockaddr_in *)at)->sin_port
                                                : &((struct sockaddr_in6 *)at)->sin6_port;
     int fd = -1;
     if (getrandom(&start, sizeof start, 0) != (ssize_t)sizeof start)
-        return -1;
-    for (unsigned i = 0; i < count && fd < 0; i++) {
+        return false;
+    for (uint64_t i = 0; i < count && fd < 0; i++) {
         if (i > 0 && errno != EADDRINUSE)
             break;
         *port = htons((uint16_t)(first + (start % count + i) % count));
         fd = loopback_listen(at, bytes);
     }
-    return fd;
+    launcher->listen_fd = fd;
+    if (fd < 0 || getsockname(fd, at, &bytes) != 0)
+        return false;
+    snprintf(launcher->address, sizeof launcher->address, "%s:%u", host, ntohs(*port));
+    return true;
 }
 
-static bool listen_prepare(struct launcher *launcher, unsigned first, unsigned last)
+static bool listen_prepare(struct launcher *launcher, uint64_t first, uint64_t last)
 {
     struct sockaddr_in v4 = {.sin_family = AF_INET,
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6,
                               .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-    socklen_t bytes = sizeof v4;
-    launcher->listen_fd = ports_listen((struct sockaddr *)&v4, sizeof v4, first, last);
-    if (launcher->listen_fd >= 0 &&
-        getsockname(launcher->listen_fd, (struct sockaddr *)&v4, &bytes) == 0) {
-        snprintf(launcher->address, sizeof launcher->address, "127.0.0.1:%u",
-                 ntohs(v4.sin_port));
+    if (ports_listen(launcher, (struct sockaddr *)&v4, sizeof v4, "127.0.0.1", first,
+                     last))
         return true;
-    }
-    if (launcher->listen_fd < 0 && errno == EADDRINUSE)
-        return false;
-    bytes = sizeof v6;
-    launcher->listen_fd = ports_listen((struct sockaddr *)&v6, sizeof v6, first, last);
-    if (launcher->listen_fd < 0 ||
-        getsockname(launcher->listen_fd, (struct sockaddr *)&v6, &bytes) != 0)
-        return false;
-    snprintf(launcher->address, sizeof launcher->address, "[::1]:%u",
-             ntohs(v6.sin6_port));
-    return true;
+    return !(launcher->listen_fd < 0 && errno == EADDRINUSE) &&
+           ports_listen(launcher, (struct sockaddr *)&v6, sizeof v6, "[::1]", first,
+                        last);
 }
 
 bool spawn_prepare(struct launcher *launcher)
 {
     unsigned char secret[16];
-    unsigned first, last;
+    uint64_t first, last;
     const char *name = launcher->params->name;
     if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret) {
         sink_say(&launcher->sinks[1], name, "no random bytes for a token: %s",
@@ -312,6 +299,13 @@ static void child_bind(const struct child *child)
         _exit(LAUNCHER_FAILED);
 }
 
+static void pipes_close(const struct child *child)
+{
+    for (int i = 0; i < 2; i++)
+        if (child->outputs[i] >= 0)
+            close(child->outputs[i]);
+}
+
 static void child_run(struct child *child)
 {
     const struct launcher_params *params = child->launcher->params;
@@ -328,13 +322,11 @@ static void child_run(struct child *child)
     environ = child->environment;
     if (params->main_fn) {
         close(child->error_fd);
-        for (int i = 0; i < 2; i++)
-            if (child->outputs[i] >= 0)
-                close(child->outputs[i]);
+        pipes_close(child);
         exit(standard_output_end(params->name, params->main_fn(params->arg, child->rank),
                                  EXIT_FAILURE));
     }
-    execvp(params->path ? params->path : params->argv[0], params->argv);
+    execvp(params->argv[0], params->argv);
     int error = errno;
     ssize_t wrote = write(child->error_fd, &error, sizeof error);
     (void)wrote;
@@ -355,13 +347,6 @@ static bool pipes_open(struct launcher *launcher, int rank, struct child *child)
         child->outputs[i] = fds[1];
     }
     return true;
-}
-
-static void pipes_close(struct child *child)
-{
-    for (int i = 0; i < 2; i++)
-        if (child->outputs[i] >= 0)
-            close(child->outputs[i]);
 }
 
 static int pid_fd_open(pid_t pid)

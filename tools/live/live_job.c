@@ -7,6 +7,7 @@
  * Caller: live_main.c. */
 #include "live_job.h"
 #include "live_print.h"
+#include "live_read.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -65,12 +66,10 @@ bool live_job_choose(struct live_ranks *ranks, uint64_t session, char *error,
     if (!session && sessions_differ(ranks, error, capacity))
         return false;
     for (size_t i = 0; i < ranks->count && session; i++) {
-        if (ranks->items[i].header.session != session) {
-            free(ranks->items[i].peers);
-            free(ranks->items[i].ops);
-            continue;
-        }
-        ranks->items[kept++] = ranks->items[i];
+        if (ranks->items[i].header.session == session)
+            ranks->items[kept++] = ranks->items[i];
+        else
+            live_rank_free(&ranks->items[i]);
     }
     if (session)
         ranks->count = kept;

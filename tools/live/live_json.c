@@ -59,7 +59,7 @@ static json_t *rank_object(const struct live_rank *rank)
         json_array_append_new(peers, peer_object(&rank->peers[i]));
     for (size_t i = 0; i < rank->ops_count; i++)
         json_array_append_new(ops, op_object(rank, &rank->ops[i]));
-    json_t *object = json_pack(
+    return json_pack(
         "{s:i, s:i, s:i, s:s, s:s, s:s, s:f, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, "
         "s:s, "
         "s:b, s:o, s:o}",
@@ -70,7 +70,6 @@ static json_t *rank_object(const struct live_rank *rank)
         number(header->steps_open), "pending", number(header->pending), "completed",
         number(header->completed), "transports", transports, "torn", rank->torn, "peers",
         peers, "operations", ops);
-    return object;
 }
 
 bool live_json_print(FILE *out, const struct live_ranks *ranks, const char *sentence)

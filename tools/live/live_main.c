@@ -7,16 +7,14 @@
 #include "live_print.h"
 #include "live_read.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "tools/options.h"
 
 enum { ERROR_BYTES = 1024, SENTENCE_BYTES = 8192 };
 
 static pid_t pid_of(const char *target)
 {
-    char *end;
-    long pid = target ? strtol(target, &end, 10) : 0;
-    return target && *target && !*end && pid > 0 && pid <= INT32_MAX ? (pid_t)pid : 0;
+    uint64_t pid;
+    return target && tool_number_parse(target, 1, INT32_MAX, &pid) ? (pid_t)pid : 0;
 }
 
 /* The job of the ranks found, with those of its ranks that are in other processes. */

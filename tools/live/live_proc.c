@@ -156,8 +156,7 @@ static void wchan_read(pid_t pid, pid_t tid, struct live_proc *proc)
 
 /* ---- the process -------------------------------------------------------------------------- */
 
-/* What people see goes to a terminal: nothing in it may steer that. */
-static void text_clean(char *text)
+void live_text_clean(char *text)
 {
     for (; *text; text++)
         if (!isprint((unsigned char)*text))
@@ -188,7 +187,7 @@ static void command_read(pid_t pid, struct live_proc *proc)
     bool shown = strncmp(program, "python", 6) == 0 && script[0] && script[0] != '-';
     snprintf(proc->command, sizeof proc->command, "%.40s%s%.20s", program,
              shown ? " " : "", shown ? base_of(script) : "");
-    text_clean(proc->command);
+    live_text_clean(proc->command);
 }
 
 void live_proc_read(pid_t pid, int32_t tid, struct live_proc *proc_p)

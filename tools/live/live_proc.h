@@ -6,6 +6,8 @@
 
 #include "live.h"
 
+/** What people see goes to a terminal: nothing in it may steer that. */
+void live_text_clean(char *text);
 void live_proc_read(pid_t pid, int32_t tid, struct live_proc *proc_p);
 /** The process's pid as it sees itself (its own namespace), or -1. */
 int live_proc_own_pid(pid_t pid);

@@ -9,7 +9,6 @@
 #include "live_read.h"
 #include "live_proc.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -67,9 +66,7 @@ static bool record_copy(const void *record, void *out, size_t bytes)
 static void text_close(char *text, size_t capacity)
 {
     text[capacity - 1] = '\0';
-    for (; *text; text++)
-        if (!isprint((unsigned char)*text))
-            *text = '?';
+    live_text_clean(text);
 }
 
 static bool section_fits(const struct tryst_live_header *header, uint32_t offset,
@@ -206,7 +203,7 @@ static bool rank_allocate(struct live_rank *rank)
     return rank->peers && rank->ops;
 }
 
-static void rank_free(struct live_rank *rank)
+void live_rank_free(struct live_rank *rank)
 {
     free(rank->peers);
     free(rank->ops);
@@ -308,7 +305,7 @@ static void page_take(pid_t pid, const char *path, struct live_ranks *ranks, cha
     bool good = rank_read(&rank, path, error, capacity);
     /* A child that was forked a moment ago still holds its parent's. */
     if (!good || rank.header.pid != live_proc_own_pid(pid) || !rank_add(ranks, &rank))
-        rank_free(&rank);
+        live_rank_free(&rank);
 }
 
 /* Adds the pages of one process. False: its descriptors cannot be looked at (errno). */
@@ -432,7 +429,7 @@ bool live_read(pid_t pid, const char *name, struct live_ranks *ranks_p, char *er
 void live_free(struct live_ranks *ranks)
 {
     for (size_t i = 0; i < ranks->count; i++)
-        rank_free(&ranks->items[i]);
+        live_rank_free(&ranks->items[i]);
     free(ranks->items);
     *ranks = (struct live_ranks){NULL, 0};
 }

@@ -11,5 +11,7 @@
 bool live_read(pid_t pid, const char *name, struct live_ranks *ranks_p, char *error,
                size_t capacity);
 void live_free(struct live_ranks *ranks);
+/** One of them, which the list then has no more. */
+void live_rank_free(struct live_rank *rank);
 
 #endif

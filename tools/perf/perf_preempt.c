@@ -119,7 +119,8 @@ static tryst_status background_begin(struct preempt *preempt, tryst_op **op_p)
 /* Let the background move until `until_s`; two of its sends are always under way. */
 static tryst_status background_move(struct preempt *preempt, double until_s)
 {
-    for (double now_s = perf_now_s(); now_s < until_s; now_s = perf_now_s()) {
+    for (double now_s = perf_now_s(preempt->rank); now_s < until_s;
+         now_s = perf_now_s(preempt->rank)) {
         tryst_op **op = &preempt->moving[preempt->oldest];
         tryst_status status = tryst_wait(*op, (uint64_t)((until_s - now_s) * S_NS) + 1);
         if (status == TRYST_E_TIMEOUT)
@@ -137,14 +138,14 @@ static tryst_status background_move(struct preempt *preempt, double until_s)
 
 static tryst_status urgent_once(struct preempt *preempt, double *seconds_p)
 {
-    double start_s = perf_now_s();
+    double start_s = perf_now_s(preempt->rank);
     tryst_op *op;
     tryst_status status = tryst_send_key(preempt->step, preempt->urgent_key,
                                          &preempt->urgent, &urgent_params, &op);
     if (status != TRYST_OK)
         return perf_fail(preempt->rank, "send", status, "urgent");
     status = perf_op_end(preempt->rank, op, "urgent send", WAIT_NS);
-    *seconds_p = perf_now_s() - start_s;
+    *seconds_p = perf_now_s(preempt->rank) - start_s;
     return status;
 }
 
@@ -194,10 +195,10 @@ static tryst_status phase_send(struct preempt *preempt, uint64_t iters, bool urg
         status = background_begin(preempt, &preempt->moving[i]);
     for (uint64_t i = 0; i < warmup + iters && status == TRYST_OK; i++) {
         if (i == warmup) {
-            start_s = perf_now_s();
+            start_s = perf_now_s(preempt->rank);
             before = bytes_sent(preempt);
         }
-        double next_s = perf_now_s() + every_s;
+        double next_s = perf_now_s(preempt->rank) + every_s;
         if (urgent)
             status = urgent_once(preempt, &seconds);
         if (urgent && i >= warmup)
@@ -205,7 +206,7 @@ static tryst_status phase_send(struct preempt *preempt, uint64_t iters, bool urg
         if (status == TRYST_OK && background)
             status = background_move(preempt, next_s);
     }
-    double took_s = perf_now_s() - start_s;
+    double took_s = perf_now_s(preempt->rank) - start_s;
     uint64_t urgent_bytes = urgent ? iters * preempt->urgent.count : 0;
     *background_p =
         ((double)(bytes_sent(preempt) - before) - (double)urgent_bytes) / took_s;

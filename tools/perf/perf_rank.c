@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 tryst_status perf_fail(const struct perf_rank *rank, const char *what,
                        tryst_status status, const char *text)
@@ -56,11 +55,9 @@ tryst_status perf_memory(const struct perf_rank *rank, uint64_t bytes, void **da
     return status;
 }
 
-double perf_now_s(void)
+double perf_now_s(const struct perf_rank *rank)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    return (double)tryst_now_ns(rank->ctx) / 1e9;
 }
 
 static int by_value(const void *a, const void *b)

@@ -32,8 +32,8 @@ tryst_status perf_key(const struct perf_rank *rank, int src, const char *edge,
 tryst_status perf_memory(const struct perf_rank *rank, uint64_t bytes, void **data_p,
                          tryst_mem **mem_p);
 
-/** CLOCK_MONOTONIC. */
-double perf_now_s(void);
+/** tryst_now_ns, in seconds. */
+double perf_now_s(const struct perf_rank *rank);
 
 /** Sorts `samples`, smallest first. */
 void perf_sort(double *samples, uint64_t count);

@@ -109,12 +109,12 @@ static tryst_status pingpong_once(struct perf *perf, const tryst_tensor *tensor,
     if (status != TRYST_OK)
         return perf_fail(&perf->at, "receive", status, "");
     if (first)
-        *left_s_p = perf_now_s();
+        *left_s_p = perf_now_s(&perf->at);
     status = op_end(perf, recv, "receive");
     if (status != TRYST_OK || first)
         return status;
     status = ping_send(perf, perf->back, tensor);
-    *left_s_p = perf_now_s();
+    *left_s_p = perf_now_s(&perf->at);
     return status;
 }
 
@@ -163,7 +163,7 @@ static tryst_status bandwidth(struct perf *perf, uint64_t bytes, uint64_t iters)
     tryst_tensor tensor = tensor_of(perf, bytes);
     tryst_op **ops = calloc((size_t)window, sizeof *ops);
     tryst_status status = ops ? TRYST_OK : TRYST_E_NOMEM;
-    double start_s = perf_now_s(); /* unless there is a warm-up */
+    double start_s = perf_now_s(&perf->at); /* unless there is a warm-up */
     perf->samples_count = 0;
     for (uint64_t i = 0; ended < all && status == TRYST_OK; i++) {
         tryst_op **op = &ops[i % (uint64_t)window];
@@ -171,9 +171,9 @@ static tryst_status bandwidth(struct perf *perf, uint64_t bytes, uint64_t iters)
             status = op_end(perf, *op, perf->at.rank == 0 ? "send" : "receive");
             *op = NULL;
             if (++ended == warmup)
-                start_s = perf_now_s();
+                start_s = perf_now_s(&perf->at);
             else if (ended > warmup && ((ended - warmup) % stride == 0 || ended == all))
-                perf->samples[perf->samples_count++] = perf_now_s();
+                perf->samples[perf->samples_count++] = perf_now_s(&perf->at);
         }
         if (status == TRYST_OK && i < all) {
             status = perf->at.rank == 0

@@ -92,20 +92,11 @@ void text_add_fixed(struct text *text, double value, int decimals)
 
 void text_add_json(struct text *text, const char *string)
 {
-    const char *end = string + strlen(string);
+    char piece[TEXT_PIECE_BYTES];
+    size_t bytes;
     text_add(text, "\"");
-    for (const char *s = string; s < end;) {
-        size_t length = text_utf8_bytes(s, (size_t)(end - s));
-        if (!length)
-            text_add(text, "\\ufffd");
-        else if (*s == '"' || *s == '\\')
-            text_addf(text, "\\%c", *s);
-        else if ((unsigned char)*s < 0x20)
-            text_addf(text, "\\u%04x", (unsigned)*s);
-        else
-            text_add_bytes(text, s, length);
-        s += length ? length : 1;
-    }
+    while ((bytes = text_json_piece(&string, piece)) > 0)
+        text_add_bytes(text, piece, bytes);
     text_add(text, "\"");
 }
 

@@ -18,6 +18,19 @@
 tryst_status netif_select(const struct netif_list *list, const char *wanted,
                           struct err *err, struct netif_list **selected_p);
 
+/* The same of this machine's interfaces as they are now; netif_list_close undoes it. Besides,
+ * TRYST_E_SYSTEM. */
+static inline tryst_status netif_choose(const char *wanted, struct err *err,
+                                        struct netif_list **chosen_p)
+{
+    struct netif_list *all = NULL;
+    tryst_status status = netif_list_open(err, &all);
+    if (status == TRYST_OK)
+        status = netif_select(all, wanted, err, chosen_p);
+    netif_list_close(all);
+    return status;
+}
+
 /* The first entry of each interface: what a rail is made of. TRYST_OK or TRYST_E_NOMEM. */
 tryst_status netif_first_each(const struct netif_list *list, struct err *err,
                               struct netif_list **firsts_p);

@@ -5,6 +5,7 @@
 #ifndef TRYST_TOPOLOGY_PORT_RANGE_H
 #define TRYST_TOPOLOGY_PORT_RANGE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -13,6 +14,9 @@
 struct port_range {
     uint16_t first, last;
 };
+
+/* A port at `*text_p`, 1 … 65535, which then stands behind it; false: there is none. */
+bool port_read(const char **text_p, uint16_t *port_p);
 
 /* "" is any port. TRYST_E_CONFIG with a sentence when `text` is no range of 1 … 65535. */
 tryst_status port_range_parse(const char *text, struct err *err,

@@ -14,6 +14,8 @@
 
 #include "bootstrap_env.h"
 #include "bootstrap_pmix.h"
+#include "core/hash.h"
+#include "core/number.h"
 #include "core/random.h"
 #include "launch.h"
 #include "rendezvous/bootstrap/bootstrap_auth.h"
@@ -70,26 +72,20 @@ static tryst_status token_file_read(struct bootstrap_env *env, const char *path,
                                     struct err *err)
 {
     char text[BOOTSTRAP_TOKEN_MAX + 16];
-    size_t used = 0;
-    ssize_t got = 1;
+    ssize_t got = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return err_set(err, TRYST_E_IO, "TRYST_TOKEN_FILE=%.200s: %s", path,
                        err_reason(errno));
     tryst_status status = token_file_check(fd, path, err);
-    while (status == TRYST_OK && got > 0 && used < sizeof text) {
-        got = read(fd, text + used, sizeof text - used);
-        if (got > 0)
-            used += (size_t)got;
-        if (got < 0 && errno == EINTR)
-            got = 1;
-        else if (got < 0)
-            status = err_set(err, TRYST_E_IO, "TRYST_TOKEN_FILE=%.200s: %s", path,
-                             strerror(errno));
-    }
+    if (status == TRYST_OK)
+        got = read(fd, text, sizeof text); /* a plain file: all of it */
+    if (got < 0)
+        status = err_set(err, TRYST_E_IO, "TRYST_TOKEN_FILE=%.200s: %s", path,
+                         strerror(errno));
     close(fd);
     if (status == TRYST_OK)
-        status = token_take(env, text, used, "TRYST_TOKEN_FILE", err);
+        status = token_take(env, text, (size_t)got, "TRYST_TOKEN_FILE", err);
     bootstrap_wipe(text, sizeof text);
     return status;
 }
@@ -137,8 +133,9 @@ static tryst_status ports_choose(const struct config *config, struct err *err,
                                  struct port_range *ports_p)
 {
     enum { LOWEST = 10240 }; /* below are other people's services */
-    unsigned long first = 0;
-    char text[64];
+    char text[64] = "";
+    const char *at = text;
+    uint64_t first = 0;
     uint16_t port = (uint16_t)config_int(config, CONFIG_PORT);
     const char *range = config_str(config, CONFIG_PORT_RANGE);
     *ports_p = (struct port_range){port, port};
@@ -147,9 +144,8 @@ static tryst_status ports_choose(const struct config *config, struct err *err,
     if (*range)
         return port_range_parse(range, err, ports_p);
     FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
-    if (file && fgets(text, sizeof text, file))
-        first = strtoul(text, NULL, 10);
-    if (first > LOWEST + 1000 && first <= UINT16_MAX)
+    bool read = file && fgets(text, sizeof text, file) && number_read(&at, &first);
+    if (read && first > LOWEST + 1000 && first <= UINT16_MAX)
         *ports_p = (struct port_range){LOWEST, (uint16_t)(first - 1)};
     if (file)
         (void)fclose(file);
@@ -161,8 +157,8 @@ static tryst_status root_prepare(const struct config *config, const struct launc
                                  struct err *err, struct bootstrap_env *env)
 {
     struct port_range ports = {0, 0};
-    uint8_t secret[16];
-    char token[2 * sizeof secret + 1];
+    struct hash128 secret;
+    char token[HASH128_HEX_BYTES];
     const char *net = config_str(config, CONFIG_NET);
     bool one_host = launch->size == launch->local_size && !*net;
     tryst_status status = TRYST_OK;
@@ -175,13 +171,12 @@ static tryst_status root_prepare(const struct config *config, const struct launc
     }
     if (status != TRYST_OK || has_token(config) || config_bool(config, CONFIG_INSECURE))
         return status;
-    if (random_secret(secret, sizeof secret) != TRYST_OK)
+    if (random_secret(&secret, sizeof secret) != TRYST_OK)
         return err_set(err, TRYST_E_SYSTEM, "no random bytes for a token: %s",
                        strerror(errno));
-    for (size_t i = 0; i < sizeof secret; i++)
-        (void)snprintf(token + 2 * i, 3, "%02x", secret[i]);
+    hash128_hex(secret, token);
     status = token_take(env, token, sizeof token - 1, "PMIx", err);
-    bootstrap_wipe(secret, sizeof secret);
+    bootstrap_wipe(&secret, sizeof secret);
     bootstrap_wipe(token, sizeof token);
     return status;
 }

@@ -2,12 +2,12 @@
 /* What launched this process: see launch.h. */
 #include "launch.h"
 
-#include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/number.h"
+#include "core/text.h"
 #include "topology/net/port_range.h"
 
 #define RANKS_MAX (1 << 20) /* TRYST_SIZE's own limit */
@@ -57,39 +57,19 @@ static const char *value_of(const struct detecting *self, const char *name)
     return value && *value ? value : NULL;
 }
 
-static void why_add(struct launch *launch, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void why_add(struct launch *launch, const char *fmt, ...)
-{
-    size_t used = strlen(launch->why);
-    va_list args;
-    va_start(args, fmt);
-    (void)vsnprintf(launch->why + used, sizeof launch->why - used, fmt, args);
-    va_end(args);
-}
-
-/* A whole number of 0 … most. */
-static bool number_read(const char *text, long most, int *value_p)
-{
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (errno || end == text || *end || value < 0 || value > most)
-        return false;
-    *value_p = (int)value;
-    return true;
-}
+#define WHY_ADD(launch, ...) \
+    (void)text_append((launch)->why, sizeof(launch)->why, __VA_ARGS__)
 
 /* -1 when it is not set. */
 static tryst_status number_of(struct detecting *self, const char *name, int *value_p)
 {
     const char *text = value_of(self, name);
-    *value_p = -1;
-    if (!text || number_read(text, RANKS_MAX, value_p))
-        return TRYST_OK;
-    return err_set(self->err, TRYST_E_CONFIG, "%s='%.40s' is no number of ranks", name,
-                   text);
+    uint64_t number = 0;
+    if (text && !number_parse(text, RANKS_MAX, &number))
+        return err_set(self->err, TRYST_E_CONFIG, "%s='%.40s' is no number of ranks",
+                       name, text);
+    *value_p = text ? (int)number : -1;
+    return TRYST_OK;
 }
 
 static int setting_of(const struct detecting *self, enum config_id id)
@@ -164,8 +144,7 @@ static tryst_status half_refuse(struct detecting *self, const struct launcher_ro
     for (int i = 0; i < (is_torch ? 4 : 2); i++) {
         const char *name = is_torch ? torch[i] : names[i];
         char *list = value_of(self, name) ? there : missing;
-        size_t used = strlen(list);
-        (void)snprintf(list + used, sizeof there - used, "%s%s", used ? ", " : "", name);
+        (void)text_append(list, sizeof there, "%s%s", *list ? ", " : "", name);
     }
     return err_set(
         self->err, TRYST_E_CONFIG,
@@ -180,29 +159,43 @@ static tryst_status half_refuse(struct detecting *self, const struct launcher_ro
 
 /* ---- where rank 0 serves ---- */
 
+/* TRYST_BOOTSTRAP; false with the error: it is too long. */
+static bool address_set(struct detecting *self)
+{
+    const char *address = config_str(self->config, CONFIG_BOOTSTRAP);
+    struct launch *launch = &self->launch;
+    if (strlen(address) >= sizeof launch->address) {
+        (void)err_set(self->err, TRYST_E_CONFIG, "TRYST_BOOTSTRAP is too long");
+        return false;
+    }
+    memcpy(launch->address, address, strlen(address) + 1);
+    return true;
+}
+
 static tryst_status torchrun_port(struct detecting *self, int *port_p)
 {
     struct port_range range;
     const char *text = value_of(self, "MASTER_PORT");
-    int port = setting_of(self, CONFIG_PORT), master = 0;
+    int port = setting_of(self, CONFIG_PORT);
+    uint64_t master;
     *port_p = port;
     if (port > 0)
         return TRYST_OK;
-    if (!number_read(text, 65534, &master) || master == 0)
+    if (!number_parse(text, UINT16_MAX - 1, &master) || master == 0)
         return err_set(self->err, TRYST_E_CONFIG,
                        "MASTER_PORT='%.40s': the ranks would meet at the port above it, "
                        "which must be one of 2 to 65535; set TRYST_PORT to another one",
                        text);
-    *port_p = port = master + 1;
+    *port_p = port = (int)master + 1;
     tryst_status status =
         port_range_parse(config_str(self->config, CONFIG_PORT_RANGE), self->err, &range);
     if (status == TRYST_OK && range.first && (port < range.first || port > range.last))
         return err_set(
             self->err, TRYST_E_CONFIG,
-            "MASTER_PORT=%d, so the ranks would meet at port %d, which "
+            "MASTER_PORT=%s, so the ranks would meet at port %d, which "
             "TRYST_PORT_RANGE leaves out; set TRYST_PORT to the port that rank "
             "0 may use",
-            master, port);
+            text, port);
     return status;
 }
 
@@ -220,7 +213,7 @@ static tryst_status torchrun_address(struct detecting *self)
         return err_set(self->err, TRYST_E_CONFIG, "MASTER_ADDR is too long");
     (void)snprintf(launch->address, sizeof launch->address, bare_v6 ? "[%s]:%d" : "%s:%d",
                    host, port);
-    why_add(launch, "; rank 0 serves at %s (MASTER_ADDR, %s)", launch->address,
+    WHY_ADD(launch, "; rank 0 serves at %s (MASTER_ADDR, %s)", launch->address,
             setting_of(self, CONFIG_PORT) > 0 ? "TRYST_PORT" : "MASTER_PORT+1");
     return TRYST_OK;
 }
@@ -231,16 +224,15 @@ static tryst_status address_find(struct detecting *self, const struct launcher_r
     const char *address = config_str(self->config, CONFIG_BOOTSTRAP);
     if (launch->size == 1)
         return TRYST_OK;
-    if (strlen(address) >= sizeof launch->address)
-        return err_set(self->err, TRYST_E_CONFIG, "TRYST_BOOTSTRAP is too long");
-    (void)snprintf(launch->address, sizeof launch->address, "%s", address);
+    if (!address_set(self))
+        return TRYST_E_CONFIG;
     if (row->launcher == LAUNCHER_PMIX) {
         bool token = *config_str(self->config, CONFIG_TOKEN) ||
                      *config_str(self->config, CONFIG_TOKEN_FILE) ||
                      config_bool(self->config, CONFIG_INSECURE);
         launch->by_pmix = !*address || !token || launch->size < 0;
         if (launch->by_pmix)
-            why_add(launch, "; PMIx says where rank 0 serves");
+            WHY_ADD(launch, "; PMIx says where rank 0 serves");
     }
     if (*address || launch->by_pmix)
         return TRYST_OK;
@@ -257,6 +249,16 @@ static tryst_status address_find(struct detecting *self, const struct launcher_r
 
 /* ---- a launcher's word ---- */
 
+static tryst_status sizes_read(struct detecting *self, const struct launcher_row *row)
+{
+    struct launch *launch = &self->launch;
+    tryst_status status = number_of(self, row->size, &launch->size);
+    if (status == TRYST_OK)
+        status = number_of(self, row->local_rank, &launch->local_rank);
+    return status == TRYST_OK ? number_of(self, row->local_size, &launch->local_size)
+                              : status;
+}
+
 /* PMIx itself says how many there are; who uses it says so in a variable as well. Another
  * Slurm step may lie around Open MPI's: then its variables are about something else. */
 static tryst_status pmix_numbers(struct detecting *self)
@@ -270,34 +272,24 @@ static tryst_status pmix_numbers(struct detecting *self)
         row = &rows[ROWS - 1];
     if (!row)
         return TRYST_OK;
-    tryst_status status = number_of(self, row->size, &launch->size);
-    if (status == TRYST_OK)
-        status = number_of(self, row->local_rank, &launch->local_rank);
-    if (status == TRYST_OK)
-        status = number_of(self, row->local_size, &launch->local_size);
-    why_add(launch, " (%s)", row->name);
-    return status;
+    WHY_ADD(launch, " (%s)", row->name);
+    return sizes_read(self, row);
 }
 
 static tryst_status numbers_read(struct detecting *self, const struct launcher_row *row)
 {
     struct launch *launch = &self->launch;
     tryst_status status = number_of(self, row->rank, &launch->rank);
-    why_add(launch, "%s", row->name);
+    WHY_ADD(launch, "%s", row->name);
     if (status == TRYST_OK && row->launcher == LAUNCHER_PMIX)
         status = pmix_numbers(self);
-    else if (status == TRYST_OK) {
-        status = number_of(self, row->size, &launch->size);
-        if (status == TRYST_OK)
-            status = number_of(self, row->local_rank, &launch->local_rank);
-        if (status == TRYST_OK)
-            status = number_of(self, row->local_size, &launch->local_size);
-    }
-    why_add(launch, ": %s=%d, ", row->rank, launch->rank);
+    else if (status == TRYST_OK)
+        status = sizes_read(self, row);
+    WHY_ADD(launch, ": %s=%d, ", row->rank, launch->rank);
     if (launch->size >= 0)
-        why_add(launch, "%d rank%s", launch->size, launch->size == 1 ? "" : "s");
+        WHY_ADD(launch, "%d rank%s", launch->size, launch->size == 1 ? "" : "s");
     else
-        why_add(launch, "as many ranks as PMIx says");
+        WHY_ADD(launch, "as many ranks as PMIx says");
     return status;
 }
 
@@ -313,10 +305,10 @@ static void settings_win(struct detecting *self)
         if (setting_of(self, ids[i]) < 0)
             continue;
         *values[i] = setting_of(self, ids[i]);
-        why_add(launch, ", %s=%d", config_environment(ids[i]), *values[i]);
+        WHY_ADD(launch, ", %s=%d", config_environment(ids[i]), *values[i]);
     }
     if (has_address(self))
-        why_add(launch, ", TRYST_BOOTSTRAP=%.80s",
+        WHY_ADD(launch, ", TRYST_BOOTSTRAP=%.80s",
                 config_str(self->config, CONFIG_BOOTSTRAP));
 }
 
@@ -339,7 +331,7 @@ static tryst_status row_take(struct detecting *self, const struct launcher_row *
         if (other->launcher == row->launcher || row_find(self, other) == ABSENT ||
             (row->launcher == LAUNCHER_PMIX && other->launcher > LAUNCHER_PMIX))
             continue;
-        why_add(launch, "%s%s", before, other->name);
+        WHY_ADD(launch, "%s%s", before, other->name);
         before = ", ";
     }
     return status;
@@ -347,27 +339,20 @@ static tryst_status row_take(struct detecting *self, const struct launcher_row *
 
 /* ---- by our own names ---- */
 
-/* "TRYST_RANK and TRYST_BOOTSTRAP", of those whose flag is set. */
-static void names_text(bool rank, bool size, bool address, char *text, size_t bytes)
+static tryst_status own_refuse(struct detecting *self, const bool missing[3])
 {
-    (void)snprintf(text, bytes, "%s%s%s%s%s", rank ? "TRYST_RANK" : "",
-                   rank && (size || address) ? " and " : "", size ? "TRYST_SIZE" : "",
-                   size && address ? " and " : "", address ? "TRYST_BOOTSTRAP" : "");
-}
-
-static tryst_status own_refuse(struct detecting *self, bool no_rank, bool no_size,
-                               bool no_address)
-{
-    char missing[64], present[64];
-    names_text(no_rank, no_size, no_address, missing, sizeof missing);
-    names_text(!no_rank, !no_size, !no_address, present, sizeof present);
-    bool one = no_rank + no_size + no_address == 1, one_there = !one;
+    static const char *const names[] = {"TRYST_RANK", "TRYST_SIZE", "TRYST_BOOTSTRAP"};
+    char lists[2][64] = {"", ""}; /* present, missing */
+    int count = 0;
+    for (int i = 0; i < 3; count += missing[i++])
+        (void)text_append(lists[missing[i]], sizeof lists[0], "%s%s",
+                          *lists[missing[i]] ? " and " : "", names[i]);
     return err_set(
         self->err, TRYST_E_CONFIG,
         "%s %s set, but %s %s not: each process of a job needs TRYST_RANK, "
         "TRYST_SIZE and TRYST_BOOTSTRAP=host:port (where rank 0 runs); tryst-run "
         "sets them, and a process alone has none",
-        present, one_there ? "is" : "are", missing, one ? "is" : "are");
+        lists[0], count == 2 ? "is" : "are", lists[1], count == 1 ? "is" : "are");
 }
 
 static tryst_status own_take(struct detecting *self)
@@ -380,11 +365,11 @@ static tryst_status own_take(struct detecting *self)
         launch->launcher = LAUNCHER_NONE;
         rank = 0;
         size = 1;
-        why_add(launch, "no launcher: this process is alone");
+        WHY_ADD(launch, "no launcher: this process is alone");
     } else if (size == 1 && no_rank) {
         rank = 0;
     } else if (size != 0 && (no_rank || no_size || (no_address && size > 1))) {
-        return own_refuse(self, no_rank, no_size, no_address);
+        return own_refuse(self, (const bool[]){no_rank, no_size, no_address});
     }
     if (size == 0)
         return err_set(self->err, TRYST_E_CONFIG,
@@ -394,16 +379,14 @@ static tryst_status own_take(struct detecting *self)
             self->err, TRYST_E_CONFIG,
             "TRYST_RANK=%d, but TRYST_SIZE=%d: ranks count from 0, the last one is %d",
             rank, size, size - 1);
-    if (strlen(config_str(self->config, CONFIG_BOOTSTRAP)) >= sizeof launch->address)
-        return err_set(self->err, TRYST_E_CONFIG, "TRYST_BOOTSTRAP is too long");
-    (void)snprintf(launch->address, sizeof launch->address, "%s",
-                   config_str(self->config, CONFIG_BOOTSTRAP));
+    if (!address_set(self))
+        return TRYST_E_CONFIG;
     launch->rank = rank;
     launch->size = size;
     launch->local_rank = setting_of(self, CONFIG_LOCAL_RANK);
     launch->local_size = setting_of(self, CONFIG_LOCAL_SIZE);
     if (launch->launcher == LAUNCHER_TRYST)
-        why_add(launch, "tryst-run or by hand: TRYST_RANK=%d, TRYST_SIZE=%d%s%.80s", rank,
+        WHY_ADD(launch, "tryst-run or by hand: TRYST_RANK=%d, TRYST_SIZE=%d%s%.80s", rank,
                 size, *launch->address ? ", TRYST_BOOTSTRAP=" : "", launch->address);
     return TRYST_OK;
 }

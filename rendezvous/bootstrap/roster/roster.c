@@ -10,64 +10,49 @@
 
 #include "core/alloc.h"
 #include "core/hash.h"
+#include "core/hash_table.h"
 #include "device_name.h"
 
 /* ---- hosts -------------------------------------------------------------------------------- */
 
-/** Hosts that were seen, by open addressing: 1 + their index, 0 nothing. */
-struct seen {
-    uint32_t *slots;
-    size_t mask;
-    uint32_t count;
-};
-
-static bool seen_open(struct seen *seen, int size)
+/** The index of this host among `hosts`, where it is added if it is new; `nodes`, its parallel, has those
+ *  in `seen`. */
+static uint32_t host_index(struct hash_table *seen, struct hash_node *nodes,
+                           struct host_identity *hosts, const struct host_identity *host)
 {
-    size_t slots = 2;
-    while (slots < 2 * (size_t)size)
-        slots *= 2;
-    *seen =
-        (struct seen){.slots = mem_zalloc(slots * sizeof(uint32_t)), .mask = slots - 1};
-    return seen->slots != NULL;
-}
-
-/** The index of this host among `hosts`, where it is added if it is new. */
-static uint32_t host_index(struct seen *seen, struct host_identity *hosts,
-                           const struct host_identity *host)
-{
-    size_t at = hash_bytes(host, sizeof *host) & seen->mask;
-    for (; seen->slots[at]; at = (at + 1) & seen->mask)
-        if (memcmp(&hosts[seen->slots[at] - 1], host, sizeof *host) == 0)
-            return seen->slots[at] - 1;
-    memcpy(&hosts[seen->count], host,
-           sizeof *host); /* with its padding, which is compared */
-    seen->slots[at] = ++seen->count;
-    return seen->count - 1;
+    uint64_t hash = hash_bytes(host, sizeof *host);
+    hash_table_for_each (seen, hash, node)
+        if (memcmp(&hosts[node - nodes], host, sizeof *host) == 0)
+            return (uint32_t)(node - nodes);
+    size_t index = seen->count;
+    memcpy(&hosts[index], host, sizeof *host); /* with its padding, which is compared */
+    hash_table_add(seen, &nodes[index], hash);
+    return (uint32_t)index;
 }
 
 /** Fills roster->hosts and each rank's `host`. */
 static tryst_status hosts_keep(struct roster *roster, const struct roster_entry *entries)
 {
-    struct seen seen;
-    struct host_identity *hosts = mem_alloc((size_t)roster->size * sizeof *hosts);
-    if (!hosts || !seen_open(&seen, roster->size)) {
-        mem_free(hosts);
-        return TRYST_E_NOMEM;
-    }
-    for (int i = 0; i < roster->size; i++) {
+    size_t size = (size_t)roster->size;
+    struct hash_table seen;
+    struct host_identity *hosts = mem_alloc(size * sizeof *hosts);
+    struct hash_node *nodes = mem_alloc(size * sizeof *nodes);
+    hash_table_init(&seen);
+    for (size_t i = 0; hosts && nodes && i < size; i++) {
         struct host_identity host;
         memcpy(&host, &entries[i].host, sizeof host);
         host.process_id = 0;
         host.pid = 0;
         memset(&host.link, 0, sizeof host.link);
-        roster->ranks[i].host = host_index(&seen, hosts, &host);
+        roster->ranks[i].host = host_index(&seen, nodes, hosts, &host);
     }
-    mem_free(seen.slots);
-    roster->hosts = mem_resize(hosts, seen.count * sizeof *hosts);
-    if (roster->hosts)
-        return TRYST_OK;
-    mem_free(hosts);
-    return TRYST_E_NOMEM;
+    if (hosts && nodes)
+        roster->hosts = mem_resize(hosts, seen.count * sizeof *hosts);
+    if (!roster->hosts)
+        mem_free(hosts);
+    mem_free(nodes);
+    hash_table_close(&seen);
+    return roster->hosts ? TRYST_OK : TRYST_E_NOMEM;
 }
 
 /* ---- keep --------------------------------------------------------------------------------- */

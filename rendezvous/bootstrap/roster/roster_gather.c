@@ -201,9 +201,8 @@ static void entry_fill(struct roster_entry *mine, const struct config *config)
     mine->byte_order = ROSTER_BYTE_ORDER;
     mine->library_version =
         TRYST_VERSION_MAJOR << 16 | TRYST_VERSION_MINOR << 8 | TRYST_VERSION_PATCH;
-    mine->agreed_count = (uint32_t)config_agreed_count();
-    if (mine->agreed_count <= ROSTER_DIGESTS_MAX)
-        config_agreed_values(config, mine->agreed);
+    mine->agreed_count =
+        (uint32_t)config_agreed(config, mine->agreed, ROSTER_DIGESTS_MAX);
 }
 
 /** TRYST_OK: they fit together, and by_prefix is made. */

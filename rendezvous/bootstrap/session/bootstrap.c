@@ -15,25 +15,17 @@
 
 #include "bootstrap_client.h"
 #include "bootstrap_server.h"
-#include "bootstrap_store.h"
 #include "core/alloc.h"
 #include "core/random.h"
 
 #define TIMEOUT_DEFAULT_NS (60 * NS_PER_S)
 
-enum backend {
-    BACKEND_ALONE,  /* one rank: nothing is opened */
-    BACKEND_CALLER, /* the caller's all-gather */
-    BACKEND_SERVER  /* rank 0's server */
-};
-
 struct bootstrap {
     struct bootstrap_params params; /* strings point into this record */
-    enum backend backend;
     uint8_t cookie[BOOTSTRAP_COOKIE_BYTES];
-    struct bootstrap_client client; /* fd -1: not connected */
-    struct server *server;          /* rank 0 */
-    struct store store;             /* BACKEND_ALONE */
+    struct bootstrap_client
+        client;            /* fd -1: not connected; over the caller's all-gather */
+    struct server *server; /* rank 0 */
     char address[BOOTSTRAP_ADDRESS_MAX];
     uint8_t token[BOOTSTRAP_TOKEN_MAX];
 };
@@ -53,10 +45,10 @@ static struct bootstrap_wait wait_begin(const struct bootstrap *bootstrap)
 
 static tryst_status params_check(const struct bootstrap_params *params, struct err *err)
 {
-    bool server = params->size > 1 && !params->allgather;
-    if (params->size < 1 || params->rank < 0 || params->rank >= params->size)
+    bool server = !params->allgather;
+    if (params->size < 2 || params->rank < 0 || params->rank >= params->size)
         return err_set(err, TRYST_E_INVALID,
-                       "rank %d of %d: the size must be at least 1 and the rank below it",
+                       "rank %d of %d: the size must be at least 2 and the rank below it",
                        params->rank, params->size);
     if (server && (!params->address || strlen(params->address) >= BOOTSTRAP_ADDRESS_MAX))
         return err_set(err, TRYST_E_CONFIG,
@@ -83,11 +75,7 @@ static void params_copy(struct bootstrap *bootstrap,
         memcpy(bootstrap->token, params->token, params->token_bytes);
     bootstrap->params.address = bootstrap->address;
     bootstrap->params.token = bootstrap->token;
-    bootstrap->backend = params->allgather   ? BACKEND_CALLER
-                         : params->size == 1 ? BACKEND_ALONE
-                                             : BACKEND_SERVER;
     bootstrap->client.fd = -1;
-    store_init(&bootstrap->store);
 }
 
 /* A port in use is tried again for this long: the job before may be leaving it, or a connection that
@@ -141,7 +129,7 @@ static tryst_status serve(struct bootstrap *bootstrap, struct err *err)
 static tryst_status connect_all(struct bootstrap *bootstrap,
                                 const struct bootstrap_wait *wait, struct err *err)
 {
-    if (bootstrap->backend != BACKEND_SERVER)
+    if (bootstrap->params.allgather)
         return TRYST_OK;
     tryst_status status = bootstrap_auth_init(err);
     if (status != TRYST_OK) {
@@ -265,14 +253,9 @@ static tryst_status allgather_until(struct bootstrap *bootstrap, const void *min
         return err_set(
             err, TRYST_E_INVALID,
             "an all-gather of %zu bytes per rank is too large for the bootstrap", bytes);
-    switch (bootstrap->backend) {
-    case BACKEND_ALONE:
-        if (bytes)
-            memcpy(all, mine, bytes);
-        return TRYST_OK;
-    case BACKEND_CALLER: return allgather_caller(bootstrap, mine, bytes, all, err);
-    default: return bootstrap_client_ask(&bootstrap->client, &request, wait, err, &got);
-    }
+    return bootstrap->params.allgather
+               ? allgather_caller(bootstrap, mine, bytes, all, err)
+               : bootstrap_client_ask(&bootstrap->client, &request, wait, err, &got);
 }
 
 tryst_status bootstrap_allgather(struct bootstrap *bootstrap, const void *mine,
@@ -294,7 +277,7 @@ static tryst_status name_check(const struct bootstrap *bootstrap, const char *ke
             "'%.70s' is no bootstrap key: 1 to %d printable characters without "
             "blanks",
             key, BOOTSTRAP_KEY_MAX);
-    if (bootstrap->backend == BACKEND_CALLER)
+    if (bootstrap->params.allgather)
         return err_set(err, TRYST_E_UNSUPPORTED,
                        "over a caller's all-gather there is no key-value store");
     return TRYST_OK;
@@ -317,26 +300,11 @@ tryst_status bootstrap_put(struct bootstrap *bootstrap, const char *key,
     if (bytes > BOOTSTRAP_VALUE_MAX)
         return err_set(err, TRYST_E_INVALID, "the value of '%s' is larger than %d bytes",
                        name, BOOTSTRAP_VALUE_MAX);
-    if (bootstrap->backend == BACKEND_ALONE)
-        status = store_put(&bootstrap->store, name, value, bytes);
-    else
-        status = bootstrap_client_ask(&bootstrap->client, &request, &wait, err, &got);
+    status = bootstrap_client_ask(&bootstrap->client, &request, &wait, err, &got);
     if (status == TRYST_E_INVALID)
         return err_set(err, status, "'%s' has been put already, or the store is full",
                        name);
     return status;
-}
-
-static tryst_status get_alone(struct bootstrap *bootstrap, const char *name,
-                              uint8_t *value, size_t *bytes_p, struct err *err)
-{
-    const struct store_entry *entry = store_get(&bootstrap->store, name);
-    if (!entry)
-        return err_set(err, TRYST_E_BOOTSTRAP,
-                       "nobody has put '%s', and this rank is alone", name);
-    memcpy(value, entry->value, entry->bytes);
-    *bytes_p = entry->bytes;
-    return TRYST_OK;
 }
 
 tryst_status bootstrap_get(struct bootstrap *bootstrap, const char *key, void *value_p,
@@ -352,11 +320,7 @@ tryst_status bootstrap_get(struct bootstrap *bootstrap, const char *key, void *v
                                         .result = value,
                                         .capacity = sizeof value};
     tryst_status status = name_check(bootstrap, key, name, err);
-    if (status != TRYST_OK)
-        return status;
-    if (bootstrap->backend == BACKEND_ALONE)
-        status = get_alone(bootstrap, name, value, &bytes, err);
-    else
+    if (status == TRYST_OK)
         status = bootstrap_client_ask(&bootstrap->client, &request, &wait, err, &bytes);
     if (status != TRYST_OK)
         return status;
@@ -388,8 +352,6 @@ void bootstrap_close(struct bootstrap *bootstrap, const struct err *why)
     } else if (bootstrap->client.fd >= 0) {
         bootstrap_client_close(&bootstrap->client, why);
     }
-    if (bootstrap->backend == BACKEND_ALONE)
-        store_wipe(&bootstrap->store);
     bootstrap_wipe(bootstrap, sizeof *bootstrap);
     mem_free(bootstrap);
 }

@@ -49,7 +49,7 @@
 #define BOOTSTRAP_GATHER_MAX   (64u << 20) /* size × bytes of one all-gather */
 
 struct bootstrap_params {
-    int rank, size;
+    int rank, size;      /* at least 2: a rank alone has nobody to meet */
     const char *address; /* "host:port", "[v6]:port": where rank 0 serves */
     int listen_fd;       /* rank 0: a listening socket for `address`, else -1 */
     const void *token;   /* the job's secret; may be NULL only with `insecure` */
@@ -69,7 +69,7 @@ struct bootstrap;
 
 /* Brings the ranks together; returns when all have come. Parameters are copied. `listen_fd`
  * is taken over, also on failure, if it is a listening socket with the port of `address`; any
- * other descriptor is left alone and rank 0 listens at `address` itself. With size 1 nothing is opened.
+ * other descriptor is left alone and rank 0 listens at `address` itself.
  * TRYST_OK             a session cookie has been agreed on
  * TRYST_E_BOOTSTRAP    ranks did not arrive (named), died (named), or rank 0 was not reached
  * TRYST_E_TOKEN        no token, or not the same one at both ends

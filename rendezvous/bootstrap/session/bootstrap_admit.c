@@ -30,10 +30,10 @@ static void refused_note(struct server *server, const struct conn *conn, const c
 
 void admit_hello(struct server *server, struct conn *conn)
 {
-    struct bootstrap_wire_hello hello;
-    struct bootstrap_wire_challenge challenge = {.magic = BOOTSTRAP_WIRE_MAGIC,
-                                                 .version = BOOTSTRAP_WIRE_VERSION};
-    if (!bootstrap_hello_decode(conn->in, &hello) ||
+    struct bootstrap_wire_greeting hello;
+    struct bootstrap_wire_greeting challenge = {.magic = BOOTSTRAP_WIRE_MAGIC,
+                                                .version = BOOTSTRAP_WIRE_VERSION};
+    if (!bootstrap_greeting_decode(conn->in, &hello) ||
         random_secret(challenge.nonce, sizeof challenge.nonce) != TRYST_OK) {
         refused_note(server, conn, "does not speak our protocol");
         conn_close(conn);

@@ -80,20 +80,11 @@ static tryst_status attempt_again(struct attempt *attempt, const char *why)
     return TRYST_AGAIN;
 }
 
-/* A move that did not come to its end, as an attempt's outcome. */
-static tryst_status attempt_broken(struct attempt *attempt, tryst_status status,
-                                   const char *why)
-{
-    if (status == TRYST_E_CANCELED)
-        return status;
-    return attempt_again(attempt, why);
-}
-
 static tryst_status challenge_check(struct attempt *attempt, const void *data,
-                                    struct bootstrap_wire_challenge *challenge_p)
+                                    struct bootstrap_wire_greeting *challenge_p)
 {
     const char *address = attempt->params->address;
-    if (!bootstrap_challenge_decode(data, challenge_p))
+    if (!bootstrap_greeting_decode(data, challenge_p))
         return err_set(attempt->err, TRYST_E_HANDSHAKE,
                        "what answers at %s is no Tryst bootstrap server; check "
                        "TRYST_BOOTSTRAP",
@@ -158,9 +149,9 @@ static tryst_status verdict_check(struct attempt *attempt,
 /* HELLO to VERDICT on a fresh connection. */
 static tryst_status handshake(struct attempt *attempt, int fd)
 {
-    struct bootstrap_wire_hello hello = {.magic = BOOTSTRAP_WIRE_MAGIC,
-                                         .version = BOOTSTRAP_WIRE_VERSION};
-    struct bootstrap_wire_challenge challenge;
+    struct bootstrap_wire_greeting hello = {.magic = BOOTSTRAP_WIRE_MAGIC,
+                                            .version = BOOTSTRAP_WIRE_VERSION};
+    struct bootstrap_wire_greeting challenge;
     struct bootstrap_wire_proof proof;
     struct bootstrap_token token = {attempt->params->token, attempt->params->token_bytes};
     uint8_t answer[sizeof challenge], verdict[sizeof(struct bootstrap_wire_verdict)];
@@ -174,8 +165,9 @@ static tryst_status handshake(struct attempt *attempt, int fd)
     if (status == TRYST_OK)
         status = bytes_move(fd, answer, sizeof answer, false, wait, until_ns);
     if (status != TRYST_OK)
-        return attempt_broken(attempt, status,
-                              "it took the connection but did not answer");
+        return status == TRYST_E_CANCELED
+                   ? status
+                   : attempt_again(attempt, "it took the connection but did not answer");
     status = challenge_check(attempt, answer, &challenge);
     if (status != TRYST_OK)
         return status;
@@ -187,7 +179,9 @@ static tryst_status handshake(struct attempt *attempt, int fd)
     if (status == TRYST_OK)
         status = bytes_move(fd, verdict, sizeof verdict, false, wait, until_ns);
     if (status != TRYST_OK)
-        return attempt_broken(attempt, status, "it closed before the token was checked");
+        return status == TRYST_E_CANCELED
+                   ? status
+                   : attempt_again(attempt, "it closed before the token was checked");
     return verdict_check(attempt, &proof, hello.nonce, challenge.nonce, verdict);
 }
 
@@ -253,9 +247,7 @@ tryst_status bootstrap_client_open(struct bootstrap_client *client,
     struct addrinfo *found = NULL;
     struct attempt attempt = {
         .params = params, .wait = wait, .err = err, .last = "no answer"};
-    tryst_status status = bootstrap_address_parse(params->address, err, &parts);
-    if (status == TRYST_OK)
-        status = bootstrap_resolve(&parts, err, &found);
+    tryst_status status = bootstrap_resolve(params->address, err, &parts, &found);
     if (status != TRYST_OK)
         return status;
     *client = (struct bootstrap_client){.fd = -1};
@@ -344,14 +336,20 @@ static tryst_status exchange_send(struct exchange *exchange)
     return TRYST_OK;
 }
 
+static tryst_status exchange_read(struct exchange *exchange, void *data, size_t bytes)
+{
+    tryst_status status =
+        bytes_move(exchange->client->fd, data, bytes, false, exchange->wait, UINT64_MAX);
+    return status == TRYST_OK ? status : exchange_waited(exchange, status);
+}
+
 static tryst_status failure_read(struct exchange *exchange,
                                  const struct bootstrap_wire_frame *frame)
 {
     char data[ERR_TEXT_BYTES], text[ERR_TEXT_BYTES];
-    tryst_status status = bytes_move(exchange->client->fd, data, (size_t)frame->bytes,
-                                     false, exchange->wait, UINT64_MAX);
+    tryst_status status = exchange_read(exchange, data, (size_t)frame->bytes);
     if (status != TRYST_OK)
-        return exchange_waited(exchange, status);
+        return status;
     text_escape(data, (size_t)frame->bytes, text, sizeof text);
     return err_set(exchange->err, bootstrap_status_decode(frame->status), "%s", text);
 }
@@ -362,11 +360,9 @@ static tryst_status reply_read(struct exchange *exchange,
 {
     uint8_t data[sizeof(struct bootstrap_wire_frame)];
     struct bootstrap_wire_frame frame;
-    int fd = exchange->client->fd;
-    tryst_status status =
-        bytes_move(fd, data, sizeof data, false, exchange->wait, UINT64_MAX);
+    tryst_status status = exchange_read(exchange, data, sizeof data);
     if (status != TRYST_OK)
-        return exchange_waited(exchange, status);
+        return status;
     bool known = bootstrap_reply_decode(data, request->capacity, &frame);
     if (known && frame.type == BOOTSTRAP_FRAME_FAILED)
         return failure_read(exchange, &frame);
@@ -376,10 +372,9 @@ static tryst_status reply_read(struct exchange *exchange,
         return err_set(exchange->err, TRYST_E_PROTOCOL,
                        "rank 0 (%s) sent a reply that does not fit our request",
                        exchange->client->server);
-    status = bytes_move(fd, request->result, (size_t)frame.bytes, false, exchange->wait,
-                        UINT64_MAX);
+    status = exchange_read(exchange, request->result, (size_t)frame.bytes);
     if (status != TRYST_OK)
-        return exchange_waited(exchange, status);
+        return status;
     *bytes_p = (size_t)frame.bytes;
     return frame.status == TRYST_OK ? TRYST_OK : bootstrap_status_decode(frame.status);
 }

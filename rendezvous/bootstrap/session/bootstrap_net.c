@@ -7,7 +7,6 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -59,8 +58,8 @@ static tryst_status address_refuse(const char *text, const char *why, struct err
         text, why);
 }
 
-tryst_status bootstrap_address_parse(const char *text, struct err *err,
-                                     struct bootstrap_address *address_p)
+static tryst_status address_parse(const char *text, struct err *err,
+                                  struct bootstrap_address *address_p)
 {
     struct bootstrap_address address;
     const char *host = text, *colon = strrchr(text, ':');
@@ -81,26 +80,41 @@ tryst_status bootstrap_address_parse(const char *text, struct err *err,
         return address_refuse(text, "is too long", err);
     memcpy(address.host, host, host_bytes);
     address.host[host_bytes] = '\0';
-    size_t digits = strspn(colon + 1, "0123456789");
-    unsigned long port = digits > 0 && digits <= 5 ? strtoul(colon + 1, NULL, 10) : 0;
-    if (colon[1 + digits] != '\0' || port == 0 || port > 65535)
+    address.port = bootstrap_address_port(text);
+    if (!address.port)
         return address_refuse(text, "has no port between 1 and 65535", err);
-    snprintf(address.port, sizeof address.port, "%u", (unsigned)port);
     *address_p = address;
     return TRYST_OK;
 }
 
-tryst_status bootstrap_resolve(const struct bootstrap_address *address, struct err *err,
+uint16_t bootstrap_address_port(const char *address)
+{
+    uint16_t port;
+    const char *at = address ? strrchr(address, ':') : NULL;
+    if (!at)
+        return 0;
+    at++;
+    return port_read(&at, &port) && !*at ? port : 0;
+}
+
+tryst_status bootstrap_resolve(const char *text, struct err *err,
+                               struct bootstrap_address *address_p,
                                struct addrinfo **found_p)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    int code = getaddrinfo(address->host, address->port, &hints, found_p);
+    char port[8];
+    *address_p = (struct bootstrap_address){.port = 0};
+    tryst_status status = address_parse(text, err, address_p);
+    if (status != TRYST_OK)
+        return status;
+    snprintf(port, sizeof port, "%u", address_p->port);
+    int code = getaddrinfo(address_p->host, port, &hints, found_p);
     if (code == 0)
         return TRYST_OK;
     if (code == EAI_MEMORY)
         return err_set(err, TRYST_E_NOMEM, "no memory to resolve a name");
     return err_set(err, TRYST_E_CONFIG, "TRYST_BOOTSTRAP: the host '%s' is not found: %s",
-                   address->host,
+                   address_p->host,
                    code == EAI_SYSTEM ? strerror(errno) : gai_strerror(code));
 }
 
@@ -207,31 +221,32 @@ static void listening_add(struct listening *listening, const struct sockaddr *at
     listening->outside |= !is_loopback(at);
 }
 
+static void port_put(struct sockaddr_storage *at, uint16_t port)
+{
+    if (at->ss_family == AF_INET)
+        ((struct sockaddr_in *)at)->sin_port = htons(port);
+    else
+        ((struct sockaddr_in6 *)at)->sin6_port = htons(port);
+}
+
 /* The first address of each family among the interfaces that TRYST_NET (or nobody) chose. */
 static tryst_status chosen_add(struct listening *listening, const char *net,
-                               const char *port, struct err *err)
+                               uint16_t port, struct err *err)
 {
-    struct netif_list *list = NULL, *selected = NULL;
+    struct netif_list *selected = NULL;
     bool done4 = false, done6 = false;
-    tryst_status status = netif_list_open(err, &list);
-    if (status == TRYST_OK)
-        status = netif_select(list, net, err, &selected);
+    tryst_status status = netif_choose(net, err, &selected);
     for (size_t i = 0; status == TRYST_OK && i < selected->count; i++) {
         struct netif *item = &selected->items[i];
         bool *done = item->family == AF_INET ? &done4 : &done6;
-        in_port_t at = htons((uint16_t)strtoul(port, NULL, 10));
         if (*done)
             continue;
         *done = true;
-        if (item->family == AF_INET)
-            ((struct sockaddr_in *)&item->address)->sin_port = at;
-        else
-            ((struct sockaddr_in6 *)&item->address)->sin6_port = at;
+        port_put(&item->address, port);
         listening_add(listening, (struct sockaddr *)&item->address,
                       netif_address_bytes((struct sockaddr *)&item->address));
     }
     netif_list_close(selected);
-    netif_list_close(list);
     return status;
 }
 
@@ -260,9 +275,7 @@ static tryst_status listening_start(struct listening *listening, const char *add
 {
     struct bootstrap_address parts;
     struct addrinfo *found = NULL;
-    tryst_status status = bootstrap_address_parse(address, err, &parts);
-    if (status == TRYST_OK)
-        status = bootstrap_resolve(&parts, err, &found);
+    tryst_status status = bootstrap_resolve(address, err, &parts, &found);
     if (status != TRYST_OK)
         return status;
     for (struct addrinfo *at = found; at; at = at->ai_next)
@@ -314,16 +327,14 @@ void bootstrap_listeners_close(struct bootstrap_listeners *listeners)
 static tryst_status here_choose(bool loopback, const char *net, struct err *err,
                                 struct sockaddr_storage *at_p)
 {
-    struct netif_list *list = NULL, *selected = NULL;
+    struct netif_list *selected = NULL;
     struct sockaddr_in v4 = {.sin_family = AF_INET,
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     memset(at_p, 0, sizeof *at_p);
     memcpy(at_p, &v4, sizeof v4);
     if (loopback)
         return TRYST_OK;
-    tryst_status status = netif_list_open(err, &list);
-    if (status == TRYST_OK)
-        status = netif_select(list, net, err, &selected);
+    tryst_status status = netif_choose(net, err, &selected);
     for (size_t i = 0, best = 0; status == TRYST_OK && i < selected->count; i++) {
         const struct netif *items = selected->items;
         if (items[i].default_metric < items[best].default_metric)
@@ -331,16 +342,7 @@ static tryst_status here_choose(bool loopback, const char *net, struct err *err,
         *at_p = items[best].address;
     }
     netif_list_close(selected);
-    netif_list_close(list);
     return status;
-}
-
-static void port_put(struct sockaddr_storage *at, uint16_t port)
-{
-    if (at->ss_family == AF_INET)
-        ((struct sockaddr_in *)at)->sin_port = htons(port);
-    else
-        ((struct sockaddr_in6 *)at)->sin6_port = htons(port);
 }
 
 /* Anywhere in the range, so that jobs which begin together rarely meet. -1 with errno. */
@@ -401,12 +403,11 @@ bool bootstrap_listener_adopt(int fd, const char *address)
     socklen_t bytes = sizeof listens;
     struct sockaddr_storage at = {0};
     socklen_t at_bytes = sizeof at;
-    const char *colon = address ? strrchr(address, ':') : NULL;
     if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) != 0 || !listens)
         return false;
     if (getsockname(fd, (struct sockaddr *)&at, &at_bytes) != 0)
         return false;
-    if (port_of(&at) == 0 || (colon && port_of(&at) != strtoul(colon + 1, NULL, 10)))
+    if (port_of(&at) == 0 || (address && port_of(&at) != bootstrap_address_port(address)))
         return false;
     /* Accepted sockets inherit it; else they keep the port from this process's next session. */
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);

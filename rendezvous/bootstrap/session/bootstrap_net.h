@@ -34,17 +34,19 @@ struct bootstrap_wait {
 tryst_status bootstrap_wait_fd(const struct bootstrap_wait *wait, int fd, short events,
                                uint64_t until_ns);
 
-/* "host:port" or "[v6]:port" in two; TRYST_E_CONFIG with a sentence. */
+/* "host:port" or "[v6]:port" in two. */
 struct bootstrap_address {
     char host[256];
-    char port[8];
+    uint16_t port;
 };
-tryst_status bootstrap_address_parse(const char *text, struct err *err,
-                                     struct bootstrap_address *address_p);
 
-/* Asks the resolver (which has time limits of its own: resolv.conf's); freeaddrinfo the
- * result. TRYST_E_CONFIG when there is no such host. */
-tryst_status bootstrap_resolve(const struct bootstrap_address *address, struct err *err,
+/* The port that an address ends with; 0: none. NULL is allowed. */
+uint16_t bootstrap_address_port(const char *address);
+
+/* Parts of an address, and what the resolver (which has time limits of its own: resolv.conf's) finds for
+ * them: freeaddrinfo it. TRYST_E_CONFIG with a sentence: no address, or no such host. */
+tryst_status bootstrap_resolve(const char *text, struct err *err,
+                               struct bootstrap_address *address_p,
                                struct addrinfo **found_p);
 
 /* One attempt, at most until `until_ns`. -1 with *error_p (an errno) else. */

@@ -315,9 +315,61 @@ static void gather_finish(struct server *server, struct conn *conn)
 
 /* ---- names and values ---- */
 
-static void waiters_answer(struct server *server, const struct store_entry *entry)
+#define STORE_ENTRIES_MAX 16384
+#define STORE_BYTES_MAX   (16u << 20)
+
+struct store_entry {
+    struct list_node node;
+    size_t bytes;
+    char name[BOOTSTRAP_WIRE_KEY_BYTES];
+    uint8_t value[];
+};
+
+void serve_store_wipe(struct store *store)
 {
-    for (size_t i = 0; i < server->conns_count; i++) {
+    struct list_node *node;
+    while ((node = list_pop_front(&store->entries)))
+        mem_free(container_of(node, struct store_entry, node));
+}
+
+/* NULL when nobody has put it yet. */
+static const struct store_entry *store_get(const struct store *store, const char *name)
+{
+    list_for_each_safe (&store->entries, node, after) {
+        const struct store_entry *entry = container_of(node, struct store_entry, node);
+        if (strcmp(entry->name, name) == 0)
+            return entry;
+    }
+    return NULL;
+}
+
+/* Copies. TRYST_E_INVALID (put twice, over a limit) or TRYST_E_NOMEM. */
+static tryst_status store_put(struct store *store, const char *name, const void *value,
+                              size_t bytes)
+{
+    if (store_get(store, name) || bytes > BOOTSTRAP_VALUE_MAX ||
+        store->entries_count == STORE_ENTRIES_MAX ||
+        store->bytes + bytes > STORE_BYTES_MAX)
+        return TRYST_E_INVALID;
+    struct store_entry *entry = mem_alloc(sizeof *entry + bytes);
+    if (!entry)
+        return TRYST_E_NOMEM;
+    list_node_init(&entry->node);
+    snprintf(entry->name, sizeof entry->name, "%s", name);
+    entry->bytes = bytes;
+    if (bytes)
+        memcpy(entry->value, value, bytes);
+    list_push_back(&store->entries, &entry->node);
+    store->entries_count++;
+    store->bytes += bytes;
+    return TRYST_OK;
+}
+
+/* A name was put: who waits for it gets its value. */
+static void waiters_answer(struct server *server, const char *name)
+{
+    const struct store_entry *entry = store_get(&server->store, name);
+    for (size_t i = 0; entry && i < server->conns_count; i++) {
         struct conn *conn = &server->conns[i];
         if (conn->state == CONN_WAITING && conn->request.type == BOOTSTRAP_FRAME_GET &&
             strcmp(conn->name, entry->name) == 0)
@@ -336,7 +388,7 @@ static void put_finish(struct server *server, struct conn *conn)
     }
     result_write(server, conn, status, NULL, 0);
     if (status == TRYST_OK)
-        waiters_answer(server, store_get(&server->store, conn->name));
+        waiters_answer(server, conn->name);
 }
 
 static void get_finish(struct server *server, struct conn *conn)

@@ -21,6 +21,9 @@ void serve_fail(struct server *server, tryst_status status, const char *fmt, ...
 /* Tell a member of the failure, if there is one and it can be told now. */
 void serve_tell(struct server *server, struct conn *conn);
 
+/* Forget all names. */
+void serve_store_wipe(struct store *store);
+
 /* "rank 2 (pid 71 on node3, 10.0.0.3:4711)". */
 #define MEMBER_TEXT_BYTES 192
 char *member_text(const struct server *server, int rank, char text[MEMBER_TEXT_BYTES]);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "transports/signal_guard.h"
 
 /* Accepted per turn, so that a flood of connections cannot starve the members. */
 #define ACCEPTS_PER_TURN 16
@@ -129,7 +130,7 @@ void conn_write(struct server *server, struct conn *conn, const void *head,
 static size_t in_wanted(const struct conn *conn)
 {
     switch (conn->state) {
-    case CONN_HELLO: return sizeof(struct bootstrap_wire_hello);
+    case CONN_HELLO: return sizeof(struct bootstrap_wire_greeting);
     case CONN_PROOF: return sizeof(struct bootstrap_wire_proof);
     case CONN_HEADER:
     case CONN_WAITING: return sizeof(struct bootstrap_wire_frame);
@@ -362,7 +363,7 @@ void server_close(struct server *server)
     for (size_t i = 0; server->conns && i < server->conns_count; i++)
         conn_close(&server->conns[i]);
     bootstrap_listeners_close(&server->listeners);
-    store_wipe(&server->store);
+    serve_store_wipe(&server->store);
     mem_free(server->gather.in);
     mem_free(server->gather.out);
     mem_free(server->members);
@@ -396,11 +397,10 @@ static tryst_status slots_make(struct server *server, int own_fd)
 /* Our threads start with all signals blocked: they are the application's. */
 static int thread_start(struct server *server)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigset_t mask;
+    signal_mask_begin(&mask);
     int error = pthread_create(&server->thread, NULL, server_run, server);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    signal_mask_end(&mask);
     return error;
 }
 
@@ -425,7 +425,7 @@ tryst_status server_open(const struct bootstrap_params *params,
     snprintf(server->address, sizeof server->address, "%s",
              params->address ? params->address : "its inherited socket");
     server->gather.first_rank = -1;
-    store_init(&server->store);
+    list_init(&server->store.entries);
     tryst_status status = slots_make(server, own_fd);
     if (status != TRYST_OK) {
         if (!server->conns_count)

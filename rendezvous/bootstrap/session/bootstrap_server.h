@@ -31,8 +31,8 @@
 
 #include "bootstrap_auth.h"
 #include "bootstrap_net.h"
-#include "bootstrap_store.h"
 #include "bootstrap_wire.h"
+#include "core/list.h"
 
 /* Connections that have not proved the token, beyond one per rank. */
 #define SERVER_UNPROVED_EXTRA 64
@@ -69,7 +69,7 @@ struct conn {
     uint8_t *scratch; /* owns the payload of PUT, GET, ABORT */
     char name[BOOTSTRAP_WIRE_KEY_BYTES];
     /* going out: a head of ours, then bytes that someone else keeps alive */
-    uint8_t head[sizeof(struct bootstrap_wire_challenge)];
+    uint8_t head[sizeof(struct bootstrap_wire_greeting)];
     size_t head_bytes, body_bytes, sent_bytes;
     const uint8_t *body;
 };
@@ -92,6 +92,13 @@ struct gather {
     int first_rank; /* whose part decided `bytes`; -1: none has begun */
     uint8_t *in, *out;
     size_t in_capacity, out_capacity;
+};
+
+/* Names and their values, each put once and kept, so that a reply may point at it. A list is enough: it
+ * holds a few names per rank, for the moments of coming together. */
+struct store {
+    struct list entries;
+    size_t entries_count, bytes;
 };
 
 struct server {

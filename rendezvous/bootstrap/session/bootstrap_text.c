@@ -3,28 +3,18 @@
 #include "bootstrap_text.h"
 
 #include <stdio.h>
-#include <string.h>
+
+#include "core/text.h"
 
 /* The numbers alone, without "ranks " and " and N more". */
 #define LIST_BYTES (RANKS_TEXT_BYTES - 32)
 
-static void text_add(char *text, size_t bytes, const char *more)
-{
-    size_t used = strlen(text);
-    snprintf(text + used, bytes - used, "%s", more);
-}
-
 /* "5", "5, 6" or "5..7" for the run first … last, with a comma before all but the first. */
 static void run_add(char *text, int runs, int first, int last)
 {
-    char run[40];
-    const char *comma = runs ? ", " : "";
-    if (first == last)
-        snprintf(run, sizeof run, "%s%d", comma, first);
-    else
-        snprintf(run, sizeof run, "%s%d%s%d", comma, first,
-                 last == first + 1 ? ", " : "..", last);
-    text_add(text, LIST_BYTES, run);
+    text_append(text, LIST_BYTES, "%s%d", runs ? ", " : "", first);
+    if (first < last)
+        text_append(text, LIST_BYTES, "%s%d", last == first + 1 ? ", " : "..", last);
 }
 
 char *ranks_text(int size, bool (*holds)(const void *arg, int rank), const void *arg,
@@ -49,11 +39,8 @@ char *ranks_text(int size, bool (*holds)(const void *arg, int rank), const void 
              : count   ? " "
                        : "",
              list);
-    if (told < count) {
-        char more[32];
-        snprintf(more, sizeof more, " and %d more", count - told);
-        text_add(text, RANKS_TEXT_BYTES, more);
-    }
+    if (told < count)
+        text_append(text, RANKS_TEXT_BYTES, " and %d more", count - told);
     if (count_p)
         *count_p = count;
     return text;

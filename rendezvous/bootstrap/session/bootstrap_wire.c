@@ -4,17 +4,11 @@
 
 #include <string.h>
 
-bool bootstrap_hello_decode(const void *data, struct bootstrap_wire_hello *hello_p)
+bool bootstrap_greeting_decode(const void *data,
+                               struct bootstrap_wire_greeting *greeting_p)
 {
-    memcpy(hello_p, data, sizeof *hello_p);
-    return hello_p->magic == BOOTSTRAP_WIRE_MAGIC;
-}
-
-bool bootstrap_challenge_decode(const void *data,
-                                struct bootstrap_wire_challenge *challenge_p)
-{
-    memcpy(challenge_p, data, sizeof *challenge_p);
-    return challenge_p->magic == BOOTSTRAP_WIRE_MAGIC;
+    memcpy(greeting_p, data, sizeof *greeting_p);
+    return greeting_p->magic == BOOTSTRAP_WIRE_MAGIC;
 }
 
 /* The host stays as it came: it is part of the MAC. Only its end is checked here. */

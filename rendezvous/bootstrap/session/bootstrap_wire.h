@@ -33,23 +33,15 @@
 #define BOOTSTRAP_MAC_BYTES    32 /* HMAC-SHA256 */
 #define BOOTSTRAP_HOST_BYTES   64
 
-/* Client to server, at once after connecting. */
-struct bootstrap_wire_hello {
-    uint64_t magic;    /* BOOTSTRAP_WIRE_MAGIC; else closed in silence */
-    uint32_t version;  /* the client's BOOTSTRAP_WIRE_VERSION */
-    uint32_t reserved; /* 0 */
-    uint8_t nonce[BOOTSTRAP_NONCE_BYTES]; /* random, of this connection */
-};
-_Static_assert(sizeof(struct bootstrap_wire_hello) == 48, "wire");
-
-/* Server to client, in answer to HELLO, whatever version that names. */
-struct bootstrap_wire_challenge {
-    uint64_t magic;    /* BOOTSTRAP_WIRE_MAGIC */
-    uint32_t version;  /* the server's; the client gives up if unlike */
+/* HELLO, client to server, at once after connecting; and CHALLENGE, server to client in answer, whatever
+ * version HELLO names. */
+struct bootstrap_wire_greeting {
+    uint64_t magic;    /* BOOTSTRAP_WIRE_MAGIC; else the server closes in silence */
+    uint32_t version;  /* the sender's; the client gives up if unlike */
     uint32_t reserved; /* 0 */
     uint8_t nonce[BOOTSTRAP_NONCE_BYTES]; /* random, of this connection: no replay */
 };
-_Static_assert(sizeof(struct bootstrap_wire_challenge) == 48, "wire");
+_Static_assert(sizeof(struct bootstrap_wire_greeting) == 48, "wire");
 
 /* Client to server: who it is, and that it knows the token. */
 struct bootstrap_wire_proof {
@@ -134,9 +126,8 @@ struct bootstrap_wire_member {
 _Static_assert(sizeof(struct bootstrap_wire_member) == 40, "wire");
 
 /* Decoders: `data` holds exactly the struct's bytes, as they came. False: refuse. */
-bool bootstrap_hello_decode(const void *data, struct bootstrap_wire_hello *hello_p);
-bool bootstrap_challenge_decode(const void *data,
-                                struct bootstrap_wire_challenge *challenge_p);
+bool bootstrap_greeting_decode(const void *data,
+                               struct bootstrap_wire_greeting *greeting_p);
 bool bootstrap_proof_decode(const void *data, struct bootstrap_wire_proof *proof_p);
 bool bootstrap_verdict_decode(const void *data, struct bootstrap_wire_verdict *verdict_p);
 

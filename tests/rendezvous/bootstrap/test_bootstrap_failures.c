@@ -7,6 +7,7 @@
 
 #include "rendezvous/bootstrap/bootstrap_net.h"
 #include "rendezvous/bootstrap/bootstrap_text.h"
+#include "support/fake_clock.h"
 
 static uint64_t since_ns(uint64_t began_ns)
 {
@@ -535,6 +536,7 @@ static void parameters_that_make_no_sense(void **state)
         const char *text;
     } cases[] = {
         {{.rank = 0, .size = 0}, TRYST_E_INVALID, "rank 0 of 0"},
+        {{.rank = 0, .size = 1}, TRYST_E_INVALID, "rank 0 of 1"},
         {{.rank = -1, .size = 2}, TRYST_E_INVALID, "rank -1 of 2"},
         {{.rank = 2, .size = 2}, TRYST_E_INVALID, "rank 2 of 2"},
         {{.rank = 1, .size = 2}, TRYST_E_CONFIG, "TRYST_BOOTSTRAP=host:port"},

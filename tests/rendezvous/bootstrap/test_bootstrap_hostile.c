@@ -10,6 +10,7 @@
 #include "core/random.h"
 #include "rendezvous/bootstrap/bootstrap_auth.h"
 #include "rendezvous/bootstrap/bootstrap_wire.h"
+#include "support/fake_clock.h"
 
 #define PATIENCE_MS 10000
 
@@ -19,8 +20,8 @@ static const struct bootstrap_token token = {JOB_TOKEN, sizeof JOB_TOKEN - 1};
 
 struct peer {
     int fd;
-    struct bootstrap_wire_hello hello;
-    struct bootstrap_wire_challenge challenge;
+    struct bootstrap_wire_greeting hello;
+    struct bootstrap_wire_greeting challenge;
     struct bootstrap_wire_proof proof;
     struct bootstrap_wire_verdict verdict;
 };
@@ -62,8 +63,8 @@ static void peer_send(int fd, const void *data, size_t bytes)
 static void peer_greet(struct peer *peer, const struct job *job, uint32_t version)
 {
     peer->fd = peer_connect(job);
-    peer->hello =
-        (struct bootstrap_wire_hello){.magic = BOOTSTRAP_WIRE_MAGIC, .version = version};
+    peer->hello = (struct bootstrap_wire_greeting){.magic = BOOTSTRAP_WIRE_MAGIC,
+                                                   .version = version};
     memset(peer->hello.nonce, 7, sizeof peer->hello.nonce);
     peer_send(peer->fd, &peer->hello, sizeof peer->hello);
     assert_int_equal(peer_read(peer->fd, &peer->challenge, sizeof peer->challenge),
@@ -257,8 +258,8 @@ static void cut_off_at_every_byte(void **state)
     job_begin(&job, 2);
     for (size_t bytes = 0; bytes < sizeof peer.hello; bytes++) {
         int fd = peer_connect(&job);
-        peer.hello = (struct bootstrap_wire_hello){.magic = BOOTSTRAP_WIRE_MAGIC,
-                                                   .version = BOOTSTRAP_WIRE_VERSION};
+        peer.hello = (struct bootstrap_wire_greeting){.magic = BOOTSTRAP_WIRE_MAGIC,
+                                                      .version = BOOTSTRAP_WIRE_VERSION};
         peer_send(fd, &peer.hello, bytes);
         close(fd);
     }
@@ -436,10 +437,10 @@ struct impostor {
 static void *impostor_main(void *arg)
 {
     struct impostor *impostor = arg;
-    struct bootstrap_wire_hello hello;
+    struct bootstrap_wire_greeting hello;
     struct bootstrap_wire_proof proof;
-    struct bootstrap_wire_challenge challenge = {.magic = impostor->magic,
-                                                 .version = impostor->version};
+    struct bootstrap_wire_greeting challenge = {.magic = impostor->magic,
+                                                .version = impostor->version};
     struct bootstrap_wire_verdict verdict = {.code = impostor->code, .mac = {1, 2, 3}};
     int fd = accept(impostor->listen_fd, NULL, NULL);
     size_t got = peer_read(fd, &hello, sizeof hello);

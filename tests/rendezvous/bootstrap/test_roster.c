@@ -141,7 +141,7 @@ static void spoil_setting(void)
     struct config *other;
     assert_int_equal(config_open_defaults(&other), TRYST_OK);
     assert_int_equal(config_set(other, "wants_max", "77", NULL), TRYST_OK);
-    config_agreed_values(other, gathered[5].agreed);
+    config_agreed(other, gathered[5].agreed, ROSTER_DIGESTS_MAX);
     config_close(other);
 }
 
