@@ -391,14 +391,12 @@ static int rail_run(struct sched *sched, struct rail_window *rail, struct list *
     return started;
 }
 
-static int on_run(void *arg)
+/** Apart from on_run, which mostly has nothing to do. */
+__attribute__((noinline)) static int rails_run(struct sched *sched)
 {
-    struct sched *sched = arg;
     struct list_node *node;
     struct list later;
     int started = 0;
-    if (!sched->moved)
-        return 0;
     sched->moved = sched->blocked = false;
     list_init(&later);
     for (uint32_t i = 0; i < sched->rails_count; i++)
@@ -408,6 +406,12 @@ static int on_run(void *arg)
         lane_queue(sched, container_of(node, struct dispatch_lane, later));
     sched->moved = again;
     return started;
+}
+
+static int on_run(void *arg)
+{
+    struct sched *sched = arg;
+    return sched->moved ? rails_run(sched) : 0;
 }
 
 const struct dispatch_ops sched_ops = {.lane_init = on_lane_init,

@@ -33,7 +33,7 @@ static inline void op_clear(tryst_op *op)
     memset(at, 0, CLEARED % PIECE);
 }
 
-tryst_op *op_open(struct rendezvous *rdv, enum op_kind kind)
+__attribute__((flatten)) tryst_op *op_open(struct rendezvous *rdv, enum op_kind kind)
 {
     tryst_op *op = pool_get(rdv->ops);
     if (!op)

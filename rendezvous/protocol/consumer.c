@@ -43,7 +43,7 @@ static void id_drop(tryst_op *op)
     op->id = 0;
 }
 
-static void marks_clear(tryst_op *op)
+static inline void marks_clear(tryst_op *op)
 {
     if (want_is_packed_next(op))
         op->peer->out.wants_sent--; /* it never leaves */
