@@ -20,8 +20,7 @@
  *  flight. A rail's bytes are the sum of those of its lanes that are not away; they exceed its window by
  *  what was in flight on lanes that have come back, and by one slice.
  *
- *  With every urgency zero (TRYST_SCHED=fifo) transfers of a lane start in the order in which they came,
- *  and lanes take turns, a window each.
+ *  With rank and step of every urgency zero (TRYST_SCHED=fifo) what was submitted first starts first.
  */
 #ifndef COMMSCHED_SCHED_H
 #define COMMSCHED_SCHED_H

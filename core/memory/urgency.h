@@ -2,8 +2,8 @@
 /* How urgent something is: one total order for everything that waits.
  *
  * Class before all, then priority, then the older step, then what was submitted first. Of two numbers
- * the smaller is the more urgent. All that is equal stays in the order in which it came, so with every
- * urgency left zero (TRYST_SCHED=fifo) the same queues are first come, first served.
+ * the smaller is the more urgent. With rank and step left zero (TRYST_SCHED=fifo) the same queues are first
+ * come, first served.
  * Callers: rendezvous, commsched, transports. */
 #ifndef TRYST_CORE_URGENCY_H
 #define TRYST_CORE_URGENCY_H

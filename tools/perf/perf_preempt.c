@@ -116,15 +116,16 @@ static tryst_status background_begin(struct preempt *preempt, tryst_op **op_p)
                               : perf_fail(preempt->rank, "send", status, "background");
 }
 
-/* Let the background move until `until_s`; two of its sends are always under way. */
+/* Let the background move until `until_s`; two of its sends are under way then. */
 static tryst_status background_move(struct preempt *preempt, double until_s)
 {
-    for (double now_s = perf_now_s(preempt->rank); now_s < until_s;
-         now_s = perf_now_s(preempt->rank)) {
+    for (;;) {
+        double left_s = until_s - perf_now_s(preempt->rank);
         tryst_op **op = &preempt->moving[preempt->oldest];
-        tryst_status status = tryst_wait(*op, (uint64_t)((until_s - now_s) * S_NS) + 1);
+        tryst_status status =
+            tryst_wait(*op, left_s > 0 ? (uint64_t)(left_s * S_NS) + 1 : 0);
         if (status == TRYST_E_TIMEOUT)
-            break;
+            return TRYST_OK;
         status = perf_op_end(preempt->rank, *op, "background", 0);
         *op = NULL;
         if (status == TRYST_OK)
@@ -133,7 +134,6 @@ static tryst_status background_move(struct preempt *preempt, double until_s)
             return status;
         preempt->oldest = (preempt->oldest + 1) % OUTSTANDING;
     }
-    return TRYST_OK;
 }
 
 static tryst_status urgent_once(struct preempt *preempt, double *seconds_p)
