@@ -38,6 +38,7 @@
 #define POWER_MOST  500.0
 
 struct mwu {
+    struct arrays arrays;
     struct plan_work *work;
     double *time, *weight; /* by row; weight = exp((time - top) / mu) */
     double *price;         /* by row: weight ÷ sum */
@@ -56,38 +57,27 @@ struct mwu {
 
 static void mwu_wipe(struct mwu *mwu)
 {
-    mem_free(mwu->time);
-    mem_free(mwu->weight);
-    mem_free(mwu->price);
-    mem_free(mwu->change);
-    mem_free(mwu->touched);
+    arrays_free(&mwu->arrays);
     mem_free(mwu->active);
     mem_free(mwu->cost);
     mem_free(mwu->share);
     mem_free(mwu->kept);
-    mem_free(mwu->cheap);
-    mem_free(mwu->dear);
-    mem_free(mwu->cheap_cost);
-    mem_free(mwu->dear_cost);
 }
 
 static tryst_status mwu_init(struct mwu *mwu, struct plan_work *work)
 {
     uint32_t rows = work->rows, groups = work->groups;
     *mwu = (struct mwu){.work = work, .log_rows = log(rows + 1.0), .best_time = INFINITY};
-    mwu->time = mem_zalloc_array(rows, sizeof *mwu->time);
-    mwu->weight = mem_zalloc_array(rows, sizeof *mwu->weight);
-    mwu->price = mem_zalloc_array(rows, sizeof *mwu->price);
-    mwu->change = mem_zalloc_array(rows, sizeof *mwu->change);
-    mwu->touched = mem_zalloc_array(rows, sizeof *mwu->touched);
-    mwu->cheap = mem_zalloc_array(groups, sizeof *mwu->cheap);
-    mwu->dear = mem_zalloc_array(groups, sizeof *mwu->dear);
-    mwu->cheap_cost = mem_zalloc_array(groups, sizeof *mwu->cheap_cost);
-    mwu->dear_cost = mem_zalloc_array(groups, sizeof *mwu->dear_cost);
-    if (!mwu->time || !mwu->weight || !mwu->price || !mwu->change || !mwu->touched ||
-        !mwu->cheap || !mwu->dear || !mwu->cheap_cost || !mwu->dear_cost)
-        return TRYST_E_NOMEM;
-    return TRYST_OK;
+    mwu->time = arrays_take(&mwu->arrays, rows, sizeof *mwu->time);
+    mwu->weight = arrays_take(&mwu->arrays, rows, sizeof *mwu->weight);
+    mwu->price = arrays_take(&mwu->arrays, rows, sizeof *mwu->price);
+    mwu->change = arrays_take(&mwu->arrays, rows, sizeof *mwu->change);
+    mwu->touched = arrays_take(&mwu->arrays, rows, sizeof *mwu->touched);
+    mwu->cheap = arrays_take(&mwu->arrays, groups, sizeof *mwu->cheap);
+    mwu->dear = arrays_take(&mwu->arrays, groups, sizeof *mwu->dear);
+    mwu->cheap_cost = arrays_take(&mwu->arrays, groups, sizeof *mwu->cheap_cost);
+    mwu->dear_cost = arrays_take(&mwu->arrays, groups, sizeof *mwu->dear_cost);
+    return mwu->arrays.status;
 }
 
 /* Room for a share of each column of the pool. */

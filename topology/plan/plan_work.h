@@ -21,6 +21,7 @@
 #include <stddef.h>
 
 #include "arborescence.h"
+#include "arrays.h"
 #include "plan.h"
 
 struct plan_column {
@@ -34,6 +35,7 @@ struct plan_column {
 };
 
 struct plan_work {
+    struct arrays arrays; /* all below, and the columns', but what grows */
     struct overlay *overlay;
     enum plan_op op;
     uint32_t root; /* broadcast, reduce */
