@@ -32,6 +32,7 @@ struct plan_column {
         *up;       /* parents; `up` may be `down`; NULL: the operation has no such half */
     uint64_t hash; /* of root and parents */
     double share;  /* the current solution's */
+    double share_kept; /* plan_mwu.c: of the best that was seen */
 };
 
 struct plan_work {
