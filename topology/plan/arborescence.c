@@ -14,7 +14,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "core/alloc.h"
+#include "arrays.h"
 
 #define NONE UINT32_MAX
 
@@ -30,6 +30,7 @@ struct node {
 };
 
 struct arborescence {
+    struct arrays arrays;
     uint32_t count, nodes_count, kids_count;
     const double *cost;
     bool reversed;
@@ -49,14 +50,7 @@ void arborescence_close(struct arborescence *a)
 {
     if (!a)
         return;
-    mem_free(a->in);
-    mem_free(a->edge);
-    mem_free(a->nodes);
-    mem_free(a->kids);
-    mem_free(a->slot_node);
-    mem_free(a->path);
-    mem_free(a->where);
-    mem_free(a->stack);
+    arrays_free(&a->arrays);
     mem_free(a);
 }
 
@@ -67,16 +61,15 @@ tryst_status arborescence_open(uint32_t count, struct arborescence **arborescenc
     if (!a)
         return TRYST_E_NOMEM;
     a->count = count;
-    a->in = mem_zalloc_array(n * n, sizeof *a->in);
-    a->edge = mem_zalloc_array(n * n, sizeof *a->edge);
-    a->nodes = mem_zalloc_array(2 * n, sizeof *a->nodes);
-    a->kids = mem_zalloc_array(2 * n, sizeof *a->kids);
-    a->slot_node = mem_zalloc_array(n, sizeof *a->slot_node);
-    a->path = mem_zalloc_array(n, sizeof *a->path);
-    a->where = mem_zalloc_array(n, sizeof *a->where);
-    a->stack = mem_zalloc_array(2 * n, sizeof *a->stack);
-    if (!a->in || !a->edge || !a->nodes || !a->kids || !a->slot_node || !a->path ||
-        !a->where || !a->stack) {
+    a->in = arrays_take(&a->arrays, n * n, sizeof *a->in);
+    a->edge = arrays_take(&a->arrays, n * n, sizeof *a->edge);
+    a->nodes = arrays_take(&a->arrays, 2 * n, sizeof *a->nodes);
+    a->kids = arrays_take(&a->arrays, 2 * n, sizeof *a->kids);
+    a->slot_node = arrays_take(&a->arrays, n, sizeof *a->slot_node);
+    a->path = arrays_take(&a->arrays, n, sizeof *a->path);
+    a->where = arrays_take(&a->arrays, n, sizeof *a->where);
+    a->stack = arrays_take(&a->arrays, 2 * n, sizeof *a->stack);
+    if (a->arrays.status) {
         arborescence_close(a);
         return TRYST_E_NOMEM;
     }

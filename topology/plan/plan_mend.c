@@ -26,6 +26,7 @@
 #define SHARE_MIN 1e-9 /* less than that is not moved */
 
 struct mend {
+    struct arrays arrays;
     struct plan_work *work;
     double *value,
         *change;          /* by row: the time; what a move of all of a share would add */
@@ -38,39 +39,22 @@ struct mend {
     double enough, longest, work_left;
 };
 
-static void mend_wipe(struct mend *mend)
-{
-    mem_free(mend->value);
-    mem_free(mend->change);
-    mem_free(mend->price);
-    mem_free(mend->load);
-    mem_free(mend->full);
-    mem_free(mend->turn);
-    mem_free(mend->below);
-    mem_free(mend->is_below);
-    mem_free(mend->down);
-    mem_free(mend->up);
-}
-
 static tryst_status mend_init(struct mend *mend, struct plan_work *work, double gap)
 {
     size_t n = work->ranks;
     *mend = (struct mend){.work = work, .work_left = TRY_WORK};
     mend->enough = work->bound / (1 - gap);
-    mend->value = mem_zalloc_array(work->rows, sizeof *mend->value);
-    mend->change = mem_zalloc_array(work->rows, sizeof *mend->change);
-    mend->price = mem_zalloc_array(work->links, sizeof *mend->price);
-    mend->load = mem_zalloc_array(work->links, sizeof *mend->load);
-    mend->full = mem_zalloc_array(work->links, sizeof *mend->full);
-    mend->turn = mem_zalloc_array(n, sizeof *mend->turn);
-    mend->below = mem_zalloc_array(n, sizeof *mend->below);
-    mend->is_below = mem_zalloc_array(n, sizeof *mend->is_below);
-    mend->down = mem_zalloc_array(n, sizeof *mend->down);
-    mend->up = mem_zalloc_array(n, sizeof *mend->up);
-    return mend->value && mend->change && mend->price && mend->load && mend->full &&
-                   mend->turn && mend->below && mend->is_below && mend->down && mend->up
-               ? TRYST_OK
-               : TRYST_E_NOMEM;
+    mend->value = arrays_take(&mend->arrays, work->rows, sizeof *mend->value);
+    mend->change = arrays_take(&mend->arrays, work->rows, sizeof *mend->change);
+    mend->price = arrays_take(&mend->arrays, work->links, sizeof *mend->price);
+    mend->load = arrays_take(&mend->arrays, work->links, sizeof *mend->load);
+    mend->full = arrays_take(&mend->arrays, work->links, sizeof *mend->full);
+    mend->turn = arrays_take(&mend->arrays, n, sizeof *mend->turn);
+    mend->below = arrays_take(&mend->arrays, n, sizeof *mend->below);
+    mend->is_below = arrays_take(&mend->arrays, n, sizeof *mend->is_below);
+    mend->down = arrays_take(&mend->arrays, n, sizeof *mend->down);
+    mend->up = arrays_take(&mend->arrays, n, sizeof *mend->up);
+    return mend->arrays.status;
 }
 
 /* Times of the rows, and costs of all edges at prices that follow them: (time ÷ the longest) to the eighth. */
@@ -375,6 +359,6 @@ tryst_status plan_mend(struct plan_work *work, const struct plan *before, double
         status = trees_take(&mend, before);
     if (!status && work->rows > 0)
         status = rows_relieve(&mend);
-    mend_wipe(&mend);
+    arrays_free(&mend.arrays);
     return status;
 }

@@ -13,7 +13,6 @@
  */
 #include "plan_mwu.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -37,18 +36,23 @@
 #define POWER_LEAST (-300.0)
 #define POWER_MOST  500.0
 
+struct in_use {
+    uint32_t column;
+    double cost; /* as ranked */
+};
+
 struct mwu {
+    struct arrays arrays;
     struct plan_work *work;
     double *time, *weight; /* by row; weight = exp((time - top) / mu) */
     double *price;         /* by row: weight ÷ sum */
     double sum, top, mu, log_rows;
     double *change; /* by row: of the step being tried */
     uint32_t *touched, touched_count;
-    uint32_t *active, active_count, active_room; /* columns with a share */
-    double *share, *kept;                        /* by column; kept: of the best time */
-    double *cost;                                /* by position in `active`: as ranked */
-    double values_count;                         /* of all in use */
-    uint32_t share_room;
+    struct in_use *active; /* columns with a share */
+    uint32_t active_count;
+    size_t active_room;
+    double values_count; /* of all in use */
     double best_time;
     uint32_t *cheap, *dear; /* by group: columns in use, GRAPH_NONE: none */
     double *cheap_cost, *dear_cost;
@@ -56,65 +60,33 @@ struct mwu {
 
 static void mwu_wipe(struct mwu *mwu)
 {
-    mem_free(mwu->time);
-    mem_free(mwu->weight);
-    mem_free(mwu->price);
-    mem_free(mwu->change);
-    mem_free(mwu->touched);
+    arrays_free(&mwu->arrays);
     mem_free(mwu->active);
-    mem_free(mwu->cost);
-    mem_free(mwu->share);
-    mem_free(mwu->kept);
-    mem_free(mwu->cheap);
-    mem_free(mwu->dear);
-    mem_free(mwu->cheap_cost);
-    mem_free(mwu->dear_cost);
 }
 
 static tryst_status mwu_init(struct mwu *mwu, struct plan_work *work)
 {
     uint32_t rows = work->rows, groups = work->groups;
     *mwu = (struct mwu){.work = work, .log_rows = log(rows + 1.0), .best_time = INFINITY};
-    mwu->time = mem_zalloc_array(rows, sizeof *mwu->time);
-    mwu->weight = mem_zalloc_array(rows, sizeof *mwu->weight);
-    mwu->price = mem_zalloc_array(rows, sizeof *mwu->price);
-    mwu->change = mem_zalloc_array(rows, sizeof *mwu->change);
-    mwu->touched = mem_zalloc_array(rows, sizeof *mwu->touched);
-    mwu->cheap = mem_zalloc_array(groups, sizeof *mwu->cheap);
-    mwu->dear = mem_zalloc_array(groups, sizeof *mwu->dear);
-    mwu->cheap_cost = mem_zalloc_array(groups, sizeof *mwu->cheap_cost);
-    mwu->dear_cost = mem_zalloc_array(groups, sizeof *mwu->dear_cost);
-    if (!mwu->time || !mwu->weight || !mwu->price || !mwu->change || !mwu->touched ||
-        !mwu->cheap || !mwu->dear || !mwu->cheap_cost || !mwu->dear_cost)
-        return TRYST_E_NOMEM;
-    return TRYST_OK;
+    mwu->time = arrays_take(&mwu->arrays, rows, sizeof *mwu->time);
+    mwu->weight = arrays_take(&mwu->arrays, rows, sizeof *mwu->weight);
+    mwu->price = arrays_take(&mwu->arrays, rows, sizeof *mwu->price);
+    mwu->change = arrays_take(&mwu->arrays, rows, sizeof *mwu->change);
+    mwu->touched = arrays_take(&mwu->arrays, rows, sizeof *mwu->touched);
+    mwu->cheap = arrays_take(&mwu->arrays, groups, sizeof *mwu->cheap);
+    mwu->dear = arrays_take(&mwu->arrays, groups, sizeof *mwu->dear);
+    mwu->cheap_cost = arrays_take(&mwu->arrays, groups, sizeof *mwu->cheap_cost);
+    mwu->dear_cost = arrays_take(&mwu->arrays, groups, sizeof *mwu->dear_cost);
+    return mwu->arrays.status;
 }
 
-/* Room for a share of each column of the pool. */
-static tryst_status shares_room(struct mwu *mwu)
+/* Room for each column of the pool among those in use. */
+static tryst_status active_reserve(struct mwu *mwu)
 {
-    uint32_t need = mwu->work->columns_count;
-    if (need <= mwu->share_room)
-        return TRYST_OK;
-    uint32_t room = 2 * need + 64;
-    double *share = mem_resize(mwu->share, room * sizeof *share);
-    if (share)
-        mwu->share = share;
-    double *kept = share ? mem_resize(mwu->kept, room * sizeof *kept) : NULL;
-    if (kept)
-        mwu->kept = kept;
-    uint32_t *active = kept ? mem_resize(mwu->active, room * sizeof *active) : NULL;
-    if (active)
-        mwu->active = active;
-    double *cost = active ? mem_resize(mwu->cost, room * sizeof *cost) : NULL;
-    if (!cost)
-        return TRYST_E_NOMEM;
-    mwu->cost = cost;
-    size_t old = mwu->share_room, more = room - old;
-    memset(share + old, 0, more * sizeof *share);
-    memset(kept + old, 0, more * sizeof *kept);
-    mwu->share_room = room;
-    return TRYST_OK;
+    return mem_reserve(&mwu->active, &mwu->active_room, mwu->work->columns_count,
+                       sizeof *mwu->active)
+               ? TRYST_OK
+               : TRYST_E_NOMEM;
 }
 
 /* e to the x, to nine digits, in plain arithmetic: libm's differs from processor to processor, and takes longer. */
@@ -160,8 +132,8 @@ static void times_set(struct mwu *mwu)
 {
     memset(mwu->time, 0, mwu->work->rows * sizeof *mwu->time);
     for (uint32_t i = 0; i < mwu->active_count; i++) {
-        const struct plan_column *column = &mwu->work->columns[mwu->active[i]];
-        double share = mwu->share[mwu->active[i]];
+        const struct plan_column *column = &mwu->work->columns[mwu->active[i].column];
+        const double share = column->share;
         for (uint32_t k = 0; k < column->values_count; k++)
             mwu->time[column->rows[k]] += share * column->values[k];
     }
@@ -172,9 +144,9 @@ static void best_keep(struct mwu *mwu)
 {
     if (mwu->top >= mwu->best_time)
         return;
-    assert(mwu->share && mwu->kept); /* start_set made room */
     mwu->best_time = mwu->top;
-    memcpy(mwu->kept, mwu->share, mwu->share_room * sizeof *mwu->kept);
+    for (uint32_t i = 0; i < mwu->work->columns_count; i++)
+        mwu->work->columns[i].share_kept = mwu->work->columns[i].share;
 }
 
 /* --- one step --------------------------------------------------------------------------- */
@@ -247,17 +219,16 @@ static void step_take(struct mwu *mwu, double step)
 /* Moves share from one column to another of its group. */
 static void share_move(struct mwu *mwu, uint32_t from, uint32_t to)
 {
-    const struct plan_column *columns = mwu->work->columns;
-    assert(mwu->share);
+    struct plan_column *columns = mwu->work->columns;
     change_add(mwu, &columns[to], 1);
     change_add(mwu, &columns[from], -1);
-    double most = mwu->share[from], step = step_search(mwu, most);
+    double most = columns[from].share, step = step_search(mwu, most);
     if (step > 0) {
         step_take(mwu, step);
-        if (mwu->share[to] == 0)
-            mwu->active[mwu->active_count++] = to;
-        mwu->share[to] += step;
-        mwu->share[from] = step < most ? most - step : 0;
+        if (columns[to].share == 0)
+            mwu->active[mwu->active_count++].column = to;
+        columns[to].share += step;
+        columns[from].share = step < most ? most - step : 0;
     }
     for (uint32_t i = 0; i < mwu->touched_count; i++)
         mwu->change[mwu->touched[i]] = 0;
@@ -268,7 +239,7 @@ static void active_sweep(struct mwu *mwu)
 {
     uint32_t left = 0;
     for (uint32_t i = 0; i < mwu->active_count; i++)
-        if (mwu->share[mwu->active[i]] > 0)
+        if (mwu->work->columns[mwu->active[i].column].share > 0)
             mwu->active[left++] = mwu->active[i];
     mwu->active_count = left;
 }
@@ -284,17 +255,17 @@ static double active_rank(struct mwu *mwu)
         mwu->cheap[g] = mwu->dear[g] = GRAPH_NONE;
     mwu->values_count = 0;
     for (uint32_t i = 0; i < mwu->active_count; i++) {
-        const struct plan_column *column = &work->columns[mwu->active[i]];
+        const struct plan_column *column = &work->columns[mwu->active[i].column];
         double cost = plan_column_cost(column, mwu->price);
-        mwu->cost[i] = cost;
+        mwu->active[i].cost = cost;
         mwu->values_count += column->values_count;
         uint32_t g = column->group;
         if (mwu->cheap[g] == GRAPH_NONE || cost < mwu->cheap_cost[g]) {
-            mwu->cheap[g] = mwu->active[i];
+            mwu->cheap[g] = mwu->active[i].column;
             mwu->cheap_cost[g] = cost;
         }
         if (mwu->dear[g] == GRAPH_NONE || cost > mwu->dear_cost[g]) {
-            mwu->dear[g] = mwu->active[i];
+            mwu->dear[g] = mwu->active[i].column;
             mwu->dear_cost[g] = cost;
         }
     }
@@ -308,11 +279,11 @@ static void active_move(struct mwu *mwu)
 {
     uint32_t ranked = mwu->active_count, moves = MOVES_MAX * mwu->work->groups;
     for (uint32_t i = 0; i < ranked && moves > 0; i++) {
-        uint32_t g = mwu->work->columns[mwu->active[i]].group;
+        uint32_t g = mwu->work->columns[mwu->active[i].column].group;
         double middle = (mwu->cheap_cost[g] + mwu->dear_cost[g]) / 2;
-        if (mwu->cheap[g] == mwu->dear[g] || !(mwu->cost[i] > middle))
+        if (mwu->cheap[g] == mwu->dear[g] || !(mwu->active[i].cost > middle))
             continue;
-        share_move(mwu, mwu->active[i], mwu->cheap[g]);
+        share_move(mwu, mwu->active[i].column, mwu->cheap[g]);
         moves--;
     }
     active_sweep(mwu);
@@ -348,14 +319,12 @@ static tryst_status start_set(struct mwu *mwu)
             return status;
         work->columns[column].share = 1;
     }
-    tryst_status status = shares_room(mwu);
+    tryst_status status = active_reserve(mwu);
     if (status)
         return status;
     for (uint32_t i = 0; i < work->columns_count; i++)
-        if (work->columns[i].share > 0) {
-            mwu->active[mwu->active_count++] = i;
-            mwu->share[i] = work->columns[i].share;
-        }
+        if (work->columns[i].share > 0)
+            mwu->active[mwu->active_count++].column = i;
     return TRYST_OK;
 }
 
@@ -372,7 +341,7 @@ static tryst_status oracle_step(struct mwu *mwu, double *gain_p)
         uint32_t column;
         tryst_status status = plan_work_take(work, plan_work_best_root(work, g), &column);
         if (!status)
-            status = shares_room(mwu);
+            status = active_reserve(mwu);
         if (status)
             return status;
         if (column != mwu->dear[g])
@@ -435,10 +404,8 @@ tryst_status plan_mwu(struct plan_work *work, const struct plan_mwu_params *para
         status = start_set(&mwu);
     if (!status && work->rows > 0)
         status = walk_down(&mwu, params);
-    else if (!status && mwu.kept && mwu.share)
-        memcpy(mwu.kept, mwu.share, mwu.share_room * sizeof *mwu.kept);
-    for (uint32_t i = 0; !status && mwu.kept && i < work->columns_count; i++)
-        work->columns[i].share = mwu.kept[i];
+    for (uint32_t i = 0; !status && work->rows > 0 && i < work->columns_count; i++)
+        work->columns[i].share = work->columns[i].share_kept;
     mwu_wipe(&mwu);
     return status;
 }

@@ -16,7 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
 #include "topology/routes/overlay_price.h"
 
 #define NONE      GRAPH_NONE
@@ -34,6 +33,7 @@ struct access {
 };
 
 struct seed {
+    struct arrays arrays;
     struct plan_work *work;
     struct access *out, *in; /* by rank */
     double *cost,
@@ -47,21 +47,6 @@ struct seed {
     double tie;   /* costs that differ less are equal */
     double level; /* what a level of depth is worth, as strain */
 };
-
-static void seed_wipe(struct seed *seed)
-{
-    mem_free(seed->out);
-    mem_free(seed->in);
-    mem_free(seed->cost);
-    mem_free(seed->strain);
-    mem_free(seed->used);
-    mem_free(seed->row_price);
-    mem_free(seed->parent);
-    mem_free(seed->depth);
-    mem_free(seed->best);
-    mem_free(seed->open);
-    mem_free(seed->room);
-}
 
 /* The row that every sampled edge of `rank` loads, and most: its access link. */
 static struct access access_find(struct plan_work *work, uint32_t rank, bool out,
@@ -91,20 +76,18 @@ static tryst_status seed_init(struct seed *seed, struct plan_work *work)
 {
     size_t n = work->ranks;
     *seed = (struct seed){.work = work, .work_left = EDGE_WORK * work->effort};
-    seed->out = mem_zalloc_array(n, sizeof *seed->out);
-    seed->in = mem_zalloc_array(n, sizeof *seed->in);
-    seed->cost = mem_zalloc_array(n * n, sizeof *seed->cost);
-    seed->strain = mem_zalloc_array(n * n, sizeof *seed->strain);
-    seed->used = mem_zalloc_array(work->links, sizeof *seed->used);
-    seed->row_price = mem_zalloc_array(work->links, sizeof *seed->row_price);
-    seed->parent = mem_zalloc_array(n, sizeof *seed->parent);
-    seed->depth = mem_zalloc_array(n, sizeof *seed->depth);
-    seed->best = mem_zalloc_array(n, sizeof *seed->best);
-    seed->open = mem_zalloc_array(n, sizeof *seed->open);
-    seed->room = mem_zalloc_array(n, sizeof *seed->room);
-    if (!seed->out || !seed->in || !seed->cost || !seed->strain || !seed->used ||
-        !seed->row_price || !seed->parent || !seed->depth || !seed->best || !seed->open ||
-        !seed->room)
+    seed->out = arrays_take(&seed->arrays, n, sizeof *seed->out);
+    seed->in = arrays_take(&seed->arrays, n, sizeof *seed->in);
+    seed->cost = arrays_take(&seed->arrays, n * n, sizeof *seed->cost);
+    seed->strain = arrays_take(&seed->arrays, n * n, sizeof *seed->strain);
+    seed->used = arrays_take(&seed->arrays, work->links, sizeof *seed->used);
+    seed->row_price = arrays_take(&seed->arrays, work->links, sizeof *seed->row_price);
+    seed->parent = arrays_take(&seed->arrays, n, sizeof *seed->parent);
+    seed->depth = arrays_take(&seed->arrays, n, sizeof *seed->depth);
+    seed->best = arrays_take(&seed->arrays, n, sizeof *seed->best);
+    seed->open = arrays_take(&seed->arrays, n, sizeof *seed->open);
+    seed->room = arrays_take(&seed->arrays, n, sizeof *seed->room);
+    if (seed->arrays.status)
         return TRYST_E_NOMEM;
     for (uint32_t i = 0; i < n && n > 1; i++) {
         seed->out[i] = access_find(work, i, true, seed->row_price);
@@ -428,8 +411,9 @@ tryst_status plan_seed(struct plan_work *work, double time_max, double time_enou
         trees_max = work->ranks;
     if (work->all_roots)
         trees_max = 1;
-    uint32_t *column = mem_zalloc_array((size_t)trees_max * work->groups, sizeof *column);
     tryst_status status = seed_init(&seed, work);
+    uint32_t *column =
+        arrays_take(&seed.arrays, (size_t)trees_max * work->groups, sizeof *column);
     if (!column)
         status = TRYST_E_NOMEM;
     if (!status) {
@@ -437,7 +421,6 @@ tryst_status plan_seed(struct plan_work *work, double time_max, double time_enou
         costs_set(&seed);
         status = sets_try(&seed, time_max, time_enough, trees_max, column, found_p);
     }
-    seed_wipe(&seed);
-    mem_free(column);
+    arrays_free(&seed.arrays);
     return status;
 }

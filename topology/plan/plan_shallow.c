@@ -15,7 +15,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
 #include "topology/routes/overlay_price.h"
 
 #define NONE GRAPH_NONE
@@ -35,6 +34,7 @@ struct lifted {
 };
 
 struct lifting {
+    struct arrays arrays;
     struct plan_work *work;
     double limit, work_left;
     double *used;        /* by link: how long it is busy, at most; scaled as rows are */
@@ -44,20 +44,6 @@ struct lifting {
     struct lifted *trees;
     uint32_t count;
 };
-
-static void lifting_wipe(struct lifting *lifting)
-{
-    for (uint32_t t = 0; lifting->trees && t < lifting->count; t++)
-        for (int half = 0; half < HALVES; half++)
-            mem_free(lifting->trees[t].parent[half]);
-    mem_free(lifting->trees);
-    mem_free(lifting->used);
-    mem_free(lifting->used_before);
-    mem_free(lifting->without);
-    mem_free(lifting->moved);
-    mem_free(lifting->parent_before);
-    mem_free(lifting->depth);
-}
 
 /* ---- edges and loads ---------------------------------------------------------------------- */
 
@@ -100,7 +86,7 @@ static tryst_status tree_take(struct lifting *lifting, uint32_t column)
     for (int half = 0; half < HALVES; half++) {
         if (!parent[half])
             continue;
-        tree->parent[half] = mem_alloc(bytes);
+        tree->parent[half] = arrays_take(&lifting->arrays, 1, bytes);
         if (!tree->parent[half])
             return TRYST_E_NOMEM;
         memcpy(tree->parent[half], parent[half], bytes);
@@ -114,15 +100,15 @@ static tryst_status lifting_init(struct lifting *lifting, struct plan_work *work
     size_t n = work->ranks, links = work->links;
     *lifting = (struct lifting){
         .work = work, .limit = limit, .work_left = LINK_WORK * work->effort};
-    lifting->used = mem_zalloc_array(links, sizeof(double));
-    lifting->used_before = mem_zalloc_array(links, sizeof(double));
-    lifting->without = mem_zalloc_array(links, sizeof(double));
-    lifting->moved = mem_zalloc_array(links, sizeof(double));
-    lifting->parent_before = mem_zalloc_array(n, sizeof(uint32_t));
-    lifting->depth = mem_zalloc_array(n, sizeof(uint32_t));
-    lifting->trees = mem_zalloc_array(plan_work_used(work), sizeof *lifting->trees);
-    if (!lifting->used || !lifting->used_before || !lifting->without || !lifting->moved ||
-        !lifting->parent_before || !lifting->depth || !lifting->trees)
+    lifting->used = arrays_take(&lifting->arrays, links, sizeof(double));
+    lifting->used_before = arrays_take(&lifting->arrays, links, sizeof(double));
+    lifting->without = arrays_take(&lifting->arrays, links, sizeof(double));
+    lifting->moved = arrays_take(&lifting->arrays, links, sizeof(double));
+    lifting->parent_before = arrays_take(&lifting->arrays, n, sizeof(uint32_t));
+    lifting->depth = arrays_take(&lifting->arrays, n, sizeof(uint32_t));
+    lifting->trees =
+        arrays_take(&lifting->arrays, plan_work_used(work), sizeof *lifting->trees);
+    if (lifting->arrays.status)
         return TRYST_E_NOMEM;
     tryst_status status = TRYST_OK;
     for (uint32_t i = 0; i < work->columns_count && !status; i++)
@@ -303,6 +289,6 @@ tryst_status plan_shallow(struct plan_work *work, double limit)
         trees_lift(&lifting);
         status = trees_hand_in(&lifting);
     }
-    lifting_wipe(&lifting);
+    arrays_free(&lifting.arrays);
     return status;
 }

@@ -13,8 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
-
 #define GRAIN          0x1p-52 /* sums of its multiples up to 1 are exact */
 #define SMALL_MAX      64u
 #define FRACTION_MAX   1000u /* denominators of single shares */
@@ -24,6 +22,7 @@
 #define DECIMALS_LAST  1e9
 
 struct rounding {
+    struct arrays arrays;
     struct plan_work *work;
     uint32_t *used; /* columns with a share, those of a group side by side */
     uint32_t count;
@@ -59,10 +58,10 @@ static bool rounding_init(struct rounding *rounding, struct plan_work *work)
 {
     uint32_t count = plan_work_used(work);
     *rounding = (struct rounding){.work = work};
-    rounding->used = mem_zalloc_array(count, sizeof *rounding->used);
-    rounding->share = mem_zalloc_array(count, sizeof *rounding->share);
-    rounding->parts = mem_zalloc_array(count, sizeof *rounding->parts);
-    if (!rounding->used || !rounding->share || !rounding->parts)
+    rounding->used = arrays_take(&rounding->arrays, count, sizeof *rounding->used);
+    rounding->share = arrays_take(&rounding->arrays, count, sizeof *rounding->share);
+    rounding->parts = arrays_take(&rounding->arrays, count, sizeof *rounding->parts);
+    if (rounding->arrays.status)
         return false;
     for (uint32_t i = 0; i < work->columns_count; i++) {
         uint32_t at = rounding->count;
@@ -77,13 +76,6 @@ static bool rounding_init(struct rounding *rounding, struct plan_work *work)
     }
     shares_read(rounding);
     return true;
-}
-
-static void rounding_wipe(struct rounding *rounding)
-{
-    mem_free(rounding->used);
-    mem_free(rounding->share);
-    mem_free(rounding->parts);
 }
 
 /* The share that a part more (or less) suits best. */
@@ -188,6 +180,6 @@ tryst_status plan_shares_round(struct plan_work *work, double limit)
     bool room = rounding_init(&rounding, work);
     if (room)
         grid_find(&rounding, limit);
-    rounding_wipe(&rounding);
+    arrays_free(&rounding.arrays);
     return room ? TRYST_OK : TRYST_E_NOMEM;
 }

@@ -14,7 +14,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
 #include "lp.h"
 #include "plan_seed.h"
 #include "plan_shallow.h"
@@ -26,6 +25,7 @@
     1e6 /* pivots × rows of all solves: a second or so; counted, so that plans repeat */
 
 struct thinning {
+    struct arrays arrays;
     struct plan_work *work;
     struct lp *lp;
     uint32_t *column; /* LP column → the pool's */
@@ -39,10 +39,7 @@ struct thinning {
 static void thinning_wipe(struct thinning *thinning)
 {
     lp_close(thinning->lp);
-    mem_free(thinning->column);
-    mem_free(thinning->shut);
-    mem_free(thinning->kept);
-    mem_free(thinning->group_open);
+    arrays_free(&thinning->arrays);
 }
 
 static tryst_status thinning_init(struct thinning *thinning, struct plan_work *work)
@@ -53,11 +50,12 @@ static tryst_status thinning_init(struct thinning *thinning, struct plan_work *w
     tryst_status status = lp_open(work->rows, work->groups, &thinning->lp);
     if (status)
         return status;
-    thinning->column = mem_zalloc_array(count, sizeof *thinning->column);
-    thinning->shut = mem_zalloc_array(count, sizeof *thinning->shut);
-    thinning->kept = mem_zalloc_array(count, sizeof *thinning->kept);
-    thinning->group_open = mem_zalloc_array(work->groups, sizeof *thinning->group_open);
-    if (!thinning->column || !thinning->shut || !thinning->kept || !thinning->group_open)
+    thinning->column = arrays_take(&thinning->arrays, count, sizeof *thinning->column);
+    thinning->shut = arrays_take(&thinning->arrays, count, sizeof *thinning->shut);
+    thinning->kept = arrays_take(&thinning->arrays, count, sizeof *thinning->kept);
+    thinning->group_open =
+        arrays_take(&thinning->arrays, work->groups, sizeof *thinning->group_open);
+    if (thinning->arrays.status)
         return TRYST_E_NOMEM;
     for (uint32_t i = 0; i < work->columns_count && !status; i++) {
         const struct plan_column *column = &work->columns[i];

@@ -134,28 +134,11 @@ void plan_work_close(struct plan_work *work)
 {
     if (!work)
         return;
-    for (uint32_t i = 0; i < work->columns_count; i++) {
-        struct plan_column *column = &work->columns[i];
-        mem_free(column->rows);
-        mem_free(column->values);
-        if (column->up != column->down)
-            mem_free(column->up);
-        mem_free(column->down);
-    }
     arborescence_close(work->down);
     arborescence_close(work->up);
     mem_free(work->columns);
     mem_free(work->index);
-    mem_free(work->link_row);
-    mem_free(work->row_links);
-    mem_free(work->price);
-    mem_free(work->load);
-    mem_free(work->cost);
-    mem_free(work->row_value);
-    mem_free(work->parent[0]);
-    mem_free(work->parent[1]);
-    mem_free(work->walk);
-    mem_free(work->best_row_price);
+    arrays_free(&work->arrays);
     mem_free(work);
 }
 
@@ -176,21 +159,18 @@ static void op_set(struct plan_work *work, const struct plan_params *params)
 static tryst_status room_make(struct plan_work *work)
 {
     size_t n = work->ranks, links = work->links;
-    work->link_row = mem_zalloc_array(links, sizeof *work->link_row);
-    work->row_links = mem_zalloc_array(links, sizeof *work->row_links);
-    work->price = mem_zalloc_array(links, sizeof *work->price);
-    work->load = mem_zalloc_array(links, sizeof *work->load);
-    work->row_value = mem_zalloc_array(links, sizeof *work->row_value);
-    work->best_row_price = mem_zalloc_array(links, sizeof *work->best_row_price);
-    work->cost = mem_zalloc_array(n * n, sizeof *work->cost);
-    work->parent[0] = mem_zalloc_array(n, sizeof *work->parent[0]);
-    work->parent[1] = mem_zalloc_array(n, sizeof *work->parent[1]);
-    work->walk = mem_zalloc_array(3 * n + 1, sizeof *work->walk);
-    if (!work->link_row || !work->row_links || !work->price || !work->load ||
-        !work->row_value || !work->best_row_price || !work->cost || !work->parent[0] ||
-        !work->parent[1] || !work->walk)
-        return TRYST_E_NOMEM;
-    return TRYST_OK;
+    work->link_row = arrays_take(&work->arrays, links, sizeof *work->link_row);
+    work->row_links = arrays_take(&work->arrays, links, sizeof *work->row_links);
+    work->price = arrays_take(&work->arrays, links, sizeof *work->price);
+    work->load = arrays_take(&work->arrays, links, sizeof *work->load);
+    work->row_value = arrays_take(&work->arrays, links, sizeof *work->row_value);
+    work->best_row_price =
+        arrays_take(&work->arrays, links, sizeof *work->best_row_price);
+    work->cost = arrays_take(&work->arrays, n * n, sizeof *work->cost);
+    work->parent[0] = arrays_take(&work->arrays, n, sizeof *work->parent[0]);
+    work->parent[1] = arrays_take(&work->arrays, n, sizeof *work->parent[1]);
+    work->walk = arrays_take(&work->arrays, 3 * n + 1, sizeof *work->walk);
+    return work->arrays.status;
 }
 
 /* So that times come out near 1 and above: scaled by the better bound of two guesses: all rows weigh the
@@ -468,8 +448,8 @@ static tryst_status column_values(struct plan_work *work, struct plan_column *co
     }
     for (uint32_t i = 0; i < work->rows; i++)
         count += work->row_value[i] > 0;
-    column->rows = mem_zalloc_array(count, sizeof *column->rows);
-    column->values = mem_zalloc_array(count, sizeof *column->values);
+    column->rows = arrays_take(&work->arrays, count, sizeof *column->rows);
+    column->values = arrays_take(&work->arrays, count, sizeof *column->values);
     if (!column->rows || !column->values)
         return TRYST_E_NOMEM;
     for (uint32_t i = 0; i < work->rows; i++)
@@ -480,22 +460,22 @@ static tryst_status column_values(struct plan_work *work, struct plan_column *co
     return TRYST_OK;
 }
 
-static uint32_t *parents_copy(const uint32_t *parent, uint32_t n)
+static uint32_t *parents_copy(struct plan_work *work, const uint32_t *parent)
 {
-    uint32_t *copy = mem_zalloc_array(n, sizeof *copy);
+    uint32_t *copy = arrays_take(&work->arrays, work->ranks, sizeof *copy);
     if (copy)
-        memcpy(copy, parent, n * sizeof *copy);
+        memcpy(copy, parent, work->ranks * sizeof *copy);
     return copy;
 }
 
 static tryst_status column_fill(struct plan_work *work, const uint32_t *down,
                                 const uint32_t *up, struct plan_column *column)
 {
-    if (down && !(column->down = parents_copy(down, work->ranks)))
+    if (down && !(column->down = parents_copy(work, down)))
         return TRYST_E_NOMEM;
     if (up == down)
         column->up = column->down;
-    else if (up && !(column->up = parents_copy(up, work->ranks)))
+    else if (up && !(column->up = parents_copy(work, up)))
         return TRYST_E_NOMEM;
     return column_values(work, column);
 }

@@ -21,6 +21,7 @@
 #include <stddef.h>
 
 #include "arborescence.h"
+#include "arrays.h"
 #include "plan.h"
 
 struct plan_column {
@@ -31,9 +32,11 @@ struct plan_column {
         *up;       /* parents; `up` may be `down`; NULL: the operation has no such half */
     uint64_t hash; /* of root and parents */
     double share;  /* the current solution's */
+    double share_kept; /* plan_mwu.c: of the best that was seen */
 };
 
 struct plan_work {
+    struct arrays arrays; /* all below, and the columns', but what grows */
     struct overlay *overlay;
     enum plan_op op;
     uint32_t root; /* broadcast, reduce */
