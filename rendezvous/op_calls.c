@@ -97,10 +97,9 @@ tryst_status tryst_op_reprioritize(tryst_op *op, int32_t priority)
     uint64_t to = (uint64_t)(INT32_MAX + INT64_C(1) - priority);
     /* relaxed, all: only decides who submits, and with what. */
     uint64_t before = atomic_load_explicit(&op->raise_to, memory_order_relaxed);
-    while (before < to &&
-           !atomic_compare_exchange_weak_explicit(&op->raise_to, &before, to,
-                                                  memory_order_relaxed,
-                                                  memory_order_relaxed))
+    while (before < to && !atomic_compare_exchange_weak_explicit(&op->raise_to, &before,
+                                                                 to, memory_order_relaxed,
+                                                                 memory_order_relaxed))
         ;
     if (before)
         return TRYST_OK; /* on its way, with the more urgent of the two */
