@@ -21,10 +21,9 @@
 struct rail_window {
     uint64_t bytes;                   /* in flight on its lanes that are not away */
     const struct dispatch_lane *over; /* started a slice beyond the window; or NULL */
-    struct urgent_queue
-        lanes[URGENCY_CLASSES]; /* that may have a slice of the class to start */
-    uint64_t
-        owed_bytes; /* started of training while background waited, less 15 times its own */
+    /* Of each class those that may have a slice to start. */
+    struct urgent_queue lanes[URGENCY_CLASSES];
+    uint64_t owed_bytes; /* see rail_share */
 };
 
 struct sched {
@@ -285,8 +284,8 @@ static bool window_has_room(uint64_t in_flight, uint64_t bytes, uint64_t window)
     return in_flight == 0 || in_flight + bytes <= window;
 }
 
-/** Has the rail room? Where nothing of the lane is in flight its slice, the most urgent of the rail, may overdraw it: one
- *  lane at a time. */
+/** Has the rail room? Where nothing of the lane is in flight its slice, the most urgent of the rail,
+ *  may overdraw it: one lane at a time. */
 static bool rail_has_room(const struct sched *sched, const struct dispatch_lane *lane,
                           uint64_t bytes)
 {
@@ -326,8 +325,8 @@ static struct transfer *rail_first(struct rail_window *rail, enum urgency_class 
                : NULL;
 }
 
-/** The transfer of the rail whose turn it is, or NULL. Background has its turn when training has nothing to
- *  start, and when it is owed a slice. */
+/** The transfer of the rail whose turn it is, or NULL. Background has its turn when training has
+ *  nothing to start, and when it is owed a slice. */
 static struct transfer *rail_next(struct rail_window *rail)
 {
     struct transfer *training = rail_first(rail, URGENCY_TRAINING);
@@ -338,7 +337,8 @@ static struct transfer *rail_next(struct rail_window *rail)
     return rail->owed_bytes >= bytes * (BACKGROUND_SHARE - 1) ? background : training;
 }
 
-/** `bytes` of `kind` were started while the other class waited. */
+/** `bytes` of `kind` were started while the other class waited. What background is owed grows by all
+ *  that training starts, and a slice of its own costs fifteen times its bytes: a sixteenth of all. */
 static void rail_share(struct rail_window *rail, enum urgency_class kind, uint64_t bytes)
 {
     if (kind == URGENCY_TRAINING)
@@ -363,8 +363,8 @@ static enum start slice_start(struct sched *sched, struct transfer *transfer)
     return STARTED;
 }
 
-/** Start slices of the rail's lanes until none may. A lane that the transport has no room for goes into
- *  `later`. */
+/** Start slices of the rail's lanes until none may. A lane that the transport has no room for goes
+ *  into `later`. */
 static int rail_run(struct sched *sched, struct rail_window *rail, struct list *later)
 {
     struct transfer *transfer;
