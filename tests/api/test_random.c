@@ -225,6 +225,15 @@ static void order_make(struct rank_run *self)
     qsort(self->order, (size_t)self->count, sizeof self->order[0], by_place);
 }
 
+/* Each end says what it wants, or nothing. */
+static void urgency_draw(const struct side *side, tryst_op_params *params)
+{
+    uint64_t drawn = side->pair->deadline_ns >> (side->is_send ? 4 : 8);
+    params->flags |= drawn % 3 ? 0 : TRYST_OP_PRIORITY;
+    params->flags |= drawn % 5 ? 0 : TRYST_OP_BACKGROUND;
+    params->priority = (int32_t)(drawn % 7) - 3;
+}
+
 static void side_submit(struct side *side)
 {
     const struct pair *pair = side->pair;
@@ -240,6 +249,7 @@ static void side_submit(struct side *side)
         params.deadline_ns = pair->deadline_ns;
     if (pair->fate == DEAD && side->is_send)
         params.flags = TRYST_OP_DEAD;
+    urgency_draw(side, &params);
     if (alloc) {
         params.alloc = on_alloc;
         params.alloc_arg = side;
@@ -253,6 +263,8 @@ static void side_submit(struct side *side)
                  TRYST_OK);
     if (side->cancel && pair->deadline_ns % 2)
         CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);
+    if (pair->deadline_ns % 7 < 2)
+        CHECK_STATUS(tryst_op_reprioritize(op, params.priority - 2), TRYST_OK);
     atomic_store(&side->op, op);
     if (side->cancel && pair->deadline_ns % 2 == 0)
         CHECK_STATUS(tryst_op_cancel(op), TRYST_OK);

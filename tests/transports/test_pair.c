@@ -265,6 +265,33 @@ static void test_frame_overtakes_bulk(void **state)
     transfer_free(&t);
 }
 
+/* Of bulk that the receiver reads, the more urgent goes first, piece by piece, whatever came first; of what is
+ * as urgent, what came first. What goes through the ring stays in the sender's order. */
+static void test_urgent_first(void **state)
+{
+    struct fixture *f = *state;
+    static const uint64_t rank[] = {5, 5, 3}; /* of the sends */
+    struct transfer t[3];
+    bool in_order = strcmp(f->variant->name, "ring") == 0;
+    for (int i = 0; i < 3; i++) {
+        transfer_init(f, &t[i], 10 + (uint64_t)i, 4 << 20, 0);
+        t[i].send.bulk.urgency = (struct urgency){rank[i], 0, 0};
+        t[i].recv.bulk.urgency = (struct urgency){5, 0, (uint64_t)i};
+        assert_int_equal(recv_start(f, &t[i]), TRYST_OK);
+        assert_int_equal(send_start(f, &t[i]), TRYST_OK);
+    }
+    assert_true(nodes_until(&f->a, other(f), &t[in_order ? 0 : 2].recv.done, 5000));
+    assert_false(t[1].recv.done || t[in_order ? 2 : 0].recv.done);
+    assert_true(nodes_until(&f->a, other(f), &t[in_order ? 1 : 0].recv.done, 5000));
+    assert_false(t[in_order ? 2 : 1].recv.done);
+    for (int i = 0; i < 3; i++) {
+        assert_true(nodes_until(&f->a, other(f), &t[i].recv.done, 5000));
+        assert_true(nodes_until(&f->a, other(f), &t[i].send.done, 5000));
+        transfer_check(&t[i]);
+        transfer_free(&t[i]);
+    }
+}
+
 static void test_cancel(void **state)
 {
     struct fixture *f = *state;
@@ -445,6 +472,7 @@ int main(void)
         TEST(test_bulk_sizes),
         TEST(test_bulk_many),
         TEST(test_frame_overtakes_bulk),
+        TEST(test_urgent_first),
         TEST(test_cancel),
         TEST(test_mismatch),
         TEST(test_posted_max),
