@@ -128,6 +128,7 @@ FORKED_CALL(c_test, tryst_op_test(r.pending))
 FORKED_CALL(c_wait, tryst_wait(r.pending, TRYST_FOREVER))
 FORKED_CALL(c_wait_all, tryst_wait_all(&r.pending, 1, TRYST_FOREVER))
 FORKED_CALL(c_cancel, tryst_op_cancel(r.pending))
+FORKED_CALL(c_reprioritize, tryst_op_reprioritize(r.pending, -1))
 FORKED_CALL(c_stream_wait, tryst_op_stream_wait(r.pending, 0, NULL))
 FORKED_CALL(c_tensor, tryst_op_tensor(r.pending, &tensor_))
 FORKED_CALL(c_error, tryst_op_error(r.pending, &error_))
@@ -169,6 +170,7 @@ static const struct {
     {"tryst_wait", c_wait},
     {"tryst_wait_all", c_wait_all},
     {"tryst_op_cancel", c_cancel},
+    {"tryst_op_reprioritize", c_reprioritize},
     {"tryst_op_stream_wait", c_stream_wait},
     {"tryst_op_tensor", c_tensor},
     {"tryst_op_error", c_error},
@@ -331,6 +333,7 @@ static void null_statuses(void)
     INVALID(tryst_wait(NULL, 0));
     INVALID(tryst_wait_all(NULL, 1, 0));
     INVALID(tryst_op_cancel(NULL));
+    INVALID(tryst_op_reprioritize(NULL, 0));
     INVALID(tryst_op_stream_wait(NULL, 0, NULL));
     INVALID(tryst_op_tensor(NULL, &tensor));
     INVALID(tryst_op_error(NULL, &error));
