@@ -107,10 +107,21 @@ static void finish(struct pipe_ep *ep, struct bulk *bulk, tryst_status status)
     append(&ep->finished, bulk);
 }
 
+/** Nothing more is read from pipe `which`. */
+static void in_close(struct pipe_ep *ep, int which)
+{
+    struct pipe_rail *rail = rail_of(ep->base.rail);
+    struct poller_source *source = &ep->in[which].source;
+    if (source->fd < 0)
+        return;
+    rail->host->poller_remove(rail->poller, source);
+    close(source->fd);
+    source->fd = -1;
+}
+
 /** It carries nothing any more: all bulk ends, all descriptors are closed. */
 static void shut(struct pipe_ep *ep, int state, tryst_status status)
 {
-    struct pipe_rail *rail = rail_of(ep->base.rail);
     ep->state = state;
     for (int i = 0; i < PIPES; i++) {
         struct bulk **lists[] = {&ep->in[i].into, &ep->sends[i], &ep->posted};
@@ -120,13 +131,10 @@ static void shut(struct pipe_ep *ep, int state, tryst_status status)
                 *lists[k] = k ? slot_of(bulk)->next : NULL;
                 finish(ep, bulk, status);
             }
-        if (ep->in[i].source.fd >= 0) {
-            rail->host->poller_remove(rail->poller, &ep->in[i].source);
-            close(ep->in[i].source.fd);
-        }
+        in_close(ep, i);
         for (int end = 0; end < 2 && ep->out[i][end] >= 0; end++)
             close(ep->out[i][end]);
-        ep->in[i].source.fd = ep->out[i][0] = ep->out[i][1] = -1;
+        ep->out[i][0] = ep->out[i][1] = -1;
     }
 }
 
@@ -343,8 +351,13 @@ static int in_read(struct pipe_ep *ep, int which)
         ssize_t n = left ? read(in->source.fd, to, left) : 0;
         if (n < 0 && errno == EAGAIN)
             break;
-        if (n <= 0 && left) {
-            broken(ep, TRYST_E_PEER, "the peer has closed its pipes");
+        if (n < 0) {
+            broken(ep, TRYST_E_PEER, "a pipe cannot be read");
+            break;
+        }
+        if (n == 0 &&
+            left) { /* the peer has closed its end, or died: which, the link says */
+            in_close(ep, which);
             break;
         }
         in->at += (size_t)n;
