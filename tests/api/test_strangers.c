@@ -88,12 +88,13 @@ struct message {
 /* What is said; returns its bytes. */
 static size_t misdeed_write(enum misdeed misdeed, uint8_t *at)
 {
-    struct message message = {
-        .header = {.bytes = sizeof message.hello,
-                   .type = LINK_HELLO,
-                   .magic = LINK_MAGIC},
-        .hello = {
-            .magic = HELLO_MAGIC, .wire_version = TEST_WIRE_VERSION, .rank = 1, .size = 2}};
+    struct message message = {.header = {.bytes = sizeof message.hello,
+                                         .type = LINK_HELLO,
+                                         .magic = LINK_MAGIC},
+                              .hello = {.magic = HELLO_MAGIC,
+                                        .wire_version = TEST_WIRE_VERSION,
+                                        .rank = 1,
+                                        .size = 2}};
     static const uint8_t bootstrap_hello[48] = "TRYSTBST\001";
     size_t bytes = sizeof message;
     switch (misdeed) {
