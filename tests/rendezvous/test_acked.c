@@ -31,9 +31,10 @@ static void check_clear(void)
         assert_int_equal(peer->out.eager_used, 0);
         assert_int_equal(peer->in.unexpected_bytes, 0);
         assert_int_equal(peer->out.answers_count, 0);
-        assert_true(
-            urgent_empty(&peer->out.pending) && urgent_empty(&peer->out.blocked_sends) &&
-            urgent_empty(&peer->in.unannounced) && urgent_empty(&peer->out.wants_waiting));
+        assert_true(urgent_empty(&peer->out.pending) &&
+                    urgent_empty(&peer->out.blocked_sends) &&
+                    urgent_empty(&peer->in.unannounced) &&
+                    urgent_empty(&peer->out.wants_waiting));
         assert_true(peer->out.stream.acked == peer->out.stream.next &&
                     !peer->out.stream.mask);
         for (unsigned l = 0; l < STREAM_LATE_LISTS; l++)
