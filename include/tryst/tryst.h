@@ -277,9 +277,8 @@ typedef struct tryst_peer_info {
     const char *mechanism;
     uint64_t bytes_sent; /**< payload bytes */
     uint64_t bytes_received;
-    uint64_t
-        window_bytes; /**< that may be in flight towards it: what is urgent waits for so many at
-                            *   most; 0 until first used */
+    /** that may be in flight towards it: what is urgent waits for so many at most; 0 until first used */
+    uint64_t window_bytes;
 } tryst_peer_info;
 
 /** What is known of rank `rank` of the group, this rank included.
@@ -467,8 +466,8 @@ TRYST_API tryst_status tryst_op_cancel(tryst_op *op);
 /** Raise `op` while it waits: from now on it counts as submitted with TRYST_OP_PRIORITY and `priority`, in
  *  the training class, if that is more urgent than what it has; it never becomes less urgent. What is under
  *  way already is not called back. At a sender this is local; from a receiver a record tells the sender, and
- *  the more urgent of both ends wins. Of an operation that is
- *  complete, or of the close of a step, it changes nothing.
+ *  the more urgent of both ends wins. Of an operation that is complete, or of the close of a step, it
+ *  changes nothing.
  *
  *  Thread:  any; from a callback too. Never blocks.
  *  Returns: TRYST_OK (asked), TRYST_E_INVALID (no op), TRYST_E_FORKED, TRYST_E_CONTEXT */

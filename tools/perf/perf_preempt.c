@@ -27,6 +27,14 @@ struct figure {
     double bytes_per_s, background_bytes_per_s, background_alone_bytes_per_s;
 };
 
+/* Receives of one kind: rank 1 keeps some posted, each of which posts the next. */
+struct stream {
+    struct preempt *preempt;
+    const tryst_key *key;
+    const tryst_tensor *tensor;
+    tryst_op_params params;
+};
+
 struct preempt {
     const struct perf_rank *rank;
     tryst_key *urgent_key, *background_key, *over_key;
@@ -37,28 +45,24 @@ struct preempt {
     uint64_t steps;                /* opened so far */
     tryst_op *moving[OUTSTANDING]; /* rank 0: sends of the background, in turn */
     unsigned oldest;
-    bool over;     /* rank 1: the phase is */
-    bool has_both; /* rank 1: receives of the background too are posted */
+    struct stream
+        streams[2]; /* rank 1: urgent, background; until the phase's step is closed */
+    bool over;      /* rank 1: the phase is */
     double *samples;
     struct figure figures[PERF_SIZES_MAX];
 };
 
-/* ---- receiving ---------------------------------------------------------------------------- */
+static uint64_t warmup_of(const struct perf_options *options)
+{
+    return options->warmup == UINT64_MAX ? WARMUP_DEFAULT : options->warmup;
+}
 
-static void receive_again(void *arg, tryst_op *op, tryst_status status);
+/* ---- receiving ---------------------------------------------------------------------------- */
 
 static const tryst_op_params urgent_params = {
     .struct_size = sizeof urgent_params, .flags = TRYST_OP_PRIORITY, .priority = -1};
 static const tryst_op_params background_params = {.struct_size = sizeof background_params,
                                                   .flags = TRYST_OP_BACKGROUND};
-
-/* One of them: which, its receives know by their argument. */
-struct stream {
-    struct preempt *preempt;
-    const tryst_key *key;
-    const tryst_tensor *tensor;
-    tryst_op_params params;
-};
 
 static tryst_status receive(struct stream *stream)
 {
@@ -74,31 +78,45 @@ static void receive_again(void *arg, tryst_op *op, tryst_status status)
         (void)receive(stream); /* where that fails the sender says so */
 }
 
-/* Rank 1's part of a phase: it lasts until rank 0 says that it is over. */
-static tryst_status phase_receive(struct preempt *preempt, bool urgent, bool background)
+/* A phase has ended after so long: each of its urgent tensors may take as long as rank 0 waits for one. */
+static uint64_t phase_most_ns(const struct perf_options *options, uint64_t iters)
 {
-    static const char nothing[1];
-    struct stream streams[2] = {
-        {preempt, preempt->urgent_key, &preempt->urgent, urgent_params},
-        {preempt, preempt->background_key, &preempt->background, background_params}};
+    uint64_t rounds = iters + warmup_of(options) + 2;
+    uint64_t round_ns = options->every_ms * 1000000 + WAIT_NS;
+    return rounds > UINT64_MAX / round_ns ? UINT64_MAX : rounds * round_ns;
+}
+
+/* Rank 1's part of a phase: it lasts until rank 0 says that it is over. */
+static tryst_status phase_receive(struct preempt *preempt, uint64_t iters, bool urgent,
+                                  bool background)
+{
     const bool wanted[2] = {urgent, background};
-    tryst_tensor over = {.struct_size = sizeof over,
-                         .data = (void *)nothing,
-                         .count = 0,
-                         .dtype = TRYST_DTYPE_U8};
+    tryst_tensor over = preempt->urgent;
     tryst_op *over_op;
+    over.count = 0;
+    preempt->over = false;
+    preempt->streams[0] =
+        (struct stream){preempt, preempt->urgent_key, &preempt->urgent, urgent_params};
+    preempt->streams[1] = (struct stream){preempt, preempt->background_key,
+                                          &preempt->background, background_params};
     tryst_status status =
         tryst_recv_key(preempt->step, preempt->over_key, &over, NULL, &over_op);
-    preempt->over = false;
-    for (int i = 0; i < 2; i++) {
-        streams[i].params.callback = receive_again;
-        streams[i].params.arg = &streams[i];
-        for (int n = 0; n < OUTSTANDING && wanted[i] && status == TRYST_OK; n++)
-            status = receive(&streams[i]);
-    }
     if (status != TRYST_OK)
-        return perf_fail(preempt->rank, "receive", status, "");
-    status = perf_op_end(preempt->rank, over_op, "the end of a phase", UINT64_MAX);
+        return perf_fail(preempt->rank, "receive", status, "the end of a phase");
+    for (int i = 0; i < 2; i++) {
+        struct stream *stream = &preempt->streams[i];
+        stream->params.callback = receive_again;
+        stream->params.arg = stream;
+        for (int n = 0; n < OUTSTANDING && wanted[i] && status == TRYST_OK; n++)
+            status = receive(stream);
+    }
+    if (status != TRYST_OK) {
+        perf_fail(preempt->rank, "receive", status, "");
+        tryst_op_release(over_op);
+    } else {
+        status = perf_op_end(preempt->rank, over_op, "the end of a phase",
+                             phase_most_ns(preempt->rank->options, iters));
+    }
     preempt->over = true;
     tryst_op *close_op;
     if (tryst_step_close(preempt->step, &close_op) == TRYST_OK)
@@ -186,8 +204,7 @@ static tryst_status phase_send(struct preempt *preempt, uint64_t iters, bool urg
 {
     const struct perf_options *options = preempt->rank->options;
     const double every_s = (double)options->every_ms * 1e-3;
-    const uint64_t warmup =
-        options->warmup == UINT64_MAX ? WARMUP_DEFAULT : options->warmup;
+    const uint64_t warmup = warmup_of(options);
     tryst_status status = TRYST_OK;
     double start_s = 0, seconds = 0;
     uint64_t before = 0;
@@ -225,7 +242,7 @@ static tryst_status phase(struct preempt *preempt, uint64_t iters, bool urgent,
         return perf_fail(preempt->rank, "step", status, "");
     return preempt->rank->rank == 0
                ? phase_send(preempt, iters, urgent, background, background_p, urgent_p)
-               : phase_receive(preempt, urgent, background);
+               : phase_receive(preempt, iters, urgent, background);
 }
 
 static tryst_tensor tensor_of(const struct preempt *preempt, int which, uint64_t bytes)
