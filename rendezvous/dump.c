@@ -30,20 +30,23 @@ static int dump_ops(struct rendezvous *rdv, int fd, const struct list *ops)
 
 static void dump_peer(int fd, const struct peer *peer)
 {
+    const struct path *path = &peer->lane.path;
     static const char *const lives[] = {"alive", "left", "giving up", "gone"};
     static const char *const links[] = {"no link", "connecting", "linked"};
     static const char *const eps[] = {"no endpoint", "opening", "ready", "closing"};
     dprintf(
         fd,
         "  rank %d: %s, %s, %s (%s: %s); frames sent %" PRIu64 " acked %u read %" PRIu64
-        "; wants sent %u taken %u, parked here %u; window in flight %" PRIu64 " bytes\n",
+        "; wants sent %u taken %u, parked here %u; in flight %" PRIu64 " of %" PRIu64
+        " bytes in slices of %" PRIu64 " (%.3g MB/s, round trip %.3g us)\n",
         peer->rank, lives[peer->life], links[peer->link.state], eps[peer->endpoint.state],
         peer->endpoint.candidates_count
             ? transport_kind_name(peer->endpoint.candidates[peer->endpoint.candidate])
             : "-",
         peer->endpoint.mechanism, peer->out.frames_sent, peer->out.frames_acked,
         peer->in.frames_read, peer->out.wants_sent, peer->out.wants_acked,
-        peer->in.parked_count, peer->lane.in_flight_bytes);
+        peer->in.parked_count, peer->lane.in_flight_bytes, path->window_bytes,
+        path->slice_bytes, (double)path->bytes_per_s * 1e-6, (double)path->rtt_ns * 1e-3);
 }
 
 void rendezvous_dump(struct rendezvous *rdv, int fd)

@@ -74,7 +74,7 @@ tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
     info_p->alive = peer->life == PEER_ALIVE;
     info_p->bytes_sent = peer->bytes_sent;
     info_p->bytes_received = peer->bytes_received;
-    info_p->window_bytes = peer->lane.window_bytes;
+    info_p->window_bytes = peer->lane.path.window_bytes;
     /* What was used stays known when the peer is gone. */
     if (peer->endpoint.state == PEER_EP_READY || peer->out.frames_sent ||
         peer->in.frames_read) {

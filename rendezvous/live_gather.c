@@ -36,7 +36,7 @@ static void op_refresh(const tryst_op *op)
     uint64_t slices = op->want ? op->want->transfer.upto : op->done_upto;
     uint64_t slice_bytes = op->want  ? op->want->transfer.slice_bytes
                            : op->run ? op->run->slice_bytes
-                                     : op->rdv->set.slice_bytes;
+                                     : 0; /* nothing, or all */
     live_op_put(op->live, live_kind_state(op), op->peer->rank, op->bytes,
                 slices * slice_bytes);
 }

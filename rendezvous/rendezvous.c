@@ -34,6 +34,7 @@
 #include "rendezvous/protocol/op_device.h"
 #include "rendezvous/protocol/protocol.h"
 #include "rendezvous/protocol/records.h"
+#include "rendezvous/protocol/recv_run.h"
 #include "rendezvous/protocol/send_run.h"
 #include "rendezvous/protocol/want.h"
 #include "rendezvous/protocol/wire.h"
@@ -88,6 +89,12 @@ static tryst_status pools_open(struct rendezvous *rdv)
         status = pool_open(sizeof(struct want), _Alignof(struct want), &rdv->wants);
     if (status == TRYST_OK)
         status = pool_open(send_slice_bytes, 16, &rdv->slices);
+    if (status == TRYST_OK)
+        status = pool_open(sizeof(struct recv_slice), _Alignof(struct recv_slice),
+                           &rdv->recv_slices);
+    if (status == TRYST_OK)
+        status = pool_open(sizeof(struct recv_run), _Alignof(struct recv_run),
+                           &rdv->recv_runs);
     if (status == TRYST_OK)
         status = pool_open(sizeof(struct op_device), _Alignof(struct op_device),
                            &rdv->devices);
@@ -370,8 +377,21 @@ bool rendezvous_ack_timer(struct rendezvous *rdv)
     return false;
 }
 
+/** While bulk is under way: was it long since the last pass? What came meanwhile waited for us. */
+__attribute__((noinline)) static void pause_check(struct rendezvous *rdv)
+{
+    uint64_t before_ns = rdv->moved_ns;
+    rdv->moved_ns = rdv->moving ? clock_now_ns(rdv->clock) : 0;
+    if (!before_ns || rdv->moved_ns < before_ns + PAUSE_NS)
+        return;
+    rdv->pauses++;
+    rdv->dispatch->pause(rdv->dispatch_arg, NULL);
+}
+
 static int pass(struct rendezvous *rdv)
 {
+    if (rdv->moving || rdv->moved_ns)
+        pause_check(rdv);
     rdv->pass_ns = 0;
     rdv->stamps_left = 0;
     rdv->stirred = false;
@@ -510,6 +530,9 @@ void rendezvous_listen_stop(struct rendezvous *rdv)
 
 void rendezvous_awake(struct rendezvous *rdv)
 {
-    /* relaxed: a submission that still sees 1 wakes once too often, which does no harm. */
+    /* relaxed: only the holder of the progress lock writes it, and a submission that still sees 1 wakes
+     * once too often, which does no harm. */
+    if (atomic_load_explicit(&rdv->sleeping, memory_order_relaxed))
+        rdv->moved_ns = 0; /* who sleeps until something comes does look */
     atomic_store_explicit(&rdv->sleeping, 0, memory_order_relaxed);
 }

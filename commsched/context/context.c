@@ -92,7 +92,6 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
         .trace = ctx->trace,
         .window_bytes = config_bytes(ctx->config, CONFIG_WINDOW_BYTES),
         .rail_window_bytes = config_bytes(ctx->config, CONFIG_RAIL_WINDOW_BYTES),
-        .window_is_set = config_is_set(ctx->config, CONFIG_WINDOW_BYTES),
         .start = transfer_start};
     tryst_status status = sched_open(&sched, &ctx->sched);
     if (status != TRYST_OK)

@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include "core/alloc.h"
+#include "path.h"
 
 struct rail_window {
     uint64_t bytes;                   /* in flight on its lanes that are not away */
@@ -72,9 +73,9 @@ static void lane_trace_name(const struct sched *sched, struct dispatch_lane *lan
 
 static void lane_trace(const struct sched *sched, const struct dispatch_lane *lane)
 {
-    static const struct trace_labels labels = {{"in flight", "window"}, 0};
+    static const struct trace_labels labels = {{"in flight", "window", "slice"}, 0};
     trace_counter(sched->params.trace, lane->trace_name, &labels, lane->in_flight_bytes,
-                  lane->window_bytes, 0);
+                  lane->path.window_bytes, lane->path.slice_bytes);
 }
 
 /* ---- who looks ---------------------------------------------------------------------------- */
@@ -88,13 +89,11 @@ static uint64_t away_limit_ns(const struct dispatch_lane *lane)
 
 /** The slice that is timed was acknowledged, with all before it. A peer that was away must not pass for
  *  a slow one: the estimate at most doubles. */
-static void turn_take(struct dispatch_lane *lane, uint64_t now_ns)
+static void turn_take(struct dispatch_lane *lane, uint64_t turn_ns)
 {
-    uint64_t turn_ns = now_ns - lane->timed_ns;
     uint64_t most_ns = 2 * away_limit_ns(lane);
     turn_ns = turn_ns < most_ns ? turn_ns : most_ns;
     lane->turn_ns = lane->turn_ns ? (7 * lane->turn_ns + turn_ns) / 8 : turn_ns;
-    lane->timed_ns = 0;
 }
 
 /** The peer has looked: window is about to come back. */
@@ -206,9 +205,7 @@ static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
     assert(rail < DISPATCH_RAILS_MAX && !lane->in_flight_bytes);
     lane_unqueue(lane);
     lane->rail = rail;
-    lane->window_bytes = sched->params.window_bytes;
-    if (!sched->params.window_is_set && window_bytes > lane->window_bytes)
-        lane->window_bytes = window_bytes;
+    path_open(&lane->path, sched->params.window_bytes, window_bytes);
     if (rail >= sched->rails_count)
         sched->rails_count = rail + 1;
     lane_queue(sched, lane);
@@ -259,9 +256,10 @@ static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
     struct dispatch_lane *lane = transfer->lane;
     lane_heard(sched, lane);
     bytes_return(sched, lane, bytes);
-    if (lane->timed_ns &&
-        lane->started_bytes - lane->in_flight_bytes >= lane->timed_bytes)
-        turn_take(lane, lane->heard_ns);
+    uint64_t turn_ns = path_returned(&lane->path, lane->heard_ns, lane->started_bytes,
+                                     lane->in_flight_bytes);
+    if (turn_ns)
+        turn_take(lane, turn_ns);
 }
 
 static void on_remove(void *arg, struct transfer *transfer)
@@ -269,9 +267,21 @@ static void on_remove(void *arg, struct transfer *transfer)
     struct sched *sched = arg;
     struct dispatch_lane *lane = transfer->lane;
     transfer_unqueue(sched, transfer); /* what stood behind it may fit */
-    lane->timed_ns = 0;                /* nobody acknowledges what is forgotten here */
+    if (transfer->upto < transfer->next)
+        path_forget(&lane->path); /* nobody acknowledges it */
     for (uint32_t i = transfer->upto; i < transfer->next; i++)
         bytes_return(sched, lane, transfer_slice_bytes(transfer, i));
+}
+
+static void on_pause(void *arg, struct dispatch_lane *lane)
+{
+    struct sched *sched = arg;
+    if (lane) {
+        path_disturbed(&lane->path);
+        return;
+    }
+    list_for_each_safe (&sched->busy, node, after)
+        path_disturbed(&container_of(node, struct dispatch_lane, busy)->path);
 }
 
 /* ---- starting slices ---------------------------------------------------------------------- */
@@ -294,9 +304,11 @@ static bool rail_has_room(const struct sched *sched, const struct dispatch_lane 
            (!lane->in_flight_bytes && !rail->over);
 }
 
-/** `bytes` of the lane have left. */
-static void bytes_take(struct sched *sched, struct dispatch_lane *lane, uint64_t bytes)
+/** `bytes` of the transfer have left. */
+static void bytes_take(struct sched *sched, const struct transfer *transfer,
+                       uint64_t bytes)
 {
+    struct dispatch_lane *lane = transfer->lane;
     struct rail_window *rail = &sched->rails[lane->rail];
     uint64_t now_ns = clock_now_ns(sched->params.clock);
     if (!window_has_room(rail->bytes, bytes, sched->params.rail_window_bytes))
@@ -305,11 +317,9 @@ static void bytes_take(struct sched *sched, struct dispatch_lane *lane, uint64_t
         list_push_back(&sched->busy, &lane->busy);
         lane->heard_ns = now_ns;
     }
+    path_started(&lane->path, now_ns, lane->started_bytes, lane->in_flight_bytes, bytes,
+                 transfer->slices > 1 ? transfer->slice_bytes : 0);
     lane->started_bytes += bytes;
-    if (!lane->timed_ns) {
-        lane->timed_ns = now_ns;
-        lane->timed_bytes = lane->started_bytes;
-    }
     lane->in_flight_bytes += bytes;
     if (lane->in_flight_bytes > lane->in_flight_high_bytes)
         lane->in_flight_high_bytes = lane->in_flight_bytes;
@@ -352,14 +362,14 @@ static enum start slice_start(struct sched *sched, struct transfer *transfer)
 {
     struct dispatch_lane *lane = transfer->lane;
     uint64_t bytes = transfer_slice_bytes(transfer, transfer->next);
-    if (!window_has_room(lane->in_flight_bytes, bytes, lane->window_bytes))
+    if (!path_has_room(&lane->path, lane->in_flight_bytes, bytes))
         return LANE_FULL;
     if (!rail_has_room(sched, lane, bytes))
         return RAIL_FULL;
     if (sched->params.start(transfer) != TRYST_OK)
         return TRANSPORT_FULL;
     transfer->next++; /* all under way: DONE finds it through its want */
-    bytes_take(sched, lane, bytes);
+    bytes_take(sched, transfer, bytes);
     return STARTED;
 }
 
@@ -421,6 +431,7 @@ const struct dispatch_ops sched_ops = {.lane_init = on_lane_init,
                                        .raise = on_raise,
                                        .credit = on_credit,
                                        .remove = on_remove,
+                                       .pause = on_pause,
                                        .run = on_run,
                                        .look = on_look,
                                        .next_ns = on_next_ns};

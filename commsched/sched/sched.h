@@ -34,9 +34,8 @@ struct sched;
 struct sched_params {
     const struct clock *clock;
     struct trace *trace;        /**< counts each lane's bytes in flight; NULL: off */
-    uint64_t window_bytes;      /**< per peer; more where its rail asks for it */
+    uint64_t window_bytes;      /**< per peer; 0: follows its path (path.h) */
     uint64_t rail_window_bytes; /**< per rail */
-    bool window_is_set;         /**< by the user: rails are not asked */
     /** transfer_start, or a test's. */
     tryst_status (*start)(struct transfer *transfer);
 };

@@ -286,11 +286,6 @@ enum config_source config_source(const struct config *config, enum config_id id)
     return config->entries[id].source;
 }
 
-bool config_is_set(const struct config *config, enum config_id id)
-{
-    return config_source(config, id) != CONFIG_FROM_DEFAULT;
-}
-
 const char *config_name(enum config_id id)
 {
     return rows[id].name;

@@ -87,7 +87,6 @@ const char *config_str(const struct config *config, enum config_id id); /* never
 const char *config_enum_word(const struct config *config, enum config_id id);
 
 enum config_source config_source(const struct config *config, enum config_id id);
-bool config_is_set(const struct config *config, enum config_id id); /* not the default */
 
 const char *config_name(enum config_id id);        /* "window_bytes" */
 const char *config_environment(enum config_id id); /* "TRYST_WINDOW_BYTES" */

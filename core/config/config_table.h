@@ -15,7 +15,8 @@
  *            BOOL    0 1 n y no yes off on false true
  *            INT     a whole number
  *            STRING  anything
- *   allowed  BYTES, TIME, INT: "min..max", written as values are; ENUM: "a|b|c";
+ *   allowed  BYTES, TIME, INT: "min..max", written as values are, or "auto|min..max": auto is 0;
+ *            ENUM: "a|b|c";
  *            STRING: what it should look like, for people; "" is no limit
  *   flags    CONFIG_AGREED  must be equal on all ranks: part of the handshake's digest
  *            CONFIG_SECRET  never printed */
@@ -77,19 +78,20 @@
     X(FAULT, "fault", STRING, "", "seed=7,again=0.2,drop_every=50,kill=90", 0,               \
       "for tests: make every transport misbehave so (transports/fault/README.md has all items)")     \
     /* what may be in flight or parked */                                                    \
-    X(WINDOW_BYTES, "window_bytes", BYTES, "4M", "4K..1T", 0,                                \
-      "bytes in flight towards one peer; an urgent slice waits for at most these. By "       \
-      "default more where a fabric asks for it (8M: libfabric's rxm over TCP)")              \
+    X(WINDOW_BYTES, "window_bytes", BYTES, "auto", "auto|4K..1T", 0,                         \
+      "bytes in flight towards one peer; an urgent slice waits for at most these. auto: "    \
+      "what keeps the path busy, by its measured bandwidth and round trip")                  \
     X(SCHED, "sched", ENUM, "urgent", "urgent|fifo", 0,                                      \
       "what starts first of all that waits: urgent: by class, priority, step and age; fifo: "\
       "what came first, to measure the difference")                                          \
     X(RAIL_WINDOW_BYTES, "rail_window_bytes", BYTES, "16M", "4K..1T", 0,                     \
       "bytes in flight on one rail (network interface), all peers that look together")       \
-    X(SLICE_BYTES, "slice_bytes", BYTES, "1M", "4K..1G", 0,                                  \
+    X(SLICE_BYTES, "slice_bytes", BYTES, "auto", "auto|4K..1G", 0,                           \
       "large tensors are cut into slices of this size, smaller ones where a fabric asks for " \
-      "it; the receiver's counts")                                                           \
+      "it; the receiver's counts. auto: what the path moves in 1.3 ms, 64K to 1M")           \
     X(POSTED_SLICES, "posted_slices", INT, "4", "1..1024", 0,                                \
-      "slices of one transfer that its receiver keeps posted")                               \
+      "slices of one transfer that its receiver keeps posted, of 1M if they follow the path: " \
+      "more smaller ones")                                                                   \
     X(STAGE_BYTES, "stage_bytes", BYTES, "64M", "64K..1T", 0,                                \
       "pinned host memory for tensors on a device that a transport cannot move by itself, "  \
       "in each direction")                                                                   \

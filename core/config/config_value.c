@@ -136,15 +136,24 @@ static bool text_parse(const struct config_row *row, const char *text, uint64_t 
     return false;
 }
 
+/* Rows that "auto|" precedes the limits of take that word, which is 0. */
+static const char auto_word[] = "auto";
+
+static bool takes_auto(const struct config_row *row)
+{
+    return row->type != CONFIG_TYPE_ENUM && strncmp(row->allowed, "auto|", 5) == 0;
+}
+
 /* Splits "min..max" of a row that has limits; false for one that has none. */
 static bool limits_split(const struct config_row *row, char min_p[32], char max_p[32])
 {
-    const char *dots = strstr(row->allowed, "..");
+    const char *limits = row->allowed + (takes_auto(row) ? sizeof auto_word : 0);
+    const char *dots = strstr(limits, "..");
     bool numeric = row->type == CONFIG_TYPE_BYTES || row->type == CONFIG_TYPE_TIME ||
                    row->type == CONFIG_TYPE_INT;
     if (!numeric || !dots)
         return false;
-    snprintf(min_p, 32, "%.*s", (int)(dots - row->allowed), row->allowed);
+    snprintf(min_p, 32, "%.*s", (int)(dots - limits), limits);
     snprintf(max_p, 32, "%s", dots + 2);
     return true;
 }
@@ -164,8 +173,9 @@ static bool within_limits(const struct config_row *row, uint64_t value)
 
 bool value_parse(const struct config_row *row, const char *text, uint64_t *value_p)
 {
-    uint64_t value;
-    if (!text_parse(row, text, &value) || !within_limits(row, value))
+    uint64_t value = 0;
+    bool is_auto = takes_auto(row) && strcmp(text, auto_word) == 0;
+    if (!is_auto && (!text_parse(row, text, &value) || !within_limits(row, value)))
         return false;
     *value_p = value;
     return true;
@@ -187,6 +197,10 @@ void value_format(const struct config_row *row, uint64_t value, char *text_p,
                   size_t text_bytes)
 {
     size_t length = 0;
+    if (takes_auto(row) && value == 0) {
+        snprintf(text_p, text_bytes, "%s", auto_word);
+        return;
+    }
     switch (row->type) {
     case CONFIG_TYPE_BYTES:
         format_with_unit(bytes_units, value, text_p, text_bytes);
@@ -218,7 +232,8 @@ void value_describe(const struct config_row *row, char *text_p, size_t text_byte
     char min[32], max[32];
     const char *form = forms[row->type];
     if (limits_split(row, min, max))
-        snprintf(text_p, text_bytes, "%s, from %s to %s", form, min, max);
+        snprintf(text_p, text_bytes, "%s, from %s to %s%s", form, min, max,
+                 takes_auto(row) ? ", or auto" : "");
     else if (row->allowed[0])
         snprintf(text_p, text_bytes, "%s %s", form, row->allowed);
     else

@@ -14,6 +14,8 @@
 void engine_free(struct rendezvous *rdv)
 {
     pool_close(rdv->ops);
+    pool_close(rdv->recv_runs);
+    pool_close(rdv->recv_slices);
     pool_close(rdv->devices);
     mem_free(rdv);
 }
@@ -30,7 +32,8 @@ void engine_orphan_gone(struct rendezvous *rdv)
 /** How many ids from op->id on are this operation's, at most. */
 static uint64_t op_ids(const tryst_op *op)
 {
-    uint64_t slice_bytes = op->rdv->set.slice_bytes;
+    uint64_t set = op->rdv->set.slice_bytes;
+    uint64_t slice_bytes = set && set < DISPATCH_SLICE_MIN ? set : DISPATCH_SLICE_MIN;
     for (uint32_t i = 0; i < op->rdv->rails_count; i++)
         slice_bytes = rail_slice_bytes(op->rdv->rails[i].rail, slice_bytes);
     return op->kind == OP_RECV ? op->bytes / slice_bytes + 1 : 1;

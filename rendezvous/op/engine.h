@@ -63,7 +63,7 @@ static_assert(TRANSPORT_KINDS * PLACES_MAX + 1 <= DISPATCH_RAILS_MAX, "a window 
 /** Settings, read once. */
 struct rendezvous_settings {
     uint64_t eager_max_bytes, eager_credit_bytes;
-    uint64_t slice_bytes;
+    uint64_t slice_bytes; /**< 0: as its sender finds fit for the path */
     uint64_t peer_timeout_ns, connect_timeout_ns, stall_warn_ns;
     uint32_t posted_slices, wants_max, parked_max, early_max, frame_credits;
     uint64_t urgency_mask; /**< 0: first come, first served */
@@ -103,6 +103,7 @@ struct rendezvous {
 
     struct live *live; /**< NULL: no group, or no page */
     struct pool *ops, *wants, *slices, *devices;
+    struct pool *recv_runs, *recv_slices;
     struct hash_table ids; /**< receives that were announced, by id */
     uint64_t id_next, id_mask;
     struct scopes scopes; /**< the steps */
@@ -149,6 +150,9 @@ struct rendezvous {
     bool stirred;      /**< a submission has run since the last pass */
     bool start_failed; /**< the last slice that was to start did not */
     uint32_t passes;
+    uint64_t moving;     /**< slices that are posted, or started and not acknowledged */
+    uint64_t moved_ns;   /**< when the last pass began with some of them, 0: not known */
+    uint32_t pauses;     /**< so often the next pass came PAUSE_NS later */
     bool awaiting_cause; /**< some receive may await the reason of an abort */
     bool leaving;        /**< the group is being closed */
     bool join_again;     /**< our parent in the control tree found no memory */

@@ -130,6 +130,17 @@ void op_trace_flow(const tryst_op *op, uint64_t at_ns)
         trace_flow_end(trace, "transfer", id, at_ns);
 }
 
+void op_trace_slice(const tryst_op *op, uint32_t index)
+{
+    static const struct trace_labels labels = {.arg = {"slice", "peer", "key"},
+                                               .texts = 1u << 2};
+    struct trace *trace = op->rdv->trace;
+    if (trace)
+        trace_instant(trace, "slice", &labels, index,
+                      (uint64_t)op->rdv->op_events->peer_rank(op),
+                      (uint64_t)(uintptr_t)trace_text(trace, op->key->string));
+}
+
 /** The operation as the user saw it: from its submission to its completion. */
 static void op_trace_life(const tryst_op *op)
 {

@@ -12,12 +12,48 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/clock.h"
 #include "core/list.h"
 #include "core/urgent.h"
 #include "tryst/status.h"
 
+/** See dispatch_ops.pause. */
+#define PAUSE_NS (2 * NS_PER_MS)
+
 /** Rails that a context may have, at most. */
 enum { DISPATCH_RAILS_MAX = 64 };
+
+/** A slice that follows its path is a power of two between these (a rail may ask for less). */
+#define DISPATCH_SLICE_MIN (64u << 10)
+#define DISPATCH_SLICE_MAX (1u << 20)
+/** Before anything is known of it. */
+#define DISPATCH_SLICE_FIRST (256u << 10)
+
+/** Samples of bandwidth, of which the largest counts. */
+enum { PATH_RATES = 8 };
+
+/** What the dispatch has learnt of the path to a peer (commsched/sched/path.h). */
+struct path {
+    uint64_t window_bytes; /**< may be in flight; 0 until its endpoint is ready */
+    uint64_t slice_bytes;  /**< into which the peer, who receives, is asked to cut */
+    uint64_t bytes_per_s;  /**< 0: not known */
+    uint64_t rtt_ns;       /**< without the bytes' own time; 0: not known */
+    uint64_t set_window_bytes, least_window_bytes;
+    uint64_t cut_bytes;               /**< slices of what was started last */
+    uint64_t alone_ns, alone_bytes;   /**< a slice that met nothing in flight */
+    uint64_t alone_at_ns, alone_rate; /**< when, and bytes_per_s then */
+    uint32_t alone_left;              /**< so many more are to */
+    uint64_t rates[PATH_RATES];
+    uint32_t rates_next;
+    uint32_t flat_rounds; /**< since B grew by a quarter */
+    /* The round under way: a slice from its start to its DONE. */
+    uint64_t round_ns;      /**< when it began; 0: none is */
+    uint64_t last_round_ns; /**< when the newest one began, also if it has ended */
+    uint64_t round_left_ns; /**< so long it took what it found in flight to leave */
+    uint64_t round_started, round_returned, round_alone_bytes;
+    bool limited, disturbed;
+    bool drains; /**< nothing leaves until nothing is in flight */
+};
 
 /** What the dispatch keeps per peer; embedded in the peer, zeroed. */
 struct dispatch_lane {
@@ -26,7 +62,7 @@ struct dispatch_lane {
     struct urgent_node nodes[URGENCY_CLASSES]; /**< in its rail's queues, likewise */
     struct list_node later; /**< the transport had no room: until the end of this run */
     struct list_node busy;  /**< in the dispatch's list while bytes are in flight */
-    uint64_t window_bytes;  /**< may be in flight; 0 until its endpoint is ready */
+    struct path path;
     uint64_t in_flight_bytes;
     uint64_t in_flight_high_bytes; /**< most ever, for tests and counters */
     int32_t rank;                  /**< of the peer, for the trace; set by rendezvous */
@@ -35,11 +71,9 @@ struct dispatch_lane {
     uint32_t rail;
     bool away; /**< the peer does not look: its bytes do not count against the rail */
     uint64_t heard_ns; /**< when window came back last, or the first byte left */
-    /* One slice at a time is timed, from its start to its credit. */
-    uint64_t turn_ns;       /**< smoothed, 0 not known */
-    uint64_t timed_ns;      /**< when the slice that is timed was started, 0 none is */
+    uint64_t
+        turn_ns; /**< a slice's, from its start to its credit: smoothed, 0 not known */
     uint64_t started_bytes; /**< ever */
-    uint64_t timed_bytes;   /**< started_bytes behind it */
 };
 
 struct transfer {
@@ -66,8 +100,8 @@ static inline uint64_t transfer_slice_bytes(const struct transfer *transfer,
 /** Installed by the layer above into rendezvous_params. All in the progress domain. */
 struct dispatch_ops {
     void (*lane_init)(void *arg, struct dispatch_lane *lane);
-    /** The lane's endpoint is ready: its bytes take the window of `rail` (< DISPATCH_RAILS_MAX), and
-     *  its own where that is larger than the default (`window_bytes`, 0 none). Nothing is in flight. */
+    /** The lane's endpoint is ready: its bytes take the window of `rail` (< DISPATCH_RAILS_MAX), which
+     *  asks for a window of at least `window_bytes`. Nothing is in flight. */
     void (*lane_ready)(void *arg, struct dispatch_lane *lane, uint32_t rail,
                        uint64_t window_bytes);
     /** A transfer may start; `posted` slices have room at the receiver. */
@@ -81,6 +115,9 @@ struct dispatch_ops {
     /** Forget it: nothing further starts. What is in flight gives its window back at once,
      *  since no DONE will come. */
     void (*remove)(void *arg, struct transfer *transfer);
+    /** For PAUSE_NS or longer this rank (`lane` NULL), or the lane's peer, was outside of the library:
+     *  what came back meanwhile tells nothing of the path. */
+    void (*pause)(void *arg, struct dispatch_lane *lane);
     /** Start what may start. Returns the number of slices started. */
     int (*run)(void *arg);
     /** Time has passed: the next run may start more. */

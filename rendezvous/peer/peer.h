@@ -108,6 +108,8 @@ struct peer_out {
     struct urgent_queue wants_waiting; /**< for WANT quota */
     struct urgent_queue deferred_ops;  /**< that it deferred */
     uint32_t wants_sent, wants_acked;
+    uint32_t pauses_told;      /**< rdv->pauses, as a frame said last */
+    uint64_t slice_told_bytes; /**< lane.path.slice_bytes, likewise */
     /* sends of ours */
     struct urgent_queue posted_sends; /**< POSTED and large, that it has not asked for */
     struct urgent_queue
@@ -161,6 +163,7 @@ struct peer_in {
     uint32_t closed_count,
         closed_capacity; /**< at most ASKS_MAX; no memory while none are */
     /* posted slices */
+    uint8_t slice_code; /**< the size that it finds fit, as its headers say (wire.h) */
     struct urgent_queue
         slots_waiting;    /**< receives whose sender is ready, for posted slots */
     uint32_t slots_ahead; /**< receives posted for senders not known to be ready */

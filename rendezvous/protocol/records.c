@@ -154,7 +154,7 @@ static bool pack_want(struct packer *packer, tryst_op *op)
         .key_hash = op->key->hash,
         .bytes = op->bytes,
         .slice_bytes =
-            op->run ? op->run->slice_bytes : (uint32_t)op->rdv->set.slice_bytes,
+            op->run ? op->run->slice_bytes : DISPATCH_SLICE_FIRST, /* of no bulk */
         .posted = op->run ? op->done_posted : 0,
         .priority = op->priority,
         .dtype = (uint8_t)op->tensor.dtype,
@@ -327,6 +327,18 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
     return (size_t)(packer.writer.at - frame);
 }
 
+/** What the header says of bulk: the slices that we find fit for the path, and whether we have paused. */
+static unsigned bulk_flags(struct peer *peer)
+{
+    uint64_t slice_bytes = peer->lane.path.slice_bytes;
+    unsigned n =
+        slice_bytes ? (unsigned)__builtin_ctzll(slice_bytes / FRAME_SLICE_UNIT) : 0;
+    unsigned paused = peer->out.pauses_told == peer->rdv->pauses ? 0 : FRAME_PAUSED;
+    peer->out.pauses_told = peer->rdv->pauses;
+    peer->out.slice_told_bytes = slice_bytes;
+    return n << FRAME_SLICE_SHIFT | paused;
+}
+
 void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsigned flags)
 {
     struct frame_header *header = (void *)frame;
@@ -339,7 +351,8 @@ void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsig
     header->frames_read = (uint32_t)peer->in.frames_read;
     header->wants_taken = peer->in.wants_got - peer->in.wants_unanswered;
     header->records = (uint16_t)records;
-    header->flags = (uint8_t)(flags | (peer->out.blocked_sent ? FRAME_BLOCKED : 0));
+    header->flags = (uint8_t)(flags | bulk_flags(peer) |
+                              (peer->out.blocked_sent ? FRAME_BLOCKED : 0));
     header->group = 0;
     peer->in.frames_acked = header->frames_read;
     peer->in.wants_acked = header->wants_taken;
@@ -443,6 +456,9 @@ static bool header_read(struct peer *peer, const struct frame_header *header)
         return false;
     peer->out.frames_acked += acked;
     peer->out.wants_acked += taken;
+    peer->in.slice_code = header->flags >> FRAME_SLICE_SHIFT & FRAME_SLICE_MASK;
+    if (__builtin_expect(header->flags & FRAME_PAUSED, 0))
+        peer->rdv->dispatch->pause(peer->rdv->dispatch_arg, &peer->lane);
     if ((acked && peer_has_records(peer)) ||
         (taken && !urgent_empty(&peer->out.wants_waiting)))
         peer_flush_later(peer);

@@ -2,19 +2,21 @@
 /*
  * Runs of posted slices; recv_run.h says what bounds them.
  *
- * Idea: slice i uses slot i % depth, so a run is one allocation, whatever its tensor's size.
- * Invariant: a peer's slots_ahead and slots_ready count the slices posted for it.
+ * Idea: runs and slots come from pools, and a slot goes back when all slices before it have arrived.
+ * Invariants: the slots of a run are those of its slices [upto, next); a peer's slots_ahead and slots_ready count the slices posted for it.
  * Callers: consumer.c.
  */
 #include "recv_run.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "consumer.h"
-#include "core/alloc.h"
+#include "core/pool.h"
 #include "frames.h"
 #include "op_device.h"
 #include "rendezvous/op/engine.h"
+#include "rendezvous/protocol/wire.h"
 
 static uint32_t *run_slots(struct peer *peer, const struct recv_run *run)
 {
@@ -47,11 +49,13 @@ static bool run_may_post(const struct peer *peer, const struct recv_run *run)
 
 static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t index)
 {
-    struct recv_slice *slice = &run->slots[index % run->depth];
+    struct recv_slice *slice = pool_get(op->rdv->recv_slices);
     struct endpoint *ep = op->peer->endpoint.ep;
     uint64_t at = (uint64_t)index * run->slice_bytes;
     uint64_t left = op->bytes - at;
-    assert(!slice->posted && !slice->arrived);
+    if (!slice)
+        return TRYST_E_NOMEM;
+    memset(slice, 0, sizeof *slice);
     slice->op = op;
     slice->index = index;
     slice->bulk.done = recv_slice_arrived;
@@ -66,10 +70,14 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
                               : ep->rail->ops->bulk_recv(ep, &slice->bulk);
     if (status == TRYST_E_UNSUPPORTED && op->device)
         run->refused = true;
-    if (status != TRYST_OK)
+    if (status != TRYST_OK) {
+        pool_put(op->rdv->recv_slices, slice);
         return status;
+    }
+    list_push_back(&run->slots, &slice->node);
     slice->posted = true;
     run->outstanding++;
+    op->rdv->moving++;
     ++*run_slots(op->peer, run);
     return TRYST_OK;
 }
@@ -89,40 +97,69 @@ void recv_run_post(tryst_op *op, struct recv_run *run)
     op->done_posted = run->next;
 }
 
-/** As many bytes are posted whatever the rail makes of the slices, if it takes so many of them. */
-static uint64_t run_depth(const tryst_op *op, uint32_t slice_bytes)
+/** What the peer finds fit for the path from it. */
+static uint64_t slice_bytes_wished(const struct peer *peer)
+{
+    uint64_t bytes = (uint64_t)FRAME_SLICE_UNIT << peer->in.slice_code;
+    if (!peer->in.slice_code)
+        return DISPATCH_SLICE_FIRST;
+    return bytes < DISPATCH_SLICE_MAX ? bytes : DISPATCH_SLICE_MAX;
+}
+
+/** What the user has set, else what the sender wishes; no more than the rail asks for. */
+static uint32_t slice_bytes_for(const tryst_op *op)
+{
+    uint64_t set = op->rdv->set.slice_bytes;
+    return (uint32_t)rail_slice_bytes(op->peer->endpoint.ep->rail,
+                                      set ? set : slice_bytes_wished(op->peer));
+}
+
+/** As many bytes are posted whatever their slices, if the rail takes so many. */
+static uint64_t run_depth(const tryst_op *op, uint64_t slice_bytes)
 {
     const struct rendezvous_settings *set = &op->rdv->set;
-    uint64_t depth = set->posted_slices * (set->slice_bytes / slice_bytes);
+    uint64_t whole = set->slice_bytes ? set->slice_bytes : DISPATCH_SLICE_MAX;
+    uint64_t depth = set->posted_slices * (whole / slice_bytes);
     uint32_t most = op->peer->endpoint.ep->rail->posted_max;
     return depth < most ? depth : most;
 }
 
 tryst_status recv_run_open(tryst_op *op)
 {
-    uint32_t slice_bytes =
-        (uint32_t)rail_slice_bytes(op->peer->endpoint.ep->rail, op->rdv->set.slice_bytes);
+    uint32_t slice_bytes = slice_bytes_for(op);
     uint64_t slices = (op->bytes + slice_bytes - 1) / slice_bytes;
-    uint64_t depth = run_depth(op, slice_bytes);
     if (slices > UINT32_MAX / 2)
         return TRYST_E_UNSUPPORTED;
-    if (depth > slices)
-        depth = slices;
-    struct recv_run *run = mem_zalloc(sizeof *run + depth * sizeof *run->slots);
+    struct recv_run *run = pool_get(op->rdv->recv_runs);
     if (!run)
         return TRYST_E_NOMEM;
-    run->slices = (uint32_t)slices;
-    run->slice_bytes = slice_bytes;
-    run->depth = (uint32_t)depth;
+    *run = (struct recv_run){.slices = (uint32_t)slices,
+                             .slice_bytes = slice_bytes,
+                             .depth = (uint32_t)run_depth(op, slice_bytes)};
+    list_init(&run->slots);
     op->run = run;
     return TRYST_OK;
+}
+
+static struct recv_slice *slot_first(const struct recv_run *run)
+{
+    struct list_node *node = list_first(&run->slots);
+    return node ? container_of(node, struct recv_slice, node) : NULL;
+}
+
+static void slot_drop(struct pool *slots, struct recv_run *run)
+{
+    struct list_node *node = list_pop_front(&run->slots);
+    pool_put(slots, container_of(node, struct recv_slice, node));
 }
 
 void recv_run_close(tryst_op *op)
 {
     assert(op->run->outstanding == 0);
     urgent_remove(&op->slot_node);
-    mem_free(op->run);
+    while (!list_empty(&op->run->slots))
+        slot_drop(op->rdv->recv_slices, op->run);
+    pool_put(op->rdv->recv_runs, op->run);
     op->run = NULL;
 }
 
@@ -131,8 +168,8 @@ void recv_run_withdraw(tryst_op *op, uint32_t upto)
     struct recv_run *run = op->run;
     struct endpoint *ep = op->peer->endpoint.ep;
     run->withdrawn = true;
-    for (uint32_t i = 0; i < run->depth; i++) {
-        struct recv_slice *slice = &run->slots[i];
+    list_for_each_safe (&run->slots, node, after) {
+        struct recv_slice *slice = container_of(node, struct recv_slice, node);
         if (slice->posted && slice->index >= upto && ep)
             slice->staged ? stage_cancel(ep, &slice->bulk)
                           : ep->rail->ops->bulk_cancel(ep, &slice->bulk);
@@ -178,15 +215,15 @@ void recv_run_slot_back(struct peer *peer, struct recv_slice *slice)
     slice->posted = false;
     --*run_slots(peer, run);
     run->outstanding--;
+    peer->rdv->moving--;
 }
 
 void recv_run_advance(struct recv_run *run, struct recv_slice *slice)
 {
+    struct pool *slots = slice->op->rdv->recv_slices;
     slice->arrived = true;
-    struct recv_slice *first = &run->slots[run->upto % run->depth];
-    while (run->upto < run->next && first->arrived) {
-        first->arrived = false;
+    while ((slice = slot_first(run)) != NULL && slice->arrived) {
         run->upto++;
-        first = &run->slots[run->upto % run->depth];
+        slot_drop(slots, run);
     }
 }

@@ -17,24 +17,25 @@
 struct recv_slice {
     struct bulk bulk;
     tryst_op *op;
+    struct list_node node; /**< run->slots */
     uint32_t index;
     bool posted;
     bool staged;  /**< through a pinned slot (stage.h) */
     bool arrived; /**< out of order: waits for the ones before it */
 };
 
-/** The posted slices of one receive: slice i uses slot i % depth. */
+/** The posted slices of one receive. */
 struct recv_run {
+    struct list slots; /**< struct recv_slice from `upto` on, in order */
     uint32_t slices;
     uint32_t slice_bytes;
-    uint32_t depth;
+    uint32_t depth;       /**< so many slots at most */
     uint32_t next;        /**< first slice that was never posted */
     uint32_t upto;        /**< all before it have arrived */
     uint32_t outstanding; /**< posted and not complete */
     bool ready;           /**< the sender is: its slots count as slots_ready */
     bool withdrawn;       /**< the id ended: nothing more is posted */
     bool refused;         /**< the transport does not take this device memory after all */
-    struct recv_slice slots[];
 };
 
 /** For a receive of bulk: `op->run`, nothing posted yet. TRYST_OK, TRYST_E_NOMEM,
@@ -52,7 +53,7 @@ void recv_run_wait(tryst_op *op);
 void recv_run_withdraw(tryst_op *op, uint32_t upto);
 /** A slice is no longer posted. */
 void recv_run_slot_back(struct peer *peer, struct recv_slice *slice);
-/** The slice's bytes are in place: `upto` moves as far as there is no gap. */
+/** The slice's bytes are in place: `upto` moves as far as there is no gap, and slots end. */
 void recv_run_advance(struct recv_run *run, struct recv_slice *slice);
 
 /** Post slices for receives whose senders are ready. */

@@ -71,6 +71,13 @@ static void send_maybe_finish(struct want *want)
     want_maybe_free(want);
 }
 
+void send_run_forget(struct want *want)
+{
+    struct rendezvous *rdv = want->peer->rdv;
+    rdv->moving -= want->transfer.next - want->transfer.upto;
+    rdv->dispatch->remove(rdv->dispatch_arg, &want->transfer);
+}
+
 /** Nothing further of it starts. Its WANT is answered when the slices that are on their way have
  *  been sent, or have not: only then is it known how many the consumer has to wait for. */
 static void matched_stop(tryst_op *op, tryst_status status, int32_t origin_rank,
@@ -80,7 +87,7 @@ static void matched_stop(tryst_op *op, tryst_status status, int32_t origin_rank,
     op->origin_rank = origin_rank;
     if (text && !op->text)
         op->text = mem_strdup(text);
-    op->rdv->dispatch->remove(op->rdv->dispatch_arg, &op->want->transfer);
+    send_run_forget(op->want);
     op->records &= (uint8_t)~QUEUED_OFFER;
     op_state_set(op, OP_ENDING);
     op->want->unanswered = true;
@@ -173,8 +180,10 @@ tryst_status transfer_start(struct transfer *transfer)
     }
     peer->rdv->start_failed = false;
     want->in_flight++;
+    peer->rdv->moving++;
     if (index == 0)
         op_trace_flow(want->send, begin_ns);
+    op_trace_slice(want->send, index);
     peer->rdv->counters.slices_started++;
     peer->rdv->counters.bulk_bytes_sent += slice->bulk.bytes;
     return TRYST_OK;
@@ -197,8 +206,11 @@ void send_run_done(struct peer *peer, const struct record_answer *done)
     const struct dispatch_ops *dispatch = peer->rdv->dispatch;
     while (transfer->upto < done->upto) {
         uint64_t bytes = transfer_slice_bytes(transfer, transfer->upto++);
+        peer->rdv->moving--;
         dispatch->credit(peer->rdv->dispatch_arg, transfer, bytes);
     }
+    if (peer->lane.path.slice_bytes != peer->out.slice_told_bytes)
+        peer_flush_later(peer);
     if (done->posted > transfer->posted) {
         transfer->posted = done->posted;
         dispatch->posted(peer->rdv->dispatch_arg, transfer);

@@ -24,6 +24,8 @@ void send_run_done(struct peer *peer, const struct record_answer *done);
 /** No slice starts any more; the send ends with `status` once those under way have left. */
 void send_run_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
                    const char *text);
+/** Takes it from the dispatch. */
+void send_run_forget(struct want *want);
 /** Is this slice still to leave, which was started? */
 bool send_run_slice_wanted(const struct bulk *bulk);
 

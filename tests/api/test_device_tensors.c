@@ -104,7 +104,9 @@ static void sizes_main(struct harness_rank *rank)
 
 static void test_sizes(void **state)
 {
+    setenv("TRYST_SLICE_BYTES", "1M", 1); /* way_check counts them */
     ranks_run(sizes_main, NULL);
+    unsetenv("TRYST_SLICE_BYTES");
 }
 
 /* Many at once, with little pinned memory. */

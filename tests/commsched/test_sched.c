@@ -90,10 +90,9 @@ static tryst_status start(struct transfer *transfer)
     return TRYST_OK;
 }
 
-static void begin_as(uint64_t window, uint64_t rail_window, bool window_is_set)
+static void begin(uint64_t window, uint64_t rail_window)
 {
-    struct sched_params params = {&t.clock.clock, NULL,          window,
-                                  rail_window,    window_is_set, start};
+    struct sched_params params = {&t.clock.clock, NULL, window, rail_window, start};
     memset(&t, 0, sizeof t);
     t.window = window;
     clock_fake_init(&t.clock, NS_PER_S);
@@ -102,11 +101,6 @@ static void begin_as(uint64_t window, uint64_t rail_window, bool window_is_set)
         sched_ops.lane_init(t.sched, &t.lanes[i]);
     for (uint32_t i = 0; i < LANES; i++)
         sched_ops.lane_ready(t.sched, &t.lanes[i], i % RAILS, 0);
-}
-
-static void begin(uint64_t window, uint64_t rail_window)
-{
-    begin_as(window, rail_window, false);
 }
 
 static void end(void)
@@ -350,28 +344,6 @@ static void test_remove_head(void **state)
     credit(0, 1);
     credit(2, 1);
     end();
-}
-
-/* A rail's wish counts where it is for more, and where the user has not said what he wants. */
-static void test_rail_asks(void **state)
-{
-    static const struct {
-        uint64_t window, asked;
-        bool is_set;
-        const char *started;
-    } table[] = {{25, 40, false, "aaaa"},
-                 {25, 40, true, "aa"},
-                 {25, 15, false, "aa"},
-                 {25, 0, false, "aa"}};
-    (void)state;
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        begin_as(table[i].window, 1000, table[i].is_set);
-        sched_ops.lane_ready(t.sched, &t.lanes[0], 0, table[i].asked);
-        add(0, 0, 50, 10, 5);
-        run(table[i].started);
-        sched_ops.remove(t.sched, &t.transfers[0]);
-        end();
-    }
 }
 
 /* ---- urgency ------------------------------------------------------------------------------ */
@@ -669,7 +641,7 @@ static void test_random(void **state)
 
 static tryst_status open_and_close(void)
 {
-    struct sched_params params = {NULL, NULL, 1, 1, false, start};
+    struct sched_params params = {NULL, NULL, 1, 1, start};
     struct sched *sched;
     tryst_status status = sched_open(&params, &sched);
     if (status == TRYST_OK)
@@ -688,11 +660,11 @@ int main(void)
         cmocka_unit_test(test_decisions),    cmocka_unit_test(test_credit),
         cmocka_unit_test(test_posted_later), cmocka_unit_test(test_again),
         cmocka_unit_test(test_remove),       cmocka_unit_test(test_remove_head),
-        cmocka_unit_test(test_rail_asks),    cmocka_unit_test(test_preempts),
-        cmocka_unit_test(test_rail_order),   cmocka_unit_test(test_raise),
-        cmocka_unit_test(test_share),        cmocka_unit_test(test_overdraw),
-        cmocka_unit_test(test_away),         cmocka_unit_test(test_slow),
-        cmocka_unit_test(test_random),       cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_preempts),     cmocka_unit_test(test_rail_order),
+        cmocka_unit_test(test_raise),        cmocka_unit_test(test_share),
+        cmocka_unit_test(test_overdraw),     cmocka_unit_test(test_away),
+        cmocka_unit_test(test_slow),         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,6 +85,13 @@ static int on_run(void *arg)
     return count + side->busy_dispatch;
 }
 
+static void on_pause(void *arg, struct dispatch_lane *lane)
+{
+    struct side *side = arg;
+    side->pauses_here += lane == NULL;
+    side->pauses_there += lane != NULL;
+}
+
 static void on_look(void *arg, uint64_t now_ns)
 {
 }
@@ -95,8 +102,8 @@ static uint64_t on_next_ns(const void *arg)
 }
 
 static const struct dispatch_ops world_dispatch = {
-    on_lane_init, on_lane_ready, on_add, on_posted, on_raise,
-    on_credit,    on_remove,     on_run, on_look,   on_next_ns};
+    on_lane_init, on_lane_ready, on_add, on_posted, on_raise,  on_credit,
+    on_remove,    on_pause,      on_run, on_look,   on_next_ns};
 
 /* ---- open --------------------------------------------------------------------------------- */
 

@@ -88,7 +88,8 @@ struct side {
     /* seen */
     uint32_t posted_high, posted_now;
     uint32_t unexpected;
-    size_t frame_bytes; /* of the newest frame from it */
+    uint32_t pauses_here, pauses_there; /* the dispatch was told of: its own, a peer's */
+    size_t frame_bytes;                 /* of the newest frame from it */
     char log_text[8192];
 };
 

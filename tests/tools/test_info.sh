@@ -23,7 +23,7 @@ says '^  self  available'
 says '^  shm '
 says '^  host  available$'
 says '^  cuda  '
-says '^TRYST_WINDOW_BYTES=4M$' -c
+says '^TRYST_WINDOW_BYTES=auto$' -c
 says 'BYTES: .*; allowed: ' -c
 # shellcheck disable=SC2016 # Markdown, not commands
 says '^| `TRYST_TRANSPORT` | ENUM | `auto` | .*auto\\|self\\|shm\\|ucx\\|ofi' --markdown
@@ -33,7 +33,7 @@ says '^ *200  TRYST_E_PEER ' --status
 says '^the peer failed$' --status
 says '^usage: tryst-info' --help
 export TRYST_WINDOW_BYTES=8M TRYST_TOKEN=hush
-says '^TRYST_WINDOW_BYTES=8M  (environment; default 4M)$' -c
+says '^TRYST_WINDOW_BYTES=8M  (environment; default auto)$' -c
 says '^TRYST_TOKEN=(set)' -c
 ! grep -q hush "$dir/out" || bad "-c prints the token"
 

@@ -35,8 +35,10 @@ says '"name":"receive",.*"key":"[^"]*;grad2;[^"]*"'
 "$check" "$dir/large.json" 3 -1 0 >"$dir/out" || { echo "trace: large:"; fail=1; }
 grep -q '^4 counters$' "$dir/out" || { echo "trace: not four lanes:"; fail=1; }
 cat "$dir/out"
-grep -q '"name":"bytes in flight to rank 2",.*"args":{"in flight":[0-9]*,"window":[1-9]' \
+grep -q '"name":"bytes in flight to rank 2",.*"args":{"in flight":[0-9]*,"window":[1-9][0-9]*,"slice":[1-9]' \
     "$dir/large.json" || { echo "trace: no counter of rank 2's lane"; fail=1; }
+grep -q '"name":"slice",.*"slice":1,"peer":2,"key":"[^"]*;act1;[^"]*"' \
+    "$dir/large.json" || { echo "trace: no second slice of rank 1's activations"; fail=1; }
 TRYST_FAULT=rank=1,clock_us=1000000
 export TRYST_FAULT
 traced ahead 1 1000000

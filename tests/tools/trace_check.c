@@ -7,7 +7,7 @@
  * arrive inside a span of its rank, and arrive after it has left, where clocks were measured within
  * their errors. What else Perfetto counts as an error of its import: spans of a thread that overlap
  * without nesting, an id of an asynchronous event that is not of its process alone or is used twice,
- * a beginning without an end. Bytes in flight must have been more than none, stay within the window
+ * a beginning without an end. Bytes in flight must have been more than none, grow within the window only
  * (or be one slice) and return to none. Exit status 0: all of it holds. */
 #include <jansson.h>
 #include <math.h>
@@ -257,7 +257,7 @@ static void counter_take(const json_t *event)
     struct counter *counter = counter_of(event);
     if (number_of(event, "ts") < counter->at_us)
         WRONG("rank %d: \"%s\" goes back in time", counter->rank, counter->name);
-    if (now > window && counter->now > 0)
+    if (now > window && now > counter->now && counter->now > 0)
         WRONG("rank %d: \"%s\": %.0f in flight of %.0f", counter->rank, counter->name,
               now, window);
     counter->at_us = number_of(event, "ts");

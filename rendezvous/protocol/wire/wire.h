@@ -84,6 +84,14 @@ enum record_type {
 #define FRAME_BLOCKED 2u
 /** Its sender waits for what the path is to bring: answer with a frame that counts. */
 #define FRAME_PROBE 4u
+/** Three bits: the slices that its sender finds fit for the path from it, into which what it is to send
+ *  should be cut: FRAME_SLICE_UNIT << n bytes; n = 0: it does not know. */
+#define FRAME_SLICE_SHIFT 3u
+#define FRAME_SLICE_MASK 7u
+#define FRAME_SLICE_UNIT (32u << 10)
+/** While bulk was under way its sender was outside of the library, since its last frame: how long that bulk
+ *  took tells nothing of the path. */
+#define FRAME_PAUSED 64u
 
 struct frame_header {
     uint64_t cookie; /**< first half of the session cookie */

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bandwidth and round trip of a path, and what follows from them; path.h says how. */
+#include "path.h"
+
+#include <string.h>
+
+#include "core/clock.h"
+
+/** A round trip that was measured so long ago gives way to the next one. */
+#define RTT_AGE_NS (10 * NS_PER_S)
+/** A slice is what the path moves in so long. */
+#define SLICE_NS 1300000ull
+/** And for it so many slices go alone. */
+enum { ALONE_SLICES = 3 };
+/** B grows no more after so many rounds that raised it by less than a quarter. */
+enum { FLAT_ROUNDS = 3 };
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* ---- what follows ------------------------------------------------------------------------- */
+
+static uint64_t bytes_in(const struct path *path, uint64_t ns)
+{
+    return (uint64_t)((double)path->bytes_per_s * (double)ns * 1e-9);
+}
+
+/** The largest power of two that the path moves in SLICE_NS, within limits. */
+static uint64_t slice_for(const struct path *path)
+{
+    uint64_t slice_bytes = DISPATCH_SLICE_MIN;
+    uint64_t most = bytes_in(path, SLICE_NS);
+    while (slice_bytes < DISPATCH_SLICE_MAX && 2 * slice_bytes <= most)
+        slice_bytes *= 2;
+    return slice_bytes;
+}
+
+/** The round trip of a slice of `bytes` that went alone and took `spent_ns`, without the bytes. */
+static uint64_t rtt_for(const struct path *path, uint64_t spent_ns, uint64_t bytes)
+{
+    double own_ns = (double)bytes / (double)path->bytes_per_s * 1e9;
+    return (double)spent_ns > own_ns ? spent_ns - (uint64_t)own_ns : 0;
+}
+
+static uint64_t window_for(const struct path *path)
+{
+    uint64_t slice_bytes = larger(path->slice_bytes, path->cut_bytes);
+    uint64_t trip_bytes = bytes_in(path, path->rtt_ns);
+    trip_bytes =
+        path->flat_rounds < FLAT_ROUNDS ? trip_bytes * 5 / 2 : trip_bytes * 5 / 4;
+    uint64_t slices = 1 + (trip_bytes + slice_bytes - 1) / slice_bytes;
+    uint64_t bytes = slice_bytes * larger(2, slices);
+    bytes = larger(bytes, path->least_window_bytes);
+    bytes = path->bytes_per_s ? bytes : larger(bytes, PATH_WINDOW_FIRST);
+    return bytes < PATH_WINDOW_MAX ? bytes : PATH_WINDOW_MAX;
+}
+
+static void path_follow(struct path *path)
+{
+    if (path->bytes_per_s)
+        path->rtt_ns = rtt_for(path, path->alone_ns, path->alone_bytes);
+    path->slice_bytes = path->bytes_per_s ? slice_for(path) : DISPATCH_SLICE_FIRST;
+    path->window_bytes =
+        path->set_window_bytes ? path->set_window_bytes : window_for(path);
+}
+
+void path_open(struct path *path, uint64_t set_window_bytes, uint64_t least_window_bytes)
+{
+    memset(path, 0, sizeof *path);
+    path->set_window_bytes = set_window_bytes;
+    path->least_window_bytes = least_window_bytes;
+    path_follow(path);
+}
+
+/* ---- samples ------------------------------------------------------------------------------ */
+
+/** What B must exceed for a sample that the window did not limit. */
+static uint64_t known_rate(const struct path *path)
+{
+    const uint64_t first = DISPATCH_SLICE_FIRST * NS_PER_S / SLICE_NS;
+    return path->bytes_per_s ? path->bytes_per_s : first;
+}
+
+static void rate_take(struct path *path, uint64_t bytes_per_s)
+{
+    path->flat_rounds = bytes_per_s > path->bytes_per_s + path->bytes_per_s / 4
+                            ? 0
+                            : path->flat_rounds + (path->flat_rounds < FLAT_ROUNDS);
+    path->rates[path->rates_next++ % PATH_RATES] = bytes_per_s;
+    path->bytes_per_s = 0;
+    for (int i = 0; i < PATH_RATES; i++)
+        path->bytes_per_s = larger(path->bytes_per_s, path->rates[i]);
+}
+
+/** Was the round trip found long ago, or on a path that was another? Then the next slice leaves alone. */
+static bool rtt_is_old(const struct path *path, uint64_t now_ns)
+{
+    return now_ns > path->alone_at_ns + RTT_AGE_NS ||
+           path->bytes_per_s / 2 > path->alone_rate ||
+           path->bytes_per_s < path->alone_rate / 2;
+}
+
+/** A slice went and nothing else was in flight. Of a few such the fastest counts. */
+static void alone_take(struct path *path, uint64_t now_ns, uint64_t spent_ns)
+{
+    uint64_t bytes = path->round_alone_bytes;
+    bool first = rtt_is_old(path, now_ns) || !path->bytes_per_s;
+    if (first) {
+        path->alone_at_ns = now_ns;
+        path->alone_rate = path->bytes_per_s;
+        path->alone_left = ALONE_SLICES;
+    }
+    path->alone_left -= path->alone_left > 0;
+    if (first || rtt_for(path, spent_ns, bytes) < path->rtt_ns) {
+        path->alone_ns = spent_ns;
+        path->alone_bytes = bytes;
+    }
+}
+
+static void round_take(struct path *path, uint64_t now_ns, uint64_t spent_ns,
+                       uint64_t came_bytes)
+{
+    double ns = (double)larger(larger(spent_ns, path->round_left_ns), 1);
+    uint64_t bytes_per_s = (uint64_t)((double)came_bytes * 1e9 / ns);
+    bool limited = path->limited && !path->round_alone_bytes;
+    if (limited || bytes_per_s > known_rate(path))
+        rate_take(path, bytes_per_s);
+    if (path->round_alone_bytes)
+        alone_take(path, now_ns, spent_ns);
+    path_follow(path);
+    path->drains = path->limited && !path->set_window_bytes &&
+                   path->flat_rounds == FLAT_ROUNDS &&
+                   (path->alone_left > 0 || rtt_is_old(path, now_ns));
+}
+
+void path_started(struct path *path, uint64_t now_ns, uint64_t started_bytes,
+                  uint64_t in_flight_bytes, uint64_t bytes, uint64_t cut_bytes)
+{
+    if (cut_bytes && cut_bytes != path->cut_bytes) {
+        path->cut_bytes = cut_bytes;
+        path_follow(path);
+    }
+    path->drains &= in_flight_bytes > 0;
+    if (path->round_ns)
+        return;
+    path->round_left_ns = in_flight_bytes ? now_ns - path->last_round_ns : 0;
+    path->round_ns = path->last_round_ns = now_ns;
+    path->round_started = started_bytes + bytes;
+    path->round_returned = started_bytes - in_flight_bytes;
+    path->round_alone_bytes = in_flight_bytes ? 0 : bytes;
+    path->limited = path->disturbed = false;
+}
+
+bool path_has_room(struct path *path, uint64_t in_flight_bytes, uint64_t bytes)
+{
+    if (in_flight_bytes == 0)
+        return true;
+    if (!path->drains && in_flight_bytes + bytes <= path->window_bytes)
+        return true;
+    path->limited = true;
+    return false;
+}
+
+void path_disturbed(struct path *path)
+{
+    path->disturbed = true;
+}
+
+void path_forget(struct path *path)
+{
+    path->round_ns = 0;
+}
+
+uint64_t path_returned(struct path *path, uint64_t now_ns, uint64_t started_bytes,
+                       uint64_t in_flight_bytes)
+{
+    uint64_t returned = started_bytes - in_flight_bytes;
+    if (!path->round_ns || returned < path->round_started)
+        return 0;
+    uint64_t spent_ns = now_ns - path->round_ns;
+    path->round_ns = 0;
+    if (!path->disturbed)
+        round_take(path, now_ns, spent_ns, returned - path->round_returned);
+    return spent_ns ? spent_ns : 1;
+}

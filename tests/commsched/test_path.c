@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows and slices that follow a path: path.c against a link with a rate and a round trip, under a clock
+ * of its own. The sender starts slices while the window has room, the link moves them one after another,
+ * and each one's DONE is back a round trip after its last byte has left. */
+#include "commsched/sched/path.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "support/unit.h"
+
+enum { UNDER_WAY_MAX = 4096 };
+
+static struct link {
+    struct path path;
+    double bytes_per_s, rtt_ns;
+    uint64_t now_ns;
+    uint64_t free_ns; /* when the link has moved all that was started */
+    uint64_t started_bytes, in_flight_bytes;
+    struct {
+        uint64_t bytes, back_ns;
+    } ring[UNDER_WAY_MAX];
+    uint32_t first, count;
+    uint64_t looks_every_ns; /* the receiver looks only at multiples of it; 0: always */
+} l;
+
+static void begin(double bytes_per_s, double rtt_ns, uint64_t set_window_bytes)
+{
+    memset(&l, 0, sizeof l);
+    l.bytes_per_s = bytes_per_s;
+    l.rtt_ns = rtt_ns;
+    l.now_ns = NS_PER_S;
+    path_open(&l.path, set_window_bytes, 0);
+}
+
+static void slice_start(uint64_t bytes, uint64_t cut_bytes)
+{
+    uint32_t at = (l.first + l.count++) % UNDER_WAY_MAX;
+    assert_true(l.count <= UNDER_WAY_MAX);
+    path_started(&l.path, l.now_ns, l.started_bytes, l.in_flight_bytes, bytes, cut_bytes);
+    l.started_bytes += bytes;
+    l.in_flight_bytes += bytes;
+    l.free_ns = l.free_ns > l.now_ns ? l.free_ns : l.now_ns;
+    l.free_ns += (uint64_t)((double)bytes / l.bytes_per_s * 1e9);
+    uint64_t back_ns = l.free_ns + (uint64_t)l.rtt_ns;
+    if (l.looks_every_ns)
+        back_ns = (back_ns / l.looks_every_ns + 1) * l.looks_every_ns;
+    l.ring[at].bytes = bytes;
+    l.ring[at].back_ns = back_ns;
+}
+
+/* The oldest slice's DONE comes. */
+static void slice_return(void)
+{
+    assert_true(l.count > 0);
+    bool paused = l.looks_every_ns >= PAUSE_NS && l.ring[l.first].back_ns > l.now_ns;
+    if (l.ring[l.first].back_ns > l.now_ns)
+        l.now_ns = l.ring[l.first].back_ns;
+    l.in_flight_bytes -= l.ring[l.first].bytes;
+    l.first = (l.first + 1) % UNDER_WAY_MAX;
+    l.count--;
+    if (paused)
+        path_disturbed(&l.path);
+    (void)path_returned(&l.path, l.now_ns, l.started_bytes, l.in_flight_bytes);
+}
+
+/* A transfer without an end, for so long; slices are cut as the path says at the start of each 16 MiB. */
+static double stream(uint64_t ns)
+{
+    uint64_t until_ns = l.now_ns + ns, begin_ns = l.now_ns;
+    uint64_t moved = l.started_bytes - l.in_flight_bytes, left = 0, cut = 0;
+    while (l.now_ns < until_ns) {
+        if (!left) {
+            left = 16 << 20;
+            cut = l.path.slice_bytes;
+        }
+        if (path_has_room(&l.path, l.in_flight_bytes, cut)) {
+            slice_start(cut, cut);
+            left -= cut;
+        } else {
+            slice_return();
+        }
+    }
+    moved = l.started_bytes - l.in_flight_bytes - moved;
+    return (double)moved / (double)(l.now_ns - begin_ns) * 1e9;
+}
+
+static void drain(void)
+{
+    while (l.count)
+        slice_return();
+}
+
+/* What the window should be, by the rule of path.h, and in whole slices. */
+static double ideal_window(void)
+{
+    double slice = (double)l.path.slice_bytes;
+    double slices = 1 + ceil(1.25 * l.bytes_per_s * l.rtt_ns * 1e-9 / slice);
+    return slice * (slices > 2 ? slices : 2);
+}
+
+#define expect_within(value, low, high)                                            \
+    do {                                                                           \
+        double value_ = (double)(value);                                           \
+        if (!(value_ >= (low) && value_ <= (high)))                                \
+            fail_msg("%s is %g, not within %g and %g (rate %g, round trip %g us)", \
+                     #value, value_, (double)(low), (double)(high), l.bytes_per_s, \
+                     l.rtt_ns * 1e-3);                                             \
+    } while (0)
+
+/* From 100 Mbit/s to 400 Gbit/s, from 2 us to 50 ms: the link is full and the window no larger than it
+ * must be. */
+static void test_converges(void **state)
+{
+    static const double rates[] = {12.5e6, 50e6, 1.25e8, 1.25e9, 12.5e9, 50e9};
+    static const double trips_us[] = {2, 20, 200, 1000, 10000, 50000};
+    (void)state;
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        for (size_t j = 0; j < sizeof trips_us / sizeof *trips_us; j++) {
+            if (rates[i] * trips_us[j] * 1e-6 > (double)PATH_WINDOW_MAX / 2)
+                continue; /* no window is so large */
+            begin(rates[i], trips_us[j] * 1e3, 0);
+            stream((uint64_t)(3e8 + trips_us[j] * 1e3 * 200));
+            expect_within(stream(10 * NS_PER_S), 0.95 * rates[i], 1.01 * rates[i]);
+            expect_within(l.path.window_bytes, 0.9 * ideal_window(),
+                          1.3 * ideal_window());
+            expect_within(l.path.bytes_per_s, 0.9 * rates[i], 1.1 * rates[i]);
+        }
+    }
+}
+
+static void test_slices(void **state)
+{
+    static const struct {
+        double bytes_per_s;
+        uint64_t slice_bytes;
+    } table[] = {{12.5e6, 64 << 10}, {50e6, 64 << 10},  {1.25e8, 128 << 10},
+                 {3e8, 256 << 10},   {1.25e9, 1 << 20}, {12.5e9, 1 << 20}};
+    (void)state;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        begin(table[i].bytes_per_s, 50e3, 0);
+        assert_int_equal(l.path.slice_bytes, DISPATCH_SLICE_FIRST);
+        stream(NS_PER_S / 2);
+        assert_int_equal(l.path.slice_bytes, table[i].slice_bytes);
+    }
+}
+
+/* The path becomes a hundred times faster, and slower again. */
+static void test_recovers(void **state)
+{
+    (void)state;
+    begin(12.5e6, 5e6, 0);
+    stream(NS_PER_S);
+    l.bytes_per_s = 1.25e9;
+    stream(NS_PER_S);
+    expect_within(stream(NS_PER_S / 5), 0.95 * l.bytes_per_s, 1.01 * l.bytes_per_s);
+    l.bytes_per_s = 12.5e6;
+    stream(15 * NS_PER_S);
+    expect_within(l.path.window_bytes, 0.9 * ideal_window(), 1.3 * ideal_window());
+}
+
+/* A peer that computes for 50 ms between its looks does not pass for a slow path. */
+static void test_pauses(void **state)
+{
+    (void)state;
+    begin(1.25e9, 100e3, 0);
+    stream(NS_PER_S / 10);
+    uint64_t window_bytes = l.path.window_bytes;
+    drain();
+    l.looks_every_ns = 50 * NS_PER_MS;
+    stream(5 * NS_PER_S);
+    assert_true(l.path.window_bytes >= window_bytes);
+}
+
+/* One that looks every 1.9 ms is not known to pause: the window grows until it is full all the same. */
+static void test_short_pauses(void **state)
+{
+    (void)state;
+    begin(1.25e9, 50e3, 0);
+    l.looks_every_ns = 1900 * NS_PER_US;
+    stream(NS_PER_S / 2);
+    expect_within(stream(NS_PER_S / 2), 0.5 * l.bytes_per_s, 1.01 * l.bytes_per_s);
+}
+
+/* A sender that has little to send learns nothing of how fast the path is not. */
+static void test_little(void **state)
+{
+    (void)state;
+    begin(1.25e9, 100e3, 0);
+    stream(NS_PER_S / 10);
+    uint64_t rate = l.path.bytes_per_s;
+    for (int i = 0; i < 100; i++) {
+        drain();
+        slice_start(8192, 0);
+        drain();
+        l.now_ns += 10 * NS_PER_MS;
+    }
+    assert_int_equal(l.path.bytes_per_s, rate);
+}
+
+/* What the user has set stays; what a rail asks for is the least. */
+static void test_set(void **state)
+{
+    (void)state;
+    begin(12.5e6, 50e3, 3 << 20);
+    assert_int_equal(l.path.window_bytes, 3 << 20);
+    stream(2 * NS_PER_S);
+    assert_int_equal(l.path.window_bytes, 3 << 20);
+    begin(12.5e6, 50e3, 0);
+    path_open(&l.path, 0, 8 << 20);
+    assert_int_equal(l.path.window_bytes, 8 << 20);
+    stream(4 * NS_PER_S);
+    assert_int_equal(l.path.window_bytes, 8 << 20);
+}
+
+/* A peer whose slices are larger than we would like: two of them fit all the same. */
+static void test_cut(void **state)
+{
+    (void)state;
+    begin(12.5e6, 50e3, 0);
+    for (int i = 0; i < 100; i++) {
+        while (path_has_room(&l.path, l.in_flight_bytes, 1 << 20))
+            slice_start(1 << 20, 1 << 20);
+        assert_int_equal(l.path.window_bytes, 2 << 20);
+        slice_return();
+    }
+}
+
+/* What is cancelled never comes back; the next round is a sample again. */
+static void test_forgets(void **state)
+{
+    (void)state;
+    begin(1.25e9, 100e3, 0);
+    slice_start(65536, 65536);
+    path_forget(&l.path);
+    l.in_flight_bytes = 0;
+    l.count = 0;
+    stream(NS_PER_S / 2);
+    expect_within(l.path.bytes_per_s, 0.9 * l.bytes_per_s, 1.1 * l.bytes_per_s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_converges),    cmocka_unit_test(test_slices),
+        cmocka_unit_test(test_recovers),     cmocka_unit_test(test_pauses),
+        cmocka_unit_test(test_short_pauses), cmocka_unit_test(test_little),
+        cmocka_unit_test(test_set),          cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_forgets),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
