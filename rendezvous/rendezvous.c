@@ -381,7 +381,7 @@ bool rendezvous_ack_timer(struct rendezvous *rdv)
 __attribute__((noinline)) static void pause_check(struct rendezvous *rdv)
 {
     uint64_t before_ns = rdv->moved_ns;
-    rdv->moved_ns = rdv->moving ? clock_now_ns(rdv->clock) : 0;
+    rdv->moved_ns = clock_now_ns(rdv->clock);
     if (!before_ns || rdv->moved_ns < before_ns + PAUSE_NS)
         return;
     rdv->pauses++;
@@ -390,7 +390,7 @@ __attribute__((noinline)) static void pause_check(struct rendezvous *rdv)
 
 static int pass(struct rendezvous *rdv)
 {
-    if (rdv->moving || rdv->moved_ns)
+    if (rdv->moving)
         pause_check(rdv);
     rdv->pass_ns = 0;
     rdv->stamps_left = 0;
@@ -441,6 +441,7 @@ tryst_status rendezvous_arm(struct rendezvous *rdv)
     if (!list_empty(&rdv->completed) || rdv->reap)
         return TRYST_AGAIN;
     rdv->copies_busy = false;
+    rdv->moved_ns = 0; /* who sleeps until something comes does look */
     for (uint32_t i = 0; i < rdv->rails_count; i++) {
         struct rail *rail = rdv->rails[i].rail;
         tryst_status status = rail->ops->arm(rail);
@@ -530,9 +531,6 @@ void rendezvous_listen_stop(struct rendezvous *rdv)
 
 void rendezvous_awake(struct rendezvous *rdv)
 {
-    /* relaxed: only the holder of the progress lock writes it, and a submission that still sees 1 wakes
-     * once too often, which does no harm. */
-    if (atomic_load_explicit(&rdv->sleeping, memory_order_relaxed))
-        rdv->moved_ns = 0; /* who sleeps until something comes does look */
+    /* relaxed: a submission that still sees 1 wakes once too often, which does no harm. */
     atomic_store_explicit(&rdv->sleeping, 0, memory_order_relaxed);
 }

@@ -174,6 +174,13 @@ static inline uint64_t rail_slice_bytes(const struct rail *rail, uint64_t most)
     return rail->slice_bytes && rail->slice_bytes < most ? rail->slice_bytes : most;
 }
 
+/** A slice is posted, or starts. */
+static inline void rendezvous_moves(struct rendezvous *rdv)
+{
+    if (rdv->moving++ == 0)
+        rdv->moved_ns = 0;
+}
+
 /** n consecutive ids that no live run uses. */
 uint64_t engine_ids(struct rendezvous *rdv, uint64_t n);
 /** No operation is left. */

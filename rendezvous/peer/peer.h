@@ -108,8 +108,9 @@ struct peer_out {
     struct urgent_queue wants_waiting; /**< for WANT quota */
     struct urgent_queue deferred_ops;  /**< that it deferred */
     uint32_t wants_sent, wants_acked;
-    uint32_t pauses_told;      /**< rdv->pauses, as a frame said last */
-    uint64_t slice_told_bytes; /**< lane.path.slice_bytes, likewise */
+    uint32_t pauses_told; /**< rdv->pauses, as a frame said last */
+    uint8_t
+        slice_flags; /**< of each frame: lane.path.slice_bytes as of the newest DONE */
     /* sends of ours */
     struct urgent_queue posted_sends; /**< POSTED and large, that it has not asked for */
     struct urgent_queue
@@ -143,7 +144,7 @@ struct peer_in {
         ack_alone; /**< a header leaves for that, or for what follows, if no frame does, */
     bool counted;  /**< and counts as a frame: */
     bool probe;    /**< we ask whether the path lives, or answer that (protocol.c) */
-    bool wants_announced;      /**< it lacks credit: small receives announce themselves */
+    uint8_t header_flags;      /**< of the newest frame (wire.h) */
     struct name *names;        /**< NAMES_MAX, by which it names keys */
     struct list unexpected;    /**< struct unexpected */
     uint64_t unexpected_bytes; /**< of its eager credit, held by them */
@@ -163,7 +164,6 @@ struct peer_in {
     uint32_t closed_count,
         closed_capacity; /**< at most ASKS_MAX; no memory while none are */
     /* posted slices */
-    uint8_t slice_code; /**< the size that it finds fit, as its headers say (wire.h) */
     struct urgent_queue
         slots_waiting;    /**< receives whose sender is ready, for posted slots */
     uint32_t slots_ahead; /**< receives posted for senders not known to be ready */

@@ -206,7 +206,7 @@ void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
 static void recv_expect(tryst_op *op)
 {
     struct peer *peer = op->peer;
-    if (peer->in.wants_announced || op->alloc ||
+    if (peer->in.header_flags & FRAME_BLOCKED || op->alloc ||
         op->bytes > op->rdv->set.eager_max_bytes) {
         want_queue(op);
         return;

@@ -117,7 +117,6 @@ bool peer_credit_is_due(const struct peer *peer)
 static bool header_is_due(const struct peer *peer)
 {
     return peer->in.ack_alone || (peer_is_blocked(peer) && !peer->out.blocked_sent) ||
-           peer->out.slice_told_bytes != peer->lane.path.slice_bytes ||
            peer_credit_is_due(peer);
 }
 

@@ -327,16 +327,11 @@ size_t records_pack(struct peer *peer, uint8_t *frame, size_t capacity)
     return (size_t)(packer.writer.at - frame);
 }
 
-/** What the header says of bulk: the slices that we find fit for the path, and whether we have paused. */
-static unsigned bulk_flags(struct peer *peer)
+/** We were outside of the library while bulk was under way, and this peer was not told yet. */
+__attribute__((noinline)) static unsigned pause_tell(struct peer *peer)
 {
-    uint64_t slice_bytes = peer->lane.path.slice_bytes;
-    unsigned n =
-        slice_bytes ? (unsigned)__builtin_ctzll(slice_bytes / FRAME_SLICE_UNIT) : 0;
-    unsigned paused = peer->out.pauses_told == peer->rdv->pauses ? 0 : FRAME_PAUSED;
     peer->out.pauses_told = peer->rdv->pauses;
-    peer->out.slice_told_bytes = slice_bytes;
-    return n << FRAME_SLICE_SHIFT | paused;
+    return FRAME_PAUSED;
 }
 
 void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsigned flags)
@@ -351,7 +346,9 @@ void frame_header_put(struct peer *peer, uint8_t *frame, unsigned records, unsig
     header->frames_read = (uint32_t)peer->in.frames_read;
     header->wants_taken = peer->in.wants_got - peer->in.wants_unanswered;
     header->records = (uint16_t)records;
-    header->flags = (uint8_t)(flags | bulk_flags(peer) |
+    if (__builtin_expect(peer->out.pauses_told != peer->rdv->pauses, 0))
+        flags |= pause_tell(peer);
+    header->flags = (uint8_t)(flags | peer->out.slice_flags |
                               (peer->out.blocked_sent ? FRAME_BLOCKED : 0));
     header->group = 0;
     peer->in.frames_acked = header->frames_read;
@@ -456,7 +453,6 @@ static bool header_read(struct peer *peer, const struct frame_header *header)
         return false;
     peer->out.frames_acked += acked;
     peer->out.wants_acked += taken;
-    peer->in.slice_code = header->flags >> FRAME_SLICE_SHIFT & FRAME_SLICE_MASK;
     if (__builtin_expect(header->flags & FRAME_PAUSED, 0))
         peer->rdv->dispatch->pause(peer->rdv->dispatch_arg, &peer->lane);
     if ((acked && peer_has_records(peer)) ||
@@ -465,16 +461,22 @@ static bool header_read(struct peer *peer, const struct frame_header *header)
     return true;
 }
 
-/** What the header says of DATA, and asks; after the records of its frame. */
-static void acks_read(struct peer *peer, const struct frame_header *header)
+__attribute__((noinline)) static void header_asks(struct peer *peer, unsigned flags)
 {
-    if (__builtin_expect(header->flags & FRAME_PROBE, 0)) {
+    if (flags & FRAME_PROBE) {
         peer->in.ack_alone = peer->in.counted = true;
         peer_flush_later(peer);
     }
-    peer->in.wants_announced = header->flags & FRAME_BLOCKED;
-    if (peer->in.wants_announced)
+    if (flags & FRAME_BLOCKED)
         peer_announce(peer);
+}
+
+/** What the header says of DATA, and asks; after the records of its frame. */
+static void acks_read(struct peer *peer, const struct frame_header *header)
+{
+    peer->in.header_flags = header->flags;
+    if (__builtin_expect(header->flags & (FRAME_PROBE | FRAME_BLOCKED), 0))
+        header_asks(peer, header->flags);
     if (stream_out_is_news(&peer->out.stream, header->done_base, header->done_mask)) {
         stream_out_acked(&peer->out.stream, header->done_base, header->done_mask,
                          producer_acked);

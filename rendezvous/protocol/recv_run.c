@@ -77,7 +77,7 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     list_push_back(&run->slots, &slice->node);
     slice->posted = true;
     run->outstanding++;
-    op->rdv->moving++;
+    rendezvous_moves(op->rdv);
     ++*run_slots(op->peer, run);
     return TRYST_OK;
 }
@@ -100,8 +100,9 @@ void recv_run_post(tryst_op *op, struct recv_run *run)
 /** What the peer finds fit for the path from it. */
 static uint64_t slice_bytes_wished(const struct peer *peer)
 {
-    uint64_t bytes = (uint64_t)FRAME_SLICE_UNIT << peer->in.slice_code;
-    if (!peer->in.slice_code)
+    unsigned code = peer->in.header_flags >> FRAME_SLICE_SHIFT & FRAME_SLICE_MASK;
+    uint64_t bytes = (uint64_t)FRAME_SLICE_UNIT << code;
+    if (!code)
         return DISPATCH_SLICE_FIRST;
     return bytes < DISPATCH_SLICE_MAX ? bytes : DISPATCH_SLICE_MAX;
 }

@@ -180,13 +180,26 @@ tryst_status transfer_start(struct transfer *transfer)
     }
     peer->rdv->start_failed = false;
     want->in_flight++;
-    peer->rdv->moving++;
+    rendezvous_moves(peer->rdv);
     if (index == 0)
         op_trace_flow(want->send, begin_ns);
     op_trace_slice(want->send, index);
     peer->rdv->counters.slices_started++;
     peer->rdv->counters.bulk_bytes_sent += slice->bulk.bytes;
     return TRYST_OK;
+}
+
+/** The path is found to be another: the peer, who cuts, is told, by a frame of its own if there is none. */
+static void slice_tell(struct peer *peer)
+{
+    uint64_t bytes = peer->lane.path.slice_bytes;
+    unsigned code = bytes ? (unsigned)__builtin_ctzll(bytes / FRAME_SLICE_UNIT) : 0;
+    uint8_t flags = (uint8_t)(code << FRAME_SLICE_SHIFT);
+    if (flags == peer->out.slice_flags)
+        return;
+    peer->out.slice_flags = flags;
+    peer->in.ack_alone = true;
+    peer_flush_later(peer);
 }
 
 void send_run_done(struct peer *peer, const struct record_answer *done)
@@ -209,8 +222,7 @@ void send_run_done(struct peer *peer, const struct record_answer *done)
         peer->rdv->moving--;
         dispatch->credit(peer->rdv->dispatch_arg, transfer, bytes);
     }
-    if (peer->lane.path.slice_bytes != peer->out.slice_told_bytes)
-        peer_flush_later(peer);
+    slice_tell(peer);
     if (done->posted > transfer->posted) {
         transfer->posted = done->posted;
         dispatch->posted(peer->rdv->dispatch_arg, transfer);

@@ -315,13 +315,13 @@ static void test_blocked(void **state)
     for (int i = 0; i < FIT; i++)
         send_one(i);
     passes(10);
-    assert_false(world_peer(&world, 1, 0)->in.wants_announced);
+    assert_false(world_peer(&world, 1, 0)->in.header_flags & FRAME_BLOCKED);
     for (int i = 100; i < 120; i++)
         send_one(i);
     passes(10);
     for (int i = 100; i < 110; i++) /* BLOCKED announced them, not a tick */
         both_done(i, TRYST_OK, TRYST_OK);
-    assert_true(world_peer(&world, 1, 0)->in.wants_announced);
+    assert_true(world_peer(&world, 1, 0)->in.header_flags & FRAME_BLOCKED);
     for (int i = 110; i < 120; i++) {
         recv_one(i);
         passes(4);
@@ -338,7 +338,7 @@ static void test_blocked(void **state)
     recv_one(120);
     passes(10);
     both_done(120, TRYST_OK, TRYST_OK);
-    assert_false(world_peer(&world, 1, 0)->in.wants_announced);
+    assert_false(world_peer(&world, 1, 0)->in.header_flags & FRAME_BLOCKED);
     check_clear();
     end();
 }
