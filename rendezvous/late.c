@@ -14,6 +14,22 @@
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/op_device.h"
 #include "rendezvous/protocol/recv_run.h"
+#include "rendezvous/protocol/send_run.h"
+
+static const char *bulk_waits_for(const tryst_op *op)
+{
+    static const char *const texts[] = {
+        [HOLD_NONE] = "the consumer to take the bytes",
+        [HOLD_UNPOSTED] = "the consumer to post room for more of its bytes",
+        [HOLD_BEHIND] = "its turn, behind another send",
+        [HOLD_WINDOW] =
+            "the consumer to take bytes that are in flight: its window is full",
+        [HOLD_RAIL] =
+            "bytes that are in flight to other peers: the rail's window is full",
+        [HOLD_TRANSPORT] = "room in the transport"};
+    const tryst_op *before;
+    return texts[send_run_held_by(op, &before)];
+}
 
 static const char *op_waits_for(const tryst_op *op)
 {
@@ -29,7 +45,7 @@ static const char *op_waits_for(const tryst_op *op)
     if (op->kind == OP_SEND)
         return op->state == OP_POSTED   ? "the receive: the consumer has not posted it"
                : op->state == OP_INLINE ? "the consumer's answer"
-                                        : "the consumer to take the bytes";
+                                        : bulk_waits_for(op);
     return op->run && op->done_upto ? "the rest of the bytes"
                                     : "the send: the producer has not posted it";
 }

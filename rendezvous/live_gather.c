@@ -10,6 +10,7 @@
 
 #include "rendezvous/peer/peer.h"
 #include "rendezvous/protocol/recv_run.h"
+#include "rendezvous/protocol/send_run.h"
 #include "rendezvous/protocol/want.h"
 #include <stdio.h>
 
@@ -17,6 +18,7 @@
 enum { TICK_OPS_MAX = 1024 };
 
 #define STATE_IS(name) _Static_assert((int)OP_##name == (int)TRYST_LIVE_##name, "state")
+_Static_assert((int)HOLD_TRANSPORT == (int)TRYST_LIVE_HOLD_TRANSPORT, "hold");
 STATE_IS(SUBMITTED);
 STATE_IS(POSTED);
 STATE_IS(WANTED);
@@ -31,14 +33,24 @@ _Static_assert(offsetof(tryst_op, state) == offsetof(tryst_op, kind) + 1, "one l
 
 /* ---- operations --------------------------------------------------------------------------- */
 
+static struct live_hold hold_of(const tryst_op *op)
+{
+    const tryst_op *before;
+    struct live_hold hold = {.why = (uint16_t)send_run_held_by(op, &before)};
+    hold.behind = before ? before->key->hash : 0;
+    return hold;
+}
+
 static void op_refresh(const tryst_op *op)
 {
     uint64_t slices = op->want ? op->want->transfer.upto : op->done_upto;
     uint64_t slice_bytes = op->want  ? op->want->transfer.slice_bytes
                            : op->run ? op->run->slice_bytes
                                      : 0; /* nothing, or all */
-    live_op_put(op->live, live_kind_state(op), op->peer->rank, op->bytes,
-                slices * slice_bytes);
+    struct live_hold hold = hold_of(op);
+    struct live_op now = {
+        .kind_state = live_kind_state(op), .rank = op->peer->rank, .bytes = op->bytes};
+    live_op_put(op->live, &now, slices * slice_bytes, &hold);
 }
 
 /** Refresh those that have a place, and give places that are free to others. */

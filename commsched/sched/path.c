@@ -153,14 +153,15 @@ void path_started(struct path *path, uint64_t now_ns, uint64_t started_bytes,
     path->limited = path->disturbed = false;
 }
 
-bool path_has_room(struct path *path, uint64_t in_flight_bytes, uint64_t bytes)
+bool path_has_room(const struct path *path, uint64_t in_flight_bytes, uint64_t bytes)
 {
-    if (in_flight_bytes == 0)
-        return true;
-    if (!path->drains && in_flight_bytes + bytes <= path->window_bytes)
-        return true;
+    return in_flight_bytes == 0 ||
+           (!path->drains && in_flight_bytes + bytes <= path->window_bytes);
+}
+
+void path_limited(struct path *path)
+{
     path->limited = true;
-    return false;
 }
 
 void path_disturbed(struct path *path)

@@ -36,7 +36,9 @@ void path_open(struct path *path, uint64_t set_window_bytes, uint64_t least_wind
 void path_started(struct path *path, uint64_t now_ns, uint64_t started_bytes,
                   uint64_t in_flight_bytes, uint64_t bytes, uint64_t cut_bytes);
 /** May a slice of `bytes` leave behind `in_flight_bytes`? A single one always may. */
-bool path_has_room(struct path *path, uint64_t in_flight_bytes, uint64_t bytes);
+bool path_has_room(const struct path *path, uint64_t in_flight_bytes, uint64_t bytes);
+/** It had none, which kept a slice from leaving. */
+void path_limited(struct path *path);
 /** Of `started_bytes` so many have not come back. Returns how long the round took that this ends, 0: none
  *  ends. */
 uint64_t path_returned(struct path *path, uint64_t now_ns, uint64_t started_bytes,

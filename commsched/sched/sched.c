@@ -362,8 +362,10 @@ static enum start slice_start(struct sched *sched, struct transfer *transfer)
 {
     struct dispatch_lane *lane = transfer->lane;
     uint64_t bytes = transfer_slice_bytes(transfer, transfer->next);
-    if (!path_has_room(&lane->path, lane->in_flight_bytes, bytes))
+    if (!path_has_room(&lane->path, lane->in_flight_bytes, bytes)) {
+        path_limited(&lane->path);
         return LANE_FULL;
+    }
     if (!rail_has_room(sched, lane, bytes))
         return RAIL_FULL;
     if (sched->params.start(transfer) != TRYST_OK)
@@ -418,6 +420,43 @@ __attribute__((noinline)) static int rails_run(struct sched *sched)
     return started;
 }
 
+/* ---- what holds a transfer ---------------------------------------------------------------- */
+
+/** Of its lane, or of its rail: what has its turn before the transfer, which is ready. */
+static const struct transfer *turn_before(struct sched *sched,
+                                          const struct transfer *transfer)
+{
+    enum urgency_class kind = urgency_class(&transfer->urgency);
+    struct rail_window *rail = &sched->rails[transfer->lane->rail];
+    const struct transfer *first = ready_first(transfer->lane, kind);
+    if (first != transfer)
+        return first;
+    if (!path_has_room(&transfer->lane->path, transfer->lane->in_flight_bytes,
+                       transfer_slice_bytes(transfer, transfer->next)))
+        return NULL;
+    first = rail_next(rail);
+    return first != transfer ? first : NULL;
+}
+
+static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
+                                     const struct transfer **before_p)
+{
+    struct sched *sched = arg;
+    const struct dispatch_lane *lane = transfer->lane;
+    *before_p = NULL;
+    if (transfer->next == transfer->slices)
+        return HOLD_NONE;
+    if (transfer->next == transfer->posted)
+        return HOLD_UNPOSTED;
+    uint64_t bytes = transfer_slice_bytes(transfer, transfer->next);
+    *before_p = turn_before(sched, transfer);
+    if (*before_p)
+        return HOLD_BEHIND;
+    if (!path_has_room(&transfer->lane->path, lane->in_flight_bytes, bytes))
+        return HOLD_WINDOW;
+    return rail_has_room(sched, lane, bytes) ? HOLD_TRANSPORT : HOLD_RAIL;
+}
+
 static int on_run(void *arg)
 {
     struct sched *sched = arg;
@@ -433,5 +472,6 @@ const struct dispatch_ops sched_ops = {.lane_init = on_lane_init,
                                        .remove = on_remove,
                                        .pause = on_pause,
                                        .run = on_run,
+                                       .held_by = on_held_by,
                                        .look = on_look,
                                        .next_ns = on_next_ns};

@@ -29,7 +29,7 @@
 
 #define TRYST_LIVE_NAME   "tryst-live-rank"
 #define TRYST_LIVE_MAGIC  UINT64_C(0x4556494c54535254) /* "TRSTLIVE" */
-#define TRYST_LIVE_LAYOUT 1u
+#define TRYST_LIVE_LAYOUT 2u
 /** Longer keys are cut (`key_bytes` tells); `key_hash` is of the whole. */
 #define TRYST_LIVE_KEY_MAX 384u
 
@@ -62,6 +62,17 @@ enum tryst_live_state {
         4, /**< a small send: it has left, or is about to; not taken yet */
     TRYST_LIVE_MATCHED = 5, /**< a send: both sides have met, bytes are under way */
     TRYST_LIVE_ENDING = 6   /**< it has failed; the transport still holds its buffer */
+};
+
+/** op.hold: what keeps the next slice of a send, whose bytes are under way, from leaving, as of the last
+ *  tick. */
+enum tryst_live_hold {
+    TRYST_LIVE_HOLD_NONE = 0,     /**< nothing that is known: all have left */
+    TRYST_LIVE_HOLD_UNPOSTED = 1, /**< the receiver has posted no further one */
+    TRYST_LIVE_HOLD_BEHIND = 2,   /**< `behind` has its turn before */
+    TRYST_LIVE_HOLD_WINDOW = 3,   /**< as much is in flight to its peer as may be */
+    TRYST_LIVE_HOLD_RAIL = 4,     /**< or on its network interface */
+    TRYST_LIVE_HOLD_TRANSPORT = 5 /**< the transport had no room */
 };
 
 /** Where the thread is that progresses. A record. */
@@ -118,13 +129,17 @@ struct tryst_live_peer {
     char transport[8]; /**< terminated; empty until first used */
     char mechanism
         [64]; /**< how bulk moves, or why the peer is gone; terminated, may be cut */
+    /** that may be in flight; into which the peer is asked to cut; 0 until first used */
+    uint64_t window_bytes, slice_bytes;
+    uint64_t bytes_per_s; /**< from which these follow, 0: not known */
+    uint64_t rtt_ns;      /**< likewise, without the bytes' own time */
 };
 
 struct tryst_live_op {
     uint64_t begun, ended;
     uint8_t kind;  /**< enum tryst_live_kind */
     uint8_t state; /**< enum tryst_live_state; with kind, 0: this place is free */
-    uint16_t reserved;
+    uint16_t hold; /**< enum tryst_live_hold */
     int32_t peer; /**< rank; no matter for a close */
     uint64_t step;
     uint64_t number; /**< the how-manieth of its key in the step, from 0 */
@@ -134,6 +149,7 @@ struct tryst_live_op {
     uint64_t key_hash;            /**< XXH3-64 of the whole; 0: no key */
     uint64_t key_bytes;           /**< of the whole */
     char key[TRYST_LIVE_KEY_MAX]; /**< not terminated */
+    uint64_t behind; /**< TRYST_LIVE_HOLD_BEHIND: key_hash of the send that comes first */
 };
 
 #endif

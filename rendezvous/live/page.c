@@ -30,8 +30,8 @@ enum { PEERS_MAX = 1024 };
 #define HEADER_ROOM 512u
 
 _Static_assert(sizeof(struct tryst_live_header) <= HEADER_ROOM, "header");
-_Static_assert(sizeof(struct tryst_live_peer) == 152, "peer");
-_Static_assert(sizeof(struct tryst_live_op) == 464, "operation");
+_Static_assert(sizeof(struct tryst_live_peer) == 184, "peer");
+_Static_assert(sizeof(struct tryst_live_op) == 472, "operation");
 
 #define WORD_IS(field, at) \
     _Static_assert(offsetof(struct tryst_live_op, field) == (at)*WORD, "word")
@@ -44,6 +44,7 @@ WORD_IS(since_ns, LIVE_SINCE);
 WORD_IS(key_hash, LIVE_HASH);
 WORD_IS(key_bytes, LIVE_KEY_BYTES);
 WORD_IS(key, LIVE_KEY);
+WORD_IS(behind, LIVE_BEHIND);
 
 /* ---- words and records -------------------------------------------------------------------- */
 
@@ -93,13 +94,14 @@ __attribute__((cold)) void live_key_put(live_word *record, const tryst_key *key)
     }
 }
 
-void live_op_put(live_word *record, uint16_t kind_state, int32_t rank, uint64_t bytes,
-                 uint64_t done_bytes)
+void live_op_put(live_word *record, const struct live_op *op, uint64_t done_bytes,
+                 const struct live_hold *hold)
 {
     record_begin(record);
-    live_what_put(record, kind_state, rank);
-    live_put(&record[LIVE_BYTES], bytes); /* a receive may have learnt its shape */
-    live_put(&record[LIVE_DONE], done_bytes < bytes ? done_bytes : bytes);
+    live_what_put(record, op->kind_state | (uint32_t)hold->why << 16, op->rank);
+    live_put(&record[LIVE_BYTES], op->bytes); /* a receive may have learnt its shape */
+    live_put(&record[LIVE_DONE], done_bytes < op->bytes ? done_bytes : op->bytes);
+    live_put(&record[LIVE_BEHIND], hold->behind);
     record_end(record);
 }
 

@@ -37,7 +37,8 @@ enum live_at {
     LIVE_SINCE,
     LIVE_HASH,
     LIVE_KEY_BYTES,
-    LIVE_KEY
+    LIVE_KEY,
+    LIVE_BEHIND = LIVE_KEY + TRYST_LIVE_KEY_MAX / sizeof(uint64_t)
 };
 
 struct live {
@@ -73,10 +74,16 @@ struct live_op {
     const tryst_key *key; /**< or NULL */
 };
 
-/** Kind, state and the rank of the peer. */
-static inline void live_what_put(live_word *record, uint16_t kind_state, int32_t rank)
+/** Why the next slice of a send does not leave. */
+struct live_hold {
+    uint16_t why;    /**< enum tryst_live_hold */
+    uint64_t behind; /**< hash of a key, or 0 */
+};
+
+/** Kind, state, above them the hold, and the rank of the peer. */
+static inline void live_what_put(live_word *record, uint32_t what, int32_t rank)
 {
-    live_put(&record[LIVE_WHAT], kind_state | (uint64_t)(uint32_t)rank << 32);
+    live_put(&record[LIVE_WHAT], what | (uint64_t)(uint32_t)rank << 32);
 }
 
 /** It was submitted, and has not completed. Every operation comes by here: some forty
@@ -111,9 +118,9 @@ static inline void live_op_forget(struct live *live, live_word *record)
     live_put(&record[LIVE_WHAT], 0);
 }
 
-/** What of it changes while it is pending: it, and how many of `bytes` are done. */
-void live_op_put(live_word *record, uint16_t kind_state, int32_t rank, uint64_t bytes,
-                 uint64_t done_bytes);
+/** What of it changes while it is pending: state and bytes of `op`, how many are done, and what holds it. */
+void live_op_put(live_word *record, const struct live_op *op, uint64_t done_bytes,
+                 const struct live_hold *hold);
 
 /** Make the page of a rank. `held` is the byte that says whether a thread is inside the engine.
  *  TRYST_OK, or why there is none: no memory, or no descriptor. */

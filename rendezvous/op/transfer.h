@@ -97,6 +97,16 @@ static inline uint64_t transfer_slice_bytes(const struct transfer *transfer,
     return left < transfer->slice_bytes ? left : transfer->slice_bytes;
 }
 
+/** Why the next slice of a transfer does not start; the values of tryst_live_hold. */
+enum transfer_hold {
+    HOLD_NONE,      /**< all have been started */
+    HOLD_UNPOSTED,  /**< its receiver has posted no further slice */
+    HOLD_BEHIND,    /**< another transfer has its turn before */
+    HOLD_WINDOW,    /**< as much is in flight to its peer as may be */
+    HOLD_RAIL,      /**< or on its rail */
+    HOLD_TRANSPORT, /**< nothing, but that the transport had no room */
+};
+
 /** Installed by the layer above into rendezvous_params. All in the progress domain. */
 struct dispatch_ops {
     void (*lane_init)(void *arg, struct dispatch_lane *lane);
@@ -120,6 +130,9 @@ struct dispatch_ops {
     void (*pause)(void *arg, struct dispatch_lane *lane);
     /** Start what may start. Returns the number of slices started. */
     int (*run)(void *arg);
+    /** Why does the transfer not go on? HOLD_BEHIND: `*before_p` has its turn before. */
+    enum transfer_hold (*held_by)(void *arg, const struct transfer *transfer,
+                                  const struct transfer **before_p);
     /** Time has passed: the next run may start more. */
     void (*look)(void *arg, uint64_t now_ns);
     /** When to look at the latest (CLOCK_MONOTONIC ns), 0 none. */

@@ -162,7 +162,11 @@ void peer_show(const struct peer *peer)
                                   .frames_read = peer->in.frames_read,
                                   .in_flight_bytes = peer->lane.in_flight_bytes,
                                   .bytes_sent = peer->bytes_sent,
-                                  .bytes_received = peer->bytes_received};
+                                  .bytes_received = peer->bytes_received,
+                                  .window_bytes = peer->lane.path.window_bytes,
+                                  .slice_bytes = peer->lane.path.slice_bytes,
+                                  .bytes_per_s = peer->lane.path.bytes_per_s,
+                                  .rtt_ns = peer->lane.path.rtt_ns};
     if (used)
         snprintf(
             now.transport, sizeof now.transport, "%s",

@@ -148,6 +148,19 @@ bool send_run_slice_wanted(const struct bulk *bulk)
     return want->send && want->send->state == OP_MATCHED;
 }
 
+enum transfer_hold send_run_held_by(const tryst_op *op, const tryst_op **before_p)
+{
+    const struct transfer *before = NULL;
+    *before_p = NULL;
+    if (op->kind != OP_SEND || op->state != OP_MATCHED)
+        return HOLD_NONE;
+    enum transfer_hold hold =
+        op->rdv->dispatch->held_by(op->rdv->dispatch_arg, &op->want->transfer, &before);
+    if (before)
+        *before_p = container_of(before, const struct want, transfer)->send;
+    return hold;
+}
+
 tryst_status transfer_start(struct transfer *transfer)
 {
     struct want *want = container_of(transfer, struct want, transfer);

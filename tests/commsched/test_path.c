@@ -79,6 +79,7 @@ static double stream(uint64_t ns)
             slice_start(cut, cut);
             left -= cut;
         } else {
+            path_limited(&l.path);
             slice_return();
         }
     }
@@ -222,6 +223,7 @@ static void test_cut(void **state)
     for (int i = 0; i < 100; i++) {
         while (path_has_room(&l.path, l.in_flight_bytes, 1 << 20))
             slice_start(1 << 20, 1 << 20);
+        path_limited(&l.path);
         assert_int_equal(l.path.window_bytes, 2 << 20);
         slice_return();
     }

@@ -454,6 +454,44 @@ static void test_share(void **state)
     }
 }
 
+/* ---- what holds a transfer ---------------------------------------------------------------- */
+
+static void expect_held(int which, enum transfer_hold wanted, int before)
+{
+    const struct transfer *other;
+    assert_int_equal(sched_ops.held_by(t.sched, &t.transfers[which], &other), wanted);
+    assert_ptr_equal(other, before < 0 ? NULL : &t.transfers[before]);
+}
+
+static void test_held(void **state)
+{
+    begin(20, 30);
+    add_urgent(0, 0, 100, 10, 10, urgent(0, 1));
+    add_urgent(1, 0, 100, 10, 10, urgent(-1, 2));
+    add_urgent(2, 0, 100, 10, 0, urgent(-2, 3));
+    run("bb");
+    expect_held(0, HOLD_BEHIND, 1);
+    expect_held(1, HOLD_WINDOW, -1);
+    expect_held(2, HOLD_UNPOSTED, -1);
+    add_urgent(3, 2, 100, 10, 10, urgent(0, 4)); /* another lane of that rail */
+    add_urgent(4, 4, 100, 10, 10, urgent(1, 5)); /* and a third */
+    run("d");
+    expect_held(3, HOLD_RAIL, -1);
+    expect_held(4, HOLD_BEHIND, 3);
+    sched_ops.remove(t.sched, &t.transfers[1]);
+    t.again = 9;
+    run("");
+    expect_held(0, HOLD_TRANSPORT, -1);
+    t.again = 0;
+    add_urgent(5, 0, 10, 10, 1, urgent(-9, 6));
+    sched_ops.run(t.sched);
+    expect_held(5, HOLD_NONE, -1);
+    for (int i = 0; i < 6; i++)
+        if (i != 1)
+            sched_ops.remove(t.sched, &t.transfers[i]);
+    end();
+}
+
 /* ---- peers that do not look --------------------------------------------------------------- */
 
 /* A lane with nothing in flight starts a slice though its rail is full; one lane does. */
@@ -664,7 +702,7 @@ int main(void)
         cmocka_unit_test(test_raise),        cmocka_unit_test(test_share),
         cmocka_unit_test(test_overdraw),     cmocka_unit_test(test_away),
         cmocka_unit_test(test_slow),         cmocka_unit_test(test_random),
-        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory),    cmocka_unit_test(test_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,6 +92,13 @@ static void on_pause(void *arg, struct dispatch_lane *lane)
     side->pauses_there += lane != NULL;
 }
 
+static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
+                                     const struct transfer **before_p)
+{
+    *before_p = NULL;
+    return HOLD_NONE;
+}
+
 static void on_look(void *arg, uint64_t now_ns)
 {
 }
@@ -101,9 +108,18 @@ static uint64_t on_next_ns(const void *arg)
     return 0;
 }
 
-static const struct dispatch_ops world_dispatch = {
-    on_lane_init, on_lane_ready, on_add, on_posted, on_raise,  on_credit,
-    on_remove,    on_pause,      on_run, on_look,   on_next_ns};
+static const struct dispatch_ops world_dispatch = {.lane_init = on_lane_init,
+                                                   .lane_ready = on_lane_ready,
+                                                   .add = on_add,
+                                                   .posted = on_posted,
+                                                   .raise = on_raise,
+                                                   .credit = on_credit,
+                                                   .remove = on_remove,
+                                                   .pause = on_pause,
+                                                   .run = on_run,
+                                                   .held_by = on_held_by,
+                                                   .look = on_look,
+                                                   .next_ns = on_next_ns};
 
 /* ---- open --------------------------------------------------------------------------------- */
 

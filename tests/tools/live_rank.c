@@ -160,6 +160,23 @@ static void large(void)
     unreceived(1 << 20);
 }
 
+/* Rank 0 sends two tensors of more than a window, and rank 1, which has posted both, does not look. */
+static void full(void)
+{
+    enum { BYTES = 64 << 20 };
+    tryst_step *step = step_open(1);
+    if (me == 1) {
+        (void)post(step, false, 0, "first", BYTES);
+        (void)post(step, false, 0, "second", BYTES);
+        tryst_peer_info info = {.bytes_received = 0};
+        while (tryst_group_peer(group, 0, &info) == TRYST_OK && !info.bytes_received)
+            tryst_progress(ctx);
+        hang_outside();
+    }
+    (void)post(step, true, 1, "first", BYTES);
+    hang_in(post(step, true, 1, "second", BYTES));
+}
+
 /* As never, for a test that kills rank 0. */
 static void killed(void)
 {
@@ -266,10 +283,10 @@ static const struct {
     const char *name;
     void (*run)(void);
 } ways[] = {
-    {"never", never},   {"behind", behind},     {"stopped", stopped}, {"mutual", mutual},
-    {"chain", chain},   {"small", small},       {"large", large},     {"killed", killed},
-    {"circle", circle}, {"armed", armed},       {"thread", thread},   {"met", met},
-    {"traced", traced}, {"callback", callback},
+    {"never", never}, {"behind", behind}, {"stopped", stopped},   {"mutual", mutual},
+    {"chain", chain}, {"small", small},   {"large", large},       {"killed", killed},
+    {"full", full},   {"circle", circle}, {"armed", armed},       {"thread", thread},
+    {"met", met},     {"traced", traced}, {"callback", callback},
 };
 
 /* ---- pages that are none ------------------------------------------------------------------ */

@@ -152,6 +152,15 @@ small | large)
     sentence "^rank 0 $waited 1 to receive grad;0:0 of step 1, which has not posted that receive: rank 1 \(pid $pid_1\) was in the library just now \(.*\), its newest step is 1" \
         --job "$pid_0"
     ;;
+full)
+    ranks 2
+    line 'send to rank 1: [^ ]*;first;0:0 .*waits for the consumer to take bytes that are in flight: its window is full' "$pid_0"
+    says 'send to rank 1: [^ ]*;second;0:0 .*waits for its turn, behind another send: [^ ]*;first;0:0'
+    says '    rank 1: .* in flight [1-9][0-9]* of [1-9][0-9]*, slices of [1-9]'
+    "$info" --live --json "$pid_0" >"$dir/out"
+    says '"behind": "[^"]*;first;0:0"'
+    says '"window_bytes": [1-9]'
+    ;;
 killed)
     ranks 2
     sentence "^rank 1 $waited 0 " --job "$pid_1"
@@ -201,7 +210,7 @@ pages)
             sentence '' --json "$pid_0"
             sentence 'rank 0' --job "$pid_0"
             ;;
-        layout) refused 'has layout 2 \(library 9\.8\.7\), this tryst-info reads 1: use the tryst-info of that library' "$pid_0" ;;
+        layout) refused 'has layout 3 \(library 9\.8\.7\), this tryst-info reads 2: use the tryst-info of that library' "$pid_0" ;;
         damaged | unsealed) refused 'its live page is damaged' "$pid_0" ;;
         copy) refused 'has no Tryst group open' "$pid_0" ;;
         young) refused 'is not ready yet; look again' "$pid_0" ;;

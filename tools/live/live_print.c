@@ -30,6 +30,19 @@ static const struct tryst_live_peer *peer_of(const struct live_rank *rank,
                                                                   : NULL;
 }
 
+static const char *hold_text(const struct tryst_live_op *record)
+{
+    static const char *const texts[] = {
+        "the consumer to take the bytes",
+        "the consumer to post room for more of its bytes",
+        "its turn, behind another send",
+        "the consumer to take bytes that are in flight: its window is full",
+        "bytes that are in flight to other peers: the window of its network interface is "
+        "full",
+        "room in the transport"};
+    return NAME_OF(texts, record->hold);
+}
+
 const char *live_missing_text(const struct live_rank *rank, const struct live_op *op)
 {
     enum { READY = 2 };
@@ -49,8 +62,18 @@ const char *live_missing_text(const struct live_rank *rank, const struct live_op
     if (record->state == TRYST_LIVE_INLINE)
         return "the receive: no receive has taken its bytes";
     return record->state == TRYST_LIVE_MATCHED
-               ? "the consumer to take the bytes"
+               ? hold_text(record)
                : "the receive: the consumer has not posted it";
+}
+
+const struct live_op *live_behind(const struct live_rank *rank, const struct live_op *op)
+{
+    for (size_t i = 0; op->record.hold == TRYST_LIVE_HOLD_BEHIND && i < rank->ops_count;
+         i++)
+        if (rank->ops[i].record.kind == TRYST_LIVE_SEND &&
+            rank->ops[i].record.key_hash == op->record.behind)
+            return &rank->ops[i];
+    return NULL;
 }
 
 void live_key_short(const struct live_op *op, char *text, size_t capacity)
@@ -169,6 +192,18 @@ static bool peer_is_used(const struct tryst_live_peer *peer)
            peer->frames_read;
 }
 
+/* Window and slice, and what they follow from; ends the line. */
+static void path_print(FILE *out, const struct tryst_live_peer *peer)
+{
+    if (peer->window_bytes)
+        fprintf(out, " of %" PRIu64 ", slices of %" PRIu64, peer->window_bytes,
+                peer->slice_bytes);
+    if (peer->bytes_per_s)
+        fprintf(out, " (%.1f MB/s, round trip %.1f us)", (double)peer->bytes_per_s * 1e-6,
+                (double)peer->rtt_ns * 1e-3);
+    fputc('\n', out);
+}
+
 static void peers_print(FILE *out, const struct live_rank *rank)
 {
     const struct tryst_live_header *header = &rank->header;
@@ -192,9 +227,10 @@ static void peers_print(FILE *out, const struct live_rank *rank)
             fprintf(out, ", pid %d", peer->pid);
         fprintf(out,
                 "; frames sent %" PRIu64 ", acknowledged %" PRIu64 ", read %" PRIu64
-                "; bytes sent %" PRIu64 ", received %" PRIu64 ", in flight %" PRIu64 "\n",
+                "; bytes sent %" PRIu64 ", received %" PRIu64 ", in flight %" PRIu64,
                 peer->frames_sent, peer->frames_acked, peer->frames_read,
                 peer->bytes_sent, peer->bytes_received, peer->in_flight_bytes);
+        path_print(out, peer);
     }
     if (unused)
         fprintf(out, "    %d other rank%s not used so far\n", unused,
@@ -217,6 +253,8 @@ static void op_print(FILE *out, const struct live_rank *rank, const struct live_
                 record->kind == TRYST_LIVE_SEND ? "to" : "from", record->peer, op->key,
                 record->step, record->number, record->bytes);
     fprintf(out, "; waits for %s", live_missing_text(rank, op));
+    if (live_behind(rank, op))
+        fprintf(out, ": %s", live_behind(rank, op)->key);
     if (record->done_bytes)
         fprintf(out, "; %" PRIu64 " bytes are through", record->done_bytes);
     fprintf(out, "%s%s\n", op == rank->waits_for ? "; the thread sleeps on this one" : "",

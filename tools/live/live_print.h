@@ -10,6 +10,8 @@ void live_print_rank(FILE *out, const struct live_rank *rank);
 /** "receive", …; what is missing, as a phrase. */
 const char *live_kind_text(const struct live_op *op);
 const char *live_missing_text(const struct live_rank *rank, const struct live_op *op);
+/** The send that has its turn before `op`; NULL: none, or it is not on the page. */
+const struct live_op *live_behind(const struct live_rank *rank, const struct live_op *op);
 /** "is stopped (…)": a phrase on where the rank is. */
 void live_place_text(const struct live_rank *rank, char *text, size_t capacity);
 /** "act0 0:7" for a canonical key, else the key. */
