@@ -83,15 +83,26 @@ static uint64_t known_rate(const struct path *path)
     return path->bytes_per_s ? path->bytes_per_s : first;
 }
 
+/** The second largest sample, or the only one: one alone may be a burst that the path let through. */
+static uint64_t rate_estimate(const struct path *path)
+{
+    uint64_t first = 0, second = 0;
+    for (int i = 0; i < PATH_RATES; i++) {
+        uint64_t rate = path->rates[i];
+        second = larger(second, rate < first ? rate : first);
+        first = larger(first, rate);
+    }
+    return second ? second : first;
+}
+
 static void rate_take(struct path *path, uint64_t bytes_per_s)
 {
-    path->flat_rounds = bytes_per_s > path->bytes_per_s + path->bytes_per_s / 4
+    uint64_t before = path->bytes_per_s;
+    path->rates[path->rates_next++ % PATH_RATES] = bytes_per_s;
+    path->bytes_per_s = rate_estimate(path);
+    path->flat_rounds = path->bytes_per_s > before + before / 4
                             ? 0
                             : path->flat_rounds + (path->flat_rounds < FLAT_ROUNDS);
-    path->rates[path->rates_next++ % PATH_RATES] = bytes_per_s;
-    path->bytes_per_s = 0;
-    for (int i = 0; i < PATH_RATES; i++)
-        path->bytes_per_s = larger(path->bytes_per_s, path->rates[i]);
 }
 
 /** Was the round trip found long ago, or on a path that was another? Then the next slice leaves alone. */
@@ -125,7 +136,8 @@ static void round_take(struct path *path, uint64_t now_ns, uint64_t spent_ns,
     double ns = (double)larger(larger(spent_ns, path->round_left_ns), 1);
     uint64_t bytes_per_s = (uint64_t)((double)came_bytes * 1e9 / ns);
     bool limited = path->limited && !path->round_alone_bytes;
-    if (limited || bytes_per_s > known_rate(path))
+    bool alone = path->round_alone_bytes && path->bytes_per_s;
+    if (limited || (!alone && bytes_per_s > known_rate(path)))
         rate_take(path, bytes_per_s);
     if (path->round_alone_bytes)
         alone_take(path, now_ns, spent_ns);

@@ -4,7 +4,7 @@
  *
  *  Idea (after BBR, Cardwell et al., ACM Queue 2016): one slice at a time is timed from its start to its
  *  DONE, a round. What came back meanwhile, over that time, is a sample of the bandwidth B (or over the time
- *  that it took to leave, where that was longer: DONEs may come in bunches), the largest of
+ *  that it took to leave, where that was longer: DONEs may come in bunches), the second largest of
  *  the last few is the estimate; a slice that leaves while nothing is in flight gives the round trip RTT,
  *  and when that was long ago, or at half or twice the bandwidth, the window is let run empty for one.
  *  A slice is what the path moves in 1.3 ms, a window two slices, or one slice and 1.25 B RTT where that is
