@@ -41,8 +41,12 @@
 /** A pass that finds nothing costs about 0.1 µs, an epoll call about 1 µs: look at the
  *  descriptors in one pass of so many. */
 enum { PASSES_PER_POLL = 256 };
-/** Idle passes between two looks at the clock, and before the processor is offered to others. */
+/** Passes between two looks at the clock, at most; and idle ones before the processor is offered to
+ *  others. */
 enum { PASSES_PER_CLOCK = 64, PASSES_PER_YIELD = 256 };
+/** Fewer where so many take longer than this: a pass that moves bulk by system calls takes half a
+ *  millisecond, and a wait is to end in time. */
+#define CLOCK_NS (1 * NS_PER_MS)
 /** Calls of tryst_progress that find nothing look at the descriptors this often. */
 #define POLL_NS (1 * NS_PER_MS)
 /** Longest sleep; everything that matters wakes the poller before. */
@@ -62,6 +66,7 @@ tryst_status progress_open(tryst_ctx *ctx)
     struct progress *progress = &ctx->progress;
     list_init(&progress->waiters);
     progress->spin_ns = config_time_ns(ctx->config, CONFIG_SPIN);
+    progress->clock_stride = PASSES_PER_CLOCK;
     if (pthread_mutex_init(&progress->waiters_mutex, NULL) != 0)
         return TRYST_E_SYSTEM;
     if (pthread_mutex_init(&progress->thread_mutex, NULL) != 0) {
@@ -296,6 +301,14 @@ static bool op_is_done(void *arg)
     return atomic_load_explicit(&op->outcome, memory_order_acquire) != TRYST_IN_PROGRESS;
 }
 
+/** `passes` took `spent_ns`: after how many to look at the clock again. */
+static uint32_t clock_stride(uint32_t passes, uint64_t spent_ns)
+{
+    if (spent_ns > CLOCK_NS)
+        return passes > 1 ? passes / 2 : 1;
+    return spent_ns < CLOCK_NS / 4 && passes < PASSES_PER_CLOCK ? 2 * passes : passes;
+}
+
 bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
                     uint64_t timeout_ns)
 {
@@ -303,6 +316,7 @@ bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
     uint64_t spin_ns = ctx->progress.spin_ns;
     struct idle idle;
     uint32_t turns = 0;
+    uint64_t looked_ns = 0;
     idle_begin(&idle, spin_ns);
     while (!done(arg) && !lock_is_wanted(ctx)) {
         if (progress_pass(ctx) > 0)
@@ -311,9 +325,13 @@ bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
             idle.passes++;
         if (idle.passes % PASSES_PER_YIELD == PASSES_PER_YIELD - 1)
             sched_yield();
-        if (++turns % PASSES_PER_CLOCK)
+        if (++turns < ctx->progress.clock_stride)
             continue;
         uint64_t now_ns = clock_monotonic_ns();
+        if (looked_ns)
+            ctx->progress.clock_stride = clock_stride(turns, now_ns - looked_ns);
+        looked_ns = now_ns;
+        turns = 0;
         begin_ns = begin_ns ? begin_ns : now_ns;
         uint64_t spent_ns = clock_since_ns(begin_ns, now_ns);
         if (spent_ns >= timeout_ns)
@@ -322,6 +340,7 @@ bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
             uint64_t left = timeout_ns - spent_ns;
             sleep_armed(ctx, done == op_is_done ? arg : NULL,
                         left > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + left, &idle);
+            looked_ns = 0; /* the time asleep is no pass's */
         }
     }
     return done(arg);

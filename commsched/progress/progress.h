@@ -26,11 +26,12 @@ struct progress {
     _Atomic(uint32_t) urgent; /**< of those, how many want the lock itself, soon */
     pthread_mutex_t waiters_mutex;
     struct list waiters;
-    bool wakeups_pending; /**< waiters may not know yet what has completed */
-    bool armed;           /**< tryst_arm was the last thing: run the poller first */
-    bool loop_sleeps;     /**< tryst_arm said OK, and no tryst_progress came since */
-    uint32_t passes;      /**< since the poller ran */
-    uint64_t poll_at_ns;  /**< tryst_progress runs it again from then on */
+    bool wakeups_pending;  /**< waiters may not know yet what has completed */
+    bool armed;            /**< tryst_arm was the last thing: run the poller first */
+    bool loop_sleeps;      /**< tryst_arm said OK, and no tryst_progress came since */
+    uint32_t passes;       /**< since the poller ran */
+    uint32_t clock_stride; /**< passes of a wait between two looks at the clock */
+    uint64_t poll_at_ns;   /**< tryst_progress runs it again from then on */
     pthread_t thread;
     bool thread_runs;
     pthread_mutex_t thread_mutex;

@@ -340,9 +340,81 @@ static void test_peer_info(void **state)
     run_two(peers_main);
 }
 
+/* ---- waits -------------------------------------------------------------------------------- */
+
+/* A message to oneself again and again, each of whose passes takes a millisecond. */
+struct slow {
+    struct harness_rank *rank;
+    tryst_step *step;
+    bool stop;
+    char byte[2];
+    tryst_op *ops[2];
+};
+
+static void slow_again(struct slow *slow);
+
+static void slow_done(void *arg, tryst_op *op, tryst_status status)
+{
+    struct slow *slow = arg;
+    (void)op;
+    if (slow->stop)
+        return; /* the step's close may have cancelled it */
+    CHECK_STATUS(status, TRYST_OK);
+    harness_sleep_ms(1);
+    slow_again(slow);
+}
+
+static void slow_again(struct slow *slow)
+{
+    const int me = slow->rank->rank;
+    struct harness_key key = harness_key(slow->rank, me, me, "slow");
+    tryst_op_params params = {
+        .struct_size = sizeof params, .callback = slow_done, .arg = slow};
+    tryst_op *op;
+    for (int i = 0; i < 2; i++) {
+        tryst_tensor tensor = harness_tensor(&slow->byte[i], 1);
+        CHECK_STATUS(i ? tryst_recv(slow->step, key.text, &tensor, &params, &op)
+                       : tryst_send(slow->step, key.text, &tensor, NULL, &op),
+                     TRYST_OK);
+        tryst_op_release(op);
+    }
+}
+
+/* A wait ends in time though a pass takes long: the first few find out how long. */
+static void slow_main(struct harness_rank *rank)
+{
+    enum { LEARN = 10, TIMEOUT_MS = 10, MOST_MS = 60 };
+    tryst_step *step = harness_step(rank, 1);
+    struct slow slow = {.rank = rank, .step = step};
+    char byte;
+    tryst_op *never = harness_recv(rank, step, 1 - rank->rank, "never", &byte, 1);
+    uint64_t least_ns = UINT64_MAX;
+    slow_again(&slow);
+    for (int i = 0; i < 2 * LEARN; i++) {
+        uint64_t begin_ns = harness_now_ns();
+        CHECK_STATUS(tryst_wait(never, TIMEOUT_MS * 1000000ull), TRYST_E_TIMEOUT);
+        uint64_t took_ns = harness_now_ns() - begin_ns;
+        least_ns = i >= LEARN && took_ns < least_ns ? took_ns : least_ns;
+    }
+    CHECK(least_ns >= TIMEOUT_MS * 1000000ull);
+    CHECK(least_ns < MOST_MS * 1000000ull);
+    slow.stop = true;
+    harness_barrier(rank, rank->arg);
+    tryst_op_cancel(never);
+    harness_end(never, TRYST_E_CANCELED);
+    harness_step_close(step);
+    harness_barrier(rank, rank->arg);
+}
+
+static void test_slow_passes(void **state)
+{
+    run_two(slow_main);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slow_passes),
         cmocka_unit_test(test_duplicates_in_order),
         cmocka_unit_test(test_waits_elsewhere),
         cmocka_unit_test(test_two_steps_do_not_mix),
