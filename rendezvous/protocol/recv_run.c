@@ -82,12 +82,20 @@ static tryst_status slice_post(tryst_op *op, struct recv_run *run, uint32_t inde
     return TRYST_OK;
 }
 
+/** How many slices are posted at once: enough to begin with as long as its sender is not known to be ready, so
+ *  that others can be posted ahead too. */
+static uint32_t run_reach(const tryst_op *op, const struct recv_run *run)
+{
+    uint32_t ahead = 2 * op->rdv->set.posted_slices;
+    return run->ready || run->depth < ahead ? run->depth : ahead;
+}
+
 void recv_run_post(tryst_op *op, struct recv_run *run)
 {
     if (!run->ready && run_is_staged(op))
         return;
     while (!run->withdrawn && run->next < run->slices &&
-           run->next < run->upto + run->depth && run_may_post(op->peer, run)) {
+           run->next < run->upto + run_reach(op, run) && run_may_post(op->peer, run)) {
         bool was_refused = run->refused;
         if (slice_post(op, run, run->next) == TRYST_OK)
             run->next++;

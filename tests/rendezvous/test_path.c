@@ -87,6 +87,29 @@ static void test_wish(void **state)
     end();
 }
 
+/* Of a receive whose send nobody knows of eight slices are posted, however small they are; then as many
+ * bytes as of large ones. */
+static void test_ahead(void **state)
+{
+    (void)state;
+    begin(NULL);
+    path_to_1()->slice_bytes = 64 << 10;
+    (void)cut_of("first");
+    tryst_op *recv = recv_of("a");
+    world_settle(&world);
+    assert_int_equal(recv->run->slices, 16);
+    assert_int_equal(recv->run->next, 8);
+    world.sides[0].window_bytes = 64 << 10;
+    tryst_op *send = send_of("a");
+    for (int i = 0; i < 100 && recv->run->upto == 0; i++)
+        world_pass(&world);
+    assert_int_equal(recv->run->next, 16);
+    world_settle(&world);
+    world_done(send, TRYST_OK);
+    world_done(recv, TRYST_OK);
+    end();
+}
+
 /* What the user has set counts, and what the rail asks for. */
 static void test_set(void **state)
 {
@@ -166,6 +189,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wish),
+        cmocka_unit_test(test_ahead),
         cmocka_unit_test(test_set),
         cmocka_unit_test(test_pause),
         cmocka_unit_test(test_sleep),
