@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The log of a simulation; see log.h. */
+#include "log.h"
+
+#include <stdlib.h>
+
+#include "support/unit.h"
+
+void sim_log_add(struct sim_log *log, const struct sim_entry *entry)
+{
+    if (log->count == log->room) {
+        log->room = 2 * log->room + 1024;
+        log->entries = realloc(log->entries, log->room * sizeof *log->entries);
+        assert_non_null(log->entries);
+    }
+    log->entries[log->count++] = *entry;
+}
+
+void sim_log_clear(struct sim_log *log)
+{
+    free(log->entries);
+    *log = (struct sim_log){0};
+}
+
+/* FNV-1a, a word at a time. */
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+    return (hash ^ word) * 0x100000001b3u;
+}
+
+uint64_t sim_log_hash(const struct sim_log *log)
+{
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < log->count; i++) {
+        const struct sim_entry *entry = &log->entries[i];
+        const uint64_t words[] = {entry->at_ns,
+                                  entry->event,
+                                  (uint64_t)entry->which,
+                                  (uint64_t)entry->rank,
+                                  (uint64_t)entry->peer,
+                                  entry->a,
+                                  entry->b,
+                                  entry->urgency.rank,
+                                  entry->urgency.step,
+                                  entry->urgency.number};
+        for (size_t j = 0; j < COUNT_OF(words); j++)
+            hash = mix(hash ^ hash >> 29, words[j]);
+    }
+    return hash;
+}
