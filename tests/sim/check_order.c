@@ -60,71 +60,89 @@ static double next_ready_ns(const struct job *jobs, int count, double now_ns)
     return next;
 }
 
-/* The ideal up to `until_ns`: what is left of each then, and when those ended that did. */
-static void ideal(struct job *jobs, int count, double bytes_per_ns, double until_ns)
+/* When each ends there. */
+static void ideal(struct job *jobs, int count, double bytes_per_ns)
 {
     double now = next_ready_ns(jobs, count, -1);
     for (int i = 0; i < count; i++)
         jobs[i].left = jobs[i].bytes;
-    while (now < until_ns) {
+    while (now < 1e300) {
         struct job *first = job_first(jobs, count, now);
         double next = next_ready_ns(jobs, count, now);
-        next = next < until_ns ? next : until_ns;
-        if (!first) {
+        double end = first ? now + first->left / bytes_per_ns : 1e300;
+        if (end > next) {
+            if (first)
+                first->left -= (next - now) * bytes_per_ns;
             now = next;
-            if (next == until_ns)
-                return;
-            continue;
-        }
-        double end = now + first->left / bytes_per_ns;
-        if (end <= next) {
+        } else if (first) {
             first->left = 0;
             first->end_ns = now = end;
         } else {
-            first->left -= (next - now) * bytes_per_ns;
-            now = next;
+            return;
         }
     }
+}
+
+/* Bytes of it that have come by then. */
+static double came_bytes(const struct sim *sim, const struct job *job, double at_ns)
+{
+    double bytes = 0;
+    for (size_t i = 0; i < sim->log.count; i++) {
+        const struct sim_entry *entry = &sim->log.entries[i];
+        double left = job->bytes - (double)(entry->a * sim->params.slice_bytes);
+        double slice = (double)sim->params.slice_bytes;
+        if (entry->event == SIM_SLICE && entry->which == job->which &&
+            (double)entry->at_ns <= at_ns)
+            bytes += left < slice ? left : slice;
+    }
+    return bytes;
+}
+
+static void report(struct finding *finding, const char *text, const struct job *job,
+                   const struct job *other, double bytes)
+{
+    if (finding->found)
+        return;
+    finding->found = true;
+    (void)snprintf(finding->text, sizeof finding->text,
+                   "transfers %d and %d, bytes %.0f: %s", job->which, other->which, bytes,
+                   text);
+}
+
+/* When the ideal is through with `last`, it is with all that is more urgent and was ready. */
+static void backlog_check(const struct sim *sim, const struct job *jobs, int count,
+                          const struct job *last, struct finding *finding)
+{
+    double most =
+        (double)wait_bound_ns(sim, 0, 1, 0) * (double)sim->net.links[0].bytes_per_s / 1e9;
+    double left = 0;
+    for (int i = 0; i < count; i++)
+        if (!urgency_before(&last->urgency, &jobs[i].urgency) &&
+            (double)jobs[i].ready_ns < last->end_ns)
+            left += jobs[i].bytes - came_bytes(sim, &jobs[i], last->end_ns);
+    finding->looked++;
+    if (left > most)
+        report(finding, "so far behind the ideal at the end of it", last, last, left);
 }
 
 static void pair_check(const struct sim *sim, const struct job *urgent,
                        const struct job *other, struct finding *finding)
 {
-    const struct sim_params *params = &sim->params;
-    if (urgent->last_ns <= other->last_ns || finding->found ||
-        other->left <= (double)(params->window_bytes + params->slice_bytes))
-        return;
-    finding->found = true;
-    (void)snprintf(
-        finding->text, sizeof finding->text,
-        "transfer %d, more urgent and ready at %llu ns, ended after %d, of which "
-        "%.0f bytes were left then",
-        urgent->which, (unsigned long long)urgent->ready_ns, other->which, other->left);
+    double left = other->bytes - came_bytes(sim, other, (double)urgent->ready_ns);
+    if (urgent->end_ns < other->end_ns && urgent->last_ns > other->last_ns &&
+        left > (double)(sim->params.window_bytes + sim->params.slice_bytes))
+        report(finding, "the first is more urgent and ended last", urgent, other, left);
 }
 
 void check_order(const struct sim *sim, struct finding *finding)
 {
     static struct job jobs[JOBS_MAX];
     int count = jobs_find(sim, jobs);
-    double bytes_per_ns = (double)sim->net.links[0].bytes_per_s / 1e9;
-    uint64_t most_ns = wait_bound_ns(sim, 0, 1, 0);
-    ideal(jobs, count, bytes_per_ns, 1e300);
+    ideal(jobs, count, (double)sim->net.links[0].bytes_per_s / 1e9);
     for (int i = 0; i < count; i++) {
-        double late_ns = (double)jobs[i].last_ns - jobs[i].end_ns;
-        finding->looked++;
-        if (late_ns <= (double)most_ns || finding->found)
-            continue;
-        finding->found = true;
-        (void)snprintf(finding->text, sizeof finding->text,
-                       "transfer %d ended %.0f ns later than in the ideal; most: %llu",
-                       jobs[i].which, late_ns, (unsigned long long)most_ns);
-    }
-    for (int i = 0; i < count; i++) {
-        struct job urgent = jobs[i];
-        ideal(jobs, count, bytes_per_ns, (double)urgent.ready_ns);
+        backlog_check(sim, jobs, count, &jobs[i], finding);
         for (int j = 0; j < count; j++)
-            if (urgency_before(&urgent.urgency, &jobs[j].urgency) &&
-                urgent.end_ns < jobs[j].end_ns)
-                pair_check(sim, &urgent, &jobs[j], finding);
+            if (urgency_before(&jobs[i].urgency, &jobs[j].urgency))
+                pair_check(sim, &jobs[i], &jobs[j], finding);
     }
 }

@@ -93,7 +93,7 @@ void check_inversions(const struct sim *sim, struct finding *finding)
 
 /* ---- 2: waits --------------------------------------------------------------------------------- */
 
-uint64_t wait_bound_ns(const struct sim *sim, int from, int to, int lanes_beside)
+uint64_t wait_bound_ns(const struct sim *sim, int from, int to, double more_bytes)
 {
     int there[WORLD_RANKS_MAX], back[WORLD_RANKS_MAX];
     const struct sim_params *params = &sim->params;
@@ -111,8 +111,7 @@ uint64_t wait_bound_ns(const struct sim *sim, int from, int to, int lanes_beside
         latency_ns += link->latency_ns;
         packets_ns += (double)net->packet_bytes / (double)link->bytes_per_s * 1e9;
     }
-    double bytes = (double)(params->window_bytes + params->slice_bytes) +
-                   2.0 * lanes_beside * (double)params->window_bytes;
+    double bytes = (double)(params->window_bytes + params->slice_bytes) + more_bytes;
     double frames = CHECK_FRAMES_PART * bytes;
     return latency_ns + (uint64_t)(packets_ns + (bytes + frames) / rate * 1e9);
 }
@@ -159,10 +158,19 @@ static bool is_rank_first(const struct replay *replay, const struct replayed *tr
     return true;
 }
 
+struct wait {
+    bool is_first;      /* it is, and has been since it was ready */
+    bool background;    /* waited too, and may be owed a slice */
+    double stray_bytes; /* strays, as it became ready and since */
+    uint32_t came;      /* slices */
+    uint32_t strays;    /* of those that are on their way, of no window: it was removed */
+};
+
 struct waits {
     struct replay replay;
-    bool *waits; /* by transfer: it is the first, and has been since it was ready */
+    struct wait *transfers;
     int *beside;
+    double stray_bytes;    /* under way */
     uint64_t disturbed_ns; /* the script did something last */
 };
 
@@ -171,34 +179,68 @@ static void waits_look(struct waits *waits, int rank)
     struct replay *replay = &waits->replay;
     for (int i = 0; i < replay->count; i++) {
         struct replayed *transfer = &replay->transfers[i];
-        if (transfer->from == rank && waits->waits[i] && !transfer->next &&
+        if (transfer->from == rank && waits->transfers[i].is_first && !transfer->next &&
             !is_rank_first(replay, transfer))
-            waits->waits[i] = false;
+            waits->transfers[i].is_first = false;
     }
 }
 
 static void wait_begin(struct waits *waits, const struct sim_entry *entry)
 {
     const struct replayed *transfer = &waits->replay.transfers[entry->which];
-    waits->waits[entry->which] = transfer->active && transfer->ready_ns == entry->at_ns &&
-                                 urgency_class(&transfer->urgency) == URGENCY_TRAINING &&
-                                 is_rank_first(&waits->replay, transfer);
+    struct wait *wait = &waits->transfers[entry->which];
+    wait->is_first = transfer->active && transfer->ready_ns == entry->at_ns &&
+                     urgency_class(&transfer->urgency) == URGENCY_TRAINING &&
+                     is_rank_first(&waits->replay, transfer);
+    wait->background =
+        class_is_posted(&waits->replay, transfer->from, URGENCY_BACKGROUND, NULL);
+    wait->stray_bytes = waits->stray_bytes;
+}
+
+/* Its window is free at once, and its slices are under way. */
+static void strays_add(struct waits *waits, const struct sim_entry *entry)
+{
+    const struct replayed *transfer = &waits->replay.transfers[entry->which];
+    struct wait *wait = &waits->transfers[entry->which];
+    wait->strays = transfer->next - wait->came;
+    double bytes = (double)(wait->strays * transfer->slice_bytes);
+    waits->stray_bytes += bytes;
+    for (int i = 0; i < waits->replay.count; i++)
+        waits->transfers[i].stray_bytes += bytes;
+}
+
+static void slice_came(struct waits *waits, const struct sim_entry *entry)
+{
+    struct wait *wait = &waits->transfers[entry->which];
+    wait->came++;
+    if (!wait->strays)
+        return;
+    wait->strays--;
+    waits->stray_bytes -= (double)waits->replay.transfers[entry->which].slice_bytes;
 }
 
 static void wait_end(const struct sim *sim, struct waits *waits,
                      const struct sim_entry *entry, struct finding *finding)
 {
     const struct replayed *transfer = &waits->replay.transfers[entry->which];
-    if (!waits->waits[entry->which] || entry->a ||
+    const struct wait *wait = &waits->transfers[entry->which];
+    if (!wait->is_first || entry->a ||
         (waits->disturbed_ns && waits->disturbed_ns + NS_PER_S > transfer->ready_ns))
         return;
-    int lane = transfer->from * WORLD_RANKS_MAX + transfer->to;
-    if (waits->beside[lane] < 0)
-        waits->beside[lane] = lanes_beside(sim, transfer->from, transfer->to);
-    uint64_t bound_ns =
-        wait_bound_ns(sim, transfer->from, transfer->to, waits->beside[lane]);
+    int *beside = &waits->beside[transfer->from * WORLD_RANKS_MAX + transfer->to];
+    bool background = wait->background || class_is_posted(&waits->replay, transfer->from,
+                                                          URGENCY_BACKGROUND, NULL);
+    if (*beside < 0)
+        *beside = lanes_beside(sim, transfer->from, transfer->to);
+    double more_bytes = wait->stray_bytes +
+                        2.0 * *beside * (double)sim->params.window_bytes +
+                        (background ? (double)sim->params.slice_bytes : 0);
+    uint64_t bound_ns = wait_bound_ns(sim, transfer->from, transfer->to, more_bytes);
     uint64_t wait_ns = entry->at_ns - transfer->ready_ns;
+    double part = (double)wait_ns / (double)bound_ns;
     finding->looked++;
+    if (*beside == 0 && part > finding->worst)
+        finding->worst = part;
     if (wait_ns > bound_ns)
         report(finding, entry, "it waited longer than the bound", (int64_t)wait_ns,
                (int64_t)bound_ns);
@@ -207,25 +249,31 @@ static void wait_end(const struct sim *sim, struct waits *waits,
 void check_waits(const struct sim *sim, struct finding *finding)
 {
     static struct waits waits;
+    size_t lanes = (size_t)WORLD_RANKS_MAX * WORLD_RANKS_MAX;
+    memset(&waits, 0, sizeof waits);
     replay_open(&waits.replay, sim);
-    waits.waits = calloc((size_t)sim->transfers_count + 1, sizeof *waits.waits);
-    waits.beside = malloc(sizeof(int[WORLD_RANKS_MAX * WORLD_RANKS_MAX]));
-    memset(waits.beside, -1, sizeof(int[WORLD_RANKS_MAX * WORLD_RANKS_MAX]));
-    waits.disturbed_ns = 0;
+    waits.transfers = calloc((size_t)sim->transfers_count + 1, sizeof *waits.transfers);
+    waits.beside = malloc(lanes * sizeof *waits.beside);
+    assert_true(waits.transfers && waits.beside);
+    memset(waits.beside, -1, lanes * sizeof *waits.beside);
     for (size_t i = 0; i < sim->log.count; i++) {
         const struct sim_entry *entry = &sim->log.entries[i];
         if (entry->event == SIM_SCRIPT)
             waits.disturbed_ns = entry->at_ns + 1;
-        if (entry->event == SIM_SLICE)
+        if (entry->event == SIM_SLICE) {
             wait_end(sim, &waits, entry, finding);
+            slice_came(&waits, entry);
+        }
         replay_apply(&waits.replay, entry);
+        if (entry->event == SIM_REMOVE)
+            strays_add(&waits, entry);
         if (entry->event == SIM_ADD || entry->event == SIM_RAISE)
             waits_look(&waits, entry->rank);
         if (entry->event == SIM_ADD || entry->event == SIM_POSTED)
             wait_begin(&waits, entry);
     }
     replay_close(&waits.replay);
-    free(waits.waits);
+    free(waits.transfers);
     free(waits.beside);
 }
 
@@ -243,7 +291,8 @@ void check_share(const struct sim *sim, struct finding *finding)
             enum urgency_class kind = urgency_class(&transfer->urgency);
             enum urgency_class other =
                 kind == URGENCY_TRAINING ? URGENCY_BACKGROUND : URGENCY_TRAINING;
-            if (rival(&replay, transfer, other))
+            if (replay_lane_first(&replay, transfer->from, transfer->to, other) ||
+                rival(&replay, transfer, other))
                 bytes[entry->rank][kind] +=
                     (double)replayed_slice_bytes(transfer, transfer->next);
         }

@@ -14,6 +14,7 @@
 
 struct finding {
     uint64_t looked; /* at so many cases */
+    double worst;    /* of waits on links that no other lane uses: part of the bound */
     bool found;      /* a fault */
     char text[300];  /* the first */
 };
@@ -24,13 +25,15 @@ void check_inversions(const struct sim *sim, struct finding *finding);
 /* 2: from when it is the most urgent of its rank, and ready, to its first slice at the receiver, a training
  * transfer waits no longer than wait_bound_ns. What the script disturbs meanwhile is left out. */
 void check_waits(const struct sim *sim, struct finding *finding);
-/* (W + s)/B + L, and twice the windows of the other lanes that share a link of the way; README.md. */
-uint64_t wait_bound_ns(const struct sim *sim, int from, int to, int lanes_beside);
-/* 3: two ranks, one link: against the ideal, in which the most urgent has the link at every moment. None
- * ends later than there by more than a window and a slice; and of two of which the ideal ends the more urgent first, so
- * does the run, unless the other had no more left than a window and a slice when the first one came. */
+/* (W + s)/B + L, and what `more_bytes` of others take; README.md. */
+uint64_t wait_bound_ns(const struct sim *sim, int from, int to, double more_bytes);
+/* 3: two ranks, one link: against the ideal, in which the most urgent has the link at every moment. Of what is
+ * at least as urgent as a transfer, and was ready, no more than a window, a slice and what the link takes in a round
+ * trip is still to come when the ideal is through with it. And of two of which the ideal ends the more
+ * urgent first so does the run, unless no more than a window and a slice of the other was to come when it was
+ * ready. */
 void check_order(const struct sim *sim, struct finding *finding);
-/* 4: of what starts while both classes could, background is a sixteenth, within a tenth of that and one
+/* 4: of what starts while the other class could, or has something to start on the same lane, background is a sixteenth, within a tenth of that and one
  * slice. */
 void check_share(const struct sim *sim, struct finding *finding);
 /* 5: all that was submitted has ended, before `deadline_ns`, both ends alike, well unless it was cancelled or a

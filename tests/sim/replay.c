@@ -84,8 +84,7 @@ bool replay_fits(const struct replay *replay, const struct replayed *transfer)
                              replay->sim->params.window_bytes;
 }
 
-/* The first of its lane in that class. */
-static const struct replayed *lane_first(const struct replay *replay, int from, int to,
+const struct replayed *replay_lane_first(const struct replay *replay, int from, int to,
                                          enum urgency_class kind)
 {
     const struct replayed *first = NULL;
@@ -104,8 +103,8 @@ bool replay_may_start(const struct replay *replay, const struct replayed *transf
     if (!replayed_is_posted(transfer) || !replay_fits(replay, transfer))
         return false;
     for (int kind = 0; kind < URGENCY_CLASSES; kind++) {
-        const struct replayed *first =
-            lane_first(replay, transfer->from, transfer->to, (enum urgency_class)kind);
+        const struct replayed *first = replay_lane_first(
+            replay, transfer->from, transfer->to, (enum urgency_class)kind);
         if (!first)
             continue;
         if (kind == (int)urgency_class(&transfer->urgency) ? first != transfer

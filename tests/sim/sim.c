@@ -616,6 +616,8 @@ void sim_open(struct sim *sim, const struct sim_params *params, struct net *net)
         sched_make(sim, i);
     assert_int_equal(world_open_parts(&sim->world, params->ranks, settings, &sim_parts),
                      TRYST_OK);
+    for (int i = 0; i < params->ranks && params->posted_max; i++)
+        sim->world.sides[i].rail.base.posted_max = params->posted_max;
     steps_open(sim);
     assert_int_equal(sim->world.clock.now_ns, sim->begin_ns);
 }

@@ -17,13 +17,14 @@ static bool one_in(struct random *random, uint64_t n)
     return random_range(random, n) == 0;
 }
 
-/* Slices of 64 KiB to 1 MiB, and a window that keeps the link busy. */
+/* Slices of 64 KiB to 1 MiB, and a window that keeps the link busy: of a window, what is less than a slice may
+ * lie idle, where last slices are short. */
 static struct sim_params params_draw(struct random *random, int ranks, uint64_t round_ns,
                                      uint64_t bytes_per_s, enum sim_fault fault)
 {
     uint64_t slice = (uint64_t)PACKET_BYTES << random_range(random, 5);
     uint64_t path = (uint64_t)((double)bytes_per_s * (double)round_ns / 1e9);
-    uint64_t slices = 2 + path / slice + random_range(random, 3);
+    uint64_t slices = 3 + (path + path / 4) / slice + random_range(random, 3);
     return (struct sim_params){.ranks = ranks,
                                .slice_bytes = slice,
                                .window_bytes = slices * slice,
@@ -190,6 +191,7 @@ uint64_t workload_one_link(struct sim *sim, uint64_t seed, enum sim_fault fault)
     net_routes(&net);
     struct sim_params params =
         params_draw(&random, 2, 2 * latency_ns, bytes_per_s, fault);
+    params.posted_max = 1024; /* what is urgent never lacks a place */
     sim_open(sim, &params, &net);
     for (int i = 0; i < TRANSFERS; i++) {
         uint64_t size = 4097 + random_range(&random, 12 * params.slice_bytes);
@@ -220,6 +222,10 @@ uint64_t workload_loaded(struct sim *sim, int ranks, uint64_t seed, enum sim_fau
         (void)sim_transfer_at(sim, i, to, bytes / 8, 0, 0, TRYST_OP_BACKGROUND, 0);
         for (int j = 0; j < 2; j++)
             (void)sim_transfer_at(sim, i, to, bytes, 0, 0, TRYST_OP_PRIORITY, j);
+        for (int j = 0; j < 8; j++)
+            (void)sim_transfer_at(sim, i, to, 1 + random_range(&random, bytes / 64),
+                                  random_range(&random, time_ns(sim, 2 * bytes)), 0,
+                                  TRYST_OP_PRIORITY, -1 - j);
     }
     return deadline_ns(sim);
 }
