@@ -87,6 +87,7 @@ static tryst_status on_ep_open(struct rail *rail, const struct ep_params *params
     list_init(&ep->sent);
     list_push_back(&ep_side(ep)->eps, &ep->node);
     ep_of_set(ep_side(ep), ep->peer);
+    ep_side(ep)->stirred = true;
     *ep_p = &ep->base;
     return TRYST_OK;
 }
@@ -99,6 +100,7 @@ static void on_ep_close(struct endpoint *ep)
 {
     assert_false(world_ep(ep)->closing);
     world_ep(ep)->closing = true;
+    ep_side(world_ep(ep))->stirred = true;
 }
 
 static _Alignas(8) uint8_t begun[FRAME_BYTES_MAX];
@@ -179,6 +181,7 @@ static void on_bulk_cancel(struct endpoint *base, struct bulk *bulk)
     struct world_ep *ep = world_ep(base);
     list_remove(&bulk_state(bulk)->node);
     bulk_push(&ep->canceled, bulk);
+    ep_side(ep)->stirred = true;
 }
 
 static void recv_done(struct world_ep *ep, struct bulk *bulk, tryst_status status,

@@ -48,3 +48,19 @@ uint64_t sim_log_hash(const struct sim_log *log)
     }
     return hash;
 }
+
+void sim_log_write(const struct sim_log *log, FILE *file)
+{
+    static const char *const names[] = {"submit", "done",   "cancel", "raised", "lane",
+                                        "add",    "posted", "raise",  "credit", "remove",
+                                        "start",  "slice",  "frame",  "script"};
+    for (size_t i = 0; i < log->count; i++) {
+        const struct sim_entry *entry = &log->entries[i];
+        (void)fprintf(file,
+                      "%llu %s %d rank %d peer %d: %llu %llu class %d priority %d\n",
+                      (unsigned long long)entry->at_ns, names[entry->event], entry->which,
+                      entry->rank, entry->peer, (unsigned long long)entry->a,
+                      (unsigned long long)entry->b, (int)urgency_class(&entry->urgency),
+                      (int)urgency_priority(&entry->urgency));
+    }
+}

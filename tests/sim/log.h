@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "core/urgency.h"
 
@@ -46,5 +47,7 @@ struct sim_log {
 void sim_log_add(struct sim_log *log, const struct sim_entry *entry);
 void sim_log_clear(struct sim_log *log);
 uint64_t sim_log_hash(const struct sim_log *log);
+/* A line for each entry, for people. */
+void sim_log_write(const struct sim_log *log, FILE *file);
 
 #endif

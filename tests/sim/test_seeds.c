@@ -2,7 +2,8 @@
 /* Jobs of eight ranks, seed by seed: every check of checks.h over every run, and each check seen to find the
  * fault that it is for (enum sim_fault).
  *
- * TRYST_TEST_COUNT: how many seeds (40); TRYST_TEST_SEED: the first, which replays one with a count of 1.
+ * TRYST_TEST_COUNT: how many seeds (40); TRYST_TEST_SEED: the first, which replays one with a count of 1;
+ * TRYST_TEST_LOG: write each run's log.
  * The argument is a pattern of tests' names. */
 #include "checks.h"
 #include "workload.h"
@@ -46,24 +47,8 @@ static uint64_t run(workload *make, uint64_t seed, enum sim_fault fault,
     if (make == workload_one_link)
         check_order(&sim, &findings[ORDER]);
     uint64_t hash = sim_log_hash(&sim.log);
-    if (getenv("DUMP")) {
-        fprintf(stderr, "rate %llu lat %llu s %llu W %llu posted %u\n",
-                (unsigned long long)sim.net.links[0].bytes_per_s,
-                (unsigned long long)sim.net.links[0].latency_ns,
-                (unsigned long long)sim.params.slice_bytes,
-                (unsigned long long)sim.params.window_bytes, sim.params.posted_slices);
-        static const char *n[] = {"SUBMIT", "DONE",   "CANCEL", "RAISED", "LANE",
-                                  "ADD",    "POSTED", "RAISE",  "CREDIT", "REMOVE",
-                                  "START",  "SLICE",  "FRAME",  "SCRIPT"};
-        for (size_t i = 0; i < sim.log.count; i++) {
-            struct sim_entry *e = &sim.log.entries[i];
-            if (e->event != SIM_FRAME)
-                fprintf(stderr, "%llu %s %d r%d p%d a%llu b%llx u%d c%d\n",
-                        (unsigned long long)e->at_ns, n[e->event], e->which, e->rank,
-                        e->peer, (unsigned long long)e->a, (unsigned long long)e->b,
-                        urgency_priority(&e->urgency), urgency_class(&e->urgency));
-        }
-    }
+    if (getenv("TRYST_TEST_LOG"))
+        sim_log_write(&sim.log, stderr);
     sim_close(&sim);
     return hash;
 }
