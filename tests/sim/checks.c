@@ -75,6 +75,7 @@ void check_inversions(const struct sim *sim, struct finding *finding)
     replay_open(&replay, sim);
     for (size_t i = 0; i < sim->log.count; i++) {
         const struct sim_entry *entry = &sim->log.entries[i];
+        replay.now_ns = entry->at_ns;
         if (entry->event == SIM_START) {
             const struct replayed *transfer = &replay.transfers[entry->which];
             const struct replayed *first =
@@ -286,6 +287,7 @@ void check_share(const struct sim *sim, struct finding *finding)
     replay_open(&replay, sim);
     for (size_t i = 0; i < sim->log.count; i++) {
         const struct sim_entry *entry = &sim->log.entries[i];
+        replay.now_ns = entry->at_ns;
         if (entry->event == SIM_START) {
             const struct replayed *transfer = &replay.transfers[entry->which];
             enum urgency_class kind = urgency_class(&transfer->urgency);

@@ -23,7 +23,8 @@ enum sim_event {
     SIM_RAISE,  /* urgency.rank */
     SIM_CREDIT, /* a: bytes */
     SIM_REMOVE,
-    SIM_START, /* a: slice */
+    SIM_START,   /* a: slice */
+    SIM_REFUSED, /* the transport took no slice of it now */
     /* On the wire from `rank` to `peer`. */
     SIM_SLICE, /* arrived; a: slice */
     SIM_FRAME, /* sent; a: bytes */

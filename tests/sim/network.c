@@ -8,9 +8,9 @@
 #include "core/clock.h"
 #include "support/unit.h"
 
-void net_open(struct net *net, int nodes, uint32_t packet_bytes)
+void net_open(struct net *net, int nodes, int ends, uint32_t packet_bytes)
 {
-    *net = (struct net){.nodes = nodes, .packet_bytes = packet_bytes};
+    *net = (struct net){.nodes = nodes, .ends = ends, .packet_bytes = packet_bytes};
     list_init(&net->free);
 }
 
@@ -120,7 +120,8 @@ static void routes_to(struct net *net, int to, int *queue)
             if (link->to != at || link->from == to || *next >= 0)
                 continue;
             *next = i;
-            queue[tail++] = link->from;
+            if (link->from >= net->ends)
+                queue[tail++] = link->from;
         }
     }
 }

@@ -44,7 +44,7 @@ struct net_event {
 };
 
 struct net {
-    int nodes;
+    int nodes, ends; /* the ends come first */
     uint32_t packet_bytes;
     int links_count;
     struct net_link *links;
@@ -59,7 +59,8 @@ struct net {
     void *arg;
 };
 
-void net_open(struct net *net, int nodes, uint32_t packet_bytes);
+/* Nodes below `ends` send and receive, and never pass on what is not theirs. */
+void net_open(struct net *net, int nodes, int ends, uint32_t packet_bytes);
 void net_close(struct net *net);
 /* One direction; its number. */
 int net_link_add(struct net *net, int from, int to, uint64_t bytes_per_s,

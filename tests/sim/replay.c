@@ -65,6 +65,9 @@ void replay_apply(struct replay *replay, const struct sim_entry *entry)
         *in_flight -= entry->a;
         transfer->active = ++transfer->upto < transfer->slices;
         break;
+    case SIM_REFUSED:
+        replay->refused_ns[transfer->from][transfer->to] = entry->at_ns + 1;
+        break;
     case SIM_REMOVE: removed(replay, transfer); break;
     default: return;
     }
@@ -100,7 +103,8 @@ const struct replayed *replay_lane_first(const struct replay *replay, int from, 
 
 bool replay_may_start(const struct replay *replay, const struct replayed *transfer)
 {
-    if (!replayed_is_posted(transfer) || !replay_fits(replay, transfer))
+    if (!replayed_is_posted(transfer) || !replay_fits(replay, transfer) ||
+        replay->refused_ns[transfer->from][transfer->to] == replay->now_ns + 1)
         return false;
     for (int kind = 0; kind < URGENCY_CLASSES; kind++) {
         const struct replayed *first = replay_lane_first(

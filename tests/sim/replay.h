@@ -19,7 +19,10 @@ struct replay {
     const struct sim *sim;
     struct replayed *transfers;
     int count;
+    uint64_t now_ns; /* of the entry that is looked at */
     uint64_t in_flight[WORLD_RANKS_MAX][WORLD_RANKS_MAX]; /* by lane */
+    /* When its transport took nothing last, and one more: its turn is over then. */
+    uint64_t refused_ns[WORLD_RANKS_MAX][WORLD_RANKS_MAX];
 };
 
 void replay_open(struct replay *replay, const struct sim *sim);

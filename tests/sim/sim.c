@@ -171,8 +171,8 @@ static tryst_status slice_start(struct transfer *transfer)
     sim->starting = transfer;
     tryst_status status = transfer_start(transfer);
     sim->starting = NULL;
-    if (status == TRYST_OK)
-        note_transfer(rank, SIM_START, transfer, transfer->next, 0);
+    note_transfer(rank, status == TRYST_OK ? SIM_START : SIM_REFUSED, transfer,
+                  transfer->next, 0);
     return status;
 }
 

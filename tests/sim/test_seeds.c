@@ -32,6 +32,16 @@ static uint64_t rough(struct sim *sim, uint64_t seed, enum sim_fault fault)
     return workload_rough(sim, RANKS, seed, fault);
 }
 
+static uint64_t cluster(struct sim *sim, uint64_t seed, enum sim_fault fault)
+{
+    return workload_cluster(sim, TEST_CLUSTER, seed, fault);
+}
+
+static uint64_t large(struct sim *sim, uint64_t seed, enum sim_fault fault)
+{
+    return workload_mixed(sim, WORLD_RANKS_MAX, seed, fault);
+}
+
 static struct sim sim;
 
 /* One run; its checks but ORDER and EQUAL. Its hash. */
@@ -112,6 +122,17 @@ static void test_rough(void **state)
     seeds_pass(rough, 1 + number_of("TRYST_TEST_COUNT", SEEDS) / 4, "rough");
 }
 
+static void test_cluster(void **state)
+{
+    seeds_pass(cluster, 1 + number_of("TRYST_TEST_COUNT", SEEDS) / 4, "cluster");
+}
+
+/* 64 ranks. */
+static void test_large(void **state)
+{
+    seeds_pass(large, 1 + number_of("TRYST_TEST_COUNT", SEEDS) / 100, "large");
+}
+
 /* ---- the checks find what they are for ------------------------------------------------------- */
 
 static const struct {
@@ -159,6 +180,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mixed),   cmocka_unit_test(test_one_link),
         cmocka_unit_test(test_loaded),  cmocka_unit_test(test_rough),
+        cmocka_unit_test(test_cluster), cmocka_unit_test(test_large),
         cmocka_unit_test(test_planted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,11 +2,13 @@
 /* Jobs drawn from a seed; see workload.h. */
 #include "workload.h"
 
+#include "cluster.h"
+
 enum { PACKET_BYTES = 64 << 10 };
 
 void star_make(struct net *net, int ranks, uint64_t bytes_per_s, uint64_t latency_ns)
 {
-    net_open(net, ranks + 1, PACKET_BYTES);
+    net_open(net, ranks + 1, ranks, PACKET_BYTES);
     for (int i = 0; i < ranks; i++)
         net_link_pair(net, i, ranks, bytes_per_s, latency_ns);
     net_routes(net);
@@ -149,6 +151,27 @@ uint64_t workload_mixed(struct sim *sim, int ranks, uint64_t seed, enum sim_faul
     return deadline_ns(sim);
 }
 
+uint64_t workload_cluster(struct sim *sim, const char *path, uint64_t seed,
+                          enum sim_fault fault)
+{
+    struct random random;
+    struct net net;
+    uint64_t bytes_per_s = 0;
+    uint64_t latency_ns = 0;
+    random_seed(&random, seed);
+    int ranks = cluster_load(&net, path, PACKET_BYTES);
+    for (int i = 0; i < net.links_count; i++) {
+        const struct net_link *link = &net.links[i];
+        bytes_per_s = link->bytes_per_s > bytes_per_s ? link->bytes_per_s : bytes_per_s;
+        latency_ns = link->latency_ns > latency_ns ? link->latency_ns : latency_ns;
+    }
+    struct sim_params params =
+        params_draw(&random, ranks, 6 * latency_ns, bytes_per_s, fault);
+    sim_open(sim, &params, &net);
+    transfers_draw(sim, &random, 5 * ranks, 0);
+    return 8 * deadline_ns(sim);
+}
+
 static void links_draw(struct sim *sim, struct random *random)
 {
     for (int i = 0; i < 4; i++) {
@@ -186,7 +209,7 @@ uint64_t workload_one_link(struct sim *sim, uint64_t seed, enum sim_fault fault)
     random_seed(&random, seed);
     uint64_t bytes_per_s = rate_draw(&random);
     uint64_t latency_ns = latency_draw(&random, bytes_per_s);
-    net_open(&net, 2, PACKET_BYTES);
+    net_open(&net, 2, 2, PACKET_BYTES);
     net_link_pair(&net, 0, 1, bytes_per_s, latency_ns);
     net_routes(&net);
     struct sim_params params =

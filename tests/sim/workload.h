@@ -16,6 +16,9 @@ uint64_t workload_mixed(struct sim *sim, int ranks, uint64_t seed, enum sim_faul
 uint64_t workload_one_link(struct sim *sim, uint64_t seed, enum sim_fault fault);
 /* Each rank sends one other both classes, more than it can for a long time. */
 uint64_t workload_loaded(struct sim *sim, int ranks, uint64_t seed, enum sim_fault fault);
+/* As mixed, over the network that the file describes. */
+uint64_t workload_cluster(struct sim *sim, const char *path, uint64_t seed,
+                          enum sim_fault fault);
 /* As mixed, and links are slowed, cut and mended too; one rank in two jobs is killed. */
 uint64_t workload_rough(struct sim *sim, int ranks, uint64_t seed, enum sim_fault fault);
 
