@@ -145,7 +145,7 @@ uint64_t workload_mixed(struct sim *sim, int ranks, uint64_t seed, enum sim_faul
     begin(sim, &random, ranks, seed, fault);
     int shift =
         one_in(&random, 2) ? 1 + (int)random_range(&random, (uint64_t)ranks - 1) : 0;
-    transfers_draw(sim, &random, 5 * ranks, shift);
+    transfers_draw(sim, &random, 8 * ranks, shift);
     if (one_in(&random, 3))
         stops_draw(sim, &random);
     return deadline_ns(sim);
@@ -168,7 +168,7 @@ uint64_t workload_cluster(struct sim *sim, const char *path, uint64_t seed,
     struct sim_params params =
         params_draw(&random, ranks, 6 * latency_ns, bytes_per_s, fault);
     sim_open(sim, &params, &net);
-    transfers_draw(sim, &random, 5 * ranks, 0);
+    transfers_draw(sim, &random, 8 * ranks, 0);
     return 8 * deadline_ns(sim);
 }
 
@@ -191,7 +191,7 @@ uint64_t workload_rough(struct sim *sim, int ranks, uint64_t seed, enum sim_faul
 {
     struct random random;
     begin(sim, &random, ranks, seed, fault);
-    transfers_draw(sim, &random, 5 * ranks, 0);
+    transfers_draw(sim, &random, 8 * ranks, 0);
     stops_draw(sim, &random);
     links_draw(sim, &random);
     if (one_in(&random, 2))
