@@ -33,8 +33,8 @@ uint64_t wait_bound_ns(const struct sim *sim, int from, int to, double more_byte
  * urgent first so does the run, unless no more than a window and a slice of the other was to come when it was
  * ready. */
 void check_order(const struct sim *sim, struct finding *finding);
-/* 4: of what starts while the other class could, or has something to start on the same lane, background is a sixteenth, within a tenth of that and one
- * slice. */
+/* 4: of what starts while the other class could, or has something to start on the same lane, background is a
+ * sixteenth, within a tenth of that; two slices more or less where that is less than 32 slices. */
 void check_share(const struct sim *sim, struct finding *finding);
 /* 5: all that was submitted has ended, before `deadline_ns`, both ends alike, well unless it was cancelled or a
  * rank of it was killed; and every slice of what went well came once. */

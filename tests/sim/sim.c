@@ -592,14 +592,23 @@ static void steps_open(struct sim *sim)
 
 void sim_open(struct sim *sim, const struct sim_params *params, struct net *net)
 {
-    char slice[24], window[24], posted[24];
-    snprintf(slice, sizeof slice, "%llu", (unsigned long long)params->slice_bytes);
-    snprintf(window, sizeof window, "%llu", (unsigned long long)params->window_bytes);
-    snprintf(posted, sizeof posted, "%u", params->posted_slices);
-    const struct world_setting settings[] = {{"slice_bytes", slice},
-                                             {"window_bytes", window},
-                                             {"posted_slices", posted},
-                                             {NULL, NULL}};
+    const struct {
+        const char *name;
+        uint64_t value;
+    } given[] = {{"slice_bytes", params->slice_bytes},
+                 {"window_bytes", params->window_bytes},
+                 {"posted_slices", params->posted_slices},
+                 {"wants_max", params->wants_max},
+                 {"frame_credits", params->frame_credits}};
+    char values[COUNT_OF(given)][24];
+    struct world_setting settings[COUNT_OF(given) + 1] = {{NULL, NULL}};
+    int count = 0;
+    for (size_t i = 0; i < COUNT_OF(given); i++) {
+        (void)snprintf(values[i], sizeof values[i], "%llu",
+                       (unsigned long long)given[i].value);
+        if (given[i].value)
+            settings[count++] = (struct world_setting){given[i].name, values[i]};
+    }
     if (!send_bytes) {
         send_bytes = bytes_make();
         recv_bytes = bytes_make();

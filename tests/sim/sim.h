@@ -33,7 +33,8 @@ struct sim_params {
     int ranks;
     uint64_t slice_bytes, window_bytes, rail_window_bytes;
     uint32_t posted_slices;
-    uint32_t posted_max; /* slices posted per endpoint, 0: 64 */
+    uint32_t wants_max, frame_credits; /* 0: as by default */
+    uint32_t posted_max;               /* slices posted per endpoint, 0: 64 */
     enum sim_fault fault;
 };
 

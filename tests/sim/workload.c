@@ -48,8 +48,19 @@ static uint64_t latency_draw(struct random *random, uint64_t bytes_per_s)
     return 2000 + random_range(random, most_ns);
 }
 
+/* Quotas that run out. */
+static void narrow_draw(struct random *random, struct sim_params *params)
+{
+    if (one_in(random, 2))
+        params->wants_max = 1 + (uint32_t)random_range(random, 8);
+    if (one_in(random, 2))
+        params->frame_credits = 2 + (uint32_t)random_range(random, 8);
+    if (one_in(random, 2))
+        params->posted_slices = 1 + (uint32_t)random_range(random, 3);
+}
+
 static void begin(struct sim *sim, struct random *random, int ranks, uint64_t seed,
-                  enum sim_fault fault)
+                  enum sim_fault fault, bool narrow)
 {
     struct net net;
     random_seed(random, seed);
@@ -58,6 +69,8 @@ static void begin(struct sim *sim, struct random *random, int ranks, uint64_t se
     star_make(&net, ranks, bytes_per_s, latency_ns);
     struct sim_params params =
         params_draw(random, ranks, 4 * latency_ns, bytes_per_s, fault);
+    if (narrow)
+        narrow_draw(random, &params);
     sim_open(sim, &params, &net);
 }
 
@@ -142,7 +155,7 @@ static void stops_draw(struct sim *sim, struct random *random)
 uint64_t workload_mixed(struct sim *sim, int ranks, uint64_t seed, enum sim_fault fault)
 {
     struct random random;
-    begin(sim, &random, ranks, seed, fault);
+    begin(sim, &random, ranks, seed, fault, seed % 4 == 0);
     int shift =
         one_in(&random, 2) ? 1 + (int)random_range(&random, (uint64_t)ranks - 1) : 0;
     transfers_draw(sim, &random, 8 * ranks, shift);
@@ -190,7 +203,7 @@ static void links_draw(struct sim *sim, struct random *random)
 uint64_t workload_rough(struct sim *sim, int ranks, uint64_t seed, enum sim_fault fault)
 {
     struct random random;
-    begin(sim, &random, ranks, seed, fault);
+    begin(sim, &random, ranks, seed, fault, false);
     transfers_draw(sim, &random, 8 * ranks, 0);
     stops_draw(sim, &random);
     links_draw(sim, &random);
@@ -236,18 +249,17 @@ uint64_t workload_one_link(struct sim *sim, uint64_t seed, enum sim_fault fault)
 uint64_t workload_loaded(struct sim *sim, int ranks, uint64_t seed, enum sim_fault fault)
 {
     struct random random;
-    begin(sim, &random, ranks, seed, fault);
+    begin(sim, &random, ranks, seed, fault, false);
     int shift = 1 + (int)random_range(&random, (uint64_t)ranks - 1);
     for (int i = 0; i < ranks; i++) {
         int to = (i + shift) % ranks;
-        uint64_t bytes = 160 * sim->params.slice_bytes;
-        bytes = bytes < SIM_BYTES_MAX ? bytes : SIM_BYTES_MAX;
-        (void)sim_transfer_at(sim, i, to, bytes / 8, 0, 0, TRYST_OP_BACKGROUND, 0);
-        for (int j = 0; j < 2; j++)
+        uint64_t bytes = 60 * sim->params.slice_bytes;
+        (void)sim_transfer_at(sim, i, to, bytes, 0, 0, TRYST_OP_BACKGROUND, 0);
+        for (int j = 0; j < 10; j++)
             (void)sim_transfer_at(sim, i, to, bytes, 0, 0, TRYST_OP_PRIORITY, j);
         for (int j = 0; j < 8; j++)
-            (void)sim_transfer_at(sim, i, to, 1 + random_range(&random, bytes / 64),
-                                  random_range(&random, time_ns(sim, 2 * bytes)), 0,
+            (void)sim_transfer_at(sim, i, to, 1 + random_range(&random, bytes / 24),
+                                  random_range(&random, time_ns(sim, 8 * bytes)), 0,
                                   TRYST_OP_PRIORITY, -1 - j);
     }
     return deadline_ns(sim);
