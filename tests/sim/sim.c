@@ -149,13 +149,14 @@ static int on_run(void *arg)
 static void on_look(void *arg, uint64_t at_ns)
 {
     struct sim_rank *rank = arg;
-    sched_ops.look(rank->sched, at_ns);
+    if (rank->sim->params.fault != SIM_BLIND)
+        sched_ops.look(rank->sched, at_ns);
 }
 
 static uint64_t on_next_ns(const void *arg)
 {
     const struct sim_rank *rank = arg;
-    return sched_ops.next_ns(rank->sched);
+    return rank->sim->params.fault == SIM_BLIND ? 0 : sched_ops.next_ns(rank->sched);
 }
 
 static const struct dispatch_ops sim_dispatch = {

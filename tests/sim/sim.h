@@ -26,6 +26,7 @@ enum sim_fault {
     SIM_EQUAL_SHARE,   /* background's priorities are training's */
     SIM_LOST_TRANSFER, /* one in eight is never begun */
     SIM_LOST_CREDIT,   /* window of one slice in eight never comes back */
+    SIM_BLIND,         /* does not see who is away */
     SIM_UNSTEADY       /* decisions depend on what was run before */
 };
 
