@@ -113,8 +113,7 @@ uint64_t wait_bound_ns(const struct sim *sim, int from, int to, double more_byte
         packets_ns += (double)net->packet_bytes / (double)link->bytes_per_s * 1e9;
     }
     double bytes = (double)(params->window_bytes + params->slice_bytes) + more_bytes;
-    double frames = CHECK_FRAMES_PART * bytes;
-    return latency_ns + (uint64_t)(packets_ns + (bytes + frames) / rate * 1e9);
+    return latency_ns + (uint64_t)(packets_ns + bytes / rate * 1e9);
 }
 
 static bool routes_meet(const struct net *net, int from, int to, int from2, int to2)

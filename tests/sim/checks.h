@@ -9,9 +9,6 @@
 
 #include "sim.h"
 
-/* Frames of others, in parts of the bytes that they go along with: see README.md. */
-#define CHECK_FRAMES_PART 0.01
-
 struct finding {
     uint64_t looked; /* at so many cases */
     double worst;    /* of waits on links that no other lane uses: part of the bound */
