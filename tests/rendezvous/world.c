@@ -155,6 +155,7 @@ static tryst_status side_open(struct world *world, int rank,
     side->log.sink = log_keep;
     side->log.arg = side;
     list_init(&side->transfers);
+    list_init(&side->eps);
     side->rail = (struct world_rail){.base = {.ops = &world_transport,
                                               .events = rendezvous_rail_events,
                                               .tag_bits = 64,
@@ -171,6 +172,10 @@ static tryst_status side_open(struct world *world, int rank,
                                        .dispatch = &world_dispatch,
                                        .dispatch_arg = side,
                                        .rails_open = side_rails_open};
+    if (world->parts) {
+        params.dispatch = world->parts->dispatch;
+        params.dispatch_arg = world->parts->dispatch_arg(side);
+    }
     return status == TRYST_OK ? rendezvous_open(&params, NULL, &side->rdv) : status;
 }
 
@@ -225,14 +230,15 @@ static void sides_close(struct world *world)
     world_links_close(world);
 }
 
-tryst_status world_try_open(struct world *world, int size,
-                            const struct world_setting *settings)
+tryst_status world_open_parts(struct world *world, int size,
+                              const struct world_setting *settings,
+                              const struct world_parts *parts)
 {
     tryst_status status = TRYST_OK;
     memset(world, 0, sizeof *world);
+    world->parts = parts;
     clock_fake_init(&world->clock, NS_PER_S);
     world->size = size;
-    list_init(&world->eps);
     list_init(&world->links);
     world_current = world;
     for (int i = 0; i < size && status == TRYST_OK; i++)
@@ -242,6 +248,12 @@ tryst_status world_try_open(struct world *world, int size,
     if (status != TRYST_OK)
         sides_close(world);
     return status;
+}
+
+tryst_status world_try_open(struct world *world, int size,
+                            const struct world_setting *settings)
+{
+    return world_open_parts(world, size, settings, NULL);
 }
 
 void world_open(struct world *world, int size, const struct world_setting *settings)
@@ -279,6 +291,10 @@ void world_settle(struct world *world)
     enum { IDLE = 80 }; /* more than the passes between two looks at the clock */
     bool dozed = false;
     int idle = 0;
+    if (world->parts) {
+        world->parts->settle(world);
+        return;
+    }
     for (int i = 0; i < 100000 && idle < IDLE; i++) {
         bool moved = world_pass(world) > 0;
         idle = moved ? 0 : idle + 1;
@@ -355,8 +371,8 @@ void world_close(struct world *world)
         assert_int_equal(world->sides[i].in_flight_bytes, 0);
         assert_int_equal(world->sides[i].posted_now, 0);
         assert_int_equal(world->sides[i].rdv->ids.count, 0);
+        assert_true(list_empty(&world->sides[i].eps));
     }
-    assert_true(list_empty(&world->eps));
     sides_close(world);
 }
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A little world for tests of the engine: up to three `struct rendezvous` in one thread, over links,
+/* A little world for tests of the engine: up to 64 `struct rendezvous` in one thread, over links,
  * rails and a dispatch that are made here, under a clock that stands still.
  *
  * Idea: nothing moves unless world_pass is called, and every queue can be held, so each crossing of
  * records and bulk is a test of a few lines. The links replace those of transports/link/link.c: all of
- * link.h is defined in world_link.c, so the linker never looks for the others. */
+ * link.h is defined in world_link.c, so the linker never looks for the others.
+ *
+ * tests/sim/ is the same world with its own parts (struct world_parts): a network that takes time, and the
+ * scheduler of commsched. */
 #ifndef TESTS_RENDEZVOUS_WORLD_H
 #define TESTS_RENDEZVOUS_WORLD_H
 
@@ -32,7 +35,23 @@
 #include "support/fake_clock.h"
 #include "support/unit.h"
 
-enum { WORLD_RANKS_MAX = 3 };
+enum { WORLD_RANKS_MAX = 64 };
+
+struct side;
+struct world;
+struct world_ep;
+
+/* What a simulator has in the place of the world's own parts. */
+struct world_parts {
+    const struct dispatch_ops *dispatch;
+    void *(*dispatch_arg)(struct side *side);
+    /* `from` sent something: it is under way until world_arrive brings it before the peer. */
+    void (*frame_sent)(struct world_ep *from, size_t bytes);
+    void (*bulk_sent)(struct world_ep *from, const struct bulk *bulk);
+    /* A bulk and the receive that it came for: move the bytes, or do not. */
+    void (*copy)(const struct bulk *send, const struct bulk *recv);
+    void (*settle)(struct world *world);
+};
 
 struct world_rail {
     struct rail base;
@@ -43,13 +62,15 @@ struct world_rail {
 /* One end; what it sent waits in its own queues until the other end's rail progresses. */
 struct world_ep {
     struct endpoint base;
-    struct list_node node;
+    struct list_node node; /* of the side's */
+    uint64_t id;           /* no other ever has it */
     int rank, peer;
     bool told_ready, closing;
     bool unready; /* nothing comes of it */
     uint32_t posted_now;
-    struct list frames; /* struct world_frame, on the way to the peer */
-    struct list posted; /* struct bulk: receives, by scratch */
+    struct list frames_away, sends_away; /* not arrived; empty without parts */
+    struct list frames;                  /* struct world_frame, on the way to the peer */
+    struct list posted;                  /* struct bulk: receives, by scratch */
     struct list canceled;
     struct list sends; /* on the way to the peer */
     struct list sent;  /* arrived, completion due here */
@@ -64,6 +85,9 @@ struct side {
     struct poller poller;
     struct tryst_group group;
     struct world_rail rail;
+    struct list eps;
+    struct world_ep *ep_of[WORLD_RANKS_MAX]; /* the oldest towards each */
+    bool stirred;          /* something came for it: a pass may do something */
     struct list transfers; /* what the dispatch may start */
     uint64_t in_flight_bytes, in_flight_high_bytes;
     /* knobs */
@@ -97,8 +121,10 @@ struct world {
     struct clock_fake clock;
     int size;
     struct side sides[WORLD_RANKS_MAX];
-    struct list eps;
+    uint64_t ep_ids;
+    const struct world_parts *parts; /* NULL: the world's own */
     struct list links;
+    bool links_stirred;
     bool hold_links;      /* no link moves */
     bool links_backwards; /* the youngest link first */
     bool
@@ -116,6 +142,9 @@ struct world_setting {
 tryst_status world_try_open(struct world *world, int size,
                             const struct world_setting *settings);
 void world_open(struct world *world, int size, const struct world_setting *settings);
+tryst_status world_open_parts(struct world *world, int size,
+                              const struct world_setting *settings,
+                              const struct world_parts *parts);
 /* Leave, tell, cut, close; fails the test when an object is left. */
 void world_close(struct world *world);
 
@@ -130,6 +159,8 @@ void world_advance(struct world *world, uint64_t ns);
 void world_join(struct world *world, int a, int b);
 
 struct peer *world_peer(struct world *world, int rank, int of);
+/* The first frame or bulk that is under way from that endpoint arrives. */
+void world_arrive(struct world *world, int from, int to, uint64_t ep_id, bool is_bulk);
 /* `bytes` of a frame arrive at `rank` as if `from` had sent them. */
 void world_inject(struct world *world, int rank, int from, const void *frame,
                   size_t bytes);

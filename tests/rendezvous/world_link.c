@@ -47,10 +47,19 @@ tryst_status link_listen(struct poller *poller, const struct log *log,
     return TRYST_OK;
 }
 
+static void link_stir(struct link *link)
+{
+    world_current->links_stirred = true;
+    link->side->stirred = true;
+}
+
 static void link_part(struct link *link)
 {
-    if (link->other)
+    link_stir(link);
+    if (link->other) {
+        link_stir(link->other);
         link->other->other = NULL;
+    }
     link->other = NULL;
 }
 
@@ -80,6 +89,7 @@ static struct link *link_make(struct side *side, struct link_listener *accept)
     list_init(&link->inbox);
     link->accept = accept;
     list_push_back(&world_current->links, &link->node);
+    link_stir(link);
     return link;
 }
 
@@ -128,6 +138,7 @@ tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t
     if (bytes)
         memcpy(message->data, data, bytes);
     list_push_back(&link->other->inbox, &message->node);
+    link_stir(link->other);
     return TRYST_OK;
 }
 

@@ -52,12 +52,17 @@ static struct side *ep_side(struct world_ep *ep)
 
 struct world_ep *world_ep_find(struct world *world, int rank, int peer)
 {
-    list_for_each_safe (&world->eps, node, after) {
+    return world->sides[rank].ep_of[peer];
+}
+
+static void ep_of_set(struct side *side, int peer)
+{
+    side->ep_of[peer] = NULL;
+    list_for_each_safe (&side->eps, node, after) {
         struct world_ep *ep = container_of(node, struct world_ep, node);
-        if (ep->rank == rank && ep->peer == peer)
-            return ep;
+        if (ep->peer == peer && !side->ep_of[peer])
+            side->ep_of[peer] = ep;
     }
-    return NULL;
 }
 
 static tryst_status on_ep_open(struct rail *rail, const struct ep_params *params,
@@ -72,12 +77,17 @@ static tryst_status on_ep_open(struct rail *rail, const struct ep_params *params
     ep->peer = params->peer_rank;
     ep->unready = ep_side(ep)->unready > 0;
     ep_side(ep)->unready -= ep->unready;
+    ep->id = ++own->world->ep_ids;
+    list_init(&ep->frames_away);
+    list_init(&ep->sends_away);
     list_init(&ep->frames);
     list_init(&ep->posted);
     list_init(&ep->canceled);
     list_init(&ep->sends);
     list_init(&ep->sent);
-    list_push_back(&own->world->eps, &ep->node);
+    list_push_back(&ep_side(ep)->eps, &ep->node);
+    ep_of_set(ep_side(ep), ep->peer);
+    ep_side(ep)->stirred = true;
     *ep_p = &ep->base;
     return TRYST_OK;
 }
@@ -90,6 +100,7 @@ static void on_ep_close(struct endpoint *ep)
 {
     assert_false(world_ep(ep)->closing);
     world_ep(ep)->closing = true;
+    ep_side(world_ep(ep))->stirred = true;
 }
 
 static _Alignas(8) uint8_t begun[FRAME_BYTES_MAX];
@@ -117,7 +128,10 @@ static void on_frame_commit(struct endpoint *base, size_t bytes)
     memset(frame, 0, sizeof *frame);
     frame->bytes = bytes;
     memcpy(frame->data, begun, bytes);
-    list_push_back(&ep->frames, &frame->node);
+    const struct world_parts *parts = ep_rail(ep)->world->parts;
+    list_push_back(parts ? &ep->frames_away : &ep->frames, &frame->node);
+    if (parts)
+        parts->frame_sent(ep, bytes);
 }
 
 static tryst_status on_bulk_recv(struct endpoint *base, struct bulk *bulk)
@@ -144,8 +158,22 @@ static tryst_status on_bulk_send(struct endpoint *base, struct bulk *bulk)
         side->send_again--;
         return TRYST_AGAIN;
     }
-    bulk_push(&world_ep(base)->sends, bulk);
+    const struct world_parts *parts = side->world->parts;
+    bulk_push(parts ? &world_ep(base)->sends_away : &world_ep(base)->sends, bulk);
+    if (parts)
+        parts->bulk_sent(world_ep(base), bulk);
     return TRYST_OK;
+}
+
+void world_arrive(struct world *world, int from, int to, uint64_t ep_id, bool is_bulk)
+{
+    struct world_ep *ep = world_ep_find(world, from, to);
+    if (!ep || ep->id != ep_id)
+        return; /* it has come to an end, and what it sent with it */
+    struct list_node *node = list_pop_front(is_bulk ? &ep->sends_away : &ep->frames_away);
+    assert_non_null(node);
+    list_push_back(is_bulk ? &ep->sends : &ep->frames, node);
+    world->sides[to].stirred = true;
 }
 
 static void on_bulk_cancel(struct endpoint *base, struct bulk *bulk)
@@ -153,6 +181,7 @@ static void on_bulk_cancel(struct endpoint *base, struct bulk *bulk)
     struct world_ep *ep = world_ep(base);
     list_remove(&bulk_state(bulk)->node);
     bulk_push(&ep->canceled, bulk);
+    ep_side(ep)->stirred = true;
 }
 
 static void recv_done(struct world_ep *ep, struct bulk *bulk, tryst_status status,
@@ -178,6 +207,7 @@ static void bulk_arrive(struct world_ep *ep, struct world_ep *from, struct bulk 
 {
     struct bulk *recv = posted_find(ep, send->tag);
     bulk_push(&from->sent, send);
+    ep_side(from)->stirred = true;
     if (!recv) {
         ep_side(ep)->unexpected++;
         ep->base.rail->events->unexpected(&ep->base, send->tag, send->bytes);
@@ -185,7 +215,10 @@ static void bulk_arrive(struct world_ep *ep, struct world_ep *from, struct bulk 
     }
     list_remove(&bulk_state(recv)->node);
     assert_true(send->bytes <= recv->bytes);
-    memcpy(recv->data, send->data, send->bytes);
+    if (ep_rail(ep)->world->parts)
+        ep_rail(ep)->world->parts->copy(send, recv);
+    else
+        memcpy(recv->data, send->data, send->bytes);
     recv_done(ep, recv, TRYST_OK, send->bytes);
 }
 
@@ -229,14 +262,17 @@ static void ep_end(struct world_ep *ep)
 {
     struct bulk *bulk;
     struct list_node *node;
-    while ((bulk = bulk_pop(&ep->sends)) != NULL || (bulk = bulk_pop(&ep->sent)) != NULL)
+    while ((bulk = bulk_pop(&ep->sends_away)) != NULL ||
+           (bulk = bulk_pop(&ep->sends)) != NULL || (bulk = bulk_pop(&ep->sent)) != NULL)
         bulk->done(bulk, TRYST_E_CANCELED, 0);
     while ((bulk = bulk_pop(&ep->posted)) != NULL ||
            (bulk = bulk_pop(&ep->canceled)) != NULL)
         recv_done(ep, bulk, TRYST_E_CANCELED, 0);
-    while ((node = list_pop_front(&ep->frames)) != NULL)
+    while ((node = list_pop_front(&ep->frames_away)) != NULL ||
+           (node = list_pop_front(&ep->frames)) != NULL)
         free(container_of(node, struct world_frame, node));
     list_remove(&ep->node);
+    ep_of_set(ep_side(ep), ep->peer);
     ep->base.rail->events->closed(&ep->base);
     mem_free(ep);
 }
@@ -264,11 +300,8 @@ static int on_progress(struct rail *rail)
 {
     struct world_rail *own = container_of(rail, struct world_rail, base);
     int count = 0;
-    list_for_each_safe (&own->world->eps, node, after) {
-        struct world_ep *ep = container_of(node, struct world_ep, node);
-        if (ep->rank == own->rank)
-            count += ep_progress(own->world, ep);
-    }
+    list_for_each_safe (&own->world->sides[own->rank].eps, node, after)
+        count += ep_progress(own->world, container_of(node, struct world_ep, node));
     return count;
 }
 

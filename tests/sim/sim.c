@@ -1,0 +1,665 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jobs in virtual time; see sim.h. */
+#include "sim.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "commsched/sched/sched.h"
+#include "rendezvous/protocol/want.h"
+
+/** A rank whose transport cannot wake it looks again after this long, as commsched's idle.h has it. */
+#define NAP_NS (1 * NS_PER_MS)
+
+/* All tensors' bytes: nobody writes them, and whose they are, the offset of a slice tells. */
+static char *send_bytes, *recv_bytes;
+
+static struct sim *sim_of(struct world *world)
+{
+    return container_of(world, struct sim, world);
+}
+
+static uint64_t now_ns(const struct sim *sim)
+{
+    return sim->world.clock.now_ns - sim->begin_ns;
+}
+
+static void note(struct sim *sim, struct sim_entry entry)
+{
+    entry.at_ns = now_ns(sim);
+    sim_log_add(&sim->log, &entry);
+}
+
+/* ---- between engine and scheduler ---------------------------------------------------------- */
+
+static int which_of(const struct transfer *transfer)
+{
+    const struct want *want = container_of(transfer, struct want, transfer);
+    return ((const struct sim_end *)want->send->callback_arg)->which;
+}
+
+static void note_transfer(struct sim_rank *rank, enum sim_event event,
+                          const struct transfer *transfer, uint64_t a, uint64_t b)
+{
+    note(rank->sim, (struct sim_entry){.event = event,
+                                       .which = which_of(transfer),
+                                       .rank = rank->rank,
+                                       .peer = transfer->lane->rank,
+                                       .a = a,
+                                       .b = b,
+                                       .urgency = transfer->urgency});
+}
+
+static uint64_t unsteady;
+
+/* What the scheduler is told instead of `urgency`. */
+static void urgency_spoil(enum sim_fault fault, struct urgency *urgency)
+{
+    int32_t priority = urgency_priority(urgency);
+    switch (fault) {
+    case SIM_FIFO: urgency->rank = urgency->step = 0; break;
+    case SIM_REVERSED:
+        urgency->rank = urgency_rank(urgency_class(urgency), -priority);
+        break;
+    case SIM_NO_SHARE:
+        if (urgency_class(urgency) == URGENCY_BACKGROUND)
+            urgency->rank = urgency_rank(URGENCY_TRAINING, INT32_MAX);
+        break;
+    case SIM_EQUAL_SHARE: urgency->rank = urgency_rank(URGENCY_TRAINING, priority); break;
+    case SIM_UNSTEADY:
+        urgency->rank = urgency_rank(urgency_class(urgency), (int32_t)(unsteady++ % 97));
+        break;
+    default: break;
+    }
+}
+
+static void on_lane_init(void *arg, struct dispatch_lane *lane)
+{
+    struct sim_rank *rank = arg;
+    sched_ops.lane_init(rank->sched, lane);
+}
+
+static void on_lane_ready(void *arg, struct dispatch_lane *lane, uint32_t rail,
+                          uint64_t window_bytes)
+{
+    struct sim_rank *rank = arg;
+    note(rank->sim, (struct sim_entry){.event = SIM_LANE,
+                                       .which = -1,
+                                       .rank = rank->rank,
+                                       .peer = lane->rank,
+                                       .a = rail});
+    sched_ops.lane_ready(rank->sched, lane, rail, window_bytes);
+}
+
+static void on_add(void *arg, struct transfer *transfer)
+{
+    struct sim_rank *rank = arg;
+    enum sim_fault fault = rank->sim->params.fault;
+    note_transfer(rank, SIM_ADD, transfer, transfer->bytes,
+                  (uint64_t)transfer->slice_bytes << 32 | transfer->posted);
+    if (fault == SIM_LOST_TRANSFER && which_of(transfer) % 8 == 3)
+        return;
+    urgency_spoil(fault, &transfer->urgency);
+    sched_ops.add(rank->sched, transfer);
+}
+
+static void on_posted(void *arg, struct transfer *transfer)
+{
+    struct sim_rank *rank = arg;
+    note_transfer(rank, SIM_POSTED, transfer, transfer->posted, 0);
+    if (rank->sim->params.fault == SIM_LOST_TRANSFER && which_of(transfer) % 8 == 3)
+        return;
+    sched_ops.posted(rank->sched, transfer);
+}
+
+static void on_raise(void *arg, struct transfer *transfer, uint64_t urgency)
+{
+    struct sim_rank *rank = arg;
+    struct urgency to = {urgency, transfer->urgency.step, transfer->urgency.number};
+    note(rank->sim, (struct sim_entry){.event = SIM_RAISE,
+                                       .which = which_of(transfer),
+                                       .rank = rank->rank,
+                                       .peer = transfer->lane->rank,
+                                       .urgency = to});
+    urgency_spoil(rank->sim->params.fault, &to);
+    sched_ops.raise(rank->sched, transfer, to.rank);
+}
+
+static void on_credit(void *arg, struct transfer *transfer, uint64_t bytes)
+{
+    struct sim_rank *rank = arg;
+    note_transfer(rank, SIM_CREDIT, transfer, bytes, 0);
+    if (rank->sim->params.fault != SIM_LOST_CREDIT || transfer->upto % 8)
+        sched_ops.credit(rank->sched, transfer, bytes);
+}
+
+static void on_remove(void *arg, struct transfer *transfer)
+{
+    struct sim_rank *rank = arg;
+    note_transfer(rank, SIM_REMOVE, transfer, 0, 0);
+    sched_ops.remove(rank->sched, transfer);
+}
+
+static int on_run(void *arg)
+{
+    struct sim_rank *rank = arg;
+    return sched_ops.run(rank->sched);
+}
+
+static void on_look(void *arg, uint64_t at_ns)
+{
+    struct sim_rank *rank = arg;
+    if (rank->sim->params.fault != SIM_BLIND)
+        sched_ops.look(rank->sched, at_ns);
+}
+
+static uint64_t on_next_ns(const void *arg)
+{
+    const struct sim_rank *rank = arg;
+    return rank->sim->params.fault == SIM_BLIND ? 0 : sched_ops.next_ns(rank->sched);
+}
+
+static const struct dispatch_ops sim_dispatch = {
+    on_lane_init, on_lane_ready, on_add, on_posted, on_raise,
+    on_credit,    on_remove,     on_run, on_look,   on_next_ns};
+
+static tryst_status slice_start(struct transfer *transfer)
+{
+    struct want *want = container_of(transfer, struct want, transfer);
+    struct sim_end *end = want->send->callback_arg;
+    struct sim *sim = end->sim;
+    struct sim_rank *rank = &sim->ranks[sim->transfers[end->which].from];
+    sim->starting = transfer;
+    tryst_status status = transfer_start(transfer);
+    sim->starting = NULL;
+    note_transfer(rank, status == TRYST_OK ? SIM_START : SIM_REFUSED, transfer,
+                  transfer->next, 0);
+    return status;
+}
+
+/* ---- between engine and network ------------------------------------------------------------ */
+
+static void on_frame_sent(struct world_ep *from, size_t bytes)
+{
+    struct sim *sim =
+        sim_of(container_of(from->base.rail, struct world_rail, base)->world);
+    struct net_packet message = {
+        .from = from->rank, .to = from->peer, .ep_id = from->id, .which = -1};
+    note(sim, (struct sim_entry){.event = SIM_FRAME,
+                                 .which = -1,
+                                 .rank = from->rank,
+                                 .peer = from->peer,
+                                 .a = bytes});
+    net_send(&sim->net, sim->world.clock.now_ns, &message, bytes);
+}
+
+static void on_bulk_sent(struct world_ep *from, const struct bulk *bulk)
+{
+    struct sim *sim =
+        sim_of(container_of(from->base.rail, struct world_rail, base)->world);
+    struct net_packet message = {.from = from->rank,
+                                 .to = from->peer,
+                                 .is_bulk = true,
+                                 .ep_id = from->id,
+                                 .which = which_of(sim->starting),
+                                 .slice = sim->starting->next};
+    net_send(&sim->net, sim->world.clock.now_ns, &message, bulk->bytes);
+}
+
+static void on_copy(const struct bulk *send, const struct bulk *recv)
+{
+    assert_int_equal((char *)send->data - send_bytes, (char *)recv->data - recv_bytes);
+    assert_int_equal(send->bytes, recv->bytes);
+}
+
+static void on_arrived(void *arg, const struct net_packet *packet)
+{
+    struct sim *sim = arg;
+    if (packet->is_bulk)
+        note(sim, (struct sim_entry){.event = SIM_SLICE,
+                                     .which = packet->which,
+                                     .rank = packet->from,
+                                     .peer = packet->to,
+                                     .a = packet->slice});
+    world_arrive(&sim->world, packet->from, packet->to, packet->ep_id, packet->is_bulk);
+}
+
+static void *on_dispatch_arg(struct side *side)
+{
+    return &sim_of(side->world)->ranks[side->rank];
+}
+
+/* ---- time ---------------------------------------------------------------------------------- */
+
+/* Passes until it has nothing to do, as its thread would make them, which then sleeps. */
+static void rank_run(struct sim *sim, int which)
+{
+    struct rendezvous *rdv = sim->world.sides[which].rdv;
+    tryst_status armed = TRYST_AGAIN;
+    for (int i = 0; armed == TRYST_AGAIN; i++) {
+        assert_true(i < 100000);
+        rendezvous_clock_due(rdv);
+        int count = rendezvous_progress(rdv);
+        rendezvous_settle(rdv);
+        if (count)
+            continue;
+        armed = rendezvous_arm(rdv);
+        rendezvous_awake(rdv);
+    }
+    uint64_t now = sim->world.clock.now_ns;
+    uint64_t next = rendezvous_next_ns(rdv);
+    if (armed != TRYST_OK && (!next || next > now + NAP_NS))
+        next = now + NAP_NS;
+    sim->ranks[which].next_ns = next && next <= now ? now + 1 : next;
+}
+
+/* Until no rank has anything to do. */
+static void ranks_run(struct sim *sim)
+{
+    struct world *world = &sim->world;
+    bool again = true;
+    for (int turn = 0; again; turn++) {
+        assert_true(turn < 100000);
+        again = world->links_stirred;
+        world->links_stirred = false;
+        if (again)
+            world_links_run(world);
+        for (int i = 0; i < world->size; i++) {
+            struct side *side = &world->sides[i];
+            if (!side->stirred || side->still || side->away)
+                continue;
+            again = true;
+            side->stirred = false;
+            rank_run(sim, i);
+        }
+    }
+}
+
+static void clock_set(struct sim *sim, uint64_t at_ns)
+{
+    uint64_t now = sim->world.clock.now_ns;
+    assert_true(at_ns >= now);
+    clock_fake_advance(&sim->world.clock, at_ns - now);
+}
+
+static uint64_t ranks_next_ns(const struct sim *sim)
+{
+    uint64_t next = UINT64_MAX;
+    for (int i = 0; i < sim->world.size; i++) {
+        const struct side *side = &sim->world.sides[i];
+        uint64_t at = sim->ranks[i].next_ns;
+        if (at && at < next && !side->still && !side->away)
+            next = at;
+    }
+    return next;
+}
+
+/* The network's events, and those of the ranks' own times. */
+static void moment_run(struct sim *sim, uint64_t at_ns)
+{
+    clock_set(sim, at_ns);
+    sim->events++;
+    if (net_next_ns(&sim->net) <= at_ns)
+        net_run(&sim->net, at_ns);
+    for (int i = 0; i < sim->world.size; i++)
+        if (sim->ranks[i].next_ns && sim->ranks[i].next_ns <= at_ns)
+            sim->world.sides[i].stirred = true;
+}
+
+/* Until nothing is on its way. */
+static void on_settle(struct world *world)
+{
+    struct sim *sim = sim_of(world);
+    for (int i = 0; i < world->size; i++)
+        world->sides[i].stirred = !sim->ranks[i].killed;
+    world->links_stirred = true;
+    ranks_run(sim);
+    while (net_next_ns(&sim->net) != UINT64_MAX) {
+        moment_run(sim, net_next_ns(&sim->net));
+        ranks_run(sim);
+    }
+}
+
+static const struct world_parts sim_parts = {
+    .dispatch = &sim_dispatch,
+    .dispatch_arg = on_dispatch_arg,
+    .frame_sent = on_frame_sent,
+    .bulk_sent = on_bulk_sent,
+    .copy = on_copy,
+    .settle = on_settle,
+};
+
+/* ---- the script ---------------------------------------------------------------------------- */
+
+static void on_done(void *arg, tryst_op *op, tryst_status status)
+{
+    struct sim_end *end = arg;
+    const struct sim_transfer *transfer = &end->sim->transfers[end->which];
+    assert_false(end->done);
+    end->done = true;
+    end->status = status;
+    end->op = NULL;
+    note(end->sim,
+         (struct sim_entry){.event = SIM_DONE,
+                            .which = end->which,
+                            .rank = end->is_send ? transfer->from : transfer->to,
+                            .a = end->is_send,
+                            .b = (uint64_t)status});
+    tryst_op_release(op);
+}
+
+static int end_rank(const struct sim_transfer *transfer, const struct sim_end *end)
+{
+    return end->is_send ? transfer->from : transfer->to;
+}
+
+static void end_submit(struct sim *sim, struct sim_transfer *transfer,
+                       struct sim_end *end)
+{
+    char edge[24];
+    int rank = end_rank(transfer, end);
+    tryst_step *step = sim->ranks[rank].steps[transfer->step];
+    tryst_op_params params = {.struct_size = sizeof params,
+                              .flags = end->flags,
+                              .priority = end->priority,
+                              .callback = on_done,
+                              .arg = end};
+    snprintf(edge, sizeof edge, "t%d", end->which);
+    const char *key = world_key(&sim->world, transfer->from, transfer->to, edge);
+    note(sim, (struct sim_entry){.event = SIM_SUBMIT,
+                                 .which = end->which,
+                                 .rank = rank,
+                                 .a = end->is_send,
+                                 .b = transfer->bytes});
+    end->sim = sim;
+    end->submitted = true;
+    end->op = end->is_send ? world_send(&sim->world, rank, step, key, send_bytes,
+                                        transfer->bytes, &params)
+                           : world_recv(&sim->world, rank, step, key, recv_bytes,
+                                        transfer->bytes, &params);
+}
+
+static void end_act(struct sim *sim, const struct sim_action *action)
+{
+    struct sim_transfer *transfer = &sim->transfers[action->what];
+    enum sim_action_kind kind = action->kind;
+    bool is_send =
+        kind == SIM_DO_SEND || kind == SIM_DO_CANCEL_SEND || kind == SIM_DO_RAISE_SEND;
+    struct sim_end *end = is_send ? &transfer->send : &transfer->recv;
+    int rank = end_rank(transfer, end);
+    if (sim->ranks[rank].killed)
+        return;
+    if (sim->world.sides[rank].away) { /* it acts when it goes on */
+        sim_act(sim, now_ns(sim) + NS_PER_MS, kind, action->what, action->value);
+        return;
+    }
+    sim->world.sides[rank].stirred = true;
+    if (kind == SIM_DO_SEND || kind == SIM_DO_RECV) {
+        end_submit(sim, transfer, end);
+        return;
+    }
+    if (!end->op)
+        return;
+    bool cancels = kind == SIM_DO_CANCEL_SEND || kind == SIM_DO_CANCEL_RECV;
+    note(sim, (struct sim_entry){.event = cancels ? SIM_CANCEL : SIM_RAISED,
+                                 .which = action->what,
+                                 .rank = rank,
+                                 .a = is_send,
+                                 .b = (uint64_t)action->value});
+    tryst_status status = cancels
+                              ? tryst_op_cancel(end->op)
+                              : tryst_op_reprioritize(end->op, (int32_t)action->value);
+    assert_int_equal(status, TRYST_OK);
+}
+
+static void rank_kill(struct sim *sim, int rank)
+{
+    world_kill(&sim->world, rank);
+    sim->ranks[rank].killed = true;
+    sim->world.links_stirred = true;
+}
+
+static void action_run(struct sim *sim, const struct sim_action *action)
+{
+    struct side *side = &sim->world.sides[action->what % WORLD_RANKS_MAX];
+    uint64_t now = sim->world.clock.now_ns;
+    if (action->kind <= SIM_DO_RAISE_RECV) {
+        end_act(sim, action);
+        return;
+    }
+    note(sim, (struct sim_entry){.event = SIM_SCRIPT,
+                                 .which = (int32_t)action->kind,
+                                 .rank = -1,
+                                 .a = (uint64_t)action->what,
+                                 .b = (uint64_t)action->value});
+    switch (action->kind) {
+    case SIM_DO_LINK_RATE:
+        net_link_rate(&sim->net, action->what, (uint64_t)action->value);
+        break;
+    case SIM_DO_LINK_CUT: net_link_cut(&sim->net, now, action->what, true); break;
+    case SIM_DO_LINK_MEND: net_link_cut(&sim->net, now, action->what, false); break;
+    case SIM_DO_RANK_STOP: side->away = true; break;
+    case SIM_DO_RANK_GO:
+        side->away = false;
+        side->stirred = sim->world.links_stirred = true;
+        break;
+    default: rank_kill(sim, action->what); break;
+    }
+}
+
+static int action_compare(const void *a_p, const void *b_p)
+{
+    const struct sim_action *a = a_p;
+    const struct sim_action *b = b_p;
+    if (a->at_ns != b->at_ns)
+        return a->at_ns < b->at_ns ? -1 : 1;
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+static void actions_sort(struct sim *sim)
+{
+    if (!sim->actions_sorted)
+        qsort(sim->actions + sim->actions_next,
+              (size_t)(sim->actions_count - sim->actions_next), sizeof *sim->actions,
+              action_compare);
+    sim->actions_sorted = true;
+}
+
+static uint64_t actions_next_ns(struct sim *sim)
+{
+    actions_sort(sim);
+    return sim->actions_next < sim->actions_count
+               ? sim->begin_ns + sim->actions[sim->actions_next].at_ns
+               : UINT64_MAX;
+}
+
+static void actions_run(struct sim *sim)
+{
+    while (actions_next_ns(sim) <= sim->world.clock.now_ns) {
+        struct sim_action action = sim->actions[sim->actions_next++];
+        action_run(sim, &action);
+    }
+}
+
+void sim_act(struct sim *sim, uint64_t at_ns, enum sim_action_kind kind, int what,
+             int64_t value)
+{
+    if (sim->actions_count == sim->actions_room) {
+        sim->actions_room = 2 * sim->actions_room + 64;
+        sim->actions =
+            realloc(sim->actions, (size_t)sim->actions_room * sizeof *sim->actions);
+        assert_non_null(sim->actions);
+    }
+    sim->actions[sim->actions_count] =
+        (struct sim_action){at_ns, kind, what, value, (uint32_t)sim->actions_count};
+    sim->actions_count++;
+    sim->actions_sorted = false;
+}
+
+int sim_transfer_add(struct sim *sim, int from, int to, int step, uint64_t bytes)
+{
+    int which = sim->transfers_count++;
+    assert_true(bytes <= SIM_BYTES_MAX && !sim->events); /* operations point into them */
+    if (which == sim->transfers_room) {
+        sim->transfers_room = 2 * sim->transfers_room + 64;
+        sim->transfers =
+            realloc(sim->transfers, (size_t)sim->transfers_room * sizeof *sim->transfers);
+        assert_non_null(sim->transfers);
+    }
+    sim->transfers[which] =
+        (struct sim_transfer){.from = from,
+                              .to = to,
+                              .step = step,
+                              .bytes = bytes,
+                              .send = {.which = which, .is_send = true},
+                              .recv = {.which = which}};
+    return which;
+}
+
+int sim_transfer_at(struct sim *sim, int from, int to, uint64_t bytes, uint64_t send_ns,
+                    uint64_t recv_ns, uint32_t flags, int32_t priority)
+{
+    int which = sim_transfer_add(sim, from, to, 0, bytes);
+    struct sim_transfer *transfer = &sim->transfers[which];
+    transfer->send.flags = transfer->recv.flags = flags;
+    transfer->send.priority = transfer->recv.priority = priority;
+    sim_act(sim, send_ns, SIM_DO_SEND, which, 0);
+    sim_act(sim, recv_ns, SIM_DO_RECV, which, 0);
+    return which;
+}
+
+/* ---- a run --------------------------------------------------------------------------------- */
+
+bool sim_transfer_ended(const struct sim *sim, const struct sim_transfer *transfer)
+{
+    return (transfer->send.done || sim->ranks[transfer->from].killed) &&
+           (transfer->recv.done || sim->ranks[transfer->to].killed);
+}
+
+static bool all_ended(const struct sim *sim)
+{
+    for (int i = 0; i < sim->transfers_count; i++)
+        if (!sim_transfer_ended(sim, &sim->transfers[i]))
+            return false;
+    return sim->actions_next == sim->actions_count;
+}
+
+bool sim_run(struct sim *sim, uint64_t until_ns)
+{
+    bool ended = false;
+    uint64_t at = sim->world.clock.now_ns;
+    until_ns += sim->begin_ns;
+    while (at <= until_ns && !ended) {
+        moment_run(sim, at);
+        actions_run(sim);
+        ranks_run(sim);
+        ended = all_ended(sim);
+        uint64_t net = net_next_ns(&sim->net);
+        uint64_t ranks = ranks_next_ns(sim);
+        at = actions_next_ns(sim);
+        at = net < at ? net : at;
+        at = ranks < at ? ranks : at;
+    }
+    return ended;
+}
+
+static char *bytes_make(void)
+{
+    void *bytes = mmap(NULL, SIM_BYTES_MAX, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    assert_true(bytes != MAP_FAILED);
+    return bytes;
+}
+
+static void sched_make(struct sim *sim, int rank)
+{
+    const struct sim_params *params = &sim->params;
+    uint64_t times = params->fault == SIM_WIDE_WINDOW ? 8 : 1;
+    struct sched_params sched = {.clock = &sim->world.clock.clock,
+                                 .window_bytes = times * params->window_bytes,
+                                 .rail_window_bytes = times * params->rail_window_bytes,
+                                 .window_is_set = true,
+                                 .start = slice_start};
+    sim->ranks[rank] = (struct sim_rank){.sim = sim, .rank = rank};
+    assert_int_equal(sched_open(&sched, &sim->ranks[rank].sched), TRYST_OK);
+}
+
+static void steps_open(struct sim *sim)
+{
+    for (int i = 0; i < sim->params.ranks; i++)
+        for (int step = 0; step < SIM_STEPS; step++)
+            sim->ranks[i].steps[step] = world_step(&sim->world, i, (uint64_t)step + 1);
+}
+
+void sim_open(struct sim *sim, const struct sim_params *params, struct net *net)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } given[] = {{"slice_bytes", params->slice_bytes},
+                 {"window_bytes", params->window_bytes},
+                 {"posted_slices", params->posted_slices},
+                 {"wants_max", params->wants_max},
+                 {"frame_credits", params->frame_credits}};
+    char values[COUNT_OF(given)][24];
+    struct world_setting settings[COUNT_OF(given) + 1] = {{NULL, NULL}};
+    int count = 0;
+    for (size_t i = 0; i < COUNT_OF(given); i++) {
+        (void)snprintf(values[i], sizeof values[i], "%llu",
+                       (unsigned long long)given[i].value);
+        if (given[i].value)
+            settings[count++] = (struct world_setting){given[i].name, values[i]};
+    }
+    if (!send_bytes) {
+        send_bytes = bytes_make();
+        recv_bytes = bytes_make();
+    }
+    memset(sim, 0, sizeof *sim);
+    sim->params = *params;
+    sim->begin_ns = NS_PER_S;
+    sim->net = *net;
+    memset(net, 0, sizeof *net);
+    list_init(&sim->net.free);
+    sim->net.arrived = on_arrived;
+    sim->net.arg = sim;
+    for (int i = 0; i < params->ranks; i++)
+        sched_make(sim, i);
+    assert_int_equal(world_open_parts(&sim->world, params->ranks, settings, &sim_parts),
+                     TRYST_OK);
+    for (int i = 0; i < params->ranks && params->posted_max; i++)
+        sim->world.sides[i].rail.base.posted_max = params->posted_max;
+    steps_open(sim);
+    assert_int_equal(sim->world.clock.now_ns, sim->begin_ns);
+}
+
+static void rest_cancel(struct sim *sim)
+{
+    for (int i = 0; i < sim->transfers_count; i++) {
+        struct sim_end *ends[] = {&sim->transfers[i].send, &sim->transfers[i].recv};
+        for (int j = 0; j < 2; j++)
+            if (ends[j]->op)
+                assert_int_equal(tryst_op_cancel(ends[j]->op), TRYST_OK);
+    }
+}
+
+void sim_close(struct sim *sim)
+{
+    for (int i = 0; i < sim->net.links_count; i++)
+        net_link_cut(&sim->net, sim->world.clock.now_ns, i, false);
+    for (int i = 0; i < sim->params.ranks; i++)
+        sim->world.sides[i].away = false;
+    rest_cancel(sim);
+    world_settle(&sim->world);
+    for (int i = 0; i < sim->params.ranks; i++)
+        for (int step = 0; step < SIM_STEPS; step++)
+            assert_int_equal(tryst_step_close(sim->ranks[i].steps[step], NULL), TRYST_OK);
+    for (int i = 0; i < sim->params.ranks; i++)
+        sim->ranks[i].killed = false; /* a world closes with all of its ranks */
+    world_close(&sim->world);
+    for (int i = 0; i < sim->params.ranks; i++)
+        sched_close(sim->ranks[i].sched);
+    net_close(&sim->net);
+    sim_log_clear(&sim->log);
+    free(sim->transfers);
+    free(sim->actions);
+}

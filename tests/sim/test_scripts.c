@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Single jobs by script: peers that stop, a link that is cut, a cluster's file. */
+#include "cluster.h"
+#include "workload.h"
+
+enum { MIB = 1 << 20, PACKET = 64 << 10 };
+
+static struct sim sim;
+
+static void begin(int ranks, uint64_t latency_ns, enum sim_fault fault)
+{
+    struct net net;
+    struct sim_params params = {.ranks = ranks,
+                                .slice_bytes = MIB,
+                                .window_bytes = 4 * MIB,
+                                .rail_window_bytes = 16 * MIB,
+                                .posted_slices = 4,
+                                .fault = fault};
+    star_make(&net, ranks, 125000000, latency_ns);
+    sim_open(&sim, &params, &net);
+}
+
+static uint64_t done_ns(int which)
+{
+    for (size_t i = 0; i < sim.log.count; i++) {
+        const struct sim_entry *entry = &sim.log.entries[i];
+        if (entry->event == SIM_DONE && entry->which == which && !entry->a)
+            return entry->at_ns;
+    }
+    fail_msg("transfer %d has not ended", which);
+    return 0;
+}
+
+/* 64 MiB to rank 6, when all is through the wire that was in flight to `stopped` others, who stopped before
+ * with receives posted. */
+static double last_peer_ms(int stopped, enum sim_fault fault)
+{
+    const uint64_t begin_ns = 400 * NS_PER_MS;
+    begin(7, 2500000, fault);
+    for (int i = 0; i < stopped; i++) {
+        (void)sim_transfer_at(&sim, 0, 1 + i, 64 * MIB, 0, 0, 0, 0);
+        sim_act(&sim, 50 * NS_PER_MS, SIM_DO_RANK_STOP, 1 + i, 0);
+        sim_act(&sim, 20 * NS_PER_S, SIM_DO_RANK_GO, 1 + i, 0);
+    }
+    int last = sim_transfer_at(&sim, 0, 6, 64 * MIB, begin_ns, 0, 0, 0);
+    assert_true(sim_run(&sim, 60 * NS_PER_S));
+    uint64_t took_ns = done_ns(last) - begin_ns;
+    sim_close(&sim);
+    return (double)took_ns / 1e6;
+}
+
+/* Who is stopped does not hold up who looks. */
+static void test_stopped_peers(void **state)
+{
+    double alone_ms = last_peer_ms(0, SIM_SOUND);
+    for (int stopped = 1; stopped <= 5; stopped++) {
+        double beside_ms = last_peer_ms(stopped, SIM_SOUND);
+        print_message("%d peers stopped: %.1f ms, alone %.1f ms\n", stopped, beside_ms,
+                      alone_ms);
+        assert_true(beside_ms <= alone_ms / 0.95);
+    }
+    assert_true(last_peer_ms(4, SIM_BLIND) > alone_ms / 0.95);
+}
+
+/* Nothing is lost by a cut, and what is urgent goes first when the link is mended. */
+static void test_cut(void **state)
+{
+    begin(3, 10000, SIM_SOUND);
+    int long_one = sim_transfer_at(&sim, 0, 1, 64 * MIB, 0, 0, 0, 0);
+    int urgent =
+        sim_transfer_at(&sim, 0, 1, MIB, 200 * NS_PER_MS, 0, TRYST_OP_PRIORITY, -1);
+    int beside = sim_transfer_at(&sim, 2, 0, 64 * MIB, 0, 0, 0, 0);
+    sim_act(&sim, 100 * NS_PER_MS, SIM_DO_LINK_CUT, 2, 0); /* of rank 1, up */
+    sim_act(&sim, 100 * NS_PER_MS, SIM_DO_LINK_CUT, 3, 0); /* and down */
+    sim_act(&sim, 3 * NS_PER_S, SIM_DO_LINK_MEND, 2, 0);
+    sim_act(&sim, 3 * NS_PER_S, SIM_DO_LINK_MEND, 3, 0);
+    assert_true(sim_run(&sim, 60 * NS_PER_S));
+    assert_true(done_ns(beside) < NS_PER_S);
+    uint64_t most_ns = (uint64_t)(6.0 * MIB / 0.125); /* a window, it, and a slice */
+    assert_in_range(done_ns(urgent), 3 * NS_PER_S, 3 * NS_PER_S + most_ns);
+    assert_in_range(done_ns(long_one), 3 * NS_PER_S + 3 * NS_PER_S / 10, 4 * NS_PER_S);
+    sim_close(&sim);
+}
+
+/* The link is cut for longer than a peer may be silent: both ends say so. */
+static void test_cut_for_good(void **state)
+{
+    begin(2, 10000, SIM_SOUND);
+    int which = sim_transfer_at(&sim, 0, 1, 64 * MIB, 0, 0, 0, 0);
+    for (int link = 0; link < 4; link++)
+        sim_act(&sim, 100 * NS_PER_MS, SIM_DO_LINK_CUT, link, 0);
+    assert_true(sim_run(&sim, 600 * NS_PER_S));
+    const struct sim_transfer *transfer = &sim.transfers[which];
+    assert_int_equal(transfer->send.status, TRYST_E_PEER);
+    assert_int_equal(transfer->recv.status, TRYST_E_PEER);
+    assert_in_range(done_ns(which), 10 * NS_PER_S, 30 * NS_PER_S);
+    sim_close(&sim);
+}
+
+static void test_cluster_file(void **state)
+{
+    struct net net;
+    int links[8];
+    assert_int_equal(cluster_load(&net, TEST_CLUSTER, PACKET), 8);
+    assert_int_equal(net.nodes, 10);
+    assert_int_equal(net.links_count, 18);
+    assert_int_equal(net_route(&net, 0, 3, links, 8), 2);
+    assert_int_equal(net_route(&net, 0, 7, links, 8), 3);
+    static const uint64_t rates[] = {1250000000, 2500000000, 125000000};
+    static const uint64_t latencies[] = {5000, 20000, 50000};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(net.links[links[i]].bytes_per_s, rates[i]);
+        assert_int_equal(net.links[links[i]].latency_ns, latencies[i]);
+    }
+    assert_int_equal(net_route(&net, 7, 0, links, 8), 3);
+    assert_int_equal(net.links[links[0]].bytes_per_s, 1250000000);
+    net_close(&net);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stopped_peers),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_cut_for_good),
+        cmocka_unit_test(test_cluster_file),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
