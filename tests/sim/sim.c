@@ -140,10 +140,23 @@ static void on_remove(void *arg, struct transfer *transfer)
     sched_ops.remove(rank->sched, transfer);
 }
 
+static void on_pause(void *arg, struct dispatch_lane *lane)
+{
+    struct sim_rank *rank = arg;
+    sched_ops.pause(rank->sched, lane);
+}
+
 static int on_run(void *arg)
 {
     struct sim_rank *rank = arg;
     return sched_ops.run(rank->sched);
+}
+
+static enum transfer_hold on_held_by(void *arg, const struct transfer *transfer,
+                                     const struct transfer **before_p)
+{
+    struct sim_rank *rank = arg;
+    return sched_ops.held_by(rank->sched, transfer, before_p);
 }
 
 static void on_look(void *arg, uint64_t at_ns)
@@ -159,9 +172,18 @@ static uint64_t on_next_ns(const void *arg)
     return rank->sim->params.fault == SIM_BLIND ? 0 : sched_ops.next_ns(rank->sched);
 }
 
-static const struct dispatch_ops sim_dispatch = {
-    on_lane_init, on_lane_ready, on_add, on_posted, on_raise,
-    on_credit,    on_remove,     on_run, on_look,   on_next_ns};
+static const struct dispatch_ops sim_dispatch = {.lane_init = on_lane_init,
+                                                 .lane_ready = on_lane_ready,
+                                                 .add = on_add,
+                                                 .posted = on_posted,
+                                                 .raise = on_raise,
+                                                 .credit = on_credit,
+                                                 .remove = on_remove,
+                                                 .pause = on_pause,
+                                                 .run = on_run,
+                                                 .held_by = on_held_by,
+                                                 .look = on_look,
+                                                 .next_ns = on_next_ns};
 
 static tryst_status slice_start(struct transfer *transfer)
 {
@@ -578,7 +600,6 @@ static void sched_make(struct sim *sim, int rank)
     struct sched_params sched = {.clock = &sim->world.clock.clock,
                                  .window_bytes = times * params->window_bytes,
                                  .rail_window_bytes = times * params->rail_window_bytes,
-                                 .window_is_set = true,
                                  .start = slice_start};
     sim->ranks[rank] = (struct sim_rank){.sim = sim, .rank = rank};
     assert_int_equal(sched_open(&sched, &sim->ranks[rank].sched), TRYST_OK);
