@@ -22,6 +22,7 @@ struct text {
 
 void text_add(struct text *text, const char *string);
 void text_add_bytes(struct text *text, const char *data, size_t bytes);
+/* As printf in the C locale. */
 void text_addf(struct text *text, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* The shortest decimal that reads back as the same double. Finite. */

@@ -16,10 +16,11 @@ void words_rate(struct text *text, double bytes_per_s)
     else if (gigabytes < 0.995)
         text_add_number(text, floor(gigabytes * 1e4 + 0.5) / 1e4);
     else
-        text_add_fixed(text, gigabytes,
-                       gigabytes >= 99.95   ? 0
-                       : gigabytes >= 9.995 ? 1
-                                            : 2);
+        text_addf(text, "%.*f",
+                  gigabytes >= 99.95   ? 0
+                  : gigabytes >= 9.995 ? 1
+                                       : 2,
+                  gigabytes);
 }
 
 /* "PCIe Gen5 x16", "NVLink 4 x18"; "" for an attachment. */
@@ -50,11 +51,7 @@ static void number_origin(struct text *text, const struct graph_number *number)
 
 static void latency_words(struct text *text, double ns)
 {
-    if (ns < 9.95)
-        text_add_fixed(text, ns, ns == 0 ? 0 : 1);
-    else
-        text_add_fixed(text, ns, 0);
-    text_add(text, " ns");
+    text_addf(text, "%.*f ns", ns < 9.95 && ns != 0 ? 1 : 0, ns);
 }
 
 void words_link(struct text *text, const struct graph_link *link,

@@ -77,10 +77,10 @@ static void link_add(struct dot *dot, uint32_t i)
     bool wire = i + 1 < graph->links_count && is_second(graph, i + 1);
     struct text words = {0};
     words_link(&words, link, wire ? link + 1 : NULL);
-    text_addf(dot->text, "  n%u -> n%u [dir=%s, color=\"%s\", penwidth=", link->from,
-              link->to, wire ? "none" : "forward", look_link_colour(link->kind));
-    text_add_fixed(dot->text, look_link_width(link->bytes_per_s.value, dot->most), 1);
-    text_addf(dot->text, "%s, tooltip=",
+    text_addf(dot->text,
+              "  n%u -> n%u [dir=%s, color=\"%s\", penwidth=%.1f%s, tooltip=", link->from,
+              link->to, wire ? "none" : "forward", look_link_colour(link->kind),
+              look_link_width(link->bytes_per_s.value, dot->most),
               link->down || link->bytes_per_s.value == GRAPH_UNKNOWN ? ", style=dashed"
                                                                      : "");
     text_add_json(dot->text, words.data ? words.data : "");

@@ -65,7 +65,7 @@ static void rows_choose(struct matrix *matrix)
 static void rate_cell(struct text *text, const struct path *path)
 {
     char word[8];
-    text_addf(text, "%s", path_word(path, word));
+    text_add(text, path_word(path, word));
     if (path->hops == GRAPH_NONE)
         return;
     text_add(text, " ");
@@ -79,7 +79,7 @@ static void latency_cell(struct text *text, const struct path *path)
     else if (path->latency_ns == GRAPH_UNKNOWN)
         text_add(text, "?");
     else
-        text_add_fixed(text, path->latency_ns, 0);
+        text_addf(text, "%.0f", path->latency_ns);
 }
 
 /* "numa1, cpus 4-7": the NUMA node that a device is at. */
@@ -90,7 +90,7 @@ static void affinity_add(const struct graph *graph, struct text *text, uint32_t 
         node = graph->nodes[node].parent;
     if (node == GRAPH_NONE)
         return;
-    text_addf(text, "%s", words_short(graph, node));
+    text_add(text, words_short(graph, node));
     if (graph->nodes[node].cpus)
         text_addf(text, ", cpus %s", graph->nodes[node].cpus);
 }

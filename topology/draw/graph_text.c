@@ -358,9 +358,7 @@ static void plan_told(const struct graph_overlaid *overlaid, struct text *text)
     text_add(text, "\n");
     for (uint32_t i = 0; i < plan->trees_count && i < TREES_MAX; i++) {
         const struct plan_tree *tree = &plan->trees[i];
-        text_addf(text, "tree %u, ", i);
-        text_add_fixed(text, tree->share * 100, 1);
-        text_addf(text, " %%, root %u, depth %u",
+        text_addf(text, "tree %u, %.1f %%, root %u, depth %u", i, tree->share * 100,
                   overlaid->members ? overlaid->members[tree->root] : tree->root,
                   tree->depth);
         tree_told(overlaid, tree, text);
