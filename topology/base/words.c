@@ -84,9 +84,7 @@ void words_link(struct text *text, const struct graph_link *link,
 const char *words_short(const struct graph *graph, uint32_t node)
 {
     const char *name = graph->nodes[node].name;
-    uint32_t top = graph->nodes[node].parent;
-    while (top != GRAPH_NONE && graph->nodes[top].kind != NODE_MACHINE)
-        top = graph->nodes[top].parent;
+    uint32_t top = graph_machine(graph, graph->nodes[node].parent);
     if (top == GRAPH_NONE)
         return name;
     size_t length = strlen(graph->nodes[top].name);

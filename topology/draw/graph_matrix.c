@@ -26,13 +26,6 @@ struct matrix {
 /* -----------------------------------------------------------------------------
  * which rows */
 
-static uint32_t machine_of(const struct graph *graph, uint32_t node)
-{
-    while (node != GRAPH_NONE && graph->nodes[node].kind != NODE_MACHINE)
-        node = graph->nodes[node].parent;
-    return node;
-}
-
 /* The nodes of this kind in one machine (that of the first row; without rows, the first that has any). */
 static void rows_take(struct matrix *matrix, enum graph_node_kind kind)
 {
@@ -40,8 +33,8 @@ static void rows_take(struct matrix *matrix, enum graph_node_kind kind)
     for (uint32_t i = 0; i < graph->nodes_count; i++) {
         if (graph->nodes[i].kind != kind)
             continue;
-        uint32_t machine = machine_of(graph, matrix->rows_count ? matrix->rows[0] : i);
-        if (matrix->rows_count < ROWS_MAX && machine_of(graph, i) == machine)
+        uint32_t machine = graph_machine(graph, matrix->rows_count ? matrix->rows[0] : i);
+        if (matrix->rows_count < ROWS_MAX && graph_machine(graph, i) == machine)
             matrix->rows[matrix->rows_count++] = i;
         else
             matrix->left_out++;

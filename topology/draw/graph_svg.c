@@ -336,7 +336,7 @@ static void link_draw(struct svg *svg, const struct graph_link *link,
         to = link->from;
     }
     struct svg_place a = layout->places[from], b = layout->places[to];
-    uint32_t comb = svg_comb_of(layout, to), machine = svg_machine_of(svg->graph, from);
+    uint32_t comb = svg_comb_of(layout, to), machine = graph_machine(svg->graph, from);
     if (!a.w || (!b.w && comb == GRAPH_NONE))
         return;
     if (comb != GRAPH_NONE && machine != GRAPH_NONE)
@@ -353,24 +353,12 @@ static void link_draw(struct svg *svg, const struct graph_link *link,
                 link->kind == WIRE_C2C ? a.w * 0.3 : 0);
 }
 
-/* The second direction of the wire before it. */
-static bool is_second(const struct graph *graph, uint32_t i)
-{
-    if (!i)
-        return false;
-    const struct graph_link *a = &graph->links[i - 1], *b = &graph->links[i];
-    return a->from == b->to && a->to == b->from && a->kind == b->kind &&
-           a->down == b->down;
-}
-
 static void links_draw(struct svg *svg)
 {
     const struct graph *graph = svg->graph;
     for (uint32_t i = 0; i < graph->links_count; i++) {
-        if (is_second(graph, i))
-            continue;
-        bool wire = i + 1 < graph->links_count && is_second(graph, i + 1);
-        link_draw(svg, &graph->links[i], wire ? &graph->links[i + 1] : NULL);
+        if (i == 0 || !graph_back(graph, i - 1))
+            link_draw(svg, &graph->links[i], graph_back(graph, i));
     }
     if (svg->plates.data)
         text_add(svg->text, svg->plates.data);
@@ -454,8 +442,7 @@ static double arc_room(const struct svg *svg)
 
 static struct svg_place member_place(const struct svg *svg, uint32_t position)
 {
-    const struct graph_overlaid *overlaid = svg->overlaid;
-    uint32_t rank = overlaid->members ? overlaid->members[position] : position;
+    uint32_t rank = overlaid_rank(svg->overlaid, position);
     return svg_place_of(&svg->layout, svg->graph->ranks[rank]);
 }
 
@@ -529,8 +516,7 @@ static void trees_draw(struct svg *svg)
 {
     for (uint32_t t = 0; t < trees_shown(svg); t++) {
         const struct plan_tree *tree = &svg->overlaid->plan->trees[t];
-        const uint32_t *parent =
-            tree->broadcast_parent ? tree->broadcast_parent : tree->reduce_parent;
+        const uint32_t *parent = plan_tree_parents(tree);
         for (uint32_t i = 0; parent && i < svg->overlaid->plan->ranks_count; i++)
             if (parent[i] != GRAPH_NONE)
                 edge_draw(svg, t, member_place(svg, parent[i]), member_place(svg, i));

@@ -22,11 +22,6 @@ struct drawing {
     uint32_t depth;
 };
 
-static const uint32_t *parents_of(const struct plan_tree *tree)
-{
-    return tree->broadcast_parent ? tree->broadcast_parent : tree->reduce_parent;
-}
-
 /* Leaves one beside another, each parent over the middle of its children. */
 static void node_place(struct drawing *drawing, uint32_t node, uint32_t depth)
 {
@@ -53,7 +48,7 @@ static bool drawing_make(const struct plan *plan, uint32_t number,
                          struct drawing *drawing)
 {
     const struct plan_tree *tree = &plan->trees[number];
-    *drawing = (struct drawing){.parent = parents_of(tree),
+    *drawing = (struct drawing){.parent = plan_tree_parents(tree),
                                 .ranks_count = plan->ranks_count,
                                 .radius = plan->ranks_count <= 16   ? 9
                                           : plan->ranks_count <= 32 ? 7
@@ -105,7 +100,7 @@ static void tree_draw(struct text *text, const struct graph_overlaid *overlaid,
         if (drawing->parent[i] != GRAPH_NONE)
             edge_draw(text, drawing, i, colour);
     for (uint32_t i = 0; i < drawing->ranks_count; i++)
-        rank_draw(text, drawing, i, overlaid->members ? overlaid->members[i] : i, colour);
+        rank_draw(text, drawing, i, overlaid_rank(overlaid, i), colour);
     text_add(text, "</g>\n");
 }
 
