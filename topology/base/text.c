@@ -118,6 +118,14 @@ void text_add_xml(struct text *text, const char *string)
     }
 }
 
+void text_join(struct text *text, struct text *piece)
+{
+    if (piece->data)
+        text_add_bytes(text, piece->data, piece->bytes);
+    text->failed = text->failed || piece->failed;
+    text_drop(piece);
+}
+
 void text_pad(struct text *text, size_t column)
 {
     size_t at = text->bytes, characters = 0;

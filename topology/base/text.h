@@ -33,6 +33,8 @@ void text_add_fixed(struct text *text, double value, int decimals);
 void text_add_json(struct text *text, const char *string);
 /* As the content of XML, or of an attribute in double quotes. */
 void text_add_xml(struct text *text, const char *string);
+/* What `piece` has become, or its failure; `piece` is empty afterwards. */
+void text_join(struct text *text, struct text *piece);
 /* Blanks up to `column` characters (not bytes) from the last line break. */
 void text_pad(struct text *text, size_t column);
 

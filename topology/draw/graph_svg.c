@@ -360,10 +360,7 @@ static void links_draw(struct svg *svg)
         if (i == 0 || !graph_back(graph, i - 1))
             link_draw(svg, &graph->links[i], graph_back(graph, i));
     }
-    if (svg->plates.data)
-        text_add(svg->text, svg->plates.data);
-    svg->text->failed = svg->text->failed || svg->plates.failed;
-    text_drop(&svg->plates);
+    text_join(svg->text, &svg->plates);
 }
 
 /* -----------------------------------------------------------------------------
@@ -550,15 +547,6 @@ static double legend_item(struct svg *svg, double x, double y, const char *colou
 
 static void legend_kinds(struct svg *svg, double x, double y)
 {
-    static const char *const names[WIRE_KINDS] = {[WIRE_UNKNOWN] = "link",
-                                                  [WIRE_ATTACH] = "no wire",
-                                                  [WIRE_MEMORY] = "memory",
-                                                  [WIRE_UPI] = "between packages",
-                                                  [WIRE_PCI] = "PCIe",
-                                                  [WIRE_NVLINK] = "NVLink",
-                                                  [WIRE_C2C] = "C2C",
-                                                  [WIRE_ETHERNET] = "Ethernet",
-                                                  [WIRE_INFINIBAND] = "InfiniBand"};
     bool seen[WIRE_KINDS] = {false}, unknown = false;
     for (uint32_t i = 0; i < svg->graph->links_count; i++) {
         const struct graph_link *link = &svg->graph->links[i];
@@ -568,8 +556,10 @@ static void legend_kinds(struct svg *svg, double x, double y)
     }
     for (int kind = 0; kind < WIRE_KINDS; kind++)
         if (seen[kind] && kind != WIRE_ATTACH)
-            x = legend_item(svg, x, y, look_link_colour((enum graph_link_kind)kind), 3,
-                            false, names[kind]);
+            x = legend_item(
+                svg, x, y, look_link_colour((enum graph_link_kind)kind), 3, false,
+                kind == WIRE_UPI ? "between packages"
+                                 : words_link_kind((enum graph_link_kind)kind));
     if (unknown)
         legend_item(svg, x, y, "#6b7280", 1, true, "unknown");
 }
@@ -611,23 +601,10 @@ static double trees_below(struct svg *svg, double y, double width)
 
 static void head_draw(struct svg *svg)
 {
-    uint32_t counts[NODE_KINDS] = {0};
     struct text words = {0};
-    const char *before = "";
-    static const enum graph_node_kind kinds[] = {NODE_MACHINE, NODE_GPU, NODE_NIC,
-                                                 NODE_SWITCH, NODE_RANK};
-    for (uint32_t i = 0; i < svg->graph->nodes_count; i++)
-        counts[svg->graph->nodes[i].kind]++;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (counts[kinds[i]]) {
-            bool switches = kinds[i] == NODE_SWITCH;
-            text_addf(&words, "%s%u %s%s", before, counts[kinds[i]],
-                      words_node_kind(kinds[i]),
-                      counts[kinds[i]] == 1 ? ""
-                      : switches            ? "es"
-                                            : "s");
-            before = ", ";
-        }
+    words_counts(&words, svg->graph,
+                 1u << NODE_MACHINE | 1u << NODE_GPU | 1u << NODE_NIC |
+                     1u << NODE_SWITCH | 1u << NODE_RANK);
     if (words.data)
         label(svg, MARGIN, MARGIN + 4, 15, "start", "#1f2933", false, words.data);
     label(svg, MARGIN, MARGIN + 20, 11, "start", "#66707c", false,
@@ -694,9 +671,7 @@ void graph_svg_write(const struct graph *graph, const struct graph_overlaid *ove
     body_draw(&svg, width, &height);
     svg.text = text;
     page_begin(&svg, width, height);
-    text_add_bytes(text, body.data ? body.data : "", body.bytes);
+    text_join(text, &body);
     text_add(text, "</svg>\n");
-    text->failed = text->failed || body.failed;
-    text_drop(&body);
     svg_layout_close(&svg.layout);
 }

@@ -252,37 +252,6 @@ static void roots_add(struct tree *tree)
 /* -----------------------------------------------------------------------------
  * around it */
 
-static void count_add(struct text *text, const char **before, uint32_t count,
-                      const char *one, const char *many)
-{
-    if (!count)
-        return;
-    text_addf(text, "%s%u %s", *before, count, count == 1 ? one : many);
-    *before = ", ";
-}
-
-static void summary_add(const struct graph *graph, struct text *text)
-{
-    static const char *const many[NODE_KINDS] = {[NODE_MACHINE] = "machines",
-                                                 [NODE_PACKAGE] = "packages",
-                                                 [NODE_NUMA] = "NUMA nodes",
-                                                 [NODE_HOST_BRIDGE] = "host bridges",
-                                                 [NODE_PCI_SWITCH] = "PCIe switches",
-                                                 [NODE_GPU] = "GPUs",
-                                                 [NODE_NIC] = "NICs",
-                                                 [NODE_SWITCH] = "network switches",
-                                                 [NODE_NV_SWITCH] = "NVLink switches",
-                                                 [NODE_RANK] = "ranks"};
-    uint32_t counts[NODE_KINDS] = {0};
-    const char *before = "";
-    for (uint32_t i = 0; i < graph->nodes_count; i++)
-        counts[graph->nodes[i].kind]++;
-    for (int kind = 0; kind < NODE_KINDS; kind++)
-        count_add(text, &before, counts[kind],
-                  words_node_kind((enum graph_node_kind)kind), many[kind]);
-    text_add(text, *before ? "\n\n" : "nothing\n");
-}
-
 /* What an unknown number is, and how one learns it. */
 static void unknown_add(const struct graph *graph, struct text *text)
 {
@@ -361,7 +330,8 @@ void graph_text_write(const struct graph *graph, const struct graph_overlaid *ov
     tree.paths = arrays_take(&tree.arrays, count, sizeof *tree.paths);
     if (!tree.arrays.status) {
         graph_children(graph, tree.first_child, tree.next_sibling);
-        summary_add(graph, text);
+        words_counts(text, graph, UINT32_MAX);
+        text_add(text, graph->nodes_count ? "\n\n" : "nothing\n");
         roots_add(&tree);
         graph_matrix_write(graph, text);
         unknown_add(graph, text);

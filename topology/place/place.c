@@ -264,37 +264,25 @@ static int outlook_compare(struct place_work *work, uint32_t slots_placed)
     return order;
 }
 
-static void order_search(struct place_work *work, uint32_t slot)
+/* Depth first. Of all that are as good as the best the `first` in the devices' order: true, there it is; else all that
+ * may be better. */
+static bool order_search(struct place_work *work, uint32_t slot, bool first)
 {
-    if (slot == work->slots) {
-        order_keep(work);
-        return;
-    }
-    for (uint32_t device = 0; device < work->ask->devices_count; device++) {
-        if (work->used[device] || work->effort == 0)
-            continue;
-        work->effort--;
-        slot_take(work, slot, device);
-        if (outlook_compare(work, slot + 1) < 0)
-            order_search(work, slot + 1);
-        slot_give(work, slot);
-    }
-}
-
-/* Of all that are as good as the best, the first in the devices' order. True: there it is. */
-static bool order_first(struct place_work *work, uint32_t slot)
-{
-    if (slot == work->slots) {
-        memcpy(work->best, work->order, work->slots * sizeof *work->best);
-        return true;
-    }
     bool found = false;
+    if (slot == work->slots) {
+        if (first)
+            memcpy(work->best, work->order, work->slots * sizeof *work->best);
+        else
+            order_keep(work);
+        return first;
+    }
     for (uint32_t device = 0; device < work->ask->devices_count && !found; device++) {
         if (work->used[device] || work->effort == 0)
             continue;
         work->effort--;
         slot_take(work, slot, device);
-        found = outlook_compare(work, slot + 1) <= 0 && order_first(work, slot + 1);
+        found = outlook_compare(work, slot + 1) < first &&
+                order_search(work, slot + 1, first);
         slot_give(work, slot);
     }
     return found;
@@ -358,8 +346,8 @@ tryst_status place_decide(const struct place_ask *ask, struct place *place_p)
         weights_fill(&work);
         order_in_turn(&work);
         order_greedy(&work);
-        order_search(&work, 0);
-        (void)order_first(&work, 0);
+        (void)order_search(&work, 0, false);
+        (void)order_search(&work, 0, true);
         status = place_tell(&work, place_p);
     }
     arrays_free(&work.arrays);

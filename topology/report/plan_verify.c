@@ -382,30 +382,18 @@ static tryst_status links_check(struct verify *verify)
 
 /* ---- the bound ---------------------------------------------------------------------------- */
 
-static double tree_cost(const struct verify *verify, uint32_t root, bool inwards)
-{
-    return cheapest_tree_cost(verify->cost, verify->n, root, inwards, verify->scratch,
-                              verify->numbers);
-}
-
 /* What any plan costs at these prices, at least. */
 static double bound_find(struct verify *verify)
 {
-    double best = INFINITY, sum = 0;
-    overlay_costs(verify->overlay, verify->price, verify->cost);
-    switch (verify->op) {
-    case PLAN_BROADCAST: return tree_cost(verify, verify->plan_root, false);
-    case PLAN_REDUCE: return tree_cost(verify, verify->plan_root, true);
-    default: break;
-    }
     double *out = verify->roots, *in = verify->roots + verify->n;
-    double *sums = verify->roots + 2ul * verify->n;
-    bool connected = true;
+    double *sums = verify->roots + 2ul * verify->n, best = INFINITY, sum = 0;
+    bool up = plan_op_sums(verify->op), connected = true;
+    overlay_costs(verify->overlay, verify->price, verify->cost);
     memset(verify->roots, 0, 2ul * verify->n * sizeof *verify->roots);
-    if (verify->op != PLAN_REDUCE_SCATTER)
+    if (!up || verify->op == PLAN_ALLREDUCE)
         connected = cheapest_tree_costs(verify->cost, verify->n, false, verify->scratch,
                                         verify->numbers, sums, out);
-    if (verify->op != PLAN_ALLGATHER && connected)
+    if (up && connected)
         connected = cheapest_tree_costs(verify->cost, verify->n, true, verify->scratch,
                                         verify->numbers, sums, in);
     if (!connected)
@@ -414,6 +402,8 @@ static double bound_find(struct verify *verify)
         best = fmin(best, out[r] + in[r]);
         sum += (out[r] + in[r]) / verify->n;
     }
+    if (verify->op == PLAN_BROADCAST || verify->op == PLAN_REDUCE)
+        return out[verify->plan_root] + in[verify->plan_root];
     return verify->op == PLAN_ALLREDUCE ? best : sum;
 }
 
