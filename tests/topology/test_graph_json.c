@@ -164,18 +164,51 @@ static void memory_may_fail(void **state)
     WALK_ALLOCATIONS(there_and_back());
 }
 
+/* A locale whose point is a comma, made in `folder` where the system brings none. False: it cannot be. */
+static bool comma_set(const char *folder)
+{
+    char command[256];
+    if (setlocale(LC_NUMERIC, "de_DE.UTF-8"))
+        return true;
+    snprintf(command, sizeof command,
+             "localedef -c -i de_DE -f UTF-8 %s/comma.UTF-8 2>/dev/null", folder);
+    return system(command) == 0 && setenv("LOCPATH", folder, 1) == 0 &&
+           setlocale(LC_NUMERIC, "comma.UTF-8");
+}
+
+static void number_check(double value)
+{
+    struct text text = {0};
+    text_add_number(&text, value);
+    assert_null(strchr(text.data, ','));
+    setlocale(LC_NUMERIC, "C");
+    assert_true(strtod(text.data, NULL) == value);
+    text_drop(&text);
+}
+
 static void numbers_are_exact(void **state)
 {
     static const double values[] = {0.1,     1e9,     1.0 / 3, 63015384615.384613,
                                     DBL_MAX, DBL_MIN, 5e-324};
-    setlocale(LC_NUMERIC, "de_DE.UTF-8"); /* where there is one, the point is a comma */
-    for (size_t i = 0; i < COUNT_OF(values); i++) {
-        struct text text = {0};
-        text_add_number(&text, values[i]);
-        assert_null(strchr(text.data, ','));
-        setlocale(LC_NUMERIC, "C");
-        assert_true(strtod(text.data, NULL) == values[i]);
-        text_drop(&text);
+    for (size_t i = 0; i < COUNT_OF(values); i++)
+        number_check(values[i]);
+}
+
+static void a_comma_is_no_point(void **state)
+{
+    char folder[] = "/tmp/tryst-locale-XXXXXX", command[64];
+    struct text text = {0};
+    assert_non_null(mkdtemp(folder));
+    bool comma = comma_set(folder);
+    text_addf(&text, "%.4g %.1f", 0.5, 2.25);
+    number_check(0.1); /* back to "C" */
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    assert_string_equal(text.data, "0.5 2.2");
+    text_drop(&text);
+    if (!comma) {
+        print_message("no locale has a comma, and localedef makes none\n");
+        skip();
     }
 }
 
@@ -194,9 +227,13 @@ static void text_is_escaped(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(comes_back),        cmocka_unit_test(wrong_is_placed),
-        cmocka_unit_test(no_crash),          cmocka_unit_test(memory_may_fail),
-        cmocka_unit_test(numbers_are_exact), cmocka_unit_test(text_is_escaped),
+        cmocka_unit_test(comes_back),
+        cmocka_unit_test(wrong_is_placed),
+        cmocka_unit_test(no_crash),
+        cmocka_unit_test(memory_may_fail),
+        cmocka_unit_test(numbers_are_exact),
+        cmocka_unit_test(text_is_escaped),
+        cmocka_unit_test(a_comma_is_no_point),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -95,11 +95,12 @@ static void cheapest_tree(void **state)
                 connected++;
                 for (uint32_t root = 0; root < n; root++)
                     assert_true(cheapest_of_all(cost, n, root, inwards) == costs[root]);
+            } else {
+                uint32_t root = 0;
+                while (root < n && isfinite(cheapest_of_all(cost, n, root, inwards)))
+                    root++;
+                assert_true(root < n);
             }
-        for (uint32_t root = 0; root < n; root++)
-            for (int inwards = 0; inwards < 2; inwards++)
-                assert_true(cheapest_of_all(cost, n, root, inwards) ==
-                            cheapest_tree_cost(cost, n, root, inwards, scratch, numbers));
     }
     assert_in_range(connected, 1000, 4000);
 }

@@ -195,6 +195,27 @@ uint32_t graph_rank_of(const struct graph *graph, uint32_t node)
     return graph->own->rank_of[node];
 }
 
+uint32_t graph_machine(const struct graph *graph, uint32_t node)
+{
+    while (node != GRAPH_NONE && graph->nodes[node].kind != NODE_MACHINE)
+        node = graph->nodes[node].parent;
+    return node;
+}
+
+void graph_children(const struct graph *graph, uint32_t *first_child_p,
+                    uint32_t *next_sibling_p)
+{
+    uint32_t count = graph->nodes_count;
+    for (uint32_t i = 0; i <= count; i++)
+        first_child_p[i] = next_sibling_p[i] = GRAPH_NONE;
+    for (uint32_t i = count; i-- > 0;) {
+        uint32_t parent = graph->nodes[i].parent;
+        parent = parent == GRAPH_NONE ? count : parent;
+        next_sibling_p[i] = first_child_p[parent];
+        first_child_p[parent] = i;
+    }
+}
+
 /* ---- links -------------------------------------------------------------------------------- */
 
 static const char *node_name(const struct graph *graph, uint32_t node)
@@ -274,6 +295,15 @@ tryst_status graph_wire_add(struct graph *graph, const struct graph_link *link,
     if (status != TRYST_OK)
         graph->links_count--; /* the first one goes with it */
     return status;
+}
+
+const struct graph_link *graph_back(const struct graph *graph, uint32_t link)
+{
+    const struct graph_link *there = &graph->links[link], *back = there + 1;
+    bool wire = link + 1 < graph->links_count && there->from == back->to &&
+                there->to == back->from && there->kind == back->kind &&
+                there->down == back->down;
+    return wire ? back : NULL;
 }
 
 /* ---- given routes ------------------------------------------------------------------------- */
@@ -415,22 +445,19 @@ static tryst_status routes_check(struct graph *graph, struct err *err)
 /* Links by the node that they leave: a counting sort, which keeps their order. */
 static void adjacency_fill(struct graph *graph)
 {
-    uint32_t *first = graph->out_first;
+    uint32_t *first = graph->out_first + 1; /* moves back as links are put in */
     for (uint32_t i = 0; i < graph->links_count; i++)
         first[graph->links[i].from + 1]++;
     for (uint32_t i = 0; i < graph->nodes_count; i++)
         first[i + 1] += first[i];
     for (uint32_t i = 0; i < graph->links_count; i++)
         graph->out_next[first[graph->links[i].from]++] = i;
-    for (uint32_t i = graph->nodes_count; i > 0; i--) /* each has moved on by its links */
-        first[i] = first[i - 1];
-    first[0] = 0;
 }
 
 tryst_status graph_seal(struct graph *graph, struct err *err)
 {
     assert(!graph->sealed);
-    graph->out_first = mem_zalloc_array(graph->nodes_count + 1ul, sizeof(uint32_t));
+    graph->out_first = mem_zalloc_array(graph->nodes_count + 2ul, sizeof(uint32_t));
     graph->out_next = mem_zalloc_array(graph->links_count, sizeof(uint32_t));
     tryst_status status = TRYST_OK;
     if (graph->out_first && graph->out_next) {

@@ -136,6 +136,14 @@ tryst_status graph_seal(struct graph *graph, struct err *err);
 
 /** By name; GRAPH_NONE. */
 uint32_t graph_find(const struct graph *graph, const char *name);
+/** The machine that a node sits in or is; GRAPH_NONE. */
+uint32_t graph_machine(const struct graph *graph, uint32_t node);
+/** The next link, where it is the other direction of the wire `link`; NULL. */
+const struct graph_link *graph_back(const struct graph *graph, uint32_t link);
+/** What sits in each node, in order: its first, and of each the next in the same; GRAPH_NONE ends. Both have room for
+ *  nodes_count + 1; what sits in nothing hangs at nodes_count. */
+void graph_children(const struct graph *graph, uint32_t *first_child_p,
+                    uint32_t *next_sibling_p);
 /** The rank number of a node, GRAPH_NONE where it is no rank. */
 uint32_t graph_rank_of(const struct graph *graph, uint32_t node);
 

@@ -2,6 +2,7 @@
 /* See text.h. Room doubles, so a picture of a megabyte is copied a few times and no more. */
 #include "text.h"
 
+#include <locale.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,9 +47,12 @@ void text_add(struct text *text, const char *string)
     text_add_bytes(text, string, strlen(string));
 }
 
+/* The host program may have set a locale whose point is a comma (or two bytes). */
 void text_addf(struct text *text, const char *fmt, ...)
 {
     va_list args, again;
+    locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+    locale_t before = uselocale(plain);
     va_start(args, fmt);
     va_copy(again, args);
     int length = vsnprintf(NULL, 0, fmt, args);
@@ -58,19 +62,9 @@ void text_addf(struct text *text, const char *fmt, ...)
     }
     va_end(again);
     va_end(args);
-}
-
-/* The host program may have set a locale whose point is a comma (or two bytes). */
-static void number_add(struct text *text, const char *digits)
-{
-    for (bool point = false; *digits; digits++) {
-        bool plain = strchr("0123456789+-einaf", *digits) != NULL;
-        if (plain)
-            text_add_bytes(text, digits, 1);
-        else if (!point)
-            text_add(text, ".");
-        point = point || !plain;
-    }
+    uselocale(before);
+    if (plain)
+        freelocale(plain);
 }
 
 void text_add_number(struct text *text, double value)
@@ -80,14 +74,12 @@ void text_add_number(struct text *text, double value)
     do
         snprintf(digits, sizeof digits, "%.*g", ++precision, value);
     while (precision < 17 && strtod(digits, NULL) != value);
-    number_add(text, digits);
+    text_addf(text, "%.*g", precision, value);
 }
 
 void text_add_fixed(struct text *text, double value, int decimals)
 {
-    char digits[400]; /* the largest double has 309 digits */
-    snprintf(digits, sizeof digits, "%.*f", decimals, value);
-    number_add(text, digits);
+    text_addf(text, "%.*f", decimals, value);
 }
 
 void text_add_json(struct text *text, const char *string)
@@ -124,6 +116,14 @@ void text_add_xml(struct text *text, const char *string)
             text_add_bytes(text, s, length);
         s += length ? length : 1;
     }
+}
+
+void text_join(struct text *text, struct text *piece)
+{
+    if (piece->data)
+        text_add_bytes(text, piece->data, piece->bytes);
+    text->failed = text->failed || piece->failed;
+    text_drop(piece);
 }
 
 void text_pad(struct text *text, size_t column)

@@ -22,6 +22,7 @@ struct text {
 
 void text_add(struct text *text, const char *string);
 void text_add_bytes(struct text *text, const char *data, size_t bytes);
+/* As printf in the C locale. */
 void text_addf(struct text *text, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* The shortest decimal that reads back as the same double. Finite. */
@@ -32,6 +33,8 @@ void text_add_fixed(struct text *text, double value, int decimals);
 void text_add_json(struct text *text, const char *string);
 /* As the content of XML, or of an attribute in double quotes. */
 void text_add_xml(struct text *text, const char *string);
+/* What `piece` has become, or its failure; `piece` is empty afterwards. */
+void text_join(struct text *text, struct text *piece);
 /* Blanks up to `column` characters (not bytes) from the last line break. */
 void text_pad(struct text *text, size_t column);
 

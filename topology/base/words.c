@@ -16,14 +16,14 @@ void words_rate(struct text *text, double bytes_per_s)
     else if (gigabytes < 0.995)
         text_add_number(text, floor(gigabytes * 1e4 + 0.5) / 1e4);
     else
-        text_add_fixed(text, gigabytes,
-                       gigabytes >= 99.95   ? 0
-                       : gigabytes >= 9.995 ? 1
-                                            : 2);
+        text_addf(text, "%.*f",
+                  gigabytes >= 99.95   ? 0
+                  : gigabytes >= 9.995 ? 1
+                                       : 2,
+                  gigabytes);
 }
 
-/* "PCIe Gen5 x16", "NVLink 4 x18"; "" for an attachment. */
-static void link_kind(struct text *text, const struct graph_link *link)
+const char *words_link_kind(enum graph_link_kind kind)
 {
     static const char *const names[WIRE_KINDS] = {[WIRE_UNKNOWN] = "link",
                                                   [WIRE_ATTACH] = "",
@@ -34,7 +34,13 @@ static void link_kind(struct text *text, const struct graph_link *link)
                                                   [WIRE_C2C] = "C2C",
                                                   [WIRE_ETHERNET] = "Ethernet",
                                                   [WIRE_INFINIBAND] = "InfiniBand"};
-    text_add(text, names[link->kind]);
+    return names[kind];
+}
+
+/* "PCIe Gen5 x16", "NVLink 4 x18"; "" for an attachment. */
+static void link_kind(struct text *text, const struct graph_link *link)
+{
+    text_add(text, words_link_kind(link->kind));
     if (link->generation)
         text_addf(text, link->kind == WIRE_PCI ? " Gen%u" : " %u",
                   (unsigned)link->generation);
@@ -50,11 +56,7 @@ static void number_origin(struct text *text, const struct graph_number *number)
 
 static void latency_words(struct text *text, double ns)
 {
-    if (ns < 9.95)
-        text_add_fixed(text, ns, ns == 0 ? 0 : 1);
-    else
-        text_add_fixed(text, ns, 0);
-    text_add(text, " ns");
+    text_addf(text, "%.*f ns", ns < 9.95 && ns != 0 ? 1 : 0, ns);
 }
 
 void words_link(struct text *text, const struct graph_link *link,
@@ -87,9 +89,7 @@ void words_link(struct text *text, const struct graph_link *link,
 const char *words_short(const struct graph *graph, uint32_t node)
 {
     const char *name = graph->nodes[node].name;
-    uint32_t top = graph->nodes[node].parent;
-    while (top != GRAPH_NONE && graph->nodes[top].kind != NODE_MACHINE)
-        top = graph->nodes[top].parent;
+    uint32_t top = graph_machine(graph, graph->nodes[node].parent);
     if (top == GRAPH_NONE)
         return name;
     size_t length = strlen(graph->nodes[top].name);
@@ -98,17 +98,34 @@ const char *words_short(const struct graph *graph, uint32_t node)
     return prefixed ? name + length + 1 : name;
 }
 
+static const char *const node_kinds[NODE_KINDS][2] = {
+    [NODE_MACHINE] = {"machine", "machines"},
+    [NODE_PACKAGE] = {"package", "packages"},
+    [NODE_NUMA] = {"NUMA node", "NUMA nodes"},
+    [NODE_HOST_BRIDGE] = {"host bridge", "host bridges"},
+    [NODE_PCI_SWITCH] = {"PCIe switch", "PCIe switches"},
+    [NODE_GPU] = {"GPU", "GPUs"},
+    [NODE_NIC] = {"NIC", "NICs"},
+    [NODE_SWITCH] = {"network switch", "network switches"},
+    [NODE_NV_SWITCH] = {"NVLink switch", "NVLink switches"},
+    [NODE_RANK] = {"rank", "ranks"}};
+
 const char *words_node_kind(enum graph_node_kind kind)
 {
-    static const char *const names[NODE_KINDS] = {[NODE_MACHINE] = "machine",
-                                                  [NODE_PACKAGE] = "package",
-                                                  [NODE_NUMA] = "NUMA node",
-                                                  [NODE_HOST_BRIDGE] = "host bridge",
-                                                  [NODE_PCI_SWITCH] = "PCIe switch",
-                                                  [NODE_GPU] = "GPU",
-                                                  [NODE_NIC] = "NIC",
-                                                  [NODE_SWITCH] = "network switch",
-                                                  [NODE_NV_SWITCH] = "NVLink switch",
-                                                  [NODE_RANK] = "rank"};
-    return kind < NODE_KINDS ? names[kind] : "?";
+    return kind < NODE_KINDS ? node_kinds[kind][0] : "?";
+}
+
+void words_counts(struct text *text, const struct graph *graph, uint32_t kinds)
+{
+    uint32_t counts[NODE_KINDS] = {0};
+    const char *before = "";
+    for (uint32_t i = 0; i < graph->nodes_count; i++)
+        counts[graph->nodes[i].kind]++;
+    for (int kind = 0; kind < NODE_KINDS; kind++) {
+        if (!counts[kind] || !(kinds >> kind & 1))
+            continue;
+        text_addf(text, "%s%u %s", before, counts[kind],
+                  node_kinds[kind][counts[kind] != 1]);
+        before = ", ";
+    }
 }

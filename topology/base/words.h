@@ -18,5 +18,9 @@ void words_link(struct text *text, const struct graph_link *link,
 const char *words_short(const struct graph *graph, uint32_t node);
 /* "NUMA node", "network switch". */
 const char *words_node_kind(enum graph_node_kind kind);
+/* "2 machines, 16 GPUs": how many there are of these kinds (1u << NODE_…). */
+void words_counts(struct text *text, const struct graph *graph, uint32_t kinds);
+/* "PCIe"; "" for an attachment. */
+const char *words_link_kind(enum graph_link_kind kind);
 
 #endif

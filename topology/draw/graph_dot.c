@@ -38,13 +38,6 @@ static void node_add(struct dot *dot, uint32_t number, const char *indent)
     text_add(dot->text, "];\n");
 }
 
-static bool inside(const struct graph *graph, uint32_t node, uint32_t machine)
-{
-    while (node != GRAPH_NONE && node != machine)
-        node = graph->nodes[node].parent;
-    return node == machine;
-}
-
 /* A machine as a cluster; its own node is drawn only where a link needs it. */
 static void machine_add(struct dot *dot, uint32_t machine)
 {
@@ -55,32 +48,22 @@ static void machine_add(struct dot *dot, uint32_t machine)
     if (graph->out_first[machine] != graph->out_first[machine + 1])
         node_add(dot, machine, "    ");
     for (uint32_t i = machine + 1; i < graph->nodes_count; i++)
-        if (inside(graph, i, machine))
+        if (graph_machine(graph, i) == machine)
             node_add(dot, i, "    ");
     text_add(dot->text, "  }\n");
-}
-
-/* Whether the link at `i` is the second direction of a wire that was drawn. */
-static bool is_second(const struct graph *graph, uint32_t i)
-{
-    if (!i)
-        return false;
-    const struct graph_link *a = &graph->links[i - 1], *b = &graph->links[i];
-    return a->from == b->to && a->to == b->from && a->kind == b->kind &&
-           a->down == b->down;
 }
 
 static void link_add(struct dot *dot, uint32_t i)
 {
     const struct graph *graph = dot->graph;
     const struct graph_link *link = &graph->links[i];
-    bool wire = i + 1 < graph->links_count && is_second(graph, i + 1);
+    const struct graph_link *back = graph_back(graph, i);
     struct text words = {0};
-    words_link(&words, link, wire ? link + 1 : NULL);
-    text_addf(dot->text, "  n%u -> n%u [dir=%s, color=\"%s\", penwidth=", link->from,
-              link->to, wire ? "none" : "forward", look_link_colour(link->kind));
-    text_add_fixed(dot->text, look_link_width(link->bytes_per_s.value, dot->most), 1);
-    text_addf(dot->text, "%s, tooltip=",
+    words_link(&words, link, back);
+    text_addf(dot->text,
+              "  n%u -> n%u [dir=%s, color=\"%s\", penwidth=%.1f%s, tooltip=", link->from,
+              link->to, back ? "none" : "forward", look_link_colour(link->kind),
+              look_link_width(link->bytes_per_s.value, dot->most),
               link->down || link->bytes_per_s.value == GRAPH_UNKNOWN ? ", style=dashed"
                                                                      : "");
     text_add_json(dot->text, words.data ? words.data : "");
@@ -93,18 +76,16 @@ static void tree_add(struct dot *dot, const struct graph_overlaid *overlaid,
                      uint32_t number)
 {
     const struct plan_tree *tree = &overlaid->plan->trees[number];
-    const uint32_t *parent =
-        tree->broadcast_parent ? tree->broadcast_parent : tree->reduce_parent;
+    const uint32_t *parent = plan_tree_parents(tree);
     for (uint32_t i = 0; parent && i < overlaid->plan->ranks_count; i++) {
         if (parent[i] == GRAPH_NONE)
             continue;
-        uint32_t child = overlaid->members ? overlaid->members[i] : i;
-        uint32_t above = overlaid->members ? overlaid->members[parent[i]] : parent[i];
         text_addf(dot->text,
                   "  n%u -> n%u [style=dashed, constraint=false, color=\"%s\", "
                   "tooltip=\"tree %u\"];\n",
-                  dot->graph->ranks[above], dot->graph->ranks[child],
-                  look_tree_colour(number), number);
+                  dot->graph->ranks[overlaid_rank(overlaid, parent[i])],
+                  dot->graph->ranks[overlaid_rank(overlaid, i)], look_tree_colour(number),
+                  number);
     }
 }
 
@@ -120,14 +101,11 @@ void graph_dot_write(const struct graph *graph, const struct graph_overlaid *ove
         if (graph->nodes[i].kind == NODE_MACHINE)
             machine_add(&dot, i);
     for (uint32_t i = 0; i < graph->nodes_count; i++) {
-        uint32_t above = i;
-        while (above != GRAPH_NONE && graph->nodes[above].kind != NODE_MACHINE)
-            above = graph->nodes[above].parent;
-        if (above == GRAPH_NONE)
+        if (graph_machine(graph, i) == GRAPH_NONE)
             node_add(&dot, i, "  ");
     }
     for (uint32_t i = 0; i < graph->links_count; i++)
-        if (!is_second(graph, i))
+        if (i == 0 || !graph_back(graph, i - 1))
             link_add(&dot, i);
     for (uint32_t i = 0; overlaid && overlaid->plan && i < overlaid->plan->trees_count;
          i++)

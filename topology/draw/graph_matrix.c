@@ -26,13 +26,6 @@ struct matrix {
 /* -----------------------------------------------------------------------------
  * which rows */
 
-static uint32_t machine_of(const struct graph *graph, uint32_t node)
-{
-    while (node != GRAPH_NONE && graph->nodes[node].kind != NODE_MACHINE)
-        node = graph->nodes[node].parent;
-    return node;
-}
-
 /* The nodes of this kind in one machine (that of the first row; without rows, the first that has any). */
 static void rows_take(struct matrix *matrix, enum graph_node_kind kind)
 {
@@ -40,8 +33,8 @@ static void rows_take(struct matrix *matrix, enum graph_node_kind kind)
     for (uint32_t i = 0; i < graph->nodes_count; i++) {
         if (graph->nodes[i].kind != kind)
             continue;
-        uint32_t machine = machine_of(graph, matrix->rows_count ? matrix->rows[0] : i);
-        if (matrix->rows_count < ROWS_MAX && machine_of(graph, i) == machine)
+        uint32_t machine = graph_machine(graph, matrix->rows_count ? matrix->rows[0] : i);
+        if (matrix->rows_count < ROWS_MAX && graph_machine(graph, i) == machine)
             matrix->rows[matrix->rows_count++] = i;
         else
             matrix->left_out++;
@@ -65,7 +58,7 @@ static void rows_choose(struct matrix *matrix)
 static void rate_cell(struct text *text, const struct path *path)
 {
     char word[8];
-    text_addf(text, "%s", path_word(path, word));
+    text_add(text, path_word(path, word));
     if (path->hops == GRAPH_NONE)
         return;
     text_add(text, " ");
@@ -79,7 +72,7 @@ static void latency_cell(struct text *text, const struct path *path)
     else if (path->latency_ns == GRAPH_UNKNOWN)
         text_add(text, "?");
     else
-        text_add_fixed(text, path->latency_ns, 0);
+        text_addf(text, "%.0f", path->latency_ns);
 }
 
 /* "numa1, cpus 4-7": the NUMA node that a device is at. */
@@ -90,7 +83,7 @@ static void affinity_add(const struct graph *graph, struct text *text, uint32_t 
         node = graph->nodes[node].parent;
     if (node == GRAPH_NONE)
         return;
-    text_addf(text, "%s", words_short(graph, node));
+    text_add(text, words_short(graph, node));
     if (graph->nodes[node].cpus)
         text_addf(text, ", cpus %s", graph->nodes[node].cpus);
 }

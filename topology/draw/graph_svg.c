@@ -21,6 +21,8 @@
 #define HEAD       34.0 /* the line above everything */
 #define LEGEND_ROW 20.0
 #define TREES_MAX  8
+#define XY         "%.1f %.1f"
+#define PATH       "<path fill=\"none\" d=\"M" XY
 
 struct svg {
     const struct graph *graph;
@@ -36,51 +38,32 @@ struct svg {
 /* -----------------------------------------------------------------------------
  * primitives */
 
-static void number(struct svg *svg, double value)
-{
-    text_add_fixed(svg->text, value, 1);
-}
-
-static void attribute(struct svg *svg, const char *name, double value)
-{
-    text_addf(svg->text, " %s=\"", name);
-    number(svg, value);
-    text_add(svg->text, "\"");
-}
-
-/* "M12.0 3.5" */
-static void step(struct svg *svg, const char *letter, double x, double y)
-{
-    text_add(svg->text, letter);
-    number(svg, x);
-    text_add(svg->text, " ");
-    number(svg, y);
-}
-
 static void box(struct svg *svg, struct svg_place at, const char *fill, const char *edge,
                 double round)
 {
-    text_add(svg->text, "<rect");
-    attribute(svg, "x", at.x);
-    attribute(svg, "y", at.y);
-    attribute(svg, "width", at.w);
-    attribute(svg, "height", at.h);
-    attribute(svg, "rx", round);
-    text_addf(svg->text, " fill=\"%s\" stroke=\"%s\">", fill, edge);
+    text_addf(svg->text,
+              "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"%.1f\" "
+              "fill=\"%s\" stroke=\"%s\">",
+              at.x, at.y, at.w, at.h, round, fill, edge);
 }
 
 /* `anchor` is start, middle or end; `halo` puts white behind the letters. */
 static void label(struct svg *svg, double x, double y, double size, const char *anchor,
                   const char *colour, bool halo, const char *words)
 {
-    text_add(svg->text, "<text");
-    attribute(svg, "x", x);
-    attribute(svg, "y", y);
-    attribute(svg, "font-size", size);
-    text_addf(svg->text, " text-anchor=\"%s\" fill=\"%s\"%s>", anchor, colour,
-              halo ? " class=\"halo\"" : "");
+    text_addf(svg->text,
+              "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.1f\" text-anchor=\"%s\" "
+              "fill=\"%s\"%s>",
+              x, y, size, anchor, colour, halo ? " class=\"halo\"" : "");
     text_add_xml(svg->text, words);
     text_add(svg->text, "</text>\n");
+}
+
+/* The words that a text has got; all of it is given back. */
+static void words_drop(struct svg *svg, struct text *words)
+{
+    svg->text->failed = svg->text->failed || words->failed;
+    text_drop(words);
 }
 
 static double centre(struct svg_place at)
@@ -133,43 +116,38 @@ static void box_small(struct svg *svg, const struct graph_node *node, struct svg
           false, words);
 }
 
-static void title(struct svg *svg, uint32_t number_)
+static void title(struct svg *svg, uint32_t number)
 {
-    const struct graph_node *node = &svg->graph->nodes[number_];
+    const struct graph_node *node = &svg->graph->nodes[number];
+    const char *const parts[] = {node->label, node->pci, node->cpus};
     text_add(svg->text, "<title>");
     text_add_xml(svg->text, node->name);
     text_addf(svg->text, ", %s", words_node_kind(node->kind));
-    if (node->label) {
-        text_add(svg->text, ", ");
-        text_add_xml(svg->text, node->label);
-    }
-    if (node->pci) {
-        text_add(svg->text, ", ");
-        text_add_xml(svg->text, node->pci);
-    }
-    if (node->cpus) {
-        text_add(svg->text, ", cpus ");
-        text_add_xml(svg->text, node->cpus);
+    for (int i = 0; i < 3; i++) {
+        if (!parts[i])
+            continue;
+        text_add(svg->text, i == 2 ? ", cpus " : ", ");
+        text_add_xml(svg->text, parts[i]);
     }
     text_add(svg->text, "</title></rect>\n");
 }
 
-static void node_draw(struct svg *svg, uint32_t number_)
+static void node_draw(struct svg *svg, uint32_t number)
 {
-    const struct graph_node *node = &svg->graph->nodes[number_];
-    struct svg_place at = svg->layout.places[number_];
+    const struct graph_node *node = &svg->graph->nodes[number];
+    struct svg_place at = svg->layout.places[number];
     double font = svg->layout.font;
     if (!at.w || node->kind == NODE_MACHINE ||
-        svg_comb_of(&svg->layout, number_) != GRAPH_NONE)
+        svg_comb_of(&svg->layout, number) != GRAPH_NONE)
         return;
     bool device =
         node->kind == NODE_GPU || node->kind == NODE_NIC || node->kind == NODE_RANK;
     box(svg, at, look_node_fill(node->kind), device ? "#4b5563" : "#9aa3ad",
         at.h / (device ? 5 : 8));
-    title(svg, number_);
+    title(svg, number);
     bool two_lines = font >= 12 && node->label && at.w > font * 8;
     if (font > 0)
-        box_label(svg, number_, centre(at),
+        box_label(svg, number, centre(at),
                   at.y + at.h / 2 + (two_lines ? -1 : font * 0.36), font, at.w - 4);
     if (two_lines)
         box_small(svg, node, at, font * 0.78);
@@ -210,12 +188,6 @@ static void rank_draw(struct svg *svg, uint32_t rank)
 /* -----------------------------------------------------------------------------
  * wires */
 
-/* The path of a wire is between these. */
-static void wire_begin(struct svg *svg, bool halo)
-{
-    text_addf(svg->text, "<path fill=\"none\"%s d=\"", halo ? " class=\"halo\"" : "");
-}
-
 static double wire_width(const struct svg *svg, const struct graph_link *link)
 {
     double font = svg->layout.font;
@@ -223,15 +195,15 @@ static double wire_width(const struct svg *svg, const struct graph_link *link)
     return font >= 12 ? width : font > 0 ? 0.6 * width : 0.35 * width;
 }
 
+/* Behind a path that was begun. */
 static void wire_end(struct svg *svg, const struct graph_link *link,
                      const struct graph_link *back)
 {
     bool dashed = link->down ||
                   (link->bytes_per_s.value == GRAPH_UNKNOWN && link->kind != WIRE_ATTACH);
-    text_addf(svg->text, "\" stroke=\"%s\"",
-              link->down ? "#d1d5db" : look_link_colour(link->kind));
-    attribute(svg, "stroke-width", wire_width(svg, link));
-    text_add(svg->text, dashed ? " stroke-dasharray=\"4 3\"><title>" : "><title>");
+    text_addf(svg->text, "\" stroke=\"%s\" stroke-width=\"%.1f\"%s><title>",
+              link->down ? "#d1d5db" : look_link_colour(link->kind),
+              wire_width(svg, link), dashed ? " stroke-dasharray=\"4 3\"" : "");
     text_add_xml(svg->text, svg->graph->nodes[link->from].name);
     text_add(svg->text, back ? " - " : " to ");
     text_add_xml(svg->text, svg->graph->nodes[link->to].name);
@@ -249,8 +221,7 @@ static void rate_label(struct svg *svg, const struct graph_link *link, double x,
     words_rate(&words, link->bytes_per_s.value);
     if (words.data)
         label(svg, x, y, 9, anchor, "#52606d", true, words.data);
-    svg->text->failed = svg->text->failed || words.failed;
-    text_drop(&words);
+    words_drop(svg, &words);
 }
 
 /* On a wire, with white behind the whole of it, or the wire shows between the digits. */
@@ -264,17 +235,14 @@ static void rate_plate(struct svg *svg, const struct graph_link *link, double x,
     words_rate(&words, link->bytes_per_s.value);
     if (words.data) {
         double w = (double)strlen(words.data) * size * 0.62 + 5;
-        text_add(svg->text, "<rect");
-        attribute(svg, "x", x - w / 2);
-        attribute(svg, "y", y - size * 0.68);
-        attribute(svg, "width", w);
-        attribute(svg, "height", size * 1.36);
-        text_add(svg->text, " rx=\"2\" fill=\"#ffffff\"/>");
+        text_addf(svg->text,
+                  "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"2\" "
+                  "fill=\"#ffffff\"/>",
+                  x - w / 2, y - size * 0.68, w, size * 1.36);
         label(svg, x, y + size * 0.36, size, "middle", "#52606d", false, words.data);
     }
     svg->text = below;
-    svg->text->failed = svg->text->failed || words.failed;
-    text_drop(&words);
+    words_drop(svg, &words);
 }
 
 /* From the top of a box up to one that is above it. */
@@ -290,13 +258,10 @@ static void up_draw(struct svg *svg, const struct graph_link *link,
     if (low.y - bend >
         svg->layout.row) /* past rows that it does not use: just above itself */
         bend = low.y - svg->layout.row * 0.3;
-    wire_begin(svg, false);
-    step(svg, "M", x, low.y);
-    if (!under) {
-        step(svg, "L", x, bend);
-        step(svg, "L", to, bend);
-    }
-    step(svg, "L", to, high.y + high.h);
+    text_addf(svg->text, PATH, x, low.y);
+    if (!under)
+        text_addf(svg->text, "L" XY "L" XY, x, bend, to, bend);
+    text_addf(svg->text, "L" XY, to, high.y + high.h);
     wire_end(svg, link, back);
     if (link->kind != WIRE_ATTACH)
         rate_label(svg, link, x + 4, low.y - 4, "start");
@@ -307,15 +272,11 @@ static void down_draw(struct svg *svg, const struct graph_link *link,
                       const struct graph_link *back, struct svg_place from, double y)
 {
     double x = centre(from);
-    wire_begin(svg, true);
-    step(svg, "M", x, from.y + from.h);
-    step(svg, "L", x, y);
-    text_addf(svg->text, "\" stroke=\"#ffffff\"");
-    attribute(svg, "stroke-width", wire_width(svg, link) + 3);
-    text_add(svg->text, "/>\n");
-    wire_begin(svg, false);
-    step(svg, "M", x, from.y + from.h);
-    step(svg, "L", x, y);
+    text_addf(svg->text,
+              "<path fill=\"none\" class=\"halo\" d=\"M" XY "L" XY
+              "\" stroke=\"#ffffff\" stroke-width=\"%.1f\"/>\n",
+              x, from.y + from.h, x, y, wire_width(svg, link) + 3);
+    text_addf(svg->text, PATH "L" XY, x, from.y + from.h, x, y);
     wire_end(svg, link, back);
     rate_label(svg, link, x + 5, from.y + from.h + 11, "start");
 }
@@ -331,10 +292,8 @@ static void side_draw(struct svg *svg, const struct graph_link *link,
         b = swap;
     }
     double gap = b.x - a.x - a.w, y = a.y + a.h / 2;
-    wire_begin(svg, false);
     if (link->kind == WIRE_UPI && gap < svg->layout.cell) {
-        step(svg, "M", a.x + a.w, y);
-        step(svg, "L", b.x, y);
+        text_addf(svg->text, PATH "L" XY, a.x + a.w, y, b.x, y);
         wire_end(svg, link, back);
         rate_label(svg, link, a.x + a.w + gap / 2, y - 5, "middle");
         return;
@@ -342,9 +301,8 @@ static void side_draw(struct svg *svg, const struct graph_link *link,
     bool below = link->kind == WIRE_NVLINK;
     double edge = below ? a.y + a.h : a.y;
     double bow = (below ? 1 : -1) * (6 + (centre(b) - centre(a)) * 0.16);
-    step(svg, "M", centre(a), edge);
-    step(svg, "Q", (centre(a) + centre(b)) / 2, edge + bow);
-    step(svg, " ", centre(b), edge);
+    text_addf(svg->text, PATH "Q" XY " " XY, centre(a), edge, (centre(a) + centre(b)) / 2,
+              edge + bow, centre(b), edge);
     wire_end(svg, link, back);
 }
 
@@ -361,10 +319,7 @@ static void free_draw(struct svg *svg, const struct graph_link *link,
     double bow = ranks && length > svg->layout.cell * 2.2 ? length * 0.14 : 0;
     double cx = (ax + bx) / 2 - (by - ay) / (length + 1) * bow;
     double cy = (ay + by) / 2 + (bx - ax) / (length + 1) * bow;
-    wire_begin(svg, false);
-    step(svg, "M", ax, ay);
-    step(svg, "Q", cx, cy);
-    step(svg, " ", bx, by);
+    text_addf(svg->text, PATH "Q" XY " " XY, ax, ay, cx, cy, bx, by);
     wire_end(svg, link, back);
     if (svg->graph->nodes_count <= 24)
         rate_plate(svg, link, ax * 0.36 + cx * 0.48 + bx * 0.16,
@@ -381,7 +336,7 @@ static void link_draw(struct svg *svg, const struct graph_link *link,
         to = link->from;
     }
     struct svg_place a = layout->places[from], b = layout->places[to];
-    uint32_t comb = svg_comb_of(layout, to), machine = svg_machine_of(svg->graph, from);
+    uint32_t comb = svg_comb_of(layout, to), machine = graph_machine(svg->graph, from);
     if (!a.w || (!b.w && comb == GRAPH_NONE))
         return;
     if (comb != GRAPH_NONE && machine != GRAPH_NONE)
@@ -398,29 +353,14 @@ static void link_draw(struct svg *svg, const struct graph_link *link,
                 link->kind == WIRE_C2C ? a.w * 0.3 : 0);
 }
 
-/* The second direction of the wire before it. */
-static bool is_second(const struct graph *graph, uint32_t i)
-{
-    if (!i)
-        return false;
-    const struct graph_link *a = &graph->links[i - 1], *b = &graph->links[i];
-    return a->from == b->to && a->to == b->from && a->kind == b->kind &&
-           a->down == b->down;
-}
-
 static void links_draw(struct svg *svg)
 {
     const struct graph *graph = svg->graph;
     for (uint32_t i = 0; i < graph->links_count; i++) {
-        if (is_second(graph, i))
-            continue;
-        bool wire = i + 1 < graph->links_count && is_second(graph, i + 1);
-        link_draw(svg, &graph->links[i], wire ? &graph->links[i + 1] : NULL);
+        if (i == 0 || !graph_back(graph, i - 1))
+            link_draw(svg, &graph->links[i], graph_back(graph, i));
     }
-    if (svg->plates.data)
-        text_add(svg->text, svg->plates.data);
-    svg->text->failed = svg->text->failed || svg->plates.failed;
-    text_drop(&svg->plates);
+    text_join(svg->text, &svg->plates);
 }
 
 /* -----------------------------------------------------------------------------
@@ -438,12 +378,10 @@ static const char *comb_colour(const struct svg *svg, uint32_t node)
 static void bar_draw(struct svg *svg, const char *colour, double x1, double y1, double x2,
                      double y2)
 {
-    text_add(svg->text, "<path fill=\"none\" stroke-linecap=\"round\" d=\"");
-    step(svg, "M", x1, y1);
-    step(svg, "L", x2, y2);
-    text_addf(svg->text, "\" stroke=\"%s\"", colour);
-    attribute(svg, "stroke-width", svg->layout.font > 0 ? 6 : 4);
-    text_add(svg->text, "/>\n");
+    text_addf(svg->text,
+              "<path fill=\"none\" stroke-linecap=\"round\" d=\"M" XY "L" XY
+              "\" stroke=\"%s\" stroke-width=\"%.1f\"/>\n",
+              x1, y1, x2, y2, colour, svg->layout.font > 0 ? 6.0 : 4.0);
 }
 
 static void comb_draw(struct svg *svg, uint32_t node, uint32_t comb)
@@ -501,8 +439,7 @@ static double arc_room(const struct svg *svg)
 
 static struct svg_place member_place(const struct svg *svg, uint32_t position)
 {
-    const struct graph_overlaid *overlaid = svg->overlaid;
-    uint32_t rank = overlaid->members ? overlaid->members[position] : position;
+    uint32_t rank = overlaid_rank(svg->overlaid, position);
     return svg_place_of(&svg->layout, svg->graph->ranks[rank]);
 }
 
@@ -530,10 +467,9 @@ static void arc_draw(struct svg *svg, uint32_t tree, struct svg_place a,
     double part = fmin(1, fabs(bx - ax) / (svg->layout.width + 1));
     double depth = arc_room(svg) * (0.25 + 0.7 * sqrt(part));
     edge_begin(svg, tree);
-    step(svg, "M", ax, a.y + a.h);
-    step(svg, "C", ax + (bx - ax) * 0.15, a.y + a.h + depth * 4 / 3);
-    step(svg, " ", bx - (bx - ax) * 0.15, b.y + b.h + depth * 4 / 3);
-    step(svg, " ", bx, b.y + b.h + 2);
+    text_addf(svg->text, "M" XY "C" XY " " XY " " XY, ax, a.y + a.h,
+              ax + (bx - ax) * 0.15, a.y + a.h + depth * 4 / 3, bx - (bx - ax) * 0.15,
+              b.y + b.h + depth * 4 / 3, bx, b.y + b.h + 2);
     edge_end(svg, tree);
 }
 
@@ -559,9 +495,9 @@ static void edge_draw(struct svg *svg, uint32_t tree, struct svg_place a,
     double bow = (length * 0.12 + 10 + 5.0 * (tree / 2)) * (tree % 2 ? -1 : 1);
     double back = leaving(b, dx, dy); /* the arrow ends beside the box */
     edge_begin(svg, tree);
-    step(svg, "M", ax, ay);
-    step(svg, "Q", (ax + bx) / 2 - dy / length * bow, (ay + by) / 2 + dx / length * bow);
-    step(svg, " ", bx - dx / length * back, by - dy / length * back);
+    text_addf(svg->text, "M" XY "Q" XY " " XY, ax, ay, (ax + bx) / 2 - dy / length * bow,
+              (ay + by) / 2 + dx / length * bow, bx - dx / length * back,
+              by - dy / length * back);
     edge_end(svg, tree);
 }
 
@@ -577,8 +513,7 @@ static void trees_draw(struct svg *svg)
 {
     for (uint32_t t = 0; t < trees_shown(svg); t++) {
         const struct plan_tree *tree = &svg->overlaid->plan->trees[t];
-        const uint32_t *parent =
-            tree->broadcast_parent ? tree->broadcast_parent : tree->reduce_parent;
+        const uint32_t *parent = plan_tree_parents(tree);
         for (uint32_t i = 0; parent && i < svg->overlaid->plan->ranks_count; i++)
             if (parent[i] != GRAPH_NONE)
                 edge_draw(svg, t, member_place(svg, parent[i]), member_place(svg, i));
@@ -600,37 +535,18 @@ static void arrows_define(struct svg *svg)
 /* -----------------------------------------------------------------------------
  * legend */
 
-static void legend_line(struct svg *svg, double x, double y, const char *colour,
-                        double width, bool dashed)
-{
-    text_add(svg->text, "<path fill=\"none\" d=\"");
-    step(svg, "M", x, y - 4);
-    step(svg, "L", x + 26, y - 4);
-    text_addf(svg->text, "\" stroke=\"%s\"%s", colour,
-              dashed ? " stroke-dasharray=\"4 3\"" : "");
-    attribute(svg, "stroke-width", width);
-    text_add(svg->text, "/>\n");
-}
-
 static double legend_item(struct svg *svg, double x, double y, const char *colour,
                           double width, bool dashed, const char *words)
 {
-    legend_line(svg, x, y, colour, width, dashed);
+    text_addf(svg->text, PATH "L" XY "\" stroke=\"%s\"%s stroke-width=\"%.1f\"/>\n", x,
+              y - 4, x + 26, y - 4, colour, dashed ? " stroke-dasharray=\"4 3\"" : "",
+              width);
     label(svg, x + 32, y, 11, "start", "#3e4c59", false, words);
     return x + 32 + 6.4 * (double)strlen(words) + 20;
 }
 
 static void legend_kinds(struct svg *svg, double x, double y)
 {
-    static const char *const names[WIRE_KINDS] = {[WIRE_UNKNOWN] = "link",
-                                                  [WIRE_ATTACH] = "no wire",
-                                                  [WIRE_MEMORY] = "memory",
-                                                  [WIRE_UPI] = "between packages",
-                                                  [WIRE_PCI] = "PCIe",
-                                                  [WIRE_NVLINK] = "NVLink",
-                                                  [WIRE_C2C] = "C2C",
-                                                  [WIRE_ETHERNET] = "Ethernet",
-                                                  [WIRE_INFINIBAND] = "InfiniBand"};
     bool seen[WIRE_KINDS] = {false}, unknown = false;
     for (uint32_t i = 0; i < svg->graph->links_count; i++) {
         const struct graph_link *link = &svg->graph->links[i];
@@ -640,8 +556,10 @@ static void legend_kinds(struct svg *svg, double x, double y)
     }
     for (int kind = 0; kind < WIRE_KINDS; kind++)
         if (seen[kind] && kind != WIRE_ATTACH)
-            x = legend_item(svg, x, y, look_link_colour((enum graph_link_kind)kind), 3,
-                            false, names[kind]);
+            x = legend_item(
+                svg, x, y, look_link_colour((enum graph_link_kind)kind), 3, false,
+                kind == WIRE_UPI ? "between packages"
+                                 : words_link_kind((enum graph_link_kind)kind));
     if (unknown)
         legend_item(svg, x, y, "#6b7280", 1, true, "unknown");
 }
@@ -660,8 +578,7 @@ static void legend_widths(struct svg *svg, double y)
             x = legend_item(svg, x, y, "#6b7280",
                             look_link_width(svg->most / part, svg->most), false,
                             words.data);
-        svg->text->failed = svg->text->failed || words.failed;
-        text_drop(&words);
+        words_drop(svg, &words);
     }
 }
 
@@ -684,41 +601,26 @@ static double trees_below(struct svg *svg, double y, double width)
 
 static void head_draw(struct svg *svg)
 {
-    uint32_t counts[NODE_KINDS] = {0};
     struct text words = {0};
-    const char *before = "";
-    static const enum graph_node_kind kinds[] = {NODE_MACHINE, NODE_GPU, NODE_NIC,
-                                                 NODE_SWITCH, NODE_RANK};
-    for (uint32_t i = 0; i < svg->graph->nodes_count; i++)
-        counts[svg->graph->nodes[i].kind]++;
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (counts[kinds[i]]) {
-            bool switches = kinds[i] == NODE_SWITCH;
-            text_addf(&words, "%s%u %s%s", before, counts[kinds[i]],
-                      words_node_kind(kinds[i]),
-                      counts[kinds[i]] == 1 ? ""
-                      : switches            ? "es"
-                                            : "s");
-            before = ", ";
-        }
+    words_counts(&words, svg->graph,
+                 1u << NODE_MACHINE | 1u << NODE_GPU | 1u << NODE_NIC |
+                     1u << NODE_SWITCH | 1u << NODE_RANK);
     if (words.data)
         label(svg, MARGIN, MARGIN + 4, 15, "start", "#1f2933", false, words.data);
     label(svg, MARGIN, MARGIN + 20, 11, "start", "#66707c", false,
           svg->layout.machines ? "numbers beside wires: GB/s one way; black badges: ranks"
                                : "numbers on wires: GB/s one way");
-    svg->text->failed = svg->text->failed || words.failed;
-    text_drop(&words);
+    words_drop(svg, &words);
 }
 
 static void page_begin(struct svg *svg, double width, double height)
 {
-    text_add(svg->text, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
-    attribute(svg, "width", width);
-    attribute(svg, "height", height);
-    text_add(svg->text,
-             " font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\">\n"
-             "<style>text.halo{paint-order:stroke;stroke:#ffffff;stroke-width:3px;"
-             "stroke-linejoin:round}</style>\n<defs>\n");
+    text_addf(svg->text,
+              "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.1f\" height=\"%.1f\""
+              " font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\">\n"
+              "<style>text.halo{paint-order:stroke;stroke:#ffffff;stroke-width:3px;"
+              "stroke-linejoin:round}</style>\n<defs>\n",
+              width, height);
     arrows_define(svg);
     text_add(svg->text,
              "</defs>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n");
@@ -726,11 +628,7 @@ static void page_begin(struct svg *svg, double width, double height)
 
 static void drawing_add(struct svg *svg)
 {
-    text_add(svg->text, "<g transform=\"translate(");
-    number(svg, MARGIN);
-    text_add(svg->text, " ");
-    number(svg, svg->top);
-    text_add(svg->text, ")\">\n");
+    text_addf(svg->text, "<g transform=\"translate(" XY ")\">\n", MARGIN, svg->top);
     for (uint32_t i = 0; i < svg->graph->nodes_count; i++)
         if (svg->graph->nodes[i].kind == NODE_MACHINE)
             panel_draw(svg, i);
@@ -773,9 +671,7 @@ void graph_svg_write(const struct graph *graph, const struct graph_overlaid *ove
     body_draw(&svg, width, &height);
     svg.text = text;
     page_begin(&svg, width, height);
-    text_add_bytes(text, body.data ? body.data : "", body.bytes);
+    text_join(text, &body);
     text_add(text, "</svg>\n");
-    text->failed = text->failed || body.failed;
-    text_drop(&body);
     svg_layout_close(&svg.layout);
 }

@@ -12,18 +12,18 @@
 
 #include <string.h>
 
-#include "core/alloc.h"
 #include "graph_matrix.h"
+#include "topology/base/arrays.h"
 #include "topology/base/path.h"
 #include "topology/base/words.h"
 
 #define DEPTH_MAX 64 /* what is nested deeper is left out */
 
 struct tree {
+    struct arrays arrays;
     const struct graph *graph;
     struct text *text;
-    uint32_t *first_child,
-        *next_sibling; /* by node; GRAPH_NONE ends. The roots hang at nodes_count */
+    uint32_t *first_child, *next_sibling; /* by node; see graph_children */
     struct path *paths;
     size_t prefix_bytes[DEPTH_MAX + 1];
     char prefix[DEPTH_MAX * 6 + 1];
@@ -249,53 +249,8 @@ static void roots_add(struct tree *tree)
     }
 }
 
-/* Each node at the end of its parent's children. */
-static void children_join(struct tree *tree)
-{
-    uint32_t count = tree->graph->nodes_count;
-    for (uint32_t i = 0; i <= count; i++)
-        tree->first_child[i] = tree->next_sibling[i] = GRAPH_NONE;
-    for (uint32_t i = count; i-- > 0;) {
-        uint32_t parent = tree->graph->nodes[i].parent;
-        parent = parent == GRAPH_NONE ? count : parent;
-        tree->next_sibling[i] = tree->first_child[parent];
-        tree->first_child[parent] = i;
-    }
-}
-
 /* -----------------------------------------------------------------------------
  * around it */
-
-static void count_add(struct text *text, const char **before, uint32_t count,
-                      const char *one, const char *many)
-{
-    if (!count)
-        return;
-    text_addf(text, "%s%u %s", *before, count, count == 1 ? one : many);
-    *before = ", ";
-}
-
-static void summary_add(const struct graph *graph, struct text *text)
-{
-    static const char *const many[NODE_KINDS] = {[NODE_MACHINE] = "machines",
-                                                 [NODE_PACKAGE] = "packages",
-                                                 [NODE_NUMA] = "NUMA nodes",
-                                                 [NODE_HOST_BRIDGE] = "host bridges",
-                                                 [NODE_PCI_SWITCH] = "PCIe switches",
-                                                 [NODE_GPU] = "GPUs",
-                                                 [NODE_NIC] = "NICs",
-                                                 [NODE_SWITCH] = "network switches",
-                                                 [NODE_NV_SWITCH] = "NVLink switches",
-                                                 [NODE_RANK] = "ranks"};
-    uint32_t counts[NODE_KINDS] = {0};
-    const char *before = "";
-    for (uint32_t i = 0; i < graph->nodes_count; i++)
-        counts[graph->nodes[i].kind]++;
-    for (int kind = 0; kind < NODE_KINDS; kind++)
-        count_add(text, &before, counts[kind],
-                  words_node_kind((enum graph_node_kind)kind), many[kind]);
-    text_add(text, *before ? "\n\n" : "nothing\n");
-}
 
 /* What an unknown number is, and how one learns it. */
 static void unknown_add(const struct graph *graph, struct text *text)
@@ -329,8 +284,7 @@ static void unknown_add(const struct graph *graph, struct text *text)
 static void tree_told(const struct graph_overlaid *overlaid, const struct plan_tree *tree,
                       struct text *text)
 {
-    const uint32_t *parent =
-        tree->broadcast_parent ? tree->broadcast_parent : tree->reduce_parent;
+    const uint32_t *parent = plan_tree_parents(tree);
     uint32_t count = overlaid->plan->ranks_count;
     const char *before = ": ";
     for (uint32_t i = 0; parent && i < count; i++) {
@@ -339,9 +293,8 @@ static void tree_told(const struct graph_overlaid *overlaid, const struct plan_t
             if (parent[j] != i)
                 continue;
             if (!any)
-                text_addf(text, "%s%u ->", before,
-                          overlaid->members ? overlaid->members[i] : i);
-            text_addf(text, " %u", overlaid->members ? overlaid->members[j] : j);
+                text_addf(text, "%s%u ->", before, overlaid_rank(overlaid, i));
+            text_addf(text, " %u", overlaid_rank(overlaid, j));
             any = true;
             before = ", ";
         }
@@ -358,11 +311,8 @@ static void plan_told(const struct graph_overlaid *overlaid, struct text *text)
     text_add(text, "\n");
     for (uint32_t i = 0; i < plan->trees_count && i < TREES_MAX; i++) {
         const struct plan_tree *tree = &plan->trees[i];
-        text_addf(text, "tree %u, ", i);
-        text_add_fixed(text, tree->share * 100, 1);
-        text_addf(text, " %%, root %u, depth %u",
-                  overlaid->members ? overlaid->members[tree->root] : tree->root,
-                  tree->depth);
+        text_addf(text, "tree %u, %.1f %%, root %u, depth %u", i, tree->share * 100,
+                  overlaid_rank(overlaid, tree->root), tree->depth);
         tree_told(overlaid, tree, text);
         text_add(text, "\n");
     }
@@ -370,24 +320,18 @@ static void plan_told(const struct graph_overlaid *overlaid, struct text *text)
         text_addf(text, "(%u more)\n", plan->trees_count - TREES_MAX);
 }
 
-static void tree_close(struct tree *tree)
-{
-    mem_free(tree->first_child);
-    mem_free(tree->next_sibling);
-    mem_free(tree->paths);
-}
-
 void graph_text_write(const struct graph *graph, const struct graph_overlaid *overlaid,
                       struct text *text)
 {
     struct tree tree = {.graph = graph, .text = text};
     size_t count = (size_t)graph->nodes_count + 1;
-    tree.first_child = mem_zalloc_array(count, sizeof *tree.first_child);
-    tree.next_sibling = mem_zalloc_array(count, sizeof *tree.next_sibling);
-    tree.paths = mem_zalloc_array(count, sizeof *tree.paths);
-    if (tree.first_child && tree.next_sibling && tree.paths) {
-        children_join(&tree);
-        summary_add(graph, text);
+    tree.first_child = arrays_take(&tree.arrays, count, sizeof *tree.first_child);
+    tree.next_sibling = arrays_take(&tree.arrays, count, sizeof *tree.next_sibling);
+    tree.paths = arrays_take(&tree.arrays, count, sizeof *tree.paths);
+    if (!tree.arrays.status) {
+        graph_children(graph, tree.first_child, tree.next_sibling);
+        words_counts(text, graph, UINT32_MAX);
+        text_add(text, graph->nodes_count ? "\n\n" : "nothing\n");
         roots_add(&tree);
         graph_matrix_write(graph, text);
         unknown_add(graph, text);
@@ -396,5 +340,5 @@ void graph_text_write(const struct graph *graph, const struct graph_overlaid *ov
     }
     if (overlaid && overlaid->plan)
         plan_told(overlaid, text);
-    tree_close(&tree);
+    arrays_free(&tree.arrays);
 }

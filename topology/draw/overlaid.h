@@ -10,4 +10,11 @@ struct graph_overlaid {
     const uint32_t *members;
 };
 
+/** The rank number of a member by its position. */
+static inline uint32_t overlaid_rank(const struct graph_overlaid *overlaid,
+                                     uint32_t position)
+{
+    return overlaid->members ? overlaid->members[position] : position;
+}
+
 #endif

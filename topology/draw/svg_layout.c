@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
-
 #define PAD       14.0 /* inside a panel */
 #define GAP       26.0 /* between panels */
 #define TITLE     22.0 /* of a panel */
@@ -18,13 +16,6 @@ static const struct scale {
 } scales[] = {
     {20, 82, 66, 12}, {140, 30, 40, 9}, {1200, 10, 19, 0}, {INFINITY, 5, 12, 0}};
 
-uint32_t svg_machine_of(const struct graph *graph, uint32_t node)
-{
-    while (node != GRAPH_NONE && graph->nodes[node].kind != NODE_MACHINE)
-        node = graph->nodes[node].parent;
-    return node;
-}
-
 static uint32_t degree(const struct graph *graph, uint32_t node)
 {
     return graph->out_first[node + 1] - graph->out_first[node];
@@ -34,7 +25,7 @@ static uint32_t degree(const struct graph *graph, uint32_t node)
 static bool is_comb(const struct graph *graph, uint32_t node)
 {
     return graph->nodes[node].kind == NODE_SWITCH && degree(graph, node) != 1 &&
-           svg_machine_of(graph, node) == GRAPH_NONE;
+           graph_machine(graph, node) == GRAPH_NONE;
 }
 
 uint32_t svg_comb_of(const struct svg_layout *layout, uint32_t node)
@@ -201,7 +192,7 @@ static void plain_networks_place(struct svg_layout *layout)
         if (graph->nodes[i].kind != NODE_SWITCH || degree(graph, i) != 1)
             continue;
         uint32_t nic = graph->links[graph->out_next[graph->out_first[i]]].to;
-        uint32_t machine = svg_machine_of(graph, nic);
+        uint32_t machine = graph_machine(graph, nic);
         struct svg_place at = layout->places[nic];
         if (machine == GRAPH_NONE || !at.w)
             continue;
@@ -263,11 +254,11 @@ static void machines_place(struct svg_layout *layout, uint32_t count,
 /* -----------------------------------------------------------------------------
  * a cluster without machines */
 
-/* Hops from the nearest rank, into `level`; GRAPH_NONE: none reaches it. */
-static void levels_find(const struct graph *graph, uint32_t *level, uint32_t *most_p)
+/* Hops from the nearest rank, into `level`; GRAPH_NONE: none reaches it. Returns the most. */
+static uint32_t levels_find(const struct graph *graph, uint32_t *level)
 {
+    uint32_t most = 0;
     bool changed = true;
-    *most_p = 0;
     for (uint32_t i = 0; i < graph->nodes_count; i++)
         level[i] = graph->nodes[i].kind == NODE_RANK ? 0 : GRAPH_NONE;
     for (uint32_t now = 0; changed && now < DEPTH_MAX; now++) {
@@ -275,16 +266,19 @@ static void levels_find(const struct graph *graph, uint32_t *level, uint32_t *mo
         for (uint32_t i = 0; i < graph->links_count; i++) {
             const struct graph_link *link = &graph->links[i];
             if (level[link->from] == now && level[link->to] == GRAPH_NONE) {
-                level[link->to] = *most_p = now + 1;
+                level[link->to] = most = now + 1;
                 changed = true;
             }
         }
     }
+    return most;
 }
 
 /* The switch of a node's next level that it is under first, for the order in its row. */
-static uint32_t upper_of(const struct graph *graph, const uint32_t *level, uint32_t node)
+static uint32_t upper_of(const struct svg_layout *layout, uint32_t node)
 {
+    const struct graph *graph = layout->graph;
+    const uint32_t *level = layout->level;
     for (uint32_t i = graph->out_first[node]; i < graph->out_first[node + 1]; i++) {
         uint32_t to = graph->links[graph->out_next[i]].to;
         if (level[to] != GRAPH_NONE && level[to] == level[node] + 1)
@@ -294,7 +288,7 @@ static uint32_t upper_of(const struct graph *graph, const uint32_t *level, uint3
 }
 
 /* Ranks one after another by their switches; returns where the row ends. */
-static double lowest_place(struct svg_layout *layout, const uint32_t *level, double y)
+static double lowest_place(struct svg_layout *layout, double y)
 {
     const struct graph *graph = layout->graph;
     double x = 0;
@@ -302,7 +296,7 @@ static double lowest_place(struct svg_layout *layout, const uint32_t *level, dou
          s++) /* the last round: under no switch */
         for (uint32_t i = 0; i < graph->nodes_count; i++) {
             uint32_t wanted = s < graph->nodes_count ? s : GRAPH_NONE;
-            if (level[i] != 0 || upper_of(graph, level, i) != wanted)
+            if (layout->level[i] != 0 || upper_of(layout, i) != wanted)
                 continue;
             layout->places[i] =
                 (struct svg_place){x, y, layout->cell * 0.8, layout->row * 0.6};
@@ -312,14 +306,13 @@ static double lowest_place(struct svg_layout *layout, const uint32_t *level, dou
 }
 
 /* The middle of what is below a switch; `other` when nothing is. */
-static double middle_below(const struct svg_layout *layout, const uint32_t *level,
-                           uint32_t node, double other)
+static double middle_below(const struct svg_layout *layout, uint32_t node, double other)
 {
     const struct graph *graph = layout->graph;
     double sum = 0, count = 0;
     for (uint32_t i = graph->out_first[node]; i < graph->out_first[node + 1]; i++) {
         uint32_t to = graph->links[graph->out_next[i]].to;
-        if (level[to] + 1 != level[node])
+        if (layout->level[to] + 1 != layout->level[node])
             continue;
         sum += layout->places[to].x + layout->places[to].w / 2;
         count++;
@@ -328,19 +321,18 @@ static double middle_below(const struct svg_layout *layout, const uint32_t *leve
 }
 
 /* A row of switches: over the middle of what is below each, the upper rows evenly over the whole width. */
-static double level_place(struct svg_layout *layout, const uint32_t *level, uint32_t l,
-                          double y, double width)
+static double level_place(struct svg_layout *layout, uint32_t l, double y, double width)
 {
     const struct graph *graph = layout->graph;
     double w = layout->cell * 1.6 < 64 ? 64 : layout->cell * 1.6, free_x = 0;
     uint32_t count = 0, seen = 0;
     for (uint32_t i = 0; i < graph->nodes_count; i++)
-        count += level[i] == l;
+        count += layout->level[i] == l;
     for (uint32_t i = 0; i < graph->nodes_count; i++) {
-        if (level[i] != l)
+        if (layout->level[i] != l)
             continue;
         double at = width * (seen++ + 0.5) / count;
-        at = (l == 1 ? middle_below(layout, level, i, at) : at) - w / 2;
+        at = (l == 1 ? middle_below(layout, i, at) : at) - w / 2;
         at = at < free_x ? free_x : at;
         layout->places[i] = (struct svg_place){at, y, w, layout->row * 0.55};
         free_x = at + w + 12;
@@ -348,15 +340,15 @@ static double level_place(struct svg_layout *layout, const uint32_t *level, uint
     return free_x - 12 > width ? free_x - 12 : width;
 }
 
-static void layers_place(struct svg_layout *layout, const uint32_t *level, uint32_t most)
+static void layers_place(struct svg_layout *layout, uint32_t most)
 {
     double row = layout->row * 2.2;
     double widest = layout->graph->ranks_count * layout->cell;
     row = row < widest / 9 ? widest / 9
                            : row; /* so that long wires are not all but level */
-    layout->width = lowest_place(layout, level, most * row);
+    layout->width = lowest_place(layout, most * row);
     for (uint32_t l = 1; l <= most; l++)
-        layout->width = level_place(layout, level, l, (most - l) * row, layout->width);
+        layout->width = level_place(layout, l, (most - l) * row, layout->width);
     layout->height = most * row + layout->row;
 }
 
@@ -381,37 +373,17 @@ static void ranks_place(struct svg_layout *layout, uint32_t count)
         ring ? 2 * radius + size : (count + columns - 1) / columns * step + step * 0.7;
 }
 
-static bool cluster_place(struct svg_layout *layout)
+static void cluster_place(struct svg_layout *layout)
 {
-    const struct graph *graph = layout->graph;
-    uint32_t *level = mem_zalloc_array((size_t)graph->nodes_count + 1, sizeof *level),
-             most;
-    if (!level)
-        return false;
-    levels_find(graph, level, &most);
+    uint32_t most = levels_find(layout->graph, layout->level);
     if (most)
-        layers_place(layout, level, most);
+        layers_place(layout, most);
     else
-        ranks_place(layout, graph->nodes_count);
-    mem_free(level);
-    return true;
+        ranks_place(layout, layout->graph->nodes_count);
 }
 
 /* -----------------------------------------------------------------------------
  * the whole */
-
-static void children_join(struct svg_layout *layout)
-{
-    uint32_t count = layout->graph->nodes_count;
-    for (uint32_t i = 0; i <= count; i++)
-        layout->first_child[i] = layout->next_sibling[i] = GRAPH_NONE;
-    for (uint32_t i = count; i-- > 0;) {
-        uint32_t parent = layout->graph->nodes[i].parent;
-        parent = parent == GRAPH_NONE ? count : parent;
-        layout->next_sibling[i] = layout->first_child[parent];
-        layout->first_child[parent] = i;
-    }
-}
 
 static void scale_choose(struct svg_layout *layout, double leaves)
 {
@@ -429,14 +401,15 @@ tryst_status svg_layout_open(const struct graph *graph, struct svg_layout *layou
     size_t count = (size_t)graph->nodes_count + 1;
     uint32_t machines = 0, leaves = 0, most = 0;
     *layout = (struct svg_layout){.graph = graph};
-    layout->places = mem_zalloc_array(count, sizeof *layout->places);
-    layout->first_child = mem_zalloc_array(count, sizeof *layout->first_child);
-    layout->next_sibling = mem_zalloc_array(count, sizeof *layout->next_sibling);
-    if (!layout->places || !layout->first_child || !layout->next_sibling) {
+    layout->places = arrays_take(&layout->arrays, count, sizeof *layout->places);
+    layout->first_child = arrays_take(&layout->arrays, count, sizeof(uint32_t));
+    layout->next_sibling = arrays_take(&layout->arrays, count, sizeof(uint32_t));
+    layout->level = arrays_take(&layout->arrays, count, sizeof *layout->level);
+    if (layout->arrays.status) {
         svg_layout_close(layout);
         return TRYST_E_NOMEM;
     }
-    children_join(layout);
+    graph_children(graph, layout->first_child, layout->next_sibling);
     for (uint32_t i = 0; i < graph->nodes_count; i++) {
         layout->combs_count += is_comb(graph, i);
         if (graph->nodes[i].kind != NODE_MACHINE)
@@ -448,19 +421,15 @@ tryst_status svg_layout_open(const struct graph *graph, struct svg_layout *layou
     }
     layout->machines = machines > 0;
     scale_choose(layout, machines ? leaves : graph->ranks_count);
-    if (machines) {
+    if (machines)
         machines_place(layout, machines, most);
-    } else if (!cluster_place(layout)) {
-        svg_layout_close(layout);
-        return TRYST_E_NOMEM;
-    }
+    else
+        cluster_place(layout);
     return TRYST_OK;
 }
 
 void svg_layout_close(struct svg_layout *layout)
 {
-    mem_free(layout->places);
-    mem_free(layout->first_child);
-    mem_free(layout->next_sibling);
+    arrays_free(&layout->arrays);
     *layout = (struct svg_layout){0};
 }

@@ -11,6 +11,7 @@
 #ifndef TRYST_TOPOLOGY_SVG_LAYOUT_H
 #define TRYST_TOPOLOGY_SVG_LAYOUT_H
 
+#include "topology/base/arrays.h"
 #include "topology/base/graph.h"
 
 struct svg_place {
@@ -18,18 +19,21 @@ struct svg_place {
 };
 
 struct svg_layout {
+    struct arrays arrays;
     const struct graph *graph;
     struct svg_place *places;             /* by node */
-    uint32_t *first_child, *next_sibling; /* by node; roots hang at nodes_count */
-    double cell;                          /* width of a column */
-    double row;                           /* height of a row in a machine */
-    double font;                          /* 0: no labels but the machines' */
-    double width, height;                 /* of the whole, without title and legend */
-    uint32_t columns;                     /* panels side by side */
-    uint32_t combs_count;                 /* switches that are combs */
-    double comb_gap;                      /* from bar to bar */
-    double spine_x;                       /* left of the first comb's spine */
-    bool machines;                        /* there are panels */
+    uint32_t *first_child, *next_sibling; /* by node; see graph_children */
+    uint32_t
+        *level;  /* by node, of a cluster without machines: hops from the nearest rank */
+    double cell; /* width of a column */
+    double row;  /* height of a row in a machine */
+    double font; /* 0: no labels but the machines' */
+    double width, height; /* of the whole, without title and legend */
+    uint32_t columns;     /* panels side by side */
+    uint32_t combs_count; /* switches that are combs */
+    double comb_gap;      /* from bar to bar */
+    double spine_x;       /* left of the first comb's spine */
+    bool machines;        /* there are panels */
 };
 
 /** TRYST_E_NOMEM. */
@@ -42,7 +46,5 @@ uint32_t svg_comb_of(const struct svg_layout *layout, uint32_t node);
 double svg_bar_y(const struct svg_layout *layout, uint32_t machine, uint32_t comb);
 /* The box of the node or, of a rank that sits in something, of that. */
 struct svg_place svg_place_of(const struct svg_layout *layout, uint32_t node);
-
-uint32_t svg_machine_of(const struct graph *graph, uint32_t node);
 
 #endif

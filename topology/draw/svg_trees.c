@@ -22,11 +22,6 @@ struct drawing {
     uint32_t depth;
 };
 
-static const uint32_t *parents_of(const struct plan_tree *tree)
-{
-    return tree->broadcast_parent ? tree->broadcast_parent : tree->reduce_parent;
-}
-
 /* Leaves one beside another, each parent over the middle of its children. */
 static void node_place(struct drawing *drawing, uint32_t node, uint32_t depth)
 {
@@ -53,7 +48,7 @@ static bool drawing_make(const struct plan *plan, uint32_t number,
                          struct drawing *drawing)
 {
     const struct plan_tree *tree = &plan->trees[number];
-    *drawing = (struct drawing){.parent = parents_of(tree),
+    *drawing = (struct drawing){.parent = plan_tree_parents(tree),
                                 .ranks_count = plan->ranks_count,
                                 .radius = plan->ranks_count <= 16   ? 9
                                           : plan->ranks_count <= 32 ? 7
@@ -68,15 +63,11 @@ static void edge_draw(struct text *text, const struct drawing *drawing, uint32_t
                       const char *colour)
 {
     uint32_t parent = drawing->parent[child];
-    const double numbers[] = {drawing->x[parent], drawing->y[parent], drawing->x[child],
-                              drawing->y[child]};
-    static const char *const names[] = {"<line x1=\"", "\" y1=\"", "\" x2=\"",
-                                        "\" y2=\""};
-    for (int i = 0; i < 4; i++) {
-        text_add(text, names[i]);
-        text_add_fixed(text, numbers[i], 1);
-    }
-    text_addf(text, "\" stroke=\"%s\" stroke-width=\"1.6\"/>\n", colour);
+    text_addf(text,
+              "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"%s\" "
+              "stroke-width=\"1.6\"/>\n",
+              drawing->x[parent], drawing->y[parent], drawing->x[child],
+              drawing->y[child], colour);
 }
 
 static void rank_draw(struct text *text, const struct drawing *drawing, uint32_t node,
@@ -84,20 +75,14 @@ static void rank_draw(struct text *text, const struct drawing *drawing, uint32_t
 {
     bool root = drawing->parent[node] == GRAPH_NONE;
     double size = drawing->radius * (rank > 99 ? 0.85 : 1.05);
-    text_add(text, "<circle cx=\"");
-    text_add_fixed(text, drawing->x[node], 1);
-    text_add(text, "\" cy=\"");
-    text_add_fixed(text, drawing->y[node], 1);
-    text_add(text, "\" r=\"");
-    text_add_fixed(text, drawing->radius, 1);
-    text_addf(text, "\" fill=\"%s\" stroke=\"%s\"/>\n<text x=\"",
+    text_addf(text,
+              "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\" fill=\"%s\" stroke=\"%s\"/>\n",
+              drawing->x[node], drawing->y[node], drawing->radius,
               root ? colour : "#ffffff", colour);
-    text_add_fixed(text, drawing->x[node], 1);
-    text_add(text, "\" y=\"");
-    text_add_fixed(text, drawing->y[node] + size * 0.36, 1);
-    text_add(text, "\" font-size=\"");
-    text_add_fixed(text, size, 1);
-    text_addf(text, "\" text-anchor=\"middle\" fill=\"%s\">%u</text>\n",
+    text_addf(text,
+              "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.1f\" text-anchor=\"middle\" "
+              "fill=\"%s\">%u</text>\n",
+              drawing->x[node], drawing->y[node] + size * 0.36, size,
               root ? "#ffffff" : "#1f2933", rank);
 }
 
@@ -106,20 +91,16 @@ static void tree_draw(struct text *text, const struct graph_overlaid *overlaid,
                       double top)
 {
     const char *colour = look_tree_colour(number);
-    text_add(text, "<g transform=\"translate(");
-    text_add_fixed(text, left + drawing->radius, 1);
-    text_add(text, " ");
-    text_add_fixed(text, top, 1);
     text_addf(text,
-              ")\">\n<text x=\"-6\" y=\"-20\" font-size=\"11\" fill=\"%s\">tree %u, ",
-              colour, number);
-    text_add_fixed(text, overlaid->plan->trees[number].share * 100, 1);
-    text_add(text, " %</text>\n");
+              "<g transform=\"translate(%.1f %.1f)\">\n<text x=\"-6\" y=\"-20\" "
+              "font-size=\"11\" fill=\"%s\">tree %u, %.1f %%</text>\n",
+              left + drawing->radius, top, colour, number,
+              overlaid->plan->trees[number].share * 100);
     for (uint32_t i = 0; i < drawing->ranks_count; i++)
         if (drawing->parent[i] != GRAPH_NONE)
             edge_draw(text, drawing, i, colour);
     for (uint32_t i = 0; i < drawing->ranks_count; i++)
-        rank_draw(text, drawing, i, overlaid->members ? overlaid->members[i] : i, colour);
+        rank_draw(text, drawing, i, overlaid_rank(overlaid, i), colour);
     text_add(text, "</g>\n");
 }
 

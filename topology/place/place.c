@@ -11,11 +11,13 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "topology/base/arrays.h"
 
 /* Devices tried for a slot, in all. */
 #define EFFORT_MAX (1u << 20)
 
 struct place_work {
+    struct arrays arrays;
     const struct place_ask *ask;
     uint32_t slots;
     struct place_links *links; /* best first: a link's class is its place here */
@@ -25,6 +27,7 @@ struct place_work {
     uint32_t *left;         /* [slots + 1]: weight of pairs with a slot from here on */
     uint32_t *order, *best; /* [slots]: devices */
     uint32_t *cost, *least, *turn; /* [classes]: weight over each; turn: in order */
+    uint32_t *trial;               /* [classes]: the least cost of a slot's devices */
     bool *used;                    /* [devices] */
     uint32_t effort;
 };
@@ -44,15 +47,16 @@ static int path_compare(const struct path *a, const struct path *b)
 }
 
 /* From each device to each: [devices × devices]. */
-static tryst_status paths_between(const struct place_ask *ask, struct path *between)
+static tryst_status paths_between(struct place_work *work, struct path *between)
 {
+    const struct place_ask *ask = work->ask;
     const uint32_t count = ask->devices_count;
-    struct path *paths =
-        ask->graph ? mem_zalloc_array(ask->graph->nodes_count + 1, sizeof *paths) : NULL;
-    tryst_status status = !ask->graph || paths ? TRYST_OK : TRYST_E_NOMEM;
+    const size_t nodes = ask->graph ? ask->graph->nodes_count + 1ul : 0;
+    struct path *paths = arrays_take(&work->arrays, nodes, sizeof *paths);
+    tryst_status status = work->arrays.status;
     for (uint32_t i = 0; i < count * count; i++)
         between[i] = (struct path){.hops = GRAPH_NONE};
-    for (uint32_t i = 0; i < count && paths && status == TRYST_OK; i++) {
+    for (uint32_t i = 0; i < count && ask->graph && status == TRYST_OK; i++) {
         if (ask->nodes[i] == GRAPH_NONE)
             continue;
         status = path_find_direct(ask->graph, ask->nodes[i], paths);
@@ -60,7 +64,6 @@ static tryst_status paths_between(const struct place_ask *ask, struct path *betw
             if (ask->nodes[j] != GRAPH_NONE)
                 between[i * count + j] = paths[ask->nodes[j]];
     }
-    mem_free(paths);
     return status;
 }
 
@@ -114,16 +117,14 @@ static void classes_fill(struct place_work *work, const struct path *between)
 static tryst_status links_find(struct place_work *work)
 {
     const size_t pairs = (size_t)work->ask->devices_count * work->ask->devices_count;
-    struct path *between = mem_zalloc_array(pairs, sizeof *between);
+    struct path *between = arrays_take(&work->arrays, pairs, sizeof *between);
     work->links = mem_zalloc_array(pairs, sizeof *work->links);
-    work->class_of = mem_zalloc_array(pairs, sizeof *work->class_of);
-    tryst_status status =
-        between && work->links && work->class_of ? TRYST_OK : TRYST_E_NOMEM;
-    if (status == TRYST_OK)
-        status = paths_between(work->ask, between);
+    work->class_of = arrays_take(&work->arrays, pairs, sizeof *work->class_of);
+    if (work->arrays.status || !work->links)
+        return TRYST_E_NOMEM;
+    tryst_status status = paths_between(work, between);
     if (status == TRYST_OK)
         classes_fill(work, between);
-    mem_free(between);
     return status;
 }
 
@@ -224,37 +225,32 @@ static void order_in_turn(struct place_work *work)
     all_give(work);
 }
 
-/* The device that costs least now; `trial` has room for a cost. */
-static uint32_t device_cheapest(struct place_work *work, uint32_t slot, uint32_t *trial)
+/* The device that costs least now. */
+static uint32_t device_cheapest(struct place_work *work, uint32_t slot)
 {
     uint32_t cheapest = GRAPH_NONE;
     for (uint32_t device = 0; device < work->ask->devices_count; device++) {
         if (work->used[device])
             continue;
         slot_take(work, slot, device);
-        if (cheapest == GRAPH_NONE || cost_compare(work, work->cost, trial) < 0) {
+        if (cheapest == GRAPH_NONE || cost_compare(work, work->cost, work->trial) < 0) {
             cheapest = device;
-            memcpy(trial, work->cost, work->classes * sizeof *trial);
+            memcpy(work->trial, work->cost, work->classes * sizeof *work->trial);
         }
         slot_give(work, slot);
     }
     return cheapest;
 }
 
-static tryst_status order_greedy(struct place_work *work)
+static void order_greedy(struct place_work *work)
 {
-    uint32_t *trial = mem_zalloc_array(work->classes + 1, sizeof *trial);
-    if (!trial)
-        return TRYST_E_NOMEM;
     for (uint32_t first = 0; first < work->ask->devices_count; first++) {
         slot_take(work, 0, first);
         for (uint32_t slot = 1; slot < work->slots; slot++)
-            slot_take(work, slot, device_cheapest(work, slot, trial));
+            slot_take(work, slot, device_cheapest(work, slot));
         order_keep(work);
         all_give(work);
     }
-    mem_free(trial);
-    return TRYST_OK;
 }
 
 /* What this would come to if all that is not placed yet got the best links, beside the best so far. */
@@ -268,37 +264,25 @@ static int outlook_compare(struct place_work *work, uint32_t slots_placed)
     return order;
 }
 
-static void order_search(struct place_work *work, uint32_t slot)
+/* Depth first. Of all that are as good as the best the `first` in the devices' order: true, there it is; else all that
+ * may be better. */
+static bool order_search(struct place_work *work, uint32_t slot, bool first)
 {
-    if (slot == work->slots) {
-        order_keep(work);
-        return;
-    }
-    for (uint32_t device = 0; device < work->ask->devices_count; device++) {
-        if (work->used[device] || work->effort == 0)
-            continue;
-        work->effort--;
-        slot_take(work, slot, device);
-        if (outlook_compare(work, slot + 1) < 0)
-            order_search(work, slot + 1);
-        slot_give(work, slot);
-    }
-}
-
-/* Of all that are as good as the best, the first in the devices' order. True: there it is. */
-static bool order_first(struct place_work *work, uint32_t slot)
-{
-    if (slot == work->slots) {
-        memcpy(work->best, work->order, work->slots * sizeof *work->best);
-        return true;
-    }
     bool found = false;
+    if (slot == work->slots) {
+        if (first)
+            memcpy(work->best, work->order, work->slots * sizeof *work->best);
+        else
+            order_keep(work);
+        return first;
+    }
     for (uint32_t device = 0; device < work->ask->devices_count && !found; device++) {
         if (work->used[device] || work->effort == 0)
             continue;
         work->effort--;
         slot_take(work, slot, device);
-        found = outlook_compare(work, slot + 1) <= 0 && order_first(work, slot + 1);
+        found = outlook_compare(work, slot + 1) < first &&
+                order_search(work, slot + 1, first);
         slot_give(work, slot);
     }
     return found;
@@ -315,32 +299,17 @@ static tryst_status work_open(const struct place_ask *ask, struct place_work *wo
     tryst_status status = links_find(work);
     if (status != TRYST_OK)
         return status;
-    work->weights = mem_zalloc_array((size_t)slots * slots, sizeof *work->weights);
-    work->left = mem_zalloc_array(slots + 1, sizeof *work->left);
-    work->order = mem_zalloc_array(slots, sizeof *work->order);
-    work->best = mem_zalloc_array(slots, sizeof *work->best);
-    work->cost = mem_zalloc_array(work->classes + 1, sizeof *work->cost);
-    work->least = mem_zalloc_array(work->classes + 1, sizeof *work->least);
-    work->turn = mem_zalloc_array(work->classes + 1, sizeof *work->turn);
-    work->used = mem_zalloc_array(devices, sizeof *work->used);
-    return work->weights && work->left && work->order && work->best && work->cost &&
-                   work->least && work->turn && work->used
-               ? TRYST_OK
-               : TRYST_E_NOMEM;
-}
-
-static void work_close(struct place_work *work)
-{
-    mem_free(work->links);
-    mem_free(work->class_of);
-    mem_free(work->weights);
-    mem_free(work->left);
-    mem_free(work->order);
-    mem_free(work->best);
-    mem_free(work->cost);
-    mem_free(work->least);
-    mem_free(work->turn);
-    mem_free(work->used);
+    struct arrays *arrays = &work->arrays;
+    work->weights = arrays_take(arrays, (size_t)slots * slots, sizeof *work->weights);
+    work->left = arrays_take(arrays, slots + 1, sizeof *work->left);
+    work->order = arrays_take(arrays, slots, sizeof *work->order);
+    work->best = arrays_take(arrays, slots, sizeof *work->best);
+    work->cost = arrays_take(arrays, work->classes + 1, sizeof *work->cost);
+    work->least = arrays_take(arrays, work->classes + 1, sizeof *work->least);
+    work->turn = arrays_take(arrays, work->classes + 1, sizeof *work->turn);
+    work->trial = arrays_take(arrays, work->classes + 1, sizeof *work->trial);
+    work->used = arrays_take(arrays, devices, sizeof *work->used);
+    return arrays->status;
 }
 
 /* What was found, told by rank. Takes the links over. */
@@ -376,14 +345,13 @@ tryst_status place_decide(const struct place_ask *ask, struct place *place_p)
     if (status == TRYST_OK) {
         weights_fill(&work);
         order_in_turn(&work);
-        status = order_greedy(&work);
-    }
-    if (status == TRYST_OK) {
-        order_search(&work, 0);
-        (void)order_first(&work, 0);
+        order_greedy(&work);
+        (void)order_search(&work, 0, false);
+        (void)order_search(&work, 0, true);
         status = place_tell(&work, place_p);
     }
-    work_close(&work);
+    arrays_free(&work.arrays);
+    mem_free(work.links);
     return status;
 }
 

@@ -14,7 +14,7 @@
 #include <assert.h>
 #include <math.h>
 
-#include "arrays.h"
+#include "topology/base/arrays.h"
 
 #define NONE UINT32_MAX
 

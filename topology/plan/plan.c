@@ -34,23 +34,10 @@
     0.04 /* of a plan that starts from one of before: tens of milliseconds at n = 64 */
 #define CLASSES_CALLS 200
 
-static void tree_wipe(struct plan_tree *tree)
-{
-    if (tree->reduce_parent != tree->broadcast_parent)
-        mem_free(tree->reduce_parent);
-    mem_free(tree->broadcast_parent);
-}
-
 void plan_close(struct plan *plan)
 {
-    if (!plan)
-        return;
-    for (uint32_t i = 0; plan->trees && i < plan->trees_count; i++)
-        tree_wipe(&plan->trees[i]);
-    mem_free(plan->trees);
-    mem_free(plan->links);
-    mem_free(plan->load);
-    mem_free(plan->price);
+    if (plan)
+        arrays_free(&plan->arrays);
     mem_free(plan);
 }
 
@@ -60,7 +47,7 @@ void plan_close(struct plan *plan)
 static tryst_status before_price(struct plan_work *work, const struct plan *before)
 {
     const struct overlay *overlay = work->overlay;
-    double *price = mem_zalloc_array(work->links, sizeof *price), sum = 0;
+    double *price = arrays_take(&work->arrays, work->links, sizeof *price), sum = 0;
     if (!price)
         return TRYST_E_NOMEM;
     for (uint32_t i = 0, k = 0; i < work->links; i++) { /* both ascend */
@@ -72,7 +59,6 @@ static tryst_status before_price(struct plan_work *work, const struct plan *befo
     }
     if (sum > 0)
         plan_work_price_links(work, price);
-    mem_free(price);
     return TRYST_OK;
 }
 
@@ -204,43 +190,23 @@ static uint32_t columns_sort(const struct plan_work *work, uint32_t *order)
     return count;
 }
 
-static tryst_status tree_copy(const struct plan_column *column, uint32_t ranks,
-                              struct plan_tree *tree)
-{
-    *tree = (struct plan_tree){
-        .share = column->share, .root = column->root, .depth = column->depth};
-    size_t bytes = ranks * sizeof *column->down;
-    if (column->down) {
-        tree->broadcast_parent = mem_alloc(bytes);
-        if (!tree->broadcast_parent)
-            return TRYST_E_NOMEM;
-        memcpy(tree->broadcast_parent, column->down, bytes);
-    }
-    if (column->up) {
-        tree->reduce_parent = mem_alloc(bytes);
-        if (!tree->reduce_parent)
-            return TRYST_E_NOMEM;
-        memcpy(tree->reduce_parent, column->up, bytes);
-    }
-    return TRYST_OK;
-}
-
 static tryst_status trees_copy(struct plan *plan, struct plan_work *work)
 {
-    uint32_t *order = mem_zalloc_array(work->columns_count, sizeof *order);
+    uint32_t *order = arrays_take(&work->arrays, work->columns_count, sizeof *order);
     if (!order)
         return TRYST_E_NOMEM;
-    uint32_t count = columns_sort(work, order);
-    tryst_status status = TRYST_E_NOMEM;
-    plan->trees = mem_zalloc_array(count, sizeof *plan->trees);
-    if (plan->trees)
-        status = TRYST_OK;
-    for (uint32_t i = 0; i < count && !status; i++) {
-        status = tree_copy(&work->columns[order[i]], work->ranks, &plan->trees[i]);
-        plan->trees_count = i + 1;
+    uint32_t count = columns_sort(work, order), n = work->ranks;
+    plan->trees = arrays_take(&plan->arrays, count, sizeof *plan->trees);
+    for (; plan->trees && plan->trees_count < count; plan->trees_count++) {
+        const struct plan_column *column = &work->columns[order[plan->trees_count]];
+        plan->trees[plan->trees_count] = (struct plan_tree){
+            .share = column->share,
+            .root = column->root,
+            .broadcast_parent = arrays_copy(&plan->arrays, column->down, n, sizeof n),
+            .reduce_parent = arrays_copy(&plan->arrays, column->up, n, sizeof n),
+            .depth = column->depth};
     }
-    mem_free(order);
-    return status;
+    return plan->arrays.status;
 }
 
 static void half_load(struct plan *plan, struct overlay *overlay, const uint32_t *parent,
@@ -269,7 +235,7 @@ static double bound_proved(struct plan_work *work, const double *price)
 {
     double least = INFINITY, sum = 0;
     overlay_costs(work->overlay, price, work->cost);
-    double *cost = mem_zalloc_array(work->ranks, sizeof *cost);
+    double *cost = arrays_take(&work->arrays, work->ranks, sizeof *cost);
     if (!cost)
         return -1;
     struct arborescence *halves[2] = {work->has_down ? work->down : NULL,
@@ -291,7 +257,6 @@ static double bound_proved(struct plan_work *work, const double *price)
         bound = sum / work->ranks;
     else if (work->op != PLAN_ALLREDUCE)
         bound = cost[work->root];
-    mem_free(cost);
     return bound;
 }
 
@@ -348,15 +313,12 @@ static tryst_status plan_make(struct plan_work *work, struct plan **plan_p)
     plan->iterations = work->priced_count;
     plan->columns = work->columns_count;
     memcpy(plan->steps, work->steps, sizeof plan->steps);
-    plan->load = mem_zalloc_array(work->links, sizeof *plan->load);
-    plan->price = mem_zalloc_array(work->links, sizeof *plan->price);
-    plan->links = mem_zalloc_array(work->links, sizeof *plan->links);
-    tryst_status status =
-        plan->load && plan->price && plan->links ? TRYST_OK : TRYST_E_NOMEM;
-    if (!status)
-        status = trees_copy(plan, work);
+    plan->load = arrays_take(&plan->arrays, work->links, sizeof *plan->load);
+    plan->price = arrays_take(&plan->arrays, work->links, sizeof *plan->price);
+    plan->links = arrays_copy(&plan->arrays, work->overlay->links, work->links,
+                              sizeof *plan->links);
+    tryst_status status = trees_copy(plan, work);
     if (!status) {
-        memcpy(plan->links, work->overlay->links, work->links * sizeof *plan->links);
         loads_set(plan, work->overlay, work->weight);
         plan->steps[PLAN_ROUNDED].s_per_byte = plan->s_per_byte;
         status = proof_set(plan, work);

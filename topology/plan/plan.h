@@ -15,6 +15,7 @@
 #ifndef TRYST_TOPOLOGY_PLAN_H
 #define TRYST_TOPOLOGY_PLAN_H
 
+#include "topology/base/arrays.h"
 #include "topology/routes/overlay.h"
 
 /* What the dispatch cuts by default. */
@@ -61,6 +62,12 @@ struct plan_params {
     bool weights_only; /* multiplicative weights, though there is an LP */
 };
 
+/** The half that is told to people: the broadcast's, else the reduce's. */
+static inline const uint32_t *plan_tree_parents(const struct plan_tree *tree)
+{
+    return tree->broadcast_parent ? tree->broadcast_parent : tree->reduce_parent;
+}
+
 /* What was done to the solution, in this order, and what it came to; the last is the plan itself. */
 enum plan_step_kind { PLAN_SOLVED, PLAN_FEWER, PLAN_SHALLOWER, PLAN_ROUNDED, PLAN_STEPS };
 
@@ -72,6 +79,7 @@ struct plan_step {
 };
 
 struct plan {
+    struct arrays arrays; /* all below, and the trees' */
     enum plan_op op;
     uint32_t ranks_count, trees_count, links_count; /* as the overlay's */
     struct plan_tree *trees;

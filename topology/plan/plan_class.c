@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
 #include "core/hash.h"
 
 #define ROUNDS 6 /* trees of switches are seldom deeper */
@@ -68,10 +67,10 @@ tryst_status plan_classes(const struct plan_work *work, uint32_t *class_p,
 {
     const struct overlay *overlay = work->overlay;
     uint32_t nodes = overlay->graph->nodes_count, links = overlay->links_count;
-    uint64_t *colour = mem_zalloc_array(2 * (size_t)nodes, sizeof *colour);
-    struct keyed *keyed = mem_zalloc_array(links, sizeof *keyed);
-    tryst_status status = colour && keyed ? TRYST_OK : TRYST_E_NOMEM;
-    if (!status) {
+    struct arrays scratch = {0};
+    uint64_t *colour = arrays_take(&scratch, 2 * (size_t)nodes, sizeof *colour);
+    struct keyed *keyed = arrays_take(&scratch, links, sizeof *keyed);
+    if (!scratch.status) {
         for (uint32_t i = 0; i < nodes; i++)
             colour[i] = overlay->graph->nodes[i].kind == NODE_RANK;
         for (int round = 0; round < ROUNDS; round++) {
@@ -88,7 +87,6 @@ tryst_status plan_classes(const struct plan_work *work, uint32_t *class_p,
         }
         *count_p = count;
     }
-    mem_free(colour);
-    mem_free(keyed);
-    return status;
+    arrays_free(&scratch);
+    return scratch.status;
 }

@@ -13,7 +13,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
 #include "lp.h"
 
 /* How far from the master's prices to the best ones the first question goes. */
@@ -32,6 +31,7 @@
 #define PIVOT_WORK 2e6 /* pivots × rows */
 
 struct generation {
+    struct arrays arrays;
     struct plan_work *work;
     struct lp *lp;
     double *price, *between; /* by row */
@@ -42,8 +42,7 @@ struct generation {
 static void generation_wipe(struct generation *generation)
 {
     lp_close(generation->lp);
-    mem_free(generation->price);
-    mem_free(generation->between);
+    arrays_free(&generation->arrays);
 }
 
 static tryst_status generation_init(struct generation *generation, struct plan_work *work)
@@ -53,9 +52,10 @@ static tryst_status generation_init(struct generation *generation, struct plan_w
     tryst_status status = lp_open(work->rows, work->groups, &generation->lp);
     if (status)
         return status;
-    generation->price = mem_zalloc_array(work->rows, sizeof *generation->price);
-    generation->between = mem_zalloc_array(work->rows, sizeof *generation->between);
-    return generation->price && generation->between ? TRYST_OK : TRYST_E_NOMEM;
+    struct arrays *arrays = &generation->arrays;
+    generation->price = arrays_take(arrays, work->rows, sizeof *generation->price);
+    generation->between = arrays_take(arrays, work->rows, sizeof *generation->between);
+    return arrays->status;
 }
 
 static tryst_status columns_hand_in(struct generation *generation)

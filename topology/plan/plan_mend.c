@@ -16,7 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
 #include "topology/routes/overlay_price.h"
 
 #define NONE GRAPH_NONE
@@ -217,12 +216,10 @@ static void shares_scale(struct plan_work *work, double *sum)
 /* Whole trees first, so that the others are repaired at prices that know them. */
 static tryst_status trees_take(struct mend *mend, const struct plan *before)
 {
-    tryst_status status = TRYST_OK;
     struct plan_work *work = mend->work;
-    double *sum = mem_zalloc_array(work->groups, sizeof *sum);
-    bool *taken = mem_zalloc_array(before->trees_count, sizeof *taken);
-    if (!sum || !taken)
-        status = TRYST_E_NOMEM;
+    double *sum = arrays_take(&mend->arrays, work->groups, sizeof *sum);
+    bool *taken = arrays_take(&mend->arrays, before->trees_count, sizeof *taken);
+    tryst_status status = mend->arrays.status;
     for (int repair = 0; repair < 2 && !status; repair++)
         for (uint32_t i = 0; i < before->trees_count && !status; i++) {
             const struct plan_tree *tree = &before->trees[i];
@@ -242,8 +239,6 @@ static tryst_status trees_take(struct mend *mend, const struct plan *before)
         }
     if (!status)
         shares_scale(work, sum);
-    mem_free(sum);
-    mem_free(taken);
     return status;
 }
 

@@ -70,28 +70,22 @@ static double busy_of(const struct lifting *lifting, uint32_t link, double bytes
     return bytes / lifting->work->overlay->capacity[link] * lifting->work->scale;
 }
 
-static tryst_status tree_take(struct lifting *lifting, uint32_t column)
+static void tree_take(struct lifting *lifting, uint32_t column)
 {
     struct plan_work *work = lifting->work;
     const struct plan_column *from = &work->columns[column];
     struct lifted *tree = &lifting->trees[lifting->count++];
-    const uint32_t *parent[HALVES] = {from->down,
-                                      from->up == from->down ? NULL : from->up};
-    size_t bytes = work->ranks * sizeof *from->down;
-    *tree = (struct lifted){.column = column,
-                            .share = from->share,
-                            .unit = from->share * work->weight,
-                            .depth = from->depth,
-                            .both = from->up == from->down};
-    for (int half = 0; half < HALVES; half++) {
-        if (!parent[half])
-            continue;
-        tree->parent[half] = arrays_take(&lifting->arrays, 1, bytes);
-        if (!tree->parent[half])
-            return TRYST_E_NOMEM;
-        memcpy(tree->parent[half], parent[half], bytes);
-    }
-    return TRYST_OK;
+    size_t n = work->ranks;
+    bool both = from->up == from->down;
+    *tree = (struct lifted){
+        .column = column,
+        .share = from->share,
+        .unit = from->share * work->weight,
+        .parent = {arrays_copy(&lifting->arrays, from->down, n, sizeof *from->down),
+                   arrays_copy(&lifting->arrays, both ? NULL : from->up, n,
+                               sizeof *from->up)},
+        .depth = from->depth,
+        .both = both};
 }
 
 static tryst_status lifting_init(struct lifting *lifting, struct plan_work *work,
@@ -110,14 +104,13 @@ static tryst_status lifting_init(struct lifting *lifting, struct plan_work *work
         arrays_take(&lifting->arrays, plan_work_used(work), sizeof *lifting->trees);
     if (lifting->arrays.status)
         return TRYST_E_NOMEM;
-    tryst_status status = TRYST_OK;
-    for (uint32_t i = 0; i < work->columns_count && !status; i++)
+    for (uint32_t i = 0; i < work->columns_count; i++)
         if (work->columns[i].share > 0)
-            status = tree_take(lifting, i);
+            tree_take(lifting, i);
     plan_work_time(work, work->row_value);
     for (uint32_t i = 0; i < work->links; i++)
         lifting->used[i] = work->row_value[work->link_row[i]];
-    return status;
+    return lifting->arrays.status;
 }
 
 /* ---- a move ------------------------------------------------------------------------------- */

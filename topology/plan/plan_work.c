@@ -103,26 +103,23 @@ static bool routes_mirrored(struct plan_work *work, const uint32_t *mirror, doub
 static tryst_status rows_make(struct plan_work *work)
 {
     uint32_t count = work->links;
-    struct wire_end *ends = mem_zalloc_array(count, sizeof *ends);
-    uint32_t *mirror = mem_zalloc_array(count, sizeof *mirror);
-    double *other = mem_zalloc_array((size_t)work->ranks * work->ranks, sizeof *other);
-    bool room = ends && mirror && other;
-    work->mirrored = room && work->op == PLAN_ALLREDUCE && count > 0 &&
-                     mirror_find(work->overlay, ends, mirror) &&
-                     routes_mirrored(work, mirror, other);
-    for (uint32_t i = 0; room && !work->averaged && i < count; i++) {
+    struct arrays scratch = {0};
+    struct wire_end *ends = arrays_take(&scratch, count, sizeof *ends);
+    uint32_t *mirror = arrays_take(&scratch, count, sizeof *mirror);
+    double *other =
+        arrays_take(&scratch, (size_t)work->ranks * work->ranks, sizeof *other);
+    tryst_status status = scratch.status;
+    if (!status)
+        work->mirrored = work->op == PLAN_ALLREDUCE && count > 0 &&
+                         mirror_find(work->overlay, ends, mirror) &&
+                         routes_mirrored(work, mirror, other);
+    for (uint32_t i = 0; !status && !work->averaged && i < count; i++) {
         bool second = work->mirrored && mirror[i] < i;
         work->link_row[i] = second ? work->link_row[mirror[i]] : work->rows++;
-        work->row_links[work->link_row[i]]++;
     }
-    mem_free(ends);
-    mem_free(mirror);
-    mem_free(other);
-    if (!room)
-        return TRYST_E_NOMEM;
-    if (!work->averaged)
-        return TRYST_OK;
-    tryst_status status = plan_classes(work, work->link_row, &work->rows);
+    arrays_free(&scratch);
+    if (!status && work->averaged)
+        status = plan_classes(work, work->link_row, &work->rows);
     for (uint32_t i = 0; !status && i < count; i++)
         work->row_links[work->link_row[i]]++;
     return status;
@@ -460,24 +457,14 @@ static tryst_status column_values(struct plan_work *work, struct plan_column *co
     return TRYST_OK;
 }
 
-static uint32_t *parents_copy(struct plan_work *work, const uint32_t *parent)
-{
-    uint32_t *copy = arrays_take(&work->arrays, work->ranks, sizeof *copy);
-    if (copy)
-        memcpy(copy, parent, work->ranks * sizeof *copy);
-    return copy;
-}
-
 static tryst_status column_fill(struct plan_work *work, const uint32_t *down,
                                 const uint32_t *up, struct plan_column *column)
 {
-    if (down && !(column->down = parents_copy(work, down)))
-        return TRYST_E_NOMEM;
-    if (up == down)
-        column->up = column->down;
-    else if (up && !(column->up = parents_copy(work, up)))
-        return TRYST_E_NOMEM;
-    return column_values(work, column);
+    size_t n = work->ranks;
+    column->down = arrays_copy(&work->arrays, down, n, sizeof *down);
+    column->up =
+        up == down ? column->down : arrays_copy(&work->arrays, up, n, sizeof *up);
+    return work->arrays.status ? TRYST_E_NOMEM : column_values(work, column);
 }
 
 static tryst_status columns_room(struct plan_work *work)

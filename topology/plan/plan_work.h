@@ -21,7 +21,6 @@
 #include <stddef.h>
 
 #include "arborescence.h"
-#include "arrays.h"
 #include "plan.h"
 
 struct plan_column {

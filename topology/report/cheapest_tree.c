@@ -5,9 +5,8 @@
  * One idea (Edmonds 1967, in the dense form of Tarjan 1977): every rank but the root must be entered, so the cheapest link
  * into it is paid in any case; take that off all links into it. Where the links paid for make a circle, the circle is one
  * rank from then on. What was taken off in all is the cost.
- * A walk goes backwards by those links until it meets the root's side or itself, so each turn either ends a walk or
- * melts a circle: 2n turns of n steps each. Without a root everything melts, and what was taken off the sets that a rank
- * is not in is the cost from that rank.
+ * A walk goes backwards by those links until it meets itself, where a circle melts: 2n turns of n steps each. In the end
+ * everything has melted, and what was taken off the sets that a rank is not in is the cost from that rank.
  */
 #include "cheapest_tree.h"
 
@@ -17,7 +16,7 @@
 #include "topology/base/graph.h"
 
 /* States of a (molten) rank. */
-enum { FREE, ON_WALK, DONE, MOLTEN };
+enum { FREE, ON_WALK, MOLTEN };
 
 struct melt {
     double *in; /* in[v × n + u]: what is left of the cost of u → v */
@@ -58,37 +57,6 @@ static void melt_two(struct melt *melt, uint32_t a, uint32_t b)
     for (size_t v = 0; v < n; v++)
         melt->in[v * n + a] = fmin(melt->in[v * n + a], melt->in[v * n + b]);
 }
-
-/* Walks backwards from `v` until what is behind is done. INFINITY: it cannot be entered. */
-static double walk_from(struct melt *melt, uint32_t v)
-{
-    double paid = 0;
-    melt->walk_count = 0;
-    for (;;) {
-        melt->walk[melt->walk_count++] = v;
-        melt->state[v] = ON_WALK;
-        uint32_t u = cheapest_in(melt, v);
-        double least = u == v ? INFINITY : melt->in[(size_t)v * melt->n + u];
-        if (!isfinite(least))
-            return INFINITY;
-        paid += least;
-        for (uint32_t w = 0; w < melt->n; w++)
-            melt->in[(size_t)v * melt->n + w] -= least;
-        if (melt->state[u] == DONE)
-            break;
-        if (melt->state[u] == ON_WALK) { /* the circle is the walk's end from u on */
-            while (melt->walk[melt->walk_count - 1] != u)
-                melt_two(melt, u, melt->walk[--melt->walk_count]);
-            melt->walk_count--;
-        }
-        v = u;
-    }
-    for (uint32_t k = 0; k < melt->walk_count; k++)
-        melt->state[melt->walk[k]] = DONE;
-    return paid;
-}
-
-/* ---- all roots at once -------------------------------------------------------------------- */
 
 /* Sets of ranks by number: the ranks themselves, then the circles in the order in which they melted. What was taken
  * off the links into a set is paid by each root outside of it, and by no root inside. */
@@ -163,20 +131,4 @@ bool cheapest_tree_costs(const double *cost, uint32_t n, bool inwards, double *s
     for (uint32_t r = 0; r < n; r++)
         costs_p[r] = all - sets.paid[r];
     return true;
-}
-
-/* ---- one root ----------------------------------------------------------------------------- */
-
-double cheapest_tree_cost(const double *cost, uint32_t n, uint32_t root, bool inwards,
-                          double *scratch, uint32_t *numbers)
-{
-    struct melt melt = {
-        .in = scratch, .n = n, .state = numbers, .walk = numbers + n, .walk_count = 0};
-    double paid = 0;
-    melt_begin(&melt, cost, inwards);
-    melt.state[root] = DONE;
-    for (uint32_t v = 0; v < n && isfinite(paid); v++)
-        if (melt.state[v] == FREE)
-            paid += walk_from(&melt, v);
-    return paid;
 }

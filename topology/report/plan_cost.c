@@ -7,7 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
 #include "topology/routes/overlay_price.h"
 
 /* Up to so many ranks each is tried as the root of a shape. */
@@ -21,6 +20,7 @@ static const char *const shape_names[SHAPES] = {
 };
 
 struct costing {
+    struct arrays arrays;
     struct overlay *overlay;
     enum plan_op op;
     uint32_t n;
@@ -281,42 +281,28 @@ static struct cost_shape plan_itself(struct costing *costing, const struct plan 
     return cost;
 }
 
-static bool costing_init(struct costing *costing, struct overlay *overlay,
-                         const struct plan *plan, double sum_bytes_per_s)
+static tryst_status costing_init(struct costing *costing, struct overlay *overlay,
+                                 const struct plan *plan, double sum_bytes_per_s)
 {
     uint32_t n = overlay->ranks_count;
+    struct arrays *arrays = &costing->arrays;
     *costing = (struct costing){
-        .overlay = overlay,
-        .op = plan->op,
-        .n = n,
-        .sum_s = 1 / sum_bytes_per_s,
-        .parent = mem_zalloc_array(n, sizeof *costing->parent),
-        .round = mem_zalloc_array(n, sizeof *costing->round),
-        .next_to = mem_zalloc_array(n, sizeof *costing->next_to),
-        .children = mem_zalloc_array(n, sizeof *costing->children),
-        .adds = mem_zalloc_array(n, sizeof *costing->adds),
-        .load = mem_zalloc_array(overlay->links_count, sizeof *costing->load),
-    };
-    return costing->parent && costing->round && costing->next_to && costing->children &&
-           costing->adds && costing->load;
-}
-
-static void costing_wipe(struct costing *costing)
-{
-    mem_free(costing->parent);
-    mem_free(costing->round);
-    mem_free(costing->next_to);
-    mem_free(costing->children);
-    mem_free(costing->adds);
-    mem_free(costing->load);
+        .overlay = overlay, .op = plan->op, .n = n, .sum_s = 1 / sum_bytes_per_s};
+    costing->parent = arrays_take(arrays, n, sizeof *costing->parent);
+    costing->round = arrays_take(arrays, n, sizeof *costing->round);
+    costing->next_to = arrays_take(arrays, n, sizeof *costing->next_to);
+    costing->children = arrays_take(arrays, n, sizeof *costing->children);
+    costing->adds = arrays_take(arrays, n, sizeof *costing->adds);
+    costing->load = arrays_take(arrays, overlay->links_count, sizeof *costing->load);
+    return arrays->status;
 }
 
 tryst_status plan_cost(struct overlay *overlay, const struct plan *plan, uint32_t root,
                        struct err *err, struct cost_table *table)
 {
     struct costing costing;
-    bool fine = costing_init(&costing, overlay, plan, table->sum_bytes_per_s);
-    if (fine) {
+    tryst_status status = costing_init(&costing, overlay, plan, table->sum_bytes_per_s);
+    if (status == TRYST_OK) {
         neighbours_find(&costing);
         table->shapes[0] = plan_itself(&costing, plan, root, (double)table->bytes);
         table->shapes_count = 1;
@@ -329,6 +315,6 @@ tryst_status plan_cost(struct overlay *overlay, const struct plan *plan, uint32_
                 table->wins = s;
         table->latency_unknown = costing.latency_unknown;
     }
-    costing_wipe(&costing);
-    return fine ? TRYST_OK : err_set(err, TRYST_E_NOMEM, "no memory to predict times");
+    arrays_free(&costing.arrays);
+    return status ? err_set(err, status, "no memory to predict times") : TRYST_OK;
 }

@@ -16,22 +16,22 @@
 
 /* ---- numbers ------------------------------------------------------------------------------ */
 
-static void time_write(struct text *text, double s)
+static void time_write(struct text *text, const char *before, double s)
 {
     if (s >= 1)
-        text_addf(text, "%.4g s", s);
+        text_addf(text, "%s%.4g s", before, s);
     else if (s >= 1e-3)
-        text_addf(text, "%.4g ms", s * 1e3);
+        text_addf(text, "%s%.4g ms", before, s * 1e3);
     else
-        text_addf(text, "%.4g us", s * 1e6);
+        text_addf(text, "%s%.4g us", before, s * 1e6);
 }
 
-static void rate_write(struct text *text, double bytes_per_s)
+static void rate_write(struct text *text, const char *before, double bytes_per_s)
 {
     if (isinf(bytes_per_s))
-        text_add(text, "unlimited");
+        text_addf(text, "%sunlimited", before);
     else
-        text_addf(text, "%.4g Gbit/s", bytes_per_s / BYTES_PER_GBIT);
+        text_addf(text, "%s%.4g Gbit/s", before, bytes_per_s / BYTES_PER_GBIT);
 }
 
 static void bytes_write(struct text *text, uint64_t bytes)
@@ -67,8 +67,7 @@ static void head_write(const struct plan_report *report, struct text *text)
         text_addf(text, ", root %s", member_name(report, report->root));
     text_addf(text, "\n  time         %.6g s per Gbit", time);
     if (time > 0) {
-        text_add(text, " (");
-        rate_write(text, 1 / plan->s_per_byte);
+        rate_write(text, " (", 1 / plan->s_per_byte);
         text_add(text, ")");
     }
     text_addf(text,
@@ -147,8 +146,7 @@ static void steps_write(const struct plan_report *report, struct text *text)
                   step->s_per_byte * BYTES_PER_GBIT);
         if (before)
             text_addf(text, " (%+.2g %%)", slower_percent(before, step));
-        text_add(text, ", filling ");
-        time_write(text, plan_step_fill_s(step));
+        time_write(text, ", filling ", plan_step_fill_s(step));
         text_add(text, "\n");
         before = step;
     }
@@ -187,7 +185,7 @@ static void links_write(const struct plan_report *report, struct text *text)
         const struct graph_link *link = &report->graph->links[overlay->links[l]];
         text_addf(text, "    %s -> %s: ", report->graph->nodes[link->from].name,
                   report->graph->nodes[link->to].name);
-        rate_write(text, overlay->capacity[l]);
+        rate_write(text, "", overlay->capacity[l]);
         text_addf(text, ", load %.4g, busy %.3g %% of the time, price %.3g\n",
                   plan->load[l], 100 * link_time(report, l) / plan->s_per_byte,
                   plan->price[l] * overlay->capacity[l]);
@@ -206,21 +204,15 @@ static void costs_write(const struct plan_report *report, struct text *text)
     for (uint32_t s = 0; s < costs->shapes_count; s++) {
         const struct cost_shape *shape = &costs->shapes[s];
         text_addf(text, "    %-10s", shape->name);
-        time_write(text, cost_total_s(shape));
-        text_add(text, " = latency ");
-        time_write(text, shape->latency_s);
-        text_add(text, " + moving ");
-        time_write(text, shape->move_s);
-        if (shape->sum_s > 0) {
-            text_add(text, " + summing ");
-            time_write(text, shape->sum_s);
-        }
-        if (s == 0) {
-            text_add(text, " + filling ");
-            time_write(text, shape->fill_s);
-        } else {
+        time_write(text, "", cost_total_s(shape));
+        time_write(text, " = latency ", shape->latency_s);
+        time_write(text, " + moving ", shape->move_s);
+        if (shape->sum_s > 0)
+            time_write(text, " + summing ", shape->sum_s);
+        if (s == 0)
+            time_write(text, " + filling ", shape->fill_s);
+        else
             text_addf(text, ", root %s", member_name(report, shape->root));
-        }
         text_add(text, "\n");
     }
 }
@@ -249,18 +241,13 @@ static void line_add(void *arg, uint32_t number, double share)
     struct text line = {0};
     text_addf(&line, "  %s -> %s: ", lines->graph->nodes[link->from].name,
               lines->graph->nodes[link->to].name);
-    rate_write(&line, link->bytes_per_s.value);
-    if (link->latency_ns.value != GRAPH_UNKNOWN) {
-        text_add(&line, ", ");
-        time_write(&line, link->latency_ns.value * 1e-9);
-    }
+    rate_write(&line, "", link->bytes_per_s.value);
+    if (link->latency_ns.value != GRAPH_UNKNOWN)
+        time_write(&line, ", ", link->latency_ns.value * 1e-9);
     if (share < 1)
         text_addf(&line, ", carries %.4g of it", share);
     text_add(&line, "\n");
-    if (lines->text.data)
-        text_add(&line, lines->text.data);
-    line.failed = line.failed || lines->text.failed;
-    text_drop(&lines->text);
+    text_join(&line, &lines->text);
     lines->text = line;
 }
 
@@ -269,17 +256,15 @@ static void took_write(const struct overlay_edge *edge, uint64_t bytes, struct t
     double move_s = isinf(edge->bytes_per_s) ? 0 : (double)bytes / edge->bytes_per_s;
     bool known = edge->latency_ns != GRAPH_UNKNOWN;
     bytes_write(text, bytes);
-    text_add(text, ": ");
-    time_write(text, move_s + (known ? edge->latency_ns * 1e-9 : 0));
+    time_write(text, ": ", move_s + (known ? edge->latency_ns * 1e-9 : 0));
     text_add(text, " predicted, ");
     if (known) {
-        time_write(text, edge->latency_ns * 1e-9);
+        time_write(text, "", edge->latency_ns * 1e-9);
         text_add(text, " of it latency, ");
     } else {
         text_add(text, "without the latency, which is not known for every link, ");
     }
-    text_add(text, "at ");
-    rate_write(text, edge->bytes_per_s);
+    rate_write(text, "at ", edge->bytes_per_s);
     text_add(text, "\n");
 }
 
@@ -295,10 +280,7 @@ void route_text_write(const struct graph *graph, struct overlay *overlay, uint64
         text_addf(text, ", %.6g equal routes, 1/%.6g of the data on each", edge.routes,
                   edge.routes);
     text_add(text, "\n");
-    if (lines.text.data)
-        text_add(text, lines.text.data);
-    text->failed = text->failed || lines.text.failed;
-    text_drop(&lines.text);
+    text_join(text, &lines.text);
     text_add(text, "bottleneck: ");
     if (edge.bottleneck == GRAPH_NONE) {
         text_add(text, "none, no link limits");
@@ -306,7 +288,7 @@ void route_text_write(const struct graph *graph, struct overlay *overlay, uint64
         const struct graph_link *link = &graph->links[overlay->links[edge.bottleneck]];
         text_addf(text, "%s -> %s, ", graph->nodes[link->from].name,
                   graph->nodes[link->to].name);
-        rate_write(text, overlay->capacity[edge.bottleneck]);
+        rate_write(text, "", overlay->capacity[edge.bottleneck]);
     }
     text_add(text, "\n");
     took_write(&edge, bytes, text);

@@ -12,7 +12,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/alloc.h"
 #include "topology/routes/overlay_price.h"
 
 #define ALL_ORDERS_MAX   8u
@@ -24,6 +23,7 @@
 #define BETTER           (1 - 1e-12)
 
 struct ring {
+    struct arrays arrays;
     struct overlay *overlay;
     uint32_t n;
     bool closed, backwards;
@@ -139,14 +139,12 @@ static void orders_try(struct ring *ring, uint32_t k, double *loads, double *bes
 
 static tryst_status orders_all(struct ring *ring, double *best_p)
 {
-    double *loads =
-        mem_zalloc_array((size_t)ring->n * ring->overlay->links_count, sizeof *loads);
-    if (!loads)
-        return TRYST_E_NOMEM;
+    size_t count = (size_t)ring->n * ring->overlay->links_count;
+    double *loads = arrays_take(&ring->arrays, count, sizeof *loads);
     *best_p = INFINITY;
-    orders_try(ring, 0, loads, best_p);
-    mem_free(loads);
-    return TRYST_OK;
+    if (loads)
+        orders_try(ring, 0, loads, best_p);
+    return ring->arrays.status;
 }
 
 /* ---- a first order ------------------------------------------------------------------------ */
@@ -350,24 +348,15 @@ static void orders_search(struct ring *ring, double *best_p)
 
 /* ---- the whole ---------------------------------------------------------------------------- */
 
-static void ring_close(struct ring *ring)
-{
-    mem_free(ring->order);
-    mem_free(ring->scratch);
-    mem_free(ring->distance);
-    mem_free(ring->load);
-    mem_free(ring->trial);
-}
-
 static bool ring_open(struct ring *ring, uint32_t root)
 {
     size_t n = ring->n, links = ring->overlay->links_count;
-    ring->order = mem_alloc(n * sizeof *ring->order);
-    ring->scratch = mem_alloc(n * sizeof *ring->scratch);
-    ring->distance = mem_zalloc_array(n * n, sizeof *ring->distance);
-    ring->load = mem_zalloc_array(links, sizeof *ring->load);
-    ring->trial = mem_zalloc_array(links, sizeof *ring->trial);
-    if (!ring->order || !ring->scratch || !ring->distance || !ring->load || !ring->trial)
+    ring->order = arrays_take(&ring->arrays, n, sizeof *ring->order);
+    ring->scratch = arrays_take(&ring->arrays, n, sizeof *ring->scratch);
+    ring->distance = arrays_take(&ring->arrays, n * n, sizeof *ring->distance);
+    ring->load = arrays_take(&ring->arrays, links, sizeof *ring->load);
+    ring->trial = arrays_take(&ring->arrays, links, sizeof *ring->trial);
+    if (ring->arrays.status)
         return false;
     for (uint32_t i = 0; i < n; i++)
         ring->order[i] = i;
@@ -398,7 +387,7 @@ tryst_status plan_ring(struct overlay *overlay, enum plan_op op, uint32_t root,
             status = orders_all(&ring, &best);
         else
             orders_search(&ring, &best);
-        ring_close(&ring);
+        arrays_free(&ring.arrays);
     }
     if (status != TRYST_OK)
         return err_set(err, status, "no memory for a ring of %u ranks", ring.n);

@@ -24,6 +24,7 @@
 #define NEAR 1e-9
 
 struct verify {
+    struct arrays arrays; /* all below, but the list of trees */
     const struct graph *graph;
     const char *name;
     struct err *err;
@@ -99,7 +100,7 @@ static tryst_status members_read(struct verify *verify)
         (!json_is_array(list) || count == 0 || count > verify->graph->ranks_count))
         return wrong(verify, "\"ranks\" must be a list of rank numbers of the cluster");
     verify->n = (uint32_t)count;
-    verify->members = mem_alloc(count * sizeof *verify->members);
+    verify->members = arrays_take(&verify->arrays, count, sizeof *verify->members);
     if (!verify->members)
         return no_memory(verify);
     for (uint32_t i = 0; i < verify->n; i++) {
@@ -140,19 +141,17 @@ static tryst_status rooms_make(struct verify *verify)
         return status == TRYST_E_NOMEM ? no_memory(verify)
                                        : wrong(verify, "%s", why.text);
     size_t n = verify->n, links = verify->overlay->links_count;
-    verify->load = mem_zalloc_array(links, sizeof(double));
-    verify->price = mem_zalloc_array(links, sizeof(double));
-    verify->cost = mem_zalloc_array(n * n, sizeof(double));
-    verify->scratch = mem_zalloc_array(n * n, sizeof(double));
-    verify->share = mem_zalloc_array(n, sizeof(double));
-    verify->parent = mem_zalloc_array(n, sizeof(uint32_t));
-    verify->depth = mem_zalloc_array(n, sizeof(uint32_t));
-    verify->numbers = mem_zalloc_array(5 * n, sizeof(uint32_t));
-    verify->roots = mem_zalloc_array(4 * n, sizeof(double));
-    bool fine = verify->load && verify->price && verify->cost && verify->scratch &&
-                verify->share && verify->parent && verify->depth && verify->numbers &&
-                verify->roots;
-    return fine ? TRYST_OK : no_memory(verify);
+    struct arrays *arrays = &verify->arrays;
+    verify->load = arrays_take(arrays, links, sizeof(double));
+    verify->price = arrays_take(arrays, links, sizeof(double));
+    verify->cost = arrays_take(arrays, n * n, sizeof(double));
+    verify->scratch = arrays_take(arrays, n * n, sizeof(double));
+    verify->share = arrays_take(arrays, n, sizeof(double));
+    verify->parent = arrays_take(arrays, n, sizeof(uint32_t));
+    verify->depth = arrays_take(arrays, n, sizeof(uint32_t));
+    verify->numbers = arrays_take(arrays, 5 * n, sizeof(uint32_t));
+    verify->roots = arrays_take(arrays, 4 * n, sizeof(double));
+    return arrays->status ? no_memory(verify) : TRYST_OK;
 }
 
 /* ---- trees -------------------------------------------------------------------------------- */
@@ -211,15 +210,6 @@ static struct plan_tree *tree_new(struct verify *verify)
     return &plan->trees[plan->trees_count++];
 }
 
-static tryst_status half_keep(const struct verify *verify, uint32_t **parent_p)
-{
-    *parent_p = mem_alloc(verify->n * sizeof **parent_p);
-    if (!*parent_p)
-        return no_memory(verify);
-    memcpy(*parent_p, verify->parent, verify->n * sizeof **parent_p);
-    return TRYST_OK;
-}
-
 /* One half of a tree: reads it, checks that it spans, adds what it loads. */
 static tryst_status half_check(struct verify *verify, json_t *tree, const char *what,
                                bool up, struct plan_tree *kept, double amount)
@@ -248,7 +238,9 @@ static tryst_status half_check(struct verify *verify, json_t *tree, const char *
                          from, to);
         overlay_load(verify->overlay, from, to, amount, verify->load);
     }
-    return half_keep(verify, up ? &kept->reduce_parent : &kept->broadcast_parent);
+    *(up ? &kept->reduce_parent : &kept->broadcast_parent) =
+        arrays_copy(&verify->arrays, verify->parent, verify->n, sizeof *verify->parent);
+    return verify->arrays.status ? no_memory(verify) : TRYST_OK;
 }
 
 static tryst_status tree_check(struct verify *verify, json_t *tree, const char *what,
@@ -390,30 +382,18 @@ static tryst_status links_check(struct verify *verify)
 
 /* ---- the bound ---------------------------------------------------------------------------- */
 
-static double tree_cost(const struct verify *verify, uint32_t root, bool inwards)
-{
-    return cheapest_tree_cost(verify->cost, verify->n, root, inwards, verify->scratch,
-                              verify->numbers);
-}
-
 /* What any plan costs at these prices, at least. */
 static double bound_find(struct verify *verify)
 {
-    double best = INFINITY, sum = 0;
-    overlay_costs(verify->overlay, verify->price, verify->cost);
-    switch (verify->op) {
-    case PLAN_BROADCAST: return tree_cost(verify, verify->plan_root, false);
-    case PLAN_REDUCE: return tree_cost(verify, verify->plan_root, true);
-    default: break;
-    }
     double *out = verify->roots, *in = verify->roots + verify->n;
-    double *sums = verify->roots + 2ul * verify->n;
-    bool connected = true;
+    double *sums = verify->roots + 2ul * verify->n, best = INFINITY, sum = 0;
+    bool up = plan_op_sums(verify->op), connected = true;
+    overlay_costs(verify->overlay, verify->price, verify->cost);
     memset(verify->roots, 0, 2ul * verify->n * sizeof *verify->roots);
-    if (verify->op != PLAN_REDUCE_SCATTER)
+    if (!up || verify->op == PLAN_ALLREDUCE)
         connected = cheapest_tree_costs(verify->cost, verify->n, false, verify->scratch,
                                         verify->numbers, sums, out);
-    if (verify->op != PLAN_ALLGATHER && connected)
+    if (up && connected)
         connected = cheapest_tree_costs(verify->cost, verify->n, true, verify->scratch,
                                         verify->numbers, sums, in);
     if (!connected)
@@ -422,6 +402,8 @@ static double bound_find(struct verify *verify)
         best = fmin(best, out[r] + in[r]);
         sum += (out[r] + in[r]) / verify->n;
     }
+    if (verify->op == PLAN_BROADCAST || verify->op == PLAN_REDUCE)
+        return out[verify->plan_root] + in[verify->plan_root];
     return verify->op == PLAN_ALLREDUCE ? best : sum;
 }
 
@@ -502,15 +484,6 @@ static tryst_status all_check(struct verify *verify)
     return status;
 }
 
-static void kept_wipe(struct plan *plan)
-{
-    for (uint32_t t = 0; t < plan->trees_count; t++) {
-        mem_free(plan->trees[t].broadcast_parent);
-        mem_free(plan->trees[t].reduce_parent);
-    }
-    mem_free(plan->trees);
-}
-
 tryst_status plan_verify(const struct graph *graph, const char *json, size_t bytes,
                          const char *name, struct err *err)
 {
@@ -525,12 +498,8 @@ tryst_status plan_verify(const struct graph *graph, const char *json, size_t byt
     tryst_status status = json_is_object(verify.root)
                               ? all_check(&verify)
                               : wrong(&verify, "a plan is an object, {…}");
-    void *const rooms[] = {verify.members, verify.load,  verify.price,  verify.cost,
-                           verify.scratch, verify.share, verify.parent, verify.depth,
-                           verify.numbers, verify.roots};
-    for (size_t k = 0; k < sizeof rooms / sizeof *rooms; k++)
-        mem_free(rooms[k]);
-    kept_wipe(&verify.plan);
+    arrays_free(&verify.arrays);
+    mem_free(verify.plan.trees);
     overlay_close(verify.overlay);
     json_decref(verify.root);
     return status;

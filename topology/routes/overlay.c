@@ -99,7 +99,7 @@ static uint32_t node_member(const struct overlay_private *own, uint32_t node)
 static void into_members(struct overlay_private *own, uint32_t members_count)
 {
     const struct graph *graph = own->graph;
-    uint32_t *from = own->into_from;
+    uint32_t *from = own->into_from + 1; /* moves back as links are put in */
     for (uint32_t l = 0; l < graph->links_count; l++) {
         uint32_t member = node_member(own, graph->links[l].to);
         if (member != GRAPH_NONE && !graph->links[l].down)
@@ -112,9 +112,6 @@ static void into_members(struct overlay_private *own, uint32_t members_count)
         if (member != GRAPH_NONE && !graph->links[l].down)
             own->into_link[from[member]++] = l;
     }
-    for (uint32_t i = members_count; i > 0; i--)
-        from[i] = from[i - 1];
-    from[0] = 0;
 }
 
 /* ---- given routes ------------------------------------------------------------------------- */
@@ -205,9 +202,9 @@ static tryst_status givens_make(struct overlay_private *own, struct err *err)
     uint32_t links = 0;
     for (uint32_t r = 0; r < graph->routes_count; r++)
         links += given_fill(own, &graph->routes[r], &unused, NULL);
-    own->givens = mem_alloc(graph->routes_count * sizeof *own->givens);
-    own->given_links = mem_alloc(links * sizeof *own->given_links);
-    if (!own->givens || !own->given_links)
+    own->givens = arrays_take(&own->arrays, graph->routes_count, sizeof *own->givens);
+    own->given_links = arrays_take(&own->arrays, links, sizeof *own->given_links);
+    if (own->arrays.status)
         return err_set(err, TRYST_E_NOMEM, "no memory for %u given routes",
                        graph->routes_count);
     for (uint32_t r = 0; r < graph->routes_count; r++) {
@@ -236,9 +233,9 @@ static bool edge_exists(const struct overlay_private *own, uint32_t i, uint32_t 
     return i != j && own->origins[own->origin_of[i]].end_of[j] != GRAPH_NONE;
 }
 
-/* Whom member 0 reaches. Returns how many. */
-static uint32_t reached_from_first(const struct overlay_private *own, uint32_t count,
-                                   bool *reached, uint32_t *queue)
+/* Whom member 0 reaches or, backwards, who reaches it. Returns how many. */
+static uint32_t reached_count(const struct overlay_private *own, uint32_t count,
+                              bool backwards, bool *reached, uint32_t *queue)
 {
     uint32_t found = 1;
     memset(reached, 0, count);
@@ -246,26 +243,10 @@ static uint32_t reached_from_first(const struct overlay_private *own, uint32_t c
     queue[0] = 0;
     for (uint32_t k = 0; k < found; k++)
         for (uint32_t j = 0; j < count && found < count; j++)
-            if (!reached[j] && edge_exists(own, queue[k], j)) {
+            if (!reached[j] &&
+                edge_exists(own, backwards ? j : queue[k], backwards ? queue[k] : j)) {
                 reached[j] = true;
                 queue[found++] = j;
-            }
-    return found;
-}
-
-/* Who reaches member 0: until a pass over all finds nobody new. */
-static uint32_t reaching_first(const struct overlay_private *own, uint32_t count,
-                               bool *reaching, uint32_t *queue)
-{
-    uint32_t found = 1;
-    memset(reaching, 0, count);
-    reaching[0] = true;
-    queue[0] = 0;
-    for (uint32_t k = 0; k < found; k++)
-        for (uint32_t i = 0; i < count && found < count; i++)
-            if (!reaching[i] && edge_exists(own, i, queue[k])) {
-                reaching[i] = true;
-                queue[found++] = i;
             }
     return found;
 }
@@ -294,14 +275,15 @@ static tryst_status connected_check(const struct overlay_private *own, uint32_t 
                                     struct err *err)
 {
     char from[160], to[160];
-    bool *marks = mem_alloc(count);
-    uint32_t *queue = mem_alloc(count * sizeof *queue);
+    struct arrays scratch = {0};
+    bool *marks = arrays_take(&scratch, count, sizeof *marks);
+    uint32_t *queue = arrays_take(&scratch, count, sizeof *queue);
     tryst_status status = TRYST_OK;
-    if (!marks || !queue) {
+    if (scratch.status) {
         status = no_memory(err, count);
     } else {
-        bool forward = reached_from_first(own, count, marks, queue) < count;
-        if (forward || reaching_first(own, count, marks, queue) < count) {
+        bool forward = reached_count(own, count, false, marks, queue) < count;
+        if (forward || reached_count(own, count, true, marks, queue) < count) {
             members_list(own, count, marks, forward, from, sizeof from);
             members_list(own, count, marks, !forward, to, sizeof to);
             status =
@@ -311,8 +293,7 @@ static tryst_status connected_check(const struct overlay_private *own, uint32_t 
                         from, to);
         }
     }
-    mem_free(queue);
-    mem_free(marks);
+    arrays_free(&scratch);
     return status;
 }
 
@@ -359,21 +340,15 @@ static void class_use(const struct overlay_private *own, const struct origin *or
     }
 }
 
-static tryst_status links_use(const struct overlay_private *own, uint32_t members_count,
-                              bool *link_used, struct err *err)
+static void links_use(const struct overlay_private *own, bool *node_used, bool *end_used,
+                      bool *link_used)
 {
-    bool *node_used = mem_alloc(own->inner_count + 1ul);
-    bool *end_used = mem_alloc(members_count);
-    bool fine = node_used && end_used;
-    for (uint32_t o = 0; fine && o < own->origins_count; o++)
+    for (uint32_t o = 0; o < own->origins_count; o++)
         for (uint32_t c = 0; c < own->origins[o].classes_count; c++)
             class_use(own, &own->origins[o], &own->origins[o].classes[c], node_used,
                       end_used, link_used);
     for (uint32_t k = 0; k < own->given_links_count; k++)
         link_used[own->given_links[k].link] = true;
-    mem_free(end_used);
-    mem_free(node_used);
-    return fine ? TRYST_OK : no_memory(err, members_count);
 }
 
 static tryst_status links_number(struct overlay *overlay, const bool *link_used,
@@ -407,39 +382,24 @@ void overlay_close(struct overlay *overlay)
     if (!overlay)
         return;
     struct overlay_private *own = overlay->own;
-    if (own) {
-        void *const parts[] = {
-            own->members,   own->member_of, own->place,       own->inner_of,
-            own->node_of,   own->into_from, own->into_link,   own->slot,
-            own->origin_of, own->up,        own->up_class,    own->by_origin,
-            own->givens,    own->nodes[0],  own->given_links, own->link_price,
-            own->node_cost, own->node_flow, own->node_counts, own->end_cost,
-            own->links,     own->capacity,  own->nodes[1],
-        };
-        origins_close(own);
-        for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
-            mem_free(parts[k]);
-    }
+    if (own)
+        arrays_free(&own->arrays);
     mem_free(own);
     mem_free(overlay);
 }
 
-/* `count` zeroed items for each pointer; false: no memory. */
-static bool rooms_make(void *const *rooms, size_t rooms_count, size_t count,
-                       size_t item_bytes)
+/* `count` zeroed items for each pointer. */
+static void rooms_make(struct overlay_private *own, void *const *rooms,
+                       size_t rooms_count, size_t count, size_t item_bytes)
 {
-    for (size_t k = 0; k < rooms_count; k++) {
-        void **room = rooms[k];
-        *room = mem_zalloc_array(count, item_bytes);
-        if (!*room)
-            return false;
-    }
-    return true;
+    for (size_t k = 0; k < rooms_count; k++)
+        *(void **)rooms[k] = arrays_take(&own->arrays, count, item_bytes);
 }
 
 static bool private_room(struct overlay_private *own, size_t members_count)
 {
     size_t nodes = own->graph->nodes_count, links = own->graph->links_count;
+    size_t ranks = own->graph->ranks_count;
     void *const by_link[] = {&own->place, &own->slot, &own->links, &own->into_link};
     void *const by_member[] = {&own->members, &own->into_from, &own->origin_of,
                                &own->up,      &own->up_class,  &own->by_origin};
@@ -447,16 +407,17 @@ static bool private_room(struct overlay_private *own, size_t members_count)
                              &own->nodes[1]};
     void *const node_numbers[] = {&own->node_cost, &own->node_flow, &own->node_counts};
     void *const link_numbers[] = {&own->capacity, &own->link_price};
-    own->member_of = mem_alloc(own->graph->ranks_count * sizeof *own->member_of);
-    own->end_cost = mem_zalloc_array(members_count, sizeof *own->end_cost);
-    if (!own->member_of || !own->end_cost)
+    own->member_of = arrays_take(&own->arrays, ranks, sizeof *own->member_of);
+    own->end_cost = arrays_take(&own->arrays, members_count, sizeof *own->end_cost);
+    rooms_make(own, by_link, 4, links, sizeof(uint32_t));
+    rooms_make(own, by_member, 6, members_count + 2, sizeof(uint32_t));
+    rooms_make(own, by_node, 4, nodes + 1, sizeof(uint32_t));
+    rooms_make(own, node_numbers, 3, nodes + 1, sizeof(double));
+    rooms_make(own, link_numbers, 2, links, sizeof(double));
+    if (own->arrays.status)
         return false;
-    memset(own->member_of, 0xff, own->graph->ranks_count * sizeof *own->member_of);
-    return rooms_make(by_link, 4, links, sizeof(uint32_t)) &&
-           rooms_make(by_member, 6, members_count + 1, sizeof(uint32_t)) &&
-           rooms_make(by_node, 4, nodes + 1, sizeof(uint32_t)) &&
-           rooms_make(node_numbers, 3, nodes + 1, sizeof(double)) &&
-           rooms_make(link_numbers, 2, links, sizeof(double));
+    memset(own->member_of, 0xff, ranks * sizeof *own->member_of);
+    return true;
 }
 
 static tryst_status overlay_fill(struct overlay *overlay, const uint32_t *members,
@@ -479,13 +440,17 @@ static tryst_status overlay_fill(struct overlay *overlay, const uint32_t *member
         status = connected_check(own, count, err);
     if (status != TRYST_OK)
         return status;
-    bool *link_used = mem_zalloc(own->graph->links_count);
-    if (!link_used)
-        return no_memory(err, count);
-    status = links_use(own, count, link_used, err);
-    if (status == TRYST_OK)
+    struct arrays scratch = {0};
+    bool *link_used = arrays_take(&scratch, own->graph->links_count, sizeof(bool));
+    bool *node_used = arrays_take(&scratch, own->inner_count + 1ul, sizeof(bool));
+    bool *end_used = arrays_take(&scratch, count, sizeof(bool));
+    if (scratch.status) {
+        status = no_memory(err, count);
+    } else {
+        links_use(own, node_used, end_used, link_used);
         status = links_number(overlay, link_used, err);
-    mem_free(link_used);
+    }
+    arrays_free(&scratch);
     return status;
 }
 

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/alloc.h"
-
 /* Kept counts of routes are bounded; beyond that they are made anew when they are needed. */
 #define COUNTS_BYTES_MAX (256ul << 20)
 /* Where counts of a level pass this they are scaled down, and never below the least normal number. */
@@ -22,9 +20,10 @@
 
 /* What one search needs, once for all of them. */
 struct search {
-    uint32_t *width; /* by inner node: place */
-    bool *places;    /* by place */
-    bool *classes;   /* by class */
+    uint32_t *width;             /* by inner node: place */
+    bool *places;                /* by place */
+    bool *classes;               /* by class */
+    struct route_link *end_into; /* of the origin that is searched from */
 };
 
 static bool link_lives(const struct overlay_private *own, uint32_t link)
@@ -73,7 +72,7 @@ static bool origins_number(struct overlay_private *own, uint32_t members_count,
             number[node] = own->origins_count++;
         own->origin_of[i] = number[node];
     }
-    own->origins = mem_zalloc_array(own->origins_count, sizeof *own->origins);
+    own->origins = arrays_take(&own->arrays, own->origins_count, sizeof *own->origins);
     if (!own->origins)
         return false;
     for (uint32_t i = 0; i < members_count; i++) {
@@ -138,9 +137,9 @@ static void levels_find(const struct overlay_private *own, struct origin *origin
 }
 
 /* The links that lead one level on, by the node that they lead to. */
-static bool into_fill(const struct overlay_private *own, struct origin *origin)
+static bool into_fill(struct overlay_private *own, struct origin *origin)
 {
-    uint32_t *from = origin->into_from;
+    uint32_t *from = origin->into_from + 1; /* moves back as links are put in */
     for (uint32_t k = 0; k < origin->order_count; k++) {
         uint32_t at = origin->order[k];
         FOR_OUT_LINKS(own, origin, at, link, to)
@@ -149,7 +148,8 @@ static bool into_fill(const struct overlay_private *own, struct origin *origin)
     }
     for (uint32_t v = 0; v <= own->inner_count; v++)
         from[v + 1] += from[v];
-    origin->into = mem_alloc(from[own->inner_count + 1] * sizeof *origin->into);
+    origin->into =
+        arrays_take(&own->arrays, from[own->inner_count + 1], sizeof *origin->into);
     if (!origin->into)
         return false;
     for (uint32_t k = 0; k < origin->order_count; k++) {
@@ -158,9 +158,6 @@ static bool into_fill(const struct overlay_private *own, struct origin *origin)
         if (origin->level[to] == origin->level[at] + 1)
             origin->into[from[to]++] = (struct route_link){at, link};
     }
-    for (uint32_t v = own->inner_count + 1; v > 0; v--) /* each moved on by its links */
-        from[v] = from[v - 1];
-    from[0] = 0;
     return true;
 }
 
@@ -213,7 +210,7 @@ static bool end_find(const struct overlay_private *own, const struct origin *ori
 }
 
 /* Adds the links by which shortest routes come to `end`. */
-static void end_into_add(const struct overlay_private *own, struct origin *origin,
+static void end_into_add(const struct overlay_private *own, const struct origin *origin,
                          const struct search *search, uint32_t room_first,
                          struct route_end *end)
 {
@@ -225,14 +222,14 @@ static void end_into_add(const struct overlay_private *own, struct origin *origi
         if (inner == GRAPH_NONE || origin->level[inner] == GRAPH_NONE ||
             origin->level[inner] + 1 != end->hops)
             continue;
-        origin->end_into[room_first + end->into_count++] =
+        search->end_into[room_first + end->into_count++] =
             (struct route_link){inner, link};
         if (last - first > 1)
             search->places[own->place[link]] = true;
     }
 }
 
-static bool ends_find(const struct overlay_private *own, struct origin *origin,
+static bool ends_find(struct overlay_private *own, struct origin *origin,
                       uint32_t members_count, struct search *search)
 {
     uint32_t into_count = 0;
@@ -245,10 +242,9 @@ static bool ends_find(const struct overlay_private *own, struct origin *origin,
         into_count += end.into_count;
         origin->ends[origin->ends_count++] = end;
     }
-    void *kept = mem_resize(origin->end_into, into_count * sizeof *origin->end_into);
-    if (kept)
-        origin->end_into = kept;
-    return kept != NULL;
+    origin->end_into =
+        arrays_copy(&own->arrays, search->end_into, into_count, sizeof *origin->end_into);
+    return origin->end_into != NULL;
 }
 
 /* ---- classes ------------------------------------------------------------------------------ */
@@ -275,12 +271,12 @@ static int ends_compare(const void *a, const void *b)
     return x->member < y->member ? -1 : x->member > y->member;
 }
 
-static bool steps_make(const struct overlay_private *own, struct origin *origin,
+static bool steps_make(struct overlay_private *own, struct origin *origin,
                        const struct search *search)
 {
     for (uint32_t p = 0; p < own->places_count; p++)
         origin->steps_count += search->places[p];
-    origin->steps = mem_alloc(origin->steps_count * sizeof *origin->steps);
+    origin->steps = arrays_take(&own->arrays, origin->steps_count, sizeof *origin->steps);
     if (!origin->steps)
         return false;
     uint32_t count = 0;
@@ -308,7 +304,7 @@ static void ends_class(const struct overlay_private *own, struct origin *origin,
 }
 
 /* Those that some pair of ranks needs. */
-static bool classes_make(const struct overlay_private *own, struct origin *origin,
+static bool classes_make(struct overlay_private *own, struct origin *origin,
                          struct search *search)
 {
     memset(search->classes, 0, origin->steps_count + 1ul);
@@ -321,7 +317,7 @@ static bool classes_make(const struct overlay_private *own, struct origin *origi
     uint32_t count = 0;
     for (uint32_t c = 0; c <= origin->steps_count; c++)
         count += search->classes[c];
-    origin->classes = mem_zalloc_array(count, sizeof *origin->classes);
+    origin->classes = arrays_take(&own->arrays, count, sizeof *origin->classes);
     if (!origin->classes)
         return false;
     for (uint32_t c = 0; c <= origin->steps_count; c++)
@@ -334,16 +330,14 @@ static bool classes_make(const struct overlay_private *own, struct origin *origi
 static bool origin_open(struct overlay_private *own, struct origin *origin,
                         uint32_t members_count, struct search *search)
 {
-    origin->order = mem_alloc((own->inner_count + 1ul) * sizeof *origin->order);
-    origin->level = mem_alloc((own->inner_count + 1ul) * sizeof *origin->level);
-    origin->into_from =
-        mem_zalloc_array(own->inner_count + 2ul, sizeof *origin->into_from);
-    origin->ends = mem_alloc(members_count * sizeof *origin->ends);
-    origin->end_of = mem_alloc(members_count * sizeof *origin->end_of);
-    origin->end_into =
-        mem_alloc(own->into_from[members_count] * sizeof *origin->end_into);
-    if (!origin->order || !origin->level || !origin->into_from || !origin->ends ||
-        !origin->end_of || !origin->end_into)
+    struct arrays *arrays = &own->arrays;
+    size_t inner = own->inner_count + 1ul;
+    origin->order = arrays_take(arrays, inner, sizeof *origin->order);
+    origin->level = arrays_take(arrays, inner, sizeof *origin->level);
+    origin->into_from = arrays_take(arrays, inner + 2, sizeof *origin->into_from);
+    origin->ends = arrays_take(arrays, members_count, sizeof *origin->ends);
+    origin->end_of = arrays_take(arrays, members_count, sizeof *origin->end_of);
+    if (arrays->status)
         return false;
     levels_find(own, origin);
     if (!into_fill(own, origin))
@@ -404,10 +398,10 @@ static bool counts_keep(struct overlay_private *own)
         classes_count += own->origins[o].classes_count;
     if (classes_count > COUNTS_BYTES_MAX / sizeof(double) / node_count)
         return true;
-    own->counts = mem_zalloc_array(classes_count * node_count, sizeof *own->counts);
-    if (!own->counts)
+    double *counts =
+        arrays_take(&own->arrays, classes_count * node_count, sizeof *counts);
+    if (!counts)
         return false;
-    double *counts = own->counts;
     for (uint32_t o = 0; o < own->origins_count; o++) {
         struct origin *origin = &own->origins[o];
         for (uint32_t c = 0; c < origin->classes_count; c++, counts += node_count) {
@@ -423,42 +417,23 @@ static bool counts_keep(struct overlay_private *own)
 tryst_status origins_open(struct overlay_private *own, uint32_t members_count,
                           struct err *err)
 {
+    struct arrays scratch = {0};
+    uint32_t into_count = own->into_from[members_count];
     struct search search = {
-        .width = mem_alloc((own->inner_count + 1ul) * sizeof *search.width),
-        .places = mem_zalloc(own->places_count),
-        .classes = mem_zalloc(own->places_count + 1ul),
+        .width = arrays_take(&scratch, own->inner_count + 1ul, sizeof *search.width),
+        .places = arrays_take(&scratch, own->places_count, sizeof *search.places),
+        .classes = arrays_take(&scratch, own->places_count + 1ul, sizeof *search.classes),
+        .end_into = arrays_take(&scratch, into_count, sizeof *search.end_into),
     };
-    uint32_t *number = mem_alloc(own->graph->nodes_count * sizeof *number);
-    bool fine = search.width && search.places && search.classes && number &&
-                origins_number(own, members_count, number);
+    uint32_t *number = arrays_take(&scratch, own->graph->nodes_count, sizeof *number);
+    bool fine = !scratch.status && origins_number(own, members_count, number);
     if (fine)
         members_sort(own, members_count);
     for (uint32_t o = 0; fine && o < own->origins_count; o++)
         fine = origin_open(own, &own->origins[o], members_count, &search);
     fine = fine && counts_keep(own);
-    mem_free(number);
-    mem_free(search.classes);
-    mem_free(search.places);
-    mem_free(search.width);
+    arrays_free(&scratch);
     return fine ? TRYST_OK
                 : err_set(err, TRYST_E_NOMEM, "no memory for the routes of %u ranks",
                           members_count);
-}
-
-void origins_close(struct overlay_private *own)
-{
-    for (uint32_t o = 0; own->origins && o < own->origins_count; o++) {
-        struct origin *origin = &own->origins[o];
-        mem_free(origin->order);
-        mem_free(origin->level);
-        mem_free(origin->into_from);
-        mem_free(origin->into);
-        mem_free(origin->ends);
-        mem_free(origin->end_of);
-        mem_free(origin->end_into);
-        mem_free(origin->classes);
-        mem_free(origin->steps);
-    }
-    mem_free(own->origins);
-    mem_free(own->counts);
 }

@@ -8,7 +8,6 @@
 /* Finds the origins of all members, and searches from each. */
 tryst_status origins_open(struct overlay_private *own, uint32_t members_count,
                           struct err *err);
-void origins_close(struct overlay_private *own);
 
 /* Counts routes from the origin through links of at least `place_min`. */
 void origin_count(const struct overlay_private *own, const struct origin *origin,

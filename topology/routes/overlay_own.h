@@ -21,6 +21,7 @@
 #define TRYST_TOPOLOGY_OVERLAY_OWN_H
 
 #include "overlay.h"
+#include "topology/base/arrays.h"
 
 /* A link into an inner node, of the graph of shortest routes. */
 struct route_link {
@@ -78,6 +79,7 @@ struct given_link {
 };
 
 struct overlay_private {
+    struct arrays arrays; /* all below, and the origins' */
     const struct graph *graph;
     uint32_t *members;   /* → rank number */
     uint32_t *member_of; /* rank number → member */
@@ -97,7 +99,6 @@ struct overlay_private {
     struct given *givens; /* by from, then to */
     struct given_link *given_links;
     uint32_t givens_count, given_links_count;
-    double *counts;      /* all route_class.counts that are kept */
     double *link_price;  /* scratch: by graph link */
     double *node_cost;   /* scratch: by inner node */
     double *node_flow;   /* scratch: by inner node, all 0 between calls */

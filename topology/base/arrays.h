@@ -5,13 +5,14 @@
  * One idea: each array hangs on its owner's list, so that one call gives all back; and one that there was no memory
  * for is remembered there, so that the owner asks once, after the last.
  * Invariant: what arrays_take gave is never resized and never given back alone.
- * Callers: the solvers of a plan. Threads: one at a time for each list.
+ * Callers: overlays, the solvers of a plan, its check, pictures. Threads: one at a time for each list.
  */
-#ifndef TRYST_TOPOLOGY_PLAN_ARRAYS_H
-#define TRYST_TOPOLOGY_PLAN_ARRAYS_H
+#ifndef TRYST_TOPOLOGY_ARRAYS_H
+#define TRYST_TOPOLOGY_ARRAYS_H
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "core/alloc.h"
 #include "tryst/status.h"
@@ -41,6 +42,14 @@ static inline void *arrays_take(struct arrays *arrays, size_t count, size_t item
     link->next = arrays->first;
     arrays->first = link;
     return link + 1;
+}
+
+/** A copy; NULL where `from` is, or as above. */
+static inline void *arrays_copy(struct arrays *arrays, const void *from, size_t count,
+                                size_t item_bytes)
+{
+    void *copy = from ? arrays_take(arrays, count, item_bytes) : NULL;
+    return copy ? memcpy(copy, from, count * item_bytes) : NULL;
 }
 
 static inline void arrays_free(struct arrays *arrays)
