@@ -370,6 +370,7 @@ void world_close(struct world *world)
         assert_true(rendezvous_group_gone(world->sides[i].rdv));
         assert_int_equal(world->sides[i].in_flight_bytes, 0);
         assert_int_equal(world->sides[i].posted_now, 0);
+        assert_int_equal(world->sides[i].rdv->moving, 0);
         assert_int_equal(world->sides[i].rdv->ids.count, 0);
         assert_true(list_empty(&world->sides[i].eps));
     }
