@@ -44,12 +44,20 @@ static uint64_t rtt_for(const struct path *path, uint64_t spent_ns, uint64_t byt
     return (double)spent_ns > own_ns ? spent_ns - (uint64_t)own_ns : 0;
 }
 
+/** How much of B RTT is to be in flight: all; more while B still grows, and in two rounds of as many as samples
+ *  count, to see whether it would. Never more for long: where many send to one, each one's round trip is
+ *  mostly the others' windows, and all would grow by it. */
+static double gain(const struct path *path)
+{
+    if (path->flat_rounds < FLAT_ROUNDS)
+        return 2.5;
+    return path->rates_next % PATH_RATES < 2 ? 1.25 : 1;
+}
+
 static uint64_t window_for(const struct path *path)
 {
     uint64_t slice_bytes = larger(path->slice_bytes, path->cut_bytes);
-    uint64_t trip_bytes = bytes_in(path, path->rtt_ns);
-    trip_bytes =
-        path->flat_rounds < FLAT_ROUNDS ? trip_bytes * 5 / 2 : trip_bytes * 5 / 4;
+    uint64_t trip_bytes = (uint64_t)((double)bytes_in(path, path->rtt_ns) * gain(path));
     uint64_t slices = 1 + (trip_bytes + slice_bytes - 1) / slice_bytes;
     uint64_t bytes = slice_bytes * larger(2, slices);
     bytes = larger(bytes, path->least_window_bytes);

@@ -7,14 +7,16 @@
  *  that it took to leave, where that was longer: DONEs may come in bunches), the second largest of
  *  the last few is the estimate; a slice that leaves while nothing is in flight gives the round trip RTT,
  *  and when that was long ago, or at half or twice the bandwidth, the window is let run empty for one.
- *  A slice is what the path moves in 1.3 ms, a window two slices, or one slice and 1.25 B RTT where that is
- *  more: it keeps the path full, and what is urgent waits no longer than that takes.
+ *  A slice is what the path moves in 1.3 ms, a window two slices, or one slice and B RTT in whole slices where
+ *  that is more: it keeps the path full, and what is urgent waits no longer than that takes.
  *
  *  A sample that was limited by something else than the path must not lower B. It counts if the window
  *  was full during its round, or if it is higher than B; and not if either rank was outside of the library
  *  for PAUSE_NS of it (dispatch_ops.pause). Shorter pauses cannot make the window shrink: two slices
- *  take 2.6 ms. B that is too low makes a window that finds out: it lets more than B RTT be in flight, and
- *  twice that while B still grows by a quarter in each round.
+ *  take 2.6 ms. B that is too low makes a window that finds out: 1.25 B RTT are in flight in two
+ *  rounds of eight, and 2.5 while B still grows by a quarter. (Not 1.25 all the time: where n send to one, each
+ *  one's RTT is the windows of the n - 1 others, and 1.25 (n - 1) / n of a window is more than it from the sixth
+ *  sender on: windows of seven grew to 19 MiB in tests/sim where they are 3.5 MiB now.)
  *
  *  The cost of a slice needs no estimate of its own: at 1.3 ms of bandwidth, 13 us of it are 1 %.
  */

@@ -97,7 +97,7 @@ static void drain(void)
 static double ideal_window(void)
 {
     double slice = (double)l.path.slice_bytes;
-    double slices = 1 + ceil(1.25 * l.bytes_per_s * l.rtt_ns * 1e-9 / slice);
+    double slices = 1 + ceil(l.bytes_per_s * l.rtt_ns * 1e-9 / slice);
     return slice * (slices > 2 ? slices : 2);
 }
 
@@ -158,7 +158,7 @@ static void test_recovers(void **state)
     expect_within(stream(NS_PER_S / 5), 0.95 * l.bytes_per_s, 1.01 * l.bytes_per_s);
     l.bytes_per_s = 12.5e6;
     stream(15 * NS_PER_S);
-    expect_within(l.path.window_bytes, 0.9 * ideal_window(), 1.3 * ideal_window());
+    expect_within(l.path.window_bytes, 0.9 * ideal_window(), 1.4 * ideal_window());
 }
 
 /* A peer that computes for 50 ms between its looks does not pass for a slow path. */

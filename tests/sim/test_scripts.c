@@ -97,6 +97,52 @@ static void test_cut_for_good(void **state)
     sim_close(&sim);
 }
 
+/* ---- windows that follow the path --------------------------------------------------------- */
+
+static uint64_t window_of(int from, int to)
+{
+    return world_peer(&sim.world, from, to)->lane.path.window_bytes;
+}
+
+/* `senders` have as much as the receiver's link moves in 25 s for it; an urgent packet of the first, later.
+ * How long that takes, and all their windows then. */
+static double incast_ms(int senders, uint64_t *windows_p)
+{
+    enum { RATE = 125000000 };
+    const uint64_t urgent_ns = 20 * NS_PER_S;
+    struct net net;
+    struct sim_params params = {
+        .ranks = senders + 1, .rail_window_bytes = 16 * MIB, .posted_slices = 4};
+    star_make(&net, senders + 1, RATE, 50000);
+    sim_open(&sim, &params, &net);
+    for (uint64_t i = 0; i < 25ull * RATE / (64 * MIB); i++)
+        (void)sim_transfer_at(&sim, 1 + (int)(i % (unsigned)senders), 0, 64 * MIB, 0, 0,
+                              0, 0);
+    int urgent = sim_transfer_at(&sim, 1, 0, PACKET, urgent_ns, 0, TRYST_OP_PRIORITY, -1);
+    assert_false(sim_run(&sim, urgent_ns - 1));
+    *windows_p = 0;
+    for (int i = 0; i < senders; i++)
+        *windows_p += window_of(1 + i, 0);
+    assert_true(sim_run(&sim, 60 * NS_PER_S));
+    double took_ms = (double)(done_ns(urgent) - urgent_ns) / 1e6;
+    assert_in_range(done_ns(0), 0, 60 * NS_PER_S);
+    sim_close(&sim);
+    return took_ms;
+}
+
+/* Many send to one: each one's round trip is mostly the windows of the others, which must not make it grow. */
+static void test_incast(void **state)
+{
+    for (int senders = 1; senders <= 8; senders++) {
+        uint64_t windows;
+        double took_ms = incast_ms(senders, &windows);
+        print_message("%d senders: urgent after %.1f ms, windows %.2f MiB\n", senders,
+                      took_ms, (double)windows / MIB);
+        assert_true(windows <= (uint64_t)senders * 3 * DISPATCH_SLICE_FIRST);
+        assert_true(took_ms <= senders * 12.0);
+    }
+}
+
 static void test_cluster_file(void **state)
 {
     struct net net;
@@ -120,9 +166,8 @@ static void test_cluster_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stopped_peers),
-        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_cut_for_good),
+        cmocka_unit_test(test_stopped_peers), cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_cut_for_good),  cmocka_unit_test(test_incast),
         cmocka_unit_test(test_cluster_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
