@@ -85,15 +85,13 @@ static void address_take(struct ofi_ep *ep, const struct ofi_connect *head,
 void ofi_ep_message(struct endpoint *base, const void *data, size_t bytes, int fd)
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
-    const tryst_host *previous;
     struct ofi_connect head;
     if (!fabric_connect_take(&ep->fabric, &address_head, sizeof head, data, bytes, fd))
         return;
     memcpy(&head, data, sizeof head);
     head.provider[sizeof head.provider - 1] = '\0';
-    previous = fabric_log_begin(ep_rail(ep)->fabric.host);
+    FABRIC_LOG_SCOPE(ep_rail(ep)->fabric.host);
     address_take(ep, &head, (const char *)data + sizeof head, bytes - sizeof head);
-    fabric_log_end(previous);
 }
 
 static void loopback_start(struct ofi_ep *ep)

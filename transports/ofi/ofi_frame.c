@@ -231,18 +231,16 @@ tryst_status ofi_records_send(struct ofi_ep *ep)
 tryst_status ofi_frame_begin(struct endpoint *base, size_t max, void **frame_p)
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
-    const tryst_host *previous;
     unsigned char *at = NULL;
     tryst_status status = fabric_ep_usable(&ep->fabric);
     assert(max > 0 && max <= OFI_FRAME_MAX);
     if (status != TRYST_OK)
         return status;
-    previous = fabric_log_begin(ep_rail(ep)->fabric.host);
+    FABRIC_LOG_SCOPE(ep_rail(ep)->fabric.host);
     if (ep->place_due || ep->records_count > OFI_RECORDS_MAX)
         status = ofi_records_send(ep);
     if (status == TRYST_OK)
         status = message_begin(ep, OFI_DATA, &at);
-    fabric_log_end(previous);
     *frame_p = at;
     return status;
 }
@@ -250,9 +248,8 @@ tryst_status ofi_frame_begin(struct endpoint *base, size_t max, void **frame_p)
 void ofi_frame_commit(struct endpoint *base, size_t bytes)
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
-    const tryst_host *previous = fabric_log_begin(ep_rail(ep)->fabric.host);
+    FABRIC_LOG_SCOPE(ep_rail(ep)->fabric.host);
     (void)message_end(ep, bytes, true); /* what is refused has broken the endpoint */
-    fabric_log_end(previous);
 }
 
 /* ---- receiving ---- */

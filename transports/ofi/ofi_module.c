@@ -14,10 +14,8 @@
 
 static tryst_status ofi_probe(const struct tryst_host *host, char *text)
 {
-    const tryst_host *previous = fabric_log_begin(host);
-    tryst_status status = ofi_info_describe(text);
-    fabric_log_end(previous);
-    return status;
+    FABRIC_LOG_SCOPE(host);
+    return ofi_info_describe(text);
 }
 
 const struct transport_ops ofi_ops = {

@@ -295,7 +295,7 @@ static void parked_close(struct ofi_rail *rail)
 
 static void rail_free(struct ofi_rail *rail)
 {
-    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
     fabric_rail_unwatch(&rail->fabric);
     if (rail->unsettled)
         settle(rail);
@@ -304,21 +304,18 @@ static void rail_free(struct ofi_rail *rail)
     ofi_memory_free(rail);
     domain_close(rail);
     fi_freeinfo(rail->info);
-    fabric_log_end(previous);
     fabric_rail_free(&rail->fabric);
 }
 
 tryst_status ofi_rail_open(const struct rail_params *params, struct rail **rail_p)
 {
     struct ofi_rail *rail = rail_new(params);
-    const tryst_host *previous;
     struct signal_guard guard;
-    tryst_status status;
     if (!rail)
         return TRYST_E_NOMEM;
-    previous = fabric_log_begin(rail->fabric.host);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
     signal_guard_begin(&guard); /* providers load libraries, and some start threads */
-    status = fabric_start(rail, params);
+    tryst_status status = fabric_start(rail, params);
     (void)signal_guard_end(&guard);
     if (status == TRYST_OK) {
         limits_set(rail);
@@ -326,7 +323,6 @@ tryst_status ofi_rail_open(const struct rail_params *params, struct rail **rail_
     }
     if (status == TRYST_OK && rail->fabric.source.fd >= 0)
         status = fabric_rail_watch(&rail->fabric, rail->fabric.source.fd);
-    fabric_log_end(previous);
     if (status != TRYST_OK) {
         rail_free(rail);
         return status;
@@ -434,7 +430,7 @@ static int work_run(struct ofi_rail *rail)
 int ofi_rail_progress(struct rail *base)
 {
     struct ofi_rail *rail = (struct ofi_rail *)base;
-    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
     int count = 0;
     fabric_read(rail, &count);
     if (!list_empty(&rail->unposted))
@@ -445,7 +441,6 @@ int ofi_rail_progress(struct rail *base)
         ofi_bulk_watch(rail);
     if (!list_empty(&rail->fabric.work) || !list_empty(&rail->stalled))
         count += work_run(rail);
-    fabric_log_end(previous);
     return count;
 }
 
@@ -453,15 +448,12 @@ tryst_status ofi_rail_arm(struct rail *base)
 {
     struct ofi_rail *rail = (struct ofi_rail *)base;
     struct fid *fids[1] = {&rail->cq->fid};
-    const tryst_host *previous;
-    int rc;
     if (fabric_rail_is_due(&rail->fabric))
         return TRYST_AGAIN;
     if (rail->fabric.source.fd < 0)
         return TRYST_E_UNSUPPORTED;
-    previous = fabric_log_begin(rail->fabric.host);
-    rc = fi_trywait(rail->fid_fabric, fids, 1);
-    fabric_log_end(previous);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
+    int rc = fi_trywait(rail->fid_fabric, fids, 1);
     if (rc == -FI_EAGAIN)
         return TRYST_AGAIN;
     /* what the fabric had no room for is tried again soon: no event says when there is */

@@ -84,12 +84,11 @@ static void worker_close(struct ucx_rail *rail)
 
 static void rail_free(struct ucx_rail *rail)
 {
-    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
     worker_close(rail);
     ucx_landings_close(rail);
     if (rail->context)
         ucp_cleanup(rail->context);
-    fabric_log_end(previous);
     ucx_log_close(rail);
     fabric_rail_free(&rail->fabric);
 }
@@ -150,15 +149,12 @@ static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *
 
 tryst_status ucx_rail_open(const struct rail_params *params, struct rail **rail_p)
 {
-    const tryst_host *previous;
     struct ucx_rail *rail = rail_new(params);
-    tryst_status status;
     int fd = -1;
     if (!rail)
         return TRYST_E_NOMEM;
-    previous = fabric_log_begin(rail->fabric.host);
-    status = rail_start(rail, params, &fd);
-    fabric_log_end(previous);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
+    tryst_status status = rail_start(rail, params, &fd);
     if (status == TRYST_OK)
         status = fabric_rail_watch(&rail->fabric, fd);
     if (status != TRYST_OK) {
@@ -206,7 +202,7 @@ static int work_run(struct ucx_rail *rail)
 int ucx_rail_progress(struct rail *base)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
-    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
     /* UCX bounds it: some dozen packets per transport */
     int count = rail->worker ? (int)ucp_worker_progress(rail->worker) : 0;
     if (++rail->turns >= DRAIN_TURNS || (rail->opening && rail->worker)) {
@@ -217,22 +213,19 @@ int ucx_rail_progress(struct rail *base)
         count += fabric_bulk_report(&rail->fabric);
     if (!list_empty(&rail->fabric.work))
         count += work_run(rail);
-    fabric_log_end(previous);
     return count;
 }
 
 tryst_status ucx_rail_arm(struct rail *base)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
-    const tryst_host *previous;
-    ucs_status_t status;
     if (fabric_rail_is_due(&rail->fabric))
         return TRYST_AGAIN;
     if (!rail->worker)
         return TRYST_OK; /* nothing will ever come */
-    previous = fabric_log_begin(rail->fabric.host);
-    status = ucx_bulk_drain(rail) ? UCS_ERR_BUSY : ucp_worker_arm(rail->worker);
-    fabric_log_end(previous);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
+    ucs_status_t status =
+        ucx_bulk_drain(rail) ? UCS_ERR_BUSY : ucp_worker_arm(rail->worker);
     if (status == UCS_OK)
         return TRYST_OK;
     return status == UCS_ERR_BUSY ? TRYST_AGAIN : TRYST_E_UNSUPPORTED;
@@ -248,10 +241,9 @@ tryst_status ucx_mem_register(struct rail *base, struct tryst_mem *mem, void **h
         .length = mem->bytes,
         .memory_type = mem->ops->on_device ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST,
     };
-    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
     ucp_mem_h handle = NULL;
     ucs_status_t status = ucp_mem_map(rail->context, &params, &handle);
-    fabric_log_end(previous);
     if (status != UCS_OK)
         return status == UCS_ERR_NO_MEMORY ? TRYST_E_NOMEM : TRYST_E_SYSTEM;
     *handle_p = handle;
@@ -261,7 +253,6 @@ tryst_status ucx_mem_register(struct rail *base, struct tryst_mem *mem, void **h
 void ucx_mem_unregister(struct rail *base, void *handle)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
-    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
     (void)ucp_mem_unmap(rail->context, handle);
-    fabric_log_end(previous);
 }
