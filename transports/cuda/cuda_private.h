@@ -27,14 +27,15 @@ struct cuda_device {
     CUcontext context;
     int priority_plain, priority_urgent;
     _Atomic uint64_t peers_tried; /* bit per device whose memory we asked to reach */
-    /* The waiting kernel of cuda_wait.c; NULL until a stream first needs it. */
+    /* The waiting kernel of cuda_stream.c; NULL until a stream first needs it. */
     _Atomic(CUfunction) wait_kernel;
 };
 
-/** Make `device`'s primary context current. TRYST_E_INVALID: no such device. */
+/** Make `device`'s primary context current; `device_p` may be NULL. TRYST_E_INVALID: no such device. */
 tryst_status cuda_enter(int32_t device, struct cuda_device **device_p);
-/** What was current before is so again. Keeps the sentence of cuda_error_text. */
-void cuda_leave(void);
+/** What was current before is so again. Returns `status`, of what was done meanwhile; keeps the sentence of
+ *  cuda_error_text. */
+tryst_status cuda_leave(tryst_status status);
 
 /** Let copies of `device` (whose context is current) reach the memory of device `other`
  *  directly, where the machine can; without it the driver goes through the host. */
