@@ -46,6 +46,8 @@ typedef struct tryst_host {
     uint64_t (*config_number)(const struct tryst_host *host, const char *name);
     tryst_status (*poller_add)(struct poller *poller, struct poller_source *source);
     void (*poller_remove)(struct poller *poller, struct poller_source *source);
+    /** This rail's registration of `mem`, made now if need be; NULL where the rail needs none. Domain:
+     *  progress. */
     tryst_status (*mem_handle)(struct tryst_mem *mem, struct rail *rail, void **handle_p);
     /** A random number that the peer cannot guess. */
     uint64_t (*random_u64)(void);
