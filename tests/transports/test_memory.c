@@ -65,7 +65,7 @@ static void test_host_row(void **state)
 static void test_host_row_devices(void **state)
 {
     const struct memory_ops *host = memory_ops_get(TRYST_MEMORY_HOST), *again;
-    struct memory_device info;
+    tryst_device_info info = {0};
     struct memory_ipc ipc;
     char text[TRANSPORT_TEXT_MAX];
     int32_t count, device = 7;

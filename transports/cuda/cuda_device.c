@@ -158,7 +158,7 @@ void cuda_peer_enable(struct cuda_device *device, int32_t other)
 
 /* --- what they are --- */
 
-static tryst_status describe(CUdevice device, struct memory_device *info)
+static tryst_status describe(CUdevice device, tryst_device_info *info)
 {
     size_t bytes = 0;
     tryst_status status = CUDA_CALL(device_name, info->name, sizeof info->name, device);
@@ -173,7 +173,6 @@ static tryst_status describe(CUdevice device, struct memory_device *info)
         status = CUDA_CALL(device_attribute, &info->version_minor,
                            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
     info->bytes = bytes;
-    info->wait_words = cuda_driver.stream_wait_value != NULL;
     return status;
 }
 
@@ -191,9 +190,9 @@ static tryst_status bytes_free_get(int32_t ordinal, uint64_t *bytes_free_p)
     return status;
 }
 
-tryst_status cuda_describe(int32_t device, struct memory_device *info_p)
+tryst_status cuda_describe(int32_t device, tryst_device_info *info_p)
 {
-    struct memory_device info = {0};
+    tryst_device_info info = *info_p;
     CUdevice found;
     int count;
     tryst_status status = count_get(&count);

@@ -43,6 +43,6 @@ void cuda_peer_enable(struct cuda_device *device, int32_t other);
 
 /* The row's functions (cuda_module.c has the table; memory_ops.h the contracts). */
 tryst_status cuda_devices(int32_t *count_p, char *text);
-tryst_status cuda_describe(int32_t device, struct memory_device *info_p);
+tryst_status cuda_describe(int32_t device, tryst_device_info *info_p);
 
 #endif

@@ -237,6 +237,11 @@ static inline void fabric_bulk_complete(struct fabric_bulk *bulk, tryst_status s
     bulk->ep->unreported++;
 }
 
+static inline struct bulk *fabric_bulk_public(struct fabric_bulk *bulk)
+{
+    return (struct bulk *)((char *)bulk - offsetof(struct bulk, scratch));
+}
+
 /** Report what has completed; returns how many. */
 int fabric_bulk_report(struct fabric_rail *rail);
 

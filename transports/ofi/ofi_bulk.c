@@ -134,14 +134,12 @@ void ofi_bulk_abandon(struct ofi_ep *ep)
 tryst_status ofi_bulk_open(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
-    unsigned char address[OFI_ADDRESS_MAX];
-    size_t bytes;
     struct signal_guard guard;
     int rc;
     if (ep->bulk)
         return TRYST_OK;
     signal_guard_begin(&guard); /* shm installs handlers here */
-    rc = ofi_endpoint_open(rail, &ep->bulk, address, &bytes);
+    rc = ofi_endpoint_open(rail, &ep->bulk);
     (void)signal_guard_end(&guard);
     if (rc != 0) {
         ep->bulk = NULL;

@@ -292,21 +292,8 @@ static void data_take(struct ofi_ep *ep, const struct ofi_head *head,
 
 static void place_take(struct ofi_ep *ep, const void *data, size_t bytes)
 {
-    struct ofi_rail *rail = ep_rail(ep);
-    unsigned char address[OFI_ADDRESS_MAX] = {0};
-    if (bytes == 0 || bytes > sizeof address || ep->peer_bulk != FI_ADDR_UNSPEC) {
-        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
-                       "an address of %zu bytes, or a second one", bytes);
+    if (!ofi_address_take(ep, data, bytes, &ep->peer_bulk))
         return;
-    }
-    memcpy(address, data, bytes);
-    if (fi_av_insert(rail->av, address, 1, &ep->peer_bulk, 0, NULL) != 1) {
-        ep->peer_bulk = FI_ADDR_UNSPEC;
-        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
-                       "the address of the peer's bulk endpoint does "
-                       "not parse");
-        return;
-    }
     (void)ofi_bulk_open(ep);
     fabric_ep_due(&ep->fabric, FABRIC_DUE_PUMP); /* the greeting */
 }

@@ -75,7 +75,7 @@ static void send_completed(void *request, ucs_status_t status, void *user_data)
     struct ucx_bulk *bulk = user_data;
     ucp_request_free(request);
     bulk_complete(bulk, status_of(status),
-                  status == UCS_OK ? bulk_public(bulk)->bytes : 0);
+                  status == UCS_OK ? fabric_bulk_public(&bulk->fabric)->bytes : 0);
 }
 
 /* What a tag call returned: TRYST_OK when the bulk is UCX's, or done at once. */

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rail: one UCP context and one UCP worker on one interface.
+ * A rail: one UCP context and one UCP worker on one interface; the ops table and the module's entry.
  *
  * Idea: UCX's callbacks only take notes (a list of completed bulks, a list of endpoints with
  * something to say); progress reports them after UCX has returned, so the layer above may do
  * anything from an event, close included, without being inside UCX.
  * Invariant: an event or a `done` is only ever called from ucx_rail_progress; frames alone are
  * handed up from inside UCX's callback, to spare their copy.
- * Callers: the layer above, through the ops table (ucx_module.c).
+ * Callers: the layer above, through the ops table; the loader.
  */
 #include "ucx_rail.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "transports/signal_guard.h"
 #include "ucx_bulk.h"
@@ -93,6 +94,8 @@ static void rail_free(struct ucx_rail *rail)
     fabric_rail_free(&rail->fabric);
 }
 
+static const struct transport_ops ucx_ops;
+
 static struct ucx_rail *rail_new(const struct rail_params *params)
 {
     struct ucx_rail *rail =
@@ -147,7 +150,7 @@ static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *
     return status;
 }
 
-tryst_status ucx_rail_open(const struct rail_params *params, struct rail **rail_p)
+static tryst_status ucx_rail_open(const struct rail_params *params, struct rail **rail_p)
 {
     struct ucx_rail *rail = rail_new(params);
     int fd = -1;
@@ -166,7 +169,7 @@ tryst_status ucx_rail_open(const struct rail_params *params, struct rail **rail_
     return TRYST_OK;
 }
 
-void ucx_rail_close(struct rail *base)
+static void ucx_rail_close(struct rail *base)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
     if (rail->drained || rail->fabric.unauthenticated)
@@ -199,7 +202,7 @@ static int work_run(struct ucx_rail *rail)
     return count;
 }
 
-int ucx_rail_progress(struct rail *base)
+static int ucx_rail_progress(struct rail *base)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
     FABRIC_LOG_SCOPE(rail->fabric.host);
@@ -216,7 +219,7 @@ int ucx_rail_progress(struct rail *base)
     return count;
 }
 
-tryst_status ucx_rail_arm(struct rail *base)
+static tryst_status ucx_rail_arm(struct rail *base)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
     if (fabric_rail_is_due(&rail->fabric))
@@ -231,7 +234,8 @@ tryst_status ucx_rail_arm(struct rail *base)
     return status == UCS_ERR_BUSY ? TRYST_AGAIN : TRYST_E_UNSUPPORTED;
 }
 
-tryst_status ucx_mem_register(struct rail *base, struct tryst_mem *mem, void **handle_p)
+static tryst_status ucx_mem_register(struct rail *base, struct tryst_mem *mem,
+                                     void **handle_p)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
     const ucp_mem_map_params_t params = {
@@ -250,9 +254,55 @@ tryst_status ucx_mem_register(struct rail *base, struct tryst_mem *mem, void **h
     return TRYST_OK;
 }
 
-void ucx_mem_unregister(struct rail *base, void *handle)
+static void ucx_mem_unregister(struct rail *base, void *handle)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
     FABRIC_LOG_SCOPE(rail->fabric.host);
     (void)ucp_mem_unmap(rail->context, handle);
+}
+
+/* ---- the module ---- */
+
+static tryst_status ucx_probe(const struct tryst_host *host, char *text)
+{
+    unsigned major, minor, release;
+    (void)host;
+    ucp_get_version(&major, &minor, &release);
+    (void)snprintf(text, TRANSPORT_TEXT_MAX, "UCX %u.%u.%u, built for %u.%u", major,
+                   minor, release, UCP_API_MAJOR, UCP_API_MINOR);
+    return TRYST_OK;
+}
+
+static const struct transport_ops ucx_ops = {
+    .name = "ucx",
+    .struct_size = sizeof(struct transport_ops),
+    .probe = ucx_probe,
+    .rail_open = ucx_rail_open,
+    .rail_close = ucx_rail_close,
+    .progress = ucx_rail_progress,
+    .arm = ucx_rail_arm,
+    .ep_open = ucx_ep_open,
+    .ep_message = ucx_ep_message,
+    .ep_close = ucx_ep_close,
+    .frame_begin = ucx_frame_begin,
+    .frame_commit = ucx_frame_commit,
+    .bulk_recv = ucx_bulk_recv,
+    .bulk_send = ucx_bulk_send,
+    .bulk_cancel = ucx_bulk_cancel,
+    .mem_register = ucx_mem_register,
+    .mem_unregister = ucx_mem_unregister,
+};
+
+static tryst_module module = {
+    .abi_id = TRYST_MODULE_ABI_ID, .name = "ucx", .ops = &ucx_ops};
+
+const tryst_module *tryst_module_v1(const tryst_host *host)
+    __attribute__((visibility("default")));
+
+const tryst_module *tryst_module_v1(const tryst_host *host)
+{
+    module.version = ucp_get_version_string();
+    if (strcmp(host->abi_id, module.abi_id) == 0)
+        ucx_log_setup();
+    return &module;
 }
