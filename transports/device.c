@@ -59,22 +59,15 @@ void tryst_device_close(tryst_device *device)
 
 tryst_status tryst_device_describe(const tryst_device *device, tryst_device_info *info_p)
 {
-    struct memory_device found = {.name = ""};
     if (!device || !info_p)
         return TRYST_E_INVALID;
-    tryst_status status = device->ops->describe(device->ordinal, &found);
-    if (status != TRYST_OK)
-        return status;
-    *info_p = (tryst_device_info){.struct_size = sizeof *info_p,
-                                  .memory = device->ops->kind,
-                                  .ordinal = device->ordinal,
-                                  .bytes = found.bytes,
-                                  .bytes_free = found.bytes_free,
-                                  .version_major = found.version_major,
-                                  .version_minor = found.version_minor};
-    (void)snprintf(info_p->name, sizeof info_p->name, "%s", found.name);
-    (void)snprintf(info_p->bus_id, sizeof info_p->bus_id, "%s", found.bus_id);
-    return TRYST_OK;
+    tryst_device_info info = {.struct_size = sizeof info,
+                              .memory = device->ops->kind,
+                              .ordinal = device->ordinal};
+    tryst_status status = device->ops->describe(device->ordinal, &info);
+    if (status == TRYST_OK)
+        *info_p = info;
+    return status;
 }
 
 const char *tryst_device_error(const tryst_device *device)

@@ -15,7 +15,7 @@
 #include "core/log.h"
 #include "core/poller.h"
 #include "core/random.h"
-#include "transports/registration.h"
+#include "transports/memory/memory.h"
 
 #ifndef TRYST_MODULE_ABI_ID
 #define TRYST_MODULE_ABI_ID "unknown" /* a build without CMake: only such modules fit */
@@ -54,6 +54,28 @@ static uint64_t host_random_u64(void)
     return number;
 }
 
+/* Its registration with this rail: made when a bulk first uses the region there, undone by memory_release
+ * and memory_rail_forget. NULL where the rail needs none. */
+static tryst_status host_mem_handle(struct tryst_mem *mem, struct rail *rail,
+                                    void **handle_p)
+{
+    void *handle = NULL;
+    if (rail->index >= MEMORY_RAILS_MAX)
+        return TRYST_E_UNSUPPORTED;
+    if (mem->registrations[rail->index].rail != rail) {
+        tryst_status status = TRYST_OK;
+        if (rail->ops->mem_register)
+            status = rail->ops->mem_register(rail, mem, &handle);
+        if (status != TRYST_OK)
+            return status;
+        mem->registrations[rail->index].rail = rail;
+        mem->registrations[rail->index].handle = handle;
+        mem->registrations[rail->index].undo = rail->ops->mem_unregister;
+    }
+    *handle_p = mem->registrations[rail->index].handle;
+    return TRYST_OK;
+}
+
 void module_host_init(tryst_host *host, const struct config *config,
                       const struct log *log)
 {
@@ -71,7 +93,7 @@ void module_host_init(tryst_host *host, const struct config *config,
         .config_number = host_config_number,
         .poller_add = poller_add,
         .poller_remove = poller_remove,
-        .mem_handle = memory_rail_handle,
+        .mem_handle = host_mem_handle,
         .random_u64 = host_random_u64,
         .descriptors_left = descriptors_left,
     };

@@ -6,7 +6,7 @@
  * core only through this table, so one file works with the shared library, the static
  * one, and a library that was loaded RTLD_LOCAL. Its ABI id is the version below plus a
  * hash of the module headers (transport.h, memory/memory.h, memory/memory_ops.h, module.h, core/poller.h,
- * tryst/types.h, tryst/status.h), computed by the build into TRYST_MODULE_ABI_ID; one
+ * tryst/device.h, tryst/types.h, tryst/status.h), computed by the build into TRYST_MODULE_ABI_ID; one
  * that differs is refused. Modules are never unloaded. Built-in transports receive the
  * same table, so that both kinds are written alike.
  */
@@ -46,6 +46,8 @@ typedef struct tryst_host {
     uint64_t (*config_number)(const struct tryst_host *host, const char *name);
     tryst_status (*poller_add)(struct poller *poller, struct poller_source *source);
     void (*poller_remove)(struct poller *poller, struct poller_source *source);
+    /** This rail's registration of `mem`, made now if need be; NULL where the rail needs none. Domain:
+     *  progress. */
     tryst_status (*mem_handle)(struct tryst_mem *mem, struct rail *rail, void **handle_p);
     /** A random number that the peer cannot guess. */
     uint64_t (*random_u64)(void);

@@ -57,7 +57,7 @@ static void text_set(struct attempt *attempt, const char *fmt, ...)
     va_end(args);
 }
 
-static tryst_status refuse(struct attempt *attempt)
+static tryst_status refusal_log(struct attempt *attempt)
 {
     char line[PATH_MAX + TRANSPORT_TEXT_MAX + 32];
     (void)snprintf(line, sizeof line, "module %s refused: %s", attempt->path,
@@ -65,6 +65,9 @@ static tryst_status refuse(struct attempt *attempt)
     attempt->host->log(attempt->host, TRYST_LOG_WARN, line);
     return TRYST_E_MODULE;
 }
+
+/* TRYST_E_MODULE, with this text, and logged. */
+#define refuse(attempt, ...) (text_set(attempt, __VA_ARGS__), refusal_log(attempt))
 
 static bool file_try(struct attempt *attempt, const char *dir, size_t dir_bytes,
                      const char *sub)
@@ -107,9 +110,15 @@ static bool file_try_list(struct attempt *attempt, const char *list)
 
 static bool file_find(struct attempt *attempt)
 {
-    return file_try_beside(attempt) ||
-           file_try(attempt, TRYST_MODULE_DIR, strlen(TRYST_MODULE_DIR), "") ||
-           file_try_list(attempt, attempt->host->config(attempt->host, "module_path"));
+    if (file_try_beside(attempt) ||
+        file_try(attempt, TRYST_MODULE_DIR, strlen(TRYST_MODULE_DIR), "") ||
+        file_try_list(attempt, attempt->host->config(attempt->host, "module_path")))
+        return true;
+    text_set(attempt,
+             "no tryst_%s.so beside the library, in " TRYST_MODULE_DIR
+             " or in TRYST_MODULE_PATH",
+             attempt->name);
+    return false;
 }
 
 /* dlsym gives an object pointer; POSIX says that it may be read as a function pointer. */
@@ -124,26 +133,19 @@ static tryst_module_fn entry_find(void *handle)
 
 static tryst_status module_check(struct attempt *attempt, const tryst_module *module)
 {
-    if (!module) {
-        text_set(attempt, "it cannot start here (its own line says why)");
-        return refuse(attempt);
-    }
-    if (!module->abi_id || strcmp(module->abi_id, attempt->host->abi_id) != 0) {
-        text_set(attempt, "built for ABI %s, this library has %s: rebuild both together",
-                 module->abi_id ? module->abi_id : "none", attempt->host->abi_id);
-        return refuse(attempt);
-    }
-    if (strcmp(module->name, attempt->name) != 0) {
-        text_set(attempt, "it calls itself %s", module->name);
-        return refuse(attempt);
-    }
+    if (!module)
+        return refuse(attempt, "it cannot start here (its own line says why)");
+    if (!module->abi_id || strcmp(module->abi_id, attempt->host->abi_id) != 0)
+        return refuse(attempt,
+                      "built for ABI %s, this library has %s: rebuild both together",
+                      module->abi_id ? module->abi_id : "none", attempt->host->abi_id);
+    if (strcmp(module->name, attempt->name) != 0)
+        return refuse(attempt, "it calls itself %s", module->name);
     if ((module->ops && module->ops->struct_size != sizeof(struct transport_ops)) ||
-        (module->memory && module->memory->struct_size != sizeof(struct memory_ops))) {
-        text_set(attempt, "its tables have %zu and %zu bytes",
-                 module->ops ? module->ops->struct_size : 0,
-                 module->memory ? module->memory->struct_size : 0);
-        return refuse(attempt);
-    }
+        (module->memory && module->memory->struct_size != sizeof(struct memory_ops)))
+        return refuse(attempt, "its tables have %zu and %zu bytes",
+                      module->ops ? module->ops->struct_size : 0,
+                      module->memory ? module->memory->struct_size : 0);
     return TRYST_OK;
 }
 
@@ -164,8 +166,7 @@ static tryst_status module_open(struct attempt *attempt, const tryst_module **mo
 
     if (!entry) {
         const char *reason = dlerror();
-        text_set(attempt, "%s", reason ? reason : "no entry " TRYST_MODULE_ENTRY);
-        return refuse(attempt);
+        return refuse(attempt, "%s", reason ? reason : "no entry " TRYST_MODULE_ENTRY);
     }
     *module_p = module;
     return module_check(attempt, module);
@@ -188,13 +189,8 @@ static tryst_status loaded_add(struct attempt *attempt, const struct loaded **lo
         text_set(attempt, "no place for another module (at most %d)", LOADED_MAX);
         return TRYST_E_MODULE;
     }
-    if (!file_find(attempt)) {
-        text_set(attempt,
-                 "no tryst_%s.so beside the library, in " TRYST_MODULE_DIR
-                 " or in TRYST_MODULE_PATH",
-                 attempt->name);
+    if (!file_find(attempt))
         return TRYST_E_UNSUPPORTED;
-    }
     status = module_open(attempt, &module);
     if (status != TRYST_OK)
         return status;
@@ -263,10 +259,5 @@ bool module_find(const tryst_host *host, const char *name, char *text)
     bool found = file_find(&attempt);
     if (found)
         text_set(&attempt, "module %.120s, not loaded", attempt.path);
-    else
-        text_set(&attempt,
-                 "no tryst_%s.so beside the library, in " TRYST_MODULE_DIR
-                 " or in TRYST_MODULE_PATH",
-                 name);
     return found;
 }

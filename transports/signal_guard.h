@@ -26,11 +26,23 @@ struct signal_guard {
     sigset_t mask;
 };
 
-static inline void signal_guard_begin(struct signal_guard *guard)
+/** The mask alone, for calls that start threads but touch no disposition: two system
+ * calls. */
+static inline void signal_mask_begin(sigset_t *mask_p)
 {
     sigset_t all;
     sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &guard->mask);
+    (void)pthread_sigmask(SIG_SETMASK, &all, mask_p);
+}
+
+static inline void signal_mask_end(const sigset_t *mask)
+{
+    (void)pthread_sigmask(SIG_SETMASK, mask, NULL);
+}
+
+static inline void signal_guard_begin(struct signal_guard *guard)
+{
+    signal_mask_begin(&guard->mask);
     (void)sigaltstack(NULL, &guard->stack);
     for (int signum = 1; signum < SIGNAL_GUARD_COUNT; signum++)
         guard->known[signum] = sigaction(signum, NULL, &guard->actions[signum]) == 0;
@@ -56,22 +68,8 @@ static inline int signal_guard_end(const struct signal_guard *guard)
         changed++;
     }
     (void)sigaltstack(&guard->stack, NULL);
-    (void)pthread_sigmask(SIG_SETMASK, &guard->mask, NULL);
+    signal_mask_end(&guard->mask);
     return changed;
-}
-
-/** The mask alone, for calls that start threads but touch no disposition: two system
- * calls. */
-static inline void signal_mask_begin(sigset_t *mask_p)
-{
-    sigset_t all;
-    sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, mask_p);
-}
-
-static inline void signal_mask_end(const sigset_t *mask)
-{
-    (void)pthread_sigmask(SIG_SETMASK, mask, NULL);
 }
 
 #endif

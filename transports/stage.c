@@ -175,6 +175,22 @@ static void send_copied(struct copy *copy, tryst_status status)
     item->status = status; /* handed over in its turn, later in this progress */
 }
 
+/* Between the slot and the device. */
+static void item_copy(struct stage_item *item, enum copy_way way,
+                      void (*done)(struct copy *copy, tryst_status status), size_t bytes)
+{
+    struct bulk *outer = item->outer;
+    void *slot = item->slot->data;
+    item->copy = (struct copy){.done = done,
+                               .memory = outer->memory,
+                               .device = outer->device,
+                               .way = way,
+                               .dst = way == COPY_OUT ? slot : outer->data,
+                               .src = way == COPY_OUT ? outer->data : slot,
+                               .bytes = bytes};
+    copies_start(&item->stage->copies, &item->copy);
+}
+
 /* Into a slot first. TRYST_AGAIN: none is free. */
 static tryst_status send_stage(struct stage_item *item)
 {
@@ -195,14 +211,7 @@ static tryst_status send_stage(struct stage_item *item)
     item->status = TRYST_IN_PROGRESS;
     item->inner.data = item->slot->data;
     item->inner.mem = item->slot->mem;
-    item->copy = (struct copy){.done = send_copied,
-                               .memory = outer->memory,
-                               .device = outer->device,
-                               .way = COPY_OUT,
-                               .dst = item->slot->data,
-                               .src = outer->data,
-                               .bytes = outer->bytes};
-    copies_start(&stage->copies, &item->copy);
+    item_copy(item, COPY_OUT, send_copied, outer->bytes);
     return TRYST_OK;
 }
 
@@ -261,20 +270,11 @@ static void recv_copied(struct copy *copy, tryst_status status)
 static void recv_done(struct bulk *inner, tryst_status status, size_t bytes)
 {
     struct stage_item *item = container_of(inner, struct stage_item, inner);
-    struct bulk *outer = item->outer;
     item->at_rail = false;
-    if (status != TRYST_OK || bytes == 0) {
+    if (status != TRYST_OK || bytes == 0)
         item_end(item, COPY_IN, status, bytes);
-        return;
-    }
-    item->copy = (struct copy){.done = recv_copied,
-                               .memory = outer->memory,
-                               .device = outer->device,
-                               .way = COPY_IN,
-                               .dst = outer->data,
-                               .src = item->slot->data,
-                               .bytes = bytes};
-    copies_start(&item->stage->copies, &item->copy);
+    else
+        item_copy(item, COPY_IN, recv_copied, bytes);
 }
 
 /* A slot for a receive of this lane. One lane, whose peer may stand still, has half of them at

@@ -14,7 +14,6 @@
 
 #include "core/alloc.h"
 #include "transports/memory/memory.h"
-#include "transports/registration.h"
 
 uint64_t now_ns(void)
 {
@@ -45,12 +44,6 @@ static uint64_t host_now_ns(const tryst_host *host)
 {
     const struct node *node = host->config_arg;
     return node->fake_ns ? node->fake_ns : now_ns();
-}
-
-static tryst_status host_mem_handle(struct tryst_mem *mem, struct rail *rail,
-                                    void **handle_p)
-{
-    return memory_rail_handle(mem, rail, handle_p);
 }
 
 /* --- events --- */
@@ -151,12 +144,14 @@ static void node_prepare(struct node *node, const struct transport_ops *ops, int
 {
     node->ops = ops;
     node->link = link;
+    tryst_host host;
+    module_host_init(&host, NULL, NULL);
     node->host = (tryst_host){.abi_version = TRYST_MODULE_ABI_VERSION,
                               .config_arg = node,
                               .config_number = host_config_number,
                               .log = host_log,
                               .now_ns = host_now_ns,
-                              .mem_handle = host_mem_handle};
+                              .mem_handle = host.mem_handle};
     node->params = (struct ep_params){.arg = node,
                                       .same_host = true,
                                       .cookie = 77,

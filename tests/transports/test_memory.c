@@ -22,7 +22,7 @@
 #include "support/descriptors.h"
 #include "transports/memory/memory.h"
 #include "transports/memory_kinds.h"
-#include "transports/registration.h"
+#include "transports/module.h"
 #include "transports/transport.h"
 
 static int setup(void **state)
@@ -65,7 +65,7 @@ static void test_host_row(void **state)
 static void test_host_row_devices(void **state)
 {
     const struct memory_ops *host = memory_ops_get(TRYST_MEMORY_HOST), *again;
-    struct memory_device info;
+    tryst_device_info info = {0};
     struct memory_ipc ipc;
     char text[TRANSPORT_TEXT_MAX];
     int32_t count, device = 7;
@@ -300,6 +300,13 @@ static void fake_unregister(struct rail *rail, void *handle)
     unregistered++;
 }
 
+static tryst_status rail_handle(struct tryst_mem *mem, struct rail *rail, void **handle_p)
+{
+    tryst_host host;
+    module_host_init(&host, NULL, NULL);
+    return host.mem_handle(mem, rail, handle_p);
+}
+
 static void test_registrations(void **state)
 {
     static const struct transport_ops with = {.mem_register = fake_register,
@@ -313,19 +320,19 @@ static void test_registrations(void **state)
     struct tryst_mem *mem = add(*state, data, 10);
     void *handle = NULL;
     registered = unregistered = 0;
-    assert_int_equal(memory_rail_handle(mem, &one, &handle), TRYST_OK);
-    assert_int_equal(memory_rail_handle(mem, &one, &handle), TRYST_OK);
+    assert_int_equal(rail_handle(mem, &one, &handle), TRYST_OK);
+    assert_int_equal(rail_handle(mem, &one, &handle), TRYST_OK);
     assert_ptr_equal(handle, mem);
     assert_int_equal(registered, 1);
-    assert_int_equal(memory_rail_handle(mem, &two, &handle), TRYST_OK);
+    assert_int_equal(rail_handle(mem, &two, &handle), TRYST_OK);
     assert_null(handle);
-    assert_int_equal(memory_rail_handle(mem, &full, &handle), TRYST_E_NOMEM);
-    assert_int_equal(memory_rail_handle(mem, &beyond, &handle), TRYST_E_UNSUPPORTED);
+    assert_int_equal(rail_handle(mem, &full, &handle), TRYST_E_NOMEM);
+    assert_int_equal(rail_handle(mem, &beyond, &handle), TRYST_E_UNSUPPORTED);
     memory_rail_forget(*state, &one);
     assert_int_equal(unregistered, 1);
     memory_rail_forget(*state, &one);
     assert_int_equal(unregistered, 1);
-    assert_int_equal(memory_rail_handle(mem, &one, &handle), TRYST_OK);
+    assert_int_equal(rail_handle(mem, &one, &handle), TRYST_OK);
     memory_release(mem);
     assert_int_equal(unregistered, 2);
 }

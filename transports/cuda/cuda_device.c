@@ -85,15 +85,14 @@ static tryst_status context_retain(struct cuda_device *self, int32_t ordinal)
 static tryst_status device_start(int32_t ordinal)
 {
     struct cuda_device made = {0};
-    CUcontext ours;
     tryst_status status = context_retain(&made, ordinal);
     if (status != TRYST_OK)
         return status;
     status = CUDA_CALL(context_push, made.context);
     if (status != TRYST_OK)
         return status;
-    status = CUDA_CALL(context_priorities, &made.priority_plain, &made.priority_urgent);
-    (void)cuda_driver.context_pop(&ours);
+    status = cuda_leave(
+        CUDA_CALL(context_priorities, &made.priority_plain, &made.priority_urgent));
     if (status != TRYST_OK)
         return status;
     devices[ordinal].device = made.device;
@@ -129,14 +128,16 @@ tryst_status cuda_enter(int32_t device, struct cuda_device **device_p)
         if (status != TRYST_OK)
             return status;
     }
-    *device_p = &devices[device];
+    if (device_p)
+        *device_p = &devices[device];
     return CUDA_CALL(context_push, devices[device].context);
 }
 
-void cuda_leave(void)
+tryst_status cuda_leave(tryst_status status)
 {
     CUcontext ours;
     (void)cuda_driver.context_pop(&ours);
+    return status;
 }
 
 void cuda_peer_enable(struct cuda_device *device, int32_t other)
@@ -148,7 +149,7 @@ void cuda_peer_enable(struct cuda_device *device, int32_t other)
         return;
     if (cuda_enter(other, &peer) != TRYST_OK) /* makes its context if need be */
         return;
-    cuda_leave();
+    (void)cuda_leave(TRYST_OK);
     if (cuda_driver.device_can_access(&can, device->device, peer->device) ==
             CUDA_SUCCESS &&
         can)
@@ -157,7 +158,7 @@ void cuda_peer_enable(struct cuda_device *device, int32_t other)
 
 /* --- what they are --- */
 
-static tryst_status describe(CUdevice device, struct memory_device *info)
+static tryst_status describe(CUdevice device, tryst_device_info *info)
 {
     size_t bytes = 0;
     tryst_status status = CUDA_CALL(device_name, info->name, sizeof info->name, device);
@@ -172,7 +173,6 @@ static tryst_status describe(CUdevice device, struct memory_device *info)
         status = CUDA_CALL(device_attribute, &info->version_minor,
                            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
     info->bytes = bytes;
-    info->wait_words = cuda_driver.stream_wait_value != NULL;
     return status;
 }
 
@@ -180,21 +180,19 @@ static tryst_status describe(CUdevice device, struct memory_device *info)
 static tryst_status bytes_free_get(int32_t ordinal, uint64_t *bytes_free_p)
 {
     size_t bytes = 0, bytes_free = 0;
-    struct cuda_device *self;
     if (!atomic_load_explicit(&retained[ordinal], memory_order_acquire))
         return TRYST_OK;
-    tryst_status status = cuda_enter(ordinal, &self);
+    tryst_status status = cuda_enter(ordinal, NULL);
     if (status != TRYST_OK)
         return status;
-    status = CUDA_CALL(mem_info, &bytes_free, &bytes);
-    cuda_leave();
+    status = cuda_leave(CUDA_CALL(mem_info, &bytes_free, &bytes));
     *bytes_free_p = bytes_free;
     return status;
 }
 
-tryst_status cuda_describe(int32_t device, struct memory_device *info_p)
+tryst_status cuda_describe(int32_t device, tryst_device_info *info_p)
 {
-    struct memory_device info = {0};
+    tryst_device_info info = *info_p;
     CUdevice found;
     int count;
     tryst_status status = count_get(&count);

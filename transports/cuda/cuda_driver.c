@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opens the CUDA driver (cuda_driver.h).
+ * Opens the CUDA driver (cuda_driver.h), and says what it answers, as a status and as a sentence of the
+ * calling thread.
  *
  * The driver's own threads start with all signals blocked, and dispositions that it changes are
  * put back. It is never closed: what it made in the process (contexts, threads) is not ours alone.
@@ -11,6 +12,7 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +20,50 @@
 #include "transports/signal_guard.h"
 
 struct cuda_driver cuda_driver;
+
+/* ---- what went wrong ---- */
+
+enum { TEXT_MAX = 200 };
+static _Thread_local char last[TEXT_MAX];
+
+void cuda_error_write(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)vsnprintf(last, sizeof last, format, args);
+    va_end(args);
+}
+
+const char *cuda_error_text(void)
+{
+    return last;
+}
+
+static tryst_status status_of(CUresult result)
+{
+    switch (result) {
+    case CUDA_SUCCESS: return TRYST_OK;
+    case CUDA_ERROR_NOT_READY: return TRYST_IN_PROGRESS;
+    case CUDA_ERROR_OUT_OF_MEMORY: return TRYST_E_NOMEM;
+    case CUDA_ERROR_NOT_SUPPORTED: return TRYST_E_UNSUPPORTED;
+    case CUDA_ERROR_INVALID_VALUE: return TRYST_E_INVALID;
+    default: return TRYST_E_SYSTEM;
+    }
+}
+
+/* Where the driver has fallen over, its texts still answer. */
+tryst_status cuda_status(CUresult result, const char *function)
+{
+    const char *name = NULL, *text = NULL;
+    if (result == CUDA_SUCCESS || result == CUDA_ERROR_NOT_READY)
+        return status_of(result);
+    (void)cuda_driver.error_name(result, &name);
+    (void)cuda_driver.error_string(result, &text);
+    return cuda_error_set(status_of(result), "CUDA driver, %s: %s (%d): %s", function,
+                          name ? name : "unknown error", (int)result, text ? text : "");
+}
+
+/* ---- opening ---- */
 
 static char driver_file[PATH_MAX];
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -13,7 +13,6 @@
 #include <cuda.h>
 #include <cudaTypedefs.h>
 
-#include "cuda_error.h"
 #include "tryst/types.h"
 
 /* X(member, function, version that it has had its form since, ending of its symbol) */
@@ -28,7 +27,6 @@
     X(device_attribute, cuDeviceGetAttribute, 2000, "")          \
     X(device_bus_id, cuDeviceGetPCIBusId, 4010, "")              \
     X(device_total, cuDeviceTotalMem, 3020, "_v2")               \
-    X(device_bytes, cuDeviceTotalMem, 3020, "_v2")               \
     X(device_can_access, cuDeviceCanAccessPeer, 4000, "")        \
     X(primary_retain, cuDevicePrimaryCtxRetain, 7000, "")        \
     X(context_push, cuCtxPushCurrent, 4000, "_v2")               \
@@ -57,7 +55,7 @@
     X(ipc_open, cuIpcOpenMemHandle, 11000, "_v2")                \
     X(ipc_close, cuIpcCloseMemHandle, 4010, "")
 
-/* NULL where the driver has none; who needs one looks (cuda_wait.c, cuda_ipc.c). */
+/* NULL where the driver has none; who needs one looks (cuda_stream.c, cuda_ipc.c). */
 #define CUDA_FUNCTIONS_OPTIONAL(X)                              \
     X(stream_wait_value, cuStreamWaitValue32, 11070, "_v2")     \
     X(handle_retain, cuMemRetainAllocationHandle, 11000, "")    \
@@ -85,6 +83,15 @@ void cuda_driver_name(const char *file);
 /** Open the driver and start it (cuInit), once; a failure is tried anew by the next call.
  *  Any thread. TRYST_OK, TRYST_E_UNSUPPORTED (cuda_error_text says why). */
 tryst_status cuda_driver_open(void);
+
+/** TRYST_OK, or the status for `result` of `function`, with a sentence for this thread. (A row of memory
+ *  functions has no context and so no log: whoever called puts the sentence where its reader looks.) */
+tryst_status cuda_status(CUresult result, const char *function);
+void cuda_error_write(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/** `status`, with that sentence. */
+#define cuda_error_set(status, ...) (cuda_error_write(__VA_ARGS__), (status))
+/** Why the last call of this thread that failed did. */
+const char *cuda_error_text(void);
 
 /* The driver's function `member`, its result as a status that names it. */
 #define CUDA_CALL(member, ...) cuda_status(cuda_driver.member(__VA_ARGS__), #member)

@@ -125,9 +125,8 @@ tryst_status cuda_ipc_export(int32_t device, const void *data, size_t bytes,
 {
     struct memory_ipc ipc = {0};
     struct range range = {0};
-    struct cuda_device *self;
     int fd = -1;
-    tryst_status status = cuda_enter(device, &self);
+    tryst_status status = cuda_enter(device, NULL);
     if (status != TRYST_OK)
         return status;
     status = range_get(data, &range);
@@ -135,8 +134,7 @@ tryst_status cuda_ipc_export(int32_t device, const void *data, size_t bytes,
         status = range_check(&range, data, bytes);
     if (status == TRYST_OK)
         status = range_export(&range, data, &ipc, &fd);
-    cuda_leave();
-    if (status != TRYST_OK)
+    if (cuda_leave(status) != TRYST_OK)
         return status;
     ipc.base = range.base;
     ipc.bytes = range.bytes;
@@ -225,17 +223,15 @@ tryst_status cuda_ipc_import(int32_t device, const struct memory_ipc *ipc, int f
         return status;
     status = ipc->how == MEMORY_IPC_LEGACY ? legacy_import(ipc, &base)
                                            : mapped_import(self, ipc, fd, &base);
-    cuda_leave();
-    if (status == TRYST_OK)
+    if (cuda_leave(status) == TRYST_OK)
         *data_p = (void *)(uintptr_t)(base + ipc->offset);
     return status;
 }
 
 void cuda_ipc_close(int32_t device, void *data, const struct memory_ipc *ipc)
 {
-    struct cuda_device *self;
     CUdeviceptr base = (CUdeviceptr)(uintptr_t)data - ipc->offset;
-    if (cuda_enter(device, &self) != TRYST_OK)
+    if (cuda_enter(device, NULL) != TRYST_OK)
         return;
     if (ipc->how == MEMORY_IPC_LEGACY) {
         (void)CUDA_CALL(ipc_close, base);
@@ -243,5 +239,5 @@ void cuda_ipc_close(int32_t device, void *data, const struct memory_ipc *ipc)
         (void)CUDA_CALL(unmap, base, ipc->bytes);
         (void)CUDA_CALL(address_free, base, ipc->bytes);
     }
-    cuda_leave();
+    (void)cuda_leave(TRYST_OK);
 }

@@ -11,13 +11,10 @@
 
 tryst_status cuda_alloc(int32_t device, size_t bytes, void **data_p, int *fd_p)
 {
-    struct cuda_device *self;
     CUdeviceptr data = 0;
-    tryst_status status = cuda_enter(device, &self);
-    if (status != TRYST_OK)
-        return status;
-    status = CUDA_CALL(mem_alloc, &data, bytes ? bytes : 1);
-    cuda_leave();
+    tryst_status status = cuda_enter(device, NULL);
+    if (status == TRYST_OK)
+        status = cuda_leave(CUDA_CALL(mem_alloc, &data, bytes ? bytes : 1));
     if (status != TRYST_OK)
         return status;
     *data_p = (void *)(uintptr_t)data;
@@ -27,26 +24,21 @@ tryst_status cuda_alloc(int32_t device, size_t bytes, void **data_p, int *fd_p)
 
 void cuda_free(int32_t device, void *data, size_t bytes, int fd)
 {
-    struct cuda_device *self;
     (void)bytes;
     (void)fd;
-    if (cuda_enter(device, &self) != TRYST_OK)
-        return;
-    (void)CUDA_CALL(mem_free, (CUdeviceptr)(uintptr_t)data);
-    cuda_leave();
+    if (cuda_enter(device, NULL) == TRYST_OK)
+        (void)cuda_leave(CUDA_CALL(mem_free, (CUdeviceptr)(uintptr_t)data));
 }
 
 /* Portable: pinned for all devices; mapped: streams wait for words in it. */
 tryst_status cuda_pinned_alloc(int32_t device, size_t bytes, void **data_p)
 {
-    struct cuda_device *self;
     void *data = NULL;
-    tryst_status status = cuda_enter(device, &self);
-    if (status != TRYST_OK)
-        return status;
-    status = CUDA_CALL(host_alloc, &data, bytes ? bytes : 1,
-                       CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP);
-    cuda_leave();
+    tryst_status status = cuda_enter(device, NULL);
+    if (status == TRYST_OK)
+        status =
+            cuda_leave(CUDA_CALL(host_alloc, &data, bytes ? bytes : 1,
+                                 CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
     if (status == TRYST_OK)
         *data_p = data;
     return status;
@@ -54,12 +46,9 @@ tryst_status cuda_pinned_alloc(int32_t device, size_t bytes, void **data_p)
 
 void cuda_pinned_free(int32_t device, void *data, size_t bytes)
 {
-    struct cuda_device *self;
     (void)bytes;
-    if (cuda_enter(device, &self) != TRYST_OK)
-        return;
-    (void)CUDA_CALL(host_free, data);
-    cuda_leave();
+    if (cuda_enter(device, NULL) == TRYST_OK)
+        (void)cuda_leave(CUDA_CALL(host_free, data));
 }
 
 /* The device whose memory `data` is, or -1: the host's, pinned or not. */
@@ -111,8 +100,6 @@ tryst_status cuda_copy_async(int32_t device, void *stream, void *dst, const void
     if (status != TRYST_OK)
         return status;
     peers_enable(self, device, dst, src);
-    status = CUDA_CALL(copy_async, (CUdeviceptr)(uintptr_t)dst,
-                       (CUdeviceptr)(uintptr_t)src, bytes, stream);
-    cuda_leave();
-    return status;
+    return cuda_leave(CUDA_CALL(copy_async, (CUdeviceptr)(uintptr_t)dst,
+                                (CUdeviceptr)(uintptr_t)src, bytes, stream));
 }

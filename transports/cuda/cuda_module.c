@@ -7,7 +7,6 @@
 #include "cuda_memory.h"
 #include "cuda_private.h"
 #include "cuda_stream.h"
-#include "cuda_wait.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -27,14 +27,15 @@ struct cuda_device {
     CUcontext context;
     int priority_plain, priority_urgent;
     _Atomic uint64_t peers_tried; /* bit per device whose memory we asked to reach */
-    /* The waiting kernel of cuda_wait.c; NULL until a stream first needs it. */
+    /* The waiting kernel of cuda_stream.c; NULL until a stream first needs it. */
     _Atomic(CUfunction) wait_kernel;
 };
 
-/** Make `device`'s primary context current. TRYST_E_INVALID: no such device. */
+/** Make `device`'s primary context current; `device_p` may be NULL. TRYST_E_INVALID: no such device. */
 tryst_status cuda_enter(int32_t device, struct cuda_device **device_p);
-/** What was current before is so again. Keeps the sentence of cuda_error_text. */
-void cuda_leave(void);
+/** What was current before is so again. Returns `status`, of what was done meanwhile; keeps the sentence of
+ *  cuda_error_text. */
+tryst_status cuda_leave(tryst_status status);
 
 /** Let copies of `device` (whose context is current) reach the memory of device `other`
  *  directly, where the machine can; without it the driver goes through the host. */
@@ -42,6 +43,6 @@ void cuda_peer_enable(struct cuda_device *device, int32_t other);
 
 /* The row's functions (cuda_module.c has the table; memory_ops.h the contracts). */
 tryst_status cuda_devices(int32_t *count_p, char *text);
-tryst_status cuda_describe(int32_t device, struct memory_device *info_p);
+tryst_status cuda_describe(int32_t device, tryst_device_info *info_p);
 
 #endif

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams and events.
+ * Streams and events, and a stream that waits for a word in pinned host memory.
  *
  * Our streams are non-blocking: the default stream neither waits for them nor makes them wait.
  * Events measure no time, which makes recording them cheap.
  */
 #include "cuda_stream.h"
 #include "cuda_private.h"
+#include "cuda_wait_ptx.h"
 
 tryst_status cuda_stream_open(int32_t device, bool urgent, void **stream_p)
 {
     struct cuda_device *self;
     CUstream stream = NULL;
     tryst_status status = cuda_enter(device, &self);
-    if (status != TRYST_OK)
-        return status;
-    status = CUDA_CALL(stream_create, &stream, CU_STREAM_NON_BLOCKING,
-                       urgent ? self->priority_urgent : self->priority_plain);
-    cuda_leave();
+    if (status == TRYST_OK)
+        status =
+            cuda_leave(CUDA_CALL(stream_create, &stream, CU_STREAM_NON_BLOCKING,
+                                 urgent ? self->priority_urgent : self->priority_plain));
     if (status == TRYST_OK)
         *stream_p = stream;
     return status;
@@ -25,22 +25,16 @@ tryst_status cuda_stream_open(int32_t device, bool urgent, void **stream_p)
 
 void cuda_stream_close(int32_t device, void *stream)
 {
-    struct cuda_device *self;
-    if (cuda_enter(device, &self) != TRYST_OK)
-        return;
-    (void)CUDA_CALL(stream_destroy, stream);
-    cuda_leave();
+    if (cuda_enter(device, NULL) == TRYST_OK)
+        (void)cuda_leave(CUDA_CALL(stream_destroy, stream));
 }
 
 tryst_status cuda_event_open(int32_t device, void **event_p)
 {
-    struct cuda_device *self;
     CUevent event = NULL;
-    tryst_status status = cuda_enter(device, &self);
-    if (status != TRYST_OK)
-        return status;
-    status = CUDA_CALL(event_create, &event, CU_EVENT_DISABLE_TIMING);
-    cuda_leave();
+    tryst_status status = cuda_enter(device, NULL);
+    if (status == TRYST_OK)
+        status = cuda_leave(CUDA_CALL(event_create, &event, CU_EVENT_DISABLE_TIMING));
     if (status == TRYST_OK)
         *event_p = event;
     return status;
@@ -48,42 +42,86 @@ tryst_status cuda_event_open(int32_t device, void **event_p)
 
 void cuda_event_close(int32_t device, void *event)
 {
-    struct cuda_device *self;
-    if (cuda_enter(device, &self) != TRYST_OK)
-        return;
-    (void)CUDA_CALL(event_destroy, event);
-    cuda_leave();
+    if (cuda_enter(device, NULL) == TRYST_OK)
+        (void)cuda_leave(CUDA_CALL(event_destroy, event));
 }
 
 tryst_status cuda_event_record(int32_t device, void *stream, void *event)
 {
-    struct cuda_device *self;
-    tryst_status status = cuda_enter(device, &self);
-    if (status != TRYST_OK)
-        return status;
-    status = CUDA_CALL(event_record, event, stream);
-    cuda_leave();
-    return status;
+    tryst_status status = cuda_enter(device, NULL);
+    return status == TRYST_OK ? cuda_leave(CUDA_CALL(event_record, event, stream))
+                              : status;
 }
 
 tryst_status cuda_event_query(int32_t device, void *event)
 {
-    struct cuda_device *self;
-    tryst_status status = cuda_enter(device, &self);
-    if (status != TRYST_OK)
-        return status;
-    status = CUDA_CALL(event_query, event);
-    cuda_leave();
-    return status;
+    tryst_status status = cuda_enter(device, NULL);
+    return status == TRYST_OK ? cuda_leave(CUDA_CALL(event_query, event)) : status;
 }
 
 tryst_status cuda_stream_wait(int32_t device, void *stream, void *event)
 {
+    tryst_status status = cuda_enter(device, NULL);
+    return status == TRYST_OK ? cuda_leave(CUDA_CALL(stream_wait_event, stream, event, 0))
+                              : status;
+}
+
+/* ---- waiting for a word ---- */
+
+/*
+ * The driver's own wait (cuStreamWaitValue32) where it takes it; else a kernel of one thread that
+ * reads the word until it is there, naps of a microsecond between. The kernel is PTX text, which
+ * the driver compiles for whatever it has. Never a host function: those are called from a thread
+ * of the driver's that all streams share, and one that waits stops them all.
+ *
+ * Both compare as the driver defines GEQ: (int32_t)(*word - value) >= 0. Both read with acquire at
+ * system scope, so what was written before the word is seen by what comes behind in the stream.
+ */
+
+/* Two threads that come first at once both load it; one copy stays unused. Release and acquire:
+ * the kernel is whole where it is seen. */
+static tryst_status kernel_get(struct cuda_device *self, CUfunction *kernel_p)
+{
+    CUmodule module;
+    CUfunction kernel = atomic_load_explicit(&self->wait_kernel, memory_order_acquire);
+    tryst_status status = TRYST_OK;
+    if (!kernel) {
+        status = CUDA_CALL(module_load, &module, cuda_wait_ptx);
+        if (status == TRYST_OK)
+            status = CUDA_CALL(module_function, &kernel, module, "tryst_wait_word");
+        if (status != TRYST_OK)
+            return status;
+        atomic_store_explicit(&self->wait_kernel, kernel, memory_order_release);
+    }
+    *kernel_p = kernel;
+    return TRYST_OK;
+}
+
+static tryst_status kernel_wait(struct cuda_device *self, CUstream stream,
+                                CUdeviceptr word, uint32_t value)
+{
+    CUfunction kernel;
+    void *arguments[] = {&word, &value};
+    tryst_status status = kernel_get(self, &kernel);
+    if (status != TRYST_OK)
+        return status;
+    return CUDA_CALL(launch, kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, NULL);
+}
+
+/* Pinned memory has one address for the host and for all devices (unified addressing). */
+tryst_status cuda_stream_wait_word(int32_t device, void *stream, const uint32_t *word,
+                                   uint32_t value)
+{
     struct cuda_device *self;
+    CUdeviceptr address = (CUdeviceptr)(uintptr_t)word;
+    CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     tryst_status status = cuda_enter(device, &self);
     if (status != TRYST_OK)
         return status;
-    status = CUDA_CALL(stream_wait_event, stream, event, 0);
-    cuda_leave();
-    return status;
+    if (cuda_driver.stream_wait_value)
+        result = cuda_driver.stream_wait_value(stream, address, value,
+                                               CU_STREAM_WAIT_VALUE_GEQ);
+    return cuda_leave(result == CUDA_ERROR_NOT_SUPPORTED
+                          ? kernel_wait(self, stream, address, value)
+                          : cuda_status(result, "stream_wait_value"));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file cuda_stream.h
- *  Streams and events (cuda_stream.c).
+ *  Streams, events, and waiting for words (cuda_stream.c).
  */
 #ifndef TRANSPORTS_CUDA_CUDA_STREAM_H
 #define TRANSPORTS_CUDA_CUDA_STREAM_H
@@ -14,5 +14,7 @@ void cuda_event_close(int32_t device, void *event);
 tryst_status cuda_event_record(int32_t device, void *stream, void *event);
 tryst_status cuda_event_query(int32_t device, void *event);
 tryst_status cuda_stream_wait(int32_t device, void *stream, void *event);
+tryst_status cuda_stream_wait_word(int32_t device, void *stream, const uint32_t *word,
+                                   uint32_t value);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The waiting kernel of cuda_wait.c, as the driver takes it: PTX, compiled by the driver for the
+/* The waiting kernel of cuda_stream.c, as the driver takes it: PTX, compiled by the driver for the
  * device that is there. `.target` names the least that has ld.acquire.sys and nanosleep. */
 #ifndef TRANSPORTS_CUDA_WAIT_PTX_H
 #define TRANSPORTS_CUDA_WAIT_PTX_H

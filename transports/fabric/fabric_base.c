@@ -215,8 +215,7 @@ int fabric_bulk_report(struct fabric_rail *rail)
     fabric_take(&done, &rail->done);
     while ((node = list_pop_front(&done)) != NULL) {
         struct fabric_bulk *noted = container_of(node, struct fabric_bulk, node);
-        struct bulk *bulk =
-            (struct bulk *)((char *)noted - offsetof(struct bulk, scratch));
+        struct bulk *bulk = fabric_bulk_public(noted);
         noted->ep->unreported--;
         bulk->done(bulk, noted->status, noted->bytes);
         count++;

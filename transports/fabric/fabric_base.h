@@ -163,11 +163,12 @@ static inline bool fabric_ep_is_live(const struct fabric_ep *ep)
     return ep->state == FABRIC_OPENING || ep->state == FABRIC_READY;
 }
 
-/** May a bulk be started, with so many active that count, and at most `most` of them? */
+/** May a bulk be started, with at most `most` of its direction active? */
 static inline tryst_status fabric_bulk_check(const struct fabric_ep *ep,
-                                             const struct bulk *bulk, uint32_t active,
+                                             const struct bulk *bulk, bool is_send,
                                              uint32_t most)
 {
+    uint32_t active = is_send ? ep->sends_active : ep->recvs_active;
     tryst_status status = fabric_ep_usable(ep);
     if (status != TRYST_OK)
         return status;
@@ -236,14 +237,19 @@ static inline void fabric_bulk_complete(struct fabric_bulk *bulk, tryst_status s
     bulk->ep->unreported++;
 }
 
+static inline struct bulk *fabric_bulk_public(struct fabric_bulk *bulk)
+{
+    return (struct bulk *)((char *)bulk - offsetof(struct bulk, scratch));
+}
+
 /** Report what has completed; returns how many. */
 int fabric_bulk_report(struct fabric_rail *rail);
 
 /* ---- the library's log ---- */
 
 /* Such a library has one log per process, and others may use it beside us. A line that comes while the
- * thread is between begin and end (around every call into the library that may log) is that context's;
- * any other is not ours. */
+ * thread is in a block of FABRIC_LOG_SCOPE (around every call into the library that may log) is that
+ * context's; any other is not ours. */
 
 /** The context in whose call this thread is, or NULL. */
 extern __thread const tryst_host *fabric_log_host
@@ -256,9 +262,14 @@ static inline const tryst_host *fabric_log_begin(const tryst_host *host)
     return previous;
 }
 
-static inline void fabric_log_end(const tryst_host *previous)
+static inline void fabric_log_end(const tryst_host **previous)
 {
-    fabric_log_host = previous;
+    fabric_log_host = *previous;
 }
+
+/** From here to the end of the block, lines of the library are the context's of `host`. */
+#define FABRIC_LOG_SCOPE(host)                                                \
+    __attribute__((cleanup(fabric_log_end))) const tryst_host *log_previous = \
+        fabric_log_begin(host)
 
 #endif

@@ -111,7 +111,7 @@ static void on_closed(struct endpoint *inner)
 {
     struct fault_ep *ep = inner_ep(inner);
     struct fault_rail *rail = ep_rail(ep);
-    hold_ep_end(ep);
+    (void)hold_bulks_withdraw(ep);
     (void)list_remove(&ep->failing_node);
     (void)list_remove(&ep->node);
     rail->base.events->closed(&ep->base);
@@ -187,7 +187,8 @@ static tryst_status fault_ep_open(struct rail *base, const struct ep_params *par
     ep->base = (struct endpoint){.rail = base, .arg = params->arg};
     ep->spared =
         rail->script.one_rank && rail->script.rank != (uint64_t)params->local_rank;
-    hold_ep_init(ep);
+    list_init(&ep->frames);
+    list_init(&ep->bulks);
     inner_params.arg = ep;
     status = rail->inner->ops->ep_open(rail->inner, &inner_params, &ep->inner);
     if (status != TRYST_OK) {

@@ -53,7 +53,7 @@ static struct bulk *held_bulk_of(struct list_node *node)
 
 static uint64_t hold_now(const struct fault_rail *rail)
 {
-    return rail->host->now_ns ? rail->host->now_ns(rail->host) : clock_monotonic_ns();
+    return rail->host->now_ns(rail->host);
 }
 
 /* ---- opening and closing ---- */
@@ -93,12 +93,6 @@ void hold_close(struct fault_rail *rail)
         return;
     poller_remove(rail->poller, &rail->timer);
     (void)close(rail->timer.fd);
-}
-
-void hold_ep_init(struct fault_ep *ep)
-{
-    list_init(&ep->frames);
-    list_init(&ep->bulks);
 }
 
 /* ---- taking ---- */
@@ -273,7 +267,7 @@ static int bulks_release(struct fault_ep *ep, uint64_t now_ns)
     return count;
 }
 
-static int bulks_withdraw(struct fault_ep *ep)
+int hold_bulks_withdraw(struct fault_ep *ep)
 {
     struct list_node *node;
     int count = 0;
@@ -289,7 +283,7 @@ static int bulks_withdraw(struct fault_ep *ep)
 static int ep_release(struct fault_ep *ep, uint64_t now_ns)
 {
     if (ep->closing)
-        return ep_rail(ep)->script.stuck ? 0 : bulks_withdraw(ep);
+        return ep_rail(ep)->script.stuck ? 0 : hold_bulks_withdraw(ep);
     if (ep->broken)
         return 0;
     return frames_release(ep, now_ns) + (ep->silent ? 0 : bulks_release(ep, now_ns));
@@ -330,9 +324,4 @@ void hold_ep_close(struct fault_ep *ep)
         frame_drop(ep, container_of(node, struct held_frame, node));
     if (!list_empty(&ep->bulks) && !ep_rail(ep)->script.stuck)
         due_note(ep_rail(ep), 0);
-}
-
-void hold_ep_end(struct fault_ep *ep)
-{
-    (void)bulks_withdraw(ep);
 }

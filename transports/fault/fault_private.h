@@ -65,7 +65,6 @@ static inline struct fault_rail *ep_rail(const struct fault_ep *ep)
 /* TRYST_OK or TRYST_E_SYSTEM. */
 tryst_status hold_open(struct fault_rail *rail, struct poller *poller);
 void hold_close(struct fault_rail *rail);
-void hold_ep_init(struct fault_ep *ep);
 
 /* Instead of the inner transport's functions: now, or later from hold_release. */
 tryst_status hold_frame_begin(struct fault_ep *ep, size_t max, void **frame_p);
@@ -76,8 +75,8 @@ tryst_status hold_bulk(struct fault_ep *ep, struct bulk *bulk);
 int hold_release(struct fault_rail *rail);
 /* TRYST_OK: what is held will wake the poller, or waits for the inner transport. */
 tryst_status hold_arm(struct fault_rail *rail);
-/* The endpoint closes: its frames go, its bulks end (CANCELED) in hold_release or hold_ep_end. */
+/* The endpoint closes: its frames go, its bulks end (CANCELED) in hold_release or hold_bulks_withdraw. */
 void hold_ep_close(struct fault_ep *ep);
-void hold_ep_end(struct fault_ep *ep);
+int hold_bulks_withdraw(struct fault_ep *ep);
 
 #endif

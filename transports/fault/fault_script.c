@@ -4,11 +4,13 @@
  */
 #include "transports/fault_script.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/number.h"
+#include "core/text.h"
 
 enum type {
     NUMBER,      /* digits */
@@ -49,20 +51,6 @@ static const struct item {
 
 enum { ITEMS = sizeof items / sizeof items[0] };
 
-static bool number_parse(const char *text, uint64_t most, uint64_t *number_p)
-{
-    char *end;
-    unsigned long long number;
-    if (*text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    number = strtoull(text, &end, 10);
-    if (errno || *end || number > most)
-        return false;
-    *number_p = number;
-    return true;
-}
-
 static bool share_parse(const char *text, bool below, double *share_p)
 {
     char *end;
@@ -97,11 +85,10 @@ static bool item_take(const struct item *item, const char *value,
 
 static tryst_status refuse_name(const char *name, size_t bytes, size_t at, char *why)
 {
-    int used = snprintf(why, TRANSPORT_TEXT_MAX, "character %zu: \"%.*s\" is not one of ",
-                        at, (int)(bytes < 24 ? bytes : 24), name);
-    for (int i = 0; i < ITEMS && used < TRANSPORT_TEXT_MAX; i++)
-        used += snprintf(why + used, TRANSPORT_TEXT_MAX - (size_t)used, "%s%s",
-                         i ? ", " : "", items[i].name);
+    (void)snprintf(why, TRANSPORT_TEXT_MAX, "character %zu: \"%.*s\" is not one of ", at,
+                   (int)(bytes < 24 ? bytes : 24), name);
+    for (int i = 0; i < ITEMS; i++)
+        (void)text_append(why, TRANSPORT_TEXT_MAX, "%s%s", i ? ", " : "", items[i].name);
     return TRYST_E_CONFIG;
 }
 

@@ -30,6 +30,7 @@
 #include "core/alloc.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "topology/net/netif.h"
 
 enum {
     READ_BYTES = 16 * 1024, /* per read: a dozen connect messages; it is on the stack */
@@ -93,23 +94,17 @@ bool link_has_met(const struct link *link)
 
 void link_peer_text(const struct link *link, char text[LINK_PEER_TEXT_BYTES])
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in in;
-        struct sockaddr_in6 in6;
-    } peer = {.in6 = {0}};
-    char ip[INET6_ADDRSTRLEN] = "?";
+    struct sockaddr_storage peer = {0};
+    char ip[NETIF_TEXT_BYTES];
     socklen_t bytes = sizeof peer;
     if (link->is_unix) {
         (void)snprintf(text, LINK_PEER_TEXT_BYTES, "pid %d", link->peer_pid);
         return;
     }
-    (void)getpeername(link->source.fd, &peer.any, &bytes);
-    bool six = peer.any.sa_family == AF_INET6;
-    const void *from = six ? (const void *)&peer.in6.sin6_addr : &peer.in.sin_addr;
-    (void)inet_ntop(six ? AF_INET6 : AF_INET, from, ip, sizeof ip);
-    (void)snprintf(text, LINK_PEER_TEXT_BYTES, "%s port %u", ip,
-                   ntohs(six ? peer.in6.sin6_port : peer.in.sin_port));
+    (void)getpeername(link->source.fd, (struct sockaddr *)&peer, &bytes);
+    (void)snprintf(text, LINK_PEER_TEXT_BYTES, "%s port %u",
+                   netif_address_text((const struct sockaddr *)&peer, ip),
+                   ntohs(*link_port(&peer)));
 }
 
 /* ---- breaking and closing ---- */
@@ -170,11 +165,11 @@ static void received_drop(struct link *link)
 
 /* TCP resets a connection that closes with bytes unread, and the peer then loses what we
  * sent last; so read them first. */
-static void unread_discard(struct link *link)
+void link_unread_discard(int fd)
 {
     char buffer[4096];
     for (int i = 0; i < DRAIN_READS_MAX; i++)
-        if (recv(link->source.fd, buffer, sizeof buffer, MSG_DONTWAIT) <= 0)
+        if (recv(fd, buffer, sizeof buffer, MSG_DONTWAIT) <= 0)
             return;
 }
 
@@ -184,7 +179,7 @@ void link_close(struct link *link)
     if (link->state == LINK_OPEN && link->first)
         link_flush(link);
     if (link->state == LINK_OPEN && !link->is_unix)
-        unread_discard(link);
+        link_unread_discard(link->source.fd);
     while (link->first)
         chunk_drop(link);
     received_drop(link);
@@ -588,14 +583,19 @@ bool link_peer_is_ours(int fd, int32_t *pid_p)
     return true;
 }
 
+socklen_t link_unix_address(uint64_t listener_id, struct sockaddr_un *address_p)
+{
+    *address_p = (struct sockaddr_un){.sun_family = AF_UNIX};
+    int length = snprintf(address_p->sun_path + 1, sizeof address_p->sun_path - 1,
+                          "tryst-%016llx", (unsigned long long)listener_id);
+    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
 /* False: the listener's queue is full. Unlike TCP's, such a connect does not go on by itself. */
 static bool unix_connect(struct link *link, uint64_t listener_id)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
-                          "tryst-%016llx", (unsigned long long)listener_id);
-    socklen_t bytes =
-        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    struct sockaddr_un address;
+    socklen_t bytes = link_unix_address(listener_id, &address);
     int error = connect(link->source.fd, (struct sockaddr *)&address, bytes) ? errno : 0;
     if (error == EAGAIN)
         return false;
@@ -608,36 +608,31 @@ static bool unix_connect(struct link *link, uint64_t listener_id)
     return true;
 }
 
-static socklen_t tcp_address_fill(const struct link_address *from,
-                                  struct sockaddr_storage *to)
+static void tcp_address_fill(const struct link_address *from, struct sockaddr_storage *to)
 {
     memset(to, 0, sizeof *to);
+    to->ss_family = from->family == 6 ? AF_INET6 : AF_INET;
+    *link_port(to) = htons(from->port);
     if (from->family == 6) {
-        struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)to;
-        in6->sin6_family = AF_INET6;
-        in6->sin6_port = htons(from->port);
-        in6->sin6_scope_id = from->scope;
-        memcpy(&in6->sin6_addr, from->ip, 16);
-        return sizeof *in6;
+        ((struct sockaddr_in6 *)to)->sin6_scope_id = from->scope;
+        memcpy(&((struct sockaddr_in6 *)to)->sin6_addr, from->ip, 16);
+    } else {
+        memcpy(&((struct sockaddr_in *)to)->sin_addr, from->ip, 4);
     }
-    struct sockaddr_in *in = (struct sockaddr_in *)to;
-    in->sin_family = AF_INET;
-    in->sin_port = htons(from->port);
-    memcpy(&in->sin_addr, from->ip, 4);
-    return sizeof *in;
 }
 
 static void tcp_connect(struct link *link, const struct link_address *to,
                         uint64_t timeout_ns)
 {
     struct sockaddr_storage address;
-    socklen_t bytes = tcp_address_fill(to, &address);
+    tcp_address_fill(to, &address);
     if (to->family != 4 && to->family != 6) {
         link_break(link, TRYST_E_UNREACHABLE, "the peer announced no TCP address");
         return;
     }
     link_tcp_options(link->source.fd, timeout_ns);
-    if (connect(link->source.fd, (struct sockaddr *)&address, bytes) == 0)
+    if (connect(link->source.fd, (struct sockaddr *)&address,
+                netif_address_bytes((struct sockaddr *)&address)) == 0)
         connect_finish(link);
     else if (errno != EINPROGRESS)
         connect_failed(link, errno);

@@ -26,12 +26,12 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/random.h"
+#include "topology/net/netif.h"
 
 enum {
     ACCEPTS_MAX = 16, /* per poller call */
     NAME_TRIES = 8,   /* random names; one collision has a chance of 2^-64 */
-    PORT_TRIES = 16, /* ports that the kernel finds free at one address, but not at all */
-    DRAIN_READS_MAX = 16 /* of a connection that is refused */
+    PORT_TRIES = 16 /* ports that the kernel finds free at one address, but not at all */
 };
 
 /* Connections that the kernel keeps for us: as many as it allows (net.core.somaxconn). All ranks that
@@ -138,10 +138,7 @@ static void accept_fd(struct link_listener *listener, int fd, bool is_unix)
 static void refusal_send(int fd)
 {
     const struct link_header header = {.flags = LINK_FLAG_REFUSED, .magic = LINK_MAGIC};
-    char unread[256];
-    for (int i = 0; i < DRAIN_READS_MAX; i++)
-        if (recv(fd, unread, sizeof unread, MSG_DONTWAIT) <= 0)
-            break;
+    link_unread_discard(fd);
     (void)send(fd, &header, sizeof header, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -199,14 +196,12 @@ static void tcp_ready(struct poller_source *source, uint32_t events)
 static int unix_bind(int fd, uint64_t *id_p)
 {
     for (int i = 0; i < NAME_TRIES; i++) {
-        struct sockaddr_un address = {.sun_family = AF_UNIX};
+        struct sockaddr_un address;
         uint64_t id;
         if (random_secret(&id, sizeof id) != TRYST_OK)
             return -1;
-        int length = snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
-                              "tryst-%016llx", (unsigned long long)id);
-        size_t bytes = offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length;
-        if (bind(fd, (struct sockaddr *)&address, (socklen_t)bytes) == 0) {
+        socklen_t bytes = link_unix_address(id, &address);
+        if (bind(fd, (struct sockaddr *)&address, bytes) == 0) {
             *id_p = id;
             return 0;
         }
@@ -237,23 +232,18 @@ static int unix_listen(struct link_listener *listener, struct link_address *addr
 
 static int tcp_address_read(int fd, struct link_address *address)
 {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in in;
-        struct sockaddr_in6 in6;
-    } bound = {.in6 = {0}};
+    struct sockaddr_storage bound = {0};
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&bound;
     socklen_t bytes = sizeof bound;
-    if (getsockname(fd, &bound.any, &bytes) != 0)
+    if (getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0)
         return -1;
-    if (bound.any.sa_family == AF_INET6) {
-        address->family = 6;
-        address->port = ntohs(bound.in6.sin6_port);
-        address->scope = bound.in6.sin6_scope_id;
-        memcpy(address->ip, &bound.in6.sin6_addr, 16);
+    address->family = bound.ss_family == AF_INET6 ? 6 : 4;
+    address->port = ntohs(*link_port(&bound));
+    if (address->family == 6) {
+        address->scope = in6->sin6_scope_id;
+        memcpy(address->ip, &in6->sin6_addr, 16);
     } else {
-        address->family = 4;
-        address->port = ntohs(bound.in.sin_port);
-        memcpy(address->ip, &bound.in.sin_addr, 4);
+        memcpy(address->ip, &((const struct sockaddr_in *)&bound)->sin_addr, 4);
     }
     return 0;
 }
@@ -272,22 +262,18 @@ static int tcp_add(struct link_listener *listener, const struct sockaddr_storage
 {
     int on = 1;
     struct sockaddr_storage at = *from;
-    bool six = at.ss_family == AF_INET6;
-    socklen_t bytes = six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
     int fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
     struct tcp_listener *tcp = &listener->tcp[listener->tcp_count++];
     *tcp = (struct tcp_listener){.source = {.fn = tcp_ready, .fd = fd, .events = EPOLLIN},
                                  .owner = listener};
-    if (six)
-        ((struct sockaddr_in6 *)&at)->sin6_port = htons(port);
-    else
-        ((struct sockaddr_in *)&at)->sin_port = htons(port);
+    *link_port(&at) = htons(port);
     /* A port of a range may still be in TIME_WAIT after an earlier job. */
     if (port)
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, (struct sockaddr *)&at, bytes) != 0)
+    if (bind(fd, (struct sockaddr *)&at, netif_address_bytes((struct sockaddr *)&at)) !=
+        0)
         return -1;
     return listen(fd, QUEUE_MAX);
 }

@@ -13,6 +13,9 @@
 #ifndef TRANSPORTS_LINK_PRIVATE_H
 #define TRANSPORTS_LINK_PRIVATE_H
 
+#include <netinet/in.h>
+#include <sys/un.h>
+
 #include "core/list.h"
 #include "transports/link/link.h"
 #include "transports/link/link_wire.h"
@@ -85,6 +88,21 @@ void link_spoke(struct link *link);
 
 /* TCP: no delay, keep-alive and user timeout. */
 void link_tcp_options(int fd, uint64_t user_timeout_ns);
+
+/* What the socket has for us, up to 256 KiB, is read and forgotten. */
+void link_unread_discard(int fd);
+
+/* The abstract name of that listener's Unix socket; returns its bytes. */
+socklen_t link_unix_address(uint64_t listener_id, struct sockaddr_un *address_p);
+
+/* The port of an IP address, in network order: it lies at the same place in both families. */
+static inline in_port_t *link_port(struct sockaddr_storage *address)
+{
+    return &((struct sockaddr_in *)address)->sin_port;
+}
+static_assert(offsetof(struct sockaddr_in, sin_port) ==
+                  offsetof(struct sockaddr_in6, sin6_port),
+              "link_port");
 
 /* The peer's uid equals ours (*pid_p: its pid or 0). Unix sockets only. */
 bool link_peer_is_ours(int fd, int32_t *pid_p);

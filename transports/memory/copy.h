@@ -68,9 +68,5 @@ int copies_poll(struct copies *copies);
 /** Does the device touch its bytes no more? From any thread, between copies_start and the first line
  *  of `done`, if the owner's calls that start and end it are kept apart from this one. */
 bool copy_has_ended(const struct copy *copy);
-static inline bool copies_busy(const struct copies *copies)
-{
-    return copies->count > 0;
-}
 
 #endif

@@ -22,15 +22,14 @@ static tryst_status host_devices(int32_t *count_p, char *text)
     return TRYST_OK;
 }
 
-static tryst_status host_describe(int32_t device, struct memory_device *info_p)
+static tryst_status host_describe(int32_t device, tryst_device_info *info_p)
 {
     if (device != 0)
         return TRYST_E_INVALID;
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    *info_p =
-        (struct memory_device){.name = "host",
-                               .bytes = page * (uint64_t)sysconf(_SC_PHYS_PAGES),
-                               .bytes_free = page * (uint64_t)sysconf(_SC_AVPHYS_PAGES)};
+    (void)snprintf(info_p->name, sizeof info_p->name, "host");
+    info_p->bytes = page * (uint64_t)sysconf(_SC_PHYS_PAGES);
+    info_p->bytes_free = page * (uint64_t)sysconf(_SC_AVPHYS_PAGES);
     return TRYST_OK;
 }
 

@@ -13,21 +13,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tryst/device.h"
 #include "tryst/types.h"
 
 /** Largest text that describes devices, or why there are none, with its terminator. */
 #define MEMORY_TEXT_MAX 160
-
-/** What is known of one device of a kind. */
-struct memory_device {
-    char name[64];         /**< "NVIDIA H100 80GB HBM3" */
-    char bus_id[20];       /**< PCI address, "0000:1b:00.0"; "" for host */
-    uint64_t bytes;        /**< of its memory, 0 unknown */
-    uint64_t bytes_free;   /**< just now, 0 unknown: nothing uses the device here yet */
-    int32_t version_major; /**< what code it runs: 9.0 is sm_90 */
-    int32_t version_minor;
-    bool wait_words; /**< streams wait for words by themselves, without a kernel */
-};
 
 /** How a peer process reaches a range of device memory. It travels as it is; whoever gets it
  *  checks it before use. */
@@ -64,8 +54,8 @@ struct memory_ops {
     /** How many devices there are; `text` (MEMORY_TEXT_MAX) names them, or says why there
      *  are none (TRYST_E_UNSUPPORTED). */
     tryst_status (*devices)(int32_t *count_p, char *text);
-    /** One device; makes no use of it. */
-    tryst_status (*describe)(int32_t device, struct memory_device *info_p);
+    /** What one device is (struct_size, memory and ordinal are the caller's); makes no use of it. */
+    tryst_status (*describe)(int32_t device, tryst_device_info *info_p);
     /** TRYST_OK when `data` is of this kind, else TRYST_E_INVALID. (To the host's row
      *  everything is: ask it last.) */
     tryst_status (*locate)(const void *data, int32_t *device_p);

@@ -134,14 +134,12 @@ void ofi_bulk_abandon(struct ofi_ep *ep)
 tryst_status ofi_bulk_open(struct ofi_ep *ep)
 {
     struct ofi_rail *rail = ep_rail(ep);
-    unsigned char address[OFI_ADDRESS_MAX];
-    size_t bytes;
     struct signal_guard guard;
     int rc;
     if (ep->bulk)
         return TRYST_OK;
     signal_guard_begin(&guard); /* shm installs handlers here */
-    rc = ofi_endpoint_open(rail, &ep->bulk, address, &bytes);
+    rc = ofi_endpoint_open(rail, &ep->bulk);
     (void)signal_guard_end(&guard);
     if (rc != 0) {
         ep->bulk = NULL;
@@ -273,17 +271,13 @@ static tryst_status recv_start(struct ofi_ep *ep, struct bulk *bulk)
 tryst_status ofi_bulk_recv(struct endpoint *base, struct bulk *bulk)
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
-    const tryst_host *previous;
-    tryst_status status =
-        fabric_bulk_check(&ep->fabric, bulk, ep->fabric.recvs_active, OFI_POSTED_MAX);
+    tryst_status status = fabric_bulk_check(&ep->fabric, bulk, false, OFI_POSTED_MAX);
     if (status != TRYST_OK)
         return status;
     if (ep_rail(ep)->live >= OFI_CQ_SIZE)
         return TRYST_AGAIN;
-    previous = fabric_log_begin(ep_rail(ep)->fabric.host);
-    status = recv_start(ep, bulk);
-    fabric_log_end(previous);
-    return status;
+    FABRIC_LOG_SCOPE(ep_rail(ep)->fabric.host);
+    return recv_start(ep, bulk);
 }
 
 /* A send whose receive is known: to the fabric, if that has room. */
@@ -348,19 +342,16 @@ static void send_take(struct ofi_ep *ep, struct ofi_op *op)
 tryst_status ofi_bulk_send(struct endpoint *base, struct bulk *bulk)
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
-    const tryst_host *previous;
     struct ofi_op *op;
-    tryst_status status =
-        fabric_bulk_check(&ep->fabric, bulk, ep->fabric.sends_active, OFI_SENDS_MAX);
+    tryst_status status = fabric_bulk_check(&ep->fabric, bulk, true, OFI_SENDS_MAX);
     if (status != TRYST_OK)
         return status;
     if (!(op = op_start(ep, bulk, OFI_WHAT_SEND)))
         return TRYST_AGAIN;
-    previous = fabric_log_begin(ep_rail(ep)->fabric.host);
+    FABRIC_LOG_SCOPE(ep_rail(ep)->fabric.host);
     status = device_send_check(op);
     if (status == TRYST_OK)
         send_take(ep, op);
-    fabric_log_end(previous);
     return status;
 }
 

@@ -52,12 +52,30 @@ static tryst_status connect_send(struct ofi_ep *ep, enum fabric_connect_kind kin
     return fabric_connect_send(&ep->fabric, &head, sizeof head, data, bytes);
 }
 
-static void address_take(struct ofi_ep *ep, const struct ofi_connect *head,
-                         const void *data, size_t bytes)
+bool ofi_address_take(struct ofi_ep *ep, const void *data, size_t bytes,
+                      fi_addr_t *peer_p)
 {
     struct ofi_rail *rail = ep_rail(ep);
     unsigned char address[OFI_ADDRESS_MAX] = {0};
-    const char *provider = rail->info->fabric_attr->prov_name;
+    if (*peer_p != FI_ADDR_UNSPEC || bytes == 0 || bytes > sizeof address) {
+        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
+                       "an address of %zu bytes, or a second one", bytes);
+        return false;
+    }
+    memcpy(address, data, bytes);
+    if (fi_av_insert(rail->av, address, 1, peer_p, 0, NULL) == 1)
+        return true;
+    *peer_p = FI_ADDR_UNSPEC;
+    fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
+                   "%.31s does not take the peer's address",
+                   rail->info->fabric_attr->prov_name);
+    return false;
+}
+
+static void address_take(struct ofi_ep *ep, const struct ofi_connect *head,
+                         const void *data, size_t bytes)
+{
+    const char *provider = ep_rail(ep)->info->fabric_attr->prov_name;
     if (strncmp(head->provider, provider, sizeof head->provider) != 0) {
         fabric_ep_fail(&ep->fabric, TRYST_E_UNREACHABLE,
                        "libfabric's provider is %.31s here and %.31s there: set "
@@ -65,35 +83,22 @@ static void address_take(struct ofi_ep *ep, const struct ofi_connect *head,
                        provider, head->provider);
         return;
     }
-    if (ep->peer_known || bytes == 0 || bytes > sizeof address) {
-        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
-                       "an address of %zu bytes, or a second one", bytes);
+    if (!ofi_address_take(ep, data, bytes, &ep->peer_messages))
         return;
-    }
-    memcpy(address, data, bytes);
-    if (fi_av_insert(rail->av, address, 1, &ep->peer_messages, 0, NULL) != 1) {
-        ep->peer_messages = FI_ADDR_UNSPEC;
-        fabric_ep_fail(&ep->fabric, TRYST_E_UNREACHABLE,
-                       "%.31s does not take the peer's address", provider);
-        return;
-    }
     ep->fabric.peer_id = head->ep_id;
-    ep->peer_known = true;
     fabric_ep_due(&ep->fabric, FABRIC_DUE_CONNECT);
 }
 
 void ofi_ep_message(struct endpoint *base, const void *data, size_t bytes, int fd)
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
-    const tryst_host *previous;
     struct ofi_connect head;
     if (!fabric_connect_take(&ep->fabric, &address_head, sizeof head, data, bytes, fd))
         return;
     memcpy(&head, data, sizeof head);
     head.provider[sizeof head.provider - 1] = '\0';
-    previous = fabric_log_begin(ep_rail(ep)->fabric.host);
+    FABRIC_LOG_SCOPE(ep_rail(ep)->fabric.host);
     address_take(ep, &head, (const char *)data + sizeof head, bytes - sizeof head);
-    fabric_log_end(previous);
 }
 
 static void loopback_start(struct ofi_ep *ep)
@@ -101,14 +106,7 @@ static void loopback_start(struct ofi_ep *ep)
     struct ofi_rail *rail = ep_rail(ep);
     ep->fabric.peer_id = ep->fabric.id;
     ep->fabric.address_sent = true;
-    ep->peer_known =
-        fi_av_insert(rail->av, rail->address, 1, &ep->peer_messages, 0, NULL) == 1;
-    if (!ep->peer_known) {
-        ep->peer_messages = FI_ADDR_UNSPEC;
-        fabric_ep_fail(&ep->fabric, TRYST_E_UNREACHABLE,
-                       "%s does not take its own address",
-                       rail->info->fabric_attr->prov_name);
-    }
+    (void)ofi_address_take(ep, rail->address, rail->address_bytes, &ep->peer_messages);
 }
 
 /* TRYST_AGAIN: the fabric is still connecting, try later. */
@@ -124,7 +122,7 @@ static tryst_status connect_go_on(struct ofi_ep *ep)
                          rail->address_bytes) != TRYST_OK)
             fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "the link closed while connecting");
     }
-    if (ep->fabric.state != FABRIC_OPENING || !ep->peer_known)
+    if (ep->fabric.state != FABRIC_OPENING || ep->peer_messages == FI_ADDR_UNSPEC)
         return TRYST_OK;
     if (!ep->hello_sent && (ep->initiator || ep->hello_seen)) {
         status = ofi_message_send(ep, OFI_HELLO, NULL, 0);

@@ -13,5 +13,8 @@ void ofi_ep_close(struct endpoint *ep);
 /** Do what ep->fabric.work says; returns how much was done. May free `ep`. */
 int ofi_ep_work(struct ofi_ep *ep);
 void ofi_ep_ready_say(struct ofi_ep *ep);
+/** Take an address of the peer's in, once, as *peer_p (FI_ADDR_UNSPEC before); false: the endpoint is broken. */
+bool ofi_address_take(struct ofi_ep *ep, const void *data, size_t bytes,
+                      fi_addr_t *peer_p);
 
 #endif

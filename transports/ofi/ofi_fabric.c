@@ -5,7 +5,7 @@
  * Idea: ask for every reliable datagram endpoint with tags, and take the best that fits the rail's
  * interface (ofi_choose.c); the user's word is FI_PROVIDER, which libfabric itself reads. The
  * environment is written by nobody.
- * Callers: ofi_rail.c, ofi_module.c.
+ * Callers: ofi_rail.c.
  */
 #include "ofi_fabric.h"
 

@@ -231,18 +231,16 @@ tryst_status ofi_records_send(struct ofi_ep *ep)
 tryst_status ofi_frame_begin(struct endpoint *base, size_t max, void **frame_p)
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
-    const tryst_host *previous;
     unsigned char *at = NULL;
     tryst_status status = fabric_ep_usable(&ep->fabric);
     assert(max > 0 && max <= OFI_FRAME_MAX);
     if (status != TRYST_OK)
         return status;
-    previous = fabric_log_begin(ep_rail(ep)->fabric.host);
+    FABRIC_LOG_SCOPE(ep_rail(ep)->fabric.host);
     if (ep->place_due || ep->records_count > OFI_RECORDS_MAX)
         status = ofi_records_send(ep);
     if (status == TRYST_OK)
         status = message_begin(ep, OFI_DATA, &at);
-    fabric_log_end(previous);
     *frame_p = at;
     return status;
 }
@@ -250,9 +248,8 @@ tryst_status ofi_frame_begin(struct endpoint *base, size_t max, void **frame_p)
 void ofi_frame_commit(struct endpoint *base, size_t bytes)
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
-    const tryst_host *previous = fabric_log_begin(ep_rail(ep)->fabric.host);
+    FABRIC_LOG_SCOPE(ep_rail(ep)->fabric.host);
     (void)message_end(ep, bytes, true); /* what is refused has broken the endpoint */
-    fabric_log_end(previous);
 }
 
 /* ---- receiving ---- */
@@ -295,21 +292,8 @@ static void data_take(struct ofi_ep *ep, const struct ofi_head *head,
 
 static void place_take(struct ofi_ep *ep, const void *data, size_t bytes)
 {
-    struct ofi_rail *rail = ep_rail(ep);
-    unsigned char address[OFI_ADDRESS_MAX] = {0};
-    if (bytes == 0 || bytes > sizeof address || ep->peer_bulk != FI_ADDR_UNSPEC) {
-        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
-                       "an address of %zu bytes, or a second one", bytes);
+    if (!ofi_address_take(ep, data, bytes, &ep->peer_bulk))
         return;
-    }
-    memcpy(address, data, bytes);
-    if (fi_av_insert(rail->av, address, 1, &ep->peer_bulk, 0, NULL) != 1) {
-        ep->peer_bulk = FI_ADDR_UNSPEC;
-        fabric_ep_fail(&ep->fabric, TRYST_E_PROTOCOL,
-                       "the address of the peer's bulk endpoint does "
-                       "not parse");
-        return;
-    }
     (void)ofi_bulk_open(ep);
     fabric_ep_due(&ep->fabric, FABRIC_DUE_PUMP); /* the greeting */
 }

@@ -124,14 +124,11 @@ void ofi_memory_free(struct ofi_rail *rail)
 tryst_status ofi_mem_register(struct rail *base, struct tryst_mem *mem, void **handle_p)
 {
     struct ofi_rail *rail = (struct ofi_rail *)base;
-    const tryst_host *previous;
+    FABRIC_LOG_SCOPE(rail->fabric.host);
     struct fid_mr *mr = NULL;
     tryst_status status = TRYST_OK;
-    if (mem->ops->on_device ? rail->mr_device : rail->mr_local) {
-        previous = fabric_log_begin(rail->fabric.host);
+    if (mem->ops->on_device ? rail->mr_device : rail->mr_local)
         status = mr_open(rail, mem->data, mem->bytes, mem->ops, mem->device, &mr);
-        fabric_log_end(previous);
-    }
     if (status == TRYST_OK)
         *handle_p = mr;
     return status;
@@ -140,10 +137,9 @@ tryst_status ofi_mem_register(struct rail *base, struct tryst_mem *mem, void **h
 void ofi_mem_unregister(struct rail *base, void *handle)
 {
     struct fid_mr *mr = handle;
-    const tryst_host *previous = fabric_log_begin(((struct ofi_rail *)base)->fabric.host);
+    FABRIC_LOG_SCOPE(((struct ofi_rail *)base)->fabric.host);
     if (mr)
         (void)fi_close(&mr->fid);
-    fabric_log_end(previous);
 }
 
 tryst_status ofi_op_desc(struct ofi_op *op, void **desc_p)

@@ -126,7 +126,7 @@ struct ofi_parked {
 struct ofi_ep {
     struct fabric_ep fabric;
     bool initiator;
-    bool peer_known, hello_sent, hello_seen;
+    bool hello_sent, hello_seen;
     bool place_due; /**< our bulk endpoint's address has to be told */
     fi_addr_t peer_messages, peer_bulk;
     struct fid_ep *bulk; /**< NULL until it is needed */
@@ -154,8 +154,5 @@ static inline struct ofi_rail *ep_rail(struct ofi_ep *ep)
 {
     return (struct ofi_rail *)ep->fabric.base.rail;
 }
-
-/* ofi_module.c */
-extern const struct transport_ops ofi_ops;
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rail: one domain of libfabric on one interface, with one completion queue for everything.
+ * A rail: one domain of libfabric on one interface, with one completion queue for everything; the ops table
+ * and the module's entry.
  *
  * Idea: libfabric calls nobody back; what completed is read from the queue in progress, and the
  * context of each entry says what it was. So an event or a `done` is only ever called from
  * ofi_rail_progress.
  * Invariant: `live` counts the operations in the fabric's hands, and is at most OFI_CQ_SIZE, so
  * the queue cannot overflow.
- * Callers: the layer above, through the ops table (ofi_module.c).
+ * Callers: the layer above, through the ops table; the loader.
  */
 #include "ofi_rail.h"
 
@@ -15,6 +16,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "ofi_bulk.h"
@@ -77,8 +79,7 @@ static int device_ask(struct fid_ep *ep)
                      sizeof permitted);
 }
 
-static int endpoint_try(struct ofi_rail *rail, struct fid_ep **ep_p,
-                        unsigned char *address, size_t *bytes_p)
+static int endpoint_try(struct ofi_rail *rail, struct fid_ep **ep_p)
 {
     struct fid_ep *ep = NULL;
     int rc = fi_endpoint(rail->domain, rail->info, &ep, NULL);
@@ -91,9 +92,6 @@ static int endpoint_try(struct ofi_rail *rail, struct fid_ep **ep_p,
         rc = device_ask(ep);
     if (rc == 0)
         rc = fi_enable(ep);
-    *bytes_p = OFI_ADDRESS_MAX;
-    if (rc == 0)
-        rc = fi_getname(&ep->fid, address, bytes_p);
     if (rc != 0)
         (void)fi_close(&ep->fid);
     else
@@ -112,17 +110,16 @@ static in_port_t *port_of(const struct fi_info *info)
 }
 
 /* Within TRYST_PORT_RANGE, beginning anywhere, so that ranks of one host rarely meet. */
-int ofi_endpoint_open(struct ofi_rail *rail, struct fid_ep **ep_p, unsigned char *address,
-                      size_t *bytes_p)
+int ofi_endpoint_open(struct ofi_rail *rail, struct fid_ep **ep_p)
 {
     in_port_t *port = rail->ports_count ? port_of(rail->info) : NULL;
     uint32_t first = (uint32_t)rail->fabric.host->random_u64();
     int rc = -FI_EADDRINUSE;
     if (!port)
-        return endpoint_try(rail, ep_p, address, bytes_p);
+        return endpoint_try(rail, ep_p);
     for (uint32_t i = 0; rc == -FI_EADDRINUSE && i < rail->ports_count; i++) {
         *port = htons((uint16_t)(rail->port_first + (first + i) % rail->ports_count));
-        rc = endpoint_try(rail, ep_p, address, bytes_p);
+        rc = endpoint_try(rail, ep_p);
     }
     *port = 0;
     return rc;
@@ -180,6 +177,8 @@ static void limits_set(struct ofi_rail *rail)
         rail->fabric.base.memory_kinds = 1u << TRYST_MEMORY_CUDA;
 }
 
+static const struct transport_ops ofi_ops;
+
 static struct ofi_rail *rail_new(const struct rail_params *params)
 {
     struct ofi_rail *rail =
@@ -221,7 +220,16 @@ static int fabric_open(struct ofi_rail *rail, const char **step_p)
     if (rc != 0)
         return rc;
     *step_p = "fi_endpoint";
-    return ofi_endpoint_open(rail, &rail->messages, rail->address, &rail->address_bytes);
+    rc = ofi_endpoint_open(rail, &rail->messages);
+    if (rc != 0)
+        return rc;
+    rail->address_bytes = sizeof rail->address;
+    rc = fi_getname(&rail->messages->fid, rail->address, &rail->address_bytes);
+    if (rc != 0) {
+        (void)fi_close(&rail->messages->fid);
+        rail->messages = NULL;
+    }
+    return rc;
 }
 
 /* With device memory; false: its endpoint does not take it, and nothing is open. */
@@ -295,7 +303,7 @@ static void parked_close(struct ofi_rail *rail)
 
 static void rail_free(struct ofi_rail *rail)
 {
-    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
     fabric_rail_unwatch(&rail->fabric);
     if (rail->unsettled)
         settle(rail);
@@ -304,21 +312,18 @@ static void rail_free(struct ofi_rail *rail)
     ofi_memory_free(rail);
     domain_close(rail);
     fi_freeinfo(rail->info);
-    fabric_log_end(previous);
     fabric_rail_free(&rail->fabric);
 }
 
-tryst_status ofi_rail_open(const struct rail_params *params, struct rail **rail_p)
+static tryst_status ofi_rail_open(const struct rail_params *params, struct rail **rail_p)
 {
     struct ofi_rail *rail = rail_new(params);
-    const tryst_host *previous;
     struct signal_guard guard;
-    tryst_status status;
     if (!rail)
         return TRYST_E_NOMEM;
-    previous = fabric_log_begin(rail->fabric.host);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
     signal_guard_begin(&guard); /* providers load libraries, and some start threads */
-    status = fabric_start(rail, params);
+    tryst_status status = fabric_start(rail, params);
     (void)signal_guard_end(&guard);
     if (status == TRYST_OK) {
         limits_set(rail);
@@ -326,7 +331,6 @@ tryst_status ofi_rail_open(const struct rail_params *params, struct rail **rail_
     }
     if (status == TRYST_OK && rail->fabric.source.fd >= 0)
         status = fabric_rail_watch(&rail->fabric, rail->fabric.source.fd);
-    fabric_log_end(previous);
     if (status != TRYST_OK) {
         rail_free(rail);
         return status;
@@ -335,7 +339,7 @@ tryst_status ofi_rail_open(const struct rail_params *params, struct rail **rail_
     return TRYST_OK;
 }
 
-void ofi_rail_close(struct rail *base)
+static void ofi_rail_close(struct rail *base)
 {
     struct ofi_rail *rail = (struct ofi_rail *)base;
     if (rail->fabric.unauthenticated)
@@ -431,10 +435,10 @@ static int work_run(struct ofi_rail *rail)
     return count;
 }
 
-int ofi_rail_progress(struct rail *base)
+static int ofi_rail_progress(struct rail *base)
 {
     struct ofi_rail *rail = (struct ofi_rail *)base;
-    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
     int count = 0;
     fabric_read(rail, &count);
     if (!list_empty(&rail->unposted))
@@ -445,27 +449,68 @@ int ofi_rail_progress(struct rail *base)
         ofi_bulk_watch(rail);
     if (!list_empty(&rail->fabric.work) || !list_empty(&rail->stalled))
         count += work_run(rail);
-    fabric_log_end(previous);
     return count;
 }
 
-tryst_status ofi_rail_arm(struct rail *base)
+static tryst_status ofi_rail_arm(struct rail *base)
 {
     struct ofi_rail *rail = (struct ofi_rail *)base;
     struct fid *fids[1] = {&rail->cq->fid};
-    const tryst_host *previous;
-    int rc;
     if (fabric_rail_is_due(&rail->fabric))
         return TRYST_AGAIN;
     if (rail->fabric.source.fd < 0)
         return TRYST_E_UNSUPPORTED;
-    previous = fabric_log_begin(rail->fabric.host);
-    rc = fi_trywait(rail->fid_fabric, fids, 1);
-    fabric_log_end(previous);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
+    int rc = fi_trywait(rail->fid_fabric, fids, 1);
     if (rc == -FI_EAGAIN)
         return TRYST_AGAIN;
     /* what the fabric had no room for is tried again soon: no event says when there is */
     if (rc != 0 || !list_empty(&rail->stalled) || !list_empty(&rail->unposted))
         return TRYST_E_UNSUPPORTED;
     return TRYST_OK;
+}
+
+/* ---- the module ---- */
+
+static tryst_status ofi_probe(const struct tryst_host *host, char *text)
+{
+    FABRIC_LOG_SCOPE(host);
+    return ofi_info_describe(text);
+}
+
+static const struct transport_ops ofi_ops = {
+    .name = "ofi",
+    .struct_size = sizeof(struct transport_ops),
+    .probe = ofi_probe,
+    .rail_open = ofi_rail_open,
+    .rail_close = ofi_rail_close,
+    .progress = ofi_rail_progress,
+    .arm = ofi_rail_arm,
+    .ep_open = ofi_ep_open,
+    .ep_message = ofi_ep_message,
+    .ep_close = ofi_ep_close,
+    .frame_begin = ofi_frame_begin,
+    .frame_commit = ofi_frame_commit,
+    .bulk_recv = ofi_bulk_recv,
+    .bulk_send = ofi_bulk_send,
+    .bulk_cancel = ofi_bulk_cancel,
+    .mem_register = ofi_mem_register,
+    .mem_unregister = ofi_mem_unregister,
+};
+
+static char version[16];
+
+static tryst_module module = {
+    .abi_id = TRYST_MODULE_ABI_ID, .name = "ofi", .version = version, .ops = &ofi_ops};
+
+const tryst_module *tryst_module_v1(const tryst_host *host)
+    __attribute__((visibility("default")));
+
+const tryst_module *tryst_module_v1(const tryst_host *host)
+{
+    uint32_t found = fi_version();
+    (void)snprintf(version, sizeof version, "%u.%u", FI_MAJOR(found), FI_MINOR(found));
+    if (strcmp(host->abi_id, module.abi_id) == 0)
+        ofi_log_setup();
+    return &module;
 }

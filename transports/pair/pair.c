@@ -36,14 +36,19 @@ static uint64_t ring_bytes_configured(const tryst_host *host)
     return bytes & ~(uint64_t)(PAIR_LINE_BYTES - 1);
 }
 
-tryst_status pair_rail_init(struct pair_rail *rail, const struct rail_params *params,
+tryst_status pair_rail_open(const struct rail_params *params,
                             const struct transport_ops *transport,
-                            const struct pair_ops *ops)
+                            const struct pair_ops *ops, struct rail **rail_p)
 {
     static_assert(PAIR_FRAME_MAX % PAIR_LINE_BYTES == 0, "frame_out begins at a line");
-    rail->frame = mem_alloc_aligned(PAIR_LINE_BYTES, (size_t)2 * PAIR_FRAME_MAX);
-    if (!rail->frame)
+    struct pair_rail *rail = mem_zalloc(ops->rail_bytes);
+    if (!rail)
         return TRYST_E_NOMEM;
+    rail->frame = mem_alloc_aligned(PAIR_LINE_BYTES, (size_t)2 * PAIR_FRAME_MAX);
+    if (!rail->frame) {
+        mem_free(rail);
+        return TRYST_E_NOMEM;
+    }
     rail->frame_out = rail->frame + PAIR_FRAME_MAX / sizeof *rail->frame;
     rail->base = (struct rail){.ops = transport,
                                .events = params->events,
@@ -59,6 +64,7 @@ tryst_status pair_rail_init(struct pair_rail *rail, const struct rail_params *pa
     list_init(&rail->eps);
     list_init(&rail->reads);
     pair_devices_init(rail);
+    *rail_p = &rail->base;
     return TRYST_OK;
 }
 
@@ -211,19 +217,27 @@ static int broken_turn(struct pair_ep *ep)
 
 /* --- frames --- */
 
+tryst_status pair_room(struct pair_ep *ep, uint64_t payload, uint64_t limit)
+{
+    enum ring_answer room = ring_tx_room(&ep->tx, payload, limit);
+    if (__builtin_expect(room == RING_YES, 1))
+        return TRYST_OK;
+    if (room == RING_NO)
+        return TRYST_AGAIN;
+    pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: the reader's tail is not possible");
+    return TRYST_E_PEER;
+}
+
 tryst_status pair_frame_begin(struct endpoint *base, size_t max, void **frame_p)
 {
     struct pair_ep *ep = (struct pair_ep *)base;
     assert(max >= 1 && max <= PAIR_FRAME_MAX);
     if (__builtin_expect(ep->state != PAIR_READY, 0))
         return ep->state == PAIR_OPENING ? TRYST_AGAIN : TRYST_E_PEER;
-    enum ring_answer room = ring_tx_room(&ep->tx, max, ep->tx.bytes);
-    if (__builtin_expect(room != RING_YES, 0)) {
+    tryst_status status = pair_room(ep, max, ep->tx.bytes);
+    if (__builtin_expect(status != TRYST_OK, 0)) {
         ep->wants_room = true;
-        if (room == RING_NO)
-            return TRYST_AGAIN;
-        pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: the reader's tail is not possible");
-        return TRYST_E_PEER;
+        return status;
     }
     *frame_p = pair_ep_rail(ep)->frame_out;
     return TRYST_OK;
@@ -323,7 +337,7 @@ int pair_progress(struct rail *base)
     int count = 0;
     if (rail->armed)
         disarm(rail);
-    if (__builtin_expect(copies_busy(&rail->copies), 0))
+    if (__builtin_expect(rail->copies.count > 0, 0))
         count += copies_poll(&rail->copies);
     list_for_each_safe (&rail->eps, node, after) {
         struct pair_ep *ep = container_of(node, struct pair_ep, node);

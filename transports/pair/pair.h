@@ -86,7 +86,8 @@ struct pair_job {
 
 /* What differs between shm and self. */
 struct pair_ops {
-    size_t ep_bytes; /* of the endpoint, of which pair_ep is the first member */
+    size_t rail_bytes; /* of the rail, of which pair_rail is the first member */
+    size_t ep_bytes;   /* of the endpoint, of which pair_ep is the first member */
     /* OPENING and ep->due: the next step. Ends in pair_connected or pair_refused. */
     void (*connect)(struct pair_ep *ep);
     /* How to send `bulk` (its op's where and region are filled in): the best that still works;
@@ -180,10 +181,10 @@ static inline uint8_t *pair_target(struct bulk *bulk)
 
 /* --- for shm and self --- */
 
-/* Fill in a zeroed rail of theirs. TRYST_OK, TRYST_E_NOMEM. */
-tryst_status pair_rail_init(struct pair_rail *rail, const struct rail_params *params,
+/* A rail of theirs, zero but for this part of it. TRYST_OK, TRYST_E_NOMEM. */
+tryst_status pair_rail_open(const struct rail_params *params,
                             const struct transport_ops *transport,
-                            const struct pair_ops *ops);
+                            const struct pair_ops *ops, struct rail **rail_p);
 void pair_rail_close(struct rail *base); /* frees it */
 
 /* A new endpoint in `rail`, OPENING and due. TRYST_OK, TRYST_E_NOMEM. */
@@ -206,6 +207,10 @@ void pair_refused(struct pair_ep *ep, const char *text);
 /* The data path ends here: the next progress tells, and completes every bulk. */
 void pair_fail(struct pair_ep *ep, tryst_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Is there room in the ring for `payload` bytes, such that at most `limit` are in use? TRYST_OK, TRYST_AGAIN;
+ * TRYST_E_PEER: the peer says what cannot be, and the data path has ended. */
+tryst_status pair_room(struct pair_ep *ep, uint64_t payload, uint64_t limit);
 
 /* Ring the peer's doorbell if it sleeps and asked for one of `reasons` (PAIR_ASLEEP, …). */
 void pair_wake(struct pair_ep *ep, uint32_t reasons);

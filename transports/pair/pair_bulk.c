@@ -76,8 +76,8 @@ static void post(struct pair_ep *ep, struct bulk *bulk)
     ep->posted_count++;
 }
 
-/* The receive posted for `tag`, taken out; NULL when there is none. */
-static struct bulk *posted_take(struct pair_ep *ep, uint64_t tag)
+/* A message of `bytes` has come for `tag`: its receive, taken out, or NULL. */
+static struct bulk *receive_match(struct pair_ep *ep, uint64_t tag, uint64_t bytes)
 {
     list_for_each_safe (bucket(ep, tag), node, after) {
         struct bulk *bulk = pair_bulk_of(node);
@@ -85,6 +85,7 @@ static struct bulk *posted_take(struct pair_ep *ep, uint64_t tag)
             continue;
         list_remove(node);
         ep->posted_count--;
+        pair_op_of(bulk)->bytes = bytes;
         return bulk;
     }
     return NULL;
@@ -118,8 +119,7 @@ void pair_bulk_cancel(struct endpoint *base, struct bulk *bulk)
     /* Otherwise its message has come, and it completes with what that achieves. */
 }
 
-/* Answer the peer's offer in `slot`. */
-static void answer_give(struct pair_ep *ep, unsigned slot, uint8_t answer)
+void pair_answer_give(struct pair_ep *ep, unsigned slot, uint8_t answer)
 {
     ep->slots_held &= ~BIT(slot);
     /* relaxed: published by the next line. */
@@ -130,24 +130,9 @@ static void answer_give(struct pair_ep *ep, unsigned slot, uint8_t answer)
     pair_wake(ep, PAIR_ASLEEP);
 }
 
-void pair_answer_taken(struct pair_ep *ep, unsigned slot)
-{
-    answer_give(ep, slot, PAIR_ANSWER_TAKEN);
-}
-
 static void unexpected(struct pair_ep *ep, uint64_t tag, uint64_t bytes)
 {
     ep->base.rail->events->unexpected(&ep->base, tag, bytes);
-}
-
-/* A message of `bytes` has come for `tag`: its receive, taken out, or NULL. */
-static struct bulk *receive_match(struct pair_ep *ep, uint64_t tag, uint64_t bytes)
-{
-    struct bulk *bulk = posted_take(ep, tag);
-    if (!bulk)
-        return NULL;
-    pair_op_of(bulk)->bytes = bytes;
-    return bulk;
 }
 
 /* Behind all that are as urgent, of whatever peer: the first is the one that is read. */
@@ -164,7 +149,7 @@ static void offer_take(struct pair_ep *ep, const struct pair_offer *offer)
 {
     struct bulk *bulk = receive_match(ep, offer->tag, offer->bytes);
     if (!bulk || offer->bytes > bulk->bytes) {
-        answer_give(ep, offer->slot, PAIR_ANSWER_TAKEN);
+        pair_answer_give(ep, offer->slot, PAIR_ANSWER_TAKEN);
         if (bulk)
             finish(ep, bulk, TRYST_E_MISMATCH);
         else
@@ -173,7 +158,7 @@ static void offer_take(struct pair_ep *ep, const struct pair_offer *offer)
     }
     struct pair_op *op = pair_op_of(bulk);
     if (bulk->memory && offer->mech != PAIR_MECH_DEVICE && !pair_slot_take(ep, bulk)) {
-        answer_give(ep, offer->slot, PAIR_ANSWER_TAKEN);
+        pair_answer_give(ep, offer->slot, PAIR_ANSWER_TAKEN);
         finish(ep, bulk, TRYST_E_NOMEM);
         return;
     }
@@ -212,7 +197,7 @@ static void read_end(struct pair_ep *ep, struct bulk *bulk, tryst_status status)
 {
     struct pair_op *op = pair_op_of(bulk);
     list_remove(&op->node);
-    answer_give(ep, op->slot, PAIR_ANSWER_TAKEN);
+    pair_answer_give(ep, op->slot, PAIR_ANSWER_TAKEN);
     if (op->job && status == TRYST_OK) {
         pair_slot_place(ep, bulk);
         return;
@@ -229,7 +214,7 @@ static void read_refuse(struct pair_ep *ep, struct bulk *bulk, uint8_t answer)
     pair_job_drop(bulk);
     op_start(ep, bulk);
     post(ep, bulk); /* before the answer, which brings the message again */
-    answer_give(ep, slot, answer);
+    pair_answer_give(ep, slot, answer);
 }
 
 /* An offer of device memory is read in one piece, and ends by itself. */
@@ -345,10 +330,7 @@ static bool piece_put(struct pair_ep *ep, struct bulk *bulk)
     uint32_t head = op->started ? 0 : sizeof first;
     uint64_t left = bulk->bytes - op->moved;
     uint64_t bytes = left < piece_max(ep) ? left : piece_max(ep);
-    enum ring_answer room = ring_tx_room(&ep->tx, head + bytes, ep->tx.bytes / 2);
-    if (room == RING_BAD)
-        pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: the reader's tail is not possible");
-    if (room != RING_YES)
+    if (pair_room(ep, head + bytes, ep->tx.bytes / 2) != TRYST_OK)
         return false;
     ring_tx_put(&ep->tx, op->started ? PAIR_PIECE : PAIR_FIRST, &first, head,
                 (const uint8_t *)bulk->data + op->moved, (uint32_t)bytes);
@@ -390,15 +372,10 @@ static tryst_status offer_put(struct pair_ep *ep, struct bulk *bulk, enum pair_m
     struct pair_op *op = pair_op_of(bulk);
     if (~ep->slots_used == 0)
         return TRYST_AGAIN;
-    enum ring_answer room =
-        ring_tx_room(&ep->tx, sizeof(struct pair_offer), ep->tx.bytes);
-    if (room == RING_BAD) {
-        pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: the reader's tail is not possible");
-        return TRYST_E_PEER;
-    }
-    if (room == RING_NO) {
+    tryst_status status = pair_room(ep, sizeof(struct pair_offer), ep->tx.bytes);
+    if (status != TRYST_OK) {
         ep->wants_room = true;
-        return TRYST_AGAIN;
+        return status;
     }
     unsigned slot = (unsigned)__builtin_ctzll(~ep->slots_used);
     struct pair_offer offer = {.tag = bulk->tag,
@@ -463,7 +440,7 @@ int pair_answers_take(struct pair_ep *ep)
     /* relaxed: only to keep the line shared while nothing comes. */
     if (atomic_load_explicit(&ep->mine->answered, memory_order_relaxed) == 0)
         return 0;
-    /* acquire: the reader is done with the buffers; pairs with answer_give. */
+    /* acquire: the reader is done with the buffers; pairs with pair_answer_give. */
     uint64_t bits =
         atomic_exchange_explicit(&ep->mine->answered, 0, memory_order_acquire);
     int count = 0;

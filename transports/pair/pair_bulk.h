@@ -15,8 +15,8 @@ void pair_bulk_cancel(struct endpoint *base, struct bulk *bulk);
 /* Handle one entry that is not a frame; it is still in the ring. */
 void pair_bulk_entry(struct pair_ep *ep, struct ring_entry entry);
 int pair_answers_take(struct pair_ep *ep);
-/* The peer's offer in `slot` has been read. */
-void pair_answer_taken(struct pair_ep *ep, unsigned slot);
+/* Answer the peer's offer in `slot` (PAIR_ANSWER_…). */
+void pair_answer_give(struct pair_ep *ep, unsigned slot, uint8_t answer);
 int pair_jobs_advance(struct pair_ep *ep);
 int pair_finished_tell(struct pair_ep *ep);
 /* Complete everything with `status`; reads of this endpoint end. */

@@ -93,7 +93,7 @@ static void read_done(struct copy *copy, tryst_status status)
     struct pair_ep *ep = job->ep;
     bool counts = pair_ep_rail(ep)->ops->device_read_end(ep, job);
     if (ep->state == PAIR_READY)
-        pair_answer_taken(ep, pair_op_of(job->bulk)->slot);
+        pair_answer_give(ep, pair_op_of(job->bulk)->slot, PAIR_ANSWER_TAKEN);
     if (status == TRYST_OK && (!counts || ep->state == PAIR_BROKEN))
         status = TRYST_E_PEER;
     job_end(job, status);

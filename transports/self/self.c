@@ -335,6 +335,7 @@ static void self_detach(struct pair_ep *pair)
 /* --- the table --- */
 
 static const struct pair_ops self_pair_ops = {
+    .rail_bytes = sizeof(struct pair_rail),
     .ep_bytes = sizeof(struct self_ep),
     .connect = self_connect,
     .choose = self_choose,
@@ -376,14 +377,5 @@ const struct transport_ops transport_self = {
 
 static tryst_status self_rail_open(const struct rail_params *params, struct rail **rail_p)
 {
-    struct pair_rail *rail = mem_zalloc(sizeof *rail);
-    if (!rail)
-        return TRYST_E_NOMEM;
-    tryst_status status = pair_rail_init(rail, params, &transport_self, &self_pair_ops);
-    if (status != TRYST_OK) {
-        mem_free(rail);
-        return status;
-    }
-    *rail_p = &rail->base;
-    return TRYST_OK;
+    return pair_rail_open(params, &transport_self, &self_pair_ops, rail_p);
 }

@@ -17,7 +17,6 @@
 #include "shm_closer.h"
 #include "shm_connect.h"
 #include "shm_copy.h"
-#include "shm_device.h"
 #include "shm_region.h"
 #include "transports/memory/memfd.h"
 
@@ -80,6 +79,7 @@ static bool shm_quiet(struct pair_ep *pair)
 }
 
 static const struct pair_ops shm_pair_ops = {
+    .rail_bytes = sizeof(struct shm_rail),
     .ep_bytes = sizeof(struct shm_ep),
     .connect = shm_connect,
     .choose = shm_choose,
@@ -165,16 +165,8 @@ static uint32_t mechs_allowed(const tryst_host *host)
 
 static tryst_status shm_rail_open(const struct rail_params *params, struct rail **rail_p)
 {
-    struct shm_rail *rail = mem_zalloc(sizeof *rail);
-    if (!rail)
-        return TRYST_E_NOMEM;
-    tryst_status status =
-        pair_rail_init(&rail->pair, params, &transport_shm, &shm_pair_ops);
-    if (status != TRYST_OK) {
-        mem_free(rail);
-        return status;
-    }
-    rail->mechs_allowed = mechs_allowed(params->host);
-    *rail_p = &rail->pair.base;
-    return TRYST_OK;
+    tryst_status status = pair_rail_open(params, &transport_shm, &shm_pair_ops, rail_p);
+    if (status == TRYST_OK)
+        ((struct shm_rail *)*rail_p)->mechs_allowed = mechs_allowed(params->host);
+    return status;
 }

@@ -5,8 +5,7 @@
  *   shm.c          the operation table, probe, rail
  *   shm_connect.c  the segment and the messages before ready
  *   shm_copy.c     reading the peer's memory: by mapping, by process_vm_readv
- *   shm_region.c   regions: announced to peers, mapped from peers
- *   shm_device.c   the same of device memory: imported from peers
+ *   shm_region.c   regions: announced to peers, mapped or (device memory) imported from peers
  *   shm_closer.c   imports are closed by a thread of their own
  */
 #ifndef TRANSPORTS_SHM_H
@@ -25,7 +24,7 @@ struct shm_rail {
     struct pair_rail pair;
     uint32_t mechs_allowed;      /* SHM_CAN_…, as TRYST_SHM_MECH says */
     struct shm_region **regions; /* by index; NULL: free */
-    uint32_t regions_room;
+    size_t regions_room;
     struct shm_closer *closer; /* NULL until an import is first closed */
 };
 
@@ -81,7 +80,7 @@ struct shm_ep {
     char out_why[SHM_WHY_MAX];
     struct list regions; /* the peer's, mapped here: struct shm_mapped */
     uint32_t regions_count;
-    uint32_t announced_words;
+    size_t announced_words;
     uint64_t *announced; /* bit per index: the peer knows that region of ours */
 };
 

@@ -234,6 +234,19 @@ static void refuse_take(struct shm_ep *ep, const struct shm_message *message)
     step_set(ep, SHM_REFUSED);
 }
 
+/* Of regions: from the peer's CONFIRM on, which may be right before our next progress. */
+static bool region_message_take(struct shm_ep *ep, const struct shm_message *message,
+                                int fd)
+{
+    if (message->type == SHM_REGION || message->type == SHM_DEVICE)
+        shm_region_take(ep, message, fd);
+    else if (message->type == SHM_DROP)
+        shm_region_drop(ep, message->region);
+    else
+        return false;
+    return true;
+}
+
 static void opening_take(struct shm_ep *ep, const struct shm_message *message, int fd)
 {
     bool initiator = ep->pair.params.initiator;
@@ -250,26 +263,9 @@ static void opening_take(struct shm_ep *ep, const struct shm_message *message, i
                ep->pair.area) {
         mechs_take(ep, message);
         step_set(ep, SHM_DONE);
-    } else if ((message->type == SHM_REGION || message->type == SHM_DEVICE) &&
-               ep->step == SHM_DONE) {
-        shm_region_take(ep, message,
-                        fd); /* right behind CONFIRM, before our next progress */
-    } else if (message->type == SHM_DROP && ep->step == SHM_DONE) {
-        shm_region_drop(ep, message->region);
-    } else {
+    } else if (ep->step != SHM_DONE || !region_message_take(ep, message, fd)) {
         refuse(ep, "the peer sent a message out of turn", 0);
     }
-}
-
-static void ready_take(struct shm_ep *ep, const struct shm_message *message, int fd)
-{
-    if (message->type == SHM_REGION || message->type == SHM_DEVICE)
-        shm_region_take(ep, message, fd);
-    else if (message->type == SHM_DROP)
-        shm_region_drop(ep, message->region);
-    else
-        pair_fail(&ep->pair, TRYST_E_PROTOCOL, "shm: a message of type %u when connected",
-                  message->type);
 }
 
 static void message_take(struct shm_ep *ep, const void *data, size_t bytes, int fd)
@@ -288,8 +284,9 @@ static void message_take(struct shm_ep *ep, const void *data, size_t bytes, int 
         opening_take(ep, &message, fd);
     else if (ep->pair.state == PAIR_READY && wrong)
         pair_fail(&ep->pair, TRYST_E_PROTOCOL, "%s", wrong);
-    else if (ep->pair.state == PAIR_READY)
-        ready_take(ep, &message, fd);
+    else if (ep->pair.state == PAIR_READY && !region_message_take(ep, &message, fd))
+        pair_fail(&ep->pair, TRYST_E_PROTOCOL, "shm: a message of type %u when connected",
+                  message.type);
 }
 
 void shm_message(struct endpoint *base, const void *data, size_t bytes, int fd)

@@ -3,42 +3,54 @@
  * Regions that peers map: ours, announced; theirs, mapped.
  *
  * One idea: a region's descriptor goes to a peer once, with the first bulk from it, over the link;
- * offers then name it by id and offset. An offer may overtake the descriptor and waits for it.
+ * offers then name it by id and offset. An offer may overtake the descriptor and waits for it. A region of
+ * device memory goes by its handle instead, and the receiver imports it for the device that it copies to, when
+ * it first does, until DROP or the end.
  * Invariant: a bit in `announced` is set exactly while the peer was sent REGION and not DROP;
- * nothing is mapped that is not sealed against shrinking, and only to be read.
- * Callers: memory/memory.c (registration), shm.c (choose), shm_copy.c, shm_connect.c.
+ * nothing is mapped that is not sealed against shrinking, and only to be read. An import that a copy reads
+ * is not closed: the region is kept, out of all lists, until the last of them has ended.
+ * Callers: memory/memory.c (registration), shm.c (choose), shm_copy.c, shm_connect.c, pair_device.c.
  */
+#include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
 #include "shm_closer.h"
 #include "shm_connect.h"
-#include "shm_device.h"
+#include "shm_copy.h"
 #include "shm_region.h"
 #include "transports/memory/memfd.h"
+
+static_assert(sizeof(struct memory_ipc) == sizeof(((struct shm_message *)0)->text),
+              "a handle fits into a message");
 
 #define BIT(index) (UINT64_C(1) << ((index) % 64))
 
 /* --- ours --- */
 
+/* mem_reserve, and what it adds is zero. */
+static bool reserve_zeroed(void *items_p, size_t *room_p, size_t need, size_t item_bytes)
+{
+    size_t before = *room_p;
+    char *items;
+    if (!mem_reserve(items_p, room_p, need, item_bytes))
+        return false;
+    memcpy(&items, items_p, sizeof items);
+    memset(items + before * item_bytes, 0, (*room_p - before) * item_bytes);
+    return true;
+}
+
 static tryst_status index_reserve(struct shm_rail *rail, uint32_t *index_p)
 {
-    uint32_t index = 0;
+    size_t index = 0;
     while (index < rail->regions_room && rail->regions[index])
         index++;
-    if (index == rail->regions_room) {
-        uint32_t room = index ? 2 * index : 16;
-        struct shm_region **regions =
-            mem_resize(rail->regions, room * sizeof *rail->regions);
-        if (!regions)
-            return TRYST_E_NOMEM;
-        for (uint32_t i = index; i < room; i++)
-            regions[i] = NULL;
-        rail->regions = regions;
-        rail->regions_room = room;
-    }
-    *index_p = index;
+    if (!reserve_zeroed(&rail->regions, &rail->regions_room, index + 1,
+                        sizeof(struct shm_region *)))
+        return TRYST_E_NOMEM;
+    *index_p = (uint32_t)index;
     return TRYST_OK;
 }
 
@@ -86,19 +98,25 @@ void shm_mem_unregister(struct rail *base, void *handle)
     mem_free(region);
 }
 
-static bool announced_reserve(struct shm_ep *ep, uint32_t index)
+/* Send the region's handle to this peer. TRYST_E_UNSUPPORTED: it has none. */
+static tryst_status device_tell(struct shm_ep *ep, struct shm_region *region)
 {
-    uint32_t words = index / 64 + 1;
-    if (words <= ep->announced_words)
-        return true;
-    uint64_t *announced = mem_resize(ep->announced, words * sizeof *announced);
-    if (!announced)
-        return false;
-    for (uint32_t i = ep->announced_words; i < words; i++)
-        announced[i] = 0;
-    ep->announced = announced;
-    ep->announced_words = words;
-    return true;
+    const struct tryst_mem *mem = region->mem;
+    struct shm_message message = {.region = region->id, .bytes = mem->bytes};
+    struct memory_ipc ipc;
+    int fd = -1;
+    if (region->unsharable)
+        return TRYST_E_UNSUPPORTED;
+    tryst_status status =
+        mem->ops->ipc_export(mem->device, mem->data, mem->bytes, &ipc, &fd);
+    region->unsharable = status != TRYST_OK;
+    if (status != TRYST_OK)
+        return status;
+    memcpy(message.text, &ipc, sizeof ipc);
+    status = shm_tell(ep, SHM_DEVICE, &message, fd);
+    if (fd >= 0)
+        close(fd);
+    return status;
 }
 
 struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bulk)
@@ -114,11 +132,12 @@ struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bul
         return NULL;
     if (is_announced(ep, region->index))
         return region;
-    if (!announced_reserve(ep, region->index))
+    if (!reserve_zeroed(&ep->announced, &ep->announced_words, region->index / 64 + 1,
+                        sizeof *ep->announced))
         return NULL;
     struct shm_message message = {.region = region->id, .bytes = region->mem->bytes};
     tryst_status status = bulk->memory
-                              ? shm_device_tell(ep, region)
+                              ? device_tell(ep, region)
                               : shm_tell(ep, SHM_REGION, &message, region->mem->fd);
     if (status != TRYST_OK)
         return NULL;
@@ -128,7 +147,7 @@ struct shm_region *shm_region_announce(struct shm_ep *ep, const struct bulk *bul
 
 /* --- theirs --- */
 
-struct shm_mapped *shm_mapped_find(struct shm_ep *ep, uint64_t id)
+static struct shm_mapped *mapped_find(struct shm_ep *ep, uint64_t id)
 {
     list_for_each_safe (&ep->regions, node, after) {
         struct shm_mapped *mapped = container_of(node, struct shm_mapped, node);
@@ -154,9 +173,18 @@ static void *region_map(int fd, uint64_t bytes)
     return base;
 }
 
+static void device_take(struct shm_mapped *mapped, const struct shm_message *message,
+                        int fd)
+{
+    mapped->device = true;
+    memcpy(&mapped->ipc, message->text, sizeof mapped->ipc);
+    if (fd >= 0) /* the message's own is closed behind it */
+        mapped->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
 void shm_region_take(struct shm_ep *ep, const struct shm_message *message, int fd)
 {
-    if (ep->regions_count >= SHM_REGIONS_MAX || shm_mapped_find(ep, message->region)) {
+    if (ep->regions_count >= SHM_REGIONS_MAX || mapped_find(ep, message->region)) {
         pair_fail(&ep->pair, TRYST_E_PROTOCOL,
                   "shm: the peer announces a region once more");
         return;
@@ -172,7 +200,7 @@ void shm_region_take(struct shm_ep *ep, const struct shm_message *message, int f
     mapped->fd = -1;
     list_init(&mapped->imports);
     if (message->type == SHM_DEVICE)
-        shm_device_take(mapped, message, fd);
+        device_take(mapped, message, fd);
     else
         mapped->base = region_map(fd, message->bytes);
     list_push_front(&ep->regions, &mapped->node);
@@ -180,7 +208,7 @@ void shm_region_take(struct shm_ep *ep, const struct shm_message *message, int f
     list_append(&pair_ep_rail(&ep->pair)->reads, &ep->pair.waiting);
 }
 
-void shm_mapped_free(struct shm_ep *ep, struct shm_mapped *mapped)
+static void mapped_free(struct shm_ep *ep, struct shm_mapped *mapped)
 {
     shm_imports_close(shm_ep_rail(ep), mapped);
     if (mapped->fd >= 0)
@@ -196,12 +224,12 @@ static void mapped_drop(struct shm_ep *ep, struct shm_mapped *mapped)
     ep->regions_count--;
     mapped->dropped = true;
     if (!mapped->users)
-        shm_mapped_free(ep, mapped);
+        mapped_free(ep, mapped);
 }
 
 void shm_region_drop(struct shm_ep *ep, uint64_t id)
 {
-    struct shm_mapped *mapped = shm_mapped_find(ep, id);
+    struct shm_mapped *mapped = mapped_find(ep, id);
     if (mapped)
         mapped_drop(ep, mapped);
 }
@@ -209,7 +237,7 @@ void shm_region_drop(struct shm_ep *ep, uint64_t id)
 enum pair_copy shm_region_address(struct shm_ep *ep, uint64_t id, uint64_t offset,
                                   uint64_t bytes, const void **data_p)
 {
-    const struct shm_mapped *mapped = shm_mapped_find(ep, id);
+    const struct shm_mapped *mapped = mapped_find(ep, id);
     if (!mapped)
         return PAIR_COPY_LATER;
     if (!mapped->base)
@@ -228,4 +256,83 @@ void shm_regions_end(struct shm_ep *ep)
     mem_free(ep->announced);
     ep->announced = NULL;
     ep->announced_words = 0;
+}
+
+/* --- theirs, on a device --- */
+
+/* Is all of the region there? The driver knows how long it is; the peer has only said so. */
+static bool import_is_whole(const struct shm_import *import,
+                            const struct shm_mapped *mapped)
+{
+    int32_t device;
+    return mapped->bytes > 0 &&
+           import->memory->locate((const char *)import->data + mapped->bytes - 1,
+                                  &device) == TRYST_OK;
+}
+
+static struct shm_import *import_make(struct shm_mapped *mapped,
+                                      const struct memory_ops *memory, int32_t device)
+{
+    const struct memory_ipc *ipc = &mapped->ipc;
+    if (ipc->offset > ipc->bytes || mapped->bytes > ipc->bytes - ipc->offset)
+        return NULL;
+    struct shm_import *import = mem_zalloc(sizeof *import);
+    if (!import)
+        return NULL;
+    import->memory = memory;
+    import->device = device;
+    if (memory->ipc_import(device, ipc, mapped->fd, &import->data) != TRYST_OK) {
+        mem_free(import);
+        return NULL;
+    }
+    if (!import_is_whole(import, mapped)) {
+        memory->ipc_close(device, import->data, ipc);
+        mem_free(import);
+        return NULL;
+    }
+    list_push_front(&mapped->imports, &import->node);
+    return import;
+}
+
+static struct shm_import *import_get(struct shm_mapped *mapped,
+                                     const struct memory_ops *memory, int32_t device)
+{
+    list_for_each_safe (&mapped->imports, node, after) {
+        struct shm_import *import = container_of(node, struct shm_import, node);
+        if (import->memory == memory && import->device == device)
+            return import;
+    }
+    return import_make(mapped, memory, device);
+}
+
+enum pair_copy shm_device_read(struct pair_ep *pair, struct pair_job *job)
+{
+    struct shm_ep *ep = (struct shm_ep *)pair;
+    const struct pair_op *op = pair_op_of(job->bulk);
+    if (!(ep->in_mechs & SHM_CAN_DEVICE))
+        return PAIR_COPY_DENIED;
+    struct shm_mapped *mapped = mapped_find(ep, op->region);
+    if (!mapped)
+        return PAIR_COPY_LATER;
+    if (!mapped->device || op->where > mapped->bytes ||
+        op->bytes > mapped->bytes - op->where)
+        return PAIR_COPY_BAD;
+    const struct shm_import *import =
+        import_get(mapped, job->copy.memory, job->copy.device);
+    if (!import)
+        return PAIR_COPY_DENIED;
+    job->copy.src = (const char *)import->data + op->where;
+    job->region = mapped;
+    mapped->users++;
+    copies_start(&pair_ep_rail(pair)->copies, &job->copy);
+    return PAIR_COPY_OK;
+}
+
+bool shm_device_read_end(struct pair_ep *pair, struct pair_job *job)
+{
+    struct shm_ep *ep = (struct shm_ep *)pair;
+    struct shm_mapped *mapped = job->region;
+    if (--mapped->users == 0 && mapped->dropped)
+        mapped_free(ep, mapped);
+    return shm_read_confirm(ep) == PAIR_COPY_OK;
 }

@@ -17,7 +17,8 @@ void shm_region_drop(struct shm_ep *ep, uint64_t id);
 enum pair_copy shm_region_address(struct shm_ep *ep, uint64_t id, uint64_t offset,
                                   uint64_t bytes, const void **data_p);
 void shm_regions_end(struct shm_ep *ep);
-struct shm_mapped *shm_mapped_find(struct shm_ep *ep, uint64_t id);
-void shm_mapped_free(struct shm_ep *ep, struct shm_mapped *mapped);
+/* pair_ops: from a region of device memory, imported from its owner. */
+enum pair_copy shm_device_read(struct pair_ep *pair, struct pair_job *job);
+bool shm_device_read_end(struct pair_ep *pair, struct pair_job *job);
 
 #endif

@@ -75,7 +75,7 @@ static void send_completed(void *request, ucs_status_t status, void *user_data)
     struct ucx_bulk *bulk = user_data;
     ucp_request_free(request);
     bulk_complete(bulk, status_of(status),
-                  status == UCS_OK ? bulk_public(bulk)->bytes : 0);
+                  status == UCS_OK ? fabric_bulk_public(&bulk->fabric)->bytes : 0);
 }
 
 /* What a tag call returned: TRYST_OK when the bulk is UCX's, or done at once. */
@@ -132,42 +132,32 @@ static ucs_status_ptr_t recv_start(struct ucx_ep *ep, struct bulk *bulk,
 tryst_status ucx_bulk_recv(struct endpoint *base, struct bulk *bulk)
 {
     struct ucx_ep *ep = (struct ucx_ep *)base;
-    const tryst_host *previous;
     ucp_tag_recv_info_t info = {0};
-    ucs_status_ptr_t request;
-    tryst_status status;
-    status =
-        fabric_bulk_check(&ep->fabric, bulk, ep->fabric.recvs_active, UCX_POSTED_MAX);
+    tryst_status status = fabric_bulk_check(&ep->fabric, bulk, false, UCX_POSTED_MAX);
     if (status != TRYST_OK)
         return status;
-    previous = fabric_log_begin(ep_rail(ep)->fabric.host);
+    FABRIC_LOG_SCOPE(ep_rail(ep)->fabric.host);
     *bulk_private(bulk) = (struct ucx_bulk){.request = NULL};
     fabric_bulk_begin(&ep->fabric, &bulk_private(bulk)->fabric, false);
-    request = recv_start(ep, bulk, &info);
-    status = started(ep, bulk, request, info.length);
-    fabric_log_end(previous);
-    return status;
+    ucs_status_ptr_t request = recv_start(ep, bulk, &info);
+    return started(ep, bulk, request, info.length);
 }
 
 tryst_status ucx_bulk_send(struct endpoint *base, struct bulk *bulk)
 {
     struct ucx_ep *ep = (struct ucx_ep *)base;
-    const tryst_host *previous;
     ucp_request_param_t param = {.cb.send = send_completed};
-    ucs_status_ptr_t request;
-    tryst_status status;
-    status = fabric_bulk_check(&ep->fabric, bulk, ep->fabric.sends_active, UCX_SENDS_MAX);
+    tryst_status status = fabric_bulk_check(&ep->fabric, bulk, true, UCX_SENDS_MAX);
     if (status != TRYST_OK)
         return status;
-    previous = fabric_log_begin(ep_rail(ep)->fabric.host);
+    FABRIC_LOG_SCOPE(ep_rail(ep)->fabric.host);
     *bulk_private(bulk) = (struct ucx_bulk){.request = NULL};
     fabric_bulk_begin(&ep->fabric, &bulk_private(bulk)->fabric, true);
     param_set(ep, bulk, &param);
-    request = ucp_tag_send_nbx(ep->bulk, bulk->data, bulk->bytes,
-                               ucx_tag(ep->fabric.peer_id, bulk->tag), &param);
-    status = started(ep, bulk, request, bulk->bytes);
-    fabric_log_end(previous);
-    return status;
+    ucs_status_ptr_t request =
+        ucp_tag_send_nbx(ep->bulk, bulk->data, bulk->bytes,
+                         ucx_tag(ep->fabric.peer_id, bulk->tag), &param);
+    return started(ep, bulk, request, bulk->bytes);
 }
 
 /* UCX calls recv_completed from inside the cancel when the receive is unmatched; a matched one
@@ -181,9 +171,8 @@ static void request_cancel(struct ucx_ep *ep, struct ucx_bulk *bulk)
 void ucx_bulk_cancel(struct endpoint *base, struct bulk *bulk)
 {
     struct ucx_ep *ep = (struct ucx_ep *)base;
-    const tryst_host *previous = fabric_log_begin(ep_rail(ep)->fabric.host);
+    FABRIC_LOG_SCOPE(ep_rail(ep)->fabric.host);
     request_cancel(ep, bulk_private(bulk));
-    fabric_log_end(previous);
 }
 
 void ucx_bulk_cancel_all(struct ucx_ep *ep)

@@ -45,6 +45,7 @@ static const struct setting settings[] = {
     /* In error mode PEER, UCX drops shared memory without a word (measured with 1.13.1) unless its
      * transports are told to notice dead peers. The SYSV_ and POSIX_ spellings are ignored. */
     {"MM_ERROR_HANDLING", "y"},
+    {NULL, NULL},
 };
 
 /* Where UCX copies (shared memory, TCP): no rendezvous. The receive is posted first, so there is
@@ -55,13 +56,14 @@ static const struct setting settings_copied[] = {
     /* Sending from the caller's memory without a copy ends in an assertion in libuct 1.13.1 when the
      * TCP connection breaks ("comp->count > 0"), which aborts the process. */
     {"ZCOPY_THRESH", "inf"},
+    {NULL, NULL},
 };
 
 /* Where RDMA moves it, beyond one packet: rendezvous, and the receiver reads. (Else a peer that was
  * given up while it was stopped would write into our memory when it goes on.) In error mode PEER,
  * UCX reads only memory that it can take back. */
-static const struct setting settings_direct[] = {{"RNDV_THRESH", "8000"},
-                                                 {"RNDV_SCHEME", "get_zcopy"}};
+static const struct setting settings_direct[] = {
+    {"RNDV_THRESH", "8000"}, {"RNDV_SCHEME", "get_zcopy"}, {NULL, NULL}};
 
 enum { TLS_BYTES = 512 }; /* of a list of transports */
 
@@ -134,11 +136,11 @@ static ucs_status_t setting_apply(ucp_config_t *config, const struct setting *se
 }
 
 static ucs_status_t list_apply(ucp_config_t *config, const struct setting *list,
-                               size_t count, const char **name_p)
+                               const char **name_p)
 {
     ucs_status_t status = UCS_OK;
-    for (size_t i = 0; status == UCS_OK && i < count; i++)
-        status = setting_apply(config, &list[i], name_p);
+    for (; status == UCS_OK && list->name; list++)
+        status = setting_apply(config, list, name_p);
     return status;
 }
 
@@ -202,40 +204,27 @@ static ucs_status_t tls_apply(ucp_config_t *config, const tryst_host *host, bool
     return ucp_config_modify(config, "TLS", without);
 }
 
-static ucs_status_t kind_apply(ucp_config_t *config, bool direct, const char **name_p)
-{
-    if (direct)
-        return list_apply(config, settings_direct,
-                          sizeof settings_direct / sizeof *settings_direct, name_p);
-    return list_apply(config, settings_copied,
-                      sizeof settings_copied / sizeof *settings_copied, name_p);
-}
-
 /* An interface with both families: the one of the address that was chosen and announced. And the
  * ports that a firewall lets through. */
 static ucs_status_t sockets_apply(ucp_config_t *config, const struct rail_params *params,
                                   const char **name_p)
 {
     const char *ports = params->host->config(params->host, "port_range");
-    bool six =
-        params->interface_address && params->interface_address->sa_family == AF_INET6;
-    ucs_status_t status = UCS_OK;
-    if (six)
-        status =
-            setting_apply(config, &(struct setting){"TCP_AF_PRIO", "inet6,inet"}, name_p);
-    if (status == UCS_OK && ports && *ports)
-        status =
-            setting_apply(config, &(struct setting){"TCP_PORT_RANGE", ports}, name_p);
-    return status;
+    struct setting list[3] = {{NULL, NULL}};
+    int count = 0;
+    if (params->interface_address && params->interface_address->sa_family == AF_INET6)
+        list[count++] = (struct setting){"TCP_AF_PRIO", "inet6,inet"};
+    if (ports && *ports)
+        list[count++] = (struct setting){"TCP_PORT_RANGE", ports};
+    return list_apply(config, list, name_p);
 }
 
 static ucs_status_t settings_apply(ucp_config_t *config, const struct rail_params *params,
                                    bool direct, const char **name_p)
 {
-    ucs_status_t status =
-        list_apply(config, settings, sizeof settings / sizeof *settings, name_p);
+    ucs_status_t status = list_apply(config, settings, name_p);
     if (status == UCS_OK)
-        status = kind_apply(config, direct, name_p);
+        status = list_apply(config, direct ? settings_direct : settings_copied, name_p);
     if (status == UCS_OK) {
         *name_p = "TLS";
         /* not on a direct rail: it would copy */

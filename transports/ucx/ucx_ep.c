@@ -243,43 +243,37 @@ void ucx_ep_close(struct endpoint *base)
     opening_end(ep);
 }
 
-static void close_completed(void *request, ucs_status_t status, void *user_data)
+/* A flush or a close, which its counter counts. */
+static void counted_completed(void *request, ucs_status_t status, void *user_data)
 {
-    struct ucx_ep *ep = user_data;
-    (void)status;
+    uint32_t *active = user_data;
+    (void)status; /* the connection broke, or it was closed by force meanwhile */
     ucp_request_free(request);
-    ep->closes_active--;
+    *active -= 1;
+}
+
+static ucp_request_param_t counted_param(uint32_t *active)
+{
+    return (ucp_request_param_t){
+        .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK |
+                        UCP_OP_ATTR_FIELD_USER_DATA,
+        .cb.send = counted_completed,
+        .user_data = active,
+    };
 }
 
 static void ucp_ep_drop(struct ucx_ep *ep, ucp_ep_h *ucp_ep)
 {
-    const ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK |
-                        UCP_OP_ATTR_FIELD_USER_DATA,
-        .flags = UCP_EP_CLOSE_FLAG_FORCE,
-        .cb.send = close_completed,
-        .user_data = ep,
-    };
+    ucp_request_param_t param = counted_param(&ep->closes_active);
+    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
     if (*ucp_ep && UCS_PTR_IS_PTR(ucp_ep_close_nbx(*ucp_ep, &param)))
         ep->closes_active++;
     *ucp_ep = NULL;
 }
 
-static void flush_completed(void *request, ucs_status_t status, void *user_data)
-{
-    struct ucx_ep *ep = user_data;
-    (void)status; /* the connection broke, or it was closed by force meanwhile */
-    ucp_request_free(request);
-    ep->flushes_active--;
-}
-
 static void flush_start(struct ucx_ep *ep, ucp_ep_h ucp_ep)
 {
-    const ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-        .cb.send = flush_completed,
-        .user_data = ep,
-    };
+    const ucp_request_param_t param = counted_param(&ep->flushes_active);
     if (ucp_ep && UCS_PTR_IS_PTR(ucp_ep_flush_nbx(ucp_ep, &param)))
         ep->flushes_active++;
 }

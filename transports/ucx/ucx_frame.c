@@ -124,11 +124,9 @@ tryst_status ucx_frame_begin(struct endpoint *base, size_t max, void **frame_p)
 void ucx_frame_commit(struct endpoint *base, size_t bytes)
 {
     struct ucx_ep *ep = (struct ucx_ep *)base;
-    const tryst_host *previous = fabric_log_begin(ep_rail(ep)->fabric.host);
-    tryst_status status;
     assert(bytes > 0 && bytes <= UCX_FRAME_MAX && ep->slots_free);
-    status = am_start(slot_get(ep), UCX_AM_FRAME, bytes);
-    fabric_log_end(previous);
+    FABRIC_LOG_SCOPE(ep_rail(ep)->fabric.host);
+    tryst_status status = am_start(slot_get(ep), UCX_AM_FRAME, bytes);
     if (status == TRYST_OK)
         ep->fabric.send_sequence++;
     else if (status == TRYST_AGAIN)

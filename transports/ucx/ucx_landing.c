@@ -25,27 +25,10 @@ static void *unpack_start(void *context, void *buffer, size_t count)
     return buffer; /* the landing */
 }
 
-static void *pack_start(void *context, const void *buffer, size_t count)
-{
-    (void)context;
-    (void)buffer;
-    (void)count;
-    return NULL; /* never sent */
-}
-
 static size_t packed_size(void *state)
 {
     const struct ucx_landing *landing = state;
     return landing->bytes;
-}
-
-static size_t pack(void *state, size_t offset, void *data, size_t bytes)
-{
-    (void)state;
-    (void)offset;
-    (void)data;
-    (void)bytes;
-    return 0;
 }
 
 static ucs_status_t unpack(void *state, size_t offset, const void *data, size_t bytes)
@@ -66,10 +49,9 @@ static void finish(void *state)
 
 tryst_status ucx_landings_open(struct ucx_rail *rail)
 {
-    static const ucp_generic_dt_ops_t ops = {.start_pack = pack_start,
-                                             .start_unpack = unpack_start,
+    /* never sent: there is nothing to pack it */
+    static const ucp_generic_dt_ops_t ops = {.start_unpack = unpack_start,
                                              .packed_size = packed_size,
-                                             .pack = pack,
                                              .unpack = unpack,
                                              .finish = finish};
     ucs_status_t status = ucp_dt_create_generic(&ops, rail, &rail->landing_type);
@@ -100,8 +82,8 @@ struct ucx_landing *ucx_landing_get(struct ucx_rail *rail, struct ucx_bulk *bulk
         return NULL;
     landing->rail = rail;
     landing->bulk = bulk;
-    landing->data = bulk_public(bulk)->data;
-    landing->bytes = bulk_public(bulk)->bytes;
+    landing->data = fabric_bulk_public(&bulk->fabric)->data;
+    landing->bytes = fabric_bulk_public(&bulk->fabric)->bytes;
     return landing;
 }
 

@@ -96,17 +96,9 @@ static inline struct ucx_bulk *bulk_private(struct bulk *bulk)
     return (struct ucx_bulk *)&bulk->scratch;
 }
 
-static inline struct bulk *bulk_public(struct ucx_bulk *bulk)
-{
-    return (struct bulk *)((char *)bulk - offsetof(struct bulk, scratch));
-}
-
 static inline struct ucx_rail *ep_rail(struct ucx_ep *ep)
 {
     return (struct ucx_rail *)ep->fabric.base.rail;
 }
-
-/* ucx_module.c */
-extern const struct transport_ops ucx_ops;
 
 #endif

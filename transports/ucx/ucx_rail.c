@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rail: one UCP context and one UCP worker on one interface.
+ * A rail: one UCP context and one UCP worker on one interface; the ops table and the module's entry.
  *
  * Idea: UCX's callbacks only take notes (a list of completed bulks, a list of endpoints with
  * something to say); progress reports them after UCX has returned, so the layer above may do
  * anything from an event, close included, without being inside UCX.
  * Invariant: an event or a `done` is only ever called from ucx_rail_progress; frames alone are
  * handed up from inside UCX's callback, to spare their copy.
- * Callers: the layer above, through the ops table (ucx_module.c).
+ * Callers: the layer above, through the ops table; the loader.
  */
 #include "ucx_rail.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "transports/signal_guard.h"
 #include "ucx_bulk.h"
@@ -84,15 +85,16 @@ static void worker_close(struct ucx_rail *rail)
 
 static void rail_free(struct ucx_rail *rail)
 {
-    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
     worker_close(rail);
     ucx_landings_close(rail);
     if (rail->context)
         ucp_cleanup(rail->context);
-    fabric_log_end(previous);
     ucx_log_close(rail);
     fabric_rail_free(&rail->fabric);
 }
+
+static const struct transport_ops ucx_ops;
 
 static struct ucx_rail *rail_new(const struct rail_params *params)
 {
@@ -148,17 +150,14 @@ static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *
     return status;
 }
 
-tryst_status ucx_rail_open(const struct rail_params *params, struct rail **rail_p)
+static tryst_status ucx_rail_open(const struct rail_params *params, struct rail **rail_p)
 {
-    const tryst_host *previous;
     struct ucx_rail *rail = rail_new(params);
-    tryst_status status;
     int fd = -1;
     if (!rail)
         return TRYST_E_NOMEM;
-    previous = fabric_log_begin(rail->fabric.host);
-    status = rail_start(rail, params, &fd);
-    fabric_log_end(previous);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
+    tryst_status status = rail_start(rail, params, &fd);
     if (status == TRYST_OK)
         status = fabric_rail_watch(&rail->fabric, fd);
     if (status != TRYST_OK) {
@@ -170,7 +169,7 @@ tryst_status ucx_rail_open(const struct rail_params *params, struct rail **rail_
     return TRYST_OK;
 }
 
-void ucx_rail_close(struct rail *base)
+static void ucx_rail_close(struct rail *base)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
     if (rail->drained || rail->fabric.unauthenticated)
@@ -203,10 +202,10 @@ static int work_run(struct ucx_rail *rail)
     return count;
 }
 
-int ucx_rail_progress(struct rail *base)
+static int ucx_rail_progress(struct rail *base)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
-    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
     /* UCX bounds it: some dozen packets per transport */
     int count = rail->worker ? (int)ucp_worker_progress(rail->worker) : 0;
     if (++rail->turns >= DRAIN_TURNS || (rail->opening && rail->worker)) {
@@ -217,28 +216,26 @@ int ucx_rail_progress(struct rail *base)
         count += fabric_bulk_report(&rail->fabric);
     if (!list_empty(&rail->fabric.work))
         count += work_run(rail);
-    fabric_log_end(previous);
     return count;
 }
 
-tryst_status ucx_rail_arm(struct rail *base)
+static tryst_status ucx_rail_arm(struct rail *base)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
-    const tryst_host *previous;
-    ucs_status_t status;
     if (fabric_rail_is_due(&rail->fabric))
         return TRYST_AGAIN;
     if (!rail->worker)
         return TRYST_OK; /* nothing will ever come */
-    previous = fabric_log_begin(rail->fabric.host);
-    status = ucx_bulk_drain(rail) ? UCS_ERR_BUSY : ucp_worker_arm(rail->worker);
-    fabric_log_end(previous);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
+    ucs_status_t status =
+        ucx_bulk_drain(rail) ? UCS_ERR_BUSY : ucp_worker_arm(rail->worker);
     if (status == UCS_OK)
         return TRYST_OK;
     return status == UCS_ERR_BUSY ? TRYST_AGAIN : TRYST_E_UNSUPPORTED;
 }
 
-tryst_status ucx_mem_register(struct rail *base, struct tryst_mem *mem, void **handle_p)
+static tryst_status ucx_mem_register(struct rail *base, struct tryst_mem *mem,
+                                     void **handle_p)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
     const ucp_mem_map_params_t params = {
@@ -248,20 +245,64 @@ tryst_status ucx_mem_register(struct rail *base, struct tryst_mem *mem, void **h
         .length = mem->bytes,
         .memory_type = mem->ops->on_device ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST,
     };
-    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
     ucp_mem_h handle = NULL;
     ucs_status_t status = ucp_mem_map(rail->context, &params, &handle);
-    fabric_log_end(previous);
     if (status != UCS_OK)
         return status == UCS_ERR_NO_MEMORY ? TRYST_E_NOMEM : TRYST_E_SYSTEM;
     *handle_p = handle;
     return TRYST_OK;
 }
 
-void ucx_mem_unregister(struct rail *base, void *handle)
+static void ucx_mem_unregister(struct rail *base, void *handle)
 {
     struct ucx_rail *rail = (struct ucx_rail *)base;
-    const tryst_host *previous = fabric_log_begin(rail->fabric.host);
+    FABRIC_LOG_SCOPE(rail->fabric.host);
     (void)ucp_mem_unmap(rail->context, handle);
-    fabric_log_end(previous);
+}
+
+/* ---- the module ---- */
+
+static tryst_status ucx_probe(const struct tryst_host *host, char *text)
+{
+    unsigned major, minor, release;
+    (void)host;
+    ucp_get_version(&major, &minor, &release);
+    (void)snprintf(text, TRANSPORT_TEXT_MAX, "UCX %u.%u.%u, built for %u.%u", major,
+                   minor, release, UCP_API_MAJOR, UCP_API_MINOR);
+    return TRYST_OK;
+}
+
+static const struct transport_ops ucx_ops = {
+    .name = "ucx",
+    .struct_size = sizeof(struct transport_ops),
+    .probe = ucx_probe,
+    .rail_open = ucx_rail_open,
+    .rail_close = ucx_rail_close,
+    .progress = ucx_rail_progress,
+    .arm = ucx_rail_arm,
+    .ep_open = ucx_ep_open,
+    .ep_message = ucx_ep_message,
+    .ep_close = ucx_ep_close,
+    .frame_begin = ucx_frame_begin,
+    .frame_commit = ucx_frame_commit,
+    .bulk_recv = ucx_bulk_recv,
+    .bulk_send = ucx_bulk_send,
+    .bulk_cancel = ucx_bulk_cancel,
+    .mem_register = ucx_mem_register,
+    .mem_unregister = ucx_mem_unregister,
+};
+
+static tryst_module module = {
+    .abi_id = TRYST_MODULE_ABI_ID, .name = "ucx", .ops = &ucx_ops};
+
+const tryst_module *tryst_module_v1(const tryst_host *host)
+    __attribute__((visibility("default")));
+
+const tryst_module *tryst_module_v1(const tryst_host *host)
+{
+    module.version = ucp_get_version_string();
+    if (strcmp(host->abi_id, module.abi_id) == 0)
+        ucx_log_setup();
+    return &module;
 }
