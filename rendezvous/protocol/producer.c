@@ -524,8 +524,7 @@ void producer_peer_gone(tryst_op *op)
     if (op->device)
         op_device_slot_drop(op);
     if (want) {
-        if (op->state == OP_MATCHED)
-            op->rdv->dispatch->remove(op->rdv->dispatch_arg, &want->transfer);
+        op->rdv->dispatch->remove(op->rdv->dispatch_arg, &want->transfer);
         assert(want->in_flight == 0);
         want->send = NULL;
         op->want = NULL;
