@@ -116,14 +116,15 @@ struct dispatch_ops {
                        uint64_t window_bytes);
     /** A transfer may start; `posted` slices have room at the receiver. */
     void (*add)(void *arg, struct transfer *transfer);
-    /** More slices are posted (transfer->posted has grown). */
+    /** More slices are posted (transfer->posted has grown), or none is any more (it is transfer->next):
+     *  nothing further starts, and remove follows. */
     void (*posted)(void *arg, struct transfer *transfer);
     /** One of its ends finds it more urgent: `rank` of core/urgency.h; a lesser one changes nothing. */
     void (*raise)(void *arg, struct transfer *transfer, uint64_t rank);
     /** `bytes` of it have arrived: their window is free again. */
     void (*credit)(void *arg, struct transfer *transfer, uint64_t bytes);
-    /** Forget it: nothing further starts. What is in flight gives its window back at once,
-     *  since no DONE will come. */
+    /** Forget it: nothing further starts. What is in flight gives its window back, since no DONE will
+     *  come. */
     void (*remove)(void *arg, struct transfer *transfer);
     /** For PAUSE_NS or longer this rank (`lane` NULL), or the lane's peer, was outside of the library:
      *  what came back meanwhile tells nothing of the path. */

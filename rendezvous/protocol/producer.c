@@ -524,8 +524,7 @@ void producer_peer_gone(tryst_op *op)
     if (op->device)
         op_device_slot_drop(op);
     if (want) {
-        if (op->state == OP_MATCHED)
-            send_run_forget(want);
+        send_run_forget(want);
         assert(want->in_flight == 0);
         want->send = NULL;
         op->want = NULL;

@@ -50,6 +50,14 @@ void send_run_begin(struct want *want, tryst_op *op)
     op->rdv->dispatch->add(op->rdv->dispatch_arg, &want->transfer);
 }
 
+void send_run_forget(struct want *want)
+{
+    struct rendezvous *rdv = want->peer->rdv;
+    rdv->moving -= want->transfer.next - want->transfer.upto;
+    rdv->dispatch->remove(rdv->dispatch_arg, &want->transfer);
+    want->transfer.upto = want->transfer.next;
+}
+
 /** All slices have arrived and left the transport? */
 static void send_maybe_finish(struct want *want)
 {
@@ -57,6 +65,7 @@ static void send_maybe_finish(struct want *want)
     if (!op || want->in_flight)
         return;
     if (op->state == OP_ENDING) {
+        send_run_forget(want);
         op_report(op, op->fail, op->origin_rank, op->fail, op->text);
     } else if (want->transfer.upto == want->transfer.slices) {
         op_report(op, op->fail, op->fail == TRYST_OK ? -1 : want->peer->rank, op->fail,
@@ -71,15 +80,10 @@ static void send_maybe_finish(struct want *want)
     want_maybe_free(want);
 }
 
-void send_run_forget(struct want *want)
-{
-    struct rendezvous *rdv = want->peer->rdv;
-    rdv->moving -= want->transfer.next - want->transfer.upto;
-    rdv->dispatch->remove(rdv->dispatch_arg, &want->transfer);
-}
-
-/** Nothing further of it starts. Its WANT is answered when the slices that are on their way have
- *  been sent, or have not: only then is it known how many the consumer has to wait for. */
+/** Nothing further of it starts. What is under way holds its window until the transport is through with
+ *  it: else each cancel would put another window's bytes before what is urgent. Its WANT is answered when the
+ *  slices that are on their way have been sent, or have not: only then is it known how many the consumer
+ *  has to wait for. */
 static void matched_stop(tryst_op *op, tryst_status status, int32_t origin_rank,
                          const char *text)
 {
@@ -87,7 +91,8 @@ static void matched_stop(tryst_op *op, tryst_status status, int32_t origin_rank,
     op->origin_rank = origin_rank;
     if (text && !op->text)
         op->text = mem_strdup(text);
-    send_run_forget(op->want);
+    op->want->transfer.posted = op->want->transfer.next;
+    op->rdv->dispatch->posted(op->rdv->dispatch_arg, &op->want->transfer);
     op->records &= (uint8_t)~QUEUED_OFFER;
     op_state_set(op, OP_ENDING);
     op->want->unanswered = true;
@@ -112,8 +117,10 @@ static void slice_unsent(struct want *want, uint32_t index, tryst_status status)
     if (op->state == OP_MATCHED)
         matched_stop(op, status, op->rdv->group->roster.rank,
                      "its bytes could not be copied from the device");
-    if (index < want->transfer.next)
-        want->transfer.next = index;
+    if (index >= want->transfer.next)
+        return;
+    send_run_forget(want);
+    want->transfer.upto = want->transfer.next = index;
 }
 
 static void slice_sent(struct bulk *bulk, tryst_status status, size_t bytes)
@@ -219,7 +226,7 @@ void send_run_done(struct peer *peer, const struct record_answer *done)
 {
     struct want *want = want_by_id(peer, done->id);
     if (!want || !want->send || want->send->state != OP_MATCHED)
-        return; /* ended meanwhile: we failed it, and its window is back already */
+        return; /* ended meanwhile: we failed it */
     struct transfer *transfer = &want->transfer;
     if (done->upto > transfer->next || done->upto < transfer->upto ||
         done->posted > transfer->slices || done->posted < done->upto) {

@@ -27,7 +27,7 @@ void send_run_fail(tryst_op *op, tryst_status status, int32_t origin_rank,
 /** Why does the next slice of this operation not leave? HOLD_NONE too where it is no send that has its
  *  WANT. HOLD_BEHIND: `*before_p`, else NULL, has its turn before. */
 enum transfer_hold send_run_held_by(const tryst_op *op, const tryst_op **before_p);
-/** Takes it from the dispatch. */
+/** It leaves the dispatch, with the window of what was started; a second time changes nothing. */
 void send_run_forget(struct want *want);
 /** Is this slice still to leave, which was started? */
 bool send_run_slice_wanted(const struct bulk *bulk);

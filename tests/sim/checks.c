@@ -159,18 +159,14 @@ static bool is_rank_first(const struct replay *replay, const struct replayed *tr
 }
 
 struct wait {
-    bool is_first;      /* it is, and has been since it was ready */
-    bool background;    /* waited too, and may be owed a slice */
-    double stray_bytes; /* strays, as it became ready and since */
-    uint32_t came;      /* slices */
-    uint32_t strays;    /* of those that are on their way, of no window: it was removed */
+    bool is_first;   /* it is, and has been since it was ready */
+    bool background; /* waited too, and may be owed a slice */
 };
 
 struct waits {
     struct replay replay;
     struct wait *transfers;
     int *beside;
-    double stray_bytes;    /* under way */
     uint64_t disturbed_ns; /* the script did something last */
 };
 
@@ -194,29 +190,6 @@ static void wait_begin(struct waits *waits, const struct sim_entry *entry)
                      is_rank_first(&waits->replay, transfer);
     wait->background =
         class_is_posted(&waits->replay, transfer->from, URGENCY_BACKGROUND, NULL);
-    wait->stray_bytes = waits->stray_bytes;
-}
-
-/* Its window is free at once, and its slices are under way. */
-static void strays_add(struct waits *waits, const struct sim_entry *entry)
-{
-    const struct replayed *transfer = &waits->replay.transfers[entry->which];
-    struct wait *wait = &waits->transfers[entry->which];
-    wait->strays = transfer->next - wait->came;
-    double bytes = (double)(wait->strays * transfer->slice_bytes);
-    waits->stray_bytes += bytes;
-    for (int i = 0; i < waits->replay.count; i++)
-        waits->transfers[i].stray_bytes += bytes;
-}
-
-static void slice_came(struct waits *waits, const struct sim_entry *entry)
-{
-    struct wait *wait = &waits->transfers[entry->which];
-    wait->came++;
-    if (!wait->strays)
-        return;
-    wait->strays--;
-    waits->stray_bytes -= (double)waits->replay.transfers[entry->which].slice_bytes;
 }
 
 static void wait_end(const struct sim *sim, struct waits *waits,
@@ -232,8 +205,7 @@ static void wait_end(const struct sim *sim, struct waits *waits,
                                                           URGENCY_BACKGROUND, NULL);
     if (*beside < 0)
         *beside = lanes_beside(sim, transfer->from, transfer->to);
-    double more_bytes = wait->stray_bytes +
-                        2.0 * *beside * (double)sim->params.window_bytes +
+    double more_bytes = 2.0 * *beside * (double)sim->params.window_bytes +
                         (background ? (double)sim->params.slice_bytes : 0);
     uint64_t bound_ns = wait_bound_ns(sim, transfer->from, transfer->to, more_bytes);
     uint64_t wait_ns = entry->at_ns - transfer->ready_ns;
@@ -260,13 +232,9 @@ void check_waits(const struct sim *sim, struct finding *finding)
         const struct sim_entry *entry = &sim->log.entries[i];
         if (entry->event == SIM_SCRIPT)
             waits.disturbed_ns = entry->at_ns + 1;
-        if (entry->event == SIM_SLICE) {
+        if (entry->event == SIM_SLICE)
             wait_end(sim, &waits, entry, finding);
-            slice_came(&waits, entry);
-        }
         replay_apply(&waits.replay, entry);
-        if (entry->event == SIM_REMOVE)
-            strays_add(&waits, entry);
         if (entry->event == SIM_ADD || entry->event == SIM_RAISE)
             waits_look(&waits, entry->rank);
         if (entry->event == SIM_ADD || entry->event == SIM_POSTED)

@@ -41,6 +41,8 @@ static void added(struct replayed *transfer, const struct sim_entry *entry)
 
 static void removed(struct replay *replay, struct replayed *transfer)
 {
+    if (!transfer->active)
+        return;
     for (uint32_t i = transfer->upto; i < transfer->next; i++)
         replay->in_flight[transfer->from][transfer->to] -=
             replayed_slice_bytes(transfer, i);

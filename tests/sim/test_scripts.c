@@ -62,6 +62,26 @@ static void test_stopped_peers(void **state)
     assert_true(last_peer_ms(4, SIM_BLIND) > alone_ms / 0.95);
 }
 
+/* Twenty that are cancelled one after the other: what they have under way still counts, so what is urgent waits
+ * for one window, not for twenty. */
+static void test_cancels(void **state)
+{
+    begin(2, 10000, SIM_SOUND);
+    for (int i = 0; i < 20; i++) {
+        int which = sim_transfer_at(&sim, 0, 1, 64 * MIB, 0, 0, 0, 0);
+        sim_act(&sim, (100 + (uint64_t)i) * NS_PER_MS, SIM_DO_CANCEL_SEND, which, 0);
+    }
+    int urgent =
+        sim_transfer_at(&sim, 0, 1, MIB, 130 * NS_PER_MS, 0, TRYST_OP_PRIORITY, -1);
+    assert_true(sim_run(&sim, 60 * NS_PER_S));
+    double waited_ms = (double)done_ns(urgent) / 1e6 - 130;
+    double bound_ms = 5.0 * MIB / 125000;
+    print_message("waited %.1f ms, a window and a slice take %.1f ms\n", waited_ms,
+                  bound_ms);
+    assert_true(waited_ms < bound_ms + 3);
+    sim_close(&sim);
+}
+
 /* Nothing is lost by a cut, and what is urgent goes first when the link is mended. */
 static void test_cut(void **state)
 {
@@ -166,9 +186,9 @@ static void test_cluster_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stopped_peers), cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_cut_for_good),  cmocka_unit_test(test_incast),
-        cmocka_unit_test(test_cluster_file),
+        cmocka_unit_test(test_stopped_peers), cmocka_unit_test(test_cancels),
+        cmocka_unit_test(test_cut),           cmocka_unit_test(test_cut_for_good),
+        cmocka_unit_test(test_incast),        cmocka_unit_test(test_cluster_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
