@@ -372,6 +372,14 @@ double plan_fill_slices(enum plan_op op, uint32_t ranks, uint32_t depth, double 
     return share < PLAN_SHARE_MIN || levels < 1 ? 0 : (levels - 1) / part;
 }
 
+void plan_step_add(struct plan_step *step, enum plan_op op, uint32_t ranks,
+                   uint32_t depth, double share)
+{
+    step->trees_count++;
+    step->depth = depth > step->depth ? depth : step->depth;
+    step->fill = fmax(step->fill, plan_fill_slices(op, ranks, depth, share));
+}
+
 double plan_step_fill_s(const struct plan_step *step)
 {
     return step->fill * PLAN_SLICE_BYTES * step->s_per_byte;

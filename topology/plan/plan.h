@@ -105,6 +105,10 @@ const char *plan_step_name(enum plan_step_kind kind);
  *  levels after the first, at its part of the rate. 0 for a tree that carries next to nothing. */
 double plan_fill_slices(enum plan_op op, uint32_t ranks, uint32_t depth, double share);
 
+/** One tree more in a step. */
+void plan_step_add(struct plan_step *step, enum plan_op op, uint32_t ranks,
+                   uint32_t depth, double share);
+
 /** What filling costs after a step, with slices of PLAN_SLICE_BYTES. */
 double plan_step_fill_s(const struct plan_step *step);
 

@@ -188,12 +188,8 @@ static void step_note(struct plan_work *work, enum plan_step_kind kind)
     struct plan_step step = {.s_per_byte = plan_work_time(work, NULL) / work->scale};
     for (uint32_t i = 0; i < work->columns_count; i++) {
         const struct plan_column *column = &work->columns[i];
-        if (!(column->share > 0))
-            continue;
-        step.trees_count++;
-        step.depth = column->depth > step.depth ? column->depth : step.depth;
-        step.fill = fmax(step.fill, plan_fill_slices(work->op, work->ranks, column->depth,
-                                                     column->share));
+        if (column->share > 0)
+            plan_step_add(&step, work->op, work->ranks, column->depth, column->share);
     }
     for (int k = kind; k < PLAN_STEPS; k++)
         work->steps[k] = step;

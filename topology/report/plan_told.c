@@ -12,21 +12,41 @@
 /* Two sums of the same in another order. */
 #define NEAR 1e-9
 
-static bool near(double a, double b)
+bool told_near(double a, double b)
 {
     return fabs(a - b) <= NEAR * fmax(fabs(a), fabs(b));
 }
 
-/* The number `member` of `item` must be `right`. */
-static tryst_status number_check(const json_t *item, const char *what, const char *member,
-                                 double right, struct err *err)
+tryst_status told_number(const json_t *object, const char *what, const char *member,
+                         struct err *err, double *number_p)
 {
-    const json_t *value = json_object_get(item, member);
+    const json_t *value = json_object_get(object, member);
     if (!json_is_number(value))
-        return err_set(err, TRYST_E_INVALID, "%s: \"%s\" must be a number", what, member);
-    if (!near(json_number_value(value), right))
-        return err_set(err, TRYST_E_INVALID, "%s: \"%s\" is %.17g, not %.17g", what,
-                       member, right, json_number_value(value));
+        return err_set(err, TRYST_E_INVALID, "%s%s\"%s\" must be a number", what,
+                       *what ? ": " : "", member);
+    *number_p = json_number_value(value);
+    return TRYST_OK;
+}
+
+/* What a member must be. */
+struct number {
+    const char *member;
+    double right;
+};
+
+static tryst_status numbers_check(const json_t *item, const char *what,
+                                  const struct number *numbers, size_t count,
+                                  struct err *err)
+{
+    for (size_t k = 0; k < count; k++) {
+        double said = 0, right = numbers[k].right;
+        tryst_status status = told_number(item, what, numbers[k].member, err, &said);
+        if (status != TRYST_OK)
+            return status;
+        if (!told_near(said, right))
+            return err_set(err, TRYST_E_INVALID, "%s: \"%s\" is %.17g, not %.17g", what,
+                           numbers[k].member, right, said);
+    }
     return TRYST_OK;
 }
 
@@ -38,33 +58,20 @@ static bool word_is(const json_t *item, const char *member, const char *word)
 
 /* ---- simplified --------------------------------------------------------------------------- */
 
-static struct plan_step plan_as_step(const struct plan *plan)
-{
-    struct plan_step step = {.trees_count = plan->trees_count,
-                             .s_per_byte = plan->s_per_byte};
-    for (uint32_t t = 0; t < plan->trees_count; t++) {
-        const struct plan_tree *tree = &plan->trees[t];
-        step.depth = tree->depth > step.depth ? tree->depth : step.depth;
-        step.fill = fmax(step.fill, plan_fill_slices(plan->op, plan->ranks_count,
-                                                     tree->depth, tree->share));
-    }
-    return step;
-}
-
 static tryst_status last_step_check(const struct plan *plan, const json_t *item,
                                     struct err *err)
 {
     static const char what[] = "\"simplified\": the last step";
-    const struct plan_step step = plan_as_step(plan);
-    tryst_status status = number_check(item, what, "trees", step.trees_count, err);
-    if (status == TRYST_OK)
-        status = number_check(item, what, "depth", step.depth, err);
-    if (status == TRYST_OK)
-        status = number_check(item, what, "time_s_per_gbit",
-                              step.s_per_byte * BYTES_PER_GBIT, err);
-    if (status == TRYST_OK)
-        status = number_check(item, what, "fill_s", plan_step_fill_s(&step), err);
-    return status;
+    struct plan_step step = {.s_per_byte = plan->s_per_byte};
+    for (uint32_t t = 0; t < plan->trees_count; t++)
+        plan_step_add(&step, plan->op, plan->ranks_count, plan->trees[t].depth,
+                      plan->trees[t].share);
+    const struct number numbers[] = {
+        {"trees", step.trees_count},
+        {"depth", step.depth},
+        {"time_s_per_gbit", step.s_per_byte * BYTES_PER_GBIT},
+        {"fill_s", plan_step_fill_s(&step)}};
+    return numbers_check(item, what, numbers, 4, err);
 }
 
 static tryst_status steps_check(const struct plan *plan, const json_t *list,
@@ -95,10 +102,7 @@ static tryst_status steps_check(const struct plan *plan, const json_t *list,
 static tryst_status shape_check(const struct cost_shape *shape, const json_t *item,
                                 struct err *err)
 {
-    const struct {
-        const char *member;
-        double right;
-    } numbers[] = {
+    const struct number numbers[] = {
         {"root", shape->root},     {"latency_s", shape->latency_s},
         {"move_s", shape->move_s}, {"sum_s", shape->sum_s},
         {"fill_s", shape->fill_s}, {"total_s", cost_total_s(shape)},
@@ -107,13 +111,7 @@ static tryst_status shape_check(const struct cost_shape *shape, const json_t *it
     snprintf(what, sizeof what, "\"predicted\": %s", shape->name);
     if (!word_is(item, "shape", shape->name))
         return err_set(err, TRYST_E_INVALID, "%s stands elsewhere, or not at all", what);
-    for (size_t k = 0; k < sizeof numbers / sizeof *numbers; k++) {
-        tryst_status status =
-            number_check(item, what, numbers[k].member, numbers[k].right, err);
-        if (status != TRYST_OK)
-            return status;
-    }
-    return TRYST_OK;
+    return numbers_check(item, what, numbers, 6, err);
 }
 
 static tryst_status table_check(const struct cost_table *table, const json_t *document,

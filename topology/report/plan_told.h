@@ -11,6 +11,12 @@
 
 #include "topology/plan/plan.h"
 
+/** Whether two sums of the same differ by rounding alone. */
+bool told_near(double a, double b);
+/** A member that must be a number. `what` is a sentence's subject ("tree 3"); "" for the document itself. */
+tryst_status told_number(const json_t *object, const char *what, const char *member,
+                         struct err *err, double *number_p);
+
 /** Recomputes "predicted" from the overlay and the plan's trees and time, and the last step of "simplified"; either may
  *  be missing. What the steps before came to nobody can recompute: they are held to be numbers, in order.
  *  TRYST_E_NOMEM; TRYST_E_INVALID with what is wrong. */

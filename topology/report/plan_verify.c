@@ -10,7 +10,6 @@
 
 #include <jansson.h>
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "cheapest_tree.h"
@@ -26,7 +25,6 @@
 struct verify {
     struct arrays arrays; /* all below, but the list of trees */
     const struct graph *graph;
-    const char *name;
     struct err *err;
     json_t *root;
     enum plan_op op;
@@ -45,42 +43,10 @@ struct verify {
     size_t trees_room;
 };
 
-static tryst_status wrong(const struct verify *verify, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static tryst_status wrong(const struct verify *verify, const char *fmt, ...)
-{
-    char reason[ERR_TEXT_BYTES];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(reason, sizeof reason, fmt, args);
-    va_end(args);
-    return err_set(verify->err, TRYST_E_INVALID, "%.200s: %s", verify->name, reason);
-}
-
-static tryst_status no_memory(const struct verify *verify)
-{
-    return err_set(verify->err, TRYST_E_NOMEM, "no memory to check %.200s", verify->name);
-}
-
-static bool near(double a, double b)
-{
-    return fabs(a - b) <= NEAR * fmax(1e-300, fmax(fabs(a), fabs(b)));
-}
+/* What is wrong, without the document's name, which is put before it in the end. */
+#define WRONG(verify, ...) err_set((verify)->err, TRYST_E_INVALID, __VA_ARGS__)
 
 /* ---- reading ------------------------------------------------------------------------------ */
-
-/* `what` is a sentence's subject ("tree 3"); "" for the document itself. */
-static tryst_status number_get(const struct verify *verify, json_t *object,
-                               const char *what, const char *member, double *number_p)
-{
-    json_t *value = json_object_get(object, member);
-    if (!json_is_number(value))
-        return wrong(verify, "%s%s\"%s\" must be a number", what, *what ? ": " : "",
-                     member);
-    *number_p = json_number_value(value);
-    return TRYST_OK;
-}
 
 /* A whole number of 0 to below `below`. */
 static bool whole_get(json_t *value, uint32_t below, uint32_t *number_p)
@@ -98,16 +64,16 @@ static tryst_status members_read(struct verify *verify)
     size_t count = list ? json_array_size(list) : verify->graph->ranks_count;
     if (list &&
         (!json_is_array(list) || count == 0 || count > verify->graph->ranks_count))
-        return wrong(verify, "\"ranks\" must be a list of rank numbers of the cluster");
+        return WRONG(verify, "\"ranks\" must be a list of rank numbers of the cluster");
     verify->n = (uint32_t)count;
     verify->members = arrays_take(&verify->arrays, count, sizeof *verify->members);
     if (!verify->members)
-        return no_memory(verify);
+        return TRYST_E_NOMEM;
     for (uint32_t i = 0; i < verify->n; i++) {
         verify->members[i] = i;
         if (list && !whole_get(json_array_get(list, i), verify->graph->ranks_count,
                                &verify->members[i]))
-            return wrong(verify, "\"ranks\": item %u is no rank number of the cluster",
+            return WRONG(verify, "\"ranks\": item %u is no rank number of the cluster",
                          i);
     }
     return TRYST_OK;
@@ -117,7 +83,7 @@ static tryst_status head_read(struct verify *verify)
 {
     const char *op = json_string_value(json_object_get(verify->root, "op"));
     if (!op || (verify->op = plan_op_parse(op)) == PLAN_OPS)
-        return wrong(verify, "\"op\" must be allreduce, broadcast, reduce, allgather or "
+        return WRONG(verify, "\"op\" must be allreduce, broadcast, reduce, allgather or "
                              "reduce_scatter");
     tryst_status status = members_read(verify);
     if (status != TRYST_OK)
@@ -125,21 +91,19 @@ static tryst_status head_read(struct verify *verify)
     json_t *root = json_object_get(verify->root, "root");
     bool rooted = verify->op == PLAN_BROADCAST || verify->op == PLAN_REDUCE;
     if (rooted && !whole_get(root, verify->n, &verify->plan_root))
-        return wrong(verify, "\"root\" must be the number of a rank, 0 to %u",
+        return WRONG(verify, "\"root\" must be the number of a rank, 0 to %u",
                      verify->n - 1);
     if (!rooted && root)
-        return wrong(verify, "\"root\" does not belong to %s", op);
+        return WRONG(verify, "\"root\" does not belong to %s", op);
     return TRYST_OK;
 }
 
 static tryst_status rooms_make(struct verify *verify)
 {
-    struct err why = ERR_INIT;
-    tryst_status status =
-        overlay_open(verify->graph, verify->members, verify->n, &why, &verify->overlay);
+    tryst_status status = overlay_open(verify->graph, verify->members, verify->n,
+                                       verify->err, &verify->overlay);
     if (status != TRYST_OK)
-        return status == TRYST_E_NOMEM ? no_memory(verify)
-                                       : wrong(verify, "%s", why.text);
+        return status;
     size_t n = verify->n, links = verify->overlay->links_count;
     struct arrays *arrays = &verify->arrays;
     verify->load = arrays_take(arrays, links, sizeof(double));
@@ -151,7 +115,7 @@ static tryst_status rooms_make(struct verify *verify)
     verify->depth = arrays_take(arrays, n, sizeof(uint32_t));
     verify->numbers = arrays_take(arrays, 5 * n, sizeof(uint32_t));
     verify->roots = arrays_take(arrays, 4 * n, sizeof(double));
-    return arrays->status ? no_memory(verify) : TRYST_OK;
+    return arrays->status ? TRYST_E_NOMEM : TRYST_OK;
 }
 
 /* ---- trees -------------------------------------------------------------------------------- */
@@ -160,17 +124,17 @@ static tryst_status parents_read(struct verify *verify, json_t *list, const char
                                  const char *member, uint32_t root)
 {
     if (!json_is_array(list) || json_array_size(list) != verify->n)
-        return wrong(verify, "%s: \"%s\" must list %u parents, one for each rank", what,
+        return WRONG(verify, "%s: \"%s\" must list %u parents, one for each rank", what,
                      member, verify->n);
     for (uint32_t i = 0; i < verify->n; i++) {
         json_t *item = json_array_get(list, i);
         bool none = json_is_integer(item) && json_integer_value(item) == -1;
         if (none != (i == root))
-            return wrong(verify, "%s: \"%s\" of rank %u must be %s", what, member, i,
+            return WRONG(verify, "%s: \"%s\" of rank %u must be %s", what, member, i,
                          none ? "a rank: the tree does not span" : "-1: it is the root");
         verify->parent[i] = GRAPH_NONE;
         if (!none && !whole_get(item, verify->n, &verify->parent[i]))
-            return wrong(verify, "%s: \"%s\" of rank %u is no rank", what, member, i);
+            return WRONG(verify, "%s: \"%s\" of rank %u is no rank", what, member, i);
     }
     return TRYST_OK;
 }
@@ -219,7 +183,7 @@ static tryst_status half_check(struct verify *verify, json_t *tree, const char *
                   up == (verify->op == PLAN_REDUCE || verify->op == PLAN_REDUCE_SCATTER);
     json_t *list = json_object_get(tree, member);
     if (!wanted && list && !json_is_null(list))
-        return wrong(verify, "%s: \"%s\" does not belong to %s", what, member,
+        return WRONG(verify, "%s: \"%s\" does not belong to %s", what, member,
                      plan_op_name(verify->op));
     if (!wanted)
         return TRYST_OK;
@@ -227,20 +191,20 @@ static tryst_status half_check(struct verify *verify, json_t *tree, const char *
     if (status != TRYST_OK)
         return status;
     if (!depths_find(verify, &kept->depth))
-        return wrong(verify, "%s: \"%s\" goes in a circle: the tree does not span", what,
+        return WRONG(verify, "%s: \"%s\" goes in a circle: the tree does not span", what,
                      member);
     for (uint32_t i = 0; i < verify->n; i++) {
         uint32_t from = up ? i : verify->parent[i], to = up ? verify->parent[i] : i;
         if (verify->parent[i] == GRAPH_NONE)
             continue;
         if (!isfinite(verify->cost[(size_t)from * verify->n + to]))
-            return wrong(verify, "%s: there is no route from rank %u to rank %u", what,
+            return WRONG(verify, "%s: there is no route from rank %u to rank %u", what,
                          from, to);
         overlay_load(verify->overlay, from, to, amount, verify->load);
     }
     *(up ? &kept->reduce_parent : &kept->broadcast_parent) =
         arrays_copy(&verify->arrays, verify->parent, verify->n, sizeof *verify->parent);
-    return verify->arrays.status ? no_memory(verify) : TRYST_OK;
+    return verify->arrays.status ? TRYST_E_NOMEM : TRYST_OK;
 }
 
 static tryst_status tree_check(struct verify *verify, json_t *tree, const char *what,
@@ -249,22 +213,22 @@ static tryst_status tree_check(struct verify *verify, json_t *tree, const char *
     bool all_roots = verify->op == PLAN_ALLGATHER || verify->op == PLAN_REDUCE_SCATTER;
     double share = 0, bandwidth = 0;
     uint32_t root = 0, said = 0;
-    tryst_status status = number_get(verify, tree, what, "share", &share);
+    tryst_status status = told_number(tree, what, "share", verify->err, &share);
     if (status != TRYST_OK)
         return status;
     if (!(share > 0 && share <= 1 + NEAR))
-        return wrong(verify, "%s: its share is %.17g: it must be above 0, and at most 1",
+        return WRONG(verify, "%s: its share is %.17g: it must be above 0, and at most 1",
                      what, share);
     if (!whole_get(json_object_get(tree, "root"), verify->n, &root))
-        return wrong(verify, "%s: \"root\" must be the number of a rank", what);
+        return WRONG(verify, "%s: \"root\" must be the number of a rank", what);
     if ((verify->op == PLAN_BROADCAST || verify->op == PLAN_REDUCE) &&
         root != verify->plan_root)
-        return wrong(verify, "%s: its root is %u, that of the plan %u", what, root,
+        return WRONG(verify, "%s: its root is %u, that of the plan %u", what, root,
                      verify->plan_root);
     double amount = all_roots ? share / verify->n : share;
     struct plan_tree *kept = tree_new(verify);
     if (!kept)
-        return no_memory(verify);
+        return TRYST_E_NOMEM;
     kept->root = root;
     kept->share = share;
     status = half_check(verify, tree, what, false, kept, amount);
@@ -274,13 +238,13 @@ static tryst_status tree_check(struct verify *verify, json_t *tree, const char *
         return status;
     if (!whole_get(json_object_get(tree, "depth"), UINT32_MAX, &said) ||
         said != kept->depth)
-        return wrong(verify, "%s: its depth is %u, not what is written", what,
+        return WRONG(verify, "%s: its depth is %u, not what is written", what,
                      kept->depth);
     json_t *rate = json_object_get(tree, "bandwidth_gbit_per_s");
     if (time > 0 || !json_is_null(rate)) {
-        status = number_get(verify, tree, what, "bandwidth_gbit_per_s", &bandwidth);
-        if (status == TRYST_OK && !near(bandwidth, share / time))
-            return wrong(verify,
+        status = told_number(tree, what, "bandwidth_gbit_per_s", verify->err, &bandwidth);
+        if (status == TRYST_OK && !told_near(bandwidth, share / time))
+            return WRONG(verify,
                          "%s: its bandwidth is %.17g Gbit/s (its share of the "
                          "plan's), not %.17g",
                          what, share / time, bandwidth);
@@ -297,7 +261,7 @@ static tryst_status trees_check(struct verify *verify, double time)
     size_t count = all_roots ? verify->n : 1, t;
     char what[64];
     if (!json_is_array(lists) || (all_roots && json_array_size(lists) != count))
-        return wrong(verify, all_roots
+        return WRONG(verify, all_roots
                                  ? "\"trees\" must be a list of lists of trees, one "
                                    "for each root"
                                  : "\"trees\" must be a list of trees");
@@ -305,7 +269,7 @@ static tryst_status trees_check(struct verify *verify, double time)
     for (uint32_t r = 0; r < count; r++) {
         list = all_roots ? json_array_get(lists, r) : lists;
         if (!json_is_array(list))
-            return wrong(verify, "\"trees\": item %u must be a list of trees", r);
+            return WRONG(verify, "\"trees\": item %u must be a list of trees", r);
         json_array_foreach(list, t, tree)
         {
             uint32_t root = 0;
@@ -317,16 +281,16 @@ static tryst_status trees_check(struct verify *verify, double time)
             if (status != TRYST_OK)
                 return status;
             if (all_roots && root != r)
-                return wrong(verify, "%s: its root is %u", what, root);
+                return WRONG(verify, "%s: its root is %u", what, root);
         }
-        if (all_roots && !near(verify->share[r], 1))
-            return wrong(verify, "the shares of root %u sum to %.17g, not to 1", r,
+        if (all_roots && !told_near(verify->share[r], 1))
+            return WRONG(verify, "the shares of root %u sum to %.17g, not to 1", r,
                          verify->share[r]);
     }
     for (uint32_t r = 0; r < verify->n; r++)
         sum += verify->share[r];
-    if (!all_roots && !near(sum, 1))
-        return wrong(verify, "the shares sum to %.17g, not to 1", sum);
+    if (!all_roots && !told_near(sum, 1))
+        return WRONG(verify, "the shares sum to %.17g, not to 1", sum);
     return TRYST_OK;
 }
 
@@ -345,17 +309,17 @@ static tryst_status link_check(struct verify *verify, json_t *item, uint32_t l,
     double load = 0, weight = 0;
     snprintf(what, sizeof what, "link %.60s -> %.60s", right_from, right_to);
     if (!from || !to || strcmp(from, right_from) != 0 || strcmp(to, right_to) != 0)
-        return wrong(verify, "\"links\": item %u must be the %s", l, what);
-    tryst_status status = number_get(verify, item, what, "load", &load);
+        return WRONG(verify, "\"links\": item %u must be the %s", l, what);
+    tryst_status status = told_number(item, what, "load", verify->err, &load);
     if (status == TRYST_OK)
-        status = number_get(verify, item, what, "price", &weight);
+        status = told_number(item, what, "price", verify->err, &weight);
     if (status != TRYST_OK)
         return status;
     if (fabs(load - verify->load[l]) > NEAR * fmax(1, verify->load[l]))
-        return wrong(verify, "%s: its load is %.17g, not %.17g", what, verify->load[l],
+        return WRONG(verify, "%s: its load is %.17g, not %.17g", what, verify->load[l],
                      load);
     if (!(weight >= 0 && weight <= 1 + NEAR))
-        return wrong(verify, "%s: its price is %.17g: it must be 0 to 1", what, weight);
+        return WRONG(verify, "%s: its price is %.17g: it must be 0 to 1", what, weight);
     verify->price[l] = weight / verify->overlay->capacity[l];
     verify->time = fmax(verify->time,
                         verify->load[l] / verify->overlay->capacity[l] * BYTES_PER_GBIT);
@@ -368,15 +332,15 @@ static tryst_status links_check(struct verify *verify)
     json_t *list = json_object_get(verify->root, "links");
     double weights = 0;
     if (!json_is_array(list) || json_array_size(list) != verify->overlay->links_count)
-        return wrong(verify, "\"links\" must list the %u links that routes take",
+        return WRONG(verify, "\"links\" must list the %u links that routes take",
                      verify->overlay->links_count);
     for (uint32_t l = 0; l < verify->overlay->links_count; l++) {
         tryst_status status = link_check(verify, json_array_get(list, l), l, &weights);
         if (status != TRYST_OK)
             return status;
     }
-    if (verify->overlay->links_count && !near(weights, 1))
-        return wrong(verify, "the prices sum to %.17g, not to 1", weights);
+    if (verify->overlay->links_count && !told_near(weights, 1))
+        return WRONG(verify, "the prices sum to %.17g, not to 1", weights);
     return TRYST_OK;
 }
 
@@ -415,14 +379,14 @@ static tryst_status said_check(const struct verify *verify, const char *member,
     if (!isfinite(right)) {
         if (json_is_null(value))
             return TRYST_OK;
-        return wrong(verify, "\"%s\" must be null", member);
+        return WRONG(verify, "\"%s\" must be null", member);
     }
-    tryst_status status = number_get(verify, verify->root, "", member, &said);
+    tryst_status status = told_number(verify->root, "", member, verify->err, &said);
     if (status != TRYST_OK)
         return status;
-    if (near(said, right) || fabs(said - right) <= 1e-12 * verify->time)
+    if (told_near(said, right) || fabs(said - right) <= 1e-12 * verify->time)
         return TRYST_OK;
-    return wrong(verify, "\"%s\" is %.17g, not %.17g", member, right, said);
+    return WRONG(verify, "\"%s\" is %.17g, not %.17g", member, right, said);
 }
 
 static tryst_status numbers_check(struct verify *verify)
@@ -435,11 +399,11 @@ static tryst_status numbers_check(struct verify *verify)
     status = said_check(verify, "lower_bound_s_per_gbit", verify->bound);
     if (status != TRYST_OK)
         return status;
-    number_get(verify, verify->root, "", "time_s_per_gbit", &time);
-    number_get(verify, verify->root, "", "lower_bound_s_per_gbit", &bound);
-    status = number_get(verify, verify->root, "", "gap", &gap);
+    told_number(verify->root, "", "time_s_per_gbit", verify->err, &time);
+    told_number(verify->root, "", "lower_bound_s_per_gbit", verify->err, &bound);
+    status = told_number(verify->root, "", "gap", verify->err, &gap);
     if (status == TRYST_OK && fabs(gap - plan_gap(time, bound)) > NEAR)
-        return wrong(verify, "\"gap\" is %.17g, not %.17g", plan_gap(time, bound), gap);
+        return WRONG(verify, "\"gap\" is %.17g, not %.17g", plan_gap(time, bound), gap);
     if (status == TRYST_OK)
         status = plan_ring(verify->overlay, verify->op, verify->plan_root, verify->err,
                            &verify->ring);
@@ -452,15 +416,11 @@ static tryst_status numbers_check(struct verify *verify)
 
 static tryst_status told_check(struct verify *verify)
 {
-    struct err why = ERR_INIT;
     verify->plan.op = verify->op;
     verify->plan.ranks_count = verify->n;
     verify->plan.s_per_byte = verify->time / BYTES_PER_GBIT;
-    tryst_status status = plan_told_verify(verify->overlay, &verify->plan,
-                                           verify->plan_root, verify->root, &why);
-    if (status == TRYST_E_INVALID)
-        return wrong(verify, "%s", why.text);
-    return status == TRYST_OK ? TRYST_OK : no_memory(verify);
+    return plan_told_verify(verify->overlay, &verify->plan, verify->plan_root,
+                            verify->root, verify->err);
 }
 
 static tryst_status all_check(struct verify *verify)
@@ -470,7 +430,7 @@ static tryst_status all_check(struct verify *verify)
     if (status == TRYST_OK)
         status = rooms_make(verify);
     if (status == TRYST_OK)
-        status = number_get(verify, verify->root, "", "time_s_per_gbit", &time);
+        status = told_number(verify->root, "", "time_s_per_gbit", verify->err, &time);
     if (status != TRYST_OK)
         return status;
     overlay_costs(verify->overlay, verify->price, verify->cost); /* which edges exist */
@@ -487,20 +447,22 @@ static tryst_status all_check(struct verify *verify)
 tryst_status plan_verify(const struct graph *graph, const char *json, size_t bytes,
                          const char *name, struct err *err)
 {
-    struct verify verify = {.graph = graph, .name = name, .err = err};
+    struct err why = ERR_INIT;
+    struct verify verify = {.graph = graph, .err = &why};
     json_error_t error;
+    tryst_status status = TRYST_E_NOMEM;
     verify.root = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (!verify.root && json_error_code(&error) == json_error_out_of_memory)
-        return no_memory(&verify);
-    if (!verify.root)
+    if (!verify.root && json_error_code(&error) != json_error_out_of_memory)
         return err_set(err, TRYST_E_INVALID, "%.200s:%d:%d: this is no JSON: %s", name,
                        error.line, error.column, error.text);
-    tryst_status status = json_is_object(verify.root)
-                              ? all_check(&verify)
-                              : wrong(&verify, "a plan is an object, {…}");
+    if (verify.root)
+        status = json_is_object(verify.root) ? all_check(&verify)
+                                             : WRONG(&verify, "a plan is an object, {…}");
     arrays_free(&verify.arrays);
     mem_free(verify.plan.trees);
     overlay_close(verify.overlay);
     json_decref(verify.root);
-    return status;
+    if (status == TRYST_E_INVALID)
+        return err_set(err, status, "%.200s: %s", name, why.text);
+    return status ? err_set(err, status, "no memory to check %.200s", name) : TRYST_OK;
 }
