@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tryst/device.h: a device's row of memory functions, by handle.
+ * tryst/device.h: a device's row of memory functions, by handle; and the one place that names the modules
+ * of memory kinds.
  *
- * Idea: a handle is a row and an ordinal, nothing else, so it needs no context and no lock.
- * Callers: users; the context opens handles (device_count, device_open), since it has the host table
- * that a module is loaded with.
+ * Idea: a handle is a row and an ordinal, nothing else, so it needs no context and no lock. Invariant: a row
+ * is made known (memory_ops_set) when its driver and at least one device have answered.
+ * Callers: users; the memory cache and operations on device tensors (memory_ops_load); the context opens
+ * handles (device_count, device_open), since it has the host table that a module is loaded with.
  */
 #include "transports/device.h"
 
@@ -12,8 +14,33 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "transports/memory_kinds.h"
+#include "transports/module_load.h"
 #include "tryst/device.h"
+
+static const char *kind_module(tryst_memory_kind kind)
+{
+    return kind == TRYST_MEMORY_CUDA ? "cuda" : NULL;
+}
+
+tryst_status memory_ops_load(const struct tryst_host *host, tryst_memory_kind kind,
+                             const struct memory_ops **ops_p, char *text)
+{
+    const struct memory_ops *ops = memory_ops_get(kind);
+    int32_t count;
+    if (!ops && !kind_module(kind)) {
+        (void)snprintf(text, MEMORY_TEXT_MAX, "there is no memory of kind %d", (int)kind);
+        return TRYST_E_UNSUPPORTED;
+    }
+    tryst_status status =
+        ops ? TRYST_OK : module_load_memory(host, kind_module(kind), &ops, text);
+    if (status == TRYST_OK)
+        status = ops->devices(&count, text);
+    if (status != TRYST_OK)
+        return status;
+    memory_ops_set(ops);
+    *ops_p = ops;
+    return TRYST_OK;
+}
 
 tryst_status device_count(const struct tryst_host *host, tryst_memory_kind kind,
                           int32_t *count_p, char *text, size_t capacity)

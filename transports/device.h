@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file device.h
- *  How the context opens what tryst/device.h hands out (behind a handle: memory/memory_ops.h).
+ *  Kinds of memory that come in a module, and how the context opens what tryst/device.h hands out (behind a
+ *  handle: memory/memory_ops.h).
  */
 #ifndef TRANSPORTS_DEVICE_H
 #define TRANSPORTS_DEVICE_H
@@ -8,10 +9,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "transports/memory/memory_ops.h"
 #include "tryst/types.h"
 
 struct tryst_device;
 struct tryst_host;
+
+/** The row of `kind`; what is a module (tryst_<name>.so) is loaded when somebody first asks for such
+ *  memory, so a run without device tensors maps no driver. `text` (MEMORY_TEXT_MAX) names the devices,
+ *  or says why there are none. A failure is tried anew by the next call. Any thread. TRYST_OK,
+ *  TRYST_E_UNSUPPORTED (no such kind, no module, no driver, no device), TRYST_E_MODULE (found but
+ *  refused; logged). */
+tryst_status memory_ops_load(const struct tryst_host *host, tryst_memory_kind kind,
+                             const struct memory_ops **ops_p, char *text);
 
 /** tryst_device_count and tryst_device_open; `host` loads what drives the kind. `text` and `error`
  *  may be NULL. */

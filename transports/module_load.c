@@ -6,7 +6,7 @@
  * process without being asked (signal dispositions) is put back, and what it returns is
  * believed only when both sides were built from the same headers. Invariant: a module
  * that was loaded stays loaded; the list of loaded ones only grows. Callers: the
- * registry, when the ranks' identities show a need; tryst-info.
+ * registry, when the ranks' identities show a need; device.c; tryst-info.
  */
 #include "transports/module_load.h"
 

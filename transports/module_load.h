@@ -16,7 +16,7 @@ tryst_status module_load(const tryst_host *host, const char *name,
                          const struct transport_ops **ops_p, char *text);
 
 /** The same for a module's row of memory functions. (Whoever wants the kind asks
- * memory_ops_load.) */
+ * memory_ops_load: device.h.) */
 tryst_status module_load_memory(const tryst_host *host, const char *name,
                                 const struct memory_ops **memory_p, char *text);
 

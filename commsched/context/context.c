@@ -25,9 +25,9 @@
 #include "rendezvous/submission.h"
 #include "topology/net/netif.h"
 #include "topology/net/port_range.h"
+#include "transports/device.h"
 #include "transports/fault_script.h"
 #include "transports/memory/memory.h"
-#include "transports/memory_kinds.h"
 #include "transports/module_load.h"
 
 void error_tell(const struct err *err, tryst_status status, const struct log *log,

@@ -14,7 +14,7 @@
 #include "producer.h"
 #include "recv_run.h"
 #include "send_run.h"
-#include "transports/memory_kinds.h"
+#include "transports/device.h"
 
 /* ---- submitted ---------------------------------------------------------------------------- */
 

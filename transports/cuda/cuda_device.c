@@ -81,26 +81,19 @@ static tryst_status context_retain(struct cuda_device *self, int32_t ordinal)
     return status;
 }
 
-/* Outside the lock nobody sees a device that is half made. */
+/* Under the lock; outside it nobody looks at a device that is not `retained` yet. */
 static tryst_status device_start(int32_t ordinal)
 {
-    struct cuda_device made = {0};
-    tryst_status status = context_retain(&made, ordinal);
-    if (status != TRYST_OK)
-        return status;
-    status = CUDA_CALL(context_push, made.context);
-    if (status != TRYST_OK)
-        return status;
-    status = cuda_leave(
-        CUDA_CALL(context_priorities, &made.priority_plain, &made.priority_urgent));
-    if (status != TRYST_OK)
-        return status;
-    devices[ordinal].device = made.device;
-    devices[ordinal].context = made.context;
-    devices[ordinal].priority_plain = made.priority_plain;
-    devices[ordinal].priority_urgent = made.priority_urgent;
-    atomic_store_explicit(&retained[ordinal], true, memory_order_release);
-    return TRYST_OK;
+    struct cuda_device *self = &devices[ordinal];
+    tryst_status status = context_retain(self, ordinal);
+    if (status == TRYST_OK)
+        status = CUDA_CALL(context_push, self->context);
+    if (status == TRYST_OK)
+        status = cuda_leave(
+            CUDA_CALL(context_priorities, &self->priority_plain, &self->priority_urgent));
+    if (status == TRYST_OK)
+        atomic_store_explicit(&retained[ordinal], true, memory_order_release);
+    return status;
 }
 
 static tryst_status device_start_once(int32_t ordinal)

@@ -134,14 +134,21 @@ void fabric_ep_fail(struct fabric_ep *ep, tryst_status status, const char *fmt, 
     fabric_ep_due(ep, FABRIC_DUE_FAILED);
 }
 
-bool fabric_ep_refuses(const struct fabric_ep *ep)
+/* What follows in the head of such a message is of no interest. */
+static void refused_send(struct fabric_ep *ep)
 {
-    return ep->fail_status == TRYST_E_UNREACHABLE && !ep->loopback;
+    unsigned char head[FABRIC_HEAD_MAX] = {0};
+    struct fabric_connect refused = fabric_ep_rail(ep)->connect;
+    refused.kind = FABRIC_CONNECT_REFUSED;
+    memcpy(head, &refused, sizeof refused);
+    (void)fabric_connect_send(ep, head, ep->text, strlen(ep->text));
 }
 
 void fabric_ep_failed_say(struct fabric_ep *ep)
 {
     const struct rail_events *events = ep->base.rail->events;
+    if (ep->fail_status == TRYST_E_UNREACHABLE && !ep->loopback)
+        refused_send(ep);
     if (ep->fail_status == TRYST_E_UNREACHABLE)
         events->ready(&ep->base, TRYST_E_UNREACHABLE, ep->text);
     else
@@ -169,10 +176,11 @@ bool fabric_ep_close(struct fabric_ep *ep)
     return true;
 }
 
-bool fabric_connect_take(struct fabric_ep *ep, const struct fabric_connect *wire,
-                         size_t head_bytes, const void *data, size_t bytes, int fd)
+bool fabric_connect_take(struct fabric_ep *ep, const void *data, size_t bytes, int fd)
 {
     enum { TEXT_MAX = 120 };
+    const struct fabric_connect *wire = &fabric_ep_rail(ep)->connect;
+    size_t head_bytes = fabric_ep_rail(ep)->connect_bytes;
     struct fabric_connect head;
     if (fd >= 0)
         close(fd);
@@ -194,10 +202,11 @@ bool fabric_connect_take(struct fabric_ep *ep, const struct fabric_connect *wire
     return fabric_ep_is_live(ep) && head.kind == wire->kind;
 }
 
-tryst_status fabric_connect_send(struct fabric_ep *ep, const void *head,
-                                 size_t head_bytes, const void *data, size_t bytes)
+tryst_status fabric_connect_send(struct fabric_ep *ep, const void *head, const void *data,
+                                 size_t bytes)
 {
     unsigned char message[FABRIC_CONNECT_MAX];
+    size_t head_bytes = fabric_ep_rail(ep)->connect_bytes;
     assert(head_bytes + bytes <= sizeof message);
     memcpy(message, head, head_bytes);
     memcpy(message + head_bytes, data, bytes);

@@ -28,6 +28,22 @@
 /** No limit of the fabric's: half of the address space. */
 #define FABRIC_BULK_MAX ((uint64_t)1 << 46)
 
+/** Begins each connect message of both modules; more of the head follows, then an address, or a text. */
+struct fabric_connect {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t kind; /**< enum fabric_connect_kind */
+};
+_Static_assert(sizeof(struct fabric_connect) == 8, "wire");
+
+enum fabric_connect_kind { FABRIC_CONNECT_ADDRESS = 1, FABRIC_CONNECT_REFUSED = 2 };
+
+enum {
+    FABRIC_CONNECT_MAX =
+        4096,            /**< bytes of a connect message (rail_events.connect_send) */
+    FABRIC_HEAD_MAX = 64 /**< of its head */
+};
+
 struct fabric_rail {
     struct rail base;
     const tryst_host *host;
@@ -38,7 +54,10 @@ struct fabric_rail {
     struct list done; /**< bulks to report; nothing is reported from inside a call */
     struct list work; /**< endpoints with something to do in the next progress */
     uint64_t unauthenticated; /**< messages with a wrong cookie or endpoint id */
-    char name[32];            /**< of the interface, or "any interface" */
+    struct fabric_connect
+        connect;          /**< begins the module's connect messages (kind: ADDRESS) */
+    size_t connect_bytes; /**< of the whole head of one */
+    char name[32];        /**< of the interface, or "any interface" */
 };
 
 /** A rail of `bytes` bytes, zero but for this part of it; NULL: no memory. Endpoints at once: at most
@@ -100,21 +119,6 @@ struct fabric_ep {
     char text[TRANSPORT_TEXT_MAX];
 };
 
-/** Begins each connect message of both modules; more of the head follows, then an address, or a text. */
-struct fabric_connect {
-    uint32_t magic;
-    uint16_t version;
-    uint16_t kind; /**< enum fabric_connect_kind */
-};
-_Static_assert(sizeof(struct fabric_connect) == 8, "wire");
-
-enum fabric_connect_kind { FABRIC_CONNECT_ADDRESS = 1, FABRIC_CONNECT_REFUSED = 2 };
-
-enum {
-    FABRIC_CONNECT_MAX =
-        4096 /**< bytes of a connect message (rail_events.connect_send) */
-};
-
 static inline struct fabric_rail *fabric_ep_rail(const struct fabric_ep *ep)
 {
     return (struct fabric_rail *)ep->base.rail;
@@ -132,8 +136,7 @@ void fabric_ep_due(struct fabric_ep *ep, enum fabric_due what);
 /** The data path is dead. The upper layer learns of it from progress. */
 void fabric_ep_fail(struct fabric_ep *ep, tryst_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-/** Is the peer to be told, since it may still be waiting for us? */
-bool fabric_ep_refuses(const struct fabric_ep *ep);
+/** Tell the layer above, and the peer if it may still be waiting for us. */
 void fabric_ep_failed_say(struct fabric_ep *ep);
 /** Connecting is over: say so. */
 void fabric_ep_ready_say(struct fabric_ep *ep, const char *fmt, ...)
@@ -141,13 +144,12 @@ void fabric_ep_ready_say(struct fabric_ep *ep, const char *fmt, ...)
 /** False: it is closing already. */
 bool fabric_ep_close(struct fabric_ep *ep);
 
-/** ep_message: true when `data` has a head of `wire` (whose kind is ADDRESS), and an address follows.
- *  What else may come is dealt with. */
-bool fabric_connect_take(struct fabric_ep *ep, const struct fabric_connect *wire,
-                         size_t head_bytes, const void *data, size_t bytes, int fd);
-/** A connect message: a head, and what follows it, FABRIC_CONNECT_MAX in all. */
-tryst_status fabric_connect_send(struct fabric_ep *ep, const void *head,
-                                 size_t head_bytes, const void *data, size_t bytes);
+/** ep_message: true when `data` has a head of the module's, and an address follows. What else may come is
+ *  dealt with. */
+bool fabric_connect_take(struct fabric_ep *ep, const void *data, size_t bytes, int fd);
+/** A connect message: a head (rail->connect_bytes), and what follows it, FABRIC_CONNECT_MAX in all. */
+tryst_status fabric_connect_send(struct fabric_ep *ep, const void *head, const void *data,
+                                 size_t bytes);
 
 /** TRYST_OK when traffic may start; TRYST_AGAIN while `failed` is still to be said (the layer above
  *  hears the reason first); else TRYST_E_PEER. */

@@ -54,6 +54,7 @@ struct link *link_make(struct poller *poller, const struct log *log, int fd, boo
     link->log = log;
     link->is_unix = is_unix;
     link->state = (uint8_t)state;
+    list_init(&link->unsent);
     return link;
 }
 
@@ -94,17 +95,16 @@ bool link_has_met(const struct link *link)
 
 void link_peer_text(const struct link *link, char text[LINK_PEER_TEXT_BYTES])
 {
-    struct sockaddr_storage peer = {0};
+    union link_ip peer = {.in6 = {0}};
     char ip[NETIF_TEXT_BYTES];
     socklen_t bytes = sizeof peer;
     if (link->is_unix) {
         (void)snprintf(text, LINK_PEER_TEXT_BYTES, "pid %d", link->peer_pid);
         return;
     }
-    (void)getpeername(link->source.fd, (struct sockaddr *)&peer, &bytes);
+    (void)getpeername(link->source.fd, &peer.any, &bytes);
     (void)snprintf(text, LINK_PEER_TEXT_BYTES, "%s port %u",
-                   netif_address_text((const struct sockaddr *)&peer, ip),
-                   ntohs(*link_port(&peer)));
+                   netif_address_text(&peer.any, ip), ntohs(peer.in.sin_port));
 }
 
 /* ---- breaking and closing ---- */
@@ -118,16 +118,19 @@ void link_spoke(struct link *link)
     link->silent = NULL;
 }
 
-static void chunk_drop(struct link *link)
+static void chunk_drop(struct link *link, struct link_chunk *chunk)
 {
-    struct link_chunk *chunk = link->first;
     link->backlog_bytes -= chunk->end - chunk->begin;
-    link->first = chunk->next;
-    if (!link->first)
-        link->last = NULL;
+    list_remove(&chunk->node);
     if (chunk->fd >= 0)
         close(chunk->fd);
     mem_free(chunk);
+}
+
+static void unsent_drop(struct link *link)
+{
+    list_for_each_safe (&link->unsent, node, after)
+        chunk_drop(link, container_of(node, struct link_chunk, node));
 }
 
 void link_break(struct link *link, tryst_status status, const char *fmt, ...)
@@ -140,8 +143,7 @@ void link_break(struct link *link, tryst_status status, const char *fmt, ...)
     va_end(args);
     link->status = status;
     link->state = LINK_BROKEN;
-    while (link->first)
-        chunk_drop(link);
+    unsent_drop(link);
     (void)shutdown(link->source.fd, SHUT_RDWR);
 }
 
@@ -176,12 +178,11 @@ void link_unread_discard(int fd)
 void link_close(struct link *link)
 {
     assert(!link->closed);
-    if (link->state == LINK_OPEN && link->first)
+    if (link->state == LINK_OPEN && !list_empty(&link->unsent))
         link_flush(link);
     if (link->state == LINK_OPEN && !link->is_unix)
         link_unread_discard(link->source.fd);
-    while (link->first)
-        chunk_drop(link);
+    unsent_drop(link);
     received_drop(link);
     link_spoke(link);
     link_unwatch(link);
@@ -235,8 +236,9 @@ static ssize_t link_put(struct link *link, struct iovec *iov, size_t count, int 
 
 static void link_flush(struct link *link)
 {
-    while (link->first) {
-        struct link_chunk *chunk = link->first;
+    struct list_node *node;
+    while ((node = list_first(&link->unsent)) != NULL) {
+        struct link_chunk *chunk = container_of(node, struct link_chunk, node);
         struct iovec iov = {chunk->bytes + chunk->begin, chunk->end - chunk->begin};
         ssize_t sent = link_put(link, &iov, 1, chunk->fd);
         if (sent <= 0)
@@ -247,24 +249,26 @@ static void link_flush(struct link *link)
         chunk->begin += (uint32_t)sent;
         link->backlog_bytes -= (uint32_t)sent;
         if (chunk->begin == chunk->end)
-            chunk_drop(link);
+            chunk_drop(link, chunk);
     }
     if (link->polled)
         (void)poller_modify(link->poller, &link->source, EPOLLIN);
 }
 
-/* The chunk that `bytes` more go into; a descriptor must be first in its chunk. */
-static struct link_chunk *chunk_get(struct link *link, size_t bytes, bool with_fd)
+/* The chunk that `bytes` more go into, with that descriptor (or -1), which is first in its chunk. */
+static struct link_chunk *chunk_get(struct link *link, size_t bytes, int fd)
 {
-    struct link_chunk *chunk = link->last;
-    if (chunk && !with_fd && sizeof chunk->bytes - chunk->end >= bytes)
+    struct link_chunk *chunk =
+        container_of(link->unsent.head.prev, struct link_chunk, node);
+    if (!list_empty(&link->unsent) && fd < 0 && sizeof chunk->bytes - chunk->end >= bytes)
         return chunk;
     chunk = mem_alloc(sizeof *chunk);
     if (!chunk)
         return NULL;
-    chunk->next = NULL;
+    list_node_init(&chunk->node);
     chunk->begin = chunk->end = 0;
-    chunk->fd = -1;
+    chunk->fd = fd;
+    list_push_back(&link->unsent, &chunk->node);
     return chunk;
 }
 
@@ -293,7 +297,7 @@ static tryst_status link_queue(struct link *link, const struct link_header *head
     }
     if (fd >= 0 && sent == 0 && (pass_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
         return TRYST_E_SYSTEM;
-    struct link_chunk *chunk = chunk_get(link, left, pass_fd >= 0);
+    struct link_chunk *chunk = chunk_get(link, left, pass_fd);
     if (!chunk) {
         if (pass_fd >= 0)
             close(pass_fd);
@@ -301,14 +305,6 @@ static tryst_status link_queue(struct link *link, const struct link_header *head
             return TRYST_E_NOMEM;
         link_break(link, TRYST_E_NOMEM, "no memory for the rest of a message");
         return TRYST_E_PEER;
-    }
-    if (chunk != link->last) {
-        chunk->fd = pass_fd;
-        if (link->last)
-            link->last->next = chunk;
-        else
-            link->first = chunk;
-        link->last = chunk;
     }
     chunk_append(link, chunk, (const uint8_t *)header + sizeof *header - head_left,
                  head_left);
@@ -331,7 +327,7 @@ tryst_status link_send(struct link *link, uint8_t type, const void *data, size_t
         return TRYST_E_UNSUPPORTED;
     if (link->state == LINK_BROKEN)
         return TRYST_E_PEER;
-    if (link->state == LINK_OPEN && !link->first) {
+    if (link->state == LINK_OPEN && list_empty(&link->unsent)) {
         struct iovec iov[2] = {{&header, sizeof header},
                                {(void *)(uintptr_t)data, bytes}};
         sent = link_put(link, iov, bytes ? 2 : 1, fd);
@@ -608,31 +604,28 @@ static bool unix_connect(struct link *link, uint64_t listener_id)
     return true;
 }
 
-static void tcp_address_fill(const struct link_address *from, struct sockaddr_storage *to)
+static void tcp_address_fill(const struct link_address *from, union link_ip *to)
 {
-    memset(to, 0, sizeof *to);
-    to->ss_family = from->family == 6 ? AF_INET6 : AF_INET;
-    *link_port(to) = htons(from->port);
-    if (from->family == 6) {
-        ((struct sockaddr_in6 *)to)->sin6_scope_id = from->scope;
-        memcpy(&((struct sockaddr_in6 *)to)->sin6_addr, from->ip, 16);
-    } else {
-        memcpy(&((struct sockaddr_in *)to)->sin_addr, from->ip, 4);
-    }
+    *to = (union link_ip){.in6 = {.sin6_scope_id = from->scope}};
+    to->any.sa_family = from->family == 6 ? AF_INET6 : AF_INET;
+    to->in.sin_port = htons(from->port);
+    if (from->family == 6)
+        memcpy(&to->in6.sin6_addr, from->ip, 16);
+    else
+        memcpy(&to->in.sin_addr, from->ip, 4);
 }
 
 static void tcp_connect(struct link *link, const struct link_address *to,
                         uint64_t timeout_ns)
 {
-    struct sockaddr_storage address;
+    union link_ip address;
     tcp_address_fill(to, &address);
     if (to->family != 4 && to->family != 6) {
         link_break(link, TRYST_E_UNREACHABLE, "the peer announced no TCP address");
         return;
     }
     link_tcp_options(link->source.fd, timeout_ns);
-    if (connect(link->source.fd, (struct sockaddr *)&address,
-                netif_address_bytes((struct sockaddr *)&address)) == 0)
+    if (connect(link->source.fd, &address.any, netif_address_bytes(&address.any)) == 0)
         connect_finish(link);
     else if (errno != EINPROGRESS)
         connect_failed(link, errno);

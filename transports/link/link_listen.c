@@ -232,18 +232,17 @@ static int unix_listen(struct link_listener *listener, struct link_address *addr
 
 static int tcp_address_read(int fd, struct link_address *address)
 {
-    struct sockaddr_storage bound = {0};
-    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)&bound;
+    union link_ip bound = {.in6 = {0}};
     socklen_t bytes = sizeof bound;
-    if (getsockname(fd, (struct sockaddr *)&bound, &bytes) != 0)
+    if (getsockname(fd, &bound.any, &bytes) != 0)
         return -1;
-    address->family = bound.ss_family == AF_INET6 ? 6 : 4;
-    address->port = ntohs(*link_port(&bound));
+    address->family = bound.any.sa_family == AF_INET6 ? 6 : 4;
+    address->port = ntohs(bound.in.sin_port);
     if (address->family == 6) {
-        address->scope = in6->sin6_scope_id;
-        memcpy(address->ip, &in6->sin6_addr, 16);
+        address->scope = bound.in6.sin6_scope_id;
+        memcpy(address->ip, &bound.in6.sin6_addr, 16);
     } else {
-        memcpy(address->ip, &((const struct sockaddr_in *)&bound)->sin_addr, 4);
+        memcpy(address->ip, &bound.in.sin_addr, 4);
     }
     return 0;
 }
@@ -261,19 +260,18 @@ static int tcp_add(struct link_listener *listener, const struct sockaddr_storage
                    uint16_t port)
 {
     int on = 1;
-    struct sockaddr_storage at = *from;
-    int fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    union link_ip at = {.storage = *from};
+    int fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -1;
     struct tcp_listener *tcp = &listener->tcp[listener->tcp_count++];
     *tcp = (struct tcp_listener){.source = {.fn = tcp_ready, .fd = fd, .events = EPOLLIN},
                                  .owner = listener};
-    *link_port(&at) = htons(port);
+    at.in.sin_port = htons(port);
     /* A port of a range may still be in TIME_WAIT after an earlier job. */
     if (port)
         (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, (struct sockaddr *)&at, netif_address_bytes((struct sockaddr *)&at)) !=
-        0)
+    if (bind(fd, &at.any, netif_address_bytes(&at.any)) != 0)
         return -1;
     return listen(fd, QUEUE_MAX);
 }

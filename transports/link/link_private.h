@@ -28,7 +28,7 @@ enum link_state { LINK_CONNECTING, LINK_OPEN, LINK_BROKEN };
 
 /* Bytes that the socket did not take yet. `fd` (or -1) goes with the first of them. */
 struct link_chunk {
-    struct link_chunk *next;
+    struct list_node node; /* of link->unsent */
     uint32_t begin, end;
     int fd;
     uint8_t bytes[LINK_RECORD_MAX];
@@ -43,10 +43,10 @@ struct link {
     struct link_silent *silent; /* while nothing was received on an accepted link */
     struct list_node pending;   /* in that list, as long */
     uint64_t accepted_ns;
-    struct link_chunk *first, *last; /* not yet sent */
-    uint32_t backlog_bytes;          /* in them */
-    uint32_t partial_bytes;          /* of a message that came in part */
-    uint8_t *partial;                /* LINK_RECORD_MAX, or NULL */
+    struct list unsent;     /* struct link_chunk */
+    uint32_t backlog_bytes; /* in them */
+    uint32_t partial_bytes; /* of a message that came in part */
+    uint8_t *partial;       /* LINK_RECORD_MAX, or NULL */
     int fds[2]; /* received (or LINK_FD_LOST), their messages not yet complete */
     uint8_t fds_count;
     uint8_t state; /* enum link_state */
@@ -95,14 +95,16 @@ void link_unread_discard(int fd);
 /* The abstract name of that listener's Unix socket; returns its bytes. */
 socklen_t link_unix_address(uint64_t listener_id, struct sockaddr_un *address_p);
 
-/* The port of an IP address, in network order: it lies at the same place in both families. */
-static inline in_port_t *link_port(struct sockaddr_storage *address)
-{
-    return &((struct sockaddr_in *)address)->sin_port;
-}
+/* A TCP socket's address. The port lies at the same place in both families: `in.sin_port` serves. */
+union link_ip {
+    struct sockaddr_storage storage;
+    struct sockaddr any;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+};
 static_assert(offsetof(struct sockaddr_in, sin_port) ==
                   offsetof(struct sockaddr_in6, sin6_port),
-              "link_port");
+              "in.sin_port serves");
 
 /* The peer's uid equals ours (*pid_p: its pid or 0). Unix sockets only. */
 bool link_peer_is_ours(int fd, int32_t *pid_p);

@@ -102,20 +102,13 @@ static void reach_update(struct memory_cache *cache, size_t from)
     }
 }
 
-static tryst_status cache_reserve(struct memory_cache *cache)
-{
-    return mem_reserve(&cache->entries, &cache->room, cache->count + 1,
-                       sizeof *cache->entries)
-               ? TRYST_OK
-               : TRYST_E_NOMEM;
-}
-
 /* Make it known; the cache owns it from here on. */
 static tryst_status cache_add(struct memory_cache *cache, struct tryst_mem *mem)
 {
     pthread_mutex_lock(&cache->lock);
-    tryst_status status = cache_reserve(cache);
-    if (status == TRYST_OK) {
+    bool room = mem_reserve(&cache->entries, &cache->room, cache->count + 1,
+                            sizeof *cache->entries);
+    if (room) {
         size_t at = upper_bound(cache, region_start(mem));
         struct memory_place *place = cache->entries + at;
         memmove(place + 1, place, (cache->count - at) * sizeof *place);
@@ -125,7 +118,7 @@ static tryst_status cache_add(struct memory_cache *cache, struct tryst_mem *mem)
         reach_update(cache, at);
     }
     pthread_mutex_unlock(&cache->lock);
-    return status;
+    return room ? TRYST_OK : TRYST_E_NOMEM;
 }
 
 static void cache_remove(struct memory_cache *cache, const struct tryst_mem *mem)

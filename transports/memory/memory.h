@@ -38,7 +38,6 @@ struct tryst_mem {
     int fd;      /**< maps the same bytes (tryst_mem_alloc), or -1 */
     bool owned;  /**< made by ops->alloc: release frees the bytes */
     uint64_t id; /**< unique in the context, never reused: names the region to peers */
-    struct tryst_mem *next;
     struct {
         struct rail *rail;
         void *handle;
@@ -58,7 +57,7 @@ struct memory_domain {
 };
 
 /** Finds the row of a kind that is not known yet and makes it known; `text` (MEMORY_TEXT_MAX) says
- *  what it found, or why not. (transports/memory_kinds.h: memory_ops_load) */
+ *  what it found, or why not. (transports/device.h: memory_ops_load) */
 typedef tryst_status memory_load_fn(const struct tryst_host *host, tryst_memory_kind kind,
                                     const struct memory_ops **ops_p, char *text);
 

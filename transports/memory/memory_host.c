@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host's row of memory functions: one device, and whatever a device would do later is done
- * when it is asked for.
+ * The rows of the kinds that are known, and the host's, which is known from the start: one device, and
+ * whatever a device would do later is done when it is asked for.
  *
- * Invariant: streams and events are NULL, and nothing is ever under way.
- * Callers: through memory_ops.c.
+ * Invariant: a row that is known stays. The host's streams and events are NULL, and nothing is ever under way.
+ * Callers: whoever moves bytes of some kind; transports/device.c makes rows known.
  */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -156,37 +157,7 @@ static tryst_status host_stream_wait_word(int32_t device, void *stream,
     return (int32_t)(now - value) >= 0 ? TRYST_OK : TRYST_E_UNSUPPORTED;
 }
 
-static tryst_status host_ipc_export(int32_t device, const void *data, size_t bytes,
-                                    struct memory_ipc *ipc_p, int *fd_p)
-{
-    (void)device;
-    (void)data;
-    (void)bytes;
-    (void)ipc_p;
-    (void)fd_p;
-    return TRYST_E_UNSUPPORTED; /* a region's descriptor maps it (alloc) */
-}
-
-static tryst_status host_ipc_import(int32_t device, const struct memory_ipc *ipc, int fd,
-                                    void **data_p)
-{
-    (void)device;
-    (void)ipc;
-    (void)fd;
-    (void)data_p;
-    return TRYST_E_UNSUPPORTED;
-}
-
-static void host_ipc_close(int32_t device, void *data, const struct memory_ipc *ipc)
-{
-    (void)device;
-    (void)data;
-    (void)ipc;
-}
-
-extern const struct memory_ops memory_host; /* memory_ops.c names it */
-
-const struct memory_ops memory_host = {
+static const struct memory_ops memory_host = {
     .name = "host",
     .kind = TRYST_MEMORY_HOST,
     .struct_size = sizeof(struct memory_ops),
@@ -207,7 +178,23 @@ const struct memory_ops memory_host = {
     .event_query = host_event_query,
     .stream_wait = host_event_record,
     .stream_wait_word = host_stream_wait_word,
-    .ipc_export = host_ipc_export,
-    .ipc_import = host_ipc_import,
-    .ipc_close = host_ipc_close,
 };
+
+/* ---- the rows ---- */
+
+enum { KINDS = 2 };
+
+/* Release where a row is stored, acquire where it is read. */
+static _Atomic(const struct memory_ops *) rows[KINDS] = {&memory_host};
+
+const struct memory_ops *memory_ops_get(tryst_memory_kind kind)
+{
+    if ((unsigned)kind >= KINDS)
+        return NULL;
+    return atomic_load_explicit(&rows[kind], memory_order_acquire);
+}
+
+void memory_ops_set(const struct memory_ops *ops)
+{
+    atomic_store_explicit(&rows[ops->kind], ops, memory_order_release);
+}

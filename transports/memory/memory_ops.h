@@ -3,7 +3,7 @@
  *  Kinds of memory.
  *
  *  A *kind* is a row of functions: host memory is built in (memory_host.c), a device's row comes in
- *  a module, which the layer above loads when it is first asked for (transports/memory_kinds.h) and
+ *  a module, which the layer above loads when it is first asked for (transports/device.h) and
  *  makes known here.
  */
 #ifndef TRANSPORTS_MEMORY_OPS_H
@@ -101,7 +101,8 @@ struct memory_ops {
     tryst_status (*stream_wait_word)(int32_t device, void *stream, const uint32_t *word,
                                      uint32_t value);
 
-    /** Offer a range to other processes of this machine. *fd_p receives a descriptor of the
+    /** The three are NULL for host, whose regions are mapped by their descriptor.
+     *  Offer a range to other processes of this machine. *fd_p receives a descriptor of the
      *  caller's, or -1. TRYST_E_UNSUPPORTED: this memory cannot be offered. */
     tryst_status (*ipc_export)(int32_t device, const void *data, size_t bytes,
                                struct memory_ipc *ipc_p, int *fd_p);

@@ -39,17 +39,13 @@ tryst_status ofi_ep_open(struct rail *base, const struct ep_params *params,
     return TRYST_OK;
 }
 
-static const struct fabric_connect address_head = {OFI_CONNECT_MAGIC, OFI_WIRE_VERSION,
-                                                   FABRIC_CONNECT_ADDRESS};
-
-static tryst_status connect_send(struct ofi_ep *ep, enum fabric_connect_kind kind,
-                                 const void *data, size_t bytes)
+static tryst_status address_send(struct ofi_ep *ep)
 {
-    struct ofi_connect head = {.connect = address_head, .ep_id = ep->fabric.id};
-    head.connect.kind = (uint16_t)kind;
+    struct ofi_rail *rail = ep_rail(ep);
+    struct ofi_connect head = {.connect = rail->fabric.connect, .ep_id = ep->fabric.id};
     (void)snprintf(head.provider, sizeof head.provider, "%s",
-                   ep_rail(ep)->info->fabric_attr->prov_name);
-    return fabric_connect_send(&ep->fabric, &head, sizeof head, data, bytes);
+                   rail->info->fabric_attr->prov_name);
+    return fabric_connect_send(&ep->fabric, &head, rail->address, rail->address_bytes);
 }
 
 bool ofi_address_take(struct ofi_ep *ep, const void *data, size_t bytes,
@@ -93,7 +89,7 @@ void ofi_ep_message(struct endpoint *base, const void *data, size_t bytes, int f
 {
     struct ofi_ep *ep = (struct ofi_ep *)base;
     struct ofi_connect head;
-    if (!fabric_connect_take(&ep->fabric, &address_head, sizeof head, data, bytes, fd))
+    if (!fabric_connect_take(&ep->fabric, data, bytes, fd))
         return;
     memcpy(&head, data, sizeof head);
     head.provider[sizeof head.provider - 1] = '\0';
@@ -112,14 +108,12 @@ static void loopback_start(struct ofi_ep *ep)
 /* TRYST_AGAIN: the fabric is still connecting, try later. */
 static tryst_status connect_go_on(struct ofi_ep *ep)
 {
-    struct ofi_rail *rail = ep_rail(ep);
     tryst_status status = TRYST_OK;
     if (ep->fabric.loopback && !ep->fabric.address_sent)
         loopback_start(ep);
     if (!ep->fabric.address_sent) {
         ep->fabric.address_sent = true;
-        if (connect_send(ep, FABRIC_CONNECT_ADDRESS, rail->address,
-                         rail->address_bytes) != TRYST_OK)
+        if (address_send(ep) != TRYST_OK)
             fabric_ep_fail(&ep->fabric, TRYST_E_PEER, "the link closed while connecting");
     }
     if (ep->fabric.state != FABRIC_OPENING || ep->peer_messages == FI_ADDR_UNSPEC)
@@ -149,14 +143,6 @@ void ofi_ep_ready_say(struct ofi_ep *ep)
 }
 
 /* ---- failing and closing ---- */
-
-static void failed_say(struct ofi_ep *ep)
-{
-    if (fabric_ep_refuses(&ep->fabric))
-        (void)connect_send(ep, FABRIC_CONNECT_REFUSED, ep->fabric.text,
-                           strlen(ep->fabric.text));
-    fabric_ep_failed_say(&ep->fabric);
-}
 
 void ofi_ep_close(struct endpoint *base)
 {
@@ -278,7 +264,7 @@ int ofi_ep_work(struct ofi_ep *ep)
             ep->fabric.work |= FABRIC_DUE_PUMP;
     }
     if (work & FABRIC_DUE_FAILED && ep->fabric.state == FABRIC_BROKEN)
-        failed_say(ep);
+        fabric_ep_failed_say(&ep->fabric);
     if (status != TRYST_AGAIN)
         return 1;
     if (ep->fabric.work && !list_linked(&ep->fabric.work_node))

@@ -185,6 +185,9 @@ static struct ofi_rail *rail_new(const struct rail_params *params)
         fabric_rail_new(params, &ofi_ops, sizeof *rail, OFI_SLOTS_MAX);
     if (!rail)
         return NULL;
+    rail->fabric.connect = (struct fabric_connect){OFI_CONNECT_MAGIC, OFI_WIRE_VERSION,
+                                                   FABRIC_CONNECT_ADDRESS};
+    rail->fabric.connect_bytes = sizeof(struct ofi_connect);
     ports_read(rail);
     list_init(&rail->packets);
     list_init(&rail->unposted);

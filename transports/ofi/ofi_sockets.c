@@ -19,12 +19,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-/* What an endpoint listens on. */
-struct place {
-    struct sockaddr_storage address;
-    bool known;
-};
-
 static bool same_ip(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
     if (a->ss_family == AF_INET)
@@ -42,13 +36,16 @@ static in_port_t port_at(const struct sockaddr_storage *address)
     return ((const struct sockaddr_in *)address)->sin_port;
 }
 
-static bool is_at(const struct sockaddr_storage *end, const struct place *place)
+/* `place`: what an endpoint listens on; of no family: unknown. */
+static bool is_at(const struct sockaddr_storage *end,
+                  const struct sockaddr_storage *place)
 {
-    return place->known && end->ss_family == place->address.ss_family &&
-           port_at(end) == port_at(&place->address) && same_ip(end, &place->address);
+    return place->ss_family != AF_UNSPEC && end->ss_family == place->ss_family &&
+           port_at(end) == port_at(place) && same_ip(end, place);
 }
 
-static bool socket_is_of(int fd, const struct place *own, const struct place *peer)
+static bool socket_is_of(int fd, const struct sockaddr_storage *own,
+                         const struct sockaddr_storage *peer)
 {
     struct sockaddr_storage here = {0}, there = {0};
     socklen_t here_bytes = sizeof here, there_bytes = sizeof there;
@@ -59,14 +56,14 @@ static bool socket_is_of(int fd, const struct place *own, const struct place *pe
     return is_at(&here, own) || is_at(&there, peer);
 }
 
-static void place_set(struct place *place, int rc, const void *address, size_t bytes)
+static void place_set(struct sockaddr_storage *place, int rc, const void *address,
+                      size_t bytes)
 {
     memset(place, 0, sizeof *place);
-    if (rc != 0 || bytes > sizeof place->address)
-        return;
-    memcpy(&place->address, address, bytes);
-    place->known =
-        place->address.ss_family == AF_INET || place->address.ss_family == AF_INET6;
+    if (rc == 0 && bytes <= sizeof *place)
+        memcpy(place, address, bytes);
+    if (place->ss_family != AF_INET && place->ss_family != AF_INET6)
+        place->ss_family = AF_UNSPEC;
 }
 
 /* One above the highest number that is looked at. Some limits are a million and more, which would keep the progress
@@ -85,7 +82,7 @@ void ofi_sockets_break(struct ofi_ep *ep)
     struct ofi_rail *rail = ep_rail(ep);
     unsigned char address[OFI_ADDRESS_MAX];
     size_t bytes = sizeof address;
-    struct place own, peer;
+    struct sockaddr_storage own, peer;
     int rc = fi_getname(&ep->bulk->fid, address, &bytes);
     place_set(&own, rc, address, bytes);
     bytes = sizeof address;

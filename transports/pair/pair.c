@@ -217,17 +217,6 @@ static int broken_turn(struct pair_ep *ep)
 
 /* --- frames --- */
 
-tryst_status pair_room(struct pair_ep *ep, uint64_t payload, uint64_t limit)
-{
-    enum ring_answer room = ring_tx_room(&ep->tx, payload, limit);
-    if (__builtin_expect(room == RING_YES, 1))
-        return TRYST_OK;
-    if (room == RING_NO)
-        return TRYST_AGAIN;
-    pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: the reader's tail is not possible");
-    return TRYST_E_PEER;
-}
-
 tryst_status pair_frame_begin(struct endpoint *base, size_t max, void **frame_p)
 {
     struct pair_ep *ep = (struct pair_ep *)base;

@@ -210,7 +210,16 @@ void pair_fail(struct pair_ep *ep, tryst_status status, const char *format, ...)
 
 /* Is there room in the ring for `payload` bytes, such that at most `limit` are in use? TRYST_OK, TRYST_AGAIN;
  * TRYST_E_PEER: the peer says what cannot be, and the data path has ended. */
-tryst_status pair_room(struct pair_ep *ep, uint64_t payload, uint64_t limit);
+static inline tryst_status pair_room(struct pair_ep *ep, uint64_t payload, uint64_t limit)
+{
+    enum ring_answer room = ring_tx_room(&ep->tx, payload, limit);
+    if (__builtin_expect(room == RING_YES, 1))
+        return TRYST_OK;
+    if (room == RING_NO)
+        return TRYST_AGAIN;
+    pair_fail(ep, TRYST_E_PROTOCOL, "shared ring: the reader's tail is not possible");
+    return TRYST_E_PEER;
+}
 
 /* Ring the peer's doorbell if it sleeps and asked for one of `reasons` (PAIR_ASLEEP, …). */
 void pair_wake(struct pair_ep *ep, uint32_t reasons);

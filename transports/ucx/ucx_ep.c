@@ -58,24 +58,6 @@ tryst_status ucx_ep_open(struct rail *base, const struct ep_params *params,
     return TRYST_OK;
 }
 
-static const struct fabric_connect address_head = {UCX_CONNECT_MAGIC, UCX_WIRE_VERSION,
-                                                   FABRIC_CONNECT_ADDRESS};
-
-/* As much of `data` from `offset` on as fits into one message. */
-static tryst_status connect_part_send(struct ucx_ep *ep, enum fabric_connect_kind kind,
-                                      const void *data, size_t total, size_t offset)
-{
-    const size_t most = FABRIC_CONNECT_MAX - sizeof(struct ucx_connect);
-    size_t bytes = total - offset < most ? total - offset : most;
-    struct ucx_connect head = {.connect = address_head,
-                               .total_bytes = (uint32_t)total,
-                               .offset_bytes = (uint32_t)offset,
-                               .ep_id = ep->fabric.id};
-    head.connect.kind = (uint16_t)kind;
-    return fabric_connect_send(&ep->fabric, &head, sizeof head,
-                               (const unsigned char *)data + offset, bytes);
-}
-
 static tryst_status address_send(struct ucx_ep *ep)
 {
     struct ucx_rail *rail = ep_rail(ep);
@@ -84,9 +66,16 @@ static tryst_status address_send(struct ucx_ep *ep)
     ep->fabric.address_sent = true;
     if (ep->fabric.loopback)
         return TRYST_OK;
-    for (size_t at = 0; status == TRYST_OK && at < rail->address_bytes; at += step)
-        status = connect_part_send(ep, FABRIC_CONNECT_ADDRESS, rail->address,
-                                   rail->address_bytes, at);
+    for (size_t at = 0; status == TRYST_OK && at < rail->address_bytes; at += step) {
+        const struct ucx_connect head = {.connect = rail->fabric.connect,
+                                         .total_bytes = (uint32_t)rail->address_bytes,
+                                         .offset_bytes = (uint32_t)at,
+                                         .ep_id = ep->fabric.id};
+        size_t left = rail->address_bytes - at;
+        status = fabric_connect_send(&ep->fabric, &head,
+                                     (const unsigned char *)rail->address + at,
+                                     left < step ? left : step);
+    }
     return status;
 }
 
@@ -117,7 +106,7 @@ void ucx_ep_message(struct endpoint *base, const void *data, size_t bytes, int f
 {
     struct ucx_ep *ep = (struct ucx_ep *)base;
     struct ucx_connect head;
-    if (!fabric_connect_take(&ep->fabric, &address_head, sizeof head, data, bytes, fd))
+    if (!fabric_connect_take(&ep->fabric, data, bytes, fd))
         return;
     memcpy(&head, data, sizeof head);
     if (address_take(ep, &head, (const char *)data + sizeof head, bytes - sizeof head))
@@ -223,15 +212,6 @@ void ucx_ep_ready_say(struct ucx_ep *ep)
 }
 
 /* ---- failing and closing ---- */
-
-static void failed_say(struct ucx_ep *ep)
-{
-    opening_end(ep);
-    if (fabric_ep_refuses(&ep->fabric))
-        (void)connect_part_send(ep, FABRIC_CONNECT_REFUSED, ep->fabric.text,
-                                strlen(ep->fabric.text), 0);
-    fabric_ep_failed_say(&ep->fabric);
-}
 
 void ucx_ep_close(struct endpoint *base)
 {
@@ -354,6 +334,8 @@ void ucx_ep_work(struct ucx_ep *ep)
     }
     if (work & FABRIC_DUE_CONNECT)
         connect_go_on(ep);
-    if (work & FABRIC_DUE_FAILED && ep->fabric.state == FABRIC_BROKEN)
-        failed_say(ep);
+    if (work & FABRIC_DUE_FAILED && ep->fabric.state == FABRIC_BROKEN) {
+        opening_end(ep);
+        fabric_ep_failed_say(&ep->fabric);
+    }
 }

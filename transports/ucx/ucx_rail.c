@@ -106,6 +106,9 @@ static struct ucx_rail *rail_new(const struct rail_params *params)
     rail->fabric.base.frame_max = UCX_FRAME_MAX;
     rail->fabric.base.bulk_max = FABRIC_BULK_MAX;
     rail->fabric.base.posted_max = UCX_POSTED_MAX;
+    rail->fabric.connect = (struct fabric_connect){UCX_CONNECT_MAGIC, UCX_WIRE_VERSION,
+                                                   FABRIC_CONNECT_ADDRESS};
+    rail->fabric.connect_bytes = sizeof(struct ucx_connect);
     rail->direct = ucx_rdma_present(params->interface_name);
     list_init(&rail->landings);
     list_init(&rail->orphans);

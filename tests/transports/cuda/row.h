@@ -11,7 +11,7 @@
 #include "fake_cuda.h"
 #include "support/patience.h"
 #include "support/unit.h"
-#include "transports/memory_kinds.h"
+#include "transports/device.h"
 #include "transports/module.h"
 
 #define CHECK(condition)                                                            \
