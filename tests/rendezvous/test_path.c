@@ -188,10 +188,8 @@ static void test_sleep(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wish),
-        cmocka_unit_test(test_ahead),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_wish),  cmocka_unit_test(test_ahead),
+        cmocka_unit_test(test_set),   cmocka_unit_test(test_pause),
         cmocka_unit_test(test_sleep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

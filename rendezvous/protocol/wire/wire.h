@@ -87,8 +87,8 @@ enum record_type {
 /** Three bits: the slices that its sender finds fit for the path from it, into which what it is to send
  *  should be cut: FRAME_SLICE_UNIT << n bytes; n = 0: it does not know. */
 #define FRAME_SLICE_SHIFT 3u
-#define FRAME_SLICE_MASK 7u
-#define FRAME_SLICE_UNIT (32u << 10)
+#define FRAME_SLICE_MASK  7u
+#define FRAME_SLICE_UNIT  (32u << 10)
 /** While bulk was under way its sender was outside of the library, since its last frame: how long that bulk
  *  took tells nothing of the path. */
 #define FRAME_PAUSED 64u
