@@ -37,8 +37,7 @@ static const char *hold_text(const struct tryst_live_op *record)
         "the consumer to post room for more of its bytes",
         "its turn, behind another send",
         "the consumer to take bytes that are in flight: its window is full",
-        "bytes that are in flight to other peers: the window of its network interface is "
-        "full",
+        "bytes that are in flight to other peers: its interface's window is full",
         "room in the transport"};
     return NAME_OF(texts, record->hold);
 }
