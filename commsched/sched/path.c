@@ -6,12 +6,12 @@
 
 #include "core/clock.h"
 
-/** A round trip that was measured so long ago gives way to the next one. */
+/** A round trip that was measured so long ago gives way to a new one, */
 #define RTT_AGE_NS (10 * NS_PER_S)
+/** for which so many slices go alone. */
+enum { ALONE_SLICES = 3 };
 /** A slice is what the path moves in so long. */
 #define SLICE_NS 1300000ull
-/** And for it so many slices go alone. */
-enum { ALONE_SLICES = 3 };
 /** B grows no more after so many rounds that raised it by less than a quarter. */
 enum { FLAT_ROUNDS = 3 };
 
