@@ -270,8 +270,8 @@ static inline void fabric_log_end(const tryst_host **previous)
 }
 
 /** From here to the end of the block, lines of the library are the context's of `host`. */
-#define FABRIC_LOG_SCOPE(host)                                                \
-    __attribute__((cleanup(fabric_log_end))) const tryst_host *log_previous = \
+#define FABRIC_LOG_SCOPE(host)                                                        \
+    __attribute__((cleanup(fabric_log_end), unused)) const tryst_host *log_previous = \
         fabric_log_begin(host)
 
 #endif
