@@ -4,6 +4,7 @@
  * Callers: users, at any time between tryst_group_open and tryst_group_close.
  */
 
+#include "core/refuse.h"
 #include "group_info.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
@@ -35,9 +36,9 @@ tryst_status tryst_key_build(const tryst_group *group, int src_rank, int dst_ran
                              size_t capacity)
 {
     if (!group)
-        return TRYST_E_INVALID;
+        return refuse_null("build a key", "group");
     if (rendezvous_usable(group->rdv) == TRYST_E_FORKED)
-        return TRYST_E_FORKED;
+        return refuse_unusable("build a key", TRYST_E_FORKED);
     return key_build(&group->roster, src_rank, dst_rank, edge, frame, iter, key,
                      capacity);
 }
@@ -45,10 +46,24 @@ tryst_status tryst_key_build(const tryst_group *group, int src_rank, int dst_ran
 tryst_status tryst_key_prepare(tryst_group *group, const char *key, tryst_key **key_p)
 {
     if (!group || !key || !key_p)
-        return TRYST_E_INVALID;
+        return refuse_null("prepare a key", !group ? "group" : !key ? "key" : "key_p");
     if (rendezvous_usable(group->rdv) == TRYST_E_FORKED)
-        return TRYST_E_FORKED;
-    return prepared_open(&group->roster, key, strnlen(key, TRYST_KEY_MAX + 1), key_p);
+        return refuse_unusable("prepare a key", TRYST_E_FORKED);
+    struct err err = ERR_INIT;
+    tryst_status status = prepared_open(&group->roster, key,
+                                        strnlen(key, TRYST_KEY_MAX + 1), &err, key_p);
+    return status == TRYST_OK ? status : refuse_err(&err, status);
+}
+
+tryst_status tryst_key_make(tryst_group *group, int src_rank, int dst_rank,
+                            const char *name, uint64_t index, tryst_key **key_p)
+{
+    char string[TRYST_KEY_MAX + 1];
+    if (!key_p)
+        return refuse_null("make a key", "key_p");
+    tryst_status status = tryst_key_build(group, src_rank, dst_rank, name, 0, index,
+                                          string, sizeof string);
+    return status == TRYST_OK ? tryst_key_prepare(group, string, key_p) : status;
 }
 
 tryst_ctx *rendezvous_group_ctx(const tryst_group *group)
@@ -59,8 +74,10 @@ tryst_ctx *rendezvous_group_ctx(const tryst_group *group)
 tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
                                    tryst_peer_info *info_p)
 {
-    if (!group || !info_p || rank < 0 || rank >= group->roster.size)
-        return TRYST_E_INVALID;
+    if (rank < 0 || rank >= group->roster.size)
+        return refuse(TRYST_E_INVALID,
+                      "cannot describe a peer: not a rank of the group: %d (0 to %d)", rank,
+                      group->roster.size - 1);
     const struct peer *peer = group->peers[rank];
     *info_p = (tryst_peer_info){.rank = rank,
                                 .alive = !group_has_left(group, rank),

@@ -176,6 +176,12 @@ void *rendezvous_owner(const struct rendezvous *rdv)
     return rdv->owner;
 }
 
+uint64_t rendezvous_completions(const struct rendezvous *rdv)
+{
+    /* acquire: partner of the store in op_complete_all. */
+    return atomic_load_explicit(&rdv->completions, memory_order_acquire);
+}
+
 /* ---- a pass ------------------------------------------------------------------------------- */
 
 static int rails_progress(struct rendezvous *rdv)

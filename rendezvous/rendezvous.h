@@ -3,7 +3,7 @@
  *  The rendezvous engine of one context: operations meet by key and become transfers.
  *
  *  Domain: everything here is called by the thread that holds the context's progress lock, but
- *  rendezvous_usable.
+ *  rendezvous_usable, rendezvous_owner and rendezvous_completions.
  */
 #ifndef RENDEZVOUS_RENDEZVOUS_H
 #define RENDEZVOUS_RENDEZVOUS_H
@@ -102,5 +102,8 @@ void rendezvous_awake(struct rendezvous *rdv);
 void rendezvous_reap(struct rendezvous *rdv);
 /** Any thread. */
 void *rendezvous_owner(const struct rendezvous *rdv);
+/** How many operations of the context have completed. Any thread: what an unchanged value means is that
+ *  no outcome was stored in between. */
+uint64_t rendezvous_completions(const struct rendezvous *rdv);
 
 #endif

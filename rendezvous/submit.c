@@ -7,8 +7,10 @@
  * Invariant: what is refused here has left no trace; what is accepted completes exactly once.
  * Callers: users.
  */
+#include <inttypes.h>
 #include <string.h>
 
+#include "core/refuse.h"
 #include "live_gather.h"
 #include "rendezvous/op/deadline.h"
 #include "rendezvous/op/dtype.h"
@@ -121,12 +123,25 @@ static tryst_status tensor_check(struct rendezvous *rdv, const tryst_tensor *ten
                                  bool dead)
 {
     if (tensor->struct_size != sizeof *tensor)
-        return TRYST_E_INVALID;
+        return refuse(TRYST_E_INVALID,
+                      "cannot submit: tensor->struct_size is %zu; set sizeof(tryst_tensor), "
+                      "%zu",
+                      tensor->struct_size, sizeof *tensor);
     size_t element = dtype_bytes(tensor->dtype);
-    if (!element || tensor->count > UINT64_MAX / 2 / DTYPE_BYTES_MAX)
-        return TRYST_E_INVALID;
+    if (!element)
+        return refuse(TRYST_E_INVALID,
+                      "cannot submit: tensor->dtype is %d; the dtypes are 1 (u8) to %d (f64)",
+                      (int)tensor->dtype, (int)TRYST_DTYPE_F64);
+    if (tensor->count > UINT64_MAX / 2 / DTYPE_BYTES_MAX)
+        return refuse(TRYST_E_INVALID,
+                      "cannot submit: tensor->count is %" PRIu64 "; at most %" PRIu64
+                      " elements",
+                      tensor->count, UINT64_MAX / 2 / DTYPE_BYTES_MAX);
     if (tensor->count && !tensor->data && !dead)
-        return TRYST_E_INVALID;
+        return refuse(TRYST_E_INVALID,
+                      "cannot submit: tensor->data is NULL; %" PRIu64
+                      " elements need memory",
+                      tensor->count);
     return op_memory_check(rdv, tensor, tensor->count * element);
 }
 
@@ -137,12 +152,27 @@ static tryst_status params_check(struct rendezvous *rdv, enum op_kind kind,
     const uint32_t known =
         TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND | (kind == OP_SEND ? TRYST_OP_DEAD : 0);
     bool alloc = params && params->alloc;
-    if (params && (params->struct_size != sizeof *params || (params->flags & ~known)))
-        return TRYST_E_INVALID;
+    if (params && params->struct_size != sizeof *params)
+        return refuse(TRYST_E_INVALID,
+                      "cannot submit: params->struct_size is %zu; set "
+                      "sizeof(tryst_op_params), %zu",
+                      params->struct_size, sizeof *params);
+    if (params && (params->flags & ~known))
+        return refuse(TRYST_E_INVALID,
+                      "cannot submit: params->flags has the unknown bits 0x%x%s",
+                      params->flags & ~known,
+                      params->flags & ~known & TRYST_OP_DEAD
+                          ? "; TRYST_OP_DEAD is for sends alone"
+                          : "");
+    if (alloc && kind == OP_RECV && !tensor)
+        return TRYST_OK;
     if (alloc)
-        return kind == OP_RECV && !tensor ? TRYST_OK : TRYST_E_INVALID;
+        return refuse(TRYST_E_INVALID,
+                      "cannot submit: params->alloc is set %s",
+                      kind == OP_RECV ? "beside a tensor; give one of the two"
+                                      : "for a send; only receives have it");
     if (!tensor)
-        return TRYST_E_INVALID;
+        return refuse_null("submit", "tensor");
     return tensor_check(rdv, tensor, params && (params->flags & TRYST_OP_DEAD));
 }
 
@@ -153,9 +183,19 @@ static tryst_status key_check(enum op_kind kind, const tryst_group *group,
     const struct roster *roster = &group->roster;
     int here = kind == OP_SEND ? key->src_rank : key->dst_rank;
     if (here != roster->rank)
-        return TRYST_E_KEY;
-    bool current = key->src_incarnation == roster->ranks[key->src_rank].incarnation;
-    return current ? TRYST_OK : TRYST_E_INCARNATION;
+        return refuse(TRYST_E_KEY,
+                      "cannot %s: the key's %s is rank %d, this is rank %d: %s",
+                      kind == OP_SEND ? "send" : "receive",
+                      kind == OP_SEND ? "source" : "destination", here, roster->rank,
+                      key->string);
+    uint64_t incarnation = roster->ranks[key->src_rank].incarnation;
+    if (key->src_incarnation == incarnation)
+        return TRYST_OK;
+    return refuse(TRYST_E_INCARNATION,
+                  "cannot %s: the key has incarnation %016" PRIx64
+                  ", rank %d has %016" PRIx64 ": build keys anew in each run",
+                  kind == OP_SEND ? "send" : "receive", key->src_incarnation,
+                  key->src_rank, incarnation);
 }
 
 /** What may go as bulk is looked for among the registered regions, if the caller names none. */
@@ -191,23 +231,27 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
 {
     struct rendezvous *rdv = step->rdv;
     tryst_status status = rendezvous_usable(rdv);
-    if (status == TRYST_OK)
-        status = params_check(rdv, kind, tensor, params);
+    if (status != TRYST_OK)
+        return refuse_unusable("submit", status);
+    status = params_check(rdv, kind, tensor, params);
     if (status == TRYST_OK)
         status = key_check(kind, step->group, key);
     if (status != TRYST_OK)
         return status;
     /* acquire: partner of the releases in step.c. */
     if (atomic_load_explicit(&step->status, memory_order_acquire) != TRYST_OK)
-        return TRYST_E_ABORTED;
+        return refuse(TRYST_E_ABORTED,
+                      "cannot submit: step %" PRIu64
+                      " was aborted; tryst_step_status has the reason",
+                      step->id);
     tryst_op *op = op_open(rdv, kind);
     if (!op)
-        return TRYST_E_NOMEM;
+        return refuse_nomem("submit");
     op_params_take(op, tensor, params);
     if (__builtin_expect(op->tensor.memory != TRYST_MEMORY_HOST, 0) &&
         op_device_open(op) != TRYST_OK) {
         pool_put(rdv->ops, op);
-        return TRYST_E_NOMEM;
+        return refuse_nomem("submit");
     }
     op->key = prepared_ref(key);
     op->step = step;
@@ -230,7 +274,7 @@ static tryst_status op_submit_string(enum op_kind kind, tryst_step *step,
 {
     tryst_key *key;
     if (!step || !string)
-        return TRYST_E_INVALID;
+        return refuse_null("submit", step ? "key" : "step");
     tryst_status status = tryst_key_prepare(step->group, string, &key);
     if (status != TRYST_OK)
         return status;
@@ -258,7 +302,7 @@ tryst_status tryst_send_key(tryst_step *step, const tryst_key *key,
                             tryst_op **op_p)
 {
     if (!step || !key)
-        return TRYST_E_INVALID;
+        return refuse_null("submit", step ? "key" : "step");
     return op_submit(OP_SEND, step, (tryst_key *)key, tensor, params, op_p);
 }
 
@@ -267,6 +311,6 @@ tryst_status tryst_recv_key(tryst_step *step, const tryst_key *key,
                             tryst_op **op_p)
 {
     if (!step || !key)
-        return TRYST_E_INVALID;
+        return refuse_null("submit", step ? "key" : "step");
     return op_submit(OP_RECV, step, (tryst_key *)key, tensor, params, op_p);
 }

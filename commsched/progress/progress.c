@@ -23,7 +23,7 @@
  * Taking the lock is an acquire, giving it a release: all that the progress domain holds passes
  * from one holder to the next.
  *
- * Callers: users' waits and tryst_progress, the background thread, open and close.
+ * Callers: wait.c, tryst_progress, the background thread, open and close.
  */
 #include <errno.h>
 #include <sched.h>
@@ -57,9 +57,30 @@ enum { PASSES_PER_CLOCK = 64, PASSES_PER_YIELD = 256 };
 struct waiter {
     struct list_node node;
     pthread_cond_t wake;
-    const tryst_op *op; /* NULL: waits for the lock only */
+    const struct wait *wait;
     bool signalled;
 };
+
+static uint64_t wait_until_ns(struct wait *wait, uint64_t now_ns)
+{
+    if (!wait->until_ns)
+        wait->until_ns = wait->timeout_ns > UINT64_MAX - now_ns
+                             ? UINT64_MAX
+                             : now_ns + wait->timeout_ns;
+    return wait->until_ns;
+}
+
+/** True if the time-out has passed. */
+static bool wait_is_over(struct wait *wait)
+{
+    uint64_t now_ns = clock_monotonic_ns();
+    return now_ns >= wait_until_ns(wait, now_ns);
+}
+
+static bool waiter_is_done(const struct waiter *waiter)
+{
+    return waiter->wait->done && waiter->wait->done(waiter->wait->arg);
+}
 
 tryst_status progress_open(tryst_ctx *ctx)
 {
@@ -116,7 +137,7 @@ static void waiters_wake_first(struct progress *progress)
         struct waiter *waiter = container_of(node, struct waiter, node);
         if (waiter->signalled)
             continue;
-        if (!first || (!waiter->op && first->op))
+        if (!first || (!waiter->wait->done && first->wait->done))
             first = waiter;
     }
     if (first) {
@@ -130,8 +151,7 @@ static void waiters_wake_done(struct progress *progress)
 {
     list_for_each_safe (&progress->waiters, node, after) {
         struct waiter *waiter = container_of(node, struct waiter, node);
-        if (waiter->op && !waiter->signalled &&
-            tryst_op_test(waiter->op) != TRYST_IN_PROGRESS) {
+        if (!waiter->signalled && waiter_is_done(waiter)) {
             waiter->signalled = true;
             pthread_cond_signal(&waiter->wake);
         }
@@ -187,11 +207,13 @@ static void waiters_wake_pending(struct progress *progress)
     pthread_mutex_unlock(&progress->waiters_mutex);
 }
 
-/** Sleep among the waiters until `op` is done, the lock is free, or `until_ns`. */
-static void waiter_wait(struct progress *progress, const tryst_op *op, uint64_t until_ns)
+/** Sleep among the waiters until `wait` is done or over, or the lock is free. */
+static void waiter_wait(struct progress *progress, struct wait *wait)
 {
-    struct waiter waiter = {.op = op};
-    uint64_t latest = clock_monotonic_ns() + WAIT_MAX_NS;
+    struct waiter waiter = {.wait = wait};
+    uint64_t now_ns = clock_monotonic_ns();
+    uint64_t until_ns = wait_until_ns(wait, now_ns);
+    uint64_t latest = now_ns + WAIT_MAX_NS;
     struct timespec at = timespec_of(until_ns < latest ? until_ns : latest);
     int rc = 0;
     thread_cond_open(&waiter.wake);
@@ -200,13 +222,13 @@ static void waiter_wait(struct progress *progress, const tryst_op *op, uint64_t 
     atomic_fetch_add_explicit(&progress->waiters_count, 1, memory_order_seq_cst);
     while (!waiter.signalled && rc == 0 &&
            atomic_load_explicit(&progress->held, memory_order_seq_cst) &&
-           (!op || tryst_op_test(op) == TRYST_IN_PROGRESS))
+           !waiter_is_done(&waiter))
         rc = pthread_cond_timedwait(&waiter.wake, &progress->waiters_mutex, &at);
     atomic_fetch_sub_explicit(&progress->waiters_count, 1, memory_order_seq_cst);
     list_remove(&waiter.node);
     /* A signal that was meant to pass the lock on must not end with a thread that does not
      * take it. */
-    bool takes = rc == 0 && (!op || tryst_op_test(op) == TRYST_IN_PROGRESS);
+    bool takes = rc == 0 && !waiter_is_done(&waiter);
     bool pass_on = waiter.signalled && !takes &&
                    !atomic_load_explicit(&progress->held, memory_order_seq_cst);
     if (pass_on)
@@ -218,17 +240,15 @@ static void waiter_wait(struct progress *progress, const tryst_op *op, uint64_t 
 bool progress_lock_take(tryst_ctx *ctx, uint64_t timeout_ns)
 {
     struct progress *progress = &ctx->progress;
-    uint64_t now_ns = clock_monotonic_ns();
-    uint64_t until_ns =
-        timeout_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + timeout_ns;
+    struct wait wait = {.timeout_ns = timeout_ns};
     if (lock_try(progress))
         return true;
     /* relaxed: a hint to the holder; the waiters do the rest. */
     atomic_fetch_add_explicit(&progress->urgent, 1, memory_order_relaxed);
     poller_wake(&ctx->poller);
     bool got = lock_try(progress);
-    while (!got && clock_monotonic_ns() < until_ns) {
-        waiter_wait(progress, NULL, until_ns);
+    while (!got && !wait_is_over(&wait)) {
+        waiter_wait(progress, &wait);
         got = lock_try(progress);
     }
     atomic_fetch_sub_explicit(&progress->urgent, 1, memory_order_relaxed);
@@ -276,29 +296,20 @@ static bool lock_is_wanted(const tryst_ctx *ctx)
     return atomic_load_explicit(&ctx->progress.urgent, memory_order_relaxed) != 0;
 }
 
-/** Sleep on the descriptors until something happens, if it is time to; `op` is what for, if it is one.
- *  Lock held. */
-static void sleep_armed(tryst_ctx *ctx, tryst_op *op, uint64_t until_ns,
-                        struct idle *idle)
+/** Sleep on the descriptors until an event or the end of `wait`, if the rails can be armed. Lock held. */
+static void sleep_armed(tryst_ctx *ctx, struct wait *wait, struct idle *idle)
 {
     uint64_t now_ns = clock_monotonic_ns();
     if (ctx->progress.wakeups_pending)
         waiters_wake_pending(&ctx->progress);
-    rendezvous_live_wait(ctx->rdv, op, TRYST_LIVE_IN_WAIT, now_ns);
+    rendezvous_live_wait(ctx->rdv, wait->op, TRYST_LIVE_IN_WAIT, now_ns);
     tryst_status armed = rendezvous_arm(ctx->rdv);
     if (idle_sleeps(idle, ctx->progress.spin_ns, armed) && !lock_is_wanted(ctx)) {
-        poller_run(&ctx->poller, sleep_ns(ctx, now_ns, until_ns, armed));
+        poller_run(&ctx->poller,
+                   sleep_ns(ctx, now_ns, wait_until_ns(wait, now_ns), armed));
         ctx->progress.passes = 0;
     }
     rendezvous_awake(ctx->rdv);
-}
-
-/** Outside callbacks: those see their own operation's outcome before others do. */
-static bool op_is_done(void *arg)
-{
-    const tryst_op *op = arg;
-    /* acquire: partner of the store in op_complete_all. */
-    return atomic_load_explicit(&op->outcome, memory_order_acquire) != TRYST_IN_PROGRESS;
 }
 
 /** `passes` took `spent_ns`: after how many to look at the clock again. */
@@ -309,16 +320,15 @@ static uint32_t clock_stride(uint32_t passes, uint64_t spent_ns)
     return spent_ns < CLOCK_NS / 4 && passes < PASSES_PER_CLOCK ? 2 * passes : passes;
 }
 
-bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
-                    uint64_t timeout_ns)
+/** Drive until `wait` is done or over, or another thread wants the lock. Lock held. */
+static bool drive_until(tryst_ctx *ctx, struct wait *wait)
 {
-    uint64_t begin_ns = 0; /* read when it first matters */
     uint64_t spin_ns = ctx->progress.spin_ns;
     struct idle idle;
     uint32_t turns = 0;
     uint64_t looked_ns = 0;
     idle_begin(&idle, spin_ns);
-    while (!done(arg) && !lock_is_wanted(ctx)) {
+    while (!wait->done(wait->arg) && !lock_is_wanted(ctx)) {
         if (progress_pass(ctx) > 0)
             idle_begin(&idle, spin_ns);
         else
@@ -332,18 +342,21 @@ bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
             ctx->progress.clock_stride = clock_stride(turns, now_ns - looked_ns);
         looked_ns = now_ns;
         turns = 0;
-        begin_ns = begin_ns ? begin_ns : now_ns;
-        uint64_t spent_ns = clock_since_ns(begin_ns, now_ns);
-        if (spent_ns >= timeout_ns)
+        if (now_ns >= wait_until_ns(wait, now_ns))
             break;
         if (idle_look(&idle, now_ns)) {
-            uint64_t left = timeout_ns - spent_ns;
-            sleep_armed(ctx, done == op_is_done ? arg : NULL,
-                        left > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + left, &idle);
+            sleep_armed(ctx, wait, &idle);
             looked_ns = 0; /* the time asleep is no pass's */
         }
     }
-    return done(arg);
+    return wait->done(wait->arg);
+}
+
+bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
+                    uint64_t timeout_ns)
+{
+    struct wait wait = {.done = done, .arg = arg, .timeout_ns = timeout_ns};
+    return drive_until(ctx, &wait);
 }
 
 void progress_lock_pass(tryst_ctx *ctx)
@@ -355,81 +368,33 @@ void progress_lock_pass(tryst_ctx *ctx)
         sched_yield();
 }
 
-/* ---- public ------------------------------------------------------------------------------- */
-
-static tryst_ctx *op_ctx(const tryst_op *op)
+/** Drive, or sleep while another thread drives, until `wait` is done or over. */
+static void await(tryst_ctx *ctx, struct wait *wait)
 {
-    return rendezvous_owner(op->rdv);
-}
-
-/** Until `op` is done: drive, or wait while another thread drives. */
-static void op_await(tryst_ctx *ctx, tryst_op *op, uint64_t timeout_ns)
-{
-    uint64_t begin_ns = clock_monotonic_ns();
-    for (uint64_t spent_ns = 0; !op_is_done(op) && spent_ns < timeout_ns;
-         spent_ns = clock_since_ns(begin_ns, clock_monotonic_ns())) {
-        uint64_t left_ns = timeout_ns - spent_ns;
+    while (!wait->done(wait->arg) && !wait_is_over(wait)) {
         if (lock_try(&ctx->progress)) {
-            progress_until(ctx, op_is_done, op, left_ns);
+            drive_until(ctx, wait);
             progress_lock_pass(ctx);
         } else {
-            uint64_t now_ns = begin_ns + spent_ns;
-            waiter_wait(&ctx->progress, op,
-                        left_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + left_ns);
+            waiter_wait(&ctx->progress, wait);
         }
     }
 }
 
-tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
+/** Without a clock reading in the usual case: the lock is free and the wait ends in time. */
+void progress_await(tryst_ctx *ctx, struct wait *wait)
 {
-    if (!op || op_callback_runs())
-        return TRYST_E_INVALID;
-    tryst_status status = tryst_op_test(op);
-    if (status != TRYST_IN_PROGRESS)
-        return status;
-    tryst_ctx *ctx = op_ctx(op);
-    /* The usual case needs no clock: the lock is free and the operation ends in time. */
-    if (timeout_ns && lock_try(&ctx->progress)) {
-        bool done = progress_until(ctx, op_is_done, op, timeout_ns);
-        bool wanted = lock_is_wanted(ctx);
+    bool wanted = true;
+    if (wait->timeout_ns && lock_try(&ctx->progress)) {
+        bool done = drive_until(ctx, wait);
+        wanted = !done && lock_is_wanted(ctx);
         progress_lock_pass(ctx);
-        if (!done && wanted)
-            op_await(ctx, op, timeout_ns);
-    } else {
-        op_await(ctx, op, timeout_ns);
     }
-    status = tryst_op_test(op);
-    return status == TRYST_IN_PROGRESS ? TRYST_E_TIMEOUT : status;
+    if (wanted)
+        await(ctx, wait);
 }
 
-/** What is left of a time-out that began at `begin_ns`. */
-static uint64_t timeout_left_ns(uint64_t timeout_ns, uint64_t begin_ns)
-{
-    if (timeout_ns == TRYST_FOREVER)
-        return timeout_ns;
-    uint64_t spent_ns = clock_since_ns(begin_ns, clock_monotonic_ns());
-    return spent_ns < timeout_ns ? timeout_ns - spent_ns : 0;
-}
-
-tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count, uint64_t timeout_ns)
-{
-    uint64_t begin_ns = timeout_ns == TRYST_FOREVER ? 0 : clock_monotonic_ns();
-    tryst_status first = TRYST_OK;
-    if (ops_count && (!ops || op_callback_runs()))
-        return TRYST_E_INVALID;
-    for (size_t i = 0; i < ops_count; i++) {
-        if (!ops[i])
-            continue;
-        tryst_status status = tryst_op_test(ops[i]);
-        if (status == TRYST_IN_PROGRESS)
-            status = tryst_wait(ops[i], timeout_left_ns(timeout_ns, begin_ns));
-        if (status == TRYST_E_TIMEOUT || status == TRYST_E_FORKED)
-            return status;
-        if (first == TRYST_OK)
-            first = status;
-    }
-    return first;
-}
+/* ---- public ------------------------------------------------------------------------------- */
 
 /** A caller that comes seldom must not need PASSES_PER_POLL calls to hear of a death, nor the
  *  engine's number of them to look at the clock. */

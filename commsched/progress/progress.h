@@ -39,6 +39,19 @@ struct progress {
     uint64_t spin_ns;
 };
 
+/** One call that waits: for what, and until when. The clock is read when the time-out may have passed for
+ *  the first time, since most waits end before that; from then on `until_ns` is the end of the whole
+ *  call, whichever thread drives. */
+struct wait {
+    /** Called by the waiting thread, and by the driver under `waiters_mutex` while that thread
+     *  sleeps. NULL: the caller waits for the lock alone. */
+    bool (*done)(void *arg);
+    void *arg;
+    tryst_op *op; /**< the operation that the live page shows; NULL: none in particular */
+    uint64_t timeout_ns;
+    uint64_t until_ns; /**< CLOCK_MONOTONIC; 0 until the clock has been read */
+};
+
 tryst_status progress_open(tryst_ctx *ctx);
 void progress_close(tryst_ctx *ctx);
 /** The lock for one submission: taken if it is free, and put without sending what is queued. */
@@ -57,5 +70,7 @@ void progress_lock_pass(tryst_ctx *ctx);
  *  wants the lock itself. Returns done(arg). */
 bool progress_until(tryst_ctx *ctx, bool (*done)(void *arg), void *arg,
                     uint64_t timeout_ns);
+/** Without the lock: drive, or sleep while another thread drives, until `wait` is done or over. */
+void progress_await(tryst_ctx *ctx, struct wait *wait);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names and sentences of statuses, from the one list in tryst/status.h. Called by anyone.
  */
+#include "core/err.h"
 #include "tryst/tryst.h"
 
 static const struct row {
@@ -19,6 +20,16 @@ static struct row row_of(tryst_status status)
         if (rows[i].status == status)
             return rows[i];
     return (struct row){status, "TRYST_E_UNKNOWN", "unknown status"};
+}
+
+bool status_is_outcome(tryst_status status)
+{
+    if (status == TRYST_E_TIMEOUT || status == TRYST_E_FORKED)
+        return false;
+    for (size_t i = 0; i < ROWS; i++)
+        if (rows[i].status == status)
+            return status >= 100;
+    return false;
 }
 
 const char *tryst_status_name(tryst_status status)

@@ -73,6 +73,20 @@ TRYST_API tryst_status tryst_key_build(const tryst_group *group, int src_rank,
                                        int dst_rank, const char *edge, uint64_t frame,
                                        uint64_t iter, char *key, size_t capacity);
 
+/** Make a prepared key from two ranks and a name; `index` tells apart those of one name (a micro-batch, a
+ *  layer). It equals the key that tryst_key_build writes with `name` as edge, frame 0 and `index` as
+ *  iteration, at both ends.
+ *
+ *  Owns:    the caller owns `*key_p`, for tryst_key_release; `name` is copied.
+ *  Thread:  any. Never blocks.
+ *  Returns: TRYST_OK
+ *           TRYST_E_INVALID  a NULL, a rank out of range, `name` is empty, holds ';' or is longer
+ *                            than the key may be (255 bytes always fit)
+ *           TRYST_E_NOMEM, TRYST_E_FORKED */
+TRYST_API tryst_status tryst_key_make(tryst_group *group, int src_rank, int dst_rank,
+                                      const char *name, uint64_t index,
+                                      tryst_key **key_p);
+
 /** Parse, check and hash `key` once, for use in many steps of `group`.
  *
  *  Owns:    the caller owns `*key_p` and puts it back with tryst_key_release; operations

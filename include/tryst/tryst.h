@@ -67,6 +67,21 @@ TRYST_API int tryst_status_visit(int (*fn)(void *arg, tryst_status status,
                                            const char *name, const char *text),
                                  void *arg);
 
+/** Why the newest call of this thread that returned an error refused: argument, value and what is allowed.
+ *  Operations have their own text (tryst_op_error), and so have steps and engines. A call that succeeds
+ *  changes nothing.
+ *
+ *  Owns:    the text is this thread's until its next call that fails. Never NULL; "" before that.
+ *  Thread:  any. Never blocks. */
+TRYST_API const char *tryst_last_error(void);
+
+/** Write the text of tryst_last_error and return `status`. For libraries that refuse calls in front of
+ *  Tryst's; libtryst_pipeline is one. `format` is printf's; 511 bytes are kept.
+ *
+ *  Thread:  any. Never blocks. */
+TRYST_API tryst_status tryst_last_error_set(tryst_status status, const char *format, ...)
+    TRYST_PRINTF(2, 3);
+
 /** Bytes of one element; 0 for an invalid dtype. */
 TRYST_API size_t tryst_dtype_bytes(tryst_dtype dtype);
 /** Name of a dtype ("f32"); "invalid" for any other value. Static. Any thread. */
@@ -346,6 +361,21 @@ TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
  *  - A dead tensor, or a size or dtype that differ, end both with TRYST_E_DEAD, TRYST_E_MISMATCH.
  *  - Operations with a rank that died say TRYST_E_PEER. A rank that computes, is stopped or sits in
  *    a debugger is alive, and is waited for.
+ *  - An operation ends with TRYST_OK or with one of the errors of tryst/status.h, but never with
+ *    TRYST_E_TIMEOUT or TRYST_E_FORKED: those mean that it is not complete.
+ *
+ *        TRYST_E_CANCELED, _DEADLINE, _CLOSED       one end gave up (above)
+ *        TRYST_E_DEAD, _MISMATCH                    the two ends differ (above)
+ *        TRYST_E_ABORTED                            the step was aborted
+ *        TRYST_E_PEER, _UNREACHABLE, _PROTOCOL,
+ *        _HANDSHAKE                                 the other rank died or was given up
+ *        TRYST_E_NOMEM                              out of memory at one of the two ranks
+ *        TRYST_E_SYSTEM, _MODULE, _UNSUPPORTED      a device, its driver or its module failed
+ *        TRYST_E_CONTEXT                            the group was closed
+ *        any error but the two above                the receive's alloc callback returned it
+ *        TRYST_E_INVALID                            the callback returned anything else than those,
+ *                                                   or a tensor without room
+ *
  *  - Being ahead is no failure: what a peer sends for steps that are not open there waits, and
  *    what finds no room waits at the sender. */
 
@@ -366,8 +396,8 @@ typedef void (*tryst_op_fn)(void *arg, tryst_op *op, tryst_status status);
 /** Receive of unknown shape: called in progress when the sender's dtype and count are
  *  known. Set `tensor->data` (and `mem`; for a device `memory`, `device` and, if the room is
  *  not free yet, `ready_event`) to room for them and return TRYST_OK; another
- *  status refuses and fails both sides with it, and so does a tensor that tryst_recv would
- *  refuse. It must not block. */
+ *  status refuses and fails both sides with it ("What both ends say" has the table), and so does a
+ *  tensor that tryst_recv would refuse. It must not block. */
 typedef tryst_status (*tryst_alloc_fn)(void *arg, tryst_tensor *tensor);
 
 typedef struct tryst_op_params {
@@ -453,6 +483,20 @@ TRYST_API tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns);
  *           (TRYST_E_INVALID) */
 TRYST_API tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count,
                                       uint64_t timeout_ns);
+
+/** Wait until any of `ops` is complete (NULL entries are skipped), as tryst_wait does; where several are,
+ *  the first by index counts. All belong to one context. Put NULL at `*index_p` before the next call, and
+ *  a loop serves all in the order of completion:
+ *
+ *      while (tryst_wait_any(ops, n, TRYST_FOREVER, &i), i < n) { …; tryst_op_release(ops[i]); ops[i] = NULL; }
+ *
+ *  Returns: the final status of ops[*index_p]; else `*index_p` is `ops_count` and this is
+ *           TRYST_OK         all entries are NULL, or there are none
+ *           TRYST_E_TIMEOUT  none was complete when `timeout_ns` had passed
+ *           TRYST_E_INVALID  from a callback; operations of two contexts
+ *           TRYST_E_FORKED */
+TRYST_API tryst_status tryst_wait_any(tryst_op *const *ops, size_t ops_count,
+                                      uint64_t timeout_ns, size_t *index_p);
 
 /** Ask for cancellation. The outcome comes with the completion: TRYST_E_CANCELED, or what
  *  the operation achieved when it was too late. Its counterpart ends with

@@ -14,6 +14,7 @@
 
 #include "core/alloc.h"
 #include "core/hash.h"
+#include "core/refuse.h"
 #include "prepared.h"
 #include "rendezvous/bootstrap/device_name.h"
 #include "rendezvous/bootstrap/roster.h"
@@ -122,39 +123,70 @@ tryst_status tryst_key_parse(const char *key, tryst_parsed_key *parsed_p,
 
 /* ---- builder ------------------------------------------------------------------------------ */
 
+static tryst_status key_rank_check(const struct roster *roster, const char *end, int rank)
+{
+    if (rank >= 0 && rank < roster->size)
+        return TRYST_OK;
+    return refuse(TRYST_E_INVALID,
+                  "cannot build a key: the %s is not a rank of the group: %d (0 to %d)", end,
+                  rank, roster->size - 1);
+}
+
 tryst_status key_build(const struct roster *roster, int src_rank, int dst_rank,
                        const char *edge, uint64_t frame, uint64_t iter, char *key,
                        size_t capacity)
 {
-    if (!edge || !*edge || strchr(edge, ';') || !key || src_rank < 0 ||
-        src_rank >= roster->size || dst_rank < 0 || dst_rank >= roster->size)
-        return TRYST_E_INVALID;
+    if (!edge || !key)
+        return refuse_null("build a key", edge ? "key" : "the name");
+    if (!*edge || strchr(edge, ';'))
+        return refuse(TRYST_E_INVALID,
+                      "cannot build a key: not a valid name: \"%.64s\" (not empty, without "
+                      "';')",
+                      edge);
+    tryst_status status = key_rank_check(roster, "source", src_rank);
+    if (status == TRYST_OK)
+        status = key_rank_check(roster, "destination", dst_rank);
+    if (status != TRYST_OK)
+        return status;
     int n =
         snprintf(key, capacity,
                  "%s/device:CPU:0;%016" PRIx64 ";%s/device:CPU:0;%s;%" PRIu64 ":%" PRIu64,
                  roster_prefix(roster, src_rank), roster->ranks[src_rank].incarnation,
                  roster_prefix(roster, dst_rank), edge, frame, iter);
-    if (n < 0 || (size_t)n >= capacity || tryst_key_parse(key, NULL, NULL) != TRYST_OK)
-        return TRYST_E_INVALID;
+    if (n < 0 || (size_t)n >= capacity)
+        return refuse(TRYST_E_INVALID,
+                      "cannot build a key: it has %d bytes, the buffer %zu; use one of "
+                      "TRYST_KEY_MAX + 1 = %d",
+                      n, capacity, TRYST_KEY_MAX + 1);
+    tryst_key_error error;
+    if (tryst_key_parse(key, NULL, &error) != TRYST_OK)
+        return refuse(TRYST_E_INVALID, "cannot build a key: %s, at byte %zu of %s",
+                      error.reason, error.position, key);
     return TRYST_OK;
 }
 
 /* ---- prepared keys ------------------------------------------------------------------------ */
 
 tryst_status prepared_open(const struct roster *roster, const char *string, size_t bytes,
-                           tryst_key **key_p)
+                           struct err *err, tryst_key **key_p)
 {
     tryst_parsed_key parsed;
-    tryst_status status = key_parse_bytes(string, bytes, &parsed, NULL);
-    if (status != TRYST_OK)
-        return status;
+    tryst_key_error error;
+    if (key_parse_bytes(string, bytes, &parsed, &error) != TRYST_OK)
+        return err_set(err, TRYST_E_KEY,
+                       "cannot use the key: %s, at byte %zu of \"%.*s\"", error.reason,
+                       error.position, (int)(bytes < 200 ? bytes : 200), string);
     int src = roster_rank_of(roster, parsed.src_device.data, parsed.src_device.bytes);
     int dst = roster_rank_of(roster, parsed.dst_device.data, parsed.dst_device.bytes);
-    if (src < 0 || dst < 0)
-        return TRYST_E_KEY;
+    if (src < 0 || dst < 0) {
+        tryst_view unknown = src < 0 ? parsed.src_device : parsed.dst_device;
+        return err_set(err, TRYST_E_KEY,
+                       "cannot use the key: no rank of the group has the device %.*s",
+                       (int)unknown.bytes, unknown.data);
+    }
     tryst_key *key = mem_alloc(sizeof *key + bytes + 1);
     if (!key)
-        return TRYST_E_NOMEM;
+        return err_set(err, TRYST_E_NOMEM, "cannot prepare a key: out of memory");
     uint64_t hash = hash_bytes(string, bytes);
     atomic_init(&key->refs, 1);
     key->src_rank = src;

@@ -14,6 +14,7 @@
 
 #include "tryst/key.h"
 
+struct err;
 struct roster;
 
 struct tryst_key {
@@ -31,10 +32,11 @@ tryst_status key_build(const struct roster *roster, int src_rank, int dst_rank,
                        const char *edge, uint64_t frame, uint64_t iter, char *key,
                        size_t capacity);
 
-/** Parse `string` (`bytes` long, terminated or not) and resolve it in `roster`.
+/** Parse `string` (`bytes` long, terminated or not) and resolve it in `roster`. `err` (may be NULL) receives
+ *  the sentence of a failure.
  *  TRYST_OK, TRYST_E_KEY, TRYST_E_NOMEM. */
 tryst_status prepared_open(const struct roster *roster, const char *string, size_t bytes,
-                           tryst_key **key_p);
+                           struct err *err, tryst_key **key_p);
 tryst_key *prepared_ref(tryst_key *key);
 void prepared_unref(tryst_key *key);
 

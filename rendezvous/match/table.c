@@ -120,7 +120,7 @@ struct entry *entry_take(struct scope *scope, const struct roster *roster,
         *status_p = record_key_check(roster, entry->key, named);
         return *status_p == TRYST_OK ? entry : NULL;
     }
-    *status_p = prepared_open(roster, named->string, named->bytes, &key);
+    *status_p = prepared_open(roster, named->string, named->bytes, NULL, &key);
     if (*status_p != TRYST_OK)
         return NULL;
     *status_p = record_key_check(roster, key, named);

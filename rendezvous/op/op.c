@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/err.h"
 #include "core/trace_text.h"
 #include "deadline.h"
 #include "engine.h"
@@ -160,6 +161,7 @@ static void op_trace_life(const tryst_op *op)
 /** Apart from op_report, which most operations pass with nothing of this to do. */
 __attribute__((noinline)) static void op_report_details(tryst_op *op, const char *text)
 {
+    assert(op->final == TRYST_OK || status_is_outcome(op->final));
     /* What was aborted says why, not only that. */
     if (op->final == TRYST_E_ABORTED && op->scope && op->scope->abort_status != TRYST_OK)
         op->origin_status = op->scope->abort_status;
@@ -233,6 +235,10 @@ int op_complete_all(struct rendezvous *rdv)
         op_let_go(op);
         count++;
     }
+    /* relaxed load: this thread alone writes it. release: partner of rendezvous_completions. */
+    uint64_t before = atomic_load_explicit(&rdv->completions, memory_order_relaxed);
+    atomic_store_explicit(&rdv->completions, before + (uint64_t)count,
+                          memory_order_release);
     return count;
 }
 

@@ -14,12 +14,14 @@
 #include <assert.h>
 #include <string.h>
 
+#include "core/err.h"
 #include "consumer.h"
 #include "core/alloc.h"
 #include "eager.h"
 #include "frames.h"
 #include "op_device.h"
 #include "recv_run.h"
+#include "shape.h"
 #include "rendezvous/op/dtype.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/endpoint.h"
@@ -283,9 +285,10 @@ static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
     tryst_tensor tensor = {.struct_size = sizeof tensor,
                            .dtype = (tryst_dtype)dtype,
                            .count = bytes / element};
+    op->tensor.dtype = tensor.dtype; /* without data: op_shape_was_refused */
     tryst_status status = op->alloc(op->alloc_arg, &tensor);
-    if (status != TRYST_OK) /* what is no failure cannot be told to the producer as one */
-        return status < 100 ? TRYST_E_INVALID : status;
+    if (status != TRYST_OK)
+        return status_is_outcome(status) ? status : TRYST_E_INVALID;
     if (bytes && !tensor.data)
         return TRYST_E_INVALID;
     tensor.count = bytes / element;
@@ -343,9 +346,26 @@ void consumer_placed(tryst_op *op, tryst_status status)
     op_end(op);
 }
 
-/** DATA was not this receive's to have, or failed: both ends hear of it. */
-static void data_fail(tryst_op *op, tryst_status status)
+/** Put into the text of `op` what its DATA, which failed with `status`, was. */
+static void data_explain(tryst_op *op, const struct arrived *arrived, tryst_status status)
 {
+    struct shape send = {arrived->bytes, arrived->dtype};
+    if (op_shape_was_refused(op))
+        op_refusal_explain(op, send);
+    if (status != TRYST_E_MISMATCH)
+        return;
+    if (arrived->status == TRYST_E_MISMATCH) { /* found by the producer, which sends its bytes */
+        if (arrived->bytes != sizeof send.bytes)
+            return;
+        memcpy(&send.bytes, arrived->payload, sizeof send.bytes);
+    }
+    op_mismatch_explain(op, send);
+}
+
+/** Fail both ends: the DATA does not fit this receive, or has failed itself. */
+static void data_fail(tryst_op *op, const struct arrived *arrived, tryst_status status)
+{
+    data_explain(op, arrived, status);
     if (op->run) {
         /* Slices were posted for an answer that came as a status: withdraw them first. */
         op->done_status = status;
@@ -355,9 +375,7 @@ static void data_fail(tryst_op *op, tryst_status status)
     }
     id_drop(op);
     data_done_later(op, status);
-    recv_finish(op, status, op->peer->rank,
-                status == TRYST_E_MISMATCH ? "dtype or size differ from the sender's"
-                                           : NULL);
+    recv_finish(op, status, op->peer->rank, NULL);
 }
 
 void consumer_take(tryst_op *op, const struct arrived *arrived)
@@ -376,7 +394,7 @@ void consumer_take(tryst_op *op, const struct arrived *arrived)
         id_drop(op);
         op_state_set(op, OP_TAKEN);
     } else if (status != TRYST_OK || op->run) {
-        data_fail(op, status);
+        data_fail(op, arrived, status);
     } else {
         op_report(op, TRYST_OK, -1, TRYST_OK, NULL);
         peer_data_done(op->peer, op->number);
@@ -416,8 +434,11 @@ static void offer_shape(tryst_op *op, const struct record_offer *offer)
     if (status == TRYST_OK && op->device && op_device_hold(op))
         return;     /* announced when its memory may be written */
     want_queue(op); /* a refusal is told by WANT(VOID) */
-    if (status != TRYST_OK)
-        consumer_fail(op, status, op->rdv->group->roster.rank, "the shape was refused");
+    if (status == TRYST_OK)
+        return;
+    if (op_shape_was_refused(op))
+        op_refusal_explain(op, (struct shape){offer->bytes, offer->dtype});
+    consumer_fail(op, status, op->rdv->group->roster.rank, "its shape was refused");
 }
 
 /** A deferred receive announces itself again. */

@@ -23,6 +23,7 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
 #include "send_run.h"
+#include "shape.h"
 #include "want.h"
 
 void producer_want_answered(struct want *want)
@@ -85,9 +86,16 @@ static tryst_status match_check(const struct want *want, const tryst_op *op)
     return fits ? TRYST_OK : TRYST_E_MISMATCH;
 }
 
+static struct shape want_shape(const struct want *want)
+{
+    return (struct shape){want->transfer.bytes, want->dtype};
+}
+
 /** The receive of this number was given up: so is the send. */
 static void match_void(struct want *want, tryst_op *op)
 {
+    if (want->dtype != TRYST_DTYPE_INVALID && want->flags & RECORD_ALLOC)
+        op_refusal_explain(op, shape_of(op));
     op_report(op, want->status, want->peer->rank, want->status,
               "the consumer gave up the receive that this send would have met");
     want_unpark(want);
@@ -110,6 +118,8 @@ static void producer_match(struct want *want, tryst_op *op)
     } else if (status == TRYST_OK && !small) {
         send_offer_shape(want, op);
     } else {
+        if (status == TRYST_E_MISMATCH)
+            op_mismatch_explain(op, want_shape(want));
         send_inline(op, status);
         want_free(want);
     }
@@ -416,6 +426,10 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
         peer_give_up(peer, TRYST_E_PROTOCOL, "it answered DATA that it was not sent");
         return;
     }
+    if (status != TRYST_OK && done->header.flags & RECORD_ALLOC)
+        op_refusal_explain(op, shape_of(op));
+    else if (status == TRYST_E_MISMATCH)
+        op_mismatch_explain(op, answer_shape(done));
     if (status != TRYST_OK)
         op->entry->declared = 0; /* perhaps there was no memory to learn the key there */
     send_done(op, status);

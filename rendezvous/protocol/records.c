@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/err.h"
 #include "closed.h"
 #include "consumer.h"
 #include "eager.h"
@@ -28,6 +29,7 @@
 #include "rendezvous/protocol/wire_decode.h"
 #include "rendezvous/protocol/wire_encode.h"
 #include "send_run.h"
+#include "shape.h"
 #include "want.h"
 
 /** Frames with a wrong cookie are logged once in this time. */
@@ -190,10 +192,14 @@ static bool pack_data(struct packer *packer, tryst_op *op)
 {
     struct peer *peer = packer->peer;
     size_t bytes = op->fail == TRYST_OK ? op->bytes : 0;
-    struct record_data record = data_fields(op, bytes);
     const void *payload = op->tensor.data;
     if (__builtin_expect(op->device != NULL, 0))
         payload = bytes ? op->device->slot->data : NULL; /* fetched from the device */
+    if (__builtin_expect(op->fail == TRYST_E_MISMATCH, 0)) {
+        bytes = sizeof op->bytes; /* shape.h */
+        payload = &op->bytes;
+    }
+    struct record_data record = data_fields(op, bytes);
     if (!stream_out_has_place(&peer->out.stream))
         return false;
     bool packed = name_is_declared(op->entry, peer->out.names_declared)
@@ -250,7 +256,13 @@ static bool pack_done(struct packer *packer, tryst_op *op)
                                    .posted = op->done_posted,
                                    .origin_rank = op->rdv->group->roster.rank,
                                    .origin_status = op->done_status};
-    if (!pack_answer(packer, RECORD_DONE, op->took_data ? RECORD_SEND : 0, &fields))
+    uint8_t flags = op->took_data ? RECORD_SEND : 0;
+    if (__builtin_expect(op->done_status != TRYST_OK, 0) && op->took_data) {
+        flags |= op_shape_was_refused(op) ? RECORD_ALLOC : 0;
+        if (op->done_status == TRYST_E_MISMATCH)
+            answer_shape_put(&fields, shape_of(op));
+    }
+    if (!pack_answer(packer, RECORD_DONE, flags, &fields))
         return false;
     if (op->took_data)
         (void)stream_in_done(&op->peer->in.stream, op->number); /* this record says how */
@@ -404,7 +416,7 @@ static const char *record_read(struct peer *peer, const struct record_header *re
 {
     const void *whole = record;
     const char *wrong;
-    if (record->status != TRYST_OK && record->status < 100)
+    if (record->status != TRYST_OK && !status_is_outcome(record->status))
         return "a status that ends nothing";
     switch (record->type) {
     case RECORD_WANT:

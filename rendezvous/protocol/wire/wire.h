@@ -119,7 +119,8 @@ static_assert(sizeof(struct record_header) == 8, "record header");
 
 /** WANT: the receive was given up before it was announced: it only consumes its number. */
 #define RECORD_VOID 1u
-/** WANT: dtype and size are not known; the receive asks for an OFFER or takes DATA. */
+/** WANT: dtype and size are not known; the receive asks for an OFFER or takes DATA. WANT with RECORD_VOID and
+ *  a dtype, and a failed DONE with RECORD_SEND: the receive's alloc callback provided no room. */
 #define RECORD_ALLOC 2u
 /** WANT: `priority` counts. */
 #define RECORD_PRIORITY 4u
@@ -152,6 +153,8 @@ struct record_want {
 };
 static_assert(sizeof(struct record_want) == 64, "want");
 
+/** With status TRYST_E_MISMATCH the payload is the send's bytes, as 8 bytes; with another failure there is
+ *  none. */
 struct record_data {
     struct record_header header;
     uint64_t seq;
@@ -186,7 +189,8 @@ struct record_offer {
 };
 static_assert(sizeof(struct record_offer) == 56, "offer");
 
-/** DONE, KEPT, CANCEL, CANCELED, DEFERRED, CLOSED, ASK, RAISE. */
+/** DONE, KEPT, CANCEL, CANCELED, DEFERRED, CLOSED, ASK, RAISE. In a DONE of RECORD_SEND with TRYST_E_MISMATCH
+ *  `upto` and `posted` are the low and the high half of the receive's bytes, `origin_status` is its dtype. */
 struct record_answer {
     struct record_header header;
     uint64_t id;

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tryst_wait, tryst_wait_all, tryst_wait_any: what each waits for. How a thread waits is progress.c's.
+ *
+ * Invariant: a call uses its time-out once, however often the driving thread changes.
+ */
+#include "core/refuse.h"
+#include "ctx.h"
+#include "rendezvous/op/op.h"
+#include "rendezvous/rendezvous.h"
+#include "rendezvous/submission.h"
+
+/** TRYST_E_INVALID: `name` is NULL, or where it is not, the call came from a callback. */
+static tryst_status refuse_wait(const void *argument, const char *name)
+{
+    if (!argument)
+        return refuse_null("wait", name);
+    return refuse(TRYST_E_INVALID, "cannot wait: a callback of an operation runs; submit, "
+                                   "cancel or release there, and wait outside");
+}
+
+static tryst_ctx *op_ctx(const tryst_op *op)
+{
+    return rendezvous_owner(op->rdv);
+}
+
+/** True if `arg`, an operation, is complete. Its outcome is stored after its callback has run. */
+static bool op_is_done(void *arg)
+{
+    const tryst_op *op = arg;
+    /* acquire: partner of the store in op_complete_all. */
+    return atomic_load_explicit(&op->outcome, memory_order_acquire) != TRYST_IN_PROGRESS;
+}
+
+tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
+{
+    if (!op || op_callback_runs())
+        return refuse_wait(op, "op");
+    tryst_status status = tryst_op_test(op);
+    if (status != TRYST_IN_PROGRESS)
+        return status;
+    struct wait wait = {
+        .done = op_is_done, .arg = op, .op = op, .timeout_ns = timeout_ns};
+    progress_await(op_ctx(op), &wait);
+    status = tryst_op_test(op);
+    return status == TRYST_IN_PROGRESS ? TRYST_E_TIMEOUT : status;
+}
+
+/** What is left of a time-out that began at `begin_ns`. */
+static uint64_t timeout_left_ns(uint64_t timeout_ns, uint64_t begin_ns)
+{
+    if (timeout_ns == TRYST_FOREVER)
+        return timeout_ns;
+    uint64_t spent_ns = clock_since_ns(begin_ns, clock_monotonic_ns());
+    return spent_ns < timeout_ns ? timeout_ns - spent_ns : 0;
+}
+
+tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count, uint64_t timeout_ns)
+{
+    uint64_t begin_ns = timeout_ns == TRYST_FOREVER ? 0 : clock_monotonic_ns();
+    tryst_status first = TRYST_OK;
+    if (ops_count && (!ops || op_callback_runs()))
+        return refuse_wait(ops, "ops");
+    for (size_t i = 0; i < ops_count; i++) {
+        if (!ops[i])
+            continue;
+        tryst_status status = tryst_op_test(ops[i]);
+        if (status == TRYST_IN_PROGRESS)
+            status = tryst_wait(ops[i], timeout_left_ns(timeout_ns, begin_ns));
+        if (status == TRYST_E_TIMEOUT || status == TRYST_E_FORKED)
+            return status;
+        if (first == TRYST_OK)
+            first = status;
+    }
+    return first;
+}
+
+/** The operations of one tryst_wait_any. They are scanned again only when some operation of the context
+ *  has completed since the last scan, so a pass costs the same for one operation and for thousands. */
+struct any {
+    tryst_op *const *ops;
+    size_t count;
+    const struct rendezvous *rdv;
+    uint64_t completions; /**< of the context, when `ops` were last scanned */
+    size_t index;         /**< the first that was complete, else `count` */
+};
+
+/** Find the first operation that is complete; `index` is `count` if there is none. */
+static void any_scan(struct any *any)
+{
+    for (any->index = 0; any->index < any->count; any->index++)
+        if (any->ops[any->index] && op_is_done(any->ops[any->index]))
+            return;
+}
+
+static bool any_is_done(void *arg)
+{
+    struct any *any = arg;
+    /* Read before the scan: an operation that completes during the scan raises it afterwards. */
+    uint64_t completions = rendezvous_completions(any->rdv);
+    if (completions != any->completions)
+        any_scan(any);
+    any->completions = completions;
+    return any->index < any->count;
+}
+
+/** The context that all of `ops` belong to. False where two differ; NULL without an operation. */
+static bool ops_owner(tryst_op *const *ops, size_t count, tryst_ctx **ctx_p)
+{
+    tryst_ctx *ctx = NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (!ops[i])
+            continue;
+        if (ctx && op_ctx(ops[i]) != ctx)
+            return false;
+        ctx = op_ctx(ops[i]);
+    }
+    *ctx_p = ctx;
+    return true;
+}
+
+tryst_status tryst_wait_any(tryst_op *const *ops, size_t ops_count, uint64_t timeout_ns,
+                            size_t *index_p)
+{
+    struct any any = {.ops = ops, .count = ops_count};
+    tryst_ctx *ctx;
+    if (!index_p)
+        return refuse_null("wait", "index_p");
+    *index_p = ops_count;
+    if (ops_count && (!ops || op_callback_runs()))
+        return refuse_wait(ops, "ops");
+    if (!ops_owner(ops, ops_count, &ctx))
+        return refuse(TRYST_E_INVALID,
+                      "cannot wait for any: the operations belong to several contexts");
+    any_scan(&any);
+    if (any.index == ops_count && ctx) {
+        struct wait wait = {.done = any_is_done, .arg = &any, .timeout_ns = timeout_ns};
+        if (rendezvous_usable(ctx->rdv) == TRYST_E_FORKED)
+            return refuse_unusable("wait", TRYST_E_FORKED);
+        any.rdv = ctx->rdv;
+        any.completions = UINT64_MAX;
+        progress_await(ctx, &wait);
+    }
+    *index_p = any.index;
+    if (any.index < ops_count)
+        return tryst_op_test(ops[any.index]);
+    return ctx ? TRYST_E_TIMEOUT : TRYST_OK;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What two ends had, in words and in answers; see shape.h. */
+#include "shape.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "core/alloc.h"
+#include "rendezvous/op/engine.h"
+#include "rendezvous/peer/group.h"
+#include "rendezvous/peer/peer.h"
+
+enum { SHAPE_TEXT_BYTES = 64, TEXT_BYTES = 256 };
+
+/** "4096 x f32"; bytes where they are no whole number of elements. */
+static void shape_text(struct shape shape, char text[SHAPE_TEXT_BYTES])
+{
+    size_t element = tryst_dtype_bytes((tryst_dtype)shape.dtype);
+    if (element && shape.bytes % element == 0)
+        (void)snprintf(text, SHAPE_TEXT_BYTES, "%" PRIu64 " x %s", shape.bytes / element,
+                       tryst_dtype_name((tryst_dtype)shape.dtype));
+    else
+        (void)snprintf(text, SHAPE_TEXT_BYTES, "%" PRIu64 " bytes of dtype %u",
+                       shape.bytes, shape.dtype);
+}
+
+void op_mismatch_explain(tryst_op *op, struct shape other)
+{
+    char own[SHAPE_TEXT_BYTES], theirs[SHAPE_TEXT_BYTES], text[TEXT_BYTES];
+    bool send = op->kind == OP_SEND;
+    if (op->text)
+        return;
+    shape_text(shape_of(op), own);
+    shape_text(other, theirs);
+    (void)snprintf(text, sizeof text,
+                   "the receive has %s, the send %s; both ends must give the same dtype "
+                   "and count",
+                   send ? theirs : own, send ? own : theirs);
+    op->text = mem_strdup(text);
+}
+
+void op_refusal_explain(tryst_op *op, struct shape shape)
+{
+    char what[SHAPE_TEXT_BYTES], text[TEXT_BYTES];
+    if (op->text)
+        return;
+    shape_text(shape, what);
+    (void)snprintf(text, sizeof text,
+                   "the alloc callback of rank %d's receive provided no room for %s",
+                   op->kind == OP_SEND ? op->peer->rank : op->rdv->group->roster.rank,
+                   what);
+    op->text = mem_strdup(text);
+}
+
+void answer_shape_put(struct record_answer *done, struct shape shape)
+{
+    done->upto = (uint32_t)shape.bytes;
+    done->posted = (uint32_t)(shape.bytes >> 32);
+    done->origin_status = shape.dtype;
+}
+
+struct shape answer_shape(const struct record_answer *done)
+{
+    return (struct shape){(uint64_t)done->posted << 32 | done->upto,
+                          (uint8_t)done->origin_status};
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file shape.h
+ *  Shapes in texts and in answers: TRYST_E_MISMATCH names what both ends had, at both ends.
+ *
+ *  Only one end sees both shapes; the other receives the missing one with the failure: the consumer in
+ *  a failed DATA (8 bytes of payload, the send's bytes), the producer in DONE (`upto` and `posted` are
+ *  the low and the high half of the receive's bytes, `origin_status` is its dtype).
+ */
+#ifndef RENDEZVOUS_PROTOCOL_SHAPE_H
+#define RENDEZVOUS_PROTOCOL_SHAPE_H
+
+#include <stdint.h>
+
+#include "rendezvous/op/op.h"
+#include "rendezvous/protocol/wire.h"
+
+struct shape {
+    uint64_t bytes;
+    uint8_t dtype; /**< of any value where it came from a peer */
+};
+
+static inline struct shape shape_of(const tryst_op *op)
+{
+    return (struct shape){op->bytes, (uint8_t)op->tensor.dtype};
+}
+
+/** Give `op`, of either end, the text of a mismatch with `other`, unless it has a text. */
+void op_mismatch_explain(tryst_op *op, struct shape other);
+
+/** Give `op`, a receive whose alloc callback provided no room for `shape`, or a send that met such a
+ *  receive, that text, unless it has one. */
+void op_refusal_explain(tryst_op *op, struct shape shape);
+
+/** True if the alloc callback of `op` was called and provided no room. */
+static inline bool op_shape_was_refused(const tryst_op *op)
+{
+    return op->alloc && !op->tensor.data && op->tensor.dtype != TRYST_DTYPE_INVALID;
+}
+
+/** Put the receive's shape into a DONE of TRYST_E_MISMATCH, and read it there. */
+void answer_shape_put(struct record_answer *done, struct shape shape);
+struct shape answer_shape(const struct record_answer *done);
+
+#endif
