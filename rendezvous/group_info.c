@@ -4,8 +4,8 @@
  * Callers: users, at any time between tryst_group_open and tryst_group_close.
  */
 
-#include "core/refuse.h"
 #include "group_info.h"
+#include "core/refuse.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/peer.h"
 #include "submission.h"
@@ -50,8 +50,8 @@ tryst_status tryst_key_prepare(tryst_group *group, const char *key, tryst_key **
     if (rendezvous_usable(group->rdv) == TRYST_E_FORKED)
         return refuse_unusable("prepare a key", TRYST_E_FORKED);
     struct err err = ERR_INIT;
-    tryst_status status = prepared_open(&group->roster, key,
-                                        strnlen(key, TRYST_KEY_MAX + 1), &err, key_p);
+    tryst_status status =
+        prepared_open(&group->roster, key, strnlen(key, TRYST_KEY_MAX + 1), &err, key_p);
     return status == TRYST_OK ? status : refuse_err(&err, status);
 }
 
@@ -61,8 +61,8 @@ tryst_status tryst_key_make(tryst_group *group, int src_rank, int dst_rank,
     char string[TRYST_KEY_MAX + 1];
     if (!key_p)
         return refuse_null("make a key", "key_p");
-    tryst_status status = tryst_key_build(group, src_rank, dst_rank, name, 0, index,
-                                          string, sizeof string);
+    tryst_status status =
+        tryst_key_build(group, src_rank, dst_rank, name, 0, index, string, sizeof string);
     return status == TRYST_OK ? tryst_key_prepare(group, string, key_p) : status;
 }
 
@@ -76,8 +76,8 @@ tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
 {
     if (rank < 0 || rank >= group->roster.size)
         return refuse(TRYST_E_INVALID,
-                      "cannot describe a peer: not a rank of the group: %d (0 to %d)", rank,
-                      group->roster.size - 1);
+                      "cannot describe a peer: not a rank of the group: %d (0 to %d)",
+                      rank, group->roster.size - 1);
     const struct peer *peer = group->peers[rank];
     *info_p = (tryst_peer_info){.rank = rank,
                                 .alive = !group_has_left(group, rank),

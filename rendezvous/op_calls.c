@@ -5,6 +5,7 @@
  * Callers: users, any thread.
  */
 #include "core/fork.h"
+#include "core/refuse.h"
 #include "rendezvous/op/engine.h"
 #include "submission.h"
 
@@ -23,14 +24,14 @@ static bool is_pending(tryst_status status)
 tryst_status tryst_op_test(const tryst_op *op)
 {
     if (!op)
-        return TRYST_E_INVALID;
+        return refuse_null("test an operation", "op");
     /* acquire: partner of the store in op_complete_all. */
     tryst_status status = atomic_load_explicit(&op->outcome, memory_order_acquire);
     if (status != TRYST_IN_PROGRESS)
         return status;
     if (op_callback_is_of(op))
         return op->final;
-    return is_forked(op) ? TRYST_E_FORKED : status;
+    return is_forked(op) ? refuse_unusable("complete", TRYST_E_FORKED) : status;
 }
 
 void tryst_op_release(tryst_op *op)
@@ -51,10 +52,10 @@ static void op_cancel_run(struct rendezvous *rdv, struct submission *submission)
 tryst_status tryst_op_cancel(tryst_op *op)
 {
     if (!op)
-        return TRYST_E_INVALID;
+        return refuse_null("cancel", "op");
     tryst_status usable = rendezvous_usable(op->rdv);
     if (usable != TRYST_OK)
-        return usable;
+        return refuse_unusable("cancel", usable);
     /* relaxed: only decides who submits; the submission carries the rest. */
     if (atomic_exchange_explicit(&op->cancel_asked, true, memory_order_relaxed))
         return TRYST_OK;
@@ -90,10 +91,10 @@ static void op_raise_run(struct rendezvous *rdv, struct submission *submission)
 tryst_status tryst_op_reprioritize(tryst_op *op, int32_t priority)
 {
     if (!op)
-        return TRYST_E_INVALID;
+        return refuse_null("reprioritize", "op");
     tryst_status usable = rendezvous_usable(op->rdv);
     if (usable != TRYST_OK)
-        return usable;
+        return refuse_unusable("reprioritize", usable);
     uint64_t to = (uint64_t)(INT32_MAX + INT64_C(1) - priority);
     /* relaxed, all: only decides who submits, and with what. */
     uint64_t before = atomic_load_explicit(&op->raise_to, memory_order_relaxed);
@@ -111,8 +112,10 @@ tryst_status tryst_op_reprioritize(tryst_op *op, int32_t priority)
 
 tryst_status tryst_op_tensor(const tryst_op *op, tryst_tensor *tensor_p)
 {
-    tryst_status status = op ? tryst_op_test(op) : TRYST_E_INVALID;
-    if (is_pending(status) || !op || !tensor_p)
+    if (!op || !tensor_p)
+        return refuse_null("read an operation's tensor", op ? "tensor_p" : "op");
+    tryst_status status = tryst_op_test(op);
+    if (is_pending(status))
         return status;
     *tensor_p = op->tensor;
     return TRYST_OK;
@@ -120,8 +123,10 @@ tryst_status tryst_op_tensor(const tryst_op *op, tryst_tensor *tensor_p)
 
 tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p)
 {
+    if (!op || !error_p)
+        return refuse_null("read an operation's error", op ? "error_p" : "op");
     tryst_status status = tryst_op_test(op);
-    if (status == TRYST_OK || is_pending(status) || !op || !error_p)
+    if (status == TRYST_OK || is_pending(status))
         return status;
     *error_p = (tryst_error){.status = status,
                              .origin_status = op->origin_status,

@@ -9,7 +9,9 @@
  * Callers: users; abort.c; rendezvous_group_leave.
  */
 #include "step.h"
+#include "core/refuse.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -117,17 +119,22 @@ static bool step_hand_in(tryst_group *group, tryst_step *step)
 
 tryst_status tryst_step_open(tryst_group *group, uint64_t id, tryst_step **step_p)
 {
-    if (!group || !step_p || id == UINT64_MAX)
-        return TRYST_E_INVALID;
+    if (!group || !step_p)
+        return refuse_null("open a step", group ? "step_p" : "group");
+    if (id == UINT64_MAX)
+        return refuse(TRYST_E_INVALID,
+                      "cannot open a step: id is UINT64_MAX; ids are smaller");
     tryst_status status = rendezvous_usable(group->rdv);
     if (status != TRYST_OK)
-        return status;
+        return refuse_unusable("open a step", status);
     tryst_step *step = mem_zalloc(sizeof *step);
     if (!step)
-        return TRYST_E_NOMEM;
+        return refuse_nomem("open a step");
     status = scope_open(&group->rdv->scopes, id, &step->scope);
-    if (status != TRYST_OK)
+    if (status != TRYST_OK) {
+        status = refuse_nomem("open a step");
         goto free_step;
+    }
     step->group = group;
     step->rdv = group->rdv;
     step->id = id;
@@ -136,7 +143,10 @@ tryst_status tryst_step_open(tryst_group *group, uint64_t id, tryst_step **step_
         *step_p = step;
         return TRYST_OK;
     }
-    status = TRYST_E_INVALID;
+    status = refuse(TRYST_E_INVALID,
+                    "cannot open a step: id %" PRIu64 " is not above the newest, %" PRIu64
+                    "; ids increase",
+                    id, group->steps_end - 1);
     scope_free(step->scope);
 free_step:
     mem_free(step);
@@ -155,11 +165,17 @@ static void step_abort_run(struct rendezvous *rdv, struct submission *submission
 
 tryst_status tryst_step_abort(tryst_step *step, tryst_status status, const char *reason)
 {
-    if (!step || status < 100)
-        return TRYST_E_INVALID;
+    if (!step)
+        return refuse_null("abort a step", "step");
+    if (status < 100)
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot abort a step: status %d (%s) is not an error; errors are 100 "
+            "and above",
+            status, tryst_status_name(status));
     tryst_status usable = rendezvous_usable(step->rdv);
     if (usable != TRYST_OK)
-        return usable;
+        return refuse_unusable("abort a step", usable);
     /* relaxed: decides who writes the request; the submission publishes it. */
     if (atomic_exchange_explicit(&step->abort_asked, true, memory_order_relaxed))
         return TRYST_OK;
@@ -176,9 +192,9 @@ tryst_status tryst_step_abort(tryst_step *step, tryst_status status, const char 
 tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
 {
     if (!step)
-        return TRYST_E_INVALID;
+        return refuse_null("read a step's status", "step");
     if (rendezvous_usable(step->rdv) == TRYST_E_FORKED)
-        return TRYST_E_FORKED;
+        return refuse_unusable("read a step's status", TRYST_E_FORKED);
     /* acquire: partners of the releases in step_publish_abort and tryst_step_abort. */
     tryst_status status = atomic_load_explicit(&step->status, memory_order_acquire);
     bool described = atomic_load_explicit(&step->described, memory_order_acquire);
@@ -241,14 +257,14 @@ static void step_close_run(struct rendezvous *rdv, struct submission *submission
 tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p)
 {
     if (!step)
-        return TRYST_E_INVALID;
+        return refuse_null("close a step", "step");
     tryst_status status = rendezvous_usable(step->rdv);
     if (status != TRYST_OK)
-        return status;
+        return refuse_unusable("close a step", status);
     if (op_p) {
         step->close_op = op_open(step->rdv, OP_STEP_CLOSE);
         if (!step->close_op)
-            return TRYST_E_NOMEM;
+            return refuse_nomem("close a step");
         step->close_op->step_id = step->id;
         step->close_op->tensor = (tryst_tensor){0};
         step->close_op->submitted_ns = clock_now_ns(step->rdv->clock);

@@ -123,15 +123,17 @@ static tryst_status tensor_check(struct rendezvous *rdv, const tryst_tensor *ten
                                  bool dead)
 {
     if (tensor->struct_size != sizeof *tensor)
-        return refuse(TRYST_E_INVALID,
-                      "cannot submit: tensor->struct_size is %zu; set sizeof(tryst_tensor), "
-                      "%zu",
-                      tensor->struct_size, sizeof *tensor);
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot submit: tensor->struct_size is %zu; set sizeof(tryst_tensor), "
+            "%zu",
+            tensor->struct_size, sizeof *tensor);
     size_t element = dtype_bytes(tensor->dtype);
     if (!element)
-        return refuse(TRYST_E_INVALID,
-                      "cannot submit: tensor->dtype is %d; the dtypes are 1 (u8) to %d (f64)",
-                      (int)tensor->dtype, (int)TRYST_DTYPE_F64);
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot submit: tensor->dtype is %d; the dtypes are 1 (u8) to %d (f64)",
+            (int)tensor->dtype, (int)TRYST_DTYPE_F64);
     if (tensor->count > UINT64_MAX / 2 / DTYPE_BYTES_MAX)
         return refuse(TRYST_E_INVALID,
                       "cannot submit: tensor->count is %" PRIu64 "; at most %" PRIu64
@@ -158,17 +160,15 @@ static tryst_status params_check(struct rendezvous *rdv, enum op_kind kind,
                       "sizeof(tryst_op_params), %zu",
                       params->struct_size, sizeof *params);
     if (params && (params->flags & ~known))
-        return refuse(TRYST_E_INVALID,
-                      "cannot submit: params->flags has the unknown bits 0x%x%s",
-                      params->flags & ~known,
-                      params->flags & ~known & TRYST_OP_DEAD
-                          ? "; TRYST_OP_DEAD is for sends alone"
-                          : "");
+        return refuse(
+            TRYST_E_INVALID, "cannot submit: params->flags has the unknown bits 0x%x%s",
+            params->flags & ~known,
+            params->flags & ~known & TRYST_OP_DEAD ? "; TRYST_OP_DEAD is for sends alone"
+                                                   : "");
     if (alloc && kind == OP_RECV && !tensor)
         return TRYST_OK;
     if (alloc)
-        return refuse(TRYST_E_INVALID,
-                      "cannot submit: params->alloc is set %s",
+        return refuse(TRYST_E_INVALID, "cannot submit: params->alloc is set %s",
                       kind == OP_RECV ? "beside a tensor; give one of the two"
                                       : "for a send; only receives have it");
     if (!tensor)
@@ -183,11 +183,10 @@ static tryst_status key_check(enum op_kind kind, const tryst_group *group,
     const struct roster *roster = &group->roster;
     int here = kind == OP_SEND ? key->src_rank : key->dst_rank;
     if (here != roster->rank)
-        return refuse(TRYST_E_KEY,
-                      "cannot %s: the key's %s is rank %d, this is rank %d: %s",
-                      kind == OP_SEND ? "send" : "receive",
-                      kind == OP_SEND ? "source" : "destination", here, roster->rank,
-                      key->string);
+        return refuse(
+            TRYST_E_KEY, "cannot %s: the key's %s is rank %d, this is rank %d: %s",
+            kind == OP_SEND ? "send" : "receive",
+            kind == OP_SEND ? "source" : "destination", here, roster->rank, key->string);
     uint64_t incarnation = roster->ranks[key->src_rank].incarnation;
     if (key->src_incarnation == incarnation)
         return TRYST_OK;

@@ -8,6 +8,7 @@
  * Callers: users.
  */
 #include "context.h"
+#include "core/refuse.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@ void error_tell(const struct err *err, tryst_status status, const struct log *lo
                 char *text, size_t capacity)
 {
     const char *sentence = err->text[0] ? err->text : tryst_status_str(status);
+    (void)refuse_err(err, status);
     if (text && capacity)
         snprintf(text, capacity, "%s", sentence);
     else
@@ -215,8 +217,13 @@ close_config:
 tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **ctx_p)
 {
     struct err err = ERR_INIT;
-    if (!ctx_p || (params && params->struct_size != sizeof *params))
-        return TRYST_E_INVALID;
+    if (!ctx_p)
+        return refuse_null("open a context", "ctx_p");
+    if (params && params->struct_size != sizeof *params)
+        return refuse(TRYST_E_INVALID,
+                      "cannot open a context: params->struct_size is %zu; set "
+                      "sizeof(tryst_open_params), %zu",
+                      params->struct_size, sizeof *params);
     tryst_ctx *ctx = mem_zalloc(sizeof *ctx);
     tryst_status status = ctx ? ctx_open(ctx, params, &err)
                               : err_set(&err, TRYST_E_NOMEM, "no memory for the context");

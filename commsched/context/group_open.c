@@ -17,6 +17,7 @@
 #include "context.h"
 #include "core/alloc.h"
 #include "core/random.h"
+#include "core/refuse.h"
 #include "rails.h"
 #include "rendezvous/bootstrap/bootstrap.h"
 #include "rendezvous/bootstrap/bootstrap_env.h"
@@ -194,16 +195,22 @@ tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
                               tryst_group **group_p)
 {
     struct err err = ERR_INIT;
-    if (!ctx || !group_p || (params && params->struct_size != sizeof *params))
-        return TRYST_E_INVALID;
+    if (!ctx || !group_p)
+        return refuse_null("open a group", ctx ? "group_p" : "ctx");
+    if (params && params->struct_size != sizeof *params)
+        return refuse(TRYST_E_INVALID,
+                      "cannot open a group: params->struct_size is %zu; set "
+                      "sizeof(tryst_group_params), %zu",
+                      params->struct_size, sizeof *params);
     tryst_status status = rendezvous_usable(ctx->rdv);
     if (status != TRYST_OK)
-        return status;
+        return refuse_unusable("open a group", status);
     if (ctx->group)
-        return TRYST_E_INVALID;
+        return refuse(TRYST_E_INVALID,
+                      "cannot open a group: the context has one; close that first");
     struct tryst_group *group = mem_zalloc(sizeof *group);
     if (!group)
-        return TRYST_E_NOMEM;
+        return refuse_nomem("open a group");
     group->ctx = ctx;
     status = group_open(ctx, params, group, &err);
     if (status == TRYST_OK) {

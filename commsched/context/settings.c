@@ -3,6 +3,7 @@
  * What a user reads and sets without any peer: configuration, version, counters, trace, dump.
  * Callers: users.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "commsched/progress/progress.h"
 #include "core/alloc.h"
 #include "core/err.h"
+#include "core/refuse.h"
 #include "core/trace_json.h"
 #include "core/trace_text.h"
 #include "rendezvous/bootstrap/launch.h"
@@ -44,9 +46,11 @@ const char *tryst_version_string(void)
 static tryst_status error_copy(tryst_status status, const struct err *err, char *text,
                                size_t capacity)
 {
-    if (status != TRYST_OK && text && capacity)
-        snprintf(text, capacity, "%s",
-                 err->text[0] ? err->text : tryst_status_str(status));
+    if (status == TRYST_OK)
+        return status;
+    refuse_err(err, status);
+    if (text && capacity)
+        snprintf(text, capacity, "%s", tryst_last_error());
     return status;
 }
 
@@ -55,7 +59,7 @@ tryst_status tryst_config_open(tryst_config **config_p, char *error,
 {
     struct err err = ERR_INIT;
     if (!config_p)
-        return TRYST_E_INVALID;
+        return refuse_null("read the configuration", "config_p");
     tryst_config *config = mem_zalloc(sizeof *config);
     if (!config)
         return error_copy(TRYST_E_NOMEM, &err, error, error_capacity);
@@ -73,7 +77,9 @@ tryst_status tryst_config_set(tryst_config *config, const char *name, const char
 {
     struct err err = ERR_INIT;
     if (!config || !name || !value)
-        return TRYST_E_INVALID;
+        return refuse_null("set a setting", !config ? "config"
+                                            : !name ? "name"
+                                                    : "value");
     return error_copy(config_set(config->config, name, value, &err), &err, error,
                       error_capacity);
 }
@@ -94,7 +100,7 @@ tryst_status tryst_launch_find(const tryst_config *config, tryst_launch *launch_
     struct config *own = NULL;
     tryst_status status = TRYST_OK;
     if (!launch_p)
-        return TRYST_E_INVALID;
+        return refuse_null("find the launcher", "launch_p");
     if (!config)
         status = config_open(NULL, &err, &own);
     if (status == TRYST_OK)
@@ -157,18 +163,24 @@ void tryst_trace_counter(tryst_ctx *ctx, const char *name, uint64_t value)
 
 tryst_status tryst_trace_write(tryst_ctx *ctx, int fd)
 {
-    if (!ctx || fd < 0)
-        return TRYST_E_INVALID;
+    if (!ctx)
+        return refuse_null("write the trace", "ctx");
+    if (fd < 0)
+        return refuse(TRYST_E_INVALID, "cannot write the trace: fd is %d", fd);
     if (is_forked(ctx))
-        return TRYST_E_FORKED;
+        return refuse_unusable("write the trace", TRYST_E_FORKED);
     if (!ctx->trace)
-        return TRYST_E_UNSUPPORTED;
+        return refuse(TRYST_E_UNSUPPORTED,
+                      "cannot write the trace: none was recorded; set TRYST_TRACE=1");
     int own = dup(fd);
     FILE *out = own >= 0 ? fdopen(own, "w") : NULL;
     if (!out) {
+        tryst_status status =
+            refuse(TRYST_E_IO, "cannot write the trace to descriptor %d: %s", fd,
+                   err_reason(errno));
         if (own >= 0)
             close(own);
-        return TRYST_E_IO;
+        return status;
     }
     /* relaxed: it only names the process in the picture. */
     int rank = atomic_load_explicit(&ctx->log.rank, memory_order_relaxed);
@@ -178,6 +190,9 @@ tryst_status tryst_trace_write(tryst_ctx *ctx, int fd)
     tryst_status status = trace_write_json(ctx->trace, out, rank < 0 ? 0 : rank, &shift);
     if (fclose(out) != 0 && status == TRYST_OK)
         status = TRYST_E_IO;
+    if (status != TRYST_OK)
+        return refuse(status, "cannot write the trace to descriptor %d: %s", fd,
+                      err_reason(errno));
     return status;
 }
 
@@ -185,10 +200,10 @@ tryst_status tryst_trace_write(tryst_ctx *ctx, int fd)
 tryst_status tryst_group_peer(const tryst_group *group, int rank, tryst_peer_info *info_p)
 {
     if (!group || !info_p)
-        return TRYST_E_INVALID;
+        return refuse_null("describe a peer", group ? "info_p" : "group");
     tryst_ctx *ctx = rendezvous_group_ctx(group);
     if (is_forked(ctx))
-        return TRYST_E_FORKED;
+        return refuse_unusable("describe a peer", TRYST_E_FORKED);
     bool taken = !op_callback_runs() && progress_lock_take(ctx, DUMP_NS);
     tryst_status status = rendezvous_group_peer(group, rank, info_p);
     if (taken)

@@ -30,6 +30,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/refuse.h"
 #include "ctx.h"
 #include "idle.h"
 #include "rendezvous/live_context.h"
@@ -433,9 +434,9 @@ int tryst_event_fd(tryst_ctx *ctx)
 tryst_status tryst_arm(tryst_ctx *ctx)
 {
     if (!ctx)
-        return TRYST_E_INVALID;
+        return refuse_null("arm", "ctx");
     if (rendezvous_usable(ctx->rdv) == TRYST_E_FORKED)
-        return TRYST_E_FORKED;
+        return refuse_unusable("arm", TRYST_E_FORKED);
     if (!lock_try(&ctx->progress))
         return TRYST_AGAIN;
     tryst_status status = rendezvous_arm(ctx->rdv);

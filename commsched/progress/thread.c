@@ -4,8 +4,10 @@
  * Invariants: all signals are blocked in it; it alone is moved (TRYST_BIND), never a thread of the host's.
  * Callers: open (TRYST_PROGRESS_THREAD), close; users, who let a stream wait.
  */
+#include <errno.h>
 #include <signal.h>
 
+#include "core/refuse.h"
 #include "ctx.h"
 #include "rendezvous/op/op.h"
 #include "rendezvous/rendezvous.h"
@@ -78,8 +80,9 @@ tryst_status progress_thread_start(tryst_ctx *ctx)
     tryst_status status = TRYST_OK;
     pthread_mutex_lock(&progress->thread_mutex);
     if (!progress->thread_runs) {
-        progress->thread_runs =
-            thread_create_blocked(&progress->thread, thread_main, ctx) == 0;
+        int rc = thread_create_blocked(&progress->thread, thread_main, ctx);
+        progress->thread_runs = rc == 0;
+        errno = rc;
         status = progress->thread_runs ? TRYST_OK : TRYST_E_SYSTEM;
     }
     pthread_mutex_unlock(&progress->thread_mutex);
@@ -102,12 +105,21 @@ void progress_thread_stop(tryst_ctx *ctx)
 tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream)
 {
     if (!op)
-        return TRYST_E_INVALID;
+        return refuse_null("let a stream wait", "op");
     tryst_status status = rendezvous_usable(op->rdv);
     if (status != TRYST_OK)
-        return status;
+        return refuse_unusable("let a stream wait", status);
     if (tryst_op_test(op) != TRYST_IN_PROGRESS)
         return TRYST_OK; /* there is nothing to wait for */
     status = progress_thread_start(rendezvous_owner(op->rdv));
-    return status == TRYST_OK ? rendezvous_stream_wait(op, device, stream) : status;
+    if (status != TRYST_OK)
+        return refuse(status, "cannot let a stream wait: cannot create a thread: %s",
+                      err_reason(errno));
+    status = rendezvous_stream_wait(op, device, stream);
+    if (status != TRYST_OK)
+        return refuse(status,
+                      "cannot let a stream of device %d wait: %s; the log has the "
+                      "driver's words",
+                      (int)device, tryst_status_str(status));
+    return status;
 }

@@ -15,8 +15,9 @@ static tryst_status refuse_wait(const void *argument, const char *name)
 {
     if (!argument)
         return refuse_null("wait", name);
-    return refuse(TRYST_E_INVALID, "cannot wait: a callback of an operation runs; submit, "
-                                   "cancel or release there, and wait outside");
+    return refuse(TRYST_E_INVALID,
+                  "cannot wait: a callback of an operation runs; submit, "
+                  "cancel or release there, and wait outside");
 }
 
 static tryst_ctx *op_ctx(const tryst_op *op)

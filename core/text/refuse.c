@@ -42,10 +42,11 @@ tryst_status refuse_nomem(const char *call)
 tryst_status refuse_unusable(const char *call, tryst_status status)
 {
     if (status == TRYST_E_FORKED)
-        return refuse(status,
-                      "cannot %s: the context belongs to the parent of this process; open "
-                      "one after fork",
-                      call);
+        return refuse(
+            status,
+            "cannot %s: the context belongs to the parent of this process; open "
+            "one after fork",
+            call);
     return refuse(status, "cannot %s: the context is closing", call);
 }
 

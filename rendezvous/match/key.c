@@ -128,8 +128,8 @@ static tryst_status key_rank_check(const struct roster *roster, const char *end,
     if (rank >= 0 && rank < roster->size)
         return TRYST_OK;
     return refuse(TRYST_E_INVALID,
-                  "cannot build a key: the %s is not a rank of the group: %d (0 to %d)", end,
-                  rank, roster->size - 1);
+                  "cannot build a key: the %s is not a rank of the group: %d (0 to %d)",
+                  end, rank, roster->size - 1);
 }
 
 tryst_status key_build(const struct roster *roster, int src_rank, int dst_rank,
@@ -139,10 +139,11 @@ tryst_status key_build(const struct roster *roster, int src_rank, int dst_rank,
     if (!edge || !key)
         return refuse_null("build a key", edge ? "key" : "the name");
     if (!*edge || strchr(edge, ';'))
-        return refuse(TRYST_E_INVALID,
-                      "cannot build a key: not a valid name: \"%.64s\" (not empty, without "
-                      "';')",
-                      edge);
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot build a key: not a valid name: \"%.64s\" (not empty, without "
+            "';')",
+            edge);
     tryst_status status = key_rank_check(roster, "source", src_rank);
     if (status == TRYST_OK)
         status = key_rank_check(roster, "destination", dst_rank);

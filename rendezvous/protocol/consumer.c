@@ -14,17 +14,17 @@
 #include <assert.h>
 #include <string.h>
 
-#include "core/err.h"
 #include "consumer.h"
 #include "core/alloc.h"
+#include "core/err.h"
 #include "eager.h"
 #include "frames.h"
 #include "op_device.h"
 #include "recv_run.h"
-#include "shape.h"
 #include "rendezvous/op/dtype.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/endpoint.h"
+#include "shape.h"
 
 /** Deferred receives that ask again at each tick: their producer may have closed its step. */
 enum { REANNOUNCED = 16 };
@@ -354,7 +354,8 @@ static void data_explain(tryst_op *op, const struct arrived *arrived, tryst_stat
         op_refusal_explain(op, send);
     if (status != TRYST_E_MISMATCH)
         return;
-    if (arrived->status == TRYST_E_MISMATCH) { /* found by the producer, which sends its bytes */
+    if (arrived->status ==
+        TRYST_E_MISMATCH) { /* found by the producer, which sends its bytes */
         if (arrived->bytes != sizeof send.bytes)
             return;
         memcpy(&send.bytes, arrived->payload, sizeof send.bytes);

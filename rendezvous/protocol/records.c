@@ -15,9 +15,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/err.h"
 #include "closed.h"
 #include "consumer.h"
+#include "core/err.h"
 #include "eager.h"
 #include "frames.h"
 #include "op_device.h"
