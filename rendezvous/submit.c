@@ -144,7 +144,15 @@ static tryst_status tensor_check(struct rendezvous *rdv, const tryst_tensor *ten
                       "cannot submit: tensor->data is NULL; %" PRIu64
                       " elements need memory",
                       tensor->count);
-    return op_memory_check(rdv, tensor, tensor->count * element);
+    tryst_status status = op_memory_check(rdv, tensor, tensor->count * element);
+    if (status != TRYST_OK)
+        return refuse(
+            status,
+            "cannot submit: memory %d, device %d, mem %p and ready_event %p of the "
+            "tensor do not describe its bytes at %p: %s",
+            (int)tensor->memory, (int)tensor->device, (void *)tensor->mem,
+            tensor->ready_event, tensor->data, tryst_status_str(status));
+    return status;
 }
 
 static tryst_status params_check(struct rendezvous *rdv, enum op_kind kind,

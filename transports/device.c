@@ -9,6 +9,8 @@
  * handles (device_count, device_open), since it has the host table that a module is loaded with.
  */
 #include "transports/device.h"
+#include "core/refuse.h"
+#include "tryst/tryst.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +44,17 @@ tryst_status memory_ops_load(const struct tryst_host *host, tryst_memory_kind ki
     return TRYST_OK;
 }
 
+/** Pass `status` on; where it is an error, write that `call` failed and the driver's words. */
+static tryst_status result(const tryst_device *device, const char *call,
+                           tryst_status status)
+{
+    if (status == TRYST_OK || status == TRYST_IN_PROGRESS)
+        return status;
+    const char *words = device->ops->error_text();
+    return refuse(status, "cannot %s on %s device %d: %s", call, device->ops->name,
+                  (int)device->ordinal, *words ? words : tryst_status_str(status));
+}
+
 tryst_status device_count(const struct tryst_host *host, tryst_memory_kind kind,
                           int32_t *count_p, char *text, size_t capacity)
 {
@@ -52,6 +65,9 @@ tryst_status device_count(const struct tryst_host *host, tryst_memory_kind kind,
         status = ops->devices(count_p, words);
     if (text && capacity)
         (void)snprintf(text, capacity, "%s", words);
+    if (status != TRYST_OK)
+        return refuse(status, "cannot count the devices of kind %d: %s", (int)kind,
+                      words[0] ? words : tryst_status_str(status));
     return status;
 }
 
@@ -64,15 +80,16 @@ tryst_status device_open(const struct tryst_host *host, tryst_memory_kind kind,
     if (status != TRYST_OK)
         return status;
     if (ordinal < 0 || ordinal >= count) {
+        (void)refuse(TRYST_E_INVALID,
+                     "cannot open device %d: the devices of that kind are %d, from 0",
+                     (int)ordinal, (int)count);
         if (error && capacity)
-            (void)snprintf(error, capacity,
-                           "there is no device %d: %d of that kind, from 0", (int)ordinal,
-                           (int)count);
+            (void)snprintf(error, capacity, "%s", tryst_last_error());
         return TRYST_E_INVALID;
     }
     struct tryst_device *device = mem_zalloc(sizeof *device);
     if (!device)
-        return TRYST_E_NOMEM;
+        return refuse_nomem("open a device");
     device->ops = memory_ops_get(kind);
     device->ordinal = ordinal;
     *device_p = device;
@@ -87,14 +104,14 @@ void tryst_device_close(tryst_device *device)
 tryst_status tryst_device_describe(const tryst_device *device, tryst_device_info *info_p)
 {
     if (!device || !info_p)
-        return TRYST_E_INVALID;
+        return refuse_null("describe a device", device ? "info_p" : "device");
     tryst_device_info info = {.struct_size = sizeof info,
                               .memory = device->ops->kind,
                               .ordinal = device->ordinal};
     tryst_status status = device->ops->describe(device->ordinal, &info);
     if (status == TRYST_OK)
         *info_p = info;
-    return status;
+    return result(device, "describe the device", status);
 }
 
 const char *tryst_device_error(const tryst_device *device)
@@ -104,54 +121,75 @@ const char *tryst_device_error(const tryst_device *device)
 
 tryst_status tryst_stream_open(const tryst_device *device, int urgent, void **stream_p)
 {
-    return device->ops->stream_open(device->ordinal, urgent != 0, stream_p);
+    if (!device)
+        return refuse_null("open a stream", "device");
+    return result(device, "open a stream",
+                  device->ops->stream_open(device->ordinal, urgent != 0, stream_p));
 }
 
 void tryst_stream_close(const tryst_device *device, void *stream)
 {
-    if (stream)
+    if (device && stream)
         device->ops->stream_close(device->ordinal, stream);
 }
 
 tryst_status tryst_event_open(const tryst_device *device, void **event_p)
 {
-    return device->ops->event_open(device->ordinal, event_p);
+    if (!device)
+        return refuse_null("open an event", "device");
+    return result(device, "open an event",
+                  device->ops->event_open(device->ordinal, event_p));
 }
 
 void tryst_event_close(const tryst_device *device, void *event)
 {
-    if (event)
+    if (device && event)
         device->ops->event_close(device->ordinal, event);
 }
 
 tryst_status tryst_event_record(const tryst_device *device, void *stream, void *event)
 {
-    return device->ops->event_record(device->ordinal, stream, event);
+    if (!device)
+        return refuse_null("record an event", "device");
+    return result(device, "record an event",
+                  device->ops->event_record(device->ordinal, stream, event));
 }
 
 tryst_status tryst_event_test(const tryst_device *device, void *event)
 {
-    return device->ops->event_query(device->ordinal, event);
+    if (!device)
+        return refuse_null("test an event", "device");
+    return result(device, "test an event",
+                  device->ops->event_query(device->ordinal, event));
 }
 
 tryst_status tryst_stream_wait(const tryst_device *device, void *stream, void *event)
 {
-    return device->ops->stream_wait(device->ordinal, stream, event);
+    if (!device)
+        return refuse_null("let a stream wait", "device");
+    return result(device, "let a stream wait",
+                  device->ops->stream_wait(device->ordinal, stream, event));
 }
 
 tryst_status tryst_copy_async(const tryst_device *device, void *stream, void *to,
                               const void *from, size_t bytes)
 {
-    return device->ops->copy_async(device->ordinal, stream, to, from, bytes);
+    if (!device)
+        return refuse_null("copy", "device");
+    return result(device, "copy",
+                  device->ops->copy_async(device->ordinal, stream, to, from, bytes));
 }
 
 tryst_status tryst_pinned_alloc(const tryst_device *device, size_t bytes, void **data_p)
 {
-    return device->ops->pinned_alloc(device->ordinal, bytes, data_p);
+    if (!device)
+        return refuse_null("allocate pinned memory", "device");
+    return result(device, "allocate pinned memory",
+                  device->ops->pinned_alloc(device->ordinal, bytes, data_p));
 }
 
 void tryst_pinned_free(const tryst_device *device, void *data, size_t bytes)
 {
-    if (data)
+    if (device && data)
         device->ops->pinned_free(device->ordinal, data, bytes);
 }

@@ -372,7 +372,8 @@ TRYST_API tryst_status tryst_step_close(tryst_step *step, tryst_op **op_p);
  *        TRYST_E_NOMEM                              out of memory at one of the two ranks
  *        TRYST_E_SYSTEM, _MODULE, _UNSUPPORTED      a device, its driver or its module failed
  *        TRYST_E_CONTEXT                            the group was closed
- *        any error but the two above                the receive's alloc callback returned it
+ *        any error but the two above,
+ *        TRYST_E_DEADLINE and _CONTEXT              the receive's alloc callback returned it
  *        TRYST_E_INVALID                            the callback returned anything else than those,
  *                                                   or a tensor without room
  *

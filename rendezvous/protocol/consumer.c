@@ -276,6 +276,13 @@ void consumer_announce(struct peer *peer)
 
 /* ---- bytes arrive ------------------------------------------------------------------------- */
 
+/** True if a refusal may end both ends with `status`. A deadline and a close are this rank's own, and the
+ *  other end would receive them as a cancel. */
+static bool alloc_may_return(tryst_status status)
+{
+    return status_is_outcome(status) && op_peer_status(status) == status;
+}
+
 /** dtype and size are known: provide memory through the caller. */
 static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
 {
@@ -288,7 +295,7 @@ static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
     op->tensor.dtype = tensor.dtype; /* without data: op_shape_was_refused */
     tryst_status status = op->alloc(op->alloc_arg, &tensor);
     if (status != TRYST_OK)
-        return status_is_outcome(status) ? status : TRYST_E_INVALID;
+        return alloc_may_return(status) ? status : TRYST_E_INVALID;
     if (bytes && !tensor.data)
         return TRYST_E_INVALID;
     tensor.count = bytes / element;

@@ -67,7 +67,7 @@ static void test_refused(void **state)
     assert_int_equal(
         tryst_device_open(*state, TRYST_MEMORY_HOST, 1, &device, error, sizeof error),
         TRYST_E_INVALID);
-    assert_non_null(strstr(error, "no device 1"));
+    assert_non_null(strstr(error, "cannot open device 1"));
     assert_int_equal(tryst_device_open(*state, TRYST_MEMORY_HOST, -1, &device, NULL, 0),
                      TRYST_E_INVALID);
     assert_int_equal(

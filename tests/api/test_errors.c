@@ -84,6 +84,43 @@ static void test_dead(void **state)
     run_two(dead_main, NULL);
 }
 
+/** The last refusal names `wanted`. */
+static void why(const char *wanted)
+{
+    if (!strstr(tryst_last_error(), wanted))
+        harness_fail(__FILE__, __LINE__, "\"%s\" is not in \"%s\"", wanted,
+                     tryst_last_error());
+}
+
+/* A key of two ranks and a name is the same at both ends, and its string is tryst_key_build's. */
+static void made_main(struct harness_rank *rank)
+{
+    tryst_step *step = harness_step(rank, 1);
+    char text[TRYST_KEY_MAX + 1];
+    int32_t values[4] = {0}, wanted[4] = {7, 8, 9, 10};
+    tryst_tensor tensor = harness_tensor(rank->rank ? values : wanted, sizeof values);
+    for (uint64_t i = 0; i < 3; i++) {
+        tryst_key *key;
+        tryst_op *op;
+        CHECK_STATUS(tryst_key_make(rank->group, 0, 1, "layer", i, &key), TRYST_OK);
+        CHECK_STATUS(tryst_key_build(rank->group, 0, 1, "layer", 0, i, text, sizeof text),
+                     TRYST_OK);
+        CHECK(strcmp(tryst_key_string(key), text) == 0);
+        CHECK_STATUS(rank->rank ? tryst_recv_key(step, key, &tensor, NULL, &op)
+                                : tryst_send_key(step, key, &tensor, NULL, &op),
+                     TRYST_OK);
+        tryst_key_release(key);
+        harness_end(op, TRYST_OK);
+        CHECK(memcmp(tensor.data, wanted, sizeof wanted) == 0);
+    }
+    harness_step_close(step);
+}
+
+static void test_made_keys(void **state)
+{
+    run_two(made_main, NULL);
+}
+
 static void arguments_main(struct harness_rank *rank)
 {
     char data[8] = {0};
@@ -93,16 +130,33 @@ static void arguments_main(struct harness_rank *rank)
     struct harness_key out = harness_key(rank, rank->rank, 1 - rank->rank, "e");
     char *incarnation = strchr(out.text, ';') + 1;
     CHECK_STATUS(tryst_send(step, "no key", &tensor, NULL, &op), TRYST_E_KEY);
+    why("fewer than five parts");
     CHECK_STATUS(tryst_recv(step, out.text, &tensor, NULL, &op), TRYST_E_KEY);
+    why(rank->rank ? "destination is rank 0, this is rank 1"
+                   : "destination is rank 1, this is rank 0");
     CHECK_STATUS(tryst_send(step, out.text, NULL, NULL, &op), TRYST_E_INVALID);
-    bad.dtype = TRYST_DTYPE_INVALID;
+    why("tensor is NULL");
+    bad.dtype = (tryst_dtype)99;
     CHECK_STATUS(tryst_send(step, out.text, &bad, NULL, &op), TRYST_E_INVALID);
+    why("dtype is 99");
     bad = tensor;
     bad.data = NULL;
     CHECK_STATUS(tryst_send(step, out.text, &bad, NULL, &op), TRYST_E_INVALID);
+    why("data is NULL");
     tryst_op_params params = {.struct_size = 3};
     CHECK_STATUS(tryst_send(step, out.text, &tensor, &params, &op), TRYST_E_INVALID);
+    why("struct_size is 3");
+    params = (tryst_op_params){.struct_size = sizeof params, .flags = 1u << 20};
+    CHECK_STATUS(tryst_send(step, out.text, &tensor, &params, &op), TRYST_E_INVALID);
+    why("0x100000");
     CHECK_STATUS(tryst_step_open(rank->group, 1, &again), TRYST_E_INVALID);
+    why("id 1 is not above the newest, 1");
+    tryst_key *made = NULL;
+    CHECK_STATUS(tryst_key_make(rank->group, 0, 2, "e", 0, &made), TRYST_E_INVALID);
+    why("destination is not a rank of the group: 2 (0 to 1)");
+    CHECK_STATUS(tryst_key_make(rank->group, 0, 1, "a;b", 0, &made), TRYST_E_INVALID);
+    why("a;b");
+    CHECK(made == NULL);
     *incarnation = *incarnation == '1' ? '2' : '1';
     CHECK_STATUS(tryst_send(step, out.text, &tensor, NULL, &op), TRYST_E_INCARNATION);
     struct harness_key in = harness_key(rank, 1 - rank->rank, rank->rank, "e");
@@ -156,7 +210,20 @@ static void alloc_once(struct harness_rank *rank, tryst_step *step, size_t bytes
     tryst_op *op = submit(rank, step, "shape", rank->rank == 0 ? &tensor : NULL, &params);
     if ((rank->rank == 0) != send_first)
         harness_barrier(rank, rank->arg);
-    CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), answer);
+    /* What no operation may end with would be misread by the waits: it becomes TRYST_E_INVALID. */
+    bool none = answer != TRYST_OK &&
+                (answer < 100 || answer == TRYST_E_TIMEOUT || answer == TRYST_E_FORKED ||
+                 answer == TRYST_E_DEADLINE || answer == TRYST_E_CONTEXT ||
+                 strcmp(tryst_status_name(answer), "TRYST_E_UNKNOWN") == 0);
+    tryst_error error = {.text = ""};
+    CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), none ? TRYST_E_INVALID : answer);
+    CHECK_STATUS(tryst_wait_all(&op, 1, TRYST_FOREVER), none ? TRYST_E_INVALID : answer);
+    if (tryst_op_error(op, &error) != TRYST_OK) {
+        char wanted[64];
+        (void)snprintf(wanted, sizeof wanted, "%zu x f32", bytes / 4);
+        CHECK(strstr(error.text, "the alloc callback of rank 1's receive") &&
+              strstr(error.text, wanted));
+    }
     if (rank->rank == 1) {
         CHECK_EQ(call.calls, 1);
         CHECK_EQ(call.count, bytes / 4);
@@ -180,6 +247,36 @@ static void alloc_main(struct harness_rank *rank)
             alloc_once(rank, step, sizes[i], first, TRYST_E_UNSUPPORTED);
         }
     harness_step_close(step);
+}
+
+struct outcome_visit {
+    struct harness_rank *rank;
+    tryst_step *step;
+};
+
+/* Every status as the callback's answer, and some that are none. */
+static int outcome_visit(void *arg, tryst_status status, const char *name,
+                         const char *text)
+{
+    struct outcome_visit *self = arg;
+    (void)name, (void)text;
+    for (int i = 0; i < 2; i++)
+        alloc_once(self->rank, self->step, sizes[i], i, status);
+    return 0;
+}
+
+static void outcomes_main(struct harness_rank *rank)
+{
+    struct outcome_visit self = {rank, harness_step(rank, 1)};
+    CHECK_EQ(tryst_status_visit(outcome_visit, &self), 0);
+    outcome_visit(&self, -1, "", "");
+    outcome_visit(&self, 9999, "", "");
+    harness_step_close(self.step);
+}
+
+static void test_outcomes(void **state)
+{
+    run_two(outcomes_main, NULL);
 }
 
 static void test_alloc(void **state)
@@ -675,7 +772,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_mismatch),
         cmocka_unit_test(test_dead),
         cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_made_keys),
         cmocka_unit_test(test_alloc),
+        cmocka_unit_test(test_outcomes),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_cancel_unreceived),
         cmocka_unit_test(test_deadline),

@@ -127,6 +127,8 @@ FORKED_CALL(c_recv_key, tryst_recv_key(r.step, r.key, &r.tensor, NULL, HANDLE(tr
 FORKED_CALL(c_test, tryst_op_test(r.pending))
 FORKED_CALL(c_wait, tryst_wait(r.pending, TRYST_FOREVER))
 FORKED_CALL(c_wait_all, tryst_wait_all(&r.pending, 1, TRYST_FOREVER))
+FORKED_CALL(c_wait_any, tryst_wait_any(&r.pending, 1, TRYST_FOREVER, &(size_t){0}))
+FORKED_CALL(c_make, tryst_key_make(r.group, 0, 0, "e", 0, HANDLE(tryst_key)))
 FORKED_CALL(c_cancel, tryst_op_cancel(r.pending))
 FORKED_CALL(c_reprioritize, tryst_op_reprioritize(r.pending, -1))
 FORKED_CALL(c_stream_wait, tryst_op_stream_wait(r.pending, 0, NULL))
@@ -169,6 +171,8 @@ static const struct {
     {"tryst_op_test", c_test},
     {"tryst_wait", c_wait},
     {"tryst_wait_all", c_wait_all},
+    {"tryst_wait_any", c_wait_any},
+    {"tryst_key_make", c_make},
     {"tryst_op_cancel", c_cancel},
     {"tryst_op_reprioritize", c_reprioritize},
     {"tryst_op_stream_wait", c_stream_wait},
@@ -241,8 +245,11 @@ static void child_main(void)
 {
     alarm(10); /* a call that waits is wrong, and ends here */
     for (size_t i = 0; i < COUNT_OF(forked_calls); i++) {
+        (void)tryst_last_error_set(TRYST_OK, "untouched");
         tryst_status status = forked_calls[i].call();
         expect(status == TRYST_E_FORKED, forked_calls[i].name, tryst_status_name(status));
+        expect(strstr(tryst_last_error(), "fork") != NULL, forked_calls[i].name,
+               tryst_last_error());
     }
     forked_others();
     _exit(wrong);
@@ -282,7 +289,12 @@ static void test_forked(void **state)
         print_message("%s\n", #expression); \
         assert_true(expression);            \
     } while (0)
-#define INVALID(expression) ROW((expression) == TRYST_E_INVALID)
+/* And its sentence is of the form "cannot do X: reason". */
+#define INVALID(expression)                                            \
+    ROW((tryst_last_error_set(TRYST_OK, "untouched"), (expression)) == \
+            TRYST_E_INVALID &&                                         \
+        strncmp(tryst_last_error(), "cannot ", 7) == 0 &&              \
+        strchr(tryst_last_error(), ':'))
 
 static void null_getters(void)
 {
@@ -332,6 +344,8 @@ static void null_statuses(void)
     INVALID(tryst_op_test(NULL));
     INVALID(tryst_wait(NULL, 0));
     INVALID(tryst_wait_all(NULL, 1, 0));
+    INVALID(tryst_wait_any(NULL, 1, 0, &(size_t){0}));
+    INVALID(tryst_key_make(NULL, 0, 0, "e", 0, &r.key));
     INVALID(tryst_op_cancel(NULL));
     INVALID(tryst_op_reprioritize(NULL, 0));
     INVALID(tryst_op_stream_wait(NULL, 0, NULL));

@@ -221,6 +221,18 @@ static void test_key_not_learned_want_crosses(void **state)
     end(steps);
 }
 
+/* Both ends name both shapes. */
+static void shapes_named(const tryst_op *op, const size_t sizes[2])
+{
+    char wanted[128];
+    tryst_error error = {0};
+    assert_int_equal(tryst_op_error(op, &error), TRYST_E_MISMATCH);
+    (void)snprintf(wanted, sizeof wanted, "the receive has %zu x u8, the send %zu x u8",
+                   sizes[1], sizes[0]);
+    if (!strstr(error.text, wanted))
+        fail_msg("\"%s\" is not in \"%s\"", wanted, error.text);
+}
+
 static void test_mismatch(void **state)
 {
     static const size_t sizes[][2] = {{10, 11}, {10, LARGE}, {LARGE, 10}, {LARGE, 9000}};
@@ -238,6 +250,8 @@ static void test_mismatch(void **state)
         if (!recv)
             recv = recv1(steps, "a", 0, sizes[i / 2][1], NULL);
         world_settle(&world);
+        shapes_named(send, sizes[i / 2]);
+        shapes_named(recv, sizes[i / 2]);
         world_done(send, TRYST_E_MISMATCH);
         world_done(recv, TRYST_E_MISMATCH);
         end(steps);

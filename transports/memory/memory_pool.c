@@ -11,6 +11,7 @@
  * Callers: users; the context opens pools.
  */
 #include "transports/memory/memory_pool.h"
+#include "core/refuse.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -211,7 +212,7 @@ static tryst_status params_check(const tryst_pool_params *params, char *error,
         return TRYST_OK;
     if (error && capacity)
         (void)snprintf(error, capacity, "tryst_pool_open: %s", wrong);
-    return TRYST_E_INVALID;
+    return refuse(TRYST_E_INVALID, "cannot open a pool: %s", wrong);
 }
 
 tryst_status memory_pool_open(struct memory_cache *cache, const tryst_pool_params *params,
@@ -222,7 +223,7 @@ tryst_status memory_pool_open(struct memory_cache *cache, const tryst_pool_param
         return status;
     struct tryst_pool *pool = mem_zalloc(sizeof *pool);
     if (!pool)
-        return TRYST_E_NOMEM;
+        return refuse_nomem("open a pool");
     struct bfc_params inner = {.backend =
                                    params->device ? &with_streams : &without_streams,
                                .arg = pool,
@@ -233,7 +234,7 @@ tryst_status memory_pool_open(struct memory_cache *cache, const tryst_pool_param
     if (status != TRYST_OK || pthread_mutex_init(&pool->lock, NULL) != 0) {
         (void)bfc_close(pool->bfc);
         mem_free(pool);
-        return TRYST_E_NOMEM;
+        return refuse_nomem("open a pool");
     }
     pool->cache = cache;
     pool->params = *params;
@@ -283,8 +284,6 @@ static void failure_tell(struct tryst_pool *pool, size_t bytes, tryst_status sta
     char kind[64], limit[48] = "no limit";
     struct bfc_counts counts;
     const char *reason = pool->ops ? pool->ops->error_text() : "";
-    if (!error || !capacity)
-        return;
     bfc_counts(pool->bfc, &counts);
     kind_write(pool, kind, sizeof kind);
     if (pool->params.limit_bytes)
@@ -310,8 +309,10 @@ static void failure_tell(struct tryst_pool *pool, size_t bytes, tryst_status sta
 static tryst_status get(tryst_pool *pool, bool on_stream, void *stream, size_t bytes,
                         void **data_p, char *error, size_t capacity)
 {
-    if (!pool || !data_p || bytes == 0)
-        return TRYST_E_INVALID;
+    if (!pool || !data_p)
+        return refuse_null("get from a pool", pool ? "data_p" : "pool");
+    if (bytes == 0)
+        return refuse(TRYST_E_INVALID, "cannot get from a pool: bytes is 0");
     on_stream = on_stream && pool->ops;
     pthread_mutex_lock(&pool->lock);
     tryst_status status = bfc_get(pool->bfc, on_stream, stream, bytes, data_p);
@@ -320,8 +321,13 @@ static tryst_status get(tryst_pool *pool, bool on_stream, void *stream, size_t b
         pthread_mutex_lock(&pool->lock);
         status = bfc_get(pool->bfc, on_stream, stream, bytes, data_p);
     }
-    if (status != TRYST_OK)
-        failure_tell(pool, bytes, status, error, capacity);
+    char text[ERR_TEXT_BYTES] = "";
+    if (status != TRYST_OK) {
+        failure_tell(pool, bytes, status, text, sizeof text);
+        (void)refuse(status, "%s", text);
+    }
+    if (status != TRYST_OK && error && capacity)
+        (void)snprintf(error, capacity, "%s", text);
     pool_unlock(pool);
     return status;
 }
@@ -338,14 +344,23 @@ tryst_status tryst_pool_get_on(tryst_pool *pool, void *stream, size_t bytes,
     return get(pool, true, stream, bytes, data_p, error, capacity);
 }
 
+/** `data` is no piece that is out: "cannot put into pool X: ...". */
+static tryst_status refuse_foreign(const tryst_pool *pool, const char *call,
+                                   const void *data)
+{
+    return refuse(TRYST_E_INVALID,
+                  "cannot %s %s: %p is not a piece that the pool has given out", call,
+                  pool->name, data);
+}
+
 static tryst_status put(tryst_pool *pool, bool on_stream, void *stream, void *data)
 {
     if (!pool)
-        return TRYST_E_INVALID;
+        return refuse_null("put into a pool", "pool");
     pthread_mutex_lock(&pool->lock);
     bool was_out = bfc_put(pool->bfc, on_stream, stream, data);
     pthread_mutex_unlock(&pool->lock);
-    return was_out ? TRYST_OK : TRYST_E_INVALID;
+    return was_out ? TRYST_OK : refuse_foreign(pool, "put into", data);
 }
 
 tryst_status tryst_pool_put(tryst_pool *pool, void *data)
@@ -361,24 +376,24 @@ tryst_status tryst_pool_put_after(tryst_pool *pool, void *stream, void *data)
 tryst_status tryst_pool_use(tryst_pool *pool, void *stream, void *data)
 {
     if (!pool)
-        return TRYST_E_INVALID;
+        return refuse_null("use a piece of a pool", "pool");
     pthread_mutex_lock(&pool->lock);
     bool known = bfc_use(pool->bfc, stream, data);
     pthread_mutex_unlock(&pool->lock);
-    return known ? TRYST_OK : TRYST_E_INVALID;
+    return known ? TRYST_OK : refuse_foreign(pool, "use of", data);
 }
 
 tryst_status tryst_pool_test(tryst_pool *pool, const void *data)
 {
     bool settled = false;
     if (!pool)
-        return TRYST_E_INVALID;
+        return refuse_null("test a piece of a pool", "pool");
     pthread_mutex_lock(&pool->lock);
     bool known = bfc_is_settled(pool->bfc, data, &settled);
     tryst_status lost = pool->lost;
     pthread_mutex_unlock(&pool->lock);
     if (!known)
-        return TRYST_E_INVALID;
+        return refuse_foreign(pool, "test in", data);
     if (settled)
         return TRYST_OK;
     return lost != TRYST_OK ? lost : TRYST_IN_PROGRESS;
