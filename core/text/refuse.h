@@ -10,7 +10,7 @@
 #include "core/err.h"
 #include "tryst/status.h"
 
-/* Write this thread's sentence and return `status`. Cold: formats, allocates nothing. Keeps errno. */
+/* Write this thread's text and return `status`. Cold; allocates for more than 511 bytes. Keeps errno. */
 __attribute__((cold, format(printf, 2, 3))) tryst_status refuse(tryst_status status,
                                                                 const char *fmt, ...);
 

@@ -76,7 +76,7 @@ TRYST_API int tryst_status_visit(int (*fn)(void *arg, tryst_status status,
 TRYST_API const char *tryst_last_error(void);
 
 /** Write the text of tryst_last_error and return `status`. For libraries that refuse calls in front of
- *  Tryst's; libtryst_pipeline is one. `format` is printf's; 511 bytes are kept.
+ *  Tryst's; libtryst_pipeline is one. `format` is printf's; 65,535 bytes are kept.
  *
  *  Thread:  any. Never blocks. */
 TRYST_API tryst_status tryst_last_error_set(tryst_status status, const char *format, ...)
