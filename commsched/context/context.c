@@ -38,8 +38,7 @@ void error_tell(const struct err *err, tryst_status status, const struct log *lo
     (void)refuse_err(err, status);
     if (text && capacity)
         snprintf(text, capacity, "%s", sentence);
-    else
-        LOG_ERROR(log, "%s", sentence);
+    LOG_INFO(log, "%s", sentence);
 }
 
 static void forked_child(void *arg)

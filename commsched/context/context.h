@@ -16,7 +16,7 @@ struct wiring {
     struct rails rails;
 };
 
-/** What went wrong, to the caller who gave a text for it, else to the log. */
+/** Write why a call failed: for tryst_last_error, into `text` where there is one, and into the log. */
 void error_tell(const struct err *err, tryst_status status, const struct log *log,
                 char *text, size_t capacity);
 

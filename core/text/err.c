@@ -19,12 +19,16 @@ const char *err_reason(int error)
     return strerror(error);
 }
 
-tryst_status err_set_v(struct err *err, tryst_status status, const char *fmt,
-                       va_list args)
+tryst_status err_set(struct err *err, tryst_status status, const char *fmt, ...)
 {
+    if (!err)
+        return status;
     int kept = errno;
     char text[ERR_TEXT_BYTES];
+    va_list args;
+    va_start(args, fmt);
     int length = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
     if (length < 0)
         text[0] = '\0';
     if (length >= (int)sizeof text)
@@ -32,16 +36,5 @@ tryst_status err_set_v(struct err *err, tryst_status status, const char *fmt,
     memcpy(err->text, text, sizeof text);
     err->status = status;
     errno = kept;
-    return status;
-}
-
-tryst_status err_set(struct err *err, tryst_status status, const char *fmt, ...)
-{
-    va_list args;
-    if (!err)
-        return status;
-    va_start(args, fmt);
-    err_set_v(err, status, fmt, args);
-    va_end(args);
     return status;
 }

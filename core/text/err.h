@@ -9,9 +9,6 @@
 #ifndef TRYST_CORE_ERR_H
 #define TRYST_CORE_ERR_H
 
-#include <stdarg.h>
-#include <stdbool.h>
-
 #include "tryst/status.h"
 
 #define ERR_TEXT_BYTES 512
@@ -27,20 +24,12 @@ struct err {
         .status = TRYST_OK, .text = "" \
     }
 
-/* True if an operation may end with the error `status`: any of the list but TRYST_E_TIMEOUT and
- * TRYST_E_FORKED, which mean that the operation is not complete. */
-bool status_is_outcome(tryst_status status);
-
 /* Fills `err` (NULL is allowed: then only the status travels) and returns `status`, so
  * that `return err_set(err, …)` reads as one thing. A sentence that is too long is cut,
  * and ends in "...". `fmt`'s arguments may point into err->text (to put a prefix before
  * it). Keeps errno. */
 tryst_status err_set(struct err *err, tryst_status status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
-
-/* The same with a list of arguments; `err` is not NULL. */
-tryst_status err_set_v(struct err *err, tryst_status status, const char *fmt,
-                       va_list args) __attribute__((format(printf, 3, 0)));
 
 /* strerror, and what to do where a limit of the process or the system is the reason. The text is
  * this thread's until its next call. */

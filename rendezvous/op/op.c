@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
-#include "core/err.h"
+#include "core/status.h"
 #include "core/trace_text.h"
 #include "deadline.h"
 #include "engine.h"

@@ -16,7 +16,7 @@
 
 #include "consumer.h"
 #include "core/alloc.h"
-#include "core/err.h"
+#include "core/status.h"
 #include "eager.h"
 #include "frames.h"
 #include "op_device.h"

@@ -17,7 +17,7 @@
 
 #include "closed.h"
 #include "consumer.h"
-#include "core/err.h"
+#include "core/status.h"
 #include "eager.h"
 #include "frames.h"
 #include "op_device.h"
