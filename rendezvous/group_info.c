@@ -59,7 +59,7 @@ tryst_ctx *rendezvous_group_ctx(const tryst_group *group)
 tryst_status rendezvous_group_peer(const tryst_group *group, int rank,
                                    tryst_peer_info *info_p)
 {
-    if (!group || !info_p || rank < 0 || rank >= group->roster.size)
+    if (rank < 0 || rank >= group->roster.size)
         return TRYST_E_INVALID;
     const struct peer *peer = group->peers[rank];
     *info_p = (tryst_peer_info){.rank = rank,

@@ -7,6 +7,7 @@
 #include "core/fork.h"
 #include "rendezvous/op/engine.h"
 #include "submission.h"
+#include "tryst/sized.h"
 
 /** It is the parent's: what was complete can be read, and that is all. */
 static bool is_forked(const tryst_op *op)
@@ -112,22 +113,27 @@ tryst_status tryst_op_reprioritize(tryst_op *op, int32_t priority)
 tryst_status tryst_op_tensor(const tryst_op *op, tryst_tensor *tensor_p)
 {
     tryst_status status = op ? tryst_op_test(op) : TRYST_E_INVALID;
+    if (tensor_p && !tryst_sized_is_set(tensor_p))
+        return TRYST_E_INVALID;
     if (is_pending(status) || !op || !tensor_p)
         return status;
-    *tensor_p = op->tensor;
+    (void)tryst_sized_write(tensor_p, &op->tensor, sizeof op->tensor);
     return TRYST_OK;
 }
 
 tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p)
 {
     tryst_status status = tryst_op_test(op);
+    if (error_p && !tryst_sized_is_set(error_p))
+        return TRYST_E_INVALID;
     if (status == TRYST_OK || is_pending(status) || !op || !error_p)
         return status;
-    *error_p = (tryst_error){.status = status,
-                             .origin_status = op->origin_status,
-                             .origin_rank = op->origin_rank,
-                             .step = op->step_id,
-                             .key = op->key ? op->key->string : "",
-                             .text = op->text ? op->text : tryst_status_str(status)};
+    const tryst_error error = {.status = status,
+                               .origin_status = op->origin_status,
+                               .origin_rank = op->origin_rank,
+                               .step = op->step_id,
+                               .key = op->key ? op->key->string : "",
+                               .text = op->text ? op->text : tryst_status_str(status)};
+    (void)tryst_sized_write(error_p, &error, sizeof error);
     return status;
 }

@@ -21,6 +21,7 @@
 #include "rendezvous/protocol/producer.h"
 #include "step.h"
 #include "submission.h"
+#include "tryst/sized.h"
 
 /* ---- in the progress domain --------------------------------------------------------------- */
 
@@ -120,8 +121,6 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
 static tryst_status tensor_check(struct rendezvous *rdv, const tryst_tensor *tensor,
                                  bool dead)
 {
-    if (tensor->struct_size != sizeof *tensor)
-        return TRYST_E_INVALID;
     size_t element = dtype_bytes(tensor->dtype);
     if (!element || tensor->count > UINT64_MAX / 2 / DTYPE_BYTES_MAX)
         return TRYST_E_INVALID;
@@ -137,7 +136,7 @@ static tryst_status params_check(struct rendezvous *rdv, enum op_kind kind,
     const uint32_t known =
         TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND | (kind == OP_SEND ? TRYST_OP_DEAD : 0);
     bool alloc = params && params->alloc;
-    if (params && (params->struct_size != sizeof *params || (params->flags & ~known)))
+    if (params && (params->flags & ~known))
         return TRYST_E_INVALID;
     if (alloc)
         return kind == OP_RECV && !tensor ? TRYST_OK : TRYST_E_INVALID;
@@ -187,10 +186,31 @@ static void op_params_take(tryst_op *op, const tryst_tensor *tensor,
 
 static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *key,
                               const tryst_tensor *tensor, const tryst_op_params *params,
+                              tryst_op **op_p);
+
+/** Submit structs of another version as this version's. */
+static __attribute__((noinline)) tryst_status op_submit_converted(
+    enum op_kind kind, tryst_step *step, tryst_key *key, const tryst_tensor *tensor,
+    const tryst_op_params *params, tryst_op **op_p)
+{
+    tryst_tensor own_tensor;
+    tryst_op_params own_params;
+    if (!tryst_sized_read(&own_tensor, sizeof own_tensor, tensor) ||
+        !tryst_sized_read(&own_params, sizeof own_params, params))
+        return TRYST_E_INVALID;
+    return op_submit(kind, step, key, tensor ? &own_tensor : NULL, &own_params, op_p);
+}
+
+static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *key,
+                              const tryst_tensor *tensor, const tryst_op_params *params,
                               tryst_op **op_p)
 {
     struct rendezvous *rdv = step->rdv;
     tryst_status status = rendezvous_usable(rdv);
+    if (status == TRYST_OK &&
+        ((tensor && !tryst_sized_is_current(tensor, sizeof *tensor)) ||
+         (params && !tryst_sized_is_current(params, sizeof *params))))
+        return op_submit_converted(kind, step, key, tensor, params, op_p);
     if (status == TRYST_OK)
         status = params_check(rdv, kind, tensor, params);
     if (status == TRYST_OK)

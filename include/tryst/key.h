@@ -26,6 +26,7 @@ typedef struct tryst_view {
 
 /** A parsed key. All views point into the string that was parsed. */
 typedef struct tryst_parsed_key {
+    size_t struct_size;
     tryst_view src_device;
     uint64_t src_incarnation;
     tryst_view dst_device;
@@ -35,6 +36,7 @@ typedef struct tryst_parsed_key {
 
 /** Where and why a key does not parse. `reason` is a static string. */
 typedef struct tryst_key_error {
+    size_t struct_size;
     size_t position; /**< byte offset of the first character that is wrong */
     const char *reason;
 } tryst_key_error;

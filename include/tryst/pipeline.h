@@ -247,6 +247,7 @@ typedef struct tryst_sim_event {
 } tryst_sim_event;
 
 typedef struct tryst_sim {
+    size_t struct_size;
     double makespan_s;
     double bubble_makespan; /**< mean over the ranks */
     double bubble_span;
@@ -266,7 +267,7 @@ TRYST_API tryst_status tryst_program_simulate(const tryst_program *program,
                                               const tryst_sim_params *params,
                                               tryst_sim **sim_p);
 /** Give a simulation and all its arrays back. NULL is allowed. */
-TRYST_API void tryst_sim_close(tryst_sim *sim);
+TRYST_API void tryst_sim_free(tryst_sim *sim);
 
 /* ----------------------------------------------------------------------------------- *
  *  Timeline
@@ -421,6 +422,7 @@ TRYST_API const char *tryst_engine_cause(const tryst_engine *engine);
 
 /** What this rank did since it was opened, or since the last tryst_engine_stats_reset. */
 typedef struct tryst_engine_stats {
+    size_t struct_size;
     uint64_t steps_count;
     uint64_t begin_ns; /**< tryst_now_ns when the first step began */
     uint64_t end_ns;   /**< and when the last one ended */
@@ -439,9 +441,9 @@ typedef struct tryst_engine_stats {
     uint64_t action_cpu_ns[8];
 } tryst_engine_stats;
 
-/** What this rank did so far; all zero for NULL. */
-TRYST_API void tryst_engine_stats_get(const tryst_engine *engine,
-                                      tryst_engine_stats *stats_p);
+/** What this rank did so far. TRYST_OK, TRYST_E_INVALID */
+TRYST_API tryst_status tryst_engine_stats_get(const tryst_engine *engine,
+                                              tryst_engine_stats *stats_p);
 /** Begin to count anew; peaks stay. */
 TRYST_API void tryst_engine_stats_reset(tryst_engine *engine);
 

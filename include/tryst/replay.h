@@ -48,6 +48,7 @@ TRYST_API tryst_status tryst_replay(const tryst_replay_params *params);
 
 /** What a run leaves behind. */
 typedef struct tryst_replay_result {
+    size_t struct_size;
     const double *losses; /**< [steps_count] */
     const float *weights; /**< [weights_count], in layer order; NULL: not compared */
 } tryst_replay_result;

@@ -41,6 +41,7 @@
 #ifndef TRYST_STAGE_H
 #define TRYST_STAGE_H
 
+#include <stdbool.h>
 #include <tryst/types.h>
 
 TRYST_BEGIN_DECLS
@@ -147,8 +148,8 @@ typedef struct tryst_stage tryst_stage;
 typedef struct tryst_stage_info {
     size_t struct_size;
     tryst_layers layers;
-    int32_t is_first;
-    int32_t is_last;
+    bool is_first;
+    bool is_last;
     /** First stage: the windows' bytes, U8 [microbatch_size, seq] (count 0: needs no
      *  data). Else the output of the stage before. grad_input has the same shape (none on
      *  the first). */
@@ -164,7 +165,7 @@ typedef struct tryst_stage_info {
     uint64_t kept_bytes;    /**< what backward_input leaves for backward_weight */
     uint64_t weights_count; /**< parameters (elements) of this stage */
     int32_t versions_count; /**< weight versions held */
-    int32_t split_backward; /**< 1 where backward_input and backward_weight exist */
+    bool split_backward;    /**< backward_input and backward_weight exist */
     /** Where the buffers of a work are: input, target, output, saved, grad_output,
      *  grad_input and kept. Host: calls are complete when they return, and events are
      *  ignored. Else they have only been enqueued then. */
@@ -223,6 +224,7 @@ typedef struct tryst_stage_cost {
 /** One parameter tensor of a stage. Pointers live as long as the stage; their contents
  *  change with updates. */
 typedef struct tryst_parameter {
+    size_t struct_size;
     const char *name; /**< "blocks.3.attention.qkv.weight"; valid during the visit */
     int32_t layer; /**< layer of the model; -1 embedding, `layers` final norm and head */
     int32_t rank;  /**< 1 or 2 dimensions */
@@ -309,14 +311,13 @@ typedef struct tryst_stage_params {
     /** Where the stage computes [host]. What is not host loads the module of that kind. */
     tryst_memory_kind memory;
     int32_t device; /**< ordinal [0] */
-    /** 1: the device stage's code over its plain C kernels, in host memory (slow, and equal on
+    /** The device stage's code over its plain C kernels, in host memory (slow, and equal on
      *  every machine). `memory` must be host. */
-    int32_t reference;
+    bool reference;
     tryst_precision precision; /**< of a device stage; the host stages are F32 */
-    /** 1: forward leaves only the layers' inputs in `saved`, and backward computes the rest
+    /** Forward leaves only the layers' inputs in `saved`, and backward computes the rest
      *  once more. Bits are the same. Device stages alone. */
-    int32_t recompute;
-    int32_t reserved2;
+    bool recompute;
     /** Device stages: the most that this stage may allocate for itself, 0: what is free. */
     uint64_t memory_bytes_max;
     /** Device stages: how long open, parameter_visit and close wait for the device [10 minutes].

@@ -51,7 +51,17 @@ TRYST_BEGIN_DECLS
 #define TRYST_VERSION_MINOR 1
 #define TRYST_VERSION_PATCH 0
 
-/** Version of the library that is loaded: major << 16 | minor << 8 | patch. */
+/** A version as one number, for comparisons. */
+#define TRYST_VERSION_NUMBER(major, minor, patch) ((major) << 16 | (minor) << 8 | (patch))
+/** The version of these headers. */
+#define TRYST_VERSION \
+    TRYST_VERSION_NUMBER(TRYST_VERSION_MAJOR, TRYST_VERSION_MINOR, TRYST_VERSION_PATCH)
+/** True if these headers are of that version or a later one; also in #if. Of the library that is
+ *  loaded: tryst_version() >= TRYST_VERSION_NUMBER(major, minor, patch). */
+#define TRYST_VERSION_AT_LEAST(major, minor, patch) \
+    (TRYST_VERSION >= TRYST_VERSION_NUMBER(major, minor, patch))
+
+/** Version of the library that is loaded, as TRYST_VERSION. */
 TRYST_API uint32_t tryst_version(void);
 /** The same as text, "0.1.0". Static. */
 TRYST_API const char *tryst_version_string(void);
@@ -106,6 +116,7 @@ TRYST_API void tryst_config_close(tryst_config *config);
 
 /** One configuration value as it stands. Strings are valid during the visit. */
 typedef struct tryst_config_item {
+    size_t struct_size;
     const char *name;        /**< "window_bytes" */
     const char *environment; /**< "TRYST_WINDOW_BYTES" */
     const char *type;        /**< "BYTES", "TIME", "ENUM", "BOOL", "INT", "STRING" */
@@ -121,6 +132,14 @@ typedef struct tryst_config_item {
 TRYST_API int tryst_config_visit(const tryst_config *config,
                                  int (*fn)(void *arg, const tryst_config_item *item),
                                  void *arg);
+
+/** Read one setting by name, in either form ("window_bytes", "TRYST_WINDOW_BYTES"). Strings are
+ *  valid until the setting is set again or the configuration closed.
+ *
+ *  Thread:  one at a time for a configuration. Never blocks.
+ *  Returns: TRYST_OK, TRYST_E_INVALID, or TRYST_E_CONFIG (no such setting) */
+TRYST_API tryst_status tryst_config_get(const tryst_config *config, const char *name,
+                                        tryst_config_item *item_p);
 
 /* ------------------------------------------------------------------------------------------- *
  *  Launchers
@@ -146,6 +165,7 @@ TRYST_API int tryst_config_visit(const tryst_config *config,
 
 /** What launched this process. */
 typedef struct tryst_launch {
+    size_t struct_size;
     /** "none" (it is alone), "tryst" (TRYST_RANK and TRYST_SIZE: tryst-run, or by hand),
      *  "torchrun", "hydra", "pmix", "openmpi", "slurm". Static. */
     const char *launcher;
@@ -267,8 +287,9 @@ TRYST_API int tryst_group_local_size(const tryst_group *group);
 
 /** What is known of one rank. Strings are valid until the group closes. */
 typedef struct tryst_peer_info {
+    size_t struct_size;
     int32_t rank;
-    int32_t alive; /**< 0 once it was given up or has left */
+    bool alive; /**< false once the rank was given up or has left */
     uint64_t incarnation;
     const char *device_prefix;
     const char *host;      /**< host name that it announced */
@@ -578,8 +599,9 @@ TRYST_API int tryst_counter_visit(const tryst_ctx *ctx,
 
 /** One transport as this process sees it. */
 typedef struct tryst_transport_info {
+    size_t struct_size;
     const char *name;
-    int32_t available;  /**< 1 usable here */
+    bool available;     /**< usable here */
     int32_t rails;      /**< workers opened, 0 while unused */
     const char *reason; /**< what was found, or why it is not available */
 } tryst_transport_info;
@@ -598,6 +620,7 @@ typedef enum tryst_check_level {
 } tryst_check_level;
 
 typedef struct tryst_check_item {
+    size_t struct_size;
     const char *name; /**< "locked memory" */
     tryst_check_level level;
     const char *text; /**< what was found */
