@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file device.h
- *  Devices that have memory of their own, for code that sees Tryst and no driver.
+ *  Devices that have memory of their own, for code that sees Tryst and no driver. Library: libtryst.
  *
  *  A device has *streams*, in which work is done in order, and *events*, which mark places in them.
  *  Work is queued and not waited for; whoever must know asks an event (tryst_event_test), or lets

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file pool.h
  *  Pools of memory: of a device, pinned on the host, or the host's registered with a context.
+ *  Library: libtryst.
  *
  *  Allocating from a driver waits for the device, and registering memory with a fabric takes a system
  *  call; a pool does either once for a large region and cuts pieces from it (best fit with coalescing,
@@ -13,7 +14,7 @@
  *  synchronising anything, whether it can be read now.
  *
  *  Thread: any, all functions. Blocks: only where a region is made or given back, as the driver likes;
- *  so ask for what a step needs before it (or reserve: get and put it once).
+ *  so ask for what a step needs before it (or reserve: allocate and free it once).
  */
 #ifndef TRYST_POOL_H
 #define TRYST_POOL_H
@@ -94,7 +95,7 @@ TRYST_API void tryst_pool_stream_forget(tryst_pool *pool, void *stream);
 
 /** Give back regions that are wholly free; returns their bytes. 0 for NULL. */
 TRYST_API uint64_t tryst_pool_trim(tryst_pool *pool);
-/** What the pool holds now. TRYST_OK, TRYST_E_INVALID */
+/** Count the pool's pieces and regions. TRYST_OK, TRYST_E_INVALID */
 TRYST_API tryst_status tryst_pool_count(tryst_pool *pool, tryst_pool_counts *counts_p);
 
 TRYST_END_DECLS

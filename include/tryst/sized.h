@@ -11,17 +11,17 @@
  *             later version) if the fields that this library does not know are zero. Anything else
  *             is TRYST_E_INVALID, as is a size below sizeof(size_t) or above TRYST_SIZED_MAX.
  *   output    The caller sets struct_size to sizeof before the call. The library writes that many
- *             bytes at most, zeroes what it does not know, and leaves struct_size as it was. A size
+ *             bytes at most, zeroes fields of a later version, and leaves struct_size unchanged. A size
  *             outside the same two bounds is TRYST_E_INVALID.
  *   callback  The library sets struct_size in what it hands to callbacks, and in what it allocates:
- *             a field of a later header exists if TRYST_SIZED_HAS says so.
+ *             a field of a later header exists if TRYST_SIZED_HAS is true.
  *
  *  Tables of functions (tryst_stage_ops) and tryst_stage_info, which a caller's struct contains, are
  *  inputs with a higher lower bound: all fields of version 0.1.
  *
  *  Structs without struct_size never change: tryst_view, tryst_layers, tryst_stage, and the
- *  elements of arrays (tryst_action, tryst_span, tryst_place_pair, …). tryst/live.h has a layout
- *  number of its own.
+ *  elements of arrays (tryst_action, tryst_span, tryst_place_pair, …). The structs of
+ *  tryst/live.h have a layout number.
  */
 #ifndef TRYST_SIZED_H
 #define TRYST_SIZED_H
@@ -37,7 +37,7 @@
 #define TRYST_SIZED_HAS(pointer, type, field) \
     ((pointer)->struct_size >= offsetof(type, field) + sizeof((pointer)->field))
 
-/** The struct_size of `sized`, whose first member that is. */
+/** The struct_size of `sized`, its first member. */
 static inline size_t tryst_sized_bytes(const void *sized)
 {
     return *(const size_t *)sized;
@@ -53,7 +53,7 @@ static inline bool tryst_sized_is_set(const void *sized)
 /** True if the struct_size of `sized` is this version's, `bytes`: it needs no conversion. */
 static inline bool tryst_sized_is_current(const void *sized, size_t bytes)
 {
-    return __builtin_expect(tryst_sized_bytes(sized) == bytes, 1);
+    return tryst_sized_bytes(sized) == bytes;
 }
 
 /** Copy an input struct of any version to `to`, this version's of `to_bytes`; missing fields become

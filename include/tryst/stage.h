@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file stage.h
- *  Stages: the consecutive layers of a model that one rank computes.
+ *  Stages: the consecutive layers of a model that one rank computes. Library: libtryst_pipeline.
  *
  *  A stage is a table of functions (forward, backward, update, …) behind a base struct,
  *  so that the engine and the replay know nothing about models. `tryst_stage_open` builds
  *  the host stages of this library from a `tryst_model`; a stage of your own embeds
- *  `tryst_stage` as its first member and fills in the table.
+ *  `tryst_stage` as its first member and fills in the table. Its functions get works, and
+ *  fill in costs, of any version: tryst_sized_view and tryst_sized_write (tryst/sized.h) bring
+ *  them to the version that it was built for and back.
  *
  *  The life of one micro-batch at one stage is one `tryst_stage_work`, whose fields the
  *  caller fills in as tensors appear:
@@ -81,7 +83,8 @@ typedef struct tryst_model {
 /** Read "mlp", "gpt" or "sleep:F_ms,B_ms" (decimals allowed) into `model->kind` and the
  *  sleep times; the other fields are left as they are.
  *
- *  Returns: TRYST_OK, or TRYST_E_CONFIG and a sentence in `error` (where capacity > 0).
+ *  Returns: TRYST_OK; or TRYST_E_CONFIG, or TRYST_E_INVALID for the struct_size of `model`, and a
+ *           sentence in `error` (where capacity > 0).
  */
 TRYST_API tryst_status tryst_model_parse(const char *text, tryst_model *model,
                                          char *error, size_t error_capacity);
@@ -366,7 +369,7 @@ TRYST_API tryst_status tryst_stage_open(const tryst_model *model, tryst_layers l
                                         const tryst_stage_params *params,
                                         tryst_stage **stage_p);
 
-/** Give a stage of any kind back. NULL is allowed. */
+/** Close a stage of any kind. NULL is allowed. */
 TRYST_API void tryst_stage_close(tryst_stage *stage);
 
 /** Say which BLAS computes, and by which of its kernels: "OpenBLAS, SkylakeX kernels, 1 thread".

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file topo.h
  *  Topology and plans: see a machine or a cluster as one graph, and plan trees over it that are
- *  provably near what its links allow.
+ *  provably near what its links allow. Library: libtryst.
  *
  *  A *topology* is a graph of nodes and directed links, some of whose nodes are *ranks*. It is
  *  detected, or read from a file: the dump that tryst_topo_write makes, a cluster JSON (below), or
@@ -95,7 +95,7 @@ TRYST_API tryst_status tryst_topo_write(const tryst_topo *topo, const char *form
                                         const tryst_plan *plan, char **text_p,
                                         char *error, size_t error_capacity);
 
-/** Gives back a text of this header. NULL is allowed. */
+/** Free a text of this header. NULL is allowed. */
 TRYST_API void tryst_text_free(char *text);
 
 /** How many ranks there are; they are numbered from 0, in the file's order. */
@@ -182,7 +182,7 @@ typedef struct tryst_plan_info {
     uint64_t digest; /**< of operation, trees and shares: equal plans have equal ones */
 } tryst_plan_info;
 
-/** What the plan comes to. TRYST_OK, TRYST_E_INVALID */
+/** Read a plan's figures. TRYST_OK, TRYST_E_INVALID */
 TRYST_API tryst_status tryst_plan_info_get(const tryst_plan *plan,
                                            tryst_plan_info *info_p);
 

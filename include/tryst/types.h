@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file types.h
- *  The handles and plain types that every public header shares.
+ *  The handles and plain types that every public header shares. Library: libtryst.
  */
 #ifndef TRYST_TYPES_H
 #define TRYST_TYPES_H

@@ -166,7 +166,7 @@ static tryst_status model_check(const tryst_model *model, char *error,
     return TRYST_OK;
 }
 
-/* The same into this version's struct, whose size need not be set. */
+/* Resolve `model` into this version's struct, of which struct_size is set here. */
 static tryst_status model_resolve(const tryst_model *model, tryst_model *resolved_p,
                                   char *error, size_t error_capacity)
 {
