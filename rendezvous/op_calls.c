@@ -8,6 +8,7 @@
 #include "core/refuse.h"
 #include "rendezvous/op/engine.h"
 #include "submission.h"
+#include "tryst/sized.h"
 
 /** It is the parent's: what was complete can be read, and that is all. */
 static bool is_forked(const tryst_op *op)
@@ -114,10 +115,12 @@ tryst_status tryst_op_tensor(const tryst_op *op, tryst_tensor *tensor_p)
 {
     if (!op || !tensor_p)
         return refuse_null("read an operation's tensor", op ? "tensor_p" : "op");
+    if (!tryst_sized_is_set(tensor_p))
+        return refuse_unsized("read an operation's tensor", "tensor_p");
     tryst_status status = tryst_op_test(op);
     if (is_pending(status))
         return status;
-    *tensor_p = op->tensor;
+    (void)tryst_sized_write(tensor_p, &op->tensor, sizeof op->tensor);
     return TRYST_OK;
 }
 
@@ -126,13 +129,16 @@ tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p)
     if (!op || !error_p)
         return refuse_null("read an operation's error", op ? "error_p" : "op");
     tryst_status status = tryst_op_test(op);
+    if (!tryst_sized_is_set(error_p))
+        return refuse_unsized("read an operation's error", "error_p");
     if (status == TRYST_OK || is_pending(status))
         return status;
-    *error_p = (tryst_error){.status = status,
-                             .origin_status = op->origin_status,
-                             .origin_rank = op->origin_rank,
-                             .step = op->step_id,
-                             .key = op->key ? op->key->string : "",
-                             .text = op->text ? op->text : tryst_status_str(status)};
+    const tryst_error error = {.status = status,
+                               .origin_status = op->origin_status,
+                               .origin_rank = op->origin_rank,
+                               .step = op->step_id,
+                               .key = op->key ? op->key->string : "",
+                               .text = op->text ? op->text : tryst_status_str(status)};
+    (void)tryst_sized_write(error_p, &error, sizeof error);
     return status;
 }

@@ -25,6 +25,7 @@
 #include "rendezvous/protocol/protocol.h"
 #include "rendezvous/protocol/want.h"
 #include "submission.h"
+#include "tryst/sized.h"
 
 /* ---- aborted ------------------------------------------------------------------------------ */
 
@@ -193,19 +194,22 @@ tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
 {
     if (!step)
         return refuse_null("read a step's status", "step");
+    if (error_p && !tryst_sized_is_set(error_p))
+        return refuse_unsized("read a step's status", "error_p");
     if (rendezvous_usable(step->rdv) == TRYST_E_FORKED)
         return refuse_unusable("read a step's status", TRYST_E_FORKED);
     /* acquire: partners of the releases in step_publish_abort and tryst_step_abort. */
     tryst_status status = atomic_load_explicit(&step->status, memory_order_acquire);
     bool described = atomic_load_explicit(&step->described, memory_order_acquire);
+    const tryst_error error = {.status = status,
+                               .origin_status = described ? step->origin_status : status,
+                               .origin_rank = described ? step->origin_rank : -1,
+                               .step = step->id,
+                               .key = "",
+                               .text =
+                                   described ? step->text : "the step is being aborted"};
     if (status != TRYST_OK && error_p)
-        *error_p =
-            (tryst_error){.status = status,
-                          .origin_status = described ? step->origin_status : status,
-                          .origin_rank = described ? step->origin_rank : -1,
-                          .step = step->id,
-                          .key = "",
-                          .text = described ? step->text : "the step is being aborted"};
+        (void)tryst_sized_write(error_p, &error, sizeof error);
     return status;
 }
 

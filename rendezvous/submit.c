@@ -23,6 +23,7 @@
 #include "rendezvous/protocol/producer.h"
 #include "step.h"
 #include "submission.h"
+#include "tryst/sized.h"
 
 /* ---- in the progress domain --------------------------------------------------------------- */
 
@@ -122,12 +123,6 @@ static void op_submit_run(struct rendezvous *rdv, struct submission *submission)
 static tryst_status tensor_check(struct rendezvous *rdv, const tryst_tensor *tensor,
                                  bool dead)
 {
-    if (tensor->struct_size != sizeof *tensor)
-        return refuse(
-            TRYST_E_INVALID,
-            "cannot submit: tensor->struct_size is %zu; set sizeof(tryst_tensor), "
-            "%zu",
-            tensor->struct_size, sizeof *tensor);
     size_t element = dtype_bytes(tensor->dtype);
     if (!element)
         return refuse(
@@ -162,11 +157,6 @@ static tryst_status params_check(struct rendezvous *rdv, enum op_kind kind,
     const uint32_t known =
         TRYST_OP_PRIORITY | TRYST_OP_BACKGROUND | (kind == OP_SEND ? TRYST_OP_DEAD : 0);
     bool alloc = params && params->alloc;
-    if (params && params->struct_size != sizeof *params)
-        return refuse(TRYST_E_INVALID,
-                      "cannot submit: params->struct_size is %zu; set "
-                      "sizeof(tryst_op_params), %zu",
-                      params->struct_size, sizeof *params);
     if (params && (params->flags & ~known))
         return refuse(
             TRYST_E_INVALID, "cannot submit: params->flags has the unknown bits 0x%x%s",
@@ -234,12 +224,35 @@ static void op_params_take(tryst_op *op, const tryst_tensor *tensor,
 
 static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *key,
                               const tryst_tensor *tensor, const tryst_op_params *params,
+                              tryst_op **op_p);
+
+/** Submit structs of another version as this version's. */
+static __attribute__((noinline)) tryst_status op_submit_converted(
+    enum op_kind kind, tryst_step *step, tryst_key *key, const tryst_tensor *tensor,
+    const tryst_op_params *params, tryst_op **op_p)
+{
+    tryst_tensor own_tensor;
+    tryst_op_params own_params;
+    if (!tryst_sized_read(&own_tensor, sizeof own_tensor, tensor))
+        return refuse(TRYST_E_INVALID, "cannot submit: tensor: %s",
+                      tryst_sized_reason(tensor));
+    if (!tryst_sized_read(&own_params, sizeof own_params, params))
+        return refuse(TRYST_E_INVALID, "cannot submit: params: %s",
+                      tryst_sized_reason(params));
+    return op_submit(kind, step, key, tensor ? &own_tensor : NULL, &own_params, op_p);
+}
+
+static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *key,
+                              const tryst_tensor *tensor, const tryst_op_params *params,
                               tryst_op **op_p)
 {
     struct rendezvous *rdv = step->rdv;
     tryst_status status = rendezvous_usable(rdv);
     if (status != TRYST_OK)
         return refuse_unusable("submit", status);
+    if ((tensor && !tryst_sized_is_current(tensor, sizeof *tensor)) ||
+        (params && !tryst_sized_is_current(params, sizeof *params)))
+        return op_submit_converted(kind, step, key, tensor, params, op_p);
     status = params_check(rdv, kind, tensor, params);
     if (status == TRYST_OK)
         status = key_check(kind, step->group, key);

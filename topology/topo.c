@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/params.h"
 #include "topo_own.h"
 #include "topology/draw/graph_write.h"
 #include "topology/formats/graph_read.h"
@@ -176,7 +177,7 @@ tryst_status tryst_topo_write(const tryst_topo *topo, const char *format,
     return topo_told(status, &err, error, error_capacity);
 }
 
-void tryst_topo_text_free(char *text)
+void tryst_text_free(char *text)
 {
     mem_free(text);
 }
@@ -282,18 +283,20 @@ static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
 tryst_status tryst_plan_open(const tryst_topo *topo, const tryst_plan_params *params,
                              tryst_plan **plan_p, char *error, size_t error_capacity)
 {
-    static const tryst_plan_params usual = {.struct_size = sizeof usual};
     struct err err = ERR_INIT;
-    if (!topo || !plan_p || (params && params->struct_size != sizeof *params))
+    tryst_plan_params own;
+    if (!topo || !plan_p)
         return TRYST_E_INVALID;
-    params = params ? params : &usual;
-    tryst_status status = params_check(topo, params, &err);
+    tryst_status status =
+        params_read(&own, sizeof own, params, "tryst_plan_params", &err);
+    if (status == TRYST_OK)
+        status = params_check(topo, &own, &err);
     if (status != TRYST_OK)
         return topo_told(status, &err, error, error_capacity);
     tryst_plan *plan = mem_zalloc(sizeof *plan);
     if (!plan)
         return topo_told(TRYST_E_NOMEM, &err, error, error_capacity);
-    status = plan_fill(plan, topo, params, &err);
+    status = plan_fill(plan, topo, &own, &err);
     if (status != TRYST_OK) {
         tryst_plan_close(plan);
         return topo_told(status, &err, error, error_capacity);
@@ -312,23 +315,24 @@ void tryst_plan_close(tryst_plan *plan)
     mem_free(plan);
 }
 
-void tryst_plan_info_get(const tryst_plan *plan, tryst_plan_info *info_p)
+tryst_status tryst_plan_info_get(const tryst_plan *plan, tryst_plan_info *info_p)
 {
-    const struct plan *p = plan ? plan->plan : NULL;
-    memset(info_p, 0, sizeof *info_p);
-    if (!p)
-        return;
-    *info_p = (tryst_plan_info){.op = (tryst_plan_op)p->op,
-                                .ranks_count = (int32_t)p->ranks_count,
-                                .trees_count = (int32_t)p->trees_count,
-                                .s_per_byte = p->s_per_byte,
-                                .bound_s_per_byte = p->bound_s_per_byte,
-                                .gap = plan_gap(p->s_per_byte, p->bound_s_per_byte),
-                                .ring_s_per_byte = plan->report.ring_s_per_byte,
-                                .digest = p->digest};
+    if (!plan || !info_p || !tryst_sized_is_set(info_p))
+        return TRYST_E_INVALID;
+    const struct plan *p = plan->plan;
+    tryst_plan_info info = {.op = (tryst_plan_op)p->op,
+                            .ranks_count = (int32_t)p->ranks_count,
+                            .trees_count = (int32_t)p->trees_count,
+                            .s_per_byte = p->s_per_byte,
+                            .bound_s_per_byte = p->bound_s_per_byte,
+                            .gap = plan_gap(p->s_per_byte, p->bound_s_per_byte),
+                            .ring_s_per_byte = plan->report.ring_s_per_byte,
+                            .digest = p->digest};
     for (uint32_t t = 0; t < p->trees_count; t++)
-        if ((int32_t)p->trees[t].depth > info_p->depth_max)
-            info_p->depth_max = (int32_t)p->trees[t].depth;
+        if ((int32_t)p->trees[t].depth > info.depth_max)
+            info.depth_max = (int32_t)p->trees[t].depth;
+    (void)tryst_sized_write(info_p, &info, sizeof info);
+    return TRYST_OK;
 }
 
 /* Everything of a plan as text by one of its writers. */
@@ -404,7 +408,9 @@ tryst_status tryst_topo_route(const tryst_topo *topo, int from, int to,
     struct overlay_edge edge;
     if (!topo || !info_p)
         return TRYST_E_INVALID;
-    tryst_status status = pair_open(topo, from, to, &err, &overlay);
+    tryst_status status = params_check_output(info_p, "tryst_route_info", &err);
+    if (status == TRYST_OK)
+        status = pair_open(topo, from, to, &err, &overlay);
     if (status != TRYST_OK || !overlay)
         return topo_told(status, &err, error, error_capacity);
     overlay_edge(overlay, 0, 1, &edge);
@@ -420,7 +426,7 @@ tryst_status tryst_topo_route(const tryst_topo *topo, int from, int to,
         info.bottleneck_to = topo->graph->nodes[link->to].name;
     }
     overlay_close(overlay);
-    *info_p = info;
+    (void)tryst_sized_write(info_p, &info, sizeof info);
     return TRYST_OK;
 }
 

@@ -10,6 +10,7 @@
 #include <assert.h>
 
 #include "core/alloc.h"
+#include "core/params.h"
 #include "topo_own.h"
 #include "topology/base/text.h"
 #include "topology/base/words.h"
@@ -151,8 +152,12 @@ tryst_status tryst_topo_place(const tryst_topo *topo, const tryst_place_params *
                               size_t error_capacity)
 {
     struct err err = ERR_INIT;
-    if (!params || params->struct_size != sizeof *params || !devices)
+    tryst_place_params own;
+    if (!params || !devices)
         return TRYST_E_INVALID;
-    tryst_status status = place_all(topo, params, &err, devices, text_p);
+    tryst_status status =
+        params_read(&own, sizeof own, params, "tryst_place_params", &err);
+    if (status == TRYST_OK)
+        status = place_all(topo, &own, &err, devices, text_p);
     return topo_told(status, &err, error, error_capacity);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/params.h"
 #include "topo_own.h"
 #include "topology/probe/fit.h"
 #include "topology/probe/fit_schedule.h"
@@ -75,7 +76,7 @@ static tryst_status samples_fit(struct fit_samples *samples,
 {
     struct fit_flow *kept = mem_zalloc_array((size_t)count, sizeof *kept);
     struct fit_round *rounds = mem_zalloc_array((size_t)count, sizeof *rounds);
-    struct fit_report report;
+    struct fit_report report = {0};
     struct graph *graph;
     tryst_status status = kept && rounds ? TRYST_OK : TRYST_E_NOMEM;
     if (status == TRYST_OK)
@@ -85,11 +86,12 @@ static tryst_status samples_fit(struct fit_samples *samples,
         status = graph_fit(samples, err, &report, &graph);
     if (status == TRYST_OK)
         status = topo_wrap(graph, err, topo_p);
+    const tryst_probe_info info = {.flows = (int32_t)report.flows,
+                                   .explained = (int32_t)report.explained,
+                                   .groups = (int32_t)report.groups,
+                                   .mesh = report.mesh};
     if (status == TRYST_OK && info_p)
-        *info_p = (tryst_probe_info){.flows = (int32_t)report.flows,
-                                     .explained = (int32_t)report.explained,
-                                     .groups = (int32_t)report.groups,
-                                     .mesh = report.mesh};
+        (void)tryst_sized_write(info_p, &info, sizeof info);
     mem_free(kept);
     mem_free(rounds);
     return status;
@@ -106,6 +108,8 @@ tryst_status tryst_topo_fit(int ranks_count, const char *const *names,
         return TRYST_E_INVALID;
     struct fit_samples samples = {
         .ranks_count = (uint32_t)ranks_count, .names = names, .latency_ns = latency_ns};
-    tryst_status status = samples_fit(&samples, flows, flows_count, &err, info_p, topo_p);
+    tryst_status status = params_check_output(info_p, "tryst_probe_info", &err);
+    if (status == TRYST_OK)
+        status = samples_fit(&samples, flows, flows_count, &err, info_p, topo_p);
     return topo_told(status, &err, error, error_capacity);
 }

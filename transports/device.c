@@ -18,6 +18,7 @@
 #include "core/alloc.h"
 #include "transports/module_load.h"
 #include "tryst/device.h"
+#include "tryst/sized.h"
 
 static const char *kind_module(tryst_memory_kind kind)
 {
@@ -105,12 +106,14 @@ tryst_status tryst_device_describe(const tryst_device *device, tryst_device_info
 {
     if (!device || !info_p)
         return refuse_null("describe a device", device ? "info_p" : "device");
+    if (!tryst_sized_is_set(info_p))
+        return refuse_unsized("describe a device", "info_p");
     tryst_device_info info = {.struct_size = sizeof info,
                               .memory = device->ops->kind,
                               .ordinal = device->ordinal};
     tryst_status status = device->ops->describe(device->ordinal, &info);
     if (status == TRYST_OK)
-        *info_p = info;
+        (void)tryst_sized_write(info_p, &info, sizeof info);
     return result(device, "describe the device", status);
 }
 
@@ -119,12 +122,12 @@ const char *tryst_device_error(const tryst_device *device)
     return device ? device->ops->error_text() : "";
 }
 
-tryst_status tryst_stream_open(const tryst_device *device, int urgent, void **stream_p)
+tryst_status tryst_stream_open(const tryst_device *device, bool urgent, void **stream_p)
 {
     if (!device)
         return refuse_null("open a stream", "device");
     return result(device, "open a stream",
-                  device->ops->stream_open(device->ordinal, urgent != 0, stream_p));
+                  device->ops->stream_open(device->ordinal, urgent, stream_p));
 }
 
 void tryst_stream_close(const tryst_device *device, void *stream)

@@ -19,6 +19,7 @@
 #include "commsched/progress/thread.h"
 #include "commsched/sched/sched.h"
 #include "core/alloc.h"
+#include "core/params.h"
 #include "rails.h"
 #include "rendezvous/live_context.h"
 #include "rendezvous/membership.h"
@@ -54,9 +55,9 @@ static tryst_status config_take(tryst_ctx *ctx, const tryst_open_params *params,
                                 struct err *err)
 {
     ctx->log = (struct log)LOG_INIT;
-    ctx->log.sink = params ? params->log_fn : NULL;
-    ctx->log.arg = params ? params->log_arg : NULL;
-    tryst_status status = params && params->config
+    ctx->log.sink = params->log_fn;
+    ctx->log.arg = params->log_arg;
+    tryst_status status = params->config
                               ? config_copy(params->config->config, &ctx->config)
                               : config_open(&ctx->log, err, &ctx->config);
     if (status != TRYST_OK)
@@ -213,22 +214,29 @@ close_config:
     return status;
 }
 
+/** Report params that were refused: in their own buffer where they have one. */
+static tryst_status open_refused(const tryst_open_params *params, const struct err *err)
+{
+    bool has_error = tryst_sized_is_set(params) &&
+                     TRYST_SIZED_HAS(params, tryst_open_params, error_capacity);
+    error_tell(err, err->status, NULL, has_error ? params->error : NULL,
+               has_error ? params->error_capacity : 0);
+    return err->status;
+}
+
 tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **ctx_p)
 {
     struct err err = ERR_INIT;
+    tryst_open_params own;
     if (!ctx_p)
         return refuse_null("open a context", "ctx_p");
-    if (params && params->struct_size != sizeof *params)
-        return refuse(TRYST_E_INVALID,
-                      "cannot open a context: params->struct_size is %zu; set "
-                      "sizeof(tryst_open_params), %zu",
-                      params->struct_size, sizeof *params);
+    if (params_read(&own, sizeof own, params, "tryst_open_params", &err) != TRYST_OK)
+        return open_refused(params, &err);
     tryst_ctx *ctx = mem_zalloc(sizeof *ctx);
-    tryst_status status = ctx ? ctx_open(ctx, params, &err)
+    tryst_status status = ctx ? ctx_open(ctx, &own, &err)
                               : err_set(&err, TRYST_E_NOMEM, "no memory for the context");
     if (status != TRYST_OK) {
-        error_tell(&err, status, ctx ? &ctx->log : NULL, params ? params->error : NULL,
-                   params ? params->error_capacity : 0);
+        error_tell(&err, status, ctx ? &ctx->log : NULL, own.error, own.error_capacity);
         mem_free(ctx);
         return status;
     }

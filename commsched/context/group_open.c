@@ -16,6 +16,7 @@
 #include "commsched/progress/thread.h"
 #include "context.h"
 #include "core/alloc.h"
+#include "core/params.h"
 #include "core/random.h"
 #include "core/refuse.h"
 #include "rails.h"
@@ -87,8 +88,8 @@ static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *param
     int size = bootstrap_params->size;
     if (!mine)
         return err_set(err, TRYST_E_NOMEM, "no memory for this rank's entry");
-    tryst_status status = entry_make(ctx, bootstrap_params,
-                                     params ? params->device_prefix : NULL, mine, err);
+    tryst_status status =
+        entry_make(ctx, bootstrap_params, params->device_prefix, mine, err);
     if (status == TRYST_OK && size > 1) {
         status = bootstrap_open(bootstrap_params, err, &bootstrap);
         bootstrap_params->listen_fd = -1; /* the bootstrap's now */
@@ -109,7 +110,7 @@ static tryst_status group_gather(tryst_ctx *ctx, const tryst_group_params *param
 static tryst_status group_params_take(tryst_ctx *ctx, const tryst_group_params *params,
                                       struct bootstrap_env *env, struct err *err)
 {
-    if (params && params->allgather) {
+    if (params->allgather) {
         memset(env, 0, sizeof *env);
         env->params.rank = params->rank;
         env->params.size = params->size;
@@ -123,12 +124,12 @@ static tryst_status group_params_take(tryst_ctx *ctx, const tryst_group_params *
             return err_set(err, TRYST_E_INVALID, "rank %d of %d", params->rank,
                            params->size);
     } else {
-        tryst_status status = bootstrap_env_read(
-            ctx->config, params ? params->timeout_ns : 0, &ctx->log, err, env);
+        tryst_status status =
+            bootstrap_env_read(ctx->config, params->timeout_ns, &ctx->log, err, env);
         if (status != TRYST_OK)
             return status;
     }
-    if (params && params->timeout_ns)
+    if (params->timeout_ns)
         env->params.timeout_ns = params->timeout_ns;
     return TRYST_OK;
 }
@@ -191,20 +192,29 @@ free_env:
     return status;
 }
 
+/** Report params that were refused: in their own buffer where they have one. */
+static tryst_status group_refused(const tryst_ctx *ctx, const tryst_group_params *params,
+                                  const struct err *err)
+{
+    bool has_error = tryst_sized_is_set(params) &&
+                     TRYST_SIZED_HAS(params, tryst_group_params, error_capacity);
+    error_tell(err, err->status, &ctx->log, has_error ? params->error : NULL,
+               has_error ? params->error_capacity : 0);
+    return err->status;
+}
+
 tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
                               tryst_group **group_p)
 {
     struct err err = ERR_INIT;
+    tryst_group_params own;
     if (!ctx || !group_p)
         return refuse_null("open a group", ctx ? "group_p" : "ctx");
-    if (params && params->struct_size != sizeof *params)
-        return refuse(TRYST_E_INVALID,
-                      "cannot open a group: params->struct_size is %zu; set "
-                      "sizeof(tryst_group_params), %zu",
-                      params->struct_size, sizeof *params);
     tryst_status status = rendezvous_usable(ctx->rdv);
     if (status != TRYST_OK)
         return refuse_unusable("open a group", status);
+    if (params_read(&own, sizeof own, params, "tryst_group_params", &err) != TRYST_OK)
+        return group_refused(ctx, params, &err);
     if (ctx->group)
         return refuse(TRYST_E_INVALID,
                       "cannot open a group: the context has one; close that first");
@@ -212,7 +222,7 @@ tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
     if (!group)
         return refuse_nomem("open a group");
     group->ctx = ctx;
-    status = group_open(ctx, params, group, &err);
+    status = group_open(ctx, &own, group, &err);
     if (status == TRYST_OK) {
         ctx->group = group;
         if (config_bool(ctx->config, CONFIG_PROGRESS_THREAD))
@@ -222,8 +232,7 @@ tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
         *group_p = group;
         return status;
     }
-    error_tell(&err, status, &ctx->log, params ? params->error : NULL,
-               params ? params->error_capacity : 0);
+    error_tell(&err, status, &ctx->log, own.error, own.error_capacity);
     if (ctx->group)
         tryst_group_close(group);
     else

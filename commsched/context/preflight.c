@@ -69,8 +69,11 @@ struct preflight {
 
 static void report(struct preflight *self, const char *name)
 {
-    const tryst_check_item item = {
-        .name = name, .level = self->level, .text = self->text, .fix = self->fix};
+    const tryst_check_item item = {.struct_size = sizeof item,
+                                   .name = name,
+                                   .level = self->level,
+                                   .text = self->text,
+                                   .fix = self->fix};
     if (!self->stop)
         self->stop = self->fn(self->arg, &item);
     self->level = TRYST_CHECK_OK;

@@ -217,8 +217,10 @@ int tryst_transport_visit(tryst_ctx *ctx,
         const char *name = transport_kind_name((enum transport_kind)kind);
         const struct transport_ops *ops =
             transport_get(ctx, (enum transport_kind)kind, text);
-        tryst_transport_info info = {
-            .name = name, .available = ops != NULL, .reason = text};
+        tryst_transport_info info = {.struct_size = sizeof info,
+                                     .name = name,
+                                     .available = ops != NULL,
+                                     .reason = text};
         for (uint32_t i = 0; ops && i < ctx->wiring->rails.count; i++)
             info.rails += ctx->wiring->rails.all[i]->ops == ops;
         stop = fn(arg, &info);

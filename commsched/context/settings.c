@@ -13,6 +13,7 @@
 #include "commsched/progress/progress.h"
 #include "core/alloc.h"
 #include "core/err.h"
+#include "core/params.h"
 #include "core/refuse.h"
 #include "core/trace_json.h"
 #include "core/trace_text.h"
@@ -98,10 +99,10 @@ tryst_status tryst_launch_find(const tryst_config *config, tryst_launch *launch_
     struct err err = ERR_INIT;
     struct launch launch;
     struct config *own = NULL;
-    tryst_status status = TRYST_OK;
     if (!launch_p)
         return refuse_null("find the launcher", "launch_p");
-    if (!config)
+    tryst_status status = params_check_output(launch_p, "tryst_launch", &err);
+    if (status == TRYST_OK && !config)
         status = config_open(NULL, &err, &own);
     if (status == TRYST_OK)
         status = launch_detect(config ? config->config : own, getenv, &err, &launch);
@@ -109,12 +110,25 @@ tryst_status tryst_launch_find(const tryst_config *config, tryst_launch *launch_
     if (status != TRYST_OK)
         return error_copy(status, &err, error, error_capacity);
     _Static_assert(sizeof launch_p->why == sizeof launch.why, "one text");
-    *launch_p = (tryst_launch){.launcher = launcher_name(launch.launcher),
-                               .rank = launch.rank,
-                               .size = launch.size,
-                               .local_rank = launch.local_rank,
-                               .local_size = launch.local_size};
-    memcpy(launch_p->why, launch.why, sizeof launch_p->why);
+    tryst_launch found = {.launcher = launcher_name(launch.launcher),
+                          .rank = launch.rank,
+                          .size = launch.size,
+                          .local_rank = launch.local_rank,
+                          .local_size = launch.local_size};
+    memcpy(found.why, launch.why, sizeof found.why);
+    (void)tryst_sized_write(launch_p, &found, sizeof found);
+    return TRYST_OK;
+}
+
+tryst_status tryst_config_get(const tryst_config *config, const char *name,
+                              tryst_config_item *item_p)
+{
+    tryst_config_item item;
+    if (!config || !name || !item_p || !tryst_sized_is_set(item_p))
+        return TRYST_E_INVALID;
+    if (!config_find(config->config, name, &item))
+        return TRYST_E_CONFIG;
+    (void)tryst_sized_write(item_p, &item, sizeof item);
     return TRYST_OK;
 }
 
@@ -199,15 +213,20 @@ tryst_status tryst_trace_write(tryst_ctx *ctx, int fd)
 /* The peer is the progress domain's. A thread that is stuck in there for longer keeps it still. */
 tryst_status tryst_group_peer(const tryst_group *group, int rank, tryst_peer_info *info_p)
 {
+    tryst_peer_info info;
     if (!group || !info_p)
         return refuse_null("describe a peer", group ? "info_p" : "group");
+    if (!tryst_sized_is_set(info_p))
+        return refuse_unsized("describe a peer", "info_p");
     tryst_ctx *ctx = rendezvous_group_ctx(group);
     if (is_forked(ctx))
         return refuse_unusable("describe a peer", TRYST_E_FORKED);
     bool taken = !op_callback_runs() && progress_lock_take(ctx, DUMP_NS);
-    tryst_status status = rendezvous_group_peer(group, rank, info_p);
+    tryst_status status = rendezvous_group_peer(group, rank, &info);
     if (taken)
         progress_lock_put(ctx);
+    if (status == TRYST_OK)
+        (void)tryst_sized_write(info_p, &info, sizeof info);
     return status;
 }
 

@@ -296,27 +296,42 @@ const char *config_environment(enum config_id id)
     return rows[id].environment;
 }
 
+static tryst_config_item entry_item(const struct config *config, enum config_id id)
+{
+    static const char *const origins[] = {"default", "environment", "set"};
+    const struct config_row *row = &rows[id];
+    const char *text = entry_text(config, id);
+    return (tryst_config_item){
+        .struct_size = sizeof(tryst_config_item),
+        .name = row->name,
+        .environment = row->environment,
+        .type = value_type_name(row->type),
+        .value = row->flags & CONFIG_SECRET && *text ? "(set)" : text,
+        .origin = origins[config_source(config, id)],
+        .fallback = row->fallback,
+        .allowed = row->allowed,
+        .help = row->help,
+    };
+}
+
 int config_visit(const struct config *config,
                  int (*fn)(void *arg, const tryst_config_item *item), void *arg)
 {
-    static const char *const origins[] = {"default", "environment", "set"};
     int answer = 0;
     for (enum config_id id = 0; id < CONFIG_COUNT && answer == 0; id++) {
-        const struct config_row *row = &rows[id];
-        const char *text = entry_text(config, id);
-        answer =
-            fn(arg, &(tryst_config_item){
-                        .name = row->name,
-                        .environment = row->environment,
-                        .type = value_type_name(row->type),
-                        .value = row->flags & CONFIG_SECRET && *text ? "(set)" : text,
-                        .origin = origins[config_source(config, id)],
-                        .fallback = row->fallback,
-                        .allowed = row->allowed,
-                        .help = row->help,
-                    });
+        const tryst_config_item item = entry_item(config, id);
+        answer = fn(arg, &item);
     }
     return answer;
+}
+
+bool config_find(const struct config *config, const char *name, tryst_config_item *item_p)
+{
+    enum config_id id = row_find(name, strlen(name));
+    if (id == CONFIG_COUNT)
+        return false;
+    *item_p = entry_item(config, id);
+    return true;
 }
 
 /* ------------------------------------------------------------------- equal on all ranks

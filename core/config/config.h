@@ -96,6 +96,11 @@ const char *config_environment(enum config_id id); /* "TRYST_WINDOW_BYTES" */
 int config_visit(const struct config *config,
                  int (*fn)(void *arg, const tryst_config_item *item), void *arg);
 
+/* One row by its name in either form, as config_visit shows it; false for an unknown name. Strings are
+ * valid until the value is set again or the config closed. */
+bool config_find(const struct config *config, const char *name,
+                 tryst_config_item *item_p);
+
 /* The values of the rows that must be equal on all ranks, in table order, each as a number
  * (a STRING as its hash): how many there are, of which `capacity` are written. */
 size_t config_agreed(const struct config *config, uint64_t *values_p, size_t capacity);

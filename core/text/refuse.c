@@ -91,6 +91,12 @@ tryst_status refuse_null(const char *call, const char *name)
     return refuse(TRYST_E_INVALID, "cannot %s: %s is NULL", call, name);
 }
 
+tryst_status refuse_unsized(const char *call, const char *name)
+{
+    return refuse(TRYST_E_INVALID,
+                  "cannot %s: %s->struct_size is not set; set it with sizeof", call, name);
+}
+
 tryst_status refuse_nomem(const char *call)
 {
     return refuse(TRYST_E_NOMEM, "cannot %s: out of memory", call);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file data.h
- *  Training data: the bytes of any file, read in windows.
+ *  Training data: the bytes of any file, read in windows. Library: libtryst_pipeline.
  *
  *  Row `row` of micro-batch `microbatch` of step `step` is a window of seq + 1 bytes at
  *  an offset that a seeded generator gives for (seed, step, microbatch, row) alone. So

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file key.h
- *  Keys: the names under which a send and a receive meet.
+ *  Keys: the names under which a send and a receive meet. Library: libtryst.
  *
  *  The form is TensorFlow's (framework/rendezvous.h, Rendezvous::CreateKey):
  *
@@ -10,6 +10,9 @@
  *  The device prefix of `src_device` names the producing rank, that of `dst_device` the
  *  consuming one; prefixes are compared by whole path components. The step is not part of
  *  the key.
+ *
+ *  An edge is one or more bytes, any but ';' and zero: spaces, '/' and UTF-8 are allowed, and
+ *  nothing is interpreted. Its longest is what leaves the whole key within TRYST_KEY_MAX.
  */
 #ifndef TRYST_KEY_H
 #define TRYST_KEY_H
@@ -26,6 +29,7 @@ typedef struct tryst_view {
 
 /** A parsed key. All views point into the string that was parsed. */
 typedef struct tryst_parsed_key {
+    size_t struct_size;
     tryst_view src_device;
     uint64_t src_incarnation;
     tryst_view dst_device;
@@ -35,6 +39,7 @@ typedef struct tryst_parsed_key {
 
 /** Where and why a key does not parse. `reason` is a static string. */
 typedef struct tryst_key_error {
+    size_t struct_size;
     size_t position; /**< byte offset of the first character that is wrong */
     const char *reason;
 } tryst_key_error;
@@ -52,6 +57,7 @@ typedef struct tryst_key_error {
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK     `*parsed_p` is filled
  *           TRYST_E_KEY  `*error_p` (if not NULL) says where and why
+ *           TRYST_E_INVALID  the struct_size of an output is not set
  */
 TRYST_API tryst_status tryst_key_parse(const char *key, tryst_parsed_key *parsed_p,
                                        tryst_key_error *error_p);
@@ -64,9 +70,9 @@ TRYST_API tryst_status tryst_key_parse(const char *key, tryst_parsed_key *parsed
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK         `key` holds the terminated key
  *           TRYST_E_INVALID  a rank is out of range, `edge` is empty or holds ';', a prefix
- *                            does not end with its task, or `capacity` is too small
- *                            (TRYST_KEY_MAX + 1 always suffices for an edge under 256
- *                            bytes and a prefix under 256)
+ *                            does not end with its task, the key is longer than
+ *                            TRYST_KEY_MAX, or `capacity` is too small (TRYST_KEY_MAX + 1
+ *                            always suffices; an edge and prefixes under 256 bytes each fit)
  *           TRYST_E_FORKED
  */
 TRYST_API tryst_status tryst_key_build(const tryst_group *group, int src_rank,
@@ -89,7 +95,7 @@ TRYST_API tryst_status tryst_key_make(tryst_group *group, int src_rank, int dst_
 
 /** Parse, check and hash `key` once, for use in many steps of `group`.
  *
- *  Owns:    the caller owns `*key_p` and puts it back with tryst_key_release; operations
+ *  Owns:    the caller owns `*key_p` and releases it by tryst_key_release; operations
  *           keep what they need, so it may be released while they are pending.
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK
@@ -102,7 +108,7 @@ TRYST_API tryst_status tryst_key_prepare(tryst_group *group, const char *key,
 /** The prepared key's string, valid until it is released. "" for NULL. */
 TRYST_API const char *tryst_key_string(const tryst_key *key);
 
-/** Give a prepared key back. NULL is allowed. */
+/** Release a prepared key. NULL is allowed. */
 TRYST_API void tryst_key_release(tryst_key *key);
 
 TRYST_END_DECLS

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file pipeline.h
  *  Pipeline-parallel training: schedules as programs, and one engine that runs them all.
+ *  Library: libtryst_pipeline.
  *
  *  A *program* is a list of compute actions per rank. Transfers are not in it: what an
  *  action needs follows from its kind, and each transfer meets by key (stage,
@@ -99,7 +100,7 @@ TRYST_API tryst_status tryst_program_open(int ranks_count, int stages_count,
                                           int microbatches_count,
                                           tryst_program **program_p);
 
-/** Give a program back, after the engines that run it. NULL is allowed. */
+/** Close a program, after the engines that run it. NULL is allowed. */
 TRYST_API void tryst_program_close(tryst_program *program);
 
 /** Append one action to a rank's list. Only ranges are checked here; tryst_program_check
@@ -247,6 +248,7 @@ typedef struct tryst_sim_event {
 } tryst_sim_event;
 
 typedef struct tryst_sim {
+    size_t struct_size;
     double makespan_s;
     double bubble_makespan; /**< mean over the ranks */
     double bubble_span;
@@ -258,15 +260,15 @@ typedef struct tryst_sim {
 
 /** Simulate one run of a checked program. Deterministic.
  *
- *  Owns:    the caller owns `*sim_p` and closes it.
+ *  Owns:    the caller owns `*sim_p`, for tryst_sim_free.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a negative cost, no costs),
  *           TRYST_E_PROGRAM (the program cannot come to its end)
  */
 TRYST_API tryst_status tryst_program_simulate(const tryst_program *program,
                                               const tryst_sim_params *params,
                                               tryst_sim **sim_p);
-/** Give a simulation and all its arrays back. NULL is allowed. */
-TRYST_API void tryst_sim_close(tryst_sim *sim);
+/** Free a simulation and all its arrays. NULL is allowed. */
+TRYST_API void tryst_sim_free(tryst_sim *sim);
 
 /* ----------------------------------------------------------------------------------- *
  *  Timeline
@@ -421,6 +423,7 @@ TRYST_API const char *tryst_engine_cause(const tryst_engine *engine);
 
 /** What this rank did since it was opened, or since the last tryst_engine_stats_reset. */
 typedef struct tryst_engine_stats {
+    size_t struct_size;
     uint64_t steps_count;
     uint64_t begin_ns; /**< tryst_now_ns when the first step began */
     uint64_t end_ns;   /**< and when the last one ended */
@@ -439,9 +442,9 @@ typedef struct tryst_engine_stats {
     uint64_t action_cpu_ns[8];
 } tryst_engine_stats;
 
-/** What this rank did so far; all zero for NULL. */
-TRYST_API void tryst_engine_stats_get(const tryst_engine *engine,
-                                      tryst_engine_stats *stats_p);
+/** Read this rank's figures so far. TRYST_OK, TRYST_E_INVALID */
+TRYST_API tryst_status tryst_engine_stats_get(const tryst_engine *engine,
+                                              tryst_engine_stats *stats_p);
 /** Begin to count anew; peaks stay. */
 TRYST_API void tryst_engine_stats_reset(tryst_engine *engine);
 

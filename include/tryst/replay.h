@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file replay.h
  *  The oracle for every schedule: one process that runs the same program in a plain loop.
+ *  Library: libtryst_pipeline.
  *
  *  It takes the actions of all ranks in turn, each as soon as its inputs exist, with activations
  *  in plain arrays. It shares nothing with the engine or with the rendezvous, so what both get
@@ -48,6 +49,7 @@ TRYST_API tryst_status tryst_replay(const tryst_replay_params *params);
 
 /** What a run leaves behind. */
 typedef struct tryst_replay_result {
+    size_t struct_size;
     const double *losses; /**< [steps_count] */
     const float *weights; /**< [weights_count], in layer order; NULL: not compared */
 } tryst_replay_result;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file stage.h
- *  Stages: the consecutive layers of a model that one rank computes.
+ *  Stages: the consecutive layers of a model that one rank computes. Library: libtryst_pipeline.
  *
  *  A stage is a table of functions (forward, backward, update, …) behind a base struct,
  *  so that the engine and the replay know nothing about models. `tryst_stage_open` builds
  *  the host stages of this library from a `tryst_model`; a stage of your own embeds
- *  `tryst_stage` as its first member and fills in the table.
+ *  `tryst_stage` as its first member and fills in the table. Its functions get works, and
+ *  fill in costs, of any version: tryst_sized_view and tryst_sized_write (tryst/sized.h) bring
+ *  them to the version that it was built for and back.
  *
  *  The life of one micro-batch at one stage is one `tryst_stage_work`, whose fields the
  *  caller fills in as tensors appear:
@@ -41,6 +43,7 @@
 #ifndef TRYST_STAGE_H
 #define TRYST_STAGE_H
 
+#include <stdbool.h>
 #include <tryst/types.h>
 
 TRYST_BEGIN_DECLS
@@ -80,7 +83,8 @@ typedef struct tryst_model {
 /** Read "mlp", "gpt" or "sleep:F_ms,B_ms" (decimals allowed) into `model->kind` and the
  *  sleep times; the other fields are left as they are.
  *
- *  Returns: TRYST_OK, or TRYST_E_CONFIG and a sentence in `error` (where capacity > 0).
+ *  Returns: TRYST_OK; or TRYST_E_CONFIG, or TRYST_E_INVALID for the struct_size of `model`, and a
+ *           sentence in `error` (where capacity > 0).
  */
 TRYST_API tryst_status tryst_model_parse(const char *text, tryst_model *model,
                                          char *error, size_t error_capacity);
@@ -147,8 +151,8 @@ typedef struct tryst_stage tryst_stage;
 typedef struct tryst_stage_info {
     size_t struct_size;
     tryst_layers layers;
-    int32_t is_first;
-    int32_t is_last;
+    bool is_first;
+    bool is_last;
     /** First stage: the windows' bytes, U8 [microbatch_size, seq] (count 0: needs no
      *  data). Else the output of the stage before. grad_input has the same shape (none on
      *  the first). */
@@ -164,7 +168,7 @@ typedef struct tryst_stage_info {
     uint64_t kept_bytes;    /**< what backward_input leaves for backward_weight */
     uint64_t weights_count; /**< parameters (elements) of this stage */
     int32_t versions_count; /**< weight versions held */
-    int32_t split_backward; /**< 1 where backward_input and backward_weight exist */
+    bool split_backward;    /**< backward_input and backward_weight exist */
     /** Where the buffers of a work are: input, target, output, saved, grad_output,
      *  grad_input and kept. Host: calls are complete when they return, and events are
      *  ignored. Else they have only been enqueued then. */
@@ -223,6 +227,7 @@ typedef struct tryst_stage_cost {
 /** One parameter tensor of a stage. Pointers live as long as the stage; their contents
  *  change with updates. */
 typedef struct tryst_parameter {
+    size_t struct_size;
     const char *name; /**< "blocks.3.attention.qkv.weight"; valid during the visit */
     int32_t layer; /**< layer of the model; -1 embedding, `layers` final norm and head */
     int32_t rank;  /**< 1 or 2 dimensions */
@@ -309,14 +314,13 @@ typedef struct tryst_stage_params {
     /** Where the stage computes [host]. What is not host loads the module of that kind. */
     tryst_memory_kind memory;
     int32_t device; /**< ordinal [0] */
-    /** 1: the device stage's code over its plain C kernels, in host memory (slow, and equal on
+    /** The device stage's code over its plain C kernels, in host memory (slow, and equal on
      *  every machine). `memory` must be host. */
-    int32_t reference;
+    bool reference;
     tryst_precision precision; /**< of a device stage; the host stages are F32 */
-    /** 1: forward leaves only the layers' inputs in `saved`, and backward computes the rest
+    /** Forward leaves only the layers' inputs in `saved`, and backward computes the rest
      *  once more. Bits are the same. Device stages alone. */
-    int32_t recompute;
-    int32_t reserved2;
+    bool recompute;
     /** Device stages: the most that this stage may allocate for itself, 0: what is free. */
     uint64_t memory_bytes_max;
     /** Device stages: how long open, parameter_visit and close wait for the device [10 minutes].
@@ -365,7 +369,7 @@ TRYST_API tryst_status tryst_stage_open(const tryst_model *model, tryst_layers l
                                         const tryst_stage_params *params,
                                         tryst_stage **stage_p);
 
-/** Give a stage of any kind back. NULL is allowed. */
+/** Close a stage of any kind. NULL is allowed. */
 TRYST_API void tryst_stage_close(tryst_stage *stage);
 
 /** Say which BLAS computes, and by which of its kernels: "OpenBLAS, SkylakeX kernels, 1 thread".

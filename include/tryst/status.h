@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file status.h
- *  Every outcome that Tryst can report, in one list.
+ *  Every outcome that Tryst can report, in one list. Library: libtryst.
  *
  *  Values are fixed for ever and never reused. They come in bands that say what died, so
  *  that a caller can decide from the number alone how far the damage goes:

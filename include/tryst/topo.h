@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file topo.h
  *  Topology and plans: see a machine or a cluster as one graph, and plan trees over it that are
- *  provably near what its links allow.
+ *  provably near what its links allow. Library: libtryst.
  *
  *  A *topology* is a graph of nodes and directed links, some of whose nodes are *ranks*. It is
  *  detected, or read from a file: the dump that tryst_topo_write makes, a cluster JSON (below), or
@@ -34,6 +34,7 @@
 #ifndef TRYST_TOPO_H
 #define TRYST_TOPO_H
 
+#include <stdbool.h>
 #include <tryst/types.h>
 
 TRYST_BEGIN_DECLS
@@ -86,7 +87,7 @@ TRYST_API void tryst_topo_close(tryst_topo *topo);
  *  "xml" (hwloc's), "nccl-xml". A `plan` of this topology (NULL: none) is drawn over it by "svg" and
  *  "dot" and told by "text".
  *
- *  Owns:    `*text_p`, terminated, is the caller's, for tryst_topo_text_free.
+ *  Owns:    `*text_p`, terminated, is the caller's, for tryst_text_free.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
  *           TRYST_E_UNSUPPORTED  no such format, or this build cannot write it
  */
@@ -94,8 +95,8 @@ TRYST_API tryst_status tryst_topo_write(const tryst_topo *topo, const char *form
                                         const tryst_plan *plan, char **text_p,
                                         char *error, size_t error_capacity);
 
-/** Gives back a text of this header. NULL is allowed. */
-TRYST_API void tryst_topo_text_free(char *text);
+/** Free a text of this header. NULL is allowed. */
+TRYST_API void tryst_text_free(char *text);
 
 /** How many ranks there are; they are numbered from 0, in the file's order. */
 TRYST_API int tryst_topo_ranks(const tryst_topo *topo);
@@ -169,6 +170,7 @@ TRYST_API void tryst_plan_close(tryst_plan *plan);
 
 /** What a plan comes to. Times are seconds per byte; INFINITY where there is no ring. */
 typedef struct tryst_plan_info {
+    size_t struct_size;
     tryst_plan_op op;
     int32_t ranks_count, trees_count;
     int32_t depth_max;       /**< the deepest tree's edges from root to leaf */
@@ -180,11 +182,12 @@ typedef struct tryst_plan_info {
     uint64_t digest; /**< of operation, trees and shares: equal plans have equal ones */
 } tryst_plan_info;
 
-/** All zero for NULL. */
-TRYST_API void tryst_plan_info_get(const tryst_plan *plan, tryst_plan_info *info_p);
+/** Read a plan's figures. TRYST_OK, TRYST_E_INVALID */
+TRYST_API tryst_status tryst_plan_info_get(const tryst_plan *plan,
+                                           tryst_plan_info *info_p);
 
 /** The plan as JSON, in Gbit and seconds per Gbit (`tryst-topo plan --help` shows one). The text is
- *  the caller's, for tryst_topo_text_free. TRYST_OK, TRYST_E_NOMEM. */
+ *  the caller's, for tryst_text_free. TRYST_OK, TRYST_E_NOMEM. */
 TRYST_API tryst_status tryst_plan_json(const tryst_plan *plan, char **text_p, char *error,
                                        size_t error_capacity);
 
@@ -210,6 +213,7 @@ TRYST_API tryst_status tryst_plan_verify(const tryst_topo *topo, const char *jso
 
 /** Which way data goes from rank `from` to rank `to`. */
 typedef struct tryst_route_info {
+    size_t struct_size;
     int32_t hops;            /**< links */
     double routes;           /**< how many equal ones share the data */
     double bytes_per_s;      /**< of one flow alone; INFINITY when no link limits */
@@ -229,7 +233,7 @@ TRYST_API tryst_status tryst_topo_route(const tryst_topo *topo, int from, int to
                                         size_t error_capacity);
 
 /** The same for people, with each link of the route and its share, and how long `bytes` take. The
- *  text is the caller's, for tryst_topo_text_free. Same errors. */
+ *  text is the caller's, for tryst_text_free. Same errors. */
 TRYST_API tryst_status tryst_topo_explain(const tryst_topo *topo, int from, int to,
                                           uint64_t bytes, char **text_p, char *error,
                                           size_t error_capacity);
@@ -268,7 +272,7 @@ typedef struct tryst_place_params {
  *  `topo` NULL, or devices that it does not have: nothing is known of their links.
  *  Owns:    `devices` has room for `ranks_count` and receives each rank's ordinal; `*text_p` (NULL:
  *           not wanted), a line that says what was chosen and why, is the caller's, for
- *           tryst_topo_text_free.
+ *           tryst_text_free.
  *  Blocks:  for the computation, which is bounded: a million tries at most.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (no ranks, no devices, a pair of others)
  */
@@ -306,11 +310,12 @@ TRYST_API void tryst_probe_flows_free(tryst_probe_flow *flows);
 
 /** How well a fitted topology agrees with what was measured. */
 typedef struct tryst_probe_info {
+    size_t struct_size;
     int32_t flows; /**< of all rounds */
     int32_t
         explained; /**< those that were as fast as a full link of the topology lets them */
     int32_t groups; /**< wires that several ranks share: trunks, interfaces */
-    int32_t mesh;   /**< 1: no switch, a wire for each pair */
+    bool mesh;      /**< no switch, a wire for each pair */
 } tryst_probe_info;
 
 /** The topology that explains what the flows got: the fewest switches and shared wires between the

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file tryst.h
  *  Tryst: transfers that meet by key. This header is the manual; read it top to bottom.
+ *  Library: libtryst, as status.h, types.h, key.h, device.h, pool.h, topo.h and live.h;
+ *  libtryst_pipeline has stage.h, pipeline.h, data.h, weights.h and replay.h.
  *
  *  The life of a program:
  *
@@ -16,8 +18,13 @@
  *  Rules that hold everywhere:
  *   - Calls are thread-safe. Nothing blocks but tryst_group_open, the waits, and the
  *     closes of a group and a context, and each of these has a deadline.
- *   - Parameter structs carry `struct_size` (set it with sizeof); a zero field means its
- *     default; NULL means "all defaults".
+ *   - Structs begin with `struct_size`: set it with sizeof, in outputs too. Programs and
+ *     libraries of different versions then work together, by the rule in tryst/sized.h. A zero
+ *     field means its default; NULL for params means "all defaults". What callbacks receive is
+ *     the library's, and may be longer than this header's.
+ *   - Giving back has three words: `_close` what was opened (loaded, parsed, generated, fitted),
+ *     `_release` a handle that operations may still use (operations, keys, registrations: the
+ *     last user frees), `_free` memory. NULL is allowed in each.
  *   - Progress is made by whoever waits, by tryst_progress, or by a background thread
  *     (TRYST_PROGRESS_THREAD=1). Where ranks answer each other with small tensors, a
  *     thread of the library acknowledges what a rank has received while it is elsewhere
@@ -51,7 +58,17 @@ TRYST_BEGIN_DECLS
 #define TRYST_VERSION_MINOR 1
 #define TRYST_VERSION_PATCH 0
 
-/** Version of the library that is loaded: major << 16 | minor << 8 | patch. */
+/** A version as one number, for comparisons. */
+#define TRYST_VERSION_NUMBER(major, minor, patch) ((major) << 16 | (minor) << 8 | (patch))
+/** The version of these headers. */
+#define TRYST_VERSION \
+    TRYST_VERSION_NUMBER(TRYST_VERSION_MAJOR, TRYST_VERSION_MINOR, TRYST_VERSION_PATCH)
+/** True if these headers are of that version or a later one; also in #if. Of the library that is
+ *  loaded: tryst_version() >= TRYST_VERSION_NUMBER(major, minor, patch). */
+#define TRYST_VERSION_AT_LEAST(major, minor, patch) \
+    (TRYST_VERSION >= TRYST_VERSION_NUMBER(major, minor, patch))
+
+/** Version of the library that is loaded, as TRYST_VERSION. */
 TRYST_API uint32_t tryst_version(void);
 /** The same as text, "0.1.0". Static. */
 TRYST_API const char *tryst_version_string(void);
@@ -115,12 +132,13 @@ TRYST_API tryst_status tryst_config_set(tryst_config *config, const char *name,
                                         const char *value, char *error,
                                         size_t error_capacity);
 
-/** Give a configuration back. Contexts that were opened with it have their own copy. NULL is
+/** Close a configuration. Contexts that were opened with it have their own copy. NULL is
  *  allowed. */
 TRYST_API void tryst_config_close(tryst_config *config);
 
 /** One configuration value as it stands. Strings are valid during the visit. */
 typedef struct tryst_config_item {
+    size_t struct_size;
     const char *name;        /**< "window_bytes" */
     const char *environment; /**< "TRYST_WINDOW_BYTES" */
     const char *type;        /**< "BYTES", "TIME", "ENUM", "BOOL", "INT", "STRING" */
@@ -136,6 +154,14 @@ typedef struct tryst_config_item {
 TRYST_API int tryst_config_visit(const tryst_config *config,
                                  int (*fn)(void *arg, const tryst_config_item *item),
                                  void *arg);
+
+/** Read one setting by name, in either form ("window_bytes", "TRYST_WINDOW_BYTES"). Strings are
+ *  valid until the setting is set again or the configuration closed.
+ *
+ *  Thread:  one at a time for a configuration. Never blocks.
+ *  Returns: TRYST_OK, TRYST_E_INVALID, or TRYST_E_CONFIG (no such setting) */
+TRYST_API tryst_status tryst_config_get(const tryst_config *config, const char *name,
+                                        tryst_config_item *item_p);
 
 /* ------------------------------------------------------------------------------------------- *
  *  Launchers
@@ -161,6 +187,7 @@ TRYST_API int tryst_config_visit(const tryst_config *config,
 
 /** What launched this process. */
 typedef struct tryst_launch {
+    size_t struct_size;
     /** "none" (it is alone), "tryst" (TRYST_RANK and TRYST_SIZE: tryst-run, or by hand),
      *  "torchrun", "hydra", "pmix", "openmpi", "slurm". Static. */
     const char *launcher;
@@ -217,8 +244,8 @@ TRYST_API tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **c
  */
 TRYST_API void tryst_close(tryst_ctx *ctx);
 
-/** The context's clock in nanoseconds (CLOCK_MONOTONIC): deadlines and traces count in
- *  it. */
+/** The context's clock in nanoseconds (CLOCK_MONOTONIC): traces count in it. Deadlines and
+ *  time-outs are relative to the call that takes them. */
 TRYST_API uint64_t tryst_now_ns(const tryst_ctx *ctx);
 
 /* ------------------------------------------------------------------------------------------- *
@@ -248,7 +275,8 @@ typedef struct tryst_group_params {
     size_t error_capacity;
 } tryst_group_params;
 
-/** Bring the ranks together: the group of all ranks of the job. Once per context.
+/** Bring the ranks together: the group of all ranks of the job. One at a time for a context: after
+ *  a close, or a failure, it may open another.
  *
  *  With TRYST_SIZE=1, or no launcher, the group is this rank alone and nothing is contacted.
  *  Blocks:  until all ranks have come, or the deadline; not from a callback.
@@ -282,8 +310,9 @@ TRYST_API int tryst_group_local_size(const tryst_group *group);
 
 /** What is known of one rank. Strings are valid until the group closes. */
 typedef struct tryst_peer_info {
+    size_t struct_size;
     int32_t rank;
-    int32_t alive; /**< 0 once it was given up or has left */
+    bool alive; /**< false once the rank was given up or has left */
     uint64_t incarnation;
     const char *device_prefix;
     const char *host;      /**< host name that it announced */
@@ -307,8 +336,8 @@ TRYST_API tryst_status tryst_group_peer(const tryst_group *group, int rank,
  *  Step
  * ------------------------------------------------------------------------------------------- */
 
-/** Open a scope for keys. Ids are equal on all ranks and increase; several may be open.
- *  What peers sent for it before it was opened here has waited, within bounds.
+/** Open a scope for keys. Ids are equal on all ranks and increase, from any number (0 too) and
+ *  with any gaps; several steps may be open. What peers sent for it before it was opened here has waited, within bounds.
  *
  *  Returns: TRYST_OK, TRYST_E_INVALID (id not above the newest), TRYST_E_NOMEM,
  *           TRYST_E_FORKED, TRYST_E_CONTEXT
@@ -404,9 +433,12 @@ typedef tryst_status (*tryst_alloc_fn)(void *arg, tryst_tensor *tensor);
 typedef struct tryst_op_params {
     size_t struct_size;
     uint32_t flags;
-    int32_t priority; /**< smaller is more urgent; the more urgent side wins */
-    /** After this long, cancel: the operation then ends with TRYST_E_DEADLINE as soon as
-     *  its buffer is the caller's again and the peer has agreed. 0: none. */
+    /** Smaller is more urgent; the more urgent side wins. Ignored without TRYST_OP_PRIORITY in
+     *  `flags`. */
+    int32_t priority;
+    /** This long after the submission, cancel: the operation then ends with TRYST_E_DEADLINE as
+     *  soon as its buffer is the caller's again and the peer has agreed. Progress applies
+     *  deadlines: without a wait, tryst_progress or a background thread none passes. 0: none. */
     uint64_t deadline_ns;
     tryst_op_fn callback;
     void *arg;
@@ -421,7 +453,8 @@ typedef struct tryst_op_params {
  *  copied when they leave, but `tensor->data` stays the library's until the operation
  *  completes, which is when the consumer has all bytes.
  *
- *  Owns:    the bytes are the library's until completion; `key` and `*tensor` are copied.
+ *  Owns:    the bytes are the library's until completion; `key` and `*tensor` are copied. The
+ *           caller releases `*op_p`; `op_p` NULL detaches at once, as tryst_op_release does.
  *  Thread:  any. Never blocks, never says "try again".
  *  Returns: TRYST_OK             submitted; the outcome arrives with the operation
  *           TRYST_E_KEY          does not parse, or its source is not this rank
@@ -530,7 +563,7 @@ TRYST_API tryst_status tryst_op_reprioritize(tryst_op *op, int32_t priority);
  *           thread), TRYST_E_FORKED, TRYST_E_CONTEXT */
 TRYST_API tryst_status tryst_op_stream_wait(tryst_op *op, int32_t device, void *stream);
 
-/** Give the handle back. Before completion it detaches: the operation goes on, its buffer
+/** Release the handle. Before completion it detaches: the operation goes on, its buffer
  *  stays the library's until then, and its callback still runs. NULL is allowed. Any thread; from a
  *  callback too. Never blocks. */
 TRYST_API void tryst_op_release(tryst_op *op);
@@ -561,7 +594,8 @@ TRYST_API int tryst_progress(tryst_ctx *ctx);
  *  tryst_progress has something to do, timers included. -1 in a forked child. */
 TRYST_API int tryst_event_fd(tryst_ctx *ctx);
 
-/** Prepare to sleep on tryst_event_fd: whatever happens from here on makes it readable.
+/** Prepare to sleep on tryst_event_fd: it becomes readable by anything that happens after this
+ *  call, a submission on any thread included.
  *
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK     sleep
@@ -623,8 +657,9 @@ TRYST_API int tryst_counter_visit(const tryst_ctx *ctx,
 
 /** One transport as this process sees it. */
 typedef struct tryst_transport_info {
+    size_t struct_size;
     const char *name;
-    int32_t available;  /**< 1 usable here */
+    bool available;     /**< usable here */
     int32_t rails;      /**< workers opened, 0 while unused */
     const char *reason; /**< what was found, or why it is not available */
 } tryst_transport_info;
@@ -643,6 +678,7 @@ typedef enum tryst_check_level {
 } tryst_check_level;
 
 typedef struct tryst_check_item {
+    size_t struct_size;
     const char *name; /**< "locked memory" */
     tryst_check_level level;
     const char *text; /**< what was found */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file types.h
- *  The handles and plain types that every public header shares.
+ *  The handles and plain types that every public header shares. Library: libtryst.
  */
 #ifndef TRYST_TYPES_H
 #define TRYST_TYPES_H
@@ -95,6 +95,7 @@ typedef struct tryst_tensor {
  *  Strings are the library's and valid until the operation is released (or the step
  *  closed). */
 typedef struct tryst_error {
+    size_t struct_size;
     tryst_status status;        /**< what this operation reports */
     tryst_status origin_status; /**< what the origin reported first */
     int32_t origin_rank;        /**< rank where it began, -1 where unknown */

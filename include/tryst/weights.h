@@ -3,7 +3,7 @@
  *  The weights of a whole model as one array: fp32, little-endian, tensor after tensor in
  *  layer order, without gaps. Stages are consecutive layers, so the array is what
  *  tryst_stage_weights_copy gives for stage 0, 1, … one behind the other, wherever they
- *  ran.
+ *  ran. Library: libtryst_pipeline.
  */
 #ifndef TRYST_WEIGHTS_H
 #define TRYST_WEIGHTS_H

@@ -37,7 +37,8 @@ tryst_parameter layer_parameter(const layer_ops *ops, int32_t index,
                                 const layer_tensor *tensor, char name[LAYER_NAME_MAX])
 {
     layer_tensor_name(ops, index, tensor->name, name);
-    return (tryst_parameter){.name = name,
+    return (tryst_parameter){.struct_size = sizeof(tryst_parameter),
+                             .name = name,
                              .layer = index,
                              .rank = tensor->rank,
                              .shape = {tensor->shape[0], tensor->shape[1]},

@@ -21,6 +21,7 @@
 #include "pipeline/base/memory.h"
 
 #include <assert.h>
+#include <tryst/sized.h>
 
 /* ---- passes -------------------------------------------------------------------------------- */
 
@@ -169,11 +170,13 @@ static void stage_mark_wait(device_stage *stage, const void *kept)
 
 /* ---- forward and backward ------------------------------------------------------------------ */
 
-static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_work *work)
+static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_work *given)
 {
     device_stage *stage = (device_stage *)base;
-    assert(work->output);
-    if (!stage_begin(stage, DEVICE_COMPUTE, work)) {
+    tryst_stage_work room;
+    const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
+    assert(!work || work->output);
+    if (!work || !stage_begin(stage, DEVICE_COMPUTE, work)) {
         return TRYST_E_INVALID;
     }
     for (int32_t i = 0; i < stage->layout.layers_count; i++) {
@@ -220,10 +223,15 @@ static void stage_backward_layers(device_stage *stage, const tryst_stage_work *w
     }
 }
 
-static tryst_status stage_backward(tryst_stage *base, const tryst_stage_work *work,
+static tryst_status stage_backward(tryst_stage *base, const tryst_stage_work *given,
                                    bool whole)
 {
     device_stage *stage = (device_stage *)base;
+    tryst_stage_work room;
+    const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
+    if (!work) {
+        return TRYST_E_INVALID;
+    }
     assert(base->info.is_last || work->grad_output);
     assert(base->info.is_first || work->grad_input);
     assert(whole || work->kept);
@@ -254,11 +262,13 @@ static tryst_status device_stage_backward_input(tryst_stage *base,
 }
 
 static tryst_status device_stage_backward_weight(tryst_stage *base,
-                                                 const tryst_stage_work *work)
+                                                 const tryst_stage_work *given)
 {
     device_stage *stage = (device_stage *)base;
-    assert(work->kept);
-    if (!stage_begin(stage, DEVICE_WEIGHT, work)) {
+    tryst_stage_work room;
+    const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
+    assert(!work || work->kept);
+    if (!work || !stage_begin(stage, DEVICE_WEIGHT, work)) {
         return TRYST_E_INVALID;
     }
     stage_mark_wait(stage, work->kept);
@@ -408,7 +418,7 @@ static void device_stage_cost(const tryst_stage *base, tryst_stage_cost *cost_p)
     cost.output_bytes = info->is_last ? sizeof(double) : info->output_count * t_bytes;
     cost.activation_bytes =
         info->saved_bytes + info->input_count * (info->is_first ? 1 : t_bytes);
-    *cost_p = cost;
+    (void)tryst_sized_write(cost_p, &cost, sizeof(cost));
 }
 
 static const char *device_stage_error(const tryst_stage *base)

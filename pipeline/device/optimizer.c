@@ -10,7 +10,7 @@
  * and device_stage.c. */
 #include "optimizer.h"
 
-#include "pipeline/base/fail.h"
+#include "pipeline/base/params.h"
 
 #include <math.h>
 
@@ -45,18 +45,19 @@ static tryst_status optimizer_check(const tryst_optimizer *s, char *error,
 tryst_status optimizer_init(const tryst_optimizer *settings, char *error,
                             size_t error_capacity, optimizer_state *optimizer_p)
 {
-    tryst_optimizer s = {0};
-    if (settings) {
-        s = *settings;
+    tryst_optimizer s;
+    tryst_status status =
+        params_read(&s, sizeof(s), settings, "tryst_optimizer", error, error_capacity);
+    if (status != TRYST_OK) {
+        return status;
     }
-    s.struct_size = sizeof(s);
     s.kind = s.kind == TRYST_OPTIMIZER_DEFAULT ? TRYST_OPTIMIZER_ADAM : s.kind;
     s.lr = optimizer_value(s.lr, s.kind == TRYST_OPTIMIZER_SGD ? 0.1 : 0.001);
     s.momentum = optimizer_value(s.momentum, 0.9);
     s.beta1 = optimizer_value(s.beta1, 0.9);
     s.beta2 = optimizer_value(s.beta2, 0.999);
     s.epsilon = optimizer_value(s.epsilon, 1e-8);
-    tryst_status status = optimizer_check(&s, error, error_capacity);
+    status = optimizer_check(&s, error, error_capacity);
     if (status == TRYST_OK) {
         *optimizer_p =
             (optimizer_state){.settings = s, .beta1_power = 1, .beta2_power = 1};

@@ -76,19 +76,25 @@ static tryst_status engine_start(tryst_engine *engine)
 
 tryst_status tryst_engine_open(const tryst_engine_params *params, tryst_engine **engine_p)
 {
-    text out = text_begin(params->error, params->error_capacity);
+    tryst_engine_params own;
+    const tryst_status known =
+        params ? PARAMS_READ_OWN(&own, params, tryst_engine_params) : TRYST_E_INVALID;
+    if (known != TRYST_OK) {
+        return known;
+    }
+    text out = text_begin(own.error, own.error_capacity);
     tryst_engine *engine = calloc(1, sizeof *engine);
     if (!engine) {
         text_add(&out, "no memory for an engine");
         return TRYST_E_NOMEM;
     }
-    engine->params = *params;
-    engine->pool.ctx = params->ctx;
-    engine->pool.bytes_max = params->memory_bytes_max;
-    if (params->receives_ahead_max <= 0) {
+    engine->params = own;
+    engine->pool.ctx = own.ctx;
+    engine->pool.bytes_max = own.memory_bytes_max;
+    if (own.receives_ahead_max <= 0) {
         engine->params.receives_ahead_max = RECEIVES_AHEAD_DEFAULT;
     }
-    if (params->timeout_ns == 0) {
+    if (own.timeout_ns == 0) {
         engine->params.timeout_ns = TIMEOUT_DEFAULT_NS;
     }
     const tryst_status status = engine_start(engine);
@@ -245,15 +251,17 @@ const double *tryst_engine_losses(const tryst_engine *engine)
     return engine && engine->stages[engine->stages_count - 1] ? engine->losses : NULL;
 }
 
-void tryst_engine_stats_get(const tryst_engine *engine, tryst_engine_stats *stats_p)
+tryst_status tryst_engine_stats_get(const tryst_engine *engine,
+                                    tryst_engine_stats *stats_p)
 {
-    if (!engine) {
-        *stats_p = (tryst_engine_stats){0};
-        return;
+    if (!engine || !stats_p || !tryst_sized_is_set(stats_p)) {
+        return TRYST_E_INVALID;
     }
-    *stats_p = engine->stats;
-    stats_p->peak_activation_bytes = engine->pool.bytes_peak;
-    stats_p->buffer_allocations = engine->pool.allocations_count;
+    tryst_engine_stats stats = engine->stats;
+    stats.peak_activation_bytes = engine->pool.bytes_peak;
+    stats.buffer_allocations = engine->pool.allocations_count;
+    (void)tryst_sized_write(stats_p, &stats, sizeof stats);
+    return TRYST_OK;
 }
 
 void tryst_engine_stats_reset(tryst_engine *engine)

@@ -13,6 +13,7 @@
 
 #include "engine_buffer.h"
 #include "engine_device.h"
+#include "pipeline/base/params.h"
 #include "pipeline/base/text.h"
 #include "pipeline/program/program.h"
 

@@ -25,7 +25,12 @@ static tryst_status check_stage(tryst_engine *engine, int stage)
     const tryst_stage *self = engine->stages[stage];
     const tryst_stage_info *info = &self->info;
     const bool last = stage == engine->stages_count - 1;
-    if ((info->is_first != 0) != (stage == 0) || (info->is_last != 0) != last) {
+    const char *reason = params_stage_reason(self);
+    if (reason) {
+        return engine_fail(engine, TRYST_E_INVALID, "stage %d cannot be used: %s", stage,
+                           reason);
+    }
+    if (info->is_first != (stage == 0) || info->is_last != last) {
         return engine_fail(engine, TRYST_E_INVALID,
                            "stage %d of %d: the stage given for it is not the %s one",
                            stage, engine->stages_count,

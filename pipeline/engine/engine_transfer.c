@@ -82,7 +82,7 @@ static tryst_status say_failed(tryst_engine *engine, const engine_transfer *self
 static tryst_status transfer_failed(tryst_engine *engine, const engine_transfer *self,
                                     bool sends, tryst_status status, const char *reason)
 {
-    tryst_error cause = {.origin_rank = -1};
+    tryst_error cause = {.struct_size = sizeof cause, .origin_rank = -1};
     if (find_cause(engine, status, &cause)) {
         char who[32] = "another rank";
         if (cause.origin_rank >= 0) {
@@ -98,7 +98,7 @@ static tryst_status transfer_failed(tryst_engine *engine, const engine_transfer 
 static tryst_status op_failed(tryst_engine *engine, const engine_transfer *self,
                               bool sends, tryst_status status)
 {
-    tryst_error details = {.text = ""};
+    tryst_error details = {.struct_size = sizeof details, .text = ""};
     tryst_op_error(self->op, &details);
     return transfer_failed(engine, self, sends, status, details.text);
 }

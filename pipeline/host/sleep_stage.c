@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <tryst/sized.h>
 
 typedef struct sleep_stage {
     tryst_stage base;
@@ -35,10 +36,13 @@ static tryst_status sleep_stage_check(const sleep_stage *stage, uint64_t version
     return known ? TRYST_OK : TRYST_E_INVALID;
 }
 
-static tryst_status sleep_stage_forward(tryst_stage *base, const tryst_stage_work *work)
+static tryst_status sleep_stage_forward(tryst_stage *base, const tryst_stage_work *given)
 {
     sleep_stage *stage = (sleep_stage *)base;
-    tryst_status status = sleep_stage_check(stage, work->version);
+    tryst_stage_work room;
+    const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
+    tryst_status status =
+        work ? sleep_stage_check(stage, work->version) : TRYST_E_INVALID;
     if (status != TRYST_OK) {
         return status;
     }
@@ -50,10 +54,13 @@ static tryst_status sleep_stage_forward(tryst_stage *base, const tryst_stage_wor
 }
 
 /* Any backward; where it makes an input's gradient, that is zero. */
-static tryst_status sleep_stage_back(tryst_stage *base, const tryst_stage_work *work,
+static tryst_status sleep_stage_back(tryst_stage *base, const tryst_stage_work *given,
                                      uint64_t duration_ns)
 {
-    tryst_status status = sleep_stage_check((sleep_stage *)base, work->version);
+    tryst_stage_work room;
+    const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
+    tryst_status status =
+        work ? sleep_stage_check((sleep_stage *)base, work->version) : TRYST_E_INVALID;
     if (status != TRYST_OK) {
         return status;
     }
@@ -114,14 +121,14 @@ static int sleep_stage_parameter_visit(tryst_stage *base, tryst_parameter_fn fn,
 static void sleep_stage_cost(const tryst_stage *base, tryst_stage_cost *cost_p)
 {
     const sleep_stage *stage = (const sleep_stage *)base;
-    *cost_p = (tryst_stage_cost){
-        .struct_size = sizeof(*cost_p),
+    const tryst_stage_cost cost = {
         .output_bytes =
             base->info.is_last ? sizeof(double) : base->info.output_count * sizeof(float),
         .activation_bytes = base->info.input_count * sizeof(float),
         .forward_ns = stage->forward_ns,
         .backward_ns = stage->backward_ns,
     };
+    (void)tryst_sized_write(cost_p, &cost, sizeof(cost));
 }
 
 static void sleep_stage_close(tryst_stage *base)
@@ -163,7 +170,7 @@ tryst_status sleep_stage_open(const tryst_model *model, tryst_layers layers,
     info->input_count = info->is_first ? 0 : count;
     info->output_count = info->is_last ? 1 : count;
     info->versions_count = params->versions_count;
-    info->split_backward = 1;
+    info->split_backward = true;
     stage->forward_ns = model->sleep_forward_ns;
     stage->backward_ns = model->sleep_backward_ns;
     *stage_p = &stage->base;

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pipeline/base/fail.h"
+#include "pipeline/base/params.h"
 #include "replay_memory.h"
 #include <tryst/weights.h>
 
@@ -308,8 +308,13 @@ static tryst_status replay_check(const replay_run *r)
 {
     for (int s = 0; s < r->stages_count; s++) {
         const tryst_stage *stage = r->params->stages[s];
-        if (!stage || (stage->info.is_first != 0) != (s == 0) ||
-            (stage->info.is_last != 0) != (s + 1 == r->stages_count)) {
+        const char *reason = stage ? params_stage_reason(stage) : NULL;
+        if (reason) {
+            return fail_text(TRYST_E_INVALID, r->params->error, r->params->error_capacity,
+                             "replay: stage %d cannot be used: %s", s, reason);
+        }
+        if (!stage || stage->info.is_first != (s == 0) ||
+            stage->info.is_last != (s + 1 == r->stages_count)) {
             return fail_text(TRYST_E_INVALID, r->params->error, r->params->error_capacity,
                              "replay: stage %d of %d is missing or not in its place", s,
                              r->stages_count);
@@ -318,7 +323,7 @@ static tryst_status replay_check(const replay_run *r)
     return TRYST_OK;
 }
 
-tryst_status tryst_replay(const tryst_replay_params *params)
+static tryst_status replay(const tryst_replay_params *params)
 {
     replay_run r = {.params = params,
                     .ranks_count = tryst_program_ranks(params->program),
@@ -355,6 +360,14 @@ tryst_status tryst_replay(const tryst_replay_params *params)
     free(r.versions);
     free(r.cells);
     return status;
+}
+
+tryst_status tryst_replay(const tryst_replay_params *params)
+{
+    tryst_replay_params own;
+    tryst_status status =
+        params ? PARAMS_READ_OWN(&own, params, tryst_replay_params) : TRYST_E_INVALID;
+    return status == TRYST_OK ? replay(&own) : status;
 }
 
 /* ---- comparison ---------------------------------------------------------------------------- */
@@ -394,9 +407,9 @@ static int compare_parameter(void *arg, const tryst_parameter *parameter)
     return 0;
 }
 
-bool tryst_replay_equal(const tryst_model *model, uint64_t first_step,
-                        uint64_t steps_count, const tryst_replay_result *run,
-                        const tryst_replay_result *replay, char *text, size_t capacity)
+static bool results_equal(const tryst_model *model, uint64_t first_step,
+                          uint64_t steps_count, const tryst_replay_result *run,
+                          const tryst_replay_result *replay, char *text, size_t capacity)
 {
     for (uint64_t i = 0; i < steps_count; i++) {
         if (!bits_equal(&run->losses[i], &replay->losses[i], sizeof(double))) {
@@ -420,4 +433,15 @@ bool tryst_replay_equal(const tryst_model *model, uint64_t first_step,
     fail_text(TRYST_OK, text, capacity, "%llu losses%s are bitwise equal to the replay's",
               (unsigned long long)steps_count, run->weights ? " and all weights" : "");
     return true;
+}
+
+bool tryst_replay_equal(const tryst_model *model, uint64_t first_step,
+                        uint64_t steps_count, const tryst_replay_result *run,
+                        const tryst_replay_result *replay, char *text, size_t capacity)
+{
+    static const char name[] = "tryst_replay_result";
+    tryst_replay_result a, b;
+    return params_read(&a, sizeof(a), run, name, text, capacity) == TRYST_OK &&
+           params_read(&b, sizeof(b), replay, name, text, capacity) == TRYST_OK &&
+           results_equal(model, first_step, steps_count, &a, &b, text, capacity);
 }

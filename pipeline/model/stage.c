@@ -6,7 +6,7 @@
  * nothing again. Public functions of stage.h. */
 #include <tryst/stage.h>
 
-#include "pipeline/base/fail.h"
+#include "pipeline/base/params.h"
 #include "pipeline/device/device_module.h"
 #include "pipeline/device/device_stage.h"
 #include "pipeline/host/host.h"
@@ -58,8 +58,8 @@ static tryst_status parse_sleep(const char *times, tryst_model *model)
     return TRYST_OK;
 }
 
-tryst_status tryst_model_parse(const char *text, tryst_model *model, char *error,
-                               size_t error_capacity)
+static tryst_status model_parse(const char *text, tryst_model *model, char *error,
+                                size_t error_capacity)
 {
     if (strcmp(text, "mlp") == 0) {
         model->kind = TRYST_MODEL_MLP;
@@ -79,6 +79,21 @@ tryst_status tryst_model_parse(const char *text, tryst_model *model, char *error
         text);
 }
 
+tryst_status tryst_model_parse(const char *text, tryst_model *model, char *error,
+                               size_t error_capacity)
+{
+    tryst_model own;
+    tryst_status status =
+        params_read(&own, sizeof(own), model, "tryst_model", error, error_capacity);
+    if (status == TRYST_OK) {
+        status = model_parse(text, &own, error, error_capacity);
+    }
+    if (status == TRYST_OK) {
+        (void)tryst_sized_write(model, &own, sizeof(own));
+    }
+    return status;
+}
+
 static void model_default(int32_t *field, int32_t value)
 {
     *field = *field == 0 ? value : *field;
@@ -86,7 +101,6 @@ static void model_default(int32_t *field, int32_t value)
 
 static void model_fill(tryst_model *model)
 {
-    model->struct_size = sizeof(*model);
     model_default(&model->layers, 8);
     model_default(&model->hidden, 64);
     model_default(&model->heads, 4);
@@ -152,14 +166,30 @@ static tryst_status model_check(const tryst_model *model, char *error,
     return TRYST_OK;
 }
 
+/* Resolve `model` into this version's struct, of which struct_size is set here. */
+static tryst_status model_resolve(const tryst_model *model, tryst_model *resolved_p,
+                                  char *error, size_t error_capacity)
+{
+    tryst_status status = params_read(resolved_p, sizeof(*resolved_p), model,
+                                      "tryst_model", error, error_capacity);
+    if (status == TRYST_OK) {
+        model_fill(resolved_p);
+        status = model_check(resolved_p, error, error_capacity);
+    }
+    return status;
+}
+
 tryst_status tryst_model_resolve(const tryst_model *model, tryst_model *resolved_p,
                                  char *error, size_t error_capacity)
 {
-    tryst_model resolved = *model;
-    model_fill(&resolved);
-    tryst_status status = model_check(&resolved, error, error_capacity);
+    tryst_model resolved;
+    if (!tryst_sized_is_set(resolved_p)) {
+        return fail_text(TRYST_E_INVALID, error, error_capacity,
+                         "cannot write tryst_model: %s", tryst_sized_reason(resolved_p));
+    }
+    tryst_status status = model_resolve(model, &resolved, error, error_capacity);
     if (status == TRYST_OK) {
-        *resolved_p = resolved;
+        (void)tryst_sized_write(resolved_p, &resolved, sizeof(resolved));
     }
     return status;
 }
@@ -168,7 +198,7 @@ tryst_status tryst_model_split(const tryst_model *model, int32_t stages, int32_t
                                tryst_layers *layers_p, char *error, size_t error_capacity)
 {
     tryst_model resolved;
-    tryst_status status = tryst_model_resolve(model, &resolved, error, error_capacity);
+    tryst_status status = model_resolve(model, &resolved, error, error_capacity);
     if (status != TRYST_OK) {
         return status;
     }
@@ -195,11 +225,14 @@ tryst_status tryst_model_split(const tryst_model *model, int32_t stages, int32_t
 /* Model, layers and params as the stages get them: checked, and with every default filled in.
  * What is left to a kind of stage is the optimiser. */
 static tryst_status stage_resolve(const tryst_model *model, tryst_layers layers,
-                                  tryst_model *resolved, tryst_stage_params *p)
+                                  const tryst_stage_params *params, tryst_model *resolved,
+                                  tryst_stage_params *p)
 {
-    p->versions_count = p->versions_count == 0 ? 1 : p->versions_count;
-    tryst_status status =
-        tryst_model_resolve(model, resolved, p->error, p->error_capacity);
+    tryst_status status = PARAMS_READ_OWN(p, params, tryst_stage_params);
+    if (status == TRYST_OK) {
+        p->versions_count = p->versions_count == 0 ? 1 : p->versions_count;
+        status = model_resolve(model, resolved, p->error, p->error_capacity);
+    }
     if (status != TRYST_OK) {
         return status;
     }
@@ -296,12 +329,9 @@ static tryst_status stage_open_device(const tryst_model *resolved, tryst_layers 
 tryst_status tryst_stage_open(const tryst_model *model, tryst_layers layers,
                               const tryst_stage_params *params, tryst_stage **stage_p)
 {
-    tryst_stage_params p = {0};
-    if (params) {
-        p = *params;
-    }
+    tryst_stage_params p;
     tryst_model resolved;
-    tryst_status status = stage_resolve(model, layers, &resolved, &p);
+    tryst_status status = stage_resolve(model, layers, params, &resolved, &p);
     if (status != TRYST_OK) {
         return status;
     }
@@ -313,14 +343,16 @@ tryst_status tryst_stage_memory_need(const tryst_model *model, tryst_layers laye
                                      const tryst_stage_params *params,
                                      tryst_stage_memory *memory_p)
 {
-    tryst_stage_params p = {0};
-    if (params) {
-        p = *params;
-    }
+    tryst_stage_params p;
     tryst_model resolved;
     optimizer_state optimizer;
     device_layout layout;
-    tryst_status status = stage_resolve(model, layers, &resolved, &p);
+    tryst_status status = stage_resolve(model, layers, params, &resolved, &p);
+    if (status == TRYST_OK && !tryst_sized_is_set(memory_p)) {
+        return fail_text(TRYST_E_INVALID, p.error, p.error_capacity,
+                         "cannot write tryst_stage_memory: %s",
+                         tryst_sized_reason(memory_p));
+    }
     if (status == TRYST_OK && !stage_is_device(&p)) {
         return fail_text(TRYST_E_UNSUPPORTED, p.error, p.error_capacity,
                          "a stage's need of memory is known for device stages alone");
@@ -335,7 +367,7 @@ tryst_status tryst_stage_memory_need(const tryst_model *model, tryst_layers laye
         status = device_layout_open(&resolved, layers, &p, &optimizer, &layout);
     }
     if (status == TRYST_OK) {
-        *memory_p = layout.memory;
+        (void)tryst_sized_write(memory_p, &layout.memory, sizeof(layout.memory));
         device_layout_close(&layout);
     }
     return status;

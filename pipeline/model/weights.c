@@ -45,7 +45,7 @@ tryst_status tryst_stage_weights_copy(tryst_stage *stage, float *weights)
 int tryst_model_parameter_visit(const tryst_model *model, tryst_parameter_fn fn,
                                 void *arg)
 {
-    tryst_model resolved;
+    tryst_model resolved = {.struct_size = sizeof(resolved)};
     if (tryst_model_resolve(model, &resolved, NULL, 0) != TRYST_OK) {
         return -1;
     }
@@ -205,7 +205,7 @@ tryst_status tryst_weights_save(const tryst_model *model, const float *weights,
                                 uint64_t weights_count, const char *path, char *error,
                                 size_t error_capacity)
 {
-    tryst_model resolved;
+    tryst_model resolved = {.struct_size = sizeof(resolved)};
     tryst_status status = tryst_model_resolve(model, &resolved, error, error_capacity);
     if (status != TRYST_OK) {
         return status;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pipeline/base/params.h"
 #include "pipeline/base/text.h"
 #include "program.h"
 #include "program_grid.h"
@@ -345,11 +346,13 @@ tryst_status tryst_program_check(const tryst_program *program,
 {
     static tryst_status (*const passes[])(check *) = {check_placing, check_counting,
                                                       check_dry_run, check_versions};
-    check state = {.program = program,
-                   .params = params ? *params : (tryst_check_params){0},
-                   .out = text_begin(error, error_capacity),
-                   .peaks = peaks};
-    tryst_status status = check_open(&state);
+    check state = {
+        .program = program, .out = text_begin(error, error_capacity), .peaks = peaks};
+    tryst_status status = params_read(&state.params, sizeof state.params, params,
+                                      "tryst_check_params", error, error_capacity);
+    if (status == TRYST_OK) {
+        status = check_open(&state);
+    }
     if (status != TRYST_OK) {
         return status;
     }

@@ -14,6 +14,8 @@
 
 #include "program.h"
 
+#include <tryst/sized.h>
+
 #define NEVER INFINITY
 
 typedef struct sim_rank {
@@ -247,7 +249,7 @@ static void sum_up(simulation *state)
     }
 }
 
-void tryst_sim_close(tryst_sim *sim)
+void tryst_sim_free(tryst_sim *sim)
 {
     if (!sim) {
         return;
@@ -267,6 +269,7 @@ static tryst_sim *sim_open(const tryst_program *program)
     if (!sim) {
         return NULL;
     }
+    sim->struct_size = sizeof *sim;
     sim->ranks_count = program->ranks_count;
     sim->ranks = calloc(ranks, sizeof *sim->ranks);
     sim->events = calloc(ranks, sizeof *sim->events);
@@ -274,12 +277,12 @@ static tryst_sim *sim_open(const tryst_program *program)
         const size_t count = program->lists[rank].count;
         sim->events[rank] = calloc(count ? count : 1, sizeof **sim->events);
         if (!sim->events[rank]) {
-            tryst_sim_close(sim);
+            tryst_sim_free(sim);
             return NULL;
         }
     }
     if (!sim->ranks || !sim->events) {
-        tryst_sim_close(sim);
+        tryst_sim_free(sim);
         return NULL;
     }
     return sim;
@@ -322,8 +325,7 @@ static tryst_status simulation_open(simulation *state)
 
 static bool params_valid(const tryst_program *program, const tryst_sim_params *params)
 {
-    if (!params || !params->costs || params->link_latency_s < 0 ||
-        params->cores_count < 0) {
+    if (!params->costs || params->link_latency_s < 0 || params->cores_count < 0) {
         return false;
     }
     for (int stage = 0; stage < program->stages_count; stage++) {
@@ -340,10 +342,11 @@ static bool params_valid(const tryst_program *program, const tryst_sim_params *p
 tryst_status tryst_program_simulate(const tryst_program *program,
                                     const tryst_sim_params *params, tryst_sim **sim_p)
 {
-    if (!params_valid(program, params)) {
+    tryst_sim_params own;
+    if (!tryst_sized_read(&own, sizeof own, params) || !params_valid(program, &own)) {
         return TRYST_E_INVALID;
     }
-    simulation state = {.program = program, .params = params, .sim = sim_open(program)};
+    simulation state = {.program = program, .params = &own, .sim = sim_open(program)};
     if (!state.sim) {
         return TRYST_E_NOMEM;
     }
@@ -353,7 +356,7 @@ tryst_status tryst_program_simulate(const tryst_program *program,
         simulation_close(&state);
     }
     if (status != TRYST_OK) {
-        tryst_sim_close(state.sim);
+        tryst_sim_free(state.sim);
         return status;
     }
     sum_up(&state);

@@ -11,6 +11,7 @@
 
 #include <tryst/pipeline.h>
 
+#include "pipeline/base/params.h"
 #include "pipeline/base/text.h"
 
 /* Geometry in pixels. */
@@ -271,8 +272,13 @@ tryst_status tryst_timeline_write_svg(const tryst_timeline_params *params,
                                       size_t error_capacity)
 {
     text out = text_begin(error, error_capacity);
-    drawing self = {.params = params};
-    if (params->ranks_count < 1 || !find_bounds(&self)) {
+    tryst_timeline_params own;
+    drawing self = {.params = &own};
+    if (params_read(&own, sizeof own, params, "tryst_timeline_params", error,
+                    error_capacity) != TRYST_OK) {
+        return TRYST_E_INVALID;
+    }
+    if (own.ranks_count < 1 || !find_bounds(&self)) {
         text_add(&out, "%s: no spans to draw", path);
         return TRYST_E_INVALID;
     }

@@ -18,6 +18,7 @@
 #include "prepared.h"
 #include "rendezvous/bootstrap/device_name.h"
 #include "rendezvous/bootstrap/roster.h"
+#include "tryst/sized.h"
 
 enum { KEY_PARTS = 5, INCARNATION_DIGITS_MAX = 16 };
 
@@ -25,7 +26,7 @@ static tryst_status key_fail(tryst_key_error *error_p, size_t position,
                              const char *reason)
 {
     if (error_p)
-        *error_p = (tryst_key_error){position, reason};
+        *error_p = (tryst_key_error){sizeof *error_p, position, reason};
     return TRYST_E_KEY;
 }
 
@@ -112,12 +113,17 @@ tryst_status tryst_key_parse(const char *key, tryst_parsed_key *parsed_p,
                              tryst_key_error *error_p)
 {
     tryst_parsed_key parsed;
-    if (!key)
-        return key_fail(error_p, 0, "no key");
+    tryst_key_error error;
+    if ((parsed_p && !tryst_sized_is_set(parsed_p)) ||
+        (error_p && !tryst_sized_is_set(error_p)))
+        return TRYST_E_INVALID;
     tryst_status status =
-        key_parse_bytes(key, strnlen(key, TRYST_KEY_MAX + 1), &parsed, error_p);
+        key ? key_parse_bytes(key, strnlen(key, TRYST_KEY_MAX + 1), &parsed, &error)
+            : key_fail(&error, 0, "no key");
     if (status == TRYST_OK && parsed_p)
-        *parsed_p = parsed;
+        (void)tryst_sized_write(parsed_p, &parsed, sizeof parsed);
+    if (status != TRYST_OK && error_p)
+        (void)tryst_sized_write(error_p, &error, sizeof error);
     return status;
 }
 

@@ -298,6 +298,7 @@ static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
         return alloc_may_return(status) ? status : TRYST_E_INVALID;
     if (bytes && !tensor.data)
         return TRYST_E_INVALID;
+    tensor.struct_size = sizeof tensor;
     tensor.count = bytes / element;
     tensor.dtype = (tryst_dtype)dtype;
     status = op_memory_check(op->rdv, &tensor, bytes);

@@ -434,7 +434,7 @@ tryst_op *harness_recv(const struct harness_rank *rank, tryst_step *step, int sr
 void harness_end(tryst_op *op, tryst_status wanted)
 {
     tryst_status status = tryst_wait(op, TRYST_FOREVER);
-    tryst_error error = {.text = "", .key = ""};
+    tryst_error error = {.struct_size = sizeof error, .text = "", .key = ""};
     tryst_op_error(op, &error);
     if (status != wanted)
         harness_fail(__FILE__, __LINE__, "operation ended with %s, not %s: %s (%s)",

@@ -89,7 +89,8 @@ struct room room_open(struct gpu *gpu, int device, enum room_how how, size_t byt
                      TRYST_OK);
     } else {
         room.pool = how == ROOM_POOL ? gpu->pools[device] : gpu->strange_pools[device];
-        CHECK_STATUS(tryst_pool_get(room.pool, bytes + 1, &room.data, NULL, 0), TRYST_OK);
+        CHECK_STATUS(tryst_pool_alloc(room.pool, bytes + 1, &room.data, NULL, 0),
+                     TRYST_OK);
     }
     CHECK(room.data);
     return room;
@@ -105,7 +106,7 @@ void room_close(struct gpu *gpu, struct room *room)
     if (room->device < 0)
         free(room->data);
     else if (room->pool)
-        CHECK_STATUS(tryst_pool_put(room->pool, room->data), TRYST_OK);
+        CHECK_STATUS(tryst_pool_free(room->pool, room->data), TRYST_OK);
     tryst_mem_release(room->mem);
 }
 

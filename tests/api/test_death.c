@@ -82,7 +82,7 @@ static void killed_main(struct harness_rank *rank)
     uint64_t begin_ns = harness_now_ns();
     snprintf(text, sizeof text, "rank %d", VICTIM);
     for (int i = 0; i < 4; i++) {
-        tryst_error error;
+        tryst_error error = {.struct_size = sizeof error};
         CHECK_STATUS(tryst_wait(ops[i], TRYST_FOREVER), TRYST_E_PEER);
         CHECK_STATUS(tryst_op_error(ops[i], &error), TRYST_E_PEER);
         CHECK_EQ(error.origin_rank, VICTIM);
@@ -137,7 +137,7 @@ static void leaver_main(struct harness_rank *rank)
 {
     struct death *death = rank->arg;
     char data[8] = {0};
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     harness_open(rank);
     tryst_step *step = harness_step(rank, 1);
     if (rank->rank == VICTIM) {
@@ -197,7 +197,7 @@ static void connecting_main(struct harness_rank *rank)
     ops[1] = harness_recv(rank, step, VICTIM, "small", data + BYTES, 8);
     exchange(rank, step, "living", RANKS - 1);
     for (int i = 0; i < 2; i++) {
-        tryst_error error;
+        tryst_error error = {.struct_size = sizeof error};
         CHECK_STATUS(tryst_wait(ops[i], TRYST_FOREVER), TRYST_E_PEER);
         CHECK_STATUS(tryst_op_error(ops[i], &error), TRYST_E_PEER);
         CHECK_EQ(error.origin_rank, VICTIM);

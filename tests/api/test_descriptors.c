@@ -68,7 +68,7 @@ static void refused(const struct harness_rank *rank, const char *what, const cha
 
 static bool ended(struct harness_rank *rank, const char *what, tryst_op *op)
 {
-    tryst_error error = {.text = ""};
+    tryst_error error = {.struct_size = sizeof error, .text = ""};
     tryst_status status = tryst_wait(op, WAIT_MS * 1000000ull);
     if (status == TRYST_E_TIMEOUT)
         harness_fail(__FILE__, __LINE__, "a %s has not ended", what);

@@ -29,7 +29,7 @@ static int teardown(void **state)
 static void test_host(void **state)
 {
     tryst_device *device = NULL;
-    tryst_device_info info = {.struct_size = 0};
+    tryst_device_info info = {.struct_size = sizeof info};
     void *stream = &info, *event = &info, *pinned = NULL;
     char text[160] = "";
     int32_t count = 0;
@@ -43,7 +43,7 @@ static void test_host(void **state)
     assert_int_equal(tryst_device_describe(device, &info), TRYST_OK);
     assert_int_equal(info.memory, TRYST_MEMORY_HOST);
     assert_int_equal(info.struct_size, sizeof info);
-    assert_int_equal(tryst_stream_open(device, 1, &stream), TRYST_OK);
+    assert_int_equal(tryst_stream_open(device, true, &stream), TRYST_OK);
     assert_int_equal(tryst_event_open(device, &event), TRYST_OK);
     assert_null(stream);
     assert_null(event);

@@ -145,7 +145,7 @@ static void arguments_main(struct harness_rank *rank)
     why("data is NULL");
     tryst_op_params params = {.struct_size = 3};
     CHECK_STATUS(tryst_send(step, out.text, &tensor, &params, &op), TRYST_E_INVALID);
-    why("struct_size is 3");
+    why("struct_size is not set");
     params = (tryst_op_params){.struct_size = sizeof params, .flags = 1u << 20};
     CHECK_STATUS(tryst_send(step, out.text, &tensor, &params, &op), TRYST_E_INVALID);
     why("0x100000");
@@ -196,7 +196,8 @@ static void alloc_once(struct harness_rank *rank, tryst_step *step, size_t bytes
                        bool send_first, tryst_status answer)
 {
     struct alloc_call call = {.data = malloc(bytes + 1), .answer = answer};
-    tryst_tensor tensor = harness_tensor(call.data, bytes / 4), got;
+    tryst_tensor tensor = harness_tensor(call.data, bytes / 4),
+                 got = {.struct_size = sizeof got};
     tryst_op_params params = {.struct_size = sizeof params};
     tensor.dtype = TRYST_DTYPE_F32;
     if (rank->rank == 0)
@@ -360,7 +361,7 @@ static void deadline_main(struct harness_rank *rank)
     tryst_step *step = harness_step(rank, 1);
     tryst_tensor tensor = harness_tensor(data, LARGE);
     tryst_op_params params = {.struct_size = sizeof params, .deadline_ns = 300000000};
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     /* Connecting may take longer than the deadline: be connected first. */
     harness_end(submit(rank, step, "connect", &tensor, NULL), TRYST_OK);
     /* A wait that ends before the deadline says so, and nothing of the operation. */
@@ -422,7 +423,7 @@ static void unwanted_main(struct harness_rank *rank)
     char *data = calloc(1, LARGE);
     tryst_step *step = harness_step(rank, 1);
     tryst_tensor large = harness_tensor(data, LARGE);
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     tryst_op *ops[2] = {NULL};
     /* They know each other, so what the consumer says next can only be about the step. */
     harness_end(submit(rank, step, "first", &large, NULL), TRYST_OK);
@@ -486,7 +487,7 @@ static void abort_main(struct harness_rank *rank)
     char data[SMALL] = {0};
     char *large = calloc(1, LARGE);
     tryst_step *step = harness_step(rank, 1), *other = harness_step(rank, 2);
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     tryst_op *op = NULL, *ops[2];
     int from = (rank->rank + 2) % 3;
     ops[0] = harness_recv(rank, step, from, "never", data, sizeof data);

@@ -91,7 +91,7 @@ static void left_main(struct harness_rank *rank)
             harness_sleep_ms(1);
         tryst_step *step = harness_step(rank, 1);
         for (int peer = 0; peer < rank->size; peer++) {
-            tryst_error error;
+            tryst_error error = {.struct_size = sizeof error};
             if (peer == rank->rank)
                 continue;
             tryst_op *op = harness_send(rank, step, peer, "late", data, BYTES);

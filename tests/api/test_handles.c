@@ -101,21 +101,23 @@ static void rank_open(void)
 
 /* ---- in a forked child -------------------------------------------------------------------- */
 
-#define FORKED_CALL(name, expression)        \
-    static tryst_status name(void)           \
-    {                                        \
-        void *data_ = NULL, *handle_ = NULL; \
-        tryst_tensor tensor_ = {0};          \
-        tryst_error error_ = {0};            \
-        (void)data_, (void)handle_;          \
-        (void)tensor_, (void)error_;         \
-        return expression;                   \
+#define FORKED_CALL(name, expression)                           \
+    static tryst_status name(void)                              \
+    {                                                           \
+        void *data_ = NULL, *handle_ = NULL;                    \
+        tryst_tensor tensor_ = {.struct_size = sizeof tensor_}; \
+        tryst_error error_ = {.struct_size = sizeof error_};    \
+        (void)data_, (void)handle_;                             \
+        (void)tensor_, (void)error_;                            \
+        return expression;                                      \
     }
 #define HANDLE(type) ((type **)&handle_)
 
 FORKED_CALL(c_group, tryst_group_open(r.plain, NULL, HANDLE(tryst_group)))
 FORKED_CALL(c_group_again, tryst_group_open(r.ctx, NULL, HANDLE(tryst_group)))
-FORKED_CALL(c_peer, tryst_group_peer(r.group, 0, &(tryst_peer_info){0}))
+FORKED_CALL(c_peer,
+            tryst_group_peer(r.group, 0,
+                             &(tryst_peer_info){.struct_size = sizeof(tryst_peer_info)}))
 FORKED_CALL(c_step, tryst_step_open(r.group, 2, HANDLE(tryst_step)))
 FORKED_CALL(c_abort, tryst_step_abort(r.step, TRYST_E_IO, NULL))
 FORKED_CALL(c_status, tryst_step_status(r.step, &error_))
@@ -298,8 +300,8 @@ static void test_forked(void **state)
 
 static void null_getters(void)
 {
-    tryst_pool_counts counts = {.in_use = 7};
-    tryst_plan_info info = {.ranks_count = 7};
+    tryst_pool_counts counts = {.struct_size = sizeof counts, .in_use = 7};
+    tryst_plan_info info = {.struct_size = sizeof info, .ranks_count = 7};
     ROW(tryst_group_rank(NULL) == -1);
     ROW(tryst_group_size(NULL) == -1);
     ROW(tryst_group_local_rank(NULL) == -1);
@@ -316,15 +318,15 @@ static void null_getters(void)
     ROW(tryst_topo_ranks(NULL) == 0);
     ROW(tryst_topo_rank_name(NULL, 0) == NULL);
     ROW(tryst_topo_rank_find(NULL, "a") == -1);
-    ROW((tryst_plan_info_get(NULL, &info), info.ranks_count == 0));
-    ROW((tryst_pool_count(NULL, &counts), counts.in_use == 0));
+    ROW(tryst_plan_info_get(NULL, &info) == TRYST_E_INVALID && info.ranks_count == 7);
+    ROW(tryst_pool_count(NULL, &counts) == TRYST_E_INVALID && counts.in_use == 7);
     ROW(strcmp(tryst_dtype_name((tryst_dtype)-1), "invalid") == 0);
     ROW(tryst_status_name((tryst_status)-1) != NULL);
 }
 
 static void null_statuses(void)
 {
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     tryst_tensor tensor = tensor_of(out, BYTES);
     tryst_op *op;
     INVALID(tryst_open(NULL, NULL));
@@ -332,7 +334,8 @@ static void null_statuses(void)
     INVALID(tryst_config_set(NULL, "trace", "1", NULL, 0));
     INVALID(tryst_launch_find(NULL, NULL, NULL, 0));
     INVALID(tryst_group_open(NULL, NULL, &r.group));
-    INVALID(tryst_group_peer(NULL, 0, &(tryst_peer_info){0}));
+    INVALID(tryst_group_peer(NULL, 0,
+                             &(tryst_peer_info){.struct_size = sizeof(tryst_peer_info)}));
     INVALID(tryst_step_open(NULL, 1, &r.step));
     INVALID(tryst_step_abort(NULL, TRYST_E_IO, NULL));
     INVALID(tryst_step_status(NULL, &error));
@@ -360,10 +363,11 @@ static void null_statuses(void)
     INVALID(tryst_device_count(NULL, TRYST_MEMORY_CUDA, &(int32_t){0}, NULL, 0));
     INVALID(
         tryst_device_open(NULL, TRYST_MEMORY_CUDA, 0, (tryst_device *[1]){0}, NULL, 0));
-    INVALID(tryst_device_describe(NULL, &(tryst_device_info){0}));
+    INVALID(tryst_device_describe(
+        NULL, &(tryst_device_info){.struct_size = sizeof(tryst_device_info)}));
     INVALID(tryst_pool_open(NULL, NULL, (tryst_pool *[1]){0}, NULL, 0));
-    INVALID(tryst_pool_get(NULL, 1, (void *[1]){0}, NULL, 0));
-    INVALID(tryst_pool_put(NULL, out));
+    INVALID(tryst_pool_alloc(NULL, 1, (void *[1]){0}, NULL, 0));
+    INVALID(tryst_pool_free(NULL, out));
     INVALID(tryst_pool_use(NULL, NULL, out));
     INVALID(tryst_pool_test(NULL, out));
     ROW(tryst_key_parse(NULL, NULL, NULL) == TRYST_E_KEY);
@@ -396,7 +400,7 @@ static void test_null(void **state)
 static void test_closed(void **state)
 {
     static const size_t sizes[] = {BYTES, LARGE};
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     (void)state;
     for (int passes = 0; passes <= 2000; passes += 1000) {
         tryst_op *ops[2 * COUNT_OF(sizes)];

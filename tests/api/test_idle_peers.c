@@ -83,7 +83,7 @@ static struct use look(struct harness_rank *rank)
 {
     struct use use = {.heap = (double)harness_counter(rank->ctx, "memory_bytes")};
     for (int i = 0; i < rank->size; i++) {
-        tryst_peer_info info;
+        tryst_peer_info info = {.struct_size = sizeof info};
         CHECK_STATUS(tryst_group_peer(rank->group, i, &info), TRYST_OK);
         use.endpoints += info.transport[0] != '\0';
     }

@@ -38,7 +38,7 @@ static void side_start(struct harness_rank *rank, tryst_step *step, int peer,
 /* The outcome is OK; of the victim's it may also be its death. */
 static bool op_says_dead(tryst_op *op, int peer)
 {
-    tryst_error error = {.text = ""};
+    tryst_error error = {.struct_size = sizeof error, .text = ""};
     tryst_status status = tryst_wait(op, TRYST_FOREVER);
     if (status != TRYST_OK) {
         CHECK_STATUS(tryst_op_error(op, &error), status);

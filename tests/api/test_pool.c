@@ -50,7 +50,7 @@ static int teardown(void **state)
     return fake_cuda_check();
 }
 
-static void region_seen(void *arg, void *data, size_t bytes, int made)
+static void region_seen(void *arg, void *data, size_t bytes, bool made)
 {
     struct seen *seen = arg;
     assert_non_null(data);
@@ -81,23 +81,23 @@ static void test_kinds(void **state)
     struct fixture *self = *state;
     for (int kind = TRYST_POOL_DEVICE; kind <= TRYST_POOL_REGISTERED; kind++) {
         tryst_pool *pool = pool_open(self, (tryst_pool_kind)kind, 0);
-        tryst_pool_counts counts;
+        tryst_pool_counts counts = {.struct_size = sizeof counts};
         void *data, *more;
         self->seen = (struct seen){0};
-        assert_int_equal(tryst_pool_get(pool, 1000, &data, NULL, 0), TRYST_OK);
-        assert_int_equal(tryst_pool_get(pool, 3 * MIB, &more, NULL, 0), TRYST_OK);
+        assert_int_equal(tryst_pool_alloc(pool, 1000, &data, NULL, 0), TRYST_OK);
+        assert_int_equal(tryst_pool_alloc(pool, 3 * MIB, &more, NULL, 0), TRYST_OK);
         assert_int_equal((uintptr_t)data % 256, 0);
         if (kind == TRYST_POOL_DEVICE)
             fake_cuda_write(data, "of a device", 12);
         else
             memset(data, 1, 1000);
-        tryst_pool_count(pool, &counts);
+        assert_int_equal(tryst_pool_count(pool, &counts), TRYST_OK);
         assert_int_equal(counts.in_use, 2);
         assert_int_equal(counts.in_use_bytes, 1024 + 3 * MIB);
         assert_int_equal(counts.reserved_bytes, 6 * MIB); /* 2 and 4 */
         assert_int_equal(self->seen.made, 2);
-        assert_int_equal(tryst_pool_put(pool, data), TRYST_OK);
-        assert_int_equal(tryst_pool_put(pool, data), TRYST_E_INVALID);
+        assert_int_equal(tryst_pool_free(pool, data), TRYST_OK);
+        assert_int_equal(tryst_pool_free(pool, data), TRYST_E_INVALID);
         assert_int_equal(tryst_pool_trim(pool), 2 * MIB);
         assert_int_equal(self->seen.dropped, 1);
         assert_int_equal(tryst_pool_close(pool), 1); /* `more`, which is a mistake */
@@ -116,19 +116,19 @@ static void test_streams(void **state)
     assert_int_equal(tryst_event_open(self->device, &event), TRYST_OK);
     static char bytes[2 * MIB];
     for (int round = 0; round < 20; round++) {
-        assert_int_equal(tryst_pool_get_on(pool, streams[0], 2 * MIB, &data, NULL, 0),
+        assert_int_equal(tryst_pool_alloc_on(pool, streams[0], 2 * MIB, &data, NULL, 0),
                          TRYST_OK);
         for (int i = 0; i < 4; i++)
             assert_int_equal(
                 tryst_copy_async(self->device, streams[0], data, bytes, sizeof bytes),
                 TRYST_OK);
         assert_int_equal(tryst_event_record(self->device, streams[0], event), TRYST_OK);
-        assert_int_equal(tryst_pool_put_after(pool, streams[0], data), TRYST_OK);
+        assert_int_equal(tryst_pool_free_after(pool, streams[0], data), TRYST_OK);
         /* Given to another stream only when the copies are done. */
-        while (tryst_pool_get_on(pool, streams[1], MIB, &other, NULL, 0) != TRYST_OK)
+        while (tryst_pool_alloc_on(pool, streams[1], MIB, &other, NULL, 0) != TRYST_OK)
             sched_yield();
         assert_int_equal(tryst_event_test(self->device, event), TRYST_OK);
-        assert_int_equal(tryst_pool_put(pool, other), TRYST_OK);
+        assert_int_equal(tryst_pool_free(pool, other), TRYST_OK);
     }
     for (int i = 0; i < 2; i++) {
         tryst_pool_stream_forget(pool, streams[i]);
@@ -151,7 +151,7 @@ static void test_read_now(void **state)
     assert_int_equal(
         tryst_mem_alloc(self->ctx, MIB, TRYST_MEMORY_CUDA, 1, &device_data, &mem),
         TRYST_OK);
-    assert_int_equal(tryst_pool_get(pool, MIB, &data, NULL, 0), TRYST_OK);
+    assert_int_equal(tryst_pool_alloc(pool, MIB, &data, NULL, 0), TRYST_OK);
     assert_int_equal(tryst_pool_test(pool, data), TRYST_OK);
     for (int round = 0; round < 20; round++) {
         memset(bytes, round + 1, MIB);
@@ -172,16 +172,16 @@ static void test_read_now(void **state)
     assert_int_equal(tryst_pool_use(pool, stream, data), TRYST_OK);
     assert_int_equal(tryst_pool_test(pool, data), TRYST_E_SYSTEM);
     fake_cuda_fail(NULL, 0, 0);
-    assert_int_equal(tryst_pool_put(pool, data), TRYST_OK);
+    assert_int_equal(tryst_pool_free(pool, data), TRYST_OK);
     tryst_pool_stream_forget(pool, stream);
     tryst_stream_close(self->device, stream);
     tryst_mem_release(mem);
     assert_int_equal(tryst_pool_close(pool), 0);
     pool = pool_open(self, TRYST_POOL_REGISTERED, 0); /* no device, no streams */
-    assert_int_equal(tryst_pool_get(pool, 100, &data, NULL, 0), TRYST_OK);
+    assert_int_equal(tryst_pool_alloc(pool, 100, &data, NULL, 0), TRYST_OK);
     assert_int_equal(tryst_pool_use(pool, NULL, data), TRYST_E_INVALID);
     assert_int_equal(tryst_pool_test(pool, data), TRYST_OK);
-    assert_int_equal(tryst_pool_put(pool, data), TRYST_OK);
+    assert_int_equal(tryst_pool_free(pool, data), TRYST_OK);
     assert_int_equal(tryst_pool_close(pool), 0);
     assert_int_equal(tryst_pool_use(NULL, NULL, NULL), TRYST_E_INVALID);
     assert_int_equal(tryst_pool_test(NULL, NULL), TRYST_E_INVALID);
@@ -193,26 +193,26 @@ static void test_out_of_memory(void **state)
     tryst_pool *pool = pool_open(self, TRYST_POOL_DEVICE, 8 * MIB);
     char error[300] = "";
     void *data, *more = NULL;
-    assert_int_equal(tryst_pool_get(pool, 3 * MIB, &data, NULL, 0), TRYST_OK);
-    assert_int_equal(tryst_pool_get(pool, 6 * MIB, &more, error, sizeof error),
+    assert_int_equal(tryst_pool_alloc(pool, 3 * MIB, &data, NULL, 0), TRYST_OK);
+    assert_int_equal(tryst_pool_alloc(pool, 6 * MIB, &more, error, sizeof error),
                      TRYST_E_NOMEM);
     assert_null(more);
     assert_string_equal(
         error, "activations: no 6291456 bytes of memory of cuda device 1: 3145728 are in "
                "use, of 3145728 that the pool has (a limit of 8388608); at most 5242880 "
                "would fit: raise the limit, or use less at a time");
-    assert_int_equal(tryst_pool_put(pool, data), TRYST_OK);
+    assert_int_equal(tryst_pool_free(pool, data), TRYST_OK);
     assert_int_equal(tryst_pool_close(pool), 0);
     /* The device itself has no more. */
     pool = pool_open(self, TRYST_POOL_DEVICE, 0);
-    assert_int_equal(tryst_pool_get(pool, (size_t)1 << 40, &more, error, sizeof error),
+    assert_int_equal(tryst_pool_alloc(pool, (size_t)1 << 40, &more, error, sizeof error),
                      TRYST_E_NOMEM);
     assert_non_null(strstr(error, "CUDA driver, mem_alloc: CUDA_ERROR_OUT_OF_MEMORY"));
     assert_int_equal(tryst_pool_close(pool), 0);
     /* It fails for another reason. */
     pool = pool_open(self, TRYST_POOL_DEVICE, 0);
     fake_cuda_fail("cuMemAlloc", 1, 719);
-    assert_int_equal(tryst_pool_get(pool, 100, &more, error, sizeof error),
+    assert_int_equal(tryst_pool_alloc(pool, 100, &more, error, sizeof error),
                      TRYST_E_SYSTEM);
     assert_non_null(strstr(error, "(719)"));
     assert_non_null(strstr(tryst_device_error(self->device), "(719)"));

@@ -110,8 +110,8 @@ static void on_received(void *arg, tryst_op *op, tryst_status status)
     void *data;
     (void)op;
     CHECK_STATUS(status, TRYST_OK);
-    CHECK_STATUS(tryst_pool_get(arg, BYTES, &data, NULL, 0), TRYST_OK);
-    CHECK_STATUS(tryst_pool_put(arg, data), TRYST_OK);
+    CHECK_STATUS(tryst_pool_alloc(arg, BYTES, &data, NULL, 0), TRYST_OK);
+    CHECK_STATUS(tryst_pool_free(arg, data), TRYST_OK);
 }
 
 static void pool_round(struct harness_rank *rank, tryst_step *step, tryst_pool *pool,
@@ -119,8 +119,8 @@ static void pool_round(struct harness_rank *rank, tryst_step *step, tryst_pool *
 {
     int peer = 1 - rank->rank;
     void *out, *in;
-    CHECK_STATUS(tryst_pool_get(pool, BYTES, &out, NULL, 0), TRYST_OK);
-    CHECK_STATUS(tryst_pool_get(pool, BYTES, &in, NULL, 0), TRYST_OK);
+    CHECK_STATUS(tryst_pool_alloc(pool, BYTES, &out, NULL, 0), TRYST_OK);
+    CHECK_STATUS(tryst_pool_alloc(pool, BYTES, &in, NULL, 0), TRYST_OK);
     harness_fill(out, BYTES, seed);
     tryst_tensor tensor = harness_tensor(in, BYTES);
     tryst_op_params params = {
@@ -129,11 +129,11 @@ static void pool_round(struct harness_rank *rank, tryst_step *step, tryst_pool *
     tryst_op *recv;
     CHECK_STATUS(tryst_recv(step, key.text, &tensor, &params, &recv), TRYST_OK);
     harness_end(harness_send(rank, step, peer, "pool", out, BYTES), TRYST_OK);
-    CHECK_STATUS(tryst_pool_put(pool, out), TRYST_OK);
+    CHECK_STATUS(tryst_pool_free(pool, out), TRYST_OK);
     (void)tryst_pool_trim(pool);
     harness_end(recv, TRYST_OK);
     CHECK_EQ(harness_mismatch(in, BYTES, seed), SIZE_MAX);
-    CHECK_STATUS(tryst_pool_put(pool, in), TRYST_OK);
+    CHECK_STATUS(tryst_pool_free(pool, in), TRYST_OK);
     (void)tryst_pool_trim(pool);
 }
 

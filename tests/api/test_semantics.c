@@ -133,7 +133,7 @@ static void test_two_steps_do_not_mix(void **state)
 static void empty_main(struct harness_rank *rank)
 {
     tryst_step *step = harness_step(rank, 1);
-    tryst_tensor got;
+    tryst_tensor got = {.struct_size = sizeof got};
     char byte = 7;
     tryst_op *op = submit(rank, step, "empty", NULL, 0, NULL);
     CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), TRYST_OK);
@@ -312,7 +312,7 @@ static void peers_main(struct harness_rank *rank)
 {
     char *data = calloc(1, LARGE), prefix[64];
     tryst_step *step = harness_step(rank, 1);
-    tryst_peer_info info;
+    tryst_peer_info info = {.struct_size = sizeof info};
     CHECK(data);
     harness_end(submit(rank, step, "e", data, LARGE, NULL), TRYST_OK);
     for (int i = 0; i < 2; i++) {

@@ -16,7 +16,7 @@ static const char *const config[] = {"fault", "rank=1,silent=60", "peer_timeout"
 /* Everything that the two have with each other fails, and says of whom. */
 static void check_named(tryst_op *op, int peer)
 {
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     char text[24];
     CHECK_STATUS(tryst_op_error(op, &error), TRYST_E_PEER);
     CHECK_EQ(error.origin_rank, peer);

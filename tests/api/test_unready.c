@@ -16,7 +16,7 @@ static const char *const config[] = {"fault", "rank=1,mute=1", "connect_timeout"
 
 static void check_ended(tryst_op *op, int peer)
 {
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     char name[24];
     tryst_status status = tryst_wait(op, TRYST_FOREVER);
     snprintf(name, sizeof name, "rank %d", peer);

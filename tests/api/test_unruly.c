@@ -405,7 +405,7 @@ static void action_run(struct rank_run *self, const struct action *action)
 
 static void abort_check(struct rank_run *self, int step)
 {
-    tryst_error error = {.origin_rank = -1};
+    tryst_error error = {.struct_size = sizeof error, .origin_rank = -1};
     char reason[32];
     if (!self->window.steps[step].aborted) {
         CHECK_STATUS(tryst_step_status(self->steps[step], NULL), TRYST_OK);

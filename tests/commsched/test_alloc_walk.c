@@ -334,7 +334,7 @@ static void give_up(struct script *script)
 /* Whether it ended as it should; that it ends at all it must. */
 static bool op_end(struct script *script, struct pending *pending)
 {
-    tryst_error error = {.text = "", .key = ""};
+    tryst_error error = {.struct_size = sizeof error, .text = "", .key = ""};
     tryst_status status = tryst_wait(pending->op, PATIENCE_NS);
     bool good = status == pending->wanted;
     if (status == TRYST_E_TIMEOUT)
@@ -421,7 +421,7 @@ static int visit_transport(void *arg, const tryst_transport_info *info)
 
 static void look(struct script *script)
 {
-    tryst_peer_info info;
+    tryst_peer_info info = {.struct_size = sizeof info};
     int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     tryst_dump(script->ctx, fd);
     tryst_counter_visit(script->ctx, visit_counter, NULL);

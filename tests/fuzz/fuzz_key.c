@@ -30,8 +30,8 @@ static void parts_check(const char *text, const tryst_parsed_key *key)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     char *text = fuzz_text(data, bytes);
-    tryst_parsed_key key;
-    tryst_key_error error = {SIZE_MAX, NULL};
+    tryst_parsed_key key = {.struct_size = sizeof key};
+    tryst_key_error error = {sizeof error, SIZE_MAX, NULL};
     tryst_status status = tryst_key_parse(text, &key, &error);
     FUZZ_CHECK(status == tryst_key_parse(text, &key, NULL));
     if (status == TRYST_OK) {

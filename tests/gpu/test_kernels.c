@@ -70,7 +70,8 @@ static void check_stage(tryst_precision precision, double tolerance)
 {
     stage_trial trial = {.kernels = &device_kernels_reference,
                          .precision = precision,
-                         .model = {.kind = TRYST_MODEL_GPT,
+                         .model = {.struct_size = sizeof(tryst_model),
+                                   .kind = TRYST_MODEL_GPT,
                                    .layers = 2,
                                    .hidden = 32,
                                    .heads = 2,

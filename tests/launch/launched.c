@@ -120,7 +120,7 @@ static void meet(const tryst_launch *launch)
 int main(void)
 {
     char error[1024] = "";
-    tryst_launch launch;
+    tryst_launch launch = {.struct_size = sizeof launch};
     struct process before;
     check(tryst_launch_find(NULL, &launch, error, sizeof error), "tryst_launch_find",
           error);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <tryst/sized.h>
 
 enum { DATA = 1, TARGET, OUTPUT, GRAD, SAVED, KEPT };
 
@@ -234,7 +235,8 @@ static int parameter_visit(tryst_stage *base, tryst_parameter_fn fn, void *arg)
 static void cost(const tryst_stage *base, tryst_stage_cost *cost_p)
 {
     (void)base;
-    *cost_p = (tryst_stage_cost){.struct_size = sizeof *cost_p};
+    const tryst_stage_cost none = {.struct_size = sizeof none};
+    (void)tryst_sized_write(cost_p, &none, sizeof none);
 }
 
 static void close_nothing(tryst_stage *base)

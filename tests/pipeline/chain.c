@@ -76,7 +76,9 @@ void chain_open_params(const tryst_model *model, int stages_count, int microbatc
                        const tryst_stage_params *with, chain *chain_p)
 {
     char error[512] = "";
-    chain c = {.stages_count = stages_count, .microbatches_count = microbatches_count};
+    chain c = {.model.struct_size = sizeof(tryst_model),
+               .stages_count = stages_count,
+               .microbatches_count = microbatches_count};
     tryst_stage_params params = *with;
     params.error = error;
     params.error_capacity = sizeof(error);

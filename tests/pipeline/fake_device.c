@@ -199,7 +199,7 @@ void fake_device_finish(void *stream)
     pthread_mutex_unlock(&lock);
 }
 
-tryst_status tryst_stream_open(const tryst_device *device, int urgent, void **stream_p)
+tryst_status tryst_stream_open(const tryst_device *device, bool urgent, void **stream_p)
 {
     (void)device;
     (void)urgent;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <tryst/sized.h>
 
 struct tryst_ctx {
     fake_world *world;
@@ -328,8 +329,9 @@ tryst_status tryst_op_error(const tryst_op *op, tryst_error *error_p)
     if (op->status == TRYST_OK || op->status == TRYST_IN_PROGRESS) {
         return op->status;
     }
-    *error_p =
-        (tryst_error){.status = op->status, .origin_rank = op->peer, .text = op->text};
+    const tryst_error error = {
+        .status = op->status, .origin_rank = op->peer, .text = op->text};
+    (void)tryst_sized_write(error_p, &error, sizeof error);
     return op->status;
 }
 
@@ -429,8 +431,9 @@ tryst_status tryst_step_status(const tryst_step *step, tryst_error *error_p)
     const char *text = find_abort(world, step->id);
     pthread_mutex_unlock(&world->lock);
     if (text) {
-        *error_p = (tryst_error){
+        const tryst_error error = {
             .status = TRYST_E_ABORTED, .origin_rank = 0, .step = step->id, .text = text};
+        (void)tryst_sized_write(error_p, &error, sizeof error);
     }
     return text ? TRYST_E_ABORTED : TRYST_OK;
 }

@@ -171,17 +171,20 @@ static void trial_step(trial *t, int step, stage_trial_result *result)
 
 stage_trial_result stage_trial_run(const stage_trial *with)
 {
-    static const tryst_optimizer optimizer = {.kind = TRYST_OPTIMIZER_SGD};
+    static const tryst_optimizer optimizer = {.struct_size = sizeof(optimizer),
+                                              .kind = TRYST_OPTIMIZER_SGD};
     trial t = {.with = with};
     stage_trial_result result = {0};
     char error[512] = "";
-    const tryst_stage_params params = {.versions_count = 1,
+    const tryst_stage_params params = {.struct_size = sizeof(params),
+                                       .versions_count = 1,
                                        .optimizer = &optimizer,
                                        .memory = with->kernels->memory,
                                        .precision = with->precision,
                                        .recompute = with->recompute,
                                        .error = error,
                                        .error_capacity = sizeof(error)};
+    t.model.struct_size = sizeof(t.model);
     assert_int_equal(tryst_model_resolve(&with->model, &t.model, NULL, 0), TRYST_OK);
     const tryst_layers all = {0, t.model.layers};
     if (device_stage_open(&t.model, all, &params, with->kernels, &t.stage) != TRYST_OK) {

@@ -22,7 +22,8 @@
 
 enum { STEPS = 4, FAULT_STEP = 1, RANKS_MAX = 4 };
 
-static const tryst_model model = {.kind = TRYST_MODEL_GPT,
+static const tryst_model model = {.struct_size = sizeof(model),
+                                  .kind = TRYST_MODEL_GPT,
                                   .layers = 5,
                                   .hidden = 16,
                                   .heads = 2,
@@ -203,8 +204,8 @@ static bool check(const tryst_program *program, tryst_engine_fault fault, char *
     trained.fault = fault;
     run_engine(&trained, 100000);
     run_replayed(&replayed);
-    const tryst_replay_result a = {trained.losses, trained.weights};
-    const tryst_replay_result b = {replayed.losses, replayed.weights};
+    const tryst_replay_result a = {sizeof a, trained.losses, trained.weights};
+    const tryst_replay_result b = {sizeof b, replayed.losses, replayed.weights};
     const bool equal = tryst_replay_equal(&model, 0, STEPS, &a, &b, text, capacity);
     if (digest) {
         tryst_weights_digest(trained.weights, tryst_model_weights_count(&model), digest);

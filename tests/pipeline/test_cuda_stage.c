@@ -146,20 +146,23 @@ static tryst_status training_step(training *t)
 
 static tryst_status stage_open(training *t)
 {
-    static const tryst_optimizer optimizer = {.kind = TRYST_OPTIMIZER_ADAM};
-    const tryst_model model = {.kind = TRYST_MODEL_GPT,
+    static const tryst_optimizer optimizer = {.struct_size = sizeof(optimizer),
+                                              .kind = TRYST_OPTIMIZER_ADAM};
+    const tryst_model model = {.struct_size = sizeof(model),
+                               .kind = TRYST_MODEL_GPT,
                                .layers = 1,
                                .hidden = 8,
                                .heads = 2,
                                .seq = 5,
                                .microbatch_size = 1};
-    const tryst_stage_params params = {.versions_count = 1,
+    const tryst_stage_params params = {.struct_size = sizeof(params),
+                                       .versions_count = 1,
                                        .optimizer = &optimizer,
                                        .memory = TRYST_MEMORY_CUDA,
                                        .precision = TRYST_PRECISION_BF16,
                                        .error = report->error,
                                        .error_capacity = sizeof report->error};
-    tryst_model resolved;
+    tryst_model resolved = {.struct_size = sizeof(resolved)};
     assert_int_equal(tryst_model_resolve(&model, &resolved, NULL, 0), TRYST_OK);
     const tryst_layers all = {0, resolved.layers};
     return device_stage_open(&resolved, all, &params, t->kernels, &t->stage);

@@ -7,13 +7,19 @@
 #include "support/unit.h"
 
 static const tryst_model models[] = {
-    {.kind = TRYST_MODEL_GPT,
+    {.struct_size = sizeof(tryst_model),
+     .kind = TRYST_MODEL_GPT,
      .layers = 2,
      .hidden = 6,
      .heads = 2,
      .seq = 5,
      .microbatch_size = 1},
-    {.kind = TRYST_MODEL_MLP, .layers = 3, .hidden = 8, .seq = 6, .microbatch_size = 1},
+    {.struct_size = sizeof(tryst_model),
+     .kind = TRYST_MODEL_MLP,
+     .layers = 3,
+     .hidden = 8,
+     .seq = 6,
+     .microbatch_size = 1},
 };
 
 static void check_order(const device_kernels *(*row)(int, uint64_t), int order,

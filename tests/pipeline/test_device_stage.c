@@ -123,28 +123,32 @@ static const struct {
     {"small gpt", SMALL_GPT},
     {"small mlp", SMALL_MLP},
     {"one head, one layer",
-     {.kind = TRYST_MODEL_GPT,
+     {.struct_size = sizeof(tryst_model),
+      .kind = TRYST_MODEL_GPT,
       .layers = 1,
       .hidden = 10,
       .heads = 1,
       .seq = 33,
       .microbatch_size = 1}},
     {"one row",
-     {.kind = TRYST_MODEL_GPT,
+     {.struct_size = sizeof(tryst_model),
+      .kind = TRYST_MODEL_GPT,
       .layers = 2,
       .hidden = 6,
       .heads = 2,
       .seq = 1,
       .microbatch_size = 1}},
     {"heads of one column",
-     {.kind = TRYST_MODEL_GPT,
+     {.struct_size = sizeof(tryst_model),
+      .kind = TRYST_MODEL_GPT,
       .layers = 1,
       .hidden = 3,
       .heads = 3,
       .seq = 5,
       .microbatch_size = 2}},
     {"more rows than a chunk",
-     {.kind = TRYST_MODEL_MLP,
+     {.struct_size = sizeof(tryst_model),
+      .kind = TRYST_MODEL_MLP,
       .layers = 1,
       .hidden = 4,
       .seq = 513,
@@ -254,21 +258,24 @@ static void check_gradient(const tryst_model *model, int stages, uint64_t stride
 
 static void test_gradient(void **state)
 {
-    check_gradient(&(tryst_model){.kind = TRYST_MODEL_GPT,
+    check_gradient(&(tryst_model){.struct_size = sizeof(tryst_model),
+                                  .kind = TRYST_MODEL_GPT,
                                   .layers = 1,
                                   .hidden = 6,
                                   .heads = 2,
                                   .seq = 5,
                                   .microbatch_size = 2},
                    1, 17);
-    check_gradient(&(tryst_model){.kind = TRYST_MODEL_GPT,
+    check_gradient(&(tryst_model){.struct_size = sizeof(tryst_model),
+                                  .kind = TRYST_MODEL_GPT,
                                   .layers = 2,
                                   .hidden = 15,
                                   .heads = 3,
                                   .seq = 7,
                                   .microbatch_size = 1},
                    2, 131);
-    check_gradient(&(tryst_model){.kind = TRYST_MODEL_MLP,
+    check_gradient(&(tryst_model){.struct_size = sizeof(tryst_model),
+                                  .kind = TRYST_MODEL_MLP,
                                   .layers = 2,
                                   .hidden = 10,
                                   .seq = 5,
@@ -323,7 +330,8 @@ static void assert_equal(const outcome *a, const outcome *b)
 static void check_equal(const tryst_model *model, tryst_precision precision,
                         tryst_optimizer_kind optimizer_kind)
 {
-    const tryst_optimizer optimizer = {.kind = optimizer_kind};
+    const tryst_optimizer optimizer = {.struct_size = sizeof(optimizer),
+                                       .kind = optimizer_kind};
     tryst_stage_params params = reference_params(precision);
     params.optimizer = &optimizer;
     const outcome expected = train(model, &params, 1, CHAIN_WHOLE);
@@ -410,7 +418,8 @@ static void test_memory_need(void **state)
 {
     tryst_stage_params params = reference_params(TRYST_PRECISION_BF16);
     const tryst_layers all = {0, 3};
-    tryst_stage_memory need, lean;
+    tryst_stage_memory need = {.struct_size = sizeof need},
+                       lean = {.struct_size = sizeof lean};
     char error[512] = "";
     tryst_stage *stage = NULL;
     params.error = error;
@@ -445,7 +454,8 @@ static void test_memory_need(void **state)
 static void test_refuses(void **state)
 {
     const tryst_layers all = {0, 3};
-    const tryst_model sleeper = {.kind = TRYST_MODEL_SLEEP, .layers = 3};
+    const tryst_model sleeper = {
+        .struct_size = sizeof(sleeper), .kind = TRYST_MODEL_SLEEP, .layers = 3};
     tryst_model wide = small_gpt;
     wide.hidden = 4096;
     wide.heads = 1;
@@ -455,27 +465,48 @@ static void test_refuses(void **state)
         tryst_status status;
         const char *word;
     } cases[] = {
-        {&sleeper, {.reference = 1}, TRYST_E_INVALID, "sleeps"},
+        {&sleeper,
+         {.struct_size = sizeof(tryst_stage_params), .reference = 1},
+         TRYST_E_INVALID,
+         "sleeps"},
         {&small_gpt,
-         {.reference = 1, .memory = TRYST_MEMORY_CUDA},
+         {.struct_size = sizeof(tryst_stage_params),
+          .reference = 1,
+          .memory = TRYST_MEMORY_CUDA},
          TRYST_E_INVALID,
          "host memory"},
-        {&small_gpt, {.reference = 1, .device = 3}, TRYST_E_UNSUPPORTED, "device 3"},
         {&small_gpt,
-         {.reference = 1, .precision = (tryst_precision)9},
+         {.struct_size = sizeof(tryst_stage_params), .reference = 1, .device = 3},
+         TRYST_E_UNSUPPORTED,
+         "device 3"},
+        {&small_gpt,
+         {.struct_size = sizeof(tryst_stage_params),
+          .reference = 1,
+          .precision = (tryst_precision)9},
          TRYST_E_INVALID,
          "precision 9"},
         {&small_gpt,
-         {.memory = TRYST_MEMORY_CUDA, .precision = TRYST_PRECISION_F64},
+         {.struct_size = sizeof(tryst_stage_params),
+          .memory = TRYST_MEMORY_CUDA,
+          .precision = TRYST_PRECISION_F64},
          TRYST_E_INVALID,
          "precision 4"},
-        {&small_gpt, {.memory = (tryst_memory_kind)77}, TRYST_E_INVALID, "kind 77"},
-        {&small_gpt, {.recompute = 1}, TRYST_E_UNSUPPORTED, "host stages"},
         {&small_gpt,
-         {.precision = TRYST_PRECISION_BF16},
+         {.struct_size = sizeof(tryst_stage_params), .memory = (tryst_memory_kind)77},
+         TRYST_E_INVALID,
+         "kind 77"},
+        {&small_gpt,
+         {.struct_size = sizeof(tryst_stage_params), .recompute = 1},
          TRYST_E_UNSUPPORTED,
          "host stages"},
-        {&wide, {.reference = 1}, TRYST_E_UNSUPPORTED, "more heads"},
+        {&small_gpt,
+         {.struct_size = sizeof(tryst_stage_params), .precision = TRYST_PRECISION_BF16},
+         TRYST_E_UNSUPPORTED,
+         "host stages"},
+        {&wide,
+         {.struct_size = sizeof(tryst_stage_params), .reference = 1},
+         TRYST_E_UNSUPPORTED,
+         "more heads"},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
         char error[512] = "";
@@ -538,7 +569,7 @@ static tryst_status stuck_stage_open(char *error, size_t capacity, tryst_stage *
                                        .timeout_ns = 20 * 1000 * 1000,
                                        .error = error,
                                        .error_capacity = capacity};
-    tryst_model model;
+    tryst_model model = {.struct_size = sizeof(model)};
     assert_int_equal(tryst_model_resolve(&small_mlp, &model, NULL, 0), TRYST_OK);
     stuck_row = device_kernels_reference;
     stuck_row.name = "stuck";

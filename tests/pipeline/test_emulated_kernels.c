@@ -73,7 +73,8 @@ static void test_orders(void **state)
 static void check_stage(tryst_precision precision, double tolerance)
 {
     stage_trial trial = {.precision = precision,
-                         .model = {.kind = TRYST_MODEL_GPT,
+                         .model = {.struct_size = sizeof(tryst_model),
+                                   .kind = TRYST_MODEL_GPT,
                                    .layers = 1,
                                    .hidden = 8,
                                    .heads = 2,

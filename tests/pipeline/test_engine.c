@@ -118,7 +118,8 @@ static void *rank_main(void *arg)
     if (self->status == TRYST_OK) {
         self->status = run_steps(self, engine);
         snprintf(self->error, sizeof self->error, "%s", tryst_engine_error(engine));
-        tryst_engine_stats_get(engine, &self->stats);
+        self->stats.struct_size = sizeof self->stats;
+        assert_int_equal(tryst_engine_stats_get(engine, &self->stats), TRYST_OK);
         tryst_engine_close(engine);
     }
     return NULL;

@@ -106,7 +106,7 @@ static tryst_status attempt_simulate(void *arg)
     tryst_sim *sim = NULL;
     const tryst_status status = tryst_program_simulate(arg, &params, &sim);
     assert_true((status == TRYST_OK) == (sim != NULL));
-    tryst_sim_close(sim);
+    tryst_sim_free(sim);
     return status;
 }
 

@@ -507,7 +507,7 @@ static int tear_down_path(void **state)
 static void test_null(void **state)
 {
     size_t count = 7;
-    tryst_engine_stats stats = {.steps_count = 7};
+    tryst_engine_stats stats = {.struct_size = sizeof stats, .steps_count = 7};
     (void)state;
     assert_int_equal(tryst_program_ranks(NULL), 0);
     assert_int_equal(tryst_program_stages(NULL), 0);
@@ -522,8 +522,8 @@ static void test_null(void **state)
     count = 7;
     assert_null(tryst_engine_spans(NULL, &count));
     assert_int_equal(count, 0);
-    tryst_engine_stats_get(NULL, &stats);
-    assert_true(stats.steps_count == 0);
+    assert_int_equal(tryst_engine_stats_get(NULL, &stats), TRYST_E_INVALID);
+    assert_true(stats.steps_count == 7);
 }
 
 int main(void)

@@ -18,7 +18,8 @@
 
 enum { STEPS = 3, STAGES_MAX = 4 };
 
-static const tryst_model model = {.kind = TRYST_MODEL_GPT,
+static const tryst_model model = {.struct_size = sizeof(model),
+                                  .kind = TRYST_MODEL_GPT,
                                   .layers = 5,
                                   .hidden = 12,
                                   .heads = 2,
@@ -134,8 +135,8 @@ static tryst_program *generate(const char *schedule, int ranks, int microbatches
 
 static bool equal(const outcome *run, const outcome *replay, char *text, size_t capacity)
 {
-    const tryst_replay_result a = {run->losses, run->weights};
-    const tryst_replay_result b = {replay->losses, replay->weights};
+    const tryst_replay_result a = {sizeof a, run->losses, run->weights};
+    const tryst_replay_result b = {sizeof b, replay->losses, replay->weights};
     return tryst_replay_equal(&model, 0, STEPS, &a, &b, text, capacity);
 }
 
@@ -284,7 +285,8 @@ static void test_stages_in_place(void **state)
     chain_open(&model, 2, 1, NULL, 1, &c);
     tryst_program *program = generate("gpipe", 2, 1);
     tryst_stage *wrong[] = {c.stages[1], c.stages[0]};
-    tryst_replay_params params = {.program = program,
+    tryst_replay_params params = {.struct_size = sizeof(params),
+                                  .program = program,
                                   .stages = wrong,
                                   .steps_count = 1,
                                   .losses = losses,
@@ -310,7 +312,8 @@ static void test_in_parts(void **state)
     chain_open(&model, 2, 2, NULL, 1, &c);
     feeder f = {.chain = &c, .fed_step = UINT64_MAX};
     for (uint64_t step = 0; step < STEPS; step++) {
-        tryst_replay_params params = {.program = program,
+        tryst_replay_params params = {.struct_size = sizeof(params),
+                                      .program = program,
                                       .stages = c.stages,
                                       .feed = feed,
                                       .feed_arg = &f,
@@ -404,7 +407,8 @@ static void test_memory(void **state)
         chain c;
         chain_open(&model, 2, 3, NULL, 1, &c);
         feeder f = {.chain = &c, .fed_step = UINT64_MAX};
-        tryst_replay_params params = {.program = program,
+        tryst_replay_params params = {.struct_size = sizeof(params),
+                                      .program = program,
                                       .stages = c.stages,
                                       .feed = feed,
                                       .feed_arg = &f,

@@ -74,9 +74,9 @@ static void test_closed_forms(void **state)
              */
             assert_close(one->ranks[p - 1].bubble_span, 0);
             assert_close(one->ranks[0].bubble_span, bubble);
-            tryst_sim_close(gpipe);
-            tryst_sim_close(one);
-            tryst_sim_close(naive);
+            tryst_sim_free(gpipe);
+            tryst_sim_free(one);
+            tryst_sim_free(naive);
         }
     }
 }
@@ -98,7 +98,7 @@ static void test_link(void **state)
     assert_close(sim->ranks[1].bubble_span, 0);
     assert_close(sim->ranks[0].bubble_makespan, 8.0 / 11);
     assert_close(sim->events[0][1].begin_s, 9);
-    tryst_sim_close(sim);
+    tryst_sim_free(sim);
 }
 
 /* A link carries one transfer at a time: gpipe's outputs, made each second, queue behind
@@ -112,7 +112,7 @@ static void test_link_is_shared(void **state)
     params.link_bytes_per_s = 1;
     tryst_sim *sim = simulate("gpipe", 2, 4, &params);
     assert_close(sim->events[1][3].begin_s, 9);
-    tryst_sim_close(sim);
+    tryst_sim_free(sim);
 }
 
 /* Four ranks on fewer cores: never faster than all work over the cores, nor than with a
@@ -133,10 +133,10 @@ static void test_cores(void **state)
         if (cores == 1) {
             assert_close(sim->makespan_s, 4 * 8 * 3.0);
         }
-        tryst_sim_close(sim);
+        tryst_sim_free(sim);
     }
     assert_close(before_s, alone->makespan_s);
-    tryst_sim_close(alone);
+    tryst_sim_free(alone);
 }
 
 /* The same program and costs give the same numbers to the last bit. */
@@ -150,8 +150,8 @@ static void test_deterministic(void **state)
     tryst_sim *second = simulate("1f1b", 5, 11, &params);
     assert_memory_equal(first->ranks, second->ranks, 5 * sizeof *first->ranks);
     assert_true(first->makespan_s == second->makespan_s);
-    tryst_sim_close(first);
-    tryst_sim_close(second);
+    tryst_sim_free(first);
+    tryst_sim_free(second);
 }
 
 static void test_refuses(void **state)

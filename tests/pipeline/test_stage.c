@@ -59,7 +59,7 @@ static void chain_digest(chain *c, char digest[TRYST_DIGEST_TEXT_BYTES])
 
 static void test_parse(void **state)
 {
-    tryst_model model = {.layers = 3};
+    tryst_model model = {.struct_size = sizeof(model), .layers = 3};
     char error[256] = "";
     assert_int_equal(tryst_model_parse("gpt", &model, error, sizeof(error)), TRYST_OK);
     assert_int_equal(model.kind, TRYST_MODEL_GPT);
@@ -88,7 +88,8 @@ static void test_parse(void **state)
 
 static void test_resolve(void **state)
 {
-    tryst_model model = {.kind = TRYST_MODEL_GPT}, resolved = {0};
+    tryst_model model = {.struct_size = sizeof(model), .kind = TRYST_MODEL_GPT},
+                resolved = {.struct_size = sizeof(resolved)};
     char error[256] = "";
     assert_int_equal(tryst_model_resolve(&model, &resolved, error, sizeof(error)),
                      TRYST_OK);
@@ -99,15 +100,27 @@ static void test_resolve(void **state)
         tryst_model model;
         const char *word;
     } bad[] = {
-        {{.kind = TRYST_MODEL_INVALID}, "kind"},
-        {{.kind = (tryst_model_kind)9}, "kind"},
-        {{.kind = TRYST_MODEL_GPT, .layers = -1}, "layers"},
-        {{.kind = TRYST_MODEL_MLP, .hidden = -5}, "hidden"},
-        {{.kind = TRYST_MODEL_GPT, .hidden = 64, .heads = 5}, "heads"},
-        {{.kind = TRYST_MODEL_GPT, .vocabulary = 255}, "vocabulary"},
-        {{.kind = TRYST_MODEL_GPT, .seq = 1 << 20}, "2^31"},
-        {{.kind = TRYST_MODEL_MLP, .hidden = 1 << 15}, "2^31"},
-        {{.kind = TRYST_MODEL_MLP, .microbatch_size = INT32_MAX, .seq = INT32_MAX},
+        {{.struct_size = sizeof(tryst_model), .kind = TRYST_MODEL_INVALID}, "kind"},
+        {{.struct_size = sizeof(tryst_model), .kind = (tryst_model_kind)9}, "kind"},
+        {{.struct_size = sizeof(tryst_model), .kind = TRYST_MODEL_GPT, .layers = -1},
+         "layers"},
+        {{.struct_size = sizeof(tryst_model), .kind = TRYST_MODEL_MLP, .hidden = -5},
+         "hidden"},
+        {{.struct_size = sizeof(tryst_model),
+          .kind = TRYST_MODEL_GPT,
+          .hidden = 64,
+          .heads = 5},
+         "heads"},
+        {{.struct_size = sizeof(tryst_model), .kind = TRYST_MODEL_GPT, .vocabulary = 255},
+         "vocabulary"},
+        {{.struct_size = sizeof(tryst_model), .kind = TRYST_MODEL_GPT, .seq = 1 << 20},
+         "2^31"},
+        {{.struct_size = sizeof(tryst_model), .kind = TRYST_MODEL_MLP, .hidden = 1 << 15},
+         "2^31"},
+        {{.struct_size = sizeof(tryst_model),
+          .kind = TRYST_MODEL_MLP,
+          .microbatch_size = INT32_MAX,
+          .seq = INT32_MAX},
          "2^31"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -129,7 +142,9 @@ static void test_split(void **state)
     };
     char error[256] = "";
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        tryst_model model = {.kind = TRYST_MODEL_MLP, .layers = cases[i].layers};
+        tryst_model model = {.struct_size = sizeof(model),
+                             .kind = TRYST_MODEL_MLP,
+                             .layers = cases[i].layers};
         for (int32_t s = 0; s < cases[i].stages; s++) {
             tryst_layers layers;
             assert_int_equal(
@@ -139,7 +154,8 @@ static void test_split(void **state)
             assert_int_equal(layers.last, cases[i].bounds[s + 1]);
         }
     }
-    tryst_model model = {.kind = TRYST_MODEL_MLP, .layers = 3};
+    tryst_model model = {
+        .struct_size = sizeof(model), .kind = TRYST_MODEL_MLP, .layers = 3};
     tryst_layers layers = {-7, -7};
     assert_int_equal(tryst_model_split(&model, 4, 0, &layers, error, sizeof(error)),
                      TRYST_E_INVALID);
@@ -155,7 +171,8 @@ static void test_open_refuses(void **state)
 {
     char error[256] = "";
     tryst_stage *stage = NULL;
-    tryst_stage_params params = {.error = error, .error_capacity = sizeof(error)};
+    tryst_stage_params params = {
+        .struct_size = sizeof(params), .error = error, .error_capacity = sizeof(error)};
     static const tryst_layers bad[] = {{0, 0}, {-1, 2}, {2, 1}, {0, 6}, {5, 6}};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         error[0] = 0;
@@ -167,12 +184,13 @@ static void test_open_refuses(void **state)
     params.versions_count = -1;
     assert_int_equal(tryst_stage_open(&small_gpt, all, &params, &stage), TRYST_E_INVALID);
     params.versions_count = 0;
-    tryst_optimizer optimizer = {.kind = (tryst_optimizer_kind)7};
+    tryst_optimizer optimizer = {.struct_size = sizeof(optimizer),
+                                 .kind = (tryst_optimizer_kind)7};
     params.optimizer = &optimizer;
     assert_int_equal(tryst_stage_open(&small_gpt, all, &params, &stage), TRYST_E_INVALID);
-    optimizer = (tryst_optimizer){.beta2 = 1};
+    optimizer = (tryst_optimizer){.struct_size = sizeof(tryst_optimizer), .beta2 = 1};
     assert_int_equal(tryst_stage_open(&small_gpt, all, &params, &stage), TRYST_E_INVALID);
-    optimizer = (tryst_optimizer){.lr = NAN};
+    optimizer = (tryst_optimizer){.struct_size = sizeof(tryst_optimizer), .lr = NAN};
     assert_int_equal(tryst_stage_open(&small_gpt, all, &params, &stage), TRYST_E_INVALID);
     assert_null(stage);
     tryst_stage_close(NULL);
@@ -200,7 +218,8 @@ static void train(const tryst_model *model, int stages, chain_backward_kind kind
 static void check_equal_cuts(tryst_model_kind kind, tryst_optimizer_kind optimizer_kind)
 {
     const tryst_model model = small_model(kind);
-    const tryst_optimizer optimizer = {.kind = optimizer_kind};
+    const tryst_optimizer optimizer = {.struct_size = sizeof(optimizer),
+                                       .kind = optimizer_kind};
     double expected_losses[STEPS], losses[STEPS];
     char expected[TRYST_DIGEST_TEXT_BYTES], digest[TRYST_DIGEST_TEXT_BYTES];
     train(&model, 1, CHAIN_WHOLE, 1, &optimizer, expected_losses, expected);
@@ -419,9 +438,12 @@ static void check_optimizer(tryst_optimizer o)
 
 static void test_optimizers(void **state)
 {
-    check_optimizer(
-        (tryst_optimizer){.kind = TRYST_OPTIMIZER_SGD, .lr = 0.05, .momentum = 0.7});
-    check_optimizer((tryst_optimizer){.kind = TRYST_OPTIMIZER_ADAM,
+    check_optimizer((tryst_optimizer){.struct_size = sizeof(tryst_optimizer),
+                                      .kind = TRYST_OPTIMIZER_SGD,
+                                      .lr = 0.05,
+                                      .momentum = 0.7});
+    check_optimizer((tryst_optimizer){.struct_size = sizeof(tryst_optimizer),
+                                      .kind = TRYST_OPTIMIZER_ADAM,
                                       .lr = 0.01,
                                       .beta1 = 0.8,
                                       .beta2 = 0.95,
@@ -466,7 +488,7 @@ static void test_parameters(void **state)
     assert_string_equal(n.text[1], "blocks.2.mlp.down.bias");
     int seen = 0;
     assert_int_equal(stage->ops->parameter_visit(stage, stop_at_third, &seen), 77);
-    tryst_stage_cost cost;
+    tryst_stage_cost cost = {.struct_size = sizeof cost};
     stage->ops->cost(stage, &cost);
     assert_int_equal(cost.weights_bytes, stage->info.weights_count * 4);
     /* 12·H² weights a block, two flops each and row, and two products of attention. */
@@ -495,7 +517,8 @@ static uint64_t now_ns(void)
 
 static void test_sleep(void **state)
 {
-    tryst_model model = {.kind = TRYST_MODEL_SLEEP,
+    tryst_model model = {.struct_size = sizeof(model),
+                         .kind = TRYST_MODEL_SLEEP,
                          .layers = 2,
                          .sleep_forward_ns = 4000000,
                          .sleep_backward_ns = 8000000,
@@ -561,7 +584,8 @@ static void check_memory(tryst_model_kind kind, int at_least)
 {
     const tryst_model model = small_model(kind);
     char error[256];
-    tryst_stage_params params = {.error = error, .error_capacity = sizeof(error)};
+    tryst_stage_params params = {
+        .struct_size = sizeof(params), .error = error, .error_capacity = sizeof(error)};
     for (int allowed = 0;; allowed++) {
         tryst_stage *stage = NULL;
         const tryst_layers all = {0, 5};

@@ -87,7 +87,8 @@ static void test_refuses(void **state)
                      TRYST_E_INVALID);
     static const tryst_span good[] = {{4, 5, TRYST_SPAN_FORWARD, 0, 0, -1, 0, 0}};
     const tryst_timeline_rank one = {good, 1};
-    params = (tryst_timeline_params){.ranks = &one, .ranks_count = 1};
+    params = (tryst_timeline_params){
+        .struct_size = sizeof(tryst_timeline_params), .ranks = &one, .ranks_count = 1};
     assert_int_equal(
         tryst_timeline_write_svg(&params, "/nonexistent/x.svg", error, sizeof error),
         TRYST_E_IO);

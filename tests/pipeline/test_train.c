@@ -119,23 +119,35 @@ static void expect_fall(tryst_model_kind kind, tryst_optimizer optimizer, double
 static void test_gpt_adam(void **state)
 {
     expect_fall(TRYST_MODEL_GPT,
-                (tryst_optimizer){.kind = TRYST_OPTIMIZER_ADAM, .lr = 0.003}, 1.7);
+                (tryst_optimizer){.struct_size = sizeof(tryst_optimizer),
+                                  .kind = TRYST_OPTIMIZER_ADAM,
+                                  .lr = 0.003},
+                1.7);
 }
 
 static void test_gpt_sgd(void **state)
 {
-    expect_fall(TRYST_MODEL_GPT, (tryst_optimizer){.kind = TRYST_OPTIMIZER_SGD}, 2.1);
+    expect_fall(TRYST_MODEL_GPT,
+                (tryst_optimizer){.struct_size = sizeof(tryst_optimizer),
+                                  .kind = TRYST_OPTIMIZER_SGD},
+                2.1);
 }
 
 static void test_mlp_adam(void **state)
 {
     expect_fall(TRYST_MODEL_MLP,
-                (tryst_optimizer){.kind = TRYST_OPTIMIZER_ADAM, .lr = 0.003}, 2.2);
+                (tryst_optimizer){.struct_size = sizeof(tryst_optimizer),
+                                  .kind = TRYST_OPTIMIZER_ADAM,
+                                  .lr = 0.003},
+                2.2);
 }
 
 static void test_mlp_sgd(void **state)
 {
-    expect_fall(TRYST_MODEL_MLP, (tryst_optimizer){.kind = TRYST_OPTIMIZER_SGD}, 2.2);
+    expect_fall(TRYST_MODEL_MLP,
+                (tryst_optimizer){.struct_size = sizeof(tryst_optimizer),
+                                  .kind = TRYST_OPTIMIZER_SGD},
+                2.2);
 }
 
 int main(void)

@@ -17,7 +17,8 @@
 
 #include <tryst/weights.h>
 
-static const tryst_model model = {.kind = TRYST_MODEL_GPT,
+static const tryst_model model = {.struct_size = sizeof(model),
+                                  .kind = TRYST_MODEL_GPT,
                                   .layers = 3,
                                   .hidden = 10,
                                   .heads = 2,

@@ -38,7 +38,7 @@ static void step_close(tryst_step *step)
 /* The send has ended because rank 1 closed its step. */
 static void check_told(tryst_op *send)
 {
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     assert_int_equal(tryst_op_error(send, &error), TRYST_E_CLOSED);
     assert_int_equal(error.origin_rank, 1);
     assert_non_null(strstr(error.text, "has closed the step"));

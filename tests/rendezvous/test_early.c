@@ -113,7 +113,7 @@ static void test_others(void **state)
 
 static void check_aborted(tryst_step *step)
 {
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     assert_int_equal(tryst_step_status(step, &error), TRYST_E_ABORTED);
     assert_int_equal(error.origin_rank, 0);
     assert_int_equal(error.origin_status, TRYST_E_SYSTEM);

@@ -1021,7 +1021,7 @@ static void test_peer_gone(void **state)
 static void test_cause_outlives_peer(void **state)
 {
     tryst_step *steps[2];
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     begin(small_slices);
     steps_open(steps, 1);
     tryst_op *recv = recv1(steps, "a", 0, LARGE, NULL);
@@ -1046,7 +1046,7 @@ static void test_cause_outlives_peer(void **state)
 static void test_abort(void **state)
 {
     tryst_step *steps[2];
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     begin(small_slices);
     steps_open(steps, 1);
     tryst_op *recv = recv1(steps, "a", 0, LARGE, NULL);
@@ -1073,7 +1073,7 @@ static void test_abort_then_close(void **state)
     static const size_t sizes[] = {10, LARGE};
     for (size_t i = 0; i < 2 * COUNT_OF(sizes); i++) {
         tryst_step *steps[2];
-        tryst_error error;
+        tryst_error error = {.struct_size = sizeof error};
         size_t bytes = sizes[i / 2];
         begin(small_slices);
         steps_open(steps, 1);
@@ -1155,7 +1155,7 @@ static void test_stall_and_deadline_text(void **state)
 {
     static const struct world_setting settings[] = {{"stall_warn", "5s"}, {0}};
     tryst_step *steps[2];
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     tryst_op_params params = {.struct_size = sizeof params, .deadline_ns = 20 * NS_PER_S};
     begin(settings);
     steps_open(steps, 1);

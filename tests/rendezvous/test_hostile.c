@@ -632,8 +632,8 @@ static void check_dump(const char *name)
 static void check_said(const char *name, void (*says)(size_t repeat), size_t repeat,
                        bool fails)
 {
-    tryst_error error;
-    tryst_peer_info info;
+    tryst_error error = {.struct_size = sizeof error};
+    tryst_peer_info info = {.struct_size = sizeof info};
     world_open(&world, 2, NULL);
     world_settle(&world);
     world.sides[0].log.level = TRYST_LOG_DEBUG;

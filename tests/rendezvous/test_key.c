@@ -86,8 +86,8 @@ static const struct row rows[] = {
 static void test_table(void **state)
 {
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
-        tryst_parsed_key parsed;
-        tryst_key_error error = {0, ""};
+        tryst_parsed_key parsed = {.struct_size = sizeof parsed};
+        tryst_key_error error = {sizeof error, 0, ""};
         uint64_t before = alloc_seen_count();
         tryst_status status = tryst_key_parse(rows[i].key, &parsed, &error);
         assert_int_equal(alloc_seen_count(), before);
@@ -112,7 +112,7 @@ static bool view_is(tryst_view view, const char *text)
 static void test_views(void **state)
 {
     static const char key[] = DEV0 ";00fF;/gpu:1;act 3;7:9";
-    tryst_parsed_key parsed;
+    tryst_parsed_key parsed = {.struct_size = sizeof parsed};
     assert_int_equal(tryst_key_parse(key, &parsed, NULL), TRYST_OK);
     assert_true(view_is(parsed.src_device, DEV0));
     assert_int_equal(parsed.src_incarnation, 0xff);
@@ -127,7 +127,7 @@ static void test_views(void **state)
 static void test_length(void **state)
 {
     char key[TRYST_KEY_MAX + 2];
-    tryst_key_error error;
+    tryst_key_error error = {.struct_size = sizeof error};
     int head = snprintf(key, sizeof key, DEV0 ";1;" DEV1 ";");
     memset(key + head, 'e', sizeof key - (size_t)head);
     memcpy(key + TRYST_KEY_MAX - 4, ";0:0", 5);
@@ -159,7 +159,7 @@ static int group_make(void **state)
 static void test_round_trip(void **state)
 {
     char text[TRYST_KEY_MAX + 1];
-    tryst_parsed_key parsed;
+    tryst_parsed_key parsed = {.struct_size = sizeof parsed};
     for (int src = 4; src < 12; src++) {
         for (int dst = 4; dst < 12; dst++) {
             tryst_key *key;
@@ -251,7 +251,7 @@ static void test_random(void **state)
         const char *base = rows[random_range(&random, COUNT_OF(rows))].key;
         size_t bytes = strlen(base);
         char *key = malloc(bytes + 1);
-        tryst_key_error error = {0, NULL};
+        tryst_key_error error = {sizeof error, 0, NULL};
         memcpy(key, base, bytes + 1);
         for (uint64_t n = random_range(&random, 4); n > 0 && bytes; n--)
             key[random_range(&random, bytes)] =

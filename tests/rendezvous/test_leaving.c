@@ -27,7 +27,7 @@ static tryst_op *begin_broken(void)
 
 static void expect_lost(tryst_op *recv, const char *text, uint64_t given_up)
 {
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     world_settle(&world);
     assert_int_equal(tryst_op_error(recv, &error), TRYST_E_PEER);
     if (!strstr(error.text, text))
@@ -52,7 +52,9 @@ static void test_leave_comes(void **state)
     rendezvous_group_leave_send(world.sides[1].rdv);
     expect_lost(recv, "has left the group", 0);
     assert_null(strstr(world.sides[0].log_text, "was lost"));
-    tryst_peer_info info; /* who has gone is still known by how it was reached */
+    tryst_peer_info info = {
+        .struct_size =
+            sizeof info}; /* who has gone is still known by how it was reached */
     assert_int_equal(rendezvous_group_peer(&world.sides[0].group, 1, &info), TRYST_OK);
     assert_int_equal(info.alive, 0);
     assert_true(info.transport[0] && info.mechanism[0]);

@@ -39,7 +39,7 @@ static tryst_op *send_to(int dst, tryst_step *step)
 /* The operation failed because of rank `rank`, of which `text` is said. */
 static void check_failed(tryst_op *op, int rank, const char *text)
 {
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     assert_int_equal(tryst_op_error(op, &error), TRYST_E_PEER);
     assert_int_equal(error.origin_rank, rank);
     if (!strstr(error.text, text))
@@ -343,7 +343,7 @@ static void test_parent_left(void **state)
 /* The step is aborted and closed at rank 0 before any link is up: the others hear of it. */
 static void test_abort_before_link(void **state)
 {
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     world_open(&world, 3, NULL);
     world.hold_links = true;
     tryst_step *steps[3];
@@ -658,7 +658,7 @@ static void test_dropped(void **state)
 static void test_unreached(void **state)
 {
     for (int dead = 0; dead < 2; dead++) {
-        tryst_error error;
+        tryst_error error = {.struct_size = sizeof error};
         world_open(&world, 2, NULL);
         world_settle(&world);
         world.sides[0].no_rails = true;
@@ -735,7 +735,7 @@ static void test_never_ready(void **state)
         assert_int_equal(tryst_op_test(ops[1]), TRYST_IN_PROGRESS);
         advance_ms(4000);
         for (int i = 0; i < 2; i++) {
-            tryst_error error;
+            tryst_error error = {.struct_size = sizeof error};
             if (tryst_op_error(ops[i], &error) == TRYST_IN_PROGRESS)
                 fail_msg("rank %d still waits", i);
             assert_int_equal(error.origin_rank, 1 - i);
@@ -830,7 +830,7 @@ static void test_given_up_is_told(void **state)
     tryst_op *send = world_send(&world, 0, steps[0], key, out, LARGE, NULL);
     tryst_op *recv = world_recv(&world, 1, steps[1], key, in, LARGE, NULL);
     advance_ms(2000);
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     assert_int_equal(tryst_op_error(send, &error), TRYST_E_UNREACHABLE);
     assert_int_not_equal(tryst_op_error(recv, &error), TRYST_IN_PROGRESS);
     assert_int_equal(error.origin_rank, 0);

@@ -330,7 +330,7 @@ static void check(const struct pair *pair, bool failing)
 /* Whoever is still in a step knows that it was aborted, if it was. */
 static void visit_check(const struct visit *visit, int step, bool failing)
 {
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     if (visit->close_op)
         assert_int_equal(tryst_op_test(visit->close_op), TRYST_OK);
     if (!visit->step || failing)

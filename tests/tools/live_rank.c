@@ -168,7 +168,7 @@ static void full(void)
     if (me == 1) {
         (void)post(step, false, 0, "first", BYTES);
         (void)post(step, false, 0, "second", BYTES);
-        tryst_peer_info info = {.bytes_received = 0};
+        tryst_peer_info info = {.struct_size = sizeof info, .bytes_received = 0};
         while (tryst_group_peer(group, 0, &info) == TRYST_OK && !info.bytes_received)
             tryst_progress(ctx);
         hang_outside();

@@ -331,7 +331,7 @@ static void says(const tryst_topo *topo, int32_t devices_count, int32_t ranks_co
     char *text = NULL;
     assert_int_equal(tryst_topo_place(topo, &params, devices, &text, NULL, 0), TRYST_OK);
     assert_string_equal(text, expected);
-    tryst_topo_text_free(text);
+    tryst_text_free(text);
 }
 
 static void test_words(void **state)
@@ -395,13 +395,13 @@ static void test_refuses(void **state)
             fail_msg("\"%s\" does not say \"%s\"", error, rows[i].word);
     }
     assert_int_equal(tryst_topo_place(NULL, NULL, NULL, NULL, NULL, 0), TRYST_E_INVALID);
-    const tryst_place_params older = {.struct_size = sizeof older - 8,
-                                      .bus_ids = addresses,
-                                      .devices_count = 1,
-                                      .ranks_count = 1};
+    const tryst_place_params unset = {
+        .bus_ids = addresses, .devices_count = 1, .ranks_count = 1};
     int32_t device;
-    assert_int_equal(tryst_topo_place(NULL, &older, &device, NULL, NULL, 0),
+    char error[TRYST_TOPO_TEXT_MAX];
+    assert_int_equal(tryst_topo_place(NULL, &unset, &device, NULL, error, sizeof error),
                      TRYST_E_INVALID);
+    assert_non_null(strstr(error, "tryst_place_params: struct_size is not set"));
 }
 
 static tryst_status place_once(const tryst_topo *topo)
@@ -413,7 +413,7 @@ static tryst_status place_once(const tryst_topo *topo)
     int32_t devices[8];
     char *text = NULL;
     tryst_status status = tryst_topo_place(topo, &params, devices, &text, NULL, 0);
-    tryst_topo_text_free(text);
+    tryst_text_free(text);
     return status;
 }
 

@@ -65,7 +65,7 @@ static void test_host_row(void **state)
 static void test_host_row_devices(void **state)
 {
     const struct memory_ops *host = memory_ops_get(TRYST_MEMORY_HOST), *again;
-    tryst_device_info info = {0};
+    tryst_device_info info = {.struct_size = sizeof info};
     char text[TRANSPORT_TEXT_MAX];
     int32_t count, device = 7;
     uint32_t word = 5;

@@ -122,10 +122,10 @@ static tryst_status copy_weights(second_run *self)
 static tryst_status compare(const second_run *self, bench_result *result)
 {
     char words[512];
-    const tryst_replay_result ran = {.losses = result->losses,
-                                     .weights = result->weights};
-    const tryst_replay_result replayed = {.losses = self->losses,
-                                          .weights = self->weights};
+    const tryst_replay_result ran = {
+        .struct_size = sizeof ran, .losses = result->losses, .weights = result->weights};
+    const tryst_replay_result replayed = {
+        .struct_size = sizeof replayed, .losses = self->losses, .weights = self->weights};
     result->checked =
         tryst_replay_equal(&self->options->model, 1, (uint64_t)self->options->steps, &ran,
                            &replayed, words, sizeof words);

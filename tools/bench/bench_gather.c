@@ -165,7 +165,8 @@ static void own_close(const bench_run *run, own *self)
 static tryst_status own_open(bench_run *run, own *self)
 {
     size_t spans_count = 0;
-    tryst_engine_stats_get(run->engine, &self->facts.stats);
+    self->facts.stats.struct_size = sizeof self->facts.stats;
+    (void)tryst_engine_stats_get(run->engine, &self->facts.stats);
     self->spans = tryst_engine_spans(run->engine, &spans_count);
     self->facts.spans_count = spans_count;
     self->facts.cores_count = usable_cores();

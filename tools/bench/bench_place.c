@@ -62,6 +62,7 @@ static tryst_status find_devices(place_work *work, bench_run *run)
         tryst_status status =
             tryst_device_open(run->ctx, memory, i, &device, text, sizeof text);
         if (status == TRYST_OK) {
+            work->infos[i].struct_size = sizeof work->infos[i];
             status = tryst_device_describe(device, &work->infos[i]);
             if (status != TRYST_OK) {
                 snprintf(text, sizeof text, "%s", tryst_device_error(device));
@@ -79,7 +80,8 @@ static tryst_status find_devices(place_work *work, bench_run *run)
 /* Number the ranks of this host. False where that does not agree with what the launcher said. */
 static bool find_locals(place_work *work, const bench_run *run)
 {
-    tryst_peer_info self, other;
+    tryst_peer_info self = {.struct_size = sizeof self},
+                    other = {.struct_size = sizeof other};
     int count = 0;
     if (tryst_group_peer(run->group, run->rank, &self) != TRYST_OK) {
         return false;
@@ -156,7 +158,7 @@ static tryst_status choose(place_work *work, bench_run *run)
     if (tryst_group_local_rank(run->group) == 0) {
         fprintf(stderr, "pp_bench: %s\n", text);
     }
-    tryst_topo_text_free(text);
+    tryst_text_free(text);
     return TRYST_OK;
 }
 

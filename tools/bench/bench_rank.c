@@ -65,7 +65,8 @@ tryst_status bench_fail(bench_run *run, tryst_status status, const char *format,
 tryst_status bench_transfer_fail(bench_run *run, tryst_status status, const tryst_op *op,
                                  const char *what)
 {
-    tryst_error details = {.text = tryst_status_str(status)};
+    tryst_error details = {.struct_size = sizeof details,
+                           .text = tryst_status_str(status)};
     if (tryst_step_status(run->scope, &details) == TRYST_OK && op) {
         tryst_op_error(op, &details);
     }

@@ -75,7 +75,7 @@ static tryst_status predict(const bench_run *run, const bench_result *result,
         self->predicted[rank] = sim->ranks[rank].bubble_makespan;
     }
     self->predicted_mean = status == TRYST_OK ? sim->bubble_makespan : 0;
-    tryst_sim_close(sim);
+    tryst_sim_free(sim);
     free(costs);
     return status;
 }

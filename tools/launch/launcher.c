@@ -549,7 +549,7 @@ int launcher_run_local(const char *name, int ranks, int (*main_fn)(void *arg, in
 int launcher_place(const char *name, int *rank_p, int *size_p)
 {
     char error[512] = "";
-    tryst_launch launch;
+    tryst_launch launch = {.struct_size = sizeof launch};
     tryst_status status = tryst_launch_find(NULL, &launch, error, sizeof error);
     if (status != TRYST_OK) {
         fprintf(stderr, "%s: %s\n", name, *error ? error : tryst_status_str(status));

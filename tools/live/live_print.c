@@ -77,7 +77,7 @@ const struct live_op *live_behind(const struct live_rank *rank, const struct liv
 
 void live_key_short(const struct live_op *op, char *text, size_t capacity)
 {
-    tryst_parsed_key key;
+    tryst_parsed_key key = {.struct_size = sizeof key};
     const char *colon = strstr(op->key, "...");
     if (op->record.kind == TRYST_LIVE_CLOSE)
         snprintf(text, capacity, "its close");

@@ -169,7 +169,7 @@ static tryst_status urgent_once(struct preempt *preempt, double *seconds_p)
 
 static uint64_t bytes_sent(const struct preempt *preempt)
 {
-    tryst_peer_info info = {.bytes_sent = 0};
+    tryst_peer_info info = {.struct_size = sizeof info, .bytes_sent = 0};
     tryst_group_peer(preempt->rank->group, 1, &info);
     return info.bytes_sent;
 }
@@ -265,7 +265,7 @@ static tryst_status size_run(struct preempt *preempt, struct figure *figure)
 {
     double none;
     uint64_t n = figure->iters;
-    tryst_peer_info info = {.window_bytes = 0};
+    tryst_peer_info info = {.struct_size = sizeof info, .window_bytes = 0};
     preempt->urgent = tensor_of(preempt, 0, figure->bytes);
     tryst_status status = phase(preempt, n, true, false, &none, &none);
     perf_sort(preempt->samples, n);
@@ -290,7 +290,7 @@ static tryst_status size_run(struct preempt *preempt, struct figure *figure)
 
 static void table_head(const struct perf_rank *rank)
 {
-    tryst_peer_info info = {.transport = "", .mechanism = ""};
+    tryst_peer_info info = {.struct_size = sizeof info, .transport = "", .mechanism = ""};
     char background[32];
     tryst_group_peer(rank->group, 1 - rank->rank, &info);
     perf_bytes_text(rank->options->background_bytes, background, sizeof background);
@@ -320,7 +320,7 @@ static void json_figures(FILE *file, const void *what)
 {
     const struct preempt *preempt = what;
     const struct perf_options *options = preempt->rank->options;
-    tryst_peer_info info = {.transport = "", .mechanism = ""};
+    tryst_peer_info info = {.struct_size = sizeof info, .transport = "", .mechanism = ""};
     tryst_group_peer(preempt->rank->group, 1, &info);
     fprintf(
         file,

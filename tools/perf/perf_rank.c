@@ -19,7 +19,7 @@ tryst_status perf_op_end(const struct perf_rank *rank, tryst_op *op, const char 
 {
     tryst_status status = tryst_wait(op, timeout_ns);
     if (status != TRYST_OK) {
-        tryst_error error = {.text = ""};
+        tryst_error error = {.struct_size = sizeof error, .text = ""};
         tryst_op_error(op, &error);
         perf_fail(rank, what, status, error.text);
         if (status == TRYST_E_TIMEOUT)

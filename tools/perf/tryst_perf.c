@@ -238,7 +238,8 @@ static tryst_status size_run(struct perf *perf, int index)
 
 static void table_head(const struct perf *perf)
 {
-    tryst_peer_info info = {.transport = "?", .mechanism = ""};
+    tryst_peer_info info = {
+        .struct_size = sizeof info, .transport = "?", .mechanism = ""};
     tryst_group_peer(perf->at.group, 1 - perf->at.rank, &info);
     printf("tryst-perf %s over %s%s%s\n",
            perf->at.options->kind == PERF_PINGPONG ? "pingpong" : "bandwidth",
@@ -262,7 +263,7 @@ static void json_figures(FILE *file, const void *what)
 {
     const struct perf *perf = what;
     const struct perf_options *options = perf->at.options;
-    tryst_peer_info info = {.transport = "", .mechanism = ""};
+    tryst_peer_info info = {.struct_size = sizeof info, .transport = "", .mechanism = ""};
     tryst_group_peer(perf->at.group, 1 - perf->at.rank, &info);
     fprintf(file, "{\"test\": \"%s\", \"version\": \"%s\", \"transport\": \"%s\", ",
             options->kind == PERF_PINGPONG ? "pingpong" : "bandwidth",

@@ -246,7 +246,7 @@ static void cache_put(const struct probe *probe, const tryst_topo *topo)
         topo_fail(0, "no cache is written: %s", error);
     else if (topo_text_put(text, part) == TOPO_FINE && rename(part, probe->cache) != 0)
         topo_fail(0, "%s cannot be written: %s", probe->cache, strerror(errno));
-    tryst_topo_text_free(text);
+    tryst_text_free(text);
 }
 
 /* ---- measuring ------------------------------------------------------------------------------ */
@@ -373,7 +373,7 @@ static int graph_make(struct probe *probe, tryst_topo **topo_p)
 {
     const char *names[RANKS_MAX];
     char error[TRYST_TOPO_TEXT_MAX] = "";
-    tryst_probe_info info;
+    tryst_probe_info info = {.struct_size = sizeof info};
     for (int i = 0; i < probe->flows.size; i++)
         names[i] = probe->identities[i].name;
     tryst_status status =

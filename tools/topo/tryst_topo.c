@@ -36,7 +36,7 @@ static int text_end(tryst_status status, char *text, const char *path, const cha
     if (status != TRYST_OK)
         return topo_fail(TOPO_USAGE, "%s", *error ? error : tryst_status_str(status));
     int result = topo_text_put(text, path);
-    tryst_topo_text_free(text);
+    tryst_text_free(text);
     return result;
 }
 

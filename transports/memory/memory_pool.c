@@ -19,6 +19,7 @@
 
 #include "core/alloc.h"
 #include "core/bfc.h"
+#include "core/params.h"
 #include "transports/memory/memory.h"
 
 enum { NAME_BYTES = 48 };
@@ -102,7 +103,7 @@ static tryst_status region_alloc(void *arg, size_t bytes, void **data_p)
     region->next = pool->regions;
     pool->regions = region;
     if (pool->params.region_fn)
-        pool->params.region_fn(pool->params.region_arg, region->data, bytes, 1);
+        pool->params.region_fn(pool->params.region_arg, region->data, bytes, true);
     *data_p = region->data;
     return TRYST_OK;
 }
@@ -116,7 +117,7 @@ static void region_free(void *arg, void *data, size_t bytes)
     struct pool_region *region = *at;
     *at = region->next;
     if (pool->params.region_fn)
-        pool->params.region_fn(pool->params.region_arg, data, bytes, 0);
+        pool->params.region_fn(pool->params.region_arg, data, bytes, false);
     region->next = pool->dropped;
     pool->dropped = region;
 }
@@ -202,9 +203,7 @@ static tryst_status params_check(const tryst_pool_params *params, char *error,
     const char *wrong = NULL;
     bool has_device =
         params->kind == TRYST_POOL_DEVICE || params->kind == TRYST_POOL_PINNED;
-    if (params->struct_size != sizeof *params)
-        wrong = "struct_size is not this library's";
-    else if (!has_device && params->kind != TRYST_POOL_REGISTERED)
+    if (!has_device && params->kind != TRYST_POOL_REGISTERED)
         wrong = "kind is none of DEVICE, PINNED and REGISTERED";
     else if (has_device != (params->device != NULL))
         wrong = "DEVICE and PINNED have a device, REGISTERED has none";
@@ -215,10 +214,16 @@ static tryst_status params_check(const tryst_pool_params *params, char *error,
     return refuse(TRYST_E_INVALID, "cannot open a pool: %s", wrong);
 }
 
-tryst_status memory_pool_open(struct memory_cache *cache, const tryst_pool_params *params,
+tryst_status memory_pool_open(struct memory_cache *cache, const tryst_pool_params *given,
                               tryst_pool **pool_p, char *error, size_t capacity)
 {
-    tryst_status status = params_check(params, error, capacity);
+    struct err err = ERR_INIT;
+    tryst_pool_params own, *params = &own;
+    tryst_status status = params_read(&own, sizeof own, given, "tryst_pool_params", &err);
+    if (status != TRYST_OK && error && capacity)
+        (void)snprintf(error, capacity, "%s", err.text);
+    if (status == TRYST_OK)
+        status = params_check(params, error, capacity);
     if (status != TRYST_OK)
         return status;
     struct tryst_pool *pool = mem_zalloc(sizeof *pool);
@@ -332,14 +337,14 @@ static tryst_status get(tryst_pool *pool, bool on_stream, void *stream, size_t b
     return status;
 }
 
-tryst_status tryst_pool_get(tryst_pool *pool, size_t bytes, void **data_p, char *error,
-                            size_t capacity)
+tryst_status tryst_pool_alloc(tryst_pool *pool, size_t bytes, void **data_p, char *error,
+                              size_t capacity)
 {
     return get(pool, false, NULL, bytes, data_p, error, capacity);
 }
 
-tryst_status tryst_pool_get_on(tryst_pool *pool, void *stream, size_t bytes,
-                               void **data_p, char *error, size_t capacity)
+tryst_status tryst_pool_alloc_on(tryst_pool *pool, void *stream, size_t bytes,
+                                 void **data_p, char *error, size_t capacity)
 {
     return get(pool, true, stream, bytes, data_p, error, capacity);
 }
@@ -363,12 +368,12 @@ static tryst_status put(tryst_pool *pool, bool on_stream, void *stream, void *da
     return was_out ? TRYST_OK : refuse_foreign(pool, "put into", data);
 }
 
-tryst_status tryst_pool_put(tryst_pool *pool, void *data)
+tryst_status tryst_pool_free(tryst_pool *pool, void *data)
 {
     return put(pool, false, NULL, data);
 }
 
-tryst_status tryst_pool_put_after(tryst_pool *pool, void *stream, void *data)
+tryst_status tryst_pool_free_after(tryst_pool *pool, void *stream, void *data)
 {
     return put(pool, true, stream, data);
 }
@@ -418,21 +423,23 @@ uint64_t tryst_pool_trim(tryst_pool *pool)
     return bytes;
 }
 
-void tryst_pool_count(tryst_pool *pool, tryst_pool_counts *counts_p)
+tryst_status tryst_pool_count(tryst_pool *pool, tryst_pool_counts *counts_p)
 {
-    struct bfc_counts counts = {0};
-    if (pool) {
-        pthread_mutex_lock(&pool->lock);
-        bfc_counts(pool->bfc, &counts);
-        pthread_mutex_unlock(&pool->lock);
-    }
-    *counts_p = (tryst_pool_counts){.in_use_bytes = counts.in_use_bytes,
-                                    .in_use = counts.in_use,
-                                    .high_water_bytes = counts.high_water_bytes,
-                                    .reserved_bytes = counts.reserved_bytes,
-                                    .regions = counts.regions,
-                                    .free_pieces = counts.free_chunks,
-                                    .largest_free_bytes = counts.largest_free_bytes,
-                                    .waiting_pieces = counts.waiting_chunks,
-                                    .gets = counts.gets};
+    struct bfc_counts counts;
+    if (!pool || !counts_p || !tryst_sized_is_set(counts_p))
+        return TRYST_E_INVALID;
+    pthread_mutex_lock(&pool->lock);
+    bfc_counts(pool->bfc, &counts);
+    pthread_mutex_unlock(&pool->lock);
+    const tryst_pool_counts now = {.in_use_bytes = counts.in_use_bytes,
+                                   .in_use = counts.in_use,
+                                   .high_water_bytes = counts.high_water_bytes,
+                                   .reserved_bytes = counts.reserved_bytes,
+                                   .regions = counts.regions,
+                                   .free_pieces = counts.free_chunks,
+                                   .largest_free_bytes = counts.largest_free_bytes,
+                                   .waiting_pieces = counts.waiting_chunks,
+                                   .allocations = counts.gets};
+    (void)tryst_sized_write(counts_p, &now, sizeof now);
+    return TRYST_OK;
 }

@@ -44,7 +44,7 @@ static tryst_status script_open(struct script *self)
     int32_t count, device;
     int fd;
     char text[TRANSPORT_TEXT_MAX];
-    tryst_device_info info = {0};
+    tryst_device_info info = {.struct_size = sizeof info};
     tryst_status status = row->devices(&count, text);
     if (status == TRYST_OK)
         status = row->describe(0, &info);

@@ -29,7 +29,7 @@ static int teardown(void **state)
 /* Before anything uses a device: asking what it is makes no context. */
 static void test_describe_first(void **state)
 {
-    tryst_device_info info = {0};
+    tryst_device_info info = {.struct_size = sizeof info};
     assert_int_equal(row->describe(1, &info), TRYST_OK);
     assert_string_equal(info.bus_id, "0000:1c:00.0");
     assert_int_equal(info.bytes, UINT64_C(1) << 30);
@@ -39,7 +39,7 @@ static void test_describe_first(void **state)
 
 static void test_devices(void **state)
 {
-    tryst_device_info info = {0};
+    tryst_device_info info = {.struct_size = sizeof info};
     char text[TRANSPORT_TEXT_MAX];
     int32_t count = 0;
     for (size_t at = offsetof(struct memory_ops, devices); at < sizeof *row; at += 8)
@@ -65,7 +65,7 @@ static void test_memory(void **state)
     void *data = NULL, *pinned = NULL, *other = NULL;
     int32_t device = -5;
     int fd = 7;
-    tryst_device_info info = {0};
+    tryst_device_info info = {.struct_size = sizeof info};
     assert_int_equal(row->alloc(1, 10000, &data, &fd), TRYST_OK);
     assert_int_equal(fd, -1);
     assert_int_equal(row->describe(1, &info), TRYST_OK);
@@ -180,7 +180,7 @@ static void test_wait_word(void **state)
 static void *first_use(void *arg)
 {
     int32_t device = (int32_t)(uintptr_t)arg % 2;
-    tryst_device_info info = {0};
+    tryst_device_info info = {.struct_size = sizeof info};
     char wanted[40];
     void *data, *stream;
     int fd;

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Frozen by tests/api/abi/freeze.sh: do not edit. */
+#ifndef TRYST_PIPELINE_H
+#define TRYST_PIPELINE_H
+
+#include <stdbool.h>
+#include <tryst/stage.h>
+#include <tryst/tryst.h>
+
+TRYST_BEGIN_DECLS
+
+#define TRYST_PIPELINE_TEXT_MAX 65536
+
+typedef enum tryst_action_kind {
+    TRYST_ACTION_NONE = 0,
+    TRYST_ACTION_FORWARD = 1,
+    TRYST_ACTION_BACKWARD = 2,
+    TRYST_ACTION_INPUT_GRAD = 3,
+    TRYST_ACTION_WEIGHT_GRAD = 4,
+    TRYST_ACTION_UPDATE = 5,
+    TRYST_ACTION_REDUCE_GRAD = 6
+} tryst_action_kind;
+
+TRYST_API const char *tryst_action_kind_name(tryst_action_kind kind);
+
+typedef struct tryst_action {
+    tryst_action_kind kind;
+    int32_t stage;
+    int32_t microbatch;
+    int32_t version;
+} tryst_action;
+
+TRYST_API const char *tryst_action_format(const tryst_action *action, char *text,
+                                          size_t capacity);
+
+typedef struct tryst_program tryst_program;
+
+TRYST_API tryst_status tryst_program_open(int ranks_count, int stages_count,
+                                          int microbatches_count,
+                                          tryst_program **program_p);
+
+TRYST_API void tryst_program_close(tryst_program *program);
+
+TRYST_API tryst_status tryst_program_append(tryst_program *program, int rank,
+                                            const tryst_action *action);
+
+TRYST_API tryst_status tryst_program_generate(const char *schedule, int ranks_count,
+                                              int microbatches_count, char *error,
+                                              size_t error_capacity,
+                                              tryst_program **program_p);
+
+TRYST_API const char *tryst_program_schedule_name(int index);
+
+TRYST_API int tryst_program_ranks(const tryst_program *program);
+TRYST_API int tryst_program_stages(const tryst_program *program);
+TRYST_API int tryst_program_microbatches(const tryst_program *program);
+TRYST_API const tryst_action *tryst_program_actions(const tryst_program *program,
+                                                    int rank, size_t *count_p);
+TRYST_API int tryst_program_rank_of(const tryst_program *program, int stage);
+
+TRYST_API tryst_status tryst_program_load_csv(const char *path, char *error,
+                                              size_t error_capacity,
+                                              tryst_program **program_p);
+
+TRYST_API tryst_status tryst_program_save_csv(const tryst_program *program,
+                                              const char *path, char *error,
+                                              size_t error_capacity);
+
+typedef struct tryst_check_params {
+    size_t struct_size;
+    int32_t versions_max;
+    int32_t activations_max;
+} tryst_check_params;
+
+typedef struct tryst_program_peak {
+    int32_t activations;
+    int32_t versions;
+} tryst_program_peak;
+
+TRYST_API tryst_status tryst_program_check(const tryst_program *program,
+                                           const tryst_check_params *params, char *error,
+                                           size_t error_capacity,
+                                           tryst_program_peak *peaks);
+
+typedef struct tryst_action_costs {
+    double forward_s;
+    double backward_s;
+    double input_grad_s;
+    double weight_grad_s;
+    double update_s;
+} tryst_action_costs;
+
+typedef struct tryst_sim_params {
+    size_t struct_size;
+    const tryst_action_costs *costs;
+    const uint64_t *boundary_bytes;
+    double link_latency_s;
+    double link_bytes_per_s;
+    int32_t cores_count;
+    int32_t reserved;
+} tryst_sim_params;
+
+typedef struct tryst_sim_rank {
+    double busy_s;
+    double first_s;
+    double last_s;
+    double bubble_makespan;
+    double bubble_span;
+    int32_t peak_activations;
+    int32_t reserved;
+} tryst_sim_rank;
+
+typedef struct tryst_sim_event {
+    double begin_s;
+    double end_s;
+} tryst_sim_event;
+
+typedef struct tryst_sim {
+    size_t struct_size;
+    double makespan_s;
+    double bubble_makespan;
+    double bubble_span;
+    int32_t ranks_count;
+    int32_t reserved;
+    tryst_sim_rank *ranks;
+    tryst_sim_event **events;
+} tryst_sim;
+
+TRYST_API tryst_status tryst_program_simulate(const tryst_program *program,
+                                              const tryst_sim_params *params,
+                                              tryst_sim **sim_p);
+TRYST_API void tryst_sim_free(tryst_sim *sim);
+
+typedef enum tryst_span_kind {
+    TRYST_SPAN_FORWARD = 0,
+    TRYST_SPAN_BACKWARD = 1,
+    TRYST_SPAN_INPUT_GRAD = 2,
+    TRYST_SPAN_WEIGHT_GRAD = 3,
+    TRYST_SPAN_UPDATE = 4,
+    TRYST_SPAN_WAIT = 5,
+    TRYST_SPAN_SEND = 6,
+    TRYST_SPAN_RECEIVE = 7,
+    TRYST_SPAN_KINDS = 8
+} tryst_span_kind;
+
+typedef struct tryst_span {
+    uint64_t begin_ns;
+    uint64_t end_ns;
+    int32_t kind;
+    int32_t stage;
+    int32_t microbatch;
+    int32_t peer;
+    int32_t gradient;
+    int32_t reserved;
+} tryst_span;
+
+typedef struct tryst_timeline_rank {
+    const tryst_span *spans;
+    size_t spans_count;
+} tryst_timeline_rank;
+
+typedef struct tryst_timeline_params {
+    size_t struct_size;
+    const char *title;
+    const char *subtitle;
+    const tryst_timeline_rank *ranks;
+    int32_t ranks_count;
+    int32_t reserved;
+} tryst_timeline_params;
+
+TRYST_API tryst_status tryst_timeline_write_svg(const tryst_timeline_params *params,
+                                                const char *path, char *error,
+                                                size_t error_capacity);
+
+typedef struct tryst_engine tryst_engine;
+
+typedef tryst_status (*tryst_feed_fn)(void *arg, uint64_t step, int32_t microbatch,
+                                      void *input, uint8_t *target);
+
+typedef enum tryst_engine_fault {
+    TRYST_ENGINE_FAULT_NONE = 0,
+    TRYST_ENGINE_FAULT_SWAP = 1,
+    TRYST_ENGINE_FAULT_STALE = 2,
+    TRYST_ENGINE_FAULT_DROP = 3
+} tryst_engine_fault;
+
+typedef struct tryst_engine_params {
+    size_t struct_size;
+    tryst_ctx *ctx;
+    tryst_group *group;
+    const tryst_program *program;
+    tryst_stage *const *stages;
+    tryst_feed_fn feed;
+    void *feed_arg;
+    int32_t receives_ahead_max;
+    int32_t fault;
+    uint64_t fault_step;
+    uint64_t timeout_ns;
+    char *error;
+    size_t error_capacity;
+    uint64_t memory_bytes_max;
+} tryst_engine_params;
+
+TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
+                                         tryst_engine **engine_p);
+
+TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step,
+                                         double *loss_p);
+
+TRYST_API tryst_status tryst_engine_finish(tryst_engine *engine);
+
+TRYST_API void tryst_engine_abort(tryst_engine *engine, tryst_status status,
+                                  const char *reason);
+
+TRYST_API const double *tryst_engine_losses(const tryst_engine *engine);
+
+TRYST_API const char *tryst_engine_error(const tryst_engine *engine);
+
+TRYST_API const char *tryst_engine_cause(const tryst_engine *engine);
+
+typedef struct tryst_engine_stats {
+    size_t struct_size;
+    uint64_t steps_count;
+    uint64_t begin_ns;
+    uint64_t end_ns;
+    uint64_t compute_wall_ns;
+    uint64_t compute_cpu_ns;
+    uint64_t wait_ns;
+    uint64_t bytes_sent;
+    uint64_t bytes_received;
+    uint64_t peak_activation_bytes;
+    uint64_t buffer_allocations;
+    uint64_t action_counts[8];
+    uint64_t action_wall_ns[8];
+    uint64_t action_cpu_ns[8];
+} tryst_engine_stats;
+
+TRYST_API tryst_status tryst_engine_stats_get(const tryst_engine *engine,
+                                              tryst_engine_stats *stats_p);
+TRYST_API void tryst_engine_stats_reset(tryst_engine *engine);
+
+TRYST_API const tryst_span *tryst_engine_spans(const tryst_engine *engine,
+                                               size_t *count_p);
+
+TRYST_API void tryst_engine_close(tryst_engine *engine);
+
+TRYST_END_DECLS
+
+#endif
