@@ -16,8 +16,8 @@ struct sink {
     bool discards; /* the time for writing is over */
     char *data;
     size_t bytes, capacity;
-    struct stream *
-        open; /* the stream whose unfinished line ends the text; NULL: no line is unfinished */
+    struct stream
+        *open; /* stream whose line the text ends with; NULL: no line is unfinished */
 };
 
 /* One stream of one rank, on its way into a sink line by line. */
