@@ -182,11 +182,11 @@ busy | serving)
     for look in $looks; do
         wait "$look" || fail "a look failed"
     done
-    for file in "$dir"/look.*; do
-        cp "$file" "$dir/out"
-        tail -n 1 "$file" | grep -Eq '^the job runs: no rank of this host has waited for another throughout the last [0-9.]+ s\.$' ||
-            fail "a job that runs is said to wait"
-    done
+    cat "$dir"/look.* | grep -Eh '^the job runs|waits? for|has waited [0-9.]+ s for rank . to' | grep -v '^ ' >"$dir/out" || true
+    ! grep -Eq 'wait for each other|in a circle|waits for itself|has waited 0\.' "$dir/out" ||
+        fail "a job that runs is called deadlocked"
+    grep -Eq '^the job runs: no rank of this host has waited for another throughout the last [0-9.]+ s\.$' "$dir/out" ||
+        fail "it never says that the job runs"
     ;;
 stuck_serving)
     ranks 2
