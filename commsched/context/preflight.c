@@ -33,6 +33,7 @@
  * tcp: transports/ofi/README.md). */
 #define DESCRIPTORS_BASE     64
 #define DESCRIPTORS_PER_PEER 12
+#define PEERS_USUAL          3
 /* What is registered stays locked, whole tensors: with less than this, hardly one fits. */
 #define PINNED_MIN_BYTES (64 * MIB)
 /* pp_bench -n 4 over ucx was seen to keep 25 MiB there; Docker gives 64 MiB to all of a container. */
@@ -187,15 +188,24 @@ static void check_cma(struct preflight *self)
              "tensors lie in tryst_mem_alloc memory");
 }
 
+/* A process alone is checked as a rank that has PEERS_USUAL peers. */
 static void check_descriptors(struct preflight *self)
 {
     struct rlimit limit = {0, 0};
-    int peers = self->launch_known && self->launch.size > 1 ? self->launch.size - 1 : 3;
-    unsigned long long needed =
-        DESCRIPTORS_BASE + DESCRIPTORS_PER_PEER * (unsigned long long)peers;
+    bool alone = !self->launch_known || self->launch.size <= 1;
+    unsigned long long peers = alone ? PEERS_USUAL : (unsigned)self->launch.size - 1u;
+    unsigned long long needed = DESCRIPTORS_BASE + DESCRIPTORS_PER_PEER * peers;
     (void)getrlimit(RLIMIT_NOFILE, &limit);
-    FOUND(self, "%llu; %d peers may need %llu", (unsigned long long)limit.rlim_cur, peers,
-          needed);
+    unsigned long long have = limit.rlim_cur;
+    unsigned long long room =
+        have > DESCRIPTORS_BASE ? (have - DESCRIPTORS_BASE) / DESCRIPTORS_PER_PEER : 0;
+    if (alone)
+        FOUND(self,
+              "%llu; a process alone may need %d: the rest is enough for %llu peer%s",
+              have, DESCRIPTORS_BASE, room, room == 1 ? "" : "s");
+    else
+        FOUND(self, "%llu; %llu peer%s may need %llu", have, peers, peers == 1 ? "" : "s",
+              needed);
     if (limit.rlim_cur < needed)
         FAULT(self,
               limit.rlim_cur < DESCRIPTORS_BASE ? TRYST_CHECK_FAIL : TRYST_CHECK_WARN,

@@ -4,14 +4,18 @@
 #include "core/config.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "config_value.h"
 #include "core/alloc.h"
 #include "core/hash.h"
+#include "core/nearest.h"
 
 #define ENVIRONMENT_PREFIX "TRYST_"
 #define TEST_PREFIX        "TRYST_TEST_"
+/* "; did you mean", and the longest name. */
+#define NEAREST_TEXT_BYTES 128
 
 extern char **environ;
 
@@ -109,22 +113,23 @@ static enum config_id row_find(const char *name, size_t length)
     return CONFIG_COUNT;
 }
 
-/* The row whose name is least far from `name`, which is as long as a name can be. */
-static enum config_id row_nearest(const char *name)
+static const char *row_name(size_t index)
 {
-    bool from_environment =
-        strncmp(name, ENVIRONMENT_PREFIX, strlen(ENVIRONMENT_PREFIX)) == 0;
-    enum config_id nearest = 0;
-    size_t least = SIZE_MAX;
-    for (enum config_id id = 0; id < CONFIG_COUNT; id++) {
-        size_t distance =
-            name_distance(name, from_environment ? rows[id].environment : rows[id].name);
-        if (distance >= least)
-            continue;
-        least = distance;
-        nearest = id;
-    }
-    return nearest;
+    return rows[index].name;
+}
+
+/* "; did you mean TRYST_SIZE?", with the name in the form of the one that was given; or where all names are listed. */
+static void nearest_text(const char *name, char *text, size_t capacity)
+{
+    const size_t prefix = strlen(ENVIRONMENT_PREFIX);
+    const bool from_environment = strncmp(name, ENVIRONMENT_PREFIX, prefix) == 0;
+    const size_t id =
+        name_nearest(name + (from_environment ? prefix : 0), row_name, CONFIG_COUNT);
+    if (id == CONFIG_COUNT)
+        snprintf(text, capacity, "; tryst-info -c lists all settings");
+    else
+        snprintf(text, capacity, "; did you mean %s?",
+                 from_environment ? rows[id].environment : rows[id].name);
 }
 
 static tryst_status value_refused(enum config_id id, const char *value,
@@ -161,9 +166,10 @@ tryst_status config_set(struct config *config, const char *name, const char *val
     enum config_id id = row_find(name, strlen(name));
     if (id != CONFIG_COUNT)
         return entry_set(config, id, value, CONFIG_FROM_SET, err);
-    return err_set(err, TRYST_E_CONFIG,
-                   "there is no setting \"%.100s\"; the nearest name is %s", name,
-                   config_name(row_nearest(name)));
+    char nearest[NEAREST_TEXT_BYTES];
+    nearest_text(name, nearest, sizeof nearest);
+    return err_set(err, TRYST_E_CONFIG, "there is no setting \"%.100s\"%s", name,
+                   nearest);
 }
 
 /* ----------------------------------------------------------------------- the environment
@@ -178,9 +184,10 @@ static void warn_unknown(const struct log *log, const char *variable, size_t len
     name[length] = '\0';
     if (strncmp(name, TEST_PREFIX, strlen(TEST_PREFIX)) == 0)
         return;
-    LOG_WARN(log,
-             "%s is set in the environment but is no setting of Tryst; did you mean %s?",
-             name, config_environment(row_nearest(name)));
+    char nearest[NEAREST_TEXT_BYTES];
+    nearest_text(name, nearest, sizeof nearest);
+    LOG_WARN(log, "%s is set in the environment but is not a setting of Tryst%s", name,
+             nearest);
 }
 
 /* One `NAME=value` of the environment. */

@@ -245,29 +245,3 @@ const char *value_type_name(enum config_type type)
     static const char *const names[] = {"BYTES", "TIME", "ENUM", "BOOL", "INT", "STRING"};
     return names[type];
 }
-
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-    size_t least = a < b ? a : b;
-    return least < c ? least : c;
-}
-
-/* Levenshtein's distance, one row of the matrix at a time. */
-size_t name_distance(const char *a, const char *b)
-{
-    enum { NAME_MAX_CHARS = 63 };
-    size_t row[NAME_MAX_CHARS + 1];
-    size_t b_length = strnlen(b, NAME_MAX_CHARS);
-    for (size_t j = 0; j <= b_length; j++)
-        row[j] = j;
-    for (size_t i = 0; a[i] && i < NAME_MAX_CHARS; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < b_length; j++) {
-            size_t above = row[j + 1];
-            row[j + 1] = smallest(above + 1, row[j] + 1, diagonal + (a[i] != b[j]));
-            diagonal = above;
-        }
-    }
-    return row[b_length];
-}

@@ -41,8 +41,4 @@ void value_describe(const struct config_row *row, char *text_p, size_t text_byte
 /* "BYTES" */
 const char *value_type_name(enum config_type type);
 
-/* How many single-character insertions, deletions and changes lie between two names;
- * names beyond 63 characters count as cut there. */
-size_t name_distance(const char *a, const char *b);
-
 #endif

@@ -429,7 +429,7 @@ typedef struct tryst_engine_stats {
     uint64_t end_ns;   /**< and when the last one ended */
     uint64_t compute_wall_ns;
     uint64_t compute_cpu_ns; /**< thread CPU time of the same */
-    uint64_t wait_ns; /**< exposed communication: nothing to compute until data came */
+    uint64_t wait_ns;        /**< nothing to compute until data came */
     uint64_t bytes_sent;
     uint64_t bytes_received;
     uint64_t

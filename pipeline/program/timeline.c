@@ -3,7 +3,10 @@
  * numbers, sends and receives as two thin lanes below it, because they overlap it.
  *
  * The one idea: all that is drawn are tryst_span records, whether they were measured or
- * come from a simulation; this file knows nothing of where. */
+ * come from a simulation; this file does not depend on which.
+ *
+ * Invariant: all shares of time are over one window, from the begin of the first action on any rank to the end of the
+ * last one. Time zero is its begin; what is drawn outside it (waits for the first forward, mostly) is shaded. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -25,16 +28,21 @@ enum {
     LANE_HEIGHT = 5,
     LANE_GAP = 3,
     BOTTOM = 44,
-    DIGIT_WIDTH = 7
+    DIGIT_WIDTH = 7,
+    SMALL_DIGIT_WIDTH = 5
 };
 
 #define TICKS_WANTED 8
+/* Of the window: more of what came before it is cut off. */
+#define BEFORE_MAX 0.15
 
 typedef struct drawing {
     FILE *out;
     const tryst_timeline_params *params;
-    uint64_t begin_ns;
+    uint64_t begin_ns; /* of what is drawn */
     uint64_t end_ns;
+    uint64_t first_ns; /* the window: begin of the first action */
+    uint64_t last_ns;  /* and end of the last one */
 } drawing;
 
 typedef struct span_style {
@@ -68,8 +76,8 @@ static void add_escaped(FILE *out, const char *words)
 
 static double x_of(const drawing *self, uint64_t at_ns)
 {
-    const double part =
-        (double)(at_ns - self->begin_ns) / (double)(self->end_ns - self->begin_ns);
+    const uint64_t from_ns = at_ns > self->begin_ns ? at_ns - self->begin_ns : 0;
+    const double part = (double)from_ns / (double)(self->end_ns - self->begin_ns);
     return PLOT_LEFT + part * PLOT_WIDTH;
 }
 
@@ -92,24 +100,30 @@ static double tick_step(double span)
     return power * (lead < 1.5 ? 1 : lead < 3.5 ? 2 : lead < 7.5 ? 5 : 10);
 }
 
-static void draw_axis(const drawing *self)
+static void draw_tick(const drawing *self, double x, double label)
 {
     const int bottom = row_top(self->params->ranks_count);
-    const double span_ns = (double)(self->end_ns - self->begin_ns);
-    const char *unit = span_ns < 2e6 ? "µs" : span_ns < 2e9 ? "ms" : "s";
-    const double unit_ns = span_ns < 2e6 ? 1e3 : span_ns < 2e9 ? 1e6 : 1e9;
-    const double step_ns = tick_step(span_ns);
-    const int ticks = (int)(span_ns / step_ns + 0.0001);
-    for (int i = 0; i <= ticks; i++) {
-        const double at_ns = i * step_ns;
-        const double x = PLOT_LEFT + at_ns / span_ns * PLOT_WIDTH;
-        fprintf(self->out,
-                "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' stroke='#e5e7eb'/>\n"
-                "<text x='%.1f' y='%d' class='tick'>%g</text>\n",
-                x, TOP - 8, x, bottom, x, bottom + 18, at_ns / unit_ns);
+    fprintf(self->out,
+            "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' stroke='#e5e7eb'/>\n"
+            "<text x='%.1f' y='%d' class='tick'>%g</text>\n",
+            x, TOP - 8, x, bottom, x, bottom + 18, label);
+}
+
+static void draw_axis(const drawing *self)
+{
+    const double whole_ns = (double)(self->end_ns - self->begin_ns);
+    const double before_ns = (double)(self->first_ns - self->begin_ns);
+    const char *unit = whole_ns < 2e6 ? "µs" : whole_ns < 2e9 ? "ms" : "s";
+    const double unit_ns = whole_ns < 2e6 ? 1e3 : whole_ns < 2e9 ? 1e6 : 1e9;
+    const double step_ns = tick_step(whole_ns);
+    const int first = -(int)(before_ns / step_ns + 0.0001);
+    const int last = (int)((whole_ns - before_ns) / step_ns + 0.0001);
+    for (int i = first; i <= last; i++) {
+        const double part = (before_ns + i * step_ns) / whole_ns;
+        draw_tick(self, PLOT_LEFT + part * PLOT_WIDTH, i * step_ns / unit_ns);
     }
     fprintf(self->out, "<text x='%d' y='%d' class='unit'>time in the step, %s</text>\n",
-            PLOT_LEFT + PLOT_WIDTH + 28, bottom + 18, unit);
+            PLOT_LEFT + PLOT_WIDTH + 28, row_top(self->params->ranks_count) + 18, unit);
 }
 
 static bool kind_occurs(const drawing *self, int kind)
@@ -125,14 +139,48 @@ static bool kind_occurs(const drawing *self, int kind)
     return false;
 }
 
+static bool is_transfer(int kind)
+{
+    return kind == TRYST_SPAN_SEND || kind == TRYST_SPAN_RECEIVE;
+}
+
+static bool is_action(int kind)
+{
+    return !is_transfer(kind) && kind != TRYST_SPAN_WAIT;
+}
+
+/* Part of the window in which a rank runs an action. */
+static double compute_part(const drawing *self, int rank)
+{
+    const tryst_timeline_rank *row = &self->params->ranks[rank];
+    double compute_ns = 0;
+    for (size_t i = 0; i < row->spans_count; i++) {
+        const tryst_span *span = &row->spans[i];
+        compute_ns += is_action(span->kind) ? (double)(span->end_ns - span->begin_ns) : 0;
+    }
+    return compute_ns / (double)(self->last_ns - self->first_ns);
+}
+
+static double compute_part_mean(const drawing *self)
+{
+    double sum = 0;
+    for (int rank = 0; rank < self->params->ranks_count; rank++) {
+        sum += compute_part(self, rank);
+    }
+    return sum / self->params->ranks_count;
+}
+
 static void draw_head(const drawing *self)
 {
     FILE *out = self->out;
     fprintf(out, "<text x='%d' y='28' class='title'>", PLOT_LEFT);
     add_escaped(out, self->params->title ? self->params->title : "Timeline");
     fprintf(out, "</text>\n<text x='%d' y='48' class='note'>", PLOT_LEFT);
-    add_escaped(out, self->params->subtitle ? self->params->subtitle : "");
-    fprintf(out, "</text>\n");
+    if (self->params->subtitle) {
+        add_escaped(out, self->params->subtitle);
+        fprintf(out, "; ");
+    }
+    fprintf(out, "this step: %.1f %% idle</text>\n", 100 * (1 - compute_part_mean(self)));
     int x = PLOT_LEFT;
     for (int kind = 0; kind < TRYST_SPAN_KINDS; kind++) {
         if (!kind_occurs(self, kind)) {
@@ -151,11 +199,6 @@ static void draw_head(const drawing *self)
 /* ----------------------------------------------------------------------------------- *
  *  Rows
  * ----------------------------------------------------------------------------------- */
-
-static bool is_transfer(int kind)
-{
-    return kind == TRYST_SPAN_SEND || kind == TRYST_SPAN_RECEIVE;
-}
 
 static void draw_transfer(const drawing *self, int rank, const tryst_span *span)
 {
@@ -189,17 +232,17 @@ static void draw_compute(const drawing *self, int rank, const tryst_span *span)
             (double)(span->end_ns - span->begin_ns) / 1e6);
     char number[16];
     const int digits = snprintf(number, sizeof number, "%d", span->microbatch);
-    if (!wait && span->microbatch >= 0 && width > digits * DIGIT_WIDTH + 4) {
-        fprintf(self->out, "<text x='%.2f' y='%d' class='number'>%s</text>\n",
-                left + width / 2, y + BAR_HEIGHT / 2 + 4, number);
+    if (!wait && span->microbatch >= 0 && width > digits * SMALL_DIGIT_WIDTH + 1) {
+        const bool wide = width > digits * DIGIT_WIDTH + 4;
+        fprintf(self->out, "<text x='%.2f' y='%d' class='number%s'>%s</text>\n",
+                left + width / 2, y + BAR_HEIGHT / 2 + 4, wide ? "" : " small", number);
     }
 }
 
 static void draw_row(const drawing *self, int rank)
 {
     const tryst_timeline_rank *row = &self->params->ranks[rank];
-    double compute_ns = 0;
-    double wait_ns = 0;
+    const double part = compute_part(self, rank);
     fprintf(self->out,
             "<rect x='%d' y='%d' width='%d' height='%d' fill='#f3f4f6'/>\n"
             "<text x='%d' y='%d' class='rank'>rank %d</text>\n",
@@ -207,28 +250,61 @@ static void draw_row(const drawing *self, int rank)
             row_top(rank) + BAR_HEIGHT / 2 + 5, rank);
     for (size_t i = 0; i < row->spans_count; i++) {
         const tryst_span *span = &row->spans[i];
-        const double took_ns = (double)(span->end_ns - span->begin_ns);
-        if (is_transfer(span->kind)) {
-            draw_transfer(self, rank, span);
+        if (span->end_ns < self->begin_ns) {
             continue;
         }
-        draw_compute(self, rank, span);
-        *(span->kind == TRYST_SPAN_WAIT ? &wait_ns : &compute_ns) += took_ns;
+        if (is_transfer(span->kind)) {
+            draw_transfer(self, rank, span);
+        } else {
+            draw_compute(self, rank, span);
+        }
     }
-    const double whole_ns = (double)(self->end_ns - self->begin_ns);
     fprintf(self->out,
-            "<text x='%d' y='%d' class='note'>computes %.0f %%, waits %.0f %%</text>\n",
-            PLOT_LEFT + PLOT_WIDTH + 14, row_top(rank) + BAR_HEIGHT / 2 + 5,
-            100 * compute_ns / whole_ns, 100 * wait_ns / whole_ns);
+            "<text x='%d' y='%d' class='note'>computes %.0f %%, idle %.0f %%</text>\n",
+            PLOT_LEFT + PLOT_WIDTH + 14, row_top(rank) + BAR_HEIGHT / 2 + 5, 100 * part,
+            100 * (1 - part));
+}
+
+/* Shade what lies outside the window, in all rows. */
+static void draw_shade(const drawing *self, double left, double right, const char *what)
+{
+    const int bottom = row_top(self->params->ranks_count);
+    if (right - left < 1) {
+        return;
+    }
+    fprintf(
+        self->out,
+        "<rect class='outside' x='%.1f' y='%d' width='%.1f' height='%d' fill='#6b7280' "
+        "fill-opacity='.15'><title>%s</title></rect>\n",
+        left, TOP - 8, right - left, bottom - TOP + 8, what);
+}
+
+static void draw_outside(const drawing *self)
+{
+    const double zero = x_of(self, self->first_ns);
+    draw_shade(self, PLOT_LEFT, zero, "before the first action of the step");
+    draw_shade(self, x_of(self, self->last_ns), PLOT_LEFT + PLOT_WIDTH,
+               "after the last action of the step");
+    fprintf(self->out,
+            "<line x1='%.1f' y1='%d' x2='%.1f' y2='%d' stroke='#6b7280' "
+            "stroke-dasharray='3 3'/>\n",
+            zero, TOP - 8, zero, row_top(self->params->ranks_count));
 }
 
 /* ----------------------------------------------------------------------------------- *
  *  All of it
  * ----------------------------------------------------------------------------------- */
 
+static void widen(const tryst_span *span, uint64_t *begin_ns, uint64_t *end_ns)
+{
+    *begin_ns = span->begin_ns < *begin_ns ? span->begin_ns : *begin_ns;
+    *end_ns = span->end_ns > *end_ns ? span->end_ns : *end_ns;
+}
+
+/* False: a span is none, or all of them take no time. Without actions the window is all. */
 static bool find_bounds(drawing *self)
 {
-    self->begin_ns = UINT64_MAX;
+    self->begin_ns = self->first_ns = UINT64_MAX;
     for (int rank = 0; rank < self->params->ranks_count; rank++) {
         const tryst_timeline_rank *row = &self->params->ranks[rank];
         for (size_t i = 0; i < row->spans_count; i++) {
@@ -237,12 +313,23 @@ static bool find_bounds(drawing *self)
                 span->end_ns < span->begin_ns) {
                 return false;
             }
-            self->begin_ns =
-                span->begin_ns < self->begin_ns ? span->begin_ns : self->begin_ns;
-            self->end_ns = span->end_ns > self->end_ns ? span->end_ns : self->end_ns;
+            widen(span, &self->begin_ns, &self->end_ns);
+            if (is_action(span->kind)) {
+                widen(span, &self->first_ns, &self->last_ns);
+            }
         }
     }
-    return self->begin_ns < self->end_ns;
+    if (self->first_ns >= self->last_ns) {
+        self->first_ns = self->begin_ns;
+        self->last_ns = self->end_ns;
+        return self->begin_ns < self->end_ns;
+    }
+    const uint64_t before_ns =
+        (uint64_t)(BEFORE_MAX * (double)(self->last_ns - self->first_ns));
+    if (self->first_ns - self->begin_ns > before_ns) {
+        self->begin_ns = self->first_ns - before_ns;
+    }
+    return true;
 }
 
 static void draw(const drawing *self)
@@ -256,7 +343,8 @@ static void draw(const drawing *self)
         "<style>text{font:13px system-ui,'DejaVu Sans',sans-serif;fill:#111827}"
         ".title{font-size:17px;font-weight:600}.note,.unit{fill:#4b5563;font-size:12px}"
         ".tick{text-anchor:middle;font-size:12px;fill:#4b5563}.rank{text-anchor:end}"
-        ".number{text-anchor:middle;font-size:11px;fill:#fff}</style>\n"
+        ".number{text-anchor:middle;font-size:11px;fill:#fff}"
+        ".small{font-size:8px}</style>\n"
         "<rect width='100%%' height='100%%' fill='#fff'/>\n",
         width, height, width, height);
     draw_head(self);
@@ -264,6 +352,7 @@ static void draw(const drawing *self)
     for (int rank = 0; rank < self->params->ranks_count; rank++) {
         draw_row(self, rank);
     }
+    draw_outside(self);
     fputs("</svg>\n", self->out);
 }
 

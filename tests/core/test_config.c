@@ -75,7 +75,7 @@ static void every_row_is_sound(void **state)
             assert_int_equal(tolower((unsigned char)row->environment[6 + c]),
                              row->name[c]);
         assert_true(strlen(row->help) > 0);
-        assert_true(strlen(row->name) < 60); /* name_distance looks no further */
+        assert_true(strlen(row->name) < 60); /* name_nearest compares no more */
         assert_null(strchr(row->help, '|')); /* would break the README's table */
     }
 }
@@ -204,8 +204,8 @@ static void a_refused_setting_changes_nothing(void **state)
     assert_non_null(strstr(err.text, "slice_bytes=\"many\""));
     assert_int_equal(config_bytes(config, CONFIG_SLICE_BYTES), 2 << 20);
     assert_int_equal(config_set(config, "slice_byte", "1M", &err), TRYST_E_CONFIG);
-    assert_string_equal(
-        err.text, "there is no setting \"slice_byte\"; the nearest name is slice_bytes");
+    assert_string_equal(err.text,
+                        "there is no setting \"slice_byte\"; did you mean slice_bytes?");
     config_close(config);
 }
 
@@ -214,6 +214,12 @@ static void an_unknown_variable_is_warned_about_with_the_nearest_name(void **sta
     static const struct {
         const char *variable, *nearest;
     } cases[] = {{"TRYST_WINDOW_BYTE", "TRYST_WINDOW_BYTES"},
+                 {"TRYST_WINDOW", "TRYST_WINDOW_BYTES"},
+                 {"TRYST_WINDWO", "TRYST_WINDOW_BYTES"},
+                 {"TRYST_SLICE", "TRYST_SLICE_BYTES"},
+                 {"TRYST_CONNECT", "TRYST_CONNECT_TIMEOUT"},
+                 {"TRYST_SHM", "TRYST_SHM_MECH"},
+                 {"TRYST_SZIE", "TRYST_SIZE"},
                  {"TRYST_TRANSPROT", "TRYST_TRANSPORT"},
                  {"TRYST_BOOSTRAP_TIMEOUT", "TRYST_BOOTSTRAP_TIMEOUT"},
                  {"TRYST_rank", "TRYST_RANK"}};
@@ -233,6 +239,16 @@ static void an_unknown_variable_is_warned_about_with_the_nearest_name(void **sta
         snprintf(question, sizeof question, "did you mean %s?", cases[i].nearest);
         assert_non_null(strstr(caught.line, question));
     }
+}
+
+static void a_name_like_no_setting_gets_no_suggestion(void **state)
+{
+    struct config *config = open_ok();
+    struct err err = ERR_INIT;
+    assert_int_equal(config_set(config, "TRYST_COLOUR", "1", &err), TRYST_E_CONFIG);
+    assert_string_equal(err.text, "there is no setting \"TRYST_COLOUR\"; tryst-info -c "
+                                  "lists all settings");
+    config_close(config);
 }
 
 static void variables_of_tests_are_passed_over(void **state)
@@ -423,6 +439,7 @@ int main(void)
         CLEAN(a_bad_variable_names_itself_its_value_and_what_is_allowed),
         CLEAN(a_refused_setting_changes_nothing),
         CLEAN(an_unknown_variable_is_warned_about_with_the_nearest_name),
+        CLEAN(a_name_like_no_setting_gets_no_suggestion),
         CLEAN(variables_of_tests_are_passed_over),
         CLEAN(without_the_environment_there_are_defaults),
         CLEAN(a_visit_sees_all_rows_but_no_secret),

@@ -204,27 +204,6 @@ static void a_description_says_what_is_allowed(void **state)
     assert_string_equal(text, "one of a|b");
 }
 
-static void distance_counts_edits(void **state)
-{
-    static const struct {
-        const char *a, *b;
-        size_t distance;
-    } cases[] = {{"", "", 0},
-                 {"abc", "abc", 0},
-                 {"abc", "", 3},
-                 {"", "abc", 3},
-                 {"kitten", "sitting", 3},
-                 {"spin", "spni", 2},
-                 {"window", "widow", 1},
-                 {"flaw", "lawn", 2}};
-    for (size_t i = 0; i < COUNT_OF(cases); i++)
-        assert_int_equal(name_distance(cases[i].a, cases[i].b), cases[i].distance);
-    char huge[500];
-    memset(huge, 'x', sizeof huge - 1);
-    huge[sizeof huge - 1] = '\0';
-    assert_int_equal(name_distance(huge, "x"), 62); /* cut at 63 */
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -236,7 +215,6 @@ int main(void)
         cmocka_unit_test(limits_are_inclusive_and_in_the_values_own_spelling),
         cmocka_unit_test(formatted_text_parses_back),
         cmocka_unit_test(a_description_says_what_is_allowed),
-        cmocka_unit_test(distance_counts_edits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

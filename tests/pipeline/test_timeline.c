@@ -63,10 +63,52 @@ static void test_draws_all(void **state)
     assert_int_equal(
         count_of(content, "send activation of stage 0, micro-batch 7, rank 1"), 1);
     assert_int_equal(count_of(content, "receive gradient of stage 1"), 1);
-    assert_non_null(strstr(content, "computes 86 %, waits 14 %"));
+    assert_non_null(strstr(content, "computes 86 %, idle 14 %"));
     /* the legend names what occurs, and nothing else */
     assert_int_equal(count_of(content, "class='legend'>"), 5);
     assert_null(strstr(content, ">weight gradient<"));
+}
+
+/* Where an attribute of the last element before `words` stands: "x='84.00'". */
+static double x_before(const char *content, const char *words)
+{
+    const char *end = strstr(content, words);
+    assert_non_null(end);
+    while (end > content && strncmp(end, " x='", 4) != 0) {
+        end--;
+    }
+    return strtod(end + 4, NULL);
+}
+
+/* Ranks wait for the first forward since their previous step: that is not of this step. Time begins at the first
+ * forward, and the rows' shares add up to the one in the head. */
+static void test_one_window(void **state)
+{
+    static const tryst_span first[] = {
+        {10000000, 14000000, TRYST_SPAN_FORWARD, 0, 0, -1, 0, 0},
+        {16000000, 20000000, TRYST_SPAN_BACKWARD, 0, 0, -1, 0, 0},
+    };
+    static const tryst_span second[] = {
+        {1000000, 14000000, TRYST_SPAN_WAIT, 1, 0, 0, 0, 0},
+        {14000000, 15500000, TRYST_SPAN_FORWARD, 1, 0, -1, 0, 0},
+        {15500000, 18000000, TRYST_SPAN_BACKWARD, 1, 0, -1, 0, 0},
+        {18000000, 20500000, TRYST_SPAN_SEND, 0, 7, 1, 0, 0},
+    };
+    const tryst_timeline_rank ranks[] = {{first, 2}, {second, 4}};
+    const tryst_timeline_params params = {.struct_size = sizeof params,
+                                          .title = "title",
+                                          .subtitle = "subtitle",
+                                          .ranks = ranks,
+                                          .ranks_count = 2};
+    const char *content = draw(&params);
+    assert_non_null(strstr(content, "subtitle; this step: 40.0 % idle"));
+    assert_non_null(strstr(content, "computes 80 %, idle 20 %"));
+    assert_non_null(strstr(content, "computes 40 %, idle 60 %"));
+    const double zero = x_before(content, " class='tick'>0<");
+    const double forward = x_before(content, "<title>forward, stage 0, micro-batch 0");
+    assert_true(forward - zero < .1 && zero - forward < .1);
+    assert_int_equal(count_of(content, "class='outside'"),
+                     2); /* before it, and the send */
 }
 
 static void test_refuses(void **state)
@@ -99,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_draws_all),
+        cmocka_unit_test(test_one_window),
         cmocka_unit_test(test_refuses),
     };
     const char *folder = getenv("TMPDIR");

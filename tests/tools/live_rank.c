@@ -55,10 +55,11 @@ static tryst_step *step_open(uint64_t id)
 static tryst_op *post(tryst_step *step, bool send, int peer, const char *edge,
                       size_t bytes)
 {
+    static char small[8]; /* nothing reads what is in it */
     char key[TRYST_KEY_MAX + 1];
     tryst_op *op;
     tryst_tensor tensor = {.struct_size = sizeof tensor,
-                           .data = calloc(1, bytes),
+                           .data = bytes > sizeof small ? calloc(1, bytes) : small,
                            .count = bytes,
                            .dtype = TRYST_DTYPE_U8};
     if (tryst_key_build(group, send ? me : peer, send ? peer : me, edge, 0, 0, key,
@@ -255,6 +256,72 @@ static void callback(void)
         tryst_progress(ctx);
 }
 
+/* As never, but rank 0 has a worker that it forked (as data loaders are), which writes its pid to rank.2. */
+static void worker(void)
+{
+    tryst_step *step = step_open(1);
+    if (me == 1)
+        hang_in(post(step, false, 0, "act", 8));
+    if (fork() == 0) {
+        alarm(WATCHDOG_S);
+        me = 2;
+        hang_outside();
+    }
+    hang_outside();
+}
+
+/* No hang: both ranks send and receive all the time, and wait for each receive. */
+static void busy(void)
+{
+    for (uint64_t id = 1;; id++) {
+        tryst_step *step = step_open(id);
+        tryst_op *ops[2] = {post(step, true, 1 - me, me ? "down" : "up", 8),
+                            post(step, false, 1 - me, me ? "up" : "down", 8)};
+        if (tryst_wait(ops[1], TRYST_FOREVER) != TRYST_OK ||
+            tryst_wait(ops[0], TRYST_FOREVER) != TRYST_OK)
+            exit(1);
+        tryst_op_release(ops[0]);
+        tryst_op_release(ops[1]);
+        tryst_step_close(step, NULL);
+        if (id == 100)
+            ready();
+    }
+}
+
+/* A loop that serves all operations of the rank until `op` is done. */
+static void serve(tryst_op *op)
+{
+    while (tryst_op_test(op) == TRYST_IN_PROGRESS)
+        tryst_progress(ctx);
+}
+
+/* The same from a loop that serves all operations; each rank also has a receive open that nothing answers, as
+ * servers have. */
+static void serving(void)
+{
+    post(step_open(0), false, 1 - me, me ? "call" : "answer", 8);
+    for (uint64_t id = 1;; id++) {
+        tryst_step *step = step_open(id);
+        tryst_op *ops[2] = {post(step, true, 1 - me, me ? "down" : "up", 8),
+                            post(step, false, 1 - me, me ? "up" : "down", 8)};
+        for (int i = 0; i < 2; i++) {
+            serve(ops[i]);
+            tryst_op_release(ops[i]);
+        }
+        tryst_step_close(step, NULL);
+        if (id == 100)
+            ready();
+    }
+}
+
+/* A deadlock of two such loops. */
+static void stuck_serving(void)
+{
+    tryst_op *op = post(step_open(1), false, 1 - me, me ? "down" : "up", 8);
+    ready();
+    serve(op);
+}
+
 /* No hang: messages both ways, and the trace of it in <folder>/trace.<rank>. */
 static void traced(void)
 {
@@ -283,10 +350,25 @@ static const struct {
     const char *name;
     void (*run)(void);
 } ways[] = {
-    {"never", never}, {"behind", behind}, {"stopped", stopped},   {"mutual", mutual},
-    {"chain", chain}, {"small", small},   {"large", large},       {"killed", killed},
-    {"full", full},   {"circle", circle}, {"armed", armed},       {"thread", thread},
-    {"met", met},     {"traced", traced}, {"callback", callback},
+    {"never", never},
+    {"behind", behind},
+    {"stopped", stopped},
+    {"mutual", mutual},
+    {"chain", chain},
+    {"small", small},
+    {"large", large},
+    {"killed", killed},
+    {"full", full},
+    {"circle", circle},
+    {"armed", armed},
+    {"thread", thread},
+    {"met", met},
+    {"traced", traced},
+    {"callback", callback},
+    {"worker", worker},
+    {"busy", busy},
+    {"serving", serving},
+    {"stuck_serving", stuck_serving},
 };
 
 /* ---- pages that are none ------------------------------------------------------------------ */

@@ -82,8 +82,10 @@ says FAIL interfaces 'nope0' 'TRYST_NET' -- env TRYST_NET=nope0 "$info" --check
 says warn interfaces 'loopback alone' 'TRYST_NET' -- env TRYST_NET=lo "$info" --check
 
 # --- by limits ---
-says FAIL descriptors '40; 3 peers' 'hard limit' -- sh -c 'ulimit -n 40; exec "$0" --check' "$info"
-says warn descriptors '80; 3 peers' 'ulimit -n' -- sh -c 'ulimit -Sn 80; exec "$0" --check' "$info"
+says FAIL descriptors '40; a process alone may need 64: the rest is enough for 0 peers' 'hard limit' -- sh -c 'ulimit -n 40; exec "$0" --check' "$info"
+says warn descriptors '80; a process alone may need 64: the rest is enough for 1 peer' 'ulimit -n' -- sh -c 'ulimit -Sn 80; exec "$0" --check' "$info"
+says ok descriptors '; 1 peer may need 76' "$none" -- \
+    env TRYST_RANK=0 TRYST_SIZE=2 TRYST_BOOTSTRAP=h:1 sh -c 'ulimit -Sn 80; exec "$0" --check' "$info"
 says warn descriptors '9 peers|, 4000 peers|3999 peers' "$none" -- sh -c \
     'ulimit -Sn 256; PMI_RANK=1 PMI_SIZE=4000 TRYST_BOOTSTRAP=h:1 exec "$0" --check' "$info"
 

@@ -15,192 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "tools/launch/launcher.h"
-
-#define OUTPUT_MAX (8 << 20)
-
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-/* ---- running a command ---- */
-
-struct command {
-    pid_t pid;
-    int fds[2]; /* its stdout and stderr */
-    char *text[2];
-    size_t bytes[2];
-    int status; /* as a shell gives it */
-    double seconds, began;
-};
-
-/* tryst-run with these arguments (NULL-terminated). */
-static void command_start(struct command *command, const char *const *arguments)
-{
-    const char *argv[32] = {getenv("TRYST_TEST_RUN")};
-    int pipes[2][2];
-    size_t count = 1;
-    assert_non_null(argv[0]);
-    for (; arguments[count - 1]; count++)
-        argv[count] = arguments[count - 1];
-    memset(command, 0, sizeof *command);
-    command->began = now_s();
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(pipe2(pipes[i], O_CLOEXEC), 0);
-        command->text[i] = calloc(1, OUTPUT_MAX);
-    }
-    command->pid = fork();
-    assert_true(command->pid >= 0);
-    if (command->pid == 0) {
-        /* What a shell finds ignored it cannot trap: a job in the background ignores INT, one under
-         * nohup HUP. */
-        for (int number = 1; number < 32; number++)
-            signal(number, SIG_DFL);
-        dup2(pipes[0][1], STDOUT_FILENO);
-        dup2(pipes[1][1], STDERR_FILENO);
-        execv(argv[0], (char *const *)argv);
-        _exit(99);
-    }
-    for (int i = 0; i < 2; i++) {
-        close(pipes[i][1]);
-        command->fds[i] = pipes[i][0];
-    }
-}
-
-/* Reads what comes until `wanted` stands in stdout (NULL: until both are closed). */
-static void command_read(struct command *command, const char *wanted)
-{
-    double end = now_s() + 40;
-    while (command->fds[0] >= 0 || command->fds[1] >= 0) {
-        struct pollfd polls[2] = {{.fd = command->fds[0], .events = POLLIN},
-                                  {.fd = command->fds[1], .events = POLLIN}};
-        if (wanted && strstr(command->text[0], wanted))
-            return;
-        assert_true(now_s() < end);
-        poll(polls, 2, 100);
-        for (int i = 0; i < 2; i++) {
-            if (!polls[i].revents)
-                continue;
-            ssize_t got = read(command->fds[i], command->text[i] + command->bytes[i],
-                               OUTPUT_MAX - 1 - command->bytes[i]);
-            if (got > 0)
-                command->bytes[i] += (size_t)got;
-            if (got <= 0) {
-                close(command->fds[i]);
-                command->fds[i] = -1;
-            }
-        }
-    }
-}
-
-static void command_end(struct command *command)
-{
-    int status;
-    command_read(command, NULL);
-    assert_int_equal(waitpid(command->pid, &status, 0), command->pid);
-    command->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    command->seconds = now_s() - command->began;
-}
-
-static void command_free(struct command *command)
-{
-    for (int i = 0; i < 2; i++)
-        free(command->text[i]);
-}
-
-/* A whole run of `script` in `ranks` shells, with more options (may be NULL). */
-static void run_script(struct command *command, const char *ranks, const char *option,
-                       const char *script)
-{
-    const char *with[] = {"-n", ranks, option, "sh", "-c", script, NULL};
-    const char *without[] = {"-n", ranks, "sh", "-c", script, NULL};
-    command_start(command, option ? with : without);
-    command_end(command);
-}
-
-static void expect(const struct command *command, int status, const char *in_errors)
-{
-    bool said = !in_errors || strstr(command->text[1], in_errors);
-    if (command->status != status || !said)
-        print_error("status %d, expected %d; stderr:\n%s\n", command->status, status,
-                    command->text[1]);
-    assert_int_equal(command->status, status);
-    assert_true(said);
-}
-
-/* How many lines of stdout are exactly `line`. */
-static int lines_count(const struct command *command, const char *line)
-{
-    int count = 0;
-    size_t length = strlen(line);
-    for (const char *at = command->text[0]; (at = strstr(at, line)); at += length)
-        if ((at == command->text[0] || at[-1] == '\n') && at[length] == '\n')
-            count++;
-    return count;
-}
-
-/* ---- output ---- */
-
-/* Every rank writes its lines in pieces; each must come out whole, with its prefix. */
-static void lines_are_whole_and_prefixed(void **state)
-{
-    struct command command;
-    run_script(&command, "4", NULL,
-               "i=0; while [ $i -lt 500 ]; do printf \"line $i \"; printf 'of '; "
-               "echo $TRYST_RANK; i=$((i+1)); done");
-    expect(&command, 0, NULL);
-    int next[4] = {0}, rank, number, of;
-    char *rest = NULL;
-    for (char *line = strtok_r(command.text[0], "\n", &rest); line;
-         line = strtok_r(NULL, "\n", &rest)) {
-        char expected[64];
-        assert_int_equal(sscanf(line, "[%d] line %d of %d", &rank, &number, &of), 3);
-        assert_int_equal(rank, of);
-        snprintf(expected, sizeof expected, "[%d] line %d of %d", rank, next[rank]++,
-                 rank);
-        assert_string_equal(line, expected);
-    }
-    for (int i = 0; i < 4; i++)
-        assert_int_equal(next[i], 500);
-    command_free(&command);
-}
-
-static void last_line_without_newline_comes_out(void **state)
-{
-    struct command command;
-    run_script(&command, "2", NULL,
-               "echo first; printf unfinished; printf complaint >&2");
-    expect(&command, 0, "[0] complaint\n");
-    expect(&command, 0, "[1] complaint\n");
-    assert_int_equal(lines_count(&command, "[0] unfinished"), 1);
-    assert_int_equal(lines_count(&command, "[1] unfinished"), 1);
-    assert_null(strstr(command.text[0], "complaint"));
-    command_free(&command);
-}
-
-static void endless_lines_lose_nothing(void **state)
-{
-    struct command command;
-    size_t letters = 0;
-    run_script(&command, "2", NULL, "head -c 300000 /dev/zero | tr '\\0' x");
-    expect(&command, 0, NULL);
-    for (size_t i = 0; i < command.bytes[0]; i++)
-        letters += command.text[0][i] == 'x';
-    assert_int_equal(letters, 600000);
-    command_free(&command);
-}
-
-static void without_prefix(void **state)
-{
-    struct command command;
-    run_script(&command, "2", "--no-prefix", "echo plain; echo error >&2");
-    expect(&command, 0, "error\nerror\n");
-    assert_string_equal(command.text[0], "plain\nplain\n");
-    command_free(&command);
-}
 
 /* Nobody reads our stdout, its pipe is full, and a rank fails: we end all the same. */
 static void reader_that_does_not_read_holds_up_nothing(void **state)
@@ -216,10 +32,10 @@ static void reader_that_does_not_read_holds_up_nothing(void **state)
                                "while :; do echo much output; done",
                                NULL};
     int status;
-    double end = now_s() + 30;
+    double end = command_now_s() + 30;
     command_start(&command, arguments);
     while (waitpid(command.pid, &status, WNOHANG) == 0) {
-        assert_true(now_s() < end);
+        assert_true(command_now_s() < end);
         usleep(50000);
     }
     assert_true(WIFEXITED(status));
@@ -564,12 +380,12 @@ static size_t pids_read(const struct command *command, pid_t *pids, size_t most)
 
 static void pids_expect_gone(const pid_t *pids, size_t count)
 {
-    double end = now_s() + 5;
+    double end = command_now_s() + 5;
     for (size_t i = 0; i < count; i++)
         while (is_alive(pids[i])) {
-            if (now_s() > end)
+            if (command_now_s() > end)
                 print_error("pid %d is still there\n", (int)pids[i]);
-            assert_true(now_s() < end);
+            assert_true(command_now_s() < end);
             usleep(10000);
         }
 }
@@ -674,10 +490,6 @@ static void function_instead_of_program(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_are_whole_and_prefixed),
-        cmocka_unit_test(last_line_without_newline_comes_out),
-        cmocka_unit_test(endless_lines_lose_nothing),
-        cmocka_unit_test(without_prefix),
         cmocka_unit_test(reader_that_does_not_read_holds_up_nothing),
         cmocka_unit_test(ranks_get_their_places),
         cmocka_unit_test(each_run_draws_a_token),

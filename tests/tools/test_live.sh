@@ -83,6 +83,7 @@ never)
     sentence "^rank 1 $waited 0 to send act;0:0" --job "$pid_0"
     sentence "" "$pid_0"
     says '^rank 0 of 2: live_rank, pid '
+    says '^    1 other rank not used so far$' # without itself
     says 'receive from rank 1: /job:worker/replica:0/task:1/device:CPU:0;[0-9a-f]{16};/job:worker/replica:0/task:0/device:CPU:0;late;0:0 \(step 1, number 0, 8 bytes\)'
     sentence '' live_rank
     says '^rank 1 of 2: live_rank, pid '
@@ -147,6 +148,51 @@ chain)
     sentence "^rank 2 $waited 1 to send second;0:0 of step 1, which has not sent it and itself $waited 0 to send first;0:0 of step 1, which has not sent it: rank 0 \(pid $pid_0\) has been outside the library for [0-9.]+ s, asleep in the kernel( call read)?" \
         --job "$pid_0"
     ;;
+worker)
+    # Any process of the job leads to it: the launcher, its guard, a shell above, a process that a rank forked.
+    ranks 2
+    hung 3
+    guard=$(cat /proc/[0-9]*/stat 2>/dev/null | sed -n "s/^\([0-9]*\) (tryst-watch) [A-Z] $job .*/\1/p")
+    [ -n "$guard" ] || fail "the launcher has no guard"
+    for pid in "$job" "$guard" "$$" "$pid_0" "$pid_1" "$pid_2"; do
+        sentence "^rank 1 $waited 0 to send act;0:0" --job "$pid"
+    done
+    line '^rank 0 of 2: live_rank, pid ' "$job"
+    says '^rank 1 of 2: live_rank, pid '
+    # What is in no job says where ranks are.
+    sleep 60 &
+    pids="$pids $!"
+    refused "process $! \((sleep|sh)\) has no Tryst group open: .*; on this host rank . of .* is process [0-9]+ \(" --job $!
+    sh -c 'sleep 5 & wait' >/dev/null 2>&1 &
+    pids="$pids $!"
+    until grep -q "^[0-9]* (.*) [A-Z] $! " /proc/[0-9]*/stat 2>/dev/null; do sleep 0.05; done
+    refused "process $! \(sh\) has no Tryst group open, nor has any of the 1 below it" --job $!
+    ;;
+busy | serving)
+    # A job that runs is never said to be deadlocked, however often it is sampled.
+    ranks 2
+    looks=
+    number=0
+    while [ $number -lt 24 ]; do
+        "$info" --live --job "$pid_1" >"$dir/look.$number" 2>&1 &
+        looks="$looks $!"
+        number=$((number + 1))
+        [ $((number % 4)) -ne 0 ] || sleep 0.2
+    done
+    for look in $looks; do
+        wait "$look" || fail "a look failed"
+    done
+    cat "$dir"/look.* | grep -Eh '^the job runs|waits? for|has waited [0-9.]+ s for rank . to' | grep -v '^ ' >"$dir/out" || true
+    ! grep -Eq 'wait for each other|in a circle|waits for itself|has waited 0\.' "$dir/out" ||
+        fail "a job that runs is called deadlocked"
+    grep -Eq '^the job runs: no rank of this host has waited for another throughout the last [0-9.]+ s\.$' "$dir/out" ||
+        fail "it never says that the job runs"
+    ;;
+stuck_serving)
+    ranks 2
+    sentence "^ranks (0 and 1|1 and 0) wait for each other: rank . $waited . to send (up|down);0:0 of step 1, and rank . $waited . to send (up|down);0:0 of step 1; none of them has done it; rank . serves its operations in a loop, so it may also be computing; rank . serves" \
+        --job "$pid_0"
+    ;;
 small | large)
     ranks 2
     sentence "^rank 0 $waited 1 to receive grad;0:0 of step 1, which has not posted that receive: rank 1 \(pid $pid_1\) was in the library just now \(.*\), its newest step is 1" \
@@ -208,7 +254,7 @@ pages)
             says 'the process ended while it wrote this line, which may be wrong'
             ! grep -q "$(printf '\033')" "$dir/out" || fail "it lets escape codes through"
             sentence '' --json "$pid_0"
-            sentence 'rank 0' --job "$pid_0"
+            sentence 'no rank of this host' --job "$pid_0"
             ;;
         layout) refused 'has layout 3 \(library 9\.8\.7\), this tryst-info reads 2: use the tryst-info of that library' "$pid_0" ;;
         damaged | unsealed) refused 'its live page is damaged' "$pid_0" ;;
@@ -217,7 +263,9 @@ pages)
         esac
     done
     refused 'there is no process 2147483647: it has ended, or runs in a container' 2147483647
-    refused "process $$ \(.*\) has no Tryst group open" $$
+    sleep 60 &
+    pids="$pids $!"
+    refused "process $! \(.*\) has no Tryst group open" $!
     refused "no process called 'no-such-program' has a Tryst group open" no-such-program
     if [ "$(id -u)" -ne 0 ]; then
         refused 'process 1 belongs to user 0: run tryst-info as that user, or as root' 1
@@ -237,6 +285,10 @@ readme)
     says "^rank 1 $waited 0 to send"
     says '^rank 0 of 2'
     says '"sentence": "rank 1 '
+    # "any process of the job"
+    sed "s/4711/$job/; s/$pid_0/$job/" "$dir/commands" >"$dir/commands.job"
+    PATH=$(dirname "$info"):$PATH sh -e "$dir/commands.job" >"$dir/out" 2>"$dir/err" || fail "README's commands on the launcher end with $?"
+    says "^rank 1 $waited 0 to send"
     ;;
 *) fail "how is that?" ;;
 esac

@@ -29,116 +29,10 @@
 
 #include <cmocka.h>
 
-#define ARGS_MAX 64
+#include "bench_run.h"
 
-static char folder[256];
 static char **transports;
 static int transports_count;
-
-/* ----------------------------------------------------------------------------------- *
- *  Running it
- * ----------------------------------------------------------------------------------- */
-
-typedef struct run {
-    pid_t pid;
-    int exit_status; /* 128 + signal where it was killed */
-    char out[65536];
-    char err[65536];
-} run;
-
-static char *in_folder(const char *name)
-{
-    static char paths[8][320];
-    static int next;
-    char *path = paths[next++ % 8];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
-
-static void read_into(const char *path, char *text, size_t capacity)
-{
-    FILE *stream = fopen(path, "r");
-    text[0] = '\0';
-    if (stream) {
-        text[fread(text, 1, capacity - 1, stream)] = '\0';
-        fclose(stream);
-    }
-}
-
-static void redirect(const char *path, int fd)
-{
-    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (file < 0 || dup2(file, fd) < 0) {
-        _exit(126);
-    }
-    close(file);
-}
-
-/* Start pp_bench with words separated by blanks. */
-static void bench_start(run *self, const char *words)
-{
-    static char copy[4096];
-    char *argv[ARGS_MAX] = {getenv("TRYST_TEST_PP_BENCH")};
-    int argc = 1;
-    assert_non_null(argv[0]);
-    snprintf(copy, sizeof copy, "%s", words);
-    for (char *word = strtok(copy, " "); word && argc < ARGS_MAX - 1;
-         word = strtok(NULL, " ")) {
-        argv[argc++] = word;
-    }
-    *self = (run){0};
-    self->pid = fork();
-    assert_true(self->pid >= 0);
-    if (self->pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that gives up leaves no run behind */
-        redirect(in_folder("out"), STDOUT_FILENO);
-        redirect(in_folder("err"), STDERR_FILENO);
-        execv(argv[0], argv);
-        _exit(127);
-    }
-}
-
-static void bench_end(run *self)
-{
-    int status = 0;
-    assert_int_equal(waitpid(self->pid, &status, 0), self->pid);
-    self->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    read_into(in_folder("out"), self->out, sizeof self->out);
-    read_into(in_folder("err"), self->err, sizeof self->err);
-}
-
-static const run *bench(const char *words)
-{
-    static run self;
-    bench_start(&self, words);
-    bench_end(&self);
-    return &self;
-}
-
-static void expect_exit(const run *self, const char *words, int exit_status)
-{
-    if (self->exit_status != exit_status) {
-        fail_msg("pp_bench %s: exit %d, not %d\n%s%s", words, self->exit_status,
-                 exit_status, self->out, self->err);
-    }
-}
-
-static void expect_says(const char *text, const char *words, const char *says)
-{
-    if (!strstr(text, says)) {
-        fail_msg("pp_bench %s: does not say \"%s\":\n%s", words, says, text);
-    }
-}
-
-static json_t *load_json(const char *name)
-{
-    json_error_t error;
-    json_t *document = json_load_file(in_folder(name), 0, &error);
-    if (!document) {
-        fail_msg("%s: %s", name, error.text);
-    }
-    return document;
-}
 
 /* ----------------------------------------------------------------------------------- *
  *  Usage and what it leaves behind
@@ -230,6 +124,26 @@ static void expect_number(const json_t *document, const char *name)
     }
 }
 
+/* Of each rank: what it waited, and the part of it that the schedule does not explain. */
+static void check_waiting(const json_t *document)
+{
+    size_t index;
+    json_t *rank;
+    json_array_foreach(json_object_get(document, "per_rank"), index, rank)
+    {
+        static const char *const names[] = {"waiting_s", "waiting_predicted_s",
+                                            "exposed_communication_s"};
+        double values[3];
+        for (size_t i = 0; i < 3; i++) {
+            expect_number(rank, names[i]);
+            values[i] = json_number_value(json_object_get(rank, names[i]));
+            assert_true(values[i] >= 0);
+        }
+        const double beyond = values[0] - values[1];
+        assert_true(fabs(values[2] - (beyond > 0 ? beyond : 0)) < 1e-9);
+    }
+}
+
 static void check_json(const json_t *document, int steps, int ranks)
 {
     const json_t *list = json_object_get(document, "steps");
@@ -253,6 +167,7 @@ static void check_json(const json_t *document, int steps, int ranks)
     assert_int_equal(
         strlen(json_string_value(json_object_get(document, "weights_digest"))), 32);
     assert_string_equal(json_string_value(json_object_get(document, "check")), "passed");
+    check_waiting(document);
 }
 
 /* safetensors: eight bytes of length, then a JSON header with the names of tensors. */
@@ -310,7 +225,7 @@ static void test_leaves_behind(void **state)
     expect_exit(self, words, 0);
     expect_says(self->out, words, "step  12/12");
     expect_says(self->out, words, "bitwise equal");
-    expect_says(self->out, words, "communication measured predicted");
+    expect_says(self->out, words, "all  exposed  measured predicted");
     json_t *document = load_json("run.json");
     check_json(document, 12, 3);
     json_decref(document);
@@ -527,6 +442,31 @@ static void check_bubble(const char *schedule, int ranks, int microbatches)
     fail_msg("pp_bench %s: never within %.2f of %.4f", words, BUBBLE_TOLERANCE, expected);
 }
 
+/* Three of four ranks of the naive schedule wait at any time, and no communication is to blame. */
+static void test_naive_exposes_nothing(void **state)
+{
+    const char *words = "--model sleep:5,10 --layers 4 -n 4 --microbatches 4 --steps 4 "
+                        "--schedule naive --transport shm";
+    char line[2048];
+    double waiting = 0, exposed = 0;
+    snprintf(line, sizeof line, "%s --json %s", words, in_folder("naive.json"));
+    for (int i = 0; i < BUBBLE_ATTEMPTS; i++) {
+        const run *self = bench(line);
+        expect_exit(self, line, 0);
+        json_t *document = load_json("naive.json");
+        const json_t *rank = json_array_get(json_object_get(document, "per_rank"), 1);
+        waiting = json_number_value(json_object_get(rank, "waiting_s"));
+        exposed = json_number_value(json_object_get(rank, "exposed_communication_s"));
+        json_decref(document);
+        assert_true(waiting > 0.3); /* 3 steps x 4 micro-batches x 3 x 15 ms */
+        if (exposed < 0.1 * waiting) {
+            return;
+        }
+    }
+    fail_msg("naive: %.3f s of %.3f s are called exposed communication", exposed,
+             waiting);
+}
+
 static void test_bubble(void **state)
 {
     check_bubble("1f1b", 4, 8);
@@ -723,7 +663,8 @@ static int run_group(const char *group)
                                         cmocka_unit_test(test_matrix_gpt)};
     const struct CMUnitTest matrix_few[] = {cmocka_unit_test(test_matrix_few)};
     const struct CMUnitTest matrix_all[] = {cmocka_unit_test(test_matrix_all)};
-    const struct CMUnitTest bubble[] = {cmocka_unit_test(test_bubble)};
+    const struct CMUnitTest bubble[] = {cmocka_unit_test(test_bubble),
+                                        cmocka_unit_test(test_naive_exposes_nothing)};
     const struct CMUnitTest kill_few[] = {cmocka_unit_test(test_kill)};
     const struct CMUnitTest kill_many[] = {cmocka_unit_test(test_kill_20)};
     const struct CMUnitTest kill_most[] = {cmocka_unit_test(test_kill_100)};
@@ -755,22 +696,8 @@ static int run_group(const char *group)
     return 1;
 }
 
-static void remove_folder(void)
-{
-    DIR *entries = opendir(folder);
-    for (struct dirent *entry = entries ? readdir(entries) : NULL; entry;
-         entry = readdir(entries)) {
-        unlinkat(dirfd(entries), entry->d_name, 0);
-    }
-    if (entries) {
-        closedir(entries);
-    }
-    rmdir(folder);
-}
-
 int main(int argc, char **argv)
 {
-    const char *parent = getenv("TMPDIR");
     const char *given = getenv("TRYST_TEST_SEED");
     if (argc < 2) {
         fprintf(stderr, "usage: test_pp_bench GROUP [TRANSPORT…]\n");
@@ -781,12 +708,10 @@ int main(int argc, char **argv)
     seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
     seed = seed ? seed : 1;
     printf("seed %llu (TRYST_TEST_SEED replays it)\n", (unsigned long long)seed);
-    snprintf(folder, sizeof folder, "%s/tryst-bench-XXXXXX", parent ? parent : "/tmp");
-    if (!mkdtemp(folder)) {
-        perror(folder);
+    if (!folder_open()) {
         return 1;
     }
     const int failed = run_group(argv[1]);
-    remove_folder();
+    folder_close();
     return failed;
 }

@@ -6,6 +6,8 @@
  * the first step (caches, buffers, connections) to the end of the last. Predicted: the
  * simulator's, from the measured costs of the actions and the cores that the ranks share,
  * with free communication; so the difference is what communication and the machine add.
+ * Waiting: the time in which a rank had nothing to compute until data came. The schedule itself waits too: what the
+ * simulated one waits is no communication, and exposed communication is the rest.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -22,6 +24,8 @@ typedef struct figures {
     double tokens_per_s;
     double *measured;  /* [ranks] bubble */
     double *predicted; /* [ranks] */
+    double
+        *waiting_s; /* [ranks] what the simulated schedule waits, in the measured steps */
     double measured_mean;
     double predicted_mean;
     int cores_count; /* that all ranks share; 0: several hosts */
@@ -44,6 +48,27 @@ static double mean_cost(const bench_run *run, const tryst_engine_stats *stats,
         needs_cores(run) ? stats->action_cpu_ns[kind] : stats->action_wall_ns[kind];
     const uint64_t count = stats->action_counts[kind];
     return count > 0 ? (double)total / (double)count / 1e9 : 0;
+}
+
+/* Of several steps that follow each other, a rank waits in each for what is left of the makespan; of a single one, until
+ * its last action. */
+static double simulated_wait(const tryst_sim *sim, int rank, uint64_t steps)
+{
+    const tryst_sim_rank *self = &sim->ranks[rank];
+    const double end_s = steps > 1 ? sim->makespan_s : self->last_s;
+    return (double)steps * (end_s - self->busy_s);
+}
+
+static double waiting_s(const bench_result *result, int rank)
+{
+    return (double)result->facts[rank].stats.wait_ns / 1e9;
+}
+
+/* Exposed communication: the part of the waiting that the schedule does not explain. */
+static double exposed_s(const bench_result *result, const figures *self, int rank)
+{
+    const double exposed = waiting_s(result, rank) - self->waiting_s[rank];
+    return exposed > 0 ? exposed : 0;
 }
 
 static tryst_status predict(const bench_run *run, const bench_result *result,
@@ -73,6 +98,8 @@ static tryst_status predict(const bench_run *run, const bench_result *result,
     const tryst_status status = tryst_program_simulate(program, &params, &sim);
     for (int rank = 0; status == TRYST_OK && rank < run->size; rank++) {
         self->predicted[rank] = sim->ranks[rank].bubble_makespan;
+        self->waiting_s[rank] =
+            simulated_wait(sim, rank, result->facts[rank].stats.steps_count);
     }
     self->predicted_mean = status == TRYST_OK ? sim->bubble_makespan : 0;
     tryst_sim_free(sim);
@@ -105,8 +132,9 @@ static tryst_status figures_open(const bench_run *run, const bench_result *resul
                                  figures *self)
 {
     *self = (figures){.measured = calloc((size_t)run->size, sizeof *self->measured),
-                      .predicted = calloc((size_t)run->size, sizeof *self->predicted)};
-    if (!self->measured || !self->predicted) {
+                      .predicted = calloc((size_t)run->size, sizeof *self->predicted),
+                      .waiting_s = calloc((size_t)run->size, sizeof *self->waiting_s)};
+    if (!self->measured || !self->predicted || !self->waiting_s) {
         return TRYST_E_NOMEM;
     }
     measure(run, result, self);
@@ -117,6 +145,7 @@ static void figures_close(figures *self)
 {
     free(self->measured);
     free(self->predicted);
+    free(self->waiting_s);
 }
 
 /* ----------------------------------------------------------------------------------- *
@@ -143,10 +172,11 @@ static void table_row(FILE *out, const bench_result *result, const figures *self
     char peak[16];
     char sent[16];
     char received[16];
-    fprintf(out, "%4d %9.3f s %9.3f s %9.3f s %8.1f %% %8.1f %% %12s %11s %11s\n", rank,
+    fprintf(out, "%4d %8.3f %8.3f %8.3f %8.3f %7.1f %% %7.1f %% %11s %10s %10s\n", rank,
             (double)stats->compute_wall_ns / 1e9, (double)stats->compute_cpu_ns / 1e9,
-            (double)stats->wait_ns / 1e9, 100 * self->measured[rank],
-            100 * self->predicted[rank], bytes_text(stats->peak_activation_bytes, peak),
+            waiting_s(result, rank), exposed_s(result, self, rank),
+            100 * self->measured[rank], 100 * self->predicted[rank],
+            bytes_text(stats->peak_activation_bytes, peak),
             bytes_text(stats->bytes_sent, sent),
             bytes_text(stats->bytes_received, received));
 }
@@ -157,9 +187,9 @@ static void say_table(const bench_run *run, const bench_result *result,
     FILE *out = bench_human(run->options);
     const int steps = run->options->steps;
     fprintf(out,
-            "\n     compute             exposed      bubble              peak\n"
-            "rank        wall         CPU  communication measured predicted  activations"
-            "        sent    received\n");
+            "\n      compute, s       waiting, s        bubble                peak\n"
+            "rank     wall      CPU      all  exposed  measured predicted activations"
+            "       sent   received\n");
     for (int rank = 0; rank < run->size; rank++) {
         table_row(out, result, self, rank);
     }
@@ -208,16 +238,17 @@ static json_t *json_ranks(const bench_result *result, const figures *self)
     for (int rank = 0; rank < result->ranks_count; rank++) {
         const tryst_engine_stats *stats = &result->facts[rank].stats;
         json_array_append_new(
-            ranks,
-            json_pack("{sf,sf,sf,so,so,sI,sI,sI}", "compute_wall_s",
-                      (double)stats->compute_wall_ns / 1e9, "compute_cpu_s",
-                      (double)stats->compute_cpu_ns / 1e9, "exposed_communication_s",
-                      (double)stats->wait_ns / 1e9, "bubble_measured",
-                      number(self->measured[rank]), "bubble_predicted",
-                      number(self->predicted[rank]), "bytes_sent",
-                      (json_int_t)stats->bytes_sent, "bytes_received",
-                      (json_int_t)stats->bytes_received, "buffer_allocations",
-                      (json_int_t)stats->buffer_allocations));
+            ranks, json_pack("{sf,sf,so,so,so,so,so,sI,sI,sI}", "compute_wall_s",
+                             (double)stats->compute_wall_ns / 1e9, "compute_cpu_s",
+                             (double)stats->compute_cpu_ns / 1e9, "waiting_s",
+                             number(waiting_s(result, rank)), "waiting_predicted_s",
+                             number(self->waiting_s[rank]), "exposed_communication_s",
+                             number(exposed_s(result, self, rank)), "bubble_measured",
+                             number(self->measured[rank]), "bubble_predicted",
+                             number(self->predicted[rank]), "bytes_sent",
+                             (json_int_t)stats->bytes_sent, "bytes_received",
+                             (json_int_t)stats->bytes_received, "buffer_allocations",
+                             (json_int_t)stats->buffer_allocations));
     }
     return ranks;
 }
@@ -326,6 +357,7 @@ static tryst_status write_timeline(bench_run *run, const bench_result *result,
     tryst_timeline_rank *ranks = calloc((size_t)run->size, sizeof *ranks);
     char title[160];
     char subtitle[200];
+    char steps[48];
     char error[256];
     if (!ranks) {
         return bench_fail(run, TRYST_E_NOMEM, "no memory for the timeline");
@@ -338,9 +370,11 @@ static tryst_status write_timeline(bench_run *run, const bench_result *result,
     snprintf(title, sizeof title, "%s, %d ranks, %d micro-batches: step %d of %d",
              options->schedule, run->size, options->microbatches, options->steps,
              options->steps);
+    snprintf(steps, sizeof steps, options->steps > 2 ? "steps 2 to %d: " : "",
+             options->steps);
     snprintf(subtitle, sizeof subtitle,
-             "%s with %d layers; bubble %.1f %% measured, %.1f %% predicted%s",
-             tryst_model_kind_name(options->model.kind), options->model.layers,
+             "%s with %d layers; %sbubble %.1f %% measured, %.1f %% predicted%s",
+             tryst_model_kind_name(options->model.kind), options->model.layers, steps,
              100 * self->measured_mean, 100 * self->predicted_mean,
              self->cores_count > 0 && run->size > self->cores_count && needs_cores(run)
                  ? "; fewer cores than ranks"

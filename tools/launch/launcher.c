@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -66,7 +67,7 @@ static uint64_t now_ns(void)
 
 static struct sink *errors(struct loop *loop)
 {
-    return &loop->launcher->sinks[1];
+    return loop->launcher->errors;
 }
 
 static int ranks_count(const struct loop *loop)
@@ -229,7 +230,7 @@ static void failure_note(struct loop *loop, int index)
     struct rank *rank = &loop->launcher->ranks[index];
     for (int i = 0; i < 2; i++)
         if (rank->streams[i].fd >= 0)
-            stream_drain(&rank->streams[i]);
+            stream_drain(&rank->streams[i], now_ns());
     bool first = loop->failed_rank < 0;
     if (first)
         loop->failed_rank = index;
@@ -295,6 +296,7 @@ static void signals_forward(struct loop *loop)
 static size_t polls_fill(struct loop *loop)
 {
     struct launcher *launcher = loop->launcher;
+    uint64_t now = now_ns();
     size_t count = 0;
     loop->polls[count++] = (struct pollfd){.fd = launcher->signal_fd, .events = POLLIN};
     for (int i = 0; i < 2; i++)
@@ -307,9 +309,8 @@ static size_t polls_fill(struct loop *loop)
             (struct pollfd){.fd = rank->ended ? -1 : rank->pid_fd, .events = POLLIN};
         for (int j = 0; j < 2; j++) {
             const struct stream *stream = &rank->streams[j];
-            bool wanted = stream->fd >= 0 && sink_has_room(stream->sink);
-            loop->polls[count++] =
-                (struct pollfd){.fd = wanted ? stream->fd : -1, .events = POLLIN};
+            loop->polls[count++] = (struct pollfd){
+                .fd = stream_is_wanted(stream, now) ? stream->fd : -1, .events = POLLIN};
         }
     }
     return count;
@@ -323,29 +324,51 @@ static bool looks_for_deaths(const struct loop *loop)
     return false;
 }
 
+/* The beginnings of lines that are due next. */
+static uint64_t lines_due_ns(const struct loop *loop, uint64_t now)
+{
+    uint64_t first = UINT64_MAX;
+    for (int i = 0; i < ranks_count(loop); i++)
+        for (int j = 0; j < 2; j++) {
+            uint64_t due = stream_due_ns(&loop->launcher->ranks[i].streams[j], now);
+            first = due < first ? due : first;
+        }
+    return first;
+}
+
 static int poll_ms(const struct loop *loop)
 {
-    uint64_t now = now_ns(), end = loop->phase_end_ns;
+    uint64_t now = now_ns(), end = loop->phase_end_ns, due = lines_due_ns(loop, now);
+    end = due < end ? due : end;
     if (looks_for_deaths(loop) && now + LOOK_NS < end)
         end = now + LOOK_NS;
     uint64_t ms = end <= now ? 0 : (end - now + MS - 1) / MS;
     return end == UINT64_MAX ? -1 : (int)(ms < 60000 ? ms : 60000);
 }
 
+static void streams_handle(struct loop *loop, uint64_t now)
+{
+    const struct pollfd *at = loop->polls + POLLS_BEFORE_RANKS;
+    for (int i = 0; i < ranks_count(loop); i++, at += 3)
+        for (int j = 0; j < 2; j++) {
+            struct stream *stream = &loop->launcher->ranks[i].streams[j];
+            if (at[1 + j].revents && stream_is_wanted(stream, now))
+                stream_read(stream, now);
+            stream_show_due(stream, now);
+        }
+}
+
 static void polls_handle(struct loop *loop)
 {
     struct launcher *launcher = loop->launcher;
-    const struct pollfd *at = loop->polls + POLLS_BEFORE_RANKS;
-    for (int i = 0; i < ranks_count(loop); i++, at += 3)
-        for (int j = 0; j < 2; j++)
-            if (at[1 + j].revents && launcher->ranks[i].streams[j].fd >= 0)
-                stream_read(&launcher->ranks[i].streams[j]);
+    uint64_t now = now_ns();
+    streams_handle(loop, now);
     if (loop->polls[0].revents)
         signals_forward(loop);
     deaths_handle(loop);
     for (int i = 0; i < 2; i++)
         if (launcher->sinks[i].bytes)
-            sink_flush(&launcher->sinks[i]);
+            sink_flush(&launcher->sinks[i], now);
 }
 
 static bool streams_open(const struct loop *loop)
@@ -422,8 +445,8 @@ static bool ranks_make(struct launcher *launcher)
     for (int i = 0; launcher->ranks && i < count; i++) {
         launcher->ranks[i].pid_fd = -1;
         for (int j = 0; j < 2; j++)
-            launcher->ranks[i].streams[j] =
-                (struct stream){.fd = -1, .rank = i, .sink = &launcher->sinks[j]};
+            launcher->ranks[i].streams[j] = (struct stream){
+                .fd = -1, .rank = i, .sink = j ? launcher->errors : &launcher->sinks[0]};
     }
     return launcher->ranks != NULL;
 }
@@ -495,6 +518,14 @@ static int launcher_go(struct launcher *launcher)
     return status ? status : exit_status(&loop);
 }
 
+/* True if standard output and error are one terminal, pipe or file, where their lines must not mix either. */
+static bool outputs_are_one(void)
+{
+    struct stat output, error;
+    return fstat(STDOUT_FILENO, &output) == 0 && fstat(STDERR_FILENO, &error) == 0 &&
+           output.st_dev == error.st_dev && output.st_ino == error.st_ino;
+}
+
 /* What the ranks wrote for our standard output is ours to deliver. */
 static int output_end(const struct launcher *launcher, int status)
 {
@@ -516,6 +547,7 @@ int launcher_run(const struct launcher_params *params)
                 LAUNCHER_RANKS_MAX, params->ranks);
         return status;
     }
+    launcher.errors = &launcher.sinks[outputs_are_one() ? 0 : 1];
     files_raise(&launcher);
     if (!signals_take(&launcher) || !ranks_make(&launcher) ||
         !watch_open(params->ranks, &launcher.watch)) {

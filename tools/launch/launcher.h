@@ -48,7 +48,7 @@ enum { LAUNCHER_FAILED = 125, LAUNCHER_NOT_RUNNABLE = 126, LAUNCHER_NOT_FOUND = 
  *  TRYST_BOOTSTRAP (a loopback address) and TRYST_TOKEN; rank 0 also TRYST_BOOTSTRAP_FD.
  *  Rank 0 keeps our stdin unless that is a terminal; the others read /dev/null. Lines of
  *  output come as "[2] text" on the stream that they were written to, never mixed within
- *  a line. INT, TERM, HUP go to the ranks' process groups, USR1 and USR2 to the ranks.
+ *  a line; the beginning of one comes after 100 ms or at its carriage return. INT, TERM, HUP go to the ranks' process groups, USR1 and USR2 to the ranks.
  *  When a rank fails, a line on stderr says which and why.
  *
  *  Returns the exit status for the caller: 0, that of the rank that failed first (128 +

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of output with the rank in front.
  *
- * One idea: a line enters the sink whole, so lines never mix; the sink is written when poll
- * says that it takes bytes, so a slow reader stops the ranks' output (their pipes fill) but
- * never the launcher. */
+ * One idea: text of two ranks never shares a line. A whole line enters the sink at once. The beginning of a line
+ * (a prompt, a progress bar) enters it after SHOW_NS or at its carriage return, and that stream is then the sink's
+ * open one: the same stream continues the line, other text first ends it with a newline. The sink is written
+ * only while poll reports room, so a slow reader blocks the ranks (their pipes fill) but never the launcher.
+ * Invariant: each line on the screen begins with one prefix; so the prefix comes again after a carriage return,
+ * which makes a terminal write over the first one. */
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -15,8 +18,12 @@
 
 #include "launcher_output.h"
 
-/* A line without an end is cut here: somebody prints binary data. */
+/* The beginning of a line enters the sink after this time. */
+#define SHOW_NS (100 * 1000 * 1000ull)
+/* Most that is kept of one line; the rest of a longer line passes through as it comes. */
 #define LINE_BYTES_MAX 65536
+/* A longer line holds the sink until it ends, pauses for SHOW_NS or has so many bytes: binary data, probably. */
+#define HOLD_BYTES_MAX (4u << 20)
 /* More than this is not read from the ranks while it waits for our reader. */
 #define SINK_BYTES_MAX (256 * 1024)
 #define READ_BYTES     16384
@@ -50,6 +57,22 @@ static void sink_add(struct sink *sink, const char *text, size_t bytes)
     sink->bytes += bytes;
 }
 
+/* Room for `bytes` more, so that what follows enters whole or not at all; false without memory. */
+static bool sink_reserve(struct sink *sink, size_t bytes)
+{
+    return room_make(&sink->data, &sink->capacity, sink->bytes + bytes);
+}
+
+/* End the unfinished line of whatever stream wrote last. */
+static void sink_line_end(struct sink *sink)
+{
+    if (!sink->open)
+        return;
+    sink_add(sink, "\n", 1);
+    sink->open->spilled = 0;
+    sink->open = NULL;
+}
+
 void sink_say(struct sink *sink, const char *name, const char *fmt, ...)
 {
     char text[1024];
@@ -59,10 +82,11 @@ void sink_say(struct sink *sink, const char *name, const char *fmt, ...)
     vsnprintf(text + used, sizeof text - (size_t)used - 1, fmt, args);
     va_end(args);
     strcat(text, "\n");
+    sink_line_end(sink);
     sink_add(sink, text, strlen(text));
 }
 
-bool sink_has_room(const struct sink *sink)
+static bool sink_has_room(const struct sink *sink)
 {
     return sink->bytes < SINK_BYTES_MAX;
 }
@@ -82,8 +106,11 @@ static bool takes_bytes(int fd)
     return poll(&poll_fd, 1, 0) == 1;
 }
 
-void sink_flush(struct sink *sink)
+void sink_flush(struct sink *sink, uint64_t now_ns)
 {
+    /* While the sink was full, the open line did not pause: its pipe was not read. */
+    if (sink->open && !sink_has_room(sink))
+        sink->open->read_ns = now_ns;
     size_t done = 0, most = isatty(sink->fd) ? WRITE_BYTES_TERMINAL : WRITE_BYTES;
     while (done < sink->bytes && takes_bytes(sink->fd)) {
         size_t left = sink->bytes - done;
@@ -104,62 +131,183 @@ void sink_flush(struct sink *sink)
     sink->bytes -= done;
 }
 
-/* ---- streams ---- */
+/* ---- lines ---- */
 
-static void line_out(struct stream *stream, const char *text, size_t bytes)
+/* The first byte of `text` behind a carriage return, or its end. */
+static size_t segment_bytes(const char *text, size_t bytes)
+{
+    const char *end = memchr(text, '\r', bytes);
+    return end ? (size_t)(end - text) + 1 : bytes;
+}
+
+/* Text without a carriage return but at its end. */
+static void segment_add(struct stream *stream, const char *text, size_t bytes)
 {
     char prefix[24];
-    int prefix_bytes = snprintf(prefix, sizeof prefix, "[%d] ", stream->rank);
     struct sink *sink = stream->sink;
-    /* All of it or nothing: memory is asked for before the first piece goes in. */
-    if (!room_make(&sink->data, &sink->capacity,
-                   sink->bytes + stream->bytes + bytes + (size_t)prefix_bytes + 1))
+    bool goes_on = sink->open == stream;
+    bool bare = goes_on && (!stream->returned || text[0] == '\r');
+    size_t prefix_bytes =
+        bare ? 0 : (size_t)snprintf(prefix, sizeof prefix, "[%d] ", stream->rank);
+    if (!sink_reserve(sink, bytes + prefix_bytes + 1))
         return;
-    sink_add(sink, prefix, (size_t)prefix_bytes);
-    sink_add(sink, stream->line, stream->bytes);
+    if (!goes_on)
+        sink_line_end(sink);
+    sink_add(sink, prefix, prefix_bytes);
     sink_add(sink, text, bytes);
-    sink_add(sink, "\n", 1);
+    sink->open = stream;
+    stream->begun = true;
+    stream->returned = text[bytes - 1] == '\r';
+}
+
+/* A carriage return that begins a line on the screen moves nothing, and is left out. */
+static void text_add(struct stream *stream, const char *text, size_t bytes)
+{
+    for (; stream->sink->open != stream && bytes > 1 && *text == '\r'; bytes--)
+        text++;
+    while (bytes > 0) {
+        size_t length = segment_bytes(text, bytes);
+        segment_add(stream, text, length);
+        text += length;
+        bytes -= length;
+    }
+}
+
+/* Move what is kept of the line into the sink. */
+static void line_show(struct stream *stream)
+{
+    text_add(stream, stream->line, stream->bytes);
     stream->bytes = 0;
 }
 
-/* Keeps the beginning of a line; a line that is too long, or has no memory, goes as it is. */
-static void line_keep(struct stream *stream, const char *text, size_t bytes)
+/* A newline came. Where other text has ended the line already, nothing is left to do. */
+static void line_end(struct stream *stream)
 {
+    struct sink *sink = stream->sink;
+    char empty[24];
+    if (sink->open == stream)
+        sink_line_end(sink);
+    else if (!stream->begun && sink_reserve(sink, sizeof empty + 1)) {
+        sink_line_end(sink);
+        sink_add(sink, empty,
+                 (size_t)snprintf(empty, sizeof empty, "[%d] \n", stream->rank));
+    }
+    stream->begun = stream->returned = false;
+    stream->spilled = 0;
+}
+
+/* Keep the beginning of a line; what is too long, or has no memory, enters the sink as it is. */
+static void line_keep(struct stream *stream, const char *text, size_t bytes,
+                      uint64_t now_ns)
+{
+    if (bytes == 0)
+        return;
     if (stream->bytes + bytes > LINE_BYTES_MAX ||
         !room_make(&stream->line, &stream->capacity, stream->bytes + bytes)) {
-        line_out(stream, text, bytes);
+        size_t spilled = stream->spilled + stream->bytes + bytes;
+        line_show(stream);
+        text_add(stream, text, bytes);
+        stream->spilled = spilled;
         return;
     }
+    if (stream->bytes == 0)
+        stream->since_ns = now_ns;
     memcpy(stream->line + stream->bytes, text, bytes);
     stream->bytes += bytes;
 }
 
-static void stream_take(struct stream *stream, const char *text, size_t bytes)
+/* True if something is there that a screen would show. */
+static bool line_shows(const struct stream *stream)
+{
+    for (size_t i = 0; i < stream->bytes; i++)
+        if (stream->line[i] != '\r')
+            return true;
+    return false;
+}
+
+/* Text without a newline. */
+static void rest_take(struct stream *stream, const char *text, size_t bytes,
+                      uint64_t now_ns)
+{
+    const char *end = memrchr(text, '\r', bytes);
+    size_t returned = end ? (size_t)(end - text) + 1 : 0;
+    if (returned) {
+        line_keep(stream, text, returned, now_ns);
+        if (line_shows(stream))
+            line_show(stream);
+    }
+    if (bytes > returned)
+        line_keep(stream, text + returned, bytes - returned, now_ns);
+}
+
+static void stream_take(struct stream *stream, const char *text, size_t bytes,
+                        uint64_t now_ns)
 {
     while (bytes > 0) {
         const char *end = memchr(text, '\n', bytes);
         if (!end) {
-            line_keep(stream, text, bytes);
+            rest_take(stream, text, bytes, now_ns);
             return;
         }
         size_t length = (size_t)(end - text);
-        line_out(stream, text, length);
+        line_keep(stream, text, length, now_ns);
+        line_show(stream);
+        line_end(stream);
         text += length + 1;
         bytes -= length + 1;
     }
 }
 
+/* ---- streams ---- */
+
+/* True if the stream's line is longer than what is kept, and still comes. */
+static bool stream_holds(const struct stream *stream, uint64_t now_ns)
+{
+    return stream->spilled && stream->spilled < HOLD_BYTES_MAX &&
+           now_ns < stream->read_ns + SHOW_NS;
+}
+
+static bool stream_is_held(const struct stream *stream, uint64_t now_ns)
+{
+    const struct stream *open = stream->sink->open;
+    return open && open != stream && stream_holds(open, now_ns);
+}
+
+bool stream_is_wanted(const struct stream *stream, uint64_t now_ns)
+{
+    return stream->fd >= 0 && sink_has_room(stream->sink) &&
+           !stream_is_held(stream, now_ns);
+}
+
+uint64_t stream_due_ns(const struct stream *stream, uint64_t now_ns)
+{
+    if (stream->fd < 0 || !sink_has_room(stream->sink))
+        return UINT64_MAX;
+    if (stream_is_held(stream, now_ns))
+        return stream->sink->open->read_ns + SHOW_NS;
+    return line_shows(stream) ? stream->since_ns + SHOW_NS : UINT64_MAX;
+}
+
+void stream_show_due(struct stream *stream, uint64_t now_ns)
+{
+    if (stream->bytes && now_ns >= stream->since_ns + SHOW_NS &&
+        sink_has_room(stream->sink) && !stream_is_held(stream, now_ns) &&
+        line_shows(stream))
+        line_show(stream);
+}
+
 static void stream_end(struct stream *stream)
 {
-    if (stream->bytes)
-        line_out(stream, "", 0);
+    line_show(stream);
+    if (stream->begun)
+        line_end(stream);
     free(stream->line);
     stream->line = NULL;
     close(stream->fd);
     stream->fd = -1;
 }
 
-bool stream_read(struct stream *stream)
+bool stream_read(struct stream *stream, uint64_t now_ns)
 {
     char text[READ_BYTES];
     ssize_t got = read(stream->fd, text, sizeof text);
@@ -169,14 +317,17 @@ bool stream_read(struct stream *stream)
         stream_end(stream);
         return false;
     }
-    stream_take(stream, text, (size_t)got);
+    stream->read_ns = now_ns;
+    stream_take(stream, text, (size_t)got, now_ns);
     return true;
 }
 
-void stream_drain(struct stream *stream)
+void stream_drain(struct stream *stream, uint64_t now_ns)
 {
     struct pollfd poll_fd = {.fd = stream->fd, .events = POLLIN};
     while (stream->fd >= 0 && sink_has_room(stream->sink) && poll(&poll_fd, 1, 0) == 1)
-        if (!stream_read(stream))
+        if (!stream_read(stream, now_ns))
             return;
+    if (line_shows(stream))
+        line_show(stream);
 }

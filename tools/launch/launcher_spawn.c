@@ -122,14 +122,14 @@ bool spawn_prepare(struct launcher *launcher)
     uint64_t first, last;
     const char *name = launcher->params->name;
     if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret) {
-        sink_say(&launcher->sinks[1], name, "no random bytes for a token: %s",
+        sink_say(launcher->errors, name, "no random bytes for a token: %s",
                  strerror(errno));
         return false;
     }
     for (size_t i = 0; i < sizeof secret; i++)
         snprintf(launcher->token + 2 * i, 3, "%02x", secret[i]);
     if (!ports_read(launcher, &first, &last)) {
-        sink_say(&launcher->sinks[1], name,
+        sink_say(launcher->errors, name,
                  "TRYST_PORT='%.40s', TRYST_PORT_RANGE='%.40s': write a port, and "
                  "first-last, for example 30000-30099",
                  rank_variable(launcher, "TRYST_PORT"),
@@ -138,7 +138,7 @@ bool spawn_prepare(struct launcher *launcher)
     }
     if (listen_prepare(launcher, first, last))
         return true;
-    sink_say(&launcher->sinks[1], name, "no loopback socket for the bootstrap: %s%s",
+    sink_say(launcher->errors, name, "no loopback socket for the bootstrap: %s%s",
              strerror(errno),
              first && errno == EADDRINUSE
                  ? " (every port that TRYST_PORT or TRYST_PORT_RANGE names)"
@@ -372,7 +372,7 @@ static int exec_error(int fd)
 
 static int not_started(struct launcher *launcher, int rank, const char *what, int error)
 {
-    sink_say(&launcher->sinks[1], launcher->params->name,
+    sink_say(launcher->errors, launcher->params->name,
              "rank %d could not be started: %s: %s", rank, what, strerror(error));
     return LAUNCHER_FAILED;
 }
@@ -380,7 +380,7 @@ static int not_started(struct launcher *launcher, int rank, const char *what, in
 static int exec_refused(struct launcher *launcher, int error)
 {
     const struct launcher_params *params = launcher->params;
-    sink_say(&launcher->sinks[1], params->name, "cannot run '%s': %s", params->argv[0],
+    sink_say(launcher->errors, params->name, "cannot run '%s': %s", params->argv[0],
              strerror(error));
     return error == ENOENT ? LAUNCHER_NOT_FOUND : LAUNCHER_NOT_RUNNABLE;
 }

@@ -23,6 +23,7 @@ struct launcher {
     const struct launcher_params *params;
     struct rank *ranks;
     struct sink sinks[2]; /* stdout, stderr */
+    struct sink *errors;  /* the second; the first where both are one file */
     struct watch watch;
     int signal_fd, listen_fd;
     char address[64], token[40];

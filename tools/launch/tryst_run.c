@@ -31,14 +31,16 @@ static const char help[] =
     "      --no-prefix    ranks write to our stdout and stderr themselves\n"
     "  -h, --help         this text\n"
     "\n"
-    "Each line of output is preceded by its rank: \"[2] text\". SIGINT, SIGTERM, SIGHUP, "
-    "SIGUSR1\n"
-    "and SIGUSR2 are passed on. The exit status is that of the rank that failed first "
-    "(128 plus\n"
-    "the signal if it was killed), 0 when all went well, 125 when tryst-run itself "
-    "failed, 126 or\n"
-    "127 when the program cannot be run or found. If tryst-run is killed, its ranks are "
-    "too.\n";
+    "Each line of output is preceded by its rank: \"[2] text\"; prompts and progress "
+    "bars "
+    "are shown\n"
+    "after 100 ms. SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on. The exit "
+    "status is\n"
+    "that of the rank that failed first (128 plus the signal if it was killed), 0 when "
+    "all went well,\n"
+    "125 when tryst-run itself failed, 126 or 127 when the program cannot be run or "
+    "found. If\n"
+    "tryst-run is killed, its ranks are too.\n";
 
 struct options {
     struct launcher_params params;

@@ -4,8 +4,9 @@
  *  from /proc, without their help.
  *
  *  Here is what is known of a rank, and live_main, which is all of it. live_read.h finds pages and
- *  copies them, live_proc.h asks the kernel, live_print.h prints a rank, live_job.h finds out who waits
- *  for whom and says it in one sentence, live_json.h is for programs.
+ *  copies them, live_tree.h finds the ranks below a launcher, live_proc.h reads /proc, live_print.h prints a
+ *  rank, live_compare.h compares two samples, live_job.h follows the waits of a job to one sentence, live_json.h is
+ *  for programs.
  *
  *  What is read may be torn (a process killed or stopped in the middle of a record) or nonsense: it
  *  is checked here once, and what comes out of live_read keeps within its bounds.
@@ -52,6 +53,7 @@ struct live_op {
     double age_s;
     bool torn; /**< the process ended inside this record: it may be mixed from two */
     uint32_t place;
+    bool stood; /**< in both samples (live_compare) */
 };
 
 struct live_rank {
@@ -65,11 +67,16 @@ struct live_rank {
     double place_s;                  /**< for how long, at least; < 0: not known */
     const struct live_op *waits_for; /**< LIVE_WAITS: what for, NULL: anything */
     bool torn;                       /**< some record of the page is */
+    bool compared;                   /**< with an earlier sample (live_compare) */
+    bool idle; /**< compared: no completion between the samples (live_compare) */
 };
 
 struct live_ranks {
     struct live_rank *items;
     size_t count;
+    bool compared;  /**< with an earlier sample */
+    double apart_s; /**< compared: time between the two samples */
+    bool ended;     /**< a later sample found no rank of the job */
 };
 
 /** The whole of `tryst-info --live`; returns the exit status. `target` NULL: with `job`, the only

@@ -6,6 +6,7 @@
  * stopped, is gone, is on another host), which is the answer, or they close a circle.
  * Caller: live_main.c. */
 #include "live_job.h"
+#include "live_compare.h"
 #include "live_print.h"
 #include "live_read.h"
 
@@ -14,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Shorter waits are usual while a job works. */
-#define SHORT_WAIT_S 1.0
 enum { CHAIN_MAX = 64, JOBS_SHOWN = 8 };
 
 struct text {
@@ -86,23 +85,6 @@ static const struct live_rank *rank_find(const struct live_ranks *ranks, int32_t
     return NULL;
 }
 
-/* What the rank is blocked on; NULL: it is not. A thread that sleeps on one operation says so, a
- * loop that serves all is blocked on the oldest. */
-static const struct live_op *blocker(const struct live_rank *rank)
-{
-    bool looks = rank->place == LIVE_WAITS || rank->place == LIVE_ARMED ||
-                 rank->place == LIVE_DRIVES;
-    const struct live_op *op = rank->waits_for;
-    if (!looks)
-        return NULL;
-    if (op && op->record.kind != TRYST_LIVE_CLOSE)
-        return op;
-    for (size_t i = 0; i < rank->ops_count; i++)
-        if (rank->ops[i].record.kind != TRYST_LIVE_CLOSE)
-            return &rank->ops[i];
-    return NULL;
-}
-
 /* The other half of `op` on its peer: same key, step and number. */
 static const struct live_op *counterpart(const struct live_rank *peer,
                                          const struct live_op *op)
@@ -137,7 +119,7 @@ static int chain_find(const struct chain *chain, const struct live_rank *rank)
 static void chain_follow(const struct live_ranks *ranks, const struct live_rank *from,
                          struct chain *chain)
 {
-    const struct live_op *op = blocker(from);
+    const struct live_op *op = live_blocker(from);
     *chain = (struct chain){.circle = -1, .last_rank = from->header.rank, .last = from};
     while (op && chain->count < CHAIN_MAX) {
         chain->ranks[chain->count] = chain->last;
@@ -148,7 +130,7 @@ static void chain_follow(const struct live_ranks *ranks, const struct live_rank 
             return;
         chain->met = counterpart(chain->last, op);
         chain->circle = chain->met ? -1 : chain_find(chain, chain->last);
-        op = chain->met || chain->circle >= 0 ? NULL : blocker(chain->last);
+        op = chain->met || chain->circle >= 0 ? NULL : live_blocker(chain->last);
     }
 }
 
@@ -257,6 +239,11 @@ static void say_circle(struct text *text, const struct chain *chain)
         say_wait(text, chain->ops[i]);
     }
     say(text, members == 1 ? ", which it has not done" : "; none of them has done it");
+    for (int i = chain->circle; i < chain->count; i++)
+        if (!live_sleeps_on(chain->ranks[i], chain->ops[i]))
+            say(text,
+                "; rank %d serves its operations in a loop, so it may also be computing",
+                chain->ranks[i]->header.rank);
 }
 
 static void say_chain(struct text *text, const struct chain *chain)
@@ -306,7 +293,7 @@ static void say_gathering(struct text *text, const struct live_ranks *ranks)
         say(text, "; all of them are on this host: they are coming together");
 }
 
-/* Nobody waits: say who has been away longest. */
+/* No rank waits: name the one that has been away longest. */
 static void say_idle(struct text *text, const struct live_ranks *ranks)
 {
     const struct live_rank *odd = NULL;
@@ -319,7 +306,13 @@ static void say_idle(struct text *text, const struct live_ranks *ranks)
         if (away && (!odd || rank->place_s > odd->place_s))
             odd = rank;
     }
-    say(text, "no rank of this host waits for another");
+    if (ranks->compared && !odd)
+        say(text,
+            "the job runs: no rank of this host has waited for another throughout the "
+            "last %.1f s",
+            ranks->apart_s);
+    else
+        say(text, "no rank of this host waits for another");
     if (!odd)
         return;
     live_place_text(odd, place, sizeof place);
@@ -331,13 +324,29 @@ static const struct live_rank *longest_wait(const struct live_ranks *ranks)
     const struct live_rank *longest = NULL;
     double longest_s = -1;
     for (size_t i = 0; i < ranks->count; i++) {
-        const struct live_op *op = blocker(&ranks->items[i]);
+        const struct live_op *op = live_blocker(&ranks->items[i]);
         if (!op || op->age_s <= longest_s)
             continue;
         longest = &ranks->items[i];
         longest_s = op->age_s;
     }
     return longest;
+}
+
+bool live_job_is_clear(const struct live_ranks *ranks)
+{
+    struct chain chain;
+    const struct live_rank *first = longest_wait(ranks);
+    if (!first)
+        return true;
+    if (!ranks->compared)
+        return false;
+    chain_follow(ranks, first, &chain);
+    for (int i = 0; i < chain.count && ranks->apart_s < LIVE_JOB_WAIT_S; i++)
+        if (chain.ops[i]->age_s < LIVE_JOB_WAIT_S ||
+            !live_sleeps_on(chain.ranks[i], chain.ops[i]))
+            return false;
+    return true;
 }
 
 void live_job_sentence(const struct live_ranks *ranks, char *text_p, size_t capacity)
@@ -349,7 +358,9 @@ void live_job_sentence(const struct live_ranks *ranks, char *text_p, size_t capa
     for (size_t i = 0; i < ranks->count; i++)
         gathering = gathering && ranks->items[i].header.phase == TRYST_LIVE_GATHERING;
     text_p[0] = '\0';
-    if (gathering) {
+    if (ranks->ended) {
+        say(&text, "the job has ended since the first sample");
+    } else if (gathering) {
         say_gathering(&text, ranks);
     } else if (!first) {
         say_idle(&text, ranks);
@@ -359,8 +370,6 @@ void live_job_sentence(const struct live_ranks *ranks, char *text_p, size_t capa
             say_circle(&text, &chain);
         else
             say_chain(&text, &chain);
-        if (chain.count && chain.ops[0]->age_s < SHORT_WAIT_S)
-            say(&text, " (that is short: look again)");
     }
     say(&text, ".");
 }

@@ -2,10 +2,14 @@
 /* The command line of tryst-info --live: which processes, and in which form.
  * Caller: tryst_info.c. */
 #include "live.h"
+#include "live_compare.h"
 #include "live_job.h"
 #include "live_json.h"
 #include "live_print.h"
 #include "live_read.h"
+
+#include <math.h>
+#include <time.h>
 
 #include "tools/options.h"
 
@@ -40,6 +44,53 @@ static bool job_read(const char *target, struct live_ranks *ranks, char *error,
            live_job_choose(ranks, session, error, capacity);
 }
 
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* Read the job again `apart_s` after the first sample at `first_s`, and compare both. False: it has ended. */
+static bool job_sample(const struct live_ranks *first, double first_s, double apart_s,
+                       struct live_ranks *ranks)
+{
+    static char ignored[ERROR_BYTES];
+    uint64_t session = first->items[0].header.session;
+    for (double left_s; (left_s = first_s + apart_s - now_s()) > 0;) {
+        const struct timespec pause = {(time_t)left_s, (long)(fmod(left_s, 1) * 1e9)};
+        (void)nanosleep(&pause, NULL);
+    }
+    apart_s = now_s() - first_s;
+    if (!live_read(0, NULL, ranks, ignored, sizeof ignored) ||
+        !live_job_choose(ranks, session, ignored, sizeof ignored) || !ranks->count)
+        return false;
+    live_compare(first, ranks, apart_s);
+    return true;
+}
+
+/* Replace the first sample, taken at `first_s`, by a later one that separates waits from work. The last sample is left
+ * out for a job that runs, and for ranks that have slept on the same operations for long. */
+static void job_watch(struct live_ranks *ranks, double first_s)
+{
+    static const double samples_s[] = {0.1, LIVE_JOB_WAIT_S + 0.2};
+    struct live_ranks first = *ranks, next;
+    size_t samples = 0;
+    while (samples < sizeof samples_s / sizeof *samples_s &&
+           first.items[0].header.session && !live_job_is_clear(ranks)) {
+        if (!job_sample(&first, first_s, samples_s[samples], &next)) {
+            live_free(&next);
+            ranks->ended = true;
+            break;
+        }
+        if (samples++)
+            live_free(ranks);
+        *ranks = next;
+    }
+    if (samples)
+        live_free(&first);
+}
+
 static void print(const struct live_ranks *ranks, const char *sentence)
 {
     for (size_t i = 0; i < ranks->count; i++)
@@ -51,8 +102,9 @@ static void print(const struct live_ranks *ranks, const char *sentence)
 int live_main(const char *target, bool job, bool json)
 {
     static char error[ERROR_BYTES], sentence[SENTENCE_BYTES];
-    struct live_ranks ranks = {NULL, 0};
+    struct live_ranks ranks = {.items = NULL};
     pid_t pid = pid_of(target);
+    double first_s = now_s();
     bool good = job ? job_read(target, &ranks, error, sizeof error)
                     : live_read(pid, pid ? NULL : target, &ranks, error, sizeof error);
     if (!good || !ranks.count) {
@@ -60,6 +112,8 @@ int live_main(const char *target, bool job, bool json)
         live_free(&ranks);
         return 1;
     }
+    if (job)
+        job_watch(&ranks, first_s);
     if (job)
         live_job_sentence(&ranks, sentence, sizeof sentence);
     if (json)

@@ -211,7 +211,7 @@ static void peers_print(FILE *out, const struct live_rank *rank)
     for (uint32_t i = 0; i < header->peers_count; i++) {
         const struct tryst_live_peer *peer = &rank->peers[i];
         if (!peer_is_used(peer)) {
-            unused++;
+            unused += peer->rank != header->rank;
             continue;
         }
         fprintf(out, "    rank %d%s: %s, %s, %s%s%s", peer->rank,

@@ -8,6 +8,7 @@
  * Caller: live_main.c. */
 #include "live_read.h"
 #include "live_proc.h"
+#include "live_tree.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -28,6 +29,10 @@ enum { PEERS_MOST = 1 << 16, OPS_MOST = 1 << 16 };
 /* The engine's housekeeping runs every half second while it is driven at all. */
 #define SEEN_RECENTLY_S 1.5
 #define SILENT_S        5.0
+/* The command name of tryst-run's guard (launcher_watch.c). */
+#define GUARD_NAME "tryst-watch"
+/* Ranks that an error names. */
+enum { RANKS_NAMED = 8 };
 
 typedef _Atomic(uint64_t) live_word;
 
@@ -360,23 +365,6 @@ static void process_refused(pid_t pid, int reason, char *error, size_t capacity)
             (int)pid, strerror(reason));
 }
 
-static bool one_read(pid_t pid, struct live_ranks *ranks, char *error, size_t capacity)
-{
-    struct live_proc proc;
-    if (!process_read(pid, ranks, error, capacity)) {
-        process_refused(pid, errno, error, capacity);
-        return false;
-    }
-    if (ranks->count || error[0])
-        return ranks->count > 0;
-    live_proc_read(pid, 0, &proc);
-    snprintf(error, capacity,
-             "process %d (%s) has no Tryst group open: it has not called "
-             "tryst_group_open yet, or has closed it%s",
-             (int)pid, proc.command, proc.state == 'Z' ? "; it has ended (zombie)" : "");
-    return false;
-}
-
 static bool all_read(const char *name, struct live_ranks *ranks, char *error,
                      size_t capacity)
 {
@@ -404,6 +392,93 @@ static bool all_read(const char *name, struct live_ranks *ranks, char *error,
     return false;
 }
 
+/* The pages of the processes below `pid`; returns how many processes these are. */
+static size_t below_read(struct live_tree *tree, pid_t pid, struct live_ranks *ranks,
+                         char *error, size_t capacity)
+{
+    size_t count = live_tree_below(tree, pid);
+    for (size_t i = 0; i < count; i++)
+        (void)process_read(tree->items[i].pid, ranks, error, capacity);
+    return count;
+}
+
+/* The nearest process above `pid` that is a rank: `pid` is a worker that it forked. */
+static void above_read(const struct live_tree *tree, pid_t pid, struct live_ranks *ranks,
+                       char *error, size_t capacity)
+{
+    size_t steps = 0; /* parents that are read at different times could form a circle */
+    pid = live_tree_parent(tree, pid);
+    while (pid > 1 && !ranks->count && steps++ < tree->count) {
+        (void)process_read(pid, ranks, error, capacity);
+        pid = live_tree_parent(tree, pid);
+    }
+}
+
+/* The pages of the ranks that a process has started, directly or not: it is a launcher, or a shell. A launcher's
+ * guard has none of them below itself, but beside. Returns how many processes are below `pid`. */
+static size_t family_read(pid_t pid, struct live_ranks *ranks, char *error,
+                          size_t capacity)
+{
+    struct live_tree tree = live_tree_read();
+    size_t below = below_read(&tree, pid, ranks, error, capacity);
+    if (!ranks->count && live_proc_is_called(pid, GUARD_NAME))
+        below_read(&tree, live_tree_parent(&tree, pid), ranks, error, capacity);
+    if (!ranks->count)
+        above_read(&tree, pid, ranks, error, capacity);
+    live_tree_free(&tree);
+    return below;
+}
+
+/* "; ranks of this host: rank 0 of 2 in process 4711 (train)": what could be meant instead. */
+static void ranks_name(char *text, size_t capacity)
+{
+    static char ignored[256];
+    struct live_ranks all = {.items = NULL};
+    size_t used = 0, shown = 0;
+    (void)all_read(NULL, &all, ignored, sizeof ignored);
+    for (; shown < all.count && shown < RANKS_NAMED && used < capacity; shown++) {
+        const struct live_rank *rank = &all.items[shown];
+        used += (size_t)snprintf(text + used, capacity - used,
+                                 "%s rank %d of %d is process %d (%s)",
+                                 shown ? "," : "; on this host", rank->header.rank,
+                                 rank->header.size, (int)rank->pid, rank->proc.command);
+    }
+    if (shown < all.count && used < capacity)
+        snprintf(text + used, capacity - used, " and %zu more", all.count - shown);
+    live_free(&all);
+}
+
+static void nothing_found(pid_t pid, size_t below, char *error, size_t capacity)
+{
+    struct live_proc proc;
+    char others[1024] = "", processes[64] = "";
+    live_proc_read(pid, 0, &proc);
+    ranks_name(others, sizeof others);
+    if (below)
+        snprintf(processes, sizeof processes, ", nor has any of the %zu below it", below);
+    snprintf(error, capacity,
+             "process %d (%s) has no Tryst group open%s: it has not called "
+             "tryst_group_open yet, or has closed it%s%s",
+             (int)pid, proc.command, processes,
+             proc.state == 'Z' ? "; it has ended (zombie)" : "", others);
+}
+
+static bool one_read(pid_t pid, struct live_ranks *ranks, char *error, size_t capacity)
+{
+    bool readable = process_read(pid, ranks, error, capacity);
+    int reason = errno;
+    if (ranks->count || error[0])
+        return ranks->count > 0;
+    size_t below = family_read(pid, ranks, error, capacity);
+    if (ranks->count || error[0])
+        return ranks->count > 0;
+    if (readable)
+        nothing_found(pid, below, error, capacity);
+    else
+        process_refused(pid, reason, error, capacity);
+    return false;
+}
+
 static int rank_order(const void *a, const void *b)
 {
     const struct live_rank *left = a, *right = b;
@@ -417,7 +492,7 @@ static int rank_order(const void *a, const void *b)
 bool live_read(pid_t pid, const char *name, struct live_ranks *ranks_p, char *error,
                size_t capacity)
 {
-    *ranks_p = (struct live_ranks){NULL, 0};
+    *ranks_p = (struct live_ranks){.items = NULL};
     error[0] = '\0';
     bool found = pid ? one_read(pid, ranks_p, error, capacity)
                      : all_read(name, ranks_p, error, capacity);
@@ -431,5 +506,5 @@ void live_free(struct live_ranks *ranks)
     for (size_t i = 0; i < ranks->count; i++)
         live_rank_free(&ranks->items[i]);
     free(ranks->items);
-    *ranks = (struct live_ranks){NULL, 0};
+    *ranks = (struct live_ranks){.items = NULL};
 }

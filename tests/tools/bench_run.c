@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Implements bench_run.h. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "bench_run.h"
+
+#define ARGS_MAX 64
+
+static char folder[256];
+
+bool folder_open(void)
+{
+    const char *parent = getenv("TMPDIR");
+    snprintf(folder, sizeof folder, "%s/tryst-bench-XXXXXX", parent ? parent : "/tmp");
+    if (!mkdtemp(folder)) {
+        perror(folder);
+        return false;
+    }
+    return true;
+}
+
+void folder_close(void)
+{
+    DIR *entries = opendir(folder);
+    for (struct dirent *entry = entries ? readdir(entries) : NULL; entry;
+         entry = readdir(entries)) {
+        unlinkat(dirfd(entries), entry->d_name, 0);
+    }
+    if (entries) {
+        closedir(entries);
+    }
+    rmdir(folder);
+}
+
+char *in_folder(const char *name)
+{
+    static char paths[8][320];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+void read_into(const char *path, char *text, size_t capacity)
+{
+    FILE *stream = fopen(path, "r");
+    text[0] = '\0';
+    if (stream) {
+        text[fread(text, 1, capacity - 1, stream)] = '\0';
+        fclose(stream);
+    }
+}
+
+static void redirect(const char *path, int fd)
+{
+    const int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (file < 0 || dup2(file, fd) < 0) {
+        _exit(126);
+    }
+    close(file);
+}
+
+void bench_start(run *self, const char *words)
+{
+    static char copy[4096];
+    char *argv[ARGS_MAX] = {getenv("TRYST_TEST_PP_BENCH")};
+    int argc = 1;
+    assert_non_null(argv[0]);
+    snprintf(copy, sizeof copy, "%s", words);
+    for (char *word = strtok(copy, " "); word && argc < ARGS_MAX - 1;
+         word = strtok(NULL, " ")) {
+        argv[argc++] = word;
+    }
+    *self = (run){0};
+    self->pid = fork();
+    assert_true(self->pid >= 0);
+    if (self->pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that gives up leaves no run behind */
+        redirect(in_folder("out"), STDOUT_FILENO);
+        redirect(in_folder("err"), STDERR_FILENO);
+        execv(argv[0], argv);
+        _exit(127);
+    }
+}
+
+void bench_end(run *self)
+{
+    int status = 0;
+    assert_int_equal(waitpid(self->pid, &status, 0), self->pid);
+    self->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    read_into(in_folder("out"), self->out, sizeof self->out);
+    read_into(in_folder("err"), self->err, sizeof self->err);
+}
+
+const run *bench(const char *words)
+{
+    static run self;
+    bench_start(&self, words);
+    bench_end(&self);
+    return &self;
+}
+
+void expect_exit(const run *self, const char *words, int exit_status)
+{
+    if (self->exit_status != exit_status) {
+        fail_msg("pp_bench %s: exit %d, not %d\n%s%s", words, self->exit_status,
+                 exit_status, self->out, self->err);
+    }
+}
+
+void expect_says(const char *text, const char *words, const char *says)
+{
+    if (!strstr(text, says)) {
+        fail_msg("pp_bench %s: does not say \"%s\":\n%s", words, says, text);
+    }
+}
+
+json_t *load_json(const char *name)
+{
+    json_error_t error;
+    json_t *document = json_load_file(in_folder(name), 0, &error);
+    if (!document) {
+        fail_msg("%s: %s", name, error.text);
+    }
+    return document;
+}
