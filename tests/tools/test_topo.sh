@@ -79,6 +79,9 @@ for change in 's/"share": 1/"share": 0.9/' 's/"price": 0.5/"price": 0.4/' 's/"lo
     [ "$status" -eq 1 ] || bad "verify after $change ends with $status"
     grep -q '^tryst-topo: changed.json: ' err || bad "verify after $change says $(cat err)"
 done
+sed 's/"bandwidth_gbit_per_s": 0.2/"bandwidth_gbit_per_s": 0.3/' slow.plan >changed.json
+"$topo" verify changed.json --input slow.json 2>err && bad "a changed bandwidth holds"
+grep -q ' is 0.2 Gbit/s .*, not 0.3$' err || bad "rounding errors are printed: $(cat err)"
 "$topo" verify slow.plan --input equal.json 2>err && bad "a plan holds for another cluster"
 
 says() { # <pattern> <options…>
@@ -96,6 +99,8 @@ says '^usage: tryst-topo ' --help
 says 'What 1 Gbit is' plan --help
 says 'usage: tryst-topo verify' verify --help
 says 'usage: tryst-topo explain' explain -h
+says '^b0    NET 0.05  X' --input racks.json
+grep -q 'LOC 0' out && bad "ranks of two racks have no wire between them"
 says '"tryst_graph"' --input slow.json --format json
 cp out dump.json
 plan dump.json 5

@@ -44,7 +44,7 @@ static tryst_status numbers_check(const json_t *item, const char *what,
         if (status != TRYST_OK)
             return status;
         if (!told_near(said, right))
-            return err_set(err, TRYST_E_INVALID, "%s: \"%s\" is %.17g, not %.17g", what,
+            return err_set(err, TRYST_E_INVALID, "%s: \"%s\" is %.12g, not %.12g", what,
                            numbers[k].member, right, said);
     }
     return TRYST_OK;
