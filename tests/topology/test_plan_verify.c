@@ -110,7 +110,7 @@ static void cheapest_tree(void **state)
 static double ring_of(struct overlay *overlay, enum plan_op op, uint32_t root)
 {
     double s_per_byte;
-    assert_int_equal(plan_ring(overlay, op, root, NULL, &s_per_byte), TRYST_OK);
+    assert_int_equal(plan_ring(overlay, op, root, NULL, &s_per_byte, NULL), TRYST_OK);
     return s_per_byte;
 }
 

@@ -18,7 +18,7 @@
 #include "topology/base/arrays.h"
 #include "topology/routes/overlay.h"
 
-/* What the dispatch cuts by default. */
+/* The least that the dispatch cuts. */
 #define PLAN_SLICE_BYTES 65536
 /* Trees that carry less decide nothing about how long an operation takes. */
 #define PLAN_SHARE_MIN 1e-6

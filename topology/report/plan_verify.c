@@ -406,7 +406,7 @@ static tryst_status numbers_check(struct verify *verify)
         return WRONG(verify, "\"gap\" is %.12g, not %.12g", plan_gap(time, bound), gap);
     if (status == TRYST_OK)
         status = plan_ring(verify->overlay, verify->op, verify->plan_root, verify->err,
-                           &verify->ring);
+                           &verify->ring, NULL);
     if (status == TRYST_OK)
         status = said_check(verify, "ring_s_per_gbit", verify->ring * BYTES_PER_GBIT);
     return status;
