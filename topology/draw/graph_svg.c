@@ -324,7 +324,7 @@ static void side_draw(struct svg *svg, const struct graph_link *link,
     wire_end(svg, link, back);
 }
 
-/* As the layout says; the number is two fifths of the way along. */
+/* Draw a curve of the layout, its number two fifths of the way along. */
 static void curve_draw(struct svg *svg, const struct graph_link *link,
                        const struct graph_link *back, struct svg_curve at)
 {

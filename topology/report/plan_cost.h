@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an operation of a given size takes: the plan and its rivals.
+ * Predicted times of an operation of a given size: the plan and its rivals.
  *
  * One idea (the α-β-γ model: Thakur, Rabenseifner, Gropp 2005): latency of the longest path (α), bytes moved (β) and
  * summed (γ), with one rule for all trees, the plan's and the rivals'. Trees work in rounds. The message is cut into

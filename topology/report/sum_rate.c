@@ -6,8 +6,8 @@
 
 #define PASSES 3 /* two reads and a write */
 
-/* NVIDIA's data sheets: the memory of each model, and its NVLinks one way where they tell the model. The first row
- * counts whose name is part of the GPU's label; without a label the first whose NVLinks the GPU has. */
+/* NVIDIA's data sheets: the memory rate of each model, and its NVLinks one way where these identify the model. The first
+ * row whose name is part of the GPU's label applies; without a label, the first whose NVLinks the GPU reaches. */
 static const struct gpu_row {
     const char *model;
     double memory_gb_per_s, nvlink_gb_per_s;
