@@ -270,10 +270,9 @@ static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
                                         .members = plan->members,
                                         .root = wanted.root};
     status = plan_ring(plan->overlay, wanted.op, wanted.root, err,
-                       &plan->report.ring_s_per_byte);
+                       &plan->report.ring_s_per_byte, NULL);
     plan->report.costs.bytes = params->size_bytes;
-    plan->report.costs.sum_bytes_per_s =
-        params->sum_bytes_per_s > 0 ? params->sum_bytes_per_s : COST_SUM_BYTES_PER_S;
+    plan->report.costs.sum_bytes_per_s = params->sum_bytes_per_s;
     if (status == TRYST_OK && params->size_bytes)
         status =
             plan_cost(plan->overlay, plan->plan, wanted.root, err, &plan->report.costs);

@@ -144,10 +144,12 @@ typedef struct tryst_plan_params {
     int32_t trees_max;
     /** Stop at this gap (0.01: 1 %); 0: the optimum, as far as that is feasible. */
     double gap_max;
-    /** Also predict what an operation of this size takes, with the plan and with shapes made for small
-     *  messages (flat, binomial, k-ary, two-level); its text and JSON say so. 0: none. */
+    /** Also predict what an operation of this size takes, with the plan and with its rivals, all in slices: flat,
+     *  chain, binomial, k-ary and two-level trees, the ring, recursive halving with doubling; text and JSON of the
+     *  plan have it. 0: none. */
     uint64_t size_bytes;
-    /** For size_bytes: how fast a rank sums, in bytes of the tensor a second; 0: 7e9. */
+    /** For size_bytes: how fast a rank sums, in bytes of the tensor a second. 0: by what it sits on, a third of a
+     *  GPU's memory rate (NVIDIA's data sheets), else 7e9, one core's. */
     double sum_bytes_per_s;
 } tryst_plan_params;
 

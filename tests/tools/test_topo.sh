@@ -79,6 +79,9 @@ for change in 's/"share": 1/"share": 0.9/' 's/"price": 0.5/"price": 0.4/' 's/"lo
     [ "$status" -eq 1 ] || bad "verify after $change ends with $status"
     grep -q '^tryst-topo: changed.json: ' err || bad "verify after $change says $(cat err)"
 done
+sed 's/"bandwidth_gbit_per_s": 0.2/"bandwidth_gbit_per_s": 0.3/' slow.plan >changed.json
+"$topo" verify changed.json --input slow.json 2>err && bad "a changed bandwidth holds"
+grep -q ' is 0.2 Gbit/s .*, not 0.3$' err || bad "rounding errors are printed: $(cat err)"
 "$topo" verify slow.plan --input equal.json 2>err && bad "a plan holds for another cluster"
 
 says() { # <pattern> <options…>
@@ -96,6 +99,8 @@ says '^usage: tryst-topo ' --help
 says 'What 1 Gbit is' plan --help
 says 'usage: tryst-topo verify' verify --help
 says 'usage: tryst-topo explain' explain -h
+says '^b0    NET 0.05  X' --input racks.json
+grep -q 'LOC 0' out && bad "ranks of two racks have no wire between them"
 says '"tryst_graph"' --input slow.json --format json
 cp out dump.json
 plan dump.json 5
@@ -107,16 +112,32 @@ plan dump.json 5
     printf '{"a":"h","b":"s","gbit_per_s":1,"latency_us":10}]}'
 } >eight.json
 says 'predicted for 1 bytes: flat wins$' plan --input eight.json --op broadcast --size 1
-says '    flat      20.06 us = latency 20 us + moving 0.056 us, root a' plan --input eight.json --op broadcast --size 1
-says '    binomial  60.02 us = latency 60 us + moving 0.024 us, root a' plan --input eight.json --op broadcast --size 1
+says '    flat             20.06 us = latency 20 us + moving 0.056 us, root a' plan --input eight.json --op broadcast --size 1
+says '    binomial         60.02 us = latency 60 us + moving 0.024 us, root a' plan --input eight.json --op broadcast --size 1
 says 'predicted for 64 MiB: plan wins$' plan --input eight.json --op broadcast --size 64M
 "$topo" plan --input eight.json --op broadcast --size 1 --json sized.json
 grep -q '"size_bytes": 1, "wins": "flat", "latency_known": true' sized.json || bad "the JSON does not say which shape wins"
 "$topo" verify sized.json --input eight.json >out || bad "a plan with predicted times does not hold"
 says 'summing 1.966 us' plan --input eight.json --op reduce --size 4096 --sum-rate 6.25
+says 'sums at 6.25 GB/s a rank: as given' plan --input eight.json --op reduce --size 4096 --sum-rate 6.25
+says 'sums at 7 GB/s a rank: one core, .*measured (--sum-rate)' plan --input eight.json --size 1M
+says 'sums at 1117 GB/s a rank: H100 .*data sheet' plan --input 'node:1 gpu:8 nvlink:450GB' --size 256M
+# a star on which the plan is a flat tree: one shape, one time; and the ring at the slowest rank's pace
+{
+    printf '{"ranks":["a","b","c","d","e","f"],"nodes":["s"],"links":['
+    for rank in a b c d; do printf '{"a":"%s","b":"s","gbit_per_s":100},' $rank; done
+    printf '{"a":"e","b":"s","gbit_per_s":25},{"a":"f","b":"s","gbit_per_s":10}]}'
+} >uneven.json
+says '    plan             53.79 ms ' plan --input uneven.json --size 64M
+grep -q '    flat             53.79 ms ' out || bad "the flat tree is not the plan's equal: $(cat out)"
+grep -q '    ring             89.48 ms = ' out || bad "the ring of an uneven star: $(cat out)"
+grep -q '    halving-doubling ' out || bad "halving-doubling is no rival: $(cat out)"
+"$topo" plan --input uneven.json --size 64M --json sized.json
+"$topo" verify sized.json --input uneven.json >out || bad "rings and rates do not hold"
 "$topo" plan --input eight.json --size 64K --json sized.json
 for change in 's/"wins": "[^"]*"/"wins": "two-level"/' 's/"size_bytes": 65536/"size_bytes": 65537/' \
     's/"sum_gb_per_s": 7/"sum_gb_per_s": 8/' 's/"latency_known": true/"latency_known": false/' \
+    's/"sum_rate_from": "core"/"sum_rate_from": "H100"/' 's/"shape": "ring"/"shape": "star"/' \
     's/"shape": "flat"/"shape": "round"/' 's/\("step": "round shares", "trees": [0-9]*\)/\11/'; do
     sed "$change" sized.json >changed.json
     cmp -s sized.json changed.json && bad "$change changes nothing"

@@ -15,6 +15,9 @@ export XDG_CACHE_HOME="$dir/cache" TRYST_TRANSPORT=shm
 grep -q 'flows are as the graph says' "$dir/err" || bad "it does not say how well the graph fits"
 "$topo" --input "$dir/graph.json" --format json >"$dir/again.json" 2>"$dir/err" || bad "its graph does not load"
 cmp "$dir/graph.json" "$dir/again.json" || bad "its graph is another one when loaded"
+"$topo" --input "$dir/graph.json" >"$dir/out" 2>"$dir/err" || bad "its graph is not shown"
+grep -q ' NET [0-9]' "$dir/out" || bad "its ranks are not joined by a network"
+grep -q ' LOC [0-9]' "$dir/out" && bad "its ranks have no wire between them"
 "$topo" plan --input "$dir/graph.json" --json - >"$dir/plan.json" 2>"$dir/err" || bad "there is no plan on its graph"
 "$topo" verify "$dir/plan.json" --input "$dir/graph.json" >"$dir/out" 2>"$dir/err" || bad "that plan does not hold"
 

@@ -133,6 +133,35 @@ static void synthetic(void **state)
     look_is(words, strlen(words), "synthetic", GRAPH_TEXT);
 }
 
+/* A cluster's and a probe's wires have no kind: a network, between every pair. */
+static void cluster_is_a_network(void **state)
+{
+    static const char *const texts[] = {
+        "{\"ranks\":[\"a0\",\"b0\",\"a1\"],\"nodes\":[\"ra\",\"rb\"],\"links\":["
+        "{\"a\":\"a0\",\"b\":\"ra\",\"gbit_per_s\":0.8},"
+        "{\"a\":\"a1\",\"b\":\"ra\",\"gbit_per_s\":0.8},"
+        "{\"a\":\"b0\",\"b\":\"rb\",\"gbit_per_s\":0.8},"
+        "{\"a\":\"ra\",\"b\":\"rb\",\"gbit_per_s\":0.4}]}",
+        "{\"tryst_graph\":1,\"nodes\":[{\"name\":\"vm:0\",\"kind\":\"rank\"},"
+        "{\"name\":\"vm:1\",\"kind\":\"rank\"},{\"name\":\"net0\",\"kind\":\"switch\"}],"
+        "\"links\":[{\"from\":\"vm:0\",\"to\":\"net0\",\"kind\":\"unknown\"},"
+        "{\"from\":\"net0\",\"to\":\"vm:0\",\"kind\":\"unknown\"},"
+        "{\"from\":\"vm:1\",\"to\":\"net0\",\"kind\":\"unknown\"},"
+        "{\"from\":\"net0\",\"to\":\"vm:1\",\"kind\":\"unknown\"}],\"routes\":[]}",
+    };
+    for (int i = 0; i < 2; i++) {
+        struct err err = ERR_INIT;
+        struct graph *graph;
+        if (graph_read(texts[i], strlen(texts[i]), "cluster", GRAPH_AUTO, &err, &graph))
+            fail_msg("%s", err.text);
+        char *look = text_of(graph, GRAPH_TEXT);
+        assert_non_null(strstr(look, "  NET "));
+        assert_null(strstr(look, "  LOC "));
+        mem_free(look);
+        graph_close(graph);
+    }
+}
+
 /* What another form can hold comes back from it: the same look. */
 static void there_and_back(const char *file, enum graph_format format)
 {
@@ -339,6 +368,7 @@ int main(void)
         cmocka_unit_test(dgx_h100),
         cmocka_unit_test(grace_hopper),
         cmocka_unit_test(synthetic),
+        cmocka_unit_test(cluster_is_a_network),
         cmocka_unit_test(nccl_there_and_back),
         cmocka_unit_test(hwloc_there_and_back),
         cmocka_unit_test(wrong_is_placed),

@@ -110,7 +110,7 @@ static void cheapest_tree(void **state)
 static double ring_of(struct overlay *overlay, enum plan_op op, uint32_t root)
 {
     double s_per_byte;
-    assert_int_equal(plan_ring(overlay, op, root, NULL, &s_per_byte), TRYST_OK);
+    assert_int_equal(plan_ring(overlay, op, root, NULL, &s_per_byte, NULL), TRYST_OK);
     return s_per_byte;
 }
 
@@ -225,6 +225,15 @@ static void ring_of_two_racks(void **state)
     assert_true(fabs(ring_of(overlay, PLAN_ALLREDUCE, 0) * 1e9 - 30.0 / 16) < 1e-9);
     overlay_close(overlay);
     graph_close(graph);
+}
+
+/* A time and a bound that differ by the rounding of their sums alone have no gap. */
+static void gap_without_rounding(void **state)
+{
+    assert_true(plan_gap(1 + 4e-16, 1) == 0);
+    assert_true(plan_gap(1 + 1e-12, 1) == 0);
+    assert_true(fabs(plan_gap(1.1, 1) - 0.1) < 1e-12);
+    assert_true(plan_gap(1, 1.1) == 0);
 }
 
 /* ---- documents ---------------------------------------------------------------------------- */
@@ -363,9 +372,10 @@ static void parts_missing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cheapest_tree), cmocka_unit_test(rings_of_small_groups),
-        cmocka_unit_test(rings_by_hand), cmocka_unit_test(ring_of_two_racks),
-        cmocka_unit_test(parts_missing), cmocka_unit_test(changed_plans_fail),
+        cmocka_unit_test(cheapest_tree),        cmocka_unit_test(rings_of_small_groups),
+        cmocka_unit_test(gap_without_rounding), cmocka_unit_test(rings_by_hand),
+        cmocka_unit_test(ring_of_two_racks),    cmocka_unit_test(parts_missing),
+        cmocka_unit_test(changed_plans_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -306,6 +306,11 @@ const struct graph_link *graph_back(const struct graph *graph, uint32_t link)
     return wire ? back : NULL;
 }
 
+uint32_t graph_wire_next(const struct graph *graph, uint32_t link)
+{
+    return link + (graph_back(graph, link) ? 2 : 1);
+}
+
 /* ---- given routes ------------------------------------------------------------------------- */
 
 static bool link_exists(const struct graph *graph, uint32_t from, uint32_t to)

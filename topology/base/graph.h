@@ -140,6 +140,8 @@ uint32_t graph_find(const struct graph *graph, const char *name);
 uint32_t graph_machine(const struct graph *graph, uint32_t node);
 /** The next link, where it is the other direction of the wire `link`; NULL. */
 const struct graph_link *graph_back(const struct graph *graph, uint32_t link);
+/** The first link of the wire that follows the one that begins with `link`: a loop from 0 meets each wire once. */
+uint32_t graph_wire_next(const struct graph *graph, uint32_t link);
 /** What sits in each node, in order: its first, and of each the next in the same; GRAPH_NONE ends. Both have room for
  *  nodes_count + 1; what sits in nothing hangs at nodes_count. */
 void graph_children(const struct graph *graph, uint32_t *first_child_p,

@@ -102,7 +102,8 @@ enum path_kind path_kind_of(const struct path *path)
     uint32_t kinds = path->kinds;
     if (path->hops == GRAPH_NONE)
         return PATH_NONE;
-    if (bit_has(kinds, WIRE_ETHERNET) || bit_has(kinds, WIRE_INFINIBAND))
+    if (bit_has(kinds, WIRE_ETHERNET) || bit_has(kinds, WIRE_INFINIBAND) ||
+        bit_has(kinds, WIRE_UNKNOWN)) /* files of clusters and probes have no kinds */
         return PATH_NET;
     if (bit_has(kinds, WIRE_UPI))
         return PATH_SYS;

@@ -34,7 +34,7 @@ tryst_status path_find_direct(const struct graph *graph, uint32_t from,
 /* What a path goes over, by its worst part. */
 enum path_kind {
     PATH_NONE,   /* no way */
-    PATH_NET,    /* a network */
+    PATH_NET,    /* a network, or wires of unknown kind: a cluster file's, a probe's */
     PATH_SYS,    /* between packages */
     PATH_NODE,   /* within a package, between its host bridges */
     PATH_PHB,    /* one host bridge */

@@ -104,9 +104,8 @@ void graph_dot_write(const struct graph *graph, const struct graph_overlaid *ove
         if (graph_machine(graph, i) == GRAPH_NONE)
             node_add(&dot, i, "  ");
     }
-    for (uint32_t i = 0; i < graph->links_count; i++)
-        if (i == 0 || !graph_back(graph, i - 1))
-            link_add(&dot, i);
+    for (uint32_t i = 0; i < graph->links_count; i = graph_wire_next(graph, i))
+        link_add(&dot, i);
     for (uint32_t i = 0; overlaid && overlaid->plan && i < overlaid->plan->trees_count;
          i++)
         tree_add(&dot, overlaid, i);

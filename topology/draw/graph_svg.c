@@ -13,7 +13,7 @@
 
 #include "core/text.h"
 #include "look.h"
-#include "svg_layout.h"
+#include "svg_network.h"
 #include "svg_trees.h"
 #include "topology/base/words.h"
 
@@ -146,11 +146,21 @@ static void node_draw(struct svg *svg, uint32_t number)
         at.h / (device ? 5 : 8));
     title(svg, number);
     bool two_lines = font >= 12 && node->label && at.w > font * 8;
+    double x = node->kind == NODE_NV_SWITCH ? fmin(centre(at), at.x + 2.5 * font)
+                                            : centre(at); /* left of the first wire */
     if (font > 0)
-        box_label(svg, number, centre(at),
-                  at.y + at.h / 2 + (two_lines ? -1 : font * 0.36), font, at.w - 4);
+        box_label(svg, number, x, at.y + at.h / 2 + (two_lines ? -1 : font * 0.36), font,
+                  at.w - 4);
     if (two_lines)
         box_small(svg, node, at, font * 0.78);
+}
+
+/* NVLink switches are bars that wires of NICs cross; all else is drawn over the wires. */
+static void nodes_draw(struct svg *svg, bool bars)
+{
+    for (uint32_t i = 0; i < svg->graph->nodes_count; i++)
+        if ((svg->graph->nodes[i].kind == NODE_NV_SWITCH) == bars)
+            node_draw(svg, i);
 }
 
 static void panel_draw(struct svg *svg, uint32_t machine)
@@ -193,6 +203,13 @@ static double wire_width(const struct svg *svg, const struct graph_link *link)
     double font = svg->layout.font;
     double width = look_link_width(link->bytes_per_s.value, svg->most);
     return font >= 12 ? width : font > 0 ? 0.6 * width : 0.35 * width;
+}
+
+/* True if wires have their numbers beside them or, without machines, on them. */
+static bool has_numbers(const struct svg *svg)
+{
+    return svg->layout.font >= 12 &&
+           (svg->layout.machines || svg->graph->nodes_count <= 24);
 }
 
 /* Behind a path that was begun. */
@@ -245,21 +262,22 @@ static void rate_plate(struct svg *svg, const struct graph_link *link, double x,
     words_drop(svg, &words);
 }
 
-/* From the top of a box up to one that is above it. */
+/* From the top of a box up to one that is above it, past what is between them. */
 static void up_draw(struct svg *svg, const struct graph_link *link,
-                    const struct graph_link *back, struct svg_place low,
-                    struct svg_place high, double shift)
+                    const struct graph_link *back, uint32_t from, uint32_t above)
 {
-    double x = centre(low) + shift, to = x,
-           bend = high.y + high.h + (low.y - high.y - high.h) * 0.3;
-    bool under = x > high.x + 3 && x < high.x + high.w - 3;
-    if (!under)
+    struct svg_place low = svg->layout.places[from], high = svg->layout.places[above];
+    double shift = link->kind == WIRE_C2C ? low.w * 0.3 : 0, x = centre(low) + shift;
+    double lane = svg_lane_x(&svg->layout, from, above), to = isnan(lane) ? x : lane;
+    double bend = high.y + high.h + (low.y - high.y - high.h) * 0.3;
+    double corner = fmin(3, svg->layout.cell * 0.1);
+    if (to <= high.x + corner || to >= high.x + high.w - corner)
         to = centre(high) + shift;
     if (low.y - bend >
         svg->layout.row) /* past rows that it does not use: just above itself */
         bend = low.y - svg->layout.row * 0.3;
     text_addf(svg->text, PATH, x, low.y);
-    if (!under)
+    if (to != x)
         text_addf(svg->text, "L" XY "L" XY, x, bend, to, bend);
     text_addf(svg->text, "L" XY, to, high.y + high.h);
     wire_end(svg, link, back);
@@ -306,30 +324,30 @@ static void side_draw(struct svg *svg, const struct graph_link *link,
     wire_end(svg, link, back);
 }
 
-/* Anything else: straight, or bent aside where it is long, so that it does not hide behind others. */
-static void free_draw(struct svg *svg, const struct graph_link *link,
-                      const struct graph_link *back, struct svg_place a,
-                      struct svg_place b)
+/* Draw a curve of the layout, its number two fifths of the way along. */
+static void curve_draw(struct svg *svg, const struct graph_link *link,
+                       const struct graph_link *back, struct svg_curve at)
 {
-    double ax = centre(a), ay = a.y + a.h / 2, bx = centre(b), by = b.y + b.h / 2;
-    double length = hypot(bx - ax, by - ay);
-    bool ranks = svg->graph->nodes[link->from].kind == NODE_RANK &&
-                 svg->graph->nodes[link->to].kind == NODE_RANK &&
-                 svg->graph->nodes_count > 12;
-    double bow = ranks && length > svg->layout.cell * 2.2 ? length * 0.14 : 0;
-    double cx = (ax + bx) / 2 - (by - ay) / (length + 1) * bow;
-    double cy = (ay + by) / 2 + (bx - ax) / (length + 1) * bow;
-    text_addf(svg->text, PATH "Q" XY " " XY, ax, ay, cx, cy, bx, by);
+    text_addf(svg->text, PATH "Q" XY " " XY, at.ax, at.ay, at.cx, at.cy, at.bx, at.by);
     wire_end(svg, link, back);
-    if (svg->graph->nodes_count <= 24)
-        rate_plate(svg, link, ax * 0.36 + cx * 0.48 + bx * 0.16,
-                   ay * 0.36 + cy * 0.48 + by * 0.16); /* two fifths of the way */
+    if (has_numbers(svg))
+        rate_plate(svg, link, at.ax * 0.36 + at.cx * 0.48 + at.bx * 0.16,
+                   at.ay * 0.36 + at.cy * 0.48 + at.by * 0.16);
 }
 
-static void link_draw(struct svg *svg, const struct graph_link *link,
-                      const struct graph_link *back)
+/* Between two combs: an arc over the beginnings of their spines. */
+static struct svg_curve comb_arc(struct svg_place a, struct svg_place b, uint32_t turn)
+{
+    double above = 10 + fabs(a.x - b.x) * 0.5 + turn * 8;
+    return (struct svg_curve){a.x, a.y, (a.x + b.x) / 2, fmin(a.y, b.y) - above,
+                              b.x, b.y};
+}
+
+static void link_draw(struct svg *svg, uint32_t number, uint32_t turn)
 {
     const struct svg_layout *layout = &svg->layout;
+    const struct graph_link *link = &svg->graph->links[number];
+    const struct graph_link *back = graph_back(svg->graph, number);
     uint32_t from = link->from, to = link->to;
     if (svg_comb_of(layout, from) != GRAPH_NONE) {
         from = link->to;
@@ -341,25 +359,52 @@ static void link_draw(struct svg *svg, const struct graph_link *link,
         return;
     if (comb != GRAPH_NONE && machine != GRAPH_NONE)
         down_draw(svg, link, back, a, svg_bar_y(layout, machine, comb));
-    else if (comb != GRAPH_NONE || !layout->machines)
-        free_draw(svg, link, back, a, b);
+    else if (comb != GRAPH_NONE)
+        curve_draw(svg, link, back, comb_arc(a, b, turn));
+    else if (!layout->machines)
+        curve_draw(svg, link, back, svg_network_wire(layout, link, turn));
     else if (a.y + a.h <= b.y && (svg->graph->nodes[to].kind == NODE_NV_SWITCH ||
                                   svg->graph->nodes[to].kind == NODE_SWITCH))
         down_draw(svg, link, back, a, b.y);
     else if (fabs(a.y - b.y) < 1)
         side_draw(svg, link, back, a, b);
     else
-        up_draw(svg, link, back, a.y > b.y ? a : b, a.y > b.y ? b : a,
-                link->kind == WIRE_C2C ? a.w * 0.3 : 0);
+        up_draw(svg, link, back, a.y > b.y ? from : to, a.y > b.y ? to : from);
+}
+
+/* Counts links from one node to another before link `number`, without or with the halves of wires. */
+static uint32_t links_before(const struct graph *graph, uint32_t from, uint32_t to,
+                             uint32_t number, bool halves)
+{
+    uint32_t count = 0;
+    for (uint32_t i = graph->out_first[from]; i < graph->out_first[from + 1]; i++) {
+        uint32_t k = graph->out_next[i];
+        bool half = graph_back(graph, k) || (k > 0 && graph_back(graph, k - 1));
+        count += k < number && graph->links[k].to == to && (halves || !half);
+    }
+    return count;
+}
+
+/* How many earlier wires have the same two ends. */
+static uint32_t wires_before(const struct graph *graph, uint32_t number)
+{
+    uint32_t small = graph->links[number].from, large = graph->links[number].to;
+    if (graph->out_first[small + 1] - graph->out_first[small] >
+        graph->out_first[large + 1] - graph->out_first[large]) {
+        small = large;
+        large = graph->links[number].from;
+    }
+    uint32_t count = links_before(graph, small, large, number, true);
+    if (!graph_back(graph, number)) /* one way: others may lead the other way */
+        count += links_before(graph, large, small, number, false);
+    return count;
 }
 
 static void links_draw(struct svg *svg)
 {
     const struct graph *graph = svg->graph;
-    for (uint32_t i = 0; i < graph->links_count; i++) {
-        if (i == 0 || !graph_back(graph, i - 1))
-            link_draw(svg, &graph->links[i], graph_back(graph, i));
-    }
+    for (uint32_t i = 0; i < graph->links_count; i = graph_wire_next(graph, i))
+        link_draw(svg, i, wires_before(graph, i));
     text_join(svg->text, &svg->plates);
 }
 
@@ -564,13 +609,16 @@ static void legend_kinds(struct svg *svg, double x, double y)
         legend_item(svg, x, y, "#6b7280", 1, true, "unknown");
 }
 
-/* The widest there is, and a few below it. */
+/* The widest there is, and a few below it as far as there are links. */
 static void legend_widths(struct svg *svg, double y)
 {
-    double x = MARGIN;
+    double x = MARGIN, least = svg->most;
     if (!(svg->most > 0))
         return;
-    for (double part = 1; part <= 64; part *= 4) {
+    for (uint32_t i = 0; i < svg->graph->links_count; i++)
+        if (svg->graph->links[i].bytes_per_s.value > 0)
+            least = fmin(least, svg->graph->links[i].bytes_per_s.value);
+    for (double part = 1; part <= 64 && svg->most / part >= 0.99 * least; part *= 4) {
         struct text words = {0};
         words_rate(&words, svg->most / part);
         text_add(&words, " GB/s");
@@ -607,9 +655,13 @@ static void head_draw(struct svg *svg)
                      1u << NODE_SWITCH | 1u << NODE_RANK);
     if (words.data)
         label(svg, MARGIN, MARGIN + 4, 15, "start", "#1f2933", false, words.data);
-    label(svg, MARGIN, MARGIN + 20, 11, "start", "#66707c", false,
-          svg->layout.machines ? "numbers beside wires: GB/s one way; black badges: ranks"
-                               : "numbers on wires: GB/s one way");
+    if (svg->layout.machines)
+        label(svg, MARGIN, MARGIN + 20, 11, "start", "#66707c", false,
+              has_numbers(svg) ? "numbers beside wires: GB/s one way; black badges: ranks"
+                               : "black badges: ranks");
+    else if (has_numbers(svg))
+        label(svg, MARGIN, MARGIN + 20, 11, "start", "#66707c", false,
+              "numbers on wires: GB/s one way");
     words_drop(svg, &words);
 }
 
@@ -633,10 +685,10 @@ static void drawing_add(struct svg *svg)
         if (svg->graph->nodes[i].kind == NODE_MACHINE)
             panel_draw(svg, i);
     combs_draw(svg);
+    nodes_draw(svg, true);
     links_draw(svg);
     trees_draw(svg); /* under the boxes, so that these can be read */
-    for (uint32_t i = 0; i < svg->graph->nodes_count; i++)
-        node_draw(svg, i);
+    nodes_draw(svg, false);
     for (uint32_t i = 0; i < svg->graph->ranks_count; i++)
         rank_draw(svg, i);
     text_add(svg->text, "</g>\n");

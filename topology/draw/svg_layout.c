@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "svg_network.h"
+
 #define PAD       14.0 /* inside a panel */
 #define GAP       26.0 /* between panels */
 #define TITLE     22.0 /* of a panel */
@@ -102,16 +104,37 @@ static unsigned bits_below(unsigned bits, unsigned bit)
     return count;
 }
 
-static double box_width(const struct svg_layout *layout, enum graph_node_kind kind,
-                        uint32_t leaves)
+/* True for a NUMA node with devices below it: their wires pass it on the right. */
+static bool has_lane(const struct svg_layout *layout, uint32_t node)
 {
-    double span = leaves * layout->cell;
-    double margin =
-        layout->cell * (kind == NODE_PACKAGE ? 0.6 : 0.12); /* room for their wire */
-    margin = margin > span * 0.5 ? span * 0.12 : margin;
-    bool narrow = kind == NODE_HOST_BRIDGE || kind == NODE_PCI_SWITCH;
-    double most = narrow ? layout->cell * 2.4 : span;
-    return (span < most ? span : most) - margin;
+    const struct graph_node *nodes = layout->graph->nodes;
+    bool devices = false;
+    for (uint32_t i = layout->first_child[node]; i != GRAPH_NONE;
+         i = layout->next_sibling[i])
+        devices = devices || in_tree(nodes[i].kind);
+    return nodes[node].kind == NODE_NUMA && devices;
+}
+
+double svg_lane_x(const struct svg_layout *layout, uint32_t node, uint32_t above)
+{
+    uint32_t between = layout->graph->nodes[node].parent;
+    if (between == GRAPH_NONE || between == above || !has_lane(layout, between))
+        return NAN;
+    return layout->places[between].x + layout->places[between].w + layout->cell * 0.08;
+}
+
+/* Left and right of a box stays this much of its columns. */
+static void box_margins(const struct svg_layout *layout, uint32_t node, uint32_t leaves,
+                        double *left_p, double *right_p)
+{
+    enum graph_node_kind kind = layout->graph->nodes[node].kind;
+    double span = leaves * layout->cell, margin = layout->cell * 0.06;
+    if (kind == NODE_PACKAGE && leaves > 1)
+        margin = layout->cell * 0.2; /* room for their wire */
+    else if ((kind == NODE_HOST_BRIDGE || kind == NODE_PCI_SWITCH) && leaves > 2)
+        margin = (span - layout->cell * 2.28) / 2;
+    *left_p = margin;
+    *right_p = has_lane(layout, node) ? layout->cell * 0.42 : margin;
 }
 
 /* The box of a node over the columns from `x`, then those of what is in it. */
@@ -122,12 +145,13 @@ static void node_place(struct svg_layout *layout, uint32_t node, double x, doubl
     enum graph_node_kind kind = graph->nodes[node].kind;
     uint32_t leaves = leaves_of(layout, node, depth);
     if (kind != NODE_MACHINE) {
-        double w = box_width(layout, kind, leaves), h = layout->row * 0.55;
+        double left, right;
+        box_margins(layout, node, leaves, &left, &right);
         layout->places[node] = (struct svg_place){
-            .x = x + leaves * layout->cell / 2 - w / 2,
+            .x = x + left,
             .y = top + bits_below(used, node_row(graph, node)) * layout->row,
-            .w = w,
-            .h = h};
+            .w = leaves * layout->cell - left - right,
+            .h = layout->row * 0.55};
     }
     for (uint32_t i = layout->first_child[node]; i != GRAPH_NONE && depth < DEPTH_MAX;
          i = layout->next_sibling[i]) {
@@ -201,15 +225,19 @@ static void plain_networks_place(struct svg_layout *layout)
     }
 }
 
+/* Where each comb's spine begins: at its first bar. */
 static void combs_place(struct svg_layout *layout)
 {
     const struct graph *graph = layout->graph;
+    uint32_t first = 0;
+    while (graph->nodes[first].kind != NODE_MACHINE)
+        first++;
     for (uint32_t i = 0; i < graph->nodes_count; i++) {
         uint32_t comb = svg_comb_of(layout, i);
         if (comb == GRAPH_NONE)
             continue;
-        layout->places[i] =
-            (struct svg_place){layout->spine_x - comb * layout->comb_gap, 0, 1, 1};
+        layout->places[i] = (struct svg_place){layout->spine_x - comb * layout->comb_gap,
+                                               svg_bar_y(layout, first, comb), 1, 1};
     }
 }
 
@@ -252,137 +280,6 @@ static void machines_place(struct svg_layout *layout, uint32_t count,
 }
 
 /* -----------------------------------------------------------------------------
- * a cluster without machines */
-
-/* Hops from the nearest rank, into `level`; GRAPH_NONE: none reaches it. Returns the most. */
-static uint32_t levels_find(const struct graph *graph, uint32_t *level)
-{
-    uint32_t most = 0;
-    bool changed = true;
-    for (uint32_t i = 0; i < graph->nodes_count; i++)
-        level[i] = graph->nodes[i].kind == NODE_RANK ? 0 : GRAPH_NONE;
-    for (uint32_t now = 0; changed && now < DEPTH_MAX; now++) {
-        changed = false;
-        for (uint32_t i = 0; i < graph->links_count; i++) {
-            const struct graph_link *link = &graph->links[i];
-            if (level[link->from] == now && level[link->to] == GRAPH_NONE) {
-                level[link->to] = most = now + 1;
-                changed = true;
-            }
-        }
-    }
-    return most;
-}
-
-/* The switch of a node's next level that it is under first, for the order in its row. */
-static uint32_t upper_of(const struct svg_layout *layout, uint32_t node)
-{
-    const struct graph *graph = layout->graph;
-    const uint32_t *level = layout->level;
-    for (uint32_t i = graph->out_first[node]; i < graph->out_first[node + 1]; i++) {
-        uint32_t to = graph->links[graph->out_next[i]].to;
-        if (level[to] != GRAPH_NONE && level[to] == level[node] + 1)
-            return to;
-    }
-    return GRAPH_NONE;
-}
-
-/* Ranks one after another by their switches; returns where the row ends. */
-static double lowest_place(struct svg_layout *layout, double y)
-{
-    const struct graph *graph = layout->graph;
-    double x = 0;
-    for (uint32_t s = 0; s <= graph->nodes_count;
-         s++) /* the last round: under no switch */
-        for (uint32_t i = 0; i < graph->nodes_count; i++) {
-            uint32_t wanted = s < graph->nodes_count ? s : GRAPH_NONE;
-            if (layout->level[i] != 0 || upper_of(layout, i) != wanted)
-                continue;
-            layout->places[i] =
-                (struct svg_place){x, y, layout->cell * 0.8, layout->row * 0.6};
-            x += layout->cell;
-        }
-    return x;
-}
-
-/* The middle of what is below a switch; `other` when nothing is. */
-static double middle_below(const struct svg_layout *layout, uint32_t node, double other)
-{
-    const struct graph *graph = layout->graph;
-    double sum = 0, count = 0;
-    for (uint32_t i = graph->out_first[node]; i < graph->out_first[node + 1]; i++) {
-        uint32_t to = graph->links[graph->out_next[i]].to;
-        if (layout->level[to] + 1 != layout->level[node])
-            continue;
-        sum += layout->places[to].x + layout->places[to].w / 2;
-        count++;
-    }
-    return count > 0 ? sum / count : other;
-}
-
-/* A row of switches: over the middle of what is below each, the upper rows evenly over the whole width. */
-static double level_place(struct svg_layout *layout, uint32_t l, double y, double width)
-{
-    const struct graph *graph = layout->graph;
-    double w = layout->cell * 1.6 < 64 ? 64 : layout->cell * 1.6, free_x = 0;
-    uint32_t count = 0, seen = 0;
-    for (uint32_t i = 0; i < graph->nodes_count; i++)
-        count += layout->level[i] == l;
-    for (uint32_t i = 0; i < graph->nodes_count; i++) {
-        if (layout->level[i] != l)
-            continue;
-        double at = width * (seen++ + 0.5) / count;
-        at = (l == 1 ? middle_below(layout, i, at) : at) - w / 2;
-        at = at < free_x ? free_x : at;
-        layout->places[i] = (struct svg_place){at, y, w, layout->row * 0.55};
-        free_x = at + w + 12;
-    }
-    return free_x - 12 > width ? free_x - 12 : width;
-}
-
-static void layers_place(struct svg_layout *layout, uint32_t most)
-{
-    double row = layout->row * 2.2;
-    double widest = layout->graph->ranks_count * layout->cell;
-    row = row < widest / 9 ? widest / 9
-                           : row; /* so that long wires are not all but level */
-    layout->width = lowest_place(layout, most * row);
-    for (uint32_t l = 1; l <= most; l++)
-        layout->width = level_place(layout, l, (most - l) * row, layout->width);
-    layout->height = most * row + layout->row;
-}
-
-/* Only ranks: a ring, or from 13 on a grid by number (a torus that is numbered by rows looks like one). */
-static void ranks_place(struct svg_layout *layout, uint32_t count)
-{
-    const struct graph *graph = layout->graph;
-    double size = layout->cell * 0.62, step = layout->cell * 1.5;
-    uint32_t columns = (uint32_t)ceil(sqrt(count)), seen = 0;
-    bool ring = count <= 12;
-    double radius = step * count / 5 + step * 0.6;
-    for (uint32_t i = 0; i < graph->nodes_count; i++) {
-        double angle = 2 * 3.14159265358979 * seen / (count ? count : 1);
-        double x = ring ? radius + radius * sin(angle) : seen % columns * step;
-        double y =
-            ring ? radius - radius * cos(angle) : seen / columns * step + step * 0.7;
-        layout->places[i] = (struct svg_place){x, y, size, size * 0.8};
-        seen++;
-    }
-    layout->width = ring ? 2 * radius + size : columns * step + step * 0.5;
-    layout->height =
-        ring ? 2 * radius + size : (count + columns - 1) / columns * step + step * 0.7;
-}
-
-static void cluster_place(struct svg_layout *layout)
-{
-    uint32_t most = levels_find(layout->graph, layout->level);
-    if (most)
-        layers_place(layout, most);
-    else
-        ranks_place(layout, layout->graph->nodes_count);
-}
-
-/* -----------------------------------------------------------------------------
  * the whole */
 
 static void scale_choose(struct svg_layout *layout, double leaves)
@@ -404,7 +301,6 @@ tryst_status svg_layout_open(const struct graph *graph, struct svg_layout *layou
     layout->places = arrays_take(&layout->arrays, count, sizeof *layout->places);
     layout->first_child = arrays_take(&layout->arrays, count, sizeof(uint32_t));
     layout->next_sibling = arrays_take(&layout->arrays, count, sizeof(uint32_t));
-    layout->level = arrays_take(&layout->arrays, count, sizeof *layout->level);
     if (layout->arrays.status) {
         svg_layout_close(layout);
         return TRYST_E_NOMEM;
@@ -423,8 +319,10 @@ tryst_status svg_layout_open(const struct graph *graph, struct svg_layout *layou
     scale_choose(layout, machines ? leaves : graph->ranks_count);
     if (machines)
         machines_place(layout, machines, most);
-    else
-        cluster_place(layout);
+    else if (svg_network_place(layout) != TRYST_OK) {
+        svg_layout_close(layout);
+        return TRYST_E_NOMEM;
+    }
     return TRYST_OK;
 }
 

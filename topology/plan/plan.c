@@ -364,7 +364,9 @@ const char *plan_step_name(enum plan_step_kind kind)
     return names[kind];
 }
 
-double plan_fill_slices(enum plan_op op, uint32_t ranks, uint32_t depth, double share)
+/* How many slices' times filling a tree takes, a slice's time being its bytes × the plan's seconds per byte: the tree's
+ * levels after the first, at its part of the rate. 0 for a tree of next to no share. */
+static double fill_slices(enum plan_op op, uint32_t ranks, uint32_t depth, double share)
 {
     bool all_roots = op == PLAN_ALLGATHER || op == PLAN_REDUCE_SCATTER;
     double levels = op == PLAN_ALLREDUCE ? 2.0 * depth : depth;
@@ -377,7 +379,7 @@ void plan_step_add(struct plan_step *step, enum plan_op op, uint32_t ranks,
 {
     step->trees_count++;
     step->depth = depth > step->depth ? depth : step->depth;
-    step->fill = fmax(step->fill, plan_fill_slices(op, ranks, depth, share));
+    step->fill = fmax(step->fill, fill_slices(op, ranks, depth, share));
 }
 
 double plan_step_fill_s(const struct plan_step *step)

@@ -18,7 +18,7 @@
 #include "topology/base/arrays.h"
 #include "topology/routes/overlay.h"
 
-/* What the dispatch cuts by default. */
+/* The least that the dispatch cuts. */
 #define PLAN_SLICE_BYTES 65536
 /* Trees that carry less decide nothing about how long an operation takes. */
 #define PLAN_SHARE_MIN 1e-6
@@ -75,7 +75,7 @@ struct plan_step {
     uint32_t trees_count, depth;
     double s_per_byte;
     double
-        fill; /* of the tree that fills slowest, in slices of the whole plan: see plan_fill_slices */
+        fill; /* of the tree that fills slowest, in slices of the whole plan: see fill_slices in plan.c */
 };
 
 struct plan {
@@ -100,10 +100,6 @@ void plan_close(struct plan *plan);
 
 /** "solved", "fewer trees"… */
 const char *plan_step_name(enum plan_step_kind kind);
-
-/** How many slices' times filling a tree takes, a slice's time being its bytes × the plan's seconds per byte: the tree's
- *  levels after the first, at its part of the rate. 0 for a tree that carries next to nothing. */
-double plan_fill_slices(enum plan_op op, uint32_t ranks, uint32_t depth, double share);
 
 /** One tree more in a step. */
 void plan_step_add(struct plan_step *step, enum plan_op op, uint32_t ranks,

@@ -7,16 +7,24 @@
 #include <math.h>
 #include <string.h>
 
+#include "plan_ring.h"
 #include "topology/routes/overlay_price.h"
 
 /* Up to so many ranks each is tried as the root of a shape. */
 #define ROOTS_TRIED_MAX 32u
 
-enum shape { FLAT, BINOMIAL, BINARY, FOUR_ARY, TWO_LEVEL, SHAPES };
+enum shape { FLAT, CHAIN, BINOMIAL, BINARY, FOUR_ARY, TWO_LEVEL, SHAPES };
 
 static const char *const shape_names[SHAPES] = {
-    [FLAT] = "flat",      [BINOMIAL] = "binomial",   [BINARY] = "binary",
-    [FOUR_ARY] = "4-ary", [TWO_LEVEL] = "two-level",
+    [FLAT] = "flat",     [CHAIN] = "chain",    [BINOMIAL] = "binomial",
+    [BINARY] = "binary", [FOUR_ARY] = "4-ary", [TWO_LEVEL] = "two-level",
+};
+
+/* The trees of a plan, or the one of a rival. */
+struct tree_set {
+    const struct plan_tree *trees;
+    uint32_t count;
+    bool in_turn; /* a round is one message of each sender; else a level */
 };
 
 struct costing {
@@ -24,12 +32,19 @@ struct costing {
     struct overlay *overlay;
     enum plan_op op;
     uint32_t n;
-    double sum_s; /* γ: seconds to sum a byte */
-    uint32_t *parent, *next_to;
-    uint32_t *round; /* when the edge to its parent carries the message, from 1 */
-    uint32_t *children;
-    double *load; /* by link */
-    double *adds; /* by rank: bytes that it sums, of a byte of the tensor */
+    double bytes;
+    double *gamma; /* by rank: seconds to sum a byte */
+    double gamma_most;
+    uint32_t *parent, *next_to, *turns;
+    uint32_t *order;  /* of the ring: ranks that are near follow each other */
+    uint32_t first;   /* its position that halving-doubling begins at */
+    bool ordered;     /* there is a ring */
+    uint32_t *below;  /* by rank: ranks of its part of a tree */
+    uint32_t *rounds; /* [tree × n + rank]: when the edge to its parent carries, from 1 */
+    uint32_t *last_round;    /* by tree */
+    double *move, *sum;      /* by tree: what its rounds take for a byte of the tensor */
+    double *load, *load_all; /* by link: of a round, of all */
+    double *adds, *adds_all; /* by rank, in seconds */
     bool latency_unknown;
 };
 
@@ -43,16 +58,84 @@ static bool has_all_roots(enum plan_op op)
     return op == PLAN_ALLGATHER || op == PLAN_REDUCE_SCATTER;
 }
 
-/* ---- one tree ----------------------------------------------------------------------------- */
-
-/* Every level is a round. */
-static void rounds_by_depth(struct costing *costing)
+/* A tree's part of the tensor. */
+static double part_of(const struct costing *costing, const struct plan_tree *tree)
 {
-    for (uint32_t i = 0; i < costing->n; i++) {
-        costing->round[i] = 0;
-        for (uint32_t at = i; costing->parent[at] != GRAPH_NONE; at = costing->parent[at])
-            costing->round[i]++;
+    return has_all_roots(costing->op) ? tree->share / costing->n : tree->share;
+}
+
+/* A difference of two sums, where it is more than their rounding. */
+static double difference(double a, double b)
+{
+    return a - b > 1e-12 * fabs(a) ? a - b : 0;
+}
+
+static double most_of(const double *values, uint32_t count)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < count; i++)
+        most = fmax(most, values[i]);
+    return most;
+}
+
+static double busiest(const struct costing *costing, const double *load)
+{
+    double most = 0;
+    for (uint32_t l = 0; l < costing->overlay->links_count; l++)
+        most = fmax(most, load[l] / costing->overlay->capacity[l]);
+    return most;
+}
+
+/* ---- rounds of a tree --------------------------------------------------------------------- */
+
+static const uint32_t *half_of(const struct plan_tree *tree, bool up)
+{
+    return up ? tree->reduce_parent : tree->broadcast_parent;
+}
+
+/* The rank's place among those that its parent sends to: the largest part of the tree is served first. */
+static uint32_t turn_of(const struct costing *costing, const uint32_t *parent, uint32_t i)
+{
+    uint32_t turn = 1;
+    for (uint32_t k = 0; k < costing->n; k++)
+        turn +=
+            parent[k] == parent[i] && (costing->below[k] > costing->below[i] ||
+                                       (costing->below[k] == costing->below[i] && k < i));
+    return turn;
+}
+
+/* How many rounds after its parent each rank is served. */
+static void turns_find(struct costing *costing, const uint32_t *parent)
+{
+    memset(costing->below, 0, costing->n * sizeof *costing->below);
+    for (uint32_t i = 0; i < costing->n; i++)
+        for (uint32_t at = i; at != GRAPH_NONE; at = parent[at])
+            costing->below[at]++;
+    for (uint32_t i = 0; i < costing->n; i++)
+        costing->turns[i] = parent[i] == GRAPH_NONE ? 0 : turn_of(costing, parent, i);
+}
+
+/* The rounds of one half of each tree; returns the last of all. */
+static uint32_t rounds_find(struct costing *costing, const struct tree_set *set, bool up)
+{
+    uint32_t last = 0, n = costing->n;
+    for (uint32_t t = 0; t < set->count; t++) {
+        const uint32_t *parent = half_of(&set->trees[t], up);
+        costing->last_round[t] = 0;
+        if (parent && set->in_turn)
+            turns_find(costing, parent);
+        for (uint32_t i = 0; parent && i < n; i++) {
+            uint32_t round = 0;
+            for (uint32_t at = i; parent[at] != GRAPH_NONE; at = parent[at])
+                round += set->in_turn ? costing->turns[at] : 1;
+            costing->rounds[(size_t)t * n + i] = round;
+            if (round > costing->last_round[t])
+                costing->last_round[t] = round;
+        }
+        if (costing->last_round[t] > last)
+            last = costing->last_round[t];
     }
+    return last;
 }
 
 static void edge_ends(const uint32_t *parent, bool up, uint32_t i, uint32_t *from_p,
@@ -62,110 +145,149 @@ static void edge_ends(const uint32_t *parent, bool up, uint32_t i, uint32_t *fro
     *to_p = up ? parent[i] : i;
 }
 
-static void children_count(struct costing *costing, const uint32_t *parent)
+/* ---- one half of a set -------------------------------------------------------------------- */
+
+/* Adds what an edge loads for `part` of the tensor; false: it has no route. */
+static bool edge_load(struct costing *costing, uint32_t from, uint32_t to, double part,
+                      double *latency_s_p)
 {
-    memset(costing->children, 0, costing->n * sizeof *costing->children);
-    for (uint32_t i = 0; i < costing->n; i++)
-        if (parent[i] != GRAPH_NONE)
-            costing->children[parent[i]]++;
+    struct overlay_edge edge;
+    overlay_edge(costing->overlay, from, to, &edge);
+    if (!(edge.routes > 0))
+        return false;
+    if (edge.latency_ns == GRAPH_UNKNOWN)
+        costing->latency_unknown = true;
+    else
+        *latency_s_p = fmax(*latency_s_p, edge.latency_ns * 1e-9);
+    overlay_load(costing->overlay, from, to, part, costing->load);
+    return true;
+}
+
+/* The loads and sums of one round; false: an edge has no route. */
+static bool round_load(struct costing *costing, const struct tree_set *set, bool up,
+                       uint32_t round)
+{
+    uint32_t n = costing->n;
+    double latency_s = 0;
+    memset(costing->load, 0, costing->overlay->links_count * sizeof *costing->load);
+    memset(costing->adds, 0, n * sizeof *costing->adds);
+    for (uint32_t t = 0; t < set->count; t++) {
+        const uint32_t *parent = half_of(&set->trees[t], up);
+        double part = part_of(costing, &set->trees[t]);
+        for (uint32_t i = 0; parent && i < n; i++) {
+            uint32_t from, to;
+            if (parent[i] == GRAPH_NONE || costing->rounds[(size_t)t * n + i] != round)
+                continue;
+            edge_ends(parent, up, i, &from, &to);
+            if (!edge_load(costing, from, to, part, &latency_s))
+                return false;
+            costing->adds[to] += up ? part * costing->gamma[to] : 0;
+        }
+    }
+    return true;
+}
+
+static bool half_cost(struct costing *costing, const struct tree_set *set, bool up)
+{
+    uint32_t last = rounds_find(costing, set, up);
+    for (uint32_t round = 1; round <= last; round++) {
+        if (!round_load(costing, set, up, round))
+            return false;
+        double move = busiest(costing, costing->load);
+        double sum = most_of(costing->adds, costing->n);
+        for (uint32_t t = 0; t < set->count; t++) {
+            if (costing->last_round[t] < round)
+                continue;
+            costing->move[t] += move;
+            costing->sum[t] += sum;
+        }
+        for (uint32_t l = 0; l < costing->overlay->links_count; l++)
+            costing->load_all[l] += costing->load[l];
+        for (uint32_t i = 0; i < costing->n; i++)
+            costing->adds_all[i] += costing->adds[i];
+    }
+    return true;
 }
 
 /* The longest path's latency, one way. */
 static double latency_find(struct costing *costing, const uint32_t *parent, bool up)
 {
-    double most_ns = 0;
-    children_count(costing, parent);
-    for (uint32_t i = 0; i < costing->n; i++) {
-        double ns = 0;
-        bool leaf = !costing->children[i];
-        for (uint32_t at = i; leaf && parent[at] != GRAPH_NONE; at = parent[at]) {
-            struct overlay_edge edge;
-            uint32_t from, to;
-            edge_ends(parent, up, at, &from, &to);
-            overlay_edge(costing->overlay, from, to, &edge);
-            if (edge.latency_ns == GRAPH_UNKNOWN)
-                costing->latency_unknown = true;
-            else
-                ns += edge.latency_ns;
-        }
-        most_ns = fmax(most_ns, ns);
+    double most_s = 0, *edge_s = costing->adds;
+    for (uint32_t i = 0; parent && i < costing->n; i++) {
+        struct overlay_edge edge;
+        uint32_t from, to;
+        edge_s[i] = 0;
+        if (parent[i] == GRAPH_NONE)
+            continue;
+        edge_ends(parent, up, i, &from, &to);
+        overlay_edge(costing->overlay, from, to, &edge);
+        edge_s[i] = edge.latency_ns == GRAPH_UNKNOWN ? 0 : edge.latency_ns * 1e-9;
     }
-    return most_ns * 1e-9;
-}
-
-/* Seconds per byte of the message, sent on round by round; INFINITY where an edge has no route. */
-static double rounds_move(struct costing *costing, const uint32_t *parent, bool up)
-{
-    const struct overlay *overlay = costing->overlay;
-    uint32_t rounds = 0;
-    double sum = 0;
-    for (uint32_t i = 0; i < costing->n; i++)
-        rounds = costing->round[i] > rounds ? costing->round[i] : rounds;
-    for (uint32_t d = 1; d <= rounds; d++) {
-        double most = 0;
-        memset(costing->load, 0, overlay->links_count * sizeof *costing->load);
-        for (uint32_t i = 0; i < costing->n; i++) {
-            struct overlay_edge edge;
-            uint32_t from, to;
-            if (costing->round[i] != d)
-                continue;
-            edge_ends(parent, up, i, &from, &to);
-            overlay_edge(costing->overlay, from, to, &edge);
-            if (!(edge.routes > 0))
-                return INFINITY;
-            overlay_load(costing->overlay, from, to, 1, costing->load);
-        }
-        for (uint32_t l = 0; l < overlay->links_count; l++)
-            most = fmax(most, costing->load[l] / overlay->capacity[l]);
-        sum += most;
-    }
-    return sum;
-}
-
-/* How many messages are added one after the other, on the way up: of each round the most at one rank. */
-static uint32_t rounds_adds(struct costing *costing, const uint32_t *parent)
-{
-    uint32_t rounds = 0, sum = 0;
-    for (uint32_t i = 0; i < costing->n; i++)
-        rounds = costing->round[i] > rounds ? costing->round[i] : rounds;
-    for (uint32_t d = 1; d <= rounds; d++) {
-        uint32_t most = 0;
-        memset(costing->children, 0, costing->n * sizeof *costing->children);
-        for (uint32_t i = 0; i < costing->n; i++)
-            if (costing->round[i] == d && ++costing->children[parent[i]] > most)
-                most = costing->children[parent[i]];
-        sum += most;
-    }
-    return sum;
-}
-
-/* The most that a path to the root passes: what its ranks add of one slice. */
-static uint32_t path_adds(struct costing *costing, const uint32_t *parent)
-{
-    uint32_t most = 0;
-    children_count(costing, parent);
-    for (uint32_t i = 0; i < costing->n; i++) {
-        uint32_t adds = 0;
+    for (uint32_t i = 0; parent && i < costing->n; i++) {
+        double path_s = 0;
         for (uint32_t at = i; at != GRAPH_NONE; at = parent[at])
-            adds += costing->children[at];
-        most = adds > most ? adds : most;
+            path_s += edge_s[at];
+        most_s = fmax(most_s, path_s);
     }
-    return most;
+    return most_s;
 }
 
-/* ---- shapes ------------------------------------------------------------------------------- */
+/* ---- trees -------------------------------------------------------------------------------- */
 
-/* What each member hangs on. */
-static void neighbours_find(struct costing *costing)
+/* Latency, fill and sums of one tree, of which the set takes the longest. */
+static void tree_cost(struct costing *costing, const struct plan_tree *tree, uint32_t t,
+                      double link, double sums, struct cost_shape *cost)
 {
-    for (uint32_t i = 0; i < costing->n; i++)
-        costing->next_to[i] = overlay_near(costing->overlay, i);
+    double part = part_of(costing, tree), all = costing->bytes;
+    if (tree->share < PLAN_SHARE_MIN)
+        return;
+    double slices = fmin(PLAN_SLICE_BYTES / part, all); /* Z: a slice of every tree */
+    double latency_s = latency_find(costing, tree->broadcast_parent, false) +
+                       latency_find(costing, tree->reduce_parent, true);
+    double sum_s = slices * costing->sum[t] + (all - slices) * difference(sums, link);
+    cost->latency_s = fmax(cost->latency_s, latency_s);
+    cost->sum_s = fmax(cost->sum_s, sum_s);
+    cost->fill_s = fmax(cost->fill_s, slices * difference(costing->move[t], link));
 }
+
+/* In rounds of one kind; move_s INFINITY: an edge has no route. */
+static struct cost_shape set_cost_by(struct costing *costing, const struct tree_set *set)
+{
+    struct cost_shape cost = {.rooted = true, .move_s = INFINITY};
+    uint32_t links = costing->overlay->links_count;
+    memset(costing->move, 0, set->count * sizeof *costing->move);
+    memset(costing->sum, 0, set->count * sizeof *costing->sum);
+    memset(costing->load_all, 0, links * sizeof *costing->load_all);
+    memset(costing->adds_all, 0, costing->n * sizeof *costing->adds_all);
+    if (!half_cost(costing, set, true) || !half_cost(costing, set, false))
+        return cost;
+    double link = busiest(costing, costing->load_all);
+    double sums = most_of(costing->adds_all, costing->n);
+    cost.move_s = costing->bytes * link;
+    for (uint32_t t = 0; t < set->count; t++)
+        tree_cost(costing, &set->trees[t], t, link, sums, &cost);
+    return cost;
+}
+
+static struct cost_shape set_cost(struct costing *costing, const struct plan_tree *trees,
+                                  uint32_t count)
+{
+    struct tree_set set = {trees, count, false};
+    struct cost_shape levels = set_cost_by(costing, &set);
+    set.in_turn = true;
+    if (count != 1 || !isfinite(levels.move_s))
+        return levels;
+    struct cost_shape turns = set_cost_by(costing, &set);
+    return cost_total_s(&turns) < cost_total_s(&levels) ? turns : levels;
+}
+
+/* ---- shapes of trees ---------------------------------------------------------------------- */
 
 /* Position v of a shape that begins at position 0; its parent's position. */
 static uint32_t shape_parent(enum shape shape, uint32_t v)
 {
     switch (shape) {
+    case CHAIN: return v - 1;
     case BINOMIAL: return v - (1u << (31 - __builtin_clz(v)));
     case BINARY: return (v - 1) / 2;
     case FOUR_ARY: return (v - 1) / 4;
@@ -184,137 +306,270 @@ static uint32_t leader_of(const struct costing *costing, uint32_t root, uint32_t
     return i;
 }
 
+/* The member at position v of a shape: by number from the root on, in a chain in the ring's order. */
+static uint32_t member_at(const struct costing *costing, enum shape shape, uint32_t root,
+                          uint32_t v)
+{
+    uint32_t first = 0, n = costing->n;
+    if (shape != CHAIN)
+        return (root + v) % n;
+    while (costing->order[first] != root)
+        first++;
+    return costing->order[(first + v) % n];
+}
+
 static void shape_fill(struct costing *costing, enum shape shape, uint32_t root)
 {
-    uint32_t n = costing->n;
-    for (uint32_t v = 0; v < n; v++) {
-        uint32_t i = (root + v) % n;
+    for (uint32_t v = 0; v < costing->n; v++) {
+        uint32_t i = member_at(costing, shape, root, v);
         if (v == 0)
             costing->parent[i] = GRAPH_NONE;
         else if (shape == TWO_LEVEL)
             costing->parent[i] =
                 leader_of(costing, root, i) == i ? root : leader_of(costing, root, i);
         else
-            costing->parent[i] = (root + shape_parent(shape, v)) % n;
+            costing->parent[i] = member_at(costing, shape, root, shape_parent(shape, v));
     }
-    rounds_by_depth(costing);
-    for (uint32_t v = 1; shape == BINOMIAL && v < n; v++) /* each sender one in a round */
-        costing->round[(root + v) % n] = 32 - (uint32_t)__builtin_clz(v);
 }
 
 static struct cost_shape shape_cost(struct costing *costing, enum shape shape,
-                                    uint32_t root, double bytes)
+                                    uint32_t root)
 {
-    struct cost_shape cost = {.name = shape_names[shape], .root = root};
+    struct plan_tree tree = {.share = 1, .root = root};
     shape_fill(costing, shape, root);
-    for (int up = 0; up < 2; up++) {
-        if (costing->op == (up ? PLAN_BROADCAST : PLAN_REDUCE))
-            continue;
-        cost.move_s += bytes * rounds_move(costing, costing->parent, up);
-        if (isfinite(cost.move_s))
-            cost.latency_s += latency_find(costing, costing->parent, up);
-        if (up)
-            cost.sum_s += bytes * costing->sum_s * rounds_adds(costing, costing->parent);
-    }
+    if (costing->op != PLAN_REDUCE)
+        tree.broadcast_parent = costing->parent;
+    if (costing->op != PLAN_BROADCAST)
+        tree.reduce_parent = costing->parent;
+    struct cost_shape cost = set_cost(costing, &tree, 1);
+    cost.name = shape_names[shape];
+    cost.root = root;
     return cost;
 }
 
-static void shapes_cost(struct costing *costing, uint32_t root, struct cost_table *table)
+static void shape_add(struct cost_table *table, const struct cost_shape *shape)
+{
+    if (isfinite(shape->move_s))
+        table->shapes[table->shapes_count++] = *shape;
+}
+
+static void trees_add(struct costing *costing, uint32_t root, struct cost_table *table)
 {
     bool any_root = costing->op == PLAN_ALLREDUCE && costing->n <= ROOTS_TRIED_MAX;
+    uint32_t first = any_root ? 0 : root, last = any_root ? costing->n - 1 : root;
     for (enum shape shape = 0; shape < SHAPES; shape++) {
         struct cost_shape best = {.move_s = INFINITY};
-        for (uint32_t r = any_root ? 0 : root; r < (any_root ? costing->n : root + 1);
-             r++) {
-            struct cost_shape cost = shape_cost(costing, shape, r, (double)table->bytes);
+        for (uint32_t r = first; r <= last; r++) {
+            struct cost_shape cost = shape_cost(costing, shape, r);
             if (cost_total_s(&cost) < cost_total_s(&best))
                 best = cost;
         }
-        if (isfinite(best.move_s))
-            table->shapes[table->shapes_count++] = best;
+        shape_add(table, &best);
     }
 }
 
-/* ---- the plan ----------------------------------------------------------------------------- */
+/* ---- shapes of steps ---------------------------------------------------------------------- */
 
-static double adds_most(const struct costing *costing)
+/* A step in which ranks send to each other at the same time. */
+struct step {
+    double move;      /* seconds for a byte on each edge, through the busiest link */
+    double latency_s; /* of the slowest edge */
+    bool routed;      /* each edge has a route */
+};
+
+static void step_begin(struct costing *costing, struct step *step)
 {
-    double most = 0;
-    for (uint32_t i = 0; i < costing->n; i++)
-        most = fmax(most, costing->adds[i]);
-    return most;
+    *step = (struct step){.routed = true};
+    memset(costing->load, 0, costing->overlay->links_count * sizeof *costing->load);
 }
 
-/* Latency, fill and sums of one tree, of which the plan takes the longest. */
-static void plan_tree_cost(struct costing *costing, const struct plan *plan,
-                           const struct plan_tree *tree, double bytes,
-                           struct cost_shape *cost)
+/* Between two positions of the order. */
+static void step_edge(struct costing *costing, uint32_t from, uint32_t to,
+                      struct step *step)
 {
-    double part = has_all_roots(plan->op) ? tree->share / costing->n : tree->share;
-    double slice = fmin(PLAN_SLICE_BYTES, part * bytes), latency_s = 0, first_s = 0;
-    if (tree->share < PLAN_SHARE_MIN)
+    uint32_t n = costing->n, first = costing->first;
+    if (!edge_load(costing, costing->order[(first + from) % n],
+                   costing->order[(first + to) % n], 1, &step->latency_s))
+        step->routed = false;
+}
+
+/* Adds a step of `bytes` an edge. The next one begins with its first slice, the last ends with its last. */
+static void step_add(struct costing *costing, struct step *step, double bytes, bool sums,
+                     bool last, struct cost_shape *cost)
+{
+    double slice = fmin(PLAN_SLICE_BYTES, bytes), gamma = sums ? costing->gamma_most : 0;
+    step->move = busiest(costing, costing->load);
+    double trip_s = slice * (step->move + gamma) + step->latency_s;
+    double move_s = step->routed ? bytes * step->move : INFINITY;
+    double step_s = fmax(fmax(move_s, bytes * gamma), trip_s);
+    if (last)
+        step_s = trip_s + (bytes - slice) * fmax(step->move, gamma);
+    cost->move_s += move_s;
+    if (!step->routed)
         return;
-    if (tree->broadcast_parent)
-        latency_s += latency_find(costing, tree->broadcast_parent, false);
-    if (tree->reduce_parent) {
-        latency_s += latency_find(costing, tree->reduce_parent, true);
-        first_s = slice * costing->sum_s * path_adds(costing, tree->reduce_parent);
-        for (uint32_t i = 0; i < costing->n; i++)
-            costing->adds[i] += part * costing->children[i];
-    }
-    double fill_s = plan_fill_slices(plan->op, costing->n, tree->depth, tree->share) *
-                    slice * plan->s_per_byte;
-    cost->latency_s = fmax(cost->latency_s, latency_s);
-    cost->sum_s = fmax(cost->sum_s, first_s);
-    cost->fill_s = fmax(cost->fill_s, fill_s);
+    double more_s = difference(step_s, move_s);
+    double latency_s = fmin(step->latency_s, more_s);
+    cost->latency_s += latency_s;
+    cost->sum_s += difference(more_s, latency_s);
 }
 
-static struct cost_shape plan_itself(struct costing *costing, const struct plan *plan,
-                                     uint32_t root, double bytes)
+static void ring_add(struct costing *costing, struct cost_table *table)
 {
-    struct cost_shape cost = {
-        .name = "plan", .root = root, .move_s = bytes * plan->s_per_byte};
-    for (uint32_t t = 0; t < plan->trees_count; t++)
-        plan_tree_cost(costing, plan, &plan->trees[t], bytes, &cost);
-    double sums_s = bytes * costing->sum_s * adds_most(costing);
-    cost.sum_s += fmax(0, sums_s - cost.move_s); /* beside the moving, but for this */
+    struct cost_shape cost = {.name = "ring"};
+    uint32_t n = costing->n, steps = (costing->op == PLAN_ALLREDUCE ? 2 : 1) * (n - 1);
+    struct step step;
+    if (!costing->ordered)
+        return;
+    step_begin(costing, &step);
+    for (uint32_t k = 0; k < n; k++)
+        step_edge(costing, k, (k + 1) % n, &step);
+    for (uint32_t k = 0; k < steps; k++)
+        step_add(costing, &step, costing->bytes / n,
+                 costing->op != PLAN_ALLGATHER && k < n - 1, k + 1 == steps, &cost);
+    shape_add(table, &cost);
+}
+
+/* The ranks that fold into others send to them, or get the result back. */
+static void fold_add(struct costing *costing, uint32_t folded, bool back,
+                     struct cost_shape *cost)
+{
+    struct step step;
+    step_begin(costing, &step);
+    for (uint32_t i = 0; i < folded; i++)
+        step_edge(costing, 2 * i + !back, 2 * i + back, &step);
+    if (folded)
+        step_add(costing, &step, costing->bytes, !back, back, cost);
+}
+
+/* One exchange of all that did not fold with the rank 2^k further. */
+static void exchange_add(struct costing *costing, uint32_t k, uint32_t folded,
+                         uint32_t count, bool sums, bool last, struct cost_shape *cost)
+{
+    struct step step;
+    step_begin(costing, &step);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t other = i ^ 1u << k;
+        step_edge(costing, i < folded ? 2 * i : i + folded,
+                  other < folded ? 2 * other : other + folded, &step);
+    }
+    step_add(costing, &step, ldexp(costing->bytes, -(int)k - 1), sums, last, cost);
+}
+
+static struct cost_shape halving_cost(struct costing *costing)
+{
+    struct cost_shape cost = {.name = "halving-doubling"};
+    uint32_t levels = 31u - (uint32_t)__builtin_clz(costing->n), count = 1u << levels;
+    uint32_t folded = costing->n - count;
+    fold_add(costing, folded, false, &cost);
+    for (uint32_t k = 0; costing->op != PLAN_ALLGATHER && k < levels; k++)
+        exchange_add(costing, k, folded, count, true,
+                     costing->op == PLAN_REDUCE_SCATTER && k + 1 == levels, &cost);
+    for (uint32_t k = levels; costing->op != PLAN_REDUCE_SCATTER && k-- > 0;)
+        exchange_add(costing, k, folded, count, false, k == 0 && !folded, &cost);
+    fold_add(costing, folded, true, &cost);
     return cost;
 }
 
-static tryst_status costing_init(struct costing *costing, struct overlay *overlay,
-                                 const struct plan *plan, double sum_bytes_per_s)
+/* The order is a ring: which of its ranks is the first decides which are near in the large steps. */
+static void halving_add(struct costing *costing, struct cost_table *table)
 {
-    uint32_t n = overlay->ranks_count;
+    struct cost_shape best = {.move_s = INFINITY};
+    uint32_t n = costing->n, firsts = n <= ROOTS_TRIED_MAX ? n : 1;
+    if ((n & (n - 1)) != 0 && costing->op != PLAN_ALLREDUCE)
+        return;
+    for (costing->first = 0; costing->first < firsts; costing->first++) {
+        struct cost_shape cost = halving_cost(costing);
+        if (cost_total_s(&cost) < cost_total_s(&best))
+            best = cost;
+    }
+    shape_add(table, &best);
+}
+
+/* ---- the table ---------------------------------------------------------------------------- */
+
+static void rates_find(struct costing *costing, struct cost_table *table)
+{
+    const struct graph *graph = costing->overlay->graph;
+    table->sums = (struct sum_rate){.bytes_per_s = INFINITY, .from = "given"};
+    for (uint32_t i = 0; i < costing->n; i++) {
+        struct sum_rate rate = {.bytes_per_s = table->sum_bytes_per_s, .from = "given"};
+        if (!(table->sum_bytes_per_s > 0))
+            rate = sum_rate_of(graph, graph->ranks[overlay_rank(costing->overlay, i)]);
+        costing->gamma[i] = 1 / rate.bytes_per_s;
+        if (i == 0 || rate.bytes_per_s < table->sums.bytes_per_s)
+            table->sums = rate;
+    }
+    costing->gamma_most = most_of(costing->gamma, costing->n);
+}
+
+static tryst_status costing_init(struct costing *costing, struct overlay *overlay,
+                                 const struct plan *plan, uint64_t bytes)
+{
+    uint32_t n = overlay->ranks_count, links = overlay->links_count;
+    size_t trees = plan->trees_count ? plan->trees_count : 1;
     struct arrays *arrays = &costing->arrays;
     *costing = (struct costing){
-        .overlay = overlay, .op = plan->op, .n = n, .sum_s = 1 / sum_bytes_per_s};
+        .overlay = overlay, .op = plan->op, .n = n, .bytes = (double)bytes};
+    costing->gamma = arrays_take(arrays, n, sizeof *costing->gamma);
     costing->parent = arrays_take(arrays, n, sizeof *costing->parent);
-    costing->round = arrays_take(arrays, n, sizeof *costing->round);
     costing->next_to = arrays_take(arrays, n, sizeof *costing->next_to);
-    costing->children = arrays_take(arrays, n, sizeof *costing->children);
+    costing->turns = arrays_take(arrays, n, sizeof *costing->turns);
+    costing->order = arrays_take(arrays, n, sizeof *costing->order);
+    costing->below = arrays_take(arrays, n, sizeof *costing->below);
+    costing->rounds = arrays_take(arrays, trees * n, sizeof *costing->rounds);
+    costing->last_round = arrays_take(arrays, trees, sizeof *costing->last_round);
+    costing->move = arrays_take(arrays, trees, sizeof *costing->move);
+    costing->sum = arrays_take(arrays, trees, sizeof *costing->sum);
+    costing->load = arrays_take(arrays, links, sizeof *costing->load);
+    costing->load_all = arrays_take(arrays, links, sizeof *costing->load_all);
     costing->adds = arrays_take(arrays, n, sizeof *costing->adds);
-    costing->load = arrays_take(arrays, overlay->links_count, sizeof *costing->load);
+    costing->adds_all = arrays_take(arrays, n, sizeof *costing->adds_all);
     return arrays->status;
+}
+
+static void shapes_add(struct costing *costing, uint32_t root, struct cost_table *table)
+{
+    for (uint32_t i = 0; i < costing->n; i++)
+        costing->next_to[i] = overlay_near(costing->overlay, i);
+    if (!has_all_roots(costing->op))
+        trees_add(costing, root, table);
+    if (costing->op != PLAN_BROADCAST && costing->op != PLAN_REDUCE) {
+        ring_add(costing, table);
+        halving_add(costing, table);
+    }
+}
+
+static tryst_status table_fill(struct costing *costing, const struct plan *plan,
+                               uint32_t root, struct err *err, struct cost_table *table)
+{
+    double ring;
+    tryst_status status =
+        plan_ring(costing->overlay, plan->op, root, err, &ring, costing->order);
+    if (status)
+        return status;
+    costing->ordered = isfinite(ring);
+    rates_find(costing, table);
+    table->shapes[0] = set_cost(costing, plan->trees, plan->trees_count);
+    table->shapes[0].name = "plan";
+    table->shapes[0].root = root;
+    table->shapes_count = 1;
+    table->wins = 0;
+    if (costing->n > 1)
+        shapes_add(costing, root, table);
+    for (uint32_t s = 1; s < table->shapes_count; s++)
+        if (cost_total_s(&table->shapes[s]) < cost_total_s(&table->shapes[table->wins]))
+            table->wins = s;
+    table->latency_unknown = costing->latency_unknown;
+    return TRYST_OK;
 }
 
 tryst_status plan_cost(struct overlay *overlay, const struct plan *plan, uint32_t root,
                        struct err *err, struct cost_table *table)
 {
     struct costing costing;
-    tryst_status status = costing_init(&costing, overlay, plan, table->sum_bytes_per_s);
-    if (status == TRYST_OK) {
-        neighbours_find(&costing);
-        table->shapes[0] = plan_itself(&costing, plan, root, (double)table->bytes);
-        table->shapes_count = 1;
-        table->wins = 0;
-        if (!has_all_roots(plan->op) && costing.n > 1)
-            shapes_cost(&costing, root, table);
-        for (uint32_t s = 1; s < table->shapes_count; s++)
-            if (cost_total_s(&table->shapes[s]) <
-                cost_total_s(&table->shapes[table->wins]))
-                table->wins = s;
-        table->latency_unknown = costing.latency_unknown;
-    }
+    tryst_status status = costing_init(&costing, overlay, plan, table->bytes);
+    status = status ? err_set(err, status, "cannot predict times: out of memory")
+                    : table_fill(&costing, plan, root, err, table);
     arrays_free(&costing.arrays);
-    return status ? err_set(err, status, "no memory to predict times") : TRYST_OK;
+    return status;
 }

@@ -1,41 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an operation of a given size takes: the plan against shapes that are made for small messages.
+ * Predicted times of an operation of a given size: the plan and its rivals.
  *
- * One idea (the α-β-γ model: Thakur, Rabenseifner, Gropp 2005): a tree takes the latency of its longest path (α), moves
- * bytes (β) and sums them (γ). A shape sends the whole message on round by round (a level, or for the binomial tree one
- * message of each sender): it moves it through the busiest link of each round, and then the rank with most messages of
- * that round adds them. The plan cuts it into slices: it moves it through its busiest link once, sums beside that, so that
- * only what its busiest rank sums longer counts, and each further level adds a slice's time (fill), and what the
- * first slice waits for its sums on the way up.
- * Invariant: of equal overlays and sizes the same wins; of equal times the first in the table.
+ * One idea (the α-β-γ model: Thakur, Rabenseifner, Gropp 2005): latency of the longest path (α), bytes moved (β) and
+ * summed (γ), with one rule for all trees, the plan's and the rivals'. Trees work in rounds. The message is cut into
+ * slices, a slice passes the rounds one after the other, and slices follow each other at the pace of the busiest link
+ * or of the rank that sums most:
+ *
+ *   time = latency + Z × Σ rounds (busiest link + most sums) + (S − Z) × max(busiest link, most sums, of all rounds)
+ *
+ * where Z is one slice of every tree. With Z = S that is the message sent round by round. The time falls with Z, so
+ * every shape is cut into the smallest slices that the dispatch cuts. A round is a level of the tree, or for a single
+ * tree also one message of each sender, the largest part of the tree first, whichever is sooner.
+ *
+ * Rings and recursive halving with doubling are steps between ranks that all send: each step takes what its busiest
+ * link takes, or its sums, or a slice's trip if that is longer; latencies and sums of a long step hide behind it.
+ *
+ *   ring              all-reduce 2(n − 1) steps of S/n, all-gather and reduce-scatter n − 1; in plan_ring's order
+ *   halving-doubling  Rabenseifner 2004: steps of S/2, S/4… between ranks 1, 2, 4… apart in that order, and back; of
+ *                     other n than powers of two the first ranks fold in pairs (all-reduce; the others have no such shape)
+ *
+ * Invariant: of equal overlays and sizes the same wins; of equal times the first in the table. A plan of one tree that is
+ * a rival's has its time.
  * Callers: tryst/topo.h's implementation; writers of plans; plan_told.c.
  */
 #ifndef TRYST_TOPOLOGY_PLAN_COST_H
 #define TRYST_TOPOLOGY_PLAN_COST_H
 
+#include "sum_rate.h"
 #include "topology/plan/plan.h"
 
-#define COST_SHAPES_MAX 6
-/* 1/γ where nobody says: float32 from memory, one core: test_plan_cost prints what this machine has. */
-#define COST_SUM_BYTES_PER_S 7e9
+#define COST_SHAPES_MAX 9
 
 struct cost_shape {
-    const char *name; /* "plan", "flat", "binomial", "binary", "4-ary", "two-level" */
-    uint32_t root;    /* a member */
+    const char
+        *name;     /* "plan", "flat", "chain", "binomial", "binary", "4-ary", "two-level",
+                         "ring", "halving-doubling" */
+    bool rooted;   /* a tree */
+    uint32_t root; /* a member */
     double latency_s, move_s, sum_s, fill_s;
 };
 
 struct cost_table {
-    uint64_t bytes;         /* 0: nobody asked */
-    double sum_bytes_per_s; /* 1/γ; INFINITY: for nothing */
+    uint64_t bytes; /* 0: no prediction */
+    double
+        sum_bytes_per_s; /* 1/γ of every rank, INFINITY: for nothing; 0: by what it sits on */
+    struct sum_rate sums; /* result: the slowest rank's rate */
     uint32_t shapes_count, wins;
     bool latency_unknown; /* of some link: it counts as 0 */
     struct cost_shape shapes[COST_SHAPES_MAX];
 };
 
-/** Fills the table for table->bytes and its rate of sums; all-gather and reduce-scatter have the plan alone. Reads
- *  of the plan its operation, trees and time. TRYST_E_NOMEM. */
+/** Fills the table for table->bytes and its rate of sums. Reads of the plan its operation and trees. TRYST_E_NOMEM. */
 tryst_status plan_cost(struct overlay *overlay, const struct plan *plan, uint32_t root,
                        struct err *err, struct cost_table *table);
 

@@ -201,17 +201,22 @@ static void costs_write(const struct plan_report *report, struct text *text)
     bytes_write(text, costs->bytes);
     text_addf(text, ": %s wins%s\n", costs->shapes[costs->wins].name,
               costs->latency_unknown ? " (latencies that are unknown count as 0)" : "");
+    if (plan_op_sums(report->plan->op)) {
+        text_add(text, "    sums at ");
+        sum_rate_explain(text, &costs->sums);
+        text_add(text, " (--sum-rate)\n");
+    }
     for (uint32_t s = 0; s < costs->shapes_count; s++) {
         const struct cost_shape *shape = &costs->shapes[s];
-        text_addf(text, "    %-10s", shape->name);
+        text_addf(text, "    %-17s", shape->name);
         time_write(text, "", cost_total_s(shape));
         time_write(text, " = latency ", shape->latency_s);
         time_write(text, " + moving ", shape->move_s);
         if (shape->sum_s > 0)
             time_write(text, " + summing ", shape->sum_s);
-        if (s == 0)
+        if (shape->fill_s > 0)
             time_write(text, " + filling ", shape->fill_s);
-        else
+        if (s > 0 && shape->rooted)
             text_addf(text, ", root %s", member_name(report, shape->root));
         text_add(text, "\n");
     }

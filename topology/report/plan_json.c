@@ -112,8 +112,11 @@ static void costs_write(const struct plan_report *report, struct text *text)
     text_addf(text, ",\n \"size_bytes\": %llu, \"wins\": \"%s\", \"latency_known\": %s",
               (unsigned long long)costs->bytes, costs->shapes[costs->wins].name,
               costs->latency_unknown ? "false" : "true");
-    if (plan_op_sums(report->plan->op))
-        number_write(text, "sum_gb_per_s", costs->sum_bytes_per_s / 1e9);
+    if (plan_op_sums(report->plan->op)) {
+        number_write(text, "sum_gb_per_s", costs->sums.bytes_per_s / 1e9);
+        text_add(text, ", \"sum_rate_from\": ");
+        text_add_json(text, costs->sums.from);
+    }
     text_add(text, ",\n \"predicted\": [");
     for (uint32_t s = 0; s < costs->shapes_count; s++) {
         const struct cost_shape *shape = &costs->shapes[s];

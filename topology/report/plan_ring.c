@@ -29,6 +29,7 @@ struct ring {
     bool closed, backwards;
     double factor;
     uint32_t *order, *scratch;
+    uint32_t *best;   /* the best order so far; NULL: not wanted */
     double *distance; /* n × n; INFINITY: no edge */
     double *load;     /* by overlay link: edges × shares */
     double *trial;
@@ -105,6 +106,15 @@ static struct merit order_load(const struct ring *ring, const uint32_t *order,
     return merit_of(ring, load);
 }
 
+static void order_keep(struct ring *ring, double s_per_byte, double *best)
+{
+    if (s_per_byte >= *best)
+        return;
+    *best = s_per_byte;
+    if (ring->best)
+        memcpy(ring->best, ring->order, ring->n * sizeof *ring->best);
+}
+
 /* ---- all orders --------------------------------------------------------------------------- */
 
 /* Loads of the first k edges stand in load[k × links]; orders that are no better already are left. */
@@ -120,7 +130,7 @@ static void orders_try(struct ring *ring, uint32_t k, double *loads, double *bes
         memcpy(ring->trial, load, links * sizeof *load);
         if (ring->closed)
             edge_load(ring, at, ring->order[0], 1, ring->trial);
-        *best = fmin(*best, merit_of(ring, ring->trial).s_per_byte);
+        order_keep(ring, merit_of(ring, ring->trial).s_per_byte, best);
         return;
     }
     for (uint32_t i = k + 1; i < ring->n; i++) {
@@ -340,10 +350,10 @@ static void orders_search(struct ring *ring, double *best_p)
     *best_p = INFINITY;
     memcpy(ring->scratch, ring->order, bytes);
     if (order_holds(ring, ring->order))
-        *best_p = order_improve(ring, LINKS_LOOKED_MAX);
+        order_keep(ring, order_improve(ring, LINKS_LOOKED_MAX), best_p);
     memcpy(ring->order, ring->scratch, bytes);
     if (order_nearest(ring, ring->order))
-        *best_p = fmin(*best_p, order_improve(ring, LINKS_LOOKED_MAX));
+        order_keep(ring, order_improve(ring, LINKS_LOOKED_MAX), best_p);
 }
 
 /* ---- the whole ---------------------------------------------------------------------------- */
@@ -371,14 +381,16 @@ static bool ring_open(struct ring *ring, uint32_t root)
 }
 
 tryst_status plan_ring(struct overlay *overlay, enum plan_op op, uint32_t root,
-                       struct err *err, double *s_per_byte_p)
+                       struct err *err, double *s_per_byte_p, uint32_t *order)
 {
     double n = overlay->ranks_count, best = INFINITY;
     bool chain = op == PLAN_BROADCAST || op == PLAN_REDUCE;
-    struct ring ring = {.overlay = overlay, .n = overlay->ranks_count};
+    struct ring ring = {.overlay = overlay, .n = overlay->ranks_count, .best = order};
     tryst_status status = TRYST_OK;
     ring.closed = !chain;
     ring.backwards = op == PLAN_REDUCE;
+    for (uint32_t i = 0; order && i < ring.n; i++)
+        order[i] = i;
     ring.factor = chain ? 1 : (op == PLAN_ALLREDUCE ? 2 : 1) * (n - 1) / n;
     if (ring.n > 1) {
         if (!ring_open(&ring, root))

@@ -18,8 +18,9 @@
 #include "topology/plan/plan.h"
 
 /** Seconds per byte of the best ring found; INFINITY where there is none (for more than eight ranks: none was found),
- *  and for a rank alone. `root` counts for broadcast and reduce. TRYST_E_NOMEM. */
+ *  and for a rank alone. `root` counts for broadcast and reduce. `order` (NULL: not wanted) has room for all ranks and
+ *  receives them in the ring's order, or by number without a ring. TRYST_E_NOMEM. */
 tryst_status plan_ring(struct overlay *overlay, enum plan_op op, uint32_t root,
-                       struct err *err, double *s_per_byte_p);
+                       struct err *err, double *s_per_byte_p, uint32_t *order);
 
 #endif

@@ -44,7 +44,7 @@ static tryst_status numbers_check(const json_t *item, const char *what,
         if (status != TRYST_OK)
             return status;
         if (!told_near(said, right))
-            return err_set(err, TRYST_E_INVALID, "%s: \"%s\" is %.17g, not %.17g", what,
+            return err_set(err, TRYST_E_INVALID, "%s: \"%s\" is %.12g, not %.12g", what,
                            numbers[k].member, right, said);
     }
     return TRYST_OK;
@@ -137,28 +137,42 @@ static tryst_status table_check(const struct cost_table *table, const json_t *do
     return TRYST_OK;
 }
 
+static tryst_status rate_check(const struct sum_rate *rate, const json_t *document,
+                               struct err *err)
+{
+    const struct number number = {"sum_gb_per_s", rate->bytes_per_s / 1e9};
+    if (!word_is(document, "sum_rate_from", rate->from))
+        return err_set(err, TRYST_E_INVALID, "\"sum_rate_from\" must be \"%s\"",
+                       rate->from);
+    return numbers_check(document, "summing", &number, 1, err);
+}
+
 static tryst_status sizes_check(struct overlay *overlay, const struct plan *plan,
                                 uint32_t root, const json_t *document, struct err *err)
 {
     const json_t *size = json_object_get(document, "size_bytes");
     const json_t *rate = json_object_get(document, "sum_gb_per_s");
+    bool sums = plan_op_sums(plan->op);
     if (!json_is_integer(size) || json_integer_value(size) < 1)
         return err_set(err, TRYST_E_INVALID,
                        "\"size_bytes\" must be a whole number of 1 and up");
-    if (plan_op_sums(plan->op) && !(json_number_value(rate) > 0))
+    if (sums && !(json_number_value(rate) > 0))
         return err_set(err, TRYST_E_INVALID, "\"sum_gb_per_s\" must be above 0");
+    bool given = sums && word_is(document, "sum_rate_from", "given");
     struct cost_table table = {.bytes = (uint64_t)json_integer_value(size),
                                .sum_bytes_per_s =
-                                   rate ? json_number_value(rate) * 1e9 : INFINITY};
+                                   given ? json_number_value(rate) * 1e9 : 0};
     tryst_status status = plan_cost(overlay, plan, root, err, &table);
+    if (status == TRYST_OK && sums)
+        status = rate_check(&table.sums, document, err);
     return status == TRYST_OK ? table_check(&table, document, err) : status;
 }
 
 tryst_status plan_told_verify(struct overlay *overlay, const struct plan *plan,
                               uint32_t root, const json_t *document, struct err *err)
 {
-    static const char *const sized[] = {"size_bytes", "sum_gb_per_s", "wins",
-                                        "latency_known", "predicted"};
+    static const char *const sized[] = {"size_bytes", "sum_gb_per_s",  "sum_rate_from",
+                                        "wins",       "latency_known", "predicted"};
     const json_t *steps = json_object_get(document, "simplified");
     tryst_status status = steps ? steps_check(plan, steps, err) : TRYST_OK;
     bool any = false;

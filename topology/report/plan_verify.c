@@ -217,7 +217,7 @@ static tryst_status tree_check(struct verify *verify, json_t *tree, const char *
     if (status != TRYST_OK)
         return status;
     if (!(share > 0 && share <= 1 + NEAR))
-        return WRONG(verify, "%s: its share is %.17g: it must be above 0, and at most 1",
+        return WRONG(verify, "%s: its share is %.12g: it must be above 0, and at most 1",
                      what, share);
     if (!whole_get(json_object_get(tree, "root"), verify->n, &root))
         return WRONG(verify, "%s: \"root\" must be the number of a rank", what);
@@ -245,8 +245,8 @@ static tryst_status tree_check(struct verify *verify, json_t *tree, const char *
         status = told_number(tree, what, "bandwidth_gbit_per_s", verify->err, &bandwidth);
         if (status == TRYST_OK && !told_near(bandwidth, share / time))
             return WRONG(verify,
-                         "%s: its bandwidth is %.17g Gbit/s (its share of the "
-                         "plan's), not %.17g",
+                         "%s: its bandwidth is %.12g Gbit/s (its share of the "
+                         "plan's), not %.12g",
                          what, share / time, bandwidth);
     }
     verify->share[root] += share;
@@ -284,13 +284,13 @@ static tryst_status trees_check(struct verify *verify, double time)
                 return WRONG(verify, "%s: its root is %u", what, root);
         }
         if (all_roots && !told_near(verify->share[r], 1))
-            return WRONG(verify, "the shares of root %u sum to %.17g, not to 1", r,
+            return WRONG(verify, "the shares of root %u sum to %.12g, not to 1", r,
                          verify->share[r]);
     }
     for (uint32_t r = 0; r < verify->n; r++)
         sum += verify->share[r];
     if (!all_roots && !told_near(sum, 1))
-        return WRONG(verify, "the shares sum to %.17g, not to 1", sum);
+        return WRONG(verify, "the shares sum to %.12g, not to 1", sum);
     return TRYST_OK;
 }
 
@@ -316,10 +316,10 @@ static tryst_status link_check(struct verify *verify, json_t *item, uint32_t l,
     if (status != TRYST_OK)
         return status;
     if (fabs(load - verify->load[l]) > NEAR * fmax(1, verify->load[l]))
-        return WRONG(verify, "%s: its load is %.17g, not %.17g", what, verify->load[l],
+        return WRONG(verify, "%s: its load is %.12g, not %.12g", what, verify->load[l],
                      load);
     if (!(weight >= 0 && weight <= 1 + NEAR))
-        return WRONG(verify, "%s: its price is %.17g: it must be 0 to 1", what, weight);
+        return WRONG(verify, "%s: its price is %.12g: it must be 0 to 1", what, weight);
     verify->price[l] = weight / verify->overlay->capacity[l];
     verify->time = fmax(verify->time,
                         verify->load[l] / verify->overlay->capacity[l] * BYTES_PER_GBIT);
@@ -340,7 +340,7 @@ static tryst_status links_check(struct verify *verify)
             return status;
     }
     if (verify->overlay->links_count && !told_near(weights, 1))
-        return WRONG(verify, "the prices sum to %.17g, not to 1", weights);
+        return WRONG(verify, "the prices sum to %.12g, not to 1", weights);
     return TRYST_OK;
 }
 
@@ -386,7 +386,7 @@ static tryst_status said_check(const struct verify *verify, const char *member,
         return status;
     if (told_near(said, right) || fabs(said - right) <= 1e-12 * verify->time)
         return TRYST_OK;
-    return WRONG(verify, "\"%s\" is %.17g, not %.17g", member, right, said);
+    return WRONG(verify, "\"%s\" is %.12g, not %.12g", member, right, said);
 }
 
 static tryst_status numbers_check(struct verify *verify)
@@ -403,10 +403,10 @@ static tryst_status numbers_check(struct verify *verify)
     told_number(verify->root, "", "lower_bound_s_per_gbit", verify->err, &bound);
     status = told_number(verify->root, "", "gap", verify->err, &gap);
     if (status == TRYST_OK && fabs(gap - plan_gap(time, bound)) > NEAR)
-        return WRONG(verify, "\"gap\" is %.17g, not %.17g", plan_gap(time, bound), gap);
+        return WRONG(verify, "\"gap\" is %.12g, not %.12g", plan_gap(time, bound), gap);
     if (status == TRYST_OK)
         status = plan_ring(verify->overlay, verify->op, verify->plan_root, verify->err,
-                           &verify->ring);
+                           &verify->ring, NULL);
     if (status == TRYST_OK)
         status = said_check(verify, "ring_s_per_gbit", verify->ring * BYTES_PER_GBIT);
     return status;

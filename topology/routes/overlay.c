@@ -388,6 +388,11 @@ void overlay_close(struct overlay *overlay)
     mem_free(overlay);
 }
 
+uint32_t overlay_rank(const struct overlay *overlay, uint32_t i)
+{
+    return overlay->own->members[i];
+}
+
 /* `count` zeroed items for each pointer. */
 static void rooms_make(struct overlay_private *own, void *const *rooms,
                        size_t rooms_count, size_t count, size_t item_bytes)

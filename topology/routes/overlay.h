@@ -37,4 +37,7 @@ tryst_status overlay_open_pair(const struct graph *graph, uint32_t from, uint32_
                                struct err *err, struct overlay **overlay_p);
 void overlay_close(struct overlay *overlay);
 
+/** The rank number of a member. */
+uint32_t overlay_rank(const struct overlay *overlay, uint32_t i);
+
 #endif

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How fast ranks sum; see sum_rate.h. */
+#include "sum_rate.h"
+
+#include <string.h>
+
+#define PASSES 3 /* two reads and a write */
+
+/* NVIDIA's data sheets: the memory rate of each model, and its NVLinks one way where these identify the model. The first
+ * row whose name is part of the GPU's label applies; without a label, the first whose NVLinks the GPU reaches. */
+static const struct gpu_row {
+    const char *model;
+    double memory_gb_per_s, nvlink_gb_per_s;
+} gpu_rows[] = {
+    {"B200", 8000, 900},
+    {"GH200", 4000, 0},
+    {"H200", 4800, 0},
+    {"H100 NVL", 3900, 0},
+    {"H100 PCIe", 2000, 0},
+    {"H100", 3350, 450},
+    {"A100 80GB PCIe", 1935, 0},
+    {"A100-SXM4-80GB", 2039, 0},
+    {"A100", 1555, 300},
+    {"V100", 900, 150},
+    {"L40S", 864, 0},
+    {"L4", 300, 0},
+    {"A10", 600, 0},
+    {"T4", 300, 0},
+};
+/* A model that no row names: as the slowest of the list. */
+static const struct gpu_row gpu_unknown = {"GPU of unknown model", 300, 0};
+
+static double nvlinks_gb_per_s(const struct graph *graph, uint32_t gpu)
+{
+    double sum = 0;
+    for (uint32_t i = graph->out_first[gpu]; i < graph->out_first[gpu + 1]; i++) {
+        const struct graph_link *link = &graph->links[graph->out_next[i]];
+        if (link->kind == WIRE_NVLINK && link->bytes_per_s.value > 0)
+            sum += link->bytes_per_s.value / 1e9;
+    }
+    return sum;
+}
+
+static const struct gpu_row *gpu_row_of(const struct graph *graph, uint32_t gpu)
+{
+    const char *label = graph->nodes[gpu].label;
+    double nvlinks = nvlinks_gb_per_s(graph, gpu);
+    for (size_t k = 0; k < sizeof gpu_rows / sizeof *gpu_rows; k++) {
+        const struct gpu_row *row = &gpu_rows[k];
+        if (label ? strstr(label, row->model) != NULL
+                  : row->nvlink_gb_per_s > 0 && nvlinks >= 0.99 * row->nvlink_gb_per_s)
+            return row;
+    }
+    return &gpu_unknown;
+}
+
+struct sum_rate sum_rate_of(const struct graph *graph, uint32_t node)
+{
+    while (node != GRAPH_NONE && graph->nodes[node].kind != NODE_GPU)
+        node = graph->nodes[node].parent;
+    if (node == GRAPH_NONE)
+        return (struct sum_rate){.bytes_per_s = SUM_CORE_BYTES_PER_S, .from = "core"};
+    const struct gpu_row *row = gpu_row_of(graph, node);
+    return (struct sum_rate){.bytes_per_s = row->memory_gb_per_s * 1e9 / PASSES,
+                             .from = row->model,
+                             .by_nvlinks =
+                                 row != &gpu_unknown && !graph->nodes[node].label};
+}
+
+void sum_rate_explain(struct text *text, const struct sum_rate *rate)
+{
+    double gigabytes = rate->bytes_per_s / 1e9;
+    text_addf(text, "%.4g GB/s a rank: ", gigabytes);
+    if (strcmp(rate->from, "given") == 0)
+        text_add(text, "as given");
+    else if (strcmp(rate->from, "core") == 0)
+        text_add(text, "one core, float32 from memory, measured");
+    else
+        text_addf(text, "%s%s, a third of its memory's %.4g GB/s, %s", rate->from,
+                  rate->by_nvlinks ? " (by its NVLinks)" : "", gigabytes * PASSES,
+                  rate->from == gpu_unknown.model ? "assumed" : "NVIDIA's data sheet");
+}
