@@ -96,8 +96,8 @@ const char *config_environment(enum config_id id); /* "TRYST_WINDOW_BYTES" */
 int config_visit(const struct config *config,
                  int (*fn)(void *arg, const tryst_config_item *item), void *arg);
 
-/* One row by its name in either form, as config_visit shows it; false for an unknown name. Strings are
- * valid until the value is set again or the config closed. */
+/* One row by its name in either form, as config_visit shows it; false for an unknown
+ * name. Strings are valid until the value is set again or the config closed. */
 bool config_find(const struct config *config, const char *name,
                  tryst_config_item *item_p);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs of callers, of any version (tryst/sized.h), with the sentence for those that are refused.
+/* Structs of callers, of any version (tryst/sized.h), with the sentence for those that
+ * are refused.
  *
- * One idea: only these functions and sized.h compare a struct_size. Invariant: a refusal changes
- * nothing but `err`. */
+ * One idea: only these functions and sized.h compare a struct_size. Invariant: a refusal
+ * changes nothing but `err`. */
 #ifndef TRYST_CORE_PARAMS_H
 #define TRYST_CORE_PARAMS_H
 
@@ -11,13 +12,13 @@
 #include "err.h"
 #include "tryst/sized.h"
 
-/* Copy the input struct `from` (NULL: all defaults) to `to`, this version's of `bytes` bytes. `name` is
- * the type's, for the sentence. Returns TRYST_OK or TRYST_E_INVALID. */
+/* Copy the input struct `from` (NULL: all defaults) to `to`, this version's of `bytes`
+ * bytes. `name` is the type's, for the sentence. Returns TRYST_OK or TRYST_E_INVALID. */
 tryst_status params_read(void *to, size_t bytes, const void *from, const char *name,
                          struct err *err);
 
-/* Check the struct_size of an output struct (NULL is allowed) before the call changes anything.
- * Returns TRYST_OK or TRYST_E_INVALID. */
+/* Check the struct_size of an output struct (NULL is allowed) before the call changes
+ * anything. Returns TRYST_OK or TRYST_E_INVALID. */
 tryst_status params_check_output(const void *to, const char *name, struct err *err);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file device.h
- *  Devices that have memory of their own, for code that sees Tryst and no driver. Library: libtryst.
+ *  Devices that have memory of their own, for code that sees Tryst and no driver.
+ *  Library: libtryst.
  *
  *  A device has *streams*, in which work is done in order, and *events*, which mark places in them.
  *  Work is queued and not waited for; whoever must know asks an event (tryst_event_test), or lets
@@ -71,7 +72,8 @@ TRYST_API tryst_status tryst_device_describe(const tryst_device *device,
  *  driver's own words, valid until its next one that fails. "" for NULL. */
 TRYST_API const char *tryst_device_error(const tryst_device *device);
 
-/** A stream that waits for no other by itself. `urgent`: its work goes before that of others.
+/** A stream that waits for no other by itself. `urgent`: its work goes before that of
+ *  others.
  *  Owns:    the caller closes `*stream_p`.
  *  Returns: TRYST_OK, TRYST_E_NOMEM (the device's), TRYST_E_SYSTEM */
 TRYST_API tryst_status tryst_stream_open(const tryst_device *device, bool urgent,

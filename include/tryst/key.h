@@ -11,8 +11,9 @@
  *  consuming one; prefixes are compared by whole path components. The step is not part of
  *  the key.
  *
- *  An edge is one or more bytes, any but ';' and zero: spaces, '/' and UTF-8 are allowed, and
- *  nothing is interpreted. Its longest is what leaves the whole key within TRYST_KEY_MAX.
+ *  An edge is one or more bytes, any but ';' and zero: spaces, '/' and UTF-8 are allowed,
+ *  and nothing is interpreted. Its longest is what leaves the whole key within
+ *  TRYST_KEY_MAX.
  */
 #ifndef TRYST_KEY_H
 #define TRYST_KEY_H
@@ -72,7 +73,7 @@ TRYST_API tryst_status tryst_key_parse(const char *key, tryst_parsed_key *parsed
  *           TRYST_E_INVALID  a rank is out of range, `edge` is empty or holds ';', a prefix
  *                            does not end with its task, the key is longer than
  *                            TRYST_KEY_MAX, or `capacity` is too small (TRYST_KEY_MAX + 1
- *                            always suffices; an edge and prefixes under 256 bytes each fit)
+ *                            always suffices; an edge and prefixes under 256 bytes fit)
  *           TRYST_E_FORKED
  */
 TRYST_API tryst_status tryst_key_build(const tryst_group *group, int src_rank,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file live.h
- *  The live page: what a rank is doing, for observers outside (tryst-info --live). Library: libtryst.
+ *  The live page: what a rank is doing, for observers outside (tryst-info --live).
+ *  Library: libtryst.
  *
  *  Each context maps a memfd from tryst_group_open to tryst_group_close and writes into it as it
  *  goes, so it can be read when the process makes no progress, sits in a kernel call or is stopped.

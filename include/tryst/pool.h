@@ -8,10 +8,11 @@
  *  after TensorFlow's BFCAllocator). Every region is registered with the pool's context, so tensors
  *  in it travel without a copy.
  *
- *  Streams: tryst_pool_free_after gives memory back that work queued in a stream may still use. The same
- *  stream gets it again at once (tryst_pool_alloc_on), others when that work is done. Nothing waits. Where
- *  further streams use a piece, tryst_pool_use tells of each; tryst_pool_test says, by events and without
- *  synchronising anything, whether it can be read now.
+ *  Streams: tryst_pool_free_after gives memory back that work queued in a stream may
+ *  still use. The same stream gets it again at once (tryst_pool_alloc_on), others when
+ *  that work is done. Nothing waits. Where further streams use a piece, tryst_pool_use
+ *  tells of each; tryst_pool_test says, by events and without synchronising anything,
+ *  whether it can be read now.
  *
  *  Thread: any, all functions. Blocks: only where a region is made or given back, as the driver likes;
  *  so ask for what a step needs before it (or reserve: allocate and free it once).
@@ -42,8 +43,9 @@ typedef struct tryst_pool_params {
     const char *name;      /**< for messages, copied; NULL: "pool" */
     uint64_t limit_bytes;  /**< of all regions together; 0: what there is */
     uint64_t region_bytes; /**< of the first; doubled for each that stands; 0: 2 MiB */
-    /** Each region that was made (true) or will be given back (false); may be NULL. Runs in the call that makes
-     *  or gives it back, under the pool's lock: it must not call the pool. */
+    /** Each region that was made (true) or will be given back (false); may be NULL. Runs
+     *  in the call that makes or gives it back, under the pool's lock: it must not call
+     *  the pool. */
     void (*region_fn)(void *arg, void *data, size_t bytes, bool made);
     void *region_arg;
 } tryst_pool_params;
@@ -70,14 +72,16 @@ TRYST_API uint64_t tryst_pool_close(tryst_pool *pool);
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (0 bytes), TRYST_E_SYSTEM (the device's failure) */
 TRYST_API tryst_status tryst_pool_alloc(tryst_pool *pool, size_t bytes, void **data_p,
                                         char *error, size_t capacity);
-/** The same for use in `stream` alone, or by what comes after it. Statuses as tryst_pool_alloc. */
+/** The same for use in `stream` alone, or by what comes after it. Statuses as
+ *  tryst_pool_alloc. */
 TRYST_API tryst_status tryst_pool_alloc_on(tryst_pool *pool, void *stream, size_t bytes,
                                            void **data_p, char *error, size_t capacity);
 
 /** Give back what nothing uses any more.
  *  Returns: TRYST_OK, TRYST_E_INVALID (no piece of this pool, or not out) */
 TRYST_API tryst_status tryst_pool_free(tryst_pool *pool, void *data);
-/** Give back what work queued in `stream` so far may still use. Statuses as tryst_pool_free. */
+/** Give back what work queued in `stream` so far may still use. Statuses as
+ *  tryst_pool_free. */
 TRYST_API tryst_status tryst_pool_free_after(tryst_pool *pool, void *stream, void *data);
 
 /** Work that is queued in `stream` by now reads or writes a piece that is out. Whoever puts it later,

@@ -3,24 +3,26 @@
  *  Structs that grow: one rule for all of Tryst's headers. Header-only; for libtryst,
  *  libtryst_pipeline, and stages of the caller's own (tryst/stage.h).
  *
- *  A struct of Tryst begins with `size_t struct_size`. Later versions append fields and never move
- *  one, so programs and libraries of different versions work together:
+ *  A struct of Tryst begins with `size_t struct_size`. Later versions append fields and
+ *  never move one, so programs and libraries of different versions work together:
  *
- *   input     The caller sets struct_size to sizeof. The library takes a shorter struct (a program
- *             of an earlier version) as if the missing fields were zero, and a longer one (of a
- *             later version) if the fields that this library does not know are zero. Anything else
- *             is TRYST_E_INVALID, as is a size below sizeof(size_t) or above TRYST_SIZED_MAX.
- *   output    The caller sets struct_size to sizeof before the call. The library writes that many
- *             bytes at most, zeroes fields of a later version, and leaves struct_size unchanged. A size
- *             outside the same two bounds is TRYST_E_INVALID.
- *   callback  The library sets struct_size in what it hands to callbacks, and in what it allocates:
- *             a field of a later header exists if TRYST_SIZED_HAS is true.
+ *   input     The caller sets struct_size to sizeof. The library takes a shorter struct
+ *             (a program of an earlier version) as if the missing fields were zero, and a
+ *             longer one (of a later version) if the fields that this library does not
+ *             know are zero. Anything else is TRYST_E_INVALID, as is a size below
+ *             sizeof(size_t) or above TRYST_SIZED_MAX.
+ *   output    The caller sets struct_size to sizeof before the call. The library writes
+ *             that many bytes at most, zeroes fields of a later version, and leaves
+ *             struct_size unchanged. A size outside the same two bounds is
+ *             TRYST_E_INVALID.
+ *   callback  The library sets struct_size in what it hands to callbacks, and in what it
+ *             allocates: a field of a later header exists if TRYST_SIZED_HAS is true.
  *
- *  Tables of functions (tryst_stage_ops) and tryst_stage_info, which a caller's struct contains, are
- *  inputs with a higher lower bound: all fields of version 0.1.
+ *  Tables of functions (tryst_stage_ops) and tryst_stage_info, which a caller's struct
+ *  contains, are inputs with a higher lower bound: all fields of version 0.1.
  *
- *  Structs without struct_size never change: tryst_view, tryst_layers, tryst_stage, and the
- *  elements of arrays (tryst_action, tryst_span, tryst_place_pair, …). The structs of
+ *  Structs without struct_size never change: tryst_view, tryst_layers, tryst_stage, and
+ *  the elements of arrays (tryst_action, tryst_span, tryst_place_pair, …). The structs of
  *  tryst/live.h have a layout number.
  */
 #ifndef TRYST_SIZED_H
@@ -50,15 +52,15 @@ static inline bool tryst_sized_is_set(const void *sized)
     return bytes >= sizeof bytes && bytes <= TRYST_SIZED_MAX;
 }
 
-/** True if the struct_size of `sized` is this version's, `bytes`: it needs no conversion. */
+/** True if the struct_size of `sized` is this version's, `bytes`: nothing to convert. */
 static inline bool tryst_sized_is_current(const void *sized, size_t bytes)
 {
     return tryst_sized_bytes(sized) == bytes;
 }
 
-/** Copy an input struct of any version to `to`, this version's of `to_bytes`; missing fields become
- *  zero. `from` NULL: all of them. Returns false, and changes nothing, for a struct_size out of
- *  bounds and where a field that this version does not know is set. */
+/** Copy an input struct of any version to `to`, this version's of `to_bytes`; missing
+ *  fields become zero. `from` NULL: all of them. Returns false, and changes nothing, for
+ *  a struct_size out of bounds and for a set field that this version does not know. */
 static inline bool tryst_sized_read(void *to, size_t to_bytes, const void *from)
 {
     const size_t bytes = from ? tryst_sized_bytes(from) : sizeof(size_t);
@@ -75,8 +77,8 @@ static inline bool tryst_sized_read(void *to, size_t to_bytes, const void *from)
     return true;
 }
 
-/** `from` itself where its struct_size is this version's, `bytes`; else a copy in `room`, as by
- *  tryst_sized_read. NULL where that refuses. */
+/** `from` itself where its struct_size is this version's, `bytes`; else a copy in `room`,
+ *  as by tryst_sized_read. NULL where that refuses. */
 static inline const void *tryst_sized_view(const void *from, void *room, size_t bytes)
 {
     if (from && tryst_sized_is_current(from, bytes))
@@ -84,8 +86,8 @@ static inline const void *tryst_sized_view(const void *from, void *room, size_t 
     return tryst_sized_read(room, bytes, from) ? room : NULL;
 }
 
-/** Copy `from`, this version's of `from_bytes`, to an output struct of any version. Returns false,
- *  and changes nothing, for a struct_size out of bounds. */
+/** Copy `from`, this version's of `from_bytes`, to an output struct of any version.
+ *  Returns false, and changes nothing, for a struct_size out of bounds. */
 static inline bool tryst_sized_write(void *to, const void *from, size_t from_bytes)
 {
     const size_t bytes = tryst_sized_bytes(to);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file stage.h
- *  Stages: the consecutive layers of a model that one rank computes. Library: libtryst_pipeline.
+ *  Stages: the consecutive layers of a model that one rank computes.
+ *  Library: libtryst_pipeline.
  *
  *  A stage is a table of functions (forward, backward, update, …) behind a base struct,
  *  so that the engine and the replay know nothing about models. `tryst_stage_open` builds
  *  the host stages of this library from a `tryst_model`; a stage of your own embeds
  *  `tryst_stage` as its first member and fills in the table. Its functions get works, and
- *  fill in costs, of any version: tryst_sized_view and tryst_sized_write (tryst/sized.h) bring
- *  them to the version that it was built for and back.
+ *  fill in costs, of any version: tryst_sized_view and tryst_sized_write (tryst/sized.h)
+ *  bring them to the version that it was built for and back.
  *
  *  The life of one micro-batch at one stage is one `tryst_stage_work`, whose fields the
  *  caller fills in as tensors appear:
@@ -83,8 +84,8 @@ typedef struct tryst_model {
 /** Read "mlp", "gpt" or "sleep:F_ms,B_ms" (decimals allowed) into `model->kind` and the
  *  sleep times; the other fields are left as they are.
  *
- *  Returns: TRYST_OK; or TRYST_E_CONFIG, or TRYST_E_INVALID for the struct_size of `model`, and a
- *           sentence in `error` (where capacity > 0).
+ *  Returns: TRYST_OK; or TRYST_E_CONFIG, or TRYST_E_INVALID for the struct_size of
+ *           `model`, and a sentence in `error` (where capacity > 0).
  */
 TRYST_API tryst_status tryst_model_parse(const char *text, tryst_model *model,
                                          char *error, size_t error_capacity);
@@ -314,8 +315,8 @@ typedef struct tryst_stage_params {
     /** Where the stage computes [host]. What is not host loads the module of that kind. */
     tryst_memory_kind memory;
     int32_t device; /**< ordinal [0] */
-    /** The device stage's code over its plain C kernels, in host memory (slow, and equal on
-     *  every machine). `memory` must be host. */
+    /** The device stage's code over its plain C kernels, in host memory (slow, and equal
+     *  on every machine). `memory` must be host. */
     bool reference;
     tryst_precision precision; /**< of a device stage; the host stages are F32 */
     /** Forward leaves only the layers' inputs in `saved`, and backward computes the rest

@@ -19,12 +19,12 @@
  *   - Calls are thread-safe. Nothing blocks but tryst_group_open, the waits, and the
  *     closes of a group and a context, and each of these has a deadline.
  *   - Structs begin with `struct_size`: set it with sizeof, in outputs too. Programs and
- *     libraries of different versions then work together, by the rule in tryst/sized.h. A zero
- *     field means its default; NULL for params means "all defaults". What callbacks receive is
- *     the library's, and may be longer than this header's.
- *   - Giving back has three words: `_close` what was opened (loaded, parsed, generated, fitted),
- *     `_release` a handle that operations may still use (operations, keys, registrations: the
- *     last user frees), `_free` memory. NULL is allowed in each.
+ *     libraries of different versions then work together, by the rule in tryst/sized.h. A
+ *     zero field means its default; NULL for params means "all defaults". What callbacks
+ *     receive is the library's, and may be longer than this header's.
+ *   - Giving back has three words: `_close` what was opened (loaded, parsed, generated,
+ *     fitted), `_release` a handle that operations may still use (operations, keys, registrations:
+ *     the last user frees), `_free` memory. NULL is allowed in each.
  *   - Progress is made by whoever waits, by tryst_progress, or by a background thread
  *     (TRYST_PROGRESS_THREAD=1). Where ranks answer each other with small tensors, a
  *     thread of the library acknowledges what a rank has received while it is elsewhere
@@ -63,8 +63,8 @@ TRYST_BEGIN_DECLS
 /** The version of these headers. */
 #define TRYST_VERSION \
     TRYST_VERSION_NUMBER(TRYST_VERSION_MAJOR, TRYST_VERSION_MINOR, TRYST_VERSION_PATCH)
-/** True if these headers are of that version or a later one; also in #if. Of the library that is
- *  loaded: tryst_version() >= TRYST_VERSION_NUMBER(major, minor, patch). */
+/** True if these headers are of that version or a later one; also in #if. Of the library
+ *  that is loaded: tryst_version() >= TRYST_VERSION_NUMBER(major, minor, patch). */
 #define TRYST_VERSION_AT_LEAST(major, minor, patch) \
     (TRYST_VERSION >= TRYST_VERSION_NUMBER(major, minor, patch))
 
@@ -155,8 +155,8 @@ TRYST_API int tryst_config_visit(const tryst_config *config,
                                  int (*fn)(void *arg, const tryst_config_item *item),
                                  void *arg);
 
-/** Read one setting by name, in either form ("window_bytes", "TRYST_WINDOW_BYTES"). Strings are
- *  valid until the setting is set again or the configuration closed.
+/** Read one setting by name, in either form ("window_bytes", "TRYST_WINDOW_BYTES").
+ *  Strings are valid until the setting is set again or the configuration closed.
  *
  *  Thread:  one at a time for a configuration. Never blocks.
  *  Returns: TRYST_OK, TRYST_E_INVALID, or TRYST_E_CONFIG (no such setting) */
@@ -244,8 +244,8 @@ TRYST_API tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **c
  */
 TRYST_API void tryst_close(tryst_ctx *ctx);
 
-/** The context's clock in nanoseconds (CLOCK_MONOTONIC): traces count in it. Deadlines and
- *  time-outs are relative to the call that takes them. */
+/** The context's clock in nanoseconds (CLOCK_MONOTONIC): traces count in it. Deadlines
+ *  and time-outs are relative to the call that takes them. */
 TRYST_API uint64_t tryst_now_ns(const tryst_ctx *ctx);
 
 /* ------------------------------------------------------------------------------------------- *
@@ -275,8 +275,8 @@ typedef struct tryst_group_params {
     size_t error_capacity;
 } tryst_group_params;
 
-/** Bring the ranks together: the group of all ranks of the job. One at a time for a context: after
- *  a close, or a failure, it may open another.
+/** Bring the ranks together: the group of all ranks of the job. One at a time for a
+ *  context: after a close, or a failure, it may open another.
  *
  *  With TRYST_SIZE=1, or no launcher, the group is this rank alone and nothing is contacted.
  *  Blocks:  until all ranks have come, or the deadline; not from a callback.
@@ -336,8 +336,9 @@ TRYST_API tryst_status tryst_group_peer(const tryst_group *group, int rank,
  *  Step
  * ------------------------------------------------------------------------------------------- */
 
-/** Open a scope for keys. Ids are equal on all ranks and increase, from any number (0 too) and
- *  with any gaps; several steps may be open. What peers sent for it before it was opened here has waited, within bounds.
+/** Open a scope for keys. Ids are equal on all ranks and increase, from any number (0
+ *  too) and with any gaps; several steps may be open. What peers sent for it before it
+ *  was opened here has waited, within bounds.
  *
  *  Returns: TRYST_OK, TRYST_E_INVALID (id not above the newest), TRYST_E_NOMEM,
  *           TRYST_E_FORKED, TRYST_E_CONTEXT
@@ -433,12 +434,13 @@ typedef tryst_status (*tryst_alloc_fn)(void *arg, tryst_tensor *tensor);
 typedef struct tryst_op_params {
     size_t struct_size;
     uint32_t flags;
-    /** Smaller is more urgent; the more urgent side wins. Ignored without TRYST_OP_PRIORITY in
-     *  `flags`. */
+    /** Smaller is more urgent; the more urgent side wins. Ignored without
+     *  TRYST_OP_PRIORITY in `flags`. */
     int32_t priority;
-    /** This long after the submission, cancel: the operation then ends with TRYST_E_DEADLINE as
-     *  soon as its buffer is the caller's again and the peer has agreed. Progress applies
-     *  deadlines: without a wait, tryst_progress or a background thread none passes. 0: none. */
+    /** This long after the submission, cancel: the operation then ends with
+     *  TRYST_E_DEADLINE as soon as its buffer is the caller's again and the peer has
+     *  agreed. Progress applies deadlines: without a wait, tryst_progress or a background
+     *  thread none passes. 0: none. */
     uint64_t deadline_ns;
     tryst_op_fn callback;
     void *arg;
@@ -453,8 +455,9 @@ typedef struct tryst_op_params {
  *  copied when they leave, but `tensor->data` stays the library's until the operation
  *  completes, which is when the consumer has all bytes.
  *
- *  Owns:    the bytes are the library's until completion; `key` and `*tensor` are copied. The
- *           caller releases `*op_p`; `op_p` NULL detaches at once, as tryst_op_release does.
+ *  Owns:    the bytes are the library's until completion; `key` and `*tensor` are copied.
+ *           The caller releases `*op_p`; `op_p` NULL detaches at once, as
+ *           tryst_op_release does.
  *  Thread:  any. Never blocks, never says "try again".
  *  Returns: TRYST_OK             submitted; the outcome arrives with the operation
  *           TRYST_E_KEY          does not parse, or its source is not this rank
@@ -594,8 +597,8 @@ TRYST_API int tryst_progress(tryst_ctx *ctx);
  *  tryst_progress has something to do, timers included. -1 in a forked child. */
 TRYST_API int tryst_event_fd(tryst_ctx *ctx);
 
-/** Prepare to sleep on tryst_event_fd: it becomes readable by anything that happens after this
- *  call, a submission on any thread included.
+/** Prepare to sleep on tryst_event_fd: it becomes readable by anything that happens after
+ *  this call, a submission on any thread included.
  *
  *  Thread:  any. Never blocks.
  *  Returns: TRYST_OK     sleep

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs of callers, of any version (tryst/sized.h), with the sentence for those that are refused. */
+/* Structs of callers, of any version (tryst/sized.h), with the sentence for those that
+ * are refused. */
 #ifndef PIPELINE_PARAMS_H
 #define PIPELINE_PARAMS_H
 
@@ -8,8 +9,8 @@
 #include <tryst/sized.h>
 #include <tryst/stage.h>
 
-/* Copy the input struct `from` (NULL: all defaults) to `to`, this version's of `bytes` bytes. `name` is
- * the type's, for the sentence. */
+/* Copy the input struct `from` (NULL: all defaults) to `to`, this version's of `bytes`
+ * bytes. `name` is the type's, for the sentence. */
 static inline tryst_status params_read(void *to, size_t bytes, const void *from,
                                        const char *name, char *error,
                                        size_t error_capacity)
@@ -30,7 +31,8 @@ static inline tryst_status params_read(void *to, size_t bytes, const void *from,
 #define PARAMS_HAS_ERROR(from, type) \
     ((from) && tryst_sized_is_set(from) && TRYST_SIZED_HAS(from, type, error_capacity))
 
-/* Why the table or the info of a stage, perhaps a caller's own, cannot be used; NULL where both can. */
+/* Why the table or the info of a stage, perhaps a caller's own, cannot be used; NULL
+ * where both can. */
 static inline const char *params_stage_reason(const tryst_stage *stage)
 {
     tryst_stage_ops ops;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs of libtryst of other versions (tryst/sized.h): today's program with a later library, and a later
- * program with today's. */
+/* Structs of libtryst of other versions (tryst/sized.h): today's program with a later
+ * library, and a later program with today's. */
 #include "support/sized_table.h"
 
 #include <tryst/pool.h>
@@ -31,7 +31,7 @@ static void ignore_log(void *arg, tryst_log_level level, const char *line)
     (void)line;
 }
 
-/* ---- inputs ------------------------------------------------------------------------------- */
+/* ---- inputs ------------------------------------------------------------------------ */
 
 static void open_fill(void *sized)
 {
@@ -147,7 +147,7 @@ static tryst_status place_call(void *sized)
     return tryst_topo_place(NULL, sized, devices, NULL, error, sizeof error);
 }
 
-/* ---- outputs ------------------------------------------------------------------------------ */
+/* ---- outputs ----------------------------------------------------------------------- */
 
 static tryst_status op_tensor_call(void *sized)
 {
@@ -248,7 +248,7 @@ static void test_structs(void **state)
     sized_check(rows, COUNT_OF(rows));
 }
 
-/* ---- what callbacks get ------------------------------------------------------------------- */
+/* ---- what callbacks get ------------------------------------------------------------ */
 
 static int config_seen(void *arg, const tryst_config_item *item)
 {
@@ -304,7 +304,7 @@ static void test_callbacks(void **state)
     tryst_op_release(ops[1]);
 }
 
-/* ---- what a refusal says, and reading one setting ----------------------------------------- */
+/* ---- what a refusal says, and reading one setting ---------------------------------- */
 
 static void test_sentences(void **state)
 {
@@ -375,7 +375,7 @@ static void test_version(void **state)
 #endif
 }
 
-/* ---- setup -------------------------------------------------------------------------------- */
+/* ---- setup ------------------------------------------------------------------------- */
 
 static void ops_open(void)
 {

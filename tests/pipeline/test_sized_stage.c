@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Structs of libtryst_pipeline of other versions (tryst/sized.h), as tests/api/test_sized.c has those of
- * libtryst; and stages of the caller's own whose table or info is of another version. */
+/* Structs of libtryst_pipeline of other versions (tryst/sized.h), as
+ * tests/api/test_sized.c has those of libtryst; and stages of the caller's own whose
+ * table or info is of another version. */
 #include "support/sized_table.h"
 
 #include <tryst/pipeline.h>
@@ -23,7 +24,7 @@ static _Alignas(64) char saved[1 << 20], kept[1 << 20];
 static double loss;
 static uint8_t bytes[4096];
 
-/* ---- inputs ------------------------------------------------------------------------------- */
+/* ---- inputs ------------------------------------------------------------------------ */
 
 static void model_fill(void *sized)
 {
@@ -191,7 +192,7 @@ static tryst_status result_call(void *sized)
                : TRYST_E_INVALID;
 }
 
-/* ---- outputs ------------------------------------------------------------------------------ */
+/* ---- outputs ----------------------------------------------------------------------- */
 
 static tryst_status resolved_call(void *sized)
 {
@@ -271,7 +272,7 @@ static void test_parse(void **state)
     assert_int_equal(model.sleep_backward_ns, 5); /* not the struct's */
 }
 
-/* ---- stages of the caller's own ----------------------------------------------------------- */
+/* ---- stages of the caller's own ---------------------------------------------------- */
 
 struct later_ops {
     tryst_stage_ops known;
@@ -340,7 +341,7 @@ static void test_callbacks(void **state)
     assert_true(count > 4);
 }
 
-/* ---- setup -------------------------------------------------------------------------------- */
+/* ---- setup ------------------------------------------------------------------------- */
 
 static int setup(void **state)
 {

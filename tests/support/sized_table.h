@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that take a struct of another version, as a table: each row is a struct and a call that reads or
- * writes it. A program of an earlier version has a shorter struct, one of a later version a longer one.
+/* Calls that take a struct of another version, as a table: each row is a struct and a
+ * call that reads or writes it. A program of an earlier version has a shorter struct, one
+ * of a later version a longer one.
  *
- * tests/build/sized.sh checks that the tables have a row for each struct of the public headers. */
+ * tests/build/sized.sh checks that the tables have a row for each struct of the public
+ * headers. */
 #ifndef TRYST_TESTS_SIZED_TABLE_H
 #define TRYST_TESTS_SIZED_TABLE_H
 
@@ -36,7 +38,8 @@ struct sized_row {
 
 enum { SIZED_POISON = 0xaa, SIZED_ROOM = TRYST_SIZED_MAX + 64 };
 
-/* The call with struct_size `size`, by a program of that version: the bytes behind are not the struct's. */
+/* The call with struct_size `size`, by a program of that version: the bytes behind are
+ * not the struct's. */
 static inline tryst_status sized_input(const struct sized_row *row, size_t size,
                                        bool later_field)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that was built against the frozen headers of libtryst_pipeline, with the libraries of the tree: stages,
- * one of them the program's own, a program, its simulation, the engine, the replay. */
+/* A program that was built against the frozen headers of libtryst_pipeline, with the
+ * libraries of the tree: stages, one of them the program's own, a program, its
+ * simulation, the engine, the replay. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 static char error[TRYST_PIPELINE_TEXT_MAX];
 static const tryst_layers all = {0, 2};
 
-/* ---- a stage of the program's own: hands everything to one of the library ------------------ */
+/* ---- a stage of the program's own: hands everything to one of the library ---------- */
 
 typedef struct own_stage {
     tryst_stage base;
@@ -104,7 +105,7 @@ static void own_open(own_stage *self, const tryst_model *model)
     CHECK(self->base.info.is_first && self->base.info.is_last);
 }
 
-/* ---- the calls ---------------------------------------------------------------------------- */
+/* ---- the calls --------------------------------------------------------------------- */
 
 static tryst_status feed(void *arg, uint64_t step, int32_t microbatch, void *input,
                          uint8_t *target)

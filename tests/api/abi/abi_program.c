@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that was built against the frozen headers, with the library of the tree: alone (TRYST_SIZE=1), or one
- * of two ranks under tryst-run. It makes a call with each struct of libtryst that a program fills in or reads. */
+/* A program that was built against the frozen headers, with the library of the tree:
+ * alone (TRYST_SIZE=1), or one of two ranks under tryst-run. It makes a call with each
+ * struct of libtryst that a program fills in or reads. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,7 +59,8 @@ static tryst_status on_alloc(void *arg, tryst_tensor *tensor)
     return TRYST_OK;
 }
 
-/* Send to the next rank, receive from the one before; by string with params, and by prepared key with alloc. */
+/* Send to the next rank, receive from the one before; by string with params, and by
+ * prepared key with alloc. */
 static void exchange(const tryst_group *group, tryst_step *step, const char *edge)
 {
     static float out[1000], in[1000];
