@@ -108,9 +108,9 @@ static const struct seen devices[] = {
          "<pci busid=\"4:0\"><pci busid=\"5:0\"><gpu/></pci><pci "
          "busid=\"6:0\"><gpu/></pci>"
          "</pci>"),
-     3, 1, 1, 3, 1, "1:0", "no class"},
-    {CPU(PCI("1:0", "")), 0, 0, 0, 1, 1, "1:0", "no class"},
-    {CPU(PCI("1:0", "gpu")), 0, 0, 0, 1, 1, "1:0", "no class"},
+     3, 1, 1, 3, 1, "1:0", "has no class"},
+    {CPU(PCI("1:0", "")), 0, 0, 0, 1, 1, "1:0", "has no class"},
+    {CPU(PCI("1:0", "gpu")), 0, 0, 0, 1, 1, "1:0", "has no class"},
     {CPU(PCI("1:0", "0x010802")), 0, 0, 0, 1, 1, "1:0", "class 0108 is neither"},
     {CPU(PCI("1:0", "0x060400")), 0, 0, 0, 1, 1, "1:0", "no device behind it"},
     /* a console is no GPU of a rank, unless NCCL runs on it */
@@ -127,7 +127,7 @@ static const struct seen devices[] = {
          "<nic><net name=\"e2\" dev=\"0\" speed=\"-1\"/></nic>"),
      0, 3, 0, 1, 0, NULL, NULL},
     {CPU("<pci busid=\"1:0\" class=\"0x0200\"><nic><net dev=\"0\"/></nic></pci>"), 0, 1,
-     0, 1, 1, "<net> in line 1", "without a name"},
+     0, 1, 1, "<net> in line 1", "needs a name"},
     {CPU("<nic><net name=\"e\"/></nic><nic><net name=\"e\"/></nic>"), 0, 2, 0, 1, 0, NULL,
      NULL},
     /* numbers of devices that repeat; ranks that repeat or that only some have */
@@ -458,7 +458,8 @@ static const struct wrong wrongs[] = {
     {"<topology version=\"4.0\"><object type=\"Machine\"/></topology>",
      "t:1: version \"4.0\" of hwloc's XML is not read: versions 1 to 3 are"},
     {"<graphs version=\"1\"/>", "t:1: <graphs> is for NCCL_GRAPH_FILE"},
-    {"<system version=\"2\"><cpu/></system>", "t:1: <system version=\"2\"> is RCCL's"},
+    {"<system version=\"2\"><cpu/></system>",
+     "t:1: cannot read <system version=\"2\">: RCCL writes it"},
     {"\x1f\x8b\x08", "t:1: it is compressed with gzip: decompress it first"},
     {"BZh91AY", "t:1: it is compressed with bzip2"},
     {"\xfd"
@@ -525,6 +526,35 @@ static void skipped_is_shown(void **state)
     graph_close(again);
 }
 
+static tryst_status read_and_show(const char *text)
+{
+    struct graph *graph;
+    char *look;
+    tryst_status status = graph_read(text, strlen(text), "t", GRAPH_AUTO, NULL, &graph);
+    if (status != TRYST_OK)
+        return status;
+    status = graph_write(graph, GRAPH_JSON, NULL, NULL, &look);
+    graph_close(graph);
+    if (status == TRYST_OK)
+        mem_free(look);
+    return status;
+}
+
+static void memory_may_fail(void **state)
+{
+    static const char *const texts[] = {
+        CPU(PCI("1:0", "0x010802") GPU(
+            "2:0", "x",
+            NVLINK("2:0", "1",
+                   "0x03")) "<pci busid=\"3:0\"><gpu/><gpu/></pci><net name=\"e\"/>"),
+        HWLOC("3.0", TWO_GPUS ODD_SWITCH("03", "12", ""),
+              MATRIX("PCIDev:10 PCIDev:11 PCIDev:12", "0 1 1 1 0 1 1 1 0")),
+    };
+    for (size_t i = 0; i < COUNT_OF(texts); i++)
+        if (read_and_show(texts[i]) == TRYST_OK)
+            WALK_ALLOCATIONS(read_and_show(texts[i]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -543,6 +573,7 @@ int main(void)
         cmocka_unit_test(matrix_too_large),
         cmocka_unit_test(refusals),
         cmocka_unit_test(skipped_is_shown),
+        cmocka_unit_test(memory_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -319,7 +319,7 @@ static tryst_status gpu_read(struct reader *reader, const struct xml_node *node,
     return TRYST_OK;
 }
 
-/* True if a driver for computing knows the device: CUDA, NVML, RSMI or Level Zero. */
+/* True if the device has an OS device of CUDA, NVML, RSMI or Level Zero. */
 static bool device_computes(const struct xml_node *device)
 {
     for (const struct xml_node *child = xml_child(device); child;
@@ -459,7 +459,7 @@ static tryst_status devices_read(struct reader *reader, const struct xml_node *n
 /* -----------------------------------------------------------------------------
  * NVLinks: a matrix in MB/s, whose objects are named "OSDev:7" or "PCIDev:9" by their gp_index */
 
-/* What an element is in a matrix, if it is in one. */
+/* The end of links that an element is in a matrix. */
 static struct matrix_end end_of(const struct reader *reader, const struct xml_node *node)
 {
     struct matrix_end end = {MATRIX_UNKNOWN, MACHINE_NONE, 0};
@@ -479,8 +479,8 @@ static struct matrix_end end_of(const struct reader *reader, const struct xml_no
     return end;
 }
 
-/* Give the ends below `node` that have one of the gp_indexes what they are. `inside` is the nearest PCI device or package
- * around `node`: OS devices and NUMA nodes are in one. */
+/* Fill the ends whose gp_index an element at or below `node` has. `inside` is the nearest PCI device or package around
+ * `node`: OS devices and NUMA nodes are in one. */
 static void ends_find(struct reader *reader, const struct xml_node *node,
                       const struct xml_node *inside, struct matrix_end *ends,
                       size_t count)

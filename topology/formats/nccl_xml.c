@@ -12,9 +12,9 @@
  * It has no packages and no host bridges: each <cpu> (a NUMA node) becomes a package with one NUMA node, and what is
  * right in it hangs on the package. Systems of several hosts (host_hash) become several machines.
  *
- * A file that is given to NCCL may hold less than a dump: clouds list <pci> alone, and NCCL asks the machine for the rest.
- * So a <pci> without <gpu> and <nic> is what its class says, numbers that do not parse are unknown, and what has no
- * place in the graph (a device without a class, a link to itself, an unknown element) is listed as skipped.
+ * A topology file of a cloud may hold less than a dump: <pci> alone, and NCCL reads the rest from /sys. The class of a
+ * <pci> without <gpu> and <nic> gives its kind, and a number that does not parse is unknown. Devices without a class,
+ * links to themselves and unknown elements have no place in the graph and are listed as skipped.
  */
 #include "nccl_xml.h"
 
@@ -193,7 +193,7 @@ static const struct xml_node *child_find(const struct xml_node *node, const char
     return named_from(xml_child(node), name);
 }
 
-/* The class of the NIC says what its cable is; without one, the name. */
+/* The kind of cable by the class of the NIC, without a class by the name of the port. */
 static enum graph_link_kind wire_of(unsigned class, const char *name)
 {
     bool named = strncmp(name, "mlx", 3) == 0 || strncmp(name, "ib", 2) == 0;
@@ -211,7 +211,7 @@ static tryst_status net_read(struct reader *reader, const struct xml_node *net,
     if (status != TRYST_OK)
         return status;
     if (!name || !*name)
-        return skip(reader, net, "a <net> without a name is no port");
+        return skip(reader, net, "a <net> needs a name to be a port");
     const char *kept = keep(reader, name);
     struct machine_port *port = kept ? machine_port_add(machine) : NULL;
     if (!port)
@@ -307,7 +307,7 @@ static tryst_status device_add(struct reader *reader, enum machine_pci_kind kind
     return TRYST_OK;
 }
 
-/* A <nic> or a <net> right in a <cpu>: a NIC that is no PCI device. */
+/* Read a <nic> or a <net> right in a <cpu>, a virtual NIC. */
 static tryst_status nic_read(struct reader *reader, const struct xml_node *node)
 {
     uint32_t pci = MACHINE_NONE;
@@ -345,7 +345,7 @@ static struct pci_id id_read(const struct xml_node *pci)
                            hex_read(pci, "device")};
 }
 
-/* What is in a <pci> counts before its class. */
+/* The kind of a <pci>: by its elements before its class. */
 static enum pci_use use_of(const struct xml_node *pci, const struct pci_id *id)
 {
     if (child_find(pci, "gpu"))
@@ -363,8 +363,7 @@ static tryst_status device_skip(struct reader *reader, const struct xml_node *pc
     if (use == PCI_USE_BRIDGE)
         return skip(reader, pci, "a bridge with no device behind it");
     if (!id->class)
-        return skip(reader, pci,
-                    "no class, <gpu> or <nic> says what it is: NCCL asks the machine");
+        return skip(reader, pci, "its kind is unknown: it has no class, <gpu> or <nic>");
     if (!pci_skip_format(use))
         return skip(reader, pci, "class %04x is neither a GPU nor a NIC", id->class);
     char why[ERR_TEXT_BYTES];
@@ -429,7 +428,7 @@ static bool is_read(const struct xml_node *node)
     return name_is(node, "gpu") || name_is(node, "nic") || name_is(node, "net");
 }
 
-/* What is in a <cpu> (`parent` is MACHINE_NONE) or in a <pci>. */
+/* Read the elements of a <cpu> (`parent` is MACHINE_NONE) or of a <pci>. */
 static tryst_status children_read(struct reader *reader, const struct xml_node *node,
                                   uint32_t parent)
 {
@@ -453,12 +452,12 @@ static tryst_status children_read(struct reader *reader, const struct xml_node *
 
 enum nvlink_end { NVLINK_GPU, NVLINK_SWITCH, NVLINK_PACKAGE };
 
-/* By class, as NCCL does it: all that is neither a GPU nor a processor is an NVSwitch. Where the class is missing, what
- * has the address. */
+/* The kind of a target by class, as in NCCL: a GPU, a processor, else an NVSwitch. Without a class, the device of that
+ * address. */
 static enum nvlink_end nvlink_end_of(const struct machine *machine, const char *class,
                                      uint32_t to)
 {
-    if (!class || !*class) /* "fffffff:ffff:ff" is an NVSwitch that a hypervisor hides */
+    if (!class || !*class) /* "fffffff:ffff:ff": an NVSwitch behind a hypervisor */
         return to != MACHINE_NONE && machine->pci[to].kind == PCI_GPU ? NVLINK_GPU
                                                                       : NVLINK_SWITCH;
     return class_of(class) >> 8 == 0x03         ? NVLINK_GPU
@@ -589,8 +588,8 @@ static tryst_status version_check(const struct reader *reader,
                       xml_name(root));
     if (version == 2)
         return refuse(reader, root,
-                      "<system version=\"2\"> is RCCL's, whose links between AMD GPUs "
-                      "are not read; version 1 is");
+                      "cannot read <system version=\"2\">: RCCL writes it, with links "
+                      "between AMD GPUs that have no place here; version 1 is read");
     if (version != 1)
         return refuse(reader, root, "<system> must say version=\"1\"");
     return TRYST_OK;

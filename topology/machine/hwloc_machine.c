@@ -206,7 +206,7 @@ static void gpu_read(struct walk *walk, hwloc_obj_t obj, const struct place *pla
         pci->label = model;
 }
 
-/* True if a driver for computing knows the device: CUDA, NVML, RSMI or Level Zero. */
+/* True if the device has an OS device of CUDA, NVML, RSMI or Level Zero. */
 static bool device_computes(hwloc_obj_t device)
 {
     for (hwloc_obj_t io = device->io_first_child; io; io = io->next_sibling)

@@ -436,7 +436,7 @@ static tryst_status top_build(struct builder *builder)
     return graph_node_add(builder->graph, &node, builder->err, &builder->top);
 }
 
-/* What the source has and the graph leaves out, and NVLink switches that no link leads to. */
+/* List what the graph leaves out of its source, with NVLink switches that have no link. */
 static tryst_status skips_build(struct builder *builder)
 {
     struct machine *machine = builder->machine;

@@ -61,7 +61,7 @@ static bool links_add(const struct matrix *matrix, size_t gpu)
     return true;
 }
 
-/* What the GPU has to switches is not all that the matrix gives it, so that sum is unknown. */
+/* Forget the sum of the links from a GPU to switches: the matrix gives it more links, to an unknown end. */
 static void sum_forget(const struct matrix *matrix, size_t gpu)
 {
     struct machine *machine = matrix->machine;

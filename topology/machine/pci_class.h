@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a PCI device is, from its class and ids. Callers: hwloc's, hwloc's XML's, NCCL's XML's and sysfs's readers. */
+/* The kind of a PCI device by its class and ids. Callers: the readers of hwloc, of hwloc's and NCCL's XML and of sysfs. */
 #ifndef TRYST_TOPOLOGY_PCI_CLASS_H
 #define TRYST_TOPOLOGY_PCI_CLASS_H
 
@@ -24,7 +24,7 @@ enum pci_use {
     PCI_USE_NV_SWITCH,
     PCI_USE_BRIDGE,
     PCI_USE_CONSOLE,     /* a display adapter on which no rank computes */
-    PCI_USE_ACCELERATOR, /* a processing accelerator that is no GPU */
+    PCI_USE_ACCELERATOR, /* a processing accelerator other than a GPU */
 };
 
 /* ATI's chips up to 2005 (Rage, Radeon R100 to R400): as ES1000 and Rage XL they are the consoles of servers. AMD's GPUs
@@ -56,8 +56,7 @@ static inline enum pci_use pci_use(const struct pci_id *id)
         return pci_display_use(id);
     if (id->class >> 8 == 0x12)
         return pci_accelerator_use(id);
-    if (id->class >> 8 == 0x02 ||
-        id->class == 0x0c06) /* InfiniBand HCAs of before 2007 */
+    if (id->class >> 8 == 0x02 || id->class == 0x0c06) /* InfiniBand HCAs up to 2007 */
         return PCI_USE_NIC;
     if (id->class == 0x0680 && (!id->maker || id->maker == PCI_MAKER_NVIDIA))
         return PCI_USE_NV_SWITCH;
@@ -82,7 +81,7 @@ static inline bool osdev_computes(const char *name)
     return false;
 }
 
-/* For whom a reader lists as skipped: printf's format of class, maker and device; NULL for the others. */
+/* The reason to list a device as skipped: printf's format of class, maker and device; NULL for other kinds. */
 static inline const char *pci_skip_format(enum pci_use use)
 {
     return use == PCI_USE_CONSOLE
