@@ -311,6 +311,15 @@ static const struct seen hwloc_devices[] = {
                DEVICE("02", "10", "1200 [10ee:5000] [0000:0000] 00", "", ""),
            ""),
      0, 0, 0, 1, 2, "0000:01:00.0", "an accelerator (class 1200, ids 8086:7d1d)"},
+    /* a co-processor, in the numbers of version 2 and in the bits of version 3 */
+    {HWLOC("2.0",
+           DEVICE("01", "9", "0b40 [8086:225c] [0000:0000] 10", "", OSDEV("mic0", "5")),
+           ""),
+     0, 0, 0, 1, 1, "0000:01:00.0", "an accelerator (class 0b40"},
+    {HWLOC("3.0",
+           DEVICE("01", "9", "0b40 [8086:225c] [0000:0000] 10", "", OSDEV("mic0", "8")),
+           ""),
+     0, 0, 0, 1, 1, "0000:01:00.0", "an accelerator (class 0b40"},
     /* NVLink switches without a matrix; links of AMD's */
     {HWLOC("2.0", DEVICE("01", "9", "0680 [10de:1ac2] [0000:0000] a1", "", ""), ""), 0, 0,
      0, 1, 1, "0000:01:00.0", "an NVSwitch"},

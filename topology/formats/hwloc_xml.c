@@ -215,6 +215,7 @@ enum osdev {
     OSDEV_OTHER, /* or no OS device */
     OSDEV_NETWORK,
     OSDEV_OPENFABRICS,
+    OSDEV_COPROCESSOR,
 };
 
 /* Version 3 has a set of bits, earlier ones have a number. */
@@ -225,8 +226,14 @@ static enum osdev osdev_of(const struct reader *reader, const struct xml_node *n
         return OSDEV_OTHER;
     unsigned long type = strtoul(text, NULL, 10);
     if (reader->version < 3)
-        return type == 2 ? OSDEV_NETWORK : type == 3 ? OSDEV_OPENFABRICS : OSDEV_OTHER;
-    return type & 32 ? OSDEV_OPENFABRICS : type & 16 ? OSDEV_NETWORK : OSDEV_OTHER;
+        return type == 2   ? OSDEV_NETWORK
+               : type == 3 ? OSDEV_OPENFABRICS
+               : type == 5 ? OSDEV_COPROCESSOR
+                           : OSDEV_OTHER;
+    return type & 32   ? OSDEV_OPENFABRICS
+           : type & 16 ? OSDEV_NETWORK
+           : type & 8  ? OSDEV_COPROCESSOR
+                       : OSDEV_OTHER;
 }
 
 /* NULL: no memory. */
@@ -263,7 +270,8 @@ static const char *port_name(const struct reader *reader, const struct xml_node 
     for (const struct xml_node *child = xml_child(nic); child; child = xml_next(child)) {
         const char *name = xml_attribute(child, "name");
         enum osdev kind = osdev_of(reader, child);
-        if (kind == OSDEV_OTHER || !name || !*name)
+        bool port = kind == OSDEV_NETWORK || kind == OSDEV_OPENFABRICS;
+        if (!port || !name || !*name)
             continue;
         if (kind == OSDEV_OPENFABRICS)
             return name;
@@ -331,15 +339,30 @@ static bool device_computes(const struct xml_node *device)
     return false;
 }
 
+/* True if one of the OS devices in it is a co-processor (Xeon Phi, Vector Engine). */
+static bool device_is_coprocessor(const struct reader *reader,
+                                  const struct xml_node *device)
+{
+    for (const struct xml_node *child = xml_child(device); child; child = xml_next(child))
+        if (osdev_of(reader, child) == OSDEV_COPROCESSOR)
+            return true;
+    return false;
+}
+
 static enum pci_use device_use(const struct reader *reader, const struct xml_node *node,
                                const struct pci_id *id)
 {
     const char *subtype = xml_attribute(node, "subtype");
     if (subtype && strcmp(subtype, "NVSwitch") == 0)
         return PCI_USE_NV_SWITCH;
-    return device_computes(node)     ? PCI_USE_GPU
-           : port_name(reader, node) ? PCI_USE_NIC
-                                     : pci_use(id);
+    if (device_computes(node))
+        return PCI_USE_GPU;
+    if (port_name(reader, node))
+        return PCI_USE_NIC;
+    enum pci_use use = pci_use(id);
+    return use == PCI_USE_OTHER && device_is_coprocessor(reader, node)
+               ? PCI_USE_ACCELERATOR
+               : use;
 }
 
 static tryst_status device_read(struct reader *reader, const struct xml_node *node,

@@ -215,11 +215,26 @@ static bool device_computes(hwloc_obj_t device)
     return false;
 }
 
+/* True if one of the OS devices in it is a co-processor (Xeon Phi, Vector Engine). */
+static bool device_is_coprocessor(hwloc_obj_t device)
+{
+    for (hwloc_obj_t io = device->io_first_child; io; io = io->next_sibling)
+        if (io->type == HWLOC_OBJ_OS_DEVICE &&
+            io->attr->osdev.type == HWLOC_OBJ_OSDEV_COPROC)
+            return true;
+    return false;
+}
+
 static enum pci_use device_use(hwloc_obj_t obj, const struct pci_id *id)
 {
     if (obj->subtype && strcmp(obj->subtype, "NVSwitch") == 0)
         return PCI_USE_NV_SWITCH;
-    return device_computes(obj) ? PCI_USE_GPU : port_of(obj) ? PCI_USE_NIC : pci_use(id);
+    if (device_computes(obj))
+        return PCI_USE_GPU;
+    if (port_of(obj))
+        return PCI_USE_NIC;
+    enum pci_use use = pci_use(id);
+    return use == PCI_USE_OTHER && device_is_coprocessor(obj) ? PCI_USE_ACCELERATOR : use;
 }
 
 static void device_skip(struct walk *walk, const struct hwloc_pcidev_attr_s *attr,
