@@ -5,8 +5,8 @@
  *   0F0,0F1,,0B0,0B1
  *   ,1F0,1B0,1F1,1B1
  *
- * What that form lacks is written only where it is needed: "0UPDATE" cells, and a version
- * behind an action ("0F2v1"). The one idea: a row is a rank's list, and the numbers of ranks, stages
+ * A cell may be a pair, "(0F2;0B1)OVERLAP_F_B": its actions in their order. What that form lacks
+ * is written only where it is needed: "0UPDATE" cells, and a version behind an action ("0F2v1"). The one idea: a row is a rank's list, and the numbers of ranks, stages
  * and micro-batches grow with what is read; whether they fit is known only at the file's end. */
 #include <errno.h>
 #include <stdlib.h>
@@ -102,10 +102,6 @@ static bool read_kind(const char **cursor_p, tryst_action_kind *kind_p)
 static const char *read_action(const char *cell_text, tryst_action *action)
 {
     const char *cursor = cell_text;
-    if (*cursor == '(') {
-        return "is a pair that overlaps (OVERLAP_F_B): write the two actions in two "
-               "cells";
-    }
     if (!read_number(&cursor, &action->stage)) {
         return "does not begin with a stage number, as \"2F0\" does";
     }
@@ -187,20 +183,54 @@ static char *trim(char *field)
     return field;
 }
 
-static tryst_status load_field(csv *file, int row, int column, char *field)
+/* Report what is wrong with a cell. */
+static tryst_status refuse_cell(const csv *file, int row, int column, const char *content,
+                                const char *reason)
+{
+    text_add(file->out, "%s: row %d (rank %d), column %d: \"%.40s\" %s", file->path,
+             row + 1, row, column + 1, content, reason);
+    return TRYST_E_PROGRAM;
+}
+
+static tryst_status load_action(csv *file, int row, int column, const char *content)
 {
     tryst_action action;
+    const char *reason = read_action(content, &action);
+    return reason ? refuse_cell(file, row, column, content, reason)
+                  : add_action(file, row, &action);
+}
+
+/* Load "(1F1;0B0)OVERLAP_F_B": the actions between the parentheses, in their order. The engine runs one action of a
+ * rank at a time, and transfers overlap with all of them. */
+static tryst_status load_pair(csv *file, int row, int column, char *content)
+{
+    char *end = strchr(content, ')');
+    tryst_status status = TRYST_OK;
+    if (!end || strcmp(end + 1, "OVERLAP_F_B") != 0) {
+        return refuse_cell(file, row, column, content,
+                           "opens a parenthesis: only a pair as \"(1F1;0B0)OVERLAP_F_B\" "
+                           "has one");
+    }
+    *end = '\0';
+    for (char *part = content + 1; part && status == TRYST_OK;) {
+        char *semicolon = strchr(part, ';');
+        if (semicolon) {
+            *semicolon = '\0';
+        }
+        status = load_action(file, row, column, trim(part));
+        part = semicolon ? semicolon + 1 : NULL;
+    }
+    return status;
+}
+
+static tryst_status load_field(csv *file, int row, int column, char *field)
+{
     char *content = trim(field);
     if (!*content) {
         return TRYST_OK;
     }
-    const char *reason = read_action(content, &action);
-    if (reason) {
-        text_add(file->out, "%s: row %d (rank %d), column %d: \"%.40s\" %s", file->path,
-                 row + 1, row, column + 1, content, reason);
-        return TRYST_E_PROGRAM;
-    }
-    return add_action(file, row, &action);
+    return *content == '(' ? load_pair(file, row, column, content)
+                           : load_action(file, row, column, content);
 }
 
 static tryst_status load_row(csv *file, char *line)

@@ -399,6 +399,25 @@ static void test_csv_load(void **state)
     tryst_program_close(program);
 }
 
+/* An overlapping pair is its actions in their order; it is saved as two cells. */
+static void test_csv_pair(void **state)
+{
+    tryst_program *program = load("0F0,0F1,0B0,0B1\n1F0,(1F1;1B0)OVERLAP_F_B,1B1\n");
+    assert_string_equal(rank_text(program, 0), "0F0 0F1 0B0 0B1 0UPDATE");
+    assert_string_equal(rank_text(program, 1), "1F0 1F1 1B0 1B1 1UPDATE");
+    assert_int_equal(tryst_program_check(program, NULL, error, sizeof error, NULL),
+                     TRYST_OK);
+    assert_int_equal(tryst_program_save_csv(program, path, error, sizeof error),
+                     TRYST_OK);
+    assert_string_equal(read_file(), "0F0,0F1,0B0,0B1\r\n1F0,1F1,1B0,1B1\r\n");
+    tryst_program_close(program);
+    /* two stages of a rank, input and weight gradients apart, blanks and quotes */
+    program = load("0F0,1F0,\"( 0F1 ; 1I0 )OVERLAP_F_B\",1W0,1F1,1B1,0B0,0B1\n");
+    assert_string_equal(rank_text(program, 0),
+                        "0F0 1F0 0F1 1I0 1W0 1F1 1B1 0B0 0B1 0UPDATE 1UPDATE");
+    tryst_program_close(program);
+}
+
 static void test_csv_round_trip(void **state)
 {
     static const char *const programs[] = {
@@ -459,7 +478,12 @@ static void test_csv_refuses(void **state)
          "row 2 (rank 1), column 1: \"1RECV_F0\" is communication"},
         {"0UNSHARD,0F0\n", "\"0UNSHARD\" is sharding"},
         {"0F0,0REDUCE_GRAD\n", "\"0REDUCE_GRAD\" is reserved"},
-        {"(0F0;1B0)OVERLAP_F_B\n", "OVERLAP_F_B"},
+        {"(0F0;1B0)\n", "\"(0F0;1B0)\" opens a parenthesis"},
+        {"0F0,(0F0;1B0\n", "column 2: \"(0F0;1B0\" opens a parenthesis"},
+        {"(0F0;1B0)OVERLAP_X\n", "opens a parenthesis"},
+        {"()OVERLAP_F_B\n", "does not begin with a stage number"},
+        {"(0F0;0SEND_F0)OVERLAP_F_B\n", "\"0SEND_F0\" is communication"},
+        {"((0F0;0B0)OVERLAP_F_B;0F1)OVERLAP_F_B\n", "opens a parenthesis"},
         {"0F0,X\n", "column 2: \"X\" does not begin with a stage number"},
         {"0F0,,0Q0\n", "column 3: \"0Q0\" has no known action"},
         {"0F\n", "\"0F\" has no micro-batch number"},
@@ -541,6 +565,7 @@ int main(void)
         cmocka_unit_test(test_append_refuses_ranges),
         cmocka_unit_test_setup_teardown(test_csv_save, set_up_path, tear_down_path),
         cmocka_unit_test_setup_teardown(test_csv_load, set_up_path, tear_down_path),
+        cmocka_unit_test_setup_teardown(test_csv_pair, set_up_path, tear_down_path),
         cmocka_unit_test_setup_teardown(test_csv_round_trip, set_up_path, tear_down_path),
         cmocka_unit_test_setup_teardown(test_csv_odd_updates, set_up_path,
                                         tear_down_path),

@@ -89,6 +89,13 @@ changed() {
     cmp -s "$1" changed.file && bad "$2 changes nothing in $1"
     refused "^tryst-topo: changed.file:$3" changed.file
 }
+# listed <kind> <sed> <pattern>: read, and the text says so
+listed() {
+    sed "$2" "$1" >changed.file
+    cmp -s "$1" changed.file && bad "$2 changes nothing in $1"
+    "$topo" --input changed.file >out 2>err || bad "$2 in $1 ends with $?: $(cat err)"
+    grep -q -- "$3" out || bad "$2 in $1 says '$(cat out)', not '$3'"
+}
 changed cluster.json 's/0\.8/"fast"/' '2:[0-9]*: "gbit_per_s" must be a number'
 changed cluster.json 's/0\.8/1e300/' '2:[0-9]*: "gbit_per_s" is 1e+300'
 changed cluster.json 's/0\.8/1e999/' '2:[0-9]*: this is no JSON'
@@ -109,9 +116,9 @@ END
 refused '^tryst-topo: circle.json:2:[0-9]*: ' circle.json
 case $kinds in *xml*)
     changed nccl.xml 's/version="1"/version="9"/' '1: <system> must say version'
-    changed nccl.xml 's/dev="1"/dev="0"/' '1: the name "gpu0" is there twice'
-    changed nccl.xml 's/dev="0"/dev="99999999999999999999"/' '[0-9]*: '
-    changed nccl.xml 's/dev="0"/dev="first"/' '[0-9]*: '
+    listed nccl.xml 's/dev="1"/dev="0"/' 'gpu0#2'
+    listed nccl.xml 's/dev="0"/dev="99999999999999999999"/' '<gpu> in line [0-9]*: dev="9*" is not'
+    listed nccl.xml 's/dev="0"/dev="first"/' '<gpu> in line [0-9]*: dev="first" is not'
     changed hwloc.xml 's/cpuset="0x[0-9a-f]*/cpuset="zz/' '[0-9]*: cpuset='
     changed hwloc.xml 's/<object type="[A-Z][a-z]*"/<object/' '[0-9]*: an <object> without a type' ;;
 esac

@@ -38,7 +38,7 @@ static bool route_equal(const struct graph_route *a, const struct graph_route *b
 bool graph_equal(const struct graph *a, const struct graph *b)
 {
     if (a->nodes_count != b->nodes_count || a->links_count != b->links_count ||
-        a->routes_count != b->routes_count)
+        a->routes_count != b->routes_count || a->skips_count != b->skips_count)
         return false;
     for (uint32_t i = 0; i < a->nodes_count; i++)
         if (!node_equal(&a->nodes[i], &b->nodes[i]))
@@ -48,6 +48,10 @@ bool graph_equal(const struct graph *a, const struct graph *b)
             return false;
     for (uint32_t i = 0; i < a->routes_count; i++)
         if (!route_equal(&a->routes[i], &b->routes[i]))
+            return false;
+    for (uint32_t i = 0; i < a->skips_count; i++)
+        if (!text_equal(a->skips[i].what, b->skips[i].what) ||
+            !text_equal(a->skips[i].why, b->skips[i].why))
             return false;
     return true; /* ranks follow from the nodes */
 }

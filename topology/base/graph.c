@@ -18,7 +18,7 @@
 #define FIRST_ROOM 16u
 
 struct graph_private {
-    size_t nodes_room, links_room, routes_room, ranks_room, rank_of_room;
+    size_t nodes_room, links_room, routes_room, skips_room, ranks_room, rank_of_room;
     uint32_t *rank_of; /* node → rank number or GRAPH_NONE */
     uint32_t *slots; /* node or GRAPH_NONE, by hash of the name; at most half are taken */
     uint32_t slots_count;
@@ -49,6 +49,12 @@ static void node_wipe(const struct graph_node *node)
     mem_free((char *)node->cpus);
 }
 
+static void skip_wipe(const struct graph_skip *skip)
+{
+    mem_free((char *)skip->what);
+    mem_free((char *)skip->why);
+}
+
 void graph_close(struct graph *graph)
 {
     if (!graph)
@@ -57,9 +63,12 @@ void graph_close(struct graph *graph)
         node_wipe(&graph->nodes[i]);
     for (uint32_t i = 0; i < graph->routes_count; i++)
         mem_free((uint32_t *)graph->routes[i].via);
+    for (uint32_t i = 0; i < graph->skips_count; i++)
+        skip_wipe(&graph->skips[i]);
     mem_free(graph->nodes);
     mem_free(graph->links);
     mem_free(graph->routes);
+    mem_free(graph->skips);
     mem_free(graph->ranks);
     mem_free(graph->out_next);
     mem_free(graph->out_first);
@@ -443,6 +452,23 @@ static tryst_status routes_check(struct graph *graph, struct err *err)
     mem_free(seen);
     mem_free(order);
     return status;
+}
+
+/* ---- what is left out --------------------------------------------------------------------- */
+
+tryst_status graph_skip_add(struct graph *graph, const struct graph_skip *skip,
+                            struct err *err)
+{
+    assert(!graph->sealed);
+    struct graph_skip copy = {mem_strdup(skip->what), mem_strdup(skip->why)};
+    if (copy.what && copy.why &&
+        room_make(&graph->skips, &graph->own->skips_room, graph->skips_count,
+                  sizeof *graph->skips)) {
+        graph->skips[graph->skips_count++] = copy;
+        return TRYST_OK;
+    }
+    skip_wipe(&copy);
+    return err_set(err, TRYST_E_NOMEM, "no memory for what the graph leaves out");
 }
 
 /* ---- seal --------------------------------------------------------------------------------- */

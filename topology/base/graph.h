@@ -97,15 +97,22 @@ struct graph_route {
     const uint32_t *via;
 };
 
+/* A device or a link of the source that the graph leaves out. */
+struct graph_skip {
+    const char *what; /* "0000:03:00.0" */
+    const char *why;  /* a phrase for people */
+};
+
 struct graph {
     struct graph_node *nodes;
     struct graph_link *links;
     struct graph_route *routes;
+    struct graph_skip *skips;
     uint32_t *ranks; /* rank number → node (of kind NODE_RANK) */
     uint32_t *
         out_next; /* after seal: out_first[node] … out_first[node + 1] index out_next: links */
     uint32_t *out_first;
-    uint32_t nodes_count, links_count, routes_count, ranks_count;
+    uint32_t nodes_count, links_count, routes_count, skips_count, ranks_count;
     bool sealed;
     struct graph_private *own; /* room, names, the index of names */
 };
@@ -128,6 +135,10 @@ tryst_status graph_wire_add(struct graph *graph, const struct graph_link *link,
 /** Copies `via`. TRYST_E_INVALID: ends that are no ranks, a rank between. */
 tryst_status graph_route_add(struct graph *graph, const struct graph_route *route,
                              struct err *err);
+
+/** Copies both texts. TRYST_E_NOMEM. */
+tryst_status graph_skip_add(struct graph *graph, const struct graph_skip *skip,
+                            struct err *err);
 
 /** Nothing is added afterwards (numbers of links may still be improved): builds the adjacency.
  *  TRYST_E_NOMEM; TRYST_E_INVALID: a given route that takes a link that is not there, passes a node twice or is

@@ -129,3 +129,15 @@ void words_counts(struct text *text, const struct graph *graph, uint32_t kinds)
         before = ", ";
     }
 }
+
+void words_skips(struct text *text, const struct graph *graph, uint32_t most)
+{
+    uint32_t count = graph->skips_count;
+    if (!count)
+        return;
+    text_addf(text, "\nskipped (%u), since they have no place in the graph:\n", count);
+    for (uint32_t i = 0; i < count && i < most; i++)
+        text_addf(text, "  %s: %s\n", graph->skips[i].what, graph->skips[i].why);
+    if (count > most)
+        text_addf(text, "  and %u more: --format json has all\n", count - most);
+}

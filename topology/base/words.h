@@ -20,6 +20,8 @@ const char *words_short(const struct graph *graph, uint32_t node);
 const char *words_node_kind(enum graph_node_kind kind);
 /* "2 machines, 16 GPUs": how many there are of these kinds (1u << NODE_…). */
 void words_counts(struct text *text, const struct graph *graph, uint32_t kinds);
+/* A paragraph about what the graph leaves out; nothing where it leaves out nothing. Of more than `most`, their number. */
+void words_skips(struct text *text, const struct graph *graph, uint32_t most);
 /* "PCIe"; "" for an attachment. */
 const char *words_link_kind(enum graph_link_kind kind);
 

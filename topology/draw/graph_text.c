@@ -17,6 +17,7 @@
 #include "topology/base/path.h"
 #include "topology/base/words.h"
 
+#define SKIPS_MAX 20 /* the dump has all */
 #define DEPTH_MAX 64 /* what is nested deeper is left out */
 
 struct tree {
@@ -335,6 +336,7 @@ void graph_text_write(const struct graph *graph, const struct graph_overlaid *ov
         roots_add(&tree);
         graph_matrix_write(graph, text);
         unknown_add(graph, text);
+        words_skips(text, graph, SKIPS_MAX);
     } else {
         text->failed = true;
     }

@@ -6,7 +6,8 @@
  *      "nodes":  [{"name": "gpu0", "kind": "gpu", "parent": "machine", "os_index": 0, "pci": "0000:1b:00.0"}],
  *      "links":  [{"from": "gpu0", "to": "nvswitch", "kind": "nvlink", "generation": 4, "width": 18,
  *                  "bytes_per_s": [450000000000, "table"]}],
- *      "routes": [{"from": "r0", "to": "r1", "via": ["sw0"]}]}
+ *      "routes": [{"from": "r0", "to": "r1", "via": ["sw0"]}],
+ *      "skipped": [{"what": "0000:03:00.0", "why": "a display adapter of a console is not a GPU of a rank"}]}
  *
  * One idea: what is unknown, none or false is left out, so a file shows what is known, and a number has its
  * origin beside it. "unlimited" is the word for a bandwidth that never limits; a rank's number is its place
@@ -300,6 +301,21 @@ static tryst_status route_read(struct reader *reader, json_t *object)
     return status;
 }
 
+static tryst_status skip_read(struct reader *reader, json_t *object)
+{
+    static const char *const names[] = {"what", "why", NULL};
+    struct graph_skip skip;
+    struct err why = ERR_INIT;
+    tryst_status status = members_check(reader, object, names);
+    if (status == TRYST_OK)
+        status = string_read(reader, object, "what", true, &skip.what);
+    if (status == TRYST_OK)
+        status = string_read(reader, object, "why", true, &skip.why);
+    if (status != TRYST_OK)
+        return status;
+    return judge(reader, graph_skip_add(reader->graph, &skip, &why), &why);
+}
+
 static tryst_status list_read(struct reader *reader, json_t *root, const char *name,
                               tryst_status (*item_read)(struct reader *, json_t *))
 {
@@ -321,7 +337,8 @@ static tryst_status list_read(struct reader *reader, json_t *root, const char *n
 
 static tryst_status root_read(struct reader *reader, json_t *root)
 {
-    static const char *const names[] = {"tryst_graph", "nodes", "links", "routes", NULL};
+    static const char *const names[] = {"tryst_graph", "nodes",   "links",
+                                        "routes",      "skipped", NULL};
     tryst_status status = members_check(reader, root, names);
     if (status != TRYST_OK)
         return status;
@@ -335,6 +352,8 @@ static tryst_status root_read(struct reader *reader, json_t *root)
         status = list_read(reader, root, "links", link_read);
     if (status == TRYST_OK)
         status = list_read(reader, root, "routes", route_read);
+    if (status == TRYST_OK)
+        status = list_read(reader, root, "skipped", skip_read);
     return status;
 }
 

@@ -57,31 +57,59 @@ static const read_fn readers[GRAPH_FORMATS] = {
     [GRAPH_SYNTHETIC] = synthetic_read,
 };
 
-/* Whether `word` stands in the text before `limit` bytes. */
-static bool text_has(const char *text, size_t bytes, size_t limit, const char *word)
+static bool text_begins(const char *text, size_t bytes, const char *word)
 {
     size_t length = strlen(word);
-    bytes = bytes < limit ? bytes : limit;
-    for (size_t i = 0; i + length <= bytes; i++)
-        if (memcmp(text + i, word, length) == 0)
-            return true;
-    return false;
+    return bytes >= length && memcmp(text, word, length) == 0;
 }
 
-/* The name of an XML text's root element begins with `root`. */
+/* Where `word` begins at or after byte `from`; `bytes` where it does not. */
+static size_t text_find(const char *text, size_t bytes, size_t from, const char *word)
+{
+    size_t length = strlen(word);
+    for (size_t i = from; i + length <= bytes; i++)
+        if (memcmp(text + i, word, length) == 0)
+            return i;
+    return bytes;
+}
+
+/* The name of an XML text's root element begins with `root`. Comments before it may hold anything. */
 static bool xml_root_is(const char *text, size_t bytes, const char *root)
 {
-    size_t length = strlen(root);
-    for (size_t i = 0; i + 1 + length <= bytes; i++) {
-        bool name = text[i] == '<' && text[i + 1] != '?' && text[i + 1] != '!';
-        if (name)
-            return memcmp(text + i + 1, root, length) == 0;
+    size_t length = strlen(root), i = text_find(text, bytes, 0, "<");
+    while (i + 1 + length <= bytes && (text[i + 1] == '?' || text[i + 1] == '!')) {
+        bool comment = i + 4 <= bytes && memcmp(text + i, "<!--", 4) == 0;
+        i = text_find(text, bytes, i + 1, comment ? "-->" : ">");
+        i = text_find(text, bytes, i, "<");
     }
-    return false;
+    return i + 1 + length <= bytes && memcmp(text + i + 1, root, length) == 0;
+}
+
+/* Which compressed form a text begins as; NULL. */
+static const char *compressed_form(const char *text, size_t bytes)
+{
+    static const struct form {
+        const char *magic, *name;
+    } forms[] = {{"\x1f\x8b", "gzip"},
+                 {"BZh", "bzip2"},
+                 {"\xfd"
+                  "7zXZ",
+                  "xz"},
+                 {"\x28\xb5\x2f\xfd", "zstd"}};
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++)
+        if (text_begins(text, bytes, forms[i].magic))
+            return forms[i].name;
+    return NULL;
 }
 
 #define LOOK_BYTES \
     4096 /* our dump says what it is in its first line; other writers may sort members */
+
+static bool json_is_dump(const char *text, size_t bytes)
+{
+    bytes = bytes < LOOK_BYTES ? bytes : LOOK_BYTES;
+    return text_find(text, bytes, 0, "\"tryst_graph\"") < bytes;
+}
 
 static enum graph_format format_guess(const char *text, size_t bytes)
 {
@@ -89,8 +117,7 @@ static enum graph_format format_guess(const char *text, size_t bytes)
     while (i < bytes && strchr(" \t\r\n\xef\xbb\xbf", text[i]) && text[i])
         i++;
     if (i < bytes && text[i] == '{')
-        return text_has(text, bytes, LOOK_BYTES, "\"tryst_graph\"") ? GRAPH_JSON
-                                                                    : GRAPH_CLUSTER;
+        return json_is_dump(text, bytes) ? GRAPH_JSON : GRAPH_CLUSTER;
     if (i < bytes && text[i] == '[') /* it is none, and that reader says why */
         return GRAPH_CLUSTER;
     if (i < bytes && text[i] == '<')
@@ -104,6 +131,11 @@ tryst_status graph_read(const char *text, size_t bytes, const char *name,
     struct err why = ERR_INIT;
     struct source source = {text, bytes, name, &why};
     struct graph *graph = NULL;
+    const char *compressed = compressed_form(text, bytes);
+    if (compressed && format == GRAPH_AUTO)
+        return err_set(err, TRYST_E_INVALID,
+                       "%s:1: it is compressed with %s: decompress it first", name,
+                       compressed);
     if (format == GRAPH_AUTO)
         format = format_guess(text, bytes);
     if (format < 0 || format >= GRAPH_FORMATS || !readers[format])

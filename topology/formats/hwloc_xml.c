@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An XML file that hwloc wrote on another machine (lstopo x.xml), versions 1 and 2.
+ * An XML file that hwloc wrote on another machine (lstopo x.xml), versions 1 to 3.
  *
  * It is read here and not by hwloc, because hwloc takes files of others on trust: of mutated ones
  * (tests/fuzz/fuzz_graph.c) hwloc 2.9 dies within seconds. A test holds this reader to what hwloc itself makes
@@ -19,6 +19,7 @@
 #include "topology/base/text.h"
 #include "topology/machine/machine.h"
 #include "topology/machine/machine_build.h"
+#include "topology/machine/nvlink_matrix.h"
 #include "topology/machine/pci_class.h"
 #include "xml.h"
 
@@ -28,7 +29,8 @@ struct reader {
     const struct source *source;
     struct machine machine;
     const struct xml_node **devices; /* by PCI device: its element */
-    uint32_t packages_count;         /* seen in the second walk */
+    uint32_t packages_count;         /* seen in the second and third walk */
+    unsigned version;                /* of the format: 1, 2 or 3 */
 };
 
 /* Where an I/O object hangs. */
@@ -193,16 +195,45 @@ static double speed_read(const struct xml_node *node)
 }
 
 /* "0302 [10de:20b5] …" */
-static void class_read(const struct xml_node *node, unsigned *class_p, unsigned *vendor_p)
+static struct pci_id id_read(const struct xml_node *node)
 {
     const char *text = xml_attribute(node, "pci_type");
+    struct pci_id id = {0, 0, 0};
     char *end = NULL;
-    *class_p = *vendor_p = 0;
     if (!text)
-        return;
-    *class_p = (unsigned)strtoul(text, &end, 16) & 0xffff;
-    if (strncmp(end, " [", 2) == 0)
-        *vendor_p = (unsigned)strtoul(end + 2, NULL, 16) & 0xffff;
+        return id;
+    id.class = (unsigned)strtoul(text, &end, 16) & 0xffff;
+    if (strncmp(end, " [", 2) != 0)
+        return id;
+    id.maker = (unsigned)strtoul(end + 2, &end, 16) & 0xffff;
+    if (*end == ':')
+        id.device = (unsigned)strtoul(end + 1, NULL, 16) & 0xffff;
+    return id;
+}
+
+enum osdev {
+    OSDEV_OTHER, /* or no OS device */
+    OSDEV_NETWORK,
+    OSDEV_OPENFABRICS,
+    OSDEV_COPROCESSOR,
+};
+
+/* Version 3 has a set of bits, earlier ones have a number. */
+static enum osdev osdev_of(const struct reader *reader, const struct xml_node *node)
+{
+    const char *text = xml_attribute(node, "osdev_type");
+    if (!type_is(node, "OSDev") || !text)
+        return OSDEV_OTHER;
+    unsigned long type = strtoul(text, NULL, 10);
+    if (reader->version < 3)
+        return type == 2   ? OSDEV_NETWORK
+               : type == 3 ? OSDEV_OPENFABRICS
+               : type == 5 ? OSDEV_COPROCESSOR
+                           : OSDEV_OTHER;
+    return type & 32   ? OSDEV_OPENFABRICS
+           : type & 16 ? OSDEV_NETWORK
+           : type & 8  ? OSDEV_COPROCESSOR
+                       : OSDEV_OTHER;
 }
 
 /* NULL: no memory. */
@@ -233,17 +264,18 @@ static struct machine_pci *device_add(struct reader *reader, const struct xml_no
 }
 
 /* The name of the OpenFabrics device in it, else of the network interface; NULL. */
-static const char *port_name(const struct xml_node *nic)
+static const char *port_name(const struct reader *reader, const struct xml_node *nic)
 {
     const char *best = NULL;
     for (const struct xml_node *child = xml_child(nic); child; child = xml_next(child)) {
-        const char *kind = xml_attribute(child, "osdev_type"),
-                   *name = xml_attribute(child, "name");
-        if (!type_is(child, "OSDev") || !kind || !name || !*name)
+        const char *name = xml_attribute(child, "name");
+        enum osdev kind = osdev_of(reader, child);
+        bool port = kind == OSDEV_NETWORK || kind == OSDEV_OPENFABRICS;
+        if (!port || !name || !*name)
             continue;
-        if (strcmp(kind, "3") == 0)
+        if (kind == OSDEV_OPENFABRICS)
             return name;
-        if (strcmp(kind, "2") == 0 && !best)
+        if (!best)
             best = name;
     }
     return best;
@@ -266,7 +298,7 @@ static tryst_status nic_read(struct reader *reader, const struct xml_node *node,
 {
     const char *name, *label;
     struct machine_pci *pci = NULL;
-    if (keep(reader, port_name(node), &name) &&
+    if (keep(reader, port_name(reader, node), &name) &&
         keep(reader, info_of(node, "PCIDevice"), &label))
         pci = device_add(reader, node, PCI_NIC, xml_attribute(node, "pci_busid"), place);
     if (!pci)
@@ -295,26 +327,80 @@ static tryst_status gpu_read(struct reader *reader, const struct xml_node *node,
     return TRYST_OK;
 }
 
+/* True if the device has an OS device of CUDA, NVML, RSMI or Level Zero. */
+static bool device_computes(const struct xml_node *device)
+{
+    for (const struct xml_node *child = xml_child(device); child;
+         child = xml_next(child)) {
+        const char *name = type_is(child, "OSDev") ? xml_attribute(child, "name") : NULL;
+        if (name && osdev_computes(name))
+            return true;
+    }
+    return false;
+}
+
+/* True if one of the OS devices in it is a co-processor (Xeon Phi, Vector Engine). */
+static bool device_is_coprocessor(const struct reader *reader,
+                                  const struct xml_node *device)
+{
+    for (const struct xml_node *child = xml_child(device); child; child = xml_next(child))
+        if (osdev_of(reader, child) == OSDEV_COPROCESSOR)
+            return true;
+    return false;
+}
+
+static enum pci_use device_use(const struct reader *reader, const struct xml_node *node,
+                               const struct pci_id *id)
+{
+    const char *subtype = xml_attribute(node, "subtype");
+    if (subtype && strcmp(subtype, "NVSwitch") == 0)
+        return PCI_USE_NV_SWITCH;
+    if (device_computes(node))
+        return PCI_USE_GPU;
+    if (port_name(reader, node))
+        return PCI_USE_NIC;
+    enum pci_use use = pci_use(id);
+    return use == PCI_USE_OTHER && device_is_coprocessor(reader, node)
+               ? PCI_USE_ACCELERATOR
+               : use;
+}
+
 static tryst_status device_read(struct reader *reader, const struct xml_node *node,
                                 const struct place *place)
 {
-    unsigned class, vendor;
     const char *address = xml_attribute(node, "pci_busid");
-    class_read(node, &class, &vendor);
+    const struct pci_id id = id_read(node);
+    enum pci_use use = device_use(reader, node, &id);
+    bool good = true;
     if (!address)
         return refuse(reader, node, "a PCIDev without a pci_busid");
-    if (pci_is_gpu(class, vendor))
+    if (use == PCI_USE_GPU)
         return gpu_read(reader, node, place);
-    if (pci_is_nic(class))
-        return nic_read(reader, node, class, place);
-    if (pci_is_nv_switch(class, vendor) &&
-        !device_add(reader, node, PCI_NV_SWITCH, address, place))
-        return source_no_memory(reader->source);
-    return TRYST_OK;
+    if (use == PCI_USE_NIC)
+        return nic_read(reader, node, id.class, place);
+    if (use == PCI_USE_NV_SWITCH)
+        good = device_add(reader, node, PCI_NV_SWITCH, address, place) != NULL;
+    else if (pci_skip_format(use))
+        good = machine_skip(&reader->machine, address, pci_skip_format(use), id.class,
+                            id.maker, id.device);
+    return good ? TRYST_OK : source_no_memory(reader->source);
 }
 
 static tryst_status io_read(struct reader *reader, const struct xml_node *node,
                             struct place place);
+
+/* "0000:16" of "0000:[16-1f]". */
+static void host_bridge_name(const char *below, char name_p[MACHINE_ADDRESS_BYTES])
+{
+    char *end;
+    unsigned long domain = strtoul(below, &end, 16);
+    if (end == below || strncmp(end, ":[", 2) != 0) {
+        snprintf(name_p, MACHINE_ADDRESS_BYTES, "?");
+        return;
+    }
+    snprintf(name_p, MACHINE_ADDRESS_BYTES, "%04x:%02x", (unsigned)domain,
+             (unsigned)strtoul(end + 2, NULL, 16) & 0xff);
+}
 
 /* bridge_type is "upstream-downstream", 0 the host and 1 PCI; bridge_pci is "0000:[16-1f]". */
 static tryst_status bridge_read(struct reader *reader, const struct xml_node *node,
@@ -323,12 +409,10 @@ static tryst_status bridge_read(struct reader *reader, const struct xml_node *no
     const char *type = xml_attribute(node, "bridge_type"),
                *below = xml_attribute(node, "bridge_pci");
     const char *address = xml_attribute(node, "pci_busid");
-    char name[16];
+    char name[MACHINE_ADDRESS_BYTES];
     bool host = !address || (type && type[0] == '0');
     if (host) {
-        bool usual = below && strlen(below) >= 8 && below[4] == ':' && below[5] == '[';
-        snprintf(name, sizeof name, "%.5s%.2s", usual ? below : "?",
-                 usual ? below + 6 : "");
+        host_bridge_name(below ? below : "", name);
         address = name;
     }
     if (!device_add(reader, node, host ? PCI_HOST_BRIDGE : PCI_BRIDGE, address, &place))
@@ -344,14 +428,13 @@ static tryst_status io_read(struct reader *reader, const struct xml_node *node,
     tryst_status status = TRYST_OK;
     for (const struct xml_node *child = xml_child(node); status == TRYST_OK && child;
          child = xml_next(child)) {
-        const char *name = xml_attribute(child, "name"),
-                   *kind = xml_attribute(child, "osdev_type");
+        const char *name = xml_attribute(child, "name");
         if (type_is(child, "Bridge"))
             status = bridge_read(reader, child, place);
         else if (type_is(child, "PCIDev"))
             status = device_read(reader, child, &place);
-        else if (type_is(child, "OSDev") && place.parent == MACHINE_NONE && name &&
-                 *name && kind && strcmp(kind, "2") == 0) {
+        else if (place.parent == MACHINE_NONE && name && *name &&
+                 osdev_of(reader, child) == OSDEV_NETWORK) {
             const char *kept;
             status = keep(reader, name, &kept)
                          ? port_add(reader, MACHINE_NONE, kept, WIRE_ETHERNET)
@@ -399,23 +482,49 @@ static tryst_status devices_read(struct reader *reader, const struct xml_node *n
 /* -----------------------------------------------------------------------------
  * NVLinks: a matrix in MB/s, whose objects are named "OSDev:7" or "PCIDev:9" by their gp_index */
 
-static bool gp_index_is(const struct xml_node *node, unsigned long wanted)
+/* The end of links that an element is in a matrix. */
+static struct matrix_end end_of(const struct reader *reader, const struct xml_node *node)
 {
-    const char *text = xml_attribute(node, "gp_index");
-    return text && strtoul(text, NULL, 10) == wanted;
+    struct matrix_end end = {MATRIX_UNKNOWN, MACHINE_NONE, 0};
+    if (is_package(node)) {
+        end.kind = MATRIX_PACKAGE;
+        end.number = reader->packages_count - 1;
+        return end;
+    }
+    for (uint32_t i = 0; i < reader->machine.pci_count; i++)
+        if (reader->devices[i] == node)
+            end.number = i;
+    if (end.number != MACHINE_NONE)
+        end.kind = reader->machine.pci[end.number].kind == PCI_GPU ? MATRIX_GPU
+                   : reader->machine.pci[end.number].kind == PCI_NV_SWITCH
+                       ? MATRIX_SWITCH
+                       : MATRIX_UNKNOWN;
+    return end;
 }
 
-static uint32_t device_of(const struct reader *reader, unsigned long gp_index)
+/* Fill the ends whose gp_index an element at or below `node` has. `inside` is the nearest PCI device or package around
+ * `node`: OS devices and NUMA nodes are in one. */
+static void ends_find(struct reader *reader, const struct xml_node *node,
+                      const struct xml_node *inside, struct matrix_end *ends,
+                      size_t count)
 {
-    for (uint32_t i = 0; i < reader->machine.pci_count; i++) {
-        if (gp_index_is(reader->devices[i], gp_index))
-            return i;
-        for (const struct xml_node *child = xml_child(reader->devices[i]); child;
-             child = xml_next(child))
-            if (type_is(child, "OSDev") && gp_index_is(child, gp_index))
-                return i;
-    }
-    return MACHINE_NONE;
+    const char *text = xml_attribute(node, "gp_index");
+    unsigned long long gp_index = text ? strtoull(text, NULL, 10) : 0;
+    bool device = type_is(node, "PCIDev");
+    reader->packages_count += is_package(node);
+    if (device || is_package(node))
+        inside = node;
+    bool counts = device || is_package(node) ||
+                  (type_is(node, "OSDev") && inside && type_is(inside, "PCIDev")) ||
+                  (type_is(node, "NUMANode") && inside && is_package(inside));
+    for (size_t i = 0; text && counts && i < count; i++)
+        if (ends[i].gp_index == gp_index) {
+            ends[i] = end_of(reader, inside);
+            ends[i].gp_index = gp_index;
+        }
+    for (const struct xml_node *child = xml_child(node); child; child = xml_next(child))
+        if (name_is(child, "object"))
+            ends_find(reader, child, inside, ends, count);
 }
 
 /* All numbers of the elements `name` in it, behind a colon where there is one; how many, at most `most`. */
@@ -441,53 +550,68 @@ static size_t numbers_read(const struct xml_node *matrix, const char *name,
     return count;
 }
 
-static tryst_status nvlink_add(struct reader *reader, uint32_t from, uint32_t to,
-                               double bytes_per_s)
+static tryst_status matrix_join(struct reader *reader, const struct xml_node *top,
+                                const unsigned long long *indexes,
+                                const unsigned long long *values, size_t count)
 {
-    struct machine *machine = &reader->machine;
-    if (!machine->pci || from == MACHINE_NONE || to == MACHINE_NONE || from == to ||
-        !(bytes_per_s > 0) || machine->pci[from].kind != PCI_GPU)
-        return TRYST_OK;
-    bool to_switch = machine->pci[to].kind == PCI_NV_SWITCH;
-    if (!to_switch && (machine->pci[to].kind != PCI_GPU || to < from))
-        return TRYST_OK; /* a wire of two directions is told by its first end */
-    struct machine_nvlink more = {.from = from,
-                                  .to = to_switch ? MACHINE_NONE : to,
-                                  .bytes_per_s = {bytes_per_s, ORIGIN_IMPORTED}};
-    return machine_nvlink_join(machine, &more) ? TRYST_OK
-                                               : source_no_memory(reader->source);
+    struct matrix_end *ends = mem_zalloc_array(count, sizeof *ends);
+    if (!ends)
+        return source_no_memory(reader->source);
+    for (size_t i = 0; i < count; i++)
+        ends[i] = (struct matrix_end){MATRIX_UNKNOWN, MACHINE_NONE, indexes[i]};
+    reader->packages_count = 0;
+    ends_find(reader, top, NULL, ends, count);
+    bool good =
+        nvlink_matrix_join(&reader->machine, ends, values, count, ORIGIN_IMPORTED);
+    mem_free(ends);
+    return good ? TRYST_OK : source_no_memory(reader->source);
 }
 
-static tryst_status matrix_read(struct reader *reader, const struct xml_node *matrix)
+static tryst_status matrix_read(struct reader *reader, const struct xml_node *top,
+                                const struct xml_node *matrix)
 {
     unsigned long long *numbers =
-        mem_zalloc_array((size_t)MATRIX_MAX * (MATRIX_MAX + 1), sizeof *numbers);
+        mem_zalloc_array((size_t)MATRIX_MAX * (MATRIX_MAX + 1) + 1, sizeof *numbers);
     if (!numbers)
         return source_no_memory(reader->source);
-    size_t count = numbers_read(matrix, "indexes", numbers, MATRIX_MAX);
+    size_t count = numbers_read(matrix, "indexes", numbers, MATRIX_MAX + 1);
     unsigned long long *values = numbers + count;
-    tryst_status status = TRYST_OK;
-    if (numbers_read(matrix, "u64values", values, count * count) != count * count)
+    tryst_status status;
+    if (count > MATRIX_MAX)
+        status =
+            refuse(reader, matrix, "NVLinkBandwidth of more than %d objects", MATRIX_MAX);
+    else if (numbers_read(matrix, "u64values", values, count * count) != count * count)
         status =
             refuse(reader, matrix, "NVLinkBandwidth of %zu devices has not %zu values",
                    count, count * count);
-    for (size_t i = 0; status == TRYST_OK && i < count * count; i++)
-        status =
-            nvlink_add(reader, device_of(reader, numbers[i / count]),
-                       device_of(reader, numbers[i % count]), (double)values[i] * 1e6);
+    else
+        status = matrix_join(reader, top, numbers, values, count);
     mem_free(numbers);
     return status;
 }
 
-static tryst_status matrices_read(struct reader *reader, const struct xml_node *root)
+/* Links that have no kind in the graph: AMD's and Intel's between GPUs. */
+static bool matrix_is_foreign(const char *name)
+{
+    return strcmp(name, "XGMIBandwidth") == 0 || strcmp(name, "XeLinkBandwidth") == 0;
+}
+
+static tryst_status matrices_read(struct reader *reader, const struct xml_node *root,
+                                  const struct xml_node *top)
 {
     tryst_status status = TRYST_OK;
     for (const struct xml_node *child = xml_child(root); status == TRYST_OK && child;
          child = xml_next(child)) {
         const char *name = xml_attribute(child, "name");
-        if (strncmp(xml_name(child), "distances2", 10) == 0 && name &&
-            strcmp(name, "NVLinkBandwidth") == 0)
-            status = matrix_read(reader, child);
+        if (strncmp(xml_name(child), "distances2", 10) != 0 || !name)
+            continue;
+        if (strcmp(name, "NVLinkBandwidth") == 0)
+            status = matrix_read(reader, top, child);
+        else if (matrix_is_foreign(name) &&
+                 !machine_skip(&reader->machine, name,
+                               "links of this kind are not read: only PCIe is shown "
+                               "between these GPUs"))
+            status = source_no_memory(reader->source);
     }
     return status;
 }
@@ -510,9 +634,34 @@ static tryst_status objects_check(const struct reader *reader,
     return status;
 }
 
+static tryst_status version_read(struct reader *reader, const struct xml_node *root)
+{
+    const char *text = xml_attribute(root, "version");
+    unsigned long version = text ? strtoul(text, NULL, 10) : 1; /* version 1 has none */
+    if (text && (version < 1 || version > 3))
+        return refuse(reader, root,
+                      "version \"%.20s\" of hwloc's XML is not read: versions 1 to 3 "
+                      "are",
+                      text);
+    reader->version = (unsigned)version;
+    return TRYST_OK;
+}
+
+/* In version 3 what concerns the whole machine is beside its object. */
+static const char *top_info_of(const struct xml_node *root, const struct xml_node *top,
+                               const char *name)
+{
+    const char *value = info_of(top, name);
+    return value ? value : info_of(root, name);
+}
+
 static tryst_status topology_read(struct reader *reader, const struct xml_node *root)
 {
     struct machine *machine = &reader->machine;
+    if (name_is(root, "graphs"))
+        return refuse(reader, root,
+                      "<graphs> is for NCCL_GRAPH_FILE: the rings and trees that NCCL "
+                      "found, without the hardware; NCCL_TOPO_DUMP_FILE has that");
     if (!name_is(root, "topology"))
         return refuse(
             reader, root,
@@ -522,20 +671,22 @@ static tryst_status topology_read(struct reader *reader, const struct xml_node *
     const struct xml_node *top = xml_child(root);
     while (top && !type_is(top, "Machine") && !type_is(top, "System"))
         top = xml_next(top);
-    tryst_status status = objects_check(reader, root);
+    tryst_status status = version_read(reader, root);
+    if (status == TRYST_OK)
+        status = objects_check(reader, root);
     if (status == TRYST_OK && !top)
         return refuse(reader, root, "<topology> has no object of type Machine");
     if (status != TRYST_OK)
         return status;
-    if (!keep(reader, info_of(top, "HostName"), &machine->name) ||
-        !keep(reader, info_of(top, "DMIProductName"), &machine->label) ||
-        !keep(reader, info_of(top, "Architecture"), &machine->arch))
+    if (!keep(reader, top_info_of(root, top, "HostName"), &machine->name) ||
+        !keep(reader, top_info_of(root, top, "DMIProductName"), &machine->label) ||
+        !keep(reader, top_info_of(root, top, "Architecture"), &machine->arch))
         return source_no_memory(reader->source);
     status = processors_read(reader, top, MACHINE_NONE, MACHINE_NONE);
     if (status == TRYST_OK)
         status = devices_read(reader, top, MACHINE_NONE);
     if (status == TRYST_OK)
-        status = matrices_read(reader, root);
+        status = matrices_read(reader, root, top);
     return status;
 }
 

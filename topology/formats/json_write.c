@@ -77,6 +77,14 @@ static void route_write(struct text *text, const struct graph *graph,
     text_add(text, "]}");
 }
 
+static void skip_write(struct text *text, const struct graph_skip *skip)
+{
+    text_add(text, "{\"what\": ");
+    text_add_json(text, skip->what);
+    string_write(text, "why", skip->why);
+    text_add(text, "}");
+}
+
 /* Before item `i` of `count`: where it begins. */
 static void item_begin(struct text *text, uint32_t i)
 {
@@ -99,6 +107,11 @@ void graph_json_write(const struct graph *graph, struct text *text)
     for (uint32_t i = 0; i < graph->routes_count; i++) {
         item_begin(text, i);
         route_write(text, graph, &graph->routes[i]);
+    }
+    for (uint32_t i = 0; i < graph->skips_count; i++) {
+        text_add(text, i ? "" : "],\n \"skipped\": [");
+        item_begin(text, i);
+        skip_write(text, &graph->skips[i]);
     }
     text_add(text, "]}\n");
 }

@@ -218,9 +218,10 @@ static void device_write(struct writer *writer, uint32_t node, unsigned depth)
     indent(writer, depth);
     text_add(writer->text, "<pci");
     pci_attributes(writer, node,
-                   kind == NODE_GPU   ? "0x030200"
-                   : kind == NODE_NIC ? "0x020000"
-                                      : "0x060400");
+                   kind == NODE_GPU                                ? "0x030200"
+                   : kind != NODE_NIC                              ? "0x060400"
+                   : link_of(writer->graph, node, WIRE_INFINIBAND) ? "0x020700"
+                                                                   : "0x020000");
     text_add(writer->text, ">\n");
     if (kind == NODE_GPU)
         gpu_write(writer, node, depth + 1);

@@ -10,11 +10,15 @@
  *         <pci …> <nic> <net name="mlx5_0" dev="0" speed="400000" port="1" latency="0"/> </nic>
  *
  * It has no packages and no host bridges: each <cpu> (a NUMA node) becomes a package with one NUMA node, and what is
- * right in it hangs on the package. Systems of several hosts (host_hash) become several machines. Elements that
- * we do not know are passed over, as NCCL does.
+ * right in it hangs on the package. Systems of several hosts (host_hash) become several machines.
+ *
+ * A topology file of a cloud may hold less than a dump: <pci> alone, and NCCL reads the rest from /sys. The class of a
+ * <pci> without <gpu> and <nic> gives its kind, and a number that does not parse is unknown. Devices without a class,
+ * links to themselves and unknown elements have no place in the graph and are listed as skipped.
  */
 #include "nccl_xml.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,13 +28,15 @@
 #include "topology/base/link_table.h"
 #include "topology/machine/machine.h"
 #include "topology/machine/machine_build.h"
+#include "topology/machine/pci_class.h"
 #include "xml.h"
 
 #define HOSTS_MAX 4096
 
 struct host {
-    const char *hash; /* the document's */
+    unsigned long long hash;
     struct machine machine;
+    const struct xml_node **gpus; /* by PCI device: its <gpu>, or NULL */
 };
 
 struct reader {
@@ -52,8 +58,34 @@ static bool name_is(const struct xml_node *node, const char *name)
 #define refuse(reader, node, ...) \
     source_refuse((reader)->source, xml_place(node), __VA_ARGS__)
 
-/* A whole number; where the attribute is missing, `*number_p` stays as it is. */
-static tryst_status whole_read(const struct reader *reader, const struct xml_node *node,
+/* List an element as skipped. */
+#define skip(reader, node, ...) element_skip(reader, node, name_of(node), __VA_ARGS__)
+
+static const char *name_of(const struct xml_node *node)
+{
+    const char *busid = xml_attribute(node, "busid");
+    return busid && *busid ? busid : NULL;
+}
+
+__attribute__((format(printf, 4, 5))) static tryst_status element_skip(
+    struct reader *reader, const struct xml_node *node, const char *what, const char *fmt,
+    ...)
+{
+    char why[ERR_TEXT_BYTES], place[80];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(why, sizeof why, fmt, args);
+    va_end(args);
+    snprintf(place, sizeof place, "<%.40s> in line %u", xml_name(node),
+             xml_place(node).line);
+    return machine_skip(&reader->host->machine, what ? what : place, "%s", why)
+               ? TRYST_OK
+               : source_no_memory(reader->source);
+}
+
+/* A whole number as NCCL reads it, which takes what is in front ("16x" is 16). `*number_p` stays as it is where the
+ * attribute is missing or empty, and where it has no number of `min` to `max`, which is listed. */
+static tryst_status whole_read(struct reader *reader, const struct xml_node *node,
                                const char *name, long min, long max, long *number_p)
 {
     const char *text = xml_attribute(node, name);
@@ -61,9 +93,9 @@ static tryst_status whole_read(const struct reader *reader, const struct xml_nod
     if (!text || !*text)
         return TRYST_OK;
     long number = strtol(text, &end, 0);
-    if (end == text || *end || number < min || number > max)
-        return refuse(reader, node, "%s=\"%.40s\" of <%s> is no number of %ld to %ld",
-                      name, text, xml_name(node), min, max);
+    if (end == text || number < min || number > max)
+        return skip(reader, node, "%s=\"%.40s\" is not a number of %ld to %ld: unknown",
+                    name, text, min, max);
     *number_p = number;
     return TRYST_OK;
 }
@@ -98,17 +130,18 @@ static const char *model_of(const char *arch, const char *vendor, long family, l
                            : NULL;
 }
 
-/* The mask as a list, "16-31,48". */
+/* The mask as a list, "16-31,48"; a list as it is; unknown where the text is neither. */
 static tryst_status cpus_read(struct reader *reader, const struct xml_node *node,
-                              const char *mask, const char **cpus_p)
+                              const char *text, const char **cpus_p)
 {
     struct text list = {0};
     struct index_set set;
-    if (!index_set_parse_mask(mask, &set))
-        return refuse(reader, node,
-                      "affinity=\"%.40s\" is no mask in hexadecimal of at most %d "
-                      "processors",
-                      mask, INDEX_SET_MAX);
+    bool is_list = strchr(text, '-') != NULL; /* "0,1" is a mask of two groups */
+    if (is_list ? !index_set_parse(text, &set) : !index_set_parse_mask(text, &set))
+        return skip(reader, node,
+                    "affinity=\"%.40s\" is not a mask in hexadecimal of at most %d "
+                    "processors: unknown",
+                    text, INDEX_SET_MAX);
     index_set_write(&set, &list);
     text_add(&list, "");
     *cpus_p = list.failed ? NULL : keep(reader, list.data);
@@ -147,34 +180,45 @@ static tryst_status processor_add(struct reader *reader, const struct xml_node *
 /* -----------------------------------------------------------------------------
  * devices */
 
+/* NULL after the last. */
+static const struct xml_node *named_from(const struct xml_node *node, const char *name)
+{
+    while (node && !name_is(node, name))
+        node = xml_next(node);
+    return node;
+}
+
 static const struct xml_node *child_find(const struct xml_node *node, const char *name)
 {
-    const struct xml_node *child = xml_child(node);
-    while (child && !name_is(child, name))
-        child = xml_next(child);
-    return child;
+    return named_from(xml_child(node), name);
+}
+
+/* The kind of cable by the class of the NIC, without a class by the name of the port. */
+static enum graph_link_kind wire_of(unsigned class, const char *name)
+{
+    bool named = strncmp(name, "mlx", 3) == 0 || strncmp(name, "ib", 2) == 0;
+    bool infiniband = class ? pci_is_infiniband(class) : named;
+    return infiniband ? WIRE_INFINIBAND : WIRE_ETHERNET;
 }
 
 static tryst_status net_read(struct reader *reader, const struct xml_node *net,
-                             uint32_t nic)
+                             uint32_t nic, unsigned class)
 {
     struct machine *machine = &reader->host->machine;
+    const char *name = xml_attribute(net, "name");
     long speed = 0;
-    const char *name;
-    tryst_status status = text_need(reader, net, "name", &name);
-    if (status == TRYST_OK)
-        status = whole_read(reader, net, "speed", -1, 1L << 40, &speed);
+    tryst_status status = whole_read(reader, net, "speed", -1, 1L << 40, &speed);
     if (status != TRYST_OK)
         return status;
+    if (!name || !*name)
+        return skip(reader, net, "a <net> needs a name to be a port");
     const char *kept = keep(reader, name);
     struct machine_port *port = kept ? machine_port_add(machine) : NULL;
     if (!port)
         return source_no_memory(reader->source);
     port->nic = nic;
     port->name = kept;
-    port->kind = strncmp(name, "mlx", 3) == 0 || strncmp(name, "ib", 2) == 0
-                     ? WIRE_INFINIBAND
-                     : WIRE_ETHERNET;
+    port->kind = wire_of(class, name);
     if (speed > 0) /* Mbit/s; NCCL writes -1 or 0 for unknown */
         port->bytes_per_s =
             (struct graph_number){(double)speed * 1e6 / 8, ORIGIN_IMPORTED};
@@ -183,14 +227,18 @@ static tryst_status net_read(struct reader *reader, const struct xml_node *net,
     return TRYST_OK;
 }
 
-static tryst_status nets_read(struct reader *reader, const struct xml_node *nic_node,
-                              uint32_t nic)
+/* The ports in a <nic>, and those right in its <pci>. */
+static tryst_status nets_read(struct reader *reader, const struct xml_node *parent,
+                              uint32_t nic, unsigned class)
 {
     tryst_status status = TRYST_OK;
-    for (const struct xml_node *net = xml_child(nic_node); status == TRYST_OK && net;
-         net = xml_next(net))
-        if (name_is(net, "net"))
-            status = net_read(reader, net, nic);
+    for (const struct xml_node *child = xml_child(parent); status == TRYST_OK && child;
+         child = xml_next(child)) {
+        if (name_is(child, "net"))
+            status = net_read(reader, child, nic, class);
+        else if (name_is(child, "nic"))
+            status = nets_read(reader, child, nic, class);
+    }
     return status;
 }
 
@@ -199,14 +247,12 @@ static tryst_status gpu_read(struct reader *reader, const struct xml_node *gpu,
 {
     struct machine *machine = &reader->host->machine;
     long dev = -1, rank = -1;
-    tryst_status status = whole_read(reader, gpu, "dev", 0, 1 << 20, &dev);
+    tryst_status status = whole_read(reader, gpu, "dev", -1, 1 << 20, &dev);
     if (status == TRYST_OK)
         status = whole_read(reader, gpu, "rank", -1, INT32_MAX, &rank);
     if (status != TRYST_OK)
         return status;
-    if (dev < 0)
-        return refuse(reader, gpu, "<gpu> has no dev");
-    machine->pci[pci].os_index = (uint32_t)dev;
+    machine->pci[pci].os_index = dev < 0 ? GRAPH_NONE : (uint32_t)dev;
     machine->pci[pci].rank = rank < 0 ? GRAPH_NONE : (uint32_t)rank;
     return TRYST_OK;
 }
@@ -227,6 +273,18 @@ static tryst_status pci_number(struct reader *reader, const struct xml_node *nod
     return TRYST_OK;
 }
 
+/* Room for the <gpu> of one more device, which has none yet. */
+static bool gpus_grow(struct host *host)
+{
+    size_t count = (size_t)host->machine.pci_count + 1;
+    const struct xml_node **gpus = mem_resize(host->gpus, count * sizeof *gpus);
+    if (!gpus)
+        return false;
+    gpus[count - 1] = NULL;
+    host->gpus = gpus;
+    return true;
+}
+
 /* A device of a kind and where it hangs; its place among the machine's. */
 static tryst_status device_add(struct reader *reader, enum machine_pci_kind kind,
                                const char *address, uint32_t parent, uint32_t *pci_p)
@@ -238,7 +296,8 @@ static tryst_status device_add(struct reader *reader, enum machine_pci_kind kind
         machine_address(address, canonical);
         kept = keep(reader, canonical);
     }
-    struct machine_pci *pci = address && !kept ? NULL : machine_pci_add(machine, kind);
+    bool good = (!address || kept) && gpus_grow(reader->host);
+    struct machine_pci *pci = good ? machine_pci_add(machine, kind) : NULL;
     if (!pci)
         return source_no_memory(reader->source);
     pci->address = kept;
@@ -248,65 +307,188 @@ static tryst_status device_add(struct reader *reader, enum machine_pci_kind kind
     return TRYST_OK;
 }
 
-static tryst_status nic_read(struct reader *reader, const struct xml_node *nic)
+/* Read a <nic> or a <net> right in a <cpu>, a virtual NIC. */
+static tryst_status nic_read(struct reader *reader, const struct xml_node *node)
 {
     uint32_t pci = MACHINE_NONE;
     tryst_status status = device_add(reader, PCI_NIC, NULL, MACHINE_NONE, &pci);
-    return status == TRYST_OK ? nets_read(reader, nic, pci) : status;
+    if (status != TRYST_OK)
+        return status;
+    return name_is(node, "net") ? net_read(reader, node, pci, 0)
+                                : nets_read(reader, node, pci, 0);
 }
+
+/* "0x030200", "0x03", "0302": the base class and the subclass in 16 bits; 0 where there is none. */
+static unsigned class_of(const char *text)
+{
+    text += text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 2 : 0;
+    size_t digits = strspn(text, "0123456789abcdefABCDEF");
+    unsigned long class = strtoul(text, NULL, 16);
+    if (!digits || text[digits])
+        return 0;
+    unsigned bytes = (unsigned)(digits + 1) / 2;
+    return bytes == 1 ? (unsigned)class << 8 & 0xffff
+                      : (unsigned)(class >> (bytes > 2 ? 8 : 0)) & 0xffff;
+}
+
+static unsigned hex_read(const struct xml_node *node, const char *name)
+{
+    const char *text = xml_attribute(node, name);
+    return text ? (unsigned)strtoul(text, NULL, 16) & 0xffff : 0;
+}
+
+static struct pci_id id_read(const struct xml_node *pci)
+{
+    const char *class = xml_attribute(pci, "class");
+    unsigned maker = hex_read(pci, "vendor");
+    return (struct pci_id){class ? class_of(class) : 0, maker == 0xffff ? 0 : maker,
+                           hex_read(pci, "device")};
+}
+
+/* The kind of a <pci>: by its elements before its class. */
+static enum pci_use use_of(const struct xml_node *pci, const struct pci_id *id)
+{
+    if (child_find(pci, "gpu"))
+        return PCI_USE_GPU;
+    if (child_find(pci, "nic") || child_find(pci, "net"))
+        return PCI_USE_NIC;
+    enum pci_use use = pci_use(id);
+    bool device = use == PCI_USE_GPU || use == PCI_USE_NIC || use == PCI_USE_NV_SWITCH;
+    return !device && child_find(pci, "pci") ? PCI_USE_BRIDGE : use;
+}
+
+static tryst_status device_skip(struct reader *reader, const struct xml_node *pci,
+                                enum pci_use use, const struct pci_id *id)
+{
+    if (use == PCI_USE_BRIDGE)
+        return skip(reader, pci, "a bridge with no device behind it");
+    if (!id->class)
+        return skip(reader, pci, "its kind is unknown: it has no class, <gpu> or <nic>");
+    if (!pci_skip_format(use))
+        return skip(reader, pci, "class %04x is neither a GPU nor a NIC", id->class);
+    char why[ERR_TEXT_BYTES];
+    snprintf(why, sizeof why, pci_skip_format(use), id->class, id->maker, id->device);
+    return skip(reader, pci, "%s", why);
+}
+
+/* The <gpu>s of a <pci>: the device is the first; more of them are its partitions. */
+static tryst_status gpus_read(struct reader *reader, const struct xml_node *pci_node,
+                              uint32_t pci)
+{
+    const struct xml_node *gpu = child_find(pci_node, "gpu");
+    uint32_t at = pci;
+    tryst_status status = TRYST_OK;
+    while (status == TRYST_OK && gpu) {
+        reader->host->gpus[at] = gpu;
+        status = gpu_read(reader, gpu, at);
+        gpu = named_from(xml_next(gpu), "gpu");
+        if (!gpu || status != TRYST_OK)
+            break;
+        struct machine_pci first = reader->host->machine.pci[pci];
+        status = device_add(reader, PCI_GPU, first.address, first.parent, &at);
+        if (status == TRYST_OK)
+            status = pci_number(reader, pci_node, &reader->host->machine.pci[at]);
+    }
+    return status;
+}
+
+static tryst_status children_read(struct reader *reader, const struct xml_node *node,
+                                  uint32_t parent);
 
 static tryst_status pci_read(struct reader *reader, const struct xml_node *node,
                              uint32_t parent)
 {
-    const struct xml_node *gpu = child_find(node, "gpu"), *nic = child_find(node, "nic");
+    static const enum machine_pci_kind kinds[] = {[PCI_USE_GPU] = PCI_GPU,
+                                                  [PCI_USE_NIC] = PCI_NIC,
+                                                  [PCI_USE_NV_SWITCH] = PCI_NV_SWITCH,
+                                                  [PCI_USE_BRIDGE] = PCI_BRIDGE};
+    const struct pci_id id = id_read(node);
+    enum pci_use use = use_of(node, &id);
     const char *address;
     uint32_t pci = MACHINE_NONE;
     tryst_status status = text_need(reader, node, "busid", &address);
-    if (status == TRYST_OK)
-        status = device_add(reader,
-                            gpu   ? PCI_GPU
-                            : nic ? PCI_NIC
-                                  : PCI_BRIDGE,
-                            address, parent, &pci);
+    if (status != TRYST_OK)
+        return status;
+    if (use == PCI_USE_OTHER || pci_skip_format(use) ||
+        (use == PCI_USE_BRIDGE && !child_find(node, "pci")))
+        return device_skip(reader, node, use, &id);
+    status = device_add(reader, kinds[use], address, parent, &pci);
     if (status == TRYST_OK)
         status = pci_number(reader, node, &reader->host->machine.pci[pci]);
-    if (status == TRYST_OK && gpu)
-        return gpu_read(reader, gpu, pci);
-    if (status == TRYST_OK && nic)
-        return nets_read(reader, nic, pci);
+    if (status == TRYST_OK && use == PCI_USE_GPU)
+        status = gpus_read(reader, node, pci);
+    if (status == TRYST_OK && use == PCI_USE_NIC)
+        status = nets_read(reader, node, pci, id.class);
+    return status == TRYST_OK ? children_read(reader, node, pci) : status;
+}
+
+/* True if `node` is one of the elements that a <pci> holds and that were read with it. */
+static bool is_read(const struct xml_node *node)
+{
+    return name_is(node, "gpu") || name_is(node, "nic") || name_is(node, "net");
+}
+
+/* Read the elements of a <cpu> (`parent` is MACHINE_NONE) or of a <pci>. */
+static tryst_status children_read(struct reader *reader, const struct xml_node *node,
+                                  uint32_t parent)
+{
+    bool in_cpu = parent == MACHINE_NONE;
+    tryst_status status = TRYST_OK;
     for (const struct xml_node *child = xml_child(node); status == TRYST_OK && child;
-         child = xml_next(child))
+         child = xml_next(child)) {
         if (name_is(child, "pci"))
-            status = pci_read(reader, child, pci);
+            status = pci_read(reader, child, parent);
+        else if (in_cpu && (name_is(child, "nic") || name_is(child, "net")))
+            status = nic_read(reader, child);
+        else if (in_cpu || !is_read(child))
+            status = skip(reader, child, "<%.40s> in <%s> is not read", xml_name(child),
+                          xml_name(node));
+    }
     return status;
 }
 
 /* -----------------------------------------------------------------------------
  * NVLink and C2C, when all devices are known */
 
+enum nvlink_end { NVLINK_GPU, NVLINK_SWITCH, NVLINK_PACKAGE };
+
+/* The kind of a target by class, as in NCCL: a GPU, a processor, else an NVSwitch. Without a class, the device of that
+ * address. */
+static enum nvlink_end nvlink_end_of(const struct machine *machine, const char *class,
+                                     uint32_t to)
+{
+    if (!class || !*class) /* "fffffff:ffff:ff": an NVSwitch behind a hypervisor */
+        return to != MACHINE_NONE && machine->pci[to].kind == PCI_GPU ? NVLINK_GPU
+                                                                      : NVLINK_SWITCH;
+    return class_of(class) >> 8 == 0x03         ? NVLINK_GPU
+           : strncmp(class, "0x068001", 8) == 0 ? NVLINK_PACKAGE
+                                                : NVLINK_SWITCH;
+}
+
 static tryst_status nvlink_read(struct reader *reader, const struct xml_node *node,
                                 uint32_t gpu, unsigned generation)
 {
     struct machine *machine = &reader->host->machine;
-    const char *target = xml_attribute(node, "target"),
-               *class = xml_attribute(node, "tclass");
+    const char *target = xml_attribute(node, "target");
     char address[MACHINE_ADDRESS_BYTES];
     long count = 1;
-    tryst_status status = whole_read(reader, node, "count", 1, 1024, &count);
-    if (status != TRYST_OK)
+    tryst_status status = whole_read(reader, node, "count", 0, 1024, &count);
+    if (status != TRYST_OK || !count)
         return status;
     machine_address(target ? target : "", address);
     uint32_t to = machine_pci_find(machine, address);
-    bool to_gpu = class ? strncmp(class, "0x03", 4) == 0 : to != MACHINE_NONE;
-    if (to_gpu && (to == MACHINE_NONE || machine->pci[to].kind != PCI_GPU || to == gpu))
-        return refuse(reader, node, "there is no other GPU at \"%.40s\"",
-                      target ? target : "");
-    if (to_gpu && to < gpu)
-        return TRYST_OK; /* a wire of two directions is told by its first end */
+    enum nvlink_end end = nvlink_end_of(machine, xml_attribute(node, "tclass"), to);
+    const char *what = machine->pci[gpu].address;
+    if (end == NVLINK_GPU && to == machine_pci_find(machine, what))
+        return element_skip(reader, node, what,
+                            "NVLinks of this GPU to itself join nothing");
+    if (end == NVLINK_GPU && (to == MACHINE_NONE || machine->pci[to].kind != PCI_GPU))
+        return element_skip(reader, node, what, "an NVLink to \"%.40s\", where no GPU is",
+                            target ? target : "");
     struct machine_nvlink more = {.from = gpu,
-                                  .to = to_gpu ? to : MACHINE_NONE,
-                                  .to_package =
-                                      class && strncmp(class, "0x068001", 8) == 0,
+                                  .to = end == NVLINK_GPU ? to : MACHINE_NONE,
+                                  .to_package = end == NVLINK_PACKAGE,
+                                  .package = MACHINE_NONE,
                                   .generation = (uint16_t)generation,
                                   .count = (uint16_t)count,
                                   .bytes_per_s = MACHINE_UNKNOWN};
@@ -334,15 +516,10 @@ static tryst_status c2c_read(struct reader *reader, const struct xml_node *node,
 }
 
 static tryst_status gpu_links_read(struct reader *reader, const struct xml_node *gpu,
-                                   const char *address)
+                                   uint32_t pci)
 {
-    char canonical[MACHINE_ADDRESS_BYTES];
     long capability = 0;
-    machine_address(address, canonical);
-    uint32_t pci = machine_pci_find(&reader->host->machine, canonical);
     tryst_status status = whole_read(reader, gpu, "sm", 0, 1000, &capability);
-    if (pci == MACHINE_NONE)
-        return status;
     for (const struct xml_node *link = xml_child(gpu); status == TRYST_OK && link;
          link = xml_next(link)) {
         if (name_is(link, "nvlink"))
@@ -350,21 +527,21 @@ static tryst_status gpu_links_read(struct reader *reader, const struct xml_node 
                                  table_nvlink_generation((unsigned)capability));
         else if (name_is(link, "c2c"))
             status = c2c_read(reader, link, pci);
+        else
+            status = element_skip(reader, link, reader->host->machine.pci[pci].address,
+                                  "<%.40s> in <gpu> is not read", xml_name(link));
     }
     return status;
 }
 
-static tryst_status links_read(struct reader *reader, const struct xml_node *node)
+static tryst_status links_read(struct reader *reader, struct host *host)
 {
-    const char *address = xml_attribute(node, "busid");
     tryst_status status = TRYST_OK;
-    for (const struct xml_node *child = xml_child(node); status == TRYST_OK && child;
-         child = xml_next(child)) {
-        if (name_is(child, "gpu") && address)
-            status = gpu_links_read(reader, child, address);
-        else if (name_is(child, "pci"))
-            status = links_read(reader, child);
-    }
+    reader->host = host;
+    for (uint32_t i = 0; status == TRYST_OK && i < host->machine.pci_count; i++)
+        if (host->gpus[i])
+            status = gpu_links_read(reader, host->gpus[i], i);
+    machine_nvlinks_pair(&host->machine);
     return status;
 }
 
@@ -373,10 +550,10 @@ static tryst_status links_read(struct reader *reader, const struct xml_node *nod
 
 static tryst_status host_choose(struct reader *reader, const struct xml_node *cpu)
 {
-    const char *hash = xml_attribute(cpu, "host_hash");
-    hash = hash ? hash : "";
+    const char *text = xml_attribute(cpu, "host_hash");
+    unsigned long long hash = text ? strtoull(text, NULL, 16) : 0;
     for (uint32_t i = 0; i < reader->hosts_count; i++)
-        if (strcmp(reader->hosts[i].hash, hash) == 0) {
+        if (reader->hosts[i].hash == hash) {
             reader->host = &reader->hosts[i];
             return TRYST_OK;
         }
@@ -397,66 +574,74 @@ static tryst_status cpu_read(struct reader *reader, const struct xml_node *cpu)
     tryst_status status = host_choose(reader, cpu);
     if (status == TRYST_OK)
         status = processor_add(reader, cpu);
-    for (const struct xml_node *child = xml_child(cpu); status == TRYST_OK && child;
-         child = xml_next(child)) {
-        if (name_is(child, "pci"))
-            status = pci_read(reader, child, MACHINE_NONE);
-        else if (name_is(child, "nic"))
-            status = nic_read(reader, child);
-    }
-    return status;
+    return status == TRYST_OK ? children_read(reader, cpu, MACHINE_NONE) : status;
 }
 
-static tryst_status system_read(struct reader *reader, const struct xml_node *root)
+static tryst_status version_check(const struct reader *reader,
+                                  const struct xml_node *root)
 {
-    long version = 0;
-    tryst_status status = TRYST_OK;
+    const char *text = xml_attribute(root, "version");
+    long version = text ? strtol(text, NULL, 0) : 0;
     if (!name_is(root, "system"))
         return refuse(reader, root,
                       "<%s> does not begin a topology of NCCL's; <system> does",
                       xml_name(root));
-    status = whole_read(reader, root, "version", 0, 1 << 20, &version);
-    if (status == TRYST_OK && version != 1)
+    if (version == 2)
+        return refuse(reader, root,
+                      "cannot read <system version=\"2\">: RCCL writes it, with links "
+                      "between AMD GPUs that have no place here; version 1 is read");
+    if (version != 1)
         return refuse(reader, root, "<system> must say version=\"1\"");
+    return TRYST_OK;
+}
+
+static tryst_status system_read(struct reader *reader, const struct xml_node *root)
+{
+    tryst_status status = version_check(reader, root);
     for (const struct xml_node *cpu = xml_child(root); status == TRYST_OK && cpu;
          cpu = xml_next(cpu))
         if (name_is(cpu, "cpu"))
             status = cpu_read(reader, cpu);
-    for (const struct xml_node *cpu = xml_child(root); status == TRYST_OK && cpu;
-         cpu = xml_next(cpu))
-        if (name_is(cpu, "cpu")) {
-            status = host_choose(reader, cpu);
-            if (status == TRYST_OK)
-                status = links_read(reader, cpu);
-        }
     if (status == TRYST_OK && !reader->hosts_count)
         return refuse(reader, root, "<system> has no <cpu>");
+    for (const struct xml_node *other = xml_child(root); status == TRYST_OK && other;
+         other = xml_next(other))
+        if (!name_is(other, "cpu"))
+            status =
+                skip(reader, other, "<%.40s> in <system> is not read", xml_name(other));
+    for (uint32_t i = 0; status == TRYST_OK && i < reader->hosts_count; i++)
+        status = links_read(reader, &reader->hosts[i]);
     return status;
 }
 
 /* -----------------------------------------------------------------------------
  * the graph */
 
-/* The GPU that has the least rank at or above `least`; its node, or GRAPH_NONE. */
-static uint32_t rank_next(const struct reader *reader, uint64_t least, uint64_t *rank_p)
+/* The GPU that has the least rank at or above `least`; its node, or GRAPH_NONE. `*same_p` counts the GPUs of that rank. */
+static uint32_t rank_next(const struct reader *reader, uint64_t least, uint64_t *rank_p,
+                          uint32_t *same_p)
 {
     uint32_t node = GRAPH_NONE;
+    bool any = false;
     for (uint32_t h = 0; h < reader->hosts_count; h++)
         for (uint32_t i = 0; i < reader->hosts[h].machine.pci_count; i++) {
             const struct machine_pci *pci = &reader->hosts[h].machine.pci[i];
             if (pci->rank == GRAPH_NONE || pci->rank < least ||
-                (node != GRAPH_NONE && pci->rank >= *rank_p))
+                (any && pci->rank > *rank_p))
                 continue;
+            *same_p = any && pci->rank == *rank_p ? *same_p + 1 : 1;
+            any = true;
             node = pci->node;
             *rank_p = pci->rank;
         }
     return node;
 }
 
-/* Whether every GPU has a rank. */
+/* True if every GPU has a rank, each its own. Called before there are nodes. */
 static bool ranks_given(const struct reader *reader)
 {
     bool any = false;
+    uint64_t rank = 0, least = 0;
     for (uint32_t h = 0; h < reader->hosts_count; h++)
         for (uint32_t i = 0; i < reader->hosts[h].machine.pci_count; i++) {
             const struct machine_pci *pci = &reader->hosts[h].machine.pci[i];
@@ -464,7 +649,11 @@ static bool ranks_given(const struct reader *reader)
                 return false;
             any = any || pci->kind == PCI_GPU;
         }
-    return any;
+    for (uint32_t same = 0;; least = rank + 1, same = 0) {
+        rank_next(reader, least, &rank, &same);
+        if (same != 1)
+            return any && !same;
+    }
 }
 
 static tryst_status graph_fill(void *arg, struct graph *graph, struct err *why)
@@ -481,8 +670,9 @@ static tryst_status graph_fill(void *arg, struct graph *graph, struct err *why)
         status = machine_build(graph, &reader->hosts[i].machine, &build, why);
     }
     uint64_t rank = 0, least = 0;
+    uint32_t same;
     for (uint32_t node; given && status == TRYST_OK; least = rank + 1) {
-        node = rank_next(reader, least, &rank);
+        node = rank_next(reader, least, &rank, &same);
         if (node == GRAPH_NONE)
             break;
         status = machine_rank_add(graph, node, why);
@@ -501,8 +691,10 @@ tryst_status nccl_xml_read(const struct source *source, struct graph **graph_p)
     if (status == TRYST_OK)
         status =
             source_build(source, (struct text_place){1, 0}, graph_fill, &reader, graph_p);
-    for (uint32_t i = 0; i < reader.hosts_count; i++)
+    for (uint32_t i = 0; i < reader.hosts_count; i++) {
         machine_drop(&reader.hosts[i].machine);
+        mem_free(reader.hosts[i].gpus);
+    }
     mem_free(reader.hosts);
     xml_close(xml);
     return status;

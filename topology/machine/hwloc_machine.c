@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/alloc.h"
+#include "nvlink_matrix.h"
 #include "pci_class.h"
 
 #define CPUS_BYTES 1024
@@ -122,13 +124,18 @@ static void processors_read(struct walk *walk, hwloc_obj_t obj, uint32_t package
 /* -----------------------------------------------------------------------------
  * PCI */
 
+static void address_write(const struct hwloc_pcidev_attr_s *attr, char address_p[32])
+{
+    snprintf(address_p, 32, "%04x:%02x:%02x.%01x", (unsigned)attr->domain, attr->bus,
+             attr->dev, attr->func);
+}
+
 static struct machine_pci *pci_add(struct walk *walk, enum machine_pci_kind kind,
                                    const struct hwloc_pcidev_attr_s *attr,
                                    const struct place *place)
 {
     char address[32];
-    snprintf(address, sizeof address, "%04x:%02x:%02x.%01x", (unsigned)attr->domain,
-             attr->bus, attr->dev, attr->func);
+    address_write(attr, address);
     const char *kept = keep(walk, address);
     struct machine_pci *pci = machine_pci_add(walk->machine, kind);
     if (!pci) {
@@ -199,15 +206,62 @@ static void gpu_read(struct walk *walk, hwloc_obj_t obj, const struct place *pla
         pci->label = model;
 }
 
+/* True if the device has an OS device of CUDA, NVML, RSMI or Level Zero. */
+static bool device_computes(hwloc_obj_t device)
+{
+    for (hwloc_obj_t io = device->io_first_child; io; io = io->next_sibling)
+        if (io->type == HWLOC_OBJ_OS_DEVICE && io->name && osdev_computes(io->name))
+            return true;
+    return false;
+}
+
+/* True if one of the OS devices in it is a co-processor (Xeon Phi, Vector Engine). */
+static bool device_is_coprocessor(hwloc_obj_t device)
+{
+    for (hwloc_obj_t io = device->io_first_child; io; io = io->next_sibling)
+        if (io->type == HWLOC_OBJ_OS_DEVICE &&
+            io->attr->osdev.type == HWLOC_OBJ_OSDEV_COPROC)
+            return true;
+    return false;
+}
+
+static enum pci_use device_use(hwloc_obj_t obj, const struct pci_id *id)
+{
+    if (obj->subtype && strcmp(obj->subtype, "NVSwitch") == 0)
+        return PCI_USE_NV_SWITCH;
+    if (device_computes(obj))
+        return PCI_USE_GPU;
+    if (port_of(obj))
+        return PCI_USE_NIC;
+    enum pci_use use = pci_use(id);
+    return use == PCI_USE_OTHER && device_is_coprocessor(obj) ? PCI_USE_ACCELERATOR : use;
+}
+
+static void device_skip(struct walk *walk, const struct hwloc_pcidev_attr_s *attr,
+                        enum pci_use use, const struct pci_id *id)
+{
+    char address[32];
+    if (!pci_skip_format(use))
+        return;
+    address_write(attr, address);
+    walk->failed =
+        walk->failed || !machine_skip(walk->machine, address, pci_skip_format(use),
+                                      id->class, id->maker, id->device);
+}
+
 static void device_read(struct walk *walk, hwloc_obj_t obj, const struct place *place)
 {
     const struct hwloc_pcidev_attr_s *attr = &obj->attr->pcidev;
-    if (pci_is_gpu(attr->class_id, attr->vendor_id))
+    const struct pci_id id = {attr->class_id, attr->vendor_id, attr->device_id};
+    enum pci_use use = device_use(obj, &id);
+    if (use == PCI_USE_GPU)
         gpu_read(walk, obj, place);
-    else if (pci_is_nic(attr->class_id))
+    else if (use == PCI_USE_NIC)
         nic_read(walk, obj, place);
-    else if (pci_is_nv_switch(attr->class_id, attr->vendor_id))
+    else if (use == PCI_USE_NV_SWITCH)
         pci_add(walk, PCI_NV_SWITCH, attr, place);
+    else
+        device_skip(walk, attr, use, &id);
 }
 
 static void io_read(struct walk *walk, hwloc_obj_t obj, struct place place);
@@ -283,21 +337,49 @@ static uint32_t pci_of(const struct walk *walk, hwloc_obj_t obj)
         obj = obj->parent;
     if (!obj)
         return MACHINE_NONE;
-    const struct hwloc_pcidev_attr_s *attr = &obj->attr->pcidev;
-    snprintf(address, sizeof address, "%04x:%02x:%02x.%01x", (unsigned)attr->domain,
-             attr->bus, attr->dev, attr->func);
+    address_write(&obj->attr->pcidev, address);
     return machine_pci_find(walk->machine, address);
 }
 
-/* One wire between GPUs, or what a GPU has to all NVLink switches together. */
-static void nvlink_add(struct walk *walk, uint32_t from, uint32_t to, double bytes_per_s)
+/* The package that an object is in, by their order; MACHINE_NONE. */
+static uint32_t package_of(const struct walk *walk, hwloc_obj_t obj)
 {
-    struct machine *machine = walk->machine;
-    bool to_switch = machine->pci[to].kind == PCI_NV_SWITCH;
-    struct machine_nvlink more = {.from = from,
-                                  .to = to_switch ? MACHINE_NONE : to,
-                                  .bytes_per_s = number_of(walk, bytes_per_s)};
-    walk->failed = !machine_nvlink_join(machine, &more);
+    while (obj && obj->type != HWLOC_OBJ_PACKAGE)
+        obj = obj->parent;
+    return obj && obj->logical_index < walk->machine->packages_count ? obj->logical_index
+                                                                     : MACHINE_NONE;
+}
+
+static struct matrix_end end_of(const struct walk *walk, hwloc_obj_t obj)
+{
+    struct matrix_end end = {MATRIX_UNKNOWN, MACHINE_NONE, obj->gp_index};
+    bool processors = obj->type == HWLOC_OBJ_PACKAGE || obj->type == HWLOC_OBJ_NUMANODE;
+    end.number = processors ? package_of(walk, obj) : pci_of(walk, obj);
+    if (end.number == MACHINE_NONE)
+        return end;
+    enum machine_pci_kind kind =
+        processors ? PCI_BRIDGE : walk->machine->pci[end.number].kind;
+    end.kind = processors              ? MATRIX_PACKAGE
+               : kind == PCI_GPU       ? MATRIX_GPU
+               : kind == PCI_NV_SWITCH ? MATRIX_SWITCH
+                                       : MATRIX_UNKNOWN;
+    return end;
+}
+
+static bool matrix_join(const struct walk *walk, const struct hwloc_distances_s *matrix)
+{
+    size_t count = matrix->nbobjs;
+    struct matrix_end *ends = mem_zalloc_array(count, sizeof *ends);
+    unsigned long long *values = mem_zalloc_array(count * count, sizeof *values);
+    bool good = ends && values;
+    for (size_t i = 0; good && i < count; i++)
+        ends[i] = end_of(walk, matrix->objs[i]);
+    for (size_t i = 0; good && i < count * count; i++)
+        values[i] = matrix->values[i];
+    good = good && nvlink_matrix_join(walk->machine, ends, values, count, walk->origin);
+    mem_free(ends);
+    mem_free(values);
+    return good;
 }
 
 static void nvlinks_read(struct walk *walk)
@@ -308,18 +390,7 @@ static void nvlinks_read(struct walk *walk)
                                                  &count, &matrix, 0) != 0 ||
         count == 0)
         return;
-    for (unsigned i = 0; i < matrix->nbobjs && !walk->failed; i++)
-        for (unsigned j = 0; j < matrix->nbobjs && !walk->failed; j++) {
-            uint32_t from = pci_of(walk, matrix->objs[i]),
-                     to = pci_of(walk, matrix->objs[j]);
-            double bytes_per_s = (double)matrix->values[i * matrix->nbobjs + j] * 1e6;
-            if (from == MACHINE_NONE || to == MACHINE_NONE || from == to ||
-                !(bytes_per_s > 0) || walk->machine->pci[from].kind != PCI_GPU)
-                continue;
-            if (walk->machine->pci[to].kind == PCI_NV_SWITCH ||
-                (walk->machine->pci[to].kind == PCI_GPU && from < to))
-                nvlink_add(walk, from, to, bytes_per_s);
-        }
+    walk->failed = !matrix_join(walk, matrix);
     walk->calls->hwloc_distances_release(walk->topology, matrix);
 }
 

@@ -55,9 +55,10 @@ struct machine_pci {
 
 /* NVLinks from a GPU: `count` side by side, each way. */
 struct machine_nvlink {
-    uint32_t from;   /* in `pci` */
-    uint32_t to;     /* in `pci` (a GPU); MACHINE_NONE: the NVLink switches */
-    bool to_package; /* to `from`'s package (POWER9); `to` is MACHINE_NONE */
+    uint32_t from;    /* in `pci` */
+    uint32_t to;      /* in `pci` (a GPU); MACHINE_NONE: the NVLink switches */
+    bool to_package;  /* to a package (POWER8, POWER9); `to` is MACHINE_NONE */
+    uint32_t package; /* of `to_package`; MACHINE_NONE: the one of `from` */
     uint16_t generation, count;
     struct graph_number bytes_per_s; /* of all together; unknown: by table */
 };
@@ -75,6 +76,11 @@ struct machine_port {
     struct graph_number bytes_per_s, latency_ns;
 };
 
+/* A device or a link that the source has and the graph leaves out; see struct graph_skip. */
+struct machine_skip {
+    const char *what, *why;
+};
+
 struct machine {
     const char *name, *label; /* NULL: "machine"; none */
     const char *arch;         /* "x86_64"; NULL: unknown */
@@ -84,8 +90,9 @@ struct machine {
     struct machine_nvlink *nvlinks;
     struct machine_c2c *c2cs;
     struct machine_port *ports;
+    struct machine_skip *skips;
     uint32_t packages_count, numas_count, pci_count, nvlinks_count, c2cs_count,
-        ports_count;
+        ports_count, skips_count;
     struct graph_number upi; /* between any two packages; unknown: by table */
     char **strings;
     uint32_t strings_count;
@@ -110,9 +117,16 @@ struct machine_nvlink *machine_nvlink_add(struct machine *machine);
 struct machine_c2c *machine_c2c_add(struct machine *machine);
 struct machine_port *machine_port_add(struct machine *machine);
 
-/* `count` NVLinks more between `from` and `to` (as in struct machine_nvlink); several of one pair are one bundle, and
- * those from a GPU to NVLink switches are one together. False without memory. */
+/* Add NVLinks between `from` and `to` (as in struct machine_nvlink). Those of one pair are one bundle, and those from a
+ * GPU to NVLink switches are one together; the bandwidth of a bundle is known where that of each part is. False
+ * without memory. */
 bool machine_nvlink_join(struct machine *machine, const struct machine_nvlink *more);
+/* Keep one bundle of each pair of GPUs, from the lower to the higher: sources list a wire at one end or at both. */
+void machine_nvlinks_pair(struct machine *machine);
+
+/* List `what` as skipped, once where it repeats; the rest is printf's. False without memory. */
+bool machine_skip(struct machine *machine, const char *what, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* A copy that lives as long as the machine; NULL without memory (and for NULL). */
 const char *machine_string(struct machine *machine, const char *string);

@@ -33,6 +33,19 @@ struct builder {
 /* -----------------------------------------------------------------------------
  * nodes and links */
 
+#define NAME_TRIES 64
+
+/* Append "#2" and so on to a name that another node has: files of others repeat names of ports and numbers of GPUs. */
+static void name_free(const struct graph *graph, char name[NAME_BYTES])
+{
+    size_t length = strlen(name);
+    if (length > NAME_BYTES - 16)
+        length = NAME_BYTES - 16;
+    for (unsigned i = 2; graph_find(graph, name) != GRAPH_NONE && i <= NAME_TRIES; i++)
+        snprintf(name + length, NAME_BYTES - length, "#%u",
+                 i < NAME_TRIES ? i : NAME_TRIES + graph->nodes_count);
+}
+
 /* Adds `node` under the name that `fmt` makes, with the prefix before it. */
 __attribute__((format(printf, 4, 5))) static tryst_status node_add(
     struct builder *builder, struct graph_node node, uint32_t *node_p, const char *fmt,
@@ -44,6 +57,7 @@ __attribute__((format(printf, 4, 5))) static tryst_status node_add(
     va_start(args, fmt);
     vsnprintf(name + used, sizeof name - (size_t)used, fmt, args);
     va_end(args);
+    name_free(builder->graph, name);
     node.name = name;
     return graph_node_add(builder->graph, &node, builder->err, node_p);
 }
@@ -309,7 +323,8 @@ static tryst_status nvlink_build(struct builder *builder,
     if (nvlink->to != MACHINE_NONE) {
         to = machine->pci[nvlink->to].node;
     } else if (nvlink->to_package) {
-        to = hub_of(builder, from->package);
+        to = hub_of(builder,
+                    nvlink->package == MACHINE_NONE ? from->package : nvlink->package);
     } else {
         status = nv_switch_make(builder);
         to = builder->nv_switch;
@@ -421,6 +436,27 @@ static tryst_status top_build(struct builder *builder)
     return graph_node_add(builder->graph, &node, builder->err, &builder->top);
 }
 
+/* List what the graph leaves out of its source, with NVLink switches that have no link. */
+static tryst_status skips_build(struct builder *builder)
+{
+    struct machine *machine = builder->machine;
+    tryst_status status = TRYST_OK;
+    for (uint32_t i = 0; i < machine->pci_count && builder->nv_switch == GRAPH_NONE; i++)
+        if (machine->pci[i].kind == PCI_NV_SWITCH &&
+            !machine_skip(machine,
+                          machine->pci[i].address ? machine->pci[i].address : "?",
+                          "an NVSwitch, but the source has no links to it"))
+            return TRYST_E_NOMEM;
+    for (uint32_t i = 0; status == TRYST_OK && i < machine->skips_count; i++) {
+        char what[NAME_BYTES];
+        snprintf(what, sizeof what, "%s%s", builder->build->prefix,
+                 machine->skips[i].what);
+        struct graph_skip skip = {what, machine->skips[i].why};
+        status = graph_skip_add(builder->graph, &skip, builder->err);
+    }
+    return status;
+}
+
 static tryst_status parts_build(struct builder *builder)
 {
     tryst_status status = top_build(builder);
@@ -438,6 +474,8 @@ static tryst_status parts_build(struct builder *builder)
         status = port_build(builder, &builder->machine->ports[i]);
     if (status == TRYST_OK && builder->build->ranks)
         status = ranks_build(builder);
+    if (status == TRYST_OK)
+        status = skips_build(builder);
     return status;
 }
 

@@ -16,8 +16,8 @@ struct machine_build {
         network; /* a node that all ports lead to; GRAPH_NONE: each to a network of its own */
 };
 
-/** Adds the machine to `graph`, and writes each PCI device's node into its description. TRYST_E_NOMEM,
- *  TRYST_E_INVALID (two parts of one name). */
+/** Adds the machine to `graph`, and writes each PCI device's node into its description. A name that is
+ *  taken gets a number behind it ("eth0#2"). TRYST_E_NOMEM, TRYST_E_INVALID (what the graph does not take). */
 tryst_status machine_build(struct graph *graph, struct machine *machine,
                            const struct machine_build *build, struct err *err);
 

@@ -52,6 +52,10 @@ tryst_status nvml_link_add(struct machine *machine, uint32_t gpu, const char *fa
     uint32_t to = machine_pci_find(machine, far);
     if (to != MACHINE_NONE && machine->pci[to].kind != PCI_GPU)
         to = MACHINE_NONE;
+    if (to == gpu) /* what hypervisors put in place of an address that they hide */
+        return machine_skip(machine, far, "NVLinks of this GPU to itself join nothing")
+                   ? TRYST_OK
+                   : TRYST_E_NOMEM;
     if (to != MACHINE_NONE && to < gpu)
         return TRYST_OK; /* a wire of two directions is told by its lower end */
     struct machine_nvlink more = {.from = gpu,

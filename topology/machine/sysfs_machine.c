@@ -208,9 +208,15 @@ static tryst_status device_read(const char *root, struct machine *machine,
                                 const char *address)
 {
     char link[PATH_MAX], path[PATH_MAX];
-    unsigned class = (unsigned)(hex_read(root, address, "class") >> 8);
-    bool gpu = pci_is_gpu(class, (unsigned)hex_read(root, address, "vendor"));
-    if (!gpu && !pci_is_nic(class))
+    const struct pci_id id = {(unsigned)(hex_read(root, address, "class") >> 8),
+                              (unsigned)hex_read(root, address, "vendor"),
+                              (unsigned)hex_read(root, address, "device")};
+    enum pci_use use = pci_use(&id);
+    bool gpu = use == PCI_USE_GPU;
+    if (pci_skip_format(use) && !machine_skip(machine, address, pci_skip_format(use),
+                                              id.class, id.maker, id.device))
+        return TRYST_E_NOMEM;
+    if (!gpu && use != PCI_USE_NIC)
         return TRYST_OK;
     snprintf(link, sizeof link, "%s/bus/pci/devices/%s", root, address);
     ssize_t length = readlink(link, path, sizeof path - 1);
