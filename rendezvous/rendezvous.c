@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/descriptors.h"
 #include "core/fork.h"
 #include "core/random.h"
 #include "late.h"
@@ -282,6 +283,7 @@ static void announce_all(struct rendezvous *rdv)
 __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_t now_ns)
 {
     rdv->tick_ns = now_ns + TICK_NS;
+    descriptors_low_refresh();
     if (rdv->join_again && rdv->group && !rdv->leaving)
         peer_tree_join(rdv);
     if (rdv->group)

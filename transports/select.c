@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/config.h"
+#include "core/fd.h"
 #include "core/fork.h"
 #include "core/hash.h"
 #include "core/random.h"
@@ -81,7 +82,7 @@ static uint64_t namespace_inode(const char *path)
 static uint64_t net_namespace_id(uint64_t own_id)
 {
     char text[64] = "";
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    int fd = FD_MAKE(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
     ssize_t got = fd >= 0 ? read(fd, text, 36) : -1;
     uint64_t inode = namespace_inode("/proc/self/ns/net");
     if (fd >= 0)

@@ -18,6 +18,7 @@
 #include "commsched/progress/thread.h"
 #include "commsched/sched/sched.h"
 #include "core/alloc.h"
+#include "core/descriptors.h"
 #include "rails.h"
 #include "rendezvous/live_context.h"
 #include "rendezvous/membership.h"
@@ -44,6 +45,8 @@ static void forked_child(void *arg)
 {
     tryst_ctx *ctx = arg;
     rendezvous_forked(ctx->rdv);
+    if (ctx->wiring->rails.low_held)
+        descriptors_low_release();
     close(ctx->poller.timer.fd);
     close(ctx->poller.wake.fd);
     close(ctx->poller.epoll_fd);
@@ -53,6 +56,7 @@ static tryst_status config_take(tryst_ctx *ctx, const tryst_open_params *params,
                                 struct err *err)
 {
     ctx->log = (struct log)LOG_INIT;
+    log_stderr_take(&ctx->log);
     ctx->log.sink = params ? params->log_fn : NULL;
     ctx->log.arg = params ? params->log_arg : NULL;
     tryst_status status = params && params->config

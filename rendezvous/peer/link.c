@@ -13,6 +13,7 @@
 
 #include "abort.h"
 #include "clock_offset.h"
+#include "core/descriptors.h"
 #include "core/text.h"
 #include "endpoint.h"
 #include "hello.h"
@@ -35,6 +36,7 @@ void peer_link_up(struct peer *peer)
     peer->link.again = false;
     if (peer->link.tree_parent)
         peer_refused_again(rdv);
+    descriptors_low_refresh(); /* the endpoint's, where a fabric makes it */
     if (link_is_unix(peer->link.link))
         pidfd_open_peer(peer, link_peer_pid(peer->link.link));
     peer_show(peer);

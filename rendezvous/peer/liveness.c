@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "clock_offset.h"
+#include "core/fd.h"
 #include "endpoint.h"
 #include "link.h"
 #include "rendezvous/op/engine.h"
@@ -78,7 +79,7 @@ void pidfd_open_peer(struct peer *peer, int32_t pid)
     if (pid <= 0 || peer->liveness.pidfd.fd >= 0 ||
         roster->ranks[roster->rank].process_id == roster->ranks[peer->rank].process_id)
         return;
-    peer->liveness.pidfd.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    peer->liveness.pidfd.fd = FD_MAKE((int)syscall(SYS_pidfd_open, pid, 0));
     peer->liveness.pidfd.events = EPOLLIN;
     peer->liveness.pidfd.fn = pidfd_ready;
     if (peer->liveness.pidfd.fd >= 0 &&
