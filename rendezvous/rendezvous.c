@@ -521,6 +521,7 @@ static void link_accepted(void *arg, struct link *link)
 tryst_status rendezvous_listen(struct rendezvous *rdv, const struct link_tcp *tcp,
                                struct link_address *address_p)
 {
+    rdv->scopes_here = reach_scopes_of(tcp);
     return link_listen(rdv->poller, rdv->log, tcp, LINKS_PENDING_MAX, link_accepted, rdv,
                        &rdv->listener, address_p);
 }

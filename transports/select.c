@@ -128,6 +128,18 @@ bool identity_same_host(const struct host_identity *a, const struct host_identit
     return a->host_id == b->host_id;
 }
 
+static bool network_is_known(const struct host_identity *identity)
+{
+    return identity->net_namespace != identity->process_id;
+}
+
+bool identity_same_network(const struct host_identity *a, const struct host_identity *b)
+{
+    if (network_is_known(a) && network_is_known(b))
+        return a->net_namespace == b->net_namespace;
+    return strcmp(a->host_name, b->host_name) == 0;
+}
+
 bool identity_unix_reaches(const struct host_identity *a, const struct host_identity *b)
 {
     return identity_same_host(a, b) && a->net_namespace == b->net_namespace &&

@@ -548,7 +548,9 @@ static void connect_failed(struct link *link, int error)
 {
     bool nobody = error == ECONNREFUSED || error == ECONNRESET;
     break_system(link, nobody ? TRYST_E_PEER : TRYST_E_UNREACHABLE,
-                 nobody ? "no process listens there any more" : "cannot connect", error);
+                 nobody && link->is_unix ? "no process listens there any more"
+                                         : "cannot connect",
+                 error);
 }
 
 static void connect_done(struct link *link)
@@ -616,6 +618,18 @@ static void tcp_address_fill(const struct link_address *from, union link_ip *to)
         memcpy(&to->in6.sin6_addr, from->ip, 16);
     else
         memcpy(&to->in.sin_addr, from->ip, 4);
+}
+
+char *link_address_text(const struct link_address *address,
+                        char text[LINK_ADDRESS_TEXT_BYTES])
+{
+    union link_ip at;
+    char ip[NETIF_TEXT_BYTES];
+    tcp_address_fill(address, &at);
+    (void)snprintf(text, LINK_ADDRESS_TEXT_BYTES,
+                   address->family == 6 ? "[%s]:%u" : "%s:%u",
+                   netif_address_text(&at.any, ip), address->port);
+    return text;
 }
 
 static void tcp_connect(struct link *link, const struct link_address *to,
