@@ -8,6 +8,8 @@ set -eu
 cd "${1:-$SOURCE}"
 folders=$(sed -n 's/^ *add_subdirectory(\([^ )]*\).*/\1/p' CMakeLists.txt | grep -vxE 'tests|tools')
 fail=0
+said=$(mktemp)
+trap 'rm -f "$said"' EXIT
 
 # recvmsg: link.c moves what it receives; netlink has no descriptors to pass.
 allowed='core/os/fd.h pipeline/base/file.h transports/link/link.c:recvmsg topology/net/netlink.c:recvmsg'
@@ -67,17 +69,15 @@ find $folders -name '*.c' -o -name '*.h' -o -name '*.cu' -o -name '*.cc' | sort 
             }
             exit bad
         }' "$file" || echo bad
-    done >"${TMPDIR:-/tmp}/descriptors.$$"
-if [ -s "${TMPDIR:-/tmp}/descriptors.$$" ]; then
-    grep -v '^bad$' "${TMPDIR:-/tmp}/descriptors.$$" >&2
+    done >"$said"
+if [ -s "$said" ]; then
+    grep -v '^bad$' "$said" >&2
     fail=1
 fi
-rm -f "${TMPDIR:-/tmp}/descriptors.$$"
 
-for file in $(grep -rlE '^int main\(' tools --include='*.c'); do
-    sed -n '/^int main(/,/^}/p' "$file" | sed -n 1,6p | grep -q 'standard_files_open();' || {
-        echo "descriptors: $file: main does not begin with standard_files_open" >&2
-        fail=1
-    }
-done
+grep -rlE '^int main\(' tools --include='*.c' | while IFS= read -r file; do
+    sed -n '/^int main(/,/^}/p' "$file" | sed -n 1,6p | grep -q 'standard_files_open();' ||
+        echo "descriptors: $file: main does not begin with standard_files_open"
+done >"$said"
+[ ! -s "$said" ] || { cat "$said" >&2; fail=1; }
 exit $fail

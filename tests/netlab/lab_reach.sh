@@ -60,7 +60,7 @@ for rank in 0 1; do
         timeout 60 "$NETLAB" on h$rank "$program" >"$dir/out.$rank" 2>"$dir/err.$rank" &
 done
 wait
-[ -s "$dir/out.0" ] && [ -s "$dir/out.1" ] || fail "a rank has no outcome"
+for rank in 0 1; do [ -s "$dir/out.$rank" ] || fail "rank $rank has no outcome"; done
 ! grep -qw died "$dir"/* || fail "a rank is called dead"
 if [ "$how" = linklocal ] && grep -qx 'rank 1: TRYST_OK' "$dir/out.0"; then
     grep -qx 'rank 0: TRYST_OK' "$dir/out.1" || fail "one side alone is reached"
@@ -73,7 +73,7 @@ for file in out err; do
             grep -qF "$what" "$dir/$file.$rank" || fail "rank $rank, std$file: no $what"
         done
         [ "$how" = linklocal ] || [ "$how" = loopback ] ||
-            grep -qE "TCP link to $at[.0-9]*:[0-9]+ for (shm|ucx|ofi)" "$dir/$file.$rank" ||
+            grep -qE "TCP link to ${at}[.0-9]*:[0-9]+ for (shm|ucx|ofi)" "$dir/$file.$rank" ||
             fail "rank $rank, std$file: no address"
     done
 done
