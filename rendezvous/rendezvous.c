@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/descriptors.h"
 #include "core/fork.h"
 #include "core/random.h"
 #include "late.h"
@@ -288,6 +289,7 @@ static void announce_all(struct rendezvous *rdv)
 __attribute__((cold, noinline)) static void tick(struct rendezvous *rdv, uint64_t now_ns)
 {
     rdv->tick_ns = now_ns + TICK_NS;
+    descriptors_low_refresh();
     if (rdv->join_again && rdv->group && !rdv->leaving)
         peer_tree_join(rdv);
     if (rdv->group)
@@ -525,6 +527,7 @@ static void link_accepted(void *arg, struct link *link)
 tryst_status rendezvous_listen(struct rendezvous *rdv, const struct link_tcp *tcp,
                                struct link_address *address_p)
 {
+    rdv->scopes_here = reach_scopes_of(tcp);
     return link_listen(rdv->poller, rdv->log, tcp, LINKS_PENDING_MAX, link_accepted, rdv,
                        &rdv->listener, address_p);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/alloc.h"
+#include "core/fd.h"
 #include "core/params.h"
 #include "topo_own.h"
 #include "topology/draw/graph_write.h"
@@ -130,7 +131,7 @@ tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p, char *error,
         return TRYST_E_INVALID;
     bool standard = strcmp(path, "-") == 0;
     const char *name = standard ? "standard input" : *path ? path : "''";
-    FILE *file = standard ? stdin : fopen(path, "rbe");
+    FILE *file = standard ? stdin : fd_file_open(path, "rbe");
     tryst_status status;
     if (file)
         status = file_read(file, name, &text, &err);

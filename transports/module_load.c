@@ -22,6 +22,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/descriptors.h"
+
 #ifndef TRYST_MODULE_DIR
 #define TRYST_MODULE_DIR ""
 #endif
@@ -156,6 +158,7 @@ static tryst_status module_open(struct attempt *attempt, const tryst_module **mo
     tryst_module_fn entry = NULL;
     void *handle;
 
+    descriptors_low_hold();
     signal_guard_begin(&guard);
     handle = dlopen(attempt->path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (handle)
@@ -163,6 +166,7 @@ static tryst_status module_open(struct attempt *attempt, const tryst_module **mo
     if (entry)
         module = entry(attempt->host);
     (void)signal_guard_end(&guard);
+    descriptors_low_release();
 
     if (!entry) {
         const char *reason = dlerror();

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/config.h"
+#include "core/fd.h"
 #include "core/fork.h"
 #include "core/hash.h"
 #include "core/random.h"
@@ -81,7 +82,7 @@ static uint64_t namespace_inode(const char *path)
 static uint64_t net_namespace_id(uint64_t own_id)
 {
     char text[64] = "";
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    int fd = FD_MAKE(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
     ssize_t got = fd >= 0 ? read(fd, text, 36) : -1;
     uint64_t inode = namespace_inode("/proc/self/ns/net");
     if (fd >= 0)
@@ -125,6 +126,18 @@ bool identity_same_process(const struct host_identity *a, const struct host_iden
 bool identity_same_host(const struct host_identity *a, const struct host_identity *b)
 {
     return a->host_id == b->host_id;
+}
+
+static bool network_is_known(const struct host_identity *identity)
+{
+    return identity->net_namespace != identity->process_id;
+}
+
+bool identity_same_network(const struct host_identity *a, const struct host_identity *b)
+{
+    if (network_is_known(a) && network_is_known(b))
+        return a->net_namespace == b->net_namespace;
+    return strcmp(a->host_name, b->host_name) == 0;
 }
 
 bool identity_unix_reaches(const struct host_identity *a, const struct host_identity *b)

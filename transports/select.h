@@ -58,6 +58,9 @@ tryst_status identity_local(const struct config *config, uint32_t transports,
 bool identity_same_process(const struct host_identity *a, const struct host_identity *b);
 /** They count as one host: a hint, since TRYST_HOST_ID may claim it. */
 bool identity_same_host(const struct host_identity *a, const struct host_identity *b);
+/** One network namespace: loopback leads from one to the other. Where a rank cannot read its namespace, hosts
+ *  of one name count as one. */
+bool identity_same_network(const struct host_identity *a, const struct host_identity *b);
 /** One host, and a Unix link can join the two: one network namespace and one user. */
 bool identity_unix_reaches(const struct host_identity *a, const struct host_identity *b);
 

@@ -19,6 +19,7 @@
 #include "commsched/progress/thread.h"
 #include "commsched/sched/sched.h"
 #include "core/alloc.h"
+#include "core/descriptors.h"
 #include "core/params.h"
 #include "rails.h"
 #include "rendezvous/live_context.h"
@@ -46,6 +47,8 @@ static void forked_child(void *arg)
 {
     tryst_ctx *ctx = arg;
     rendezvous_forked(ctx->rdv);
+    if (ctx->wiring->rails.low_held)
+        descriptors_low_release();
     close(ctx->poller.timer.fd);
     close(ctx->poller.wake.fd);
     close(ctx->poller.epoll_fd);
@@ -55,6 +58,7 @@ static tryst_status config_take(tryst_ctx *ctx, const tryst_open_params *params,
                                 struct err *err)
 {
     ctx->log = (struct log)LOG_INIT;
+    log_stderr_take(&ctx->log);
     ctx->log.sink = params->log_fn;
     ctx->log.arg = params->log_arg;
     tryst_status status = params->config

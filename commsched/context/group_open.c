@@ -16,6 +16,7 @@
 #include "commsched/progress/thread.h"
 #include "context.h"
 #include "core/alloc.h"
+#include "core/descriptors.h"
 #include "core/params.h"
 #include "core/random.h"
 #include "core/refuse.h"
@@ -265,6 +266,7 @@ static void group_cut(tryst_ctx *ctx)
     progress_until(ctx, is_quiet, ctx, LEAVE_NS);
     rendezvous_group_leave_send(ctx->rdv);
     progress_until(ctx, is_read, ctx, LEAVE_NS);
+    descriptors_low_refresh(); /* UCX opens sockets in its closes, too */
     rendezvous_group_cut(ctx->rdv);
     ctx->cut = true;
     if (progress_until(ctx, is_gone, ctx, CUT_NS))

@@ -19,6 +19,7 @@
 #include "commsched/progress/ctx.h"
 #include "core/config.h"
 #include "core/err.h"
+#include "core/fd.h"
 #include "core/number.h"
 #include "core/text.h"
 #include "rendezvous/bootstrap/bootstrap_env.h"
@@ -87,7 +88,7 @@ static bool has_capability(int bit)
 {
     unsigned long long mask = 0;
     char line[256];
-    FILE *file = fopen("/proc/self/status", "re");
+    FILE *file = fd_file_open("/proc/self/status", "re");
     while (file && fgets(line, sizeof line, file))
         if (strncmp(line, "CapEff:", 7) == 0)
             mask = strtoull(line + 7, NULL, 16);
@@ -148,7 +149,7 @@ static int ptrace_scope(void)
     char text[16] = "";
     const char *at = text;
     uint64_t scope;
-    FILE *file = fopen("/proc/sys/kernel/yama/ptrace_scope", "re");
+    FILE *file = fd_file_open("/proc/sys/kernel/yama/ptrace_scope", "re");
     bool read = file && fgets(text, sizeof text, file) && number_read(&at, &scope);
     if (file)
         (void)fclose(file);

@@ -93,9 +93,13 @@ static const struct transport_ops *transport_get(tryst_ctx *ctx, enum transport_
 {
     const char *name = transport_kind_name(kind);
     const struct transport_ops *ops = builtin_find(name);
-    if (!ops && module_load(&ctx->wiring->host, name, &ops, text) != TRYST_OK)
-        return NULL;
-    return ops->probe(&ctx->wiring->host, text) == TRYST_OK ? ops : NULL;
+    bool there = true;
+    descriptors_low_hold();
+    if (!ops)
+        there = module_load(&ctx->wiring->host, name, &ops, text) == TRYST_OK;
+    there = there && ops->probe(&ctx->wiring->host, text) == TRYST_OK;
+    descriptors_low_release();
+    return there ? ops : NULL;
 }
 
 /** A rail of `ops`, or one that misbehaves as TRYST_FAULT says (read by settings_check before). */
@@ -165,8 +169,11 @@ tryst_status rails_open(void *owner, int kind, char *text)
     tryst_ctx *ctx = owner;
     const struct netif_list *interfaces = ctx->wiring->rails.interfaces;
     bool network = kind != TRANSPORT_SELF && kind != TRANSPORT_SHM && interfaces;
-    const struct transport_ops *ops = transport_get(ctx, (enum transport_kind)kind, text);
     tryst_status status;
+    if (network && !ctx->wiring->rails.low_held)
+        descriptors_low_hold(); /* the fabric's sockets */
+    ctx->wiring->rails.low_held |= network;
+    const struct transport_ops *ops = transport_get(ctx, (enum transport_kind)kind, text);
     if (!ops)
         return TRYST_E_UNSUPPORTED;
     if (network && (interfaces->count > 1 || *config_str(ctx->config, CONFIG_NET)))
@@ -189,6 +196,9 @@ void rails_close(tryst_ctx *ctx)
         memory_rail_forget(wiring->memory, rail);
         rail->ops->rail_close(rail);
     }
+    if (wiring->rails.low_held)
+        descriptors_low_release();
+    wiring->rails.low_held = false;
 }
 
 uint32_t rails_available(tryst_ctx *ctx)

@@ -20,6 +20,7 @@ struct rails {
     struct netif_list *interfaces;
     struct rail *all[TRANSPORT_KINDS * RAILS_MAX];
     uint32_t count;
+    bool low_held; /**< descriptors 0 to 2 are held while a fabric has rails */
 };
 
 /** Choose the interfaces, if that has not been done: those that TRYST_NET allows, or all that lead out

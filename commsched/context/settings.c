@@ -13,8 +13,10 @@
 #include "commsched/progress/progress.h"
 #include "core/alloc.h"
 #include "core/err.h"
+#include "core/fd.h"
 #include "core/params.h"
 #include "core/refuse.h"
+#include "core/sigpipe.h"
 #include "core/trace_json.h"
 #include "core/trace_text.h"
 #include "rendezvous/bootstrap/launch.h"
@@ -186,7 +188,7 @@ tryst_status tryst_trace_write(tryst_ctx *ctx, int fd)
     if (!ctx->trace)
         return refuse(TRYST_E_UNSUPPORTED,
                       "cannot write the trace: none was recorded; set TRYST_TRACE=1");
-    int own = dup(fd);
+    int own = fd_copy(fd);
     FILE *out = own >= 0 ? fdopen(own, "w") : NULL;
     if (!out) {
         tryst_status status =
@@ -199,11 +201,14 @@ tryst_status tryst_trace_write(tryst_ctx *ctx, int fd)
     /* relaxed: it only names the process in the picture. */
     int rank = atomic_load_explicit(&ctx->log.rank, memory_order_relaxed);
     struct trace_shift shift;
+    struct sigpipe_guard guard;
     shift.known =
         rendezvous_clock(ctx->rdv, &shift.by_ns, &shift.offset_ns, &shift.error_ns);
+    sigpipe_guard_begin(&guard);
     tryst_status status = trace_write_json(ctx->trace, out, rank < 0 ? 0 : rank, &shift);
     if (fclose(out) != 0 && status == TRYST_OK)
         status = TRYST_E_IO;
+    sigpipe_guard_end(&guard);
     if (status != TRYST_OK)
         return refuse(status, "cannot write the trace to descriptor %d: %s", fd,
                       err_reason(errno));
@@ -232,13 +237,16 @@ tryst_status tryst_group_peer(const tryst_group *group, int rank, tryst_peer_inf
 
 void tryst_dump(tryst_ctx *ctx, int fd)
 {
+    struct sigpipe_guard guard;
     if (!ctx || is_forked(ctx))
         return;
-    if (!progress_lock_take(ctx, DUMP_NS)) {
+    sigpipe_guard_begin(&guard);
+    if (progress_lock_take(ctx, DUMP_NS)) {
+        rendezvous_dump(ctx->rdv, fd);
+        progress_lock_put(ctx);
+    } else {
         dprintf(fd, "tryst: another thread has held the progress lock for 100 ms; is it "
                     "stuck?\n");
-        return;
     }
-    rendezvous_dump(ctx->rdv, fd);
-    progress_lock_put(ctx);
+    sigpipe_guard_end(&guard);
 }

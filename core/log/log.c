@@ -4,10 +4,13 @@
 #include "core/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/sigpipe.h"
 #include "core/text.h"
 
 struct line {
@@ -65,15 +68,46 @@ static void line_clean(struct line *line)
     }
 }
 
-/* One write; what a full or closed stderr does not take is lost, and no concern of ours.
- */
-static void line_to_stderr(struct line *line)
+void log_stderr_take(struct log *log)
 {
-    line->text[line->used] = '\n';
+    struct stat about;
+    int flags = fcntl(STDERR_FILENO, F_GETFL);
+    log->standard = (struct log_stderr){.taken = true};
+    /* A placeholder (core/fd.h) is a closed number too. */
+    log->standard.closed =
+        flags < 0 || (flags & O_PATH) || fstat(STDERR_FILENO, &about) != 0;
+    if (log->standard.closed)
+        return;
+    log->standard.device = about.st_dev;
+    log->standard.inode = about.st_ino;
+}
+
+/* True if descriptor 2 is still the log: the program may have closed it and opened another
+ * file there. */
+static bool stderr_is_log(const struct log_stderr *standard)
+{
+    struct stat now;
+    if (standard->closed || fstat(STDERR_FILENO, &now) != 0)
+        return false;
+    if (now.st_dev == standard->device && now.st_ino == standard->inode)
+        return true;
+    int flags = fcntl(STDERR_FILENO, F_GETFL);
+    return flags >= 0 && (flags & O_APPEND);
+}
+
+/* One write. What a full or closed stderr does not take is lost, without a signal. */
+static void line_to_stderr(const struct log *log, struct line *line)
+{
+    struct sigpipe_guard guard;
     ssize_t written;
+    if (log && log->standard.taken && !stderr_is_log(&log->standard))
+        return;
+    line->text[line->used] = '\n';
+    sigpipe_guard_begin(&guard);
     do
         written = write(STDERR_FILENO, line->text, line->used + 1);
     while (written < 0 && errno == EINTR);
+    sigpipe_guard_end(&guard);
     line->text[line->used] = '\0';
 }
 
@@ -103,7 +137,7 @@ void log_write(const struct log *log, tryst_log_level level, uint64_t left_out,
     if (log && log->sink)
         log->sink(log->arg, level, line.text);
     else
-        line_to_stderr(&line);
+        line_to_stderr(log, &line);
     errno = kept_errno;
 }
 

@@ -13,12 +13,21 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "core/clock.h"
 #include "tryst/tryst.h"
 
 /* Longest line; what is beyond it is cut, and the line then ends in "...". */
 #define LOG_LINE_BYTES 2048
+
+/* Descriptor 2 as log_stderr_take found it. */
+struct log_stderr {
+    bool taken;  /* else lines go to whatever descriptor 2 is */
+    bool closed; /* no line goes there */
+    dev_t device;
+    ino_t inode;
+};
 
 /* Where a context's lines go. Initialise with LOG_INIT, then change what should differ.
  */
@@ -28,6 +37,7 @@ struct log {
     tryst_log_fn sink;         /* NULL: stderr; gets the line as below, without newline */
     void *arg;                 /* the sink's */
     const struct clock *clock; /* for rate limits; NULL: the machine's */
+    struct log_stderr standard; /* without a sink */
 };
 
 #define LOG_INIT                                                                      \
@@ -42,6 +52,10 @@ static inline bool log_enabled(const struct log *log, tryst_log_level level)
     tryst_log_level most = log ? log->level : TRYST_LOG_DEFAULT;
     return level <= (most == TRYST_LOG_DEFAULT ? TRYST_LOG_WARN : most);
 }
+
+/* Note which file descriptor 2 is. From now on, lines go there while it is that file, or one that is open for
+ * appending (a log that was rotated); where it is closed, no line is ever written. */
+void log_stderr_take(struct log *log);
 
 /* Writes `tryst: [rank 2] warn: text` if the level is enabled; appends " (and N more like it)" when
  * `left_out` is not 0. Any thread. */

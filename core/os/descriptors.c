@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See descriptors.h. */
 #include "core/descriptors.h"
+#include "core/fd.h"
 
 #include <assert.h>
-#include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+
+static _Atomic unsigned
+    low_holders;                  /* acq_rel: the last one to go sees all of low_held */
+static _Atomic unsigned low_held; /* a bit for each placeholder that is kept */
 
 bool descriptors_left(unsigned count)
 {
@@ -13,7 +18,7 @@ bool descriptors_left(unsigned count)
     unsigned made = 0;
     assert(count <= DESCRIPTORS_ASKED_MAX);
     while (made < count) {
-        fds[made] = made ? fcntl(fds[0], F_DUPFD_CLOEXEC, 0) : eventfd(0, EFD_CLOEXEC);
+        fds[made] = made ? fd_copy(fds[0]) : FD_MAKE(eventfd(0, EFD_CLOEXEC));
         if (fds[made] < 0)
             break;
         made++;
@@ -21,4 +26,22 @@ bool descriptors_left(unsigned count)
     for (unsigned i = 0; i < made; i++)
         close(fds[i]);
     return made == count;
+}
+
+void descriptors_low_hold(void)
+{
+    atomic_fetch_add_explicit(&low_holders, 1, memory_order_acq_rel);
+    atomic_fetch_or_explicit(&low_held, fd_low_hold(), memory_order_acq_rel);
+}
+
+void descriptors_low_release(void)
+{
+    if (atomic_fetch_sub_explicit(&low_holders, 1, memory_order_acq_rel) == 1)
+        fd_low_release(atomic_exchange_explicit(&low_held, 0, memory_order_acq_rel));
+}
+
+void descriptors_low_refresh(void)
+{
+    if (atomic_load_explicit(&low_holders, memory_order_acquire))
+        atomic_fetch_or_explicit(&low_held, fd_low_hold(), memory_order_acq_rel);
 }

@@ -7,6 +7,7 @@
  * it in the same batch are then taken out of that.
  */
 #include "core/poller.h"
+#include "core/fd.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -49,9 +50,10 @@ tryst_status poller_open(struct poller *poller)
 {
     memset(poller, 0, sizeof *poller);
     poller->wake.fd = poller->timer.fd = -1;
-    poller->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    poller->wake.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    poller->timer.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    poller->epoll_fd = FD_MAKE(epoll_create1(EPOLL_CLOEXEC));
+    poller->wake.fd = FD_MAKE(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    poller->timer.fd =
+        FD_MAKE(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     poller->wake.events = poller->timer.events = EPOLLIN;
     poller->wake.fn = wake_drain;
     poller->timer.fn = timer_drain;

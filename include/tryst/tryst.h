@@ -31,7 +31,13 @@
  *     (TRYST_ACK_DELAY=0: none). Callbacks run only inside progress, wait or the background
  *     thread, once per operation, under no lock; they may submit, cancel and release, but
  *     not wait.
- *   - The library owns no signal, prints nothing to stdout and never exits.
+ *   - The library owns no signal, prints nothing to stdout and never exits. No write of it raises
+ *     SIGPIPE.
+ *   - No descriptor of the library is ever 0, 1 or 2, also where the program has closed these
+ *     numbers. While a fabric (ucx, ofi) is open, its sockets are kept off them too: each closed number
+ *     has a placeholder. Reads and writes there fail with EBADF as before, and open(2) returns a higher
+ *     number (close or dup2 the number first). What the program closes while a fabric is open gets its
+ *     placeholder with the next connection, or half a second later.
  *   - After fork, every call in the child that returns a status returns TRYST_E_FORKED (but that
  *     of an operation which was complete), and the others do nothing and say 0, or -1; what only
  *     reads a handle (tryst_group_rank, tryst_key_string) goes on. The child holds no descriptor
@@ -219,7 +225,8 @@ typedef struct tryst_open_params {
     size_t struct_size;
     /** Values to use; copied. NULL: the environment. */
     const tryst_config *config;
-    /** Where log lines go. NULL: stderr. */
+    /** Where log lines go. NULL: descriptor 2, if it is open at tryst_open, while it is the same file or
+     *  one that is open for appending (a log that was rotated). Else no line is written. */
     tryst_log_fn log_fn;
     void *log_arg;
     /** Receives a sentence on failure. NULL: it is logged. */

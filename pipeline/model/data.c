@@ -9,6 +9,7 @@
 #include <tryst/data.h>
 
 #include "pipeline/base/fail.h"
+#include "pipeline/base/file.h"
 #include "pipeline/base/random.h"
 
 #include <errno.h>
@@ -30,7 +31,7 @@ static tryst_status data_open_file(const char *path, int32_t seq, char *error,
                                    size_t error_capacity, int *fd_p, uint64_t *bytes_p)
 {
     struct stat stat;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = file_move(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (fd < 0) {
         return fail_text(TRYST_E_IO, error, error_capacity,
                          "cannot open the data file \"%s\": %s", path, strerror(errno));

@@ -16,6 +16,7 @@
 #include <xxhash.h>
 
 #include "pipeline/base/fail.h"
+#include "pipeline/base/file.h"
 #include "pipeline/device/device_layer.h"
 
 /* ---- gathering and visiting ---------------------------------------------------------------- */
@@ -184,7 +185,7 @@ static tryst_status weights_write_file(const char *path, const char *header,
         return fail_text(TRYST_E_NOMEM, error, error_capacity,
                          "no memory for a file name");
     }
-    FILE *out = fopen(partial, "wbxe");
+    FILE *out = file_open(partial, "wbxe");
     int failed =
         out ? safetensors_write(out, header, header_bytes, weights, weights_count)
             : errno;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pipeline/base/file.h"
 #include "pipeline/base/text.h"
 #include "program.h"
 
@@ -346,7 +347,7 @@ tryst_status tryst_program_load_csv(const char *path, char *error, size_t error_
                                     tryst_program **program_p)
 {
     text out = text_begin(error, error_capacity);
-    FILE *stream = fopen(path, "re");
+    FILE *stream = file_open(path, "re");
     if (!stream) {
         text_add(&out, "%s: %s", path, strerror(errno));
         return TRYST_E_IO;
@@ -400,7 +401,7 @@ tryst_status tryst_program_save_csv(const tryst_program *program, const char *pa
 {
     text out = text_begin(error, error_capacity);
     const bool synchronous = program_is_synchronous(program);
-    FILE *stream = fopen(path, "we");
+    FILE *stream = file_open(path, "we");
     if (!stream) {
         text_add(&out, "%s: %s", path, strerror(errno));
         return TRYST_E_IO;

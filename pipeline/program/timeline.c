@@ -14,6 +14,7 @@
 
 #include <tryst/pipeline.h>
 
+#include "pipeline/base/file.h"
 #include "pipeline/base/params.h"
 #include "pipeline/base/text.h"
 
@@ -371,7 +372,7 @@ tryst_status tryst_timeline_write_svg(const tryst_timeline_params *params,
         text_add(&out, "%s: no spans to draw", path);
         return TRYST_E_INVALID;
     }
-    self.out = fopen(path, "we");
+    self.out = file_open(path, "we");
     if (!self.out) {
         text_add(&out, "%s: %s", path, strerror(errno));
         return TRYST_E_IO;

@@ -25,6 +25,7 @@
 #include "rendezvous/op/transfer.h"
 #include "transports/link/link_listen.h"
 #include "transports/module.h"
+#include "transports/reach.h"
 #include "transports/select.h"
 #include "transports/stage.h"
 #include "transports/transport.h"
@@ -129,13 +130,14 @@ struct rendezvous {
     uint32_t rails_count;
     uint32_t places[TRANSPORT_KINDS]; /**< interfaces of a kind, with or without a rail */
     struct link_listener *listener;
-    const tryst_host *host;      /**< loads kinds of memory; NULL: none */
-    struct memory_cache *memory; /**< registered regions; NULL: none */
-    struct stage stage;          /**< bulk of device memory */
-    struct gates gates;          /**< streams that wait for operations */
-    bool stage_listed;           /**< it is in `rails` */
-    bool copies_busy;            /**< arming: a rail waits for a device */
-    struct list hello_links;     /**< accepted links that have not said who they are */
+    struct reach_scopes scopes_here; /**< of the listener's addresses */
+    const tryst_host *host;          /**< loads kinds of memory; NULL: none */
+    struct memory_cache *memory;     /**< registered regions; NULL: none */
+    struct stage stage;              /**< bulk of device memory */
+    struct gates gates;              /**< streams that wait for operations */
+    bool stage_listed;               /**< it is in `rails` */
+    bool copies_busy;                /**< arming: a rail waits for a device */
+    struct list hello_links; /**< accepted links that have not said who they are */
     struct tryst_group *group;
     uint64_t cookie; /**< first half of the session cookie: opens every frame */
 

@@ -8,6 +8,7 @@
  */
 #include "accept.h"
 
+#include <string.h>
 #include <unistd.h>
 
 #include "core/alloc.h"
@@ -57,12 +58,25 @@ static void link_linger(struct peer *peer, struct link *link)
     link_events_set(link, &hello_events, hello);
 }
 
+/** The peer lives, and is given up here: it shall know why. HELLO comes first, as on each link. */
+static void link_give_up(struct peer *peer, struct link *link)
+{
+    const char *text = peer->liveness.gone_text;
+    hello_send(peer, link);
+    (void)link_send(link, LINK_GAVE_UP, text, strlen(text), -1);
+    link_close(link);
+}
+
 /** An accepted link has shown whose it is: take it, unless ours is to stay. */
 static void link_adopt(struct peer *peer, struct link *link)
 {
     int32_t rank = peer->rdv->group->roster.rank;
     bool ours_stays =
         peer->link.state == PEER_LINK_CONNECTING && peer->link.link && rank < peer->rank;
+    if (peer->life >= PEER_GIVING_UP && !peer->left && !peer->rdv->leaving) {
+        link_give_up(peer, link);
+        return;
+    }
     if (peer->life != PEER_ALIVE || peer->link.state == PEER_LINK_UP || ours_stays) {
         (void)link_send(link, LINK_DUPLICATE, NULL, 0, -1);
         if (ours_stays)

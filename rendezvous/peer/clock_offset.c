@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/fd.h"
 #include "core/hash.h"
 #include "messages.h"
 #include "rendezvous/op/engine.h"
@@ -39,7 +40,7 @@ static uint64_t clock_id(int64_t skew_ns)
         int64_t skew_ns;
     } clock = {.skew_ns = skew_ns};
     struct stat info;
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    int fd = FD_MAKE(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
     ssize_t got = fd >= 0 ? read(fd, clock.boot, 36) : -1;
     if (fd >= 0)
         close(fd);

@@ -44,7 +44,8 @@ static void ep_link_send(struct peer *peer, uint8_t type, uint32_t candidate,
 
 /* ---- candidates --------------------------------------------------------------------------- */
 
-bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *theirs_p)
+/** Which interfaces of both ends join the two (select_rails); false: none is known to. */
+static bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *theirs_p)
 {
     const struct roster *roster = &peer->rdv->group->roster;
     const struct host_identity mine = roster_host(roster, roster->rank);

@@ -19,8 +19,6 @@ void peer_ep_ask(struct peer *peer);
 void peer_ep_tick(struct peer *peer, uint64_t passed_ns);
 /** No candidate works, and the peer lives: give it up. */
 void peer_ep_unreached(struct peer *peer);
-/** Which interfaces of both ends join the two (select_rails); false: none is known to. */
-bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *theirs_p);
 /** End of a pass: close, reopen or finish giving up. */
 void peer_ep_reap(struct peer *peer);
 extern const struct rail_events peer_rail_events;

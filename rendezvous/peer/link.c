@@ -13,12 +13,14 @@
 
 #include "abort.h"
 #include "clock_offset.h"
+#include "core/descriptors.h"
 #include "core/text.h"
 #include "endpoint.h"
 #include "hello.h"
 #include "liveness.h"
 #include "messages.h"
 #include "rendezvous/op/engine.h"
+#include "transports/reach.h"
 #include "tree.h"
 
 /** A listener whose queue is full is tried again after this. */
@@ -35,6 +37,7 @@ void peer_link_up(struct peer *peer)
     peer->link.again = false;
     if (peer->link.tree_parent)
         peer_refused_again(rdv);
+    descriptors_low_refresh(); /* the endpoint's, where a fabric makes it */
     if (link_is_unix(peer->link.link))
         pidfd_open_peer(peer, link_peer_pid(peer->link.link));
     peer_show(peer);
@@ -48,19 +51,33 @@ void peer_link_up(struct peer *peer)
         rdv->reap = true;
 }
 
-/** Where the peer's listener is reached from here: at the interface that shares a subnet with one
- *  of ours, else at the address that it announced. The port is one for all. */
-static struct link_address link_address_of(const struct peer *peer)
+void peer_link_why(const struct peer *peer, const char *text, char why[PEER_TEXT_MAX])
 {
-    uint32_t mine = 0;
-    uint32_t theirs = 0;
-    const struct host_identity host = roster_host(&peer->rdv->group->roster, peer->rank);
-    struct link_address address = host.link;
-    if (address.family && peer_rails(peer, &mine, &theirs)) {
-        address.family = host.rails[theirs].family;
-        memcpy(address.ip, host.rails[theirs].ip, sizeof address.ip);
-    }
-    return address;
+    char at[LINK_ADDRESS_TEXT_BYTES];
+    const char *transport = peer->endpoint.candidates_count
+                                ? transport_kind_name(peer->endpoint.candidates[0])
+                                : "any transport";
+    if (peer->link.by_unix)
+        snprintf(why, PEER_TEXT_MAX, "no Unix link for %s: %s", transport, text);
+    else if (!peer->link.dialled.family)
+        snprintf(why, PEER_TEXT_MAX, "no TCP link for %s: %s", transport, text);
+    else
+        snprintf(why, PEER_TEXT_MAX, "no TCP link to %s for %s: %s",
+                 link_address_text(&peer->link.dialled, at), transport, text);
+}
+
+/** The address number `attempt`; NULL, or why there is none. */
+static const char *peer_address(const struct peer *peer, uint32_t attempt,
+                                struct link_address *address_p)
+{
+    const struct roster *roster = &peer->rdv->group->roster;
+    const struct host_identity mine = roster_host(roster, roster->rank);
+    const struct host_identity theirs = roster_host(roster, peer->rank);
+    const char *why;
+    return reach_address(&mine, &theirs, select_turn(roster->rank, peer->rank),
+                         &peer->rdv->scopes_here, attempt, address_p, &why)
+               ? NULL
+               : why;
 }
 
 static void connect_later(struct peer *peer)
@@ -71,22 +88,38 @@ static void connect_later(struct peer *peer)
         rdv->tick_ns = rendezvous_now(rdv) + RECONNECT_NS;
 }
 
+/** No address of the peer can be dialled from here; its own connection may come all the same. */
+static void connect_nowhere(struct peer *peer, const char *text)
+{
+    char why[PEER_TEXT_MAX];
+    peer_link_why(peer, text, why);
+    peer_link_refused(peer, why);
+}
+
 void peer_link_connect(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
     const struct roster *roster = &rdv->group->roster;
     const struct host_identity mine = roster_host(roster, roster->rank);
     const struct host_identity theirs = roster_host(roster, peer->rank);
-    bool via_unix = !peer->link.via_tcp && identity_unix_reaches(&mine, &theirs);
+    const char *nowhere = NULL;
+    peer->link.by_unix = !peer->link.via_tcp && identity_unix_reaches(&mine, &theirs);
     if (peer->link.state == PEER_LINK_NONE)
         peer->liveness.looked_ns = rendezvous_now(rdv);
     peer->link.state = PEER_LINK_CONNECTING;
     peer->link.duplicate = false;
-    struct link_address address = link_address_of(peer);
-    tryst_status status =
-        link_connect(rdv->poller, rdv->log, &address, via_unix, rdv->set.peer_timeout_ns,
-                     &peer_link_events, peer, &peer->link.link);
     peer->link.again = false;
+    if (peer->link.by_unix)
+        peer->link.dialled = theirs.link;
+    else
+        nowhere = peer_address(peer, peer->link.attempt, &peer->link.dialled);
+    if (nowhere) {
+        connect_nowhere(peer, nowhere);
+        return;
+    }
+    tryst_status status =
+        link_connect(rdv->poller, rdv->log, &peer->link.dialled, peer->link.by_unix,
+                     rdv->set.peer_timeout_ns, &peer_link_events, peer, &peer->link.link);
     peer->link.queue_full = status == TRYST_AGAIN;
     if (status == TRYST_OK)
         hello_send(peer, peer->link.link);
@@ -125,7 +158,7 @@ static void leave_read(struct peer *peer, const void *data, size_t bytes)
 /** The peer lives, and has closed what led to us. */
 static void gave_up_read(struct peer *peer, const char *text, size_t bytes)
 {
-    char reason[TRANSPORT_TEXT_MAX] = "gave up: ";
+    char reason[PEER_TEXT_MAX] = "gave up: ";
     const size_t head = strlen(reason);
     peer_last_frames_read(peer);
     if (peer->left || peer->rdv->leaving)
@@ -208,6 +241,17 @@ static void peer_message(void *arg, struct link *link, uint8_t type, const void 
         close(fd);
 }
 
+/** Go on to the next address, if there is one that was not dialled. */
+static bool peer_address_next(struct peer *peer)
+{
+    struct link_address address;
+    if (peer->link.by_unix || peer->link.met ||
+        peer_address(peer, peer->link.attempt + 1, &address))
+        return false;
+    peer->link.attempt++;
+    return true;
+}
+
 static void peer_closed(void *arg, struct link *link, tryst_status status,
                         const char *text)
 {
@@ -221,8 +265,14 @@ static void peer_closed(void *arg, struct link *link, tryst_status status,
     /* It listens, and has dropped us among others who did not speak: that proves no death. */
     bool dropped = connecting && status == TRYST_E_PEER && link_has_met(link) &&
                    !peer->link.duplicate && !peer->left;
-    char reason[TRANSPORT_TEXT_MAX];
-    snprintf(reason, sizeof reason, "%s", text);
+    char reason[PEER_TEXT_MAX];
+    if (connecting)
+        peer->link.met |=
+            link_has_met(link) || (peer->link.by_unix && status == TRYST_E_PEER);
+    if (connecting && !peer->link.met && !short_of)
+        peer_link_why(peer, text, reason);
+    else
+        snprintf(reason, sizeof reason, "%s", text);
     link_close(link);
     if (peer->life >= PEER_GIVING_UP)
         return;
@@ -230,8 +280,8 @@ static void peer_closed(void *arg, struct link *link, tryst_status status,
         connect_later(peer);
         return;
     }
-    if (unix_failed) {
-        peer->link.via_tcp = true;
+    if (unix_failed || (connecting && !short_of && peer_address_next(peer))) {
+        peer->link.via_tcp |= unix_failed;
         peer_link_connect(peer);
         return;
     }

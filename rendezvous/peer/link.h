@@ -8,6 +8,8 @@
 #include "rendezvous/peer/peer.h"
 
 void peer_link_connect(struct peer *peer);
+/** "no TCP link to 10.0.0.2:4567 for ucx: `text`", in `why`. */
+void peer_link_why(const struct peer *peer, const char *text, char why[PEER_TEXT_MAX]);
 /** Its HELLO was read and is answered: what each is to know of the other follows. */
 void peer_link_up(struct peer *peer);
 void peer_link_close(struct peer *peer);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "clock_offset.h"
+#include "core/fd.h"
 #include "endpoint.h"
 #include "link.h"
 #include "rendezvous/op/engine.h"
@@ -78,7 +79,7 @@ void pidfd_open_peer(struct peer *peer, int32_t pid)
     if (pid <= 0 || peer->liveness.pidfd.fd >= 0 ||
         roster->ranks[roster->rank].process_id == roster->ranks[peer->rank].process_id)
         return;
-    peer->liveness.pidfd.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    peer->liveness.pidfd.fd = FD_MAKE((int)syscall(SYS_pidfd_open, pid, 0));
     peer->liveness.pidfd.events = EPOLLIN;
     peer->liveness.pidfd.fn = pidfd_ready;
     if (peer->liveness.pidfd.fd >= 0 &&
@@ -119,8 +120,24 @@ void peer_link_gone(struct peer *peer, const char *text)
     peer_give_up(peer, TRYST_E_PEER, reason);
 }
 
-/** No connection comes about. That is a death, unless the rank has left: of that we may hear in a
- *  moment from others, or in what it sent before. */
+/** No connection came about, which proves no death: give the peer up as unreachable. `why` names the address. */
+static void peer_link_unreached(struct peer *peer, const char *why)
+{
+    char reason[PEER_TEXT_MAX];
+    if (peer->left || peer->rdv->leaving) {
+        peer_link_gone(peer, why);
+        return;
+    }
+    peer_last_frames_read(peer);
+    snprintf(reason, sizeof reason,
+             "cannot be reached: %.150s; if its process runs, check TRYST_NET, "
+             "TRYST_PORT_RANGE and the firewall",
+             why);
+    peer_give_up(peer, TRYST_E_UNREACHABLE, reason);
+}
+
+/** No connection comes about. Wait for the word that the rank has left, which other ranks or earlier messages
+ *  may bring in a moment; without it the peer is dead if it was met before, else not reached. */
 void peer_link_refused(struct peer *peer, const char *text)
 {
     if (peer->left || peer->rdv->leaving) {
@@ -227,12 +244,15 @@ static bool parent_is_silent(const struct tryst_group *group)
 /** No other news came: the peer has come to its end. */
 static void suspicion_holds(struct peer *peer)
 {
-    char text[TRANSPORT_TEXT_MAX];
+    char text[PEER_TEXT_MAX];
     switch ((enum suspicion_reason)peer->liveness.suspicion.reason) {
     case SUSPICION_REFUSED:
         memcpy(text, peer->liveness.gone_text,
                sizeof text); /* link_refused left it there */
-        peer_link_gone(peer, text);
+        if (peer->link.met)
+            peer_link_gone(peer, text);
+        else
+            peer_link_unreached(peer, text);
         break;
     case SUSPICION_UNREACHED: peer_ep_unreached(peer); break;
     case SUSPICION_LOST:
@@ -270,6 +290,19 @@ static bool has_ended(const struct peer *peer)
     return peer->left && peer->in.frames_read >= peer->liveness.leave_sent;
 }
 
+/** Connecting has had its time. A peer that accepted and dropped each connection was reached. */
+static void connect_end(struct peer *peer)
+{
+    char why[PEER_TEXT_MAX];
+    if (peer->link.met) {
+        peer_give_up(peer, TRYST_E_PEER,
+                     "could not be connected to within TRYST_CONNECT_TIMEOUT");
+        return;
+    }
+    peer_link_why(peer, "no answer within TRYST_CONNECT_TIMEOUT", why);
+    peer_link_unreached(peer, why);
+}
+
 void peer_tick(struct peer *peer, uint64_t now_ns)
 {
     if (peer->life >= PEER_GIVING_UP)
@@ -285,8 +318,7 @@ void peer_tick(struct peer *peer, uint64_t now_ns)
     if (suspicion_tick(peer, now_ns, late))
         return;
     if (late) {
-        peer_give_up(peer, TRYST_E_PEER,
-                     "could not be connected to within TRYST_CONNECT_TIMEOUT");
+        connect_end(peer);
         return;
     }
     if (peer->link.again && peer->link.state == PEER_LINK_CONNECTING && !peer->left)

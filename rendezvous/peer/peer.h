@@ -32,6 +32,9 @@
 
 struct want;
 
+/** Bytes of a text of a peer's end: an address, an errno and a hint have room in it. */
+enum { PEER_TEXT_MAX = 256 };
+
 enum peer_life { PEER_ALIVE, PEER_LEFT, PEER_GIVING_UP, PEER_GONE };
 enum peer_link_state { PEER_LINK_NONE, PEER_LINK_CONNECTING, PEER_LINK_UP };
 enum peer_ep_state { PEER_EP_NONE, PEER_EP_OPENING, PEER_EP_READY, PEER_EP_CLOSING };
@@ -73,6 +76,11 @@ struct peer_link {
     uint8_t state; /**< enum peer_link_state */
     bool via_tcp;  /**< the Unix socket did not lead there */
     bool again; /**< CONNECTING: its listener was full, or dropped us: at the next tick */
+    bool by_unix; /**< CONNECTING: by the Unix socket */
+    bool
+        met; /**< TCP was accepted once, or the Unix socket was refused: to fail now is its end */
+    uint32_t attempt; /**< number of `dialled` (reach.h) */
+    struct link_address dialled;
     bool queue_full;  /**< CONNECTING: the former, so somebody listens there */
     bool duplicate;   /**< it said that its own connection to us stays */
     bool tree_parent; /**< it belongs to the control tree */
@@ -200,7 +208,7 @@ struct peer_liveness {
     uint64_t leave_sent;  /**< frames that it had sent when it left */
     struct suspicion suspicion;
     int32_t gone_status;
-    char gone_text[TRANSPORT_TEXT_MAX];
+    char gone_text[PEER_TEXT_MAX];
 };
 
 struct peer {

@@ -2,11 +2,15 @@
 /* In a child, whose limit may be lowered. */
 #include "support/unit.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/descriptors.h"
+#include "core/fd.h"
 
 /* With `left` descriptors that may still be made: exactly so many are there, and stay there. */
 static int child(unsigned left)
@@ -45,8 +49,85 @@ static void test_left(void **state)
     }
 }
 
+/* ---- never 0, 1 or 2 ---------------------------------------------------------------------- */
+
+static int makes_high(void)
+{
+    int pair[2], fds[3];
+    for (int fd = 0; fd < FD_FIRST; fd++)
+        close(fd);
+    fds[0] = FD_MAKE(open("/dev/null", O_WRONLY));
+    fds[1] = FD_MAKE(socket(AF_UNIX, SOCK_STREAM, 0));
+    fds[2] = fd_copy(fds[0]);
+    FILE *file = fd_file_open("/dev/null", "re");
+    if (fd_socketpair(AF_UNIX, SOCK_STREAM, pair) != 0 || !file)
+        return 1;
+    if (fds[0] < FD_FIRST || fds[1] < FD_FIRST || fds[2] < FD_FIRST ||
+        pair[0] < FD_FIRST || pair[1] < FD_FIRST || fileno(file) < FD_FIRST)
+        return 2;
+    for (int fd = 0; fd < FD_FIRST; fd++)
+        if (fcntl(fd, F_GETFD) >= 0)
+            return 3; /* a placeholder has stayed */
+    int low = open("/dev/null", O_WRONLY), moved = fd_move(low);
+    if (low != 0 || moved < FD_FIRST || fcntl(low, F_GETFD) >= 0)
+        return 4;
+    errno = 0;
+    return FD_MAKE(open("/nowhere/at/all", O_RDONLY)) == -1 && errno == ENOENT ? 0 : 5;
+}
+
+static int holds(void)
+{
+    close(2);
+    descriptors_low_refresh();
+    if (fcntl(2, F_GETFD) >= 0)
+        return 1; /* no holder: nothing is held */
+    descriptors_low_hold();
+    descriptors_low_hold();
+    if (write(2, "x", 1) >= 0 || errno != EBADF || FD_MAKE(dup(0)) < FD_FIRST)
+        return 2;
+    descriptors_low_release();
+    if (dup(0) == 2)
+        return 3; /* one holder is left */
+    close(2);
+    descriptors_low_refresh();
+    if (dup(0) == 2)
+        return 4;
+    descriptors_low_release();
+    if (dup(0) != 2)
+        return 5;
+    close(2);
+    descriptors_low_hold();
+    int file = open("/dev/null", O_WRONLY);
+    dup2(file, 2); /* the program's own, from now on */
+    descriptors_low_release();
+    return write(2, "x", 1) == 1 ? 0 : 6;
+}
+
+static void in_child(int (*fn)(void))
+{
+    int status;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(fn());
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void test_never_low(void **state)
+{
+    in_child(makes_high);
+}
+
+static void test_held_for_others(void **state)
+{
+    in_child(holds);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_left)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_left),
+                                       cmocka_unit_test(test_never_low),
+                                       cmocka_unit_test(test_held_for_others)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,9 +5,13 @@
 #include "support/unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/log.h"
@@ -192,6 +196,74 @@ static void a_closed_stderr_does_no_harm(void **state)
 /* ------------------------------------------------------------------------------ rate
  * limit */
 
+/* Descriptor 2 as the program has it at log_stderr_take, and what has become of it. */
+static int stderr_child(int at_take, int later)
+{
+    struct log log = LOG_INIT;
+    close(STDERR_FILENO);
+    if (at_take >= 0)
+        dup2(at_take, STDERR_FILENO);
+    log_stderr_take(&log);
+    if (later >= 0)
+        dup2(later, STDERR_FILENO);
+    LOG_ERROR(&log, "one");
+    return 0;
+}
+
+static bool line_goes_to(int at_take, int later, int reader)
+{
+    char text[64];
+    int status;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(stderr_child(at_take, later));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status)); /* not by SIGPIPE */
+    return read(reader, text, sizeof text) > 0;
+}
+
+static void stderr_is_what_it_was_at_the_opening(void **state)
+{
+    int one[2], two[2];
+    char name[] = "/tmp/tryst-log-XXXXXX";
+    assert_int_equal(pipe2(one, O_NONBLOCK), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, two), 0);
+    int file = mkstemp(name), reader = open(name, O_RDONLY),
+        append = open(name, O_WRONLY | O_APPEND);
+    unlink(name);
+    assert_true(line_goes_to(one[1], -1, one[0]));
+    assert_true(line_goes_to(one[1], one[1], one[0]));
+    assert_false(line_goes_to(-1, two[1], two[0]));     /* closed then, a socket now */
+    assert_false(line_goes_to(one[1], two[1], two[0])); /* reused for something else */
+    assert_false(line_goes_to(one[1], file, reader));
+    assert_true(line_goes_to(one[1], append, reader)); /* a log that was rotated */
+    close(one[0]);
+    close(two[0]);
+    assert_false(line_goes_to(one[1], -1, reader)); /* a pipe without a reader */
+    assert_false(line_goes_to(two[1], -1, reader));
+    const int fds[] = {one[1], two[1], file, reader, append};
+    for (size_t i = 0; i < COUNT_OF(fds); i++)
+        close(fds[i]);
+}
+
+/* A SIGPIPE of the program's own, blocked and pending, stays. */
+static void a_pending_sigpipe_of_the_program_stays(void **state)
+{
+    struct stderr_capture capture = capture_begin();
+    sigset_t set, mask, pending;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &set, &mask);
+    pthread_kill(pthread_self(), SIGPIPE);
+    LOG_ERROR(NULL, "x");
+    sigpending(&pending);
+    assert_true(sigismember(&pending, SIGPIPE));
+    int number;
+    assert_int_equal(sigwait(&set, &number), 0);
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    capture_end(&capture);
+}
+
 static void a_limit_lets_one_through_and_counts_the_rest(void **state)
 {
     struct caught caught = {0};
@@ -298,6 +370,8 @@ int main(void)
         cmocka_unit_test(control_characters_cannot_forge_a_line),
         cmocka_unit_test(by_default_one_line_is_one_write_to_stderr),
         cmocka_unit_test(a_closed_stderr_does_no_harm),
+        cmocka_unit_test(stderr_is_what_it_was_at_the_opening),
+        cmocka_unit_test(a_pending_sigpipe_of_the_program_stays),
         cmocka_unit_test(a_limit_lets_one_through_and_counts_the_rest),
         cmocka_unit_test(a_line_below_the_level_uses_up_no_limit),
         cmocka_unit_test(for_ever_is_once),

@@ -36,15 +36,20 @@ static tryst_op *send_to(int dst, tryst_step *step)
                       LARGE, NULL);
 }
 
-/* The operation failed because of rank `rank`, of which `text` is said. */
-static void check_failed(tryst_op *op, int rank, const char *text)
+/* The operation failed with `status` because of rank `rank`, of which `text` is said. */
+static void check_status(tryst_op *op, tryst_status status, int rank, const char *text)
 {
     tryst_error error = {.struct_size = sizeof error};
-    assert_int_equal(tryst_op_error(op, &error), TRYST_E_PEER);
+    assert_int_equal(tryst_op_error(op, &error), status);
     assert_int_equal(error.origin_rank, rank);
     if (!strstr(error.text, text))
         fail_msg("%s", error.text);
     tryst_op_release(op);
+}
+
+static void check_failed(tryst_op *op, int rank, const char *text)
+{
+    check_status(op, TRYST_E_PEER, rank, text);
 }
 
 /* Rank 1 has left before rank 0 looked at its link; while rank 0 was connecting too; or after it
@@ -498,8 +503,10 @@ static void test_kernel_is_silent(void **state)
         if (comes)
             assert_int_equal(world_peer(&world, 1, 2)->endpoint.state, PEER_EP_READY);
         else
-            check_failed(send, 2,
-                         "could not be connected to within TRYST_CONNECT_TIMEOUT");
+            check_status(send, TRYST_E_UNREACHABLE, 2,
+                         "rank 2 cannot be reached: no Unix link for shm: no answer "
+                         "within TRYST_CONNECT_TIMEOUT; ");
+        assert_false(said(1, "died"));
         tryst_step_close(step, NULL);
         world_settle(&world);
         if (comes)
@@ -651,6 +658,63 @@ static void test_dropped(void **state)
         if (!ever)
             world_done(send, TRYST_E_CANCELED);
         world_close(&world);
+    }
+}
+
+/* Rank 1 is to connect to rank 2 by TCP, which has not happened yet. */
+static void only_by_tcp(void)
+{
+    for (int i = 0; i < 3; i++) {
+        struct link_address *at = &world.sides[i].group.roster.ranks[2].link;
+        *at = (struct link_address){.listener_id = at->listener_id,
+                                    .family = 4,
+                                    .port = 4567,
+                                    .ip = {10, 0, 0, 2}};
+    }
+    world_peer(&world, 1, 2)->link.via_tcp = true;
+}
+
+/* No connection by TCP ever came about, whatever the kernel calls that: no death. The other rank, which
+ * does reach us, hears what we found. One that had accepted before is dead. */
+static void test_never_reached(void **state)
+{
+    static const tryst_status fails[] = {TRYST_E_UNREACHABLE, TRYST_E_PEER};
+    for (size_t i = 0; i < COUNT_OF(fails); i++) {
+        for (int met = 0; met < 2; met++) {
+            world_open(&world, 3, impatient);
+            world_settle(&world);
+            only_by_tcp();
+            world.link_drops = (uint32_t)met;
+            world.link_fails = met ? TRYST_OK : fails[i];
+            tryst_step *step = world_step(&world, 1, 1);
+            tryst_op *send = world_send(&world, 1, step, world_key(&world, 1, 2, "a"),
+                                        out, LARGE, NULL);
+            world_settle(&world);
+            world.link_fails = fails[i];
+            world_advance(&world, NS_PER_S / 10);
+            assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS);
+            advance_s(2);
+            if (met)
+                check_failed(send, 2, "rank 2 died: cannot connect: no way");
+            else
+                check_status(
+                    send, TRYST_E_UNREACHABLE, 2,
+                    "rank 2 cannot be reached: no TCP link to listener 3 for shm: "
+                    "cannot connect: no way; if its process runs, check "
+                    "TRYST_NET, TRYST_PORT_RANGE and the firewall");
+            assert_int_equal(said(1, "rank 2 died"), met);
+            assert_int_equal(said(1, "rank 2 cannot be reached"), !met);
+            world.link_fails = TRYST_OK;
+            tryst_step *there = world_step(&world, 2, 1);
+            send = world_send(&world, 2, there, world_key(&world, 2, 1, "b"), out, LARGE,
+                              NULL);
+            world_settle(&world);
+            check_failed(send, 1, "rank 1 gave up: rank 2 ");
+            assert_false(said(2, "rank 1 died"));
+            tryst_step_close(there, NULL);
+            tryst_step_close(step, NULL);
+            world_close(&world);
+        }
     }
 }
 
@@ -867,6 +931,7 @@ int main(void)
         cmocka_unit_test(test_stops_before_its_frames_left),
         cmocka_unit_test(test_connect_again),
         cmocka_unit_test(test_dropped),
+        cmocka_unit_test(test_never_reached),
         cmocka_unit_test(test_unreached),
         cmocka_unit_test(test_held_bound),
         cmocka_unit_test(test_never_ready),

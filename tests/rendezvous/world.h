@@ -129,8 +129,9 @@ struct world {
     bool links_backwards; /* the youngest link first */
     bool
         links_slow; /* as TCP's: they stand, and what was said leaves, once their owner has looked */
-    uint32_t link_again; /* so many link_connect find a full queue */
-    uint32_t link_drops; /* so many accepted links are dropped before they are read */
+    uint32_t link_again;     /* so many link_connect find a full queue */
+    tryst_status link_fails; /* link_connect finds no way; TRYST_OK: it does */
+    uint32_t link_drops;     /* so many accepted links are dropped before they are read */
     struct link_listener *listeners[WORLD_RANKS_MAX];
 };
 

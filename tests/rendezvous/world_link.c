@@ -24,6 +24,7 @@ struct link {
     const struct link_events *events;
     void *arg;
     struct link_listener *accept; /* not handed over yet */
+    tryst_status fails;           /* no connection came about */
     bool told, closed;
     bool met; /* somebody listened */
     bool ran; /* its owner has looked */
@@ -106,7 +107,8 @@ tryst_status link_connect(struct poller *poller, const struct log *log,
     }
     struct link *link = link_make(container_of(poller, struct side, poller), NULL);
     link_events_set(link, events, arg);
-    if (listener) {
+    link->fails = world_current->link_fails;
+    if (listener && !link->fails) {
         struct side *side = &world_current->sides[listener->id - 1];
         link->other = link_make(side, listener);
         link->other->other = link;
@@ -155,6 +157,13 @@ bool link_is_unix(const struct link *link)
 bool link_has_met(const struct link *link)
 {
     return link->met && (link->ran || !world_current->links_slow);
+}
+
+char *link_address_text(const struct link_address *address,
+                        char text[LINK_ADDRESS_TEXT_BYTES])
+{
+    snprintf(text, LINK_ADDRESS_TEXT_BYTES, "listener %d", (int)address->listener_id);
+    return text;
 }
 
 void link_peer_text(const struct link *link, char text[LINK_PEER_TEXT_BYTES])
@@ -225,7 +234,10 @@ static int link_run(struct link *link)
     }
     if (!link->closed && !link->other && !link->told && link->events) {
         link->told = true;
-        link->events->closed(link->arg, link, TRYST_E_PEER, "the socket was closed");
+        if (link->fails)
+            link->events->closed(link->arg, link, link->fails, "cannot connect: no way");
+        else
+            link->events->closed(link->arg, link, TRYST_E_PEER, "the socket was closed");
         count++;
     }
     return count;

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/fd.h"
+
 bool sysfs_line(char *line, size_t bytes, const char *fmt, ...)
 {
     char path[512];
@@ -14,7 +16,8 @@ bool sysfs_line(char *line, size_t bytes, const char *fmt, ...)
     int length = vsnprintf(path, sizeof path, fmt, args);
     va_end(args);
     line[0] = '\0';
-    FILE *file = length > 0 && (size_t)length < sizeof path ? fopen(path, "re") : NULL;
+    FILE *file =
+        length > 0 && (size_t)length < sizeof path ? fd_file_open(path, "re") : NULL;
     if (!file)
         return false;
     bool read = fgets(line, (int)bytes, file) != NULL;

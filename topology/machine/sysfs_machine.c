@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/fd.h"
 #include "pci_class.h"
 #include "sysfs_file.h"
 #include "topology/base/index_set.h"
@@ -118,7 +119,7 @@ static uint32_t numa_of(const char *root, const struct machine *machine,
 /* The first entry of a folder that is no dot file; false without one. */
 static bool folder_first(const char *path, char *name, size_t bytes)
 {
-    DIR *folder = opendir(path);
+    DIR *folder = fd_folder_open(path);
     bool found = false;
     name[0] = '\0';
     for (struct dirent *entry; folder && (entry = readdir(folder));)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/fd.h"
 #include "netif_scan.h"
 
 /* A dump that other changes interrupt is asked for again this often; they are rare. */
@@ -52,7 +53,7 @@ static uint64_t speed_read(int fd, const char *name)
 
 static void speeds_read(struct netif_scan *scan)
 {
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int fd = FD_MAKE(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (fd < 0)
         return;
     for (size_t i = 0; i < scan->links_count; i++)

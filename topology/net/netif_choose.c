@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which interfaces to use; see netif_choose.h.
  *
- * Invariant: loopback is chosen only where it was asked for, or nothing else exists. */
+ * Invariant: loopback is chosen only where it was asked for, or nothing else exists; link-local
+ * addresses, only where nothing but loopback exists besides. */
 #include "netif_choose.h"
 
 #include <arpa/inet.h>
@@ -165,19 +166,22 @@ static tryst_status wanted_mark(const struct netif_list *list, const char *wante
 /* What a user who says nothing means: tried in this order until something is found. */
 static bool default_rank_holds(int rank, const struct netif *item)
 {
-    if (!item->up || is_link_local(item))
+    bool local = is_link_local(item);
+    if (!item->up)
         return false;
     if (rank == 0)
-        return !item->loopback && !is_host_only(item);
+        return !item->loopback && !local && !is_host_only(item);
     if (rank == 1)
-        return !item->loopback;
+        return !item->loopback && !local;
+    if (rank == 2)
+        return local && !is_host_only(item);
     return item->loopback;
 }
 
 static void default_mark(const struct netif_list *list, bool *marks)
 {
     size_t found = 0;
-    for (int rank = 0; rank < 3 && found == 0; rank++)
+    for (int rank = 0; rank < 4 && found == 0; rank++)
         for (size_t i = 0; i < list->count; i++)
             if (default_rank_holds(rank, &list->items[i])) {
                 marks[i] = true;

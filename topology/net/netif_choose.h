@@ -10,8 +10,8 @@
 
 /* The entries that `wanted` names: "eth0,10.0.0.0/8,fd00::/8,192.168.1.7" (the syntax of
  * TRYST_NET: interface names, CIDR blocks, single addresses). NULL or "" chooses for the
- * user: all that are up, without loopback unless there is nothing else, without IPv6
- * link-local. A link-local address is chosen by its interface's name only where that has no
+ * user: all that are up, without IPv6 link-local unless there is nothing else, and
+ * without loopback unless there is not even that. A link-local address is chosen by its interface's name only where that has no
  * other, or by its own block. Order is the list's.
  * TRYST_E_CONFIG when an item is malformed or matches nothing that is up: the text names it
  * and lists what there is. TRYST_E_NOMEM. */

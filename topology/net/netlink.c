@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/fd.h"
 
 /* The kernel answers within the call that asks; 2 s is for a machine that swaps. */
 #define ANSWER_SECONDS 2
@@ -19,7 +20,7 @@ tryst_status netlink_open(struct err *err, struct netlink *netlink_p)
     struct netlink netlink = {.sequence = 0, .buffer = mem_alloc(NETLINK_BUFFER_BYTES)};
     if (!netlink.buffer)
         return err_set(err, TRYST_E_NOMEM, "no memory to ask for interfaces");
-    netlink.fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+    netlink.fd = FD_MAKE(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
     if (netlink.fd < 0 ||
         setsockopt(netlink.fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) {
         tryst_status status =

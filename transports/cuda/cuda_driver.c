@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/fd.h"
 #include "transports/signal_guard.h"
 
 struct cuda_driver cuda_driver;
@@ -143,9 +144,11 @@ tryst_status cuda_driver_open(void)
     tryst_status status = TRYST_OK;
     pthread_mutex_lock(&open_lock);
     if (!is_open) {
+        unsigned held = fd_low_hold(); /* the driver keeps its devices open */
         signal_guard_begin(&guard);
         status = driver_start();
         (void)signal_guard_end(&guard);
+        fd_low_release(held);
         is_open = status == TRYST_OK;
     }
     pthread_mutex_unlock(&open_lock);

@@ -18,6 +18,7 @@
 
 #include "core/alloc.h"
 #include "core/clock.h"
+#include "core/fd.h"
 
 enum { FRAMES_MAX = 64, PASSED_MAX = 4 };
 
@@ -72,7 +73,7 @@ tryst_status hold_open(struct fault_rail *rail, struct poller *poller)
     if (!poller || (rail->script.delay_us == 0 && rail->script.reorder == 0))
         return TRYST_OK;
     rail->timer = (struct poller_source){
-        .fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK),
+        .fd = FD_MAKE(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
         .events = EPOLLIN,
         .fn = timer_fired};
     if (rail->timer.fd < 0)

@@ -29,6 +29,7 @@
 
 #include "core/alloc.h"
 #include "core/clock.h"
+#include "core/fd.h"
 #include "core/log.h"
 #include "topology/net/netif.h"
 
@@ -295,7 +296,7 @@ static tryst_status link_queue(struct link *link, const struct link_header *head
                    link->backlog_bytes);
         return TRYST_E_PEER;
     }
-    if (fd >= 0 && sent == 0 && (pass_fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
+    if (fd >= 0 && sent == 0 && (pass_fd = fd_copy(fd)) < 0)
         return TRYST_E_SYSTEM;
     struct link_chunk *chunk = chunk_get(link, left, pass_fd);
     if (!chunk) {
@@ -347,7 +348,7 @@ static void protocol_break(struct link *link, const char *what)
     link->ended = true;
 }
 
-static void fd_keep(struct link *link, int fd)
+static void fd_queue(struct link *link, int fd)
 {
     if (link->fds_count < sizeof link->fds / sizeof *link->fds) {
         link->fds[link->fds_count++] = fd;
@@ -366,7 +367,7 @@ static void fd_lost(struct link *link)
                  "a peer's descriptor could not be received: this process has as "
                  "many open as it may (raise the limit, ulimit -n)");
     link->fd_lost = true;
-    fd_keep(link, LINK_FD_LOST);
+    fd_queue(link, LINK_FD_LOST);
 }
 
 /* Take the descriptors of one read; the kernel hands over those of one sendmsg at a time.
@@ -381,7 +382,7 @@ static void fds_take(struct link *link, struct msghdr *message)
         for (size_t i = 0; i < count; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof fd, sizeof fd);
-            fd_keep(link, fd);
+            fd_queue(link, fd_move(fd));
         }
     }
     if (message->msg_flags & MSG_CTRUNC)
@@ -400,11 +401,13 @@ static ssize_t socket_receive(struct link *link, void *data, size_t bytes)
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
     ssize_t got;
+    unsigned held = link->is_unix ? fd_low_hold() : 0; /* TCP brings no descriptors */
     do
         got = recvmsg(link->source.fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     while (got < 0 && errno == EINTR);
     if (got >= 0)
         fds_take(link, &message);
+    fd_low_release(held);
     return got;
 }
 
@@ -545,7 +548,9 @@ static void connect_failed(struct link *link, int error)
 {
     bool nobody = error == ECONNREFUSED || error == ECONNRESET;
     break_system(link, nobody ? TRYST_E_PEER : TRYST_E_UNREACHABLE,
-                 nobody ? "no process listens there any more" : "cannot connect", error);
+                 nobody && link->is_unix ? "no process listens there any more"
+                                         : "cannot connect",
+                 error);
 }
 
 static void connect_done(struct link *link)
@@ -615,6 +620,18 @@ static void tcp_address_fill(const struct link_address *from, union link_ip *to)
         memcpy(&to->in.sin_addr, from->ip, 4);
 }
 
+char *link_address_text(const struct link_address *address,
+                        char text[LINK_ADDRESS_TEXT_BYTES])
+{
+    union link_ip at;
+    char ip[NETIF_TEXT_BYTES];
+    tcp_address_fill(address, &at);
+    (void)snprintf(text, LINK_ADDRESS_TEXT_BYTES,
+                   address->family == 6 ? "[%s]:%u" : "%s:%u",
+                   netif_address_text(&at.any, ip), address->port);
+    return text;
+}
+
 static void tcp_connect(struct link *link, const struct link_address *to,
                         uint64_t timeout_ns)
 {
@@ -669,7 +686,7 @@ tryst_status link_connect(struct poller *poller, const struct log *log,
                           void *arg, struct link **link_p)
 {
     int family = via_unix ? AF_UNIX : address->family == 6 ? AF_INET6 : AF_INET;
-    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd = FD_MAKE(socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd < 0) {
         LOG_ERROR(log, "no socket for a connection to a peer: %s", strerror(errno));
         return TRYST_E_SYSTEM;

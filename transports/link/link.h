@@ -63,6 +63,11 @@ struct link_address {
     uint8_t ip[16];
 };
 
+/** "10.0.0.2:4567" or "[fe80::1%eth0]:4567"; returns `text`. */
+#define LINK_ADDRESS_TEXT_BYTES 80u
+char *link_address_text(const struct link_address *address,
+                        char text[LINK_ADDRESS_TEXT_BYTES]);
+
 /** Connect without waiting; messages may be queued at once. `via_unix`: the peer is said
  *  to be on this host. A refused or unreachable address ends in events->closed.
  *  TRYST_AGAIN: the Unix listener's queue is full; try again a little later. TRYST_E_NOMEM,

@@ -24,6 +24,7 @@
 
 #include "core/alloc.h"
 #include "core/clock.h"
+#include "core/fd.h"
 #include "core/log.h"
 #include "core/random.h"
 #include "topology/net/netif.h"
@@ -149,12 +150,12 @@ static bool accept_refuse(struct link_listener *listener, int listen_fd)
 {
     if (listener->spare_fd >= 0)
         close(listener->spare_fd);
-    int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = FD_MAKE(accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd >= 0) {
         refusal_send(fd);
         close(fd);
     }
-    listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    listener->spare_fd = FD_MAKE(open("/dev/null", O_RDONLY | O_CLOEXEC));
     if (fd < 0)
         return false;
     listener->counters.failed++;
@@ -167,7 +168,7 @@ static bool accept_refuse(struct link_listener *listener, int listen_fd)
 static void accept_some(struct link_listener *listener, int listen_fd, bool is_unix)
 {
     for (int i = 0; i < ACCEPTS_MAX; i++) {
-        int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = FD_MAKE(accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
         bool full = fd < 0 && (errno == EMFILE || errno == ENFILE);
         bool gone = fd < 0 && (errno == ECONNABORTED || errno == EINTR);
         if (fd >= 0)
@@ -224,7 +225,7 @@ static int unix_listen(struct link_listener *listener, struct link_address *addr
 {
     struct poller_source *source = &listener->unix_source;
     source->fn = unix_ready;
-    source->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    source->fd = FD_MAKE(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (source->fd < 0 || unix_bind(source->fd, &address->listener_id) != 0)
         return -1;
     return source_listen(listener, source);
@@ -261,7 +262,8 @@ static int tcp_add(struct link_listener *listener, const struct sockaddr_storage
 {
     int on = 1;
     union link_ip at = {.storage = *from};
-    int fd = socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd =
+        FD_MAKE(socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd < 0)
         return -1;
     struct tcp_listener *tcp = &listener->tcp[listener->tcp_count++];
@@ -340,7 +342,7 @@ tryst_status link_listen(struct poller *poller, const struct log *log,
     listener->arg = arg;
     listener->pending_max = pending_max ? pending_max : 1;
     listener->unix_source.fd = -1;
-    listener->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    listener->spare_fd = FD_MAKE(open("/dev/null", O_RDONLY | O_CLOEXEC));
     list_init(&listener->silent.list);
     if (unix_listen(listener, &address) != 0 ||
         (tcp && tcp->count && tcp_listen(listener, tcp, &address) != 0)) {

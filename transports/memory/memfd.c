@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/fd.h"
+
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -39,7 +41,7 @@ tryst_status memfd_create_sealed(const char *name, size_t bytes, int *fd_p)
 {
     if (!size_is_allowed(bytes))
         return TRYST_E_NOMEM;
-    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = FD_MAKE(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (fd < 0)
         return TRYST_E_SYSTEM;
     if (ftruncate(fd, (off_t)bytes) == 0 && allocate(fd, bytes) == 0 &&

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/fd.h"
 #include "shm_closer.h"
 #include "shm_connect.h"
 #include "shm_copy.h"
@@ -179,7 +180,7 @@ static void device_take(struct shm_mapped *mapped, const struct shm_message *mes
     mapped->device = true;
     memcpy(&mapped->ipc, message->text, sizeof mapped->ipc);
     if (fd >= 0) /* the message's own is closed behind it */
-        mapped->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        mapped->fd = fd_copy(fd);
 }
 
 void shm_region_take(struct shm_ep *ep, const struct shm_message *message, int fd)

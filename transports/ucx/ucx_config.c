@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/fd.h"
+
 struct setting {
     const char *name, *value;
 };
@@ -71,7 +73,7 @@ enum { TLS_BYTES = 512 }; /* of a list of transports */
 static bool rdma_device_first(const char *path, char *device_p, size_t bytes)
 {
     struct dirent *entry;
-    DIR *dir = opendir(path);
+    DIR *dir = fd_folder_open(path);
     if (!dir)
         return false;
     do
@@ -95,7 +97,7 @@ static bool rdma_device_find(const char *interface_name, char *device_p, size_t 
     if (!rdma_device_first(path, device, sizeof device))
         return false;
     (void)snprintf(path, sizeof path, "/sys/class/net/%.32s/dev_port", interface_name);
-    file = fopen(path, "re");
+    file = fd_file_open(path, "re");
     if (file) {
         if (!fgets(text, sizeof text, file))
             text[0] = '\0';

@@ -14,6 +14,7 @@
 
 #include "bootstrap_env.h"
 #include "bootstrap_pmix.h"
+#include "core/fd.h"
 #include "core/hash.h"
 #include "core/number.h"
 #include "core/random.h"
@@ -73,7 +74,7 @@ static tryst_status token_file_read(struct bootstrap_env *env, const char *path,
 {
     char text[BOOTSTRAP_TOKEN_MAX + 16];
     ssize_t got = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = FD_MAKE(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (fd < 0)
         return err_set(err, TRYST_E_IO, "TRYST_TOKEN_FILE=%.200s: %s", path,
                        err_reason(errno));
@@ -143,7 +144,7 @@ static tryst_status ports_choose(const struct config *config, struct err *err,
         return TRYST_OK;
     if (*range)
         return port_range_parse(range, err, ports_p);
-    FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+    FILE *file = fd_file_open("/proc/sys/net/ipv4/ip_local_port_range", "re");
     bool read = file && fgets(text, sizeof text, file) && number_read(&at, &first);
     if (read && first > LOWEST + 1000 && first <= UINT16_MAX)
         *ports_p = (struct port_range){LOWEST, (uint16_t)(first - 1)};

@@ -14,6 +14,7 @@
 #include "bootstrap_env.h"
 #include "core/alloc.h"
 #include "core/clock.h"
+#include "core/descriptors.h"
 #include "rendezvous/bootstrap/bootstrap.h"
 #include "rendezvous/bootstrap/bootstrap_auth.h"
 #include "transports/signal_guard.h"
@@ -158,6 +159,7 @@ static tryst_status meet(struct meeting *meeting)
     struct signal_guard guard;
     struct pmix_api api = {0};
     pmix_proc_t self;
+    descriptors_low_hold(); /* the sockets to the PMIx server */
     signal_guard_begin(&guard);
     tryst_status status = api_load(meeting, &api);
     if (status == TRYST_OK) {
@@ -166,13 +168,15 @@ static tryst_status meet(struct meeting *meeting)
             status = fail(meeting, "its server does not answer", api.Error_string(code));
     }
     (void)signal_guard_end(&guard);
-    if (status != TRYST_OK)
-        return status;
-    status = size_get(meeting, &api, &self);
+    bool initialized = status == TRYST_OK;
+    if (initialized)
+        status = size_get(meeting, &api, &self);
     if (status == TRYST_OK)
         status =
             meeting->publishes ? text_put(meeting, &api) : text_get(meeting, &api, &self);
-    (void)api.Finalize(NULL, 0);
+    if (initialized)
+        (void)api.Finalize(NULL, 0);
+    descriptors_low_release();
     return status;
 }
 

@@ -16,6 +16,7 @@
 #include "bootstrap_client.h"
 #include "bootstrap_server.h"
 #include "core/alloc.h"
+#include "core/fd.h"
 #include "core/random.h"
 
 #define TIMEOUT_DEFAULT_NS (60 * NS_PER_S)
@@ -89,7 +90,7 @@ static tryst_status listeners_get(const struct bootstrap_params *params, struct 
     if (params->listen_fd >= 0 &&
         bootstrap_listener_adopt(params->listen_fd, params->address)) {
         *listeners_p =
-            (struct bootstrap_listeners){.fds = {params->listen_fd}, .count = 1};
+            (struct bootstrap_listeners){.fds = {fd_move(params->listen_fd)}, .count = 1};
         return TRYST_OK;
     }
     uint64_t tries_ns = params->timeout_ns / 4;
@@ -113,7 +114,7 @@ static tryst_status serve(struct bootstrap *bootstrap, struct err *err)
     tryst_status status = listeners_get(&bootstrap->params, err, &listeners);
     if (status != TRYST_OK)
         return status;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0) {
+    if (fd_socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, pair) != 0) {
         bootstrap_listeners_close(&listeners);
         return err_set(err, TRYST_E_SYSTEM, "no socket pair: %s", err_reason(errno));
     }

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/fd.h"
 #include "core/random.h"
 #include "topology/net/netif.h"
 #include "topology/net/netif_choose.h"
@@ -108,7 +109,9 @@ tryst_status bootstrap_resolve(const char *text, struct err *err,
     if (status != TRYST_OK)
         return status;
     snprintf(port, sizeof port, "%u", address_p->port);
+    unsigned held = fd_low_hold(); /* name services may keep a socket */
     int code = getaddrinfo(address_p->host, port, &hints, found_p);
+    fd_low_release(held);
     if (code == 0)
         return TRYST_OK;
     if (code == EAI_MEMORY)
@@ -147,7 +150,8 @@ int bootstrap_connect(const struct bootstrap_wait *wait, const struct addrinfo *
                       uint64_t until_ns, int *error_p)
 {
     int on = 1, error = 0;
-    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd =
+        FD_MAKE(socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd < 0) {
         *error_p = errno;
         return -1;
@@ -167,7 +171,8 @@ int bootstrap_connect(const struct bootstrap_wait *wait, const struct addrinfo *
 static int listen_at(const struct sockaddr *at, socklen_t bytes)
 {
     int on = 1;
-    int fd = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int fd =
+        FD_MAKE(socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);

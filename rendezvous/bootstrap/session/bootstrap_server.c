@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "core/fd.h"
 #include "transports/signal_guard.h"
 
 /* Accepted per turn, so that a flood of connections cannot starve the members. */
@@ -201,8 +202,8 @@ static void accept_some(struct server *server, int listener)
     for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
         struct sockaddr_storage peer = {0};
         socklen_t bytes = sizeof peer;
-        int fd = accept4(listener, (struct sockaddr *)&peer, &bytes,
-                         SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = FD_MAKE(accept4(listener, (struct sockaddr *)&peer, &bytes,
+                                 SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (fd >= 0) {
             accept_one(server, fd, &peer);
             continue;

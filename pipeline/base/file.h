@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Open files at descriptors above 2.
+ *
+ * A program may close these numbers and still write to them: its text would go into the
+ * file. core/os/fd.h does the same for libtryst, and is not visible here. */
+#ifndef PIPELINE_BASE_FILE_H
+#define PIPELINE_BASE_FILE_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* Move `fd` above 2 if it is below; the low number is closed. -1 and errno: `fd` was
+ * negative, or no descriptor is left. */
+static inline int file_move(int fd)
+{
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    const int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int kept_errno = errno;
+    close(fd);
+    errno = kept_errno;
+    return moved;
+}
+
+/* fopen; NULL and errno. */
+static inline FILE *file_open(const char *path, const char *mode)
+{
+    FILE *file = fopen(path, mode);
+    if (!file || fileno(file) > STDERR_FILENO)
+        return file;
+    const int moved = fcntl(fileno(file), F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int kept_errno = errno;
+    (void)fclose(file);
+    errno = kept_errno;
+    file = moved >= 0 ? fdopen(moved, mode) : NULL;
+    if (!file && moved >= 0)
+        close(moved);
+    return file;
+}
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank that exchanges one tensor with each other rank, and prints what became of the receives: lines
+ * "rank 0: TRYST_OK" or "rank 0: TRYST_E_UNREACHABLE text". lab_reach.sh runs it on hosts that a
+ * firewall keeps apart. */
+#include <stdio.h>
+#include <string.h>
+#include <tryst/tryst.h>
+
+enum { BYTES = 4096, RANKS_MAX = 8 };
+
+static tryst_op *post(tryst_group *group, tryst_step *step, int src, int dst, char *data)
+{
+    const tryst_tensor tensor = {.struct_size = sizeof tensor,
+                                 .data = data,
+                                 .count = BYTES,
+                                 .dtype = TRYST_DTYPE_U8};
+    char key[TRYST_KEY_MAX + 1];
+    tryst_op *op = NULL;
+    tryst_status status = tryst_key_build(group, src, dst, "t", 0, 0, key, sizeof key);
+    if (status == TRYST_OK)
+        status = src == tryst_group_rank(group)
+                     ? tryst_send(step, key, &tensor, NULL, &op)
+                     : tryst_recv(step, key, &tensor, NULL, &op);
+    if (status != TRYST_OK)
+        fprintf(stderr, "cannot post: %s\n", tryst_status_name(status));
+    return op;
+}
+
+static void outcome_print(int peer, tryst_op *op)
+{
+    tryst_error error = {.text = ""};
+    if (tryst_wait(op, UINT64_C(60000000000)) == TRYST_E_TIMEOUT)
+        printf("rank %d: no outcome after 60 s\n", peer);
+    else if (tryst_op_error(op, &error) == TRYST_OK)
+        printf("rank %d: TRYST_OK\n", peer);
+    else
+        printf("rank %d: %s %s\n", peer, tryst_status_name(error.status), error.text);
+}
+
+static void exchange(tryst_group *group, tryst_step *step)
+{
+    static char in[RANKS_MAX][BYTES], out[BYTES];
+    tryst_op *sends[RANKS_MAX] = {NULL}, *receives[RANKS_MAX] = {NULL};
+    const int me = tryst_group_rank(group), size = tryst_group_size(group);
+    for (int peer = 0; peer < size && peer < RANKS_MAX; peer++) {
+        if (peer == me)
+            continue;
+        sends[peer] = post(group, step, me, peer, out);
+        receives[peer] = post(group, step, peer, me, in[peer]);
+    }
+    for (int peer = 0; peer < size && peer < RANKS_MAX; peer++) {
+        if (receives[peer])
+            outcome_print(peer, receives[peer]);
+        if (sends[peer])
+            (void)tryst_wait(sends[peer], UINT64_C(5000000000));
+        tryst_op_release(receives[peer]);
+        tryst_op_release(sends[peer]);
+    }
+}
+
+int main(void)
+{
+    tryst_ctx *ctx;
+    tryst_group *group;
+    tryst_step *step;
+    if (tryst_open(NULL, &ctx) != TRYST_OK)
+        return 1;
+    if (tryst_group_open(ctx, NULL, &group) != TRYST_OK ||
+        tryst_step_open(group, 1, &step) != TRYST_OK) {
+        tryst_close(ctx);
+        return 1;
+    }
+    exchange(group, step);
+    tryst_step_close(step, NULL);
+    tryst_group_close(group);
+    tryst_close(ctx);
+    return 0;
+}
