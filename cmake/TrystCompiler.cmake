@@ -21,6 +21,17 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 
+# What is installed has the same RUNPATH in the build tree. CMake would else fill the build tree's up with
+# ':' to the length of the installed one, and an empty element is the current directory.
+set(TRYST_TOOL_RPATH "\$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" "\$ORIGIN/../lib") # the second: the build tree
+list(REMOVE_DUPLICATES TRYST_TOOL_RPATH)
+
+# tryst_rpath(<target> [<folders>…]): these, and those of libraries outside the system's own folders.
+function(tryst_rpath target)
+    set_target_properties(${target} PROPERTIES
+        BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH_USE_LINK_PATH ON INSTALL_RPATH "${ARGN}")
+endfunction()
+
 add_library(tryst_flags INTERFACE)
 target_compile_definitions(tryst_flags INTERFACE _GNU_SOURCE)
 target_compile_options(tryst_flags INTERFACE

@@ -39,7 +39,8 @@ function(tryst_library name)
     add_library(${name} SHARED ${objects})
     set_target_properties(${name} PROPERTIES
         VERSION ${PROJECT_VERSION} SOVERSION ${TRYST_SOVERSION}
-        LINKER_LANGUAGE C LINK_DEPENDS ${map} EXPORT_NAME ${alias} INSTALL_RPATH "\$ORIGIN")
+        LINKER_LANGUAGE C LINK_DEPENDS ${map} EXPORT_NAME ${alias})
+    tryst_rpath(${name} "\$ORIGIN")
     target_include_directories(${name} INTERFACE ${include})
     target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:tryst_flags> Threads::Threads ${CMAKE_DL_LIBS} ${libs}
                                   PUBLIC ${arg_NEEDS})
