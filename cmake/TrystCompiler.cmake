@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 # How all of our C is compiled: the target tryst_flags, and where results go in the build tree.
 
-if(NOT CMAKE_BUILD_TYPE)
-    set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or Sanitize" FORCE)
-endif()
+# tryst_flags_default(<type> <flags>): our flags in place of CMake's own; flags that the user gives stay.
+function(tryst_flags_default type flags)
+    string(STRIP "${CMAKE_C_FLAGS_${type}_INIT}" default)
+    string(STRIP "${CMAKE_C_FLAGS_${type}}" current)
+    if(current STREQUAL default)
+        set(CMAKE_C_FLAGS_${type} "${flags}" PARENT_SCOPE)
+    endif()
+endfunction()
 
-# No NDEBUG anywhere: asserts catch programmer errors, and those do not end with a release.
-set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
-set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
-set(CMAKE_C_FLAGS_DEBUG "-Og -g")
-set(CMAKE_C_FLAGS_SANITIZE "-O1 -g1") # lines for its stack traces; the rest of -g takes a sixth of compiling
+# Where Tryst is a part of another project, that project decides how things are compiled.
+if(PROJECT_IS_TOP_LEVEL)
+    if(NOT CMAKE_BUILD_TYPE)
+        set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or Sanitize" FORCE)
+    endif()
+    tryst_flags_default(RELEASE "-O2 -g")
+    tryst_flags_default(RELWITHDEBINFO "-O2 -g")
+    tryst_flags_default(DEBUG "-Og -g")
+    tryst_flags_default(SANITIZE "-O1 -g1") # lines for its stack traces; the rest of -g takes a sixth of compiling
+endif()
 
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
@@ -32,9 +42,10 @@ function(tryst_rpath target)
         BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH_USE_LINK_PATH ON INSTALL_RPATH "${ARGN}")
 endfunction()
 
+# No NDEBUG anywhere: asserts catch programmer errors, and those do not end with a release.
 add_library(tryst_flags INTERFACE)
 target_compile_definitions(tryst_flags INTERFACE _GNU_SOURCE)
-target_compile_options(tryst_flags INTERFACE
+target_compile_options(tryst_flags INTERFACE -UNDEBUG
     -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
     -fno-omit-frame-pointer
     $<$<BOOL:${TRYST_WERROR}>:-Werror>)

@@ -62,6 +62,8 @@ function(tryst_library name)
         get_property(targets GLOBAL PROPERTY TRYST_OBJECTS_${layer})
         add_dependencies(${name}_static ${targets})
     endforeach()
+    add_library(tryst::${alias} ALIAS ${name}) # the names that find_package has
+    add_library(tryst::${alias}_static ALIAS ${name}_static)
     set(needs_static "")
     if(arg_NEEDS)
         set(needs_static ${arg_NEEDS}_static)
