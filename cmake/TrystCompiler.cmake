@@ -1,15 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 # How all of our C is compiled: the target tryst_flags, and where results go in the build tree.
 
-if(NOT CMAKE_BUILD_TYPE)
-    set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or Sanitize" FORCE)
-endif()
+# tryst_flags_default(<type> <flags>): our flags in place of CMake's own; flags that the user gives stay.
+function(tryst_flags_default type flags)
+    string(STRIP "${CMAKE_C_FLAGS_${type}_INIT}" default)
+    string(STRIP "${CMAKE_C_FLAGS_${type}}" current)
+    if(current STREQUAL default)
+        set(CMAKE_C_FLAGS_${type} "${flags}" PARENT_SCOPE)
+    endif()
+endfunction()
 
-# No NDEBUG anywhere: asserts catch programmer errors, and those do not end with a release.
-set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
-set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
-set(CMAKE_C_FLAGS_DEBUG "-Og -g")
-set(CMAKE_C_FLAGS_SANITIZE "-O1 -g1") # lines for its stack traces; the rest of -g takes a sixth of compiling
+# Where Tryst is a part of another project, that project decides how things are compiled.
+if(PROJECT_IS_TOP_LEVEL)
+    if(NOT CMAKE_BUILD_TYPE)
+        set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or Sanitize" FORCE)
+    endif()
+    tryst_flags_default(RELEASE "-O2 -g")
+    tryst_flags_default(RELWITHDEBINFO "-O2 -g")
+    tryst_flags_default(DEBUG "-Og -g")
+    tryst_flags_default(SANITIZE "-O1 -g1") # lines for its stack traces; the rest of -g takes a sixth of compiling
+endif()
 
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_STANDARD_REQUIRED ON)
@@ -21,9 +31,21 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 
+# What is installed has the same RUNPATH in the build tree. CMake would else fill the build tree's up with
+# ':' to the length of the installed one, and an empty element is the current directory.
+set(TRYST_TOOL_RPATH "\$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" "\$ORIGIN/../lib") # the second: the build tree
+list(REMOVE_DUPLICATES TRYST_TOOL_RPATH)
+
+# tryst_rpath(<target> [<folders>…]): these, and those of libraries outside the system's own folders.
+function(tryst_rpath target)
+    set_target_properties(${target} PROPERTIES
+        BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH_USE_LINK_PATH ON INSTALL_RPATH "${ARGN}")
+endfunction()
+
+# No NDEBUG anywhere: asserts catch programmer errors, and those do not end with a release.
 add_library(tryst_flags INTERFACE)
 target_compile_definitions(tryst_flags INTERFACE _GNU_SOURCE)
-target_compile_options(tryst_flags INTERFACE
+target_compile_options(tryst_flags INTERFACE -UNDEBUG
     -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes
     -fno-omit-frame-pointer
     $<$<BOOL:${TRYST_WERROR}>:-Werror>)

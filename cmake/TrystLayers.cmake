@@ -212,6 +212,7 @@ function(tryst_module name)
     set_target_properties(${target} PROPERTIES
         PREFIX "" OUTPUT_NAME tryst_${name} LINK_DEPENDS ${map}
         LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib/tryst)
+    tryst_rpath(${target})
     install(TARGETS ${target} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/tryst)
 endfunction()
 
@@ -234,6 +235,6 @@ function(tryst_tool name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBS")
     add_executable(${name} ${arg_SOURCES})
     target_link_libraries(${name} PRIVATE tryst_flags tryst ${arg_LIBS} tryst_tool_base)
-    set_target_properties(${name} PROPERTIES INSTALL_RPATH "\$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+    tryst_rpath(${name} ${TRYST_TOOL_RPATH})
     install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()

@@ -32,14 +32,15 @@ function(tryst_library name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "NEEDS" "LAYERS")
     tryst_collect(objects libs ${arg_LAYERS})
     string(REPLACE "tryst_" "" alias ${name})
-    set(map ${PROJECT_SOURCE_DIR}/cmake/tryst.map)
+    set(map ${PROJECT_BINARY_DIR}/tryst.map)
     set(include $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                 $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
     add_library(${name} SHARED ${objects})
     set_target_properties(${name} PROPERTIES
-        VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-        LINKER_LANGUAGE C LINK_DEPENDS ${map} EXPORT_NAME ${alias} INSTALL_RPATH "\$ORIGIN")
+        VERSION ${PROJECT_VERSION} SOVERSION ${TRYST_SOVERSION}
+        LINKER_LANGUAGE C LINK_DEPENDS ${map} EXPORT_NAME ${alias})
+    tryst_rpath(${name} "\$ORIGIN")
     target_include_directories(${name} INTERFACE ${include})
     target_link_libraries(${name} PRIVATE $<BUILD_INTERFACE:tryst_flags> Threads::Threads ${CMAKE_DL_LIBS} ${libs}
                                   PUBLIC ${arg_NEEDS})
@@ -61,6 +62,8 @@ function(tryst_library name)
         get_property(targets GLOBAL PROPERTY TRYST_OBJECTS_${layer})
         add_dependencies(${name}_static ${targets})
     endforeach()
+    add_library(tryst::${alias} ALIAS ${name}) # the names that find_package has
+    add_library(tryst::${alias}_static ALIAS ${name}_static)
     set(needs_static "")
     if(arg_NEEDS)
         set(needs_static ${arg_NEEDS}_static)
@@ -72,6 +75,7 @@ function(tryst_library name)
                                          PRIVATE $<BUILD_INTERFACE:tryst_flags> Threads::Threads ${CMAKE_DL_LIBS} ${libs} m)
 endfunction()
 
+configure_file(cmake/tryst.map.in tryst.map @ONLY)
 tryst_library(tryst LAYERS ${TRYST_LAYER_ORDER})
 if(TRYST_PIPELINE)
     get_property(targets GLOBAL PROPERTY TRYST_OBJECTS_pipeline)

@@ -4,6 +4,7 @@
 
 #include "support/child.h"
 #include "support/descriptors.h"
+#include "support/patience.h"
 #include "support/resident.h"
 #include "support/unit.h"
 
@@ -79,7 +80,8 @@ void harness_fail(const char *file, int line, const char *format, ...)
 static void *watchdog_main(void *arg)
 {
     unsigned seconds = *(const unsigned *)arg;
-    for (unsigned i = 0; i < seconds * 10; i++)
+    struct patience patience = patience_begin();
+    while (patience_spent_ns(&patience) < seconds * UINT64_C(1000000000))
         harness_sleep_ms(100);
     dprintf(2, "watchdog: the run has lasted %u s; what each context waits for:\n",
             seconds);

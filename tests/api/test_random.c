@@ -13,6 +13,7 @@
 #include "rooms.h"
 
 #include "support/outcomes.h"
+#include "support/patience.h"
 #include "support/unit.h"
 
 #include <math.h>
@@ -377,7 +378,7 @@ static void random_main(struct harness_rank *rank)
                      grown, (unsigned long long)(steps - steps / 2));
     /* A socket of two links that crossed may have been open for a moment half-way; and what a peer's
      * device memory was imported by, until its word that it is gone. */
-    for (uint64_t until = harness_now_ns() + 5000000000;
+    for (uint64_t until = harness_now_ns() + patience_ns(5000000000);
          harness_has_processes() && harness_fds() > warm_fds;) {
         tryst_progress(rank->ctx);
         if (harness_now_ns() > until)

@@ -3,6 +3,7 @@
  * stands: both name each other within TRYST_PEER_TIMEOUT, and a third rank goes on with both. */
 #include "harness.h"
 
+#include "support/patience.h"
 #include "support/unit.h"
 
 #include <stdatomic.h>
@@ -71,8 +72,8 @@ static void silent_main(struct harness_rank *rank)
         dprintf(2, "rank %d knew after %llu ms, in round %d\n", rank->rank,
                 (unsigned long long)took_ms, round);
         CHECK(round > 1 && round < ROUNDS_MAX);
-        CHECK(took_ms < TIMEOUT_MS + 10000); /* a busy machine's patience */
-        memset(data, 1, 3 * (size_t)BYTES);  /* it is ours again */
+        CHECK(took_ms < patience_ns(TIMEOUT_MS + 10000));
+        memset(data, 1, 3 * (size_t)BYTES); /* it is ours again */
     }
     harness_barrier(rank, rank->arg);
     for (int peer = 0; peer < RANKS; peer++)

@@ -9,6 +9,7 @@
 #include "harness.h"
 
 #include "support/child.h"
+#include "support/patience.h"
 #include "support/unit.h"
 
 #include <arpa/inet.h>
@@ -254,7 +255,7 @@ static void cost_settle(struct harness_rank *rank, const struct cost *cost, int 
 {
     uint64_t begin_ns = harness_now_ns();
     while (harness_fds() > cost->fds + more) {
-        if (harness_now_ns() - begin_ns > 20000000000ull)
+        if (harness_now_ns() - begin_ns > patience_ns(20000000000ull))
             harness_fail(__FILE__, __LINE__, "%d descriptors, and %d before the flood",
                          harness_fds(), cost->fds);
         tryst_progress(rank->ctx);

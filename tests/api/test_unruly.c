@@ -14,6 +14,7 @@
 
 #include "harness.h"
 
+#include "support/patience.h"
 #include "support/unit.h"
 
 #include <stdatomic.h>
@@ -74,7 +75,8 @@ struct rank_run {
     tryst_step **steps; /* NULL: not open */
     tryst_op **closes;
     int aborted; /* the step whose abort it waits for; -1: none */
-    uint64_t ticks, looked_ns, idle_ns;
+    uint64_t ticks;
+    struct patience idle;
 };
 
 static int32_t side_status(const struct side *side)
@@ -133,14 +135,11 @@ static _Noreturn void hang_tell(struct rank_run *self)
 static void watch(struct rank_run *self)
 {
     struct unruly_run *run = self->run;
-    uint64_t ticks = atomic_load(&run->ticks), now_ns = harness_now_ns();
-    uint64_t step_ns = now_ns - self->looked_ns;
-    self->idle_ns += step_ns < 100000000 ? step_ns : 100000000;
-    self->looked_ns = now_ns;
+    uint64_t ticks = atomic_load(&run->ticks);
     if (ticks != self->ticks)
-        self->idle_ns = 0;
+        self->idle = patience_begin();
     self->ticks = ticks;
-    if (self->idle_ns > run->patience_ns)
+    if (patience_spent_ns(&self->idle) > run->patience_ns)
         atomic_store(&run->hung, 1);
     if (atomic_load(&run->hung))
         hang_tell(self);
@@ -499,8 +498,7 @@ static void window_run(struct rank_run *self, uint64_t number)
         action_run(self, &self->actions[i]);
     int count = self->window.steps_count;
     int first = unruly_below(&self->state, count);
-    self->looked_ns = harness_now_ns();
-    self->idle_ns = 0;
+    self->idle = patience_begin();
     for (int i = 0; i < count; i++)
         if (self->steps[(first + i) % count])
             step_finish(self, (first + i) % count);

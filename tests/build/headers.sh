@@ -5,7 +5,7 @@ set -eu
 cxx=${CXX:-c++}
 count=0
 fail=0
-command -v "$cxx" >/dev/null || { echo "headers: skipped, no C++ compiler ($cxx)"; exit 77; }
+command -v "$cxx" >/dev/null || { echo "skipped: no C++ compiler ($cxx)"; exit 77; }
 
 alone() { # <header> <compiler and options…>
     header=$1

@@ -41,8 +41,8 @@ expect() {
 # Beside its library each time, in a copy that has no other module beside it.
 for kind in good other; do
     mkdir -p "$dir/$kind"
-    cp "$BUILD/lib/libtryst.so.$VERSION" "$dir/$kind/libtryst.so.${VERSION%%.*}"
-    ln -s "libtryst.so.${VERSION%%.*}" "$dir/$kind/libtryst.so"
+    cp "$BUILD/lib/libtryst.so.$VERSION" "$dir/$kind/libtryst.so.$SOVERSION"
+    ln -s "libtryst.so.$SOVERSION" "$dir/$kind/libtryst.so"
 done
 module "$dir/good/tryst" "$ABI_ID"
 module "$dir/other/tryst" "0.0.0-0000000000000000"

@@ -16,10 +16,10 @@ awk '/^<!-- test: embed -->$/ { armed = 1; next }
 "$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$INSTALL/include" -o "$dir/embed" \
     "$dir/embed.c" -L"$INSTALL/$LIBDIR" -ltryst -Wl,-rpath,"$INSTALL/$LIBDIR"
 cd "$dir"
-timeout 30 ./embed
+timeout 120 ./embed
 
 # One line says what stops it.
-TRYST_WINDOW_BYTES=many timeout 30 ./embed 2>err && { echo "readme: a bad setting is taken"; exit 1; }
+TRYST_WINDOW_BYTES=many timeout 120 ./embed 2>err && { echo "readme: a bad setting is taken"; exit 1; }
 if [ "$(wc -l <err)" -ne 1 ] || ! grep -q TRYST_WINDOW_BYTES err; then
     echo "readme: of a bad setting it says: $(cat err)"
     exit 1

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Our libraries export tryst_* and nothing else, the static ones as the shared ones, so that no
 # name of ours can collide with one of a host program; modules export their entry alone. The
-# soname carries the major version. libtryst needs neither BLAS nor a fabric.
+# soname and the version node of all symbols carry the major version, and below 1.0 the minor version
+# too. libtryst needs neither BLAS nor a fabric.
 set -eu
 fail=0
 complain() { echo "symbols: $*"; fail=1; }
@@ -22,12 +23,19 @@ check_library() { # <name> <exported names must be more than>
         complain "lib$1 exports more than tryst_*:" "$foreign"
     [ "$names" = "$static_names" ] || complain "lib$1.so and lib$1.a export different names"
 
-    major=${VERSION%%.*}
     soname=$("$READELF" -d "$shared" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
-    [ "$soname" = "lib$1.so.$major" ] || complain "soname is '$soname', not lib$1.so.$major"
+    [ "$soname" = "lib$1.so.$abi" ] || complain "soname is '$soname', not lib$1.so.$abi"
     [ "$(readlink "$BUILD/lib/$soname")" = "lib$1.so.$VERSION" ] ||
         complain "$soname is not a link to lib$1.so.$VERSION"
+    nodeless=$("$NM" -D --defined-only "$shared" |
+        awk -v node="@@TRYST_$abi" '$2 != "A" && substr($3, length($3) - length(node) + 1) != node')
+    [ -z "$nodeless" ] || complain "$shared: not in version node TRYST_$abi:" "$nodeless"
 }
+
+case $VERSION in
+0.*) abi=${VERSION%.*} ;;
+*) abi=${VERSION%%.*} ;;
+esac
 
 check_library tryst 2
 [ "$PIPELINE" != ON ] || check_library tryst_pipeline 1

@@ -11,6 +11,7 @@
  * With `every`, each so-manieth allocation alone; which ones TRYST_TEST_SEED says. */
 #include "support/child.h"
 #include "support/descriptors.h"
+#include "support/patience.h"
 #include "support/unit.h"
 
 #include <arpa/inet.h>
@@ -385,10 +386,10 @@ static void steps_run(struct script *script)
 /* A step that closes early ends the other's operations in it, cancelled ones as well. */
 static void await_others(struct script *script)
 {
-    uint64_t begin_ns = clock_monotonic_ns();
+    struct patience patience = patience_begin();
     atomic_store(&outcomes[script->rank].waited, true);
     while (!atomic_load(&outcomes[script->peer].waited)) {
-        if (clock_monotonic_ns() - begin_ns > PATIENCE_NS)
+        if (patience_spent_ns(&patience) > PATIENCE_NS)
             die(script, "the other rank hangs", TRYST_OK);
         tryst_progress(script->ctx);
         usleep(100);

@@ -34,7 +34,7 @@ port() {
 ranks_meet() { # <word of tryst_launch_find> <command that starts 4 of the program at its end…>
     local word=$1 rank
     shift
-    timeout 50 "$@" "$launched" >"$out" 2>&1 || fail "'$*' ends with $?"
+    timeout 200 "$@" "$launched" >"$out" 2>&1 || fail "'$*' ends with $?"
     for rank in 0 1 2 3; do
         [ "$(grep -c "rank $rank of 4, local $rank of 4, by $word\$" "$out")" -eq 3 ] ||
             fail "rank $rank has not met the others three times"
@@ -42,7 +42,7 @@ ranks_meet() { # <word of tryst_launch_find> <command that starts 4 of the progr
 }
 trains() { # <the same command>
     [ "$bench" != none ] || return 0
-    timeout 50 "$@" "$bench" --check --steps 2 >"$out" 2>&1 || fail "'$*' ends with $?"
+    timeout 200 "$@" "$bench" --check --steps 2 >"$out" 2>&1 || fail "'$*' ends with $?"
     grep -q 'bitwise equal' "$out" || fail "pp_bench has not checked"
 }
 # The ports that rank 0 says at level info that it serves at are those that it may.
@@ -80,7 +80,7 @@ openmpi)
     serves_at "127.0.0.1:($at|$((at + 1)))\$"
     # rank 0 is named when it does not come (our own server, which is rank 0's, names the others). mpirun
     # ends it when the first of the others has failed, however long that takes on a busy machine.
-    TRYST_BOOTSTRAP_TIMEOUT=500ms timeout 50 "${ompi[@]}" sh -c '
+    TRYST_BOOTSTRAP_TIMEOUT=500ms timeout 200 "${ompi[@]}" sh -c '
         [ "$PMIX_RANK" != 0 ] || exec sleep 40; exec "$1"' sh "$launched" >"$out" 2>&1 &&
         fail "without rank 0?"
     grep -q 'rank 0 has published no address' "$out" || fail "nobody names rank 0"
@@ -99,7 +99,7 @@ hydra)
     # The first rank that fails ends the others, and Hydra drops what it has not passed on: they write it down
     # themselves.
     : >"$out"
-    timeout 50 mpiexec.hydra -n 4 sh -c 'exec "$1" >>"$2" 2>&1' sh "$launched" "$out" >/dev/null 2>&1 &&
+    timeout 200 mpiexec.hydra -n 4 sh -c 'exec "$1" >>"$2" 2>&1' sh "$launched" "$out" >/dev/null 2>&1 &&
         fail "without TRYST_BOOTSTRAP?"
     grep -q 'TRYST_BOOTSTRAP is missing' "$out" || fail "does not say what is missing"
     ;;
@@ -136,7 +136,7 @@ slurm)
     [ "$pmix" = yes ] || skip "this build has no PMIx (apt-get install libpmix-dev)"
     from_readme srun
     slurm=("$here/slurm.sh" "${line[@]}" --overcommit)
-    timeout 50 "${slurm[@]}" true >"$out" 2>&1 || { status=$?; cat "$out"; exit $status; }
+    timeout 200 "${slurm[@]}" true >"$out" 2>&1 || { status=$?; cat "$out"; exit $status; }
     ranks_meet pmix "${slurm[@]}"
     trains "${slurm[@]}"
     TRYST_BOOTSTRAP=127.0.0.1:$(port) TRYST_TOKEN=$token \

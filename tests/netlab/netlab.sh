@@ -53,15 +53,15 @@ missing() {
     for tool in ip tc unshare setpriv mount; do
         command -v $tool >/dev/null || { echo "no $tool here (iproute2, util-linux)"; return; }
     done
-    unshare "${unshare_options[@]}" sh -ec 'mount -t tmpfs none /run && ip netns add probe &&
+    "${own_mounts[@]}" sh -ec 'mount -t tmpfs none /run && ip netns add probe &&
         ip link add name p0 type veth peer name p1 netns probe && tc qdisc add dev p0 root tbf rate 1mbit \
         burst 4000 latency 1ms' 2>&1 | head -n 1 || true
 }
 
 outside() {
     local why child
-    unshare_options=(--mount --net --uts --ipc --pid --fork --kill-child=KILL --mount-proc)
-    [ "$(id -u)" -eq 0 ] || unshare_options=(--user --map-root-user "${unshare_options[@]}")
+    own_mounts=("$(dirname "$(readlink -f "$0")")/../support/own_mounts.sh"
+        --net --uts --ipc --pid --fork --kill-child=KILL --)
     why=$(missing)
     if [ -n "$why" ]; then
         echo "skipped: no network namespaces to build a lab of: $why"
@@ -69,7 +69,7 @@ outside() {
     fi
     # In the background, so that a signal is seen at once. What ends this process ends unshare, which
     # ends process 1 of the lab, which ends all others.
-    setpriv --pdeathsig KILL unshare "${unshare_options[@]}" bash "$0" --inside "$@" <&0 &
+    setpriv --pdeathsig KILL "${own_mounts[@]}" bash "$0" --inside "$@" <&0 &
     child=$!
     trap 'kill -KILL $child; exit 143' TERM INT HUP
     wait $child

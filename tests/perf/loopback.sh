@@ -3,7 +3,7 @@
 # Instructions per 8-byte message from a rank to itself (loopback.c), by valgrind's callgrind.
 # Usage: loopback.sh <perf_loopback> [most]   (exit status 1: it takes more than that)
 set -eu
-command -v valgrind >/dev/null || { echo "loopback: skipped, no valgrind"; exit 77; }
+command -v valgrind >/dev/null || { echo "skipped: valgrind is not installed (package valgrind)"; exit 77; }
 
 instructions() { # <messages>
     valgrind --tool=callgrind --callgrind-out-file=/dev/null "$program" "$1" 2>&1 |

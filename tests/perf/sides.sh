@@ -10,7 +10,7 @@
 set -eu
 bin=$1
 shift
-command -v valgrind >/dev/null || { echo "sides: skipped, no valgrind"; exit 77; }
+command -v valgrind >/dev/null || { echo "skipped: valgrind is not installed (package valgrind)"; exit 77; }
 [ $# -gt 0 ] || set -- shm ucx-shm ucx-tcp
 # Or the other side falls asleep between two messages, and a receiver that does announces its receives.
 export TRYST_SPIN=1s

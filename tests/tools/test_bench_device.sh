@@ -16,7 +16,7 @@ expect() { # <status> <words> <arguments…>
     shift 2
     status=0
     # shellcheck disable=SC2086 # a list of options
-    timeout 50 "$bench" $small "$@" >"$dir/out" 2>"$dir/err" || status=$?
+    timeout 200 "$bench" $small "$@" >"$dir/out" 2>"$dir/err" || status=$?
     if [ "$status" != "$wanted" ] || { [ "$words" ] && ! grep -qF -e "$words" "$dir/err"; }; then
         echo "pp_bench $small $*: exit $status instead of $wanted, or no \"$words\" in:"
         cat "$dir/err"

@@ -90,11 +90,10 @@ says warn descriptors '9 peers|, 4000 peers|3999 peers' "$none" -- sh -c \
     'ulimit -Sn 256; PMI_RANK=1 PMI_SIZE=4000 TRYST_BOOTSTRAP=h:1 exec "$0" --check' "$info"
 
 # --- by a machine that lacks something ---
-spaces=(unshare --mount --net)
-[ "$(id -u)" -eq 0 ] || spaces=(unshare --user --map-root-user --mount --net)
+spaces=("$(dirname "$0")/../support/own_mounts.sh" --net --)
 if [ -n "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ]; then
     echo "left out: namespaces, which a sanitizer does not go well with"
-elif ! command -v setpriv >/dev/null || ! "${spaces[@]}" mount -t tmpfs none /mnt 2>/dev/null; then
+elif ! command -v setpriv >/dev/null || ! "${spaces[@]}" mount -t tmpfs none /mnt >/dev/null 2>&1; then
     echo "left out: namespaces, which are not to be had here"
 else
     on() { # <shell commands> <capability to be without>: in namespaces of its own

@@ -17,7 +17,7 @@ bad() { echo "endless: $*"; fail=1; }
 refused() { # <pattern> <tool> <options…>: status 2 and one line
     pattern=$1
     shift
-    timeout 20 "$@" >out 2>err && status=0 || status=$?
+    timeout 80 "$@" >out 2>err && status=0 || status=$?
     what="$(basename "$1") $(echo "$*" | cut -d ' ' -f 2-)"
     [ "$status" -eq 2 ] || bad "'$what' ends with $status, not 2"
     grep -q -- "$pattern" err || bad "'$what' says $(cat err), not '$pattern'"
@@ -43,7 +43,7 @@ done
 refused '/dev/zero is larger than 1 GiB' "$topo" --input /dev/zero
 refused 'Is a directory' "$topo" verify "$dir" --input two.json
 refused '/dev/zero is larger than 1 GiB' "$topo" verify /dev/zero --input two.json
-timeout 20 "$info" --merge-traces /dev/zero >out 2>err && bad "/dev/zero is a trace"
+timeout 80 "$info" --merge-traces /dev/zero >out 2>err && bad "/dev/zero is a trace"
 grep -q 'no trace' err || bad "of /dev/zero as a trace it says $(cat err)"
 if [ -n "$bench" ]; then
     refused 'Is a directory' "$bench" -n 2 --schedule "$dir"

@@ -226,7 +226,7 @@ json)
     how=mutual
     ranks 2
     sentence '^}$' --job --json "$pid_0"
-    command -v python3 >/dev/null || { echo "live: skipped, no python3 to read JSON"; exit 77; }
+    command -v python3 >/dev/null || { echo "skipped: no python3 to read JSON"; exit 77; }
     python3 - "$dir/out" "$pid_0" <<'PYTHON' || fail "the JSON is not as it should be"
 import json, sys
 job = json.load(open(sys.argv[1]))

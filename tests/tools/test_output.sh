@@ -23,9 +23,9 @@ refused() { # <status> <tool> <options…>
     wanted=$1
     shift
     what="$(basename "$1") $(echo "$*" | cut -d ' ' -f 2-)"
-    timeout 20 "$@" >/dev/full 2>"$dir/err" && status=0 || status=$?
+    timeout 80 "$@" >/dev/full 2>"$dir/err" && status=0 || status=$?
     ended "$wanted" "$what" full
-    timeout 20 "$@" >&- 2>"$dir/err" && status=0 || status=$?
+    timeout 80 "$@" >&- 2>"$dir/err" && status=0 || status=$?
     ended "$wanted" "$what" closed
 }
 

@@ -30,6 +30,7 @@
 #include <cmocka.h>
 
 #include "bench_run.h"
+#include "support/patience.h"
 
 static char **transports;
 static int transports_count;
@@ -570,7 +571,7 @@ static void wait_for_ranks(pid_t launcher, pid_t ranks[16])
 {
     const uint64_t begin_ms = now_ms();
     while (find_ranks(launcher, ranks) != 4) {
-        assert_true(now_ms() - begin_ms < 10000);
+        assert_true(now_ms() - begin_ms < patience_ns(10000));
         usleep(1000);
     }
 }
@@ -602,7 +603,7 @@ static uint64_t kill_one(const char *transport)
     bench_end(&self);
     const uint64_t took_ms = now_ms() - killed_ms;
     expect_exit(&self, words, 1);
-    if (took_ms > KILL_MS_MAX) {
+    if (took_ms > patience_ns(KILL_MS_MAX)) {
         fail_msg("pp_bench %s: took %llu ms after the kill:\n%s", words,
                  (unsigned long long)took_ms, self.err);
     }

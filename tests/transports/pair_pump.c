@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/alloc.h"
+#include "support/patience.h"
 #include "transports/memory/memory.h"
 
 uint64_t now_ns(void)
@@ -238,7 +239,7 @@ int node_pump(struct node *node)
 
 bool nodes_until(struct node *a, struct node *b, const bool *flag, unsigned ms)
 {
-    uint64_t end = now_ns() + ms * UINT64_C(1000000);
+    uint64_t end = now_ns() + patience_ns(ms * UINT64_C(1000000));
     while (!*(const volatile bool *)flag && now_ns() < end) {
         node_pump(a);
         if (b)

@@ -5,6 +5,7 @@
  */
 #define MODULE_NAME "ofi"
 #include "module_rank.h"
+#include "support/patience.h"
 
 // clang-format off
 #include <stdarg.h>
@@ -26,7 +27,7 @@ static int links[2];
 
 static void deadline_set(void)
 {
-    deadline_ns = clock_monotonic_ns() + WAIT_S * NS_PER_S;
+    deadline_ns = clock_monotonic_ns() + patience_ns(WAIT_S * NS_PER_S);
 }
 
 static void turn(void)
@@ -418,7 +419,7 @@ static void stopped_in_bulk(bool victim_sends, unsigned after_ms)
         turn_and_arm(rank);
     kill(pid, SIGSTOP);
     rank->rail->ops->ep_close(rank->ep);
-    at = clock_monotonic_ns() + 2 * NS_PER_S;
+    at = clock_monotonic_ns() + patience_ns(2 * NS_PER_S);
     while (!rank->closed && clock_monotonic_ns() < at)
         turn_and_arm(rank);
     assert_int_equal(rank->closed, 1);

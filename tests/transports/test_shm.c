@@ -24,6 +24,7 @@
 #include "core/alloc.h"
 #include "pair_pump.h"
 #include "support/descriptors.h"
+#include "support/patience.h"
 #include "transports/memory/memory.h"
 #include "transports/pair/pair.h"
 
@@ -71,7 +72,8 @@ static void send_one(struct node *node, uint64_t tag, void *data, size_t bytes,
 {
     struct test_bulk send;
     bool come = false;
-    for (uint64_t end = now_ns() + UINT64_C(20000000000); !come && now_ns() < end;) {
+    for (uint64_t end = now_ns() + patience_ns(UINT64_C(20000000000));
+         !come && now_ns() < end;) {
         node_pump(node);
         come = node->frames > 0;
     }
@@ -86,7 +88,7 @@ static void send_one(struct node *node, uint64_t tag, void *data, size_t bytes,
 
 static void linger(struct node *node)
 {
-    for (uint64_t end = now_ns() + UINT64_C(10000000000);
+    for (uint64_t end = now_ns() + patience_ns(UINT64_C(10000000000));
          !node->link_lost && now_ns() < end;)
         node_pump(node);
 }
@@ -286,7 +288,7 @@ static void test_sender_killed(void **state)
     assert_int_equal(a.ops->bulk_recv(a.ep, &recv.bulk), TRYST_OK);
     assert_int_equal(transport_frame_send(a.ops, a.ep, "go", 2), TRYST_OK);
     struct pair_op *op = pair_op_of(&recv.bulk);
-    for (uint64_t end = now_ns() + UINT64_C(10000000000);
+    for (uint64_t end = now_ns() + patience_ns(UINT64_C(10000000000));
          op->moved == 0 && now_ns() < end;)
         node_pump(&a);
     assert_true(op->moved > 0 && !recv.done);
@@ -339,7 +341,7 @@ static void receiver_stopped(bool kill_it)
     assert_false(send.done);
     uint64_t before = now_ns();
     node_close(&a);
-    assert_true(now_ns() - before < UINT64_C(5000000000));
+    assert_true(now_ns() - before < patience_ns(UINT64_C(5000000000)));
     assert_int_equal(send.done_count, 1);
     assert_int_equal(send.status, TRYST_E_CANCELED);
     memset(data, 0x55, bytes);

@@ -7,6 +7,7 @@
 #define MODULE_NAME "ucx"
 #include "module_rank.h"
 #include "support/descriptors.h"
+#include "support/patience.h"
 
 // clang-format off
 #include <stdarg.h>
@@ -41,7 +42,7 @@ static uint64_t deadline_ns;
 
 static void deadline_set(void)
 {
-    deadline_ns = clock_monotonic_ns() + WAIT_S * NS_PER_S;
+    deadline_ns = clock_monotonic_ns() + patience_ns(WAIT_S * NS_PER_S);
 }
 
 static void pair_turn(struct pair *pair)
@@ -522,7 +523,7 @@ static void one_kill(const char *tls, bool victim_sends, int signal_number,
         waitpid(pid, NULL, 0);
     at = clock_monotonic_ns();
     rank.rail->ops->ep_close(rank.ep);
-    while (!rank.closed && clock_monotonic_ns() < at + 20 * NS_PER_S)
+    while (!rank.closed && clock_monotonic_ns() < at + patience_ns(20 * NS_PER_S))
         (void)rank_turn(&rank);
     assert_int_equal(rank.closed, 1);
     for (int i = 0; i < 4; i++)
@@ -651,7 +652,7 @@ static void warned(int out, int port_pipe)
     static struct module_rank rank;
     struct rlimit limit;
     uint16_t port = 0;
-    uint64_t end_ns = clock_monotonic_ns() + 10 * NS_PER_S;
+    uint64_t end_ns = clock_monotonic_ns() + patience_ns(10 * NS_PER_S);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)dup2(out, STDOUT_FILENO);
     tls_set(NULL);

@@ -194,6 +194,9 @@ static void accept_one(struct server *server, int fd, const struct sockaddr_stor
         return;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    /* Inherited from the listener, unless the connection came before the listener was adopted. Without it,
+     * a connection that this end closes first keeps the port for a minute. */
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     conn->peer = *peer;
 }
 

@@ -142,6 +142,25 @@ static void second_session_at_the_same_address(void **state)
     job_expect(&job, TRYST_OK, NULL);
 }
 
+/* A connection that came before rank 0 took the inherited socket over, and that the server ends first, does not
+ * keep the port from the second session. */
+static void early_connection_leaves_the_port(void **state)
+{
+    struct job job;
+    struct sockaddr_in at;
+    socklen_t bytes = sizeof at;
+    int stranger = socket(AF_INET, SOCK_STREAM, 0);
+    job_init(&job, 2, AF_INET);
+    assert_int_equal(getsockname(job.listen_fd, (struct sockaddr *)&at, &bytes), 0);
+    assert_int_equal(connect(stranger, (struct sockaddr *)&at, bytes), 0);
+    job_run(&job);
+    job_expect(&job, TRYST_OK, NULL);
+    job.ranks[0].params.listen_fd = -1;
+    job_run(&job);
+    job_expect(&job, TRYST_OK, NULL);
+    close(stranger);
+}
+
 static void *twice_main(void *arg)
 {
     struct job_rank *rank = arg;
@@ -393,6 +412,7 @@ int main(void)
         cmocka_unit_test(processes_come_together),
         cmocka_unit_test(late_rank_0_listens_at_its_address),
         cmocka_unit_test(second_session_at_the_same_address),
+        cmocka_unit_test(early_connection_leaves_the_port),
         cmocka_unit_test(early_ranks_wait_for_the_next_session),
         cmocka_unit_test(values_reach_those_who_wait_for_them),
         cmocka_unit_test(bad_puts_are_refused_and_harm_nobody),

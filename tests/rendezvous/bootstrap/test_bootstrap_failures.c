@@ -8,10 +8,12 @@
 #include "rendezvous/bootstrap/bootstrap_net.h"
 #include "rendezvous/bootstrap/bootstrap_text.h"
 #include "support/fake_clock.h"
+#include "support/patience.h"
 
+/* How long since `began_ns`, had the machine nothing else to do. */
 static uint64_t since_ns(uint64_t began_ns)
 {
-    return clock_monotonic_ns() - began_ns;
+    return (uint64_t)((double)(clock_monotonic_ns() - began_ns) / patience_slower());
 }
 
 static void timeout_set(struct job *job, uint64_t ns)

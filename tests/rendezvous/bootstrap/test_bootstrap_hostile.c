@@ -11,6 +11,7 @@
 #include "rendezvous/bootstrap/bootstrap_auth.h"
 #include "rendezvous/bootstrap/bootstrap_wire.h"
 #include "support/fake_clock.h"
+#include "support/patience.h"
 
 #define PATIENCE_MS 10000
 
@@ -129,7 +130,7 @@ static void silent_connections_do_no_harm(void **state)
     for (size_t i = 0; i < COUNT_OF(fds); i++)
         fds[i] = peer_connect(&job);
     job_finish(&job);
-    assert_true(clock_monotonic_ns() - began_ns < 10 * NS_PER_S);
+    assert_true(clock_monotonic_ns() - began_ns < patience_ns(10 * NS_PER_S));
     for (size_t i = 0; i < COUNT_OF(fds); i++)
         close(fds[i]);
 }

@@ -241,7 +241,7 @@ static bool child_good(const struct conf_rank *rank, const siginfo_t *info)
 static bool children_watch(struct conf_shared *shared, const pid_t *pids, int count,
                            unsigned limit_s, char *text, size_t text_bytes)
 {
-    uint64_t until = clock_monotonic_ns() + limit_s * NS_PER_S;
+    struct patience patience = patience_begin();
     bool good = true;
     for (int ended = 0; ended < count;) {
         ended = 0;
@@ -258,7 +258,7 @@ static bool children_watch(struct conf_shared *shared, const pid_t *pids, int co
                            info.si_status);
             atomic_store(&shared->failed, 1);
         }
-        if (clock_monotonic_ns() > until) {
+        if (patience_spent_ns(&patience) > limit_s * NS_PER_S) {
             (void)snprintf(text, text_bytes, "not through after %u s", limit_s);
             return false;
         }

@@ -8,8 +8,8 @@
  *   --device    the cases that move bulk, three times: device memory at the sender, at the receiver,
  *               at both
  *   --long      the long cases instead of the fast ones
- *   --only X    cases whose name contains X (up to 4 times: any of them)
- *   --except X  none of those (up to 4 times)
+ *   --only X    cases whose name contains X (up to 8 times: any of them)
+ *   --except X  none of those (up to 8 times)
  *   --descriptors N  a rank may have so many open (RLIMIT_NOFILE)
  *   --leaks N   the fabric's library is known to lose up to N KiB a life
  *   UCX_Y=z     into the environment, for the fabric's library; FI_Y=z likewise
@@ -142,7 +142,7 @@ static bool mode_applies(const struct conf_subject *subject, const struct conf_c
     return what->modes & THREADS;
 }
 
-enum { CHOICE_MAX = 4 };
+enum { CHOICE_MAX = 8 };
 
 /* Which cases the command line chose. */
 struct choice {

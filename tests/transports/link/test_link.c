@@ -29,6 +29,7 @@
 #include "core/log.h"
 #include "core/random.h"
 #include "support/descriptors.h"
+#include "support/patience.h"
 #include "transports/link/link_listen.h"
 #include "transports/link/link_wire.h"
 
@@ -174,10 +175,10 @@ static tryst_status send_next(struct end *end, struct random *sizes, bool with_f
 
 #define PUMP_UNTIL(condition)                                             \
     do {                                                                  \
-        uint64_t until_ = clock_monotonic_ns() + 10 * NS_PER_S;           \
+        struct patience patience_ = patience_begin();                     \
         while (!(condition)) {                                            \
             poller_run(&poller, NS_PER_MS);                               \
-            if (clock_monotonic_ns() > until_)                            \
+            if (patience_spent_ns(&patience_) > 10 * NS_PER_S)            \
                 fail_msg("%s did not come true within 10 s", #condition); \
         }                                                                 \
     } while (0)
