@@ -40,6 +40,8 @@ static const char *op_waits_for(const tryst_op *op)
         return "its ready event, on the device";
     if (op_device_is_copying(op))
         return "a copy to or from the device";
+    if (peer && peer->endpoint.state == PEER_EP_STARTING)
+        return "the start of a fabric (its library is being opened)";
     if (peer && peer->endpoint.state != PEER_EP_READY)
         return "a connection to the peer";
     if (op->kind == OP_SEND)

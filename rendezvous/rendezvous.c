@@ -499,6 +499,15 @@ tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *
     return TRYST_OK;
 }
 
+void rendezvous_rails_opened(struct rendezvous *rdv, int kind, tryst_status status,
+                             const char *text)
+{
+    if (!rdv->group)
+        return;
+    list_for_each_safe (&rdv->group->met, node, after)
+        peer_ep_rails_opened(container_of(node, struct peer, node), kind, status, text);
+}
+
 void rendezvous_rails_none(struct rendezvous *rdv, int kind)
 {
     rdv->places[kind] = 0;

@@ -43,7 +43,9 @@ struct rendezvous_params {
     const struct dispatch_ops *dispatch;
     void *dispatch_arg;
     /** Open the rails of transport `kind` (enum transport_kind) and add them: called at the first
-     *  need, in the progress domain. `text` (TRANSPORT_TEXT_MAX) says why not. */
+     *  need, in the progress domain. TRYST_OK; TRYST_IN_PROGRESS: they open in another thread, and
+     *  rendezvous_rails_opened follows; asked again meanwhile, the answer may become an error. Else
+     *  `text` (TRANSPORT_TEXT_MAX) says why not. */
     tryst_status (*rails_open)(void *owner, int kind, char *text);
     /** Take the progress lock if it is free, and put it: for submissions, from any thread. NULL:
      *  submissions are always queued. */
@@ -87,6 +89,9 @@ uint64_t rendezvous_next_ns(const struct rendezvous *rdv);
  *  closes it after rendezvous_group_close. `rail` NULL: an interface that was announced, of
  *  which no rail could be made; the next place counts for the next one. */
 tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *rail);
+/** What rails_open began has ended, with this status: the rails were added, or `text` says why not. */
+void rendezvous_rails_opened(struct rendezvous *rdv, int kind, tryst_status status,
+                             const char *text);
 /** None of transport `kind` could be opened: asked for again, rails_open may try anew. */
 void rendezvous_rails_none(struct rendezvous *rdv, int kind);
 /** The rails are about to be closed, or were. */
