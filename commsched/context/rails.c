@@ -216,9 +216,8 @@ static void slow_report(const struct rails_start *start)
     double seconds = (double)start->opener.spent_ns / 1e9;
     if (start->opener.spent_ns > OPENER_SLOW_NS)
         LOG_WARN(&start->ctx->log,
-                 "%s took %.1f s to start, %u of its rails on a host with %zu network "
-                 "interfaces: fabrics read all of them for each rail; TRYST_NET with fewer "
-                 "interfaces makes fewer rails",
+                 "%s took %.1f s to start %u rails; this host has %zu network interfaces "
+                 "(a TRYST_NET that names fewer makes fewer rails)",
                  transport_kind_name(start->kind), seconds, rails_wanted(start),
                  start->out.interfaces);
 }
