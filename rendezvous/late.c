@@ -36,6 +36,8 @@ static const char *op_waits_for(const tryst_op *op)
     const struct peer *peer = op->peer;
     if (op->kind == OP_STEP_CLOSE)
         return "the step's operations";
+    if (op->device && op->device->doing == DEVICE_LOADS)
+        return "the start of its device's driver";
     if (op_device_is_held(op))
         return "its ready event, on the device";
     if (op_device_is_copying(op))

@@ -113,6 +113,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     rdv->enter = params->enter;
     rdv->leave = params->leave;
     rdv->ack_timer_call = params->ack_timer_call;
+    rdv->device_start = params->device_start;
     rdv->config = params->config;
     rdv->log = params->log;
     rdv->clock = params->clock;
@@ -133,6 +134,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     list_init(&rdv->idle_peers);
     list_init(&rdv->unannounced_peers);
     list_init(&rdv->hello_links);
+    list_init(&rdv->device_loads);
     hash_table_init(&rdv->ids);
     settings_read(rdv);
     gates_open(&rdv->gates);
@@ -227,6 +229,8 @@ void rendezvous_reap(struct rendezvous *rdv)
 {
     struct list_node *node;
     rdv->reap = false;
+    if (!list_empty(&rdv->device_loads))
+        op_devices_go_on(rdv);
     if (rdv->group)
         list_for_each_safe (&rdv->group->met, peer_node, peer_after)
             peer_ep_reap(container_of(peer_node, struct peer, node));
@@ -506,6 +510,12 @@ void rendezvous_rails_opened(struct rendezvous *rdv, int kind, tryst_status stat
         return;
     list_for_each_safe (&rdv->group->met, node, after)
         peer_ep_rails_opened(container_of(node, struct peer, node), kind, status, text);
+}
+
+void rendezvous_device_started(struct rendezvous *rdv, tryst_memory_kind kind,
+                               tryst_status status, const char *text)
+{
+    op_devices_started(rdv, kind, status, text);
 }
 
 void rendezvous_rails_none(struct rendezvous *rdv, int kind)

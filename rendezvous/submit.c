@@ -193,7 +193,8 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
     tryst_status status = rendezvous_usable(rdv);
     if (status == TRYST_OK)
         status = params_check(rdv, kind, tensor, params);
-    if (status == TRYST_OK)
+    bool unchecked = status == TRYST_IN_PROGRESS; /* its device's driver starts */
+    if (status == TRYST_OK || unchecked)
         status = key_check(kind, step->group, key);
     if (status != TRYST_OK)
         return status;
@@ -205,7 +206,7 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
         return TRYST_E_NOMEM;
     op_params_take(op, tensor, params);
     if (__builtin_expect(op->tensor.memory != TRYST_MEMORY_HOST, 0) &&
-        op_device_open(op) != TRYST_OK) {
+        op_device_open(op, unchecked) != TRYST_OK) {
         pool_put(rdv->ops, op);
         return TRYST_E_NOMEM;
     }

@@ -7,6 +7,7 @@
 
 #include "commsched/progress/ctx.h"
 #include "core/err.h"
+#include "devices.h"
 #include "rails.h"
 #include "transports/module.h"
 
@@ -14,6 +15,7 @@ struct wiring {
     tryst_host host;
     struct memory_cache *memory;
     struct rails rails;
+    struct devices devices;
 };
 
 /** What went wrong, to the caller who gave a text for it, else to the log. */

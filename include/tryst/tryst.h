@@ -14,8 +14,35 @@
  *      tryst_group_close, tryst_close
  *
  *  Rules that hold everywhere:
- *   - Calls are thread-safe. Nothing blocks but tryst_group_open, the waits, and the
- *     closes of a group and a context, and each of these has a deadline.
+ *   - Calls are thread-safe. A call blocks only if the list below names it; all others return at once,
+ *     whatever peers, fabrics, drivers and other threads do meanwhile. A fabric, or the driver of a
+ *     device, may take minutes to start: a thread of the library starts it, and what needs it waits
+ *     there as an operation (a start of more than a second is one log line).
+ *
+ *       call                         blocks until                              at most
+ *       tryst_group_open             all ranks have come                       its timeout_ns, or
+ *                                                                              TRYST_BOOTSTRAP_TIMEOUT
+ *       tryst_wait, tryst_wait_all   the operations are complete               their timeout_ns
+ *       tryst_group_close,           peers have read what was sent, the        2 s and 2 s, 10 s and
+ *         tryst_close                endpoints are closed, and starts that     TRYST_PEER_TIMEOUT in
+ *                                    are under way have ended                  this order
+ *       tryst_group_peer,            the thread that makes progress lets       100 ms
+ *         tryst_dump                 them in; tryst_dump also writes
+ *       tryst_mem_release            that thread lets it in, if the memory     a pass, and its
+ *                                    moved; a device's memory is freed         callbacks
+ *       tryst_mem_register, _alloc,  on a device: its driver has started and   the driver decides
+ *         tryst_op_stream_wait       done its part
+ *       tryst_device_*, _stream_*,   the driver has done its part, and for     the driver decides
+ *         _event_*, _pinned_*,       the first of them has started
+ *         tryst_pool_* (device.h,
+ *         pool.h)
+ *       tryst_transport_visit,       modules are loaded, and fabrics have      the fabrics decide
+ *         tryst_check_visit          answered what they find here
+ *       tryst_trace_write            the document is written                   the descriptor decides
+ *
+ *     Progress is made inside the waits, tryst_progress and the background thread, and runs the caller's
+ *     callbacks: those take the time that they take. A receive whose `alloc` gives memory of a device
+ *     that no tensor was on before starts its driver there.
  *   - Parameter structs carry `struct_size` (set it with sizeof); a zero field means its
  *     default; NULL means "all defaults".
  *   - Progress is made by whoever waits, by tryst_progress, or by a background thread
@@ -197,7 +224,9 @@ TRYST_API tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **c
  *  Operations that are not complete fail with TRYST_E_CONTEXT, callbacks included, before
  *  this returns; handles of operations that the caller has not released stay readable
  *  (tryst_op_test, tryst_op_error) and must still be released.
- *  Blocks:  until buffers are quiet, at most the peer timeout. Not from a callback.
+ *  Blocks:  as the list at the top of this header has it. Not from a callback. A start of a fabric or a driver
+ *           that goes on for longer is left behind: its thread closes what it opens, and touches nothing
+ *           of the caller's; the log names it. The program must then not unload the library.
  *  Thread:  no other thread may be inside a call of this context.
  */
 TRYST_API void tryst_close(tryst_ctx *ctx);
@@ -398,6 +427,8 @@ typedef struct tryst_op_params {
  *           TRYST_E_INVALID      tensor or params; device memory that is not `device`'s; a `mem`
  *                                that does not cover the bytes, or is another context's
  *           TRYST_E_UNSUPPORTED, TRYST_E_MODULE  no such kind of memory here; the log says why
+ *           Of the first tensors on devices the driver is asked when it has started: what it refuses
+ *           (TRYST_E_INVALID, TRYST_E_UNSUPPORTED, TRYST_E_MODULE) is then the operation's outcome.
  *           TRYST_E_ABORTED, TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
  */
 TRYST_API tryst_status tryst_send(tryst_step *step, const char *key,

@@ -7,6 +7,7 @@
 #include "support/unit.h"
 
 #include <stdatomic.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 
 #define MS 1000000ull
 
-enum { START_MS = 2000, WAIT_MS = 100, LATE_MS = 50 };
+enum { START_MS = 1500, WAIT_MS = 100, LATE_MS = 50 };
 
 static uint64_t since_ms(uint64_t begin_ns)
 {
@@ -229,11 +230,11 @@ static void uneven_main(struct harness_rank *rank)
 
 static void test_uneven(void **state)
 {
-    static const char *const config[] = {"connect_timeout", "1s", NULL};
+    static const char *const config[] = {"connect_timeout", "700ms", NULL};
     const struct harness_params params = {
         .size = 2, .main = uneven_main, .config = config, .timeout_s = 60};
     (void)state;
-    slow_start_ms = 3500;
+    slow_start_ms = 2500;
     run_with(&params, NULL);
 }
 
@@ -334,6 +335,125 @@ static void test_fork(void **state)
     run_with(&params, NULL);
 }
 
+/* ---- no other call waits ---- */
+
+enum { CALLS_MAX = 40, CALL_MS = 50 };
+
+struct call_times {
+    const char *names[CALLS_MAX];
+    uint64_t best_ms[CALLS_MAX];
+    size_t count;
+};
+
+/* The best of a few rounds counts: the machine may be busy. */
+static void call_note(struct call_times *times, const char *name, uint64_t ms)
+{
+    size_t i = 0;
+    while (i < times->count && strcmp(times->names[i], name) != 0)
+        i++;
+    if (i == times->count) {
+        CHECK(i < CALLS_MAX);
+        times->names[i] = name;
+        times->best_ms[i] = UINT64_MAX;
+        times->count++;
+    }
+    times->best_ms[i] = ms < times->best_ms[i] ? ms : times->best_ms[i];
+}
+
+#define TIMED(times, name, call)                      \
+    do {                                              \
+        uint64_t begin_ = harness_now_ns();           \
+        call;                                         \
+        call_note((times), (name), since_ms(begin_)); \
+    } while (0)
+
+static int item_skip(void *arg, const char *name, uint64_t value)
+{
+    (void)arg, (void)name, (void)value;
+    return 0;
+}
+
+static void callback(void *arg, tryst_op *op, tryst_status status)
+{
+    (void)arg, (void)op, (void)status;
+}
+
+/* Each public call of a context that says that it does not block, with a peer whose fabric starts. */
+static void calls_round(struct harness_rank *rank, struct call_times *times, uint64_t id,
+                        int null_fd)
+{
+    int other = 1 - rank->rank;
+    static char in[4], out[4];
+    tryst_tensor from = harness_tensor(out, 4), to = harness_tensor(in, 4), seen;
+    tryst_op_params params = {.struct_size = sizeof params, .callback = callback};
+    struct harness_key in_key = harness_key(rank, other, rank->rank, "calls");
+    struct harness_key out_key = harness_key(rank, rank->rank, other, "calls");
+    tryst_op *recv, *send, *prepared, *close_op = NULL;
+    tryst_peer_info info;
+    tryst_error error;
+    tryst_step *step;
+    tryst_key *key;
+    tryst_mem *mem;
+    seen.struct_size = sizeof seen;
+    TIMED(times, "step_open", CHECK_STATUS(tryst_step_open(rank->group, id, &step), TRYST_OK));
+    TIMED(times, "recv", CHECK_STATUS(tryst_recv(step, in_key.text, &to, &params, &recv), TRYST_OK));
+    TIMED(times, "send", CHECK_STATUS(tryst_send(step, out_key.text, &from, &params, &send), TRYST_OK));
+    TIMED(times, "key_prepare", CHECK_STATUS(tryst_key_prepare(rank->group, out_key.text, &key), TRYST_OK));
+    TIMED(times, "send_key", CHECK_STATUS(tryst_send_key(step, key, &from, NULL, &prepared), TRYST_OK));
+    TIMED(times, "key_release", tryst_key_release(key));
+    TIMED(times, "op_test", (void)tryst_op_test(recv));
+    TIMED(times, "op_tensor", (void)tryst_op_tensor(recv, &seen));
+    TIMED(times, "op_error", (void)tryst_op_error(recv, &error));
+    TIMED(times, "reprioritize", CHECK_STATUS(tryst_op_reprioritize(send, -1), TRYST_OK));
+    TIMED(times, "progress", (void)tryst_progress(rank->ctx));
+    TIMED(times, "event_fd", (void)tryst_event_fd(rank->ctx));
+    TIMED(times, "arm", (void)tryst_arm(rank->ctx));
+    TIMED(times, "wake", tryst_wake(rank->ctx));
+    TIMED(times, "wait 0", (void)tryst_wait(recv, 0));
+    TIMED(times, "wait_all 0", (void)tryst_wait_all(&recv, 1, 0));
+    TIMED(times, "group_peer", CHECK_STATUS(tryst_group_peer(rank->group, other, &info), TRYST_OK));
+    TIMED(times, "counter_visit", (void)tryst_counter_visit(rank->ctx, item_skip, NULL));
+    TIMED(times, "dump", tryst_dump(rank->ctx, null_fd));
+    TIMED(times, "mem_register",
+          CHECK_STATUS(tryst_mem_register(rank->ctx, in, 4, TRYST_MEMORY_HOST, 0, &mem), TRYST_OK));
+    TIMED(times, "mem_release", tryst_mem_release(mem));
+    TIMED(times, "cancel", CHECK_STATUS(tryst_op_cancel(recv), TRYST_OK));
+    TIMED(times, "step_status", (void)tryst_step_status(step, NULL));
+    TIMED(times, "release", tryst_op_release(send));
+    TIMED(times, "step_abort", CHECK_STATUS(tryst_step_abort(step, TRYST_E_CANCELED, "over"), TRYST_OK));
+    TIMED(times, "step_close", CHECK_STATUS(tryst_step_close(step, &close_op), TRYST_OK));
+    tryst_op_release(recv);
+    tryst_op_release(prepared);
+    tryst_op_release(close_op);
+}
+
+static void calls_main(struct harness_rank *rank)
+{
+    static struct call_times times;
+    int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    uint64_t begin_ns = harness_now_ns();
+    unsigned rounds = 0;
+    for (; rounds < 5 || since_ms(begin_ns) < 300; rounds++) {
+        calls_round(rank, &times, 1 + rounds, null_fd);
+        harness_sleep_ms(10);
+    }
+    CHECK(since_ms(begin_ns) < START_MS && slow_start_ended == 0);
+    for (size_t i = 0; i < times.count; i++)
+        if (times.best_ms[i] > CALL_MS)
+            harness_fail(__FILE__, __LINE__, "%s took %llu ms at best", times.names[i],
+                         (unsigned long long)times.best_ms[i]);
+    close(null_fd);
+    harness_barrier(rank, rank->arg);
+}
+
+static void test_calls(void **state)
+{
+    const struct harness_params params = {.size = 2, .main = calls_main, .timeout_s = 40};
+    (void)state;
+    slow_start_ms = START_MS;
+    run_with(&params, NULL);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -341,7 +461,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_close),  cmocka_unit_test(test_leave),
         cmocka_unit_test(test_fails),  cmocka_unit_test(test_never),
         cmocka_unit_test(test_uneven), cmocka_unit_test(test_served),
-        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_fork),   cmocka_unit_test(test_calls),
     };
     return HARNESS_MAIN(argc, argv, tests);
 }
