@@ -391,6 +391,7 @@ void rails_settle(tryst_ctx *ctx)
         struct rails_start *start = rails->starts[kind];
         if (!start || !opener_pending(&start->opener))
             continue;
+        uint64_t begin_ns = start->opener.begin_ns;
         opener_wait(&start->opener, until_ns);
         if (!opener_leave(&start->opener))
             continue; /* a pass takes what it made */
@@ -399,8 +400,7 @@ void rails_settle(tryst_ctx *ctx)
                  "the group closes while %s still starts, after %.1f s: the thread that "
                  "starts it is left behind, and closes what it opens",
                  transport_kind_name((enum transport_kind)kind),
-                 (double)clock_since_ns(start->opener.begin_ns, clock_monotonic_ns()) /
-                     1e9);
+                 (double)clock_since_ns(begin_ns, clock_monotonic_ns()) / 1e9);
     }
     (void)progress_pass(ctx);
 }

@@ -281,7 +281,7 @@ TRYST_API tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params
                                         tryst_group **group_p);
 
 /** Leave the group. Pending operations are cancelled first; peers read LEAVE, not a
- *  death. Blocks as tryst_close does. */
+ *  death. Blocks as tryst_close does; TRYST_PEER_TIMEOUT bounds how long it waits for a fabric that starts. */
 TRYST_API void tryst_group_close(tryst_group *group);
 
 /** This rank, from 0. -1 for NULL. Any thread. */
@@ -510,7 +510,8 @@ TRYST_API tryst_status tryst_op_reprioritize(tryst_op *op, int32_t priority);
  *  the first call starts the background thread if there is none (as TRYST_PROGRESS_THREAD=1).
  *
  *  Owns:    the stream must live until then.
- *  Thread:  any; from a callback too. Never blocks. The caller's device context stays current.
+ *  Thread:  any; from a callback too. Blocks: as the driver likes, and at a device's first use until its driver
+ *           has started. The caller's device context stays current.
  *  Returns: TRYST_OK, TRYST_E_INVALID (no such device), TRYST_E_UNSUPPORTED (no devices here),
  *           TRYST_E_MODULE, TRYST_E_NOMEM, TRYST_E_SYSTEM (the driver's failure, in the log; or no
  *           thread), TRYST_E_FORKED, TRYST_E_CONTEXT */
@@ -615,7 +616,7 @@ typedef struct tryst_transport_info {
     const char *reason; /**< what was found, or why it is not available */
 } tryst_transport_info;
 
-/** Visit every transport that this build knows; loads those that are modules. `info` and its strings
+/** Visit every transport that this build knows. Blocks: loads those that are modules. `info` and its strings
  *  are valid during the call of `fn`. Stops when `fn` returns nonzero and returns that, else 0; 0 too
  *  in a forked child and while the context closes. */
 TRYST_API int tryst_transport_visit(
@@ -638,7 +639,7 @@ typedef struct tryst_check_item {
 /** Look, before a job does, at: settings, launcher, token, locked memory, /dev/shm, ptrace
  *  scope, descriptors, interfaces, ports, and which transports load here. `config` NULL: the
  *  environment. Calls `fn` for each until it returns nonzero, and returns that. Strings are
- *  valid during the visit. Nothing is contacted; modules stay loaded. */
+ *  valid during the visit. Nothing is contacted; modules stay loaded. Blocks: while they load. */
 TRYST_API int tryst_check_visit(const tryst_config *config,
                                 int (*fn)(void *arg, const tryst_check_item *item),
                                 void *arg);

@@ -120,6 +120,15 @@ static void test_close(void **state)
     run_with(&params, NULL);
 }
 
+/* Nothing orders the destructors of the fabric's library after a thread that was left behind: TSan sees its
+ * lists, not ours. */
+static void end_without_destructors(void)
+{
+#ifdef __SANITIZE_THREAD__
+    _exit(0);
+#endif
+}
+
 static void leave_main(struct harness_rank *rank)
 {
     char in;
@@ -136,6 +145,7 @@ static void leave_main(struct harness_rank *rank)
         harness_sleep_ms(5);
     }
     harness_sleep_ms(300); /* the thread that was left behind closes what it opened */
+    end_without_destructors();
 }
 
 static void test_leave(void **state)
@@ -198,6 +208,7 @@ static void never_main(struct harness_rank *rank)
     begin_ns = harness_now_ns();
     harness_close(rank);
     CHECK(since_ms(begin_ns) < 10000);
+    end_without_destructors();
 }
 
 static void test_never(void **state)
