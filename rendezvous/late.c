@@ -36,10 +36,14 @@ static const char *op_waits_for(const tryst_op *op)
     const struct peer *peer = op->peer;
     if (op->kind == OP_STEP_CLOSE)
         return "the step's operations";
+    if (op->device && op->device->doing == DEVICE_LOADS)
+        return "the start of its device's driver";
     if (op_device_is_held(op))
         return "its ready event, on the device";
     if (op_device_is_copying(op))
         return "a copy to or from the device";
+    if (peer && peer->endpoint.state == PEER_EP_STARTING)
+        return "the start of a fabric (its library is being opened)";
     if (peer && peer->endpoint.state != PEER_EP_READY)
         return "a connection to the peer";
     if (op->kind == OP_SEND)

@@ -114,6 +114,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     rdv->enter = params->enter;
     rdv->leave = params->leave;
     rdv->ack_timer_call = params->ack_timer_call;
+    rdv->device_start = params->device_start;
     rdv->config = params->config;
     rdv->log = params->log;
     rdv->clock = params->clock;
@@ -134,6 +135,7 @@ tryst_status rendezvous_open(const struct rendezvous_params *params, struct err 
     list_init(&rdv->idle_peers);
     list_init(&rdv->unannounced_peers);
     list_init(&rdv->hello_links);
+    list_init(&rdv->device_loads);
     hash_table_init(&rdv->ids);
     settings_read(rdv);
     gates_open(&rdv->gates);
@@ -234,6 +236,8 @@ void rendezvous_reap(struct rendezvous *rdv)
 {
     struct list_node *node;
     rdv->reap = false;
+    if (!list_empty(&rdv->device_loads))
+        op_devices_go_on(rdv);
     if (rdv->group)
         list_for_each_safe (&rdv->group->met, peer_node, peer_after)
             peer_ep_reap(container_of(peer_node, struct peer, node));
@@ -505,6 +509,21 @@ tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *
     if (rdv->ids_clear_end > rdv->id_mask + 1)
         rdv->ids_clear_end = rdv->id_mask + 1;
     return TRYST_OK;
+}
+
+void rendezvous_rails_opened(struct rendezvous *rdv, int kind, tryst_status status,
+                             const char *text)
+{
+    if (!rdv->group)
+        return;
+    list_for_each_safe (&rdv->group->met, node, after)
+        peer_ep_rails_opened(container_of(node, struct peer, node), kind, status, text);
+}
+
+void rendezvous_device_started(struct rendezvous *rdv, tryst_memory_kind kind,
+                               tryst_status status, const char *text)
+{
+    op_devices_started(rdv, kind, status, text);
 }
 
 void rendezvous_rails_none(struct rendezvous *rdv, int kind)

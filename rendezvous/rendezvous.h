@@ -43,7 +43,9 @@ struct rendezvous_params {
     const struct dispatch_ops *dispatch;
     void *dispatch_arg;
     /** Open the rails of transport `kind` (enum transport_kind) and add them: called at the first
-     *  need, in the progress domain. `text` (TRANSPORT_TEXT_MAX) says why not. */
+     *  need, in the progress domain. TRYST_OK; TRYST_IN_PROGRESS: they open in another thread, and
+     *  rendezvous_rails_opened follows; asked again meanwhile, the answer may become an error. Else
+     *  `text` (TRANSPORT_TEXT_MAX) says why not. */
     tryst_status (*rails_open)(void *owner, int kind, char *text);
     /** Take the progress lock if it is free, and put it: for submissions, from any thread. NULL:
      *  submissions are always queued. */
@@ -53,6 +55,10 @@ struct rendezvous_params {
      *  another thread calls rendezvous_ack_timer every TRYST_ACK_DELAY until that says enough. False:
      *  none can; NULL: nothing stays behind. */
     bool (*ack_timer_call)(void *owner);
+    /** Start what drives devices of `kind`, in another thread, `device` first. Any thread; never blocks.
+     *  TRYST_OK (it runs), TRYST_IN_PROGRESS: rendezvous_device_started follows; or why it cannot. NULL:
+     *  whoever needs a device starts it, and blocks. */
+    tryst_status (*device_start)(void *owner, tryst_memory_kind kind, int32_t device);
 };
 
 /** The events that the rails of this context are opened with. */
@@ -87,6 +93,12 @@ uint64_t rendezvous_next_ns(const struct rendezvous *rdv);
  *  closes it after rendezvous_group_close. `rail` NULL: an interface that was announced, of
  *  which no rail could be made; the next place counts for the next one. */
 tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *rail);
+/** What rails_open began has ended, with this status: the rails were added, or `text` says why not. */
+void rendezvous_rails_opened(struct rendezvous *rdv, int kind, tryst_status status,
+                             const char *text);
+/** What device_start began has ended: the kind's functions are known, or `text` says why not. */
+void rendezvous_device_started(struct rendezvous *rdv, tryst_memory_kind kind,
+                               tryst_status status, const char *text);
 /** None of transport `kind` could be opened: asked for again, rails_open may try anew. */
 void rendezvous_rails_none(struct rendezvous *rdv, int kind);
 /** The rails are about to be closed, or were. */

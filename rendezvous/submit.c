@@ -140,7 +140,7 @@ static tryst_status tensor_check(struct rendezvous *rdv, const tryst_tensor *ten
                       " elements need memory",
                       tensor->count);
     tryst_status status = op_memory_check(rdv, tensor, tensor->count * element);
-    if (status != TRYST_OK)
+    if (status != TRYST_OK && status != TRYST_IN_PROGRESS)
         return refuse(
             status,
             "cannot submit: memory %d, device %d, mem %p and ready_event %p of the "
@@ -254,7 +254,8 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
         (params && !tryst_sized_is_current(params, sizeof *params)))
         return op_submit_converted(kind, step, key, tensor, params, op_p);
     status = params_check(rdv, kind, tensor, params);
-    if (status == TRYST_OK)
+    bool unchecked = status == TRYST_IN_PROGRESS; /* its device's driver starts */
+    if (status == TRYST_OK || unchecked)
         status = key_check(kind, step->group, key);
     if (status != TRYST_OK)
         return status;
@@ -269,7 +270,7 @@ static tryst_status op_submit(enum op_kind kind, tryst_step *step, tryst_key *ke
         return refuse_nomem("submit");
     op_params_take(op, tensor, params);
     if (__builtin_expect(op->tensor.memory != TRYST_MEMORY_HOST, 0) &&
-        op_device_open(op) != TRYST_OK) {
+        op_device_open(op, unchecked) != TRYST_OK) {
         pool_put(rdv->ops, op);
         return refuse_nomem("submit");
     }

@@ -25,6 +25,11 @@ static const char *kind_module(tryst_memory_kind kind)
     return kind == TRYST_MEMORY_CUDA ? "cuda" : NULL;
 }
 
+bool device_kind_find(const struct tryst_host *host, tryst_memory_kind kind, char *text)
+{
+    return kind_module(kind) && module_find(host, kind_module(kind), text);
+}
+
 tryst_status memory_ops_load(const struct tryst_host *host, tryst_memory_kind kind,
                              const struct memory_ops **ops_p, char *text)
 {

@@ -6,6 +6,7 @@
 #ifndef TRANSPORTS_DEVICE_H
 #define TRANSPORTS_DEVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,10 @@ struct tryst_host;
  *  refused; logged). */
 tryst_status memory_ops_load(const struct tryst_host *host, tryst_memory_kind kind,
                              const struct memory_ops **ops_p, char *text);
+
+/** True if there is a module for `kind`, loaded or not. `text` (MEMORY_TEXT_MAX) receives what was found.
+ *  Never blocks. Any thread. */
+bool device_kind_find(const struct tryst_host *host, tryst_memory_kind kind, char *text);
 
 /** tryst_device_count and tryst_device_open; `host` loads what drives the kind. `text` and `error`
  *  may be NULL. */

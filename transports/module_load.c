@@ -10,6 +10,7 @@
  */
 #include "transports/module_load.h"
 
+#include "core/fork.h"
 #include "transports/memory/memory_ops.h"
 #include "transports/signal_guard.h"
 #include "transports/transport.h"
@@ -39,6 +40,12 @@ static struct loaded {
 } loaded[LOADED_MAX];
 static int loaded_count;
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* A load may take seconds, in a thread that a fork leaves behind: the child finds `loading` set, and what that
+ * thread was building is lost there. Guarded by load_lock; the child has one thread. */
+static bool loading, lost;
+static struct fork_handler load_fork;
+static bool load_fork_added;
 
 /* One attempt: what is wanted, and what became of it. */
 struct attempt {
@@ -207,6 +214,32 @@ static tryst_status loaded_add(struct attempt *attempt, const struct loaded **lo
     return TRYST_OK;
 }
 
+static void load_forked(void *arg)
+{
+    (void)arg;
+    lost = lost || loading;
+    loading = false;
+    load_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+/* Under the lock. */
+static tryst_status load_once(struct attempt *attempt, const struct loaded **loaded_p)
+{
+    if (lost) {
+        text_set(attempt, "this process was forked while a module was being loaded: start a "
+                          "program (exec) instead");
+        return TRYST_E_MODULE;
+    }
+    if (!load_fork_added) {
+        load_fork.child = load_forked;
+        load_fork_added = fork_handler_add(&load_fork) == TRYST_OK;
+    }
+    loading = true;
+    tryst_status status = loaded_add(attempt, loaded_p);
+    loading = false;
+    return status;
+}
+
 /* The record of a module, loaded now or before. */
 static tryst_status module_get(const tryst_host *host, const char *name,
                                const tryst_module **module_p, char *text)
@@ -218,7 +251,7 @@ static tryst_status module_get(const tryst_host *host, const char *name,
     pthread_mutex_lock(&load_lock);
     found = loaded_find(name);
     if (!found)
-        status = loaded_add(&attempt, &found);
+        status = load_once(&attempt, &found);
     pthread_mutex_unlock(&load_lock);
     if (status != TRYST_OK)
         return status;

@@ -2,19 +2,23 @@
 /** @file signal_guard.h
  *  Keep a foreign library's hands off the process's signals.
  *
- *  Idea: dispositions are noted before foreign code runs and put back after it where they
- *  changed; meanwhile all signals are blocked in this thread, so threads that the foreign
- * code starts never run the host's handlers. Invariant: after signal_guard_end,
- * dispositions, this thread's mask and its alternate stack are as they were. Callers: the
- * module loader around dlopen; modules around calls that may start threads. Inline,
- *  because modules link nothing of ours.
+ *  Idea: dispositions are noted before foreign code runs and put back after it where foreign code has
+ *  changed them; meanwhile all signals are blocked in this thread, so threads that the foreign
+ *  code starts never run the host's handlers. A fabric may start for seconds beside the host program, which
+ *  may install handlers of its own in that time: those stay. A handler is foreign if its code lies in an
+ *  object that was loaded after signal_guard_begin, or in a fabric's library.
+ *  Invariant: after signal_guard_end no disposition is a fabric's that was not before; this thread's mask
+ *  and its alternate stack are as they were. Callers: the module loader around dlopen; modules around calls
+ *  that may start threads. Inline, because modules link nothing of ours.
  */
 #ifndef TRANSPORTS_SIGNAL_GUARD_H
 #define TRANSPORTS_SIGNAL_GUARD_H
 
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 enum { SIGNAL_GUARD_COUNT = 65 }; /* Linux: signals 1..64 */
@@ -22,9 +26,57 @@ enum { SIGNAL_GUARD_COUNT = 65 }; /* Linux: signals 1..64 */
 struct signal_guard {
     struct sigaction actions[SIGNAL_GUARD_COUNT];
     bool known[SIGNAL_GUARD_COUNT];
+    size_t objects; /**< loaded when the guard began; later ones come after them in the loader's list */
     stack_t stack;
     sigset_t mask;
 };
+
+/** The loaded object that an address lies in. */
+struct signal_object {
+    uintptr_t address;
+    size_t count; /**< objects seen */
+    size_t at;    /**< its place in the loader's list, SIZE_MAX: in none */
+    const char *name;
+};
+
+static inline int signal_object_visit(struct dl_phdr_info *info, size_t bytes, void *arg)
+{
+    struct signal_object *object = (struct signal_object *)arg;
+    (void)bytes;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_LOAD &&
+            object->address - (info->dlpi_addr + info->dlpi_phdr[i].p_vaddr) <
+                info->dlpi_phdr[i].p_memsz) {
+            object->at = object->count;
+            object->name = info->dlpi_name;
+        }
+    object->count++;
+    return 0;
+}
+
+static inline struct signal_object signal_object_find(uintptr_t address)
+{
+    struct signal_object object = {address, 0, SIZE_MAX, ""};
+    (void)dl_iterate_phdr(signal_object_visit, &object);
+    return object;
+}
+
+/** True if `action` was installed by a library that the guard is there for, not by the host program. */
+static inline bool signal_action_is_foreign(const struct signal_guard *guard,
+                                            const struct sigaction *action)
+{
+    static const char *const fabrics[] = {"/libuc", "/libfabric", "-fi.so", "/libcuda",
+                                          "/libpmix"};
+    if (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN)
+        return false;
+    struct signal_object object = signal_object_find((uintptr_t)action->sa_handler);
+    if (object.at == SIZE_MAX)
+        return false;
+    for (size_t i = 0; i < sizeof fabrics / sizeof *fabrics; i++)
+        if (strstr(object.name, fabrics[i]))
+            return true;
+    return object.at >= guard->objects;
+}
 
 /** The mask alone, for calls that start threads but touch no disposition: two system
  * calls. */
@@ -44,6 +96,7 @@ static inline void signal_guard_begin(struct signal_guard *guard)
 {
     signal_mask_begin(&guard->mask);
     (void)sigaltstack(NULL, &guard->stack);
+    guard->objects = signal_object_find(0).count;
     for (int signum = 1; signum < SIGNAL_GUARD_COUNT; signum++)
         guard->known[signum] = sigaction(signum, NULL, &guard->actions[signum]) == 0;
 }
@@ -55,14 +108,15 @@ static inline bool signal_action_equal(const struct sigaction *a,
     return a->sa_handler == b->sa_handler && a->sa_flags == b->sa_flags;
 }
 
-/** Returns how many dispositions had been changed. */
+/** Returns how many dispositions foreign code had changed. */
 static inline int signal_guard_end(const struct signal_guard *guard)
 {
     int changed = 0;
     for (int signum = 1; signum < SIGNAL_GUARD_COUNT; signum++) {
         struct sigaction now;
         if (!guard->known[signum] || sigaction(signum, NULL, &now) != 0 ||
-            signal_action_equal(&now, &guard->actions[signum]))
+            signal_action_equal(&now, &guard->actions[signum]) ||
+            !signal_action_is_foreign(guard, &now))
             continue;
         (void)sigaction(signum, &guard->actions[signum], NULL);
         changed++;

@@ -33,11 +33,11 @@
  *  rails in the same order, so a message for an endpoint that is not open here yet is
  *  kept by the layer above until it is.
  *
- *  Domain: every function below is called by the one thread that progresses the context
+ *  Domain: every function below but probe and rail_open is called by the one thread that progresses the context
  *  (docs/design.md, "Threads and the progress lock"), and every event and completion runs in that thread, from inside
  *  `progress` or a poller function, never from inside the call that started it (ep_open,
  *  ep_message, frame_*, bulk_*, ep_close): so no caller is re-entered. A transport
- *  needs no lock of its own. Nothing here waits. connect_send and doorbell are no events
+ *  needs no lock of its own. Nothing here waits, but probe and rail_open. connect_send and doorbell are no events
  *  but services of the layer above: a transport may call them from inside any function
  *  (mem_unregister too), and they call nothing of the transport's.
  *
@@ -212,9 +212,15 @@ struct transport_ops {
      *  or why not, for tryst-info. */
     tryst_status (*probe)(const struct tryst_host *host, char *text);
 
-    /** Open a worker. TRYST_OK, TRYST_E_NOMEM, TRYST_E_SYSTEM, TRYST_E_UNSUPPORTED. */
+    /** Open a worker. TRYST_OK, TRYST_E_NOMEM, TRYST_E_SYSTEM, TRYST_E_UNSUPPORTED.
+     *  Thread: any, for several rails at once; the one function that may block, for as long as the
+     *  fabric takes to start. It calls no event and registers nothing with the poller. */
     tryst_status (*rail_open)(const struct rail_params *params, struct rail **rail_p);
-    /** Close it; every endpoint has reported `closed` before. */
+    /** The rail is the context's from here on: register its descriptors with the poller. TRYST_OK,
+     *  TRYST_E_SYSTEM. NULL: it has none. */
+    tryst_status (*rail_attach)(struct rail *rail);
+    /** Close it; every endpoint has reported `closed` before. One that was never attached: any
+     *  thread, as rail_open. */
     void (*rail_close)(struct rail *rail);
 
     /** Handle what has arrived and complete what is done. Returns the number of events, 0
@@ -280,6 +286,25 @@ static inline tryst_status transport_frame_send(const struct transport_ops *ops,
     memcpy(frame, data, bytes);
     ops->frame_commit(ep, bytes);
     return TRYST_OK;
+}
+
+/** Open a rail and attach it: in the thread that progresses, where the start may take its time. Statuses of
+ *  both. */
+static inline tryst_status transport_rail_open(const struct transport_ops *ops,
+                                               const struct rail_params *params,
+                                               struct rail **rail_p)
+{
+    struct rail *rail;
+    tryst_status status = ops->rail_open(params, &rail);
+    if (status == TRYST_OK && ops->rail_attach)
+        status = ops->rail_attach(rail);
+    else if (status != TRYST_OK)
+        return status;
+    if (status != TRYST_OK)
+        ops->rail_close(rail);
+    else
+        *rail_p = rail;
+    return status;
 }
 
 /** Transports that are built in, in order of preference, ended by NULL (registry.c). */

@@ -47,8 +47,7 @@ static void forked_child(void *arg)
 {
     tryst_ctx *ctx = arg;
     rendezvous_forked(ctx->rdv);
-    if (ctx->wiring->rails.low_held)
-        descriptors_low_release();
+    rails_forked(ctx);
     close(ctx->poller.timer.fd);
     close(ctx->poller.wake.fd);
     close(ctx->poller.epoll_fd);
@@ -114,7 +113,8 @@ static tryst_status engine_open(tryst_ctx *ctx, struct err *err)
                                        .memory = ctx->wiring->memory,
                                        .enter = progress_enter,
                                        .leave = progress_leave,
-                                       .ack_timer_call = ack_timer_call};
+                                       .ack_timer_call = ack_timer_call,
+                                       .device_start = devices_start};
     return rendezvous_open(&params, err, &ctx->rdv);
 }
 
@@ -140,6 +140,7 @@ static tryst_status wiring_open(tryst_ctx *ctx, struct err *err)
     if (!ctx->wiring)
         return err_set(err, TRYST_E_NOMEM, "no memory for the context");
     module_host_init(&ctx->wiring->host, ctx->config, &ctx->log);
+    pthread_mutex_init(&ctx->wiring->devices.lock, NULL);
     tryst_status status =
         memory_cache_open(memory_ops_load, &ctx->wiring->host, &ctx->wiring->memory);
     if (status == TRYST_OK) {
@@ -147,6 +148,7 @@ static tryst_status wiring_open(tryst_ctx *ctx, struct err *err)
                            &(struct memory_domain){domain_enter, domain_leave, ctx});
         return status;
     }
+    pthread_mutex_destroy(&ctx->wiring->devices.lock);
     mem_free(ctx->wiring);
     return err_set(err, status, "no memory for the registration cache");
 }
@@ -156,6 +158,7 @@ static void wiring_close(tryst_ctx *ctx)
     rails_close(ctx);
     memory_cache_close(ctx->wiring->memory);
     netif_list_close(ctx->wiring->rails.interfaces);
+    pthread_mutex_destroy(&ctx->wiring->devices.lock);
     mem_free(ctx->wiring);
 }
 
@@ -259,6 +262,7 @@ void tryst_close(tryst_ctx *ctx)
     if (ctx->group)
         return; /* it could not be closed, and said why: what a fabric still uses must stay */
     progress_thread_stop(ctx);
+    devices_settle(ctx);
     ack_timer_close(ctx);
     fork_handler_remove(&ctx->fork);
     rendezvous_refuse(ctx->rdv);

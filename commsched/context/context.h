@@ -7,6 +7,7 @@
 
 #include "commsched/progress/ctx.h"
 #include "core/err.h"
+#include "devices.h"
 #include "rails.h"
 #include "transports/module.h"
 
@@ -14,6 +15,7 @@ struct wiring {
     tryst_host host;
     struct memory_cache *memory;
     struct rails rails;
+    struct devices devices;
 };
 
 /** Write why a call failed: for tryst_last_error, into `text` where there is one, and into the log. */

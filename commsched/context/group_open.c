@@ -299,6 +299,7 @@ void tryst_group_close(tryst_group *group)
         return;
     }
     ctx->cut = false;
+    rails_settle(ctx);
     rendezvous_group_close(ctx->rdv);
     rendezvous_listen_stop(ctx->rdv);
     rails_close(ctx);

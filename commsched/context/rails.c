@@ -3,17 +3,29 @@
  * The rails of a context: which interfaces, what is announced of them, and their workers.
  *
  * Idea: interfaces are chosen once, before the ranks meet; a transport is found, and its module
- * loaded, when the identities that the ranks exchanged show that a peer needs it.
+ * loaded, when the identities that the ranks exchanged show that a peer needs it. That is foreign code and
+ * may take minutes, so it runs in a thread of its own (opener.h):
+ *
+ *     CLOSED ──need──▶ STARTING ──▶ OPEN              peers that need it wait: PEER_EP_STARTING
+ *        ▲                 │
+ *        └──── failed ─────┤
+ *                          └─ too long ─▶ LATE ──▶ OPEN, or CLOSED      peers go on to the next transport
+ *
+ * CLOSED: starts[kind] is NULL. STARTING, LATE: it is pending. OPEN: its rails are in `all`.
  * Invariant: rail i of a network transport is interface i, as it was announced.
  * Callers: context.c, group_open.c; rendezvous through rendezvous_params; users.
  */
 #include "rails.h"
 
+#include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "commsched/progress/progress.h"
 #include "context.h"
+#include "core/alloc.h"
 #include "core/descriptors.h"
+#include "opener.h"
 #include "rendezvous/rendezvous.h"
 #include "rendezvous/submission.h"
 #include "topology/net/netif.h"
@@ -25,6 +37,9 @@
 
 /* A rail takes up to 16 of them (UCX with two interfaces). */
 enum { RAIL_DESCRIPTORS = 32 };
+/* A fabric that has not started within so many TRYST_CONNECT_TIMEOUT is given up for the peers that wait: 5 min
+ * by default. UCX 1.13 takes 85 s for each rail on a host with 911 interfaces. */
+enum { RAILS_START_TIMES = 10 };
 
 /* ---- interfaces --------------------------------------------------------------------------- */
 
@@ -87,28 +102,59 @@ static const struct transport_ops *builtin_find(const char *name)
     return NULL;
 }
 
-/** Built in, or a module that is loaded now. NULL with the reason in `text`. */
-static const struct transport_ops *transport_get(tryst_ctx *ctx, enum transport_kind kind,
-                                                 char *text)
+/** Built in, or a module that is loaded now. NULL with the reason in `text`. Any thread; blocks while a module
+ *  is loaded. */
+static const struct transport_ops *transport_get(const tryst_host *host,
+                                                 enum transport_kind kind, char *text)
 {
     const char *name = transport_kind_name(kind);
     const struct transport_ops *ops = builtin_find(name);
-    bool there = true;
+    bool found = true;
     descriptors_low_hold();
     if (!ops)
-        there = module_load(&ctx->wiring->host, name, &ops, text) == TRYST_OK;
-    there = there && ops->probe(&ctx->wiring->host, text) == TRYST_OK;
+        found = module_load(host, name, &ops, text) == TRYST_OK;
+    found = found && ops->probe(host, text) == TRYST_OK;
     descriptors_low_release();
-    return there ? ops : NULL;
+    return found ? ops : NULL;
 }
 
+/* ---- a start, in the opener's thread ------------------------------------------------------ */
+
+/** Opening the rails of one transport. */
+struct rails_start {
+    struct opener opener;
+    tryst_ctx *ctx; /**< not the thread's to use */
+    enum transport_kind kind;
+    /** Descriptors 0 to 2 are held from the start of a fabric until its last rail has closed: it may open
+     *  sockets at any time. */
+    bool holds_low;
+    bool late; /**< RAILS_START_TIMES have passed, and that was reported. Progress domain */
+    struct {
+        struct poller *poller; /**< passed on, not used */
+        struct netif places[RAILS_MAX];
+        uint32_t places_count; /**< 0: one rail, for all interfaces */
+        uint32_t index;        /**< of the first rail */
+        bool own_shm_allowed;
+    } in;
+    struct {
+        const struct transport_ops *ops;
+        struct rail *rails[RAILS_MAX]; /**< NULL: that one could not be opened */
+        tryst_status statuses[RAILS_MAX];
+        char text[TRANSPORT_TEXT_MAX];
+        size_t interfaces; /**< that this host has; 0: not counted */
+    } out;
+};
+
 /** A rail of `ops`, or one that misbehaves as TRYST_FAULT says (read by settings_check before). */
-static tryst_status rail_start(tryst_ctx *ctx, const struct transport_ops *ops,
-                               const struct rail_params *params, struct rail **rail_p)
+static tryst_status rail_make(const struct rails_start *start,
+                              const struct rail_params *params, struct rail **rail_p)
 {
     struct fault_script script;
     char why[TRANSPORT_TEXT_MAX];
-    const char *fault = config_str(ctx->config, CONFIG_FAULT);
+    const struct transport_ops *ops = start->out.ops;
+    const char *fault = config_str(start->opener.config, CONFIG_FAULT);
+    if (params->index >= MEMORY_RAILS_MAX)
+        return TRYST_E_UNSUPPORTED;
     if (*fault && fault_script_parse(fault, &script, why) == TRYST_OK)
         return fault_rail_open(ops, &script, params, rail_p);
     tryst_status status = ops->rail_open(params, rail_p);
@@ -117,75 +163,258 @@ static tryst_status rail_start(tryst_ctx *ctx, const struct transport_ops *ops,
     return status;
 }
 
-static tryst_status rail_open(tryst_ctx *ctx, enum transport_kind kind,
-                              const struct transport_ops *ops, const struct netif *netif)
+static uint32_t rails_wanted(const struct rails_start *start)
 {
-    struct wiring *wiring = ctx->wiring;
-    struct rail *rail;
-    struct rail_params params = {
-        .host = &wiring->host,
-        .events = rendezvous_rail_events,
-        .poller = &ctx->poller,
-        .interface_name = netif ? netif->name : NULL,
-        .interface_address = netif ? (const struct sockaddr *)&netif->address : NULL,
-        .index = wiring->rails.count,
-        .own_shm_allowed = !*config_str(ctx->config, CONFIG_HOST_ID)};
-    if (wiring->rails.count == MEMORY_RAILS_MAX)
-        return TRYST_E_UNSUPPORTED;
-    tryst_status status = rail_start(ctx, ops, &params, &rail);
-    if (status != TRYST_OK)
+    return start->in.places_count ? start->in.places_count : 1;
+}
+
+static size_t interfaces_count(void)
+{
+    struct if_nameindex *list = if_nameindex();
+    size_t count = 0;
+    while (list && list[count].if_index)
+        count++;
+    if_freenameindex(list);
+    return count;
+}
+
+static void start_run(struct opener *opener)
+{
+    struct rails_start *start = container_of(opener, struct rails_start, opener);
+    start->out.ops = transport_get(&opener->host, start->kind, start->out.text);
+    for (uint32_t i = 0; start->out.ops && i < rails_wanted(start); i++) {
+        const struct netif *netif = start->in.places_count ? &start->in.places[i] : NULL;
+        struct rail_params params = {
+            .host = &opener->host,
+            .events = rendezvous_rail_events,
+            .poller = start->in.poller,
+            .interface_name = netif ? netif->name : NULL,
+            .interface_address = netif ? (const struct sockaddr *)&netif->address : NULL,
+            .index = start->in.index + i,
+            .own_shm_allowed = start->in.own_shm_allowed};
+        start->out.statuses[i] = rail_make(start, &params, &start->out.rails[i]);
+        if (start->out.statuses[i] != TRYST_OK)
+            start->out.rails[i] = NULL;
+    }
+    if (clock_since_ns(opener->begin_ns, clock_monotonic_ns()) > OPENER_SLOW_NS)
+        start->out.interfaces = interfaces_count();
+}
+
+static void start_free(struct rails_start *start)
+{
+    opener_close(&start->opener);
+    if (start->holds_low)
+        descriptors_low_release();
+    mem_free(start);
+}
+
+/** A close did not wait for it: nothing of it is anybody else's. */
+static void start_undo(struct opener *opener)
+{
+    struct rails_start *start = container_of(opener, struct rails_start, opener);
+    for (uint32_t i = 0; i < RAILS_MAX; i++)
+        if (start->out.rails[i])
+            start->out.rails[i]->ops->rail_close(start->out.rails[i]);
+    start_free(start);
+}
+
+/* ---- a start has ended -------------------------------------------------------------------- */
+
+static void slow_report(const struct rails_start *start)
+{
+    double seconds = (double)start->opener.spent_ns / 1e9;
+    if (start->opener.spent_ns > OPENER_SLOW_NS)
+        LOG_WARN(&start->ctx->log,
+                 "%s took %.1f s to start %u rails; this host has %zu network interfaces "
+                 "(a TRYST_NET that names fewer makes fewer rails)",
+                 transport_kind_name(start->kind), seconds, rails_wanted(start),
+                 start->out.interfaces);
+}
+
+static tryst_status rail_take(tryst_ctx *ctx, enum transport_kind kind, struct rail *rail)
+{
+    struct rails *rails = &ctx->wiring->rails;
+    tryst_status status = rail->ops->rail_attach ? rail->ops->rail_attach(rail) : TRYST_OK;
+    if (status != TRYST_OK) {
+        rail->ops->rail_close(rail);
         return status;
-    wiring->rails.all[wiring->rails.count++] = rail;
+    }
+    rails->all[rails->count++] = rail;
     return rendezvous_rail_add(ctx->rdv, kind, rail);
 }
 
-/** One rail for each interface. What cannot be opened leaves its place empty, so that the others
- *  keep the numbers that were announced. TRYST_OK when at least one could. */
-static tryst_status rails_of_interfaces(tryst_ctx *ctx, enum transport_kind kind,
-                                        const struct transport_ops *ops)
+/** Rails for those that could be opened. What could not leaves its place empty, so that the others keep the
+ *  numbers that were announced. TRYST_OK when at least one could. */
+static tryst_status rails_take(tryst_ctx *ctx, struct rails_start *start)
 {
-    const struct netif_list *interfaces = ctx->wiring->rails.interfaces;
     tryst_status worst = TRYST_E_UNSUPPORTED;
     bool any = false;
-    for (size_t i = 0; i < interfaces->count && i < RAILS_MAX; i++) {
-        tryst_status status = rail_open(ctx, kind, ops, &interfaces->items[i]);
+    for (uint32_t i = 0; i < rails_wanted(start); i++) {
+        struct rail *rail = start->out.rails[i];
+        tryst_status status =
+            rail ? rail_take(ctx, start->kind, rail) : start->out.statuses[i];
         any = any || status == TRYST_OK;
         if (status == TRYST_OK)
             continue;
         worst = status;
+        if (!start->in.places_count)
+            continue;
         LOG_WARN(&ctx->log, "%s cannot use the interface %s: %s",
-                 transport_kind_name(kind), interfaces->items[i].name,
+                 transport_kind_name(start->kind), start->in.places[i].name,
                  tryst_status_str(status));
-        (void)rendezvous_rail_add(ctx->rdv, kind, NULL);
+        (void)rendezvous_rail_add(ctx->rdv, start->kind, NULL);
     }
     if (!any)
-        rendezvous_rails_none(ctx->rdv, kind);
+        rendezvous_rails_none(ctx->rdv, start->kind);
     return any ? TRYST_OK : worst;
 }
 
-/** Where there is one interface and nobody named it, the fabric sees the machine as it is. */
-tryst_status rails_open(void *owner, int kind, char *text)
+/** Its rails become the context's; where there are none, the next need starts anew. */
+static tryst_status start_take(struct rails_start *start, char *text)
 {
-    tryst_ctx *ctx = owner;
-    const struct netif_list *interfaces = ctx->wiring->rails.interfaces;
-    bool network = kind != TRANSPORT_SELF && kind != TRANSPORT_SHM && interfaces;
-    tryst_status status;
-    if (network && !ctx->wiring->rails.low_held)
-        descriptors_low_hold(); /* the fabric's sockets */
-    ctx->wiring->rails.low_held |= network;
-    const struct transport_ops *ops = transport_get(ctx, (enum transport_kind)kind, text);
-    if (!ops)
+    tryst_ctx *ctx = start->ctx;
+    slow_report(start);
+    if (!start->out.ops) {
+        snprintf(text, TRANSPORT_TEXT_MAX, "%s", start->out.text);
         return TRYST_E_UNSUPPORTED;
-    if (network && (interfaces->count > 1 || *config_str(ctx->config, CONFIG_NET)))
-        status = rails_of_interfaces(ctx, (enum transport_kind)kind, ops);
-    else
-        status = rail_open(ctx, (enum transport_kind)kind, ops, NULL);
+    }
+    tryst_status status = rails_take(ctx, start);
     if (status != TRYST_OK)
         snprintf(text, TRANSPORT_TEXT_MAX, "its worker could not be opened: %s",
                  descriptors_left(RAIL_DESCRIPTORS)
                      ? tryst_status_str(status)
                      : "few descriptors are left (raise the limit, ulimit -n)");
     return status;
+}
+
+/** A start that failed is forgotten; one that made rails lives as long as they do. */
+static tryst_status start_end(struct rails_start *start, char *text)
+{
+    tryst_status status = start_take(start, text);
+    if (status != TRYST_OK) {
+        start->ctx->wiring->rails.starts[start->kind] = NULL;
+        start_free(start);
+    }
+    return status;
+}
+
+static void start_ended(struct opener *opener)
+{
+    struct rails_start *start = container_of(opener, struct rails_start, opener);
+    struct rendezvous *rdv = start->ctx->rdv;
+    int kind = (int)start->kind;
+    char text[TRANSPORT_TEXT_MAX] = "";
+    tryst_status status = start_end(start, text);
+    rendezvous_rails_opened(rdv, kind, status, text);
+}
+
+/* ---- beginning a start -------------------------------------------------------------------- */
+
+static const struct opener_ops start_ops = {start_run, start_ended, start_undo};
+
+/** Where there is one interface and nobody named it, the fabric sees the machine as it is. */
+static void places_set(const tryst_ctx *ctx, struct rails_start *start)
+{
+    const struct netif_list *list = ctx->wiring->rails.interfaces;
+    bool network = start->kind != TRANSPORT_SELF && start->kind != TRANSPORT_SHM && list;
+    if (!network || !list->count ||
+        (list->count == 1 && !*config_str(ctx->config, CONFIG_NET)))
+        return;
+    for (size_t i = 0; i < list->count && i < RAILS_MAX; i++)
+        start->in.places[start->in.places_count++] = list->items[i];
+}
+
+static struct rails_start *start_new(tryst_ctx *ctx, enum transport_kind kind)
+{
+    struct rails *rails = &ctx->wiring->rails;
+    struct rails_start *start = mem_zalloc(sizeof *start);
+    if (!start || opener_init(&start->opener, &start_ops, ctx) != TRYST_OK) {
+        mem_free(start);
+        return NULL;
+    }
+    start->ctx = ctx;
+    start->kind = kind;
+    start->holds_low = kind != TRANSPORT_SELF && kind != TRANSPORT_SHM;
+    if (start->holds_low)
+        descriptors_low_hold();
+    places_set(ctx, start);
+    start->in.poller = &ctx->poller;
+    start->in.own_shm_allowed = !*config_str(ctx->config, CONFIG_HOST_ID);
+    if (!rails->reserved[kind]) { /* a start that failed gave back nothing */
+        rails->first[kind] = rails->reserved_count;
+        rails->reserved[kind] = rails_wanted(start);
+        rails->reserved_count += rails->reserved[kind];
+    }
+    start->in.index = rails->first[kind];
+    return start;
+}
+
+/** How long a start may take before its peers go on without it. */
+static uint64_t start_limit_ns(const tryst_ctx *ctx)
+{
+    return RAILS_START_TIMES * config_time_ns(ctx->config, CONFIG_CONNECT_TIMEOUT);
+}
+
+/** Still under way? TRYST_IN_PROGRESS; or it has had its time: what comes of it later serves later peers. */
+static tryst_status start_look(tryst_ctx *ctx, struct rails_start *start, char *text)
+{
+    uint64_t limit_ns = start_limit_ns(ctx);
+    if (clock_since_ns(start->opener.begin_ns, clock_monotonic_ns()) < limit_ns)
+        return TRYST_IN_PROGRESS;
+    snprintf(text, TRANSPORT_TEXT_MAX,
+             "it has not started within %.0f s (%d times TRYST_CONNECT_TIMEOUT)",
+             (double)limit_ns / 1e9, RAILS_START_TIMES);
+    if (!start->late)
+        LOG_ERROR(&ctx->log, "%s is not used for now: %s", transport_kind_name(start->kind),
+                  text);
+    start->late = true;
+    return TRYST_E_UNSUPPORTED;
+}
+
+/** What is built in opens at once; a fabric in a thread, so that no wait and no other peer waits for it. */
+tryst_status rails_open(void *owner, int kind, char *text)
+{
+    tryst_ctx *ctx = owner;
+    struct rails_start **start_p = &ctx->wiring->rails.starts[kind];
+    if (*start_p)
+        return start_look(ctx, *start_p, text);
+    struct rails_start *start = *start_p = start_new(ctx, (enum transport_kind)kind);
+    if (!start) {
+        snprintf(text, TRANSPORT_TEXT_MAX, "there is no memory for its start");
+        return TRYST_E_NOMEM;
+    }
+    bool builtin = builtin_find(transport_kind_name((enum transport_kind)kind)) != NULL;
+    if (!builtin && opener_start(&start->opener) == TRYST_OK)
+        return TRYST_IN_PROGRESS;
+    if (!builtin)
+        LOG_WARN(&ctx->log,
+                 "cannot create a thread for the start of %s: calls wait for it",
+                 transport_kind_name((enum transport_kind)kind));
+    opener_run(&start->opener);
+    return start_end(start, text);
+}
+
+void rails_settle(tryst_ctx *ctx)
+{
+    struct rails *rails = &ctx->wiring->rails;
+    uint64_t until_ns = clock_monotonic_ns() +
+                        config_time_ns(ctx->config, CONFIG_PEER_TIMEOUT);
+    for (int kind = 0; kind < TRANSPORT_KINDS; kind++) {
+        struct rails_start *start = rails->starts[kind];
+        if (!start || !opener_pending(&start->opener))
+            continue;
+        uint64_t begin_ns = start->opener.begin_ns;
+        opener_wait(&start->opener, until_ns);
+        if (!opener_leave(&start->opener))
+            continue; /* a pass takes what it made */
+        rails->starts[kind] = NULL;
+        LOG_WARN(&ctx->log,
+                 "the group closes while %s still starts, after %.1f s: the thread that "
+                 "starts it is left behind, and closes what it opens",
+                 transport_kind_name((enum transport_kind)kind),
+                 (double)clock_since_ns(begin_ns, clock_monotonic_ns()) / 1e9);
+    }
+    (void)progress_pass(ctx);
 }
 
 void rails_close(tryst_ctx *ctx)
@@ -196,9 +425,20 @@ void rails_close(tryst_ctx *ctx)
         memory_rail_forget(wiring->memory, rail);
         rail->ops->rail_close(rail);
     }
-    if (wiring->rails.low_held)
-        descriptors_low_release();
-    wiring->rails.low_held = false;
+    for (int kind = 0; kind < TRANSPORT_KINDS; kind++) {
+        if (wiring->rails.starts[kind])
+            start_free(wiring->rails.starts[kind]);
+        wiring->rails.starts[kind] = NULL;
+        wiring->rails.reserved[kind] = 0;
+    }
+    wiring->rails.reserved_count = 0;
+}
+
+void rails_forked(const tryst_ctx *ctx)
+{
+    for (int kind = 0; kind < TRANSPORT_KINDS; kind++)
+        if (ctx->wiring->rails.starts[kind] && ctx->wiring->rails.starts[kind]->holds_low)
+            descriptors_low_release();
 }
 
 uint32_t rails_available(tryst_ctx *ctx)
@@ -226,7 +466,7 @@ int tryst_transport_visit(tryst_ctx *ctx,
         char text[TRANSPORT_TEXT_MAX] = "";
         const char *name = transport_kind_name((enum transport_kind)kind);
         const struct transport_ops *ops =
-            transport_get(ctx, (enum transport_kind)kind, text);
+            transport_get(&ctx->wiring->host, (enum transport_kind)kind, text);
         tryst_transport_info info = {.struct_size = sizeof info,
                                      .name = name,
                                      .available = ops != NULL,

@@ -14,13 +14,18 @@
 /** Interfaces that a transport opens rails on. */
 enum { RAILS_MAX = 8 };
 
+struct rails_start;
+
 struct rails {
     /** Chosen by TRYST_NET or by default, one address each: the rails of every network transport, in the
      *  order in which they are announced. NULL: no group yet. */
     struct netif_list *interfaces;
     struct rail *all[TRANSPORT_KINDS * RAILS_MAX];
     uint32_t count;
-    bool low_held; /**< descriptors 0 to 2 are held while a fabric has rails */
+    struct rails_start *starts[TRANSPORT_KINDS]; /**< NULL: closed */
+    /** Indices of each kind's rails: reserved at its first start, which may end after another's. */
+    uint32_t first[TRANSPORT_KINDS], reserved[TRANSPORT_KINDS];
+    uint32_t reserved_count;
 };
 
 /** Choose the interfaces, if that has not been done: those that TRYST_NET allows, or all that lead out
@@ -34,8 +39,13 @@ void rails_announce(const tryst_ctx *ctx, struct host_identity *identity);
 /** Transports that this process could use, a bit for each kind; loads no module. */
 uint32_t rails_available(tryst_ctx *ctx);
 
-/** rendezvous needs transport `kind` for the first time (rendezvous_params.rails_open). */
+/** rendezvous needs transport `kind` (rendezvous_params.rails_open). */
 tryst_status rails_open(void *owner, int kind, char *text);
+/** The endpoints are gone: wait for starts that are under way, TRYST_PEER_TIMEOUT at most, and leave to their
+ *  threads those that go on. With the lock. */
+void rails_settle(tryst_ctx *ctx);
 void rails_close(tryst_ctx *ctx);
+/** In a forked child: give back the descriptors that the rails hold. */
+void rails_forked(const tryst_ctx *ctx);
 
 #endif

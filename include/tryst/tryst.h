@@ -16,8 +16,6 @@
  *      tryst_group_close, tryst_close
  *
  *  Rules that hold everywhere:
- *   - Calls are thread-safe. Nothing blocks but tryst_group_open, the waits, and the
- *     closes of a group and a context, and each of these has a deadline.
  *   - Structs begin with `struct_size`: set it with sizeof, in outputs too. Programs and
  *     libraries of different versions then work together, by the rule in tryst/sized.h. A
  *     zero field means its default; NULL for params means "all defaults". What callbacks
@@ -25,6 +23,35 @@
  *   - Giving back has three words: `_close` what was opened (loaded, parsed, generated,
  *     fitted), `_release` a handle that operations may still use (operations, keys, registrations:
  *     the last user frees), `_free` memory. NULL is allowed in each.
+ *   - Calls are thread-safe. A call blocks only if the list below names it; all others return at once,
+ *     whatever peers, fabrics, drivers and other threads do meanwhile. A fabric, or the driver of a
+ *     device, may take minutes to start: a thread of the library starts it, and what needs it waits
+ *     there as an operation (a start of more than a second is one log line).
+ *
+ *       call                         blocks until                              at most
+ *       tryst_group_open             all ranks have come                       its timeout_ns, or
+ *                                                                              TRYST_BOOTSTRAP_TIMEOUT
+ *       tryst_wait, _wait_all, _any  the operations are complete               their timeout_ns
+ *       tryst_group_close,           peers have read what was sent, the        2 s and 2 s, 10 s and
+ *         tryst_close                endpoints are closed, and starts that     TRYST_PEER_TIMEOUT in
+ *                                    are under way have ended                  this order
+ *       tryst_group_peer,            the thread that makes progress lets       100 ms
+ *         tryst_dump                 them in; tryst_dump also writes
+ *       tryst_mem_release            that thread lets it in, if the memory     a pass, and its
+ *                                    moved; a device's memory is freed         callbacks
+ *       tryst_mem_register, _alloc,  on a device: its driver has started and   the driver decides
+ *         tryst_op_stream_wait       done its part
+ *       tryst_device_*, _stream_*,   the driver has done its part, and for     the driver decides
+ *         _event_*, _pinned_*,       the first of them has started
+ *         tryst_pool_* (device.h,
+ *         pool.h)
+ *       tryst_transport_visit,       modules are loaded, and fabrics have      the fabrics decide
+ *         tryst_check_visit          answered what they find here
+ *       tryst_trace_write            the document is written                   the descriptor decides
+ *
+ *     Progress is made inside the waits, tryst_progress and the background thread, and runs the caller's
+ *     callbacks: those take the time that they take. A receive whose `alloc` gives memory of a device
+ *     that no tensor was on before starts its driver there.
  *   - Progress is made by whoever waits, by tryst_progress, or by a background thread
  *     (TRYST_PROGRESS_THREAD=1). Where ranks answer each other with small tensors, a
  *     thread of the library acknowledges what a rank has received while it is elsewhere
@@ -246,7 +273,9 @@ TRYST_API tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **c
  *  Operations that are not complete fail with TRYST_E_CONTEXT, callbacks included, before
  *  this returns; handles of operations that the caller has not released stay readable
  *  (tryst_op_test, tryst_op_error) and must still be released.
- *  Blocks:  until buffers are quiet, at most the peer timeout. Not from a callback.
+ *  Blocks:  as the list at the top of this header has it. Not from a callback. A start of a fabric or a driver
+ *           that goes on for longer is left behind: its thread closes what it opens, and touches nothing
+ *           of the caller's; the log names it. The program must then not unload the library.
  *  Thread:  no other thread may be inside a call of this context.
  */
 TRYST_API void tryst_close(tryst_ctx *ctx);
@@ -302,7 +331,7 @@ TRYST_API tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params
                                         tryst_group **group_p);
 
 /** Leave the group. Pending operations are cancelled first; peers read LEAVE, not a
- *  death. Blocks as tryst_close does. */
+ *  death. Blocks as tryst_close does; TRYST_PEER_TIMEOUT bounds how long it waits for a fabric that starts. */
 TRYST_API void tryst_group_close(tryst_group *group);
 
 /** This rank, from 0. -1 for NULL. Any thread. */
@@ -472,6 +501,8 @@ typedef struct tryst_op_params {
  *           TRYST_E_INVALID      tensor or params; device memory that is not `device`'s; a `mem`
  *                                that does not cover the bytes, or is another context's
  *           TRYST_E_UNSUPPORTED, TRYST_E_MODULE  no such kind of memory here; the log says why
+ *           Of the first tensors on devices the driver is asked when it has started: what it refuses
+ *           (TRYST_E_INVALID, TRYST_E_UNSUPPORTED, TRYST_E_MODULE) is then the operation's outcome.
  *           TRYST_E_ABORTED, TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
  */
 TRYST_API tryst_status tryst_send(tryst_step *step, const char *key,
@@ -567,7 +598,8 @@ TRYST_API tryst_status tryst_op_reprioritize(tryst_op *op, int32_t priority);
  *  the first call starts the background thread if there is none (as TRYST_PROGRESS_THREAD=1).
  *
  *  Owns:    the stream must live until then.
- *  Thread:  any; from a callback too. Never blocks. The caller's device context stays current.
+ *  Thread:  any; from a callback too. Blocks: as the driver likes, and at a device's first use until its driver
+ *           has started. The caller's device context stays current.
  *  Returns: TRYST_OK, TRYST_E_INVALID (no such device), TRYST_E_UNSUPPORTED (no devices here),
  *           TRYST_E_MODULE, TRYST_E_NOMEM, TRYST_E_SYSTEM (the driver's failure, in the log; or no
  *           thread), TRYST_E_FORKED, TRYST_E_CONTEXT */
@@ -674,7 +706,7 @@ typedef struct tryst_transport_info {
     const char *reason; /**< what was found, or why it is not available */
 } tryst_transport_info;
 
-/** Visit every transport that this build knows; loads those that are modules. `info` and its strings
+/** Visit every transport that this build knows. Blocks: loads those that are modules. `info` and its strings
  *  are valid during the call of `fn`. Stops when `fn` returns nonzero and returns that, else 0; 0 too
  *  in a forked child and while the context closes. */
 TRYST_API int tryst_transport_visit(
@@ -698,7 +730,7 @@ typedef struct tryst_check_item {
 /** Look, before a job does, at: settings, launcher, token, locked memory, /dev/shm, ptrace
  *  scope, descriptors, interfaces, ports, and which transports load here. `config` NULL: the
  *  environment. Calls `fn` for each until it returns nonzero, and returns that. Strings are
- *  valid during the visit. Nothing is contacted; modules stay loaded. */
+ *  valid during the visit. Nothing is contacted; modules stay loaded. Blocks: while they load. */
 TRYST_API int tryst_check_visit(const tryst_config *config,
                                 int (*fn)(void *arg, const tryst_check_item *item),
                                 void *arg);

@@ -85,6 +85,7 @@ struct rendezvous {
     bool (*enter)(void *owner);
     void (*leave)(void *owner);
     bool (*ack_timer_call)(void *owner);
+    tryst_status (*device_start)(void *owner, tryst_memory_kind kind, int32_t device);
     const struct config *config;
     const struct log *log;
     const struct clock *clock;
@@ -137,6 +138,7 @@ struct rendezvous {
     struct gates gates;              /**< streams that wait for operations */
     bool stage_listed;               /**< it is in `rails` */
     bool copies_busy;                /**< arming: a rail waits for a device */
+    struct list device_loads;        /**< op_device.loads_node: they wait for a driver */
     struct list hello_links; /**< accepted links that have not said who they are */
     struct tryst_group *group;
     uint64_t cookie; /**< first half of the session cookie: opens every frame */

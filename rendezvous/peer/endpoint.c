@@ -5,7 +5,7 @@
  *
  * Invariants: at most one endpoint per peer is open; connect messages for a candidate that is not
  * open here yet are held until it is. None stays OPENING while both ranks look for longer than
- * TRYST_CONNECT_TIMEOUT.
+ * TRYST_CONNECT_TIMEOUT; time in which either rank's fabric starts (STARTING) does not count.
  * Callers: peer_need, the link (EP_* messages), the transports.
  */
 #include "endpoint.h"
@@ -54,16 +54,20 @@ static bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *thei
                         theirs_p);
 }
 
+/** The transport of the candidate that is being opened. */
+static enum transport_kind candidate_kind(const struct peer *peer)
+{
+    return peer->endpoint.candidates[peer->endpoint.candidate];
+}
+
 /** The rail on the interface that leads to the peer. Where that one could not be opened, the
  *  first that could: the kernel may know a way from there. */
-static struct rail *candidate_rail(struct peer *peer, int candidate, char *text)
+static struct rail *candidate_rail(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
-    enum transport_kind kind = peer->endpoint.candidates[candidate];
+    enum transport_kind kind = candidate_kind(peer);
     uint32_t mine = 0;
     uint32_t theirs = 0;
-    if (!rdv->places[kind] && rdv->rails_open(rdv->owner, kind, text) != TRYST_OK)
-        return NULL;
     if (rdv->places[kind] > 1)
         (void)peer_rails(peer, &mine, &theirs);
     struct rail *first = NULL;
@@ -126,13 +130,79 @@ void peer_ep_ask(struct peer *peer)
                  NULL);
 }
 
+/** The candidate's rails are there. */
+static void candidate_open(struct peer *peer)
+{
+    const struct roster *roster = &peer->rdv->group->roster;
+    const struct host_identity mine = roster_host(roster, roster->rank);
+    const struct host_identity theirs = roster_host(roster, peer->rank);
+    struct ep_params params = {.arg = peer,
+                               .peer_rank = peer->rank,
+                               .local_rank = roster->rank,
+                               .initiator = roster->rank < peer->rank,
+                               .loopback = peer->rank == roster->rank,
+                               .same_process = identity_same_process(&mine, &theirs),
+                               .same_host = identity_same_host(&mine, &theirs),
+                               .peer_pid = theirs.pid,
+                               .peer_pidfd = peer->liveness.pidfd.fd,
+                               .cookie = peer->rdv->cookie,
+                               .nonce = peer->link.nonce,
+                               .peer_nonce = peer->link.peer_nonce};
+    struct rail *rail = candidate_rail(peer);
+    tryst_status status = rail ? rail->ops->ep_open(rail, &params, &peer->endpoint.ep)
+                               : TRYST_E_UNSUPPORTED;
+    if (status != TRYST_OK) {
+        peer->endpoint.ep = NULL;
+        candidate_refuse(peer, rail ? tryst_status_str(status) : "");
+        return;
+    }
+    held_deliver(peer);
+}
+
+/** The fabric starts in another thread. Both ranks are alive meanwhile, and neither counts the time: the peer is
+ *  informed now, and with each answer to what it asks. */
+static void starting_begin(struct peer *peer)
+{
+    char text[64];
+    peer->endpoint.state = PEER_EP_STARTING;
+    snprintf(text, sizeof text, "%s starts", transport_kind_name(candidate_kind(peer)));
+    mechanism_set(peer, text, strlen(text));
+    peer_ep_starting_send(peer);
+    peer_show(peer);
+}
+
+void peer_ep_starting_send(struct peer *peer)
+{
+    if (peer->endpoint.state == PEER_EP_STARTING)
+        ep_link_send(peer, LINK_EP_STARTING, (uint32_t)peer->endpoint.candidate, NULL, 0,
+                     -1, NULL);
+}
+
+/** The start has ended, or has had its time. */
+static void starting_end(struct peer *peer, tryst_status status, const char *text)
+{
+    peer->endpoint.state = PEER_EP_OPENING;
+    peer->endpoint.opening_ns = 0;
+    if (status != TRYST_OK) {
+        candidate_refuse(peer, text);
+        return;
+    }
+    peer_ep_ask(peer);
+    candidate_open(peer);
+}
+
+void peer_ep_rails_opened(struct peer *peer, int kind, tryst_status status,
+                          const char *text)
+{
+    if (peer->endpoint.state == PEER_EP_STARTING && !peer->endpoint.next &&
+        peer->life <= PEER_LEFT && (int)candidate_kind(peer) == kind)
+        starting_end(peer, status, text);
+}
+
 void peer_ep_open(struct peer *peer, int candidate)
 {
     struct rendezvous *rdv = peer->rdv;
-    const struct roster *roster = &rdv->group->roster;
-    const struct host_identity mine = roster_host(roster, roster->rank);
-    const struct host_identity theirs = roster_host(roster, peer->rank);
-    bool loopback = peer->rank == roster->rank;
+    bool loopback = peer->rank == rdv->group->roster.rank;
     peer->endpoint.next = false;
     if (candidate < peer->endpoint.refused_ahead)
         candidate = peer->endpoint.refused_ahead;
@@ -156,28 +226,16 @@ void peer_ep_open(struct peer *peer, int candidate)
     peer->liveness.looked_ns = rendezvous_now(rdv);
     if (!loopback)
         peer_ep_ask(peer);
-    struct ep_params params = {.arg = peer,
-                               .peer_rank = peer->rank,
-                               .local_rank = roster->rank,
-                               .initiator = roster->rank < peer->rank,
-                               .loopback = loopback,
-                               .same_process = identity_same_process(&mine, &theirs),
-                               .same_host = identity_same_host(&mine, &theirs),
-                               .peer_pid = theirs.pid,
-                               .peer_pidfd = peer->liveness.pidfd.fd,
-                               .cookie = rdv->cookie,
-                               .nonce = peer->link.nonce,
-                               .peer_nonce = peer->link.peer_nonce};
     char reason[TRANSPORT_TEXT_MAX] = "";
-    struct rail *rail = candidate_rail(peer, candidate, reason);
-    tryst_status status = rail ? rail->ops->ep_open(rail, &params, &peer->endpoint.ep)
-                               : TRYST_E_UNSUPPORTED;
-    if (status != TRYST_OK) {
-        peer->endpoint.ep = NULL;
-        candidate_refuse(peer, rail ? tryst_status_str(status) : reason);
-        return;
-    }
-    held_deliver(peer);
+    enum transport_kind kind = candidate_kind(peer);
+    tryst_status status =
+        rdv->places[kind] ? TRYST_OK : rdv->rails_open(rdv->owner, kind, reason);
+    if (status == TRYST_IN_PROGRESS)
+        starting_begin(peer);
+    else if (status != TRYST_OK)
+        candidate_refuse(peer, reason);
+    else
+        candidate_open(peer);
 }
 
 void peer_ep_unreached(struct peer *peer)
@@ -197,7 +255,9 @@ void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
         return;
     }
     bool early = candidate > (uint32_t)peer->endpoint.candidate ||
-                 peer->endpoint.state == PEER_EP_NONE;
+                 peer->endpoint.state == PEER_EP_NONE ||
+                 (peer->endpoint.state == PEER_EP_STARTING &&
+                  candidate == (uint32_t)peer->endpoint.candidate);
     if (early && peer->endpoint.held_count == HELD_MAX) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it sent connect messages without end");
         early = false;
@@ -232,6 +292,7 @@ void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
         return;
     }
     if (peer->endpoint.state == PEER_EP_OPENING ||
+        peer->endpoint.state == PEER_EP_STARTING ||
         peer->endpoint.state == PEER_EP_READY) {
         mechanism_set(peer, text, bytes);
         peer->endpoint.next = true;
@@ -253,11 +314,28 @@ static void opening_end(struct peer *peer, const char *why)
         candidate_refuse(peer, text);
 }
 
+/** A start that has had its time: the rank with the slow fabric goes on with the next transport. */
+static void starting_look(struct peer *peer)
+{
+    struct rendezvous *rdv = peer->rdv;
+    char text[TRANSPORT_TEXT_MAX] = "";
+    if (peer->endpoint.state != PEER_EP_STARTING || peer->endpoint.next)
+        return;
+    tryst_status status = rdv->rails_open(rdv->owner, (int)candidate_kind(peer), text);
+    if (status != TRYST_IN_PROGRESS)
+        starting_end(peer, status, text);
+}
+
 /** Who lacks descriptors says so a little before the other, who cannot know why, says anything. */
 void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
 {
     uint64_t limit_ns = peer->rdv->set.connect_timeout_ns;
     uint64_t early_ns = limit_ns >= 4 * TICK_NS ? 2 * TICK_NS : 0;
+    bool peer_starts = peer->endpoint.peer_starts;
+    peer->endpoint.peer_starts = false;
+    starting_look(peer);
+    if (peer_starts)
+        return;
     if (peer->endpoint.state != PEER_EP_OPENING || peer->endpoint.next || !passed_ns)
         return;
     peer->endpoint.opening_ns += passed_ns;

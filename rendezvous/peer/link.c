@@ -189,10 +189,15 @@ static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size
         peer_ep_refused(peer, head.candidate, rest, bytes);
         return;
     }
+    if (type == LINK_EP_STARTING) {
+        peer->endpoint.peer_starts = true;
+        return;
+    }
     if (peer->endpoint.state == PEER_EP_NONE && !peer->endpoint.next) {
         peer->endpoint.wanted = true;
         peer_need(peer);
     }
+    peer_ep_starting_send(peer);
     peer_heartbeat_answer(peer);
 }
 
@@ -227,6 +232,7 @@ static void peer_message(void *arg, struct link *link, uint8_t type, const void 
     }
     switch (type) {
     case LINK_EP_OPEN:
+    case LINK_EP_STARTING:
     case LINK_EP_MESSAGE:
     case LINK_EP_REFUSED: ep_link_read(peer, type, data, bytes, fd); return;
     case LINK_HEARTBEAT: heartbeat_read(peer, data, bytes); break;

@@ -155,7 +155,9 @@ void peer_show(const struct peer *peer)
     struct tryst_live_peer now = {.rank = peer->rank,
                                   .life = peer->life,
                                   .link = peer->link.state,
-                                  .endpoint = peer->endpoint.state,
+                                  .endpoint = peer->endpoint.state == PEER_EP_STARTING
+                                                  ? PEER_EP_OPENING
+                                                  : peer->endpoint.state,
                                   .pid = unix_link ? link_peer_pid(peer->link.link) : 0,
                                   .frames_sent = peer->out.frames_sent,
                                   .frames_acked = peer->out.frames_acked,

@@ -13,7 +13,8 @@
  *  Link:  NONE ─need─▶ CONNECTING ─HELLO each way─▶ UP        whoever needs it first connects; when
  *         both do, the lower rank's connection stays.
  *  Endpoint:  NONE ─need─▶ OPENING ─ready─▶ READY             refused, or not ready in time: the next
- *         candidate
+ *               │            ▲                                candidate
+ *               └▶ STARTING ─┘  its fabric has started
  */
 #ifndef RENDEZVOUS_PEER_PEER_H
 #define RENDEZVOUS_PEER_PEER_H
@@ -37,7 +38,14 @@ enum { PEER_TEXT_MAX = 256 };
 
 enum peer_life { PEER_ALIVE, PEER_LEFT, PEER_GIVING_UP, PEER_GONE };
 enum peer_link_state { PEER_LINK_NONE, PEER_LINK_CONNECTING, PEER_LINK_UP };
-enum peer_ep_state { PEER_EP_NONE, PEER_EP_OPENING, PEER_EP_READY, PEER_EP_CLOSING };
+/** STARTING: the candidate was chosen, and its fabric starts in another thread. */
+enum peer_ep_state {
+    PEER_EP_NONE,
+    PEER_EP_OPENING,
+    PEER_EP_READY,
+    PEER_EP_CLOSING,
+    PEER_EP_STARTING
+};
 
 /** An answer that has no operation to hang on. */
 struct answer {
@@ -100,6 +108,7 @@ struct peer_endpoint {
     int candidate;
     int refused_ahead; /**< candidates below this one were refused by the peer before we tried them */
     uint64_t opening_ns; /**< OPENING: so long did both look */
+    bool peer_starts;    /**< since the last tick the peer reported that its fabric starts */
     struct list held;    /**< struct held_message */
     uint32_t held_count;
     char mechanism[TRANSPORT_TEXT_MAX];

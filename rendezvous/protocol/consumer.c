@@ -302,11 +302,14 @@ static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
     tensor.count = bytes / element;
     tensor.dtype = (tryst_dtype)dtype;
     status = op_memory_check(op->rdv, &tensor, bytes);
+    /* Its program uses the device, so its driver runs, and there is no place to hold this operation. */
+    if (status == TRYST_IN_PROGRESS)
+        status = op_memory_check_now(op->rdv, &tensor);
     if (status != TRYST_OK)
         return status;
     op->tensor = tensor;
     op->bytes = bytes;
-    return tensor.memory == TRYST_MEMORY_HOST ? TRYST_OK : op_device_open(op);
+    return tensor.memory == TRYST_MEMORY_HOST ? TRYST_OK : op_device_open(op, false);
 }
 
 /** Copy DATA's bytes, or say why not. TRYST_IN_PROGRESS: consumer_placed follows. */
@@ -584,7 +587,7 @@ void consumer_released(tryst_op *op, tryst_status status)
         return;
     }
     fail_set(op, status, op->rdv->group->roster.rank,
-             "its ready event failed: the device has an error");
+             op_device_why(op));
     recv_void_announce(op);
 }
 

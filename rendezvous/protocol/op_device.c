@@ -18,6 +18,13 @@
 
 /* ---- submitted ---------------------------------------------------------------------------- */
 
+static void row_missing_log(struct rendezvous *rdv, tryst_memory_kind kind,
+                            const char *text)
+{
+    LOG_WARN_LIMITED(rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
+                     "a tensor in memory of kind %d cannot be used: %s", (int)kind, text);
+}
+
 tryst_status op_device_row(struct rendezvous *rdv, tryst_memory_kind kind,
                            const struct memory_ops **memory_p)
 {
@@ -29,10 +36,19 @@ tryst_status op_device_row(struct rendezvous *rdv, tryst_memory_kind kind,
         return TRYST_E_UNSUPPORTED;
     tryst_status status = memory_ops_load(rdv->host, kind, memory_p, text);
     if (status != TRYST_OK)
-        LOG_WARN_LIMITED(rdv->log, &rdv->devices_limit, DEVICES_LOG_NS,
-                         "a tensor in memory of kind %d cannot be used: %s", (int)kind,
-                         text);
+        row_missing_log(rdv, kind, text);
     return status;
+}
+
+/** As op_device_row, where the caller must not block: TRYST_IN_PROGRESS while the driver starts. */
+static tryst_status row_ask(struct rendezvous *rdv, const tryst_tensor *tensor,
+                            const struct memory_ops **memory_p)
+{
+    *memory_p = memory_ops_get(tensor->memory);
+    if (*memory_p || !rdv->device_start)
+        return op_device_row(rdv, tensor->memory, memory_p);
+    tryst_status status = rdv->device_start(rdv->owner, tensor->memory, tensor->device);
+    return status == TRYST_OK ? op_device_row(rdv, tensor->memory, memory_p) : status;
 }
 
 /** What the caller said, and what the driver knows. */
@@ -69,21 +85,27 @@ static inline bool region_fits(const struct rendezvous *rdv, const tryst_tensor 
                          tensor->data, bytes);
 }
 
-/** Of a tensor on a device. */
-__attribute__((noinline)) static tryst_status device_check(struct rendezvous *rdv,
-                                                           const tryst_tensor *tensor)
+/** Whether the driver of `memory` agrees with what the tensor's fields say. TRYST_OK, TRYST_E_INVALID. */
+static tryst_status device_locate(struct rendezvous *rdv, const tryst_tensor *tensor,
+                                  const struct memory_ops *memory)
 {
-    const struct memory_ops *memory;
     int32_t device = tensor->device;
-    tryst_status status = op_device_row(rdv, tensor->memory, &memory);
-    if (status != TRYST_OK)
-        return status;
+    tryst_status status = TRYST_OK;
     if (tensor->count && tensor->data)
         status = memory->locate(tensor->data, &device);
     if (status == TRYST_OK && device == tensor->device)
         return TRYST_OK;
     tensor_tell(rdv, tensor, memory, status, device);
     return TRYST_E_INVALID;
+}
+
+/** Of a tensor on a device. */
+__attribute__((noinline)) static tryst_status device_check(struct rendezvous *rdv,
+                                                           const tryst_tensor *tensor)
+{
+    const struct memory_ops *memory;
+    tryst_status status = row_ask(rdv, tensor, &memory);
+    return status == TRYST_OK ? device_locate(rdv, tensor, memory) : status;
 }
 
 tryst_status op_memory_check_named(struct rendezvous *rdv, const tryst_tensor *tensor,
@@ -98,7 +120,14 @@ tryst_status op_memory_check_named(struct rendezvous *rdv, const tryst_tensor *t
     return tensor->ready_event ? TRYST_E_INVALID : TRYST_OK; /* an event of nothing */
 }
 
-tryst_status op_device_open(tryst_op *op)
+tryst_status op_memory_check_now(struct rendezvous *rdv, const tryst_tensor *tensor)
+{
+    const struct memory_ops *memory;
+    tryst_status status = op_device_row(rdv, tensor->memory, &memory);
+    return status == TRYST_OK ? device_locate(rdv, tensor, memory) : status;
+}
+
+tryst_status op_device_open(tryst_op *op, bool unchecked)
 {
     struct rendezvous *rdv = op->rdv;
     struct op_device *device = pool_get(rdv->devices);
@@ -106,6 +135,7 @@ tryst_status op_device_open(tryst_op *op)
         return TRYST_E_NOMEM;
     *device = (struct op_device){.op = op,
                                  .memory = memory_ops_get(op->tensor.memory),
+                                 .unchecked = unchecked,
                                  .mem = op->tensor.mem,
                                  .ready = op->tensor.ready_event};
     if (!device->mem && rdv->memory && op->bytes)
@@ -145,6 +175,14 @@ static void copy_start(struct op_device *device, enum device_doing doing,
     copies_start(&stage_of(device->op->rdv)->copies, &device->copy);
 }
 
+static void op_released(tryst_op *op, tryst_status status)
+{
+    if (op->kind == OP_SEND)
+        producer_released(op, status);
+    else
+        consumer_released(op, status);
+}
+
 static void held_done(struct copy *copy, tryst_status status)
 {
     struct op_device *device = container_of(copy, struct op_device, copy);
@@ -152,17 +190,81 @@ static void held_done(struct copy *copy, tryst_status status)
     if (device->doing == DEVICE_HELD) { /* else it was given up meanwhile */
         device->doing = DEVICE_NOTHING;
         device->ready = NULL;
-        if (op->kind == OP_SEND)
-            producer_released(op, status);
-        else
-            consumer_released(op, status);
+        op_released(op, status);
     }
     op_let_go(op);
+}
+
+const char *op_device_why(const tryst_op *op)
+{
+    return op->device->why ? op->device->why
+                           : "its ready event failed: the device has an error";
+}
+
+/** Its driver starts: the operation has its number, and its tensor is checked when the driver answers. A
+ *  driver that has answered since the submission is asked at the end of this pass. */
+static void loads_hold(tryst_op *op)
+{
+    struct op_device *device = op->device;
+    const struct memory_ops *memory;
+    device->doing = DEVICE_LOADS;
+    op_hold(op);
+    list_push_back(&op->rdv->device_loads, &device->loads_node);
+    if (row_ask(op->rdv, &op->tensor, &memory) != TRYST_IN_PROGRESS)
+        op->rdv->reap = true;
+}
+
+/** Its driver has started, or could not. */
+static void loads_end(struct op_device *device, const struct memory_ops *memory,
+                      tryst_status status)
+{
+    tryst_op *op = device->op;
+    list_remove(&device->loads_node);
+    device->doing = DEVICE_NOTHING;
+    device->memory = memory;
+    device->why = "its device's driver could not start: the log says why";
+    if (memory) {
+        status = device_locate(op->rdv, &op->tensor, memory);
+        device->why = "its bytes are not in memory of the device that it names";
+    }
+    device->unchecked = false;
+    if (status == TRYST_OK)
+        device->why = NULL;
+    if (status != TRYST_OK || !op_device_hold(op))
+        op_released(op, status);
+    op_let_go(op);
+}
+
+void op_devices_go_on(struct rendezvous *rdv)
+{
+    list_for_each_safe (&rdv->device_loads, node, after) {
+        struct op_device *device = container_of(node, struct op_device, loads_node);
+        const struct memory_ops *memory;
+        tryst_status status = row_ask(rdv, &device->op->tensor, &memory);
+        if (status != TRYST_IN_PROGRESS)
+            loads_end(device, memory, status);
+    }
+}
+
+void op_devices_started(struct rendezvous *rdv, tryst_memory_kind kind,
+                        tryst_status status, const char *text)
+{
+    if (status != TRYST_OK)
+        row_missing_log(rdv, kind, text);
+    list_for_each_safe (&rdv->device_loads, node, after) {
+        struct op_device *device = container_of(node, struct op_device, loads_node);
+        if (device->op->tensor.memory == kind)
+            loads_end(device, memory_ops_get(kind), status);
+    }
 }
 
 bool op_device_hold(tryst_op *op)
 {
     struct op_device *device = op->device;
+    if (__builtin_expect(device->unchecked, 0)) {
+        loads_hold(op);
+        return true;
+    }
     if (!device->ready)
         return false;
     if (device->memory->event_query(op->tensor.device, device->ready) == TRYST_OK) {
@@ -176,7 +278,13 @@ bool op_device_hold(tryst_op *op)
 void op_device_unhold(tryst_op *op)
 {
     struct op_device *device = op->device;
+    bool loads = device->doing == DEVICE_LOADS;
     device->doing = DEVICE_NOTHING;
+    if (loads) {
+        list_remove(&device->loads_node);
+        op_let_go(op);
+        return;
+    }
     if (copies_drop(&op->rdv->stage.copies, &device->copy))
         op_let_go(op);
 }

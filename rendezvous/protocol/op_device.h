@@ -27,6 +27,7 @@
 enum device_doing {
     DEVICE_NOTHING,
     DEVICE_HELD,   /**< waits for the caller's ready event */
+    DEVICE_LOADS,  /**< waits for the start of its kind's driver; then its tensor is checked */
     DEVICE_COPIES, /**< its small tensor is being copied */
 };
 
@@ -35,21 +36,25 @@ struct op_device {
     const struct memory_ops *memory;
     struct tryst_mem *mem; /**< the region that covers the bytes, or NULL */
     void *ready;           /**< the caller's event, until it has passed */
+    bool unchecked;        /**< its tensor was accepted before the driver could be asked about it */
+    struct list_node loads_node; /**< DEVICE_LOADS: of rdv->device_loads */
+    const char *why;             /**< of the failure that `released` reports; static, or NULL */
     struct slot *slot;     /**< of a small tensor */
     struct copy copy;
     uint8_t doing;
 };
 
-/** The functions of a kind, loaded if need be. Any thread. TRYST_OK, TRYST_E_UNSUPPORTED,
+/** The functions of a kind, loaded if need be: blocks then. Any thread. TRYST_OK, TRYST_E_UNSUPPORTED,
  *  TRYST_E_MODULE; the log says why. */
 tryst_status op_device_row(struct rendezvous *rdv, tryst_memory_kind kind,
                            const struct memory_ops **memory_p);
 /** The check of a tensor that names a region, a ready event, or a device's memory. */
 tryst_status op_memory_check_named(struct rendezvous *rdv, const tryst_tensor *tensor,
                                    size_t bytes);
-/** May the tensor, of `bytes`, be submitted, as far as its memory goes? Any thread. TRYST_OK, TRYST_E_INVALID
- *  (a region that does not cover it, no such device, not its memory, an event for host memory),
- *  TRYST_E_UNSUPPORTED, TRYST_E_MODULE; the log says why. */
+/** May the tensor, of `bytes`, be submitted, as far as its memory goes? Any thread; never blocks. TRYST_OK,
+ *  TRYST_E_INVALID (a region that does not cover it, no such device, not its memory, an event for host memory),
+ *  TRYST_E_UNSUPPORTED, TRYST_E_MODULE; the log says why. TRYST_IN_PROGRESS: its driver starts, and can be asked
+ *  later (op_device_open, `unchecked`). */
 static inline tryst_status op_memory_check(struct rendezvous *rdv,
                                            const tryst_tensor *tensor, size_t bytes)
 {
@@ -58,13 +63,22 @@ static inline tryst_status op_memory_check(struct rendezvous *rdv,
                ? TRYST_OK
                : op_memory_check_named(rdv, tensor, bytes);
 }
-/** The record of `op`, whose tensor was checked and is on a device. Any thread. TRYST_OK,
- *  TRYST_E_NOMEM. */
-tryst_status op_device_open(tryst_op *op);
+/** The rest of a check that was TRYST_IN_PROGRESS: blocks while the driver starts. */
+tryst_status op_memory_check_now(struct rendezvous *rdv, const tryst_tensor *tensor);
+/** The record of `op`, whose tensor is on a device, and was checked unless it is `unchecked`. Any thread.
+ *  TRYST_OK, TRYST_E_NOMEM. */
+tryst_status op_device_open(tryst_op *op, bool unchecked);
+/** The operations that wait for a driver whose row is known by now go on. */
+void op_devices_go_on(struct rendezvous *rdv);
+/** The start of `kind`'s driver has ended: those that wait for it go on, or fail with `status`. */
+void op_devices_started(struct rendezvous *rdv, tryst_memory_kind kind,
+                        tryst_status status, const char *text);
+/** Why a held operation was released with an error. */
+const char *op_device_why(const tryst_op *op);
 /** Nobody holds `op` any more. */
 void op_device_close(tryst_op *op);
 
-/** True while its ready event has not passed: producer_released or consumer_released follows,
+/** True while its driver starts, or its ready event has not passed: producer_released or consumer_released follows,
  *  unless op_device_unhold comes first. */
 bool op_device_hold(tryst_op *op);
 void op_device_unhold(tryst_op *op);
@@ -83,7 +97,8 @@ bool op_device_copy_failed(tryst_status status);
 
 static inline bool op_device_is_held(const tryst_op *op)
 {
-    return __builtin_expect(op->device != NULL, 0) && op->device->doing == DEVICE_HELD;
+    return __builtin_expect(op->device != NULL, 0) &&
+           (op->device->doing == DEVICE_HELD || op->device->doing == DEVICE_LOADS);
 }
 
 static inline bool op_device_is_copying(const tryst_op *op)

@@ -199,7 +199,7 @@ void producer_released(tryst_op *op, tryst_status status)
         return;
     }
     op_report(op, status, op->rdv->group->roster.rank, status,
-              "its ready event failed: the device has an error");
+              op_device_why(op));
     op_state_set(op, OP_VOID);
     send_void_match(op);
 }

@@ -140,7 +140,8 @@ static inline tryst_status rank_rail_open_at(struct module_rank *rank,
                                  .interface_name = interface_name,
                                  .interface_address = address,
                                  .own_shm_allowed = own_shm};
-    tryst_status status = ops ? ops->rail_open(&params, &rank->rail) : TRYST_E_MODULE;
+    tryst_status status =
+        ops ? transport_rail_open(ops, &params, &rank->rail) : TRYST_E_MODULE;
     if (status == TRYST_OK)
         rank->rail->ops = ops;
     return status;

@@ -184,7 +184,7 @@ void nodes_link(struct node *a, struct node *b, const struct transport_ops *ops)
 bool node_open(struct node *node)
 {
     struct rail_params params = {.host = &node->host, .events = &events};
-    if (node->ops->rail_open(&params, &node->rail) != TRYST_OK)
+    if (transport_rail_open(node->ops, &params, &node->rail) != TRYST_OK)
         return false;
     return node->ops->ep_open(node->rail, &node->params, &node->ep) == TRYST_OK;
 }

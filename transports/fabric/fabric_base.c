@@ -63,6 +63,12 @@ tryst_status fabric_rail_watch(struct fabric_rail *rail, int fd)
     return status;
 }
 
+tryst_status fabric_rail_attach(struct rail *base)
+{
+    struct fabric_rail *rail = (struct fabric_rail *)base;
+    return rail->source.fd >= 0 ? fabric_rail_watch(rail, rail->source.fd) : TRYST_OK;
+}
+
 void fabric_rail_unwatch(struct fabric_rail *rail)
 {
     if (rail->source.fn)

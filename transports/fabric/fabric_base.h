@@ -68,6 +68,8 @@ void fabric_rail_free(struct fabric_rail *rail);
 
 /** Let the poller watch the fabric's descriptor `fd`, and no longer. */
 tryst_status fabric_rail_watch(struct fabric_rail *rail, int fd);
+/** transport_ops.rail_attach: watch source.fd, if the rail has a descriptor. */
+tryst_status fabric_rail_attach(struct rail *rail);
 void fabric_rail_unwatch(struct fabric_rail *rail);
 
 void fabric_rail_log(const struct fabric_rail *rail, tryst_log_level level,

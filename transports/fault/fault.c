@@ -299,9 +299,19 @@ static tryst_status inner_mem_handle(struct tryst_mem *mem, struct rail *inner,
 
 /* ---- opening ---- */
 
+static tryst_status fault_rail_attach(struct rail *base)
+{
+    struct fault_rail *rail = (struct fault_rail *)base;
+    tryst_status status = hold_attach(rail);
+    if (status == TRYST_OK && rail->inner->ops->rail_attach)
+        status = rail->inner->ops->rail_attach(rail->inner);
+    return status;
+}
+
 const struct transport_ops fault_ops = {
     .name = "fault",
     .struct_size = sizeof(struct transport_ops),
+    .rail_attach = fault_rail_attach,
     .rail_close = fault_rail_close,
     .progress = fault_progress,
     .arm = fault_arm,
@@ -327,6 +337,7 @@ tryst_status fault_rail_open(const struct transport_ops *inner,
     if (!rail)
         return TRYST_E_NOMEM;
     rail->host = params->host;
+    rail->poller = params->poller;
     rail->inner_host = *params->host;
     rail->inner_host.mem_handle = inner_mem_handle;
     rail->inner_events = events;
@@ -341,7 +352,7 @@ tryst_status fault_rail_open(const struct transport_ops *inner,
     if (status != TRYST_OK)
         goto free_rail;
     rail->inner->ops = inner;
-    status = hold_open(rail, params->poller);
+    status = hold_open(rail);
     if (status != TRYST_OK)
         goto close_inner;
     rail->base = *rail->inner; /* the same limits */

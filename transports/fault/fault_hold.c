@@ -67,33 +67,38 @@ static void timer_fired(struct poller_source *source, uint32_t events)
     (void)got; /* progress comes next, and looks at the clock */
 }
 
-tryst_status hold_open(struct fault_rail *rail, struct poller *poller)
+tryst_status hold_open(struct fault_rail *rail)
 {
     rail->due_ns = UINT64_MAX;
-    if (!poller || (rail->script.delay_us == 0 && rail->script.reorder == 0))
+    rail->timer = (struct poller_source){.fd = -1, .events = EPOLLIN};
+    if (rail->script.delay_us == 0 && rail->script.reorder == 0)
+        rail->poller = NULL;
+    if (!rail->poller)
         return TRYST_OK;
-    rail->timer = (struct poller_source){
-        .fd = FD_MAKE(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
-        .events = EPOLLIN,
-        .fn = timer_fired};
-    if (rail->timer.fd < 0)
-        return TRYST_E_SYSTEM;
-    tryst_status status = poller_add(poller, &rail->timer);
-    if (status != TRYST_OK) {
-        (void)close(rail->timer.fd);
-        return status;
-    }
-    rail->poller = poller;
-    return TRYST_OK;
+    rail->timer.fd =
+        FD_MAKE(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    return rail->timer.fd >= 0 ? TRYST_OK : TRYST_E_SYSTEM;
+}
+
+/* timer.fn: set while the timer is registered. */
+tryst_status hold_attach(struct fault_rail *rail)
+{
+    if (!rail->poller)
+        return TRYST_OK;
+    rail->timer.fn = timer_fired;
+    tryst_status status = poller_add(rail->poller, &rail->timer);
+    if (status != TRYST_OK)
+        rail->timer.fn = NULL;
+    return status;
 }
 
 void hold_close(struct fault_rail *rail)
 {
     mem_free(rail->begun);
-    if (!rail->poller)
-        return;
-    poller_remove(rail->poller, &rail->timer);
-    (void)close(rail->timer.fd);
+    if (rail->timer.fn)
+        poller_remove(rail->poller, &rail->timer);
+    if (rail->timer.fd >= 0)
+        (void)close(rail->timer.fd);
 }
 
 /* ---- taking ---- */

@@ -63,7 +63,9 @@ static inline struct fault_rail *ep_rail(const struct fault_ep *ep)
 }
 
 /* TRYST_OK or TRYST_E_SYSTEM. */
-tryst_status hold_open(struct fault_rail *rail, struct poller *poller);
+tryst_status hold_open(struct fault_rail *rail);
+/* Register the timer with the poller. TRYST_OK or TRYST_E_SYSTEM. */
+tryst_status hold_attach(struct fault_rail *rail);
 void hold_close(struct fault_rail *rail);
 
 /* Instead of the inner transport's functions: now, or later from hold_release. */

@@ -332,8 +332,6 @@ static tryst_status ofi_rail_open(const struct rail_params *params, struct rail 
         limits_set(rail);
         status = receives_post(rail);
     }
-    if (status == TRYST_OK && rail->fabric.source.fd >= 0)
-        status = fabric_rail_watch(&rail->fabric, rail->fabric.source.fd);
     if (status != TRYST_OK) {
         rail_free(rail);
         return status;
@@ -486,6 +484,7 @@ static const struct transport_ops ofi_ops = {
     .struct_size = sizeof(struct transport_ops),
     .probe = ofi_probe,
     .rail_open = ofi_rail_open,
+    .rail_attach = fabric_rail_attach,
     .rail_close = ofi_rail_close,
     .progress = ofi_rail_progress,
     .arm = ofi_rail_arm,

@@ -52,8 +52,8 @@ static uint32_t memory_kinds(const struct ucx_rail *rail)
     return cuda ? 1u << TRYST_MEMORY_CUDA : 0;
 }
 
-/* *fd_p: its event descriptor. */
-static ucs_status_t worker_open(struct ucx_rail *rail, int *fd_p)
+/* source.fd: its event descriptor. */
+static ucs_status_t worker_open(struct ucx_rail *rail)
 {
     const ucp_worker_params_t params = {
         .field_mask =
@@ -67,7 +67,7 @@ static ucs_status_t worker_open(struct ucx_rail *rail, int *fd_p)
         status =
             ucp_worker_get_address(rail->worker, &rail->address, &rail->address_bytes);
     if (status == UCS_OK)
-        status = ucp_worker_get_efd(rail->worker, fd_p);
+        status = ucp_worker_get_efd(rail->worker, &rail->fabric.source.fd);
     return status;
 }
 
@@ -116,8 +116,7 @@ static struct ucx_rail *rail_new(const struct rail_params *params)
     return rail;
 }
 
-static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *params,
-                               int *fd_p)
+static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *params)
 {
     char text[TRANSPORT_TEXT_MAX] = "";
     struct signal_guard guard;
@@ -135,7 +134,7 @@ static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *
     signal_guard_begin(&guard); /* UCX loads its own modules and starts a thread */
     status = ucx_context_open(params, rail->direct, &rail->context, text);
     if (status == TRYST_OK)
-        ucs_status = worker_open(rail, fd_p);
+        ucs_status = worker_open(rail);
     (void)signal_guard_end(&guard);
     if (status == TRYST_OK && ucs_status == UCS_OK)
         status = ucx_frames_open(rail);
@@ -156,13 +155,10 @@ static tryst_status rail_start(struct ucx_rail *rail, const struct rail_params *
 static tryst_status ucx_rail_open(const struct rail_params *params, struct rail **rail_p)
 {
     struct ucx_rail *rail = rail_new(params);
-    int fd = -1;
     if (!rail)
         return TRYST_E_NOMEM;
     FABRIC_LOG_SCOPE(rail->fabric.host);
-    tryst_status status = rail_start(rail, params, &fd);
-    if (status == TRYST_OK)
-        status = fabric_rail_watch(&rail->fabric, fd);
+    tryst_status status = rail_start(rail, params);
     if (status != TRYST_OK) {
         rail_free(rail);
         return status;
@@ -281,6 +277,7 @@ static const struct transport_ops ucx_ops = {
     .struct_size = sizeof(struct transport_ops),
     .probe = ucx_probe,
     .rail_open = ucx_rail_open,
+    .rail_attach = fabric_rail_attach,
     .rail_close = ucx_rail_close,
     .progress = ucx_rail_progress,
     .arm = ucx_rail_arm,

@@ -12,6 +12,7 @@
  *
  *    FAKE_CUDA_DEVICES   how many devices there are (2)
  *    FAKE_CUDA_BYTES     memory of each (1 GiB, used as it is touched)
+ *    FAKE_CUDA_START_MS  what each cuInit takes (0)
  *    FAKE_CUDA_DELAY_US  each thing in a stream begins after a random time of up to so long (0)
  *    FAKE_CUDA_WAITS     1: closing an import and unmapping wait for all streams too, as cuMemFree and
  *                        cuMemFreeHost always do here (0)

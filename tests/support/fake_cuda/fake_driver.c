@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -135,6 +136,10 @@ CUresult cuInit(unsigned flags)
 {
     static bool started, failures_read;
     (void)flags;
+    uint64_t ms = setting("FAKE_CUDA_START_MS", 0);
+    struct timespec left = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+    while (ms && nanosleep(&left, &left) != 0)
+        continue;
     pthread_mutex_lock(&fake_lock);
     if (!failures_read)
         fail_read(getenv("FAKE_CUDA_FAIL"));

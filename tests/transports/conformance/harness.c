@@ -446,7 +446,7 @@ static void rail_start(struct conf_ctx *ctx, const struct transport_ops *ops,
     struct fault_script script;
     char why[TRANSPORT_TEXT_MAX];
     if (!*text) {
-        CONF_EQUAL(ctx, ops->rail_open(params, &ctx->rail), TRYST_OK);
+        CONF_EQUAL(ctx, transport_rail_open(ops, params, &ctx->rail), TRYST_OK);
         ctx->ops = ctx->rail->ops =
             ops; /* also what the stage calls is a sabotaged one */
         return;
@@ -454,6 +454,7 @@ static void rail_start(struct conf_ctx *ctx, const struct transport_ops *ops,
     CONF_EQUAL(ctx, fault_script_parse(text, &script, why), TRYST_OK);
     CONF_EQUAL(ctx, fault_rail_open(ops, &script, params, &ctx->rail), TRYST_OK);
     ctx->ops = ctx->rail->ops;
+    CONF_EQUAL(ctx, ctx->ops->rail_attach(ctx->rail), TRYST_OK);
 }
 
 void conf_open(struct conf_ctx *ctx)

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Foreign starts, each in a thread of its own (opener.h).
+ *
+ * Invariant: nothing of the context is touched by the thread once the state is LEFT.
+ * Callers: rails.c, devices.c.
+ */
+#include "opener.h"
+
+#include <errno.h>
+
+#include "commsched/progress/thread.h"
+#include "context.h"
+#include "rendezvous/submission.h"
+
+/** The host table's log of an opener, and of the rails that it made. */
+static void opener_log(const tryst_host *host, tryst_log_level level, const char *text)
+{
+    struct opener *opener = container_of(host->log_arg, struct opener, log);
+    pthread_mutex_lock(&opener->mutex);
+    if (opener->state != OPENER_LEFT)
+        LOG_AT(&opener->log, level, "%s", text);
+    pthread_mutex_unlock(&opener->mutex);
+}
+
+static void submission_run(struct rendezvous *rdv, struct submission *submission)
+{
+    struct opener *opener = container_of(submission, struct opener, submission);
+    (void)rdv;
+    opener->taken = true;
+    opener->ops->ended(opener);
+}
+
+tryst_status opener_init(struct opener *opener, const struct opener_ops *ops,
+                         const tryst_ctx *ctx)
+{
+    tryst_status status = config_copy(ctx->config, &opener->config);
+    if (status != TRYST_OK)
+        return status;
+    if (pthread_mutex_init(&opener->mutex, NULL) != 0)
+        goto close_config;
+    if (thread_cond_open(&opener->wake) != 0)
+        goto close_mutex;
+    opener->ops = ops;
+    opener->submission.run = submission_run;
+    opener->rdv = ctx->rdv;
+    opener->log = ctx->log;
+    opener->begin_ns = clock_monotonic_ns();
+    module_host_init(&opener->host, opener->config, &opener->log);
+    opener->host.log = opener_log;
+    return TRYST_OK;
+close_mutex:
+    pthread_mutex_destroy(&opener->mutex);
+close_config:
+    config_close(opener->config);
+    return TRYST_E_SYSTEM;
+}
+
+void opener_run(struct opener *opener)
+{
+    opener->ops->run(opener);
+    opener->spent_ns = clock_since_ns(opener->begin_ns, clock_monotonic_ns());
+}
+
+static void *opener_main(void *arg)
+{
+    struct opener *opener = arg;
+    opener_run(opener);
+    pthread_mutex_lock(&opener->mutex);
+    bool left = opener->state == OPENER_LEFT;
+    if (!left) {
+        opener->state = OPENER_ENDED;
+        rendezvous_queue(opener->rdv, &opener->submission);
+        pthread_cond_broadcast(&opener->wake);
+    }
+    pthread_mutex_unlock(&opener->mutex);
+    if (left)
+        opener->ops->undo(opener);
+    return NULL;
+}
+
+tryst_status opener_start(struct opener *opener)
+{
+    opener->state = OPENER_RUNS;
+    opener->has_thread =
+        thread_create_blocked(&opener->thread, opener_main, opener) == 0;
+    if (opener->has_thread)
+        return TRYST_OK;
+    opener->state = OPENER_NEW;
+    return TRYST_E_SYSTEM;
+}
+
+bool opener_pending(const struct opener *opener)
+{
+    return opener->has_thread && !opener->taken;
+}
+
+void opener_wait(struct opener *opener, uint64_t until_ns)
+{
+    struct timespec at = timespec_of(until_ns);
+    pthread_mutex_lock(&opener->mutex);
+    while (opener->state == OPENER_RUNS &&
+           pthread_cond_timedwait(&opener->wake, &opener->mutex, &at) != ETIMEDOUT)
+        continue;
+    pthread_mutex_unlock(&opener->mutex);
+}
+
+bool opener_leave(struct opener *opener)
+{
+    pthread_mutex_lock(&opener->mutex);
+    bool leaves = opener->state == OPENER_RUNS;
+    if (leaves) {
+        opener->state = OPENER_LEFT;
+        pthread_detach(opener->thread);
+    }
+    pthread_mutex_unlock(&opener->mutex);
+    return leaves;
+}
+
+void opener_close(struct opener *opener)
+{
+    /* Left: this is the thread itself. */
+    if (opener->has_thread && opener->state != OPENER_LEFT)
+        pthread_join(opener->thread, NULL);
+    pthread_cond_destroy(&opener->wake);
+    pthread_mutex_destroy(&opener->mutex);
+    config_close(opener->config);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A driver that takes seconds to start (FAKE_CUDA_START_MS, tests/support/fake_cuda): the first tensor on a device
+ * is submitted at once, waits hold their time-outs, host tensors go on, and what is wrong with the tensor is the
+ * operation's outcome. */
+#include "harness.h"
+
+#include "support/unit.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include <cuda.h>
+
+#include "fake_cuda.h"
+
+#define MS 1000000ull
+
+enum { START_MS = 1500, BYTES = 4096, FIRST_MS = 50 };
+
+static uint64_t since_ms(uint64_t begin_ns)
+{
+    return (harness_now_ns() - begin_ns) / MS;
+}
+
+/* Device memory of the program's own: by the driver, not by the library. */
+static CUcontext context;
+
+static CUdeviceptr device_memory(void)
+{
+    CUdevice device;
+    CUdeviceptr data;
+    CHECK_EQ(cuInit(0), CUDA_SUCCESS);
+    CHECK_EQ(cuDeviceGet(&device, 0), CUDA_SUCCESS);
+    CHECK_EQ(cuDevicePrimaryCtxRetain(&context, device), CUDA_SUCCESS);
+    CHECK_EQ(cuCtxPushCurrent(context), CUDA_SUCCESS);
+    CHECK_EQ(cuMemAlloc(&data, BYTES), CUDA_SUCCESS);
+    CHECK_EQ(cuCtxPopCurrent(&context), CUDA_SUCCESS);
+    return data;
+}
+
+static tryst_op *device_start(const struct harness_rank *rank, tryst_step *step, bool send,
+                              const char *edge, void *data)
+{
+    int peer = 1 - rank->rank;
+    tryst_tensor tensor = harness_tensor(data, BYTES);
+    struct harness_key key = send ? harness_key(rank, rank->rank, peer, edge)
+                                  : harness_key(rank, peer, rank->rank, edge);
+    uint64_t begin_ns = harness_now_ns();
+    tryst_op *op;
+    tensor.memory = TRYST_MEMORY_CUDA;
+    CHECK_STATUS(send ? tryst_send(step, key.text, &tensor, NULL, &op)
+                      : tryst_recv(step, key.text, &tensor, NULL, &op),
+                 TRYST_OK);
+    CHECK(since_ms(begin_ns) < START_MS / 2);
+    return op;
+}
+
+static void driver_main(struct harness_rank *rank)
+{
+    char out[8] = "tensor", in[8] = "", bytes[BYTES];
+    void *data = (void *)device_memory();
+    memset(bytes, rank->rank == 0 ? 'a' : 'b', BYTES);
+    fake_cuda_write(data, bytes, BYTES);
+    tryst_step *step = harness_step(rank, 1);
+    harness_barrier(rank, rank->arg);
+    uint64_t begin_ns = harness_now_ns();
+    tryst_op *op = device_start(rank, step, rank->rank == 0, "device", data);
+    tryst_op *wrong = device_start(rank, step, true, "wrong", bytes);
+    uint64_t wait_ns = harness_now_ns();
+    CHECK_STATUS(tryst_wait(op, 100 * MS), TRYST_E_TIMEOUT);
+    CHECK(since_ms(wait_ns) < START_MS / 2);
+    tryst_op *recv = harness_recv(rank, step, 1 - rank->rank, "host", in, sizeof in);
+    harness_end(harness_send(rank, step, 1 - rank->rank, "host", out, sizeof out), TRYST_OK);
+    harness_end(recv, TRYST_OK);
+    CHECK(since_ms(begin_ns) < START_MS);
+    harness_end(op, TRYST_OK);
+    CHECK(since_ms(begin_ns) >= START_MS - 100);
+    harness_end(wrong, TRYST_E_INVALID);
+    fake_cuda_read(data, bytes, BYTES);
+    CHECK(bytes[0] == 'a' && bytes[BYTES - 1] == 'a');
+    harness_step_close(step);
+    harness_barrier(rank, rank->arg);
+    harness_close(rank);
+    CHECK_EQ(cuCtxPushCurrent(context), CUDA_SUCCESS);
+    CHECK_EQ(cuMemFree((CUdeviceptr)data), CUDA_SUCCESS);
+    CHECK_EQ(cuCtxPopCurrent(&context), CUDA_SUCCESS);
+}
+
+static void run(void (*main)(struct harness_rank *rank))
+{
+    _Atomic(uint32_t) *counter = harness_share(sizeof *counter);
+    struct harness_params params = {
+        .size = 2, .main = main, .arg = counter, .timeout_s = 40};
+    int failed = harness_run(&params);
+    harness_unshare((void *)counter, sizeof *counter);
+    assert_int_equal(failed, 0);
+}
+
+static void test_driver(void **state)
+{
+    (void)state;
+    run(driver_main);
+}
+
+/* Held operations are cancelled, fail with their step, and do not keep the closes. */
+static void cancel_main(struct harness_rank *rank)
+{
+    char bytes[BYTES] = "";
+    uint64_t begin_ns = harness_now_ns();
+    tryst_step *step = harness_step(rank, 1);
+    tryst_op *recv = device_start(rank, step, false, "device", bytes);
+    tryst_op *send = device_start(rank, step, true, "device", bytes);
+    CHECK_STATUS(tryst_op_cancel(recv), TRYST_OK);
+    harness_end(recv, TRYST_E_CANCELED);
+    CHECK(since_ms(begin_ns) < START_MS - 300);
+    CHECK_STATUS(tryst_step_abort(step, TRYST_E_CANCELED, "over"), TRYST_OK);
+    harness_end(send, TRYST_E_ABORTED);
+    CHECK(since_ms(begin_ns) < START_MS - 300);
+    tryst_step_close(step, NULL);
+    harness_close(rank);
+    CHECK(since_ms(begin_ns) < START_MS + 5000);
+}
+
+static void test_cancel(void **state)
+{
+    (void)state;
+    run(cancel_main);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_driver),
+                                       cmocka_unit_test(test_cancel)};
+    return HARNESS_MAIN(argc, argv, tests);
+}
