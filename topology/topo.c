@@ -15,6 +15,7 @@
 #include "core/alloc.h"
 #include "core/fd.h"
 #include "core/params.h"
+#include "core/refuse.h"
 #include "topo_own.h"
 #include "topology/draw/graph_write.h"
 #include "topology/formats/graph_read.h"
@@ -41,13 +42,9 @@ struct tryst_plan {
     uint32_t *members; /* NULL: all ranks */
 };
 
-tryst_status topo_told(tryst_status status, const struct err *err, char *error,
-                       size_t error_capacity)
+tryst_status topo_result(tryst_status status, const struct err *err)
 {
-    if (status != TRYST_OK && error && error_capacity)
-        snprintf(error, error_capacity, "%s",
-                 *err->text ? err->text : "no memory for that");
-    return status;
+    return status == TRYST_OK ? status : refuse_err(err, status);
 }
 
 /* ---- topologies --------------------------------------------------------------------------- */
@@ -69,16 +66,16 @@ const struct graph *topo_graph(const tryst_topo *topo)
     return topo->graph;
 }
 
-tryst_status tryst_topo_detect(tryst_topo **topo_p, char *error, size_t error_capacity)
+tryst_status tryst_topo_detect(tryst_topo **topo_p)
 {
     struct err err = ERR_INIT;
     struct graph *graph;
     if (!topo_p)
-        return TRYST_E_INVALID;
+        return refuse_null("detect this machine", "topo_p");
     tryst_status status = graph_detect(&err, &graph);
     if (status == TRYST_OK)
         status = topo_wrap(graph, &err, topo_p);
-    return topo_told(status, &err, error, error_capacity);
+    return topo_result(status, &err);
 }
 
 static tryst_status text_parse(const char *text, size_t bytes, const char *name,
@@ -90,13 +87,15 @@ static tryst_status text_parse(const char *text, size_t bytes, const char *name,
 }
 
 tryst_status tryst_topo_parse(const char *text, size_t bytes, const char *name,
-                              tryst_topo **topo_p, char *error, size_t error_capacity)
+                              tryst_topo **topo_p)
 {
     struct err err = ERR_INIT;
     if (!text || !name || !topo_p)
-        return TRYST_E_INVALID;
+        return refuse_null("parse a topology", !text   ? "text"
+                                               : !name ? "name"
+                                                       : "topo_p");
     tryst_status status = text_parse(text, bytes, name, &err, topo_p);
-    return topo_told(status, &err, error, error_capacity);
+    return topo_result(status, &err);
 }
 
 static tryst_status file_read(FILE *file, const char *name, struct text *text,
@@ -122,13 +121,12 @@ static bool words_are_synthetic(const char *path)
     return strchr(path, ':') && !strchr(path, '/');
 }
 
-tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p, char *error,
-                             size_t error_capacity)
+tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p)
 {
     struct err err = ERR_INIT;
     struct text text = {0};
     if (!path || !topo_p)
-        return TRYST_E_INVALID;
+        return refuse_null("load a topology", !path ? "path" : "topo_p");
     bool standard = strcmp(path, "-") == 0;
     const char *name = standard ? "standard input" : *path ? path : "''";
     FILE *file = standard ? stdin : fd_file_open(path, "rbe");
@@ -136,17 +134,16 @@ tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p, char *error,
     if (file)
         status = file_read(file, name, &text, &err);
     else if (errno == ENOENT && words_are_synthetic(path))
-        return topo_told(text_parse(path, strlen(path), "synthetic", &err, topo_p), &err,
-                         error, error_capacity);
+        return topo_result(text_parse(path, strlen(path), "synthetic", &err, topo_p), &err);
     else
         status =
-            err_set(&err, TRYST_E_IO, "%s cannot be opened: %s", name, err_reason(errno));
+            err_set(&err, TRYST_E_IO, "cannot open %s: %s", name, err_reason(errno));
     if (file && !standard)
         fclose(file);
     if (status == TRYST_OK)
         status = text_parse(text.data ? text.data : "", text.bytes, name, &err, topo_p);
     text_drop(&text);
-    return topo_told(status, &err, error, error_capacity);
+    return topo_result(status, &err);
 }
 
 void tryst_topo_close(tryst_topo *topo)
@@ -158,12 +155,13 @@ void tryst_topo_close(tryst_topo *topo)
 }
 
 tryst_status tryst_topo_write(const tryst_topo *topo, const char *format,
-                              const tryst_plan *plan, char **text_p, char *error,
-                              size_t error_capacity)
+                              const tryst_plan *plan, char **text_p)
 {
     struct err err = ERR_INIT;
     if (!topo || !format || !text_p)
-        return TRYST_E_INVALID;
+        return refuse_null("write a topology", !topo     ? "topo"
+                                               : !format ? "format"
+                                                         : "text_p");
     struct graph_overlaid overlaid = {plan ? plan->plan : NULL,
                                       plan ? plan->members : NULL};
     enum graph_format kind = graph_format_parse(format);
@@ -175,7 +173,7 @@ tryst_status tryst_topo_write(const tryst_topo *topo, const char *format,
                          format);
     else
         status = graph_write(topo->graph, kind, plan ? &overlaid : NULL, &err, text_p);
-    return topo_told(status, &err, error, error_capacity);
+    return topo_result(status, &err);
 }
 
 void tryst_text_free(char *text)
@@ -222,20 +220,22 @@ static tryst_status params_check(const tryst_topo *topo, const tryst_plan_params
     int64_t count =
         params->ranks ? params->ranks_count : (int64_t)topo->graph->ranks_count;
     if ((int)params->op < 0 || (int)params->op >= PLAN_OPS)
-        return err_set(err, TRYST_E_INVALID, "there is no operation %d", (int)params->op);
+        return err_set(err, TRYST_E_INVALID,
+                       "cannot plan: op %d is not one of tryst_plan_op", (int)params->op);
     if (count < 1)
-        return err_set(err, TRYST_E_INVALID, "there are no ranks to plan for");
+        return err_set(err, TRYST_E_INVALID, "cannot plan: there is no rank");
     if (rooted && (params->root < 0 || params->root >= count))
         return err_set(err, TRYST_E_INVALID,
-                       "there is no root %d in a group of %lld ranks, counted from 0",
-                       (int)params->root, (long long)count);
+                       "cannot plan: root %d is not a rank of the group (0 to %lld)",
+                       (int)params->root, (long long)count - 1);
     if (params->trees_max < 0 || !(params->gap_max >= 0) ||
         !(params->sum_bytes_per_s >= 0))
-        return err_set(err, TRYST_E_INVALID, "a negative limit makes no sense");
+        return err_set(err, TRYST_E_INVALID,
+                       "cannot plan: trees_max, gap_max or sum_bytes_per_s is negative");
     for (int32_t i = 0; params->ranks && i < params->ranks_count; i++)
         if (!rank_exists(topo, params->ranks[i]))
             return err_set(err, TRYST_E_INVALID,
-                           "there is no rank %d: there are %u, counted from 0",
+                           "not a rank of the topology: %d (it has %u, from 0)",
                            (int)params->ranks[i], topo->graph->ranks_count);
     return TRYST_OK;
 }
@@ -281,25 +281,25 @@ static tryst_status plan_fill(tryst_plan *plan, const tryst_topo *topo,
 }
 
 tryst_status tryst_plan_open(const tryst_topo *topo, const tryst_plan_params *params,
-                             tryst_plan **plan_p, char *error, size_t error_capacity)
+                             tryst_plan **plan_p)
 {
     struct err err = ERR_INIT;
     tryst_plan_params own;
     if (!topo || !plan_p)
-        return TRYST_E_INVALID;
+        return refuse_null("plan", !topo ? "topo" : "plan_p");
     tryst_status status =
         params_read(&own, sizeof own, params, "tryst_plan_params", &err);
     if (status == TRYST_OK)
         status = params_check(topo, &own, &err);
     if (status != TRYST_OK)
-        return topo_told(status, &err, error, error_capacity);
+        return topo_result(status, &err);
     tryst_plan *plan = mem_zalloc(sizeof *plan);
     if (!plan)
-        return topo_told(TRYST_E_NOMEM, &err, error, error_capacity);
+        return topo_result(TRYST_E_NOMEM, &err);
     status = plan_fill(plan, topo, &own, &err);
     if (status != TRYST_OK) {
         tryst_plan_close(plan);
-        return topo_told(status, &err, error, error_capacity);
+        return topo_result(status, &err);
     }
     *plan_p = plan;
     return TRYST_OK;
@@ -317,8 +317,10 @@ void tryst_plan_close(tryst_plan *plan)
 
 tryst_status tryst_plan_info_get(const tryst_plan *plan, tryst_plan_info *info_p)
 {
-    if (!plan || !info_p || !tryst_sized_is_set(info_p))
-        return TRYST_E_INVALID;
+    if (!plan || !info_p)
+        return refuse_null("describe a plan", plan ? "info_p" : "plan");
+    if (!tryst_sized_is_set(info_p))
+        return refuse_unsized("describe a plan", "info_p");
     const struct plan *p = plan->plan;
     tryst_plan_info info = {.op = (tryst_plan_op)p->op,
                             .ranks_count = (int32_t)p->ranks_count,
@@ -338,36 +340,34 @@ tryst_status tryst_plan_info_get(const tryst_plan *plan, tryst_plan_info *info_p
 /* Everything of a plan as text by one of its writers. */
 static tryst_status plan_written(const tryst_plan *plan,
                                  void (*write)(const struct plan_report *, struct text *),
-                                 char **text_p, char *error, size_t error_capacity)
+                                 char **text_p)
 {
     struct err err = ERR_INIT;
     struct text text = {0};
     if (!plan || !text_p)
-        return TRYST_E_INVALID;
+        return refuse_null("write a plan", !plan ? "plan" : "text_p");
     write(&plan->report, &text);
-    return topo_told(text_take(&text, &err, text_p), &err, error, error_capacity);
+    return topo_result(text_take(&text, &err, text_p), &err);
 }
 
-tryst_status tryst_plan_json(const tryst_plan *plan, char **text_p, char *error,
-                             size_t error_capacity)
+tryst_status tryst_plan_json(const tryst_plan *plan, char **text_p)
 {
-    return plan_written(plan, plan_json_write, text_p, error, error_capacity);
+    return plan_written(plan, plan_json_write, text_p);
 }
 
-tryst_status tryst_plan_text(const tryst_plan *plan, char **text_p, char *error,
-                             size_t error_capacity)
+tryst_status tryst_plan_text(const tryst_plan *plan, char **text_p)
 {
-    return plan_written(plan, plan_text_write, text_p, error, error_capacity);
+    return plan_written(plan, plan_text_write, text_p);
 }
 
 tryst_status tryst_plan_verify(const tryst_topo *topo, const char *json, size_t bytes,
-                               const char *name, char *error, size_t error_capacity)
+                               const char *name)
 {
     struct err err = ERR_INIT;
     if (!topo || !json || !name)
-        return TRYST_E_INVALID;
+        return refuse_null("verify a plan", !topo ? "topo" : !json ? "json" : "name");
     tryst_status status = plan_verify(topo->graph, json, bytes, name, &err);
-    return topo_told(status, &err, error, error_capacity);
+    return topo_result(status, &err);
 }
 
 /* ---- one route ---------------------------------------------------------------------------- */
@@ -379,10 +379,10 @@ static tryst_status pair_open(const tryst_topo *topo, int from, int to, struct e
     for (int i = 0; i < 2; i++)
         if (!rank_exists(topo, ends[i]))
             return err_set(err, TRYST_E_INVALID,
-                           "there is no rank %d: there are %u, counted from 0", ends[i],
+                           "not a rank of the topology: %d (it has %u, from 0)", ends[i],
                            topo->graph->ranks_count);
     if (from == to)
-        return err_set(err, TRYST_E_INVALID, "from \"%.60s\" to itself there is no way",
+        return err_set(err, TRYST_E_INVALID, "cannot route from \"%.60s\" to itself",
                        tryst_topo_rank_name(topo, from));
     tryst_status status =
         overlay_open_pair(topo->graph, (uint32_t)from, (uint32_t)to, err, overlay_p);
@@ -400,19 +400,18 @@ static tryst_status pair_open(const tryst_topo *topo, int from, int to, struct e
 }
 
 tryst_status tryst_topo_route(const tryst_topo *topo, int from, int to,
-                              tryst_route_info *info_p, char *error,
-                              size_t error_capacity)
+                              tryst_route_info *info_p)
 {
     struct err err = ERR_INIT;
     struct overlay *overlay = NULL;
     struct overlay_edge edge;
     if (!topo || !info_p)
-        return TRYST_E_INVALID;
+        return refuse_null("describe a route", !topo ? "topo" : "info_p");
     tryst_status status = params_check_output(info_p, "tryst_route_info", &err);
     if (status == TRYST_OK)
         status = pair_open(topo, from, to, &err, &overlay);
     if (status != TRYST_OK || !overlay)
-        return topo_told(status, &err, error, error_capacity);
+        return topo_result(status, &err);
     overlay_edge(overlay, 0, 1, &edge);
     tryst_route_info info = {.hops = (int32_t)edge.hops,
                              .routes = edge.routes,
@@ -431,17 +430,17 @@ tryst_status tryst_topo_route(const tryst_topo *topo, int from, int to,
 }
 
 tryst_status tryst_topo_explain(const tryst_topo *topo, int from, int to, uint64_t bytes,
-                                char **text_p, char *error, size_t error_capacity)
+                                char **text_p)
 {
     struct err err = ERR_INIT;
     struct overlay *overlay = NULL;
     struct text text = {0};
     if (!topo || !text_p)
-        return TRYST_E_INVALID;
+        return refuse_null("explain a route", !topo ? "topo" : "text_p");
     tryst_status status = pair_open(topo, from, to, &err, &overlay);
     if (status != TRYST_OK || !overlay)
-        return topo_told(status, &err, error, error_capacity);
+        return topo_result(status, &err);
     route_text_write(topo->graph, overlay, bytes, &text);
     overlay_close(overlay);
-    return topo_told(text_take(&text, &err, text_p), &err, error, error_capacity);
+    return topo_result(text_take(&text, &err, text_p), &err);
 }

@@ -7,8 +7,7 @@
 #include "tryst/topo.h"
 
 /* Hands the sentence to the caller and passes the status on. */
-tryst_status topo_told(tryst_status status, const struct err *err, char *error,
-                       size_t error_capacity);
+tryst_status topo_result(tryst_status status, const struct err *err);
 
 const struct graph *topo_graph(const tryst_topo *topo);
 

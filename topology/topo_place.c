@@ -11,6 +11,7 @@
 
 #include "core/alloc.h"
 #include "core/params.h"
+#include "core/refuse.h"
 #include "topo_own.h"
 #include "topology/base/text.h"
 #include "topology/base/words.h"
@@ -148,16 +149,15 @@ static tryst_status place_all(const tryst_topo *topo, const tryst_place_params *
 }
 
 tryst_status tryst_topo_place(const tryst_topo *topo, const tryst_place_params *params,
-                              int32_t *devices, char **text_p, char *error,
-                              size_t error_capacity)
+                              int32_t *devices, char **text_p)
 {
     struct err err = ERR_INIT;
     tryst_place_params own;
     if (!params || !devices)
-        return TRYST_E_INVALID;
+        return refuse_null("place stages", params ? "devices" : "params");
     tryst_status status =
         params_read(&own, sizeof own, params, "tryst_place_params", &err);
     if (status == TRYST_OK)
         status = place_all(topo, &own, &err, devices, text_p);
-    return topo_told(status, &err, error, error_capacity);
+    return topo_result(status, &err);
 }

@@ -8,6 +8,7 @@
 
 #include "core/alloc.h"
 #include "core/params.h"
+#include "core/refuse.h"
 #include "topo_own.h"
 #include "topology/probe/fit.h"
 #include "topology/probe/fit_schedule.h"
@@ -22,17 +23,19 @@ static void flows_fill(const struct fit_schedule *schedule, tryst_probe_flow *fl
 }
 
 tryst_status tryst_probe_schedule(int ranks_count, const int32_t *hosts,
-                                  tryst_probe_flow **flows_p, int *flows_count_p,
-                                  char *error, size_t error_capacity)
+                                  tryst_probe_flow **flows_p, int *flows_count_p)
 {
     struct err err = ERR_INIT;
     struct fit_schedule schedule;
-    if (ranks_count < 0 || !flows_p || !flows_count_p)
-        return TRYST_E_INVALID;
+    if (!flows_p || !flows_count_p)
+        return refuse_null("schedule a probe", flows_p ? "flows_count_p" : "flows_p");
+    if (ranks_count < 0)
+        return refuse(TRYST_E_INVALID, "cannot schedule a probe: ranks_count is %d",
+                      ranks_count);
     tryst_status status = fit_schedule_open((uint32_t)ranks_count,
                                             (const uint32_t *)hosts, &err, &schedule);
     if (status != TRYST_OK)
-        return topo_told(status, &err, error, error_capacity);
+        return topo_result(status, &err);
     tryst_probe_flow *flows = mem_zalloc_array(schedule.pairs_count, sizeof *flows);
     if (flows) {
         flows_fill(&schedule, flows);
@@ -40,7 +43,7 @@ tryst_status tryst_probe_schedule(int ranks_count, const int32_t *hosts,
         *flows_count_p = (int)schedule.pairs_count;
     }
     fit_schedule_close(&schedule);
-    return flows ? TRYST_OK : topo_told(TRYST_E_NOMEM, &err, error, error_capacity);
+    return flows ? TRYST_OK : topo_result(TRYST_E_NOMEM, &err);
 }
 
 void tryst_probe_flows_free(tryst_probe_flow *flows)
@@ -100,16 +103,21 @@ static tryst_status samples_fit(struct fit_samples *samples,
 tryst_status tryst_topo_fit(int ranks_count, const char *const *names,
                             const tryst_probe_flow *flows, int flows_count,
                             const double *latency_ns, tryst_probe_info *info_p,
-                            tryst_topo **topo_p, char *error, size_t error_capacity)
+                            tryst_topo **topo_p)
 {
     struct err err = ERR_INIT;
-    if (ranks_count < 0 || flows_count < 0 || !names || (!flows && flows_count) ||
-        !topo_p)
-        return TRYST_E_INVALID;
+    if (ranks_count < 0 || flows_count < 0)
+        return refuse(TRYST_E_INVALID,
+                      "cannot fit a topology: ranks_count is %d, flows_count is %d",
+                      ranks_count, flows_count);
+    if (!names || (!flows && flows_count) || !topo_p)
+        return refuse_null("fit a topology", !names    ? "names"
+                                             : !topo_p ? "topo_p"
+                                                       : "flows");
     struct fit_samples samples = {
         .ranks_count = (uint32_t)ranks_count, .names = names, .latency_ns = latency_ns};
     tryst_status status = params_check_output(info_p, "tryst_probe_info", &err);
     if (status == TRYST_OK)
         status = samples_fit(&samples, flows, flows_count, &err, info_p, topo_p);
-    return topo_told(status, &err, error, error_capacity);
+    return topo_result(status, &err);
 }

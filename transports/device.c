@@ -78,21 +78,16 @@ tryst_status device_count(const struct tryst_host *host, tryst_memory_kind kind,
 }
 
 tryst_status device_open(const struct tryst_host *host, tryst_memory_kind kind,
-                         int32_t ordinal, struct tryst_device **device_p, char *error,
-                         size_t capacity)
+                         int32_t ordinal, struct tryst_device **device_p)
 {
     int32_t count;
-    tryst_status status = device_count(host, kind, &count, error, capacity);
+    tryst_status status = device_count(host, kind, &count, NULL, 0);
     if (status != TRYST_OK)
         return status;
-    if (ordinal < 0 || ordinal >= count) {
-        (void)refuse(TRYST_E_INVALID,
-                     "cannot open device %d: the devices of that kind are %d, from 0",
-                     (int)ordinal, (int)count);
-        if (error && capacity)
-            (void)snprintf(error, capacity, "%s", tryst_last_error());
-        return TRYST_E_INVALID;
-    }
+    if (ordinal < 0 || ordinal >= count)
+        return refuse(TRYST_E_INVALID,
+                      "cannot open device %d: the devices of that kind are %d, from 0",
+                      (int)ordinal, (int)count);
     struct tryst_device *device = mem_zalloc(sizeof *device);
     if (!device)
         return refuse_nomem("open a device");

@@ -33,7 +33,6 @@ bool device_kind_find(const struct tryst_host *host, tryst_memory_kind kind, cha
 tryst_status device_count(const struct tryst_host *host, tryst_memory_kind kind,
                           int32_t *count_p, char *text, size_t capacity);
 tryst_status device_open(const struct tryst_host *host, tryst_memory_kind kind,
-                         int32_t ordinal, struct tryst_device **device_p, char *error,
-                         size_t capacity);
+                         int32_t ordinal, struct tryst_device **device_p);
 
 #endif

@@ -33,16 +33,6 @@
 #include "transports/memory/memory.h"
 #include "transports/module_load.h"
 
-void error_tell(const struct err *err, tryst_status status, const struct log *log,
-                char *text, size_t capacity)
-{
-    const char *sentence = err->text[0] ? err->text : tryst_status_str(status);
-    (void)refuse_err(err, status);
-    if (text && capacity)
-        snprintf(text, capacity, "%s", sentence);
-    LOG_INFO(log, "%s", sentence);
-}
-
 static void forked_child(void *arg)
 {
     tryst_ctx *ctx = arg;
@@ -221,16 +211,6 @@ close_config:
     return status;
 }
 
-/** Report params that were refused: in their own buffer where they have one. */
-static tryst_status open_refused(const tryst_open_params *params, const struct err *err)
-{
-    bool has_error = tryst_sized_is_set(params) &&
-                     TRYST_SIZED_HAS(params, tryst_open_params, error_capacity);
-    error_tell(err, err->status, NULL, has_error ? params->error : NULL,
-               has_error ? params->error_capacity : 0);
-    return err->status;
-}
-
 tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **ctx_p)
 {
     struct err err = ERR_INIT;
@@ -238,14 +218,13 @@ tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **ctx_p)
     if (!ctx_p)
         return refuse_null("open a context", "ctx_p");
     if (params_read(&own, sizeof own, params, "tryst_open_params", &err) != TRYST_OK)
-        return open_refused(params, &err);
+        return refuse_err(&err, TRYST_E_INVALID);
     tryst_ctx *ctx = mem_zalloc(sizeof *ctx);
     tryst_status status = ctx ? ctx_open(ctx, &own, &err)
                               : err_set(&err, TRYST_E_NOMEM, "no memory for the context");
     if (status != TRYST_OK) {
-        error_tell(&err, status, ctx ? &ctx->log : NULL, own.error, own.error_capacity);
         mem_free(ctx);
-        return status;
+        return refuse_err(&err, status);
     }
     *ctx_p = ctx;
     return TRYST_OK;

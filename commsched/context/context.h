@@ -18,8 +18,4 @@ struct wiring {
     struct devices devices;
 };
 
-/** Write why a call failed: for tryst_last_error, into `text` where there is one, and into the log. */
-void error_tell(const struct err *err, tryst_status status, const struct log *log,
-                char *text, size_t capacity);
-
 #endif

@@ -193,17 +193,6 @@ free_env:
     return status;
 }
 
-/** Report params that were refused: in their own buffer where they have one. */
-static tryst_status group_refused(const tryst_ctx *ctx, const tryst_group_params *params,
-                                  const struct err *err)
-{
-    bool has_error = tryst_sized_is_set(params) &&
-                     TRYST_SIZED_HAS(params, tryst_group_params, error_capacity);
-    error_tell(err, err->status, &ctx->log, has_error ? params->error : NULL,
-               has_error ? params->error_capacity : 0);
-    return err->status;
-}
-
 tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
                               tryst_group **group_p)
 {
@@ -215,7 +204,7 @@ tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
     if (status != TRYST_OK)
         return refuse_unusable("open a group", status);
     if (params_read(&own, sizeof own, params, "tryst_group_params", &err) != TRYST_OK)
-        return group_refused(ctx, params, &err);
+        return refuse_err(&err, TRYST_E_INVALID);
     if (ctx->group)
         return refuse(TRYST_E_INVALID,
                       "cannot open a group: the context has one; close that first");
@@ -233,7 +222,7 @@ tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
         *group_p = group;
         return status;
     }
-    error_tell(&err, status, &ctx->log, own.error, own.error_capacity);
+    (void)refuse_err(&err, status);
     if (ctx->group)
         tryst_group_close(group);
     else

@@ -87,22 +87,20 @@ tryst_status tryst_device_count(tryst_ctx *ctx, tryst_memory_kind memory,
 }
 
 tryst_status tryst_device_open(tryst_ctx *ctx, tryst_memory_kind memory, int32_t ordinal,
-                               tryst_device **device_p, char *error, size_t capacity)
+                               tryst_device **device_p)
 {
     tryst_status status = call_check(ctx, "open a device", device_p ? NULL : "device_p");
-    return status == TRYST_OK ? device_open(&ctx->wiring->host, memory, ordinal, device_p,
-                                            error, capacity)
+    return status == TRYST_OK ? device_open(&ctx->wiring->host, memory, ordinal, device_p)
                               : status;
 }
 
 tryst_status tryst_pool_open(tryst_ctx *ctx, const tryst_pool_params *params,
-                             tryst_pool **pool_p, char *error, size_t capacity)
+                             tryst_pool **pool_p)
 {
     tryst_status status = call_check(ctx, "open a pool",
                                      !params   ? "params"
                                      : !pool_p ? "pool_p"
                                                : NULL);
-    return status == TRYST_OK
-               ? memory_pool_open(ctx->wiring->memory, params, pool_p, error, capacity)
-               : status;
+    return status == TRYST_OK ? memory_pool_open(ctx->wiring->memory, params, pool_p)
+                              : status;
 }

@@ -354,10 +354,7 @@ static void check_fabrics(struct preflight *self)
 {
     char error[512] = "";
     tryst_ctx *ctx;
-    tryst_open_params params = {.struct_size = sizeof params,
-                                .config = self->given,
-                                .error = error,
-                                .error_capacity = sizeof error};
+    tryst_open_params params = {.struct_size = sizeof params, .config = self->given};
     tryst_status status = tryst_open(&params, &ctx);
     if (status != TRYST_OK) {
         FOUND(self, "%s", *error ? error : tryst_status_str(status));

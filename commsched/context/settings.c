@@ -46,45 +46,36 @@ const char *tryst_version_string(void)
 
 /* ---- configuration ------------------------------------------------------------------------ */
 
-static tryst_status error_copy(tryst_status status, const struct err *err, char *text,
-                               size_t capacity)
+static tryst_status result(tryst_status status, const struct err *err)
 {
-    if (status == TRYST_OK)
-        return status;
-    refuse_err(err, status);
-    if (text && capacity)
-        snprintf(text, capacity, "%s", tryst_last_error());
-    return status;
+    return status == TRYST_OK ? status : refuse_err(err, status);
 }
 
-tryst_status tryst_config_open(tryst_config **config_p, char *error,
-                               size_t error_capacity)
+tryst_status tryst_config_open(tryst_config **config_p)
 {
     struct err err = ERR_INIT;
     if (!config_p)
         return refuse_null("read the configuration", "config_p");
     tryst_config *config = mem_zalloc(sizeof *config);
     if (!config)
-        return error_copy(TRYST_E_NOMEM, &err, error, error_capacity);
+        return refuse_nomem("read the configuration");
     tryst_status status = config_open(NULL, &err, &config->config);
     if (status != TRYST_OK) {
         mem_free(config);
-        return error_copy(status, &err, error, error_capacity);
+        return refuse_err(&err, status);
     }
     *config_p = config;
     return TRYST_OK;
 }
 
-tryst_status tryst_config_set(tryst_config *config, const char *name, const char *value,
-                              char *error, size_t error_capacity)
+tryst_status tryst_config_set(tryst_config *config, const char *name, const char *value)
 {
     struct err err = ERR_INIT;
     if (!config || !name || !value)
         return refuse_null("set a setting", !config ? "config"
                                             : !name ? "name"
                                                     : "value");
-    return error_copy(config_set(config->config, name, value, &err), &err, error,
-                      error_capacity);
+    return result(config_set(config->config, name, value, &err), &err);
 }
 
 void tryst_config_close(tryst_config *config)
@@ -95,8 +86,7 @@ void tryst_config_close(tryst_config *config)
     mem_free(config);
 }
 
-tryst_status tryst_launch_find(const tryst_config *config, tryst_launch *launch_p,
-                               char *error, size_t error_capacity)
+tryst_status tryst_launch_find(const tryst_config *config, tryst_launch *launch_p)
 {
     struct err err = ERR_INIT;
     struct launch launch;
@@ -110,7 +100,7 @@ tryst_status tryst_launch_find(const tryst_config *config, tryst_launch *launch_
         status = launch_detect(config ? config->config : own, getenv, &err, &launch);
     config_close(own);
     if (status != TRYST_OK)
-        return error_copy(status, &err, error, error_capacity);
+        return refuse_err(&err, status);
     _Static_assert(sizeof launch_p->why == sizeof launch.why, "one text");
     tryst_launch found = {.launcher = launcher_name(launch.launcher),
                           .rank = launch.rank,
@@ -126,10 +116,17 @@ tryst_status tryst_config_get(const tryst_config *config, const char *name,
                               tryst_config_item *item_p)
 {
     tryst_config_item item;
-    if (!config || !name || !item_p || !tryst_sized_is_set(item_p))
-        return TRYST_E_INVALID;
+    if (!config || !name || !item_p)
+        return refuse_null("read a setting", !config ? "config"
+                                             : !name ? "name"
+                                                     : "item_p");
+    if (!tryst_sized_is_set(item_p))
+        return refuse_unsized("read a setting", "item_p");
     if (!config_find(config->config, name, &item))
-        return TRYST_E_CONFIG;
+        return refuse(TRYST_E_CONFIG,
+                      "cannot read a setting: there is none named %.60s; "
+                      "tryst-info -c lists all",
+                      name);
     (void)tryst_sized_write(item_p, &item, sizeof item);
     return TRYST_OK;
 }

@@ -56,11 +56,9 @@ TRYST_API tryst_status tryst_device_count(tryst_ctx *ctx, tryst_memory_kind memo
 
 /** Open a handle of one device. It may outlive the context.
  *  Owns:    the caller owns `*device_p` and closes it.
- *  Returns: as tryst_device_count; TRYST_E_INVALID where there is no such ordinal; TRYST_E_NOMEM.
- *           `error` (may be NULL) receives a sentence. */
+ *  Returns: as tryst_device_count; TRYST_E_INVALID where there is no such ordinal; TRYST_E_NOMEM. */
 TRYST_API tryst_status tryst_device_open(tryst_ctx *ctx, tryst_memory_kind memory,
-                                         int32_t ordinal, tryst_device **device_p,
-                                         char *error, size_t capacity);
+                                         int32_t ordinal, tryst_device **device_p);
 /** NULL is allowed. What was opened with it is closed before. */
 TRYST_API void tryst_device_close(tryst_device *device);
 

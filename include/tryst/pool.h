@@ -61,21 +61,20 @@ typedef struct tryst_pool_counts {
 } tryst_pool_counts;
 
 /** Open a pool; it has no region yet. Close it before its context and its device.
- *  Returns: TRYST_OK, TRYST_E_INVALID (`error`, which may be NULL, says what), TRYST_E_NOMEM */
+ *  Returns: TRYST_OK, TRYST_E_INVALID , TRYST_E_NOMEM */
 TRYST_API tryst_status tryst_pool_open(tryst_ctx *ctx, const tryst_pool_params *params,
-                                       tryst_pool **pool_p, char *error, size_t capacity);
+                                       tryst_pool **pool_p);
 /** Gives all its memory back; returns how many pieces were still out (a mistake). NULL is allowed. */
 TRYST_API uint64_t tryst_pool_close(tryst_pool *pool);
 
-/** `bytes`, aligned to 256, that nothing uses. `error` (may be NULL) says what was asked for, where, and
+/** `bytes`, aligned to 256, that nothing uses. tryst_last_error says what was asked for, where, and
  *  what would fit.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (0 bytes), TRYST_E_SYSTEM (the device's failure) */
-TRYST_API tryst_status tryst_pool_alloc(tryst_pool *pool, size_t bytes, void **data_p,
-                                        char *error, size_t capacity);
+TRYST_API tryst_status tryst_pool_alloc(tryst_pool *pool, size_t bytes, void **data_p);
 /** The same for use in `stream` alone, or by what comes after it. Statuses as
  *  tryst_pool_alloc. */
 TRYST_API tryst_status tryst_pool_alloc_on(tryst_pool *pool, void *stream, size_t bytes,
-                                           void **data_p, char *error, size_t capacity);
+                                           void **data_p);
 
 /** Give back what nothing uses any more.
  *  Returns: TRYST_OK, TRYST_E_INVALID (no piece of this pool, or not out) */

@@ -29,7 +29,7 @@
  *  Objects are plain memory: no thread, no descriptor. One thread at a time may use a topology and its
  *  plans; different topologies are independent. Nothing here waits for anyone.
  *
- *  On failure `error` (optional: NULL, or capacity 0) holds a sentence.
+ *  Why a call failed: tryst_last_error.
  */
 #ifndef TRYST_TOPO_H
 #define TRYST_TOPO_H
@@ -44,9 +44,6 @@ typedef struct tryst_topo tryst_topo;
 /** Trees, shares and their proof, for one operation on one topology. */
 typedef struct tryst_plan tryst_plan;
 
-/** A buffer of this size takes every error text of this header. */
-#define TRYST_TOPO_TEXT_MAX 512
-
 /* ----------------------------------------------------------------------------------- *
  *  Topology
  * ----------------------------------------------------------------------------------- */
@@ -57,8 +54,7 @@ typedef struct tryst_plan tryst_plan;
  *  Blocks:  for reads of /sys and calls of drivers.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_SYSTEM, TRYST_E_UNSUPPORTED
  */
-TRYST_API tryst_status tryst_topo_detect(tryst_topo **topo_p, char *error,
-                                         size_t error_capacity);
+TRYST_API tryst_status tryst_topo_detect(tryst_topo **topo_p);
 
 /** A topology from the file at `path`; "-" is standard input. What kind of file it is, its text tells.
  *  Where there is no such file and the path has a colon and no slash, it is itself the text of a synthetic
@@ -68,17 +64,15 @@ TRYST_API tryst_status tryst_topo_detect(tryst_topo **topo_p, char *error,
  *  Blocks:  for the reads.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
  *           TRYST_E_IO           the file could not be read
- *           TRYST_E_INVALID      it is malformed; `error` is "file:line:column: reason"
+ *           TRYST_E_INVALID      it is malformed; tryst_last_error is "file:line:column: reason"
  *           TRYST_E_UNSUPPORTED  a kind that this build cannot read
  */
-TRYST_API tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p, char *error,
-                                       size_t error_capacity);
+TRYST_API tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p);
 
 /** The same from `bytes` bytes at `text`, which need no terminator; `name` stands for the file in
  *  error texts. Same errors, without TRYST_E_IO. */
 TRYST_API tryst_status tryst_topo_parse(const char *text, size_t bytes, const char *name,
-                                        tryst_topo **topo_p, char *error,
-                                        size_t error_capacity);
+                                        tryst_topo **topo_p);
 
 /** NULL is allowed. The plans of a topology are closed before it. */
 TRYST_API void tryst_topo_close(tryst_topo *topo);
@@ -92,8 +86,7 @@ TRYST_API void tryst_topo_close(tryst_topo *topo);
  *           TRYST_E_UNSUPPORTED  no such format, or this build cannot write it
  */
 TRYST_API tryst_status tryst_topo_write(const tryst_topo *topo, const char *format,
-                                        const tryst_plan *plan, char **text_p,
-                                        char *error, size_t error_capacity);
+                                        const tryst_plan *plan, char **text_p);
 
 /** Free a text of this header. NULL is allowed. */
 TRYST_API void tryst_text_free(char *text);
@@ -159,13 +152,12 @@ typedef struct tryst_plan_params {
  *  Blocks:  for the computation: milliseconds for tens of ranks, up to a minute for a thousand.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
  *           TRYST_E_INVALID  a rank, root or operation that there is not; ranks that are not
- *                            strongly connected (`error` names the cut); a bandwidth that is
- *                            unknown on a route (`error` names the link)
+ *                            strongly connected (tryst_last_error names the cut); a bandwidth that is
+ *                            unknown on a route (tryst_last_error names the link)
  */
 TRYST_API tryst_status tryst_plan_open(const tryst_topo *topo,
                                        const tryst_plan_params *params,
-                                       tryst_plan **plan_p, char *error,
-                                       size_t error_capacity);
+                                       tryst_plan **plan_p);
 
 /** NULL is allowed. */
 TRYST_API void tryst_plan_close(tryst_plan *plan);
@@ -190,24 +182,21 @@ TRYST_API tryst_status tryst_plan_info_get(const tryst_plan *plan,
 
 /** The plan as JSON, in Gbit and seconds per Gbit (`tryst-topo plan --help` shows one). The text is
  *  the caller's, for tryst_text_free. TRYST_OK, TRYST_E_NOMEM. */
-TRYST_API tryst_status tryst_plan_json(const tryst_plan *plan, char **text_p, char *error,
-                                       size_t error_capacity);
+TRYST_API tryst_status tryst_plan_json(const tryst_plan *plan, char **text_p);
 
 /** The plan for people: times, trees and the busiest links. Otherwise as tryst_plan_json. */
-TRYST_API tryst_status tryst_plan_text(const tryst_plan *plan, char **text_p, char *error,
-                                       size_t error_capacity);
+TRYST_API tryst_status tryst_plan_text(const tryst_plan *plan, char **text_p);
 
 /** Check a plan's JSON against a topology: each tree spans, shares sum to 1, and loads, times, ring,
  *  gap and the bound that the prices prove come out as written; predicted times too, where there are any, and the
  *  last step of "simplified". Uses no solver.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
- *           TRYST_E_INVALID  something is not as written, or not even a plan: `error` says
+ *           TRYST_E_INVALID  something is not as written, or not even a plan: tryst_last_error says
  *                            what, with `name` in front
  */
 TRYST_API tryst_status tryst_plan_verify(const tryst_topo *topo, const char *json,
-                                         size_t bytes, const char *name, char *error,
-                                         size_t error_capacity);
+                                         size_t bytes, const char *name);
 
 /* ----------------------------------------------------------------------------------- *
  *  One route
@@ -231,14 +220,12 @@ typedef struct tryst_route_info {
  *           TRYST_E_UNREACHABLE  there is no route
  */
 TRYST_API tryst_status tryst_topo_route(const tryst_topo *topo, int from, int to,
-                                        tryst_route_info *info_p, char *error,
-                                        size_t error_capacity);
+                                        tryst_route_info *info_p);
 
 /** The same for people, with each link of the route and its share, and how long `bytes` take. The
  *  text is the caller's, for tryst_text_free. Same errors. */
 TRYST_API tryst_status tryst_topo_explain(const tryst_topo *topo, int from, int to,
-                                          uint64_t bytes, char **text_p, char *error,
-                                          size_t error_capacity);
+                                          uint64_t bytes, char **text_p);
 
 /* ----------------------------------------------------------------------------------- *
  *  Ranks on devices
@@ -280,8 +267,7 @@ typedef struct tryst_place_params {
  */
 TRYST_API tryst_status tryst_topo_place(const tryst_topo *topo,
                                         const tryst_place_params *params,
-                                        int32_t *devices, char **text_p, char *error,
-                                        size_t error_capacity);
+                                        int32_t *devices, char **text_p);
 
 /* ----------------------------------------------------------------------------------- *
  *  Probes
@@ -304,8 +290,7 @@ typedef struct tryst_probe_flow {
  */
 TRYST_API tryst_status tryst_probe_schedule(int ranks_count, const int32_t *hosts,
                                             tryst_probe_flow **flows_p,
-                                            int *flows_count_p, char *error,
-                                            size_t error_capacity);
+                                            int *flows_count_p);
 
 /** NULL is allowed. */
 TRYST_API void tryst_probe_flows_free(tryst_probe_flow *flows);
@@ -326,13 +311,12 @@ typedef struct tryst_probe_info {
  *  `latency_ns` (NULL: none) is half a round trip by [from × ranks + to]; below 0: unknown.
  *  Owns:    the caller owns `*topo_p`; nothing given is kept.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
- *           TRYST_E_INVALID  a pair that was not measured, a rate that is none (`error` names it)
+ *           TRYST_E_INVALID  a pair that was not measured, a rate that is none (tryst_last_error names it)
  */
 TRYST_API tryst_status tryst_topo_fit(int ranks_count, const char *const *names,
                                       const tryst_probe_flow *flows, int flows_count,
                                       const double *latency_ns, tryst_probe_info *info_p,
-                                      tryst_topo **topo_p, char *error,
-                                      size_t error_capacity);
+                                      tryst_topo **topo_p);
 
 TRYST_END_DECLS
 

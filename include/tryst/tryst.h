@@ -117,21 +117,6 @@ TRYST_API int tryst_status_visit(int (*fn)(void *arg, tryst_status status,
                                            const char *name, const char *text),
                                  void *arg);
 
-/** Why the newest call of this thread that returned an error refused: argument, value and what is allowed.
- *  Operations have their own text (tryst_op_error), and so have steps and engines. A call that succeeds
- *  changes nothing.
- *
- *  Owns:    the text is this thread's until its next call that fails. Never NULL; "" before that.
- *  Thread:  any. Never blocks. */
-TRYST_API const char *tryst_last_error(void);
-
-/** Write the text of tryst_last_error and return `status`. For libraries that refuse calls in front of
- *  Tryst's; libtryst_pipeline is one. `format` is printf's; 65,535 bytes are kept.
- *
- *  Thread:  any. Never blocks. */
-TRYST_API tryst_status tryst_last_error_set(tryst_status status, const char *format, ...)
-    TRYST_PRINTF(2, 3);
-
 /** Bytes of one element; 0 for an invalid dtype. */
 TRYST_API size_t tryst_dtype_bytes(tryst_dtype dtype);
 /** Name of a dtype ("f32"); "invalid" for any other value. Static. Any thread. */
@@ -148,22 +133,20 @@ TRYST_API const char *tryst_dtype_name(tryst_dtype dtype);
 /** Read the environment into a new configuration.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
- *           TRYST_E_CONFIG  a variable holds a bad value; `error` (if capacity > 0) names
+ *           TRYST_E_CONFIG  a variable holds a bad value; tryst_last_error names
  *                           the variable, the value and what is allowed
  */
-TRYST_API tryst_status tryst_config_open(tryst_config **config_p, char *error,
-                                         size_t error_capacity);
+TRYST_API tryst_status tryst_config_open(tryst_config **config_p);
 
 /** Set one value by name ("window_bytes", "8M"). `name` and `value` are copied.
  *
  *  Thread:  one at a time for a configuration. Never blocks.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a NULL), or
- *           TRYST_E_CONFIG  no such setting, or a bad value; nothing changes, and `error` says
+ *           TRYST_E_CONFIG  no such setting, or a bad value; nothing changes, and tryst_last_error says
  *                           what is allowed
  */
 TRYST_API tryst_status tryst_config_set(tryst_config *config, const char *name,
-                                        const char *value, char *error,
-                                        size_t error_capacity);
+                                        const char *value);
 
 /** Close a configuration. Contexts that were opened with it have their own copy. NULL is
  *  allowed. */
@@ -234,12 +217,11 @@ typedef struct tryst_launch {
 /** What tryst_group_open would take rank and size from. `config` NULL: the environment.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
- *           TRYST_E_CONFIG     half set, or contradicting; `error` says what is missing and how
+ *           TRYST_E_CONFIG     half set, or contradicting; tryst_last_error says what is missing and how
  *                              to set it
  */
 TRYST_API tryst_status tryst_launch_find(const tryst_config *config,
-                                         tryst_launch *launch_p, char *error,
-                                         size_t error_capacity);
+                                         tryst_launch *launch_p);
 
 /* ------------------------------------------------------------------------------------------- *
  *  Context
@@ -256,9 +238,6 @@ typedef struct tryst_open_params {
      *  one that is open for appending (a log that was rotated). Else no line is written. */
     tryst_log_fn log_fn;
     void *log_arg;
-    /** Receives a sentence on failure. NULL: it is logged. */
-    char *error;
-    size_t error_capacity;
 } tryst_open_params;
 
 /** Open a context. Touches no network but its own listening sockets.
@@ -306,9 +285,6 @@ typedef struct tryst_group_params {
     const char *device_prefix;
     /** Give up after this long. 0: TRYST_BOOTSTRAP_TIMEOUT. */
     uint64_t timeout_ns;
-    /** Receives a sentence on failure. NULL: it is logged. */
-    char *error;
-    size_t error_capacity;
 } tryst_group_params;
 
 /** Bring the ranks together: the group of all ranks of the job. One at a time for a
@@ -317,13 +293,13 @@ typedef struct tryst_group_params {
  *  With TRYST_SIZE=1, or no launcher, the group is this rank alone and nothing is contacted.
  *  Blocks:  until all ranks have come, or the deadline; not from a callback.
  *  Returns: TRYST_OK
- *           TRYST_E_BOOTSTRAP  `error` names the ranks that did not arrive
+ *           TRYST_E_BOOTSTRAP  tryst_last_error names the ranks that did not arrive
  *           TRYST_E_TOKEN      no token, or a peer did not prove it
  *           TRYST_E_GROUP      two ranks with one device prefix, a prefix that no key can
  *                              name, sizes that differ
- *           TRYST_E_HANDSHAKE  versions or settings differ; `error` names variable,
+ *           TRYST_E_HANDSHAKE  versions or settings differ; tryst_last_error names variable,
  *                              values, ranks
- *           TRYST_E_CONFIG     half-set environment; `error` names what is missing
+ *           TRYST_E_CONFIG     half-set environment; tryst_last_error names what is missing
  *           TRYST_E_SYSTEM, TRYST_E_NOMEM, TRYST_E_MODULE, TRYST_E_FORKED
  *           TRYST_E_INVALID    the context has a group
  */

@@ -105,4 +105,23 @@ typedef struct tryst_error {
     const char *text; /**< one sentence: what, where, why, what to do */
 } tryst_error;
 
+TRYST_BEGIN_DECLS
+
+/** Why the newest call of this thread that returned an error refused: argument, value and what is allowed.
+ *  Operations have their own text (tryst_op_error), and so have steps and engines. A call that succeeds
+ *  changes nothing.
+ *
+ *  Owns:    the text is this thread's until its next call that fails. Never NULL; "" before that.
+ *  Thread:  any. Never blocks. */
+TRYST_API const char *tryst_last_error(void);
+
+/** Write the text of tryst_last_error and return `status`. For libraries that refuse calls in front of
+ *  Tryst's; libtryst_pipeline is one. `format` is printf's; 65,535 bytes are kept.
+ *
+ *  Thread:  any. Never blocks. */
+TRYST_API tryst_status tryst_last_error_set(tryst_status status, const char *format, ...)
+    TRYST_PRINTF(2, 3);
+
+TRYST_END_DECLS
+
 #endif

@@ -131,13 +131,11 @@ static tryst_status open_events(tryst_engine *engine)
 static tryst_status open_handle(tryst_engine *engine)
 {
     engine_device *self = &engine->device;
-    char error[256] = "";
     tryst_status status =
-        tryst_device_open(engine->params.ctx, self->memory, self->ordinal, &self->handle,
-                          error, sizeof error);
+        tryst_device_open(engine->params.ctx, self->memory, self->ordinal, &self->handle);
     if (status != TRYST_OK) {
         return engine_fail(engine, status, "device %d cannot be used: %s",
-                           (int)self->ordinal, *error ? error : tryst_status_str(status));
+                           (int)self->ordinal, tryst_last_error());
     }
     engine->pool.handle = self->handle;
     status = tryst_stream_open(self->handle, 1, &self->gate);

@@ -20,7 +20,7 @@ static tryst_status device_open(replay_memory *self)
 {
     void *loss = NULL;
     tryst_status status =
-        tryst_device_open(self->ctx, self->kind, self->ordinal, &self->handle, NULL, 0);
+        tryst_device_open(self->ctx, self->kind, self->ordinal, &self->handle);
     if (status == TRYST_OK) {
         status = tryst_stream_open(self->handle, 0, &self->stream);
     }

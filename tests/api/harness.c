@@ -137,9 +137,8 @@ static void lab_enter(int rank)
 
 static void config_put(tryst_config *config, const char *name, const char *value)
 {
-    char error[256] = "";
-    if (tryst_config_set(config, name, value, error, sizeof error) != TRYST_OK)
-        harness_fail(__FILE__, __LINE__, "%s", error);
+    if (tryst_config_set(config, name, value) != TRYST_OK)
+        harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
 }
 
 static void config_put_number(tryst_config *config, const char *name, int value)
@@ -170,9 +169,9 @@ static int listen_port(int fd)
 tryst_config *harness_config(const struct harness_rank *rank)
 {
     tryst_config *config;
-    char error[256] = "", address[32];
-    if (tryst_config_open(&config, error, sizeof error) != TRYST_OK)
-        harness_fail(__FILE__, __LINE__, "%s", error);
+    char address[32];
+    if (tryst_config_open(&config) != TRYST_OK)
+        harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
     config_put_mode(config);
     config_put_number(config, "rank", rank->rank);
     config_put_number(config, "size", rank->size);
@@ -196,20 +195,15 @@ tryst_config *harness_config(const struct harness_rank *rank)
 
 void harness_open(struct harness_rank *rank)
 {
-    char error[1024] = "";
     tryst_config *config = harness_config(rank);
-    tryst_open_params params = {.struct_size = sizeof params,
-                                .config = config,
-                                .log_fn = rank->params->log_fn,
-                                .error = error,
-                                .error_capacity = sizeof error};
+    tryst_open_params params = {
+        .struct_size = sizeof params, .config = config, .log_fn = rank->params->log_fn};
     if (tryst_open(&params, &rank->ctx) != TRYST_OK)
-        harness_fail(__FILE__, __LINE__, "tryst_open: %s", error);
+        harness_fail(__FILE__, __LINE__, "tryst_open: %s", tryst_last_error());
     tryst_config_close(config);
-    tryst_group_params group = {
-        .struct_size = sizeof group, .error = error, .error_capacity = sizeof error};
+    tryst_group_params group = {.struct_size = sizeof group};
     if (tryst_group_open(rank->ctx, &group, &rank->group) != TRYST_OK)
-        harness_fail(__FILE__, __LINE__, "tryst_group_open: %s", error);
+        harness_fail(__FILE__, __LINE__, "tryst_group_open: %s", tryst_last_error());
     atomic_store(&contexts[rank->rank], rank->ctx);
 }
 

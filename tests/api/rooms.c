@@ -8,10 +8,8 @@
 
 static void device_open(struct gpu *gpu, int i)
 {
-    char error[256] = "";
-    if (tryst_device_open(gpu->ctx, TRYST_MEMORY_CUDA, i, &gpu->devices[i], error,
-                          sizeof error) != TRYST_OK)
-        harness_fail(__FILE__, __LINE__, "%s", error);
+    if (tryst_device_open(gpu->ctx, TRYST_MEMORY_CUDA, i, &gpu->devices[i]) != TRYST_OK)
+        harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
     CHECK_STATUS(tryst_stream_open(gpu->devices[i], 0, &gpu->streams[i]), TRYST_OK);
     CHECK_STATUS(tryst_event_open(gpu->devices[i], &gpu->events[i]), TRYST_OK);
 }
@@ -28,9 +26,8 @@ static tryst_pool *pool_open(tryst_ctx *ctx, const tryst_device *device)
     tryst_pool_params params = {
         .struct_size = sizeof params, .kind = TRYST_POOL_DEVICE, .device = device};
     tryst_pool *pool;
-    char error[256] = "";
-    if (tryst_pool_open(ctx, &params, &pool, error, sizeof error) != TRYST_OK)
-        harness_fail(__FILE__, __LINE__, "%s", error);
+    if (tryst_pool_open(ctx, &params, &pool) != TRYST_OK)
+        harness_fail(__FILE__, __LINE__, "%s", tryst_last_error());
     return pool;
 }
 
@@ -89,8 +86,7 @@ struct room room_open(struct gpu *gpu, int device, enum room_how how, size_t byt
                      TRYST_OK);
     } else {
         room.pool = how == ROOM_POOL ? gpu->pools[device] : gpu->strange_pools[device];
-        CHECK_STATUS(tryst_pool_alloc(room.pool, bytes + 1, &room.data, NULL, 0),
-                     TRYST_OK);
+        CHECK_STATUS(tryst_pool_alloc(room.pool, bytes + 1, &room.data), TRYST_OK);
     }
     CHECK(room.data);
     return room;

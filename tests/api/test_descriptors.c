@@ -120,21 +120,16 @@ static void no_log(void *arg, tryst_log_level level, const char *line)
 static void trial_main(struct harness_rank *rank)
 {
     struct trial *trial = rank->arg;
-    char error[1024] = "";
     tryst_config *config = harness_config(rank);
     if (rank->rank == 1 || trial->both)
         limit_set(trial->left);
-    tryst_open_params open = {.struct_size = sizeof open,
-                              .config = config,
-                              .log_fn = no_log,
-                              .error = error,
-                              .error_capacity = sizeof error};
-    tryst_group_params group = {
-        .struct_size = sizeof group, .error = error, .error_capacity = sizeof error};
+    tryst_open_params open = {
+        .struct_size = sizeof open, .config = config, .log_fn = no_log};
+    tryst_group_params group = {.struct_size = sizeof group};
     if (tryst_open(&open, &rank->ctx) != TRYST_OK) {
-        refused(rank, "tryst_open", error);
+        refused(rank, "tryst_open", tryst_last_error());
     } else if (tryst_group_open(rank->ctx, &group, &rank->group) != TRYST_OK) {
-        refused(rank, "tryst_group_open", error);
+        refused(rank, "tryst_group_open", tryst_last_error());
         tryst_close(rank->ctx);
     } else {
         atomic_fetch_add(&trial->succeeded, exchange(rank, harness_step(rank, 1)));

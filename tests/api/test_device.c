@@ -38,8 +38,7 @@ static void test_host(void **state)
         TRYST_OK);
     assert_int_equal(count, 1);
     assert_true(*text != '\0');
-    assert_int_equal(tryst_device_open(*state, TRYST_MEMORY_HOST, 0, &device, NULL, 0),
-                     TRYST_OK);
+    assert_int_equal(tryst_device_open(*state, TRYST_MEMORY_HOST, 0, &device), TRYST_OK);
     assert_int_equal(tryst_device_describe(device, &info), TRYST_OK);
     assert_int_equal(info.memory, TRYST_MEMORY_HOST);
     assert_int_equal(info.struct_size, sizeof info);
@@ -64,11 +63,10 @@ static void test_refused(void **state)
     tryst_device *device = NULL;
     char error[160] = "";
     int32_t count = 7;
-    assert_int_equal(
-        tryst_device_open(*state, TRYST_MEMORY_HOST, 1, &device, error, sizeof error),
-        TRYST_E_INVALID);
+    assert_int_equal(tryst_device_open(*state, TRYST_MEMORY_HOST, 1, &device),
+                     TRYST_E_INVALID);
     assert_non_null(strstr(error, "cannot open device 1"));
-    assert_int_equal(tryst_device_open(*state, TRYST_MEMORY_HOST, -1, &device, NULL, 0),
+    assert_int_equal(tryst_device_open(*state, TRYST_MEMORY_HOST, -1, &device),
                      TRYST_E_INVALID);
     assert_int_equal(
         tryst_device_count(*state, (tryst_memory_kind)99, &count, error, sizeof error),
@@ -76,7 +74,7 @@ static void test_refused(void **state)
     assert_non_null(strstr(error, "99"));
     assert_int_equal(tryst_device_count(NULL, TRYST_MEMORY_HOST, &count, NULL, 0),
                      TRYST_E_INVALID);
-    assert_int_equal(tryst_device_open(*state, TRYST_MEMORY_HOST, 0, NULL, NULL, 0),
+    assert_int_equal(tryst_device_open(*state, TRYST_MEMORY_HOST, 0, NULL),
                      TRYST_E_INVALID);
     assert_null(device);
     tryst_device_close(NULL);
@@ -89,8 +87,7 @@ static void test_outlives_context(void **state)
     void *pinned = NULL;
     (void)state;
     assert_int_equal(tryst_open(NULL, &ctx), TRYST_OK);
-    assert_int_equal(tryst_device_open(ctx, TRYST_MEMORY_HOST, 0, &device, NULL, 0),
-                     TRYST_OK);
+    assert_int_equal(tryst_device_open(ctx, TRYST_MEMORY_HOST, 0, &device), TRYST_OK);
     tryst_close(ctx);
     assert_int_equal(tryst_pinned_alloc(device, 1, &pinned), TRYST_OK);
     tryst_pinned_free(device, pinned, 1);

@@ -47,9 +47,8 @@ static void key_of(const char *edge, char *key)
 static void context_open(bool trace, tryst_ctx **ctx_p)
 {
     tryst_config *config;
-    assert_int_equal(tryst_config_open(&config, NULL, 0), TRYST_OK);
-    assert_int_equal(tryst_config_set(config, "trace", trace ? "1" : "0", NULL, 0),
-                     TRYST_OK);
+    assert_int_equal(tryst_config_open(&config), TRYST_OK);
+    assert_int_equal(tryst_config_set(config, "trace", trace ? "1" : "0"), TRYST_OK);
     tryst_open_params params = {.struct_size = sizeof params, .config = config};
     assert_int_equal(tryst_open(&params, ctx_p), TRYST_OK);
     tryst_config_close(config);
@@ -148,12 +147,12 @@ FORKED_CALL(c_no_trace, tryst_trace_write(r.plain, r.fd))
 FORKED_CALL(c_devices,
             tryst_device_count(r.ctx, TRYST_MEMORY_CUDA, &(int32_t){0}, NULL, 0))
 FORKED_CALL(c_device,
-            tryst_device_open(r.ctx, TRYST_MEMORY_CUDA, 0, HANDLE(tryst_device), NULL, 0))
+            tryst_device_open(r.ctx, TRYST_MEMORY_CUDA, 0, HANDLE(tryst_device)))
 FORKED_CALL(c_pool,
             tryst_pool_open(r.ctx,
                             &(tryst_pool_params){.struct_size = sizeof(tryst_pool_params),
                                                  .kind = TRYST_POOL_REGISTERED},
-                            HANDLE(tryst_pool), NULL, 0))
+                            HANDLE(tryst_pool)))
 
 static const struct {
     const char *name;
@@ -330,9 +329,9 @@ static void null_statuses(void)
     tryst_tensor tensor = tensor_of(out, BYTES);
     tryst_op *op;
     INVALID(tryst_open(NULL, NULL));
-    INVALID(tryst_config_open(NULL, NULL, 0));
-    INVALID(tryst_config_set(NULL, "trace", "1", NULL, 0));
-    INVALID(tryst_launch_find(NULL, NULL, NULL, 0));
+    INVALID(tryst_config_open(NULL));
+    INVALID(tryst_config_set(NULL, "trace", "1"));
+    INVALID(tryst_launch_find(NULL, NULL));
     INVALID(tryst_group_open(NULL, NULL, &r.group));
     INVALID(tryst_group_peer(NULL, 0,
                              &(tryst_peer_info){.struct_size = sizeof(tryst_peer_info)}));
@@ -361,12 +360,11 @@ static void null_statuses(void)
     INVALID(tryst_key_prepare(NULL, "k", &r.key));
     INVALID(tryst_trace_write(NULL, 1));
     INVALID(tryst_device_count(NULL, TRYST_MEMORY_CUDA, &(int32_t){0}, NULL, 0));
-    INVALID(
-        tryst_device_open(NULL, TRYST_MEMORY_CUDA, 0, (tryst_device *[1]){0}, NULL, 0));
+    INVALID(tryst_device_open(NULL, TRYST_MEMORY_CUDA, 0, (tryst_device *[1]){0}));
     INVALID(tryst_device_describe(
         NULL, &(tryst_device_info){.struct_size = sizeof(tryst_device_info)}));
-    INVALID(tryst_pool_open(NULL, NULL, (tryst_pool *[1]){0}, NULL, 0));
-    INVALID(tryst_pool_alloc(NULL, 1, (void *[1]){0}, NULL, 0));
+    INVALID(tryst_pool_open(NULL, NULL, (tryst_pool *[1]){0}));
+    INVALID(tryst_pool_alloc(NULL, 1, (void *[1]){0}));
     INVALID(tryst_pool_free(NULL, out));
     INVALID(tryst_pool_use(NULL, NULL, out));
     INVALID(tryst_pool_test(NULL, out));

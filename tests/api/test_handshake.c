@@ -87,38 +87,33 @@ static void log_line(void *arg, tryst_log_level level, const char *line)
 
 static void old_main(struct harness_rank *rank)
 {
-    char error[1024] = "";
     tryst_group *group = NULL;
     tryst_ctx *ctx = context_open(rank);
     tryst_group_params params = {.struct_size = sizeof params,
                                  .allgather = meeting_gather,
                                  .allgather_arg = rank,
                                  .rank = rank->rank,
-                                 .size = rank->size,
-                                 .error = error,
-                                 .error_capacity = sizeof error};
+                                 .size = rank->size};
     CHECK_STATUS(tryst_group_open(ctx, &params, &group), TRYST_E_HANDSHAKE);
-    says(error, "rank 2 speaks");
-    says(error, "speaks wire version");
-    CHECK_EQ(version_of(error, 2) + 1,
-             version_of(error, rank->rank == 2 ? 0 : rank->rank));
-    says(error, "install one version of tryst on all hosts");
+    says(tryst_last_error(), "rank 2 speaks");
+    says(tryst_last_error(), "speaks wire version");
+    CHECK_EQ(version_of(tryst_last_error(), 2) + 1,
+             version_of(tryst_last_error(), rank->rank == 2 ? 0 : rank->rank));
+    says(tryst_last_error(), "install one version of tryst on all hosts");
     tryst_close(ctx);
 }
 
 static void setting_main(struct harness_rank *rank)
 {
-    char error[1024] = "";
     tryst_group *group = NULL;
     if (rank->rank == 1)
         setenv("TRYST_WANTS_MAX", "77", 1);
     tryst_ctx *ctx = context_open(rank);
-    tryst_group_params params = {
-        .struct_size = sizeof params, .error = error, .error_capacity = sizeof error};
+    tryst_group_params params = {.struct_size = sizeof params};
     CHECK_STATUS(tryst_group_open(ctx, &params, &group), TRYST_E_HANDSHAKE);
-    says(error, "TRYST_WANTS_MAX must be equal on all ranks");
-    says(error, "256 on rank 0");
-    says(error, "77 on rank 1");
+    says(tryst_last_error(), "TRYST_WANTS_MAX must be equal on all ranks");
+    says(tryst_last_error(), "256 on rank 0");
+    says(tryst_last_error(), "77 on rank 1");
     tryst_close(ctx);
 }
 

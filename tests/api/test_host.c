@@ -459,26 +459,22 @@ static int other_port(const struct harness_rank *rank, int *listen_fd_p)
 /* A second job of the same two processes, in which the ranks are the other way round. */
 static void other_open(const struct harness_rank *rank, struct harness_rank *other)
 {
-    char text[16], address[32], error[1024] = "";
+    char text[16], address[32];
     int listen_fd = -1;
     snprintf(address, sizeof address, "127.0.0.1:%d", other_port(rank, &listen_fd));
     *other = *rank;
     other->rank = 1 - rank->rank;
     tryst_config *config = harness_config(rank);
     snprintf(text, sizeof text, "%d", other->rank);
-    CHECK_STATUS(tryst_config_set(config, "rank", text, NULL, 0), TRYST_OK);
-    CHECK_STATUS(tryst_config_set(config, "bootstrap", address, NULL, 0), TRYST_OK);
+    CHECK_STATUS(tryst_config_set(config, "rank", text), TRYST_OK);
+    CHECK_STATUS(tryst_config_set(config, "bootstrap", address), TRYST_OK);
     snprintf(text, sizeof text, "%d", other->rank == 0 ? listen_fd : -1);
-    CHECK_STATUS(tryst_config_set(config, "bootstrap_fd", text, NULL, 0), TRYST_OK);
-    tryst_open_params params = {.struct_size = sizeof params,
-                                .config = config,
-                                .error = error,
-                                .error_capacity = sizeof error};
-    tryst_group_params group = {
-        .struct_size = sizeof group, .error = error, .error_capacity = sizeof error};
+    CHECK_STATUS(tryst_config_set(config, "bootstrap_fd", text), TRYST_OK);
+    tryst_open_params params = {.struct_size = sizeof params, .config = config};
+    tryst_group_params group = {.struct_size = sizeof group};
     if (tryst_open(&params, &other->ctx) != TRYST_OK ||
         tryst_group_open(other->ctx, &group, &other->group) != TRYST_OK)
-        harness_fail(__FILE__, __LINE__, "the second job: %s", error);
+        harness_fail(__FILE__, __LINE__, "the second job: %s", tryst_last_error());
     tryst_config_close(config);
 }
 

@@ -30,13 +30,11 @@ static struct fixture {
 
 static int setup(void **state)
 {
-    char text[160];
     struct fixture *self = *state = &fixture;
     *self = (struct fixture){0};
     if (tryst_open(NULL, &self->ctx) != TRYST_OK)
         return -1;
-    return tryst_device_open(self->ctx, TRYST_MEMORY_CUDA, 1, &self->device, text,
-                             sizeof text) == TRYST_OK
+    return tryst_device_open(self->ctx, TRYST_MEMORY_CUDA, 1, &self->device) == TRYST_OK
                ? 0
                : -1;
 }
@@ -61,7 +59,6 @@ static void region_seen(void *arg, void *data, size_t bytes, bool made)
 
 static tryst_pool *pool_open(struct fixture *self, tryst_pool_kind kind, uint64_t limit)
 {
-    char error[200] = "";
     tryst_pool *pool = NULL;
     tryst_pool_params params = {.struct_size = sizeof params,
                                 .kind = kind,
@@ -71,8 +68,7 @@ static tryst_pool *pool_open(struct fixture *self, tryst_pool_kind kind, uint64_
                                 .limit_bytes = limit,
                                 .region_fn = region_seen,
                                 .region_arg = &self->seen};
-    assert_int_equal(tryst_pool_open(self->ctx, &params, &pool, error, sizeof error),
-                     TRYST_OK);
+    assert_int_equal(tryst_pool_open(self->ctx, &params, &pool), TRYST_OK);
     return pool;
 }
 
@@ -84,8 +80,8 @@ static void test_kinds(void **state)
         tryst_pool_counts counts = {.struct_size = sizeof counts};
         void *data, *more;
         self->seen = (struct seen){0};
-        assert_int_equal(tryst_pool_alloc(pool, 1000, &data, NULL, 0), TRYST_OK);
-        assert_int_equal(tryst_pool_alloc(pool, 3 * MIB, &more, NULL, 0), TRYST_OK);
+        assert_int_equal(tryst_pool_alloc(pool, 1000, &data), TRYST_OK);
+        assert_int_equal(tryst_pool_alloc(pool, 3 * MIB, &more), TRYST_OK);
         assert_int_equal((uintptr_t)data % 256, 0);
         if (kind == TRYST_POOL_DEVICE)
             fake_cuda_write(data, "of a device", 12);
@@ -116,8 +112,7 @@ static void test_streams(void **state)
     assert_int_equal(tryst_event_open(self->device, &event), TRYST_OK);
     static char bytes[2 * MIB];
     for (int round = 0; round < 20; round++) {
-        assert_int_equal(tryst_pool_alloc_on(pool, streams[0], 2 * MIB, &data, NULL, 0),
-                         TRYST_OK);
+        assert_int_equal(tryst_pool_alloc_on(pool, streams[0], 2 * MIB, &data), TRYST_OK);
         for (int i = 0; i < 4; i++)
             assert_int_equal(
                 tryst_copy_async(self->device, streams[0], data, bytes, sizeof bytes),
@@ -125,7 +120,7 @@ static void test_streams(void **state)
         assert_int_equal(tryst_event_record(self->device, streams[0], event), TRYST_OK);
         assert_int_equal(tryst_pool_free_after(pool, streams[0], data), TRYST_OK);
         /* Given to another stream only when the copies are done. */
-        while (tryst_pool_alloc_on(pool, streams[1], MIB, &other, NULL, 0) != TRYST_OK)
+        while (tryst_pool_alloc_on(pool, streams[1], MIB, &other) != TRYST_OK)
             sched_yield();
         assert_int_equal(tryst_event_test(self->device, event), TRYST_OK);
         assert_int_equal(tryst_pool_free(pool, other), TRYST_OK);
@@ -151,7 +146,7 @@ static void test_read_now(void **state)
     assert_int_equal(
         tryst_mem_alloc(self->ctx, MIB, TRYST_MEMORY_CUDA, 1, &device_data, &mem),
         TRYST_OK);
-    assert_int_equal(tryst_pool_alloc(pool, MIB, &data, NULL, 0), TRYST_OK);
+    assert_int_equal(tryst_pool_alloc(pool, MIB, &data), TRYST_OK);
     assert_int_equal(tryst_pool_test(pool, data), TRYST_OK);
     for (int round = 0; round < 20; round++) {
         memset(bytes, round + 1, MIB);
@@ -178,7 +173,7 @@ static void test_read_now(void **state)
     tryst_mem_release(mem);
     assert_int_equal(tryst_pool_close(pool), 0);
     pool = pool_open(self, TRYST_POOL_REGISTERED, 0); /* no device, no streams */
-    assert_int_equal(tryst_pool_alloc(pool, 100, &data, NULL, 0), TRYST_OK);
+    assert_int_equal(tryst_pool_alloc(pool, 100, &data), TRYST_OK);
     assert_int_equal(tryst_pool_use(pool, NULL, data), TRYST_E_INVALID);
     assert_int_equal(tryst_pool_test(pool, data), TRYST_OK);
     assert_int_equal(tryst_pool_free(pool, data), TRYST_OK);
@@ -191,30 +186,28 @@ static void test_out_of_memory(void **state)
 {
     struct fixture *self = *state;
     tryst_pool *pool = pool_open(self, TRYST_POOL_DEVICE, 8 * MIB);
-    char error[300] = "";
     void *data, *more = NULL;
-    assert_int_equal(tryst_pool_alloc(pool, 3 * MIB, &data, NULL, 0), TRYST_OK);
-    assert_int_equal(tryst_pool_alloc(pool, 6 * MIB, &more, error, sizeof error),
-                     TRYST_E_NOMEM);
+    assert_int_equal(tryst_pool_alloc(pool, 3 * MIB, &data), TRYST_OK);
+    assert_int_equal(tryst_pool_alloc(pool, 6 * MIB, &more), TRYST_E_NOMEM);
     assert_null(more);
     assert_string_equal(
-        error, "activations: no 6291456 bytes of memory of cuda device 1: 3145728 are in "
-               "use, of 3145728 that the pool has (a limit of 8388608); at most 5242880 "
-               "would fit: raise the limit, or use less at a time");
+        tryst_last_error(),
+        "activations: no 6291456 bytes of memory of cuda device 1: 3145728 are in "
+        "use, of 3145728 that the pool has (a limit of 8388608); at most 5242880 "
+        "would fit: raise the limit, or use less at a time");
     assert_int_equal(tryst_pool_free(pool, data), TRYST_OK);
     assert_int_equal(tryst_pool_close(pool), 0);
     /* The device itself has no more. */
     pool = pool_open(self, TRYST_POOL_DEVICE, 0);
-    assert_int_equal(tryst_pool_alloc(pool, (size_t)1 << 40, &more, error, sizeof error),
-                     TRYST_E_NOMEM);
-    assert_non_null(strstr(error, "CUDA driver, mem_alloc: CUDA_ERROR_OUT_OF_MEMORY"));
+    assert_int_equal(tryst_pool_alloc(pool, (size_t)1 << 40, &more), TRYST_E_NOMEM);
+    assert_non_null(
+        strstr(tryst_last_error(), "CUDA driver, mem_alloc: CUDA_ERROR_OUT_OF_MEMORY"));
     assert_int_equal(tryst_pool_close(pool), 0);
     /* It fails for another reason. */
     pool = pool_open(self, TRYST_POOL_DEVICE, 0);
     fake_cuda_fail("cuMemAlloc", 1, 719);
-    assert_int_equal(tryst_pool_alloc(pool, 100, &more, error, sizeof error),
-                     TRYST_E_SYSTEM);
-    assert_non_null(strstr(error, "(719)"));
+    assert_int_equal(tryst_pool_alloc(pool, 100, &more), TRYST_E_SYSTEM);
+    assert_non_null(strstr(tryst_last_error(), "(719)"));
     assert_non_null(strstr(tryst_device_error(self->device), "(719)"));
     fake_cuda_fail(NULL, 0, 0);
     assert_int_equal(tryst_pool_close(pool), 0);
@@ -224,19 +217,15 @@ static void test_refused(void **state)
 {
     struct fixture *self = *state;
     tryst_pool *pool = NULL;
-    char error[200] = "";
     tryst_pool_params params = {.struct_size = sizeof params, .kind = TRYST_POOL_DEVICE};
-    assert_int_equal(tryst_pool_open(self->ctx, &params, &pool, error, sizeof error),
-                     TRYST_E_INVALID);
-    assert_non_null(strstr(error, "have a device"));
+    assert_int_equal(tryst_pool_open(self->ctx, &params, &pool), TRYST_E_INVALID);
+    assert_non_null(strstr(tryst_last_error(), "have a device"));
     params.kind = (tryst_pool_kind)0;
-    assert_int_equal(tryst_pool_open(self->ctx, &params, &pool, error, sizeof error),
-                     TRYST_E_INVALID);
-    assert_non_null(strstr(error, "kind is none"));
+    assert_int_equal(tryst_pool_open(self->ctx, &params, &pool), TRYST_E_INVALID);
+    assert_non_null(strstr(tryst_last_error(), "kind is none"));
     params.struct_size = 3;
-    assert_int_equal(tryst_pool_open(self->ctx, &params, &pool, NULL, 0),
-                     TRYST_E_INVALID);
-    assert_int_equal(tryst_pool_open(NULL, &params, &pool, NULL, 0), TRYST_E_INVALID);
+    assert_int_equal(tryst_pool_open(self->ctx, &params, &pool), TRYST_E_INVALID);
+    assert_int_equal(tryst_pool_open(NULL, &params, &pool), TRYST_E_INVALID);
     assert_int_equal(tryst_pool_close(NULL), 0);
     assert_null(pool);
 }

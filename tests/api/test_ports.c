@@ -15,13 +15,9 @@ static char error[1024];
 static tryst_status open_with(const char *range, tryst_ctx **ctx_p)
 {
     tryst_config *config;
-    assert_int_equal(tryst_config_open(&config, error, sizeof error), TRYST_OK);
-    assert_int_equal(tryst_config_set(config, "port_range", range, error, sizeof error),
-                     TRYST_OK);
-    tryst_open_params params = {.struct_size = sizeof params,
-                                .config = config,
-                                .error = error,
-                                .error_capacity = sizeof error};
+    assert_int_equal(tryst_config_open(&config), TRYST_OK);
+    assert_int_equal(tryst_config_set(config, "port_range", range), TRYST_OK);
+    tryst_open_params params = {.struct_size = sizeof params, .config = config};
     tryst_status status = tryst_open(&params, ctx_p);
     tryst_config_close(config);
     return status;
@@ -31,8 +27,7 @@ static tryst_status group_with(const char *range)
 {
     tryst_ctx *ctx;
     tryst_group *group;
-    tryst_group_params params = {
-        .struct_size = sizeof params, .error = error, .error_capacity = sizeof error};
+    tryst_group_params params = {.struct_size = sizeof params};
     assert_int_equal(open_with(range, &ctx), TRYST_OK);
     tryst_status status = tryst_group_open(ctx, &params, &group);
     if (status == TRYST_OK)

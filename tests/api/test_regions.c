@@ -110,7 +110,7 @@ static void on_received(void *arg, tryst_op *op, tryst_status status)
     void *data;
     (void)op;
     CHECK_STATUS(status, TRYST_OK);
-    CHECK_STATUS(tryst_pool_alloc(arg, BYTES, &data, NULL, 0), TRYST_OK);
+    CHECK_STATUS(tryst_pool_alloc(arg, BYTES, &data), TRYST_OK);
     CHECK_STATUS(tryst_pool_free(arg, data), TRYST_OK);
 }
 
@@ -119,8 +119,8 @@ static void pool_round(struct harness_rank *rank, tryst_step *step, tryst_pool *
 {
     int peer = 1 - rank->rank;
     void *out, *in;
-    CHECK_STATUS(tryst_pool_alloc(pool, BYTES, &out, NULL, 0), TRYST_OK);
-    CHECK_STATUS(tryst_pool_alloc(pool, BYTES, &in, NULL, 0), TRYST_OK);
+    CHECK_STATUS(tryst_pool_alloc(pool, BYTES, &out), TRYST_OK);
+    CHECK_STATUS(tryst_pool_alloc(pool, BYTES, &in), TRYST_OK);
     harness_fill(out, BYTES, seed);
     tryst_tensor tensor = harness_tensor(in, BYTES);
     tryst_op_params params = {
@@ -144,7 +144,7 @@ static void pool_main(struct harness_rank *rank)
     tryst_pool_params params = {.struct_size = sizeof params,
                                 .kind = TRYST_POOL_REGISTERED,
                                 .region_bytes = BYTES};
-    CHECK_STATUS(tryst_pool_open(rank->ctx, &params, &pool, NULL, 0), TRYST_OK);
+    CHECK_STATUS(tryst_pool_open(rank->ctx, &params, &pool), TRYST_OK);
     traffic_start(&traffic, rank);
     tryst_step *step = harness_step(rank, 2);
     for (int i = 0; i < rounds_of(rank); i++)

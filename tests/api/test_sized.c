@@ -22,7 +22,6 @@ static struct {
 } at;
 
 static uint64_t out = 7;
-static char error[512];
 
 static void ignore_log(void *arg, tryst_log_level level, const char *line)
 {
@@ -35,8 +34,7 @@ static void ignore_log(void *arg, tryst_log_level level, const char *line)
 
 static void open_fill(void *sized)
 {
-    *(tryst_open_params *)sized = (tryst_open_params){
-        .log_fn = ignore_log, .error = error, .error_capacity = sizeof error};
+    *(tryst_open_params *)sized = (tryst_open_params){.log_fn = ignore_log};
 }
 
 static tryst_status open_call(void *sized)
@@ -49,8 +47,7 @@ static tryst_status open_call(void *sized)
 
 static void group_fill(void *sized)
 {
-    *(tryst_group_params *)sized = (tryst_group_params){
-        .timeout_ns = 1000000000, .error = error, .error_capacity = sizeof error};
+    *(tryst_group_params *)sized = (tryst_group_params){.timeout_ns = 1000000000};
 }
 
 static tryst_status group_call(void *sized)
@@ -115,7 +112,7 @@ static void pool_fill(void *sized)
 static tryst_status pool_call(void *sized)
 {
     tryst_pool *pool = NULL;
-    tryst_status status = tryst_pool_open(at.ctx, sized, &pool, error, sizeof error);
+    tryst_status status = tryst_pool_open(at.ctx, sized, &pool);
     tryst_pool_close(pool);
     return status;
 }
@@ -129,7 +126,7 @@ static void plan_fill(void *sized)
 static tryst_status plan_call(void *sized)
 {
     tryst_plan *plan = NULL;
-    tryst_status status = tryst_plan_open(at.topo, sized, &plan, error, sizeof error);
+    tryst_status status = tryst_plan_open(at.topo, sized, &plan);
     tryst_plan_close(plan);
     return status;
 }
@@ -144,7 +141,7 @@ static void place_fill(void *sized)
 static tryst_status place_call(void *sized)
 {
     int32_t devices[2];
-    return tryst_topo_place(NULL, sized, devices, NULL, error, sizeof error);
+    return tryst_topo_place(NULL, sized, devices, NULL);
 }
 
 /* ---- outputs ----------------------------------------------------------------------- */
@@ -181,7 +178,7 @@ static tryst_status config_get_call(void *sized)
 
 static tryst_status launch_call(void *sized)
 {
-    return tryst_launch_find(at.config, sized, error, sizeof error);
+    return tryst_launch_find(at.config, sized);
 }
 
 static tryst_status peer_call(void *sized)
@@ -206,7 +203,7 @@ static tryst_status plan_info_call(void *sized)
 
 static tryst_status route_call(void *sized)
 {
-    return tryst_topo_route(at.topo, 0, 1, sized, error, sizeof error);
+    return tryst_topo_route(at.topo, 0, 1, sized);
 }
 
 static tryst_status fit_call(void *sized)
@@ -214,8 +211,7 @@ static tryst_status fit_call(void *sized)
     static const char *const names[] = {"a", "b"};
     static const tryst_probe_flow flows[] = {{0, 0, 1, 1e9}, {1, 1, 0, 1e9}};
     tryst_topo *topo = NULL;
-    tryst_status status =
-        tryst_topo_fit(2, names, flows, 2, NULL, sized, &topo, error, sizeof error);
+    tryst_status status = tryst_topo_fit(2, names, flows, 2, NULL, sized, &topo);
     tryst_topo_close(topo);
     return status;
 }
@@ -310,29 +306,24 @@ static void test_sentences(void **state)
 {
     tryst_ctx *ctx = NULL;
     tryst_topo *topo = NULL;
-    tryst_open_params open = {.error = error, .error_capacity = sizeof error};
+    tryst_open_params open = {0};
     struct {
         tryst_open_params known;
         void *later;
-    } next = {.known = {.struct_size = sizeof next,
-                        .error = error,
-                        .error_capacity = sizeof error},
-              .later = &next};
+    } next = {.known = {.struct_size = sizeof next}, .later = &next};
     tryst_probe_info info = {.flows = 7};
     static const char *const names[] = {"a", "b"};
     (void)state;
     assert_int_equal(tryst_open(&next.known, &ctx), TRYST_E_INVALID);
-    assert_string_equal(error, "cannot read tryst_open_params: a field that this version "
+    assert_string_equal(tryst_last_error(), "cannot read tryst_open_params: a field that this version "
                                "of the library does not know is set: leave it zero, or "
                                "use the library that the program was built for");
-    *error = '\0';
-    assert_int_equal(tryst_open(&open, &ctx), TRYST_E_INVALID); /* the log has it */
-    assert_string_equal(error, "");
+    assert_int_equal(tryst_open(&open, &ctx), TRYST_E_INVALID);
+    assert_non_null(strstr(tryst_last_error(), "struct_size is not set"));
     assert_null(ctx);
-    assert_int_equal(
-        tryst_topo_fit(2, names, NULL, 0, NULL, &info, &topo, error, sizeof error),
-        TRYST_E_INVALID);
-    assert_string_equal(error, "cannot write tryst_probe_info: struct_size is not set: "
+    assert_int_equal(tryst_topo_fit(2, names, NULL, 0, NULL, &info, &topo),
+                     TRYST_E_INVALID);
+    assert_string_equal(tryst_last_error(), "cannot write tryst_probe_info: struct_size is not set: "
                                "set it with sizeof");
     assert_true(info.flows == 7 && !topo);
 }
@@ -341,8 +332,7 @@ static void test_config_get(void **state)
 {
     tryst_config_item item = {.struct_size = sizeof item}, other = item;
     (void)state;
-    assert_int_equal(
-        tryst_config_set(at.config, "window_bytes", "8M", error, sizeof error), TRYST_OK);
+    assert_int_equal(tryst_config_set(at.config, "window_bytes", "8M"), TRYST_OK);
     assert_int_equal(tryst_config_get(at.config, "window_bytes", &item), TRYST_OK);
     assert_int_equal(tryst_config_get(at.config, "TRYST_WINDOW_BYTES", &other), TRYST_OK);
     assert_string_equal(item.name, "window_bytes");
@@ -350,7 +340,7 @@ static void test_config_get(void **state)
     assert_string_equal(item.origin, "set");
     assert_memory_equal(&item, &other, sizeof item);
     assert_int_equal(
-        tryst_config_set(at.config, "token", "0123456789abcdef0123456789abcdef", NULL, 0),
+        tryst_config_set(at.config, "token", "0123456789abcdef0123456789abcdef"),
         TRYST_OK);
     assert_int_equal(tryst_config_get(at.config, "token", &item), TRYST_OK);
     assert_string_equal(item.value, "(set)");
@@ -407,19 +397,19 @@ static int setup(void **state)
                                     .kind = TRYST_POOL_REGISTERED};
     (void)state;
     setenv("TRYST_SIZE", "1", 1);
-    assert_int_equal(tryst_config_open(&at.config, NULL, 0), TRYST_OK);
+    assert_int_equal(tryst_config_open(&at.config), TRYST_OK);
     assert_int_equal(tryst_open(NULL, &at.ctx), TRYST_OK);
     assert_int_equal(tryst_group_open(at.ctx, NULL, &at.group), TRYST_OK);
     assert_int_equal(tryst_step_open(at.group, 1, &at.step), TRYST_OK);
     assert_int_equal(tryst_step_open(at.group, 3, &at.aborted), TRYST_OK);
     assert_int_equal(tryst_key_build(at.group, 0, 0, "e", 0, 0, at.key, sizeof at.key),
                      TRYST_OK);
-    assert_int_equal(tryst_device_open(at.ctx, TRYST_MEMORY_HOST, 0, &at.device, NULL, 0),
+    assert_int_equal(tryst_device_open(at.ctx, TRYST_MEMORY_HOST, 0, &at.device),
                      TRYST_OK);
-    assert_int_equal(tryst_pool_open(at.ctx, &pool, &at.pool, NULL, 0), TRYST_OK);
-    assert_int_equal(
-        tryst_topo_parse(racks, sizeof racks - 1, "racks", &at.topo, NULL, 0), TRYST_OK);
-    assert_int_equal(tryst_plan_open(at.topo, NULL, &at.plan, NULL, 0), TRYST_OK);
+    assert_int_equal(tryst_pool_open(at.ctx, &pool, &at.pool), TRYST_OK);
+    assert_int_equal(tryst_topo_parse(racks, sizeof racks - 1, "racks", &at.topo),
+                     TRYST_OK);
+    assert_int_equal(tryst_plan_open(at.topo, NULL, &at.plan), TRYST_OK);
     ops_open();
     return 0;
 }

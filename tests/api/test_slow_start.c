@@ -6,9 +6,9 @@
 #include "support/slow_start.h"
 #include "support/unit.h"
 
-#include <stdatomic.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -257,9 +257,8 @@ static void served_main(struct harness_rank *rank)
     tryst_config *config = harness_config(rank);
     tryst_open_params open = {.struct_size = sizeof open, .config = config};
     bool far = rank->rank == 2;
-    CHECK_STATUS(tryst_config_set(config, "transport", "auto", NULL, 0), TRYST_OK);
-    CHECK_STATUS(tryst_config_set(config, "host_id", far ? "far" : "near", NULL, 0),
-                 TRYST_OK);
+    CHECK_STATUS(tryst_config_set(config, "transport", "auto"), TRYST_OK);
+    CHECK_STATUS(tryst_config_set(config, "host_id", far ? "far" : "near"), TRYST_OK);
     CHECK_STATUS(tryst_open(&open, &rank->ctx), TRYST_OK);
     CHECK_STATUS(tryst_group_open(rank->ctx, NULL, &rank->group), TRYST_OK);
     tryst_config_close(config);
@@ -294,7 +293,8 @@ static void test_served(void **state)
     static const char *const config[] = {"net", "lo,eth0", NULL};
     const struct harness_params params = {.size = 3,
                                           .main = served_main,
-                                          .config = if_nametoindex("eth0") ? config : NULL,
+                                          .config =
+                                              if_nametoindex("eth0") ? config : NULL,
                                           .no_group = true,
                                           .timeout_s = 60};
     (void)state;
@@ -406,11 +406,16 @@ static void calls_round(struct harness_rank *rank, struct call_times *times, uin
     tryst_key *key;
     tryst_mem *mem;
     seen.struct_size = sizeof seen;
-    TIMED(times, "step_open", CHECK_STATUS(tryst_step_open(rank->group, id, &step), TRYST_OK));
-    TIMED(times, "recv", CHECK_STATUS(tryst_recv(step, in_key.text, &to, &params, &recv), TRYST_OK));
-    TIMED(times, "send", CHECK_STATUS(tryst_send(step, out_key.text, &from, &params, &send), TRYST_OK));
-    TIMED(times, "key_prepare", CHECK_STATUS(tryst_key_prepare(rank->group, out_key.text, &key), TRYST_OK));
-    TIMED(times, "send_key", CHECK_STATUS(tryst_send_key(step, key, &from, NULL, &prepared), TRYST_OK));
+    TIMED(times, "step_open",
+          CHECK_STATUS(tryst_step_open(rank->group, id, &step), TRYST_OK));
+    TIMED(times, "recv",
+          CHECK_STATUS(tryst_recv(step, in_key.text, &to, &params, &recv), TRYST_OK));
+    TIMED(times, "send",
+          CHECK_STATUS(tryst_send(step, out_key.text, &from, &params, &send), TRYST_OK));
+    TIMED(times, "key_prepare",
+          CHECK_STATUS(tryst_key_prepare(rank->group, out_key.text, &key), TRYST_OK));
+    TIMED(times, "send_key",
+          CHECK_STATUS(tryst_send_key(step, key, &from, NULL, &prepared), TRYST_OK));
     TIMED(times, "key_release", tryst_key_release(key));
     TIMED(times, "op_test", (void)tryst_op_test(recv));
     TIMED(times, "op_tensor", (void)tryst_op_tensor(recv, &seen));
@@ -422,16 +427,19 @@ static void calls_round(struct harness_rank *rank, struct call_times *times, uin
     TIMED(times, "wake", tryst_wake(rank->ctx));
     TIMED(times, "wait 0", (void)tryst_wait(recv, 0));
     TIMED(times, "wait_all 0", (void)tryst_wait_all(&recv, 1, 0));
-    TIMED(times, "group_peer", CHECK_STATUS(tryst_group_peer(rank->group, other, &info), TRYST_OK));
+    TIMED(times, "group_peer",
+          CHECK_STATUS(tryst_group_peer(rank->group, other, &info), TRYST_OK));
     TIMED(times, "counter_visit", (void)tryst_counter_visit(rank->ctx, item_skip, NULL));
     TIMED(times, "dump", tryst_dump(rank->ctx, null_fd));
     TIMED(times, "mem_register",
-          CHECK_STATUS(tryst_mem_register(rank->ctx, in, 4, TRYST_MEMORY_HOST, 0, &mem), TRYST_OK));
+          CHECK_STATUS(tryst_mem_register(rank->ctx, in, 4, TRYST_MEMORY_HOST, 0, &mem),
+                       TRYST_OK));
     TIMED(times, "mem_release", tryst_mem_release(mem));
     TIMED(times, "cancel", CHECK_STATUS(tryst_op_cancel(recv), TRYST_OK));
     TIMED(times, "step_status", (void)tryst_step_status(step, NULL));
     TIMED(times, "release", tryst_op_release(send));
-    TIMED(times, "step_abort", CHECK_STATUS(tryst_step_abort(step, TRYST_E_CANCELED, "over"), TRYST_OK));
+    TIMED(times, "step_abort",
+          CHECK_STATUS(tryst_step_abort(step, TRYST_E_CANCELED, "over"), TRYST_OK));
     TIMED(times, "step_close", CHECK_STATUS(tryst_step_close(step, &close_op), TRYST_OK));
     tryst_op_release(recv);
     tryst_op_release(prepared);

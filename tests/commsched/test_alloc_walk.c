@@ -72,14 +72,14 @@ struct script {
         *alloc_in; /* LARGE bytes each, but own, which has twice as many */
     char small[SMALLS][2][SMALL];
     _Atomic(int) callbacks, callbacks_wanted;
-    char error[1024];
+    char error[1024]; /* of an operation */
 };
 
 static _Noreturn void die(struct script *script, const char *what, tryst_status status)
 {
     alloc_fail_off();
     dprintf(2, "rank %d: %s: %s %s\n", script->rank, what, tryst_status_name(status),
-            script->error);
+            *script->error ? script->error : tryst_last_error());
     if (script->ctx)
         tryst_dump(script->ctx, 2);
     _exit(1);
@@ -142,10 +142,9 @@ static tryst_status config_make(struct script *script, tryst_config **config_p)
                                     {"token", "a token of the tests"},
                                     {"bootstrap_fd", fd}};
     tryst_config *config = NULL;
-    tryst_status status = tryst_config_open(&config, script->error, sizeof script->error);
+    tryst_status status = tryst_config_open(&config);
     for (size_t i = 0; i < COUNT_OF(pairs) && status == TRYST_OK; i++)
-        status = tryst_config_set(config, pairs[i][0], pairs[i][1], script->error,
-                                  sizeof script->error);
+        status = tryst_config_set(config, pairs[i][0], pairs[i][1]);
     if (status == TRYST_OK)
         *config_p = config;
     else
@@ -158,11 +157,8 @@ static bool context_open(struct script *script)
     tryst_config *config = NULL;
     if (!WORKED_AGAIN(script, config_make(script, &config), "configuration"))
         return false;
-    tryst_open_params params = {.struct_size = sizeof params,
-                                .config = config,
-                                .log_fn = log_line,
-                                .error = script->error,
-                                .error_capacity = sizeof script->error};
+    tryst_open_params params = {
+        .struct_size = sizeof params, .config = config, .log_fn = log_line};
     bool opened = WORKED_AGAIN(script, tryst_open(&params, &script->ctx), "tryst_open");
     tryst_config_close(config);
     return opened;
@@ -174,9 +170,7 @@ static bool group_open(struct script *script)
 {
     tryst_group_params params = {.struct_size = sizeof params,
                                  .timeout_ns =
-                                     script->planned ? NS_PER_S / 4 : PATIENCE_NS,
-                                 .error = script->error,
-                                 .error_capacity = sizeof script->error};
+                                     script->planned ? NS_PER_S / 4 : PATIENCE_NS};
     return worked(script, tryst_group_open(script->ctx, &params, &script->group),
                   "tryst_group_open");
 }

@@ -99,24 +99,22 @@ static int measure(tryst_ctx *ctx, struct copier *self)
 
 int main(int argc, char **argv)
 {
-    char error[256] = "", *end = NULL;
+    char *end = NULL;
     struct copier self = {.bytes = argc == 2 ? strtoull(argv[1], &end, 10) : 0};
     tryst_ctx *ctx = NULL;
     if (self.bytes == 0 || *end) {
         fprintf(stderr, "usage: gpu_copy BYTES\n");
         return 2;
     }
-    tryst_open_params params = {
-        .struct_size = sizeof params, .error = error, .error_capacity = sizeof error};
+    tryst_open_params params = {.struct_size = sizeof params};
     tryst_status status = tryst_open(&params, &ctx);
     if (status == TRYST_OK)
-        status = tryst_device_open(ctx, TRYST_MEMORY_CUDA, 0, &self.device, error,
-                                   sizeof error);
+        status = tryst_device_open(ctx, TRYST_MEMORY_CUDA, 0, &self.device);
     int result = status == TRYST_OK              ? measure(ctx, &self)
                  : status == TRYST_E_UNSUPPORTED ? 77
                                                  : 1;
     if (status != TRYST_OK)
-        fprintf(stderr, "gpu_copy: %s\n", *error ? error : tryst_status_str(status));
+        fprintf(stderr, "gpu_copy: %s\n", tryst_last_error());
     tryst_device_close(self.device);
     if (ctx)
         tryst_close(ctx);

@@ -18,10 +18,10 @@ static void die(const char *what, const char *why)
     exit(1);
 }
 
-static void check(tryst_status status, const char *what, const char *error)
+static void check(tryst_status status, const char *what)
 {
     if (status != TRYST_OK)
-        die(what, *error ? error : tryst_status_str(status));
+        die(what, *tryst_last_error() ? tryst_last_error() : tryst_status_str(status));
 }
 
 /* What a library must leave as it was. */
@@ -80,31 +80,27 @@ static void ring(tryst_group *group)
         .struct_size = sizeof send, .data = &out, .count = 1, .dtype = TRYST_DTYPE_I32};
     tryst_tensor recv = send;
     recv.data = &in;
-    check(tryst_step_open(group, 1, &step), "step", "");
-    check(tryst_key_build(group, me, (me + 1) % size, "r", 0, 0, key, sizeof key), "key",
-          "");
-    check(tryst_send(step, key, &send, NULL, &ops[0]), "send", "");
-    check(tryst_key_build(group, before, me, "r", 0, 0, key, sizeof key), "key", "");
-    check(tryst_recv(step, key, &recv, NULL, &ops[1]), "recv", "");
-    check(tryst_wait_all(ops, 2, WAIT_S * 1000000000ull), "the ring", "");
+    check(tryst_step_open(group, 1, &step), "step");
+    check(tryst_key_build(group, me, (me + 1) % size, "r", 0, 0, key, sizeof key), "key");
+    check(tryst_send(step, key, &send, NULL, &ops[0]), "send");
+    check(tryst_key_build(group, before, me, "r", 0, 0, key, sizeof key), "key");
+    check(tryst_recv(step, key, &recv, NULL, &ops[1]), "recv");
+    check(tryst_wait_all(ops, 2, WAIT_S * 1000000000ull), "the ring");
     if (in != before)
         die("the ring", "another number came");
     tryst_op_release(ops[0]);
     tryst_op_release(ops[1]);
-    check(tryst_step_close(step, NULL), "step", "");
+    check(tryst_step_close(step, NULL), "step");
 }
 
 static void meet(const tryst_launch *launch)
 {
-    char error[1024] = "";
     tryst_ctx *ctx;
     tryst_group *group;
-    tryst_open_params open = {
-        .struct_size = sizeof open, .error = error, .error_capacity = sizeof error};
-    tryst_group_params params = {
-        .struct_size = sizeof params, .error = error, .error_capacity = sizeof error};
-    check(tryst_open(&open, &ctx), "tryst_open", error);
-    check(tryst_group_open(ctx, &params, &group), "tryst_group_open", error);
+    tryst_open_params open = {.struct_size = sizeof open};
+    tryst_group_params params = {.struct_size = sizeof params};
+    check(tryst_open(&open, &ctx), "tryst_open");
+    check(tryst_group_open(ctx, &params, &group), "tryst_group_open");
     if (tryst_group_rank(group) != launch->rank ||
         (launch->size >= 0 && tryst_group_size(group) != launch->size))
         die("the group", "has another rank or size than tryst_launch_find said");
@@ -119,11 +115,9 @@ static void meet(const tryst_launch *launch)
 
 int main(void)
 {
-    char error[1024] = "";
     tryst_launch launch = {.struct_size = sizeof launch};
     struct process before;
-    check(tryst_launch_find(NULL, &launch, error, sizeof error), "tryst_launch_find",
-          error);
+    check(tryst_launch_find(NULL, &launch), "tryst_launch_find");
     for (int i = 0; i < TIMES; i++) {
         const char *pause = getenv("TRYST_TEST_PAUSE_MS"); /* before each meeting */
         struct timespec time = {.tv_nsec = pause ? atol(pause) * 1000000 : 0};

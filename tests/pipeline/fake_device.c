@@ -283,12 +283,10 @@ tryst_status tryst_stream_wait(const tryst_device *device, void *stream, void *e
 /* ---- handles and pinned memory -------------------------------------------------------------- */
 
 tryst_status tryst_device_open(tryst_ctx *ctx, tryst_memory_kind memory, int32_t ordinal,
-                               tryst_device **device_p, char *error, size_t capacity)
+                               tryst_device **device_p)
 {
     (void)ctx;
     (void)memory;
-    (void)error;
-    (void)capacity;
     *device_p = calloc(1, sizeof **device_p);
     (*device_p)->ordinal = ordinal;
     count_open(1);

@@ -36,10 +36,9 @@ static void link_take(struct net *net, const struct graph_link *link, const int 
 
 int cluster_load(struct net *net, const char *path, uint32_t packet_bytes)
 {
-    char error[256];
     tryst_topo *topo;
-    if (tryst_topo_load(path, &topo, error, sizeof error) != TRYST_OK)
-        fail_msg("%s", error);
+    if (tryst_topo_load(path, &topo) != TRYST_OK)
+        fail_msg("%s", tryst_last_error());
     const struct graph *graph = topo_graph(topo);
     int ranks = tryst_topo_ranks(topo);
     int *numbers = nodes_number(graph);

@@ -310,12 +310,11 @@ static void test_is_best(void **state)
 
 static tryst_topo *topo_of(const struct graph *graph)
 {
-    char error[TRYST_TOPO_TEXT_MAX] = "", *dump;
+    char *dump;
     tryst_topo *topo = NULL;
     assert_int_equal(graph_write(graph, GRAPH_JSON, NULL, NULL, &dump), TRYST_OK);
-    if (tryst_topo_parse(dump, strlen(dump), "dump", &topo, error, sizeof error) !=
-        TRYST_OK)
-        fail_msg("%s", error);
+    if (tryst_topo_parse(dump, strlen(dump), "dump", &topo) != TRYST_OK)
+        fail_msg("%s", tryst_last_error());
     mem_free(dump);
     return topo;
 }
@@ -329,7 +328,7 @@ static void says(const tryst_topo *topo, int32_t devices_count, int32_t ranks_co
                                        .ranks_count = ranks_count};
     int32_t devices[DEVICES_MAX];
     char *text = NULL;
-    assert_int_equal(tryst_topo_place(topo, &params, devices, &text, NULL, 0), TRYST_OK);
+    assert_int_equal(tryst_topo_place(topo, &params, devices, &text), TRYST_OK);
     assert_string_equal(text, expected);
     tryst_text_free(text);
 }
@@ -386,22 +385,18 @@ static void test_refuses(void **state)
     for (size_t i = 0; i < COUNT_OF(rows); i++) {
         tryst_place_params params = rows[i].params;
         params.struct_size = sizeof params;
-        char error[TRYST_TOPO_TEXT_MAX] = "";
         int32_t devices[2];
-        assert_int_equal(
-            tryst_topo_place(NULL, &params, devices, NULL, error, sizeof error),
-            TRYST_E_INVALID);
-        if (!strstr(error, rows[i].word))
-            fail_msg("\"%s\" does not say \"%s\"", error, rows[i].word);
+        assert_int_equal(tryst_topo_place(NULL, &params, devices, NULL), TRYST_E_INVALID);
+        if (!strstr(tryst_last_error(), rows[i].word))
+            fail_msg("\"%s\" does not say \"%s\"", tryst_last_error(), rows[i].word);
     }
-    assert_int_equal(tryst_topo_place(NULL, NULL, NULL, NULL, NULL, 0), TRYST_E_INVALID);
+    assert_int_equal(tryst_topo_place(NULL, NULL, NULL, NULL), TRYST_E_INVALID);
     const tryst_place_params unset = {
         .bus_ids = addresses, .devices_count = 1, .ranks_count = 1};
     int32_t device;
-    char error[TRYST_TOPO_TEXT_MAX];
-    assert_int_equal(tryst_topo_place(NULL, &unset, &device, NULL, error, sizeof error),
-                     TRYST_E_INVALID);
-    assert_non_null(strstr(error, "tryst_place_params: struct_size is not set"));
+    assert_int_equal(tryst_topo_place(NULL, &unset, &device, NULL), TRYST_E_INVALID);
+    assert_non_null(
+        strstr(tryst_last_error(), "tryst_place_params: struct_size is not set"));
 }
 
 static tryst_status place_once(const tryst_topo *topo)
@@ -412,7 +407,7 @@ static tryst_status place_once(const tryst_topo *topo)
                                        .ranks_count = 8};
     int32_t devices[8];
     char *text = NULL;
-    tryst_status status = tryst_topo_place(topo, &params, devices, &text, NULL, 0);
+    tryst_status status = tryst_topo_place(topo, &params, devices, &text);
     tryst_text_free(text);
     return status;
 }

@@ -323,20 +323,18 @@ static bool check_output(const char *name, const char *path)
 static bool check_transport(const bench_options *options)
 {
     tryst_config *config = NULL;
-    char error[512];
-    if (tryst_config_open(&config, error, sizeof error) != TRYST_OK) {
-        return refuse("%s", error);
+    if (tryst_config_open(&config) != TRYST_OK) {
+        return refuse("%s", tryst_last_error());
     }
     const bool fits =
-        !options->transport || tryst_config_set(config, "transport", options->transport,
-                                                error, sizeof error) == TRYST_OK;
+        !options->transport ||
+        tryst_config_set(config, "transport", options->transport) == TRYST_OK;
     tryst_config_close(config);
-    return fits || refuse("--transport: %s", error);
+    return fits || refuse("--transport: %s", tryst_last_error());
 }
 
 static bool check_topology(const bench_device *device)
 {
-    char error[TRYST_TOPO_TEXT_MAX];
     tryst_topo *topo = NULL;
     if (!device->topology) {
         return true;
@@ -345,8 +343,8 @@ static bool check_topology(const bench_device *device)
         return refuse(
             "--topology: it is for placing ranks on devices: add --device cuda");
     }
-    if (tryst_topo_load(device->topology, &topo, error, sizeof error) != TRYST_OK) {
-        return refuse("--topology: %s", error);
+    if (tryst_topo_load(device->topology, &topo) != TRYST_OK) {
+        return refuse("--topology: %s", tryst_last_error());
     }
     tryst_topo_close(topo);
     return true;

@@ -59,8 +59,7 @@ static tryst_status find_devices(place_work *work, bench_run *run)
     for (int32_t i = 0; i < work->devices_count; i++) {
         char text[256] = "";
         tryst_device *device = NULL;
-        tryst_status status =
-            tryst_device_open(run->ctx, memory, i, &device, text, sizeof text);
+        tryst_status status = tryst_device_open(run->ctx, memory, i, &device);
         if (status == TRYST_OK) {
             work->infos[i].struct_size = sizeof work->infos[i];
             status = tryst_device_describe(device, &work->infos[i]);
@@ -115,20 +114,18 @@ static void find_pairs(place_work *work, const bench_run *run)
 static tryst_status find_topology(place_work *work, bench_run *run)
 {
     const char *path = run->options->device.topology;
-    char error[TRYST_TOPO_TEXT_MAX] = "";
     const tryst_status status =
-        path ? tryst_topo_load(path, &work->topo, error, sizeof error)
-             : tryst_topo_detect(&work->topo, error, sizeof error);
+        path ? tryst_topo_load(path, &work->topo) : tryst_topo_detect(&work->topo);
     if (status == TRYST_OK) {
         return TRYST_OK;
     }
     work->topo = NULL;
     if (path) {
-        return bench_fail(run, status, "--topology: %s", error);
+        return bench_fail(run, status, "--topology: %s", tryst_last_error());
     }
     if (tryst_group_local_rank(run->group) == 0) {
         fprintf(stderr, "pp_bench: the topology of this machine is not known: %s\n",
-                error);
+                tryst_last_error());
     }
     return TRYST_OK;
 }
@@ -139,7 +136,6 @@ static tryst_status find_topology(place_work *work, bench_run *run)
 
 static tryst_status choose(place_work *work, bench_run *run)
 {
-    char error[TRYST_TOPO_TEXT_MAX] = "";
     char *text = NULL;
     const tryst_place_params params = {
         .struct_size = sizeof params,
@@ -149,10 +145,9 @@ static tryst_status choose(place_work *work, bench_run *run)
         .pairs = work->paired ? work->pairs : NULL,
         .pairs_count = work->pairs_count,
     };
-    const tryst_status status =
-        tryst_topo_place(work->topo, &params, work->of, &text, error, sizeof error);
+    const tryst_status status = tryst_topo_place(work->topo, &params, work->of, &text);
     if (status != TRYST_OK) {
-        return bench_fail(run, status, "--device: %s", error);
+        return bench_fail(run, status, "--device: %s", tryst_last_error());
     }
     run->ordinal = work->of[tryst_group_local_rank(run->group)];
     if (tryst_group_local_rank(run->group) == 0) {

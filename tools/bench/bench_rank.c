@@ -86,11 +86,9 @@ static tryst_status open_job(bench_run *run)
                                        .allgather_arg = run->place.allgather_arg,
                                        .rank = run->place.rank,
                                        .size = run->place.size};
-    char error[1024];
-    tryst_status status =
-        job_open(settings, &params, error, sizeof error, &run->ctx, &run->group);
+    tryst_status status = job_open(settings, &params, &run->ctx, &run->group);
     if (status != TRYST_OK) {
-        return bench_fail(run, status, "%s", error);
+        return bench_fail(run, status, "%s", tryst_last_error());
     }
     run->rank = tryst_group_rank(run->group);
     run->size = tryst_group_size(run->group);

@@ -93,11 +93,10 @@ static int markdown_row(void *arg, const tryst_config_item *item)
 
 static int config_print(int (*row)(void *arg, const tryst_config_item *item))
 {
-    char error[512] = "";
     tryst_config *config;
-    tryst_status status = tryst_config_open(&config, error, sizeof error);
+    tryst_status status = tryst_config_open(&config);
     if (status != TRYST_OK) {
-        fprintf(stderr, "tryst-info: %s\n", *error ? error : tryst_status_str(status));
+        fprintf(stderr, "tryst-info: %s\n", tryst_last_error());
         return 1;
     }
     tryst_config_visit(config, row, NULL);
@@ -183,16 +182,14 @@ static void devices_print(tryst_ctx *ctx)
 
 static int overview_print(void)
 {
-    char error[512] = "";
     tryst_ctx *ctx;
-    tryst_open_params params = {
-        .struct_size = sizeof params, .error = error, .error_capacity = sizeof error};
+    tryst_open_params params = {.struct_size = sizeof params};
     printf("tryst %s (headers %d.%d.%d)\n", tryst_version_string(), TRYST_VERSION_MAJOR,
            TRYST_VERSION_MINOR, TRYST_VERSION_PATCH);
     printf("build: %s\n", TRYST_INFO_BUILD);
     tryst_status status = tryst_open(&params, &ctx);
     if (status != TRYST_OK) {
-        fprintf(stderr, "tryst-info: %s\n", *error ? error : tryst_status_str(status));
+        fprintf(stderr, "tryst-info: %s\n", tryst_last_error());
         return 1;
     }
     printf("transports:\n");

@@ -6,11 +6,10 @@
 
 #include <tryst/tryst.h>
 
-/** Opens a context, with settings over those of the environment, and the group of `params`, whose text of
- *  errors is `error`. `settings` are names and values in turn, NULL at the end; one whose value is NULL is passed
- *  over. Returns the status of what failed, with `error` filled in and nothing open. */
+/** Open a context, with settings over those of the environment, and the group of `params`. `settings` are
+ *  names and values in turn, NULL at the end; one whose value is NULL is passed over. Returns the status of
+ *  what failed, with nothing open; tryst_last_error then says why. */
 tryst_status job_open(const char *const *settings, const tryst_group_params *params,
-                      char *error, size_t error_capacity, tryst_ctx **ctx_p,
-                      tryst_group **group_p);
+                      tryst_ctx **ctx_p, tryst_group **group_p);
 
 #endif

@@ -580,11 +580,10 @@ int launcher_run_local(const char *name, int ranks, int (*main_fn)(void *arg, in
 
 int launcher_place(const char *name, int *rank_p, int *size_p)
 {
-    char error[512] = "";
     tryst_launch launch = {.struct_size = sizeof launch};
-    tryst_status status = tryst_launch_find(NULL, &launch, error, sizeof error);
+    tryst_status status = tryst_launch_find(NULL, &launch);
     if (status != TRYST_OK) {
-        fprintf(stderr, "%s: %s\n", name, *error ? error : tryst_status_str(status));
+        fprintf(stderr, "%s: %s\n", name, tryst_last_error());
         return -1;
     }
     if (launch.size < 0) {

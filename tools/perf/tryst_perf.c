@@ -313,11 +313,9 @@ static int rank_main(void *arg, int rank)
     const char *const settings[] = {"transport", options->transport, "sched",
                                     options->fifo ? "fifo" : NULL, NULL};
     const tryst_group_params group = {.struct_size = sizeof group};
-    char error[1024];
-    const tryst_status joined =
-        job_open(settings, &group, error, sizeof error, &at.ctx, &at.group);
+    const tryst_status joined = job_open(settings, &group, &at.ctx, &at.group);
     if (joined != TRYST_OK) {
-        perf_fail(&at, "joining the job", joined, error);
+        perf_fail(&at, "joining the job", joined, tryst_last_error());
         return 1;
     }
     at.rank = tryst_group_rank(at.group);

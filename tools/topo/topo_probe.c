@@ -202,12 +202,12 @@ static bool cache_fits(const struct probe *probe, const tryst_topo *topo)
 
 static tryst_topo *cache_get(const struct probe *probe)
 {
-    char error[TRYST_TOPO_TEXT_MAX] = "";
     tryst_topo *topo = NULL;
     if (!*probe->cache || probe->options->again || access(probe->cache, F_OK) != 0)
         return NULL;
-    if (tryst_topo_load(probe->cache, &topo, error, sizeof error) != TRYST_OK) {
-        topo_fail(0, "the cache is left alone, and measured anew: %s", error);
+    if (tryst_topo_load(probe->cache, &topo) != TRYST_OK) {
+        topo_fail(0, "the cache is left alone, and measured anew: %s",
+                  tryst_last_error());
         return NULL;
     }
     if (cache_fits(probe, topo)) {
@@ -237,13 +237,13 @@ static void folders_make(const char *path)
 /* Whole or not at all. */
 static void cache_put(const struct probe *probe, const tryst_topo *topo)
 {
-    char error[TRYST_TOPO_TEXT_MAX] = "", part[4200], *text = NULL;
+    char part[4200], *text = NULL;
     if (!*probe->cache)
         return;
     folders_make(probe->cache);
     snprintf(part, sizeof part, "%s.%ld", probe->cache, (long)getpid());
-    if (tryst_topo_write(topo, "json", NULL, &text, error, sizeof error) != TRYST_OK)
-        topo_fail(0, "no cache is written: %s", error);
+    if (tryst_topo_write(topo, "json", NULL, &text) != TRYST_OK)
+        topo_fail(0, "no cache is written: %s", tryst_last_error());
     else if (topo_text_put(text, part) == TOPO_FINE && rename(part, probe->cache) != 0)
         topo_fail(0, "%s cannot be written: %s", probe->cache, strerror(errno));
     tryst_text_free(text);
@@ -372,15 +372,14 @@ static tryst_status figures_gather(struct probe *probe)
 static int graph_make(struct probe *probe, tryst_topo **topo_p)
 {
     const char *names[RANKS_MAX];
-    char error[TRYST_TOPO_TEXT_MAX] = "";
     tryst_probe_info info = {.struct_size = sizeof info};
     for (int i = 0; i < probe->flows.size; i++)
         names[i] = probe->identities[i].name;
     tryst_status status =
         tryst_topo_fit(probe->flows.size, names, probe->schedule, probe->schedule_count,
-                       probe->latency_ns, &info, topo_p, error, sizeof error);
+                       probe->latency_ns, &info, topo_p);
     if (status != TRYST_OK)
-        return fail(probe, "fitting a graph", status, error);
+        return fail(probe, "fitting a graph", status, tryst_last_error());
     fprintf(stderr, "tryst-topo: %d of %d flows are as the graph says (%s",
             info.explained, info.flows, info.mesh ? "a wire for each pair" : "switches");
     if (!info.mesh)
@@ -417,13 +416,11 @@ static tryst_status ranks_know(struct probe *probe, tryst_topo **topo_p)
 
 static int probe_measure(struct probe *probe, tryst_topo **topo_p)
 {
-    char error[TRYST_TOPO_TEXT_MAX] = "";
     size_t pairs = (size_t)probe->flows.size * (size_t)probe->flows.size;
-    tryst_status status =
-        tryst_probe_schedule(probe->flows.size, probe->verdict.hosts, &probe->schedule,
-                             &probe->schedule_count, error, sizeof error);
+    tryst_status status = tryst_probe_schedule(probe->flows.size, probe->verdict.hosts,
+                                               &probe->schedule, &probe->schedule_count);
     if (status != TRYST_OK)
-        return fail(probe, "rounds", status, error);
+        return fail(probe, "rounds", status, tryst_last_error());
     int result = time_divide(probe);
     if (result != TOPO_FINE)
         return result;
@@ -445,7 +442,6 @@ int probe_run(const struct probe_options *options, tryst_topo **topo_p)
 {
     const char *const settings[] = {"transport", options->transport, NULL};
     const tryst_group_params group = {.struct_size = sizeof group};
-    char error[1024];
     int result;
     struct probe *probe = calloc(1, sizeof *probe);
     *topo_p = NULL;
@@ -454,10 +450,10 @@ int probe_run(const struct probe_options *options, tryst_topo **topo_p)
     probe->options = options;
     probe->flows.step_id = 1;
     probe->flows.failed_from = probe->flows.failed_to = -1;
-    tryst_status status = job_open(settings, &group, error, sizeof error,
-                                   &probe->flows.ctx, &probe->flows.group);
+    tryst_status status =
+        job_open(settings, &group, &probe->flows.ctx, &probe->flows.group);
     if (status != TRYST_OK) {
-        result = fail(probe, "joining the job", status, error);
+        result = fail(probe, "joining the job", status, tryst_last_error());
         free(probe);
         return result;
     }

@@ -15,13 +15,11 @@
 
 static tryst_topo *topo_open(const struct topo_options *options)
 {
-    char error[TRYST_TOPO_TEXT_MAX] = "";
     tryst_topo *topo = NULL;
-    tryst_status status =
-        options->input ? tryst_topo_load(options->input, &topo, error, sizeof error)
-                       : tryst_topo_detect(&topo, error, sizeof error);
+    tryst_status status = options->input ? tryst_topo_load(options->input, &topo)
+                                         : tryst_topo_detect(&topo);
     if (status != TRYST_OK)
-        topo_fail(0, "%s", *error ? error : tryst_status_str(status));
+        topo_fail(0, "%s", tryst_last_error());
     return topo;
 }
 
@@ -31,10 +29,10 @@ static const char *input_name(const struct topo_options *options)
 }
 
 /* `text` is the library's, and is given back. */
-static int text_end(tryst_status status, char *text, const char *path, const char *error)
+static int text_end(tryst_status status, char *text, const char *path)
 {
     if (status != TRYST_OK)
-        return topo_fail(TOPO_USAGE, "%s", *error ? error : tryst_status_str(status));
+        return topo_fail(TOPO_USAGE, "%s", tryst_last_error());
     int result = topo_text_put(text, path);
     tryst_text_free(text);
     return result;
@@ -45,11 +43,10 @@ static int text_end(tryst_status status, char *text, const char *path, const cha
 static int topo_put(const tryst_topo *topo, const struct topo_options *options,
                     const tryst_plan *plan)
 {
-    char error[TRYST_TOPO_TEXT_MAX] = "", *text = NULL;
+    char *text = NULL;
     tryst_status status =
-        tryst_topo_write(topo, options->format ? options->format : "text", plan, &text,
-                         error, sizeof error);
-    return text_end(status, text, options->output, error);
+        tryst_topo_write(topo, options->format ? options->format : "text", plan, &text);
+    return text_end(status, text, options->output);
 }
 
 static int probe_options_make(const struct topo_options *options,
@@ -182,35 +179,33 @@ static bool params_read(const tryst_topo *topo, const struct topo_options *optio
 static int plan_put(const tryst_topo *topo, const tryst_plan *plan,
                     const struct topo_options *options)
 {
-    char error[TRYST_TOPO_TEXT_MAX] = "", *text = NULL;
+    char *text = NULL;
     int result = TOPO_FINE;
     if (options->json) {
-        tryst_status status = tryst_plan_json(plan, &text, error, sizeof error);
-        result = text_end(status, text, options->json, error);
+        tryst_status status = tryst_plan_json(plan, &text);
+        result = text_end(status, text, options->json);
         if (result != TOPO_FINE || !options->format)
             return result;
     }
     if (options->format)
         return topo_put(topo, options, plan);
-    tryst_status status = tryst_plan_text(plan, &text, error, sizeof error);
-    return text_end(status, text, options->output, error);
+    tryst_status status = tryst_plan_text(plan, &text);
+    return text_end(status, text, options->output);
 }
 
 static int plan_main(struct topo_options *options)
 {
-    char error[TRYST_TOPO_TEXT_MAX] = "";
     tryst_plan_params params = {.struct_size = sizeof params};
     tryst_plan *plan = NULL;
     int32_t *ranks = NULL;
     int result = TOPO_USAGE;
     tryst_topo *topo = topo_open(options);
     if (topo && params_read(topo, options, &params, &ranks)) {
-        tryst_status status = tryst_plan_open(topo, &params, &plan, error, sizeof error);
+        tryst_status status = tryst_plan_open(topo, &params, &plan);
         if (status == TRYST_OK)
             result = plan_put(topo, plan, options);
         else
-            topo_fail(0, "%s: %s", input_name(options),
-                      *error ? error : tryst_status_str(status));
+            topo_fail(0, "%s: %s", input_name(options), tryst_last_error());
     }
     tryst_plan_close(plan);
     free(ranks);
@@ -222,7 +217,6 @@ static int plan_main(struct topo_options *options)
 
 static int verify_main(struct topo_options *options)
 {
-    char error[TRYST_TOPO_TEXT_MAX] = "";
     size_t bytes = 0;
     if (!options->file)
         return topo_fail(TOPO_USAGE, "verify needs the file of a plan: tryst-topo verify "
@@ -231,11 +225,10 @@ static int verify_main(struct topo_options *options)
     char *json = topo ? topo_file_get(options->file, &bytes) : NULL;
     int result = TOPO_USAGE;
     if (json) {
-        tryst_status status =
-            tryst_plan_verify(topo, json, bytes, options->file, error, sizeof error);
+        tryst_status status = tryst_plan_verify(topo, json, bytes, options->file);
         result = status == TRYST_OK ? TOPO_FINE : TOPO_WRONG;
         if (status != TRYST_OK)
-            topo_fail(0, "%s", *error ? error : tryst_status_str(status));
+            topo_fail(0, "%s", tryst_last_error());
         else
             printf("%s holds: trees, shares, loads, times and the bound are as written\n",
                    options->file);
@@ -249,7 +242,7 @@ static int verify_main(struct topo_options *options)
 
 static int explain_main(struct topo_options *options)
 {
-    char error[TRYST_TOPO_TEXT_MAX] = "", *text = NULL;
+    char *text = NULL;
     const uint64_t bytes =
         options->size_bytes == TOPO_SIZE_NONE ? SIZE_USUAL : options->size_bytes;
     if (!options->from || !options->to)
@@ -261,9 +254,8 @@ static int explain_main(struct topo_options *options)
     int to = from < 0 ? -1 : topo_rank_parse(topo, options->to, input_name(options));
     int result = TOPO_USAGE;
     if (to >= 0) {
-        tryst_status status =
-            tryst_topo_explain(topo, from, to, bytes, &text, error, sizeof error);
-        result = text_end(status, text, options->output, error);
+        tryst_status status = tryst_topo_explain(topo, from, to, bytes, &text);
+        result = text_end(status, text, options->output);
     }
     tryst_topo_close(topo);
     return result;

@@ -197,8 +197,7 @@ static const struct bfc_backend without_streams = {.region_alloc = region_alloc,
 
 /* --- opening and closing --- */
 
-static tryst_status params_check(const tryst_pool_params *params, char *error,
-                                 size_t capacity)
+static tryst_status params_check(const tryst_pool_params *params)
 {
     const char *wrong = NULL;
     bool has_device =
@@ -209,21 +208,18 @@ static tryst_status params_check(const tryst_pool_params *params, char *error,
         wrong = "DEVICE and PINNED have a device, REGISTERED has none";
     if (!wrong)
         return TRYST_OK;
-    if (error && capacity)
-        (void)snprintf(error, capacity, "tryst_pool_open: %s", wrong);
     return refuse(TRYST_E_INVALID, "cannot open a pool: %s", wrong);
 }
 
 tryst_status memory_pool_open(struct memory_cache *cache, const tryst_pool_params *given,
-                              tryst_pool **pool_p, char *error, size_t capacity)
+                              tryst_pool **pool_p)
 {
     struct err err = ERR_INIT;
     tryst_pool_params own, *params = &own;
     tryst_status status = params_read(&own, sizeof own, given, "tryst_pool_params", &err);
-    if (status != TRYST_OK && error && capacity)
-        (void)snprintf(error, capacity, "%s", err.text);
-    if (status == TRYST_OK)
-        status = params_check(params, error, capacity);
+    if (status != TRYST_OK)
+        return refuse_err(&err, status);
+    status = params_check(params);
     if (status != TRYST_OK)
         return status;
     struct tryst_pool *pool = mem_zalloc(sizeof *pool);
@@ -312,7 +308,7 @@ static void failure_tell(struct tryst_pool *pool, size_t bytes, tryst_status sta
 }
 
 static tryst_status get(tryst_pool *pool, bool on_stream, void *stream, size_t bytes,
-                        void **data_p, char *error, size_t capacity)
+                        void **data_p)
 {
     if (!pool || !data_p)
         return refuse_null("get from a pool", pool ? "data_p" : "pool");
@@ -331,22 +327,19 @@ static tryst_status get(tryst_pool *pool, bool on_stream, void *stream, size_t b
         failure_tell(pool, bytes, status, text, sizeof text);
         (void)refuse(status, "%s", text);
     }
-    if (status != TRYST_OK && error && capacity)
-        (void)snprintf(error, capacity, "%s", text);
     pool_unlock(pool);
     return status;
 }
 
-tryst_status tryst_pool_alloc(tryst_pool *pool, size_t bytes, void **data_p, char *error,
-                              size_t capacity)
+tryst_status tryst_pool_alloc(tryst_pool *pool, size_t bytes, void **data_p)
 {
-    return get(pool, false, NULL, bytes, data_p, error, capacity);
+    return get(pool, false, NULL, bytes, data_p);
 }
 
 tryst_status tryst_pool_alloc_on(tryst_pool *pool, void *stream, size_t bytes,
-                                 void **data_p, char *error, size_t capacity)
+                                 void **data_p)
 {
-    return get(pool, true, stream, bytes, data_p, error, capacity);
+    return get(pool, true, stream, bytes, data_p);
 }
 
 /** `data` is no piece that is out: "cannot put into pool X: ...". */
@@ -426,8 +419,10 @@ uint64_t tryst_pool_trim(tryst_pool *pool)
 tryst_status tryst_pool_count(tryst_pool *pool, tryst_pool_counts *counts_p)
 {
     struct bfc_counts counts;
-    if (!pool || !counts_p || !tryst_sized_is_set(counts_p))
-        return TRYST_E_INVALID;
+    if (!pool || !counts_p)
+        return refuse_null("count a pool", pool ? "counts_p" : "pool");
+    if (!tryst_sized_is_set(counts_p))
+        return refuse_unsized("count a pool", "counts_p");
     pthread_mutex_lock(&pool->lock);
     bfc_counts(pool->bfc, &counts);
     pthread_mutex_unlock(&pool->lock);

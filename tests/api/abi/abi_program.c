@@ -141,7 +141,6 @@ static void peers(const tryst_group *group)
 
 static void memory(tryst_ctx *ctx)
 {
-    char error[TRYST_TOPO_TEXT_MAX];
     const tryst_pool_params params = {
         .struct_size = sizeof params, .kind = TRYST_POOL_REGISTERED, .name = "abi"};
     void *piece, *data;
@@ -153,15 +152,15 @@ static void memory(tryst_ctx *ctx)
     tryst_mem_release(mem);
     OK(tryst_mem_alloc(ctx, 4096, TRYST_MEMORY_HOST, 0, &data, &mem));
     tryst_mem_release(mem);
-    OK(tryst_pool_open(ctx, &params, &pool, error, sizeof error));
-    OK(tryst_pool_alloc(pool, 1000, &piece, error, sizeof error));
+    OK(tryst_pool_open(ctx, &params, &pool));
+    OK(tryst_pool_alloc(pool, 1000, &piece));
     GUARDED(tryst_pool_counts, counts);
     OK(tryst_pool_count(pool, &counts.sized));
     CHECK(counts.sized.in_use == 1 && counts.sized.allocations == 1);
     GUARD(counts);
     OK(tryst_pool_free(pool, piece));
     CHECK(tryst_pool_close(pool) == 0);
-    OK(tryst_device_open(ctx, TRYST_MEMORY_HOST, 0, &device, error, sizeof error));
+    OK(tryst_device_open(ctx, TRYST_MEMORY_HOST, 0, &device));
     GUARDED(tryst_device_info, info);
     OK(tryst_device_describe(device, &info.sized));
     CHECK(info.sized.memory == TRYST_MEMORY_HOST && *info.sized.name);
@@ -175,7 +174,7 @@ static void topology(void)
         "{\"ranks\": [\"a\",\"b\"], \"nodes\": [\"s\"], \"links\": ["
         "{\"a\":\"a\",\"b\":\"s\",\"gbit_per_s\":8},"
         "{\"a\":\"b\",\"b\":\"s\",\"gbit_per_s\":8}]}";
-    char error[TRYST_TOPO_TEXT_MAX], *text;
+    char *text;
     const tryst_plan_params params = {
         .struct_size = sizeof params, .op = TRYST_PLAN_BROADCAST, .size_bytes = 1 << 20};
     static const char *const bus_ids[] = {"0000:01:00.0"};
@@ -188,24 +187,23 @@ static void topology(void)
     int32_t devices[1];
     tryst_topo *topo, *fitted;
     tryst_plan *plan;
-    OK(tryst_topo_parse(star, sizeof star - 1, "star", &topo, error, sizeof error));
+    OK(tryst_topo_parse(star, sizeof star - 1, "star", &topo));
     CHECK(tryst_topo_ranks(topo) == 2);
-    OK(tryst_plan_open(topo, &params, &plan, error, sizeof error));
+    OK(tryst_plan_open(topo, &params, &plan));
     GUARDED(tryst_plan_info, info);
     OK(tryst_plan_info_get(plan, &info.sized));
     CHECK(info.sized.ranks_count == 2 && info.sized.op == TRYST_PLAN_BROADCAST);
     CHECK(info.sized.s_per_byte > 0 && info.sized.digest);
     GUARD(info);
-    OK(tryst_plan_text(plan, &text, error, sizeof error));
+    OK(tryst_plan_text(plan, &text));
     tryst_text_free(text);
     GUARDED(tryst_route_info, route);
-    OK(tryst_topo_route(topo, 0, 1, &route.sized, error, sizeof error));
+    OK(tryst_topo_route(topo, 0, 1, &route.sized));
     CHECK(route.sized.hops == 2 && route.sized.bytes_per_s == 1e9);
     GUARD(route);
-    OK(tryst_topo_place(topo, &place, devices, NULL, error, sizeof error));
+    OK(tryst_topo_place(topo, &place, devices, NULL));
     GUARDED(tryst_probe_info, fit);
-    OK(tryst_topo_fit(2, names, flows, 2, NULL, &fit.sized, &fitted, error,
-                      sizeof error));
+    OK(tryst_topo_fit(2, names, flows, 2, NULL, &fit.sized, &fitted));
     CHECK(fit.sized.flows == 2);
     GUARD(fit);
     tryst_topo_close(fitted);
@@ -238,7 +236,6 @@ static int check_seen(void *arg, const tryst_check_item *item)
 static void settings(const tryst_config *config, tryst_ctx *ctx)
 {
     int items = 0, transports = 0, checks = 0;
-    char error[512];
     GUARDED(tryst_config_item, item);
     OK(tryst_config_get(config, "TRYST_WINDOW_BYTES", &item.sized));
     CHECK(strcmp(item.sized.name, "window_bytes") == 0);
@@ -247,29 +244,25 @@ static void settings(const tryst_config *config, tryst_ctx *ctx)
     CHECK(tryst_transport_visit(ctx, transport_seen, &transports) == 0 && transports > 0);
     CHECK(tryst_check_visit(config, check_seen, &checks) == 0 && checks > 3);
     GUARDED(tryst_launch, launch);
-    OK(tryst_launch_find(config, &launch.sized, error, sizeof error));
+    OK(tryst_launch_find(config, &launch.sized));
     CHECK(strcmp(launch.sized.launcher, "tryst") == 0 && *launch.sized.why);
     GUARD(launch);
 }
 
 int main(int argc, char **argv)
 {
-    char error[512] = "";
     tryst_config *config;
-    tryst_open_params open = {
-        .struct_size = sizeof open, .error = error, .error_capacity = sizeof error};
+    tryst_open_params open = {.struct_size = sizeof open};
     const tryst_group_params params = {.struct_size = sizeof params,
-                                       .timeout_ns = wait_ns,
-                                       .error = error,
-                                       .error_capacity = sizeof error};
+                                       .timeout_ns = wait_ns};
     tryst_ctx *ctx;
     tryst_group *group;
     tryst_step *step;
     tryst_op *closed;
     const int ranks = argc > 1 ? atoi(argv[1]) : 1;
     CHECK(tryst_version() >= TRYST_VERSION && TRYST_VERSION_AT_LEAST(0, 1, 0));
-    OK(tryst_config_open(&config, error, sizeof error));
-    OK(tryst_config_set(config, "window_bytes", "8M", error, sizeof error));
+    OK(tryst_config_open(&config));
+    OK(tryst_config_set(config, "window_bytes", "8M"));
     open.config = config;
     OK(tryst_open(&open, &ctx));
     OK(tryst_group_open(ctx, &params, &group));

@@ -50,13 +50,11 @@ int main(int argc, char **argv)
 {
     struct api api;
     tryst_ctx *ctx;
-    char error[512] = "";
-    tryst_open_params params = {
-        .struct_size = sizeof params, .error = error, .error_capacity = sizeof error};
+    tryst_open_params params = {.struct_size = sizeof params};
     if (api_get(&api, argc > 1 ? argv[1] : NULL) != 0)
         return 2;
     if (api.open(&params, &ctx) != TRYST_OK) {
-        fprintf(stderr, "tryst_open: %s\n", error);
+        fprintf(stderr, "tryst_open: %s\n", tryst_last_error());
         return 3;
     }
     api.visit(ctx, show, NULL);

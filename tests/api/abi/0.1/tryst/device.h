@@ -26,8 +26,7 @@ TRYST_API tryst_status tryst_device_count(tryst_ctx *ctx, tryst_memory_kind memo
                                           int32_t *count_p, char *text, size_t capacity);
 
 TRYST_API tryst_status tryst_device_open(tryst_ctx *ctx, tryst_memory_kind memory,
-                                         int32_t ordinal, tryst_device **device_p,
-                                         char *error, size_t capacity);
+                                         int32_t ordinal, tryst_device **device_p);
 TRYST_API void tryst_device_close(tryst_device *device);
 
 TRYST_API tryst_status tryst_device_describe(const tryst_device *device,

@@ -36,6 +36,10 @@ TRYST_API tryst_status tryst_key_build(const tryst_group *group, int src_rank,
                                        int dst_rank, const char *edge, uint64_t frame,
                                        uint64_t iter, char *key, size_t capacity);
 
+TRYST_API tryst_status tryst_key_make(tryst_group *group, int src_rank, int dst_rank,
+                                      const char *name, uint64_t index,
+                                      tryst_key **key_p);
+
 TRYST_API tryst_status tryst_key_prepare(tryst_group *group, const char *key,
                                          tryst_key **key_p);
 

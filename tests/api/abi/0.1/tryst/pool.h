@@ -38,13 +38,12 @@ typedef struct tryst_pool_counts {
 } tryst_pool_counts;
 
 TRYST_API tryst_status tryst_pool_open(tryst_ctx *ctx, const tryst_pool_params *params,
-                                       tryst_pool **pool_p, char *error, size_t capacity);
+                                       tryst_pool **pool_p);
 TRYST_API uint64_t tryst_pool_close(tryst_pool *pool);
 
-TRYST_API tryst_status tryst_pool_alloc(tryst_pool *pool, size_t bytes, void **data_p,
-                                        char *error, size_t capacity);
+TRYST_API tryst_status tryst_pool_alloc(tryst_pool *pool, size_t bytes, void **data_p);
 TRYST_API tryst_status tryst_pool_alloc_on(tryst_pool *pool, void *stream, size_t bytes,
-                                           void **data_p, char *error, size_t capacity);
+                                           void **data_p);
 
 TRYST_API tryst_status tryst_pool_free(tryst_pool *pool, void *data);
 TRYST_API tryst_status tryst_pool_free_after(tryst_pool *pool, void *stream, void *data);

@@ -11,23 +11,17 @@ TRYST_BEGIN_DECLS
 typedef struct tryst_topo tryst_topo;
 typedef struct tryst_plan tryst_plan;
 
-#define TRYST_TOPO_TEXT_MAX 512
+TRYST_API tryst_status tryst_topo_detect(tryst_topo **topo_p);
 
-TRYST_API tryst_status tryst_topo_detect(tryst_topo **topo_p, char *error,
-                                         size_t error_capacity);
-
-TRYST_API tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p, char *error,
-                                       size_t error_capacity);
+TRYST_API tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p);
 
 TRYST_API tryst_status tryst_topo_parse(const char *text, size_t bytes, const char *name,
-                                        tryst_topo **topo_p, char *error,
-                                        size_t error_capacity);
+                                        tryst_topo **topo_p);
 
 TRYST_API void tryst_topo_close(tryst_topo *topo);
 
 TRYST_API tryst_status tryst_topo_write(const tryst_topo *topo, const char *format,
-                                        const tryst_plan *plan, char **text_p,
-                                        char *error, size_t error_capacity);
+                                        const tryst_plan *plan, char **text_p);
 
 TRYST_API void tryst_text_free(char *text);
 
@@ -61,8 +55,7 @@ typedef struct tryst_plan_params {
 
 TRYST_API tryst_status tryst_plan_open(const tryst_topo *topo,
                                        const tryst_plan_params *params,
-                                       tryst_plan **plan_p, char *error,
-                                       size_t error_capacity);
+                                       tryst_plan **plan_p);
 
 TRYST_API void tryst_plan_close(tryst_plan *plan);
 
@@ -81,15 +74,12 @@ typedef struct tryst_plan_info {
 TRYST_API tryst_status tryst_plan_info_get(const tryst_plan *plan,
                                            tryst_plan_info *info_p);
 
-TRYST_API tryst_status tryst_plan_json(const tryst_plan *plan, char **text_p, char *error,
-                                       size_t error_capacity);
+TRYST_API tryst_status tryst_plan_json(const tryst_plan *plan, char **text_p);
 
-TRYST_API tryst_status tryst_plan_text(const tryst_plan *plan, char **text_p, char *error,
-                                       size_t error_capacity);
+TRYST_API tryst_status tryst_plan_text(const tryst_plan *plan, char **text_p);
 
 TRYST_API tryst_status tryst_plan_verify(const tryst_topo *topo, const char *json,
-                                         size_t bytes, const char *name, char *error,
-                                         size_t error_capacity);
+                                         size_t bytes, const char *name);
 
 typedef struct tryst_route_info {
     size_t struct_size;
@@ -102,12 +92,10 @@ typedef struct tryst_route_info {
 } tryst_route_info;
 
 TRYST_API tryst_status tryst_topo_route(const tryst_topo *topo, int from, int to,
-                                        tryst_route_info *info_p, char *error,
-                                        size_t error_capacity);
+                                        tryst_route_info *info_p);
 
 TRYST_API tryst_status tryst_topo_explain(const tryst_topo *topo, int from, int to,
-                                          uint64_t bytes, char **text_p, char *error,
-                                          size_t error_capacity);
+                                          uint64_t bytes, char **text_p);
 
 typedef struct tryst_place_pair {
     int32_t a, b;
@@ -125,8 +113,7 @@ typedef struct tryst_place_params {
 
 TRYST_API tryst_status tryst_topo_place(const tryst_topo *topo,
                                         const tryst_place_params *params,
-                                        int32_t *devices, char **text_p, char *error,
-                                        size_t error_capacity);
+                                        int32_t *devices, char **text_p);
 
 typedef struct tryst_probe_flow {
     int32_t round;
@@ -136,8 +123,7 @@ typedef struct tryst_probe_flow {
 
 TRYST_API tryst_status tryst_probe_schedule(int ranks_count, const int32_t *hosts,
                                             tryst_probe_flow **flows_p,
-                                            int *flows_count_p, char *error,
-                                            size_t error_capacity);
+                                            int *flows_count_p);
 
 TRYST_API void tryst_probe_flows_free(tryst_probe_flow *flows);
 
@@ -152,8 +138,7 @@ typedef struct tryst_probe_info {
 TRYST_API tryst_status tryst_topo_fit(int ranks_count, const char *const *names,
                                       const tryst_probe_flow *flows, int flows_count,
                                       const double *latency_ns, tryst_probe_info *info_p,
-                                      tryst_topo **topo_p, char *error,
-                                      size_t error_capacity);
+                                      tryst_topo **topo_p);
 
 TRYST_END_DECLS
 

@@ -34,12 +34,10 @@ TRYST_API const char *tryst_dtype_name(tryst_dtype dtype);
 
 #define TRYST_FOREVER UINT64_MAX
 
-TRYST_API tryst_status tryst_config_open(tryst_config **config_p, char *error,
-                                         size_t error_capacity);
+TRYST_API tryst_status tryst_config_open(tryst_config **config_p);
 
 TRYST_API tryst_status tryst_config_set(tryst_config *config, const char *name,
-                                        const char *value, char *error,
-                                        size_t error_capacity);
+                                        const char *value);
 
 TRYST_API void tryst_config_close(tryst_config *config);
 
@@ -73,8 +71,7 @@ typedef struct tryst_launch {
 } tryst_launch;
 
 TRYST_API tryst_status tryst_launch_find(const tryst_config *config,
-                                         tryst_launch *launch_p, char *error,
-                                         size_t error_capacity);
+                                         tryst_launch *launch_p);
 
 typedef void (*tryst_log_fn)(void *arg, tryst_log_level level, const char *line);
 
@@ -83,8 +80,6 @@ typedef struct tryst_open_params {
     const tryst_config *config;
     tryst_log_fn log_fn;
     void *log_arg;
-    char *error;
-    size_t error_capacity;
 } tryst_open_params;
 
 TRYST_API tryst_status tryst_open(const tryst_open_params *params, tryst_ctx **ctx_p);
@@ -103,8 +98,6 @@ typedef struct tryst_group_params {
     int size;
     const char *device_prefix;
     uint64_t timeout_ns;
-    char *error;
-    size_t error_capacity;
 } tryst_group_params;
 
 TRYST_API tryst_status tryst_group_open(tryst_ctx *ctx, const tryst_group_params *params,
@@ -184,6 +177,9 @@ TRYST_API tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns);
 
 TRYST_API tryst_status tryst_wait_all(tryst_op *const *ops, size_t ops_count,
                                       uint64_t timeout_ns);
+
+TRYST_API tryst_status tryst_wait_any(tryst_op *const *ops, size_t ops_count,
+                                      uint64_t timeout_ns, size_t *index_p);
 
 TRYST_API tryst_status tryst_op_cancel(tryst_op *op);
 

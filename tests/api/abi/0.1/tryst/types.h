@@ -80,4 +80,13 @@ typedef struct tryst_error {
     const char *text;
 } tryst_error;
 
+TRYST_BEGIN_DECLS
+
+TRYST_API const char *tryst_last_error(void);
+
+TRYST_API tryst_status tryst_last_error_set(tryst_status status, const char *format, ...)
+    TRYST_PRINTF(2, 3);
+
+TRYST_END_DECLS
+
 #endif
