@@ -3,13 +3,14 @@
  * A peer's endpoint: candidates are tried in the order that both ranks compute alike, and the
  * transports' events end here.
  *
- * Invariants: at most one endpoint per peer is open; connect messages for a candidate that is not
- * open here yet are held until it is. None stays OPENING while both ranks look for longer than
+ * Invariants: at most one endpoint per peer is open, and none is opened unless the peer is ALIVE; connect
+ * messages for a candidate that is not open here yet are held until it is. None stays OPENING while both ranks look for longer than
  * TRYST_CONNECT_TIMEOUT.
  * Callers: peer_need, the link (EP_* messages), the transports.
  */
 #include "endpoint.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -105,7 +106,17 @@ static void mechanism_set(struct peer *peer, const char *text, size_t bytes)
     text_escape(text, bytes, peer->endpoint.mechanism, sizeof peer->endpoint.mechanism);
 }
 
-/** This candidate does not work: say so and go on with the next one, or give up. */
+/** Leave this candidate: no frame goes over it from here on. The end of the pass closes it. */
+static void candidate_leave(struct peer *peer)
+{
+    assert(peer->life < PEER_GIVING_UP);
+    peer->endpoint.state =
+        PEER_EP_REFUSED; /* from OPENING, or READY before the first frame */
+    list_remove(&peer->out.flush_node);
+    peer->rdv->reap = true;
+}
+
+/** Tell the peer that this candidate does not work, and go on with the next one. */
 static void candidate_refuse(struct peer *peer, const char *text)
 {
     mechanism_set(peer, text, strlen(text));
@@ -114,8 +125,7 @@ static void candidate_refuse(struct peer *peer, const char *text)
              peer->endpoint.mechanism);
     ep_link_send(peer, LINK_EP_REFUSED, (uint32_t)peer->endpoint.candidate,
                  peer->endpoint.mechanism, strlen(peer->endpoint.mechanism), -1, NULL);
-    peer->endpoint.next = true;
-    peer->rdv->reap = true;
+    candidate_leave(peer);
 }
 
 void peer_ep_ask(struct peer *peer)
@@ -132,7 +142,8 @@ void peer_ep_open(struct peer *peer, int candidate)
     const struct host_identity mine = roster_host(roster, roster->rank);
     const struct host_identity theirs = roster_host(roster, peer->rank);
     bool loopback = peer->rank == roster->rank;
-    peer->endpoint.next = false;
+    assert(peer->life == PEER_ALIVE && !peer->endpoint.ep);
+    peer->endpoint.state = PEER_EP_NONE;
     if (candidate < peer->endpoint.refused_ahead)
         candidate = peer->endpoint.refused_ahead;
     if (candidate >= peer->endpoint.candidates_count && loopback) {
@@ -190,13 +201,15 @@ void peer_ep_unreached(struct peer *peer)
 void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
                      size_t bytes, int fd)
 {
-    if (peer->endpoint.ep && candidate == (uint32_t)peer->endpoint.candidate &&
-        !peer->endpoint.next && peer->endpoint.state != PEER_EP_CLOSING) {
+    bool open =
+        peer->endpoint.state == PEER_EP_OPENING || peer->endpoint.state == PEER_EP_READY;
+    if (peer->endpoint.ep && open && candidate == (uint32_t)peer->endpoint.candidate) {
         peer->endpoint.ep->rail->ops->ep_message(peer->endpoint.ep, data, bytes, fd);
         return;
     }
-    bool early = candidate > (uint32_t)peer->endpoint.candidate ||
-                 peer->endpoint.state == PEER_EP_NONE;
+    bool early = peer->endpoint.state == PEER_EP_NONE ||
+                 (peer->endpoint.state != PEER_EP_CLOSING &&
+                  candidate > (uint32_t)peer->endpoint.candidate);
     if (early && peer->endpoint.held_count == HELD_MAX) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it sent connect messages without end");
         early = false;
@@ -224,7 +237,7 @@ void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
     /* It may be ahead, while we still close what came before. */
     if (peer->endpoint.refused_ahead <= (int)candidate)
         peer->endpoint.refused_ahead = (int)candidate + 1;
-    if (candidate != (uint32_t)peer->endpoint.candidate || peer->endpoint.next)
+    if (candidate != (uint32_t)peer->endpoint.candidate)
         return;
     if (peer->endpoint.state == PEER_EP_READY && peer->out.frames_sent) {
         peer_give_up(peer, TRYST_E_PROTOCOL, "it refused a connection that was in use");
@@ -233,8 +246,7 @@ void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
     if (peer->endpoint.state == PEER_EP_OPENING ||
         peer->endpoint.state == PEER_EP_READY) {
         mechanism_set(peer, text, bytes);
-        peer->endpoint.next = true;
-        peer->rdv->reap = true;
+        candidate_leave(peer);
     }
 }
 
@@ -257,7 +269,7 @@ void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
 {
     uint64_t limit_ns = peer->rdv->set.connect_timeout_ns;
     uint64_t early_ns = limit_ns >= 4 * TICK_NS ? 2 * TICK_NS : 0;
-    if (peer->endpoint.state != PEER_EP_OPENING || peer->endpoint.next || !passed_ns)
+    if (peer->endpoint.state != PEER_EP_OPENING || !passed_ns)
         return;
     peer->endpoint.opening_ns += passed_ns;
     if (peer->endpoint.opening_ns >= limit_ns) {
@@ -271,27 +283,39 @@ void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
     }
 }
 
+/** True if no endpoint is left, and no copy for one runs; else `closed`, or the last copy's end, follows. */
+static bool ep_is_closed(struct peer *peer)
+{
+    stage_lane_close(&peer->stage);
+    if (peer->endpoint.ep && !peer->endpoint.closing) {
+        peer->endpoint.closing = true;
+        peer->endpoint.ep->rail->ops->ep_close(peer->endpoint.ep);
+    }
+    return !peer->endpoint.ep && !peer->stage.busy;
+}
+
+/** The candidate is closed. A peer that has left opens no other. */
+static void candidate_next(struct peer *peer)
+{
+    if (peer->life == PEER_ALIVE)
+        peer_ep_open(peer, peer->endpoint.candidate + 1);
+    else
+        peer->endpoint.state = PEER_EP_NONE;
+}
+
 /** End of the pass: close what must be closed, open what follows. */
 void peer_ep_reap(struct peer *peer)
 {
-    bool end = peer->life == PEER_GIVING_UP || peer->endpoint.next;
-    if (!end && peer->endpoint.wanted && peer->link.state == PEER_LINK_UP)
+    if (peer->endpoint.state == PEER_EP_CLOSING) {
+        if (ep_is_closed(peer)) {
+            peer_link_close(peer);
+            peer_gone(peer);
+        }
+    } else if (peer->endpoint.state == PEER_EP_REFUSED) {
+        if (ep_is_closed(peer))
+            candidate_next(peer);
+    } else if (peer->endpoint.wanted && peer->link.state == PEER_LINK_UP) {
         peer_need(peer); /* its link came up in this pass */
-    if (!end)
-        return;
-    stage_lane_close(&peer->stage);
-    if (peer->endpoint.ep && peer->endpoint.state != PEER_EP_CLOSING) {
-        peer->endpoint.state = PEER_EP_CLOSING;
-        list_remove(&peer->out.flush_node);
-        peer->endpoint.ep->rail->ops->ep_close(peer->endpoint.ep);
-    }
-    if (peer->endpoint.ep || peer->stage.busy)
-        return; /* ep_closed follows, or the last copy's end */
-    if (peer->life == PEER_GIVING_UP) {
-        peer_link_close(peer);
-        peer_gone(peer);
-    } else if (peer->endpoint.next) {
-        peer_ep_open(peer, peer->endpoint.candidate + 1);
     }
 }
 
@@ -331,6 +355,8 @@ static void ep_failed(struct endpoint *ep, tryst_status status, const char *text
 {
     struct peer *peer = ep->arg;
     char reason[2 * TRANSPORT_TEXT_MAX];
+    if (peer->endpoint.state == PEER_EP_REFUSED)
+        return; /* the next candidate is tried in any case */
     snprintf(reason, sizeof reason, "was lost: %s", text);
     if (status == TRYST_E_PROTOCOL || peer->link.state != PEER_LINK_UP) {
         peer_give_up(peer, status == TRYST_E_PROTOCOL ? status : TRYST_E_PEER, reason);
@@ -358,7 +384,7 @@ static void ep_closed(struct endpoint *ep)
 {
     struct peer *peer = ep->arg;
     peer->endpoint.ep = NULL;
-    peer->endpoint.state = PEER_EP_NONE;
+    peer->endpoint.closing = false;
     peer->rdv->reap = true;
 }
 

@@ -156,7 +156,7 @@ static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size
         peer_ep_refused(peer, head.candidate, rest, bytes);
         return;
     }
-    if (peer->endpoint.state == PEER_EP_NONE && !peer->endpoint.next) {
+    if (peer->endpoint.state == PEER_EP_NONE) {
         peer->endpoint.wanted = true;
         peer_need(peer);
     }

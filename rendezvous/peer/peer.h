@@ -12,8 +12,16 @@
  *
  *  Link:  NONE ─need─▶ CONNECTING ─HELLO each way─▶ UP        whoever needs it first connects; when
  *         both do, the lower rank's connection stays.
- *  Endpoint:  NONE ─need─▶ OPENING ─ready─▶ READY             refused, or not ready in time: the next
- *         candidate
+ *  Endpoint, one candidate after the other, while the peer is ALIVE:
+ *
+ *     NONE ──need──▶ OPENING ──ready──▶ READY
+ *       ▲              │   ▲              │ refused by the peer before its first frame
+ *       │      refused │   │ closed: the  │
+ *       │  or too late ▼   │ next opens   │
+ *       └──closed──── REFUSED ◀───────────┘
+ *         none is left, or the peer has left
+ *
+ *  CLOSING is GIVING_UP's only state, and NONE GONE's: from neither of them is an endpoint opened.
  */
 #ifndef RENDEZVOUS_PEER_PEER_H
 #define RENDEZVOUS_PEER_PEER_H
@@ -34,7 +42,13 @@ struct want;
 
 enum peer_life { PEER_ALIVE, PEER_LEFT, PEER_GIVING_UP, PEER_GONE };
 enum peer_link_state { PEER_LINK_NONE, PEER_LINK_CONNECTING, PEER_LINK_UP };
-enum peer_ep_state { PEER_EP_NONE, PEER_EP_OPENING, PEER_EP_READY, PEER_EP_CLOSING };
+enum peer_ep_state {
+    PEER_EP_NONE,
+    PEER_EP_OPENING,
+    PEER_EP_READY,
+    PEER_EP_CLOSING, /**< the peer is given up */
+    PEER_EP_REFUSED  /**< being closed; the next candidate follows */
+};
 
 /** An answer that has no operation to hang on. */
 struct answer {
@@ -86,7 +100,7 @@ struct peer_endpoint {
     uint8_t state; /**< enum peer_ep_state */
     bool wanted;   /**< something waits for it */
     bool broken;   /**< READY, and nothing leaves any more */
-    bool next;     /**< it is being closed to try the next candidate */
+    bool closing;  /**< `ep` was told to close, and `closed` has not come */
     enum transport_kind candidates[TRANSPORT_KINDS];
     int candidates_count;
     int candidate;

@@ -67,6 +67,7 @@ struct world_ep {
     int rank, peer;
     bool told_ready, closing;
     bool unready; /* nothing comes of it */
+    bool refuses; /* it does not become ready, and says so */
     uint32_t posted_now;
     struct list frames_away, sends_away; /* not arrived; empty without parts */
     struct list frames;                  /* struct world_frame, on the way to the peer */
@@ -105,6 +106,7 @@ struct side {
     bool no_rails;       /* it has no transport but self */
     int no_kind;         /* nor this one; 0: (self) all */
     uint32_t unready;    /* so many endpoints of it never become ready */
+    uint32_t refuses;    /* so many of those that follow report that they cannot */
     uint32_t frames_max; /* frames under way from it until AGAIN; 0: any number */
     uint32_t recv_again; /* so many bulk_recv answer AGAIN */
     uint32_t send_again; /* so many bulk_send answer AGAIN */
@@ -155,6 +157,8 @@ void world_doze(struct world *world);
 /* Until nothing moves. */
 void world_settle(struct world *world);
 void world_advance(struct world *world, uint64_t ns);
+/* Every two ranks have so many candidates to choose from: shm, ucx, ofi. */
+void world_ways(struct world *world, int count);
 /* Let two ranks have an endpoint before the test begins. */
 void world_join(struct world *world, int a, int b);
 

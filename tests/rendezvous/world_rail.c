@@ -77,6 +77,8 @@ static tryst_status on_ep_open(struct rail *rail, const struct ep_params *params
     ep->peer = params->peer_rank;
     ep->unready = ep_side(ep)->unready > 0;
     ep_side(ep)->unready -= ep->unready;
+    ep->refuses = !ep->unready && ep_side(ep)->refuses > 0;
+    ep_side(ep)->refuses -= ep->refuses;
     ep->id = ++own->world->ep_ids;
     list_init(&ep->frames_away);
     list_init(&ep->sends_away);
@@ -290,9 +292,13 @@ static int ep_progress(struct world *world, struct world_ep *ep)
         return 0;
     if (!ep->told_ready) {
         ep->told_ready = true;
-        ep->base.rail->events->ready(&ep->base, TRYST_OK, "made up");
+        ep->base.rail->events->ready(&ep->base,
+                                     ep->refuses ? TRYST_E_UNREACHABLE : TRYST_OK,
+                                     ep->refuses ? "it cannot" : "made up");
         count++;
     }
+    if (ep->refuses)
+        return count;
     return count + ep_receive(world, ep) + ep_complete(ep);
 }
 
