@@ -307,6 +307,8 @@ void peer_leave(struct peer *peer)
 
 bool peer_leave_is_sent(const struct peer *peer)
 {
-    return peer->link.state != PEER_LINK_CONNECTING || !peer->link.link ||
-           link_has_met(peer->link.link);
+    if (!peer->link.link)
+        return true;
+    return link_is_flushed(peer->link.link) &&
+           (peer->link.state != PEER_LINK_CONNECTING || link_has_met(peer->link.link));
 }

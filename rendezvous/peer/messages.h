@@ -12,7 +12,7 @@
 #include <assert.h>
 #include <stdint.h>
 
-#define WIRE_VERSION 7u
+#define WIRE_VERSION 8u
 
 enum link_type {
     LINK_HELLO = 1,     /**< first message each way */
@@ -25,7 +25,7 @@ enum link_type {
     LINK_EP_REFUSED = 7,
     LINK_DOORBELL = 8,
     LINK_DUPLICATE = 9, /**< two links crossed: the lower rank's stays, this one closes */
-    LINK_LEFT = 10,     /**< another rank has left; goes through the control tree */
+    LINK_LEFT = 10,     /**< other ranks have left; goes through the control tree */
     LINK_CLOCK = 11,    /**< what time it is at the sender (clock_offset.c) */
     LINK_GAVE_UP = 12   /**< the sender has given the receiver up; a text says why */
 };
@@ -69,11 +69,15 @@ struct link_clock {
 };
 static_assert(sizeof(struct link_clock) == 48, "clock");
 
-/** For who has no link to that rank: nobody listens there any more, and that is no death. */
+/** Ranks that have left, for ranks without a link to them: a refused connection there is no death. A message
+ *  has 1 to LINK_LEFTS_MAX of these, so that what a late child of the tree is sent fits its socket however
+ *  many have left. */
 struct link_left {
     int32_t rank;
-    uint32_t reserved;
+    uint32_t more; /**< so many ranks behind `rank` have left too */
 };
+static_assert(sizeof(struct link_left) == 8, "left");
+enum { LINK_LEFTS_MAX = 512 };
 
 struct link_ep {
     uint32_t candidate; /**< index in select_candidates' order */

@@ -41,7 +41,7 @@ static tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int ran
         &mine, &theirs, peer->endpoint.candidates, peer->endpoint.mechanism);
     peer->is_self = rank == roster->rank;
     peer->left = group_has_left(rdv->group, rank);
-    peer->life = peer->left ? PEER_LEFT : PEER_ALIVE;
+    peer->life = rdv->cut ? PEER_GONE : peer->left ? PEER_LEFT : PEER_ALIVE;
     if (peer->left)
         rdv->tick_ns = 0; /* which ends it */
     rdv->peer_events->open(peer);

@@ -4,7 +4,7 @@
  * moments of a run lie evenly between 0 and SPAN_US after the first submission. Every operation ends, and
  * the close returns.
  *
- * TRYST_TEST_MOMENTS: moments of each test (41 is one for each millisecond). */
+ * TRYST_TEST_MOMENTS: moments of each test (41: one for each millisecond). */
 #include "harness.h"
 
 #include "support/unit.h"
@@ -107,18 +107,18 @@ static unsigned moments(unsigned otherwise)
 
 static void test_both(void **state)
 {
-    run(&(struct soon){.moments = moments(9), .receives = 1});
+    run(&(struct soon){.moments = moments(41), .receives = 1});
 }
 
 static void test_one(void **state)
 {
-    run(&(struct soon){.moments = moments(9), .receives = 1, .one_sided = true});
+    run(&(struct soon){.moments = moments(41), .receives = 1, .one_sided = true});
 }
 
 /* So many that connecting goes on while they are posted, and no pause. */
 static void test_many(void **state)
 {
-    for (unsigned i = 0; i < moments(4); i += 4)
+    for (unsigned i = 0; i < moments(41); i += 10)
         run(&(struct soon){.moments = 1, .receives = MANY});
 }
 

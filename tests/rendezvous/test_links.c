@@ -3,6 +3,9 @@
  * nobody who died is called anything else, and an abort reaches those who come late. */
 #include "world.h"
 
+#include "rendezvous/peer/link.h"
+#include "rendezvous/peer/tree.h"
+
 #define LARGE (64u << 10) /* beyond eager_max */
 
 static struct world world;
@@ -700,6 +703,97 @@ static void test_held_bound(void **state)
     world_close(&world);
 }
 
+/* A rank that it has never met connects while it closes its endpoints by force, and does not look again: the
+ * close waits for nothing from there. */
+static void test_met_while_cut(void **state)
+{
+    world_open(&world, 3, NULL);
+    world_join(&world, 0, 1);
+    world.sides[0].away = true; /* who would pass it on that rank 1 leaves */
+    world.sides[1].hold_close = true;
+    rendezvous_group_leave(world.sides[1].rdv);
+    rendezvous_group_leave_send(world.sides[1].rdv);
+    rendezvous_group_cut(world.sides[1].rdv);
+    world_settle(&world);
+    assert_false(rendezvous_group_gone(world.sides[1].rdv));
+    tryst_step *step = world_step(&world, 2, 1);
+    tryst_op *send =
+        world_send(&world, 2, step, world_key(&world, 2, 1, "a"), out, LARGE, NULL);
+    for (int i = 0; i < 10 && !world.sides[1].group.peers[2]; i++)
+        world_pass(&world);
+    assert_non_null(world.sides[1].group.peers[2]);
+    world.sides[2].away = true;
+    world.sides[1].hold_close = false;
+    world_settle(&world);
+    assert_true(rendezvous_group_gone(world.sides[1].rdv));
+    world.sides[0].away = world.sides[2].away = false;
+    world_settle(&world);
+    world_advance(&world, 2 * NS_PER_S);
+    check_failed(send, 1, "rank 1 has left the group");
+    tryst_step_close(step, NULL);
+    world_close(&world);
+}
+
+/* The socket of a rank that does not look is full: LEAVE waits behind it, and the close waits for LEAVE. */
+static void test_leave_behind_a_full_socket(void **state)
+{
+    world_open(&world, 2, NULL);
+    world_join(&world, 0, 1);
+    struct rendezvous *rdv = world.sides[1].rdv;
+    tryst_step *step = world_step(&world, 0, 1);
+    tryst_op *send = send_to(1, step);
+    world.sides[0].away = true;
+    world.links_room = 4;
+    for (int i = 0; i < 6; i++)
+        peer_heartbeat_answer(world_peer(&world, 1, 0));
+    rendezvous_group_leave(rdv);
+    world_settle(&world);
+    rendezvous_group_leave_send(rdv);
+    world_settle(&world);
+    assert_false(rendezvous_group_read(rdv));
+    world.sides[0].away = false;
+    for (int i = 0; i < 10 && !rendezvous_group_read(rdv); i++)
+        world_pass(&world);
+    assert_true(rendezvous_group_read(rdv));
+    rendezvous_group_cut(rdv);
+    world_settle(&world);
+    world_advance(&world, NS_PER_S);
+    check_failed(send, 1, "rank 1 has left the group");
+    assert_false(said(0, "died"));
+    tryst_step_close(step, NULL);
+    world_close(&world);
+}
+
+/* Who has left before a rank comes is one message, however many they are, and so is what is passed on of it;
+ * what is no run of ranks here is ignored. */
+static void test_left_in_one_message(void **state)
+{
+    const struct link_left strange[] = {
+        {-1, 3}, {12, 0}, {11, 1}, {0, UINT32_MAX}, {INT32_MAX, UINT32_MAX}};
+    world_open(&world, 12, NULL);
+    world_settle(&world); /* the control tree stands */
+    for (size_t i = 0; i < COUNT_OF(strange); i++)
+        peer_left_read(world_peer(&world, 0, 1), &strange[i], sizeof strange[i]);
+    peer_left_read(world_peer(&world, 0, 1), strange, sizeof *strange - 1);
+    for (int i = 1; i < 12; i++)
+        assert_false(group_has_left(&world.sides[0].group, i));
+    world.links_room = 1;
+    world.hold_links = true;
+    struct link_left left[] = {
+        {5, 2}, {9, 0}, {11, 0}}; /* from rank 2: but 5 is its child */
+    peer_left_read(world_peer(&world, 0, 2), left, sizeof left);
+    assert_true(link_is_flushed(world_peer(&world, 0, 1)->link.link));
+    world.hold_links = false;
+    world_links_run(&world);
+    for (int i = 1; i < 12; i++) {
+        bool gone = (i >= 5 && i <= 7) || i == 9 || i == 11;
+        assert_int_equal(group_has_left(&world.sides[0].group, i), gone);
+        if (i != 9 && i != 7) /* rank 1's own neighbours say so themselves */
+            assert_int_equal(group_has_left(&world.sides[1].group, i), gone);
+    }
+    world_close(&world);
+}
+
 /* ---- giving up ---------------------------------------------------------------------------- */
 
 /* Who is given up hears so, and by whom: nobody died. */
@@ -753,6 +847,9 @@ int main(void)
         cmocka_unit_test(test_dropped),
         cmocka_unit_test(test_unreached),
         cmocka_unit_test(test_held_bound),
+        cmocka_unit_test(test_met_while_cut),
+        cmocka_unit_test(test_leave_behind_a_full_socket),
+        cmocka_unit_test(test_left_in_one_message),
         cmocka_unit_test(test_given_up_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,6 +131,8 @@ struct world {
     bool links_backwards; /* the youngest link first */
     bool
         links_slow; /* as TCP's: they stand, and what was said leaves, once their owner has looked */
+    uint32_t
+        links_room; /* messages that a socket holds; the others wait at the sender; 0: any */
     uint32_t link_again; /* so many link_connect find a full queue */
     uint32_t link_drops; /* so many accepted links are dropped before they are read */
     struct link_listener *listeners[WORLD_RANKS_MAX];
