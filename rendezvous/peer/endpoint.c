@@ -18,6 +18,7 @@
 #include "core/alloc.h"
 #include "core/descriptors.h"
 #include "core/text.h"
+#include "fault.h"
 #include "link.h"
 #include "liveness.h"
 #include "messages.h"
@@ -25,7 +26,7 @@
 
 /** Connect messages for candidates that are not open here yet, per peer: a few of each candidate are
  *  usual. */
-enum { HELD_MAX = 64 };
+enum { HELD_MAX = 64 }; /* as PEER_FAULT_CONNECT_FLOOD has it */
 
 static void ep_link_send(struct peer *peer, uint8_t type, uint32_t candidate,
                          const void *data, size_t bytes, int fd, tryst_status *status_p)
@@ -211,7 +212,7 @@ void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
                  (peer->endpoint.state != PEER_EP_CLOSING &&
                   candidate > (uint32_t)peer->endpoint.candidate);
     if (early && peer->endpoint.held_count == HELD_MAX) {
-        peer_give_up(peer, TRYST_E_PROTOCOL, "it sent connect messages without end");
+        peer_fault(peer, PEER_FAULT_CONNECT_FLOOD, NULL);
         early = false;
     }
     struct held_message *message = early ? mem_alloc(sizeof *message + bytes) : NULL;
@@ -240,7 +241,7 @@ void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
     if (candidate != (uint32_t)peer->endpoint.candidate)
         return;
     if (peer->endpoint.state == PEER_EP_READY && peer->out.frames_sent) {
-        peer_give_up(peer, TRYST_E_PROTOCOL, "it refused a connection that was in use");
+        peer_fault(peer, PEER_FAULT_REFUSED_IN_USE, NULL);
         return;
     }
     if (peer->endpoint.state == PEER_EP_OPENING ||
@@ -319,6 +320,25 @@ void peer_ep_reap(struct peer *peer)
     }
 }
 
+/** A path that breaks while the link is up may be that of a peer that has left: its LEAVE travels on another
+ *  connection, and comes a moment later. Housekeeping waits for that. */
+void peer_ep_lost(struct peer *peer, const char *text)
+{
+    const char *what = text ? text : "was lost: a message did not get through";
+    if (peer->life >= PEER_GIVING_UP || peer->endpoint.state == PEER_EP_REFUSED)
+        return; /* REFUSED: the next candidate is tried in any case */
+    if (peer->link.state != PEER_LINK_UP) {
+        peer_give_up(peer, TRYST_E_PEER, what);
+        return;
+    }
+    if (text || !peer->endpoint.broken)
+        mechanism_set(peer, what, strlen(what));
+    peer->endpoint.broken = true;
+    peer_suspect(peer, SUSPICION_LOST);
+    list_remove(&peer->out.flush_node);
+    peer->rdv->tick_ns = 0;
+}
+
 /* ---- events of the transports ------------------------------------------------------------- */
 
 static void ep_frame(struct endpoint *ep, const void *data, size_t bytes)
@@ -349,35 +369,25 @@ static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
     peer_flush_later(peer);
 }
 
-/** A path that breaks while the link is up may be that of a peer that has left: its LEAVE travels
- *  on another connection, and comes a moment later. Housekeeping waits for that. */
 static void ep_failed(struct endpoint *ep, tryst_status status, const char *text)
 {
     struct peer *peer = ep->arg;
     char reason[2 * TRANSPORT_TEXT_MAX];
-    if (peer->endpoint.state == PEER_EP_REFUSED)
-        return; /* the next candidate is tried in any case */
     snprintf(reason, sizeof reason, "was lost: %s", text);
-    if (status == TRYST_E_PROTOCOL || peer->link.state != PEER_LINK_UP) {
-        peer_give_up(peer, status == TRYST_E_PROTOCOL ? status : TRYST_E_PEER, reason);
-        return;
-    }
-    mechanism_set(peer, reason, strlen(reason));
-    peer->endpoint.broken = true;
-    peer_suspect(peer, SUSPICION_LOST);
-    list_remove(&peer->out.flush_node);
-    peer->rdv->tick_ns = 0;
+    if (status == TRYST_E_PROTOCOL)
+        peer_fault(peer, PEER_FAULT_TRANSPORT, text);
+    else
+        peer_ep_lost(peer, reason);
 }
 
 static void ep_unexpected(struct endpoint *ep, uint64_t tag, size_t bytes)
 {
     struct peer *peer = ep->arg;
-    char reason[TRANSPORT_TEXT_MAX];
+    char details[64];
     peer->rdv->counters.unexpected_bulk++;
-    snprintf(reason, sizeof reason,
-             "sent bulk (tag %llx, %zu bytes) that was not asked for",
-             (unsigned long long)tag, bytes);
-    peer_give_up(peer, TRYST_E_PROTOCOL, reason);
+    snprintf(details, sizeof details, "tag %llx, %zu bytes", (unsigned long long)tag,
+             bytes);
+    peer_fault(peer, PEER_FAULT_BULK, details);
 }
 
 static void ep_closed(struct endpoint *ep)

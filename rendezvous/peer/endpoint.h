@@ -19,6 +19,9 @@ void peer_ep_ask(struct peer *peer);
 void peer_ep_tick(struct peer *peer, uint64_t passed_ns);
 /** No candidate works, and the peer lives: give it up. */
 void peer_ep_unreached(struct peer *peer);
+/** The data path to the peer broke, for the reason in `text`, which is read behind "rank 3 " (NULL: not known):
+ *  the peer is given up, unless its LEAVE or the end of its link comes first. */
+void peer_ep_lost(struct peer *peer, const char *text);
 /** Which interfaces of both ends join the two (select_rails); false: none is known to. */
 bool peer_rails(const struct peer *peer, uint32_t *mine_p, uint32_t *theirs_p);
 /** End of a pass: close, reopen or finish giving up. */

@@ -93,9 +93,10 @@ void peer_link_connect(struct peer *peer)
     else if (status == TRYST_AGAIN)
         connect_later(peer);
     else
-        peer_give_up(peer, TRYST_E_UNREACHABLE,
-                     "cannot be connected to: no socket or no memory for it here (is the "
-                     "limit of open files, ulimit -n, reached?)");
+        peer_give_up(
+            peer, TRYST_E_UNREACHABLE,
+            "cannot be connected to: no socket or no memory for its link here; raise the "
+            "limit of open files (ulimit -n)");
 }
 
 /* ---- messages ----------------------------------------------------------------------------- */

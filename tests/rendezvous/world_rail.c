@@ -113,6 +113,8 @@ static tryst_status on_frame_begin(struct endpoint *base, size_t max, void **fra
     uint32_t under_way = 0;
     assert_false(ep->closing);
     assert_true(max <= FRAME_BYTES_MAX);
+    if (ep_side(ep)->frames_fail)
+        return TRYST_E_PEER;
     list_for_each_safe (&ep->frames, node, after)
         under_way++;
     if (ep_side(ep)->frames_max && under_way >= ep_side(ep)->frames_max)
@@ -210,6 +212,8 @@ static void bulk_arrive(struct world_ep *ep, struct world_ep *from, struct bulk 
     struct bulk *recv = posted_find(ep, send->tag);
     bulk_push(&from->sent, send);
     ep_side(from)->stirred = true;
+    if (ep_side(from)->sends_fail)
+        return;
     if (!recv) {
         ep_side(ep)->unexpected++;
         ep->base.rail->events->unexpected(&ep->base, send->tag, send->bytes);
@@ -221,7 +225,8 @@ static void bulk_arrive(struct world_ep *ep, struct world_ep *from, struct bulk 
         ep_rail(ep)->world->parts->copy(send, recv);
     else
         memcpy(recv->data, send->data, send->bytes);
-    recv_done(ep, recv, TRYST_OK, send->bytes);
+    bool fails = ep_side(ep)->recvs_fail;
+    recv_done(ep, recv, fails ? TRYST_E_PEER : TRYST_OK, fails ? 0 : send->bytes);
 }
 
 static int ep_receive(struct world *world, struct world_ep *ep)
@@ -250,7 +255,8 @@ static int ep_complete(struct world_ep *ep)
     struct bulk *bulk;
     int count = 0;
     while (!side->hold_sent && (bulk = bulk_pop(&ep->sent)) != NULL) {
-        bulk->done(bulk, TRYST_OK, bulk->bytes);
+        bulk->done(bulk, side->sends_fail ? TRYST_E_PEER : TRYST_OK,
+                   side->sends_fail ? 0 : bulk->bytes);
         count++;
     }
     while (!side->hold_cancels && (bulk = bulk_pop(&ep->canceled)) != NULL) {
