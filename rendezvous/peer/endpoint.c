@@ -117,7 +117,7 @@ static void candidate_leave(struct peer *peer)
     peer->rdv->reap = true;
 }
 
-/** Tell the peer that this candidate does not work, and go on with the next one. */
+/** Send EP_REFUSED for this candidate, and go on with the next one. */
 static void candidate_refuse(struct peer *peer, const char *text)
 {
     mechanism_set(peer, text, strlen(text));
@@ -284,8 +284,8 @@ void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
     }
 }
 
-/** True if no endpoint is left, and no copy for one runs; else `closed`, or the last copy's end, follows. */
-static bool ep_is_closed(struct peer *peer)
+/** Close the endpoint unless that has begun; true once it is closed and no copy for it runs. */
+static bool ep_shut(struct peer *peer)
 {
     stage_lane_close(&peer->stage);
     if (peer->endpoint.ep && !peer->endpoint.closing) {
@@ -308,12 +308,12 @@ static void candidate_next(struct peer *peer)
 void peer_ep_reap(struct peer *peer)
 {
     if (peer->endpoint.state == PEER_EP_CLOSING) {
-        if (ep_is_closed(peer)) {
+        if (ep_shut(peer)) {
             peer_link_close(peer);
             peer_gone(peer);
         }
     } else if (peer->endpoint.state == PEER_EP_REFUSED) {
-        if (ep_is_closed(peer))
+        if (ep_shut(peer))
             candidate_next(peer);
     } else if (peer->endpoint.wanted && peer->link.state == PEER_LINK_UP) {
         peer_need(peer); /* its link came up in this pass */

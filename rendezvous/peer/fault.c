@@ -15,16 +15,10 @@ static const char *const texts[PEER_FAULTS_COUNT] = {
 #undef FAULT
 };
 
-void peer_fault_text(enum peer_fault fault, const char *details, char *text,
-                     size_t capacity)
-{
-    snprintf(text, capacity, "%s%s%s%s; run the same build on all ranks", texts[fault],
-             details ? " (" : "", details ? details : "", details ? ")" : "");
-}
-
 void peer_fault(struct peer *peer, enum peer_fault fault, const char *details)
 {
     char text[2 * TRANSPORT_TEXT_MAX];
-    peer_fault_text(fault, details, text, sizeof text);
+    snprintf(text, sizeof text, "%s%s%s%s; run the same build on all ranks", texts[fault],
+             details ? " (" : "", details ? details : "", details ? ")" : "");
     peer_give_up(peer, TRYST_E_PROTOCOL, text);
 }

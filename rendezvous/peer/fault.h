@@ -47,8 +47,5 @@ enum peer_fault {
 
 /** Give the peer up for this fault, TRYST_E_PROTOCOL. `details` (or NULL) are about this one case. */
 void peer_fault(struct peer *peer, enum peer_fault fault, const char *details);
-/** What is read behind "rank 3 ": the text, its details, what to do. */
-void peer_fault_text(enum peer_fault fault, const char *details, char *text,
-                     size_t capacity);
 
 #endif

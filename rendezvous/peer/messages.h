@@ -69,12 +69,11 @@ struct link_clock {
 };
 static_assert(sizeof(struct link_clock) == 48, "clock");
 
-/** Ranks that have left, for ranks without a link to them: a refused connection there is no death. A message
- *  has 1 to LINK_LEFTS_MAX of these, so that what a late child of the tree is sent fits its socket however
- *  many have left. */
+/** Ranks that have left. A rank without a link to them would take a refused connection for a death. A message has
+ *  1 to LINK_LEFTS_MAX of these, so the list for a late child of the tree fits its socket. */
 struct link_left {
     int32_t rank;
-    uint32_t more; /**< so many ranks behind `rank` have left too */
+    uint32_t more; /**< the number of ranks that follow `rank` and have left too */
 };
 static_assert(sizeof(struct link_left) == 8, "left");
 enum { LINK_LEFTS_MAX = 512 };

@@ -100,7 +100,7 @@ struct peer_endpoint {
     uint8_t state; /**< enum peer_ep_state */
     bool wanted;   /**< something waits for it */
     bool broken;   /**< READY, and nothing leaves any more */
-    bool closing;  /**< `ep` was told to close, and `closed` has not come */
+    bool closing;  /**< ep_close was called on `ep`, and `closed` has not come */
     enum transport_kind candidates[TRANSPORT_KINDS];
     int candidates_count;
     int candidate;

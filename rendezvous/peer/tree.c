@@ -77,7 +77,7 @@ struct left_ranks {
 
 static_assert(sizeof((struct left_ranks *)0)->runs <= LINK_MESSAGE_MAX, "one message");
 
-/** False: it is full. */
+/** Append a rank; false if the message is full. */
 static bool left_add(struct left_ranks *ranks, int32_t rank)
 {
     struct link_left *last = ranks->count ? &ranks->runs[ranks->count - 1] : NULL;
@@ -112,7 +112,7 @@ void peer_left_send_all(struct peer *to)
     left_send(to, &ranks);
 }
 
-/** False: that is no news. */
+/** Note that the rank has left; false if that was noted before. */
 static bool left_mark(struct tryst_group *group, int rank)
 {
     struct peer *peer = group->peers[rank];
@@ -129,7 +129,7 @@ static bool left_mark(struct tryst_group *group, int rank)
     return true;
 }
 
-/** Pass news on along the control tree, but not to where they came from. */
+/** Send news to the neighbours in the control tree other than `from`. */
 static void left_forward(struct tryst_group *group, const struct left_ranks *news,
                          const struct peer *from)
 {
@@ -147,14 +147,14 @@ void peer_left_note(struct rendezvous *rdv, int rank, const struct peer *from)
         left_forward(rdv->group, &news, from);
 }
 
-/** A rank to which a link is up says itself, and last, that it leaves. */
+/** True if the record counts: over a link that is up, the rank's own LEAVE comes last, behind its frames. */
 static bool left_is_news(const struct tryst_group *group, int rank)
 {
     const struct peer *peer = group->peers[rank];
     return rank != group->roster.rank && (!peer || peer->link.state != PEER_LINK_UP);
 }
 
-/** A run of news may be split by what is none: its message may need a second one. */
+/** Mark the ranks of a run as left; those that were not marked before join `news`, which is sent when full. */
 static void left_run_read(struct peer *from, const struct link_left *run,
                           struct left_ranks *news)
 {

@@ -8,6 +8,8 @@
 
 #include <ctype.h>
 
+static struct world world;
+
 /* The first word: a verb that can follow "rank 3". */
 static const char *const verbs[] = {
     "aborted", "acknowledged", "announced", "answered", "broke", "cannot", "could",
@@ -37,20 +39,26 @@ static void text_check(const char *text)
     assert_true(bytes > 0 && !strchr(" .;:", text[bytes - 1]));
 }
 
-/* The longest prefix, and details as long as they come, leave what to do in the text. */
+/* As operations and the log have them; what to do is not cut off, however long the rank and the details. */
 static void test_table(void **state)
 {
-    static const char advice[] = "; run the same build on all ranks";
     static const char details[] = "tag ffffffffffff, 18446744073709551615 bytes";
     for (int i = 0; i < PEER_FAULTS_COUNT; i++) {
-        char text[512];
         bool detailed =
             i == PEER_FAULT_BULK || i == PEER_FAULT_RECORD || i == PEER_FAULT_TRANSPORT;
-        peer_fault_text((enum peer_fault)i, detailed ? details : NULL, text, sizeof text);
-        text_check(text);
-        assert_non_null(strstr(text, advice));
-        if (strlen("rank 1048575 ") + strlen(text) >= TRANSPORT_TEXT_MAX)
+        world_open(&world, 4, NULL);
+        struct peer *peer = world_peer(&world, 0, 3);
+        peer_fault(peer, (enum peer_fault)i, detailed ? details : NULL);
+        const char *text = peer->liveness.gone_text;
+        assert_int_equal(peer->liveness.gone_status, TRYST_E_PROTOCOL);
+        assert_memory_equal(text, "rank 3 ", strlen("rank 3 "));
+        text_check(text + strlen("rank 3 "));
+        assert_non_null(strstr(text, "; run the same build on all ranks"));
+        if (strlen(text) + strlen("048575") >= sizeof peer->liveness.gone_text)
             fail_msg("too long: %s", text);
+        assert_non_null(strstr(world.sides[0].log_text, text));
+        world_settle(&world);
+        world_close(&world);
     }
 }
 

@@ -100,17 +100,18 @@ struct side {
     bool hold_cancels; /* completions of its withdrawn receives */
     bool
         frames_fail; /* its endpoints are broken, which only a frame that is begun finds */
-    bool sends_fail;     /* or a slice that was sent */
-    bool recvs_fail;     /* or one that was to come */
-    bool hold_close;     /* its endpoints do not come to an end */
-    bool hold_dispatch;  /* its transfers do not start */
-    bool busy_dispatch;  /* it says that one has started, always */
-    bool hold_accepts;   /* it does not accept links: they stand, and nobody reads them */
-    bool silent;         /* its kernel answers no new connection */
-    bool no_rails;       /* it has no transport but self */
-    int no_kind;         /* nor this one; 0: (self) all */
-    uint32_t unready;    /* so many endpoints of it never become ready */
-    uint32_t refuses;    /* so many of those that follow report that they cannot */
+    bool sends_fail;    /* or a slice that was sent */
+    bool recvs_fail;    /* or one that was to come */
+    bool hold_close;    /* its endpoints do not come to an end */
+    bool hold_dispatch; /* its transfers do not start */
+    bool busy_dispatch; /* it says that one has started, always */
+    bool hold_accepts;  /* it does not accept links: they stand, and nobody reads them */
+    bool silent;        /* its kernel answers no new connection */
+    bool no_rails;      /* it has no transport but self */
+    int no_kind;        /* nor this one; 0: (self) all */
+    uint32_t unready;   /* so many endpoints of it never become ready */
+    uint32_t refuses;   /* so many of those that follow report that they cannot */
+    int ways_refused; /* neither of a pair gets so many of its first candidates to work */
     uint32_t frames_max; /* frames under way from it until AGAIN; 0: any number */
     uint32_t recv_again; /* so many bulk_recv answer AGAIN */
     uint32_t send_again; /* so many bulk_send answer AGAIN */

@@ -65,6 +65,13 @@ static void ep_of_set(struct side *side, int peer)
     }
 }
 
+static bool candidate_is_refused(struct world *world, int a, int b)
+{
+    int candidate = world_peer(world, a, b)->endpoint.candidate;
+    return candidate < world->sides[a].ways_refused ||
+           candidate < world->sides[b].ways_refused;
+}
+
 static tryst_status on_ep_open(struct rail *rail, const struct ep_params *params,
                                struct endpoint **ep_p)
 {
@@ -79,6 +86,7 @@ static tryst_status on_ep_open(struct rail *rail, const struct ep_params *params
     ep_side(ep)->unready -= ep->unready;
     ep->refuses = !ep->unready && ep_side(ep)->refuses > 0;
     ep_side(ep)->refuses -= ep->refuses;
+    ep->refuses |= candidate_is_refused(own->world, ep->rank, ep->peer);
     ep->id = ++own->world->ep_ids;
     list_init(&ep->frames_away);
     list_init(&ep->sends_away);

@@ -180,9 +180,8 @@ void link_unread_discard(int fd)
             return;
 }
 
-/* What is queued behind a full socket ends with LEAVE, and without that the peer takes the close for a death.
- * So let the socket take more than usual. (The kernel sets the limit, and its structs count. TCP's buffer has grown by
- * itself; to set it would shrink it.) */
+/* Flush the backlog before the close: it ends with LEAVE, and a close without LEAVE is a death. The send buffer
+ * is full, so raise its limit first; not for TCP, where setting it would shrink a buffer that the kernel has grown. */
 static void last_words_send(struct link *link)
 {
     int room = 4 * (int)LINK_BACKLOG_MAX;
