@@ -143,6 +143,7 @@ void rendezvous_group_leave_send(struct rendezvous *rdv)
 
 void rendezvous_group_cut(struct rendezvous *rdv)
 {
+    rdv->cut = true;
     list_for_each_safe (&rdv->group->met, node, after) {
         struct peer *peer = container_of(node, struct peer, node);
         peer->liveness.end_expected = true; /* it is we who go */

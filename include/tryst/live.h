@@ -118,9 +118,10 @@ struct tryst_live_header {
 struct tryst_live_peer {
     uint64_t begun, ended;
     int32_t rank;
-    uint8_t life;     /**< 0 alive, 1 has left, 2 being given up, 3 gone */
-    uint8_t link;     /**< 0 none, 1 connecting, 2 up */
-    uint8_t endpoint; /**< 0 none, 1 opening, 2 ready, 3 closing */
+    uint8_t life; /**< 0 alive, 1 has left, 2 being given up, 3 gone */
+    uint8_t link; /**< 0 none, 1 connecting, 2 up */
+    uint8_t
+        endpoint; /**< 0 none, 1 opening, 2 ready, 3 closing, 4 refused: the next transport follows */
     uint8_t reserved;
     int32_t pid; /**< of its process, as this one sees it; 0: not known */
     uint32_t reserved2;

@@ -164,6 +164,7 @@ struct rendezvous {
     bool join_again;     /**< our parent in the control tree found no memory */
     bool
         leave_sent; /**< and LEAVE was sent to the others; who links up later gets it then */
+    bool cut;       /**< and all peers are given up: ranks that connect now become none */
     bool reap;      /**< rendezvous_reap has something to do */
     uint64_t tick_ns;     /**< when housekeeping runs next */
     uint64_t looked_ns;   /**< when timers_run was here last */

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "core/text.h"
+#include "fault.h"
 #include "messages.h"
 #include "rendezvous/peer/peer.h"
 #include "tree.h"
@@ -196,8 +197,7 @@ static struct scope *abort_scope(struct rendezvous *rdv, uint64_t step, struct p
     if (!from || !early || (scope && scope->aborted_by >= 0))
         return scope;
     if (from->in.early_aborts == EARLY_ABORTS_MAX) {
-        peer_give_up(from, TRYST_E_PROTOCOL,
-                     "has aborted too many steps that are not open here");
+        peer_fault(from, PEER_FAULT_ABORTS, NULL);
         return scope;
     }
     scope = scope ? scope : scope_open_early(&rdv->scopes, step);

@@ -67,10 +67,24 @@ static void link_give_up(struct peer *peer, struct link *link)
     link_close(link);
 }
 
+/** This rank has left, as the peer may not have read: all that it needs to know, in the order in which it takes
+ *  it (HELLO first), and the end. */
+static void link_farewell(struct peer *peer, struct link *link)
+{
+    static const struct link_heartbeat nothing;
+    hello_send(peer, link);
+    (void)link_send(link, LINK_LEAVE, &nothing, sizeof nothing, -1);
+    link_close(link);
+}
+
 /** An accepted link has shown whose it is: take it, unless ours is to stay. */
 static void link_adopt(struct peer *peer, struct link *link)
 {
     int32_t rank = peer->rdv->group->roster.rank;
+    if (peer->rdv->leave_sent && peer->life >= PEER_GIVING_UP) {
+        link_farewell(peer, link);
+        return;
+    }
     bool ours_stays =
         peer->link.state == PEER_LINK_CONNECTING && peer->link.link && rank < peer->rank;
     if (peer->life >= PEER_GIVING_UP && !peer->left && !peer->rdv->leaving) {

@@ -3,13 +3,15 @@
  * A peer's endpoint: candidates are tried in the order that both ranks compute alike, and the
  * transports' events end here.
  *
- * Invariants: at most one endpoint per peer is open; connect messages for a candidate that is not
- * open here yet are held until it is. None stays OPENING while both ranks look for longer than
- * TRYST_CONNECT_TIMEOUT; time in which either rank's fabric starts (STARTING) does not count.
+ * Invariants: at most one endpoint per peer is open, and none is opened unless the peer is ALIVE; connect
+ * messages for a candidate that is not open here yet are held until it is. None stays OPENING while both ranks
+ * look for longer than TRYST_CONNECT_TIMEOUT; time in which either rank's fabric starts (STARTING) does not
+ * count.
  * Callers: peer_need, the link (EP_* messages), the transports.
  */
 #include "endpoint.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@
 #include "core/alloc.h"
 #include "core/descriptors.h"
 #include "core/text.h"
+#include "fault.h"
 #include "link.h"
 #include "liveness.h"
 #include "messages.h"
@@ -24,7 +27,7 @@
 
 /** Connect messages for candidates that are not open here yet, per peer: a few of each candidate are
  *  usual. */
-enum { HELD_MAX = 64 };
+enum { HELD_MAX = 64 }; /* as PEER_FAULT_CONNECT_FLOOD has it */
 
 static void ep_link_send(struct peer *peer, uint8_t type, uint32_t candidate,
                          const void *data, size_t bytes, int fd, tryst_status *status_p)
@@ -110,7 +113,17 @@ static void mechanism_set(struct peer *peer, const char *text, size_t bytes)
     text_escape(text, bytes, peer->endpoint.mechanism, sizeof peer->endpoint.mechanism);
 }
 
-/** This candidate does not work: say so and go on with the next one, or give up. */
+/** Leave this candidate: no frame goes over it from here on. The end of the pass closes it. */
+static void candidate_leave(struct peer *peer)
+{
+    assert(peer->life < PEER_GIVING_UP);
+    peer->endpoint.state =
+        PEER_EP_REFUSED; /* from OPENING, or READY before the first frame */
+    list_remove(&peer->out.flush_node);
+    peer->rdv->reap = true;
+}
+
+/** Send EP_REFUSED for this candidate, and go on with the next one. */
 static void candidate_refuse(struct peer *peer, const char *text)
 {
     mechanism_set(peer, text, strlen(text));
@@ -119,8 +132,7 @@ static void candidate_refuse(struct peer *peer, const char *text)
              peer->endpoint.mechanism);
     ep_link_send(peer, LINK_EP_REFUSED, (uint32_t)peer->endpoint.candidate,
                  peer->endpoint.mechanism, strlen(peer->endpoint.mechanism), -1, NULL);
-    peer->endpoint.next = true;
-    peer->rdv->reap = true;
+    candidate_leave(peer);
 }
 
 void peer_ep_ask(struct peer *peer)
@@ -181,6 +193,10 @@ void peer_ep_starting_send(struct peer *peer)
 /** The start has ended, or has had its time. */
 static void starting_end(struct peer *peer, tryst_status status, const char *text)
 {
+    if (peer->life != PEER_ALIVE) { /* it has left meanwhile */
+        candidate_leave(peer);
+        return;
+    }
     peer->endpoint.state = PEER_EP_OPENING;
     peer->endpoint.opening_ns = 0;
     if (status != TRYST_OK) {
@@ -194,8 +210,7 @@ static void starting_end(struct peer *peer, tryst_status status, const char *tex
 void peer_ep_rails_opened(struct peer *peer, int kind, tryst_status status,
                           const char *text)
 {
-    if (peer->endpoint.state == PEER_EP_STARTING && !peer->endpoint.next &&
-        peer->life <= PEER_LEFT && (int)candidate_kind(peer) == kind)
+    if (peer->endpoint.state == PEER_EP_STARTING && (int)candidate_kind(peer) == kind)
         starting_end(peer, status, text);
 }
 
@@ -203,7 +218,8 @@ void peer_ep_open(struct peer *peer, int candidate)
 {
     struct rendezvous *rdv = peer->rdv;
     bool loopback = peer->rank == rdv->group->roster.rank;
-    peer->endpoint.next = false;
+    assert(peer->life == PEER_ALIVE && !peer->endpoint.ep);
+    peer->endpoint.state = PEER_EP_NONE;
     if (candidate < peer->endpoint.refused_ahead)
         candidate = peer->endpoint.refused_ahead;
     if (candidate >= peer->endpoint.candidates_count && loopback) {
@@ -249,17 +265,19 @@ void peer_ep_unreached(struct peer *peer)
 void peer_ep_message(struct peer *peer, uint32_t candidate, const void *data,
                      size_t bytes, int fd)
 {
-    if (peer->endpoint.ep && candidate == (uint32_t)peer->endpoint.candidate &&
-        !peer->endpoint.next && peer->endpoint.state != PEER_EP_CLOSING) {
+    bool open =
+        peer->endpoint.state == PEER_EP_OPENING || peer->endpoint.state == PEER_EP_READY;
+    if (peer->endpoint.ep && open && candidate == (uint32_t)peer->endpoint.candidate) {
         peer->endpoint.ep->rail->ops->ep_message(peer->endpoint.ep, data, bytes, fd);
         return;
     }
-    bool early = candidate > (uint32_t)peer->endpoint.candidate ||
-                 peer->endpoint.state == PEER_EP_NONE ||
+    bool early = peer->endpoint.state == PEER_EP_NONE ||
                  (peer->endpoint.state == PEER_EP_STARTING &&
-                  candidate == (uint32_t)peer->endpoint.candidate);
+                  candidate == (uint32_t)peer->endpoint.candidate) ||
+                 (peer->endpoint.state != PEER_EP_CLOSING &&
+                  candidate > (uint32_t)peer->endpoint.candidate);
     if (early && peer->endpoint.held_count == HELD_MAX) {
-        peer_give_up(peer, TRYST_E_PROTOCOL, "it sent connect messages without end");
+        peer_fault(peer, PEER_FAULT_CONNECT_FLOOD, NULL);
         early = false;
     }
     struct held_message *message = early ? mem_alloc(sizeof *message + bytes) : NULL;
@@ -285,18 +303,17 @@ void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
     /* It may be ahead, while we still close what came before. */
     if (peer->endpoint.refused_ahead <= (int)candidate)
         peer->endpoint.refused_ahead = (int)candidate + 1;
-    if (candidate != (uint32_t)peer->endpoint.candidate || peer->endpoint.next)
+    if (candidate != (uint32_t)peer->endpoint.candidate)
         return;
     if (peer->endpoint.state == PEER_EP_READY && peer->out.frames_sent) {
-        peer_give_up(peer, TRYST_E_PROTOCOL, "it refused a connection that was in use");
+        peer_fault(peer, PEER_FAULT_REFUSED_IN_USE, NULL);
         return;
     }
     if (peer->endpoint.state == PEER_EP_OPENING ||
         peer->endpoint.state == PEER_EP_STARTING ||
         peer->endpoint.state == PEER_EP_READY) {
         mechanism_set(peer, text, bytes);
-        peer->endpoint.next = true;
-        peer->rdv->reap = true;
+        candidate_leave(peer);
     }
 }
 
@@ -319,7 +336,7 @@ static void starting_look(struct peer *peer)
 {
     struct rendezvous *rdv = peer->rdv;
     char text[TRANSPORT_TEXT_MAX] = "";
-    if (peer->endpoint.state != PEER_EP_STARTING || peer->endpoint.next)
+    if (peer->endpoint.state != PEER_EP_STARTING)
         return;
     tryst_status status = rdv->rails_open(rdv->owner, (int)candidate_kind(peer), text);
     if (status != TRYST_IN_PROGRESS)
@@ -336,7 +353,7 @@ void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
     starting_look(peer);
     if (peer_starts)
         return;
-    if (peer->endpoint.state != PEER_EP_OPENING || peer->endpoint.next || !passed_ns)
+    if (peer->endpoint.state != PEER_EP_OPENING || !passed_ns)
         return;
     peer->endpoint.opening_ns += passed_ns;
     if (peer->endpoint.opening_ns >= limit_ns) {
@@ -350,28 +367,59 @@ void peer_ep_tick(struct peer *peer, uint64_t passed_ns)
     }
 }
 
+/** Close the endpoint unless that has begun; true once it is closed and no copy for it runs. */
+static bool ep_shut(struct peer *peer)
+{
+    stage_lane_close(&peer->stage);
+    if (peer->endpoint.ep && !peer->endpoint.closing) {
+        peer->endpoint.closing = true;
+        peer->endpoint.ep->rail->ops->ep_close(peer->endpoint.ep);
+    }
+    return !peer->endpoint.ep && !peer->stage.busy;
+}
+
+/** The candidate is closed. A peer that has left opens no other. */
+static void candidate_next(struct peer *peer)
+{
+    if (peer->life == PEER_ALIVE)
+        peer_ep_open(peer, peer->endpoint.candidate + 1);
+    else
+        peer->endpoint.state = PEER_EP_NONE;
+}
+
 /** End of the pass: close what must be closed, open what follows. */
 void peer_ep_reap(struct peer *peer)
 {
-    bool end = peer->life == PEER_GIVING_UP || peer->endpoint.next;
-    if (!end && peer->endpoint.wanted && peer->link.state == PEER_LINK_UP)
+    if (peer->endpoint.state == PEER_EP_CLOSING) {
+        if (ep_shut(peer)) {
+            peer_link_close(peer);
+            peer_gone(peer);
+        }
+    } else if (peer->endpoint.state == PEER_EP_REFUSED) {
+        if (ep_shut(peer))
+            candidate_next(peer);
+    } else if (peer->endpoint.wanted && peer->link.state == PEER_LINK_UP) {
         peer_need(peer); /* its link came up in this pass */
-    if (!end)
+    }
+}
+
+/** A path that breaks while the link is up may be that of a peer that has left: its LEAVE travels on another
+ *  connection, and comes a moment later. Housekeeping waits for that. */
+void peer_ep_lost(struct peer *peer, const char *text)
+{
+    const char *what = text ? text : "was lost: a message did not get through";
+    if (peer->life >= PEER_GIVING_UP || peer->endpoint.state == PEER_EP_REFUSED)
+        return; /* REFUSED: the next candidate is tried in any case */
+    if (peer->link.state != PEER_LINK_UP) {
+        peer_give_up(peer, TRYST_E_PEER, what);
         return;
-    stage_lane_close(&peer->stage);
-    if (peer->endpoint.ep && peer->endpoint.state != PEER_EP_CLOSING) {
-        peer->endpoint.state = PEER_EP_CLOSING;
-        list_remove(&peer->out.flush_node);
-        peer->endpoint.ep->rail->ops->ep_close(peer->endpoint.ep);
     }
-    if (peer->endpoint.ep || peer->stage.busy)
-        return; /* ep_closed follows, or the last copy's end */
-    if (peer->life == PEER_GIVING_UP) {
-        peer_link_close(peer);
-        peer_gone(peer);
-    } else if (peer->endpoint.next) {
-        peer_ep_open(peer, peer->endpoint.candidate + 1);
-    }
+    if (text || !peer->endpoint.broken)
+        mechanism_set(peer, what, strlen(what));
+    peer->endpoint.broken = true;
+    peer_suspect(peer, SUSPICION_LOST);
+    list_remove(&peer->out.flush_node);
+    peer->rdv->tick_ns = 0;
 }
 
 /* ---- events of the transports ------------------------------------------------------------- */
@@ -404,40 +452,32 @@ static void ep_ready(struct endpoint *ep, tryst_status status, const char *text)
     peer_flush_later(peer);
 }
 
-/** A path that breaks while the link is up may be that of a peer that has left: its LEAVE travels
- *  on another connection, and comes a moment later. Housekeeping waits for that. */
 static void ep_failed(struct endpoint *ep, tryst_status status, const char *text)
 {
     struct peer *peer = ep->arg;
     char reason[2 * TRANSPORT_TEXT_MAX];
     snprintf(reason, sizeof reason, "was lost: %s", text);
-    if (status == TRYST_E_PROTOCOL || peer->link.state != PEER_LINK_UP) {
-        peer_give_up(peer, status == TRYST_E_PROTOCOL ? status : TRYST_E_PEER, reason);
-        return;
-    }
-    mechanism_set(peer, reason, strlen(reason));
-    peer->endpoint.broken = true;
-    peer_suspect(peer, SUSPICION_LOST);
-    list_remove(&peer->out.flush_node);
-    peer->rdv->tick_ns = 0;
+    if (status == TRYST_E_PROTOCOL)
+        peer_fault(peer, PEER_FAULT_TRANSPORT, text);
+    else
+        peer_ep_lost(peer, reason);
 }
 
 static void ep_unexpected(struct endpoint *ep, uint64_t tag, size_t bytes)
 {
     struct peer *peer = ep->arg;
-    char reason[TRANSPORT_TEXT_MAX];
+    char details[64];
     peer->rdv->counters.unexpected_bulk++;
-    snprintf(reason, sizeof reason,
-             "sent bulk (tag %llx, %zu bytes) that was not asked for",
-             (unsigned long long)tag, bytes);
-    peer_give_up(peer, TRYST_E_PROTOCOL, reason);
+    snprintf(details, sizeof details, "tag %llx, %zu bytes", (unsigned long long)tag,
+             bytes);
+    peer_fault(peer, PEER_FAULT_BULK, details);
 }
 
 static void ep_closed(struct endpoint *ep)
 {
     struct peer *peer = ep->arg;
     peer->endpoint.ep = NULL;
-    peer->endpoint.state = PEER_EP_NONE;
+    peer->endpoint.closing = false;
     peer->rdv->reap = true;
 }
 

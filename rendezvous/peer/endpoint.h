@@ -24,6 +24,9 @@ void peer_ep_ask(struct peer *peer);
 void peer_ep_tick(struct peer *peer, uint64_t passed_ns);
 /** No candidate works, and the peer lives: give it up. */
 void peer_ep_unreached(struct peer *peer);
+/** The data path to the peer broke, for the reason in `text`, which is read behind "rank 3 " (NULL: not known):
+ *  the peer is given up, unless its LEAVE or the end of its link comes first. */
+void peer_ep_lost(struct peer *peer, const char *text);
 /** End of a pass: close, reopen or finish giving up. */
 void peer_ep_reap(struct peer *peer);
 extern const struct rail_events peer_rail_events;

@@ -126,9 +126,10 @@ void peer_link_connect(struct peer *peer)
     else if (status == TRYST_AGAIN)
         connect_later(peer);
     else
-        peer_give_up(peer, TRYST_E_UNREACHABLE,
-                     "cannot be connected to: no socket or no memory for it here (is the "
-                     "limit of open files, ulimit -n, reached?)");
+        peer_give_up(
+            peer, TRYST_E_UNREACHABLE,
+            "cannot be connected to: no socket or no memory for its link here; raise the "
+            "limit of open files (ulimit -n)");
 }
 
 /* ---- messages ----------------------------------------------------------------------------- */
@@ -193,7 +194,7 @@ static void ep_link_read(struct peer *peer, uint8_t type, const void *data, size
         peer->endpoint.peer_starts = true;
         return;
     }
-    if (peer->endpoint.state == PEER_EP_NONE && !peer->endpoint.next) {
+    if (peer->endpoint.state == PEER_EP_NONE) {
         peer->endpoint.wanted = true;
         peer_need(peer);
     }
@@ -363,6 +364,8 @@ void peer_leave(struct peer *peer)
 
 bool peer_leave_is_sent(const struct peer *peer)
 {
-    return peer->link.state != PEER_LINK_CONNECTING || !peer->link.link ||
-           link_has_met(peer->link.link);
+    if (!peer->link.link)
+        return true;
+    return link_is_flushed(peer->link.link) &&
+           (peer->link.state != PEER_LINK_CONNECTING || link_has_met(peer->link.link));
 }

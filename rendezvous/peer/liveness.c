@@ -227,7 +227,7 @@ static void waiting_tick(struct peer *peer, uint64_t passed_ns)
     uint64_t both_ns = peer->liveness.answered ? passed_ns : 0;
     data_path_check(peer, both_ns);
     peer_ep_tick(peer, both_ns);
-    if (peer->liveness.answered && !peer->endpoint.next &&
+    if (peer->liveness.answered && peer->endpoint.state != PEER_EP_REFUSED &&
         (peer->liveness.behind || peer->endpoint.state == PEER_EP_OPENING))
         peer_ep_ask(peer);
 }

@@ -25,7 +25,7 @@ enum link_type {
     LINK_EP_REFUSED = 7,
     LINK_DOORBELL = 8,
     LINK_DUPLICATE = 9, /**< two links crossed: the lower rank's stays, this one closes */
-    LINK_LEFT = 10,     /**< another rank has left; goes through the control tree */
+    LINK_LEFT = 10,     /**< other ranks have left; goes through the control tree */
     LINK_CLOCK = 11,    /**< what time it is at the sender (clock_offset.c) */
     LINK_GAVE_UP = 12,  /**< the sender has given the receiver up; a text says why */
     LINK_EP_STARTING = 13 /**< the sender's fabric of candidate `n` starts: the endpoint opens later */
@@ -70,11 +70,14 @@ struct link_clock {
 };
 static_assert(sizeof(struct link_clock) == 48, "clock");
 
-/** For who has no link to that rank: nobody listens there any more, and that is no death. */
+/** Ranks that have left. A rank without a link to them would take a refused connection for a death. A message has
+ *  1 to LINK_LEFTS_MAX of these, so the list for a late child of the tree fits its socket. */
 struct link_left {
     int32_t rank;
-    uint32_t reserved;
+    uint32_t more; /**< the number of ranks that follow `rank` and have left too */
 };
+static_assert(sizeof(struct link_left) == 8, "left");
+enum { LINK_LEFTS_MAX = 512 };
 
 struct link_ep {
     uint32_t candidate; /**< index in select_candidates' order */

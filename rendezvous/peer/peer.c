@@ -2,7 +2,8 @@
 /*
  * A peer begins and ends.
  *
- * Invariant: a peer that is given up fails its operations only when its endpoint has reported `closed`.
+ * Invariants: a peer that is given up fails its operations only when its endpoint has reported `closed`;
+ * from then on it has no endpoint.
  * Callers: everybody in this room, and the rooms above.
  */
 #include "peer.h"
@@ -40,7 +41,7 @@ static tryst_status peer_open(struct peer *peer, struct rendezvous *rdv, int ran
         &mine, &theirs, peer->endpoint.candidates, peer->endpoint.mechanism);
     peer->is_self = rank == roster->rank;
     peer->left = group_has_left(rdv->group, rank);
-    peer->life = peer->left ? PEER_LEFT : PEER_ALIVE;
+    peer->life = rdv->cut ? PEER_GONE : peer->left ? PEER_LEFT : PEER_ALIVE;
     if (peer->left)
         rdv->tick_ns = 0; /* which ends it */
     rdv->peer_events->open(peer);
@@ -115,6 +116,8 @@ void peer_give_up(struct peer *peer, tryst_status status, const char *text)
     if (peer->life >= PEER_GIVING_UP)
         return;
     peer->life = PEER_GIVING_UP;
+    peer->endpoint.state = PEER_EP_CLOSING; /* whatever it was: no candidate follows */
+    list_remove(&peer->out.flush_node);
     peer->liveness.gone_status = status;
     int head = snprintf(peer->liveness.gone_text, sizeof peer->liveness.gone_text,
                         "rank %d ", peer->rank);
@@ -135,7 +138,6 @@ void peer_gone(struct peer *peer)
     struct rendezvous *rdv = peer->rdv;
     peer->life = PEER_GONE;
     peer->endpoint.state = PEER_EP_NONE;
-    list_remove(&peer->out.flush_node);
     held_drop(peer);
     rdv->peer_events->gone(peer);
     peer_show(peer);

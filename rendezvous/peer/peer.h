@@ -12,9 +12,17 @@
  *
  *  Link:  NONE ─need─▶ CONNECTING ─HELLO each way─▶ UP        whoever needs it first connects; when
  *         both do, the lower rank's connection stays.
- *  Endpoint:  NONE ─need─▶ OPENING ─ready─▶ READY             refused, or not ready in time: the next
- *               │            ▲                                candidate
- *               └▶ STARTING ─┘  its fabric has started
+ *  Endpoint, one candidate after the other, while the peer is ALIVE:
+ *
+ *     NONE ──need──▶ OPENING ──ready──▶ READY
+ *       ▲              │   ▲              │ refused by the peer before its first frame
+ *       │      refused │   │ closed: the  │
+ *       │  or too late ▼   │ next opens   │
+ *       └──closed──── REFUSED ◀───────────┘
+ *         none is left, or the peer has left
+ *
+ *  Where the candidate's fabric has not started, STARTING comes before OPENING; a start that fails leads to
+ *  REFUSED. CLOSING is GIVING_UP's only state, and NONE GONE's: from neither of them is an endpoint opened.
  */
 #ifndef RENDEZVOUS_PEER_PEER_H
 #define RENDEZVOUS_PEER_PEER_H
@@ -43,7 +51,8 @@ enum peer_ep_state {
     PEER_EP_NONE,
     PEER_EP_OPENING,
     PEER_EP_READY,
-    PEER_EP_CLOSING,
+    PEER_EP_CLOSING, /**< the peer is given up */
+    PEER_EP_REFUSED, /**< being closed; the next candidate follows */
     PEER_EP_STARTING
 };
 
@@ -102,7 +111,7 @@ struct peer_endpoint {
     uint8_t state; /**< enum peer_ep_state */
     bool wanted;   /**< something waits for it */
     bool broken;   /**< READY, and nothing leaves any more */
-    bool next;     /**< it is being closed to try the next candidate */
+    bool closing;  /**< ep_close was called on `ep`, and `closed` has not come */
     enum transport_kind candidates[TRANSPORT_KINDS];
     int candidates_count;
     int candidate;

@@ -69,27 +69,55 @@ void peer_tree_repair(struct peer *peer)
 
 /* ---- who has left ------------------------------------------------------------------------- */
 
-static void left_send(struct peer *to, int32_t rank)
+/** Ranks that have left, in ascending order, for one message. */
+struct left_ranks {
+    struct link_left runs[LINK_LEFTS_MAX];
+    size_t count;
+};
+
+static_assert(sizeof((struct left_ranks *)0)->runs <= LINK_MESSAGE_MAX, "one message");
+
+/** Append a rank; false if the message is full. */
+static bool left_add(struct left_ranks *ranks, int32_t rank)
 {
-    struct link_left left = {.rank = rank};
-    if (to->link.link && to->rank != rank && !to->left) /* read after our HELLO */
-        (void)link_send(to->link.link, LINK_LEFT, &left, sizeof left, -1);
+    struct link_left *last = ranks->count ? &ranks->runs[ranks->count - 1] : NULL;
+    if (last && last->rank + (int64_t)last->more + 1 == rank) {
+        last->more++;
+        return true;
+    }
+    if (ranks->count == LINK_LEFTS_MAX)
+        return false;
+    ranks->runs[ranks->count++] = (struct link_left){.rank = rank};
+    return true;
+}
+
+static void left_send(struct peer *to, const struct left_ranks *ranks)
+{
+    if (to->link.link && ranks->count && !to->left) /* read after our HELLO */
+        (void)link_send(to->link.link, LINK_LEFT, ranks->runs,
+                        ranks->count * sizeof *ranks->runs, -1);
 }
 
 void peer_left_send_all(struct peer *to)
 {
     const struct tryst_group *group = to->rdv->group;
-    for (int i = 0; i < group->roster.size; i++)
-        if (group_has_left(group, i))
-            left_send(to, i);
+    struct left_ranks ranks = {.count = 0};
+    for (int i = 0; i < group->roster.size; i++) {
+        if (!group_has_left(group, i) || left_add(&ranks, i))
+            continue;
+        left_send(to, &ranks);
+        ranks.count = 0;
+        left_add(&ranks, i);
+    }
+    left_send(to, &ranks);
 }
 
-void peer_left_note(struct rendezvous *rdv, int rank, const struct peer *from)
+/** Note that the rank has left; false if that was noted before. */
+static bool left_mark(struct tryst_group *group, int rank)
 {
-    struct tryst_group *group = rdv->group;
     struct peer *peer = group->peers[rank];
     if (group_has_left(group, rank))
-        return;
+        return false;
     group->left[rank / 64] |= 1ull << rank % 64;
     if (peer) {
         peer->left = true;
@@ -97,25 +125,61 @@ void peer_left_note(struct rendezvous *rdv, int rank, const struct peer *from)
             peer->life = PEER_LEFT;
         peer_show(peer);
     }
-    rdv->tick_ns = 0;
+    group->rdv->tick_ns = 0;
+    return true;
+}
+
+/** Send news to the neighbours in the control tree other than `from`. */
+static void left_forward(struct tryst_group *group, const struct left_ranks *news,
+                         const struct peer *from)
+{
     list_for_each_safe (&group->met, node, after) {
         struct peer *to = container_of(node, struct peer, node);
         if (to != from && peer_tree_neighbours(group, group->roster.rank, to->rank))
-            left_send(to, rank);
+            left_send(to, news);
+    }
+}
+
+void peer_left_note(struct rendezvous *rdv, int rank, const struct peer *from)
+{
+    struct left_ranks news = {.count = 0};
+    if (left_mark(rdv->group, rank) && left_add(&news, rank))
+        left_forward(rdv->group, &news, from);
+}
+
+/** True if the record counts: over a link that is up, the rank's own LEAVE comes last, behind its frames. */
+static bool left_is_news(const struct tryst_group *group, int rank)
+{
+    const struct peer *peer = group->peers[rank];
+    return rank != group->roster.rank && (!peer || peer->link.state != PEER_LINK_UP);
+}
+
+/** Mark the ranks of a run as left; those that were not marked before join `news`, which is sent when full. */
+static void left_run_read(struct peer *from, const struct link_left *run,
+                          struct left_ranks *news)
+{
+    struct tryst_group *group = from->rdv->group;
+    int64_t end = run->rank + (int64_t)run->more;
+    if (run->rank < 0 || end >= group->roster.size)
+        return;
+    for (int rank = run->rank; rank <= end; rank++) {
+        if (!left_is_news(group, rank) || !left_mark(group, rank) || left_add(news, rank))
+            continue;
+        left_forward(group, news, from);
+        news->count = 0;
+        left_add(news, rank);
     }
 }
 
 void peer_left_read(struct peer *from, const void *data, size_t bytes)
 {
-    const struct tryst_group *group = from->rdv->group;
-    struct link_left left;
-    if (bytes != sizeof left)
+    struct left_ranks news = {.count = 0};
+    struct link_left run;
+    if (bytes % sizeof run)
         return;
-    memcpy(&left, data, sizeof left);
-    if (left.rank < 0 || left.rank >= group->roster.size ||
-        left.rank == group->roster.rank)
-        return;
-    const struct peer *peer = group->peers[left.rank];
-    if (!peer || peer->link.state != PEER_LINK_UP) /* else it says so itself, last */
-        peer_left_note(from->rdv, left.rank, from);
+    for (size_t at = 0; at < bytes; at += sizeof run) {
+        memcpy(&run, (const char *)data + at, sizeof run);
+        left_run_read(from, &run, &news);
+    }
+    left_forward(from->rdv->group, &news, from);
 }

@@ -24,6 +24,7 @@
 #include "rendezvous/op/dtype.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/endpoint.h"
+#include "rendezvous/peer/fault.h"
 #include "shape.h"
 
 /** Deferred receives that ask again at each tick: their producer may have closed its step. */
@@ -185,9 +186,10 @@ void recv_slice_arrived(struct bulk *bulk, tryst_status status, size_t bytes)
     }
     if (status == TRYST_OK && bytes == bulk->bytes)
         slice_in_place(op, slice);
+    else if (status == TRYST_E_PEER && peer->life == PEER_ALIVE)
+        peer_ep_lost(peer, NULL);
     else if (status != TRYST_E_CANCELED && peer->life == PEER_ALIVE)
-        peer_give_up(peer, status == TRYST_E_PEER ? status : TRYST_E_PROTOCOL,
-                     "a bulk receive from it failed");
+        peer_fault(peer, PEER_FAULT_SLICE, NULL);
     if (op->run && op->run->withdrawn && op->run->outstanding == 0) {
         recv_run_close(op);
         if (op->state == OP_ENDING)
@@ -501,8 +503,7 @@ void consumer_offer(struct peer *peer, const struct record_offer *offer, const c
     else if (op->alloc && !op->tensor.data)
         offer_shape(op, offer);
     else
-        peer_give_up(peer, TRYST_E_PROTOCOL,
-                     "it offered bulk for a receive that takes none");
+        peer_fault(peer, PEER_FAULT_OFFER, NULL);
 }
 
 static void recv_deferred(tryst_op *op)

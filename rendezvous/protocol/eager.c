@@ -18,6 +18,7 @@
 #include "op_device.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
+#include "rendezvous/peer/fault.h"
 #include "rendezvous/peer/peer.h"
 
 /** DATA that is being read. */
@@ -43,7 +44,7 @@ static void unexpected_keep(struct peer *peer, struct entry *entry,
     const struct arrived *arrived = &incoming->arrived;
     uint64_t charge = EAGER_OVERHEAD_BYTES + arrived->bytes;
     if (peer->in.unexpected_bytes + charge > peer->rdv->set.eager_credit_bytes) {
-        peer_give_up(peer, TRYST_E_PROTOCOL, "it sent more than its credit allows");
+        peer_fault(peer, PEER_FAULT_EAGER_BYTES, NULL);
         return;
     }
     struct unexpected *unexpected = mem_alloc(sizeof *unexpected + arrived->bytes);
@@ -105,7 +106,7 @@ static void unexpected_read(struct peer *peer, const struct incoming *incoming)
     else if (incoming->seq < entry->recv_next && !incoming->held)
         peer_data_refuse(peer, incoming->arrived.number, TRYST_E_CANCELED, origin_rank);
     else if (unexpected_find(entry, incoming->seq))
-        peer_give_up(peer, TRYST_E_PROTOCOL, "it sent one tensor twice");
+        peer_fault(peer, PEER_FAULT_DATA_TWICE, NULL);
     else
         unexpected_keep(peer, entry, incoming);
 }
@@ -178,9 +179,8 @@ void eager_data(struct peer *peer, const struct record_data *data,
     incoming.declared = declared;
     incoming.name = data_name(peer, data, declared);
     if (!incoming.name || !data_number(peer, &incoming.arrived.number)) {
-        peer_give_up(peer, TRYST_E_PROTOCOL,
-                     incoming.name ? "it sent more than its credit allows"
-                                   : "it sent DATA of a key that it has not named");
+        peer_fault(peer, incoming.name ? PEER_FAULT_EAGER_COUNT : PEER_FAULT_DATA_NAME,
+                   NULL);
         return;
     }
     tryst_op *op = data_receive(peer, &incoming);
@@ -188,7 +188,7 @@ void eager_data(struct peer *peer, const struct record_data *data,
     if (!op || incoming.held)
         unexpected_read(peer, &incoming);
     else if (op->done_upto)
-        peer_give_up(peer, TRYST_E_PROTOCOL, "it sent DATA behind bulk");
+        peer_fault(peer, PEER_FAULT_DATA_AFTER_BULK, NULL);
     else
         consumer_take(op, &incoming.arrived);
 }

@@ -12,6 +12,8 @@
 #include "closed.h"
 #include "consumer.h"
 #include "records.h"
+#include "rendezvous/peer/endpoint.h"
+#include "rendezvous/peer/fault.h"
 #include "rendezvous/protocol/wire.h"
 
 /* ---- records are queued ------------------------------------------------------------------- */
@@ -38,7 +40,7 @@ void peer_answer(struct peer *peer, const struct answer *answer)
         return;
     uint32_t capacity = peer_answers_max(peer);
     if (peer->out.answers_count == capacity || !peer->out.answers) {
-        peer_give_up(peer, TRYST_E_PROTOCOL, "it sent more than its credit allows");
+        peer_fault(peer, PEER_FAULT_CREDIT, NULL);
         return;
     }
     peer->out.answers[(peer->out.answers_head + peer->out.answers_count++) % capacity] =
@@ -155,7 +157,7 @@ static bool frame_push(struct peer *peer, bool records)
         return false;
     }
     if (status != TRYST_OK) {
-        peer_give_up(peer, TRYST_E_PEER, "a frame could not be sent to it");
+        peer_ep_lost(peer, NULL);
         return false;
     }
     size_t bytes = frame_build(peer, frame, records);

@@ -22,6 +22,7 @@
 #include "rendezvous/op/deadline.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
+#include "rendezvous/peer/fault.h"
 #include "send_run.h"
 #include "shape.h"
 #include "want.h"
@@ -296,7 +297,7 @@ static void want_take(struct peer *peer, struct entry *entry,
     if (op && op_device_is_held(op))
         op = NULL; /* not ready: the WANT is parked as if nothing had been sent */
     if (!op && want_find(entry, rec->seq)) {
-        peer_give_up(peer, TRYST_E_PROTOCOL, "it announced one receive twice");
+        peer_fault(peer, PEER_FAULT_WANT_TWICE, NULL);
         return;
     }
     struct want *want =
@@ -323,7 +324,7 @@ void producer_want(struct peer *peer, const struct record_want *rec, const char 
     int32_t origin_rank;
     tryst_status status = step_refuses(rdv, scope, rec->step, &origin_rank);
     if (want_by_id(peer, rec->id)) {
-        peer_give_up(peer, TRYST_E_PROTOCOL, "it gave two receives one id");
+        peer_fault(peer, PEER_FAULT_WANT_ID, NULL);
         return;
     }
     peer->in.wants_got++;
@@ -423,7 +424,7 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
     tryst_op *op = sent_op(stream_out_take(&peer->out.stream, done->id));
     tryst_status status = done->header.status;
     if (!op) {
-        peer_give_up(peer, TRYST_E_PROTOCOL, "it answered DATA that it was not sent");
+        peer_fault(peer, PEER_FAULT_DATA_DONE, NULL);
         return;
     }
     if (status != TRYST_OK && done->header.flags & RECORD_ALLOC)
@@ -445,7 +446,7 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
 void producer_data_kept(struct peer *peer, uint64_t number)
 {
     if (!stream_out_keep(&peer->out.stream, number))
-        peer_give_up(peer, TRYST_E_PROTOCOL, "it kept DATA that it was not sent");
+        peer_fault(peer, PEER_FAULT_DATA_KEPT, NULL);
 }
 
 void producer_data_canceled(struct peer *peer, uint64_t number)
@@ -455,7 +456,7 @@ void producer_data_canceled(struct peer *peer, uint64_t number)
         return;
     /* Its credit stays taken until DONE: the number still waits for its receive there. */
     if (op->take_back == TRYST_OK)
-        peer_give_up(peer, TRYST_E_PROTOCOL, "it gave back DATA that nobody asked for");
+        peer_fault(peer, PEER_FAULT_DATA_RETURNED, NULL);
     else
         op_report(op, op->take_back, -1, op->take_back, NULL);
 }

@@ -26,6 +26,7 @@
 #include "recv_run.h"
 #include "rendezvous/op/engine.h"
 #include "rendezvous/peer/abort.h"
+#include "rendezvous/peer/fault.h"
 #include "rendezvous/protocol/wire_decode.h"
 #include "rendezvous/protocol/wire_encode.h"
 #include "send_run.h"
@@ -386,7 +387,7 @@ static void data_answer_read(struct peer *peer, const struct record_answer *answ
     case RECORD_KEPT: producer_data_kept(peer, answer->id); break;
     case RECORD_CANCEL: eager_cancel(peer, answer); break;
     case RECORD_CANCELED: producer_data_canceled(peer, answer->id); break;
-    default: peer_give_up(peer, TRYST_E_PROTOCOL, "it answered DATA as a WANT"); break;
+    default: peer_fault(peer, PEER_FAULT_DATA_ANSWER, NULL); break;
     }
 }
 
@@ -417,7 +418,7 @@ static const char *record_read(struct peer *peer, const struct record_header *re
     const void *whole = record;
     const char *wrong;
     if (record->status != TRYST_OK && !status_is_outcome(record->status))
-        return "a status that ends nothing";
+        return "a status that no operation ends with";
     switch (record->type) {
     case RECORD_WANT:
         wrong = wire_want_check(whole);
@@ -447,7 +448,7 @@ static const char *record_read(struct peer *peer, const struct record_header *re
         if (!wrong)
             answer_read(peer, whole);
         return wrong;
-    default: return "unknown record";
+    default: return "a type that is not known";
     }
 }
 
@@ -529,8 +530,7 @@ void records_read(struct peer *peer, const void *frame, size_t bytes)
     bool header_only = header->flags & FRAME_HEADER_ONLY;
     if (header->group != 0 || !wire_frame_check(frame, bytes, header->records) ||
         (header_only && header->records) || !header_read(peer, header)) {
-        peer_give_up(peer, TRYST_E_PROTOCOL,
-                     "it sent a frame that does not hold together");
+        peer_fault(peer, PEER_FAULT_FRAME, NULL);
         return;
     }
     rdv->counters.frames_received++;
@@ -543,7 +543,7 @@ void records_read(struct peer *peer, const void *frame, size_t bytes)
         const struct record_header *record = (const void *)at;
         const char *wrong = record_read(peer, record);
         if (wrong) {
-            peer_give_up(peer, TRYST_E_PROTOCOL, wrong);
+            peer_fault(peer, PEER_FAULT_RECORD, wrong);
             return;
         }
         at += record->bytes;

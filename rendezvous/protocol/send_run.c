@@ -9,6 +9,8 @@
 #include "op_device.h"
 #include "producer.h"
 #include "rendezvous/op/engine.h"
+#include "rendezvous/peer/endpoint.h"
+#include "rendezvous/peer/fault.h"
 #include "want.h"
 
 /** One slice under way. */
@@ -140,7 +142,7 @@ static void slice_sent(struct bulk *bulk, tryst_status status, size_t bytes)
              (status == TRYST_E_CANCELED || op_device_copy_failed(status)))
         slice_unsent(want, index, status);
     else if (peer->life == PEER_ALIVE)
-        peer_give_up(peer, TRYST_E_PEER, "a bulk send to it failed");
+        peer_ep_lost(peer, NULL);
     if (want->send) {
         matched_answer(want);
         send_maybe_finish(want);
@@ -230,7 +232,7 @@ void send_run_done(struct peer *peer, const struct record_answer *done)
     struct transfer *transfer = &want->transfer;
     if (done->upto > transfer->next || done->upto < transfer->upto ||
         done->posted > transfer->slices || done->posted < done->upto) {
-        peer_give_up(peer, TRYST_E_PROTOCOL, "it acknowledged slices that were not sent");
+        peer_fault(peer, PEER_FAULT_SLICES_DONE, NULL);
         return;
     }
     if (done->upto ==

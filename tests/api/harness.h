@@ -6,7 +6,8 @@
  * Invariant: nothing outlives harness_run: every process that it started has been waited for, and
  * each of them has a watchdog that dumps its contexts and ends it.
  *
- * A test program is called with one mode: self, shm, shm-map, shm-cma, shm-ring, ucx or ofi. */
+ * A test program is called with one mode: self, auto (the library chooses among all transports), shm, shm-map,
+ * shm-cma, shm-ring, ucx or ofi. */
 #ifndef TRYST_TESTS_API_HARNESS_H
 #define TRYST_TESTS_API_HARNESS_H
 
@@ -15,7 +16,7 @@
 #include <stdint.h>
 #include <tryst/tryst.h>
 
-enum { HARNESS_RANKS_MAX = 64, HARNESS_SKIP = 77 };
+enum { HARNESS_RANKS_MAX = 512, HARNESS_SKIP = 77 };
 
 /** One rank, as its main function sees it. */
 struct harness_rank {

@@ -100,7 +100,7 @@ static void exchange(struct harness_rank *rank, uint64_t id)
         ops[2 * i + 1] = harness_recv(rank, step, 1 - rank->rank, edge, to[i], sizes[i]);
     }
     for (int i = 0; i < 4; i++) {
-        tryst_error error = {.text = ""};
+        tryst_error error = {.struct_size = sizeof error, .text = ""};
         tryst_status status = tryst_wait(ops[i], TRYST_FOREVER);
         if (status != TRYST_OK) {
             dup2(SAVED_FD, STDERR_FILENO);

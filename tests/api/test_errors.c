@@ -216,7 +216,7 @@ static void alloc_once(struct harness_rank *rank, tryst_step *step, size_t bytes
                 (answer < 100 || answer == TRYST_E_TIMEOUT || answer == TRYST_E_FORKED ||
                  answer == TRYST_E_DEADLINE || answer == TRYST_E_CONTEXT ||
                  strcmp(tryst_status_name(answer), "TRYST_E_UNKNOWN") == 0);
-    tryst_error error = {.text = ""};
+    tryst_error error = {.struct_size = sizeof error, .text = ""};
     CHECK_STATUS(tryst_wait(op, TRYST_FOREVER), none ? TRYST_E_INVALID : answer);
     CHECK_STATUS(tryst_wait_all(&op, 1, TRYST_FOREVER), none ? TRYST_E_INVALID : answer);
     if (tryst_op_error(op, &error) != TRYST_OK) {

@@ -5,6 +5,8 @@
  * fit), so both ends of a key know what may happen without asking each other. What each end saw
  * goes into shared memory and is compared in the end.
  * Keys are used several times: number i meets number i, whatever the order of the keys.
+ * Where ranks leave early, each step is a life of its own: the group is opened, all is submitted, and the group is closed
+ * a random time after the first contact, with whatever is under way.
  *
  * TRYST_TEST_SEED replays a run. TRYST_TEST_OPS, TRYST_TEST_STEP_PAIRS, TRYST_TEST_BYTES and
  * TRYST_TEST_LEAST (the smallest tensor's bytes) set its size; TRYST_TEST_FABRIC_BYTES: what a fabric's pools
@@ -20,8 +22,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { RANKS = 4, SUBMITTERS = 3, STEP_PAIRS = 400, UNSEEN = -1 };
+enum { RANKS = 4, SUBMITTERS = 3, STEP_PAIRS = 400, LEAVING_PAIRS = 30, UNSEEN = -1 };
 
 /* What is done to a pair beside sending and receiving it. */
 enum fate {
@@ -68,6 +71,7 @@ struct random_run {
     int step_pairs;        /* at most STEP_PAIRS */
     int device_share;      /* of 100 tensors */
     bool threads, progress_thread, tight;
+    bool leaves; /* each step has a group of its own, which each rank closes early */
     _Atomic(uint32_t) counter;
     size_t outcomes_bytes;
     struct outcome outcomes[];
@@ -308,11 +312,9 @@ static void side_wait(struct side *side)
     room_close(&side->owner->gpu, &side->room);
 }
 
-static void step_run(struct rank_run *self, uint64_t step)
+static void sides_plan(struct rank_run *self, uint64_t step)
 {
     int me = self->rank->rank;
-    pthread_t threads[SUBMITTERS];
-    struct submitter submitters[SUBMITTERS];
     plan_step(self->run, step, self->pairs);
     self->count = 0;
     for (int i = 0; i < self->run->step_pairs; i++) {
@@ -323,6 +325,13 @@ static void step_run(struct rank_run *self, uint64_t step)
             side_add(self, pair, false);
     }
     order_make(self);
+}
+
+static void step_run(struct rank_run *self, uint64_t step)
+{
+    pthread_t threads[SUBMITTERS];
+    struct submitter submitters[SUBMITTERS];
+    sides_plan(self, step);
     self->step = harness_step(self->rank, step);
     for (int i = 0; self->run->threads && i < SUBMITTERS; i++) {
         submitters[i] = (struct submitter){self, i};
@@ -341,6 +350,42 @@ static void step_run(struct rank_run *self, uint64_t step)
     if (self->run->tight)
         harness_barrier(self->rank, &self->run->counter);
     harness_step_close(self->step);
+}
+
+/* Up to 40 ms, as many short times as long ones of each length. */
+static void leave_pause(struct rank_run *self)
+{
+    double us = exp(random_unit(&self->state) * log(40000));
+    usleep((useconds_t)us);
+}
+
+static void step_leave(struct rank_run *self, uint64_t step)
+{
+    harness_open(self->rank);
+    sides_plan(self, step);
+    self->step = harness_step(self->rank, 1);
+    for (int i = 0; i < self->count; i++)
+        side_submit(self->order[i]);
+    leave_pause(self);
+    harness_close(self->rank);
+    for (int i = 0; i < self->count; i++)
+        side_wait(&self->sides[i]); /* does not wait: it has ended */
+    uint32_t turn = atomic_fetch_add(&self->run->counter, 1) / RANKS;
+    while (atomic_load(&self->run->counter) < (turn + 1) * RANKS)
+        harness_sleep_ms(1);
+}
+
+static void leave_main(struct harness_rank *rank)
+{
+    struct random_run *run = rank->arg;
+    struct rank_run *self = calloc(1, sizeof *self);
+    CHECK(self);
+    self->rank = rank;
+    self->run = run;
+    self->state = run->seed ^ ((uint64_t)rank->rank + 1) << 32;
+    for (uint64_t step = 1; step <= steps_count(run); step++)
+        step_leave(self, step);
+    free(self);
 }
 
 static void random_main(struct harness_rank *rank)
@@ -417,14 +462,15 @@ static struct outcome_end end_judged(const struct pair *pair, bool is_send,
 }
 
 /* NULL: legal. */
-static const char *pair_fault(const struct pair *pair, const struct outcome *outcome)
+static const char *pair_fault(const struct pair *pair, const struct outcome *outcome,
+                              bool leaves)
 {
     struct outcome_pair both = {.send = end_judged(pair, true, outcome),
                                 .recv = end_judged(pair, false, outcome),
                                 .met = pair->fate == DEAD       ? TRYST_E_DEAD
                                        : pair->fate == MISMATCH ? TRYST_E_MISMATCH
                                                                 : TRYST_OK};
-    return outcome_fault(&both);
+    return leaves ? outcome_left_fault(&both) : outcome_fault(&both);
 }
 
 static int outcomes_check(const struct random_run *run)
@@ -442,7 +488,7 @@ static int outcomes_check(const struct random_run *run)
             given_up += is_given_up(send) || is_given_up(recv);
             if (recv == TRYST_OK)
                 on_device += (pairs[i].send.device >= 0) + (pairs[i].recv.device >= 0);
-            const char *fault = pair_fault(&pairs[i], outcome);
+            const char *fault = pair_fault(&pairs[i], outcome, run->leaves);
             if (!fault)
                 continue;
             if (wrong++ < 5)
@@ -487,11 +533,12 @@ static uint64_t from_environment(const char *name, uint64_t fallback)
     return text ? strtoull(text, NULL, 0) : fallback;
 }
 
-static void random_run(uint64_t seed, bool threads, bool progress_thread,
+static void random_run(uint64_t seed, bool threads, bool progress_thread, bool leaves,
                        const char *const *more)
 {
     uint64_t ops = from_environment("TRYST_TEST_OPS", 10000) / 4;
-    uint64_t step_pairs = from_environment("TRYST_TEST_STEP_PAIRS", STEP_PAIRS);
+    uint64_t step_pairs =
+        from_environment("TRYST_TEST_STEP_PAIRS", leaves ? LEAVING_PAIRS : STEP_PAIRS);
     assert_in_range(step_pairs, 1, STEP_PAIRS);
     size_t pairs = (ops / (2 * step_pairs) + 1) * step_pairs;
     size_t bytes = sizeof(struct random_run) + pairs * sizeof(struct outcome);
@@ -509,6 +556,7 @@ static void random_run(uint64_t seed, bool threads, bool progress_thread,
         .bytes_max = from_environment("TRYST_TEST_BYTES", 1 << 20),
         .threads = threads,
         .progress_thread = progress_thread,
+        .leaves = leaves,
         .tight = more != NULL};
     for (size_t i = 0; i < pairs; i++) {
         atomic_init(&run->outcomes[i].send, UNSEEN);
@@ -516,7 +564,8 @@ static void random_run(uint64_t seed, bool threads, bool progress_thread,
     }
     struct harness_params params = {
         .size = RANKS,
-        .main = random_main,
+        .main = leaves ? leave_main : random_main,
+        .no_group = leaves,
         .arg = run,
         .config = config,
         .timeout_s = (unsigned)from_environment("TRYST_TEST_SECONDS", 30)};
@@ -533,23 +582,23 @@ static void random_run(uint64_t seed, bool threads, bool progress_thread,
 
 static void test_one_thread(void **state)
 {
-    random_run(unit_seed(), false, false, NULL);
+    random_run(unit_seed(), false, false, false, NULL);
 }
 
 static void test_one_thread_and_progress_thread(void **state)
 {
-    random_run(unit_seed(), false, true, NULL);
+    random_run(unit_seed(), false, true, false, NULL);
 }
 
 static void test_three_threads(void **state)
 {
-    random_run(unit_seed(), true, false, NULL);
+    random_run(unit_seed(), true, false, false, NULL);
 }
 
 /* Also with every bound of the protocol at its least. */
 static void test_three_threads_and_progress_thread(void **state)
 {
-    random_run(unit_seed(), true, true, NULL);
+    random_run(unit_seed(), true, true, false, NULL);
 }
 
 static void test_tight(void **state)
@@ -558,12 +607,18 @@ static void test_tight(void **state)
         "wants_max", "1", "parked_max",   "2",  "frame_credits", "2",
         "early_max", "1", "eager_credit", "4K", "stage_bytes",   "64K",
         NULL};
-    random_run(unit_seed(), false, false, tight);
+    random_run(unit_seed(), false, false, false, tight);
+}
+
+static void test_leave_early(void **state)
+{
+    random_run(unit_seed(), false, false, true, NULL);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_leave_early),
         cmocka_unit_test(test_one_thread),
         cmocka_unit_test(test_one_thread_and_progress_thread),
         cmocka_unit_test(test_three_threads),

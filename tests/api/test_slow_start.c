@@ -163,7 +163,7 @@ static void test_leave(void **state)
 static void fails_main(struct harness_rank *rank)
 {
     char in;
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     uint64_t begin_ns = harness_now_ns();
     tryst_step *step = harness_step(rank, 1);
     tryst_op *op = harness_recv(rank, step, 1 - rank->rank, "x", &in, 1);
@@ -192,7 +192,7 @@ static void test_fails(void **state)
 static void never_main(struct harness_rank *rank)
 {
     char in;
-    tryst_error error;
+    tryst_error error = {.struct_size = sizeof error};
     uint64_t begin_ns = harness_now_ns();
     tryst_step *step = harness_step(rank, 1);
     tryst_op *op = harness_recv(rank, step, 1 - rank->rank, "x", &in, 1);
@@ -400,8 +400,8 @@ static void calls_round(struct harness_rank *rank, struct call_times *times, uin
     struct harness_key in_key = harness_key(rank, other, rank->rank, "calls");
     struct harness_key out_key = harness_key(rank, rank->rank, other, "calls");
     tryst_op *recv, *send, *prepared, *close_op = NULL;
-    tryst_peer_info info;
-    tryst_error error;
+    tryst_peer_info info = {.struct_size = sizeof info};
+    tryst_error error = {.struct_size = sizeof error};
     tryst_step *step;
     tryst_key *key;
     tryst_mem *mem;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random traffic between 4 ranks that treat each other badly: they stay outside the library, run ahead
  * by many steps, close steps with DATA unread and operations pending, abort them, pass over them, give
- * operations deadlines shorter than a round trip, cancel earlier numbers of a key.
+ * operations deadlines shorter than a round trip, cancel earlier numbers of a key, and close the group at any moment,
+ * also right after the first contact.
  *
  * Idea: unruly.h draws what both ends know, this program when it happens; each end puts what it saw
  * into shared memory, and support/outcomes.h judges both together.
@@ -32,6 +33,7 @@ struct seen {
 struct unruly_run {
     struct unruly_plan plan;
     uint64_t windows;
+    bool leaves;     /* each rank, in each window, at a moment of its own */
     double stall_ms; /* the longest */
     int stalls;      /* of 1000 windows of a rank */
     uint64_t patience_ns;
@@ -507,6 +509,48 @@ static void window_run(struct rank_run *self, uint64_t number)
     sides_finish(self);
 }
 
+/* It has ended with its group, or before. */
+static void side_left(struct side *side)
+{
+    tryst_op *op = atomic_load(&side->op);
+    const struct seen *seen = &side->self->run->seen[side->pair->index];
+    if (op && tryst_op_test(op) == TRYST_IN_PROGRESS)
+        harness_fail(__FILE__, __LINE__, "an operation outlives its group");
+    if (op && !atomic_load(&seen->calls[side->is_send ? SEND : RECV]))
+        harness_fail(__FILE__, __LINE__, "the group is closed, and a callback never ran");
+    if (op)
+        side_check(side, op);
+    tryst_op_release(op);
+    free(side->data);
+}
+
+/* A window in a group of its own, which the rank closes after any of its actions, most often soon. */
+static void window_leave(struct rank_run *self, uint64_t number)
+{
+    self->number = number;
+    unruly_window_draw(&self->run->plan, number, &self->window);
+    harness_open(self->rank);
+    actions_plan(self);
+    int last = unruly_below(&self->state, self->actions_count + 1);
+    for (int i = 0; i < last; i++)
+        action_run(self, &self->actions[i]);
+    if (unruly_below(&self->state, 2))
+        usleep((useconds_t)unruly_below(&self->state, 40000));
+    harness_close(self->rank);
+    for (int i = 0; i < self->window.steps_count; i++) {
+        self->steps[i] = NULL; /* closed with the group */
+        if (self->closes[i])
+            CHECK_STATUS(tryst_op_test(self->closes[i]), TRYST_OK);
+        tryst_op_release(self->closes[i]);
+        self->closes[i] = NULL;
+    }
+    for (int i = 0; i < self->sides_count; i++)
+        side_left(&self->sides[i]);
+    uint32_t turn = atomic_fetch_add(&self->run->counter, 1) / UNRULY_RANKS;
+    while (atomic_load(&self->run->counter) < (turn + 1) * UNRULY_RANKS)
+        harness_sleep_ms(1);
+}
+
 static void unruly_main(struct harness_rank *rank)
 {
     struct unruly_run *run = rank->arg;
@@ -522,8 +566,9 @@ static void unruly_main(struct harness_rank *rank)
     CHECK(self.sides && self.actions && self.steps && self.closes);
     unruly_window_open(&run->plan, &self.window);
     for (uint64_t i = 0; i < run->windows; i++)
-        window_run(&self, i);
-    harness_barrier(rank, &run->counter);
+        run->leaves ? window_leave(&self, i) : window_run(&self, i);
+    if (!run->leaves)
+        harness_barrier(rank, &run->counter);
     unruly_window_close(&self.window);
     free(self.sides);
     free(self.actions);
@@ -546,13 +591,13 @@ static struct outcome_end end_seen(const struct unruly_window *window,
 }
 
 static int pair_check(const struct unruly_window *window, const struct unruly_pair *pair,
-                      const struct seen *seen, int *met_p)
+                      const struct seen *seen, bool leaves, int *met_p)
 {
     struct outcome_pair both = {.send = end_seen(window, pair, seen, SEND),
                                 .recv = end_seen(window, pair, seen, RECV),
                                 .met = pair->met,
                                 .refused = pair->met == TRYST_E_UNSUPPORTED};
-    const char *fault = outcome_fault(&both);
+    const char *fault = leaves ? outcome_left_fault(&both) : outcome_fault(&both);
     *met_p += both.send.status == pair->met;
     if (!fault)
         return 0;
@@ -573,10 +618,10 @@ static int seen_check(const struct unruly_run *run)
         unruly_window_draw(&run->plan, number, &window);
         for (int i = 0; i < run->plan.window_pairs && wrong < 5; i++)
             wrong += pair_check(&window, &window.pairs[i],
-                                &run->seen[window.pairs[i].index], &met);
+                                &run->seen[window.pairs[i].index], run->leaves, &met);
     }
     unruly_window_close(&window);
-    if (wrong || met * 3 > pairs)
+    if (wrong || run->leaves || met * 3 > pairs)
         return wrong;
     print_error("%d of %d pairs have met: the plan tests too little\n", met, pairs);
     return 1;
@@ -609,11 +654,11 @@ static void bounds_draw(enum bounds bounds, uint64_t seed, const char **config)
     config[2 * COUNT_OF(rows)] = NULL;
 }
 
-static struct unruly_run *run_open(uint64_t seed)
+static struct unruly_run *run_open(uint64_t seed, bool leaves)
 {
     int ahead = (int)from_environment("TRYST_TEST_AHEAD", 40);
     int window_pairs = ahead > WINDOW_PAIRS ? ahead : WINDOW_PAIRS;
-    uint64_t ops = from_environment("TRYST_TEST_OPS", 960);
+    uint64_t ops = from_environment("TRYST_TEST_OPS", leaves ? 4800 : 960);
     uint64_t windows = ops / (2 * (uint64_t)window_pairs) + 1;
     size_t pairs = (size_t)windows * (size_t)window_pairs;
     size_t bytes = sizeof(struct unruly_run) + pairs * sizeof(struct seen);
@@ -624,6 +669,7 @@ static struct unruly_run *run_open(uint64_t seed)
                              .window_pairs = window_pairs,
                              .bytes_max = from_environment("TRYST_TEST_BYTES", 1 << 20)};
     run->windows = windows;
+    run->leaves = leaves;
     run->bytes = bytes;
     run->stall_ms = (double)from_environment("TRYST_TEST_STALL_MS", 60);
     run->stalls = (int)from_environment("TRYST_TEST_STALLS", 300);
@@ -636,9 +682,9 @@ static struct unruly_run *run_open(uint64_t seed)
     return run;
 }
 
-static int life(uint64_t seed, bool progress_thread, enum bounds bounds)
+static int life(uint64_t seed, bool progress_thread, enum bounds bounds, bool leaves)
 {
-    struct unruly_run *run = run_open(seed);
+    struct unruly_run *run = run_open(seed, leaves);
     const char *config[32] = {"progress_thread", progress_thread ? "1" : "0"};
     bounds_draw(bounds, seed, config + 2);
     struct harness_params params = {
@@ -646,6 +692,7 @@ static int life(uint64_t seed, bool progress_thread, enum bounds bounds)
         .main = unruly_main,
         .arg = run,
         .config = config,
+        .no_group = leaves,
         .timeout_s = (unsigned)from_environment("TRYST_TEST_SECONDS", 60)};
     int failed = harness_run(&params);
     if (!failed)
@@ -661,28 +708,33 @@ static int life(uint64_t seed, bool progress_thread, enum bounds bounds)
     return failed;
 }
 
-static void lives(bool progress_thread, enum bounds bounds)
+static void lives(bool progress_thread, enum bounds bounds, bool leaves)
 {
     uint64_t seed = unit_seed(), count = from_environment("TRYST_TEST_LIVES", 1);
     int failed = 0;
     for (uint64_t i = 0; i < count; i++)
-        failed += life(seed + i, progress_thread, bounds) != 0;
+        failed += life(seed + i, progress_thread, bounds, leaves) != 0;
     assert_int_equal(failed, 0);
 }
 
 static void test_wide(void **state)
 {
-    lives(false, WIDE);
+    lives(false, WIDE, false);
 }
 
 static void test_tight(void **state)
 {
-    lives(false, TIGHT);
+    lives(false, TIGHT, false);
 }
 
 static void test_drawn_progress_thread(void **state)
 {
-    lives(true, DRAWN);
+    lives(true, DRAWN, false);
+}
+
+static void test_leaving(void **state)
+{
+    lives(false, DRAWN, true);
 }
 
 /* The judge itself: what it lets pass, and what it must not. */
@@ -745,10 +797,9 @@ static void test_judge(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_judge),
-        cmocka_unit_test(test_wide),
-        cmocka_unit_test(test_tight),
-        cmocka_unit_test(test_drawn_progress_thread),
+        cmocka_unit_test(test_judge),   cmocka_unit_test(test_wide),
+        cmocka_unit_test(test_tight),   cmocka_unit_test(test_drawn_progress_thread),
+        cmocka_unit_test(test_leaving),
     };
     return HARNESS_MAIN(argc, argv, tests);
 }

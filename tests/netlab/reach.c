@@ -28,7 +28,7 @@ static tryst_op *post(tryst_group *group, tryst_step *step, int src, int dst, ch
 
 static void outcome_print(int peer, tryst_op *op)
 {
-    tryst_error error = {.text = ""};
+    tryst_error error = {.struct_size = sizeof error, .text = ""};
     if (tryst_wait(op, UINT64_C(60000000000)) == TRYST_E_TIMEOUT)
         printf("rank %d: no outcome after 60 s\n", peer);
     else if (tryst_op_error(op, &error) == TRYST_OK)

@@ -225,7 +225,7 @@ static void test_key_not_learned_want_crosses(void **state)
 static void shapes_named(const tryst_op *op, const size_t sizes[2])
 {
     char wanted[128];
-    tryst_error error = {0};
+    tryst_error error = {.struct_size = sizeof error};
     assert_int_equal(tryst_op_error(op, &error), TRYST_E_MISMATCH);
     (void)snprintf(wanted, sizeof wanted, "the receive has %zu x u8, the send %zu x u8",
                    sizes[1], sizes[0]);

@@ -7,6 +7,7 @@
 static struct world world;
 static tryst_step *steps[2];
 static uint8_t in[20000]; /* large, so that its receive is announced at once */
+static uint8_t out[sizeof in];
 
 /* A receive of rank 0 waits for rank 1 when rank 0's path breaks. */
 static tryst_op *begin_broken(void)
@@ -80,6 +81,50 @@ static void test_death_comes(void **state)
     end(2);
 }
 
+/* Not the transport's event, but a message that does not get through is the first sign: LEAVE, or nothing,
+ * decides as well. */
+static void failing_run(int which, bool leaves)
+{
+    static const char *const names[] = {"frame", "send", "receive"};
+    world_open(&world, 2, NULL);
+    world_join(&world, 0, 1);
+    for (int i = 0; i < 2; i++)
+        steps[i] = world_step(&world, i, 1);
+    struct side *side = &world.sides[0];
+    bool *const knobs[] = {&side->frames_fail, &side->sends_fail, &side->recvs_fail};
+    *knobs[which] = true;
+    bool sends = which == 1;
+    const char *key = world_key(&world, sends ? 0 : 1, sends ? 1 : 0, "a");
+    tryst_op *ops[2];
+    for (int i = 0; i < 2; i++)
+        ops[i] = (i == 0) == sends
+                     ? world_send(&world, i, steps[i], key, in, sizeof in, NULL)
+                     : world_recv(&world, i, steps[i], key, out, sizeof out, NULL);
+    for (int i = 0; i < 20; i++)
+        rendezvous_progress(world.sides[i % 2].rdv);
+    assert_int_equal(side->rdv->counters.peers_given_up, 0);
+    if (tryst_op_test(ops[0]) != TRYST_IN_PROGRESS)
+        fail_msg("a %s failed, and the peer was given up at once", names[which]);
+    if (leaves) {
+        rendezvous_group_leave(world.sides[1].rdv);
+        rendezvous_group_leave_send(world.sides[1].rdv);
+        expect_lost(ops[0], "has left the group", 0);
+    } else {
+        world_advance(&world, 1500 * NS_PER_MS);
+        expect_lost(ops[0], "was lost: a message did not get through", 1);
+    }
+    world_settle(&world);
+    tryst_op_release(ops[1]);
+    end(leaves ? 1 : 2);
+}
+
+static void test_message_fails(void **state)
+{
+    for (int which = 0; which < 3; which++)
+        for (int leaves = 0; leaves < 2; leaves++)
+            failing_run(which, leaves);
+}
+
 /* What is submitted meanwhile waits for the verdict with the rest, and nothing is sent. */
 static void test_meanwhile(void **state)
 {
@@ -99,9 +144,8 @@ static void test_meanwhile(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_leave_comes),
-        cmocka_unit_test(test_nothing_comes),
-        cmocka_unit_test(test_death_comes),
+        cmocka_unit_test(test_leave_comes), cmocka_unit_test(test_nothing_comes),
+        cmocka_unit_test(test_death_comes), cmocka_unit_test(test_message_fails),
         cmocka_unit_test(test_meanwhile),
     };
     return cmocka_run_group_tests_name("leaving", tests, NULL, NULL);

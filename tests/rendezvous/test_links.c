@@ -3,6 +3,9 @@
  * nobody who died is called anything else, and an abort reaches those who come late. */
 #include "world.h"
 
+#include "rendezvous/peer/link.h"
+#include "rendezvous/peer/tree.h"
+
 #define LARGE (64u << 10) /* beyond eager_max */
 
 static struct world world;
@@ -96,7 +99,7 @@ static void test_left_before_endpoint(void **state)
     world.hold_links = world.sides[0].still = false;
     world_links_run(&world); /* that answer, and LEAVE */
     assert_true(world_peer(&world, 0, 1)->left);
-    assert_int_equal(world_peer(&world, 0, 1)->endpoint.state, PEER_EP_NONE);
+    assert_null(world_peer(&world, 0, 1)->endpoint.ep);
     world_settle(&world);
     world_advance(&world, NS_PER_S);
     check_failed(send, 1, "rank 1 has left the group");
@@ -764,123 +767,98 @@ static void test_held_bound(void **state)
     world_close(&world);
 }
 
-/* ---- endpoints that never become ready --------------------------------------------------- */
-
-/* Both ranks could use these too. */
-static void more_ways(int count)
+/* A rank that it has never met connects while it closes its endpoints by force, and does not look again: the
+ * close waits for nothing from there. */
+static void test_met_while_cut(void **state)
 {
-    for (int i = 0; i < 2; i++) {
-        struct peer *peer = world_peer(&world, i, 1 - i);
-        for (int kind = TRANSPORT_UCX; peer->endpoint.candidates_count < count; kind++)
-            peer->endpoint.candidates[peer->endpoint.candidates_count++] =
-                (enum transport_kind)kind;
-    }
-}
-
-static void advance_ms(int ms)
-{
-    for (; ms > 0; ms -= 100)
-        world_advance(&world, NS_PER_S / 10);
-}
-
-/* At one rank, or at both: the operations of both end, and say what never came. */
-static void test_never_ready(void **state)
-{
-    for (int both = 0; both < 2; both++) {
-        world_open(&world, 2, impatient);
-        world.sides[0].unready = 100;
-        world.sides[1].unready = both ? 100 : 0;
-        tryst_step *steps[2] = {world_step(&world, 0, 1), world_step(&world, 1, 1)};
-        const char *key = world_key(&world, 0, 1, "a");
-        tryst_op *ops[2] = {world_send(&world, 0, steps[0], key, out, LARGE, NULL),
-                            world_recv(&world, 1, steps[1], key, in, LARGE, NULL)};
-        advance_ms(4000);
-        assert_int_equal(tryst_op_test(ops[0]), TRYST_IN_PROGRESS);
-        assert_int_equal(tryst_op_test(ops[1]), TRYST_IN_PROGRESS);
-        advance_ms(4000);
-        for (int i = 0; i < 2; i++) {
-            tryst_error error = {.struct_size = sizeof error};
-            if (tryst_op_error(ops[i], &error) == TRYST_IN_PROGRESS)
-                fail_msg("rank %d still waits", i);
-            assert_int_equal(error.origin_rank, 1 - i);
-            assert_non_null(strstr(error.text, "shm did not connect within "
-                                               "TRYST_CONNECT_TIMEOUT"));
-            tryst_op_release(ops[i]);
-            tryst_step_close(steps[i], NULL);
-        }
-        world_close(&world);
-    }
-}
-
-/* What is tried next may work, also where only one rank saw the first ways fail. */
-static void test_never_ready_but_the_next(void **state)
-{
-    for (unsigned who = 1; who <= 3; who++) {
-        world_open(&world, 2, impatient);
-        more_ways(3);
-        world.sides[0].unready = who & 1 ? 2 : 0;
-        world.sides[1].unready = who & 2 ? 2 : 0;
-        world_settle(&world);
-        peer_need(world_peer(&world, 0, 1));
-        advance_ms(14000);
-        for (int i = 0; i < 2; i++) {
-            assert_int_equal(world_peer(&world, i, 1 - i)->endpoint.state, PEER_EP_READY);
-            assert_int_equal(world_peer(&world, i, 1 - i)->endpoint.candidate, 2);
-        }
-        world_close(&world);
-    }
-}
-
-/* A rank that does not look, for a minute, is not silent: then it goes on. Nor do the times add up
- * in which only one of the two looked. */
-static void test_never_looked(void **state)
-{
-    world_open(&world, 2, impatient);
-    tryst_step *step = world_step(&world, 0, 1);
-    peer_need(world_peer(&world, 0, 1));
-    while (world_peer(&world, 0, 1)->link.state != PEER_LINK_UP)
+    world_open(&world, 3, NULL);
+    world_join(&world, 0, 1);
+    world.sides[0].away = true; /* who would pass it on that rank 1 leaves */
+    world.sides[1].hold_close = true;
+    rendezvous_group_leave(world.sides[1].rdv);
+    rendezvous_group_leave_send(world.sides[1].rdv);
+    rendezvous_group_cut(world.sides[1].rdv);
+    world_settle(&world);
+    assert_false(rendezvous_group_gone(world.sides[1].rdv));
+    tryst_step *step = world_step(&world, 2, 1);
+    tryst_op *send =
+        world_send(&world, 2, step, world_key(&world, 2, 1, "a"), out, LARGE, NULL);
+    for (int i = 0; i < 10 && !world.sides[1].group.peers[2]; i++)
         world_pass(&world);
-    struct peer *peer = world_peer(&world, 0, 1);
-    world.sides[0].unready = 1;
-    tryst_op *send = send_to(1, step);
-    for (int turn = 0; turn < 6; turn++) {
-        world.sides[turn % 2].still = true;
-        advance_ms(20000);
-        world.sides[turn % 2].still = false;
-        world_settle(&world);
-    }
-    assert_int_equal(peer->life, PEER_ALIVE);
-    assert_int_equal(tryst_op_test(send), TRYST_IN_PROGRESS);
-    tryst_step_close(step, NULL);
+    assert_non_null(world.sides[1].group.peers[2]);
+    world.sides[2].away = true;
+    world.sides[1].hold_close = false;
     world_settle(&world);
-    world_done(send, TRYST_E_CANCELED);
+    assert_true(rendezvous_group_gone(world.sides[1].rdv));
+    world.sides[0].away = world.sides[2].away = false;
+    world_settle(&world);
+    world_advance(&world, 2 * NS_PER_S);
+    check_failed(send, 1, "rank 1 has left the group");
+    tryst_step_close(step, NULL);
     world_close(&world);
 }
 
-/* A rank refuses the next way before the other has closed the last one. */
-static void test_refused_ahead(void **state)
+/* The socket of a rank that does not look is full: LEAVE waits behind it, and the close waits for LEAVE. */
+static void test_leave_behind_a_full_socket(void **state)
 {
-    world_open(&world, 2, impatient);
-    more_ways(3);
-    world.sides[0].unready = 1;
-    world.sides[0].hold_close = true;
-    world.sides[1].no_kind = TRANSPORT_UCX;
+    world_open(&world, 2, NULL);
+    world_join(&world, 0, 1);
+    struct rendezvous *rdv = world.sides[1].rdv;
     tryst_step *step = world_step(&world, 0, 1);
     tryst_op *send = send_to(1, step);
-    advance_ms(8000);
-    assert_int_equal(world_peer(&world, 0, 1)->endpoint.state, PEER_EP_CLOSING);
-    assert_int_equal(world_peer(&world, 1, 0)->endpoint.candidate, 2);
-    world.sides[0].hold_close = false;
-    advance_ms(1000);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(world_peer(&world, i, 1 - i)->endpoint.state, PEER_EP_READY);
-        assert_int_equal(world_peer(&world, i, 1 - i)->endpoint.candidate, 2);
-    }
-    tryst_step_close(step, NULL);
+    world.sides[0].away = true;
+    world.links_room = 4;
+    for (int i = 0; i < 6; i++)
+        peer_heartbeat_answer(world_peer(&world, 1, 0));
+    rendezvous_group_leave(rdv);
     world_settle(&world);
-    world_done(send, TRYST_E_CANCELED);
+    rendezvous_group_leave_send(rdv);
+    world_settle(&world);
+    assert_false(rendezvous_group_read(rdv));
+    world.sides[0].away = false;
+    for (int i = 0; i < 10 && !rendezvous_group_read(rdv); i++)
+        world_pass(&world);
+    assert_true(rendezvous_group_read(rdv));
+    rendezvous_group_cut(rdv);
+    world_settle(&world);
+    world_advance(&world, NS_PER_S);
+    check_failed(send, 1, "rank 1 has left the group");
+    assert_false(said(0, "died"));
+    tryst_step_close(step, NULL);
     world_close(&world);
 }
+
+/* Who has left before a rank comes is one message, however many they are, and so is what is passed on of it;
+ * what is no run of ranks here is ignored. */
+static void test_left_in_one_message(void **state)
+{
+    const struct link_left strange[] = {
+        {-1, 3}, {12, 0}, {11, 1}, {0, UINT32_MAX}, {INT32_MAX, UINT32_MAX}};
+    world_open(&world, 12, NULL);
+    world_settle(&world); /* the control tree stands */
+    for (size_t i = 0; i < COUNT_OF(strange); i++)
+        peer_left_read(world_peer(&world, 0, 1), &strange[i], sizeof strange[i]);
+    peer_left_read(world_peer(&world, 0, 1), strange, sizeof *strange - 1);
+    for (int i = 1; i < 12; i++)
+        assert_false(group_has_left(&world.sides[0].group, i));
+    world.links_room = 1;
+    world.hold_links = true;
+    struct link_left left[] = {
+        {5, 2}, {9, 0}, {11, 0}}; /* from rank 2: but 5 is its child */
+    peer_left_read(world_peer(&world, 0, 2), left, sizeof left);
+    assert_true(link_is_flushed(world_peer(&world, 0, 1)->link.link));
+    world.hold_links = false;
+    world_links_run(&world);
+    for (int i = 1; i < 12; i++) {
+        bool gone = (i >= 5 && i <= 7) || i == 9 || i == 11;
+        assert_int_equal(group_has_left(&world.sides[0].group, i), gone);
+        if (i != 9 && i != 7) /* rank 1's own neighbours say so themselves */
+            assert_int_equal(group_has_left(&world.sides[1].group, i), gone);
+    }
+    world_close(&world);
+}
+
+/* ---- giving up ---------------------------------------------------------------------------- */
 
 /* Who is given up hears so, and by whom: nobody died. */
 static void test_given_up_is_told(void **state)
@@ -893,7 +871,7 @@ static void test_given_up_is_told(void **state)
     const char *key = world_key(&world, 0, 1, "a");
     tryst_op *send = world_send(&world, 0, steps[0], key, out, LARGE, NULL);
     tryst_op *recv = world_recv(&world, 1, steps[1], key, in, LARGE, NULL);
-    advance_ms(2000);
+    advance_s(2);
     tryst_error error = {.struct_size = sizeof error};
     assert_int_equal(tryst_op_error(send, &error), TRYST_E_UNREACHABLE);
     assert_int_not_equal(tryst_op_error(recv, &error), TRYST_IN_PROGRESS);
@@ -934,10 +912,9 @@ int main(void)
         cmocka_unit_test(test_never_reached),
         cmocka_unit_test(test_unreached),
         cmocka_unit_test(test_held_bound),
-        cmocka_unit_test(test_never_ready),
-        cmocka_unit_test(test_never_ready_but_the_next),
-        cmocka_unit_test(test_never_looked),
-        cmocka_unit_test(test_refused_ahead),
+        cmocka_unit_test(test_met_while_cut),
+        cmocka_unit_test(test_leave_behind_a_full_socket),
+        cmocka_unit_test(test_left_in_one_message),
         cmocka_unit_test(test_given_up_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,10 @@
  * may hang, nothing may be left, what succeeded is right, and both ends of each pair say what the
  * manual lets them say (support/outcomes.h).
  *
+ * Short lives end while the sides meet: candidates for endpoints are refused, or never become ready, and sides
+ * leave the group at any moment after their first submissions, in any order. Then all that was submitted
+ * ends, and no endpoint is left.
+ *
  * TRYST_TEST_SEED replays. */
 #include "support/outcomes.h"
 #include "world.h"
@@ -279,6 +283,9 @@ static void knobs_release(struct side *side)
     side->hold_frames = side->hold_bulk = side->hold_sent = side->hold_cancels = false;
     side->hold_dispatch = side->still = false;
     side->frames_max = side->recv_again = side->send_again = 0;
+    side->unready = side->refuses = 0;
+    side->hold_close = false;
+    side->no_kind = 0;
 }
 
 /* ---- the end ------------------------------------------------------------------------------ */
@@ -447,6 +454,95 @@ static void life(bool failing)
     pairs_free();
 }
 
+/* ---- short lives -------------------------------------------------------------------------- */
+
+/* What keeps two sides from meeting at once. */
+static void contact_turn(struct side *side)
+{
+    side->refuses = (uint32_t)random_range(&rng, 3);
+    side->unready = one_in(6);
+    side->no_kind = one_in(6) ? TRANSPORT_SHM + (int)random_range(&rng, 3) : 0;
+    side->hold_close = one_in(3);
+    world.hold_links = one_in(3);
+}
+
+/* One step further on the way out: each may come before the one before has had its effect, as where the
+ * waits of tryst_group_close end by their time-outs. */
+static void leave_turn(int side, int *stage)
+{
+    static void (*const stages[])(struct rendezvous *) = {
+        rendezvous_group_leave, rendezvous_group_leave_send, rendezvous_group_cut};
+    struct rendezvous *rdv = world.sides[side].rdv;
+    if (*stage == (int)COUNT_OF(stages))
+        return;
+    if (*stage == 0)
+        rendezvous_progress(rdv); /* what was submitted before */
+    if (*stage == 0)
+        for (int step = 0; step < STEPS; step++) {
+            visits[side][step].step = NULL; /* the group's close closes it */
+            visits[side][step].came = true;
+        }
+    stages[(*stage)++](rdv);
+}
+
+static void short_check(const struct end *end)
+{
+    if (!end->op)
+        return;
+    tryst_status status = tryst_op_test(end->op);
+    if (status == TRYST_IN_PROGRESS || end->calls != 1)
+        fail_msg("an operation has status %d and %u callbacks", status, end->calls);
+}
+
+static void short_life_end(void)
+{
+    for (int i = 0; i < SIDES; i++)
+        assert_true(rendezvous_group_gone(world.sides[i].rdv));
+    for (int i = 0; i < OPS; i++) {
+        short_check(&pairs[i].send);
+        short_check(&pairs[i].recv);
+        if (pairs[i].send.op && tryst_op_test(pairs[i].send.op) == TRYST_OK)
+            assert_true(pairs[i].recv.op && tryst_op_test(pairs[i].recv.op) == TRYST_OK);
+    }
+}
+
+static void short_life(void)
+{
+    const struct world_setting settings[] = {{"connect_timeout", "5s"}, {0}};
+    int stages[SIDES] = {0};
+    int turns = (int)random_range(&rng, 120);
+    world_open(&world, SIDES, settings);
+    world_ways(&world, 1 + (int)random_range(&rng, 3));
+    pairs_make();
+    memset(visits, 0, sizeof visits);
+    for (int i = 0; i < turns; i++) {
+        int side = (int)random_range(&rng, SIDES);
+        if (one_in(3))
+            visit_next(side);
+        visit_submit(side, (int)random_range(&rng, STEPS));
+        if (one_in(4))
+            contact_turn(&world.sides[random_range(&rng, SIDES)]);
+        if (one_in(4))
+            clock_fake_advance(&world.clock, random_range(&rng, 3 * NS_PER_S));
+        if (one_in(8))
+            leave_turn(side, &stages[side]);
+        for (uint64_t n = random_range(&rng, 4); n > 0; n--)
+            world_pass(&world);
+    }
+    for (int i = 0; i < SIDES; i++)
+        knobs_release(&world.sides[i]);
+    world.hold_links = false;
+    for (int n = 0; n < 3 * SIDES; n++) {
+        leave_turn(n % SIDES, &stages[n % SIDES]);
+        world_settle(&world);
+    }
+    short_life_end();
+    world_close(&world);
+    pairs_free();
+}
+
+/* ---- tests -------------------------------------------------------------------------------- */
+
 static void soak(bool failing)
 {
     const char *wanted = getenv("TRYST_TEST_LIVES");
@@ -470,9 +566,23 @@ static void test_soak_no_memory(void **state)
     soak(true);
 }
 
+static void test_soak_leaving(void **state)
+{
+    const char *wanted = getenv("TRYST_TEST_LIVES");
+    uint64_t lives = wanted ? strtoull(wanted, NULL, 0) : 1000;
+    uint64_t seed = unit_seed();
+    for (uint64_t i = 0; i < lives; i++) {
+        random_seed(&rng, seed + i);
+        if (wanted)
+            print_message("life %" PRIu64 "\n", seed + i);
+        short_life();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_soak_leaving),
         cmocka_unit_test(test_soak),
         cmocka_unit_test(test_soak_no_memory),
     };

@@ -227,7 +227,7 @@ static void test_wrong(void **state)
         {want_put, 62, 0, "WANT: key does not fit"},
         {want_put, 8, 0, "WANT: no id or no slice size"},
         {want_put, 49, 8, "WANT: slices too small"},
-        {want_put, 52, 9, "WANT: posted"},
+        {want_put, 52, 9, "WANT: more slices posted than there are"},
         {want_put, 2, 16, "WANT: short"},
         {data_put, 20, 9, "DATA: sizes do not add up"},
         {named_put, 40, 0, "DATA: no key"},

@@ -321,6 +321,18 @@ struct peer *world_peer(struct world *world, int rank, int of)
     return peer;
 }
 
+void world_ways(struct world *world, int count)
+{
+    for (int i = 0; i < world->size; i++)
+        for (int j = 0; j < world->size; j++) {
+            struct peer_endpoint *endpoint = &world_peer(world, i, j)->endpoint;
+            for (int kind = TRANSPORT_UCX; i != j && endpoint->candidates_count < count;
+                 kind++)
+                endpoint->candidates[endpoint->candidates_count++] =
+                    (enum transport_kind)kind;
+        }
+}
+
 void world_join(struct world *world, int a, int b)
 {
     peer_need(world_peer(world, a, b));
@@ -348,6 +360,9 @@ static void knobs_release(struct side *side)
     side->hold_accepts = side->silent = side->away = false;
     side->frames_max = 0;
     side->recv_again = side->send_again = 0;
+    side->frames_fail = side->sends_fail = side->recvs_fail = false;
+    side->unready = side->refuses = 0;
+    side->no_kind = 0;
 }
 
 void world_close(struct world *world)

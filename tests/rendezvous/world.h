@@ -67,6 +67,7 @@ struct world_ep {
     int rank, peer;
     bool told_ready, closing;
     bool unready; /* nothing comes of it */
+    bool refuses; /* it does not become ready, and says so */
     uint32_t posted_now;
     struct list frames_away, sends_away; /* not arrived; empty without parts */
     struct list frames;                  /* struct world_frame, on the way to the peer */
@@ -91,20 +92,26 @@ struct side {
     struct list transfers; /* what the dispatch may start */
     uint64_t in_flight_bytes, in_flight_high_bytes;
     /* knobs */
-    bool still;          /* makes no pass at all, but hears what its links bring */
-    bool away;           /* does not look: no pass, no link read or accepted */
-    bool hold_frames;    /* frames towards it stay where they are */
-    bool hold_bulk;      /* bulk towards it */
-    bool hold_sent;      /* completions of its sends */
-    bool hold_cancels;   /* completions of its withdrawn receives */
-    bool hold_close;     /* its endpoints do not come to an end */
-    bool hold_dispatch;  /* its transfers do not start */
-    bool busy_dispatch;  /* it says that one has started, always */
-    bool hold_accepts;   /* it does not accept links: they stand, and nobody reads them */
-    bool silent;         /* its kernel answers no new connection */
-    bool no_rails;       /* it has no transport but self */
-    int no_kind;         /* nor this one; 0: (self) all */
-    uint32_t unready;    /* so many endpoints of it never become ready */
+    bool still;        /* makes no pass at all, but hears what its links bring */
+    bool away;         /* does not look: no pass, no link read or accepted */
+    bool hold_frames;  /* frames towards it stay where they are */
+    bool hold_bulk;    /* bulk towards it */
+    bool hold_sent;    /* completions of its sends */
+    bool hold_cancels; /* completions of its withdrawn receives */
+    bool
+        frames_fail; /* its endpoints are broken, which only a frame that is begun finds */
+    bool sends_fail;    /* or a slice that was sent */
+    bool recvs_fail;    /* or one that was to come */
+    bool hold_close;    /* its endpoints do not come to an end */
+    bool hold_dispatch; /* its transfers do not start */
+    bool busy_dispatch; /* it says that one has started, always */
+    bool hold_accepts;  /* it does not accept links: they stand, and nobody reads them */
+    bool silent;        /* its kernel answers no new connection */
+    bool no_rails;      /* it has no transport but self */
+    int no_kind;        /* nor this one; 0: (self) all */
+    uint32_t unready;   /* so many endpoints of it never become ready */
+    uint32_t refuses;   /* so many of those that follow report that they cannot */
+    int ways_refused; /* neither of a pair gets so many of its first candidates to work */
     uint32_t frames_max; /* frames under way from it until AGAIN; 0: any number */
     uint32_t recv_again; /* so many bulk_recv answer AGAIN */
     uint32_t send_again; /* so many bulk_send answer AGAIN */
@@ -129,6 +136,8 @@ struct world {
     bool links_backwards; /* the youngest link first */
     bool
         links_slow; /* as TCP's: they stand, and what was said leaves, once their owner has looked */
+    /* Messages that a socket holds; the others wait at the sender. 0: any number. */
+    uint32_t links_room;
     uint32_t link_again;     /* so many link_connect find a full queue */
     tryst_status link_fails; /* link_connect finds no way; TRYST_OK: it does */
     uint32_t link_drops;     /* so many accepted links are dropped before they are read */
@@ -156,6 +165,8 @@ void world_doze(struct world *world);
 /* Until nothing moves. */
 void world_settle(struct world *world);
 void world_advance(struct world *world, uint64_t ns);
+/* Every two ranks have so many candidates to choose from: shm, ucx, ofi. */
+void world_ways(struct world *world, int count);
 /* Let two ranks have an endpoint before the test begins. */
 void world_join(struct world *world, int a, int b);
 

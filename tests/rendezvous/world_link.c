@@ -166,6 +166,29 @@ char *link_address_text(const struct link_address *address,
     return text;
 }
 
+static bool inbox_is_full(const struct list *inbox)
+{
+    uint32_t count = 0;
+    list_for_each_safe (inbox, node, after)
+        count++;
+    return world_current->links_room && count > world_current->links_room;
+}
+
+bool link_is_flushed(const struct link *link)
+{
+    return !link->other || !inbox_is_full(&link->other->inbox);
+}
+
+/* What the socket had no room for is lost with the end that sent it. */
+static void inbox_cut(struct list *inbox)
+{
+    while (inbox_is_full(inbox)) {
+        struct list_node *last = inbox->head.prev;
+        list_remove(last);
+        free(container_of(last, struct message, node));
+    }
+}
+
 void link_peer_text(const struct link *link, char text[LINK_PEER_TEXT_BYTES])
 {
     snprintf(text, LINK_PEER_TEXT_BYTES, "somebody");
@@ -187,6 +210,8 @@ void link_close(struct link *link)
 {
     if (link->other && world_current->links_slow && !link->ran)
         messages_drop(&link->other->inbox);
+    if (link->other)
+        inbox_cut(&link->other->inbox);
     link_part(link);
     link->closed = true;
 }

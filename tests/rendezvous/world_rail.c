@@ -65,6 +65,13 @@ static void ep_of_set(struct side *side, int peer)
     }
 }
 
+static bool candidate_is_refused(struct world *world, int a, int b)
+{
+    int candidate = world_peer(world, a, b)->endpoint.candidate;
+    return candidate < world->sides[a].ways_refused ||
+           candidate < world->sides[b].ways_refused;
+}
+
 static tryst_status on_ep_open(struct rail *rail, const struct ep_params *params,
                                struct endpoint **ep_p)
 {
@@ -77,6 +84,9 @@ static tryst_status on_ep_open(struct rail *rail, const struct ep_params *params
     ep->peer = params->peer_rank;
     ep->unready = ep_side(ep)->unready > 0;
     ep_side(ep)->unready -= ep->unready;
+    ep->refuses = !ep->unready && ep_side(ep)->refuses > 0;
+    ep_side(ep)->refuses -= ep->refuses;
+    ep->refuses |= candidate_is_refused(own->world, ep->rank, ep->peer);
     ep->id = ++own->world->ep_ids;
     list_init(&ep->frames_away);
     list_init(&ep->sends_away);
@@ -111,6 +121,8 @@ static tryst_status on_frame_begin(struct endpoint *base, size_t max, void **fra
     uint32_t under_way = 0;
     assert_false(ep->closing);
     assert_true(max <= FRAME_BYTES_MAX);
+    if (ep_side(ep)->frames_fail)
+        return TRYST_E_PEER;
     list_for_each_safe (&ep->frames, node, after)
         under_way++;
     if (ep_side(ep)->frames_max && under_way >= ep_side(ep)->frames_max)
@@ -208,6 +220,8 @@ static void bulk_arrive(struct world_ep *ep, struct world_ep *from, struct bulk 
     struct bulk *recv = posted_find(ep, send->tag);
     bulk_push(&from->sent, send);
     ep_side(from)->stirred = true;
+    if (ep_side(from)->sends_fail)
+        return;
     if (!recv) {
         ep_side(ep)->unexpected++;
         ep->base.rail->events->unexpected(&ep->base, send->tag, send->bytes);
@@ -219,7 +233,8 @@ static void bulk_arrive(struct world_ep *ep, struct world_ep *from, struct bulk 
         ep_rail(ep)->world->parts->copy(send, recv);
     else
         memcpy(recv->data, send->data, send->bytes);
-    recv_done(ep, recv, TRYST_OK, send->bytes);
+    bool fails = ep_side(ep)->recvs_fail;
+    recv_done(ep, recv, fails ? TRYST_E_PEER : TRYST_OK, fails ? 0 : send->bytes);
 }
 
 static int ep_receive(struct world *world, struct world_ep *ep)
@@ -248,7 +263,8 @@ static int ep_complete(struct world_ep *ep)
     struct bulk *bulk;
     int count = 0;
     while (!side->hold_sent && (bulk = bulk_pop(&ep->sent)) != NULL) {
-        bulk->done(bulk, TRYST_OK, bulk->bytes);
+        bulk->done(bulk, side->sends_fail ? TRYST_E_PEER : TRYST_OK,
+                   side->sends_fail ? 0 : bulk->bytes);
         count++;
     }
     while (!side->hold_cancels && (bulk = bulk_pop(&ep->canceled)) != NULL) {
@@ -290,9 +306,13 @@ static int ep_progress(struct world *world, struct world_ep *ep)
         return 0;
     if (!ep->told_ready) {
         ep->told_ready = true;
-        ep->base.rail->events->ready(&ep->base, TRYST_OK, "made up");
+        ep->base.rail->events->ready(&ep->base,
+                                     ep->refuses ? TRYST_E_UNREACHABLE : TRYST_OK,
+                                     ep->refuses ? "it cannot" : "made up");
         count++;
     }
+    if (ep->refuses)
+        return count;
     return count + ep_receive(world, ep) + ep_complete(ep);
 }
 

@@ -322,11 +322,23 @@ static bool end_is_right(const struct ends *ends, int side, bool killed)
            (status == TRYST_E_PEER && killed);
 }
 
+/* Where a rank has left, its own operations end in any way that is an end; the others' well, as the failure of
+ * that rank, or as what the close of its group did to the other end. */
+static bool end_is_left(const struct ends *ends, int side, bool left_here,
+                        bool left_there)
+{
+    tryst_status status = ends->status[side];
+    return left_here ||
+           (left_there && (status == TRYST_E_PEER || status == TRYST_E_CLOSED ||
+                           status == TRYST_E_CANCELED));
+}
+
 static void ends_judge(const struct sim *sim, int which, const struct ends *ends,
                        struct finding *finding)
 {
     const struct sim_transfer *transfer = &sim->transfers[which];
     const struct sim_entry entry = {.which = which, .rank = transfer->from};
+    bool left[2] = {sim->ranks[transfer->to].left, sim->ranks[transfer->from].left};
     bool dead[2] = {sim->ranks[transfer->to].killed, sim->ranks[transfer->from].killed};
     for (int side = 0; side < 2; side++) {
         if (!ends->submitted[side] || dead[side])
@@ -335,11 +347,12 @@ static void ends_judge(const struct sim *sim, int which, const struct ends *ends
         if (!ends->done[side])
             report(finding, &entry, "an end of it has not ended; is it the send", side,
                    0);
-        else if (!end_is_right(ends, side, dead[!side]))
+        else if (!end_is_right(ends, side, dead[!side]) &&
+                 !end_is_left(ends, side, left[side], left[!side]))
             report(finding, &entry, "it ended wrongly; is it the send, status", side,
                    ends->status[side]);
     }
-    if (!dead[0] && !dead[1] && ends->done[0] && ends->done[1] &&
+    if (!dead[0] && !dead[1] && !left[0] && !left[1] && ends->done[0] && ends->done[1] &&
         ends->status[0] != ends->status[1])
         report(finding, &entry, "its ends differ", ends->status[0], ends->status[1]);
 }
@@ -358,4 +371,17 @@ void check_ends(const struct sim *sim, uint64_t deadline_ns, struct finding *fin
     for (int i = 0; i < sim->transfers_count; i++)
         ends_judge(sim, i, &ends[i], finding);
     free(ends);
+}
+
+void check_calm(const struct sim *sim, struct finding *finding)
+{
+    for (int i = 0; i < sim->params.ranks; i++) {
+        const struct side *side = &sim->world.sides[i];
+        const struct sim_entry entry = {.which = -1, .rank = i};
+        finding->looked++;
+        if (side->rdv->counters.peers_given_up || side->rdv->counters.protocol_errors)
+            report(finding, &entry, "it gave peers up, for protocol errors",
+                   (int64_t)side->rdv->counters.peers_given_up,
+                   (int64_t)side->rdv->counters.protocol_errors);
+    }
 }

@@ -36,5 +36,7 @@ void check_share(const struct sim *sim, struct finding *finding);
 /* 5: all that was submitted has ended, before `deadline_ns`, both ends alike, well unless it was cancelled or a
  * rank of it was killed; and every slice of what went well came once. */
 void check_ends(const struct sim *sim, uint64_t deadline_ns, struct finding *finding);
+/* 6: no rank was given up, other than as one that has left. */
+void check_calm(const struct sim *sim, struct finding *finding);
 
 #endif

@@ -253,6 +253,39 @@ static void *on_dispatch_arg(struct side *side)
 
 /* ---- time ---------------------------------------------------------------------------------- */
 
+/** tryst_group_close waits so long for each of its conditions (commsched/context/group_open.c). */
+#define LEAVE_NS (2 * NS_PER_S)
+
+/* As group_cut there: a step further whenever a condition has come true, or its time is over. */
+static void rank_leave(struct sim *sim, int which)
+{
+    struct sim_rank *rank = &sim->ranks[which];
+    struct rendezvous *rdv = sim->world.sides[which].rdv;
+    bool late = sim->world.clock.now_ns >= rank->leave_until_ns;
+    if (rank->leaving == 1 && (late || rendezvous_group_quiet(rdv)))
+        rendezvous_group_leave_send(rdv);
+    else if (rank->leaving == 2 && (late || rendezvous_group_read(rdv)))
+        rendezvous_group_cut(rdv);
+    else
+        return;
+    rank->leaving++;
+    rank->leave_until_ns = sim->world.clock.now_ns + LEAVE_NS;
+}
+
+static void rank_leave_begin(struct sim *sim, int which)
+{
+    struct sim_rank *rank = &sim->ranks[which];
+    if (rank->left || rank->killed)
+        return;
+    rank->left = true;
+    rendezvous_progress(sim->world.sides[which].rdv);
+    rendezvous_group_leave(sim->world.sides[which].rdv);
+    memset(rank->steps, 0, sizeof rank->steps); /* closed with the group */
+    rank->leaving = 1;
+    rank->leave_until_ns = sim->world.clock.now_ns + LEAVE_NS;
+    sim->world.sides[which].stirred = true;
+}
+
 /* Passes until it has nothing to do, as its thread would make them, which then sleeps. */
 static void rank_run(struct sim *sim, int which)
 {
@@ -268,8 +301,15 @@ static void rank_run(struct sim *sim, int which)
         armed = rendezvous_arm(rdv);
         rendezvous_awake(rdv);
     }
+    int stage = sim->ranks[which].leaving;
+    rank_leave(sim, which);
+    sim->world.sides[which].stirred |= sim->ranks[which].leaving != stage;
     uint64_t now = sim->world.clock.now_ns;
     uint64_t next = rendezvous_next_ns(rdv);
+    if (stage == 1 || stage == 2)
+        next = next && next < sim->ranks[which].leave_until_ns
+                   ? next
+                   : sim->ranks[which].leave_until_ns;
     if (armed != TRYST_OK && (!next || next > now + NAP_NS))
         next = now + NAP_NS;
     sim->ranks[which].next_ns = next && next <= now ? now + 1 : next;
@@ -409,7 +449,7 @@ static void end_act(struct sim *sim, const struct sim_action *action)
         kind == SIM_DO_SEND || kind == SIM_DO_CANCEL_SEND || kind == SIM_DO_RAISE_SEND;
     struct sim_end *end = is_send ? &transfer->send : &transfer->recv;
     int rank = end_rank(transfer, end);
-    if (sim->ranks[rank].killed)
+    if (sim->ranks[rank].killed || sim->ranks[rank].left)
         return;
     if (sim->world.sides[rank].away) { /* it acts when it goes on */
         sim_act(sim, now_ns(sim) + NS_PER_MS, kind, action->what, action->value);
@@ -460,6 +500,8 @@ static void action_run(struct sim *sim, const struct sim_action *action)
         break;
     case SIM_DO_LINK_CUT: net_link_cut(&sim->net, now, action->what, true); break;
     case SIM_DO_LINK_MEND: net_link_cut(&sim->net, now, action->what, false); break;
+    case SIM_DO_RANK_LEAVE: rank_leave_begin(sim, action->what); break;
+    case SIM_DO_REFUSE: side->ways_refused = (int)action->value; break;
     case SIM_DO_RANK_STOP: side->away = true; break;
     case SIM_DO_RANK_GO:
         side->away = false;
@@ -554,8 +596,11 @@ int sim_transfer_at(struct sim *sim, int from, int to, uint64_t bytes, uint64_t 
 
 bool sim_transfer_ended(const struct sim *sim, const struct sim_transfer *transfer)
 {
-    return (transfer->send.done || sim->ranks[transfer->from].killed) &&
-           (transfer->recv.done || sim->ranks[transfer->to].killed);
+    const struct sim_rank *from = &sim->ranks[transfer->from];
+    const struct sim_rank *to = &sim->ranks[transfer->to];
+    bool sent = transfer->send.done || (from->left && !transfer->send.submitted);
+    bool received = transfer->recv.done || (to->left && !transfer->recv.submitted);
+    return (sent || from->killed) && (received || to->killed);
 }
 
 static bool all_ended(const struct sim *sim)
@@ -649,6 +694,8 @@ void sim_open(struct sim *sim, const struct sim_params *params, struct net *net)
                      TRYST_OK);
     for (int i = 0; i < params->ranks && params->posted_max; i++)
         sim->world.sides[i].rail.base.posted_max = params->posted_max;
+    if (params->ways)
+        world_ways(&sim->world, params->ways);
     steps_open(sim);
     assert_int_equal(sim->world.clock.now_ns, sim->begin_ns);
 }
@@ -673,7 +720,9 @@ void sim_close(struct sim *sim)
     world_settle(&sim->world);
     for (int i = 0; i < sim->params.ranks; i++)
         for (int step = 0; step < SIM_STEPS; step++)
-            assert_int_equal(tryst_step_close(sim->ranks[i].steps[step], NULL), TRYST_OK);
+            if (sim->ranks[i].steps[step])
+                assert_int_equal(tryst_step_close(sim->ranks[i].steps[step], NULL),
+                                 TRYST_OK);
     for (int i = 0; i < sim->params.ranks; i++)
         sim->ranks[i].killed = false; /* a world closes with all of its ranks */
     world_close(&sim->world);

@@ -34,6 +34,7 @@ struct sim_params {
     int ranks;
     uint64_t slice_bytes, window_bytes, rail_window_bytes;
     uint32_t posted_slices;
+    int ways;                          /* transports that each two ranks have, 0: one */
     uint32_t wants_max, frame_credits; /* 0: as by default */
     uint32_t posted_max;               /* slices posted per endpoint, 0: 64 */
     enum sim_fault fault;
@@ -51,7 +52,9 @@ enum sim_action_kind {
     SIM_DO_LINK_MEND,
     SIM_DO_RANK_STOP, /* as by SIGSTOP: rank `what` makes no pass, and hears nothing */
     SIM_DO_RANK_GO,
-    SIM_DO_RANK_KILL
+    SIM_DO_RANK_KILL,
+    SIM_DO_RANK_LEAVE, /* it closes its group, with whatever is under way */
+    SIM_DO_REFUSE /* of the transports to and from rank `what` the first `value` do not work */
 };
 
 struct sim_action {
@@ -88,6 +91,10 @@ struct sim_rank {
     struct sched *sched;
     uint64_t next_ns; /* when it wakes by itself, 0 never */
     bool killed;
+    bool
+        left; /* its group is closed, or is being closed: its operations may end in any way */
+    int leaving;             /* how far it is on its way out */
+    uint64_t leave_until_ns; /* how long it waits at that point */
     tryst_step *steps[SIM_STEPS];
 };
 

@@ -42,6 +42,11 @@ static uint64_t large(struct sim *sim, uint64_t seed, enum sim_fault fault)
     return workload_mixed(sim, WORLD_RANKS_MAX, seed, fault);
 }
 
+static uint64_t contact(struct sim *all, uint64_t seed, enum sim_fault fault)
+{
+    return workload_contact(all, seed, fault);
+}
+
 static struct sim sim;
 
 /* One run; its checks but ORDER and EQUAL. Its hash. */
@@ -56,6 +61,8 @@ static uint64_t run(workload *make, uint64_t seed, enum sim_fault fault,
     check_ends(&sim, deadline_ns, &findings[ENDS]);
     if (make == workload_one_link)
         check_order(&sim, &findings[ORDER]);
+    if (make == contact)
+        check_calm(&sim, &findings[ENDS]);
     uint64_t hash = sim_log_hash(&sim.log);
     if (getenv("TRYST_TEST_LOG"))
         sim_log_write(&sim.log, stderr);
@@ -127,6 +134,12 @@ static void test_cluster(void **state)
     seeds_pass(cluster, 1 + number_of("TRYST_TEST_COUNT", SEEDS) / 4, "cluster");
 }
 
+/* Ranks that leave while they meet: all operations end, and no rank is called dead. */
+static void test_contact(void **state)
+{
+    seeds_pass(contact, 10 * number_of("TRYST_TEST_COUNT", SEEDS), "contact");
+}
+
 /* 64 ranks. */
 static void test_large(void **state)
 {
@@ -180,8 +193,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mixed),   cmocka_unit_test(test_one_link),
         cmocka_unit_test(test_loaded),  cmocka_unit_test(test_rough),
-        cmocka_unit_test(test_cluster), cmocka_unit_test(test_large),
-        cmocka_unit_test(test_planted),
+        cmocka_unit_test(test_contact), cmocka_unit_test(test_cluster),
+        cmocka_unit_test(test_large),   cmocka_unit_test(test_planted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -264,3 +264,26 @@ uint64_t workload_loaded(struct sim *sim, int ranks, uint64_t seed, enum sim_fau
     }
     return deadline_ns(sim);
 }
+
+uint64_t workload_contact(struct sim *sim, uint64_t seed, enum sim_fault fault)
+{
+    struct random random;
+    struct net net;
+    random_seed(&random, seed);
+    int ranks = 2 + (int)random_range(&random, 7);
+    uint64_t bytes_per_s = rate_draw(&random);
+    uint64_t latency_ns = latency_draw(&random, bytes_per_s);
+    star_make(&net, ranks, bytes_per_s, latency_ns);
+    struct sim_params params =
+        params_draw(&random, ranks, 4 * latency_ns, bytes_per_s, fault);
+    params.ways = 1 + (int)random_range(&random, 3);
+    sim_open(sim, &params, &net);
+    transfers_draw(sim, &random, 2 * ranks, 0);
+    for (int i = 0; i < ranks; i++) {
+        sim_act(sim, 0, SIM_DO_REFUSE, i,
+                (int64_t)random_range(&random, (uint64_t)params.ways));
+        if (!one_in(&random, 4))
+            sim_act(sim, random_range(&random, 40 * NS_PER_MS), SIM_DO_RANK_LEAVE, i, 0);
+    }
+    return deadline_ns(sim) + 20 * NS_PER_S;
+}

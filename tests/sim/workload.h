@@ -22,4 +22,8 @@ uint64_t workload_cluster(struct sim *sim, const char *path, uint64_t seed,
 /* As mixed, and links are slowed, cut and mended too; one rank in two jobs is killed. */
 uint64_t workload_rough(struct sim *sim, int ranks, uint64_t seed, enum sim_fault fault);
 
+/* Two to eight ranks with several transports to choose from, of which the first are refused, submit, and leave
+ * within 40 ms of their first contact, most of them. Nobody is killed, and nobody may be called dead. */
+uint64_t workload_contact(struct sim *sim, uint64_t seed, enum sim_fault fault);
+
 #endif

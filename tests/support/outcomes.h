@@ -129,5 +129,18 @@ static inline const char *outcome_fault(const struct outcome_pair *pair)
     return cause || received || !submitted ? NULL
                                            : "each end says that the other gave up";
 }
+/* The same where either rank may have closed its group at any moment, which ends what it has and what the others
+ * have with it: each end has ended, once, and no send was taken by a receive that did not take it. */
+static inline const char *outcome_left_fault(const struct outcome_pair *pair)
+{
+    bool received = pair->recv.facts & OUTCOME_SUBMITTED && pair->recv.status == TRYST_OK;
+    const char *fault = outcome_end_fault(&pair->send);
+    if (!fault)
+        fault = outcome_end_fault(&pair->recv);
+    if (!fault && pair->send.facts & OUTCOME_SUBMITTED && pair->send.status == TRYST_OK &&
+        !received)
+        fault = "the send says that its tensor was taken, and its receive does not";
+    return fault;
+}
 
 #endif

@@ -24,21 +24,22 @@ static json_t *peer_object(const struct tryst_live_peer *peer)
 {
     static const char *const lives[] = {"alive", "left", "giving up", "gone"};
     static const char *const links[] = {"none", "connecting", "up"};
-    static const char *const endpoints[] = {"none", "opening", "ready", "closing"};
+    static const char *const endpoints[] = {"none", "opening", "ready", "closing",
+                                            "refused"};
     return json_pack(
         "{s:i, s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
         "s:I, "
         "s:I}",
         "rank", peer->rank, "life", lives[peer->life & 3], "link",
-        links[peer->link > 2 ? 0 : peer->link], "endpoint", endpoints[peer->endpoint & 3],
-        "transport", peer->transport, "mechanism", peer->mechanism, "pid", peer->pid,
-        "frames_sent", number(peer->frames_sent), "frames_acked",
-        number(peer->frames_acked), "frames_read", number(peer->frames_read),
-        "bytes_sent", number(peer->bytes_sent), "bytes_received",
-        number(peer->bytes_received), "in_flight_bytes", number(peer->in_flight_bytes),
-        "window_bytes", number(peer->window_bytes), "slice_bytes",
-        number(peer->slice_bytes), "bytes_per_s", number(peer->bytes_per_s), "rtt_ns",
-        number(peer->rtt_ns));
+        links[peer->link > 2 ? 0 : peer->link], "endpoint",
+        endpoints[peer->endpoint > 4 ? 0 : peer->endpoint], "transport", peer->transport,
+        "mechanism", peer->mechanism, "pid", peer->pid, "frames_sent",
+        number(peer->frames_sent), "frames_acked", number(peer->frames_acked),
+        "frames_read", number(peer->frames_read), "bytes_sent", number(peer->bytes_sent),
+        "bytes_received", number(peer->bytes_received), "in_flight_bytes",
+        number(peer->in_flight_bytes), "window_bytes", number(peer->window_bytes),
+        "slice_bytes", number(peer->slice_bytes), "bytes_per_s",
+        number(peer->bytes_per_s), "rtt_ns", number(peer->rtt_ns));
 }
 
 static json_t *op_object(const struct live_rank *rank, const struct live_op *op)

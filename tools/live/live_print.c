@@ -9,7 +9,7 @@
 static const char *const lives[] = {"alive", "has left", "being given up", "gone"};
 static const char *const links[] = {"no link", "link connecting", "linked"};
 static const char *const endpoints[] = {"no endpoint", "endpoint opening", "ready",
-                                        "endpoint closing"};
+                                        "endpoint closing", "endpoint refused"};
 
 #define NAME_OF(names, value) \
     ((size_t)(value) < sizeof(names) / sizeof *(names) ? (names)[value] : "?")

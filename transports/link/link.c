@@ -94,6 +94,11 @@ bool link_has_met(const struct link *link)
     return link->met;
 }
 
+bool link_is_flushed(const struct link *link)
+{
+    return link->state == LINK_BROKEN || list_empty(&link->unsent);
+}
+
 void link_peer_text(const struct link *link, char text[LINK_PEER_TEXT_BYTES])
 {
     union link_ip peer = {.in6 = {0}};
@@ -176,11 +181,21 @@ void link_unread_discard(int fd)
             return;
 }
 
+/* Flush the backlog before the close: it ends with LEAVE, and a close without LEAVE is a death. The send buffer
+ * is full, so raise its limit first; not for TCP, where setting it would shrink a buffer that the kernel has grown. */
+static void last_words_send(struct link *link)
+{
+    int room = 4 * (int)LINK_BACKLOG_MAX;
+    if (link->is_unix)
+        (void)setsockopt(link->source.fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    link_flush(link);
+}
+
 void link_close(struct link *link)
 {
     assert(!link->closed);
     if (link->state == LINK_OPEN && !list_empty(&link->unsent))
-        link_flush(link);
+        last_words_send(link);
     if (link->state == LINK_OPEN && !link->is_unix)
         link_unread_discard(link->source.fd);
     unsent_drop(link);

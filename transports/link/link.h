@@ -99,11 +99,14 @@ bool link_is_unix(const struct link *link);
 /** A link of ours that was connecting: whether the connection came about, and what closed it later
  *  was the process that listens there. */
 bool link_has_met(const struct link *link);
+/** True if the kernel has all that was sent on this link, and delivers it whatever this process does. */
+bool link_is_flushed(const struct link *link);
 /** Who is at the other end, for a log line: "pid 12" or "10.0.0.2 port 4567". */
 #define LINK_PEER_TEXT_BYTES 64u
 void link_peer_text(const struct link *link, char text[LINK_PEER_TEXT_BYTES]);
 
-/** Close. What is queued is sent if the socket takes it at once. No event follows. */
+/** Close. What is queued (link_is_flushed) is sent if the socket takes it at once, for which a Unix socket gets
+ *  more room than usual. No event follows. */
 void link_close(struct link *link);
 
 /** In a forked child: close the descriptors and touch nothing else (async-signal-safe). The

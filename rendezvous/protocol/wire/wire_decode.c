@@ -24,10 +24,10 @@ const char *wire_want_check(const struct record_want *want)
     if (want->bytes / want->slice_bytes >= UINT32_MAX / 2)
         return "WANT: too many slices";
     if (want->header.flags & RECORD_VOID && want->header.status < 100)
-        return "WANT: given up, but without a failure";
+        return "WANT: given up without a failure";
     uint64_t slices =
         want->bytes / want->slice_bytes + !!(want->bytes % want->slice_bytes);
-    return want->posted <= slices ? NULL : "WANT: posted";
+    return want->posted <= slices ? NULL : "WANT: more slices posted than there are";
 }
 
 const char *wire_offer_check(const struct record_offer *offer)
@@ -48,7 +48,7 @@ const char *wire_answer_check(const struct record_answer *answer, int size)
     if (answer->header.bytes != sizeof *answer)
         return "answer: wrong size";
     if (fails && answer->header.status == TRYST_OK)
-        return "answer: a failure that is none";
+        return "answer: a failure without a status";
     if (answer->origin_rank < -1 || answer->origin_rank >= size) /* users index by it */
         return "answer: no rank of the group";
     return NULL;

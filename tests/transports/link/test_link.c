@@ -674,6 +674,28 @@ static void test_last_word(void **state)
     last_word_run(false);
 }
 
+/* The last word of a rank that leaves waits behind much that a peer, which computes, has not read: the close
+ * finds room for it all the same. */
+static void test_last_word_queued(void **state)
+{
+    struct end near;
+    struct random sizes;
+    start();
+    join(true, &near);
+    PUMP_UNTIL(accepted_count == 1);
+    random_seed(&sizes, 7);
+    random_seed(&accepted[0].sizes, 7);
+    while (link_is_flushed(near.link))
+        assert_int_equal(send_next(&near, &sizes, false), TRYST_OK);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(send_next(&near, &sizes, false), TRYST_OK);
+    assert_false(link_is_flushed(near.link));
+    link_close(near.link);
+    PUMP_UNTIL(accepted[0].closed == 1);
+    assert_int_equal(accepted[0].received, near.sent);
+    stop();
+}
+
 /* ---- raw peers ---- */
 
 static int raw_connect(bool via_unix)
@@ -1213,6 +1235,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_queue_full),
         cmocka_unit_test(test_last_word),
+        cmocka_unit_test(test_last_word_queued),
         cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_fuzz),
         cmocka_unit_test(test_half),

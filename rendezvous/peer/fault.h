@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file fault.h
+ *  What a peer can do against the protocol: a table of the texts, and the end of the peer for it (fault.c).
+ */
+#ifndef RENDEZVOUS_PEER_FAULT_H
+#define RENDEZVOUS_PEER_FAULT_H
+
+#include "rendezvous/peer/peer.h"
+
+/** Each text is read behind "rank 3 ", and before the details in brackets, if there are some. */
+#define PEER_FAULTS(FAULT)                                                               \
+    FAULT(FRAME, "sent a malformed frame: its lengths or counts contradict each other")  \
+    FAULT(RECORD, "sent a malformed record")                                             \
+    FAULT(CREDIT, "exceeded its credit: more records wait here for an answer than "      \
+                  "its credits allow")                                                   \
+    FAULT(EAGER_BYTES, "exceeded its eager credit: more bytes wait here for their "      \
+                       "receives than TRYST_EAGER_CREDIT")                               \
+    FAULT(EAGER_COUNT, "exceeded its eager credit: more DATA records are not done "      \
+                       "than TRYST_EAGER_CREDIT allows")                                 \
+    FAULT(DATA_NAME, "sent DATA with a name that was not declared, or is not valid any " \
+                     "more")                                                             \
+    FAULT(DATA_TWICE, "sent one tensor twice: DATA with this number has come before")    \
+    FAULT(DATA_AFTER_BULK, "sent DATA for a receive that got slices before")             \
+    FAULT(DATA_ANSWER, "answered DATA with a record that answers a WANT")                \
+    FAULT(DATA_DONE, "acknowledged DATA that was not sent")                              \
+    FAULT(DATA_KEPT, "reported DATA as kept that was not sent")                          \
+    FAULT(DATA_RETURNED, "returned DATA that was not asked back")                        \
+    FAULT(SLICE, "sent a slice of the wrong size")                                       \
+    FAULT(SLICES_DONE, "acknowledged slices that were not sent")                         \
+    FAULT(BULK, "sent bulk that no receive is posted for")                               \
+    FAULT(OFFER, "offered bulk for a receive that cannot take bulk")                     \
+    FAULT(WANT_TWICE, "announced one receive twice: a WANT with this number waits here") \
+    FAULT(WANT_ID, "gave one id to two receives: a WANT with this id waits here")        \
+    FAULT(TRANSPORT, "broke the transport's protocol")                                   \
+    FAULT(                                                                               \
+        CONNECT_FLOOD,                                                                   \
+        "sent more than 64 connect messages for transports that are not open here yet")  \
+    FAULT(REFUSED_IN_USE, "refused a transport over which frames had been sent")         \
+    FAULT(ABORTS, "aborted more than 65536 steps that are not open here yet")
+
+enum peer_fault {
+#define FAULT(name, text) PEER_FAULT_##name,
+    PEER_FAULTS(FAULT)
+#undef FAULT
+        PEER_FAULTS_COUNT
+};
+
+/** Give the peer up for this fault, TRYST_E_PROTOCOL. `details` (or NULL) are about this one case. */
+void peer_fault(struct peer *peer, enum peer_fault fault, const char *details);
+
+#endif

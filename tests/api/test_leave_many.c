@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many ranks leave in good order after one step, on few cores: links break in every order, connections are
+ * refused, and words of who has left come late. No rank is called dead, and none is given up.
+ *
+ * TRYST_TEST_RANKS: how many ranks (48); TRYST_TEST_ROUNDS: runs (1). Prints each line of a rank's log that
+ * has "died" in it. */
+#include "harness.h"
+
+#include "support/unit.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct leaving {
+    _Atomic(uint32_t) died;
+};
+
+static struct leaving *leaving;
+
+/* Each rank gets bytes from the rank before it in rings of several widths, so that it has links to ranks that
+ * are its neighbours in the control tree, and to such that are not. */
+static void leave_main(struct harness_rank *rank)
+{
+    enum { BYTES = 8192 };
+    char *data = calloc(2, BYTES);
+    CHECK(data);
+    tryst_step *step = harness_step(rank, 1);
+    for (int width = 1; width < rank->size; width *= 8) {
+        int to = (rank->rank + width) % rank->size;
+        int from = (rank->rank + rank->size - width) % rank->size;
+        char edge[16];
+        (void)snprintf(edge, sizeof edge, "w%d", width);
+        tryst_op *recv = harness_recv(rank, step, from, edge, data, BYTES);
+        harness_end(harness_send(rank, step, to, edge, data + BYTES, BYTES), TRYST_OK);
+        harness_end(recv, TRYST_OK);
+    }
+    harness_step_close(step);
+    free(data);
+}
+
+static void on_log(void *arg, tryst_log_level level, const char *line)
+{
+    (void)arg;
+    (void)level;
+    if (!strstr(line, "died"))
+        return;
+    atomic_fetch_add(&leaving->died, 1);
+    dprintf(2, "%s\n", line);
+}
+
+static unsigned number_of(const char *name, unsigned otherwise)
+{
+    const char *text = getenv(name);
+    return text ? (unsigned)strtoul(text, NULL, 10) : otherwise;
+}
+
+static void test_leave(void **state)
+{
+    static const char *const config[] = {"bootstrap_timeout", "120s", "connect_timeout",
+                                         "120s", NULL};
+    unsigned ranks = number_of("TRYST_TEST_RANKS", 48);
+    assert_in_range(ranks, 2, HARNESS_RANKS_MAX);
+    for (unsigned i = 0; i < number_of("TRYST_TEST_ROUNDS", 1); i++) {
+        leaving = harness_share(sizeof *leaving);
+        struct harness_params params = {.size = (int)ranks,
+                                        .main = leave_main,
+                                        .config = config,
+                                        .log_fn = on_log,
+                                        .timeout_s = 120};
+        int failed = harness_run(&params);
+        uint32_t died = atomic_load(&leaving->died);
+        harness_unshare(leaving, sizeof *leaving);
+        assert_int_equal(failed, 0);
+        assert_int_equal(died, 0);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_leave)};
+    return HARNESS_MAIN(argc, argv, tests);
+}
