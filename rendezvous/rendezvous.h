@@ -55,9 +55,9 @@ struct rendezvous_params {
      *  another thread calls rendezvous_ack_timer every TRYST_ACK_DELAY until that says enough. False:
      *  none can; NULL: nothing stays behind. */
     bool (*ack_timer_call)(void *owner);
-    /** Start what drives devices of `kind`, in another thread, `device` first. Any thread; never blocks.
-     *  TRYST_OK (it runs), TRYST_IN_PROGRESS: rendezvous_device_started follows; or why it cannot. NULL:
-     *  whoever needs a device starts it, and blocks. */
+    /** Start the driver of devices of `kind`, in another thread, `device` first. Any thread; never blocks.
+     *  TRYST_OK (started already), TRYST_IN_PROGRESS: rendezvous_device_started follows; or an error. NULL:
+     *  the first use of a device starts the driver, and blocks. */
     tryst_status (*device_start)(void *owner, tryst_memory_kind kind, int32_t device);
 };
 
@@ -93,10 +93,12 @@ uint64_t rendezvous_next_ns(const struct rendezvous *rdv);
  *  closes it after rendezvous_group_close. `rail` NULL: an interface that was announced, of
  *  which no rail could be made; the next place counts for the next one. */
 tryst_status rendezvous_rail_add(struct rendezvous *rdv, int kind, struct rail *rail);
-/** What rails_open began has ended, with this status: the rails were added, or `text` says why not. */
+/** Open the endpoints that wait for rails of `kind`: the start has ended, and the rails were added, or `text` is the
+ * reason of the error. */
 void rendezvous_rails_opened(struct rendezvous *rdv, int kind, tryst_status status,
                              const char *text);
-/** What device_start began has ended: the kind's functions are known, or `text` says why not. */
+/** Release the operations that wait for the driver of `kind`: the start has ended, and its functions are known, or
+ * `text` is the reason of the error. */
 void rendezvous_device_started(struct rendezvous *rdv, tryst_memory_kind kind,
                                tryst_status status, const char *text);
 /** None of transport `kind` could be opened: asked for again, rails_open may try anew. */

@@ -226,8 +226,9 @@ static void load_forked(void *arg)
 static tryst_status load_once(struct attempt *attempt, const struct loaded **loaded_p)
 {
     if (lost) {
-        text_set(attempt, "this process was forked while a module was being loaded: start a "
-                          "program (exec) instead");
+        text_set(attempt,
+                 "this process was forked while a module was being loaded: start a "
+                 "program (exec) instead");
         return TRYST_E_MODULE;
     }
     if (!load_fork_added) {

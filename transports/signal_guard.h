@@ -5,11 +5,11 @@
  *  Idea: dispositions are noted before foreign code runs and put back after it where foreign code has
  *  changed them; meanwhile all signals are blocked in this thread, so threads that the foreign
  *  code starts never run the host's handlers. A fabric may start for seconds beside the host program, which
- *  may install handlers of its own in that time: those stay. A handler is foreign if its code lies in an
+ *  may install handlers in that time: the guard keeps those. A handler is foreign if its code lies in an
  *  object that was loaded after signal_guard_begin, or in a fabric's library.
  *  Invariant: after signal_guard_end no disposition is a fabric's that was not before; this thread's mask
  *  and its alternate stack are as they were. Callers: the module loader around dlopen; modules around calls
- *  that may start threads. Inline, because modules link nothing of ours.
+ *  that may start threads. Inline, because modules link no library of Tryst.
  */
 #ifndef TRANSPORTS_SIGNAL_GUARD_H
 #define TRANSPORTS_SIGNAL_GUARD_H
@@ -26,7 +26,8 @@ enum { SIGNAL_GUARD_COUNT = 65 }; /* Linux: signals 1..64 */
 struct signal_guard {
     struct sigaction actions[SIGNAL_GUARD_COUNT];
     bool known[SIGNAL_GUARD_COUNT];
-    size_t objects; /**< loaded when the guard began; later ones come after them in the loader's list */
+    size_t
+        objects; /**< loaded when the guard began; later ones come after them in the loader's list */
     stack_t stack;
     sigset_t mask;
 };

@@ -37,7 +37,7 @@
  *  (docs/design.md, "Threads and the progress lock"), and every event and completion runs in that thread, from inside
  *  `progress` or a poller function, never from inside the call that started it (ep_open,
  *  ep_message, frame_*, bulk_*, ep_close): so no caller is re-entered. A transport
- *  needs no lock of its own. Nothing here waits, but probe and rail_open. connect_send and doorbell are no events
+ *  needs no lock. Only probe and rail_open may block. connect_send and doorbell are no events
  *  but services of the layer above: a transport may call them from inside any function
  *  (mem_unregister too), and they call nothing of the transport's.
  *

@@ -4,8 +4,9 @@
  *
  * Idea: the first tensor on a device may load a module and wake a driver, which takes seconds where no other
  * program holds the devices open; so the operation is held (rendezvous/protocol/op_device.h), and tryst_send
- * returns. Invariant: `start` is not NULL while a thread runs, or until a pass has taken what it found; it changes under
- * the lock, since submissions of any thread ask.
+ * returns.
+ * Invariant: `start` is not NULL while a thread runs, and until a pass has taken the result. It changes under the
+ * lock, since submissions of any thread read it.
  * Callers: rendezvous, through rendezvous_params; the close of a context.
  */
 #include "devices.h"
@@ -34,8 +35,7 @@ static void start_run(struct opener *opener)
     const struct memory_ops *ops;
     void *event;
     start->status = memory_ops_load(&opener->host, start->kind, &ops, start->text);
-    if (start->status == TRYST_OK &&
-        ops->event_open(start->device, &event) == TRYST_OK)
+    if (start->status == TRYST_OK && ops->event_open(start->device, &event) == TRYST_OK)
         ops->event_close(start->device, event);
 }
 
@@ -97,7 +97,7 @@ tryst_status devices_start(void *owner, tryst_memory_kind kind, int32_t device)
     if (!devices->start)
         status = device_kind_find(&ctx->wiring->host, kind, text)
                      ? start_begin(ctx, kind, device)
-                     : TRYST_OK; /* whoever loads it is told why not, at once */
+                     : TRYST_OK; /* no module: the caller loads nothing and reports why */
     pthread_mutex_unlock(&devices->lock);
     return status;
 }
@@ -108,8 +108,8 @@ void devices_settle(tryst_ctx *ctx)
     struct devices_start *start = devices->start;
     if (!start)
         return;
-    opener_wait(&start->opener, clock_monotonic_ns() +
-                                    config_time_ns(ctx->config, CONFIG_PEER_TIMEOUT));
+    opener_wait(&start->opener,
+                clock_monotonic_ns() + config_time_ns(ctx->config, CONFIG_PEER_TIMEOUT));
     if (opener_leave(&start->opener)) {
         LOG_WARN(&ctx->log, "the context closes while the driver of device memory still "
                             "starts: the thread that starts it is left behind");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file devices.h
- *  The start of what drives devices: a module, its driver and a device's context, in a thread of its own.
+ *  Starts the driver of devices: the module, the driver and a device's context, in a separate thread.
  */
 #ifndef COMMSCHED_CONTEXT_DEVICES_H
 #define COMMSCHED_CONTEXT_DEVICES_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Foreign starts, each in a thread of its own (opener.h).
+ * Foreign starts, each in a separate thread (opener.h).
  *
  * Invariant: nothing of the context is touched by the thread once the state is LEFT.
  * Callers: rails.c, devices.c.
@@ -82,8 +82,7 @@ static void *opener_main(void *arg)
 tryst_status opener_start(struct opener *opener)
 {
     opener->state = OPENER_RUNS;
-    opener->has_thread =
-        thread_create_blocked(&opener->thread, opener_main, opener) == 0;
+    opener->has_thread = thread_create_blocked(&opener->thread, opener_main, opener) == 0;
     if (opener->has_thread)
         return TRYST_OK;
     opener->state = OPENER_NEW;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /** @file opener.h
- *  Foreign starts, each in a thread of its own: loading a module, opening a fabric, starting a driver.
+ *  Foreign starts, each in a separate thread: loading a module, opening a fabric, starting a driver.
  *
  *            opener_start            run ends; `ended` follows in the next pass
  *     (new) ─────────────▶ RUNS ──────────────────────────────────────────────▶ ENDED
@@ -17,7 +17,7 @@
  *  and the progress domain's once it is ENDED. The thread hands the record over by a submission, so `ended`
  *  runs in a pass; the push is a release, the drain an acquire (core/mpsc.h), which orders all that `run`
  *  wrote before all that `ended` reads. `state` alone is shared: `mutex` guards it. The push happens under
- *  the mutex, so who finds ENDED finds the submission in the queue, and after LEFT the thread touches
+ *  the mutex, so a reader of ENDED finds the submission in the queue, and after LEFT the thread touches
  *  neither the engine nor its poller.
  */
 #ifndef COMMSCHED_CONTEXT_OPENER_H
@@ -57,10 +57,10 @@ struct opener {
     struct rendezvous *rdv;
     struct config *config; /**< a copy */
     struct log log;        /**< a copy; silent once the state is LEFT */
-    tryst_host host;       /**< of the two: for foreign code, and for the rails that it makes */
-    uint64_t begin_ns;     /**< when it started */
-    uint64_t spent_ns;     /**< what `run` took */
-    bool taken;            /**< `ended` has been called. Progress domain */
+    tryst_host host; /**< of the two: for foreign code, and for the rails that it makes */
+    uint64_t begin_ns; /**< when it started */
+    uint64_t spent_ns; /**< what `run` took */
+    bool taken;        /**< `ended` has been called. Progress domain */
     bool has_thread;
     pthread_t thread;
     pthread_mutex_t mutex;
@@ -71,8 +71,8 @@ struct opener {
 /** Copy what the thread needs. TRYST_OK, TRYST_E_NOMEM, TRYST_E_SYSTEM. */
 tryst_status opener_init(struct opener *opener, const struct opener_ops *ops,
                          const tryst_ctx *ctx);
-/** Run in a thread of its own, all signals blocked: `ended` follows in a pass. TRYST_E_SYSTEM: there is no
- *  thread to be had, and nothing has happened. Any thread. */
+/** Run in a separate thread, all signals blocked: `ended` follows in a pass. TRYST_E_SYSTEM: the thread
+ *  cannot be created, and nothing has happened. Any thread. */
 tryst_status opener_start(struct opener *opener);
 /** Run here and now; `ended` is the caller's to call. */
 void opener_run(struct opener *opener);
@@ -80,7 +80,7 @@ void opener_run(struct opener *opener);
 bool opener_pending(const struct opener *opener);
 /** Wait until `run` has ended, up to `until_ns` (clock_monotonic_ns). */
 void opener_wait(struct opener *opener, uint64_t until_ns);
-/** Leave the record to its thread, whose `undo` frees it. False: `run` has ended, and a pass calls `ended`. */
+/** Leave the record to the thread: `undo` frees it there. False: `run` has ended, and a pass calls `ended`. */
 bool opener_leave(struct opener *opener);
 /** Free what opener_init made. `run` has ended, or never begun. */
 void opener_close(struct opener *opener);

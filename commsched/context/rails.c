@@ -4,7 +4,7 @@
  *
  * Idea: interfaces are chosen once, before the ranks meet; a transport is found, and its module
  * loaded, when the identities that the ranks exchanged show that a peer needs it. That is foreign code and
- * may take minutes, so it runs in a thread of its own (opener.h):
+ * may take minutes, so it runs in a separate thread (opener.h):
  *
  *     CLOSED ──need──▶ STARTING ──▶ OPEN              peers that need it wait: PEER_EP_STARTING
  *        ▲                 │
@@ -174,7 +174,8 @@ static size_t interfaces_count(void)
     size_t count = 0;
     while (list && list[count].if_index)
         count++;
-    if_freenameindex(list);
+    if (list)
+        if_freenameindex(list);
     return count;
 }
 
@@ -208,7 +209,7 @@ static void start_free(struct rails_start *start)
     mem_free(start);
 }
 
-/** A close did not wait for it: nothing of it is anybody else's. */
+/** Close the rails of a start that a close of the group left behind. */
 static void start_undo(struct opener *opener)
 {
     struct rails_start *start = container_of(opener, struct rails_start, opener);
@@ -234,7 +235,8 @@ static void slow_report(const struct rails_start *start)
 static tryst_status rail_take(tryst_ctx *ctx, enum transport_kind kind, struct rail *rail)
 {
     struct rails *rails = &ctx->wiring->rails;
-    tryst_status status = rail->ops->rail_attach ? rail->ops->rail_attach(rail) : TRYST_OK;
+    tryst_status status =
+        rail->ops->rail_attach ? rail->ops->rail_attach(rail) : TRYST_OK;
     if (status != TRYST_OK) {
         rail->ops->rail_close(rail);
         return status;
@@ -269,7 +271,7 @@ static tryst_status rails_take(tryst_ctx *ctx, struct rails_start *start)
     return any ? TRYST_OK : worst;
 }
 
-/** Its rails become the context's; where there are none, the next need starts anew. */
+/** Hand the rails over to the context. Without any, the next need starts the fabric again. */
 static tryst_status start_take(struct rails_start *start, char *text)
 {
     tryst_ctx *ctx = start->ctx;
@@ -312,7 +314,8 @@ static void start_ended(struct opener *opener)
 
 static const struct opener_ops start_ops = {start_run, start_ended, start_undo};
 
-/** Where there is one interface and nobody named it, the fabric sees the machine as it is. */
+/** List the interfaces that get a rail each: none where there is one and TRYST_NET is not set, so that the fabric
+ *  chooses by its own rules. */
 static void places_set(const tryst_ctx *ctx, struct rails_start *start)
 {
     const struct netif_list *list = ctx->wiring->rails.interfaces;
@@ -365,13 +368,13 @@ static tryst_status start_look(tryst_ctx *ctx, struct rails_start *start, char *
              "it has not started within %.0f s (%d times TRYST_CONNECT_TIMEOUT)",
              (double)limit_ns / 1e9, RAILS_START_TIMES);
     if (!start->late)
-        LOG_ERROR(&ctx->log, "%s is not used for now: %s", transport_kind_name(start->kind),
-                  text);
+        LOG_ERROR(&ctx->log, "%s is not used for now: %s",
+                  transport_kind_name(start->kind), text);
     start->late = true;
     return TRYST_E_UNSUPPORTED;
 }
 
-/** What is built in opens at once; a fabric in a thread, so that no wait and no other peer waits for it. */
+/** Open built-in rails at once, and a fabric's in a thread, so that neither waits nor other peers are delayed. */
 tryst_status rails_open(void *owner, int kind, char *text)
 {
     tryst_ctx *ctx = owner;
@@ -380,7 +383,7 @@ tryst_status rails_open(void *owner, int kind, char *text)
         return start_look(ctx, *start_p, text);
     struct rails_start *start = *start_p = start_new(ctx, (enum transport_kind)kind);
     if (!start) {
-        snprintf(text, TRANSPORT_TEXT_MAX, "there is no memory for its start");
+        snprintf(text, TRANSPORT_TEXT_MAX, "out of memory for the start");
         return TRYST_E_NOMEM;
     }
     bool builtin = builtin_find(transport_kind_name((enum transport_kind)kind)) != NULL;
@@ -397,8 +400,8 @@ tryst_status rails_open(void *owner, int kind, char *text)
 void rails_settle(tryst_ctx *ctx)
 {
     struct rails *rails = &ctx->wiring->rails;
-    uint64_t until_ns = clock_monotonic_ns() +
-                        config_time_ns(ctx->config, CONFIG_PEER_TIMEOUT);
+    uint64_t until_ns =
+        clock_monotonic_ns() + config_time_ns(ctx->config, CONFIG_PEER_TIMEOUT);
     for (int kind = 0; kind < TRANSPORT_KINDS; kind++) {
         struct rails_start *start = rails->starts[kind];
         if (!start || !opener_pending(&start->opener))

@@ -50,7 +50,7 @@
  *       tryst_trace_write            the document is written                   the descriptor decides
  *
  *     Progress is made inside the waits, tryst_progress and the background thread, and runs the caller's
- *     callbacks: those take the time that they take. A receive whose `alloc` gives memory of a device
+ *     callbacks, whatever time those take. A receive whose `alloc` gives memory of a device
  *     that no tensor was on before starts its driver there.
  *   - Progress is made by whoever waits, by tryst_progress, or by a background thread
  *     (TRYST_PROGRESS_THREAD=1). Where ranks answer each other with small tensors, a
@@ -477,7 +477,7 @@ typedef struct tryst_op_params {
  *           TRYST_E_INVALID      tensor or params; device memory that is not `device`'s; a `mem`
  *                                that does not cover the bytes, or is another context's
  *           TRYST_E_UNSUPPORTED, TRYST_E_MODULE  no such kind of memory here; the log says why
- *           Of the first tensors on devices the driver is asked when it has started: what it refuses
+ *           The first tensors on devices are checked when the driver has started: a refusal
  *           (TRYST_E_INVALID, TRYST_E_UNSUPPORTED, TRYST_E_MODULE) is then the operation's outcome.
  *           TRYST_E_ABORTED, TRYST_E_NOMEM, TRYST_E_FORKED, TRYST_E_CONTEXT
  */

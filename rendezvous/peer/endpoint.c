@@ -171,8 +171,8 @@ static void candidate_open(struct peer *peer)
     held_deliver(peer);
 }
 
-/** The fabric starts in another thread. Both ranks are alive meanwhile, and neither counts the time: the peer is
- *  informed now, and with each answer to what it asks. */
+/** The fabric starts in another thread. Both ranks are alive meanwhile, and neither counts the time: EP_STARTING
+ *  informs the peer now, and again with each answer to EP_OPEN. */
 static void starting_begin(struct peer *peer)
 {
     char text[64];

@@ -15,7 +15,7 @@ void peer_ep_refused(struct peer *peer, uint32_t candidate, const char *text,
 /** The start of transport `kind`'s rails has ended: open an endpoint that waits for them, or go on. */
 void peer_ep_rails_opened(struct peer *peer, int kind, tryst_status status,
                           const char *text);
-/** STARTING: inform the peer, whose time does not count then. */
+/** While STARTING, inform the peer, which then does not count the time. */
 void peer_ep_starting_send(struct peer *peer);
 /** Ask the peer whether it looks (`answered`); that it does is what makes time count. */
 void peer_ep_ask(struct peer *peer);

@@ -304,7 +304,7 @@ static tryst_status recv_allocate(tryst_op *op, uint8_t dtype, uint64_t bytes)
     tensor.count = bytes / element;
     tensor.dtype = (tryst_dtype)dtype;
     status = op_memory_check(op->rdv, &tensor, bytes);
-    /* Its program uses the device, so its driver runs, and there is no place to hold this operation. */
+    /* The callback has used the device, so the driver runs already; DATA cannot be held here. */
     if (status == TRYST_IN_PROGRESS)
         status = op_memory_check_now(op->rdv, &tensor);
     if (status != TRYST_OK)

@@ -201,8 +201,8 @@ const char *op_device_why(const tryst_op *op)
                            : "its ready event failed: the device has an error";
 }
 
-/** Its driver starts: the operation has its number, and its tensor is checked when the driver answers. A
- *  driver that has answered since the submission is asked at the end of this pass. */
+/** Hold an operation, which has a number already, until the driver has started and the tensor can be checked.
+ *  Where the driver has started since the submission, the end of this pass checks it. */
 static void loads_hold(tryst_op *op)
 {
     struct op_device *device = op->device;
@@ -214,7 +214,7 @@ static void loads_hold(tryst_op *op)
         op->rdv->reap = true;
 }
 
-/** Its driver has started, or could not. */
+/** Release an operation after the start of the driver, or its failure. */
 static void loads_end(struct op_device *device, const struct memory_ops *memory,
                       tryst_status status)
 {
@@ -222,7 +222,7 @@ static void loads_end(struct op_device *device, const struct memory_ops *memory,
     list_remove(&device->loads_node);
     device->doing = DEVICE_NOTHING;
     device->memory = memory;
-    device->why = "its device's driver could not start: the log says why";
+    device->why = "cannot use device memory: the driver did not start; see the log";
     if (memory) {
         status = device_locate(op->rdv, &op->tensor, memory);
         device->why = "its bytes are not in memory of the device that it names";

@@ -26,8 +26,8 @@
 
 enum device_doing {
     DEVICE_NOTHING,
-    DEVICE_HELD,   /**< waits for the caller's ready event */
-    DEVICE_LOADS,  /**< waits for the start of its kind's driver; then its tensor is checked */
+    DEVICE_HELD, /**< waits for the caller's ready event */
+    DEVICE_LOADS, /**< waits for the start of its kind's driver; then its tensor is checked */
     DEVICE_COPIES, /**< its small tensor is being copied */
 };
 
@@ -36,10 +36,11 @@ struct op_device {
     const struct memory_ops *memory;
     struct tryst_mem *mem; /**< the region that covers the bytes, or NULL */
     void *ready;           /**< the caller's event, until it has passed */
-    bool unchecked;        /**< its tensor was accepted before the driver could be asked about it */
+    bool
+        unchecked; /**< its tensor was accepted before the driver could be asked about it */
     struct list_node loads_node; /**< DEVICE_LOADS: of rdv->device_loads */
-    const char *why;             /**< of the failure that `released` reports; static, or NULL */
-    struct slot *slot;     /**< of a small tensor */
+    const char *why;   /**< of the failure that `released` reports; static, or NULL */
+    struct slot *slot; /**< of a small tensor */
     struct copy copy;
     uint8_t doing;
 };
@@ -53,8 +54,8 @@ tryst_status op_memory_check_named(struct rendezvous *rdv, const tryst_tensor *t
                                    size_t bytes);
 /** May the tensor, of `bytes`, be submitted, as far as its memory goes? Any thread; never blocks. TRYST_OK,
  *  TRYST_E_INVALID (a region that does not cover it, no such device, not its memory, an event for host memory),
- *  TRYST_E_UNSUPPORTED, TRYST_E_MODULE; the log says why. TRYST_IN_PROGRESS: its driver starts, and can be asked
- *  later (op_device_open, `unchecked`). */
+ *  TRYST_E_UNSUPPORTED, TRYST_E_MODULE; the log has the reason. TRYST_IN_PROGRESS: the driver starts; the check
+ *  follows (op_device_open, `unchecked`). */
 static inline tryst_status op_memory_check(struct rendezvous *rdv,
                                            const tryst_tensor *tensor, size_t bytes)
 {
@@ -65,15 +66,15 @@ static inline tryst_status op_memory_check(struct rendezvous *rdv,
 }
 /** The rest of a check that was TRYST_IN_PROGRESS: blocks while the driver starts. */
 tryst_status op_memory_check_now(struct rendezvous *rdv, const tryst_tensor *tensor);
-/** The record of `op`, whose tensor is on a device, and was checked unless it is `unchecked`. Any thread.
+/** Add the record of a device tensor to `op`; `unchecked`: the tensor is checked later. Any thread.
  *  TRYST_OK, TRYST_E_NOMEM. */
 tryst_status op_device_open(tryst_op *op, bool unchecked);
-/** The operations that wait for a driver whose row is known by now go on. */
+/** Release the operations with a driver that has started since. */
 void op_devices_go_on(struct rendezvous *rdv);
-/** The start of `kind`'s driver has ended: those that wait for it go on, or fail with `status`. */
+/** Release the operations that wait for the driver of `kind`: its start has ended with `status`. */
 void op_devices_started(struct rendezvous *rdv, tryst_memory_kind kind,
                         tryst_status status, const char *text);
-/** Why a held operation was released with an error. */
+/** Describe why a held operation was released with an error. */
 const char *op_device_why(const tryst_op *op);
 /** Nobody holds `op` any more. */
 void op_device_close(tryst_op *op);

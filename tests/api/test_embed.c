@@ -427,6 +427,10 @@ static void reopen_main(struct harness_rank *rank)
     /* UCX's segments over TCP have 512 KiB, and a new most of those in use at once may come in any round
      * (three such steps seen in 60 rounds, and none that went on); the kernel takes none of them back. */
     size_t steps_bytes = (ucx ? 4 : 1) * (512u << 10);
+    /* What stays in libfabric lies in the arena of the thread that started it, between what was freed: 19 KB of
+     * pages each time, with 4 KB in use (MALLOC_ARENA_MAX=1: as before). */
+    if (ofi)
+        grown_bytes *= 2;
     if (now.resident_bytes > warm.resident_bytes + grown_bytes + steps_bytes)
         harness_fail(__FILE__, __LINE__, "memory grew from %zu to %zu bytes",
                      warm.resident_bytes, now.resident_bytes);

@@ -15,7 +15,7 @@
 
 #define MS 1000000ull
 
-enum { START_MS = 1500, BYTES = 4096, FIRST_MS = 50 };
+enum { START_MS = 2500, BYTES = 4096 };
 
 static uint64_t since_ms(uint64_t begin_ns)
 {
@@ -38,8 +38,8 @@ static CUdeviceptr device_memory(void)
     return data;
 }
 
-static tryst_op *device_start(const struct harness_rank *rank, tryst_step *step, bool send,
-                              const char *edge, void *data)
+static tryst_op *device_start(const struct harness_rank *rank, tryst_step *step,
+                              bool send, const char *edge, void *data)
 {
     int peer = 1 - rank->rank;
     tryst_tensor tensor = harness_tensor(data, BYTES);
@@ -70,7 +70,8 @@ static void driver_main(struct harness_rank *rank)
     CHECK_STATUS(tryst_wait(op, 100 * MS), TRYST_E_TIMEOUT);
     CHECK(since_ms(wait_ns) < START_MS / 2);
     tryst_op *recv = harness_recv(rank, step, 1 - rank->rank, "host", in, sizeof in);
-    harness_end(harness_send(rank, step, 1 - rank->rank, "host", out, sizeof out), TRYST_OK);
+    harness_end(harness_send(rank, step, 1 - rank->rank, "host", out, sizeof out),
+                TRYST_OK);
     harness_end(recv, TRYST_OK);
     CHECK(since_ms(begin_ns) < START_MS);
     harness_end(op, TRYST_OK);

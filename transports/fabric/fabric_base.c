@@ -52,7 +52,7 @@ static void source_ready(struct poller_source *source, uint32_t events)
     (void)events;
 }
 
-tryst_status fabric_rail_watch(struct fabric_rail *rail, int fd)
+static tryst_status rail_watch(struct fabric_rail *rail, int fd)
 {
     tryst_status status;
     rail->source =
@@ -66,7 +66,7 @@ tryst_status fabric_rail_watch(struct fabric_rail *rail, int fd)
 tryst_status fabric_rail_attach(struct rail *base)
 {
     struct fabric_rail *rail = (struct fabric_rail *)base;
-    return rail->source.fd >= 0 ? fabric_rail_watch(rail, rail->source.fd) : TRYST_OK;
+    return rail->source.fd >= 0 ? rail_watch(rail, rail->source.fd) : TRYST_OK;
 }
 
 void fabric_rail_unwatch(struct fabric_rail *rail)

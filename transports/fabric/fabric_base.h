@@ -66,9 +66,7 @@ void *fabric_rail_new(const struct rail_params *params, const struct transport_o
                       size_t bytes, uint32_t eps_max);
 void fabric_rail_free(struct fabric_rail *rail);
 
-/** Let the poller watch the fabric's descriptor `fd`, and no longer. */
-tryst_status fabric_rail_watch(struct fabric_rail *rail, int fd);
-/** transport_ops.rail_attach: watch source.fd, if the rail has a descriptor. */
+/** transport_ops.rail_attach: register source.fd with the poller, if the rail has a descriptor. */
 tryst_status fabric_rail_attach(struct rail *rail);
 void fabric_rail_unwatch(struct fabric_rail *rail);
 
