@@ -23,14 +23,12 @@ typedef struct tryst_data tryst_data;
  *  Owns:    the caller owns `*data_p`; the file is held open, not read into memory.
  *  Returns: TRYST_OK
  *           TRYST_E_IO       missing, unreadable, not a regular file, or shorter than a
- *                            window (seq + 1 bytes); `error` (where capacity > 0) says
- *                            which
+ *                            window (seq + 1 bytes); tryst_last_error says which
  *           TRYST_E_INVALID  seq < 1
  *           TRYST_E_NOMEM
  *  Blocks:  for the system calls.
  */
 TRYST_API tryst_status tryst_data_open(const char *path, int32_t seq, uint64_t seed,
-                                       char *error, size_t error_capacity,
                                        tryst_data **data_p);
 
 /** Read the windows of one micro-batch, `rows` of them, each [seq] bytes, row after row.

@@ -16,9 +16,7 @@
  *        tryst_engine_stats       what it cost
  *      tryst_engine_close, tryst_program_close
  *
- *  Errors are a status plus a sentence (or a whole grid with the place marked) in the
- *  caller's buffer; a text that does not fit is cut and still terminated.
- *  TRYST_PIPELINE_TEXT_MAX always suffices.
+ *  Errors are a status plus a sentence, or a whole grid with the place marked, in tryst_last_error.
  *
  *  Threads: different objects are independent; one object is used by one thread at a time, and a
  *  program that nobody changes by any number. Only tryst_engine_step, _finish, _abort and _close wait
@@ -32,9 +30,6 @@
 #include <tryst/tryst.h>
 
 TRYST_BEGIN_DECLS
-
-/** A buffer of this size takes every error text of this header. */
-#define TRYST_PIPELINE_TEXT_MAX 65536
 
 /* ----------------------------------------------------------------------------------- *
  *  Program
@@ -121,11 +116,10 @@ TRYST_API tryst_status tryst_program_append(tryst_program *program, int rank,
  *  All three accumulate gradients in micro-batch order and end with UPDATE.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a count below 1),
- *           TRYST_E_PROGRAM (unknown name; `error` lists the known ones)
+ *           TRYST_E_PROGRAM (unknown name; tryst_last_error lists the known ones)
  */
 TRYST_API tryst_status tryst_program_generate(const char *schedule, int ranks_count,
-                                              int microbatches_count, char *error,
-                                              size_t error_capacity,
+                                              int microbatches_count,
                                               tryst_program **program_p);
 
 /** Name of the i-th generator, NULL behind the last. Static. */
@@ -155,20 +149,18 @@ TRYST_API int tryst_program_rank_of(const tryst_program *program, int stage);
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM,
  *           TRYST_E_IO       the file cannot be read
- *           TRYST_E_PROGRAM  a cell is wrong; `error` gives row, column and text; or the
- *                            file is larger than 64 MiB, or has a zero byte
+ *           TRYST_E_PROGRAM  a cell is wrong; tryst_last_error gives row, column and
+ *                            text; or the file is larger than 64 MiB, or has a zero byte
  */
-TRYST_API tryst_status tryst_program_load_csv(const char *path, char *error,
-                                              size_t error_capacity,
+TRYST_API tryst_status tryst_program_load_csv(const char *path,
                                               tryst_program **program_p);
 
 /** Save a program in the same form, with CRLF line ends as Python's csv module writes
  *  them. Where every action reads version 0 and each rank ends with its UPDATEs, these
  *  are left out, so PyTorch reads the file. Loading gives an equal program back.
- *  Returns: TRYST_OK, TRYST_E_IO (`error` says why) */
+ *  Returns: TRYST_OK, TRYST_E_IO (tryst_last_error gives the reason) */
 TRYST_API tryst_status tryst_program_save_csv(const tryst_program *program,
-                                              const char *path, char *error,
-                                              size_t error_capacity);
+                                              const char *path);
 
 typedef struct tryst_check_params {
     size_t struct_size;
@@ -192,13 +184,12 @@ typedef struct tryst_program_peak {
  *  `peaks` (may be NULL) receives one entry per rank.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM,
- *           TRYST_E_PROGRAM  `error` holds the sentence and the grid, one row per
- *                            position and one column per rank, with "<-- ERROR HERE"
+ *           TRYST_E_PROGRAM  tryst_last_error has the sentence and the grid, one row
+ *                            per position and one column per rank, with "<-- ERROR HERE"
  *                            behind the row that is wrong
  */
 TRYST_API tryst_status tryst_program_check(const tryst_program *program,
-                                           const tryst_check_params *params, char *error,
-                                           size_t error_capacity,
+                                           const tryst_check_params *params,
                                            tryst_program_peak *peaks);
 
 /* ----------------------------------------------------------------------------------- *
@@ -313,11 +304,9 @@ typedef struct tryst_timeline_params {
 } tryst_timeline_params;
 
 /** Draw one row per rank as a self-contained SVG.
- *  Returns: TRYST_OK, TRYST_E_INVALID (no ranks, no spans), TRYST_E_NOMEM, TRYST_E_IO
- *  (`error`) */
+ *  Returns: TRYST_OK, TRYST_E_INVALID (no ranks, no spans), TRYST_E_IO */
 TRYST_API tryst_status tryst_timeline_write_svg(const tryst_timeline_params *params,
-                                                const char *path, char *error,
-                                                size_t error_capacity);
+                                                const char *path);
 
 /* ----------------------------------------------------------------------------------- *
  *  Engine
@@ -364,8 +353,6 @@ typedef struct tryst_engine_params {
     /** A step that hears nothing for this long gives up, so that no wait is without an
      *  end. 0: the default, 10 minutes. */
     uint64_t timeout_ns;
-    char *error; /**< receives a sentence on failure; optional */
-    size_t error_capacity;
     /** The most that the engine's buffers (inputs, outputs, saved activations, receives posted ahead)
      *  may take where its stages compute; a step that needs more fails with TRYST_E_NOMEM and says
      *  what for. 0: no limit but what there is. */
@@ -391,9 +378,9 @@ TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
  *  A failure aborts the step on every rank, with the sentence of its cause.
  *
  *  Blocks:  while data are missing, making progress; at most timeout_ns without any.
- *  Returns: TRYST_OK, or the status of what failed; tryst_engine_error says what, with
- *  the rank
- *           where it began. After a failure the engine can only be closed.
+ *  Returns: TRYST_OK, or the status of what failed; tryst_engine_error, and then
+ *           tryst_last_error too, says what, with the rank where it began. After a failure
+ *           the engine can only be closed.
  */
 TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step,
                                          double *loss_p);

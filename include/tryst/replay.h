@@ -31,8 +31,6 @@ typedef struct tryst_replay_params {
     uint64_t first_step;
     uint64_t steps_count;
     double *losses; /**< [steps_count] receives the mean loss of each step */
-    char *error;    /**< receives a sentence on failure; optional */
-    size_t error_capacity;
 } tryst_replay_params;
 
 /** Run the program once per step. To see progress, call it for a few steps at a time: stages
@@ -41,7 +39,7 @@ typedef struct tryst_replay_params {
  *  Blocks:  while it computes; it waits for nobody.
  *  Returns: TRYST_OK
  *           TRYST_E_NOMEM
- *           TRYST_E_PROGRAM  no rank can go on; `error` names the actions that are stuck
+ *           TRYST_E_PROGRAM  no rank can go on; tryst_last_error names one that is stuck
  *           TRYST_E_INVALID  an action cannot run (a weight version that is not held, say)
  *           or what `feed` returned
  */

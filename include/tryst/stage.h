@@ -84,20 +84,18 @@ typedef struct tryst_model {
 /** Read "mlp", "gpt" or "sleep:F_ms,B_ms" (decimals allowed) into `model->kind` and the
  *  sleep times; the other fields are left as they are.
  *
- *  Returns: TRYST_OK; or TRYST_E_CONFIG, or TRYST_E_INVALID for the struct_size of
- *           `model`, and a sentence in `error` (where capacity > 0).
+ *  Returns: TRYST_OK; or TRYST_E_CONFIG, or TRYST_E_INVALID for the struct_size of `model`;
+ *           tryst_last_error gives the reason
  */
-TRYST_API tryst_status tryst_model_parse(const char *text, tryst_model *model,
-                                         char *error, size_t error_capacity);
+TRYST_API tryst_status tryst_model_parse(const char *text, tryst_model *model);
 
 /** Check `model` and write it to `*resolved_p` with every default filled in. Both may be
  *  one.
  *
- *  Returns: TRYST_OK, or TRYST_E_INVALID and a sentence in `error`.
+ *  Returns: TRYST_OK, or TRYST_E_INVALID; tryst_last_error gives the reason
  */
 TRYST_API tryst_status tryst_model_resolve(const tryst_model *model,
-                                           tryst_model *resolved_p, char *error,
-                                           size_t error_capacity);
+                                           tryst_model *resolved_p);
 
 /** "mlp", "gpt", "sleep", or "invalid". Static. */
 TRYST_API const char *tryst_model_kind_name(tryst_model_kind kind);
@@ -112,12 +110,10 @@ typedef struct tryst_layers {
  *  more where they do not divide evenly. The embedding belongs to the first stage; the
  *  final norm, the head and the loss to the last.
  *
- *  Returns: TRYST_OK, or TRYST_E_INVALID and a sentence (more stages than layers, bad
- *  index).
+ *  Returns: TRYST_OK, or TRYST_E_INVALID (more stages than layers, bad index)
  */
 TRYST_API tryst_status tryst_model_split(const tryst_model *model, int32_t stages,
-                                         int32_t stage, tryst_layers *layers_p,
-                                         char *error, size_t error_capacity);
+                                         int32_t stage, tryst_layers *layers_p);
 
 /* ------------------------------------------------------------------------------------------- *
  *  Optimisers
@@ -309,8 +305,6 @@ typedef struct tryst_stage_params {
     int32_t versions_count; /**< weight versions to hold [1] */
     int32_t reserved;
     const tryst_optimizer *optimizer; /**< copied; NULL: all defaults */
-    char *error;                      /**< receives a sentence on failure; optional */
-    size_t error_capacity;
 
     /** Where the stage computes [host]. What is not host loads the module of that kind. */
     tryst_memory_kind memory;
@@ -361,7 +355,7 @@ TRYST_API tryst_status tryst_stage_memory_need(const tryst_model *model,
  *  depend on it.
  *
  *  Owns:    the caller owns `*stage_p` and gives it to tryst_stage_close.
- *  Returns: TRYST_OK, TRYST_E_INVALID (model, layers or params; see `error`),
+ *  Returns: TRYST_OK, TRYST_E_INVALID (model, layers or params; see tryst_last_error),
  *  TRYST_E_NOMEM (for a device: the sentence says how much, where, and what would fit),
  *  TRYST_E_UNSUPPORTED (no module, driver or device of that kind), TRYST_E_MODULE (found but
  *  refused), TRYST_E_SYSTEM (the device failed), TRYST_E_DEADLINE (it did not answer in time)

@@ -4,32 +4,40 @@
 #ifndef PIPELINE_PARAMS_H
 #define PIPELINE_PARAMS_H
 
-#include "fail.h"
-
 #include <tryst/sized.h>
 #include <tryst/stage.h>
+#include <tryst/tryst.h>
 
 /* Copy the input struct `from` (NULL: all defaults) to `to`, this version's of `bytes`
- * bytes. `name` is the type's, for the sentence. */
+ * bytes. `name` is the type's, for tryst_last_error. */
 static inline tryst_status params_read(void *to, size_t bytes, const void *from,
-                                       const char *name, char *error,
-                                       size_t error_capacity)
+                                       const char *name)
 {
-    if (tryst_sized_read(to, bytes, from)) {
-        return TRYST_OK;
-    }
-    fail_text(TRYST_E_INVALID, error, error_capacity, "cannot read %s: %s", name,
-              tryst_sized_reason(from));
-    return TRYST_E_INVALID;
+    return tryst_sized_read(to, bytes, from)
+               ? TRYST_OK
+               : tryst_last_error_set(TRYST_E_INVALID, "cannot read %s: %s", name,
+                                      tryst_sized_reason(from));
 }
 
-/* The same for params that name the buffer of their own error. */
-#define PARAMS_READ_OWN(to, from, type)                              \
-    params_read((to), sizeof(type), (from), #type,                   \
-                PARAMS_HAS_ERROR(from, type) ? (from)->error : NULL, \
-                PARAMS_HAS_ERROR(from, type) ? (from)->error_capacity : 0)
-#define PARAMS_HAS_ERROR(from, type) \
-    ((from) && tryst_sized_is_set(from) && TRYST_SIZED_HAS(from, type, error_capacity))
+/* The same for params without which the call cannot do anything. */
+static inline tryst_status params_read_given(void *to, size_t bytes, const void *from,
+                                             const char *name)
+{
+    return from ? params_read(to, bytes, from, name)
+                : tryst_last_error_set(TRYST_E_INVALID, "cannot read %s: params is NULL",
+                                       name);
+}
+
+/* True if the caller's output struct `to` can be written; else tryst_last_error says why. */
+static inline bool params_writable(const void *to, const char *name)
+{
+    if (to && tryst_sized_is_set(to)) {
+        return true;
+    }
+    (void)tryst_last_error_set(TRYST_E_INVALID, "cannot write %s: %s", name,
+                               to ? tryst_sized_reason(to) : "it is NULL");
+    return false;
+}
 
 /* Why the table or the info of a stage, perhaps a caller's own, cannot be used; NULL
  * where both can. */

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sentences built piece by piece in the caller's buffer.
+/* Sentences built piece by piece in a buffer.
  *
  * A text that does not fit is cut and stays terminated; a NULL or empty buffer swallows
- * all. Everything in pipeline/ that reports an error in words uses it. */
+ * all. Where the text is an error, tryst_last_error_set takes it when it is complete. */
 #ifndef TRYST_PIPELINE_TEXT_H
 #define TRYST_PIPELINE_TEXT_H
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <tryst/types.h>
+
+/* A buffer of this size takes every text: tryst_last_error keeps as much. */
+#define TRYST_PIPELINE_TEXT_MAX 65536
 
 typedef struct text {
     char *data;

@@ -2,22 +2,25 @@
 /* Implements device_host.h. Called through the tables of the rows `host` and `reference`. */
 #include "device_host.h"
 
-#include "pipeline/base/fail.h"
 #include "pipeline/base/memory.h"
+
+#include <stdio.h>
 
 tryst_status device_host_open(const device_kernels *kernels, int32_t device,
                               tryst_precision precision, device_session **session_p,
                               char *error, size_t error_capacity)
 {
     if (device != 0) {
-        return fail_text(TRYST_E_UNSUPPORTED, error, error_capacity,
-                         "there is no device %d for the %s kernels; the host is 0",
-                         (int)device, kernels->name);
+        snprintf(error, error_capacity,
+                 "there is no device %d for the %s kernels; the host is 0", (int)device,
+                 kernels->name);
+        return TRYST_E_UNSUPPORTED;
     }
     device_session *session = calloc(1, sizeof(*session));
     if (!session) {
-        return fail_text(TRYST_E_NOMEM, error, error_capacity,
-                         "no memory for a session of the %s kernels", kernels->name);
+        snprintf(error, error_capacity, "no memory for a session of the %s kernels",
+                 kernels->name);
+        return TRYST_E_NOMEM;
     }
     *session = (device_session){.kernels = kernels,
                                 .precision = precision,

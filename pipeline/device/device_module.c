@@ -7,15 +7,15 @@
  * believed only when both sides were built from the same headers. Called by stage.c. */
 #include "device_module.h"
 
-#include "pipeline/base/fail.h"
-
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tryst/tryst.h>
 #include <unistd.h>
 
 #ifndef TRYST_MODULE_DIR
@@ -115,8 +115,7 @@ static bool file_find(char path[PATH_MAX])
 
 /* ---- loading ------------------------------------------------------------------------------- */
 
-static const tryst_stage_module *module_open(const char *path, char *error,
-                                             size_t error_capacity)
+static const tryst_stage_module *module_open(const char *path)
 {
     static const tryst_stage_host host = {.abi_id = TRYST_STAGE_ABI_ID};
     const tryst_stage_module *module = NULL;
@@ -132,55 +131,55 @@ static const tryst_stage_module *module_open(const char *path, char *error,
     }
     signals_restore(&kept);
     if (!module) {
-        fail_text(TRYST_E_MODULE, error, error_capacity, "module %s was refused: %s",
-                  path, reason ? reason : "it gave no record");
+        (void)tryst_last_error_set(TRYST_E_MODULE, "module %s was refused: %s", path,
+                                   reason ? reason : "it gave no record");
     }
     return module;
 }
 
-static tryst_status module_load(char *error, size_t error_capacity)
+static tryst_status module_load(void)
 {
     char path[PATH_MAX];
     if (!file_find(path)) {
-        return fail_text(
-            TRYST_E_UNSUPPORTED, error, error_capacity,
+        return tryst_last_error_set(
+            TRYST_E_UNSUPPORTED,
             "there is no " MODULE_NAME
             ".so beside libtryst_pipeline, in " TRYST_MODULE_DIR
             " or in TRYST_MODULE_PATH; it is built where CUDA's toolkit is found");
     }
-    const tryst_stage_module *module = module_open(path, error, error_capacity);
+    const tryst_stage_module *module = module_open(path);
     if (!module) {
         return TRYST_E_MODULE;
     }
     if (!module->abi_id || strcmp(module->abi_id, TRYST_STAGE_ABI_ID) != 0) {
-        return fail_text(TRYST_E_MODULE, error, error_capacity,
-                         "module %s was refused: built for ABI %s, this library has %s; "
-                         "rebuild both together",
-                         path, module->abi_id ? module->abi_id : "none",
-                         TRYST_STAGE_ABI_ID);
+        return tryst_last_error_set(
+            TRYST_E_MODULE,
+            "module %s was refused: built for ABI %s, this library has %s; "
+            "rebuild both together",
+            path, module->abi_id ? module->abi_id : "none", TRYST_STAGE_ABI_ID);
     }
     if (module->kernels->struct_size != sizeof(device_kernels) ||
         module->kernels->memory != MODULE_KIND) {
-        return fail_text(TRYST_E_MODULE, error, error_capacity,
-                         "module %s was refused: its kernels are for memory kind %d",
-                         path, (int)module->kernels->memory);
+        return tryst_last_error_set(
+            TRYST_E_MODULE, "module %s was refused: its kernels are for memory kind %d",
+            path, (int)module->kernels->memory);
     }
     loaded = module->kernels;
     return TRYST_OK;
 }
 
 tryst_status device_module_kernels(tryst_memory_kind memory,
-                                   const device_kernels **kernels_p, char *error,
-                                   size_t error_capacity)
+                                   const device_kernels **kernels_p)
 {
     tryst_status status = TRYST_OK;
     if (memory != MODULE_KIND) {
-        return fail_text(TRYST_E_INVALID, error, error_capacity,
-                         "there are no device stages for memory kind %d", (int)memory);
+        return tryst_last_error_set(TRYST_E_INVALID,
+                                    "there are no device stages for memory kind %d",
+                                    (int)memory);
     }
     pthread_mutex_lock(&load_lock);
     if (!loaded) {
-        status = module_load(error, error_capacity);
+        status = module_load();
     }
     if (loaded) {
         *kernels_p = loaded;

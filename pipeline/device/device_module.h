@@ -11,7 +11,6 @@
  * TRYST_OK; with a sentence: TRYST_E_INVALID (no such kind), TRYST_E_UNSUPPORTED (no such file),
  * TRYST_E_MODULE (found but refused). */
 tryst_status device_module_kernels(tryst_memory_kind memory,
-                                   const device_kernels **kernels_p, char *error,
-                                   size_t error_capacity);
+                                   const device_kernels **kernels_p);
 
 #endif

@@ -7,11 +7,12 @@
 #include "device_stage.h"
 
 #include "pipeline/base/amount.h"
-#include "pipeline/base/fail.h"
 #include "pipeline/base/random.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tryst/tryst.h>
 
 /* ---- memory -------------------------------------------------------------------------------- */
 
@@ -36,8 +37,8 @@ static tryst_status fail_room(const device_stage *stage, const tryst_stage_param
     } else {
         snprintf(fits, sizeof(fits), "not one of its layers would fit");
     }
-    return fail_text(
-        TRYST_E_NOMEM, params->error, params->error_capacity,
+    return tryst_last_error_set(
+        TRYST_E_NOMEM,
         "no memory for a stage of layers %d to %d on %s %d: it needs %s (weights %s, "
         "gradients %s, moments %s, scratch %s), and then %s for each micro-batch in "
         "flight, but %s; %s",
@@ -78,14 +79,14 @@ static tryst_status fail_refused(const device_stage *stage,
     if (room.bytes < stage->layout.memory.total_bytes) {
         return fail_room(stage, params, &room);
     }
-    return fail_text(TRYST_E_NOMEM, params->error, params->error_capacity,
-                     "no memory for a stage of layers %d to %d on %s %d: %s in one piece "
-                     "were refused%s%s",
-                     (int)stage->layout.info.layers.first,
-                     (int)stage->layout.info.layers.last - 1, stage->kernels->name,
-                     (int)params->device,
-                     amount_of(stage->layout.memory.total_bytes).text,
-                     *room.whose ? ", though " : "", room.whose);
+    return tryst_last_error_set(
+        TRYST_E_NOMEM,
+        "no memory for a stage of layers %d to %d on %s %d: %s in one piece "
+        "were refused%s%s",
+        (int)stage->layout.info.layers.first, (int)stage->layout.info.layers.last - 1,
+        stage->kernels->name, (int)params->device,
+        amount_of(stage->layout.memory.total_bytes).text, *room.whose ? ", though " : "",
+        room.whose);
 }
 
 static tryst_status stage_allocate(device_stage *stage, const tryst_stage_params *params)
@@ -124,10 +125,11 @@ static tryst_status stage_mirror(device_stage *stage, const tryst_stage_params *
         &stage->mirror);
     return status == TRYST_OK
                ? TRYST_OK
-               : fail_text(status, params->error, params->error_capacity,
-                           "no pinned memory on the host for a copy of a tensor of %llu "
-                           "weights and its gradient (ulimit -l, free memory)",
-                           (unsigned long long)count);
+               : tryst_last_error_set(
+                     status,
+                     "no pinned memory on the host for a copy of a tensor of %llu "
+                     "weights and its gradient (ulimit -l, free memory)",
+                     (unsigned long long)count);
 }
 
 static tryst_status stage_events(device_stage *stage, const tryst_stage_params *params)
@@ -137,10 +139,10 @@ static tryst_status stage_events(device_stage *stage, const tryst_stage_params *
     for (int32_t i = 0; status == TRYST_OK && i < DEVICE_MARKS_MAX; i++) {
         status = kernels->event_open(stage->session, &stage->marks[i].event);
     }
-    return status == TRYST_OK ? TRYST_OK
-                              : fail_text(status, params->error, params->error_capacity,
-                                          "%s %d gives no events for a stage",
-                                          kernels->name, (int)params->device);
+    return status == TRYST_OK
+               ? TRYST_OK
+               : tryst_last_error_set(status, "%s %d gives no events for a stage",
+                                      kernels->name, (int)params->device);
 }
 
 /* ---- initial weights ----------------------------------------------------------------------- */
@@ -190,11 +192,11 @@ static tryst_status stage_initialise(device_stage *stage,
     }
     status = status == TRYST_OK ? device_session_finish(stage->session, "initial weights")
                                 : status;
-    return status == TRYST_OK ? TRYST_OK
-                              : fail_text(status, params->error, params->error_capacity,
-                                          "the initial weights did not get to %s %d: %s",
-                                          stage->kernels->name, (int)params->device,
-                                          stage->session->text);
+    return status == TRYST_OK
+               ? TRYST_OK
+               : tryst_last_error_set(
+                     status, "the initial weights did not get to %s %d: %s",
+                     stage->kernels->name, (int)params->device, stage->session->text);
 }
 
 /* ---- open and close ------------------------------------------------------------------------ */
@@ -205,8 +207,8 @@ static tryst_status stage_check(const tryst_model *model,
 {
     const int32_t width = model->hidden / model->heads;
     if (model->kind == TRYST_MODEL_GPT && width > kernels->head_width_max) {
-        return fail_text(
-            TRYST_E_UNSUPPORTED, params->error, params->error_capacity,
+        return tryst_last_error_set(
+            TRYST_E_UNSUPPORTED,
             "heads of %d columns are wider than the %s kernels' %d; use more "
             "heads",
             (int)width, kernels->name, (int)kernels->head_width_max);
@@ -269,17 +271,29 @@ static tryst_status stage_plan(device_stage *stage, const tryst_model *model,
 {
     tryst_status status = stage_check(model, params, stage->kernels);
     if (status == TRYST_OK) {
-        status = optimizer_init(params->optimizer, params->error, params->error_capacity,
-                                &stage->optimizer);
+        status = optimizer_init(params->optimizer, &stage->optimizer);
     }
     if (status != TRYST_OK) {
         return status;
     }
     status = device_layout_open(model, layers, params, &stage->optimizer, &stage->layout);
     stage->base.info = stage->layout.info;
-    return status == TRYST_OK ? TRYST_OK
-                              : fail_text(status, params->error, params->error_capacity,
-                                          "no memory on the host for a stage");
+    return status == TRYST_OK
+               ? TRYST_OK
+               : tryst_last_error_set(status, "no memory on the host for a stage");
+}
+
+/* The row, perhaps a module's that links nothing of ours, has a buffer for its sentence. */
+static tryst_status stage_session_open(device_stage *stage,
+                                       const tryst_stage_params *params)
+{
+    char error[512] = "";
+    const tryst_status status = stage->kernels->open(
+        params->device, params->precision, &stage->session, error, sizeof(error));
+    return status == TRYST_OK
+               ? TRYST_OK
+               : tryst_last_error_set(status, "%s",
+                                      *error ? error : tryst_status_str(status));
 }
 
 tryst_status device_stage_open(const tryst_model *model, tryst_layers layers,
@@ -288,15 +302,13 @@ tryst_status device_stage_open(const tryst_model *model, tryst_layers layers,
 {
     device_stage *stage = calloc(1, sizeof(*stage));
     if (!stage) {
-        return fail_text(TRYST_E_NOMEM, params->error, params->error_capacity,
-                         "no memory on the host for a stage");
+        return tryst_last_error_set(TRYST_E_NOMEM, "no memory on the host for a stage");
     }
     stage->base.ops = &device_stage_ops;
     stage->kernels = kernels;
     tryst_status status = stage_plan(stage, model, layers, params);
     if (status == TRYST_OK) {
-        status = kernels->open(params->device, params->precision, &stage->session,
-                               params->error, params->error_capacity);
+        status = stage_session_open(stage, params);
     }
     if (status == TRYST_OK) {
         status = stage_fill(stage, params);

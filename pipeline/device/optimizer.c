@@ -23,31 +23,28 @@ static double optimizer_value(double value, double fallback)
     return value == 0 ? fallback : value; /* not a number stays one, for the check */
 }
 
-static tryst_status optimizer_check(const tryst_optimizer *s, char *error,
-                                    size_t error_capacity)
+static tryst_status optimizer_check(const tryst_optimizer *s)
 {
     if (s->kind != TRYST_OPTIMIZER_SGD && s->kind != TRYST_OPTIMIZER_ADAM) {
-        return fail_text(TRYST_E_INVALID, error, error_capacity,
-                         "optimiser kind %d does not exist; use sgd or adam",
-                         (int)s->kind);
+        return tryst_last_error_set(TRYST_E_INVALID,
+                                    "optimiser kind %d does not exist; use sgd or adam",
+                                    (int)s->kind);
     }
     if (!isfinite(s->lr) || !isfinite(s->epsilon)) {
-        return fail_text(TRYST_E_INVALID, error, error_capacity,
-                         "the optimiser's lr and epsilon must be finite");
+        return tryst_last_error_set(TRYST_E_INVALID,
+                                    "the optimiser's lr and epsilon must be finite");
     }
     if (!(s->momentum < 1) || !(s->beta1 < 1) || !(s->beta2 < 1)) {
-        return fail_text(TRYST_E_INVALID, error, error_capacity,
-                         "the optimiser's momentum, beta1 and beta2 must be below 1");
+        return tryst_last_error_set(
+            TRYST_E_INVALID, "the optimiser's momentum, beta1 and beta2 must be below 1");
     }
     return TRYST_OK;
 }
 
-tryst_status optimizer_init(const tryst_optimizer *settings, char *error,
-                            size_t error_capacity, optimizer_state *optimizer_p)
+tryst_status optimizer_init(const tryst_optimizer *settings, optimizer_state *optimizer_p)
 {
     tryst_optimizer s;
-    tryst_status status =
-        params_read(&s, sizeof(s), settings, "tryst_optimizer", error, error_capacity);
+    tryst_status status = params_read(&s, sizeof(s), settings, "tryst_optimizer");
     if (status != TRYST_OK) {
         return status;
     }
@@ -57,7 +54,7 @@ tryst_status optimizer_init(const tryst_optimizer *settings, char *error,
     s.beta1 = optimizer_value(s.beta1, 0.9);
     s.beta2 = optimizer_value(s.beta2, 0.999);
     s.epsilon = optimizer_value(s.epsilon, 1e-8);
-    status = optimizer_check(&s, error, error_capacity);
+    status = optimizer_check(&s);
     if (status == TRYST_OK) {
         *optimizer_p =
             (optimizer_state){.settings = s, .beta1_power = 1, .beta2_power = 1};

@@ -14,8 +14,8 @@ typedef struct optimizer_state {
 } optimizer_state;
 
 /* Fill in the defaults and check. Returns TRYST_OK or TRYST_E_INVALID with a sentence. */
-tryst_status optimizer_init(const tryst_optimizer *settings, char *error,
-                            size_t error_capacity, optimizer_state *optimizer_p);
+tryst_status optimizer_init(const tryst_optimizer *settings,
+                            optimizer_state *optimizer_p);
 
 /* Moments that it needs: 1 for SGD with momentum, 2 for Adam. */
 int32_t optimizer_moments_count(const optimizer_state *optimizer);

@@ -10,6 +10,8 @@
  * tensors over without a transfer. Called by frameworks and tools through
  * tryst/pipeline.h. */
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,15 +80,13 @@ tryst_status tryst_engine_open(const tryst_engine_params *params, tryst_engine *
 {
     tryst_engine_params own;
     const tryst_status known =
-        params ? PARAMS_READ_OWN(&own, params, tryst_engine_params) : TRYST_E_INVALID;
+        params_read_given(&own, sizeof own, params, "tryst_engine_params");
     if (known != TRYST_OK) {
         return known;
     }
-    text out = text_begin(own.error, own.error_capacity);
     tryst_engine *engine = calloc(1, sizeof *engine);
     if (!engine) {
-        text_add(&out, "no memory for an engine");
-        return TRYST_E_NOMEM;
+        return tryst_last_error_set(TRYST_E_NOMEM, "no memory for an engine");
     }
     engine->params = own;
     engine->pool.ctx = own.ctx;
@@ -99,7 +99,7 @@ tryst_status tryst_engine_open(const tryst_engine_params *params, tryst_engine *
     }
     const tryst_status status = engine_start(engine);
     if (status != TRYST_OK) {
-        text_add(&out, "%s", engine->error);
+        (void)tryst_last_error_set(status, "%s", engine->error);
         tryst_engine_close(engine);
         return status;
     }
@@ -187,10 +187,16 @@ static void note_step(tryst_engine *engine)
                      engine->frame->id);
 }
 
+/* The failure of an engine, for tryst_last_error too. */
+static tryst_status last_error_set(const tryst_engine *engine)
+{
+    return tryst_last_error_set(engine->failed, "%s", engine->error);
+}
+
 tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step, double *loss_p)
 {
     if (engine->failed != TRYST_OK) {
-        return engine->failed;
+        return last_error_set(engine);
     }
     engine->step_begin_ns = tryst_now_ns(engine->params.ctx);
     engine->spans_count = 0;
@@ -201,7 +207,7 @@ tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step, double *loss
     }
     if (status != TRYST_OK) {
         engine_abandon(engine);
-        return status;
+        return last_error_set(engine);
     }
     note_step(engine);
     engine->steps_done++;
@@ -220,10 +226,11 @@ tryst_status tryst_engine_finish(tryst_engine *engine)
         engine_frame_finish(engine,
                             &engine->frames[(engine->steps_done + (unsigned)i) % 2]);
     }
-    if (engine->failed != TRYST_OK) {
-        engine_abandon(engine);
+    if (engine->failed == TRYST_OK) {
+        return TRYST_OK;
     }
-    return engine->failed;
+    engine_abandon(engine);
+    return last_error_set(engine);
 }
 
 void tryst_engine_abort(tryst_engine *engine, tryst_status status, const char *reason)
@@ -254,7 +261,11 @@ const double *tryst_engine_losses(const tryst_engine *engine)
 tryst_status tryst_engine_stats_get(const tryst_engine *engine,
                                     tryst_engine_stats *stats_p)
 {
-    if (!engine || !stats_p || !tryst_sized_is_set(stats_p)) {
+    if (!engine) {
+        return tryst_last_error_set(TRYST_E_INVALID,
+                                    "cannot read the figures of an engine: it is NULL");
+    }
+    if (!params_writable(stats_p, "tryst_engine_stats")) {
         return TRYST_E_INVALID;
     }
     tryst_engine_stats stats = engine->stats;

@@ -14,7 +14,6 @@
 #include "engine_buffer.h"
 #include "engine_device.h"
 #include "pipeline/base/params.h"
-#include "pipeline/base/text.h"
 #include "pipeline/program/program.h"
 
 #define ENGINE_ERROR_MAX 1024

@@ -12,6 +12,7 @@
  *   grad_output           read, dropped           read, dropped
  *   grad_input            made, handed on         made, handed on
  *   kept                                          made         read, dropped */
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 

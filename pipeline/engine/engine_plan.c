@@ -6,6 +6,7 @@
  * An item's key is the edge "act<stage>" or "grad<stage>" (the stage that makes it), with
  * the micro-batch as the iteration; the step is the scope. */
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "engine.h"

@@ -8,6 +8,7 @@
  *
  * Invariant: a buffer that travels keeps a use until its operation has ended. */
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 

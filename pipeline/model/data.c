@@ -8,7 +8,6 @@
  * Public functions of data.h. */
 #include <tryst/data.h>
 
-#include "pipeline/base/fail.h"
 #include "pipeline/base/file.h"
 #include "pipeline/base/random.h"
 
@@ -17,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <tryst/tryst.h>
 #include <unistd.h>
 
 struct tryst_data {
@@ -27,28 +27,27 @@ struct tryst_data {
 };
 
 /* Open without blocking on what is no file (a FIFO without a writer, say). */
-static tryst_status data_open_file(const char *path, int32_t seq, char *error,
-                                   size_t error_capacity, int *fd_p, uint64_t *bytes_p)
+static tryst_status data_open_file(const char *path, int32_t seq, int *fd_p,
+                                   uint64_t *bytes_p)
 {
     struct stat stat;
     int fd = file_move(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (fd < 0) {
-        return fail_text(TRYST_E_IO, error, error_capacity,
-                         "cannot open the data file \"%s\": %s", path, strerror(errno));
+        return tryst_last_error_set(TRYST_E_IO, "cannot open the data file \"%s\": %s",
+                                    path, strerror(errno));
     }
     tryst_status status = TRYST_OK;
     if (fstat(fd, &stat) != 0) {
-        status =
-            fail_text(TRYST_E_IO, error, error_capacity,
-                      "cannot examine the data file \"%s\": %s", path, strerror(errno));
+        status = tryst_last_error_set(
+            TRYST_E_IO, "cannot examine the data file \"%s\": %s", path, strerror(errno));
     } else if (!S_ISREG(stat.st_mode)) {
-        status = fail_text(
-            TRYST_E_IO, error, error_capacity,
+        status = tryst_last_error_set(
+            TRYST_E_IO,
             "the data file \"%s\" is %s; training data must be a regular file", path,
             S_ISDIR(stat.st_mode) ? "a directory" : "not a file of bytes");
     } else if ((uint64_t)stat.st_size < (uint64_t)seq + 1) {
-        status = fail_text(
-            TRYST_E_IO, error, error_capacity,
+        status = tryst_last_error_set(
+            TRYST_E_IO,
             "the data file \"%s\" has %lld bytes, but a window needs %lld "
             "(seq %d and the byte behind it); use a longer file or a smaller seq",
             path, (long long)stat.st_size, (long long)seq + 1, (int)seq);
@@ -62,21 +61,19 @@ static tryst_status data_open_file(const char *path, int32_t seq, char *error,
     return TRYST_OK;
 }
 
-tryst_status tryst_data_open(const char *path, int32_t seq, uint64_t seed, char *error,
-                             size_t error_capacity, tryst_data **data_p)
+tryst_status tryst_data_open(const char *path, int32_t seq, uint64_t seed,
+                             tryst_data **data_p)
 {
     if (seq < 1) {
-        return fail_text(TRYST_E_INVALID, error, error_capacity,
-                         "a window of %d bytes is empty; seq must be at least 1",
-                         (int)seq);
+        return tryst_last_error_set(
+            TRYST_E_INVALID, "a window of %d bytes is empty; seq must be at least 1",
+            (int)seq);
     }
     tryst_data *data = calloc(1, sizeof(*data));
     if (!data) {
-        return fail_text(TRYST_E_NOMEM, error, error_capacity,
-                         "no memory for a data file");
+        return tryst_last_error_set(TRYST_E_NOMEM, "no memory for a data file");
     }
-    tryst_status status =
-        data_open_file(path, seq, error, error_capacity, &data->fd, &data->bytes);
+    tryst_status status = data_open_file(path, seq, &data->fd, &data->bytes);
     if (status != TRYST_OK) {
         free(data);
         return status;
@@ -103,7 +100,10 @@ static tryst_status data_read(const tryst_data *data, uint64_t offset, uint8_t *
         ssize_t got =
             pread(data->fd, bytes + done, wanted - done, (off_t)(offset + done));
         if (got == 0 || (got < 0 && errno != EINTR)) {
-            return TRYST_E_IO;
+            return tryst_last_error_set(
+                TRYST_E_IO, "cannot read the data file at byte %llu: %s",
+                (unsigned long long)(offset + done),
+                got < 0 ? strerror(errno) : "it has become shorter");
         }
         done += got > 0 ? (size_t)got : 0;
     }

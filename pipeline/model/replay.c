@@ -13,6 +13,7 @@
  * Public functions of replay.h; called by pp_bench --check and by tests. */
 #include <tryst/replay.h>
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -246,11 +247,10 @@ static tryst_status replay_turn(replay_run *r, int rank, bool *moved)
     const tryst_status status = run_action(r, action);
     if (status != TRYST_OK) {
         char name[32];
-        return fail_text(status, r->params->error, r->params->error_capacity,
-                         "replay, step %llu, rank %d: %s failed: %s",
-                         (unsigned long long)r->step, rank,
-                         tryst_action_format(action, name, sizeof(name)),
-                         tryst_status_str(status));
+        return tryst_last_error_set(status, "replay, step %llu, rank %d: %s failed: %s",
+                                    (unsigned long long)r->step, rank,
+                                    tryst_action_format(action, name, sizeof(name)),
+                                    tryst_status_str(status));
     }
     return TRYST_OK;
 }
@@ -264,8 +264,8 @@ static tryst_status replay_finished(const replay_run *r)
             tryst_program_actions(r->params->program, rank, &count);
         if (r->positions[rank] < count) {
             char name[32];
-            return fail_text(
-                TRYST_E_PROGRAM, r->params->error, r->params->error_capacity,
+            return tryst_last_error_set(
+                TRYST_E_PROGRAM,
                 "replay, step %llu: no rank can go on; rank %d waits for the inputs of "
                 "%s",
                 (unsigned long long)r->step, rank,
@@ -310,14 +310,14 @@ static tryst_status replay_check(const replay_run *r)
         const tryst_stage *stage = r->params->stages[s];
         const char *reason = stage ? params_stage_reason(stage) : NULL;
         if (reason) {
-            return fail_text(TRYST_E_INVALID, r->params->error, r->params->error_capacity,
-                             "replay: stage %d cannot be used: %s", s, reason);
+            return tryst_last_error_set(TRYST_E_INVALID,
+                                        "replay: stage %d cannot be used: %s", s, reason);
         }
         if (!stage || stage->info.is_first != (s == 0) ||
             stage->info.is_last != (s + 1 == r->stages_count)) {
-            return fail_text(TRYST_E_INVALID, r->params->error, r->params->error_capacity,
-                             "replay: stage %d of %d is missing or not in its place", s,
-                             r->stages_count);
+            return tryst_last_error_set(
+                TRYST_E_INVALID, "replay: stage %d of %d is missing or not in its place",
+                s, r->stages_count);
         }
     }
     return TRYST_OK;
@@ -350,8 +350,8 @@ static tryst_status replay(const tryst_replay_params *params)
         }
         replay_clear_cells(&r);
     } else {
-        fail_text(status, params->error, params->error_capacity,
-                  "the replay cannot begin: %s", tryst_status_str(status));
+        (void)tryst_last_error_set(status, "the replay cannot begin: %s",
+                                   tryst_status_str(status));
     }
     replay_memory_close(&r.memory);
     free(r.losses);
@@ -365,8 +365,8 @@ static tryst_status replay(const tryst_replay_params *params)
 tryst_status tryst_replay(const tryst_replay_params *params)
 {
     tryst_replay_params own;
-    tryst_status status =
-        params ? PARAMS_READ_OWN(&own, params, tryst_replay_params) : TRYST_E_INVALID;
+    const tryst_status status =
+        params_read_given(&own, sizeof(own), params, "tryst_replay_params");
     return status == TRYST_OK ? replay(&own) : status;
 }
 
@@ -394,12 +394,12 @@ static int compare_parameter(void *arg, const tryst_parameter *parameter)
         while (bits_equal(&c->run[i], &c->replay[i], sizeof(float))) {
             i++;
         }
-        fail_text(TRYST_OK, c->text, c->capacity,
-                  "the losses are equal, but the weights are not: %s[%llu] is %.9g, and "
-                  "%.9g in "
-                  "the replay",
-                  parameter->name, (unsigned long long)i, (double)c->run[i],
-                  (double)c->replay[i]);
+        snprintf(c->text, c->capacity,
+                 "the losses are equal, but the weights are not: %s[%llu] is %.9g, and "
+                 "%.9g in "
+                 "the replay",
+                 parameter->name, (unsigned long long)i, (double)c->run[i],
+                 (double)c->replay[i]);
         return 1;
     }
     c->run += parameter->count;
@@ -413,8 +413,8 @@ static bool results_equal(const tryst_model *model, uint64_t first_step,
 {
     for (uint64_t i = 0; i < steps_count; i++) {
         if (!bits_equal(&run->losses[i], &replay->losses[i], sizeof(double))) {
-            fail_text(
-                TRYST_OK, text, capacity,
+            snprintf(
+                text, capacity,
                 "step %llu is the first whose loss differs: %.17g, and %.17g in the "
                 "replay (what went wrong is in this step's forwards, or in the backwards "
                 "and the update before)",
@@ -430,18 +430,28 @@ static bool results_equal(const tryst_model *model, uint64_t first_step,
         tryst_model_parameter_visit(model, compare_parameter, &c) != 0) {
         return false;
     }
-    fail_text(TRYST_OK, text, capacity, "%llu losses%s are bitwise equal to the replay's",
-              (unsigned long long)steps_count, run->weights ? " and all weights" : "");
+    snprintf(text, capacity, "%llu losses%s are bitwise equal to the replay's",
+             (unsigned long long)steps_count, run->weights ? " and all weights" : "");
     return true;
+}
+
+static bool result_read(tryst_replay_result *to, const tryst_replay_result *from,
+                        char *text, size_t capacity)
+{
+    if (tryst_sized_read(to, sizeof(*to), from)) {
+        return true;
+    }
+    snprintf(text, capacity, "cannot read tryst_replay_result: %s",
+             tryst_sized_reason(from));
+    return false;
 }
 
 bool tryst_replay_equal(const tryst_model *model, uint64_t first_step,
                         uint64_t steps_count, const tryst_replay_result *run,
                         const tryst_replay_result *replay, char *text, size_t capacity)
 {
-    static const char name[] = "tryst_replay_result";
     tryst_replay_result a, b;
-    return params_read(&a, sizeof(a), run, name, text, capacity) == TRYST_OK &&
-           params_read(&b, sizeof(b), replay, name, text, capacity) == TRYST_OK &&
+    return result_read(&a, run, text, capacity) &&
+           result_read(&b, replay, text, capacity) &&
            results_equal(model, first_step, steps_count, &a, &b, text, capacity);
 }

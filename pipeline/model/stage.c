@@ -58,8 +58,7 @@ static tryst_status parse_sleep(const char *times, tryst_model *model)
     return TRYST_OK;
 }
 
-static tryst_status model_parse(const char *text, tryst_model *model, char *error,
-                                size_t error_capacity)
+static tryst_status model_parse(const char *text, tryst_model *model)
 {
     if (strcmp(text, "mlp") == 0) {
         model->kind = TRYST_MODEL_MLP;
@@ -72,21 +71,19 @@ static tryst_status model_parse(const char *text, tryst_model *model, char *erro
     if (strncmp(text, "sleep:", 6) == 0 && parse_sleep(text + 6, model) == TRYST_OK) {
         return TRYST_OK;
     }
-    return fail_text(
-        TRYST_E_CONFIG, error, error_capacity,
+    return tryst_last_error_set(
+        TRYST_E_CONFIG,
         "model \"%s\" is not known; use mlp, gpt, or sleep:F_ms,B_ms with the "
         "milliseconds of a forward and of a backward (sleep:10,20)",
         text);
 }
 
-tryst_status tryst_model_parse(const char *text, tryst_model *model, char *error,
-                               size_t error_capacity)
+tryst_status tryst_model_parse(const char *text, tryst_model *model)
 {
     tryst_model own;
-    tryst_status status =
-        params_read(&own, sizeof(own), model, "tryst_model", error, error_capacity);
+    tryst_status status = params_read(&own, sizeof(own), model, "tryst_model");
     if (status == TRYST_OK) {
-        status = model_parse(text, &own, error, error_capacity);
+        status = model_parse(text, &own);
     }
     if (status == TRYST_OK) {
         (void)tryst_sized_write(model, &own, sizeof(own));
@@ -123,8 +120,7 @@ static int model_is_too_large(const tryst_model *model)
            (double)model->seq * model->seq >= INT32_MAX;
 }
 
-static tryst_status model_check(const tryst_model *model, char *error,
-                                size_t error_capacity)
+static tryst_status model_check(const tryst_model *model)
 {
     const struct {
         const char *name;
@@ -135,31 +131,31 @@ static tryst_status model_check(const tryst_model *model, char *error,
                   {"seq", model->seq},
                   {"microbatch_size", model->microbatch_size}};
     if (model->kind < TRYST_MODEL_MLP || model->kind > TRYST_MODEL_SLEEP) {
-        return fail_text(TRYST_E_INVALID, error, error_capacity,
-                         "model kind %d does not exist; use mlp, gpt or sleep",
-                         (int)model->kind);
+        return tryst_last_error_set(TRYST_E_INVALID,
+                                    "model kind %d does not exist; use mlp, gpt or sleep",
+                                    (int)model->kind);
     }
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         if (fields[i].value < 1) {
-            return fail_text(TRYST_E_INVALID, error, error_capacity,
-                             "the model's %s is %d, but must be at least 1",
-                             fields[i].name, (int)fields[i].value);
+            return tryst_last_error_set(TRYST_E_INVALID,
+                                        "the model's %s is %d, but must be at least 1",
+                                        fields[i].name, (int)fields[i].value);
         }
     }
     if (model->vocabulary != 256) {
-        return fail_text(
-            TRYST_E_INVALID, error, error_capacity,
+        return tryst_last_error_set(
+            TRYST_E_INVALID,
             "the model's vocabulary is %d, but models read bytes: it must be 256",
             (int)model->vocabulary);
     }
     if (model->kind == TRYST_MODEL_GPT && model->hidden % model->heads != 0) {
-        return fail_text(TRYST_E_INVALID, error, error_capacity,
-                         "hidden %d does not divide into %d heads; choose a multiple",
-                         (int)model->hidden, (int)model->heads);
+        return tryst_last_error_set(
+            TRYST_E_INVALID, "hidden %d does not divide into %d heads; choose a multiple",
+            (int)model->hidden, (int)model->heads);
     }
     if (model_is_too_large(model)) {
-        return fail_text(
-            TRYST_E_INVALID, error, error_capacity,
+        return tryst_last_error_set(
+            TRYST_E_INVALID,
             "a matrix of the model would have 2^31 elements or more; make hidden, "
             "seq or microbatch_size smaller");
     }
@@ -167,27 +163,24 @@ static tryst_status model_check(const tryst_model *model, char *error,
 }
 
 /* Resolve `model` into this version's struct, of which struct_size is set here. */
-static tryst_status model_resolve(const tryst_model *model, tryst_model *resolved_p,
-                                  char *error, size_t error_capacity)
+static tryst_status model_resolve(const tryst_model *model, tryst_model *resolved_p)
 {
-    tryst_status status = params_read(resolved_p, sizeof(*resolved_p), model,
-                                      "tryst_model", error, error_capacity);
+    tryst_status status =
+        params_read(resolved_p, sizeof(*resolved_p), model, "tryst_model");
     if (status == TRYST_OK) {
         model_fill(resolved_p);
-        status = model_check(resolved_p, error, error_capacity);
+        status = model_check(resolved_p);
     }
     return status;
 }
 
-tryst_status tryst_model_resolve(const tryst_model *model, tryst_model *resolved_p,
-                                 char *error, size_t error_capacity)
+tryst_status tryst_model_resolve(const tryst_model *model, tryst_model *resolved_p)
 {
     tryst_model resolved;
-    if (!tryst_sized_is_set(resolved_p)) {
-        return fail_text(TRYST_E_INVALID, error, error_capacity,
-                         "cannot write tryst_model: %s", tryst_sized_reason(resolved_p));
+    if (!params_writable(resolved_p, "tryst_model")) {
+        return TRYST_E_INVALID;
     }
-    tryst_status status = model_resolve(model, &resolved, error, error_capacity);
+    tryst_status status = model_resolve(model, &resolved);
     if (status == TRYST_OK) {
         (void)tryst_sized_write(resolved_p, &resolved, sizeof(resolved));
     }
@@ -195,21 +188,21 @@ tryst_status tryst_model_resolve(const tryst_model *model, tryst_model *resolved
 }
 
 tryst_status tryst_model_split(const tryst_model *model, int32_t stages, int32_t stage,
-                               tryst_layers *layers_p, char *error, size_t error_capacity)
+                               tryst_layers *layers_p)
 {
     tryst_model resolved;
-    tryst_status status = model_resolve(model, &resolved, error, error_capacity);
+    tryst_status status = model_resolve(model, &resolved);
     if (status != TRYST_OK) {
         return status;
     }
     if (stages < 1 || stage < 0 || stage >= stages) {
-        return fail_text(TRYST_E_INVALID, error, error_capacity,
-                         "there is no stage %d of %d; stages count from 0", (int)stage,
-                         (int)stages);
+        return tryst_last_error_set(TRYST_E_INVALID,
+                                    "there is no stage %d of %d; stages count from 0",
+                                    (int)stage, (int)stages);
     }
     if (stages > resolved.layers) {
-        return fail_text(
-            TRYST_E_INVALID, error, error_capacity,
+        return tryst_last_error_set(
+            TRYST_E_INVALID,
             "%d stages need at least %d layers, but the model has %d; use fewer "
             "ranks or more layers",
             (int)stages, (int)stages, (int)resolved.layers);
@@ -228,24 +221,25 @@ static tryst_status stage_resolve(const tryst_model *model, tryst_layers layers,
                                   const tryst_stage_params *params, tryst_model *resolved,
                                   tryst_stage_params *p)
 {
-    tryst_status status = PARAMS_READ_OWN(p, params, tryst_stage_params);
+    tryst_status status = params_read(p, sizeof(*p), params, "tryst_stage_params");
     if (status == TRYST_OK) {
         p->versions_count = p->versions_count == 0 ? 1 : p->versions_count;
-        status = model_resolve(model, resolved, p->error, p->error_capacity);
+        status = model_resolve(model, resolved);
     }
     if (status != TRYST_OK) {
         return status;
     }
     if (layers.first < 0 || layers.first >= layers.last ||
         layers.last > resolved->layers) {
-        return fail_text(TRYST_E_INVALID, p->error, p->error_capacity,
-                         "a stage of layers %d to %d is not part of a model of %d layers",
-                         (int)layers.first, (int)layers.last, (int)resolved->layers);
+        return tryst_last_error_set(
+            TRYST_E_INVALID,
+            "a stage of layers %d to %d is not part of a model of %d layers",
+            (int)layers.first, (int)layers.last, (int)resolved->layers);
     }
     if (p->versions_count < 1) {
-        return fail_text(TRYST_E_INVALID, p->error, p->error_capacity,
-                         "a stage must hold at least one weight version, not %d",
-                         (int)p->versions_count);
+        return tryst_last_error_set(
+            TRYST_E_INVALID, "a stage must hold at least one weight version, not %d",
+            (int)p->versions_count);
     }
     return TRYST_OK;
 }
@@ -263,18 +257,19 @@ static tryst_status stage_resolve_device(const tryst_model *resolved,
         p->precision = p->reference ? TRYST_PRECISION_F32 : TRYST_PRECISION_BF16;
     }
     if (resolved->kind == TRYST_MODEL_SLEEP) {
-        return fail_text(TRYST_E_INVALID, p->error, p->error_capacity,
-                         "a stage that sleeps does so on the host, not on a device");
+        return tryst_last_error_set(
+            TRYST_E_INVALID, "a stage that sleeps does so on the host, not on a device");
     }
     if (p->reference && p->memory != TRYST_MEMORY_HOST) {
-        return fail_text(TRYST_E_INVALID, p->error, p->error_capacity,
-                         "the reference kernels compute in host memory, not in kind %d",
-                         (int)p->memory);
+        return tryst_last_error_set(
+            TRYST_E_INVALID,
+            "the reference kernels compute in host memory, not in kind %d",
+            (int)p->memory);
     }
     if (p->precision < TRYST_PRECISION_BF16 || p->precision > TRYST_PRECISION_F64 ||
         (p->precision == TRYST_PRECISION_F64 && !p->reference)) {
-        return fail_text(
-            TRYST_E_INVALID, p->error, p->error_capacity,
+        return tryst_last_error_set(
+            TRYST_E_INVALID,
             "a device stage computes in bf16, f32 or tf32, not in precision %d",
             (int)p->precision);
     }
@@ -287,8 +282,8 @@ static tryst_status stage_check_host(const tryst_stage_params *p)
     if (p->recompute || p->memory_bytes_max ||
         (p->precision != TRYST_PRECISION_DEFAULT &&
          p->precision != TRYST_PRECISION_F32)) {
-        return fail_text(
-            TRYST_E_UNSUPPORTED, p->error, p->error_capacity,
+        return tryst_last_error_set(
+            TRYST_E_UNSUPPORTED,
             "host stages compute in f32, keep what forward saves and know no "
             "memory limit; a device stage does the rest (memory, or reference)");
     }
@@ -304,10 +299,11 @@ static tryst_status stage_open_host(const tryst_model *resolved, tryst_layers la
     }
     if (resolved->kind == TRYST_MODEL_SLEEP) {
         status = sleep_stage_open(resolved, layers, p, stage_p);
-        return status == TRYST_OK ? status
-                                  : fail_text(status, p->error, p->error_capacity,
-                                              "no memory for a stage of layers %d to %d",
-                                              (int)layers.first, (int)layers.last);
+        return status == TRYST_OK
+                   ? status
+                   : tryst_last_error_set(status,
+                                          "no memory for a stage of layers %d to %d",
+                                          (int)layers.first, (int)layers.last);
     }
     p->precision = host_precision;
     p->device = 0;
@@ -320,7 +316,7 @@ static tryst_status stage_open_device(const tryst_model *resolved, tryst_layers 
     const device_kernels *kernels = &device_kernels_reference;
     tryst_status status = stage_resolve_device(resolved, p);
     if (status == TRYST_OK && !p->reference) {
-        status = device_module_kernels(p->memory, &kernels, p->error, p->error_capacity);
+        status = device_module_kernels(p->memory, &kernels);
     }
     return status == TRYST_OK ? device_stage_open(resolved, layers, p, kernels, stage_p)
                               : status;
@@ -339,6 +335,19 @@ tryst_status tryst_stage_open(const tryst_model *model, tryst_layers layers,
                                : stage_open_host(&resolved, layers, &p, stage_p);
 }
 
+static tryst_status layout_open(const tryst_model *resolved, tryst_layers layers,
+                                const tryst_stage_params *p,
+                                const optimizer_state *optimizer, device_layout *layout)
+{
+    const tryst_status status =
+        device_layout_open(resolved, layers, p, optimizer, layout);
+    return status == TRYST_OK
+               ? TRYST_OK
+               : tryst_last_error_set(status,
+                                      "no memory for the layout of layers %d to %d",
+                                      (int)layers.first, (int)layers.last);
+}
+
 tryst_status tryst_stage_memory_need(const tryst_model *model, tryst_layers layers,
                                      const tryst_stage_params *params,
                                      tryst_stage_memory *memory_p)
@@ -348,23 +357,22 @@ tryst_status tryst_stage_memory_need(const tryst_model *model, tryst_layers laye
     optimizer_state optimizer;
     device_layout layout;
     tryst_status status = stage_resolve(model, layers, params, &resolved, &p);
-    if (status == TRYST_OK && !tryst_sized_is_set(memory_p)) {
-        return fail_text(TRYST_E_INVALID, p.error, p.error_capacity,
-                         "cannot write tryst_stage_memory: %s",
-                         tryst_sized_reason(memory_p));
+    if (status == TRYST_OK && !params_writable(memory_p, "tryst_stage_memory")) {
+        return TRYST_E_INVALID;
     }
     if (status == TRYST_OK && !stage_is_device(&p)) {
-        return fail_text(TRYST_E_UNSUPPORTED, p.error, p.error_capacity,
-                         "a stage's need of memory is known for device stages alone");
+        return tryst_last_error_set(
+            TRYST_E_UNSUPPORTED,
+            "a stage's need of memory is known for device stages alone");
     }
     if (status == TRYST_OK) {
         status = stage_resolve_device(&resolved, &p);
     }
     if (status == TRYST_OK) {
-        status = optimizer_init(p.optimizer, p.error, p.error_capacity, &optimizer);
+        status = optimizer_init(p.optimizer, &optimizer);
     }
     if (status == TRYST_OK) {
-        status = device_layout_open(&resolved, layers, &p, &optimizer, &layout);
+        status = layout_open(&resolved, layers, &p, &optimizer, &layout);
     }
     if (status == TRYST_OK) {
         (void)tryst_sized_write(memory_p, &layout.memory, sizeof(layout.memory));

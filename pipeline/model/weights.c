@@ -9,17 +9,21 @@
 
 #define XXH_INLINE_ALL
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <tryst/tryst.h>
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "pipeline/base/fail.h"
 #include "pipeline/base/file.h"
 #include "pipeline/device/device_layer.h"
 
 /* ---- gathering and visiting ---------------------------------------------------------------- */
+
+/* What a visit stops with; a stage that failed gives its positive status instead. */
+#define COPY_REFUSED (-1)
 
 typedef struct weights_copy {
     float *next;
@@ -29,7 +33,10 @@ static int weights_copy_one(void *arg, const tryst_parameter *parameter)
 {
     weights_copy *copy = arg;
     if (parameter->dtype != TRYST_DTYPE_F32) {
-        return 1;
+        (void)tryst_last_error_set(TRYST_E_UNSUPPORTED,
+                                   "cannot copy the weights: %s is %s, not f32",
+                                   parameter->name, tryst_dtype_name(parameter->dtype));
+        return COPY_REFUSED;
     }
     memcpy(copy->next, parameter->value, parameter->count * sizeof(float));
     copy->next += parameter->count;
@@ -39,15 +46,24 @@ static int weights_copy_one(void *arg, const tryst_parameter *parameter)
 tryst_status tryst_stage_weights_copy(tryst_stage *stage, float *weights)
 {
     weights_copy copy = {.next = weights};
-    int stopped = stage->ops->parameter_visit(stage, weights_copy_one, &copy);
-    return stopped ? TRYST_E_UNSUPPORTED : TRYST_OK;
+    const int stopped = stage->ops->parameter_visit(stage, weights_copy_one, &copy);
+    if (stopped == 0) {
+        return TRYST_OK;
+    }
+    if (stopped == COPY_REFUSED) {
+        return TRYST_E_UNSUPPORTED;
+    }
+    const char *said = stage->ops->error ? stage->ops->error(stage) : "";
+    const tryst_status status = (tryst_status)stopped;
+    return tryst_last_error_set(status, "cannot copy the weights: %s",
+                                *said ? said : tryst_status_str(status));
 }
 
 int tryst_model_parameter_visit(const tryst_model *model, tryst_parameter_fn fn,
                                 void *arg)
 {
     tryst_model resolved = {.struct_size = sizeof(resolved)};
-    if (tryst_model_resolve(model, &resolved, NULL, 0) != TRYST_OK) {
+    if (tryst_model_resolve(model, &resolved) != TRYST_OK) {
         return -1;
     }
     if (resolved.kind == TRYST_MODEL_SLEEP) {
@@ -177,13 +193,11 @@ static int safetensors_write(FILE *out, const char *header, size_t header_bytes,
 /* Write beside `path` and rename, so that a reader never sees half a file. */
 static tryst_status weights_write_file(const char *path, const char *header,
                                        size_t header_bytes, const float *weights,
-                                       uint64_t weights_count, char *error,
-                                       size_t error_capacity)
+                                       uint64_t weights_count)
 {
     char *partial = NULL;
     if (asprintf(&partial, "%s.partial.%ld", path, (long)getpid()) < 0) {
-        return fail_text(TRYST_E_NOMEM, error, error_capacity,
-                         "no memory for a file name");
+        return tryst_last_error_set(TRYST_E_NOMEM, "no memory for a file name");
     }
     FILE *out = file_open(partial, "wbxe");
     int failed =
@@ -196,32 +210,31 @@ static tryst_status weights_write_file(const char *path, const char *header,
         unlink(partial);
     }
     free(partial);
-    return failed ? fail_text(TRYST_E_IO, error, error_capacity,
-                              "cannot write the weights to \"%s\": %s", path,
-                              strerror(failed))
+    return failed ? tryst_last_error_set(TRYST_E_IO,
+                                         "cannot write the weights to \"%s\": %s", path,
+                                         strerror(failed))
                   : TRYST_OK;
 }
 
 tryst_status tryst_weights_save(const tryst_model *model, const float *weights,
-                                uint64_t weights_count, const char *path, char *error,
-                                size_t error_capacity)
+                                uint64_t weights_count, const char *path)
 {
     tryst_model resolved = {.struct_size = sizeof(resolved)};
-    tryst_status status = tryst_model_resolve(model, &resolved, error, error_capacity);
+    tryst_status status = tryst_model_resolve(model, &resolved);
     if (status != TRYST_OK) {
         return status;
     }
     const uint64_t expected = tryst_model_weights_count(&resolved);
     if (weights_count != expected) {
-        return fail_text(TRYST_E_INVALID, error, error_capacity,
-                         "the model has %llu weights, not %llu",
-                         (unsigned long long)expected, (unsigned long long)weights_count);
+        return tryst_last_error_set(
+            TRYST_E_INVALID, "the model has %llu weights, not %llu",
+            (unsigned long long)expected, (unsigned long long)weights_count);
     }
     /* Renaming would replace a device or a pipe instead of writing to it. */
     struct stat stat_of;
     if (stat(path, &stat_of) == 0 && !S_ISREG(stat_of.st_mode)) {
-        return fail_text(
-            TRYST_E_IO, error, error_capacity,
+        return tryst_last_error_set(
+            TRYST_E_IO,
             "cannot write the weights to \"%s\": it exists and is not a regular file",
             path);
     }
@@ -229,11 +242,9 @@ tryst_status tryst_weights_save(const tryst_model *model, const float *weights,
     size_t header_bytes = 0;
     status = safetensors_header_make(&resolved, &header, &header_bytes);
     if (status != TRYST_OK) {
-        return fail_text(status, error, error_capacity,
-                         "no memory for a safetensors header");
+        return tryst_last_error_set(status, "no memory for a safetensors header");
     }
-    status = weights_write_file(path, header, header_bytes, weights, weights_count, error,
-                                error_capacity);
+    status = weights_write_file(path, header, header_bytes, weights, weights_count);
     free(header);
     return status;
 }

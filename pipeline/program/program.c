@@ -42,17 +42,21 @@ tryst_status tryst_program_open(int ranks_count, int stages_count, int microbatc
                                 tryst_program **program_p)
 {
     if (ranks_count < 1 || stages_count < ranks_count || microbatches_count < 1) {
-        return TRYST_E_INVALID;
+        return tryst_last_error_set(TRYST_E_INVALID,
+                                    "cannot open a program for %d ranks, %d stages and "
+                                    "%d micro-batches: each count "
+                                    "must be at least 1, and every rank needs a stage",
+                                    ranks_count, stages_count, microbatches_count);
     }
     tryst_program *program = calloc(1, sizeof *program);
-    if (!program) {
-        return TRYST_E_NOMEM;
-    }
-    program->lists = calloc((size_t)ranks_count, sizeof *program->lists);
-    if (!program->lists) {
+    program_list *lists = calloc((size_t)ranks_count, sizeof *lists);
+    if (!program || !lists) {
         free(program);
-        return TRYST_E_NOMEM;
+        free(lists);
+        return tryst_last_error_set(TRYST_E_NOMEM, "no memory for a program for %d ranks",
+                                    ranks_count);
     }
+    program->lists = lists;
     program->ranks_count = ranks_count;
     program->stages_count = stages_count;
     program->microbatches_count = microbatches_count;
@@ -99,13 +103,28 @@ tryst_status program_list_add(program_list *list, const tryst_action *action)
     return TRYST_OK;
 }
 
+static tryst_status refuse_action(const tryst_program *program, int rank,
+                                  const tryst_action *action)
+{
+    return tryst_last_error_set(
+        TRYST_E_INVALID,
+        "cannot append kind %d, stage %d, micro-batch %d to rank %d: the program has %d "
+        "ranks, %d stages and %d micro-batches, and UPDATE has micro-batch -1",
+        (int)action->kind, action->stage, action->microbatch, rank, program->ranks_count,
+        program->stages_count, program->microbatches_count);
+}
+
 tryst_status tryst_program_append(tryst_program *program, int rank,
                                   const tryst_action *action)
 {
     if (rank < 0 || rank >= program->ranks_count || !action_in_range(program, action)) {
-        return TRYST_E_INVALID;
+        return refuse_action(program, rank, action);
     }
-    return program_list_add(&program->lists[rank], action);
+    const tryst_status status = program_list_add(&program->lists[rank], action);
+    return status == TRYST_OK
+               ? TRYST_OK
+               : tryst_last_error_set(status, "no memory for action %zu of rank %d",
+                                      program->lists[rank].count, rank);
 }
 
 static bool list_has_stage(const program_list *list, int stage)

@@ -20,6 +20,7 @@
 typedef struct check {
     const tryst_program *program;
     tryst_check_params params;
+    char *room; /* [TRYST_PIPELINE_TEXT_MAX], of `out` */
     text out;
     int *owners;               /* [stages]: rank, -1 not seen */
     uint8_t *made;             /* [items]: in placing, seen; in the dry run, made */
@@ -33,7 +34,7 @@ static tryst_status fail_at(check *state, int rank, size_t position)
 {
     text_add(&state->out, "\n");
     program_grid_add(&state->out, state->program, (program_place){rank, position});
-    return TRYST_E_PROGRAM;
+    return tryst_last_error_set(TRYST_E_PROGRAM, "%s", state->room);
 }
 
 /* How a sentence about an action begins. */
@@ -311,6 +312,7 @@ static tryst_status check_versions(check *state)
 
 static void check_close(check *state)
 {
+    free(state->room);
     free(state->owners);
     free(state->made);
     free(state->positions);
@@ -321,19 +323,21 @@ static void check_close(check *state)
 static tryst_status check_open(check *state)
 {
     const size_t stages = (size_t)state->program->stages_count;
+    state->room = malloc(TRYST_PIPELINE_TEXT_MAX);
     state->owners = malloc(stages * sizeof *state->owners);
     state->made = calloc(program_items_count(state->program), 1);
     state->positions =
         calloc((size_t)state->program->ranks_count, sizeof *state->positions);
     state->updates = calloc(stages, sizeof *state->updates);
     state->pending = calloc(stages, sizeof *state->pending);
-    if (!state->owners || !state->made || !state->positions || !state->updates ||
-        !state->pending) {
+    if (!state->room || !state->owners || !state->made || !state->positions ||
+        !state->updates || !state->pending) {
         check_close(state);
-        text_add(&state->out, "no memory to check %d stages by %d micro-batches",
-                 state->program->stages_count, state->program->microbatches_count);
-        return TRYST_E_NOMEM;
+        return tryst_last_error_set(
+            TRYST_E_NOMEM, "no memory to check %d stages by %d micro-batches",
+            state->program->stages_count, state->program->microbatches_count);
     }
+    state->out = text_begin(state->room, TRYST_PIPELINE_TEXT_MAX);
     for (size_t stage = 0; stage < stages; stage++) {
         state->owners[stage] = -1;
     }
@@ -341,15 +345,14 @@ static tryst_status check_open(check *state)
 }
 
 tryst_status tryst_program_check(const tryst_program *program,
-                                 const tryst_check_params *params, char *error,
-                                 size_t error_capacity, tryst_program_peak *peaks)
+                                 const tryst_check_params *params,
+                                 tryst_program_peak *peaks)
 {
     static tryst_status (*const passes[])(check *) = {check_placing, check_counting,
                                                       check_dry_run, check_versions};
-    check state = {
-        .program = program, .out = text_begin(error, error_capacity), .peaks = peaks};
-    tryst_status status = params_read(&state.params, sizeof state.params, params,
-                                      "tryst_check_params", error, error_capacity);
+    check state = {.program = program, .peaks = peaks};
+    tryst_status status =
+        params_read(&state.params, sizeof state.params, params, "tryst_check_params");
     if (status == TRYST_OK) {
         status = check_open(&state);
     }

@@ -9,11 +9,11 @@
  * is written only where it is needed: "0UPDATE" cells, and a version behind an action ("0F2v1"). The one idea: a row is a rank's list, and the numbers of ranks, stages
  * and micro-batches grow with what is read; whether they fit is known only at the file's end. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pipeline/base/file.h"
-#include "pipeline/base/text.h"
 #include "program.h"
 
 /* Larger numbers in a cell are a slip, not a schedule. */
@@ -23,7 +23,6 @@
 #define FILE_BYTES_MAX (64u << 20)
 
 typedef struct csv {
-    text *out;
     const char *path;
     tryst_program *program; /* what has been read so far */
     int rows_count;
@@ -188,9 +187,9 @@ static char *trim(char *field)
 static tryst_status refuse_cell(const csv *file, int row, int column, const char *content,
                                 const char *reason)
 {
-    text_add(file->out, "%s: row %d (rank %d), column %d: \"%.40s\" %s", file->path,
-             row + 1, row, column + 1, content, reason);
-    return TRYST_E_PROGRAM;
+    return tryst_last_error_set(TRYST_E_PROGRAM,
+                                "%s: row %d (rank %d), column %d: \"%.40s\" %s", file->path,
+                                row + 1, row, column + 1, content, reason);
 }
 
 static tryst_status load_action(csv *file, int row, int column, const char *content)
@@ -275,21 +274,20 @@ static tryst_status read_file(csv *file, FILE *stream, char **content_p)
         }
         got = fread(*content_p + bytes, 1, room - bytes - 1, stream);
         if (memchr(*content_p + bytes, '\0', got)) {
-            text_add(file->out, "%s holds a zero byte: this is not a CSV file",
-                     file->path);
-            return TRYST_E_PROGRAM;
+            return tryst_last_error_set(TRYST_E_PROGRAM,
+                                        "%s holds a zero byte: this is not a CSV file",
+                                        file->path);
         }
         bytes += got;
         if (bytes > FILE_BYTES_MAX) {
-            text_add(file->out, "%s is larger than %u MiB: this is no schedule",
-                     file->path, FILE_BYTES_MAX >> 20);
-            return TRYST_E_PROGRAM;
+            return tryst_last_error_set(TRYST_E_PROGRAM,
+                                        "%s is larger than %u MiB: this is no schedule",
+                                        file->path, FILE_BYTES_MAX >> 20);
         }
     } while (got > 0);
     (*content_p)[bytes] = '\0';
     if (ferror(stream)) {
-        text_add(file->out, "%s: %s", file->path, strerror(errno));
-        return TRYST_E_IO;
+        return tryst_last_error_set(TRYST_E_IO, "%s: %s", file->path, strerror(errno));
     }
     return TRYST_OK;
 }
@@ -318,41 +316,37 @@ static tryst_status check_size(csv *file)
     const uint64_t forwards =
         (uint64_t)program->stages_count * (uint64_t)program->microbatches_count;
     if (file->actions_count == 0) {
-        text_add(file->out, "%s: no actions", file->path);
-        return TRYST_E_PROGRAM;
+        return tryst_last_error_set(TRYST_E_PROGRAM, "%s: no actions", file->path);
     }
     if (program->microbatches_count == 0) {
-        text_add(file->out, "%s: no micro-batch: there are only UPDATEs", file->path);
-        return TRYST_E_PROGRAM;
+        return tryst_last_error_set(
+            TRYST_E_PROGRAM, "%s: no micro-batch: there are only UPDATEs", file->path);
     }
     if (program->stages_count < file->rows_count) {
-        text_add(file->out,
-                 "%s: %d rows (ranks), but stages only to %d; every rank needs one",
-                 file->path, file->rows_count, program->stages_count - 1);
-        return TRYST_E_PROGRAM;
+        return tryst_last_error_set(
+            TRYST_E_PROGRAM,
+            "%s: %d rows (ranks), but stages only to %d; every rank needs one",
+            file->path, file->rows_count, program->stages_count - 1);
     }
     /* Not counting UPDATEs, which the same program may be saved without. */
     if (forwards > file->actions_count - file->updates_count) {
-        text_add(file->out,
-                 "%s: names stage %d and micro-batch %d, so it needs at least %llu "
-                 "forwards, but has %zu actions in all",
-                 file->path, program->stages_count - 1, program->microbatches_count - 1,
-                 (unsigned long long)forwards, file->actions_count - file->updates_count);
-        return TRYST_E_PROGRAM;
+        return tryst_last_error_set(
+            TRYST_E_PROGRAM,
+            "%s: names stage %d and micro-batch %d, so it needs at least %llu "
+            "forwards, but has %zu actions in all",
+            file->path, program->stages_count - 1, program->microbatches_count - 1,
+            (unsigned long long)forwards, file->actions_count - file->updates_count);
     }
     return TRYST_OK;
 }
 
-tryst_status tryst_program_load_csv(const char *path, char *error, size_t error_capacity,
-                                    tryst_program **program_p)
+tryst_status tryst_program_load_csv(const char *path, tryst_program **program_p)
 {
-    text out = text_begin(error, error_capacity);
     FILE *stream = file_open(path, "re");
     if (!stream) {
-        text_add(&out, "%s: %s", path, strerror(errno));
-        return TRYST_E_IO;
+        return tryst_last_error_set(TRYST_E_IO, "%s: %s", path, strerror(errno));
     }
-    csv file = {.out = &out, .path = path, .program = calloc(1, sizeof *file.program)};
+    csv file = {.path = path, .program = calloc(1, sizeof *file.program)};
     tryst_status status = file.program ? load_rows(&file, stream) : TRYST_E_NOMEM;
     if (status == TRYST_OK) {
         status = check_size(&file);
@@ -366,7 +360,8 @@ tryst_status tryst_program_load_csv(const char *path, char *error, size_t error_
         status = program_append_updates(file.program, rank);
     }
     if (status == TRYST_E_NOMEM) {
-        text_add(&out, "%s: no memory for %zu actions", path, file.actions_count);
+        (void)tryst_last_error_set(status, "%s: no memory for %zu actions", path,
+                                   file.actions_count);
     }
     if (status == TRYST_OK) {
         *program_p = file.program;
@@ -396,23 +391,19 @@ static void save_row(FILE *stream, const program_list *list, bool synchronous)
     fputs("\r\n", stream);
 }
 
-tryst_status tryst_program_save_csv(const tryst_program *program, const char *path,
-                                    char *error, size_t error_capacity)
+tryst_status tryst_program_save_csv(const tryst_program *program, const char *path)
 {
-    text out = text_begin(error, error_capacity);
     const bool synchronous = program_is_synchronous(program);
     FILE *stream = file_open(path, "we");
     if (!stream) {
-        text_add(&out, "%s: %s", path, strerror(errno));
-        return TRYST_E_IO;
+        return tryst_last_error_set(TRYST_E_IO, "%s: %s", path, strerror(errno));
     }
     for (int rank = 0; rank < program->ranks_count; rank++) {
         save_row(stream, &program->lists[rank], synchronous);
     }
     const bool failed = ferror(stream) != 0;
     if (fclose(stream) != 0 || failed) {
-        text_add(&out, "%s: %s", path, strerror(errno));
-        return TRYST_E_IO;
+        return tryst_last_error_set(TRYST_E_IO, "%s: %s", path, strerror(errno));
     }
     return TRYST_OK;
 }

@@ -93,30 +93,28 @@ static const generator *generator_find(const char *name)
     return NULL;
 }
 
-static void say_unknown(const char *name, text *out)
+static tryst_status refuse_unknown(const char *name)
 {
-    text_add(out, "unknown schedule \"%s\"; known are", name);
+    char known[128];
+    text out = text_begin(known, sizeof known);
     for (int i = 0; i < GENERATORS_COUNT; i++) {
-        text_add(out, "%s %s", i ? "," : "", generators[i].name);
+        text_add(&out, "%s%s", i ? ", " : "", generators[i].name);
     }
+    return tryst_last_error_set(TRYST_E_PROGRAM, "unknown schedule \"%s\"; known are %s",
+                                name, known);
 }
 
 tryst_status tryst_program_generate(const char *schedule, int ranks_count,
-                                    int microbatches_count, char *error,
-                                    size_t error_capacity, tryst_program **program_p)
+                                    int microbatches_count, tryst_program **program_p)
 {
-    text out = text_begin(error, error_capacity);
     const generator *found = generator_find(schedule);
     if (!found) {
-        say_unknown(schedule, &out);
-        return TRYST_E_PROGRAM;
+        return refuse_unknown(schedule);
     }
     tryst_program *program = NULL;
     tryst_status status =
         tryst_program_open(ranks_count, ranks_count, microbatches_count, &program);
     if (status != TRYST_OK) {
-        text_add(&out, "%s for %d ranks and %d micro-batches: %s", schedule, ranks_count,
-                 microbatches_count, tryst_status_str(status));
         return status;
     }
     for (int rank = 0; rank < ranks_count && status == TRYST_OK; rank++) {
@@ -126,7 +124,6 @@ tryst_status tryst_program_generate(const char *schedule, int ranks_count,
         }
     }
     if (status != TRYST_OK) {
-        text_add(&out, "%s: %s", schedule, tryst_status_str(status));
         tryst_program_close(program);
         return status;
     }

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "pipeline/base/params.h"
 #include "program.h"
 
 #include <tryst/sized.h>
@@ -219,7 +220,11 @@ static tryst_status run(simulation *state)
     }
     for (int rank = 0; rank < state->program->ranks_count; rank++) {
         if (next_action(state, rank)) {
-            return TRYST_E_PROGRAM;
+            return tryst_last_error_set(
+                TRYST_E_PROGRAM,
+                "cannot simulate the program: rank %d does not come to its end; "
+                "tryst_program_check shows why",
+                rank);
         }
     }
     return TRYST_OK;
@@ -297,6 +302,13 @@ static void simulation_close(simulation *state)
     free(state->link_s);
 }
 
+static tryst_status refuse_memory(const tryst_program *program)
+{
+    return tryst_last_error_set(TRYST_E_NOMEM,
+                                "no memory to simulate %d stages by %d micro-batches",
+                                program->stages_count, program->microbatches_count);
+}
+
 static tryst_status simulation_open(simulation *state)
 {
     const tryst_program *program = state->program;
@@ -310,7 +322,7 @@ static tryst_status simulation_open(simulation *state)
     if (!state->ranks || !state->owners || !state->made_s || !state->arrived_s ||
         !state->link_s) {
         simulation_close(state);
-        return TRYST_E_NOMEM;
+        return refuse_memory(program);
     }
     for (size_t i = 0; i < items; i++) {
         state->made_s[i] = NEVER;
@@ -323,34 +335,50 @@ static tryst_status simulation_open(simulation *state)
     return TRYST_OK;
 }
 
-static bool params_valid(const tryst_program *program, const tryst_sim_params *params)
+static tryst_status params_check(const tryst_program *program,
+                                 const tryst_sim_params *params)
 {
-    if (!params->costs || params->link_latency_s < 0 || params->cores_count < 0) {
-        return false;
+    if (!params->costs) {
+        return tryst_last_error_set(TRYST_E_INVALID,
+                                    "cannot simulate the program: costs is NULL");
+    }
+    if (params->link_latency_s < 0 || params->cores_count < 0) {
+        return tryst_last_error_set(
+            TRYST_E_INVALID,
+            "cannot simulate the program: link_latency_s is %g and cores_count %d; both "
+            "must be at least 0",
+            params->link_latency_s, params->cores_count);
     }
     for (int stage = 0; stage < program->stages_count; stage++) {
         const tryst_action_costs *costs = &params->costs[stage];
         if (!(costs->forward_s >= 0 && costs->backward_s >= 0 &&
               costs->input_grad_s >= 0 && costs->weight_grad_s >= 0 &&
               costs->update_s >= 0)) {
-            return false;
+            return tryst_last_error_set(TRYST_E_INVALID,
+                                        "cannot simulate the program: a cost of stage %d "
+                                        "is negative or no number",
+                                        stage);
         }
     }
-    return true;
+    return TRYST_OK;
 }
 
 tryst_status tryst_program_simulate(const tryst_program *program,
                                     const tryst_sim_params *params, tryst_sim **sim_p)
 {
     tryst_sim_params own;
-    if (!tryst_sized_read(&own, sizeof own, params) || !params_valid(program, &own)) {
-        return TRYST_E_INVALID;
+    tryst_status status = params_read(&own, sizeof own, params, "tryst_sim_params");
+    if (status == TRYST_OK) {
+        status = params_check(program, &own);
+    }
+    if (status != TRYST_OK) {
+        return status;
     }
     simulation state = {.program = program, .params = &own, .sim = sim_open(program)};
     if (!state.sim) {
-        return TRYST_E_NOMEM;
+        return refuse_memory(program);
     }
-    tryst_status status = simulation_open(&state);
+    status = simulation_open(&state);
     if (status == TRYST_OK) {
         status = run(&state);
         simulation_close(&state);

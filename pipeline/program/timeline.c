@@ -9,6 +9,7 @@
  * last one. Time zero is its begin; what is drawn outside it (waits for the first forward, mostly) is shaded. */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,6 @@
 
 #include "pipeline/base/file.h"
 #include "pipeline/base/params.h"
-#include "pipeline/base/text.h"
 
 /* Geometry in pixels. */
 enum {
@@ -358,30 +358,24 @@ static void draw(const drawing *self)
 }
 
 tryst_status tryst_timeline_write_svg(const tryst_timeline_params *params,
-                                      const char *path, char *error,
-                                      size_t error_capacity)
+                                      const char *path)
 {
-    text out = text_begin(error, error_capacity);
     tryst_timeline_params own;
     drawing self = {.params = &own};
-    if (params_read(&own, sizeof own, params, "tryst_timeline_params", error,
-                    error_capacity) != TRYST_OK) {
+    if (params_read(&own, sizeof own, params, "tryst_timeline_params") != TRYST_OK) {
         return TRYST_E_INVALID;
     }
     if (own.ranks_count < 1 || !find_bounds(&self)) {
-        text_add(&out, "%s: no spans to draw", path);
-        return TRYST_E_INVALID;
+        return tryst_last_error_set(TRYST_E_INVALID, "%s: no spans to draw", path);
     }
     self.out = file_open(path, "we");
     if (!self.out) {
-        text_add(&out, "%s: %s", path, strerror(errno));
-        return TRYST_E_IO;
+        return tryst_last_error_set(TRYST_E_IO, "%s: %s", path, strerror(errno));
     }
     draw(&self);
     const bool failed = ferror(self.out) != 0;
     if (fclose(self.out) != 0 || failed) {
-        text_add(&out, "%s: %s", path, strerror(errno));
-        return TRYST_E_IO;
+        return tryst_last_error_set(TRYST_E_IO, "%s: %s", path, strerror(errno));
     }
     return TRYST_OK;
 }

@@ -113,7 +113,7 @@ tryst_status tryst_key_parse(const char *key, tryst_parsed_key *parsed_p,
                              tryst_key_error *error_p)
 {
     tryst_parsed_key parsed;
-    tryst_key_error error;
+    tryst_key_error error = {.struct_size = sizeof error};
     if ((parsed_p && !tryst_sized_is_set(parsed_p)) ||
         (error_p && !tryst_sized_is_set(error_p)))
         return TRYST_E_INVALID;
@@ -165,7 +165,7 @@ tryst_status key_build(const struct roster *roster, int src_rank, int dst_rank,
                       "cannot build a key: it has %d bytes, the buffer %zu; use one of "
                       "TRYST_KEY_MAX + 1 = %d",
                       n, capacity, TRYST_KEY_MAX + 1);
-    tryst_key_error error;
+    tryst_key_error error = {.struct_size = sizeof error};
     if (tryst_key_parse(key, NULL, &error) != TRYST_OK)
         return refuse(TRYST_E_INVALID, "cannot build a key: %s, at byte %zu of %s",
                       error.reason, error.position, key);
@@ -178,7 +178,7 @@ tryst_status prepared_open(const struct roster *roster, const char *string, size
                            struct err *err, tryst_key **key_p)
 {
     tryst_parsed_key parsed;
-    tryst_key_error error;
+    tryst_key_error error = {.struct_size = sizeof error};
     if (key_parse_bytes(string, bytes, &parsed, &error) != TRYST_OK)
         return err_set(err, TRYST_E_KEY,
                        "cannot use the key: %s, at byte %zu of \"%.*s\"", error.reason,

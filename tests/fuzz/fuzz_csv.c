@@ -40,18 +40,16 @@ static void programs_compare(const tryst_program *a, const tryst_program *b)
 static void program_use(const tryst_program *program)
 {
     static const tryst_check_params params = {.struct_size = sizeof params};
-    char error[512] = "";
     struct file saved;
     tryst_program *again;
-    tryst_status status =
-        tryst_program_check(program, &params, error, sizeof error, NULL);
-    FUZZ_CHECK(status == TRYST_OK || (status == TRYST_E_PROGRAM && error[0]));
+    tryst_status status = tryst_program_check(program, &params, NULL);
+    FUZZ_CHECK(status == TRYST_OK ||
+               (status == TRYST_E_PROGRAM && tryst_last_error()[0]));
     file_open(&saved);
-    FUZZ_CHECK(tryst_program_save_csv(program, saved.path, error, sizeof error) ==
-               TRYST_OK);
-    status = tryst_program_load_csv(saved.path, error, sizeof error, &again);
+    FUZZ_CHECK(tryst_program_save_csv(program, saved.path) == TRYST_OK);
+    status = tryst_program_load_csv(saved.path, &again);
     if (status != TRYST_OK)
-        fprintf(stderr, "what was saved does not load: %s\n", error);
+        fprintf(stderr, "what was saved does not load: %s\n", tryst_last_error());
     FUZZ_CHECK(status == TRYST_OK);
     programs_compare(program, again);
     tryst_program_close(again);
@@ -60,15 +58,13 @@ static void program_use(const tryst_program *program)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    char error[256] = "";
     struct file file;
     tryst_program *program;
     file_open(&file);
     FUZZ_CHECK(write(file.fd, data, bytes) == (ssize_t)bytes);
-    tryst_status status =
-        tryst_program_load_csv(file.path, error, sizeof error, &program);
+    tryst_status status = tryst_program_load_csv(file.path, &program);
     FUZZ_CHECK(status == TRYST_OK || status == TRYST_E_PROGRAM);
-    FUZZ_CHECK(status == TRYST_OK || error[0]);
+    FUZZ_CHECK(status == TRYST_OK || tryst_last_error()[0]);
     if (status == TRYST_OK) {
         program_use(program);
         tryst_program_close(program);

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 #include <time.h>
+#include <tryst/tryst.h>
 
 #include "pipeline/device/device_finish.h"
 #include "pipeline/device/device_module.h"
@@ -188,9 +189,10 @@ static bool gpu_found(void)
 {
     char error[512] = "";
     device_session *session = NULL;
-    tryst_status status =
-        device_module_kernels(TRYST_MEMORY_CUDA, &kernels, error, sizeof(error));
-    if (status == TRYST_OK) {
+    tryst_status status = TRYST_E_UNSUPPORTED;
+    if (device_module_kernels(TRYST_MEMORY_CUDA, &kernels) != TRYST_OK) {
+        snprintf(error, sizeof(error), "%s", tryst_last_error());
+    } else {
         status = kernels->open(0, TRYST_PRECISION_F32, &session, error, sizeof(error));
     }
     if (status == TRYST_OK) {

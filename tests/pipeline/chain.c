@@ -75,20 +75,14 @@ void chain_open(const tryst_model *model, int stages_count, int microbatches_cou
 void chain_open_params(const tryst_model *model, int stages_count, int microbatches_count,
                        const tryst_stage_params *with, chain *chain_p)
 {
-    char error[512] = "";
     chain c = {.model.struct_size = sizeof(tryst_model),
                .stages_count = stages_count,
                .microbatches_count = microbatches_count};
     tryst_stage_params params = *with;
-    params.error = error;
-    params.error_capacity = sizeof(error);
-    assert_int_equal(tryst_model_resolve(model, &c.model, error, sizeof(error)),
-                     TRYST_OK);
+    assert_int_equal(tryst_model_resolve(model, &c.model), TRYST_OK);
     for (int s = 0; s < stages_count; s++) {
         tryst_layers layers;
-        assert_int_equal(
-            tryst_model_split(&c.model, stages_count, s, &layers, error, sizeof(error)),
-            TRYST_OK);
+        assert_int_equal(tryst_model_split(&c.model, stages_count, s, &layers), TRYST_OK);
         assert_int_equal(tryst_stage_open(&c.model, layers, &params, &c.stages[s]),
                          TRYST_OK);
     }

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <tryst/tryst.h>
 
 #include "pipeline/device/device_finish.h"
 #include "pipeline/device/device_stage.h"
@@ -181,14 +182,12 @@ stage_trial_result stage_trial_run(const stage_trial *with)
                                        .optimizer = &optimizer,
                                        .memory = with->kernels->memory,
                                        .precision = with->precision,
-                                       .recompute = with->recompute,
-                                       .error = error,
-                                       .error_capacity = sizeof(error)};
+                                       .recompute = with->recompute};
     t.model.struct_size = sizeof(t.model);
-    assert_int_equal(tryst_model_resolve(&with->model, &t.model, NULL, 0), TRYST_OK);
+    assert_int_equal(tryst_model_resolve(&with->model, &t.model), TRYST_OK);
     const tryst_layers all = {0, t.model.layers};
     if (device_stage_open(&t.model, all, &params, with->kernels, &t.stage) != TRYST_OK) {
-        fail_msg("%s", error);
+        fail_msg("%s", tryst_last_error());
     }
     assert_int_equal(
         with->kernels->open(0, with->precision, &t.memory, error, sizeof(error)),

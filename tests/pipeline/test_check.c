@@ -97,9 +97,7 @@ static void *rank_main(void *arg)
                                         .feed_arg = owner,
                                         .fault = (int32_t)owner->fault,
                                         .fault_step = FAULT_STEP,
-                                        .timeout_ns = 20ull * 1000000000,
-                                        .error = self->error,
-                                        .error_capacity = sizeof(self->error)};
+                                        .timeout_ns = 20ull * 1000000000};
     tryst_engine *engine = NULL;
     self->status = tryst_engine_open(&params, &engine);
     for (uint64_t step = 0; step < STEPS && self->status == TRYST_OK; step++) {
@@ -110,10 +108,10 @@ static void *rank_main(void *arg)
         }
     }
     self->status = self->status == TRYST_OK ? tryst_engine_finish(engine) : self->status;
-    if (engine) {
-        snprintf(self->error, sizeof(self->error), "%s", tryst_engine_error(engine));
-        tryst_engine_close(engine);
+    if (self->status != TRYST_OK) {
+        snprintf(self->error, sizeof(self->error), "%s", tryst_last_error());
     }
+    tryst_engine_close(engine);
     return NULL;
 }
 
@@ -124,12 +122,10 @@ static void run_open(run *r, const tryst_program *program)
     const tryst_stage_params params = {.struct_size = sizeof(params),
                                        .versions_count = 2};
     *r = (run){.program = program};
-    assert_int_equal(tryst_data_open(data_path, model.seq, seed, NULL, 0, &r->data),
-                     TRYST_OK);
+    assert_int_equal(tryst_data_open(data_path, model.seq, seed, &r->data), TRYST_OK);
     for (int s = 0; s < stages; s++) {
         tryst_layers layers;
-        assert_int_equal(tryst_model_split(&model, stages, s, &layers, NULL, 0),
-                         TRYST_OK);
+        assert_int_equal(tryst_model_split(&model, stages, s, &layers), TRYST_OK);
         assert_int_equal(tryst_stage_open(&model, layers, &params, &r->stages[s]),
                          TRYST_OK);
     }
@@ -178,18 +174,15 @@ static void run_engine(run *r, uint64_t delay_max_ns)
 
 static void run_replayed(run *r)
 {
-    char error[256] = "";
     const tryst_replay_params params = {.struct_size = sizeof(params),
                                         .program = r->program,
                                         .stages = r->stages,
                                         .feed = feed,
                                         .feed_arg = r,
                                         .steps_count = STEPS,
-                                        .losses = r->losses,
-                                        .error = error,
-                                        .error_capacity = sizeof(error)};
+                                        .losses = r->losses};
     if (tryst_replay(&params) != TRYST_OK) {
-        fail_msg("%s", error);
+        fail_msg("%s", tryst_last_error());
     }
     run_gather(r);
 }
@@ -220,9 +213,8 @@ static bool check(const tryst_program *program, tryst_engine_fault fault, char *
 static tryst_program *generate(const char *schedule, int ranks, int microbatches)
 {
     tryst_program *program = NULL;
-    assert_int_equal(
-        tryst_program_generate(schedule, ranks, microbatches, NULL, 0, &program),
-        TRYST_OK);
+    assert_int_equal(tryst_program_generate(schedule, ranks, microbatches, &program),
+                     TRYST_OK);
     return program;
 }
 

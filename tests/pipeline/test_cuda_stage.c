@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <tryst/tryst.h>
 #include <unistd.h>
 
 #include "fake_cuda.h"
@@ -159,11 +160,9 @@ static tryst_status stage_open(training *t)
                                        .versions_count = 1,
                                        .optimizer = &optimizer,
                                        .memory = TRYST_MEMORY_CUDA,
-                                       .precision = TRYST_PRECISION_BF16,
-                                       .error = report->error,
-                                       .error_capacity = sizeof report->error};
+                                       .precision = TRYST_PRECISION_BF16};
     tryst_model resolved = {.struct_size = sizeof(resolved)};
-    assert_int_equal(tryst_model_resolve(&model, &resolved, NULL, 0), TRYST_OK);
+    assert_int_equal(tryst_model_resolve(&model, &resolved), TRYST_OK);
     const tryst_layers all = {0, resolved.layers};
     return device_stage_open(&resolved, all, &params, t->kernels, &t->stage);
 }
@@ -172,6 +171,7 @@ static void training_run(training *t)
 {
     report->status = stage_open(t);
     if (report->status != TRYST_OK) {
+        snprintf(report->error, sizeof report->error, "%s", tryst_last_error());
         return;
     }
     buffers_open(t);
@@ -194,12 +194,11 @@ static void case_run(int function, unsigned nth)
     training t = {0};
     CUcontext current;
     struct fake_cuda_counts counts;
-    if (device_module_kernels(TRYST_MEMORY_CUDA, &t.kernels, report->error,
-                              sizeof report->error) != TRYST_OK ||
+    if (device_module_kernels(TRYST_MEMORY_CUDA, &t.kernels) != TRYST_OK ||
         cuInit(0) != CUDA_SUCCESS ||
         cuDevicePrimaryCtxRetain(&t.context, 0) != CUDA_SUCCESS ||
         cuCtxPushCurrent(t.context) != CUDA_SUCCESS) {
-        printf("%s\n", report->error);
+        printf("%s\n", tryst_last_error());
         exit(1);
     }
     if (function >= 0) {

@@ -4,12 +4,11 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <tryst/tryst.h>
 #include <unistd.h>
 
 #include "pipeline/device/device_module.h"
 #include "support/unit.h"
-
-static char error[512];
 
 /* Load with TRYST_MODULE_PATH naming one folder of FAKE_MODULES. */
 static tryst_status load_from(const char *folder, const device_kernels **kernels_p)
@@ -17,16 +16,16 @@ static tryst_status load_from(const char *folder, const device_kernels **kernels
     char path[1024];
     snprintf(path, sizeof(path), "/nowhere:%s/%s", FAKE_MODULES, folder);
     setenv("TRYST_MODULE_PATH", path, 1);
-    error[0] = 0;
-    return device_module_kernels(TRYST_MEMORY_CUDA, kernels_p, error, sizeof(error));
+    (void)tryst_last_error_set(TRYST_OK, "%s", "");
+    return device_module_kernels(TRYST_MEMORY_CUDA, kernels_p);
 }
 
 static void check_refused(const char *folder, tryst_status status, const char *word)
 {
     const device_kernels *kernels = NULL;
     assert_int_equal(load_from(folder, &kernels), status);
-    if (!strstr(error, word)) {
-        fail_msg("\"%s\" does not say \"%s\"", error, word);
+    if (!strstr(tryst_last_error(), word)) {
+        fail_msg("\"%s\" does not say \"%s\"", tryst_last_error(), word);
     }
     assert_null(kernels);
 }
@@ -65,7 +64,7 @@ static void test_good(void **state)
     /* Kept: the path counts no more. */
     assert_int_equal(load_from("none", &again), TRYST_OK);
     assert_ptr_equal(again, kernels);
-    assert_int_equal(device_module_kernels((tryst_memory_kind)9, &again, NULL, 0),
+    assert_int_equal(device_module_kernels((tryst_memory_kind)9, &again),
                      TRYST_E_INVALID);
 }
 

@@ -5,6 +5,7 @@
  * need of memory, refusals. TRYST_TEST_SEED replays a run. */
 #include <math.h>
 #include <string.h>
+#include <tryst/tryst.h>
 
 #include <tryst/weights.h>
 
@@ -420,10 +421,7 @@ static void test_memory_need(void **state)
     const tryst_layers all = {0, 3};
     tryst_stage_memory need = {.struct_size = sizeof need},
                        lean = {.struct_size = sizeof lean};
-    char error[512] = "";
     tryst_stage *stage = NULL;
-    params.error = error;
-    params.error_capacity = sizeof(error);
     assert_int_equal(tryst_stage_memory_need(&small_gpt, all, &params, &need), TRYST_OK);
     assert_int_equal(need.total_bytes, need.weights_bytes + need.gradients_bytes +
                                            need.moments_bytes + need.scratch_bytes);
@@ -440,11 +438,11 @@ static void test_memory_need(void **state)
     tryst_stage_close(stage);
     params.memory_bytes_max = need.total_bytes - 1;
     assert_int_equal(tryst_stage_open(&small_gpt, all, &params, &stage), TRYST_E_NOMEM);
-    print_message("%s\n", error);
-    assert_non_null(strstr(error, "its first 2 of 3 layers would fit"));
+    print_message("%s\n", tryst_last_error());
+    assert_non_null(strstr(tryst_last_error(), "its first 2 of 3 layers would fit"));
     params.memory_bytes_max = 1000;
     assert_int_equal(tryst_stage_open(&small_gpt, all, &params, &stage), TRYST_E_NOMEM);
-    assert_non_null(strstr(error, "not one of its layers would fit"));
+    assert_non_null(strstr(tryst_last_error(), "not one of its layers would fit"));
 
     params = (tryst_stage_params){.struct_size = sizeof(params)};
     assert_int_equal(tryst_stage_memory_need(&small_gpt, all, &params, &need),
@@ -509,15 +507,12 @@ static void test_refuses(void **state)
          "more heads"},
     };
     for (size_t i = 0; i < COUNT_OF(cases); i++) {
-        char error[512] = "";
         tryst_stage *stage = NULL;
         tryst_stage_params params = cases[i].params;
-        params.error = error;
-        params.error_capacity = sizeof(error);
         assert_int_equal(tryst_stage_open(cases[i].model, all, &params, &stage),
                          cases[i].status);
-        if (!strstr(error, cases[i].word)) {
-            fail_msg("\"%s\" does not say \"%s\"", error, cases[i].word);
+        if (!strstr(tryst_last_error(), cases[i].word)) {
+            fail_msg("\"%s\" does not say \"%s\"", tryst_last_error(), cases[i].word);
         }
         assert_null(stage);
     }
@@ -561,16 +556,14 @@ static void stuck_reclaim(void)
     device_kernels_reference.close(stuck_session);
 }
 
-static tryst_status stuck_stage_open(char *error, size_t capacity, tryst_stage **stage_p)
+static tryst_status stuck_stage_open(tryst_stage **stage_p)
 {
     const tryst_stage_params params = {.struct_size = sizeof(params),
                                        .versions_count = 1,
                                        .precision = TRYST_PRECISION_F32,
-                                       .timeout_ns = 20 * 1000 * 1000,
-                                       .error = error,
-                                       .error_capacity = capacity};
+                                       .timeout_ns = 20 * 1000 * 1000};
     tryst_model model = {.struct_size = sizeof(model)};
-    assert_int_equal(tryst_model_resolve(&small_mlp, &model, NULL, 0), TRYST_OK);
+    assert_int_equal(tryst_model_resolve(&small_mlp, &model), TRYST_OK);
     stuck_row = device_kernels_reference;
     stuck_row.name = "stuck";
     stuck_row.open = stuck_open;
@@ -582,19 +575,19 @@ static tryst_status stuck_stage_open(char *error, size_t capacity, tryst_stage *
 /* Every wait of a stage ends, says what for, and then touches nothing that the device may use. */
 static void test_deadline(void **state)
 {
-    char error[512] = "";
     tryst_stage *stage = NULL;
     stuck = true;
-    assert_int_equal(stuck_stage_open(error, sizeof(error), &stage), TRYST_E_DEADLINE);
+    assert_int_equal(stuck_stage_open(&stage), TRYST_E_DEADLINE);
     assert_null(stage);
-    print_message("%s\n", error);
-    assert_non_null(strstr(error, "initial weights: its weight lane has not come to its "
-                                  "end for 0.02 s"));
-    assert_non_null(strstr(error, "stuck 0: "));
+    print_message("%s\n", tryst_last_error());
+    assert_non_null(strstr(tryst_last_error(),
+                           "initial weights: its weight lane has not come to its "
+                           "end for 0.02 s"));
+    assert_non_null(strstr(tryst_last_error(), "stuck 0: "));
     stuck_reclaim();
 
     stuck = false;
-    assert_int_equal(stuck_stage_open(error, sizeof(error), &stage), TRYST_OK);
+    assert_int_equal(stuck_stage_open(&stage), TRYST_OK);
     collected all = {0};
     stuck = true;
     assert_int_equal(stage->ops->parameter_visit(stage, collect_one, &all),
@@ -633,14 +626,11 @@ void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
 
 static void test_memory_short(void **state)
 {
-    char error[512];
     const tryst_layers all = {0, 3};
     tryst_stage_params params = reference_params(TRYST_PRECISION_F32);
-    params.error = error;
-    params.error_capacity = sizeof(error);
     for (int allowed = 0;; allowed++) {
         tryst_stage *stage = NULL;
-        error[0] = 0;
+        (void)tryst_last_error_set(TRYST_OK, "%s", "");
         allocations_left = allowed;
         const tryst_status status = tryst_stage_open(&small_gpt, all, &params, &stage);
         allocations_left = -1;
@@ -650,7 +640,7 @@ static void test_memory_short(void **state)
             return;
         }
         assert_int_equal(status, TRYST_E_NOMEM);
-        assert_non_null(strstr(error, "no memory"));
+        assert_non_null(strstr(tryst_last_error(), "no memory"));
         assert_null(stage);
     }
 }

@@ -83,10 +83,8 @@ static void fail_each(tryst_status (*attempt)(void *arg), void *arg)
 
 static tryst_status attempt_generate(void *arg)
 {
-    char error[256];
     tryst_program *program = NULL;
-    const tryst_status status =
-        tryst_program_generate("1f1b", 3, 50, error, sizeof error, &program);
+    const tryst_status status = tryst_program_generate("1f1b", 3, 50, &program);
     assert_true((status == TRYST_OK) == (program != NULL));
     tryst_program_close(program);
     return status;
@@ -94,8 +92,7 @@ static tryst_status attempt_generate(void *arg)
 
 static tryst_status attempt_check(void *arg)
 {
-    char error[4096];
-    return tryst_program_check(arg, NULL, error, sizeof error, NULL);
+    return tryst_program_check(arg, NULL, NULL);
 }
 
 static tryst_status attempt_simulate(void *arg)
@@ -112,10 +109,8 @@ static tryst_status attempt_simulate(void *arg)
 
 static tryst_status attempt_load(void *arg)
 {
-    char error[256];
     tryst_program *program = NULL;
-    const tryst_status status =
-        tryst_program_load_csv(arg, error, sizeof error, &program);
+    const tryst_status status = tryst_program_load_csv(arg, &program);
     assert_true((status == TRYST_OK) == (program != NULL));
     tryst_program_close(program);
     return status;
@@ -126,7 +121,7 @@ static void test_programs(void **state)
     char path[256];
     const char *folder = getenv("TMPDIR");
     tryst_program *program = NULL;
-    assert_int_equal(tryst_program_generate("1f1b", 3, 200, NULL, 0, &program), TRYST_OK);
+    assert_int_equal(tryst_program_generate("1f1b", 3, 200, &program), TRYST_OK);
     fail_each(attempt_generate, NULL);
     fail_each(attempt_check, program);
     fail_each(attempt_simulate, program);
@@ -134,7 +129,7 @@ static void test_programs(void **state)
     const int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
-    assert_int_equal(tryst_program_save_csv(program, path, NULL, 0), TRYST_OK);
+    assert_int_equal(tryst_program_save_csv(program, path), TRYST_OK);
     fail_each(attempt_load, path);
     unlink(path);
     tryst_program_close(program);
@@ -165,17 +160,15 @@ static tryst_status run_half(half *self, int countdown)
                                         .program = self->program,
                                         .stages = stages,
                                         .feed = canary_feed,
-                                        .timeout_ns = 20ull * 1000000000,
-                                        .error = self->error,
-                                        .error_capacity = sizeof self->error};
+                                        .timeout_ns = 20ull * 1000000000};
     fail_after = countdown;
     self->status = tryst_engine_open(&params, &engine);
     for (uint64_t step = 0; step < 3 && self->status == TRYST_OK; step++) {
         canary_begin(&stage, step);
         self->status = tryst_engine_step(engine, step, NULL);
     }
-    if (engine) {
-        snprintf(self->error, sizeof self->error, "%s", tryst_engine_error(engine));
+    if (self->status != TRYST_OK) {
+        snprintf(self->error, sizeof self->error, "%s", tryst_last_error());
     }
     tryst_engine_close(engine);
     return self->status;
@@ -191,7 +184,7 @@ static void test_engine(void **state)
 {
     tryst_program *program = NULL;
     bool opened = false;
-    assert_int_equal(tryst_program_generate("gpipe", 2, 9, NULL, 0, &program), TRYST_OK);
+    assert_int_equal(tryst_program_generate("gpipe", 2, 9, &program), TRYST_OK);
     for (int n = 0; n < ALLOCATIONS_MAX; n++) {
         pthread_t thread;
         fake_world *world = fake_world_open(2, 1, 0);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tryst/tryst.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -15,13 +16,10 @@
 #include <tryst/data.h>
 #include <tryst/pipeline.h>
 
-static char error[TRYST_PIPELINE_TEXT_MAX];
-
 static tryst_program *generate(const char *schedule, int ranks, int microbatches)
 {
     tryst_program *program = NULL;
-    assert_int_equal(tryst_program_generate(schedule, ranks, microbatches, error,
-                                            sizeof error, &program),
+    assert_int_equal(tryst_program_generate(schedule, ranks, microbatches, &program),
                      TRYST_OK);
     return program;
 }
@@ -97,13 +95,10 @@ static void test_accumulation_order(void **state)
 static void test_generator_errors(void **state)
 {
     tryst_program *program = NULL;
-    assert_int_equal(tryst_program_generate("2f2b", 2, 2, error, sizeof error, &program),
-                     TRYST_E_PROGRAM);
-    assert_non_null(strstr(error, "naive, gpipe, 1f1b"));
-    assert_int_equal(tryst_program_generate("1f1b", 0, 2, error, sizeof error, &program),
-                     TRYST_E_INVALID);
-    assert_int_equal(tryst_program_generate("1f1b", 2, 0, error, sizeof error, &program),
-                     TRYST_E_INVALID);
+    assert_int_equal(tryst_program_generate("2f2b", 2, 2, &program), TRYST_E_PROGRAM);
+    assert_non_null(strstr(tryst_last_error(), "naive, gpipe, 1f1b"));
+    assert_int_equal(tryst_program_generate("1f1b", 0, 2, &program), TRYST_E_INVALID);
+    assert_int_equal(tryst_program_generate("1f1b", 2, 0, &program), TRYST_E_INVALID);
     assert_null(program);
 }
 
@@ -116,9 +111,7 @@ static void test_peaks(void **state)
                 const char *schedule = tryst_program_schedule_name(s);
                 tryst_program *program = generate(schedule, ranks, microbatches);
                 tryst_program_peak peaks[9];
-                assert_int_equal(
-                    tryst_program_check(program, NULL, error, sizeof error, peaks),
-                    TRYST_OK);
+                assert_int_equal(tryst_program_check(program, NULL, peaks), TRYST_OK);
                 for (int rank = 0; rank < ranks; rank++) {
                     const int behind =
                         ranks - rank < microbatches ? ranks - rank : microbatches;
@@ -212,10 +205,9 @@ static void test_checker_accepts(void **state)
         tryst_program *program =
             parse(rows[i].ranks, rows[i].stages, rows[i].microbatches, rows[i].actions);
         tryst_program_peak peaks[2];
-        const tryst_status status =
-            tryst_program_check(program, NULL, error, sizeof error, peaks);
+        const tryst_status status = tryst_program_check(program, NULL, peaks);
         if (status != TRYST_OK) {
-            fail_msg("%s: %s", rows[i].actions, error);
+            fail_msg("%s: %s", rows[i].actions, tryst_last_error());
         }
         assert_int_equal(peaks[0].activations, rows[i].activations0);
         assert_int_equal(peaks[0].versions, rows[i].versions0);
@@ -259,19 +251,19 @@ static void test_checker_refuses(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tryst_program *program =
             parse(rows[i].ranks, rows[i].stages, rows[i].microbatches, rows[i].actions);
-        assert_int_equal(tryst_program_check(program, NULL, error, sizeof error, NULL),
-                         TRYST_E_PROGRAM);
-        if (!strstr(error, rows[i].says)) {
-            fail_msg("%s: expected \"%s\" in:\n%s", rows[i].actions, rows[i].says, error);
+        assert_int_equal(tryst_program_check(program, NULL, NULL), TRYST_E_PROGRAM);
+        if (!strstr(tryst_last_error(), rows[i].says)) {
+            fail_msg("%s: expected \"%s\" in:\n%s", rows[i].actions, rows[i].says,
+                     tryst_last_error());
         }
-        const char *mark = strstr(error, "<-- ERROR HERE");
+        const char *mark = strstr(tryst_last_error(), "<-- ERROR HERE");
         if (rows[i].marked) {
             assert_non_null(mark);
-            while (mark > error && mark[-1] != '\n') {
+            while (mark > tryst_last_error() && mark[-1] != '\n') {
                 mark--;
             }
             if (strncmp(mark, rows[i].marked, strlen(rows[i].marked)) != 0) {
-                fail_msg("%s: the mark is at %s", rows[i].actions, error);
+                fail_msg("%s: the mark is at %s", rows[i].actions, tryst_last_error());
             }
         } else {
             assert_null(mark);
@@ -284,22 +276,19 @@ static void test_checker_limits(void **state)
 {
     tryst_program *gpipe = generate("gpipe", 2, 4);
     tryst_check_params params = {.struct_size = sizeof params, .activations_max = 4};
-    assert_int_equal(tryst_program_check(gpipe, &params, error, sizeof error, NULL),
-                     TRYST_OK);
+    assert_int_equal(tryst_program_check(gpipe, &params, NULL), TRYST_OK);
     params.activations_max = 3;
-    assert_int_equal(tryst_program_check(gpipe, &params, error, sizeof error, NULL),
-                     TRYST_E_PROGRAM);
-    assert_non_null(strstr(error, "4 saved activations, but room for 3"));
+    assert_int_equal(tryst_program_check(gpipe, &params, NULL), TRYST_E_PROGRAM);
+    assert_non_null(strstr(tryst_last_error(), "4 saved activations, but room for 3"));
     tryst_program_close(gpipe);
 
     tryst_program *stale = parse(1, 1, 1, "0F0v-1 0B0v-1 0UPDATE");
     params = (tryst_check_params){.struct_size = sizeof params, .versions_max = 2};
-    assert_int_equal(tryst_program_check(stale, &params, error, sizeof error, NULL),
-                     TRYST_OK);
+    assert_int_equal(tryst_program_check(stale, &params, NULL), TRYST_OK);
     params.versions_max = 1;
-    assert_int_equal(tryst_program_check(stale, &params, error, sizeof error, NULL),
-                     TRYST_E_PROGRAM);
-    assert_non_null(strstr(error, "of 1 kept versions the oldest there is 0"));
+    assert_int_equal(tryst_program_check(stale, &params, NULL), TRYST_E_PROGRAM);
+    assert_non_null(
+        strstr(tryst_last_error(), "of 1 kept versions the oldest there is 0"));
     tryst_program_close(stale);
 }
 
@@ -309,10 +298,9 @@ static void test_grid_is_bounded(void **state)
     tryst_program *program = generate("1f1b", 4, 1000);
     const tryst_check_params params = {.struct_size = sizeof params,
                                        .activations_max = 3};
-    assert_int_equal(tryst_program_check(program, &params, error, sizeof error, NULL),
-                     TRYST_E_PROGRAM);
-    assert_non_null(strstr(error, "<-- ERROR HERE"));
-    assert_true(strlen(error) < 8192);
+    assert_int_equal(tryst_program_check(program, &params, NULL), TRYST_E_PROGRAM);
+    assert_non_null(strstr(tryst_last_error(), "<-- ERROR HERE"));
+    assert_true(strlen(tryst_last_error()) < 8192);
     tryst_program_close(program);
 }
 
@@ -365,8 +353,8 @@ static tryst_program *load(const char *content)
 {
     tryst_program *program = NULL;
     write_file(content);
-    if (tryst_program_load_csv(path, error, sizeof error, &program) != TRYST_OK) {
-        fail_msg("%s", error);
+    if (tryst_program_load_csv(path, &program) != TRYST_OK) {
+        fail_msg("%s", tryst_last_error());
     }
     return program;
 }
@@ -374,8 +362,7 @@ static tryst_program *load(const char *content)
 static void test_csv_save(void **state)
 {
     tryst_program *program = generate("1f1b", 2, 3);
-    assert_int_equal(tryst_program_save_csv(program, path, error, sizeof error),
-                     TRYST_OK);
+    assert_int_equal(tryst_program_save_csv(program, path), TRYST_OK);
     assert_string_equal(read_file(),
                         "0F0,0F1,0B0,0F2,0B1,0B2\r\n1F0,1B0,1F1,1B1,1F2,1B2\r\n");
     tryst_program_close(program);
@@ -391,8 +378,7 @@ static void test_csv_load(void **state)
     assert_int_equal(tryst_program_microbatches(program), 2);
     assert_string_equal(rank_text(program, 0), "0F0 0F1 0I0 0I1 0W0 0W1 0UPDATE");
     assert_string_equal(rank_text(program, 1), "1F0 1F1 1B0 1B1 1UPDATE");
-    assert_int_equal(tryst_program_check(program, NULL, error, sizeof error, NULL),
-                     TRYST_OK);
+    assert_int_equal(tryst_program_check(program, NULL, NULL), TRYST_OK);
     tryst_program_close(program);
     program = load(" 0F0 ,\"1F0\",1B0,0B0\n");
     assert_string_equal(rank_text(program, 0), "0F0 1F0 1B0 0B0 0UPDATE 1UPDATE");
@@ -427,11 +413,9 @@ static void test_csv_round_trip(void **state)
     };
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
         tryst_program *saved = parse(1, 1, i == 0 ? 3 : i == 1 ? 2 : 1, programs[i]);
-        assert_int_equal(tryst_program_save_csv(saved, path, error, sizeof error),
-                         TRYST_OK);
+        assert_int_equal(tryst_program_save_csv(saved, path), TRYST_OK);
         tryst_program *loaded = NULL;
-        assert_int_equal(tryst_program_load_csv(path, error, sizeof error, &loaded),
-                         TRYST_OK);
+        assert_int_equal(tryst_program_load_csv(path, &loaded), TRYST_OK);
         assert_string_equal(rank_text(loaded, 0), programs[i]);
         tryst_program_close(saved);
         tryst_program_close(loaded);
@@ -453,11 +437,9 @@ static void test_csv_odd_updates(void **state)
         for (int rank = 0; rank < ranks; rank++) {
             snprintf(before[rank], sizeof before[rank], "%s", rank_text(program, rank));
         }
-        assert_int_equal(tryst_program_save_csv(program, path, error, sizeof error),
-                         TRYST_OK);
+        assert_int_equal(tryst_program_save_csv(program, path), TRYST_OK);
         tryst_program_close(program);
-        assert_int_equal(tryst_program_load_csv(path, error, sizeof error, &program),
-                         TRYST_OK);
+        assert_int_equal(tryst_program_load_csv(path, &program), TRYST_OK);
         for (int rank = 0; rank < ranks; rank++) {
             assert_string_equal(rank_text(program, rank), before[rank]);
         }
@@ -497,20 +479,18 @@ static void test_csv_refuses(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         tryst_program *program = NULL;
         write_file(rows[i].content);
-        assert_int_equal(tryst_program_load_csv(path, error, sizeof error, &program),
-                         TRYST_E_PROGRAM);
-        if (!strstr(error, rows[i].says)) {
+        assert_int_equal(tryst_program_load_csv(path, &program), TRYST_E_PROGRAM);
+        if (!strstr(tryst_last_error(), rows[i].says)) {
             fail_msg("\"%s\": expected \"%s\" in: %s", rows[i].content, rows[i].says,
-                     error);
+                     tryst_last_error());
         }
         assert_null(program);
     }
     tryst_program *program = NULL;
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(tryst_program_load_csv(path, error, sizeof error, &program),
-                     TRYST_E_IO);
-    assert_non_null(strstr(error, path));
-    assert_non_null(strstr(error, "No such file"));
+    assert_int_equal(tryst_program_load_csv(path, &program), TRYST_E_IO);
+    assert_non_null(strstr(tryst_last_error(), path));
+    assert_non_null(strstr(tryst_last_error(), "No such file"));
 }
 
 static int set_up_path(void **state)

@@ -98,7 +98,7 @@ static void run_chain(int microbatches, outcome *o)
 
 /* Replay STEPS steps; on failure `o` holds no weights. */
 static tryst_status run_replay(const tryst_program *program, int versions, feeder *f,
-                               char *error, size_t error_capacity, outcome *o)
+                               outcome *o)
 {
     const int stages = tryst_program_stages(program);
     chain c; /* for its stages and its windows */
@@ -111,9 +111,7 @@ static tryst_status run_replay(const tryst_program *program, int versions, feede
                                   .feed = feed,
                                   .feed_arg = f,
                                   .steps_count = STEPS,
-                                  .losses = o->losses,
-                                  .error = error,
-                                  .error_capacity = error_capacity};
+                                  .losses = o->losses};
     tryst_status status = tryst_replay(&params);
     o->weights = NULL;
     if (status == TRYST_OK) {
@@ -126,9 +124,7 @@ static tryst_status run_replay(const tryst_program *program, int versions, feede
 static tryst_program *generate(const char *schedule, int ranks, int microbatches)
 {
     tryst_program *program = NULL;
-    char error[256];
-    assert_int_equal(tryst_program_generate(schedule, ranks, microbatches, error,
-                                            sizeof(error), &program),
+    assert_int_equal(tryst_program_generate(schedule, ranks, microbatches, &program),
                      TRYST_OK);
     return program;
 }
@@ -154,8 +150,7 @@ static void test_schedules(void **state)
                 tryst_program *program = generate(schedules[i], ranks, microbatches);
                 feeder f = {0};
                 outcome replayed;
-                assert_int_equal(
-                    run_replay(program, 1, &f, text, sizeof(text), &replayed), TRYST_OK);
+                assert_int_equal(run_replay(program, 1, &f, &replayed), TRYST_OK);
                 if (!equal(&plain, &replayed, text, sizeof(text))) {
                     fail_msg("%s, %d ranks, %d micro-batches: %s", schedules[i], ranks,
                              microbatches, text);
@@ -205,8 +200,7 @@ static void test_split_backward(void **state)
     for (int reversed = 0; reversed < 2; reversed++) {
         tryst_program *program = split_program(reversed);
         feeder f = {0};
-        assert_int_equal(run_replay(program, 1, &f, text, sizeof(text), &replayed),
-                         TRYST_OK);
+        assert_int_equal(run_replay(program, 1, &f, &replayed), TRYST_OK);
         /* Another order of accumulation gives other bits, and the comparison sees it. */
         assert_int_equal(equal(&plain, &replayed, text, sizeof(text)), !reversed);
         outcome_free(&replayed);
@@ -229,7 +223,7 @@ static void test_versions(void **state)
     append(program, 0, TRYST_ACTION_BACKWARD, 0, 1, 0);
     append(program, 0, TRYST_ACTION_UPDATE, 0, -1, 2);
     feeder f = {0};
-    assert_int_equal(run_replay(program, 2, &f, text, sizeof(text), &replayed), TRYST_OK);
+    assert_int_equal(run_replay(program, 2, &f, &replayed), TRYST_OK);
 
     chain c;
     chain_open(&model, 1, 2, NULL, 2, &c);
@@ -249,15 +243,13 @@ static void test_versions(void **state)
     outcome_free(&plain);
 
     /* With one version the stale read is refused, by name. */
-    assert_int_equal(run_replay(program, 1, &f, text, sizeof(text), &replayed),
-                     TRYST_E_INVALID);
-    assert_non_null(strstr(text, "step 0, rank 0: 0F1 failed"));
+    assert_int_equal(run_replay(program, 1, &f, &replayed), TRYST_E_INVALID);
+    assert_non_null(strstr(tryst_last_error(), "step 0, rank 0: 0F1 failed"));
     tryst_program_close(program);
 }
 
 static void test_stuck(void **state)
 {
-    char text[256];
     tryst_program *program = NULL;
     outcome replayed;
     feeder f = {0};
@@ -265,21 +257,18 @@ static void test_stuck(void **state)
     append(program, 0, TRYST_ACTION_BACKWARD, 0, 0, 0);
     append(program, 0, TRYST_ACTION_FORWARD, 0, 0, 0);
     append(program, 1, TRYST_ACTION_FORWARD, 1, 0, 0);
-    assert_int_equal(run_replay(program, 1, &f, text, sizeof(text), &replayed),
-                     TRYST_E_PROGRAM);
-    assert_non_null(strstr(text, "rank 0 waits for the inputs of 0B0"));
+    assert_int_equal(run_replay(program, 1, &f, &replayed), TRYST_E_PROGRAM);
+    assert_non_null(strstr(tryst_last_error(), "rank 0 waits for the inputs of 0B0"));
     tryst_program_close(program);
 
     program = generate("1f1b", 2, 2);
     f.answer = TRYST_E_IO;
-    assert_int_equal(run_replay(program, 1, &f, text, sizeof(text), &replayed),
-                     TRYST_E_IO);
+    assert_int_equal(run_replay(program, 1, &f, &replayed), TRYST_E_IO);
     tryst_program_close(program);
 }
 
 static void test_stages_in_place(void **state)
 {
-    char text[256] = "";
     double losses[1];
     chain c;
     chain_open(&model, 2, 1, NULL, 1, &c);
@@ -289,11 +278,9 @@ static void test_stages_in_place(void **state)
                                   .program = program,
                                   .stages = wrong,
                                   .steps_count = 1,
-                                  .losses = losses,
-                                  .error = text,
-                                  .error_capacity = sizeof(text)};
+                                  .losses = losses};
     assert_int_equal(tryst_replay(&params), TRYST_E_INVALID);
-    assert_non_null(strstr(text, "stage 0 of 2"));
+    assert_non_null(strstr(tryst_last_error(), "stage 0 of 2"));
     wrong[0] = c.stages[0];
     wrong[1] = NULL;
     assert_int_equal(tryst_replay(&params), TRYST_E_INVALID);
@@ -338,13 +325,13 @@ static void test_comparison(void **state)
     tryst_program *program = generate("gpipe", 2, 3);
     feeder f = {.swapped = 1};
     run_chain(3, &plain);
-    assert_int_equal(run_replay(program, 1, &f, text, sizeof(text), &replayed), TRYST_OK);
+    assert_int_equal(run_replay(program, 1, &f, &replayed), TRYST_OK);
     assert_false(equal(&plain, &replayed, text, sizeof(text)));
     assert_non_null(strstr(text, "step 2 is the first whose loss differs"));
     outcome_free(&replayed);
 
     f.swapped = 0;
-    assert_int_equal(run_replay(program, 1, &f, text, sizeof(text), &replayed), TRYST_OK);
+    assert_int_equal(run_replay(program, 1, &f, &replayed), TRYST_OK);
     assert_true(equal(&plain, &replayed, text, sizeof(text)));
     /* One bit of one weight: element 5 of the second tensor, positions [9, 12]. */
     const uint64_t at = 256 * 12 + 5;
@@ -400,7 +387,6 @@ void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
 
 static void test_memory(void **state)
 {
-    char text[256];
     double losses[1];
     tryst_program *program = split_program(0);
     for (int allowed = 0;; allowed++) {
@@ -413,9 +399,7 @@ static void test_memory(void **state)
                                       .feed = feed,
                                       .feed_arg = &f,
                                       .steps_count = 1,
-                                      .losses = losses,
-                                      .error = text,
-                                      .error_capacity = sizeof(text)};
+                                      .losses = losses};
         allocations_left = allowed;
         tryst_status status = tryst_replay(&params);
         allocations_left = -1;
@@ -425,6 +409,7 @@ static void test_memory(void **state)
             break;
         }
         assert_int_equal(status, TRYST_E_NOMEM);
+        assert_non_null(strstr(tryst_last_error(), "replay"));
     }
     tryst_program_close(program);
 }

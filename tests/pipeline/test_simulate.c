@@ -18,11 +18,9 @@
 static tryst_sim *simulate(const char *schedule, int ranks, int microbatches,
                            const tryst_sim_params *params)
 {
-    char error[256];
     tryst_program *program = NULL;
     tryst_sim *sim = NULL;
-    assert_int_equal(tryst_program_generate(schedule, ranks, microbatches, error,
-                                            sizeof error, &program),
+    assert_int_equal(tryst_program_generate(schedule, ranks, microbatches, &program),
                      TRYST_OK);
     assert_int_equal(tryst_program_simulate(program, params, &sim), TRYST_OK);
     tryst_program_close(program);
@@ -160,9 +158,7 @@ static void test_refuses(void **state)
     tryst_sim_params params = equal_stages(costs, 1.0, 2.0);
     tryst_program *program = NULL;
     tryst_sim *sim = NULL;
-    char error[256];
-    assert_int_equal(tryst_program_generate("1f1b", 2, 2, error, sizeof error, &program),
-                     TRYST_OK);
+    assert_int_equal(tryst_program_generate("1f1b", 2, 2, &program), TRYST_OK);
     assert_int_equal(tryst_program_simulate(program, NULL, &sim), TRYST_E_INVALID);
     costs[1].backward_s = -1;
     assert_int_equal(tryst_program_simulate(program, &params, &sim), TRYST_E_INVALID);

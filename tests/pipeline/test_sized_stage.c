@@ -6,6 +6,7 @@
 
 #include <tryst/pipeline.h>
 #include <tryst/replay.h>
+#include <tryst/tryst.h>
 
 static const tryst_layers all = {0, 2};
 static const tryst_model sleeper = {
@@ -19,7 +20,6 @@ static struct {
     tryst_engine *engine;
 } at;
 
-static char error[TRYST_PIPELINE_TEXT_MAX];
 static _Alignas(64) char saved[1 << 20], kept[1 << 20];
 static double loss;
 static uint8_t bytes[4096];
@@ -34,13 +34,13 @@ static void model_fill(void *sized)
 static tryst_status resolve_call(void *sized)
 {
     tryst_model resolved = {.struct_size = sizeof resolved};
-    return tryst_model_resolve(sized, &resolved, error, sizeof error);
+    return tryst_model_resolve(sized, &resolved);
 }
 
 static tryst_status split_call(void *sized)
 {
     tryst_layers layers;
-    return tryst_model_split(sized, 1, 0, &layers, error, sizeof error);
+    return tryst_model_split(sized, 1, 0, &layers);
 }
 
 static tryst_status stage_open_as(const tryst_model *model,
@@ -59,8 +59,7 @@ static tryst_status stage_model_call(void *sized)
 
 static void stage_params_fill(void *sized)
 {
-    *(tryst_stage_params *)sized = (tryst_stage_params){
-        .versions_count = 1, .error = error, .error_capacity = sizeof error};
+    *(tryst_stage_params *)sized = (tryst_stage_params){.versions_count = 1};
 }
 
 static tryst_status stage_params_call(void *sized)
@@ -117,7 +116,7 @@ static void check_fill(void *sized)
 
 static tryst_status check_call(void *sized)
 {
-    return tryst_program_check(at.program, sized, error, sizeof error, NULL);
+    return tryst_program_check(at.program, sized, NULL);
 }
 
 static void sim_fill(void *sized)
@@ -146,17 +145,13 @@ static void timeline_fill(void *sized)
 
 static tryst_status timeline_call(void *sized)
 {
-    return tryst_timeline_write_svg(sized, "/dev/null", error, sizeof error);
+    return tryst_timeline_write_svg(sized, "/dev/null");
 }
 
 static void engine_fill(void *sized)
 {
-    *(tryst_engine_params *)sized = (tryst_engine_params){.ctx = at.ctx,
-                                                          .group = at.group,
-                                                          .program = at.program,
-                                                          .stages = &at.stage,
-                                                          .error = error,
-                                                          .error_capacity = sizeof error};
+    *(tryst_engine_params *)sized = (tryst_engine_params){
+        .ctx = at.ctx, .group = at.group, .program = at.program, .stages = &at.stage};
 }
 
 static tryst_status engine_call(void *sized)
@@ -186,8 +181,9 @@ static void result_fill(void *sized)
 static tryst_status result_call(void *sized)
 {
     const tryst_replay_result other = {.struct_size = sizeof other, .losses = &loss};
-    return tryst_replay_equal(&sleeper, 0, 1, sized, &other, error, sizeof error) &&
-                   tryst_replay_equal(&sleeper, 0, 1, &other, sized, error, sizeof error)
+    char text[256];
+    return tryst_replay_equal(&sleeper, 0, 1, sized, &other, text, sizeof text) &&
+                   tryst_replay_equal(&sleeper, 0, 1, &other, sized, text, sizeof text)
                ? TRYST_OK
                : TRYST_E_INVALID;
 }
@@ -196,7 +192,7 @@ static tryst_status result_call(void *sized)
 
 static tryst_status resolved_call(void *sized)
 {
-    return tryst_model_resolve(&sleeper, sized, error, sizeof error);
+    return tryst_model_resolve(&sleeper, sized);
 }
 
 static tryst_status cost_call(void *sized)
@@ -255,20 +251,18 @@ static void test_parse(void **state)
     tryst_model model = {.struct_size = sizeof model, .layers = 3};
     tryst_model unset = {.layers = 3};
     (void)state;
-    assert_int_equal(tryst_model_parse("sleep:1,2", &model, error, sizeof error),
-                     TRYST_OK);
+    assert_int_equal(tryst_model_parse("sleep:1,2", &model), TRYST_OK);
     assert_int_equal(model.kind, TRYST_MODEL_SLEEP);
     assert_int_equal(model.layers, 3);
     assert_int_equal(model.sleep_backward_ns, 2000000);
-    assert_int_equal(tryst_model_parse("gpt", &unset, error, sizeof error),
-                     TRYST_E_INVALID);
-    assert_string_equal(error, "cannot read tryst_model: struct_size is not set: set it "
-                               "with sizeof");
+    assert_int_equal(tryst_model_parse("gpt", &unset), TRYST_E_INVALID);
+    assert_string_equal(tryst_last_error(),
+                        "cannot read tryst_model: struct_size is not set: set it "
+                        "with sizeof");
     assert_int_equal(unset.kind, 0);
     model.struct_size = offsetof(tryst_model, kind) + sizeof model.kind;
     model.sleep_backward_ns = 5;
-    assert_int_equal(tryst_model_parse("sleep:1,2", &model, error, sizeof error),
-                     TRYST_OK);
+    assert_int_equal(tryst_model_parse("sleep:1,2", &model), TRYST_OK);
     assert_int_equal(model.sleep_backward_ns, 5); /* not the struct's */
 }
 
@@ -315,14 +309,14 @@ static void test_own_stage(void **state)
     assert_int_equal(own_stage(&ops.known, info + 16), TRYST_OK);
     ops.later = later;
     assert_int_equal(own_stage(&ops.known, info), TRYST_E_INVALID);
-    assert_non_null(strstr(error, "does not know is set"));
+    assert_non_null(strstr(tryst_last_error(), "does not know is set"));
     ops.known.struct_size = 0;
     assert_int_equal(own_stage(&ops.known, info), TRYST_E_INVALID);
     ops.known.struct_size = offsetof(tryst_stage_ops, error); /* less than version 0.1 */
     assert_int_equal(own_stage(&ops.known, info), TRYST_E_INVALID);
-    assert_non_null(strstr(error, "tryst_stage_ops is not set"));
+    assert_non_null(strstr(tryst_last_error(), "tryst_stage_ops is not set"));
     assert_int_equal(own_stage(at.stage->ops, 0), TRYST_E_INVALID);
-    assert_non_null(strstr(error, "tryst_stage_info is not set"));
+    assert_non_null(strstr(tryst_last_error(), "tryst_stage_info is not set"));
 }
 
 static int parameter_seen(void *arg, const tryst_parameter *parameter)
@@ -356,9 +350,7 @@ static int setup(void **state)
     setenv("TRYST_SIZE", "1", 1);
     assert_int_equal(tryst_open(NULL, &at.ctx), TRYST_OK);
     assert_int_equal(tryst_group_open(at.ctx, NULL, &at.group), TRYST_OK);
-    assert_int_equal(
-        tryst_program_generate("gpipe", 1, 1, error, sizeof error, &at.program),
-        TRYST_OK);
+    assert_int_equal(tryst_program_generate("gpipe", 1, 1, &at.program), TRYST_OK);
     assert_int_equal(tryst_stage_open(&sleeper, all, NULL, &at.stage), TRYST_OK);
     assert_int_equal(tryst_stage_open(&model, all, NULL, &at.computes), TRYST_OK);
     assert_true(at.computes->info.saved_bytes <= sizeof saved);

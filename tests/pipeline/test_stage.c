@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <tryst/tryst.h>
 
 #include <cmocka.h>
 
@@ -60,13 +61,11 @@ static void chain_digest(chain *c, char digest[TRYST_DIGEST_TEXT_BYTES])
 static void test_parse(void **state)
 {
     tryst_model model = {.struct_size = sizeof(model), .layers = 3};
-    char error[256] = "";
-    assert_int_equal(tryst_model_parse("gpt", &model, error, sizeof(error)), TRYST_OK);
+    assert_int_equal(tryst_model_parse("gpt", &model), TRYST_OK);
     assert_int_equal(model.kind, TRYST_MODEL_GPT);
-    assert_int_equal(tryst_model_parse("mlp", &model, error, sizeof(error)), TRYST_OK);
+    assert_int_equal(tryst_model_parse("mlp", &model), TRYST_OK);
     assert_int_equal(model.kind, TRYST_MODEL_MLP);
-    assert_int_equal(tryst_model_parse("sleep:1.5,20", &model, error, sizeof(error)),
-                     TRYST_OK);
+    assert_int_equal(tryst_model_parse("sleep:1.5,20", &model), TRYST_OK);
     assert_int_equal(model.kind, TRYST_MODEL_SLEEP);
     assert_int_equal(model.sleep_forward_ns, 1500000);
     assert_int_equal(model.sleep_backward_ns, 20000000);
@@ -77,12 +76,11 @@ static void test_parse(void **state)
         "sleep:1 2", "sleep:nan,1", "sleep:1,inf", "gpt2"};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         tryst_model before = model;
-        error[0] = 0;
-        assert_int_equal(tryst_model_parse(bad[i], &model, error, sizeof(error)),
-                         TRYST_E_CONFIG);
-        assert_non_null(strstr(error, "sleep:F_ms,B_ms"));
+        (void)tryst_last_error_set(TRYST_OK, "%s", "");
+        assert_int_equal(tryst_model_parse(bad[i], &model), TRYST_E_CONFIG);
+        assert_non_null(strstr(tryst_last_error(), "sleep:F_ms,B_ms"));
         assert_memory_equal(&before, &model, sizeof(model));
-        assert_int_equal(tryst_model_parse(bad[i], &model, NULL, 0), TRYST_E_CONFIG);
+        assert_int_equal(tryst_model_parse(bad[i], &model), TRYST_E_CONFIG);
     }
 }
 
@@ -90,9 +88,7 @@ static void test_resolve(void **state)
 {
     tryst_model model = {.struct_size = sizeof(model), .kind = TRYST_MODEL_GPT},
                 resolved = {.struct_size = sizeof(resolved)};
-    char error[256] = "";
-    assert_int_equal(tryst_model_resolve(&model, &resolved, error, sizeof(error)),
-                     TRYST_OK);
+    assert_int_equal(tryst_model_resolve(&model, &resolved), TRYST_OK);
     assert_true(resolved.layers > 0 && resolved.hidden > 0 && resolved.heads > 0);
     assert_true(resolved.seq > 0 && resolved.microbatch_size > 0);
     assert_int_equal(resolved.vocabulary, 256);
@@ -124,11 +120,9 @@ static void test_resolve(void **state)
          "2^31"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        error[0] = 0;
-        assert_int_equal(
-            tryst_model_resolve(&bad[i].model, &resolved, error, sizeof(error)),
-            TRYST_E_INVALID);
-        assert_non_null(strstr(error, bad[i].word));
+        (void)tryst_last_error_set(TRYST_OK, "%s", "");
+        assert_int_equal(tryst_model_resolve(&bad[i].model, &resolved), TRYST_E_INVALID);
+        assert_non_null(strstr(tryst_last_error(), bad[i].word));
     }
 }
 
@@ -140,16 +134,14 @@ static void test_split(void **state)
         {4, 4, {0, 1, 2, 3, 4}}, {5, 4, {0, 2, 3, 4, 5}},    {7, 3, {0, 3, 5, 7}},
         {3, 1, {0, 3}},          {8, 5, {0, 2, 4, 6, 7, 8}},
     };
-    char error[256] = "";
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         tryst_model model = {.struct_size = sizeof(model),
                              .kind = TRYST_MODEL_MLP,
                              .layers = cases[i].layers};
         for (int32_t s = 0; s < cases[i].stages; s++) {
             tryst_layers layers;
-            assert_int_equal(
-                tryst_model_split(&model, cases[i].stages, s, &layers, NULL, 0),
-                TRYST_OK);
+            assert_int_equal(tryst_model_split(&model, cases[i].stages, s, &layers),
+                             TRYST_OK);
             assert_int_equal(layers.first, cases[i].bounds[s]);
             assert_int_equal(layers.last, cases[i].bounds[s + 1]);
         }
@@ -157,28 +149,23 @@ static void test_split(void **state)
     tryst_model model = {
         .struct_size = sizeof(model), .kind = TRYST_MODEL_MLP, .layers = 3};
     tryst_layers layers = {-7, -7};
-    assert_int_equal(tryst_model_split(&model, 4, 0, &layers, error, sizeof(error)),
-                     TRYST_E_INVALID);
-    assert_non_null(strstr(error, "fewer ranks or more layers"));
-    assert_int_equal(tryst_model_split(&model, 2, 2, &layers, error, sizeof(error)),
-                     TRYST_E_INVALID);
-    assert_int_equal(tryst_model_split(&model, 0, 0, &layers, error, sizeof(error)),
-                     TRYST_E_INVALID);
+    assert_int_equal(tryst_model_split(&model, 4, 0, &layers), TRYST_E_INVALID);
+    assert_non_null(strstr(tryst_last_error(), "fewer ranks or more layers"));
+    assert_int_equal(tryst_model_split(&model, 2, 2, &layers), TRYST_E_INVALID);
+    assert_int_equal(tryst_model_split(&model, 0, 0, &layers), TRYST_E_INVALID);
     assert_int_equal(layers.first, -7);
 }
 
 static void test_open_refuses(void **state)
 {
-    char error[256] = "";
     tryst_stage *stage = NULL;
-    tryst_stage_params params = {
-        .struct_size = sizeof(params), .error = error, .error_capacity = sizeof(error)};
+    tryst_stage_params params = {.struct_size = sizeof(params)};
     static const tryst_layers bad[] = {{0, 0}, {-1, 2}, {2, 1}, {0, 6}, {5, 6}};
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        error[0] = 0;
+        (void)tryst_last_error_set(TRYST_OK, "%s", "");
         assert_int_equal(tryst_stage_open(&small_gpt, bad[i], &params, &stage),
                          TRYST_E_INVALID);
-        assert_non_null(strstr(error, "model of 5 layers"));
+        assert_non_null(strstr(tryst_last_error(), "model of 5 layers"));
     }
     const tryst_layers all = {0, 5};
     params.versions_count = -1;
@@ -583,9 +570,7 @@ void *__wrap_aligned_alloc(size_t alignment, size_t bytes)
 static void check_memory(tryst_model_kind kind, int at_least)
 {
     const tryst_model model = small_model(kind);
-    char error[256];
-    tryst_stage_params params = {
-        .struct_size = sizeof(params), .error = error, .error_capacity = sizeof(error)};
+    tryst_stage_params params = {.struct_size = sizeof(params)};
     for (int allowed = 0;; allowed++) {
         tryst_stage *stage = NULL;
         const tryst_layers all = {0, 5};
@@ -598,7 +583,7 @@ static void check_memory(tryst_model_kind kind, int at_least)
             return;
         }
         assert_int_equal(status, TRYST_E_NOMEM);
-        assert_non_null(strstr(error, "no memory"));
+        assert_non_null(strstr(tryst_last_error(), "no memory"));
         assert_null(stage);
     }
 }

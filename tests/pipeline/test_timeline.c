@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tryst/tryst.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -19,9 +20,8 @@ static char path[256];
 static const char *draw(const tryst_timeline_params *params)
 {
     static char content[65536];
-    char error[256] = "";
-    if (tryst_timeline_write_svg(params, path, error, sizeof error) != TRYST_OK) {
-        fail_msg("%s", error);
+    if (tryst_timeline_write_svg(params, path) != TRYST_OK) {
+        fail_msg("%s", tryst_last_error());
     }
     FILE *stream = fopen(path, "r");
     assert_non_null(stream);
@@ -118,23 +118,17 @@ static void test_refuses(void **state)
     const tryst_timeline_rank backwards = {bad, 1};
     tryst_timeline_params params = {
         .struct_size = sizeof params, .ranks = &empty, .ranks_count = 1};
-    char error[256];
-    assert_int_equal(tryst_timeline_write_svg(&params, path, error, sizeof error),
-                     TRYST_E_INVALID);
+    assert_int_equal(tryst_timeline_write_svg(&params, path), TRYST_E_INVALID);
     params.ranks = &backwards;
-    assert_int_equal(tryst_timeline_write_svg(&params, path, error, sizeof error),
-                     TRYST_E_INVALID);
+    assert_int_equal(tryst_timeline_write_svg(&params, path), TRYST_E_INVALID);
     params.ranks_count = 0;
-    assert_int_equal(tryst_timeline_write_svg(&params, path, error, sizeof error),
-                     TRYST_E_INVALID);
+    assert_int_equal(tryst_timeline_write_svg(&params, path), TRYST_E_INVALID);
     static const tryst_span good[] = {{4, 5, TRYST_SPAN_FORWARD, 0, 0, -1, 0, 0}};
     const tryst_timeline_rank one = {good, 1};
     params = (tryst_timeline_params){
         .struct_size = sizeof(tryst_timeline_params), .ranks = &one, .ranks_count = 1};
-    assert_int_equal(
-        tryst_timeline_write_svg(&params, "/nonexistent/x.svg", error, sizeof error),
-        TRYST_E_IO);
-    assert_non_null(strstr(error, "/nonexistent/x.svg"));
+    assert_int_equal(tryst_timeline_write_svg(&params, "/nonexistent/x.svg"), TRYST_E_IO);
+    assert_non_null(strstr(tryst_last_error(), "/nonexistent/x.svg"));
 }
 
 int main(void)

@@ -73,7 +73,6 @@ static void train(const tryst_model *model, const tryst_optimizer *optimizer,
 {
     const char *tmp = getenv("TMPDIR");
     char folder[512], path[600];
-    char error[256] = "";
     tryst_data *data = NULL;
     chain c;
     snprintf(folder, sizeof(folder), "%s/tryst_train_XXXXXX", tmp ? tmp : "/tmp");
@@ -81,8 +80,7 @@ static void train(const tryst_model *model, const tryst_optimizer *optimizer,
     snprintf(path, sizeof(path), "%s/text", folder);
     write_text(path);
     chain_open(model, 2, microbatches, optimizer, 1, &c);
-    assert_int_equal(tryst_data_open(path, c.model.seq, 0, error, sizeof(error), &data),
-                     TRYST_OK);
+    assert_int_equal(tryst_data_open(path, c.model.seq, 0, &data), TRYST_OK);
     *last_p = 0;
     const double begin = seconds();
     for (int step = 0; step < steps; step++) {

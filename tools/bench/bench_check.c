@@ -31,32 +31,28 @@ static tryst_status feed(void *arg, uint64_t step, int32_t microbatch, void *inp
                               self->options->model.microbatch_size, input, target);
 }
 
-static tryst_status open_stage(second_run *self, int stage, char *error, size_t capacity)
+static tryst_status open_stage(second_run *self, int stage)
 {
     tryst_layers layers;
     tryst_stage_params params = bench_stage_params(self->options, self->ordinal);
-    params.error = error;
-    params.error_capacity = capacity;
-    const tryst_status status = tryst_model_split(
-        &self->options->model, self->stages_count, stage, &layers, error, capacity);
+    const tryst_status status =
+        tryst_model_split(&self->options->model, self->stages_count, stage, &layers);
     return status == TRYST_OK ? tryst_stage_open(&self->options->model, layers, &params,
                                                  &self->stages[stage])
                               : status;
 }
 
-static tryst_status open_all(second_run *self, uint64_t weights_count, char *error,
-                             size_t capacity)
+static tryst_status open_all(second_run *self, uint64_t weights_count)
 {
     self->stages = calloc((size_t)self->stages_count, sizeof *self->stages);
     self->losses = calloc((size_t)self->options->steps, sizeof *self->losses);
     self->weights = calloc(weights_count + 1, sizeof *self->weights);
     if (!self->stages || !self->losses || !self->weights) {
-        snprintf(error, capacity, "no memory for the replay");
-        return TRYST_E_NOMEM;
+        return tryst_last_error_set(TRYST_E_NOMEM, "no memory for the replay");
     }
     tryst_status status = TRYST_OK;
     for (int i = 0; i < self->stages_count && status == TRYST_OK; i++) {
-        status = open_stage(self, i, error, capacity);
+        status = open_stage(self, i);
     }
     return status;
 }
@@ -72,7 +68,7 @@ static void close_all(second_run *self)
 }
 
 /* A part of the steps at a time, so that a person sees that it goes on. */
-static tryst_status replay(second_run *self, char *error, size_t capacity)
+static tryst_status replay(second_run *self)
 {
     const uint64_t steps = (uint64_t)self->options->steps;
     const uint64_t part = steps / 20 + 1;
@@ -94,9 +90,7 @@ static tryst_status replay(second_run *self, char *error, size_t capacity)
                                             .first_step = step,
                                             .steps_count =
                                                 steps - step < part ? steps - step : part,
-                                            .losses = self->losses + step,
-                                            .error = error,
-                                            .error_capacity = capacity};
+                                            .losses = self->losses + step};
         status = tryst_replay(&params);
     }
     if (terminal) {
@@ -144,17 +138,15 @@ tryst_status bench_check(const bench_run *run, bench_result *result)
                        .ctx = run->ctx,
                        .ordinal = run->ordinal,
                        .stages_count = tryst_program_stages(run->options->program)};
-    char error[1024] = "";
-    tryst_status status = open_all(&self, result->weights_count, error, sizeof error);
+    tryst_status status = open_all(&self, result->weights_count);
     if (status == TRYST_OK) {
-        status = replay(&self, error, sizeof error);
+        status = replay(&self);
     }
     if (status == TRYST_OK) {
         status = copy_weights(&self);
     }
     if (status != TRYST_OK) {
-        fprintf(stderr, "pp_bench: the replay failed: %s\n",
-                *error ? error : tryst_status_str(status));
+        fprintf(stderr, "pp_bench: the replay failed: %s\n", tryst_last_error());
     } else {
         status = compare(&self, result);
     }

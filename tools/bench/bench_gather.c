@@ -263,7 +263,7 @@ static uint64_t stage_weights(const bench_run *run, int stage)
     const tryst_model *model = &run->options->model;
     const int stages = tryst_program_stages(run->options->program);
     counting self = {.first = stage == 0, .last = stage == stages - 1};
-    if (tryst_model_split(model, stages, stage, &self.layers, NULL, 0) != TRYST_OK ||
+    if (tryst_model_split(model, stages, stage, &self.layers) != TRYST_OK ||
         tryst_model_parameter_visit(model, count_parameter, &self) != 0) {
         return 0;
     }

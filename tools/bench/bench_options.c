@@ -126,9 +126,8 @@ static bool read_fault(const char *value, void *to)
 static bool read_model(const char *value, void *to)
 {
     bench_options *options = to;
-    char error[256];
-    if (tryst_model_parse(value, &options->model, error, sizeof error) != TRYST_OK) {
-        return refuse("--model %s: %s", value, error);
+    if (tryst_model_parse(value, &options->model) != TRYST_OK) {
+        return refuse("--model %s: %s", value, tryst_last_error());
     }
     return true;
 }
@@ -221,11 +220,10 @@ static bool is_file(const char *schedule)
            (bytes > 4 && strcmp(schedule + bytes - 4, ".csv") == 0);
 }
 
-static bool load_schedule(bench_options *options, char *error, size_t capacity)
+static bool load_schedule(bench_options *options)
 {
-    if (tryst_program_load_csv(options->schedule, error, capacity, &options->program) !=
-        TRYST_OK) {
-        return refuse("--schedule %s", error);
+    if (tryst_program_load_csv(options->schedule, &options->program) != TRYST_OK) {
+        return refuse("--schedule %s", tryst_last_error());
     }
     const int ranks = tryst_program_ranks(options->program);
     const int microbatches = tryst_program_microbatches(options->program);
@@ -244,9 +242,8 @@ static bool load_schedule(bench_options *options, char *error, size_t capacity)
 
 static bool make_program(bench_options *options)
 {
-    static char error[TRYST_PIPELINE_TEXT_MAX];
     if (!is_generator(options->schedule) && is_file(options->schedule)) {
-        if (!load_schedule(options, error, sizeof error)) {
+        if (!load_schedule(options)) {
             return false;
         }
     } else {
@@ -254,31 +251,27 @@ static bool make_program(bench_options *options)
         options->microbatches =
             options->microbatches > 0 ? options->microbatches : MICROBATCHES_DEFAULT;
         if (tryst_program_generate(options->schedule, options->ranks,
-                                   options->microbatches, error, sizeof error,
+                                   options->microbatches,
                                    &options->program) != TRYST_OK) {
-            return refuse("--schedule: %s, or a FILE.csv", error);
+            return refuse("--schedule: %s, or a FILE.csv", tryst_last_error());
         }
     }
-    if (tryst_program_check(options->program, NULL, error, sizeof error, NULL) !=
-        TRYST_OK) {
-        return refuse("--schedule %s: %s", options->schedule, error);
+    if (tryst_program_check(options->program, NULL, NULL) != TRYST_OK) {
+        return refuse("--schedule %s: %s", options->schedule, tryst_last_error());
     }
     return true;
 }
 
 static bool check_model(bench_options *options)
 {
-    char error[256];
     const int stages = tryst_program_stages(options->program);
-    if (tryst_model_resolve(&options->model, &options->model, error, sizeof error) !=
-        TRYST_OK) {
-        return refuse("%s", error);
+    if (tryst_model_resolve(&options->model, &options->model) != TRYST_OK) {
+        return refuse("%s", tryst_last_error());
     }
     for (int stage = 0; stage < stages; stage++) {
         tryst_layers layers;
-        if (tryst_model_split(&options->model, stages, stage, &layers, error,
-                              sizeof error) != TRYST_OK) {
-            return refuse("%s (-n, --layers)", error);
+        if (tryst_model_split(&options->model, stages, stage, &layers) != TRYST_OK) {
+            return refuse("%s (-n, --layers)", tryst_last_error());
         }
     }
     return true;
@@ -286,7 +279,6 @@ static bool check_model(bench_options *options)
 
 static bool check_data(bench_options *options)
 {
-    char error[512];
     tryst_data *data = NULL;
     if (options->model.kind == TRYST_MODEL_SLEEP) {
         options->data = NULL;
@@ -295,9 +287,9 @@ static bool check_data(bench_options *options)
     if (!options->data) {
         options->data = access(DATA_DEFAULT, R_OK) == 0 ? DATA_DEFAULT : BENCH_LICENSE;
     }
-    if (tryst_data_open(options->data, options->model.seq, options->model.seed, error,
-                        sizeof error, &data) != TRYST_OK) {
-        return refuse("--data %s", error);
+    if (tryst_data_open(options->data, options->model.seq, options->model.seed, &data) !=
+        TRYST_OK) {
+        return refuse("--data %s", tryst_last_error());
     }
     tryst_data_close(data);
     return true;

@@ -129,16 +129,12 @@ static void note_memory(bench_run *run, tryst_layers layers,
 static tryst_status open_stage(bench_run *run, int stage)
 {
     const bench_options *options = run->options;
-    char error[512] = "";
     tryst_layers layers;
     tryst_stage_params params = bench_stage_params(options, run->ordinal);
     params.versions_count = options->fault == TRYST_ENGINE_FAULT_STALE ? 2 : 1;
     params.memory_bytes_max = run->memory_bytes_left;
-    params.error = error;
-    params.error_capacity = sizeof error;
-    tryst_status status =
-        tryst_model_split(&options->model, tryst_program_stages(options->program), stage,
-                          &layers, error, sizeof error);
+    tryst_status status = tryst_model_split(
+        &options->model, tryst_program_stages(options->program), stage, &layers);
     if (status == TRYST_OK) {
         status = tryst_stage_open(&options->model, layers, &params, &run->stages[stage]);
     }
@@ -146,8 +142,8 @@ static tryst_status open_stage(bench_run *run, int stage)
         note_memory(run, layers, &params);
     }
     return status == TRYST_OK ? status
-                              : bench_fail(run, status, "stage %d: %s%s", stage, error,
-                                           memory_hint(run, status));
+                              : bench_fail(run, status, "stage %d: %s%s", stage,
+                                           tryst_last_error(), memory_hint(run, status));
 }
 
 static tryst_status open_stages(bench_run *run)
@@ -170,14 +166,13 @@ static tryst_status open_stages(bench_run *run)
 static tryst_status open_data(bench_run *run)
 {
     const bench_options *options = run->options;
-    char error[512] = "";
     if (!options->data) {
         return TRYST_OK;
     }
-    const tryst_status status =
-        tryst_data_open(options->data, options->model.seq, options->model.seed, error,
-                        sizeof error, &run->data);
-    return status == TRYST_OK ? status : bench_fail(run, status, "%s", error);
+    const tryst_status status = tryst_data_open(options->data, options->model.seq,
+                                                options->model.seed, &run->data);
+    return status == TRYST_OK ? status
+                              : bench_fail(run, status, "%s", tryst_last_error());
 }
 
 static tryst_status feed(void *arg, uint64_t scope, int32_t microbatch, void *input,
@@ -190,7 +185,6 @@ static tryst_status feed(void *arg, uint64_t scope, int32_t microbatch, void *in
 
 static tryst_status open_engine(bench_run *run)
 {
-    char error[512] = "";
     const tryst_engine_params params = {.struct_size = sizeof params,
                                         .ctx = run->ctx,
                                         .group = run->group,
@@ -200,11 +194,10 @@ static tryst_status open_engine(bench_run *run)
                                         .feed_arg = run,
                                         .fault = (int32_t)run->options->fault,
                                         .fault_step = run->options->fault_step - 1,
-                                        .error = error,
-                                        .error_capacity = sizeof error,
                                         .memory_bytes_max = run->memory_bytes_left};
     const tryst_status status = tryst_engine_open(&params, &run->engine);
-    return status == TRYST_OK ? status : bench_fail(run, status, "%s", error);
+    return status == TRYST_OK ? status
+                              : bench_fail(run, status, "%s", tryst_last_error());
 }
 
 static tryst_status allocate(bench_run *run)

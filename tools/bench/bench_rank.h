@@ -72,7 +72,7 @@ tryst_status bench_fail(bench_run *run, tryst_status status, const char *format,
 tryst_status bench_transfer_fail(bench_run *run, tryst_status status, const tryst_op *op,
                                  const char *what);
 
-/* How to open a stage of this run: all but `versions_count` and the text. `ordinal` is the rank's
+/* How to open a stage of this run: all but `versions_count`. `ordinal` is the rank's
  * device. */
 tryst_stage_params bench_stage_params(const bench_options *options, int32_t ordinal);
 

@@ -358,7 +358,6 @@ static tryst_status write_timeline(bench_run *run, const bench_result *result,
     char title[160];
     char subtitle[200];
     char steps[48];
-    char error[256];
     if (!ranks) {
         return bench_fail(run, TRYST_E_NOMEM, "no memory for the timeline");
     }
@@ -384,10 +383,11 @@ static tryst_status write_timeline(bench_run *run, const bench_result *result,
                                           .subtitle = subtitle,
                                           .ranks = ranks,
                                           .ranks_count = run->size};
-    const tryst_status status =
-        tryst_timeline_write_svg(&params, options->timeline, error, sizeof error);
+    const tryst_status status = tryst_timeline_write_svg(&params, options->timeline);
     free(ranks);
-    return status == TRYST_OK ? status : bench_fail(run, status, "--timeline %s", error);
+    return status == TRYST_OK
+               ? status
+               : bench_fail(run, status, "--timeline %s", tryst_last_error());
 }
 
 /* ----------------------------------------------------------------------------------- *
@@ -425,12 +425,12 @@ static tryst_status write_trace(bench_run *run, const bench_result *result)
 
 static tryst_status save_weights(bench_run *run, const bench_result *result)
 {
-    char error[256];
     const tryst_status status =
         tryst_weights_save(&run->options->model, result->weights, result->weights_count,
-                           run->options->save_weights, error, sizeof error);
-    return status == TRYST_OK ? status
-                              : bench_fail(run, status, "--save-weights %s", error);
+                           run->options->save_weights);
+    return status == TRYST_OK
+               ? status
+               : bench_fail(run, status, "--save-weights %s", tryst_last_error());
 }
 
 static void say_written(const bench_options *options)

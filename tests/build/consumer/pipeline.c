@@ -6,10 +6,9 @@
 
 int main(void)
 {
-    char error[256] = "";
     tryst_model model = {.struct_size = sizeof model};
-    if (tryst_model_parse("gpt", &model, error, sizeof error) != TRYST_OK) {
-        fprintf(stderr, "%s\n", error);
+    if (tryst_model_parse("gpt", &model) != TRYST_OK) {
+        fprintf(stderr, "%s\n", tryst_last_error());
         return 1;
     }
     printf("%d.%d.%d\n", TRYST_VERSION_MAJOR, TRYST_VERSION_MINOR, TRYST_VERSION_PATCH);
