@@ -20,7 +20,6 @@
     } while (0)
 #define OK(call) CHECK((call) == TRYST_OK)
 
-static char error[TRYST_PIPELINE_TEXT_MAX];
 static const tryst_layers all = {0, 2};
 
 /* ---- a stage of the program's own: hands everything to one of the library ---------- */
@@ -93,9 +92,7 @@ static void own_open(own_stage *self, const tryst_model *model)
     const tryst_optimizer optimizer = {.struct_size = sizeof optimizer,
                                        .kind = TRYST_OPTIMIZER_SGD};
     const tryst_stage_params params = {.struct_size = sizeof params,
-                                       .optimizer = &optimizer,
-                                       .error = error,
-                                       .error_capacity = sizeof error};
+                                       .optimizer = &optimizer};
     memset(self, 0, sizeof *self);
     OK(tryst_stage_open(model, all, &params, &self->inner));
     self->base.ops = &own_ops;
@@ -124,7 +121,7 @@ static void plan(const tryst_program *program)
     tryst_program_peak peak;
     tryst_sim *sim;
     size_t count;
-    OK(tryst_program_check(program, &check, error, sizeof error, &peak));
+    OK(tryst_program_check(program, &check, &peak));
     CHECK(peak.activations == 2 && tryst_program_actions(program, 0, &count) &&
           count == 5);
     OK(tryst_program_simulate(program, &params, &sim));
@@ -144,9 +141,7 @@ static double train(tryst_ctx *ctx, tryst_group *group, const tryst_program *pro
                                         .program = program,
                                         .stages = stages,
                                         .feed = feed,
-                                        .feed_arg = &stage->base.info,
-                                        .error = error,
-                                        .error_capacity = sizeof error};
+                                        .feed_arg = &stage->base.info};
     struct {
         tryst_engine_stats sized;
         unsigned char behind[64];
@@ -180,14 +175,13 @@ static void compare(const tryst_model *model, const tryst_program *program, doub
                                         .feed_arg = &stage.base.info,
                                         .first_step = 1,
                                         .steps_count = 1,
-                                        .losses = &again,
-                                        .error = error,
-                                        .error_capacity = sizeof error};
+                                        .losses = &again};
     const tryst_replay_result run = {.struct_size = sizeof run, .losses = &loss};
     const tryst_replay_result replay = {.struct_size = sizeof replay, .losses = &again};
+    char text[256];
     own_open(&stage, model);
     OK(tryst_replay(&params));
-    CHECK(tryst_replay_equal(model, 1, 1, &run, &replay, error, sizeof error));
+    CHECK(tryst_replay_equal(model, 1, 1, &run, &replay, text, sizeof text));
     tryst_stage_close(&stage.base);
 }
 
@@ -202,14 +196,14 @@ int main(void)
     tryst_program *program;
     tryst_ctx *ctx;
     tryst_group *group;
-    OK(tryst_model_parse("mlp", &model, error, sizeof error));
-    OK(tryst_model_resolve(&model, &model, error, sizeof error));
+    OK(tryst_model_parse("mlp", &model));
+    OK(tryst_model_resolve(&model, &model));
     OK(tryst_stage_memory_need(&model, all, &reference, &need));
     CHECK(need.total_bytes > need.weights_bytes && tryst_model_weights_count(&model) > 0);
     own_open(&stage, &model);
     stage.base.ops->cost(&stage.base, &cost);
     CHECK(cost.forward_flops > 0);
-    OK(tryst_program_generate("gpipe", 1, 2, error, sizeof error, &program));
+    OK(tryst_program_generate("gpipe", 1, 2, &program));
     plan(program);
     OK(tryst_open(NULL, &ctx));
     OK(tryst_group_open(ctx, NULL, &group));

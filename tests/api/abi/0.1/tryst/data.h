@@ -10,7 +10,6 @@ TRYST_BEGIN_DECLS
 typedef struct tryst_data tryst_data;
 
 TRYST_API tryst_status tryst_data_open(const char *path, int32_t seq, uint64_t seed,
-                                       char *error, size_t error_capacity,
                                        tryst_data **data_p);
 
 TRYST_API tryst_status tryst_data_windows(const tryst_data *data, uint64_t step,

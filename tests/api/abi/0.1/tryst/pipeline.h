@@ -9,8 +9,6 @@
 
 TRYST_BEGIN_DECLS
 
-#define TRYST_PIPELINE_TEXT_MAX 65536
-
 typedef enum tryst_action_kind {
     TRYST_ACTION_NONE = 0,
     TRYST_ACTION_FORWARD = 1,
@@ -45,8 +43,7 @@ TRYST_API tryst_status tryst_program_append(tryst_program *program, int rank,
                                             const tryst_action *action);
 
 TRYST_API tryst_status tryst_program_generate(const char *schedule, int ranks_count,
-                                              int microbatches_count, char *error,
-                                              size_t error_capacity,
+                                              int microbatches_count,
                                               tryst_program **program_p);
 
 TRYST_API const char *tryst_program_schedule_name(int index);
@@ -58,13 +55,11 @@ TRYST_API const tryst_action *tryst_program_actions(const tryst_program *program
                                                     int rank, size_t *count_p);
 TRYST_API int tryst_program_rank_of(const tryst_program *program, int stage);
 
-TRYST_API tryst_status tryst_program_load_csv(const char *path, char *error,
-                                              size_t error_capacity,
+TRYST_API tryst_status tryst_program_load_csv(const char *path,
                                               tryst_program **program_p);
 
 TRYST_API tryst_status tryst_program_save_csv(const tryst_program *program,
-                                              const char *path, char *error,
-                                              size_t error_capacity);
+                                              const char *path);
 
 typedef struct tryst_check_params {
     size_t struct_size;
@@ -78,8 +73,7 @@ typedef struct tryst_program_peak {
 } tryst_program_peak;
 
 TRYST_API tryst_status tryst_program_check(const tryst_program *program,
-                                           const tryst_check_params *params, char *error,
-                                           size_t error_capacity,
+                                           const tryst_check_params *params,
                                            tryst_program_peak *peaks);
 
 typedef struct tryst_action_costs {
@@ -169,8 +163,7 @@ typedef struct tryst_timeline_params {
 } tryst_timeline_params;
 
 TRYST_API tryst_status tryst_timeline_write_svg(const tryst_timeline_params *params,
-                                                const char *path, char *error,
-                                                size_t error_capacity);
+                                                const char *path);
 
 typedef struct tryst_engine tryst_engine;
 
@@ -196,8 +189,6 @@ typedef struct tryst_engine_params {
     int32_t fault;
     uint64_t fault_step;
     uint64_t timeout_ns;
-    char *error;
-    size_t error_capacity;
     uint64_t memory_bytes_max;
 } tryst_engine_params;
 

@@ -18,8 +18,6 @@ typedef struct tryst_replay_params {
     uint64_t first_step;
     uint64_t steps_count;
     double *losses;
-    char *error;
-    size_t error_capacity;
 } tryst_replay_params;
 
 TRYST_API tryst_status tryst_replay(const tryst_replay_params *params);

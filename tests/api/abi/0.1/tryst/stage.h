@@ -30,12 +30,10 @@ typedef struct tryst_model {
     uint64_t sleep_activation_bytes;
 } tryst_model;
 
-TRYST_API tryst_status tryst_model_parse(const char *text, tryst_model *model,
-                                         char *error, size_t error_capacity);
+TRYST_API tryst_status tryst_model_parse(const char *text, tryst_model *model);
 
 TRYST_API tryst_status tryst_model_resolve(const tryst_model *model,
-                                           tryst_model *resolved_p, char *error,
-                                           size_t error_capacity);
+                                           tryst_model *resolved_p);
 
 TRYST_API const char *tryst_model_kind_name(tryst_model_kind kind);
 
@@ -45,8 +43,7 @@ typedef struct tryst_layers {
 } tryst_layers;
 
 TRYST_API tryst_status tryst_model_split(const tryst_model *model, int32_t stages,
-                                         int32_t stage, tryst_layers *layers_p,
-                                         char *error, size_t error_capacity);
+                                         int32_t stage, tryst_layers *layers_p);
 
 typedef enum tryst_optimizer_kind {
     TRYST_OPTIMIZER_DEFAULT = 0,
@@ -173,8 +170,6 @@ typedef struct tryst_stage_params {
     int32_t versions_count;
     int32_t reserved;
     const tryst_optimizer *optimizer;
-    char *error;
-    size_t error_capacity;
 
     tryst_memory_kind memory;
     int32_t device;

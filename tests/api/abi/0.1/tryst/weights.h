@@ -20,8 +20,7 @@ TRYST_API void tryst_weights_digest(const float *weights, uint64_t weights_count
                                     char digest[TRYST_DIGEST_TEXT_BYTES]);
 
 TRYST_API tryst_status tryst_weights_save(const tryst_model *model, const float *weights,
-                                          uint64_t weights_count, const char *path,
-                                          char *error, size_t error_capacity);
+                                          uint64_t weights_count, const char *path);
 
 TRYST_END_DECLS
 
