@@ -352,12 +352,10 @@ static int transport_item(void *arg, const tryst_transport_info *info)
 
 static void check_fabrics(struct preflight *self)
 {
-    char error[512] = "";
     tryst_ctx *ctx;
     tryst_open_params params = {.struct_size = sizeof params, .config = self->given};
-    tryst_status status = tryst_open(&params, &ctx);
-    if (status != TRYST_OK) {
-        FOUND(self, "%s", *error ? error : tryst_status_str(status));
+    if (tryst_open(&params, &ctx) != TRYST_OK) {
+        FOUND(self, "%s", tryst_last_error());
         FAIL(self, "as it says");
         report(self, "context");
         return;

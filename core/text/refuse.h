@@ -20,7 +20,7 @@ __attribute__((cold)) tryst_status refuse_err(const struct err *err, tryst_statu
 /* "cannot <call>: <name> is NULL", TRYST_E_INVALID. */
 __attribute__((cold)) tryst_status refuse_null(const char *call, const char *name);
 
-/* "cannot <call>: <name>->struct_size is not set", TRYST_E_INVALID. */
+/* "cannot <call>: <name>'s struct_size is not set", TRYST_E_INVALID. */
 __attribute__((cold)) tryst_status refuse_unsized(const char *call, const char *name);
 
 /* "cannot <call>: out of memory", TRYST_E_NOMEM. */

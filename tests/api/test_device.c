@@ -65,7 +65,7 @@ static void test_refused(void **state)
     int32_t count = 7;
     assert_int_equal(tryst_device_open(*state, TRYST_MEMORY_HOST, 1, &device),
                      TRYST_E_INVALID);
-    assert_non_null(strstr(error, "cannot open device 1"));
+    assert_non_null(strstr(tryst_last_error(), "cannot open device 1"));
     assert_int_equal(tryst_device_open(*state, TRYST_MEMORY_HOST, -1, &device),
                      TRYST_E_INVALID);
     assert_int_equal(

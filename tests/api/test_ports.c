@@ -10,7 +10,6 @@
 
 #include <tryst/tryst.h>
 
-static char error[1024];
 
 static tryst_status open_with(const char *range, tryst_ctx **ctx_p)
 {
@@ -40,8 +39,8 @@ static void test_no_range(void **state)
 {
     tryst_ctx *ctx;
     assert_int_equal(open_with("9-1", &ctx), TRYST_E_CONFIG);
-    assert_non_null(strstr(error, "TRYST_PORT_RANGE='9-1'"));
-    assert_non_null(strstr(error, "30000-30099"));
+    assert_non_null(strstr(tryst_last_error(), "TRYST_PORT_RANGE='9-1'"));
+    assert_non_null(strstr(tryst_last_error(), "30000-30099"));
 }
 
 /* One port, taken by somebody at every address, and then free again. */
@@ -57,7 +56,7 @@ static void test_taken(void **state)
     assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
     snprintf(range, sizeof range, "%u", ntohs(at.sin_port));
     assert_int_equal(group_with(range), TRYST_E_SYSTEM);
-    assert_non_null(strstr(error, "TRYST_PORT_RANGE"));
+    assert_non_null(strstr(tryst_last_error(), "TRYST_PORT_RANGE"));
     close(fd);
     assert_int_equal(group_with(range), TRYST_OK);
 }

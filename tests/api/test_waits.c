@@ -61,7 +61,7 @@ struct other {
 static void *take_lock(void *arg)
 {
     struct other *other = arg;
-    tryst_peer_info info = {.rank = 0};
+    tryst_peer_info info = {.struct_size = sizeof info};
     atomic_store(&other->inside, true);
     harness_sleep_ms(TIMEOUT_MS * 2 / 3);
     CHECK_STATUS(tryst_group_peer(other->rank->group, 0, &info), TRYST_OK);

@@ -164,7 +164,7 @@ printf '{"ranks":\n ["a",]}' >syntax.json
 refused 'name.json:1:42: "c" is listed neither' plan --input name.json --json -
 refused 'cut.json: the ranks are not connected: there is no route from {a} to {b}' plan --input cut.json
 refused 'syntax.json:2:' plan --input syntax.json
-refused 'missing.json cannot be opened' plan --input missing.json
+refused 'cannot open missing.json' plan --input missing.json
 refused 'there is allreduce, broadcast' plan --input slow.json --op allsum
 refused "has no rank 'h9'" plan --input slow.json --op broadcast --root h9
 refused "has no rank '4'" plan --input slow.json --ranks 0,4

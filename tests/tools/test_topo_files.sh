@@ -136,13 +136,13 @@ awk 'BEGIN { for (i = 0; i < 100000; i++) printf "[" }' >deep
 refused '^tryst-topo: deep:1:[0-9]*: ' deep
 mkdir folder
 refused '^tryst-topo: folder cannot be read: Is a directory' folder
-refused '^tryst-topo: missing cannot be opened: No such file' missing
-refused '^tryst-topo: no/such/file cannot be opened: No such file' no/such/file
-refused "^tryst-topo: '' cannot be opened" ''
+refused '^tryst-topo: cannot open missing: No such file' missing
+refused '^tryst-topo: cannot open no/such/file: No such file' no/such/file
+refused "^tryst-topo: cannot open ''" ''
 cp cluster.json locked
 chmod 0 locked
 if ! cat locked >/dev/null 2>&1; then # root reads all
-    refused '^tryst-topo: locked cannot be opened: Permission denied' locked
+    refused '^tryst-topo: cannot open locked: Permission denied' locked
 fi
 
 # ---- plans that are wrong -------------------------------------------------------------------

@@ -11,6 +11,7 @@ struct api {
     __typeof__(&tryst_open) open;
     __typeof__(&tryst_transport_visit) visit;
     __typeof__(&tryst_close) close;
+    __typeof__(&tryst_last_error) last_error;
 };
 
 #ifdef HOST_DLOPEN
@@ -24,8 +25,10 @@ static int api_get(struct api *api, const char *path)
     *(void **)&api->open = dlsym(library, "tryst_open");
     *(void **)&api->visit = dlsym(library, "tryst_transport_visit");
     *(void **)&api->close = dlsym(library, "tryst_close");
+    *(void **)&api->last_error = dlsym(library, "tryst_last_error");
     /* Else a module could have found it without the table. */
-    return api->open && api->visit && api->close && !dlsym(RTLD_DEFAULT, "tryst_open")
+    return api->open && api->visit && api->close && api->last_error &&
+                   !dlsym(RTLD_DEFAULT, "tryst_open")
                ? 0
                : -1;
 }
@@ -33,7 +36,7 @@ static int api_get(struct api *api, const char *path)
 static int api_get(struct api *api, const char *path)
 {
     (void)path;
-    *api = (struct api){tryst_open, tryst_transport_visit, tryst_close};
+    *api = (struct api){tryst_open, tryst_transport_visit, tryst_close, tryst_last_error};
     return 0;
 }
 #endif
@@ -54,7 +57,7 @@ int main(int argc, char **argv)
     if (api_get(&api, argc > 1 ? argv[1] : NULL) != 0)
         return 2;
     if (api.open(&params, &ctx) != TRYST_OK) {
-        fprintf(stderr, "tryst_open: %s\n", tryst_last_error());
+        fprintf(stderr, "tryst_open: %s\n", api.last_error());
         return 3;
     }
     api.visit(ctx, show, NULL);
