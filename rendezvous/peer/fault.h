@@ -46,6 +46,7 @@ enum peer_fault {
 };
 
 /** Give the peer up for this fault, TRYST_E_PROTOCOL. `details` (or NULL) are about this one case. */
-void peer_fault(struct peer *peer, enum peer_fault fault, const char *details);
+__attribute__((cold)) void peer_fault(struct peer *peer, enum peer_fault fault,
+                                      const char *details);
 
 #endif
