@@ -71,9 +71,9 @@ static tryst_status engine_start(tryst_engine *engine)
     if (status == TRYST_OK) {
         status = engine_device_open(engine);
     }
-    return status == TRYST_OK ? status
-                              : engine_fail(engine, status, "the engine cannot start: %s",
-                                            tryst_status_str(status));
+    return status == TRYST_OK
+               ? status
+               : engine_fail(engine, status, "%s", tryst_status_str(status));
 }
 
 tryst_status tryst_engine_open(const tryst_engine_params *params, tryst_engine **engine_p)
@@ -86,7 +86,7 @@ tryst_status tryst_engine_open(const tryst_engine_params *params, tryst_engine *
     }
     tryst_engine *engine = calloc(1, sizeof *engine);
     if (!engine) {
-        return tryst_last_error_set(TRYST_E_NOMEM, "no memory for an engine");
+        return tryst_last_error_set(TRYST_E_NOMEM, "cannot open the engine: no memory");
     }
     engine->params = own;
     engine->pool.ctx = own.ctx;
@@ -99,7 +99,7 @@ tryst_status tryst_engine_open(const tryst_engine_params *params, tryst_engine *
     }
     const tryst_status status = engine_start(engine);
     if (status != TRYST_OK) {
-        (void)tryst_last_error_set(status, "%s", engine->error);
+        (void)tryst_last_error_set(status, "cannot open the engine: %s", engine->error);
         tryst_engine_close(engine);
         return status;
     }

@@ -42,12 +42,13 @@ static tryst_status data_open_file(const char *path, int32_t seq, int *fd_p,
     } else if (!S_ISREG(stat.st_mode)) {
         status = tryst_last_error_set(
             TRYST_E_IO,
-            "the data file \"%s\" is %s; training data must be a regular file", path,
-            S_ISDIR(stat.st_mode) ? "a directory" : "not a file of bytes");
+            "cannot use the data file \"%s\": it is %s; training data must be a regular "
+            "file",
+            path, S_ISDIR(stat.st_mode) ? "a directory" : "not a file of bytes");
     } else if ((uint64_t)stat.st_size < (uint64_t)seq + 1) {
         status = tryst_last_error_set(
             TRYST_E_IO,
-            "the data file \"%s\" has %lld bytes, but a window needs %lld "
+            "cannot use the data file \"%s\": it has %lld bytes, but a window needs %lld "
             "(seq %d and the byte behind it); use a longer file or a smaller seq",
             path, (long long)stat.st_size, (long long)seq + 1, (int)seq);
     }
@@ -64,13 +65,14 @@ tryst_status tryst_data_open(const char *path, int32_t seq, uint64_t seed,
                              tryst_data **data_p)
 {
     if (seq < 1) {
-        return tryst_last_error_set(
-            TRYST_E_INVALID, "a window of %d bytes is empty; seq must be at least 1",
-            (int)seq);
+        return tryst_last_error_set(TRYST_E_INVALID,
+                                    "cannot use the data file: a window of %d bytes is "
+                                    "empty; seq must be at least 1",
+                                    (int)seq);
     }
     tryst_data *data = calloc(1, sizeof(*data));
     if (!data) {
-        return tryst_last_error_set(TRYST_E_NOMEM, "no memory for a data file");
+        return tryst_last_error_set(TRYST_E_NOMEM, "cannot use the data file: no memory");
     }
     tryst_status status = data_open_file(path, seq, &data->fd, &data->bytes);
     if (status != TRYST_OK) {

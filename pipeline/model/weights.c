@@ -21,7 +21,7 @@
 
 /* ---- gathering and visiting ---------------------------------------------------------------- */
 
-/* What a visit stops with; a stage that failed gives its positive status instead. */
+/* Result of a visit that was refused here; a stage that failed gives its positive status. */
 #define COPY_REFUSED (-1)
 
 typedef struct weights_copy {
@@ -196,7 +196,8 @@ static tryst_status weights_write_file(const char *path, const char *header,
 {
     char *partial = NULL;
     if (asprintf(&partial, "%s.partial.%ld", path, (long)getpid()) < 0) {
-        return tryst_last_error_set(TRYST_E_NOMEM, "no memory for a file name");
+        return tryst_last_error_set(
+            TRYST_E_NOMEM, "cannot write the weights: no memory for a file name");
     }
     FILE *out = fopen(partial, "wbxe");
     int failed =
@@ -226,7 +227,7 @@ tryst_status tryst_weights_save(const tryst_model *model, const float *weights,
     const uint64_t expected = tryst_model_weights_count(&resolved);
     if (weights_count != expected) {
         return tryst_last_error_set(
-            TRYST_E_INVALID, "the model has %llu weights, not %llu",
+            TRYST_E_INVALID, "cannot write the weights: the model has %llu, not %llu",
             (unsigned long long)expected, (unsigned long long)weights_count);
     }
     /* Renaming would replace a device or a pipe instead of writing to it. */
@@ -241,7 +242,8 @@ tryst_status tryst_weights_save(const tryst_model *model, const float *weights,
     size_t header_bytes = 0;
     status = safetensors_header_make(&resolved, &header, &header_bytes);
     if (status != TRYST_OK) {
-        return tryst_last_error_set(status, "no memory for a safetensors header");
+        return tryst_last_error_set(
+            status, "cannot write the weights: no memory for a safetensors header");
     }
     status = weights_write_file(path, header, header_bytes, weights, weights_count);
     free(header);

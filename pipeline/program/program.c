@@ -53,8 +53,8 @@ tryst_status tryst_program_open(int ranks_count, int stages_count, int microbatc
     if (!program || !lists) {
         free(program);
         free(lists);
-        return tryst_last_error_set(TRYST_E_NOMEM, "no memory for a program for %d ranks",
-                                    ranks_count);
+        return tryst_last_error_set(
+            TRYST_E_NOMEM, "cannot open a program: no memory for %d ranks", ranks_count);
     }
     program->lists = lists;
     program->ranks_count = ranks_count;
@@ -123,8 +123,10 @@ tryst_status tryst_program_append(tryst_program *program, int rank,
     const tryst_status status = program_list_add(&program->lists[rank], action);
     return status == TRYST_OK
                ? TRYST_OK
-               : tryst_last_error_set(status, "no memory for action %zu of rank %d",
-                                      program->lists[rank].count, rank);
+               : tryst_last_error_set(
+                     status,
+                     "cannot append to the program: no memory for action %zu of rank %d",
+                     program->lists[rank].count, rank);
 }
 
 static bool list_has_stage(const program_list *list, int stage)

@@ -334,10 +334,12 @@ static tryst_status check_open(check *state)
         !state->updates || !state->pending) {
         check_close(state);
         return tryst_last_error_set(
-            TRYST_E_NOMEM, "no memory to check %d stages by %d micro-batches",
+            TRYST_E_NOMEM,
+            "cannot check the program: no memory for %d stages by %d micro-batches",
             state->program->stages_count, state->program->microbatches_count);
     }
     state->out = text_begin(state->room, TRYST_PIPELINE_TEXT_MAX);
+    text_add(&state->out, "cannot run the program: ");
     for (size_t stage = 0; stage < stages; stage++) {
         state->owners[stage] = -1;
     }

@@ -304,9 +304,10 @@ static void simulation_close(simulation *state)
 
 static tryst_status refuse_memory(const tryst_program *program)
 {
-    return tryst_last_error_set(TRYST_E_NOMEM,
-                                "no memory to simulate %d stages by %d micro-batches",
-                                program->stages_count, program->microbatches_count);
+    return tryst_last_error_set(
+        TRYST_E_NOMEM,
+        "cannot simulate the program: no memory for %d stages by %d micro-batches",
+        program->stages_count, program->microbatches_count);
 }
 
 static tryst_status simulation_open(simulation *state)
