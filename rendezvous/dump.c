@@ -33,8 +33,8 @@ static void dump_peer(int fd, const struct peer *peer)
     const struct path *path = &peer->lane.path;
     static const char *const lives[] = {"alive", "left", "giving up", "gone"};
     static const char *const links[] = {"no link", "connecting", "linked"};
-    static const char *const eps[] = {"no endpoint", "opening", "ready", "closing",
-                                      "refused", "its fabric starts"};
+    static const char *const eps[] = {"no endpoint", "opening", "ready",
+                                      "closing",     "refused", "its fabric starts"};
     dprintf(
         fd,
         "  rank %d: %s, %s, %s (%s: %s); frames sent %" PRIu64 " acked %u read %" PRIu64

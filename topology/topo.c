@@ -134,10 +134,10 @@ tryst_status tryst_topo_load(const char *path, tryst_topo **topo_p)
     if (file)
         status = file_read(file, name, &text, &err);
     else if (errno == ENOENT && words_are_synthetic(path))
-        return topo_result(text_parse(path, strlen(path), "synthetic", &err, topo_p), &err);
+        return topo_result(text_parse(path, strlen(path), "synthetic", &err, topo_p),
+                           &err);
     else
-        status =
-            err_set(&err, TRYST_E_IO, "cannot open %s: %s", name, err_reason(errno));
+        status = err_set(&err, TRYST_E_IO, "cannot open %s: %s", name, err_reason(errno));
     if (file && !standard)
         fclose(file);
     if (status == TRYST_OK)

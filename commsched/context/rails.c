@@ -128,7 +128,8 @@ struct rails_start {
     /** Descriptors 0 to 2 are held from the start of a fabric until its last rail has closed: it may open
      *  sockets at any time. */
     bool holds_low;
-    bool late; /**< RAILS_START_TIMES have passed, and that was reported. Progress domain */
+    bool
+        late; /**< RAILS_START_TIMES have passed, and that was reported. Progress domain */
     struct {
         struct poller *poller; /**< passed on, not used */
         struct netif places[RAILS_MAX];

@@ -50,7 +50,7 @@ static bool long_keep(size_t bytes, const char *fmt, va_list args)
 }
 
 /** The text is made aside first, since arguments may point into the one that it replaces. */
-static tryst_status refuse_v(tryst_status status, const char *fmt, va_list args)
+static void refuse_v(const char *fmt, va_list args)
 {
     int kept = errno;
     char text[ERR_TEXT_BYTES];
@@ -69,55 +69,37 @@ static tryst_status refuse_v(tryst_status status, const char *fmt, va_list args)
     }
     va_end(again);
     errno = kept;
-    return status;
 }
 
-tryst_status refuse(tryst_status status, const char *fmt, ...)
+void refuse_text(const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    refuse_v(status, fmt, args);
+    refuse_v(fmt, args);
     va_end(args);
-    return status;
 }
 
-tryst_status refuse_err(const struct err *err, tryst_status status)
+void refuse_err_text(const struct err *err, tryst_status status)
 {
-    return refuse(status, "%s", err->text[0] ? err->text : tryst_status_str(status));
+    refuse_text("%s", err->text[0] ? err->text : tryst_status_str(status));
 }
 
-tryst_status refuse_null(const char *call, const char *name)
-{
-    return refuse(TRYST_E_INVALID, "cannot %s: %s is NULL", call, name);
-}
-
-tryst_status refuse_unsized(const char *call, const char *name)
-{
-    return refuse(TRYST_E_INVALID,
-                  "cannot %s: %s->struct_size is not set; set it with sizeof", call, name);
-}
-
-tryst_status refuse_nomem(const char *call)
-{
-    return refuse(TRYST_E_NOMEM, "cannot %s: out of memory", call);
-}
-
-tryst_status refuse_unusable(const char *call, tryst_status status)
+void refuse_unusable_text(const char *call, tryst_status status)
 {
     if (status == TRYST_E_FORKED)
-        return refuse(
-            status,
-            "cannot %s: the context belongs to the parent of this process; open "
-            "one after fork",
+        refuse_text(
+            "cannot %s: the context belongs to the parent of this process; open one "
+            "after fork",
             call);
-    return refuse(status, "cannot %s: the context is closing", call);
+    else
+        refuse_text("cannot %s: the context is closing", call);
 }
 
 tryst_status tryst_last_error_set(tryst_status status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    refuse_v(status, format, args);
+    refuse_v(format, args);
     va_end(args);
     return status;
 }

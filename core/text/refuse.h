@@ -10,23 +10,47 @@
 #include "core/err.h"
 #include "tryst/status.h"
 
-/* Write this thread's text and return `status`. Cold; allocates for more than 511 bytes. Keeps errno. */
-__attribute__((cold, format(printf, 2, 3))) tryst_status refuse(tryst_status status,
-                                                                const char *fmt, ...);
+/* Write this thread's text and be `status`. A macro, so that the compiler and clang-tidy see which status a
+ * refusal returns. */
+#define refuse(status, ...) (refuse_text(__VA_ARGS__), (status))
+
+/* Write this thread's text. Cold; allocates for more than 511 bytes. Keeps errno. */
+__attribute__((cold, format(printf, 1, 2))) void refuse_text(const char *fmt, ...);
 
 /* As refuse, with the sentence of `err`, or the status' own text where `err` has none. */
-__attribute__((cold)) tryst_status refuse_err(const struct err *err, tryst_status status);
+__attribute__((cold)) void refuse_err_text(const struct err *err, tryst_status status);
+static inline tryst_status refuse_err(const struct err *err, tryst_status status)
+{
+    refuse_err_text(err, status);
+    return status;
+}
 
 /* "cannot <call>: <name> is NULL", TRYST_E_INVALID. */
-__attribute__((cold)) tryst_status refuse_null(const char *call, const char *name);
+static inline tryst_status refuse_null(const char *call, const char *name)
+{
+    return refuse(TRYST_E_INVALID, "cannot %s: %s is NULL", call, name);
+}
 
 /* "cannot <call>: <name>'s struct_size is not set", TRYST_E_INVALID. */
-__attribute__((cold)) tryst_status refuse_unsized(const char *call, const char *name);
+static inline tryst_status refuse_unsized(const char *call, const char *name)
+{
+    return refuse(TRYST_E_INVALID,
+                  "cannot %s: %s's struct_size is not set; set it with sizeof", call,
+                  name);
+}
 
 /* "cannot <call>: out of memory", TRYST_E_NOMEM. */
-__attribute__((cold)) tryst_status refuse_nomem(const char *call);
+static inline tryst_status refuse_nomem(const char *call)
+{
+    return refuse(TRYST_E_NOMEM, "cannot %s: out of memory", call);
+}
 
 /* For a `status` of rendezvous_usable, TRYST_E_FORKED or TRYST_E_CONTEXT. */
-__attribute__((cold)) tryst_status refuse_unusable(const char *call, tryst_status status);
+__attribute__((cold)) void refuse_unusable_text(const char *call, tryst_status status);
+static inline tryst_status refuse_unusable(const char *call, tryst_status status)
+{
+    refuse_unusable_text(call, status);
+    return status;
+}
 
 #endif

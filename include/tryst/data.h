@@ -23,7 +23,7 @@ typedef struct tryst_data tryst_data;
  *  Owns:    the caller owns `*data_p`; the file is held open, not read into memory.
  *  Returns: TRYST_OK
  *           TRYST_E_IO       missing, unreadable, not a regular file, or shorter than a
- *                            window (seq + 1 bytes); tryst_last_error says which
+ *                            window (seq + 1 bytes); tryst_last_error names it
  *           TRYST_E_INVALID  seq < 1
  *           TRYST_E_NOMEM
  *  Blocks:  for the system calls.

@@ -16,7 +16,8 @@
  *        tryst_engine_stats       what it cost
  *      tryst_engine_close, tryst_program_close
  *
- *  Errors are a status plus a sentence, or a whole grid with the place marked, in tryst_last_error.
+ *  Errors are a status plus a sentence, or a whole grid with the place marked, in
+ *  tryst_last_error.
  *
  *  Threads: different objects are independent; one object is used by one thread at a time, and a
  *  program that nobody changes by any number. Only tryst_engine_step, _finish, _abort and _close wait
@@ -378,9 +379,9 @@ TRYST_API tryst_status tryst_engine_open(const tryst_engine_params *params,
  *  A failure aborts the step on every rank, with the sentence of its cause.
  *
  *  Blocks:  while data are missing, making progress; at most timeout_ns without any.
- *  Returns: TRYST_OK, or the status of what failed; tryst_engine_error, and then
- *           tryst_last_error too, says what, with the rank where it began. After a failure
- *           the engine can only be closed.
+ *  Returns: TRYST_OK, or the status of what failed; tryst_engine_error and
+ *           tryst_last_error have its sentence, with the rank where it began. After a
+ *           failure the engine can only be closed.
  */
 TRYST_API tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step,
                                          double *loss_p);

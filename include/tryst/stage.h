@@ -84,8 +84,8 @@ typedef struct tryst_model {
 /** Read "mlp", "gpt" or "sleep:F_ms,B_ms" (decimals allowed) into `model->kind` and the
  *  sleep times; the other fields are left as they are.
  *
- *  Returns: TRYST_OK; or TRYST_E_CONFIG, or TRYST_E_INVALID for the struct_size of `model`;
- *           tryst_last_error gives the reason
+ *  Returns: TRYST_OK; or TRYST_E_CONFIG, or TRYST_E_INVALID for the struct_size of
+ *           `model`; tryst_last_error gives the reason
  */
 TRYST_API tryst_status tryst_model_parse(const char *text, tryst_model *model);
 

@@ -13,8 +13,8 @@
 TRYST_BEGIN_DECLS
 
 /** Copy the newest weights of `stage` to `weights`, stage->info.weights_count floats.
- *  Returns: TRYST_OK, TRYST_E_UNSUPPORTED when a parameter is not F32, or what the stage failed with
- *  (TRYST_E_SYSTEM, TRYST_E_DEADLINE) */
+ *  Returns: TRYST_OK, TRYST_E_UNSUPPORTED when a parameter is not F32, or what the stage
+ *  failed with (TRYST_E_SYSTEM, TRYST_E_DEADLINE) */
 TRYST_API tryst_status tryst_stage_weights_copy(tryst_stage *stage, float *weights);
 
 /** Visit every parameter of `model` in layer order, without building it: value and
@@ -39,7 +39,7 @@ TRYST_API void tryst_weights_digest(const float *weights, uint64_t weights_count
  *
  *  Returns: TRYST_OK
  *           TRYST_E_INVALID  weights_count is not tryst_model_weights_count(model)
- *           TRYST_E_IO       tryst_last_error says what failed
+ *           TRYST_E_IO       tryst_last_error gives the reason
  *           TRYST_E_NOMEM
  */
 TRYST_API tryst_status tryst_weights_save(const tryst_model *model, const float *weights,

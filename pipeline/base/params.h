@@ -4,6 +4,8 @@
 #ifndef PIPELINE_PARAMS_H
 #define PIPELINE_PARAMS_H
 
+#include "refuse.h"
+
 #include <tryst/sized.h>
 #include <tryst/stage.h>
 #include <tryst/tryst.h>
@@ -13,29 +15,33 @@
 static inline tryst_status params_read(void *to, size_t bytes, const void *from,
                                        const char *name)
 {
-    return tryst_sized_read(to, bytes, from)
-               ? TRYST_OK
-               : tryst_last_error_set(TRYST_E_INVALID, "cannot read %s: %s", name,
-                                      tryst_sized_reason(from));
+    if (tryst_sized_read(to, bytes, from)) {
+        return TRYST_OK;
+    }
+    (void)refuse(TRYST_E_INVALID, "cannot read %s: %s", name, tryst_sized_reason(from));
+    return TRYST_E_INVALID;
 }
 
 /* The same for params without which the call cannot do anything. */
 static inline tryst_status params_read_given(void *to, size_t bytes, const void *from,
                                              const char *name)
 {
-    return from ? params_read(to, bytes, from, name)
-                : tryst_last_error_set(TRYST_E_INVALID, "cannot read %s: params is NULL",
-                                       name);
+    if (from) {
+        return params_read(to, bytes, from, name);
+    }
+    (void)refuse(TRYST_E_INVALID, "cannot read %s: params is NULL", name);
+    return TRYST_E_INVALID;
 }
 
-/* True if the caller's output struct `to` can be written; else tryst_last_error says why. */
+/* True if the caller's output struct `to` can be written; else tryst_last_error gives the
+ * reason. */
 static inline bool params_writable(const void *to, const char *name)
 {
     if (to && tryst_sized_is_set(to)) {
         return true;
     }
-    (void)tryst_last_error_set(TRYST_E_INVALID, "cannot write %s: %s", name,
-                               to ? tryst_sized_reason(to) : "it is NULL");
+    (void)refuse(TRYST_E_INVALID, "cannot write %s: %s", name,
+                 to ? tryst_sized_reason(to) : "it is NULL");
     return false;
 }
 

@@ -12,8 +12,8 @@ tryst_status device_host_open(const device_kernels *kernels, int32_t device,
 {
     if (device != 0) {
         snprintf(error, error_capacity,
-                 "there is no device %d for the %s kernels; the host is 0", (int)device,
-                 kernels->name);
+                 "device %d does not exist for the %s kernels; the host is 0",
+                 (int)device, kernels->name);
         return TRYST_E_UNSUPPORTED;
     }
     device_session *session = calloc(1, sizeof(*session));

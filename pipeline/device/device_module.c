@@ -6,6 +6,7 @@
  * dispositions and the thread's mask are as before when it has been loaded, and what it returns is
  * believed only when both sides were built from the same headers. Called by stage.c. */
 #include "device_module.h"
+#include "pipeline/base/refuse.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -131,8 +132,8 @@ static const tryst_stage_module *module_open(const char *path)
     }
     signals_restore(&kept);
     if (!module) {
-        (void)tryst_last_error_set(TRYST_E_MODULE, "module %s was refused: %s", path,
-                                   reason ? reason : "it gave no record");
+        (void)refuse(TRYST_E_MODULE, "cannot load module %s: %s", path,
+                     reason ? reason : "it gave no record");
     }
     return module;
 }
@@ -141,10 +142,10 @@ static tryst_status module_load(void)
 {
     char path[PATH_MAX];
     if (!file_find(path)) {
-        return tryst_last_error_set(
+        return refuse(
             TRYST_E_UNSUPPORTED,
-            "there is no " MODULE_NAME
-            ".so beside libtryst_pipeline, in " TRYST_MODULE_DIR
+            "cannot load " MODULE_NAME
+            ": the file is not beside libtryst_pipeline, in " TRYST_MODULE_DIR
             " or in TRYST_MODULE_PATH; it is built where CUDA's toolkit is found");
     }
     const tryst_stage_module *module = module_open(path);
@@ -152,17 +153,16 @@ static tryst_status module_load(void)
         return TRYST_E_MODULE;
     }
     if (!module->abi_id || strcmp(module->abi_id, TRYST_STAGE_ABI_ID) != 0) {
-        return tryst_last_error_set(
-            TRYST_E_MODULE,
-            "module %s was refused: built for ABI %s, this library has %s; "
-            "rebuild both together",
-            path, module->abi_id ? module->abi_id : "none", TRYST_STAGE_ABI_ID);
+        return refuse(TRYST_E_MODULE,
+                      "cannot load module %s: built for ABI %s, this library has %s; "
+                      "rebuild both together",
+                      path, module->abi_id ? module->abi_id : "none", TRYST_STAGE_ABI_ID);
     }
     if (module->kernels->struct_size != sizeof(device_kernels) ||
         module->kernels->memory != MODULE_KIND) {
-        return tryst_last_error_set(
-            TRYST_E_MODULE, "module %s was refused: its kernels are for memory kind %d",
-            path, (int)module->kernels->memory);
+        return refuse(TRYST_E_MODULE,
+                      "cannot load module %s: its kernels are for memory kind %d", path,
+                      (int)module->kernels->memory);
     }
     loaded = module->kernels;
     return TRYST_OK;
@@ -173,9 +173,9 @@ tryst_status device_module_kernels(tryst_memory_kind memory,
 {
     tryst_status status = TRYST_OK;
     if (memory != MODULE_KIND) {
-        return tryst_last_error_set(TRYST_E_INVALID,
-                                    "there are no device stages for memory kind %d",
-                                    (int)memory);
+        return refuse(TRYST_E_INVALID,
+                      "cannot open a stage: there are none for memory kind %d",
+                      (int)memory);
     }
     pthread_mutex_lock(&load_lock);
     if (!loaded) {

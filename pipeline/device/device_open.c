@@ -8,6 +8,7 @@
 
 #include "pipeline/base/amount.h"
 #include "pipeline/base/random.h"
+#include "pipeline/base/refuse.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,9 +38,10 @@ static tryst_status fail_room(const device_stage *stage, const tryst_stage_param
     } else {
         snprintf(fits, sizeof(fits), "not one of its layers would fit");
     }
-    return tryst_last_error_set(
+    return refuse(
         TRYST_E_NOMEM,
-        "no memory for a stage of layers %d to %d on %s %d: it needs %s (weights %s, "
+        "cannot open a stage: no memory for a stage of layers %d to %d on %s %d: it "
+        "needs %s (weights %s, "
         "gradients %s, moments %s, scratch %s), and then %s for each micro-batch in "
         "flight, but %s; %s",
         (int)layers.first, (int)layers.last - 1, stage->kernels->name,
@@ -79,14 +81,14 @@ static tryst_status fail_refused(const device_stage *stage,
     if (room.bytes < stage->layout.memory.total_bytes) {
         return fail_room(stage, params, &room);
     }
-    return tryst_last_error_set(
-        TRYST_E_NOMEM,
-        "no memory for a stage of layers %d to %d on %s %d: %s in one piece "
-        "were refused%s%s",
-        (int)stage->layout.info.layers.first, (int)stage->layout.info.layers.last - 1,
-        stage->kernels->name, (int)params->device,
-        amount_of(stage->layout.memory.total_bytes).text, *room.whose ? ", though " : "",
-        room.whose);
+    return refuse(TRYST_E_NOMEM,
+                  "cannot open a stage: no memory for a stage of layers %d "
+                  "to %d on %s %d: %s in one piece "
+                  "were refused%s%s",
+                  (int)stage->layout.info.layers.first,
+                  (int)stage->layout.info.layers.last - 1, stage->kernels->name,
+                  (int)params->device, amount_of(stage->layout.memory.total_bytes).text,
+                  *room.whose ? ", though " : "", room.whose);
 }
 
 static tryst_status stage_allocate(device_stage *stage, const tryst_stage_params *params)
@@ -125,11 +127,11 @@ static tryst_status stage_mirror(device_stage *stage, const tryst_stage_params *
         &stage->mirror);
     return status == TRYST_OK
                ? TRYST_OK
-               : tryst_last_error_set(
-                     status,
-                     "no pinned memory on the host for a copy of a tensor of %llu "
-                     "weights and its gradient (ulimit -l, free memory)",
-                     (unsigned long long)count);
+               : refuse(status,
+                        "cannot open a stage: no pinned memory on the host "
+                        "for a copy of a tensor of %llu "
+                        "weights and its gradient (ulimit -l, free memory)",
+                        (unsigned long long)count);
 }
 
 static tryst_status stage_events(device_stage *stage, const tryst_stage_params *params)
@@ -141,8 +143,8 @@ static tryst_status stage_events(device_stage *stage, const tryst_stage_params *
     }
     return status == TRYST_OK
                ? TRYST_OK
-               : tryst_last_error_set(status, "%s %d gives no events for a stage",
-                                      kernels->name, (int)params->device);
+               : refuse(status, "cannot open a stage: %s %d gives no events for it",
+                        kernels->name, (int)params->device);
 }
 
 /* ---- initial weights ----------------------------------------------------------------------- */
@@ -194,24 +196,22 @@ static tryst_status stage_initialise(device_stage *stage,
                                 : status;
     return status == TRYST_OK
                ? TRYST_OK
-               : tryst_last_error_set(
-                     status, "the initial weights did not get to %s %d: %s",
+               : refuse(
+                     status,
+                     "cannot open a stage: the initial weights did not get to %s %d: %s",
                      stage->kernels->name, (int)params->device, stage->session->text);
 }
 
 /* ---- open and close ------------------------------------------------------------------------ */
 
-static tryst_status stage_check(const tryst_model *model,
-                                const tryst_stage_params *params,
-                                const device_kernels *kernels)
+static tryst_status stage_check(const tryst_model *model, const device_kernels *kernels)
 {
     const int32_t width = model->hidden / model->heads;
     if (model->kind == TRYST_MODEL_GPT && width > kernels->head_width_max) {
-        return tryst_last_error_set(
-            TRYST_E_UNSUPPORTED,
-            "heads of %d columns are wider than the %s kernels' %d; use more "
-            "heads",
-            (int)width, kernels->name, (int)kernels->head_width_max);
+        return refuse(TRYST_E_UNSUPPORTED,
+                      "cannot open a stage: heads of %d columns are wider "
+                      "than the %s kernels' %d; use more heads",
+                      (int)width, kernels->name, (int)kernels->head_width_max);
     }
     return TRYST_OK;
 }
@@ -269,7 +269,7 @@ static tryst_status stage_fill(device_stage *stage, const tryst_stage_params *pa
 static tryst_status stage_plan(device_stage *stage, const tryst_model *model,
                                tryst_layers layers, const tryst_stage_params *params)
 {
-    tryst_status status = stage_check(model, params, stage->kernels);
+    tryst_status status = stage_check(model, stage->kernels);
     if (status == TRYST_OK) {
         status = optimizer_init(params->optimizer, &stage->optimizer);
     }
@@ -280,20 +280,20 @@ static tryst_status stage_plan(device_stage *stage, const tryst_model *model,
     stage->base.info = stage->layout.info;
     return status == TRYST_OK
                ? TRYST_OK
-               : tryst_last_error_set(status, "no memory on the host for a stage");
+               : refuse(status, "cannot open a stage: no memory on the host for it");
 }
 
-/* The row, perhaps a module's that links nothing of ours, has a buffer for its sentence. */
+/* Open the session. The row may be a module's, which does not link libtryst: it gets a
+ * buffer for its sentence. */
 static tryst_status stage_session_open(device_stage *stage,
                                        const tryst_stage_params *params)
 {
     char error[512] = "";
     const tryst_status status = stage->kernels->open(
         params->device, params->precision, &stage->session, error, sizeof(error));
-    return status == TRYST_OK
-               ? TRYST_OK
-               : tryst_last_error_set(status, "%s",
-                                      *error ? error : tryst_status_str(status));
+    return status == TRYST_OK ? TRYST_OK
+                              : refuse(status, "cannot open a stage: %s",
+                                       *error ? error : tryst_status_str(status));
 }
 
 tryst_status device_stage_open(const tryst_model *model, tryst_layers layers,
@@ -302,7 +302,7 @@ tryst_status device_stage_open(const tryst_model *model, tryst_layers layers,
 {
     device_stage *stage = calloc(1, sizeof(*stage));
     if (!stage) {
-        return tryst_last_error_set(TRYST_E_NOMEM, "no memory on the host for a stage");
+        return refuse(TRYST_E_NOMEM, "cannot open a stage: no memory on the host for it");
     }
     stage->base.ops = &device_stage_ops;
     stage->kernels = kernels;

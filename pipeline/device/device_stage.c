@@ -19,9 +19,11 @@
 #include "device_finish.h"
 
 #include "pipeline/base/memory.h"
+#include "pipeline/base/refuse.h"
 
 #include <assert.h>
 #include <tryst/sized.h>
+#include <tryst/tryst.h>
 
 /* ---- passes -------------------------------------------------------------------------------- */
 
@@ -29,6 +31,21 @@ static bool stage_holds(const device_stage *stage, uint64_t version)
 {
     const uint64_t held = (uint64_t)stage->base.info.versions_count;
     return version <= stage->newest && version + held > stage->newest;
+}
+
+static tryst_status refuse_work(const tryst_stage_work *given)
+{
+    return refuse(TRYST_E_INVALID, "cannot read tryst_stage_work: %s",
+                  tryst_sized_reason(given));
+}
+
+static tryst_status refuse_version(const device_stage *stage, uint64_t version)
+{
+    return refuse(
+        TRYST_E_INVALID,
+        "cannot compute with weight version %llu: the stage holds %d, the newest is %llu",
+        (unsigned long long)version, (int)stage->base.info.versions_count,
+        (unsigned long long)stage->newest);
 }
 
 /* A pass of layer `i` on `lane`: everything but outputs and gradients between layers. `kept`
@@ -176,8 +193,11 @@ static tryst_status device_stage_forward(tryst_stage *base, const tryst_stage_wo
     tryst_stage_work room;
     const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
     assert(!work || work->output);
-    if (!work || !stage_begin(stage, DEVICE_COMPUTE, work)) {
-        return TRYST_E_INVALID;
+    if (!work) {
+        return refuse_work(given);
+    }
+    if (!stage_begin(stage, DEVICE_COMPUTE, work)) {
+        return refuse_version(stage, work->version);
     }
     for (int32_t i = 0; i < stage->layout.layers_count; i++) {
         const device_layer *layer = &stage->layout.layers[i];
@@ -230,13 +250,13 @@ static tryst_status stage_backward(tryst_stage *base, const tryst_stage_work *gi
     tryst_stage_work room;
     const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
     if (!work) {
-        return TRYST_E_INVALID;
+        return refuse_work(given);
     }
     assert(base->info.is_last || work->grad_output);
     assert(base->info.is_first || work->grad_input);
     assert(whole || work->kept);
     if (!stage_begin(stage, DEVICE_COMPUTE, work)) {
-        return TRYST_E_INVALID;
+        return refuse_version(stage, work->version);
     }
     if (whole) {
         stage_accumulate_begin(stage, DEVICE_COMPUTE);
@@ -268,8 +288,11 @@ static tryst_status device_stage_backward_weight(tryst_stage *base,
     tryst_stage_work room;
     const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
     assert(!work || work->kept);
-    if (!work || !stage_begin(stage, DEVICE_WEIGHT, work)) {
-        return TRYST_E_INVALID;
+    if (!work) {
+        return refuse_work(given);
+    }
+    if (!stage_begin(stage, DEVICE_WEIGHT, work)) {
+        return refuse_version(stage, work->version);
     }
     stage_mark_wait(stage, work->kept);
     stage_accumulate_begin(stage, DEVICE_WEIGHT);
@@ -312,7 +335,9 @@ static tryst_status device_stage_update(tryst_stage *base, int32_t microbatches,
     device_stage *stage = (device_stage *)base;
     const device_places *places = &stage->layout.places;
     if (microbatches < 1) {
-        return TRYST_E_INVALID;
+        return refuse(TRYST_E_INVALID,
+                      "cannot update the weights: %d micro-batches; at least 1",
+                      microbatches);
     }
     const uint64_t next = stage->newest + 1;
     device_update update = stage_update_scalars(stage, microbatches);

@@ -11,6 +11,7 @@
 #include "optimizer.h"
 
 #include "pipeline/base/params.h"
+#include "pipeline/base/refuse.h"
 
 #include <math.h>
 
@@ -26,17 +27,18 @@ static double optimizer_value(double value, double fallback)
 static tryst_status optimizer_check(const tryst_optimizer *s)
 {
     if (s->kind != TRYST_OPTIMIZER_SGD && s->kind != TRYST_OPTIMIZER_ADAM) {
-        return tryst_last_error_set(TRYST_E_INVALID,
-                                    "optimiser kind %d does not exist; use sgd or adam",
-                                    (int)s->kind);
+        return refuse(TRYST_E_INVALID,
+                      "cannot use the optimiser: kind %d does not exist; use sgd or adam",
+                      (int)s->kind);
     }
     if (!isfinite(s->lr) || !isfinite(s->epsilon)) {
-        return tryst_last_error_set(TRYST_E_INVALID,
-                                    "the optimiser's lr and epsilon must be finite");
+        return refuse(TRYST_E_INVALID,
+                      "cannot use the optimiser: lr and epsilon must be finite");
     }
     if (!(s->momentum < 1) || !(s->beta1 < 1) || !(s->beta2 < 1)) {
-        return tryst_last_error_set(
-            TRYST_E_INVALID, "the optimiser's momentum, beta1 and beta2 must be below 1");
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot use the optimiser: momentum, beta1 and beta2 must be below 1");
     }
     return TRYST_OK;
 }

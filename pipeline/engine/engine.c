@@ -19,6 +19,7 @@
 #include "engine_action.h"
 #include "engine_plan.h"
 #include "engine_transfer.h"
+#include "pipeline/base/refuse.h"
 
 #define RECEIVES_AHEAD_DEFAULT 4 /* in 1F1B: two activations and two gradients */
 #define TIMEOUT_DEFAULT_NS     (600ull * 1000 * 1000 * 1000)
@@ -71,9 +72,9 @@ static tryst_status engine_start(tryst_engine *engine)
     if (status == TRYST_OK) {
         status = engine_device_open(engine);
     }
-    return status == TRYST_OK ? status
-                              : engine_fail(engine, status, "the engine cannot start: %s",
-                                            tryst_status_str(status));
+    return status == TRYST_OK
+               ? status
+               : engine_fail(engine, status, "%s", tryst_status_str(status));
 }
 
 tryst_status tryst_engine_open(const tryst_engine_params *params, tryst_engine **engine_p)
@@ -86,7 +87,7 @@ tryst_status tryst_engine_open(const tryst_engine_params *params, tryst_engine *
     }
     tryst_engine *engine = calloc(1, sizeof *engine);
     if (!engine) {
-        return tryst_last_error_set(TRYST_E_NOMEM, "no memory for an engine");
+        return refuse(TRYST_E_NOMEM, "cannot open the engine: no memory");
     }
     engine->params = own;
     engine->pool.ctx = own.ctx;
@@ -99,7 +100,7 @@ tryst_status tryst_engine_open(const tryst_engine_params *params, tryst_engine *
     }
     const tryst_status status = engine_start(engine);
     if (status != TRYST_OK) {
-        (void)tryst_last_error_set(status, "%s", engine->error);
+        (void)refuse(status, "cannot open the engine: %s", engine->error);
         tryst_engine_close(engine);
         return status;
     }
@@ -190,7 +191,7 @@ static void note_step(tryst_engine *engine)
 /* The failure of an engine, for tryst_last_error too. */
 static tryst_status last_error_set(const tryst_engine *engine)
 {
-    return tryst_last_error_set(engine->failed, "%s", engine->error);
+    return refuse(engine->failed, "%s", engine->error);
 }
 
 tryst_status tryst_engine_step(tryst_engine *engine, uint64_t step, double *loss_p)
@@ -262,8 +263,8 @@ tryst_status tryst_engine_stats_get(const tryst_engine *engine,
                                     tryst_engine_stats *stats_p)
 {
     if (!engine) {
-        return tryst_last_error_set(TRYST_E_INVALID,
-                                    "cannot read the figures of an engine: it is NULL");
+        return refuse(TRYST_E_INVALID,
+                      "cannot read the figures of an engine: it is NULL");
     }
     if (!params_writable(stats_p, "tryst_engine_stats")) {
         return TRYST_E_INVALID;

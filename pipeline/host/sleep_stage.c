@@ -6,6 +6,7 @@
  * work. Activations are zeros, the loss is 0, and there are no parameters; weight versions are
  * counted and checked all the same. Called through tryst_stage_ops. */
 #include "sleep_stage.h"
+#include "pipeline/base/refuse.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <time.h>
 #include <tryst/sized.h>
+#include <tryst/tryst.h>
 
 typedef struct sleep_stage {
     tryst_stage base;
@@ -32,8 +34,20 @@ static void sleep_for(uint64_t duration_ns)
 static tryst_status sleep_stage_check(const sleep_stage *stage, uint64_t version)
 {
     uint64_t held = (uint64_t)stage->base.info.versions_count;
-    int known = version <= stage->newest && version + held > stage->newest;
-    return known ? TRYST_OK : TRYST_E_INVALID;
+    if (version <= stage->newest && version + held > stage->newest) {
+        return TRYST_OK;
+    }
+    return refuse(TRYST_E_INVALID,
+                  "cannot compute with weight version %llu: the stage "
+                  "holds %llu, the newest is %llu",
+                  (unsigned long long)version, (unsigned long long)held,
+                  (unsigned long long)stage->newest);
+}
+
+static tryst_status refuse_work(const tryst_stage_work *given)
+{
+    return refuse(TRYST_E_INVALID, "cannot read tryst_stage_work: %s",
+                  tryst_sized_reason(given));
 }
 
 static tryst_status sleep_stage_forward(tryst_stage *base, const tryst_stage_work *given)
@@ -42,7 +56,7 @@ static tryst_status sleep_stage_forward(tryst_stage *base, const tryst_stage_wor
     tryst_stage_work room;
     const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
     tryst_status status =
-        work ? sleep_stage_check(stage, work->version) : TRYST_E_INVALID;
+        work ? sleep_stage_check(stage, work->version) : refuse_work(given);
     if (status != TRYST_OK) {
         return status;
     }
@@ -60,7 +74,7 @@ static tryst_status sleep_stage_back(tryst_stage *base, const tryst_stage_work *
     tryst_stage_work room;
     const tryst_stage_work *work = tryst_sized_view(given, &room, sizeof(room));
     tryst_status status =
-        work ? sleep_stage_check((sleep_stage *)base, work->version) : TRYST_E_INVALID;
+        work ? sleep_stage_check((sleep_stage *)base, work->version) : refuse_work(given);
     if (status != TRYST_OK) {
         return status;
     }
@@ -94,7 +108,9 @@ static tryst_status sleep_stage_update(tryst_stage *base, int32_t microbatches,
 {
     (void)done;
     if (microbatches < 1) {
-        return TRYST_E_INVALID;
+        return refuse(TRYST_E_INVALID,
+                      "cannot update the weights: %d micro-batches; at least 1",
+                      microbatches);
     }
     ((sleep_stage *)base)->newest++;
     return TRYST_OK;

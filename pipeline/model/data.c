@@ -10,6 +10,7 @@
 
 #include "pipeline/base/file.h"
 #include "pipeline/base/random.h"
+#include "pipeline/base/refuse.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,22 +34,23 @@ static tryst_status data_open_file(const char *path, int32_t seq, int *fd_p,
     struct stat stat;
     int fd = file_move(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (fd < 0) {
-        return tryst_last_error_set(TRYST_E_IO, "cannot open the data file \"%s\": %s",
-                                    path, strerror(errno));
+        return refuse(TRYST_E_IO, "cannot open the data file \"%s\": %s", path,
+                      strerror(errno));
     }
     tryst_status status = TRYST_OK;
     if (fstat(fd, &stat) != 0) {
-        status = tryst_last_error_set(
-            TRYST_E_IO, "cannot examine the data file \"%s\": %s", path, strerror(errno));
+        status = refuse(TRYST_E_IO, "cannot examine the data file \"%s\": %s", path,
+                        strerror(errno));
     } else if (!S_ISREG(stat.st_mode)) {
-        status = tryst_last_error_set(
+        status = refuse(
             TRYST_E_IO,
-            "the data file \"%s\" is %s; training data must be a regular file", path,
-            S_ISDIR(stat.st_mode) ? "a directory" : "not a file of bytes");
+            "cannot use the data file \"%s\": it is %s; training data must be a regular "
+            "file",
+            path, S_ISDIR(stat.st_mode) ? "a directory" : "not a file of bytes");
     } else if ((uint64_t)stat.st_size < (uint64_t)seq + 1) {
-        status = tryst_last_error_set(
+        status = refuse(
             TRYST_E_IO,
-            "the data file \"%s\" has %lld bytes, but a window needs %lld "
+            "cannot use the data file \"%s\": it has %lld bytes, but a window needs %lld "
             "(seq %d and the byte behind it); use a longer file or a smaller seq",
             path, (long long)stat.st_size, (long long)seq + 1, (int)seq);
     }
@@ -65,13 +67,14 @@ tryst_status tryst_data_open(const char *path, int32_t seq, uint64_t seed,
                              tryst_data **data_p)
 {
     if (seq < 1) {
-        return tryst_last_error_set(
-            TRYST_E_INVALID, "a window of %d bytes is empty; seq must be at least 1",
-            (int)seq);
+        return refuse(TRYST_E_INVALID,
+                      "cannot use the data file: a window of %d bytes is "
+                      "empty; seq must be at least 1",
+                      (int)seq);
     }
     tryst_data *data = calloc(1, sizeof(*data));
     if (!data) {
-        return tryst_last_error_set(TRYST_E_NOMEM, "no memory for a data file");
+        return refuse(TRYST_E_NOMEM, "cannot use the data file: no memory");
     }
     tryst_status status = data_open_file(path, seq, &data->fd, &data->bytes);
     if (status != TRYST_OK) {
@@ -100,10 +103,9 @@ static tryst_status data_read(const tryst_data *data, uint64_t offset, uint8_t *
         ssize_t got =
             pread(data->fd, bytes + done, wanted - done, (off_t)(offset + done));
         if (got == 0 || (got < 0 && errno != EINTR)) {
-            return tryst_last_error_set(
-                TRYST_E_IO, "cannot read the data file at byte %llu: %s",
-                (unsigned long long)(offset + done),
-                got < 0 ? strerror(errno) : "it has become shorter");
+            return refuse(TRYST_E_IO, "cannot read the data file at byte %llu: %s",
+                          (unsigned long long)(offset + done),
+                          got < 0 ? strerror(errno) : "it has become shorter");
         }
         done += got > 0 ? (size_t)got : 0;
     }

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "pipeline/base/params.h"
+#include "pipeline/base/refuse.h"
 #include "replay_memory.h"
 #include <tryst/weights.h>
 
@@ -247,10 +248,10 @@ static tryst_status replay_turn(replay_run *r, int rank, bool *moved)
     const tryst_status status = run_action(r, action);
     if (status != TRYST_OK) {
         char name[32];
-        return tryst_last_error_set(status, "replay, step %llu, rank %d: %s failed: %s",
-                                    (unsigned long long)r->step, rank,
-                                    tryst_action_format(action, name, sizeof(name)),
-                                    tryst_status_str(status));
+        return refuse(status, "cannot replay: step %llu, rank %d: %s failed: %s",
+                      (unsigned long long)r->step, rank,
+                      tryst_action_format(action, name, sizeof(name)),
+                      tryst_status_str(status));
     }
     return TRYST_OK;
 }
@@ -264,9 +265,10 @@ static tryst_status replay_finished(const replay_run *r)
             tryst_program_actions(r->params->program, rank, &count);
         if (r->positions[rank] < count) {
             char name[32];
-            return tryst_last_error_set(
+            return refuse(
                 TRYST_E_PROGRAM,
-                "replay, step %llu: no rank can go on; rank %d waits for the inputs of "
+                "cannot replay: step %llu: no rank can go on; rank %d waits for the "
+                "inputs of "
                 "%s",
                 (unsigned long long)r->step, rank,
                 tryst_action_format(&actions[r->positions[rank]], name, sizeof(name)));
@@ -310,14 +312,14 @@ static tryst_status replay_check(const replay_run *r)
         const tryst_stage *stage = r->params->stages[s];
         const char *reason = stage ? params_stage_reason(stage) : NULL;
         if (reason) {
-            return tryst_last_error_set(TRYST_E_INVALID,
-                                        "replay: stage %d cannot be used: %s", s, reason);
+            return refuse(TRYST_E_INVALID, "cannot replay: stage %d cannot be used: %s",
+                          s, reason);
         }
         if (!stage || stage->info.is_first != (s == 0) ||
             stage->info.is_last != (s + 1 == r->stages_count)) {
-            return tryst_last_error_set(
-                TRYST_E_INVALID, "replay: stage %d of %d is missing or not in its place",
-                s, r->stages_count);
+            return refuse(TRYST_E_INVALID,
+                          "cannot replay: stage %d of %d is missing or not in its place",
+                          s, r->stages_count);
         }
     }
     return TRYST_OK;
@@ -350,8 +352,7 @@ static tryst_status replay(const tryst_replay_params *params)
         }
         replay_clear_cells(&r);
     } else {
-        (void)tryst_last_error_set(status, "the replay cannot begin: %s",
-                                   tryst_status_str(status));
+        (void)refuse(status, "cannot replay: %s", tryst_status_str(status));
     }
     replay_memory_close(&r.memory);
     free(r.losses);

@@ -7,6 +7,7 @@
 #include <tryst/stage.h>
 
 #include "pipeline/base/params.h"
+#include "pipeline/base/refuse.h"
 #include "pipeline/device/device_module.h"
 #include "pipeline/device/device_stage.h"
 #include "pipeline/host/host.h"
@@ -71,11 +72,11 @@ static tryst_status model_parse(const char *text, tryst_model *model)
     if (strncmp(text, "sleep:", 6) == 0 && parse_sleep(text + 6, model) == TRYST_OK) {
         return TRYST_OK;
     }
-    return tryst_last_error_set(
-        TRYST_E_CONFIG,
-        "model \"%s\" is not known; use mlp, gpt, or sleep:F_ms,B_ms with the "
-        "milliseconds of a forward and of a backward (sleep:10,20)",
-        text);
+    return refuse(TRYST_E_CONFIG,
+                  "cannot parse the model \"%s\": it is not known; use mlp, gpt, or "
+                  "sleep:F_ms,B_ms with the "
+                  "milliseconds of a forward and of a backward (sleep:10,20)",
+                  text);
 }
 
 tryst_status tryst_model_parse(const char *text, tryst_model *model)
@@ -131,33 +132,34 @@ static tryst_status model_check(const tryst_model *model)
                   {"seq", model->seq},
                   {"microbatch_size", model->microbatch_size}};
     if (model->kind < TRYST_MODEL_MLP || model->kind > TRYST_MODEL_SLEEP) {
-        return tryst_last_error_set(TRYST_E_INVALID,
-                                    "model kind %d does not exist; use mlp, gpt or sleep",
-                                    (int)model->kind);
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot use the model: kind %d does not exist; use mlp, gpt or sleep",
+            (int)model->kind);
     }
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
         if (fields[i].value < 1) {
-            return tryst_last_error_set(TRYST_E_INVALID,
-                                        "the model's %s is %d, but must be at least 1",
-                                        fields[i].name, (int)fields[i].value);
+            return refuse(TRYST_E_INVALID,
+                          "cannot use the model: its %s is %d, but must be at least 1",
+                          fields[i].name, (int)fields[i].value);
         }
     }
     if (model->vocabulary != 256) {
-        return tryst_last_error_set(
+        return refuse(
             TRYST_E_INVALID,
-            "the model's vocabulary is %d, but models read bytes: it must be 256",
+            "cannot use the model: its vocabulary is %d, but models read bytes; use 256",
             (int)model->vocabulary);
     }
     if (model->kind == TRYST_MODEL_GPT && model->hidden % model->heads != 0) {
-        return tryst_last_error_set(
-            TRYST_E_INVALID, "hidden %d does not divide into %d heads; choose a multiple",
-            (int)model->hidden, (int)model->heads);
+        return refuse(TRYST_E_INVALID,
+                      "cannot use the model: hidden %d does not divide "
+                      "into %d heads; choose a multiple",
+                      (int)model->hidden, (int)model->heads);
     }
     if (model_is_too_large(model)) {
-        return tryst_last_error_set(
-            TRYST_E_INVALID,
-            "a matrix of the model would have 2^31 elements or more; make hidden, "
-            "seq or microbatch_size smaller");
+        return refuse(TRYST_E_INVALID, "cannot use the model: a matrix of it would have "
+                                       "2^31 elements or more; make hidden, "
+                                       "seq or microbatch_size smaller");
     }
     return TRYST_OK;
 }
@@ -196,16 +198,17 @@ tryst_status tryst_model_split(const tryst_model *model, int32_t stages, int32_t
         return status;
     }
     if (stages < 1 || stage < 0 || stage >= stages) {
-        return tryst_last_error_set(TRYST_E_INVALID,
-                                    "there is no stage %d of %d; stages count from 0",
-                                    (int)stage, (int)stages);
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot split the model: stage %d of %d does not exist; stages count from 0",
+            (int)stage, (int)stages);
     }
     if (stages > resolved.layers) {
-        return tryst_last_error_set(
-            TRYST_E_INVALID,
-            "%d stages need at least %d layers, but the model has %d; use fewer "
-            "ranks or more layers",
-            (int)stages, (int)stages, (int)resolved.layers);
+        return refuse(TRYST_E_INVALID,
+                      "cannot split the model: %d stages need at least %d "
+                      "layers, but the model has %d; use fewer "
+                      "ranks or more layers",
+                      (int)stages, (int)stages, (int)resolved.layers);
     }
     const int32_t share = resolved.layers / stages, more = resolved.layers % stages;
     const int32_t first = stage * share + (stage < more ? stage : more);
@@ -231,15 +234,16 @@ static tryst_status stage_resolve(const tryst_model *model, tryst_layers layers,
     }
     if (layers.first < 0 || layers.first >= layers.last ||
         layers.last > resolved->layers) {
-        return tryst_last_error_set(
+        return refuse(
             TRYST_E_INVALID,
-            "a stage of layers %d to %d is not part of a model of %d layers",
+            "cannot open a stage: layers %d to %d are not part of a model of %d layers",
             (int)layers.first, (int)layers.last, (int)resolved->layers);
     }
     if (p->versions_count < 1) {
-        return tryst_last_error_set(
-            TRYST_E_INVALID, "a stage must hold at least one weight version, not %d",
-            (int)p->versions_count);
+        return refuse(TRYST_E_INVALID,
+                      "cannot open a stage: versions_count is %d; it must "
+                      "hold at least one weight version",
+                      (int)p->versions_count);
     }
     return TRYST_OK;
 }
@@ -257,21 +261,22 @@ static tryst_status stage_resolve_device(const tryst_model *resolved,
         p->precision = p->reference ? TRYST_PRECISION_F32 : TRYST_PRECISION_BF16;
     }
     if (resolved->kind == TRYST_MODEL_SLEEP) {
-        return tryst_last_error_set(
-            TRYST_E_INVALID, "a stage that sleeps does so on the host, not on a device");
+        return refuse(
+            TRYST_E_INVALID,
+            "cannot open a stage: one that sleeps does so on the host, not on a device");
     }
     if (p->reference && p->memory != TRYST_MEMORY_HOST) {
-        return tryst_last_error_set(
-            TRYST_E_INVALID,
-            "the reference kernels compute in host memory, not in kind %d",
-            (int)p->memory);
+        return refuse(TRYST_E_INVALID,
+                      "cannot open a stage: the reference kernels compute "
+                      "in host memory, not in kind %d",
+                      (int)p->memory);
     }
     if (p->precision < TRYST_PRECISION_BF16 || p->precision > TRYST_PRECISION_F64 ||
         (p->precision == TRYST_PRECISION_F64 && !p->reference)) {
-        return tryst_last_error_set(
-            TRYST_E_INVALID,
-            "a device stage computes in bf16, f32 or tf32, not in precision %d",
-            (int)p->precision);
+        return refuse(TRYST_E_INVALID,
+                      "cannot open a stage: a device stage computes in "
+                      "bf16, f32 or tf32, not in precision %d",
+                      (int)p->precision);
     }
     return TRYST_OK;
 }
@@ -282,9 +287,10 @@ static tryst_status stage_check_host(const tryst_stage_params *p)
     if (p->recompute || p->memory_bytes_max ||
         (p->precision != TRYST_PRECISION_DEFAULT &&
          p->precision != TRYST_PRECISION_F32)) {
-        return tryst_last_error_set(
+        return refuse(
             TRYST_E_UNSUPPORTED,
-            "host stages compute in f32, keep what forward saves and know no "
+            "cannot open a stage: host stages compute in f32, keep what forward saves "
+            "and know no "
             "memory limit; a device stage does the rest (memory, or reference)");
     }
     return TRYST_OK;
@@ -301,9 +307,10 @@ static tryst_status stage_open_host(const tryst_model *resolved, tryst_layers la
         status = sleep_stage_open(resolved, layers, p, stage_p);
         return status == TRYST_OK
                    ? status
-                   : tryst_last_error_set(status,
-                                          "no memory for a stage of layers %d to %d",
-                                          (int)layers.first, (int)layers.last);
+                   : refuse(
+                         status,
+                         "cannot open a stage: no memory for a stage of layers %d to %d",
+                         (int)layers.first, (int)layers.last);
     }
     p->precision = host_precision;
     p->device = 0;
@@ -343,9 +350,10 @@ static tryst_status layout_open(const tryst_model *resolved, tryst_layers layers
         device_layout_open(resolved, layers, p, optimizer, layout);
     return status == TRYST_OK
                ? TRYST_OK
-               : tryst_last_error_set(status,
-                                      "no memory for the layout of layers %d to %d",
-                                      (int)layers.first, (int)layers.last);
+               : refuse(
+                     status,
+                     "cannot open a stage: no memory for the layout of layers %d to %d",
+                     (int)layers.first, (int)layers.last);
 }
 
 tryst_status tryst_stage_memory_need(const tryst_model *model, tryst_layers layers,
@@ -361,9 +369,9 @@ tryst_status tryst_stage_memory_need(const tryst_model *model, tryst_layers laye
         return TRYST_E_INVALID;
     }
     if (status == TRYST_OK && !stage_is_device(&p)) {
-        return tryst_last_error_set(
+        return refuse(
             TRYST_E_UNSUPPORTED,
-            "a stage's need of memory is known for device stages alone");
+            "cannot give a stage's need of memory: it is known for device stages alone");
     }
     if (status == TRYST_OK) {
         status = stage_resolve_device(&resolved, &p);

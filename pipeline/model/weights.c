@@ -18,11 +18,12 @@
 #include <xxhash.h>
 
 #include "pipeline/base/file.h"
+#include "pipeline/base/refuse.h"
 #include "pipeline/device/device_layer.h"
 
 /* ---- gathering and visiting ---------------------------------------------------------------- */
 
-/* What a visit stops with; a stage that failed gives its positive status instead. */
+/* Result of a visit that was refused here; a stage that failed gives its positive status. */
 #define COPY_REFUSED (-1)
 
 typedef struct weights_copy {
@@ -33,9 +34,8 @@ static int weights_copy_one(void *arg, const tryst_parameter *parameter)
 {
     weights_copy *copy = arg;
     if (parameter->dtype != TRYST_DTYPE_F32) {
-        (void)tryst_last_error_set(TRYST_E_UNSUPPORTED,
-                                   "cannot copy the weights: %s is %s, not f32",
-                                   parameter->name, tryst_dtype_name(parameter->dtype));
+        (void)refuse(TRYST_E_UNSUPPORTED, "cannot copy the weights: %s is %s, not f32",
+                     parameter->name, tryst_dtype_name(parameter->dtype));
         return COPY_REFUSED;
     }
     memcpy(copy->next, parameter->value, parameter->count * sizeof(float));
@@ -55,8 +55,8 @@ tryst_status tryst_stage_weights_copy(tryst_stage *stage, float *weights)
     }
     const char *said = stage->ops->error ? stage->ops->error(stage) : "";
     const tryst_status status = (tryst_status)stopped;
-    return tryst_last_error_set(status, "cannot copy the weights: %s",
-                                *said ? said : tryst_status_str(status));
+    return refuse(status, "cannot copy the weights: %s",
+                  *said ? said : tryst_status_str(status));
 }
 
 int tryst_model_parameter_visit(const tryst_model *model, tryst_parameter_fn fn,
@@ -197,7 +197,8 @@ static tryst_status weights_write_file(const char *path, const char *header,
 {
     char *partial = NULL;
     if (asprintf(&partial, "%s.partial.%ld", path, (long)getpid()) < 0) {
-        return tryst_last_error_set(TRYST_E_NOMEM, "no memory for a file name");
+        return refuse(TRYST_E_NOMEM,
+                      "cannot write the weights: no memory for a file name");
     }
     FILE *out = file_open(partial, "wbxe");
     int failed =
@@ -210,9 +211,8 @@ static tryst_status weights_write_file(const char *path, const char *header,
         unlink(partial);
     }
     free(partial);
-    return failed ? tryst_last_error_set(TRYST_E_IO,
-                                         "cannot write the weights to \"%s\": %s", path,
-                                         strerror(failed))
+    return failed ? refuse(TRYST_E_IO, "cannot write the weights to \"%s\": %s", path,
+                           strerror(failed))
                   : TRYST_OK;
 }
 
@@ -226,14 +226,14 @@ tryst_status tryst_weights_save(const tryst_model *model, const float *weights,
     }
     const uint64_t expected = tryst_model_weights_count(&resolved);
     if (weights_count != expected) {
-        return tryst_last_error_set(
-            TRYST_E_INVALID, "the model has %llu weights, not %llu",
-            (unsigned long long)expected, (unsigned long long)weights_count);
+        return refuse(TRYST_E_INVALID,
+                      "cannot write the weights: the model has %llu, not %llu",
+                      (unsigned long long)expected, (unsigned long long)weights_count);
     }
     /* Renaming would replace a device or a pipe instead of writing to it. */
     struct stat stat_of;
     if (stat(path, &stat_of) == 0 && !S_ISREG(stat_of.st_mode)) {
-        return tryst_last_error_set(
+        return refuse(
             TRYST_E_IO,
             "cannot write the weights to \"%s\": it exists and is not a regular file",
             path);
@@ -242,7 +242,8 @@ tryst_status tryst_weights_save(const tryst_model *model, const float *weights,
     size_t header_bytes = 0;
     status = safetensors_header_make(&resolved, &header, &header_bytes);
     if (status != TRYST_OK) {
-        return tryst_last_error_set(status, "no memory for a safetensors header");
+        return refuse(status,
+                      "cannot write the weights: no memory for a safetensors header");
     }
     status = weights_write_file(path, header, header_bytes, weights, weights_count);
     free(header);

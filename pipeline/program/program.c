@@ -11,6 +11,7 @@
 
 #include <stdlib.h>
 
+#include "pipeline/base/refuse.h"
 #include "pipeline/base/text.h"
 
 const char *tryst_action_kind_name(tryst_action_kind kind)
@@ -42,19 +43,19 @@ tryst_status tryst_program_open(int ranks_count, int stages_count, int microbatc
                                 tryst_program **program_p)
 {
     if (ranks_count < 1 || stages_count < ranks_count || microbatches_count < 1) {
-        return tryst_last_error_set(TRYST_E_INVALID,
-                                    "cannot open a program for %d ranks, %d stages and "
-                                    "%d micro-batches: each count "
-                                    "must be at least 1, and every rank needs a stage",
-                                    ranks_count, stages_count, microbatches_count);
+        return refuse(TRYST_E_INVALID,
+                      "cannot open a program for %d ranks, %d stages and "
+                      "%d micro-batches: each count "
+                      "must be at least 1, and every rank needs a stage",
+                      ranks_count, stages_count, microbatches_count);
     }
     tryst_program *program = calloc(1, sizeof *program);
     program_list *lists = calloc((size_t)ranks_count, sizeof *lists);
     if (!program || !lists) {
         free(program);
         free(lists);
-        return tryst_last_error_set(TRYST_E_NOMEM, "no memory for a program for %d ranks",
-                                    ranks_count);
+        return refuse(TRYST_E_NOMEM, "cannot open a program: no memory for %d ranks",
+                      ranks_count);
     }
     program->lists = lists;
     program->ranks_count = ranks_count;
@@ -106,7 +107,7 @@ tryst_status program_list_add(program_list *list, const tryst_action *action)
 static tryst_status refuse_action(const tryst_program *program, int rank,
                                   const tryst_action *action)
 {
-    return tryst_last_error_set(
+    return refuse(
         TRYST_E_INVALID,
         "cannot append kind %d, stage %d, micro-batch %d to rank %d: the program has %d "
         "ranks, %d stages and %d micro-batches, and UPDATE has micro-batch -1",
@@ -123,8 +124,10 @@ tryst_status tryst_program_append(tryst_program *program, int rank,
     const tryst_status status = program_list_add(&program->lists[rank], action);
     return status == TRYST_OK
                ? TRYST_OK
-               : tryst_last_error_set(status, "no memory for action %zu of rank %d",
-                                      program->lists[rank].count, rank);
+               : refuse(
+                     status,
+                     "cannot append to the program: no memory for action %zu of rank %d",
+                     program->lists[rank].count, rank);
 }
 
 static bool list_has_stage(const program_list *list, int stage)

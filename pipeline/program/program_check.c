@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "pipeline/base/params.h"
+#include "pipeline/base/refuse.h"
 #include "pipeline/base/text.h"
 #include "program.h"
 #include "program_grid.h"
@@ -34,7 +35,7 @@ static tryst_status fail_at(check *state, int rank, size_t position)
 {
     text_add(&state->out, "\n");
     program_grid_add(&state->out, state->program, (program_place){rank, position});
-    return tryst_last_error_set(TRYST_E_PROGRAM, "%s", state->room);
+    return refuse(TRYST_E_PROGRAM, "%s", state->room);
 }
 
 /* How a sentence about an action begins. */
@@ -333,11 +334,13 @@ static tryst_status check_open(check *state)
     if (!state->room || !state->owners || !state->made || !state->positions ||
         !state->updates || !state->pending) {
         check_close(state);
-        return tryst_last_error_set(
-            TRYST_E_NOMEM, "no memory to check %d stages by %d micro-batches",
+        return refuse(
+            TRYST_E_NOMEM,
+            "cannot check the program: no memory for %d stages by %d micro-batches",
             state->program->stages_count, state->program->microbatches_count);
     }
     state->out = text_begin(state->room, TRYST_PIPELINE_TEXT_MAX);
+    text_add(&state->out, "cannot run the program: ");
     for (size_t stage = 0; stage < stages; stage++) {
         state->owners[stage] = -1;
     }

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "pipeline/base/file.h"
+#include "pipeline/base/refuse.h"
 #include "program.h"
 
 /* Larger numbers in a cell are a slip, not a schedule. */
@@ -187,9 +188,9 @@ static char *trim(char *field)
 static tryst_status refuse_cell(const csv *file, int row, int column, const char *content,
                                 const char *reason)
 {
-    return tryst_last_error_set(TRYST_E_PROGRAM,
-                                "%s: row %d (rank %d), column %d: \"%.40s\" %s", file->path,
-                                row + 1, row, column + 1, content, reason);
+    return refuse(TRYST_E_PROGRAM,
+                  "cannot load %s: row %d (rank %d), column %d: \"%.40s\" %s", file->path,
+                  row + 1, row, column + 1, content, reason);
 }
 
 static tryst_status load_action(csv *file, int row, int column, const char *content)
@@ -274,20 +275,21 @@ static tryst_status read_file(csv *file, FILE *stream, char **content_p)
         }
         got = fread(*content_p + bytes, 1, room - bytes - 1, stream);
         if (memchr(*content_p + bytes, '\0', got)) {
-            return tryst_last_error_set(TRYST_E_PROGRAM,
-                                        "%s holds a zero byte: this is not a CSV file",
-                                        file->path);
+            return refuse(TRYST_E_PROGRAM,
+                          "cannot load %s: it holds a zero byte: this is not a CSV file",
+                          file->path);
         }
         bytes += got;
         if (bytes > FILE_BYTES_MAX) {
-            return tryst_last_error_set(TRYST_E_PROGRAM,
-                                        "%s is larger than %u MiB: this is no schedule",
-                                        file->path, FILE_BYTES_MAX >> 20);
+            return refuse(
+                TRYST_E_PROGRAM,
+                "cannot load %s: it is larger than %u MiB: it is not a schedule",
+                file->path, FILE_BYTES_MAX >> 20);
         }
     } while (got > 0);
     (*content_p)[bytes] = '\0';
     if (ferror(stream)) {
-        return tryst_last_error_set(TRYST_E_IO, "%s: %s", file->path, strerror(errno));
+        return refuse(TRYST_E_IO, "cannot load %s: %s", file->path, strerror(errno));
     }
     return TRYST_OK;
 }
@@ -316,23 +318,25 @@ static tryst_status check_size(csv *file)
     const uint64_t forwards =
         (uint64_t)program->stages_count * (uint64_t)program->microbatches_count;
     if (file->actions_count == 0) {
-        return tryst_last_error_set(TRYST_E_PROGRAM, "%s: no actions", file->path);
+        return refuse(TRYST_E_PROGRAM, "cannot load %s: no actions", file->path);
     }
     if (program->microbatches_count == 0) {
-        return tryst_last_error_set(
-            TRYST_E_PROGRAM, "%s: no micro-batch: there are only UPDATEs", file->path);
+        return refuse(TRYST_E_PROGRAM,
+                      "cannot load %s: no micro-batch: there are only UPDATEs",
+                      file->path);
     }
     if (program->stages_count < file->rows_count) {
-        return tryst_last_error_set(
-            TRYST_E_PROGRAM,
-            "%s: %d rows (ranks), but stages only to %d; every rank needs one",
-            file->path, file->rows_count, program->stages_count - 1);
+        return refuse(TRYST_E_PROGRAM,
+                      "cannot load %s: %d rows (ranks), but stages only to "
+                      "%d; every rank needs one",
+                      file->path, file->rows_count, program->stages_count - 1);
     }
     /* Not counting UPDATEs, which the same program may be saved without. */
     if (forwards > file->actions_count - file->updates_count) {
-        return tryst_last_error_set(
+        return refuse(
             TRYST_E_PROGRAM,
-            "%s: names stage %d and micro-batch %d, so it needs at least %llu "
+            "cannot load %s: it names stage %d and micro-batch %d, so it needs at least "
+            "%llu "
             "forwards, but has %zu actions in all",
             file->path, program->stages_count - 1, program->microbatches_count - 1,
             (unsigned long long)forwards, file->actions_count - file->updates_count);
@@ -344,7 +348,7 @@ tryst_status tryst_program_load_csv(const char *path, tryst_program **program_p)
 {
     FILE *stream = file_open(path, "re");
     if (!stream) {
-        return tryst_last_error_set(TRYST_E_IO, "%s: %s", path, strerror(errno));
+        return refuse(TRYST_E_IO, "cannot load %s: %s", path, strerror(errno));
     }
     csv file = {.path = path, .program = calloc(1, sizeof *file.program)};
     tryst_status status = file.program ? load_rows(&file, stream) : TRYST_E_NOMEM;
@@ -360,8 +364,8 @@ tryst_status tryst_program_load_csv(const char *path, tryst_program **program_p)
         status = program_append_updates(file.program, rank);
     }
     if (status == TRYST_E_NOMEM) {
-        (void)tryst_last_error_set(status, "%s: no memory for %zu actions", path,
-                                   file.actions_count);
+        (void)refuse(status, "cannot load %s: no memory for %zu actions", path,
+                     file.actions_count);
     }
     if (status == TRYST_OK) {
         *program_p = file.program;
@@ -396,14 +400,14 @@ tryst_status tryst_program_save_csv(const tryst_program *program, const char *pa
     const bool synchronous = program_is_synchronous(program);
     FILE *stream = file_open(path, "we");
     if (!stream) {
-        return tryst_last_error_set(TRYST_E_IO, "%s: %s", path, strerror(errno));
+        return refuse(TRYST_E_IO, "cannot save %s: %s", path, strerror(errno));
     }
     for (int rank = 0; rank < program->ranks_count; rank++) {
         save_row(stream, &program->lists[rank], synchronous);
     }
     const bool failed = ferror(stream) != 0;
     if (fclose(stream) != 0 || failed) {
-        return tryst_last_error_set(TRYST_E_IO, "%s: %s", path, strerror(errno));
+        return refuse(TRYST_E_IO, "cannot save %s: %s", path, strerror(errno));
     }
     return TRYST_OK;
 }

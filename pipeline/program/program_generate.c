@@ -5,6 +5,7 @@
  * transfers. Adding a schedule is adding a function and its row in the table. */
 #include <string.h>
 
+#include "pipeline/base/refuse.h"
 #include "pipeline/base/text.h"
 #include "program.h"
 
@@ -100,8 +101,9 @@ static tryst_status refuse_unknown(const char *name)
     for (int i = 0; i < GENERATORS_COUNT; i++) {
         text_add(&out, "%s%s", i ? ", " : "", generators[i].name);
     }
-    return tryst_last_error_set(TRYST_E_PROGRAM, "unknown schedule \"%s\"; known are %s",
-                                name, known);
+    return refuse(TRYST_E_PROGRAM,
+                  "cannot generate a program: unknown schedule \"%s\"; known are %s",
+                  name, known);
 }
 
 tryst_status tryst_program_generate(const char *schedule, int ranks_count,

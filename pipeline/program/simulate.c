@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "pipeline/base/params.h"
+#include "pipeline/base/refuse.h"
 #include "program.h"
 
 #include <tryst/sized.h>
@@ -220,7 +221,7 @@ static tryst_status run(simulation *state)
     }
     for (int rank = 0; rank < state->program->ranks_count; rank++) {
         if (next_action(state, rank)) {
-            return tryst_last_error_set(
+            return refuse(
                 TRYST_E_PROGRAM,
                 "cannot simulate the program: rank %d does not come to its end; "
                 "tryst_program_check shows why",
@@ -304,9 +305,10 @@ static void simulation_close(simulation *state)
 
 static tryst_status refuse_memory(const tryst_program *program)
 {
-    return tryst_last_error_set(TRYST_E_NOMEM,
-                                "no memory to simulate %d stages by %d micro-batches",
-                                program->stages_count, program->microbatches_count);
+    return refuse(
+        TRYST_E_NOMEM,
+        "cannot simulate the program: no memory for %d stages by %d micro-batches",
+        program->stages_count, program->microbatches_count);
 }
 
 static tryst_status simulation_open(simulation *state)
@@ -339,11 +341,10 @@ static tryst_status params_check(const tryst_program *program,
                                  const tryst_sim_params *params)
 {
     if (!params->costs) {
-        return tryst_last_error_set(TRYST_E_INVALID,
-                                    "cannot simulate the program: costs is NULL");
+        return refuse(TRYST_E_INVALID, "cannot simulate the program: costs is NULL");
     }
     if (params->link_latency_s < 0 || params->cores_count < 0) {
-        return tryst_last_error_set(
+        return refuse(
             TRYST_E_INVALID,
             "cannot simulate the program: link_latency_s is %g and cores_count %d; both "
             "must be at least 0",
@@ -354,10 +355,10 @@ static tryst_status params_check(const tryst_program *program,
         if (!(costs->forward_s >= 0 && costs->backward_s >= 0 &&
               costs->input_grad_s >= 0 && costs->weight_grad_s >= 0 &&
               costs->update_s >= 0)) {
-            return tryst_last_error_set(TRYST_E_INVALID,
-                                        "cannot simulate the program: a cost of stage %d "
-                                        "is negative or no number",
-                                        stage);
+            return refuse(TRYST_E_INVALID,
+                          "cannot simulate the program: a cost of stage %d "
+                          "is negative or no number",
+                          stage);
         }
     }
     return TRYST_OK;

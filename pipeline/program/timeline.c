@@ -17,6 +17,7 @@
 
 #include "pipeline/base/file.h"
 #include "pipeline/base/params.h"
+#include "pipeline/base/refuse.h"
 
 /* Geometry in pixels. */
 enum {
@@ -366,16 +367,16 @@ tryst_status tryst_timeline_write_svg(const tryst_timeline_params *params,
         return TRYST_E_INVALID;
     }
     if (own.ranks_count < 1 || !find_bounds(&self)) {
-        return tryst_last_error_set(TRYST_E_INVALID, "%s: no spans to draw", path);
+        return refuse(TRYST_E_INVALID, "cannot draw %s: it has no spans", path);
     }
     self.out = file_open(path, "we");
     if (!self.out) {
-        return tryst_last_error_set(TRYST_E_IO, "%s: %s", path, strerror(errno));
+        return refuse(TRYST_E_IO, "cannot draw %s: %s", path, strerror(errno));
     }
     draw(&self);
     const bool failed = ferror(self.out) != 0;
     if (fclose(self.out) != 0 || failed) {
-        return tryst_last_error_set(TRYST_E_IO, "%s: %s", path, strerror(errno));
+        return refuse(TRYST_E_IO, "cannot draw %s: %s", path, strerror(errno));
     }
     return TRYST_OK;
 }

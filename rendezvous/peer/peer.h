@@ -117,8 +117,8 @@ struct peer_endpoint {
     int candidate;
     int refused_ahead; /**< candidates below this one were refused by the peer before we tried them */
     uint64_t opening_ns; /**< OPENING: so long did both look */
-    bool peer_starts;    /**< since the last tick the peer reported that its fabric starts */
-    struct list held;    /**< struct held_message */
+    bool peer_starts; /**< since the last tick the peer reported that its fabric starts */
+    struct list held; /**< struct held_message */
     uint32_t held_count;
     char mechanism[TRANSPORT_TEXT_MAX];
 };

@@ -587,8 +587,7 @@ void consumer_released(tryst_op *op, tryst_status status)
         recv_enter(op);
         return;
     }
-    fail_set(op, status, op->rdv->group->roster.rank,
-             op_device_why(op));
+    fail_set(op, status, op->rdv->group->roster.rank, op_device_why(op));
     recv_void_announce(op);
 }
 

@@ -199,8 +199,7 @@ void producer_released(tryst_op *op, tryst_status status)
         producer_submit(op);
         return;
     }
-    op_report(op, status, op->rdv->group->roster.rank, status,
-              op_device_why(op));
+    op_report(op, status, op->rdv->group->roster.rank, status, op_device_why(op));
     op_state_set(op, OP_VOID);
     send_void_match(op);
 }

@@ -10,7 +10,6 @@
 
 #include <tryst/tryst.h>
 
-
 static tryst_status open_with(const char *range, tryst_ctx **ctx_p)
 {
     tryst_config *config;

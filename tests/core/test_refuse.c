@@ -20,7 +20,7 @@ static void test_sentences(void **state)
     assert_int_equal(errno, ENOENT);
     assert_string_equal(tryst_last_error(), "cannot read it: 7");
     /* The text may be an argument of the one that replaces it. */
-    refuse(TRYST_E_IO, "again: %s", tryst_last_error());
+    (void)refuse(TRYST_E_IO, "again: %s", tryst_last_error());
     assert_string_equal(tryst_last_error(), "again: cannot read it: 7");
     assert_int_equal(refuse_null("send", "tensor"), TRYST_E_INVALID);
     assert_string_equal(tryst_last_error(), "cannot send: tensor is NULL");
@@ -36,7 +36,7 @@ static void *elsewhere(void *arg)
 {
     (void)arg;
     assert_string_equal(tryst_last_error(), "");
-    refuse(TRYST_E_PROGRAM, "%s", grid);
+    (void)refuse(TRYST_E_PROGRAM, "%s", grid);
     assert_int_equal(strlen(tryst_last_error()), 65535);
     return NULL;
 }
@@ -47,17 +47,17 @@ static void test_long(void **state)
     size_t before = alloc_live_bytes();
     (void)state;
     memset(grid, 'x', sizeof grid - 1);
-    refuse(TRYST_E_PROGRAM, "here");
+    (void)refuse(TRYST_E_PROGRAM, "here");
     assert_int_equal(pthread_create(&thread, NULL, elsewhere, NULL), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_string_equal(tryst_last_error(), "here");
     assert_int_equal(alloc_live_bytes(), before); /* the thread's end freed its text */
     grid[5000] = '\0';
-    refuse(TRYST_E_PROGRAM, "%s", grid);
+    (void)refuse(TRYST_E_PROGRAM, "%s", grid);
     assert_string_equal(tryst_last_error(), grid);
-    refuse(TRYST_E_PROGRAM, "%sy", tryst_last_error());
+    (void)refuse(TRYST_E_PROGRAM, "%sy", tryst_last_error());
     assert_int_equal(strlen(tryst_last_error()), 5001);
-    refuse(TRYST_E_PROGRAM, "short");
+    (void)refuse(TRYST_E_PROGRAM, "short");
     assert_string_equal(tryst_last_error(), "short");
     assert_int_equal(alloc_live_bytes(), before);
 }

@@ -223,7 +223,7 @@ static bool is_file(const char *schedule)
 static bool load_schedule(bench_options *options)
 {
     if (tryst_program_load_csv(options->schedule, &options->program) != TRYST_OK) {
-        return refuse("--schedule %s", tryst_last_error());
+        return refuse("--schedule: %s", tryst_last_error());
     }
     const int ranks = tryst_program_ranks(options->program);
     const int microbatches = tryst_program_microbatches(options->program);
@@ -289,7 +289,7 @@ static bool check_data(bench_options *options)
     }
     if (tryst_data_open(options->data, options->model.seq, options->model.seed, &data) !=
         TRYST_OK) {
-        return refuse("--data %s", tryst_last_error());
+        return refuse("--data: %s", tryst_last_error());
     }
     tryst_data_close(data);
     return true;

@@ -387,7 +387,7 @@ static tryst_status write_timeline(bench_run *run, const bench_result *result,
     free(ranks);
     return status == TRYST_OK
                ? status
-               : bench_fail(run, status, "--timeline %s", tryst_last_error());
+               : bench_fail(run, status, "--timeline: %s", tryst_last_error());
 }
 
 /* ----------------------------------------------------------------------------------- *
@@ -430,7 +430,7 @@ static tryst_status save_weights(bench_run *run, const bench_result *result)
                            run->options->save_weights);
     return status == TRYST_OK
                ? status
-               : bench_fail(run, status, "--save-weights %s", tryst_last_error());
+               : bench_fail(run, status, "--save-weights: %s", tryst_last_error());
 }
 
 static void say_written(const bench_options *options)

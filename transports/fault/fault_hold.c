@@ -75,8 +75,7 @@ tryst_status hold_open(struct fault_rail *rail)
         rail->poller = NULL;
     if (!rail->poller)
         return TRYST_OK;
-    rail->timer.fd =
-        FD_MAKE(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    rail->timer.fd = FD_MAKE(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     return rail->timer.fd >= 0 ? TRYST_OK : TRYST_E_SYSTEM;
 }
 
