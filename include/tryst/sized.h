@@ -63,16 +63,15 @@ static inline bool tryst_sized_is_current(const void *sized, size_t bytes)
  *  a struct_size out of bounds and for a set field that this version does not know. */
 static inline bool tryst_sized_read(void *to, size_t to_bytes, const void *from)
 {
-    const size_t bytes = from ? tryst_sized_bytes(from) : sizeof(size_t);
-    const size_t common = bytes < to_bytes ? bytes : to_bytes;
     if (from && !tryst_sized_is_set(from))
         return false;
-    for (size_t i = to_bytes; i < bytes; i++)
+    const size_t bytes = from ? tryst_sized_bytes(from) : 0;
+    for (size_t i = to_bytes; from && i < bytes; i++)
         if (((const char *)from)[i])
             return false;
     memset(to, 0, to_bytes);
     if (from)
-        memcpy(to, from, common);
+        memcpy(to, from, bytes < to_bytes ? bytes : to_bytes);
     *(size_t *)to = to_bytes;
     return true;
 }

@@ -439,11 +439,16 @@ static bool results_equal(const tryst_model *model, uint64_t first_step,
 static bool result_read(tryst_replay_result *to, const tryst_replay_result *from,
                         char *text, size_t capacity)
 {
-    if (tryst_sized_read(to, sizeof(*to), from)) {
-        return true;
+    const char *reason = "it is NULL";
+    if (from && tryst_sized_read(to, sizeof(*to), from)) {
+        if (to->losses) {
+            return true;
+        }
+        reason = "losses is NULL";
+    } else if (from) {
+        reason = tryst_sized_reason(from);
     }
-    snprintf(text, capacity, "cannot read tryst_replay_result: %s",
-             tryst_sized_reason(from));
+    snprintf(text, capacity, "cannot read tryst_replay_result: %s", reason);
     return false;
 }
 

@@ -16,7 +16,6 @@
 static pid_t parent_read(pid_t pid)
 {
     char path[64], text[512];
-    int parent = 0;
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *file = fopen(path, "re");
     if (!file)
@@ -25,7 +24,7 @@ static pid_t parent_read(pid_t pid)
     fclose(file);
     text[bytes] = '\0';
     const char *end = strrchr(text, ')');
-    return end && sscanf(end, ") %*c %d", &parent) == 1 ? parent : 0;
+    return end && strlen(end) > 4 ? (pid_t)strtol(end + 4, NULL, 10) : 0; /* ") S 1234" */
 }
 
 static bool process_add(struct live_tree *tree, size_t *capacity, pid_t pid)
