@@ -232,11 +232,11 @@ static __attribute__((noinline)) tryst_status op_submit_converted(
     const tryst_op_params *params, tryst_op **op_p)
 {
     tryst_tensor own_tensor;
-    tryst_op_params own_params;
-    if (!tryst_sized_read(&own_tensor, sizeof own_tensor, tensor))
+    tryst_op_params own_params = {.struct_size = sizeof own_params};
+    if (tensor && !tryst_sized_read(&own_tensor, sizeof own_tensor, tensor))
         return refuse(TRYST_E_INVALID, "cannot submit: tensor: %s",
                       tryst_sized_reason(tensor));
-    if (!tryst_sized_read(&own_params, sizeof own_params, params))
+    if (params && !tryst_sized_read(&own_params, sizeof own_params, params))
         return refuse(TRYST_E_INVALID, "cannot submit: params: %s",
                       tryst_sized_reason(params));
     return op_submit(kind, step, key, tensor ? &own_tensor : NULL, &own_params, op_p);
