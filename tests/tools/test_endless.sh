@@ -47,9 +47,9 @@ timeout 80 "$info" --merge-traces /dev/zero >out 2>err && bad "/dev/zero is a tr
 grep -q 'no trace' err || bad "of /dev/zero as a trace it says $(cat err)"
 if [ -n "$bench" ]; then
     refused 'Is a directory' "$bench" -n 2 --schedule "$dir"
-    refused '/dev/zero holds a zero byte' "$bench" -n 2 --schedule /dev/zero
-    endless 0F0,0B0 'pipe is larger than 64 MiB' "$bench" -n 2 --schedule ./pipe
-    endless '' 'pipe is larger than 64 MiB' "$bench" -n 2 --schedule ./pipe
+    refused '/dev/zero: it holds a zero byte' "$bench" -n 2 --schedule /dev/zero
+    endless 0F0,0B0 'pipe: it is larger than 64 MiB' "$bench" -n 2 --schedule ./pipe
+    endless '' 'pipe: it is larger than 64 MiB' "$bench" -n 2 --schedule ./pipe
     refused 'data must be a regular file' "$bench" -n 2 --data /dev/zero
     refused 'data must be a regular file' "$bench" -n 2 --data "$dir"
 fi
