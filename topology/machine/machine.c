@@ -123,9 +123,9 @@ bool machine_skip(struct machine *machine, const char *what, const char *fmt, ..
     va_start(args, fmt);
     vsnprintf(why, sizeof why, fmt, args);
     va_end(args);
-    const struct machine_skip *end = machine->skips + machine->skips_count;
-    if (machine->skips_count && strcmp(end[-1].what, what) == 0 &&
-        strcmp(end[-1].why, why) == 0)
+    const uint32_t count = machine->skips_count;
+    if (count && strcmp(machine->skips[count - 1].what, what) == 0 &&
+        strcmp(machine->skips[count - 1].why, why) == 0)
         return true;
     struct machine_skip kept = {.what = machine_string(machine, what)};
     kept.why = kept.what ? machine_string(machine, why) : NULL;
