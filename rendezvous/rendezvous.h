@@ -45,7 +45,7 @@ struct rendezvous_params {
     /** Open the rails of transport `kind` (enum transport_kind) and add them: called at the first
      *  need, in the progress domain. TRYST_OK; TRYST_IN_PROGRESS: they open in another thread, and
      *  rendezvous_rails_opened follows; asked again meanwhile, the answer may become an error. Else
-     *  `text` (TRANSPORT_TEXT_MAX) says why not. */
+     *  `text` (TRANSPORT_TEXT_MAX) receives the reason of a failure. */
     tryst_status (*rails_open)(void *owner, int kind, char *text);
     /** Take the progress lock if it is free, and put it: for submissions, from any thread. NULL:
      *  submissions are always queued. */

@@ -223,7 +223,7 @@ static tryst_status params_check(const tryst_topo *topo, const tryst_plan_params
         return err_set(err, TRYST_E_INVALID,
                        "cannot plan: op %d is not one of tryst_plan_op", (int)params->op);
     if (count < 1)
-        return err_set(err, TRYST_E_INVALID, "cannot plan: there is no rank");
+        return err_set(err, TRYST_E_INVALID, "cannot plan: the group has no rank");
     if (rooted && (params->root < 0 || params->root >= count))
         return err_set(err, TRYST_E_INVALID,
                        "cannot plan: root %d is not a rank of the group (0 to %lld)",

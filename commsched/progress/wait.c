@@ -47,7 +47,7 @@ tryst_status tryst_wait(tryst_op *op, uint64_t timeout_ns)
     return status == TRYST_IN_PROGRESS ? TRYST_E_TIMEOUT : status;
 }
 
-/** What is left of a time-out that began at `begin_ns`. */
+/** Compute the rest of a time-out that began at `begin_ns`. */
 static uint64_t timeout_left_ns(uint64_t timeout_ns, uint64_t begin_ns)
 {
     if (timeout_ns == TRYST_FOREVER)

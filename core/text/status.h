@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a status may mean; names and texts are public (tryst/tryst.h). */
+/* Predicates over statuses; names and texts are public (tryst/tryst.h). */
 #ifndef TRYST_CORE_STATUS_H
 #define TRYST_CORE_STATUS_H
 

@@ -80,7 +80,7 @@ TRYST_API tryst_status tryst_key_build(const tryst_group *group, int src_rank,
                                        int dst_rank, const char *edge, uint64_t frame,
                                        uint64_t iter, char *key, size_t capacity);
 
-/** Make a prepared key from two ranks and a name; `index` tells apart those of one name (a micro-batch, a
+/** Make a prepared key from two ranks and a name; `index` distinguishes the keys of one name (a micro-batch, a
  *  layer). It equals the key that tryst_key_build writes with `name` as edge, frame 0 and `index` as
  *  iteration, at both ends.
  *

@@ -217,7 +217,7 @@ typedef struct tryst_launch {
 /** What tryst_group_open would take rank and size from. `config` NULL: the environment.
  *
  *  Returns: TRYST_OK, TRYST_E_NOMEM, or
- *           TRYST_E_CONFIG     half set, or contradicting; tryst_last_error says what is missing and how
+ *           TRYST_E_CONFIG     half set, or contradicting; tryst_last_error names what is missing and how
  *                              to set it
  */
 TRYST_API tryst_status tryst_launch_find(const tryst_config *config,

@@ -100,7 +100,7 @@ struct rendezvous {
     struct mpsc submissions;
     _Atomic(uint32_t) sleeping; /**< the progressing thread sleeps, or is about to */
     _Atomic(bool) closing;
-    /** Operations whose outcome is stored. Released after those stores, acquired by tryst_wait_any. */
+    /** Count of operations with a stored outcome. Released after those stores, acquired by tryst_wait_any. */
     _Atomic(uint64_t) completions;
     _Atomic(size_t) orphans; /**< after the close: operations that users still hold */
     uint64_t fork_generation;

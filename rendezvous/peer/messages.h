@@ -27,7 +27,8 @@ enum link_type {
     LINK_DUPLICATE = 9, /**< two links crossed: the lower rank's stays, this one closes */
     LINK_LEFT = 10,     /**< other ranks have left; goes through the control tree */
     LINK_CLOCK = 11,    /**< what time it is at the sender (clock_offset.c) */
-    LINK_GAVE_UP = 12,  /**< the sender has given the receiver up; a text says why */
+    LINK_GAVE_UP =
+        12, /**< the sender has given the receiver up; the text has the reason */
     LINK_EP_STARTING =
         13 /**< the sender's fabric of candidate `n` starts: the endpoint opens later */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What two ends had, in words and in answers; see shape.h. */
+/* Shapes of both ends, in texts and in answers; see shape.h. */
 #include "shape.h"
 
 #include <inttypes.h>

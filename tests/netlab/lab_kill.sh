@@ -11,6 +11,12 @@ start_ms=20000    # until four processes run, on a machine with other work
 
 fail() { echo "FAILED: $*"; exit 1; }
 
+# How many times longer a busy machine takes: processes that want to run, for each processor, ten at most (as
+# tests/support/patience.h).
+slow() {
+    awk -v cpus="$(nproc)" '{ f = int($1 / cpus); print f < 1 ? 1 : f > 10 ? 10 : f }' /proc/loadavg
+}
+
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 
 # --- outside: is all of it gone afterwards? ----------------------------------------------------
@@ -65,12 +71,12 @@ kill_one() {
         --steps 1000000 >"$dir/out" 2>"$dir/ranks" &
     begin=$(now_ms)
     while [ "$(running | wc -l)" -ne "$size" ]; do
-        [ $(($(now_ms) - begin)) -lt $start_ms ] || fail "the ranks did not start: $(running) $(cat "$dir"/ranks "$dir"/err.*)"
+        [ $(($(now_ms) - begin)) -lt $((start_ms * $(slow))) ] || fail "the ranks did not start: $(running) $(cat "$dir"/ranks "$dir"/err.*)"
         sleep 0.01
     done
     if [ $((RANDOM % 2)) -eq 1 ]; then # else while they come together, or soon after
         until grep -qs '^step' "$dir/out"; do
-            [ $(($(now_ms) - begin)) -lt $start_ms ] || fail "no step within $start_ms ms: $(cat "$dir"/err.*)"
+            [ $(($(now_ms) - begin)) -lt $((start_ms * $(slow))) ] || fail "no step within $((start_ms * $(slow))) ms: $(cat "$dir"/err.*)"
             sleep 0.01
         done
     fi
@@ -86,6 +92,7 @@ kill_one() {
     took=$(($(now_ms) - begin))
     limit=$survive_ms
     [ "$together" -gt 0 ] || limit=$((limit + bootstrap_ms))
+    limit=$((limit * $(slow)))
     for ((rank = 0; rank < size; rank++)); do
         [ $rank -ne $victim ] || continue
         grep -q "pp_bench: .*rank $victim\b" "$dir/err.$rank" || {

@@ -342,7 +342,7 @@ tryst_status tryst_pool_alloc_on(tryst_pool *pool, void *stream, size_t bytes,
     return get(pool, true, stream, bytes, data_p);
 }
 
-/** `data` is no piece that is out: "cannot put into pool X: ...". */
+/** Refuse `data`, which the pool has not given out: "cannot put into pool X: ...". */
 static tryst_status refuse_foreign(const tryst_pool *pool, const char *call,
                                    const void *data)
 {
