@@ -419,10 +419,13 @@ static void run_bubble(const char *words, double *measured_p, double *predicted_
 }
 
 /* Stages that only sleep, so that ranks need no core: the measured bubble is within 0.03
- * of (p−1)/(m+p−1), and so is the one predicted from the measured costs. */
+ * of (p−1)/(m+p−1), and so is the one predicted from the measured costs. Wake-ups are late where
+ * other work has the processors: the bound grows with their share, threefold at most. */
 static void check_bubble(const char *schedule, int ranks, int microbatches)
 {
     char words[256];
+    const double slower = patience_slower();
+    const double tolerance = BUBBLE_TOLERANCE * (slower < 3 ? slower : 3);
     const double expected = (ranks - 1.0) / (microbatches + ranks - 1);
     snprintf(words, sizeof words,
              "-n %d --model sleep:10,20 --layers %d --schedule %s --microbatches %d "
@@ -435,12 +438,12 @@ static void check_bubble(const char *schedule, int ranks, int microbatches)
         printf("%s, %d ranks, %d micro-batches: bubble %.4f measured, %.4f predicted, "
                "%.4f ideal\n",
                schedule, ranks, microbatches, measured, predicted, expected);
-        if (fabs(measured - expected) <= BUBBLE_TOLERANCE &&
-            fabs(predicted - expected) <= BUBBLE_TOLERANCE) {
+        if (fabs(measured - expected) <= tolerance &&
+            fabs(predicted - expected) <= tolerance) {
             return;
         }
     }
-    fail_msg("pp_bench %s: never within %.2f of %.4f", words, BUBBLE_TOLERANCE, expected);
+    fail_msg("pp_bench %s: never within %.2f of %.4f", words, tolerance, expected);
 }
 
 /* Three of four ranks of the naive schedule wait at any time, and no communication is to blame. */
