@@ -133,7 +133,7 @@ set(TRYST_SLOW_TESTS
     api_crossed_ofi api_crossed_ucx api_random_ofi api_stuck_shm
     build_embed build_minimal
     conformance_fault conformance_ofi conformance_ofi_ends conformance_ofi_rxm conformance_pipe
-    conformance_shm conformance_shm_cma conformance_shm_map conformance_shm_ring
+    conformance_sabotage conformance_shm conformance_shm_cma conformance_shm_map conformance_shm_ring
     conformance_ucx conformance_ucx_ends conformance_ucx_sm
     model_rendezvous model_stream
     pipeline_cuda_stage
