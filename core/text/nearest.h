@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The name that a mistyped one stands for: what "did you mean" suggests. */
+/* Suggest a known name for a mistyped one ("did you mean"). */
 #ifndef TRYST_CORE_NEAREST_H
 #define TRYST_CORE_NEAREST_H
 

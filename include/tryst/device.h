@@ -56,7 +56,7 @@ TRYST_API tryst_status tryst_device_count(tryst_ctx *ctx, tryst_memory_kind memo
 
 /** Open a handle of one device. It may outlive the context.
  *  Owns:    the caller owns `*device_p` and closes it.
- *  Returns: as tryst_device_count; TRYST_E_INVALID where there is no such ordinal; TRYST_E_NOMEM. */
+ *  Returns: as tryst_device_count; TRYST_E_INVALID for an ordinal out of range; TRYST_E_NOMEM. */
 TRYST_API tryst_status tryst_device_open(tryst_ctx *ctx, tryst_memory_kind memory,
                                          int32_t ordinal, tryst_device **device_p);
 /** NULL is allowed. What was opened with it is closed before. */

@@ -142,7 +142,7 @@ TRYST_API tryst_status tryst_config_open(tryst_config **config_p);
  *
  *  Thread:  one at a time for a configuration. Never blocks.
  *  Returns: TRYST_OK, TRYST_E_NOMEM, TRYST_E_INVALID (a NULL), or
- *           TRYST_E_CONFIG  no such setting, or a bad value; nothing changes, and tryst_last_error says
+ *           TRYST_E_CONFIG  unknown setting, or a bad value; nothing changes, and tryst_last_error names
  *                           what is allowed
  */
 TRYST_API tryst_status tryst_config_set(tryst_config *config, const char *name,

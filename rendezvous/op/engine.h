@@ -139,7 +139,7 @@ struct rendezvous {
     bool stage_listed;               /**< it is in `rails` */
     bool copies_busy;                /**< arming: a rail waits for a device */
     struct list device_loads;        /**< op_device.loads_node: they wait for a driver */
-    struct list hello_links; /**< accepted links that have not said who they are */
+    struct list hello_links;         /**< accepted links that have not sent HELLO */
     struct tryst_group *group;
     uint64_t cookie; /**< first half of the session cookie: opens every frame */
 

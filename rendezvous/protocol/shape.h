@@ -27,7 +27,7 @@ static inline struct shape shape_of(const tryst_op *op)
 /** Give `op`, of either end, the text of a mismatch with `other`, unless it has a text. */
 void op_mismatch_explain(tryst_op *op, struct shape other);
 
-/** Give `op`, a receive whose alloc callback provided no room for `shape`, or a send that met such a
+/** Give `op`, a receive whose alloc callback provided no room for `shape`, or a send that matched such a
  *  receive, that text, unless it has one. */
 void op_refusal_explain(tryst_op *op, struct shape shape);
 
