@@ -25,7 +25,7 @@ static const struct gpu_row {
     {"L40S", 864, 0},
     {"L4", 300, 0},
     {"A10", 600, 0},
-    {"T4", 300, 0},
+    {"T4", 320, 0},
 };
 /* A model that no row names: as the slowest of the list. */
 static const struct gpu_row gpu_unknown = {"GPU of unknown model", 300, 0};
