@@ -110,10 +110,11 @@ void body_frames_full(struct conf_ctx *ctx)
                 conf_check_others(ctx);
             }
         } else {
-            uint64_t until = clock_monotonic_ns() + 5 * NS_PER_S;
+            /* No progress here: a receiver that reads too early lets rank 0 send more than CONF_CREDITS. */
+            struct patience patience = patience_begin();
             while (atomic_load(&ctx->shared->words[1]) < round &&
-                   clock_monotonic_ns() < until)
-                conf_check_others(ctx); /* no progress here */
+                   patience_spent_ns(&patience) < 15 * NS_PER_S)
+                conf_check_others(ctx);
             CONF_WAIT(ctx, in.count == round * CONF_CREDITS);
         }
         conf_barrier(ctx);
