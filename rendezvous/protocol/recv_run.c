@@ -138,7 +138,7 @@ bool recv_run_post(tryst_op *op, struct recv_run *run)
             full = was_refused || !run->refused || !slice_is_told(run, run->next);
     }
     op->done_posted = run->next;
-    return full;
+    return full && slice_is_told(run, run->next); /* else its OFFER is to come */
 }
 
 /** What the peer finds fit for the path from it. */

@@ -50,8 +50,8 @@ struct recv_run {
 tryst_status recv_run_open(tryst_op *op);
 /** Nothing of it is posted. */
 void recv_run_close(tryst_op *op);
-/** Post as many slices as there is room for. True if there would be more to post: no slot is free, or the
- *  transport has no room. */
+/** Post as many slices as there is room for. True if a slice that the sender has ready is not posted: no slot is
+ *  free, or the transport has no room. */
 bool recv_run_post(tryst_op *op, struct recv_run *run);
 /** The sender is known to have `told` slices ready. */
 void recv_run_tell(struct peer *peer, struct recv_run *run, uint32_t told);
