@@ -184,8 +184,9 @@ struct tryst_op {
     struct recv_run *run; /**< receive: posted slices, NULL when there are none */
     struct op_device
         *device; /**< its tensor is in device memory (op_device.h), or NULL */
-    struct flow *flow; /**< until it is reported: it moves a flow (protocol/flow.h); NULL */
-    char *text;  /**< owned, may be NULL */
+    struct flow
+        *flow;  /**< until it is reported: it moves a flow (protocol/flow.h); NULL */
+    char *text; /**< owned, may be NULL */
 };
 
 /** The one with this number in an entry's sends or recvs, or NULL. */

@@ -26,7 +26,8 @@ struct edge {
 struct piece {
     int rank, tree;
     uint32_t ready; /* root: slices summed over all children */
-    struct edge up[RANKS_MAX], down[RANKS_MAX]; /* root: by the other rank; leaf: [tree] */
+    struct edge up[RANKS_MAX],
+        down[RANKS_MAX]; /* root: by the other rank; leaf: [tree] */
     uint8_t in[SLICES_MAX * SLICE], out[SLICES_MAX * SLICE];
 };
 
@@ -182,12 +183,11 @@ static void start(struct piece *piece, int tensor, bool up, int other, uint64_t 
                            .count = bytes,
                            .data = root || !up ? piece->out : piece->in};
     snprintf(name, sizeof name, "t%d.%d.%c", tensor, piece->tree, up ? 'u' : 'd');
-    assert_int_equal(
-        tryst_key_prepare(&side->group,
-                          world_key(&world, send ? piece->rank : other,
-                                    send ? other : piece->rank, name),
-                          &key),
-        TRYST_OK);
+    assert_int_equal(tryst_key_prepare(&side->group,
+                                       world_key(&world, send ? piece->rank : other,
+                                                 send ? other : piece->rank, name),
+                                       &key),
+                     TRYST_OK);
     const struct flow_params params = {
         .scope = scope_find(&side->rdv->scopes, 1),
         .step_id = 1,
@@ -214,7 +214,8 @@ static void submit(int rank, int tensor, size_t bytes)
         piece->tree = tree;
         piece->ready = 0;
         for (size_t i = 0; i < sizeof piece->in; i++)
-            piece->in[i] = (uint8_t)(i * 3 + i / SLICE + (size_t)(rank * 50 + tensor + tree));
+            piece->in[i] =
+                (uint8_t)(i * 3 + i / SLICE + (size_t)(rank * 50 + tensor + tree));
         engine->order[engine->count++] = piece;
         for (int other = 0; other < trees.ranks; other++)
             for (int up = 1; up >= 0; up--)
@@ -260,8 +261,8 @@ static void check(size_t bytes)
                     for (int k = 0; k < trees.ranks; k++)
                         sum = (uint8_t)(sum + pieces[k][tensor][tree].in[i]);
                     if (pieces[rank][tensor][tree].out[i] != sum)
-                        fail_msg("rank %d, tensor %d, tree %d, byte %zu", rank, tensor, tree,
-                                 i);
+                        fail_msg("rank %d, tensor %d, tree %d, byte %zu", rank, tensor,
+                                 tree, i);
                 }
     for (int i = 0; i < trees.ranks; i++)
         assert_int_equal(engines[i].scratch_free, trees.scratch);
@@ -337,7 +338,8 @@ static void random_round(struct random *random)
         world_pass(&world);
     }
     for (int i = 0; i < trees.ranks; i++) {
-        world.sides[i].hold_frames = world.sides[i].hold_bulk = world.sides[i].still = false;
+        world.sides[i].hold_frames = world.sides[i].hold_bulk = world.sides[i].still =
+            false;
         while (next[i] < trees.tensors)
             submit(i, orders[i][next[i]++], bytes);
     }
