@@ -20,6 +20,7 @@
 #include "rendezvous/op/dtype.h"
 #include "rendezvous/peer/fault.h"
 #include "rendezvous/peer/group.h"
+#include "rendezvous/protocol/cause.h"
 #include "want.h"
 
 /* ---- start -------------------------------------------------------------------------------- */
@@ -54,7 +55,7 @@ static bool flow_cut(struct flow *flow, const tryst_tensor *tensor)
     return true;
 }
 
-/** Say the urgency as a submission of a user would. */
+/** Set the urgency and the flags that a submission of a user would have. */
 static void op_urgency_put(tryst_op *op, const struct urgency *urgency)
 {
     op->urgency = *urgency;
@@ -232,13 +233,24 @@ bool flow_slice_place(tryst_op *op, struct recv_run *run)
     return true;
 }
 
+/** Drop bytes that came for a receive which is failing, and keep its cause: its report with all bytes would lose it.
+ *  True if so. */
+static bool flow_drops(const tryst_op *op)
+{
+    struct flow *flow = op->flow;
+    if (op->fail == TRYST_OK)
+        return false;
+    flow->late = op->fail;
+    flow->late_origin_rank = op->origin_rank;
+    flow->late_origin_status = (int32_t)op_origin_status(op, op->fail);
+    return true;
+}
+
 void flow_slice_arrived(tryst_op *op, uint32_t index)
 {
     struct flow *flow = op->flow;
-    if (op->fail != TRYST_OK) {
-        flow->late = op->fail;
+    if (flow_drops(op))
         return;
-    }
     if (flow->told <= index)
         flow->told = index + 1; /* it was posted ahead of the OFFER */
     if (flow->ops->arrived)
@@ -250,8 +262,7 @@ tryst_status flow_take(tryst_op *op, const void *payload, size_t bytes)
     struct flow *flow = op->flow;
     if (op->run)
         return TRYST_E_MISMATCH; /* bulk was wanted */
-    flow->late = op->fail;
-    if (op->fail != TRYST_OK)
+    if (flow_drops(op))
         return TRYST_OK;
     if (flow->ops->take)
         flow->ops->take(flow, payload, bytes);
@@ -278,6 +289,9 @@ void flow_op_ended(tryst_op *op)
     bool late = op->final == TRYST_OK && flow->late != TRYST_OK;
     op->flow = NULL;
     flow->op = NULL;
-    flow->ops->ended(flow, late ? flow->late : op->final, op->origin_rank,
-                     late ? flow->late : op->origin_status, op->text);
+    if (late)
+        flow->ops->ended(flow, flow->late, flow->late_origin_rank,
+                         flow->late_origin_status, op->text);
+    else
+        flow->ops->ended(flow, op->final, op->origin_rank, op->origin_status, op->text);
 }

@@ -8,7 +8,7 @@
  *  travels as DATA.
  *
  *      sender                                receiver
- *        flow_ready(n) ───── OFFER{n} ─────▶   told ─▶ place(i) or, later, flow_place_again
+ *        flow_ready(n) ───── OFFER{n} ─────▶   told ─▶ place(i); after TRYST_AGAIN flow_place_again
  *        slice i starts ──── bulk id + i ──▶   arrived(i)
  *        sent(i)       ◀──── DONE ───────────
  *        ended                                 ended
@@ -18,7 +18,7 @@
  *  writes the flow's memory.
  *
  *  All in the progress domain. The hooks run inside walks of the protocol, so a hook only marks work:
- *  no hook calls a function of this header or ends an operation. The owner works in above_ops.run.
+ *  no hook calls a function of this header or ends an operation. The owner works in above.run.
  */
 #ifndef RENDEZVOUS_PROTOCOL_FLOW_H
 #define RENDEZVOUS_PROTOCOL_FLOW_H
@@ -36,16 +36,16 @@ struct tryst_mem;
 /** NULL slots: `place` see there; the others are not called. `ended` is never NULL. */
 struct flow_ops {
     /** Receive: memory for slice `index`. Called in rising order, once for each slice, and only for
-     *  index < flow->told. TRYST_OK: the memory is the transport's until `arrived` or `ended`.
-     *  TRYST_AGAIN: the next call for this slice follows flow_place_again, or more news of this flow. NULL:
+     *  index < flow->told. TRYST_OK: the transport may write the memory until `arrived` or `ended`.
+     *  TRYST_AGAIN: the next call for this slice follows flow_place_again, a later OFFER or an arrival. NULL:
      *  slice i is at tensor.data + i * slice_bytes, and slices may be posted ahead of the OFFER (at most
      *  half of the peer's slots).
      *  mem_p: the registration that covers the slice, or NULL (set before the call). */
     tryst_status (*place)(struct flow *flow, uint32_t index, void **data_p,
                           struct tryst_mem **mem_p);
-    /** Receive: flow->told has grown. */
+    /** Receive: an OFFER has raised flow->told. */
     void (*told)(struct flow *flow);
-    /** Receive: slice `index` is in place. In any order. */
+    /** Receive: the bytes of slice `index` are in its memory. In any order. */
     void (*arrived)(struct flow *flow, uint32_t index);
     /** Receive, where the flow came as DATA: add or keep the payload, which is valid during the call, as
      *  an `arrived` of slice 0. NULL: it is copied to tensor.data. */
@@ -58,13 +58,15 @@ struct flow_ops {
                   tryst_status origin_status, const char *text);
 };
 
-/** What both ends of an edge must agree on; compared bytewise. */
+/** The shape of a collective, equal at both ends of an edge. No record carries it yet: only dtype, bytes and slice
+ *  size are compared. */
 struct flow_shape {
     uint64_t count;
     int32_t root;
     uint8_t operation, dtype, op, reserved;
 };
-static_assert(sizeof(struct flow_shape) == 16, "travels");
+static_assert(sizeof(struct flow_shape) == 16,
+              "no padding: shapes are compared bytewise");
 
 /** Embedded in its owner's record, and valid until `ended`. */
 struct flow {
@@ -75,8 +77,8 @@ struct flow {
     uint32_t slices; /**< set by flow_send and flow_recv; 1 where there are no bytes */
     uint32_t ready; /**< send: slices [0, ready) may start; may be set before flow_send */
     uint32_t told;  /**< receive: slices that the sender has announced as ready */
-    int32_t
-        late; /**< the protocol's: bytes came and were dropped, since it was failing for this */
+    /* The protocol's: bytes were dropped since the receive was failing, with this cause; TRYST_OK: none were. */
+    int32_t late, late_origin_rank, late_origin_status;
     struct flow_shape shape;
 };
 

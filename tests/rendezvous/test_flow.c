@@ -24,7 +24,7 @@ struct edge {
     bool here[SLICES_MAX];
     int ended;
     tryst_status status;
-    int32_t origin_rank;
+    int32_t origin_rank, origin_status;
     char text[256];
 };
 
@@ -104,6 +104,7 @@ static void on_ended(struct flow *flow, tryst_status status, int32_t origin_rank
     edge->ended++;
     edge->status = status;
     edge->origin_rank = origin_rank;
+    edge->origin_status = (int32_t)origin_status;
     snprintf(edge->text, sizeof edge->text, "%s", text ? text : "");
     memset(edge->data, 0xdd, sizeof edge->data); /* it is the owner's again */
 }
@@ -735,20 +736,28 @@ static void test_ends(void **state)
 }
 
 /* A flow that fails before it is ready: the other end is told at once, not at a tick. */
+/** Check that the flow ended once with TRYST_E_PEER, and with the origin that flow_fail was given. */
+static void check_cause(const struct edge *edge, int32_t origin_rank)
+{
+    assert_int_equal(edge->ended, 1);
+    assert_int_equal(edge->status, TRYST_E_PEER);
+    assert_int_equal(edge->origin_rank, origin_rank);
+    assert_int_equal(edge->origin_status, TRYST_E_SYSTEM);
+}
+
 static void test_failure_travels(void **state)
 {
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 8; i++) {
         bool send = i & 1, small = i & 2;
+        int32_t origin = i / 4;
         begin(NULL);
         start_both(0, small ? 8 : 8 * SLICE, &placed_ops);
         world_settle(&world);
-        flow_fail(send ? &out[0].flow : &in[0].flow, TRYST_E_PEER, 1, TRYST_E_PEER,
+        flow_fail(send ? &out[0].flow : &in[0].flow, TRYST_E_PEER, origin, TRYST_E_SYSTEM,
                   "it died");
         world_settle(&world);
-        assert_int_equal(in[0].ended, 1);
-        assert_int_equal(out[0].ended, 1);
-        assert_int_equal(in[0].status, TRYST_E_PEER);
-        assert_int_equal(out[0].status, TRYST_E_PEER);
+        check_cause(&in[0], origin);
+        check_cause(&out[0], origin);
         end();
     }
 }
@@ -776,11 +785,10 @@ static void test_late_failure(void **state)
             start_both(0, 4 * SLICE, &placed_ops);
             world_settle(&world);
         }
-        flow_fail(&in[0].flow, TRYST_E_PEER, 1, TRYST_E_PEER, "it died");
+        flow_fail(&in[0].flow, TRYST_E_PEER, 1, TRYST_E_SYSTEM, "it died");
         world.sides[1].hold_bulk = world.sides[1].hold_frames = false;
         world_settle(&world);
-        assert_int_equal(in[0].ended, 1);
-        assert_int_equal(in[0].status, TRYST_E_PEER);
+        check_cause(&in[0], 1);
         assert_int_equal(in[0].came, 0);
         assert_int_equal(out[0].ended, 1);
         end();
