@@ -28,7 +28,7 @@ static const char *bulk_waits_for(const tryst_op *op)
         [HOLD_RAIL] =
             "bytes that are in flight to other peers: the rail's window is full",
         [HOLD_TRANSPORT] = "room in the transport",
-        [HOLD_UNREADY] = "more of its bytes: the sums of this rank"};
+        [HOLD_UNREADY] = "more of its bytes, which this rank has not summed yet"};
     const tryst_op *before;
     return texts[send_run_held_by(op, &before)];
 }
@@ -41,7 +41,7 @@ static const char *op_waits_for(const tryst_op *op)
     if (op->kind == OP_COLL)
         return "the other ranks of its group";
     if (flow_is_held(op))
-        return "its bytes: the sums of this rank";
+        return "its bytes, which this rank has not summed yet";
     if (op->device && op->device->doing == DEVICE_LOADS)
         return "the start of its device's driver";
     if (op_device_is_held(op))
@@ -105,7 +105,7 @@ static void stall_warn(struct rendezvous *rdv, struct scope *scope, uint64_t now
             return;
         list_remove(node);
         list_push_back(&scope->warned, node);
-        if (op->reported || op->flow) /* its collective says so */
+        if (op->reported || op->flow) /* the warning names the flow's collective */
             continue;
         op_describe(op, now_ns, text, sizeof text);
         LOG_WARN(rdv->log, "stalled: %s", text);

@@ -3,9 +3,9 @@
  * Which kernel combines elements; see reduce.h.
  *
  * reduce_loops.h is compiled once for each set of instructions (loops_*.c), and the first
- * variant that the processor can run serves. The choice is made anew at each call, from
- * what libgcc keeps about the processor: no state, and a caller asks once for an
- * operation, not for each slice.
+ * variant that the processor can run serves. Each call chooses anew by libgcc's feature
+ * bits, so this file keeps no state; a caller gets the kernel once for an operation, not
+ * for each slice.
  *
  * Callers: collectives.
  */

@@ -97,8 +97,8 @@ static inline float f16_unpack(uint16_t half)
     return float_of(bits | sign);
 }
 
-/** As bf16_pack, with the exponent moved. What becomes subnormal is rounded by an
- *  addition of 1/2, whose last place in f32 is f16's least number. */
+/** Round as bf16_pack does, and move the exponent. For a subnormal result the addition of 1/2
+ *  rounds: the last place of 1/2 in f32 is f16's least number. */
 static inline uint16_t f16_pack(float value)
 {
     uint32_t bits = bits_of(value);

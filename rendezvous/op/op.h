@@ -108,7 +108,7 @@ struct op_events {
     void (*device_close)(tryst_op *op);
     /** Of the other end; -1: there is none. */
     int32_t (*peer_rank)(const tryst_op *op);
-    /** It has been reported, and moves a flow: the flow ends. */
+    /** End the flow that `op` moves: `op` has been reported. */
     void (*flow_ended)(tryst_op *op);
 };
 
@@ -147,7 +147,7 @@ struct tryst_op {
     bool took_data;    /**< receive: DONE answers DATA `number`, not the slices */
     bool eager;        /**< send: holds eager credit */
     _Atomic(bool) cancel_asked;
-    /** With `fail` or `take_back`: what the origin reported where that differs, else TRYST_OK. */
+    /** With `fail` or `take_back`: the status that the origin reported where it differs, else TRYST_OK. */
     int32_t origin_fail;
     /** INT32_MAX + 1 - the priority that it is to be raised to, while `raise` is on its way into the
      *  progress domain; else 0. */
@@ -184,8 +184,8 @@ struct tryst_op {
     struct recv_run *run; /**< receive: posted slices, NULL when there are none */
     struct op_device
         *device; /**< its tensor is in device memory (op_device.h), or NULL */
-    struct flow
-        *flow;  /**< until it is reported: it moves a flow (protocol/flow.h); NULL */
+    struct flow *
+        flow; /**< the flow that it moves, until it is reported (protocol/flow.h); or NULL */
     char *text; /**< owned, may be NULL */
 };
 

@@ -141,7 +141,7 @@ static void slice_in_place(tryst_op *op, struct recv_slice *slice)
     bool full = recv_run_post(op, run);
     records_queue(op, QUEUED_DONE);
     if (full && (op->flow || !run->outstanding))
-        recv_run_wait(op); /* no arrival of its own may post the rest */
+        recv_run_wait(op); /* perhaps no later arrival of this run posts the rest */
     if (run->upto < run->slices)
         return;
     /* The id lives until DONE is packed: op_end drops it. */

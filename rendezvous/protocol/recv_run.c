@@ -19,13 +19,13 @@
 #include "rendezvous/op/engine.h"
 #include "rendezvous/protocol/wire.h"
 
-/** True if the sender is known to have slice `index`. */
+/** True if slice `index` is ready at the sender, by an OFFER or by bulk. */
 static bool slice_is_told(const struct recv_run *run, uint32_t index)
 {
     return index < run->told;
 }
 
-/** Count the slices below `told` that are posted and were not known to be ready. */
+/** Count the posted slices below `told` that count in slots_ahead. */
 static uint32_t ahead_below(const struct recv_run *run, uint32_t told)
 {
     uint32_t count = 0;
@@ -131,7 +131,7 @@ bool recv_run_post(tryst_op *op, struct recv_run *run)
         if (!run_may_post(op->peer, run))
             full = true;
         else if (!flow_slice_place(op, run))
-            break; /* it is asked again */
+            break; /* flow_place_again calls this again */
         else if (slice_post(op, run, run->next) == TRYST_OK)
             run->next++;
         else /* no room; or what goes through a slot now waits until the sender is ready */
@@ -151,7 +151,8 @@ static uint64_t slice_bytes_wished(const struct peer *peer)
     return bytes < DISPATCH_SLICE_MAX ? bytes : DISPATCH_SLICE_MAX;
 }
 
-/** A flow's plan's; else what the user has set, else what the sender wishes; no more than the rail asks for. */
+/** The slice size of a flow is its plan's. Else TRYST_SLICE_BYTES counts, else the sender's wish, and neither
+ *  exceeds the rail's. */
 static uint32_t slice_bytes_for(const tryst_op *op)
 {
     uint64_t set = op->rdv->set.slice_bytes;
@@ -243,7 +244,7 @@ void consumer_slots_serve(struct peer *peer)
             records_queue(op, QUEUED_DONE);
         else if (full)
             list_push_back(&passed_over, &node->node);
-        /* else a flow without memory for its next slice: it comes back with flow_place_again */
+        /* Else the flow has no memory for its next slice; flow_place_again queues it again. */
     }
     while ((passed = list_pop_front(&passed_over)) != NULL) {
         node = urgent_node_of(passed);

@@ -2,9 +2,9 @@
 /** @file recv_run.h
  *  The slices of one receive that are posted at the transport, a bounded run of them.
  *
- *  Posted slices are bounded per peer. Half of them may be held by slices that their sender is not
- *  known to have ready; the rest is kept for those that it has (it sent an OFFER, or bulk). So
- *  slices posted early, in any order, can never keep a ready slice from being posted. An ordinary send is ready
+ *  Posted slices are bounded per peer. At most half of the slots hold slices that are not announced as ready; the
+ *  rest is kept for slices that are ready at the sender (an OFFER or bulk has come). So
+ *  slices posted early, in any order, never keep a ready slice from being posted. An ordinary send is ready
  *  as a whole; of a flow (flow.h), each slice by itself.
  *
  *  Invariant: an operation has a run from before its WANT leaves until nothing of it is posted and
@@ -35,11 +35,12 @@ struct recv_run {
     uint32_t upto;        /**< all before it have arrived */
     uint32_t outstanding; /**< posted and not complete */
     uint32_t
-        told; /**< slices that the sender is known to have ready: these count in slots_ready, */
-    uint32_t ahead; /**< and so many of the outstanding ones in slots_ahead */
+        told; /**< slices that are ready at the sender: their slots count in slots_ready */
+    uint32_t
+        ahead; /**< outstanding slices beyond `told`: their slots count in slots_ahead */
     bool withdrawn; /**< the id ended: nothing more is posted */
     bool refused;   /**< the transport does not take this device memory after all */
-    /* Of a flow whose owner places its slices: the memory of slice placed - 1, the newest. */
+    /* For a flow with `place`: slices whose memory is given, and the memory of the newest, placed - 1. */
     uint32_t placed;
     void *place_data;
     struct tryst_mem *place_mem;
@@ -53,7 +54,7 @@ void recv_run_close(tryst_op *op);
 /** Post as many slices as there is room for. True if a slice that the sender has ready is not posted: no slot is
  *  free, or the transport has no room. */
 bool recv_run_post(tryst_op *op, struct recv_run *run);
-/** The sender is known to have `told` slices ready. */
+/** Count the first `told` slices as ready at the sender, and their posted slots in slots_ready. */
 void recv_run_tell(struct peer *peer, struct recv_run *run, uint32_t told);
 /** Give the run the next slots, in its turn (consumer_slots_serve). */
 void recv_run_wait(tryst_op *op);

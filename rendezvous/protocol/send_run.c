@@ -20,7 +20,7 @@ struct send_slice {
     struct want *want;
     struct list_node node; /**< want->leaving, of a flow */
     uint32_t index;
-    bool left; /**< and the one before it has not */
+    bool left; /**< sent, while a slice before it is in flight */
 };
 
 /** Of both ends, the more urgent counts; an end that says nothing leaves it to the other. */
@@ -129,7 +129,7 @@ static void slice_unsent(struct want *want, uint32_t index, tryst_status status)
     want->transfer.upto = want->transfer.next = index;
 }
 
-/** Report the slices of a flow that have left, in order: none any more behind one that was not sent. */
+/** Call `sent` for the slices of a flow in order; for none behind a slice that the transport did not send. */
 static void flow_slice_left(struct want *want, struct send_slice *slice, bool sent)
 {
     struct list_node *node;

@@ -18,7 +18,8 @@ static const char *const endpoints[] = {"no endpoint", "endpoint opening", "read
 
 const char *live_kind_text(const struct live_op *op)
 {
-    static const char *const kinds[] = {"send", "receive", "close of the step"};
+    static const char *const kinds[] = {"send", "receive", "close of the step",
+                                        "collective"};
     return NAME_OF(kinds, op->record.kind);
 }
 
@@ -38,7 +39,8 @@ static const char *hold_text(const struct tryst_live_op *record)
         "its turn, behind another send",
         "the consumer to take bytes that are in flight: its window is full",
         "bytes that are in flight to other peers: its interface's window is full",
-        "room in the transport"};
+        "room in the transport",
+        "more of its bytes, which its rank has not summed yet"};
     return NAME_OF(texts, record->hold);
 }
 
@@ -49,6 +51,8 @@ const char *live_missing_text(const struct live_rank *rank, const struct live_op
     const struct tryst_live_peer *peer = peer_of(rank, op);
     if (record->kind == TRYST_LIVE_CLOSE)
         return "the step's operations";
+    if (record->kind == TRYST_LIVE_COLL)
+        return "the other ranks of its group";
     if (record->state == TRYST_LIVE_ENDING)
         return "the transport, to let its buffer go: it has failed";
     if (peer && peer->endpoint != READY)
@@ -245,6 +249,9 @@ static void op_print(FILE *out, const struct live_rank *rank, const struct live_
     fprintf(out, "    %9.1f s  %s", op->age_s, live_kind_text(op));
     if (record->kind == TRYST_LIVE_CLOSE)
         fprintf(out, " %" PRIu64, record->step);
+    else if (record->kind == TRYST_LIVE_COLL)
+        fprintf(out, ": %s (step %" PRIu64 ", %" PRIu64 " bytes)", op->key, record->step,
+                record->bytes);
     else
         fprintf(out,
                 " %s rank %d: %s (step %" PRIu64 ", number %" PRIu64 ", %" PRIu64

@@ -172,8 +172,8 @@ static_assert(sizeof(struct record_data) == 24, "data");
 /** The payload of a failed DATA: RECORD_FAILURE_BYTES of it; the whole with TRYST_E_MISMATCH. */
 struct record_failure {
     int32_t origin_rank;   /**< where the failure began; -1: unknown */
-    int32_t origin_status; /**< what that rank reported */
-    uint64_t bytes;        /**< the send's */
+    int32_t origin_status; /**< the status that this rank reported */
+    uint64_t bytes;        /**< of the send's tensor */
 };
 static_assert(sizeof(struct record_failure) == 16, "failure");
 #define RECORD_FAILURE_BYTES 8u
@@ -190,8 +190,9 @@ static_assert(sizeof(struct record_name) == 24, "name");
 
 struct record_offer {
     struct record_header header;
-    uint64_t want; /**< the ALLOC WANT that it answers and ends, or the matched WANT whose
-                    *   slices are ready; 0: after a deferral */
+    uint64_t
+        want; /**< id of the ALLOC WANT that this OFFER answers and ends, or of the matched
+                    *   WANT with slices ready; 0: after a deferral */
     uint64_t step;
     uint64_t seq;
     uint64_t key_hash;
