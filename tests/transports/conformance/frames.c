@@ -56,6 +56,15 @@ static bool stream_send(struct conf_peer *peer, struct stream *stream, uint8_t *
     return true;
 }
 
+/* Send until refused, or until `count` frames have left since the start: a receiver that progresses in the
+ * barrier before may have read some already. */
+static void stream_fill(struct conf_peer *peer, struct stream *stream, uint8_t *buffer,
+                        uint64_t count)
+{
+    while (stream->count < count && stream_send(peer, stream, buffer))
+        ;
+}
+
 void body_frames_order(struct conf_ctx *ctx)
 {
     const uint64_t frames = conf_patience > 1 ? 10000 : 100000;
@@ -96,13 +105,11 @@ void body_frames_full(struct conf_ctx *ctx)
     for (uint64_t round = 1; round <= 5; round++) {
         conf_barrier(ctx);
         if (ctx->rank == 0) {
-            while (stream_send(peer, &out, buffer))
-                ;
+            stream_fill(peer, &out, buffer, round * CONF_CREDITS);
             signal_add(ctx, 0, 1);
             for (int i = 0; i < 50; i++)
                 conf_step(ctx);
-            while (stream_send(peer, &out, buffer))
-                ;
+            stream_fill(peer, &out, buffer, round * CONF_CREDITS);
             signal_add(ctx, 1, 1);
             while (out.count < round * CONF_CREDITS) {
                 (void)stream_send(peer, &out, buffer);
@@ -110,11 +117,12 @@ void body_frames_full(struct conf_ctx *ctx)
                 conf_check_others(ctx);
             }
         } else {
-            /* No progress here: a receiver that reads too early lets rank 0 send more than CONF_CREDITS. */
+            /* No progress here: the frames pile up unread. */
             struct patience patience = patience_begin();
             while (atomic_load(&ctx->shared->words[1]) < round &&
                    patience_spent_ns(&patience) < 15 * NS_PER_S)
                 conf_check_others(ctx);
+            CONF_CHECK(ctx, atomic_load(&ctx->shared->words[1]) >= round);
             CONF_WAIT(ctx, in.count == round * CONF_CREDITS);
         }
         conf_barrier(ctx);
