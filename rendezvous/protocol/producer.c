@@ -427,21 +427,11 @@ static void eager_return(tryst_op *op)
 }
 
 /** The consumer is through with its DATA. */
-static void send_done(tryst_op *op, tryst_status status, int32_t origin_rank,
-                      tryst_status origin_status)
+static inline void send_done(tryst_op *op, struct cause cause)
 {
     eager_return(op);
     op->records &= (uint8_t)~QUEUED_CANCEL;
-    op_report(op, status, origin_rank, origin_status, NULL);
-}
-
-/** Report a send by its DONE. */
-static void data_done_report(tryst_op *op, const struct record_answer *done)
-{
-    struct cause cause = {TRYST_OK, -1, TRYST_OK};
-    if (done->header.status != TRYST_OK)
-        cause = cause_in_answer(op->peer, done);
-    send_done(op, cause.status, cause.origin_rank, cause.origin_status);
+    op_report(op, cause.status, cause.origin_rank, cause.origin_status, NULL);
 }
 
 static tryst_op *sent_op(struct stream_send *send)
@@ -452,7 +442,7 @@ static tryst_op *sent_op(struct stream_send *send)
 void producer_acked(struct stream_send *send)
 {
     tryst_op *op = sent_op(send);
-    send_done(op, op->fail, op->origin_rank, op->fail);
+    send_done(op, op_fail_cause(op));
     op_end(op);
 }
 
@@ -470,7 +460,8 @@ void producer_data_done(struct peer *peer, const struct record_answer *done)
         op_mismatch_explain(op, answer_shape(done));
     if (status != TRYST_OK)
         op->entry->declared = 0; /* perhaps there was no memory to learn the key there */
-    data_done_report(op, done);
+    send_done(op, status == TRYST_OK ? cause_own(op->rdv, TRYST_OK)
+                                     : cause_in_answer(peer, done));
     if (status == TRYST_E_NOMEM && !done->upto && op->scope->state != SCOPE_CLOSING) {
         /* No receive took it: its number is still to be consumed. */
         op_state_set(op, OP_VOID);
