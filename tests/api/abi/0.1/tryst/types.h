@@ -40,8 +40,25 @@ typedef enum tryst_dtype {
     TRYST_DTYPE_F16 = 5,
     TRYST_DTYPE_BF16 = 6,
     TRYST_DTYPE_F32 = 7,
-    TRYST_DTYPE_F64 = 8
+    TRYST_DTYPE_F64 = 8,
+    TRYST_DTYPE_U16 = 9,
+    TRYST_DTYPE_I16 = 10,
+    TRYST_DTYPE_U32 = 11,
+    TRYST_DTYPE_U64 = 12
 } tryst_dtype;
+
+typedef enum tryst_reduce_op {
+    TRYST_REDUCE_INVALID = 0,
+    TRYST_REDUCE_SUM = 1,
+    TRYST_REDUCE_PRODUCT = 2,
+    TRYST_REDUCE_MIN = 3,
+    TRYST_REDUCE_MAX = 4,
+    TRYST_REDUCE_AVERAGE = 5,
+    TRYST_REDUCE_PREMULTIPLIED_SUM = 6,
+    TRYST_REDUCE_AND = 7,
+    TRYST_REDUCE_OR = 8,
+    TRYST_REDUCE_XOR = 9
+} tryst_reduce_op;
 
 typedef enum tryst_memory_kind {
     TRYST_MEMORY_HOST = 0,
