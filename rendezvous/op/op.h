@@ -57,6 +57,7 @@
 #include "tryst/tryst.h"
 
 struct entry;
+struct flow;
 struct op_device;
 struct peer;
 struct recv_run;
@@ -64,7 +65,8 @@ struct rendezvous;
 struct scope;
 struct want;
 
-enum op_kind { OP_SEND, OP_RECV, OP_STEP_CLOSE };
+/** OP_COLL: of the engine above (above.h); it has no peer. */
+enum op_kind { OP_SEND, OP_RECV, OP_STEP_CLOSE, OP_COLL };
 
 enum op_state {
     OP_SUBMITTED,
@@ -104,8 +106,10 @@ struct op_events {
     void (*raise)(tryst_op *op, uint64_t rank);
     /** Nobody holds it any more: free its op_device. Any thread. */
     void (*device_close)(tryst_op *op);
-    /** Of the other end. */
+    /** Of the other end; -1: there is none. */
     int32_t (*peer_rank)(const tryst_op *op);
+    /** It has been reported, and moves a flow: the flow ends. */
+    void (*flow_ended)(tryst_op *op);
 };
 
 /** In two parts, hot first: what op_open and the submission always write, then what is zero until it is needed
@@ -154,6 +158,7 @@ struct tryst_op {
     int32_t done_status;
     uint32_t done_posted; /**< receive: slices posted, as DONE will say */
     uint32_t done_upto;
+    uint32_t ids; /**< receive: how many ids from `id` on are its own */
 
     struct scope *scope;
     struct entry *entry;
@@ -177,6 +182,7 @@ struct tryst_op {
     struct recv_run *run; /**< receive: posted slices, NULL when there are none */
     struct op_device
         *device; /**< its tensor is in device memory (op_device.h), or NULL */
+    struct flow *flow; /**< until it is reported: it moves a flow (protocol/flow.h); NULL */
     char *text;  /**< owned, may be NULL */
 };
 

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/** @file flow.h
+ *  A flow: a keyed transfer with slices that become ready one by one. A tree edge of a collective is
+ *  two flows, one up and one down.
+ *
+ *  On the wire a flow is a transfer like all others: WANT, bulk, DONE, and OFFER, which carries the
+ *  ready count, cumulatively, and repeats. A flow of at most TRYST_EAGER_MAX has one slice and
+ *  travels as DATA.
+ *
+ *      sender                                receiver
+ *        flow_ready(n) ───── OFFER{n} ─────▶   told ─▶ place(i) or, later, flow_place_again
+ *        slice i starts ──── bulk id + i ──▶   arrived(i)
+ *        sent(i)       ◀──── DONE ───────────
+ *        ended                                 ended
+ *
+ *  Invariants: a slice starts only when ready and posted. A receiver with `place` posts only slices that the
+ *  sender has announced. `ended` is the last call of a flow, exactly one, once no transport reads or
+ *  writes the flow's memory.
+ *
+ *  All in the progress domain. The hooks run inside walks of the protocol, so a hook only marks work:
+ *  no hook calls a function of this header or ends an operation. The owner works in above_ops.run.
+ */
+#ifndef RENDEZVOUS_PROTOCOL_FLOW_H
+#define RENDEZVOUS_PROTOCOL_FLOW_H
+
+#include "rendezvous/op/op.h"
+#include "tryst/types.h"
+
+struct flow;
+struct rendezvous;
+struct scope;
+struct tryst_mem;
+
+/** NULL slots: `place` see there; the others are not called. `ended` is never NULL. */
+struct flow_ops {
+    /** Receive: memory for slice `index`. Called in rising order, once for each slice, and only for
+     *  index < flow->told. TRYST_OK: the memory is the transport's until `arrived` or `ended`.
+     *  TRYST_AGAIN: the next call for this slice follows flow_place_again, or more news of this flow. NULL:
+     *  slice i is at tensor.data + i * slice_bytes, and slices may be posted ahead of the OFFER (at most
+     *  half of the peer's slots).
+     *  mem_p: the registration that covers the slice, or NULL (set before the call). */
+    tryst_status (*place)(struct flow *flow, uint32_t index, void **data_p,
+                          struct tryst_mem **mem_p);
+    /** Receive: flow->told has grown. */
+    void (*told)(struct flow *flow);
+    /** Receive: slice `index` is in place. In any order. */
+    void (*arrived)(struct flow *flow, uint32_t index);
+    /** Receive, where the flow came as DATA: add or keep the payload, which is valid during the call, as
+     *  an `arrived` of slice 0. NULL: it is copied to tensor.data. */
+    void (*take)(struct flow *flow, const void *payload, size_t bytes);
+    /** Send: the transport no longer reads slice `index`. In order. */
+    void (*sent)(struct flow *flow, uint32_t index);
+    /** The last call: nothing reads or writes the flow's memory any more, and flow->op is NULL. `text`
+     *  (NULL: none) is valid during the call. After flow_fail no other hook is called. */
+    void (*ended)(struct flow *flow, tryst_status status, int32_t origin_rank,
+                  tryst_status origin_status, const char *text);
+};
+
+/** What both ends of an edge must agree on; compared bytewise. */
+struct flow_shape {
+    uint64_t count;
+    int32_t root;
+    uint8_t operation, dtype, op, reserved;
+};
+static_assert(sizeof(struct flow_shape) == 16, "travels");
+
+/** Embedded in its owner's record, and valid until `ended`. */
+struct flow {
+    const struct flow_ops *ops;
+    tryst_op *op;         /**< the protocol's; NULL before the start and once ended */
+    uint32_t slice_bytes; /**< the plan's, 4 KiB at least: a WANT with another is refused */
+    uint32_t slices;      /**< set by flow_send and flow_recv; 1 where there are no bytes */
+    uint32_t ready; /**< send: slices [0, ready) may start; may be set before flow_send */
+    uint32_t told;  /**< receive: slices that the sender has announced as ready */
+    struct flow_shape shape;
+};
+
+struct flow_params {
+    struct scope *scope;
+    uint64_t step_id;
+    tryst_key *key; /**< a reference is taken */
+    struct urgency urgency;
+    const tryst_tensor *tensor; /**< host memory; copied */
+};
+
+/** Start a flow to key->dst_rank, or from key->src_rank. Its number is taken now, so the flows of one key
+ *  meet in the order of these calls at both ends, also those that travel as DATA and are not ready yet.
+ *  TRYST_OK: `ended` follows, within this call for a flow that cannot start (its peer is gone, the step was
+ *  aborted or is closed). TRYST_E_NOMEM: nothing happened. TRYST_E_UNSUPPORTED: device memory, or
+ *  more than 2^31 slices; nothing happened. */
+tryst_status flow_send(struct rendezvous *rdv, struct flow *flow,
+                       const struct flow_params *params);
+tryst_status flow_recv(struct rendezvous *rdv, struct flow *flow,
+                       const struct flow_params *params);
+/** Send: slices [0, ready) may start; cumulative. Does nothing after `ended`. */
+void flow_ready(struct flow *flow, uint32_t ready);
+/** Receive: ask `place` again, and post what it gives memory for. Does nothing after `ended`. */
+void flow_place_again(struct flow *flow);
+/** End the flow with this cause, towards the peer too: `ended` follows, within this call or with the
+ *  peer's answer. Does nothing after `ended` and where the flow fails already. */
+void flow_fail(struct flow *flow, tryst_status status, int32_t origin_rank,
+               tryst_status origin_status, const char *text);
+
+/** Return the shape of the flow that `op` moves, or NULL. */
+static inline const struct flow_shape *op_shape_of(const tryst_op *op)
+{
+    return op->flow ? &op->flow->shape : NULL;
+}
+
+#endif
