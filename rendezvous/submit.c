@@ -127,8 +127,8 @@ static tryst_status tensor_check(struct rendezvous *rdv, const tryst_tensor *ten
     if (!element)
         return refuse(
             TRYST_E_INVALID,
-            "cannot submit: tensor->dtype is %d; the dtypes are 1 (u8) to %d (f64)",
-            (int)tensor->dtype, (int)TRYST_DTYPE_F64);
+            "cannot submit: tensor->dtype is %d; the dtypes are 1 (u8) to %d (%s)",
+            (int)tensor->dtype, DTYPES - 1, dtypes[DTYPES - 1].name);
     if (tensor->count > UINT64_MAX / 2 / DTYPE_BYTES_MAX)
         return refuse(TRYST_E_INVALID,
                       "cannot submit: tensor->count is %" PRIu64 "; at most %" PRIu64

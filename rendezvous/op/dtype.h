@@ -10,7 +10,7 @@
 
 #include "tryst/tryst.h"
 
-enum { DTYPES = TRYST_DTYPE_F64 + 1, DTYPE_BYTES_MAX = 8 };
+enum { DTYPES = TRYST_DTYPE_U64 + 1, DTYPE_BYTES_MAX = 8 };
 
 struct dtype {
     const char *name;

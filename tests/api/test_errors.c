@@ -138,7 +138,7 @@ static void arguments_main(struct harness_rank *rank)
     why("tensor is NULL");
     bad.dtype = (tryst_dtype)99;
     CHECK_STATUS(tryst_send(step, out.text, &bad, NULL, &op), TRYST_E_INVALID);
-    why("dtype is 99");
+    why("dtype is 99; the dtypes are 1 (u8) to 12 (u64)");
     bad = tensor;
     bad.data = NULL;
     CHECK_STATUS(tryst_send(step, out.text, &bad, NULL, &op), TRYST_E_INVALID);

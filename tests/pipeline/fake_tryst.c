@@ -546,13 +546,13 @@ void tryst_trace_span(tryst_ctx *ctx, const char *name, uint64_t begin_ns,
 
 size_t tryst_dtype_bytes(tryst_dtype dtype)
 {
-    static const size_t bytes[] = {0, 1, 1, 4, 8, 2, 2, 4, 8};
+    static const size_t bytes[] = {0, 1, 1, 4, 8, 2, 2, 4, 8, 2, 2, 4, 8};
     return bytes[dtype];
 }
 
 const char *tryst_dtype_name(tryst_dtype dtype)
 {
-    static const char *const names[] = {"",    "u8",   "i8",  "i32", "i64",
-                                        "f16", "bf16", "f32", "f64"};
+    static const char *const names[] = {"",    "u8",  "i8",  "i32", "i64", "f16", "bf16",
+                                        "f32", "f64", "u16", "i16", "u32", "u64"};
     return names[dtype];
 }
